@@ -1,0 +1,147 @@
+import { SeineError } from '../errors/seine-error.ts';
+
+export type Family = 'ipv4' | 'ipv6';
+
+/**
+ * An IP address. `text` is canonical (dotted quad, or RFC 5952 lower-case compressed), so two addresses are
+ * equal exactly when their texts are.
+ */
+export interface Ip {
+  readonly family: Family;
+  readonly text: string;
+  /** 32- or 128-bit host number. */
+  readonly value: bigint;
+}
+
+/** A network: its first address and the length of its prefix. Host bits are zero. */
+export interface Cidr {
+  readonly family: Family;
+  readonly network: Ip;
+  readonly prefixLength: number;
+  /** Canonical `address/length`. */
+  readonly text: string;
+}
+
+export function addressBits(family: Family): 32 | 128 {
+  return family === 'ipv4' ? 32 : 128;
+}
+
+/** @throws SeineError `INVALID_INPUT` if `text` is no IPv4 or IPv6 address (zones and IPv4 with leading zeros are refused). */
+export function parseIp(text: string): Ip {
+  const value = text.includes(':') ? ipv6Value(text) : ipv4Value(text);
+  if (value === undefined) throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is not an IP address`);
+  return ipFromValue(text.includes(':') ? 'ipv6' : 'ipv4', value);
+}
+
+export function isIp(text: string): boolean {
+  return (text.includes(':') ? ipv6Value(text) : ipv4Value(text)) !== undefined;
+}
+
+export function ipFromValue(family: Family, value: bigint): Ip {
+  if (value < 0n || value >> BigInt(addressBits(family)) !== 0n) throw new SeineError('INVARIANT', `${value} is no ${family} address`);
+  return { family, value, text: family === 'ipv4' ? formatIpv4(value) : formatIpv6(value) };
+}
+
+/** Network byte order: 4 or 16 octets. */
+export function ipToBytes(ip: Ip): Uint8Array {
+  const bytes = new Uint8Array(addressBits(ip.family) / 8);
+  let rest = ip.value;
+  for (let at = bytes.length - 1; at >= 0; at--) {
+    bytes[at] = Number(rest & 0xffn);
+    rest >>= 8n;
+  }
+  return bytes;
+}
+
+/** @param bytes 4 or 16 octets, network byte order */
+export function ipFromBytes(bytes: Uint8Array): Ip {
+  if (bytes.length !== 4 && bytes.length !== 16) throw new SeineError('INVARIANT', `an IP address has 4 or 16 octets, not ${bytes.length}`);
+  return ipFromValue(
+    bytes.length === 4 ? 'ipv4' : 'ipv6',
+    bytes.reduce((value, octet) => (value << 8n) | BigInt(octet), 0n),
+  );
+}
+
+/** @throws SeineError `INVALID_INPUT` unless `text` is `address/length`. Host bits are cleared. */
+export function parseCidr(text: string): Cidr {
+  const [address = '', length = '', ...more] = text.split('/');
+  if (more.length > 0 || !/^\d{1,3}$/.test(length) || !isIp(address))
+    throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is not a CIDR`);
+  const ip = parseIp(address);
+  const prefixLength = Number(length);
+  if (prefixLength > addressBits(ip.family))
+    throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)}: a prefix of ${ip.family} has at most ${addressBits(ip.family)} bits`);
+  return cidrOf(ip, prefixLength);
+}
+
+/** The network of `prefixLength` bits that holds `ip`. */
+export function cidrOf(ip: Ip, prefixLength: number): Cidr {
+  const hostBits = BigInt(addressBits(ip.family) - prefixLength);
+  const network = ipFromValue(ip.family, (ip.value >> hostBits) << hostBits);
+  return { family: ip.family, network, prefixLength, text: `${network.text}/${prefixLength}` };
+}
+
+export function cidrContains(cidr: Cidr, ip: Ip): boolean {
+  if (cidr.family !== ip.family) return false;
+  const hostBits = BigInt(addressBits(ip.family) - cidr.prefixLength);
+  return ip.value >> hostBits === cidr.network.value >> hostBits;
+}
+
+/** The address `index` places after the network's first. @throws SeineError `INVARIANT` if that is outside the network. */
+export function cidrAddress(cidr: Cidr, index: bigint): Ip {
+  const ip = ipFromValue(cidr.family, cidr.network.value + index);
+  if (!cidrContains(cidr, ip)) throw new SeineError('INVARIANT', `${cidr.text} has no address ${index}`);
+  return ip;
+}
+
+/** Orders by family, then by number; for stable output. */
+export function compareIps(a: Ip, b: Ip): number {
+  if (a.family !== b.family) return a.family === 'ipv4' ? -1 : 1;
+  return a.value < b.value ? -1 : a.value > b.value ? 1 : 0;
+}
+
+function ipv4Value(text: string): bigint | undefined {
+  const match = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/.exec(text);
+  if (!match) return undefined;
+  let value = 0n;
+  for (const octet of match.slice(1)) {
+    if (Number(octet) > 255 || (octet.length > 1 && octet.startsWith('0'))) return undefined;
+    value = (value << 8n) | BigInt(octet);
+  }
+  return value;
+}
+
+function ipv6Value(text: string): bigint | undefined {
+  const embedded = /^(.*:)(\d+\.\d+\.\d+\.\d+)$/.exec(text);
+  if (embedded) {
+    const v4 = ipv4Value(embedded[2] ?? '');
+    if (v4 === undefined) return undefined;
+    return ipv6Value(`${embedded[1]}${(v4 >> 16n).toString(16)}:${(v4 & 0xffffn).toString(16)}`);
+  }
+  const halves = text.split('::');
+  if (halves.length > 2) return undefined;
+  const [head = [], tail = []] = halves.map((half) => (half === '' ? [] : half.split(':')));
+  const groups = [...head, ...tail];
+  const missing = 8 - groups.length;
+  if (halves.length === 1 ? missing !== 0 : missing < 1) return undefined;
+  if (!groups.every((group) => /^[0-9a-f]{1,4}$/i.test(group))) return undefined;
+  return [...head, ...Array<string>(missing).fill('0'), ...tail].reduce((value, group) => (value << 16n) | BigInt(`0x${group}`), 0n);
+}
+
+function formatIpv4(value: bigint): string {
+  return [24n, 16n, 8n, 0n].map((shift) => (value >> shift) & 0xffn).join('.');
+}
+
+/** RFC 5952 section 4: lower case, no leading zeros, the longest run (first if equal, at least two) of zero groups as `::`. */
+function formatIpv6(value: bigint): string {
+  const groups = Array.from({ length: 8 }, (_, index) => Number((value >> BigInt(112 - 16 * index)) & 0xffffn));
+  let best = { start: -1, length: 1 };
+  for (let start = 0; start < 8; start++) {
+    let length = 0;
+    while (start + length < 8 && groups[start + length] === 0) length++;
+    if (length > best.length) best = { start, length };
+  }
+  const hex = groups.map((group) => group.toString(16));
+  if (best.start < 0) return hex.join(':');
+  return `${hex.slice(0, best.start).join(':')}::${hex.slice(best.start + best.length).join(':')}`;
+}

@@ -1,0 +1,21 @@
+import { SeineError } from '../errors/seine-error.ts';
+
+/** An Ethernet address in lower-case text, `aa:bb:cc:dd:ee:ff`. */
+export type Mac = string & { readonly brand: 'Mac' };
+
+/** @throws SeineError `INVALID_INPUT` if `text` is not six hexadecimal octets with colons. */
+export function parseMac(text: string): Mac {
+  if (!/^([0-9a-f]{2}:){5}[0-9a-f]{2}$/i.test(text))
+    throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is not an Ethernet address`);
+  return text.toLowerCase() as Mac;
+}
+
+export function macToBytes(mac: Mac): Uint8Array {
+  return Uint8Array.from(mac.split(':'), (octet) => Number.parseInt(octet, 16));
+}
+
+/** @param bytes exactly six octets */
+export function macFromBytes(bytes: Uint8Array): Mac {
+  if (bytes.length !== 6) throw new SeineError('INVARIANT', `an Ethernet address has 6 octets, not ${bytes.length}`);
+  return Array.from(bytes, (octet) => octet.toString(16).padStart(2, '0')).join(':') as Mac;
+}

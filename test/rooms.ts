@@ -1,0 +1,43 @@
+/**
+ * Which rooms a room may import from. The picture in docs/architecture.md is drawn from this table.
+ * `types:room` allows `import type` only.
+ */
+export const mayUse: Readonly<Record<string, readonly string[]>> = {
+  errors: [],
+  async: ['errors'],
+  wire: ['errors'],
+  net: ['errors'],
+  log: ['errors'],
+  ovsdb: ['errors', 'async', 'wire'],
+  openflow: ['errors', 'async', 'wire'],
+  netlink: ['errors', 'async', 'wire'],
+  cni: ['errors'],
+  kube: ['errors', 'async'],
+  pipeline: ['errors', 'net'],
+  wanted: ['errors', 'net', 'pipeline'],
+  connectivity: ['errors', 'net', 'pipeline', 'wanted', 'types:kube'],
+  proxy: ['errors', 'net', 'pipeline', 'wanted', 'types:kube'],
+  policy: ['errors', 'net', 'pipeline', 'wanted', 'types:kube'],
+  datapath: ['errors', 'async', 'net', 'wire', 'pipeline', 'wanted', 'ovsdb', 'openflow', 'netlink'],
+  agent: [
+    'errors',
+    'async',
+    'net',
+    'wire',
+    'log',
+    'pipeline',
+    'wanted',
+    'connectivity',
+    'proxy',
+    'policy',
+    'datapath',
+    'kube',
+    'cni',
+    'ovsdb',
+    'openflow',
+    'netlink',
+  ],
+  'cni-shim': ['cni'],
+  cli: ['errors', 'net', 'pipeline'],
+  lab: ['errors', 'async', 'net', 'wire', 'log', 'netlink', 'cni', 'kube'],
+};
