@@ -9,7 +9,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   net: ['errors'],
   log: ['errors'],
   ovsdb: ['errors', 'async', 'wire'],
-  openflow: ['errors', 'async', 'wire'],
+  openflow: ['errors', 'async', 'wire', 'net'],
   netlink: ['errors', 'async', 'wire'],
   cni: ['errors'],
   kube: ['errors', 'async'],
