@@ -1,0 +1,155 @@
+import type { Socket } from 'node:net';
+import { SeineError } from '../errors/seine-error.ts';
+import { type ReconnectEvent, type ReconnectPolicy, type ReconnectState, stepReconnect, stoppedState, wakeAtMs } from './reconnect.ts';
+
+/** What talks over one stream, from its opening to its end. A new one is made for each stream. */
+export interface Conversation {
+  /**
+   * Bytes came; the chunk is the callee's to keep.
+   *
+   * @throws SeineError `PROTOCOL` if the peer talks nonsense. The stream is then closed.
+   */
+  received(chunk: Uint8Array): void;
+  /** The peer has been silent: send it something that it must answer. */
+  probe(): void;
+  /** The stream is gone, and nothing can be sent any more. Called once, and last. */
+  closed(cause: SeineError): void;
+}
+
+export interface KeepConnectedOptions {
+  /** What is at the other end, for messages. */
+  readonly peer: string;
+  /** Begins a connection attempt. */
+  readonly dial: () => Socket;
+  readonly policy: ReconnectPolicy;
+  /** Begins to talk over an open stream. To give the stream up, destroy the socket, with the reason as its error. */
+  readonly open: (socket: Socket) => Conversation;
+  /** An attempt or a stream failed; the next attempt follows in `waitMs`. */
+  readonly failed?: (cause: SeineError, waitMs: number) => void;
+}
+
+/** Keeps one stream to a peer open, until the signal. Resolves when everything is closed; never rejects. */
+export function keepConnected(options: KeepConnectedOptions, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const keeper = new Keeper(options);
+    const stop = () => {
+      keeper.step('stop', new SeineError('CANCELLED', `${options.peer}: connection no longer wanted`));
+      resolve();
+    };
+    if (signal.aborted) return resolve();
+    signal.addEventListener('abort', stop, { once: true });
+    keeper.step('start');
+  });
+}
+
+/** Owns the socket and the timer, and does what the reconnect machine says. */
+class Keeper {
+  readonly #options: KeepConnectedOptions;
+  #state: ReconnectState = stoppedState;
+  #socket: Socket | undefined;
+  #conversation: Conversation | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #timerAtMs = Number.POSITIVE_INFINITY;
+
+  constructor(options: KeepConnectedOptions) {
+    this.#options = options;
+  }
+
+  step(event: ReconnectEvent, cause?: SeineError): void {
+    const nowMs = performance.now();
+    const { state, effect } = stepReconnect(this.#state, event, { nowMs, chance: Math.random() }, this.#options.policy);
+    const before = this.#state;
+    this.#state = state;
+    this.#arm(nowMs);
+    if (effect === 'disconnect') this.#drop(cause ?? this.#silence(before));
+    if (effect === 'connect') this.#dial();
+    if (effect === 'probe') this.#conversation?.probe();
+  }
+
+  #dial(): void {
+    let socket: Socket;
+    try {
+      socket = this.#options.dial();
+    } catch (thrown) {
+      // A dial that throws at once must not retry from inside its own step.
+      setImmediate(() => this.#lost(undefined, SeineError.from(thrown, `${this.#options.peer}: dial`)));
+      return;
+    }
+    this.#socket = socket;
+    let failure: unknown;
+    socket.once('error', (error) => (failure = error));
+    // Later errors of a socket that already failed say nothing new, and without a listener they would end the process.
+    socket.on('error', () => {});
+    socket.once('connect', () => this.#connected(socket));
+    socket.once('close', () => this.#lost(socket, this.#classify(failure)));
+    socket.once('end', () => socket.destroy());
+  }
+
+  #connected(socket: Socket): void {
+    if (socket !== this.#socket) return;
+    this.step('connected');
+    this.#conversation = this.#options.open(socket);
+    socket.on('data', (chunk) => this.#data(socket, chunk));
+  }
+
+  #data(socket: Socket, chunk: Uint8Array): void {
+    const conversation = this.#conversation;
+    if (socket !== this.#socket || conversation === undefined) return;
+    this.step('heard');
+    try {
+      conversation.received(chunk);
+    } catch (thrown) {
+      socket.destroy(SeineError.from(thrown, `${this.#options.peer}: bad input`));
+    }
+  }
+
+  #lost(socket: Socket | undefined, cause: SeineError): void {
+    if (socket !== this.#socket) return;
+    this.step('lost');
+    this.#drop(cause);
+  }
+
+  /** Closes the stream, and tells the conversation and the owner why. */
+  #drop(cause: SeineError): void {
+    const socket = this.#socket;
+    const conversation = this.#conversation;
+    this.#socket = undefined;
+    this.#conversation = undefined;
+    socket?.destroy();
+    conversation?.closed(cause);
+    if (this.#state.kind === 'waiting') this.#options.failed?.(cause, Math.max(0, this.#state.untilMs - performance.now()));
+  }
+
+  /** A timer that is already set for an earlier time stays: it fires, finds nothing due, and is set again. */
+  #arm(nowMs: number): void {
+    const due = wakeAtMs(this.#state, this.#options.policy);
+    if (due === undefined || due < this.#timerAtMs) {
+      clearTimeout(this.#timer);
+      this.#timerAtMs = Number.POSITIVE_INFINITY;
+    }
+    if (due === undefined || due >= this.#timerAtMs) return;
+    this.#timerAtMs = due;
+    this.#timer = setTimeout(() => this.#fired(), Math.max(0, Math.ceil(due - nowMs)));
+  }
+
+  /**
+   * After a pause of the whole process (SIGSTOP, a long garbage collection) timers run before sockets are read. Looking at
+   * the clock only after one poll phase lets the answer that is already waiting count, so that a live peer is not dropped.
+   */
+  #fired(): void {
+    this.#timerAtMs = Number.POSITIVE_INFINITY;
+    setImmediate(() => this.step('tick'));
+  }
+
+  #silence(before: ReconnectState): SeineError {
+    const what = before.kind === 'connecting' ? 'no connection in time' : 'no answer to a probe in time';
+    return new SeineError('UNAVAILABLE', `${this.#options.peer}: ${what}`);
+  }
+
+  #classify(failure: unknown): SeineError {
+    if (failure === undefined) return new SeineError('UNAVAILABLE', `${this.#options.peer}: connection closed by the peer`);
+    if (failure instanceof SeineError) return failure;
+    const message = failure instanceof Error ? failure.message : String(failure);
+    return new SeineError('UNAVAILABLE', `${this.#options.peer}: ${message}`, { cause: failure });
+  }
+}
