@@ -1,0 +1,35 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { labIdOf, podNetns, realLabDir } from './names.ts';
+
+it('gives one lab for one folder, whatever way it is named and whether it exists or not', () => {
+  const dir = mkdtempSync(join(tmpdir(), 'seine-names-'));
+  try {
+    mkdirSync(join(dir, 'real'));
+    symlinkSync(join(dir, 'real'), join(dir, 'link'));
+    const before = labIdOf(realLabDir(join(dir, 'link', 'lab')));
+    mkdirSync(join(dir, 'real', 'lab'));
+    expect(labIdOf(realLabDir(join(dir, 'real', '.', 'lab')))).toBe(before);
+    expect(before).toMatch(/^[0-9a-f]{6}$/);
+  } finally {
+    rmSync(dir, { recursive: true });
+  }
+});
+
+it('names a pod by lab, node, namespace and name', () => {
+  expect(podNetns('12ab34', { node: 'node-1', namespace: 'default', name: 'web-0' })).toBe('seine-12ab34-node-1-default-web-0');
+});
+
+it('keeps two pods apart whose parts join to one text', () => {
+  const one = { node: 'node-1', namespace: 'a-b', name: 'c' };
+  const other = { node: 'node-1', namespace: 'a', name: 'b-c' };
+  expect(podNetns('12ab34', one)).toBe(podNetns('12ab34', other));
+  expect(podNetns('12ab34', one, 'distinct')).not.toBe(podNetns('12ab34', other, 'distinct'));
+});
+
+it('shortens a name that no file may have', () => {
+  const name = podNetns('12ab34', { node: 'node-1', namespace: 'n'.repeat(63), name: 'p'.repeat(253) });
+  expect(name).toHaveLength(255);
+});

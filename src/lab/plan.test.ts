@@ -1,0 +1,42 @@
+import { expect, it } from 'vitest';
+import { type LabOptions, parsePlan, planLab } from './plan.ts';
+
+const options: LabOptions = { nodes: 3, dir: '/run/seine-lab', families: ['ipv4', 'ipv6'], tunnel: 'geneve', datapath: 'netdev' };
+
+it('gives every node a namespace, an address of each family and one for management', () => {
+  expect(planLab(options).nodes[2]).toEqual({
+    name: 'node-3',
+    netns: expect.stringMatching(/^seine-[0-9a-f]{6}-node-3$/),
+    ips: ['192.168.77.3', 'fd00:77::3'],
+    managementIp: '172.31.255.4',
+  });
+});
+
+it('keeps to the families asked for, in their order', () => {
+  const plan = planLab({ ...options, families: ['ipv6'] });
+  expect(plan.nodes[0]?.ips).toEqual(['fd00:77::1']);
+  expect(plan.podCidrs).toEqual(['fd00:10:244::/56']);
+  expect(planLab({ ...options, families: ['ipv6', 'ipv4'] }).serviceCidrs).toEqual(['fd00:10:96::/112', '10.96.0.0/12']);
+});
+
+it('puts networks in the order of the families and clears host bits', () => {
+  expect(planLab({ ...options, podCidrs: ['fd01::/48', '10.7.8.9/16'] }).podCidrs).toEqual(['10.7.0.0/16', 'fd01::/48']);
+});
+
+it.each([
+  [{ nodes: 0 }, '--nodes 0'],
+  [{ nodes: 1.5 }, '--nodes 1.5'],
+  [{ families: [] }, '--families'],
+  [{ families: ['ipv4', 'ipv4'] as const }, '--families'],
+  [{ podCidrs: ['10.0.0.0/16'] }, '--pod-cidr'],
+  [{ serviceCidrs: ['10.0.0.0/16', '10.1.0.0/16'] }, '--service-cidr'],
+  [{ dir: `/run/${'x'.repeat(60)}` }, '--dir'],
+])('refuses %j and names the option', (part, option) => {
+  expect(() => planLab({ ...options, ...part })).toThrow(option);
+});
+
+it('reads what it wrote and nothing else', () => {
+  const plan = planLab(options);
+  expect(parsePlan(JSON.stringify(plan))).toEqual(plan);
+  expect(() => parsePlan('{"version":2}')).toThrow('lab.json');
+});
