@@ -12,7 +12,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   openflow: ['errors', 'async', 'wire', 'net'],
   netlink: ['errors', 'async', 'wire'],
   cni: ['errors'],
-  kube: ['errors', 'async'],
+  kube: ['errors', 'async', 'net'],
   pipeline: ['errors', 'net'],
   wanted: ['errors', 'net', 'pipeline'],
   connectivity: ['errors', 'net', 'pipeline', 'wanted', 'types:kube'],

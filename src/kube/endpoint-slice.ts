@@ -1,0 +1,107 @@
+import * as z from 'zod';
+import type { Family } from '../net/ip.ts';
+import {
+  ipText,
+  listOf,
+  objectKey,
+  ownValue,
+  type Protocol,
+  parseObject,
+  portNumber,
+  protocol,
+  type Resource,
+  stringMap,
+} from './resource.ts';
+
+/** Some of the endpoints of one Service, all of one family. Addresses are canonical text. */
+export interface EndpointSlice {
+  readonly namespace: string;
+  readonly name: string;
+  /** Label `kubernetes.io/service-name`; absent means that the slice serves no Service. */
+  readonly service?: string;
+  readonly family: Family;
+  readonly ports: readonly EndpointPort[];
+  readonly endpoints: readonly Endpoint[];
+}
+
+export interface EndpointPort {
+  /** Matches the name of the Service's port; empty for the unnamed one. */
+  readonly name: string;
+  readonly protocol: Protocol;
+  /** Absent means "all ports", which no Service uses. */
+  readonly port?: number;
+}
+
+/** The conditions have the API's reading of "unknown" applied: ready, serving if ready, not terminating. */
+export interface Endpoint {
+  /** At least one; all stand for the same backend, and consumers use the first. */
+  readonly addresses: readonly string[];
+  readonly ready: boolean;
+  readonly serving: boolean;
+  readonly terminating: boolean;
+  readonly nodeName?: string;
+  readonly zone?: string;
+  /** `hints.forZones`: zones whose clients should use this endpoint. Absent means no hint. */
+  readonly zoneHints?: readonly string[];
+  /** `hints.forNodes`, as `zoneHints`. */
+  readonly nodeHints?: readonly string[];
+}
+
+const named = listOf(z.object({ name: z.string() }));
+
+const endpointSchema = z.object({
+  addresses: z.array(z.string()).min(1),
+  conditions: z.object({ ready: z.boolean().nullish(), serving: z.boolean().nullish(), terminating: z.boolean().nullish() }).nullish(),
+  nodeName: z.string().nullish(),
+  zone: z.string().nullish(),
+  hints: z.object({ forZones: named, forNodes: named }).nullish(),
+});
+
+const portSchema = z.object({ name: z.string().nullish(), protocol: protocol.nullish(), port: portNumber.nullish() });
+
+const head = z.object({ addressType: z.enum(['IPv4', 'IPv6', 'FQDN']) });
+
+const schema = z.object({
+  metadata: z.object({ namespace: z.string(), name: z.string(), labels: stringMap }),
+  addressType: z.enum(['IPv4', 'IPv6']),
+  ports: listOf(portSchema),
+  endpoints: listOf(endpointSchema.extend({ addresses: z.array(ipText).min(1) })),
+});
+
+export const endpointSlices: Resource<EndpointSlice> = {
+  kind: 'EndpointSlice',
+  path: '/apis/discovery.k8s.io/v1/endpointslices',
+  revision: 1,
+  project: (raw) => {
+    if (parseObject(head, raw).addressType === 'FQDN') return undefined;
+    const { metadata, addressType, ports, endpoints } = parseObject(schema, raw);
+    const service = ownValue(metadata.labels, 'kubernetes.io/service-name');
+    return {
+      namespace: metadata.namespace,
+      name: metadata.name,
+      ...(service ? { service } : {}),
+      family: addressType === 'IPv6' ? 'ipv6' : 'ipv4',
+      ports: ports.map(({ name, protocol, port }) => ({ name: name ?? '', protocol: protocol ?? 'TCP', ...(port ? { port } : {}) })),
+      endpoints: endpoints.map(projectEndpoint),
+    };
+  },
+};
+
+/** Key of the Service a slice belongs to, as the Service replica has it. */
+export function serviceKeyOf(slice: EndpointSlice): string | undefined {
+  return slice.service === undefined ? undefined : objectKey(slice.namespace, slice.service);
+}
+
+function projectEndpoint({ addresses, conditions, nodeName, zone, hints }: z.output<typeof endpointSchema>): Endpoint {
+  const ready = conditions?.ready ?? true;
+  return {
+    addresses,
+    ready,
+    serving: conditions?.serving ?? ready,
+    terminating: conditions?.terminating ?? false,
+    ...(nodeName ? { nodeName } : {}),
+    ...(zone ? { zone } : {}),
+    ...(hints?.forZones.length ? { zoneHints: hints.forZones.map(({ name }) => name) } : {}),
+    ...(hints?.forNodes.length ? { nodeHints: hints.forNodes.map(({ name }) => name) } : {}),
+  };
+}

@@ -1,0 +1,50 @@
+import * as z from 'zod';
+import { cidrText, ipText, listOf, ownValue, parseObject, type Resource, stringMap } from './resource.ts';
+
+/** A Node, as its peers and its own agent need it. Addresses and networks are canonical text. */
+export interface Node {
+  readonly name: string;
+  readonly uid: string;
+  /** At most one per family; empty until somebody allocates them. */
+  readonly podCidrs: readonly string[];
+  /** `status.addresses` of type InternalIP in the Node's own order; the first of a family is the one to use. */
+  readonly internalIps: readonly string[];
+  /** Label `topology.kubernetes.io/zone`. */
+  readonly zone?: string;
+  readonly deleting: boolean;
+}
+
+/** Gives the InternalIP, or `undefined` for the other types, whose text need not be an address (Hostname). */
+const internalIp = z.object({ type: z.string(), address: z.string() }).transform(({ type, address }, context) => {
+  if (type !== 'InternalIP') return undefined;
+  const parsed = ipText.safeParse(address);
+  if (parsed.success) return parsed.data;
+  context.issues.push(
+    ...parsed.error.issues.map(({ message }) => ({ code: 'custom' as const, message, path: ['address'], input: address })),
+  );
+  return z.NEVER;
+});
+
+const schema = z.object({
+  metadata: z.object({ name: z.string(), uid: z.string(), labels: stringMap, deletionTimestamp: z.string().nullish() }),
+  spec: z.object({ podCIDR: cidrText.or(z.literal('')).nullish(), podCIDRs: listOf(cidrText) }).nullish(),
+  status: z.object({ addresses: listOf(internalIp) }).nullish(),
+});
+
+export const nodes: Resource<Node> = {
+  kind: 'Node',
+  path: '/api/v1/nodes',
+  revision: 1,
+  project: (raw) => {
+    const { metadata, spec, status } = parseObject(schema, raw);
+    const zone = ownValue(metadata.labels, 'topology.kubernetes.io/zone');
+    return {
+      name: metadata.name,
+      uid: metadata.uid,
+      podCidrs: spec?.podCIDRs.length ? spec.podCIDRs : spec?.podCIDR ? [spec.podCIDR] : [],
+      internalIps: (status?.addresses ?? []).filter((ip) => ip !== undefined),
+      ...(zone === undefined ? {} : { zone }),
+      deleting: typeof metadata.deletionTimestamp === 'string',
+    };
+  },
+};

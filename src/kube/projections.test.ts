@@ -1,0 +1,215 @@
+import { describe, expect, it } from 'vitest';
+import { endpointSlices, serviceKeyOf } from './endpoint-slice.ts';
+import { networkPolicies } from './network-policy.ts';
+import { nodes } from './node.ts';
+import { pods, podsOf } from './pod.ts';
+import { identityOf } from './resource.ts';
+import { services } from './service.ts';
+
+const metadata = { namespace: 'default', name: 'web', uid: 'u1', resourceVersion: '7' };
+
+describe('identity', () => {
+  it('is namespace/name, or the name alone', () => {
+    expect(identityOf({ metadata })).toEqual({ key: 'default/web', version: '7' });
+    expect(identityOf({ metadata: { name: 'n1' } })).toEqual({ key: 'n1', version: '' });
+  });
+
+  it('refuses what has no name', () => {
+    expect(() => identityOf({ metadata: { namespace: 'a' } })).toThrow(/metadata\.name/);
+    expect(() => identityOf('text')).toThrow(/INVALID_INPUT/);
+  });
+});
+
+describe('Node', () => {
+  it('keeps pod networks and internal addresses in canonical text', () => {
+    const raw = {
+      metadata: { name: 'n1', uid: 'u1', labels: { 'topology.kubernetes.io/zone': 'a', other: 'x' }, managedFields: [{}] },
+      spec: { podCIDR: '10.1.0.0/22', podCIDRs: ['10.1.0.0/22', 'FD00:0::1/64'] },
+      status: {
+        addresses: [
+          { type: 'Hostname', address: 'n1' },
+          { type: 'InternalIP', address: '192.168.0.1' },
+          { type: 'InternalIP', address: 'FD01::0001' },
+        ],
+      },
+    };
+    expect(nodes.project(raw)).toEqual({
+      name: 'n1',
+      uid: 'u1',
+      podCidrs: ['10.1.0.0/22', 'fd00::/64'],
+      internalIps: ['192.168.0.1', 'fd01::1'],
+      zone: 'a',
+      deleting: false,
+    });
+  });
+
+  it('takes a node that has nothing yet, and the old single podCIDR', () => {
+    const bare = nodes.project({ metadata: { name: 'n1', uid: 'u1' } });
+    expect(bare).toEqual({ name: 'n1', uid: 'u1', podCidrs: [], internalIps: [], deleting: false });
+    expect(nodes.project({ metadata: { name: 'n1', uid: 'u1' }, spec: { podCIDR: '10.1.0.0/24' } })?.podCidrs).toEqual(['10.1.0.0/24']);
+    expect(nodes.project({ metadata: { name: 'n1', uid: 'u1' }, spec: { podCIDR: '' } })?.podCidrs).toEqual([]);
+  });
+
+  it('gives equal values for heartbeats', () => {
+    const beat = (time: string) => ({ metadata: { name: 'n1', uid: 'u1' }, status: { conditions: [{ lastHeartbeatTime: time }] } });
+    expect(nodes.project(beat('1'))).toEqual(nodes.project(beat('2')));
+  });
+
+  it('names the wrong field', () => {
+    const badAddress = { metadata: { name: 'n', uid: 'u' }, status: { addresses: [{ type: 'InternalIP', address: '1.2.3' }] } };
+    expect(() => nodes.project(badAddress)).toThrow('status.addresses[0].address: "1.2.3" is not an IP address');
+    expect(() => nodes.project({ metadata: { name: 'n', uid: 'u' }, spec: { podCIDRs: ['10.0.0.0/24', 'x'] } })).toThrow(
+      'spec.podCIDRs[1]: ',
+    );
+  });
+});
+
+describe('Service', () => {
+  const minimal = { metadata, spec: { clusterIPs: ['10.96.0.1'], ports: [{ port: 80 }] } };
+
+  it('fills in the defaults of the API server', () => {
+    expect(services.project(minimal)).toEqual({
+      namespace: 'default',
+      name: 'web',
+      uid: 'u1',
+      type: 'ClusterIP',
+      clusterIps: ['10.96.0.1'],
+      ipFamilies: ['ipv4'],
+      ports: [{ name: '', protocol: 'TCP', port: 80, targetPort: 80 }],
+      externalTrafficPolicy: 'Cluster',
+      internalTrafficPolicy: 'Cluster',
+      externalIps: [],
+      loadBalancerIngress: [],
+      loadBalancerSourceRanges: [],
+      publishNotReadyAddresses: false,
+      headlessLabel: false,
+    });
+  });
+
+  it('keeps everything a proxy acts on', () => {
+    const spec = {
+      type: 'LoadBalancer',
+      clusterIP: '10.96.0.1',
+      clusterIPs: ['10.96.0.1', 'FD00::A'],
+      ipFamilies: ['IPv4', 'IPv6'],
+      ports: [{ name: 'dns', protocol: 'UDP', port: 53, targetPort: 'dns', nodePort: 30053 }],
+      sessionAffinity: 'ClientIP',
+      externalTrafficPolicy: 'Local',
+      internalTrafficPolicy: 'Local',
+      externalIPs: ['203.0.113.1'],
+      loadBalancerSourceRanges: ['203.0.113.7/24', ' 198.51.100.0/24 '],
+      healthCheckNodePort: 31000,
+      publishNotReadyAddresses: true,
+      trafficDistribution: 'PreferClose',
+    };
+    const labels = { 'service.kubernetes.io/service-proxy-name': 'other', 'service.kubernetes.io/headless': '' };
+    const status = { loadBalancer: { ingress: [{ ip: '198.51.100.1', ipMode: 'Proxy' }, { hostname: 'lb' }] } };
+    expect(services.project({ metadata: { ...metadata, labels }, spec, status })).toMatchObject({
+      clusterIps: ['10.96.0.1', 'fd00::a'],
+      ipFamilies: ['ipv4', 'ipv6'],
+      ports: [{ name: 'dns', protocol: 'UDP', port: 53, targetPort: 'dns', nodePort: 30053 }],
+      affinitySeconds: 10_800,
+      externalTrafficPolicy: 'Local',
+      internalTrafficPolicy: 'Local',
+      loadBalancerIngress: [{ ip: '198.51.100.1', ipMode: 'Proxy' }],
+      loadBalancerSourceRanges: ['203.0.113.0/24', '198.51.100.0/24'],
+      healthCheckNodePort: 31000,
+      publishNotReadyAddresses: true,
+      trafficDistribution: 'PreferClose',
+      proxyName: 'other',
+      headlessLabel: true,
+    });
+  });
+
+  it('has no addresses when it is headless', () => {
+    expect(services.project({ metadata, spec: { clusterIP: 'None', clusterIPs: ['None'], ports: null } })?.clusterIps).toEqual([]);
+  });
+
+  it('names the wrong field', () => {
+    expect(() => services.project({ metadata, spec: { ports: [{ port: 80 }, { port: 70_000 }] } })).toThrow(/spec\.ports\[1\]\.port: /);
+    expect(() => services.project({ metadata, spec: { clusterIPs: ['10.0.0.1; drop'] } })).toThrow(/spec\.clusterIPs\[0\]/);
+  });
+
+  it('is not fooled by labels that name a prototype', () => {
+    const labels = JSON.parse('{"__proto__": "x", "constructor": "y"}') as unknown;
+    expect(services.project({ ...minimal, metadata: { ...metadata, labels } })?.headlessLabel).toBe(false);
+  });
+});
+
+describe('EndpointSlice', () => {
+  const slice = (rest: object) => ({
+    metadata: { ...metadata, labels: { 'kubernetes.io/service-name': 'web' } },
+    addressType: 'IPv4',
+    ...rest,
+  });
+
+  it('reads unknown conditions as the API says', () => {
+    const projected = endpointSlices.project(
+      slice({ endpoints: [{ addresses: ['10.0.0.1'] }, { addresses: ['10.0.0.2'], conditions: { ready: false } }] }),
+    );
+    expect(projected?.endpoints).toEqual([
+      { addresses: ['10.0.0.1'], ready: true, serving: true, terminating: false },
+      { addresses: ['10.0.0.2'], ready: false, serving: false, terminating: false },
+    ]);
+    expect(projected && serviceKeyOf(projected)).toBe('default/web');
+  });
+
+  it('keeps places and hints', () => {
+    const endpoint = {
+      addresses: ['10.0.0.1'],
+      nodeName: 'n1',
+      zone: 'a',
+      hints: { forZones: [{ name: 'a' }], forNodes: [{ name: 'n1' }] },
+    };
+    expect(endpointSlices.project(slice({ endpoints: [endpoint], ports: [{ name: 'dns', protocol: 'UDP', port: 53 }] }))).toMatchObject({
+      family: 'ipv4',
+      ports: [{ name: 'dns', protocol: 'UDP', port: 53 }],
+      endpoints: [{ nodeName: 'n1', zone: 'a', zoneHints: ['a'], nodeHints: ['n1'] }],
+    });
+  });
+
+  it('takes null lists and has no use for host names', () => {
+    expect(endpointSlices.project(slice({ endpoints: null, ports: null }))).toMatchObject({ ports: [], endpoints: [] });
+    expect(endpointSlices.project(slice({ addressType: 'FQDN', endpoints: [{ addresses: ['a.example'] }] }))).toBeUndefined();
+  });
+
+  it('names the wrong field', () => {
+    expect(() => endpointSlices.project(slice({ endpoints: [{ addresses: ['10.0.0.1'] }, { addresses: ['a.example'] }] }))).toThrow(
+      'endpoints[1].addresses[0]: "a.example" is not an IP address',
+    );
+  });
+});
+
+describe('Pod', () => {
+  it('keeps addresses, place and phase', () => {
+    const raw = {
+      metadata,
+      spec: { nodeName: 'n1' },
+      status: { phase: 'Running', podIP: '10.0.0.1', podIPs: [{ ip: '10.0.0.1' }, { ip: 'FD00::1' }] },
+    };
+    expect(pods.project(raw)).toEqual({
+      namespace: 'default',
+      name: 'web',
+      uid: 'u1',
+      nodeName: 'n1',
+      podIps: ['10.0.0.1', 'fd00::1'],
+      hostNetwork: false,
+      phase: 'Running',
+      deleting: false,
+    });
+  });
+
+  it('takes a pod that nobody has scheduled', () => {
+    expect(pods.project({ metadata, spec: {} })).toMatchObject({ podIps: [], phase: 'Pending' });
+    expect(podsOf('n1').fieldSelector).toBe('spec.nodeName=n1');
+  });
+});
+
+it('knows of a NetworkPolicy that it exists', () => {
+  expect(networkPolicies.project({ metadata: { ...metadata, generation: 3 }, spec: { podSelector: {} } })).toEqual({
+    namespace: 'default',
+    name: 'web',
+    uid: 'u1',
+    generation: 3,
+  });
+});

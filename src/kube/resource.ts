@@ -1,0 +1,92 @@
+import * as z from 'zod';
+import { SeineError } from '../errors/seine-error.ts';
+import { isIp, parseCidr, parseIp } from '../net/ip.ts';
+
+/**
+ * One resource of the Kubernetes API as we watch it: where it is served, and what we keep of each object.
+ *
+ * `project` is the border: it gives a narrow immutable value, `undefined` for an object we have no use for, or throws
+ * SeineError `INVALID_INPUT` that names the field. It must copy what it keeps and be a pure function, because values are compared
+ * and stored.
+ */
+export interface Resource<T> {
+  readonly kind: string;
+  /** Collection path, e.g. `/apis/discovery.k8s.io/v1/endpointslices`. */
+  readonly path: string;
+  readonly fieldSelector?: string;
+  readonly labelSelector?: string;
+  /** Raised whenever `T` changes its meaning, so that values stored by an older agent are not used. */
+  readonly revision: number;
+  project(raw: unknown): T | undefined;
+}
+
+/** What every object has, read before anything else so that even an object we cannot use has a name. */
+export interface ObjectIdentity {
+  /** `namespace/name`, or `name` where the resource has no namespaces. */
+  readonly key: string;
+  readonly version: string;
+}
+
+const identitySchema = z.object({
+  metadata: z.object({ name: z.string().min(1), namespace: z.string().nullish(), resourceVersion: z.string().nullish() }),
+});
+
+/** @throws SeineError `INVALID_INPUT` if the value is no Kubernetes object with a name. */
+export function identityOf(raw: unknown): ObjectIdentity {
+  const { metadata } = parseObject(identitySchema, raw);
+  return { key: objectKey(metadata.namespace ?? '', metadata.name), version: metadata.resourceVersion ?? '' };
+}
+
+export function objectKey(namespace: string, name: string): string {
+  return namespace === '' ? name : `${namespace}/${name}`;
+}
+
+/** @throws SeineError `INVALID_INPUT` whose message has the path of each wrong field, e.g. `spec.ports[1].port: …`. */
+export function parseObject<S extends z.ZodType>(schema: S, raw: unknown): z.output<S> {
+  const parsed = schema.safeParse(raw);
+  if (parsed.success) return parsed.data;
+  const wrong = parsed.error.issues.slice(0, MAX_ISSUES).map((issue) => `${formatPath(issue.path)}: ${issue.message}`);
+  throw new SeineError('INVALID_INPUT', wrong.join('; '));
+}
+
+const MAX_ISSUES = 5;
+
+function formatPath(path: readonly PropertyKey[]): string {
+  return path.map((part, index) => (typeof part === 'number' ? `[${part}]` : `${index === 0 ? '' : '.'}${String(part)}`)).join('');
+}
+
+/** An IP address in canonical text; Kubernetes accepts others, e.g. `FD00::01`. */
+export const ipText = z
+  .string()
+  .refine(isIp, { error: (issue) => `${JSON.stringify(issue.input)} is not an IP address`, abort: true })
+  .transform((text) => parseIp(text).text);
+
+/** A network in canonical text, host bits cleared. */
+export const cidrText = z.string().transform((text, context) => {
+  try {
+    return parseCidr(text.trim()).text;
+  } catch (thrown) {
+    context.issues.push({ code: 'custom', message: SeineError.from(thrown, 'parse').message, input: text });
+    return z.NEVER;
+  }
+});
+
+export const portNumber = z.int().min(1).max(65_535);
+
+export const protocol = z.enum(['TCP', 'UDP', 'SCTP']);
+export type Protocol = z.output<typeof protocol>;
+
+/** Go prints a nil slice as `null` and leaves an empty one out; both mean an empty list. */
+export function listOf<S extends z.ZodType>(element: S) {
+  return z
+    .array(element)
+    .nullish()
+    .transform((list): readonly z.output<S>[] => list ?? []);
+}
+
+/** The value of a label or annotation; keys like `__proto__` cannot reach a prototype this way. */
+export function ownValue(map: Readonly<Record<string, string>> | null | undefined, key: string): string | undefined {
+  return map && Object.hasOwn(map, key) ? map[key] : undefined;
+}
+
+export const stringMap = z.record(z.string(), z.string()).nullish();
