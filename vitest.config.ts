@@ -1,15 +1,42 @@
 import { defineConfig } from 'vitest/config';
 
 /**
- * Projects by what they need: `unit` needs nothing, the others need root and real Open vSwitch, namespaces or a lab.
- * Files of one project that share the machine's namespaces run one after another.
+ * Projects by what they need, in the order in which they run: `unit` needs nothing; `integration` needs root, real Open
+ * vSwitch and namespaces; `e2e` needs a whole lab. Files that share the machine's namespaces run one after another.
  */
+const oneAfterAnother = { fileParallelism: false, maxWorkers: 1 };
+
 export default defineConfig({
   test: {
     projects: [
-      { test: { name: 'unit', include: ['src/**/*.test.ts', 'test/architecture.test.ts', 'test/docs/*.test.ts'], testTimeout: 20_000 } },
-      { test: { name: 'integration', include: ['test/integration/**/*.test.ts', 'test/contract/**/*.test.ts'], fileParallelism: false, testTimeout: 60_000, hookTimeout: 60_000 } },
-      { test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'], fileParallelism: false, testTimeout: 180_000, hookTimeout: 180_000 } },
+      {
+        test: {
+          name: 'unit',
+          include: ['src/**/*.test.ts', 'test/architecture.test.ts', 'test/docs/*.test.ts'],
+          testTimeout: 20_000,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        test: {
+          ...oneAfterAnother,
+          name: 'integration',
+          include: ['test/integration/**/*.test.ts', 'test/contract/**/*.test.ts'],
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+          sequence: { groupOrder: 2 },
+        },
+      },
+      {
+        test: {
+          ...oneAfterAnother,
+          name: 'e2e',
+          include: ['test/e2e/**/*.test.ts'],
+          testTimeout: 180_000,
+          hookTimeout: 180_000,
+          sequence: { groupOrder: 3 },
+        },
+      },
     ],
   },
 });

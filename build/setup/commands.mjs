@@ -1,0 +1,64 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
+import { constants } from 'node:os';
+import { join } from 'node:path';
+import { cache } from './paths.mjs';
+import { SetupError, say } from './progress.mjs';
+
+const heartbeatMs = 15_000;
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'];
+
+/** Standard output of a quick command, or undefined if it failed or is not there. */
+export function ask(command, args) {
+  const { status, stdout } = spawnSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'], maxBuffer: 64 << 20 });
+  return status === 0 ? stdout : undefined;
+}
+
+/**
+ * Runs a command that may take long. Its output goes to `.cache/logs/NAME.log`, so that ours stays readable; a line is
+ * said now and then while it works.
+ *
+ * @throws SetupError with the end of the log, and `remedy` as the thing to do
+ */
+export async function runLogged(name, command, args, { remedy, cwd, env }) {
+  const logFile = join(cache, 'logs', `${name}.log`);
+  mkdirSync(join(cache, 'logs'), { recursive: true });
+  const log = openSync(logFile, 'w');
+  const started = Date.now();
+  const heartbeat = setInterval(() => say(`${name}: still at it (${Math.round((Date.now() - started) / 1000)} s)`), heartbeatMs);
+  try {
+    const code = await run(command, args, { stdio: ['ignore', log, log], cwd, env: { ...process.env, ...env } });
+    if (code === 0) return;
+  } finally {
+    clearInterval(heartbeat);
+    closeSync(log);
+  }
+  const tail = readFileSync(logFile, 'utf8').trimEnd().split('\n').slice(-12).join('\n  ');
+  throw new SetupError(`\`${command} ${args.join(' ')}\` failed; the end of ${logFile}:\n  ${tail}`, remedy);
+}
+
+/** Runs a command in the foreground, on our terminal. Resolves to its exit code (128 + n for signal n). */
+export function runForeground(command, args, options) {
+  return run(command, args, { ...options, stdio: 'inherit' });
+}
+
+/**
+ * Signals are passed on and do not end us before the child has ended: package managers must not be cut off halfway, and
+ * what the caller does in `finally` must happen.
+ */
+async function run(command, args, options) {
+  const child = spawn(command, args, options);
+  const forward = (signal) => child.kill(signal);
+  for (const signal of signals) process.on(signal, forward);
+  try {
+    return await new Promise((resolve) => {
+      child.once('error', (error) => {
+        say(error.message);
+        resolve(127);
+      });
+      child.once('close', (code, signal) => resolve(code ?? 128 + constants.signals[signal]));
+    });
+  } finally {
+    for (const signal of signals) process.off(signal, forward);
+  }
+}

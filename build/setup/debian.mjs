@@ -1,0 +1,127 @@
+import { existsSync, lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ask, runLogged } from './commands.mjs';
+import { cache } from './paths.mjs';
+import { SetupError, say } from './progress.mjs';
+
+/**
+ * What the project needs of Debian, and what for. docs/dependencies.md says why each and who keeps it; a test holds the
+ * two lists together.
+ */
+export const packages = {
+  'openvswitch-switch': 'ovs-vswitchd and ovsdb-server of the lab, ovs-ofctl as judge',
+  nftables: 'nft: the lab and the tests look at rule sets',
+  libnftables1: 'the agent programs the host firewall through it',
+  ethtool: 'checksum offload of the lab’s underlay',
+  iproute2: 'ip: the lab and the tests look at links and routes',
+  'iputils-ping': 'checks of the demo and the tests',
+  'containernetworking-plugins': 'portmap and bandwidth, chained after seine; bridge and host-local as peer in the benchmarks',
+  gcc: 'compiles the plugin',
+  'libc6-dev': 'compiles the plugin',
+  iperf3: 'throughput in the benchmarks',
+  tcpdump: 'tests look at packets',
+  socat: 'clients and servers of the tests',
+  conntrack: 'tests look at the host’s connection table',
+  'python3-os-ken': 'second opinion on OpenFlow bytes',
+};
+
+/** For `npm run demo:kernel` only. The kernel itself is downloaded, never installed. */
+export const kernelDemoPackages = {
+  'qemu-system-x86': 'the virtual machine',
+  cpio: 'packs its first file system',
+  'busybox-static': 'its first process',
+  kmod: 'finds the modules it needs',
+};
+
+const kubectlPackage = 'kubernetes-client';
+const policyFile = '/usr/sbin/policy-rc.d';
+const policyText =
+  '#!/bin/sh\n# Put here by the set-up of seine while it installs packages, so that no service starts. Safe to delete.\nexit 101\n';
+
+/** Debian's own kubectl where another package's is installed: the two conflict, so it is unpacked here and not installed. */
+export const unpackedKubectl = join(cache, 'kubectl-debian', 'usr', 'bin', 'kubectl');
+
+/** Names of `wanted` that are not installed. */
+export function missingPackages(wanted) {
+  const names = Object.keys(wanted);
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: the placeholders are dpkg-query's
+  const listing = ask('dpkg-query', ['-W', '-f', '${Package} ${db:Status-Status}\\n']);
+  if (listing === undefined)
+    throw new SetupError(
+      'this machine has no Debian package database',
+      `use Debian 12 or newer, or a container of it (the packages are: ${names.join(' ')})`,
+    );
+  const installed = new Set(listing.split('\n').flatMap((line) => (line.endsWith(' installed') ? line.split(' ', 1) : [])));
+  return names.filter((name) => !installed.has(name));
+}
+
+/** `install`: no kubectl at all; `unpack`: somebody else's; `nothing` to do: Debian's is at hand. */
+export function kubectlStep() {
+  if (existsSync(unpackedKubectl) || missingPackages({ [kubectlPackage]: '' }).length === 0) return 'nothing';
+  return ask('sh', ['-c', 'command -v kubectl']) === undefined ? 'install' : 'unpack';
+}
+
+export async function installPackages(names) {
+  const wanted = kubectlStep() === 'install' ? [...names, kubectlPackage] : names;
+  if (wanted.length === 0) return;
+  say(`installing Debian packages: ${wanted.join(' ')}`);
+  await withoutStartingServices(() => withFreshLists(() => aptGet('apt-install', ['install', '-y', '--no-install-recommends', ...wanted])));
+  // Debian enables a service when it installs it. The lab runs its own; the machine's owner asked for none.
+  if (wanted.includes('openvswitch-switch')) ask('deb-systemd-helper', ['disable', 'openvswitch-switch.service']);
+}
+
+export async function unpackKubectl() {
+  say(`another kubectl is installed; unpacking Debian's ${kubectlPackage} beside it, so that tests can use both`);
+  await unpackPackage(kubectlPackage, join(cache, 'kubectl-debian'));
+}
+
+/** Downloads a package and unpacks it into `folder`; nothing is installed. */
+export async function unpackPackage(name, folder) {
+  const download = `${folder}.download`;
+  rmSync(download, { recursive: true, force: true });
+  mkdirSync(download, { recursive: true });
+  await withFreshLists(() => aptGet(`apt-download-${name}`, ['-o', 'APT::Sandbox::User=root', 'download', name], download));
+  const remedy = `delete ${folder} and run the command again`;
+  await runLogged(`dpkg-${name}`, 'sh', ['-c', 'dpkg-deb -x "$1"/*.deb "$1/files"', 'sh', download], { remedy });
+  rmSync(folder, { recursive: true, force: true });
+  await runLogged(`move-${name}`, 'mv', [join(download, 'files'), folder], { remedy });
+  rmSync(download, { recursive: true, force: true });
+}
+
+/** Tries with the package lists as they are, and once more with new ones: most runs then need no `apt-get update`. */
+async function withFreshLists(work) {
+  try {
+    await work();
+  } catch {
+    say('refreshing the package lists');
+    await aptGet('apt-update', ['update']);
+    await work();
+  }
+}
+
+function aptGet(name, args, cwd) {
+  return runLogged(name, 'apt-get', ['-q', '-o', 'DPkg::Lock::Timeout=600', ...args], {
+    cwd,
+    env: { DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C' },
+    remedy: `run \`apt-get update && apt-get ${args.join(' ')}\` by hand, mend what it says, and run the command again`,
+  });
+}
+
+/**
+ * invoke-rc.d(8) asks policy-rc.d before it starts a service. A machine's own policy is respected; ours is there only
+ * while we install. One left by a killed set-up is recognised by its text and taken away.
+ */
+async function withoutStartingServices(work) {
+  const theirs = isTheirs();
+  if (!theirs) writeFileSync(policyFile, policyText, { mode: 0o755 });
+  try {
+    await work();
+  } finally {
+    if (!theirs) rmSync(policyFile, { force: true });
+  }
+}
+
+function isTheirs() {
+  const found = lstatSync(policyFile, { throwIfNoEntry: false });
+  return found !== undefined && !(found.isFile() && readFileSync(policyFile, 'utf8') === policyText);
+}

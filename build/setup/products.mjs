@@ -1,0 +1,63 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { runLogged } from './commands.mjs';
+import { dist, pinnedNodeBin, root, toolPath } from './paths.mjs';
+import { say } from './progress.mjs';
+import { contentHash, isFresh, stamp } from './stamps.mjs';
+
+const lockFile = 'package-lock.json';
+
+/** What is made from the sources: by which command, from which inputs, into which files below `dist/`. */
+const products = [
+  {
+    name: 'plugin',
+    what: 'the CNI plugin (TypeScript, compiled to a native program)',
+    command: ['node', 'build/build-shim.mjs'],
+    inputs: ['build/build-shim.mjs', 'src/cni', 'src/cni-shim'],
+    makes: ['bin/seine'],
+  },
+  {
+    name: 'bundles',
+    what: 'the bundles of agent, seinectl and lab',
+    command: ['node', 'build/bundle.mjs'],
+    inputs: ['build/bundle.mjs', 'src'],
+    makes: ['seine-agent.mjs', 'seinectl.mjs', 'seine-lab.mjs'],
+  },
+  {
+    name: 'exports',
+    what: 'the libraries seine/ovsdb and seine/openflow',
+    command: ['tsc', '-p', 'tsconfig.build.json'],
+    inputs: ['tsconfig.json', 'tsconfig.build.json', 'src/ovsdb', 'src/openflow', 'src/async', 'src/wire', 'src/errors'],
+    makes: ['src/ovsdb/client.js', 'src/openflow/client.js'],
+  },
+];
+
+const hashOf = ({ inputs }) => contentHash([lockFile, ...inputs].map((path) => join(root, path)));
+
+/** Products whose sources changed since they were made, or that are not there. */
+export function staleProducts() {
+  return products.filter((product) => {
+    if (!product.inputs.every((input) => existsSync(join(root, input)))) return false;
+    const files = product.makes.map((file) => join(dist, file));
+    return !isFresh(product.name, hashOf(product), files);
+  });
+}
+
+export async function make(product) {
+  // The hash is taken before the work: a source that changes meanwhile makes the next run build again.
+  const hash = hashOf(product);
+  say(`building ${product.what}`);
+  const [command, ...args] = product.command;
+  await runLogged(`build-${product.name}`, command, args, {
+    cwd: root,
+    env: { PATH: toolPath() },
+    remedy: 'mend what the compiler says, and run the command again',
+  });
+  stamp(product.name, hash);
+}
+
+/** The Node that runs everything but the set-up itself. */
+export function pinnedNode() {
+  const pinned = join(pinnedNodeBin, 'node');
+  return existsSync(pinned) ? pinned : process.execPath;
+}

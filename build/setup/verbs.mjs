@@ -1,0 +1,21 @@
+/**
+ * What `npm run VERB` does once the set-up is done.
+ *
+ * `needs` is how much of the set-up comes first: `machine` (Debian packages; root), `kernel` (what the virtual machine
+ * takes; root), `npm` (the packages of the lock file and the pinned Node), `products` (plugin, bundles, exports).
+ * `run` is a command line to which the caller's arguments are added; one that starts with a `.ts` or `.mjs` file is a
+ * script for the pinned Node.
+ */
+export const verbs = {
+  setup: { needs: ['machine', 'npm', 'products'] },
+  test: { needs: ['machine', 'npm', 'products'], run: ['build/test.mjs'] },
+  bench: { needs: ['machine', 'npm', 'products'], run: ['test/bench/main.ts'] },
+  demo: { needs: ['machine', 'npm', 'products'], run: ['src/lab/demo.ts'] },
+  'demo:kernel': { needs: ['machine', 'kernel', 'npm', 'products'], run: ['build/kernel-vm/run.mjs'] },
+  lab: { needs: ['machine', 'npm', 'products'], run: ['bin/seine-lab.mjs'] },
+  build: { needs: ['npm', 'products'] },
+  'test:unit': { needs: ['npm'], run: ['vitest', 'run', '--project', 'unit'] },
+  typecheck: { needs: ['npm'], run: ['tsc', '--noEmit', '-p', '.'] },
+  lint: { needs: ['npm'], run: ['biome', 'ci', '--error-on-warnings'] },
+  docs: { needs: ['npm'], run: ['build/docs.mjs'] },
+};
