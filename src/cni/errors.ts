@@ -1,0 +1,57 @@
+/**
+ * Error codes as a runtime sees them. 0–99 are the specification's (CNI SPEC 1.1.0, "Error"), ours start at 100.
+ * docs name them for operators; a code once given is never used for something else.
+ */
+export const cniCodes = {
+  incompatibleVersion: 1,
+  /** The message names the key and the value. */
+  unsupportedField: 2,
+  /** There is nothing of this container, and nothing to clean up. */
+  unknownContainer: 3,
+  /** The message names every CNI_* variable at fault. */
+  invalidEnvironment: 4,
+  ioFailure: 5,
+  undecodable: 6,
+  invalidConfig: 7,
+  /** Nothing is wrong with the call: the agent is not there or not ready yet. */
+  tryAgainLater: 11,
+  /** STATUS: no ADD can be served now. */
+  notAvailable: 50,
+  /** STATUS: as 50, and pods that exist may be cut off as well. */
+  notAvailableLimited: 51,
+  /** A bug of ours; the agent's log says more. */
+  internal: 100,
+  /** No address to give: pool exhausted, the wanted one in use, or the journal cannot be written. */
+  addressUnavailable: 101,
+  /** The node refused: namespace, interface, bridge port or flows. Everything done so far was taken back. */
+  wiringFailed: 102,
+  /** CHECK: the message says what differs. */
+  checkFailed: 103,
+  /** ADD of something that is attached already. The attachment is left as it is. */
+  alreadyAttached: 104,
+  /** The delegated IPAM plugin failed; its own message is in the details. */
+  ipamPluginFailed: 105,
+  /** Plugin and agent do not understand each other: their versions are more than one release apart. */
+  agentProtocol: 106,
+} as const;
+
+export type CniCode = (typeof cniCodes)[keyof typeof cniCodes];
+
+/** A failed call, in the words the runtime will print. */
+export class CniError extends Error {
+  override readonly name = 'CniError';
+  readonly code: CniCode;
+  readonly details: string;
+
+  constructor(code: CniCode, message: string, details = '') {
+    super(message);
+    this.code = code;
+    this.details = details;
+  }
+}
+
+/** The JSON a plugin prints on stdout when it fails; libcni reads nothing else. */
+export function formatError(error: CniError, cniVersion: string): string {
+  const details = error.details === '' ? {} : { details: error.details };
+  return JSON.stringify({ cniVersion, code: error.code, msg: error.message, ...details });
+}

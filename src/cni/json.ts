@@ -1,0 +1,102 @@
+import { type CniCode, CniError, cniCodes } from './errors.ts';
+
+export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
+
+/** As JSON.parse makes it: a key called `__proto__` is an own property like any other. Read it through the functions below only. */
+export interface JsonObject {
+  readonly [key: string]: Json;
+}
+
+const depthMax = 64;
+
+/**
+ * @param what named in the error
+ * @throws CniError 6 if `text` is no JSON, nested deeper than 64 levels, or no object. A bare `null` counts as an empty object,
+ *   as it does for the reference plugins.
+ */
+export function parseObject(text: string, what: string): JsonObject {
+  if (depthOf(text) > depthMax) throw new CniError(cniCodes.undecodable, `${what}: nested deeper than ${depthMax} levels`);
+  let value: Json;
+  try {
+    value = JSON.parse(text) as Json;
+  } catch (thrown) {
+    throw new CniError(cniCodes.undecodable, `${what}: not JSON`, thrown instanceof Error ? thrown.message : String(thrown));
+  }
+  if (value === null) return {};
+  if (!isObject(value)) throw new CniError(cniCodes.undecodable, `${what}: ${show(value)} is not an object`);
+  return value;
+}
+
+/** The deepest nesting of brackets outside strings. Counted before parsing, so that no parser recurses as deep as it is told to. */
+function depthOf(text: string): number {
+  let depth = 0;
+  let deepest = 0;
+  let inString = false;
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at];
+    if (inString) {
+      if (char === '\\') at++;
+      else if (char === '"') inString = false;
+    } else if (char === '"') inString = true;
+    else if (char === '{' || char === '[') deepest = Math.max(deepest, ++depth);
+    else if (char === '}' || char === ']') depth--;
+  }
+  return deepest;
+}
+
+export function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The own property `key`, so that `constructor` or `toString` are as absent as any other key. `null` counts as absent. */
+export function member(object: JsonObject, key: string): Json | undefined {
+  return Object.hasOwn(object, key) ? (object[key] ?? undefined) : undefined;
+}
+
+/** Like `member`, with the key in any case: runtimes written in Go send `HostPort` as well as `hostPort`. An exact match wins. */
+export function memberAnyCase(object: JsonObject, key: string): Json | undefined {
+  const exact = member(object, key);
+  if (exact !== undefined) return exact;
+  const other = Object.keys(object).find((candidate) => candidate.toLowerCase() === key.toLowerCase());
+  return other === undefined ? undefined : member(object, other);
+}
+
+/** For error messages: JSON, cut at 100 characters. */
+export function show(value: Json): string {
+  const text = JSON.stringify(value);
+  return text.length <= 100 ? text : `${text.slice(0, 100)}…`;
+}
+
+/** @throws CniError `code` (default 7), naming `path` and the value */
+export function asString(value: Json | undefined, path: string, code: CniCode = cniCodes.invalidConfig): string | undefined {
+  if (value === undefined || typeof value === 'string') return value;
+  throw new CniError(code, `${path}: ${show(value)} is not a string`);
+}
+
+/** @throws CniError 7 */
+export function asInteger(value: Json | undefined, path: string): number | undefined {
+  if (value === undefined) return undefined;
+  if (typeof value === 'number' && Number.isSafeInteger(value)) return value;
+  throw new CniError(cniCodes.invalidConfig, `${path}: ${show(value)} is not an integer`);
+}
+
+/** @throws CniError 7 */
+export function asObject(value: Json | undefined, path: string): JsonObject | undefined {
+  if (value === undefined || isObject(value)) return value;
+  throw new CniError(cniCodes.invalidConfig, `${path}: ${show(value)} is not an object`);
+}
+
+/** An absent list is an empty one. @throws CniError 7 */
+export function asList(value: Json | undefined, path: string): readonly Json[] {
+  if (value === undefined) return [];
+  if (Array.isArray(value)) return value as readonly Json[];
+  throw new CniError(cniCodes.invalidConfig, `${path}: ${show(value)} is not a list`);
+}
+
+/** @throws CniError 7 */
+export function asStrings(value: Json | undefined, path: string): readonly string[] {
+  return asList(value, path).map((entry, at) => {
+    if (typeof entry === 'string') return entry;
+    throw new CniError(cniCodes.invalidConfig, `${path}[${at}]: ${show(entry)} is not a string`);
+  });
+}

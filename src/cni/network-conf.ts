@@ -1,0 +1,156 @@
+import { isCniName } from './environment.ts';
+import { CniError, cniCodes } from './errors.ts';
+import {
+  asList,
+  asObject,
+  asString,
+  asStrings,
+  isObject,
+  type Json,
+  type JsonObject,
+  member,
+  memberAnyCase,
+  parseObject,
+  show,
+} from './json.ts';
+import { type CniDns, parseDns } from './result.ts';
+import { type CniCommand, type CniVersion, parseVersion } from './versions.ts';
+
+/** What the plugin itself needs to reach its agent; all of it may be left out. */
+export interface PluginSettings {
+  readonly agentSocket: string;
+  readonly stateDir: string;
+  /** How long a call may take, retries while the agent restarts included. */
+  readonly deadlineMs: number;
+}
+
+/** The part of the network configuration every command reads. */
+export interface NetworkConf {
+  readonly cniVersion: CniVersion;
+  readonly network: string;
+  readonly settings: PluginSettings;
+  /** The whole, for what only some commands read. */
+  readonly json: JsonObject;
+}
+
+const defaultAgentSocket = '/run/seine/cni.sock';
+const defaultStateDir = '/var/lib/seine';
+const defaultDeadlineSeconds = 30;
+const deadlineSecondsMax = 600;
+/** `sun_path` is 108 bytes with its zero (unix(7)); checked again, in bytes, where the address is made. */
+const socketPathMax = 107;
+
+/**
+ * @param stdin at most 1 MiB, which its reader sees to
+ * @throws CniError 6 for what cannot be decoded, 1 for the version, 7 for the rest
+ */
+export function parseNetworkConf(stdin: string, command: CniCommand): NetworkConf {
+  const json = parseObject(stdin, 'network configuration');
+  const cniVersion = parseVersion(asString(member(json, 'cniVersion'), 'cniVersion', cniCodes.undecodable) ?? '', command);
+  const network = asString(member(json, 'name'), 'name', cniCodes.undecodable) ?? '';
+  if (network === '') throw new CniError(cniCodes.invalidConfig, 'name: the network has no name');
+  if (!isCniName(network) || network.length > 255)
+    throw new CniError(cniCodes.invalidConfig, `name: ${show(network)} is not a network name`);
+  return { cniVersion, network, settings: parseSettings(json), json };
+}
+
+function parseSettings(json: JsonObject): PluginSettings {
+  const agentSocket = absolutePath(json, 'agentSocket', socketPathMax) ?? defaultAgentSocket;
+  const stateDir = absolutePath(json, 'stateDir', 3000) ?? defaultStateDir;
+  const seconds = member(json, 'deadline') ?? defaultDeadlineSeconds;
+  if (typeof seconds !== 'number' || !(seconds > 0 && seconds <= deadlineSecondsMax))
+    throw new CniError(cniCodes.invalidConfig, `deadline: ${show(seconds)} is not a number of seconds up to ${deadlineSecondsMax}`);
+  return { agentSocket, stateDir, deadlineMs: Math.ceil(seconds * 1000) };
+}
+
+function absolutePath(json: JsonObject, key: string, lengthMax: number): string | undefined {
+  const path = asString(member(json, key), key);
+  if (path === undefined) return undefined;
+  if (path[0] !== '/' || path.length > lengthMax || path.indexOf('\0') >= 0)
+    throw new CniError(cniCodes.invalidConfig, `${key}: ${show(path)} is not an absolute path of at most ${lengthMax} characters`);
+  return path;
+}
+
+/** What ADD reads besides. */
+export interface AddConf {
+  /** Absent: the agent's own IPAM. Otherwise the name of a plugin in CNI_PATH. */
+  readonly ipamType?: string;
+  readonly dns: CniDns;
+  readonly portMappings: readonly PortMapping[];
+  /** Addresses asked for in the configuration, without the prefix length they may carry there. */
+  readonly ips: readonly string[];
+  readonly mac?: string;
+}
+
+export interface PortMapping {
+  readonly hostPort: number;
+  readonly containerPort: number;
+  readonly protocol: 'tcp' | 'udp' | 'sctp';
+  /** Empty: every address of the node. */
+  readonly hostIp: string;
+}
+
+/**
+ * @throws CniError 7 for a value of the wrong form, 2 for a field that asks for something we would not do: better refused than
+ *   silently left undone. Fields nobody knows are ignored, as runtimes and chains add their own.
+ */
+export function parseAddConf(json: JsonObject): AddConf {
+  refuse(json, ['mtu'], 'the agent derives it from the transport interface and defaultMTU');
+  const runtimeConfig = asObject(member(json, 'runtimeConfig'), 'runtimeConfig') ?? {};
+  refuse(runtimeConfig, ['deviceID', 'infinibandGUID'], 'pods get virtual interfaces only', 'runtimeConfig.');
+  const ipamType = parseIpamType(json);
+  const mac = asString(memberAnyCase(runtimeConfig, 'mac'), 'runtimeConfig.mac');
+  return {
+    ...(ipamType === undefined ? {} : { ipamType }),
+    dns: parseDns(member(json, 'dns'), 'dns'),
+    portMappings: asList(memberAnyCase(runtimeConfig, 'portMappings'), 'runtimeConfig.portMappings').map(parsePortMapping),
+    ips: parseIps(json, runtimeConfig),
+    ...(mac === undefined ? {} : { mac }),
+  };
+}
+
+function refuse(object: JsonObject, keys: readonly string[], why: string, prefix = ''): void {
+  for (const key of keys) {
+    const value = memberAnyCase(object, key);
+    if (value !== undefined) throw new CniError(cniCodes.unsupportedField, `${prefix}${key}: ${show(value)} is not supported`, why);
+  }
+}
+
+/** @throws CniError 7 unless `ipam.type` is absent, `seine`, or a file name that stays inside CNI_PATH */
+export function parseIpamType(json: JsonObject): string | undefined {
+  const ipam = asObject(member(json, 'ipam'), 'ipam') ?? {};
+  const type = asString(member(ipam, 'type'), 'ipam.type') ?? '';
+  if (type === '' || type === 'seine') return undefined;
+  if (!isCniName(type) || type.length > 255)
+    throw new CniError(cniCodes.invalidConfig, `ipam.type: ${show(type)} is not the name of a plugin`);
+  return type;
+}
+
+/** The `ips` capability wins over `args.cni.ips` (CNI CONVENTIONS.md). */
+function parseIps(json: JsonObject, runtimeConfig: JsonObject): readonly string[] {
+  const capability = asStrings(memberAnyCase(runtimeConfig, 'ips'), 'runtimeConfig.ips');
+  const args = asObject(member(json, 'args'), 'args') ?? {};
+  const cni = asObject(member(args, 'cni'), 'args.cni') ?? {};
+  const conventional = asStrings(member(cni, 'ips'), 'args.cni.ips');
+  return (capability.length > 0 ? capability : conventional).map((ip) => ip.replace(/\/\d{1,3}$/, ''));
+}
+
+function parsePortMapping(entry: Json, at: number): PortMapping {
+  const path = `runtimeConfig.portMappings[${at}]`;
+  if (!isObject(entry)) throw new CniError(cniCodes.invalidConfig, `${path}: ${show(entry)} is not an object`);
+  const protocol = (asString(memberAnyCase(entry, 'protocol'), `${path}.protocol`) ?? 'tcp').toLowerCase();
+  if (protocol !== 'tcp' && protocol !== 'udp' && protocol !== 'sctp')
+    throw new CniError(cniCodes.invalidConfig, `${path}.protocol: ${show(protocol)} is not tcp, udp or sctp`);
+  return {
+    hostPort: port(entry, 'hostPort', path),
+    containerPort: port(entry, 'containerPort', path),
+    protocol,
+    hostIp: asString(memberAnyCase(entry, 'hostIP'), `${path}.hostIP`) ?? '',
+  };
+}
+
+function port(entry: JsonObject, key: string, path: string): number {
+  const value = memberAnyCase(entry, key);
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= 65_535) return value;
+  throw new CniError(cniCodes.invalidConfig, `${path}.${key}: ${value === undefined ? 'missing' : `${show(value)} is not a port`}`);
+}

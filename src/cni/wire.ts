@@ -1,0 +1,102 @@
+import type { Environment } from './environment.ts';
+import { environmentVariables } from './environment.ts';
+import { CniError, cniCodes } from './errors.ts';
+import { asObject, asString, member, parseObject } from './json.ts';
+
+/*
+ * Plugin ↔ agent, over a unix stream socket. One request and one answer for a connection:
+ *
+ *   0                   4
+ *   | length, big-endian | that many bytes of JSON, UTF-8 |
+ *
+ * The request carries what CNI itself defines, variables and configuration as they came, so that a plugin need not know what
+ * an agent reads. The answer carries what to print. A plugin of release N works with an agent of N-1, N and N+1: within one
+ * `v`, members are only ever added, and a reader ignores those it does not know. A new `v` comes only with a change that
+ * cannot be said that way; then plugin and agent speak the old one for one more release. Whatever `v` a request has, the
+ * answer has the members below.
+ *
+ * If the plugin's end closes before the answer, nobody waits for it any more: the agent takes everything back.
+ */
+
+export const wireVersion = 1;
+
+/** stdin of 1 MiB at most, in JSON again (which at worst writes six bytes for one), and the variables. */
+export const requestBytesMax = 8 * 1024 * 1024;
+export const replyBytesMax = 4 * 1024 * 1024;
+export const stdinBytesMax = 1024 * 1024;
+
+export interface WireRequest {
+  readonly env: Environment;
+  readonly conf: string;
+  /** How long the plugin will wait for the answer. */
+  readonly deadlineMs: number;
+  /** 1, and more after a connection was lost before the answer: the ADD may have been done by then. */
+  readonly attempt: number;
+}
+
+export interface WireReply {
+  /** The plugin's exit code. */
+  readonly exit: number;
+  readonly stdout: string;
+}
+
+export function encodeRequest({ env, conf, deadlineMs, attempt }: WireRequest): string {
+  return JSON.stringify({ v: wireVersion, env, conf, deadlineMs, attempt });
+}
+
+/** @throws CniError 106 if this is no request we understand */
+export function decodeRequest(text: string): WireRequest {
+  return orProtocolError(() => {
+    const request = parseObject(text, 'request');
+    needVersion(member(request, 'v'));
+    const variables = asObject(member(request, 'env'), 'env') ?? {};
+    const env: { -readonly [K in keyof Environment]: string } = {};
+    for (const name of environmentVariables) {
+      const value = asString(member(variables, name), `env.${name}`);
+      if (value !== undefined) env[name] = value;
+    }
+    const conf = asString(member(request, 'conf'), 'conf') ?? '';
+    return {
+      env,
+      conf,
+      deadlineMs: positive(member(request, 'deadlineMs'), 'deadlineMs'),
+      attempt: positive(member(request, 'attempt'), 'attempt'),
+    };
+  });
+}
+
+export function encodeReply({ exit, stdout }: WireReply): string {
+  return JSON.stringify({ v: wireVersion, exit, stdout });
+}
+
+/** @throws CniError 106 if this is no answer we understand */
+export function decodeReply(text: string): WireReply {
+  return orProtocolError(() => {
+    const reply = parseObject(text, 'answer of the agent');
+    const exit = member(reply, 'exit');
+    const stdout = member(reply, 'stdout');
+    if (typeof exit !== 'number' || !Number.isInteger(exit) || exit < 0 || exit > 255 || typeof stdout !== 'string')
+      throw new CniError(cniCodes.agentProtocol, 'answer of the agent: no exit code and text');
+    return { exit, stdout };
+  });
+}
+
+function needVersion(value: unknown): void {
+  if (value !== wireVersion)
+    throw new CniError(cniCodes.agentProtocol, `request: version ${String(value)} is not spoken here`, `this agent speaks ${wireVersion}`);
+}
+
+function positive(value: unknown, path: string): number {
+  if (typeof value === 'number' && value > 0 && value <= 3_600_000) return Math.ceil(value);
+  throw new CniError(cniCodes.agentProtocol, `request: ${path} is not a positive number`);
+}
+
+function orProtocolError<T>(decode: () => T): T {
+  try {
+    return decode();
+  } catch (thrown) {
+    if (thrown instanceof CniError && thrown.code !== cniCodes.agentProtocol)
+      throw new CniError(cniCodes.agentProtocol, thrown.message, thrown.details);
+    throw thrown;
+  }
+}
