@@ -1,0 +1,56 @@
+import { SeineError } from '../errors/seine-error.ts';
+import type { Json } from './json.ts';
+
+/**
+ * What the peer can send. Ids are the asker's: our requests carry numbers, the server may use any JSON.
+ *
+ * Source: RFC 7047 section 4, JSON-RPC 1.0. `ovsdb-server` leaves `result` out of an error reply, and `error` of a reply may
+ * be a string or an object.
+ */
+export type Incoming =
+  | { readonly kind: 'request'; readonly id: Json; readonly method: string; readonly params: readonly unknown[] }
+  | { readonly kind: 'notification'; readonly method: string; readonly params: readonly unknown[] }
+  | { readonly kind: 'result'; readonly id: unknown; readonly result: unknown }
+  | { readonly kind: 'error'; readonly id: unknown; readonly error: unknown };
+
+/** @throws SeineError `PROTOCOL` if the value is no JSON-RPC message. */
+export function readMessage(value: unknown): Incoming {
+  if (!isObject(value)) throw new SeineError('PROTOCOL', 'JSON-RPC: message is no object');
+  const { id = null, method, params, result, error = null } = value;
+  if (typeof method === 'string') {
+    if (!Array.isArray(params)) throw new SeineError('PROTOCOL', 'JSON-RPC: params is no array', { context: { method } });
+    // What was parsed from JSON can be sent as JSON; a wide integer in an id is nothing that any peer uses.
+    return id === null ? { kind: 'notification', method, params } : { kind: 'request', id: id as Json, method, params };
+  }
+  if (id === null) throw new SeineError('PROTOCOL', 'JSON-RPC: neither a method nor an id', { context: { error } });
+  return error === null ? { kind: 'result', id, result } : { kind: 'error', id, error };
+}
+
+export function writeRequest(id: number, method: string, params: Json): string {
+  return JSON.stringify({ method, params, id });
+}
+
+export function writeReply(id: Json, result: Json): string {
+  return JSON.stringify({ result, error: null, id });
+}
+
+export function writeError(id: Json, error: string): string {
+  return JSON.stringify({ result: null, error, id });
+}
+
+/** The server's words in an error: a tag that programs can compare, and perhaps details for people. */
+export interface ServerError {
+  readonly error: string;
+  readonly details: string;
+}
+
+export function readServerError(error: unknown): ServerError {
+  if (typeof error === 'string') return { error, details: '' };
+  if (!isObject(error)) return { error: 'unreadable error', details: '' };
+  const { error: tag, details } = error;
+  return { error: typeof tag === 'string' ? tag : 'unreadable error', details: typeof details === 'string' ? details : '' };
+}
+
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,33 @@
+import { SeineError } from '../errors/seine-error.ts';
+import type { JsonFrame } from './framer.ts';
+
+/** What can be sent. A 64-bit integer is put in with `jsonInteger`. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [member: string]: Json };
+
+/** `JSON.rawJSON` of the "JSON.parse source text access" proposal; in Node since 22, in no TypeScript library yet. */
+const rawJson: (text: string) => { readonly rawJSON: string } = Reflect.get(JSON, 'rawJSON');
+
+export function jsonInteger(value: bigint): Json {
+  const narrow = Number(value);
+  return Number.isSafeInteger(narrow) ? narrow : rawJson(String(value));
+}
+
+/**
+ * Parses one message. Integers that a `number` cannot carry exactly come out as `bigint`, all others as `number`.
+ *
+ * @throws SeineError `PROTOCOL` if it is not JSON.
+ */
+export function parseJson(frame: JsonFrame): unknown {
+  try {
+    return frame.wideNumbers ? JSON.parse(frame.text, keepWideIntegers) : JSON.parse(frame.text);
+  } catch (thrown) {
+    throw new SeineError('PROTOCOL', 'JSON-RPC: message is not JSON', { context: { bytes: frame.text.length }, cause: thrown });
+  }
+}
+
+/** A reviver costs several times the parse itself, so only messages with a long run of digits come here. */
+function keepWideIntegers(_member: string, value: unknown, source?: { readonly source?: string }): unknown {
+  if (typeof value !== 'number' || Number.isSafeInteger(value)) return value;
+  const text = source?.source;
+  return text !== undefined && /^-?\d+$/.test(text) ? BigInt(text) : value;
+}

@@ -1,0 +1,146 @@
+import { SeineError } from '../../errors/seine-error.ts';
+import { type Json, jsonInteger } from '../json.ts';
+
+/**
+ * One of the six kinds of value that columns are made of, as it is read (`R`) and written (`W`) by a program.
+ *
+ * Source: RFC 7047 section 3.2 `<atomic-type>` and section 5.1 `<atom>`.
+ */
+export interface AtomType<R, W = R> {
+  readonly name: string;
+  /** What a column of this type holds if nobody ever set it (RFC 7047 section 5.2.1). */
+  readonly fallback: R;
+  /** @throws SeineError `PROTOCOL` if the value is of another type. */
+  decode(json: unknown): R;
+  /** @throws SeineError `INVALID_INPUT` if the type cannot hold the value. */
+  encode(value: W): Json;
+}
+
+declare const uuidBrand: unique symbol;
+/** The name of a row, given by the server: 36 characters, lower case. */
+export type Uuid = string & { readonly [uuidBrand]: true };
+
+/** A row that the same transaction inserts. Stands for its UUID until the server has given it one. */
+export class NewRow<T extends string = string> {
+  readonly table: T;
+  /** `<id>` of RFC 7047: unique in the transaction. */
+  readonly uuidName: string;
+
+  constructor(table: T, uuidName: string) {
+    this.table = table;
+    this.uuidName = uuidName;
+  }
+}
+
+const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+export function isUuid(text: string): text is Uuid {
+  return uuidPattern.test(text);
+}
+
+/** @throws SeineError `INVALID_INPUT` if the text is not in the form that the server writes. */
+export function parseUuid(text: string): Uuid {
+  if (!isUuid(text)) throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is no UUID`);
+  return text;
+}
+
+const zeroUuid = parseUuid('00000000-0000-0000-0000-000000000000');
+const int64 = { min: -(2n ** 63n), max: 2n ** 63n - 1n };
+
+const loneSurrogate = /\p{Surrogate}/u;
+
+/** Any 64-bit integer: counters, and whatever the schema does not bound. */
+export const integer: AtomType<bigint> = {
+  name: 'integer',
+  fallback: 0n,
+  decode(json) {
+    if (typeof json === 'bigint') return json;
+    if (typeof json === 'number' && Number.isInteger(json)) return BigInt(json);
+    throw mismatch('integer', json);
+  },
+  encode(value) {
+    if (value < int64.min || value > int64.max) throw new SeineError('INVALID_INPUT', `${value} does not fit in 64 bits`);
+    return jsonInteger(value);
+  },
+};
+
+/** An integer that the schema, or the manual, bounds far below 2^53. */
+export const smallInteger: AtomType<number> = {
+  name: 'integer',
+  fallback: 0,
+  decode(json) {
+    if (typeof json === 'number' && Number.isSafeInteger(json)) return json;
+    throw mismatch('small integer', json);
+  },
+  encode(value) {
+    if (!Number.isSafeInteger(value)) throw new SeineError('INVALID_INPUT', `${value} is no exact integer`);
+    return value;
+  },
+};
+
+export const real: AtomType<number> = {
+  name: 'real',
+  fallback: 0,
+  decode(json) {
+    if (typeof json === 'number' || typeof json === 'bigint') return Number(json);
+    throw mismatch('real', json);
+  },
+  encode(value) {
+    if (!Number.isFinite(value)) throw new SeineError('INVALID_INPUT', `${value} has no form in JSON`);
+    return value;
+  },
+};
+
+export const boolean: AtomType<boolean> = {
+  name: 'boolean',
+  fallback: false,
+  decode(json) {
+    if (typeof json === 'boolean') return json;
+    throw mismatch('boolean', json);
+  },
+  encode: (value) => value,
+};
+
+export const string: AtomType<string> = {
+  name: 'string',
+  fallback: '',
+  decode(json) {
+    if (typeof json === 'string') return json;
+    throw mismatch('string', json);
+  },
+  encode(value) {
+    // The server closes the connection over a zero byte, which would make one bad value everyone's problem.
+    if (value.includes('\0')) throw new SeineError('INVALID_INPUT', 'a string for OVSDB holds a zero byte');
+    if (loneSurrogate.test(value)) throw new SeineError('INVALID_INPUT', 'a string for OVSDB holds half a character');
+    return value;
+  },
+};
+
+/** A string that a newer server may also set to something we do not know: unknown is a value, too. */
+export type Known<K extends string> = K | (string & Record<never, never>);
+
+/** A string that the schema's `enum` limits to some values. */
+export function oneOf<const K extends string>(..._values: readonly K[]): AtomType<Known<K>, K> {
+  return string as AtomType<Known<K>, K>;
+}
+
+/** A UUID. `ref` is one that names a row of a known table. */
+export const uuid: AtomType<Uuid, Uuid | NewRow> = {
+  name: 'uuid',
+  fallback: zeroUuid,
+  decode(json) {
+    if (Array.isArray(json) && json.length === 2 && json[0] === 'uuid' && typeof json[1] === 'string' && isUuid(json[1])) return json[1];
+    throw mismatch('uuid', json);
+  },
+  encode: (value) => (value instanceof NewRow ? ['named-uuid', value.uuidName] : ['uuid', value]),
+};
+
+/** The UUID of a row of that table. */
+export function ref<const T extends string>(_table: T): AtomType<Uuid, Uuid | NewRow<T>> {
+  return uuid;
+}
+
+function mismatch(wanted: string, json: unknown): SeineError {
+  const found = Array.isArray(json) ? 'array' : typeof json;
+  return new SeineError('PROTOCOL', `OVSDB: ${wanted} expected, ${found} found`);
+}

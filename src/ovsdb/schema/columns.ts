@@ -1,0 +1,157 @@
+import { SeineError } from '../../errors/seine-error.ts';
+import type { Json } from '../json.ts';
+import type { AtomType } from './atoms.ts';
+
+/**
+ * How one column's values look in a program and on the wire. `R` is what reading gives, `W` what writing takes.
+ *
+ * Source: RFC 7047 section 3.2 `<type>` and section 5.1 `<value>`.
+ */
+export interface Column<R, W> {
+  readonly kind: 'scalar' | 'optional' | 'set' | 'map';
+  readonly fallback: R;
+  /** @throws SeineError `PROTOCOL` if the value does not fit the type. */
+  decode(json: unknown): R;
+  /** @throws SeineError `INVALID_INPUT` if the type cannot hold the value. */
+  encode(value: W): Json;
+  /**
+   * The value after a `modify` of `update2` or `update3`, which does not carry the new value but a difference. See
+   * ovsdb-server(7) "Update2 Notification".
+   */
+  change(old: R, difference: unknown): R;
+  equal(a: R, b: R): boolean;
+}
+
+/** Exactly one value. */
+export interface ScalarColumn<R, W> extends Column<R, W> {
+  readonly kind: 'scalar';
+}
+
+/** None or one value. */
+export interface OptionalColumn<R, W> extends Column<R | undefined, W | undefined> {
+  readonly kind: 'optional';
+  encodeAtoms(values: Iterable<W>): Json;
+}
+
+export interface SetColumn<R, W> extends Column<ReadonlySet<R>, Iterable<W>> {
+  readonly kind: 'set';
+  encodeAtoms(values: Iterable<W>): Json;
+}
+
+export interface MapColumn<RK, RV, WK, WV> extends Column<ReadonlyMap<RK, RV>, Iterable<readonly [WK, WV]>> {
+  readonly kind: 'map';
+  encodeKeys(keys: Iterable<WK>): Json;
+}
+
+export function scalar<R, W>(atom: AtomType<R, W>): ScalarColumn<R, W> {
+  return {
+    kind: 'scalar',
+    fallback: atom.fallback,
+    decode: (json) => atom.decode(single(json)),
+    encode: (value) => atom.encode(value),
+    change: (_old, difference) => atom.decode(single(difference)),
+    equal: Object.is,
+  };
+}
+
+/** The difference of a column that holds at most one value is the new value. */
+export function optional<R, W>(atom: AtomType<R, W>): OptionalColumn<R, W> {
+  const decode = (json: unknown): R | undefined => {
+    const atoms = elements(json);
+    if (atoms.length > 1) throw new SeineError('PROTOCOL', `OVSDB: ${atoms.length} values in a column for one`);
+    return atoms.length === 0 ? undefined : atom.decode(atoms[0]);
+  };
+  return {
+    kind: 'optional',
+    fallback: undefined,
+    decode,
+    encode: (value) => encodeSet(atom, value === undefined ? [] : [value]),
+    encodeAtoms: (values) => encodeSet(atom, values),
+    change: (_old, difference) => decode(difference),
+    equal: Object.is,
+  };
+}
+
+/** The difference of two sets are the elements that are in one of them only. */
+export function set<R, W>(atom: AtomType<R, W>): SetColumn<R, W> {
+  const empty: ReadonlySet<R> = new Set();
+  const decode = (json: unknown): ReadonlySet<R> => {
+    const atoms = elements(json);
+    return atoms.length === 0 ? empty : new Set(atoms.map((element) => atom.decode(element)));
+  };
+  return {
+    kind: 'set',
+    fallback: empty,
+    decode,
+    encode: (values) => encodeSet(atom, values),
+    encodeAtoms: (values) => encodeSet(atom, values),
+    change(old, difference) {
+      const changed = new Set(old);
+      for (const element of decode(difference)) if (!changed.delete(element)) changed.add(element);
+      return changed;
+    },
+    equal: (a, b) => a === b || (a.size === b.size && [...a].every((element) => b.has(element))),
+  };
+}
+
+/**
+ * The difference of two maps are the pairs whose key is in one of them only, and for keys with two values the new pair. So a
+ * pair that is already there goes, and any other comes.
+ */
+export function map<RK, RV, WK, WV>(key: AtomType<RK, WK>, value: AtomType<RV, WV>): MapColumn<RK, RV, WK, WV> {
+  const empty: ReadonlyMap<RK, RV> = new Map();
+  const decode = (json: unknown): ReadonlyMap<RK, RV> => {
+    const pairs = decodePairs(json);
+    return pairs.length === 0 ? empty : new Map(pairs.map(([k, v]) => [key.decode(k), value.decode(v)]));
+  };
+  return {
+    kind: 'map',
+    fallback: empty,
+    decode,
+    encode: (pairs) => ['map', Array.from(pairs, ([k, v]) => [key.encode(k), value.encode(v)])],
+    encodeKeys: (keys) => encodeSet(key, keys),
+    change(old, difference) {
+      const changed = new Map(old);
+      for (const [k, v] of decode(difference)) {
+        if (changed.has(k) && Object.is(changed.get(k), v)) changed.delete(k);
+        else changed.set(k, v);
+      }
+      return changed;
+    },
+    equal: (a, b) => a === b || (a.size === b.size && [...a].every(([k, v]) => b.has(k) && Object.is(b.get(k), v))),
+  };
+}
+
+/** A map for at most one pair: its difference is, as with `optional`, the new value. */
+export function optionalPair<RK, RV, WK, WV>(key: AtomType<RK, WK>, value: AtomType<RV, WV>): MapColumn<RK, RV, WK, WV> {
+  const pairs = map(key, value);
+  return { ...pairs, change: (_old, difference) => pairs.decode(difference) };
+}
+
+function encodeSet<W>(atom: AtomType<unknown, W>, values: Iterable<W>): Json {
+  return ['set', Array.from(values, (value) => atom.encode(value))];
+}
+
+/** `<set>`: either `["set", [<atom>…]]` or, for one element, the bare atom. */
+function elements(json: unknown): readonly unknown[] {
+  if (!Array.isArray(json) || json[0] !== 'set') return [json];
+  if (json.length !== 2 || !Array.isArray(json[1])) throw new SeineError('PROTOCOL', 'OVSDB: malformed set');
+  return json[1];
+}
+
+function single(json: unknown): unknown {
+  const atoms = elements(json);
+  if (atoms.length !== 1) throw new SeineError('PROTOCOL', `OVSDB: ${atoms.length} values in a column for exactly one`);
+  return atoms[0];
+}
+
+function decodePairs(json: unknown): readonly (readonly unknown[])[] {
+  if (!Array.isArray(json) || json.length !== 2 || json[0] !== 'map' || !Array.isArray(json[1])) {
+    throw new SeineError('PROTOCOL', 'OVSDB: malformed map');
+  }
+  const pairs: readonly unknown[] = json[1];
+  return pairs.map((pair) => {
+    if (Array.isArray(pair) && pair.length === 2) return pair;
+    throw new SeineError('PROTOCOL', 'OVSDB: malformed pair in a map');
+  });
+}

@@ -1,0 +1,155 @@
+import type { Conversation } from '../async/keep-connected.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import { defaultFrameLimits, type FrameLimits, JsonFramer } from './framer.ts';
+import { type Json, parseJson } from './json.ts';
+import { type Incoming, readMessage, readServerError, writeError, writeReply, writeRequest } from './json-rpc.ts';
+
+/** The half of a socket that a session needs. */
+export interface Outlet {
+  write(text: string): unknown;
+  /** Bytes that were written and not yet handed to the system. */
+  readonly writableLength: number;
+}
+
+export interface SessionEvents {
+  /** The peer tells something that was not asked for: `update3`, `locked`, … */
+  notified(method: string, params: readonly unknown[]): void;
+  closed(cause: SeineError): void;
+}
+
+interface Call {
+  readonly method: string;
+  settle(answer: { readonly result: unknown } | SeineError): void;
+}
+
+/** More unanswered calls, or unsent bytes, mean a peer that no longer reads. */
+const maxCalls = 4_096;
+const maxUnsentBytes = 256 * 1024 * 1024;
+
+/**
+ * JSON-RPC over one stream: finds the call that a reply belongs to, answers echoes, passes notifications on.
+ *
+ * Everything ends with the stream: `closed` fails the calls that wait for a reply with `UNAVAILABLE`, because whether the
+ * server acted on them is unknown.
+ */
+export class JsonRpcSession implements Conversation {
+  readonly #outlet: Outlet;
+  readonly #events: SessionEvents;
+  readonly #framer: JsonFramer;
+  readonly #calls = new Map<number, Call>();
+  #nextId = 1;
+  #end: SeineError | undefined;
+
+  constructor(outlet: Outlet, events: SessionEvents, limits: FrameLimits = defaultFrameLimits) {
+    this.#outlet = outlet;
+    this.#events = events;
+    this.#framer = new JsonFramer(limits);
+  }
+
+  /**
+   * Sends a request and waits for its result.
+   *
+   * @param read makes the answer of the raw result. It runs before anything that the server sent after the reply is looked
+   *   at, so that what it stores is in place when the next notification comes.
+   * @throws SeineError `REFUSED` with `context.error` and `context.details` in the server's words; `UNAVAILABLE` if the stream
+   *   closed, with `context.sent` saying whether the server may have acted; `CANCELLED` if the signal came first, likewise
+   *   with `context.sent`; and whatever `read` throws.
+   */
+  call<T>(request: { readonly method: string; readonly params: Json }, read: (result: unknown) => T, signal: AbortSignal): Promise<T> {
+    const { method, params } = request;
+    const refusal = this.#whyNotSend(method, signal);
+    if (refusal !== undefined) return Promise.reject(refusal);
+    const id = this.#nextId;
+    this.#nextId += 1;
+    const text = writeRequest(id, method, params);
+    return new Promise((resolve, reject) => {
+      const forget = () => {
+        this.#calls.delete(id);
+        reject(new SeineError('CANCELLED', `ovsdb ${method}: no longer waited for`, { context: { sent: true }, cause: signal.reason }));
+      };
+      signal.addEventListener('abort', forget, { once: true });
+      this.#calls.set(id, {
+        method,
+        settle(answer) {
+          signal.removeEventListener('abort', forget);
+          if (answer instanceof SeineError) return reject(answer);
+          try {
+            resolve(read(answer.result));
+          } catch (thrown) {
+            reject(thrown);
+          }
+        },
+      });
+      this.#outlet.write(text);
+    });
+  }
+
+  received(chunk: Uint8Array): void {
+    for (const frame of this.#framer.push(chunk)) this.#dispatch(readMessage(parseJson(frame)));
+  }
+
+  /** Asks for a sign of life. Any bytes that come back are one, so the reply itself is not looked at. */
+  probe(): void {
+    this.call({ method: 'echo', params: [] }, ignore, neverAborted).catch(() => {
+      // A probe fails only with the stream, whose end the owner learns anyway.
+    });
+  }
+
+  closed(cause: SeineError): void {
+    if (this.#end !== undefined) return;
+    this.#end = cause;
+    for (const { method, settle } of this.#calls.values()) {
+      settle(new SeineError('UNAVAILABLE', `ovsdb ${method}: connection lost before the reply`, { context: { sent: true }, cause }));
+    }
+    this.#calls.clear();
+    this.#events.closed(cause);
+  }
+
+  #whyNotSend(method: string, signal: AbortSignal): SeineError | undefined {
+    const context = { sent: false };
+    if (signal.aborted) return new SeineError('CANCELLED', `ovsdb ${method}: not sent`, { context, cause: signal.reason });
+    if (this.#end !== undefined) return new SeineError('UNAVAILABLE', `ovsdb ${method}: not connected`, { context, cause: this.#end });
+    if (this.#calls.size >= maxCalls || this.#outlet.writableLength > maxUnsentBytes) {
+      return new SeineError('UNAVAILABLE', `ovsdb ${method}: the server does not keep up`, {
+        context: { ...context, calls: this.#calls.size },
+      });
+    }
+    return undefined;
+  }
+
+  #dispatch(message: Incoming): void {
+    switch (message.kind) {
+      case 'request':
+        this.#outlet.write(
+          message.method === 'echo' ? writeReply(message.id, message.params as Json) : writeError(message.id, 'unknown method'),
+        );
+        return;
+      case 'notification':
+        this.#events.notified(message.method, message.params);
+        return;
+      case 'result':
+        this.#callOf(message.id)?.settle({ result: message.result });
+        return;
+      case 'error': {
+        const call = this.#callOf(message.id);
+        const context = readServerError(message.error);
+        call?.settle(new SeineError('REFUSED', `ovsdb ${call.method}: ${describe(context)}`, { context: { ...context } }));
+      }
+    }
+  }
+
+  /** The call that waits for this reply; none if the caller stopped waiting. */
+  #callOf(id: unknown): Call | undefined {
+    if (typeof id !== 'number' || !(id < this.#nextId)) throw new SeineError('PROTOCOL', 'JSON-RPC: reply to a request we never made');
+    const call = this.#calls.get(id);
+    this.#calls.delete(id);
+    return call;
+  }
+}
+
+const neverAborted = new AbortController().signal;
+const ignore = (): void => {};
+
+function describe({ error, details }: { readonly error: string; readonly details: string }): string {
+  return details === '' ? error : `${error}: ${details}`;
+}
