@@ -1,0 +1,286 @@
+import type { Cidr, Family } from '../net/ip.ts';
+import { parseCidr } from '../net/ip.ts';
+import { ctMark, reg, sourceToCtMark } from '../pipeline/fields.ts';
+import type { CtStep, Flow, Match, Step } from '../pipeline/flow.ts';
+import { drop, goto, load, output, priority } from '../pipeline/flow.ts';
+import type { TableName } from '../pipeline/tables.ts';
+import { serviceNextHop, tunnelCarriers, virtualMac, zones } from '../pipeline/well-known.ts';
+import type { Wanted } from '../wanted/wanted.ts';
+import { compileTables } from './compile-tables.ts';
+import { familiesOf, linkLocal, type NodeEnvironment } from './environment.ts';
+import { icmpv6, neighbourDiscovery } from './icmpv6.ts';
+
+const multicast: Readonly<Record<Family, readonly Cidr[]>> = {
+  ipv4: [parseCidr('224.0.0.0/4'), parseCidr('255.255.255.255/32')],
+  ipv6: [parseCidr('ff00::/8')],
+};
+
+/** What the bridge and the host hold on every node, whoever its peers and pods are. Pure. */
+export function compileNode(environment: NodeEnvironment): Wanted {
+  const families = familiesOf(environment);
+  const flows = [
+    ...compileTables(),
+    ...classify(environment),
+    ...spoofGuard(families),
+    ...neighbour(environment),
+    ...families.flatMap((family) => [
+      ...track(family),
+      ...state(family),
+      ...route(family, environment),
+      ...ttl(family, environment),
+      ...sourceTranslation(family),
+      ...commit(family),
+    ]),
+    ...unSnat(environment),
+    ...switching(environment),
+    ...outputs(),
+  ];
+  const { name } = environment.gateway;
+  return {
+    flows,
+    groups: [],
+    neighbours: families.map((family) => ({ dev: name, ip: serviceNextHop[family], mac: virtualMac })),
+    routes: environment.serviceCidrs
+      .filter((cidr) => families.includes(cidr.family))
+      .map((destination) => ({ destination, via: serviceNextHop[destination.family], dev: name })),
+  };
+}
+
+function classify({ gateway, tunnel, podCidrs }: NodeEnvironment): Flow[] {
+  const fromGateway: readonly Step[] = [load(reg.source('gateway'))];
+  const flow = (level: number, match: Match, ...steps: Step[]): Flow => ({ table: 'classify', priority: level, match, steps });
+  return [
+    flow(priority.guard, { vlan: 'tagged' }, ...drop),
+    ...podCidrs.flatMap(({ family }) =>
+      family === 'ipv4'
+        ? [flow(priority.high, { inPort: gateway.ofPort, payload: 'arp' }, ...fromGateway, goto('neighbour'))]
+        : [icmpv6.neighbourSolicitation, icmpv6.neighbourAdvertisement].map((icmpType) =>
+            flow(
+              priority.high,
+              { inPort: gateway.ofPort, payload: 'ipv6', protocol: 'icmp6', icmpType },
+              ...fromGateway,
+              goto('neighbour'),
+            ),
+          ),
+    ),
+    ...podCidrs.map(({ family }) => flow(priority.normal, { inPort: gateway.ofPort, payload: family }, ...fromGateway, goto('unSnat'))),
+    // Peers' flows are above these; what is left came from an address that is no node.
+    flow(
+      priority.low,
+      { inPort: tunnel.ofPort, tunFamily: 'ipv6' },
+      { do: 'learnStranger', family: 'ipv6' },
+      { do: 'resubmit', table: 'strangers' },
+    ),
+    flow(priority.lowest, { inPort: tunnel.ofPort }, { do: 'learnStranger', family: 'ipv4' }, { do: 'resubmit', table: 'strangers' }),
+  ];
+}
+
+/** Messages that only routers send end here whatever their addresses; per-pod flows allow the rest of ND, one by one. */
+function spoofGuard(families: readonly Family[]): Flow[] {
+  if (!families.includes('ipv6')) return [];
+  const routersOnly: readonly number[] = [icmpv6.routerSolicitation, icmpv6.routerAdvertisement, icmpv6.redirect];
+  return neighbourDiscovery.map((icmpType) => ({
+    table: 'spoofGuard',
+    priority: routersOnly.includes(icmpType) ? priority.guard : priority.high,
+    match: { payload: 'ipv6', protocol: 'icmp6', icmpType },
+    steps: drop,
+  }));
+}
+
+function neighbour({ gateway }: NodeEnvironment): Flow[] {
+  const toGateway = [output(gateway.ofPort)];
+  const flow = (match: Match): Flow => ({ table: 'neighbour', priority: priority.normal, match, steps: toGateway });
+  const addresses = gateway.addresses.flatMap((ip) => (ip.family === 'ipv4' ? [ip] : [ip, linkLocal(gateway.mac)]));
+  return addresses.flatMap((ip) =>
+    ip.family === 'ipv4'
+      ? [flow({ payload: 'arp', arpTpa: ip })]
+      : [
+          flow({ payload: 'ipv6', protocol: 'icmp6', icmpType: icmpv6.neighbourSolicitation, ndTarget: ip }),
+          flow({ payload: 'ipv6', protocol: 'icmp6', icmpType: icmpv6.neighbourAdvertisement, ethDst: gateway.mac, ipDst: ip }),
+        ],
+  );
+}
+
+/**
+ * Only what can have been translated is looked up in the SNAT zone. A pod that sends to the gateway's Ethernet address
+ * asks to be routed; that is noted before the address is overwritten.
+ */
+function unSnat({ gateway, podCidrs }: NodeEnvironment): Flow[] {
+  return podCidrs.flatMap(({ family }): Flow[] => [
+    {
+      table: 'unSnat',
+      priority: priority.normal,
+      match: { payload: family, ipDst: serviceNextHop[family] },
+      steps: [
+        load(reg.rewriteMac('yes')),
+        { do: 'ct', zone: zones[family].snat, commit: false, next: 'track', nat: { kind: 'restore' }, exec: [] },
+      ],
+    },
+    {
+      table: 'unSnat',
+      priority: priority.low,
+      match: { payload: family, ethDst: gateway.mac, regs: [reg.source('pod')] },
+      steps: [load(reg.rewriteMac('yes')), goto('track')],
+    },
+  ]);
+}
+
+function track(family: Family): Flow[] {
+  const step: CtStep = { do: 'ct', zone: zones[family].main, commit: false, next: 'state', nat: { kind: 'restore' }, exec: [] };
+  return [{ table: 'track', priority: priority.normal, match: { payload: family }, steps: [step] }];
+}
+
+function state(family: Family): Flow[] {
+  const flow = (level: number, match: Match, ...steps: Step[]): Flow => ({
+    table: 'state',
+    priority: level,
+    match: { payload: family, ...match },
+    steps,
+  });
+  // A fragmented router advertisement shows its type only now that the connection tracker has put it together.
+  const guards =
+    family === 'ipv6' ? neighbourDiscovery.map((icmpType) => flow(priority.guard, { protocol: 'icmp6', icmpType }, ...drop)) : [];
+  return [
+    ...guards,
+    flow(priority.high, { ctState: { inv: '+', trk: '+' } }, ...drop),
+    // Also while the connection is still +new: until the first reply, a client's second packet arrives already translated.
+    flow(priority.normal, { ctState: { trk: '+' }, ctMarks: [ctMark.service('yes')] }, load(reg.rewriteMac('yes')), goto('egressAdmin')),
+    flow(priority.low, { ctState: { new: '-', trk: '+' } }, goto('egressAdmin')),
+    flow(priority.lowest, { ctState: { new: '+', trk: '+' } }, goto('serviceEntry')),
+  ];
+}
+
+function route(family: Family, { gateway, tunnel, podCidrs }: NodeEnvironment): Flow[] {
+  const flow = (level: number, match: Match, ...steps: Step[]): Flow => ({
+    table: 'route',
+    priority: level,
+    match: { payload: family, ...match },
+    steps,
+  });
+  const toGateway = [{ do: 'setEthDst', mac: gateway.mac } as const, load(reg.destination('gateway')), goto('ttl')];
+  const carrier = tunnelCarriers[tunnel.type];
+  const tunnelled: Match = carrier.protocol === 'udp' ? { protocol: 'udp', portDst: tunnel.port } : { protocol: 'gre' };
+  const own = podCidrs.filter((cidr) => cidr.family === family);
+  return [
+    ...multicast[family].map((ipDst) => flow(priority.guard, { ipDst }, ...drop)),
+    // Flows to pods are above. What is left goes to the node or out through its masquerade, as the node: a pod that could
+    // send tunnel packets that way would put frames on any node's bridge.
+    flow(priority.higher, { ...tunnelled, regs: [reg.source('pod')] }, ...drop),
+    flow(priority.higher, { ...tunnelled, regs: [reg.source('tunnel')] }, ...drop),
+    ...gateway.addresses.filter((ip) => ip.family === family).map((ipDst) => flow(priority.high, { ipDst }, ...toGateway)),
+    // A peer sends us what is for our pods and our gateway, nothing else.
+    flow(priority.normal, { regs: [reg.source('tunnel')] }, ...drop),
+    // An address of ours that no pod has: sent to the node it would come straight back.
+    ...own.map((ipDst) => flow(priority.low, { ipDst, regs: [reg.source('gateway')] }, ...drop)),
+    flow(priority.lowest, {}, ...toGateway),
+  ];
+}
+
+function ttl(family: Family, { gateway }: NodeEnvironment): Flow[] {
+  const flow = (level: number, match: Match, ...steps: Step[]): Flow => ({
+    table: 'ttl',
+    priority: level,
+    match: { payload: family, ...match },
+    steps: [{ do: 'setEthSrc', mac: gateway.mac }, ...steps, goto('snatMark')],
+  });
+  const routed = reg.rewriteMac('yes');
+  return [
+    // The node's own stack counts its hop itself.
+    flow(priority.high, { regs: [routed, reg.source('gateway')] }),
+    flow(priority.high, { regs: [routed, reg.destination('gateway')] }),
+    flow(priority.normal, { regs: [routed] }, { do: 'decTtl' }),
+  ];
+}
+
+/**
+ * Hairpin connections: without source translation the endpoint would answer its client directly, past the translation
+ * back. The node to itself is known here; a pod to itself is one flow a pod.
+ */
+function sourceTranslation(family: Family): Flow[] {
+  const { main, snat } = zones[family];
+  const markIt: CtStep = {
+    do: 'ct',
+    zone: main,
+    commit: true,
+    next: 'snat',
+    exec: [
+      { do: 'mark', mark: ctMark.snat('yes') },
+      { do: 'mark', mark: ctMark.hairpin('yes') },
+    ],
+  };
+  const translate: CtStep = {
+    do: 'ct',
+    zone: snat,
+    commit: true,
+    next: 'switch',
+    nat: { kind: 'src', ip: serviceNextHop[family] },
+    // The packet now carries this zone's mark, and the tables behind look at it.
+    exec: [
+      { do: 'mark', mark: ctMark.service('yes') },
+      { do: 'mark', mark: ctMark.snat('yes') },
+      { do: 'mark', mark: ctMark.hairpin('yes') },
+    ],
+  };
+  return [
+    {
+      table: 'snatMark',
+      priority: priority.normal,
+      match: {
+        payload: family,
+        ctState: { new: '+', trk: '+' },
+        ctMarks: [ctMark.service('yes'), ctMark.snat('no')],
+        regs: [reg.source('gateway'), reg.destination('gateway')],
+      },
+      steps: [markIt],
+    },
+    {
+      table: 'snat',
+      priority: priority.normal,
+      match: { payload: family, ctState: { new: '+', trk: '+' }, ctMarks: [ctMark.snat('yes')] },
+      steps: [translate],
+    },
+    {
+      table: 'snat',
+      priority: priority.low,
+      match: { payload: family, ctState: { new: '-', rpl: '-', trk: '+' }, ctMarks: [ctMark.snat('yes')] },
+      steps: [{ do: 'ct', zone: snat, commit: false, next: 'switch', nat: { kind: 'restore' }, exec: [] }],
+    },
+  ];
+}
+
+function switching({ gateway, tunnel }: NodeEnvironment): Flow[] {
+  const flow = (mac: NodeEnvironment['gateway']['mac'], port: number, destination: 'gateway' | 'tunnel'): Flow => ({
+    table: 'switch',
+    priority: priority.normal,
+    match: { ethDst: mac },
+    steps: [load(reg.outPort(port)), load(reg.destination(destination)), goto('ingressEntry')],
+  });
+  return [flow(gateway.mac, gateway.ofPort, 'gateway'), flow(virtualMac, tunnel.ofPort, 'tunnel')];
+}
+
+function commit(family: Family): Flow[] {
+  const next: TableName = 'tunnel';
+  const step: CtStep = { do: 'ct', zone: zones[family].main, commit: true, next, exec: [{ do: 'moveToMark', ...sourceToCtMark }] };
+  return [
+    {
+      table: 'commit',
+      priority: priority.normal,
+      match: { payload: family, ctState: { new: '+', trk: '+' }, ctMarks: [ctMark.service('no')] },
+      steps: [step],
+    },
+  ];
+}
+
+function outputs(): Flow[] {
+  return [
+    { table: 'output', priority: priority.high, match: { ctMarks: [ctMark.hairpin('yes')] }, steps: [{ do: 'outputInPort' }] },
+    ...(['pod', 'gateway', 'tunnel'] as const).map(
+      (kind): Flow => ({
+        table: 'output',
+        priority: priority.normal,
+        match: { regs: [reg.destination(kind)] },
+        steps: [{ do: 'outputToRegister' }],
+      }),
+    ),
+  ];
+}

@@ -1,0 +1,89 @@
+import { type Cidr, cidrAddress, type Ip } from '../net/ip.ts';
+import { reg } from '../pipeline/fields.ts';
+import type { Flow } from '../pipeline/flow.ts';
+import { goto, load, priority } from '../pipeline/flow.ts';
+import { virtualMac } from '../pipeline/well-known.ts';
+import { nothing, type Wanted } from '../wanted/wanted.ts';
+import { familiesOf, type NodeEnvironment } from './environment.ts';
+
+/** Another node, as this node must reach it. */
+export interface PeerIntent {
+  readonly name: string;
+  readonly podCidrs: readonly Cidr[];
+  /** Where its tunnel ends, in order of preference. */
+  readonly transport: readonly Ip[];
+}
+
+/**
+ * What this node holds to reach the pods of one other node.
+ *
+ * Keys are per CIDR and per transport address: a CIDR that moves to another node needs no order of changes, one plan
+ * moves it. A peer without a transport address of a family that this node has is not reachable yet: nothing is wanted.
+ */
+export function compilePeer(peer: PeerIntent, environment: NodeEnvironment): Wanted {
+  const ends = tunnelEnds(peer, environment);
+  if (!ends) return nothing;
+  const families = familiesOf(environment);
+  const cidrs = peer.podCidrs.filter((cidr) => families.includes(cidr.family));
+  const { name: dev } = environment.gateway;
+  return {
+    flows: [...peer.transport.map((ip) => fromPeer(ip, environment)), ...cidrs.flatMap((cidr) => toPeer(cidr, ends))],
+    groups: [],
+    routes: cidrs.map((destination) => ({ destination, via: cidrAddress(destination, 1n), dev })),
+    neighbours: cidrs.map((cidr) => ({ dev, ip: cidrAddress(cidr, 1n), mac: virtualMac })),
+  };
+}
+
+interface TunnelEnds {
+  readonly local: Ip;
+  readonly remote: Ip;
+}
+
+function tunnelEnds(peer: PeerIntent, { transport }: NodeEnvironment): TunnelEnds | undefined {
+  for (const remote of peer.transport) {
+    const local = transport.find((ip) => ip.family === remote.family);
+    if (local) return { local, remote };
+  }
+  return undefined;
+}
+
+/** Any of a node's addresses may be the source of its tunnel packets, whichever we send to. */
+function fromPeer(tunSrc: Ip, { tunnel }: NodeEnvironment): Flow {
+  return {
+    table: 'classify',
+    priority: priority.normal,
+    match: { inPort: tunnel.ofPort, tunSrc },
+    steps: [load(reg.source('tunnel')), load(reg.rewriteMac('yes')), goto('unSnat')],
+  };
+}
+
+function toPeer(cidr: Cidr, { local, remote }: TunnelEnds): Flow[] {
+  const toCidr = { payload: cidr.family, ipDst: cidr };
+  const flows: Flow[] = [
+    {
+      table: 'route',
+      priority: priority.highest,
+      match: toCidr,
+      steps: [{ do: 'setEthDst', mac: virtualMac }, load(reg.destination('tunnel')), load(reg.rewriteMac('yes')), goto('ttl')],
+    },
+    {
+      table: 'tunnel',
+      priority: priority.normal,
+      match: { ...toCidr, regs: [reg.destination('tunnel')] },
+      // Set, not left to the routing table: a node with several addresses must send from the one that its peers know.
+      steps: [{ do: 'setTunSrc', ip: local }, { do: 'setTunDst', ip: remote }, goto('output')],
+    },
+  ];
+  return cidr.family === 'ipv4' ? [...flows, answerForGateway(cidr)] : flows;
+}
+
+/** The node's routes lead over the peer's gateway address, which nobody on this bridge has. IPv6 has permanent neighbours only. */
+function answerForGateway(cidr: Cidr): Flow {
+  const ip = cidrAddress(cidr, 1n);
+  return {
+    table: 'neighbour',
+    priority: priority.normal,
+    match: { payload: 'arp', arpOp: 'request', arpTpa: ip },
+    steps: [{ do: 'answerArp', mac: virtualMac, ip }],
+  };
+}

@@ -1,0 +1,11 @@
+/** ICMPv6 types that the pipeline tells apart (RFC 4861 section 4). */
+export const icmpv6 = {
+  routerSolicitation: 133,
+  routerAdvertisement: 134,
+  neighbourSolicitation: 135,
+  neighbourAdvertisement: 136,
+  redirect: 137,
+} as const;
+
+/** Neighbour discovery as a whole: on-link only, so none of it is ever routed or tracked. */
+export const neighbourDiscovery: readonly number[] = Object.values(icmpv6);

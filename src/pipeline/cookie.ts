@@ -1,0 +1,48 @@
+/** Shape of the pipeline. Grows when tables or registers move, so that a dump shows which agent wrote a flow. */
+export const generation = 1;
+
+/** What a flow is for. Numbers are in cookies on live switches: added to, never re-used. */
+export const features = { node: 1, peer: 2, pod: 3, service: 4, endpoint: 5, policy: 6, learned: 255 } as const;
+export type Feature = keyof typeof features;
+
+/** An owner as a text, `feature` or `feature/…`: `node`, `peer/worker-1`, `pod/default/web-0/eth0@4f5e…`, `service/default/web:http`. */
+export type Owner = string & { readonly brand: 'Owner' };
+
+export function ownerOf(feature: Feature, ...path: readonly string[]): Owner {
+  return [feature, ...path].join('/') as Owner;
+}
+
+const featureNames = new Map<number, Feature>((Object.keys(features) as Feature[]).map((name) => [features[name], name]));
+
+/**
+ * The 64-bit cookie of everything `owner` asks for: generation 16, feature 8, hash of the owner's name 40 bits. Cookies
+ * are for people, dumps and sweeps by mask; they do not identify a flow.
+ */
+export function cookieOf(owner: Owner): bigint {
+  const [feature = ''] = owner.split('/', 1);
+  return (BigInt(generation) << 48n) | (BigInt(features[feature as Feature] ?? 0) << 40n) | hash40(owner);
+}
+
+/** The feature a cookie names, if it is one of ours at all. */
+export function cookieFeature(cookie: bigint): Feature | undefined {
+  return featureNames.get(Number((cookie >> 40n) & 0xffn));
+}
+
+/** Flows that the switch itself adds by `learn`; nobody wants them one by one, so they are neither compared nor swept. */
+export const learnedCookie: bigint = (BigInt(generation) << 48n) | (BigInt(features.learned) << 40n);
+
+export function isLearned(cookie: bigint): boolean {
+  return ((cookie >> 40n) & 0xffn) === BigInt(features.learned);
+}
+
+/** FNV-1a over UTF-16 code units, two 32-bit lanes folded to 40 bits. */
+function hash40(text: string): bigint {
+  let a = 0x811c9dc5;
+  let b = 0x01000193;
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    a = Math.imul(a ^ unit, 0x01000193) >>> 0;
+    b = Math.imul(b ^ (unit + at), 0x85ebca6b) >>> 0;
+  }
+  return (BigInt(a) << 8n) | BigInt((b ^ (b >>> 16)) & 0xff);
+}

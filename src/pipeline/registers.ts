@@ -1,0 +1,85 @@
+import { SeineError } from '../errors/seine-error.ts';
+
+/** A run of bits in one 32-bit register, and the names of the values it may hold. */
+export interface FieldSpec {
+  readonly reg: number;
+  /** First and last bit, both counted, 0 = least significant. */
+  readonly bits: readonly [first: number, last: number];
+  readonly doc: string;
+  readonly values?: Readonly<Record<string, number>>;
+  /** Fields that may use the same bits, because no packet needs both at once. */
+  readonly shares?: readonly string[];
+}
+
+/** A value under a mask: what a flow matches, or what an action loads. */
+export interface Mark {
+  readonly field: string;
+  readonly reg: number;
+  readonly value: number;
+  readonly mask: number;
+}
+
+/** Where a field lies; for actions that move bits. */
+export interface BitRange {
+  readonly reg: number;
+  /** Lowest bit. */
+  readonly first: number;
+  readonly width: number;
+}
+
+type ValueName<S extends FieldSpec> = S['values'] extends Readonly<Record<string, number>> ? keyof S['values'] : never;
+
+export type Layout<T extends Readonly<Record<string, FieldSpec>>> = {
+  readonly [F in keyof T]: (value: ValueName<T[F]> | number) => Mark;
+};
+
+/**
+ * Turns a table of fields into typed marks, e.g. `reg.source('pod')`.
+ *
+ * @throws SeineError `INVARIANT` when the module loads, if a field leaves its register, two fields
+ *   overlap without saying so, or a named value does not fit. A wrong layout must not start.
+ */
+export function layoutFields<const T extends Readonly<Record<string, FieldSpec>>>(specs: T): Layout<T> {
+  const fields = Object.entries<FieldSpec>(specs);
+  for (const [name, spec] of fields) checkField(name, spec, fields);
+  const marks = fields.map(([name, spec]) => [name, (value: string | number) => markOf(name, spec, value)]);
+  return Object.fromEntries(marks) as Layout<T>;
+}
+
+export function bitRange(spec: FieldSpec): BitRange {
+  return { reg: spec.reg, first: spec.bits[0], width: width(spec) };
+}
+
+function checkField(name: string, spec: FieldSpec, fields: readonly (readonly [string, FieldSpec])[]): void {
+  const [first, last] = spec.bits;
+  if (first < 0 || last > 31 || first > last) fail(`${name}: bits ${first}..${last} are not in 0..31`);
+  for (const [label, value] of Object.entries(spec.values ?? {})) {
+    if (value >= 2 ** width(spec)) fail(`${name}.${label}: ${value} needs more than ${width(spec)} bits`);
+  }
+  for (const [other, otherSpec] of fields) {
+    if (other < name && overlaps(spec, otherSpec) && !sharing(name, spec, other, otherSpec)) fail(`${name} overlaps ${other}`);
+  }
+}
+
+function markOf(field: string, spec: FieldSpec, named: string | number): Mark {
+  const value = typeof named === 'number' ? named : spec.values?.[named];
+  if (value === undefined || value < 0 || value >= 2 ** width(spec)) throw fail(`${field}: no value ${named}`);
+  const [first] = spec.bits;
+  return { field, reg: spec.reg, value: value * 2 ** first, mask: (2 ** width(spec) - 1) * 2 ** first };
+}
+
+function width(spec: FieldSpec): number {
+  return spec.bits[1] - spec.bits[0] + 1;
+}
+
+function overlaps(a: FieldSpec, b: FieldSpec): boolean {
+  return a.reg === b.reg && a.bits[0] <= b.bits[1] && b.bits[0] <= a.bits[1];
+}
+
+function sharing(name: string, spec: FieldSpec, other: string, otherSpec: FieldSpec): boolean {
+  return (spec.shares ?? []).includes(other) || (otherSpec.shares ?? []).includes(name);
+}
+
+function fail(message: string): never {
+  throw new SeineError('INVARIANT', `field layout: ${message}`);
+}

@@ -1,0 +1,35 @@
+import { type Ip, parseIp } from '../net/ip.ts';
+import { parseMac } from '../net/mac.ts';
+
+/** OpenFlow ports that are the same on every node, above the range OVS hands out by itself. */
+export const ofPorts = { tunnel: 32768, gateway: 32769 } as const;
+
+/** Pods' ports are lent from here. 32770 and 32771 stay free for an uplink and a host port. */
+export const podOfPorts = { first: 32784, last: 65279 } as const;
+
+/** Stands for every next hop behind a tunnel, and for the Service next hop. */
+export const virtualMac = parseMac('aa:bb:cc:dd:ee:ff');
+
+/** Next hop of Service routes on the node, and the source that hairpin connections are given. */
+export const serviceNextHop: Readonly<Record<'ipv4' | 'ipv6', Ip>> = {
+  ipv4: parseIp('169.254.0.253'),
+  ipv6: parseIp('fc01::aabb:ccdd:eeff'),
+};
+
+/** Conntrack zones. Connections outlive an agent: numbers are never re-used for something else. */
+export const zones = {
+  ipv4: { main: 65520, snat: 65521 },
+  ipv6: { main: 65510, snat: 65511 },
+} as const;
+
+/** First byte of the userdata of a packet that the bridge sends to the agent. */
+export const packetInReason = { noEndpoint: 4 } as const;
+export type PacketInReason = keyof typeof packetInReason;
+
+/** UDP port, or IP protocol for GRE, that carries each tunnel type. */
+export const tunnelCarriers = {
+  geneve: { protocol: 'udp', port: 6081 },
+  vxlan: { protocol: 'udp', port: 4789 },
+  gre: { protocol: 'gre', ipProtocol: 47 },
+} as const;
+export type TunnelType = keyof typeof tunnelCarriers;

@@ -1,0 +1,33 @@
+import type { Cidr, Ip } from '../net/ip.ts';
+import type { Mac } from '../net/mac.ts';
+import type { Flow, Group } from '../pipeline/flow.ts';
+
+/** A route of the node, identified by its destination. */
+export interface Route {
+  readonly destination: Cidr;
+  /** Next hop, taken as reachable on `dev` whatever the routes say (`onlink`); without it the destination is on the link. */
+  readonly via?: Ip;
+  readonly dev: string;
+  /** Source address for packets that the node itself sends. */
+  readonly src?: Ip;
+}
+
+/** A permanent neighbour of the node, identified by device and address. */
+export interface Neighbour {
+  readonly dev: string;
+  readonly ip: Ip;
+  readonly mac: Mac;
+}
+
+/**
+ * Everything one owner asks of the node. Sets in effect: order carries no meaning, and two owners may ask for the same
+ * entry as long as they ask for it alike.
+ */
+export interface Wanted {
+  readonly flows: readonly Flow[];
+  readonly groups: readonly Group[];
+  readonly routes: readonly Route[];
+  readonly neighbours: readonly Neighbour[];
+}
+
+export const nothing: Wanted = { flows: [], groups: [], routes: [], neighbours: [] };
