@@ -1,0 +1,125 @@
+import type { OutgoingHttpHeaders } from 'node:http';
+import type { RequestOptions } from 'node:https';
+// Not the package's entry: that one loads every API class, some 50 MB.
+import { KubeConfig } from '@kubernetes/client-node/dist/config.js';
+import { SeineError } from '../errors/seine-error.ts';
+
+/** Where the API server is, and how to prove who we are. */
+export interface KubeAccess {
+  /** Without a trailing slash; may have a path. */
+  readonly server: URL;
+  /**
+   * What the next request needs. Ask for each request: tokens and certificates are renewed while we run.
+   *
+   * @throws SeineError `UNAVAILABLE` if a credential cannot be had now
+   */
+  credentials(): Promise<KubeCredentials>;
+  /** Says that the server refused the last credentials (401): read everything again. */
+  distrust(): void;
+}
+
+export interface KubeCredentials {
+  /** `Authorization`, impersonation. Secret: never log. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly tls: Readonly<Pick<RequestOptions, 'ca' | 'cert' | 'key' | 'rejectUnauthorized' | 'servername'>>;
+}
+
+export type KubeConfigSource =
+  | { readonly from: 'file'; readonly path: string }
+  /** The Pod's service account; `KUBERNETES_SERVICE_HOST` and `_PORT` must be set. */
+  | { readonly from: 'cluster' };
+
+/** How long credentials are used before they are read again. client-go re-reads token files at this pace, too. */
+const FRESH_MS = 60_000;
+
+/**
+ * Reads where and who from a kubeconfig or from inside a Pod. Exec plug-ins are asked when their credential expires; token and
+ * certificate files are read again each minute.
+ *
+ * @throws SeineError `INVALID_INPUT` if there is no usable configuration
+ */
+export function loadKubeAccess(source: KubeConfigSource): KubeAccess {
+  let config = readConfig(source);
+  let cached: { readonly value: KubeCredentials; readonly readMs: number } | undefined;
+  return {
+    server: serverOf(config),
+    credentials: async () => {
+      const nowMs = performance.now();
+      if (cached && nowMs - cached.readMs < FRESH_MS) return cached.value;
+      try {
+        if (source.from === 'file' && !hasExec(config)) config = readConfig(source);
+        cached = { value: await credentialsOf(config), readMs: nowMs };
+      } catch (cause) {
+        throw new SeineError('UNAVAILABLE', 'credentials for the Kubernetes API', { context: { source: source.from }, cause });
+      }
+      return cached.value;
+    },
+    distrust: () => {
+      cached = undefined;
+      // A new KubeConfig asks its exec plug-in anew; the old one would answer from its cache until expiry.
+      config = tryReadConfig(source) ?? config;
+    },
+  };
+}
+
+function readConfig(source: KubeConfigSource): KubeConfig {
+  const config = new KubeConfig();
+  try {
+    if (source.from === 'file') config.loadFromFile(source.path);
+    else config.loadFromCluster();
+  } catch (cause) {
+    throw new SeineError('INVALID_INPUT', 'kubeconfig', { context: { ...source }, cause });
+  }
+  return config;
+}
+
+/** A file that is being replaced must not cost us the configuration we have. */
+function tryReadConfig(source: KubeConfigSource): KubeConfig | undefined {
+  try {
+    return readConfig(source);
+  } catch {
+    return undefined;
+  }
+}
+
+function hasExec(config: KubeConfig): boolean {
+  const user = config.getCurrentUser();
+  return Boolean(user?.exec ?? user?.authProvider);
+}
+
+function serverOf(config: KubeConfig): URL {
+  const server = config.getCurrentCluster()?.server ?? '';
+  if (!URL.canParse(server))
+    throw new SeineError('INVALID_INPUT', 'kubeconfig: clusters[].cluster.server of the current context is no URL');
+  const url = new URL(server);
+  if (url.protocol !== 'https:' && url.protocol !== 'http:')
+    throw new SeineError('INVALID_INPUT', `kubeconfig: cannot speak ${url.protocol} to the API server`);
+  if (config.getCurrentCluster()?.proxyUrl !== undefined)
+    throw new SeineError(
+      'INVALID_INPUT',
+      'kubeconfig: clusters[].cluster.proxy-url is not supported: a node must reach its API server itself',
+    );
+  return url;
+}
+
+async function credentialsOf(config: KubeConfig): Promise<KubeCredentials> {
+  const options: RequestOptions & { headers?: OutgoingHttpHeaders } = {};
+  const plain = serverOf(config).protocol === 'http:';
+  // KubeConfig makes no agent for plain http; such a server (kubectl proxy, tests) asks for no credentials either.
+  if (plain) return { headers: {}, tls: {} };
+  await config.applyToHTTPSOptions(options);
+  const { ca, cert, key, rejectUnauthorized, servername } = options;
+  return { headers: headersOf(options), tls: definedOnly({ ca, cert, key, rejectUnauthorized, servername }) };
+}
+
+/** A token read from a file ends in a newline, which no header may have. */
+function headersOf(options: RequestOptions): Record<string, string> {
+  const headers = Object.fromEntries(Object.entries(options.headers ?? {}).map(([name, value]) => [name, String(value).trim()]));
+  if (typeof options.auth === 'string') headers['Authorization'] = `Basic ${Buffer.from(options.auth).toString('base64')}`;
+  return headers;
+}
+
+/** Explicit `undefined` would override defaults of `node:tls`. */
+function definedOnly(tls: { [K in keyof KubeCredentials['tls']]: KubeCredentials['tls'][K] | undefined }): KubeCredentials['tls'] {
+  return Object.fromEntries(Object.entries(tls).filter(([, value]) => value !== undefined));
+}
