@@ -26,7 +26,7 @@ export async function installNodePackages() {
   say('installing npm packages from the lock file (among them Node 24; about 200 MB)');
   const { npm_execpath: running = '' } = process.env;
   const [command, ...first] = basename(running) === 'npm-cli.js' ? [process.execPath, running] : ['npm'];
-  await runLogged('npm-ci', command, [...first, 'ci', '--ignore-scripts', '--no-audit', '--no-fund'], {
+  await runLogged('npm-ci', command, [...first, 'ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], {
     cwd: root,
     remedy: 'check that npm reaches its registry (`npm ping`), and run the command again',
   });

@@ -27,7 +27,17 @@ const products = [
     name: 'exports',
     what: 'the libraries seine/ovsdb and seine/openflow',
     command: ['tsc', '-p', 'tsconfig.build.json'],
-    inputs: ['tsconfig.json', 'tsconfig.build.json', 'src/ovsdb', 'src/openflow', 'src/async', 'src/wire', 'src/errors'],
+    inputs: [
+      'tsconfig.json',
+      'tsconfig.build.json',
+      'src/ovsdb/client.ts',
+      'src/openflow/client.ts',
+      'src/ovsdb',
+      'src/openflow',
+      'src/async',
+      'src/wire',
+      'src/errors',
+    ],
     makes: ['src/ovsdb/client.js', 'src/openflow/client.js'],
   },
 ];

@@ -1,0 +1,22 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+
+interface Locked {
+  readonly resolved?: string;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+}
+
+const root = join(import.meta.dirname, '..', '..');
+const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as { packages: Record<string, Locked> };
+
+it('names no download address', () => {
+  expect(Object.entries(packages).flatMap(([path, { resolved }]) => (resolved?.includes('://') ? [path] : []))).toEqual([]);
+});
+
+/** npm leaves out optional packages that its registry does not have, and `npm ci` then refuses the file everywhere. */
+it('holds every optional package that another one names', () => {
+  const names = new Set(Object.keys(packages).map((path) => path.split('node_modules/').at(-1)));
+  const wanted = Object.values(packages).flatMap(({ optionalDependencies = {} }) => Object.keys(optionalDependencies));
+  expect(wanted.filter((name) => !names.has(name))).toEqual([]);
+});
