@@ -1,45 +1,64 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { runLogged } from './commands.mjs';
-import { pinnedNodeBin, root } from './paths.mjs';
+import { pinnedNodeBin, root, toolPath } from './paths.mjs';
 import { SetupError, say } from './progress.mjs';
 
 /** What package.json asks for in `engines`. */
 const oldestNode = [22, 18];
 
-/** True if `node_modules` holds exactly what the lock file says, as far as npm recorded it there. */
+const quietly = ['--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
+
+/** True if `node_modules` holds what the lock file says, as far as npm recorded it there. */
 export function nodePackagesAreThere() {
   const installed = readLock(join('node_modules', '.package-lock.json'));
   if (installed === undefined) return false;
   const wanted = readLock('package-lock.json') ?? {};
-  const same = Object.entries(wanted).every(([path, { version, integrity, optional, devOptional }]) => {
+  const same = Object.entries(wanted).every(([path, locked]) => {
     if (path === '') return true;
     const there = installed[path];
-    // Optional packages are left out where they do not fit the platform; the one we need among them, Node, is asked for below.
-    return there === undefined ? (optional ?? devOptional) === true : there.version === version && there.integrity === integrity;
+    return there === undefined ? mayBeAbsent(locked) : there.version === locked.version && there.integrity === locked.integrity;
   });
-  return same && Object.keys(installed).every((path) => path in wanted) && aNodeIsThere();
+  return same && Object.keys(installed).every((path) => path in wanted) && (nodeIsNewEnough() || pinnedNodeIsThere());
 }
 
 /** Installs what the lock file says, no install script of any package run, and with it the pinned Node. */
 export async function installNodePackages() {
   say('installing npm packages from the lock file (among them Node 24; about 200 MB)');
-  const { npm_execpath: running = '' } = process.env;
-  const [command, ...first] = basename(running) === 'npm-cli.js' ? [process.execPath, running] : ['npm'];
-  await runLogged('npm-ci', command, [...first, 'ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], {
-    cwd: root,
-    remedy: 'check that npm reaches its registry (`npm ping`), and run the command again',
-  });
-  if (!aNodeIsThere())
+  await npm('npm-ci', process.execPath, ['ci', ...quietly]);
+  if (nodeIsNewEnough()) return;
+  if (!pinnedNodeIsThere())
     throw new SetupError(
       `npm brought no Node for ${process.platform}-${process.arch}, and this one is ${process.version}`,
       `install Node ${oldestNode.join('.')} or newer and run the command again`,
     );
+  // npm leaves out optional packages that do not suit the Node it runs on. What it left out because ours is old comes now.
+  await npm('npm-install', join(pinnedNodeBin, 'node'), ['install', '--no-save', ...quietly]);
 }
 
-function aNodeIsThere() {
+function npm(name, node, args) {
+  const { npm_execpath: running = '' } = process.env;
+  const [command, ...first] = basename(running) === 'npm-cli.js' ? [node, running] : ['npm'];
+  return runLogged(name, command, [...first, ...args], {
+    cwd: root,
+    env: { PATH: toolPath() },
+    remedy: 'check that npm reaches its registry (`npm ping`), and run the command again',
+  });
+}
+
+/** Optional packages for other platforms are; so are those that name no platform, for they belong to such a one. */
+function mayBeAbsent({ optional, devOptional, os = [], cpu = [], libc = [] }) {
+  const suits = [os].flat().includes(process.platform) && [cpu].flat().includes(process.arch) && ![libc].flat().includes('musl');
+  return (optional ?? devOptional) === true && !suits;
+}
+
+function nodeIsNewEnough() {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
-  return existsSync(join(pinnedNodeBin, 'node')) || major > oldestNode[0] || (major === oldestNode[0] && minor >= oldestNode[1]);
+  return major > oldestNode[0] || (major === oldestNode[0] && minor >= oldestNode[1]);
+}
+
+function pinnedNodeIsThere() {
+  return existsSync(join(pinnedNodeBin, 'node'));
 }
 
 function readLock(path) {
