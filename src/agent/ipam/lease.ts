@@ -12,6 +12,8 @@ export type LeaseState = 'allocated' | 'quarantined';
 
 /** The addresses and the MAC of one attachment, and all that is needed to find the pod again after a restart. */
 export interface Lease extends AttachmentKey {
+  /** Grows with every lease ever given; a key may be leased again while an older lease of it is still in quarantine. */
+  readonly serial: number;
   readonly state: LeaseState;
   /** One for each family, IPv4 first. */
   readonly addresses: readonly PodAddress[];

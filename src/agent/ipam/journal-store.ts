@@ -1,0 +1,83 @@
+import { constants } from 'node:fs';
+import { type FileHandle, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { SeineError } from '../../errors/seine-error.ts';
+
+/** Where the journal's bytes live. Durable means: there after a crash of the machine. */
+export interface JournalStore {
+  /** Everything there is; empty before the first `replace`. */
+  load(): Promise<Uint8Array>;
+  /** Durable once resolved. After a rejection some, all or none of the bytes may be there, and only `replace` may follow. */
+  append(bytes: Uint8Array): Promise<void>;
+  /** The whole content at once, atomically: after a crash there is the old or the new. Durable once resolved. */
+  replace(bytes: Uint8Array): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** A node's journal is some hundred kilobytes; this is a guard against reading something else. */
+const bytesMax = 64 * 1024 * 1024;
+
+/** A file 0600 in a folder 0700. */
+export class FileJournalStore implements JournalStore {
+  readonly #path: string;
+  #file: FileHandle | undefined;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  async load(): Promise<Uint8Array> {
+    try {
+      const { size } = await stat(this.#path);
+      if (size > bytesMax) throw new SeineError('INVALID_INPUT', `${this.#path} has ${size} bytes and is no IPAM journal`);
+      return await readFile(this.#path);
+    } catch (thrown) {
+      if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT') return new Uint8Array();
+      throw thrown;
+    }
+  }
+
+  async append(bytes: Uint8Array): Promise<void> {
+    if (!this.#file) throw new SeineError('INVARIANT', 'append to a journal that was never begun');
+    await writeAll(this.#file, bytes);
+    await this.#file.datasync();
+  }
+
+  async replace(bytes: Uint8Array): Promise<void> {
+    const folder = dirname(this.#path);
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    const temporary = `${this.#path}.new`;
+    await rm(temporary, { force: true });
+    const file = await open(temporary, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_APPEND, 0o600);
+    try {
+      await writeAll(file, bytes);
+      await file.sync();
+      await rename(temporary, this.#path);
+      await syncFolder(folder);
+    } catch (thrown) {
+      await file.close();
+      throw thrown;
+    }
+    await this.#file?.close();
+    this.#file = file;
+  }
+
+  async close(): Promise<void> {
+    await this.#file?.close();
+    this.#file = undefined;
+  }
+}
+
+async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.length; ) at += (await file.write(bytes, at)).bytesWritten;
+}
+
+/** Makes a rename durable (fsync(2): the entry of a file in its folder is synced by the folder's own fsync). */
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
