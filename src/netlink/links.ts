@@ -1,0 +1,258 @@
+import { SeineError } from '../errors/seine-error.ts';
+import { type Mac, macFromBytes, macToBytes } from '../net/mac.ts';
+import { type IfIndex, ifIndex, interfaceName } from './interface-name.ts';
+import { type Batch, flag, type Message, splitPayload } from './message.ts';
+import type { NetworkNamespace } from './namespace.ts';
+import type { NetlinkSocket } from './socket.ts';
+import { littleEndian } from './sys.ts';
+
+/** A network interface as the kernel shows it. Source: `struct ifinfomsg`, `IFLA_*` (linux/if_link.h). */
+export interface Link {
+  readonly index: IfIndex;
+  readonly name: string;
+  /** `veth`, `bridge`, `openvswitch`, …; a physical device and the loopback have none. */
+  readonly kind: string | undefined;
+  /** Undefined for what has no Ethernet address (some tunnels). */
+  readonly mac: Mac | undefined;
+  readonly mtu: number;
+  readonly state: 'up' | 'down';
+  /** Whether the other end is there and up. A link that is down has no carrier. */
+  readonly carrier: boolean;
+  readonly arp: 'on' | 'off';
+  readonly loopback: boolean;
+  readonly master: IfIndex | undefined;
+  readonly group: number;
+  readonly alias: string | undefined;
+  /** Of a veth: the other end, in namespace `peerNamespaceId` if that is another one than ours. */
+  readonly peerIndex: IfIndex | undefined;
+  readonly peerNamespaceId: number | undefined;
+}
+
+/** By name or by index. */
+export type LinkTarget = string | IfIndex;
+
+/** What to change; what is left out stays as it is. */
+export interface LinkChange {
+  readonly state?: 'up' | 'down';
+  readonly arp?: 'on' | 'off';
+  readonly name?: string;
+  readonly mac?: Mac | undefined;
+  readonly mtu?: number | undefined;
+  /** Free text that `ip link` shows; at most 255 bytes. Empty removes it. */
+  readonly alias?: string;
+  readonly master?: IfIndex | 'none';
+  readonly group?: number;
+  readonly namespace?: NetworkNamespace;
+}
+
+export interface NewLink {
+  readonly name: string;
+  readonly mac?: Mac | undefined;
+  readonly mtu?: number | undefined;
+  readonly state?: 'up' | 'down';
+}
+
+/** The peer is born in its namespace, with its name and address; it is down, whatever the near end is. */
+export interface NewVeth extends NewLink {
+  readonly peer: {
+    readonly name: string;
+    /** The near end's own if left out. */
+    readonly namespace?: NetworkNamespace;
+    readonly mac?: Mac | undefined;
+    readonly mtu?: number | undefined;
+    /** Chosen by the kernel if left out. A taken one fails with `EBUSY`: tunnels that a namespace is born with have low numbers. */
+    readonly index?: number;
+  };
+}
+
+export interface LinkStatistics {
+  readonly receivedPackets: bigint;
+  readonly sentPackets: bigint;
+  readonly receivedBytes: bigint;
+  readonly sentBytes: bigint;
+  readonly receiveErrors: bigint;
+  readonly sendErrors: bigint;
+  readonly receiveDropped: bigint;
+  readonly sendDropped: bigint;
+}
+
+/** Fails with `EEXIST` if the name is taken here or the peer's name is taken there. */
+export function createVeth(batch: Batch, veth: NewVeth): void {
+  const { peer } = veth;
+  create(batch, 'veth', veth, () =>
+    batch.nested(IFLA_INFO_DATA, () =>
+      batch.nested(VETH_INFO_PEER, () => {
+        ifinfomsg(batch, peer.index ?? 0, 0, 0); // a peer that is born up fails with ENOTCONN
+        newLinkAttributes(batch, peer);
+        if (peer.namespace) batch.attributeU32(IFLA_NET_NS_FD, peer.namespace.fd);
+      }),
+    ),
+  );
+}
+
+export function createBridge(batch: Batch, link: NewLink): void {
+  create(batch, 'bridge', link, () => {});
+}
+
+export function createDummy(batch: Batch, link: NewLink): void {
+  create(batch, 'dummy', link, () => {});
+}
+
+/** A link is renamed by index only: beside a name, the kernel takes `IFLA_IFNAME` as the one to look for. */
+export function changeLink(batch: Batch, target: LinkTarget, change: LinkChange): void {
+  if (typeof target === 'string' && change.name !== undefined) throw new SeineError('INVARIANT', `rename ${target} by its index`);
+  batch.message(RTM_NEWLINK, 0, `change link ${target}`, () => {
+    const mask = (change.state ? IFF_UP : 0) | (change.arp ? IFF_NOARP : 0);
+    const flags = (change.state === 'up' ? IFF_UP : 0) | (change.arp === 'off' ? IFF_NOARP : 0);
+    ifinfomsg(batch, typeof target === 'string' ? 0 : target, flags, mask);
+    if (typeof target === 'string') batch.attributeText(IFLA_IFNAME, target);
+    newLinkAttributes(batch, change);
+    if (change.alias !== undefined) batch.attribute(IFLA_IFALIAS, Buffer.from(change.alias, 'utf8'));
+    if (change.master !== undefined) batch.attributeU32(IFLA_MASTER, change.master === 'none' ? 0 : change.master);
+    if (change.group !== undefined) batch.attributeU32(IFLA_GROUP, change.group);
+    if (change.namespace) batch.attributeU32(IFLA_NET_NS_FD, change.namespace.fd);
+  });
+}
+
+/** Fails with `ENODEV` if there is none. Takes the kernel 16 ms for a veth: prefer `LinkRemover` where anything else waits. */
+export function deleteLink(batch: Batch, target: LinkTarget): void {
+  batch.message(RTM_DELLINK, 0, `delete link ${target}`, () => {
+    ifinfomsg(batch, typeof target === 'string' ? 0 : target, 0, 0);
+    if (typeof target === 'string') batch.attributeText(IFLA_IFNAME, target);
+  });
+}
+
+/** Deletes every link of a group at once, in the time that one takes. */
+export function deleteLinkGroup(batch: Batch, group: number): void {
+  batch.message(RTM_DELLINK, 0, `delete link group ${group}`, () => {
+    ifinfomsg(batch, 0, 0, 0);
+    batch.attributeU32(IFLA_GROUP, group);
+  });
+}
+
+export function getLink(socket: NetlinkSocket, target: LinkTarget): Link | undefined {
+  return socket.get(RTM_GETLINK, `get link ${target}`, (batch) => getLinkRequest(batch, target), decodeLink);
+}
+
+/** Sorted by index. @param filter evaluated in the kernel */
+export function listLinks(socket: NetlinkSocket, filter: { readonly kind?: string; readonly master?: IfIndex } = {}): Link[] {
+  const links = socket.dump(
+    RTM_GETLINK,
+    'list links',
+    (batch) => {
+      ifinfomsg(batch, 0, 0, 0);
+      batch.attributeU32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
+      if (filter.master !== undefined) batch.attributeU32(IFLA_MASTER, filter.master);
+      if (filter.kind !== undefined) batch.nested(IFLA_LINKINFO, () => batch.attributeText(IFLA_INFO_KIND, filter.kind ?? ''));
+    },
+    (message) => (message.type === RTM_NEWLINK ? decodeLink(message) : undefined),
+  );
+  return links.sort((a, b) => a.index - b.index);
+}
+
+export function linkStatistics(socket: NetlinkSocket, target: LinkTarget): LinkStatistics | undefined {
+  return socket.get(RTM_GETLINK, `get link ${target}`, (batch) => getLinkRequest(batch, target), decodeStatistics);
+}
+
+/** Of an `RTM_NEWLINK` or `RTM_DELLINK`. @throws SeineError `PROTOCOL` */
+export function decodeLink(message: Message): Link {
+  const { head, attributes } = splitPayload(message.payload, IFINFOMSG_LENGTH, 'link');
+  const flags = head.getUint32(8, littleEndian);
+  const info = attributes.nested(IFLA_LINKINFO);
+  const mac = attributes.bytes(IFLA_ADDRESS);
+  const kind = info?.text(IFLA_INFO_KIND);
+  const peer = kind === 'veth' ? attributes.u32(IFLA_LINK) : undefined;
+  const master = attributes.u32(IFLA_MASTER);
+  return {
+    index: ifIndex(head.getInt32(4, littleEndian)),
+    name: attributes.text(IFLA_IFNAME) ?? '',
+    kind,
+    mac: mac?.length === 6 ? macFromBytes(mac) : undefined,
+    mtu: attributes.u32(IFLA_MTU) ?? 0,
+    state: (flags & IFF_UP) !== 0 ? 'up' : 'down',
+    carrier: (flags & IFF_LOWER_UP) !== 0,
+    arp: (flags & IFF_NOARP) !== 0 ? 'off' : 'on',
+    loopback: (flags & IFF_LOOPBACK) !== 0,
+    master: master ? ifIndex(master) : undefined,
+    group: attributes.u32(IFLA_GROUP) ?? 0,
+    alias: attributes.text(IFLA_IFALIAS),
+    peerIndex: peer ? ifIndex(peer) : undefined,
+    peerNamespaceId: attributes.i32(IFLA_LINK_NETNSID),
+  };
+}
+
+export const RTM_NEWLINK = 16;
+export const RTM_DELLINK = 17;
+const RTM_GETLINK = 18;
+
+const IFLA_ADDRESS = 1;
+const IFLA_IFNAME = 3;
+const IFLA_MTU = 4;
+const IFLA_LINK = 5;
+const IFLA_MASTER = 10;
+const IFLA_LINKINFO = 18;
+const IFLA_IFALIAS = 20;
+const IFLA_STATS64 = 23;
+const IFLA_GROUP = 27;
+const IFLA_NET_NS_FD = 28;
+const IFLA_EXT_MASK = 29;
+const IFLA_LINK_NETNSID = 37;
+const IFLA_INFO_KIND = 1;
+const IFLA_INFO_DATA = 2;
+const VETH_INFO_PEER = 1;
+const RTEXT_FILTER_SKIP_STATS = 8;
+
+const IFF_UP = 0x1;
+const IFF_LOOPBACK = 0x8;
+const IFF_NOARP = 0x80;
+const IFF_LOWER_UP = 0x1_0000;
+
+/** `struct ifinfomsg`: u8 family · pad · u16 type · i32 index · u32 flags · u32 mask of the flags to change */
+const IFINFOMSG_LENGTH = 16;
+
+function ifinfomsg(batch: Batch, index: number, flags: number, mask: number): void {
+  batch.u32(0).u32(index).u32(flags).u32(mask);
+}
+
+function create(batch: Batch, kind: string, link: NewLink, kindData: () => void): void {
+  batch.message(RTM_NEWLINK, flag.create | flag.exclusive, `create ${kind} ${link.name}`, () => {
+    ifinfomsg(batch, 0, link.state === 'up' ? IFF_UP : 0, link.state === 'up' ? IFF_UP : 0);
+    newLinkAttributes(batch, link);
+    batch.nested(IFLA_LINKINFO, () => {
+      batch.attributeText(IFLA_INFO_KIND, kind);
+      kindData();
+    });
+  });
+}
+
+function newLinkAttributes(
+  batch: Batch,
+  { name, mac, mtu }: { readonly name?: string | undefined; readonly mac?: Mac | undefined; readonly mtu?: number | undefined },
+): void {
+  if (name !== undefined) batch.attributeText(IFLA_IFNAME, interfaceName(name));
+  if (mtu !== undefined) batch.attributeU32(IFLA_MTU, mtu);
+  if (mac !== undefined) batch.attribute(IFLA_ADDRESS, macToBytes(mac));
+}
+
+function getLinkRequest(batch: Batch, target: LinkTarget): void {
+  ifinfomsg(batch, typeof target === 'string' ? 0 : target, 0, 0);
+  if (typeof target === 'string') batch.attributeText(IFLA_IFNAME, target);
+}
+
+/** The first eight of `struct rtnl_link_stats64`. */
+function decodeStatistics(message: Message): LinkStatistics {
+  const { attributes } = splitPayload(message.payload, IFINFOMSG_LENGTH, 'link');
+  const bytes = attributes.bytes(IFLA_STATS64) ?? new Uint8Array(64);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const counter = (index: number) => view.getBigUint64(index * 8, littleEndian);
+  return {
+    receivedPackets: counter(0),
+    sentPackets: counter(1),
+    receivedBytes: counter(2),
+    sentBytes: counter(3),
+    receiveErrors: counter(4),
+    sendErrors: counter(5),
+    receiveDropped: counter(6),
+    sendDropped: counter(7),
+  };
+}

@@ -1,0 +1,106 @@
+import { type Family, type Ip, ipFromBytes, ipToBytes } from '../net/ip.ts';
+import { type Mac, macFromBytes, macToBytes } from '../net/mac.ts';
+import { familyNumber, familyOf } from './addresses.ts';
+import { type IfIndex, ifIndex } from './interface-name.ts';
+import { type Batch, flag, type Message, splitPayload } from './message.ts';
+import { ourProtocol } from './routes.ts';
+import type { NetlinkSocket } from './socket.ts';
+import { littleEndian } from './sys.ts';
+
+/** Source: `NUD_*` of linux/neighbour.h. */
+const stateNumbers = {
+  none: 0,
+  incomplete: 1,
+  reachable: 2,
+  stale: 4,
+  delay: 8,
+  probe: 0x10,
+  failed: 0x20,
+  noArp: 0x40,
+  permanent: 0x80,
+} as const;
+export type NeighbourState = keyof typeof stateNumbers;
+
+/** An entry of the ARP or ND table. Source: `struct ndmsg`, `NDA_*`. */
+export interface Neighbour {
+  readonly link: IfIndex;
+  readonly address: Ip;
+  /** Unknown while it is being resolved, and after that failed. */
+  readonly mac: Mac | undefined;
+  readonly state: NeighbourState | number;
+  /** Who made it; 0 if it was not said. */
+  readonly protocol: number;
+}
+
+export interface NewNeighbour {
+  readonly link: IfIndex;
+  readonly address: Ip;
+  readonly mac: Mac;
+  /** `permanent` if left out: never asked for, never aged. */
+  readonly state?: 'permanent' | 'noArp' | 'reachable' | 'stale';
+}
+
+/**
+ * Sets an entry, whether it is there or not, and marks it as ours.
+ *
+ * The kernel holds at most `net.ipv4.neigh.default.gc_thresh3` (1,024) entries; permanent ones do not count.
+ */
+export function replaceNeighbour(batch: Batch, neighbour: NewNeighbour): void {
+  const { link, address, mac, state = 'permanent' } = neighbour;
+  batch.message(RTM_NEWNEIGH, flag.create | flag.replace, `set neighbour ${address.text} of ${link}`, () => {
+    ndmsg(batch, link, address.family, stateNumbers[state]);
+    batch.attribute(NDA_DST, ipToBytes(address)).attribute(NDA_LLADDR, macToBytes(mac)).attributeU8(NDA_PROTOCOL, ourProtocol);
+  });
+}
+
+/** Fails with `ENOENT` if it is not there. */
+export function deleteNeighbour(batch: Batch, { link, address }: Pick<NewNeighbour, 'link' | 'address'>): void {
+  batch.message(RTM_DELNEIGH, 0, `delete neighbour ${address.text} of ${link}`, () => {
+    ndmsg(batch, link, address.family, 0);
+    batch.attribute(NDA_DST, ipToBytes(address));
+  });
+}
+
+/** Without proxy entries. @param filter evaluated in the kernel */
+export function listNeighbours(socket: NetlinkSocket, filter: { readonly family: Family; readonly link?: IfIndex }): Neighbour[] {
+  return socket.dump(
+    RTM_GETNEIGH,
+    `list ${filter.family} neighbours`,
+    (batch) => {
+      ndmsg(batch, 0, filter.family, 0);
+      if (filter.link !== undefined) batch.attributeU32(NDA_IFINDEX, filter.link);
+    },
+    (message) => (message.type === RTM_NEWNEIGH ? decodeNeighbour(message) : undefined),
+  );
+}
+
+/** Of an `RTM_NEWNEIGH` or `RTM_DELNEIGH`; undefined for bridge entries. @throws SeineError `PROTOCOL` */
+export function decodeNeighbour(message: Message): Neighbour | undefined {
+  const { head, attributes } = splitPayload(message.payload, 12, 'neighbour');
+  const address = attributes.bytes(NDA_DST);
+  if (familyOf(head.getUint8(0)) === undefined || address === undefined) return undefined;
+  const mac = attributes.bytes(NDA_LLADDR);
+  const state = head.getUint16(8, littleEndian);
+  return {
+    link: ifIndex(head.getInt32(4, littleEndian)),
+    address: ipFromBytes(address),
+    mac: mac?.length === 6 ? macFromBytes(mac) : undefined,
+    state: stateNames.get(state) ?? state,
+    protocol: attributes.u8(NDA_PROTOCOL) ?? 0,
+  };
+}
+
+export const RTM_NEWNEIGH = 28;
+export const RTM_DELNEIGH = 29;
+const RTM_GETNEIGH = 30;
+const NDA_DST = 1;
+const NDA_LLADDR = 2;
+const NDA_IFINDEX = 8;
+const NDA_PROTOCOL = 12;
+
+const stateNames = new Map(Object.entries(stateNumbers).map(([name, number]) => [number as number, name as NeighbourState]));
+
+/** `struct ndmsg`: u8 family · 3 zeros · i32 index · u16 state · u8 flags · u8 type */
+function ndmsg(batch: Batch, link: number, family: Family, state: number): void {
+  batch.u8(familyNumber[family]).u8(0).u16(0).u32(link).u16(state).u8(0).u8(0);
+}

@@ -1,0 +1,187 @@
+import { SeineError } from '../errors/seine-error.ts';
+import { type Cidr, cidrContains, cidrOf, type Ip, ipFromValue } from '../net/ip.ts';
+import type { Mac } from '../net/mac.ts';
+import { type Address, listAddresses, replaceAddress } from './addresses.ts';
+import { amended, errnoOf } from './errno.ts';
+import { type Offloads, readOffloads, setTransmitChecksum } from './ethtool.ts';
+import { type IfIndex, interfaceName } from './interface-name.ts';
+import type { LinkRemover } from './link-remover.ts';
+import { changeLink, createVeth, getLink, type Link } from './links.ts';
+import { Batch } from './message.ts';
+import { NetworkNamespace } from './namespace.ts';
+import { listNeighbours, type Neighbour, replaceNeighbour } from './neighbours.ts';
+import { addRoute, listRoutes, type Route } from './routes.ts';
+import { NetlinkSocket } from './socket.ts';
+import { ensureSysctl } from './sysctl.ts';
+
+/** What is needed of the node: a socket in its namespace, and somebody who deletes links without holding up the rest. */
+export interface HostLinks {
+  readonly socket: NetlinkSocket;
+  readonly remover: LinkRemover;
+}
+
+export interface PodInterfaceSpec {
+  readonly netnsPath: string;
+  readonly hostName: string;
+  readonly podName: string;
+  /** Of the pod's end. */
+  readonly mac: Mac;
+  /** Of both ends. */
+  readonly mtu: number;
+  readonly addresses: readonly { readonly address: Ip; readonly prefixLength: number }[];
+  /** A default route for each. With a MAC the pod never asks who the gateway is. */
+  readonly gateways: readonly { readonly address: Ip; readonly mac?: Mac }[];
+  /** More routes; without gateway, the destination is on the link. */
+  readonly routes?: readonly { readonly destination: Cidr; readonly gateway?: Ip | undefined }[];
+  /** Says on the host end whose it is: `namespace/pod`. */
+  readonly alias: string;
+  /**
+   * `layer2Only`: no ARP and no IPv6 at the host end. Needed on the userspace data path, where the end stays an interface of
+   * the node's own stack, which would answer the pod's questions for the node's addresses.
+   */
+  readonly hostEnd: 'layer2Only' | 'plain';
+  /** `off` on the userspace data path, see `setTransmitChecksum`. */
+  readonly checksumOffload: 'off' | 'keep';
+}
+
+export interface PodInterface {
+  readonly hostIndex: IfIndex;
+  readonly hostMac: Mac | undefined;
+  readonly podIndex: IfIndex;
+}
+
+/** What is inside the pod, for CHECK. */
+export interface PodInterfaceState {
+  readonly link: Link;
+  readonly addresses: readonly Address[];
+  readonly routes: readonly Route[];
+  readonly neighbours: readonly Neighbour[];
+  readonly offloads: Offloads;
+}
+
+/**
+ * Makes the pair of interfaces of a pod and sets up the pod's end, all in one tick and in under a millisecond.
+ *
+ * It waits only to take back what it made, if something fails.
+ *
+ * @throws SeineError `INVALID_INPUT` for a path that is no other network namespace, or a name that cannot be;
+ *   `REFUSED` with `conflict` `hostName` or `podName` (errno `EEXIST`) if that name is taken, then nothing was changed;
+ *   `REFUSED` for anything else the kernel refused, with `errno`, and `rollback` if even taking back failed
+ */
+export async function createPodInterface(host: HostLinks, spec: PodInterfaceSpec, signal: AbortSignal): Promise<PodInterface> {
+  signal.throwIfAborted();
+  interfaceName(spec.hostName);
+  interfaceName(spec.podName);
+  const namespace = NetworkNamespace.open(spec.netnsPath);
+  try {
+    const setUp = createPair(host, namespace, spec);
+    try {
+      if (setUp) throw setUp;
+      return finish(host, namespace, spec);
+    } catch (error) {
+      throw await rolledBack(host, spec, SeineError.from(error, `set up ${spec.podName} of ${spec.alias}`));
+    }
+  } finally {
+    namespace.close();
+  }
+}
+
+/** @returns undefined if the namespace has no such interface. @throws SeineError `INVALID_INPUT` if there is no such namespace */
+export function readPodInterface(netnsPath: string, podName: string): PodInterfaceState | undefined {
+  const namespace = NetworkNamespace.open(netnsPath);
+  let socket: NetlinkSocket | undefined;
+  try {
+    const inside = (socket = NetlinkSocket.open({ namespace }));
+    const link = getLink(inside, podName);
+    if (link === undefined) return undefined;
+    const { index } = link;
+    const families = ['ipv4', 'ipv6'] as const;
+    return {
+      link,
+      addresses: listAddresses(inside, { link: index }),
+      routes: families.flatMap((family) => listRoutes(inside, { family, link: index, table: 254 })),
+      neighbours: families.flatMap((family) => listNeighbours(inside, { family, link: index })),
+      offloads: readOffloads(inside, podName),
+    };
+  } finally {
+    socket?.close();
+    namespace.close();
+  }
+}
+
+/**
+ * @returns the error of what came after the creation, if any: the pair exists then
+ * @throws SeineError if there is no pair
+ */
+function createPair(host: HostLinks, namespace: NetworkNamespace, spec: PodInterfaceSpec): SeineError | undefined {
+  const { hostName, podName, mac, mtu, alias, hostEnd } = spec;
+  const batch = new Batch();
+  createVeth(batch, { name: hostName, mtu, peer: { namespace, name: podName, mac, mtu } });
+  changeLink(batch, hostName, hostEnd === 'layer2Only' ? { alias, arp: 'off' } : { alias });
+  const [created, changed] = host.socket.attempt(batch);
+  if (created === undefined) return changed;
+  if (errnoOf(created) !== 'EEXIST') throw created;
+  const conflict = getLink(host.socket, hostName) ? 'hostName' : 'podName';
+  const where = conflict === 'hostName' ? `the node has an interface ${hostName}` : `${spec.netnsPath} has an interface ${podName}`;
+  throw new SeineError('REFUSED', `create ${podName} of ${alias}: ${where} already`, {
+    context: { ...created.context, conflict, hostName, podName },
+    cause: created,
+  });
+}
+
+function finish(host: HostLinks, namespace: NetworkNamespace, spec: PodInterfaceSpec): PodInterface {
+  // Before the end is up, so that it never gets a link-local address nor joins a group.
+  if (spec.hostEnd === 'layer2Only') ensureSysctl(['net', 'ipv6', 'conf', spec.hostName, 'disable_ipv6'], 1);
+  const up = new Batch();
+  changeLink(up, spec.hostName, { state: 'up' });
+  host.socket.transact(up);
+  const pod = NetlinkSocket.open({ namespace });
+  try {
+    const podLink = existing(pod, spec.podName);
+    if (spec.addresses.some(({ address }) => address.family === 'ipv6'))
+      namespace.run(() => ensureSysctl(['net', 'ipv6', 'conf', spec.podName, 'disable_ipv6'], 0)); // some runtimes turn it off
+    if (spec.checksumOffload === 'off') setTransmitChecksum(pod, spec.podName, 'off');
+    pod.transact(podBatch(podLink.index, spec));
+    const hostLink = existing(host.socket, spec.hostName);
+    return { hostIndex: hostLink.index, hostMac: hostLink.mac, podIndex: podLink.index };
+  } finally {
+    pod.close();
+  }
+}
+
+function podBatch(link: IfIndex, { addresses, gateways, routes = [] }: PodInterfaceSpec): Batch {
+  const batch = new Batch();
+  const networks = addresses.map(({ address, prefixLength }) => cidrOf(address, prefixLength));
+  const onLink = (gateway: Ip | undefined) => gateway !== undefined && !networks.some((network) => cidrContains(network, gateway));
+  changeLink(batch, 'lo', { state: 'up' });
+  changeLink(batch, link, { state: 'up' });
+  for (const { address, prefixLength } of addresses) replaceAddress(batch, { link, address, prefixLength });
+  for (const { address, mac } of gateways) if (mac) replaceNeighbour(batch, { link, address, mac });
+  const defaults = gateways.map(({ address }) => ({ destination: everything(address), gateway: address }));
+  for (const { destination, gateway } of [...routes, ...defaults])
+    addRoute(batch, { destination, gateway, link, onLink: onLink(gateway), protocol: bootProtocol });
+  return batch;
+}
+
+/** `RTPROT_BOOT`, what `ip route add` sets: in the pod our routes look like anybody's. */
+const bootProtocol = 3;
+
+function everything({ family }: Ip): Cidr {
+  return cidrOf(ipFromValue(family, 0n), 0);
+}
+
+function existing(socket: NetlinkSocket, name: string): Link {
+  const link = getLink(socket, name);
+  if (link === undefined) throw new SeineError('UNAVAILABLE', `interface ${name} is gone`);
+  return link;
+}
+
+/** Not bound to the caller's signal: what was made is taken back although nobody waits any more. */
+async function rolledBack(host: HostLinks, { hostName }: PodInterfaceSpec, failure: SeineError): Promise<SeineError> {
+  try {
+    await host.remover.remove(hostName, new AbortController().signal);
+    return failure;
+  } catch (error) {
+    return amended(failure, ' (and taking it back failed)', { rollback: String(error) });
+  }
+}

@@ -1,0 +1,272 @@
+import { type Cidr, cidrOf, type Family, type Ip, ipFromBytes, ipFromValue, ipToBytes } from '../net/ip.ts';
+import { familyNumber, familyOf } from './addresses.ts';
+import { Attributes as AttributeReader, type Attributes, aligned } from './attributes.ts';
+import { errnoOf } from './errno.ts';
+import { type IfIndex, ifIndex } from './interface-name.ts';
+import { type Batch, flag, type Message, splitPayload } from './message.ts';
+import type { NetlinkSocket } from './socket.ts';
+import { littleEndian } from './sys.ts';
+
+/** Number of our own in `rtm_protocol` and `NDA_PROTOCOL`: what carries it may be removed by us, nothing else. */
+export const ourProtocol = 0x5e;
+export const mainTable = 254;
+
+/** Source: `RTN_*` of linux/rtnetlink.h. */
+const kindNumbers = {
+  unicast: 1,
+  local: 2,
+  broadcast: 3,
+  anycast: 4,
+  multicast: 5,
+  blackhole: 6,
+  unreachable: 7,
+  prohibit: 8,
+  throw: 9,
+} as const;
+export type RouteKind = keyof typeof kindNumbers;
+
+export interface NextHop {
+  readonly link: IfIndex | undefined;
+  readonly gateway: Ip | undefined;
+  readonly weight: number;
+}
+
+/** A route as the kernel shows it. Source: `struct rtmsg`, `RTA_*`. */
+export interface Route {
+  readonly destination: Cidr;
+  readonly kind: RouteKind | number;
+  readonly gateway: Ip | undefined;
+  readonly link: IfIndex | undefined;
+  /** Preferred source address. */
+  readonly source: Ip | undefined;
+  readonly mtu: number | undefined;
+  /** 0 for IPv4 without one; IPv6 shows 1024 where none was given. */
+  readonly metric: number;
+  readonly table: number;
+  readonly protocol: number;
+  readonly scope: number;
+  /** The gateway is on the link although no address of the link says so. */
+  readonly onLink: boolean;
+  /** Of a multipath route; `gateway` and `link` are then undefined. */
+  readonly nextHops: readonly NextHop[];
+  /** `RTA_*` that say something this model has no place for: such a route is not ours. */
+  readonly unmodelled: readonly number[];
+}
+
+export interface NewRoute {
+  readonly destination: Cidr;
+  readonly kind?: RouteKind;
+  readonly gateway?: Ip | undefined;
+  readonly link?: IfIndex | undefined;
+  readonly source?: Ip | undefined;
+  readonly mtu?: number | undefined;
+  readonly metric?: number | undefined;
+  /** `mainTable` if left out. */
+  readonly table?: number;
+  /** `ourProtocol` if left out. */
+  readonly protocol?: number;
+  readonly onLink?: boolean;
+}
+
+/** What tells routes apart; the rest of a route may be left out of a delete. */
+export type RouteKey = Pick<NewRoute, 'destination' | 'metric' | 'table' | 'kind' | 'gateway' | 'link' | 'protocol'>;
+
+/** Fails with `EEXIST` if there is one with this destination, metric and table. */
+export function addRoute(batch: Batch, route: NewRoute): void {
+  batch.message(RTM_NEWROUTE, flag.create | flag.exclusive, `add route to ${route.destination.text}`, () => routeTo(batch, route));
+}
+
+/** Sets the route of this destination, metric and table; the first of them, if somebody appended others. */
+export function replaceRoute(batch: Batch, route: NewRoute): void {
+  batch.message(RTM_NEWROUTE, flag.create | flag.replace, `set route to ${route.destination.text}`, () => routeTo(batch, route));
+}
+
+/** Fails with `ESRCH` if there is none. Only a route with all that is given here is deleted. */
+export function deleteRoute(batch: Batch, key: RouteKey): void {
+  batch.message(RTM_DELROUTE, 0, `delete route to ${key.destination.text}`, () => {
+    rtmsg(batch, key, { protocol: key.protocol ?? 0, scope: RT_SCOPE_NOWHERE, kind: key.kind ? kindNumbers[key.kind] : 0, flags: 0 });
+    keyAttributes(batch, key);
+  });
+}
+
+/** Without the kernel's cache. @param filter evaluated in the kernel; an absent table has no routes */
+export function listRoutes(
+  socket: NetlinkSocket,
+  filter: { readonly family: Family; readonly table?: number; readonly protocol?: number; readonly link?: IfIndex },
+): Route[] {
+  try {
+    return socket.dump(
+      RTM_GETROUTE,
+      `list ${filter.family} routes`,
+      (batch) => {
+        batch
+          .u8(familyNumber[filter.family])
+          .u8(0)
+          .u8(0)
+          .u8(0)
+          .u8(0)
+          .u8(filter.protocol ?? 0)
+          .u8(0)
+          .u8(0)
+          .u32(0);
+        if (filter.table !== undefined) batch.attributeU32(RTA_TABLE, filter.table);
+        if (filter.link !== undefined) batch.attributeU32(RTA_OIF, filter.link);
+      },
+      (message) => (message.type === RTM_NEWROUTE ? decodeRoute(message) : undefined),
+    );
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+/** The route a packet to `destination` would take. Undefined if there is none. */
+export function lookUpRoute(socket: NetlinkSocket, destination: Ip): Route | undefined {
+  const bits = destination.family === 'ipv4' ? 32 : 128;
+  return socket.get(
+    RTM_GETROUTE,
+    `look up the route to ${destination.text}`,
+    (batch) => {
+      batch.u8(familyNumber[destination.family]).u8(bits).u8(0).u8(0).u32(0).u32(0);
+      batch.attribute(RTA_DST, ipToBytes(destination));
+    },
+    decodeRoute,
+  );
+}
+
+/** Of an `RTM_NEWROUTE` or `RTM_DELROUTE`; undefined for other families. @throws SeineError `PROTOCOL` */
+export function decodeRoute(message: Message): Route | undefined {
+  const { head, attributes } = splitPayload(message.payload, RTMSG_LENGTH, 'route');
+  const family = familyOf(head.getUint8(0));
+  if (family === undefined) return undefined;
+  const destination = attributes.bytes(RTA_DST);
+  const metrics = attributes.nested(RTA_METRICS);
+  const kind = head.getUint8(7);
+  return {
+    destination: cidrOf(destination ? ipFromBytes(destination) : ipFromValue(family, 0n), head.getUint8(1)),
+    kind: kindNames.get(kind) ?? kind,
+    gateway: ipIn(attributes, RTA_GATEWAY),
+    link: linkIn(attributes.u32(RTA_OIF)),
+    source: ipIn(attributes, RTA_PREFSRC),
+    mtu: metrics?.u32(RTAX_MTU),
+    metric: attributes.u32(RTA_PRIORITY) ?? 0,
+    table: attributes.u32(RTA_TABLE) ?? head.getUint8(4),
+    protocol: head.getUint8(5),
+    scope: head.getUint8(6),
+    onLink: (head.getUint32(8, littleEndian) & RTNH_F_ONLINK) !== 0,
+    nextHops: nextHopsIn(attributes.bytes(RTA_MULTIPATH)),
+    unmodelled: attributes.types.filter(
+      (type) => !modelled.has(type) || (type === RTA_METRICS && metrics?.types.some((m) => m !== RTAX_MTU)),
+    ),
+  };
+}
+
+export const RTM_NEWROUTE = 24;
+export const RTM_DELROUTE = 25;
+const RTM_GETROUTE = 26;
+const RTMSG_LENGTH = 12;
+
+const RTA_DST = 1;
+const RTA_OIF = 4;
+const RTA_GATEWAY = 5;
+const RTA_PRIORITY = 6;
+const RTA_PREFSRC = 7;
+const RTA_METRICS = 8;
+const RTA_MULTIPATH = 9;
+const RTA_CACHEINFO = 12;
+const RTA_TABLE = 15;
+const RTA_PREF = 20;
+const RTA_UID = 25;
+const RTAX_MTU = 2;
+const RTNH_F_ONLINK = 4;
+const RT_SCOPE_UNIVERSE = 0;
+const RT_SCOPE_LINK = 253;
+const RT_SCOPE_HOST = 254;
+const RT_SCOPE_NOWHERE = 255;
+
+/** The last three say nothing about where a packet goes. */
+const modelled = new Set([
+  RTA_DST,
+  RTA_OIF,
+  RTA_GATEWAY,
+  RTA_PRIORITY,
+  RTA_PREFSRC,
+  RTA_METRICS,
+  RTA_MULTIPATH,
+  RTA_TABLE,
+  RTA_CACHEINFO,
+  RTA_PREF,
+  RTA_UID,
+]);
+
+const kindNames = new Map(Object.entries(kindNumbers).map(([name, number]) => [number as number, name as RouteKind]));
+
+interface RtmsgFields {
+  readonly protocol: number;
+  readonly scope: number;
+  readonly kind: number;
+  readonly flags: number;
+}
+
+/** `struct rtmsg`: u8 family · destination length · source length · TOS · table · protocol · scope · type, u32 flags */
+function rtmsg(batch: Batch, { destination, table = mainTable }: RouteKey, { protocol, scope, kind, flags }: RtmsgFields): void {
+  batch.u8(familyNumber[destination.family]).u8(destination.prefixLength).u8(0).u8(0);
+  batch
+    .u8(table > 255 ? 0 : table)
+    .u8(protocol)
+    .u8(scope)
+    .u8(kind)
+    .u32(flags);
+}
+
+function routeTo(batch: Batch, route: NewRoute): void {
+  const { kind = 'unicast', protocol = ourProtocol, onLink = false } = route;
+  rtmsg(batch, route, { protocol, scope: scopeOf(route), kind: kindNumbers[kind], flags: onLink ? RTNH_F_ONLINK : 0 });
+  keyAttributes(batch, route);
+  if (route.source) batch.attribute(RTA_PREFSRC, ipToBytes(route.source));
+  const { mtu } = route;
+  if (mtu !== undefined) batch.nested(RTA_METRICS, () => batch.attributeU32(RTAX_MTU, mtu));
+}
+
+function keyAttributes(batch: Batch, { destination, metric, table = mainTable, gateway, link }: RouteKey): void {
+  if (destination.prefixLength > 0) batch.attribute(RTA_DST, ipToBytes(destination.network));
+  if (gateway) batch.attribute(RTA_GATEWAY, ipToBytes(gateway));
+  if (link !== undefined) batch.attributeU32(RTA_OIF, link);
+  if (metric !== undefined) batch.attributeU32(RTA_PRIORITY, metric);
+  if (table > 255) batch.attributeU32(RTA_TABLE, table);
+}
+
+/** IPv4 wants the scope of the next hop to be wider than the route's; IPv6 knows none. */
+function scopeOf({ destination, kind = 'unicast', gateway }: NewRoute): number {
+  if (destination.family === 'ipv6') return RT_SCOPE_UNIVERSE;
+  if (kind === 'local') return RT_SCOPE_HOST;
+  return kind === 'unicast' && !gateway ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE;
+}
+
+function ipIn(attributes: Attributes, type: number): Ip | undefined {
+  const bytes = attributes.bytes(type);
+  return bytes && ipFromBytes(bytes);
+}
+
+function linkIn(index: number | undefined): IfIndex | undefined {
+  return index ? ifIndex(index) : undefined;
+}
+
+/** A list of `struct rtnexthop`: u16 length · u8 flags · u8 weight − 1 · i32 index · attributes */
+function nextHopsIn(bytes: Uint8Array | undefined): NextHop[] {
+  const hops: NextHop[] = [];
+  if (bytes === undefined) return hops;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  for (let at = 0; at + 8 <= bytes.length; ) {
+    const length = view.getUint16(at, littleEndian);
+    if (length < 8 || at + length > bytes.length) break;
+    const attributes = new AttributeReader(bytes.subarray(at + 8, at + length), 'next hop');
+    hops.push({
+      link: linkIn(view.getInt32(at + 4, littleEndian)),
+      gateway: ipIn(attributes, RTA_GATEWAY),
+      weight: view.getUint8(at + 3) + 1,
+    });
+    at += aligned(length);
+  }
+  return hops;
+}

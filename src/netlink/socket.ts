@@ -1,0 +1,259 @@
+import { SeineError } from '../errors/seine-error.ts';
+import { Attributes, aligned } from './attributes.ts';
+import { amended, errnoOf, kernelError } from './errno.ts';
+import { Batch, control, flag, headerLength, type Message, messagesIn } from './message.ts';
+import type { NetworkNamespace } from './namespace.ts';
+import { bind, littleEndian, type OwnedFd, receive, send, sendOffThread, setSocketOption, socket } from './sys.ts';
+
+export interface NetlinkSocketOptions {
+  /** Where the socket lives, for ever; the caller's own namespace if left out. */
+  readonly namespace?: NetworkNamespace;
+  /** Groups to listen to (`RTNLGRP_*` numbers, not bits). */
+  readonly groups?: readonly number[];
+}
+
+/**
+ * A routing socket (rtnetlink(7)) that stays in the network namespace it was opened in.
+ *
+ * The kernel answers while the request is being sent, so nothing here waits: when `send` is back, the answers are
+ * in the receive queue.
+ */
+export class NetlinkSocket {
+  readonly #fd: OwnedFd;
+  #sequence = Math.floor(Math.random() * 0x8000_0000); // answers to an earlier owner of our port number do not fit
+  #busy = false;
+
+  private constructor(fd: OwnedFd) {
+    this.#fd = fd;
+  }
+
+  /** The caller closes it. */
+  static open({ namespace, groups = [] }: NetlinkSocketOptions = {}): NetlinkSocket {
+    const make = () => socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE, 'netlink socket');
+    const fd = namespace ? namespace.run(make) : make();
+    try {
+      const address = new Uint8Array(12); // struct sockaddr_nl; port 0 lets the kernel choose
+      new DataView(address.buffer).setUint16(0, AF_NETLINK, littleEndian);
+      bind(fd.number, address, 'netlink socket');
+      setSocketOption(fd.number, SOL_SOCKET, SO_RCVBUFFORCE, receiveQueueBytes);
+      setSocketOption(fd.number, SOL_NETLINK, NETLINK_EXT_ACK, 1);
+      setSocketOption(fd.number, SOL_NETLINK, NETLINK_CAP_ACK, 1);
+      setSocketOption(fd.number, SOL_NETLINK, NETLINK_GET_STRICT_CHK, 1);
+      for (const group of groups) setSocketOption(fd.number, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group);
+      return new NetlinkSocket(fd);
+    } catch (error) {
+      fd.close();
+      throw error;
+    }
+  }
+
+  /** For `Watch`. Belongs to this object. */
+  get fd(): number {
+    return this.#fd.number;
+  }
+
+  close(): void {
+    this.#fd.close();
+  }
+
+  /**
+   * Carries out a batch. Messages after one that fails are carried out all the same.
+   *
+   * @throws SeineError of the first message that failed: `REFUSED` with `errno`, `index` and `failed` (how many), or
+   *   `UNAVAILABLE` if an answer was lost and the outcome is unknown
+   */
+  transact(batch: Batch): void {
+    throwFirst(this.attempt(batch));
+  }
+
+  /** As `transact`, with one answer for each message: `undefined` if it was done, or the error. */
+  attempt(batch: Batch): (SeineError | undefined)[] {
+    this.#begin(batch);
+    const results: (SeineError | undefined)[] = [];
+    for (const { from, to, bytes } of portions(batch)) {
+      send(this.#fd.number, bytes, batch.entries[from]?.what ?? 'netlink request');
+      results.push(...this.#acknowledgements(batch, from, to));
+    }
+    return results;
+  }
+
+  /** As `transact`, but the kernel works in a thread of libuv's pool. The socket does nothing else meanwhile. */
+  async transactOffThread(batch: Batch): Promise<void> {
+    this.#begin(batch);
+    this.#busy = true;
+    try {
+      const results: (SeineError | undefined)[] = [];
+      for (const { from, to, bytes } of portions(batch)) {
+        await sendOffThread(this.#fd.number, bytes, batch.entries[from]?.what ?? 'netlink request');
+        results.push(...this.#acknowledgements(batch, from, to));
+      }
+      throwFirst(results);
+    } finally {
+      this.#busy = false;
+    }
+  }
+
+  /**
+   * Lists things. A list that changed while it was read is read again.
+   *
+   * @param body writes the fixed part and the filter attributes
+   * @param decode returns `undefined` for what does not belong in the list; must copy bytes it keeps
+   */
+  dump<T>(type: number, what: string, body: (batch: Batch) => void, decode: (message: Message) => T | undefined): T[] {
+    const request = new Batch().dumpRequest(type, what, body);
+    for (let attempt = 0; attempt < dumpAttempts; attempt++) {
+      const found = this.#dumpOnce(request, what, decode);
+      if (found) return found;
+    }
+    throw new SeineError('UNAVAILABLE', `${what}: the list changed while it was read, ${dumpAttempts} times`);
+  }
+
+  /** Asks for one thing. `undefined` if it does not exist (ENODEV, ENXIO, ENOENT, ESRCH, EADDRNOTAVAIL). */
+  get<T>(type: number, what: string, body: (batch: Batch) => void, decode: (message: Message) => T): T | undefined {
+    const batch = new Batch().message(type, 0, what, body);
+    this.#begin(batch);
+    send(this.#fd.number, batch.bytes, what);
+    let found: T | undefined;
+    const [failure] = this.#acknowledgements(batch, 0, 1, (message) => (found = decode(message)));
+    if (failure === undefined) return found;
+    if (['ENODEV', 'ENXIO', 'ENOENT', 'ESRCH', 'EADDRNOTAVAIL'].includes(errnoOf(failure) ?? '')) return undefined;
+    throw failure;
+  }
+
+  /** Messages nobody asked for: what the groups say. `empty` when there is none left. Valid until the next receive. */
+  receiveEvents(): readonly Message[] | 'empty' {
+    const length = receive(this.#fd.number, receiveBuffer, 'netlink');
+    return length === 'empty' ? 'empty' : messagesIn(receiveBuffer.subarray(0, length));
+  }
+
+  #begin(batch: Batch): void {
+    if (this.#busy) throw new SeineError('INVARIANT', 'this netlink socket is at work in another thread');
+    batch.number(this.#sequence);
+    this.#sequence = (this.#sequence + batch.entries.length) >>> 0;
+  }
+
+  /** The answers to messages `from` up to `to`; their numbers end where the socket's counter stands. */
+  #acknowledgements(batch: Batch, from: number, to: number, onData?: (message: Message) => void): (SeineError | undefined)[] {
+    const first = (this.#sequence - batch.entries.length + from) >>> 0;
+    const results: (SeineError | undefined)[] = Array(to - from).fill(undefined);
+    let missing = to - from;
+    while (missing > 0) {
+      const messages = this.#receive(batch.entries[from]?.what ?? 'netlink request');
+      if (messages === 'empty') throw new SeineError('UNAVAILABLE', `${batch.entries[from]?.what}: ${missing} answers are missing`);
+      for (const message of messages) {
+        const index = (message.sequence - first) >>> 0;
+        if (index >= to - from) continue; // an answer to a request that was given up
+        if (message.type !== control.error) {
+          onData?.(message);
+          continue;
+        }
+        results[index] = failureIn(message, batch.entries[from + index]?.what ?? '', from + index);
+        missing--;
+      }
+    }
+    return results;
+  }
+
+  #dumpOnce<T>(request: Batch, what: string, decode: (message: Message) => T | undefined): T[] | undefined {
+    this.#begin(request);
+    const sequence = (this.#sequence - 1) >>> 0;
+    send(this.#fd.number, request.bytes, what);
+    const found: T[] = [];
+    let interrupted = false;
+    for (;;) {
+      const messages = this.#receive(what);
+      if (messages === 'empty') throw new SeineError('UNAVAILABLE', `${what}: the list has no end`);
+      for (const message of messages) {
+        if (message.sequence !== sequence) continue;
+        if ((message.flags & flag.dumpInterrupted) !== 0) interrupted = true;
+        const end = endOfDump(message, what);
+        if (end === 'end') return interrupted ? undefined : found;
+        if (end !== undefined) throw end;
+        const item = decode(message);
+        if (item !== undefined) found.push(item);
+      }
+      if (found.length > dumpLimit) throw new SeineError('PROTOCOL', `${what}: more than ${dumpLimit} entries`);
+    }
+  }
+
+  #receive(what: string): Message[] | 'empty' {
+    try {
+      const length = receive(this.#fd.number, receiveBuffer, what);
+      return length === 'empty' ? 'empty' : messagesIn(receiveBuffer.subarray(0, length));
+    } catch (error) {
+      if (errnoOf(error) !== 'ENOBUFS') throw error;
+      throw new SeineError('UNAVAILABLE', `${what}: the kernel dropped answers`, { cause: error });
+    }
+  }
+}
+
+/** The kernel fills at most 32 KiB of a dump at once, and any single message is far smaller. Used within one tick only. */
+const receiveBuffer = new Uint8Array(256 * 1024);
+const receiveQueueBytes = 1024 * 1024;
+const dumpAttempts = 20;
+const dumpLimit = 1_000_000;
+
+/** An acknowledgement takes about 1 KiB of the receive queue, and a datagram may not exceed the send queue. */
+const messagesPerSend = 128;
+const bytesPerSend = 64 * 1024;
+
+const AF_NETLINK = 16;
+const SOCK_RAW = 3;
+const NETLINK_ROUTE = 0;
+const SOL_SOCKET = 1;
+const SO_RCVBUFFORCE = 33;
+const SOL_NETLINK = 270;
+const NETLINK_ADD_MEMBERSHIP = 1;
+const NETLINK_CAP_ACK = 10;
+const NETLINK_EXT_ACK = 11;
+const NETLINK_GET_STRICT_CHK = 12;
+
+function* portions(batch: Batch): Generator<{ readonly from: number; readonly to: number; readonly bytes: Uint8Array }> {
+  const { entries, bytes } = batch;
+  for (let from = 0; from < entries.length; ) {
+    const start = entries[from]?.start ?? 0;
+    let to = from + 1;
+    while (to < entries.length && to - from < messagesPerSend && (entries[to]?.end ?? 0) - start <= bytesPerSend) to++;
+    yield { from, to, bytes: bytes.subarray(start, entries[to - 1]?.end) };
+    from = to;
+  }
+}
+
+function throwFirst(results: readonly (SeineError | undefined)[]): void {
+  const failures = results.filter((result) => result !== undefined);
+  const [first] = failures;
+  if (first === undefined) return;
+  if (failures.length === 1) throw first;
+  throw amended(first, ` (and ${failures.length - 1} more failed)`, { failed: failures.length });
+}
+
+/**
+ * struct nlmsgerr: i32 error (0 or −errno) · header of the request · [payload of the request] · attributes.
+ * Attribute 1 is a sentence for people (`NLMSGERR_ATTR_MSG`).
+ */
+function failureIn(message: Message, what: string, index: number): SeineError | undefined {
+  const { payload } = message;
+  if (payload.length < 4) throw new SeineError('PROTOCOL', `${what}: an acknowledgement of ${payload.length} bytes`);
+  const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
+  const error = view.getInt32(0, littleEndian);
+  if (error === 0) return undefined;
+  const reason = reasonIn(message, view);
+  return kernelError('netlink', -error, reason === undefined ? what : `${what}: ${reason}`, {
+    context: reason === undefined ? { index } : { index, reason },
+  });
+}
+
+function reasonIn(message: Message, view: DataView): string | undefined {
+  if ((message.flags & flag.acknowledgementHasAttributes) === 0 || view.byteLength < 4 + headerLength) return undefined;
+  const capped = (message.flags & flag.acknowledgementIsCapped) !== 0;
+  const request = capped ? headerLength : aligned(view.getUint32(4, littleEndian));
+  return new Attributes(message.payload.subarray(4 + request), 'acknowledgement').text(1);
+}
+
+function endOfDump(message: Message, what: string): 'end' | SeineError | undefined {
+  if (message.type === control.error) return failureIn(message, what, 0) ?? 'end';
+  if (message.type !== control.done) return undefined;
+  const view = new DataView(message.payload.buffer, message.payload.byteOffset, message.payload.length);
+  const error = message.payload.length >= 4 ? view.getInt32(0, littleEndian) : 0;
+  return error < 0 ? kernelError('netlink', -error, what) : 'end';
+}

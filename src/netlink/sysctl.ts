@@ -1,0 +1,57 @@
+import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { SeineError } from '../errors/seine-error.ts';
+import { errnoOf } from './errno.ts';
+
+/**
+ * The components of a kernel parameter's name, `['net', 'ipv6', 'conf', 'eth0.7', 'disable_ipv6']`. Not a dotted name,
+ * because names of interfaces have dots too.
+ *
+ * `/proc/sys/net` shows the network namespace of the thread that opens a file: for another namespace call these functions
+ * inside `NetworkNamespace.run`.
+ */
+export type SysctlName = readonly string[];
+
+/** @throws SeineError `INVALID_INPUT` for an impossible name, `REFUSED` with errno `ENOENT` if the kernel has no such parameter */
+export function readSysctl(name: SysctlName): string {
+  const path = sysctlPath(name);
+  try {
+    return readFileSync(path, 'utf8').trimEnd();
+  } catch (error) {
+    throw refusal('read', name, error);
+  }
+}
+
+export function writeSysctl(name: SysctlName, value: string | number): void {
+  const path = sysctlPath(name);
+  const text = String(value);
+  if (!/^[\w .,:/-]{1,255}$/.test(text)) throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is no value for ${name.join('.')}`);
+  try {
+    const fd = openSync(path, 'w');
+    try {
+      writeSync(fd, text);
+    } finally {
+      closeSync(fd);
+    }
+  } catch (error) {
+    throw refusal('write', name, error);
+  }
+}
+
+/** Writes only what differs, because writing needs a writable `/proc/sys` and reading does not. */
+export function ensureSysctl(name: SysctlName, value: string | number): 'changed' | 'unchanged' {
+  if (readSysctl(name) === String(value)) return 'unchanged';
+  writeSysctl(name, value);
+  return 'changed';
+}
+
+function sysctlPath(name: SysctlName): string {
+  if (name.length === 0 || !name.every((part) => /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/.test(part)))
+    throw new SeineError('INVALID_INPUT', `${JSON.stringify(name.join('.'))} is no name of a kernel parameter`);
+  return `/proc/sys/${name.join('/')}`;
+}
+
+function refusal(verb: string, name: SysctlName, cause: unknown): SeineError {
+  const errno = errnoOf(cause);
+  if (errno === undefined) return SeineError.from(cause, `${verb} ${name.join('.')}`);
+  return new SeineError('REFUSED', `${verb} kernel parameter ${name.join('.')}: ${errno}`, { context: { errno }, cause });
+}
