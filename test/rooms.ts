@@ -10,7 +10,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   log: ['errors'],
   ovsdb: ['errors', 'async', 'wire'],
   openflow: ['errors', 'async', 'wire', 'net'],
-  netlink: ['errors', 'async', 'wire'],
+  netlink: ['errors', 'async', 'wire', 'net'],
   cni: ['errors'],
   kube: ['errors', 'async', 'net'],
   pipeline: ['errors', 'net'],
