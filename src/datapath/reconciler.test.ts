@@ -1,0 +1,233 @@
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { SeineError } from '../errors/seine-error.ts';
+import { DesiredState } from './desired-state.ts';
+import { FakeTarget } from './fake-target.ts';
+import { Reconciler } from './reconciler.ts';
+
+const equal = (a: number, b: number): boolean => a === b;
+
+function setUp(portionSize = 100) {
+  const desired = new DesiredState<string, number>({ equal });
+  const target = new FakeTarget<string, number>();
+  const drift: string[] = [];
+  const refused: [string, SeineError][] = [];
+  let nowMs = 0;
+  const reconciler = new Reconciler<string, number>({
+    name: 'fake',
+    desired,
+    target,
+    equal,
+    portionSize,
+    backoffMs: () => 0,
+    now: () => nowMs,
+    events: {
+      round: () => {},
+      failure: () => {},
+      refused: (owner, error) => refused.push([owner, error]),
+      drift: (keys) => drift.push(...keys),
+    },
+  });
+  const deadline = (): AbortSignal => AbortSignal.timeout(5_000);
+  const want = async (owner: string, entries: Record<string, number>): Promise<void> => {
+    const revision = desired.set(owner, new Map(Object.entries(entries)));
+    reconciler.poke();
+    await reconciler.realizedFor(owner, revision, deadline());
+  };
+  return { desired, target, reconciler, drift, refused, want, deadline, pass: (ms: number) => (nowMs += ms) };
+}
+
+describe('Reconciler', () => {
+  let stop = new AbortController();
+  let running: Promise<void>;
+  let t = setUp();
+  const start = (portionSize?: number): void => {
+    t = setUp(portionSize);
+    running = t.reconciler.run(stop.signal);
+  };
+  const round = async (): Promise<void> => {
+    const revision = t.desired.set('tick', new Map([['tick', Math.random()]]));
+    t.reconciler.poke();
+    await t.reconciler.realized(revision, t.deadline());
+  };
+
+  beforeEach(() => {
+    stop = new AbortController();
+    start();
+    t.reconciler.allowRemovals();
+  });
+  afterEach(async () => {
+    stop.abort();
+    await running;
+  });
+
+  it('makes the target hold what is wanted and nothing else', async () => {
+    t.target.held.set('left over', 9);
+    t.reconciler.distrust();
+    await t.want('a', { x: 1, y: 2 });
+    await t.want('a', { y: 3 });
+    expect([...t.target.held]).toEqual([['y', 3]]);
+  });
+
+  it('touches only what changed', async () => {
+    await t.want('a', { x: 1 });
+    t.target.log.length = 0;
+    await t.want('b', { y: 2 });
+    await t.want('b', { y: 2 });
+    expect(t.target.log).toEqual(['apply y']);
+  });
+
+  it('keeps an entry until its last owner lets go', async () => {
+    await t.want('a', { x: 1 });
+    await t.want('b', { x: 1 });
+    await t.want('a', {});
+    expect([...t.target.held]).toEqual([['x', 1]]);
+    await t.want('b', {});
+    expect([...t.target.held]).toEqual([]);
+  });
+
+  it('removes nothing before it may', async () => {
+    stop.abort();
+    await running;
+    stop = new AbortController();
+    t = setUp();
+    t.target.held.set('old', 1);
+    running = t.reconciler.run(stop.signal);
+    await t.want('a', { x: 1 });
+    expect([...t.target.held.keys()]).toEqual(['old', 'x']);
+    t.reconciler.allowRemovals();
+    await round();
+    expect(t.target.held.has('old')).toBe(false);
+  });
+
+  it.each([['loseRequest'], ['loseAnswer']] as const)('observes again after %s', async (fault) => {
+    await t.want('a', { x: 1 });
+    t.target.failNext(fault);
+    await t.want('b', { y: 2 });
+    expect([...t.target.held.keys()].toSorted()).toEqual(['x', 'y']);
+    expect(t.target.log.filter((line) => line === 'observe')).toHaveLength(2);
+  });
+
+  it('sets aside the one owner whose wish is refused, and takes it when it is mended', async () => {
+    t.target.poison.add('bad');
+    const revision = t.desired.set('b', new Map([['bad', 1]]));
+    for (const owner of ['a', 'c', 'd', 'e']) t.desired.set(owner, new Map([[owner, 1]]));
+    t.reconciler.poke();
+    await t.reconciler.realized(t.desired.revision, t.deadline());
+    expect([...t.target.held.keys()].toSorted()).toEqual(['a', 'c', 'd', 'e']);
+    await expect(t.reconciler.realizedFor('b', revision, t.deadline())).rejects.toMatchObject({ code: 'REFUSED' });
+    expect(t.reconciler.failures().map(({ owner }) => owner)).toEqual(['b']);
+    await t.want('b', { good: 1 });
+    expect(t.target.held.has('good')).toBe(true);
+    expect(t.reconciler.failures()).toEqual([]);
+  });
+
+  it('never parts what one owner asked for', async () => {
+    stop.abort();
+    await running;
+    stop = new AbortController();
+    start(3);
+    for (const owner of ['a', 'b', 'c']) t.desired.set(owner, new Map([`${owner}1`, `${owner}2`].map((key) => [key, 1])));
+    t.reconciler.poke();
+    await t.reconciler.realized(t.desired.revision, t.deadline());
+    expect(t.target.log).toEqual(['observe', 'apply a1 a2', 'apply b1 b2', 'apply c1 c2']);
+  });
+
+  it('restores everything after the target was wiped, and says what was gone', async () => {
+    await t.want('a', { x: 1, y: 2 });
+    t.target.wipe();
+    t.reconciler.distrust();
+    await t.want('b', { z: 3 });
+    expect([...t.target.held.keys()].toSorted()).toEqual(['x', 'y', 'z']);
+    expect(t.drift.toSorted()).toEqual(['x', 'y']);
+  });
+
+  it('observes again when the target restarts during a round', async () => {
+    await t.want('a', { x: 1 });
+    const { target, reconciler } = t;
+    const { apply } = target;
+    target.apply = async (plan) => {
+      await apply.call(target, plan);
+      target.apply = apply;
+      target.wipe();
+      reconciler.distrust();
+    };
+    await t.want('b', { y: 2 });
+    expect([...target.held.keys()].toSorted()).toEqual(['x', 'y']);
+  });
+
+  it('repairs a key that is changed again and again more and more slowly, and reports it', async () => {
+    for (let key = 0; key < 20; key++) t.desired.set(`o${key}`, new Map([[`k${key}`, key]]));
+    await round();
+    for (let fight = 0; fight < 6; fight++) {
+      t.target.held.set('k3', 99);
+      t.reconciler.distrust();
+      await round();
+    }
+    expect(t.target.held.get('k3')).toBe(99);
+    expect([...t.reconciler.contested().keys()]).toEqual(['k3']);
+    t.pass(60_000);
+    t.reconciler.distrust();
+    await round();
+    expect(t.target.held.get('k3')).toBe(3);
+  });
+
+  it('gives up waiting when its caller does, and says why nothing happened', async () => {
+    await expect(t.reconciler.realized(t.desired.revision + 1, AbortSignal.abort())).rejects.toMatchObject({ code: 'CANCELLED' });
+  });
+
+  it('converges from any history of wishes and faults', async () => {
+    const step = fc.oneof(
+      fc.record({ owner: fc.constantFrom('a', 'b', 'c'), keys: fc.uniqueArray(fc.constantFrom('p', 'q', 'r', 's')) }),
+      fc.constantFrom('refuse', 'loseRequest', 'loseAnswer', 'wipe' as const),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
+        for (const action of steps) {
+          if (typeof action === 'object') t.desired.set(action.owner, new Map(action.keys.map((key) => [`${key}`, key.charCodeAt(0)])));
+          else if (action === 'wipe') {
+            t.target.wipe();
+            t.reconciler.distrust();
+          } else t.target.failNext(action as 'refuse');
+          t.reconciler.poke();
+          if (Math.random() < 0.5) await new Promise((resolve) => setImmediate(resolve));
+        }
+        t.pass(120_000);
+        t.reconciler.distrust();
+        await round();
+        t.pass(120_000);
+        t.reconciler.distrust();
+        await round();
+        const wanted = [...t.desired.keys()].toSorted();
+        expect([...t.target.held.keys()].toSorted()).toEqual(wanted);
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+describe('DesiredState', () => {
+  it('refuses owners that disagree, and changes nothing then', () => {
+    const desired = new DesiredState<string, number>({ equal });
+    desired.set('a', new Map([['x', 1]]));
+    expect(() =>
+      desired.set(
+        'b',
+        new Map([
+          ['y', 1],
+          ['x', 2],
+        ]),
+      ),
+    ).toThrow(/two owners want one entry otherwise/);
+    expect(desired.wanted('y')).toBeUndefined();
+  });
+
+  it('knows which keys are dirty, and that asking twice is asking once', () => {
+    const desired = new DesiredState<string, number>({ equal });
+    desired.set('a', new Map([['x', 1]]));
+    const revision = desired.revision;
+    expect([...desired.takeDirty()]).toEqual(['x']);
+    expect(desired.set('a', new Map([['x', 1]]))).toBe(revision);
+    expect([...desired.takeDirty()]).toEqual([]);
+  });
+});

@@ -1,0 +1,298 @@
+import { EventEmitter, once } from 'node:events';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import { Doorbell } from '../async/doorbell.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import type { DesiredState } from './desired-state.ts';
+import { halves, type Portion, portions } from './plan.ts';
+import { RepairLedger } from './repair-ledger.ts';
+import type { Plan, Target } from './target.ts';
+
+export interface ReconcilerOptions<K extends string, V> {
+  readonly name: string;
+  readonly desired: DesiredState<K, V>;
+  readonly target: Target<K, V>;
+  readonly equal: (a: V, b: V) => boolean;
+  /** How long to wait after the nth failure in a row, in ms. */
+  readonly backoffMs: (failures: number) => number;
+  /** Most entries that one `apply` gets, unless one owner alone wants more. */
+  readonly portionSize: number;
+  readonly events: ReconcilerEvents<K>;
+  /** Milliseconds, from any fixed moment; never goes back. */
+  readonly now: () => number;
+}
+
+/** What the agent logs and counts. Called synchronously; must not throw. */
+export interface ReconcilerEvents<K> {
+  round(result: { readonly put: number; readonly removed: number; readonly tookMs: number }): void;
+  failure(error: SeineError): void;
+  /** An owner's wish was refused by the target and is left out until it changes or its time comes again. */
+  refused(owner: string, error: SeineError): void;
+  /** Entries that somebody else changed, found by observing. */
+  drift(keys: readonly K[]): void;
+}
+
+export interface OwnerFailure {
+  readonly owner: string;
+  readonly error: SeineError;
+  readonly atMs: number;
+}
+
+interface Refusal extends OwnerFailure {
+  readonly retryAtMs: number;
+}
+
+/** Entries compared before the loop gets a turn: about a millisecond of work. */
+const COMPARE_SLICE = 2_000;
+const REFUSED_RETRY_MS = 30_000;
+
+/**
+ * Keeps a target equal to a desired state, whatever happens to either.
+ *
+ * Level-triggered: it looks at what is wanted now, never at what changed. A first start, a changed
+ * Service, a restart of OVS and a failed write are the same round: observe if unsure, compare, apply. While it trusts what
+ * it knows, it compares only keys that are dirty; when it does not, it compares everything, in slices.
+ */
+export class Reconciler<K extends string, V> {
+  readonly #options: ReconcilerOptions<K, V>;
+  readonly #bell = new Doorbell();
+  readonly #settled = new EventEmitter().setMaxListeners(0);
+  readonly #refused = new Map<string, Refusal>();
+  readonly #repairs: RepairLedger<K>;
+  /** What the target holds, or `undefined` when that is not known and must be observed. */
+  #actual: Map<K, V> | undefined;
+  /** What we believed before we began to doubt; only to say what somebody else changed. */
+  #believed: Map<K, V> | undefined;
+  /** Keys that must be compared although nobody's wish changed. */
+  #recheck = new Set<K>();
+  #distrusted = 0;
+  #realized = -1;
+  #removals: 'withheld' | 'allowed' = 'withheld';
+  #lastError: SeineError | undefined;
+  /** When the timer for retries rings; `Infinity` while there is none. */
+  #wakeAtMs = Infinity;
+
+  constructor(options: ReconcilerOptions<K, V>) {
+    this.#options = options;
+    this.#repairs = new RepairLedger(options.now);
+  }
+
+  /** Say that the desired state may have changed. Cheap; call it as often as you like. */
+  poke(): void {
+    this.#bell.ring();
+  }
+
+  /** Say that the target may have changed behind our back, e.g. because its connection is new. */
+  distrust(): void {
+    this.#believed ??= this.#actual;
+    this.#actual = undefined;
+    this.#distrusted++;
+    this.#bell.ring();
+  }
+
+  /** From now on what nobody wants is removed. Before every source has finished its first sync that would be too early. */
+  allowRemovals(): void {
+    if (this.#removals === 'allowed') return;
+    this.#removals = 'allowed';
+    for (const key of this.#actual?.keys() ?? []) if (this.#options.desired.wanted(key) === undefined) this.#recheck.add(key);
+    this.#bell.ring();
+  }
+
+  /** The newest revision that the target is known to hold, refused owners excepted; -1 before the first round. */
+  get realizedRevision(): number {
+    return this.#realized;
+  }
+
+  get lastError(): SeineError | undefined {
+    return this.#lastError;
+  }
+
+  /** What the target holds as far as we know. */
+  actual(): ReadonlyMap<K, V> | undefined {
+    return this.#actual;
+  }
+
+  failures(): readonly OwnerFailure[] {
+    return [...this.#refused.values()];
+  }
+
+  /** Keys that somebody changes again and again, and which are therefore repaired more and more slowly. */
+  contested(): ReadonlyMap<K, { readonly repairs: number; readonly nextMs: number }> {
+    return this.#repairs.contested();
+  }
+
+  /** Resolves once the target holds everything that was wanted at `revision`; rejects if `signal` aborts first. */
+  async realized(revision: number, signal: AbortSignal): Promise<void> {
+    while (this.#realized < revision) {
+      try {
+        await once(this.#settled, 'round', { signal });
+      } catch (thrown) {
+        const why = this.#lastError === undefined ? '' : `: ${this.#lastError.message}`;
+        throw new SeineError('CANCELLED', `waiting for ${this.#options.name}${why}`, { cause: thrown });
+      }
+    }
+  }
+
+  /**
+   * As `realized`, for one owner.
+   *
+   * @throws SeineError `REFUSED` if the target does not take what this owner wants
+   */
+  async realizedFor(owner: string, revision: number, signal: AbortSignal): Promise<void> {
+    await this.realized(revision, signal);
+    const refusal = this.#refused.get(owner);
+    if (refusal) throw refusal.error;
+  }
+
+  /**
+   * Runs until `signal` aborts.
+   *
+   * @throws SeineError `INVARIANT`; every other failure is reported and tried again.
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    signal.addEventListener('abort', () => this.#bell.ring(), { once: true });
+    let failures = 0;
+    while (!signal.aborted) {
+      try {
+        await this.#round(signal);
+        failures = 0;
+        this.#lastError = undefined;
+        this.#wakeForRetries(signal);
+        await this.#bell.wait();
+      } catch (thrown) {
+        if (signal.aborted) return;
+        const error = SeineError.from(thrown, `reconcile ${this.#options.name}`);
+        if (error.remedy === 'crash') throw error;
+        this.#actual = undefined;
+        this.#lastError = error;
+        this.#options.events.failure(error);
+        await pause(this.#options.backoffMs(++failures), signal);
+      }
+    }
+  }
+
+  async #round(signal: AbortSignal): Promise<void> {
+    const startedMs = this.#options.now();
+    const { desired, target } = this.#options;
+    const { revision } = desired;
+    const distrusted = this.#distrusted;
+    const dirty = desired.takeDirty();
+    for (const key of dirty) this.#refused.delete(this.#ownerOf(key)); // a corrected wish is tried at once
+    const recheck = this.#recheck;
+    this.#recheck = new Set();
+    const observed = this.#actual === undefined;
+    const actual = this.#actual ?? (await target.observe(signal));
+    if (observed) await this.#reportDrift(actual);
+    const keys = observed ? allKeys(desired.keys(), actual.keys()) : [...dirty, ...recheck];
+    const plan = await this.#compare(keys, actual);
+    const changed = await this.#apply(plan, actual, signal);
+    if (changed.put + changed.removed > 0) this.#options.events.round({ ...changed, tookMs: this.#options.now() - startedMs });
+    if (this.#distrusted !== distrusted) return; // what we just learnt may be stale; the bell has rung for another round
+    this.#actual = actual;
+    this.#realized = revision;
+    this.#settled.emit('round');
+  }
+
+  async #compare(keys: readonly K[], actual: Map<K, V>): Promise<Plan<K, V>> {
+    const { desired, equal, now } = this.#options;
+    const put = new Map<K, V>();
+    const remove = new Set<K>();
+    let compared = 0;
+    for (const key of keys) {
+      if (++compared % COMPARE_SLICE === 0) await nextTurn();
+      const wanted = desired.wanted(key);
+      const held = actual.get(key);
+      if (wanted === undefined) {
+        if (held !== undefined && this.#removals === 'allowed') remove.add(key);
+      } else if (held !== undefined && equal(held, wanted))
+        actual.set(key, wanted); // one copy of the bytes, not two
+      else if (!this.#waits(key, now())) put.set(key, wanted);
+    }
+    return { put, remove };
+  }
+
+  /** True for a key that is left alone for now: its owner was refused lately, or somebody fights us over it. */
+  #waits(key: K, nowMs: number): boolean {
+    if (this.#repairs.mustWait(key, nowMs)) return true;
+    return (this.#refused.get(this.#ownerOf(key))?.retryAtMs ?? 0) > nowMs;
+  }
+
+  async #apply(plan: Plan<K, V>, actual: Map<K, V>, signal: AbortSignal): Promise<{ put: number; removed: number }> {
+    const counts = { put: 0, removed: 0 };
+    const queue = portions(plan, (key) => this.#ownerOf(key), this.#options.portionSize);
+    for (let portion = queue.shift(); portion !== undefined; portion = queue.shift()) {
+      try {
+        await this.#options.target.apply(portion, signal);
+      } catch (thrown) {
+        const error = SeineError.from(thrown, `apply to ${this.#options.name}`);
+        if (error.code !== 'REFUSED') throw error;
+        queue.unshift(...this.#isolate(portion, error));
+        continue;
+      }
+      for (const owner of portion.owners) this.#refused.delete(owner);
+      for (const [key, value] of portion.put) actual.set(key, value);
+      for (const key of portion.remove) actual.delete(key);
+      counts.put += portion.put.size;
+      counts.removed += portion.remove.size;
+    }
+    return counts;
+  }
+
+  /**
+   * A refused portion in halves, until one owner is left, who is then set aside: one bad wish must not hold up the others.
+   *
+   * @throws the refusal itself if removals alone were refused: then our picture of the target is wrong
+   */
+  #isolate(portion: Portion<K, V>, error: SeineError): Portion<K, V>[] {
+    const [owner] = portion.owners;
+    if (owner === undefined) throw error;
+    if (portion.owners.length > 1) return halves(portion, (key) => this.#ownerOf(key));
+    const atMs = this.#options.now();
+    this.#refused.set(owner, { owner, error, atMs, retryAtMs: atMs + REFUSED_RETRY_MS });
+    this.#options.events.refused(owner, error);
+    return portion.remove.size > 0 ? [{ put: new Map(), remove: portion.remove, owners: [] }] : [];
+  }
+
+  async #reportDrift(actual: ReadonlyMap<K, V>): Promise<void> {
+    const believed = this.#believed;
+    this.#believed = undefined;
+    if (believed === undefined) return;
+    const drifted: K[] = [];
+    let compared = 0;
+    for (const key of allKeys(believed.keys(), actual.keys())) {
+      if (++compared % COMPARE_SLICE === 0) await nextTurn();
+      const [was, is] = [believed.get(key), actual.get(key)];
+      if (was === undefined || is === undefined ? was !== is : !this.#options.equal(was, is)) drifted.push(key);
+    }
+    if (drifted.length === 0) return;
+    this.#repairs.note(drifted, believed.size);
+    this.#options.events.drift(drifted);
+  }
+
+  #ownerOf(key: K): string {
+    return this.#options.desired.ownersOf(key)[0] ?? '';
+  }
+
+  /** Refused owners and contested keys are looked at again when their time comes, without anybody ringing. */
+  #wakeForRetries(signal: AbortSignal): void {
+    const due = Math.min(this.#repairs.nextMs() ?? Infinity, ...[...this.#refused.values()].map(({ retryAtMs }) => retryAtMs));
+    if (due >= this.#wakeAtMs) return;
+    this.#wakeAtMs = due;
+    void pause(Math.max(0, due - this.#options.now()) + 1, signal).then(() => {
+      this.#wakeAtMs = Infinity;
+      for (const owner of this.#refused.keys()) for (const key of this.#options.desired.keysOf(owner)) this.#recheck.add(key);
+      for (const key of this.#repairs.contested().keys()) this.#recheck.add(key);
+      this.#bell.ring();
+    });
+  }
+}
+
+function allKeys<K>(a: Iterable<K>, b: Iterable<K>): K[] {
+  const keys = new Set(a);
+  for (const key of b) keys.add(key);
+  return [...keys];
+}
+
+/** Waits `ms`, or less if `signal` aborts; only an abort can make the timer reject. */
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { signal, ref: false }).catch(() => undefined);
+}

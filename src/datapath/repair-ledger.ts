@@ -1,0 +1,52 @@
+/** Repairs of one key within this time count as one fight. */
+const WINDOW_MS = 5 * 60_000;
+/** So many are put down to chance. */
+const FREE_REPAIRS = 5;
+const FIRST_WAIT_MS = 1_000;
+const MOST_WAIT_MS = 60_000;
+/** More keys than this are not followed one by one: that is a restart or a wipe, not a fight. */
+const MOST_KEYS = 1_000;
+
+interface Entry {
+  repairs: number;
+  lastMs: number;
+  nextMs: number;
+}
+
+/** Remembers which entries somebody else keeps changing, and slows down our side of the fight. */
+export class RepairLedger<K> {
+  readonly #now: () => number;
+  readonly #entries = new Map<K, Entry>();
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  /** @param known how many entries there were; when most of them changed at once, the target was restarted */
+  note(keys: readonly K[], known: number): void {
+    const nowMs = this.#now();
+    for (const [key, entry] of this.#entries) if (nowMs - entry.lastMs > WINDOW_MS) this.#entries.delete(key);
+    if (keys.length > MOST_KEYS || keys.length * 2 > Math.max(known, 8)) return;
+    for (const key of keys) {
+      const repairs = (this.#entries.get(key)?.repairs ?? 0) + 1;
+      const waitMs = repairs <= FREE_REPAIRS ? 0 : Math.min(MOST_WAIT_MS, FIRST_WAIT_MS * 2 ** (repairs - FREE_REPAIRS - 1));
+      if (this.#entries.size < MOST_KEYS || this.#entries.has(key))
+        this.#entries.set(key, { repairs, lastMs: nowMs, nextMs: nowMs + waitMs });
+    }
+  }
+
+  mustWait(key: K, nowMs: number): boolean {
+    return (this.#entries.get(key)?.nextMs ?? 0) > nowMs;
+  }
+
+  contested(): ReadonlyMap<K, { readonly repairs: number; readonly nextMs: number }> {
+    return new Map([...this.#entries].filter(([, { repairs }]) => repairs > FREE_REPAIRS));
+  }
+
+  /** When the first waiting key may be repaired again. */
+  nextMs(): number | undefined {
+    const nowMs = this.#now();
+    const waiting = [...this.#entries.values()].map((entry) => entry.nextMs).filter((nextMs) => nextMs > nowMs);
+    return waiting.length === 0 ? undefined : Math.min(...waiting);
+  }
+}
