@@ -14,6 +14,10 @@ export interface Column<R, W> {
   decode(json: unknown): R;
   /** @throws SeineError `INVALID_INPUT` if the type cannot hold the value. */
   encode(value: W): Json;
+  /** What a mutation carries: elements or pairs for `insert` and `delete`, a number for arithmetic. */
+  encodeOperand(operand: unknown): Json;
+  /** What a `delete` by key carries. */
+  encodeKeys(keys: unknown): Json;
   /**
    * The value after a `modify` of `update2` or `update3`, which does not carry the new value but a difference. See
    * ovsdb-server(7) "Update2 Notification".
@@ -30,17 +34,14 @@ export interface ScalarColumn<R, W> extends Column<R, W> {
 /** None or one value. */
 export interface OptionalColumn<R, W> extends Column<R | undefined, W | undefined> {
   readonly kind: 'optional';
-  encodeAtoms(values: Iterable<W>): Json;
 }
 
 export interface SetColumn<R, W> extends Column<ReadonlySet<R>, Iterable<W>> {
   readonly kind: 'set';
-  encodeAtoms(values: Iterable<W>): Json;
 }
 
 export interface MapColumn<RK, RV, WK, WV> extends Column<ReadonlyMap<RK, RV>, Iterable<readonly [WK, WV]>> {
   readonly kind: 'map';
-  encodeKeys(keys: Iterable<WK>): Json;
 }
 
 export function scalar<R, W>(atom: AtomType<R, W>): ScalarColumn<R, W> {
@@ -49,6 +50,8 @@ export function scalar<R, W>(atom: AtomType<R, W>): ScalarColumn<R, W> {
     fallback: atom.fallback,
     decode: (json) => atom.decode(single(json)),
     encode: (value) => atom.encode(value),
+    encodeOperand: (operand: W) => atom.encode(operand),
+    encodeKeys: noKeys,
     change: (_old, difference) => atom.decode(single(difference)),
     equal: Object.is,
   };
@@ -66,7 +69,8 @@ export function optional<R, W>(atom: AtomType<R, W>): OptionalColumn<R, W> {
     fallback: undefined,
     decode,
     encode: (value) => encodeSet(atom, value === undefined ? [] : [value]),
-    encodeAtoms: (values) => encodeSet(atom, values),
+    encodeOperand: (values: Iterable<W>) => encodeSet(atom, values),
+    encodeKeys: noKeys,
     change: (_old, difference) => decode(difference),
     equal: Object.is,
   };
@@ -84,7 +88,8 @@ export function set<R, W>(atom: AtomType<R, W>): SetColumn<R, W> {
     fallback: empty,
     decode,
     encode: (values) => encodeSet(atom, values),
-    encodeAtoms: (values) => encodeSet(atom, values),
+    encodeOperand: (values: Iterable<W>) => encodeSet(atom, values),
+    encodeKeys: noKeys,
     change(old, difference) {
       const changed = new Set(old);
       for (const element of decode(difference)) if (!changed.delete(element)) changed.add(element);
@@ -104,12 +109,14 @@ export function map<RK, RV, WK, WV>(key: AtomType<RK, WK>, value: AtomType<RV, W
     const pairs = decodePairs(json);
     return pairs.length === 0 ? empty : new Map(pairs.map(([k, v]) => [key.decode(k), value.decode(v)]));
   };
+  const encode = (pairs: Iterable<readonly [WK, WV]>): Json => ['map', Array.from(pairs, ([k, v]) => [key.encode(k), value.encode(v)])];
   return {
     kind: 'map',
     fallback: empty,
     decode,
-    encode: (pairs) => ['map', Array.from(pairs, ([k, v]) => [key.encode(k), value.encode(v)])],
-    encodeKeys: (keys) => encodeSet(key, keys),
+    encode,
+    encodeOperand: encode,
+    encodeKeys: (keys: Iterable<WK>) => encodeSet(key, keys),
     change(old, difference) {
       const changed = new Map(old);
       for (const [k, v] of decode(difference)) {
@@ -126,6 +133,10 @@ export function map<RK, RV, WK, WV>(key: AtomType<RK, WK>, value: AtomType<RV, W
 export function optionalPair<RK, RV, WK, WV>(key: AtomType<RK, WK>, value: AtomType<RV, WV>): MapColumn<RK, RV, WK, WV> {
   const pairs = map(key, value);
   return { ...pairs, change: (_old, difference) => pairs.decode(difference) };
+}
+
+function noKeys(): never {
+  throw new SeineError('INVALID_INPUT', 'only a map has keys to delete');
 }
 
 function encodeSet<W>(atom: AtomType<unknown, W>, values: Iterable<W>): Json {

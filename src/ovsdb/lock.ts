@@ -1,0 +1,100 @@
+import { Waiters } from '../async/waiters.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import { isObject } from './json-rpc.ts';
+import type { JsonRpcSession } from './session.ts';
+
+/**
+ * A lock of the server's, asked for over every session anew until it is released.
+ *
+ * Nobody holds a lock over the end of its session, so it may be lost at any time: what must not happen without it belongs
+ * into a transaction with `assertLock`. Whoever has it stolen queues up behind the thief.
+ *
+ * Source: RFC 7047 sections 4.1.8 to 4.1.10.
+ */
+export class Lock {
+  readonly name: string;
+  readonly #waiters: Waiters;
+  readonly #onRelease: () => void;
+  #held = false;
+  #released = false;
+  #session: JsonRpcSession | undefined;
+
+  constructor(name: string, onRelease: () => void) {
+    this.name = name;
+    this.#waiters = new Waiters(`OVSDB lock ${name}`);
+    this.#onRelease = onRelease;
+  }
+
+  get held(): boolean {
+    return this.#held;
+  }
+
+  /** @throws SeineError `CANCELLED` if the signal comes first. */
+  async whenHeld(signal: AbortSignal): Promise<void> {
+    await this.#waiters.wait(() => (this.#held ? true : undefined), signal);
+  }
+
+  /** @throws SeineError `CANCELLED` if the signal comes first. */
+  async whenLost(signal: AbortSignal): Promise<void> {
+    await this.#waiters.wait(() => (this.#held ? undefined : true), signal);
+  }
+
+  /** Gives it up, and asks for it no more. */
+  release(): void {
+    if (this.#released) return;
+    this.#released = true;
+    this.#set(false);
+    this.#tell('unlock');
+    this.#onRelease();
+  }
+
+  /** A session is there to ask over. */
+  connected(session: JsonRpcSession): void {
+    this.#session = session;
+    this.#ask();
+  }
+
+  disconnected(): void {
+    this.#session = undefined;
+    this.#set(false);
+  }
+
+  /** The server gave it to us. */
+  granted(): void {
+    if (!this.#released) this.#set(true);
+  }
+
+  stolen(): void {
+    this.#set(false);
+    this.#tell('unlock');
+    this.#ask();
+  }
+
+  #ask(): void {
+    const session = this.#session;
+    const read = (result: unknown): void => {
+      if (!isObject(result) || typeof result['locked'] !== 'boolean')
+        throw new SeineError('PROTOCOL', 'OVSDB: reply to lock without locked');
+      if (result['locked']) this.granted();
+    };
+    session?.call({ method: 'lock', params: [this.name] }, read, neverAborted).catch(() => {
+      // It fails with its session, and the next one asks again.
+    });
+  }
+
+  #tell(method: 'unlock'): void {
+    this.#session
+      ?.call({ method, params: [this.name] }, () => {}, neverAborted)
+      .catch(() => {
+        // The end of the session unlocks just as well.
+      });
+  }
+
+  #set(held: boolean): void {
+    if (this.#held === held) return;
+    this.#held = held;
+    this.#waiters.poke();
+  }
+}
+
+const neverAborted = new AbortController().signal;

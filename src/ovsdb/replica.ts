@@ -1,0 +1,149 @@
+import { SeineError } from '../errors/seine-error.ts';
+import { isObject } from './json-rpc.ts';
+import { isUuid, type Uuid } from './schema/atoms.ts';
+import type { ColumnName, Database, Row, TableName } from './schema/table.ts';
+import { type AnyRow, TableReplica, type TableView } from './table-replica.ts';
+
+/** The tables and columns to hold a copy of. */
+export type Selection<D extends Database> = { readonly [T in TableName<D>]?: readonly ColumnName<D, T>[] };
+
+/** The columns selected of one table. */
+type Selected<D extends Database, S extends Selection<D>, T extends TableName<D>> = NonNullable<S[T]>[number] & ColumnName<D, T>;
+
+export type SelectedRow<D extends Database, S extends Selection<D>, T extends TableName<D>> = Row<D, T, Selected<D, S, T>>;
+
+export type Views<D extends Database, S extends Selection<D>> = {
+  readonly [T in keyof S & TableName<D>]: TableView<SelectedRow<D, S, T>>;
+};
+
+/** One row that came (`before` is missing), went (`after` is missing) or changed. */
+export type RowChange<D extends Database, S extends Selection<D>> = {
+  [T in keyof S & TableName<D>]: {
+    readonly table: T;
+    readonly uuid: Uuid;
+    readonly before: SelectedRow<D, S, T> | undefined;
+    readonly after: SelectedRow<D, S, T> | undefined;
+  };
+}[keyof S & TableName<D>];
+
+export interface AnyChange {
+  readonly table: string;
+  readonly uuid: Uuid;
+  readonly before: AnyRow | undefined;
+  readonly after: AnyRow | undefined;
+}
+
+type Staged = Map<TableReplica, Map<Uuid, AnyRow | undefined>>;
+
+/** `<table-updates>` of RFC 7047 section 4.1.6, or `<table-updates2>` of ovsdb-server(7) section 4.1.14. */
+export type UpdateFormat = 'update' | 'update2';
+
+/**
+ * A copy of some columns of some tables.
+ *
+ * What the server sends is first read as a whole and then put in as a whole: nobody sees half of an update, and an update
+ * that makes no sense changes nothing.
+ */
+export class Replica {
+  readonly tables: ReadonlyMap<string, TableReplica>;
+  readonly #listeners = new Set<(changes: readonly AnyChange[]) => void>();
+
+  constructor(database: Database, selection: Readonly<Record<string, readonly string[] | undefined>>) {
+    const tables: [string, TableReplica][] = [];
+    for (const [name, columns] of Object.entries(selection)) {
+      const table = database.tables[name];
+      if (table === undefined) throw new SeineError('INVARIANT', `no table ${name} in database ${database.name}`);
+      tables.push([name, new TableReplica(name, table, columns ?? [])]);
+    }
+    this.tables = new Map(tables);
+  }
+
+  /** Calls back after every update, with the rows that it changed, while the replica shows exactly that state. Must not throw. */
+  listen(listener: (changes: readonly AnyChange[]) => void, signal: AbortSignal): void {
+    if (signal.aborted) return;
+    this.#listeners.add(listener);
+    signal.addEventListener('abort', () => this.#listeners.delete(listener), { once: true });
+  }
+
+  /**
+   * Applies an update to what is held.
+   *
+   * @throws SeineError `PROTOCOL` if it does not fit. Nothing has changed then, and the copy must be replaced.
+   */
+  apply(updates: unknown, format: UpdateFormat): void {
+    this.#commit(this.#stage(updates, format));
+  }
+
+  /**
+   * Makes the copy equal to a complete one. Rows that are equal to what is held stay the same objects and are not told as
+   * changes, so after a reconnect listeners hear exactly the differences.
+   *
+   * @throws SeineError `PROTOCOL`, as `apply`.
+   */
+  replace(everything: unknown, format: UpdateFormat): void {
+    const staged = this.#stage(everything, format);
+    for (const table of this.tables.values()) {
+      const rows = staged.get(table) ?? new Map<Uuid, AnyRow | undefined>();
+      for (const uuid of table.uuids()) if (!rows.has(uuid)) rows.set(uuid, undefined);
+      staged.set(table, rows);
+    }
+    this.#commit(staged);
+  }
+
+  #stage(updates: unknown, format: UpdateFormat): Staged {
+    const staged: Staged = new Map();
+    for (const [name, rows] of Object.entries(members(updates, 'table updates'))) {
+      const table = this.tables.get(name);
+      if (table === undefined)
+        throw new SeineError('PROTOCOL', 'OVSDB: update of a table that is not monitored', { context: { table: name } });
+      const stagedRows = new Map<Uuid, AnyRow | undefined>();
+      for (const [uuid, update] of Object.entries(members(rows, name))) {
+        if (!isUuid(uuid)) throw new SeineError('PROTOCOL', `OVSDB: update of ${name} with a row name that is no UUID`);
+        stagedRows.set(uuid, readers[format](table, uuid, members(update, name)));
+      }
+      staged.set(table, stagedRows);
+    }
+    return staged;
+  }
+
+  #commit(staged: Staged): void {
+    const changes: AnyChange[] = [];
+    for (const [table, rows] of staged) {
+      for (const [uuid, after] of rows) {
+        const before = table.get(uuid);
+        if (before === after || (before !== undefined && after !== undefined && table.equal(before, after))) rows.delete(uuid);
+        else changes.push({ table: table.name, uuid, before, after });
+      }
+    }
+    for (const [table, rows] of staged) table.commit(rows);
+    if (changes.length === 0) return;
+    for (const [table, rows] of staged) table.wake(rows.keys());
+    for (const listener of this.#listeners) listener(changes);
+  }
+}
+
+type UpdateReader = (table: TableReplica, uuid: Uuid, update: Readonly<Record<string, unknown>>) => AnyRow | undefined;
+
+/** What a row is after one `<row-update>` or `<row-update2>`; `undefined` if it is gone. */
+const readers: Readonly<Record<UpdateFormat, UpdateReader>> = {
+  update(table, uuid, update) {
+    return update['new'] === undefined ? undefined : table.decode(uuid, update['new']);
+  },
+  update2(table, uuid, update) {
+    if ('delete' in update) return undefined;
+    const whole = update['insert'] ?? update['initial'];
+    if (whole !== undefined) return table.decode(uuid, whole);
+    const row = table.get(uuid);
+    if (row === undefined || update['modify'] === undefined) {
+      throw new SeineError('PROTOCOL', `OVSDB: update of ${table.name} that does not fit`, {
+        context: { uuid, kinds: Object.keys(update) },
+      });
+    }
+    return table.change(row, update['modify']);
+  },
+};
+
+function members(value: unknown, what: string): Readonly<Record<string, unknown>> {
+  if (isObject(value)) return value;
+  throw new SeineError('PROTOCOL', `OVSDB: ${what} is no object`);
+}

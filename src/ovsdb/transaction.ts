@@ -1,0 +1,202 @@
+import { SeineError } from '../errors/seine-error.ts';
+import type { Json } from './json.ts';
+import { isObject } from './json-rpc.ts';
+import { NewRow, type Uuid } from './schema/atoms.ts';
+import type { Column } from './schema/columns.ts';
+import {
+  type ColumnName,
+  type ColumnsOf,
+  type Condition,
+  type Database,
+  type Mutation,
+  type ReadOf,
+  type Row,
+  type RowValues,
+  type TableName,
+  uuidColumn,
+} from './schema/table.ts';
+
+/** Rows to act on: one row, or all that meet every condition; with no condition, all. */
+export type Where<D extends Database, T extends TableName<D>> = Uuid | NewRow<T> | readonly Condition<D, T>[];
+
+/** Stands for the number of rows that an operation met, until the transaction is committed. */
+export class RowCount {
+  readonly kind = 'row count';
+}
+
+/** Stands for the rows that a `select` finds, until the transaction is committed. */
+export class FoundRows<R> {
+  readonly read: (json: unknown) => R;
+
+  constructor(read: (json: unknown) => R) {
+    this.read = read;
+  }
+}
+
+export interface WaitFor<D extends Database, T extends TableName<D>, K extends ColumnName<D, T>> {
+  readonly where: Where<D, T>;
+  readonly columns: readonly K[];
+  readonly until: '==' | '!=';
+  /** In any order; each with just the columns named. */
+  readonly rows: readonly { readonly [P in K]: RowValues<D, T>[P] }[];
+  /** 0 tests once. With more the server blocks this transaction, and it shares its fate with no other. */
+  readonly timeoutMs: number;
+}
+
+/**
+ * The operations of one transaction, in order: each sees what those before it did, and either all happen or none.
+ *
+ * Only describes; nothing is sent. The methods give stand-ins for what the server will answer, to be redeemed at `Committed`.
+ *
+ * Source: RFC 7047 section 5.2.
+ */
+export class Transaction<D extends Database> {
+  readonly operations: Json[] = [];
+  readonly #database: D;
+  readonly #nextName: () => string;
+  readonly #indexes = new Map<object, number>();
+  #blocks = false;
+
+  /** @param nextName gives names for new rows that no transaction sent together with this one uses, too */
+  constructor(database: D, nextName: () => string) {
+    this.#database = database;
+    this.#nextName = nextName;
+  }
+
+  /** It may block at the server, so nothing else should share its fate. */
+  get blocks(): boolean {
+    return this.#blocks;
+  }
+
+  /** A row of a table that is not `root` vanishes with the commit unless some other row comes to refer to it. */
+  insert<T extends TableName<D>>(table: T, values: RowValues<D, T>): NewRow<T> {
+    const row = new NewRow(table, this.#nextName());
+    return this.#add({ op: 'insert', table, 'uuid-name': row.uuidName, row: this.#encodeRow(table, values) }, row);
+  }
+
+  update<T extends TableName<D>>(table: T, where: Where<D, T>, values: RowValues<D, T>): RowCount {
+    return this.#add({ op: 'update', table, where: this.#encodeWhere(table, where), row: this.#encodeRow(table, values) }, new RowCount());
+  }
+
+  mutate<T extends TableName<D>>(table: T, where: Where<D, T>, ...mutations: readonly Mutation<D, T>[]): RowCount {
+    const encoded = mutations.map(([name, mutator, operand]) => {
+      const column = this.#column(table, name);
+      return mutator === 'delete keys' ? [name, 'delete', column.encodeKeys(operand)] : [name, mutator, column.encodeOperand(operand)];
+    });
+    return this.#add({ op: 'mutate', table, where: this.#encodeWhere(table, where), mutations: encoded }, new RowCount());
+  }
+
+  delete<T extends TableName<D>>(table: T, where: Where<D, T>): RowCount {
+    return this.#add({ op: 'delete', table, where: this.#encodeWhere(table, where) }, new RowCount());
+  }
+
+  select<T extends TableName<D>, K extends ColumnName<D, T>>(table: T, where: Where<D, T>, columns: readonly K[]): FoundRows<Row<D, T, K>> {
+    const operation = { op: 'select', table, where: this.#encodeWhere(table, where), columns: ['_uuid', ...columns] };
+    return this.#add(operation, new FoundRows((json) => this.#decodeRow(table, columns, json)));
+  }
+
+  /** A precondition: the transaction is refused, with `timed out`, unless it holds. */
+  wait<T extends TableName<D>, K extends ColumnName<D, T>>(table: T, { where, columns, until, rows, timeoutMs }: WaitFor<D, T, K>): void {
+    if (timeoutMs > 0) this.#blocks = true;
+    const encodedRows = rows.map((row) => this.#encodeRow(table, row));
+    this.operations.push({
+      op: 'wait',
+      table,
+      where: this.#encodeWhere(table, where),
+      columns,
+      until,
+      rows: encodedRows,
+      timeout: timeoutMs,
+    });
+  }
+
+  /** Refuses the transaction, with `not owner`, unless this client holds the lock. */
+  assertLock(name: string): void {
+    this.operations.push({ op: 'assert', lock: name });
+  }
+
+  /** Written to the server's log file with the transaction. */
+  comment(text: string): void {
+    this.operations.push({ op: 'comment', comment: text });
+  }
+
+  /** Commits only once the change is on disk. */
+  durable(): void {
+    this.operations.push({ op: 'commit', durable: true });
+  }
+
+  /** Refuses the transaction, with `aborted`: a dry run, except that constraints checked at the commit are not looked at. */
+  abort(): void {
+    this.operations.push({ op: 'abort' });
+  }
+
+  /** Makes the server's answers redeemable. */
+  committed(results: readonly unknown[]): Committed {
+    return new Committed(results, this.#indexes);
+  }
+
+  #add<S extends object>(operation: Json, standIn: S): S {
+    this.#indexes.set(standIn, this.operations.length);
+    this.operations.push(operation);
+    return standIn;
+  }
+
+  #column(table: string, name: string): Column<unknown, unknown> {
+    const column = name === '_uuid' ? uuidColumn : this.#database.tables[table]?.columns[name];
+    if (column === undefined) throw new SeineError('INVALID_INPUT', `no column ${table}.${name} in database ${this.#database.name}`);
+    return column;
+  }
+
+  #encodeRow(table: string, values: Readonly<Record<string, unknown>>): Json {
+    return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, this.#column(table, name).encode(value)]));
+  }
+
+  #encodeWhere<T extends TableName<D>>(table: T, where: Where<D, T>): Json {
+    if (typeof where === 'string' || where instanceof NewRow) return [['_uuid', '==', uuidColumn.encode(where)]];
+    return where.map(([name, test, value]) => [name, test, this.#column(table, name).encode(value)]);
+  }
+
+  #decodeRow<T extends TableName<D>, K extends ColumnName<D, T>>(table: T, columns: readonly K[], json: unknown): Row<D, T, K> {
+    if (!isObject(json)) throw new SeineError('PROTOCOL', `OVSDB: row of ${table} is no object`);
+    const decode = (name: string): [string, unknown] => [name, this.#column(table, name).decode(json[name])];
+    const row: Record<string, unknown> = Object.fromEntries(['_uuid', ...columns].map(decode));
+    return row as { readonly [P in K]: ReadOf<ColumnsOf<D, T>[P]> } & { readonly _uuid: Uuid };
+  }
+}
+
+/** What the server answered to a transaction that it committed. */
+export class Committed {
+  readonly #results: readonly unknown[];
+  readonly #indexes: ReadonlyMap<object, number>;
+
+  constructor(results: readonly unknown[], indexes: ReadonlyMap<object, number>) {
+    this.#results = results;
+    this.#indexes = indexes;
+  }
+
+  /** The name that a new row got. */
+  uuid(row: NewRow): Uuid {
+    return uuidColumn.decode(this.#member(row, 'uuid'));
+  }
+
+  /** How many rows an `update`, `mutate` or `delete` met, whether or not it changed them. */
+  count(operation: RowCount): number {
+    const count = this.#member(operation, 'count');
+    if (typeof count !== 'number') throw new SeineError('PROTOCOL', 'OVSDB: count is no number');
+    return count;
+  }
+
+  rows<R>(found: FoundRows<R>): R[] {
+    const rows = this.#member(found, 'rows');
+    if (!Array.isArray(rows)) throw new SeineError('PROTOCOL', 'OVSDB: rows is no array');
+    return rows.map((row) => found.read(row));
+  }
+
+  #member(standIn: object, name: string): unknown {
+    const index = this.#indexes.get(standIn);
+    if (index === undefined) throw new SeineError('INVARIANT', 'asked a transaction for what another one did');
+    const result = this.#results[index];
+    if (!isObject(result)) throw new SeineError('PROTOCOL', `OVSDB: result of operation ${index} is no object`);
+    return result[name];
+  }
+}
