@@ -5,8 +5,8 @@ import { basename, dirname, join, resolve } from 'node:path';
 /** Where named network namespaces are bound, for `ip netns` and `nsenter --net=`. */
 export const netnsFolder = '/run/netns';
 
-/** Longest file name of Linux; a namespace's name is a file name. */
-const nameBytesMax = 255;
+/** A namespace's name is a file name, of which Linux takes 255 octets; some are left for drafts. */
+const nameBytesMax = 250;
 
 /**
  * The real path of a lab's folder, which need not exist yet: links in the part that exists are resolved, so that one
@@ -64,6 +64,9 @@ export function podNetns(labId: string, pod: PodName, form: 'plain' | 'distinct'
   const hash = createHash('sha256').update(`${pod.node}/${pod.namespace}/${pod.name}`).digest('hex').slice(0, 8);
   return `${plain.slice(0, nameBytesMax - hash.length - 1)}-${hash}`;
 }
+
+/** The name of a network namespace, or the one this process lives in. */
+export type Place = string | 'here';
 
 export function netnsPath(name: string): string {
   return join(netnsFolder, name);

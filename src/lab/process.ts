@@ -7,6 +7,8 @@ const outputBytesMax = 16 * 1024 * 1024;
 
 /** The variable in the environment of everything a lab starts, handed on to whatever that starts. */
 export const labMark = 'SEINE_LAB';
+/** The same for the processes of one pod. */
+export const podMark = 'SEINE_POD';
 
 /** A process that stays the same one: a pid is used again, a pid with its start time is not. */
 export interface ProcessId {
@@ -141,6 +143,11 @@ export function markedProcesses(labId: string): ProcessId[] {
     .map(Number)
     .filter((pid) => !spared.has(pid) && environmentOf(pid).includes(`${labMark}=${labId}`))
     .flatMap((pid) => processOf(pid) ?? []);
+}
+
+/** Of those, the processes of pods. */
+export function containerProcesses(labId: string): ProcessId[] {
+  return markedProcesses(labId).filter(({ pid }) => environmentOf(pid).some((entry) => entry.startsWith(`${podMark}=`)));
 }
 
 /** Empty if the process is gone or a thread of the kernel. */

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { netnsFolder, netnsPath, netnsPrefix } from '../names.ts';
+import { netnsFolder, netnsPath, netnsPrefix, type Place } from '../names.ts';
 import { type RunOptions, run } from '../process.ts';
 
 /** Is there a namespace bound at this name? A leftover empty file is none. */
@@ -42,7 +42,8 @@ export async function ipBatch(netns: string, lines: readonly string[], signal: A
  * Command and arguments that run something in a namespace. Not `ip netns exec`: that mounts another /sys, and so hides
  * the machine's control groups from what runs below it.
  */
-export function inNetns(netns: string, command: string, args: readonly string[]): { command: string; args: string[] } {
+export function inNetns(netns: Place, command: string, args: readonly string[]): { command: string; args: string[] } {
+  if (netns === 'here') return { command, args: [...args] };
   return { command: 'nsenter', args: [`--net=${netnsPath(netns)}`, '--', command, ...args] };
 }
 

@@ -1,0 +1,157 @@
+import { randomBytes } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { readIfThere, removeFile, writeFileWhole } from '../files.ts';
+import { netnsPath, type PodName, podNetns } from '../names.ts';
+import { createNetns, deleteNetns, netnsExists } from '../node/netns.ts';
+import type { NetworkConf } from './cni-conf.ts';
+import type { Attachment, CniResult, CniRuntime } from './cni-runtime.ts';
+import type { PodSpec } from './pod-spec.ts';
+
+const ifName = 'eth0';
+
+const record = z.object({
+  uid: z.string(),
+  namespace: z.string(),
+  name: z.string(),
+  containerId: z.string(),
+  /** Name below /run/netns. */
+  netns: z.string(),
+  /** Empty until ADD has answered. */
+  ips: z.array(z.string()),
+});
+
+/** A pod's namespace and its network, as kept on disk: what is there is made undone even if nobody remembers why. */
+export type Sandbox = z.infer<typeof record>;
+
+export interface SandboxOptions {
+  readonly labId: string;
+  readonly node: string;
+  readonly folder: string;
+  readonly runtime: CniRuntime;
+  readonly network: NetworkConf;
+}
+
+/** Makes and removes the sandboxes of one node, the way a container runtime does it. */
+export class Sandboxes {
+  readonly #options: SandboxOptions;
+
+  constructor(options: SandboxOptions) {
+    this.#options = options;
+  }
+
+  /** What an earlier run left. */
+  recorded(): Sandbox[] {
+    try {
+      return readdirSync(this.#options.folder)
+        .filter((file) => file.endsWith('.json'))
+        .flatMap((file) => record.safeParse(JSON.parse(readIfThere(join(this.#options.folder, file)) ?? 'null')).data ?? []);
+    } catch {
+      // No pod yet, so no folder.
+      return [];
+    }
+  }
+
+  /**
+   * A new namespace and its network.
+   *
+   * @throws SeineError `REFUSED` if a plugin says no; the sandbox is removed again
+   */
+  async create(pod: PodSpec, signal: AbortSignal): Promise<Sandbox> {
+    const { uid, namespace, name } = pod;
+    const netns = this.#freeName({ node: this.#options.node, namespace, name });
+    const sandbox: Sandbox = { uid, namespace, name, containerId: randomBytes(32).toString('hex'), netns, ips: [] };
+    this.#record(sandbox);
+    try {
+      await createNetns(netns, signal);
+      const result = await this.#options.runtime.add(this.#options.network, this.#attachment(sandbox, pod), signal);
+      const ready = { ...sandbox, ips: addressesOf(result) };
+      this.#record(ready);
+      return ready;
+    } catch (error) {
+      await this.remove(sandbox, signal);
+      throw error;
+    }
+  }
+
+  /** Is the network still as ADD made it? @throws SeineError `REFUSED` naming the difference */
+  async check(sandbox: Sandbox, pod: PodSpec, signal: AbortSignal): Promise<void> {
+    await this.#options.runtime.check(this.#options.network, this.#attachment(sandbox, pod), signal);
+  }
+
+  /** @throws SeineError `REFUSED` if a plugin cannot let go; to be tried again */
+  async remove(sandbox: Sandbox, signal: AbortSignal): Promise<void> {
+    await this.#options.runtime.del(this.#options.network, this.#attachment(sandbox), signal);
+    await deleteNetns(sandbox.netns, signal);
+    removeFile(this.#file(sandbox.uid));
+  }
+
+  /** Lets plugins remove what belongs to none of the sandboxes recorded. */
+  async collectGarbage(signal: AbortSignal): Promise<void> {
+    const valid = this.recorded().map(({ containerId }) => ({ containerId, ifName }));
+    await this.#options.runtime.gc(this.#options.network, valid, signal);
+  }
+
+  #attachment(sandbox: Sandbox, pod?: PodSpec): Attachment {
+    const { containerId, namespace, name, uid, netns } = sandbox;
+    return {
+      containerId,
+      netns: netnsExists(netns) ? netnsPath(netns) : '',
+      ifName,
+      args: [
+        ['IgnoreUnknown', '1'],
+        ['K8S_POD_NAMESPACE', namespace],
+        ['K8S_POD_NAME', name],
+        ['K8S_POD_INFRA_CONTAINER_ID', containerId],
+        ['K8S_POD_UID', uid],
+      ],
+      capabilities: pod === undefined ? {} : capabilitiesOf(pod),
+    };
+  }
+
+  #freeName(pod: PodName): string {
+    const plain = podNetns(this.#options.labId, pod);
+    return netnsExists(plain) ? podNetns(this.#options.labId, pod, 'distinct') : plain;
+  }
+
+  #record(sandbox: Sandbox): void {
+    writeFileWhole(this.#file(sandbox.uid), JSON.stringify(sandbox));
+  }
+
+  #file(uid: string): string {
+    return join(this.#options.folder, `${uid.replaceAll(/[^A-Za-z0-9-]/g, '_')}.json`);
+  }
+}
+
+function addressesOf({ ips = [] }: CniResult): string[] {
+  return ips.map(({ address }) => address.replace(/\/.*$/, ''));
+}
+
+/** What a runtime hands to plugins that ask for it. Source: CNI conventions, "capabilities". */
+export function capabilitiesOf({ containers, annotations }: PodSpec): Record<string, unknown> {
+  const portMappings = containers
+    .flatMap(({ ports }) => ports)
+    .flatMap(({ hostPort, containerPort, protocol, hostIP = '' }) =>
+      hostPort === undefined ? [] : [{ hostPort, containerPort, protocol: protocol.toLowerCase(), hostIP }],
+    );
+  const ingressRate = bitsPerSecond(annotations['kubernetes.io/ingress-bandwidth']);
+  const egressRate = bitsPerSecond(annotations['kubernetes.io/egress-bandwidth']);
+  const bandwidth = {
+    ...(ingressRate !== undefined && { ingressRate, ingressBurst: burstBits }),
+    ...(egressRate !== undefined && { egressRate, egressBurst: burstBits }),
+  };
+  return {
+    ...(portMappings.length > 0 && { portMappings }),
+    ...(Object.keys(bandwidth).length > 0 && { bandwidth }),
+  };
+}
+
+/** What kubelets pass: no limit to speak of, 2^31 - 1 bits. */
+const burstBits = 2_147_483_647;
+const scale: Readonly<Record<string, number>> = { '': 1, k: 1e3, M: 1e6, G: 1e9, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30 };
+
+function bitsPerSecond(quantity: string | undefined): number | undefined {
+  const [, number, suffix = ''] = /^(\d+(?:\.\d+)?)(k|M|G|Ki|Mi|Gi)?$/.exec(quantity ?? '') ?? [];
+  return number === undefined ? undefined : Math.round(Number(number) * (scale[suffix] ?? 1));
+}
