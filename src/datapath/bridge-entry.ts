@@ -1,0 +1,136 @@
+import type { FlowMod } from '../openflow/flow-mod.ts';
+import type { FlowEntry } from '../openflow/flow-stats.ts';
+import { encodeGroup, type Group as OpenFlowGroup } from '../openflow/group.ts';
+import { encodeInstructions } from '../openflow/instructions.ts';
+import { encodeMatch } from '../openflow/match.ts';
+import { cookieOf, type Owner } from '../pipeline/cookie.ts';
+import type { Flow, Group } from '../pipeline/flow.ts';
+import { tables } from '../pipeline/tables.ts';
+import type { Wanted } from '../wanted/wanted.ts';
+import { toActions, toInstructions, toOpenFlowMatch } from './to-openflow.ts';
+
+/**
+ * What the switch itself tells entries apart by, one octet a character:
+ * `F`, u8 table, u16 priority, match – for a flow (OpenFlow 1.5.1, "Flow Table"); `G`, u32 group – for a group.
+ *
+ * Keys and values are strings because V8 keeps them as plain octets and compares them fast: wanted and actual state of
+ * 100,000 flows share one copy.
+ */
+export type BridgeKey = string & { readonly brand: 'BridgeKey' };
+
+/** Everything else about the entry: u64 cookie, u16 idle, u16 hard, u16 flags, instructions; or the whole group. */
+export type BridgeValue = string & { readonly brand: 'BridgeValue' };
+
+const VALUE_HEADER_BYTES = 14;
+
+/** The bridge's part of what `owner` wants, ready to compare and to send. */
+export function encodeBridgeEntries(
+  owner: Owner,
+  { flows, groups }: Pick<Wanted, 'flows' | 'groups'>,
+): ReadonlyMap<BridgeKey, BridgeValue> {
+  const cookie = cookieOf(owner);
+  const entries = new Map<BridgeKey, BridgeValue>();
+  for (const group of groups) entries.set(groupKey(group.id), groupValue(toOpenFlowGroup(group)));
+  for (const flow of flows) entries.set(keyOfFlow(flow), flowValue({ cookie, instructions: encodeInstructions(toInstructions(flow.steps)) }));
+  return entries;
+}
+
+function keyOfFlow(flow: Flow): BridgeKey {
+  return flowKey(tables[flow.table].id, flow.priority, encodeMatch(toOpenFlowMatch(flow.match)));
+}
+
+function flowKey(table: number, priority: number, match: Uint8Array): BridgeKey {
+  return `F${String.fromCharCode(table, priority >>> 8, priority & 0xff)}${octets(match)}` as BridgeKey;
+}
+
+export function groupKey(id: number): BridgeKey {
+  return `G${String.fromCharCode(id >>> 24, (id >>> 16) & 0xff, (id >>> 8) & 0xff, id & 0xff)}` as BridgeKey;
+}
+
+export function isGroupKey(key: BridgeKey): boolean {
+  return key.startsWith('G');
+}
+
+export function observedFlow(entry: FlowEntry): [BridgeKey, BridgeValue] {
+  return [flowKey(entry.table, entry.priority, entry.match), flowValue(entry)];
+}
+
+export function observedGroup(group: OpenFlowGroup): [BridgeKey, BridgeValue] {
+  return [groupKey(group.id), groupValue(group)];
+}
+
+type FlowBody = Pick<FlowEntry, 'cookie' | 'instructions'> & Partial<Pick<FlowEntry, 'idleTimeout' | 'hardTimeout' | 'flags'>>;
+
+function flowValue({ cookie, instructions, idleTimeout = 0, hardTimeout = 0, flags = 0 }: FlowBody): BridgeValue {
+  const bytes = Buffer.allocUnsafe(VALUE_HEADER_BYTES + instructions.length);
+  bytes.writeBigUInt64BE(cookie, 0);
+  bytes.writeUInt16BE(idleTimeout, 8);
+  bytes.writeUInt16BE(hardTimeout, 10);
+  bytes.writeUInt16BE(flags, 12);
+  bytes.set(instructions, VALUE_HEADER_BYTES);
+  return bytes.latin1Slice() as BridgeValue;
+}
+
+function groupValue(group: OpenFlowGroup): BridgeValue {
+  return octets(encodeGroup(group)) as BridgeValue;
+}
+
+function toOpenFlowGroup({ id, buckets }: Group): OpenFlowGroup {
+  return {
+    id,
+    type: 'select',
+    selection: { method: 'dp_hash' },
+    buckets: buckets.map(({ weight, steps }, index) => ({ id: index, weight, actions: toActions(steps) })),
+  };
+}
+
+/** What the keys and values mean to OpenFlow. */
+export interface DecodedFlow {
+  readonly table: number;
+  readonly priority: number;
+  readonly match: Uint8Array;
+  readonly cookie: bigint;
+  readonly instructions: Uint8Array;
+}
+
+export function decodeFlowEntry(key: BridgeKey, value: BridgeValue): DecodedFlow {
+  const bytes = bytesOf(value);
+  return {
+    table: key.charCodeAt(1),
+    priority: key.charCodeAt(2) * 256 + key.charCodeAt(3),
+    match: bytesOf(key.slice(4)),
+    cookie: bytes.readBigUInt64BE(0),
+    instructions: bytes.subarray(VALUE_HEADER_BYTES),
+  };
+}
+
+export function addFlow(key: BridgeKey, value: BridgeValue): FlowMod {
+  return { command: 'add', ...decodeFlowEntry(key, value) };
+}
+
+export function deleteFlow(key: BridgeKey): FlowMod {
+  return {
+    command: 'deleteStrict',
+    table: key.charCodeAt(1),
+    priority: key.charCodeAt(2) * 256 + key.charCodeAt(3),
+    match: bytesOf(key.slice(4)),
+    instructions: new Uint8Array(0),
+  };
+}
+
+/** The group-mod message that a value holds, as the command "add". */
+export function groupMessage(value: BridgeValue): Uint8Array {
+  return bytesOf(value);
+}
+
+export function groupIdOf(key: BridgeKey): number {
+  return bytesOf(key).readUInt32BE(1);
+}
+
+function octets(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).latin1Slice();
+}
+
+function bytesOf(text: string): Buffer {
+  return Buffer.from(text, 'latin1');
+}
