@@ -1,0 +1,37 @@
+/**
+ * `npm run demo:kernel`: the demo on the kernel's data path, in a virtual machine, because the machine's own kernel may have
+ * no Open vSwitch and must not be changed. Arguments go to the demo. `--smoke` runs a short check of the machine itself;
+ * `--script FILE [arguments]` runs anything else.
+ */
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { root, toolPath } from '../setup/paths.mjs';
+import { pinnedNode } from '../setup/products.mjs';
+import { SetupError, say } from '../setup/progress.mjs';
+import { logsFolder, runInVirtualMachine } from './vm.mjs';
+
+const limitSeconds = 900;
+
+function jobFor([first, ...rest]) {
+  if (first === '--smoke') return readFileSync(join(import.meta.dirname, 'smoke.sh'), 'utf8');
+  const command =
+    first === '--script'
+      ? ['bash', resolve(rest[0] ?? ''), ...rest.slice(1)]
+      : [pinnedNode(), join(root, 'src/lab/demo.ts'), '--datapath', 'system', ...(first === undefined ? [] : [first, ...rest])];
+  return `cd ${quote(root)} && PATH=${quote(toolPath())} exec ${command.map(quote).join(' ')}\n`;
+}
+
+function quote(word) {
+  return `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+say('booting a virtual machine (emulated: everything takes five to ten times as long as outside)');
+try {
+  process.exitCode = await runInVirtualMachine({ script: jobFor(process.argv.slice(2)), limitSeconds });
+  say(`logs are in ${logsFolder}`);
+} catch (error) {
+  if (!(error instanceof SetupError)) throw error;
+  say(error.message);
+  say(`→ ${error.remedy}`);
+  process.exitCode = 1;
+}

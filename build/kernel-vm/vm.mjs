@@ -1,0 +1,129 @@
+import { spawn } from 'node:child_process';
+import { closeSync, copyFileSync, existsSync, mkdirSync, openSync, readFileSync, readSync, rmSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { kernelFolder, kernelVersion } from '../setup/kernel.mjs';
+import { cache } from '../setup/paths.mjs';
+import { SetupError, say } from '../setup/progress.mjs';
+import { contentHash } from '../setup/stamps.mjs';
+import { makeInitrd } from './initrd.mjs';
+
+const here = import.meta.dirname;
+const home = join(cache, 'kernel');
+const pollMs = 250;
+const memoryMiB = 3072;
+
+/** Where the console, the output of the job and the guest's kernel log are kept after the machine is gone. */
+export const logsFolder = join(home, 'logs');
+
+/**
+ * Boots a virtual machine on Debian's kernel, runs a script in it as root and ends with the script's exit code.
+ *
+ * The guest sees the host's whole file system, under a layer of its own: it writes to memory, and nothing of it remains.
+ * What the script prints appears here as it prints it, stdout on stdout and stderr on stderr.
+ *
+ * @param {{ script: string, limitSeconds: number }} job `script` is the text of a bash script
+ */
+export async function runInVirtualMachine({ script, limitSeconds }) {
+  prepareShared(script);
+  const consoleLog = openSync(join(logsFolder, 'console.log'), 'w');
+  const machine = spawn('qemu-system-x86_64', machineOptions(initrd()), { stdio: ['ignore', consoleLog, consoleLog] });
+  const outputs = [follow('stdout', process.stdout), follow('stderr', process.stderr), followPhases()];
+  const copyOutput = () => {
+    for (const more of outputs) more();
+  };
+  const timer = setInterval(copyOutput, pollMs);
+  try {
+    const ended = await whenEnded(machine, limitSeconds);
+    copyOutput();
+    return exitCode(ended, limitSeconds);
+  } finally {
+    clearInterval(timer);
+    closeSync(consoleLog);
+  }
+}
+
+function prepareShared(script) {
+  rmSync(logsFolder, { recursive: true, force: true });
+  mkdirSync(logsFolder, { recursive: true });
+  copyFileSync(join(here, 'guest.sh'), join(logsFolder, 'guest.sh'));
+  writeFileSync(join(logsFolder, 'modules'), join(kernelFolder, 'lib', 'modules'));
+  writeFileSync(join(logsFolder, 'job.sh'), script);
+  for (const name of ['stdout', 'stderr', 'phases']) writeFileSync(join(logsFolder, name), '');
+}
+
+/** Path of the initrd for the unpacked kernel and the present `init`. */
+function initrd() {
+  const version = kernelVersion();
+  if (version === undefined) throw new SetupError('no kernel is unpacked', 'run `npm run demo:kernel`, which fetches it');
+  const init = join(here, 'init');
+  const hash = contentHash([init, join(here, 'initrd.mjs')]).slice(0, 12);
+  const file = join(home, `initrd-${version}-${hash}`);
+  if (!existsSync(file)) makeInitrd({ kernelFolder, version, init, file });
+  return file;
+}
+
+/** An emulated processor: it is slower than a virtual one by five to ten, and works on every machine. */
+function machineOptions(initrdFile) {
+  const share = (path, tag, more) => ['-virtfs', `local,path=${path},mount_tag=${tag},security_model=none,${more}multidevs=remap`];
+  return [
+    ...['-machine', 'pc', '-accel', 'tcg,thread=multi', '-cpu', 'max', '-smp', String(Math.min(4, availableParallelism()))],
+    ...['-m', String(memoryMiB), '-nodefaults', '-no-user-config', '-nographic', '-serial', 'stdio', '-no-reboot'],
+    ...['-kernel', join(kernelFolder, 'boot', `vmlinuz-${kernelVersion()}`), '-initrd', initrdFile],
+    ...['-append', 'console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on'],
+    ...['-device', 'virtio-rng-pci'],
+    ...share('/', 'hostroot', 'readonly=on,'),
+    ...share(logsFolder, 'shared', ''),
+  ];
+}
+
+/** Resolves when the machine is off: `limit` if we had to stop it, `signal` if we were asked to. */
+async function whenEnded(machine, limitSeconds) {
+  let reason = 'off';
+  const stop = (why) => {
+    reason = why;
+    machine.kill('SIGKILL');
+  };
+  const interrupt = () => stop('signal');
+  const limit = setTimeout(() => stop('limit'), limitSeconds * 1000);
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, interrupt);
+  try {
+    await new Promise((resolve, reject) => {
+      machine.once('error', reject);
+      machine.once('close', resolve);
+    });
+    return reason;
+  } finally {
+    clearTimeout(limit);
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.off(signal, interrupt);
+  }
+}
+
+function exitCode(ended, limitSeconds) {
+  const file = join(logsFolder, 'exit-code');
+  if (ended === 'signal') return 130;
+  if (existsSync(file)) return Number(readFileSync(file, 'utf8'));
+  const why = ended === 'limit' ? `did not end within ${limitSeconds} s` : 'ended before its job';
+  throw new SetupError(`the virtual machine ${why}`, `read console.log, stdout and stderr in ${logsFolder}`);
+}
+
+/** Copies what was added to a file of the shared folder since the last call. */
+function follow(name, stream) {
+  const fd = openSync(join(logsFolder, name), 'r');
+  const buffer = Buffer.alloc(64 << 10);
+  let position = 0;
+  return () => {
+    for (;;) {
+      const length = readSync(fd, buffer, 0, buffer.length, position);
+      if (length === 0) return;
+      position += length;
+      stream.write(Buffer.from(buffer.subarray(0, length)));
+    }
+  };
+}
+
+function followPhases() {
+  return follow('phases', {
+    write: (bytes) => say(`virtual machine, second ${bytes.toString('utf8').trimEnd().replaceAll('\n', '; second ')}`),
+  });
+}
