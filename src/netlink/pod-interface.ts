@@ -12,7 +12,7 @@ import { NetworkNamespace } from './namespace.ts';
 import { listNeighbours, type Neighbour, replaceNeighbour } from './neighbours.ts';
 import { addRoute, listRoutes, type Route } from './routes.ts';
 import { NetlinkSocket } from './socket.ts';
-import { ensureSysctl } from './sysctl.ts';
+import { ensureSysctl, writeSysctl } from './sysctl.ts';
 
 /** What is needed of the node: a socket in its namespace, and somebody who deletes links without holding up the rest. */
 export interface HostLinks {
@@ -131,7 +131,7 @@ function createPair(host: HostLinks, namespace: NetworkNamespace, spec: PodInter
 
 function finish(host: HostLinks, namespace: NetworkNamespace, spec: PodInterfaceSpec): PodInterface {
   // Before the end is up, so that it never gets a link-local address nor joins a group.
-  if (spec.hostEnd === 'layer2Only') ensureSysctl(['net', 'ipv6', 'conf', spec.hostName, 'disable_ipv6'], 1);
+  if (spec.hostEnd === 'layer2Only') writeSysctl(['net', 'ipv6', 'conf', spec.hostName, 'disable_ipv6'], 1);
   const up = new Batch();
   changeLink(up, spec.hostName, { state: 'up' });
   host.socket.transact(up);

@@ -10,6 +10,8 @@ export interface NetlinkSocketOptions {
   readonly namespace?: NetworkNamespace;
   /** Groups to listen to (`RTNLGRP_*` numbers, not bits). */
   readonly groups?: readonly number[];
+  /** How many bytes of answers or events the kernel keeps for us. */
+  readonly receiveQueueBytes?: number;
 }
 
 /**
@@ -28,7 +30,7 @@ export class NetlinkSocket {
   }
 
   /** The caller closes it. */
-  static open({ namespace, groups = [] }: NetlinkSocketOptions = {}): NetlinkSocket {
+  static open({ namespace, groups = [], receiveQueueBytes = 1024 * 1024 }: NetlinkSocketOptions = {}): NetlinkSocket {
     const make = () => socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE, 'netlink socket');
     const fd = namespace ? namespace.run(make) : make();
     try {
@@ -189,7 +191,6 @@ export class NetlinkSocket {
 
 /** The kernel fills at most 32 KiB of a dump at once, and any single message is far smaller. Used within one tick only. */
 const receiveBuffer = new Uint8Array(256 * 1024);
-const receiveQueueBytes = 1024 * 1024;
 const dumpAttempts = 20;
 const dumpLimit = 1_000_000;
 
