@@ -31,7 +31,8 @@ export function encodeBridgeEntries(
   const cookie = cookieOf(owner);
   const entries = new Map<BridgeKey, BridgeValue>();
   for (const group of groups) entries.set(groupKey(group.id), groupValue(toOpenFlowGroup(group)));
-  for (const flow of flows) entries.set(keyOfFlow(flow), flowValue({ cookie, instructions: encodeInstructions(toInstructions(flow.steps)) }));
+  for (const flow of flows)
+    entries.set(keyOfFlow(flow), flowValue({ cookie, instructions: encodeInstructions(toInstructions(flow.steps)) }));
   return entries;
 }
 
@@ -68,7 +69,7 @@ function flowValue({ cookie, instructions, idleTimeout = 0, hardTimeout = 0, fla
   bytes.writeUInt16BE(hardTimeout, 10);
   bytes.writeUInt16BE(flags, 12);
   bytes.set(instructions, VALUE_HEADER_BYTES);
-  return bytes.latin1Slice() as BridgeValue;
+  return bytes.toString('latin1') as BridgeValue;
 }
 
 function groupValue(group: OpenFlowGroup): BridgeValue {
@@ -128,7 +129,7 @@ export function groupIdOf(key: BridgeKey): number {
 }
 
 function octets(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).latin1Slice();
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
 }
 
 function bytesOf(text: string): Buffer {

@@ -1,0 +1,70 @@
+import type { OpenFlowConnection } from '../openflow/connection.ts';
+import { writeFlowMod } from '../openflow/flow-mod.ts';
+import { writeGroupMod } from '../openflow/group.ts';
+import { isLearned } from '../pipeline/cookie.ts';
+import { ByteWriter } from '../wire/bytes.ts';
+import {
+  addFlow,
+  type BridgeKey,
+  type BridgeValue,
+  deleteFlow,
+  groupIdOf,
+  groupMessage,
+  isGroupKey,
+  observedFlow,
+  observedGroup,
+} from './bridge-entry.ts';
+import type { Plan, Target } from './target.ts';
+
+/** Offset of the command in a group-mod message, and the command "add or modify" of Open vSwitch. */
+const GROUP_COMMAND = { offset: 8, addOrModify: 0x8000 } as const;
+
+/** Flows and groups of one bridge. A plan is one ordered atomic bundle. */
+export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
+  readonly #connection: OpenFlowConnection;
+
+  constructor(connection: OpenFlowConnection) {
+    this.#connection = connection;
+  }
+
+  /** Learned flows are the switch's own: nobody wants them one by one, so they are not shown. */
+  async observe(signal: AbortSignal): Promise<Map<BridgeKey, BridgeValue>> {
+    await this.#connection.untilUp(signal);
+    const entries = new Map<BridgeKey, BridgeValue>();
+    for (const group of await this.#connection.dumpGroups(signal)) entries.set(...observedGroup(group));
+    await this.#connection.dumpFlows({}, (flow) => isLearned(flow.cookie) || entries.set(...observedFlow(flow)), signal);
+    return entries;
+  }
+
+  /**
+   * Make before break: groups before the flows that use them, additions before removals; and a group goes last, because
+   * deleting it deletes the flows that use it (OpenFlow 1.5.1 section 6.5).
+   */
+  async apply({ put, remove }: Plan<BridgeKey, BridgeValue>, signal: AbortSignal): Promise<void> {
+    const messages: Uint8Array[] = [];
+    for (const [key, value] of put) if (isGroupKey(key)) messages.push(putGroup(value));
+    for (const [key, value] of put) if (!isGroupKey(key)) messages.push(flowMessage(addFlow(key, value)));
+    for (const key of remove) if (!isGroupKey(key)) messages.push(flowMessage(deleteFlow(key)));
+    for (const key of remove) if (isGroupKey(key)) messages.push(deleteGroup(groupIdOf(key)));
+    await this.#connection.bundle(messages, signal);
+  }
+}
+
+function putGroup(value: BridgeValue): Uint8Array {
+  const message = groupMessage(value);
+  new DataView(message.buffer, message.byteOffset).setUint16(GROUP_COMMAND.offset, GROUP_COMMAND.addOrModify);
+  return message;
+}
+
+function deleteGroup(id: number): Uint8Array {
+  const w = new ByteWriter();
+  writeGroupMod(w, { command: 'delete', id, type: 'select', buckets: [] });
+  return w.finish();
+}
+
+const scratch = new ByteWriter(1024);
+
+function flowMessage(mod: Parameters<typeof writeFlowMod>[1]): Uint8Array {
+  writeFlowMod(scratch.truncate(0), mod);
+  return scratch.finish();
+}

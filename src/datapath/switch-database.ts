@@ -1,0 +1,19 @@
+import { OvsdbClient, type OvsdbClientHooks } from '../ovsdb/client.ts';
+import { openVswitch } from '../ovsdb/schema/open-vswitch.ts';
+
+/** The columns we use, and no more: counters in other columns would wake us every five seconds. */
+const monitored = {
+  Open_vSwitch: ['bridges', 'other_config', 'external_ids', 'ovs_version', 'datapath_types', 'iface_types'],
+  Bridge: ['name', 'ports', 'datapath_type', 'fail_mode', 'protocols', 'other_config', 'external_ids', 'flow_tables'],
+  Port: ['name', 'interfaces', 'external_ids'],
+  Interface: ['name', 'type', 'ofport', 'ofport_request', 'options', 'mac', 'mac_in_use', 'mtu_request', 'error', 'external_ids'],
+  Flow_Table: ['name'],
+} as const;
+
+/** Open vSwitch's database as this node's data plane uses it. */
+export type SwitchDatabase = OvsdbClient<typeof openVswitch, typeof monitored>;
+
+/** @param socketPath e.g. `/run/openvswitch/db.sock` */
+export function openSwitchDatabase(socketPath: string, hooks: OvsdbClientHooks): SwitchDatabase {
+  return new OvsdbClient({ database: openVswitch, endpoint: `unix:${socketPath}`, monitor: monitored, hooks });
+}

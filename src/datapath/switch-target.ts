@@ -1,0 +1,161 @@
+import type { Uuid } from '../ovsdb/schema/atoms.ts';
+import type { openVswitch } from '../ovsdb/schema/open-vswitch.ts';
+import type { Transaction } from '../ovsdb/transaction.ts';
+import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
+import type { SwitchDatabase } from './switch-database.ts';
+import type { SwitchEntry, SwitchKey } from './switch-entry.ts';
+import { portKey } from './switch-entry.ts';
+import type { Plan, Target } from './target.ts';
+
+/** Marks rows as ours: what others put on the bridge is none of our business. */
+const OWNER = 'seine-owner';
+const OWNER_VALUE = 'agent';
+
+const protocols = ['OpenFlow10', 'OpenFlow13', 'OpenFlow14', 'OpenFlow15'] as const;
+/** In-band control would put hidden flows of highest priority on the bridge. */
+const otherConfig = new Map([['disable-in-band', 'true']]);
+
+type Write = Transaction<typeof openVswitch>;
+
+/**
+ * The bridge and its ports as rows of Open vSwitch's database (ovs-vswitchd.conf.db(5)).
+ *
+ * Observing costs nothing: the client holds a copy. A whole plan is one transaction.
+ */
+export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
+  readonly #database: SwitchDatabase;
+  readonly #bridgeName: string;
+  readonly #lock: string;
+
+  /** @param lock name of the OVSDB lock without which nothing is written */
+  constructor(database: SwitchDatabase, bridgeName: string, lock: string) {
+    this.#database = database;
+    this.#bridgeName = bridgeName;
+    this.#lock = lock;
+  }
+
+  async observe(signal: AbortSignal): Promise<Map<SwitchKey, SwitchEntry>> {
+    await this.#database.synced(signal);
+    const entries = new Map<SwitchKey, SwitchEntry>();
+    const bridge = this.#bridge();
+    if (!bridge) return entries;
+    entries.set('bridge', { kind: 'bridge', bridge: this.#observedBridge(bridge) });
+    for (const uuid of bridge.ports) {
+      const port = this.#observedPort(uuid);
+      if (port) entries.set(portKey(port.name), { kind: 'port', port });
+    }
+    return entries;
+  }
+
+  async apply(plan: Plan<SwitchKey, SwitchEntry>, signal: AbortSignal): Promise<void> {
+    await this.#database.transact((tx) => {
+      tx.assertLock(this.#lock);
+      for (const key of plan.remove) this.#remove(tx, key);
+      const puts = [...plan.put.values()].toSorted((a, b) => (a.kind < b.kind ? -1 : 1));
+      for (const entry of puts) {
+        if (entry.kind === 'bridge') this.#putBridge(tx, entry.bridge);
+        else this.#putPort(tx, entry.port);
+      }
+    }, signal);
+  }
+
+  #bridge(): BridgeRow | undefined {
+    return this.#database.tables.Bridge.find('name', this.#bridgeName);
+  }
+
+  #observedBridge(row: BridgeRow): WantedBridge {
+    const names = Array.from(row.flow_tables, ([id, uuid]) => [id, this.#database.tables.Flow_Table.get(uuid)?.name ?? ''] as const);
+    const asWanted =
+      row.fail_mode === 'secure' && protocols.every((protocol) => row.protocols.has(protocol)) && hasAll(row.other_config, otherConfig);
+    const { [OWNER]: owner, ...externalIds } = Object.fromEntries(row.external_ids);
+    return {
+      // A bridge that is set up otherwise, or is not marked as ours, must not compare equal to any wanted one.
+      name: asWanted && owner === OWNER_VALUE ? row.name : '',
+      datapathType: row.datapath_type === 'netdev' ? 'netdev' : 'system',
+      tableNames: new Map(names),
+      externalIds,
+    };
+  }
+
+  #observedPort(uuid: Uuid): WantedPort | undefined {
+    const row = this.#database.tables.Port.get(uuid);
+    if (row?.external_ids.get(OWNER) !== OWNER_VALUE) return undefined;
+    const [interfaceUuid] = row.interfaces;
+    const link = interfaceUuid === undefined ? undefined : this.#database.tables.Interface.get(interfaceUuid);
+    const { [OWNER]: _, ...externalIds } = Object.fromEntries(row.external_ids);
+    return {
+      name: row.name,
+      type: link?.type ?? '',
+      ofPort: link?.ofport_request ?? 0,
+      options: Object.fromEntries(link?.options ?? []),
+      externalIds,
+      ...(link?.mac === undefined ? {} : { mac: link.mac }),
+      ...(link?.mtu_request === undefined ? {} : { mtu: link.mtu_request }),
+    };
+  }
+
+  #putBridge(tx: Write, bridge: WantedBridge): void {
+    const tables = Array.from(bridge.tableNames, ([id, name]) => [id, tx.insert('Flow_Table', { name })] as const);
+    const values = {
+      datapath_type: bridge.datapathType,
+      fail_mode: 'secure',
+      protocols,
+      flow_tables: tables,
+    } as const;
+    const external = [...Object.entries(bridge.externalIds), [OWNER, OWNER_VALUE] as const];
+    const existing = this.#bridge();
+    if (existing) {
+      const config = new Map([...existing.other_config, ...otherConfig]);
+      tx.update('Bridge', existing._uuid, {
+        ...values,
+        external_ids: new Map([...existing.external_ids, ...external]),
+        other_config: config,
+      });
+      return;
+    }
+    // Every bridge has a port of its own name; without it ovs-vswitchd ignores the bridge.
+    const local = tx.insert('Interface', { name: bridge.name, type: 'internal' });
+    const port = tx.insert('Port', { name: bridge.name, interfaces: [local] });
+    const row = tx.insert('Bridge', { name: bridge.name, ports: [port], ...values, external_ids: external, other_config: otherConfig });
+    tx.mutate('Open_vSwitch', [], ['bridges', 'insert', [row]]);
+  }
+
+  #putPort(tx: Write, port: WantedPort): void {
+    const external = [...Object.entries(port.externalIds), [OWNER, OWNER_VALUE] as const];
+    const link = {
+      type: port.type,
+      ofport_request: port.ofPort,
+      options: Object.entries(port.options),
+      mac: port.mac,
+      mtu_request: port.mtu,
+    };
+    const existing = this.#database.tables.Port.find('name', port.name);
+    const [interfaceUuid] = existing?.interfaces ?? [];
+    if (existing && interfaceUuid !== undefined) {
+      tx.update('Port', existing._uuid, { external_ids: external });
+      tx.update('Interface', interfaceUuid, link);
+      tx.mutate('Bridge', [['name', '==', this.#bridgeName]], ['ports', 'insert', [existing._uuid]]);
+      return;
+    }
+    const row = tx.insert('Interface', { name: port.name, ...link });
+    const newPort = tx.insert('Port', { name: port.name, interfaces: [row], external_ids: external });
+    tx.mutate('Bridge', [['name', '==', this.#bridgeName]], ['ports', 'insert', [newPort]]);
+  }
+
+  /** The rows themselves go when nobody refers to them any more. */
+  #remove(tx: Write, key: SwitchKey): void {
+    if (key === 'bridge') {
+      const bridge = this.#bridge();
+      if (bridge) tx.mutate('Open_vSwitch', [], ['bridges', 'delete', [bridge._uuid]]);
+      return;
+    }
+    const port = this.#database.tables.Port.find('name', key.slice('port/'.length));
+    if (port) tx.mutate('Bridge', [['name', '==', this.#bridgeName]], ['ports', 'delete', [port._uuid]]);
+  }
+}
+
+type BridgeRow = NonNullable<ReturnType<SwitchDatabase['tables']['Bridge']['get']>>;
+
+function hasAll(held: ReadonlyMap<string, string>, wanted: ReadonlyMap<string, string>): boolean {
+  return [...wanted].every(([key, value]) => held.get(key) === value);
+}
