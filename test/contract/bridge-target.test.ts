@@ -1,0 +1,80 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { compileNode } from '../../src/connectivity/compile-node.ts';
+import { compilePeer } from '../../src/connectivity/compile-peer.ts';
+import { compilePod } from '../../src/connectivity/compile-pod.ts';
+import { type BridgeKey, type BridgeValue, decodeFlowEntry, encodeBridgeEntries, isGroupKey } from '../../src/datapath/bridge-entry.ts';
+import { BridgeTarget } from '../../src/datapath/bridge-target.ts';
+import { OpenFlowConnection } from '../../src/openflow/connection.ts';
+import { ownerOf } from '../../src/pipeline/cookie.ts';
+import { tableName } from '../../src/pipeline/tables.ts';
+import { compileEndpoint, compileService } from '../../src/proxy/compile-service.ts';
+import { exampleNode, examplePeers, examplePods, exampleServices } from '../support/example-node.ts';
+import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
+
+function everything(): Map<BridgeKey, BridgeValue> {
+  return new Map([
+    ...encodeBridgeEntries(ownerOf('node'), compileNode(exampleNode)),
+    ...examplePeers.flatMap((peer) => [...encodeBridgeEntries(ownerOf('peer', peer.name), compilePeer(peer, exampleNode))]),
+    ...examplePods.flatMap((pod) => [...encodeBridgeEntries(ownerOf('pod', String(pod.ofPort)), compilePod(pod))]),
+    ...exampleServices.flatMap((service, index) => [
+      ...encodeBridgeEntries(ownerOf('service', String(index)), compileService(service)),
+      ...service.endpoints.flatMap((endpoint) => [
+        ...encodeBridgeEntries(
+          ownerOf('endpoint', `${service.transport}/${endpoint.ip.text}/${endpoint.port}`),
+          compileEndpoint(service.transport, endpoint),
+        ),
+      ]),
+    ]),
+  ]);
+}
+
+/** For messages of failed assertions. */
+function words(key: BridgeKey, value: BridgeValue | undefined): string {
+  if (isGroupKey(key) || value === undefined) return Buffer.from(key, 'latin1').toString('hex');
+  const { table, priority, match, instructions } = decodeFlowEntry(key, value);
+  return `${tableName(table)} ${priority} ${Buffer.from(match).toString('hex')} → ${Buffer.from(instructions).toString('hex')}`;
+}
+
+describe('the bridge of a real Open vSwitch', () => {
+  const stop = new AbortController();
+  let ovs: TestSwitch;
+  let target: BridgeTarget;
+
+  beforeAll(() => {
+    ovs = startSwitch();
+    ovs.exec('ovs-vsctl', 'add-br', 'br-int', '--', 'set', 'bridge', 'br-int', 'datapath_type=netdev', 'fail_mode=secure');
+    const connection = new OpenFlowConnection({ endpoint: `unix:${ovs.runDir}/br-int.mgmt` });
+    void connection.run(stop.signal);
+    target = new BridgeTarget(connection);
+  });
+  afterAll(async () => {
+    stop.abort();
+    await ovs.stop();
+  });
+
+  it('shows what was put there, byte for byte', async () => {
+    const wanted = everything();
+    const before = await target.observe(stop.signal);
+    await target.apply({ put: wanted, remove: new Set(before.keys()) }, stop.signal);
+    const held = await target.observe(stop.signal);
+    const differ = [...wanted]
+      .filter(([key, value]) => held.get(key) !== value)
+      .map(([key, value]) => [words(key, value), words(key, held.get(key))]);
+    expect(differ).toEqual([]);
+    expect([...held.keys()].filter((key) => !wanted.has(key)).map((key) => words(key, held.get(key)))).toEqual([]);
+    expect(held.size).toBe(wanted.size);
+  });
+
+  it('takes everything away again', async () => {
+    const held = await target.observe(stop.signal);
+    await target.apply({ put: new Map(), remove: new Set(held.keys()) }, stop.signal);
+    expect((await target.observe(stop.signal)).size).toBe(0);
+  });
+
+  it('changes nothing when one message of a plan is refused', async () => {
+    const wanted = everything();
+    const withoutGroups = new Map([...wanted].filter(([key]) => !isGroupKey(key)));
+    await expect(target.apply({ put: withoutGroups, remove: new Set() }, stop.signal)).rejects.toMatchObject({ code: 'REFUSED' });
+    expect((await target.observe(stop.signal)).size).toBe(0);
+  });
+});

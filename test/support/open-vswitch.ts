@@ -1,0 +1,69 @@
+import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** A pair of real daemons of Open vSwitch in a network namespace of their own. */
+export interface TestSwitch {
+  readonly netns: string;
+  readonly runDir: string;
+  /** Runs a command in the namespace, with the tools of Open vSwitch pointed at this pair; gives its output. */
+  exec(command: string, ...args: readonly string[]): string;
+  startVswitchd(): void;
+  startOvsdb(): void;
+  killVswitchd(): Promise<void>;
+  killOvsdb(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export function startSwitch(): TestSwitch {
+  const name = randomBytes(3).toString('hex');
+  const netns = `seine-t-${name}`;
+  const runDir = `/run/seine-t-${name}`;
+  mkdirSync(runDir, { mode: 0o700 });
+  execFileSync('ip', ['netns', 'add', netns]);
+  execFileSync('ip', ['-n', netns, 'link', 'set', 'lo', 'up']);
+  const env = { ...process.env, OVS_RUNDIR: runDir, OVS_DBDIR: runDir, OVS_LOGDIR: runDir, OVS_SYSCONFDIR: runDir };
+  const exec = (command: string, ...args: readonly string[]): string =>
+    execFileSync('nsenter', [`--net=/run/netns/${netns}`, command, ...args], {
+      env,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+      maxBuffer: 1 << 28,
+    });
+  const daemon = ['--pidfile', '--log-file', '--no-chdir', '--detach', '-vconsole:off'];
+  const pidOf = (what: string): number => Number(readFileSync(join(runDir, `${what}.pid`), 'utf8'));
+  const started: TestSwitch = {
+    netns,
+    runDir,
+    exec,
+    startOvsdb: () => void exec('ovsdb-server', join(runDir, 'conf.db'), `--remote=punix:${join(runDir, 'db.sock')}`, ...daemon),
+    startVswitchd: () => void exec('ovs-vswitchd', `unix:${join(runDir, 'db.sock')}`, ...daemon),
+    killVswitchd: () => kill(pidOf('ovs-vswitchd')),
+    killOvsdb: () => kill(pidOf('ovsdb-server')),
+    async stop() {
+      await Promise.allSettled([started.killVswitchd(), started.killOvsdb()]);
+      execFileSync('ip', ['netns', 'del', netns]);
+      rmSync(runDir, { recursive: true, force: true });
+    },
+  };
+  exec('ovsdb-tool', 'create', join(runDir, 'conf.db'), '/usr/share/openvswitch/vswitch.ovsschema');
+  started.startOvsdb();
+  exec('ovs-vsctl', '--no-wait', 'init');
+  started.startVswitchd();
+  return started;
+}
+
+/** SIGKILL, and wait until the process is gone. */
+async function kill(pid: number): Promise<void> {
+  try {
+    process.kill(pid, 'SIGKILL');
+    for (;;) {
+      process.kill(pid, 0);
+      await sleep(5);
+    }
+  } catch {
+    // ESRCH: it is gone.
+  }
+}
