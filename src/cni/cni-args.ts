@@ -1,4 +1,5 @@
 import { CniError, cniCodes } from './errors.ts';
+import { hasOwnKey } from './own-key.ts';
 
 /** What we take from CNI_ARGS, unchecked beyond its form. */
 export interface CniArgs {
@@ -33,7 +34,7 @@ export function parseCniArgs(text: string): CniArgs {
     if (at < 0) throw new CniError(cniCodes.invalidEnvironment, `CNI_ARGS: ${JSON.stringify(pair.slice(0, 100))} is not KEY=VALUE`);
     const key = pair.slice(0, at);
     const value = pair.slice(at + 1);
-    const name = Object.hasOwn(known, key) ? known[key] : undefined;
+    const name = hasOwnKey(known, key) ? known[key] : undefined;
     if (key === 'IgnoreUnknown') ignoreUnknown = parseFlag(value);
     else if (name === undefined) unknown.push(pair);
     else if (name !== 'ignored') args[name] = value;

@@ -1,4 +1,5 @@
 import { type CniCode, CniError, cniCodes } from './errors.ts';
+import { hasOwnKey } from './own-key.ts';
 
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 
@@ -50,7 +51,7 @@ export function isObject(value: Json | undefined): value is JsonObject {
 
 /** The own property `key`, so that `constructor` or `toString` are as absent as any other key. `null` counts as absent. */
 export function member(object: JsonObject, key: string): Json | undefined {
-  return Object.hasOwn(object, key) ? (object[key] ?? undefined) : undefined;
+  return hasOwnKey(object, key) ? (object[key] ?? undefined) : undefined;
 }
 
 /** Like `member`, with the key in any case: runtimes written in Go send `HostPort` as well as `hostPort`. An exact match wins. */

@@ -3,6 +3,7 @@ import { checkEnvironment, type Environment, parseCommand } from './environment.
 import { CniError, cniCodes } from './errors.ts';
 import { asList, isObject, type JsonObject, member, show } from './json.ts';
 import { type AddConf, type NetworkConf, type PluginSettings, parseAddConf, parseIpamType, parseNetworkConf } from './network-conf.ts';
+import { hasOwnKey } from './own-key.ts';
 import { type CniResult, parseResult } from './result.ts';
 import type { CniCommand, CniVersion } from './versions.ts';
 
@@ -167,7 +168,7 @@ function checkName(key: string, value: string, pattern: RegExp): void {
  */
 function parseValidAttachments(json: JsonObject): GcRequest['validAttachments'] {
   const key = 'cni.dev/valid-attachments';
-  if (!Object.hasOwn(json, key)) throw new CniError(cniCodes.invalidConfig, `${key}: missing`);
+  if (!hasOwnKey(json, key)) throw new CniError(cniCodes.invalidConfig, `${key}: missing`);
   return asList(member(json, key), key).map((entry, at) => {
     const containerId = isObject(entry) ? member(entry, 'containerID') : undefined;
     const ifName = isObject(entry) ? member(entry, 'ifname') : undefined;

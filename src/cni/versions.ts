@@ -1,4 +1,5 @@
 import { CniError, cniCodes } from './errors.ts';
+import { hasOwnKey } from './own-key.ts';
 
 /** Every version of the CNI protocol we speak, oldest first. */
 export const cniVersions = ['0.1.0', '0.2.0', '0.3.0', '0.3.1', '0.4.0', '1.0.0', '1.1.0'] as const;
@@ -20,7 +21,7 @@ const introduced: Readonly<Record<CniCommand, CniVersion>> = {
 };
 
 export function isCniCommand(text: string): text is CniCommand {
-  return Object.hasOwn(introduced, text);
+  return hasOwnKey(introduced, text);
 }
 
 export function isAtLeast(version: CniVersion, other: CniVersion): boolean {

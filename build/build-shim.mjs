@@ -1,0 +1,139 @@
+/**
+ * Builds the CNI plugin: `dist/bin/seine`, a static native program, and `dist/bin/seine-node.mjs`, the same for Node.
+ *
+ * TypeScript → one script (esbuild) → QuickJS bytecode as a C array (qjsc) → linked with host.c and the engine. The engine's
+ * source comes with the npm package `qjsc`. Without a C compiler `dist/bin/seine` is a small script that starts the one for Node.
+ * Nothing is done if no input has changed since the last time. Runs on any Node from 18 on.
+ */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+const engine = join(root, 'node_modules/qjsc/deps/quickjs_2021_03_27');
+const cache = join(root, '.cache/shim');
+const output = join(root, 'dist/bin');
+const nativeProgram = join(output, 'seine');
+const nodeProgram = join(output, 'seine-node.mjs');
+
+const engineFlags = ['-Os', '-w', '-D_GNU_SOURCE', '-DCONFIG_VERSION="2021-03-27"', '-ffunction-sections', '-fdata-sections'];
+const hostFlags = ['-Os', '-Wall', '-Wextra', '-Wno-unused-parameter', '-fstack-protector-strong', '-D_FORTIFY_SOURCE=2'];
+const engineSources = ['quickjs.c', 'libregexp.c', 'libunicode.c', 'cutils.c'];
+const compilerSources = ['quickjs-libc.c', 'qjsc.c'];
+
+/** @returns {Promise<'unchanged' | 'native' | 'node'>} what was built */
+export async function buildShim({ force = false, compiler = findCompiler(), log = (/** @type {string} */ _line) => {} } = {}) {
+  const stampFile = join(cache, 'stamp');
+  const stamp = stampOf(compiler);
+  const built = existsSync(nativeProgram) && existsSync(nodeProgram);
+  if (!force && built && existsSync(stampFile) && readFileSync(stampFile, 'utf8') === stamp) return 'unchanged';
+  mkdirSync(cache, { recursive: true });
+  mkdirSync(output, { recursive: true });
+  const work = mkdtempSync(join(cache, 'work-'));
+  try {
+    await bundleForNode(work);
+    if (compiler === undefined) installStarter(work);
+    else await buildNative(compiler, work, log);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+  writeFileSync(stampFile, stamp);
+  return compiler === undefined ? 'node' : 'native';
+}
+
+/** Changes when any input does: our sources, this script, the engine's version, the compiler, Node for the fall-back. */
+function stampOf(compiler) {
+  const hash = createHash('sha256');
+  for (const folder of ['src/cni', 'src/cni-shim']) {
+    const files = readdirSync(join(root, folder)).filter((name) => /\.(ts|c)$/.test(name) && !name.endsWith('.test.ts'));
+    for (const name of files.sort()) hash.update(name).update(readFileSync(join(root, folder, name)));
+  }
+  hash.update(readFileSync(fileURLToPath(import.meta.url))).update(readFileSync(join(root, 'node_modules/qjsc/package.json')));
+  return `${hash.update(compiler === undefined ? process.execPath : versionOf(compiler)).digest('hex')}\n`;
+}
+
+function findCompiler() {
+  return ['cc', 'gcc', 'clang'].find((name) => spawnSync(name, ['--version'], { stdio: 'ignore' }).status === 0);
+}
+
+function versionOf(compiler) {
+  return execFileSync(compiler, ['--version'], { encoding: 'utf8' });
+}
+
+async function bundle(options) {
+  const esbuild = await import('esbuild');
+  await esbuild.build({ bundle: true, logLevel: 'warning', absWorkingDir: root, ...options });
+}
+
+async function bundleForNode(work) {
+  const outfile = join(work, 'seine-node.mjs');
+  await bundle({
+    entryPoints: ['src/cni-shim/node-main.ts'],
+    outfile,
+    platform: 'node',
+    format: 'esm',
+    target: 'node20',
+    banner: { js: '#!/usr/bin/env node' },
+  });
+  chmodSync(outfile, 0o755);
+  renameSync(outfile, nodeProgram);
+}
+
+/** For a machine without a C compiler. */
+function installStarter(work) {
+  const starter = join(work, 'seine');
+  const here = '$(dirname "$(readlink -f "$0")")';
+  writeFileSync(starter, `#!/bin/sh\nexec '${process.execPath.replaceAll("'", "'\\''")}' "${here}/seine-node.mjs"\n`, { mode: 0o755 });
+  renameSync(starter, nativeProgram);
+}
+
+async function buildNative(compiler, work, log) {
+  const objects = compileEngine(compiler, log);
+  const script = join(work, 'plugin.js');
+  await bundle({ entryPoints: ['src/cni-shim/quickjs-main.ts'], outfile: script, format: 'iife', target: 'es2020', minify: true });
+  const bytecode = join(work, 'plugin.c');
+  execFileSync(join(objects, 'qjsc'), ['-c', '-o', bytecode, '-N', 'seine_plugin', script], { stdio: 'inherit' });
+  const program = join(work, 'seine');
+  const libraries = engineSources.map((name) => join(objects, objectOf(name)));
+  const flags = [...hostFlags, '-isystem', engine, '-static', '-s', '-Wl,--gc-sections'];
+  execFileSync(compiler, [...flags, '-o', program, join(root, 'src/cni-shim/host.c'), bytecode, ...libraries, '-lm', '-lpthread'], {
+    stdio: 'inherit',
+  });
+  const answer = spawnSync(program, { env: { CNI_COMMAND: 'VERSION' }, encoding: 'utf8', input: '' });
+  if (answer.status !== 0 || !answer.stdout.includes('supportedVersions'))
+    throw new Error(`the plugin was built but does not answer VERSION: ${answer.stderr || answer.stdout || answer.error}`);
+  renameSync(program, nativeProgram);
+}
+
+/** The engine and its compiler; some ten seconds, once for each version of engine and C compiler. @returns the folder of the objects */
+function compileEngine(compiler, log) {
+  const key = createHash('sha256').update(
+    JSON.stringify([engineFlags, versionOf(compiler), readFileSync(join(engine, 'VERSION'), 'utf8')]),
+  );
+  const folder = join(cache, `engine-${key.digest('hex').slice(0, 16)}`);
+  if (existsSync(join(folder, 'qjsc'))) return folder;
+  log('compiling the QuickJS engine (once, some ten seconds)');
+  const work = mkdtempSync(join(cache, 'engine-work-'));
+  try {
+    for (const name of [...engineSources, ...compilerSources])
+      execFileSync(compiler, [...engineFlags, '-c', '-o', join(work, objectOf(name)), join(engine, name)], { stdio: 'inherit' });
+    const all = [...engineSources, ...compilerSources].map((name) => join(work, objectOf(name)));
+    execFileSync(compiler, ['-o', join(work, 'qjsc'), ...all, '-lm', '-ldl', '-lpthread'], { stdio: 'inherit' });
+    rmSync(folder, { recursive: true, force: true });
+    renameSync(work, folder);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+  return folder;
+}
+
+function objectOf(source) {
+  return source.replace(/\.c$/, '.o');
+}
+
+if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const what = await buildShim({ force: process.argv.includes('--force'), log: (line) => process.stderr.write(`${line}\n`) });
+  process.stderr.write(`plugin: ${what === 'unchanged' ? 'up to date' : `built (${what})`}\n`);
+}

@@ -1,0 +1,33 @@
+/**
+ * What the plugin needs from the system. `host.c` gives it to the native program, `node-host.ts` to Node, and tests have their
+ * own. Functions that wait may answer at once or by a promise.
+ */
+export interface Host {
+  /** The variable's value; undefined if it is not set. */
+  getenv(name: string): string | undefined;
+  /** All of standard input as text, or why not. Nothing is read from a terminal. */
+  readStdin(bytesMax: number): { readonly text: string } | { readonly failed: string };
+  writeStdout(text: string): void;
+  writeStderr(text: string): void;
+  /** Sends one frame, waits for one frame, and closes. Both are limited in time by `timeoutMs` together. */
+  call(path: string, request: string, timeoutMs: number, replyBytesMax: number): CallOutcome | Promise<CallOutcome>;
+  /** Milliseconds of a clock that only goes forward. */
+  monotonicMs(): number;
+  sleep(ms: number): void | Promise<void>;
+  /**
+   * Makes the file `folder/name` (0600, its folder and that one's parent 0700) with this content, atomically and durably.
+   *
+   * @returns why it could not be done, or undefined. A folder that has `filesMax` files already is a reason.
+   */
+  saveFile(folder: string, name: string, text: string, filesMax: number): string | undefined;
+}
+
+/**
+ * - `answered`    the agent's answer
+ * - `unreachable` nobody was there to take the request: it was certainly not carried out
+ * - `lost`        the connection ended before the answer: it may have been
+ * - `late`        no answer in time: as `lost`, but the agent is there
+ */
+export type CallOutcome =
+  | { readonly kind: 'answered'; readonly reply: string }
+  | { readonly kind: 'unreachable' | 'lost' | 'late'; readonly reason: string; readonly retry: boolean };

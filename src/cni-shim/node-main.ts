@@ -1,0 +1,4 @@
+import { createNodeHost } from './node-host.ts';
+import { runPlugin } from './plugin.ts';
+
+process.exitCode = await runPlugin(createNodeHost(process.env));

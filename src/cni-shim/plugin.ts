@@ -1,0 +1,132 @@
+import { deletionFileName, deletionFilesMax, deletionsFolder } from '../cni/deletions.ts';
+import { type Environment, environmentVariables, parseCommand } from '../cni/environment.ts';
+import { CniError, cniCodes, formatError } from '../cni/errors.ts';
+import { asString, member, parseObject } from '../cni/json.ts';
+import { type CniRequest, parseCniRequest } from '../cni/request.ts';
+import { cniVersions, formatVersions, newestVersion } from '../cni/versions.ts';
+import { decodeReply, encodeRequest, replyBytesMax, stdinBytesMax, type WireReply } from '../cni/wire.ts';
+import type { CallOutcome, Host } from './host.ts';
+
+type AgentRequest = Exclude<CniRequest, { command: 'VERSION' }>;
+
+/** kubelet asks for STATUS every few seconds and shows the node as not ready: it must not hang. */
+const statusDeadlineMs = 800;
+const pauseMsMin = 10;
+const pauseMsMax = 200;
+
+/**
+ * One run of the plugin: answers VERSION, hands everything else to the agent. Prints the result or the error on stdout, as libcni
+ * expects, and never throws.
+ *
+ * @returns the exit code
+ */
+export async function runPlugin(host: Host): Promise<number> {
+  let stdin = '';
+  try {
+    const env = readEnvironment(host);
+    if (parseCommand(env) === 'VERSION') {
+      host.writeStdout(formatVersions());
+      return 0;
+    }
+    stdin = readStdin(host);
+    return await callAgent(host, env, stdin);
+  } catch (thrown) {
+    host.writeStdout(formatError(toCniError(thrown), printableVersion(stdin)));
+    return 1;
+  }
+}
+
+function readEnvironment(host: Host): Environment {
+  const env: { -readonly [K in keyof Environment]: string } = {};
+  for (const name of environmentVariables) {
+    const value = host.getenv(name);
+    if (value !== undefined) env[name] = value;
+  }
+  return env;
+}
+
+function readStdin(host: Host): string {
+  const input = host.readStdin(stdinBytesMax);
+  if ('text' in input) return input.text;
+  throw new CniError(cniCodes.ioFailure, `standard input: ${input.failed}`, `at most ${stdinBytesMax} bytes are read`);
+}
+
+async function callAgent(host: Host, env: Environment, conf: string): Promise<number> {
+  const started = host.monotonicMs();
+  const request = parseCniRequest(env, conf);
+  if (request.command === 'VERSION') throw new CniError(cniCodes.internal, 'VERSION reached the agent call');
+  const { settings } = request;
+  const deadline = started + (request.command === 'STATUS' ? Math.min(statusDeadlineMs, settings.deadlineMs) : settings.deadlineMs);
+  let attempt = 1;
+  let pauseMs = pauseMsMin;
+  for (;;) {
+    const remainingMs = Math.max(1, deadline - host.monotonicMs());
+    const frame = encodeRequest({ env, conf, deadlineMs: agentDeadline(remainingMs), attempt });
+    const outcome = await host.call(settings.agentSocket, frame, remainingMs, replyBytesMax);
+    if (outcome.kind === 'answered') return finish(host, request, conf, env, decodeReply(outcome.reply));
+    const leftMs = deadline - host.monotonicMs();
+    // STATUS asks about now: an agent that may come later does not help.
+    if (!outcome.retry || leftMs <= pauseMs || request.command === 'STATUS') return giveUp(host, request, conf, env, outcome);
+    if (outcome.kind === 'lost') attempt++;
+    await host.sleep(pauseMs);
+    pauseMs = Math.min(pauseMsMax, pauseMs * 2);
+  }
+}
+
+/** The agent gets a little less time than we wait, so that its own words about a deadline still arrive. */
+function agentDeadline(remainingMs: number): number {
+  return Math.max(1, Math.floor(Math.max(remainingMs / 2, remainingMs - 250)));
+}
+
+function finish(host: Host, request: AgentRequest, conf: string, env: Environment, { exit, stdout }: WireReply): number {
+  if (request.command === 'DEL' && exit !== 0 && isTryAgainLater(stdout))
+    return recordDeletion(host, request, conf, env, 'the agent is not ready');
+  if (stdout !== '') host.writeStdout(stdout);
+  return exit;
+}
+
+function isTryAgainLater(stdout: string): boolean {
+  return member(parseObject(stdout, 'answer of the agent'), 'code') === cniCodes.tryAgainLater;
+}
+
+function giveUp(
+  host: Host,
+  request: AgentRequest,
+  conf: string,
+  env: Environment,
+  outcome: Exclude<CallOutcome, { kind: 'answered' }>,
+): number {
+  const reason = `no answer from the agent on ${request.settings.agentSocket}: ${outcome.reason}`;
+  if (request.command === 'DEL') return recordDeletion(host, request, conf, env, reason);
+  throw new CniError(request.command === 'STATUS' ? cniCodes.notAvailable : cniCodes.tryAgainLater, reason);
+}
+
+/** Writes a DEL down for later, see deletions.ts. @throws CniError 11 if that cannot be done either */
+function recordDeletion(host: Host, request: AgentRequest, conf: string, env: Environment, reason: string): number {
+  if (request.command !== 'DEL') throw new CniError(cniCodes.internal, `${request.command} is not a deletion`);
+  const folder = `${request.settings.stateDir}/${deletionsFolder}`;
+  const text = encodeRequest({ env, conf, deadlineMs: request.settings.deadlineMs, attempt: 1 });
+  const failed = host.saveFile(folder, deletionFileName(request.attachment), text, deletionFilesMax);
+  if (failed !== undefined) throw new CniError(cniCodes.tryAgainLater, reason, `not recorded in ${folder} either: ${failed}`);
+  host.writeStderr(`seine: DEL recorded in ${folder}, to be done later: ${reason}\n`);
+  return 0;
+}
+
+function toCniError(thrown: unknown): CniError {
+  if (thrown instanceof CniError) return thrown;
+  return new CniError(
+    cniCodes.internal,
+    'the plugin failed',
+    thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : String(thrown),
+  );
+}
+
+/** The version an error is printed in: the caller's if we speak it, whatever else is wrong with the configuration. */
+function printableVersion(stdin: string): string {
+  try {
+    const asked = asString(member(parseObject(stdin, 'network configuration'), 'cniVersion'), 'cniVersion');
+    return cniVersions.find((known) => known === asked) ?? newestVersion;
+  } catch {
+    return newestVersion; // undecodable, which is what the error being printed says
+  }
+}

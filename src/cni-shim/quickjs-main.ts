@@ -1,0 +1,55 @@
+import type { CallOutcome, Host } from './host.ts';
+import { runPlugin } from './plugin.ts';
+
+/** The functions host.c defines. Errors come as errno numbers. */
+declare const native: {
+  getenv(name: string): string | undefined;
+  /** Text, or an errno. */
+  readStdin(bytesMax: number): string | number;
+  write(fd: number, text: string): void;
+  /** Text; a positive errno once connected, a negative one if it never was. */
+  call(path: string, request: string, timeoutMs: number, replyBytesMax: number): string | number;
+  monotonicMs(): number;
+  sleep(ms: number): void;
+  /** 0 or an errno. */
+  saveFile(folder: string, name: string, text: string, filesMax: number): number;
+  /** strerror(3) */
+  describe(errno: number): string;
+  exit(code: number): void;
+};
+
+/** errno(3) on Linux. The first three mean that nobody listens now, the others that the agent went away. */
+const ENOENT = 2;
+const EAGAIN = 11;
+const ECONNREFUSED = 111;
+const EPIPE = 32;
+const ECONNRESET = 104;
+const ETIMEDOUT = 110;
+
+const host: Host = {
+  getenv: (name) => native.getenv(name),
+  readStdin: (bytesMax) => {
+    const input = native.readStdin(bytesMax);
+    return typeof input === 'string' ? { text: input } : { failed: native.describe(input) };
+  },
+  writeStdout: (text) => native.write(1, text),
+  writeStderr: (text) => native.write(2, text),
+  call: (path, request, timeoutMs, replyBytesMax) => outcomeOf(native.call(path, request, Math.ceil(timeoutMs), replyBytesMax)),
+  monotonicMs: () => native.monotonicMs(),
+  sleep: (ms) => native.sleep(ms),
+  saveFile: (folder, name, text, filesMax) => {
+    const errno = native.saveFile(folder, name, text, filesMax);
+    return errno === 0 ? undefined : native.describe(errno);
+  },
+};
+
+function outcomeOf(answer: string | number): CallOutcome {
+  if (typeof answer === 'string') return { kind: 'answered', reply: answer };
+  const errno = Math.abs(answer);
+  const reason = native.describe(errno);
+  if (answer < 0) return { kind: 'unreachable', reason, retry: errno === ENOENT || errno === ECONNREFUSED || errno === EAGAIN };
+  if (errno === ETIMEDOUT) return { kind: 'late', reason, retry: false };
+  return { kind: 'lost', reason, retry: errno === ECONNRESET || errno === EPIPE };
+}
+
+void runPlugin(host).then((code) => native.exit(code));
