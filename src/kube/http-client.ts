@@ -1,5 +1,7 @@
 import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
+import { addAbortSignal } from 'node:stream';
+import * as z from 'zod';
 import { SeineError } from '../errors/seine-error.ts';
 import type { KubeAccess } from './config.ts';
 import { parseJson } from './json-stream.ts';
@@ -33,7 +35,7 @@ const MAX_SOCKETS = 16;
  * Speaks HTTP/1.1 to one API server over connections that are kept and probed.
  *
  * Every failure is a SeineError whose `context` has `method`, `path` and, if the server answered, `status`, `reason` (of its
- * `Status` object) and `retryAfterMs`:
+ * `Status` object), `causes` (their reasons) and `retryAfterMs`:
  * `REFUSED` for an answer 4xx; `UNAVAILABLE` for an answer 5xx or none, where it is not known whether a write happened;
  * `CANCELLED` when the signal aborted.
  */
@@ -103,30 +105,40 @@ export class KubeHttp {
     url.pathname = `${url.pathname.replace(/\/$/, '')}${path}`;
     url.search = new URLSearchParams(query).toString();
     const payload = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
-    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-    const sent = this.#request(url, {
+    const options = {
       ...tls,
       method,
       agent: this.#agent,
-      signal,
       headers: {
         ...headers,
         Accept: 'application/json',
         'User-Agent': this.#userAgent,
         ...(payload ? { 'Content-Type': contentType ?? 'application/json', 'Content-Length': payload.length } : {}),
       },
+    };
+    return new Promise((resolve, reject) => {
+      const sent = this.#request(url, options);
+      const abort = () => sent.destroy(new Error('aborted'));
+      // Not the option `signal`: aborted just after the answer's end, that destroys a socket which nobody listens to any more,
+      // and the process dies of its error. From the response on, it is the response that is destroyed.
+      signal.addEventListener('abort', abort, { once: true });
+      sent.once('response', (response) => {
+        signal.removeEventListener('abort', abort);
+        resolve(addAbortSignal(signal, response));
+      });
+      sent.on('error', (error) => {
+        signal.removeEventListener('abort', abort);
+        reject(error);
+      });
+      sent.end(payload);
     });
-    sent.once('response', resolve);
-    sent.on('error', reject); // stays: an error after the response must not be without listener
-    sent.end(payload);
-    return promise;
   }
 }
 
 /** What an answer other than 2xx means; reads (a bounded part of) its `Status` object. */
 async function refusal(request: KubeRequest, response: IncomingMessage): Promise<SeineError> {
   const status = response.statusCode ?? 0;
-  const said = statusObject(await readAll(response, MAX_ERROR_BYTES).catch(() => new Uint8Array(0)));
+  const said = await readStatus(response);
   const retryAfterMs = secondsToMs(said.retryAfterSeconds) ?? secondsToMs(Number(response.headers['retry-after'] ?? Number.NaN));
   return new SeineError(status >= 500 ? 'UNAVAILABLE' : 'REFUSED', `the API server answered ${status} ${said.reason}: ${said.message}`, {
     context: {
@@ -134,6 +146,7 @@ async function refusal(request: KubeRequest, response: IncomingMessage): Promise
       path: request.path,
       status,
       reason: said.reason,
+      causes: said.causes,
       ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     },
   });
@@ -143,26 +156,44 @@ interface StatusObject {
   readonly reason: string;
   readonly message: string;
   readonly retryAfterSeconds: number;
+  /** `details.causes[].reason`. */
+  readonly causes: readonly string[];
 }
 
 const MAX_MESSAGE_CHARS = 300;
+const MAX_CAUSES = 8;
+
+const statusSchema = z.object({
+  reason: z.string().catch(''),
+  message: z.string().catch(''),
+  details: z
+    .object({
+      retryAfterSeconds: z.number().catch(0),
+      causes: z.array(z.object({ reason: z.string().catch('') })).catch([]),
+    })
+    .catch({ retryAfterSeconds: 0, causes: [] }),
+});
 
 /** Kubernetes' `metav1.Status`, or what can be said of a proxy's HTML. */
-export function statusObject(bytes: Uint8Array): StatusObject {
-  let value: unknown;
-  try {
-    value = parseJson(bytes);
-  } catch {
-    value = undefined;
-  }
-  const member = (from: unknown, name: string): unknown =>
-    typeof from === 'object' && from !== null && Object.hasOwn(from, name) ? Reflect.get(from, name) : undefined;
-  const text = (name: string): string => {
-    const found = member(value, name);
-    return typeof found === 'string' ? found.slice(0, MAX_MESSAGE_CHARS) : '';
+export function statusObject(value: unknown): StatusObject {
+  const parsed = statusSchema.safeParse(value);
+  const { reason, message, details } = parsed.success ? parsed.data : noStatus;
+  return {
+    reason,
+    message: message.slice(0, MAX_MESSAGE_CHARS),
+    retryAfterSeconds: details.retryAfterSeconds,
+    causes: details.causes.slice(0, MAX_CAUSES).map((cause) => cause.reason),
   };
-  const seconds = member(member(value, 'details'), 'retryAfterSeconds');
-  return { reason: text('reason'), message: text('message'), retryAfterSeconds: typeof seconds === 'number' ? seconds : Number.NaN };
+}
+
+const noStatus: z.output<typeof statusSchema> = { reason: '', message: '', details: { retryAfterSeconds: 0, causes: [] } };
+
+async function readStatus(response: IncomingMessage): Promise<StatusObject> {
+  try {
+    return statusObject(parseJson(await readAll(response, MAX_ERROR_BYTES)));
+  } catch {
+    return statusObject(undefined); // the status code alone is what we know then
+  }
 }
 
 const MAX_RETRY_AFTER_MS = 300_000;
@@ -188,7 +219,8 @@ function failure(request: KubeRequest, thrown: unknown, signal: AbortSignal): Se
   const context = { method: request.method ?? 'GET', path: request.path };
   if (signal.aborted && !isTimeout(signal.reason))
     return new SeineError('CANCELLED', 'request to the API server', { context, cause: thrown });
-  const why = thrown instanceof Error ? thrown.message : String(thrown);
+  const seen: unknown = signal.aborted ? signal.reason : thrown;
+  const why = seen instanceof Error ? seen.message : String(seen);
   // Node's own have a code, e.g. ERR_INVALID_CHAR for a token that is no header value; a bare one is a bug of ours.
   const bug = (thrown instanceof TypeError || thrown instanceof RangeError) && !('code' in thrown);
   const code = bug ? 'INVARIANT' : 'UNAVAILABLE';

@@ -1,0 +1,214 @@
+import { describe, expect, it } from 'vitest';
+import {
+  compareVersions,
+  idleReflector,
+  type ReflectorAction,
+  type ReflectorEvent,
+  type ReflectorState,
+  reflectorPolicy,
+  stepReflector,
+} from './reflector-machine.ts';
+
+/** Feeds events at given times and writes down what each leads to. `chance` is 0. */
+function play(events: readonly (readonly [number, ReflectorEvent])[], from: ReflectorState = idleReflector): string[] {
+  let state = from;
+  return events.map(([nowMs, event]) => {
+    const step = stepReflector(state, event, { nowMs, chance: 0 }, reflectorPolicy);
+    state = step.state;
+    return [step.commit, formatAction(step.action), state.held && `held ${state.held.missing}/${state.held.known}`]
+      .filter(Boolean)
+      .join(', ');
+  });
+}
+
+function formatAction(action: ReflectorAction): string {
+  if (action.do === 'wait') return `wait ${action.ms}`;
+  return action.do === 'stay' ? 'stay' : `${action.do} ${action.version || 'quorum'}`;
+}
+
+const start: ReflectorEvent = { type: 'start', version: undefined };
+const snapshot = (version: string, known = 0, missing = 0, complete = true): ReflectorEvent => ({
+  type: 'snapshot',
+  version,
+  known,
+  missing,
+  complete,
+});
+const failed = (why: 'gone' | 'ahead' | 'unsupported' | 'broken', retryAfterMs?: number): ReflectorEvent => ({
+  type: 'failed',
+  why,
+  ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+});
+const waited: ReflectorEvent = { type: 'waited' };
+const ended: ReflectorEvent = { type: 'ended' };
+const seen = (version: string): ReflectorEvent => ({ type: 'seen', version });
+
+describe('a server with WatchList', () => {
+  it('streams its snapshot and goes on in the same watch, then watches from the newest version', () => {
+    expect(
+      play([
+        [0, start],
+        [1, snapshot('7')],
+        [2, seen('9')],
+        [300_000, ended],
+      ]),
+    ).toEqual(['watchList 0', 'replace, stay', 'stay', 'watch 9']);
+  });
+
+  it('is asked not to go back behind what was stored', () => {
+    expect(play([[0, { type: 'start', version: '5' }]])).toEqual(['watchList 5']);
+  });
+});
+
+describe('a server without WatchList', () => {
+  it('is asked for a list from its cache, and never again for a WatchList', () => {
+    expect(
+      play([
+        [0, start],
+        [1, failed('unsupported')],
+        [2, snapshot('7')],
+        [9_000, failed('gone')],
+        [9_900, waited],
+        [9_901, snapshot('12')],
+      ]),
+    ).toEqual(['watchList 0', 'list 0', 'replace, watch 7', 'wait 400', 'list 7', 'replace, watch 12']);
+  });
+});
+
+describe('failures', () => {
+  it('wait longer and longer, for ever, and start over after a healthy watch', () => {
+    const down = Array.from({ length: 40 }, (): (readonly [number, ReflectorEvent])[] => [
+      [0, failed('broken')],
+      [0, waited],
+    ]).flat();
+    const waits = play([[0, start], ...down]).filter((line) => line.startsWith('wait'));
+    expect(waits.slice(0, 7)).toEqual(['wait 400', 'wait 800', 'wait 1600', 'wait 3200', 'wait 6400', 'wait 12800', 'wait 15000']);
+    expect(waits.at(-1)).toBe('wait 15000');
+    const healed = play([[0, start], ...down, [0, snapshot('7')], [5_000, failed('broken')], [5_400, waited]]);
+    expect(healed.slice(-3)).toEqual(['replace, stay', 'wait 400', 'watch 7']);
+  });
+
+  it('do not relist when only the watch broke', () => {
+    expect(
+      play([
+        [0, start],
+        [1, snapshot('7')],
+        [2, failed('broken')],
+        [500, waited],
+      ]).slice(-1),
+    ).toEqual(['watch 7']);
+  });
+
+  it('wait at least as long as the server asks', () => {
+    expect(
+      play([
+        [0, start],
+        [1, failed('broken', 5_000)],
+      ]).slice(-1),
+    ).toEqual(['wait 5000']);
+  });
+
+  it('slow down a server that ends each watch at once, or says 410 to each', () => {
+    expect(
+      play([
+        [0, start],
+        [0, snapshot('7')],
+        [1, ended],
+        [400, waited],
+        [401, ended],
+        [1_200, waited],
+        [1_201, failed('gone')],
+      ]).filter((line) => line.startsWith('wait')),
+    ).toEqual(['wait 400', 'wait 800', 'wait 1600']);
+  });
+
+  it('lead to a quorum read when the server cannot serve our version', () => {
+    for (const why of ['gone', 'ahead'] as const)
+      expect(
+        play([
+          [0, { type: 'start', version: '500' }],
+          [1, failed(why)],
+          [500, waited],
+          [501, snapshot('3')],
+        ]),
+      ).toEqual(['watchList 500', 'wait 400', 'list quorum', 'replace, watch 3']);
+  });
+});
+
+describe('the brake', () => {
+  it('holds a removal of more than 30 % until a quorum read agrees', () => {
+    expect(
+      play([
+        [0, start],
+        [1, snapshot('7', 100, 31)],
+        [2, snapshot('8', 100, 31)],
+      ]),
+    ).toEqual(['watchList 0', 'merge, list quorum, held 31/100', 'replace, watch 8']);
+  });
+
+  it('stays on while the quorum read fails', () => {
+    expect(
+      play([
+        [0, start],
+        [1, snapshot('7', 100, 100)],
+        [2, failed('broken')],
+        [500, waited],
+        [501, failed('gone')],
+        [1_000, waited],
+        [1_001, snapshot('9', 100, 0)],
+      ]),
+    ).toEqual([
+      'watchList 0',
+      'merge, list quorum, held 100/100',
+      'wait 400, held 100/100',
+      'list quorum, held 100/100',
+      'wait 800, held 100/100',
+      'list quorum, held 100/100',
+      'replace, watch 9',
+    ]);
+  });
+
+  it('lets small changes pass', () => {
+    expect(
+      play([
+        [0, start],
+        [1, snapshot('7', 100, 30)],
+      ]).slice(-1),
+    ).toEqual(['replace, stay']);
+    expect(
+      play([
+        [0, start],
+        [1, snapshot('7', 4, 4)],
+      ]).slice(-1),
+    ).toEqual(['replace, stay']);
+  });
+
+  it('never removes on the word of a snapshot that could not be read whole', () => {
+    expect(
+      play([
+        [0, start],
+        [1, snapshot('7', 100, 1, false)],
+      ]).slice(-1),
+    ).toEqual(['merge, stay']);
+  });
+});
+
+it('never lets a reordered event turn the version back', () => {
+  expect(
+    play([
+      [0, start],
+      [1, snapshot('7')],
+      [2, seen('10')],
+      [3, seen('9')],
+      [9_000, ended],
+    ]).at(-1),
+  ).toBe('watch 10');
+});
+
+it('orders versions as numbers of any length', () => {
+  expect(compareVersions('9', '10')).toBeLessThan(0);
+  expect(compareVersions('18446744073709551616', '18446744073709551615')).toBeGreaterThan(0);
+  expect(compareVersions('7', '7')).toBe(0);
+  expect(compareVersions('7', 'abc')).toBeUndefined();
+  expect(compareVersions('', '7')).toBeUndefined();
+});

@@ -1,0 +1,229 @@
+/**
+ * When to list, to watch and to wait, so that a copy of one resource stays equal to the API server's for ever.
+ *
+ * Pure: no socket, timer, clock or randomness. `reflector.ts` does what each step answers and tells what came of it.
+ *
+ *     start ─▶ snapshot ──▶ watch ──ended──▶ watch
+ *               ▲   │ ▲       │ │
+ *               │   │ └─gone──┘ └─broken─▶ wait ─▶ watch
+ *               │   └─too much is missing─▶ confirm ─▶ watch
+ *               └────────── wait ◀─broken──┘
+ */
+export interface ReflectorState {
+  readonly doing: 'nothing' | 'snapshot' | 'confirm' | 'watch';
+  /** What a wait delays; absent while not waiting. */
+  readonly waitingFor?: 'snapshot' | 'confirm' | 'watch';
+  /** `watchList` until a server says that it cannot. */
+  readonly by: 'watchList' | 'list';
+  /** The newest resource version seen; a snapshot older than that would go back in time. `undefined`: none, or of no use. */
+  readonly version: string | undefined;
+  /** The next snapshot has to be a quorum read, because the server cannot serve `version`. */
+  readonly quorum: boolean;
+  /** In a row; a watch that lived for `healthyWatchMs` ends the row. */
+  readonly failures: number;
+  readonly watchSinceMs: number;
+  /** Objects that a snapshot no longer showed, too many to believe it. */
+  readonly held?: { readonly known: number; readonly missing: number; readonly sinceMs: number };
+}
+
+export interface Snapshot {
+  readonly type: 'snapshot';
+  readonly version: string;
+  /** How many objects we had, and how many of them are not in the snapshot. */
+  readonly known: number;
+  readonly missing: number;
+  /** Whether every object of the snapshot could be read; if not, missing ones may be among the others. */
+  readonly complete: boolean;
+}
+
+/**
+ * Why a request failed, as far as it matters.
+ * - `gone`         the server no longer has our version (410)
+ * - `ahead`        the server does not have our version yet, and perhaps never will: it was restored from a backup
+ * - `unsupported`  no such way of asking; the other way is next
+ * - `broken`       anything else
+ */
+export type FailureKind = 'gone' | 'ahead' | 'unsupported' | 'broken';
+
+export type ReflectorEvent =
+  | { readonly type: 'start'; readonly version: string | undefined }
+  | Snapshot
+  /** Something in the watch had this version. */
+  | { readonly type: 'seen'; readonly version: string }
+  /** The server closed the watch in good order. */
+  | { readonly type: 'ended' }
+  | { readonly type: 'failed'; readonly why: FailureKind; readonly retryAfterMs?: number }
+  | { readonly type: 'waited' };
+
+/** `watchList` is a watch that first sends everything there is. */
+export interface WatchAction {
+  readonly do: 'watch' | 'watchList';
+  readonly version: string;
+  readonly timeoutSeconds: number;
+}
+
+/** `version` empty: a quorum read; `0`: whatever the server has at hand; else: not older than that. */
+export type ReflectorAction =
+  | { readonly do: 'list'; readonly version: string }
+  | WatchAction
+  | { readonly do: 'wait'; readonly ms: number }
+  /** Go on with the request that is running. */
+  | { readonly do: 'stay' };
+
+export interface ReflectorStep {
+  readonly state: ReflectorState;
+  readonly action: ReflectorAction;
+  /**
+   * After a snapshot. `replace`: what is not in it is gone. `merge`: what is in it counts, what is not in it is kept.
+   */
+  readonly commit?: 'replace' | 'merge';
+}
+
+export interface ReflectorPolicy {
+  readonly minBackoffMs: number;
+  readonly maxBackoffMs: number;
+  readonly healthyWatchMs: number;
+  /** The server ends a watch after a random time between these, so that thousands of clients do not come back in step. */
+  readonly minWatchSeconds: number;
+  readonly maxWatchSeconds: number;
+  /** The brake: a snapshot that misses more than this share of what we know, and at least `brakeMinimum`, needs a second opinion. */
+  readonly brakeShare: number;
+  readonly brakeMinimum: number;
+  /** Silence during a snapshot, its whole length, and how long a watch may outlive its own timeout before we end it. */
+  readonly snapshotIdleMs: number;
+  readonly snapshotMs: number;
+  readonly watchGraceMs: number;
+}
+
+export const reflectorPolicy: ReflectorPolicy = {
+  minBackoffMs: 800,
+  maxBackoffMs: 30_000,
+  healthyWatchMs: 5_000,
+  minWatchSeconds: 290,
+  maxWatchSeconds: 600,
+  brakeShare: 0.3,
+  brakeMinimum: 5,
+  snapshotIdleMs: 30_000,
+  snapshotMs: 300_000,
+  watchGraceMs: 30_000,
+};
+
+export interface ReflectorMoment {
+  readonly nowMs: number;
+  /** From 0 (inclusive) to 1. */
+  readonly chance: number;
+}
+
+export const idleReflector: ReflectorState = {
+  doing: 'nothing',
+  by: 'watchList',
+  version: undefined,
+  quorum: false,
+  failures: 0,
+  watchSinceMs: 0,
+};
+
+/** What follows from one event. */
+export function stepReflector(state: ReflectorState, event: ReflectorEvent, at: ReflectorMoment, policy: ReflectorPolicy): ReflectorStep {
+  switch (event.type) {
+    case 'start':
+      return begin({ ...state, version: event.version }, 'snapshot', at, policy);
+    case 'snapshot':
+      return judge(state, event, at, policy);
+    case 'seen':
+      return { state: { ...state, version: newerVersion(state.version, event.version) }, action: { do: 'stay' } };
+    case 'ended':
+      return lived(state, at, policy) ? begin({ ...state, failures: 0 }, 'watch', at, policy) : retry(state, 'watch', at, policy);
+    case 'failed':
+      return recover(state, event, at, policy);
+    case 'waited':
+      return begin(state, state.waitingFor ?? 'snapshot', at, policy);
+  }
+}
+
+function judge(state: ReflectorState, seen: Snapshot, at: ReflectorMoment, policy: ReflectorPolicy): ReflectorStep {
+  const { held, ...rest } = state;
+  const known = { ...rest, version: seen.version, quorum: false };
+  const doubtful = seen.missing >= policy.brakeMinimum && seen.missing > policy.brakeShare * seen.known;
+  if (doubtful && state.doing === 'snapshot') {
+    const step = begin({ ...known, held: { known: seen.known, missing: seen.missing, sinceMs: at.nowMs } }, 'confirm', at, policy);
+    return { ...step, commit: 'merge' };
+  }
+  const streaming = state.doing === 'snapshot' && state.by === 'watchList' && !state.quorum;
+  const next: ReflectorStep = streaming
+    ? { state: { ...known, doing: 'watch', watchSinceMs: at.nowMs }, action: { do: 'stay' } }
+    : begin(known, 'watch', at, policy);
+  return { ...next, commit: seen.complete ? 'replace' : 'merge' };
+}
+
+type Failed = Extract<ReflectorEvent, { readonly type: 'failed' }>;
+
+function recover(state: ReflectorState, { why, retryAfterMs = 0 }: Failed, at: ReflectorMoment, policy: ReflectorPolicy): ReflectorStep {
+  const doing = state.doing === 'nothing' ? 'snapshot' : state.doing;
+  const counted = lived(state, at, policy) ? { ...state, failures: 0 } : state;
+  switch (why) {
+    case 'unsupported':
+      return state.by === 'watchList' && doing === 'snapshot'
+        ? begin({ ...state, by: 'list' }, 'snapshot', at, policy)
+        : retry(counted, doing, at, policy, retryAfterMs);
+    case 'ahead':
+      return retry(
+        { ...counted, quorum: true, version: undefined },
+        doing === 'confirm' ? 'confirm' : 'snapshot',
+        at,
+        policy,
+        retryAfterMs,
+      );
+    case 'gone':
+      // A list of our own version is always possible after a watch of it was not, unless the server lost data.
+      return doing === 'watch'
+        ? retry(counted, 'snapshot', at, policy, retryAfterMs)
+        : retry({ ...counted, quorum: true, version: undefined }, doing, at, policy, retryAfterMs);
+    case 'broken':
+      return retry(counted, doing, at, policy, retryAfterMs);
+  }
+}
+
+function lived(state: ReflectorState, at: ReflectorMoment, policy: ReflectorPolicy): boolean {
+  return state.doing === 'watch' && at.nowMs - state.watchSinceMs >= policy.healthyWatchMs;
+}
+
+type Task = 'snapshot' | 'confirm' | 'watch';
+
+function retry(state: ReflectorState, task: Task, at: ReflectorMoment, policy: ReflectorPolicy, atLeastMs = 0): ReflectorStep {
+  const backoffMs = Math.min(policy.maxBackoffMs, policy.minBackoffMs * 2 ** Math.min(state.failures, 30));
+  const ms = Math.max(atLeastMs, backoffMs * (0.5 + at.chance / 2));
+  return { state: { ...state, doing: task, waitingFor: task, failures: state.failures + 1 }, action: { do: 'wait', ms } };
+}
+
+function begin(from: ReflectorState, task: Task, at: ReflectorMoment, policy: ReflectorPolicy): ReflectorStep {
+  const { waitingFor, ...rest } = from;
+  const timeoutSeconds = Math.round(policy.minWatchSeconds + at.chance * (policy.maxWatchSeconds - policy.minWatchSeconds));
+  const state: ReflectorState = { ...rest, doing: task, watchSinceMs: at.nowMs };
+  if (task === 'confirm') return { state, action: { do: 'list', version: '' } };
+  if (task === 'watch') return { state, action: { do: 'watch', version: state.version ?? '', timeoutSeconds } };
+  if (state.quorum) return { state, action: { do: 'list', version: '' } };
+  return { state, action: { do: state.by, version: state.version ?? '0', timeoutSeconds } };
+}
+
+/** The newer of two; the second if they cannot be compared. */
+function newerVersion(a: string | undefined, b: string): string {
+  return a !== undefined && (compareVersions(a, b) ?? -1) > 0 ? a : b;
+}
+
+/**
+ * Orders resource versions of one resource.
+ *
+ * They are decimal numbers (Kubernetes documentation, "Resource versions"; guaranteed since 1.35, true for every server before).
+ *
+ * @returns `undefined` if one of them is something else
+ */
+export function compareVersions(a: string, b: string): number | undefined {
+  if (!isDecimal(a) || !isDecimal(b)) return undefined;
+  if (a.length !== b.length) return a.length - b.length;
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+function isDecimal(text: string): boolean {
+  return /^(0|[1-9]\d*)$/.test(text);
+}

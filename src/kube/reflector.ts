@@ -1,0 +1,382 @@
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Doorbell } from '../async/doorbell.ts';
+import type { LoopTurns } from '../async/loop-turns.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import type { KubeHttp } from './http-client.ts';
+import { apiLimits, type JsonSink, readJson, type Unreadable } from './json-stream.ts';
+import {
+  type FailureKind,
+  idleReflector,
+  type ReflectorAction,
+  type ReflectorEvent,
+  type ReflectorPolicy,
+  type ReflectorState,
+  type ReflectorStep,
+  reflectorPolicy,
+  stepReflector,
+  type WatchAction,
+} from './reflector-machine.ts';
+import { type Replica, ReplicaStore } from './replica.ts';
+import { loadReplica, saveReplica } from './replica-file.ts';
+import { identityOf, type Resource } from './resource.ts';
+import { type ObjectRead, readObject, SnapshotDraft } from './snapshot-draft.ts';
+import { failureKind, parseListEnvelope, parseWatchEvent, type WatchEvent } from './watch-event.ts';
+import { Watchdog } from './watchdog.ts';
+
+/** What a reflector says of itself as it happens; for logs and metrics. */
+export type ReflectorReport =
+  | { readonly what: 'restored'; readonly objects: number; readonly version: string }
+  | { readonly what: 'synced'; readonly objects: number; readonly version: string; readonly tookMs: number }
+  /** Tried again after `waitMs`; `failures` counts those in a row. */
+  | { readonly what: 'failed'; readonly error: SeineError; readonly failures: number; readonly waitMs: number }
+  /** A snapshot missed too much; nothing is removed until a quorum read has answered. */
+  | { readonly what: 'held'; readonly known: number; readonly missing: number }
+  | { readonly what: 'released'; readonly missing: number }
+  /** An object that we cannot use; its last good value stays. */
+  | { readonly what: 'invalid'; readonly key: string; readonly error: SeineError }
+  /** A part of the stream that says nothing we understand. */
+  | { readonly what: 'unreadable'; readonly why: string }
+  | { readonly what: 'storage'; readonly error: SeineError };
+
+export interface ReflectorStatus {
+  readonly kind: string;
+  readonly doing: ReflectorState['doing'];
+  readonly waiting: boolean;
+  readonly synced: boolean;
+  readonly objects: number;
+  readonly version: string;
+  readonly failures: number;
+  readonly lastError?: SeineError;
+  readonly held?: { readonly known: number; readonly missing: number };
+  /** Keys of objects we could not use, and what is wrong with each. Bounded by what the API server has. */
+  readonly invalid: ReadonlyMap<string, SeineError>;
+}
+
+export interface ReflectorOptions<T> {
+  readonly http: KubeHttp;
+  readonly resource: Resource<T>;
+  readonly turns: LoopTurns;
+  readonly onReport: (report: ReflectorReport) => void;
+  /** Folder for the stored copy; absent means that nothing is stored. */
+  readonly stateDir?: string;
+  /** The least time between two writes of the stored copy, in ms. */
+  readonly saveEveryMs?: number;
+  readonly policy?: ReflectorPolicy;
+}
+
+const DEFAULT_SAVE_EVERY_MS = 10_000;
+
+/** Keeps a copy of one resource of the Kubernetes API, through whatever the server and the network do. */
+export class Reflector<T> {
+  readonly #options: ReflectorOptions<T>;
+  readonly #policy: ReflectorPolicy;
+  readonly #store = new ReplicaStore<T>();
+  readonly #changed = new Doorbell();
+  #state = idleReflector;
+  #lastError: SeineError | undefined;
+  #invalid = new Map<string, SeineError>();
+  #snapshotBeganMs = 0;
+
+  constructor(options: ReflectorOptions<T>) {
+    this.#options = options;
+    this.#policy = options.policy ?? reflectorPolicy;
+  }
+
+  get replica(): Replica<T> {
+    return this.#store;
+  }
+
+  get status(): ReflectorStatus {
+    const { doing, waitingFor, version, failures, held } = this.#state;
+    return {
+      kind: this.#options.resource.kind,
+      doing,
+      waiting: waitingFor !== undefined,
+      synced: this.#store.synced,
+      objects: this.#store.size,
+      version: version ?? '',
+      failures,
+      ...(this.#lastError ? { lastError: this.#lastError } : {}),
+      ...(held ? { held } : {}),
+      invalid: this.#invalid,
+    };
+  }
+
+  /**
+   * Restores the stored copy, then lists and watches until `signal` aborts.
+   *
+   * @throws SeineError `INVARIANT`; every other failure is reported and tried again for ever
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    const version = await this.#restore();
+    const unsubscribe = this.#store.subscribe(() => this.#changed.ring());
+    const over = new AbortController();
+    const saving = this.#keepStored(over.signal);
+    try {
+      let action = this.#step({ type: 'start', version });
+      while (!signal.aborted) action = await this.#perform(action, signal);
+    } finally {
+      over.abort();
+      this.#changed.ring();
+      await saving;
+      unsubscribe();
+    }
+  }
+
+  #step(event: ReflectorEvent): ReflectorAction {
+    return this.#advance(event).action;
+  }
+
+  #advance(event: ReflectorEvent): ReflectorStep {
+    const step = stepReflector(this.#state, event, { nowMs: performance.now(), chance: Math.random() }, this.#policy);
+    this.#state = step.state;
+    return step;
+  }
+
+  async #perform(action: ReflectorAction, signal: AbortSignal): Promise<ReflectorAction> {
+    switch (action.do) {
+      case 'wait':
+        await sleep(action.ms, undefined, { signal }).catch(() => undefined); // only an abort rejects, and it ends the loop
+        return this.#step({ type: 'waited' });
+      case 'list':
+        return this.#list(action.version, signal);
+      case 'watchList':
+      case 'watch':
+        return this.#watch(action, signal);
+      case 'stay':
+        throw new SeineError('INVARIANT', 'there is no request to stay with');
+    }
+  }
+
+  async #list(version: string, signal: AbortSignal): Promise<ReflectorAction> {
+    const draft = this.#beginSnapshot();
+    const watchdog = new Watchdog();
+    this.#windForSnapshot(watchdog);
+    try {
+      const envelope = await this.#read('list', versionQuery(version), AbortSignal.any([signal, watchdog.signal]), {
+        onValue: (raw) => this.#draftObject(draft, raw),
+        onUnreadable: (what) => this.#draftUnreadable(draft, what),
+        onPause: () => this.#windForSnapshot(watchdog),
+      });
+      const { version: listed, whole } = parseListEnvelope(envelope);
+      if (!whole) draft.spoil();
+      return this.#commit(draft, listed);
+    } catch (thrown) {
+      return this.#fail(thrown, (error) => failureKind(error, 'list'), signal);
+    } finally {
+      watchdog.stop();
+    }
+  }
+
+  async #watch(action: WatchAction, signal: AbortSignal): Promise<ReflectorAction> {
+    const watchdog = new Watchdog();
+    const windForWatch = () => watchdog.wind(action.timeoutSeconds * 1_000 + this.#policy.watchGraceMs, 'the watch outlived its time');
+    const leave = new AbortController();
+    let draft = action.do === 'watchList' ? this.#beginSnapshot() : undefined;
+    let next: ReflectorAction | undefined;
+    const onBookmark = (version: string, initialEventsEnd: boolean) => {
+      if (!draft) this.#step({ type: 'seen', version });
+      if (!draft || !initialEventsEnd) return;
+      const answer = this.#commit(draft, version);
+      draft = undefined;
+      windForWatch();
+      if (answer.do === 'stay') return;
+      next = answer;
+      leave.abort();
+    };
+    const onValue = (raw: unknown) => {
+      const event = next ? undefined : this.#parseEvent(raw, draft);
+      if (event?.type === 'ERROR') throw event.error;
+      if (event?.type === 'BOOKMARK') onBookmark(event.version, event.initialEventsEnd);
+      else if (event && draft) this.#draftObject(draft, event.object);
+      else if (event) this.#apply(event.type, event.object);
+    };
+    if (draft) this.#windForSnapshot(watchdog);
+    else windForWatch();
+    try {
+      await this.#read('values', watchQuery(action), AbortSignal.any([signal, watchdog.signal, leave.signal]), {
+        onValue,
+        onUnreadable: (what) => this.#draftUnreadable(draft, what),
+        onPause: () => {
+          if (draft) this.#windForSnapshot(watchdog);
+          this.#store.flush();
+        },
+      });
+      if (draft) throw new SeineError('UNAVAILABLE', 'the watch ended before its initial events did');
+      return this.#step({ type: 'ended' });
+    } catch (thrown) {
+      // A server that ignores `sendInitialEvents` never ends them.
+      const stalled = draft && watchdog.barked;
+      return next ?? this.#fail(thrown, (error) => (stalled ? 'unsupported' : failureKind(error, draft ? 'watchList' : 'watch')), signal);
+    } finally {
+      watchdog.stop();
+      this.#store.flush();
+    }
+  }
+
+  #read(
+    shape: 'list' | 'values',
+    query: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+    sink: Pick<JsonSink, 'onValue' | 'onUnreadable' | 'onPause'>,
+  ): Promise<unknown> {
+    const { http, resource, turns } = this.#options;
+    const selectors = {
+      ...(resource.fieldSelector === undefined ? {} : { fieldSelector: resource.fieldSelector }),
+      ...(resource.labelSelector === undefined ? {} : { labelSelector: resource.labelSelector }),
+    };
+    const chunks = http.stream({ path: resource.path, query: { ...selectors, ...query } }, signal);
+    return readJson(shape, chunks, { ...sink, limits: apiLimits, turns });
+  }
+
+  #windForSnapshot(watchdog: Watchdog): void {
+    const leftMs = this.#snapshotBeganMs + this.#policy.snapshotMs - performance.now();
+    watchdog.wind(Math.max(0, Math.min(this.#policy.snapshotIdleMs, leftMs)), 'the snapshot stalled');
+  }
+
+  #beginSnapshot(): SnapshotDraft<T> {
+    this.#snapshotBeganMs = performance.now();
+    return new SnapshotDraft(this.#store);
+  }
+
+  #commit(draft: SnapshotDraft<T>, version: string): ReflectorAction {
+    const heldBefore = this.#state.held;
+    const known = this.#store.size;
+    const missing = this.#store.missingFrom(draft.objects);
+    const { action, commit } = this.#advance({ type: 'snapshot', version, known, missing, complete: draft.complete });
+    if (commit === 'merge') this.#store.merge(draft.objects);
+    else this.#store.replace(draft.objects);
+    this.#invalid = draft.invalid;
+    const { held } = this.#state;
+    if (held) this.#options.onReport({ what: 'held', known, missing });
+    else {
+      this.#lastError = undefined;
+      const tookMs = Math.round(performance.now() - this.#snapshotBeganMs);
+      if (heldBefore) this.#options.onReport({ what: 'released', missing });
+      this.#options.onReport({ what: 'synced', objects: this.#store.size, version, tookMs });
+      this.#store.markSynced();
+    }
+    this.#store.flush();
+    return action;
+  }
+
+  #fail(thrown: unknown, kindOf: (error: SeineError) => FailureKind, signal: AbortSignal): ReflectorAction {
+    const error = SeineError.from(thrown, `list and watch of ${this.#options.resource.kind}`);
+    if (error.remedy === 'crash') throw error;
+    const retryAfterMs = error.context['retryAfterMs'];
+    const action = this.#step({ type: 'failed', why: kindOf(error), ...(typeof retryAfterMs === 'number' ? { retryAfterMs } : {}) });
+    if (signal.aborted || action.do !== 'wait') return action;
+    this.#lastError = error;
+    this.#options.onReport({ what: 'failed', error, failures: this.#state.failures, waitMs: Math.round(action.ms) });
+    return action;
+  }
+
+  #parseEvent(raw: unknown, draft: SnapshotDraft<T> | undefined): WatchEvent | undefined {
+    try {
+      return parseWatchEvent(raw);
+    } catch (thrown) {
+      this.#reportUnreadable(thrown);
+      draft?.spoil();
+      return undefined;
+    }
+  }
+
+  #draftUnreadable(draft: SnapshotDraft<T> | undefined, { why, bytes }: Unreadable): void {
+    this.#options.onReport({ what: 'unreadable', why: `${bytes} bytes: ${why}` });
+    draft?.spoil();
+  }
+
+  #draftObject(draft: SnapshotDraft<T>, raw: unknown): void {
+    const read = this.#readObject(raw);
+    if (!read) draft.spoil();
+    else draft.add(read);
+  }
+
+  #apply(type: 'ADDED' | 'MODIFIED' | 'DELETED', raw: unknown): void {
+    const read = type === 'DELETED' ? this.#readGone(raw) : this.#readObject(raw);
+    if (!read) return;
+    if (read.version !== '') this.#step({ type: 'seen', version: read.version });
+    if (read.is === 'invalid') this.#invalid.set(read.key, read.error);
+    else this.#invalid.delete(read.key);
+    if (read.is === 'good') this.#store.put(read.key, read.version, read.value);
+    else if (read.is === 'unused') this.#store.remove(read.key, read.version);
+  }
+
+  #readObject(raw: unknown): ObjectRead<T> | undefined {
+    try {
+      const read = readObject(this.#options.resource, raw);
+      if (read.is === 'invalid') this.#options.onReport({ what: 'invalid', key: read.key, error: read.error });
+      return read;
+    } catch (thrown) {
+      this.#reportUnreadable(thrown);
+      return undefined;
+    }
+  }
+
+  #readGone(raw: unknown): ObjectRead<T> | undefined {
+    try {
+      return { ...identityOf(raw), is: 'unused' };
+    } catch (thrown) {
+      this.#reportUnreadable(thrown);
+      return undefined;
+    }
+  }
+
+  #reportUnreadable(thrown: unknown): void {
+    const error = SeineError.from(thrown, `read ${this.#options.resource.kind}`);
+    if (error.remedy === 'crash') throw error;
+    this.#options.onReport({ what: 'unreadable', why: error.message });
+  }
+
+  get #file(): string | undefined {
+    const { stateDir, resource } = this.#options;
+    return stateDir === undefined ? undefined : join(stateDir, `${resource.kind.toLowerCase()}.jsonl`);
+  }
+
+  /** @returns the version of what was restored */
+  async #restore(): Promise<string | undefined> {
+    if (this.#file === undefined) return undefined;
+    const { resource, turns, onReport } = this.#options;
+    try {
+      const stored = await loadReplica<T>(this.#file, resource, turns);
+      if (!stored) return undefined;
+      this.#store.restore(stored.objects);
+      onReport({ what: 'restored', objects: stored.objects.size, version: stored.version });
+      return stored.version === '' ? undefined : stored.version;
+    } catch (thrown) {
+      onReport({ what: 'storage', error: SeineError.from(thrown, 'restore') });
+      return undefined;
+    }
+  }
+
+  /** Writes the copy after it changed, not more often than `saveEveryMs`, and a last time at the end. */
+  async #keepStored(signal: AbortSignal): Promise<void> {
+    const { turns, onReport, resource, saveEveryMs = DEFAULT_SAVE_EVERY_MS } = this.#options;
+    const file = this.#file;
+    while (file !== undefined && !signal.aborted) {
+      await this.#changed.wait();
+      await sleep(saveEveryMs, undefined, { signal }).catch(() => undefined); // at the end there is no need to wait
+      try {
+        await saveReplica(file, resource, this.#store.held(), { version: () => this.#state.version ?? '', turns });
+      } catch (thrown) {
+        onReport({ what: 'storage', error: SeineError.from(thrown, 'store') });
+      }
+    }
+  }
+}
+
+function versionQuery(version: string): Record<string, string> {
+  if (version === '' || version === '0') return version === '' ? {} : { resourceVersion: version };
+  return { resourceVersion: version, resourceVersionMatch: 'NotOlderThan' };
+}
+
+function watchQuery(action: WatchAction): Record<string, string> {
+  return {
+    watch: 'true',
+    allowWatchBookmarks: 'true',
+    timeoutSeconds: String(action.timeoutSeconds),
+    resourceVersion: action.version,
+    ...(action.do === 'watchList' ? { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' } : {}),
+  };
+}

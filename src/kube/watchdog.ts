@@ -1,0 +1,23 @@
+/** A timer that can be wound up again, as the abort signal of a request. */
+export class Watchdog {
+  readonly #controller = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  get barked(): boolean {
+    return this.#controller.signal.aborted;
+  }
+
+  /** Aborts in `ms` unless wound again; `why` is the error's text. */
+  wind(ms: number, why: string): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#controller.abort(new DOMException(why, 'TimeoutError')), ms);
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+}
