@@ -1,0 +1,251 @@
+import { type ActionRows, port16, port32 } from './action-codec.ts';
+import { fieldWithHeader } from './fields.ts';
+import { packSubfield, placeInField, readOxm, requireField, unpackSubfield, writeOxm } from './oxm.ts';
+
+const IN_PORT = 0xffff_fff8;
+const SAME_TABLE = 0xff;
+
+/** The actions of OpenFlow 1.5 itself. */
+export const standardRows: ActionRows<
+  'output' | 'group' | 'meter' | 'setField' | 'load' | 'move' | 'decTtl' | 'setTtl' | 'pushVlan' | 'popVlan' | 'setQueue'
+> = {
+  output: {
+    wire: [{ type: 0 }],
+    source: 'OpenFlow 1.5.1 ofp_action_output',
+    encode: (w, a) => w.u32(a.port).u16(a.maxLength ?? 0),
+    decode: (r) => {
+      const port = r.u32();
+      const maxLength = r.u16();
+      return maxLength === 0 ? { kind: 'output', port } : { kind: 'output', port, maxLength };
+    },
+  },
+  group: {
+    wire: [{ type: 22 }],
+    source: 'OpenFlow 1.5.1 ofp_action_group',
+    encode: (w, a) => w.u32(a.group),
+    decode: (r) => ({ kind: 'group', group: r.u32() }),
+  },
+  meter: {
+    wire: [{ type: 29 }],
+    source: 'OpenFlow 1.5.1 ofp_action_meter',
+    encode: (w, a) => w.u32(a.meter),
+    decode: (r) => ({ kind: 'meter', meter: r.u32() }),
+  },
+  setField: {
+    wire: [{ type: 25 }],
+    source: 'OpenFlow 1.5.1 ofp_action_set_field: one OXM TLV, which may have a mask',
+    encode: (w, a) => writeOxm(w, requireField(a.field), a.value, a.mask),
+    decode: (r) => {
+      const entry = readOxm(r);
+      if (entry instanceof Uint8Array) return undefined;
+      const { field, value, mask } = entry;
+      const action = { kind: 'setField', field: field.name, value, ...(mask === undefined ? {} : { mask }) };
+      return action as ReturnType<typeof standardRows.setField.decode>; // the row of the field gave the value its type
+    },
+  },
+  load: {
+    wire: [{ type: 25 }],
+    source: 'ovs-actions(7) "load"; Open vSwitch turns NXAST_REG_LOAD into a masked ofp_action_set_field',
+    encode: (w, a) => {
+      const { value, mask } = placeInField(a.to, a.value);
+      writeOxm(w, requireField(a.to.field), value, mask);
+    },
+    decode: () => undefined,
+  },
+  move: {
+    wire: [{ type: 28 }],
+    source: 'OpenFlow 1.5.1 ofp_action_copy_field: u16 bits, u16 source offset, u16 destination offset, u16 zero, two OXM headers',
+    encode: (w, a) => {
+      w.u16(a.from.bits).u16(a.from.offset).u16(a.to.offset).u16(0);
+      w.u32(requireField(a.from.field).exactHeader).u32(requireField(a.to.field).exactHeader);
+    },
+    decode: (r) => {
+      const bits = r.u16();
+      const [fromOffset, toOffset] = [r.u16(), r.u16()];
+      const [from, to] = [fieldWithHeader(r.skip(2).u32()), fieldWithHeader(r.u32())];
+      if (from === undefined || to === undefined) return undefined;
+      return { kind: 'move', from: { field: from.name, offset: fromOffset, bits }, to: { field: to.name, offset: toOffset, bits } };
+    },
+  },
+  decTtl: {
+    wire: [{ type: 24 }],
+    source: 'OpenFlow 1.5.1 ofp_action_generic',
+    encode: () => {},
+    decode: () => ({ kind: 'decTtl' }),
+  },
+  setTtl: {
+    wire: [{ type: 23 }],
+    source: 'OpenFlow 1.5.1 ofp_action_nw_ttl',
+    encode: (w, a) => w.u8(a.ttl),
+    decode: (r) => ({ kind: 'setTtl', ttl: r.u8() }),
+  },
+  pushVlan: {
+    wire: [{ type: 17 }],
+    source: 'OpenFlow 1.5.1 ofp_action_push',
+    encode: (w, a) => w.u16(a.etherType),
+    decode: (r) => ({ kind: 'pushVlan', etherType: r.u16() }),
+  },
+  popVlan: {
+    wire: [{ type: 18 }],
+    source: 'OpenFlow 1.5.1 ofp_action_generic',
+    encode: () => {},
+    decode: () => ({ kind: 'popVlan' }),
+  },
+  setQueue: {
+    wire: [{ type: 21 }],
+    source: 'OpenFlow 1.5.1 ofp_action_set_queue',
+    encode: (w, a) => w.u32(a.queue),
+    decode: (r) => ({ kind: 'setQueue', queue: r.u32() }),
+  },
+};
+
+/** Nicira's actions that are a few plain numbers; the larger ones have files of their own. */
+export const niciraRows: ActionRows<
+  | 'outputRegister'
+  | 'outputTruncated'
+  | 'resubmit'
+  | 'ctClear'
+  | 'conjunction'
+  | 'decTtlControllers'
+  | 'note'
+  | 'clone'
+  | 'sample'
+  | 'checkPacketLarger'
+  | 'push'
+  | 'pop'
+  | 'popQueue'
+  | 'finTimeout'
+  | 'exit'
+> = {
+  outputRegister: {
+    wire: [{ nicira: 15 }],
+    source: 'NXAST_OUTPUT_REG: u16 offset and size, u32 field header, u16 max_len',
+    encode: (w, a) => w.u16(packSubfield(a.from)).u32(requireField(a.from.field).nxmHeader).u16(a.maxLength),
+    decode: (r) => {
+      const packed = r.u16();
+      const from = unpackSubfield(r.u32(), packed);
+      return from && { kind: 'outputRegister', from, maxLength: r.u16() };
+    },
+  },
+  outputTruncated: {
+    wire: [{ nicira: 39 }],
+    source: 'NXAST_OUTPUT_TRUNC: u16 port, u32 max_len',
+    encode: (w, a) => w.u16(port16(a.port)).u32(a.maxLength),
+    decode: (r) => ({ kind: 'outputTruncated', port: port32(r.u16()), maxLength: r.u32() }),
+  },
+  resubmit: {
+    wire: [{ nicira: 14 }, { nicira: 44 }],
+    choose: (a) => (a.withTracked ? 1 : 0),
+    source: 'NXAST_RESUBMIT_TABLE, NXAST_RESUBMIT_TABLE_CT: u16 in-port, u8 table',
+    encode: (w, a) => w.u16(port16(a.port ?? IN_PORT)).u8(a.table ?? SAME_TABLE),
+    decode: (r, _nested, form) => {
+      const port = port32(r.u16());
+      const table = r.u8();
+      return {
+        kind: 'resubmit',
+        ...(port === IN_PORT ? {} : { port }),
+        ...(table === SAME_TABLE ? {} : { table }),
+        ...(form === 1 ? { withTracked: true } : {}),
+      };
+    },
+  },
+  ctClear: { wire: [{ nicira: 43 }], source: 'NXAST_CT_CLEAR', encode: () => {}, decode: () => ({ kind: 'ctClear' }) },
+  conjunction: {
+    wire: [{ nicira: 34 }],
+    source: 'NXAST_CONJUNCTION: u8 clause, u8 clauses, u32 id; ovs-actions(7) "conjunction"',
+    // The wire counts clauses from 0; ovs-ofctl and this model count from 1.
+    encode: (w, a) =>
+      w
+        .u8(a.clause - 1)
+        .u8(a.of)
+        .u32(a.id),
+    decode: (r) => ({ kind: 'conjunction', clause: r.u8() + 1, of: r.u8(), id: r.u32() }),
+  },
+  decTtlControllers: {
+    wire: [{ nicira: 21 }],
+    source: 'NXAST_DEC_TTL_CNT_IDS: u16 count, 4 octets zero, u16 controllers',
+    encode: (w, a) => {
+      w.u16(a.controllers.length).zeros(4);
+      for (const controller of a.controllers) w.u16(controller);
+    },
+    decode: (r) => {
+      const count = r.u16();
+      r.skip(4);
+      return { kind: 'decTtlControllers', controllers: Array.from({ length: count }, () => r.u16()) };
+    },
+  },
+  note: {
+    wire: [{ nicira: 8 }],
+    source: 'NXAST_NOTE: octets',
+    encode: (w, a) => w.raw(a.bytes),
+    decode: (r) => ({ kind: 'note', bytes: r.raw(r.remaining).slice() }),
+  },
+  clone: {
+    wire: [{ nicira: 42 }],
+    source: 'NXAST_CLONE: 6 octets zero, actions',
+    encode: (w, a, nested) => nested.encode(w.zeros(6), a.actions),
+    decode: (r, nested) => ({ kind: 'clone', actions: nested.decode(r.skip(6)) }),
+  },
+  sample: {
+    wire: [{ nicira: 29 }, { nicira: 41 }],
+    choose: (a) => (a.samplingPort === undefined && a.direction === undefined ? 0 : 1),
+    source: 'NXAST_SAMPLE, NXAST_SAMPLE3: u16 probability, u32 set, u32 domain, u32 point[, u16 port, u8 direction]',
+    encode: (w, a) => {
+      w.u16(a.probability).u32(a.collectorSet).u32(a.domain).u32(a.point);
+      if (a.samplingPort === undefined && a.direction === undefined) return;
+      w.u16(port16(a.samplingPort ?? NO_PORT)).u8(a.direction === 'ingress' ? 1 : a.direction === 'egress' ? 2 : 0);
+    },
+    decode: (r, _nested, form) => {
+      const base = { kind: 'sample', probability: r.u16(), collectorSet: r.u32(), domain: r.u32(), point: r.u32() } as const;
+      if (form === 0) return base;
+      const samplingPort = port32(r.u16());
+      const direction = r.u8();
+      return {
+        ...base,
+        ...(samplingPort === NO_PORT ? {} : { samplingPort }),
+        ...(direction === 1 ? { direction: 'ingress' as const } : direction === 2 ? { direction: 'egress' as const } : {}),
+      };
+    },
+  },
+  checkPacketLarger: {
+    wire: [{ nicira: 49 }],
+    source: 'NXAST_CHECK_PKT_LARGER: u16 octets, u16 bit, u32 field header',
+    encode: (w, a) => w.u16(a.bytes).u16(a.to.offset).u32(requireField(a.to.field).nxmHeader),
+    decode: (r) => {
+      const bytes = r.u16();
+      const offset = r.u16();
+      const field = fieldWithHeader(r.u32());
+      return field && { kind: 'checkPacketLarger', bytes, to: { field: field.name, offset, bits: 1 } };
+    },
+  },
+  push: {
+    wire: [{ nicira: 27 }],
+    source: 'NXAST_STACK_PUSH: u16 offset, u32 field header, u16 bits',
+    encode: (w, a) => w.u16(a.from.offset).u32(requireField(a.from.field).nxmHeader).u16(a.from.bits),
+    decode: (r) => {
+      const offset = r.u16();
+      const field = fieldWithHeader(r.u32());
+      return field && { kind: 'push', from: { field: field.name, offset, bits: r.u16() } };
+    },
+  },
+  pop: {
+    wire: [{ nicira: 28 }],
+    source: 'NXAST_STACK_POP: as NXAST_STACK_PUSH',
+    encode: (w, a) => w.u16(a.to.offset).u32(requireField(a.to.field).nxmHeader).u16(a.to.bits),
+    decode: (r) => {
+      const offset = r.u16();
+      const field = fieldWithHeader(r.u32());
+      return field && { kind: 'pop', to: { field: field.name, offset, bits: r.u16() } };
+    },
+  },
+  popQueue: { wire: [{ nicira: 5 }], source: 'NXAST_POP_QUEUE', encode: () => {}, decode: () => ({ kind: 'popQueue' }) },
+  finTimeout: {
+    wire: [{ nicira: 19 }],
+    source: 'NXAST_FIN_TIMEOUT: u16 idle, u16 hard, in seconds',
+    encode: (w, a) => w.u16(a.idleTimeout).u16(a.hardTimeout),
+    decode: (r) => ({ kind: 'finTimeout', idleTimeout: r.u16(), hardTimeout: r.u16() }),
+  },
+  exit: { wire: [{ nicira: 17 }], source: 'NXAST_EXIT', encode: () => {}, decode: () => ({ kind: 'exit' }) },
+};
+
+const NO_PORT = 0xffff_ffff;

@@ -1,0 +1,135 @@
+import { SeineError } from '../errors/seine-error.ts';
+import { ByteReader, ByteWriter } from '../wire/bytes.ts';
+import type { Action, ActionOf, KnownAction } from './action.ts';
+import type { ActionCodec, NestedActions } from './action-codec.ts';
+import { conntrackRows } from './action-conntrack.ts';
+import { controllerRows } from './action-controller.ts';
+import { learnRows } from './action-learn.ts';
+import { niciraRows, standardRows } from './action-rows.ts';
+
+const NICIRA = 0x2320;
+const EXPERIMENTER = 0xffff;
+
+/** A `clone` in a `clone` in a … deeper than this is refused; OVS itself stops at 64 resubmits. */
+const maxDepth = 32;
+
+/** One row an action. `satisfies` makes the compiler ask for a row when `Action` gains a kind. */
+const rows = {
+  ...standardRows,
+  ...niciraRows,
+  ...conntrackRows,
+  ...learnRows,
+  ...controllerRows,
+} satisfies { readonly [K in KnownAction['kind']]: ActionCodec<ActionOf<K>> };
+
+interface Form {
+  readonly codec: ActionCodec<KnownAction>;
+  readonly index: number;
+}
+
+const byType = new Map<number, Form>();
+const bySubtype = new Map<number, Form>();
+for (const codec of Object.values(rows) as ActionCodec<KnownAction>[]) {
+  for (const [index, wire] of codec.wire.entries()) {
+    const [map, key] = 'type' in wire ? [byType, wire.type] : [bySubtype, wire.nicira];
+    // `load` shares the wire form of `setField`, which comes first and is what it decodes to.
+    if (!map.has(key)) map.set(key, { codec, index });
+  }
+}
+
+const nested: NestedActions = {
+  encode: (w, actions) => {
+    for (const action of actions) writeAction(w, action);
+  },
+  decode: (r) => decodeDeeper(r),
+};
+
+export function encodeActions(actions: readonly Action[]): Uint8Array {
+  const w = new ByteWriter(256);
+  nested.encode(w, actions);
+  return w.finish();
+}
+
+export function writeActions(w: ByteWriter, actions: readonly Action[]): void {
+  nested.encode(w, actions);
+}
+
+/**
+ * Appends one action, header and padding included, in the form in which Open vSwitch dumps it.
+ *
+ * @throws SeineError `INVARIANT` if a number does not fit its field (a bug in a compiler of ours).
+ */
+export function writeAction(w: ByteWriter, action: Action): void {
+  if (action.kind === 'unknown') {
+    w.raw(action.bytes);
+    return;
+  }
+  const codec = rows[action.kind] as ActionCodec<KnownAction>; // the row's kind is the action's kind
+  const start = w.length;
+  const wire = codec.wire[codec.choose?.(action) ?? 0] ?? codec.wire[0];
+  if ('type' in wire) w.u16(wire.type).u16(0);
+  else w.u16(EXPERIMENTER).u16(0).u32(NICIRA).u16(wire.nicira);
+  codec.encode(w, action, nested);
+  w.alignTo(8, start).patchU16(start + 2, w.length - start);
+}
+
+let depth = 0;
+
+function decodeDeeper(r: ByteReader): Action[] {
+  if (depth >= maxDepth) throw new SeineError('PROTOCOL', `actions nested deeper than ${maxDepth}`);
+  depth++;
+  try {
+    return readActions(r);
+  } finally {
+    depth--;
+  }
+}
+
+/** Reads an action list from its bytes. See `readActions`. */
+export function decodeActions(bytes: Uint8Array): Action[] {
+  return readActions(new ByteReader(bytes, 'actions'));
+}
+
+/**
+ * Reads actions to the end of `r`.
+ *
+ * Lossless or `unknown`: an action comes back modelled only if encoding it gives the same bytes again. A flag we do not know
+ * about must show up as a difference, not vanish.
+ *
+ * @throws SeineError `PROTOCOL` if a length is not a multiple of 8 or runs past the end.
+ */
+export function readActions(r: ByteReader): Action[] {
+  const actions: Action[] = [];
+  while (r.remaining > 0) {
+    const length = r.peekU16(2);
+    if (length < 8 || length % 8 !== 0) throw new SeineError('PROTOCOL', `action length ${length} at ${r.offset}`);
+    actions.push(decodeAction(r.raw(length)));
+  }
+  return actions;
+}
+
+function decodeAction(bytes: Uint8Array): Action {
+  const action = decodeKnown(new ByteReader(bytes, 'action'));
+  return action !== undefined && encodesTo(action, bytes) ? action : { kind: 'unknown', bytes: bytes.slice() };
+}
+
+function encodesTo(action: KnownAction, bytes: Uint8Array): boolean {
+  try {
+    return Buffer.compare(encodeActions([action]), bytes) === 0;
+  } catch (thrown) {
+    // A value from the wire that our own encoder refuses is a form we do not model.
+    if (thrown instanceof SeineError && thrown.code === 'INVARIANT') return false;
+    throw thrown;
+  }
+}
+
+function decodeKnown(r: ByteReader): KnownAction | undefined {
+  const type = r.u16();
+  r.skip(2);
+  const form = type === EXPERIMENTER ? niciraForm(r) : byType.get(type);
+  return form?.codec.decode(r, nested, form.index);
+}
+
+function niciraForm(r: ByteReader): Form | undefined {
+  return r.remaining >= 6 && r.u32() === NICIRA ? bySubtype.get(r.u16()) : undefined;
+}

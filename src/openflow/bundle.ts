@@ -1,0 +1,67 @@
+import { SeineError } from '../errors/seine-error.ts';
+import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
+import { beginMessage, endMessage, HEADER_BYTES, messageType } from './protocol.ts';
+
+/** Source: OpenFlow 1.5.1 `ofp_bundle_ctrl_type`. */
+export const bundleControls = [
+  'openRequest',
+  'openReply',
+  'closeRequest',
+  'closeReply',
+  'commitRequest',
+  'commitReply',
+  'discardRequest',
+  'discardReply',
+] as const;
+export type BundleControlType = (typeof bundleControls)[number];
+
+/** Source: OpenFlow 1.5.1 `ofp_bundle_flags`. Sum what is wanted. */
+export const bundleFlag = { atomic: 1, ordered: 2 } as const;
+
+export interface BundleControl {
+  readonly bundle: number;
+  readonly type: BundleControlType;
+  readonly flags: number;
+}
+
+/** Appends one message. Source: OpenFlow 1.5.1 `ofp_bundle_ctrl_msg` (u32 bundle, u16 type, u16 flags). */
+export function writeBundleControl(w: ByteWriter, control: BundleControl): void {
+  const start = beginMessage(w, messageType.bundleControl);
+  w.u32(control.bundle).u16(bundleControls.indexOf(control.type)).u16(control.flags);
+  endMessage(w, start);
+}
+
+/** @param message a whole bundle control message; @throws SeineError `PROTOCOL` if it is malformed */
+export function decodeBundleControl(message: Uint8Array): BundleControl {
+  const r = new ByteReader(message, 'bundle control').skip(HEADER_BYTES);
+  const [bundle, number, flags] = [r.u32(), r.u16(), r.u16()];
+  const type = bundleControls[number];
+  if (type === undefined) throw new SeineError('PROTOCOL', `bundle control type ${number}`);
+  return { bundle, type, flags };
+}
+
+/**
+ * Appends one message that puts another into a bundle. Both carry the same transaction id, the wrapped message's own.
+ *
+ * Source: OpenFlow 1.5.1 `ofp_bundle_add_msg` (u32 bundle, 2 zero, u16 flags, message).
+ *
+ * @throws SeineError `INVARIANT` if both together are longer than 64 KiB
+ */
+export function writeBundleAdd(
+  w: ByteWriter,
+  add: { readonly bundle: number; readonly flags: number; readonly xid: number; readonly message: Uint8Array },
+): void {
+  const start = beginMessage(w, messageType.bundleAdd);
+  w.u32(add.bundle).u16(0).u16(add.flags);
+  const inner = w.length;
+  w.raw(add.message);
+  endMessage(w, start);
+  w.patchU32(start + 4, add.xid).patchU32(inner + 4, add.xid);
+}
+
+/** @param message a whole bundle-add; @returns the message inside */
+export function decodeBundleAdd(message: Uint8Array): { readonly bundle: number; readonly flags: number; readonly message: Uint8Array } {
+  const r = new ByteReader(message, 'bundle add').skip(HEADER_BYTES);
+  const [bundle, flags] = [r.u32(), r.skip(2).u16()];
+  return { bundle, flags, message: r.raw(r.remaining) };
+}

@@ -1,0 +1,43 @@
+import { SeineError } from '../errors/seine-error.ts';
+import { ByteReader } from '../wire/bytes.ts';
+import { niciraErrors, standardErrors } from './error-names.ts';
+import { HEADER_BYTES, messageTypeName, NICIRA, readHeader } from './protocol.ts';
+
+const EXPERIMENTER = 0xffff;
+
+/** What the switch did not like. */
+export interface ErrorMessage {
+  readonly type: number;
+  /** For errors of a vendor: 0. */
+  readonly code: number;
+  readonly vendor?: number;
+  /** As Open vSwitch's tools print it, e.g. `OFPBAC_BAD_OUT_GROUP`; `error TYPE code CODE` if it has no name. */
+  readonly name: string;
+  /** The start of the message that failed, at least 64 octets of it, or text for a failed hello. */
+  readonly data: Uint8Array;
+}
+
+/**
+ * Source: OpenFlow 1.5.1 `ofp_error_msg` (u16 type, u16 code, data) and `ofp_error_experimenter_msg` (u16 0xffff, u16 type,
+ * u32 vendor, data).
+ *
+ * @param message a whole error message; @throws SeineError `PROTOCOL` if it is too short
+ */
+export function decodeError(message: Uint8Array): ErrorMessage {
+  const r = new ByteReader(message, 'error message').skip(HEADER_BYTES);
+  const [type, code] = [r.u16(), r.u16()];
+  if (type !== EXPERIMENTER) {
+    const name = standardErrors[type]?.[code] ?? `error ${type} code ${code}`;
+    return { type, code, name, data: r.raw(r.remaining) };
+  }
+  const vendor = r.u32();
+  const known = vendor === NICIRA ? niciraErrors[code] : undefined;
+  return { type: code, code: 0, vendor, name: known ?? `error ${code} of vendor 0x${vendor.toString(16)}`, data: r.raw(r.remaining) };
+}
+
+/** As an error of ours: the switch understood, and said no. */
+export function refusal(error: ErrorMessage, doing: string, context: Readonly<Record<string, unknown>> = {}): SeineError {
+  const failed = error.data.length >= HEADER_BYTES ? readHeader(error.data) : undefined;
+  const about = failed === undefined ? {} : { failed: messageTypeName(failed.type) ?? failed.type };
+  return new SeineError('REFUSED', `${doing}: ${error.name}`, { context: { error: error.name, ...about, ...context } });
+}

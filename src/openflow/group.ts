@@ -1,0 +1,227 @@
+import { SeineError } from '../errors/seine-error.ts';
+import { ByteReader, ByteWriter } from '../wire/bytes.ts';
+import type { Action } from './action.ts';
+import { readActions, writeActions } from './actions.ts';
+import { decodeOxmFields, type Match } from './match.ts';
+import { type AnyValue, requireField, writeOxm } from './oxm.ts';
+import { beginMessage, endMessage, messageType, ofGroup } from './protocol.ts';
+
+/** Source: OpenFlow 1.5.1 `ofp_group_type`. */
+export const groupTypes = ['all', 'select', 'indirect', 'fastFailover'] as const;
+export type GroupType = (typeof groupTypes)[number];
+
+/** Source: OpenFlow 1.5.1 `ofp_group_mod_command`; `addOrModify` is Open vSwitch's own. */
+export const groupCommands = { add: 0, modify: 1, delete: 2, insertBuckets: 3, removeBuckets: 5, addOrModify: 0x8000 } as const;
+export type GroupCommand = keyof typeof groupCommands;
+
+/** Where to insert, or what to remove, besides the number of a bucket. Source: OpenFlow 1.5.1 `ofp_bucket_id`. */
+export const bucketPlace = { first: 0xffff_fffd, last: 0xffff_fffe, all: 0xffff_ffff } as const;
+
+export interface Bucket {
+  /** Unique in its group. */
+  readonly id: number;
+  /** Share of a `select` group; absent in other groups. */
+  readonly weight?: number;
+  readonly watchPort?: number;
+  readonly watchGroup?: number;
+  readonly actions: readonly Action[];
+}
+
+/** How a `select` group chooses. Source: Open vSwitch's `selection_method` group property (ovs-ofctl(8) "Group Syntax"). */
+export interface Selection {
+  /** `dp_hash` or `hash`. */
+  readonly method: string;
+  readonly parameter?: bigint;
+  /** With `hash`: the fields hashed, each with the bits that count. */
+  readonly fields?: Match;
+}
+
+export interface Group {
+  readonly id: number;
+  readonly type: GroupType;
+  readonly selection?: Selection;
+  readonly buckets: readonly Bucket[];
+}
+
+export interface GroupMod extends Group {
+  readonly command: GroupCommand;
+  /** Insert: the bucket to insert after, or a `bucketPlace`. Remove: the bucket, or a `bucketPlace`. Else absent. */
+  readonly place?: number;
+}
+
+export const everyGroup: GroupMod = { command: 'delete', id: ofGroup.all, type: 'all', buckets: [] };
+
+/** Bytes to compare groups by: equal exactly if the groups, as sent or as read back, are the same. */
+export function encodeGroup(group: Group): Uint8Array {
+  const w = new ByteWriter(256);
+  writeGroupMod(w, {
+    command: 'add',
+    id: group.id,
+    type: group.type,
+    buckets: group.buckets,
+    ...(group.selection && { selection: group.selection }),
+  });
+  return w.finish();
+}
+
+const WEIGHT = 0;
+const WATCH_PORT = 1;
+const WATCH_GROUP = 2;
+
+const EXPERIMENTER = 0xffff;
+/** The vendor number that Open vSwitch took for group properties. */
+const NETRONOME = 0x154d;
+const SELECTION_METHOD = 1;
+const METHOD_NAME_BYTES = 16;
+
+/**
+ * Appends one message, with transaction id 0.
+ *
+ * Source: OpenFlow 1.5.1 `ofp_group_mod` (u16 command, u8 type, 1 zero, u32 group, u16 length of buckets, 2 zero, u32 bucket,
+ * buckets, properties).
+ *
+ * @throws SeineError `INVARIANT` if a number does not fit or the message grows over 64 KiB: insert further buckets then
+ */
+export function writeGroupMod(w: ByteWriter, mod: GroupMod): void {
+  const start = beginMessage(w, messageType.groupMod);
+  w.u16(groupCommands[mod.command]).u8(groupTypes.indexOf(mod.type)).u8(0).u32(mod.id);
+  const lengthAt = w.length;
+  w.u16(0)
+    .u16(0)
+    .u32(mod.place ?? bucketPlace.all);
+  writeGroupBody(w, mod, lengthAt);
+  endMessage(w, start);
+}
+
+function writeGroupBody(w: ByteWriter, group: Group, lengthAt: number): void {
+  const start = w.length;
+  for (const bucket of group.buckets) writeBucket(w, bucket);
+  w.patchU16(lengthAt, w.length - start);
+  if (group.selection !== undefined) writeSelection(w, group.selection);
+}
+
+/** Source: OpenFlow 1.5.1 `ofp_bucket` (u16 length, u16 length of actions, u32 id, actions, properties). */
+function writeBucket(w: ByteWriter, bucket: Bucket): void {
+  const start = w.length;
+  w.u16(0).u16(0).u32(bucket.id);
+  writeActions(w, bucket.actions);
+  w.patchU16(start + 2, w.length - start - 8);
+  if (bucket.weight !== undefined) w.u16(WEIGHT).u16(8).u16(bucket.weight).u16(0);
+  if (bucket.watchPort !== undefined) w.u16(WATCH_PORT).u16(8).u32(bucket.watchPort);
+  if (bucket.watchGroup !== undefined) w.u16(WATCH_GROUP).u16(8).u32(bucket.watchGroup);
+  w.patchU16(start, w.length - start);
+}
+
+/** Source: Open vSwitch `ntr_group_prop_selection_method`: u32 vendor, u32 type, 4 zero, name in 16 octets, u64 parameter, OXMs. */
+function writeSelection(w: ByteWriter, selection: Selection): void {
+  const start = w.length;
+  w.u16(EXPERIMENTER).u16(0).u32(NETRONOME).u32(SELECTION_METHOD).zeros(4);
+  const name = new TextEncoder().encode(selection.method);
+  if (name.length >= METHOD_NAME_BYTES)
+    throw new SeineError('INVARIANT', `selection method ${JSON.stringify(selection.method)} is too long`);
+  w.raw(name)
+    .zeros(METHOD_NAME_BYTES - name.length)
+    .u64(selection.parameter ?? 0n);
+  if (selection.fields !== undefined) writeSelectionFields(w, selection.fields);
+  w.patchU16(start + 2, w.length - start).alignTo(8, start);
+}
+
+/** Each field's value is the mask of the bits hashed, in an OXM without a mask; prerequisites do not apply. */
+function writeSelectionFields(w: ByteWriter, fields: Match): void {
+  for (const [name, value] of Object.entries(fields)) {
+    const field = requireField(name);
+    writeOxm(w, field, value as AnyValue, undefined); // `Match` gives each name a value of its row's type
+  }
+}
+
+/** @param message a whole group-mod; @throws SeineError `PROTOCOL` if it is malformed */
+export function decodeGroupMod(message: Uint8Array): GroupMod {
+  const r = new ByteReader(message, 'group-mod').skip(8);
+  const [command, type, id] = [r.u16(), r.u8(), r.skip(1).u32()];
+  const bucketBytes = r.u16();
+  const place = r.skip(2).u32();
+  const name = (Object.keys(groupCommands) as GroupCommand[]).find((each) => groupCommands[each] === command);
+  if (name === undefined) throw new SeineError('PROTOCOL', `group-mod command ${command}`);
+  const group = readGroupBody(r, { id, type: typeNumbered(type) }, bucketBytes);
+  return { command: name, ...group, ...(place === bucketPlace.all ? {} : { place }) };
+}
+
+/**
+ * The groups in the body of one group description reply.
+ *
+ * Source: OpenFlow 1.5.1 `ofp_group_desc` (u16 length, u8 type, 1 zero, u32 group, u16 length of buckets, 6 zero, buckets,
+ * properties).
+ *
+ * @throws SeineError `PROTOCOL` if it is malformed
+ */
+export function decodeGroupDescriptions(body: Uint8Array): Group[] {
+  const groups: Group[] = [];
+  const r = new ByteReader(body, 'group descriptions');
+  while (r.remaining > 0) {
+    const length = r.peekU16(0);
+    if (length < 16) throw new SeineError('PROTOCOL', `group description of ${length} bytes`);
+    const each = new ByteReader(r.raw(length), 'group description').skip(2);
+    const [type, id] = [each.u8(), each.skip(1).u32()];
+    const bucketBytes = each.u16();
+    groups.push(readGroupBody(each.skip(6), { id, type: typeNumbered(type) }, bucketBytes));
+  }
+  return groups;
+}
+
+function readGroupBody(r: ByteReader, head: Pick<Group, 'id' | 'type'>, bucketBytes: number): Group {
+  const buckets: Bucket[] = [];
+  const bucketReader = new ByteReader(r.raw(bucketBytes), 'buckets');
+  while (bucketReader.remaining > 0) buckets.push(readBucket(bucketReader));
+  const selection = readSelection(r);
+  return { ...head, ...(selection === undefined ? {} : { selection }), buckets };
+}
+
+function typeNumbered(number: number): GroupType {
+  const type = groupTypes[number];
+  if (type === undefined) throw new SeineError('PROTOCOL', `group type ${number}`);
+  return type;
+}
+
+function readBucket(buckets: ByteReader): Bucket {
+  const length = buckets.peekU16(0);
+  if (length < 8) throw new SeineError('PROTOCOL', `bucket of ${length} bytes`);
+  const r = new ByteReader(buckets.raw(length), 'bucket').skip(2);
+  const actionBytes = r.u16();
+  const id = r.u32();
+  const actions = readActions(new ByteReader(r.raw(actionBytes), 'bucket actions'));
+  const properties: { weight?: number; watchPort?: number; watchGroup?: number } = {};
+  eachProperty(r, (type, body) => {
+    if (type === WEIGHT) properties.weight = body.u16();
+    else if (type === WATCH_PORT) properties.watchPort = body.u32();
+    else if (type === WATCH_GROUP) properties.watchGroup = body.u32();
+  });
+  return { id, ...properties, actions };
+}
+
+function readSelection(r: ByteReader): Selection | undefined {
+  let selection: Selection | undefined;
+  eachProperty(r, (type, body) => {
+    if (type !== EXPERIMENTER || body.u32() !== NETRONOME || body.u32() !== SELECTION_METHOD) return;
+    const name = body.skip(4).raw(METHOD_NAME_BYTES);
+    const method = new TextDecoder().decode(name.subarray(0, nameLength(name)));
+    const parameter = body.u64();
+    const fields = decodeOxmFields(body.raw(body.remaining));
+    selection = { method, ...(parameter === 0n ? {} : { parameter }), ...(Object.keys(fields).length === 0 ? {} : { fields }) };
+  });
+  return selection;
+}
+
+function nameLength(name: Uint8Array): number {
+  const end = name.indexOf(0);
+  return end < 0 ? name.length : end;
+}
+
+/** Properties: u16 type, u16 length without padding, value, zeros to a multiple of 8. */
+function eachProperty(r: ByteReader, visit: (type: number, body: ByteReader) => void): void {
+  while (r.remaining > 0) {
+    const [type, length] = [r.peekU16(0), r.peekU16(2)];
+    if (length < 4) throw new SeineError('PROTOCOL', `property of ${length} bytes`);
+    visit(type, new ByteReader(r.raw(length), 'property').skip(4));
+    r.skip(Math.min((8 - (length % 8)) % 8, r.remaining));
+  }
+}

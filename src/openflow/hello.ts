@@ -1,0 +1,36 @@
+import { SeineError } from '../errors/seine-error.ts';
+import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
+import { beginMessage, endMessage, HEADER_BYTES, messageType, OPENFLOW_15, readHeader } from './protocol.ts';
+
+const VERSION_BITMAP = 1;
+
+/**
+ * Appends a hello that offers OpenFlow 1.5 alone.
+ *
+ * Source: OpenFlow 1.5.1 section 7.5.1 "Hello": elements of u16 type, u16 length, body, zeros to a multiple of 8.
+ */
+export function writeHello(w: ByteWriter): void {
+  const start = beginMessage(w, messageType.hello);
+  w.u16(VERSION_BITMAP)
+    .u16(8)
+    .u32(2 ** OPENFLOW_15);
+  endMessage(w, start);
+}
+
+/** The versions a peer offers: those of its bitmap, or all up to that of its header if it sent none. */
+export function offeredVersions(message: Uint8Array): ReadonlySet<number> {
+  const { version } = readHeader(message);
+  const r = new ByteReader(message, 'hello').skip(HEADER_BYTES);
+  while (r.remaining >= 4) {
+    const [type, length] = [r.peekU16(0), r.peekU16(2)];
+    if (length < 4) throw new SeineError('PROTOCOL', `hello element of ${length} bytes`);
+    const body = new ByteReader(r.raw(length), 'hello element').skip(4);
+    if (type === VERSION_BITMAP && body.remaining >= 4) return bitmapVersions(body.u32());
+    r.skip(Math.min((8 - (length % 8)) % 8, r.remaining));
+  }
+  return new Set(Array.from({ length: version }, (_, index) => index + 1));
+}
+
+function bitmapVersions(bitmap: number): ReadonlySet<number> {
+  return new Set(Array.from({ length: 32 }, (_, bit) => bit).filter((bit) => ((bitmap >>> bit) & 1) === 1));
+}

@@ -1,0 +1,53 @@
+import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
+import { beginMessage, endMessage, messageType } from './protocol.ts';
+
+/** Source: OpenFlow 1.5.1 `ofp_multipart_type`. */
+export const multipartType = {
+  desc: 0,
+  flowDesc: 1,
+  aggregate: 2,
+  tableStats: 3,
+  portStats: 4,
+  queueStats: 5,
+  groupStats: 6,
+  groupDesc: 7,
+  groupFeatures: 8,
+  meterStats: 9,
+  meterDesc: 10,
+  meterFeatures: 11,
+  tableFeatures: 12,
+  portDesc: 13,
+  tableDesc: 14,
+  flowMonitor: 16,
+  flowStats: 17,
+  bundleFeatures: 19,
+  experimenter: 0xffff,
+} as const;
+
+const MORE = 1;
+
+/** The octets before the body: header, u16 type, u16 flags, 4 octets zero. Source: OpenFlow 1.5.1 `ofp_multipart_request`. */
+const MULTIPART_HEADER_BYTES = 16;
+
+/** Appends one request; `body` writes what follows its header. */
+export function writeMultipartRequest(w: ByteWriter, type: number, body: (w: ByteWriter) => void): void {
+  const start = beginMessage(w, messageType.multipartRequest);
+  w.u16(type).u16(0).u32(0);
+  body(w);
+  endMessage(w, start);
+}
+
+/** One message of an answer that may come in many. */
+export interface MultipartPart {
+  readonly type: number;
+  readonly last: boolean;
+  readonly body: Uint8Array;
+}
+
+/** @param message a whole multipart reply; @throws SeineError `PROTOCOL` if it is shorter than its header */
+export function decodeMultipart(message: Uint8Array): MultipartPart {
+  const r = new ByteReader(message, 'multipart reply').skip(8);
+  const [type, flags] = [r.u16(), r.u16()];
+  r.skip(4);
+  return { type, last: (flags & MORE) === 0, body: message.subarray(MULTIPART_HEADER_BYTES) };
+}

@@ -1,0 +1,192 @@
+import { SeineError } from '../errors/seine-error.ts';
+import type { ByteReader, ByteWriter } from '../wire/bytes.ts';
+import { type Field, type FieldName, type FieldValue, fieldNamed, fieldWithHeader, type Subfield } from './fields.ts';
+
+/** A value and the bits of it that count; zero bits of the mask match anything. */
+export interface Masked<V> {
+  readonly value: V;
+  readonly mask: V;
+}
+
+export type AnyValue = number | bigint | Uint8Array;
+
+/** @throws SeineError `INVARIANT` for a name that is in no row (plain JavaScript callers, text from outside is parsed first). */
+export function requireField(name: string): Field {
+  const field = fieldNamed(name);
+  if (field === undefined) throw new SeineError('INVARIANT', `no field is called ${JSON.stringify(name)}`);
+  return field;
+}
+
+/**
+ * Writes one field as an OXM TLV: header, value and, unless all bits count, mask. The value is ANDed with the mask, because
+ * Open vSwitch refuses one-bits that the mask leaves out (`OFPBMC_BAD_WILDCARDS`). A mask of zeros writes nothing.
+ *
+ * Source: OpenFlow 1.5.1 section 7.2.3.2 "OXM": u16 class, u7 field, u1 has mask, u8 length.
+ *
+ * @throws SeineError `INVARIANT` if the value does not fit the field, or has a mask and the field takes none.
+ */
+export function writeOxm(w: ByteWriter, field: Field, value: AnyValue, mask: AnyValue | undefined): void {
+  if (typeof value === 'number') writeNumberOxm(w, field, value, mask);
+  else if (typeof value === 'bigint') writeBigintOxm(w, field, value, mask);
+  else writeOctetsOxm(w, field, value, mask);
+}
+
+function writeNumberOxm(w: ByteWriter, field: Field, value: number, mask: AnyValue | undefined): void {
+  const full = field.fullNumber;
+  if (!(value >= 0 && value <= full)) throw misfit(field, value);
+  const bits = mask === undefined ? full : mask;
+  if (typeof bits !== 'number' || !(bits >= 0 && bits <= full)) throw misfit(field, bits);
+  if (bits === full && (mask === undefined || field.format !== 'tunnelFlags')) {
+    writeNumber(w.u32(field.exactHeader), field.bytes, value);
+    return;
+  }
+  if (!field.maskable) throw misfit(field, bits);
+  if (bits === 0) return;
+  writeNumber(w.u32(field.maskedHeader), field.bytes, andNumbers(value, bits));
+  writeNumber(w, field.bytes, bits);
+}
+
+function writeBigintOxm(w: ByteWriter, field: Field, value: bigint, mask: AnyValue | undefined): void {
+  const full = field.fullBigint;
+  if (field.bytes < 8 || value < 0n || value > full) throw misfit(field, value);
+  if (mask === undefined || mask === full) {
+    writeBigint(w.u32(field.exactHeader), field.bytes, value);
+    return;
+  }
+  if (typeof mask !== 'bigint' || mask < 0n || mask > full || !field.maskable) throw misfit(field, mask);
+  if (mask === 0n) return;
+  writeBigint(w.u32(field.maskedHeader), field.bytes, value & mask);
+  writeBigint(w, field.bytes, mask);
+}
+
+function writeOctetsOxm(w: ByteWriter, field: Field, value: Uint8Array, mask: AnyValue | undefined): void {
+  if (field.format !== 'octets' || value.length === 0 || value.length > field.bytes) throw misfit(field, value);
+  if (mask === undefined) {
+    w.u32(field.oxm + value.length).raw(value);
+    return;
+  }
+  if (!(mask instanceof Uint8Array) || mask.length !== value.length) throw misfit(field, mask);
+  if (mask.every((octet) => octet === 0xff)) {
+    w.u32(field.oxm + value.length).raw(value);
+    return;
+  }
+  w.u32(field.oxm + 0x100 + ((2 * value.length) & 0xff));
+  for (const [at, octet] of value.entries()) w.u8(octet & (mask[at] ?? 0));
+  w.raw(mask);
+}
+
+/** Writes a value of 1, 2, 4, or 6 octets. */
+export function writeNumber(w: ByteWriter, bytes: number, value: number): void {
+  switch (bytes) {
+    case 1:
+      w.u8(value);
+      return;
+    case 2:
+      w.u16(value);
+      return;
+    case 4:
+      w.u32(value);
+      return;
+    case 6:
+      w.u48(value);
+      return;
+    default:
+      throw new SeineError('INVARIANT', `a number does not fill ${bytes} octets`);
+  }
+}
+
+function writeBigint(w: ByteWriter, bytes: number, value: bigint): void {
+  if (bytes === 16) w.u64(value >> 64n).u64(value & 0xffff_ffff_ffff_ffffn);
+  else w.u64(value);
+}
+
+/** One field read from a match or an action. `mask` is absent if all bits count. */
+export interface OxmEntry {
+  readonly field: Field;
+  readonly value: AnyValue;
+  readonly mask: AnyValue | undefined;
+}
+
+/**
+ * Reads one OXM TLV.
+ *
+ * @returns the TLV's bytes if this build does not know the field, or not with this length
+ * @throws SeineError `PROTOCOL` if the TLV runs past the end
+ */
+export function readOxm(r: ByteReader): OxmEntry | Uint8Array {
+  const start = r.offset;
+  const header = r.u32();
+  const length = header & 0xff;
+  const hasMask = (header & 0x100) !== 0;
+  const field = fieldWithHeader(header);
+  if (field === undefined || !lengthFits(field, hasMask ? length / 2 : length)) {
+    r.offset = start;
+    return r.raw(4 + length);
+  }
+  const width = hasMask ? length / 2 : length;
+  const value = readValue(r, field, width);
+  return { field, value, mask: hasMask ? readValue(r, field, width) : undefined };
+}
+
+function lengthFits(field: Field, width: number): boolean {
+  return field.format === 'octets' ? Number.isInteger(width) && width > 0 && width <= field.bytes : width === field.bytes;
+}
+
+function readValue(r: ByteReader, field: Field, width: number): AnyValue {
+  if (field.format === 'octets') return r.raw(width).slice();
+  switch (width) {
+    case 1:
+      return r.u8();
+    case 2:
+      return r.u16();
+    case 4:
+      return r.u32();
+    case 6:
+      return r.u48();
+    case 8:
+      return r.u64();
+    default:
+      return (r.u64() << 64n) | r.u64();
+  }
+}
+
+/** Bitwise AND of numbers up to 48 bits. */
+export function andNumbers(a: number, b: number): number {
+  if (a <= 0xffff_ffff && b <= 0xffff_ffff) return (a & b) >>> 0;
+  const split = 0x1_0000_0000;
+  return ((Math.floor(a / split) & Math.floor(b / split)) >>> 0) * split + ((a & b) >>> 0);
+}
+
+/** Value and mask that set exactly the bits of `to`. @throws SeineError `INVARIANT` if the value has more bits than `to`. */
+export function placeInField(to: Subfield, value: number | bigint): { value: FieldValue; mask: FieldValue } {
+  const field = requireField(to.field);
+  const wide = BigInt(value);
+  if (to.bits < 1 || to.offset < 0 || to.offset + to.bits > field.bits || wide < 0n || wide >> BigInt(to.bits) !== 0n) {
+    throw new SeineError('INVARIANT', `${value} does not fit in ${to.field}[${to.offset}..${to.offset + to.bits - 1}]`);
+  }
+  const placed = wide << BigInt(to.offset);
+  const mask = ((1n << BigInt(to.bits)) - 1n) << BigInt(to.offset);
+  return field.bits <= 48 ? { value: Number(placed), mask: Number(mask) } : { value: placed, mask };
+}
+
+/** Writes `offset << 6 | bits - 1`, as several Nicira actions carry a subfield. */
+export function packSubfield(part: Subfield): number {
+  if (part.bits < 1 || part.bits > 64 || part.offset < 0 || part.offset > 0x3ff) {
+    throw new SeineError('INVARIANT', `${part.field}[${part.offset}..] of ${part.bits} bits does not fit the action`);
+  }
+  return part.offset * 64 + part.bits - 1;
+}
+
+/** The subfield with this header and packed offset and size; `undefined` if the field is unknown. */
+export function unpackSubfield(header: number, packed: number): Subfield | undefined {
+  const field = fieldWithHeader(header);
+  return field && { field: field.name, offset: packed >>> 6, bits: (packed & 63) + 1 };
+}
+
+export function wholeField(name: FieldName): Subfield {
+  return { field: name, offset: 0, bits: requireField(name).bits };
+}
+
+function misfit(field: Field, value: unknown): SeineError {
+  return new SeineError('INVARIANT', `${field.name}: ${String(value)} is no value or mask of a field of ${field.bits} bits`);
+}
