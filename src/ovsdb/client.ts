@@ -66,8 +66,9 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
     this.#replica = new Replica(options.database, options.monitor);
     this.#monitor = new Monitor(this.#replica, options.database.name);
     this.#syncing = new Waiters(`the copy of ${options.database.name} at ${options.endpoint}`);
+    const tables: object = Object.fromEntries(this.#replica.tables);
     // The replica was made from the same selection that the type is made from.
-    this.tables = Object.fromEntries(this.#replica.tables) as Views<D, S>;
+    this.tables = tables as Views<D, S>;
   }
 
   /** Connected, and the copy is up to date. */

@@ -12,7 +12,7 @@ export type AnyRow = Readonly<Record<string, unknown>> & { readonly _uuid: Uuid 
 export interface TableView<R extends AnyRow> {
   readonly size: number;
   get(uuid: Uuid): R | undefined;
-  /** In no particular order. Valid until the next change. */
+  /** In the order of their coming. Valid until the next change. */
   rows(): IterableIterator<R>;
   /**
    * The row with this value in a column that the schema makes unique.
@@ -94,7 +94,10 @@ export class TableReplica implements TableView<AnyRow> {
 
   /** Takes rows away, then puts rows in; so a unique value may move from one row to another in one go. */
   commit(staged: ReadonlyMap<Uuid, AnyRow | undefined>): void {
-    for (const uuid of staged.keys()) this.#remove(uuid);
+    for (const [uuid, row] of staged) {
+      this.#unindex(uuid);
+      if (row === undefined) this.#rows.delete(uuid);
+    }
     for (const [uuid, row] of staged) {
       if (row === undefined) continue;
       this.#rows.set(uuid, row);
@@ -108,10 +111,9 @@ export class TableReplica implements TableView<AnyRow> {
     for (const uuid of uuids) this.#watchers.get(uuid)?.poke();
   }
 
-  #remove(uuid: Uuid): void {
+  #unindex(uuid: Uuid): void {
     const row = this.#rows.get(uuid);
     if (row === undefined) return;
-    this.#rows.delete(uuid);
     for (const [column, index] of this.#unique) index.delete(row[column]);
   }
 
