@@ -1,0 +1,63 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect } from 'node:net';
+
+const schemaPath = '/usr/share/openvswitch/vswitch.ovsschema';
+
+/** A real `ovsdb-server` with a database of its own, which tests may kill and start again. */
+export class TestOvsdbServer {
+  readonly dir: string;
+  readonly socketPath: string;
+  #process: ChildProcess | undefined;
+
+  constructor() {
+    this.dir = mkdtempSync('/run/seine-test-');
+    this.socketPath = `${this.dir}/db.sock`;
+    execFileSync('ovsdb-tool', ['create', `${this.dir}/conf.db`, schemaPath]);
+  }
+
+  /** Resolves once it accepts connections. */
+  async start(): Promise<void> {
+    const options = [`--remote=punix:${this.socketPath}`, `--unixctl=${this.dir}/ctl`, '--no-chdir', '-vconsole:off'];
+    this.#process = spawn('ovsdb-server', [`${this.dir}/conf.db`, ...options], { stdio: 'ignore' });
+    while (!(await accepts(this.socketPath))) await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+
+  async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    const killed = this.#process;
+    if (killed === undefined || killed.exitCode !== null || killed.signalCode !== null) return;
+    const exit = once(killed, 'exit');
+    killed.kill(signal);
+    await exit;
+  }
+
+  /** Stops or continues it, so that it is there but does not answer. */
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
+    this.#process?.kill(signal);
+  }
+
+  ctl(...args: readonly string[]): string {
+    return execFileSync('ovs-appctl', ['-t', `${this.dir}/ctl`, ...args], { encoding: 'utf8' });
+  }
+
+  vsctl(...args: readonly string[]): string {
+    return execFileSync('ovs-vsctl', [`--db=unix:${this.socketPath}`, '--no-wait', ...args], { encoding: 'utf8' });
+  }
+
+  async remove(): Promise<void> {
+    await this.kill();
+    rmSync(this.dir, { recursive: true });
+  }
+}
+
+function accepts(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path);
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
+}
