@@ -1,11 +1,11 @@
 import type { Cidr, Family } from '../net/ip.ts';
-import { parseCidr } from '../net/ip.ts';
+import { cidrAddress, parseCidr } from '../net/ip.ts';
 import { ctMark, reg, sourceToCtMark } from '../pipeline/fields.ts';
 import type { CtStep, Flow, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, output, priority } from '../pipeline/flow.ts';
 import type { TableName } from '../pipeline/tables.ts';
 import { serviceNextHop, tunnelCarriers, virtualMac, zones } from '../pipeline/well-known.ts';
-import type { Wanted } from '../wanted/wanted.ts';
+import { nothing, type Wanted } from '../wanted/wanted.ts';
 import { compileTables } from './compile-tables.ts';
 import { familiesOf, linkLocal, type NodeEnvironment } from './environment.ts';
 import { icmpv6, neighbourDiscovery } from './icmpv6.ts';
@@ -35,10 +35,12 @@ export function compileNode(environment: NodeEnvironment): Wanted {
     ...switching(environment),
     ...outputs(),
   ];
-  const { name } = environment.gateway;
+  const { name, mtu } = environment.gateway;
   return {
+    ...nothing,
     flows,
-    groups: [],
+    links: [{ name, mtu }],
+    addresses: environment.podCidrs.map((cidr) => ({ dev: name, ip: cidrAddress(cidr, 1n), prefixLength: cidr.prefixLength })),
     neighbours: families.map((family) => ({ dev: name, ip: serviceNextHop[family], mac: virtualMac })),
     routes: environment.serviceCidrs
       .filter((cidr) => families.includes(cidr.family))

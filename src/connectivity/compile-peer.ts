@@ -27,8 +27,8 @@ export function compilePeer(peer: PeerIntent, environment: NodeEnvironment): Wan
   const cidrs = peer.podCidrs.filter((cidr) => families.includes(cidr.family));
   const { name: dev } = environment.gateway;
   return {
+    ...nothing,
     flows: [...peer.transport.map((ip) => fromPeer(ip, environment)), ...cidrs.flatMap((cidr) => toPeer(cidr, ends))],
-    groups: [],
     routes: cidrs.map((destination) => ({ destination, via: cidrAddress(destination, 1n), dev })),
     neighbours: cidrs.map((cidr) => ({ dev, ip: cidrAddress(cidr, 1n), mac: virtualMac })),
   };

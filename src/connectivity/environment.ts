@@ -9,6 +9,8 @@ export interface NodeEnvironment {
     readonly name: string;
     readonly ofPort: number;
     readonly mac: Mac;
+    /** Of the gateway and of every pod: what a tunnel leaves of the transport interface's. */
+    readonly mtu: number;
     /** First address of each pod CIDR. */
     readonly addresses: readonly Ip[];
   };

@@ -19,6 +19,20 @@ export interface Neighbour {
   readonly mac: Mac;
 }
 
+/** An address of an interface that is ours, identified by device and address. */
+export interface HostAddress {
+  readonly dev: string;
+  readonly ip: Ip;
+  readonly prefixLength: number;
+}
+
+/** An interface that is ours, up and of this size. Somebody else makes it. */
+export interface HostLink {
+  readonly name: string;
+  /** Bytes of an IP packet. */
+  readonly mtu: number;
+}
+
 /**
  * Everything one owner asks of the node. Sets in effect: order carries no meaning, and two owners may ask for the same
  * entry as long as they ask for it alike.
@@ -28,6 +42,8 @@ export interface Wanted {
   readonly groups: readonly Group[];
   readonly routes: readonly Route[];
   readonly neighbours: readonly Neighbour[];
+  readonly addresses: readonly HostAddress[];
+  readonly links: readonly HostLink[];
 }
 
-export const nothing: Wanted = { flows: [], groups: [], routes: [], neighbours: [] };
+export const nothing: Wanted = { flows: [], groups: [], routes: [], neighbours: [], addresses: [], links: [] };

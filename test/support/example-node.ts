@@ -11,6 +11,7 @@ export const exampleNode: NodeEnvironment = {
     name: 'antrea-gw0',
     ofPort: ofPorts.gateway,
     mac: parseMac('0e:00:00:00:01:01'),
+    mtu: 1450,
     addresses: [parseIp('10.10.0.1'), parseIp('fd00:10::1')],
   },
   tunnel: { ofPort: ofPorts.tunnel, type: 'geneve', port: 6081 },

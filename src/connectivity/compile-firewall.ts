@@ -1,0 +1,50 @@
+import type { Family } from '../net/ip.ts';
+import { tunnelCarriers } from '../pipeline/well-known.ts';
+import type { NodeEnvironment } from './environment.ts';
+
+/** One chain of the node's packet filter: where it hooks in, and its rules in the language of nft(8). */
+export interface FirewallChain {
+  readonly name: string;
+  readonly hook: string;
+  readonly rules: readonly string[];
+}
+
+/** What a node may be asked beside its environment. */
+export interface FirewallOptions {
+  /** Pods keep their addresses when they leave the cluster; somebody else translates or routes them. */
+  readonly noSnat: boolean;
+}
+
+/**
+ * The node's own packet filter, in a table of our own.
+ *
+ * What leaves the node for anywhere but the bridge leaves as the node: pods' addresses mean nothing outside. What the node
+ * sends to the bridge must come from the gateway's address, or the answer takes another way back. Tunnel packets are
+ * not worth an entry in the node's connection tracker.
+ */
+export function compileFirewall({ gateway, podCidrs, tunnel }: NodeEnvironment, { noSnat }: FirewallOptions): readonly FirewallChain[] {
+  const masquerade = podCidrs.map(
+    ({ family, text }) => `oifname != "${gateway.name}" ${keyword[family]} saddr ${text} masquerade fully-random`,
+  );
+  const fromNode = gateway.addresses.map(
+    ({ family, text }) => `oifname "${gateway.name}" ${keyword[family]} saddr != ${text} fib saddr type local masquerade fully-random`,
+  );
+  const carrier = tunnelCarriers[tunnel.type];
+  const carried = carrier.protocol === 'udp' ? `udp dport ${tunnel.port}` : `meta l4proto ${carrier.ipProtocol}`;
+  return [
+    {
+      name: 'postrouting',
+      hook: 'type nat hook postrouting priority srcnat; policy accept;',
+      rules: [...(noSnat ? [] : masquerade), ...fromNode],
+    },
+    { name: 'prerouting-raw', hook: 'type filter hook prerouting priority raw; policy accept;', rules: [`${carried} notrack`] },
+    { name: 'output-raw', hook: 'type filter hook output priority raw; policy accept;', rules: [`${carried} notrack`] },
+    {
+      name: 'forward',
+      hook: 'type filter hook forward priority filter; policy accept;',
+      rules: [`iifname "${gateway.name}" accept`, `oifname "${gateway.name}" accept`],
+    },
+  ];
+}
+
+const keyword: Readonly<Record<Family, string>> = { ipv4: 'ip', ipv6: 'ip6' };

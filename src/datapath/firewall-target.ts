@@ -1,0 +1,63 @@
+import { createHash } from 'node:crypto';
+import { type Nftables, nftName } from '../netlink/nftables.ts';
+import type { Plan, Target } from './target.ts';
+
+/** A whole table of nftables of family `inet`, as the body of its `table … { }` block. */
+export type FirewallKey = `table/${string}`;
+
+/**
+ * Tables of the node's packet filter, each replaced as a whole in one transaction: no packet meets half of it.
+ *
+ * nft prints rules otherwise than they were written, so a table is known by what it looked like right after we wrote it.
+ * After a restart of the agent that is forgotten, and the table is written once more; connections do not notice.
+ */
+export class FirewallTarget implements Target<FirewallKey, string> {
+  readonly #nftables: Nftables;
+  readonly #tables: readonly string[];
+  readonly #written = new Map<string, { readonly body: string; readonly fingerprint: string }>();
+
+  /** @param tables all names that may ever be ours */
+  constructor(nftables: Nftables, tables: readonly string[]) {
+    this.#nftables = nftables;
+    this.#tables = tables;
+  }
+
+  async observe(): Promise<Map<FirewallKey, string>> {
+    const held = new Map<FirewallKey, string>();
+    for (const table of this.#tables) {
+      const fingerprint = this.#fingerprint(table);
+      if (fingerprint === undefined) continue;
+      const written = this.#written.get(table);
+      held.set(`table/${table}`, written?.fingerprint === fingerprint ? written.body : '');
+    }
+    return held;
+  }
+
+  async apply({ put, remove }: Plan<FirewallKey, string>): Promise<void> {
+    const commands: string[] = [];
+    for (const key of remove) commands.push(...withoutTable(nameIn(key)));
+    for (const [key, body] of put) commands.push(...withoutTable(nameIn(key)), `table inet ${nftName(nameIn(key))} {\n${body}\n}`);
+    await this.#nftables.runOffThread(commands.join('\n'));
+    for (const key of remove) this.#written.delete(nameIn(key));
+    for (const [key, body] of put) this.#written.set(nameIn(key), { body, fingerprint: this.#fingerprint(nameIn(key)) ?? '' });
+  }
+
+  #fingerprint(table: string): string | undefined {
+    const objects = this.#nftables.listTable('inet', table);
+    return objects && createHash('sha256').update(JSON.stringify(objects, withoutNoise)).digest('hex');
+  }
+}
+
+/** `add` first, so that the delete is fine where there was none. */
+function withoutTable(table: string): string[] {
+  return [`add table inet ${nftName(table)}`, `delete table inet ${nftName(table)}`];
+}
+
+function nameIn(key: FirewallKey): string {
+  return key.slice('table/'.length);
+}
+
+/** Counters count and handles differ from one writing to the next. */
+function withoutNoise(key: string, value: unknown): unknown {
+  return key === 'packets' || key === 'bytes' || key === 'handle' ? undefined : value;
+}

@@ -1,0 +1,60 @@
+import type { HostAddress, HostLink, Neighbour, Route, Wanted } from '../wanted/wanted.ts';
+
+export type HostEntry =
+  | { readonly kind: 'link'; readonly link: HostLink }
+  | { readonly kind: 'address'; readonly address: HostAddress }
+  | { readonly kind: 'neighbour'; readonly neighbour: Neighbour }
+  | { readonly kind: 'route'; readonly route: Route };
+
+/** `link/DEV`, `address/DEV/IP`, `neighbour/DEV/IP`, `route/CIDR`: what the kernel itself tells them apart by. */
+export type HostKey = `${HostEntry['kind']}/${string}`;
+
+/** In this order things can be made: an address needs its link up, a route needs both. */
+const kinds = ['link', 'address', 'neighbour', 'route'] as const;
+
+export function inOrder(entries: Iterable<HostEntry>): HostEntry[] {
+  return [...entries].toSorted((a, b) => kinds.indexOf(a.kind) - kinds.indexOf(b.kind));
+}
+
+export function keyOf(entry: HostEntry): HostKey {
+  switch (entry.kind) {
+    case 'link':
+      return `link/${entry.link.name}`;
+    case 'address':
+      return `address/${entry.address.dev}/${entry.address.ip.text}`;
+    case 'neighbour':
+      return `neighbour/${entry.neighbour.dev}/${entry.neighbour.ip.text}`;
+    case 'route':
+      return `route/${entry.route.destination.text}`;
+  }
+}
+
+export function hostEntries(wanted: Pick<Wanted, 'links' | 'addresses' | 'neighbours' | 'routes'>): ReadonlyMap<HostKey, HostEntry> {
+  const entries: readonly HostEntry[] = [
+    ...wanted.links.map((link) => ({ kind: 'link', link }) as const),
+    ...wanted.addresses.map((address) => ({ kind: 'address', address }) as const),
+    ...wanted.neighbours.map((neighbour) => ({ kind: 'neighbour', neighbour }) as const),
+    ...wanted.routes.map((route) => ({ kind: 'route', route }) as const),
+  ];
+  return new Map(entries.map((entry) => [keyOf(entry), entry]));
+}
+
+export function sameHostEntry(a: HostEntry, b: HostEntry): boolean {
+  return a === b || (keyOf(a) === keyOf(b) && details(a) === details(b));
+}
+
+/** What may differ between two entries of one key. */
+function details(entry: HostEntry): string {
+  switch (entry.kind) {
+    case 'link':
+      return String(entry.link.mtu);
+    case 'address':
+      return String(entry.address.prefixLength);
+    case 'neighbour':
+      return entry.neighbour.mac;
+    case 'route': {
+      const { via, dev, src } = entry.route;
+      return `${via?.text} ${dev} ${src?.text}`;
+    }
+  }
+}

@@ -1,0 +1,125 @@
+import { SeineError } from '../errors/seine-error.ts';
+import type { Family } from '../net/ip.ts';
+import { deleteAddress, listAddresses, replaceAddress } from '../netlink/addresses.ts';
+import { errnoOf } from '../netlink/errno.ts';
+import { changeLink, getLink, type Link } from '../netlink/links.ts';
+import { Batch } from '../netlink/message.ts';
+import { deleteNeighbour, listNeighbours, replaceNeighbour } from '../netlink/neighbours.ts';
+import { deleteRoute, listRoutes, ourProtocol, replaceRoute } from '../netlink/routes.ts';
+import type { NetlinkSocket } from '../netlink/socket.ts';
+import { type HostEntry, type HostKey, inOrder, keyOf } from './host-entry.ts';
+import type { Plan, Target } from './target.ts';
+
+const families: readonly Family[] = ['ipv4', 'ipv6'];
+
+/** Gone already is as good as deleted. */
+const alreadyGone = new Set(['ENOENT', 'ESRCH', 'EADDRNOTAVAIL', 'ENODEV']);
+
+/**
+ * The node's own stack as far as it is ours: the gateway interface, its addresses and permanent neighbours, and routes that
+ * carry our protocol number.
+ *
+ * The kernel takes each message by itself, so a refused plan may be done in part; every put can be repeated.
+ */
+export class HostTarget implements Target<HostKey, HostEntry> {
+  readonly #socket: NetlinkSocket;
+  readonly #gateway: string;
+
+  /** @param gateway the interface whose addresses and permanent neighbours are all ours */
+  constructor(socket: NetlinkSocket, gateway: string) {
+    this.#socket = socket;
+    this.#gateway = gateway;
+  }
+
+  async observe(): Promise<Map<HostKey, HostEntry>> {
+    const link = getLink(this.#socket, this.#gateway);
+    const entries = [...(link ? this.#observeGateway(link) : []), ...this.#observeRoutes(link)];
+    return new Map(entries.map((entry) => [keyOf(entry), entry]));
+  }
+
+  async apply({ put, remove }: Plan<HostKey, HostEntry>): Promise<void> {
+    const link = getLink(this.#socket, this.#gateway);
+    if (!link) throw new SeineError('UNAVAILABLE', `there is no interface ${this.#gateway} yet`);
+    const removals = this.#observed(remove, link);
+    if (removals.length > 0) this.#remove(inOrder(removals).toReversed(), link);
+    const batch = new Batch();
+    for (const entry of inOrder(put.values())) this.#put(batch, entry, link);
+    if (put.size > 0) this.#socket.transact(batch);
+  }
+
+  *#observeGateway(link: Link): Generator<HostEntry> {
+    const dev = this.#gateway;
+    if (link.state === 'up') yield { kind: 'link', link: { name: dev, mtu: link.mtu } };
+    for (const { address, prefixLength, scope } of listAddresses(this.#socket, { link: link.index })) {
+      if (scope === 'global') yield { kind: 'address', address: { dev, ip: address, prefixLength } };
+    }
+    for (const family of families) {
+      for (const { address, mac, state } of listNeighbours(this.#socket, { family, link: link.index })) {
+        if (state === 'permanent' && mac) yield { kind: 'neighbour', neighbour: { dev, ip: address, mac } };
+      }
+    }
+  }
+
+  *#observeRoutes(gateway: Link | undefined): Generator<HostEntry> {
+    for (const family of families) {
+      for (const route of listRoutes(this.#socket, { family, protocol: ourProtocol })) {
+        // A route over another device compares unequal to every wanted one.
+        const dev = route.link === gateway?.index ? this.#gateway : `#${route.link}`;
+        const found = { destination: route.destination, dev };
+        const via = route.gateway ? { via: route.gateway } : {};
+        const src = route.source ? { src: route.source } : {};
+        yield { kind: 'route', route: { ...found, ...via, ...src } };
+      }
+    }
+  }
+
+  /** What is there now under these keys: a removal must name what the kernel holds, not what we remember. */
+  #observed(keys: ReadonlySet<HostKey>, link: Link): HostEntry[] {
+    if (keys.size === 0) return [];
+    return [...this.#observeGateway(link), ...this.#observeRoutes(link)].filter((entry) => keys.has(keyOf(entry)));
+  }
+
+  #remove(entries: readonly HostEntry[], { index: link }: Link): void {
+    const batch = new Batch();
+    for (const entry of entries) {
+      switch (entry.kind) {
+        case 'link':
+          break; // whoever makes the link takes it away
+        case 'address':
+          deleteAddress(batch, { link, address: entry.address.ip, prefixLength: entry.address.prefixLength });
+          break;
+        case 'neighbour':
+          deleteNeighbour(batch, { link, address: entry.neighbour.ip });
+          break;
+        case 'route':
+          deleteRoute(batch, { destination: entry.route.destination, protocol: ourProtocol });
+          break;
+      }
+    }
+    for (const error of this.#socket.attempt(batch)) if (error && !alreadyGone.has(errnoOf(error) ?? '')) throw error;
+  }
+
+  #put(batch: Batch, entry: HostEntry, { index: link }: Link): void {
+    switch (entry.kind) {
+      case 'link':
+        changeLink(batch, link, { state: 'up', mtu: entry.link.mtu });
+        break;
+      case 'address':
+        replaceAddress(batch, { link, address: entry.address.ip, prefixLength: entry.address.prefixLength });
+        break;
+      case 'neighbour':
+        replaceNeighbour(batch, { link, address: entry.neighbour.ip, mac: entry.neighbour.mac });
+        break;
+      case 'route':
+        replaceRoute(batch, {
+          destination: entry.route.destination,
+          gateway: entry.route.via,
+          source: entry.route.src,
+          link,
+          onLink: entry.route.via !== undefined,
+          protocol: ourProtocol,
+        });
+        break;
+    }
+  }
+}

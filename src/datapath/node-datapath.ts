@@ -1,0 +1,170 @@
+import type { SeineError } from '../errors/seine-error.ts';
+import type { Owner } from '../pipeline/cookie.ts';
+import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
+import type { Wanted } from '../wanted/wanted.ts';
+import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from './bridge-entry.ts';
+import { DesiredState } from './desired-state.ts';
+import type { FirewallKey } from './firewall-target.ts';
+import { type HostEntry, type HostKey, hostEntries, sameHostEntry } from './host-entry.ts';
+import { Reconciler, type ReconcilerEvents } from './reconciler.ts';
+import { portKey, type SwitchEntry, type SwitchKey, sameSwitchEntry } from './switch-entry.ts';
+import type { Target } from './target.ts';
+
+/** What each part of the node is made equal to what is wanted by. */
+export interface NodeTargets {
+  readonly bridge: Target<BridgeKey, BridgeValue>;
+  readonly switch: Target<SwitchKey, SwitchEntry>;
+  readonly host: Target<HostKey, HostEntry>;
+  readonly firewall: Target<FirewallKey, string>;
+}
+
+export type Part = keyof NodeTargets;
+export const parts: readonly Part[] = ['switch', 'bridge', 'host', 'firewall'];
+
+export interface NodeDatapathEvents {
+  round(part: Part, result: { readonly put: number; readonly removed: number; readonly tookMs: number }): void;
+  failure(part: Part, error: SeineError): void;
+  refused(part: Part, owner: string, error: SeineError): void;
+  drift(part: Part, keys: readonly string[]): void;
+}
+
+/** A point in the history of wishes, to wait for. */
+export interface Revisions {
+  readonly owner: Owner;
+  readonly bridge: number;
+  readonly host: number;
+}
+
+const equalStrings = (a: string, b: string): boolean => a === b;
+
+/**
+ * The one port to the node: says what is wanted of its bridge, its switch database, its own stack and its packet filter, and
+ * waits until that is so. Each part has its desired state and its reconciler.
+ */
+export class NodeDatapath {
+  readonly bridge: DesiredState<BridgeKey, BridgeValue>;
+  readonly switch: DesiredState<SwitchKey, SwitchEntry>;
+  readonly host: DesiredState<HostKey, HostEntry>;
+  readonly firewall: DesiredState<FirewallKey, string>;
+  readonly reconcilers: {
+    readonly bridge: Reconciler<BridgeKey, BridgeValue>;
+    readonly switch: Reconciler<SwitchKey, SwitchEntry>;
+    readonly host: Reconciler<HostKey, HostEntry>;
+    readonly firewall: Reconciler<FirewallKey, string>;
+  };
+
+  constructor(targets: NodeTargets, events: NodeDatapathEvents) {
+    this.bridge = new DesiredState({ equal: equalStrings });
+    this.switch = new DesiredState({ equal: sameSwitchEntry });
+    this.host = new DesiredState({ equal: sameHostEntry });
+    this.firewall = new DesiredState({ equal: equalStrings });
+    this.reconcilers = {
+      bridge: new Reconciler({
+        ...common('bridge', events),
+        desired: this.bridge,
+        target: targets.bridge,
+        equal: equalStrings,
+        portionSize: 2_000,
+      }),
+      switch: new Reconciler({
+        ...common('switch', events),
+        desired: this.switch,
+        target: targets.switch,
+        equal: sameSwitchEntry,
+        portionSize: 64,
+      }),
+      host: new Reconciler({ ...common('host', events), desired: this.host, target: targets.host, equal: sameHostEntry, portionSize: 500 }),
+      firewall: new Reconciler({
+        ...common('firewall', events),
+        desired: this.firewall,
+        target: targets.firewall,
+        equal: equalStrings,
+        portionSize: 1,
+      }),
+    };
+  }
+
+  /** Replaces everything that `owner` wants of bridge and host. */
+  want(owner: Owner, wanted: Wanted): Revisions {
+    const bridge = this.bridge.set(owner, encodeBridgeEntries(owner, wanted));
+    const host = this.host.set(owner, hostEntries(wanted));
+    this.reconcilers.bridge.poke();
+    this.reconcilers.host.poke();
+    return { owner, bridge, host };
+  }
+
+  forget(owner: Owner): Revisions {
+    const revisions = { owner, bridge: this.bridge.forget(owner), host: this.host.forget(owner) };
+    this.reconcilers.bridge.poke();
+    this.reconcilers.host.poke();
+    return revisions;
+  }
+
+  wantBridge(owner: Owner, bridge: WantedBridge, ports: readonly WantedPort[]): number {
+    const entries = new Map<SwitchKey, SwitchEntry>(ports.map((port) => [portKey(port.name), { kind: 'port', port }]));
+    return this.#setSwitch(owner, entries.set('bridge', { kind: 'bridge', bridge }));
+  }
+
+  wantPort(owner: Owner, port: WantedPort): number {
+    return this.#setSwitch(owner, new Map([[portKey(port.name), { kind: 'port', port }]]));
+  }
+
+  forgetPorts(owner: Owner): number {
+    return this.#setSwitch(owner, new Map());
+  }
+
+  wantFirewall(owner: Owner, table: string, body: string): number {
+    const revision = this.firewall.set(owner, new Map([[`table/${table}` as const, body]]));
+    this.reconcilers.firewall.poke();
+    return revision;
+  }
+
+  /**
+   * Waits until bridge and host hold what `want` asked for.
+   *
+   * @throws SeineError `REFUSED` if one of them does not take it, `CANCELLED` if `signal` comes first
+   */
+  async realized({ owner, bridge, host }: Revisions, signal: AbortSignal): Promise<void> {
+    await Promise.all([this.reconcilers.bridge.realizedFor(owner, bridge, signal), this.reconcilers.host.realizedFor(owner, host, signal)]);
+  }
+
+  /** From now on, what nobody wants is removed. Call once every source of wishes has finished its first sync. */
+  allowRemovals(): void {
+    for (const part of parts) this.reconcilers[part].allowRemovals();
+  }
+
+  /** Looks at everything again, as it does by itself from time to time. */
+  distrust(): void {
+    for (const part of parts) this.reconcilers[part].distrust();
+  }
+
+  /**
+   * Keeps all parts as wanted until `signal`.
+   *
+   * @throws SeineError `INVARIANT`
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    await Promise.all(parts.map((part) => this.reconcilers[part].run(signal)));
+  }
+
+  #setSwitch(owner: Owner, entries: ReadonlyMap<SwitchKey, SwitchEntry>): number {
+    const revision = this.switch.set(owner, entries);
+    this.reconcilers.switch.poke();
+    return revision;
+  }
+}
+
+function common<K extends string>(name: Part, events: NodeDatapathEvents) {
+  const reported: ReconcilerEvents<K> = {
+    round: (result) => events.round(name, result),
+    failure: (error) => events.failure(name, error),
+    refused: (owner, error) => events.refused(name, owner, error),
+    drift: (keys) => events.drift(name, keys),
+  };
+  return { name, events: reported, backoffMs, now: () => performance.now() };
+}
+
+/** 50 ms, doubling, to 5 s: a peer that restarts is back within the second, and a broken one is not hammered. */
+function backoffMs(failures: number): number {
+  return Math.min(5_000, 50 * 2 ** Math.min(failures - 1, 10)) * (0.75 + Math.random() / 2);
+}
