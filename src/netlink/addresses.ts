@@ -1,5 +1,6 @@
-import { type Cidr, cidrOf, type Family, type Ip, ipFromBytes, ipToBytes } from '../net/ip.ts';
-import { type IfIndex, ifIndex } from './interface-name.ts';
+import { type Cidr, cidrOf, type Family, type Ip, ipToBytes } from '../net/ip.ts';
+import type { IfIndex } from './interface-name.ts';
+import { familyNumber, familyOf, ipIn, linkIn } from './kernel-values.ts';
 import { type Batch, flag, type Message, splitPayload } from './message.ts';
 import type { NetlinkSocket } from './socket.ts';
 import { littleEndian } from './sys.ts';
@@ -79,21 +80,14 @@ export function decodeAddress(message: Message): Address | undefined {
   const flags = attributes.u32(IFA_FLAGS) ?? head.getUint8(2);
   const scope = head.getUint8(3);
   return {
-    link: ifIndex(head.getUint32(4, littleEndian)),
-    address: ipFromBytes(bytes),
+    link: linkIn(head.getUint32(4, littleEndian), 'address'),
+    address: ipIn(bytes, family, 'address'),
     prefixLength: head.getUint8(1),
     scope: scopeNames.get(scope) ?? scope,
     duplicateDetection: (flags & IFA_F_DADFAILED) !== 0 ? 'failed' : (flags & IFA_F_TENTATIVE) !== 0 ? 'tentative' : 'done',
     prefixRoute: (flags & IFA_F_NOPREFIXROUTE) !== 0 ? 'noPrefixRoute' : 'prefixRoute',
     permanent: (flags & IFA_F_PERMANENT) !== 0,
   };
-}
-
-/** `AF_INET` and `AF_INET6`. */
-export const familyNumber = { ipv4: 2, ipv6: 10 } as const satisfies Record<Family, number>;
-
-export function familyOf(number: number): Family | undefined {
-  return number === familyNumber.ipv4 ? 'ipv4' : number === familyNumber.ipv6 ? 'ipv6' : undefined;
 }
 
 export const RTM_NEWADDR = 20;

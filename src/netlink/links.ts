@@ -1,6 +1,7 @@
 import { SeineError } from '../errors/seine-error.ts';
-import { type Mac, macFromBytes, macToBytes } from '../net/mac.ts';
-import { type IfIndex, ifIndex, interfaceName } from './interface-name.ts';
+import { type Mac, macToBytes } from '../net/mac.ts';
+import { type IfIndex, interfaceName } from './interface-name.ts';
+import { linkIn, macIn, optionalLinkIn } from './kernel-values.ts';
 import { type Batch, flag, type Message, splitPayload } from './message.ts';
 import type { NetworkNamespace } from './namespace.ts';
 import type { NetlinkSocket } from './socket.ts';
@@ -159,24 +160,21 @@ export function decodeLink(message: Message): Link {
   const { head, attributes } = splitPayload(message.payload, IFINFOMSG_LENGTH, 'link');
   const flags = head.getUint32(8, littleEndian);
   const info = attributes.nested(IFLA_LINKINFO);
-  const mac = attributes.bytes(IFLA_ADDRESS);
   const kind = info?.text(IFLA_INFO_KIND);
-  const peer = kind === 'veth' ? attributes.u32(IFLA_LINK) : undefined;
-  const master = attributes.u32(IFLA_MASTER);
   return {
-    index: ifIndex(head.getInt32(4, littleEndian)),
+    index: linkIn(head.getInt32(4, littleEndian), 'link'),
     name: attributes.text(IFLA_IFNAME) ?? '',
     kind,
-    mac: mac?.length === 6 ? macFromBytes(mac) : undefined,
+    mac: macIn(attributes.bytes(IFLA_ADDRESS)),
     mtu: attributes.u32(IFLA_MTU) ?? 0,
     state: (flags & IFF_UP) !== 0 ? 'up' : 'down',
     carrier: (flags & IFF_LOWER_UP) !== 0,
     arp: (flags & IFF_NOARP) !== 0 ? 'off' : 'on',
     loopback: (flags & IFF_LOOPBACK) !== 0,
-    master: master ? ifIndex(master) : undefined,
+    master: optionalLinkIn(attributes.u32(IFLA_MASTER), 'link'),
     group: attributes.u32(IFLA_GROUP) ?? 0,
     alias: attributes.text(IFLA_IFALIAS),
-    peerIndex: peer ? ifIndex(peer) : undefined,
+    peerIndex: kind === 'veth' ? optionalLinkIn(attributes.u32(IFLA_LINK), 'link') : undefined,
     peerNamespaceId: attributes.i32(IFLA_LINK_NETNSID),
   };
 }

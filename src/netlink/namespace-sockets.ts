@@ -1,7 +1,7 @@
 import { SeineError } from '../errors/seine-error.ts';
 import { type Ip, ipToBytes } from '../net/ip.ts';
-import { familyNumber } from './addresses.ts';
 import { kernelError } from './errno.ts';
+import { familyNumber } from './kernel-values.ts';
 import type { NetworkNamespace } from './namespace.ts';
 import { bind, connect, getSocketOption, listen, littleEndian, type OwnedFd, setSocketOption, socket, Watch } from './sys.ts';
 

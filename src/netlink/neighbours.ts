@@ -1,7 +1,7 @@
-import { type Family, type Ip, ipFromBytes, ipToBytes } from '../net/ip.ts';
-import { type Mac, macFromBytes, macToBytes } from '../net/mac.ts';
-import { familyNumber, familyOf } from './addresses.ts';
-import { type IfIndex, ifIndex } from './interface-name.ts';
+import { type Family, type Ip, ipToBytes } from '../net/ip.ts';
+import { type Mac, macToBytes } from '../net/mac.ts';
+import type { IfIndex } from './interface-name.ts';
+import { familyNumber, familyOf, ipIn, linkIn, macIn } from './kernel-values.ts';
 import { type Batch, flag, type Message, splitPayload } from './message.ts';
 import { ourProtocol } from './routes.ts';
 import type { NetlinkSocket } from './socket.ts';
@@ -77,14 +77,14 @@ export function listNeighbours(socket: NetlinkSocket, filter: { readonly family:
 /** Of an `RTM_NEWNEIGH` or `RTM_DELNEIGH`; undefined for bridge entries. @throws SeineError `PROTOCOL` */
 export function decodeNeighbour(message: Message): Neighbour | undefined {
   const { head, attributes } = splitPayload(message.payload, 12, 'neighbour');
+  const family = familyOf(head.getUint8(0));
   const address = attributes.bytes(NDA_DST);
-  if (familyOf(head.getUint8(0)) === undefined || address === undefined) return undefined;
-  const mac = attributes.bytes(NDA_LLADDR);
+  if (family === undefined || address === undefined) return undefined;
   const state = head.getUint16(8, littleEndian);
   return {
-    link: ifIndex(head.getInt32(4, littleEndian)),
-    address: ipFromBytes(address),
-    mac: mac?.length === 6 ? macFromBytes(mac) : undefined,
+    link: linkIn(head.getInt32(4, littleEndian), 'neighbour'),
+    address: ipIn(address, family, 'neighbour'),
+    mac: macIn(attributes.bytes(NDA_LLADDR)),
     state: stateNames.get(state) ?? state,
     protocol: attributes.u8(NDA_PROTOCOL) ?? 0,
   };

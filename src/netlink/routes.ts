@@ -1,8 +1,9 @@
-import { type Cidr, cidrOf, type Family, type Ip, ipFromBytes, ipFromValue, ipToBytes } from '../net/ip.ts';
-import { familyNumber, familyOf } from './addresses.ts';
-import { Attributes as AttributeReader, type Attributes, aligned } from './attributes.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import { type Cidr, type Family, type Ip, ipToBytes } from '../net/ip.ts';
+import { Attributes, aligned } from './attributes.ts';
 import { errnoOf } from './errno.ts';
-import { type IfIndex, ifIndex } from './interface-name.ts';
+import type { IfIndex } from './interface-name.ts';
+import { familyNumber, familyOf, ipIn, networkIn, optionalLinkIn } from './kernel-values.ts';
 import { type Batch, flag, type Message, splitPayload } from './message.ts';
 import type { NetlinkSocket } from './socket.ts';
 import { littleEndian } from './sys.ts';
@@ -139,22 +140,21 @@ export function decodeRoute(message: Message): Route | undefined {
   const { head, attributes } = splitPayload(message.payload, RTMSG_LENGTH, 'route');
   const family = familyOf(head.getUint8(0));
   if (family === undefined) return undefined;
-  const destination = attributes.bytes(RTA_DST);
   const metrics = attributes.nested(RTA_METRICS);
   const kind = head.getUint8(7);
   return {
-    destination: cidrOf(destination ? ipFromBytes(destination) : ipFromValue(family, 0n), head.getUint8(1)),
+    destination: networkIn(attributes.bytes(RTA_DST), head.getUint8(1), family, 'route'),
     kind: kindNames.get(kind) ?? kind,
-    gateway: ipIn(attributes, RTA_GATEWAY),
-    link: linkIn(attributes.u32(RTA_OIF)),
-    source: ipIn(attributes, RTA_PREFSRC),
+    gateway: optionalIp(attributes.bytes(RTA_GATEWAY), family),
+    link: optionalLinkIn(attributes.u32(RTA_OIF), 'route'),
+    source: optionalIp(attributes.bytes(RTA_PREFSRC), family),
     mtu: metrics?.u32(RTAX_MTU),
     metric: attributes.u32(RTA_PRIORITY) ?? 0,
     table: attributes.u32(RTA_TABLE) ?? head.getUint8(4),
     protocol: head.getUint8(5),
     scope: head.getUint8(6),
     onLink: (head.getUint32(8, littleEndian) & RTNH_F_ONLINK) !== 0,
-    nextHops: nextHopsIn(attributes.bytes(RTA_MULTIPATH)),
+    nextHops: nextHopsIn(attributes.bytes(RTA_MULTIPATH), family),
     unmodelled: attributes.types.filter(
       (type) => !modelled.has(type) || (type === RTA_METRICS && metrics?.types.some((m) => m !== RTAX_MTU)),
     ),
@@ -243,27 +243,22 @@ function scopeOf({ destination, kind = 'unicast', gateway }: NewRoute): number {
   return kind === 'unicast' && !gateway ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE;
 }
 
-function ipIn(attributes: Attributes, type: number): Ip | undefined {
-  const bytes = attributes.bytes(type);
-  return bytes && ipFromBytes(bytes);
-}
-
-function linkIn(index: number | undefined): IfIndex | undefined {
-  return index ? ifIndex(index) : undefined;
+function optionalIp(bytes: Uint8Array | undefined, family: Family): Ip | undefined {
+  return bytes && ipIn(bytes, family, 'route');
 }
 
 /** A list of `struct rtnexthop`: u16 length · u8 flags · u8 weight − 1 · i32 index · attributes */
-function nextHopsIn(bytes: Uint8Array | undefined): NextHop[] {
+function nextHopsIn(bytes: Uint8Array | undefined, family: Family): NextHop[] {
   const hops: NextHop[] = [];
   if (bytes === undefined) return hops;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   for (let at = 0; at + 8 <= bytes.length; ) {
     const length = view.getUint16(at, littleEndian);
-    if (length < 8 || at + length > bytes.length) break;
-    const attributes = new AttributeReader(bytes.subarray(at + 8, at + length), 'next hop');
+    if (length < 8 || at + length > bytes.length) throw new SeineError('PROTOCOL', `route: next hop at ${at} says ${length} bytes`);
+    const attributes = new Attributes(bytes.subarray(at + 8, at + length), 'next hop');
     hops.push({
-      link: linkIn(view.getInt32(at + 4, littleEndian)),
-      gateway: ipIn(attributes, RTA_GATEWAY),
+      link: optionalLinkIn(view.getInt32(at + 4, littleEndian), 'next hop'),
+      gateway: optionalIp(attributes.bytes(RTA_GATEWAY), family),
       weight: view.getUint8(at + 3) + 1,
     });
     at += aligned(length);
