@@ -10,7 +10,11 @@ const watchSeconds = 300;
 const retryMs = { first: 100, most: 3_000 };
 
 /** An object of Kubernetes as it came. */
-export type KubeObject = Record<string, unknown> & { readonly metadata: KubeMetadata };
+export interface KubeObject {
+  readonly metadata: KubeMetadata;
+  readonly spec?: unknown;
+  readonly status?: unknown;
+}
 
 const metadata = z.looseObject({
   name: z.string(),
@@ -60,12 +64,20 @@ export class KubeApi {
    *
    * @param path e.g. `/api/v1/pods`
    * @param changed told the keys (`namespace/name`) that may have changed, also by vanishing; look into `objects`
+   * @param listed called after each time the copy is complete
    */
-  async follow(path: string, objects: Map<string, KubeObject>, changed: (key: string) => void, signal: AbortSignal): Promise<void> {
+  async follow(
+    path: string,
+    objects: Map<string, KubeObject>,
+    changed: (key: string) => void,
+    listed: () => void,
+    signal: AbortSignal,
+  ): Promise<void> {
     for (let waitMs = retryMs.first; !signal.aborted; ) {
       try {
         let version: string | undefined = await this.#relist(path, objects, changed, signal);
         waitMs = retryMs.first;
+        listed();
         while (version !== undefined && !signal.aborted) version = await this.#watch(path, version, objects, changed, signal);
       } catch {
         // Whatever it was: wait, then list again. The server may just be starting.
@@ -137,6 +149,11 @@ export class KubeApi {
       sent.end(payload);
     });
   }
+}
+
+/** The node a pod is bound to, if it is. */
+export function nodeOf({ spec }: KubeObject): string | undefined {
+  return typeof spec === 'object' && spec !== null && 'nodeName' in spec && typeof spec.nodeName === 'string' ? spec.nodeName : undefined;
 }
 
 /** `namespace/name`, or the name alone where there are no namespaces. */

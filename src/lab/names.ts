@@ -104,7 +104,9 @@ export function labPaths(dir: string): LabPaths {
 
 /** Files and folders of one node of a lab. */
 export interface NodePaths {
+  /** The node's run directory, which is Open vSwitch's too: `OVS_RUNDIR`. */
   readonly dir: string;
+  /** Database and logs of Open vSwitch. */
   readonly ovs: string;
   readonly run: string;
   readonly cniSocket: string;

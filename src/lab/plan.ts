@@ -6,7 +6,7 @@ import { labIdOf, managementNetns, nodeNetns, worldNetns } from './names.ts';
 /** How far a socket's path may reach: `sun_path` has 108 octets, one of them the closing zero. */
 const socketPathMax = 107;
 /** The longest thing the lab or OVS puts below the lab's folder, with room for a seven-digit pid. */
-const longestSocket = '/nodes/node-99/ovs/ovs-vswitchd.1234567.ctl';
+const longestSocket = '/nodes/node-99/ovs-vswitchd.1234567.ctl';
 
 const nodesMax = 60;
 

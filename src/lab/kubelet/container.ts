@@ -2,12 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { SeineError } from '../../errors/seine-error.ts';
 import { parseIp } from '../../net/ip.ts';
 import { inNetns } from '../node/netns.ts';
+import { Responder } from '../probe/responder.ts';
+import { connectTcpIn } from '../probe/sockets.ts';
 import { runAnyway } from '../process.ts';
-import { connectTcpIn } from '../sockets.ts';
 import { ContainerProcess } from './container-process.ts';
 import type { ContainerSpec, ProbeSpec, RestartPolicy } from './pod-spec.ts';
 import type { ContainerState } from './pod-status.ts';
-import { Responder } from './responder.ts';
 
 const retryMs = 500;
 

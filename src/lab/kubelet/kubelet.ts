@@ -2,7 +2,7 @@ import { hostname, release } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { Log } from '../../log/log.ts';
-import type { KubeApi, KubeObject } from '../kube-api.ts';
+import { type KubeApi, type KubeObject, nodeOf } from '../kube-api.ts';
 import type { LabPlan, NodePlan } from '../plan.ts';
 import { parsePod } from './pod-spec.ts';
 import { PodWorker } from './pod-worker.ts';
@@ -88,7 +88,7 @@ export class Kubelet {
     if (
       pod === undefined ||
       object === undefined ||
-      !this.#isOurs(object) ||
+      nodeOf(object) !== this.#options.node.name ||
       (isFinished(object) && pod.deletionGraceSeconds === undefined)
     )
       return;
@@ -104,11 +104,6 @@ export class Kubelet {
       this.podChanged(key);
     };
     worker.done.then(() => gone(), gone);
-  }
-
-  #isOurs(object: KubeObject): boolean {
-    const spec = object['spec'];
-    return typeof spec === 'object' && spec !== null && 'nodeName' in spec && spec.nodeName === this.#options.node.name;
   }
 
   /** Registers the node and says when it becomes ready; then removes what an earlier run left. Until the signal ends it. */
@@ -187,8 +182,7 @@ export class Kubelet {
   }
 }
 
-function isFinished(object: KubeObject): boolean {
-  const status = object['status'];
+function isFinished({ status }: KubeObject): boolean {
   return typeof status === 'object' && status !== null && 'phase' in status && (status.phase === 'Succeeded' || status.phase === 'Failed');
 }
 

@@ -63,11 +63,6 @@ export interface PodSpec {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** The node a pod is bound to, if it is. */
-export function nodeOf(object: KubeObject): string | undefined {
-  return pod.safeParse(object).data?.spec.nodeName;
-}
-
 /** Undefined if this kubelet cannot run it. */
 export function parsePod(object: KubeObject): PodSpec | undefined {
   const { data } = pod.safeParse(object);

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { SeineError } from '../../errors/seine-error.ts';
 import { readIfThere } from '../files.ts';
-import { nodePaths } from '../names.ts';
+import { type NodePaths, nodePaths } from '../names.ts';
 import type { LabPlan, NodePlan } from '../plan.ts';
 import { endProcesses, environmentOf, type ProcessId, processOf, run } from '../process.ts';
 import { runIn } from './netns.ts';
@@ -13,9 +13,9 @@ export type OvsDaemon = 'ovs-vswitchd' | 'ovsdb-server';
 const schema = '/usr/share/openvswitch/vswitch.ovsschema';
 const vsctlTimeoutSeconds = '10';
 
-/** What the tools of Open vSwitch need to speak with this node's daemons, and what the daemons need. */
-export function ovsEnvironment(rundir: string): Record<string, string> {
-  return { OVS_RUNDIR: rundir, OVS_DBDIR: rundir, OVS_LOGDIR: rundir, OVS_SYSCONFDIR: rundir };
+/** What the daemons of Open vSwitch need; the tools need `OVS_RUNDIR` alone. */
+function ovsEnvironment({ dir, ovs }: NodePaths): Record<string, string> {
+  return { OVS_RUNDIR: dir, OVS_DBDIR: ovs, OVS_LOGDIR: ovs, OVS_SYSCONFDIR: ovs };
 }
 
 /**
@@ -26,10 +26,11 @@ export function ovsEnvironment(rundir: string): Record<string, string> {
  * would come without it.
  */
 export async function startOvs(plan: LabPlan, node: NodePlan, signal: AbortSignal): Promise<void> {
-  const rundir = nodePaths(plan.dir, node.name).ovs;
-  mkdirSync(rundir, { recursive: true, mode: 0o700 });
-  const database = join(rundir, 'conf.db');
-  const env = ovsEnvironment(rundir);
+  const paths = nodePaths(plan.dir, node.name);
+  const rundir = paths.dir;
+  mkdirSync(paths.ovs, { recursive: true, mode: 0o700 });
+  const database = join(paths.ovs, 'conf.db');
+  const env = ovsEnvironment(paths);
   if (!existsSync(database)) await run('ovsdb-tool', ['create', database, schema], { env }, signal);
   const daemon = ['--pidfile', '--log-file', '--no-chdir', '--detach', '-vconsole:off'];
   if (!ovsProcess(rundir, 'ovsdb-server'))
@@ -50,7 +51,7 @@ async function connectTransport(plan: LabPlan, node: NodePlan, rundir: string, s
 
 /** Runs ovs-vsctl on a node's database. @throws SeineError `REFUSED` with what it said */
 export async function vsctl(rundir: string, args: readonly string[], signal: AbortSignal): Promise<string> {
-  return run('ovs-vsctl', [`--timeout=${vsctlTimeoutSeconds}`, ...args], { env: ovsEnvironment(rundir) }, signal);
+  return run('ovs-vsctl', [`--timeout=${vsctlTimeoutSeconds}`, ...args], { env: { OVS_RUNDIR: rundir } }, signal);
 }
 
 /**

@@ -1,8 +1,8 @@
 import type { Socket as DatagramSocket } from 'node:dgram';
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Place } from '../names.ts';
-import { bindUdpIn, listenTcpIn } from '../sockets.ts';
 import { answerDatagram, Conversation, endpoint, type Identity, type Reply } from './answer.ts';
+import { bindUdpIn, listenTcpIn } from './sockets.ts';
 
 const idleMs = 120_000;
 const connectionsMax = 4096;

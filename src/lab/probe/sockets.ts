@@ -1,11 +1,11 @@
 import { createSocket, type Socket as DatagramSocket } from 'node:dgram';
 import { Socket } from 'node:net';
 import { getSystemErrorName } from 'node:util';
-import { SeineError } from '../errors/seine-error.ts';
-import { type Family, ipToBytes, parseIp } from '../net/ip.ts';
-import { NetworkNamespace } from '../netlink/namespace.ts';
-import { bind, connect, getSocketOption, listen, littleEndian, type OwnedFd, setSocketOption, socket, Watch } from '../netlink/sys.ts';
-import { netnsPath, type Place } from './names.ts';
+import { SeineError } from '../../errors/seine-error.ts';
+import { type Family, ipToBytes, parseIp } from '../../net/ip.ts';
+import { NetworkNamespace } from '../../netlink/namespace.ts';
+import { bind, connect, getSocketOption, listen, littleEndian, type OwnedFd, setSocketOption, socket, Watch } from '../../netlink/sys.ts';
+import { netnsPath, type Place } from '../names.ts';
 
 const backlog = 511;
 

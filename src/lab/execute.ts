@@ -1,0 +1,49 @@
+import { spawn } from 'node:child_process';
+import { SeineError } from '../errors/seine-error.ts';
+import { labPaths, nodePaths } from './names.ts';
+import { inNetns } from './node/netns.ts';
+import type { LabPlan } from './plan.ts';
+import { exitCodeOf, labMark } from './process.ts';
+import { askStatus } from './up.ts';
+
+const forwarded = ['SIGTERM', 'SIGHUP', 'SIGQUIT'] as const;
+
+/** Runs a command in a pod's network namespace with our terminal. Resolves to its exit code. */
+export async function executeInPod(plan: LabPlan, pod: string, command: readonly string[]): Promise<number> {
+  const { pods } = await askStatus(plan.dir);
+  const found = pods.find(({ namespace, name }) => `${namespace}/${name}` === pod || (namespace === 'default' && name === pod));
+  if (found === undefined)
+    throw new SeineError(
+      'INVALID_INPUT',
+      `no pod ${pod} has a network; there are ${pods.map(({ namespace, name }) => `${namespace}/${name}`).join(', ') || 'none'}`,
+    );
+  return execute(plan, found.netns, command, {});
+}
+
+/** Runs a command on a node, with what the tools of Open vSwitch and seinectl look for. Resolves to its exit code. */
+export async function executeOnNode(plan: LabPlan, nodeName: string, command: readonly string[]): Promise<number> {
+  const node = plan.nodes.find(({ name }) => name === nodeName);
+  if (node === undefined)
+    throw new SeineError('INVALID_INPUT', `no node ${nodeName}; there are ${plan.nodes.map(({ name }) => name).join(', ')}`);
+  const paths = nodePaths(plan.dir, node.name);
+  return execute(plan, node.netns, command, {
+    OVS_RUNDIR: paths.dir,
+    SEINE_SOCKET: paths.apiSocket,
+    KUBECONFIG: paths.kubeconfig,
+    PATH: `${labPaths(plan.dir).bin}:${process.env['PATH'] ?? ''}`,
+  });
+}
+
+function execute(plan: LabPlan, netns: string, command: readonly string[], env: Readonly<Record<string, string>>): Promise<number> {
+  const [program, ...args] = command;
+  if (program === undefined) throw new SeineError('INVALID_INPUT', 'no command is given');
+  const inside = inNetns(netns, program, args);
+  const child = spawn(inside.command, inside.args, { stdio: 'inherit', env: { ...process.env, [labMark]: plan.id, ...env } });
+  for (const name of forwarded) process.on(name, () => child.kill(name));
+  // The terminal sends it to the command as well; we end when the command does.
+  process.on('SIGINT', () => {});
+  return new Promise((resolve, reject) => {
+    child.once('error', (cause) => reject(new SeineError('REFUSED', `run ${program}`, { cause })));
+    child.once('exit', (code, signal) => resolve(code ?? exitCodeOf(signal)));
+  });
+}

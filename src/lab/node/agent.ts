@@ -1,0 +1,119 @@
+import { spawn } from 'node:child_process';
+import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { request } from 'node:http';
+import { stringify } from 'yaml';
+import { SeineError } from '../../errors/seine-error.ts';
+import { parseCidr } from '../../net/ip.ts';
+import { livingProcess, writeFileWhole, writePidFile } from '../files.ts';
+import { nodePaths } from '../names.ts';
+import type { LabPlan, NodePlan } from '../plan.ts';
+import { endProcesses, type ProcessId, processOf, signalProcess } from '../process.ts';
+import { inNetns } from './netns.ts';
+import { transportInterface } from './topology.ts';
+
+const stopGraceMs = 10_000;
+const readyzTimeoutMs = 1_000;
+const readyzBytesMax = 64 * 1024;
+
+/** The agent's configuration for this node: what differs from a machine that has one node only. */
+export function agentConfig(plan: LabPlan, node: NodePlan): Record<string, unknown> {
+  const paths = nodePaths(plan.dir, node.name);
+  const serviceCidr = (family: string) => plan.serviceCidrs.find((cidr) => parseCidr(cidr).family === family);
+  const [v4, v6] = [serviceCidr('ipv4'), serviceCidr('ipv6')];
+  return {
+    nodeName: node.name,
+    kubeconfig: paths.kubeconfig,
+    ovsBridge: 'br-int',
+    hostGateway: 'antrea-gw0',
+    trafficEncapMode: 'encap',
+    tunnelType: plan.tunnel,
+    ...(v4 !== undefined && { serviceCIDR: v4 }),
+    ...(v6 !== undefined && { serviceCIDRv6: v6 }),
+    transportInterface: transportInterface(plan),
+    cniSocket: paths.cniSocket,
+    apiSocket: paths.apiSocket,
+    stateDir: paths.stateDir,
+    ovsRunDir: paths.dir,
+    ovsDatapathType: plan.datapath,
+    metricsAddress: '127.0.0.1:10349',
+    logLevel: 'info',
+  };
+}
+
+export function writeAgentConfig(plan: LabPlan, node: NodePlan): void {
+  const paths = nodePaths(plan.dir, node.name);
+  for (const folder of [paths.run, paths.stateDir]) mkdirSync(folder, { recursive: true, mode: 0o700 });
+  writeFileWhole(paths.agentConfig, stringify(agentConfig(plan, node)));
+}
+
+/**
+ * Starts the agent of a node; one that runs is left alone. It lives on without us.
+ *
+ * @param program what node is to run, e.g. the agent's bundle
+ */
+export function startAgent(plan: LabPlan, node: NodePlan, program: string): ProcessId {
+  const paths = nodePaths(plan.dir, node.name);
+  const running = agentProcess(plan, node);
+  if (running) return running;
+  const inside = inNetns(node.netns, process.execPath, [program, '--config', paths.agentConfig]);
+  const log = openSync(paths.agentLog, 'a', 0o600);
+  try {
+    const child = spawn(inside.command, inside.args, { stdio: ['ignore', log, log], detached: true });
+    child.unref();
+    const id = child.pid === undefined ? undefined : processOf(child.pid);
+    if (id === undefined) throw new SeineError('REFUSED', `the agent of ${node.name} does not start; see ${paths.agentLog}`);
+    writePidFile(paths.agentPid, id);
+    return id;
+  } finally {
+    closeSync(log);
+  }
+}
+
+export function agentProcess(plan: LabPlan, node: NodePlan): ProcessId | undefined {
+  return livingProcess(nodePaths(plan.dir, node.name).agentPid);
+}
+
+/** Asks the agent to end and waits for that. @throws SeineError `INVALID_INPUT` if none runs */
+export async function stopAgent(plan: LabPlan, node: NodePlan): Promise<void> {
+  await endProcesses([runningAgent(plan, node)], stopGraceMs);
+}
+
+/** Ends the agent as a crash would. @throws SeineError `INVALID_INPUT` if none runs */
+export async function killAgent(plan: LabPlan, node: NodePlan): Promise<void> {
+  const agent = runningAgent(plan, node);
+  signalProcess(agent, 'SIGKILL');
+  await endProcesses([agent], 0);
+}
+
+function runningAgent(plan: LabPlan, node: NodePlan): ProcessId {
+  const agent = agentProcess(plan, node);
+  if (agent === undefined) throw new SeineError('INVALID_INPUT', `no agent runs on ${node.name}`);
+  return agent;
+}
+
+/** What an agent answers to `GET /readyz` on its socket: ready, or why not. */
+export async function agentReadiness(apiSocket: string): Promise<{ readonly ready: boolean; readonly says: string }> {
+  try {
+    const { status, body } = await getFromSocket(apiSocket, '/readyz');
+    return { ready: status === 200, says: body.trim() };
+  } catch (error) {
+    return { ready: false, says: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function getFromSocket(socketPath: string, path: string): Promise<{ status: number; body: string }> {
+  return new Promise((resolve, reject) => {
+    const sent = request({ socketPath, path, signal: AbortSignal.timeout(readyzTimeoutMs), agent: false }, (response) => {
+      let body = '';
+      response.setEncoding('utf8');
+      response.on('data', (text: string) => {
+        body += text;
+        if (body.length > readyzBytesMax) response.destroy(new SeineError('PROTOCOL', 'the answer is too long'));
+      });
+      response.once('error', reject);
+      response.once('end', () => resolve({ status: response.statusCode ?? 0, body }));
+    });
+    sent.once('error', reject);
+    sent.end();
+  });
+}

@@ -1,0 +1,106 @@
+import { spawn } from 'node:child_process';
+import { closeSync, mkdirSync, openSync, readdirSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import { SeineError } from '../errors/seine-error.ts';
+import { askControl, followControl } from './control.ts';
+import { livingProcess, readIfThere, writeFileWhole } from './files.ts';
+import { labProgram } from './installation.ts';
+import { labPaths } from './names.ts';
+import { type LabPlan, parsePlan } from './plan.ts';
+import { labMark, type ProcessId, processOf } from './process.ts';
+import type { LabStatus } from './status.ts';
+
+const daemonStartMs = 15_000;
+const pollMs = 20;
+const logTailBytes = 4_000;
+
+const progressEvent = z.discriminatedUnion('is', [
+  z.object({ is: z.literal('step'), text: z.string(), atMs: z.number() }),
+  z.object({ is: z.literal('ready'), atMs: z.number() }),
+  z.object({ is: z.literal('failed'), text: z.string(), atMs: z.number() }),
+]);
+
+export interface UpOptions {
+  readonly plan: LabPlan;
+  /** What node runs as the agent; ours if absent. */
+  readonly agent?: string | undefined;
+  /** Told each step, with the milliseconds since the daemon started. */
+  readonly onStep: (text: string, atMs: number) => void;
+}
+
+/**
+ * Brings a lab up, or goes on with one that was begun, and resolves when every node takes pods.
+ *
+ * @returns how long it took, in milliseconds
+ * @throws SeineError `INVALID_INPUT` if the folder holds another lab or other things, `UNAVAILABLE` or `REFUSED` if it does not come up
+ */
+export async function bringUp({ plan, agent, onStep }: UpOptions, signal: AbortSignal): Promise<number> {
+  const paths = labPaths(plan.dir);
+  claimFolder(plan);
+  const daemon = livingProcess(paths.daemonPid) ?? startDaemon(plan, agent);
+  await answering(plan, daemon, signal);
+  for await (const line of followControl(paths.control, '/progress', signal)) {
+    const event = progressEvent.parse(line);
+    if (event.is === 'ready') return event.atMs;
+    if (event.is === 'failed') throw new SeineError('UNAVAILABLE', `the lab does not come up: ${event.text}`);
+    onStep(event.text, event.atMs);
+  }
+  throw new SeineError('UNAVAILABLE', `the daemon of the lab ended; see ${paths.daemonLog}`);
+}
+
+/** The plan of the lab in this folder. @throws SeineError `INVALID_INPUT` if there is none */
+export function planOf(dir: string): LabPlan {
+  const text = readIfThere(labPaths(dir).state);
+  if (text === undefined) throw new SeineError('INVALID_INPUT', `there is no lab in ${dir}; \`seine-lab up\` makes one`);
+  return parsePlan(text);
+}
+
+/** @throws SeineError `UNAVAILABLE` if the lab's daemon does not run */
+export async function askStatus(dir: string): Promise<LabStatus> {
+  planOf(dir);
+  return (await askControl(labPaths(dir).control, 'GET', '/status')) as LabStatus;
+}
+
+function claimFolder(plan: LabPlan): void {
+  const paths = labPaths(plan.dir);
+  mkdirSync(plan.dir, { recursive: true, mode: 0o700 });
+  const before = readIfThere(paths.state);
+  if (before !== undefined) {
+    if (JSON.stringify(parsePlan(before)) === JSON.stringify(plan)) return;
+    throw new SeineError('INVALID_INPUT', `${plan.dir} holds a lab with other options; \`seine-lab down\` removes it`);
+  }
+  if (readdirSync(plan.dir).length > 0) throw new SeineError('INVALID_INPUT', `${plan.dir} is not empty and holds no lab`);
+  writeFileWhole(paths.state, `${JSON.stringify(plan, null, 2)}\n`);
+}
+
+function startDaemon(plan: LabPlan, agent: string | undefined): ProcessId {
+  const log = openSync(labPaths(plan.dir).daemonLog, 'a', 0o600);
+  try {
+    const args = [labProgram(), 'daemon', '--dir', plan.dir, ...(agent === undefined ? [] : ['--agent', agent])];
+    const env = { ...process.env, [labMark]: plan.id };
+    const child = spawn(process.execPath, args, { stdio: ['ignore', log, log], detached: true, env });
+    child.unref();
+    const id = child.pid === undefined ? undefined : processOf(child.pid);
+    if (id === undefined) throw new SeineError('REFUSED', 'the daemon of the lab does not start');
+    return id;
+  } finally {
+    closeSync(log);
+  }
+}
+
+async function answering(plan: LabPlan, daemon: ProcessId, signal: AbortSignal): Promise<void> {
+  const paths = labPaths(plan.dir);
+  const deadline = performance.now() + daemonStartMs;
+  while (performance.now() < deadline) {
+    if (processOf(daemon.pid)?.startTime !== daemon.startTime) break;
+    try {
+      for await (const _ of followControl(paths.control, '/progress', signal)) return;
+    } catch {
+      // Not yet listening.
+      await sleep(pollMs, undefined, { signal });
+    }
+  }
+  const said = (readIfThere(paths.daemonLog) ?? '').slice(-logTailBytes).trim();
+  throw new SeineError('UNAVAILABLE', `the daemon of the lab does not answer; the end of ${paths.daemonLog}:\n${said}`);
+}
