@@ -1,7 +1,7 @@
-import { SeineError } from '../errors/seine-error.ts';
 import type { ByteReader, ByteWriter } from '../wire/bytes.ts';
 import { type ControllerAction, type PacketInReason, packetInReasons } from './action.ts';
 import type { ActionRows } from './action-codec.ts';
+import { eachProperty, writeProperty } from './properties.ts';
 
 const ALL_OCTETS = 0xffff;
 const DEFAULT_REASON = 'action';
@@ -53,43 +53,23 @@ function controllerAction(given: Omit<ControllerAction, 'kind'>): ControllerActi
 }
 
 function writeProperties(w: ByteWriter, a: ControllerAction): void {
-  if (a.maxLength !== undefined && a.maxLength !== ALL_OCTETS) property(w, MAX_LENGTH, () => w.u16(a.maxLength ?? 0).u16(0));
-  if (a.controller !== undefined && a.controller !== 0) property(w, CONTROLLER_ID, () => w.u16(a.controller ?? 0).u16(0));
-  if (a.reason !== undefined && a.reason !== DEFAULT_REASON) property(w, REASON, () => w.u8(reasonNumber(a.reason ?? DEFAULT_REASON)));
+  if (a.maxLength !== undefined && a.maxLength !== ALL_OCTETS) writeProperty(w, MAX_LENGTH, () => w.u16(a.maxLength ?? 0).u16(0));
+  if (a.controller !== undefined && a.controller !== 0) writeProperty(w, CONTROLLER_ID, () => w.u16(a.controller ?? 0).u16(0));
+  if (a.reason !== undefined && a.reason !== DEFAULT_REASON) writeProperty(w, REASON, () => w.u8(reasonNumber(a.reason ?? DEFAULT_REASON)));
   const { userdata } = a;
-  if (userdata !== undefined) property(w, USERDATA, () => w.raw(userdata));
-  if (a.pause) property(w, PAUSE, () => w);
+  if (userdata !== undefined) writeProperty(w, USERDATA, () => w.raw(userdata));
+  if (a.pause) writeProperty(w, PAUSE, () => {});
   const { meter } = a;
-  if (meter !== undefined) property(w, METER_ID, () => w.u32(meter));
-}
-
-function property(w: ByteWriter, type: number, body: () => void): void {
-  const start = w.length;
-  w.u16(type).u16(0);
-  body();
-  w.patchU16(start + 2, w.length - start).alignTo(8, start);
+  if (meter !== undefined) writeProperty(w, METER_ID, () => w.u32(meter));
 }
 
 function readProperties(r: ByteReader): ControllerAction | undefined {
   let found: Omit<ControllerAction, 'kind'> | undefined = {};
-  while (r.remaining >= 4 && found !== undefined) {
-    const [type, length] = [r.u16(), r.u16()];
-    if (length < 4) throw new SeineError('PROTOCOL', `controller action: property length ${length}`);
-    const end = r.offset + length - 4;
-    found = readProperty(r, type, length - 4, found);
-    r.offset = end;
-    r.skip(Math.min((8 - (length % 8)) % 8, r.remaining));
-  }
+  eachProperty(r, (type, body) => (found = found && readProperty(body, type, found)));
   return found && controllerAction(found);
 }
 
-function readProperty(
-  r: ByteReader,
-  type: number,
-  length: number,
-  found: Omit<ControllerAction, 'kind'>,
-): Omit<ControllerAction, 'kind'> | undefined {
-  if (length > r.remaining) throw new SeineError('PROTOCOL', `controller action: property of ${length} octets, ${r.remaining} left`);
+function readProperty(r: ByteReader, type: number, found: Omit<ControllerAction, 'kind'>): Omit<ControllerAction, 'kind'> | undefined {
   switch (type) {
     case MAX_LENGTH:
       return { ...found, maxLength: r.u16() };
@@ -100,7 +80,7 @@ function readProperty(
       return reason && { ...found, reason };
     }
     case USERDATA:
-      return { ...found, userdata: r.raw(length).slice() };
+      return { ...found, userdata: r.raw(r.remaining).slice() };
     case PAUSE:
       return { ...found, pause: true };
     case METER_ID:

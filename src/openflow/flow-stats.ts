@@ -155,9 +155,13 @@ export interface FlowAggregate {
 
 /** @param body of an aggregate reply. Source: OpenFlow 1.5.1 `ofp_aggregate_stats_reply`. @throws SeineError `PROTOCOL` */
 export function decodeAggregate(body: Uint8Array): FlowAggregate {
-  const r = new ByteReader(body, 'aggregate reply');
+  const { flows, packets, bytes } = decodeCounters(new ByteReader(body, 'aggregate reply'));
+  return { flows, packets, bytes };
+}
+
+/** Takes statistics off the front: u16 zero, u16 length, OXS TLVs. Source: OpenFlow 1.5.1 `ofp_stats`. */
+export function decodeCounters(r: ByteReader): Readonly<Counters> {
   const length = r.peekU16(2);
   const stats = r.raw(length);
-  const { flows, packets, bytes } = readCounters(new DataView(stats.buffer, stats.byteOffset, stats.byteLength), 4, length);
-  return { flows, packets, bytes };
+  return readCounters(new DataView(stats.buffer, stats.byteOffset, stats.byteLength), 4, length);
 }

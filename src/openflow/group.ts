@@ -4,6 +4,7 @@ import type { Action } from './action.ts';
 import { readActions, writeActions } from './actions.ts';
 import { decodeOxmFields, type Match } from './match.ts';
 import { type AnyValue, requireField, writeOxm } from './oxm.ts';
+import { eachProperty, textOf } from './properties.ts';
 import { beginMessage, endMessage, messageType, ofGroup } from './protocol.ts';
 
 /** Source: OpenFlow 1.5.1 `ofp_group_type`. */
@@ -202,26 +203,11 @@ function readSelection(r: ByteReader): Selection | undefined {
   let selection: Selection | undefined;
   eachProperty(r, (type, body) => {
     if (type !== EXPERIMENTER || body.u32() !== NETRONOME || body.u32() !== SELECTION_METHOD) return;
-    const name = body.skip(4).raw(METHOD_NAME_BYTES);
-    const method = new TextDecoder().decode(name.subarray(0, nameLength(name)));
+    const method = textOf(body.skip(4).raw(METHOD_NAME_BYTES));
+
     const parameter = body.u64();
     const fields = decodeOxmFields(body.raw(body.remaining));
     selection = { method, ...(parameter === 0n ? {} : { parameter }), ...(Object.keys(fields).length === 0 ? {} : { fields }) };
   });
   return selection;
-}
-
-function nameLength(name: Uint8Array): number {
-  const end = name.indexOf(0);
-  return end < 0 ? name.length : end;
-}
-
-/** Properties: u16 type, u16 length without padding, value, zeros to a multiple of 8. */
-function eachProperty(r: ByteReader, visit: (type: number, body: ByteReader) => void): void {
-  while (r.remaining > 0) {
-    const [type, length] = [r.peekU16(0), r.peekU16(2)];
-    if (length < 4) throw new SeineError('PROTOCOL', `property of ${length} bytes`);
-    visit(type, new ByteReader(r.raw(length), 'property').skip(4));
-    r.skip(Math.min((8 - (length % 8)) % 8, r.remaining));
-  }
 }

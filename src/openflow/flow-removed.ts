@@ -1,0 +1,37 @@
+import { SeineError } from '../errors/seine-error.ts';
+import { ByteReader } from '../wire/bytes.ts';
+import { takeMatch } from './flow-mod.ts';
+import { decodeCounters } from './flow-stats.ts';
+import { HEADER_BYTES } from './protocol.ts';
+
+/** Source: OpenFlow 1.5.1 `ofp_flow_removed_reason`; the last one is Open vSwitch's own. */
+export const flowRemovedReasons = ['idleTimeout', 'hardTimeout', 'delete', 'groupDelete', 'meterDelete', 'eviction'] as const;
+export type FlowRemovedReason = (typeof flowRemovedReasons)[number];
+
+export interface FlowRemoved {
+  readonly table: number;
+  readonly priority: number;
+  readonly cookie: bigint;
+  readonly reason: FlowRemovedReason;
+  readonly match: Uint8Array;
+  readonly packets: bigint;
+  readonly bytes: bigint;
+  readonly durationNs: bigint;
+}
+
+/**
+ * Source: OpenFlow 1.5.1 `ofp_flow_removed` (u8 table, u8 reason, u16 priority, u16 idle, u16 hard, u64 cookie, match,
+ * statistics).
+ *
+ * @param message a whole flow-removed message
+ */
+export function decodeFlowRemoved(message: Uint8Array): FlowRemoved {
+  const r = new ByteReader(message, 'flow removed').skip(HEADER_BYTES);
+  const [table, number, priority] = [r.u8(), r.u8(), r.u16()];
+  const cookie = r.skip(4).u64();
+  const match = takeMatch(r);
+  const reason = flowRemovedReasons[number];
+  if (reason === undefined) throw new SeineError('PROTOCOL', `flow removed for reason ${number}`);
+  const { packets, bytes, durationNs } = decodeCounters(r);
+  return { table, priority, cookie, reason, match, packets, bytes, durationNs };
+}

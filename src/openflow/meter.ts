@@ -1,0 +1,90 @@
+import { SeineError } from '../errors/seine-error.ts';
+import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
+import { multipartType, writeMultipartRequest } from './multipart.ts';
+import { beginMessage, endMessage, HEADER_BYTES, messageType } from './protocol.ts';
+
+/** Source: OpenFlow 1.5.1 `ofp_meter_mod_command`. */
+export const meterCommands = ['add', 'modify', 'delete'] as const;
+
+/** Source: OpenFlow 1.5.1 `ofp_meter_flags`. Sum what is wanted; one of the first two. */
+export const meterFlag = { kilobits: 1, packets: 2, burst: 4, stats: 8 } as const;
+
+/** Every meter. Source: OpenFlow 1.5.1 `ofp_meter`. */
+export const ALL_METERS = 0xffff_ffff;
+
+export type MeterBand =
+  /** `rate` and `burst` in kilobits or packets (per second), as the meter's flags say. */
+  | { readonly kind: 'drop'; readonly rate: number; readonly burst: number }
+  | { readonly kind: 'dscpRemark'; readonly rate: number; readonly burst: number; readonly precedenceLevels: number };
+
+export interface Meter {
+  readonly id: number;
+  readonly flags: number;
+  readonly bands: readonly MeterBand[];
+}
+
+export interface MeterMod extends Meter {
+  readonly command: (typeof meterCommands)[number];
+}
+
+const DROP = 1;
+const DSCP_REMARK = 2;
+const BAND_BYTES = 16;
+
+/**
+ * Appends one message.
+ *
+ * Source: OpenFlow 1.5.1 `ofp_meter_mod` (u16 command, u16 flags, u32 meter, bands), `ofp_meter_band_header` (u16 type,
+ * u16 length, u32 rate, u32 burst, 4 octets of the band's own).
+ */
+export function writeMeterMod(w: ByteWriter, mod: MeterMod): void {
+  const start = beginMessage(w, messageType.meterMod);
+  w.u16(meterCommands.indexOf(mod.command)).u16(mod.flags).u32(mod.id);
+  for (const band of mod.bands) {
+    w.u16(band.kind === 'drop' ? DROP : DSCP_REMARK)
+      .u16(BAND_BYTES)
+      .u32(band.rate)
+      .u32(band.burst);
+    w.u8(band.kind === 'drop' ? 0 : band.precedenceLevels).zeros(3);
+  }
+  endMessage(w, start);
+}
+
+export function decodeMeterMod(message: Uint8Array): MeterMod {
+  const r = new ByteReader(message, 'meter-mod').skip(HEADER_BYTES);
+  const number = r.u16();
+  const command = meterCommands[number];
+  if (command === undefined) throw new SeineError('PROTOCOL', `meter-mod command ${number}`);
+  return { command, flags: r.u16(), id: r.u32(), bands: readBands(r) };
+}
+
+export function writeMeterDescRequest(w: ByteWriter, meter: number = ALL_METERS): void {
+  writeMultipartRequest(w, multipartType.meterDesc, (body) => body.u32(meter).zeros(4));
+}
+
+/** @param body of a meter description reply. Source: OpenFlow 1.5.1 `ofp_meter_desc` (u16 length, u16 flags, u32 meter, bands). */
+export function decodeMeters(body: Uint8Array): Meter[] {
+  const meters: Meter[] = [];
+  const all = new ByteReader(body, 'meter descriptions');
+  while (all.remaining > 0) {
+    const length = all.peekU16(0);
+    if (length < 8) throw new SeineError('PROTOCOL', `meter description of ${length} bytes`);
+    const r = new ByteReader(all.raw(length), 'meter description').skip(2);
+    const [flags, id] = [r.u16(), r.u32()];
+    meters.push({ id, flags, bands: readBands(r) });
+  }
+  return meters;
+}
+
+function readBands(r: ByteReader): MeterBand[] {
+  const bands: MeterBand[] = [];
+  while (r.remaining > 0) {
+    const [type, length] = [r.u16(), r.u16()];
+    if (length !== BAND_BYTES || (type !== DROP && type !== DSCP_REMARK))
+      throw new SeineError('PROTOCOL', `meter band of type ${type} and length ${length}`);
+    const [rate, burst, precedenceLevels] = [r.u32(), r.u32(), r.u8()];
+    r.skip(3);
+    bands.push(type === DROP ? { kind: 'drop', rate, burst } : { kind: 'dscpRemark', rate, burst, precedenceLevels });
+  }
+  return bands;
+}

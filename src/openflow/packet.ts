@@ -1,0 +1,129 @@
+import { SeineError } from '../errors/seine-error.ts';
+import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
+import { type Action, type PacketInReason, packetInReasons } from './action.ts';
+import { readActions, writeActions } from './actions.ts';
+import { takeMatch } from './flow-mod.ts';
+import { decodeMatch, decodeOxmFields, type Match, writeMatch, writeOxmFields } from './match.ts';
+import { eachProperty, writeProperty } from './properties.ts';
+import { beginMessage, beginNicira, endMessage, HEADER_BYTES, messageType, NO_BUFFER } from './protocol.ts';
+
+export interface PacketOut {
+  /** Pipeline fields of the packet. `in_port` has to be among them: `ofPort.controller` if there is none. */
+  readonly fields: Match;
+  readonly actions: readonly Action[];
+  readonly data: Uint8Array;
+}
+
+/**
+ * Appends one message.
+ *
+ * Source: OpenFlow 1.5.1 `ofp_packet_out` (u32 buffer, u16 length of actions, 2 zero, match, actions, packet).
+ */
+export function writePacketOut(w: ByteWriter, out: PacketOut): void {
+  const start = beginMessage(w, messageType.packetOut);
+  w.u32(NO_BUFFER);
+  const lengthAt = w.length;
+  w.u16(0).u16(0);
+  writeMatch(w, out.fields);
+  const actionsAt = w.length;
+  writeActions(w, out.actions);
+  w.patchU16(lengthAt, w.length - actionsAt).raw(out.data);
+  endMessage(w, start);
+}
+
+export function decodePacketOut(message: Uint8Array): PacketOut {
+  const r = new ByteReader(message, 'packet-out').skip(HEADER_BYTES + 4);
+  const actionBytes = r.u16();
+  const fields = decodeMatch(takeMatch(r.skip(2)));
+  const actions = readActions(new ByteReader(r.raw(actionBytes), 'packet-out actions'));
+  return { fields, actions, data: r.raw(r.remaining) };
+}
+
+/** A packet that the switch hands to us. */
+export interface PacketIn {
+  readonly table: number;
+  readonly cookie: bigint;
+  readonly reason: PacketInReason;
+  /** Pipeline fields as they were: in-port, registers, metadata, tunnel. */
+  readonly fields: Match;
+  /** What the `controller` action was given. */
+  readonly userdata?: Uint8Array;
+  /** The switch waits for `writeResume`; opaque. */
+  readonly continuation?: Uint8Array;
+  /** Octets of the packet, of which `data` may be the first only. */
+  readonly fullLength: number;
+  readonly data: Uint8Array;
+}
+
+/**
+ * Source: OpenFlow 1.5.1 `ofp_packet_in` (u32 buffer, u16 total length, u8 reason, u8 table, u64 cookie, match, 2 zero,
+ * packet).
+ */
+export function decodePacketIn(message: Uint8Array): PacketIn {
+  const r = new ByteReader(message, 'packet-in').skip(HEADER_BYTES + 4);
+  const [fullLength, reason, table, cookie] = [r.u16(), r.u8(), r.u8(), r.u64()];
+  const fields = decodeMatch(takeMatch(r));
+  return { table, cookie, reason: reasonNumbered(reason), fields, fullLength, data: r.skip(2).raw(r.remaining) };
+}
+
+const PACKET = 0;
+const FULL_LENGTH = 1;
+const TABLE = 3;
+const COOKIE = 4;
+const REASON = 5;
+const METADATA = 6;
+const USERDATA = 7;
+const CONTINUATION = 8;
+
+export const NXT_PACKET_IN2 = 30;
+const NXT_RESUME = 28;
+const NICIRA_HEADER_BYTES = HEADER_BYTES + 8;
+
+/** Source: Open vSwitch `NXT_PACKET_IN2`: properties (`nx_packet_in2_prop_type`). */
+export function decodePacketIn2(message: Uint8Array): PacketIn {
+  let found: PacketIn = { table: 0, cookie: 0n, reason: 'noMatch', fields: {}, fullLength: 0, data: new Uint8Array(0) };
+  eachProperty(new ByteReader(message, 'packet-in').skip(NICIRA_HEADER_BYTES), (type, body) => {
+    found = { ...found, ...readPacketInProperty(type, body) };
+  });
+  return found.fullLength === 0 ? { ...found, fullLength: found.data.length } : found;
+}
+
+function readPacketInProperty(type: number, r: ByteReader): Partial<PacketIn> {
+  switch (type) {
+    case PACKET:
+      return { data: r.raw(r.remaining) };
+    case FULL_LENGTH:
+      return { fullLength: r.u32() };
+    case TABLE:
+      return { table: r.u8() };
+    case COOKIE:
+      return { cookie: r.skip(4).u64() };
+    case REASON:
+      return { reason: reasonNumbered(r.u8()) };
+    case METADATA:
+      return { fields: decodeOxmFields(r.raw(r.remaining)) };
+    case USERDATA:
+      return { userdata: r.raw(r.remaining).slice() };
+    case CONTINUATION:
+      return { continuation: r.raw(r.remaining).slice() };
+    default:
+      return {};
+  }
+}
+
+/** Lets a packet go on that a `controller` action with `pause` stopped. Source: Open vSwitch `NXT_RESUME`. */
+export function writeResume(w: ByteWriter, packet: PacketIn): void {
+  const { continuation } = packet;
+  if (continuation === undefined) throw new SeineError('INVARIANT', 'a packet without continuation cannot be resumed');
+  const start = beginNicira(w, NXT_RESUME);
+  writeProperty(w, PACKET, () => w.raw(packet.data));
+  writeProperty(w, METADATA, () => writeOxmFields(w, packet.fields));
+  writeProperty(w, CONTINUATION, () => w.raw(continuation));
+  endMessage(w, start);
+}
+
+function reasonNumbered(number: number): PacketInReason {
+  const reason = packetInReasons[number];
+  if (reason === undefined) throw new SeineError('PROTOCOL', `packet-in reason ${number}`);
+  return reason;
+}
