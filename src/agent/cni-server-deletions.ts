@@ -1,0 +1,67 @@
+import { existsSync } from 'node:fs';
+import { readdir, readFile, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { deletionFileName, deletionFilesMax, deletionsFolder } from '../cni/deletions.ts';
+import { type DelRequest, parseCniRequest } from '../cni/request.ts';
+import { decodeRequest, requestBytesMax } from '../cni/wire.ts';
+import type { Log } from '../log/log.ts';
+import type { AttachmentKey } from './pod-network-port.ts';
+
+/** The DELs that plugins wrote down while no agent answered; see `cni/deletions.ts`. */
+export class RecordedDeletions {
+  readonly #folder: string;
+  readonly #log: Log;
+
+  constructor(stateDir: string, log: Log) {
+    this.#folder = join(stateDir, deletionsFolder);
+    this.#log = log;
+  }
+
+  /** Whether one is recorded for this attachment. On the way of every ADD, so it does not leave the thread. */
+  has(key: AttachmentKey): boolean {
+    return existsSync(join(this.#folder, deletionFileName(key)));
+  }
+
+  /** What is recorded, in no particular order; empty if the folder is missing. What cannot be read is reported and removed. */
+  async list(): Promise<readonly DelRequest[]> {
+    const requests: DelRequest[] = [];
+    for (const name of (await this.#names()).slice(0, deletionFilesMax)) {
+      const request = await this.#read(name);
+      if (request) requests.push(request);
+    }
+    return requests;
+  }
+
+  async remove(key: AttachmentKey): Promise<void> {
+    await rm(join(this.#folder, deletionFileName(key)), { force: true });
+  }
+
+  async #names(): Promise<readonly string[]> {
+    try {
+      return (await readdir(this.#folder)).filter((name) => /^[0-9a-f]{64}\.json$/.test(name)).toSorted();
+    } catch (thrown) {
+      if (isAbsent(thrown)) return [];
+      throw thrown;
+    }
+  }
+
+  async #read(name: string): Promise<DelRequest | undefined> {
+    const path = join(this.#folder, name);
+    try {
+      if ((await stat(path)).size > requestBytesMax) throw new Error('larger than any request');
+      const { env, conf } = decodeRequest(await readFile(path, 'utf8'));
+      const request = parseCniRequest(env, conf);
+      if (request.command === 'DEL' && deletionFileName(request.attachment) === name) return request;
+      throw new Error('not the DEL its name says');
+    } catch (thrown) {
+      if (isAbsent(thrown)) return undefined; // done by a DEL or ADD that came meanwhile
+      this.#log.error('a recorded DEL cannot be read and is dropped', { file: name, cause: String(thrown) });
+      await rm(path, { force: true });
+      return undefined;
+    }
+  }
+}
+
+function isAbsent(thrown: unknown): boolean {
+  return thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT';
+}

@@ -1,0 +1,176 @@
+import { chmodSync, lstatSync, mkdirSync, rmSync, statSync } from 'node:fs';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { dirname } from 'node:path';
+import { SeineError } from '../errors/seine-error.ts';
+import type { Log } from '../log/log.ts';
+import { CniCalls } from './cni-server-calls.ts';
+import { serveConnection } from './cni-server-connection.ts';
+import { RecordedDeletions } from './cni-server-deletions.ts';
+import type { Ipam } from './ipam/ipam.ts';
+import type { PodNetwork } from './pod-network-port.ts';
+
+export interface CniServerOptions {
+  readonly socketPath: string;
+  /** Where plugins record DELs that found no agent. */
+  readonly stateDir: string;
+  readonly ipam: Ipam;
+  readonly network: PodNetwork;
+  /** SO_PEERCRED of a connected unix socket. */
+  readonly peerCredentials: (fd: number) => { readonly pid: number; readonly uid: number };
+  readonly log: Log;
+  /** For metrics: every call that was served. `code` is 0 or the CNI code of the failure. */
+  readonly onCall?: (call: { readonly command: string; readonly code: number; readonly tookMs: number }) => void;
+}
+
+/** More plugins than this at a time are turned away, and try again. */
+const connectionsMax = 1024;
+/** The kernel's queue of connections not yet accepted; a burst of pods must not be refused. */
+const backlog = 512;
+/** Recorded DELs are rare: an agent looks when it becomes ready, and then every so often for those recorded while it hung. */
+const deletionsIntervalMs = 10_000;
+
+/** The agent's end of the plugin's socket. */
+export class CniServer {
+  readonly #options: CniServerOptions;
+  readonly #calls: CniCalls;
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  readonly #serving = new Set<Promise<void>>();
+  readonly #closed = new AbortController();
+  #deletions: Promise<void> = Promise.resolve();
+
+  /**
+   * Listens on a socket 0600 in a folder 0700, made if need be. A socket that an agent left behind when it died is replaced.
+   *
+   * @throws SeineError `REFUSED` if another agent listens there, `UNAVAILABLE` if the system does not let us
+   */
+  static async start(options: CniServerOptions): Promise<CniServer> {
+    prepareFolder(dirname(options.socketPath));
+    await removeStale(options.socketPath);
+    const server = new CniServer(options);
+    await server.#listen();
+    server.#deletions = server.#settleDeletions();
+    return server;
+  }
+
+  private constructor(options: CniServerOptions) {
+    const { ipam, network, stateDir, log } = options;
+    this.#options = options;
+    this.#calls = new CniCalls({ ipam, network, log, deletions: new RecordedDeletions(stateDir, log) });
+    this.#server = createServer((socket) => this.#accept(socket));
+    this.#server.maxConnections = connectionsMax;
+  }
+
+  /** Stops listening and lets go of every plugin; what they were waiting for is taken back, and they try again with the next agent. */
+  async close(): Promise<void> {
+    this.#closed.abort(new SeineError('CANCELLED', 'the agent stops'));
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    for (const socket of this.#sockets) socket.destroy();
+    await closed;
+    await Promise.all([...this.#serving, this.#deletions]);
+  }
+
+  async #listen(): Promise<void> {
+    const { socketPath } = this.#options;
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', (error) => reject(SeineError.from(error, `listen on ${socketPath}`)));
+      this.#server.listen({ path: socketPath, backlog }, resolve);
+    });
+    this.#server.on('error', (error) => this.#options.log.error('CNI socket failed', { cause: error.message }));
+    chmodSync(socketPath, 0o600);
+  }
+
+  #accept(socket: Socket): void {
+    const serving = this.#serve(socket)
+      .catch((thrown: unknown) =>
+        this.#options.log.warn('CNI connection failed', { cause: SeineError.from(thrown, 'serve a plugin').message }),
+      )
+      .finally(() => {
+        this.#sockets.delete(socket);
+        this.#serving.delete(serving);
+      });
+    this.#sockets.add(socket);
+    this.#serving.add(serving);
+  }
+
+  async #serve(socket: Socket): Promise<void> {
+    const { uid, pid } = this.#options.peerCredentials(descriptorOf(socket));
+    if (uid !== 0) {
+      socket.destroy();
+      throw new SeineError('REFUSED', 'only root may call', { context: { uid, pid } });
+    }
+    await serveConnection(socket, async (request, signal) => {
+      const startedMs = performance.now();
+      const { command, code, reply, undo } = await this.#calls.handle(request, signal);
+      this.#options.onCall?.({ command, code, tookMs: performance.now() - startedMs });
+      return { reply, ...(undo ? { undo } : {}) };
+    });
+  }
+
+  async #settleDeletions(): Promise<void> {
+    const { signal } = this.#closed;
+    const { network, log } = this.#options;
+    while (!signal.aborted) {
+      try {
+        await network.whenReady(signal);
+        await this.#calls.settleDeletions(signal);
+      } catch (thrown) {
+        if (!signal.aborted) log.warn('recorded DELs are not done yet', { cause: SeineError.from(thrown, 'settle deletions').message });
+      }
+      await pause(deletionsIntervalMs, signal);
+    }
+  }
+}
+
+/** Waits; returns early if `signal` comes. */
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(done, ms);
+    function done(): void {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    }
+    signal.addEventListener('abort', done);
+  });
+}
+
+/** The folder may be there with other rights, made by an image or a volume. */
+function prepareFolder(folder: string): void {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  if ((statSync(folder).mode & 0o077) !== 0) chmodSync(folder, 0o700);
+}
+
+/** `sun_path` is 108 bytes with its zero (unix(7)); what is longer would be cut, and listened on elsewhere. */
+const socketPathBytesMax = 107;
+
+/** @throws SeineError `REFUSED` if somebody answers on the socket, `INVALID_INPUT` if the path cannot be a socket's */
+async function removeStale(path: string): Promise<void> {
+  if (Buffer.byteLength(path) > socketPathBytesMax)
+    throw new SeineError('INVALID_INPUT', `socket path ${path} is longer than ${socketPathBytesMax} bytes`);
+  const present = lstatSync(path, { throwIfNoEntry: false });
+  if (present && !present.isSocket()) throw new SeineError('INVALID_INPUT', `${path} exists and is no socket`);
+  const outcome = await new Promise<string>((resolve) => {
+    const probe = connect(path);
+    probe.once('connect', () => {
+      probe.destroy();
+      resolve('alive');
+    });
+    probe.once('error', (error) => resolve('code' in error ? String(error.code) : error.message));
+  });
+  if (outcome === 'alive') throw new SeineError('REFUSED', `another agent listens on ${path}`);
+  if (outcome === 'ECONNREFUSED') rmSync(path, { force: true });
+  else if (outcome !== 'ENOENT') throw new SeineError('UNAVAILABLE', `cannot tell whether an agent listens on ${path}: ${outcome}`);
+}
+
+/**
+ * The descriptor of a connected socket. Node has no public way to it; `_handle` has been there since its beginnings, and without
+ * it a connection is refused, never trusted.
+ */
+function descriptorOf(socket: Socket): number {
+  const handle: unknown = Reflect.get(socket, '_handle');
+  const fd: unknown = typeof handle === 'object' && handle !== null ? Reflect.get(handle, 'fd') : undefined;
+  if (typeof fd !== 'number' || fd < 0) throw new SeineError('UNAVAILABLE', 'the plugin has gone before it was asked who it is');
+  return fd;
+}
