@@ -61,4 +61,10 @@ function sizeByPackage(inputs) {
 const kib = (bytes) => `${Math.ceil(bytes / 1024)} KiB`;
 
 mkdirSync(join(root, 'dist'), { recursive: true });
-for (const [name, entry] of Object.entries(programs)) if (existsSync(join(root, entry))) await bundle(name, entry);
+try {
+  for (const [name, entry] of Object.entries(programs)) if (existsSync(join(root, entry))) await bundle(name, entry);
+} catch (error) {
+  // esbuild has printed each mistake with its place; anything else is a bug of this script.
+  if (!(error instanceof Error && 'errors' in error)) throw error;
+  process.exitCode = 1;
+}
