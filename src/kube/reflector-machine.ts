@@ -131,7 +131,7 @@ export function stepReflector(state: ReflectorState, event: ReflectorEvent, at: 
     case 'snapshot':
       return judge(state, event, at, policy);
     case 'seen':
-      return { state: { ...state, version: newerVersion(state.version, event.version) }, action: { do: 'stay' } };
+      return { state: see(state, event.version, at, policy), action: { do: 'stay' } };
     case 'ended':
       return lived(state, at, policy) ? begin({ ...state, failures: 0 }, 'watch', at, policy) : retry(state, 'watch', at, policy);
     case 'failed':
@@ -154,6 +154,10 @@ function judge(state: ReflectorState, seen: Snapshot, at: ReflectorMoment, polic
     ? { state: { ...known, doing: 'watch', watchSinceMs: at.nowMs }, action: { do: 'stay' } }
     : begin(known, 'watch', at, policy);
   return { ...next, commit: seen.complete ? 'replace' : 'merge' };
+}
+
+function see(state: ReflectorState, version: string, at: ReflectorMoment, policy: ReflectorPolicy): ReflectorState {
+  return { ...state, version: newerVersion(state.version, version), failures: lived(state, at, policy) ? 0 : state.failures };
 }
 
 type Failed = Extract<ReflectorEvent, { readonly type: 'failed' }>;

@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Doorbell } from '../async/doorbell.ts';
 import type { LoopTurns } from '../async/loop-turns.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { KubeHttp } from './http-client.ts';
@@ -18,8 +17,9 @@ import {
   type WatchAction,
 } from './reflector-machine.ts';
 import { type Replica, ReplicaStore } from './replica.ts';
-import { loadReplica, saveReplica } from './replica-file.ts';
+import { ReplicaKeeper } from './replica-keeper.ts';
 import { identityOf, type Resource } from './resource.ts';
+import { RunningWatch } from './running-watch.ts';
 import { type ObjectRead, readObject, SnapshotDraft } from './snapshot-draft.ts';
 import { failureKind, parseListEnvelope, parseWatchEvent, type WatchEvent } from './watch-event.ts';
 import { Watchdog } from './watchdog.ts';
@@ -72,7 +72,6 @@ export class Reflector<T> {
   readonly #options: ReflectorOptions<T>;
   readonly #policy: ReflectorPolicy;
   readonly #store = new ReplicaStore<T>();
-  readonly #changed = new Doorbell();
   #state = idleReflector;
   #lastError: SeineError | undefined;
   #invalid = new Map<string, SeineError>();
@@ -97,7 +96,7 @@ export class Reflector<T> {
       objects: this.#store.size,
       version: version ?? '',
       failures,
-      ...(this.#lastError ? { lastError: this.#lastError } : {}),
+      ...(this.#lastError && failures > 0 ? { lastError: this.#lastError } : {}),
       ...(held ? { held } : {}),
       invalid: this.#invalid,
     };
@@ -109,19 +108,31 @@ export class Reflector<T> {
    * @throws SeineError `INVARIANT`; every other failure is reported and tried again for ever
    */
   async run(signal: AbortSignal): Promise<void> {
-    const version = await this.#restore();
-    const unsubscribe = this.#store.subscribe(() => this.#changed.ring());
+    const keeper = this.#keeper();
+    const version = await keeper?.restore();
+    if (version !== undefined) this.#options.onReport({ what: 'restored', objects: this.#store.size, version });
     const over = new AbortController();
-    const saving = this.#keepStored(over.signal);
+    const keeping = keeper?.run(() => this.#state.version ?? '', over.signal);
     try {
-      let action = this.#step({ type: 'start', version });
+      let action = this.#step({ type: 'start', version: version || undefined });
       while (!signal.aborted) action = await this.#perform(action, signal);
     } finally {
       over.abort();
-      this.#changed.ring();
-      await saving;
-      unsubscribe();
+      await keeping;
     }
+  }
+
+  #keeper(): ReplicaKeeper<T> | undefined {
+    const { stateDir, resource, turns, saveEveryMs = DEFAULT_SAVE_EVERY_MS, onReport } = this.#options;
+    if (stateDir === undefined) return undefined;
+    return new ReplicaKeeper({
+      store: this.#store,
+      file: join(stateDir, `${resource.kind.toLowerCase()}.jsonl`),
+      of: resource,
+      turns,
+      everyMs: saveEveryMs,
+      onError: (error) => onReport({ what: 'storage', error }),
+    });
   }
 
   #step(event: ReflectorEvent): ReflectorAction {
@@ -170,49 +181,47 @@ export class Reflector<T> {
   }
 
   async #watch(action: WatchAction, signal: AbortSignal): Promise<ReflectorAction> {
-    const watchdog = new Watchdog();
-    const windForWatch = () => watchdog.wind(action.timeoutSeconds * 1_000 + this.#policy.watchGraceMs, 'the watch outlived its time');
-    const leave = new AbortController();
-    let draft = action.do === 'watchList' ? this.#beginSnapshot() : undefined;
-    let next: ReflectorAction | undefined;
-    const onBookmark = (version: string, initialEventsEnd: boolean) => {
-      if (!draft) this.#step({ type: 'seen', version });
-      if (!draft || !initialEventsEnd) return;
-      const answer = this.#commit(draft, version);
-      draft = undefined;
-      windForWatch();
-      if (answer.do === 'stay') return;
-      next = answer;
-      leave.abort();
-    };
-    const onValue = (raw: unknown) => {
-      const event = next ? undefined : this.#parseEvent(raw, draft);
-      if (event?.type === 'ERROR') throw event.error;
-      if (event?.type === 'BOOKMARK') onBookmark(event.version, event.initialEventsEnd);
-      else if (event && draft) this.#draftObject(draft, event.object);
-      else if (event) this.#apply(event.type, event.object);
-    };
-    if (draft) this.#windForSnapshot(watchdog);
-    else windForWatch();
+    const watch = new RunningWatch(action, action.do === 'watchList' ? this.#beginSnapshot() : undefined);
+    this.#windForWatch(watch);
     try {
-      await this.#read('values', watchQuery(action), AbortSignal.any([signal, watchdog.signal, leave.signal]), {
-        onValue,
-        onUnreadable: (what) => this.#draftUnreadable(draft, what),
+      await this.#read('values', watchQuery(action), AbortSignal.any([signal, watch.watchdog.signal, watch.leave.signal]), {
+        onValue: (raw) => this.#onEvent(watch, raw),
+        onUnreadable: (what) => this.#draftUnreadable(watch.draft, what),
         onPause: () => {
-          if (draft) this.#windForSnapshot(watchdog);
+          if (watch.draft) this.#windForWatch(watch);
           this.#store.flush();
         },
       });
-      if (draft) throw new SeineError('UNAVAILABLE', 'the watch ended before its initial events did');
+      if (watch.draft) throw new SeineError('UNAVAILABLE', 'the watch ended before its initial events did');
       return this.#step({ type: 'ended' });
     } catch (thrown) {
-      // A server that ignores `sendInitialEvents` never ends them.
-      const stalled = draft && watchdog.barked;
-      return next ?? this.#fail(thrown, (error) => (stalled ? 'unsupported' : failureKind(error, draft ? 'watchList' : 'watch')), signal);
+      return watch.next ?? this.#fail(thrown, (error) => watch.failureKind(error), signal);
     } finally {
-      watchdog.stop();
+      watch.watchdog.stop();
       this.#store.flush();
     }
+  }
+
+  #onEvent(watch: RunningWatch<T>, raw: unknown): void {
+    const event = watch.next ? undefined : this.#parseEvent(raw, watch.draft);
+    if (event?.type === 'ERROR') throw event.error;
+    if (event?.type === 'BOOKMARK') this.#onBookmark(watch, event.version, event.initialEventsEnd ? 'initialEventsEnd' : 'progress');
+    else if (event && watch.draft) this.#draftObject(watch.draft, event.object);
+    else if (event) this.#apply(event.type, event.object);
+  }
+
+  #onBookmark(watch: RunningWatch<T>, version: string, marks: 'initialEventsEnd' | 'progress'): void {
+    if (!watch.draft) this.#step({ type: 'seen', version });
+    if (!watch.draft || marks === 'progress') return;
+    const action = this.#commit(watch.draft, version);
+    watch.draft = undefined;
+    if (action.do === 'stay') this.#windForWatch(watch);
+    else watch.leaveFor(action);
+  }
+
+  #windForWatch({ draft, watchdog, action }: RunningWatch<T>): void {
+    if (draft) this.#windForSnapshot(watchdog);
+    else watchdog.wind(action.timeoutSeconds * 1_000 + this.#policy.watchGraceMs, 'the watch outlived its time');
   }
 
   #read(
@@ -327,42 +336,6 @@ export class Reflector<T> {
     const error = SeineError.from(thrown, `read ${this.#options.resource.kind}`);
     if (error.remedy === 'crash') throw error;
     this.#options.onReport({ what: 'unreadable', why: error.message });
-  }
-
-  get #file(): string | undefined {
-    const { stateDir, resource } = this.#options;
-    return stateDir === undefined ? undefined : join(stateDir, `${resource.kind.toLowerCase()}.jsonl`);
-  }
-
-  /** @returns the version of what was restored */
-  async #restore(): Promise<string | undefined> {
-    if (this.#file === undefined) return undefined;
-    const { resource, turns, onReport } = this.#options;
-    try {
-      const stored = await loadReplica<T>(this.#file, resource, turns);
-      if (!stored) return undefined;
-      this.#store.restore(stored.objects);
-      onReport({ what: 'restored', objects: stored.objects.size, version: stored.version });
-      return stored.version === '' ? undefined : stored.version;
-    } catch (thrown) {
-      onReport({ what: 'storage', error: SeineError.from(thrown, 'restore') });
-      return undefined;
-    }
-  }
-
-  /** Writes the copy after it changed, not more often than `saveEveryMs`, and a last time at the end. */
-  async #keepStored(signal: AbortSignal): Promise<void> {
-    const { turns, onReport, resource, saveEveryMs = DEFAULT_SAVE_EVERY_MS } = this.#options;
-    const file = this.#file;
-    while (file !== undefined && !signal.aborted) {
-      await this.#changed.wait();
-      await sleep(saveEveryMs, undefined, { signal }).catch(() => undefined); // at the end there is no need to wait
-      try {
-        await saveReplica(file, resource, this.#store.held(), { version: () => this.#state.version ?? '', turns });
-      } catch (thrown) {
-        onReport({ what: 'storage', error: SeineError.from(thrown, 'store') });
-      }
-    }
   }
 }
 

@@ -1,0 +1,37 @@
+import type { SeineError } from '../errors/seine-error.ts';
+import type { FailureKind, ReflectorAction, WatchAction } from './reflector-machine.ts';
+import type { SnapshotDraft } from './snapshot-draft.ts';
+import { failureKind } from './watch-event.ts';
+import { Watchdog } from './watchdog.ts';
+
+/** What one watch request has come to. */
+export class RunningWatch<T> {
+  readonly action: WatchAction;
+  readonly watchdog = new Watchdog();
+  /** Aborted when we go, not the server. */
+  readonly leave = new AbortController();
+  /** The snapshot, while the initial events arrive. */
+  draft: SnapshotDraft<T> | undefined;
+  #next: ReflectorAction | undefined;
+
+  constructor(action: WatchAction, draft: SnapshotDraft<T> | undefined) {
+    this.action = action;
+    this.draft = draft;
+  }
+
+  /** What to do instead of going on with this watch. */
+  get next(): ReflectorAction | undefined {
+    return this.#next;
+  }
+
+  leaveFor(action: ReflectorAction): void {
+    this.#next = action;
+    this.leave.abort();
+  }
+
+  failureKind(error: SeineError): FailureKind {
+    // A server that does not know `sendInitialEvents`, and does not say so, never ends them.
+    if (this.draft && this.watchdog.barked) return 'unsupported';
+    return failureKind(error, this.draft ? 'watchList' : 'watch');
+  }
+}
