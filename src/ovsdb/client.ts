@@ -5,6 +5,7 @@ import { localPolicy, type ReconnectPolicy } from '../async/reconnect.ts';
 import { Waiters } from '../async/waiters.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { type BatchCounters, Batcher, readResults } from './batcher.ts';
+import { followChanges } from './change-feed.ts';
 import { defaultFrameLimits, type FrameLimits } from './framer.ts';
 import type { Json } from './json.ts';
 import { Lock } from './lock.ts';
@@ -32,7 +33,7 @@ export interface OvsdbClientOptions<D extends Database, S extends Selection<D>> 
 export interface OvsdbClientHooks {
   /** Connected, and the copy is up to date. */
   readonly synced?: () => void;
-  /** An attempt or a connection failed; the next attempt follows. */
+  /** An attempt or a connection failed; the next attempt follows. An `INVARIANT` is a bug of ours or of a listener. */
   readonly failed?: (cause: SeineError, waitMs: number) => void;
 }
 
@@ -108,6 +109,14 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
   onChange(listener: (changes: readonly RowChange<D, S>[]) => void, signal: AbortSignal): void {
     // The replica tells only about tables and columns of the selection that the type is made from.
     this.#replica.listen((changes) => listener(changes as readonly RowChange<D, S>[]), signal);
+  }
+
+  /**
+   * The same changes for a consumer that works on them asynchronously: what happens meanwhile is added up, so that it gets
+   * at most one change a row however long it takes. Ends with the signal.
+   */
+  changes(signal: AbortSignal): AsyncGenerator<readonly RowChange<D, S>[], void, void> {
+    return followChanges(this.#replica, signal) as AsyncGenerator<readonly RowChange<D, S>[], void, void>;
   }
 
   /**

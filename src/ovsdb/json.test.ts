@@ -32,3 +32,9 @@ it('takes __proto__ for a member like any other', () => {
   expect(Object.getPrototypeOf(read)).toBe(Object.prototype);
   expect(Reflect.get({}, 'polluted')).toBeUndefined();
 });
+
+it('wastes no time on a number that no column could hold', () => {
+  const startMs = performance.now();
+  expect(roundTrip(`{"a":${'9'.repeat(1_000_000)}}`)).toEqual({ a: Number.POSITIVE_INFINITY });
+  expect(performance.now() - startMs).toBeLessThan(1_000);
+});

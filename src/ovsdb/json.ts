@@ -25,9 +25,12 @@ export function parseJson(frame: JsonFrame): unknown {
   }
 }
 
+/** -(2^63) has 20 characters. No column takes more, and making a `bigint` of a million digits would take seconds. */
+const widestText = 20;
+
 /** A reviver costs several times the parse itself, so only messages with a long run of digits come here. */
 function keepWideIntegers(_member: string, value: unknown, source?: { readonly source?: string }): unknown {
   if (typeof value !== 'number' || Number.isSafeInteger(value)) return value;
   const text = source?.source;
-  return text !== undefined && /^-?\d+$/.test(text) ? BigInt(text) : value;
+  return text !== undefined && text.length <= widestText && /^-?\d+$/.test(text) ? BigInt(text) : value;
 }

@@ -82,7 +82,8 @@ export const real: AtomType<number> = {
   name: 'real',
   fallback: 0,
   decode(json) {
-    if (typeof json === 'number' || typeof json === 'bigint') return Number(json);
+    const value = typeof json === 'bigint' ? Number(json) : json;
+    if (typeof value === 'number' && Number.isFinite(value)) return value;
     throw mismatch('real', json);
   },
   encode(value) {

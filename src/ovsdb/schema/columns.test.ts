@@ -26,6 +26,7 @@ describe('atoms', () => {
     [smallInteger, 2n ** 60n],
     [smallInteger, 0.5],
     [real, '1'],
+    [real, Number.POSITIVE_INFINITY],
     [boolean, 0],
     [string, 1],
     [string, null],
