@@ -1,0 +1,62 @@
+import { execFile, spawn } from 'node:child_process';
+import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+
+const run = promisify(execFile);
+const root = join(import.meta.dirname, '..', '..');
+const schema = '/usr/share/openvswitch/vswitch.ovsschema';
+
+/** A folder in which the packed tarball is installed, as somebody else's project would have it. */
+let project: string;
+
+beforeAll(async () => {
+  project = await mkdtemp('/tmp/seine-package-');
+  const installed = join(project, 'node_modules', 'seine');
+  await mkdir(installed, { recursive: true });
+  await run('npm', ['pack', '--ignore-scripts', '--pack-destination', project], { cwd: root });
+  await run('sh', ['-c', 'tar -xzf "$1"/*.tgz -C "$2" --strip-components=1', 'sh', project, installed]);
+  for (const name of ['@types', 'undici-types']) await symlink(join(root, 'node_modules', name), join(project, 'node_modules', name));
+  await cp(join(root, 'test', 'fixtures', 'package-consumer', 'consumer.ts'), join(project, 'consumer.ts'));
+  await writeFile(join(project, 'package.json'), JSON.stringify({ type: 'module' }));
+});
+
+afterAll(async () => {
+  await rm(project, { recursive: true, force: true });
+});
+
+it('holds no sources and no tests', async () => {
+  const { stdout } = await run('find', [join(project, 'node_modules', 'seine'), '-name', '*.ts', '-not', '-name', '*.d.ts']);
+  expect(stdout).toBe('');
+});
+
+it('brings types that a strict project can compile against', async () => {
+  const options = ['--strict', '--module', 'nodenext', '--target', 'es2023', '--types', 'node', '--outDir', '.'];
+  await run(join(root, 'node_modules', '.bin', 'tsc'), [...options, 'consumer.ts'], { cwd: project });
+});
+
+it('brings an OVSDB client and an OpenFlow codec that work', async () => {
+  const socket = join(project, 'db.sock');
+  await run('ovsdb-tool', ['create', join(project, 'conf.db'), schema]);
+  const server = spawn('ovsdb-server', [join(project, 'conf.db'), `--remote=punix:${socket}`, '--no-chdir'], {
+    env: { ...process.env, OVS_RUNDIR: project },
+    stdio: 'ignore',
+  });
+  try {
+    const { stdout } = await run(process.execPath, ['consumer.js', `unix:${socket}`], { cwd: project, timeout: 20_000 });
+    const { name, flowMod } = JSON.parse(stdout) as { name: string; flowMod: string };
+    expect(name).toBe('br-consumer');
+    const { stdout: text } = await run('ovs-ofctl', ['ofp-print', flowMod]);
+    expect(text).toContain('ADD table:3 priority=200,ip,nw_src=10.0.0.0/8 cookie:0x2a actions=goto_table:20');
+  } finally {
+    server.kill();
+  }
+});
+
+it('starts its commands from bundles', async () => {
+  const manifest = JSON.parse(await readFile(join(project, 'node_modules', 'seine', 'package.json'), 'utf8')) as {
+    bin: Record<string, string>;
+  };
+  expect(Object.keys(manifest.bin).toSorted()).toEqual(['seine-agent', 'seine-lab', 'seinectl']);
+});
