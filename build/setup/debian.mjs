@@ -100,10 +100,12 @@ async function withFreshLists(work) {
 }
 
 function aptGet(name, args, cwd) {
+  const update = 'apt-get update';
+  const byHand = args[0] === 'update' ? update : `${update} && apt-get ${args.join(' ')}`;
   return runLogged(name, 'apt-get', ['-q', '-o', 'DPkg::Lock::Timeout=600', ...args], {
     cwd,
     env: { DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C' },
-    remedy: `run \`apt-get update && apt-get ${args.join(' ')}\` by hand, mend what it says, and run the command again`,
+    remedy: `run \`${byHand}\` by hand, mend what it says, and run the command again`,
   });
 }
 
