@@ -19,8 +19,14 @@ export interface KubeRequest {
   readonly timeoutMs?: number;
 }
 
-/** One path segment from a name that came from outside. */
+/**
+ * One path segment from a name that came from outside.
+ *
+ * @throws SeineError `INVALID_INPUT` for a name that would change the path: no object has it
+ */
 export function segment(name: string): string {
+  if (name === '' || name === '.' || name === '..')
+    throw new SeineError('INVALID_INPUT', `${JSON.stringify(name)} is no name of an object`);
   return encodeURIComponent(name);
 }
 

@@ -1,0 +1,109 @@
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { loadKubeAccess } from './config.ts';
+
+describe('loadKubeAccess', () => {
+  let dir: string;
+  let path: string;
+
+  beforeEach(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'seine-config-'));
+    path = join(dir, 'kubeconfig');
+  });
+
+  afterEach(async () => {
+    vi.restoreAllMocks();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  async function write(user: object, cluster: object = { server: 'https://api.example:6443/prefix/' }): Promise<void> {
+    const config = {
+      apiVersion: 'v1',
+      kind: 'Config',
+      'current-context': 'c',
+      clusters: [{ name: 'k', cluster }],
+      users: [{ name: 'u', user }],
+      contexts: [{ name: 'c', context: { cluster: 'k', user: 'u' } }],
+    };
+    await writeFile(path, JSON.stringify(config));
+  }
+
+  const load = () => loadKubeAccess({ from: 'file', path });
+  const pem = (text: string) => Buffer.from(text).toString('base64');
+
+  it('gives the server, the CA and the client certificate', async () => {
+    await write(
+      { 'client-certificate-data': pem('CERT'), 'client-key-data': pem('KEY') },
+      { server: 'https://api.example:6443', 'certificate-authority-data': pem('CA'), 'tls-server-name': 'kube' },
+    );
+    const access = load();
+    expect(access.server.href).toBe('https://api.example:6443/');
+    expect(await access.credentials()).toEqual({
+      headers: {},
+      tls: { ca: Buffer.from('CA'), cert: Buffer.from('CERT'), key: Buffer.from('KEY'), servername: 'kube' },
+    });
+  });
+
+  it('reads a token file again after a minute, or when the server refused the token', async () => {
+    const token = join(dir, 'token');
+    await writeFile(token, 'one\n');
+    await write({ 'token-file': token });
+    const access = load();
+    const header = async () => (await access.credentials()).headers['Authorization'];
+    expect(await header()).toBe('Bearer one');
+    await writeFile(token, 'two\n');
+    expect(await header()).toBe('Bearer one');
+    access.distrust();
+    expect(await header()).toBe('Bearer two');
+    await writeFile(token, 'three\n');
+    const nowMs = performance.now();
+    vi.spyOn(performance, 'now').mockReturnValue(nowMs + 61_000);
+    expect(await header()).toBe('Bearer three');
+  });
+
+  it('asks an exec plug-in, and again when the server refused its answer', async () => {
+    const plugin = join(dir, 'plugin');
+    const count = join(dir, 'count');
+    const credential = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"t$N"}}';
+    await writeFile(plugin, `#!/bin/sh\necho x >> ${count}\nN=$(wc -l < ${count})\ncat <<END\n${credential}\nEND\n`);
+    await chmod(plugin, 0o700);
+    await write({ exec: { apiVersion: 'client.authentication.k8s.io/v1', command: plugin, interactiveMode: 'Never' } });
+    const access = load();
+    expect((await access.credentials()).headers).toEqual({ Authorization: 'Bearer t1' });
+    expect((await access.credentials()).headers).toEqual({ Authorization: 'Bearer t1' });
+    access.distrust();
+    expect((await access.credentials()).headers).toEqual({ Authorization: 'Bearer t2' });
+  });
+
+  it('says UNAVAILABLE, and no secret, when a credential cannot be had', async () => {
+    await write({ exec: { apiVersion: 'client.authentication.k8s.io/v1', command: join(dir, 'missing') } });
+    await expect(load().credentials()).rejects.toMatchObject({ code: 'UNAVAILABLE', context: { source: 'file' } });
+  });
+
+  it('keeps what it has while the file is being replaced', async () => {
+    await write({ token: 'one' });
+    const access = load();
+    await writeFile(path, '{"broken');
+    access.distrust();
+    await expect(access.credentials()).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    await write({ token: 'two' });
+    expect((await access.credentials()).headers).toEqual({ Authorization: 'Bearer two' });
+  });
+
+  it('refuses what it cannot use, at once', async () => {
+    expect(load).toThrow(/\[INVALID_INPUT\] kubeconfig/);
+    await write({}, { server: 'not a url' });
+    expect(load).toThrow(/is no URL/);
+    await write({}, { server: 'ftp://x' });
+    expect(load).toThrow(/cannot speak ftp:/);
+    await write({}, { server: 'https://x', 'proxy-url': 'http://proxy' });
+    expect(load).toThrow(/proxy-url is not supported/);
+  });
+
+  it('needs no credentials for plain http', async () => {
+    await write({ token: 'secret' }, { server: 'http://127.0.0.1:8001' });
+    expect(await load().credentials()).toEqual({ headers: {}, tls: {} });
+  });
+});

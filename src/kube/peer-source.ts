@@ -1,0 +1,57 @@
+import type { Family } from '../net/ip.ts';
+import type { Node } from './node.ts';
+import type { Replica } from './replica.ts';
+
+/** Another node, as far as packets are concerned. Addresses and networks are canonical text. */
+export interface Peer {
+  readonly name: string;
+  readonly podCidrs: readonly string[];
+  /** Where its tunnel ends, per family; a family it does not have is absent. */
+  readonly transport: Readonly<Partial<Record<Family, string>>>;
+}
+
+/**
+ * All nodes but our own.
+ *
+ * A port, because the Node resource is an expensive way to learn so little: kubelets' heartbeats are most of its bytes. A source
+ * with less noise can take its place.
+ */
+export interface PeerSource {
+  readonly synced: boolean;
+  whenSynced(signal: AbortSignal): Promise<void>;
+  get(name: string): Peer | undefined;
+  /** In no particular order. Peers without pod networks or transport addresses yet are among them. */
+  peers(): IterableIterator<Peer>;
+  /** Calls back with names of peers that may have changed, and when the source becomes synced. @returns a function that ends it */
+  subscribe(listener: (names: ReadonlySet<string>) => void): () => void;
+}
+
+/** Peers out of the Node resource. Heartbeats change nothing that a {@link Node} has, so they call nobody. */
+export function peersFromNodes(nodes: Replica<Node>, ownName: string): PeerSource {
+  return {
+    get synced() {
+      return nodes.synced;
+    },
+    whenSynced: (signal) => nodes.whenSynced(signal),
+    get: (name) => {
+      const node = name === ownName ? undefined : nodes.get(name);
+      return node && peerOf(node);
+    },
+    *peers() {
+      for (const [name, node] of nodes.entries()) if (name !== ownName) yield peerOf(node);
+    },
+    subscribe: (listener) =>
+      nodes.subscribe((names) => {
+        const others = new Set(names);
+        // Our own change alone is none of a peer; an empty set is the news that the source is synced.
+        if (others.delete(ownName) && others.size === 0) return;
+        listener(others);
+      }),
+  };
+}
+
+export function peerOf({ name, podCidrs, internalIps }: Node): Peer {
+  const ipv4 = internalIps.find((ip) => !ip.includes(':'));
+  const ipv6 = internalIps.find((ip) => ip.includes(':'));
+  return { name, podCidrs, transport: { ...(ipv4 === undefined ? {} : { ipv4 }), ...(ipv6 === undefined ? {} : { ipv6 }) } };
+}
