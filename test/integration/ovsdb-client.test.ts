@@ -1,8 +1,11 @@
 import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { localPolicy } from '../../src/async/reconnect.ts';
+import { SeineError } from '../../src/errors/seine-error.ts';
 import { OvsdbClient } from '../../src/ovsdb/client.ts';
 import { openVswitch } from '../../src/ovsdb/schema/open-vswitch.ts';
+import type { FoundRows, Transaction } from '../../src/ovsdb/transaction.ts';
 import { TestOvsdbServer } from './ovsdb-server.ts';
 
 let server: TestOvsdbServer;
@@ -164,6 +167,29 @@ describe('a replica', () => {
     expect(holdings(client)).toEqual(holdings(await another()));
   });
 
+  it('equals a fresh copy after each of many random transactions, some of which are refused', async () => {
+    const client = connect();
+    await addBridge(client, 'br0', ['p1', 'p2']);
+    const name = fc.constantFrom('p1', 'p2', 'p3', 'p4');
+    const pairs = fc.array(fc.tuple(fc.constantFrom('a', 'b', 'c'), fc.constantFrom('1', '2', '3')), { maxLength: 3 });
+    const step = fc.oneof(
+      fc.record({ kind: fc.constant('add' as const), name }),
+      fc.record({ kind: fc.constant('remove' as const), name }),
+      fc.record({ kind: fc.constant('ids' as const), name, pairs }),
+      fc.record({ kind: fc.constant('trunks' as const), name, trunks: fc.uniqueArray(fc.integer({ min: 0, max: 5 })) }),
+      fc.record({ kind: fc.constant('tag' as const), name, tag: fc.option(fc.integer({ min: 0, max: 4095 }), { nil: undefined }) }),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 6 }), async (steps) => {
+        await client.transact((tx) => steps.forEach((one) => void apply(client, tx, one)), stop.signal).catch(onlyRefused);
+        // The server sends the changes of a transaction before it answers the next request.
+        await client.call('echo', [], stop.signal);
+        expect(holdings(client)).toEqual(await selected(client));
+      }),
+      { numRuns: 200 },
+    );
+  });
+
   it('survives the compaction of the database', async () => {
     const client = connect();
     await addBridge(client, 'br0', ['p1']);
@@ -195,6 +221,50 @@ describe('a replica', () => {
     expect([...client.tables.Open_vSwitch.rows()][0]?.other_config.get('large')).toBe(large);
   });
 });
+
+type Step =
+  | { readonly kind: 'add' | 'remove'; readonly name: string }
+  | { readonly kind: 'ids'; readonly name: string; readonly pairs: readonly (readonly [string, string])[] }
+  | { readonly kind: 'trunks'; readonly name: string; readonly trunks: readonly number[] }
+  | { readonly kind: 'tag'; readonly name: string; readonly tag: number | undefined };
+
+function apply(client: Client, tx: Transaction<typeof openVswitch>, step: Step): void {
+  const port = client.tables.Port.find('name', step.name)?._uuid;
+  switch (step.kind) {
+    case 'add':
+      tx.mutate(
+        'Bridge',
+        [],
+        ['ports', 'insert', [tx.insert('Port', { name: step.name, interfaces: [tx.insert('Interface', { name: step.name })] })]],
+      );
+      return;
+    case 'remove':
+      tx.mutate('Bridge', [], ['ports', 'delete', port === undefined ? [] : [port]]);
+      return;
+    case 'ids':
+      tx.update('Port', [['name', '==', step.name]], { external_ids: new Map(step.pairs) });
+      return;
+    case 'trunks':
+      tx.update('Port', [['name', '==', step.name]], { trunks: step.trunks });
+      return;
+    case 'tag':
+      tx.update('Port', [['name', '==', step.name]], { tag: step.tag });
+  }
+}
+
+function onlyRefused(thrown: unknown): void {
+  if (!(thrown instanceof SeineError && thrown.code === 'REFUSED')) throw thrown;
+}
+
+/** What the server has, asked by another way than monitoring, in the form of `holdings`. */
+async function selected(client: Client): Promise<unknown> {
+  const found: FoundRows<{ readonly _uuid: string }>[] = [];
+  const committed = await client.transact((tx) => {
+    found.push(tx.select('Open_vSwitch', [], monitor.Open_vSwitch), tx.select('Bridge', [], monitor.Bridge));
+    found.push(tx.select('Port', [], monitor.Port), tx.select('Interface', [], monitor.Interface));
+  }, stop.signal);
+  return found.map((rows) => new Map(committed.rows(rows).map((row) => [row._uuid, row])));
+}
 
 /** A second client, whose copy is fresh. */
 async function another(): Promise<Client> {
