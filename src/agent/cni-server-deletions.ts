@@ -3,9 +3,14 @@ import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { deletionFileName, deletionFilesMax, deletionsFolder } from '../cni/deletions.ts';
 import { type DelRequest, parseCniRequest } from '../cni/request.ts';
-import { decodeRequest, requestBytesMax } from '../cni/wire.ts';
+import { decodeRequest, requestBytesMax, type WireRequest } from '../cni/wire.ts';
 import type { Log } from '../log/log.ts';
 import type { AttachmentKey } from './pod-network-port.ts';
+
+export interface RecordedDeletion {
+  readonly request: DelRequest;
+  readonly wire: WireRequest;
+}
 
 /** The DELs that plugins wrote down while no agent answered; see `cni/deletions.ts`. */
 export class RecordedDeletions {
@@ -23,13 +28,13 @@ export class RecordedDeletions {
   }
 
   /** What is recorded, in no particular order; empty if the folder is missing. What cannot be read is reported and removed. */
-  async list(): Promise<readonly DelRequest[]> {
-    const requests: DelRequest[] = [];
+  async list(): Promise<readonly RecordedDeletion[]> {
+    const found: RecordedDeletion[] = [];
     for (const name of (await this.#names()).slice(0, deletionFilesMax)) {
-      const request = await this.#read(name);
-      if (request) requests.push(request);
+      const deletion = await this.#read(name);
+      if (deletion) found.push(deletion);
     }
-    return requests;
+    return found;
   }
 
   async remove(key: AttachmentKey): Promise<void> {
@@ -45,13 +50,13 @@ export class RecordedDeletions {
     }
   }
 
-  async #read(name: string): Promise<DelRequest | undefined> {
+  async #read(name: string): Promise<RecordedDeletion | undefined> {
     const path = join(this.#folder, name);
     try {
       if ((await stat(path)).size > requestBytesMax) throw new Error('larger than any request');
-      const { env, conf } = decodeRequest(await readFile(path, 'utf8'));
-      const request = parseCniRequest(env, conf);
-      if (request.command === 'DEL' && deletionFileName(request.attachment) === name) return request;
+      const wire = decodeRequest(await readFile(path, 'utf8'));
+      const request = parseCniRequest(wire.env, wire.conf);
+      if (request.command === 'DEL' && deletionFileName(request.attachment) === name) return { request, wire };
       throw new Error('not the DEL its name says');
     } catch (thrown) {
       if (isAbsent(thrown)) return undefined; // done by a DEL or ADD that came meanwhile

@@ -6,6 +6,7 @@ import type { Log } from '../log/log.ts';
 import { CniCalls } from './cni-server-calls.ts';
 import { serveConnection } from './cni-server-connection.ts';
 import { RecordedDeletions } from './cni-server-deletions.ts';
+import { type DelegatedIpam, delegatedIpam } from './ipam/delegated-ipam.ts';
 import type { Ipam } from './ipam/ipam.ts';
 import type { PodNetwork } from './pod-network-port.ts';
 
@@ -17,6 +18,8 @@ export interface CniServerOptions {
   readonly network: PodNetwork;
   /** SO_PEERCRED of a connected unix socket. */
   readonly peerCredentials: (fd: number) => { readonly pid: number; readonly uid: number };
+  /** Other IPAM plugins; left out, their programs are run as libcni does. */
+  readonly delegatedIpam?: DelegatedIpam;
   readonly log: Log;
   /** For metrics: every call that was served. `code` is 0 or the CNI code of the failure. */
   readonly onCall?: (call: { readonly command: string; readonly code: number; readonly tookMs: number }) => void;
@@ -55,8 +58,9 @@ export class CniServer {
 
   private constructor(options: CniServerOptions) {
     const { ipam, network, stateDir, log } = options;
+    const deletions = new RecordedDeletions(stateDir, log);
     this.#options = options;
-    this.#calls = new CniCalls({ ipam, network, log, deletions: new RecordedDeletions(stateDir, log) });
+    this.#calls = new CniCalls({ ipam, network, log, deletions, delegatedIpam: options.delegatedIpam ?? delegatedIpam });
     this.#server = createServer((socket) => this.#accept(socket));
     this.#server.maxConnections = connectionsMax;
   }

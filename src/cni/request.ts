@@ -32,8 +32,6 @@ interface WithAttachment extends WithConf {
   readonly attachment: Attachment;
   /** Absent: the agent's own IPAM. */
   readonly ipamType?: string;
-  /** Folders to look for plugins in; those that are not absolute are left out. */
-  readonly pluginFolders: readonly string[];
 }
 
 export interface AddRequest extends WithAttachment, Omit<AddConf, 'ips' | 'mac' | 'ipamType'> {
@@ -111,7 +109,6 @@ function withAttachment(env: Environment, conf: NetworkConf): WithAttachment {
     ...withConf(conf),
     attachment: { network: conf.network, containerId: env.CNI_CONTAINERID ?? '', ifName: env.CNI_IFNAME ?? '' },
     ...(ipamType === undefined ? {} : { ipamType }),
-    pluginFolders: (env.CNI_PATH ?? '').split(':').filter((folder) => folder.startsWith('/')),
   };
 }
 

@@ -83,6 +83,10 @@ export class Ipam {
     return this.#table.all();
   }
 
+  hasMac(mac: Mac): boolean {
+    return this.#table.hasMac(mac);
+  }
+
   usage(): readonly PoolUsage[] {
     const leases = this.leases();
     return this.#pools.map(({ pool, size }) => {
@@ -126,12 +130,16 @@ export class Ipam {
   }
 
   /**
-   * Takes the addresses back into quarantine; an attachment without a lease is fine. Never fails: if the disk does not take it,
+   * Takes the addresses back, into quarantine if they are ours; an attachment without a lease is fine. Never fails: if the disk does not take it,
    * the lease is found again after a restart and released by whoever finds its pod gone.
    */
   release(key: AttachmentKey): void {
     const lease = this.leaseOf(key);
     if (!lease) return;
+    if (lease.ipamType !== undefined) {
+      this.#forget(lease);
+      return;
+    }
     this.#table.put({ ...lease, state: 'quarantined' });
     this.#journal.note({ op: 'quarantine', serial: lease.serial });
   }
@@ -153,8 +161,8 @@ export class Ipam {
   }
 
   /**
-   * Takes in an attachment that was found on the node but not in the journal, as after the journal was lost. Durable when this
-   * resolves.
+   * Records an attachment whose addresses were not lent by us: found on the node but not in the journal, as after the journal was
+   * lost, or lent by another plugin. Durable when this resolves.
    *
    * @throws SeineError `REFUSED` if one of its addresses is leased to another, `UNAVAILABLE`
    */

@@ -90,6 +90,7 @@ interface RawRecord {
   readonly state?: string;
   readonly mac?: string;
   readonly netns?: string;
+  readonly ipamType?: string;
   readonly pod?: { readonly namespace: string; readonly name: string; readonly uid: string };
   readonly attached?: { readonly hostIfName: string; readonly hostMac: string; readonly mtu: number };
 }
@@ -115,7 +116,7 @@ function recordOf(raw: RawRecord): JournalRecord {
 }
 
 function leaseOf(raw: RawRecord): Lease {
-  const { pod, attached } = raw;
+  const { pod, attached, ipamType } = raw;
   return {
     serial: present(raw.serial),
     network: present(raw.network),
@@ -126,6 +127,7 @@ function leaseOf(raw: RawRecord): Lease {
     mac: parseMac(present(raw.mac)),
     netns: present(raw.netns),
     ...(pod === undefined ? {} : { pod: { namespace: pod.namespace, name: pod.name, uid: pod.uid } }),
+    ...(ipamType === undefined ? {} : { ipamType }),
     ...(attached === undefined ? {} : { attached: attachedOf(attached) }),
   };
 }

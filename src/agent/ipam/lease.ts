@@ -20,6 +20,8 @@ export interface Lease extends AttachmentKey {
   readonly mac: Mac;
   readonly netns: string;
   readonly pod?: PodIdentity;
+  /** The plugin that lent the addresses, if it was not us: we keep the record only, and it decides when they are free. */
+  readonly ipamType?: string;
   /** Present once the data plane has acknowledged the pod; a lease without it is an ADD that has not ended, or was cut short. */
   readonly attached?: AttachedPod;
 }
