@@ -96,6 +96,15 @@ describe('KubeHttp', () => {
     }
   });
 
+  it('asks again when a kept connection turns out to be closed, unless that might do something twice', async () => {
+    server.answer(json({}), (request) => void request.socket.destroy(), json({ second: true }));
+    await client.json({ path: '/x' }, soon());
+    expect(await client.json({ path: '/x' }, soon())).toEqual({ second: true });
+    server.answer((request) => void request.socket.destroy());
+    await expect(client.json({ method: 'POST', path: '/x', body: {} }, soon())).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    expect(server.requests).toHaveLength(4);
+  });
+
   it('keeps connections', async () => {
     const ports = new Set<number | undefined>();
     for (let count = 0; count < 3; count++) {

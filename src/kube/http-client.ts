@@ -36,6 +36,7 @@ const MAX_ERROR_BYTES = 64 * 1024;
 /** The kernel then probes each second and gives up after ten: a dead path is noticed in 25 s though nothing is sent. */
 const KEEP_ALIVE_MS = 15_000;
 const MAX_SOCKETS = 16;
+const MAX_FREE_SOCKETS = 2;
 
 /**
  * Speaks HTTP/1.1 to one API server over connections that are kept and probed.
@@ -54,7 +55,7 @@ export class KubeHttp {
   constructor(access: KubeAccess, userAgent: string) {
     this.#access = access;
     this.#userAgent = userAgent;
-    const options = { keepAlive: true, keepAliveMsecs: KEEP_ALIVE_MS, maxSockets: MAX_SOCKETS, maxFreeSockets: 2 };
+    const options = { keepAlive: true, keepAliveMsecs: KEEP_ALIVE_MS, maxSockets: MAX_SOCKETS, maxFreeSockets: MAX_FREE_SOCKETS };
     const secure = access.server.protocol === 'https:';
     this.#agent = secure ? new https.Agent(options) : new http.Agent(options);
     this.#request = secure ? https.request : http.request;
@@ -94,13 +95,29 @@ export class KubeHttp {
 
   async #send(request: KubeRequest, signal: AbortSignal): Promise<IncomingMessage> {
     try {
-      const response = await this.#open(request, signal);
+      const response = await this.#openOnLiveConnection(request, signal);
       const status = response.statusCode ?? 0;
       if (status >= 200 && status < 300) return response;
       if (status === 401) this.#access.distrust();
       throw await refusal(request, response);
     } catch (thrown) {
       throw failure(request, thrown, signal);
+    }
+  }
+
+  /**
+   * A kept connection may have been closed by the server a moment ago, which shows only when it is used. A request that changes
+   * nothing is then sent again; whether one that changes something was carried out, only the caller can find out.
+   */
+  async #openOnLiveConnection(request: KubeRequest, signal: AbortSignal): Promise<IncomingMessage> {
+    const mayRepeat = (request.method ?? 'GET') === 'GET';
+    for (let stale = 0; ; stale++) {
+      try {
+        return await this.#open(request, signal);
+      } catch (thrown) {
+        const closed = thrown instanceof ClosedBeforeUse;
+        if (!closed || !mayRepeat || stale === MAX_FREE_SOCKETS) throw closed ? thrown.cause : thrown;
+      }
     }
   }
 
@@ -134,10 +151,19 @@ export class KubeHttp {
       });
       sent.on('error', (error) => {
         signal.removeEventListener('abort', abort);
-        reject(error);
+        reject(sent.reusedSocket && 'code' in error && error.code === 'ECONNRESET' ? new ClosedBeforeUse(error) : error);
       });
       sent.end(payload);
     });
+  }
+}
+
+/** How a request on a kept connection ended when the connection turned out to be closed. */
+class ClosedBeforeUse {
+  readonly cause: Error;
+
+  constructor(cause: Error) {
+    this.cause = cause;
   }
 }
 
