@@ -17,5 +17,5 @@ export const verbs = {
   'test:unit': { needs: ['npm'], run: ['vitest', 'run', '--project', 'unit'] },
   typecheck: { needs: ['npm'], run: ['tsc', '--noEmit', '-p', '.'] },
   lint: { needs: ['npm'], run: ['biome', 'ci', '--error-on-warnings'] },
-  docs: { needs: ['npm'], run: ['build/docs.mjs'] },
+  docs: { needs: ['npm'], run: ['build/docs/generate.ts'] },
 };

@@ -1,0 +1,35 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pipelinePage } from './pipeline-page.ts';
+import { roomsPicture } from './rooms-picture.ts';
+
+const root = join(import.meta.dirname, '..', '..');
+
+export interface Page {
+  readonly path: string;
+  readonly text: string;
+  /** False if the file differs from what the sources say. */
+  readonly fresh: boolean;
+}
+
+/** Every page that is generated, whole or in part. */
+export function generatedPages(): Page[] {
+  const architecture = join(root, 'docs', 'architecture.md');
+  return [
+    page(join(root, 'docs', 'pipeline.md'), pipelinePage()),
+    page(architecture, withBlock(readFileSync(architecture, 'utf8'), 'rooms', roomsPicture())),
+  ];
+}
+
+function page(path: string, text: string): Page {
+  return { path, text, fresh: existsSync(path) && readFileSync(path, 'utf8') === text };
+}
+
+/** Replaces what stands between `<!-- NAME -->` and `<!-- end of NAME -->`. */
+function withBlock(text: string, name: string, block: string): string {
+  const [start, end] = [`<!-- ${name} -->`, `<!-- end of ${name} -->`];
+  const [before, rest] = text.split(start);
+  const [, after] = rest?.split(end) ?? [];
+  if (before === undefined || after === undefined) throw new Error(`no block "${name}" in this page`);
+  return `${before}${start}\n\n${block}\n\n${end}${after}`;
+}
