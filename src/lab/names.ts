@@ -85,6 +85,8 @@ export interface LabPaths {
   readonly bin: string;
   /** One file a namespace whose wires are complete. */
   readonly wired: string;
+  /** There if the lab was made by the demo, which may then replace it. */
+  readonly demoMark: string;
 }
 
 export function labPaths(dir: string): LabPaths {
@@ -99,6 +101,7 @@ export function labPaths(dir: string): LabPaths {
     nodes: join(dir, 'nodes'),
     bin: join(dir, 'bin'),
     wired: join(dir, 'wired'),
+    demoMark: join(dir, 'demo'),
   };
 }
 

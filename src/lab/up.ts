@@ -27,6 +27,8 @@ export interface UpOptions {
   readonly agent?: string | undefined;
   /** Told each step, with the milliseconds since the daemon started. */
   readonly onStep: (text: string, atMs: number) => void;
+  /** Called once the folder is known to be this lab's, before anything is started. */
+  readonly onClaimed?: () => void;
 }
 
 /**
@@ -35,9 +37,10 @@ export interface UpOptions {
  * @returns how long it took, in milliseconds
  * @throws SeineError `INVALID_INPUT` if the folder holds another lab or other things, `UNAVAILABLE` or `REFUSED` if it does not come up
  */
-export async function bringUp({ plan, agent, onStep }: UpOptions, signal: AbortSignal): Promise<number> {
+export async function bringUp({ plan, agent, onStep, onClaimed }: UpOptions, signal: AbortSignal): Promise<number> {
   const paths = labPaths(plan.dir);
   claimFolder(plan);
+  onClaimed?.();
   const daemon = livingProcess(paths.daemonPid) ?? startDaemon(plan, agent);
   await answering(plan, daemon, signal);
   for await (const line of followControl(paths.control, '/progress', signal)) {

@@ -1,0 +1,162 @@
+import { existsSync } from 'node:fs';
+import { Command, Option } from 'commander';
+import { SeineError } from '../errors/seine-error.ts';
+import type { Family } from '../net/ip.ts';
+import { connectivityChecks } from './demo/connectivity-checks.ts';
+import { nodeChecks } from './demo/node-checks.ts';
+import { checkLine, howToGoOn, paintsFor, resultTable } from './demo/report.ts';
+import { type Check, type CheckResult, demoPod, type Scene } from './demo/scene.ts';
+import { serviceChecks } from './demo/service-checks.ts';
+import { clusterIps, createAll, manifests, podsReady } from './demo/workload.ts';
+import { removeLab } from './down.ts';
+import { writeFileWhole } from './files.ts';
+import { readKubeconfig } from './kube-access.ts';
+import { KubeApi } from './kube-api.ts';
+import { labPaths, realLabDir } from './names.ts';
+import { defaultLabDir, familiesOption, needRoot, seconds, wholeNumber } from './options.ts';
+import type { Datapath, Tunnel } from './plan.ts';
+import { type LabPlan, planLab } from './plan.ts';
+import { askStatus, bringUp } from './up.ts';
+
+interface DemoOptions {
+  readonly dir: string;
+  readonly nodes: number;
+  readonly families: Family[];
+  readonly tunnel: Tunnel;
+  readonly datapath: Datapath;
+  readonly json?: boolean;
+  readonly down?: boolean;
+  readonly agent?: string;
+}
+
+const command = new Command('demo')
+  .description('Brings up a cluster in a box, starts pods in it, shows that they reach what they should')
+  .addOption(new Option('--dir <folder>', 'folder of the lab').default(defaultLabDir))
+  .option('--nodes <count>', 'how many nodes', wholeNumber, 3)
+  .option('--families <list>', 'ipv4, ipv6 or both', familiesOption, ['ipv4', 'ipv6'] as Family[])
+  .addOption(new Option('--tunnel <type>').choices(['geneve', 'vxlan', 'gre']).default('geneve'))
+  .addOption(new Option('--datapath <type>', 'of Open vSwitch').choices(['netdev', 'system']).default('netdev'))
+  .option('--json', 'print the results as JSON, as the last line; everything else goes to standard error')
+  .option('--down', 'remove everything at the end')
+  .addOption(new Option('--agent <file>', 'what node runs as the agent').hideHelp());
+
+const paints = paintsFor(process.stderr);
+
+async function main(options: DemoOptions, signal: AbortSignal): Promise<number> {
+  needRoot();
+  const plan = planLab({ ...options, dir: realLabDir(options.dir) });
+  const results: CheckResult[] = [];
+  const record = (result: CheckResult) => {
+    results.push(result);
+    say(checkLine(result, paints));
+  };
+  try {
+    await perform(plan, options, record, signal);
+  } finally {
+    if (options.down) {
+      say('removing the lab');
+      await removeLab(plan.dir, AbortSignal.timeout(60_000));
+    }
+  }
+  const ok = results.length > 1 && results.every((result) => result.ok);
+  if (options.json) process.stdout.write(`${JSON.stringify({ ok, checks: results })}\n`);
+  else process.stdout.write(`\n${resultTable(results, paintsFor(process.stdout))}\n`);
+  if (!options.json && !options.down) process.stdout.write(`\n${await nextSteps(plan, options)}\n`);
+  return ok ? 0 : 1;
+}
+
+/** Each failure is a check that failed: whatever happens, there is a table. */
+async function perform(plan: LabPlan, options: DemoOptions, record: (result: CheckResult) => void, signal: AbortSignal): Promise<void> {
+  const raised = await judge({ name: 'lab.ready', run: () => raise(plan, options, signal) }, signal);
+  record(raised);
+  if (!raised.ok) return;
+  const api = new KubeApi(await readKubeconfig(labPaths(plan.dir).kubeconfig));
+  try {
+    const started = await judge({ name: 'pods.ready', run: () => startPods(api, plan, signal) }, signal);
+    record(started);
+    if (!started.ok) return;
+    const scene = await look(api, plan, signal);
+    for (const check of checksOf(scene)) record(await judge(check, signal));
+  } finally {
+    api.close();
+  }
+}
+
+function checksOf(scene: Scene): Check[] {
+  const { families } = scene.plan;
+  return [
+    ...families.flatMap((family) => connectivityChecks(scene, family)),
+    ...families.flatMap((family) => serviceChecks(scene, family)),
+    ...nodeChecks(scene),
+  ];
+}
+
+/** A lab that an earlier demo made is replaced; one that somebody else made is not touched. */
+async function raise(plan: LabPlan, options: DemoOptions, signal: AbortSignal): Promise<{ ok: boolean; detail: string }> {
+  const paths = labPaths(plan.dir);
+  if (existsSync(paths.demoMark)) {
+    say('removing the lab of an earlier demo');
+    await removeLab(plan.dir, signal);
+  } else if (existsSync(paths.state)) {
+    throw new SeineError('INVALID_INPUT', `${plan.dir} holds a lab that is not the demo's; use another --dir, or \`seine-lab down\``);
+  }
+  say(`bringing up ${plan.nodes.length} nodes in ${plan.dir}`);
+  const onStep = (text: string, atMs: number) => say(paints.dim(`  ${seconds(atMs)}  ${text}`));
+  const tookMs = await bringUp({ plan, agent: options.agent, onStep, onClaimed: () => writeFileWhole(paths.demoMark, '') }, signal);
+  return { ok: true, detail: `${plan.nodes.length} nodes in ${seconds(tookMs).trim()}` };
+}
+
+async function startPods(api: KubeApi, plan: LabPlan, signal: AbortSignal): Promise<{ ok: boolean; detail: string }> {
+  const wanted = manifests(plan);
+  const pods = wanted.filter(({ object }) => object['kind'] === 'Pod').length;
+  say(`starting ${pods} pods`);
+  await createAll(api, wanted, signal);
+  await podsReady(api, pods, signal);
+  return { ok: true, detail: `${pods} pods` };
+}
+
+async function look(api: KubeApi, plan: LabPlan, signal: AbortSignal): Promise<Scene> {
+  const [web, loop, empty] = await Promise.all([
+    clusterIps(api, 'web', signal),
+    clusterIps(api, 'loop', signal),
+    clusterIps(api, 'empty', signal),
+  ]);
+  return { plan, status: await askStatus(plan.dir), services: { web, loop, empty } };
+}
+
+async function judge(check: Check, signal: AbortSignal): Promise<CheckResult> {
+  const start = performance.now();
+  const verdict = await check.run(signal).catch((error: unknown) => {
+    if (signal.aborted) throw error;
+    return { ok: false, detail: error instanceof Error ? error.message : String(error) };
+  });
+  return { name: check.name, ...verdict, ms: Math.round(performance.now() - start) };
+}
+
+async function nextSteps(plan: LabPlan, { dir }: DemoOptions): Promise<string> {
+  const lab = dir === defaultLabDir ? 'npx seine-lab' : `SEINE_LAB_DIR=${plan.dir} npx seine-lab`;
+  try {
+    const web = demoPod({ plan, status: await askStatus(plan.dir), services: { web: [], loop: [], empty: [] } }, 'web', 1);
+    return howToGoOn(plan, lab, web.ips[0] ?? '');
+  } catch {
+    // The lab or its pods did not come up: the table has said why, and what is there can still be removed.
+    return `Look into ${labPaths(plan.dir).daemonLog}. Remove it all:\n  ${lab} down`;
+  }
+}
+
+function say(text: string): void {
+  process.stderr.write(`${text}\n`);
+}
+
+const interrupted = new AbortController();
+for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => interrupted.abort());
+try {
+  process.exitCode = await main(command.parse().opts<DemoOptions>(), interrupted.signal);
+} catch (error) {
+  say(
+    interrupted.signal.aborted
+      ? 'demo: interrupted; `npx seine-lab down` removes what is there'
+      : `demo: ${SeineError.from(error, 'demo').message}`,
+  );
+  process.exitCode = 1;
+}

@@ -1,0 +1,59 @@
+import { labPaths } from '../names.ts';
+import type { LabPlan } from '../plan.ts';
+import { columns } from '../status.ts';
+import type { CheckResult } from './scene.ts';
+
+/** How much of a detail fits beside the other columns. */
+const detailLengthMax = 110;
+
+type Paint = (text: string) => string;
+
+export interface Paints {
+  readonly good: Paint;
+  readonly bad: Paint;
+  readonly dim: Paint;
+}
+
+/** Colours where a person looks at a terminal, and nowhere else. */
+export function paintsFor(stream: { readonly isTTY?: boolean }): Paints {
+  const colour = (code: number): Paint => (stream.isTTY === true ? (text) => `\u001b[${code}m${text}\u001b[0m` : (text) => text);
+  return { good: colour(32), bad: colour(31), dim: colour(2) };
+}
+
+/** One line as soon as a check is done. */
+export function checkLine({ name, ok, detail, ms }: CheckResult, { good, bad, dim }: Paints): string {
+  return `  ${ok ? good('ok    ') : bad('FAILED')}  ${name.padEnd(30)} ${dim(`${String(ms).padStart(6)} ms`)}  ${ok ? dim(shorten(detail)) : detail}`;
+}
+
+/** The table at the end. */
+export function resultTable(results: readonly CheckResult[], { good, bad }: Paints): string {
+  const rows = columns([
+    ['CHECK', 'RESULT', 'MS', 'DETAIL'],
+    ...results.map(({ name, ok, detail, ms }) => [name, ok ? 'ok' : 'FAILED', String(ms), shorten(detail)]),
+  ]);
+  const failed = results.filter(({ ok }) => !ok).length;
+  const [head = '', ...lines] = rows;
+  const painted = lines.map((line, index) => (results[index]?.ok === false ? bad(line) : line));
+  const summary = failed === 0 ? good(`all ${results.length} checks hold`) : bad(`${failed} of ${results.length} checks failed`);
+  return [head, ...painted, '', summary].join('\n');
+}
+
+function shorten(detail: string): string {
+  return detail.length <= detailLengthMax ? detail : `${detail.slice(0, detailLengthMax - 1)}…`;
+}
+
+/** What to do next, and how to be rid of it all. @param podIp of some pod of the demo */
+export function howToGoOn(plan: LabPlan, labCommand: string, podIp: string): string {
+  const { kubeconfig } = labPaths(plan.dir);
+  return [
+    'Look around:',
+    `  export KUBECONFIG=${kubeconfig}`,
+    '  kubectl get pods -A -o wide',
+    `  ${labCommand} status`,
+    `  ${labCommand} exec demo/client-1 -- bash -c 'exec 3<>/dev/tcp/${podIp}/80; echo >&3; head -1 <&3'`,
+    `  ${labCommand} node exec node-1 -- ovs-ofctl -O OpenFlow15 --names dump-flows br-int`,
+    `  ${labCommand} node exec node-1 -- seinectl status`,
+    'Remove it all:',
+    `  ${labCommand} down`,
+  ].join('\n');
+}

@@ -1,0 +1,101 @@
+import { SeineError } from '../../errors/seine-error.ts';
+import { type Family, parseIp } from '../../net/ip.ts';
+import type { LabPlan, NodePlan } from '../plan.ts';
+import type { Answer } from '../probe/answer.ts';
+import { ask, type Outcome, type Probe } from '../probe/probe.ts';
+import type { LabStatus, PodStatusLine } from '../status.ts';
+import { demoNamespace } from './workload.ts';
+
+const probeTimeoutMs = 3_000;
+const probesAtOnce = 16;
+
+/** What the checks look at. */
+export interface Scene {
+  readonly plan: LabPlan;
+  readonly status: LabStatus;
+  /** Cluster addresses by Service. */
+  readonly services: Readonly<Record<'web' | 'loop' | 'empty', readonly string[]>>;
+}
+
+export interface Verdict {
+  readonly ok: boolean;
+  readonly detail: string;
+}
+
+export interface Check {
+  readonly name: string;
+  readonly run: (signal: AbortSignal) => Promise<Verdict>;
+}
+
+/** A check as it is reported. */
+export interface CheckResult extends Verdict {
+  readonly name: string;
+  readonly ms: number;
+}
+
+/** @param number of the node, from 1 */
+export function demoPod({ status }: Scene, role: 'web' | 'client' | 'host', number: number): PodStatusLine {
+  const name = `${role}-${number}`;
+  const pod = status.pods.find((known) => known.namespace === demoNamespace && known.name === name);
+  if (pod === undefined) throw new SeineError('UNAVAILABLE', `${demoNamespace}/${name} does not run`);
+  return pod;
+}
+
+/** Both pods of every node that have a network of their own. */
+export function meshPods(scene: Scene): PodStatusLine[] {
+  return scene.plan.nodes.flatMap((_, index) => [demoPod(scene, 'web', index + 1), demoPod(scene, 'client', index + 1)]);
+}
+
+export function ofFamily(ips: readonly string[], family: Family): string {
+  const found = ips.find((ip) => parseIp(ip).family === family);
+  if (found === undefined) throw new SeineError('UNAVAILABLE', `no ${family} address among ${ips.join(', ') || 'none'}`);
+  return found;
+}
+
+export function nodeOfPod({ plan }: Scene, pod: PodStatusLine): NodePlan {
+  const node = plan.nodes.find(({ name }) => name === pod.node);
+  if (node === undefined) throw new SeineError('INVARIANT', `${pod.name} is on ${pod.node}, which is no node`);
+  return node;
+}
+
+/** One thing to try, and what its answer must be like. */
+export interface Trial {
+  readonly label: string;
+  readonly probe: Omit<Probe, 'timeoutMs' | 'protocol'>;
+  /** What is wrong with the answer, if anything. */
+  readonly wrong?: (answer: Answer) => string | undefined;
+}
+
+/** Tries everything over TCP and over UDP. */
+export async function tryAll(trials: readonly Trial[]): Promise<Verdict> {
+  const all = trials.flatMap((trial) => (['tcp', 'udp'] as const).map((protocol) => ({ trial, protocol })));
+  const problems = await inParallel(all, async ({ trial, protocol }) => {
+    const outcome = await ask({ ...trial.probe, protocol, timeoutMs: probeTimeoutMs });
+    const problem = outcome.is === 'OK' ? trial.wrong?.(outcome.answer) : outcomeText(outcome);
+    return problem === undefined ? [] : [`${trial.label} ${protocol}: ${problem}`];
+  });
+  const failed = problems.flat();
+  return failed.length === 0
+    ? { ok: true, detail: `${all.length} of ${all.length}` }
+    : { ok: false, detail: `${all.length - failed.length} of ${all.length}; ${failed.slice(0, 4).join('; ')}` };
+}
+
+export function outcomeText(outcome: Outcome): string {
+  return outcome.is === 'UNREACHABLE' ? outcome.errno : outcome.is;
+}
+
+/** Results in the order of the items; only so many at once, so that a lost packet is the network's fault and not ours. */
+export async function inParallel<T, R>(items: readonly T[], act: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  const queue = items.entries();
+  const work = async () => {
+    for (const [index, item] of queue) results[index] = await act(item);
+  };
+  await Promise.all(Array.from({ length: Math.min(probesAtOnce, items.length) }, work));
+  return results;
+}
+
+/** The address part of `address:port`. */
+export function addressOf(endpoint: string): string {
+  return endpoint.replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
+}

@@ -1,0 +1,135 @@
+import { Command, Option } from 'commander';
+import { SeineError } from '../errors/seine-error.ts';
+import type { Family } from '../net/ip.ts';
+import { askControl } from './control.ts';
+import { removeLab } from './down.ts';
+import { executeInPod, executeOnNode } from './execute.ts';
+import { packageVersion } from './installation.ts';
+import { labPaths, realLabDir } from './names.ts';
+import { commaSeparated, defaultLabDir, familiesOption, needRoot, oneOf, seconds, wholeNumber } from './options.ts';
+import { type Datapath, planLab, type Tunnel } from './plan.ts';
+import { formatStatus } from './status.ts';
+import { askStatus, bringUp, planOf } from './up.ts';
+
+const signal = new AbortController().signal;
+
+interface DirOption {
+  readonly dir: string;
+}
+
+interface UpCommandOptions extends DirOption {
+  readonly nodes: number;
+  readonly families: Family[];
+  readonly tunnel: Tunnel;
+  readonly datapath: Datapath;
+  readonly podCidr?: string[];
+  readonly serviceCidr?: string[];
+  readonly kubeconfig?: string;
+  readonly agent?: string;
+}
+
+/** Every command takes the folder of the lab, after the command's name. */
+function withDir(command: Command): Command {
+  return command.addOption(new Option('--dir <folder>', 'folder of the lab').default(defaultLabDir).env('SEINE_LAB_DIR'));
+}
+
+const program = new Command('seine-lab')
+  .description('A Kubernetes cluster in a box: nodes are network namespaces, everything on them is real')
+  .version(packageVersion)
+  .enablePositionalOptions();
+
+withDir(program.command('up').description('bring a lab up and wait until its nodes take pods'))
+  .option('--nodes <count>', 'how many nodes', wholeNumber, 3)
+  .option('--families <list>', 'ipv4, ipv6 or both; the first is the first of every pod', familiesOption, ['ipv4', 'ipv6'] as Family[])
+  .addOption(
+    new Option('--tunnel <type>', "how nodes send pods' packets to each other").choices(['geneve', 'vxlan', 'gre']).default('geneve'),
+  )
+  .addOption(
+    new Option('--datapath <type>', 'of Open vSwitch; "system" needs its kernel module').choices(['netdev', 'system']).default('netdev'),
+  )
+  .option('--pod-cidr <list>', 'network of the pods, one a family', commaSeparated)
+  .option('--service-cidr <list>', 'network of the Services, one a family', commaSeparated)
+  .option('--kubeconfig <file>', 'use the API server this names, in place of one of our own')
+  .addOption(new Option('--agent <file>', 'what node runs as the agent').hideHelp())
+  .action(async ({ dir, podCidr, serviceCidr, agent, ...options }: UpCommandOptions) => {
+    needRoot();
+    const plan = planLab({ ...options, dir: realLabDir(dir), podCidrs: podCidr, serviceCidrs: serviceCidr });
+    const tookMs = await bringUp({ plan, agent, onStep: (text, atMs) => say(`${seconds(atMs)}  ${text}`) }, signal);
+    say(`${seconds(tookMs)}  ready: export KUBECONFIG=${labPaths(plan.dir).kubeconfig}`);
+  });
+
+withDir(program.command('status').description('show nodes, pods, processes and where they are'))
+  .option('--json', 'as JSON, for programs')
+  .action(async ({ dir, json }: DirOption & { json?: boolean }) => {
+    const status = await askStatus(realLabDir(dir));
+    process.stdout.write(json ? `${JSON.stringify(status)}\n` : formatStatus(status));
+  });
+
+withDir(program.command('exec').description('run a command in the network namespace of a pod'))
+  .argument('<pod>', 'NAMESPACE/POD')
+  .argument('<command...>')
+  .passThroughOptions()
+  .action(async (pod: string, command: string[], { dir }: DirOption) => {
+    process.exitCode = await executeInPod(planOf(realLabDir(dir)), pod, withoutDashes(command));
+  });
+
+const node = program.command('node').description('what to do with a node').enablePositionalOptions();
+withDir(node.command('exec').description('run a command on a node'))
+  .argument('<node>')
+  .argument('<command...>')
+  .passThroughOptions()
+  .action(async (name: string, command: string[], { dir }: DirOption) => {
+    process.exitCode = await executeOnNode(planOf(realLabDir(dir)), name, withoutDashes(command));
+  });
+
+withDir(program.command('agent').description('stop, kill or start the agent of a node'))
+  .argument('<node>')
+  .argument('<verb>', 'stop, kill or start', oneOf('stop', 'kill', 'start'))
+  .action(async (name: string, verb: string, { dir }: DirOption) => tell(dir, `/agents/${encodeURIComponent(name)}/${verb}`));
+
+withDir(program.command('ovs').description('kill or start Open vSwitch on a node'))
+  .argument('<node>')
+  .argument('<verb>', 'kill or start', oneOf('kill', 'start'))
+  .addOption(new Option('--only <daemon>', 'kill this one only').choices(['ovs-vswitchd', 'ovsdb-server']))
+  .action(async (name: string, verb: string, { dir, only = 'all' }: DirOption & { only?: string }) =>
+    tell(dir, `/ovs/${encodeURIComponent(name)}/${verb === 'kill' ? `kill/${only}` : 'start'}`),
+  );
+
+withDir(program.command('check').description("run the plugins' CHECK for a pod"))
+  .argument('<pod>', 'NAMESPACE/POD')
+  .action(async (pod: string, { dir }: DirOption) => tell(dir, `/pods/${pod.split('/').map(encodeURIComponent).join('/')}/check`));
+
+withDir(program.command('down').description('remove the lab and everything it made; twice is fine')).action(async ({ dir }: DirOption) => {
+  needRoot();
+  const { processes, namespaces } = await removeLab(realLabDir(dir), signal);
+  say(`removed ${processes} processes and ${namespaces} network namespaces`);
+});
+
+withDir(program.command('daemon', { hidden: true }))
+  .addOption(new Option('--agent <file>').hideHelp())
+  .action(async ({ dir, agent }: DirOption & { agent?: string }) => {
+    const { runDaemon } = await import('./daemon.ts');
+    await runDaemon(planOf(realLabDir(dir)), agent);
+  });
+
+async function tell(dir: string, path: string): Promise<void> {
+  const { control } = labPaths(planOf(realLabDir(dir)).dir);
+  await askControl(control, 'POST', path);
+}
+
+function say(text: string): void {
+  process.stderr.write(`${text}\n`);
+}
+
+function withoutDashes(command: readonly string[]): readonly string[] {
+  return command[0] === '--' ? command.slice(1) : command;
+}
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  const { message } = SeineError.from(error, 'seine-lab');
+  say(`seine-lab: ${message.replace(/^\[[A-Z_]+\] /, '')}`);
+  if (!(error instanceof SeineError)) say(String(error instanceof Error ? error.stack : error));
+  process.exitCode = 1;
+}

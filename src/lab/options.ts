@@ -1,0 +1,40 @@
+import { existsSync } from 'node:fs';
+import { InvalidArgumentError } from 'commander';
+import { SeineError } from '../errors/seine-error.ts';
+import type { Family } from '../net/ip.ts';
+
+export const defaultLabDir = '/run/seine-lab';
+
+/** @throws SeineError `INVALID_INPUT` saying what a lab cannot do without */
+export function needRoot(): void {
+  if (process.getuid?.() !== 0) throw new SeineError('INVALID_INPUT', 'a lab needs root: it makes network namespaces and bridges');
+  if (!existsSync('/usr/share/openvswitch/vswitch.ovsschema'))
+    throw new SeineError('INVALID_INPUT', 'Open vSwitch is not installed; `npm run setup` installs it');
+}
+
+export function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(2).padStart(6)} s`;
+}
+
+export function wholeNumber(text: string): number {
+  if (!/^\d+$/.test(text)) throw new InvalidArgumentError('a whole number is wanted.');
+  return Number(text);
+}
+
+export function commaSeparated(text: string): string[] {
+  return text.split(',').map((part) => part.trim());
+}
+
+export function familiesOption(text: string): Family[] {
+  return commaSeparated(text).map((part) => {
+    if (part !== 'ipv4' && part !== 'ipv6') throw new InvalidArgumentError('ipv4, ipv6 or ipv4,ipv6 is wanted.');
+    return part;
+  });
+}
+
+export function oneOf(...allowed: string[]): (text: string) => string {
+  return (text) => {
+    if (!allowed.includes(text)) throw new InvalidArgumentError(`one of ${allowed.join(', ')} is wanted.`);
+    return text;
+  };
+}
