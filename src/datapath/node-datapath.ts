@@ -35,7 +35,7 @@ export interface Revisions {
   readonly host: number;
 }
 
-const equalStrings = (a: string, b: string): boolean => a === b;
+const equalStrings = <S extends string>(a: S, b: S): boolean => a === b;
 
 /**
  * The one port to the node: says what is wanted of its bridge, its switch database, its own stack and its packet filter, and

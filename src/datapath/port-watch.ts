@@ -25,6 +25,11 @@ export class PortWatch {
     return this.#database.tables.Interface.find('name', name)?.ofport;
   }
 
+  /** Whether the switch's database has an interface of this name. */
+  isKnown(name: string): boolean {
+    return this.#database.tables.Interface.find('name', name) !== undefined;
+  }
+
   /**
    * Waits until the switch has given the interface the number that was asked for.
    *

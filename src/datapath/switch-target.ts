@@ -1,4 +1,3 @@
-import type { Uuid } from '../ovsdb/schema/atoms.ts';
 import type { openVswitch } from '../ovsdb/schema/open-vswitch.ts';
 import type { Transaction } from '../ovsdb/transaction.ts';
 import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
@@ -40,8 +39,8 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
     const bridge = this.#bridge();
     if (!bridge) return entries;
     entries.set('bridge', { kind: 'bridge', bridge: this.#observedBridge(bridge) });
-    for (const uuid of bridge.ports) {
-      const port = this.#observedPort(uuid);
+    for (const row of this.#database.tables.Port.rows()) {
+      const port = this.#observedPort(row);
       if (port) entries.set(portKey(port.name), { kind: 'port', port });
     }
     return entries;
@@ -77,9 +76,9 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
     };
   }
 
-  #observedPort(uuid: Uuid): WantedPort | undefined {
-    const row = this.#database.tables.Port.get(uuid);
-    if (row?.external_ids.get(OWNER) !== OWNER_VALUE) return undefined;
+  /** A port of ours is on our bridge, or it would not be: rows that nobody refers to vanish. */
+  #observedPort(row: PortRow): WantedPort | undefined {
+    if (row.external_ids.get(OWNER) !== OWNER_VALUE) return undefined;
     const [interfaceUuid] = row.interfaces;
     const link = interfaceUuid === undefined ? undefined : this.#database.tables.Interface.get(interfaceUuid);
     const { [OWNER]: _, ...externalIds } = Object.fromEntries(row.external_ids);
@@ -154,6 +153,7 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
   }
 }
 
+type PortRow = NonNullable<ReturnType<SwitchDatabase['tables']['Port']['get']>>;
 type BridgeRow = NonNullable<ReturnType<SwitchDatabase['tables']['Bridge']['get']>>;
 
 function hasAll(held: ReadonlyMap<string, string>, wanted: ReadonlyMap<string, string>): boolean {

@@ -1,0 +1,27 @@
+import { describe, expect, it } from 'vitest';
+import { parseConfig } from './config.ts';
+
+describe('parseConfig', () => {
+  it('has a default for everything but the name, which comes from the environment', () => {
+    expect(parseConfig('', { NODE_NAME: 'worker-1' })).toMatchObject({
+      nodeName: 'worker-1',
+      ovsBridge: 'br-int',
+      tunnelType: 'geneve',
+      stateDir: '/var/lib/seine',
+    });
+  });
+  it.each([
+    ['tunelType: geneve', /unknown field "tunelType"/],
+    ['trafficEncapMode: noEncap', /trafficEncapMode: "noEncap" is not supported yet; supported: encap/],
+    ['trafficEncryptionMode: wireGuard', /trafficEncryptionMode: "wireGuard" is not supported yet/],
+    ['tunnelType: gneve', /tunnelType: "gneve" is unknown/],
+    ['defaultMTU: 900', /defaultMTU: is below 1280/],
+    ['serviceCIDR: fd00::/64', /serviceCIDR: is not an IPv4 CIDR/],
+    ['serviceCIDR: 10.96.0.0', /serviceCIDR: "10.96.0.0" is not a CIDR/],
+    ['ovsBridge: "br int"', /ovsBridge: is no interface name/],
+    ['transportInterfaceCIDRs: [10.0.0.0/8, x]', /transportInterfaceCIDRs.1: "x" is not a CIDR/],
+    [`cniSocket: /${'x'.repeat(120)}`, /cniSocket: is longer than 107 bytes/],
+    ['a: [', /configuration: /],
+    ['noSNAT: "yes"\nlogLevel: loud', /noSNAT: .*; logLevel: /],
+  ])('refuses %j and says where', (text, message) => expect(() => parseConfig(text, {})).toThrow(message));
+});

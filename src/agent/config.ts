@@ -1,0 +1,121 @@
+import { readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { parse as parseYaml } from 'yaml';
+import { z } from 'zod';
+import { SeineError } from '../errors/seine-error.ts';
+import { type Cidr, isIp, parseCidr } from '../net/ip.ts';
+
+/** An interface name as the kernel takes it: it ends up in rules of the packet filter and in the switch's database. */
+const interfaceName = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$/, 'is no interface name (1 to 15 letters, digits, "_", "." or "-")');
+const absolutePath = z.string().regex(/^\/[^\0]*$/, 'is no absolute path');
+/** The kernel's limit is 108 bytes, with the NUL at the end (unix(7)). */
+const socketPath = absolutePath.refine((path) => Buffer.byteLength(path) <= 107, 'is longer than 107 bytes, which no socket can be');
+const cidr = z.string().transform((text, context): Cidr => {
+  try {
+    return parseCidr(text);
+  } catch {
+    context.addIssue({ code: 'custom', message: `${JSON.stringify(text)} is not a CIDR` });
+    return z.NEVER;
+  }
+});
+const cidrOf = (family: 'ipv4' | 'ipv6') =>
+  cidr.refine((value) => value.family === family, `is not an ${family === 'ipv4' ? 'IPv4' : 'IPv6'} CIDR`);
+
+/** A value that Antrea knows and Seine does not do yet is refused by its name, so that nobody believes it is in force. */
+const later = <const Now extends readonly [string, ...string[]]>(now: Now, coming: readonly string[]) =>
+  z.string().transform((value, context): Now[number] => {
+    if (now.includes(value)) return value as Now[number];
+    const why = coming.includes(value) ? 'is not supported yet' : 'is unknown';
+    context.addIssue({ code: 'custom', message: `${JSON.stringify(value)} ${why}; supported: ${now.join(', ')}` });
+    return z.NEVER;
+  });
+
+const address = z.string().refine((text) => {
+  const colon = text.lastIndexOf(':');
+  const port = Number(text.slice(colon + 1));
+  return (
+    text === '' ||
+    (colon > 0 && isIp(text.slice(0, colon).replace(/^\[|\]$/g, '')) && Number.isInteger(port) && port >= 0 && port <= 65_535)
+  );
+}, 'is not ADDRESS:PORT or empty');
+
+const schema = z.strictObject({
+  nodeName: z
+    .string()
+    .regex(/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/, 'is no node name (RFC 1123 subdomain)')
+    .optional(),
+  kubeconfig: absolutePath.optional(),
+  ovsBridge: interfaceName.default('br-int'),
+  hostGateway: interfaceName.default('antrea-gw0'),
+  tunnelInterface: interfaceName.default('antrea-tun0'),
+  trafficEncapMode: later(['encap'], ['noEncap', 'hybrid', 'networkPolicyOnly']).default('encap'),
+  trafficEncryptionMode: later(['none'], ['ipsec', 'wireGuard']).default('none'),
+  tunnelType: later(['geneve', 'vxlan', 'gre'], ['stt']).default('geneve'),
+  /** 0: the type's own. */
+  tunnelPort: z.int().min(0).max(65_535).default(0),
+  /** 0: the transport interface's, less what the tunnel needs. */
+  defaultMTU: z
+    .int()
+    .min(0)
+    .max(65_535)
+    .refine((mtu) => mtu === 0 || mtu >= 1280, 'is below 1280, the least that IPv6 allows')
+    .default(0),
+  noSNAT: z.boolean().default(false),
+  serviceCIDR: cidrOf('ipv4').optional(),
+  serviceCIDRv6: cidrOf('ipv6').optional(),
+  transportInterface: interfaceName.optional(),
+  transportInterfaceCIDRs: z.array(cidr).default([]),
+  cniSocket: socketPath.default('/run/seine/cni.sock'),
+  apiSocket: socketPath.default('/run/seine/agent.sock'),
+  stateDir: absolutePath.default('/var/lib/seine'),
+  ovsRunDir: absolutePath.default('/run/openvswitch'),
+  ovsDatapathType: later(['system', 'netdev'], []).default('system'),
+  metricsAddress: address.default('127.0.0.1:10351'),
+  hostFirewall: z.enum(['own', 'manage']).default('own'),
+  logLevel: z.enum(['error', 'warn', 'info', 'debug']).default('info'),
+});
+
+/** How an agent is set up; keys and their meaning are Antrea's where Antrea has them. */
+export type AgentConfig = Omit<z.output<typeof schema>, 'nodeName'> & { readonly nodeName: string };
+
+/**
+ * Reads the configuration.
+ *
+ * @param text YAML; empty means all defaults
+ * @throws SeineError `INVALID_INPUT` naming every wrong field with its path and what is wrong with it
+ */
+export function parseConfig(text: string, environment: Readonly<Record<string, string | undefined>>): AgentConfig {
+  const result = schema.safeParse(parseDocument(text) ?? {});
+  if (!result.success) throw new SeineError('INVALID_INPUT', `configuration: ${result.error.issues.map(describe).join('; ')}`);
+  const { nodeName = environment['NODE_NAME'] ?? hostname().toLowerCase(), ...rest } = result.data;
+  return { nodeName, ...rest };
+}
+
+/** @throws SeineError `INVALID_INPUT` also if the file cannot be read */
+export function readConfig(path: string, environment: Readonly<Record<string, string | undefined>>): AgentConfig {
+  try {
+    return parseConfig(readFileSync(path, 'utf8'), environment);
+  } catch (thrown) {
+    if (thrown instanceof SeineError) throw thrown;
+    throw new SeineError('INVALID_INPUT', `configuration ${path} cannot be read`, { cause: thrown });
+  }
+}
+
+function parseDocument(text: string): unknown {
+  try {
+    return parseYaml(text, { maxAliasCount: 0 });
+  } catch (cause) {
+    throw new SeineError(
+      'INVALID_INPUT',
+      `configuration: ${cause instanceof Error ? (cause.message.split('\n', 1)[0] ?? '') : 'no YAML'}`,
+      { cause },
+    );
+  }
+}
+
+function describe(issue: z.core.$ZodIssue): string {
+  if (issue.code === 'unrecognized_keys') return `unknown field ${issue.keys.map((key) => JSON.stringify(key)).join(', ')}`;
+  return `${issue.path.join('.') || 'the document'}: ${issue.message}`;
+}

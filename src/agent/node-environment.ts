@@ -1,0 +1,110 @@
+import { createHash } from 'node:crypto';
+import type { NodeEnvironment } from '../connectivity/environment.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import type { Node } from '../kube/node.ts';
+import { type Cidr, cidrAddress, cidrContains, type Family, type Ip, parseCidr, parseIp } from '../net/ip.ts';
+import { type Mac, macFromBytes } from '../net/mac.ts';
+import { listAddresses } from '../netlink/addresses.ts';
+import { type Link, listLinks } from '../netlink/links.ts';
+import type { NetlinkSocket } from '../netlink/socket.ts';
+import { ofPorts, type TunnelType, tunnelCarriers } from '../pipeline/well-known.ts';
+import type { AgentConfig } from './config.ts';
+
+/** An interface of the node with what matters for carrying tunnels. */
+export interface HostInterface {
+  readonly name: string;
+  readonly mtu: number;
+  readonly addresses: readonly Ip[];
+}
+
+/** What each encapsulation adds to a packet, outer IPv4 header included; an outer IPv6 header is 20 bytes longer. */
+const overheadBytes: Readonly<Record<TunnelType, number>> = { geneve: 50, vxlan: 50, gre: 42 };
+
+export function readHostInterfaces(socket: NetlinkSocket): readonly HostInterface[] {
+  const addresses = listAddresses(socket);
+  return listLinks(socket)
+    .filter((link: Link) => !link.loopback)
+    .map(({ name, mtu, index }) => ({
+      name,
+      mtu,
+      addresses: addresses.filter(({ link, scope }) => link === index && scope === 'global').map(({ address }) => address),
+    }));
+}
+
+/**
+ * What is the same for every compiler on this node, from its configuration, its Node object and its interfaces. Pure.
+ *
+ * @throws SeineError `UNAVAILABLE` for what may still come: pod CIDRs, an interface with the node's address
+ */
+export function resolveEnvironment(config: AgentConfig, node: Node, interfaces: readonly HostInterface[]): NodeEnvironment {
+  const podCidrs = node.podCidrs.map(parseCidr);
+  if (podCidrs.length === 0) throw new SeineError('UNAVAILABLE', `node ${node.name} has no spec.podCIDRs yet`);
+  const candidates = interfaces.filter(({ name }) => name !== config.hostGateway);
+  const transport = transportInterface(config, node, candidates);
+  const ends = tunnelEnds(config, node, transport);
+  const type = config.tunnelType;
+  const carrier = tunnelCarriers[type];
+  return {
+    gateway: {
+      name: config.hostGateway,
+      ofPort: ofPorts.gateway,
+      mac: gatewayMac(node.name),
+      mtu: config.defaultMTU === 0 ? transport.mtu - overheadBytes[type] - (ends[0]?.family === 'ipv6' ? 20 : 0) : config.defaultMTU,
+      addresses: podCidrs.map((cidr) => cidrAddress(cidr, 1n)),
+    },
+    tunnel: {
+      ofPort: ofPorts.tunnel,
+      type,
+      port: config.tunnelPort === 0 && carrier.protocol === 'udp' ? carrier.port : config.tunnelPort,
+    },
+    podCidrs: onePerFamily(podCidrs),
+    transport: ends,
+    serviceCidrs: [config.serviceCIDR, config.serviceCIDRv6].filter((cidr) => cidr !== undefined),
+  };
+}
+
+/** Named by the configuration, or the one with an address in a configured range, or the one with the node's own address. */
+function transportInterface(config: AgentConfig, node: Node, interfaces: readonly HostInterface[]): HostInterface {
+  const { transportInterface: named, transportInterfaceCIDRs: ranges } = config;
+  const found =
+    named !== undefined
+      ? interfaces.find(({ name }) => name === named)
+      : ranges.length > 0
+        ? interfaces.find(({ addresses }) => addresses.some((ip) => ranges.some((range) => cidrContains(range, ip))))
+        : interfaces.find(({ addresses }) => addresses.some((ip) => node.internalIps.includes(ip.text)));
+  if (found) return found;
+  const wanted =
+    named ??
+    (ranges.length > 0
+      ? `with an address in ${ranges.map(({ text }) => text).join(', ')}`
+      : `with address ${node.internalIps.join(' or ') || '(the node has none)'}`);
+  throw new SeineError('UNAVAILABLE', `there is no transport interface ${wanted}`);
+}
+
+/** The addresses peers know this node by, where the interface has them; else the interface's first of each family. IPv4 first. */
+function tunnelEnds({ transportInterfaceCIDRs: ranges }: AgentConfig, node: Node, { name, addresses }: HostInterface): readonly Ip[] {
+  const families: readonly Family[] = ['ipv4', 'ipv6'];
+  const usable = ranges.length === 0 ? addresses : addresses.filter((ip) => ranges.some((range) => cidrContains(range, ip)));
+  const ends = families.flatMap((family) => {
+    const ofFamily = usable.filter((ip) => ip.family === family);
+    return ofFamily.find((ip) => node.internalIps.includes(ip.text)) ?? ofFamily[0] ?? [];
+  });
+  if (ends.length === 0) throw new SeineError('UNAVAILABLE', `transport interface ${name} has no address`);
+  return ends;
+}
+
+function onePerFamily(cidrs: readonly Cidr[]): readonly Cidr[] {
+  return (['ipv4', 'ipv6'] as const).flatMap((family) => cidrs.find((cidr) => cidr.family === family) ?? []);
+}
+
+/** Stable without being stored anywhere: pods and the node's own neighbours remember it over a restart. */
+function gatewayMac(nodeName: string): Mac {
+  const bytes = createHash('sha256').update(`gateway of ${nodeName}`).digest().subarray(0, 6);
+  bytes[0] = ((bytes[0] ?? 0) & 0xfc) | 0x02;
+  return macFromBytes(bytes);
+}
+
+/** For callers that have the node's addresses as text. */
+export function transportOf(addresses: Readonly<Partial<Record<Family, string>>>): readonly Ip[] {
+  return [addresses.ipv4, addresses.ipv6].flatMap((text) => (text === undefined ? [] : parseIp(text)));
+}

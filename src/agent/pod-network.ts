@@ -1,0 +1,271 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { compilePod } from '../connectivity/compile-pod.ts';
+import type { NodeDatapath } from '../datapath/node-datapath.ts';
+import type { PortWatch } from '../datapath/port-watch.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import type { Log } from '../log/log.ts';
+import { announceAddresses } from '../netlink/announce.ts';
+import { getLink } from '../netlink/links.ts';
+import { NetworkNamespace } from '../netlink/namespace.ts';
+import { createPodInterface, type HostLinks, type PodInterface } from '../netlink/pod-interface.ts';
+import type { Owner } from '../pipeline/cookie.ts';
+import type { WantedPort } from '../wanted/switch-row.ts';
+import { hostInterfaceAlias, hostInterfaceName, podOwner } from './attachment-names.ts';
+import { attachmentId, type Lease } from './ipam/lease.ts';
+import { OfPortPool } from './of-port-pool.ts';
+import { describeDifferences, type FlowCheck } from './pod-check.ts';
+import type { AttachedPod, AttachmentKey, PodAttachment, PodNetwork, ReadyState } from './pod-network-port.ts';
+import type { Readiness } from './readiness.ts';
+
+export interface PodNetworkOptions {
+  readonly datapath: NodeDatapath;
+  readonly ports: PortWatch;
+  readonly host: HostLinks;
+  readonly readiness: Readiness;
+  readonly flowCheck: FlowCheck;
+  /** On the userspace data path the host end stays a part of the node's own stack, and nobody fills in checksums. */
+  readonly datapathType: 'system' | 'netdev';
+  /** Bytes of an IP packet; asked at each ADD. */
+  readonly mtu: () => number;
+  readonly log: Log;
+}
+
+/** What a pod has on this node. */
+interface Attached {
+  readonly owner: Owner;
+  readonly hostIfName: string;
+  readonly ofPort: number;
+}
+
+/** A veth that the kernel is still taking down. */
+interface Removal {
+  readonly netns: string | undefined;
+  readonly ifName: string;
+  readonly done: Promise<unknown>;
+}
+
+/** How long a DEL waits for the switch to say that flows and port are gone, before it leaves that to the reconciler (ms). */
+const DETACH_PATIENCE_MS = 5_000;
+
+/**
+ * Pods' interfaces: the kernel's part is done here and now; port and flows are wished for and waited for.
+ *
+ * Removal goes backwards: flows, port, link, because the switch gives the number of a port that is gone to the next one.
+ */
+export class NodePodNetwork implements PodNetwork {
+  readonly #options: PodNetworkOptions;
+  readonly #ofPorts = new OfPortPool();
+  readonly #attached = new Map<string, Attached & { readonly netns: string | undefined }>();
+  readonly #removals = new Map<string, Removal>();
+  /** The bridge must have come this far before an address that was given up may be anybody else's. */
+  #lastForgotten = -1;
+
+  constructor(options: PodNetworkOptions) {
+    this.#options = options;
+  }
+
+  async attach(want: PodAttachment, signal: AbortSignal): Promise<AttachedPod> {
+    const id = attachmentId(want);
+    const hostIfName = hostInterfaceName(want, want.pod);
+    await this.#removed(want, hostIfName, signal);
+    const attached = { owner: podOwner(want, want.pod), hostIfName, ofPort: this.#ofPorts.lend(id), netns: want.netns };
+    let created: PodInterface | undefined;
+    try {
+      created = await this.#createInterface(want, hostIfName, signal);
+      this.#attached.set(id, attached);
+      await this.#plug(want, attached, signal);
+      this.#announce(want, created);
+      return { hostIfName, hostMac: created.hostMac ?? want.mac, mtu: this.#options.mtu() };
+    } catch (thrown) {
+      await this.#takeBack(want, attached, created !== undefined);
+      throw SeineError.from(thrown, `attach ${id}`);
+    }
+  }
+
+  async detach(key: AttachmentKey, signal: AbortSignal): Promise<void> {
+    const attached = this.#attached.get(attachmentId(key));
+    if (!attached) return;
+    await this.#unplug(key, attached, AbortSignal.any([signal, AbortSignal.timeout(DETACH_PATIENCE_MS)]));
+    void this.#startRemoval(key, attached);
+  }
+
+  async check(want: PodAttachment, attached: AttachedPod, signal: AbortSignal): Promise<readonly string[]> {
+    const known = this.#attached.get(attachmentId(want));
+    const link = getLink(this.#options.host.socket, attached.hostIfName);
+    return describeDifferences({ want, attached, link, known, ports: this.#options.ports, flowCheck: this.#options.flowCheck }, signal);
+  }
+
+  ready(): ReadyState {
+    return this.#options.readiness.state();
+  }
+
+  whenReady(signal: AbortSignal): Promise<void> {
+    return this.#options.readiness.whenReady(signal);
+  }
+
+  /**
+   * Takes over a pod that was attached before this process began: wants for it what it has.
+   *
+   * @param ofPort the number its port had, if the switch's database still knows
+   */
+  adopt(lease: Lease & { readonly attached: AttachedPod }, ofPort: number | undefined): void {
+    const id = attachmentId(lease);
+    const { hostIfName } = lease.attached;
+    const adopted = { owner: podOwner(lease, lease.pod), hostIfName, ofPort: this.#ofPorts.lendAgain(id, ofPort), netns: lease.netns };
+    this.#attached.set(id, adopted);
+    this.#want(lease, adopted);
+  }
+
+  /** True once nothing on this node has the addresses of a pod that is no longer attached. */
+  isAbsent(lease: Lease): boolean {
+    const hostIfName = lease.attached?.hostIfName ?? hostInterfaceName(lease, lease.pod);
+    if (this.#removals.has(hostIfName) || this.#options.ports.isKnown(hostIfName)) return false;
+    if (this.#options.datapath.reconcilers.bridge.realizedRevision < this.#lastForgotten) return false;
+    return getLink(this.#options.host.socket, hostIfName) === undefined;
+  }
+
+  get count(): number {
+    return this.#attached.size;
+  }
+
+  async #createInterface(want: PodAttachment, hostIfName: string, signal: AbortSignal): Promise<PodInterface> {
+    const userspace = this.#options.datapathType === 'netdev';
+    try {
+      return await createPodInterface(
+        this.#options.host,
+        {
+          netnsPath: want.netns,
+          hostName: hostIfName,
+          podName: want.ifName,
+          mac: want.mac,
+          mtu: this.#options.mtu(),
+          addresses: want.addresses.map(({ ip, prefixLength }) => ({ address: ip, prefixLength })),
+          gateways: want.addresses.map(({ gateway }) => ({ address: gateway })),
+          alias: hostInterfaceAlias(want, want.pod),
+          hostEnd: userspace ? 'layer2Only' : 'plain',
+          checksumOffload: userspace ? 'off' : 'keep',
+        },
+        signal,
+      );
+    } catch (thrown) {
+      throw blameVariable(SeineError.from(thrown, `create ${want.ifName} in ${want.netns}`));
+    }
+  }
+
+  /** Wishes for flows and port at once: the switch takes flows for ports that are still to come. */
+  async #plug(want: PodAttachment, attached: Attached, signal: AbortSignal): Promise<void> {
+    const { datapath, ports } = this.#options;
+    const { flows, port } = this.#want(want, attached);
+    const plugged = async (): Promise<void> => {
+      await datapath.reconcilers.switch.realizedFor(attached.owner, port, signal);
+      await ports.whenPlugged(attached.hostIfName, attached.ofPort, signal);
+    };
+    await Promise.all([datapath.realized(flows, signal), plugged()]);
+  }
+
+  #want(want: PodAttachment, { owner, hostIfName, ofPort }: Attached) {
+    const { datapath } = this.#options;
+    const addresses = want.addresses.map(({ ip }) => ip);
+    return {
+      flows: datapath.want(owner, compilePod({ ofPort, mac: want.mac, addresses })),
+      port: datapath.wantPort(owner, portOf(want, hostIfName, ofPort)),
+    };
+  }
+
+  #announce(want: PodAttachment, created: PodInterface): void {
+    const namespace = NetworkNamespace.open(want.netns);
+    try {
+      const addresses = want.addresses.map(({ ip }) => ip);
+      announceAddresses(namespace, created.podIndex, want.mac, addresses);
+    } finally {
+      namespace.close();
+    }
+  }
+
+  /** Also after the caller has given up: what was begun is taken back whoever still listens. */
+  async #takeBack(want: PodAttachment, attached: Attached & { readonly netns: string | undefined }, linkExists: boolean): Promise<void> {
+    if (!this.#attached.has(attachmentId(want))) {
+      this.#ofPorts.giveBack(attached.ofPort);
+      return;
+    }
+    await this.#unplug(want, attached, AbortSignal.timeout(DETACH_PATIENCE_MS));
+    if (linkExists) await this.#startRemoval(want, attached);
+  }
+
+  /** @param signal ends the waiting, not the removal: nobody wants the entries any more, so they go when they can */
+  async #unplug(key: AttachmentKey, { owner, ofPort }: Attached, signal: AbortSignal): Promise<void> {
+    const { datapath, log } = this.#options;
+    this.#attached.delete(attachmentId(key));
+    const flows = datapath.forget(owner);
+    this.#lastForgotten = flows.bridge;
+    try {
+      await datapath.realized(flows, signal);
+    } catch (thrown) {
+      log.warn('the switch has not confirmed yet that the flows of a pod are gone', {
+        owner,
+        cause: SeineError.from(thrown, 'forget').message,
+      });
+    }
+    const port = datapath.forgetPorts(owner);
+    const gone = datapath.reconcilers.switch.realized(port, signal);
+    try {
+      await gone;
+      this.#ofPorts.giveBack(ofPort);
+    } catch (thrown) {
+      // The number stays lent until the agent restarts: a leak of one in 32,000, against a pod that gets another's packets.
+      log.warn('the switch has not confirmed yet that the port of a pod is gone', {
+        owner,
+        cause: SeineError.from(thrown, 'forget').message,
+      });
+    }
+  }
+
+  /** The kernel takes 16 ms for a veth; only an ADD of the same interface has to wait for it. */
+  #startRemoval(
+    key: AttachmentKey,
+    { hostIfName, netns }: { readonly hostIfName: string; readonly netns: string | undefined },
+  ): Promise<unknown> {
+    const done = this.#options.host.remover
+      .remove(hostIfName, new AbortController().signal)
+      .catch((thrown: unknown) =>
+        this.#options.log.error('a pod interface could not be removed', {
+          interface: hostIfName,
+          cause: SeineError.from(thrown, 'remove').message,
+        }),
+      )
+      .finally(() => this.#removals.delete(hostIfName));
+    this.#removals.set(hostIfName, { netns, ifName: key.ifName, done });
+    return done;
+  }
+
+  async #removed(want: PodAttachment, hostIfName: string, signal: AbortSignal): Promise<void> {
+    const inTheWay = [...this.#removals].filter(
+      ([name, { netns, ifName }]) => name === hostIfName || (netns === want.netns && ifName === want.ifName),
+    );
+    if (inTheWay.length === 0) return;
+    const aborted = sleep(2 ** 31 - 1, undefined, { signal, ref: false });
+    await Promise.race([Promise.all(inTheWay.map(([, { done }]) => done)), aborted]);
+  }
+}
+
+function portOf(want: PodAttachment, name: string, ofPort: number): WantedPort {
+  const externalIds = {
+    'container-id': want.containerId,
+    'if-name': want.ifName,
+    network: want.network,
+    mac: want.mac,
+    ip: want.addresses.map(({ ip }) => ip.text).join(','),
+    ...(want.pod ? { 'pod-namespace': want.pod.namespace, 'pod-name': want.pod.name } : {}),
+  };
+  return { name, type: '', ofPort, options: {}, externalIds };
+}
+
+/** Says which of the runtime's variables is at fault, where one is. */
+function blameVariable(error: SeineError): SeineError {
+  const message = error.message.replace(/^\[[A-Z_]+\] /, '');
+  if (error.context['conflict'] === 'podName')
+    return new SeineError('INVALID_INPUT', message, { context: { ...error.context, variable: 'CNI_IFNAME' }, cause: error });
+  if (error.code === 'INVALID_INPUT')
+    return new SeineError('INVALID_INPUT', message, { context: { variable: 'CNI_NETNS', ...error.context }, cause: error });
+  return error;
+}

@@ -1,0 +1,149 @@
+import type { NodeDatapath } from '../datapath/node-datapath.ts';
+import { type EndpointSlice, serviceKeyOf } from '../kube/endpoint-slice.ts';
+import type { Replica } from '../kube/replica.ts';
+import type { Service } from '../kube/service.ts';
+import { type Family, parseCidr } from '../net/ip.ts';
+import { type Owner, ownerOf } from '../pipeline/cookie.ts';
+import type { Transport } from '../pipeline/flow.ts';
+import { serviceNextHop } from '../pipeline/well-known.ts';
+import { compileEndpoint, compileService, type Endpoint } from '../proxy/compile-service.ts';
+import { type ServicePortIntent, serviceIntents } from '../proxy/intent.ts';
+import type { Route } from '../wanted/wanted.ts';
+import { GroupIdPool } from './group-id-pool.ts';
+
+export interface ServicesOptions {
+  readonly services: Replica<Service>;
+  readonly slices: Replica<EndpointSlice>;
+  readonly datapath: NodeDatapath;
+  readonly families: readonly Family[];
+  readonly gateway: string;
+  /** Families whose whole Service range is routed to the bridge already; for others each address gets its route. */
+  readonly routedFamilies: readonly Family[];
+  /** Ends waiting for the switch to confirm that groups are gone. */
+  readonly signal: AbortSignal;
+}
+
+interface ServedPort {
+  readonly groupId: number;
+  readonly endpoints: ReadonlySet<Owner>;
+}
+
+/**
+ * Keeps Services on the bridge in step with the API. What changed is looked at, nothing else: work grows with the change,
+ * not with the number of Services.
+ */
+export class Services {
+  readonly #options: ServicesOptions;
+  readonly #groups = new GroupIdPool();
+  /** Names of the slices of each Service. */
+  readonly #slicesOf = new Map<string, Set<string>>();
+  /** Which Service a slice was counted for; its label may change. */
+  readonly #serviceOfSlice = new Map<string, string>();
+  readonly #served = new Map<string, ReadonlyMap<Owner, ServedPort>>();
+  /** Which Service ports lead to an endpoint. */
+  readonly #users = new Map<Owner, Set<Owner>>();
+
+  constructor(options: ServicesOptions) {
+    this.#options = options;
+  }
+
+  /** Serves what is known now and follows changes. @returns a function that ends it */
+  follow(): () => void {
+    const { services, slices } = this.#options;
+    const names = new Set<string>();
+    for (const [key] of slices.entries()) for (const name of this.#noteSlice(key)) names.add(name);
+    for (const [key] of services.entries()) names.add(key);
+    for (const name of [...names].toSorted()) this.#refresh(name);
+    const endServices = services.subscribe((keys) => this.#refreshAll(keys));
+    const endSlices = slices.subscribe((keys) => this.#refreshAll(new Set([...keys].flatMap((key) => this.#noteSlice(key)))));
+    return () => {
+      endServices();
+      endSlices();
+    };
+  }
+
+  get count(): number {
+    return this.#served.size;
+  }
+
+  #refreshAll(keys: ReadonlySet<string>): void {
+    for (const key of keys) this.#refresh(key);
+  }
+
+  /** Notes which Service a slice belongs to now, and names those that are concerned: the one it had, and the one it has. */
+  #noteSlice(key: string): string[] {
+    const slice = this.#options.slices.get(key);
+    const before = this.#serviceOfSlice.get(key);
+    const after = slice && serviceKeyOf(slice);
+    if (before !== undefined && before !== after) {
+      const left = this.#slicesOf.get(before);
+      left?.delete(key);
+      if (left?.size === 0) this.#slicesOf.delete(before);
+      this.#serviceOfSlice.delete(key);
+    }
+    if (after !== undefined) {
+      this.#serviceOfSlice.set(key, after);
+      this.#slicesOf.set(after, (this.#slicesOf.get(after) ?? new Set()).add(key));
+    }
+    return [...new Set([before, after])].filter((name) => name !== undefined);
+  }
+
+  #refresh(key: string): void {
+    const { services, slices, families } = this.#options;
+    const service = services.get(key);
+    const ofService = [...(this.#slicesOf.get(key) ?? [])].flatMap((name) => slices.get(name) ?? []);
+    const intents = service ? serviceIntents(service, ofService).filter(({ clusterIp }) => families.includes(clusterIp.family)) : [];
+    const before = this.#served.get(key) ?? new Map<Owner, ServedPort>();
+    const after = new Map(intents.map((intent) => this.#serve(key, intent, before)));
+    for (const [owner, port] of before) if (!after.has(owner)) this.#drop(owner, port);
+    if (after.size === 0) this.#served.delete(key);
+    else this.#served.set(key, after);
+  }
+
+  #serve(key: string, intent: ServicePortIntent, before: ReadonlyMap<Owner, ServedPort>): [Owner, ServedPort] {
+    const owner = ownerOf('service', `${key}:${intent.name}`);
+    const known = before.get(owner);
+    const groupId = known?.groupId ?? this.#groups.lend(owner);
+    const endpoints = new Set(intent.endpoints.map((endpoint) => this.#useEndpoint(owner, intent.transport, endpoint)));
+    this.#options.datapath.want(owner, { ...compileService({ ...intent, groupId }), routes: this.#routes(intent) });
+    for (const endpoint of known?.endpoints ?? []) if (!endpoints.has(endpoint)) this.#leaveEndpoint(owner, endpoint);
+    return [owner, { groupId, endpoints }];
+  }
+
+  #routes({ clusterIp }: ServicePortIntent): readonly Route[] {
+    const { routedFamilies, gateway } = this.#options;
+    if (routedFamilies.includes(clusterIp.family)) return [];
+    const destination = parseCidr(`${clusterIp.text}/${clusterIp.family === 'ipv4' ? 32 : 128}`);
+    return [{ destination, via: serviceNextHop[clusterIp.family], dev: gateway }];
+  }
+
+  /** The number may be lent again only once no flow of the switch can lead to the old group. */
+  #drop(owner: Owner, { groupId, endpoints }: ServedPort): void {
+    const { datapath, signal } = this.#options;
+    const gone = datapath.forget(owner);
+    for (const endpoint of endpoints) this.#leaveEndpoint(owner, endpoint);
+    datapath.realized(gone, signal).then(
+      () => this.#groups.giveBack(groupId),
+      () => undefined, // the agent stops, and the pool with it
+    );
+  }
+
+  #useEndpoint(user: Owner, transport: Transport, endpoint: Endpoint): Owner {
+    const owner = ownerOf('endpoint', transport, endpoint.ip.text, String(endpoint.port));
+    const users = this.#users.get(owner);
+    if (users) users.add(user);
+    else {
+      this.#users.set(owner, new Set([user]));
+      this.#options.datapath.want(owner, compileEndpoint(transport, endpoint));
+    }
+    return owner;
+  }
+
+  #leaveEndpoint(user: Owner, endpoint: Owner): void {
+    const users = this.#users.get(endpoint);
+    users?.delete(user);
+    if (users?.size !== 0) return;
+    this.#users.delete(endpoint);
+    this.#options.datapath.forget(endpoint);
+  }
+}

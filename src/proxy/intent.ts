@@ -1,0 +1,71 @@
+import type { EndpointSlice } from '../kube/endpoint-slice.ts';
+import type { ServicePort as KubeServicePort, Service } from '../kube/service.ts';
+import { type Family, type Ip, parseIp } from '../net/ip.ts';
+import type { Transport } from '../pipeline/flow.ts';
+import { byAddress, type Endpoint } from './compile-service.ts';
+
+/** One port of a Service on one of its addresses, with where it leads. */
+export interface ServicePortIntent {
+  /** Unique within the Service: `NAME` or `PORT/PROTOCOL` for an unnamed port, with the family. */
+  readonly name: string;
+  readonly transport: Transport;
+  readonly clusterIp: Ip;
+  readonly port: number;
+  /** Sorted by address, each once. */
+  readonly endpoints: readonly Endpoint[];
+}
+
+const transports = { TCP: 'tcp', UDP: 'udp' } as const;
+
+/** A Service that nobody asks this proxy to serve: no cluster address, or somebody else's by label. */
+export function isServed(service: Service): boolean {
+  return service.type !== 'ExternalName' && service.clusterIps.length > 0 && service.proxyName === undefined && !service.headlessLabel;
+}
+
+/**
+ * What a Service and its EndpointSlices come to. Pure.
+ *
+ * @param slices all of the Service's, in any order; an endpoint that moves between slices may be in two of them
+ */
+export function serviceIntents(service: Service, slices: readonly EndpointSlice[]): readonly ServicePortIntent[] {
+  if (!isServed(service)) return [];
+  return service.clusterIps.map(parseIp).flatMap((clusterIp) =>
+    service.ports.flatMap((port): ServicePortIntent[] => {
+      // The userspace data path cannot tell SCTP ports apart; SCTP comes with the complete proxy.
+      if (port.protocol === 'SCTP') return [];
+      return [
+        {
+          name: `${port.name || `${port.port}-${port.protocol.toLowerCase()}`}/${clusterIp.family}`,
+          transport: transports[port.protocol],
+          clusterIp,
+          port: port.port,
+          endpoints: endpointsOf(slices, port, { family: clusterIp.family, publishNotReady: service.publishNotReadyAddresses }),
+        },
+      ];
+    }),
+  );
+}
+
+/** Ready endpoints; if there are none, those that still serve while they terminate (KEP-1669). */
+function endpointsOf(
+  slices: readonly EndpointSlice[],
+  port: KubeServicePort,
+  { family, publishNotReady }: { readonly family: Family; readonly publishNotReady: boolean },
+): readonly Endpoint[] {
+  const ready = new Map<string, Endpoint>();
+  const leaving = new Map<string, Endpoint>();
+  for (const slice of slices) {
+    if (slice.family !== family) continue;
+    const number = slice.ports.find(({ name, protocol }) => name === port.name && protocol === port.protocol)?.port;
+    if (number === undefined) continue;
+    for (const { addresses, ready: isReady, serving, terminating } of slice.endpoints) {
+      const [address] = addresses;
+      if (address === undefined) continue;
+      const endpoint = { ip: parseIp(address), port: number };
+      const key = `${address} ${number}`;
+      if (isReady || publishNotReady) ready.set(key, endpoint);
+      else if (serving && terminating) leaving.set(key, endpoint);
+    }
+  }
+  return [...(ready.size > 0 ? ready : leaving).values()].toSorted(byAddress);
+}
