@@ -23,7 +23,7 @@ export interface KubeAccess {
  * @throws SeineError `INVALID_INPUT` naming what cannot be used
  */
 export async function readKubeconfig(path: string): Promise<KubeAccess> {
-  const { KubeConfig } = await import('@kubernetes/client-node');
+  const { KubeConfig } = await import('@kubernetes/client-node/dist/config.js');
   const config = new KubeConfig();
   try {
     config.loadFromFile(path);
