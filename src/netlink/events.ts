@@ -67,9 +67,19 @@ export class KernelEvents {
     for (let count = 0; count < datagramsPerTurn; count++) {
       const messages = this.#receive();
       if (messages === 'empty') return;
-      if (messages === 'overrun') this.#handler({ kind: 'overrun' });
-      else for (const event of messages) this.#handler(event);
+      if (messages === 'overrun') {
+        this.#discard();
+        this.#handler({ kind: 'overrun' });
+      } else for (const event of messages) this.#handler(event);
     }
+  }
+
+  /**
+   * Empties the queue before the overrun is told. The kernel reports the first loss only, and goes on losing silently until
+   * the queue has been empty once; whoever lists everything before that misses what is lost after.
+   */
+  #discard(): void {
+    for (let count = 0; count < datagramsInQueue; count++) if (this.#receive() === 'empty') return;
   }
 
   #receive(): KernelEvent[] | 'empty' | 'overrun' {
@@ -86,6 +96,8 @@ export class KernelEvents {
 
 const receiveQueueBytes = 8 * 1024 * 1024;
 const datagramsPerTurn = 256;
+/** More than fit in the queue; the smallest takes half a kilobyte. */
+const datagramsInQueue = receiveQueueBytes / 256;
 
 function decodeEvent(message: Message): KernelEvent | undefined {
   switch (message.type) {

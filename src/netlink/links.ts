@@ -61,8 +61,6 @@ export interface NewVeth extends NewLink {
     readonly namespace?: NetworkNamespace;
     readonly mac?: Mac | undefined;
     readonly mtu?: number | undefined;
-    /** Chosen by the kernel if left out. A taken one fails with `EBUSY`: tunnels that a namespace is born with have low numbers. */
-    readonly index?: number;
   };
 }
 
@@ -83,7 +81,7 @@ export function createVeth(batch: Batch, veth: NewVeth): void {
   create(batch, 'veth', veth, () =>
     batch.nested(IFLA_INFO_DATA, () =>
       batch.nested(VETH_INFO_PEER, () => {
-        ifinfomsg(batch, peer.index ?? 0, 0, 0); // a peer that is born up fails with ENOTCONN
+        ifinfomsg(batch, 0, 0, 0); // a peer that is born up fails with ENOTCONN
         newLinkAttributes(batch, peer);
         if (peer.namespace) batch.attributeU32(IFLA_NET_NS_FD, peer.namespace.fd);
       }),

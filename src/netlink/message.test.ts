@@ -5,7 +5,7 @@ import { parseMac } from '../net/mac.ts';
 import { decodeAddress, replaceAddress } from './addresses.ts';
 import { Attributes, attributesIn } from './attributes.ts';
 import { ifIndex } from './interface-name.ts';
-import { changeLink, createVeth, decodeLink, deleteLink } from './links.ts';
+import { changeLink, createBridge, createDummy, createVeth, decodeLink, deleteLink } from './links.ts';
 import { Batch, type Message, messagesIn } from './message.ts';
 import { decodeNeighbour, replaceNeighbour } from './neighbours.ts';
 import { decodeRoute, deleteRoute, replaceRoute } from './routes.ts';
@@ -42,6 +42,15 @@ describe('requests, against bytes written by hand', () => {
         '00000000 00000000 00000000 00000000', // ifinfomsg
         '09000300 65746830 00000000 0a000100 0a010203 04050000', // IFLA_IFNAME, IFLA_ADDRESS
       ].join(' '),
+    );
+  });
+
+  it('creates links that have nothing but a kind', () => {
+    expect(hex((batch) => createDummy(batch, { name: 'd0', state: 'up' }))).toBe(
+      '38000000 10000506 44332211 00000000 00000000 00000000 01000000 01000000 07000300 64300000 10001200 0a000100 64756d6d 79000000',
+    );
+    expect(hex((batch) => createBridge(batch, { name: 'd0' }))).toBe(
+      '38000000 10000506 44332211 00000000 00000000 00000000 00000000 00000000 07000300 64300000 10001200 0b000100 62726964 67650000',
     );
   });
 

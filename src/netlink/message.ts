@@ -23,7 +23,7 @@ export const flag = {
 } as const;
 
 /** Message types that every netlink family has. */
-export const control = { error: 2, done: 3, overrun: 4 } as const;
+export const control = { error: 2, done: 3 } as const;
 
 /** One received message. The payload shares the receive buffer: decode it before the next receive. */
 export interface Message {

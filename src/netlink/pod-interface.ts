@@ -69,7 +69,7 @@ export interface PodInterfaceState {
  *   `REFUSED` for anything else the kernel refused, with `errno`, and `rollback` if even taking back failed
  */
 export async function createPodInterface(host: HostLinks, spec: PodInterfaceSpec, signal: AbortSignal): Promise<PodInterface> {
-  signal.throwIfAborted();
+  if (signal.aborted) throw new SeineError('CANCELLED', `set up ${spec.podName} of ${spec.alias}`, { cause: signal.reason });
   interfaceName(spec.hostName);
   interfaceName(spec.podName);
   const namespace = NetworkNamespace.open(spec.netnsPath);

@@ -1,5 +1,5 @@
 import { SeineError } from '../errors/seine-error.ts';
-import { type Cidr, type Family, type Ip, ipToBytes } from '../net/ip.ts';
+import { addressBits, type Cidr, type Family, type Ip, ipToBytes } from '../net/ip.ts';
 import { Attributes, aligned } from './attributes.ts';
 import { errnoOf } from './errno.ts';
 import type { IfIndex } from './interface-name.ts';
@@ -66,6 +66,10 @@ export interface NewRoute {
   readonly table?: number;
   /** `ourProtocol` if left out. */
   readonly protocol?: number;
+  /**
+   * The gateway need not be in a network of the link. In a namespace where no interface has an IPv4 address, not even the
+   * loopback, the kernel refuses this with "Nexthop has invalid gateway".
+   */
   readonly onLink?: boolean;
 }
 
@@ -123,16 +127,12 @@ export function listRoutes(
 
 /** The route a packet to `destination` would take. Undefined if there is none. */
 export function lookUpRoute(socket: NetlinkSocket, destination: Ip): Route | undefined {
-  const bits = destination.family === 'ipv4' ? 32 : 128;
-  return socket.get(
-    RTM_GETROUTE,
-    `look up the route to ${destination.text}`,
-    (batch) => {
-      batch.u8(familyNumber[destination.family]).u8(bits).u8(0).u8(0).u32(0).u32(0);
-      batch.attribute(RTA_DST, ipToBytes(destination));
-    },
-    decodeRoute,
-  );
+  try {
+    return socket.get(RTM_GETROUTE, `look up the route to ${destination.text}`, (batch) => lookUpRequest(batch, destination), decodeRoute);
+  } catch (error) {
+    if (['ENETUNREACH', 'EHOSTUNREACH'].includes(errnoOf(error) ?? '')) return undefined;
+    throw error;
+  }
 }
 
 /** Of an `RTM_NEWROUTE` or `RTM_DELROUTE`; undefined for other families. @throws SeineError `PROTOCOL` */
@@ -200,6 +200,11 @@ const modelled = new Set([
 ]);
 
 const kindNames = new Map(Object.entries(kindNumbers).map(([name, number]) => [number as number, name as RouteKind]));
+
+function lookUpRequest(batch: Batch, destination: Ip): void {
+  batch.u8(familyNumber[destination.family]).u8(addressBits(destination.family)).u8(0).u8(0).u32(0).u32(0);
+  batch.attribute(RTA_DST, ipToBytes(destination));
+}
 
 interface RtmsgFields {
   readonly protocol: number;

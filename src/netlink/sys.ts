@@ -14,6 +14,8 @@ import { kernelError } from './errno.ts';
  *    of every asynchronous call mentions its buffers.
  * 5. A poll handle is closed when it is garbage: `Watch` keeps it. After its callback Node 26 does not run
  *    microtasks: the handler is called from `setImmediate`.
+ * 6. libuv stops polling a descriptor for good once it has an error (a netlink socket has one after an overrun), and says
+ *    so by a status that koffi's types leave out: `Watch` starts again.
  */
 
 const libc = koffi.load(null);
@@ -238,20 +240,28 @@ export function descriptorOf(socket: Socket): number {
   return fd;
 }
 
-/** Calls `handler`, from the event loop, whenever `fd` is ready, until closed. Close it before the descriptor. */
+/** Calls `handler`, from the event loop, whenever `fd` is ready or has an error, until closed. Close it before the descriptor. */
 export class Watch {
   readonly #handle: ReturnType<typeof koffi.node.poll>;
+  readonly #ready: 'readable' | 'writable';
+  readonly #handler: () => void;
   #pending: NodeJS.Immediate | undefined;
   #closed = false;
 
+  /** @param handler must take the error off the descriptor if there is one, or it is called in every turn of the loop */
   constructor(fd: number, ready: 'readable' | 'writable', handler: () => void) {
-    this.#handle = koffi.node.poll(int32(fd, 'fd'), { [ready]: true }, () => {
-      this.#pending ??= setImmediate(() => {
-        this.#pending = undefined;
-        if (!this.#closed) handler();
-      });
-    });
+    this.#ready = ready;
+    this.#handler = handler;
+    this.#handle = koffi.node.poll(int32(fd, 'fd'), { [ready]: true }, this.#onReady);
   }
+
+  readonly #onReady = (status: unknown): void => {
+    this.#pending ??= setImmediate(() => {
+      this.#pending = undefined;
+      if (!this.#closed) this.#handler();
+      if (!this.#closed && status !== 0) this.#handle.start({ [this.#ready]: true }, this.#onReady);
+    });
+  };
 
   /** A watch alone does not keep the process running after this. */
   unref(): this {

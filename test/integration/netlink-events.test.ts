@@ -1,0 +1,130 @@
+import { expect, it } from 'vitest';
+import { parseCidr, parseIp } from '../../src/net/ip.ts';
+import { parseMac } from '../../src/net/mac.ts';
+import { deleteAddress, replaceAddress } from '../../src/netlink/addresses.ts';
+import { type KernelEvent, KernelEvents } from '../../src/netlink/events.ts';
+import { changeLink, createBridge, createVeth, deleteLink, getLink } from '../../src/netlink/links.ts';
+import { Batch } from '../../src/netlink/message.ts';
+import { replaceNeighbour } from '../../src/netlink/neighbours.ts';
+import { addRoute, deleteRoute } from '../../src/netlink/routes.ts';
+import { NetlinkSocket } from '../../src/netlink/socket.ts';
+import { openDescriptors, withNamespaces } from './netlink-fixture.ts';
+
+function done(socket: NetlinkSocket, fill: (batch: Batch) => void): void {
+  const batch = new Batch();
+  fill(batch);
+  socket.transact(batch);
+}
+
+function described(event: KernelEvent): string {
+  switch (event.kind) {
+    case 'link':
+      return `${event.change} link ${event.link.name} ${event.link.state}`;
+    case 'address':
+      return `${event.change} address ${event.address.address.text}`;
+    case 'route':
+      return `${event.change} route ${event.route.destination.text}`;
+    case 'neighbour':
+      return `${event.change} neighbour ${event.neighbour.address.text}`;
+    case 'overrun':
+      return 'overrun';
+  }
+}
+
+it('hears of links, addresses, routes and neighbours of a namespace', () =>
+  withNamespaces(1, async ({ namespace }) => {
+    const heard: string[] = [];
+    const events = KernelEvents.open({ kinds: ['link', 'address', 'route', 'neighbour'], namespace }, (event) =>
+      heard.push(described(event)),
+    );
+    const socket = NetlinkSocket.open({ namespace });
+    done(socket, (batch) => createVeth(batch, { name: 'a', state: 'up', peer: { name: 'b' } }));
+    const link = getLink(socket, 'a')?.index;
+    if (link === undefined) throw new Error('no link');
+    const address = { link, address: parseIp('10.0.0.1'), prefixLength: 24 };
+    const route = { destination: parseCidr('10.9.0.0/16'), link };
+    done(socket, (batch) => {
+      changeLink(batch, 'b', { state: 'up' });
+      replaceAddress(batch, address);
+      addRoute(batch, route);
+      replaceNeighbour(batch, { link, address: parseIp('10.0.0.2'), mac: parseMac('0a:00:00:00:00:01') });
+      deleteRoute(batch, route);
+      deleteAddress(batch, address);
+      deleteLink(batch, 'a');
+    });
+    const expected = [
+      'set link a up',
+      'set link b up',
+      'set address 10.0.0.1',
+      'set route 10.9.0.0/16',
+      'set neighbour 10.0.0.2',
+      'deleted route 10.9.0.0/16',
+      'deleted address 10.0.0.1',
+      'deleted link a down',
+      'deleted link b down',
+    ];
+    await expect.poll(() => heard).toEqual(expect.arrayContaining(expected));
+    const order = expected.map((text) => heard.indexOf(text));
+    expect(order).toEqual(order.toSorted((a, b) => a - b));
+    socket.close();
+    events.close();
+  }));
+
+it('does not take a port that leaves a bridge for a link that is deleted', () =>
+  withNamespaces(1, async ({ namespace }) => {
+    const heard: string[] = [];
+    const socket = NetlinkSocket.open({ namespace });
+    done(socket, (batch) => {
+      createVeth(batch, { name: 'a', peer: { name: 'b' } });
+      createBridge(batch, { name: 'br0' });
+    });
+    const events = KernelEvents.open({ kinds: ['link'], namespace }, (event) => heard.push(described(event)));
+    const master = getLink(socket, 'br0')?.index ?? 'none';
+    done(socket, (batch) => changeLink(batch, 'a', { master }));
+    done(socket, (batch) => changeLink(batch, 'a', { master: 'none' }));
+    done(socket, (batch) => deleteLink(batch, 'br0'));
+    await expect.poll(() => heard).toContain('deleted link br0 down');
+    expect(heard).not.toContain('deleted link a down');
+    socket.close();
+    events.close();
+  }));
+
+it('says when events were lost, and goes on', () =>
+  withNamespaces(1, async ({ namespace }) => {
+    const heard: string[] = [];
+    const events = KernelEvents.open({ kinds: ['link'], namespace }, (event) => heard.push(described(event)));
+    const socket = NetlinkSocket.open({ namespace });
+    done(socket, (batch) => createVeth(batch, { name: 'a', peer: { name: 'b' } }));
+    // All in one tick, so that nothing is read meanwhile, and more than the queue holds.
+    done(socket, (batch) => {
+      for (let count = 0; count < 12_000; count++) changeLink(batch, 'a', { mtu: 1000 + (count % 2) });
+    });
+    await expect.poll(() => heard, { timeout: 10_000 }).toContain('overrun');
+    expect(heard.filter((text) => text === 'overrun')).toHaveLength(1);
+    done(socket, (batch) => deleteLink(batch, 'a'));
+    await expect.poll(() => heard, { timeout: 10_000 }).toContain('deleted link a down');
+    socket.close();
+    events.close();
+  }));
+
+it('survives garbage collection, and is silent once closed', () =>
+  withNamespaces(1, async ({ namespace }) => {
+    const before = openDescriptors();
+    const heard: string[] = [];
+    const socket = NetlinkSocket.open({ namespace });
+    const events = KernelEvents.open({ kinds: ['link'], namespace }, (event) => heard.push(described(event)));
+    for (let round = 0; round < 20; round++) {
+      const garbage = Array.from({ length: 50 }, () => new Uint8Array(1 << 20));
+      await new Promise((resolve) => setImmediate(resolve, garbage));
+    }
+    done(socket, (batch) => createVeth(batch, { name: 'a', peer: { name: 'b' } }));
+    await expect.poll(() => heard).toContain('set link a down');
+    done(socket, (batch) => deleteLink(batch, 'a'));
+    events.close();
+    events.close();
+    heard.length = 0;
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(heard).toEqual([]);
+    socket.close();
+    expect(openDescriptors()).toBe(before);
+  }));
