@@ -14,9 +14,9 @@ import {
   writeAggregateRequest,
   writeFlowDescRequest,
 } from './flow-stats.ts';
-import { decodeGroupDescriptions, type Group } from './group.ts';
-import { decodeMultipart, multipartType, writeMultipartRequest } from './multipart.ts';
-import { beginMessage, endMessage, messageType, ofGroup, readHeader } from './protocol.ts';
+import { decodeGroupDescriptions, type Group, writeGroupDescRequest } from './group.ts';
+import { decodeMultipart } from './multipart.ts';
+import { beginMessage, endMessage, messageType, readHeader } from './protocol.ts';
 import { type Expectation, OpenFlowSession, withXid } from './session.ts';
 
 export interface OpenFlowConnectionOptions {
@@ -175,13 +175,27 @@ export class OpenFlowConnection {
     return sum;
   }
 
-  /** Every group, with its buckets. */
-  async dumpGroups(signal: AbortSignal): Promise<Group[]> {
+  /**
+   * Sends the multipart request that `write` writes, and collects what `decode` finds in the parts of the answer:
+   * `gather(writePortDescRequest, decodePorts, signal)`. For what is small; large answers are for `multipart`.
+   */
+  async gather<T>(write: (w: ByteWriter) => void, decode: (body: Uint8Array) => readonly T[], signal: AbortSignal): Promise<T[]> {
     const w = new ByteWriter();
-    writeMultipartRequest(w, multipartType.groupDesc, (body) => body.u32(ofGroup.all).zeros(4));
-    const groups: Group[] = [];
-    await this.multipart(w.finish(), (body) => groups.push(...decodeGroupDescriptions(body)), signal);
-    return groups;
+    write(w);
+    const found: T[] = [];
+    await this.multipart(
+      w.finish(),
+      (body) => {
+        for (const each of decode(body)) found.push(each);
+      },
+      signal,
+    );
+    return found;
+  }
+
+  /** Every group, with its buckets. */
+  dumpGroups(signal: AbortSignal): Promise<Group[]> {
+    return this.gather(writeGroupDescRequest, decodeGroupDescriptions, signal);
   }
 
   /**

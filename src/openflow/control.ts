@@ -27,7 +27,12 @@ export function decodeFeatures(message: Uint8Array): Features {
   return { datapathId, tables, capabilities: r.skip(3).u32() };
 }
 
-/** How fragments are treated, and how many octets of a packet go to the controller. */
+/**
+ * How fragments are treated, and how many octets of a packet go to the controller.
+ *
+ * A connection to a bridge's management socket gets no unasked messages at all until it has sent a `missSendLength` that is
+ * not 0, or an `AsyncConfig` (ovs-ofctl(8) "monitor").
+ */
 export interface SwitchConfig {
   /** 0 normal, 1 drop, 2 reassemble, 3 match on `ip_frag` (Open vSwitch). */
   readonly fragments: number;

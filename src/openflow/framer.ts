@@ -19,7 +19,9 @@ export class OpenFlowFramer {
   #wantedBytes = HEADER_BYTES;
 
   /** @throws SeineError `PROTOCOL` if a header gives a length below 8. The stream is then unusable. */
-  push(chunk: Uint8Array): Uint8Array[] {
+  push(given: Uint8Array): Uint8Array[] {
+    // Sockets give Buffers, whose `slice` does not copy; what comes out of here is plain.
+    const chunk = new Uint8Array(given.buffer, given.byteOffset, given.byteLength);
     if (this.#pendingBytes + chunk.length < this.#wantedBytes) {
       this.#keep(chunk);
       return [];

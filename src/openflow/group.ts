@@ -3,6 +3,7 @@ import { ByteReader, ByteWriter } from '../wire/bytes.ts';
 import type { Action } from './action.ts';
 import { readActions, writeActions } from './actions.ts';
 import { decodeOxmFields, type Match } from './match.ts';
+import { multipartType, writeMultipartRequest } from './multipart.ts';
 import { type AnyValue, requireField, writeOxm } from './oxm.ts';
 import { eachProperty, textOf } from './properties.ts';
 import { beginMessage, endMessage, messageType, ofGroup } from './protocol.ts';
@@ -145,6 +146,10 @@ export function decodeGroupMod(message: Uint8Array): GroupMod {
   if (name === undefined) throw new SeineError('PROTOCOL', `group-mod command ${command}`);
   const group = readGroupBody(r, { id, type: typeNumbered(type) }, bucketBytes);
   return { command: name, ...group, ...(place === bucketPlace.all ? {} : { place }) };
+}
+
+export function writeGroupDescRequest(w: ByteWriter): void {
+  writeMultipartRequest(w, multipartType.groupDesc, (body) => body.u32(ofGroup.all).zeros(4));
 }
 
 /**

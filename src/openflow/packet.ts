@@ -42,7 +42,8 @@ export function decodePacketOut(message: Uint8Array): PacketOut {
 /** A packet that the switch hands to us. */
 export interface PacketIn {
   readonly table: number;
-  readonly cookie: bigint;
+  /** Of the flow that sent it; absent if the switch does not say, as for a packet that waits to be resumed. */
+  readonly cookie?: bigint;
   readonly reason: PacketInReason;
   /** Pipeline fields as they were: in-port, registers, metadata, tunnel. */
   readonly fields: Match;
@@ -63,8 +64,17 @@ export function decodePacketIn(message: Uint8Array): PacketIn {
   const r = new ByteReader(message, 'packet-in').skip(HEADER_BYTES + 4);
   const [fullLength, reason, table, cookie] = [r.u16(), r.u8(), r.u8(), r.u64()];
   const fields = decodeMatch(takeMatch(r));
-  return { table, cookie, reason: reasonNumbered(reason), fields, fullLength, data: r.skip(2).raw(r.remaining) };
+  return {
+    table,
+    ...(cookie === NO_COOKIE ? {} : { cookie }),
+    reason: reasonNumbered(reason),
+    fields,
+    fullLength,
+    data: r.skip(2).raw(r.remaining),
+  };
 }
+
+const NO_COOKIE = 0xffff_ffff_ffff_ffffn;
 
 const PACKET = 0;
 const FULL_LENGTH = 1;
@@ -81,7 +91,7 @@ const NICIRA_HEADER_BYTES = HEADER_BYTES + 8;
 
 /** Source: Open vSwitch `NXT_PACKET_IN2`: properties (`nx_packet_in2_prop_type`). */
 export function decodePacketIn2(message: Uint8Array): PacketIn {
-  let found: PacketIn = { table: 0, cookie: 0n, reason: 'noMatch', fields: {}, fullLength: 0, data: new Uint8Array(0) };
+  let found: PacketIn = { table: 0, reason: 'noMatch', fields: {}, fullLength: 0, data: new Uint8Array(0) };
   eachProperty(new ByteReader(message, 'packet-in').skip(NICIRA_HEADER_BYTES), (type, body) => {
     found = { ...found, ...readPacketInProperty(type, body) };
   });

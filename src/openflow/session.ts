@@ -134,7 +134,7 @@ export class OpenFlowSession implements Conversation {
   }
 
   #echo(request: Uint8Array): void {
-    const reply = request.slice();
+    const reply = new Uint8Array(request);
     reply[1] = messageType.echoReply;
     this.#socket.write(reply);
   }
@@ -157,7 +157,7 @@ function helloFailed(): Uint8Array {
 /** A copy of a message under another transaction id. */
 export function withXid(message: Uint8Array, xid: number): Uint8Array {
   if (message.length < HEADER_BYTES) throw new SeineError('INVARIANT', `${message.length} bytes are no OpenFlow message`);
-  const copy = message.slice();
+  const copy = new Uint8Array(message);
   setXid(copy, xid);
   return copy;
 }
