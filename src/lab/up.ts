@@ -11,7 +11,8 @@ import { type LabPlan, parsePlan } from './plan.ts';
 import { labMark, type ProcessId, processOf } from './process.ts';
 import type { LabStatus } from './status.ts';
 
-const daemonStartMs = 15_000;
+/** Its death is noticed at once; this is for emulated machines, where Node alone takes seconds to start. */
+const daemonStartMs = 60_000;
 const pollMs = 20;
 const logTailBytes = 4_000;
 
