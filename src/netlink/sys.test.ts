@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { errnoName, errnoOf } from './errno.ts';
 import { interfaceName } from './interface-name.ts';
+import { Batch } from './message.ts';
 import { namedPath } from './namespace.ts';
 import { descriptorOf, loadLibrary, OwnedFd, open, peerCredentials, receive, send, socket } from './sys.ts';
 import { readSysctl, writeSysctl } from './sysctl.ts';
@@ -83,6 +84,13 @@ it('knows who is at the other end of a unix socket', async () => {
 it('says empty where nothing is to be received', () => {
   const fd = socket(16, 3, 0, 'netlink socket');
   expect(receive(fd.number, new Uint8Array(8), 'x')).toBe('empty');
+  fd.close();
+});
+
+it('does not take the beginning of a message for all of it', () => {
+  const fd = socket(16, 3, 0, 'netlink socket');
+  send(fd.number, new Batch().message(18, 0, 'get link 1', (batch) => batch.u32(0).u32(1).u32(0).u32(0)).bytes, 'x');
+  expect(() => receive(fd.number, new Uint8Array(64), 'x')).toThrow(/PROTOCOL.*room for 64/);
   fd.close();
 });
 

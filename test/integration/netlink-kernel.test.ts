@@ -8,6 +8,7 @@ import {
   changeLink,
   createBridge,
   createVeth,
+  decodeLink,
   deleteLink,
   getLink,
   type Link,
@@ -147,6 +148,27 @@ describe('links', () => {
       expect(there(socket, 'b').mtu).toBe(1400);
     }));
 });
+
+it('reads a list again that changed while it was read', () =>
+  withVeth(({ lab, socket }) => {
+    done(socket, (batch) => {
+      for (let index = 0; index < 100; index++) createVeth(batch, { name: `v${index}`, peer: { name: `w${index}` } });
+    });
+    let seen = 0;
+    const names = socket.dump(
+      18, // RTM_GETLINK
+      'list links',
+      (batch) => batch.u32(0).u32(0).u32(0).u32(0),
+      (message) => {
+        if (seen++ === 0) inside(lab, 'ip', 'link', 'delete', 'v99'); // after the first part of the list, before the last
+        return decodeLink(message).name;
+      },
+    );
+    expect(seen).toBeGreaterThan(names.length);
+    expect(new Set(names).size).toBe(names.length);
+    expect(names.filter((name) => name === 'v99' || name === 'w99')).toEqual([]);
+    expect(names).toHaveLength(201);
+  }));
 
 describe('removing links', () => {
   it('takes many together, knows what is absent, and says what cannot go', () =>
