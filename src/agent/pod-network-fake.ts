@@ -25,7 +25,8 @@ export class FakePodNetwork implements PodNetwork {
     return await this.#exclusively(want, async () => {
       if (this.namespaces.size > 0 && !this.namespaces.has(want.netns))
         throw new SeineError('INVALID_INPUT', `${want.netns} does not exist`, { context: { variable: 'CNI_NETNS' } });
-      const taken = [...this.wired.values()].some(({ netns, ifName }) => netns === want.netns && ifName === want.ifName);
+      const taken =
+        want.ifName === 'lo' || [...this.wired.values()].some(({ netns, ifName }) => netns === want.netns && ifName === want.ifName);
       if (taken)
         throw new SeineError('INVALID_INPUT', `${want.ifName} exists already in ${want.netns}`, { context: { variable: 'CNI_IFNAME' } });
       await this.gate;

@@ -46,12 +46,12 @@ const socketPathMax = 107;
  */
 export function parseNetworkConf(stdin: string, command: CniCommand): NetworkConf {
   const json = parseObject(stdin, 'network configuration');
-  const cniVersion = parseVersion(asString(member(json, 'cniVersion'), 'cniVersion', cniCodes.undecodable) ?? '', command);
+  const version = asString(member(json, 'cniVersion'), 'cniVersion', cniCodes.undecodable) ?? '';
   const network = asString(member(json, 'name'), 'name', cniCodes.undecodable) ?? '';
   if (network === '') throw new CniError(cniCodes.invalidConfig, 'name: the network has no name');
   if (!isCniName(network) || network.length > 255)
     throw new CniError(cniCodes.invalidConfig, `name: ${show(network)} is not a network name`);
-  return { cniVersion, network, settings: parseSettings(json), json };
+  return { cniVersion: parseVersion(version, command), network, settings: parseSettings(json), json };
 }
 
 function parseSettings(json: JsonObject): PluginSettings {

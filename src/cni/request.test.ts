@@ -1,0 +1,180 @@
+import { describe, expect, it } from 'vitest';
+import type { Environment } from './environment.ts';
+import { CniError } from './errors.ts';
+import { type AddRequest, parseCniRequest } from './request.ts';
+
+const env: Environment = {
+  CNI_COMMAND: 'ADD',
+  CNI_CONTAINERID: 'c1',
+  CNI_NETNS: '/run/netns/c1',
+  CNI_IFNAME: 'eth0',
+  CNI_PATH: '/opt/cni/bin',
+};
+
+function confWith(extra: object): string {
+  return JSON.stringify({ cniVersion: '1.1.0', name: 'net', type: 'seine', ...extra });
+}
+
+function parseAdd(extra: object, variables: Environment = {}): AddRequest {
+  const request = parseCniRequest({ ...env, ...variables }, confWith(extra));
+  if (request.command !== 'ADD') throw new Error(`parsed as ${request.command}`);
+  return request;
+}
+
+function failureOf(work: () => unknown): string {
+  try {
+    work();
+  } catch (thrown) {
+    if (thrown instanceof CniError) return `${thrown.code} ${thrown.message}`;
+    throw thrown;
+  }
+  return 'no failure';
+}
+
+describe('a request', () => {
+  it('is narrowed to what the agent needs', () => {
+    const args = 'IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=pod-1;K8S_POD_UID=u-1;FOO=bar';
+    expect(parseAdd({ deadline: 2.5, dns: { nameservers: ['10.0.0.53'] } }, { CNI_ARGS: args })).toEqual({
+      command: 'ADD',
+      cniVersion: '1.1.0',
+      network: 'net',
+      settings: { agentSocket: '/run/seine/cni.sock', stateDir: '/var/lib/seine', deadlineMs: 2_500 },
+      attachment: { network: 'net', containerId: 'c1', ifName: 'eth0' },
+      netns: '/run/netns/c1',
+      pod: { namespace: 'ns', name: 'pod-1', uid: 'u-1' },
+      dns: { nameservers: ['10.0.0.53'] },
+      portMappings: [],
+      requestedIps: [],
+    });
+  });
+
+  it.each([
+    [{ CNI_CONTAINERID: '', CNI_IFNAME: '' }, '4 ADD needs CNI_CONTAINERID, CNI_IFNAME: not set'],
+    [{ CNI_NETNS: 'netns/c1' }, '4 CNI_NETNS: "netns/c1": not an absolute path'],
+    [{ CNI_IFNAME: 'eth0\u0007' }, '4 CNI_IFNAME: "eth0\\u0007": not a name for a network interface'],
+    [{ CNI_IFNAME: 'sixteen-letters-' }, '4 CNI_IFNAME: "sixteen-letters-": longer than 15 characters'],
+    [{ CNI_CONTAINERID: 'x'.repeat(1025) }, `4 CNI_CONTAINERID: "${'x'.repeat(100)}": longer than 1024 characters`],
+    [{ CNI_ARGS: 'K8S_POD_NAMESPACE=a;K8S_POD_NAME=../b' }, '4 CNI_ARGS: K8S_POD_NAME: "../b" is not a name of Kubernetes'],
+    [{ CNI_ARGS: 'IgnoreUnknown=maybe' }, '4 CNI_ARGS: IgnoreUnknown: "maybe" is neither 1 nor 0'],
+    [{ CNI_ARGS: '__proto__=1' }, '4 CNI_ARGS: "__proto__=1": unknown key'],
+  ] as const)('with variables %j is refused', (variables, message) => {
+    expect(failureOf(() => parseAdd({}, variables))).toBe(message);
+  });
+
+  it.each([
+    [{ agentSocket: 'cni.sock' }, '7 agentSocket: "cni.sock" is not an absolute path of at most 107 characters'],
+    [{ agentSocket: `/${'s'.repeat(107)}` }, expect.stringMatching(/^7 agentSocket: /)],
+    [{ stateDir: 7 }, '7 stateDir: 7 is not a string'],
+    [{ deadline: 0 }, '7 deadline: 0 is not a number of seconds up to 600'],
+    [{ deadline: '30' }, '7 deadline: "30" is not a number of seconds up to 600'],
+    [{ mtu: 9000 }, '2 mtu: 9000 is not supported'],
+    [{ runtimeConfig: { DeviceID: '0000:00:01.0' } }, '2 runtimeConfig.deviceID: "0000:00:01.0" is not supported'],
+    [{ ipam: { type: '../host-local' } }, '7 ipam.type: "../host-local" is not the name of a plugin'],
+    [{ ipam: [] }, '7 ipam: [] is not an object'],
+    [{ runtimeConfig: { portMappings: [{ HostPort: 80 }] } }, '7 runtimeConfig.portMappings[0].containerPort: missing'],
+    [
+      { runtimeConfig: { portMappings: [{ hostPort: 80, containerPort: 70_000 }] } },
+      '7 runtimeConfig.portMappings[0].containerPort: 70000 is not a port',
+    ],
+    [{ runtimeConfig: { ips: [1] } }, '7 runtimeConfig.ips[0]: 1 is not a string'],
+    [{ prevResult: { ips: [{}] } }, '7 prevResult.ips[0].address: missing'],
+    [{ prevResult: { interfaces: [{ name: 'eth0', mtu: 'x' }] } }, '7 prevResult.interfaces[0].mtu: "x" is not an integer'],
+    [{ dns: { search: 'a' } }, '7 dns.search: "a" is not a list'],
+    [{ name: 'n/n' }, '7 name: "n/n" is not a network name'],
+    [{ name: 5 }, '6 name: 5 is not a string'],
+    [{ cniVersion: '1.2.0' }, '1 cniVersion: "1.2.0" is not supported'],
+  ])('with configuration %j is refused', (conf, message) => {
+    expect(failureOf(() => parseAdd(conf))).toEqual(message);
+  });
+
+  it('takes port mappings in the case of Go as well', () => {
+    const runtimeConfig = {
+      portMappings: [
+        { HostPort: 8088, ContainerPort: 80, Protocol: 'TCP', HostIP: '' },
+        { hostPort: 53, containerPort: 53, protocol: 'udp' },
+      ],
+    };
+    expect(parseAdd({ runtimeConfig }).portMappings).toEqual([
+      { hostPort: 8088, containerPort: 80, protocol: 'tcp', hostIp: '' },
+      { hostPort: 53, containerPort: 53, protocol: 'udp', hostIp: '' },
+    ]);
+  });
+
+  it('prefers the ips capability to args.cni.ips, and that to IP in CNI_ARGS', () => {
+    const fromArgs = { CNI_ARGS: 'IP=10.0.0.7' };
+    const args = { cni: { ips: ['10.0.0.6/24'] } };
+    expect(parseAdd({}, fromArgs).requestedIps).toEqual(['10.0.0.7']);
+    expect(parseAdd({ args }, fromArgs).requestedIps).toEqual(['10.0.0.6']);
+    expect(parseAdd({ args, runtimeConfig: { ips: ['10.0.0.5/24', 'fd00::5/64'] } }, fromArgs).requestedIps).toEqual([
+      '10.0.0.5',
+      'fd00::5',
+    ]);
+  });
+
+  it('keeps prototypes out', () => {
+    const conf =
+      '{"cniVersion":"1.0.0","name":"net","__proto__":{"deadline":1,"ipam":{"type":"evil"}},"constructor":{"prototype":{"mtu":1}}}';
+    const request = parseCniRequest(env, conf);
+    expect(request).toMatchObject({ settings: { deadlineMs: 30_000 } });
+    expect(request).not.toHaveProperty('ipamType');
+    expect(Object.prototype).not.toHaveProperty('mtu');
+  });
+
+  it.each([
+    ['', /^6 network configuration: not JSON/],
+    ['[]', /^6 network configuration: \[\] is not an object/],
+    [`${'['.repeat(65)}${']'.repeat(65)}`, /^6 network configuration: nested deeper than 64 levels/],
+    [`{"a":${'['.repeat(100_000)}`, /^6 network configuration: nested deeper/],
+    ['null', /^7 name: the network has no name/],
+  ])('of %.20s is refused', (stdin, message) => {
+    expect(failureOf(() => parseCniRequest(env, stdin))).toMatch(message);
+  });
+
+  it('counts no brackets inside strings', () => {
+    const name = 'net';
+    const note = '[{"\\'.repeat(200);
+    expect(parseCniRequest(env, JSON.stringify({ cniVersion: '1.0.0', name, note }))).toMatchObject({ command: 'ADD' });
+  });
+});
+
+describe('DEL', () => {
+  it('needs neither namespace nor arguments nor a result that can be read', () => {
+    const variables = { ...env, CNI_COMMAND: 'DEL', CNI_NETNS: '', CNI_ARGS: 'nonsense' };
+    expect(parseCniRequest(variables, confWith({ prevResult: 'x', mtu: 1, runtimeConfig: 3 }))).toMatchObject({
+      command: 'DEL',
+      attachment: { network: 'net', containerId: 'c1', ifName: 'eth0' },
+    });
+  });
+});
+
+describe('CHECK', () => {
+  it('is unknown to configurations before 0.4.0', () => {
+    const check = { ...env, CNI_COMMAND: 'CHECK' };
+    expect(failureOf(() => parseCniRequest(check, confWith({ cniVersion: '0.3.1', prevResult: {} })))).toBe(
+      '1 cniVersion: 0.3.1 does not allow CHECK',
+    );
+  });
+});
+
+describe('GC', () => {
+  const gc = { CNI_COMMAND: 'GC', CNI_PATH: '/opt/cni/bin' };
+
+  it('reads the attachments that stay', () => {
+    const list = [{ containerID: 'c1', ifname: 'eth0' }];
+    expect(parseCniRequest(gc, confWith({ 'cni.dev/valid-attachments': list }))).toMatchObject({
+      validAttachments: [{ containerId: 'c1', ifName: 'eth0' }],
+    });
+  });
+
+  it('takes null for an empty list, as Go writes it, but not an absent one', () => {
+    expect(parseCniRequest(gc, confWith({ 'cni.dev/valid-attachments': null }))).toMatchObject({ validAttachments: [] });
+    expect(failureOf(() => parseCniRequest(gc, confWith({})))).toBe('7 cni.dev/valid-attachments: missing');
+    expect(failureOf(() => parseCniRequest(gc, confWith({ 'cni.dev/valid-attachments': [{ ifname: 'eth0' }] })))).toMatch(
+      /^7 .*has no containerID/,
+    );
+  });
+
+  it('is unknown to configurations before 1.1.0', () => {
+    expect(failureOf(() => parseCniRequest(gc, confWith({ cniVersion: '1.0.0' })))).toBe('1 cniVersion: 1.0.0 does not allow GC');
+  });
+});

@@ -1,0 +1,160 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { CniServer } from '../../src/agent/cni-server.ts';
+import type { DelegatedCall, DelegatedIpam } from '../../src/agent/ipam/delegated-ipam.ts';
+import { Ipam } from '../../src/agent/ipam/ipam.ts';
+import { FileJournalStore } from '../../src/agent/ipam/journal-store.ts';
+import type { Lease, Pool } from '../../src/agent/ipam/lease.ts';
+import { FakePodNetwork } from '../../src/agent/pod-network-fake.ts';
+import type { Environment } from '../../src/cni/environment.ts';
+import { CniError, cniCodes } from '../../src/cni/errors.ts';
+import { createNodeHost } from '../../src/cni-shim/node-host.ts';
+import { runPlugin } from '../../src/cni-shim/plugin.ts';
+import { type Log, silentLog } from '../../src/log/log.ts';
+import { cidrAddress, parseCidr, parseIp } from '../../src/net/ip.ts';
+
+export interface PluginRun {
+  readonly exit: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export function poolOf(text: string): Pool {
+  const cidr = parseCidr(text);
+  return { cidr, gateway: cidrAddress(cidr, 1n) };
+}
+
+/** Lends 10.98.0.0/24 in turn, as a `host-local` would; only it knows the addresses it gave. */
+export class FakeDelegatedIpam implements DelegatedIpam {
+  readonly lent = new Map<string, string>();
+  #next = 2;
+
+  async add({ network, containerId, ifName, ipamType }: DelegatedCall): ReturnType<DelegatedIpam['add']> {
+    await this.#find(ipamType);
+    const text = `10.98.0.${this.#next++}`;
+    this.lent.set(`${network}/${containerId}/${ifName}`, text);
+    return [{ ip: parseIp(text), prefixLength: 24, gateway: parseIp('10.98.0.1') }];
+  }
+
+  async del({ network, containerId, ifName, ipamType }: DelegatedCall): Promise<void> {
+    await this.#find(ipamType);
+    this.lent.delete(`${network}/${containerId}/${ifName}`);
+  }
+
+  async check({ ipamType }: DelegatedCall): Promise<void> {
+    await this.#find(ipamType);
+  }
+
+  async #find(ipamType: string): Promise<void> {
+    await Promise.resolve();
+    if (ipamType !== 'host-local') throw new CniError(cniCodes.invalidConfig, `no plugin ${ipamType}`);
+  }
+}
+
+/** A CNI server with a fake data plane in a folder of its own, and the plugin to call it with, in this process. */
+export class CniBench {
+  readonly folder = mkdtempSync(join(tmpdir(), 'seine-cni-'));
+  readonly network = new FakePodNetwork();
+  readonly delegatedIpam = new FakeDelegatedIpam();
+  readonly pools: readonly Pool[];
+  /** What `isAbsent` of the IPAM answers. */
+  absent = (_lease: Lease): boolean => true;
+  peerUid = 0;
+  log: Log = silentLog;
+  #ipam: Ipam | undefined;
+  #server: CniServer | undefined;
+
+  constructor(pools: readonly string[] = ['10.1.0.0/22', 'fd00:10:1::/64']) {
+    this.pools = pools.map(poolOf);
+  }
+
+  get socketPath(): string {
+    return join(this.folder, 'run', 'cni.sock');
+  }
+
+  get stateDir(): string {
+    return join(this.folder, 'state');
+  }
+
+  get ipam(): Ipam {
+    if (!this.#ipam) throw new Error('the bench is not started');
+    return this.#ipam;
+  }
+
+  async start(): Promise<this> {
+    const store = new FileJournalStore(join(this.stateDir, 'ipam.journal'));
+    const isAbsent = async (lease: Lease) => this.absent(lease);
+    this.#ipam = await Ipam.open({ store, pools: this.pools, bootId: 'boot', isAbsent, log: this.log });
+    this.#server = await CniServer.start({
+      socketPath: this.socketPath,
+      stateDir: this.stateDir,
+      ipam: this.#ipam,
+      network: this.network,
+      delegatedIpam: this.delegatedIpam,
+      peerCredentials: () => ({ pid: 1, uid: this.peerUid }),
+      log: this.log,
+    });
+    return this;
+  }
+
+  /** Stops the server; a later `start` finds the journal and the data plane as they are. */
+  async stop(): Promise<void> {
+    await this.#server?.close();
+    await this.#ipam?.close();
+    this.#server = undefined;
+  }
+
+  async remove(): Promise<void> {
+    await this.stop();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  /** Nothing attached, nothing leased. */
+  clear(): void {
+    for (const lease of this.ipam.leases()) this.ipam.release(lease);
+    this.network.wired.clear();
+  }
+
+  /** The configuration with this bench's socket and folder in it; text that is no object is left as it is. */
+  aim(stdin: string, extra: Readonly<Record<string, unknown>> = {}): string {
+    let conf: unknown;
+    try {
+      conf = JSON.parse(stdin);
+    } catch {
+      return stdin;
+    }
+    if (typeof conf !== 'object' || conf === null || Array.isArray(conf)) return stdin;
+    return JSON.stringify({ ...conf, agentSocket: this.socketPath, stateDir: this.stateDir, ...extra });
+  }
+
+  /** Runs the plugin as a runtime would. */
+  async run(env: Environment, stdin: string): Promise<PluginRun> {
+    let stdout = '';
+    let stderr = '';
+    const exit = await runPlugin({
+      ...createNodeHost({ ...env }),
+      readStdin: () => ({ text: stdin }),
+      writeStdout: (text) => (stdout += text),
+      writeStderr: (text) => (stderr += text),
+    });
+    return { exit, stdout, stderr };
+  }
+
+  /** A call with the usual variables. */
+  async call(
+    command: string,
+    containerId: string,
+    conf: Readonly<Record<string, unknown>> = {},
+    env: Environment = {},
+  ): Promise<PluginRun> {
+    const variables = {
+      CNI_CONTAINERID: containerId,
+      CNI_NETNS: `/run/netns/${containerId}`,
+      CNI_IFNAME: 'eth0',
+      CNI_PATH: '/opt/cni/bin',
+    };
+    const stdin = this.aim(JSON.stringify({ cniVersion: '1.1.0', name: 'seine', type: 'seine', deadline: 5, ...conf }));
+    return await this.run({ CNI_COMMAND: command, ...variables, ...env }, stdin);
+  }
+}
