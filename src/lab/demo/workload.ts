@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SeineError } from '../../errors/seine-error.ts';
-import type { KubeApi, KubeObject } from '../kube-api.ts';
-import { keyOf } from '../kube-api.ts';
+import { type KubeApi, type KubeObject, keyOf, nodeOf } from '../kube-api.ts';
 import type { LabPlan } from '../plan.ts';
 
 export const demoNamespace = 'demo';
@@ -128,7 +127,8 @@ function whyNot(pods: readonly KubeObject[]): string[] {
   return pods
     .filter((object) => !isReady(object))
     .map((object) => {
-      const said = conditionsOf(object).find(({ message }) => message !== undefined && message !== '')?.message;
+      const message = conditionsOf(object).find((condition) => condition.message !== undefined && condition.message !== '')?.message;
+      const said = message ?? (nodeOf(object) === undefined ? 'bound to no node' : undefined);
       return `${keyOf(object.metadata)}${said === undefined ? '' : ` (${said})`}`;
     });
 }

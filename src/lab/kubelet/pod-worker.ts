@@ -144,10 +144,13 @@ export class PodWorker {
     await new Promise<void>((resolve) => this.#leave.signal.addEventListener('abort', () => resolve(), { once: true }));
   }
 
-  /** Do all containers stay as they are? */
+  /** Have all containers been started, and ended for good? */
   #allEnded(): boolean {
-    const { restartPolicy } = this.#pod;
-    return this.#containers.every(({ state: { run } }) => run.is === 'terminated' && (restartPolicy === 'Never' || run.exitCode === 0));
+    const { restartPolicy, containers } = this.#pod;
+    const ended = this.#containers.filter(
+      ({ state: { run } }) => run.is === 'terminated' && (restartPolicy === 'Never' || run.exitCode === 0),
+    );
+    return ended.length === containers.length;
   }
 
   async #depart(): Promise<void> {
