@@ -101,7 +101,7 @@ class ValueScanner {
     const to = this.#findEnd(chunk, from);
     this.#length += to - from;
     if (this.#length > this.#limits.maxValueBytes || this.#tooDeep) this.#pieces = [];
-    else this.#pieces.push(this.#complete ? chunk.subarray(from, to) : chunk.slice(from, to));
+    else this.#pieces.push(this.#complete ? chunk.subarray(from, to) : new Uint8Array(chunk.subarray(from, to))); // a Buffer's `slice` is no copy
     return to;
   }
 

@@ -219,6 +219,26 @@ describe('Reflector', () => {
     expect(reported('unreadable')).toHaveLength(2);
   });
 
+  it('keeps the last good value also when a snapshot has a bad one', async () => {
+    server.answer(watch([event('ADDED', node('a', 1)), bookmark('5', true)], 'end'), status(410, 'Expired'));
+    server.answer(watch([event('ADDED', node('a', 6, 'nonsense')), event('ADDED', node('b', 7)), bookmark('8', true)]));
+    start();
+    await eventually(() => expect(names()).toEqual(['a', 'b']));
+    expect(reflector.replica.get('a')?.podCidrs).toEqual(['10.0.0.0/24']);
+    expect([...reflector.status.invalid.keys()]).toEqual(['a']);
+  });
+
+  it('believes no snapshot that ends before its end', async () => {
+    server.answer(
+      watch([event('ADDED', node('a', 1))], 'end'),
+      watch([event('ADDED', node('a', 1)), event('ADDED', node('b', 2)), bookmark('5', true)]),
+    );
+    start();
+    await synced();
+    expect(names()).toEqual(['a', 'b']);
+    expect(server.requests[1]).toContain('resourceVersion=0&sendInitialEvents');
+  });
+
   it('survives an object of 5 MB, and removes nothing on the word of a snapshot that has one', async () => {
     const huge = node('huge', 6, '10.0.0.0/24', { annotations: { x: 'y'.repeat(5_000_000) } });
     server.answer(
@@ -347,13 +367,20 @@ describe('Reflector', () => {
     });
 
     it('is passed over when it is damaged, cut off, or of another kind', async () => {
-      server.answer(watch([event('ADDED', node('a', 1)), bookmark('5', true)]));
+      server.answer(watch([event('ADDED', node('a', 1)), event('ADDED', node('b', 1)), bookmark('5', true)]));
       start();
       await synced();
       stop.abort();
       await running;
       const whole = await readFile(file(), 'utf8');
-      for (const damaged of [whole.slice(0, -10), whole.replace(/\n.*end.*/, ''), 'garbage', '', whole.replace('"Node"', '"Pod"')]) {
+      for (const damaged of [
+        whole.slice(0, -10),
+        whole.replace(/\n.*end.*/, ''),
+        whole.replace(/.*"key":"a".*\n/, ''),
+        'garbage',
+        '',
+        whole.replace('"Node"', '"Pod"'),
+      ]) {
         await writeFile(file(), damaged);
         start();
         await eventually(() => expect(server.requests.at(-1)).toContain('resourceVersion=0&'));
