@@ -1,0 +1,100 @@
+import { type Log, silentLog } from '../../log/log.ts';
+import type { User } from './api-request.ts';
+import { serverCredentials } from './certificates.ts';
+import { serveCluster } from './cluster-handler.ts';
+import type { Core } from './core.ts';
+import { type Listener, startHttp } from './http-server.ts';
+import { openJournal } from './journal.ts';
+import { builtInResources } from './kinds.ts';
+import { Registry } from './registry.ts';
+import { serveResource } from './resource-handler.ts';
+import { type PortRange, trackServiceRanges } from './service-ranges.ts';
+import { Store } from './store.ts';
+import { createObject } from './write.ts';
+
+export interface ApiServerOptions {
+  /** Folder for objects and credentials, made if absent; a later start with the same folder goes on from there. */
+  readonly dataDir: string;
+  /** At least one: a descriptor that is already listening, or an address. */
+  readonly listeners: readonly Listener[];
+  /** Host names and IP addresses by which clients come. */
+  readonly sans: readonly string[];
+  /** One range for each family, the preferred family first. */
+  readonly serviceCidrs: readonly string[];
+  /** One range for each family; every node gets a /22 and a /64 of them. */
+  readonly podCidrs: readonly string[];
+  readonly nodePortRange?: PortRange;
+  readonly log?: Log;
+}
+
+export interface ApiServer {
+  readonly caPem: string;
+  /** Bearer token of the administrator. */
+  readonly token: string;
+  /** In the order of the listeners. */
+  readonly ports: readonly number[];
+  readonly store: Store;
+  /** For callers in this process, who may use the functions of write.ts and read.ts without HTTP. */
+  readonly core: Core;
+  /** Text of a kubeconfig for the administrator. */
+  kubeconfig(serverUrl: string): string;
+  close(): Promise<void>;
+}
+
+const defaultNodePorts: PortRange = { first: 30_000, last: 32_767 };
+
+/** Starts a Kubernetes API server for a lab, with the controllers a network needs. */
+export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
+  const { log = silentLog } = options;
+  const credentials = serverCredentials(options.dataDir, options.sans, Date.now());
+  const store = new Store(openJournal(options.dataDir));
+  const services = trackServiceRanges(store, options.serviceCidrs, options.nodePortRange ?? defaultNodePorts);
+  const core: Core = { store, registry: new Registry(builtInResources), cluster: { services }, now: Date.now };
+  makeNamespaces(core);
+  const tokens = new Map<string, User>([[credentials.token, { name: 'admin', groups: ['system:masters', 'system:authenticated'] }]]);
+  const http = await startHttp(options.listeners, {
+    ...credentials,
+    tokens,
+    log,
+    serve: async (request) => serveCluster(core, request) ?? serveResource(core, request),
+  });
+  return {
+    caPem: credentials.caPem,
+    token: credentials.token,
+    ports: http.ports,
+    store,
+    core,
+    kubeconfig: (serverUrl) => kubeconfigText(serverUrl, credentials),
+    close: async () => {
+      await http.close();
+      store.close();
+    },
+  };
+}
+
+const firstNamespaces = ['default', 'kube-system', 'kube-public', 'kube-node-lease'];
+
+function makeNamespaces(core: Core): void {
+  const resource = core.registry.find('', 'v1', 'namespaces');
+  if (resource === undefined) return;
+  for (const name of firstNamespaces) {
+    if (core.store.get('namespaces', name) === undefined)
+      createObject(core, resource, undefined, { metadata: { name } }, { fieldManager: 'seine-lab' });
+  }
+}
+
+function kubeconfigText(server: string, { caPem, token }: { readonly caPem: string; readonly token: string }): string {
+  const ca = Buffer.from(caPem).toString('base64');
+  return [
+    'apiVersion: v1',
+    'kind: Config',
+    'clusters:',
+    `- {name: seine-lab, cluster: {server: ${JSON.stringify(server)}, certificate-authority-data: ${ca}}}`,
+    'users:',
+    `- {name: seine-lab-admin, user: {token: ${token}}}`,
+    'contexts:',
+    '- {name: seine-lab, context: {cluster: seine-lab, user: seine-lab-admin}}',
+    'current-context: seine-lab',
+    '',
+  ].join('\n');
+}

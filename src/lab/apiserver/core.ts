@@ -1,0 +1,28 @@
+import type { Registry } from './registry.ts';
+import type { Cluster } from './resource.ts';
+import type { Store } from './store.ts';
+
+/** What serving a request needs. One for each server. */
+export interface Core {
+  readonly store: Store;
+  readonly registry: Registry;
+  readonly cluster: Cluster;
+  /** Milliseconds since 1970. */
+  now(): number;
+}
+
+export type FieldValidation = 'Strict' | 'Warn' | 'Ignore';
+
+/** How one write was asked for. */
+export interface WriteOptions {
+  readonly subresource?: string;
+  /** Everything is checked, nothing is stored. */
+  readonly dryRun?: boolean;
+  /** Who owns the fields that change. */
+  readonly fieldManager?: string;
+  readonly fieldValidation?: FieldValidation;
+  /** Takes ownership of fields that others applied. */
+  readonly force?: boolean;
+  /** Receives texts for `Warning` headers. */
+  warn?(text: string): void;
+}

@@ -1,0 +1,3 @@
+import type { Strategy } from './resource.ts';
+
+export const customResourceDefinitionStrategy: Strategy = {};

@@ -1,0 +1,38 @@
+import { badRequest } from './api-error.ts';
+import type { WriteOptions } from './core.ts';
+import { decodeInPlace } from './decode.ts';
+import { isObject, type JsonObject } from './json.ts';
+import type { KubeObject } from './kube-object.ts';
+import { apiVersionOf, type Resource } from './resource.ts';
+
+/**
+ * A request's object as one of the resource's kind: changed in place to fit its schema, with kind and apiVersion filled in.
+ *
+ * @throws ApiError 400 if it is of another kind, has values of a wrong type, or (with Strict) fields nobody knows
+ */
+export function decodeBody(resource: Resource, body: JsonObject, options: WriteOptions): KubeObject {
+  const apiVersion = apiVersionOf(resource);
+  body['apiVersion'] ??= apiVersion;
+  body['kind'] ??= resource.kind;
+  if (body['apiVersion'] !== apiVersion)
+    throw badRequest(`the API version in the data (${String(body['apiVersion'])}) does not match the expected API version (${apiVersion})`);
+  if (body['kind'] !== resource.kind)
+    throw badRequest(`${String(body['kind'])} in version ${JSON.stringify(apiVersion)} cannot be handled as a ${resource.kind}`);
+  if (body['metadata'] === undefined || body['metadata'] === null) body['metadata'] = {};
+  const { unknown, wrongType } = decodeInPlace(body, resource.schema);
+  const where = `${resource.kind} in version "${resource.version}" cannot be handled as a ${resource.kind}`;
+  if (wrongType !== undefined) throw badRequest(`${where}: ${wrongType}`);
+  const complaints = unknown.map((path) => `unknown field "${path}"`);
+  if (complaints.length > 0 && options.fieldValidation === 'Strict')
+    throw badRequest(`${where}: strict decoding error: ${complaints.join(', ')}`);
+  if (options.fieldValidation !== 'Ignore') for (const complaint of complaints) options.warn?.(complaint);
+  return shaped(body);
+}
+
+/** After decoding, metadata is an object and its fields have their types; what may be missing is filled by the caller. */
+function shaped(body: JsonObject): KubeObject {
+  const { metadata } = body;
+  if (!isObject(metadata)) throw badRequest('metadata must be an object');
+  metadata['name'] ??= '';
+  return body as JsonObject & KubeObject;
+}

@@ -1,0 +1,177 @@
+import {
+  configMapColumns,
+  endpointsColumns,
+  eventColumns,
+  namespaceColumns,
+  nodeColumns,
+  podColumns,
+  secretColumns,
+  serviceAccountColumns,
+  serviceColumns,
+} from './columns-core.ts';
+import {
+  bindingColumns,
+  createdAtColumns,
+  daemonSetColumns,
+  deploymentColumns,
+  endpointSliceColumns,
+  leaseColumns,
+  networkPolicyColumns,
+  replicaSetColumns,
+} from './columns-groups.ts';
+import { customResourceDefinitionStrategy } from './crd-strategy.ts';
+import { endpointSliceStrategy } from './endpoint-slice-strategy.ts';
+import { eventFromCore, eventToCore } from './event-conversion.ts';
+import { textAt } from './json.ts';
+import type { KubeObject } from './kube-object.ts';
+import { networkPolicyStrategy } from './network-policy-strategy.ts';
+import { podStrategy } from './pod-strategy.ts';
+import { type Resource, type Row, resourceOf, type SelectableFields } from './resource.ts';
+import { serviceStrategy } from './service-strategy.ts';
+import { namespaceStrategy, nodeStrategy, secretStrategy, workloadStrategy } from './small-strategies.ts';
+
+const status = ['status'] as const;
+const all = ['all'] as const;
+
+function fieldsAt(...paths: readonly string[]): SelectableFields {
+  return Object.fromEntries(paths.map((path) => [path, (object: KubeObject) => textAt(object, ...path.split('.'))]));
+}
+
+function referenceFields(name: string, { also = [] }: { readonly also?: readonly string[] } = {}): SelectableFields {
+  const parts = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVersion', 'fieldPath'];
+  return fieldsAt(...parts.map((part) => `${name}.${part}`), ...also);
+}
+
+const coreRows: readonly Row[] = [
+  { kind: 'ConfigMap', plural: 'configmaps', namespaced: true, shortNames: ['cm'], columns: configMapColumns },
+  { kind: 'Endpoints', plural: 'endpoints', singular: 'endpoints', namespaced: true, shortNames: ['ep'], columns: endpointsColumns },
+  {
+    kind: 'Event',
+    plural: 'events',
+    namespaced: true,
+    model: 'CoreV1Event',
+    shortNames: ['ev'],
+    columns: eventColumns,
+    fields: referenceFields('involvedObject', { also: ['reason', 'type', 'source', 'reportingComponent'] }),
+  },
+  {
+    kind: 'Namespace',
+    plural: 'namespaces',
+    namespaced: false,
+    shortNames: ['ns'],
+    subresources: ['status', 'finalize'],
+    nameRule: 'label',
+    columns: namespaceColumns,
+    fields: fieldsAt('status.phase'),
+    strategy: namespaceStrategy,
+  },
+  {
+    kind: 'Node',
+    plural: 'nodes',
+    namespaced: false,
+    shortNames: ['no'],
+    subresources: status,
+    columns: nodeColumns,
+    fields: fieldsAt('spec.unschedulable'),
+    strategy: nodeStrategy,
+  },
+  {
+    kind: 'Pod',
+    plural: 'pods',
+    namespaced: true,
+    shortNames: ['po'],
+    categories: all,
+    subresources: ['status', 'binding', 'eviction'],
+    generation: true,
+    columns: podColumns,
+    fields: fieldsAt(
+      'spec.nodeName',
+      'spec.restartPolicy',
+      'spec.schedulerName',
+      'spec.serviceAccountName',
+      'spec.hostNetwork',
+      'status.phase',
+      'status.podIP',
+      'status.nominatedNodeName',
+    ),
+    strategy: podStrategy,
+    graceful: true,
+  },
+  { kind: 'Secret', plural: 'secrets', namespaced: true, columns: secretColumns, fields: fieldsAt('type'), strategy: secretStrategy },
+  {
+    kind: 'Service',
+    plural: 'services',
+    namespaced: true,
+    shortNames: ['svc'],
+    categories: all,
+    subresources: status,
+    nameRule: 'service',
+    columns: serviceColumns,
+    fields: fieldsAt('spec.clusterIP', 'spec.type'),
+    strategy: serviceStrategy,
+  },
+  { kind: 'ServiceAccount', plural: 'serviceaccounts', namespaced: true, shortNames: ['sa'], columns: serviceAccountColumns },
+];
+
+const appsRows: readonly Row[] = [
+  { kind: 'DaemonSet', plural: 'daemonsets', namespaced: true, shortNames: ['ds'], columns: daemonSetColumns },
+  { kind: 'Deployment', plural: 'deployments', namespaced: true, shortNames: ['deploy'], columns: deploymentColumns },
+  { kind: 'ReplicaSet', plural: 'replicasets', namespaced: true, shortNames: ['rs'], columns: replicaSetColumns },
+].map((row) => ({ ...row, group: 'apps', categories: all, subresources: status, generation: true, strategy: workloadStrategy }));
+
+const rbacRows: readonly Row[] = [
+  { kind: 'ClusterRole', plural: 'clusterroles', namespaced: false, columns: createdAtColumns },
+  { kind: 'ClusterRoleBinding', plural: 'clusterrolebindings', namespaced: false, columns: bindingColumns },
+  { kind: 'Role', plural: 'roles', namespaced: true, columns: createdAtColumns },
+  { kind: 'RoleBinding', plural: 'rolebindings', namespaced: true, columns: bindingColumns },
+].map((row) => ({ ...row, group: 'rbac.authorization.k8s.io', nameRule: 'segment' as const }));
+
+const otherRows: readonly Row[] = [
+  {
+    group: 'apiextensions.k8s.io',
+    kind: 'CustomResourceDefinition',
+    plural: 'customresourcedefinitions',
+    namespaced: false,
+    shortNames: ['crd', 'crds'],
+    subresources: status,
+    generation: true,
+    columns: createdAtColumns,
+    strategy: customResourceDefinitionStrategy,
+  },
+  { group: 'coordination.k8s.io', kind: 'Lease', plural: 'leases', namespaced: true, columns: leaseColumns },
+  {
+    group: 'discovery.k8s.io',
+    kind: 'EndpointSlice',
+    plural: 'endpointslices',
+    namespaced: true,
+    generation: true,
+    columns: endpointSliceColumns,
+    strategy: endpointSliceStrategy,
+  },
+  {
+    group: 'events.k8s.io',
+    kind: 'Event',
+    plural: 'events',
+    namespaced: true,
+    model: 'EventsV1Event',
+    storage: 'events',
+    shortNames: ['ev'],
+    columns: eventColumns.map((column) => ({ ...column, cell: (object, nowMs) => column.cell(eventToCore(object), nowMs) })),
+    fields: referenceFields('regarding', { also: ['reason', 'type', 'reportingController'] }),
+    toStored: eventToCore,
+    fromStored: eventFromCore,
+  },
+  {
+    group: 'networking.k8s.io',
+    kind: 'NetworkPolicy',
+    plural: 'networkpolicies',
+    namespaced: true,
+    shortNames: ['netpol'],
+    generation: true,
+    columns: networkPolicyColumns,
+    strategy: networkPolicyStrategy,
+  },
+];
+
+/** Every built-in kind the lab's API server serves. */
+export const builtInResources: readonly Resource[] = [...coreRows, ...appsRows, ...rbacRows, ...otherRows].map(resourceOf);

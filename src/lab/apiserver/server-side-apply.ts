@@ -1,0 +1,101 @@
+import { ApiError, type FieldError } from './api-error.ts';
+import { childAt, fieldsOf, filterLeaves, intersect, isLeaf, itemKey, pathsOf, subtract, union } from './field-sets.ts';
+import { cloneJson, equalJson, isObject, type JsonObject } from './json.ts';
+import type { FieldSet, KubeObject, ManagedFieldsEntry } from './kube-object.ts';
+import { entryOf, type Writer } from './managed-fields.ts';
+import type { ListSchema, ObjectSchema, Schema } from './schema.ts';
+
+/**
+ * What an object becomes when `writer` applies `config`: its fields take the config's values, fields it applied before and no longer
+ * names go unless somebody else owns them, and ownership is noted in managedFields.
+ *
+ * @param live undefined when the object is to be created
+ * @param config decoded, so that it fits the schema
+ * @throws ApiError 409 if others own fields with other values and `force` is not set
+ */
+export function applied(
+  live: KubeObject | undefined,
+  config: KubeObject,
+  schema: ObjectSchema,
+  writer: Writer,
+  force: boolean,
+): JsonObject {
+  const wanted = fieldsOf(config, schema);
+  const entries = live?.metadata.managedFields ?? [];
+  const mine = entries.find((entry) => isOwn(entry, writer));
+  const others = entries.filter((entry) => !isOwn(entry, writer));
+  const contested = others.map((entry) => filterLeaves(intersect(entry.fieldsV1, wanted), live, config, schema));
+  if (!force) refuseConflicts(others, contested);
+  const kept = others
+    .map((entry, index) => ({ ...entry, fieldsV1: subtract(entry.fieldsV1, contested[index] ?? {}) }))
+    .filter(({ fieldsV1 }) => !isLeaf(fieldsV1));
+  const elsewhere = kept.reduce((all: FieldSet, { fieldsV1 }) => union(all, fieldsV1), {});
+  const abandoned = subtract(subtract(mine?.fieldsV1 ?? {}, wanted), elsewhere);
+  const merged = mergeValue(live ?? {}, config, schema) as JsonObject;
+  const result = removeFields(merged, abandoned, schema) as JsonObject & { metadata: JsonObject };
+  const entry = mine !== undefined && equalJson(mine.fieldsV1, wanted) ? mine : entryOf(writer, 'Apply', wanted);
+  result.metadata['managedFields'] = [entry, ...kept];
+  return result;
+}
+
+function isOwn(entry: ManagedFieldsEntry, { manager, subresource }: Writer): boolean {
+  return entry.manager === manager && entry.operation === 'Apply' && entry.subresource === subresource;
+}
+
+function refuseConflicts(entries: readonly ManagedFieldsEntry[], contested: readonly FieldSet[]): void {
+  const causes = entries.flatMap(({ manager, apiVersion }, index) =>
+    pathsOf(contested[index] ?? {}).map(
+      (field): FieldError => ({ reason: 'FieldManagerConflict', message: `conflict with "${manager}" using ${apiVersion}`, field }),
+    ),
+  );
+  if (causes.length === 0) return;
+  const lines = causes.map(({ message, field }) => `${message}: ${field}`);
+  throw new ApiError(409, 'Conflict', `Apply failed with ${causes.length} conflict${causes.length === 1 ? '' : 's'}: ${lines.join('\n')}`, {
+    causes,
+  });
+}
+
+/** A new value; the inputs stay as they are. */
+function mergeValue(live: unknown, config: unknown, schema: Schema): unknown {
+  if (live === undefined) return cloneJson(config);
+  if (schema.type === 'object' && !schema.atomic && isObject(live) && isObject(config))
+    return mergeFields(live, config, (name) => schema.fields.get(name)?.schema);
+  if (schema.type === 'map' && !schema.atomic && isObject(live) && isObject(config)) return mergeFields(live, config, () => schema.values);
+  if (schema.type === 'list' && schema.semantics.keys !== undefined && Array.isArray(live) && Array.isArray(config))
+    return mergeItems(live, config, schema);
+  return cloneJson(config);
+}
+
+function mergeFields(live: JsonObject, config: JsonObject, schemaOf: (name: string) => Schema | undefined): JsonObject {
+  const result = cloneJson(live);
+  for (const [name, value] of Object.entries(config)) result[name] = mergeValue(live[name], value, schemaOf(name) ?? { type: 'any' });
+  return result;
+}
+
+/** Items keep their places; new ones come after. */
+function mergeItems(live: readonly unknown[], config: readonly unknown[], schema: ListSchema): unknown[] {
+  const wanted = new Map(config.map((item) => [itemKey(item, schema), item]));
+  const kept = live.map((item) => {
+    const key = itemKey(item, schema);
+    const change = wanted.get(key);
+    wanted.delete(key);
+    return change === undefined ? cloneJson(item) : mergeValue(item, change, schema.items);
+  });
+  return [...kept, ...Array.from(wanted.values(), cloneJson)];
+}
+
+function removeFields(value: unknown, gone: FieldSet, schema: Schema): unknown {
+  for (const [key, children] of Object.entries(gone)) {
+    if (key === '.') continue;
+    const child = childAt(value, key, schema);
+    if (child.value === undefined) continue;
+    const whole = isLeaf(children) || children['.'] !== undefined;
+    if (!whole) {
+      removeFields(child.value, children, child.schema);
+      continue;
+    }
+    if (isObject(value)) delete value[key.slice(2)];
+    else if (Array.isArray(value)) value.splice(value.indexOf(child.value), 1);
+  }
+  return value;
+}

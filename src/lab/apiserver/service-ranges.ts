@@ -1,0 +1,100 @@
+import { type Cidr, cidrAddress, cidrContains, parseCidr, parseIp } from '../../net/ip.ts';
+import { type KubeObject, keyOf } from './kube-object.ts';
+import type { ServiceRanges } from './resource.ts';
+import { type Family, holdings } from './service-facts.ts';
+import type { Store } from './store.ts';
+
+export interface PortRange {
+  readonly first: number;
+  readonly last: number;
+}
+
+interface Range {
+  readonly cidr: Cidr;
+  /** Offsets that are given out; below `dynamic` only after the rest is used up, as they are left for fixed addresses. */
+  readonly size: bigint;
+  readonly dynamic: bigint;
+  next: bigint;
+}
+
+/**
+ * Which addresses and node ports Services hold. Kept from the store's events, so a request that fails leaves nothing allocated, and
+ * a restart rebuilds it from the Services themselves.
+ */
+export function trackServiceRanges(store: Store, cidrs: readonly string[], ports: PortRange): ServiceRanges {
+  const addresses = new Map<string, string>();
+  const nodePorts = new Map<string, string>();
+  const ranges = new Map<Family, Range>(cidrs.map(parseCidr).map((cidr) => [cidr.family === 'ipv4' ? 'IPv4' : 'IPv6', rangeOf(cidr)]));
+  const hold = (service: KubeObject) => {
+    const key = keyOf(service.metadata);
+    const held = holdings(service);
+    for (const address of held.addresses) addresses.set(parseIp(address).text, key);
+    for (const port of held.ports) nodePorts.set(port, key);
+  };
+  const release = (service: KubeObject) => {
+    const key = keyOf(service.metadata);
+    const held = holdings(service);
+    for (const address of held.addresses) if (addresses.get(parseIp(address).text) === key) addresses.delete(parseIp(address).text);
+    for (const port of held.ports) if (nodePorts.get(port) === key) nodePorts.delete(port);
+  };
+  for (const { object } of store.list('services')) hold(object);
+  store.subscribe('services', ({ type, entry, previous }) => {
+    if (previous !== undefined) release(previous.object);
+    if (type !== 'DELETED') hold(entry.object);
+  });
+  let nextPort = ports.first;
+  return {
+    families: Array.from(ranges.keys()),
+    freeAddress: (family) => freeAddress(ranges.get(family), addresses),
+    refusedAddress: (address, family, key) => {
+      const range = ranges.get(family);
+      if (range === undefined || !cidrContains(range.cidr, parseIp(address)))
+        return `the provided IP (${address}) is not in the valid range. The range of valid IPs is ${range?.cidr.text ?? 'empty'}`;
+      const holder = addresses.get(address);
+      return holder === undefined || holder === key ? undefined : 'provided IP is already allocated';
+    },
+    freePort: (protocols, taken) => {
+      for (let tries = ports.first; tries <= ports.last; tries++) {
+        const port = nextPort;
+        nextPort = port >= ports.last ? ports.first : port + 1;
+        if (protocols.every((protocol) => !nodePorts.has(`${protocol}/${port}`) && !taken.has(`${protocol}/${port}`))) return port;
+      }
+      return undefined;
+    },
+    refusedPort: (port, protocol, key) => {
+      if (port < ports.first || port > ports.last)
+        return `provided port is not in the valid range. The range of valid ports is ${ports.first}-${ports.last}`;
+      const holder = nodePorts.get(`${protocol}/${port}`);
+      return holder === undefined || holder === key ? undefined : 'provided port is already allocated';
+    },
+  };
+}
+
+const largestRange = 1n << 20n;
+
+function rangeOf(cidr: Cidr): Range {
+  const all = 1n << BigInt((cidr.family === 'ipv4' ? 32 : 128) - cidr.prefixLength);
+  const size = all > largestRange ? largestRange : all;
+  // KEP-3070: the first min(max(16, size/16), 256) offsets are the band for addresses that users choose.
+  const band = size / 16n < 16n ? 16n : size / 16n > 256n ? 256n : size / 16n;
+  const dynamic = band < size ? band : 1n;
+  return { cidr, size, dynamic, next: dynamic };
+}
+
+/** Next-fit through the upper part, then through the lower; neither the first address nor, for IPv4, the last. */
+function freeAddress(range: Range | undefined, taken: ReadonlyMap<string, string>): string | undefined {
+  if (range === undefined) return undefined;
+  const { cidr, size, dynamic } = range;
+  const last = cidr.family === 'ipv4' && size > 2n ? size - 2n : size - 1n;
+  for (let tries = dynamic; tries <= last; tries++) {
+    const offset = range.next;
+    range.next = offset >= last ? dynamic : offset + 1n;
+    const address = cidrAddress(cidr, offset).text;
+    if (!taken.has(address)) return address;
+  }
+  for (let offset = 1n; offset < dynamic; offset++) {
+    const address = cidrAddress(cidr, offset).text;
+    if (!taken.has(address)) return address;
+  }
+  return undefined;
+}
