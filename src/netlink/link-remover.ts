@@ -22,7 +22,6 @@ interface Job {
 export class LinkRemover {
   readonly #socket: NetlinkSocket;
   readonly #waiting = new Map<string, Job>();
-  #running = new Map<string, Job>();
   #loop: Promise<void> | undefined;
   /** Above what people use by hand, and different from what an earlier process may have left half done. */
   readonly #group = 0x5e00_0000 + Math.floor(Math.random() * 0x100_0000);
@@ -37,12 +36,13 @@ export class LinkRemover {
   }
 
   /**
-   * Deletes the link of this name. Two callers with one name share the work.
+   * Deletes the link of this name. Callers that wait for one name share the work, but a job that has begun takes no more:
+   * by now the name may be another link's.
    *
    * @throws SeineError `CANCELLED` if `signal` fires first: the removal goes on
    */
   async remove(name: string, signal: AbortSignal): Promise<Removal> {
-    const job = this.#running.get(name) ?? this.#waiting.get(name) ?? this.#enqueue(name);
+    const job = this.#waiting.get(name) ?? this.#enqueue(name);
     return await unlessAborted(job.done, signal, `remove link ${name}`);
   }
 
@@ -68,9 +68,7 @@ export class LinkRemover {
     while (this.#waiting.size > 0) {
       const jobs = [...this.#waiting.values()].slice(0, linksAtOnce);
       for (const { name } of jobs) this.#waiting.delete(name);
-      this.#running = new Map(jobs.map((job) => [job.name, job]));
       await this.#removeAll(jobs);
-      this.#running = new Map();
     }
     this.#loop = undefined;
   }

@@ -191,6 +191,20 @@ describe('removing links', () => {
       await remover.close();
     }));
 
+  it('takes a name again that is on its way out', () =>
+    withVeth(async ({ lab, socket }) => {
+      const remover = new LinkRemover(NetlinkSocket.open({ namespace: lab.namespace }));
+      const first = remover.remove('a', never);
+      await new Promise((resolve) => setImmediate(resolve)); // it is at work now
+      const second = remover.remove('a', never);
+      expect(await first).toBe('removed');
+      done(socket, (batch) => createVeth(batch, { name: 'a', peer: { name: 'b' } }));
+      const third = remover.remove('a', never); // asked for after the new link was made, so it must go
+      await Promise.all([second, third]);
+      expect(getLink(socket, 'a')).toBeUndefined();
+      await remover.close();
+    }));
+
   it('stops waiting, but not working, when its caller gives up', () =>
     withVeth(async ({ lab, socket }) => {
       const remover = new LinkRemover(NetlinkSocket.open({ namespace: lab.namespace }));
