@@ -294,15 +294,16 @@ describe('Reflector', () => {
   });
 
   it('asks for a quorum read when the server has gone back in time', async () => {
-    server.answer(watch([event('ADDED', node('a', 900)), bookmark('900', true)], 'end'));
+    server.answer(watch([event('ADDED', node('a', 900)), bookmark('900', true), event('DELETED', node('b', 901))], 'end'));
     server.answer(
       status(504, 'Timeout', { causes: [{ reason: 'ResourceVersionTooLarge' }] }),
       list('3', [node('a', 2, '10.2.0.0/24')]),
-      watch([event('MODIFIED', node('a', 4, '10.4.0.0/24'))]),
+      watch([event('MODIFIED', node('a', 4, '10.4.0.0/24')), event('ADDED', node('b', 5))]),
     );
     start();
     await eventually(() => expect(reflector.replica.get('a')?.podCidrs).toEqual(['10.4.0.0/24']));
     expect(server.requests[2]).toBe('GET /api/v1/nodes');
+    await eventually(() => expect(names()).toEqual(['a', 'b']));
   });
 
   describe('the brake', () => {
