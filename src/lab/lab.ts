@@ -8,6 +8,7 @@ import { KubeApi, type KubeObject, nodeOf } from './kube-api.ts';
 import type { Kubelet, RunningPod } from './kubelet/kubelet.ts';
 import { labPaths, nodePaths } from './names.ts';
 import { agentProcess, agentReadiness, killAgent, startAgent, stopAgent } from './node/agent.ts';
+import { introduceNodes } from './node/neighbours.ts';
 import { killOvs, type OvsDaemon, startOvs } from './node/ovs.ts';
 import { createSwitches } from './node/topology.ts';
 import { configureNode, makeKubelet, raiseNode } from './node-runner.ts';
@@ -62,6 +63,7 @@ export class Lab {
     this.#startKubelets(this.#api, pluginFolders, signal);
     this.#world = await this.#startWorld(signal);
     await this.#allReady(signal);
+    if (plan.datapath === 'netdev') await introduceNodes(plan, signal);
     log.info('the lab is ready', { nodes: plan.nodes.length });
   }
 

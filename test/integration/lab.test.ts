@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -16,6 +16,7 @@ const dir = `/run/seine-test-${randomBytes(3).toString('hex')}`;
 const standIn = join(root, 'test', 'fixtures', 'lab', 'stand-in-agent.mjs');
 const signal = new AbortController().signal;
 const machineBefore = machine();
+const scratch = mkdtempSync('/tmp/seine-lab-test-');
 
 interface Ran {
   readonly code: number;
@@ -116,6 +117,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await lab('down');
+  rmSync(scratch, { recursive: true });
   expect(existsSync(dir)).toBe(false);
   expect(machine()).toEqual(machineBefore);
 });
@@ -190,7 +192,7 @@ it('ends a pod that runs to its end, with the exit code of its command', async (
 });
 
 it('says a pod is ready when its probe passes, and not before', async () => {
-  const flag = join(mkdtempSync('/tmp/seine-probe-'), 'flag');
+  const flag = join(scratch, 'flag');
   const readinessProbe = { exec: { command: ['test', '-e', flag] }, periodSeconds: 1 };
   await runPod('probed', 'node-2', {}, { command: ['sleep', '1000'], readinessProbe });
   const { status: before } = await podWhere('probed', ({ status: { phase } }) => phase === 'Running');
@@ -251,11 +253,12 @@ it('goes on with its pods after its daemon was killed', async () => {
 
 it('refuses to be another lab, and a folder of something else', async () => {
   expect(await lab('up', '--nodes', '1')).toMatchObject({ code: 1, stderr: expect.stringContaining('other options') });
-  const foreign = mkdtempSync('/tmp/seine-x-');
+  const foreign = mkdtempSync('/tmp/seine-');
   writeFileSync(join(foreign, 'precious'), '');
   expect(await lab('up', '--dir', foreign)).toMatchObject({ code: 1, stderr: expect.stringContaining('not empty') });
   await lab('down', '--dir', foreign);
   expect(readdirSync(foreign)).toEqual(['precious']);
+  rmSync(foreign, { recursive: true });
 });
 
 it('leaves nothing behind, also when everything was killed before; twice is fine', async () => {

@@ -104,13 +104,12 @@ export class ContainerProcess {
     child.stderr?.on('data', keep);
     return new Promise((resolve) => {
       child.once('error', (error) => {
-        log.end(`${error.message}\n`);
+        log.write(`${error.message}\n`);
         resolve(127);
       });
-      child.once('exit', (code, signal) => {
-        log.end();
-        resolve(code ?? exitCodeOf(signal));
-      });
+      child.once('exit', (code, signal) => resolve(code ?? exitCodeOf(signal)));
+      // Later than its end, if something it started still has its output open.
+      child.once('close', () => log.end());
     });
   }
 
