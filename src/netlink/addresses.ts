@@ -1,4 +1,4 @@
-import { type Cidr, cidrOf, type Family, type Ip, ipToBytes } from '../net/ip.ts';
+import { type Family, type Ip, ipToBytes } from '../net/ip.ts';
 import type { IfIndex } from './interface-name.ts';
 import { familyNumber, familyOf, ipIn, linkIn } from './kernel-values.ts';
 import { type Batch, flag, type Message, splitPayload } from './message.ts';
@@ -63,11 +63,6 @@ export function listAddresses(socket: NetlinkSocket, filter: { readonly link?: I
       (message) => (message.type === RTM_NEWADDR ? decodeAddress(message) : undefined),
     ),
   );
-}
-
-/** The network an address is in. */
-export function networkOf({ address, prefixLength }: Pick<Address, 'address' | 'prefixLength'>): Cidr {
-  return cidrOf(address, prefixLength);
 }
 
 /** Of an `RTM_NEWADDR` or `RTM_DELADDR`; undefined for other families. @throws SeineError `PROTOCOL` */

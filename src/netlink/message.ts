@@ -19,7 +19,6 @@ export const flag = {
   replace: 0x100,
   exclusive: 0x200,
   create: 0x400,
-  append: 0x800,
 } as const;
 
 /** Message types that every netlink family has. */

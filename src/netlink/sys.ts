@@ -21,7 +21,8 @@ import { kernelError } from './errno.ts';
 const libc = koffi.load(null);
 
 // `struct ifreq` with `ifr_data` (linux/if.h): koffi keeps the buffer that `data` points to alive during the call.
-koffi.pack('seine_ifreq', { name: koffi.array('uint8_t', 16, 'Typed'), data: 'void *', rest: koffi.array('uint8_t', 16, 'Typed') });
+// Without a name, because koffi refuses a name it knows when this file is loaded twice in one process.
+const ifreq = koffi.pack({ name: koffi.array('uint8_t', 16, 'Typed'), data: 'void *', rest: koffi.array('uint8_t', 16, 'Typed') });
 
 type Buf = Uint8Array | null;
 type Ifreq = { readonly name: Uint8Array; readonly data: Uint8Array; readonly rest: Uint8Array };
@@ -52,7 +53,7 @@ const native = {
     (fd: number, level: number, option: number, value: Uint8Array, size: Uint8Array) => number
   >,
   ioctl: libc.func('int ioctl(int, unsigned long, void *)') as KoffiFunc<(fd: number, request: number, argument: Buf) => number>,
-  ioctlIfreq: libc.func('ioctl', 'int', ['int', 'unsigned long', koffi.pointer('seine_ifreq')]) as KoffiFunc<
+  ioctlIfreq: libc.func('ioctl', 'int', ['int', 'unsigned long', koffi.pointer(ifreq)]) as KoffiFunc<
     (fd: number, request: number, argument: Ifreq) => number
   >,
   fstatfs: libc.func('int fstatfs(int, void *)') as KoffiFunc<(fd: number, buffer: Uint8Array) => number>,
@@ -311,7 +312,7 @@ export function warmThreadPool(): void {
 
 /** Sizes that this file assumes about C; the self-test compares them. */
 export function abiSizes(): Readonly<Record<string, number>> {
-  const sizes = { int: 'int', long: 'unsigned long', pointer: 'void *', size_t: 'size_t', ifreq: 'seine_ifreq' };
+  const sizes = { int: 'int', long: 'unsigned long', pointer: 'void *', size_t: 'size_t', ifreq };
   return Object.fromEntries(Object.entries(sizes).map(([name, type]) => [name, koffi.sizeof(type)]));
 }
 
