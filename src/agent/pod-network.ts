@@ -124,6 +124,11 @@ export class NodePodNetwork implements PodNetwork {
     return getLink(this.#options.host.socket, hostIfName) === undefined;
   }
 
+  /** Takes away an interface that belongs to no pod; an ADD that needs its name waits for that. */
+  removeLeftOver(hostIfName: string): void {
+    void this.#startRemoval({ ifName: '' }, { hostIfName, netns: undefined });
+  }
+
   get count(): number {
     return this.#attached.size;
   }
@@ -222,7 +227,7 @@ export class NodePodNetwork implements PodNetwork {
 
   /** The kernel takes 16 ms for a veth; only an ADD of the same interface has to wait for it. */
   #startRemoval(
-    key: AttachmentKey,
+    key: Pick<AttachmentKey, 'ifName'>,
     { hostIfName, netns }: { readonly hostIfName: string; readonly netns: string | undefined },
   ): Promise<unknown> {
     const done = this.#options.host.remover

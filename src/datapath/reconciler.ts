@@ -66,6 +66,8 @@ export class Reconciler<K extends string, V> {
   #recheck = new Set<K>();
   #distrusted = 0;
   #realized = -1;
+  /** The newest doubt that a whole round has answered. */
+  #confirmed = -1;
   #removals: 'withheld' | 'allowed' = 'withheld';
   #lastError: SeineError | undefined;
   /** When the timer for retries rings; `Infinity` while there is none. */
@@ -122,14 +124,14 @@ export class Reconciler<K extends string, V> {
 
   /** Resolves once the target holds everything that was wanted at `revision`; rejects if `signal` aborts first. */
   async realized(revision: number, signal: AbortSignal): Promise<void> {
-    while (this.#realized < revision) {
-      try {
-        await once(this.#settled, 'round', { signal });
-      } catch (thrown) {
-        const why = this.#lastError === undefined ? '' : `: ${this.#lastError.message}`;
-        throw new SeineError('CANCELLED', `waiting for ${this.#options.name}${why}`, { cause: thrown });
-      }
-    }
+    while (this.#realized < revision) await this.#nextRound(signal);
+  }
+
+  /** Resolves once the target was observed anew and holds everything that is wanted, as far as it takes it. */
+  async confirmed(signal: AbortSignal): Promise<void> {
+    this.distrust();
+    const doubt = this.#distrusted;
+    while (this.#confirmed < doubt) await this.#nextRound(signal);
   }
 
   /**
@@ -170,6 +172,15 @@ export class Reconciler<K extends string, V> {
     }
   }
 
+  async #nextRound(signal: AbortSignal): Promise<void> {
+    try {
+      await once(this.#settled, 'round', { signal });
+    } catch (thrown) {
+      const why = this.#lastError === undefined ? '' : `: ${this.#lastError.message}`;
+      throw new SeineError('CANCELLED', `waiting for ${this.#options.name}${why}`, { cause: thrown });
+    }
+  }
+
   async #round(signal: AbortSignal): Promise<void> {
     const startedMs = this.#options.now();
     const { desired, target } = this.#options;
@@ -189,6 +200,7 @@ export class Reconciler<K extends string, V> {
     if (this.#distrusted !== distrusted) return; // what we just learnt may be stale; the bell has rung for another round
     this.#actual = actual;
     this.#realized = revision;
+    this.#confirmed = distrusted;
     this.#settled.emit('round');
   }
 

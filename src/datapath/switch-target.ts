@@ -1,3 +1,4 @@
+import type { NewRow, Uuid } from '../ovsdb/schema/atoms.ts';
 import type { openVswitch } from '../ovsdb/schema/open-vswitch.ts';
 import type { Transaction } from '../ovsdb/transaction.ts';
 import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
@@ -46,16 +47,24 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
     return entries;
   }
 
+  /** Returns once the copy of the database shows the change, so that nobody decides by what was there before. */
   async apply(plan: Plan<SwitchKey, SwitchEntry>, signal: AbortSignal): Promise<void> {
-    await this.#database.transact((tx) => {
+    const inserted: NewRow[] = [];
+    const removed: Uuid[] = [];
+    const committed = await this.#database.transact((tx) => {
       tx.assertLock(this.#lock);
-      for (const key of plan.remove) this.#remove(tx, key);
+      for (const key of plan.remove) removed.push(...this.#remove(tx, key));
       const puts = [...plan.put.values()].toSorted((a, b) => (a.kind < b.kind ? -1 : 1));
       for (const entry of puts) {
         if (entry.kind === 'bridge') this.#putBridge(tx, entry.bridge);
-        else this.#putPort(tx, entry.port);
+        else inserted.push(...this.#putPort(tx, entry.port));
       }
     }, signal);
+    const { Port } = this.#database.tables;
+    await Promise.all([
+      ...inserted.map((row) => Port.when(committed.uuid(row), (port) => port && true, signal)),
+      ...removed.map((uuid) => Port.when(uuid, (port) => (port === undefined ? true : undefined), signal)),
+    ]);
   }
 
   #bridge(): BridgeRow | undefined {
@@ -119,7 +128,8 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
     tx.mutate('Open_vSwitch', [], ['bridges', 'insert', [row]]);
   }
 
-  #putPort(tx: Write, port: WantedPort): void {
+  /** @returns the new row, if there was none */
+  #putPort(tx: Write, port: WantedPort): NewRow[] {
     const external = [...Object.entries(port.externalIds), [OWNER, OWNER_VALUE] as const];
     const link = {
       type: port.type,
@@ -134,22 +144,28 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
       tx.update('Port', existing._uuid, { external_ids: external });
       tx.update('Interface', interfaceUuid, link);
       tx.mutate('Bridge', [['name', '==', this.#bridgeName]], ['ports', 'insert', [existing._uuid]]);
-      return;
+      return [];
     }
     const row = tx.insert('Interface', { name: port.name, ...link });
     const newPort = tx.insert('Port', { name: port.name, interfaces: [row], external_ids: external });
     tx.mutate('Bridge', [['name', '==', this.#bridgeName]], ['ports', 'insert', [newPort]]);
+    return [newPort];
   }
 
-  /** The rows themselves go when nobody refers to them any more. */
-  #remove(tx: Write, key: SwitchKey): void {
+  /**
+   * The rows themselves go when nobody refers to them any more.
+   *
+   * @returns ports that will be gone
+   */
+  #remove(tx: Write, key: SwitchKey): Uuid[] {
     if (key === 'bridge') {
       const bridge = this.#bridge();
       if (bridge) tx.mutate('Open_vSwitch', [], ['bridges', 'delete', [bridge._uuid]]);
-      return;
+      return [];
     }
     const port = this.#database.tables.Port.find('name', key.slice('port/'.length));
     if (port) tx.mutate('Bridge', [['name', '==', this.#bridgeName]], ['ports', 'delete', [port._uuid]]);
+    return port ? [port._uuid] : [];
   }
 }
 

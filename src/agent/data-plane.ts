@@ -1,0 +1,153 @@
+import { join } from 'node:path';
+import { BridgeTarget } from '../datapath/bridge-target.ts';
+import { FirewallTarget } from '../datapath/firewall-target.ts';
+import { HostTarget } from '../datapath/host-target.ts';
+import { NodeDatapath, type NodeDatapathEvents } from '../datapath/node-datapath.ts';
+import { PortWatch } from '../datapath/port-watch.ts';
+import { openSwitchDatabase, type SwitchDatabase } from '../datapath/switch-database.ts';
+import { SwitchTarget } from '../datapath/switch-target.ts';
+import type { Log } from '../log/log.ts';
+import { type KernelEvent, KernelEvents } from '../netlink/events.ts';
+import { LinkRemover } from '../netlink/link-remover.ts';
+import { getLink } from '../netlink/links.ts';
+import { Nftables } from '../netlink/nftables.ts';
+import type { HostLinks } from '../netlink/pod-interface.ts';
+import { ourProtocol } from '../netlink/routes.ts';
+import { NetlinkSocket } from '../netlink/socket.ts';
+import { OpenFlowConnection } from '../openflow/connection.ts';
+import { monitorFlag, writeFlowMonitorRequest } from '../openflow/flow-monitor.ts';
+import { decodeUnsolicited } from '../openflow/unsolicited.ts';
+import { isLearned } from '../pipeline/cookie.ts';
+import { ByteWriter } from '../wire/bytes.ts';
+import type { AgentConfig } from './config.ts';
+import { NoEndpointResponder } from './no-endpoint.ts';
+import { Quiet } from './quiet.ts';
+import type { Readiness } from './readiness.ts';
+
+/** Tables of the node's packet filter that are ours. */
+export const firewallTable = 'seine';
+
+/** How long to wait for more news of foreign changes before looking at everything again (ms). */
+const SETTLE_MS = 20;
+/** Everything is looked at again this often, because groups and the packet filter tell nobody when they change (ms). */
+const DOUBT_EVERY_MS = 60_000;
+
+/** The node's switch, kernel and packet filter, and what is wanted of them. */
+export interface DataPlane {
+  readonly host: HostLinks;
+  readonly database: SwitchDatabase;
+  /** Name of the OVSDB lock that makes this agent the bridge's only one. */
+  readonly lock: string;
+  readonly ports: PortWatch;
+  readonly openflow: OpenFlowConnection;
+  readonly responder: NoEndpointResponder;
+  readonly datapath: NodeDatapath;
+  readonly nftables: Nftables;
+}
+
+export interface DataPlaneOptions {
+  readonly config: AgentConfig;
+  readonly events: NodeDatapathEvents;
+  readonly readiness: Readiness;
+  readonly log: Log;
+}
+
+export function openDataPlane({ config, events, readiness, log }: DataPlaneOptions, signal: AbortSignal): DataPlane {
+  const lock = `seine_${config.ovsBridge}`;
+  const host = { socket: NetlinkSocket.open(), remover: LinkRemover.open() };
+  const nftables = Nftables.open();
+  const database = openSwitchDatabase(join(config.ovsRunDir, 'db.sock'), {
+    synced: () => datapath.reconcilers.switch.distrust(),
+    failed: (cause, waitMs) => log.warn('the switch database cannot be reached', { cause: cause.message, waitMs }),
+  });
+  const endpoint = `unix:${join(config.ovsRunDir, `${config.ovsBridge}.mgmt`)}`;
+  const foreign = new Quiet(SETTLE_MS, () => datapath.reconcilers.bridge.distrust(), signal);
+  const openflow = openBridge(endpoint, { readiness, log, changed: () => datapath.reconcilers.bridge.distrust(), foreign });
+  const targets = {
+    bridge: new BridgeTarget(openflow),
+    switch: new SwitchTarget(database, config.ovsBridge, lock),
+    host: new HostTarget(host.socket, config.hostGateway),
+    firewall: new FirewallTarget(nftables, [firewallTable]),
+  };
+  const datapath = new NodeDatapath(targets, events);
+  const ports = new PortWatch(database, signal);
+  return { host, database, lock, ports, openflow, responder: new NoEndpointResponder(endpoint, log, signal), datapath, nftables };
+}
+
+/**
+ * Keeps everything connected and as wanted until `signal`.
+ *
+ * @throws SeineError `INVARIANT`
+ */
+export async function runDataPlane(plane: DataPlane, gateway: string, signal: AbortSignal): Promise<void> {
+  const { database, openflow, responder, datapath, host, nftables } = plane;
+  const changed = new Quiet(SETTLE_MS, () => datapath.reconcilers.host.distrust(), signal);
+  const watch = KernelEvents.open({ kinds: ['link', 'address', 'route', 'neighbour'] }, (event) => {
+    if (concernsUs(event, () => getLink(host.socket, gateway)?.index)) changed.ring();
+  });
+  const doubt = setInterval(() => datapath.distrust(), DOUBT_EVERY_MS);
+  const rows = new Quiet(SETTLE_MS, () => datapath.reconcilers.switch.distrust(), signal);
+  database.onChange(() => rows.ring(), signal);
+  try {
+    await Promise.all([database.run(signal), openflow.run(signal), responder.run(), datapath.run(signal)]);
+  } finally {
+    clearInterval(doubt);
+    watch.close();
+    await host.remover.close();
+    host.socket.close();
+    nftables.close();
+  }
+}
+
+interface BridgeWatch {
+  readonly readiness: Readiness;
+  readonly log: Log;
+  /** Everything on the bridge may be otherwise than we believe. */
+  readonly changed: () => void;
+  readonly foreign: Quiet;
+}
+
+function openBridge(endpoint: string, { readiness, log, changed, foreign }: BridgeWatch): OpenFlowConnection {
+  const monitor = new ByteWriter(64);
+  writeFlowMonitorRequest(monitor, { id: 1, flags: monitorFlag.add + monitorFlag.removed + monitorFlag.modify });
+  const obstacle = 'openflow';
+  readiness.obstruct(obstacle, 'starting', 'ovs-vswitchd is not connected yet');
+  return new OpenFlowConnection({
+    endpoint,
+    greeting: [monitor.finish()],
+    up: () => {
+      log.info('connected to the bridge');
+      readiness.clear(obstacle);
+      changed();
+    },
+    down: (cause) => {
+      log.warn('the bridge is not connected', { cause: cause.message });
+      readiness.obstruct(obstacle, 'impaired', 'ovs-vswitchd is not connected');
+    },
+    unsolicited: (message) => {
+      const received = decodeUnsolicited(message);
+      if (received.kind === 'error') log.warn('the bridge reports an error', { error: received.error.name });
+      if (received.kind !== 'flowUpdates') return;
+      const byOthers = received.updates.some(
+        (update) => update.event !== 'abbreviated' && !('cookie' in update && isLearned(update.cookie)),
+      );
+      if (byOthers) foreign.ring();
+    },
+  });
+}
+
+/** Pods' interfaces come and go all the time; only the gateway's and what leads over it are the host target's. */
+function concernsUs(event: KernelEvent, gatewayIndex: () => number | undefined): boolean {
+  switch (event.kind) {
+    case 'overrun':
+      return true;
+    case 'route':
+      return event.route.protocol === ourProtocol;
+    case 'link':
+      return event.link.index === gatewayIndex();
+    case 'address':
+      return event.address.link === gatewayIndex();
+    case 'neighbour':
+      return event.neighbour.state === 'permanent' && event.neighbour.link === gatewayIndex();
+  }
+}

@@ -1,0 +1,70 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Doorbell } from '../async/doorbell.ts';
+import type { NodeDatapath } from '../datapath/node-datapath.ts';
+import type { SwitchDatabase } from '../datapath/switch-database.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import type { Log } from '../log/log.ts';
+import type { Readiness } from './readiness.ts';
+
+const KEY = 'flow-restore-wait';
+/** A confirmation that takes longer is begun anew, and said. */
+const PATIENCE_MS = 10_000;
+const RETRY_MS = 1_000;
+
+export interface FlowRestoreOptions {
+  readonly database: SwitchDatabase;
+  readonly datapath: NodeDatapath;
+  /** OVSDB lock that must be held to write. */
+  readonly lock: string;
+  readonly readiness: Readiness;
+  readonly log: Log;
+}
+
+/**
+ * Lets a switch that was started with `flow-restore-wait` forward packets, once its flows are there.
+ *
+ * Whoever starts ovs-vswitchd sets the key first, so that the kernel's cached flows of before go on until the new ones are
+ * known; clearing it flushes that cache (ovs-vswitchd.conf.db(5)). So it is cleared only after everything that is wanted was
+ * acknowledged and read back. If that does not come about, the switch keeps waiting and the agent says so: an alarm, never a
+ * blind release.
+ */
+export async function keepFlowRestore(options: FlowRestoreOptions, signal: AbortSignal): Promise<void> {
+  const { database, readiness, log } = options;
+  const bell = new Doorbell();
+  database.onChange((changes) => changes.some(({ table }) => table === 'Open_vSwitch') && bell.ring(), signal);
+  signal.addEventListener('abort', () => bell.ring(), { once: true });
+  bell.ring();
+  while (!signal.aborted) {
+    await bell.wait();
+    while (!signal.aborted && isWaiting(database)) {
+      readiness.obstruct(KEY, 'starting', 'the switch waits for its flows (flow-restore-wait)');
+      try {
+        await release(options, AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]));
+      } catch (thrown) {
+        if (!signal.aborted) log.error('the switch still waits for its flows', { cause: SeineError.from(thrown, 'restore flows').message });
+        await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined); // only an abort rejects, and it ends the loop
+      }
+    }
+    readiness.clear(KEY);
+  }
+}
+
+async function release({ database, datapath, lock, log }: FlowRestoreOptions, signal: AbortSignal): Promise<void> {
+  const startedMs = performance.now();
+  const { bridge } = datapath.reconcilers;
+  await bridge.realized(datapath.bridge.revision, signal);
+  await bridge.confirmed(signal);
+  const refused = bridge.failures();
+  if (refused.length > 0)
+    log.warn('flows of some owners were refused by the switch', { owners: refused.map(({ owner }) => owner).slice(0, 20) });
+  await database.transact((tx) => {
+    tx.assertLock(lock);
+    tx.mutate('Open_vSwitch', [], ['other_config', 'delete keys', [KEY]]);
+  }, signal);
+  log.info('the switch forwards with restored flows', { flows: datapath.bridge.size, tookMs: Math.round(performance.now() - startedMs) });
+}
+
+function isWaiting(database: SwitchDatabase): boolean {
+  const [row] = database.tables.Open_vSwitch.rows();
+  return row?.other_config.get(KEY) === 'true';
+}

@@ -1,0 +1,69 @@
+import { LoopTurns } from '../async/loop-turns.ts';
+import { loadKubeAccess } from '../kube/config.ts';
+import { endpointSlices } from '../kube/endpoint-slice.ts';
+import { EventPoster } from '../kube/events.ts';
+import { KubeHttp } from '../kube/http-client.ts';
+import { networkPolicies } from '../kube/network-policy.ts';
+import { nodes } from '../kube/node.ts';
+import { type Reflector, type ReflectorReport, Reflector as Watching } from '../kube/reflector.ts';
+import type { Resource } from '../kube/resource.ts';
+import { services } from '../kube/service.ts';
+import type { Log } from '../log/log.ts';
+import type { AgentConfig } from './config.ts';
+
+/** No job of ours keeps the event loop for longer at a stretch (ms). */
+const SLICE_MS = 8;
+
+/** What the agent reads from the Kubernetes API, each a copy that keeps itself up to date. */
+export interface KubeSources {
+  readonly http: KubeHttp;
+  readonly nodes: Reflector<ReturnType<typeof nodes.project> & {}>;
+  readonly services: Reflector<ReturnType<typeof services.project> & {}>;
+  readonly endpointSlices: Reflector<ReturnType<typeof endpointSlices.project> & {}>;
+  readonly networkPolicies: Reflector<ReturnType<typeof networkPolicies.project> & {}>;
+  readonly events: EventPoster;
+}
+
+/** @throws SeineError `INVALID_INPUT` if there is no usable access to an API server */
+export function openKubeSources(config: AgentConfig, stateDir: string, log: Log): KubeSources {
+  const source = config.kubeconfig === undefined ? ({ from: 'cluster' } as const) : ({ from: 'file', path: config.kubeconfig } as const);
+  const http = new KubeHttp(loadKubeAccess(source), 'seine-agent');
+  const turns = new LoopTurns(SLICE_MS);
+  const watch = <T>(resource: Resource<T>): Reflector<T> =>
+    new Watching({ http, resource, turns, stateDir, onReport: (report) => reportTo(log.child({ resource: resource.kind }), report) });
+  const onFailure = (error: Error): void => log.warn('an Event could not be posted', { cause: error.message });
+  return {
+    http,
+    nodes: watch(nodes),
+    services: watch(services),
+    endpointSlices: watch(endpointSlices),
+    networkPolicies: watch(networkPolicies),
+    events: new EventPoster({ http, component: 'seine-agent', instance: config.nodeName, onFailure }),
+  };
+}
+
+/** Runs all of them until `signal`. @throws SeineError `INVARIANT` */
+export async function runKubeSources(sources: KubeSources, signal: AbortSignal): Promise<void> {
+  const { nodes, services, endpointSlices, networkPolicies, events } = sources;
+  try {
+    await Promise.all([nodes, services, endpointSlices, networkPolicies, events].map((source) => source.run(signal)));
+  } finally {
+    sources.http.close();
+  }
+}
+
+const reports: Readonly<Record<ReflectorReport['what'], readonly [level: 'info' | 'warn' | 'error', message: string]>> = {
+  restored: ['info', 'last known objects restored from disk'],
+  synced: ['info', 'in step with the API server'],
+  failed: ['warn', 'the API server cannot be followed'],
+  held: ['error', 'a list lacks too many objects; nothing is removed until a second one agrees'],
+  released: ['warn', 'a second list agrees; the objects are removed'],
+  invalid: ['warn', 'an object is not usable'],
+  unreadable: ['warn', 'a part of what the API server sent makes no sense'],
+  storage: ['warn', 'the copy on disk failed'],
+};
+
+function reportTo(log: Log, { what, ...rest }: ReflectorReport): void {
+  const [level, message] = reports[what];
+  log[level](message, 'error' in rest ? { ...rest, error: rest.error.message } : rest);
+}
