@@ -101,7 +101,8 @@ export class ReplicaStore<T> implements Replica<T> {
   /** An object is gone (or no longer of use), if `version` is news. Servers give the version of the deletion, or the object's last. */
   remove(key: string, version: string): void {
     const old = this.#objects.get(key);
-    if (old && (compareVersions(version, old.version) ?? 0) < 0) {
+    const known = old?.version ?? this.#tombstones.get(key);
+    if (known !== undefined && (compareVersions(version, known) ?? 0) < 0) {
       this.#ignored++;
       return;
     }
