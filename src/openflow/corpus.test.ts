@@ -6,10 +6,14 @@ import { decodeGroupMod, writeGroupMod } from './group.ts';
 import { decodeInstructions, encodeInstructions } from './instructions.ts';
 import { decodeMatch, encodeMatch } from './match.ts';
 import { readHeader } from './protocol.ts';
+import { printInstructions } from './text/action-text.ts';
+import { printGroup } from './text/group-text.ts';
+import { printMatch } from './text/match-text.ts';
 
 interface Line {
   readonly kind: string;
   readonly hex: string;
+  readonly text: string;
   readonly canonical: string;
 }
 
@@ -30,6 +34,9 @@ function written(message: Uint8Array, write: (w: ByteWriter) => void): string {
   return hex(w.finish());
 }
 
+/** What we keep as `unknown`. */
+const unmodelled = /push_mpls|pop_mpls|mpls_ttl|multipath|bundle|delete_field|encap|decap/;
+
 describe('flow-mods of ovs-ofctl', () => {
   const flowMods = lines.filter((line) => line.kind === 'flow_mod');
 
@@ -46,8 +53,17 @@ describe('flow-mods of ovs-ofctl', () => {
     }
   });
 
+  it('print as the tool prints them', () => {
+    for (const line of flowMods.filter((each) => !unmodelled.test(each.canonical))) {
+      const mod = decodeFlowMod(Buffer.from(line.hex, 'hex'));
+      const matched = printMatch(decodeMatch(mod.match)).join(',');
+      const done = printInstructions(decodeInstructions(mod.instructions));
+      const head = mod.priority !== 0x8000 && matched !== '' ? ',' : ' ';
+      expect(line.canonical, line.text).toContain(`${matched === '' ? '' : head}${matched} actions=${done}`);
+    }
+  });
+
   it('hold no action or field that is unknown, but for those we say we do not model', () => {
-    const unmodelled = /mpls|multipath|bundle|delete_field|encap|decap/;
     const unknown = flowMods.filter((line) => {
       const mod = decodeFlowMod(Buffer.from(line.hex, 'hex'));
       const parts = [decodeMatch(mod.match), decodeInstructions(mod.instructions)];
@@ -65,4 +81,10 @@ it('group-mods of ovs-ofctl come back from decoding and encoding byte for byte',
       line.canonical,
     ).toBe(line.hex);
   }
+});
+
+it('group-mods of ovs-ofctl print as the tool prints them', () => {
+  const whole = lines.filter((line) => line.kind === 'group_mod' && /: *\n (ADD|MOD)/.test(line.canonical));
+  for (const line of whole) expect(line.canonical).toContain(` ${printGroup(decodeGroupMod(Buffer.from(line.hex, 'hex')))}`);
+  expect(whole.length).toBeGreaterThan(10);
 });

@@ -50,6 +50,8 @@ export interface FieldRow {
   readonly bytes: number;
   /** Bits that may be set; the rest of the bytes is zero. */
   readonly bits: number;
+  /** Bits that a subfield may name, where that is fewer. */
+  readonly subfieldBits?: number;
   readonly maskable: boolean;
   readonly needs: Prerequisite;
   readonly format: FieldFormat;
@@ -118,7 +120,7 @@ export const fields = {
   eth_dst: { ...oxmOf(3, 1), ...ethernet, ...masked },
   eth_type: { ...oxmOf(5, 3), ...u16, ...plain, format: 'hex' },
   /** Twelve bits of VLAN identifier below 0x1000, the bit that says that there is a tag. */
-  vlan_vid: { ...oxm(6), bytes: 2, bits: 13, ...masked, format: 'decimal' },
+  vlan_vid: { ...oxm(6), bytes: 2, bits: 13, subfieldBits: 12, ...masked, format: 'decimal' },
   vlan_pcp: { ...oxm(7), bytes: 1, bits: 3, maskable: false, needs: 'vlan', format: 'decimal' },
   mpls_tc: { ...oxm(35), bytes: 1, bits: 3, maskable: false, needs: 'mpls', format: 'decimal' },
   mpls_bos: { ...oxm(36), bytes: 1, bits: 1, maskable: false, needs: 'mpls', format: 'decimal' },
@@ -243,6 +245,7 @@ export interface Field extends FieldRow {
   readonly exactHeader: number;
   readonly maskedHeader: number;
   readonly nxmHeader: number;
+  readonly subfieldBits: number;
   /** All bits that may be set, for fields up to 48 bits and for wider ones. */
   readonly fullNumber: number;
   readonly fullBigint: bigint;
@@ -256,6 +259,7 @@ function fieldOf(name: FieldName, order: number): Field {
     name,
     order,
     ...row,
+    subfieldBits: row.subfieldBits ?? row.bits,
     exactHeader: row.oxm + row.bytes,
     maskedHeader: row.oxm + headerHasMask + ((row.bytes * 2) & 0xff),
     nxmHeader: (row.nxm ?? row.oxm) + row.bytes,

@@ -161,7 +161,7 @@ export function andNumbers(a: number, b: number): number {
 export function placeInField(to: Subfield, value: number | bigint): { value: FieldValue; mask: FieldValue } {
   const field = requireField(to.field);
   const wide = BigInt(value);
-  if (to.bits < 1 || to.offset < 0 || to.offset + to.bits > field.bits || wide < 0n || wide >> BigInt(to.bits) !== 0n) {
+  if (to.bits < 1 || to.offset < 0 || to.offset + to.bits > field.subfieldBits || wide < 0n || wide >> BigInt(to.bits) !== 0n) {
     throw new SeineError('INVARIANT', `${value} does not fit in ${to.field}[${to.offset}..${to.offset + to.bits - 1}]`);
   }
   const placed = wide << BigInt(to.offset);
@@ -184,7 +184,7 @@ export function unpackSubfield(header: number, packed: number): Subfield | undef
 }
 
 export function wholeField(name: FieldName): Subfield {
-  return { field: name, offset: 0, bits: requireField(name).bits };
+  return { field: name, offset: 0, bits: requireField(name).subfieldBits };
 }
 
 function misfit(field: Field, value: unknown): SeineError {

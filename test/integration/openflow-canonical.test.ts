@@ -8,6 +8,7 @@ import { everyGroup, writeGroupMod } from '../../src/openflow/group.ts';
 import { decodeInstructions, encodeInstructions } from '../../src/openflow/instructions.ts';
 import { decodeMatch, encodeMatch } from '../../src/openflow/match.ts';
 import { ALL_TABLES } from '../../src/openflow/protocol.ts';
+import { printFlow } from '../../src/openflow/text/flow-text.ts';
 import { ByteWriter } from '../../src/wire/bytes.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 import { type RandomFlow, randomFlow } from '../support/openflow-flows.ts';
@@ -92,7 +93,7 @@ describe('what Open vSwitch dumps is what we encoded, byte for byte', () => {
     tun_metadata0: { value: Uint8Array.of(0, 0, 0xab, 0xcd), mask: Uint8Array.of(0, 0, 0xff, 0xff) },
   });
 
-  it('for random flows', async () => {
+  it('for random flows, and our text is that of ovs-ofctl', async () => {
     const runs = Number(process.env['SEINE_FC_RUNS'] ?? 20);
     await fc.assert(
       fc.asyncProperty(fc.array(randomFlow, { minLength: 30, maxLength: 30 }), async (flows) => {
@@ -116,11 +117,20 @@ describe('what Open vSwitch dumps is what we encoded, byte for byte', () => {
           expect(entry && hex(entry.instructions)).toBe(hex(encodeInstructions(flow.instructions)));
           expect(entry && decodeInstructions(entry.instructions)).not.toHaveProperty('unknown');
         }
+        expect([...held.values()].map((entry) => printFlow(entry)).toSorted()).toEqual(theirText().toSorted());
       }),
       { numRuns: runs },
     );
   });
 });
+
+function theirText(): string[] {
+  const text = ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', '--no-names', '--no-stats', 'dump-flows', 'br-int');
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => line.trim());
+}
 
 function modOf(flow: RandomFlow, priority: number) {
   return {

@@ -1,0 +1,72 @@
+import type { FieldName } from '../fields.ts';
+
+/** The name of a field's header, as moves, learned flows and registers of output are written (ovs-fields(7)). */
+const named: Readonly<Partial<Record<FieldName, string>>> = {
+  packet_type: 'OXM_OF_PACKET_TYPE',
+  dp_hash: 'NXM_NX_DP_HASH',
+  recirc_id: 'NXM_NX_RECIRC_ID',
+  conj_id: 'NXM_NX_CONJ_ID',
+  in_port: 'OXM_OF_IN_PORT',
+  in_port_16: 'NXM_OF_IN_PORT',
+  actset_output: 'OXM_OF_ACTSET_OUTPUT',
+  eth_src: 'NXM_OF_ETH_SRC',
+  eth_dst: 'NXM_OF_ETH_DST',
+  eth_type: 'NXM_OF_ETH_TYPE',
+  vlan_vid: 'OXM_OF_VLAN_VID',
+  vlan_pcp: 'OXM_OF_VLAN_PCP',
+  vlan_tci: 'NXM_OF_VLAN_TCI',
+  mpls_tc: 'OXM_OF_MPLS_TC',
+  mpls_bos: 'OXM_OF_MPLS_BOS',
+  mpls_ttl: 'NXM_NX_MPLS_TTL',
+  mpls_label: 'OXM_OF_MPLS_LABEL',
+  ip_src: 'NXM_OF_IP_SRC',
+  ip_dst: 'NXM_OF_IP_DST',
+  ipv6_src: 'NXM_NX_IPV6_SRC',
+  ipv6_dst: 'NXM_NX_IPV6_DST',
+  ip_frag: 'NXM_NX_IP_FRAG',
+  ip_dscp: 'OXM_OF_IP_DSCP',
+  ip_ecn: 'NXM_NX_IP_ECN',
+  nw_tos: 'NXM_OF_IP_TOS',
+  nw_ttl: 'NXM_NX_IP_TTL',
+  ipv6_label: 'NXM_NX_IPV6_LABEL',
+  ip_proto: 'NXM_OF_IP_PROTO',
+  tcp_src: 'NXM_OF_TCP_SRC',
+  tcp_dst: 'NXM_OF_TCP_DST',
+  tcp_flags: 'NXM_NX_TCP_FLAGS',
+  udp_src: 'NXM_OF_UDP_SRC',
+  udp_dst: 'NXM_OF_UDP_DST',
+  sctp_src: 'OXM_OF_SCTP_SRC',
+  sctp_dst: 'OXM_OF_SCTP_DST',
+  icmp_type: 'NXM_OF_ICMP_TYPE',
+  icmp_code: 'NXM_OF_ICMP_CODE',
+  icmpv6_type: 'NXM_NX_ICMPV6_TYPE',
+  icmpv6_code: 'NXM_NX_ICMPV6_CODE',
+  nd_target: 'NXM_NX_ND_TARGET',
+  nd_sll: 'NXM_NX_ND_SLL',
+  nd_tll: 'NXM_NX_ND_TLL',
+  arp_op: 'NXM_OF_ARP_OP',
+  arp_spa: 'NXM_OF_ARP_SPA',
+  arp_tpa: 'NXM_OF_ARP_TPA',
+  arp_sha: 'NXM_NX_ARP_SHA',
+  arp_tha: 'NXM_NX_ARP_THA',
+  tun_src: 'NXM_NX_TUN_IPV4_SRC',
+  tun_dst: 'NXM_NX_TUN_IPV4_DST',
+  metadata: 'OXM_OF_METADATA',
+};
+
+/** The rest is regular: `reg3` is NXM_NX_REG3, `xreg1` OXM_OF_PKT_REG1. */
+export function headerName(field: FieldName): string {
+  return named[field] ?? (/^xreg\d/.test(field) ? `OXM_OF_PKT_REG${field.slice(4)}` : `NXM_NX_${field.toUpperCase()}`);
+}
+
+/** What `set_field` and matches call a field, where that is not our own name for it. */
+const spoken: Readonly<Partial<Record<FieldName, string>>> = {
+  ip_ecn: 'nw_ecn',
+  ip_proto: 'nw_proto',
+  in_port_16: 'in_port',
+  in_port: 'in_port_oxm',
+};
+
+export function fieldWord(field: FieldName): string {
+  return spoken[field] ?? field;
+}

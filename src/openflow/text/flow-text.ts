@@ -1,0 +1,42 @@
+import { flowFlag } from '../flow-mod.ts';
+import type { FlowEntry } from '../flow-stats.ts';
+import { decodeInstructions } from '../instructions.ts';
+import { decodeMatch } from '../match.ts';
+import { printInstructions } from './action-text.ts';
+import { printMatch } from './match-text.ts';
+import { printTable, type TextNames } from './value-text.ts';
+
+const flagWords = [
+  [flowFlag.sendFlowRemoved, 'send_flow_rem'],
+  [flowFlag.checkOverlap, 'check_overlap'],
+  [flowFlag.resetCounts, 'reset_counts'],
+  [flowFlag.noPacketCounts, 'no_packet_counts'],
+  [flowFlag.noByteCounts, 'no_byte_counts'],
+] as const;
+
+/** The parts of a flow that say what it is, without what it counted. */
+export type FlowIdentity = Pick<
+  FlowEntry,
+  'table' | 'priority' | 'cookie' | 'idleTimeout' | 'hardTimeout' | 'importance' | 'flags' | 'match' | 'instructions'
+>;
+
+/**
+ * One line as `ovs-ofctl --no-stats dump-flows` prints it, without the leading space.
+ *
+ * @throws SeineError `PROTOCOL` if the match or the instructions are malformed
+ */
+export function printFlow(flow: FlowIdentity, names: TextNames = {}): string {
+  const parts: string[] = [];
+  if (flow.cookie !== 0n) parts.push(`cookie=0x${flow.cookie.toString(16)}`);
+  if (flow.table !== 0 || names.table !== undefined) parts.push(`table=${printTable(flow.table, names)}`);
+  if (flow.idleTimeout !== 0) parts.push(`idle_timeout=${flow.idleTimeout}`);
+  if (flow.hardTimeout !== 0) parts.push(`hard_timeout=${flow.hardTimeout}`);
+  const flags = flagWords.filter(([flag]) => (flow.flags & flag) !== 0).map(([, word]) => word);
+  if (flags.length > 0) parts.push(flags.join(' '));
+  if (flow.importance !== 0) parts.push(`importance=${flow.importance}`);
+  const matched = printMatch(decodeMatch(flow.match), names);
+  if (flow.priority !== 0x8000) matched.unshift(`priority=${flow.priority}`);
+  if (matched.length > 0) parts.push(matched.join(','));
+  const actions = `actions=${printInstructions(decodeInstructions(flow.instructions), names)}`;
+  return parts.length === 0 ? actions : `${parts.join(', ')} ${actions}`;
+}
