@@ -67,7 +67,7 @@ export async function installPackages(names) {
   say(`installing Debian packages: ${wanted.join(' ')}`);
   await withoutStartingServices(() => withFreshLists(() => aptGet('apt-install', ['install', '-y', '--no-install-recommends', ...wanted])));
   // Debian enables a service when it installs it. The lab runs its own; the machine's owner asked for none.
-  if (wanted.includes('openvswitch-switch')) ask('deb-systemd-helper', ['disable', 'openvswitch-switch.service']);
+  if (wanted.includes('openvswitch-switch')) ask('systemctl', ['--no-reload', 'disable', 'openvswitch-switch.service']);
 }
 
 export async function unpackKubectl() {

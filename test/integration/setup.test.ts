@@ -77,7 +77,7 @@ describe('installing Debian packages', () => {
 
   beforeEach(async () => {
     await command('kubectl', 'exit 0');
-    await command('deb-systemd-helper', `echo "deb-systemd-helper $*" >>${scratch}/log`);
+    await command('systemctl', `echo "systemctl $*" >>${scratch}/log`);
   });
 
   it('starts no service meanwhile, and leaves none enabled', async () => {
@@ -88,7 +88,7 @@ describe('installing Debian packages', () => {
     expect(await readFile(join(scratch, 'log'), 'utf8')).toBe(
       [
         'apt-get -q -o DPkg::Lock::Timeout=600 install -y --no-install-recommends openvswitch-switch socat; exit 101',
-        'deb-systemd-helper disable openvswitch-switch.service',
+        'systemctl --no-reload disable openvswitch-switch.service',
         '',
       ].join('\n'),
     );
@@ -98,7 +98,7 @@ describe('installing Debian packages', () => {
     await command('apt-get', `cat /usr/sbin/policy-rc.d >>${scratch}/log`);
     await install('echo theirs >/usr/sbin/policy-rc.d');
     expect(await readFile(join(scratch, 'log'), 'utf8')).toBe(
-      'theirs\ndeb-systemd-helper disable openvswitch-switch.service\npolicy-rc.d\n',
+      'theirs\nsystemctl --no-reload disable openvswitch-switch.service\npolicy-rc.d\n',
     );
   });
 
