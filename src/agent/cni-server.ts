@@ -3,6 +3,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { dirname } from 'node:path';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
+import { descriptorOf } from '../netlink/sys.ts';
 import { CniCalls } from './cni-server-calls.ts';
 import { serveConnection } from './cni-server-connection.ts';
 import { RecordedDeletions } from './cni-server-deletions.ts';
@@ -166,15 +167,4 @@ async function removeStale(path: string): Promise<void> {
   if (outcome === 'alive') throw new SeineError('REFUSED', `another agent listens on ${path}`);
   if (outcome === 'ECONNREFUSED') rmSync(path, { force: true });
   else if (outcome !== 'ENOENT') throw new SeineError('UNAVAILABLE', `cannot tell whether an agent listens on ${path}: ${outcome}`);
-}
-
-/**
- * The descriptor of a connected socket. Node has no public way to it; `_handle` has been there since its beginnings, and without
- * it a connection is refused, never trusted.
- */
-function descriptorOf(socket: Socket): number {
-  const handle: unknown = Reflect.get(socket, '_handle');
-  const fd: unknown = typeof handle === 'object' && handle !== null ? Reflect.get(handle, 'fd') : undefined;
-  if (typeof fd !== 'number' || fd < 0) throw new SeineError('UNAVAILABLE', 'the plugin has gone before it was asked who it is');
-  return fd;
 }

@@ -56,6 +56,7 @@ const native = {
   ioctlIfreq: libc.func('ioctl', 'int', ['int', 'unsigned long', koffi.pointer(ifreq)]) as KoffiFunc<
     (fd: number, request: number, argument: Ifreq) => number
   >,
+  flock: libc.func('int flock(int, int)') as KoffiFunc<(fd: number, operation: number) => number>,
   fstatfs: libc.func('int fstatfs(int, void *)') as KoffiFunc<(fd: number, buffer: Uint8Array) => number>,
 };
 
@@ -219,6 +220,14 @@ export function fileSystemType(fd: number): number {
   const buffer = new Uint8Array(256); // `struct statfs` has 120 bytes on 64-bit machines
   checked('fstatfs', native.fstatfs(int32(fd, 'fd'), buffer), 'fstatfs');
   return new DataView(buffer.buffer).getUint32(0, littleEndian); // a long; the magics have 32 bits
+}
+
+/** Locks a file against other processes until the descriptor is closed, also by the end of the process. False if it is locked. flock(2) */
+export function tryLock(fd: number): boolean {
+  const result = native.flock(int32(fd, 'fd'), 2 | 4); // LOCK_EX | LOCK_NB
+  if (result < 0 && koffi.errno() === EAGAIN) return false;
+  checked('flock', result, 'lock a file');
+  return true;
 }
 
 /** Who is at the other end of a unix socket: `SO_PEERCRED`, unix(7). The numbers are of the moment of `connect`. */

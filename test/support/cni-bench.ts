@@ -86,16 +86,21 @@ export class CniBench {
     const store = new FileJournalStore(join(this.stateDir, 'ipam.journal'));
     const isAbsent = async (lease: Lease) => this.absent(lease);
     this.#ipam = await Ipam.open({ store, pools: this.pools, bootId: 'boot', isAbsent, log: this.log });
-    this.#server = await CniServer.start({
+    this.#server = await this.listen();
+    return this;
+  }
+
+  /** A server on the bench's socket. */
+  async listen(): Promise<CniServer> {
+    return await CniServer.start({
       socketPath: this.socketPath,
       stateDir: this.stateDir,
-      ipam: this.#ipam,
+      ipam: this.ipam,
       network: this.network,
       delegatedIpam: this.delegatedIpam,
       peerCredentials: () => ({ pid: 1, uid: this.peerUid }),
       log: this.log,
     });
-    return this;
   }
 
   /** Stops the server; a later `start` finds the journal and the data plane as they are. */

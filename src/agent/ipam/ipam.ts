@@ -152,7 +152,7 @@ export class Ipam {
     let count = 0;
     for (const lease of this.leases().filter(({ state }) => state === 'quarantined')) {
       if (signal.aborted) break;
-      const absent = await this.#options.isAbsent(lease, signal);
+      const absent = await this.#isAbsent(lease, signal);
       if (!absent || !this.#table.has(lease.serial)) continue; // the other reclaim that was under way has freed it
       this.#forget(lease);
       count++;
@@ -297,6 +297,17 @@ export class Ipam {
     if (!isUnicastMac(request.mac)) throw new SeineError('INVALID_INPUT', `${request.mac} is no MAC an interface can have`);
     if (this.#table.hasMac(request.mac)) throw new SeineError('REFUSED', `MAC ${request.mac} is in use`);
     return request.mac;
+  }
+
+  /** A failure to find out is no proof. */
+  async #isAbsent(lease: Lease, signal: AbortSignal): Promise<boolean> {
+    try {
+      return await this.#options.isAbsent(lease, signal);
+    } catch (thrown) {
+      if (!signal.aborted)
+        this.#options.log.warn('absence of a released address not known', { cause: SeineError.from(thrown, 'isAbsent').message });
+      return false;
+    }
   }
 
   #forget(lease: Lease): void {

@@ -2,6 +2,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { SeineError } from '../../errors/seine-error.ts';
+import { tryLock } from '../../netlink/sys.ts';
 
 /** Where the journal's bytes live. Durable means: there after a crash of the machine. */
 export interface JournalStore {
@@ -17,16 +18,27 @@ export interface JournalStore {
 /** A node's journal is some hundred kilobytes; this is a guard against reading something else. */
 const bytesMax = 64 * 1024 * 1024;
 
-/** A file 0600 in a folder 0700. */
+/**
+ * A file 0600 in a folder 0700, with a lock file beside it: two agents on one journal would lend the same addresses. The lock is
+ * the kernel's and ends with the process.
+ */
 export class FileJournalStore implements JournalStore {
   readonly #path: string;
   #file: FileHandle | undefined;
+  #lock: FileHandle | undefined;
 
   constructor(path: string) {
     this.#path = path;
   }
 
+  /** @throws SeineError `REFUSED` if another process has the journal */
   async load(): Promise<Uint8Array> {
+    try {
+      await this.#takeLock();
+    } catch (thrown) {
+      if (thrown instanceof SeineError) throw thrown;
+      // A disk that cannot be written: what is leased is read all the same, and the first write tries for the lock again.
+    }
     try {
       const { size } = await stat(this.#path);
       if (size > bytesMax) throw new SeineError('INVALID_INPUT', `${this.#path} has ${size} bytes and is no IPAM journal`);
@@ -44,8 +56,7 @@ export class FileJournalStore implements JournalStore {
   }
 
   async replace(bytes: Uint8Array): Promise<void> {
-    const folder = dirname(this.#path);
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await this.#takeLock();
     const temporary = `${this.#path}.new`;
     await rm(temporary, { force: true });
     const file = await open(temporary, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_APPEND, 0o600);
@@ -53,7 +64,7 @@ export class FileJournalStore implements JournalStore {
       await writeAll(file, bytes);
       await file.sync();
       await rename(temporary, this.#path);
-      await syncFolder(folder);
+      await syncFolder(dirname(this.#path));
     } catch (thrown) {
       await file.close();
       throw thrown;
@@ -65,6 +76,19 @@ export class FileJournalStore implements JournalStore {
   async close(): Promise<void> {
     await this.#file?.close();
     this.#file = undefined;
+    await this.#lock?.close();
+    this.#lock = undefined;
+  }
+
+  async #takeLock(): Promise<void> {
+    if (this.#lock) return;
+    await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 });
+    const lock = await open(`${this.#path}.lock`, constants.O_RDWR | constants.O_CREAT, 0o600);
+    if (!tryLock(lock.fd)) {
+      await lock.close();
+      throw new SeineError('REFUSED', `another agent has ${this.#path}`);
+    }
+    this.#lock = lock;
   }
 }
 
