@@ -53,7 +53,8 @@ export interface DataPlaneOptions {
 }
 
 export function openDataPlane({ config, events, readiness, log }: DataPlaneOptions, signal: AbortSignal): DataPlane {
-  const lock = `seine_${config.ovsBridge}`;
+  // RFC 7047 section 3.1 <id>: letters, digits and underscores only.
+  const lock = `seine_${config.ovsBridge.replace(/[^A-Za-z0-9]/g, '_')}`;
   const host = { socket: NetlinkSocket.open(), remover: LinkRemover.open() };
   const nftables = Nftables.open();
   const database = openSwitchDatabase(join(config.ovsRunDir, 'db.sock'), {
