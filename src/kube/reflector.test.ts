@@ -7,7 +7,7 @@ import { KubeHttp } from './http-client.ts';
 import { type Node, nodes } from './node.ts';
 import { Reflector, type ReflectorReport } from './reflector.ts';
 import { type ReflectorPolicy, reflectorPolicy } from './reflector-machine.ts';
-import { bookmark, dribble, list, ScriptedApiServer, status, watch } from './scripted-api-server.ts';
+import { bookmark, dribble, event, list, ScriptedApiServer, status, watch } from './scripted-api-server.ts';
 
 const hasty: ReflectorPolicy = {
   ...reflectorPolicy,
@@ -22,7 +22,6 @@ const node = (name: string, version: number, cidr = '10.0.0.0/24', more: object 
   metadata: { name, uid: name, resourceVersion: String(version), ...more },
   spec: { podCIDRs: [cidr] },
 });
-const event = (type: string, object: unknown) => ({ type, object });
 const many = (count: number, version = 1) => Array.from({ length: count }, (_, index) => node(`n${index}`, version));
 
 describe('Reflector', () => {
@@ -52,15 +51,8 @@ describe('Reflector', () => {
   });
 
   function start(policy: ReflectorPolicy = hasty): void {
-    reflector = new Reflector({
-      http,
-      resource: nodes,
-      turns: new LoopTurns(5),
-      onReport: (report) => reports.push(report),
-      stateDir,
-      saveEveryMs: 1,
-      policy,
-    });
+    const onReport = (report: ReflectorReport) => reports.push(report);
+    reflector = new Reflector({ http, resource: nodes, turns: new LoopTurns(5), onReport, stateDir, saveEveryMs: 1, policy });
     reflector.replica.subscribe((keys) => changes.push([...keys].sort()));
     stop = new AbortController();
     running = reflector.run(stop.signal);

@@ -92,6 +92,10 @@ export function dribble(text: string, everyMs: number): Answer {
   };
 }
 
+export function event(type: string, object: unknown): unknown {
+  return { type, object };
+}
+
 export function bookmark(version: string, initialEventsEnd = false): unknown {
   const annotations = initialEventsEnd ? { annotations: { 'k8s.io/initial-events-end': 'true' } } : {};
   return { type: 'BOOKMARK', object: { metadata: { resourceVersion: version, ...annotations } } };
