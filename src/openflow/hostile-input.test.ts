@@ -1,0 +1,170 @@
+import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { SeineError } from '../errors/seine-error.ts';
+import { decodeActions } from './actions.ts';
+import { decodeBundleAdd, decodeBundleControl } from './bundle.ts';
+import { decodeConfig, decodeDesc, decodeFeatures, decodeRole, decodeTableStats } from './control.ts';
+import { decodeFlowMod } from './flow-mod.ts';
+import { decodeFlowUpdates } from './flow-monitor.ts';
+import { decodeAggregate, visitFlowEntries } from './flow-stats.ts';
+import { OpenFlowFramer } from './framer.ts';
+import { decodeGroupDescriptions, decodeGroupMod } from './group.ts';
+import { decodeGroupStats } from './group-stats.ts';
+import { offeredVersions } from './hello.ts';
+import { decodeInstructions } from './instructions.ts';
+import { decodeMatch } from './match.ts';
+import { decodeMeterMod, decodeMeters } from './meter.ts';
+import { decodeMultipart } from './multipart.ts';
+import { decodePacketOut } from './packet.ts';
+import { decodePortStats, decodePorts } from './port.ts';
+import { messageType, readHeader } from './protocol.ts';
+import { printInstructions } from './text/action-text.ts';
+import { printMatch } from './text/match-text.ts';
+import { decodeUnsolicited } from './unsolicited.ts';
+
+/** Messages in all shapes: what ovs-ofctl sent, and what a switch of version 3.1 sent. */
+const messages = ['openflow-corpus.jsonl', 'openflow-replies.jsonl'].flatMap((file) =>
+  readFileSync(new URL(`../../test/fixtures/${file}`, import.meta.url), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line): Uint8Array => Uint8Array.from(Buffer.from((JSON.parse(line) as { hex: string }).hex, 'hex'))),
+);
+
+/** Milliseconds that no message may take. */
+const maxMs = 50;
+
+function decodeBody(message: Uint8Array): void {
+  const { body } = decodeMultipart(message);
+  const bodies = [
+    decodeAggregate,
+    decodeGroupDescriptions,
+    decodeGroupStats,
+    decodeMeters,
+    decodePorts,
+    decodePortStats,
+    decodeTableStats,
+    decodeDesc,
+    decodeFlowUpdates,
+  ];
+  for (const decode of bodies) tolerate(() => decode(body));
+  visitFlowEntries(body, (entry) => {
+    tolerate(() => printMatch(decodeMatch(entry.match)));
+    tolerate(() => printInstructions(decodeInstructions(entry.instructions)));
+  });
+}
+
+/** Everything that reads a message of the type, whatever the message really holds. */
+function decodeAll(message: Uint8Array): void {
+  if (message.length < 8) return;
+  const { type } = readHeader(message);
+  tolerate(() => decodeUnsolicited(message));
+  tolerate(() => offeredVersions(message));
+  if (type === messageType.flowMod) {
+    const mod = decodeFlowMod(message);
+    tolerate(() => printMatch(decodeMatch(mod.match)));
+    printInstructions(decodeInstructions(mod.instructions));
+  } else if (type === messageType.groupMod) decodeGroupMod(message);
+  else if (type === messageType.meterMod) decodeMeterMod(message);
+  else if (type === messageType.packetOut) decodePacketOut(message);
+  else if (type === messageType.multipartReply || type === messageType.multipartRequest) decodeBody(message);
+  else if (type === messageType.bundleControl) decodeBundleControl(message);
+  else if (type === messageType.bundleAdd) decodeAll(decodeBundleAdd(message).message);
+  else for (const decode of [decodeFeatures, decodeConfig, decodeRole]) tolerate(() => decode(message));
+}
+
+function tolerate(read: () => unknown): void {
+  try {
+    read();
+  } catch (thrown) {
+    if (!(thrown instanceof SeineError && thrown.code === 'PROTOCOL')) throw thrown;
+  }
+}
+
+/** No throw but `PROTOCOL`, and no hang: a hang is slow each time, a busy machine is not. */
+function survives(message: Uint8Array): void {
+  const tooSlow = Array.from({ length: 3 }).every(() => {
+    const before = performance.now();
+    tolerate(() => decodeAll(message));
+    return performance.now() - before > maxMs;
+  });
+  if (tooSlow) throw new Error(`more than ${maxMs} ms for ${Buffer.from(message).toString('hex')}`);
+}
+
+describe('hostile messages', () => {
+  it('of every truncation are read to the end or refused', () => {
+    for (const message of messages) for (let length = 0; length < message.length; length++) survives(message.subarray(0, length));
+  });
+
+  it('of every wrong 16-bit number are read or refused', () => {
+    const wrongs = [0, 1, 7, 8, 0xfff8];
+    for (const message of messages.filter((each) => each.length < 700)) {
+      for (let at = 8; at + 2 <= message.length; at += 2) {
+        for (const wrong of [wrongs[at % wrongs.length] ?? 0, 0xffff]) {
+          const copy = message.slice();
+          new DataView(copy.buffer).setUint16(at, wrong);
+          survives(copy);
+        }
+      }
+    }
+  });
+
+  it('of random flips are read or refused', () => {
+    const flip = fc.record({ at: fc.nat(), bit: fc.nat(7) });
+    fc.assert(
+      fc.property(fc.constantFrom(...messages), fc.array(flip, { minLength: 1, maxLength: 8 }), (message, flips) => {
+        const copy = message.slice();
+        for (const { at, bit } of flips) {
+          const index = at % copy.length;
+          copy[index] = (copy[index] ?? 0) ^ (1 << bit);
+        }
+        survives(copy);
+      }),
+      { numRuns: Number(process.env['SEINE_FC_RUNS'] ?? 5000) },
+    );
+  });
+
+  it('of random actions are read or refused', () => {
+    const action = fc.tuple(
+      fc.constantFrom(0, 11, 16, 17, 18, 22, 25, 28, 0xffff),
+      fc.integer({ min: 0, max: 5 }),
+      fc.integer({ min: 0, max: 52 }),
+      fc.uint8Array({ minLength: 40, maxLength: 40 }),
+    );
+    fc.assert(
+      fc.property(fc.array(action, { maxLength: 4 }), (actions) => {
+        const bytes = Buffer.concat(
+          actions.map(([type, units, subtype, rest]) => {
+            const length = 8 * units;
+            const head = Buffer.from([type >> 8, type & 255, length >> 8, length & 255, 0, 0, 0x23, 0x20, 0, subtype]);
+            return Buffer.concat([head, rest]).subarray(0, Math.max(length, 8));
+          }),
+        );
+        tolerate(() => decodeActions(bytes));
+      }),
+      { numRuns: 5000 },
+    );
+  });
+
+  it('nested deeper than any flow are refused and not followed', () => {
+    let bytes = Buffer.alloc(0);
+    for (let depth = 0; depth < 200; depth++) {
+      const head = Buffer.from('ffff00000000232' + '0002a000000000000', 'hex');
+      bytes = Buffer.concat([head, bytes]);
+      bytes.writeUInt16BE(bytes.length, 2);
+    }
+    expect(() => decodeActions(bytes)).toThrow(/deeper than/);
+  });
+});
+
+it('a framer fed with noise gives messages or refuses', () => {
+  fc.assert(
+    fc.property(fc.array(fc.uint8Array({ maxLength: 64 }), { maxLength: 20 }), (chunks) => {
+      const framer = new OpenFlowFramer();
+      tolerate(() => {
+        for (const chunk of chunks) for (const message of framer.push(chunk)) survives(message);
+      });
+      expect(framer.pendingBytes).toBeLessThan(0x10000);
+    }),
+  );
+});
