@@ -1,7 +1,6 @@
 import { CniError, cniCodes } from '../cni/errors.ts';
 import { toCniError } from '../cni/from-seine-error.ts';
 import type { AddRequest, CheckRequest, DelRequest } from '../cni/request.ts';
-import { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
 import type { Addresses, Caller } from './cni-server-addresses.ts';
 import type { RecordedDeletions } from './cni-server-deletions.ts';
@@ -42,7 +41,11 @@ export class Attachments {
     return this.#queue.isBusy(containerId);
   }
 
-  /** All or nothing: whatever fails, or if `signal` comes, nothing is left. @throws CniError */
+  /**
+   * All or nothing: whatever fails, or if `signal` comes before the data plane has acknowledged, nothing is left.
+   *
+   * @throws CniError
+   */
   async add(caller: AddCaller, signal: AbortSignal): Promise<AttachedLease> {
     return await this.#queue.run(caller.request.attachment.containerId, () => this.#addAlone(caller, signal), signal);
   }
@@ -81,13 +84,11 @@ export class Attachments {
     try {
       const attached = await inWiring(network.attach(lease, signal));
       ipam.confirm(key, attached);
-      if (!signal.aborted) return { ...lease, attached };
+      return { ...lease, attached };
     } catch (thrown) {
       await this.#giveBackQuietly(lease, caller);
       throw thrown;
     }
-    await this.#takeBackAlone(lease, caller);
-    throw SeineError.from(signal.reason, 'ADD');
   }
 
   /**
