@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { relative } from 'node:path';
 import { Command, Option } from 'commander';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Family } from '../net/ip.ts';
@@ -10,6 +11,7 @@ import { serviceChecks } from './demo/service-checks.ts';
 import { clusterIps, createAll, manifests, podsReady } from './demo/workload.ts';
 import { removeLab } from './down.ts';
 import { writeFileWhole } from './files.ts';
+import { labProgram } from './installation.ts';
 import { readKubeconfig } from './kube-access.ts';
 import { KubeApi } from './kube-api.ts';
 import { labPaths, realLabDir } from './names.ts';
@@ -134,7 +136,7 @@ async function judge(check: Check, signal: AbortSignal): Promise<CheckResult> {
 }
 
 async function nextSteps(plan: LabPlan, { dir }: DemoOptions): Promise<string> {
-  const lab = dir === defaultLabDir ? 'npx seine-lab' : `SEINE_LAB_DIR=${plan.dir} npx seine-lab`;
+  const lab = labCommand(dir === defaultLabDir ? undefined : plan.dir);
   try {
     const web = demoPod({ plan, status: await askStatus(plan.dir), services: { web: [], loop: [], empty: [] } }, 'web', 1);
     return howToGoOn(plan, lab, web.ips[0] ?? '');
@@ -142,6 +144,13 @@ async function nextSteps(plan: LabPlan, { dir }: DemoOptions): Promise<string> {
     // The lab or its pods did not come up: the table has said why, and what is there can still be removed.
     return `Look into ${labPaths(plan.dir).daemonLog}. Remove it all:\n  ${lab} down`;
   }
+}
+
+/** As it can be typed where we are. @param dir if it is not the default one */
+function labCommand(dir: string | undefined): string {
+  const fromHere = relative(process.cwd(), labProgram());
+  const program = fromHere.startsWith('..') ? labProgram() : fromHere;
+  return dir === undefined ? program : `SEINE_LAB_DIR=${dir} ${program}`;
 }
 
 function say(text: string): void {
@@ -155,7 +164,7 @@ try {
 } catch (error) {
   say(
     interrupted.signal.aborted
-      ? 'demo: interrupted; `npx seine-lab down` removes what is there'
+      ? `demo: interrupted; \`${labCommand(undefined)} down\` removes what is there`
       : `demo: ${SeineError.from(error, 'demo').message}`,
   );
   process.exitCode = 1;
