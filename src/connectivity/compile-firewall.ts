@@ -1,5 +1,5 @@
 import type { Family } from '../net/ip.ts';
-import { tunnelCarriers } from '../pipeline/well-known.ts';
+import { serviceNextHop, tunnelCarriers } from '../pipeline/well-known.ts';
 import type { NodeEnvironment } from './environment.ts';
 
 /** One chain of the node's packet filter: where it hooks in, and its rules in the language of nft(8). */
@@ -19,8 +19,12 @@ export interface FirewallOptions {
  * The node's own packet filter, in a table of our own.
  *
  * What leaves the node for anywhere but the bridge leaves as the node: pods' addresses mean nothing outside. What the node
- * sends to the bridge must come from the gateway's address, or the answer takes another way back. Tunnel packets are
- * not worth an entry in the node's connection tracker.
+ * sends to the bridge must come from the gateway's address, or the answer takes another way back; and what it sent to a
+ * Service whose endpoint is another node comes out of the bridge with an address that only this node knows. Tunnel packets
+ * are not worth an entry in the node's connection tracker.
+ *
+ * The bridge drops tunnel packets that pods forge, but on the userspace data path it cannot see the port of a fragment. Here
+ * fragments are whole again.
  */
 export function compileFirewall({ gateway, podCidrs, tunnel }: NodeEnvironment, { noSnat }: FirewallOptions): readonly FirewallChain[] {
   const masquerade = podCidrs.map(
@@ -29,20 +33,25 @@ export function compileFirewall({ gateway, podCidrs, tunnel }: NodeEnvironment, 
   const fromNode = gateway.addresses.map(
     ({ family, text }) => `oifname "${gateway.name}" ${keyword[family]} saddr != ${text} fib saddr type local masquerade fully-random`,
   );
+  const fromVirtual = podCidrs.map(
+    ({ family }) => `oifname != "${gateway.name}" ${keyword[family]} saddr ${serviceNextHop[family].text} masquerade`,
+  );
   const carrier = tunnelCarriers[tunnel.type];
   const carried = carrier.protocol === 'udp' ? `udp dport ${tunnel.port}` : `meta l4proto ${carrier.ipProtocol}`;
+  const forged = `iifname "${gateway.name}" ${carried} drop`;
   return [
     {
       name: 'postrouting',
       hook: 'type nat hook postrouting priority srcnat; policy accept;',
-      rules: [...(noSnat ? [] : masquerade), ...fromNode],
+      rules: [...(noSnat ? [] : masquerade), ...fromVirtual, ...fromNode],
     },
     { name: 'prerouting-raw', hook: 'type filter hook prerouting priority raw; policy accept;', rules: [`${carried} notrack`] },
     { name: 'output-raw', hook: 'type filter hook output priority raw; policy accept;', rules: [`${carried} notrack`] },
+    { name: 'input', hook: 'type filter hook input priority filter; policy accept;', rules: [forged] },
     {
       name: 'forward',
       hook: 'type filter hook forward priority filter; policy accept;',
-      rules: [`iifname "${gateway.name}" accept`, `oifname "${gateway.name}" accept`],
+      rules: [forged, `iifname "${gateway.name}" accept`, `oifname "${gateway.name}" accept`],
     },
   ];
 }

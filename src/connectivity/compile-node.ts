@@ -1,5 +1,5 @@
 import type { Cidr, Family } from '../net/ip.ts';
-import { cidrAddress, parseCidr } from '../net/ip.ts';
+import { addressBits, cidrAddress, cidrOf, parseCidr } from '../net/ip.ts';
 import { ctMark, reg, sourceToCtMark } from '../pipeline/fields.ts';
 import type { CtStep, Flow, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, output, priority } from '../pipeline/flow.ts';
@@ -42,9 +42,13 @@ export function compileNode(environment: NodeEnvironment): Wanted {
     links: [{ name, mtu }],
     addresses: environment.podCidrs.map((cidr) => ({ dev: name, ip: cidrAddress(cidr, 1n), prefixLength: cidr.prefixLength })),
     neighbours: families.map((family) => ({ dev: name, ip: serviceNextHop[family], mac: virtualMac })),
-    routes: environment.serviceCidrs
-      .filter((cidr) => families.includes(cidr.family))
-      .map((destination) => ({ destination, via: serviceNextHop[destination.family], dev: name })),
+    routes: [
+      // The node itself answers hairpin connections, whose source this address is.
+      ...families.map((family) => ({ destination: cidrOf(serviceNextHop[family], addressBits(family)), dev: name })),
+      ...environment.serviceCidrs
+        .filter((cidr) => families.includes(cidr.family))
+        .map((destination) => ({ destination, via: serviceNextHop[destination.family], dev: name })),
+    ],
   };
 }
 
@@ -152,7 +156,7 @@ function state(family: Family): Flow[] {
   ];
 }
 
-function route(family: Family, { gateway, tunnel, podCidrs }: NodeEnvironment): Flow[] {
+function route(family: Family, { gateway, tunnel, podCidrs, serviceCidrs }: NodeEnvironment): Flow[] {
   const flow = (level: number, match: Match, ...steps: Step[]): Flow => ({
     table: 'route',
     priority: level,
@@ -162,9 +166,11 @@ function route(family: Family, { gateway, tunnel, podCidrs }: NodeEnvironment): 
   const toGateway = [{ do: 'setEthDst', mac: gateway.mac } as const, load(reg.destination('gateway')), goto('ttl')];
   const carrier = tunnelCarriers[tunnel.type];
   const tunnelled: Match = carrier.protocol === 'udp' ? { protocol: 'udp', portDst: tunnel.port } : { protocol: 'gre' };
-  const own = podCidrs.filter((cidr) => cidr.family === family);
+  const ofFamily = (cidrs: readonly Cidr[]) => cidrs.filter((cidr) => cidr.family === family);
   return [
     ...multicast[family].map((ipDst) => flow(priority.guard, { ipDst }, ...drop)),
+    // Replies to this address have been translated by now. Whatever else has it, the node would send straight back.
+    flow(priority.guard, { ipDst: serviceNextHop[family] }, ...drop),
     // Flows to pods are above. What is left goes to the node or out through its masquerade, as the node: a pod that could
     // send tunnel packets that way would put frames on any node's bridge.
     flow(priority.higher, { ...tunnelled, regs: [reg.source('pod')] }, ...drop),
@@ -172,8 +178,11 @@ function route(family: Family, { gateway, tunnel, podCidrs }: NodeEnvironment): 
     ...gateway.addresses.filter((ip) => ip.family === family).map((ipDst) => flow(priority.high, { ipDst }, ...toGateway)),
     // A peer sends us what is for our pods and our gateway, nothing else.
     flow(priority.normal, { regs: [reg.source('tunnel')] }, ...drop),
-    // An address of ours that no pod has: sent to the node it would come straight back.
-    ...own.map((ipDst) => flow(priority.low, { ipDst, regs: [reg.source('gateway')] }, ...drop)),
+    // The node's own routes led here, to an address of ours that no pod has, or to a Service that does not exist or speaks
+    // another protocol. Sent to the node it would come straight back.
+    ...ofFamily(podCidrs).map((ipDst) => flow(priority.low, { ipDst, regs: [reg.source('gateway')] }, ...drop)),
+    ...ofFamily(serviceCidrs).map((ipDst) => flow(priority.low, { ipDst }, ...drop)),
+    flow(priority.low, { regs: [reg.source('gateway')], ctMarks: [ctMark.service('no')] }, ...drop),
     flow(priority.lowest, {}, ...toGateway),
   ];
 }
