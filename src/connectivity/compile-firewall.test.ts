@@ -1,0 +1,52 @@
+import { expect, it } from 'vitest';
+import { parseCidr, parseIp } from '../net/ip.ts';
+import { parseMac } from '../net/mac.ts';
+import { compileFirewall } from './compile-firewall.ts';
+import type { NodeEnvironment } from './environment.ts';
+
+const node: NodeEnvironment = {
+  gateway: {
+    name: 'antrea-gw0',
+    ofPort: 32769,
+    mac: parseMac('0e:00:00:00:01:01'),
+    mtu: 1450,
+    addresses: [parseIp('10.10.0.1'), parseIp('fd00:10::1')],
+  },
+  tunnel: { ofPort: 32768, type: 'geneve', port: 6081 },
+  podCidrs: [parseCidr('10.10.0.0/22'), parseCidr('fd00:10::/64')],
+  transport: [parseIp('192.168.77.1')],
+  serviceCidrs: [],
+};
+const dump = (environment: NodeEnvironment, noSnat = false) =>
+  compileFirewall(environment, { noSnat }).flatMap(({ name, rules }) => rules.map((rule) => `${name}: ${rule}`));
+
+it('hides pods from the outside, and drops tunnel packets that come from pods', () => {
+  expect(dump(node)).toEqual([
+    'postrouting: oifname != "antrea-gw0" ip saddr 10.10.0.0/22 masquerade fully-random',
+    'postrouting: oifname != "antrea-gw0" ip6 saddr fd00:10::/64 masquerade fully-random',
+    'postrouting: oifname != "antrea-gw0" ip saddr 169.254.0.253 masquerade',
+    'postrouting: oifname != "antrea-gw0" ip6 saddr fc01::aabb:ccdd:eeff masquerade',
+    'postrouting: oifname "antrea-gw0" ip saddr != 10.10.0.1 fib saddr type local masquerade fully-random',
+    'postrouting: oifname "antrea-gw0" ip6 saddr != fd00:10::1 fib saddr type local masquerade fully-random',
+    'prerouting-raw: udp dport 6081 notrack',
+    'output-raw: udp dport 6081 notrack',
+    'input: iifname "antrea-gw0" udp dport 6081 drop',
+    'forward: iifname "antrea-gw0" udp dport 6081 drop',
+    'forward: iifname "antrea-gw0" accept',
+    'forward: oifname "antrea-gw0" accept',
+  ]);
+});
+
+it('shows pods to the outside where it is asked to, but never an address that only this node knows', () => {
+  const masquerades = dump(node, true).filter((rule) => rule.includes('oifname !='));
+  expect(masquerades).toEqual([
+    'postrouting: oifname != "antrea-gw0" ip saddr 169.254.0.253 masquerade',
+    'postrouting: oifname != "antrea-gw0" ip6 saddr fc01::aabb:ccdd:eeff masquerade',
+  ]);
+});
+
+it('knows GRE by its protocol', () => {
+  const rules = dump({ ...node, tunnel: { ofPort: 32768, type: 'gre', port: 0 } });
+  expect(rules).toContain('input: iifname "antrea-gw0" meta l4proto 47 drop');
+  expect(rules).toContain('prerouting-raw: meta l4proto 47 notrack');
+});

@@ -1,0 +1,196 @@
+import { describe, expect, it } from 'vitest';
+import { parseCidr, parseIp } from '../net/ip.ts';
+import { parseMac } from '../net/mac.ts';
+import { priority } from '../pipeline/flow.ts';
+import { formatFlow } from '../pipeline/format.ts';
+import type { TableName } from '../pipeline/tables.ts';
+import { compileNode } from './compile-node.ts';
+import type { NodeEnvironment } from './environment.ts';
+
+const ipv4: NodeEnvironment = {
+  gateway: { name: 'antrea-gw0', ofPort: 32769, mac: parseMac('0e:00:00:00:01:01'), mtu: 1450, addresses: [parseIp('10.10.0.1')] },
+  tunnel: { ofPort: 32768, type: 'geneve', port: 6081 },
+  podCidrs: [parseCidr('10.10.0.0/22')],
+  transport: [parseIp('192.168.77.1')],
+  serviceCidrs: [parseCidr('10.96.0.0/16')],
+};
+const ipv6: NodeEnvironment = {
+  ...ipv4,
+  gateway: { ...ipv4.gateway, addresses: [parseIp('fd00:10::1')] },
+  podCidrs: [parseCidr('fd00:10::/64')],
+  serviceCidrs: [parseCidr('fd00:96::/112')],
+};
+
+/** What stands in these tables but for what happens to packets that nobody wants, highest first as the switch looks. */
+function dump(environment: NodeEnvironment, ...names: readonly TableName[]): string[] {
+  return compileNode(environment)
+    .flows.filter((flow) => names.includes(flow.table) && flow.priority > priority.miss)
+    .toSorted((a, b) => names.indexOf(a.table) - names.indexOf(b.table) || b.priority - a.priority)
+    .map((flow) => formatFlow(flow).replace(/^table=/, ''));
+}
+
+describe('a node of IPv4', () => {
+  it('knows where packets come from, and counts tunnel packets of strangers', () => {
+    expect(dump(ipv4, 'classify')).toEqual([
+      'classify,priority=250,vlan_tci=0x1000/0x1000 actions=drop',
+      'classify,priority=210,in_port=32769,arp actions=set_field:0x2/0xf->reg0,goto_table:neighbour',
+      'classify,priority=200,in_port=32769,ip actions=set_field:0x2/0xf->reg0,goto_table:unSnat',
+      'classify,priority=190,in_port=32768,tun_src=0.0.0.0 actions=learn(table=strangers,tun_ipv6_src),resubmit(,strangers)',
+      'classify,priority=100,in_port=32768 actions=learn(table=strangers,tun_src),resubmit(,strangers)',
+    ]);
+  });
+
+  it('brings questions about the gateway to the gateway', () => {
+    expect(dump(ipv4, 'neighbour')).toEqual(['neighbour,priority=200,arp,arp_tpa=10.10.0.1 actions=output:32769']);
+  });
+
+  it('looks connections up, and lets only unknown ones choose an endpoint', () => {
+    expect(dump(ipv4, 'unSnat', 'track', 'state')).toEqual([
+      'unSnat,priority=200,ip,nw_dst=169.254.0.253 actions=set_field:0x200/0x200->reg0,ct(table=track,zone=65521,nat)',
+      'unSnat,priority=190,reg0=0x3/0xf,ip,dl_dst=0e:00:00:00:01:01 actions=set_field:0x200/0x200->reg0,goto_table:track',
+      'track,priority=200,ip actions=ct(table=state,zone=65520,nat)',
+      'state,priority=210,ct_state=+inv+trk,ip actions=drop',
+      'state,priority=200,ct_state=+trk,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,goto_table:egressAdmin',
+      'state,priority=190,ct_state=-new+trk,ip actions=goto_table:egressAdmin',
+      'state,priority=100,ct_state=+new+trk,ip actions=goto_table:serviceEntry',
+    ]);
+  });
+
+  it('drops multicast, forged tunnel packets and what would come straight back, and sends the rest to the gateway', () => {
+    expect(dump(ipv4, 'route')).toEqual([
+      'route,priority=250,ip,nw_dst=224.0.0.0/4 actions=drop',
+      'route,priority=250,ip,nw_dst=255.255.255.255/32 actions=drop',
+      'route,priority=250,ip,nw_dst=169.254.0.253 actions=drop',
+      'route,priority=220,reg0=0x3/0xf,udp,tp_dst=6081 actions=drop',
+      'route,priority=220,reg0=0x1/0xf,udp,tp_dst=6081 actions=drop',
+      'route,priority=210,ip,nw_dst=10.10.0.1 actions=set_field:0e:00:00:00:01:01->eth_dst,set_field:0x20/0xf0->reg0,goto_table:ttl',
+      'route,priority=200,reg0=0x1/0xf,ip actions=drop',
+      'route,priority=190,reg0=0x2/0xf,ip,nw_dst=10.10.0.0/22 actions=drop',
+      'route,priority=190,ip,nw_dst=10.96.0.0/16 actions=drop',
+      'route,priority=190,reg0=0x2/0xf,ct_mark=0x0/0x10,ip actions=drop',
+      'route,priority=100,ip actions=set_field:0e:00:00:00:01:01->eth_dst,set_field:0x20/0xf0->reg0,goto_table:ttl',
+    ]);
+  });
+
+  it('counts a hop where the bridge routes, and not where the node does', () => {
+    expect(dump(ipv4, 'ttl')).toEqual([
+      'ttl,priority=210,reg0=0x200/0x200,reg0=0x2/0xf,ip actions=set_field:0e:00:00:00:01:01->eth_src,goto_table:snatMark',
+      'ttl,priority=210,reg0=0x200/0x200,reg0=0x20/0xf0,ip actions=set_field:0e:00:00:00:01:01->eth_src,goto_table:snatMark',
+      'ttl,priority=200,reg0=0x200/0x200,ip actions=set_field:0e:00:00:00:01:01->eth_src,dec_ttl,goto_table:snatMark',
+    ]);
+  });
+
+  it('gives the node another source where it is client and endpoint of one connection', () => {
+    expect(dump(ipv4, 'snatMark', 'snat')).toEqual([
+      'snatMark,priority=200,reg0=0x2/0xf,reg0=0x20/0xf0,ct_state=+new+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ip ' +
+        'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark))',
+      'snat,priority=200,ct_state=+new+trk,ct_mark=0x20/0x20,ip actions=ct(commit,table=switch,zone=65521,nat(src=169.254.0.253),' +
+        'exec(set_field:0x10/0x10->ct_mark,set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark))',
+      'snat,priority=190,ct_state=-new-rpl+trk,ct_mark=0x20/0x20,ip actions=ct(table=switch,zone=65521,nat)',
+    ]);
+  });
+
+  it('commits what nobody committed, and sends it out', () => {
+    expect(dump(ipv4, 'switch', 'commit', 'output')).toEqual([
+      'switch,priority=200,dl_dst=0e:00:00:00:01:01 actions=set_field:0x8001->reg1,set_field:0x20/0xf0->reg0,goto_table:ingressEntry',
+      'switch,priority=200,dl_dst=aa:bb:cc:dd:ee:ff actions=set_field:0x8000->reg1,set_field:0x10/0xf0->reg0,goto_table:ingressEntry',
+      'commit,priority=200,ct_state=+new+trk,ct_mark=0x0/0x10,ip actions=ct(commit,table=tunnel,zone=65520,exec(move:reg0[0..3]->ct_mark[0..3]))',
+      'output,priority=210,ct_mark=0x40/0x40 actions=IN_PORT',
+      'output,priority=200,reg0=0x30/0xf0 actions=output:reg1',
+      'output,priority=200,reg0=0x20/0xf0 actions=output:reg1',
+      'output,priority=200,reg0=0x10/0xf0 actions=output:reg1',
+    ]);
+  });
+
+  it('leads Services and hairpin replies into the bridge', () => {
+    const { routes, neighbours, addresses, links } = compileNode(ipv4);
+    expect(routes.map(({ destination, via, dev }) => `${destination.text} ${via ? `via ${via.text} ` : ''}dev ${dev}`)).toEqual([
+      '169.254.0.253/32 dev antrea-gw0',
+      '10.96.0.0/16 via 169.254.0.253 dev antrea-gw0',
+    ]);
+    expect(neighbours.map(({ ip, mac, dev }) => `${ip.text} lladdr ${mac} dev ${dev}`)).toEqual([
+      '169.254.0.253 lladdr aa:bb:cc:dd:ee:ff dev antrea-gw0',
+    ]);
+    expect(addresses.map(({ ip, prefixLength, dev }) => `${ip.text}/${prefixLength} dev ${dev}`)).toEqual(['10.10.0.1/22 dev antrea-gw0']);
+    expect(links).toEqual([{ name: 'antrea-gw0', mtu: 1450 }]);
+  });
+});
+
+describe('a node of IPv6', () => {
+  it('tells neighbour discovery from all else, and ends what only routers send', () => {
+    expect(dump(ipv6, 'classify', 'spoofGuard', 'neighbour')).toEqual([
+      'classify,priority=250,vlan_tci=0x1000/0x1000 actions=drop',
+      'classify,priority=210,in_port=32769,icmp6,icmp_type=135 actions=set_field:0x2/0xf->reg0,goto_table:neighbour',
+      'classify,priority=210,in_port=32769,icmp6,icmp_type=136 actions=set_field:0x2/0xf->reg0,goto_table:neighbour',
+      'classify,priority=200,in_port=32769,ipv6 actions=set_field:0x2/0xf->reg0,goto_table:unSnat',
+      'classify,priority=190,in_port=32768,tun_src=0.0.0.0 actions=learn(table=strangers,tun_ipv6_src),resubmit(,strangers)',
+      'classify,priority=100,in_port=32768 actions=learn(table=strangers,tun_src),resubmit(,strangers)',
+      'spoofGuard,priority=250,icmp6,icmp_type=133 actions=drop',
+      'spoofGuard,priority=250,icmp6,icmp_type=134 actions=drop',
+      'spoofGuard,priority=250,icmp6,icmp_type=137 actions=drop',
+      'spoofGuard,priority=210,icmp6,icmp_type=135 actions=drop',
+      'spoofGuard,priority=210,icmp6,icmp_type=136 actions=drop',
+      'neighbour,priority=200,icmp6,icmp_type=135,nd_target=fd00:10::1 actions=output:32769',
+      'neighbour,priority=200,icmp6,dl_dst=0e:00:00:00:01:01,ipv6_dst=fd00:10::1,icmp_type=136 actions=output:32769',
+      'neighbour,priority=200,icmp6,icmp_type=135,nd_target=fe80::c00:ff:fe00:101 actions=output:32769',
+      'neighbour,priority=200,icmp6,dl_dst=0e:00:00:00:01:01,ipv6_dst=fe80::c00:ff:fe00:101,icmp_type=136 actions=output:32769',
+    ]);
+  });
+
+  it('ends neighbour discovery that comes through the connection tracker, whoever sent it', () => {
+    expect(dump(ipv6, 'state').filter((line) => line.includes('icmp_type'))).toEqual(
+      [133, 134, 135, 136, 137].map((type) => `state,priority=250,icmp6,icmp_type=${type} actions=drop`),
+    );
+  });
+
+  it('treats everything else as IPv4', () => {
+    const tables = ['unSnat', 'track', 'route', 'ttl', 'snatMark', 'snat', 'switch', 'commit', 'output'] as const;
+    const asIpv4 = dump(ipv6, ...tables)
+      .filter((line) => !line.includes('ff00::/8'))
+      .map((line) =>
+        line
+          .replaceAll('fd00:10::1', '10.10.0.1')
+          .replaceAll('fd00:10::/64', '10.10.0.0/22')
+          .replaceAll('fd00:96::/112', '10.96.0.0/16')
+          .replaceAll('fc01::aabb:ccdd:eeff', '169.254.0.253')
+          .replaceAll('ipv6_dst', 'nw_dst')
+          .replaceAll('ipv6,', 'ip,')
+          .replaceAll('ipv6 ', 'ip ')
+          .replaceAll('udp6', 'udp')
+          .replaceAll('6551', '6552'),
+      );
+    expect(asIpv4).toEqual(dump(ipv4, ...tables).filter((line) => !/224\.0\.0\.0|255\.255\.255\.255/.test(line)));
+  });
+});
+
+describe('a node of both', () => {
+  const both: NodeEnvironment = {
+    ...ipv4,
+    gateway: { ...ipv4.gateway, addresses: [...ipv4.gateway.addresses, ...ipv6.gateway.addresses] },
+    podCidrs: [...ipv4.podCidrs, ...ipv6.podCidrs],
+    serviceCidrs: [...ipv4.serviceCidrs, ...ipv6.serviceCidrs],
+  };
+  const lines = (environment: NodeEnvironment) => new Set(compileNode(environment).flows.map(formatFlow));
+
+  it('holds what a node of each holds, and nothing else', () => {
+    expect(lines(both)).toEqual(new Set([...lines(ipv4), ...lines(ipv6)]));
+  });
+});
+
+it('knows forged GRE by its protocol, and VXLAN by its port', () => {
+  const forged = (tunnel: NodeEnvironment['tunnel']) => dump({ ...ipv4, tunnel }, 'route').filter((line) => line.includes('priority=220'));
+  expect(forged({ ofPort: 32768, type: 'gre', port: 0 })).toEqual([
+    'route,priority=220,reg0=0x3/0xf,ip,nw_proto=47 actions=drop',
+    'route,priority=220,reg0=0x1/0xf,ip,nw_proto=47 actions=drop',
+  ]);
+  expect(forged({ ofPort: 32768, type: 'vxlan', port: 4790 })).toEqual([
+    'route,priority=220,reg0=0x3/0xf,udp,tp_dst=4790 actions=drop',
+    'route,priority=220,reg0=0x1/0xf,udp,tp_dst=4790 actions=drop',
+  ]);
+});
+
+it('serves no range of Services that is left to somebody else', () => {
+  const { flows, routes } = compileNode({ ...ipv4, serviceCidrs: [] });
+  expect(flows.map(formatFlow).join('\n')).not.toContain('10.96');
+  expect(routes.map(({ destination }) => destination.text)).toEqual(['169.254.0.253/32']);
+});

@@ -1,0 +1,75 @@
+import { describe, expect, it } from 'vitest';
+import { parseCidr, parseIp } from '../net/ip.ts';
+import { parseMac } from '../net/mac.ts';
+import { formatFlow } from '../pipeline/format.ts';
+import { nothing } from '../wanted/wanted.ts';
+import { compilePeer, type PeerIntent } from './compile-peer.ts';
+import type { NodeEnvironment } from './environment.ts';
+
+const node: NodeEnvironment = {
+  gateway: {
+    name: 'antrea-gw0',
+    ofPort: 32769,
+    mac: parseMac('0e:00:00:00:01:01'),
+    mtu: 1450,
+    addresses: [parseIp('10.10.0.1'), parseIp('fd00:10::1')],
+  },
+  tunnel: { ofPort: 32768, type: 'geneve', port: 6081 },
+  podCidrs: [parseCidr('10.10.0.0/22'), parseCidr('fd00:10::/64')],
+  transport: [parseIp('192.168.77.1'), parseIp('fd00:77::1')],
+  serviceCidrs: [],
+};
+const peer: PeerIntent = {
+  name: 'worker-2',
+  podCidrs: [parseCidr('10.10.4.0/22'), parseCidr('fd00:10:0:1::/64')],
+  transport: [parseIp('192.168.77.2'), parseIp('fd00:77::2')],
+};
+const dump = (of: PeerIntent, from = node) => compilePeer(of, from).flows.map((flow) => formatFlow(flow).replace(/^table=/, ''));
+
+describe('compilePeer', () => {
+  it('lets its packets in from each of its addresses, and sends to the first that we have the family of', () => {
+    expect(dump(peer)).toEqual([
+      'classify,priority=200,in_port=32768,tun_src=192.168.77.2 actions=set_field:0x1/0xf->reg0,set_field:0x200/0x200->reg0,goto_table:unSnat',
+      'classify,priority=200,in_port=32768,tun_ipv6_src=fd00:77::2 actions=set_field:0x1/0xf->reg0,set_field:0x200/0x200->reg0,goto_table:unSnat',
+      'route,priority=230,ip,nw_dst=10.10.4.0/22 actions=set_field:aa:bb:cc:dd:ee:ff->eth_dst,set_field:0x10/0xf0->reg0,set_field:0x200/0x200->reg0,goto_table:ttl',
+      'tunnel,priority=200,reg0=0x10/0xf0,ip,nw_dst=10.10.4.0/22 actions=set_field:192.168.77.1->tun_src,set_field:192.168.77.2->tun_dst,goto_table:output',
+      'neighbour,priority=200,arp,arp_tpa=10.10.4.1,arp_op=1 actions=answer_arp(10.10.4.1 is at aa:bb:cc:dd:ee:ff)',
+      'route,priority=230,ipv6,ipv6_dst=fd00:10:0:1::/64 actions=set_field:aa:bb:cc:dd:ee:ff->eth_dst,set_field:0x10/0xf0->reg0,set_field:0x200/0x200->reg0,goto_table:ttl',
+      'tunnel,priority=200,reg0=0x10/0xf0,ipv6,ipv6_dst=fd00:10:0:1::/64 actions=set_field:192.168.77.1->tun_src,set_field:192.168.77.2->tun_dst,goto_table:output',
+    ]);
+  });
+
+  it('carries IPv4 over IPv6 where that is all the peer has', () => {
+    const tunnel = dump({ ...peer, transport: [parseIp('fd00:77::2')] }).filter(
+      (line) => line.startsWith('tunnel') && line.includes('nw_dst'),
+    );
+    expect(tunnel).toEqual([
+      'tunnel,priority=200,reg0=0x10/0xf0,ip,nw_dst=10.10.4.0/22 actions=set_field:fd00:77::1->tun_ipv6_src,set_field:fd00:77::2->tun_ipv6_dst,goto_table:output',
+    ]);
+  });
+
+  it('leads the node to the pods over the peer’s gateway', () => {
+    const { routes, neighbours } = compilePeer(peer, node);
+    expect(routes.map(({ destination, via, dev }) => `${destination.text} via ${via?.text} dev ${dev}`)).toEqual([
+      '10.10.4.0/22 via 10.10.4.1 dev antrea-gw0',
+      'fd00:10:0:1::/64 via fd00:10:0:1::1 dev antrea-gw0',
+    ]);
+    expect(neighbours.map(({ ip, mac }) => `${ip.text} lladdr ${mac}`)).toEqual([
+      '10.10.4.1 lladdr aa:bb:cc:dd:ee:ff',
+      'fd00:10:0:1::1 lladdr aa:bb:cc:dd:ee:ff',
+    ]);
+  });
+
+  it('leaves out pods of a family that this node has none of', () => {
+    const onlyIpv4 = { ...node, podCidrs: node.podCidrs.slice(0, 1) };
+    expect(dump(peer, onlyIpv4).filter((line) => line.includes('fd00:10:'))).toEqual([]);
+    expect(compilePeer(peer, onlyIpv4).routes).toHaveLength(1);
+  });
+
+  it('wants nothing for a peer that it has no way to', () => {
+    expect(compilePeer({ ...peer, transport: [parseIp('fd00:77::2')] }, { ...node, transport: [parseIp('192.168.77.1')] })).toEqual(
+      nothing,
+    );
+    expect(compilePeer({ ...peer, transport: [] }, node)).toEqual(nothing);
+  });
+});
