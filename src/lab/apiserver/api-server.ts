@@ -2,6 +2,7 @@ import { type Log, silentLog } from '../../log/log.ts';
 import type { User } from './api-request.ts';
 import { serverCredentials } from './certificates.ts';
 import { serveCluster } from './cluster-handler.ts';
+import { startControllers } from './controllers/controllers.ts';
 import type { Core } from './core.ts';
 import { type Listener, startHttp } from './http-server.ts';
 import { openJournal } from './journal.ts';
@@ -24,6 +25,8 @@ export interface ApiServerOptions {
   /** One range for each family; every node gets a /22 and a /64 of them. */
   readonly podCidrs: readonly string[];
   readonly nodePortRange?: PortRange;
+  /** Prefix lengths of a node's pod CIDRs; 22 and 64 if absent. */
+  readonly nodeMasks?: { readonly ipv4: number; readonly ipv6: number };
   readonly log?: Log;
 }
 
@@ -42,6 +45,7 @@ export interface ApiServer {
 }
 
 const defaultNodePorts: PortRange = { first: 30_000, last: 32_767 };
+const defaultNodeMasks = { ipv4: 22, ipv6: 64 };
 
 /** Starts a Kubernetes API server for a lab, with the controllers a network needs. */
 export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
@@ -51,6 +55,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const services = trackServiceRanges(store, options.serviceCidrs, options.nodePortRange ?? defaultNodePorts);
   const core: Core = { store, registry: new Registry(builtInResources), cluster: { services }, now: Date.now };
   makeNamespaces(core);
+  const podRanges = { cidrs: options.podCidrs, masks: options.nodeMasks ?? defaultNodeMasks };
+  const stopControllers = startControllers(core, { podRanges, caPem: credentials.caPem, log });
   const tokens = new Map<string, User>([[credentials.token, { name: 'admin', groups: ['system:masters', 'system:authenticated'] }]]);
   const http = await startHttp(options.listeners, {
     ...credentials,
@@ -67,6 +73,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     kubeconfig: (serverUrl) => kubeconfigText(serverUrl, credentials),
     close: async () => {
       await http.close();
+      await stopControllers();
       store.close();
     },
   };

@@ -18,7 +18,7 @@ export interface Writer {
  */
 export function trackUpdate(resource: Resource, now: KubeObject, before: KubeObject | undefined, writer: Writer): ManagedFieldsEntry[] {
   if (resource.toStored !== undefined) return [];
-  const { changed, removed } = compareFields(before, now, resource.schema);
+  const { changed, removed } = compareFields(owned(resource, before, writer), owned(resource, now, writer), resource.schema);
   const old = before?.metadata.managedFields ?? [];
   if (isLeaf(changed) && isLeaf(removed)) return [...old];
   const gone = union(changed, removed);
@@ -26,6 +26,13 @@ export function trackUpdate(resource: Resource, now: KubeObject, before: KubeObj
   const own = old.find((entry) => isSame(entry, writer))?.fieldsV1 ?? {};
   const mine = entryOf(writer, 'Update', union(subtract(own, removed), changed));
   return [...others, mine].filter(({ fieldsV1 }) => !isLeaf(fieldsV1));
+}
+
+/** Status belongs to those who write the subresource: what the server itself puts there on other writes has no owner. */
+function owned(resource: Resource, object: KubeObject | undefined, { subresource }: Writer): Omit<KubeObject, 'status'> | undefined {
+  if (object === undefined || subresource !== undefined || !resource.subresources.includes('status')) return object;
+  const { status: _status, ...rest } = object;
+  return rest;
 }
 
 export function entryOf(

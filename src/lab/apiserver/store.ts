@@ -56,6 +56,7 @@ export class Store {
   readonly #shelves = new Map<string, Shelf>();
   readonly #journal: Journal;
   readonly #floor: number;
+  readonly #listeners = new Set<(storage: string, event: StoreEvent) => void>();
   #revision: number;
   #liveBytes = 0;
 
@@ -130,6 +131,17 @@ export class Store {
     return () => void listeners.delete(listener);
   }
 
+  /** Every change of every kind. @returns ends the subscription */
+  subscribeAll(listener: (storage: string, event: StoreEvent) => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /** Storage names that have held anything. */
+  storages(): readonly string[] {
+    return Array.from(this.#shelves.keys());
+  }
+
   close(): void {
     this.#journal.close();
   }
@@ -142,6 +154,7 @@ export class Store {
     const event = this.#record(shelf, deleted ? 'DELETED' : 'ADDED', entry);
     if (this.#journal.grown > journalSlack + 4 * this.#liveBytes) this.#compact();
     for (const listener of shelf.listeners) listener(event);
+    for (const listener of this.#listeners) listener(storage, event);
   }
 
   #record(shelf: Shelf, type: 'ADDED' | 'DELETED', entry: Entry): StoreEvent {

@@ -1,0 +1,34 @@
+import type { Log } from '../../../log/log.ts';
+import type { Core } from '../core.ts';
+import { startEndpointSlices } from './endpoint-slices.ts';
+import { startGarbageCollector } from './garbage-collector.ts';
+import type { ControllerLoop } from './loop.ts';
+import { startNamespaces } from './namespaces.ts';
+import { type NodeRanges, startNodeRanges } from './node-ranges.ts';
+import { startScheduler } from './scheduler.ts';
+
+export interface ControllerOptions {
+  readonly podRanges: NodeRanges;
+  readonly caPem: string;
+  readonly log: Log;
+}
+
+/** Who the controllers are in managedFields and events. */
+export const controllerName = 'kube-controller-manager';
+
+/** Starts what kube-controller-manager and kube-scheduler would do for a network. @returns stops it */
+export function startControllers(core: Core, { podRanges, caPem, log }: ControllerOptions): () => Promise<void> {
+  const stopping = new AbortController();
+  const loops: readonly ControllerLoop[] = [
+    startNamespaces(core, caPem, log),
+    startNodeRanges(core, podRanges, log),
+    startScheduler(core, log),
+    startEndpointSlices(core, log),
+    startGarbageCollector(core, log),
+  ];
+  const running = Promise.all(loops.map((loop) => loop.run(stopping.signal)));
+  return async () => {
+    stopping.abort();
+    await running;
+  };
+}

@@ -1,0 +1,168 @@
+import type { ServiceSpec } from 'kubernetes-types/core/v1.d.ts';
+import type { Endpoint } from 'kubernetes-types/discovery/v1.d.ts';
+import type { Log } from '../../../log/log.ts';
+import type { Core } from '../core.ts';
+import { deleteObject } from '../deletion.ts';
+import { arrayAt, equalJson } from '../json.ts';
+import { type KubeObject, keyOf } from '../kube-object.ts';
+import type { Labels } from '../selectors.ts';
+import { createObject } from '../write.ts';
+import { builtIn, changeObject } from './access.ts';
+import { type AddressType, addressTypesOf, type EndpointGroup, groupEndpoints } from './endpoints-of-service.ts';
+import { ControllerLoop } from './loop.ts';
+import { type Slice, spread } from './spread-endpoints.ts';
+
+const serviceLabel = 'kubernetes.io/service-name';
+const managedBy = 'endpointslice.kubernetes.io/managed-by';
+const headlessLabel = 'service.kubernetes.io/headless';
+const controller = 'endpointslice-controller.k8s.io';
+const manager = 'kube-controller-manager';
+
+/** Keeps the EndpointSlices of every Service that has a selector: one slice or more for each family and set of target ports. */
+export function startEndpointSlices(core: Core, log: Log): ControllerLoop {
+  const { store } = core;
+  const slices = builtIn(core, 'discovery.k8s.io', 'endpointslices');
+  const selectors = new Map<string, Labels>();
+  const slicesOf = new Map<string, Set<string>>();
+  const loop = new ControllerLoop('endpoint slices', (key) => reconcile(core, key, slicesOf.get(key) ?? new Set()), log);
+  const noteService = (service: KubeObject) => {
+    const { selector } = service.spec as ServiceSpec;
+    if (selector !== undefined && Object.keys(selector).length > 0) selectors.set(keyOf(service.metadata), selector);
+    loop.mark(keyOf(service.metadata));
+  };
+  const noteSlice = (slice: KubeObject, change: 'add' | 'delete') => {
+    const service = ownedService(slice);
+    if (service === undefined) return;
+    const keys = slicesOf.get(service) ?? new Set();
+    keys[change](keyOf(slice.metadata));
+    if (keys.size === 0) slicesOf.delete(service);
+    else slicesOf.set(service, keys);
+    loop.mark(service);
+  };
+  const markPod = ({ metadata: { namespace = '', labels = {} } }: KubeObject) => {
+    for (const [key, selector] of selectors) if (key.startsWith(`${namespace}/`) && selects(selector, labels)) loop.mark(key);
+  };
+  for (const { object } of store.list(slices.storage)) noteSlice(object, 'add');
+  for (const { object } of store.list('services')) noteService(object);
+  store.subscribe('services', ({ type, entry }) => {
+    selectors.delete(keyOf(entry.object.metadata));
+    if (type !== 'DELETED') noteService(entry.object);
+  });
+  store.subscribe(slices.storage, ({ type, entry, previous }) => {
+    if (previous !== undefined) noteSlice(previous.object, 'delete');
+    if (type !== 'DELETED') noteSlice(entry.object, 'add');
+  });
+  store.subscribe('pods', ({ entry, previous }) => {
+    if (previous !== undefined) markPod(previous.object);
+    markPod(entry.object);
+  });
+  store.subscribe('nodes', ({ entry, previous }) => {
+    if (zoneOf(entry.object) !== zoneOf(previous?.object)) for (const key of selectors.keys()) loop.mark(key);
+  });
+  return loop;
+}
+
+function ownedService({ metadata }: KubeObject): string | undefined {
+  const name = metadata.labels?.[serviceLabel];
+  return name === undefined || metadata.labels?.[managedBy] !== controller ? undefined : `${metadata.namespace ?? ''}/${name}`;
+}
+
+function zoneOf(node: KubeObject | undefined): string | undefined {
+  return node?.metadata.labels?.['topology.kubernetes.io/zone'];
+}
+
+export function selects(selector: Labels, labels: Labels): boolean {
+  return Object.entries(selector).every(([key, value]) => labels[key] === value);
+}
+
+function reconcile(core: Core, key: string, sliceKeys: ReadonlySet<string>): void {
+  const resource = builtIn(core, 'discovery.k8s.io', 'endpointslices');
+  const service = core.store.get('services', key)?.object;
+  const existing = Array.from(sliceKeys)
+    .toSorted()
+    .flatMap((slice) => core.store.get(resource.storage, slice)?.object ?? []);
+  const spec = service?.spec as ServiceSpec | undefined;
+  if (service === undefined || spec === undefined || spec.type === 'ExternalName') {
+    for (const slice of existing) deleteObject(core, resource, slice.metadata.namespace, slice.metadata.name, {});
+    return;
+  }
+  if (spec.selector === undefined || Object.keys(spec.selector).length === 0) return;
+  const { selector } = spec;
+  const { namespace } = service.metadata;
+  const pods = core.store.list('pods').map(({ object }) => object);
+  const selected = pods.filter(({ metadata }) => metadata.namespace === namespace && selects(selector, metadata.labels ?? {}));
+  const nodeZone = (name: string) => zoneOf(core.store.get('nodes', name)?.object);
+  const types = addressTypesOf(spec);
+  for (const type of types)
+    bringToTruth(
+      core,
+      service,
+      type,
+      groupEndpoints(service, selected, type, nodeZone),
+      existing.filter((slice) => slice['addressType'] === type),
+    );
+  for (const slice of existing) {
+    if (!types.includes(slice['addressType'] as AddressType)) deleteObject(core, resource, namespace, slice.metadata.name, {});
+  }
+}
+
+/** Makes the slices of one family hold exactly the endpoints given, with as few writes as possible. */
+function bringToTruth(
+  core: Core,
+  service: KubeObject,
+  addressType: AddressType,
+  groups: readonly EndpointGroup[],
+  existing: readonly KubeObject[],
+): void {
+  const resource = builtIn(core, 'discovery.k8s.io', 'endpointslices');
+  const current: readonly Slice[] = existing.map((slice) => ({
+    name: slice.metadata.name,
+    ports: arrayAt(slice, 'ports') as Slice['ports'],
+    endpoints: arrayAt(slice, 'endpoints') as readonly Endpoint[],
+  }));
+  const { updates, creations, removals } = spread(groups, current);
+  const labels = sliceLabels(service);
+  const byName = new Map(existing.map((slice) => [slice.metadata.name, slice]));
+  for (const { name, ports, endpoints } of updates) {
+    const slice = byName.get(name);
+    if (slice === undefined) continue;
+    changeObject(core, resource, slice, manager, (draft) =>
+      Object.assign(draft, { ports, endpoints, metadata: { ...slice.metadata, labels } }),
+    );
+    byName.delete(name);
+  }
+  for (const { ports, endpoints } of creations)
+    createObject(core, resource, service.metadata.namespace, newSlice(service, { addressType, ports, endpoints, labels }), {
+      fieldManager: manager,
+    });
+  for (const name of removals) {
+    deleteObject(core, resource, service.metadata.namespace, name, {});
+    byName.delete(name);
+  }
+  for (const slice of byName.values()) {
+    if (!equalJson(slice.metadata.labels, labels))
+      changeObject(core, resource, slice, manager, (draft) => Object.assign(draft, { metadata: { ...slice.metadata, labels } }));
+  }
+}
+
+/** The Service's own labels go along, so that a proxy can be told to leave its slices alone too. */
+function sliceLabels(service: KubeObject): Record<string, string> {
+  const { [headlessLabel]: _headless, ...own } = service.metadata.labels ?? {};
+  const headless = (service.spec as ServiceSpec).clusterIP === 'None' ? { [headlessLabel]: '' } : {};
+  return { ...own, [serviceLabel]: service.metadata.name, [managedBy]: controller, ...headless };
+}
+
+function newSlice(
+  service: KubeObject,
+  parts: Omit<Slice, 'name'> & { readonly addressType: AddressType; readonly labels: Record<string, string> },
+) {
+  const { addressType, ports, endpoints, labels } = parts;
+  const { name, uid } = service.metadata;
+  const owner = { apiVersion: 'v1', kind: 'Service', name, uid, controller: true, blockOwnerDeletion: true };
+  return {
+    metadata: { generateName: `${name}-`, labels, ownerReferences: [owner] },
+    addressType,
+    ports: [...ports],
+    endpoints: [...endpoints],
+  };
+}

@@ -1,0 +1,90 @@
+import type { PodSpec, PodStatus, ServicePort, ServiceSpec } from 'kubernetes-types/core/v1.d.ts';
+import type { Endpoint, EndpointPort } from 'kubernetes-types/discovery/v1.d.ts';
+import { defined } from '../json.ts';
+import type { KubeObject } from '../kube-object.ts';
+import type { ServiceDraft } from '../service-facts.ts';
+
+export type AddressType = 'IPv4' | 'IPv6';
+
+/** Endpoints that serve the same port numbers: named target ports may differ from pod to pod. */
+export interface EndpointGroup {
+  readonly ports: readonly EndpointPort[];
+  /** In order of address. */
+  readonly endpoints: readonly Endpoint[];
+}
+
+export function addressTypesOf({ ipFamilies = [] }: ServiceSpec): readonly AddressType[] {
+  return ipFamilies.filter((family): family is AddressType => family === 'IPv4' || family === 'IPv6');
+}
+
+/**
+ * The endpoints of a Service in one family. Pods that have ended or have no address yet are none; pods that are being deleted
+ * stay, as terminating, until they are gone.
+ */
+export function groupEndpoints(
+  service: KubeObject,
+  pods: readonly KubeObject[],
+  type: AddressType,
+  zoneOf: (node: string) => string | undefined,
+): readonly EndpointGroup[] {
+  const groups = new Map<string, { ports: readonly EndpointPort[]; endpoints: Endpoint[] }>();
+  const spec = service.spec as ServiceSpec;
+  for (const pod of pods) {
+    const address = addressOf(pod, type);
+    if (address === undefined) continue;
+    const ports = (spec.ports ?? []).flatMap((port) => endpointPort(port, pod.spec as PodSpec) ?? []);
+    const key = JSON.stringify(ports);
+    const group = groups.get(key) ?? { ports, endpoints: [] };
+    group.endpoints.push(endpointOf(service, pod, address, zoneOf));
+    groups.set(key, group);
+  }
+  const ordered = Array.from(groups.entries()).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return ordered.map(([, { ports, endpoints }]) => ({
+    ports,
+    endpoints: endpoints.toSorted((a, b) => ((a.addresses[0] ?? '') < (b.addresses[0] ?? '') ? -1 : 1)),
+  }));
+}
+
+function addressOf(pod: KubeObject, type: AddressType): string | undefined {
+  const { phase, podIPs = [] } = (pod.status ?? {}) as PodStatus;
+  if (phase === 'Succeeded' || phase === 'Failed') return undefined;
+  return podIPs.find(({ ip = '' }) => ip.includes(':') === (type === 'IPv6'))?.ip;
+}
+
+/** Nothing if the pod has no port of the name that the Service targets. */
+function endpointPort(
+  { name = '', port, protocol = 'TCP', targetPort = port, appProtocol }: ServicePort,
+  pod: PodSpec,
+): EndpointPort | undefined {
+  const number = typeof targetPort === 'number' ? targetPort : namedPort(pod, targetPort, protocol);
+  return number === undefined ? undefined : (defined({ name, port: number, protocol, appProtocol }) as EndpointPort);
+}
+
+function namedPort({ containers }: PodSpec, name: string, protocol: string): number | undefined {
+  const ports = containers.flatMap((container) => container.ports ?? []);
+  return ports.find((port) => port.name === name && (port.protocol ?? 'TCP') === protocol)?.containerPort;
+}
+
+function endpointOf(service: KubeObject, pod: KubeObject, address: string, zoneOf: (node: string) => string | undefined): Endpoint {
+  const { publishNotReadyAddresses = false, trafficDistribution } = service.spec as ServiceDraft;
+  const { nodeName, hostname, subdomain } = pod.spec as PodSpec;
+  const serving = ((pod.status as PodStatus).conditions ?? []).some(({ type, status }) => type === 'Ready' && status === 'True');
+  const terminating = pod.metadata.deletionTimestamp !== undefined;
+  const zone = nodeName === undefined ? undefined : zoneOf(nodeName);
+  const { name, namespace, uid } = pod.metadata;
+  return defined({
+    addresses: [address],
+    conditions: { ready: publishNotReadyAddresses || (serving && !terminating), serving, terminating },
+    hostname: hostname !== undefined && subdomain === service.metadata.name ? hostname : undefined,
+    nodeName,
+    targetRef: { kind: 'Pod', name, namespace, uid },
+    zone,
+    hints: hintsOf(trafficDistribution, nodeName, zone),
+  }) as Endpoint;
+}
+
+function hintsOf(distribution: string | undefined, node: string | undefined, zone: string | undefined): object | undefined {
+  if (distribution === undefined || zone === undefined) return undefined;
+  const forZones = [{ name: zone }];
+  return distribution === 'PreferSameNode' && node !== undefined ? { forZones, forNodes: [{ name: node }] } : { forZones };
+}
