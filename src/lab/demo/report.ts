@@ -22,7 +22,7 @@ export function paintsFor(stream: { readonly isTTY?: boolean }): Paints {
 
 /** One line as soon as a check is done. */
 export function checkLine({ name, ok, detail, ms }: CheckResult, { good, bad, dim }: Paints): string {
-  return `  ${ok ? good('ok    ') : bad('FAILED')}  ${name.padEnd(30)} ${dim(`${String(ms).padStart(6)} ms`)}  ${ok ? dim(shorten(detail)) : detail}`;
+  return `  ${ok ? good('ok    ') : bad('FAILED')}  ${name.padEnd(30)} ${dim(`${String(ms).padStart(6)} ms`)}  ${ok ? dim(shorten(detail)) : oneLine(detail)}`;
 }
 
 /** The table at the end. */
@@ -38,8 +38,13 @@ export function resultTable(results: readonly CheckResult[], { good, bad }: Pain
   return [head, ...painted, '', summary].join('\n');
 }
 
-function shorten(detail: string): string {
+function shorten(text: string): string {
+  const detail = oneLine(text);
   return detail.length <= detailLengthMax ? detail : `${detail.slice(0, detailLengthMax - 1)}…`;
+}
+
+function oneLine(text: string): string {
+  return text.replaceAll(/\s+/g, ' ').trim();
 }
 
 /** What to do next, and how to be rid of it all. @param podIp of some pod of the demo */

@@ -220,7 +220,7 @@ function pluginError(doing: string, exitCode: number, stdout: string, stderr: st
     const { code, msg, details } = cniError.parse(JSON.parse(stdout));
     return new SeineError('REFUSED', `${doing}: ${msg}${details ? ` (${details})` : ''}`, { context: { cniCode: code } });
   } catch {
-    const said = (stdout.trim() || stderr.trim()).slice(0, 1000) || 'it printed no error';
+    const said = (stdout.trim() || stderr.trim()).slice(0, 300) || 'it printed no error';
     return new SeineError('REFUSED', `${doing}: exit code ${exitCode}: ${said}`);
   }
 }

@@ -135,16 +135,16 @@ export function capabilitiesOf({ containers, annotations }: PodSpec): Record<str
     .flatMap(({ hostPort, containerPort, protocol, hostIP = '' }) =>
       hostPort === undefined ? [] : [{ hostPort, containerPort, protocol: protocol.toLowerCase(), hostIP }],
     );
-  const ingressRate = bitsPerSecond(annotations['kubernetes.io/ingress-bandwidth']);
-  const egressRate = bitsPerSecond(annotations['kubernetes.io/egress-bandwidth']);
   const bandwidth = {
-    ...(ingressRate !== undefined && { ingressRate, ingressBurst: burstBits }),
-    ...(egressRate !== undefined && { egressRate, egressBurst: burstBits }),
+    ...limit('ingress', bitsPerSecond(annotations['kubernetes.io/ingress-bandwidth'])),
+    ...limit('egress', bitsPerSecond(annotations['kubernetes.io/egress-bandwidth'])),
   };
-  return {
-    ...(portMappings.length > 0 && { portMappings }),
-    ...(Object.keys(bandwidth).length > 0 && { bandwidth }),
-  };
+  return { ...(portMappings.length > 0 && { portMappings }), bandwidth };
+}
+
+/** Zero means none. It is said, and not left out, because the bandwidth plugin of Debian 12 (1.1.1) crashes on CHECK without it. */
+function limit(direction: 'ingress' | 'egress', rate: number | undefined): Record<string, number> {
+  return { [`${direction}Rate`]: rate ?? 0, [`${direction}Burst`]: rate === undefined ? 0 : burstBits };
 }
 
 /** What kubelets pass: no limit to speak of, 2^31 - 1 bits. */
