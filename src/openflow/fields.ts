@@ -249,6 +249,8 @@ export interface Field extends FieldRow {
   /** All bits that may be set, for fields up to 48 bits and for wider ones. */
   readonly fullNumber: number;
   readonly fullBigint: bigint;
+  /** For registers: the first of the 32-bit words it covers; -1 for other fields. */
+  readonly firstWord: number;
 }
 
 const headerHasMask = 0x100;
@@ -265,7 +267,13 @@ function fieldOf(name: FieldName, order: number): Field {
     nxmHeader: (row.nxm ?? row.oxm) + row.bytes,
     fullNumber: row.bits <= 48 ? 2 ** row.bits - 1 : 0,
     fullBigint: (1n << BigInt(row.bits)) - 1n,
+    firstWord: firstWordOf(name, row.bytes),
   };
+}
+
+function firstWordOf(name: FieldName, bytes: number): number {
+  const number = /^x{0,2}reg(\d+)$/.exec(name)?.[1];
+  return number === undefined ? -1 : (Number(number) * bytes) / 4;
 }
 
 const byName = new Map<string, Field>();

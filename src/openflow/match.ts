@@ -40,37 +40,39 @@ export function writeMatch(w: ByteWriter, match: Match): void {
 
 /** The TLVs alone, without header and padding: also what packet-in metadata and packet-out carry. */
 export function writeOxmFields(w: ByteWriter, match: Match): void {
-  const queue: Field[] = [];
-  let registers: RegisterFile | undefined;
   const plain = match.vlan_tci === undefined ? match : withoutVlanTci(match);
+  registers.clear(); // a match that was refused half-way may have left something
+  const queue: Entry[] = [];
+  const met = prerequisitesMet(plain);
   for (const name in plain) {
     const given = plain[name as keyof Match];
     if (given === undefined || name === 'unknown') continue;
     const field = requireField(name);
-    if (field.needs !== 'none') requirePrerequisite(field, plain);
-    if (isRegister(field)) (registers ??= new RegisterFile()).add(field, given);
-    else insertByOrder(queue, field);
+    if (field.needs !== 'none' && (met & prerequisiteBit[field.needs]) === 0) {
+      throw new SeineError('INVARIANT', `${field.name} is matched without its prerequisite ${field.needs}`);
+    }
+    if (field.firstWord < 0) insertByOrder(queue, { field, given });
+    else registers.add(field, given);
   }
-  writeInOrder(w, queue, plain, registers);
+  writeInOrder(w, queue);
+  if (plain.unknown !== undefined) w.raw(plain.unknown);
+}
+
+interface Entry {
+  readonly field: Field;
+  readonly given: AnyValue | Masked<AnyValue>;
 }
 
 const registerOrder = requireField('reg0').order;
 
-function writeInOrder(w: ByteWriter, queue: readonly Field[], match: Match, registers: RegisterFile | undefined): void {
-  let pending = registers;
-  for (const field of queue) {
-    if (pending !== undefined && field.order > registerOrder) {
-      pending.write(w);
-      pending = undefined;
-    }
-    writeGiven(w, field, match[field.name]);
-  }
-  pending?.write(w);
-  if (match.unknown !== undefined) w.raw(match.unknown);
+function writeInOrder(w: ByteWriter, queue: readonly Entry[]): void {
+  let at = 0;
+  for (let entry = queue[at]; entry !== undefined && entry.field.order < registerOrder; entry = queue[++at]) writeGiven(w, entry);
+  registers.flush(w);
+  for (let entry = queue[at]; entry !== undefined; entry = queue[++at]) writeGiven(w, entry);
 }
 
-function writeGiven(w: ByteWriter, field: Field, given: AnyValue | Masked<AnyValue> | undefined): void {
-  if (given === undefined) return;
+function writeGiven(w: ByteWriter, { field, given }: Entry): void {
   if (isMasked(given)) writeOxm(w, field, given.value, given.mask);
   // Open vSwitch dumps the one public tunnel flag with its mask even if all of it counts.
   else writeOxm(w, field, given, field.format === 'tunnelFlags' ? field.fullNumber : undefined);
@@ -80,65 +82,76 @@ export function isMasked<V extends AnyValue>(given: V | Masked<V>): given is Mas
   return typeof given === 'object' && 'mask' in given;
 }
 
-function insertByOrder(queue: Field[], field: Field): void {
+function insertByOrder(queue: Entry[], entry: Entry): void {
   let at = queue.length;
-  queue.push(field);
-  for (let before = queue[at - 1]; before !== undefined && before.order > field.order; before = queue[--at - 1]) queue[at] = before;
-  queue[at] = field;
-}
-
-function isRegister(field: Field): boolean {
-  return field.order >= registerOrder && field.order < registerOrder + 28;
+  queue.push(entry);
+  for (let before = queue[at - 1]; before !== undefined && before.field.order > entry.field.order; before = queue[--at - 1])
+    queue[at] = before;
+  queue[at] = entry;
 }
 
 /**
  * Registers as OpenFlow 1.5 carries them: in pairs, each pair one 64-bit packet register (`xreg0` is `reg0` above `reg1`),
- * however they were given.
+ * however they were given. Filled and emptied for each match, to allocate nothing.
  */
 class RegisterFile {
   readonly #values = new Uint32Array(16);
   readonly #masks = new Uint32Array(16);
+  /** One bit a pair. */
+  #touched = 0;
 
   add(field: Field, given: AnyValue | Masked<AnyValue>): void {
     const value = isMasked(given) ? given.value : given;
     const mask = isMasked(given) ? given.mask : undefined;
-    const words = field.bytes / 4;
-    const first = Number(/\d+$/.exec(field.name)?.[0]) * words;
-    if (typeof value === 'number') this.#set(field, first, value, typeof mask === 'number' ? mask : 0xffff_ffff);
-    else if (typeof value === 'bigint') this.#addWide(field, first, value, typeof mask === 'bigint' ? mask : field.fullBigint);
+    if (typeof value === 'number') this.#set(field, field.firstWord, value, typeof mask === 'number' ? mask : 0xffff_ffff);
+    else if (typeof value === 'bigint') this.#addWide(field, value, typeof mask === 'bigint' ? mask : field.fullBigint);
   }
 
-  write(w: ByteWriter): void {
-    for (let pair = 0; pair < 8; pair++) {
-      const [highMask = 0, lowMask = 0] = this.#masks.subarray(2 * pair, 2 * pair + 2);
-      if (highMask === 0 && lowMask === 0) continue;
-      const [high = 0, low = 0] = this.#values.subarray(2 * pair, 2 * pair + 2);
-      const exact = highMask === 0xffff_ffff && lowMask === 0xffff_ffff;
-      w.u32((exact ? 0x8001_0008 : 0x8001_0110) + pair * 0x200)
-        .u32(high)
-        .u32(low);
-      if (!exact) w.u32(highMask).u32(lowMask);
+  flush(w: ByteWriter): void {
+    for (let pair = 0; this.#touched >>> pair !== 0; pair++) {
+      if (((this.#touched >>> pair) & 1) === 1) this.#writePair(w, pair);
     }
+    this.clear();
   }
 
-  #addWide(field: Field, first: number, value: bigint, mask: bigint): void {
+  clear(): void {
+    if (this.#touched === 0) return;
+    this.#values.fill(0);
+    this.#masks.fill(0);
+    this.#touched = 0;
+  }
+
+  #writePair(w: ByteWriter, pair: number): void {
+    const [highMask, lowMask] = [this.#masks[2 * pair] ?? 0, this.#masks[2 * pair + 1] ?? 0];
+    if (highMask === 0 && lowMask === 0) return;
+    const exact = highMask === 0xffff_ffff && lowMask === 0xffff_ffff;
+    w.u32((exact ? 0x8001_0008 : 0x8001_0110) + pair * 0x200)
+      .u32(this.#values[2 * pair] ?? 0)
+      .u32(this.#values[2 * pair + 1] ?? 0);
+    if (!exact) w.u32(highMask).u32(lowMask);
+  }
+
+  #addWide(field: Field, value: bigint, mask: bigint): void {
     const words = field.bytes / 4;
     for (let word = 0; word < words; word++) {
       const shift = BigInt(32 * (words - 1 - word));
-      this.#set(field, first + word, Number((value >> shift) & 0xffff_ffffn), Number((mask >> shift) & 0xffff_ffffn));
+      this.#set(field, field.firstWord + word, Number((value >> shift) & 0xffff_ffffn), Number((mask >> shift) & 0xffff_ffffn));
     }
   }
 
   #set(field: Field, word: number, value: number, mask: number): void {
-    if (!Number.isInteger(value) || value < 0 || value > 0xffff_ffff || !Number.isInteger(mask) || mask < 0 || mask > 0xffff_ffff) {
+    const before = this.#masks[word] ?? 0;
+    if (!(value >= 0 && value <= 0xffff_ffff && mask >= 0 && mask <= 0xffff_ffff)) {
       throw new SeineError('INVARIANT', `${field.name}: ${value}/${mask} does not fit in 32 bits`);
     }
-    if (((this.#masks[word] ?? 0) & mask) !== 0)
-      throw new SeineError('INVARIANT', `${field.name} matches bits that another register field matches`);
-    this.#masks[word] = (this.#masks[word] ?? 0) | mask;
+    if ((before & mask) !== 0) throw new SeineError('INVARIANT', `${field.name} matches bits that another register field matches`);
+    this.#masks[word] = before | mask;
     this.#values[word] = (this.#values[word] ?? 0) | (value & mask);
+    this.#touched |= 1 << (word >>> 1);
   }
 }
+
+const registers = new RegisterFile();
 
 /** Bits 0 to 12 are `vlan_vid` with the presence bit; the priority counts only where all three bits are matched, as in OVS. */
 function withoutVlanTci(match: Match): Match {
@@ -155,44 +168,74 @@ const ETH_IP = 0x0800;
 const ETH_IPV6 = 0x86dd;
 const ETH_ARP = 0x0806;
 const ETH_RARP = 0x8035;
+const ETH_MPLS = 0x8847;
+const ETH_MPLS_MULTICAST = 0x8848;
 const ND_SOLICIT = 135;
 const ND_ADVERT = 136;
 
-const satisfied: Readonly<Record<Prerequisite, (match: Match) => boolean>> = {
-  none: () => true,
-  vlan: (m) => m.vlan_vid !== undefined,
-  mpls: (m) => m.eth_type === 0x8847 || m.eth_type === 0x8848,
-  ip: (m) => etherType(m) === ETH_IP,
-  ipv6: (m) => etherType(m) === ETH_IPV6,
-  anyIp: isAnyIp,
-  arp: (m) => etherType(m) === ETH_ARP || etherType(m) === ETH_RARP,
-  tcp: (m) => isAnyIp(m) && m.ip_proto === 6,
-  udp: (m) => isAnyIp(m) && m.ip_proto === 17,
-  sctp: (m) => isAnyIp(m) && m.ip_proto === 132,
-  icmp: (m) => etherType(m) === ETH_IP && m.ip_proto === 1,
-  icmpv6: (m) => etherType(m) === ETH_IPV6 && m.ip_proto === 58,
-  nd: (m) => isNd(m, ND_SOLICIT) || isNd(m, ND_ADVERT),
-  ndSolicit: (m) => isNd(m, ND_SOLICIT),
-  ndAdvert: (m) => isNd(m, ND_ADVERT),
+/** One bit a prerequisite, so that a match is looked at once and not once a field. */
+const prerequisiteBit: Readonly<Record<Prerequisite, number>> = {
+  none: 0,
+  vlan: 1,
+  mpls: 2,
+  ip: 4,
+  ipv6: 8,
+  anyIp: 4 + 8,
+  arp: 16,
+  tcp: 32,
+  udp: 64,
+  sctp: 128,
+  icmp: 256,
+  icmpv6: 512,
+  nd: 1024 + 2048,
+  ndSolicit: 1024,
+  ndAdvert: 2048,
 };
+
+function prerequisitesMet(match: Match): number {
+  const vlan = match.vlan_vid === undefined ? 0 : prerequisiteBit.vlan;
+  switch (etherType(match)) {
+    case ETH_IP:
+      return vlan | prerequisiteBit.ip | protocolMet(match, prerequisiteBit.icmp, 1);
+    case ETH_IPV6:
+      return vlan | prerequisiteBit.ipv6 | protocolMet(match, prerequisiteBit.icmpv6, 58) | neighbourMet(match);
+    case ETH_ARP:
+    case ETH_RARP:
+      return vlan | prerequisiteBit.arp;
+    case ETH_MPLS:
+    case ETH_MPLS_MULTICAST:
+      return vlan | prerequisiteBit.mpls;
+    default:
+      return vlan;
+  }
+}
+
+function protocolMet(match: Match, icmpBit: number, icmpProtocol: number): number {
+  switch (match.ip_proto) {
+    case 6:
+      return prerequisiteBit.tcp;
+    case 17:
+      return prerequisiteBit.udp;
+    case 132:
+      return prerequisiteBit.sctp;
+    case icmpProtocol:
+      return icmpBit;
+    default:
+      return 0;
+  }
+}
+
+function neighbourMet(match: Match): number {
+  if (match.ip_proto !== 58) return 0;
+  if (match.icmpv6_type === ND_SOLICIT) return prerequisiteBit.ndSolicit;
+  return match.icmpv6_type === ND_ADVERT ? prerequisiteBit.ndAdvert : 0;
+}
 
 /** A packet type of the Ethernet-type namespace stands for the Ethernet type (packets without an Ethernet header). */
 function etherType(match: Match): unknown {
+  if (match.eth_type !== undefined) return match.eth_type;
   const packetType = match.packet_type;
-  return match.eth_type ?? (typeof packetType === 'number' && packetType >>> 16 === 1 ? packetType & 0xffff : undefined);
-}
-
-function isAnyIp(match: Match): boolean {
-  const type = etherType(match);
-  return type === ETH_IP || type === ETH_IPV6;
-}
-
-function isNd(match: Match, type: number): boolean {
-  return etherType(match) === ETH_IPV6 && match.ip_proto === 58 && match.icmpv6_type === type;
-}
-
-function requirePrerequisite(field: Field, match: Match): void {
-  if (!satisfied[field.needs](match)) throw new SeineError('INVARIANT', `${field.name} is matched without its prerequisite ${field.needs}`);
+  return typeof packetType === 'number' && packetType >>> 16 === 1 ? packetType & 0xffff : undefined;
 }
 
 /**
@@ -217,7 +260,7 @@ export function decodeOxmFields(bytes: Uint8Array): Match {
   while (r.remaining > 0) {
     const entry = readOxm(r);
     if (entry instanceof Uint8Array) unknown.raw(entry);
-    else if (isRegister(entry.field)) splitRegister(found, entry.field, entry.value, entry.mask);
+    else if (entry.field.firstWord >= 0) splitRegister(found, entry.field, entry.value, entry.mask);
     else
       addOnce(
         found,
@@ -236,7 +279,6 @@ function splitRegister(
   mask: AnyValue | undefined,
 ): void {
   const words = field.bytes / 4;
-  const first = Number(/\d+$/.exec(field.name)?.[0]) * words;
   const wide = BigInt(typeof value === 'object' ? 0 : value);
   const wideMask = mask === undefined ? (1n << BigInt(field.bits)) - 1n : BigInt(typeof mask === 'object' ? 0 : mask);
   for (let word = 0; word < words; word++) {
@@ -244,7 +286,7 @@ function splitRegister(
     const wordMask = Number((wideMask >> shift) & 0xffff_ffffn);
     const wordValue = Number((wide >> shift) & 0xffff_ffffn);
     if (wordMask === 0) continue;
-    addOnce(found, `reg${first + word}`, wordMask === 0xffff_ffff ? wordValue : { value: wordValue, mask: wordMask });
+    addOnce(found, `reg${field.firstWord + word}`, wordMask === 0xffff_ffff ? wordValue : { value: wordValue, mask: wordMask });
   }
 }
 
