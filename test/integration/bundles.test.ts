@@ -1,0 +1,27 @@
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, it } from 'vitest';
+
+const run = promisify(execFile);
+const root = join(import.meta.dirname, '..', '..');
+
+describe.each(['seine-agent', 'seinectl', 'seine-lab'])('%s', (name) => {
+  const file = join(root, 'dist', `${name}.mjs`);
+  const bundle = readFileSync(file, 'utf8');
+
+  it('starts from its bundle', async () => {
+    const { stdout } = await run(process.execPath, [file, '--help']);
+    expect(stdout).toMatch(/^Usage: /);
+  });
+
+  /** The API classes of the official client cost some 50 MB in the agent (docs/adr/0012-own-reflector.md). */
+  it('holds no API class of the Kubernetes client', () => {
+    expect(bundle).not.toContain('CoreV1ApiRequestFactory');
+  });
+
+  it('stays below 4 MiB', () => {
+    expect(Buffer.byteLength(bundle)).toBeLessThan(4 << 20);
+  });
+});
