@@ -17,7 +17,7 @@ function jobFor([first, ...rest]) {
   const command =
     first === '--script'
       ? ['bash', resolve(rest[0] ?? ''), ...rest.slice(1)]
-      : [pinnedNode(), join(root, 'src/lab/demo.ts'), '--datapath', 'system', ...(first === undefined ? [] : [first, ...rest])];
+      : [pinnedNode(), join(root, 'src/lab/demo.ts'), '--datapath', 'system', '--down', ...(first === undefined ? [] : [first, ...rest])];
   return `cd ${quote(root)} && PATH=${quote(toolPath())} exec ${command.map(quote).join(' ')}\n`;
 }
 
