@@ -14,7 +14,7 @@ import { ofPorts, tunnelCarriers } from '../pipeline/well-known.ts';
 import type { WantedPort } from '../wanted/switch-row.ts';
 import { CniServer, type CniServerOptions } from './cni-server.ts';
 import type { AgentConfig } from './config.ts';
-import { type DataPlane, firewallTable, openDataPlane, runDataPlane } from './data-plane.ts';
+import { type DataPlane, firewallTable, injectFrames, openDataPlane, runDataPlane } from './data-plane.ts';
 import { flowCheck } from './flow-check.ts';
 import { keepFlowRestore } from './flow-restore.ts';
 import { applyHostSettings } from './host-settings.ts';
@@ -97,7 +97,8 @@ interface Start {
 /**
  * From nothing known to pods being served. Each step waits for what it needs; the order matters only where it says so.
  */
-async function startNode(agent: Agent, { hooks, log, signal, started }: Start): Promise<void> {
+async function startNode(agent: Agent, start: Start): Promise<void> {
+  const { hooks, log, signal, started } = start;
   const { config, plane, readiness, sources } = agent;
   await holdTheBridge(agent, log, signal);
   const environment = await untilEnvironment(agent, log, signal);
@@ -114,7 +115,7 @@ async function startNode(agent: Agent, { hooks, log, signal, started }: Start): 
     isAbsent: async (lease) => network?.isAbsent(lease) ?? false,
     log,
   });
-  network = openNetwork(agent, environment, log);
+  network = openNetwork(agent, environment, start);
   const inventory = takeInventory({ ipam, database: plane.database, host: plane.host, network, log });
   log.info('pods of this node', inventory);
   const services = openServices(agent, environment, signal);
@@ -243,7 +244,7 @@ function firewallBody(environment: NodeEnvironment, noSnat: boolean): string {
     .join('\n');
 }
 
-function openNetwork({ config, plane, readiness }: Agent, environment: NodeEnvironment, log: Log): NodePodNetwork {
+function openNetwork({ config, plane, readiness }: Agent, environment: NodeEnvironment, { log, signal }: Start): NodePodNetwork {
   return new NodePodNetwork({
     datapath: plane.datapath,
     ports: plane.ports,
@@ -252,6 +253,7 @@ function openNetwork({ config, plane, readiness }: Agent, environment: NodeEnvir
     flowCheck: flowCheck(plane.datapath, plane.openflow),
     datapathType: config.ovsDatapathType,
     mtu: () => environment.gateway.mtu,
+    announce: (ofPort, frames) => injectFrames(plane, ofPort, frames, signal),
     log,
   });
 }

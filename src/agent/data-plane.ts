@@ -8,6 +8,7 @@ import { openSwitchDatabase, type SwitchDatabase } from '../datapath/switch-data
 import { SwitchTarget } from '../datapath/switch-target.ts';
 import type { Log } from '../log/log.ts';
 import { type KernelEvent, KernelEvents } from '../netlink/events.ts';
+import type { IfIndex } from '../netlink/interface-name.ts';
 import { LinkRemover } from '../netlink/link-remover.ts';
 import { getLink } from '../netlink/links.ts';
 import { Nftables } from '../netlink/nftables.ts';
@@ -16,6 +17,8 @@ import { ourProtocol } from '../netlink/routes.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 import { OpenFlowConnection } from '../openflow/connection.ts';
 import { monitorFlag, writeFlowMonitorRequest } from '../openflow/flow-monitor.ts';
+import { writePacketOut } from '../openflow/packet.ts';
+import { ofPort } from '../openflow/protocol.ts';
 import { decodeUnsolicited } from '../openflow/unsolicited.ts';
 import { isLearned } from '../pipeline/cookie.ts';
 import { ByteWriter } from '../wire/bytes.ts';
@@ -83,9 +86,12 @@ export function openDataPlane({ config, events, readiness, log }: DataPlaneOptio
 export async function runDataPlane(plane: DataPlane, gateway: string, signal: AbortSignal): Promise<void> {
   const { database, openflow, responder, datapath, host, nftables } = plane;
   const changed = new Quiet(SETTLE_MS, () => datapath.reconcilers.host.distrust(), signal);
+  let gatewayIndex: IfIndex | undefined;
   const watch = KernelEvents.open({ kinds: ['link', 'address', 'route', 'neighbour'] }, (event) => {
-    if (concernsUs(event, () => getLink(host.socket, gateway)?.index)) changed.ring();
+    if (event.kind === 'link' && event.link.name === gateway) gatewayIndex = event.link.index;
+    if (concernsUs(event, gatewayIndex)) changed.ring();
   });
+  gatewayIndex = getLink(host.socket, gateway)?.index;
   const doubt = setInterval(() => datapath.distrust(), DOUBT_EVERY_MS);
   const rows = new Quiet(SETTLE_MS, () => datapath.reconcilers.switch.distrust(), signal);
   database.onChange(() => rows.ring(), signal);
@@ -137,18 +143,28 @@ function openBridge(endpoint: string, { readiness, log, changed, foreign }: Brid
   });
 }
 
+/** Lets the switch take frames as if a port had received them. What is lost is lost: neighbours ask when they need to know. */
+export function injectFrames({ openflow }: DataPlane, port: number, frames: readonly Uint8Array[], signal: AbortSignal): void {
+  const messages = frames.map((data) => {
+    const w = new ByteWriter(256);
+    writePacketOut(w, { fields: { in_port: port }, actions: [{ kind: 'output', port: ofPort.table }], data });
+    return w.finish();
+  });
+  openflow.send(messages, signal).catch(() => undefined);
+}
+
 /** Pods' interfaces come and go all the time; only the gateway's and what leads over it are the host target's. */
-function concernsUs(event: KernelEvent, gatewayIndex: () => number | undefined): boolean {
+function concernsUs(event: KernelEvent, gatewayIndex: IfIndex | undefined): boolean {
   switch (event.kind) {
     case 'overrun':
       return true;
     case 'route':
       return event.route.protocol === ourProtocol;
     case 'link':
-      return event.link.index === gatewayIndex();
+      return event.link.index === gatewayIndex;
     case 'address':
-      return event.address.link === gatewayIndex();
+      return event.address.link === gatewayIndex;
     case 'neighbour':
-      return event.neighbour.state === 'permanent' && event.neighbour.link === gatewayIndex();
+      return event.neighbour.state === 'permanent' && event.neighbour.link === gatewayIndex;
   }
 }

@@ -1,12 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { compilePod } from '../connectivity/compile-pod.ts';
-import type { NodeDatapath } from '../datapath/node-datapath.ts';
+import type { NodeDatapath, Revisions } from '../datapath/node-datapath.ts';
 import type { PortWatch } from '../datapath/port-watch.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
-import { announceAddresses } from '../netlink/announce.ts';
+import { announcement } from '../netlink/announce.ts';
 import { getLink } from '../netlink/links.ts';
-import { NetworkNamespace } from '../netlink/namespace.ts';
 import { createPodInterface, type HostLinks, type PodInterface } from '../netlink/pod-interface.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import type { WantedPort } from '../wanted/switch-row.ts';
@@ -27,6 +26,8 @@ export interface PodNetworkOptions {
   readonly datapathType: 'system' | 'netdev';
   /** Bytes of an IP packet; asked at each ADD. */
   readonly mtu: () => number;
+  /** Sends frames as if they came from a port, so that neighbours learn who has an address now. Not waited for. */
+  readonly announce: (ofPort: number, frames: readonly Uint8Array[]) => void;
   readonly log: Log;
 }
 
@@ -64,17 +65,27 @@ export class NodePodNetwork implements PodNetwork {
     this.#options = options;
   }
 
+  /**
+   * Flows first: the switch works on them while the kernel makes the interface, and a pod never has an interface without the
+   * flows that guard it.
+   */
   async attach(want: PodAttachment, signal: AbortSignal): Promise<AttachedPod> {
     const id = attachmentId(want);
     const hostIfName = hostInterfaceName(want, want.pod);
     await this.#removed(want, hostIfName, signal);
     const attached = { owner: podOwner(want, want.pod), hostIfName, ofPort: this.#ofPorts.lend(id), netns: want.netns };
+    this.#attached.set(id, attached);
     let created: PodInterface | undefined;
     try {
+      const flows = this.#options.datapath.realized(this.#wantFlows(want, attached), signal);
+      flows.catch(() => undefined); // looked at below, unless the interface fails first
+      await nextTurn();
       created = await this.#createInterface(want, hostIfName, signal);
-      this.#attached.set(id, attached);
-      await this.#plug(want, attached, signal);
-      this.#announce(want, created);
+      await Promise.all([flows, this.#plug(want, attached, signal)]);
+      this.#options.announce(
+        attached.ofPort,
+        want.addresses.map(({ ip }) => announcement(want.mac, ip)),
+      );
       return { hostIfName, hostMac: created.hostMac ?? want.mac, mtu: this.#options.mtu() };
     } catch (thrown) {
       await this.#takeBack(want, attached, created !== undefined);
@@ -113,7 +124,8 @@ export class NodePodNetwork implements PodNetwork {
     const { hostIfName } = lease.attached;
     const adopted = { owner: podOwner(lease, lease.pod), hostIfName, ofPort: this.#ofPorts.lendAgain(id, ofPort), netns: lease.netns };
     this.#attached.set(id, adopted);
-    this.#want(lease, adopted);
+    this.#wantFlows(lease, adopted);
+    this.#options.datapath.wantPort(adopted.owner, portOf(lease, hostIfName, adopted.ofPort));
   }
 
   /** True once nothing on this node has the addresses of a pod that is no longer attached. */
@@ -157,42 +169,19 @@ export class NodePodNetwork implements PodNetwork {
     }
   }
 
-  /** Wishes for flows and port at once: the switch takes flows for ports that are still to come. */
-  async #plug(want: PodAttachment, attached: Attached, signal: AbortSignal): Promise<void> {
+  async #plug(want: PodAttachment, { owner, hostIfName, ofPort }: Attached, signal: AbortSignal): Promise<void> {
     const { datapath, ports } = this.#options;
-    const { flows, port } = this.#want(want, attached);
-    const plugged = async (): Promise<void> => {
-      await datapath.reconcilers.switch.realizedFor(attached.owner, port, signal);
-      await ports.whenPlugged(attached.hostIfName, attached.ofPort, signal);
-    };
-    await Promise.all([datapath.realized(flows, signal), plugged()]);
+    const revision = datapath.wantPort(owner, portOf(want, hostIfName, ofPort));
+    await datapath.reconcilers.switch.realizedFor(owner, revision, signal);
+    await ports.whenPlugged(hostIfName, ofPort, signal);
   }
 
-  #want(want: PodAttachment, { owner, hostIfName, ofPort }: Attached) {
-    const { datapath } = this.#options;
-    const addresses = want.addresses.map(({ ip }) => ip);
-    return {
-      flows: datapath.want(owner, compilePod({ ofPort, mac: want.mac, addresses })),
-      port: datapath.wantPort(owner, portOf(want, hostIfName, ofPort)),
-    };
-  }
-
-  #announce(want: PodAttachment, created: PodInterface): void {
-    const namespace = NetworkNamespace.open(want.netns);
-    try {
-      const addresses = want.addresses.map(({ ip }) => ip);
-      announceAddresses(namespace, created.podIndex, want.mac, addresses);
-    } finally {
-      namespace.close();
-    }
+  #wantFlows({ mac, addresses }: Pick<PodAttachment, 'mac' | 'addresses'>, { owner, ofPort }: Attached): Revisions {
+    return this.#options.datapath.want(owner, compilePod({ ofPort, mac, addresses: addresses.map(({ ip }) => ip) }));
   }
 
   /** Also after the caller has given up: what was begun is taken back whoever still listens. */
   async #takeBack(want: PodAttachment, attached: Attached & { readonly netns: string | undefined }, linkExists: boolean): Promise<void> {
-    if (!this.#attached.has(attachmentId(want))) {
-      this.#ofPorts.giveBack(attached.ofPort);
-      return;
-    }
     await this.#unplug(want, attached, AbortSignal.timeout(DETACH_PATIENCE_MS));
     if (linkExists) await this.#startRemoval(want, attached);
   }

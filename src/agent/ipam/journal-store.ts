@@ -49,17 +49,17 @@ export class FileJournalStore implements JournalStore {
     }
   }
 
+  /** The file is opened with O_DSYNC, so a write that ended is durable: one trip to the thread pool, not two. */
   async append(bytes: Uint8Array): Promise<void> {
     if (!this.#file) throw new SeineError('INVARIANT', 'append to a journal that was never begun');
     await writeAll(this.#file, bytes);
-    await this.#file.datasync();
   }
 
   async replace(bytes: Uint8Array): Promise<void> {
     await this.#takeLock();
     const temporary = `${this.#path}.new`;
     await rm(temporary, { force: true });
-    const file = await open(temporary, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_APPEND, 0o600);
+    const file = await open(temporary, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_APPEND | constants.O_DSYNC, 0o600);
     try {
       await writeAll(file, bytes);
       await file.sync();
