@@ -4,6 +4,8 @@ import { apiVersionOf, type Resource } from './resource.ts';
 export class Registry {
   readonly #resources = new Map<string, Resource>();
   #sorted: readonly Resource[] | undefined;
+  /** Grows with every kind that comes or goes; what is derived from the kinds may be kept as long as it stands. */
+  generation = 0;
 
   constructor(resources: readonly Resource[]) {
     for (const resource of resources) this.add(resource);
@@ -12,11 +14,13 @@ export class Registry {
   add(resource: Resource): void {
     this.#resources.set(idOf(resource.group, resource.version, resource.plural), resource);
     this.#sorted = undefined;
+    this.generation++;
   }
 
   remove({ group, version, plural }: Pick<Resource, 'group' | 'version' | 'plural'>): void {
     this.#resources.delete(idOf(group, version, plural));
     this.#sorted = undefined;
+    this.generation++;
   }
 
   find(group: string, version: string, plural: string): Resource | undefined {

@@ -102,13 +102,14 @@ export const objectMetaSchema = modelSchema('V1ObjectMeta');
 
 function parseModels(text: string): ReadonlyMap<string, ObjectSchema> {
   const lines = text.split('\n').filter((line) => line !== '');
-  const fieldsOf = new Map(lines.map((line) => [line.split(' ', 1)[0] ?? '', new Map<string, Field>()]));
-  const schemas = new Map(
-    Array.from(fieldsOf, ([model, fields]) => [
-      model,
-      { type: 'object', model, fields, open: fields.size === 0, atomic: atomicModels.has(model) } as const satisfies ObjectSchema,
-    ]),
-  );
+  const fieldsOf = new Map<string, Map<string, Field>>();
+  const schemas = new Map<string, ObjectSchema>();
+  for (const line of lines) {
+    const [model = '', ...words] = line.split(' ');
+    const fields = new Map<string, Field>();
+    fieldsOf.set(model, fields);
+    schemas.set(model, { type: 'object', model, fields, open: words.length === 0, atomic: atomicModels.has(model) });
+  }
   for (const line of lines) {
     const [model = '', ...words] = line.split(' ');
     for (const word of words) {
