@@ -254,6 +254,7 @@ function openNetwork({ config, plane, readiness }: Agent, environment: NodeEnvir
     datapathType: config.ovsDatapathType,
     mtu: () => environment.gateway.mtu,
     announce: (ofPort, frames) => injectFrames(plane, ofPort, frames, signal),
+    life: signal,
     log,
   });
 }

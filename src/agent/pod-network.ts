@@ -28,6 +28,8 @@ export interface PodNetworkOptions {
   readonly mtu: () => number;
   /** Sends frames as if they came from a port, so that neighbours learn who has an address now. Not waited for. */
   readonly announce: (ofPort: number, frames: readonly Uint8Array[]) => void;
+  /** The agent's. */
+  readonly life: AbortSignal;
   readonly log: Log;
 }
 
@@ -51,7 +53,7 @@ const DETACH_PATIENCE_MS = 5_000;
 /**
  * Pods' interfaces: the kernel's part is done here and now; port and flows are wished for and waited for.
  *
- * Removal goes backwards: flows, port, link, because the switch gives the number of a port that is gone to the next one.
+ * Removal goes backwards: first flows and port, then the link.
  */
 export class NodePodNetwork implements PodNetwork {
   readonly #options: PodNetworkOptions;
@@ -186,31 +188,28 @@ export class NodePodNetwork implements PodNetwork {
     if (linkExists) await this.#startRemoval(want, attached);
   }
 
-  /** @param signal ends the waiting, not the removal: nobody wants the entries any more, so they go when they can */
+  /**
+   * Nobody wants flows and port any more, so they go: once the database has taken that, a crash of ours cannot bring them
+   * back, and that is all a runtime waits for. ovs-vswitchd takes 10 ms to let go of a port; number and addresses are lent
+   * again only after it has said so.
+   *
+   * @param signal ends the waiting, not the removal
+   */
   async #unplug(key: AttachmentKey, { owner, ofPort }: Attached, signal: AbortSignal): Promise<void> {
     const { datapath, log } = this.#options;
     this.#attached.delete(attachmentId(key));
     const flows = datapath.forget(owner);
     this.#lastForgotten = flows.bridge;
-    try {
-      await datapath.realized(flows, signal);
-    } catch (thrown) {
-      log.warn('the switch has not confirmed yet that the flows of a pod are gone', {
-        owner,
-        cause: SeineError.from(thrown, 'forget').message,
-      });
-    }
     const port = datapath.forgetPorts(owner);
-    const gone = datapath.reconcilers.switch.realized(port, signal);
+    const portGone = datapath.reconcilers.switch.realized(port, signal);
+    void Promise.all([portGone, datapath.realized(flows, this.#options.life)]).then(
+      () => this.#ofPorts.giveBack(ofPort),
+      () => undefined, // the number stays lent until the agent restarts: one of 32,000, against a pod that gets another's packets
+    );
     try {
-      await gone;
-      this.#ofPorts.giveBack(ofPort);
+      await portGone;
     } catch (thrown) {
-      // The number stays lent until the agent restarts: a leak of one in 32,000, against a pod that gets another's packets.
-      log.warn('the switch has not confirmed yet that the port of a pod is gone', {
-        owner,
-        cause: SeineError.from(thrown, 'forget').message,
-      });
+      log.warn('the switch has not confirmed yet that a pod is gone', { owner, cause: SeineError.from(thrown, 'forget').message });
     }
   }
 
