@@ -21,14 +21,17 @@ const pauseMsMax = 200;
  * @returns the exit code
  */
 export async function runPlugin(host: Host): Promise<number> {
-  let stdin = '';
+  // Read before anything else, for VERSION too: a runtime whose configuration nobody reads gets EPIPE, and some fail on that.
+  const input = host.readStdin(stdinBytesMax);
+  const stdin = 'text' in input ? input.text : '';
   try {
     const env = readEnvironment(host);
     if (parseCommand(env) === 'VERSION') {
       host.writeStdout(formatVersions());
       return 0;
     }
-    stdin = readStdin(host);
+    if ('failed' in input)
+      throw new CniError(cniCodes.ioFailure, `standard input: ${input.failed}`, `at most ${stdinBytesMax} bytes are read`);
     return await callAgent(host, env, stdin);
   } catch (thrown) {
     host.writeStdout(formatError(toCniError(thrown), printableVersion(stdin)));
@@ -43,12 +46,6 @@ function readEnvironment(host: Host): Environment {
     if (value !== undefined) env[name] = value;
   }
   return env;
-}
-
-function readStdin(host: Host): string {
-  const input = host.readStdin(stdinBytesMax);
-  if ('text' in input) return input.text;
-  throw new CniError(cniCodes.ioFailure, `standard input: ${input.failed}`, `at most ${stdinBytesMax} bytes are read`);
 }
 
 async function callAgent(host: Host, env: Environment, conf: string): Promise<number> {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CniServer } from '../../src/agent/cni-server.ts';
-import type { DelegatedCall, DelegatedIpam } from '../../src/agent/ipam/delegated-ipam.ts';
+import { type DelegatedCall, type DelegatedIpam, delegatedIpam } from '../../src/agent/ipam/delegated-ipam.ts';
 import { Ipam } from '../../src/agent/ipam/ipam.ts';
 import { FileJournalStore } from '../../src/agent/ipam/journal-store.ts';
 import type { Lease, Pool } from '../../src/agent/ipam/lease.ts';
@@ -13,6 +13,7 @@ import { createNodeHost } from '../../src/cni-shim/node-host.ts';
 import { runPlugin } from '../../src/cni-shim/plugin.ts';
 import { type Log, silentLog } from '../../src/log/log.ts';
 import { cidrAddress, parseCidr, parseIp } from '../../src/net/ip.ts';
+import { peerCredentials } from '../../src/netlink/sys.ts';
 
 export interface PluginRun {
   readonly exit: number;
@@ -57,6 +58,8 @@ export class CniBench {
   readonly folder = mkdtempSync(join(tmpdir(), 'seine-cni-'));
   readonly network = new FakePodNetwork();
   readonly delegatedIpam = new FakeDelegatedIpam();
+  /** Plugins are other processes: ask the kernel who they are, and run IPAM plugins for real. */
+  real = false;
   readonly pools: readonly Pool[];
   /** What `isAbsent` of the IPAM answers. */
   absent = (_lease: Lease): boolean => true;
@@ -97,8 +100,8 @@ export class CniBench {
       stateDir: this.stateDir,
       ipam: this.ipam,
       network: this.network,
-      delegatedIpam: this.delegatedIpam,
-      peerCredentials: () => ({ pid: 1, uid: this.peerUid }),
+      delegatedIpam: this.real ? delegatedIpam : this.delegatedIpam,
+      peerCredentials: this.real ? peerCredentials : () => ({ pid: 1, uid: this.peerUid }),
       log: this.log,
     });
   }

@@ -1,0 +1,267 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { cniVersions } from '../../src/cni/versions.ts';
+import { CniBench, type PluginRun } from '../support/cni-bench.ts';
+
+/*
+ * The plugin as a program of its own, native and on Node, against a CNI server with a fake data plane.
+ */
+
+const root = resolve(import.meta.dirname, '../..');
+const native = join(root, 'dist/bin/seine');
+const onNode = join(root, 'dist/bin/seine-node.mjs');
+
+beforeAll(() => {
+  execFileSync(process.execPath, [join(root, 'build/build-shim.mjs')], { stdio: 'inherit' });
+}, 120_000);
+
+interface Started {
+  readonly done: Promise<PluginRun>;
+  readonly kill: (signal: NodeJS.Signals) => void;
+}
+
+function start(program: string, env: Readonly<Record<string, string | undefined>>, stdin: string): Started {
+  const arguments_ = program.endsWith('.mjs') ? [program] : [];
+  const child = spawn(arguments_.length > 0 ? process.execPath : program, arguments_, { env: { ...env }, stdio: 'pipe' });
+  const output = { stdout: '', stderr: '' };
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
+  child.stdin.on('error', () => {});
+  child.stdin.end(stdin);
+  const done = new Promise<PluginRun>((settle, reject) => {
+    child.on('error', reject);
+    child.on('close', (code) => settle({ exit: code ?? -1, ...output }));
+  });
+  return { done, kill: (signal) => child.kill(signal) };
+}
+
+/** Somebody on the agent's socket who is no agent. */
+async function strangeAgent(path: string, act: (socket: Socket) => void): Promise<{ called: Promise<void>; stop: () => Promise<void> }> {
+  const sockets: Socket[] = [];
+  let onCall = () => {};
+  const called = new Promise<void>((settle) => (onCall = settle));
+  const server = createServer((socket) => {
+    sockets.push(socket.on('error', () => {}));
+    act(socket);
+    onCall();
+  });
+  await new Promise<void>((settle) => server.listen(path, settle));
+  const stop = async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise((settle) => server.close(settle));
+  };
+  return { called, stop };
+}
+
+function variables(command: string, containerId: string): Readonly<Record<string, string>> {
+  return {
+    CNI_COMMAND: command,
+    CNI_CONTAINERID: containerId,
+    CNI_NETNS: `/run/netns/${containerId}`,
+    CNI_IFNAME: 'eth0',
+    CNI_PATH: '/usr/lib/cni',
+  };
+}
+
+function conf(extra: Readonly<Record<string, unknown>> = {}): string {
+  return JSON.stringify({ cniVersion: '1.1.0', name: 'seine', type: 'seine', deadline: 5, ...extra });
+}
+
+const codeOf = ({ exit, stdout }: PluginRun) => (exit === 0 ? 0 : (JSON.parse(stdout) as { code: number }).code);
+
+describe.each([
+  ['native', native],
+  ['on Node', onNode],
+])('the plugin, %s', (_, program) => {
+  let bench: CniBench;
+  beforeEach(async () => {
+    bench = new CniBench();
+    bench.real = true;
+    await bench.start();
+  });
+  afterEach(() => bench.remove());
+
+  const run = (command: string, id: string, extra: Readonly<Record<string, unknown>> = {}) =>
+    start(program, variables(command, id), bench.aim(conf(extra))).done;
+
+  it('adds, checks and deletes in every version', async () => {
+    for (const cniVersion of cniVersions) {
+      const added = await run('ADD', `c${cniVersion}`, { cniVersion });
+      expect(added).toMatchObject({ exit: 0, stderr: '' });
+      const prevResult = JSON.parse(added.stdout) as Record<string, unknown>;
+      expect(prevResult['cniVersion']).toBe(cniVersion);
+      const check = await run('CHECK', `c${cniVersion}`, { cniVersion, prevResult });
+      expect(codeOf(check)).toBe(cniVersion < '0.4.0' ? 1 : 0);
+      expect(await run('DEL', `c${cniVersion}`, { cniVersion, prevResult })).toMatchObject({ exit: 0, stdout: '', stderr: '' });
+    }
+    expect(bench.network.wired.size).toBe(0);
+  });
+
+  it('waits for an agent that restarts', async () => {
+    await bench.stop();
+    const dying = await strangeAgent(bench.socketPath, (socket) => socket.destroy());
+    const adding = start(program, variables('ADD', 'a'), bench.aim(conf()));
+    await dying.called;
+    await dying.stop();
+    await bench.start();
+    expect(await adding.done).toMatchObject({ exit: 0 });
+  });
+
+  it('asks again when the agent dies in the middle, and has one pod in the end', async () => {
+    let open = () => {};
+    bench.network.gate = new Promise((settle) => (open = settle));
+    const adding = start(program, variables('ADD', 'a'), bench.aim(conf()));
+    await vi.waitFor(() => expect(bench.ipam.leases()).toHaveLength(1));
+    const stopping = bench.stop();
+    open();
+    await stopping;
+    await bench.start();
+    expect(await adding.done).toMatchObject({ exit: 0 });
+    expect(bench.network.wired.size).toBe(1);
+    expect(bench.ipam.usage()[0]).toMatchObject({ allocated: 1 });
+  });
+
+  it('that is killed leaves nothing behind', async () => {
+    let open = () => {};
+    bench.network.gate = new Promise((settle) => (open = settle));
+    const adding = start(program, variables('ADD', 'a'), bench.aim(conf()));
+    await vi.waitFor(() => expect(bench.ipam.leases()).toHaveLength(1));
+    adding.kill('SIGKILL');
+    await adding.done;
+    open();
+    await vi.waitFor(() => expect(bench.ipam.usage()[0]).toMatchObject({ allocated: 0 }));
+    expect(bench.network.wired.size).toBe(0);
+  });
+
+  it('is not confused by being stopped for a while', async () => {
+    let open = () => {};
+    bench.network.gate = new Promise((settle) => (open = settle));
+    const adding = start(program, variables('ADD', 'a'), bench.aim(conf()));
+    await vi.waitFor(() => expect(bench.ipam.leases()).toHaveLength(1));
+    for (let round = 0; round < 5; round++) for (const signal of ['SIGSTOP', 'SIGCONT'] as const) adding.kill(signal);
+    open();
+    expect(await adding.done).toMatchObject({ exit: 0, stderr: '' });
+  });
+
+  it('records a DEL that finds no agent, for root’s eyes only', async () => {
+    await run('ADD', 'a');
+    await bench.stop();
+    const deleted = await run('DEL', 'a', { deadline: 0.1 });
+    expect(deleted).toMatchObject({ exit: 0, stdout: '' });
+    expect(deleted.stderr).toContain('DEL recorded');
+    const folder = join(bench.stateDir, 'deletions');
+    const [name = ''] = readdirSync(folder);
+    expect(statSync(folder).mode & 0o777).toBe(0o700);
+    expect(statSync(join(folder, name)).mode & 0o777).toBe(0o600);
+    await bench.start();
+    await vi.waitFor(() => expect(readdirSync(folder)).toEqual([]));
+    expect(bench.network.wired.size).toBe(0);
+  });
+
+  it('answers STATUS without an agent with 50, and at once', async () => {
+    await bench.stop();
+    const startedMs = performance.now();
+    const status = await run('STATUS', '');
+    expect(codeOf(status)).toBe(50);
+    expect(performance.now() - startedMs).toBeLessThan(1_000);
+  });
+
+  it('gives up on an agent that takes the call and never answers', async () => {
+    await bench.stop();
+    const hanging = await strangeAgent(bench.socketPath, () => {});
+    expect(codeOf(await run('ADD', 'a', { deadline: 0.3 }))).toBe(11);
+    expect(codeOf(await run('STATUS', ''))).toBe(50);
+    expect(codeOf(await run('DEL', 'a', { deadline: 0.3 }))).toBe(0);
+    await hanging.stop();
+  });
+
+  it('refuses an answer that is too large or none at all', async () => {
+    await bench.stop();
+    const answers = [Buffer.from([0x7f, 0xff, 0xff, 0xff]), Buffer.concat([Buffer.from([0, 0, 0, 2]), Buffer.from('no')])];
+    for (const [index, bytes] of answers.entries()) {
+      const strange = await strangeAgent(bench.socketPath, (socket) => socket.write(bytes));
+      expect(codeOf(await run('ADD', 'a'))).toBe([11, 106][index]);
+      await strange.stop();
+    }
+  });
+
+  it('reads a configuration of up to a mebibyte', async () => {
+    const fits = bench.aim(conf({ note: 'x'.repeat(1_000_000) }));
+    expect(await start(program, variables('ADD', 'a'), fits).done).toMatchObject({ exit: 0 });
+    const tooLarge = bench.aim(conf({ note: 'x'.repeat(1_100_000) }));
+    expect(codeOf(await start(program, variables('ADD', 'b'), tooLarge).done)).toBe(5);
+  });
+
+  it('says so if the socket’s path is too long for a socket', async () => {
+    const agentSocket = `/${'é'.repeat(80)}`;
+    const run = await start(program, variables('ADD', 'a'), conf({ agentSocket })).done;
+    expect(codeOf(run)).toBe(11);
+  });
+});
+
+it('gives the same answers natively and on Node', async () => {
+  const lines = readFileSync(join(root, 'test/fixtures/cni/reference-calls.jsonl'), 'utf8').trim().split('\n');
+  const calls = lines.map((line) => JSON.parse(line) as { case: string; env: Record<string, string>; stdin: string });
+  const nowhere = (stdin: string) =>
+    stdin.replace(/^\{"/, '{"agentSocket": "/nonexistent/cni.sock", "stateDir": "/proc/nonexistent/state", "deadline": 0.001, "');
+  for (const call of calls.filter(({ case: name }) => !name.startsWith('CHECK'))) {
+    const [natively, node] = await Promise.all([native, onNode].map((program) => start(program, call.env, nowhere(call.stdin)).done));
+    expect(natively?.exit, call.case).toBe(node?.exit);
+    const [ours, theirs] = [natively, node].map((run) => (run?.stdout ? (JSON.parse(run.stdout) as Record<string, unknown>) : {}));
+    expect(ours?.['code'], call.case).toBe(theirs?.['code']);
+    // The words of the system and of the JSON parser are not ours.
+    if (![6, 11, 50].includes(Number(ours?.['code']))) expect(ours, call.case).toEqual(theirs);
+  }
+}, 120_000);
+
+it('starts in a millisecond or two', () => {
+  const times: number[] = [];
+  for (let round = 0; round < 100; round++) {
+    const startedMs = performance.now();
+    execFileSync(native, { env: { CNI_COMMAND: 'VERSION' }, input: '{}' });
+    times.push(performance.now() - startedMs);
+  }
+  const [median = 0] = times.toSorted((a, b) => a - b).slice(50);
+  console.log(`plugin VERSION: ${median.toFixed(2)} ms, with what Node needs to start a process`);
+});
+
+describe.runIf(existsSync('/usr/lib/cni/host-local'))('with host-local for addresses', () => {
+  const bench = new CniBench();
+  const data = mkdtempSync(join(tmpdir(), 'seine-host-local-'));
+  const ipam = { type: 'host-local', dataDir: data, ranges: [[{ subnet: '10.97.0.0/24' }]], routes: [{ dst: '0.0.0.0/0' }] };
+  const run = (command: string, id: string, extra: Readonly<Record<string, unknown>> = {}) =>
+    start(native, variables(command, id), bench.aim(conf({ cniVersion: '1.0.0', ipam, ...extra }))).done;
+  const lent = () => readdirSync(join(data, 'seine')).filter((name) => /^\d/.test(name));
+
+  beforeAll(async () => {
+    bench.real = true;
+    await bench.start();
+  });
+  afterAll(async () => {
+    await bench.remove();
+    rmSync(data, { recursive: true, force: true });
+  });
+
+  it('takes its addresses, checks them and gives them back', async () => {
+    const added = await run('ADD', 'a');
+    expect(JSON.parse(added.stdout)).toMatchObject({ ips: [{ address: '10.97.0.2/24', gateway: '10.97.0.1', interface: 1 }] });
+    expect(lent()).toEqual(['10.97.0.2']);
+    const prevResult = JSON.parse(added.stdout) as unknown;
+    expect(await run('CHECK', 'a', { prevResult })).toMatchObject({ exit: 0 });
+    rmSync(join(data, 'seine', '10.97.0.2'));
+    expect(codeOf(await run('CHECK', 'a', { prevResult }))).toBe(105);
+    expect(await run('DEL', 'a')).toMatchObject({ exit: 0 });
+    expect(lent()).toEqual([]);
+  });
+
+  it('passes on what it says when it fails', async () => {
+    const failed = await run('ADD', 'b', { ipam: { ...ipam, ranges: [[{ subnet: 'nonsense' }]] } });
+    expect(codeOf(failed)).toBe(105);
+    expect(failed.stdout).toContain('invalid CIDR address: nonsense');
+    expect(codeOf(await run('ADD', 'b', { ipam: { type: 'no-such-plugin' } }))).toBe(7);
+  });
+});
