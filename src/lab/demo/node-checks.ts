@@ -1,12 +1,10 @@
-import { spawn } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SeineError } from '../../errors/seine-error.ts';
 import { askControl } from '../control.ts';
 import { labPaths, nodePaths } from '../names.ts';
 import { agentReadiness } from '../node/agent.ts';
-import { inNetns } from '../node/netns.ts';
 import { run } from '../process.ts';
-import type { PodStatusLine } from '../status.ts';
+import { pingStream } from './ping-stream.ts';
 import { type Check, demoPod, meshPods, type Scene, type Verdict } from './scene.ts';
 
 /** A second or two on a machine; far more on an emulated one that is busy with our own packets. */
@@ -49,7 +47,7 @@ async function restartLossless(scene: Scene, signal: AbortSignal): Promise<Verdi
   const client = demoPod(scene, 'client', 1);
   const targets = [demoPod(scene, 'web', 1), ...(plan.nodes.length > 1 ? [demoPod(scene, 'web', 2)] : [])];
   const stopping = new AbortController();
-  const streams = targets.flatMap(({ ips }) => ips).map((ip) => pings(client, ip, stopping.signal));
+  const streams = targets.flatMap(({ ips }) => ips).map((ip) => pingStream(client.netns, ip, stopping.signal));
   await sleep(aroundMs);
   const start = performance.now();
   let problem: string | undefined;
@@ -62,9 +60,12 @@ async function restartLossless(scene: Scene, signal: AbortSignal): Promise<Verdi
   await sleep(aroundMs);
   stopping.abort();
   const counts = await Promise.all(streams);
-  const [sent, lost] = [sum(counts.map((one) => one.sent)), sum(counts.map((one) => one.sent - one.received))];
+  const [sent, lost] = [sum(counts.map((one) => one.sent)), sum(counts.map((one) => one.lost))];
   const detail = `${lost} of ${sent} packets lost on ${counts.length} paths, ready again after ${restartMs} ms`;
-  return { ok: problem === undefined && lost === 0 && sent > 0, detail: problem === undefined ? detail : `${problem}; ${detail}` };
+  return {
+    ok: problem === undefined && lost === 0 && counts.every((one) => one.sent > 0),
+    detail: problem === undefined ? detail : `${problem}; ${detail}`,
+  };
 }
 
 async function restart({ plan }: Scene, node: string, signal: AbortSignal): Promise<void> {
@@ -78,22 +79,6 @@ async function restart({ plan }: Scene, node: string, signal: AbortSignal): Prom
     if (performance.now() > deadline) throw new SeineError('UNAVAILABLE', `the agent is not ready again: ${says}`);
     await sleep(readyPollMs, undefined, { signal });
   }
-}
-
-/** Pings at 1 kHz until told to stop; the kernel answers, so nobody's event loop can lose a packet. */
-function pings(from: PodStatusLine, to: string, stop: AbortSignal): Promise<{ sent: number; received: number }> {
-  const inside = inNetns(from.netns, 'ping', ['-n', '-q', '-i', '0.001', to]);
-  const child = spawn(inside.command, inside.args, { stdio: ['ignore', 'pipe', 'ignore'] });
-  stop.addEventListener('abort', () => child.kill('SIGINT'), { once: true });
-  let said = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text));
-  return new Promise((resolve, reject) => {
-    child.once('error', (cause) => reject(new SeineError('REFUSED', 'run ping', { cause })));
-    child.once('close', () => {
-      const [, sent, received] = /(\d+) packets transmitted, (\d+) received/.exec(said) ?? [];
-      resolve({ sent: Number(sent ?? 0), received: Number(received ?? 0) });
-    });
-  });
 }
 
 /** Every node has flows, in tables that have names. */

@@ -1,0 +1,34 @@
+import { spawn } from 'node:child_process';
+import { SeineError } from '../../errors/seine-error.ts';
+import type { Place } from '../names.ts';
+import { inNetns } from '../node/netns.ts';
+
+export interface PingCount {
+  readonly sent: number;
+  readonly lost: number;
+}
+
+/**
+ * Pings at 1 kHz until told to stop, for less than a minute. The kernel answers, so nobody's event loop can lose a packet.
+ */
+export function pingStream(from: Place, to: string, stop: AbortSignal): Promise<PingCount> {
+  const inside = inNetns(from, 'ping', ['-n', '-i', '0.001', to]);
+  const child = spawn(inside.command, inside.args, { stdio: ['ignore', 'pipe', 'ignore'], env: { ...process.env, LC_ALL: 'C' } });
+  stop.addEventListener('abort', () => child.kill('SIGINT'), { once: true });
+  let said = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text));
+  return new Promise((resolve, reject) => {
+    child.once('error', (cause) => reject(new SeineError('REFUSED', 'run ping', { cause })));
+    child.once('close', () => resolve(countReplies(said)));
+  });
+}
+
+/**
+ * Reads what ping wrote for each reply. The summary would count the packet that was on its way when ping was stopped
+ * as lost; here, what was sent is what was sent up to the last one that came back.
+ */
+export function countReplies(said: string): PingCount {
+  const answered = new Set(Array.from(said.matchAll(/^\d+ bytes from .*icmp_seq=(\d+) /gm), ([, sequence]) => Number(sequence)));
+  const sent = Math.max(0, ...answered);
+  return { sent, lost: sent - answered.size };
+}
