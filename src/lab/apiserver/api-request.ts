@@ -9,7 +9,7 @@ export interface ApiRequest {
   readonly userAgent: string;
   readonly user: User;
   /** @throws ApiError 413 if it is longer than the server takes */
-  body(): Promise<string>;
+  body(): Promise<Uint8Array>;
 }
 
 export interface User {

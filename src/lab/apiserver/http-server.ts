@@ -193,7 +193,7 @@ function userOf(authorization: string | undefined, tokens: ReadonlyMap<string, U
   return undefined;
 }
 
-async function readBody(request: Http2ServerRequest): Promise<string> {
+async function readBody(request: Http2ServerRequest): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of request as AsyncIterable<Uint8Array>) {
@@ -201,5 +201,5 @@ async function readBody(request: Http2ServerRequest): Promise<string> {
     if (length > bodyLimit) throw new ApiError(413, 'RequestEntityTooLarge', `Request entity too large: limit is ${bodyLimit}`);
     chunks.push(chunk);
   }
-  return Buffer.concat(chunks).toString('utf8');
+  return Buffer.concat(chunks);
 }

@@ -6,9 +6,11 @@ import { isObject, type JsonObject } from './json.ts';
 import type { KubeObject } from './kube-object.ts';
 import { type PatchType, parseYamlOrJson, patchObject, patchTypes } from './patch.ts';
 import { bindPod, evictPod } from './pod-subresources.ts';
+import { decodeProtoBody, protobufType } from './proto-body.ts';
+import { protoFields } from './proto-fields.ts';
 import { entriesOf, getObject, listQuery, renderGet, renderPage, tooLarge } from './read.ts';
 import { chooseRepresentation, renderObject } from './representation.ts';
-import type { Resource } from './resource.ts';
+import { apiVersionOf, type Resource } from './resource.ts';
 import { selectionOf } from './selection.ts';
 import { Entry } from './store.ts';
 import { isTrue, serveWatch, watchQuery } from './watch.ts';
@@ -70,7 +72,7 @@ function serveCollection(core: Core, { resource, path, request }: Target): Answe
 
 async function servePost(core: Core, target: Target): Promise<Answer> {
   const { resource, path } = target;
-  const body = parseBody(target.request, await target.request.body());
+  const body = parseBody(target, await target.request.body());
   const { options, warnings } = writeOptions(target);
   if (path.name !== undefined) {
     if (path.subresource === 'binding') return jsonAnswer(201, JSON.stringify(bindPod(core, path.namespace, path.name, body, options)));
@@ -83,7 +85,7 @@ async function servePost(core: Core, target: Target): Promise<Answer> {
 
 async function servePut(core: Core, target: Target): Promise<Answer> {
   const { resource, path } = target;
-  const body = parseBody(target.request, await target.request.body());
+  const body = parseBody(target, await target.request.body());
   const { options, warnings } = writeOptions(target);
   return answerObject(
     core,
@@ -106,7 +108,7 @@ async function servePatch(core: Core, target: Target): Promise<Answer> {
   if (path.name === undefined) throw methodNotAllowed(resource, 'PATCH');
   const { options, warnings } = writeOptions(target);
   const explicit = request.query.get('fieldManager');
-  const text = await request.body();
+  const text = utf8(await request.body());
   const { fieldManager, ...others } = options;
   const manager = type === 'application/apply-patch+yaml' ? (explicit ?? undefined) : fieldManager;
   const patch = {
@@ -127,8 +129,8 @@ function isPatchType(type: string): type is PatchType {
 
 async function serveDelete(core: Core, target: Target): Promise<Answer> {
   const { resource, path, request } = target;
-  const text = await request.body();
-  const body = text.trim() === '' ? {} : parseBody(request, text);
+  const bytes = await request.body();
+  const body = bytes.length === 0 ? {} : parseBody(target, bytes);
   const { options } = writeOptions(target);
   const wish = { ...deleteOptions(body, request.query), ...options };
   if (path.name === undefined) return deleteAll(core, target, wish);
@@ -173,15 +175,29 @@ function keyOfPath({ resource, path }: Target): string {
   return path.namespace === undefined ? path.name : `${path.namespace}/${path.name}`;
 }
 
-function parseBody(request: ApiRequest, text: string): JsonObject {
+/** An object as JSON, YAML, or (for the kinds that kubectl's generators make) protobuf. */
+function parseBody({ resource, path, request }: Target, bytes: Uint8Array): JsonObject {
   const type = request.contentType.split(';', 1)[0]?.trim() ?? '';
+  if (type === protobufType) return decodeProtoBody(bytes, (apiVersion, kind) => protoModel(resource, path, apiVersion, kind));
   if (type !== '' && type !== 'application/json' && type !== 'application/yaml' && type !== '*/*')
     throw new ApiError(
       415,
       'UnsupportedMediaType',
-      `the body of the request was in an unknown format - accepted media types include: application/json, application/yaml`,
+      'the body of the request was in an unknown format - accepted media types include: application/json, application/yaml',
     );
-  return parseYamlOrJson(text);
+  return parseYamlOrJson(utf8(bytes));
+}
+
+const optionModels: Readonly<Record<string, string>> = { DeleteOptions: 'V1DeleteOptions', Eviction: 'V1Eviction', Binding: 'V1Binding' };
+
+function protoModel(resource: Resource, { subresource }: ResourcePath, apiVersion: string, kind: string): string | undefined {
+  const own = kind === resource.kind && apiVersion === apiVersionOf(resource) ? resource.schema.model : undefined;
+  const model = subresource === 'binding' || subresource === 'eviction' || kind === 'DeleteOptions' ? optionModels[kind] : own;
+  return model !== undefined && Object.hasOwn(protoFields, model) ? model : undefined;
+}
+
+function utf8(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('utf8');
 }
 
 const validations: ReadonlySet<string> = new Set(['Strict', 'Warn', 'Ignore']);
