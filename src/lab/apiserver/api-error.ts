@@ -10,6 +10,7 @@ export interface FieldError {
     | 'FieldValueDuplicate'
     | 'FieldValueTooLong'
     | 'FieldValueTooMany'
+    | 'FieldValueTypeInvalid'
     | 'FieldManagerConflict'
     | 'NamespaceTerminating'
     | 'ResourceVersionTooLarge'

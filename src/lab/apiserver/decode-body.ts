@@ -1,7 +1,7 @@
-import { badRequest } from './api-error.ts';
+import { type ApiError, badRequest, invalid } from './api-error.ts';
 import type { WriteOptions } from './core.ts';
-import { decodeInPlace } from './decode.ts';
-import { isObject, type JsonObject } from './json.ts';
+import { decodeInPlace, type Misfit } from './decode.ts';
+import { isObject, type JsonObject, textAt } from './json.ts';
 import type { KubeObject } from './kube-object.ts';
 import { apiVersionOf, type Resource } from './resource.ts';
 
@@ -21,12 +21,18 @@ export function decodeBody(resource: Resource, body: JsonObject, options: WriteO
   if (body['metadata'] === undefined || body['metadata'] === null) body['metadata'] = {};
   const { unknown, wrongType } = decodeInPlace(body, resource.schema);
   const where = `${resource.kind} in version "${resource.version}" cannot be handled as a ${resource.kind}`;
-  if (wrongType !== undefined) throw badRequest(`${where}: ${wrongType}`);
+  if (wrongType !== undefined) throw resource.custom ? invalidType(resource, body, wrongType) : badRequest(`${where}: ${wrongType.text}`);
   const complaints = unknown.map((path) => `unknown field "${path}"`);
   if (complaints.length > 0 && options.fieldValidation === 'Strict')
     throw badRequest(`${where}: strict decoding error: ${complaints.join(', ')}`);
   if (options.fieldValidation !== 'Ignore') for (const complaint of complaints) options.warn?.(complaint);
   return shaped(body);
+}
+
+/** Custom resources are checked against their schema, not decoded into structs, and the answer says so. */
+function invalidType(resource: Resource, body: JsonObject, { path, got, wanted }: Misfit): ApiError {
+  const message = `Invalid value: "${got}": ${path} in body must be of type ${wanted}: "${got}"`;
+  return invalid(resource, textAt(body, 'metadata', 'name'), [{ reason: 'FieldValueTypeInvalid', message, field: path }]);
 }
 
 /** After decoding, metadata is an object and its fields have their types; what may be missing is filled by the caller. */

@@ -6,8 +6,17 @@ export type TypeErrorReport = (path: string, message: string) => void;
 export interface DecodeReport {
   /** Paths of fields the schema does not know, in the order met. They have been removed. */
   readonly unknown: string[];
-  /** The first value of a wrong type, worded as the real server does; nothing after it was looked at. */
-  wrongType?: string;
+  /** The first value of a wrong type; nothing after it was looked at. */
+  wrongType?: Misfit;
+}
+
+export interface Misfit {
+  readonly path: string;
+  /** JSON types: `string`, `number`, … */
+  readonly got: string;
+  readonly wanted: string;
+  /** As Go's decoder words it. */
+  readonly text: string;
 }
 
 /**
@@ -38,14 +47,14 @@ function decodeObject(object: JsonObject, schema: ObjectSchema, path: string, re
 function decodeValue(value: unknown, schema: Schema, path: string, report: DecodeReport): void {
   if (schema.type === 'object') {
     if (isObject(value)) decodeObject(value, schema, path, report);
-    else wrongType(value, schema.model || 'object', path, report);
+    else wrongType(value, 'object', schema.model || 'object', path, report);
   } else if (schema.type === 'map') {
     if (isObject(value)) decodeMap(value, schema.values, path, report);
-    else wrongType(value, 'map', path, report);
+    else wrongType(value, 'map', 'map', path, report);
   } else if (schema.type === 'list') {
     if (Array.isArray(value)) for (const [index, item] of value.entries()) decodeValue(item, schema.items, `${path}[${index}]`, report);
-    else wrongType(value, 'list', path, report);
-  } else if (!scalarFits(value, schema.type)) wrongType(value, goTypes[schema.type], path, report);
+    else wrongType(value, 'list', 'list', path, report);
+  } else if (!scalarFits(value, schema.type)) wrongType(value, schema.type, goTypes[schema.type], path, report);
 }
 
 function decodeMap(map: JsonObject, values: Schema, path: string, report: DecodeReport): void {
@@ -97,10 +106,24 @@ export function scalarFits(value: unknown, type: ScalarType): boolean {
   }
 }
 
-function wrongType(value: unknown, wanted: string, path: string, report: DecodeReport): void {
+function wrongType(value: unknown, schemaType: string, wanted: string, path: string, report: DecodeReport): void {
   const got = Array.isArray(value) ? 'array' : isObject(value) ? 'object' : typeof value === 'boolean' ? 'bool' : typeof value;
-  report.wrongType ??= `json: cannot unmarshal ${got}${typeof value === 'number' ? ` ${value}` : ''} into Go struct field ${goField(path)} of type ${wanted}`;
+  const shown = typeof value === 'number' ? `${got} ${value}` : got;
+  const text = `json: cannot unmarshal ${shown} into Go struct field ${goField(path)} of type ${wanted}`;
+  report.wrongType ??= { path, got: got === 'bool' ? 'boolean' : got, wanted: jsonTypes[schemaType] ?? schemaType, text };
 }
+
+const jsonTypes: Readonly<Record<string, string>> = {
+  map: 'object',
+  list: 'array',
+  int32: 'integer',
+  int64: 'integer',
+  byte: 'string',
+  time: 'string',
+  microTime: 'string',
+  quantity: 'string',
+  intOrString: 'integer,string',
+};
 
 /** `spec.ports[0].port` → `.spec.ports.port`: Go's decoder names no index. */
 function goField(path: string): string {

@@ -79,13 +79,14 @@ function schemaOf(schema: Schema, refPrefix: string, found: Map<string, OpenApiS
 }
 
 function objectOf(schema: ObjectSchema, refPrefix: string, found: Map<string, OpenApiSchema>): OpenApiSchema {
+  // Old clients do not know the mark, and would call the unknown fields wrong if they saw the known ones.
+  if (schema.open && schema.model === '') return { 'x-kubernetes-preserve-unknown-fields': true };
   const properties = Array.from(schema.fields, ([name, field]) => [name, schemaOf(field.schema, refPrefix, found)] as const);
   const required = Array.from(schema.fields).flatMap(([name, field]) => (field.required ? [name] : []));
   return {
     type: 'object',
     ...(properties.length > 0 ? { properties: Object.fromEntries(properties) } : {}),
     ...(required.length > 0 ? { required } : {}),
-    ...(schema.open ? { 'x-kubernetes-preserve-unknown-fields': true } : {}),
   };
 }
 

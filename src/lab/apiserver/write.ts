@@ -164,8 +164,8 @@ function finishDraft(core: Core, resource: Resource, draft: KubeObject, old: Kub
   defaults?.(draft, old);
   prepare?.(draft, old, errors, core.cluster);
   checkMetadata(draft, resource.nameRule, errors);
-  checkRequired(draft, resource.schema, errors);
   if (resource.custom) checkCustomRules(draft, resource.schema, errors);
+  else checkRequired(draft, resource.schema, errors);
   // Rules of a kind rely on required fields being there.
   if (errors.list.length === 0) validate?.(draft, old, errors);
   if (errors.list.length > 0) throw invalid(resource, draft.metadata.name, errors.list);

@@ -1,5 +1,6 @@
 import type { Log } from '../../../log/log.ts';
 import type { Core } from '../core.ts';
+import { startDefinitions } from './definitions.ts';
 import { startEndpointSlices } from './endpoint-slices.ts';
 import { startGarbageCollector } from './garbage-collector.ts';
 import type { ControllerLoop } from './loop.ts';
@@ -20,6 +21,7 @@ export const controllerName = 'kube-controller-manager';
 export function startControllers(core: Core, { podRanges, caPem, log }: ControllerOptions): () => Promise<void> {
   const stopping = new AbortController();
   const loops: readonly ControllerLoop[] = [
+    startDefinitions(core, log),
     startNamespaces(core, caPem, log),
     startNodeRanges(core, podRanges, log),
     startScheduler(core, log),
