@@ -47,7 +47,6 @@ const hashOf = ({ inputs }) => contentHash([lockFile, ...inputs].map((path) => j
 /** Products whose sources changed since they were made, or that are not there. */
 export function staleProducts() {
   return products.filter((product) => {
-    if (!product.inputs.every((input) => existsSync(join(root, input)))) return false;
     const files = product.makes.map((file) => join(dist, file));
     return !isFresh(product.name, hashOf(product), files);
   });
