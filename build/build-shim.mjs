@@ -23,8 +23,12 @@ const hostFlags = ['-Os', '-Wall', '-Wextra', '-Wno-unused-parameter', '-fstack-
 const engineSources = ['quickjs.c', 'libregexp.c', 'libunicode.c', 'cutils.c'];
 const compilerSources = ['quickjs-libc.c', 'qjsc.c'];
 
-/** @returns {Promise<'unchanged' | 'native' | 'node'>} what was built */
-export async function buildShim({ force = false, compiler = findCompiler(), log = (/** @type {string} */ _line) => {} } = {}) {
+/**
+ * @param native whether to look for a C compiler at all
+ * @returns {Promise<'unchanged' | 'native' | 'node'>} what was built
+ */
+export async function buildShim({ force = false, native = true, log = (/** @type {string} */ _line) => {} } = {}) {
+  const compiler = native ? findCompiler() : undefined;
   const stampFile = join(cache, 'stamp');
   const stamp = stampOf(compiler);
   const built = existsSync(nativeProgram) && existsSync(nodeProgram);
@@ -134,6 +138,7 @@ function objectOf(source) {
 }
 
 if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const what = await buildShim({ force: process.argv.includes('--force'), log: (line) => process.stderr.write(`${line}\n`) });
+  const options = { force: process.argv.includes('--force'), native: !process.argv.includes('--no-compiler') };
+  const what = await buildShim({ ...options, log: (line) => process.stderr.write(`${line}\n`) });
   process.stderr.write(`plugin: ${what === 'unchanged' ? 'up to date' : `built (${what})`}\n`);
 }

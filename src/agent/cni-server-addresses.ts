@@ -3,6 +3,7 @@ import type { AddRequest, CheckRequest, DelRequest, GcRequest } from '../cni/req
 import type { WireRequest } from '../cni/wire.ts';
 import { parseIp } from '../net/ip.ts';
 import { parseMac } from '../net/mac.ts';
+import type { StageTimes } from './cni-server-stages.ts';
 import type { DelegatedCall, DelegatedIpam } from './ipam/delegated-ipam.ts';
 import type { Ipam } from './ipam/ipam.ts';
 import type { Lease, LeaseRequest } from './ipam/lease.ts';
@@ -13,6 +14,7 @@ import type { AttachmentKey } from './pod-network-port.ts';
 export interface Caller {
   readonly request: AddRequest | CheckRequest | DelRequest | GcRequest;
   readonly wire: WireRequest;
+  readonly stages: StageTimes;
 }
 
 /** Addresses for pods: from our own IPAM, or from the plugin that the configuration names, with our IPAM keeping the record. */
@@ -26,13 +28,13 @@ export class Addresses {
   }
 
   /** @throws CniError 7, 11, 101 or 105; then nothing is leased */
-  async obtain({ request, wire }: Caller & { readonly request: AddRequest }, signal: AbortSignal): Promise<Lease> {
-    const { attachment, netns, pod, requestedIps, requestedMac, ipamType } = request;
+  async obtain(caller: Caller & { readonly request: AddRequest }, signal: AbortSignal): Promise<Lease> {
+    const { attachment, netns, pod, requestedIps, requestedMac, ipamType } = caller.request;
     try {
       const mac = requestedMac === undefined || requestedMac === '' ? undefined : parseMac(requestedMac);
       const wanted = { ...attachment, netns, addresses: requestedIps.map(parseIp), ...(pod ? { pod } : {}), ...(mac ? { mac } : {}) };
       if (ipamType === undefined) return await this.#ipam.allocate(wanted, signal);
-      return await this.#delegate(wanted, delegatedCall(attachment, ipamType, { request, wire }), signal);
+      return await this.#delegate(wanted, delegatedCall(attachment, ipamType, caller), signal);
     } catch (thrown) {
       throw toCniError(thrown, 'addresses');
     }

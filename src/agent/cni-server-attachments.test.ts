@@ -5,6 +5,7 @@ import { silentLog } from '../log/log.ts';
 import { Addresses } from './cni-server-addresses.ts';
 import { Attachments } from './cni-server-attachments.ts';
 import { RecordedDeletions } from './cni-server-deletions.ts';
+import { StageTimes } from './cni-server-stages.ts';
 
 const never = new AbortController().signal;
 let bench: CniBench;
@@ -16,13 +17,13 @@ afterEach(() => bench.remove());
 function callerOf(command: 'ADD' | 'DEL') {
   const env = { CNI_COMMAND: command, CNI_CONTAINERID: 'a', CNI_NETNS: '/run/netns/a', CNI_IFNAME: 'eth0', CNI_PATH: '/opt/cni/bin' };
   const conf = bench.aim(JSON.stringify({ cniVersion: '1.1.0', name: 'seine' }));
-  return { request: parseCniRequest(env, conf), wire: { env, conf, deadlineMs: 1_000, attempt: 1 } };
+  return { request: parseCniRequest(env, conf), wire: { env, conf, deadlineMs: 1_000, attempt: 1 }, stages: new StageTimes() };
 }
 
 function addCaller() {
-  const { request, wire } = callerOf('ADD');
+  const { request, ...context } = callerOf('ADD');
   if (request.command !== 'ADD') throw new Error('no ADD');
-  return { request, wire };
+  return { request, ...context };
 }
 
 it('taking back an ADD spares what was attached after it', async () => {
@@ -30,12 +31,12 @@ it('taking back an ADD spares what was attached after it', async () => {
   const deletions = new RecordedDeletions(stateDir, silentLog);
   const attachments = new Attachments({ ipam, network, deletions, log: silentLog, addresses: new Addresses(ipam, delegatedIpam) });
   const first = await attachments.add(addCaller(), never);
-  const { request, wire } = callerOf('DEL');
+  const { request, ...context } = callerOf('DEL');
   if (request.command !== 'DEL') throw new Error('no DEL');
-  await attachments.remove({ request, wire }, never);
+  await attachments.remove({ request, ...context }, never);
   const second = await attachments.add(addCaller(), never);
-  await attachments.takeBack(first, { request, wire }, never);
+  await attachments.takeBack(first, { request, ...context }, never);
   expect([...network.wired.values()].map(({ addresses }) => addresses)).toEqual([second.addresses]);
-  await attachments.takeBack(second, { request, wire }, never);
+  await attachments.takeBack(second, { request, ...context }, never);
   expect(network.wired.size).toBe(0);
 });

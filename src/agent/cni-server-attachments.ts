@@ -47,29 +47,38 @@ export class Attachments {
    * @throws CniError
    */
   async add(caller: AddCaller, signal: AbortSignal): Promise<AttachedLease> {
-    return await this.#queue.run(caller.request.attachment.containerId, () => this.#addAlone(caller, signal), signal);
+    return await this.#inTurn(caller.request.attachment, caller, () => this.#addAlone(caller, signal), signal);
   }
 
   /** An attachment nobody knows is fine. @throws CniError 102 or 105; then it can be tried again */
   async remove(caller: Caller & { readonly request: DelRequest }, signal: AbortSignal): Promise<void> {
     const { attachment } = caller.request;
-    await this.#queue.run(attachment.containerId, () => this.#removeAlone(attachment, caller), signal);
+    await this.#inTurn(attachment, caller, () => this.#removeAlone(attachment, caller), signal);
   }
 
   /** Does a recorded DEL, unless somebody has done it meanwhile. */
   async settle(caller: Caller & { readonly request: DelRequest }, signal: AbortSignal): Promise<void> {
     const { attachment } = caller.request;
-    await this.#queue.run(attachment.containerId, () => this.#settleAlone(attachment, caller), signal);
+    await this.#inTurn(attachment, caller, () => this.#settleAlone(attachment, caller), signal);
   }
 
   /** Removes what this lease stands for, unless the attachment has another by now. */
   async takeBack(lease: Lease, caller: Caller, signal: AbortSignal): Promise<void> {
-    await this.#queue.run(lease.containerId, () => this.#takeBackAlone(lease, caller), signal);
+    await this.#inTurn(lease, caller, () => this.#takeBackAlone(lease, caller), signal);
   }
 
   /** @returns what differs, a sentence each. @throws CniError 3 for an attachment nobody knows */
   async check(caller: Caller & { readonly request: CheckRequest }, signal: AbortSignal): Promise<readonly string[]> {
-    return await this.#queue.run(caller.request.attachment.containerId, () => this.#checkAlone(caller, signal), signal);
+    return await this.#inTurn(caller.request.attachment, caller, () => this.#checkAlone(caller, signal), signal);
+  }
+
+  async #inTurn<T>({ containerId }: AttachmentKey, { stages }: Caller, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    const waitsSinceMs = performance.now();
+    const begin = () => {
+      stages.add('turn', performance.now() - waitsSinceMs);
+      return work();
+    };
+    return await this.#queue.run(containerId, begin, signal);
   }
 
   async #addAlone(caller: AddCaller, signal: AbortSignal): Promise<AttachedLease> {
@@ -80,9 +89,9 @@ export class Attachments {
     const done = existing && (await this.#alreadyDone(existing, caller, signal));
     if (done) return done;
     if (existing) await this.#takeBackAlone(existing, caller);
-    const lease = await addresses.obtain(caller, signal);
+    const lease = await caller.stages.measure('addresses', addresses.obtain(caller, signal));
     try {
-      const attached = await inWiring(network.attach(lease, signal));
+      const attached = await inWiring(caller, network.attach(lease, signal));
       ipam.confirm(key, attached);
       return { ...lease, attached };
     } catch (thrown) {
@@ -99,24 +108,24 @@ export class Attachments {
    *   the same answer if all of it is there.
    * - Acknowledged otherwise: the runtime has called ADD twice, which CNI forbids. Refused, and nothing is touched.
    */
-  async #alreadyDone(existing: Lease, { request, wire }: AddCaller, signal: AbortSignal): Promise<AttachedLease | undefined> {
+  async #alreadyDone(existing: Lease, caller: AddCaller, signal: AbortSignal): Promise<AttachedLease | undefined> {
     const { attached } = existing;
     if (!attached) return undefined;
-    if (wire.attempt === 1 || existing.netns !== request.netns)
+    if (caller.wire.attempt === 1 || existing.netns !== caller.request.netns)
       throw new CniError(
         cniCodes.alreadyAttached,
         `${existing.ifName} of container ${existing.containerId} is attached to ${existing.network} already`,
         'it was left as it is; DEL it first',
       );
-    const differences = await inWiring(this.#ports.network.check(existing, attached, signal));
+    const differences = await inWiring(caller, this.#ports.network.check(existing, attached, signal));
     return differences.length === 0 ? { ...existing, attached } : undefined;
   }
 
   /** Once begun it is finished even if the plugin goes away: half a DEL is worth nothing. */
   async #removeAlone(key: AttachmentKey, caller: Caller): Promise<void> {
     const signal = AbortSignal.timeout(cleanupMs);
-    await inWiring(this.#ports.network.detach(key, signal));
-    await this.#ports.addresses.giveBack(key, caller, signal);
+    await inWiring(caller, this.#ports.network.detach(key, signal));
+    await caller.stages.measure('addresses', this.#ports.addresses.giveBack(key, caller, signal));
     if (this.#ports.deletions.has(key)) await this.#ports.deletions.remove(key);
   }
 
@@ -147,14 +156,14 @@ export class Attachments {
       );
     if (!lease.attached) return ['its ADD was never finished'];
     await this.#ports.addresses.check(lease, caller, signal);
-    const actual = await inWiring(this.#ports.network.check({ ...lease, netns }, lease.attached, signal));
+    const actual = await inWiring(caller, this.#ports.network.check({ ...lease, netns }, lease.attached, signal));
     return [...differencesFromResult(lease, caller.request), ...actual];
   }
 }
 
-async function inWiring<T>(work: Promise<T>): Promise<T> {
+async function inWiring<T>({ stages }: Caller, work: Promise<T>): Promise<T> {
   try {
-    return await work;
+    return await stages.measure('wiring', work);
   } catch (thrown) {
     throw toCniError(thrown, 'wiring');
   }

@@ -5,9 +5,10 @@ import { type AddRequest, type CheckRequest, type CniRequest, type DelRequest, t
 import { formatResult } from '../cni/result.ts';
 import { type CniVersion, formatVersions, newestVersion } from '../cni/versions.ts';
 import type { WireReply, WireRequest } from '../cni/wire.ts';
-import { Addresses } from './cni-server-addresses.ts';
+import { Addresses, type Caller } from './cni-server-addresses.ts';
 import { type AttachmentPorts, Attachments } from './cni-server-attachments.ts';
 import { resultOf } from './cni-server-result.ts';
+import { StageTimes } from './cni-server-stages.ts';
 import type { DelegatedIpam } from './ipam/delegated-ipam.ts';
 
 /** An undo waits for its turn among the container's calls, but not for ever. */
@@ -16,6 +17,8 @@ const undoMs = 60_000;
 export interface CallPorts extends Omit<AttachmentPorts, 'addresses'> {
   readonly delegatedIpam: DelegatedIpam;
 }
+
+type Context = Omit<Caller, 'request'>;
 
 interface Answer {
   readonly reply: WireReply;
@@ -27,6 +30,7 @@ export interface CallOutcome extends Answer {
   readonly command: string;
   /** The CNI code of a failure, 0 otherwise; for metrics. */
   readonly code: number;
+  readonly stages: StageTimes;
 }
 
 /** The CNI commands. */
@@ -43,15 +47,16 @@ export class CniCalls {
   async handle(wire: WireRequest, signal: AbortSignal): Promise<CallOutcome> {
     let version: CniVersion = newestVersion;
     let command = wire.env.CNI_COMMAND ?? '';
+    const stages = new StageTimes();
     try {
       const request = parseCniRequest(wire.env, wire.conf);
       command = request.command;
       if (request.command !== 'VERSION') version = request.cniVersion;
-      return { command, code: 0, ...(await this.#dispatch(request, wire, signal)) };
+      return { command, code: 0, stages, ...(await this.#dispatch(request, { wire, stages }, signal)) };
     } catch (thrown) {
       const error = toCniError(thrown, 'request');
       this.#logFailure(command, wire, error, thrown);
-      return { command, code: error.code, reply: { exit: 1, stdout: formatError(error, version) } };
+      return { command, code: error.code, stages, reply: { exit: 1, stdout: formatError(error, version) } };
     }
   }
 
@@ -60,7 +65,7 @@ export class CniCalls {
     for (const deletion of await this.#ports.deletions.list()) {
       if (signal.aborted) return;
       try {
-        await this.#attachments.settle(deletion, signal);
+        await this.#attachments.settle({ ...deletion, stages: new StageTimes() }, signal);
       } catch (thrown) {
         const { attachment } = deletion.request;
         this.#ports.log.warn('a recorded DEL failed', { ...attachment, reason: toCniError(thrown, 'wiring').message });
@@ -68,27 +73,27 @@ export class CniCalls {
     }
   }
 
-  async #dispatch(request: CniRequest, wire: WireRequest, signal: AbortSignal): Promise<Answer> {
+  async #dispatch(request: CniRequest, context: Context, signal: AbortSignal): Promise<Answer> {
     switch (request.command) {
       case 'VERSION':
         return { reply: { exit: 0, stdout: formatVersions() } };
       case 'ADD':
-        return await this.#add(request, wire, signal);
+        return await this.#add(request, context, signal);
       case 'DEL':
-        return await silent(this.#del(request, wire, signal));
+        return await silent(this.#del(request, context, signal));
       case 'CHECK':
-        return await silent(this.#check(request, wire, signal));
+        return await silent(this.#check(request, context, signal));
       case 'STATUS':
         this.#status();
         return { reply: { exit: 0, stdout: '' } };
       case 'GC':
-        return await silent(this.#collectGarbage(request, wire, signal));
+        return await silent(this.#collectGarbage(request, context, signal));
     }
   }
 
-  async #add(request: AddRequest, wire: WireRequest, signal: AbortSignal): Promise<Answer> {
-    await this.#ready(signal);
-    const caller = { request, wire };
+  async #add(request: AddRequest, context: Context, signal: AbortSignal): Promise<Answer> {
+    await context.stages.measure('ready', this.#ready(signal));
+    const caller = { request, ...context };
     const lease = await this.#attachments.add(caller, signal);
     const result = resultOf(lease, lease.attached, request.dns, request.prevResult);
     return {
@@ -97,14 +102,14 @@ export class CniCalls {
     };
   }
 
-  async #del(request: DelRequest, wire: WireRequest, signal: AbortSignal): Promise<void> {
-    await this.#ready(signal);
-    await this.#attachments.remove({ request, wire }, signal);
+  async #del(request: DelRequest, context: Context, signal: AbortSignal): Promise<void> {
+    await context.stages.measure('ready', this.#ready(signal));
+    await this.#attachments.remove({ request, ...context }, signal);
   }
 
-  async #check(request: CheckRequest, wire: WireRequest, signal: AbortSignal): Promise<void> {
-    await this.#ready(signal);
-    const [first, ...others] = await this.#attachments.check({ request, wire }, signal);
+  async #check(request: CheckRequest, context: Context, signal: AbortSignal): Promise<void> {
+    await context.stages.measure('ready', this.#ready(signal));
+    const [first, ...others] = await this.#attachments.check({ request, ...context }, signal);
     if (first !== undefined) throw new CniError(cniCodes.checkFailed, first, others.join('; '));
   }
 
@@ -119,8 +124,8 @@ export class CniCalls {
   }
 
   /** Goes on after a failure and reports them together. An ADD under way is younger than the runtime's list and is left alone. */
-  async #collectGarbage(request: GcRequest, wire: WireRequest, signal: AbortSignal): Promise<void> {
-    await this.#ready(signal);
+  async #collectGarbage(request: GcRequest, context: Context, signal: AbortSignal): Promise<void> {
+    await context.stages.measure('ready', this.#ready(signal));
     const valid = new Set(request.validAttachments.map(({ containerId, ifName }) => `${containerId}/${ifName}`));
     const stale = this.#ports.ipam
       .leases()
@@ -129,7 +134,7 @@ export class CniCalls {
     const failures: string[] = [];
     for (const lease of stale) {
       try {
-        await this.#attachments.takeBack(lease, { request, wire }, signal);
+        await this.#attachments.takeBack(lease, { request, ...context }, signal);
       } catch (thrown) {
         failures.push(`${lease.containerId}/${lease.ifName}: ${toCniError(thrown, 'wiring').message}`);
       }

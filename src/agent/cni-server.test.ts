@@ -411,6 +411,19 @@ describe('the socket', () => {
   });
 });
 
+it('reports each call with its code and where its time went', async () => {
+  await bench.call('ADD', 'a');
+  await bench.call('ADD', 'a');
+  expect(bench.served).toMatchObject([
+    { command: 'ADD', code: 0, tookMs: expect.any(Number) },
+    { command: 'ADD', code: 104 },
+  ]);
+  const [first] = bench.served;
+  expect(first?.stages.map(([stage]) => stage)).toEqual(['ready', 'turn', 'addresses', 'wiring']);
+  const inStages = first?.stages.reduce((sum, [, ms]) => sum + ms, 0) ?? Number.NaN;
+  expect(inStages).toBeLessThanOrEqual(first?.tookMs ?? 0);
+});
+
 it('replaces the socket of an agent that died, and no other file', async () => {
   await bench.stop();
   const dead = createServer();

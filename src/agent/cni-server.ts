@@ -7,9 +7,19 @@ import { descriptorOf } from '../netlink/sys.ts';
 import { CniCalls } from './cni-server-calls.ts';
 import { serveConnection } from './cni-server-connection.ts';
 import { RecordedDeletions } from './cni-server-deletions.ts';
+import type { StageName } from './cni-server-stages.ts';
 import { type DelegatedIpam, delegatedIpam } from './ipam/delegated-ipam.ts';
 import type { Ipam } from './ipam/ipam.ts';
 import type { PodNetwork } from './pod-network-port.ts';
+
+export interface ServedCall {
+  readonly command: string;
+  /** 0 or the CNI code of the failure. */
+  readonly code: number;
+  readonly tookMs: number;
+  /** Milliseconds; stages the call did not come to are missing. */
+  readonly stages: readonly (readonly [StageName, number])[];
+}
 
 export interface CniServerOptions {
   readonly socketPath: string;
@@ -22,8 +32,8 @@ export interface CniServerOptions {
   /** Other IPAM plugins; left out, their programs are run as libcni does. */
   readonly delegatedIpam?: DelegatedIpam;
   readonly log: Log;
-  /** For metrics: every call that was served. `code` is 0 or the CNI code of the failure. */
-  readonly onCall?: (call: { readonly command: string; readonly code: number; readonly tookMs: number }) => void;
+  /** For metrics: every call that was served. */
+  readonly onCall?: (call: ServedCall) => void;
 }
 
 /** More plugins than this at a time are turned away, and try again. */
@@ -106,8 +116,8 @@ export class CniServer {
     }
     await serveConnection(socket, async (request, signal) => {
       const startedMs = performance.now();
-      const { command, code, reply, undo } = await this.#calls.handle(request, signal);
-      this.#options.onCall?.({ command, code, tookMs: performance.now() - startedMs });
+      const { command, code, stages, reply, undo } = await this.#calls.handle(request, signal);
+      this.#options.onCall?.({ command, code, tookMs: performance.now() - startedMs, stages: stages.entries });
       return { reply, ...(undo ? { undo } : {}) };
     });
   }

@@ -34,6 +34,18 @@ static int64_t now_ms(void) {
   return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
+/* Waits until `fd` is ready for `events`. Returns 0 or an errno; ETIMEDOUT at the deadline. */
+static int wait_for(int fd, short events, int64_t deadline) {
+  for (;;) {
+    int64_t now = now_ms(), left = deadline > now ? deadline - now : 0;
+    if (left <= 0) return ETIMEDOUT;
+    struct pollfd entry = {.fd = fd, .events = events};
+    int ready = poll(&entry, 1, left > INT_MAX ? INT_MAX : (int)left);
+    if (ready > 0) return 0; /* hang-up and errors show in the call that follows */
+    if (ready < 0 && errno != EINTR) return errno;
+  }
+}
+
 static JSValue f_getenv(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv) {
   const char *name = JS_ToCString(ctx, argv[0]);
   if (!name) return JS_EXCEPTION;
@@ -63,6 +75,7 @@ static JSValue f_read_stdin(JSContext *ctx, JSValueConst self, int argc, JSValue
     }
     ssize_t got = read(STDIN_FILENO, bytes + length, capacity - length);
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN && wait_for(STDIN_FILENO, POLLIN, INT64_MAX) == 0) continue; /* the caller made it non-blocking */
     if (got < 0) failed = errno;
     if (got <= 0) break;
     length += (size_t)got;
@@ -81,6 +94,7 @@ static int write_all(int fd, const char *bytes, size_t length) {
   for (size_t at = 0; at < length;) {
     ssize_t put = write(fd, bytes + at, length - at);
     if (put < 0 && errno == EINTR) continue;
+    if (put < 0 && errno == EAGAIN && wait_for(fd, POLLOUT, INT64_MAX) == 0) continue;
     if (put < 0) return errno;
     at += (size_t)put;
   }
@@ -97,18 +111,6 @@ static JSValue f_write(JSContext *ctx, JSValueConst self, int argc, JSValueConst
   write_all(fd, text, length);
   JS_FreeCString(ctx, text);
   return JS_UNDEFINED;
-}
-
-/* Waits until `fd` is ready for `events`. Returns 0 or an errno; ETIMEDOUT at the deadline. */
-static int wait_for(int fd, short events, int64_t deadline) {
-  for (;;) {
-    int64_t left = deadline - now_ms();
-    if (left <= 0) return ETIMEDOUT;
-    struct pollfd entry = {.fd = fd, .events = events};
-    int ready = poll(&entry, 1, left > INT_MAX ? INT_MAX : (int)left);
-    if (ready > 0) return 0; /* hang-up and errors show in the call that follows */
-    if (ready < 0 && errno != EINTR) return errno;
-  }
 }
 
 static int send_all(int fd, const char *bytes, size_t length, int64_t deadline) {

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CniServer } from '../../src/agent/cni-server.ts';
+import { CniServer, type ServedCall } from '../../src/agent/cni-server.ts';
 import { type DelegatedCall, type DelegatedIpam, delegatedIpam } from '../../src/agent/ipam/delegated-ipam.ts';
 import { Ipam } from '../../src/agent/ipam/ipam.ts';
 import { FileJournalStore } from '../../src/agent/ipam/journal-store.ts';
@@ -65,6 +65,8 @@ export class CniBench {
   absent = (_lease: Lease): boolean => true;
   peerUid = 0;
   log: Log = silentLog;
+  /** What the server reported for metrics. */
+  readonly served: ServedCall[] = [];
   #ipam: Ipam | undefined;
   #server: CniServer | undefined;
 
@@ -103,6 +105,7 @@ export class CniBench {
       delegatedIpam: this.real ? delegatedIpam : this.delegatedIpam,
       peerCredentials: this.real ? peerCredentials : () => ({ pid: 1, uid: this.peerUid }),
       log: this.log,
+      onCall: (call) => this.served.push(call),
     });
   }
 
