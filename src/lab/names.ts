@@ -121,6 +121,7 @@ export interface NodePaths {
   readonly kubeconfig: string;
   readonly cniConfFolder: string;
   readonly cniConf: string;
+  readonly cniConfAlone: string;
   readonly cniCache: string;
   readonly pods: string;
 }
@@ -140,6 +141,7 @@ export function nodePaths(labDir: string, node: string): NodePaths {
     kubeconfig: join(dir, 'kubeconfig'),
     cniConfFolder: join(dir, 'net.d'),
     cniConf: join(dir, 'net.d', '10-seine.conflist'),
+    cniConfAlone: join(dir, 'net.d', '20-seine-alone.conflist'),
     cniCache: join(dir, 'cni-cache'),
     pods: join(dir, 'pods'),
   };

@@ -5,7 +5,7 @@ import { writeFileWhole } from './files.ts';
 import type { KubeAccess } from './kube-access.ts';
 import { kubeconfigText } from './kube-access.ts';
 import type { KubeApi, KubeObject } from './kube-api.ts';
-import { parseNetworkConf, seineConfList } from './kubelet/cni-conf.ts';
+import { aloneConfList, chainConfList, parseNetworkConf } from './kubelet/cni-conf.ts';
 import { CniRuntime } from './kubelet/cni-runtime.ts';
 import { Kubelet } from './kubelet/kubelet.ts';
 import { Sandboxes } from './kubelet/sandbox.ts';
@@ -37,8 +37,9 @@ export async function configureNode(
   writeAgentConfig(plan, node);
   const runtime = runtimeOf(plan, node, pluginFolders);
   const versions = await Promise.all(chain.map((type) => runtime.versions(type, signal)));
-  const { cniSocket, stateDir } = paths;
-  writeFileWhole(paths.cniConf, seineConfList({ agentSocket: cniSocket, stateDir, deadline: pluginDeadlineSeconds, versions }));
+  const seine = { agentSocket: paths.cniSocket, stateDir: paths.stateDir, deadline: pluginDeadlineSeconds };
+  writeFileWhole(paths.cniConf, chainConfList(seine, versions));
+  writeFileWhole(paths.cniConfAlone, aloneConfList(seine));
 }
 
 /** The kubelet of a configured node. */

@@ -85,6 +85,16 @@ async function podWhere(name: string, wanted: (pod: PodObject) => boolean): Prom
   });
 }
 
+async function untilNoObject(name: string): Promise<void> {
+  const kube = await api();
+  await until(`${name} to go`, async () =>
+    kube.send({ method: 'GET', path: `${pods}/${name}` }, signal).then(
+      () => undefined,
+      () => true,
+    ),
+  );
+}
+
 const isReady = ({ status: { conditions = [] } }: PodObject) =>
   conditions.some(({ type, status: holds }) => type === 'Ready' && holds === 'True');
 
@@ -201,6 +211,27 @@ it('says a pod is ready when its probe passes, and not before', async () => {
   await podWhere('probed', isReady);
 });
 
+it('says why a pod gets no network, goes on trying, and lets go of it', async () => {
+  const kube = await api();
+  await runPod('refused', 'node-2', {}, {});
+  const told = await until('an event', async () => {
+    const { items } = (await kube.send({ method: 'GET', path: '/api/v1/namespaces/default/events' }, signal)) as {
+      items: { reason: string; message: string; involvedObject: { name: string } }[];
+    };
+    return items.find(({ involvedObject: { name } }) => name === 'refused');
+  });
+  expect(told).toMatchObject({ reason: 'FailedCreatePodSandBox', message: expect.stringContaining('this one is not wanted') });
+  const { status: waiting } = await podWhere('refused', () => true);
+  expect(waiting.phase).toBe('Pending');
+  await kube.send({ method: 'DELETE', path: `${pods}/refused` }, signal);
+  await untilNoObject('refused');
+  expect(
+    readdirSync(join(dir, 'nodes', 'node-2', 'pods')).filter((file) =>
+      readFileSync(join(dir, 'nodes', 'node-2', 'pods', file), 'utf8').includes('refused'),
+    ),
+  ).toEqual([]);
+});
+
 it('takes a deleted pod off the node: processes, namespace, object', async () => {
   const kube = await api();
   await runPod(
@@ -212,12 +243,7 @@ it('takes a deleted pod off the node: processes, namespace, object', async () =>
   await podWhere('gone', isReady);
   const netns = (await status()).pods.find(({ name }) => name === 'gone')?.netns ?? '';
   await kube.send({ method: 'DELETE', path: `${pods}/gone` }, signal);
-  await until('the object to go', async () =>
-    kube.send({ method: 'GET', path: `${pods}/gone` }, signal).then(
-      () => undefined,
-      () => true,
-    ),
-  );
+  await untilNoObject('gone');
   expect(readdirSync('/run/netns')).not.toContain(netns);
   expect(markedProcesses(labIdOf(dir)).filter(({ pid }) => readFileSync(`/proc/${pid}/environ`, 'utf8').includes('POD_NAME=gone'))).toEqual(
     [],

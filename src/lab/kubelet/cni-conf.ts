@@ -58,30 +58,39 @@ function parseJson(text: string): unknown {
   }
 }
 
-export interface SeineConfOptions {
+/** Keys of our own plugin. */
+export interface SeinePluginConf {
   readonly agentSocket: string;
   readonly stateDir: string;
   /** Seconds. */
   readonly deadline: number;
-  /** What every plugin of the chain answered to VERSION. */
-  readonly versions: readonly (readonly string[])[];
 }
 
 /**
  * The chain of a node: ours, then host ports, then bandwidth. It says 1.0.0, which every runtime speaks, and offers
  * whatever all of the chain can do.
+ *
+ * @param versions what every plugin of the chain answered to VERSION
  */
-export function seineConfList({ agentSocket, stateDir, deadline, versions }: SeineConfOptions): string {
+export function chainConfList(seine: SeinePluginConf, versions: readonly (readonly string[])[]): string {
   const common = spoken.filter((version) => versions.every((offered) => offered.includes(version)));
-  const conf = {
+  return formatted({
     cniVersion: '1.0.0',
     cniVersions: common.filter((version) => isAtLeast(version, '0.4.0')),
     name: 'seine',
     plugins: [
-      { type: 'seine', agentSocket, stateDir, deadline },
+      { type: 'seine', ...seine },
       { type: 'portmap', capabilities: { portMappings: true } },
       { type: 'bandwidth', capabilities: { bandwidth: true } },
     ],
-  };
+  });
+}
+
+/** Our plugin alone in the newest version, for who wants to try STATUS and GC: Debian's chained plugins do not know them. */
+export function aloneConfList(seine: SeinePluginConf): string {
+  return formatted({ cniVersion: '1.1.0', name: 'seine-alone', plugins: [{ type: 'seine', ...seine }] });
+}
+
+function formatted(conf: object): string {
   return `${JSON.stringify(conf, null, 2)}\n`;
 }

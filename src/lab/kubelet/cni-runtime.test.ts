@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { parseNetworkConf, seineConfList } from './cni-conf.ts';
+import { aloneConfList, chainConfList, parseNetworkConf } from './cni-conf.ts';
 import { type Attachment, CniRuntime } from './cni-runtime.ts';
 
 /**
@@ -177,7 +177,12 @@ it('speaks the highest version that the configuration offers and this runtime kn
 it('offers in the chain of a node only what all of its plugins speak', () => {
   const options = { agentSocket: '/a', stateDir: '/s', deadline: 30 };
   const debian = ['0.1.0', '0.2.0', '0.3.0', '0.3.1', '0.4.0', '1.0.0'];
-  const offered = (...versions: string[][]) => JSON.parse(seineConfList({ ...options, versions })).cniVersions;
+  const offered = (...versions: string[][]) => JSON.parse(chainConfList(options, versions)).cniVersions;
   expect(offered([...debian, '1.1.0'], debian)).toEqual(['0.4.0', '1.0.0']);
   expect(offered([...debian, '1.1.0'], [...debian, '1.1.0'])).toEqual(['0.4.0', '1.0.0', '1.1.0']);
+});
+
+it('has a configuration of its own for the newest version', () => {
+  const alone = parseNetworkConf(aloneConfList({ agentSocket: '/a', stateDir: '/s', deadline: 30 }));
+  expect(alone).toMatchObject({ version: '1.1.0', plugins: [{ type: 'seine', agentSocket: '/a' }] });
 });

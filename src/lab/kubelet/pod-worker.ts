@@ -7,11 +7,13 @@ import type { KubeApi } from '../kube-api.ts';
 import type { NodePlan } from '../plan.ts';
 import { podMark } from '../process.ts';
 import { Container } from './container.ts';
+import { warnAboutPod } from './pod-event.ts';
 import type { PodSpec } from './pod-spec.ts';
 import { type PodStatus, podStatus, waitingContainers } from './pod-status.ts';
 import type { Sandbox, Sandboxes } from './sandbox.ts';
 
 const networkDeadlineMs = 60_000;
+const eventDeadlineMs = 2_000;
 const retryMs = { first: 200, most: 10_000 };
 
 export interface PodWorkerOptions {
@@ -110,6 +112,9 @@ export class PodWorker {
         this.#problem = SeineError.from(error, 'set up the network').message;
         log.warn('no network for a pod', { pod: `${namespace}/${name}`, error: this.#problem, retryMs: waitMs });
         this.#statusBell.ring();
+        const event = { reason: 'FailedCreatePodSandBox', message: this.#problem };
+        // The log and the pod's status say it too, so an event that is not taken is no loss.
+        await warnAboutPod(this.#options.api, this.#pod, node.name, event, AbortSignal.timeout(eventDeadlineMs)).catch(() => {});
         await sleep(waitMs, undefined, { signal: this.#leave.signal }).catch(() => {});
       }
     }
