@@ -147,7 +147,7 @@ describe('a plugin that goes away before the answer', () => {
   it('has its pod taken back while it is being wired', async () => {
     const open = closeGate();
     const socket = await rawCall('a');
-    await vi.waitFor(() => expect(bench.ipam.leases()).toHaveLength(1));
+    await vi.waitFor(() => expect(bench.network.mostAtOnce).toBe(1));
     socket.destroy();
     open();
     await vi.waitFor(() => expect(bench.ipam.leases()).toMatchObject([{ state: 'quarantined' }]));

@@ -1,0 +1,117 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { Ipam } from '../../src/agent/ipam/ipam.ts';
+import { FileJournalStore } from '../../src/agent/ipam/journal-store.ts';
+import { silentLog } from '../../src/log/log.ts';
+import { poolOf } from '../support/cni-bench.ts';
+
+/*
+ * The journal on a real file system that fills up, turns read-only and comes back.
+ */
+
+const never = new AbortController().signal;
+let folder: string;
+let journal: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'seine-ipam-'));
+  journal = join(folder, 'state', 'ipam.journal');
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder]);
+});
+
+afterEach(() => {
+  execFileSync('umount', ['--lazy', folder]); // a test that failed may have files open
+  rmSync(folder, { recursive: true });
+});
+
+async function open(): Promise<Ipam> {
+  const pools = ['10.1.0.0/22', 'fd00::/64'].map(poolOf);
+  return await Ipam.open({ store: new FileJournalStore(journal), pools, bootId: 'b', isAbsent: async () => false, log: silentLog });
+}
+
+async function add(ipam: Ipam, id: string): Promise<string> {
+  const lease = await ipam.allocate({ network: 'n', containerId: id, ifName: 'eth0', netns: '/n', addresses: [] }, never);
+  return lease.addresses.map(({ ip }) => ip.text).join();
+}
+
+const summary = (ipam: Ipam) =>
+  ipam.leases().map(({ containerId, addresses, state }) => [containerId, state, ...addresses.map(({ ip }) => ip.text)]);
+
+it('refuses leases while the disk is full, and gives them again when it is not', async () => {
+  const ipam = await open();
+  await add(ipam, 'before');
+  writeFileSync(join(folder, 'ballast'), Buffer.alloc(48 * 1024));
+  let lent = 0;
+  await expect(
+    (async () => {
+      for (; lent < 1000; lent++) await add(ipam, `during-${lent}`);
+    })(),
+  ).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+  expect(lent).toBeGreaterThan(0);
+  ipam.release({ network: 'n', containerId: 'before', ifName: 'eth0' });
+  rmSync(join(folder, 'ballast'));
+  const address = await add(ipam, 'after');
+  expect(ipam.leases()).toHaveLength(lent + 2);
+  await ipam.close();
+  const again = await open();
+  expect(summary(again)).toEqual(summary(ipam));
+  expect(
+    again
+      .leaseOf({ network: 'n', containerId: 'after', ifName: 'eth0' })
+      ?.addresses.map(({ ip }) => ip.text)
+      .join(),
+  ).toBe(address);
+  await again.close();
+});
+
+it('reads what is leased from a read-only disk, and lends again when it can be written', async () => {
+  const first = await open();
+  await add(first, 'a');
+  await first.close();
+  execFileSync('mount', ['-o', 'remount,ro', folder]);
+  const readOnly = await open();
+  expect(summary(readOnly)).toEqual(summary(first));
+  await expect(add(readOnly, 'b')).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+  execFileSync('mount', ['-o', 'remount,rw', folder]);
+  expect(await add(readOnly, 'b')).toMatch(/^10\.1\.0\.\d+,fd00::/);
+  expect(readOnly.leases()).toHaveLength(2);
+  await readOnly.close();
+});
+
+it('belongs to one agent at a time, and to root', async () => {
+  const ipam = await open();
+  await add(ipam, 'a');
+  await expect(open()).rejects.toMatchObject({ code: 'REFUSED' });
+  expect(await add(ipam, 'b')).toContain('10.1.0.3');
+  expect(statSync(journal).mode & 0o777).toBe(0o600);
+  expect(statSync(join(folder, 'state')).mode & 0o777).toBe(0o700);
+  await ipam.close();
+  const next = await open();
+  expect(next.leases()).toHaveLength(2);
+  await next.close();
+});
+
+it('says what a durable lease costs', async () => {
+  const onDisk = mkdtempSync('/var/tmp/seine-ipam-');
+  try {
+    journal = join(onDisk, 'ipam.journal');
+    const ipam = await open();
+    const times: number[] = [];
+    for (let round = 0; round < 200; round++) {
+      const startedMs = performance.now();
+      await add(ipam, `c${round}`);
+      times.push(performance.now() - startedMs);
+    }
+    const startedMs = performance.now();
+    await Promise.all(Array.from({ length: 64 }, (_, index) => add(ipam, `p${index}`)));
+    const togetherMs = performance.now() - startedMs;
+    await ipam.close();
+    const sorted = times.toSorted((a, b) => a - b);
+    console.log(`IPAM lease: ${sorted[100]?.toFixed(2)} ms, p95 ${sorted[190]?.toFixed(2)} ms; 64 at once ${togetherMs.toFixed(2)} ms`);
+  } finally {
+    rmSync(onDisk, { recursive: true });
+  }
+});
