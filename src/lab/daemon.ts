@@ -62,6 +62,7 @@ function routesOf(lab: Lab): Routes {
   const done = { is: 'value', value: { ok: true } } as const;
   return {
     'GET /status': async () => ({ is: 'value', value: await lab.status(deadline()) }),
+    'GET /outcome': async () => ({ is: 'value', value: lab.progress.outcome }),
     'GET /progress': async () => ({
       is: 'lines',
       each: (tell, ended) =>

@@ -8,11 +8,12 @@ import { livingProcess, readIfThere, writeFileWhole } from './files.ts';
 import { labProgram } from './installation.ts';
 import { labPaths } from './names.ts';
 import { type LabPlan, parsePlan } from './plan.ts';
-import { labMark, type ProcessId, processOf } from './process.ts';
+import { endProcesses, labMark, type ProcessId, processOf } from './process.ts';
 import type { LabStatus } from './status.ts';
 
 /** Its death is noticed at once; this is for emulated machines, where Node alone takes seconds to start. */
 const daemonStartMs = 60_000;
+const daemonGraceMs = 3_000;
 const pollMs = 20;
 const logTailBytes = 4_000;
 
@@ -42,7 +43,7 @@ export async function bringUp({ plan, agent, onStep, onClaimed }: UpOptions, sig
   const paths = labPaths(plan.dir);
   claimFolder(plan);
   onClaimed?.();
-  const daemon = livingProcess(paths.daemonPid) ?? startDaemon(plan, agent);
+  const daemon = (await usableDaemon(plan, signal)) ?? startDaemon(plan, agent);
   await answering(plan, daemon, signal);
   for await (const line of followControl(paths.control, '/progress', signal)) {
     const event = progressEvent.parse(line);
@@ -64,6 +65,17 @@ export function planOf(dir: string): LabPlan {
 export async function askStatus(dir: string): Promise<LabStatus> {
   planOf(dir);
   return (await askControl(labPaths(dir).control, 'GET', '/status')) as LabStatus;
+}
+
+/** The daemon that runs, unless it is one that did not bring the lab up: then the next one goes on from where it came to. */
+async function usableDaemon(plan: LabPlan, signal: AbortSignal): Promise<ProcessId | undefined> {
+  const paths = labPaths(plan.dir);
+  const daemon = livingProcess(paths.daemonPid);
+  if (daemon === undefined) return undefined;
+  await answering(plan, daemon, signal);
+  if ((await askControl(paths.control, 'GET', '/outcome')) !== 'failed') return daemon;
+  await endProcesses([daemon], daemonGraceMs);
+  return undefined;
 }
 
 function claimFolder(plan: LabPlan): void {
