@@ -1,0 +1,47 @@
+import { describe, expect, it } from 'vitest';
+import type { Node } from '../kube/node.ts';
+import { parseIp } from '../net/ip.ts';
+import { parseConfig } from './config.ts';
+import { resolveEnvironment } from './node-environment.ts';
+
+const node: Node = {
+  name: 'n1',
+  uid: 'u',
+  podCidrs: ['10.10.0.0/22', 'fd00:10::/64'],
+  internalIps: ['192.168.77.1', 'fd00:77::1'],
+  deleting: false,
+};
+const interfaces = [
+  { name: 'mgmt', mtu: 1500, addresses: [parseIp('10.0.0.5')] },
+  { name: 'eth0', mtu: 9000, addresses: [parseIp('192.168.77.1'), parseIp('192.168.77.9'), parseIp('fd00:77::1')] },
+];
+const resolve = (yaml: string, change: Partial<Node> = {}) =>
+  resolveEnvironment(parseConfig(yaml, { NODE_NAME: 'n1' }), { ...node, ...change }, interfaces);
+
+describe('resolveEnvironment', () => {
+  it('finds the transport interface by the node’s address and leaves room for the tunnel', () => {
+    const { gateway, transport, tunnel } = resolve('');
+    expect(gateway.mtu).toBe(8950);
+    expect(gateway.addresses.map(({ text }) => text)).toEqual(['10.10.0.1', 'fd00:10::1']);
+    expect(transport.map(({ text }) => text)).toEqual(['192.168.77.1', 'fd00:77::1']);
+    expect(tunnel).toEqual({ ofPort: 32768, type: 'geneve', port: 6081 });
+  });
+  it.each([
+    ['tunnelType: gre', 8958],
+    ['tunnelType: vxlan', 8950],
+    ['defaultMTU: 1400', 1400],
+    ['transportInterface: mgmt', 1450],
+    ['transportInterfaceCIDRs: [10.0.0.0/8]', 1450],
+  ])('with %s the MTU is %i', (yaml, mtu) => expect(resolve(yaml).gateway.mtu).toBe(mtu));
+  it('takes 20 bytes more where tunnels go over IPv6', () => {
+    const only6 = [{ name: 'eth0', mtu: 1500, addresses: [parseIp('fd00:77::1')] }];
+    expect(resolveEnvironment(parseConfig('', { NODE_NAME: 'n1' }), node, only6).gateway.mtu).toBe(1430);
+  });
+  it.each([
+    ['', { podCidrs: [] }, /node n1 has no spec.podCIDRs yet/],
+    ['transportInterface: eth9', {}, /no transport interface eth9/],
+    ['', { internalIps: ['1.2.3.4'] }, /no transport interface with address 1.2.3.4/],
+    ['', { internalIps: [] }, /with address \(the node has none\)/],
+  ])('waits for what may still come: %j %j', (yaml, change, message) => expect(() => resolve(yaml, change)).toThrow(message));
+  it('gives the gateway one MAC for ever', () => expect(resolve('').gateway.mac).toBe(resolve('defaultMTU: 1400').gateway.mac));
+});
