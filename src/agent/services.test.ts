@@ -1,0 +1,125 @@
+import { describe, expect, it } from 'vitest';
+import { FakeTarget } from '../datapath/fake-target.ts';
+import { NodeDatapath } from '../datapath/node-datapath.ts';
+import type { EndpointSlice } from '../kube/endpoint-slice.ts';
+import { ReplicaStore } from '../kube/replica.ts';
+import type { Service } from '../kube/service.ts';
+import type { Owner } from '../pipeline/cookie.ts';
+import { Services } from './services.ts';
+
+function setUp() {
+  const services = new ReplicaStore<Service>();
+  const slices = new ReplicaStore<EndpointSlice>();
+  const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {} };
+  const datapath = new NodeDatapath(
+    { bridge: new FakeTarget(), switch: new FakeTarget(), host: new FakeTarget(), firewall: new FakeTarget() },
+    events,
+  );
+  const wishes: Owner[] = [];
+  const want = datapath.want.bind(datapath);
+  datapath.want = (owner, wanted) => {
+    wishes.push(owner);
+    return want(owner, wanted);
+  };
+  const served = new Services({
+    services,
+    slices,
+    datapath,
+    families: ['ipv4'],
+    gateway: 'gw0',
+    routedFamilies: ['ipv4'],
+    signal: new AbortController().signal,
+  });
+  return { services, slices, datapath, wishes, served };
+}
+
+function service(name: string, index: number): Service {
+  return {
+    namespace: 'default',
+    name,
+    uid: name,
+    type: 'ClusterIP',
+    clusterIps: [`10.96.${index >> 8}.${index & 255}`],
+    ipFamilies: ['ipv4'],
+    ports: [{ name: 'http', protocol: 'TCP', port: 80, targetPort: 8080 }],
+    externalTrafficPolicy: 'Cluster',
+    internalTrafficPolicy: 'Cluster',
+    externalIps: [],
+    loadBalancerIngress: [],
+    loadBalancerSourceRanges: [],
+    publishNotReadyAddresses: false,
+    headlessLabel: false,
+  };
+}
+
+function slice(name: string, of: string, ...addresses: readonly string[]): EndpointSlice {
+  const endpoints = addresses.map((address) => ({ addresses: [address], ready: true, serving: true, terminating: false }));
+  return { namespace: 'default', name, service: of, family: 'ipv4', ports: [{ name: 'http', protocol: 'TCP', port: 8080 }], endpoints };
+}
+
+describe('Services', () => {
+  it('works on what changed, however many Services there are', () => {
+    const t = setUp();
+    for (let index = 1; index <= 2_000; index++) {
+      t.services.put(`default/s${index}`, '1', service(`s${index}`, index));
+      t.slices.put(`default/s${index}-x`, '1', slice(`s${index}-x`, `s${index}`, '10.10.0.5'));
+    }
+    t.served.follow();
+    expect(t.served.count).toBe(2_000);
+    t.services.flush();
+    t.slices.flush();
+    t.wishes.length = 0;
+    t.slices.put('default/s7-x', '2', slice('s7-x', 's7', '10.10.0.5', '10.10.0.6'));
+    t.slices.flush();
+    expect(t.wishes.toSorted()).toEqual(['endpoint/tcp/10.10.0.6/8080', 'service/default/s7:http/ipv4']);
+  });
+
+  it('keeps an endpoint’s translation until no Service leads there', () => {
+    const t = setUp();
+    for (const [index, name] of ['a', 'b'].entries()) {
+      t.services.put(`default/${name}`, '1', service(name, index + 1));
+      t.slices.put(`default/${name}-x`, '1', slice(`${name}-x`, name, '10.10.0.5'));
+    }
+    t.served.follow();
+    const owners = (): string[] => [...t.datapath.bridge.owners()].filter((owner) => owner.startsWith('endpoint/'));
+    expect(owners()).toEqual(['endpoint/tcp/10.10.0.5/8080']);
+    t.services.remove('default/a', '2');
+    t.services.flush();
+    expect(owners()).toEqual(['endpoint/tcp/10.10.0.5/8080']);
+    t.slices.remove('default/b-x', '2');
+    t.slices.flush();
+    expect(owners()).toEqual([]);
+    expect([...t.datapath.bridge.owners()]).toEqual(['service/default/b:http/ipv4']);
+  });
+
+  it('follows a slice that is given to another Service', () => {
+    const t = setUp();
+    t.services.put('default/a', '1', service('a', 1));
+    t.services.put('default/b', '1', service('b', 2));
+    t.slices.put('default/x', '1', slice('x', 'a', '10.10.0.5'));
+    t.served.follow();
+    const groups = (owner: string): number => t.datapath.bridge.keysOf(owner).filter((key) => key.startsWith('G')).length;
+    expect([groups('service/default/a:http/ipv4'), groups('service/default/b:http/ipv4')]).toEqual([1, 0]);
+    t.slices.put('default/x', '2', slice('x', 'b', '10.10.0.5'));
+    t.slices.flush();
+    expect([groups('service/default/a:http/ipv4'), groups('service/default/b:http/ipv4')]).toEqual([0, 1]);
+  });
+
+  it('asks for the same groups whatever order Services come in', () => {
+    const [first, second] = [setUp(), setUp()];
+    const names = Array.from({ length: 50 }, (_, index) => `s${index}`);
+    for (const [t, order] of [
+      [first, names],
+      [second, names.toReversed()],
+    ] as const) {
+      for (const name of order) {
+        t.services.put(`default/${name}`, '1', service(name, Number(name.slice(1)) + 1));
+        t.slices.put(`default/${name}-x`, '1', slice(`${name}-x`, name, '10.10.0.5'));
+      }
+      t.served.follow();
+    }
+    const entries = (t: ReturnType<typeof setUp>): string[] =>
+      [...t.datapath.bridge.keys()].map((key) => `${key}${t.datapath.bridge.wanted(key)}`).toSorted();
+    expect(entries(second)).toEqual(entries(first));
+  });
+});
