@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Environment } from './environment.ts';
 import { CniError } from './errors.ts';
@@ -176,5 +177,41 @@ describe('GC', () => {
 
   it('is unknown to configurations before 1.1.0', () => {
     expect(failureOf(() => parseCniRequest(gc, confWith({ cniVersion: '1.0.0' })))).toBe('1 cniVersion: 1.0.0 does not allow GC');
+  });
+});
+
+describe('whatever comes in', () => {
+  const keys = [
+    'cniVersion',
+    'name',
+    'ipam',
+    'runtimeConfig',
+    'prevResult',
+    'args',
+    'dns',
+    'deadline',
+    'agentSocket',
+    'cni.dev/valid-attachments',
+  ];
+  const nested = ['type', 'portMappings', 'ips', 'interfaces', 'routes', 'mac', 'cni', 'search', 'hostPort', 'address', '__proto__'];
+  const json = fc.letrec((tie) => ({
+    value: fc.oneof(
+      { depthSize: 'small' },
+      fc.constantFrom(null, true, 0, -1, 1e300, '', 'x', '1.1.0', '10.0.0.1/24'),
+      fc.array(tie('value'), { maxLength: 3 }),
+      fc.dictionary(fc.constantFrom(...nested), tie('value'), { maxKeys: 4, noNullPrototype: true }),
+    ),
+  })).value;
+  const conf = fc.record(Object.fromEntries(keys.map((key) => [key, json])), { requiredKeys: [] });
+  const command = fc.constantFrom('ADD', 'DEL', 'CHECK', 'GC', 'STATUS', 'VERSION');
+
+  it('gives a request or a CniError, never anything else', () => {
+    fc.assert(
+      fc.property(command, conf, fc.boolean(), fc.string(), (CNI_COMMAND, extra, sane, CNI_ARGS) => {
+        const stdin = JSON.stringify(sane ? { ...extra, cniVersion: '1.1.0', name: 'net' } : extra);
+        failureOf(() => parseCniRequest({ ...env, CNI_COMMAND, CNI_ARGS }, stdin));
+      }),
+      { numRuns: 2_000 },
+    );
   });
 });
