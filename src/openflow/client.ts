@@ -33,4 +33,15 @@ export {
 export { decodeInstructions, encodeInstructions, type Instructions } from './instructions.ts';
 export { decodeMatch, encodeMatch, type Match } from './match.ts';
 export { type Masked, placeInField, wholeField } from './oxm.ts';
+export { decodePacketIn, decodePacketIn2, decodePacketOut, type PacketIn, type PacketOut, writePacketOut, writeResume } from './packet.ts';
+export { decodePorts, type Port, type PortStats, writePortDescRequest } from './port.ts';
 export { ALL_TABLES, messageType, ofGroup, ofPort, readHeader } from './protocol.ts';
+export { printInstructions } from './text/action-text.ts';
+export { printFlow } from './text/flow-text.ts';
+export { printGroup } from './text/group-text.ts';
+export { printMatch } from './text/match-text.ts';
+export { encodeParsedFlow, type ParsedFlow, parseFlow } from './text/parse-flow.ts';
+export { parseGroup } from './text/parse-group.ts';
+export type { TextNumbers } from './text/parse-value.ts';
+export type { TextNames } from './text/value-text.ts';
+export { decodeUnsolicited, type Unsolicited } from './unsolicited.ts';

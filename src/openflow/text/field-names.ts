@@ -1,4 +1,4 @@
-import type { FieldName } from '../fields.ts';
+import { type FieldName, fields } from '../fields.ts';
 
 /** The name of a field's header, as moves, learned flows and registers of output are written (ovs-fields(7)). */
 const named: Readonly<Partial<Record<FieldName, string>>> = {
@@ -70,3 +70,33 @@ const spoken: Readonly<Partial<Record<FieldName, string>>> = {
 export function fieldWord(field: FieldName): string {
   return spoken[field] ?? field;
 }
+
+/** Fields by the words that stand for them in matches, `set_field` and constants of `learn`. */
+export const fieldNamesByWord: ReadonlyMap<string, FieldName> = new Map<string, FieldName>([
+  ...(Object.keys(fields) as FieldName[]).map((name) => [name, name] as const),
+  ['nw_ecn', 'ip_ecn'],
+  ['nw_proto', 'ip_proto'],
+  ['nw_frag', 'ip_frag'],
+  ['nw_src', 'ip_src'],
+  ['nw_dst', 'ip_dst'],
+  ['dl_src', 'eth_src'],
+  ['dl_dst', 'eth_dst'],
+  ['dl_type', 'eth_type'],
+  ['tunnel_id', 'tun_id'],
+  ['in_port_oxm', 'in_port'],
+]);
+
+/** Fields by the names of their headers; standard and Nicira names mean the same field. */
+export const fieldNamesByHeader: ReadonlyMap<string, FieldName> = new Map<string, FieldName>([
+  ...(Object.keys(fields) as FieldName[]).map((name) => [headerName(name), name] as const),
+  ...(Object.keys(fields) as FieldName[]).map((name) => [`OXM_OF_${name.toUpperCase()}`, name] as const),
+  ['OXM_OF_IPV4_SRC', 'ip_src'],
+  ['OXM_OF_IPV4_DST', 'ip_dst'],
+  ['OXM_OF_TUNNEL_ID', 'tun_id'],
+  ['OXM_OF_IPV6_FLABEL', 'ipv6_label'],
+  ['OXM_OF_IPV6_ND_TARGET', 'nd_target'],
+  ['OXM_OF_IPV6_ND_SLL', 'nd_sll'],
+  ['OXM_OF_IPV6_ND_TLL', 'nd_tll'],
+  ['OXM_OF_ICMPV4_TYPE', 'icmp_type'],
+  ['OXM_OF_ICMPV4_CODE', 'icmp_code'],
+]);

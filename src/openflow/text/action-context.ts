@@ -1,0 +1,11 @@
+import type { Action } from '../action.ts';
+import type { Match } from '../match.ts';
+import type { TextNumbers } from './parse-value.ts';
+
+/** What the text of an action may depend on: names, and the match of its flow (`mod_tp_dst` of TCP or UDP). */
+export interface ActionContext {
+  readonly numbers: TextNumbers;
+  readonly match: Match;
+  /** Reads a list of actions inside the action. */
+  nested(text: string): Action[];
+}
