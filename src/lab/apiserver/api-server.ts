@@ -6,12 +6,10 @@ import { startControllers } from './controllers/controllers.ts';
 import type { Core } from './core.ts';
 import { type Listener, startHttp } from './http-server.ts';
 import { openJournal } from './journal.ts';
-import { builtInResources } from './kinds.ts';
-import { Registry } from './registry.ts';
+import { newCore } from './new-core.ts';
 import { serveResource } from './resource-handler.ts';
-import { type PortRange, trackServiceRanges } from './service-ranges.ts';
+import type { PortRange } from './service-ranges.ts';
 import { Store } from './store.ts';
-import { createObject } from './write.ts';
 
 export interface ApiServerOptions {
   /** Folder for objects and credentials, made if absent; a later start with the same folder goes on from there. */
@@ -52,9 +50,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const { log = silentLog } = options;
   const credentials = serverCredentials(options.dataDir, options.sans, Date.now());
   const store = new Store(openJournal(options.dataDir));
-  const services = trackServiceRanges(store, options.serviceCidrs, options.nodePortRange ?? defaultNodePorts);
-  const core: Core = { store, registry: new Registry(builtInResources), cluster: { services }, now: Date.now };
-  makeNamespaces(core);
+  const { serviceCidrs, nodePortRange = defaultNodePorts } = options;
+  const core = newCore({ store, serviceCidrs, nodePortRange, now: Date.now });
   const podRanges = { cidrs: options.podCidrs, masks: options.nodeMasks ?? defaultNodeMasks };
   const stopControllers = startControllers(core, { podRanges, caPem: credentials.caPem, log });
   const tokens = new Map<string, User>([[credentials.token, { name: 'admin', groups: ['system:masters', 'system:authenticated'] }]]);
@@ -77,17 +74,6 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       store.close();
     },
   };
-}
-
-const firstNamespaces = ['default', 'kube-system', 'kube-public', 'kube-node-lease'];
-
-function makeNamespaces(core: Core): void {
-  const resource = core.registry.find('', 'v1', 'namespaces');
-  if (resource === undefined) return;
-  for (const name of firstNamespaces) {
-    if (core.store.get('namespaces', name) === undefined)
-      createObject(core, resource, undefined, { metadata: { name } }, { fieldManager: 'seine-lab' });
-  }
 }
 
 function kubeconfigText(server: string, { caPem, token }: { readonly caPem: string; readonly token: string }): string {

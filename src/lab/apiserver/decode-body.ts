@@ -1,16 +1,18 @@
 import { type ApiError, badRequest, invalid } from './api-error.ts';
 import type { WriteOptions } from './core.ts';
 import { decodeInPlace, type Misfit } from './decode.ts';
-import { isObject, type JsonObject, textAt } from './json.ts';
+import { cloneJson, isObject, type JsonObject, textAt } from './json.ts';
 import type { KubeObject } from './kube-object.ts';
 import { apiVersionOf, type Resource } from './resource.ts';
 
 /**
- * A request's object as one of the resource's kind: changed in place to fit its schema, with kind and apiVersion filled in.
+ * A request's object as one of the resource's kind: a copy that fits its schema, with kind and apiVersion filled in. It is a copy
+ * because what follows fills it in further, and callers in this process may share parts of theirs.
  *
  * @throws ApiError 400 if it is of another kind, has values of a wrong type, or (with Strict) fields nobody knows
  */
-export function decodeBody(resource: Resource, body: JsonObject, options: WriteOptions): KubeObject {
+export function decodeBody(resource: Resource, given: JsonObject, options: WriteOptions): KubeObject {
+  const body = cloneJson(given);
   const apiVersion = apiVersionOf(resource);
   body['apiVersion'] ??= apiVersion;
   body['kind'] ??= resource.kind;

@@ -14,7 +14,6 @@ import type { Resource } from './resource.ts';
 /**
  * Stores a new object.
  *
- * @param body freshly parsed; it becomes the object
  * @throws ApiError 400, 403, 404 (no such namespace), 409 or 422
  */
 export function createObject(
