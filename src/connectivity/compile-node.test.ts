@@ -44,8 +44,8 @@ describe('a node of IPv4', () => {
     expect(dump(ipv4, 'neighbour')).toEqual(['neighbour,priority=200,arp,arp_tpa=10.10.0.1 actions=output:32769']);
   });
 
-  it('looks connections up, and lets only unknown ones choose an endpoint', () => {
-    expect(dump(ipv4, 'unSnat', 'track', 'state')).toEqual([
+  it('looks connections up, and lets only unknown ones that are no peer’s choose an endpoint', () => {
+    expect(dump(ipv4, 'unSnat', 'track', 'state', 'serviceEntry')).toEqual([
       'unSnat,priority=200,ip,nw_dst=169.254.0.253 actions=set_field:0x200/0x200->reg0,ct(table=track,zone=65521,nat)',
       'unSnat,priority=190,reg0=0x3/0xf,ip,dl_dst=0e:00:00:00:01:01 actions=set_field:0x200/0x200->reg0,goto_table:track',
       'track,priority=200,ip actions=ct(table=state,zone=65520,nat)',
@@ -53,6 +53,7 @@ describe('a node of IPv4', () => {
       'state,priority=200,ct_state=+trk,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,goto_table:egressAdmin',
       'state,priority=190,ct_state=-new+trk,ip actions=goto_table:egressAdmin',
       'state,priority=100,ct_state=+new+trk,ip actions=goto_table:serviceEntry',
+      'serviceEntry,priority=200,reg0=0x1/0xf,ip actions=goto_table:destinationIdentity',
     ]);
   });
 
@@ -144,7 +145,7 @@ describe('a node of IPv6', () => {
   });
 
   it('treats everything else as IPv4', () => {
-    const tables = ['unSnat', 'track', 'route', 'ttl', 'snatMark', 'snat', 'switch', 'commit', 'output'] as const;
+    const tables = ['unSnat', 'track', 'serviceEntry', 'route', 'ttl', 'snatMark', 'snat', 'switch', 'commit', 'output'] as const;
     const asIpv4 = dump(ipv6, ...tables)
       .filter((line) => !line.includes('ff00::/8'))
       .map((line) =>

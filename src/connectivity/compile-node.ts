@@ -26,6 +26,7 @@ export function compileNode(environment: NodeEnvironment): Wanted {
     ...families.flatMap((family) => [
       ...track(family),
       ...state(family),
+      ...serviceEntry(family),
       ...route(family, environment),
       ...ttl(family, environment),
       ...sourceTranslation(family),
@@ -154,6 +155,12 @@ function state(family: Family): Flow[] {
     flow(priority.low, { ctState: { new: '-', trk: '+' } }, goto('egressAdmin')),
     flow(priority.lowest, { ctState: { new: '+', trk: '+' } }, goto('serviceEntry')),
   ];
+}
+
+/** Peers choose endpoints for their own pods; what comes from them goes where it says. */
+function serviceEntry(family: Family): Flow[] {
+  const match: Match = { payload: family, regs: [reg.source('tunnel')] };
+  return [{ table: 'serviceEntry', priority: priority.normal, match, steps: [goto('destinationIdentity')] }];
 }
 
 function route(family: Family, { gateway, tunnel, podCidrs, serviceCidrs }: NodeEnvironment): Flow[] {

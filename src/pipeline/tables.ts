@@ -16,7 +16,11 @@ export const tables = {
   unSnat: { id: 12, miss: 'track', doc: 'Replies to a translated source get their destination back; marks what is routed.' },
   track: { id: 14, miss: 'drop', doc: 'Looks the connection up; replies and later packets are translated here.' },
   state: { id: 16, miss: 'drop', doc: 'Invalid ends; packets of known connections skip the choice of an endpoint.' },
-  serviceEntry: { id: 20, miss: 'sourceRanges', doc: 'Which kind of Service address is this (reserved).' },
+  serviceEntry: {
+    id: 20,
+    miss: 'sourceRanges',
+    doc: 'Who may ask a Service: not peers, they chose. Which kind of address it is (reserved).',
+  },
   sourceRanges: { id: 22, miss: 'balanceOrPass', doc: 'loadBalancerSourceRanges (reserved); runs `affinity`, then `balance`.' },
   affinity: { id: 24, miss: 'chooseEndpoint', doc: 'Learned choices of a client (reserved).' },
   balance: { id: 26, miss: 'dnat', doc: 'Service address and port to a group; each bucket names an endpoint.' },
