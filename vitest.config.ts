@@ -12,7 +12,7 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
-          include: ['src/**/*.test.ts', 'test/architecture.test.ts', 'test/docs/*.test.ts'],
+          include: ['src/**/*.test.ts', 'test/architecture.test.ts', 'test/docs/*.test.ts', 'test/model/*.test.ts'],
           testTimeout: 20_000,
           sequence: { groupOrder: 1 },
         },

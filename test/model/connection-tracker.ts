@@ -1,0 +1,104 @@
+import type { CtState, Nat } from '../../src/pipeline/flow.ts';
+import { mayOpen, type Packet, reversed, type Tuple, tupleKey, tupleOf, withTuple } from './packet.ts';
+
+/** What `ct()` asks of the tracker. */
+export interface Tracking {
+  readonly zone: number;
+  readonly commit: boolean;
+  readonly nat: Nat | undefined;
+  /** The mark after the action's `exec`, from the mark before it. */
+  readonly remark: (mark: number) => number;
+  /** What an earlier `ct()` said of this packet. */
+  readonly before: Remembered | undefined;
+}
+
+/** A packet remembers the connection it was found to be of; a second `ct()` in that zone does not look again. */
+export interface Remembered {
+  readonly zone: number;
+  readonly connection: Connection;
+  readonly reply: boolean;
+}
+
+/** What the packet is like afterwards. */
+export interface Tracked {
+  readonly packet: Packet;
+  readonly state: ReadonlySet<CtState>;
+  readonly mark: number;
+  readonly remembered?: Remembered;
+}
+
+export interface Tracker {
+  /** @param mark what the packet carried so far */
+  track(packet: Packet, mark: number, tracking: Tracking): Tracked;
+}
+
+export interface Connection {
+  /** As the first packet came, and as its answer comes back to us. */
+  readonly original: Tuple;
+  readonly reply: Tuple;
+  replied: boolean;
+  mark: number;
+}
+
+/**
+ * Connection tracking as ovs-actions(7) "ct" has it: a connection is known once it is committed; it is new until an answer
+ * came; only its first commit decides about translation, and every later packet gets that translation if it asks for any.
+ */
+export class ConnectionTracker implements Tracker {
+  readonly #connections = new Map<string, Remembered>();
+
+  track(packet: Packet, _mark: number, { zone, commit, nat, remark, before }: Tracking): Tracked {
+    if (before?.zone === zone) return seen(packet, before, { commit, nat: undefined, remark });
+    const tuple = tupleOf(packet);
+    if (!tuple) return { packet, state: new Set(['trk', 'inv']), mark: 0 };
+    const found = this.#connections.get(`${zone} ${tupleKey(tuple)}`);
+    if (found) return seen(packet, found, { commit, nat, remark });
+    if (!mayOpen(packet)) return { packet, state: new Set(['trk', 'inv']), mark: 0 };
+    const fresh = new Set<CtState>(['trk', 'new']);
+    if (!commit) return { packet, state: fresh, mark: 0 };
+    const delivered = translated(tuple, nat);
+    const connection: Connection = { original: tuple, reply: reversed(delivered), replied: false, mark: remark(0) };
+    this.#connections.set(`${zone} ${tupleKey(tuple)}`, { zone, connection, reply: false });
+    this.#connections.set(`${zone} ${tupleKey(connection.reply)}`, { zone, connection, reply: true });
+    return { packet: withTuple(packet, delivered), state: fresh, mark: connection.mark, remembered: { zone, connection, reply: false } };
+  }
+}
+
+function seen(packet: Packet, remembered: Remembered, { commit, nat, remark }: Pick<Tracking, 'commit' | 'nat' | 'remark'>): Tracked {
+  const { connection, reply } = remembered;
+  if (reply) connection.replied = true;
+  if (commit) connection.mark = remark(connection.mark);
+  const state = new Set<CtState>(['trk', connection.replied ? 'est' : 'new']);
+  if (reply) state.add('rpl');
+  const towards = reversed(reply ? connection.original : connection.reply);
+  return { packet: nat ? withTuple(packet, towards) : packet, state, mark: connection.mark, remembered };
+}
+
+function translated(tuple: Tuple, nat: Nat | undefined): Tuple {
+  switch (nat?.kind) {
+    case 'src':
+      return { ...tuple, src: nat.ip };
+    case 'dst':
+      return { ...tuple, dst: nat.ip, dstPort: nat.port ?? tuple.dstPort };
+    case 'restore':
+    case undefined:
+      return tuple;
+  }
+}
+
+/**
+ * The tracker of `ofproto/trace --ct-next` (ovs-vswitchd(8)): answers what it is told to, translates nothing, and lets the
+ * packet keep its mark.
+ */
+export class ScriptedTracker implements Tracker {
+  readonly #states: Iterator<ReadonlySet<CtState>>;
+
+  constructor(states: Iterable<ReadonlySet<CtState>>) {
+    this.#states = states[Symbol.iterator]();
+  }
+
+  track(packet: Packet, mark: number, { remark }: Tracking): Tracked {
+    const next = this.#states.next();
+    return { packet, state: next.done ? new Set(['trk', 'new']) : next.value, mark: remark(mark) };
+  }
+}

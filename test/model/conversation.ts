@@ -1,0 +1,160 @@
+import fc from 'fast-check';
+import { cidrAddress, type Family, type Ip, parseIp } from '../../src/net/ip.ts';
+import { type Mac, parseMac } from '../../src/net/mac.ts';
+import type { Protocol } from '../../src/pipeline/flow.ts';
+import { serviceNextHop, virtualMac } from '../../src/pipeline/well-known.ts';
+import { echoReply, echoRequest, type Packet } from './packet.ts';
+import type { Scene } from './scene.ts';
+import type { Output } from './switch-model.ts';
+
+/** A packet and the port it comes in by. */
+export interface Arrival {
+  readonly inPort: number;
+  readonly packet: Packet;
+}
+
+/** Who talks to whom, and in which order: `true` for a packet of the one who began, `false` for an answer to the last one. */
+export interface Conversation {
+  readonly opening: Arrival;
+  readonly order: readonly boolean[];
+}
+
+const pick = <T>(...from: readonly T[]): fc.Arbitrary<T> => fc.constantFrom(...from);
+
+/** Conversations of everybody with everybody, and with addresses that nobody has. */
+export function conversations(scene: Scene): fc.Arbitrary<Conversation> {
+  const families = scene.node.podCidrs.map(({ family }) => family);
+  return fc
+    .record({
+      family: pick(...families),
+      protocol: pick<Spoken>(...(scene.node.tunnel.type === 'gre' ? ['gre' as const] : []), 'tcp', 'tcp', 'udp', 'udp', 'icmp'),
+      from: fc.nat(),
+      to: fc.nat(),
+      hop: pick<'gateway' | 'receiver' | 'anybody'>('gateway', 'receiver', 'anybody'),
+      portSrc: fc.integer({ min: 1024, max: 60000 }),
+      portDst: pick(...interestingPorts(scene)),
+      ttl: pick(64, 64, 64, 64, 2, 1),
+      order: fc.array(fc.boolean(), { minLength: 1, maxLength: 6 }),
+    })
+    .map(({ family, protocol, from, to, hop, portSrc, portDst, ttl, order }) => {
+      const sources = openers(scene, family);
+      const destinations = addresses(scene, family);
+      const source = sources[from % sources.length] ?? fail();
+      const ipDst = destinations[to % destinations.length] ?? fail();
+      const payload = transport(protocol, family, portSrc, portDst);
+      const ethDst = source.kind === 'pod' ? nextHop(scene, hop, ipDst) : scene.node.gateway.mac;
+      const packet = { ...source.outer, ethSrc: source.mac, ethDst, payload: family, ipSrc: source.ip, ipDst, ttl, ...payload };
+      return { opening: { inPort: source.port, packet }, order: [true, ...order] };
+    });
+}
+
+interface Opener {
+  readonly kind: 'pod' | 'gateway' | 'tunnel';
+  readonly port: number;
+  readonly mac: Mac;
+  readonly ip: Ip;
+  readonly outer: Pick<Packet, 'tunSrc' | 'tunDst'>;
+}
+
+function openers({ node, peers, pods }: Scene, family: Family): Opener[] {
+  const ofFamily = (ips: readonly Ip[]) => ips.filter((ip) => ip.family === family);
+  return [
+    ...pods.flatMap(({ ofPort, mac, addresses: own }) =>
+      ofFamily(own).map((ip): Opener => ({ kind: 'pod', port: ofPort, mac, ip, outer: {} })),
+    ),
+    ...ofFamily([...node.gateway.addresses, ...node.transport]).map(
+      (ip): Opener => ({ kind: 'gateway', port: node.gateway.ofPort, mac: node.gateway.mac, ip, outer: {} }),
+    ),
+    ...peers.flatMap(({ podCidrs, transport: ends }) =>
+      podCidrs
+        .filter((cidr) => cidr.family === family)
+        .flatMap((cidr) => [cidrAddress(cidr, 9n), cidrAddress(cidr, 1n)])
+        .flatMap((ip) =>
+          ends.map((tunSrc): Opener => {
+            const tunDst = node.transport.find((own) => own.family === tunSrc.family) ?? fail();
+            return { kind: 'tunnel', port: node.tunnel.ofPort, mac: parseMac('0e:00:00:00:02:01'), ip, outer: { tunSrc, tunDst } };
+          }),
+        ),
+    ),
+  ];
+}
+
+/** Everything that has an address or looks as if it had one. */
+function addresses({ node, peers, pods, services }: Scene, family: Family): Ip[] {
+  const outside = { ipv4: ['203.0.113.9', '224.0.0.251', '255.255.255.255'], ipv6: ['2001:db8::9', 'ff02::fb', 'fe80::99'] };
+  const all = [
+    ...services.flatMap(({ clusterIp }) => [clusterIp, clusterIp, clusterIp]),
+    ...pods.flatMap(({ addresses: own }) => [...own, ...own]),
+    ...peers.flatMap(({ podCidrs, transport: ends }) => [
+      ...podCidrs.flatMap((cidr) => [cidrAddress(cidr, 9n), cidrAddress(cidr, 1n)]),
+      ...ends,
+    ]),
+    ...node.gateway.addresses,
+    ...node.transport,
+    ...node.podCidrs.map((cidr) => cidrAddress(cidr, 77n)),
+    ...node.serviceCidrs.map((cidr) => cidrAddress(cidr, 200n)),
+    serviceNextHop[family],
+    ...outside[family].map(parseIp),
+  ];
+  return all.filter((ip) => ip.family === family);
+}
+
+function interestingPorts({ node, services }: Scene): number[] {
+  const ports = services.flatMap(({ port, endpoints }) => [port, port, port, ...endpoints.map((endpoint) => endpoint.port)]);
+  return [...ports, node.tunnel.port, 9];
+}
+
+type Spoken = 'tcp' | 'udp' | 'icmp' | 'gre';
+
+function transport(protocol: Spoken, family: Family, portSrc: number, portDst: number): Partial<Packet> {
+  if (protocol === 'udp') return { protocol, portSrc, portDst };
+  if (protocol === 'tcp') return { protocol, portSrc, portDst, tcpFlags: 'syn' };
+  if (protocol === 'gre') return { protocol };
+  const icmp = family === 'ipv4' ? 'icmp' : 'icmp6';
+  return { protocol: icmp, icmpType: echoRequest[icmp], icmpCode: 0, icmpId: portSrc };
+}
+
+/** Where a pod sends it to. A lying pod may send to anybody. */
+function nextHop({ node, pods }: Scene, hop: 'gateway' | 'receiver' | 'anybody', ip: Ip): Mac {
+  if (hop === 'anybody') return pods.at(-1)?.mac ?? node.gateway.mac;
+  const receiver = pods.find(({ addresses: own }) => own.some(({ text }) => text === ip.text));
+  return hop === 'receiver' && receiver ? receiver.mac : node.gateway.mac;
+}
+
+/** What the receiver of `output` sends back, and where it comes in. @returns undefined if nobody received it */
+export function answerTo({ to, packet }: Output): Arrival | undefined {
+  if (typeof to !== 'number') return undefined;
+  const { ipSrc, ipDst, portSrc, portDst, tunSrc, tunDst, ethSrc, ethDst, icmpType, protocol } = packet;
+  if (!ipSrc || !ipDst) return undefined;
+  const answer: Packet = {
+    ...packet,
+    ethSrc: ethDst === virtualMac ? parseMac('0e:00:00:00:02:01') : ethDst,
+    ethDst: ethSrc,
+    ipSrc: ipDst,
+    ipDst: ipSrc,
+    ttl: 64,
+    ...(portSrc !== undefined && portDst !== undefined && { portSrc: portDst, portDst: portSrc }),
+    ...(tunSrc && tunDst && { tunSrc: tunDst, tunDst: tunSrc }),
+    ...(packet.tcpFlags && { tcpFlags: packet.tcpFlags === 'syn' ? 'syn-ack' : 'ack' }),
+    ...(icmpType !== undefined && isEcho(protocol) && { icmpType: flipped(icmpType, protocol) }),
+  };
+  return { inPort: to, packet: answer };
+}
+
+function isEcho(protocol: Protocol | undefined): protocol is 'icmp' | 'icmp6' {
+  return protocol === 'icmp' || protocol === 'icmp6';
+}
+
+function flipped(icmpType: number, protocol: 'icmp' | 'icmp6'): number {
+  return icmpType === echoRequest[protocol] ? echoReply[protocol] : echoRequest[protocol];
+}
+
+/** The next packet of the one who began: after an answer, TCP goes on with an acknowledgement. */
+export function nextOf({ opening }: Conversation, answered: boolean): Arrival {
+  const { packet } = opening;
+  return packet.tcpFlags === 'syn' && answered ? { ...opening, packet: { ...packet, tcpFlags: 'ack' } } : opening;
+}
+
+function fail(): never {
+  throw new Error('the scene has nobody of this kind');
+}

@@ -1,0 +1,67 @@
+import type { Group } from '../../src/pipeline/flow.ts';
+import { ConnectionTracker } from './connection-tracker.ts';
+import { type Arrival, answerTo, type Conversation, nextOf } from './conversation.ts';
+import { describePacket } from './packet.ts';
+import { describeFate, type Fate, Reference } from './reference.ts';
+import { compileScene, type Scene } from './scene.ts';
+import { type Output, SwitchModel } from './switch-model.ts';
+
+/** Something that takes packets in and says where they go out: the model, or a real switch. */
+export type Bridge = (arrival: Arrival) => readonly Output[] | Promise<readonly Output[]>;
+
+/** The reference evaluator as a jury: it hears every packet that a bridge got, and says what it finds wrong. */
+export class Judge {
+  readonly #reference: Reference;
+  readonly #bridge: Bridge;
+
+  constructor(scene: Scene, bridge: Bridge) {
+    this.#reference = new Reference(scene);
+    this.#bridge = bridge;
+  }
+
+  /** @returns what the bridge did. @throws Error naming packet, allowed fates and what happened, if that is none of them */
+  async hear(arrival: Arrival): Promise<readonly Output[]> {
+    const fates = this.#reference.fates(arrival.inPort, arrival.packet);
+    const outputs = await this.#bridge(arrival);
+    const happened = describeFate({ outputs });
+    const fate = fates.find((each: Fate) => describeFate(each) === happened);
+    if (!fate) {
+      const allowed = fates.map(describeFate).join('\n     or ');
+      throw new Error(`in by ${arrival.inPort}: ${describePacket(arrival.packet)}\n allowed ${allowed}\nhappened ${happened}`);
+    }
+    this.#reference.settle(fate);
+    return outputs;
+  }
+
+  /** Plays a whole conversation; an answer comes from whoever got the last packet, if anybody did. */
+  async follow(conversation: Conversation): Promise<void> {
+    let last: readonly Output[] = [];
+    let answered = false;
+    for (const fromOpener of conversation.order) {
+      if (fromOpener) {
+        last = await this.hear(nextOf(conversation, answered));
+        continue;
+      }
+      const [received] = last;
+      const answer = received && answerTo(received);
+      if (!answer) return;
+      answered = true;
+      last = await this.hear(answer);
+      // What comes back to the one who began is not answered again.
+      last = [];
+    }
+  }
+}
+
+/**
+ * The model of this scene's switch before the judge, with an empty connection tracker.
+ *
+ * @param choices which buckets groups choose, one after another
+ * @param compiled other flows than the scene's, to see whether anybody notices
+ */
+export function modelJudge(scene: Scene, choices: readonly number[] = [0], compiled = compileScene(scene)): Judge {
+  let turn = 0;
+  const choose = ({ buckets }: Group) => (choices[turn++ % choices.length] ?? 0) % buckets.length;
+  const model = new SwitchModel({ ...compiled, tracker: new ConnectionTracker(), choose });
+  return new Judge(scene, ({ inPort, packet }) => model.receive(inPort, packet).outputs);
+}

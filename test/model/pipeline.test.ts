@@ -1,0 +1,31 @@
+import fc from 'fast-check';
+import { describe, it } from 'vitest';
+import { conversations } from './conversation.ts';
+import { modelJudge } from './judge.ts';
+import { lies } from './lies.ts';
+import { exampleScene, ofOneFamily, type Scene } from './scene.ts';
+
+const scenes: Readonly<Record<string, Scene>> = {
+  'of both families': exampleScene,
+  'of IPv4': ofOneFamily(exampleScene, 'ipv4'),
+  'of IPv6': ofOneFamily(exampleScene, 'ipv6'),
+  'with GRE': { ...exampleScene, node: { ...exampleScene.node, tunnel: { ...exampleScene.node.tunnel, type: 'gre', port: 0 } } },
+  'without ranges of Services': { ...exampleScene, node: { ...exampleScene.node, serviceCidrs: [] } },
+};
+
+describe.each(Object.entries(scenes))('a node %s does what the product promises', (_, scene) => {
+  it('in every conversation', async () => {
+    const runs = fc.asyncProperty(conversations(scene), fc.array(fc.nat(), { minLength: 1 }), async (conversation, choices) =>
+      modelJudge(scene, choices).follow(conversation),
+    );
+    await fc.assert(runs, { numRuns: 1000 });
+  });
+
+  it('with everybody who lies', async () => {
+    const runs = fc.asyncProperty(fc.array(lies(scene), { minLength: 1, maxLength: 4 }), async (arrivals) => {
+      const judge = modelJudge(scene);
+      for (const arrival of arrivals) await judge.hear(arrival);
+    });
+    await fc.assert(runs, { numRuns: 1000 });
+  });
+});

@@ -1,0 +1,263 @@
+import { linkLocal } from '../../src/connectivity/environment.ts';
+import { type Cidr, cidrAddress, cidrContains, type Ip, parseCidr, parseIp } from '../../src/net/ip.ts';
+import type { Mac } from '../../src/net/mac.ts';
+import { serviceNextHop, tunnelCarriers, virtualMac } from '../../src/pipeline/well-known.ts';
+import type { Endpoint, ServicePort } from '../../src/proxy/compile-service.ts';
+import { describePacket, mayOpen, type Packet, reversed, type Tuple, tupleKey, tupleOf, withTuple } from './packet.ts';
+import type { Scene } from './scene.ts';
+import type { Output } from './switch-model.ts';
+
+/** Something that may happen to a packet. */
+export interface Fate {
+  readonly outputs: readonly Output[];
+  /** The connection that began, if one did. */
+  readonly began?: Connection;
+}
+
+/** What the client sees, and what the endpoint sees. They differ for Services. */
+export interface Connection {
+  readonly asked: Tuple;
+  readonly given: Tuple;
+  readonly service: boolean;
+  /** Its two ends are behind one port. */
+  readonly hairpin: boolean;
+}
+
+type From = 'pod' | 'gateway' | 'tunnel';
+
+interface Arrival {
+  readonly from: From;
+  readonly inPort: number;
+  readonly packet: Packet;
+}
+
+interface Place {
+  readonly kind: From;
+  readonly port: number;
+  readonly mac: Mac;
+}
+
+const dropped: readonly Fate[] = [{ outputs: [] }];
+const everybody = [parseCidr('224.0.0.0/4'), parseCidr('255.255.255.255/32'), parseCidr('ff00::/8')];
+const [allNodes, noIpv4, noIpv6] = [parseIp('ff02::1'), parseIp('0.0.0.0'), parseIp('::')];
+const neighbourDiscovery = { solicitation: 135, advertisement: 136, all: [133, 134, 135, 136, 137] };
+
+/**
+ * What must happen to packets on a node, from what the product promises and from nothing else: no table, register or mark is
+ * known here.
+ *
+ * 1. A pod speaks with its own addresses only. Nodes speak by tunnel only from the addresses they are known by.
+ * 2. Everybody reaches every pod; nobody reaches what does not exist; nothing comes back where it came from.
+ * 3. A new connection to a Service goes to one of its endpoints and stays there; answers come from the Service. Without
+ *    endpoints somebody says no.
+ * 4. Who is client and endpoint of one connection is answered from another address.
+ * 5. Pods and peers cannot send tunnel packets to nodes.
+ * 6. Where the bridge routes, the gateway's MAC is the source and a hop is counted; the node counts its own.
+ */
+export class Reference {
+  readonly #scene: Scene;
+  readonly #connections = new Map<string, { readonly connection: Connection; readonly reply: boolean }>();
+
+  constructor(scene: Scene) {
+    this.#scene = scene;
+  }
+
+  /** Every allowed fate of this packet, one of which `settle` must then be told. */
+  fates(inPort: number, packet: Packet): readonly Fate[] {
+    const from = this.#from(inPort, packet);
+    if (!from || packet.vlan !== undefined || packet.payload === 'other') return dropped;
+    const arrival = { from, inPort, packet };
+    if (packet.payload === 'arp') return this.#arp(arrival);
+    if (!this.#scene.node.podCidrs.some(({ family }) => family === packet.payload)) return dropped;
+    if (packet.protocol === 'icmp6' && neighbourDiscovery.all.includes(packet.icmpType ?? -1)) return this.#neighbourDiscovery(arrival);
+    if (from === 'pod' && !this.#isOwn(inPort, packet.ethSrc, packet.ipSrc)) return dropped;
+    return this.#routed(arrival);
+  }
+
+  settle({ began }: Fate): void {
+    if (!began) return;
+    this.#connections.set(tupleKey(began.asked), { connection: began, reply: false });
+    this.#connections.set(tupleKey(reversed(began.given)), { connection: began, reply: true });
+  }
+
+  #from(inPort: number, { tunSrc }: Packet): From | undefined {
+    const { node, pods } = this.#scene;
+    if (inPort === node.gateway.ofPort) return 'gateway';
+    if (inPort === node.tunnel.ofPort) return this.#reachablePeers().some(({ transport }) => has(transport, tunSrc)) ? 'tunnel' : undefined;
+    return pods.some(({ ofPort }) => ofPort === inPort) ? 'pod' : undefined;
+  }
+
+  #reachablePeers() {
+    const { node, peers } = this.#scene;
+    return peers.filter(({ transport }) => transport.some((remote) => node.transport.some(({ family }) => family === remote.family)));
+  }
+
+  #isOwn(port: number, mac: Mac, ip: Ip | undefined): boolean {
+    return this.#scene.pods.some((pod) => pod.ofPort === port && pod.mac === mac && has(pod.addresses, ip));
+  }
+
+  #arp({ from, inPort, packet }: Arrival): readonly Fate[] {
+    const { node, pods } = this.#scene;
+    const { arpSpa, arpTpa, arpSha, ethSrc, arpOp } = packet;
+    if (from === 'tunnel' || !arpTpa || !node.podCidrs.some(({ family }) => family === 'ipv4')) return dropped;
+    const sender = pods.find(({ ofPort }) => ofPort === inPort);
+    if (sender) {
+      const probe = same(arpSpa, noIpv4) && has(sender.addresses, arpTpa);
+      if (ethSrc !== sender.mac || arpSha !== sender.mac || !(has(sender.addresses, arpSpa) || probe)) return dropped;
+      if (has(sender.addresses, arpTpa)) return delivered('flood', packet);
+    }
+    const owner = pods.find(({ addresses }) => has(addresses, arpTpa));
+    if (owner) return delivered(owner.ofPort, packet, inPort);
+    if (has(node.gateway.addresses, arpTpa)) return delivered(node.gateway.ofPort, packet, inPort);
+    const isPeerGateway = this.#peerCidrs().some((cidr) => same(cidrAddress(cidr, 1n), arpTpa));
+    if (!isPeerGateway || arpOp !== 'request') return dropped;
+    const answer = {
+      arpOp: 'reply',
+      arpSha: virtualMac,
+      arpSpa: arpTpa,
+      ...(arpSha && { arpTha: arpSha }),
+      ...(arpSpa && { arpTpa: arpSpa }),
+    } as const;
+    return delivered(inPort, { ...packet, ethSrc: virtualMac, ethDst: ethSrc, ...answer });
+  }
+
+  #neighbourDiscovery(arrival: Arrival): readonly Fate[] {
+    const { node, pods } = this.#scene;
+    const { from, inPort, packet } = arrival;
+    const { icmpType, ipDst, ndTarget, ethDst } = packet;
+    if (from === 'tunnel') return dropped;
+    const sender = pods.find(({ ofPort }) => ofPort === inPort);
+    const own = sender ? neighbourAddresses(sender.mac, sender.addresses) : [];
+    if (sender && !maySend(packet, sender.mac, own)) return dropped;
+    const gateway = neighbourAddresses(node.gateway.mac, node.gateway.addresses);
+    if (icmpType === neighbourDiscovery.solicitation) {
+      if (has(own, ndTarget)) return delivered('flood', packet);
+      const owner = pods.find(({ mac, addresses }) => has(neighbourAddresses(mac, addresses), ndTarget));
+      if (owner) return delivered(owner.ofPort, packet, inPort);
+      return has(gateway, ndTarget) ? delivered(node.gateway.ofPort, packet, inPort) : dropped;
+    }
+    if (icmpType !== neighbourDiscovery.advertisement) return dropped;
+    if (sender && same(ipDst, allNodes)) return delivered('flood', packet);
+    const asker = pods.find(({ mac, addresses }) => has(neighbourAddresses(mac, addresses), ipDst));
+    if (asker) return delivered(asker.ofPort, packet, inPort);
+    return has(gateway, ipDst) && ethDst === node.gateway.mac ? delivered(node.gateway.ofPort, packet, inPort) : dropped;
+  }
+
+  #routed(arrival: Arrival): readonly Fate[] {
+    const tuple = tupleOf(arrival.packet);
+    if (!tuple) return dropped;
+    const known = this.#connections.get(tupleKey(tuple));
+    if (known) return [this.#send(arrival, known.connection, known.reply)];
+    if (!mayOpen(arrival.packet)) return dropped;
+    const service = arrival.from === 'tunnel' ? undefined : this.#serviceAt(tuple);
+    if (!service) return [this.#send(arrival, { asked: tuple, given: tuple, service: false, hairpin: false }, false)];
+    if (service.endpoints.length === 0) return delivered('agent', arrival.packet);
+    return service.endpoints.map((endpoint) => this.#send(arrival, this.#connect(arrival, tuple, endpoint), false));
+  }
+
+  #serviceAt({ protocol, dst, dstPort }: Tuple): ServicePort | undefined {
+    return this.#scene.services.find(
+      ({ transport, clusterIp, port }) => transport === protocol && port === dstPort && same(clusterIp, dst),
+    );
+  }
+
+  #connect({ from }: Arrival, asked: Tuple, { ip, port }: Endpoint): Connection {
+    const place = this.#place(ip);
+    const hairpin = (from === 'pod' && same(asked.src, ip)) || (from === 'gateway' && place?.kind === 'gateway');
+    const src = hairpin ? serviceNextHop[ip.family] : asked.src;
+    return { asked, given: { ...asked, src, dst: ip, dstPort: port }, service: true, hairpin };
+  }
+
+  #send({ from, inPort, packet }: Arrival, connection: Connection, reply: boolean): Fate {
+    const { asked, given, service, hairpin } = connection;
+    const began = reply ? {} : { began: connection };
+    // What the receiver is found by is the endpoint, before a hairpin's source is put in.
+    const translatedPacket = withTuple(packet, reply ? reversed(asked) : given);
+    const to = translatedPacket.ipDst && this.#place(translatedPacket.ipDst);
+    if (!to || !this.#mayGo(from, to, translatedPacket, service)) return { outputs: [], ...(service && began) };
+    if (to.port === inPort && !hairpin) return { outputs: [], ...began };
+    const { gateway } = this.#scene.node;
+    const routed = service || from === 'tunnel' || to.kind === 'tunnel' || (from === 'pod' && packet.ethDst === gateway.mac);
+    const counts = routed && from !== 'gateway' && to.kind !== 'gateway';
+    const ttl = (packet.ttl ?? 0) - (counts ? 1 : 0);
+    if (ttl <= 0 && counts) return { outputs: [], ...(service && began) };
+    const { tunSrc: _from, tunDst: _to, ...inner } = translatedPacket;
+    const outer = to.kind === 'tunnel' && translatedPacket.ipDst ? this.#tunnelTo(translatedPacket.ipDst) : {};
+    const outside = from === 'tunnel' ? { tunSrc: _from, tunDst: _to } : {};
+    const sent = { ...inner, ...defined(outside), ...outer, ethSrc: routed ? gateway.mac : packet.ethSrc, ethDst: to.mac, ttl };
+    return { outputs: [{ to: to.port, packet: sent }], ...began };
+  }
+
+  /** Behind which port an address is; nowhere if nobody can have it. */
+  #place(ip: Ip): Place | undefined {
+    const { node, pods } = this.#scene;
+    const pod = pods.find(({ addresses }) => has(addresses, ip));
+    if (pod) return { kind: 'pod', port: pod.ofPort, mac: pod.mac };
+    if (everybody.some((cidr) => cidrContains(cidr, ip)) || same(ip, serviceNextHop[ip.family])) return undefined;
+    if (this.#peerCidrs().some((cidr) => cidrContains(cidr, ip))) return { kind: 'tunnel', port: node.tunnel.ofPort, mac: virtualMac };
+    if (node.serviceCidrs.some((cidr) => cidrContains(cidr, ip))) return undefined;
+    return { kind: 'gateway', port: node.gateway.ofPort, mac: node.gateway.mac };
+  }
+
+  #mayGo(from: From, to: Place, { ipDst, protocol, portDst }: Packet, service: boolean): boolean {
+    if (to.kind !== 'gateway' || !ipDst) return true;
+    const { gateway, tunnel, podCidrs } = this.#scene.node;
+    const carrier = tunnelCarriers[tunnel.type];
+    const tunnelled = carrier.protocol === 'gre' ? protocol === 'gre' : protocol === 'udp' && portDst === tunnel.port;
+    if (tunnelled && from !== 'gateway') return false;
+    if (has(gateway.addresses, ipDst)) return true;
+    if (from === 'pod') return true;
+    return from === 'gateway' && service && !podCidrs.some((cidr) => cidrContains(cidr, ipDst));
+  }
+
+  #peerCidrs(): Cidr[] {
+    const { podCidrs } = this.#scene.node;
+    return this.#reachablePeers()
+      .flatMap((peer) => peer.podCidrs)
+      .filter((cidr) => podCidrs.some(({ family }) => family === cidr.family));
+  }
+
+  #tunnelTo(ip: Ip): Pick<Packet, 'tunSrc' | 'tunDst'> {
+    const peer = this.#reachablePeers().find(({ podCidrs }) => podCidrs.some((cidr) => cidrContains(cidr, ip)));
+    const tunDst = peer?.transport.find((remote) => this.#scene.node.transport.some(({ family }) => family === remote.family));
+    const tunSrc = this.#scene.node.transport.find(({ family }) => family === tunDst?.family);
+    return { ...(tunSrc && { tunSrc }), ...(tunDst && { tunDst }) };
+  }
+}
+
+/** One line, equal for equal fates. */
+export function describeFate({ outputs }: Pick<Fate, 'outputs'>): string {
+  return outputs.length === 0 ? 'nothing' : outputs.map(({ to, packet }) => `to ${to}: ${describePacket(packet)}`).join('; ');
+}
+
+/** A pod asks and answers about neighbours with its own MAC and addresses. Source: RFC 4861 sections 4.3 and 4.4. */
+function maySend(packet: Packet, mac: Mac, own: readonly Ip[]): boolean {
+  const { ethSrc, icmpType, icmpCode, ipSrc, ndTarget, ndSll, ndTll } = packet;
+  if (ethSrc !== mac || (icmpCode ?? 0) !== 0) return false;
+  if (icmpType === neighbourDiscovery.solicitation) {
+    if (same(ipSrc, noIpv6)) return ndSll === undefined && has(own, ndTarget);
+    return has(own, ipSrc) && (ndSll === undefined || ndSll === mac);
+  }
+  return icmpType === neighbourDiscovery.advertisement && has(own, ipSrc) && has(own, ndTarget) && (ndTll === undefined || ndTll === mac);
+}
+
+function neighbourAddresses(mac: Mac, addresses: readonly Ip[]): readonly Ip[] {
+  const global = addresses.filter(({ family }) => family === 'ipv6');
+  return global.length === 0 ? [] : [...global, linkLocal(mac)];
+}
+
+function delivered(to: Output['to'], packet: Packet, inPort?: number): readonly Fate[] {
+  return to === inPort ? dropped : [{ outputs: [{ to, packet }] }];
+}
+
+function same(a: Ip | undefined, b: Ip): boolean {
+  return a !== undefined && a.family === b.family && a.value === b.value;
+}
+
+function has(list: readonly Ip[], ip: Ip | undefined): boolean {
+  return list.some((each) => same(ip, each));
+}
+
+function defined(outer: { readonly tunSrc?: Ip | undefined; readonly tunDst?: Ip | undefined }): Pick<Packet, 'tunSrc' | 'tunDst'> {
+  return { ...(outer.tunSrc && { tunSrc: outer.tunSrc }), ...(outer.tunDst && { tunDst: outer.tunDst }) };
+}

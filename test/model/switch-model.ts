@@ -1,0 +1,252 @@
+import { SeineError } from '../../src/errors/seine-error.ts';
+import { type Cidr, cidrContains, type Ip } from '../../src/net/ip.ts';
+import type { Mac } from '../../src/net/mac.ts';
+import { registerFields } from '../../src/pipeline/fields.ts';
+import type { CtExec, CtState, CtStep, Flow, Group, Match, Step } from '../../src/pipeline/flow.ts';
+import { formatFlow } from '../../src/pipeline/format.ts';
+import type { Mark } from '../../src/pipeline/registers.ts';
+import type { TableName } from '../../src/pipeline/tables.ts';
+import type { Remembered, Tracker } from './connection-tracker.ts';
+import { describePacket, type Packet } from './packet.ts';
+
+/** Where a packet went: a port, everybody but where it came from, or the agent. */
+export interface Output {
+  readonly to: number | 'flood' | 'agent';
+  readonly packet: Packet;
+}
+
+/** What became of one packet. Nothing in `outputs` means that it was dropped. */
+export interface Walk {
+  readonly tables: readonly TableName[];
+  readonly outputs: readonly Output[];
+  /** Outer source that was remembered. */
+  readonly strangers: readonly Ip[];
+}
+
+export interface SwitchModelOptions {
+  readonly flows: readonly Flow[];
+  readonly groups: readonly Group[];
+  readonly tracker: Tracker;
+  /** Which bucket of a group this packet gets, by its place. */
+  readonly choose: (group: Group) => number;
+}
+
+/** A packet on its way. */
+interface Travel {
+  packet: Packet;
+  readonly inPort: number;
+  readonly regs: number[];
+  ctState: ReadonlySet<CtState>;
+  ctMark: number;
+  remembered?: Remembered | undefined;
+}
+
+/** Resubmits and recirculations of one packet; a pipeline that needs more has a loop. */
+const stepsMax = 500;
+
+/**
+ * What a switch does with packets, by what ovs-actions(7) and ovs-fields(7) say about our vocabulary.
+ *
+ * Stricter than a switch in one point: where two flows of one priority match and differ in what they do, which of them is
+ * taken is undefined. That is an error here.
+ */
+export class SwitchModel {
+  readonly #options: SwitchModelOptions;
+  readonly #byTable: ReadonlyMap<TableName, readonly Flow[]>;
+  readonly #groups: ReadonlyMap<number, Group>;
+
+  constructor(options: SwitchModelOptions) {
+    this.#options = options;
+    const sorted = options.flows.toSorted((a, b) => b.priority - a.priority);
+    this.#byTable = Map.groupBy(sorted, ({ table }) => table);
+    this.#groups = new Map(options.groups.map((group) => [group.id, group]));
+  }
+
+  receive(inPort: number, packet: Packet, ctMark = 0): Walk {
+    const walk = { tables: [] as TableName[], outputs: [] as Output[], strangers: [] as Ip[] };
+    const travel: Travel = { packet, inPort, regs: Array<number>(16).fill(0), ctState: new Set(), ctMark };
+    this.#visit('classify', travel, walk);
+    return walk;
+  }
+
+  /** @returns 'ended' if the packet is gone for good (its TTL ended) */
+  #visit(table: TableName, travel: Travel, walk: MutableWalk): 'goes on' | 'ended' {
+    walk.tables.push(table);
+    if (walk.tables.length > stepsMax) throw new SeineError('INVARIANT', `${describePacket(travel.packet)} never ends`);
+    return this.#perform(this.#lookUp(table, travel)?.steps ?? [], travel, walk);
+  }
+
+  #lookUp(table: TableName, travel: Travel): Flow | undefined {
+    const matching = (this.#byTable.get(table) ?? []).filter((flow) => matches(flow.match, travel));
+    const [best, ...rest] = matching.filter((flow) => flow.priority === matching[0]?.priority);
+    for (const other of rest) {
+      if (best && JSON.stringify(other.steps, bigints) !== JSON.stringify(best.steps, bigints))
+        throw new SeineError('INVARIANT', `undefined which is taken:\n${formatFlow(best)}\n${formatFlow(other)}`);
+    }
+    return best;
+  }
+
+  #perform(steps: readonly Step[], travel: Travel, walk: MutableWalk): 'goes on' | 'ended' {
+    for (const step of steps) if (this.#step(step, travel, walk) === 'ended') return 'ended';
+    return 'goes on';
+  }
+
+  #step(step: Step, travel: Travel, walk: MutableWalk): 'goes on' | 'ended' {
+    const { packet } = travel;
+    const change = (fields: Partial<Packet>): void => void (travel.packet = { ...packet, ...fields });
+    switch (step.do) {
+      case 'load':
+        travel.regs[step.mark.reg] = withMark(travel.regs[step.mark.reg] ?? 0, step.mark);
+        break;
+      case 'setEthSrc':
+        change({ ethSrc: step.mac });
+        break;
+      case 'setEthDst':
+        change({ ethDst: step.mac });
+        break;
+      case 'setTunSrc':
+        change({ tunSrc: step.ip });
+        break;
+      case 'setTunDst':
+        change({ tunDst: step.ip });
+        break;
+      case 'decTtl':
+        if ((packet.ttl ?? 0) <= 1) return 'ended';
+        change({ ttl: (packet.ttl ?? 0) - 1 });
+        break;
+      case 'answerArp':
+        walk.outputs.push({ to: travel.inPort, packet: arpAnswer(packet, step.ip, step.mac) });
+        break;
+      case 'ct':
+        this.#recirculate(step, travel, walk);
+        break;
+      case 'group':
+        this.#choose(step.group, travel, walk);
+        break;
+      case 'resubmit':
+      case 'goto':
+        return this.#visit(step.table, travel, walk);
+      case 'output':
+        emit(step.port, travel, walk);
+        break;
+      case 'outputToRegister':
+        emit(travel.regs[registerFields.outPort.reg] ?? 0, travel, walk);
+        break;
+      case 'outputInPort':
+        walk.outputs.push({ to: travel.inPort, packet });
+        break;
+      case 'normal':
+        walk.outputs.push({ to: 'flood', packet });
+        break;
+      case 'toAgent':
+        walk.outputs.push({ to: 'agent', packet });
+        break;
+      case 'learnStranger':
+        if (packet.tunSrc) walk.strangers.push(packet.tunSrc);
+        break;
+    }
+    return 'goes on';
+  }
+
+  /** The tracked packet goes on in the next table by itself; the rest of the actions see an untracked one. */
+  #recirculate({ zone, commit, nat, exec, next }: CtStep, travel: Travel, walk: MutableWalk): void {
+    const remark = (mark: number) => exec.reduce((sum, each) => remarked(sum, each, travel.regs), mark);
+    const tracked = this.#options.tracker.track(travel.packet, travel.ctMark, { zone, commit, nat, remark, before: travel.remembered });
+    const { packet, state: ctState, mark: ctMark, remembered } = tracked;
+    this.#visit(next, { ...travel, regs: [...travel.regs], packet, ctState, ctMark, remembered }, walk);
+    travel.ctState = new Set();
+    travel.ctMark = 0;
+  }
+
+  /** What a bucket changes is gone behind the group. */
+  #choose(id: number, travel: Travel, walk: MutableWalk): void {
+    const group = this.#groups.get(id);
+    if (!group) throw new SeineError('INVARIANT', `there is no group ${id}`);
+    const bucket = group.buckets[this.#options.choose(group)];
+    this.#perform(bucket?.steps ?? [], { ...travel, regs: [...travel.regs] }, walk);
+  }
+}
+
+type MutableWalk = { readonly tables: TableName[]; readonly outputs: Output[]; readonly strangers: Ip[] };
+
+/** A switch never sends a packet out where it came in, unless told so by name (ovs-actions(7) "output"). */
+function emit(port: number, { inPort, packet }: Travel, walk: MutableWalk): void {
+  if (port !== inPort) walk.outputs.push({ to: port, packet });
+}
+
+/** RFC 826. */
+function arpAnswer(asked: Packet, ip: Ip, mac: Mac): Packet {
+  const { ethSrc, arpSha, arpSpa } = asked;
+  return {
+    ...asked,
+    ethSrc: mac,
+    ethDst: ethSrc,
+    arpOp: 'reply',
+    arpSha: mac,
+    arpSpa: ip,
+    ...(arpSha && { arpTha: arpSha }),
+    ...(arpSpa && { arpTpa: arpSpa }),
+  };
+}
+
+type Field = keyof Match;
+type Wanted = Required<Match>;
+type Tests = { readonly [F in Field]: (wanted: Wanted[F], travel: Travel) => boolean };
+
+const equal = (a: Ip | undefined, b: Ip): boolean => a?.text === b.text && a.family === b.family;
+const within = (ip: Ip | undefined, of: Ip | Cidr): boolean => ip !== undefined && ('network' in of ? cidrContains(of, ip) : equal(ip, of));
+
+const tests: Tests = {
+  inPort: (wanted, { inPort }) => inPort === wanted,
+  ethSrc: (wanted, { packet }) => packet.ethSrc === wanted,
+  ethDst: (wanted, { packet }) => packet.ethDst === wanted,
+  vlan: (_, { packet }) => packet.vlan !== undefined,
+  payload: (wanted, { packet }) => packet.payload === wanted,
+  protocol: (wanted, { packet }) => packet.protocol === wanted,
+  ipSrc: (wanted, { packet }) => within(packet.ipSrc, wanted),
+  ipDst: (wanted, { packet }) => within(packet.ipDst, wanted),
+  portDst: (wanted, { packet }) => packet.portDst === wanted,
+  icmpType: (wanted, { packet }) => packet.icmpType === wanted,
+  icmpCode: (wanted, { packet }) => (packet.icmpCode ?? 0) === wanted,
+  ndTarget: (wanted, { packet }) => equal(packet.ndTarget, wanted),
+  ndSll: (wanted, { packet }) => packet.ndSll === (wanted === 'absent' ? undefined : wanted),
+  ndTll: (wanted, { packet }) => packet.ndTll === (wanted === 'absent' ? undefined : wanted),
+  arpOp: (wanted, { packet }) => packet.arpOp === wanted,
+  arpSpa: (wanted, { packet }) => equal(packet.arpSpa, wanted),
+  arpTpa: (wanted, { packet }) => equal(packet.arpTpa, wanted),
+  arpSha: (wanted, { packet }) => packet.arpSha === wanted,
+  tunSrc: (wanted, { packet }) => equal(packet.tunSrc, wanted),
+  tunFamily: (wanted, { packet }) => packet.tunSrc?.family === wanted,
+  ctState: (wanted, { ctState }) =>
+    Object.entries(wanted).every(([bit, sign]) => (sign === '+') === [...ctState].some((have) => have === bit)),
+  ctMarks: (wanted, { ctMark }) => wanted.every((mark) => has(ctMark, mark)),
+  regs: (wanted, { regs }) => wanted.every((mark) => has(regs[mark.reg] ?? 0, mark)),
+};
+
+function matches(match: Match, travel: Travel): boolean {
+  return (Object.keys(match) as Field[]).every((field) => test(field, match, travel));
+}
+
+function test<F extends Field>(field: F, match: { readonly [G in F]?: Wanted[G] }, travel: Travel): boolean {
+  const wanted = match[field];
+  return wanted === undefined || tests[field](wanted, travel);
+}
+
+function has(value: number, mark: Mark): boolean {
+  return (value & mark.mask) >>> 0 === mark.value >>> 0;
+}
+
+function withMark(value: number, mark: Mark): number {
+  return ((value & ~mark.mask) | mark.value) >>> 0;
+}
+
+function remarked(mark: number, exec: CtExec, regs: readonly number[]): number {
+  if (exec.do === 'mark') return withMark(mark, exec.mark);
+  const bits = 2 ** exec.from.width - 1;
+  const moved = ((regs[exec.from.reg] ?? 0) >>> exec.from.first) & bits;
+  return ((mark & ~(bits << exec.to.first)) | (moved << exec.to.first)) >>> 0;
+}
+
+function bigints(_key: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? value.toString() : value;
+}
