@@ -1,0 +1,79 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { askControl } from '../../src/lab/control.ts';
+import { createAll, manifests, podsReady } from '../../src/lab/demo/workload.ts';
+import { removeLab } from '../../src/lab/down.ts';
+import { readKubeconfig } from '../../src/lab/kube-access.ts';
+import { KubeApi } from '../../src/lab/kube-api.ts';
+import { labPaths, nodePaths } from '../../src/lab/names.ts';
+import { agentReadiness } from '../../src/lab/node/agent.ts';
+import { type LabPlan, planLab } from '../../src/lab/plan.ts';
+import { run } from '../../src/lab/process.ts';
+import type { PodStatusLine } from '../../src/lab/status.ts';
+import { askStatus, bringUp } from '../../src/lab/up.ts';
+
+const signal = new AbortController().signal;
+
+/** A lab of a test's own, with the pods and Services of the demo in it. */
+export interface LabInTest {
+  readonly plan: LabPlan;
+  readonly api: KubeApi;
+  pod(name: string): Promise<PodStatusLine>;
+  lever(path: string): Promise<void>;
+  /** Runs a tool of Open vSwitch against a node. */
+  ovs(node: string, command: string, ...args: string[]): Promise<string>;
+  agentReady(node: string): Promise<void>;
+  remove(): Promise<void>;
+}
+
+export async function raiseLab(nodes: number): Promise<LabInTest> {
+  const plan = planLab({
+    nodes,
+    dir: `/run/seine-e2e-${randomBytes(3).toString('hex')}`,
+    families: ['ipv4', 'ipv6'],
+    tunnel: 'geneve',
+    datapath: 'netdev',
+  });
+  try {
+    await bringUp({ plan, onStep: () => {} }, signal);
+    const api = new KubeApi(await readKubeconfig(labPaths(plan.dir).kubeconfig));
+    const wanted = manifests(plan);
+    await createAll(api, wanted, signal);
+    await podsReady(api, wanted.filter(({ object }) => object['kind'] === 'Pod').length, signal);
+    return labInTest(plan, api);
+  } catch (error) {
+    await removeLab(plan.dir, signal);
+    throw error;
+  }
+}
+
+function labInTest(plan: LabPlan, api: KubeApi): LabInTest {
+  return {
+    plan,
+    api,
+    pod: async (name) => {
+      const { pods } = await askStatus(plan.dir);
+      const found = pods.find((one) => one.name === name);
+      if (found === undefined) throw new Error(`no pod ${name}`);
+      return found;
+    },
+    lever: async (path) => void (await askControl(labPaths(plan.dir).control, 'POST', path)),
+    ovs: (node, command, ...args) => run(command, args, { env: { OVS_RUNDIR: nodePaths(plan.dir, node).dir } }, signal),
+    agentReady: (node) =>
+      until(`the agent of ${node}`, 20_000, async () => (await agentReadiness(nodePaths(plan.dir, node).apiSocket)).ready).then(() => {}),
+    remove: async () => {
+      api.close();
+      await removeLab(plan.dir, signal);
+    },
+  };
+}
+
+/** Polls until it holds. @throws Error naming what did not come true in time */
+export async function until(what: string, withinMs: number, holds: () => Promise<boolean>): Promise<number> {
+  const start = performance.now();
+  while (!(await holds())) {
+    if (performance.now() - start > withinMs) throw new Error(`not within ${withinMs} ms: ${what}`);
+    await sleep(20);
+  }
+  return performance.now() - start;
+}
