@@ -192,7 +192,8 @@ describe('a request', () => {
   });
 
   it('ends with its stream, and a late answer disturbs nobody', async () => {
-    const connection = connect();
+    const unsolicited: number[] = [];
+    const connection = connect({ unsolicited: (each) => unsolicited.push(readHeader(each).type) });
     await connection.untilUp(stop.signal);
     const asked = connection.request(features, stop.signal);
     const { xid } = readHeader(await peer.hears(messageType.featuresRequest));
@@ -203,7 +204,9 @@ describe('a request', () => {
     peer.answer = (heard, socket) => {
       if (readHeader(heard).type === messageType.barrierRequest) socket.write(reply(messageType.barrierReply, readHeader(heard).xid));
     };
+    peer.socket?.write(reply(messageType.portStatus, 0));
     await connection.barrier(stop.signal);
+    expect(unsolicited).toEqual([messageType.portStatus]);
   });
 
   it('ends when its caller gives up, and says that nothing was sent if it gave up before', async () => {

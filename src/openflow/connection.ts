@@ -119,7 +119,10 @@ export class OpenFlowConnection {
     for (const message of messages) {
       this.#count(message);
       session.write(withXid(message, session.reserveXids(1)));
-      if (session.isCongested) await session.drained(signal);
+      if (!session.isCongested) continue;
+      await session.drained(signal);
+      if (signal.aborted) throw new SeineError('CANCELLED', 'OpenFlow send');
+      if (this.#session !== session) throw new SeineError('UNAVAILABLE', 'OpenFlow send: connection lost');
     }
   }
 

@@ -4,6 +4,7 @@ import { SeineError } from '../errors/seine-error.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 import { OpenFlowFramer } from './framer.ts';
 import { offeredVersions, writeHello } from './hello.ts';
+import { decodeMultipart, multipartType } from './multipart.ts';
 import { beginMessage, endMessage, HEADER_BYTES, messageType, OPENFLOW_15, readHeader, setXid } from './protocol.ts';
 
 /** Waits for the answers to the messages whose transaction ids lie in a range. */
@@ -139,11 +140,30 @@ export class OpenFlowSession implements Conversation {
     this.#socket.write(reply);
   }
 
+  #unexpected(message: Uint8Array): void {
+    if (!isLateAnswer(message)) this.#events.unsolicited(message);
+  }
+
   #deliver(message: Uint8Array, xid: number): void {
     const expectation = this.#single.get(xid) ?? this.#ranges.find((each) => xid >= each.firstXid && xid < each.firstXid + each.count);
-    if (expectation === undefined) this.#events.unsolicited(message);
+    if (expectation === undefined) this.#unexpected(message);
     else if (expectation.answered(message) === 'done') this.forget(expectation);
   }
+}
+
+/** Answers that nobody waits for any more belong to requests that were given up. */
+const answerTypes: ReadonlySet<number> = new Set([
+  messageType.featuresReply,
+  messageType.getConfigReply,
+  messageType.barrierReply,
+  messageType.roleReply,
+  messageType.getAsyncReply,
+  messageType.bundleControl,
+]);
+
+function isLateAnswer(message: Uint8Array): boolean {
+  const { type } = readHeader(message);
+  return type === messageType.multipartReply ? decodeMultipart(message).type !== multipartType.flowMonitor : answerTypes.has(type);
 }
 
 /** Source: OpenFlow 1.5.1 `ofp_error_msg`: type 0 hello failed, code 0 incompatible. */
