@@ -139,6 +139,22 @@ export function subtract(a: FieldSet, b: FieldSet): FieldSet {
   return result;
 }
 
+/** `a` without the members of `b`, where a leaf of `b` is only itself: an empty map is not the same as what was in it. */
+export function without(a: FieldSet, b: FieldSet): FieldSet {
+  const result: FieldSet = {};
+  for (const [key, children] of Object.entries(a)) {
+    const other = b[key];
+    if (other === undefined) result[key] = children;
+    else if (isLeaf(children)) {
+      if (!isLeaf(other) && other[self] === undefined) result[key] = children;
+    } else {
+      const rest = isLeaf(other) ? children : without(children, other);
+      if (!isLeaf(rest)) result[key] = rest;
+    }
+  }
+  return result;
+}
+
 export function intersect(a: FieldSet, b: FieldSet): FieldSet {
   const result: FieldSet = {};
   for (const [key, children] of Object.entries(a)) {

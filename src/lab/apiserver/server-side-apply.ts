@@ -1,5 +1,5 @@
 import { ApiError, type FieldError } from './api-error.ts';
-import { childAt, fieldsOf, filterLeaves, intersect, isLeaf, itemKey, pathsOf, subtract, union } from './field-sets.ts';
+import { childAt, fieldsOf, filterLeaves, intersect, isLeaf, itemKey, pathsOf, subtract, union, without } from './field-sets.ts';
 import { cloneJson, equalJson, isObject, type JsonObject } from './json.ts';
 import type { FieldSet, KubeObject, ManagedFieldsEntry } from './kube-object.ts';
 import { entryOf, type Writer } from './managed-fields.ts';
@@ -30,7 +30,7 @@ export function applied(
     .map((entry, index) => ({ ...entry, fieldsV1: subtract(entry.fieldsV1, contested[index] ?? {}) }))
     .filter(({ fieldsV1 }) => !isLeaf(fieldsV1));
   const elsewhere = kept.reduce((all: FieldSet, { fieldsV1 }) => union(all, fieldsV1), {});
-  const abandoned = subtract(subtract(mine?.fieldsV1 ?? {}, wanted), elsewhere);
+  const abandoned = without(without(mine?.fieldsV1 ?? {}, wanted), elsewhere);
   const merged = mergeValue(live ?? {}, config, schema) as JsonObject;
   const result = removeFields(merged, abandoned, schema) as JsonObject & { metadata: JsonObject };
   const entry = mine !== undefined && equalJson(mine.fieldsV1, wanted) ? mine : entryOf(writer, 'Apply', wanted);

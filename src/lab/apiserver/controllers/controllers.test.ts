@@ -1,0 +1,161 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { silentLog } from '../../../log/log.ts';
+import type { Core } from '../core.ts';
+import { deleteObject } from '../deletion.ts';
+import { arrayAt, at, type JsonObject } from '../json.ts';
+import type { KubeObject } from '../kube-object.ts';
+import { newCore } from '../new-core.ts';
+import { mergePatch } from '../patch.ts';
+import { Store } from '../store.ts';
+import { createObject, updateObject } from '../write.ts';
+import { builtIn } from './access.ts';
+import { startControllers } from './controllers.ts';
+
+let core: Core;
+let stop: () => Promise<void>;
+
+beforeEach(() => {
+  core = newCore({
+    store: new Store(),
+    serviceCidrs: ['10.96.0.0/16', 'fd00:96::/112'],
+    nodePortRange: { first: 30_000, last: 30_100 },
+    now: Date.now,
+  });
+  const podRanges = { cidrs: ['10.10.0.0/20', 'fd00:10::/62'], masks: { ipv4: 22, ipv6: 64 } };
+  stop = startControllers(core, { podRanges, caPem: 'CA', log: silentLog });
+});
+
+afterEach(() => stop());
+
+function create(group: string, plural: string, body: JsonObject, namespace?: string): KubeObject {
+  return createObject(core, builtIn(core, group, plural), namespace, body, {});
+}
+
+function node(name: string, labels: Record<string, string> = {}): void {
+  create('', 'nodes', { metadata: { name, labels }, status: { conditions: [{ type: 'Ready', status: 'True' }] } });
+}
+
+function pod(name: string, spec: JsonObject = {}): void {
+  const containers = [{ name: 'c', image: 'x', ports: [{ name: 'web', containerPort: 8080 }] }];
+  create('', 'pods', { metadata: { name, labels: { app: 'web' } }, spec: { containers, ...spec } }, 'default');
+}
+
+function status(name: string, change: JsonObject): void {
+  updateObject(core, builtIn(core, '', 'pods'), `default/${name}`, (old) => mergePatch(old, { status: change }) as JsonObject, {
+    subresource: 'status',
+  });
+}
+
+const nodeOf = (name: string) => at(core.store.get('pods', `default/${name}`)?.object.spec, 'nodeName');
+const rangesOf = (name: string) => at(core.store.get('nodes', name)?.object.spec, 'podCIDRs');
+const slices = () => core.store.list('discovery.k8s.io/endpointslices').map(({ object }) => object);
+
+it('gives nodes ranges of both families, and one just freed last', async () => {
+  for (const name of ['n1', 'n2', 'n3', 'n4']) node(name);
+  await vi.waitFor(() => expect(rangesOf('n4')).toEqual(['10.10.12.0/22', 'fd00:10:0:3::/64']));
+  expect(rangesOf('n1')).toEqual(['10.10.0.0/22', 'fd00:10::/64']);
+  node('n5');
+  await vi.waitFor(() => expect(core.store.list('events').map(({ object }) => object['reason'])).toEqual(['CIDRNotAvailable']));
+  deleteObject(core, builtIn(core, '', 'nodes'), undefined, 'n2', {});
+  node('n6');
+  await vi.waitFor(() => expect(rangesOf('n6')).toEqual(['10.10.4.0/22', 'fd00:10:0:1::/64']));
+});
+
+it('spreads pods over ready nodes and holds to selectors', async () => {
+  pod('waits');
+  await vi.waitFor(() => expect(core.store.list('events').map(({ object }) => object['reason'])).toEqual(['FailedScheduling']));
+  node('n1');
+  node('n2', { 'kubernetes.io/hostname': 'n2' });
+  await vi.waitFor(() => expect(nodeOf('waits')).toBe('n1'));
+  pod('p2');
+  await vi.waitFor(() => expect(nodeOf('p2')).toBe('n2'));
+  pod('p3', { nodeSelector: { 'kubernetes.io/hostname': 'n2' } });
+  await vi.waitFor(() => expect(nodeOf('p3')).toBe('n2'));
+});
+
+it('keeps slices of both families, with named ports and conditions', async () => {
+  node('n1', { 'topology.kubernetes.io/zone': 'z1' });
+  create(
+    '',
+    'services',
+    {
+      metadata: { name: 'web' },
+      spec: { selector: { app: 'web' }, ipFamilyPolicy: 'PreferDualStack', ports: [{ name: 'http', port: 80, targetPort: 'web' }] },
+    },
+    'default',
+  );
+  await vi.waitFor(() => expect(slices().map((slice) => slice['endpoints'])).toEqual([null, null]));
+  pod('p1', { nodeName: 'n1' });
+  status('p1', { phase: 'Running', podIPs: [{ ip: '10.10.0.2' }, { ip: 'fd00:10::2' }] });
+  const endpoints = (type: string) =>
+    arrayAt(
+      slices().find((slice) => slice['addressType'] === type),
+      'endpoints',
+    );
+  await vi.waitFor(() =>
+    expect(endpoints('IPv6')).toMatchObject([
+      { addresses: ['fd00:10::2'], conditions: { ready: false, serving: false, terminating: false }, nodeName: 'n1', zone: 'z1' },
+    ]),
+  );
+  status('p1', { conditions: [{ type: 'Ready', status: 'True' }] });
+  await vi.waitFor(() => expect(endpoints('IPv4')).toMatchObject([{ addresses: ['10.10.0.2'], conditions: { ready: true } }]));
+  expect(slices()[0]?.['ports']).toEqual([{ name: 'http', port: 8080, protocol: 'TCP' }]);
+  deleteObject(core, builtIn(core, '', 'pods'), 'default', 'p1', {});
+  await vi.waitFor(() => expect(endpoints('IPv4')).toMatchObject([{ conditions: { ready: false, serving: true, terminating: true } }]));
+  deleteObject(core, builtIn(core, '', 'pods'), 'default', 'p1', { gracePeriodSeconds: 0 });
+  await vi.waitFor(() => expect(endpoints('IPv4')).toEqual([]));
+  deleteObject(core, builtIn(core, '', 'services'), 'default', 'web', {});
+  await vi.waitFor(() => expect(slices()).toEqual([]));
+});
+
+it('makes again a slice that somebody deleted', async () => {
+  create('', 'services', { metadata: { name: 'web' }, spec: { selector: { app: 'web' }, ports: [{ port: 80 }] } }, 'default');
+  await vi.waitFor(() => expect(slices()).toHaveLength(1));
+  const [first] = slices();
+  deleteObject(core, builtIn(core, 'discovery.k8s.io', 'endpointslices'), 'default', first?.metadata.name ?? '', {});
+  await vi.waitFor(() => expect(slices().filter((slice) => slice.metadata.uid !== first?.metadata.uid)).toHaveLength(1));
+});
+
+it('furnishes a namespace and empties it before it goes', async () => {
+  create('', 'namespaces', { metadata: { name: 'shop' } });
+  await vi.waitFor(() => expect(core.store.get('configmaps', 'shop/kube-root-ca.crt')?.object['data']).toEqual({ 'ca.crt': 'CA' }));
+  create('', 'configmaps', { metadata: { name: 'held', finalizers: ['example.com/hold'] } }, 'shop');
+  deleteObject(core, builtIn(core, '', 'namespaces'), undefined, 'shop', {});
+  await vi.waitFor(() => expect(core.store.get('configmaps', 'shop/kube-root-ca.crt')).toBeUndefined());
+  expect(core.store.get('namespaces', 'shop')?.object.status).toEqual({ phase: 'Terminating' });
+  updateObject(
+    core,
+    builtIn(core, '', 'configmaps'),
+    'shop/held',
+    (old) => mergePatch(old, { metadata: { finalizers: null } }) as JsonObject,
+    {},
+  );
+  await vi.waitFor(() => expect(core.store.get('namespaces', 'shop')).toBeUndefined());
+});
+
+it('deletes with the last owner, waits in the foreground and lets orphans go', async () => {
+  const owned = (name: string, ...owners: KubeObject[]) =>
+    create(
+      '',
+      'configmaps',
+      {
+        metadata: {
+          name,
+          ownerReferences: owners.map(({ metadata }) => ({ apiVersion: 'v1', kind: 'ConfigMap', name: metadata.name, uid: metadata.uid })),
+        },
+      },
+      'default',
+    );
+  const there = (name: string) => core.store.get('configmaps', `default/${name}`)?.object;
+  const configMaps = builtIn(core, '', 'configmaps');
+  const [a, b, c] = [owned('a'), owned('b'), owned('c')];
+  owned('of-a-and-b', a, b);
+  owned('of-c', c);
+  deleteObject(core, configMaps, 'default', 'a', {});
+  await vi.waitFor(() => expect(there('of-a-and-b')?.metadata.ownerReferences).toMatchObject([{ name: 'b' }]));
+  deleteObject(core, configMaps, 'default', 'b', { propagationPolicy: 'Foreground' });
+  await vi.waitFor(() => expect([there('b'), there('of-a-and-b')]).toEqual([undefined, undefined]));
+  deleteObject(core, configMaps, 'default', 'c', { propagationPolicy: 'Orphan' });
+  await vi.waitFor(() => expect(there('c')).toBeUndefined());
+  expect(there('of-c')?.metadata.ownerReferences).toEqual([]);
+});
