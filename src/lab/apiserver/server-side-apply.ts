@@ -34,7 +34,13 @@ export function applied(
   const merged = mergeValue(live ?? {}, config, schema) as JsonObject;
   const result = removeFields(merged, abandoned, schema) as JsonObject & { metadata: JsonObject };
   const entry = mine !== undefined && equalJson(mine.fieldsV1, wanted) ? mine : entryOf(writer, 'Apply', wanted);
-  result.metadata['managedFields'] = [entry, ...kept];
+  // In their old order, so that applying the same again changes nothing.
+  const places = new Map(
+    entries.map(({ manager, operation, subresource }, index) => [`${manager} ${operation} ${subresource ?? ''}`, index]),
+  );
+  const place = ({ manager, operation, subresource }: ManagedFieldsEntry) =>
+    places.get(`${manager} ${operation} ${subresource ?? ''}`) ?? entries.length;
+  result.metadata['managedFields'] = [entry, ...kept].toSorted((a, b) => place(a) - place(b));
   return result;
 }
 
