@@ -73,13 +73,20 @@ export async function serveWatch(
   const unsubscribe = store.subscribe(resource.storage, () => bell.ring());
   const ring = () => bell.ring();
   signal.addEventListener('abort', ring);
-  const bookmarkTimer = setInterval(ring, bookmarkEveryMs);
-  const endAt = performance.now() + query.timeoutMs;
-  const endTimer = setTimeout(ring, query.timeoutMs);
+  let bookmarkDue = false;
+  const bookmarkTimer = setInterval(() => {
+    bookmarkDue = true;
+    bell.ring();
+  }, bookmarkEveryMs);
+  // A timer may fire a little before its time by the other clock, so the loop asks the timer and not the clock.
+  let over = false;
+  const endTimer = setTimeout(() => {
+    over = true;
+    bell.ring();
+  }, query.timeoutMs);
   try {
     let revision = await sendStart(core, request, write, signal);
-    let bookmarked = performance.now();
-    while (!signal.aborted && performance.now() < endAt) {
+    while (!signal.aborted && !over) {
       const events = store.changesSince(resource.storage, revision);
       if (events === 'gone') return await write(errorLine(expired(`too old resource version: ${revision} (${store.revision})`)));
       const upTo = store.revision;
@@ -89,8 +96,8 @@ export async function serveWatch(
         signal,
       );
       revision = upTo;
-      if (query.bookmarks && performance.now() - bookmarked >= bookmarkEveryMs) {
-        bookmarked = performance.now();
+      if (query.bookmarks && bookmarkDue) {
+        bookmarkDue = false;
         await write(bookmarkLine(resource, revision));
       }
       await bell.wait();
