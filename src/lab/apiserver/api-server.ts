@@ -1,7 +1,9 @@
 import { type Log, silentLog } from '../../log/log.ts';
-import type { User } from './api-request.ts';
+import { serveAccessReview } from './access-review.ts';
+import type { Answer, ApiRequest, User } from './api-request.ts';
+import { authorize } from './authorization.ts';
 import { serverCredentials } from './certificates.ts';
-import { serveCluster } from './cluster-handler.ts';
+import { isPublic, serveCluster } from './cluster-handler.ts';
 import { startControllers } from './controllers/controllers.ts';
 import type { Core } from './core.ts';
 import { type Listener, startHttp } from './http-server.ts';
@@ -25,6 +27,8 @@ export interface ApiServerOptions {
   readonly nodePortRange?: PortRange;
   /** Prefix lengths of a node's pod CIDRs; 22 and 64 if absent. */
   readonly nodeMasks?: { readonly ipv4: number; readonly ipv6: number };
+  /** Further users by bearer token; RBAC objects say what they may do. */
+  readonly users?: ReadonlyMap<string, User>;
   readonly log?: Log;
 }
 
@@ -54,12 +58,15 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const core = newCore({ store, serviceCidrs, nodePortRange, now: Date.now });
   const podRanges = { cidrs: options.podCidrs, masks: options.nodeMasks ?? defaultNodeMasks };
   const stopControllers = startControllers(core, { podRanges, caPem: credentials.caPem, log });
-  const tokens = new Map<string, User>([[credentials.token, { name: 'admin', groups: ['system:masters', 'system:authenticated'] }]]);
+  const tokens = new Map<string, User>([
+    [credentials.token, { name: 'admin', groups: ['system:masters', 'system:authenticated'] }],
+    ...(options.users ?? []),
+  ]);
   const http = await startHttp(options.listeners, {
     ...credentials,
     tokens,
     log,
-    serve: async (request) => serveCluster(core, request) ?? serveResource(core, request),
+    serve: (request) => serve(core, request),
   });
   return {
     caPem: credentials.caPem,
@@ -74,6 +81,14 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       store.close();
     },
   };
+}
+
+async function serve(core: Core, request: ApiRequest): Promise<Answer> {
+  if (isPublic(request.path)) return serveCluster(core, request) ?? serveResource(core, request);
+  const review = await serveAccessReview(core, request);
+  if (review !== undefined) return review;
+  authorize(core, request);
+  return serveCluster(core, request) ?? serveResource(core, request);
 }
 
 function kubeconfigText(server: string, { caPem, token }: { readonly caPem: string; readonly token: string }): string {

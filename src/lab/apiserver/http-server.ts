@@ -1,7 +1,13 @@
 import { timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { ServerResponse } from 'node:http';
-import { createSecureServer, type Http2SecureServer, type Http2ServerRequest, type Http2ServerResponse } from 'node:http2';
+import {
+  createSecureServer,
+  type Http2SecureServer,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type IncomingHttpHeaders,
+} from 'node:http2';
 import type { Socket } from 'node:net';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { Log } from '../../log/log.ts';
@@ -163,8 +169,9 @@ function internalError(thrown: unknown, request: Http2ServerRequest, log: Log): 
 function apiRequest(request: Http2ServerRequest, options: HttpOptions): ApiRequest {
   const [path = '/', search = ''] = splitOnce(request.url, '?');
   const { headers } = request;
-  const user = userOf(headers.authorization, options.tokens) ?? (isPublic(path) ? anonymous : undefined);
-  if (user === undefined) throw new ApiError(401, 'Unauthorized', 'Unauthorized');
+  const known = userOf(headers.authorization, options.tokens) ?? (isPublic(path) ? anonymous : undefined);
+  if (known === undefined) throw new ApiError(401, 'Unauthorized', 'Unauthorized');
+  const user = impersonated(known, headers);
   return {
     method: request.method,
     path,
@@ -178,6 +185,29 @@ function apiRequest(request: Http2ServerRequest, options: HttpOptions): ApiReque
 }
 
 const anonymous: User = { name: 'system:anonymous', groups: ['system:unauthenticated'] };
+
+/** `kubectl --as`: administrators may act as anybody. @throws ApiError 403 for others */
+function impersonated(user: User, headers: IncomingHttpHeaders): User {
+  const name = headers['impersonate-user'];
+  if (typeof name !== 'string') return user;
+  if (!user.groups.includes('system:masters'))
+    throw new ApiError(
+      403,
+      'Forbidden',
+      `users ${JSON.stringify(name)} is forbidden: User ${JSON.stringify(user.name)} cannot impersonate resource "users"`,
+    );
+  const asked = headers['impersonate-group'];
+  const groups = typeof asked === 'string' ? asked.split(',').map((group) => group.trim()) : (asked ?? []);
+  const account = /^system:serviceaccount:([^:]+):/.exec(name)?.[1];
+  return {
+    name,
+    groups: [
+      ...groups,
+      ...(account === undefined ? [] : ['system:serviceaccounts', `system:serviceaccounts:${account}`]),
+      'system:authenticated',
+    ],
+  };
+}
 
 function splitOnce(text: string, separator: string): [string, string?] {
   const index = text.indexOf(separator);

@@ -23,6 +23,8 @@ export interface WatchQuery {
 }
 
 const minuteMs = 60_000;
+/** Timers hold no more than 24.8 days. */
+const longestMs = 24 * 60 * minuteMs;
 const bookmarkEveryMs = 30_000;
 /** Lines handed over in one piece; more would block the loop for long. */
 const batchLines = 200;
@@ -42,7 +44,7 @@ export function watchQuery(query: URLSearchParams): WatchQuery {
     revision: text === '' ? undefined : Number(text),
     bookmarks,
     sendInitialEvents: isTrue(sendInitialEvents),
-    timeoutMs: seconds > 0 ? seconds * 1000 : (30 + Math.random() * 30) * minuteMs,
+    timeoutMs: seconds > 0 ? Math.min(seconds * 1000, longestMs) : (30 + Math.random() * 30) * minuteMs,
   };
 }
 
