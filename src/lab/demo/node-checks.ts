@@ -8,7 +8,7 @@ import { pingStream } from './ping-stream.ts';
 import { type Check, demoPod, meshPods, type Scene, type Verdict } from './scene.ts';
 
 /** A second or two on a machine; far more on an emulated one that is busy with our own packets. */
-const restartDeadlineMs = 60_000;
+const restartDeadlineMs = 180_000;
 const readyPollMs = 20;
 const aroundMs = 500;
 
