@@ -2,7 +2,7 @@ import { packetInController } from '../datapath/to-openflow.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
 import { OpenFlowConnection } from '../openflow/connection.ts';
-import { writeSetControllerId, writeUsePacketIn2 } from '../openflow/control.ts';
+import { writeSetConfig, writeSetControllerId, writeUsePacketIn2 } from '../openflow/control.ts';
 import { type PacketIn, writePacketOut } from '../openflow/packet.ts';
 import { ofPort } from '../openflow/protocol.ts';
 import { decodeUnsolicited } from '../openflow/unsolicited.ts';
@@ -10,6 +10,7 @@ import { packetInReason } from '../pipeline/well-known.ts';
 import { refuse } from '../proxy/refusal.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 
+const WHOLE_PACKET = 0xffff;
 /** Answers a second, and how many at once: clients of an empty Service retry, and none of them is worth the agent's time. */
 const rate = { perSecond: 500, burst: 1_000 } as const;
 
@@ -31,7 +32,12 @@ export class NoEndpointResponder {
     this.#signal = signal;
     this.connection = new OpenFlowConnection({
       endpoint,
-      greeting: [message(writeUsePacketIn2), message((w) => writeSetControllerId(w, packetInController))],
+      greeting: [
+        message(writeUsePacketIn2),
+        message((w) => writeSetControllerId(w, packetInController)),
+        // A management socket gets no packet-in before it has said how much of a packet it wants.
+        message((w) => writeSetConfig(w, { fragments: 0, missSendLength: WHOLE_PACKET })),
+      ],
       unsolicited: (bytes) => this.#receive(bytes),
     });
   }
