@@ -1,0 +1,86 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { clusterIps } from '../../src/lab/demo/workload.ts';
+import { ConvergeLab } from '../support/converge-lab.ts';
+import { echo, UdpStream } from '../support/udp-stream.ts';
+
+const echoPort = 7777;
+/** Between a dump and the reading of the clock. */
+const slackMs = 500;
+
+/** A restart of the agent with nothing changed is nothing to the node: decision 2. */
+describe('a restart of the agent', () => {
+  let lab: ConvergeLab;
+  const closing: (() => void)[] = [];
+  let serviceIps: readonly string[];
+
+  beforeAll(async () => {
+    lab = await ConvergeLab.start(2);
+    const ports = [{ name: 'echo', port: echoPort, targetPort: echoPort, protocol: 'UDP' }];
+    const families = { ipFamilyPolicy: 'RequireDualStack', ipFamilies: ['IPv4', 'IPv6'] };
+    const service = {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name: 'echo' },
+      spec: { selector: { app: 'web' }, ports, ...families },
+    };
+    await lab.startPods([{ collection: '/api/v1/namespaces/demo/services', object: service }]);
+    serviceIps = await clusterIps(lab.api, 'echo', AbortSignal.timeout(10_000));
+    for (const name of ['web-1', 'web-2']) {
+      const { netns, ips } = lab.pod(name);
+      for (const ip of ips) closing.push(await echo(netns, ip, echoPort));
+    }
+    await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'));
+    await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
+  });
+  afterAll(async () => {
+    for (const close of closing) close();
+    await lab?.remove();
+  });
+
+  async function streams(): Promise<ReadonlyMap<string, UdpStream>> {
+    const { netns } = lab.pod('client-1');
+    const targets = { 'same node': lab.pod('web-1').ips, 'other node': lab.pod('web-2').ips, Service: serviceIps };
+    const started = new Map<string, UdpStream>();
+    for (const [name, ips] of Object.entries(targets)) {
+      for (const ip of ips) {
+        const stream = await UdpStream.start(netns, ip, echoPort);
+        started.set(`${name} ${ip}`, stream);
+      }
+    }
+    await expect
+      .poll(() => [...started].filter(([, { answered }]) => answered < 100).map(([name]) => name), { timeout: 10_000 })
+      .toEqual([]);
+    return started;
+  }
+
+  for (const verb of ['stop', 'kill'] as const) {
+    it(`by ${verb === 'stop' ? 'SIGTERM' : 'SIGKILL'} changes nothing and loses nothing`, async () => {
+      const running = await streams();
+      const before = { flows: await lab.flows(1), groups: await lab.groups(1), database: lab.databaseSize(1), atMs: performance.now() };
+      await lab.agent(1, verb);
+      await lab.agent(1, 'start');
+      const readyMs = await lab.untilReady(1);
+      // Past the first look at everything, the first sync of every source and the removals that follow it.
+      const released = 'every source is in step; what nobody wants is removed from now on';
+      await expect
+        .poll(() => lab.log(1).findLast(({ msg }) => msg === released || msg === 'agent starts')?.msg, { timeout: 10_000 })
+        .toBe(released);
+      await new Promise((resolve) => setTimeout(resolve, 1_000));
+      const after = { flows: await lab.flows(1), groups: await lab.groups(1), database: lab.databaseSize(1), atMs: performance.now() };
+      const counts = new Map(await Promise.all([...running].map(async ([name, stream]) => [name, await stream.stop()] as const)));
+      console.log(`restart by ${verb}: ready after ${readyMs} ms`, Object.fromEntries(counts));
+
+      expect(after.flows.map(({ text }) => text)).toEqual(before.flows.map(({ text }) => text));
+      const passedMs = after.atMs - before.atMs - slackMs;
+      const written = after.flows.filter(({ ageMs }, index) => ageMs < (before.flows[index]?.ageMs ?? 0) + passedMs);
+      expect(
+        written.map(({ text }) => text),
+        'flows that were written again',
+      ).toEqual([]);
+      expect(after.groups).toBe(before.groups);
+      expect(after.database - before.database, 'octets written to the database').toBe(0);
+      expect([...counts].filter(([, { lost }]) => lost > 0)).toEqual([]);
+      expect(Math.min(...[...counts.values()].map(({ sent }) => sent))).toBeGreaterThan(1_000);
+    });
+  }
+});

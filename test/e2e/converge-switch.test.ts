@@ -1,0 +1,81 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ConvergeLab } from '../support/converge-lab.ts';
+
+/** Open vSwitch has its own life; whatever part of it dies, everything comes back without a hand: decision 6. */
+describe('a crash of Open vSwitch', () => {
+  let lab: ConvergeLab;
+
+  beforeAll(async () => {
+    lab = await ConvergeLab.start(2);
+    await lab.startPods();
+    await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'));
+    await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
+  });
+  afterAll(async () => {
+    await lab?.remove();
+  });
+
+  /** What must be the same before and after. */
+  async function state() {
+    const [flows, groups, ofPorts] = await Promise.all([lab.flows(1), lab.groups(1), lab.ofPorts(1)]);
+    const [addresses, routes, neighbours, sysctls] = await Promise.all([
+      lab.exec(1, 'ip', '-o', 'address', 'show', 'dev', 'antrea-gw0', 'scope', 'global'),
+      Promise.all(['-4', '-6'].map((family) => lab.exec(1, 'ip', family, 'route', 'show', 'dev', 'antrea-gw0'))),
+      lab.exec(1, 'ip', 'neighbour', 'show', 'dev', 'antrea-gw0', 'nud', 'permanent'),
+      lab.exec(1, 'sysctl', '-a', '-r', 'antrea-gw0.(rp_filter|send_redirects|accept_ra)$'),
+    ]);
+    return {
+      flows: flows.map(({ text }) => text),
+      groups,
+      ofPorts,
+      addresses: addresses.replaceAll(/^\d+:/gm, ''),
+      routes: routes.map((text) =>
+        text
+          .split('\n')
+          .filter((line) => !line.startsWith('fe80'))
+          .toSorted(),
+      ),
+      neighbours: neighbours.split('\n').toSorted(),
+      sysctls,
+    };
+  }
+
+  const crashes: readonly { readonly name: string; readonly crash: () => Promise<void> }[] = [
+    { name: 'of ovs-vswitchd', crash: () => lab.killOvs(1, 'ovs-vswitchd') },
+    { name: 'of ovsdb-server', crash: () => lab.killOvs(1, 'ovsdb-server') },
+    { name: 'of both', crash: () => lab.killOvs(1, 'all') },
+    {
+      name: 'of both and of the agent',
+      crash: async () => {
+        await lab.agent(1, 'kill');
+        await lab.killOvs(1, 'all');
+      },
+    },
+    {
+      name: 'of ovs-vswitchd while no agent runs',
+      crash: async () => {
+        await lab.agent(1, 'stop');
+        await lab.killOvs(1, 'ovs-vswitchd');
+      },
+    },
+  ];
+
+  for (const { name, crash } of crashes) {
+    it(`${name} leaves everything as it was once it runs again`, async () => {
+      const before = await state();
+      await crash();
+      const startedMs = performance.now();
+      await lab.startOvs(1);
+      await lab.agent(1, 'start');
+      await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'));
+      const reachedMs = Math.round(performance.now() - startedMs);
+      await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
+      await lab.untilReached(lab.pod('client-2'), lab.pod('web-1'));
+      await lab.untilReady(1);
+      console.log(
+        `crash ${name}: pods reach each other after ${reachedMs} ms, ready after ${Math.round(performance.now() - startedMs)} ms`,
+      );
+      await expect.poll(state, { timeout: 5_000, interval: 200 }).toEqual(before);
+    });
+  }
+});

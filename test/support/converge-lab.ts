@@ -1,0 +1,188 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { askControl } from '../../src/lab/control.ts';
+import { createAll, type Manifest, manifests, podsReady } from '../../src/lab/demo/workload.ts';
+import { removeLab } from '../../src/lab/down.ts';
+import { readKubeconfig } from '../../src/lab/kube-access.ts';
+import { KubeApi } from '../../src/lab/kube-api.ts';
+import { labPaths, nodePaths, realLabDir } from '../../src/lab/names.ts';
+import { agentReadiness } from '../../src/lab/node/agent.ts';
+import { inNetns } from '../../src/lab/node/netns.ts';
+import type { OvsDaemon } from '../../src/lab/node/ovs.ts';
+import { type LabPlan, type NodePlan, planLab } from '../../src/lab/plan.ts';
+import { ask, type Outcome } from '../../src/lab/probe/probe.ts';
+import type { PodStatusLine } from '../../src/lab/status.ts';
+import { askStatus, bringUp } from '../../src/lab/up.ts';
+
+const execute = promisify(execFile);
+const pollMs = 10;
+
+/** A line of the agent's log. */
+export interface LogLine {
+  readonly msg: string;
+  readonly time: string;
+  readonly [field: string]: unknown;
+}
+
+/** A flow as `ovs-ofctl dump-flows` shows it: what it is, apart from how old it is and what it counted. */
+export interface DumpedFlow {
+  readonly text: string;
+  readonly ageMs: number;
+}
+
+/** A lab of its own for tests that break things, with the pods and Services of the demo. */
+export class ConvergeLab {
+  readonly plan: LabPlan;
+  readonly api: KubeApi;
+  pods: readonly PodStatusLine[] = [];
+
+  private constructor(plan: LabPlan, api: KubeApi) {
+    this.plan = plan;
+    this.api = api;
+  }
+
+  static async start(nodes: number): Promise<ConvergeLab> {
+    const dir = realLabDir(`/run/seine-cv-${randomBytes(3).toString('hex')}`);
+    const plan = planLab({ nodes, dir, families: ['ipv4', 'ipv6'], tunnel: 'geneve', datapath: 'netdev' });
+    try {
+      await bringUp({ plan, onStep: () => {} }, AbortSignal.timeout(120_000));
+      return new ConvergeLab(plan, new KubeApi(await readKubeconfig(labPaths(dir).kubeconfig)));
+    } catch (thrown) {
+      await removeLab(dir, AbortSignal.timeout(60_000));
+      throw thrown;
+    }
+  }
+
+  async startPods(more: readonly Manifest[] = []): Promise<void> {
+    const wanted = [...manifests(this.plan), ...more];
+    await createAll(this.api, wanted, AbortSignal.timeout(60_000));
+    await podsReady(this.api, wanted.filter(({ object }) => object['kind'] === 'Pod').length, AbortSignal.timeout(60_000));
+    this.pods = (await askStatus(this.plan.dir)).pods;
+  }
+
+  async remove(): Promise<void> {
+    this.api.close();
+    await removeLab(this.plan.dir, AbortSignal.timeout(60_000));
+  }
+
+  node(number: number): NodePlan {
+    const node = this.plan.nodes[number - 1];
+    if (!node) throw new Error(`no node ${number}`);
+    return node;
+  }
+
+  pod(name: string): PodStatusLine {
+    const pod = this.pods.find((known) => known.name === name);
+    if (!pod) throw new Error(`no pod ${name}`);
+    return pod;
+  }
+
+  async agent(number: number, verb: 'stop' | 'kill' | 'start'): Promise<void> {
+    await this.#tell(`/agents/${this.node(number).name}/${verb}`);
+  }
+
+  async killOvs(number: number, only: OvsDaemon | 'all'): Promise<void> {
+    await this.#tell(`/ovs/${this.node(number).name}/kill/${only}`);
+  }
+
+  async startOvs(number: number): Promise<void> {
+    await this.#tell(`/ovs/${this.node(number).name}/start`);
+  }
+
+  /** Runs a command on a node, with the tools of Open vSwitch pointed at it; gives what it wrote. */
+  async exec(number: number, command: string, ...args: readonly string[]): Promise<string> {
+    const inside = inNetns(this.node(number).netns, command, args);
+    const env = { ...process.env, OVS_RUNDIR: nodePaths(this.plan.dir, this.node(number).name).dir };
+    const { stdout } = await execute(inside.command, inside.args, { env, maxBuffer: 1 << 28 });
+    return stdout;
+  }
+
+  /** All flows, in the order of their text. */
+  async flows(number: number): Promise<readonly DumpedFlow[]> {
+    const dump = await this.exec(number, 'ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int');
+    return dump
+      .split('\n')
+      .filter((line) => line.includes('actions='))
+      .map((line) => ({
+        text: line.replace(/(duration|n_packets|n_bytes|idle_age|hard_age)=[^,]+, ?/g, '').trim(),
+        ageMs: Number(/duration=([\d.]+)s/.exec(line)?.[1]) * 1000,
+      }))
+      .toSorted((a, b) => (a.text < b.text ? -1 : 1));
+  }
+
+  /** All groups, without their counters. */
+  async groups(number: number): Promise<string> {
+    return await this.exec(number, 'ovs-ofctl', '-O', 'OpenFlow15', 'dump-groups', 'br-int').then((text) =>
+      text.split('\n').slice(1).toSorted().join('\n'),
+    );
+  }
+
+  /** Interface name → OpenFlow number. */
+  async ofPorts(number: number): Promise<Readonly<Record<string, number>>> {
+    const json = await this.exec(number, 'ovs-vsctl', '--format=json', '--columns=name,ofport', 'list', 'Interface');
+    const { data } = JSON.parse(json) as { data: [string, number][] };
+    return Object.fromEntries(data.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  }
+
+  /** How much the database of a node has been written to: ovs-vswitchd's statistics are not kept there, so only changes count. */
+  databaseSize(number: number): number {
+    return statSync(join(nodePaths(this.plan.dir, this.node(number).name).ovs, 'conf.db')).size;
+  }
+
+  log(number: number): readonly LogLine[] {
+    return readFileSync(nodePaths(this.plan.dir, this.node(number).name).agentLog, 'utf8')
+      .split('\n')
+      .filter((line) => line.startsWith('{'))
+      .map((line) => JSON.parse(line) as LogLine);
+  }
+
+  async readiness(number: number): Promise<{ readonly ready: boolean; readonly says: string }> {
+    return await agentReadiness(nodePaths(this.plan.dir, this.node(number).name).apiSocket);
+  }
+
+  /** @returns how long it took (ms) */
+  async untilReady(number: number, withinMs = 30_000): Promise<number> {
+    let says = '';
+    return await until(
+      async () => {
+        const state = await this.readiness(number);
+        says = state.says;
+        return state.ready;
+      },
+      withinMs,
+      () => `the agent of node ${number} is not ready: ${says}`,
+    );
+  }
+
+  /** Asks a pod, by one of its addresses, who it is. */
+  async reach(from: PodStatusLine, address: string, port = 80): Promise<Outcome> {
+    return await ask({ from: from.netns, protocol: 'tcp', address, port, timeoutMs: 250 });
+  }
+
+  /** Waits until one pod reaches another by every address. @returns how long it took (ms) */
+  async untilReached(from: PodStatusLine, to: PodStatusLine, withinMs = 20_000): Promise<number> {
+    return await until(
+      async () => (await Promise.all(to.ips.map((ip) => this.reach(from, ip)))).every(({ is }) => is === 'OK'),
+      withinMs,
+      () => `${from.name} does not reach ${to.name}`,
+    );
+  }
+
+  async #tell(path: string): Promise<void> {
+    await askControl(labPaths(this.plan.dir).control, 'POST', path);
+  }
+}
+
+/** Looks again and again until something holds. @returns how long it took (ms). @throws with `problem` if it does not come to hold */
+export async function until(holds: () => Promise<boolean> | boolean, withinMs: number, problem: () => string): Promise<number> {
+  const startedMs = performance.now();
+  while (!(await holds())) {
+    if (performance.now() - startedMs > withinMs) throw new Error(`${problem()} after ${withinMs} ms`);
+    await sleep(pollMs);
+  }
+  return Math.round(performance.now() - startedMs);
+}

@@ -1,0 +1,79 @@
+import type { Socket } from 'node:dgram';
+import { bindUdpIn } from '../../src/lab/probe/sockets.ts';
+import { parseIp } from '../../src/net/ip.ts';
+
+const tickMs = 1;
+/** After a pause of this process: more at once would overflow the sockets by which the userspace data path gets packets. */
+const burstMax = 3;
+const settleMs = 500;
+
+export interface StreamCount {
+  readonly sent: number;
+  readonly lost: number;
+  /** The longest run of lost packets, which at 1 kHz is about as many milliseconds. */
+  readonly longestGap: number;
+  /** Numbers of the first packets that were lost. */
+  readonly firstLost: readonly number[];
+}
+
+/** Sends back whatever comes to an address of a namespace, until closed. */
+export async function echo(netns: string, address: string, port: number): Promise<() => void> {
+  const socket = await bindUdpIn(netns, address, port);
+  socket.on('message', (message, from) => socket.send(message, from.port, from.address));
+  socket.on('error', () => {}); // an ICMP error for an earlier answer
+  return () => socket.close();
+}
+
+/** Numbered datagrams at 1 kHz from a namespace to an echo, until stopped. What does not come back is lost. */
+export class UdpStream {
+  readonly #socket: Socket;
+  readonly #answered = new Set<number>();
+  readonly #timer: NodeJS.Timeout;
+  #sent = 0;
+  #sentUntilMs = performance.now();
+
+  private constructor(socket: Socket) {
+    this.#socket = socket;
+    socket.on('message', (message) => this.#answered.add(message.readUInt32BE(0)));
+    socket.on('error', () => {}); // a refusal is a loss, and counted as one
+    this.#timer = setInterval(() => this.#sendDue(), tickMs);
+  }
+
+  static async start(netns: string, address: string, port: number): Promise<UdpStream> {
+    const socket = await bindUdpIn(netns, parseIp(address).family === 'ipv4' ? '0.0.0.0' : '::', 0);
+    socket.setRecvBufferSize(1 << 20);
+    await new Promise<void>((resolve) => socket.connect(port, address, resolve));
+    return new UdpStream(socket);
+  }
+
+  get answered(): number {
+    return this.#answered.size;
+  }
+
+  async stop(): Promise<StreamCount> {
+    clearInterval(this.#timer);
+    await new Promise((resolve) => setTimeout(resolve, settleMs));
+    this.#socket.close();
+    const lost: number[] = [];
+    let gap = 0;
+    let longestGap = 0;
+    for (let number = 0; number < this.#sent; number++) {
+      gap = this.#answered.has(number) ? 0 : gap + 1;
+      if (gap > 0) lost.push(number);
+      longestGap = Math.max(longestGap, gap);
+    }
+    return { sent: this.#sent, lost: lost.length, longestGap, firstLost: lost.slice(0, 5) };
+  }
+
+  /** One a millisecond. What a pause of this process kept from being sent is not made up for. */
+  #sendDue(): void {
+    const nowMs = performance.now();
+    const due = Math.min(burstMax, Math.floor(nowMs - this.#sentUntilMs));
+    this.#sentUntilMs = due === burstMax ? nowMs : this.#sentUntilMs + due;
+    for (let each = 0; each < due; each++) {
+      const message = Buffer.alloc(32);
+      message.writeUInt32BE(this.#sent++);
+      this.#socket.send(message, () => {}); // an error is a loss, and counted as one
+    }
+  }
+}
