@@ -1,0 +1,111 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, expect, it } from 'vitest';
+import { labIdOf, realLabDir } from '../../src/lab/names.ts';
+import { markedProcesses } from '../../src/lab/process.ts';
+
+/** The demo is the main job, so it is also the first test of everything together. */
+const root = join(import.meta.dirname, '..', '..');
+const dir = `/run/seine-e2e-${randomBytes(3).toString('hex')}`;
+
+interface Outcome {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+interface Report {
+  readonly ok: boolean;
+  readonly checks: readonly { readonly name: string; readonly ok: boolean; readonly detail: string; readonly ms: number }[];
+}
+
+function node(...args: string[]): Promise<Outcome> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, args, { cwd: root, env: { ...process.env, SEINE_LAB_DIR: dir } });
+    let stdout = '';
+    let stderr = '';
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+    child.once('error', reject);
+    child.once('close', (code) => resolve({ code: code ?? -1, stdout, stderr }));
+  });
+}
+
+const demo = (...args: string[]) => node('src/lab/demo.ts', '--dir', dir, '--json', ...args);
+
+function reportOf({ stdout }: Outcome): Report {
+  return JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '');
+}
+
+function expectedChecks(families: readonly string[], { nodes }: { readonly nodes: number }): string[] {
+  const across = nodes > 1;
+  return [
+    'lab.ready',
+    'pods.ready',
+    ...families.flatMap((family) =>
+      [
+        'pod-pod.same-node',
+        ...(across ? ['pod-pod.cross-node'] : []),
+        'pod-host',
+        ...(across ? ['host-remote-pod'] : []),
+        'pod-outside',
+        'tcp-1mb',
+        'udp-4000',
+      ].map((name) => `${name}.${family}`),
+    ),
+    ...families.flatMap((family) => ['service.spread', 'service.hairpin', 'service.empty-refused'].map((name) => `${name}.${family}`)),
+    'cni.check',
+    'agent.restart-lossless',
+    'flows.by-table',
+  ];
+}
+
+function whatIsLeft(): { namespaces: string[]; processes: number; folder: boolean } {
+  const id = labIdOf(realLabDir(dir));
+  const { stdout } = spawnSync('ip', ['netns', 'list'], { encoding: 'utf8' });
+  const namespaces = stdout.split('\n').filter((line) => line.includes(`seine-${id}-`));
+  return { namespaces, processes: markedProcesses(id).length, folder: existsSync(dir) };
+}
+
+const nothing = { namespaces: [], processes: 0, folder: false };
+
+afterAll(async () => {
+  await node('bin/seine-lab.mjs', 'down');
+});
+
+for (const { families, nodes, more } of [
+  { families: ['ipv4', 'ipv6'], nodes: 3, more: [] },
+  { families: ['ipv6'], nodes: 2, more: ['--tunnel', 'vxlan'] },
+  { families: ['ipv4'], nodes: 1, more: [] },
+]) {
+  it(`holds all its checks with ${nodes} nodes and ${families.join(' and ')}, and leaves nothing`, async () => {
+    const outcome = await demo('--down', '--nodes', String(nodes), '--families', families.join(','), ...more);
+    const report = reportOf(outcome);
+    expect(report.checks.map(({ name }) => name)).toEqual(expectedChecks(families, { nodes }));
+    expect(report.checks.filter(({ ok }) => !ok)).toEqual([]);
+    expect(report.ok).toBe(true);
+    expect(outcome.code).toBe(0);
+    expect(whatIsLeft()).toEqual(nothing);
+  });
+}
+
+it('leaves the lab to be looked at, replaces it the next time, and is gone after everything was killed and `down`', async () => {
+  expect((await demo('--nodes', '1', '--families', 'ipv4')).code).toBe(0);
+  expect((await node('bin/seine-lab.mjs', 'exec', 'demo/client-1', '--', 'true')).code).toBe(0);
+  expect((await demo('--nodes', '1', '--families', 'ipv6')).code).toBe(0);
+  for (const { pid } of markedProcesses(labIdOf(realLabDir(dir)))) process.kill(pid, 'SIGKILL');
+  expect((await node('bin/seine-lab.mjs', 'down')).code).toBe(0);
+  expect(whatIsLeft()).toEqual(nothing);
+});
+
+it('says that it failed, and what failed, when the agents do not start', async () => {
+  const outcome = await demo('--down', '--nodes', '1', '--agent', '/no/such/agent.mjs');
+  expect(outcome.code).toBe(1);
+  expect(reportOf(outcome)).toMatchObject({
+    ok: false,
+    checks: [{ name: 'lab.ready', ok: false, detail: expect.stringContaining('agent') }],
+  });
+  expect(whatIsLeft()).toEqual(nothing);
+});
