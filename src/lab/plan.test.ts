@@ -30,7 +30,7 @@ it.each([
   [{ families: ['ipv4', 'ipv4'] as const }, '--families'],
   [{ podCidrs: ['10.0.0.0/16'] }, '--pod-cidr'],
   [{ serviceCidrs: ['10.0.0.0/16', '10.1.0.0/16'] }, '--service-cidr'],
-  [{ dir: `/run/${'x'.repeat(60)}` }, '--dir'],
+  [{ dir: `/run/${'x'.repeat(80)}` }, '--dir'],
 ])('refuses %j and names the option', (part, option) => {
   expect(() => planLab({ ...options, ...part })).toThrow(option);
 });
