@@ -120,9 +120,9 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Clients send JSON as YAML, which it is; the fast parser goes first. */
+/** Clients send JSON as YAML, which it is; the fast parser goes first. What begins like JSON and is none may be YAML's flow form. */
 export function parseYamlOrJson(text: string): JsonObject {
-  const value = /^\s*\{/.test(text) ? parseJson(text) : yamlValue(text);
+  const value = /^\s*\{\s*["}]/.test(text) ? parseJson(text) : yamlValue(text);
   if (!isObject(value)) throw badRequest('the body of the request is no object');
   return value;
 }
