@@ -1,6 +1,7 @@
+import { SeineError } from '../errors/seine-error.ts';
 import type { NewRow, Uuid } from '../ovsdb/schema/atoms.ts';
 import type { openVswitch } from '../ovsdb/schema/open-vswitch.ts';
-import type { Transaction } from '../ovsdb/transaction.ts';
+import type { Committed, Transaction } from '../ovsdb/transaction.ts';
 import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
 import type { SwitchDatabase } from './switch-database.ts';
 import type { SwitchEntry, SwitchKey } from './switch-entry.ts';
@@ -14,6 +15,9 @@ const OWNER_VALUE = 'agent';
 const protocols = ['OpenFlow10', 'OpenFlow13', 'OpenFlow14', 'OpenFlow15'] as const;
 /** In-band control would put hidden flows of highest priority on the bridge. */
 const otherConfig = new Map([['disable-in-band', 'true']]);
+
+/** How long the copy may take to show what was committed (ms). It may never: somebody else may have changed it at once. */
+const SEEN_WITHIN_MS = 1_000;
 
 type Write = Transaction<typeof openVswitch>;
 
@@ -51,7 +55,7 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
   async apply(plan: Plan<SwitchKey, SwitchEntry>, signal: AbortSignal): Promise<void> {
     const inserted: NewRow[] = [];
     const removed: Uuid[] = [];
-    const committed = await this.#database.transact((tx) => {
+    const committed = await this.#transact((tx) => {
       tx.assertLock(this.#lock);
       for (const key of plan.remove) removed.push(...this.#remove(tx, key));
       const puts = [...plan.put.values()].toSorted((a, b) => (a.kind < b.kind ? -1 : 1));
@@ -60,11 +64,34 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
         else inserted.push(...this.#putPort(tx, entry.port));
       }
     }, signal);
+    await this.#untilSeen({ inserted: inserted.map((row) => committed.uuid(row)), removed }, signal);
+  }
+
+  /** Without the lock everything would be refused, whoever wants it: that is no fault of the wishes, and passes. */
+  async #transact(describe: (tx: Write) => void, signal: AbortSignal): Promise<Committed> {
+    try {
+      return await this.#database.transact(describe, signal);
+    } catch (thrown) {
+      const error = SeineError.from(thrown, 'write to the switch database');
+      if (error.context['error'] !== 'not owner') throw error;
+      throw new SeineError('UNAVAILABLE', `another agent holds the lock ${this.#lock}`, { cause: error });
+    }
+  }
+
+  async #untilSeen(
+    { inserted, removed }: { readonly inserted: readonly Uuid[]; readonly removed: readonly Uuid[] },
+    signal: AbortSignal,
+  ): Promise<void> {
     const { Port } = this.#database.tables;
-    await Promise.all([
-      ...inserted.map((row) => Port.when(committed.uuid(row), (port) => port && true, signal)),
-      ...removed.map((uuid) => Port.when(uuid, (port) => (port === undefined ? true : undefined), signal)),
-    ]);
+    const patience = AbortSignal.any([signal, AbortSignal.timeout(SEEN_WITHIN_MS)]);
+    try {
+      await Promise.all([
+        ...inserted.map((uuid) => Port.when(uuid, (port) => port && true, patience)),
+        ...removed.map((uuid) => Port.when(uuid, (port) => (port === undefined ? true : undefined), patience)),
+      ]);
+    } catch (cause) {
+      throw new SeineError('UNAVAILABLE', 'the copy of the switch database does not show what was written', { cause });
+    }
   }
 
   #bridge(): BridgeRow | undefined {

@@ -221,6 +221,18 @@ describe('OvsdbClient', () => {
     expect(connected.counters.syncs).toBe(2);
   });
 
+  it('asks for its locks before it sends what was queued, which may assert one of them', async () => {
+    answer = (request) => (request.method === 'lock' ? { result: { locked: true } } : ordinary(request));
+    const connected = client();
+    connected.lock('l');
+    await connected.synced(stop.signal);
+    sockets[0]?.destroy();
+    await until(() => !connected.isSynced);
+    requests = [];
+    await connected.transact((tx) => tx.comment('x'), stop.signal).catch(() => undefined); // what it answers is not the point
+    expect(methods().filter((method) => method === 'lock' || method === 'transact')).toEqual(['lock', 'transact']);
+  });
+
   it('drops a server that answers echoes but no transaction', async () => {
     answer = (request) => (request.method === 'transact' ? 'silence' : ordinary(request));
     const transaction = client(20).transact((tx) => tx.comment('x'), stop.signal);

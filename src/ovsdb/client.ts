@@ -183,8 +183,9 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
     if (this.#session !== session) return;
     this.#synced = true;
     this.#syncs += 1;
-    this.#batcher.connect((operations) => this.#send(session, socket, operations));
+    // Locks first: the server answers in order, and what is queued may assert one.
     for (const lock of this.#locks.values()) lock.connected(session);
+    this.#batcher.connect((operations) => this.#send(session, socket, operations));
     this.#options.hooks?.synced?.();
     this.#syncing.poke();
   }
