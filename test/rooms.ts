@@ -20,6 +20,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   policy: ['errors', 'net', 'pipeline', 'wanted', 'types:kube'],
   datapath: ['errors', 'async', 'net', 'wire', 'pipeline', 'wanted', 'ovsdb', 'openflow', 'netlink'],
   agent: [
+    'agent-api',
     'errors',
     'async',
     'net',
@@ -38,6 +39,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
     'netlink',
   ],
   'cni-shim': ['cni'],
-  cli: ['errors', 'net', 'pipeline'],
+  'agent-api': [],
+  cli: ['errors', 'net', 'pipeline', 'agent-api'],
   lab: ['errors', 'async', 'net', 'wire', 'log', 'netlink', 'cni', 'kube'],
 };

@@ -1,5 +1,7 @@
 import { join } from 'node:path';
 import type { NodeEnvironment } from '../connectivity/environment.ts';
+import type { NodeDatapathEvents } from '../datapath/node-datapath.ts';
+import type { SeineError } from '../errors/seine-error.ts';
 import { type PeerSource, peersFromNodes } from '../kube/peer-source.ts';
 import type { Log } from '../log/log.ts';
 import { selfTest } from '../netlink/self-test.ts';
@@ -9,7 +11,7 @@ import { type DataPlane, openDataPlane, runDataPlane } from './data-plane.ts';
 import type { Ipam } from './ipam/ipam.ts';
 import { type KubeSources, openKubeSources, runKubeSources } from './kube-sources.ts';
 import { startNode } from './node-start.ts';
-import type { NodePodNetwork } from './pod-network.ts';
+import type { NodePodNetwork, PodNetworkOptions } from './pod-network.ts';
 import { Readiness } from './readiness.ts';
 import type { Services } from './services.ts';
 
@@ -34,7 +36,13 @@ export interface RunningNode {
 
 export interface AgentHooks {
   readonly onCall?: CniServerOptions['onCall'];
-  readonly events: Parameters<typeof openDataPlane>[0]['events'];
+  readonly events: NodeDatapathEvents;
+  readonly onPodStage?: NonNullable<PodNetworkOptions['onStage']>;
+  /** The API server cannot be followed for a resource. */
+  readonly onSourceFailure?: (kind: string, error: SeineError) => void;
+  readonly onDatabaseFailure?: (error: SeineError) => void;
+  /** The bridge's connection was lost. */
+  readonly onBridgeFailure?: (error: SeineError) => void;
 }
 
 /** Opens everything and starts nothing. @throws SeineError `REFUSED` if the machine lacks something, `INVALID_INPUT` */
@@ -42,8 +50,12 @@ export function createAgent(config: AgentConfig, hooks: AgentHooks, log: Log, si
   selfTest();
   const readiness = new Readiness();
   readiness.obstruct('start', 'starting', 'the agent starts');
-  const plane = openDataPlane({ config, events: hooks.events, readiness, log }, signal);
-  const sources = openKubeSources(config, join(config.stateDir, 'kube'), log);
+  const plane = openDataPlane({ config, hooks, readiness, log }, signal);
+  const sources = openKubeSources(config, {
+    stateDir: join(config.stateDir, 'kube'),
+    log,
+    ...(hooks.onSourceFailure ? { onFailure: hooks.onSourceFailure } : {}),
+  });
   let node: RunningNode | undefined;
   const agent: Agent = {
     config,

@@ -6,6 +6,7 @@ import { NodeDatapath, type NodeDatapathEvents } from '../datapath/node-datapath
 import { PortWatch } from '../datapath/port-watch.ts';
 import { openSwitchDatabase, type SwitchDatabase } from '../datapath/switch-database.ts';
 import { SwitchTarget } from '../datapath/switch-target.ts';
+import type { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
 import { type KernelEvent, KernelEvents } from '../netlink/events.ts';
 import type { IfIndex } from '../netlink/interface-name.ts';
@@ -50,30 +51,43 @@ export interface DataPlane {
 
 export interface DataPlaneOptions {
   readonly config: AgentConfig;
-  readonly events: NodeDatapathEvents;
+  readonly hooks: {
+    readonly events: NodeDatapathEvents;
+    readonly onDatabaseFailure?: (error: SeineError) => void;
+    readonly onBridgeFailure?: (error: SeineError) => void;
+  };
   readonly readiness: Readiness;
   readonly log: Log;
 }
 
-export function openDataPlane({ config, events, readiness, log }: DataPlaneOptions, signal: AbortSignal): DataPlane {
+export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOptions, signal: AbortSignal): DataPlane {
   // RFC 7047 section 3.1 <id>: letters, digits and underscores only.
   const lock = `seine_${config.ovsBridge.replace(/[^A-Za-z0-9]/g, '_')}`;
   const host = { socket: NetlinkSocket.open(), remover: LinkRemover.open() };
   const nftables = Nftables.open();
   const database = openSwitchDatabase(join(config.ovsRunDir, 'db.sock'), {
     synced: () => datapath.reconcilers.switch.distrust(),
-    failed: (cause, waitMs) => log.warn('the switch database cannot be reached', { cause: cause.message, waitMs }),
+    failed: (cause, waitMs) => {
+      hooks.onDatabaseFailure?.(cause);
+      log.warn('the switch database cannot be reached', { cause: cause.message, waitMs });
+    },
   });
   const endpoint = `unix:${join(config.ovsRunDir, `${config.ovsBridge}.mgmt`)}`;
   const foreign = new Quiet(SETTLE_MS, () => datapath.reconcilers.bridge.distrust(), signal);
-  const openflow = openBridge(endpoint, { readiness, log, changed: () => datapath.reconcilers.bridge.distrust(), foreign });
+  const openflow = openBridge(endpoint, {
+    readiness,
+    log,
+    failed: (cause) => hooks.onBridgeFailure?.(cause),
+    changed: () => datapath.reconcilers.bridge.distrust(),
+    foreign,
+  });
   const targets = {
     bridge: new BridgeTarget(openflow),
     switch: new SwitchTarget(database, config.ovsBridge, lock),
     host: new HostTarget(host.socket, config.hostGateway),
     firewall: new FirewallTarget(nftables, [firewallTable]),
   };
-  const datapath = new NodeDatapath(targets, events);
+  const datapath = new NodeDatapath(targets, hooks.events);
   const ports = new PortWatch(database, signal);
   return { host, database, lock, ports, openflow, responder: new NoEndpointResponder(endpoint, log, signal), datapath, nftables };
 }
@@ -112,9 +126,11 @@ interface BridgeWatch {
   /** Everything on the bridge may be otherwise than we believe. */
   readonly changed: () => void;
   readonly foreign: Quiet;
+  /** The connection was lost, or could not be made. */
+  readonly failed: (cause: SeineError) => void;
 }
 
-function openBridge(endpoint: string, { readiness, log, changed, foreign }: BridgeWatch): OpenFlowConnection {
+function openBridge(endpoint: string, { readiness, log, changed, foreign, failed }: BridgeWatch): OpenFlowConnection {
   const monitor = new ByteWriter(64);
   writeFlowMonitorRequest(monitor, { id: 1, flags: monitorFlag.add + monitorFlag.removed + monitorFlag.modify });
   const obstacle = 'openflow';
@@ -127,7 +143,9 @@ function openBridge(endpoint: string, { readiness, log, changed, foreign }: Brid
       readiness.clear(obstacle);
       changed();
     },
+    failed,
     down: (cause) => {
+      failed(cause);
       log.warn('the bridge is not connected', { cause: cause.message });
       readiness.obstruct(obstacle, 'impaired', 'ovs-vswitchd is not connected');
     },

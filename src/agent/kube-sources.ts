@@ -1,4 +1,5 @@
 import { LoopTurns } from '../async/loop-turns.ts';
+import type { SeineError } from '../errors/seine-error.ts';
 import { loadKubeAccess } from '../kube/config.ts';
 import { endpointSlices } from '../kube/endpoint-slice.ts';
 import { EventPoster } from '../kube/events.ts';
@@ -17,6 +18,8 @@ const SLICE_MS = 8;
 /** What the agent reads from the Kubernetes API, each a copy that keeps itself up to date. */
 export interface KubeSources {
   readonly http: KubeHttp;
+  /** Shares the loop between the long jobs of the agent. */
+  readonly turns: LoopTurns;
   readonly nodes: Reflector<ReturnType<typeof nodes.project> & {}>;
   readonly services: Reflector<ReturnType<typeof services.project> & {}>;
   readonly endpointSlices: Reflector<ReturnType<typeof endpointSlices.project> & {}>;
@@ -24,21 +27,37 @@ export interface KubeSources {
   readonly events: EventPoster;
 }
 
+export interface KubeSourcesOptions {
+  readonly stateDir: string;
+  readonly log: Log;
+  readonly onFailure?: (kind: string, error: SeineError) => void;
+}
+
 /** @throws SeineError `INVALID_INPUT` if there is no usable access to an API server */
-export function openKubeSources(config: AgentConfig, stateDir: string, log: Log): KubeSources {
+export function openKubeSources(config: AgentConfig, { stateDir, log, onFailure }: KubeSourcesOptions): KubeSources {
   const source = config.kubeconfig === undefined ? ({ from: 'cluster' } as const) : ({ from: 'file', path: config.kubeconfig } as const);
   const http = new KubeHttp(loadKubeAccess(source), 'seine-agent');
   const turns = new LoopTurns(SLICE_MS);
   const watch = <T>(resource: Resource<T>): Reflector<T> =>
-    new Watching({ http, resource, turns, stateDir, onReport: (report) => reportTo(log.child({ resource: resource.kind }), report) });
-  const onFailure = (error: Error): void => log.warn('an Event could not be posted', { cause: error.message });
+    new Watching({
+      http,
+      resource,
+      turns,
+      stateDir,
+      onReport: (report) => {
+        if (report.what === 'failed') onFailure?.(resource.kind, report.error);
+        reportTo(log.child({ resource: resource.kind }), report);
+      },
+    });
+  const eventLost = (error: Error): void => log.warn('an Event could not be posted', { cause: error.message });
   return {
     http,
+    turns,
     nodes: watch(nodes),
     services: watch(services),
     endpointSlices: watch(endpointSlices),
     networkPolicies: watch(networkPolicies),
-    events: new EventPoster({ http, component: 'seine-agent', instance: config.nodeName, onFailure }),
+    events: new EventPoster({ http, component: 'seine-agent', instance: config.nodeName, onFailure: eventLost }),
   };
 }
 

@@ -1,9 +1,10 @@
 import { parseArgs } from 'node:util';
+import type { NodeDatapathEvents } from '../datapath/node-datapath.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { createLog, type Log } from '../log/log.ts';
-import { type Agent, createAgent } from './agent.ts';
-import { type ApiRoutes, json, serveApi, text } from './api-server.ts';
+import { createAgent } from './agent.ts';
 import { readConfig } from './config.ts';
+import { Looking } from './looking.ts';
 
 const usage = `Usage: seine-agent [--config FILE]
 
@@ -27,36 +28,26 @@ async function main(): Promise<void> {
   const stop = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort(new SeineError('CANCELLED', `${name} received`)));
   log.info('agent starts', { bridge: config.ovsBridge, dataPath: config.ovsDatapathType, tunnel: config.tunnelType });
-  const agent = createAgent(config, { events: loggedEvents(log) }, log, stop.signal);
-  const server = await serveApi(routesOf(agent), { socketPath: config.apiSocket });
+  const looking = new Looking(log);
+  const agent = createAgent(config, looking.hooks(loggedEvents(log)), log, stop.signal);
+  await looking.open(agent, stop.signal);
   try {
     await agent.run();
   } catch (thrown) {
     if (!stop.signal.aborted) throw thrown;
   } finally {
     stop.abort();
-    server.close();
-    server.closeAllConnections();
+    await looking.close();
   }
   log.info('agent stops');
 }
 
-function loggedEvents(log: Log): Parameters<typeof createAgent>[1]['events'] {
+function loggedEvents(log: Log): NodeDatapathEvents {
   return {
     round: (part, result) => log.debug('made as wanted', { part, ...result }),
     failure: (part, error) => log.warn('not as wanted yet', { part, error: error.message }),
     refused: (part, owner, error) => log.error('a wish was refused', { part, owner, error: error.message }),
     drift: (part, keys) => log.warn('somebody else changed what is ours; it is put back', { part, entries: keys.length }),
-  };
-}
-
-function routesOf(agent: Agent): ApiRoutes {
-  return {
-    '/livez': () => text('ok'),
-    '/readyz': () => {
-      const state = agent.readiness.state();
-      return json(state, state.state === 'ready' ? 200 : 503);
-    },
   };
 }
 

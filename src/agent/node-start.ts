@@ -213,7 +213,7 @@ function firewallBody(environment: NodeEnvironment, noSnat: boolean): string {
     .join('\n');
 }
 
-function openNetwork({ config, plane, readiness }: Agent, environment: NodeEnvironment, { log, signal }: Start): NodePodNetwork {
+function openNetwork({ config, plane, readiness }: Agent, environment: NodeEnvironment, { hooks, log, signal }: Start): NodePodNetwork {
   return new NodePodNetwork({
     datapath: plane.datapath,
     ports: plane.ports,
@@ -224,6 +224,7 @@ function openNetwork({ config, plane, readiness }: Agent, environment: NodeEnvir
     mtu: () => environment.gateway.mtu,
     announce: (ofPort, frames) => injectFrames(plane, ofPort, frames, signal),
     life: signal,
+    ...(hooks.onPodStage ? { onStage: hooks.onPodStage } : {}),
     log,
   });
 }

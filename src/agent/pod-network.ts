@@ -30,8 +30,12 @@ export interface PodNetworkOptions {
   readonly announce: (ofPort: number, frames: readonly Uint8Array[]) => void;
   /** The agent's. */
   readonly life: AbortSignal;
+  /** For metrics: what an ADD spent its time on. `flows`, `interface` and `port` overlap. */
+  readonly onStage?: (stage: PodStage, tookMs: number) => void;
   readonly log: Log;
 }
+
+export type PodStage = 'flows' | 'interface' | 'port' | 'announce';
 
 /** What a pod has on this node. */
 interface Attached {
@@ -79,15 +83,12 @@ export class NodePodNetwork implements PodNetwork {
     this.#attached.set(id, attached);
     let created: PodInterface | undefined;
     try {
-      const flows = this.#options.datapath.realized(this.#wantFlows(want, attached), signal);
+      const flows = this.#timed('flows', () => this.#options.datapath.realized(this.#wantFlows(want, attached), signal));
       flows.catch(() => undefined); // looked at below, unless the interface fails first
       await nextTurn();
-      created = await this.#createInterface(want, hostIfName, signal);
-      await Promise.all([flows, this.#plug(want, attached, signal)]);
-      this.#options.announce(
-        attached.ofPort,
-        want.addresses.map(({ ip }) => announcement(want.mac, ip)),
-      );
+      created = await this.#timed('interface', () => this.#createInterface(want, hostIfName, signal));
+      await Promise.all([flows, this.#timed('port', () => this.#plug(want, attached, signal))]);
+      await this.#timed('announce', async () => this.#announce(want, attached));
       return { hostIfName, hostMac: created.hostMac ?? want.mac, mtu: this.#options.mtu() };
     } catch (thrown) {
       await this.#takeBack(want, attached, created !== undefined);
@@ -176,6 +177,21 @@ export class NodePodNetwork implements PodNetwork {
     const revision = datapath.wantPort(owner, portOf(want, hostIfName, ofPort));
     await datapath.reconcilers.switch.realizedFor(owner, revision, signal);
     await ports.whenPlugged(hostIfName, ofPort, signal);
+  }
+
+  #announce({ mac, addresses }: PodAttachment, { ofPort }: Attached): void {
+    this.#options.announce(
+      ofPort,
+      addresses.map(({ ip }) => announcement(mac, ip)),
+    );
+  }
+
+  /** Only what succeeds is timed: a failure says nothing about how long things take. */
+  async #timed<T>(stage: PodStage, work: () => Promise<T>): Promise<T> {
+    const startedMs = performance.now();
+    const result = await work();
+    this.#options.onStage?.(stage, performance.now() - startedMs);
+    return result;
   }
 
   #wantFlows({ mac, addresses }: Pick<PodAttachment, 'mac' | 'addresses'>, { owner, ofPort }: Attached): Revisions {

@@ -66,6 +66,12 @@ export class Services {
     return this.#served.size;
   }
 
+  /** Everybody who asks something of the bridge for a Service: its ports, and the endpoints they lead to. */
+  ownersOf(key: string): { readonly ports: readonly Owner[]; readonly endpoints: ReadonlySet<Owner> } {
+    const served = this.#served.get(key) ?? new Map<Owner, ServedPort>();
+    return { ports: [...served.keys()], endpoints: new Set([...served.values()].flatMap(({ endpoints }) => [...endpoints])) };
+  }
+
   #refreshAll(keys: ReadonlySet<string>): void {
     for (const key of keys) this.#refresh(key);
   }

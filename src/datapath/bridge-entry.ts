@@ -105,6 +105,16 @@ export function decodeFlowEntry(key: BridgeKey, value: BridgeValue): DecodedFlow
   };
 }
 
+/** Everything a flow is, for printing; what it counted is not in the value. */
+export function describeFlowEntry(
+  key: BridgeKey,
+  value: BridgeValue,
+): DecodedFlow & Required<Pick<FlowEntry, 'idleTimeout' | 'hardTimeout' | 'flags' | 'importance'>> {
+  const bytes = bytesOf(value);
+  const [idleTimeout, hardTimeout, flags] = [bytes.readUInt16BE(8), bytes.readUInt16BE(10), bytes.readUInt16BE(12)];
+  return { ...decodeFlowEntry(key, value), idleTimeout, hardTimeout, flags, importance: 0 };
+}
+
 export function addFlow(key: BridgeKey, value: BridgeValue): FlowMod {
   return { command: 'add', ...decodeFlowEntry(key, value) };
 }

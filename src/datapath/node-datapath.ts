@@ -46,6 +46,8 @@ export class NodeDatapath {
   readonly switch: DesiredState<SwitchKey, SwitchEntry>;
   readonly host: DesiredState<HostKey, HostEntry>;
   readonly firewall: DesiredState<FirewallKey, string>;
+  /** For those who want to see what the node holds now; only the reconcilers change it. */
+  readonly targets: NodeTargets;
   readonly reconcilers: {
     readonly bridge: Reconciler<BridgeKey, BridgeValue>;
     readonly switch: Reconciler<SwitchKey, SwitchEntry>;
@@ -54,6 +56,7 @@ export class NodeDatapath {
   };
 
   constructor(targets: NodeTargets, events: NodeDatapathEvents) {
+    this.targets = targets;
     this.bridge = new DesiredState({ equal: equalStrings });
     this.switch = new DesiredState({ equal: sameSwitchEntry });
     this.host = new DesiredState({ equal: sameHostEntry });

@@ -1,0 +1,57 @@
+import type { Failure } from './status.ts';
+
+/** The parts of a node that are kept as wanted. */
+export const partNames = ['switch', 'bridge', 'host', 'firewall'] as const;
+export type PartName = (typeof partNames)[number];
+
+/**
+ * How an entry of the node is, against what is wanted:
+ *
+ * - `ok`       there, and as wanted
+ * - `missing`  wanted, not there
+ * - `changed`  there, but otherwise than wanted
+ * - `extra`    there, and nobody wants it
+ * - `learned`  put there by the switch itself; nobody wants it, and nobody minds
+ */
+export const entryStates = ['ok', 'missing', 'changed', 'extra', 'learned'] as const;
+export type EntryState = (typeof entryStates)[number];
+
+export type EntryKind = 'bridge' | 'port' | 'flow' | 'group' | 'link' | 'address' | 'neighbour' | 'route' | 'firewall';
+
+/** One thing the node holds or should hold. */
+export interface Entry {
+  readonly kind: EntryKind;
+  /** Unique within its kind. */
+  readonly name: string;
+  readonly state: EntryState;
+  /** Everybody who wants it. Of an entry nobody wants: whoever its cookie names, if anybody. */
+  readonly owners: readonly string[];
+  /** In the words of the tool that shows such things: ovs-ofctl, ip. Null if it is not wanted, or is not there. */
+  readonly wanted: string | null;
+  readonly actual: string | null;
+  /** Why it is not as wanted, where that is known. */
+  readonly error?: Failure;
+}
+
+export interface FlowEntry extends Entry {
+  readonly kind: 'flow';
+  readonly table: string;
+  readonly priority: number;
+  /** Null if it is not there. */
+  readonly packets: string | null;
+  readonly bytes: string | null;
+  readonly ageSeconds: number | null;
+}
+
+export interface PortEntry extends Entry {
+  readonly kind: 'bridge' | 'port';
+  readonly type: string;
+  readonly wantedOfPort: number | null;
+  /** What ovs-vswitchd gave it; null if it has none. */
+  readonly ofPort: number | null;
+}
+
+/** A list that came whole. */
+export interface Items<T> {
+  readonly items: readonly T[];
+}

@@ -1,0 +1,55 @@
+import type { EntryState } from './entry.ts';
+import type { Failure } from './status.ts';
+
+/** How much of what an object needs is there: of the bridge (flows and groups) and of the node's own stack. */
+export interface Share {
+  readonly wanted: number;
+  /** There, and as wanted. */
+  readonly held: number;
+  /** There, and otherwise. */
+  readonly changed: number;
+}
+
+/** A pod, node or Service, with what the node holds for it. */
+export interface ObjectView {
+  readonly name: string;
+  /** `ok`, or the worst that holds for something of it. */
+  readonly state: Extract<EntryState, 'ok' | 'missing' | 'changed'> | 'idle';
+  readonly owners: readonly string[];
+  readonly flows: Share;
+  readonly host: Share;
+  /** What is not as it should be, a sentence each. */
+  readonly differences: readonly string[];
+  readonly error?: Failure;
+}
+
+export interface PodView extends ObjectView {
+  readonly containerId: string;
+  /** Inside the pod. */
+  readonly interface: string;
+  readonly hostInterface: string;
+  readonly addresses: readonly string[];
+  readonly mac: string;
+  readonly netns: string;
+  readonly wantedOfPort: number | null;
+  readonly ofPort: number | null;
+  readonly link: 'up' | 'down' | 'missing';
+  readonly mtu: number | null;
+}
+
+export interface NodeView extends ObjectView {
+  readonly role: 'self' | 'peer';
+  readonly podCidrs: readonly string[];
+  readonly transport: readonly string[];
+}
+
+export interface ServiceView extends ObjectView {
+  readonly type: string;
+  readonly clusterIps: readonly string[];
+  /** `80/TCP`, or `http:80/TCP` for a named port. */
+  readonly ports: readonly string[];
+  /** Endpoints that connections are spread over, over all ports and addresses. */
+  readonly endpoints: number;
+  /** What Kubernetes promises for this Service and this version does not do. */
+  readonly notServed: readonly string[];
+}

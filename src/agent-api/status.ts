@@ -1,0 +1,98 @@
+import type { PartName } from './entry.ts';
+
+/** Something that went wrong and may have come right since; what is shown beside it says whether it has. */
+export interface Failure {
+  readonly message: string;
+  /** Seconds since; absent if nobody noted when. */
+  readonly ageSeconds?: number;
+}
+
+/** A resource of the Kubernetes API that the agent follows. */
+export interface SourceStatus {
+  readonly kind: string;
+  /** Confirmed by the API server since the agent began. Until then its objects may be what an earlier agent stored. */
+  readonly synced: boolean;
+  /** What it is busy with, in its own words. */
+  readonly doing: string;
+  readonly objects: number;
+  /** A list lacked so many objects that nothing is removed until a second one agrees. */
+  readonly held?: { readonly known: number; readonly missing: number };
+  /** Failures in a row. */
+  readonly failures: number;
+  readonly lastError?: Failure;
+  /** Objects that make no sense to us, with what is wrong; the first of them. */
+  readonly invalid: readonly { readonly name: string; readonly message: string }[];
+}
+
+/** A connection the agent keeps up. */
+export interface ConnectionStatus {
+  readonly name: 'ovsdb' | 'openflow' | 'packetIn';
+  readonly up: boolean;
+  /** Times it came up since the agent began. */
+  readonly connects: number;
+  readonly counters: Readonly<Record<string, number>>;
+  readonly lastError?: Failure;
+}
+
+/** An owner whose wish a target does not take. */
+export interface RefusedOwner {
+  readonly owner: string;
+  readonly error: Failure;
+}
+
+/** One part of the node and how far it is what is wanted. */
+export interface PartStatus {
+  readonly part: PartName;
+  /** Entries. */
+  readonly wanted: number;
+  /** As far as the agent knows; null while it must look again. */
+  readonly held: number | null;
+  /** Every change of a wish counts one. */
+  readonly revision: number;
+  readonly realizedRevision: number;
+  /** Entries that were put back, over all looks, because somebody else had changed them. */
+  readonly drift: number;
+  readonly refused: readonly RefusedOwner[];
+  /** Entries that somebody changes again and again, repaired more and more slowly. */
+  readonly contested: number;
+  readonly lastError?: Failure;
+}
+
+export interface PoolStatus {
+  readonly cidr: string;
+  readonly size: number;
+  readonly allocated: number;
+  /** Given up by their pods, and not yet proven to be gone. */
+  readonly quarantined: number;
+}
+
+export interface AgentStatus {
+  readonly node: string;
+  readonly versions: { readonly seine: string; readonly node: string; readonly ovs: string | null };
+  readonly pid: number;
+  readonly startedAt: string;
+  readonly uptimeSeconds: number;
+  readonly readiness: { readonly state: 'ready' | 'starting' | 'impaired'; readonly reason?: string };
+  readonly bridge: { readonly name: string; readonly dataPath: 'system' | 'netdev' };
+  /** Null until the node is known. */
+  readonly network: {
+    readonly mode: string;
+    readonly tunnel: string;
+    readonly transport: readonly string[];
+    readonly podCidrs: readonly string[];
+    readonly serviceCidrs: readonly string[];
+    readonly gateway: string;
+    readonly mtu: number;
+    readonly snat: boolean;
+  } | null;
+  readonly pods: { readonly attached: number; readonly pools: readonly PoolStatus[]; readonly journalError?: Failure };
+  readonly peers: number;
+  readonly services: number;
+  /** What this version does for Services. */
+  readonly proxy: { readonly clusterIP: 'served'; readonly proxyAll: string };
+  readonly networkPolicy: { readonly enforcement: 'not enforced'; readonly objects: number };
+  readonly sources: readonly SourceStatus[];
+  readonly connections: readonly ConnectionStatus[];
+  readonly parts: readonly PartStatus[];
+  readonly eventLoop: { readonly lagMsMax: number };
+}

@@ -1,0 +1,155 @@
+import type { Entry, FlowEntry } from '../../agent-api/entry.ts';
+import type { LoopTurns } from '../../async/loop-turns.ts';
+import {
+  type BridgeKey,
+  type BridgeValue,
+  describeFlowEntry,
+  groupIdOf,
+  groupMessage,
+  isGroupKey,
+  observedFlow,
+  observedGroup,
+} from '../../datapath/bridge-entry.ts';
+import { SeineError } from '../../errors/seine-error.ts';
+import type { FlowFilter, FlowEntry as SwitchFlow } from '../../openflow/flow-stats.ts';
+import { decodeGroupMod, type Group } from '../../openflow/group.ts';
+import { printFlow } from '../../openflow/text/flow-text.ts';
+import { printGroup } from '../../openflow/text/group-text.ts';
+import type { TextNames } from '../../openflow/text/value-text.ts';
+import { isLearned } from '../../pipeline/cookie.ts';
+import { type TableName, tableName, tables } from '../../pipeline/tables.ts';
+import { type Compared, compare, type Part } from './compare.ts';
+
+/** What is asked of the switch itself, now. */
+export interface BridgeReader {
+  dumpFlows(filter: FlowFilter, visit: (flow: SwitchFlow) => void, signal: AbortSignal): Promise<void>;
+  dumpGroups(signal: AbortSignal): Promise<readonly Group[]>;
+}
+
+/** What a flow did so far. */
+interface Counted {
+  readonly packets: bigint;
+  readonly bytes: bigint;
+  readonly durationNs: bigint;
+}
+
+export interface BridgeSnapshot {
+  /** Flows and groups; learned flows are in `learned`. */
+  readonly held: Map<BridgeKey, BridgeValue>;
+  readonly learned: Map<BridgeKey, BridgeValue>;
+  readonly counted: ReadonlyMap<BridgeKey, Counted>;
+}
+
+export interface Narrowed {
+  readonly table?: TableName;
+  /** An owner, or the beginning of one up to a slash. */
+  readonly owner?: string;
+}
+
+/** @throws SeineError `UNAVAILABLE` if the switch is not connected */
+export async function readBridge(reader: BridgeReader, { table }: Narrowed, signal: AbortSignal): Promise<BridgeSnapshot> {
+  const held = new Map<BridgeKey, BridgeValue>();
+  const learned = new Map<BridgeKey, BridgeValue>();
+  const counted = new Map<BridgeKey, Counted>();
+  if (table === undefined) for (const group of await reader.dumpGroups(signal)) held.set(...observedGroup(group));
+  await reader.dumpFlows(
+    table === undefined ? {} : { table: tables[table].id },
+    (flow) => {
+      const [key, value] = observedFlow(flow);
+      (isLearned(flow.cookie) ? learned : held).set(key, value);
+      counted.set(key, { packets: flow.packets, bytes: flow.bytes, durationNs: flow.durationNs });
+    },
+    signal,
+  );
+  return { held, learned, counted };
+}
+
+/** Whoever has this cookie, as far as anybody wants anything now. */
+export type OwnerByCookie = (cookie: bigint) => string | undefined;
+
+export interface BridgeWords {
+  readonly names: TextNames;
+  readonly ownerOf: OwnerByCookie;
+}
+
+type BridgePart = Part<BridgeKey, BridgeValue>;
+
+export function* flowEntries(part: BridgePart, snapshot: BridgeSnapshot, narrowed: Narrowed, words: BridgeWords): Generator<FlowEntry> {
+  const isAskedFor = narrowing(narrowed);
+  for (const each of compare(part, snapshot.held)) {
+    if (isGroupKey(each.key)) continue;
+    const entry = isAskedFor.table(each.key) ? flowEntry(each, snapshot, words) : undefined;
+    if (entry && isAskedFor.owners(entry.owners)) yield entry;
+  }
+  if (narrowed.owner !== undefined) return;
+  for (const [key, actual] of snapshot.learned)
+    if (isAskedFor.table(key))
+      yield { ...flowEntry({ key, state: 'extra', owners: [], wanted: undefined, actual }, snapshot, words), state: 'learned' };
+}
+
+export function* groupEntries(part: BridgePart, snapshot: BridgeSnapshot, narrowed: Narrowed, words: BridgeWords): Generator<Entry> {
+  const isAskedFor = narrowing(narrowed);
+  for (const each of compare(part, snapshot.held))
+    if (isGroupKey(each.key) && isAskedFor.owners(each.owners)) yield groupEntry(each, words);
+}
+
+/** Flows and groups that are not as wanted. What is as wanted is not put into words: a large bridge costs only the comparison. */
+export async function* bridgeDifferences(
+  part: BridgePart,
+  snapshot: BridgeSnapshot,
+  words: BridgeWords,
+  turns: LoopTurns,
+): AsyncGenerator<Entry> {
+  for (const each of compare(part, snapshot.held)) {
+    if (each.state !== 'ok') yield isGroupKey(each.key) ? groupEntry(each, words) : flowEntry(each, snapshot, words);
+    if (turns.due) await turns.next();
+  }
+}
+
+function flowEntry(each: Compared<BridgeKey, BridgeValue>, { counted }: BridgeSnapshot, { names, ownerOf }: BridgeWords): FlowEntry {
+  const { key, state, owners, wanted, actual, error } = each;
+  const value = wanted ?? actual;
+  if (value === undefined) throw new SeineError('INVARIANT', 'a flow that is neither wanted nor there');
+  const { table, priority, cookie } = describeFlowEntry(key, value);
+  const counts = counted.get(key);
+  const byCookie = owners.length === 0 ? ownerOf(cookie) : undefined;
+  return {
+    kind: 'flow',
+    name: Buffer.from(key, 'latin1').toString('hex').slice(2),
+    state,
+    owners: byCookie === undefined ? owners : [byCookie],
+    table: tableName(table) ?? String(table),
+    priority,
+    wanted: flowText(key, wanted, names),
+    actual: flowText(key, actual, names),
+    packets: counts ? counts.packets.toString() : null,
+    bytes: counts ? counts.bytes.toString() : null,
+    ageSeconds: counts ? Math.round(Number(counts.durationNs) / 1e9) : null,
+    ...(error ? { error } : {}),
+  };
+}
+
+function groupEntry({ key, state, owners, wanted, actual, error }: Compared<BridgeKey, BridgeValue>, { names }: BridgeWords): Entry {
+  return {
+    kind: 'group',
+    name: String(groupIdOf(key)),
+    state,
+    owners,
+    wanted: wanted === undefined ? null : printGroup(decodeGroupMod(groupMessage(wanted)), names),
+    actual: actual === undefined ? null : printGroup(decodeGroupMod(groupMessage(actual)), names),
+    ...(error ? { error } : {}),
+  };
+}
+
+function flowText(key: BridgeKey, value: BridgeValue | undefined, names: TextNames): string | null {
+  return value === undefined ? null : printFlow(describeFlowEntry(key, value), names);
+}
+
+function narrowing({ table, owner }: Narrowed) {
+  const id = table === undefined ? undefined : tables[table].id;
+  return {
+    table: (key: BridgeKey): boolean => id === undefined || key.charCodeAt(1) === id,
+    owners: (owners: readonly string[]): boolean =>
+      owner === undefined || owners.some((each) => each === owner || each.startsWith(owner.endsWith('/') ? owner : `${owner}/`)),
+  };
+}

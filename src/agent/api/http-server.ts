@@ -1,0 +1,140 @@
+import { once } from 'node:events';
+import { chmodSync, lstatSync, mkdirSync, rmSync } from 'node:fs';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { dirname } from 'node:path';
+import { SeineError } from '../../errors/seine-error.ts';
+import { type ApiAnswer, type ApiRoutes, text } from './answer.ts';
+
+/** Of a client: how long it may take to ask, and to take what it asked for (ms). */
+export interface ApiPatience {
+  readonly requestMs: number;
+  readonly answerMs: number;
+}
+
+const patience: ApiPatience = { requestMs: 5_000, answerMs: 30_000 };
+/** Request line and headers together; more is answered 431. */
+const HEADER_BYTES_MAX = 8 * 1024;
+const CONNECTIONS_MAX = 64;
+/** Answers that are made at a time; an answer holds a copy of what it tells. */
+const ANSWERS_MAX = 8;
+
+export interface ApiOptions {
+  readonly routes: ApiRoutes;
+  /** SO_PEERCRED says who is at the other end of a unix socket; whom this refuses is turned away without a word. */
+  readonly admits?: (socket: Socket) => boolean;
+  readonly patience?: ApiPatience;
+}
+
+/** Where to listen: a socket 0600 in a folder 0700, or an address. */
+export type ApiPlace = { readonly socketPath: string } | { readonly host: string; readonly port: number };
+
+/** Read-only HTTP for those who look at the agent. */
+export class ApiServer {
+  readonly #server: Server;
+  readonly #options: ApiOptions;
+  #answering = 0;
+
+  /** @throws SeineError `UNAVAILABLE` if it cannot listen there */
+  static async start(options: ApiOptions, place: ApiPlace): Promise<ApiServer> {
+    const server = new ApiServer(options);
+    await server.#listen('socketPath' in place ? prepareSocket(place.socketPath) : place);
+    if ('socketPath' in place) chmodSync(place.socketPath, 0o600);
+    return server;
+  }
+
+  private constructor(options: ApiOptions) {
+    this.#options = options;
+    const { requestMs } = options.patience ?? patience;
+    this.#server = createServer(
+      {
+        headersTimeout: requestMs,
+        requestTimeout: requestMs,
+        connectionsCheckingInterval: Math.max(10, requestMs / 4),
+        maxHeaderSize: HEADER_BYTES_MAX,
+        keepAliveTimeout: requestMs,
+      },
+      (request, response) => void this.#serve(request, response),
+    );
+    this.#server.maxConnections = CONNECTIONS_MAX;
+    this.#server.on('connection', (socket) => {
+      if (options.admits?.(socket) === false) socket.destroy();
+    });
+  }
+
+  /** The address it got; for port 0. */
+  get port(): number | undefined {
+    const address = this.#server.address();
+    return typeof address === 'object' ? address?.port : undefined;
+  }
+
+  /** Lets go of every client. */
+  async close(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
+  async #listen(place: { readonly path: string } | { readonly host: string; readonly port: number }): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', (error) => reject(SeineError.from(error, `listen on ${JSON.stringify(place)}`)));
+      this.#server.listen(place, resolve);
+    });
+    this.#server.on('error', () => undefined); // a connection that could not be accepted: its client tries again
+  }
+
+  /** Never rejects. */
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const gone = new AbortController();
+    response.on('close', () => gone.abort(new SeineError('CANCELLED', 'the client has gone')));
+    this.#answering++;
+    try {
+      const { status, contentType, headers, body } = await this.#answer(request, gone.signal);
+      response.writeHead(status, { ...headers, 'content-type': contentType, 'cache-control': 'no-store' });
+      if (request.method === 'HEAD') response.end();
+      else if (typeof body === 'string') response.end(body);
+      else await this.#send(body, response, gone.signal);
+    } catch {
+      // The client has gone, or takes nothing, or the node could not be read to the end: it sees an answer that breaks off.
+      response.destroy();
+    } finally {
+      this.#answering--;
+    }
+  }
+
+  async #answer(request: IncomingMessage, signal: AbortSignal): Promise<ApiAnswer> {
+    if (request.method !== 'GET' && request.method !== 'HEAD')
+      return { ...text('only GET is served', 405), headers: { allow: 'GET, HEAD' } };
+    if (this.#answering > ANSWERS_MAX) return { ...text('too many requests at once', 503), headers: { 'retry-after': '1' } };
+    const url = URL.parse(request.url ?? '/', 'http://agent');
+    if (!url) return text('that is no path', 400);
+    const { routes } = this.#options;
+    const route = Object.hasOwn(routes, url.pathname) ? routes[url.pathname] : undefined;
+    if (!route) return text(`nothing at ${JSON.stringify(url.pathname)}; there is ${Object.keys(routes).join(' ')}`, 404);
+    try {
+      return await route(url.searchParams, signal);
+    } catch (thrown) {
+      const error = SeineError.from(thrown, url.pathname);
+      return text(error.message, error.code === 'INVALID_INPUT' ? 400 : error.code === 'UNAVAILABLE' ? 503 : 500);
+    }
+  }
+
+  /** As fast as the client takes it; one that takes nothing for too long is let go. */
+  async #send(pieces: AsyncIterable<string>, response: ServerResponse, signal: AbortSignal): Promise<void> {
+    const { answerMs } = this.#options.patience ?? patience;
+    for await (const piece of pieces) {
+      signal.throwIfAborted();
+      if (!response.write(piece)) await once(response, 'drain', { signal: AbortSignal.any([signal, AbortSignal.timeout(answerMs)]) });
+    }
+    response.end();
+  }
+}
+
+/** Only one agent runs for a bridge, so what is left of a socket is an earlier one's. */
+function prepareSocket(path: string): { readonly path: string } {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const present = lstatSync(path, { throwIfNoEntry: false });
+  if (present && !present.isSocket()) throw new SeineError('INVALID_INPUT', `${path} exists and is no socket`);
+  rmSync(path, { force: true });
+  return { path };
+}

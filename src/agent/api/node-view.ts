@@ -1,0 +1,36 @@
+import type { NodeView } from '../../agent-api/object.ts';
+import type { NodeEnvironment } from '../../connectivity/environment.ts';
+import type { Peer } from '../../kube/peer-source.ts';
+import { ownerOf } from '../../pipeline/cookie.ts';
+import { holdingsOf, type NodeSnapshot } from './holdings.ts';
+import type { Parts } from './parts.ts';
+
+export function ownNodeView(name: string, environment: NodeEnvironment, parts: Parts, snapshot: NodeSnapshot): NodeView {
+  const texts = (values: readonly { readonly text: string }[]): string[] => values.map(({ text }) => text);
+  return {
+    ...holdingsOf(parts, snapshot, [ownerOf('node')]),
+    name,
+    role: 'self',
+    podCidrs: texts(environment.podCidrs),
+    transport: texts(environment.transport),
+  };
+}
+
+export function peerView({ name, podCidrs, transport }: Peer, parts: Parts, snapshot: NodeSnapshot): NodeView {
+  const ends = [transport.ipv4, transport.ipv6].filter((end) => end !== undefined);
+  const holdings = holdingsOf(parts, snapshot, [ownerOf('peer', name)]);
+  const idle = podCidrs.length === 0 || ends.length === 0;
+  return {
+    ...holdings,
+    name,
+    role: 'peer',
+    state: idle ? 'idle' : holdings.state,
+    differences: [
+      ...(podCidrs.length === 0 ? ['the Node has no spec.podCIDRs yet'] : []),
+      ...(ends.length === 0 ? ['the Node has no InternalIP yet'] : []),
+      ...holdings.differences,
+    ],
+    podCidrs,
+    transport: ends,
+  };
+}

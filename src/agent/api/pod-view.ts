@@ -1,0 +1,71 @@
+import type { PodView } from '../../agent-api/object.ts';
+import type { SwitchKey } from '../../datapath/switch-entry.ts';
+import type { Link } from '../../netlink/links.ts';
+import { hostInterfaceName, podOwner } from '../attachment-names.ts';
+import type { Lease } from '../ipam/lease.ts';
+import { holdingsOf, type NodeSnapshot } from './holdings.ts';
+import type { InterfaceState } from './node-entries.ts';
+import type { Parts } from './parts.ts';
+
+export interface PodSources {
+  readonly parts: Parts;
+  readonly snapshot: NodeSnapshot;
+  /** The node's interfaces by name, as the kernel has them. */
+  readonly links: ReadonlyMap<string, Link>;
+  readonly stateOf: (name: string) => InterfaceState | undefined;
+  /** Looks inside the pod as well; a sentence for each thing that is not as it was made. */
+  readonly check?: (lease: Lease) => Promise<readonly string[]>;
+}
+
+export function podName(lease: Lease): string {
+  return lease.pod ? `${lease.pod.namespace}/${lease.pod.name}` : lease.containerId;
+}
+
+export async function podView(lease: Lease, sources: PodSources): Promise<PodView> {
+  const { parts, snapshot, links, stateOf, check } = sources;
+  const owner = podOwner(lease, lease.pod);
+  const hostInterface = lease.attached?.hostIfName ?? hostInterfaceName(lease, lease.pod);
+  const wantedOfPort = wantedPort(parts, `port/${hostInterface}`);
+  const ofPort = stateOf(hostInterface)?.ofPort ?? null;
+  const link = links.get(hostInterface);
+  const holdings = holdingsOf(parts, snapshot, [owner]);
+  const found = check === undefined || !lease.attached ? [] : await check(lease);
+  const differences = [
+    ...(lease.attached ? [] : ['its ADD has not finished']),
+    ...(check
+      ? found
+      : [...linkDifferences(hostInterface, link), ...portDifferences(hostInterface, wantedOfPort, ofPort), ...holdings.differences]),
+  ];
+  return {
+    ...holdings,
+    name: podName(lease),
+    state: differences.length === 0 ? 'ok' : holdings.state === 'ok' ? 'changed' : holdings.state,
+    differences,
+    containerId: lease.containerId,
+    interface: lease.ifName,
+    hostInterface,
+    addresses: lease.addresses.map(({ ip }) => ip.text),
+    mac: lease.mac,
+    netns: lease.netns,
+    wantedOfPort,
+    ofPort,
+    link: link?.state ?? 'missing',
+    mtu: link?.mtu ?? null,
+  };
+}
+
+function wantedPort({ switch: { desired } }: Parts, key: SwitchKey): number | null {
+  const wanted = desired.wanted(key);
+  return wanted?.kind === 'port' ? wanted.port.ofPort : null;
+}
+
+function linkDifferences(name: string, link: Link | undefined): string[] {
+  if (!link) return [`host interface ${name} is missing`];
+  if (link.state === 'down') return [`host interface ${name} is down`];
+  return link.carrier ? [] : [`host interface ${name} has no carrier: the pod's end is down or gone`];
+}
+
+function portDifferences(name: string, wanted: number | null, actual: number | null): string[] {
+  if (wanted === null) return [`nobody wants port ${name}`];
+  return actual === wanted ? [] : [`port ${name} has OpenFlow number ${actual ?? 'none'} and not ${wanted}`];
+}

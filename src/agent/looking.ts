@@ -1,0 +1,84 @@
+import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { NodeDatapathEvents } from '../datapath/node-datapath.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import type { Log } from '../log/log.ts';
+import { descriptorOf, peerCredentials } from '../netlink/sys.ts';
+import type { Agent, AgentHooks } from './agent.ts';
+import { ApiServer } from './api/http-server.ts';
+import { operatorRoutes, publicRoutes } from './api/routes.ts';
+import { Exporter } from './metrics/exporter.ts';
+import { LoopLag } from './metrics/loop-lag.ts';
+import { AgentRecord } from './metrics/record.ts';
+
+/** How often an address that is in use is tried again (ms): an agent that is being replaced still has it. */
+const LISTEN_RETRY_MS = 5_000;
+
+/** All that lets people and machines look at the agent: what it notes as it works, and where it answers. */
+export class Looking {
+  readonly #log: Log;
+  readonly #exporter = new Exporter();
+  readonly #record = new AgentRecord((name, labels, value) => this.#exporter.observe(name, labels, value));
+  readonly #lag = new LoopLag();
+  readonly #servers: ApiServer[] = [];
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  /** Notes what happens, and passes events of the data path on to `then`. */
+  hooks(then: NodeDatapathEvents): AgentHooks {
+    const record = this.#record;
+    return {
+      events: record.datapathEvents(then),
+      onCall: (call) => record.call(call),
+      onPodStage: (stage, tookMs) => record.podStage(stage, tookMs),
+      onSourceFailure: (kind, error) => record.sourceFailed(kind, error),
+      onDatabaseFailure: (error) => record.saw('ovsdb', error),
+      onBridgeFailure: (error) => record.saw('openflow', error),
+    };
+  }
+
+  /** @throws SeineError `UNAVAILABLE` if the socket cannot be made; metrics over TCP are tried until `signal` */
+  async open(agent: Agent, signal: AbortSignal): Promise<void> {
+    const sources = { agent, record: this.#record, lag: this.#lag, exporter: this.#exporter };
+    this.#lag.start((name, labels, value) => this.#exporter.observe(name, labels, value), signal);
+    const options = { routes: operatorRoutes(sources), admits: (socket: Socket) => this.#admitsRoot(socket) };
+    this.#servers.push(await ApiServer.start(options, { socketPath: agent.config.apiSocket }));
+    const address = parseAddress(agent.config.metricsAddress);
+    if (address) void this.#openMetrics(() => ApiServer.start({ routes: publicRoutes(sources) }, address), signal);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#servers.map((server) => server.close()));
+  }
+
+  /** The modes of socket and folder keep others out; this is for what the modes were before, or became since. */
+  #admitsRoot(socket: Socket): boolean {
+    const { uid, pid } = peerCredentials(descriptorOf(socket));
+    if (uid !== 0) this.#log.warn('somebody else than root wants to look at the agent', { uid, pid });
+    return uid === 0;
+  }
+
+  /** Never rejects: without metrics the node still works. */
+  async #openMetrics(start: () => Promise<ApiServer>, signal: AbortSignal): Promise<void> {
+    for (let told = false; !signal.aborted; told = true) {
+      try {
+        const server = await start();
+        if (signal.aborted) await server.close();
+        else this.#servers.push(server);
+        return;
+      } catch (thrown) {
+        if (!told) this.#log.error('metrics cannot be served; trying again', { cause: SeineError.from(thrown, 'listen').message });
+      }
+      await sleep(LISTEN_RETRY_MS, undefined, { signal, ref: false }).catch(() => undefined); // an abort ends the loop
+    }
+  }
+}
+
+/** @param text `ADDRESS:PORT`, `[ADDRESS]:PORT`, or empty for none; the configuration has checked it */
+export function parseAddress(text: string): { readonly host: string; readonly port: number } | undefined {
+  if (text === '') return undefined;
+  const colon = text.lastIndexOf(':');
+  return { host: text.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(text.slice(colon + 1)) };
+}

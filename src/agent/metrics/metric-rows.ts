@@ -1,0 +1,105 @@
+/** One metric of `/metrics`. The exporter, the documentation and the tests read the same rows. */
+export interface MetricRow {
+  readonly type: 'counter' | 'gauge' | 'histogram';
+  readonly help: string;
+  readonly labels?: readonly string[];
+  /** Upper bounds, in the metric's unit. */
+  readonly buckets?: readonly number[];
+}
+
+const callBuckets = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30];
+const stageBuckets = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10];
+const roundBuckets = [0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5];
+const lagBuckets = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
+
+/** Names without the prefix `seine_agent_`. Where Antrea has the metric, it has Antrea's name behind the prefix. */
+export const metricRows = {
+  info: { type: 'gauge', help: 'Always 1; the labels say which versions run.', labels: ['seine', 'node', 'ovs', 'data_path'] },
+  ready: { type: 'gauge', help: '1 if pods are served.' },
+
+  cni_calls_total: { type: 'counter', help: 'Calls of the CNI plugin, by command and CNI code (0: success).', labels: ['command', 'code'] },
+  cni_call_duration_seconds: {
+    type: 'histogram',
+    help: 'How long a call of the plugin took in the agent.',
+    labels: ['command'],
+    buckets: callBuckets,
+  },
+  cni_stage_duration_seconds: {
+    type: 'histogram',
+    help: 'Where the time of ADD and DEL goes: ready, turn, addresses, wiring; and within the wiring of ADD: flows, interface, port, announce.',
+    labels: ['command', 'stage'],
+    buckets: stageBuckets,
+  },
+
+  ovsdb_connected: { type: 'gauge', help: '1 if the switch database is connected and its copy is up to date.' },
+  ovsdb_connects_total: { type: 'counter', help: 'Times the copy of the switch database was brought up to date by a new connection.' },
+  ovsdb_transactions_total: { type: 'counter', help: 'Transactions sent to the switch database.' },
+  openflow_connected: {
+    type: 'gauge',
+    help: '1 if the OpenFlow connection is up: flows (programming) or packets (packet-ins).',
+    labels: ['connection'],
+  },
+  openflow_connects_total: { type: 'counter', help: 'Times the OpenFlow connection came up.', labels: ['connection'] },
+  ovs_flow_ops_count: { type: 'counter', help: 'Changes sent to the bridge, by kind: flow, group.', labels: ['kind'] },
+  ovs_bundles_total: { type: 'counter', help: 'Atomic bundles of changes sent to the bridge.' },
+  ovs_flow_ops_error_count: { type: 'counter', help: 'Bundles that the bridge refused.' },
+  ovs_total_flow_count: { type: 'gauge', help: 'Flows and groups that the bridge holds, as far as the agent knows.' },
+  ovs_flow_count: { type: 'gauge', help: 'Flows that are wanted, by table.', labels: ['table'] },
+
+  reconcile_rounds_total: { type: 'counter', help: 'Rounds that changed something, by part of the node.', labels: ['part'] },
+  reconcile_duration_seconds: {
+    type: 'histogram',
+    help: 'How long such a round took.',
+    labels: ['part'],
+    buckets: roundBuckets,
+  },
+  reconcile_entries_total: { type: 'counter', help: 'Entries that were put or removed.', labels: ['part', 'operation'] },
+  reconcile_failures_total: { type: 'counter', help: 'Rounds that failed and were tried again.', labels: ['part'] },
+  drift_entries_total: { type: 'counter', help: 'Entries that somebody else had changed, as found by looking.', labels: ['part'] },
+  wanted_entries: { type: 'gauge', help: 'Entries that are wanted.', labels: ['part'] },
+  unrealized_revisions: { type: 'gauge', help: 'Changes of wishes that the node is not yet known to hold.', labels: ['part'] },
+  refused_owners: { type: 'gauge', help: 'Owners whose wish is refused at present.', labels: ['part'] },
+  contested_entries: { type: 'gauge', help: 'Entries that somebody else changes again and again.', labels: ['part'] },
+
+  ip_addresses: { type: 'gauge', help: 'Addresses of the pod CIDR, by state: allocated, quarantined, free.', labels: ['cidr', 'state'] },
+  local_pod_count: { type: 'gauge', help: 'Pods attached on this node.' },
+  peer_count: { type: 'gauge', help: 'Other nodes known.' },
+  service_count: { type: 'gauge', help: 'Services served on this node.' },
+  networkpolicy_not_enforced_count: { type: 'gauge', help: 'NetworkPolicies that exist and are not enforced by this version.' },
+
+  source_synced: { type: 'gauge', help: '1 if the API server has confirmed this resource since the agent began.', labels: ['kind'] },
+  source_objects: { type: 'gauge', help: 'Objects known of a resource.', labels: ['kind'] },
+  source_held: { type: 'gauge', help: '1 if removals wait for a second list because the first lacked too many objects.', labels: ['kind'] },
+  source_failures_total: { type: 'counter', help: 'Failed attempts to list or watch a resource.', labels: ['kind'] },
+
+  service_rejects_total: {
+    type: 'counter',
+    help: 'Connections to Services without endpoints: answered with a refusal, or suppressed by the rate limit.',
+    labels: ['outcome'],
+  },
+  stranger_packets: { type: 'gauge', help: 'Tunnel packets from an address that is no node, while it is remembered.', labels: ['address'] },
+
+  event_loop_lag_seconds: {
+    type: 'histogram',
+    help: 'How late the agent gets to what is due, sampled ten times a second.',
+    buckets: lagBuckets,
+  },
+} as const satisfies Readonly<Record<string, MetricRow>>;
+
+export type MetricName = keyof typeof metricRows;
+export type HistogramName = { [N in MetricName]: (typeof metricRows)[N]['type'] extends 'histogram' ? N : never }[MetricName];
+/** Read from the agent when somebody asks. */
+export type ScrapedName = Exclude<MetricName, HistogramName>;
+
+export const METRIC_PREFIX = 'seine_agent_';
+
+/** Of the process, under the names that every exporter uses. */
+export const processRows = {
+  process_cpu_seconds_total: { type: 'counter', help: 'User and system time of the agent.' },
+  process_resident_memory_bytes: { type: 'gauge', help: 'Memory of the agent that is in RAM.' },
+  process_open_fds: { type: 'gauge', help: 'Open file descriptors.' },
+  process_start_time_seconds: { type: 'gauge', help: 'When the agent began, in seconds since the epoch.' },
+  nodejs_heap_size_used_bytes: { type: 'gauge', help: "Used part of the JavaScript engine's heap." },
+} as const satisfies Readonly<Record<string, MetricRow>>;
+
+export type ProcessMetricName = keyof typeof processRows;

@@ -1,0 +1,92 @@
+import type { NodeDatapathEvents, Part } from '../../datapath/node-datapath.ts';
+import type { SeineError } from '../../errors/seine-error.ts';
+import type { ServedCall } from '../cni-server.ts';
+import type { PodStage } from '../pod-network.ts';
+import type { LabelSet, Sample } from './exporter.ts';
+import type { HistogramName } from './metric-rows.ts';
+
+/** An error and when it was seen, by `performance.now()`. */
+export interface Seen {
+  readonly error: SeineError;
+  readonly atMs: number;
+}
+
+export type Observe = (name: HistogramName, labels: LabelSet, value: number) => void;
+
+/** Things the agent counts as they happen, for metrics and for `seinectl status`. */
+export class AgentRecord {
+  readonly #observe: Observe;
+  readonly #sums = new Map<string, { readonly name: string; readonly labels: LabelSet; value: number }>();
+  readonly #last = new Map<string, Seen>();
+
+  constructor(observe: Observe) {
+    this.#observe = observe;
+  }
+
+  call({ command, code, tookMs, stages }: ServedCall): void {
+    const known = commands.has(command) ? command : 'other';
+    this.#add('cni_calls_total', { command: known, code: String(code) });
+    this.#observe('cni_call_duration_seconds', { command: known }, tookMs / 1_000);
+    if (known !== 'ADD' && known !== 'DEL') return;
+    for (const [stage, ms] of stages) this.#observe('cni_stage_duration_seconds', { command: known, stage }, ms / 1_000);
+  }
+
+  podStage(stage: PodStage, tookMs: number): void {
+    this.#observe('cni_stage_duration_seconds', { command: 'ADD', stage }, tookMs / 1_000);
+  }
+
+  /** Adds itself to what `then` does. */
+  datapathEvents(then: NodeDatapathEvents): NodeDatapathEvents {
+    return {
+      round: (part, result) => {
+        this.#add('reconcile_rounds_total', { part });
+        this.#add('reconcile_entries_total', { part, operation: 'put' }, result.put);
+        this.#add('reconcile_entries_total', { part, operation: 'removed' }, result.removed);
+        this.#observe('reconcile_duration_seconds', { part }, result.tookMs / 1_000);
+        then.round(part, result);
+      },
+      failure: (part, error) => {
+        this.#add('reconcile_failures_total', { part });
+        this.saw(part, error);
+        then.failure(part, error);
+      },
+      refused: (part, owner, error) => then.refused(part, owner, error),
+      drift: (part, keys) => {
+        this.#add('drift_entries_total', { part }, keys.length);
+        then.drift(part, keys);
+      },
+    };
+  }
+
+  sourceFailed(kind: string, error: SeineError): void {
+    this.#add('source_failures_total', { kind });
+    this.saw(kind, error);
+  }
+
+  /** @param what one of few names */
+  saw(what: string, error: SeineError): void {
+    this.#last.set(what, { error, atMs: performance.now() });
+  }
+
+  lastOf(what: string): Seen | undefined {
+    return this.#last.get(what);
+  }
+
+  driftOf(part: Part): number {
+    return this.samples('drift_entries_total').find(([labels]) => labels['part'] === part)?.[1] ?? 0;
+  }
+
+  samples(name: string): Sample[] {
+    return [...this.#sums.values()].filter((sum) => sum.name === name).map(({ labels, value }) => [labels, value]);
+  }
+
+  #add(name: string, labels: LabelSet, by = 1): void {
+    const key = `${name} ${Object.values(labels).join(' ')}`;
+    const sum = this.#sums.get(key) ?? { name, labels, value: 0 };
+    sum.value += by;
+    this.#sums.set(key, sum);
+  }
+}
+
+/** What comes from outside must not make a time series each. */
+const commands = new Set(['ADD', 'DEL', 'CHECK', 'STATUS', 'GC', 'VERSION']);

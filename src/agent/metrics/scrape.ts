@@ -1,0 +1,150 @@
+import { readdirSync } from 'node:fs';
+import { isGroupKey } from '../../datapath/bridge-entry.ts';
+import { parts } from '../../datapath/node-datapath.ts';
+import { decodeMatch } from '../../openflow/match.ts';
+import { printMatch } from '../../openflow/text/match-text.ts';
+import { tableName, tables } from '../../pipeline/tables.ts';
+import type { Agent } from '../agent.ts';
+import { ovsVersion, seineVersion } from '../versions.ts';
+import type { Sample, Scrape } from './exporter.ts';
+import type { ProcessMetricName } from './metric-rows.ts';
+import type { AgentRecord } from './record.ts';
+
+/** More addresses than these are not counted apart; the switch does not remember more either. */
+const STRANGERS_MAX = 256;
+const STRANGERS_PATIENCE_MS = 1_000;
+
+const one = (value: number): readonly Sample[] => [[{}, value]];
+const yes = (value: boolean): number => (value ? 1 : 0);
+
+/** Everything that is read from the agent for `/metrics`. */
+export async function scrapeAgent(agent: Agent, record: AgentRecord, signal: AbortSignal): Promise<Scrape> {
+  return {
+    ...ofNode(agent),
+    ...ofConnections(agent),
+    ...ofParts(agent, record),
+    ...ofSources(agent, record),
+    cni_calls_total: record.samples('cni_calls_total'),
+    stranger_packets: await strangers(agent, signal),
+  };
+}
+
+function ofNode(agent: Agent) {
+  const node = agent.node();
+  const { answered, suppressed } = agent.plane.responder.counters;
+  return {
+    info: [
+      [
+        {
+          seine: seineVersion,
+          node: process.version,
+          ovs: ovsVersion(agent.plane.database) ?? 'unknown',
+          data_path: agent.config.ovsDatapathType,
+        },
+        1,
+      ],
+    ] satisfies Sample[],
+    ready: one(yes(agent.readiness.state().state === 'ready')),
+    ip_addresses: (node?.ipam.usage() ?? []).flatMap(({ cidr, size, allocated, quarantined }): Sample[] => [
+      [{ cidr, state: 'allocated' }, allocated],
+      [{ cidr, state: 'quarantined' }, quarantined],
+      [{ cidr, state: 'free' }, size - allocated - quarantined],
+    ]),
+    local_pod_count: one(node?.network.count ?? 0),
+    peer_count: one(Math.max(0, agent.sources.nodes.replica.size - 1)),
+    service_count: one(node?.services.count ?? 0),
+    networkpolicy_not_enforced_count: one(agent.sources.networkPolicies.replica.size),
+    service_rejects_total: [
+      [{ outcome: 'answered' }, answered],
+      [{ outcome: 'suppressed' }, suppressed],
+    ] satisfies Sample[],
+  };
+}
+
+function ofConnections({ plane }: Agent) {
+  const { database, openflow, responder } = plane;
+  const connections = [
+    [{ connection: 'flows' }, openflow],
+    [{ connection: 'packets' }, responder.connection],
+  ] as const;
+  const { flowMods, groupMods, bundles, bundlesRefused } = openflow.counters;
+  return {
+    ovsdb_connected: one(yes(database.isSynced)),
+    ovsdb_connects_total: one(database.counters.syncs),
+    ovsdb_transactions_total: one(database.counters.transactions),
+    openflow_connected: connections.map(([labels, { isUp }]): Sample => [labels, yes(isUp)]),
+    openflow_connects_total: connections.map(([labels, { counters }]): Sample => [labels, counters.connects]),
+    ovs_flow_ops_count: [
+      [{ kind: 'flow' }, flowMods],
+      [{ kind: 'group' }, groupMods],
+    ] satisfies Sample[],
+    ovs_bundles_total: one(bundles),
+    ovs_flow_ops_error_count: one(bundlesRefused),
+  };
+}
+
+function ofParts({ plane: { datapath } }: Agent, record: AgentRecord) {
+  const each = (value: (part: (typeof parts)[number]) => number): Sample[] => parts.map((part) => [{ part }, value(part)]);
+  return {
+    ovs_total_flow_count: one(datapath.reconcilers.bridge.actual()?.size ?? 0),
+    ovs_flow_count: flowsByTable(datapath.bridge.keys()),
+    reconcile_rounds_total: record.samples('reconcile_rounds_total'),
+    reconcile_entries_total: record.samples('reconcile_entries_total'),
+    reconcile_failures_total: record.samples('reconcile_failures_total'),
+    drift_entries_total: record.samples('drift_entries_total'),
+    wanted_entries: each((part) => datapath[part].size),
+    unrealized_revisions: each((part) => Math.max(0, datapath[part].revision - datapath.reconcilers[part].realizedRevision)),
+    refused_owners: each((part) => datapath.reconcilers[part].failures().length),
+    contested_entries: each((part) => datapath.reconcilers[part].contested().size),
+  };
+}
+
+function flowsByTable(keys: Iterable<Parameters<typeof isGroupKey>[0]>): Sample[] {
+  const counts = new Map<number, number>();
+  for (const key of keys) if (!isGroupKey(key)) counts.set(key.charCodeAt(1), (counts.get(key.charCodeAt(1)) ?? 0) + 1);
+  return [...counts].toSorted(([a], [b]) => a - b).map(([id, count]) => [{ table: tableName(id) ?? String(id) }, count]);
+}
+
+function ofSources({ sources }: Agent, record: AgentRecord) {
+  const all = [sources.nodes, sources.services, sources.endpointSlices, sources.networkPolicies].map(({ status }) => status);
+  const each = (value: (status: (typeof all)[number]) => number): Sample[] => all.map((status) => [{ kind: status.kind }, value(status)]);
+  return {
+    source_synced: each(({ synced }) => yes(synced)),
+    source_objects: each(({ objects }) => objects),
+    source_held: each(({ held }) => yes(held !== undefined)),
+    source_failures_total: record.samples('source_failures_total'),
+  };
+}
+
+/** Who sends tunnel packets without being a node, from the flows that the switch learned. None, if it does not answer now. */
+async function strangers({ plane }: Agent, signal: AbortSignal): Promise<Sample[]> {
+  const samples: Sample[] = [];
+  const patience = AbortSignal.any([signal, AbortSignal.timeout(STRANGERS_PATIENCE_MS)]);
+  try {
+    await plane.openflow.dumpFlows(
+      { table: tables.strangers.id },
+      ({ match, packets }) => {
+        const address = printMatch(decodeMatch(match)).find((part) => /^tun_(?:ipv6_)?src=/.test(part));
+        if (address !== undefined && samples.length < STRANGERS_MAX)
+          samples.push([{ address: address.slice(address.indexOf('=') + 1) }, Number(packets)]);
+      },
+      patience,
+    );
+  } catch {
+    return []; // not connected: other metrics say so
+  }
+  return samples;
+}
+
+/** Standard metrics of a process. */
+export function scrapeProcess(): Readonly<Record<ProcessMetricName, readonly Sample[]>> {
+  const { userCPUTime, systemCPUTime } = process.resourceUsage();
+  const { rss, heapUsed } = process.memoryUsage();
+  return {
+    process_cpu_seconds_total: one((userCPUTime + systemCPUTime) / 1e6),
+    process_resident_memory_bytes: one(rss),
+    process_open_fds: one(readdirSync('/proc/self/fd').length - 1),
+    process_start_time_seconds: one(Math.round((Date.now() - process.uptime() * 1_000) / 1_000)),
+    nodejs_heap_size_used_bytes: one(heapUsed),
+  };
+}
