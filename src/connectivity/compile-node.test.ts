@@ -121,8 +121,8 @@ describe('a node of IPv6', () => {
   it('tells neighbour discovery from all else, and ends what only routers send', () => {
     expect(dump(ipv6, 'classify', 'spoofGuard', 'neighbour')).toEqual([
       'classify,priority=250,vlan_tci=0x1000/0x1000 actions=drop',
-      'classify,priority=210,in_port=32769,icmp6,icmp_type=135 actions=set_field:0x2/0xf->reg0,goto_table:neighbour',
-      'classify,priority=210,in_port=32769,icmp6,icmp_type=136 actions=set_field:0x2/0xf->reg0,goto_table:neighbour',
+      'classify,priority=210,in_port=32769,icmp6,icmp_type=135,icmp_code=0 actions=set_field:0x2/0xf->reg0,goto_table:neighbour',
+      'classify,priority=210,in_port=32769,icmp6,icmp_type=136,icmp_code=0 actions=set_field:0x2/0xf->reg0,goto_table:neighbour',
       'classify,priority=200,in_port=32769,ipv6 actions=set_field:0x2/0xf->reg0,goto_table:unSnat',
       'classify,priority=190,in_port=32768,tun_src=0.0.0.0 actions=learn(table=strangers,tun_ipv6_src),resubmit(,strangers)',
       'classify,priority=100,in_port=32768 actions=learn(table=strangers,tun_src),resubmit(,strangers)',

@@ -53,6 +53,10 @@ export function compileNode(environment: NodeEnvironment): Wanted {
   };
 }
 
+/**
+ * Neighbour discovery has code 0 (RFC 4861), and that must be looked at before the target is: Open vSwitch 3.1 takes no target
+ * from other messages, and its cached decision about one of them holds for every message of that type, whatever its code.
+ */
 function classify({ gateway, tunnel, podCidrs }: NodeEnvironment): Flow[] {
   const fromGateway: readonly Step[] = [load(reg.source('gateway'))];
   const flow = (level: number, match: Match, ...steps: Step[]): Flow => ({ table: 'classify', priority: level, match, steps });
@@ -64,7 +68,7 @@ function classify({ gateway, tunnel, podCidrs }: NodeEnvironment): Flow[] {
         : [icmpv6.neighbourSolicitation, icmpv6.neighbourAdvertisement].map((icmpType) =>
             flow(
               priority.high,
-              { inPort: gateway.ofPort, payload: 'ipv6', protocol: 'icmp6', icmpType },
+              { inPort: gateway.ofPort, payload: 'ipv6', protocol: 'icmp6', icmpType, icmpCode: 0 },
               ...fromGateway,
               goto('neighbour'),
             ),

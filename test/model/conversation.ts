@@ -135,7 +135,7 @@ export function answerTo({ to, packet }: Output): Arrival | undefined {
     ttl: 64,
     ...(portSrc !== undefined && portDst !== undefined && { portSrc: portDst, portDst: portSrc }),
     ...(tunSrc && tunDst && { tunSrc: tunDst, tunDst: tunSrc }),
-    ...(packet.tcpFlags && { tcpFlags: packet.tcpFlags === 'syn' ? 'syn-ack' : 'ack' }),
+    ...(packet.tcpFlags && { tcpFlags: packet.tcpFlags === 'syn' ? 'syn-ack' : 'ack-back' }),
     ...(icmpType !== undefined && isEcho(protocol) && { icmpType: flipped(icmpType, protocol) }),
   };
   return { inPort: to, packet: answer };

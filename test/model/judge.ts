@@ -13,8 +13,10 @@ export type Bridge = (arrival: Arrival) => readonly Output[] | Promise<readonly 
 export class Judge {
   readonly #reference: Reference;
   readonly #bridge: Bridge;
+  readonly #scene: Scene;
 
   constructor(scene: Scene, bridge: Bridge) {
+    this.#scene = scene;
     this.#reference = new Reference(scene);
     this.#bridge = bridge;
   }
@@ -23,14 +25,23 @@ export class Judge {
   async hear(arrival: Arrival): Promise<readonly Output[]> {
     const fates = this.#reference.fates(arrival.inPort, arrival.packet);
     const outputs = await this.#bridge(arrival);
-    const happened = describeFate({ outputs });
-    const fate = fates.find((each: Fate) => describeFate(each) === happened);
+    const fate = fates.find((each) => this.#agrees(each, arrival.inPort, outputs));
     if (!fate) {
       const allowed = fates.map(describeFate).join('\n     or ');
-      throw new Error(`in by ${arrival.inPort}: ${describePacket(arrival.packet)}\n allowed ${allowed}\nhappened ${happened}`);
+      const what = `in by ${arrival.inPort}: ${describePacket(arrival.packet)}`;
+      throw new Error(`${what}\n allowed ${allowed}\nhappened ${describeFate({ outputs })}`);
     }
     this.#reference.settle(fate);
     return outputs;
+  }
+
+  /** A switch that floods leaves out ports that it knows the receiver is not behind. */
+  #agrees(fate: Fate, inPort: number, outputs: readonly Output[]): boolean {
+    const [only] = fate.outputs;
+    if (only?.to !== 'flood' || outputs.some(({ to }) => to === 'flood')) return describeFate(fate) === describeFate({ outputs });
+    const { node, pods } = this.#scene;
+    const others = [node.gateway.ofPort, ...pods.map(({ ofPort }) => ofPort)].filter((port) => port !== inPort);
+    return outputs.every(({ to, packet }) => others.some((port) => port === to) && describePacket(packet) === describePacket(only.packet));
   }
 
   /** Plays a whole conversation; an answer comes from whoever got the last packet, if anybody did. */
@@ -62,6 +73,6 @@ export class Judge {
 export function modelJudge(scene: Scene, choices: readonly number[] = [0], compiled = compileScene(scene)): Judge {
   let turn = 0;
   const choose = ({ buckets }: Group) => (choices[turn++ % choices.length] ?? 0) % buckets.length;
-  const model = new SwitchModel({ ...compiled, tracker: new ConnectionTracker(), choose });
+  const model = new SwitchModel({ ...compiled, tracker: new ConnectionTracker(), choose, tunnelPort: scene.node.tunnel.ofPort });
   return new Judge(scene, ({ inPort, packet }) => model.receive(inPort, packet).outputs);
 }

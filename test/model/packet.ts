@@ -16,7 +16,7 @@ export interface Packet {
   readonly ttl?: number;
   readonly portSrc?: number;
   readonly portDst?: number;
-  readonly tcpFlags?: 'syn' | 'syn-ack' | 'ack' | 'rst';
+  readonly tcpFlags?: 'syn' | 'syn-ack' | 'ack' | 'ack-back' | 'rst';
   readonly icmpType?: number;
   readonly icmpCode?: number;
   /** Of an echo: tells pings apart as ports do connections. */

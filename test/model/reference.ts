@@ -125,7 +125,7 @@ export class Reference {
     const { node, pods } = this.#scene;
     const { from, inPort, packet } = arrival;
     const { icmpType, ipDst, ndTarget, ethDst } = packet;
-    if (from === 'tunnel') return dropped;
+    if (from === 'tunnel' || (packet.icmpCode ?? 0) !== 0) return dropped;
     const sender = pods.find(({ ofPort }) => ofPort === inPort);
     const own = sender ? neighbourAddresses(sender.mac, sender.addresses) : [];
     if (sender && !maySend(packet, sender.mac, own)) return dropped;
@@ -183,8 +183,7 @@ export class Reference {
     if (ttl <= 0 && counts) return { outputs: [], ...(service && began) };
     const { tunSrc: _from, tunDst: _to, ...inner } = translatedPacket;
     const outer = to.kind === 'tunnel' && translatedPacket.ipDst ? this.#tunnelTo(translatedPacket.ipDst) : {};
-    const outside = from === 'tunnel' ? { tunSrc: _from, tunDst: _to } : {};
-    const sent = { ...inner, ...defined(outside), ...outer, ethSrc: routed ? gateway.mac : packet.ethSrc, ethDst: to.mac, ttl };
+    const sent = { ...inner, ...outer, ethSrc: routed ? gateway.mac : packet.ethSrc, ethDst: to.mac, ttl };
     return { outputs: [{ to: to.port, packet: sent }], ...began };
   }
 
@@ -232,8 +231,8 @@ export function describeFate({ outputs }: Pick<Fate, 'outputs'>): string {
 
 /** A pod asks and answers about neighbours with its own MAC and addresses. Source: RFC 4861 sections 4.3 and 4.4. */
 function maySend(packet: Packet, mac: Mac, own: readonly Ip[]): boolean {
-  const { ethSrc, icmpType, icmpCode, ipSrc, ndTarget, ndSll, ndTll } = packet;
-  if (ethSrc !== mac || (icmpCode ?? 0) !== 0) return false;
+  const { ethSrc, icmpType, ipSrc, ndTarget, ndSll, ndTll } = packet;
+  if (ethSrc !== mac) return false;
   if (icmpType === neighbourDiscovery.solicitation) {
     if (same(ipSrc, noIpv6)) return ndSll === undefined && has(own, ndTarget);
     return has(own, ipSrc) && (ndSll === undefined || ndSll === mac);
@@ -256,8 +255,4 @@ function same(a: Ip | undefined, b: Ip): boolean {
 
 function has(list: readonly Ip[], ip: Ip | undefined): boolean {
   return list.some((each) => same(ip, each));
-}
-
-function defined(outer: { readonly tunSrc?: Ip | undefined; readonly tunDst?: Ip | undefined }): Pick<Packet, 'tunSrc' | 'tunDst'> {
-  return { ...(outer.tunSrc && { tunSrc: outer.tunSrc }), ...(outer.tunDst && { tunDst: outer.tunDst }) };
 }

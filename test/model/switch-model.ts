@@ -29,6 +29,8 @@ export interface SwitchModelOptions {
   readonly tracker: Tracker;
   /** Which bucket of a group this packet gets, by its place. */
   readonly choose: (group: Group) => number;
+  /** Elsewhere a packet goes out without its outer addresses. */
+  readonly tunnelPort: number;
 }
 
 /** A packet on its way. */
@@ -127,10 +129,10 @@ export class SwitchModel {
       case 'goto':
         return this.#visit(step.table, travel, walk);
       case 'output':
-        emit(step.port, travel, walk);
+        this.#emit(step.port, travel, walk);
         break;
       case 'outputToRegister':
-        emit(travel.regs[registerFields.outPort.reg] ?? 0, travel, walk);
+        this.#emit(travel.regs[registerFields.outPort.reg] ?? 0, travel, walk);
         break;
       case 'outputInPort':
         walk.outputs.push({ to: travel.inPort, packet });
@@ -146,6 +148,12 @@ export class SwitchModel {
         break;
     }
     return 'goes on';
+  }
+
+  /** A switch never sends a packet out where it came in, unless told so by name (ovs-actions(7) "output"). */
+  #emit(port: number, { inPort, packet }: Travel, walk: MutableWalk): void {
+    const { tunSrc: _src, tunDst: _dst, ...inner } = packet;
+    if (port !== inPort) walk.outputs.push({ to: port, packet: port === this.#options.tunnelPort ? packet : inner });
   }
 
   /** The tracked packet goes on in the next table by itself; the rest of the actions see an untracked one. */
@@ -168,11 +176,6 @@ export class SwitchModel {
 }
 
 type MutableWalk = { readonly tables: TableName[]; readonly outputs: Output[]; readonly strangers: Ip[] };
-
-/** A switch never sends a packet out where it came in, unless told so by name (ovs-actions(7) "output"). */
-function emit(port: number, { inPort, packet }: Travel, walk: MutableWalk): void {
-  if (port !== inPort) walk.outputs.push({ to: port, packet });
-}
 
 /** RFC 826. */
 function arpAnswer(asked: Packet, ip: Ip, mac: Mac): Packet {
