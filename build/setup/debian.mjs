@@ -16,6 +16,8 @@ export const packages = {
   iproute2: 'ip: the lab and the tests look at links and routes',
   'iputils-ping': 'checks of the demo and the tests',
   'containernetworking-plugins': 'portmap and bandwidth, chained after seine; bridge and host-local as peer in the benchmarks',
+  iptables: 'portmap of the plugin chain uses it for host ports',
+  procps: 'sysctl: tests look at kernel settings',
   gcc: 'compiles the plugin',
   'libc6-dev': 'compiles the plugin',
   iperf3: 'throughput in the benchmarks',
