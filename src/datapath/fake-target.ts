@@ -18,6 +18,10 @@ export class FakeTarget<K, V> implements Target<K, V> {
     this.#faults.push(...faults);
   }
 
+  failNoMore(): void {
+    this.#faults.length = 0;
+  }
+
   /** What a restart of the switch does. */
   wipe(): void {
     this.held = new Map();
