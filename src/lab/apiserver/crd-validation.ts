@@ -1,6 +1,6 @@
 import type { FieldErrors } from './field-errors.ts';
 import { cloneJson, equalJson, isObject, type JsonObject } from './json.ts';
-import type { ObjectSchema, Rules, Schema } from './schema.ts';
+import { type Field, type ObjectSchema, optional, type Rules, type Schema } from './schema.ts';
 
 /** Fills in the defaults of a custom resource's schema, in place, also inside objects that are there. */
 export function applyDefaults(object: JsonObject, schema: ObjectSchema): void {
@@ -19,12 +19,12 @@ function defaultsBelow(value: unknown, schema: Schema): void {
 
 /** Reports what a custom resource's schema forbids. Types have been checked before. */
 export function checkCustomRules(object: JsonObject, schema: ObjectSchema, errors: FieldErrors): void {
-  for (const [name, { schema: child, required }] of schema.fields) {
-    if (name !== 'metadata') checkField(object[name], child, name, required, errors);
+  for (const [name, field] of schema.fields) {
+    if (name !== 'metadata') checkField(object[name], field, name, errors);
   }
 }
 
-function checkField(value: unknown, schema: Schema, path: string, required: boolean, errors: FieldErrors): void {
+function checkField(value: unknown, { schema, required }: Field, path: string, errors: FieldErrors): void {
   if (value === undefined) {
     if (required) errors.required(path);
     return;
@@ -32,11 +32,11 @@ function checkField(value: unknown, schema: Schema, path: string, required: bool
   if (value === null) return;
   if (schema.rules !== undefined) checkRules(value, schema.rules, path, errors);
   if (schema.type === 'object' && isObject(value)) {
-    for (const [name, child] of schema.fields) checkField(value[name], child.schema, `${path}.${name}`, child.required, errors);
+    for (const [name, field] of schema.fields) checkField(value[name], field, `${path}.${name}`, errors);
   } else if (schema.type === 'map' && isObject(value)) {
-    for (const [key, item] of Object.entries(value)) checkField(item, schema.values, `${path}.${key}`, false, errors);
+    for (const [key, item] of Object.entries(value)) checkField(item, optional(schema.values), `${path}.${key}`, errors);
   } else if (schema.type === 'list' && Array.isArray(value)) {
-    for (const [index, item] of value.entries()) checkField(item, schema.items, `${path}[${index}]`, false, errors);
+    for (const [index, item] of value.entries()) checkField(item, optional(schema.items), `${path}[${index}]`, errors);
     checkUnique(value, schema.semantics.keys, path, errors);
   }
 }

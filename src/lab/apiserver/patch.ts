@@ -72,14 +72,14 @@ function applyObject(
   const writer = { manager: options.fieldManager, subresource: options.subresource, time: kubeTime(core.now()), resource };
   const entry = core.store.get(resource.storage, key);
   if (entry !== undefined) {
-    const force = options.force === true;
+    const rivals = options.force === true ? 'overrule' : 'respect';
     return {
-      object: updateObject(core, resource, key, (old) => applied(old, config, resource.schema, writer, force), options),
+      object: updateObject(core, resource, key, (old) => applied(old, config, resource.schema, writer, rivals), options),
       created: false,
     };
   }
   if (options.subresource !== undefined) throw notFound(resource, name);
-  const draft = decodeBody(resource, applied(undefined, config, resource.schema, writer, true), options);
+  const draft = decodeBody(resource, applied(undefined, config, resource.schema, writer, 'overrule'), options);
   return { object: createDecoded(core, resource, namespace, draft, options), created: true };
 }
 

@@ -1,4 +1,4 @@
-import type { Container, ContainerPort, PodSpec, Probe } from 'kubernetes-types/core/v1.d.ts';
+import type { Container, PodSpec, Probe } from 'kubernetes-types/core/v1.d.ts';
 import { ensureObject, type JsonObject } from './json.ts';
 
 /** What the API server fills into a pod template (and into a pod, which has a little more). */
@@ -9,8 +9,7 @@ export function podTemplateDefaults(spec: JsonObject): void {
   pod.terminationGracePeriodSeconds ??= 30;
   pod.schedulerName ??= 'default-scheduler';
   pod.securityContext ??= {};
-  for (const container of [...(pod.containers ?? []), ...(pod.initContainers ?? [])])
-    containerDefaults(container, pod.hostNetwork === true);
+  for (const container of [...(pod.containers ?? []), ...(pod.initContainers ?? [])]) containerDefaults(container, pod);
 }
 
 export function podDefaults(spec: JsonObject): void {
@@ -31,19 +30,17 @@ export function podDefaults(spec: JsonObject): void {
   }
 }
 
-function containerDefaults(container: Container, hostNetwork: boolean): void {
+function containerDefaults(container: Container, { hostNetwork }: Partial<PodSpec>): void {
   container.terminationMessagePath ??= '/dev/termination-log';
   container.terminationMessagePolicy ??= 'File';
   container.resources ??= {};
   if (container.image) container.imagePullPolicy ??= /(:latest|\/[^:/]+|^[^:/]+)$/.test(container.image) ? 'Always' : 'IfNotPresent';
-  for (const port of container.ports ?? []) portDefaults(port, hostNetwork);
+  for (const port of container.ports ?? []) {
+    port.protocol ??= 'TCP';
+    if (hostNetwork === true) port.hostPort ??= port.containerPort;
+  }
   for (const probe of [container.livenessProbe, container.readinessProbe, container.startupProbe])
     if (probe !== undefined) probeDefaults(probe);
-}
-
-function portDefaults(port: ContainerPort, hostNetwork: boolean): void {
-  port.protocol ??= 'TCP';
-  if (hostNetwork) port.hostPort ??= port.containerPort;
 }
 
 function probeDefaults(probe: Probe): void {

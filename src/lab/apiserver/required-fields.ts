@@ -1,19 +1,19 @@
 import type { FieldErrors } from './field-errors.ts';
 import { isObject, type JsonObject } from './json.ts';
-import type { ObjectSchema, Schema } from './schema.ts';
+import { type Field, type ObjectSchema, optional } from './schema.ts';
 
 /**
  * Reports fields that must be there and are not. Numbers and booleans are left out: Go cannot tell an absent one from zero, so the real
  * server never misses them (their ranges are checked by the kind's own rules). Status is left out, since nobody validates it.
  */
 export function checkRequired(object: JsonObject, schema: ObjectSchema, errors: FieldErrors): void {
-  for (const [name, { schema: fieldSchema, required }] of schema.fields) {
+  for (const [name, field] of schema.fields) {
     if (name === 'status' || name === 'metadata') continue;
-    checkField(object[name], fieldSchema, name, required, errors);
+    checkField(object[name], field, name, errors);
   }
 }
 
-function checkField(value: unknown, schema: Schema, path: string, required: boolean, errors: FieldErrors): void {
+function checkField(value: unknown, { schema, required }: Field, path: string, errors: FieldErrors): void {
   if (value === undefined || value === '') {
     if (required && mustBeThere.has(schema.type)) errors.required(path);
     return;
@@ -21,12 +21,12 @@ function checkField(value: unknown, schema: Schema, path: string, required: bool
   if (schema.type === 'list' && Array.isArray(value)) {
     if (required && value.length === 0 && schema.items.type === 'object') errors.required(path);
     value.forEach((item, index) => {
-      checkField(item, schema.items, `${path}[${index}]`, false, errors);
+      checkField(item, optional(schema.items), `${path}[${index}]`, errors);
     });
   } else if (schema.type === 'map' && isObject(value)) {
-    for (const [key, item] of Object.entries(value)) checkField(item, schema.values, `${path}[${key}]`, false, errors);
+    for (const [key, item] of Object.entries(value)) checkField(item, optional(schema.values), `${path}[${key}]`, errors);
   } else if (schema.type === 'object' && isObject(value)) {
-    for (const [name, field] of schema.fields) checkField(value[name], field.schema, `${path}.${name}`, field.required, errors);
+    for (const [name, field] of schema.fields) checkField(value[name], field, `${path}.${name}`, errors);
   }
 }
 

@@ -54,6 +54,11 @@ export interface Field {
   readonly required: boolean;
 }
 
+/** What stands in a list or map: its absence is nobody's fault. */
+export function optional(schema: Schema): Field {
+  return { schema, required: false };
+}
+
 /** What a custom resource's schema demands beyond types (`JSONSchemaProps`). */
 export interface Rules {
   readonly nullable?: boolean;

@@ -11,21 +11,21 @@ import type { ListSchema, ObjectSchema, Schema } from './schema.ts';
  *
  * @param live undefined when the object is to be created
  * @param config decoded, so that it fits the schema
- * @throws ApiError 409 if others own fields with other values and `force` is not set
+ * @throws ApiError 409 if others own fields with other values and they are not to be overruled
  */
 export function applied(
   live: KubeObject | undefined,
   config: KubeObject,
   schema: ObjectSchema,
   writer: Writer,
-  force: boolean,
+  rivals: 'overrule' | 'respect',
 ): JsonObject {
   const wanted = fieldsOf(config, schema);
   const entries = live?.metadata.managedFields ?? [];
   const mine = entries.find((entry) => isOwn(entry, writer));
   const others = entries.filter((entry) => !isOwn(entry, writer));
   const contested = others.map((entry) => filterLeaves(intersect(entry.fieldsV1, wanted), live, config, schema));
-  if (!force) refuseConflicts(others, contested);
+  if (rivals === 'respect') refuseConflicts(others, contested);
   const kept = others
     .map((entry, index) => ({ ...entry, fieldsV1: subtract(entry.fieldsV1, contested[index] ?? {}) }))
     .filter(({ fieldsV1 }) => !isLeaf(fieldsV1));

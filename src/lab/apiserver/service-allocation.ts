@@ -10,11 +10,10 @@ export function allocateAddresses(draft: KubeObject, old: ServiceDraft | undefin
   if (isExternalName(spec)) return;
   if (!spec.clusterIPs?.length && spec.clusterIP) spec.clusterIPs = [spec.clusterIP];
   if (spec.clusterIPs?.[0] !== undefined && spec.clusterIP === undefined) spec.clusterIP = spec.clusterIPs[0];
-  const headless = spec.clusterIPs?.[0] === 'None';
-  const wanted = chooseFamilies(spec, headless, errors, ranges);
+  const wanted = chooseFamilies(spec, errors, ranges);
   if (wanted === undefined) return;
   spec.ipFamilies = [...wanted];
-  if (headless) {
+  if (isHeadless(spec)) {
     spec.clusterIPs = ['None'];
     return;
   }
@@ -30,6 +29,10 @@ export function allocateAddresses(draft: KubeObject, old: ServiceDraft | undefin
   });
   spec.clusterIPs = addresses;
   if (addresses[0] !== undefined) spec.clusterIP = addresses[0];
+}
+
+function isHeadless({ clusterIPs }: ServiceDraft): boolean {
+  return clusterIPs?.[0] === 'None';
 }
 
 interface Given {
@@ -58,15 +61,15 @@ function familyOf(address: string): Family {
 }
 
 /** The families in order, after what was asked for, by list, by address or by policy; undefined after a refusal. */
-function chooseFamilies(spec: ServiceDraft, headless: boolean, errors: FieldErrors, ranges: ServiceRanges): readonly Family[] | undefined {
+function chooseFamilies(spec: ServiceDraft, errors: FieldErrors, ranges: ServiceRanges): readonly Family[] | undefined {
   const cluster = ranges.families;
   const given = (spec.clusterIPs ?? []).filter(isIp).map(familyOf);
   const asked = ((spec.ipFamilies ?? []) as readonly Family[]).length > 0 ? (spec.ipFamilies as Family[]) : given;
   const selectorless = Object.keys(spec.selector ?? {}).length === 0;
-  if (headless && selectorless && spec.ipFamilyPolicy === undefined && asked.length === 0) spec.ipFamilyPolicy = 'RequireDualStack';
+  const anywhere = isHeadless(spec) && selectorless;
+  if (anywhere && spec.ipFamilyPolicy === undefined && asked.length === 0) spec.ipFamilyPolicy = 'RequireDualStack';
   if (spec.ipFamilyPolicy === undefined)
     spec.ipFamilyPolicy = Math.max(asked.length, spec.clusterIPs?.length ?? 0) > 1 ? 'RequireDualStack' : 'SingleStack';
-  const anywhere = headless && selectorless;
   const first = asked[0] ?? cluster[0];
   if (!anywhere) {
     const unknown = asked.find((family) => !cluster.includes(family));

@@ -17,57 +17,68 @@ interface Range {
   next: bigint;
 }
 
+/** Who holds what: the key of a Service by canonical address and by `TCP/30080`. */
+interface Holders {
+  readonly addresses: ReadonlyMap<string, string>;
+  readonly ports: ReadonlyMap<string, string>;
+}
+
 /**
  * Which addresses and node ports Services hold. Kept from the store's events, so a request that fails leaves nothing allocated, and
  * a restart rebuilds it from the Services themselves.
  */
 export function trackServiceRanges(store: Store, cidrs: readonly string[], ports: PortRange): ServiceRanges {
-  const addresses = new Map<string, string>();
-  const nodePorts = new Map<string, string>();
+  const holders = trackHolders(store);
   const ranges = new Map<Family, Range>(cidrs.map(parseCidr).map((cidr) => [cidr.family === 'ipv4' ? 'IPv4' : 'IPv6', rangeOf(cidr)]));
-  const hold = (service: KubeObject) => {
-    const key = keyOf(service.metadata);
-    const held = holdings(service);
-    for (const address of held.addresses) addresses.set(parseIp(address).text, key);
-    for (const port of held.ports) nodePorts.set(port, key);
-  };
-  const release = (service: KubeObject) => {
-    const key = keyOf(service.metadata);
-    const held = holdings(service);
-    for (const address of held.addresses) if (addresses.get(parseIp(address).text) === key) addresses.delete(parseIp(address).text);
-    for (const port of held.ports) if (nodePorts.get(port) === key) nodePorts.delete(port);
-  };
-  for (const { object } of store.list('services')) hold(object);
-  store.subscribe('services', ({ type, entry, previous }) => {
-    if (previous !== undefined) release(previous.object);
-    if (type !== 'DELETED') hold(entry.object);
-  });
   let nextPort = ports.first;
   return {
     families: Array.from(ranges.keys()),
-    freeAddress: (family) => freeAddress(ranges.get(family), addresses),
+    freeAddress: (family) => freeAddress(ranges.get(family), holders.addresses),
     refusedAddress: (address, family, key) => {
       const range = ranges.get(family);
       if (range === undefined || !cidrContains(range.cidr, parseIp(address)))
         return `the provided IP (${address}) is not in the valid range. The range of valid IPs is ${range?.cidr.text ?? 'empty'}`;
-      const holder = addresses.get(address);
+      const holder = holders.addresses.get(address);
       return holder === undefined || holder === key ? undefined : 'provided IP is already allocated';
     },
     freePort: (protocols, taken) => {
       for (let tries = ports.first; tries <= ports.last; tries++) {
         const port = nextPort;
         nextPort = port >= ports.last ? ports.first : port + 1;
-        if (protocols.every((protocol) => !nodePorts.has(`${protocol}/${port}`) && !taken.has(`${protocol}/${port}`))) return port;
+        if (protocols.every((protocol) => !holders.ports.has(`${protocol}/${port}`) && !taken.has(`${protocol}/${port}`))) return port;
       }
       return undefined;
     },
     refusedPort: (port, protocol, key) => {
       if (port < ports.first || port > ports.last)
         return `provided port is not in the valid range. The range of valid ports is ${ports.first}-${ports.last}`;
-      const holder = nodePorts.get(`${protocol}/${port}`);
+      const holder = holders.ports.get(`${protocol}/${port}`);
       return holder === undefined || holder === key ? undefined : 'provided port is already allocated';
     },
   };
+}
+
+function trackHolders(store: Store): Holders {
+  const addresses = new Map<string, string>();
+  const ports = new Map<string, string>();
+  const change = (service: KubeObject, action: 'hold' | 'release') => {
+    const key = keyOf(service.metadata);
+    const held = holdings(service);
+    const pairs = [
+      ...held.addresses.map((address) => [addresses, parseIp(address).text] as const),
+      ...held.ports.map((port) => [ports, port] as const),
+    ];
+    for (const [holders, thing] of pairs) {
+      if (action === 'hold') holders.set(thing, key);
+      else if (holders.get(thing) === key) holders.delete(thing);
+    }
+  };
+  for (const { object } of store.list('services')) change(object, 'hold');
+  store.subscribe('services', ({ type, entry, previous }) => {
+    if (previous !== undefined) change(previous.object, 'release');
+    if (type !== 'DELETED') change(entry.object, 'hold');
+  });
+  return { addresses, ports };
 }
 
 const largestRange = 1n << 20n;

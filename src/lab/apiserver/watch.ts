@@ -71,44 +71,64 @@ export async function serveWatch(
 ): Promise<void> {
   const { resource, query } = request;
   const { store } = core;
-  const bell = new Doorbell();
-  const unsubscribe = store.subscribe(resource.storage, () => bell.ring());
-  const ring = () => bell.ring();
-  signal.addEventListener('abort', ring);
-  let bookmarkDue = false;
-  const bookmarkTimer = setInterval(() => {
-    bookmarkDue = true;
-    bell.ring();
-  }, bookmarkEveryMs);
-  // A timer may fire a little before its time by the other clock, so the loop asks the timer and not the clock.
-  let over = false;
-  const endTimer = setTimeout(() => {
-    over = true;
-    bell.ring();
-  }, query.timeoutMs);
+  const clock = new WatchClock(query.timeoutMs, signal);
+  const unsubscribe = store.subscribe(resource.storage, () => clock.bell.ring());
   try {
     let revision = await sendStart(core, request, write, signal);
-    while (!signal.aborted && !over) {
+    while (!signal.aborted && !clock.over) {
       const events = store.changesSince(resource.storage, revision);
       if (events === 'gone') return await write(errorLine(expired(`too old resource version: ${revision} (${store.revision})`)));
-      const upTo = store.revision;
+      revision = store.revision;
       await writeLines(
         events.flatMap((event) => eventLine(core, request, event) ?? []),
         write,
         signal,
       );
-      revision = upTo;
-      if (query.bookmarks && bookmarkDue) {
-        bookmarkDue = false;
-        await write(bookmarkLine(resource, revision));
-      }
-      await bell.wait();
+      if (clock.takeBookmark() && query.bookmarks) await write(bookmarkLine(resource, revision));
+      await clock.bell.wait();
     }
   } finally {
     unsubscribe();
-    signal.removeEventListener('abort', ring);
-    clearInterval(bookmarkTimer);
-    clearTimeout(endTimer);
+    clock.stop();
+  }
+}
+
+/**
+ * When a watch must look up: at its end, when a bookmark is due, when somebody rings. The loop asks the timers, never the clock: a
+ * timer may fire a little before its time by the other clock, and then nothing would ring again.
+ */
+class WatchClock {
+  readonly bell = new Doorbell();
+  over = false;
+  #bookmarkDue = false;
+  readonly #end: NodeJS.Timeout;
+  readonly #bookmarks: NodeJS.Timeout;
+  readonly #signal: AbortSignal;
+  readonly #ring = () => this.bell.ring();
+
+  constructor(timeoutMs: number, signal: AbortSignal) {
+    this.#signal = signal;
+    signal.addEventListener('abort', this.#ring);
+    this.#end = setTimeout(() => {
+      this.over = true;
+      this.bell.ring();
+    }, timeoutMs);
+    this.#bookmarks = setInterval(() => {
+      this.#bookmarkDue = true;
+      this.bell.ring();
+    }, bookmarkEveryMs);
+  }
+
+  takeBookmark(): boolean {
+    const due = this.#bookmarkDue;
+    this.#bookmarkDue = false;
+    return due;
+  }
+
+  stop(): void {
+    clearTimeout(this.#end);
+    clearInterval(this.#bookmarks);
+    this.#signal.removeEventListener('abort', this.#ring);
   }
 }
 

@@ -31,13 +31,8 @@ export function startEndpointSlices(core: Core, log: Log): ControllerLoop {
     loop.mark(keyOf(service.metadata));
   };
   const noteSlice = (slice: KubeObject, change: 'add' | 'delete') => {
-    const service = ownedService(slice);
-    if (service === undefined) return;
-    const keys = slicesOf.get(service) ?? new Set();
-    keys[change](keyOf(slice.metadata));
-    if (keys.size === 0) slicesOf.delete(service);
-    else slicesOf.set(service, keys);
-    loop.mark(service);
+    const service = noteOwner(slicesOf, slice, change);
+    if (service !== undefined) loop.mark(service);
   };
   const markPod = ({ metadata: { namespace = '', labels = {} } }: KubeObject) => {
     for (const [key, selector] of selectors) if (key.startsWith(`${namespace}/`) && selects(selector, labels)) loop.mark(key);
@@ -60,6 +55,17 @@ export function startEndpointSlices(core: Core, log: Log): ControllerLoop {
     if (zoneOf(entry.object) !== zoneOf(previous?.object)) for (const key of selectors.keys()) loop.mark(key);
   });
   return loop;
+}
+
+/** @returns the key of the Service whose slice it is, if it is one of ours */
+function noteOwner(slicesOf: Map<string, Set<string>>, slice: KubeObject, change: 'add' | 'delete'): string | undefined {
+  const service = ownedService(slice);
+  if (service === undefined) return undefined;
+  const keys = slicesOf.get(service) ?? new Set();
+  keys[change](keyOf(slice.metadata));
+  if (keys.size === 0) slicesOf.delete(service);
+  else slicesOf.set(service, keys);
+  return service;
 }
 
 function ownedService({ metadata }: KubeObject): string | undefined {
