@@ -17,7 +17,8 @@ export interface TestSwitch {
   stop(): Promise<void>;
 }
 
-export function startSwitch(): TestSwitch {
+/** @param options more arguments of ovs-vswitchd */
+export function startSwitch(...options: readonly string[]): TestSwitch {
   const name = randomBytes(3).toString('hex');
   const netns = `seine-t-${name}`;
   const runDir = `/run/seine-t-${name}`;
@@ -39,7 +40,7 @@ export function startSwitch(): TestSwitch {
     runDir,
     exec,
     startOvsdb: () => void exec('ovsdb-server', join(runDir, 'conf.db'), `--remote=punix:${join(runDir, 'db.sock')}`, ...daemon),
-    startVswitchd: () => void exec('ovs-vswitchd', `unix:${join(runDir, 'db.sock')}`, ...daemon),
+    startVswitchd: () => void exec('ovs-vswitchd', `unix:${join(runDir, 'db.sock')}`, ...options, ...daemon),
     killVswitchd: () => kill(pidOf('ovs-vswitchd')),
     killOvsdb: () => kill(pidOf('ovsdb-server')),
     async stop() {

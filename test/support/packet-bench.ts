@@ -1,0 +1,197 @@
+import { closeSync, openSync, readSync } from 'node:fs';
+import { join } from 'node:path';
+import { encodeBridgeEntries } from '../../src/datapath/bridge-entry.ts';
+import { BridgeTarget } from '../../src/datapath/bridge-target.ts';
+import { packetInController } from '../../src/datapath/to-openflow.ts';
+import { addressBits } from '../../src/net/ip.ts';
+import { parseMac } from '../../src/net/mac.ts';
+import { OpenFlowConnection } from '../../src/openflow/connection.ts';
+import { writeSetConfig, writeSetControllerId, writeUsePacketIn2 } from '../../src/openflow/control.ts';
+import { decodeUnsolicited } from '../../src/openflow/unsolicited.ts';
+import { ByteWriter } from '../../src/wire/bytes.ts';
+import type { Arrival } from '../model/conversation.ts';
+import { type Scene, wantedByOwner } from '../model/scene.ts';
+import type { Output } from '../model/switch-model.ts';
+import { decodeFrame, encodeFrame, encodeTunnelled } from './frame.ts';
+import { startSwitch, type TestSwitch } from './open-vswitch.ts';
+import { Unixctl } from './unixctl.ts';
+
+const underlay = { bridge: 'br-phy', port: 'p0', mac: parseMac('0e:77:00:00:00:01'), peerMac: parseMac('0e:77:00:00:00:02') };
+
+/**
+ * A real switch that takes packets octet by octet: userspace data path with its own connection tracker and tunnels, our
+ * flows put there by our own codec, and ports that are files (`type=dummy`, as Open vSwitch's own tests use them).
+ */
+export class PacketBench {
+  readonly ovs: TestSwitch;
+  readonly control: Unixctl;
+  readonly #scene: Scene;
+  readonly #stop: AbortController;
+  readonly #captures: ReadonlyMap<number, Capture>;
+  readonly #connection: OpenFlowConnection;
+  readonly #toAgent: Output[];
+
+  private constructor(parts: {
+    ovs: TestSwitch;
+    control: Unixctl;
+    scene: Scene;
+    stop: AbortController;
+    captures: ReadonlyMap<number, Capture>;
+    connection: OpenFlowConnection;
+    toAgent: Output[];
+  }) {
+    this.ovs = parts.ovs;
+    this.control = parts.control;
+    this.#scene = parts.scene;
+    this.#stop = parts.stop;
+    this.#captures = parts.captures;
+    this.#connection = parts.connection;
+    this.#toAgent = parts.toAgent;
+  }
+
+  static async start(scene: Scene): Promise<PacketBench> {
+    const ovs = startSwitch('--enable-dummy');
+    const stop = new AbortController();
+    try {
+      const ports = portNames(scene);
+      ovs.exec('ovs-vsctl', ...bridges(scene, ovs.runDir, ports));
+      addressUnderlay(ovs, scene);
+      const captures = new Map([...ports].map(([ofPort, name]) => [ofPort, new Capture(captureFile(ovs.runDir, name))]));
+      captures.set(scene.node.tunnel.ofPort, new Capture(captureFile(ovs.runDir, underlay.port)));
+      const toAgent: Output[] = [];
+      const connection = agentConnection(ovs.runDir, toAgent);
+      void connection.run(stop.signal);
+      await connection.untilUp(stop.signal);
+      await putFlows(connection, scene, stop.signal);
+      const control = await Unixctl.open(ovs.runDir);
+      return new PacketBench({ ovs, control, scene, stop, captures, connection, toAgent });
+    } catch (error) {
+      stop.abort();
+      await ovs.stop();
+      throw error;
+    }
+  }
+
+  /** Puts a packet into a port and gives everything that came out anywhere. */
+  async receive({ inPort, packet }: Arrival): Promise<readonly Output[]> {
+    const tunnel = inPort === this.#scene.node.tunnel.ofPort;
+    const link = { ethSrc: underlay.peerMac, ethDst: underlay.mac };
+    const bytes = tunnel ? encodeTunnelled(packet, link) : encodeFrame(packet);
+    const name = tunnel ? underlay.port : (portNames(this.#scene).get(inPort) ?? nobody);
+    await this.control.run('netdev-dummy/receive', name, Buffer.from(bytes).toString('hex'));
+    // The daemon's loop serves ports before commands: when it answers again, the packet has been through.
+    await this.control.run('version');
+    await this.#connection.barrier(this.#stop.signal);
+    const sent = [...this.#captures].flatMap(([to, capture]) => capture.take().map((frame) => ({ to, frame })));
+    const outputs = sent.map(({ to, frame }) => ({ to, packet: decodeFrame(frame) }));
+    // The underlay also carries what the node's own stack says there.
+    const ours = outputs.filter(({ to, packet: { tunDst } }) => (to === this.#scene.node.tunnel.ofPort) === (tunDst !== undefined));
+    return [...ours, ...this.#toAgent.splice(0)];
+  }
+
+  async forgetConnections(): Promise<void> {
+    await this.control.run('dpctl/flush-conntrack');
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    this.control.close();
+    for (const capture of this.#captures.values()) capture.close();
+    await this.ovs.stop();
+  }
+}
+
+/** A port of the switch that is none of the scene's. */
+const nobody = 'nobody';
+
+function portNames({ node, pods }: Scene): Map<number, string> {
+  return new Map([[node.gateway.ofPort, 'gateway'], ...pods.map(({ ofPort }, index) => [ofPort, `pod${index}`] as const)]);
+}
+
+function captureFile(runDir: string, port: string): string {
+  return join(runDir, `${port}.pcap`);
+}
+
+function bridges({ node }: Scene, runDir: string, ports: ReadonlyMap<number, string>): string[] {
+  const dummy = (bridge: string, name: string, ofPort: number): string[] => {
+    const settings = ['type=dummy', `ofport_request=${ofPort}`, `options:tx_pcap=${captureFile(runDir, name)}`];
+    return ['--', 'add-port', bridge, name, '--', 'set', 'interface', name, ...settings];
+  };
+  const addBridge = (name: string, ...settings: string[]): string[] => [
+    ...['--', 'add-br', name, '--', 'set', 'bridge', name, 'datapath_type=netdev', ...settings],
+  ];
+  const tunnel = [`type=${node.tunnel.type}`, 'options:remote_ip=flow', 'options:local_ip=flow', 'options:key=flow'];
+  return [
+    ...addBridge(underlay.bridge, `other-config:hwaddr=${underlay.mac}`),
+    ...dummy(underlay.bridge, underlay.port, 1),
+    ...addBridge('br-int', 'fail_mode=secure'),
+    ...['--', 'add-port', 'br-int', 'tunnel', '--', 'set', 'interface', 'tunnel', ...tunnel, `ofport_request=${node.tunnel.ofPort}`],
+    ...[...ports].flatMap(([ofPort, name]) => dummy('br-int', name, ofPort)),
+    ...dummy('br-int', nobody, 40_000),
+  ];
+}
+
+/** The node's own addresses, and where its peers are: nobody answers on this wire. */
+function addressUnderlay(ovs: TestSwitch, { node, peers }: Scene): void {
+  for (const ip of node.transport) {
+    const prefix = addressBits(ip.family) === 32 ? 24 : 64;
+    ovs.exec('ip', 'addr', 'add', `${ip.text}/${prefix}`, 'dev', underlay.bridge, ...(ip.family === 'ipv6' ? ['nodad'] : []));
+  }
+  ovs.exec('ip', 'link', 'set', underlay.bridge, 'up');
+  for (const { text } of peers.flatMap(({ transport }) => transport))
+    ovs.exec('ovs-appctl', 'tnl/neigh/set', underlay.bridge, text, underlay.peerMac);
+}
+
+function agentConnection(runDir: string, received: Output[]): OpenFlowConnection {
+  const message = (write: (w: ByteWriter) => void): Uint8Array => {
+    const w = new ByteWriter();
+    write(w);
+    return w.finish();
+  };
+  return new OpenFlowConnection({
+    endpoint: `unix:${runDir}/br-int.mgmt`,
+    greeting: [
+      message(writeUsePacketIn2),
+      message((w) => writeSetControllerId(w, packetInController)),
+      message((w) => writeSetConfig(w, { fragments: 0, missSendLength: 0xffff })),
+    ],
+    unsolicited: (bytes) => {
+      const heard = decodeUnsolicited(bytes);
+      if (heard.kind === 'packetIn') received.push({ to: 'agent', packet: decodeFrame(heard.packet.data) });
+    },
+  });
+}
+
+async function putFlows(connection: OpenFlowConnection, scene: Scene, signal: AbortSignal): Promise<void> {
+  const entries = [...wantedByOwner(scene)].flatMap(([owner, wanted]) => [...encodeBridgeEntries(owner, wanted)]);
+  await new BridgeTarget(connection).apply({ put: new Map(entries), remove: new Set() }, signal);
+}
+
+/** What a port sent, read from the file that the switch writes. Source: pcap-savefile(5). */
+class Capture {
+  readonly #fd: number;
+  readonly #buffer = Buffer.alloc(1 << 16);
+  #offset = 24;
+
+  constructor(path: string) {
+    this.#fd = openSync(path, 'r');
+  }
+
+  /** Frames since the last call. */
+  take(): Uint8Array[] {
+    const size = readSync(this.#fd, this.#buffer, 0, this.#buffer.length, this.#offset);
+    const frames: Uint8Array[] = [];
+    for (let at = 0; at + 16 <= size; ) {
+      const length = this.#buffer.readUInt32LE(at + 8);
+      if (at + 16 + length > size) break;
+      frames.push(Uint8Array.from(this.#buffer.subarray(at + 16, at + 16 + length)));
+      at += 16 + length;
+      this.#offset += 16 + length;
+    }
+    return frames;
+  }
+
+  close(): void {
+    closeSync(this.#fd);
+  }
+}
