@@ -87,8 +87,8 @@ function translated(tuple: Tuple, nat: Nat | undefined): Tuple {
 }
 
 /**
- * The tracker of `ofproto/trace --ct-next` (ovs-vswitchd(8)): answers what it is told to, translates nothing, and lets the
- * packet keep its mark.
+ * The tracker of `ofproto/trace --ct-next` (ovs-vswitchd(8)): answers what it is told to, translates only where the action
+ * itself says to what, and lets the packet keep its mark.
  */
 export class ScriptedTracker implements Tracker {
   readonly #states: Iterator<ReadonlySet<CtState>>;
@@ -97,8 +97,10 @@ export class ScriptedTracker implements Tracker {
     this.#states = states[Symbol.iterator]();
   }
 
-  track(packet: Packet, mark: number, { remark }: Tracking): Tracked {
+  track(packet: Packet, mark: number, { remark, nat }: Tracking): Tracked {
     const next = this.#states.next();
-    return { packet, state: next.done ? new Set(['trk', 'new']) : next.value, mark: remark(mark) };
+    const tuple = tupleOf(packet);
+    const onTheWay = tuple ? withTuple(packet, translated(tuple, nat)) : packet;
+    return { packet: onTheWay, state: next.done ? new Set(['trk', 'new']) : next.value, mark: remark(mark) };
   }
 }

@@ -1,0 +1,91 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parseIp } from '../../src/net/ip.ts';
+import { ctMark } from '../../src/pipeline/fields.ts';
+import type { CtState, Group } from '../../src/pipeline/flow.ts';
+import type { TableName } from '../../src/pipeline/tables.ts';
+import { ScriptedTracker } from '../model/connection-tracker.ts';
+import { type Arrival, conversations } from '../model/conversation.ts';
+import { lies } from '../model/lies.ts';
+import { compileScene, exampleScene } from '../model/scene.ts';
+import { SwitchModel } from '../model/switch-model.ts';
+import { PacketBench } from '../support/packet-bench.ts';
+import { type Pretence, type Traced, trace } from '../support/trace.ts';
+
+const { node, pods, services } = exampleScene;
+const [pod] = pods;
+/** More than a group of few buckets has slots. */
+const hashes = Array.from({ length: 16 }, (_, index) => index + 1);
+
+/** Which tables a packet visits, and by which ports it leaves, in the model: one answer for each choice that groups have. */
+function predictions({ inPort, packet }: Arrival, { states, ctMark: mark }: Pretence): string[] {
+  const { flows, groups } = compileScene(exampleScene);
+  const predict = (choice: number): string => {
+    const choose = ({ buckets }: Group) => choice % buckets.length;
+    const tracker = new ScriptedTracker(states.map((state) => new Set<CtState>(state)));
+    const walk = new SwitchModel({ flows, groups, tracker, choose, tunnelPort: node.tunnel.ofPort }).receive(inPort, packet, mark);
+    const ports = walk.outputs.flatMap(({ to }) => (typeof to === 'number' && to !== inPort ? [to] : []));
+    return described(walk.tables, ports);
+  };
+  return [0, 1, 2, 3, 4].map(predict);
+}
+
+function described(tables: readonly TableName[], ports: readonly number[]): string {
+  return `${tables.join(' ')} → ${ports.join(' ')}`;
+}
+
+/** An output back by the port of arrival is said in words, not as a number. */
+function happened({ tables, outputs }: Traced, { inPort }: Arrival): string {
+  return described(
+    tables,
+    outputs.filter((port) => port !== inPort),
+  );
+}
+
+const states = fc.array(
+  fc.constantFrom<readonly CtState[]>(['trk', 'new'], ['trk', 'est'], ['trk', 'est', 'rpl'], ['trk', 'inv'], ['trk', 'new', 'rel']),
+  { maxLength: 5 },
+);
+const known = fc.constantFrom(
+  0,
+  ctMark.service('yes').value,
+  ctMark.service('yes').value + ctMark.snat('yes').value + ctMark.hairpin('yes').value,
+);
+
+describe('ofproto/trace and the model agree', () => {
+  let bench: PacketBench;
+  beforeAll(async () => {
+    bench = await PacketBench.start(exampleScene);
+  });
+  afterAll(async () => bench.stop());
+
+  it.each([
+    ['of conversations', conversations(exampleScene).map(({ opening }) => opening)],
+    ['of lies', lies(exampleScene)],
+  ])('about the way of packets %s, whatever the connection tracker says', async (_, arrivals) => {
+    const runs = fc.asyncProperty(arrivals, states, known, fc.constantFrom(...hashes), async (arrival, script, mark, dpHash) => {
+      const pretence = { states: script, ctMark: mark, dpHash };
+      const traced = await trace(bench.control, arrival, pretence);
+      if (!predictions(arrival, pretence).includes(happened(traced, arrival)))
+        throw new Error(`${predictions(arrival, pretence)[0]}\nbut\n${happened(traced, arrival)}\n${traced.text}`);
+    });
+    await fc.assert(runs, { numRuns: 1500 });
+  });
+
+  it.each(
+    services.filter(({ endpoints }) => endpoints.length > 0).map((service) => [`${service.transport} ${service.clusterIp.text}`, service]),
+  )('that %s leads to its endpoints and to nothing else', async (_, { clusterIp, port, transport, endpoints }) => {
+    const source = pod?.addresses.find(({ family }) => family === clusterIp.family) ?? parseIp('::');
+    const ports = { portSrc: 5000, portDst: port, ...(transport === 'tcp' ? { tcpFlags: 'syn' as const } : {}) };
+    const packet = { ethSrc: pod?.mac ?? node.gateway.mac, ethDst: node.gateway.mac, payload: clusterIp.family, protocol: transport };
+    const arrival = { inPort: pod?.ofPort ?? 0, packet: { ...packet, ...ports, ipSrc: source, ipDst: clusterIp, ttl: 64 } };
+    const reached = new Set<string>();
+    for (const dpHash of hashes) {
+      const { text } = await trace(bench.control, arrival, { states: [], ctMark: 0, dpHash });
+      for (const [, translation = ''] of text.matchAll(/nat\(dst=([^)]+)\)/g)) reached.add(translation);
+    }
+    expect([...reached].toSorted()).toEqual(
+      endpoints.map((to) => (to.ip.family === 'ipv6' ? `[${to.ip.text}]:${to.port}` : `${to.ip.text}:${to.port}`)).toSorted(),
+    );
+  });
+});
