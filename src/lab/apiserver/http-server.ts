@@ -34,6 +34,8 @@ export interface HttpServer {
 }
 
 const bodyLimit = 3 * 1024 * 1024;
+/** Node refuses further streams of a session above this; its default of 10 is less than one large list. */
+const sessionMemoryMiB = 1024;
 /** Longer than clients keep idle connections, so that the closing side is theirs. */
 const keepAliveMs = 300_000;
 
@@ -53,6 +55,7 @@ export async function startHttp(listeners: readonly Listener[], options: HttpOpt
       server.listen(listener);
       await once(server, 'listening');
     } catch (cause) {
+      for (const opened of servers) opened.close();
       throw SeineError.from(cause, 'listening for API requests');
     }
   }
@@ -77,6 +80,7 @@ function newServer(options: HttpOptions, sockets: Set<Socket>, closing: AbortSig
     key: options.keyPem,
     cert: options.certPem,
     allowHTTP1: true,
+    maxSessionMemory: sessionMemoryMiB,
     http1Options: { keepAliveTimeout: keepAliveMs },
   });
   server.on('connection', (socket: Socket) => {

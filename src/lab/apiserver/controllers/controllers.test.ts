@@ -10,6 +10,7 @@ import { Store } from '../store.ts';
 import { createObject, updateObject } from '../write.ts';
 import { builtIn } from './access.ts';
 import { startControllers } from './controllers.ts';
+import { eventLimit } from './event-limit.ts';
 
 let core: Core;
 let stop: () => Promise<void>;
@@ -131,6 +132,16 @@ it('furnishes a namespace and empties it before it goes', async () => {
     {},
   );
   await vi.waitFor(() => expect(core.store.get('namespaces', 'shop')).toBeUndefined());
+});
+
+it('keeps the newest events', async () => {
+  for (let count = 0; count < eventLimit + 1; count++)
+    create('', 'events', { metadata: { name: `e${count}` }, involvedObject: {} }, 'default');
+  await vi.waitFor(() => expect(core.store.count('events')).toBeLessThanOrEqual(eventLimit));
+  expect([core.store.get('events', 'default/e0'), core.store.get('events', `default/e${eventLimit}`)]).toEqual([
+    undefined,
+    expect.anything(),
+  ]);
 });
 
 it('deletes with the last owner, waits in the foreground and lets orphans go', async () => {

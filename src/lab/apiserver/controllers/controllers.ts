@@ -2,6 +2,7 @@ import type { Log } from '../../../log/log.ts';
 import type { Core } from '../core.ts';
 import { startDefinitions } from './definitions.ts';
 import { startEndpointSlices } from './endpoint-slices.ts';
+import { startEventLimit } from './event-limit.ts';
 import { startGarbageCollector } from './garbage-collector.ts';
 import type { ControllerLoop } from './loop.ts';
 import { startNamespaces } from './namespaces.ts';
@@ -27,6 +28,7 @@ export function startControllers(core: Core, { podRanges, caPem, log }: Controll
     startScheduler(core, log),
     startEndpointSlices(core, log),
     startGarbageCollector(core, log),
+    startEventLimit(core, log),
   ];
   const running = Promise.all(loops.map((loop) => loop.run(stopping.signal)));
   return async () => {
