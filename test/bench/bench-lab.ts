@@ -1,0 +1,145 @@
+import { execFile, execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { newCore } from '../../src/lab/apiserver/new-core.ts';
+import { openJournal } from '../../src/lab/apiserver/journal.ts';
+import type { Core } from '../../src/lab/apiserver/core.ts';
+import { Store } from '../../src/lab/apiserver/store.ts';
+import { askControl } from '../../src/lab/control.ts';
+import { removeLab } from '../../src/lab/down.ts';
+import { readKubeconfig } from '../../src/lab/kube-access.ts';
+import { KubeApi } from '../../src/lab/kube-api.ts';
+import { labPaths, type NodePaths, netnsPrefix, nodePaths } from '../../src/lab/names.ts';
+import { agentProcess, agentReadiness } from '../../src/lab/node/agent.ts';
+import { inNetns } from '../../src/lab/node/netns.ts';
+import { type LabPlan, type NodePlan, planLab } from '../../src/lab/plan.ts';
+import { bringUp } from '../../src/lab/up.ts';
+import type { Family } from '../../src/net/ip.ts';
+
+const execute = promisify(execFile);
+const root = join(import.meta.dirname, '../..');
+const pollMs = 2;
+
+export interface BenchLabOptions {
+  readonly families: readonly Family[];
+  /** What the cluster holds before its node first sees it. */
+  readonly cluster?: (core: Core) => void;
+}
+
+/** A lab of one node, as it is after `seine-lab up`, with the agent as it ships: the bundle. */
+export class BenchLab {
+  readonly plan: LabPlan;
+  readonly node: NodePlan;
+  readonly paths: NodePaths;
+  readonly api: KubeApi;
+
+  private constructor(plan: LabPlan, node: NodePlan, api: KubeApi) {
+    this.plan = plan;
+    this.node = node;
+    this.paths = nodePaths(plan.dir, node.name);
+    this.api = api;
+  }
+
+  static async start({ families, cluster }: BenchLabOptions): Promise<BenchLab> {
+    const dir = `/run/seine-b-${randomBytes(3).toString('hex')}`;
+    const plan = planLab({ nodes: 1, dir, families, tunnel: 'geneve', datapath: 'netdev' });
+    const [node] = plan.nodes;
+    if (!node) throw new Error('a lab without a node');
+    if (cluster) fillCluster(plan, cluster);
+    try {
+      await bringUp({ plan, agent: agentBundle, onStep: () => {} }, AbortSignal.timeout(120_000));
+      return new BenchLab(plan, node, new KubeApi(await readKubeconfig(labPaths(dir).kubeconfig)));
+    } catch (thrown) {
+      await removeLab(dir, AbortSignal.timeout(60_000));
+      throw thrown;
+    }
+  }
+
+  /** The name of one more namespace, which goes with the lab. */
+  netns(name: string): string {
+    return `${netnsPrefix(this.plan.id)}bench-${name}`;
+  }
+
+  async remove(): Promise<void> {
+    this.api.close();
+    await removeLab(this.plan.dir, AbortSignal.timeout(60_000));
+  }
+
+  /** Runs a command on the node, with the tools of Open vSwitch pointed at it; gives what it wrote. */
+  async exec(command: string, ...args: readonly string[]): Promise<string> {
+    const inside = inNetns(this.node.netns, command, args);
+    const env = { ...process.env, OVS_RUNDIR: this.paths.dir };
+    const { stdout } = await execute(inside.command, inside.args, { env, maxBuffer: 1 << 28 });
+    return stdout;
+  }
+
+  async agent(verb: 'stop' | 'start'): Promise<void> {
+    await askControl(labPaths(this.plan.dir).control, 'POST', `/agents/${this.node.name}/${verb}`);
+  }
+
+  /** @returns how long it took (ms) */
+  async untilReady(withinMs = 60_000): Promise<number> {
+    return await until(async () => (await agentReadiness(this.paths.apiSocket)).ready, withinMs, 'the agent to be ready');
+  }
+
+  /** Of the agent, in MiB. */
+  residentMemory(): number {
+    const pid = agentProcess(this.plan, this.node)?.pid;
+    const [, kib = ''] = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+    return Number(kib) / 1024;
+  }
+
+  /** What the agent's metric of this name and these labels shows; 0 while it is not there. */
+  async metric(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number> {
+    const wanted = Object.entries(labels).map(([key, value]) => `${key}="${value}"`);
+    const line = (await getText(this.paths.apiSocket, '/metrics'))
+      .split('\n')
+      .find((text) => text.match(/^[a-z0-9_]+/)?.[0] === `seine_agent_${name}` && wanted.every((label) => text.includes(label)));
+    return Number(line?.split(' ').at(-1) ?? 0);
+  }
+}
+
+const agentBundle = join(root, 'dist', 'seine-agent.mjs');
+
+/** Waits. @returns how long it took (ms) */
+export async function until(holds: () => Promise<boolean>, withinMs: number, what: string): Promise<number> {
+  const startedMs = performance.now();
+  while (!(await holds())) {
+    if (performance.now() - startedMs > withinMs) throw new Error(`waited ${withinMs} ms for ${what}`);
+    await sleep(pollMs);
+  }
+  return performance.now() - startedMs;
+}
+
+/** Network namespaces by name, with their loopback up: `ip` makes them all in one process. */
+export function makeNamespaces(names: readonly string[]): void {
+  execFileSync('ip', ['-batch', '-'], { input: names.map((name) => `netns add ${name}\n`).join('') });
+  for (const name of names) execFileSync('ip', ['-n', name, 'link', 'set', 'lo', 'up']);
+}
+
+/** Writes objects where the lab's API server will find them: through its own rules, without HTTP in between. */
+function fillCluster(plan: LabPlan, cluster: (core: Core) => void): void {
+  mkdirSync(plan.dir, { recursive: true, mode: 0o700 });
+  if (existsSync(labPaths(plan.dir).state)) throw new Error(`${plan.dir} is a lab already`);
+  writeFileSync(labPaths(plan.dir).state, `${JSON.stringify(plan, null, 2)}\n`, { mode: 0o600 });
+  const store = new Store(openJournal(labPaths(plan.dir).apiServer));
+  cluster(newCore({ store, serviceCidrs: plan.serviceCidrs, nodePortRange: { first: 30_000, last: 32_767 }, now: Date.now }));
+  store.close();
+}
+
+function getText(socketPath: string, path: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    request({ socketPath, path, agent: false }, (response) => {
+      let body = '';
+      response.setEncoding('utf8');
+      response.on('data', (text: string) => (body += text));
+      response.once('error', reject).once('end', () => resolve(body));
+    })
+      .once('error', reject)
+      .end();
+  });
+}

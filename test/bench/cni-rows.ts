@@ -1,0 +1,198 @@
+import { join } from 'node:path';
+import { labPaths } from '../../src/lab/names.ts';
+import { BenchLab, makeNamespaces } from './bench-lab.ts';
+import { CniSide } from './cni-side.ts';
+import type { Measured } from './row.ts';
+
+const debianPlugins = '/usr/lib/cni';
+/** More namespaces than pods at a time, so that none is used again at once. */
+const spare = 70;
+const fillWidth = 16;
+
+export const cniRowNames = [
+  'cni.add.10',
+  'cni.del.10',
+  'cni.check',
+  'plugin.version',
+  'cni.add.100',
+  'cni.add.parallel64',
+  'cni.add.300',
+] as const;
+type CniRowName = (typeof cniRowNames)[number];
+
+/** Our plugin on the lab's node, and Debian's `bridge` with `host-local` on a node of its own: the same families and counts. */
+export function openSides(lab: BenchLab): { readonly ours: CniSide; readonly peer: CniSide } {
+  const node = lab.netns('peer');
+  makeNamespaces([node]);
+  const ranges = lab.plan.families.map((family) => [{ subnet: family === 'ipv4' ? '10.250.0.0/16' : 'fd00:250::/64' }]);
+  const routes = lab.plan.families.map((family) => ({ dst: family === 'ipv4' ? '0.0.0.0/0' : '::/0' }));
+  const folder = join(lab.paths.dir, 'bench-peer');
+  const peer = new CniSide({
+    name: 'bridge + host-local',
+    program: join(debianPlugins, 'bridge'),
+    pluginFolders: debianPlugins,
+    place: node,
+    folder,
+    conf: {
+      cniVersion: '1.0.0',
+      name: 'bench',
+      type: 'bridge',
+      bridge: 'cni0',
+      isGateway: true,
+      ipam: { type: 'host-local', dataDir: join(folder, 'leases'), ranges, routes },
+    },
+  });
+  return { ours: openOurs(lab), peer };
+}
+
+export function openOurs(lab: BenchLab): CniSide {
+  const bin = labPaths(lab.plan.dir).bin;
+  return new CniSide({
+    name: 'seine',
+    program: join(bin, 'seine'),
+    pluginFolders: bin,
+    place: lab.node.netns,
+    folder: join(lab.paths.dir, 'bench'),
+    conf: { cniVersion: '1.0.0', name: 'bench', type: 'seine', agentSocket: lab.paths.cniSocket, stateDir: lab.paths.stateDir, deadline: 30 },
+  });
+}
+
+export interface CniRowsOptions {
+  readonly wanted: (name: string) => boolean;
+  readonly say: (text: string) => void;
+}
+
+export async function cniRows(lab: BenchLab, { wanted, say }: CniRowsOptions): Promise<Measured[]> {
+  const names = cniRowNames.filter(wanted);
+  if (names.length === 0) return [];
+  const bench = new CniBench(lab, say);
+  const most = names.includes('cni.add.300') ? 300 : names.includes('cni.add.100') ? 100 : 10;
+  say(`namespaces for ${most} pods of each side`);
+  for (const side of bench.sides) side.prepare(lab, most + spare);
+  try {
+    await bench.fillTo(10);
+    await bench.warmUp();
+    const rows: Measured[] = [];
+    const measure: Record<CniRowName, () => Promise<readonly Measured[]>> = {
+      'cni.add.10': () => bench.addAndDelete(10, 30),
+      'cni.del.10': async () => [],
+      'cni.check': () => bench.check(30),
+      'plugin.version': () => bench.version(50),
+      'cni.add.100': () => bench.addAndDelete(100, 20),
+      'cni.add.parallel64': () => bench.parallel(64, 6),
+      'cni.add.300': () => bench.addAndDelete(300, 20),
+    };
+    for (const name of names.includes('cni.del.10') ? new Set(['cni.add.10' as const, ...names]) : names) {
+      say(name);
+      rows.push(...(await measure[name]()).filter((row) => wanted(row.name)));
+    }
+    return rows;
+  } finally {
+    await bench.stop();
+  }
+}
+
+class CniBench {
+  readonly #ours: CniSide;
+  readonly #peer: CniSide;
+  readonly #say: (text: string) => void;
+
+  constructor(lab: BenchLab, say: (text: string) => void) {
+    const { ours, peer } = openSides(lab);
+    this.#ours = ours;
+    this.#peer = peer;
+    this.#say = say;
+  }
+
+  get sides(): readonly CniSide[] {
+    return [this.#ours, this.#peer];
+  }
+
+  async fillTo(count: number): Promise<void> {
+    for (const side of this.sides) {
+      const missing = count - side.attached.length;
+      if (missing > 0) await side.add(missing, fillWidth);
+      else if (missing < 0) await side.del(-missing, fillWidth);
+    }
+  }
+
+  /** What runs the first times is compiled and cached: on a node that has run for a minute, it is. */
+  async warmUp(): Promise<void> {
+    for (let round = 0; round < 10; round++)
+      for (const side of this.sides) {
+        await side.add(2, 1);
+        await side.del(2, 1);
+      }
+  }
+
+  /** One pod more, and gone again, beside so many that stay. */
+  async addAndDelete(beside: number, runs: number): Promise<readonly Measured[]> {
+    await this.fillTo(beside);
+    const add = new Pair();
+    const del = new Pair();
+    for (let run = 0; run < runs; run++) {
+      for (const [side, adds, dels] of this.#inTurn(run, add, del)) {
+        adds.push(...(await side.add(1, 1)).each);
+        dels.push(...(await side.del(1, 1)).each);
+      }
+    }
+    return [
+      { name: `cni.add.${beside}`, unit: 'ms', ...this.#values(add) },
+      { name: `cni.del.${beside}`, unit: 'ms', ...this.#values(del) },
+    ];
+  }
+
+  /** So many pods at once, in pods per second. */
+  async parallel(width: number, runs: number): Promise<readonly Measured[]> {
+    await this.fillTo(10);
+    const rates = new Pair();
+    for (let run = 0; run < runs; run++)
+      for (const [side, values] of this.#inTurn(run, rates, rates)) {
+        const { allMs } = await side.add(width, width);
+        values.push((width * 1000) / allMs);
+        await side.del(width, width);
+      }
+    return [{ name: `cni.add.parallel${width}`, unit: 'pods/s', ...this.#values(rates) }];
+  }
+
+  async check(runs: number): Promise<readonly Measured[]> {
+    await this.fillTo(10);
+    const times = new Pair();
+    for (let run = 0; run < runs; run++)
+      for (const [side, values] of this.#inTurn(run, times, times)) {
+        const pod = side.attached[run % side.attached.length];
+        if (pod) values.push(await side.check(pod));
+      }
+    return [{ name: 'cni.check', unit: 'ms', ...this.#values(times) }];
+  }
+
+  async version(runs: number): Promise<readonly Measured[]> {
+    const times = new Pair();
+    for (let run = 0; run < runs; run++) for (const [side, values] of this.#inTurn(run, times, times)) values.push(await side.version());
+    return [{ name: 'plugin.version', unit: 'ms', ...this.#values(times) }];
+  }
+
+  async stop(): Promise<void> {
+    for (const side of this.sides) await side.stop();
+  }
+
+  /** Who goes first changes with the run. */
+  #inTurn(run: number, first: Pair, second: Pair): readonly (readonly [CniSide, number[], number[]])[] {
+    const both = [
+      [this.#ours, first.ours, second.ours],
+      [this.#peer, first.peer, second.peer],
+    ] as const;
+    return run % 2 === 0 ? both : both.toReversed();
+  }
+
+  #values({ ours, peer }: Pair): Pick<Measured, 'ours' | 'peer'> {
+    this.#say(`  ${ours.map((value) => value.toFixed(1)).join(' ')} | ${peer.map((value) => value.toFixed(1)).join(' ')}`);
+    return { ours, peer: { name: this.#peer.name, values: peer } };
+  }
+}
+
+/** What each side measured. */
+class Pair {
+  readonly ours: number[] = [];
+  readonly peer: number[] = [];
+}

@@ -1,0 +1,138 @@
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Place } from '../../src/lab/names.ts';
+import { type BenchLab, makeNamespaces } from './bench-lab.ts';
+import { type Job, Launcher } from './launcher.ts';
+
+/** A namespace a plugin gives a network to. */
+export interface BenchPod {
+  readonly containerId: string;
+  readonly netns: string;
+}
+
+/** A plugin on a node, called as a runtime would. */
+export interface SideOptions {
+  /** Of the row's peer, and of namespaces. */
+  readonly name: string;
+  readonly program: string;
+  readonly pluginFolders: string;
+  /** Where the node of this plugin is. */
+  readonly place: Place;
+  readonly conf: Readonly<Record<string, unknown>>;
+  /** For files, and gone with the lab. */
+  readonly folder: string;
+}
+
+/** After work that goes on behind an answer, so that it does not slow the other side (ms). */
+const calmMs = 25;
+
+export class CniSide {
+  readonly name: string;
+  readonly attached: BenchPod[] = [];
+  readonly #options: SideOptions;
+  readonly #launcher: Launcher;
+  readonly #spare: BenchPod[] = [];
+  readonly #confFile: string;
+
+  constructor(options: SideOptions) {
+    this.name = options.name;
+    this.#options = options;
+    mkdirSync(options.folder, { recursive: true, mode: 0o700 });
+    this.#confFile = join(options.folder, 'conf.json');
+    writeFileSync(this.#confFile, JSON.stringify(options.conf));
+    this.#launcher = new Launcher(options.place);
+  }
+
+  /** Namespaces for this many pods, made beforehand. */
+  prepare(lab: BenchLab, count: number): void {
+    const pods = Array.from({ length: count }, (_, index) => {
+      const name = `${this.name.replaceAll(/[^a-z0-9]/g, '')}-${index}`;
+      return { containerId: `${name}-${'0'.repeat(40)}`, netns: lab.netns(name) };
+    });
+    makeNamespaces(pods.map(({ netns }) => netns));
+    this.#spare.push(...pods);
+  }
+
+  /** @returns each ADD, and how long all of them took (ms) */
+  async add(count: number, width: number): Promise<{ readonly each: readonly number[]; readonly allMs: number }> {
+    const pods = this.#spare.splice(0, count);
+    if (pods.length < count) throw new Error('too few namespaces were prepared');
+    const result = await this.#run('ADD', pods, width);
+    this.attached.push(...pods);
+    return result;
+  }
+
+  async check(pod: BenchPod): Promise<number> {
+    const { each } = await this.#run('CHECK', [pod], 1, { prevResult: JSON.parse(readFileSync(this.#answerFile(pod), 'utf8')) });
+    return each[0] ?? Number.NaN;
+  }
+
+  /** Of the pods added last; then waits until the kernel and the switch are done with them. */
+  async del(count: number, width: number): Promise<{ readonly each: readonly number[]; readonly allMs: number }> {
+    const pods = this.attached.splice(-count);
+    const interfaces = pods.map((pod) => this.#hostInterface(pod));
+    const result = await this.#run('DEL', pods, width);
+    for (const name of interfaces) await this.#launcher.untilGone(name);
+    await new Promise((resolve) => setTimeout(resolve, calmMs));
+    this.#spare.push(...pods);
+    return result;
+  }
+
+  async version(): Promise<number> {
+    const { each } = await this.#launcher.run([this.#job('VERSION', { containerId: 'none', netns: '' }, this.#confFile)], 1);
+    return each[0]?.ms ?? Number.NaN;
+  }
+
+  async stop(): Promise<void> {
+    await this.#launcher.stop();
+  }
+
+  async #run(command: string, pods: readonly BenchPod[], width: number, extra: Readonly<Record<string, unknown>> = {}) {
+    let conf = this.#confFile;
+    if (Object.keys(extra).length > 0) {
+      conf = join(this.#options.folder, 'conf-extra.json');
+      writeFileSync(conf, JSON.stringify({ ...this.#options.conf, ...extra }));
+    }
+    const { each, allMs } = await this.#launcher.run(
+      pods.map((pod) => this.#job(command, pod, conf)),
+      width,
+    );
+    const failed = each.findIndex(({ exitCode }) => exitCode !== 0);
+    const pod = pods[failed];
+    if (pod) throw new Error(`${this.name}: ${command} failed: ${readFileSync(this.#outputFile(command, pod), 'utf8')}`);
+    return { each: each.map(({ ms }) => ms), allMs };
+  }
+
+  #job(command: string, pod: BenchPod, stdin: string): Job {
+    const { program, pluginFolders } = this.#options;
+    const variables = {
+      CNI_COMMAND: command,
+      CNI_CONTAINERID: pod.containerId,
+      CNI_NETNS: `/run/netns/${pod.netns}`,
+      CNI_IFNAME: 'eth0',
+      CNI_PATH: pluginFolders,
+      CNI_ARGS: `IgnoreUnknown=1;K8S_POD_NAMESPACE=bench;K8S_POD_NAME=${pod.netns.slice(-30)};K8S_POD_INFRA_CONTAINER_ID=${pod.containerId}`,
+      PATH: '/usr/sbin:/usr/bin:/sbin:/bin',
+    };
+    rmSync(this.#outputFile(command, pod), { force: true });
+    return { program, stdin, stdout: this.#outputFile(command, pod), env: variables };
+  }
+
+  #outputFile(command: string, { containerId }: BenchPod): string {
+    return join(this.#options.folder, `${containerId}.${command}`);
+  }
+
+  #answerFile(pod: BenchPod): string {
+    return this.#outputFile('ADD', pod);
+  }
+
+  /** What the plugin said the end of the pair on the node is called. */
+  #hostInterface(pod: BenchPod): string {
+    const { interfaces } = JSON.parse(readFileSync(this.#answerFile(pod), 'utf8')) as {
+      interfaces: readonly { readonly name: string; readonly sandbox?: string }[];
+    };
+    const outside = interfaces.filter(({ sandbox }) => sandbox === undefined || sandbox === '').at(-1);
+    if (!outside) throw new Error('an answer without interfaces');
+    return outside.name;
+  }
+}

@@ -1,0 +1,82 @@
+import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, renameSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Readable, Writable } from 'node:stream';
+import type { Place } from '../../src/lab/names.ts';
+import { inNetns } from '../../src/lab/node/netns.ts';
+
+const source = join(import.meta.dirname, 'launcher.c');
+const folder = join(import.meta.dirname, '../../.cache/bench');
+
+/** A process to start: its program, the files it reads and writes, and all of its environment. */
+export interface Job {
+  readonly program: string;
+  readonly stdin: string;
+  readonly stdout: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+export interface JobRuns {
+  /** Of each job, in the order given. */
+  readonly each: readonly { readonly exitCode: number; readonly ms: number }[];
+  /** From the first start to the last end (ms). */
+  readonly allMs: number;
+}
+
+/** Runs processes in one network namespace and times them from outside of Node, see launcher.c. */
+export class Launcher {
+  readonly #process: ChildProcessByStdio<Writable, Readable, null>;
+  readonly #lines: AsyncIterator<string>;
+
+  constructor(netns: Place) {
+    const inside = inNetns(netns, launcherProgram(), []);
+    this.#process = spawn(inside.command, inside.args, { stdio: ['pipe', 'pipe', 'inherit'] });
+    this.#lines = createInterface({ input: this.#process.stdout })[Symbol.asyncIterator]();
+  }
+
+  /** @param width how many at a time */
+  async run(jobs: readonly Job[], width: number): Promise<JobRuns> {
+    for (const { program, stdin, stdout, env } of jobs) {
+      const variables = Object.entries(env).map(([key, value]) => `${key}=${value}`);
+      this.#process.stdin.write(`job\t${[program, stdin, stdout, ...variables].join('\t')}\n`);
+    }
+    this.#process.stdin.write(`run\t${width}\n`);
+    const each: { exitCode: number; ms: number }[] = [];
+    while (each.length < jobs.length) {
+      const [exitCode = -1, nanoseconds = 0] = (await this.#line()).split(' ').map(Number);
+      each.push({ exitCode, ms: nanoseconds / 1e6 });
+    }
+    const [, all] = (await this.#line()).split(' ');
+    return { each, allMs: Number(all) / 1e6 };
+  }
+
+  /** Waits until the namespace has no such interface. */
+  async untilGone(interfaceName: string): Promise<void> {
+    this.#process.stdin.write(`gone\t${interfaceName}\n`);
+    if ((await this.#line()) !== 'gone') throw new Error(`interface ${interfaceName} stays`);
+  }
+
+  async stop(): Promise<void> {
+    const ended = new Promise((resolve) => this.#process.once('close', resolve));
+    this.#process.stdin.end();
+    await ended;
+  }
+
+  async #line(): Promise<string> {
+    const { value, done } = await this.#lines.next();
+    if (done) throw new Error('the launcher ended');
+    return value;
+  }
+}
+
+/** Compiled anew when its source is newer. */
+function launcherProgram(): string {
+  const program = join(folder, 'launcher');
+  if (existsSync(program) && statSync(program).mtimeMs >= statSync(source).mtimeMs) return program;
+  mkdirSync(folder, { recursive: true });
+  const fresh = `${program}.${process.pid}`;
+  execFileSync('cc', ['-O2', '-Wall', '-Wextra', '-o', fresh, source]);
+  renameSync(fresh, program);
+  return program;
+}
