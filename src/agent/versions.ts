@@ -1,10 +1,17 @@
-import packageJson from '../../package.json' with { type: 'json' };
-import type { SwitchDatabase } from '../datapath/switch-database.ts';
+import { abortable } from '../async/abortable.ts';
+import type { OpenFlowConnection } from '../openflow/connection.ts';
+import { decodeDescription, writeDescriptionRequest } from '../openflow/switch-description.ts';
 
-export const seineVersion: string = packageJson.version;
+/** A switch that takes longer is in trouble, and status is about to say so (ms). */
+const PATIENCE_MS = 500;
 
-/** What ovs-vswitchd wrote of itself into the database; undefined before it has. */
-export function ovsVersion(database: SwitchDatabase): string | undefined {
-  const [row] = database.tables.Open_vSwitch.rows();
-  return row?.ovs_version;
+/** The version that ovs-vswitchd says it is; undefined if it does not answer now. */
+export async function ovsVersion(openflow: OpenFlowConnection, signal: AbortSignal): Promise<string | undefined> {
+  const patience = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]);
+  try {
+    const [description] = await abortable(openflow.gather(writeDescriptionRequest, decodeDescription, patience), patience);
+    return description?.software;
+  } catch {
+    return undefined; // not connected: the status says so elsewhere
+  }
 }

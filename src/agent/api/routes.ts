@@ -29,7 +29,7 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
   const { agent } = sources;
   return {
     ...publicRoutes(sources),
-    '/v1/status': () => json(agentStatus(sources)),
+    '/v1/status': async (_, signal) => json(await agentStatus(sources, signal)),
     '/v1/pods': (query, signal) => pods(agent, query, signal),
     '/v1/nodes': (query, signal) => nodes(agent, query, signal),
     '/v1/services': (query, signal) => services(agent, query, signal),

@@ -1,10 +1,11 @@
 import type { AgentStatus, ConnectionStatus, Failure, PartStatus, SourceStatus } from '../../agent-api/status.ts';
+import { seineVersion } from '../../agent-api/version.ts';
 import { type Part, parts } from '../../datapath/node-datapath.ts';
 import type { ReflectorStatus } from '../../kube/reflector.ts';
 import type { Agent, RunningNode } from '../agent.ts';
 import type { LoopLag } from '../metrics/loop-lag.ts';
 import type { AgentRecord } from '../metrics/record.ts';
-import { ovsVersion, seineVersion } from '../versions.ts';
+import { ovsVersion } from '../versions.ts';
 import { failure } from './compare.ts';
 
 /** Of objects that make no sense, so many are named. */
@@ -17,15 +18,15 @@ export interface StatusSources {
   readonly lag: Pick<LoopLag, 'maxMs'>;
 }
 
-/** Everything an operator asks first. Costs nothing: no target is read for it. */
-export function agentStatus({ agent, record, lag }: StatusSources): AgentStatus {
+/** Everything an operator asks first. Costs little: no target is read for it. */
+export async function agentStatus({ agent, record, lag }: StatusSources, signal: AbortSignal): Promise<AgentStatus> {
   const { config, plane, sources, readiness } = agent;
   const node = agent.node();
   const journal = node?.ipam.failure;
   const usage = node?.ipam.usage() ?? [];
   return {
     node: config.nodeName,
-    versions: { seine: seineVersion, node: process.version, ovs: ovsVersion(plane.database) ?? null },
+    versions: { seine: seineVersion, node: process.version, ovs: (await ovsVersion(plane.openflow, signal)) ?? null },
     pid: process.pid,
     startedAt: agent.startedAt.toISOString(),
     uptimeSeconds: Math.round((Date.now() - agent.startedAt.getTime()) / 1_000),
@@ -35,7 +36,7 @@ export function agentStatus({ agent, record, lag }: StatusSources): AgentStatus 
     pods: { attached: node?.network.count ?? 0, pools: usage, ...(journal ? { journalError: failure(journal, undefined, 0) } : {}) },
     peers: [...agent.peers.peers()].length,
     services: node?.services.count ?? 0,
-    proxy: { clusterIP: 'served', proxyAll: 'later: node ports, load balancers and external addresses are not served yet' },
+    proxy: { clusterIP: 'served', proxyAll: 'later: no node ports, load balancers and external addresses yet' },
     networkPolicy: { enforcement: 'not enforced', objects: sources.networkPolicies.replica.size },
     sources: [sources.nodes, sources.services, sources.endpointSlices, sources.networkPolicies].map(({ status }) =>
       sourceStatus(status, record),

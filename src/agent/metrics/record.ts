@@ -3,7 +3,7 @@ import type { SeineError } from '../../errors/seine-error.ts';
 import type { ServedCall } from '../cni-server.ts';
 import type { PodStage } from '../pod-network.ts';
 import type { LabelSet, Sample } from './exporter.ts';
-import type { HistogramName } from './metric-rows.ts';
+import type { HistogramName, ScrapedName } from './metric-rows.ts';
 
 /** An error and when it was seen, by `performance.now()`. */
 export interface Seen {
@@ -16,7 +16,7 @@ export type Observe = (name: HistogramName, labels: LabelSet, value: number) => 
 /** Things the agent counts as they happen, for metrics and for `seinectl status`. */
 export class AgentRecord {
   readonly #observe: Observe;
-  readonly #sums = new Map<string, { readonly name: string; readonly labels: LabelSet; value: number }>();
+  readonly #sums = new Map<string, { readonly name: ScrapedName; readonly labels: LabelSet; value: number }>();
   readonly #last = new Map<string, Seen>();
 
   constructor(observe: Observe) {
@@ -73,19 +73,28 @@ export class AgentRecord {
   }
 
   driftOf(part: Part): number {
-    return this.samples('drift_entries_total').find(([labels]) => labels['part'] === part)?.[1] ?? 0;
+    return this.sumOf('drift_entries_total', { part });
   }
 
-  samples(name: string): Sample[] {
+  /** 0 for what never happened, so that a rate can be taken from the first time on. */
+  sumOf(name: ScrapedName, labels: LabelSet): number {
+    return this.#sums.get(keyOf(name, labels))?.value ?? 0;
+  }
+
+  samples(name: ScrapedName): Sample[] {
     return [...this.#sums.values()].filter((sum) => sum.name === name).map(({ labels, value }) => [labels, value]);
   }
 
-  #add(name: string, labels: LabelSet, by = 1): void {
-    const key = `${name} ${Object.values(labels).join(' ')}`;
+  #add(name: ScrapedName, labels: LabelSet, by = 1): void {
+    const key = keyOf(name, labels);
     const sum = this.#sums.get(key) ?? { name, labels, value: 0 };
     sum.value += by;
     this.#sums.set(key, sum);
   }
+}
+
+function keyOf(name: ScrapedName, labels: LabelSet): string {
+  return [name, ...Object.values(labels)].join(' ');
 }
 
 /** What comes from outside must not make a time series each. */

@@ -1,13 +1,14 @@
 import { readdirSync } from 'node:fs';
+import { seineVersion } from '../../agent-api/version.ts';
 import { isGroupKey } from '../../datapath/bridge-entry.ts';
 import { parts } from '../../datapath/node-datapath.ts';
 import { decodeMatch } from '../../openflow/match.ts';
 import { printMatch } from '../../openflow/text/match-text.ts';
 import { tableName, tables } from '../../pipeline/tables.ts';
 import type { Agent } from '../agent.ts';
-import { ovsVersion, seineVersion } from '../versions.ts';
+import { ovsVersion } from '../versions.ts';
 import type { Sample, Scrape } from './exporter.ts';
-import type { ProcessMetricName } from './metric-rows.ts';
+import type { ProcessMetricName, ScrapedName } from './metric-rows.ts';
 import type { AgentRecord } from './record.ts';
 
 /** More addresses than these are not counted apart; the switch does not remember more either. */
@@ -21,6 +22,7 @@ const yes = (value: boolean): number => (value ? 1 : 0);
 export async function scrapeAgent(agent: Agent, record: AgentRecord, signal: AbortSignal): Promise<Scrape> {
   return {
     ...ofNode(agent),
+    info: await versions(agent, signal),
     ...ofConnections(agent),
     ...ofParts(agent, record),
     ...ofSources(agent, record),
@@ -33,17 +35,6 @@ function ofNode(agent: Agent) {
   const node = agent.node();
   const { answered, suppressed } = agent.plane.responder.counters;
   return {
-    info: [
-      [
-        {
-          seine: seineVersion,
-          node: process.version,
-          ovs: ovsVersion(agent.plane.database) ?? 'unknown',
-          data_path: agent.config.ovsDatapathType,
-        },
-        1,
-      ],
-    ] satisfies Sample[],
     ready: one(yes(agent.readiness.state().state === 'ready')),
     ip_addresses: (node?.ipam.usage() ?? []).flatMap(({ cidr, size, allocated, quarantined }): Sample[] => [
       [{ cidr, state: 'allocated' }, allocated],
@@ -59,6 +50,11 @@ function ofNode(agent: Agent) {
       [{ outcome: 'suppressed' }, suppressed],
     ] satisfies Sample[],
   };
+}
+
+async function versions({ plane, config }: Agent, signal: AbortSignal): Promise<readonly Sample[]> {
+  const ovs = (await ovsVersion(plane.openflow, signal)) ?? 'unknown';
+  return [[{ seine: seineVersion, node: process.version, ovs, data_path: config.ovsDatapathType }, 1]];
 }
 
 function ofConnections({ plane }: Agent) {
@@ -85,13 +81,14 @@ function ofConnections({ plane }: Agent) {
 
 function ofParts({ plane: { datapath } }: Agent, record: AgentRecord) {
   const each = (value: (part: (typeof parts)[number]) => number): Sample[] => parts.map((part) => [{ part }, value(part)]);
+  const counted = (name: ScrapedName): Sample[] => each((part) => record.sumOf(name, { part }));
   return {
     ovs_total_flow_count: one(datapath.reconcilers.bridge.actual()?.size ?? 0),
     ovs_flow_count: flowsByTable(datapath.bridge.keys()),
-    reconcile_rounds_total: record.samples('reconcile_rounds_total'),
+    reconcile_rounds_total: counted('reconcile_rounds_total'),
     reconcile_entries_total: record.samples('reconcile_entries_total'),
-    reconcile_failures_total: record.samples('reconcile_failures_total'),
-    drift_entries_total: record.samples('drift_entries_total'),
+    reconcile_failures_total: counted('reconcile_failures_total'),
+    drift_entries_total: counted('drift_entries_total'),
     wanted_entries: each((part) => datapath[part].size),
     unrealized_revisions: each((part) => Math.max(0, datapath[part].revision - datapath.reconcilers[part].realizedRevision)),
     refused_owners: each((part) => datapath.reconcilers[part].failures().length),
@@ -112,7 +109,7 @@ function ofSources({ sources }: Agent, record: AgentRecord) {
     source_synced: each(({ synced }) => yes(synced)),
     source_objects: each(({ objects }) => objects),
     source_held: each(({ held }) => yes(held !== undefined)),
-    source_failures_total: record.samples('source_failures_total'),
+    source_failures_total: each(({ kind }) => record.sumOf('source_failures_total', { kind })),
   };
 }
 

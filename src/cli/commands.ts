@@ -1,0 +1,147 @@
+import { createReadStream } from 'node:fs';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import { stringify as toYaml } from 'yaml';
+import type { Entry, Items } from '../agent-api/entry.ts';
+import type { AgentStatus } from '../agent-api/status.ts';
+import { seineVersion } from '../agent-api/version.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import type { AgentClient } from './agent-client.ts';
+import { annotateLine, type Owners } from './annotate.ts';
+import { diffLines } from './diff-lines.ts';
+import { safeText } from './escape.ts';
+import { exitCodes } from './exit-codes.ts';
+import { type Resource, type ResourceItems, type ResourceName, resources, sorted, summary } from './resources.ts';
+import { statusLines } from './status-page.ts';
+import { tableLines } from './table.ts';
+import type { Terminal } from './terminal.ts';
+import { count } from './words.ts';
+
+export type OutputForm = 'table' | 'wide' | 'json' | 'yaml';
+
+export interface Context {
+  readonly agent: AgentClient;
+  readonly terminal: Terminal;
+  readonly stdin: Readable;
+}
+
+/** Each command resolves to the exit code. @throws SeineError `UNAVAILABLE` if no agent answers */
+export async function status({ agent, terminal }: Context, form: OutputForm): Promise<number> {
+  const value = (await agent.json('/v1/status')) as AgentStatus;
+  if (form === 'json' || form === 'yaml') print(terminal, value, form);
+  else for (const line of statusLines(value, terminal.room)) terminal.line(line);
+  return value.readiness.state === 'ready' ? exitCodes.ok : exitCodes.different;
+}
+
+export interface GetOptions {
+  readonly name?: string;
+  readonly namespace?: string;
+  readonly output: OutputForm;
+  readonly table?: string;
+  readonly owner?: string;
+  /** Only what is not as wanted. */
+  readonly bad?: boolean;
+}
+
+export async function get<N extends ResourceName>({ agent, terminal }: Context, what: N, options: GetOptions): Promise<number> {
+  const resource = resources[what] as Resource<ResourceItems[N]>;
+  const name = options.name === undefined ? undefined : fullName(options.name, resource, options.namespace);
+  const answer = (await agent.json(`/v1/${what}${queryOf({ name, table: options.table, owner: options.owner })}`)) as Items<
+    ResourceItems[N]
+  >;
+  const items = sorted(answer.items, resource.order).filter((item) => isAskedFor(item, options));
+  if (name !== undefined && items.length === 0) {
+    terminal.remark(`seinectl: this node has no ${what.replace(/s$/, '')} ${safeText(name)}`);
+    return exitCodes.different;
+  }
+  const { output } = options;
+  if (output === 'json' || output === 'yaml') print(terminal, name === undefined ? { items } : items[0], output);
+  else printTable(terminal, what, resource, items, output);
+  return exitCodes.ok;
+}
+
+function isAskedFor(item: { readonly name: string; readonly state: string }, { name, namespace, bad }: GetOptions): boolean {
+  if (bad && ['ok', 'idle', 'learned'].includes(item.state)) return false;
+  return name !== undefined || namespace === undefined || item.name.startsWith(`${namespace}/`);
+}
+
+/** A container without a pod is named by its ID, which has no namespace. */
+function fullName<T>(name: string, { namespaced }: Resource<T>, namespace = 'default'): string {
+  return !namespaced || name.includes('/') || /^[0-9a-f]{64}$/.test(name) ? name : `${namespace}/${name}`;
+}
+
+function queryOf(fields: Readonly<Record<string, string | undefined>>): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(fields)) if (value !== undefined) query.append(name, value);
+  return query.size === 0 ? '' : `?${query}`;
+}
+
+function printTable<T extends { readonly state: string }>(
+  terminal: Terminal,
+  what: string,
+  { columns }: Resource<T>,
+  items: readonly T[],
+  form: 'table' | 'wide',
+): void {
+  if (items.length === 0) {
+    terminal.remark(`no ${what}`);
+    return;
+  }
+  const shown = columns.filter(({ wide }) => form === 'wide' || !wide);
+  const room = form === 'wide' ? { ...terminal.room, width: Number.POSITIVE_INFINITY } : terminal.room;
+  for (const line of tableLines(shown, items, room)) terminal.line(line);
+  if (items.some(({ state }) => !['ok', 'idle', 'learned'].includes(state))) terminal.remark(summary(what, items));
+}
+
+export async function diff({ agent, terminal }: Context, form: OutputForm): Promise<number> {
+  const { items } = (await agent.json('/v1/diff')) as Items<Entry>;
+  const entries = sorted(items, ({ kind, state, name }) => [kind, state, name]);
+  if (form === 'json' || form === 'yaml') print(terminal, { items: entries }, form);
+  else for (const line of diffLines(entries, terminal.room.paint)) terminal.line(line);
+  if (entries.length === 0) terminal.remark('everything is as wanted');
+  else terminal.remark(`${count(entries.length, 'difference')}; the agent puts right what it can within a second or two`);
+  return entries.length === 0 ? exitCodes.ok : exitCodes.different;
+}
+
+export async function annotate({ agent, terminal, stdin }: Context, file: string | undefined): Promise<number> {
+  const input = file === undefined || file === '-' ? stdin : createReadStream(file);
+  const owners = await ownersOf(agent);
+  const seen = { known: 0, learned: 0, unknown: 0, none: 0 };
+  try {
+    for await (const text of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
+      const { line, cookie } = annotateLine(text, owners, terminal.room.paint);
+      seen[cookie]++;
+      terminal.line(line);
+    }
+  } catch (cause) {
+    throw new SeineError('INVALID_INPUT', `${file ?? 'standard input'} cannot be read: ${cause instanceof Error ? cause.message : cause}`, {
+      cause,
+    });
+  }
+  if (seen.unknown > 0)
+    terminal.remark(
+      `${count(seen.unknown, 'flow')} of ${seen.known + seen.learned + seen.unknown} with a cookie that nobody on this node has`,
+    );
+  return exitCodes.ok;
+}
+
+async function ownersOf(agent: AgentClient): Promise<Owners> {
+  const { items } = (await agent.json('/v1/owners')) as Items<{ readonly cookie: string; readonly owner: string }>;
+  return new Map(items.map(({ cookie, owner }) => [BigInt(cookie), owner]));
+}
+
+/** Our own version, and the agent's if there is one. */
+export async function version({ agent, terminal }: Context): Promise<number> {
+  terminal.line(`seinectl     ${seineVersion}`);
+  const { versions } = (await agent.json('/v1/status')) as AgentStatus;
+  terminal.line(safeText(`seine-agent  ${versions.seine} (Node ${versions.node}, Open vSwitch ${versions.ovs ?? 'unknown'})`));
+  return exitCodes.ok;
+}
+
+function print(terminal: Terminal, value: unknown, form: 'json' | 'yaml'): void {
+  terminal.line(
+    safeText(
+      form === 'json' ? JSON.stringify(value, undefined, 2) : toYaml(value, { lineWidth: 0, aliasDuplicateObjects: false }).trimEnd(),
+    ),
+  );
+}

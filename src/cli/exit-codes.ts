@@ -1,0 +1,15 @@
+/** How seinectl ends; scripts rely on these. */
+export const exitCodes = {
+  ok: 0,
+  /** What was asked for is not so: not ready, not as wanted, not there. */
+  different: 1,
+  /** The command line, or a file it names, makes no sense. */
+  usage: 2,
+  unreachable: 3,
+} as const;
+
+export const exitCodeHelp = `Exit codes:
+  0  fine
+  1  not so: the agent is not ready, something differs from what is wanted, there is no such thing
+  2  the command line makes no sense
+  3  no agent answers`;

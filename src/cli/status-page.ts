@@ -1,0 +1,175 @@
+import type { AgentStatus, ConnectionStatus, PartStatus, PoolStatus, SourceStatus } from '../agent-api/status.ts';
+import { safeLine } from './escape.ts';
+import { type Column, type Room, tableLines } from './table.ts';
+import { count, duration, failureText, shortOwner } from './words.ts';
+
+/** Lag above which pods' ADDs and everything else feel it (ms). */
+const LAG_WORTH_SAYING_MS = 200;
+/** Part of a pool in use above which somebody should know. */
+const FULL = 0.9;
+
+const partWords: Readonly<Record<string, string>> = {
+  switch: 'switch (bridge, ports)',
+  bridge: 'bridge (flows, groups)',
+  host: 'host (routes, neighbours)',
+  firewall: 'firewall (nftables)',
+};
+const connectionWords: Readonly<Record<string, string>> = {
+  ovsdb: 'switch database',
+  openflow: 'OpenFlow, flows',
+  packetIn: 'OpenFlow, packets',
+};
+
+/** What an operator should do something about, a sentence each. */
+export function problemsOf(status: AgentStatus): string[] {
+  const { readiness, connections, sources, parts, pods } = status;
+  return [
+    ...(readiness.state === 'ready' ? [] : [`not ready (${readiness.state}): ${readiness.reason ?? 'no reason given'}`]),
+    ...connections.filter(({ up }) => !up).map((each) => `${connectionWords[each.name] ?? each.name} is not connected${because(each)}`),
+    ...sources.flatMap(sourceProblems),
+    ...parts.flatMap(partProblems),
+    ...pods.pools
+      .filter(isFull)
+      .map(({ cidr, size, allocated, quarantined }) => `${allocated + quarantined} of ${size} addresses of ${cidr} are in use`),
+    ...(pods.journalError ? [`no address can be lent: ${failureText(pods.journalError)}`] : []),
+  ].map(safeLine);
+}
+
+function sourceProblems(source: SourceStatus): string[] {
+  const { kind, synced, held, failures, invalid, objects } = source;
+  return [
+    ...(synced ? [] : [`${kind}: not confirmed by the API server; ${count(objects, 'object')} from before${because(source)}`]),
+    ...(synced && failures > 0
+      ? [`${kind}: the API server cannot be followed, ${count(failures, 'failure')} in a row${because(source)}`]
+      : []),
+    ...(held ? [`${kind}: a list lacks ${held.missing} of ${held.known} objects; nothing is removed until a second list agrees`] : []),
+    ...invalid.map(({ name, message }) => `${kind} ${name} makes no sense: ${failureText({ message })}`),
+  ];
+}
+
+function partProblems({ part, refused, contested, lastError }: PartStatus): string[] {
+  const name = partWords[part] ?? part;
+  return [
+    ...(lastError ? [`${name}: ${failureText(lastError)}`] : []),
+    ...refused.map(({ owner, error }) => `${name}: what ${shortOwner(owner)} wants is refused: ${failureText(error)}`),
+    ...(contested > 0 ? [`${name}: somebody else keeps changing ${count(contested, 'entry', 'entries')}`] : []),
+  ];
+}
+
+function because({ lastError }: Pick<ConnectionStatus, 'lastError'>): string {
+  return lastError ? `: ${failureText(lastError)}` : '';
+}
+
+function isFull({ size, allocated, quarantined }: PoolStatus): boolean {
+  return allocated + quarantined >= size * FULL;
+}
+
+/** The page of `seinectl status`: first whether all is well, then what there is. */
+export function statusLines(status: AgentStatus, room: Room): string[] {
+  const { paint } = room;
+  const problems = problemsOf(status);
+  const { state } = status.readiness;
+  const { versions, bridge } = status;
+  return [
+    `${paint('strong', safeLine(status.node))}  ${paint(state === 'ready' ? 'good' : 'bad', state.toUpperCase())}  up ${duration(status.uptimeSeconds)}`,
+    `Seine ${versions.seine}, Node ${versions.node}, Open vSwitch ${versions.ovs ?? 'unknown'}, bridge ${bridge.name} (${bridge.dataPath} data path), pid ${status.pid}`,
+    '',
+    ...problems.map((problem) => `${paint('bad', '!')} ${problem}`),
+    ...remarks(status).map((remark) => `${paint('warning', '*')} ${remark}`),
+    ...(problems.length === 0 ? [paint('good', 'No problems.')] : []),
+    '',
+    ...facts(status).map(([name, value]) => `${`${name}:`.padEnd(11)}${safeLine(value)}`),
+    '',
+    ...tableLines(partColumns, status.parts, room),
+    '',
+    ...tableLines(followedColumns, [...status.connections.map(connectionRow), ...status.sources.map(sourceRow)], room),
+  ];
+}
+
+/** Not wrong, but to be known. */
+function remarks({ networkPolicy, parts, eventLoop }: AgentStatus): string[] {
+  const drifted = parts.filter(({ drift }) => drift > 0);
+  return [
+    ...(networkPolicy.objects > 0
+      ? [`NetworkPolicy is ${networkPolicy.enforcement}: ${count(networkPolicy.objects, 'object')} without effect, all traffic is allowed`]
+      : []),
+    ...drifted.map(({ part, drift }) => `${partWords[part] ?? part}: somebody else changed ${count(drift, 'entry', 'entries')}; put back`),
+    ...(eventLoop.lagMsMax > LAG_WORTH_SAYING_MS
+      ? [`the agent was up to ${Math.round(eventLoop.lagMsMax)} ms late in the last minutes`]
+      : []),
+  ].map(safeLine);
+}
+
+function facts({ network, pods, peers, services, proxy, networkPolicy }: AgentStatus): [string, string][] {
+  const pools = pods.pools.map(poolText);
+  return [
+    ...(network
+      ? [
+          [
+            'Tunnels',
+            `${network.tunnel} from ${network.transport.join(' and ')}, pods' MTU ${network.mtu}, ${network.snat ? 'masquerade' : 'no masquerade'}`,
+          ] as [string, string],
+        ]
+      : []),
+    ['Pods', [`${pods.attached} attached`, ...pools].join('; ')],
+    ['Nodes', `${count(peers, 'other node')}`],
+    ['Services', `${services} served by cluster address${network ? `, from ${network.serviceCidrs.join(' and ')}` : ''}`],
+    ['proxyAll', proxy.proxyAll],
+    ['Policies', `NetworkPolicy: ${networkPolicy.enforcement} by this version`],
+  ];
+}
+
+/** Nobody counts what is left of an IPv6 range. */
+function poolText({ cidr, size, allocated, quarantined }: PoolStatus): string {
+  const of = size < 1_000_000 ? ` of ${size}` : '';
+  return `${allocated}${of} addresses of ${cidr} in use${quarantined > 0 ? `, ${quarantined} being given back` : ''}`;
+}
+
+const partColumns: readonly Column<PartStatus>[] = [
+  { title: 'PART', of: ({ part }) => partWords[part] ?? part },
+  { title: 'WANTED', of: ({ wanted }) => String(wanted), align: 'right' },
+  { title: 'THERE', of: ({ held }) => (held === null ? '?' : String(held)), align: 'right' },
+  {
+    title: 'STATE',
+    of: ({ revision, realizedRevision, held, lastError }) =>
+      lastError ? 'failing' : held === null ? 'looking' : revision > realizedRevision ? 'changing' : 'as wanted',
+    tone: ({ revision, realizedRevision, lastError }) => (lastError ? 'bad' : revision > realizedRevision ? 'warning' : 'good'),
+  },
+  { title: 'PUT BACK', of: ({ drift }) => String(drift), align: 'right' },
+];
+
+interface Followed {
+  readonly name: string;
+  readonly state: string;
+  readonly good: boolean;
+  readonly more: string;
+}
+
+const followedColumns: readonly Column<Followed>[] = [
+  { title: 'FOLLOWS', of: ({ name }) => name },
+  { title: 'STATE', of: ({ state }) => state, tone: ({ good }) => (good ? 'good' : 'bad') },
+  { title: '', of: ({ more }) => more, flexible: true },
+];
+
+function connectionRow({ name, up, connects, counters }: ConnectionStatus): Followed {
+  const spoken = Object.entries(counters)
+    .filter(([, value]) => value > 0)
+    .map(([what, value]) => `${value} ${what.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)}`);
+  const again = connects > 1 ? [`connected ${connects} times`] : [];
+  return {
+    name: connectionWords[name] ?? name,
+    state: up ? 'connected' : 'not connected',
+    good: up,
+    more: [...again, ...spoken].join(', '),
+  };
+}
+
+function sourceRow({ kind, synced, objects, failures, held }: SourceStatus): Followed {
+  const good = synced && failures === 0 && !held;
+  return {
+    name: `API server, ${kind}`,
+    state: held ? 'held' : !synced ? 'not confirmed' : failures > 0 ? 'failing' : 'in step',
+    good,
+    more: count(objects, 'object'),
+  };
+}

@@ -1,0 +1,27 @@
+import { coloured, plain } from './paint.ts';
+import type { Room } from './table.ts';
+
+/** What a command writes to, and how. */
+export interface Terminal {
+  readonly room: Room;
+  line(text: string): void;
+  /** To standard error. */
+  remark(text: string): void;
+}
+
+export interface TerminalStreams {
+  readonly out: NodeJS.WriteStream;
+  readonly err: NodeJS.WriteStream;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/** Colours and lines cut to the screen's width only where there is a screen. */
+export function terminalOf({ out, err, env }: TerminalStreams): Terminal {
+  const isScreen = out.isTTY === true;
+  const colours = isScreen && (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb';
+  return {
+    room: { width: isScreen ? (out.columns ?? 80) : Number.POSITIVE_INFINITY, paint: colours ? coloured : plain },
+    line: (text) => void out.write(`${text}\n`),
+    remark: (text) => void err.write(`${text}\n`),
+  };
+}
