@@ -36,6 +36,9 @@ const SETTLE_MS = 20;
 /** Everything is looked at again this often, because groups and the packet filter tell nobody when they change (ms). */
 const DOUBT_EVERY_MS = 60_000;
 
+/** Somebody who changes things all the time gets a fifth of our time and no more. */
+const REST_FOR_EACH_LOOK = 4;
+
 /** The node's switch, kernel and packet filter, and what is wanted of them. */
 export interface DataPlane {
   readonly host: HostLinks;
@@ -73,7 +76,11 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
     },
   });
   const endpoint = `unix:${join(config.ovsRunDir, `${config.ovsBridge}.mgmt`)}`;
-  const foreign = new Quiet(SETTLE_MS, () => datapath.reconcilers.bridge.distrust(), signal);
+  const foreign = new Quiet(
+    { waitMs: SETTLE_MS, restMs: () => restAfter(datapath.reconcilers.bridge.lookTookMs) },
+    () => datapath.reconcilers.bridge.suspect(),
+    signal,
+  );
   const openflow = openBridge(endpoint, {
     readiness,
     log,
@@ -99,15 +106,23 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
  */
 export async function runDataPlane(plane: DataPlane, gateway: string, signal: AbortSignal): Promise<void> {
   const { database, openflow, responder, datapath, host, nftables } = plane;
-  const changed = new Quiet(SETTLE_MS, () => datapath.reconcilers.host.distrust(), signal);
+  const changed = new Quiet(
+    { waitMs: SETTLE_MS, restMs: () => restAfter(datapath.reconcilers.host.lookTookMs) },
+    () => datapath.reconcilers.host.suspect(),
+    signal,
+  );
   let gatewayIndex: IfIndex | undefined;
   const watch = KernelEvents.open({ kinds: ['link', 'address', 'route', 'neighbour'] }, (event) => {
     if (event.kind === 'link' && event.link.name === gateway) gatewayIndex = event.link.index;
     if (concernsUs(event, gatewayIndex)) changed.ring();
   });
   gatewayIndex = getLink(host.socket, gateway)?.index;
-  const doubt = setInterval(() => datapath.distrust(), DOUBT_EVERY_MS);
-  const rows = new Quiet(SETTLE_MS, () => datapath.reconcilers.switch.distrust(), signal);
+  const doubt = setInterval(() => datapath.suspect(), DOUBT_EVERY_MS);
+  const rows = new Quiet(
+    { waitMs: SETTLE_MS, restMs: () => restAfter(datapath.reconcilers.switch.lookTookMs) },
+    () => datapath.reconcilers.switch.suspect(),
+    signal,
+  );
   database.onChange(() => rows.ring(), signal);
   try {
     await Promise.all([database.run(signal), openflow.run(signal), responder.run(), datapath.run(signal)]);
@@ -159,6 +174,10 @@ function openBridge(endpoint: string, { readiness, log, changed, foreign, failed
       if (byOthers) foreign.ring();
     },
   });
+}
+
+function restAfter(lookTookMs: number): number {
+  return REST_FOR_EACH_LOOK * lookTookMs;
 }
 
 /** Lets the switch take frames as if a port had received them. What is lost is lost: neighbours ask when they need to know. */

@@ -1,13 +1,21 @@
-/** Calls back once after the last of many rings, but not later than ten times the wait after the first. */
+export interface QuietTimes {
+  /** How long nobody must ring. */
+  readonly waitMs: number;
+  /** How long after one call the next may come at the earliest; asked at every ring. */
+  readonly restMs: () => number;
+}
+
+/** Calls back once after the last of many rings, but not later than ten times the wait after the first, unless it has to rest. */
 export class Quiet {
-  readonly #waitMs: number;
+  readonly #times: QuietTimes;
   readonly #callback: () => void;
   readonly #signal: AbortSignal;
   #timer: NodeJS.Timeout | undefined;
   #firstMs = 0;
+  #calledMs = -Infinity;
 
-  constructor(waitMs: number, callback: () => void, signal: AbortSignal) {
-    this.#waitMs = waitMs;
+  constructor(times: QuietTimes, callback: () => void, signal: AbortSignal) {
+    this.#times = times;
     this.#callback = callback;
     this.#signal = signal;
     signal.addEventListener('abort', () => clearTimeout(this.#timer), { once: true });
@@ -15,13 +23,18 @@ export class Quiet {
 
   ring(): void {
     if (this.#signal.aborted) return;
+    const { waitMs, restMs } = this.#times;
     const nowMs = performance.now();
     if (this.#timer === undefined) this.#firstMs = nowMs;
-    else if (nowMs - this.#firstMs > 10 * this.#waitMs) return;
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined;
-      this.#callback();
-    }, this.#waitMs);
+    else clearTimeout(this.#timer);
+    const quietMs = Math.min(nowMs + waitMs, this.#firstMs + 10 * waitMs);
+    const dueMs = Math.max(quietMs, this.#calledMs + restMs());
+    this.#timer = setTimeout(() => this.#call(), Math.max(0, dueMs - nowMs));
+  }
+
+  #call(): void {
+    this.#timer = undefined;
+    this.#calledMs = performance.now();
+    this.#callback();
   }
 }

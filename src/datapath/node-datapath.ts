@@ -136,7 +136,12 @@ export class NodeDatapath {
     for (const part of parts) this.reconcilers[part].allowRemovals();
   }
 
-  /** Looks at everything again, as it does by itself from time to time. */
+  /** Looks at everything again, as after somebody else may have changed it. */
+  suspect(): void {
+    for (const part of parts) this.reconcilers[part].suspect();
+  }
+
+  /** Takes everything for unknown: what was acknowledged before is worth nothing. */
   distrust(): void {
     for (const part of parts) this.reconcilers[part].distrust();
   }

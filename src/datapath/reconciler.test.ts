@@ -172,6 +172,51 @@ describe('Reconciler', () => {
     expect(t.target.held.get('k3')).toBe(3);
   });
 
+  it('puts a new wish at once, even where somebody fought over the old one', async () => {
+    for (let key = 0; key < 20; key++) t.desired.set(`o${key}`, new Map([[`k${key}`, key]]));
+    await round();
+    for (let fight = 0; fight < 7; fight++) {
+      t.target.held.set('k3', 99);
+      t.reconciler.suspect();
+      await round();
+    }
+    await t.want('o3', { k3: 33 });
+    expect(t.target.held.get('k3')).toBe(33);
+  });
+
+  it('realizes wishes although somebody changes the target all the time', async () => {
+    const { target, reconciler } = t;
+    const observe = target.observe.bind(target);
+    target.observe = async () => {
+      const held = await observe();
+      target.held.set('foreign', Math.random());
+      reconciler.suspect();
+      return held;
+    };
+    reconciler.suspect();
+    for (let key = 0; key < 20; key++) {
+      await t.want('a', { x: key });
+      expect(target.held.get('x')).toBe(key);
+    }
+    target.observe = observe;
+    await reconciler.confirmed(t.deadline());
+    expect([...target.held]).toEqual([['x', 19]]);
+  });
+
+  it('takes no word of a target that was replaced meanwhile, whether it was looked at or not', async () => {
+    const { target, reconciler } = t;
+    const apply = target.apply.bind(target);
+    let restarts = 2;
+    target.apply = async (plan) => {
+      await apply(plan);
+      if (restarts-- <= 0) return;
+      target.wipe();
+      reconciler.distrust();
+    };
+    await t.want('a', { x: 1 });
+    expect([...target.held]).toEqual([['x', 1]]);
+  });
+
   it('gives up waiting when its caller does, and says why nothing happened', async () => {
     await expect(t.reconciler.realized(t.desired.revision + 1, AbortSignal.abort())).rejects.toMatchObject({ code: 'CANCELLED' });
   });

@@ -64,7 +64,10 @@ export class Reconciler<K extends string, V> {
   #believed: Map<K, V> | undefined;
   /** Keys that must be compared although nobody's wish changed. */
   #recheck = new Set<K>();
+  /** How often the target was distrusted, and how often for being another one than before. */
   #distrusted = 0;
+  #replaced = 0;
+  #lookTookMs = 0;
   #realized = -1;
   /** The newest doubt that a whole round has answered. */
   #confirmed = -1;
@@ -83,8 +86,17 @@ export class Reconciler<K extends string, V> {
     this.#bell.ring();
   }
 
-  /** Say that the target may have changed behind our back, e.g. because its connection is new. */
+  /** Say that the target may hold anything now, e.g. because its connection is new: what it acknowledged before is worth nothing. */
   distrust(): void {
+    this.#replaced++;
+    this.suspect();
+  }
+
+  /**
+   * Say that somebody else may have changed single entries. They are looked for and put back, but what the target acknowledges
+   * meanwhile counts: a flood of foreign changes must not keep callers waiting.
+   */
+  suspect(): void {
     this.#believed ??= this.#actual;
     this.#actual = undefined;
     this.#distrusted++;
@@ -106,6 +118,11 @@ export class Reconciler<K extends string, V> {
 
   get lastError(): SeineError | undefined {
     return this.#lastError;
+  }
+
+  /** What the last look at everything took (ms). */
+  get lookTookMs(): number {
+    return this.#lookTookMs;
   }
 
   /** What the target holds as far as we know. */
@@ -185,9 +202,13 @@ export class Reconciler<K extends string, V> {
     const startedMs = this.#options.now();
     const { desired, target } = this.#options;
     const { revision } = desired;
-    const distrusted = this.#distrusted;
+    const [distrusted, replaced] = [this.#distrusted, this.#replaced];
     const dirty = desired.takeDirty();
-    for (const key of dirty) this.#refused.delete(this.#ownerOf(key)); // a corrected wish is tried at once
+    for (const key of dirty) {
+      // What is newly wished for is tried at once.
+      this.#refused.delete(this.#ownerOf(key));
+      this.#repairs.forgive(key);
+    }
     const recheck = this.#recheck;
     this.#recheck = new Set();
     const observed = this.#actual === undefined;
@@ -197,8 +218,10 @@ export class Reconciler<K extends string, V> {
     const plan = await this.#compare(keys, actual);
     const changed = await this.#apply(plan, actual, signal);
     if (changed.put + changed.removed > 0) this.#options.events.round({ ...changed, tookMs: this.#options.now() - startedMs });
-    if (this.#distrusted !== distrusted) return; // what we just learnt may be stale; the bell has rung for another round
-    this.#actual = actual;
+    if (observed) this.#lookTookMs = this.#options.now() - startedMs;
+    if (this.#replaced !== replaced) return; // what we just learnt is stale; the bell has rung for another round
+    if (this.#distrusted === distrusted) this.#actual = actual;
+    else this.#believed = actual;
     this.#realized = revision;
     this.#confirmed = distrusted;
     this.#settled.emit('round');

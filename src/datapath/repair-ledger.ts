@@ -35,6 +35,11 @@ export class RepairLedger<K> {
     }
   }
 
+  /** Something else is wanted of this entry now: whatever was fought over is history. */
+  forgive(key: K): void {
+    this.#entries.delete(key);
+  }
+
   mustWait(key: K, nowMs: number): boolean {
     return (this.#entries.get(key)?.nextMs ?? 0) > nowMs;
   }

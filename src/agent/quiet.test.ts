@@ -1,0 +1,53 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { Quiet } from './quiet.ts';
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+function ringing(restMs = 0) {
+  const calls: number[] = [];
+  const stop = new AbortController();
+  const startedMs = performance.now();
+  const quiet = new Quiet({ waitMs: 20, restMs: () => restMs }, () => calls.push(performance.now() - startedMs), stop.signal);
+  const flood = (forMs: number): void => {
+    for (let passed = 0; passed < forMs; passed += 5) {
+      quiet.ring();
+      vi.advanceTimersByTime(5);
+    }
+  };
+  return { quiet, calls, stop, flood };
+}
+
+it('calls once after many rings', () => {
+  const { calls, flood } = ringing();
+  flood(50);
+  vi.advanceTimersByTime(1_000);
+  expect(calls).toEqual([65]);
+});
+
+it('does not wait for silence for ever', () => {
+  const { calls, flood } = ringing();
+  flood(1_000);
+  expect(calls).toEqual([200, 400, 600, 800, 1_000]);
+});
+
+it('rests after a call as long as it is told, and no ring is lost', () => {
+  const { quiet, calls, flood } = ringing(500);
+  flood(1_000);
+  expect(calls).toEqual([200, 700]);
+  vi.advanceTimersByTime(1_000);
+  expect(calls).toEqual([200, 700, 1_200]);
+  vi.advanceTimersByTime(1_000);
+  quiet.ring();
+  vi.advanceTimersByTime(20);
+  expect(calls.at(-1)).toBe(3_020);
+});
+
+it('is silent after the signal', () => {
+  const { quiet, calls, stop } = ringing();
+  quiet.ring();
+  stop.abort();
+  quiet.ring();
+  vi.advanceTimersByTime(1_000);
+  expect(calls).toEqual([]);
+});
