@@ -1,0 +1,144 @@
+import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { encodeBridgeEntries } from '../../src/datapath/bridge-entry.ts';
+import { BridgeTarget } from '../../src/datapath/bridge-target.ts';
+import { OpenFlowConnection } from '../../src/openflow/connection.ts';
+import { tableNames, tables } from '../../src/pipeline/tables.ts';
+import { wantedByOwner } from '../model/scene.ts';
+import { nodes, outside, type PlannedNode, pods, sceneOf } from './cluster-plan.ts';
+import { startSwitch, type TestSwitch } from './open-vswitch.ts';
+
+export type Datapath = 'netdev' | 'system';
+
+/** `SEINE_TEST_DATAPATH=system` runs the same tests on the kernel's data path, where the machine's kernel has one. */
+export const datapath: Datapath = process.env['SEINE_TEST_DATAPATH'] === 'system' ? 'system' : 'netdev';
+
+/**
+ * The planned nodes and pods with real switches, wires and sockets, and no agent: flows, routes, packet filter and pods'
+ * interfaces are what the compilers and targets make of the plan.
+ */
+export class TestCluster {
+  readonly switches: ReadonlyMap<string, TestSwitch>;
+  readonly #prefix: string;
+  readonly #stop = new AbortController();
+
+  private constructor(prefix: string, switches: ReadonlyMap<string, TestSwitch>) {
+    this.#prefix = prefix;
+    this.switches = switches;
+  }
+
+  static async start(): Promise<TestCluster> {
+    const cluster = new TestCluster(`seine-w-${randomBytes(3).toString('hex')}-`, new Map(nodes.map(({ name }) => [name, startSwitch()])));
+    try {
+      cluster.#wire();
+      for (const node of nodes) await cluster.#bringUp(node);
+      return cluster;
+    } catch (error) {
+      await cluster.stop();
+      throw error;
+    }
+  }
+
+  /** Network namespace of a pod, a node, or `world`: the wire between the nodes and everything behind it. */
+  place(who: string): string {
+    return this.switches.get(who)?.netns ?? `${this.#prefix}${who}`;
+  }
+
+  switchOf(node: string): TestSwitch {
+    const found = this.switches.get(node);
+    if (!found) throw new Error(`there is no node ${node}`);
+    return found;
+  }
+
+  exec(who: string, command: string, ...args: readonly string[]): string {
+    return execFileSync('nsenter', [`--net=/run/netns/${this.place(who)}`, command, ...args], { encoding: 'utf8', stdio: 'pipe' });
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    for (const ovs of this.switches.values()) await ovs.stop();
+    for (const who of ['world', ...pods.map(({ name }) => name)]) {
+      const isThere = execFileSync('ip', ['netns', 'list'], { encoding: 'utf8' }).includes(this.place(who));
+      if (isThere) execFileSync('ip', ['netns', 'delete', this.place(who)]);
+    }
+  }
+
+  #wire(): void {
+    for (const who of ['world', ...pods.map(({ name }) => name)]) {
+      execFileSync('ip', ['netns', 'add', this.place(who)]);
+      this.exec(who, 'ip', 'link', 'set', 'lo', 'up');
+    }
+    const world = (line: string) => this.exec('world', 'ip', ...line.split(' '));
+    world('link add wire type bridge forward_delay 0 mcast_snooping 0');
+    world(`addr add ${outside.router.ipv4.text}/24 dev wire`);
+    world(`addr add ${outside.router.ipv6.text}/64 dev wire nodad`);
+    world(`addr add ${outside.far.ipv4.text}/32 dev lo`);
+    world(`addr add ${outside.far.ipv6.text}/128 dev lo`);
+    world('link set wire up');
+    if (datapath === 'netdev') this.exec('world', 'ethtool', '-K', 'wire', 'tx', 'off');
+    for (const { name } of nodes) {
+      world(`link add ${name} type veth peer name eth0 netns ${this.place(name)}`);
+      world(`link set ${name} master wire up`);
+      if (datapath === 'netdev') this.exec('world', 'ethtool', '-K', name, 'tx', 'off');
+    }
+  }
+
+  async #bringUp(node: PlannedNode): Promise<void> {
+    const ovs = this.switchOf(node.name);
+    ovs.exec('sysctl', '-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1', 'net.ipv6.conf.eth0.disable_ipv6=1');
+    const uplink = datapath === 'netdev' ? underlayBridge(ovs) : 'eth0';
+    if (datapath === 'system') ovs.exec('sysctl', '-qw', 'net.ipv6.conf.eth0.disable_ipv6=0');
+    ovs.exec('ip', 'link', 'set', 'eth0', 'up');
+    ovs.exec('ip', 'link', 'set', uplink, 'up');
+    for (const { family, text } of node.environment.transport) {
+      ovs.exec('ip', 'addr', 'add', `${text}/${family === 'ipv4' ? 24 : 64}`, 'dev', uplink, ...(family === 'ipv6' ? ['nodad'] : []));
+      ovs.exec('ip', 'route', 'add', 'default', 'via', outside.router[family].text, 'dev', uplink);
+    }
+    ovs.exec('ovs-vsctl', ...integrationBridge(node));
+    await this.#putFlows(node, ovs);
+    ovs.exec(process.execPath, join(import.meta.dirname, 'prepare-node.ts'), node.name, this.#prefix, datapath);
+    ovs.exec('ovs-vsctl', ...podPorts(node));
+  }
+
+  async #putFlows(node: PlannedNode, ovs: TestSwitch): Promise<void> {
+    const connection = new OpenFlowConnection({ endpoint: `unix:${ovs.runDir}/br-int.mgmt` });
+    void connection.run(this.#stop.signal);
+    const entries = [...wantedByOwner(sceneOf(node))].flatMap(([owner, wanted]) => [...encodeBridgeEntries(owner, wanted)]);
+    await connection.untilUp(this.#stop.signal);
+    await new BridgeTarget(connection).apply({ put: new Map(entries), remove: new Set() }, this.#stop.signal);
+  }
+}
+
+/**
+ * The userspace data path sends tunnel packets only by ports of its own, so the node's address is on a bridge. A packet socket
+ * only copies: the kernel must drop the original, and nobody fills in checksums.
+ */
+function underlayBridge(ovs: TestSwitch): string {
+  ovs.exec('ethtool', '-K', 'eth0', 'tx', 'off');
+  ovs.exec('nft', 'add table netdev test; add chain netdev test in { type filter hook ingress device "eth0" priority 0; policy drop; }');
+  ovs.exec('ovs-vsctl', 'add-br', 'br-phy', '--', 'set', 'bridge', 'br-phy', 'datapath_type=netdev', '--', 'add-port', 'br-phy', 'eth0');
+  return 'br-phy';
+}
+
+function integrationBridge({ environment: { gateway, tunnel } }: PlannedNode): string[] {
+  const names = tableNames.flatMap((name) => ['--', `--id=@t${tables[name].id}`, 'create', 'flow_table', `name=${name}`]);
+  const shown = tableNames.map((name) => `flow_tables:${tables[name].id}=@t${tables[name].id}`);
+  const setTunnel = [`type=${tunnel.type}`, 'options:remote_ip=flow', 'options:local_ip=flow', 'options:key=flow'];
+  return [
+    ...['add-br', 'br-int', ...names],
+    ...['--', 'set', 'bridge', 'br-int', `datapath_type=${datapath}`, 'fail_mode=secure', 'other-config:disable-in-band=true', ...shown],
+    ...['--', 'add-port', 'br-int', 'antrea-tun0'],
+    ...['--', 'set', 'interface', 'antrea-tun0', ...setTunnel, `ofport_request=${tunnel.ofPort}`],
+    ...['--', 'add-port', 'br-int', gateway.name],
+    ...['--', 'set', 'interface', gateway.name, 'type=internal', `ofport_request=${gateway.ofPort}`],
+    ...[`mac="${gateway.mac}"`, `mtu_request=${gateway.mtu}`],
+  ];
+}
+
+function podPorts({ pods: own }: PlannedNode): string[] {
+  return own.flatMap(({ hostName, intent }, index) => [
+    ...(index > 0 ? ['--'] : []),
+    ...['add-port', 'br-int', hostName, '--', 'set', 'interface', hostName, `ofport_request=${intent.ofPort}`],
+  ]);
+}
