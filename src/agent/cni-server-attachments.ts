@@ -93,6 +93,7 @@ export class Attachments {
     try {
       const attached = await inWiring(caller, network.attach(lease, signal));
       ipam.confirm(key, attached);
+      await ipam.handedOver();
       return { ...lease, attached };
     } catch (thrown) {
       await this.#giveBackQuietly(lease, caller);
@@ -126,6 +127,7 @@ export class Attachments {
     const signal = AbortSignal.timeout(cleanupMs);
     await inWiring(caller, this.#ports.network.detach(key, signal));
     await caller.stages.measure('addresses', this.#ports.addresses.giveBack(key, caller, signal));
+    await this.#ports.ipam.handedOver();
     if (this.#ports.deletions.has(key)) await this.#ports.deletions.remove(key);
   }
 

@@ -47,6 +47,43 @@ describe('IPAM', () => {
     expect(ipam.usage()).toMatchObject([{ cidr: '10.1.0.0/29', size: 5, allocated: 1, quarantined: 0 }, {}]);
   });
 
+  it('keeps what it confirmed and released when only the agent dies, at once', async () => {
+    const { ipam, store } = await open();
+    for (const id of ['a', 'b']) await ipam.allocate(request(id), never);
+    ipam.confirm(request('a'), attached);
+    ipam.release(request('b'));
+    const left = new MemoryJournalStore(Uint8Array.from(store.content));
+    const again = await open({ store: left });
+    expect(again.ipam.leaseOf(request('a'))).toMatchObject({ attached });
+    expect(again.ipam.leaseOf(request('b'))).toBeUndefined();
+    expect(again.ipam.leases()).toHaveLength(2);
+  });
+
+  it('says so too when its journal is just being replaced', async () => {
+    let fate: WriteFate = 'done';
+    const store = new MemoryJournalStore(undefined, () => fate);
+    const { ipam } = await open({ store });
+    await ipam.allocate(request('a'), never);
+    const replace = store.replace.bind(store);
+    let go = (): void => {};
+    store.replace = async (bytes) => {
+      await new Promise<void>((resolve) => (go = resolve));
+      await replace(bytes);
+    };
+    fate = 'failed';
+    await ipam.allocate(request('b'), never).catch(() => undefined); // from now on only a replacement will do
+    fate = 'done';
+    const allocating = ipam.allocate(request('c'), never);
+    await new Promise((resolve) => setImmediate(resolve));
+    ipam.confirm(request('a'), attached);
+    const handedOver = ipam.handedOver();
+    go();
+    await handedOver;
+    await allocating;
+    const again = await open({ store: new MemoryJournalStore(Uint8Array.from(store.content)) });
+    expect(again.ipam.leaseOf(request('a'))).toMatchObject({ attached });
+  });
+
   it('knows everything again after a restart', async () => {
     const { ipam, store } = await open();
     await ipam.allocate(request('a', { pod: { namespace: 'ns', name: 'web', uid: 'u' } }), never);

@@ -122,11 +122,14 @@ export class Ipam {
     }
   }
 
-  /** Remembers that the data plane serves the pod. Not waited for: if it is lost with the machine, so is the pod. */
+  /**
+   * Remembers that the data plane serves the pod. Not durable: if it is lost with the machine, so is the pod. But a crash of the
+   * agent must not make an acknowledged pod look like a half-made one: wait for `handedOver` before saying so to anybody.
+   */
   confirm(key: AttachmentKey, attached: AttachedPod): void {
     const lease = this.#need(key);
     this.#table.put({ ...lease, attached });
-    this.#journal.note({ op: 'attached', serial: lease.serial, attached });
+    this.#journal.keep({ op: 'attached', serial: lease.serial, attached });
   }
 
   /**
@@ -141,7 +144,7 @@ export class Ipam {
       return;
     }
     this.#table.put({ ...lease, state: 'quarantined' });
-    this.#journal.note({ op: 'quarantine', serial: lease.serial });
+    this.#journal.keep({ op: 'quarantine', serial: lease.serial });
   }
 
   /**
@@ -178,6 +181,11 @@ export class Ipam {
     this.#table.put(lease);
     await this.#journal.write({ op: 'lease', lease });
     return lease;
+  }
+
+  /** Resolves once what was confirmed and released so far survives the death of this process, or cannot be written at all. */
+  async handedOver(): Promise<void> {
+    await this.#journal.handedOver();
   }
 
   /** Waits for writes under way. */

@@ -40,6 +40,10 @@ function plain(record: JournalRecord): object {
   };
 }
 
+/** What is left of records that were not synced when the machine died, and of the line break that guards what follows them. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: zeros are what file systems leave there
+const neverSynced = /^\0*$/;
+
 export interface DecodedJournal {
   readonly records: readonly JournalRecord[];
   /** The file ends in the middle of a record, as after a crash. */
@@ -56,6 +60,7 @@ export function decodeJournal(text: string): DecodedJournal {
   let damaged = 0;
   let lastIsBad = false;
   for (const line of lines) {
+    if (neverSynced.test(line)) continue;
     const record = decodeLine(line);
     lastIsBad = record === undefined;
     if (record === undefined) damaged++;

@@ -25,6 +25,10 @@ export class Journal {
   #draining: Promise<void> | undefined;
   /** The file cannot be appended to: it was never begun, or a write failed. */
   #rewrite = true;
+  /** The file is being replaced: what is appended to it now is lost. */
+  #replacing = false;
+  /** What was appended last may become zeros if the machine dies. */
+  #unsynced = false;
   #appended = 0;
   #compactAt = compactionBytesMin;
   #failure: SeineError | undefined;
@@ -57,6 +61,31 @@ export class Journal {
     this.#draining ??= this.#drain();
   }
 
+  /**
+   * As `note`, and begins at once: once `handedOver` resolves, the record survives the death of this process. It need not
+   * survive the machine's.
+   */
+  keep(record: JournalRecord): void {
+    if (this.#rewrite || this.#replacing) {
+      this.note(record);
+      return;
+    }
+    const bytes = Buffer.from(encodeRecord(record));
+    try {
+      this.#store.appendUnsynced(bytes);
+      this.#appended += bytes.length;
+      this.#unsynced = true;
+    } catch (thrown) {
+      this.#fail(thrown);
+      this.note(record);
+    }
+  }
+
+  /** Resolves once everything `keep` was given is out of this process, or cannot be written. */
+  async handedOver(): Promise<void> {
+    if (this.#rewrite || this.#replacing) await this.#draining;
+  }
+
   /** Tries to bring the file in line with the state. @throws SeineError `UNAVAILABLE` */
   async rewrite(): Promise<void> {
     this.#rewrite = true;
@@ -84,9 +113,8 @@ export class Journal {
         this.#failure = undefined;
         for (const { resolve } of waiters) resolve();
       } catch (thrown) {
-        this.#rewrite = true;
-        this.#failure = new SeineError('UNAVAILABLE', 'the IPAM journal cannot be written', { cause: thrown });
-        for (const { reject } of waiters) reject(this.#failure);
+        const failure = this.#fail(thrown);
+        for (const { reject } of waiters) reject(failure);
       }
     }
     this.#draining = undefined;
@@ -95,14 +123,28 @@ export class Journal {
   async #writeOut(lines: readonly string[]): Promise<void> {
     if (this.#rewrite || this.#appended > this.#compactAt) {
       const bytes = Buffer.from(this.#snapshot().map(encodeRecord).join(''));
-      await this.#store.replace(bytes);
+      this.#replacing = true;
+      try {
+        await this.#store.replace(bytes);
+      } finally {
+        this.#replacing = false;
+      }
       this.#rewrite = false;
+      this.#unsynced = false;
       this.#appended = 0;
       this.#compactAt = Math.max(compactionBytesMin, 4 * bytes.length);
       return;
     }
-    const bytes = Buffer.from(lines.join(''));
+    // Zeros in place of what was not synced must not swallow what comes now: it begins on a line of its own.
+    const bytes = Buffer.from(`${this.#unsynced ? '\n' : ''}${lines.join('')}`);
+    this.#unsynced = false;
     await this.#store.append(bytes);
     this.#appended += bytes.length;
+  }
+
+  #fail(thrown: unknown): SeineError {
+    this.#rewrite = true;
+    this.#failure = new SeineError('UNAVAILABLE', 'the IPAM journal cannot be written', { cause: thrown });
+    return this.#failure;
   }
 }

@@ -16,6 +16,8 @@ export class MemoryJournalStore implements JournalStore {
   appends = 0;
   replaces = 0;
   #dead = false;
+  /** Where the machine's death may leave zeros. */
+  #unsynced: (readonly [from: number, to: number])[] = [];
   readonly #fate: () => WriteFate;
   /** A number from 0 up to, but not including, its argument. */
   readonly #pick: (below: number) => number;
@@ -42,10 +44,19 @@ export class MemoryJournalStore implements JournalStore {
     this.#act(fate);
   }
 
+  appendUnsynced(bytes: Uint8Array): void {
+    if (this.#dead) throw new MachineDied('there is no machine any more');
+    this.#unsynced.push([this.content.length, this.content.length + bytes.length]);
+    this.content = Buffer.concat([this.content, bytes]);
+  }
+
   async replace(bytes: Uint8Array): Promise<void> {
     const fate = await this.#nextFate();
     this.replaces++;
-    if (fate === 'done' || (fate === 'crash' && this.#pick(2) === 1)) this.content = Uint8Array.from(bytes);
+    if (fate === 'done' || (fate === 'crash' && this.#pick(2) === 1)) {
+      this.content = Uint8Array.from(bytes);
+      this.#unsynced = [];
+    }
     this.#act(fate);
   }
 
@@ -61,6 +72,7 @@ export class MemoryJournalStore implements JournalStore {
     if (fate === 'failed') throw Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC', syscall: 'write' });
     if (fate !== 'crash') return;
     this.#dead = true;
+    for (const [from, to] of this.#unsynced) if (this.#pick(2) === 1) this.content.fill(0, from, to);
     throw new MachineDied('the machine died in a write');
   }
 }
