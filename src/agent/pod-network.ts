@@ -73,7 +73,8 @@ export class NodePodNetwork implements PodNetwork {
 
   /**
    * Flows first: the switch works on them while the kernel makes the interface, and a pod never has an interface without the
-   * flows that guard it.
+   * flows that guard it. The port is wished for as soon as the node's end is there: the switch plugs it in while the kernel
+   * sets up the pod's end.
    */
   async attach(want: PodAttachment, signal: AbortSignal): Promise<AttachedPod> {
     const id = attachmentId(want);
@@ -86,8 +87,14 @@ export class NodePodNetwork implements PodNetwork {
       const flows = this.#timed('flows', () => this.#options.datapath.realized(this.#wantFlows(want, attached), signal));
       flows.catch(() => undefined); // looked at below, unless the interface fails first
       await nextTurn();
-      created = await this.#timed('interface', () => this.#createInterface(want, hostIfName, signal));
-      await Promise.all([flows, this.#timed('port', () => this.#plug(want, attached, signal))]);
+      let port: Promise<void> | undefined;
+      const plug = async (): Promise<void> => {
+        port = this.#timed('port', () => this.#plug(want, attached, signal));
+        port.catch(() => undefined); // looked at below, unless the interface fails first
+        await socketsServed();
+      };
+      created = await this.#timed('interface', () => this.#createInterface(want, hostIfName, plug, signal));
+      await Promise.all([flows, port]);
       await this.#timed('announce', async () => this.#announce(want, attached));
       return { hostIfName, hostMac: created.hostMac ?? want.mac, mtu: this.#options.mtu() };
     } catch (thrown) {
@@ -148,7 +155,12 @@ export class NodePodNetwork implements PodNetwork {
     return this.#attached.size;
   }
 
-  async #createInterface(want: PodAttachment, hostIfName: string, signal: AbortSignal): Promise<PodInterface> {
+  async #createInterface(
+    want: PodAttachment,
+    hostIfName: string,
+    hostEndReady: () => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<PodInterface> {
     const userspace = this.#options.datapathType === 'netdev';
     try {
       return await createPodInterface(
@@ -166,6 +178,7 @@ export class NodePodNetwork implements PodNetwork {
           checksumOffload: userspace ? 'off' : 'keep',
         },
         signal,
+        hostEndReady,
       );
     } catch (thrown) {
       throw blameVariable(SeineError.from(thrown, `create ${want.ifName} in ${want.netns}`));
@@ -255,6 +268,12 @@ export class NodePodNetwork implements PodNetwork {
     const aborted = sleep(2 ** 31 - 1, undefined, { signal, ref: false });
     await Promise.race([Promise.all(inTheWay.map(([, { done }]) => done)), aborted]);
   }
+}
+
+/** Lets what waits be written and read, before the loop is busy again. One turn may lead past the sockets, two cannot. */
+async function socketsServed(): Promise<void> {
+  await nextTurn();
+  await nextTurn();
 }
 
 function portOf(want: PodAttachment, name: string, ofPort: number): WantedPort {

@@ -60,16 +60,22 @@ export interface PodInterfaceState {
 }
 
 /**
- * Makes the pair of interfaces of a pod and sets up the pod's end, all in one tick and in under a millisecond.
+ * Makes the pair of interfaces of a pod and sets up both ends, the node's first.
  *
- * It waits only to take back what it made, if something fails.
+ * It waits only for `hostEndReady`, and to take back what it made, if something fails.
  *
+ * @param hostEndReady called when the node's end is up and the pod's end is not yet: time to say what others shall begin with it
  * @throws SeineError `INVALID_INPUT` for a path that is no other network namespace, or a name that cannot be;
  *   `REFUSED` with `conflict` `hostName` or `podName` (errno `EEXIST`) if that name is taken, then nothing was changed;
  *   `REFUSED` for anything else the kernel refused, with `errno`, and `rollback` if even taking back failed
  */
-export async function createPodInterface(host: HostLinks, spec: PodInterfaceSpec, signal: AbortSignal): Promise<PodInterface> {
-  if (signal.aborted) throw new SeineError('CANCELLED', `set up ${spec.podName} of ${spec.alias}`, { cause: signal.reason });
+export async function createPodInterface(
+  host: HostLinks,
+  spec: PodInterfaceSpec,
+  signal: AbortSignal,
+  hostEndReady: () => Promise<void> = async () => {},
+): Promise<PodInterface> {
+  throwIfAborted(spec, signal);
   interfaceName(spec.hostName);
   interfaceName(spec.podName);
   const namespace = NetworkNamespace.open(spec.netnsPath);
@@ -77,7 +83,10 @@ export async function createPodInterface(host: HostLinks, spec: PodInterfaceSpec
     const setUp = createPair(host, namespace, spec);
     try {
       if (setUp) throw setUp;
-      return finish(host, namespace, spec);
+      bringUpHostEnd(host, spec);
+      await hostEndReady();
+      throwIfAborted(spec, signal);
+      return setUpPodEnd(host, namespace, spec);
     } catch (error) {
       throw await rolledBack(host, spec, SeineError.from(error, `set up ${spec.podName} of ${spec.alias}`));
     }
@@ -129,12 +138,19 @@ function createPair(host: HostLinks, namespace: NetworkNamespace, spec: PodInter
   });
 }
 
-function finish(host: HostLinks, namespace: NetworkNamespace, spec: PodInterfaceSpec): PodInterface {
+function throwIfAborted({ podName, alias }: PodInterfaceSpec, signal: AbortSignal): void {
+  if (signal.aborted) throw new SeineError('CANCELLED', `set up ${podName} of ${alias}`, { cause: signal.reason });
+}
+
+function bringUpHostEnd(host: HostLinks, spec: PodInterfaceSpec): void {
   // Before the end is up, so that it never gets a link-local address nor joins a group.
   if (spec.hostEnd === 'layer2Only') writeSysctl(['net', 'ipv6', 'conf', spec.hostName, 'disable_ipv6'], 1);
   const up = new Batch();
   changeLink(up, spec.hostName, { state: 'up' });
   host.socket.transact(up);
+}
+
+function setUpPodEnd(host: HostLinks, namespace: NetworkNamespace, spec: PodInterfaceSpec): PodInterface {
   const pod = NetlinkSocket.open({ namespace });
   try {
     const podLink = existing(pod, spec.podName);

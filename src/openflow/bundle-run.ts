@@ -23,9 +23,8 @@ const maxBundleBytes = 64 * 1024 * 1024;
  * @throws SeineError see `OpenFlowConnection.bundle`
  */
 export async function runBundle(session: OpenFlowSession, { bundle, messages }: Bundle, signal: AbortSignal): Promise<void> {
-  if (messages.reduce((sum, message) => sum + message.length + 16, 0) > maxBundleBytes) {
+  if (bundledBytes(messages) > maxBundleBytes)
     throw new SeineError('INVARIANT', `a bundle of ${messages.length} messages is larger than ${maxBundleBytes} bytes`);
-  }
   const run = new BundleRun(session, bundle, messages.length);
   try {
     await run.add(messages, signal);
@@ -65,7 +64,7 @@ class BundleRun {
   }
 
   async add(messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
-    let w = new ByteWriter(chunkBytes);
+    let w = new ByteWriter(Math.min(chunkBytes, bundledBytes(messages) + 64));
     writeControl(w, this.#bundle, 'openRequest', this.#first);
     for (const [index, message] of messages.entries()) {
       writeBundleAdd(w, { bundle: this.#bundle, flags, xid: this.#first + 1 + index, message });
@@ -144,6 +143,11 @@ class BundleRun {
     if (this.#refused !== undefined) return refusal(this.#refused.error, 'bundle', { index: this.#refused.index });
     return refusal(this.#controlError ?? { type: 0, code: 0, name: 'unknown', data: new Uint8Array(0) }, 'bundle');
   }
+}
+
+/** The messages with what puts each into a bundle. */
+function bundledBytes(messages: readonly Uint8Array[]): number {
+  return messages.reduce((sum, message) => sum + message.length + 16, 0);
 }
 
 function writeControl(w: ByteWriter, bundle: number, type: BundleControlType, xid: number): void {

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { labPaths } from '../../src/lab/names.ts';
-import { BenchLab, makeNamespaces } from './bench-lab.ts';
+import { type BenchLab, makeNamespaces } from './bench-lab.ts';
 import { CniSide } from './cni-side.ts';
 import type { Measured } from './row.ts';
 
@@ -53,7 +53,14 @@ export function openOurs(lab: BenchLab): CniSide {
     pluginFolders: bin,
     place: lab.node.netns,
     folder: join(lab.paths.dir, 'bench'),
-    conf: { cniVersion: '1.0.0', name: 'bench', type: 'seine', agentSocket: lab.paths.cniSocket, stateDir: lab.paths.stateDir, deadline: 30 },
+    conf: {
+      cniVersion: '1.0.0',
+      name: 'bench',
+      type: 'seine',
+      agentSocket: lab.paths.cniSocket,
+      stateDir: lab.paths.stateDir,
+      deadline: 30,
+    },
   });
 }
 

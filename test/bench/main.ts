@@ -5,7 +5,13 @@ import { cniRows } from './cni-rows.ts';
 import { type Measured, rowOf, tableOf } from './row.ts';
 
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
-const { values } = parseArgs({ options: { json: { type: 'boolean', default: false }, only: { type: 'string', default: '' }, families: { type: 'string', default: 'ipv4,ipv6' } } });
+const { values } = parseArgs({
+  options: {
+    json: { type: 'boolean', default: false },
+    only: { type: 'string', default: '' },
+    families: { type: 'string', default: 'ipv4,ipv6' },
+  },
+});
 const wanted = (name: string): boolean => name.startsWith(values.only);
 const measured: Measured[] = [];
 const lab = await BenchLab.start({ families: values.families.split(',') as ('ipv4' | 'ipv6')[] });
