@@ -4,9 +4,10 @@
  * One file starts faster and holds less in memory than the packages it comes from: what a program does not use is not
  * there. koffi stays outside, because it loads a native library from its own folder.
  */
-import { existsSync, mkdirSync, renameSync } from 'node:fs';
+import { mkdirSync, renameSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { build } from 'esbuild';
+import { withoutUnusedClients } from './unused-clients.mjs';
 
 const root = resolve(import.meta.dirname, '..');
 
@@ -27,6 +28,7 @@ async function bundle(name, entry) {
     format: 'esm',
     target: 'node22.18',
     external: ['koffi'],
+    plugins: [withoutUnusedClients],
     banner: { js: banner },
     // Whitespace and syntax, not names: stack traces stay readable, and Node keeps less source text in memory.
     minifyWhitespace: true,
@@ -62,7 +64,7 @@ const kib = (bytes) => `${Math.ceil(bytes / 1024)} KiB`;
 
 mkdirSync(join(root, 'dist'), { recursive: true });
 try {
-  for (const [name, entry] of Object.entries(programs)) if (existsSync(join(root, entry))) await bundle(name, entry);
+  for (const [name, entry] of Object.entries(programs)) await bundle(name, entry);
 } catch (error) {
   // esbuild has printed each mistake with its place; anything else is a bug of this script.
   if (!(error instanceof Error && 'errors' in error)) throw error;

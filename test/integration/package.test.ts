@@ -54,9 +54,14 @@ it('brings an OVSDB client and an OpenFlow codec that work', async () => {
   }
 });
 
-it('starts its commands from bundles', async () => {
-  const manifest = JSON.parse(await readFile(join(project, 'node_modules', 'seine', 'package.json'), 'utf8')) as {
-    bin: Record<string, string>;
-  };
-  expect(Object.keys(manifest.bin).toSorted()).toEqual(['seine-agent', 'seine-lab', 'seinectl']);
+it('brings commands that start', async () => {
+  const installed = join(project, 'node_modules', 'seine');
+  await symlink(join(root, 'node_modules', 'koffi'), join(project, 'node_modules', 'koffi'));
+  await symlink(join(root, 'node_modules', '@koromix'), join(project, 'node_modules', '@koromix'));
+  const { bin } = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8')) as { bin: Readonly<Record<string, string>> };
+  expect(Object.keys(bin).toSorted()).toEqual(['seine-agent', 'seine-lab', 'seinectl']);
+  for (const launcher of Object.values(bin)) {
+    const { stdout } = await run(process.execPath, [join(installed, launcher), '--help']);
+    expect(stdout).toMatch(/^Usage: /);
+  }
 });
