@@ -1,16 +1,15 @@
 import { createReadStream } from 'node:fs';
-import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { stringify as toYaml } from 'yaml';
 import type { Entry, Items } from '../agent-api/entry.ts';
 import type { AgentStatus } from '../agent-api/status.ts';
 import { seineVersion } from '../agent-api/version.ts';
-import { SeineError } from '../errors/seine-error.ts';
 import type { AgentClient } from './agent-client.ts';
 import { annotateLine, type Owners } from './annotate.ts';
 import { diffLines } from './diff-lines.ts';
 import { safeText } from './escape.ts';
 import { exitCodes } from './exit-codes.ts';
+import { linesOf } from './lines.ts';
 import { type Resource, type ResourceItems, type ResourceName, resources, sorted, summary } from './resources.ts';
 import { statusLines } from './status-page.ts';
 import { tableLines } from './table.ts';
@@ -104,19 +103,14 @@ export async function diff({ agent, terminal }: Context, form: OutputForm): Prom
 }
 
 export async function annotate({ agent, terminal, stdin }: Context, file: string | undefined): Promise<number> {
-  const input = file === undefined || file === '-' ? stdin : createReadStream(file);
+  const fromFile = file !== undefined && file !== '-';
   const owners = await ownersOf(agent);
+  const lines = linesOf(fromFile ? createReadStream(file) : stdin, fromFile ? file : 'standard input');
   const seen = { known: 0, learned: 0, unknown: 0, none: 0 };
-  try {
-    for await (const text of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
-      const { line, cookie } = annotateLine(text, owners, terminal.room.paint);
-      seen[cookie]++;
-      terminal.line(line);
-    }
-  } catch (cause) {
-    throw new SeineError('INVALID_INPUT', `${file ?? 'standard input'} cannot be read: ${cause instanceof Error ? cause.message : cause}`, {
-      cause,
-    });
+  for await (const text of lines) {
+    const { line, cookie } = annotateLine(text, owners, terminal.room.paint);
+    seen[cookie]++;
+    terminal.line(line);
   }
   if (seen.unknown > 0)
     terminal.remark(

@@ -122,7 +122,7 @@ function facts({ network, pods, peers, services, proxy, networkPolicy }: AgentSt
 /** Nobody counts what is left of an IPv6 range. */
 function poolText({ cidr, size, allocated, quarantined }: PoolStatus): string {
   const of = size < 1_000_000 ? ` of ${size}` : '';
-  return `${allocated}${of} addresses of ${cidr} in use${quarantined > 0 ? `, ${quarantined} being given back` : ''}`;
+  return `${of === '' ? count(allocated, 'address', 'addresses') : `${allocated}${of} addresses`} of ${cidr} in use${quarantined > 0 ? `, ${quarantined} being given back` : ''}`;
 }
 
 const partColumns: readonly Column<PartStatus>[] = [

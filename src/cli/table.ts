@@ -47,14 +47,14 @@ export function tableLines<T>(columns: readonly Column<T>[], rows: readonly T[],
   return [
     line(
       used.map(({ column }) => column.title),
-      (text) => paint('strong', text),
+      (text) => (text === '' ? '' : paint('strong', text)),
     ),
     ...rows.map((row, index) =>
       line(
         used.map(({ cells: texts }) => texts[index] ?? ''),
         (text, at) => {
           const tone = used[at]?.column.tone?.(row);
-          return tone ? paint(tone, text) : text;
+          return tone && text !== '' ? paint(tone, text) : text;
         },
       ),
     ),

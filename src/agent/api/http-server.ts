@@ -58,7 +58,7 @@ export class ApiServer {
     );
     this.#server.maxConnections = CONNECTIONS_MAX;
     this.#server.on('connection', (socket) => {
-      if (options.admits?.(socket) === false) socket.destroy();
+      if (!isAdmitted(options, socket)) socket.destroy();
     });
   }
 
@@ -127,6 +127,15 @@ export class ApiServer {
       if (!response.write(piece)) await once(response, 'drain', { signal: AbortSignal.any([signal, AbortSignal.timeout(answerMs)]) });
     }
     response.end();
+  }
+}
+
+/** Of whom nothing can be found out is nobody to talk to. */
+function isAdmitted({ admits }: ApiOptions, socket: Socket): boolean {
+  try {
+    return admits === undefined || admits(socket);
+  } catch {
+    return false;
   }
 }
 

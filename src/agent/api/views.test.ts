@@ -1,0 +1,258 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { LoopTurns } from '../../async/loop-turns.ts';
+import { compilePod } from '../../connectivity/compile-pod.ts';
+import { type BridgeKey, type BridgeValue, describeFlowEntry, isGroupKey } from '../../datapath/bridge-entry.ts';
+import { FakeTarget } from '../../datapath/fake-target.ts';
+import type { HostEntry, HostKey } from '../../datapath/host-entry.ts';
+import { NodeDatapath } from '../../datapath/node-datapath.ts';
+import type { SwitchEntry, SwitchKey } from '../../datapath/switch-entry.ts';
+import type { Service } from '../../kube/service.ts';
+import { parseCidr, parseIp } from '../../net/ip.ts';
+import { parseMac } from '../../net/mac.ts';
+import { cookieOf, learnedCookie, type Owner, ownerOf } from '../../pipeline/cookie.ts';
+import { tableName } from '../../pipeline/tables.ts';
+import { compileService } from '../../proxy/compile-service.ts';
+import { nothing } from '../../wanted/wanted.ts';
+import { type BridgeSnapshot, bridgeDifferences, flowEntries, groupEntries } from './bridge-view.ts';
+import { holdingsOf } from './holdings.ts';
+import { hostEntries, portEntries } from './node-entries.ts';
+import { ownersByCookie } from './owners.ts';
+import { partsOf } from './parts.ts';
+import { serviceView } from './service-view.ts';
+
+const pod = ownerOf('pod', 'default', 'web-0', 'eth0@abc');
+const service = ownerOf('service', 'default/web:http/ipv4');
+const peer = ownerOf('peer', 'n2');
+const silent = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {} };
+const words = {
+  names: { table: tableName, port: (port: number) => (port === 32_784 ? '"web0-1234567"' : undefined) },
+  ownerOf: () => undefined,
+};
+const via = parseIp('10.10.4.1');
+const gw = 'antrea-gw0';
+
+let targets: {
+  bridge: FakeTarget<BridgeKey, BridgeValue>;
+  switch: FakeTarget<SwitchKey, SwitchEntry>;
+  host: FakeTarget<HostKey, HostEntry>;
+  firewall: FakeTarget<`table/${string}`, string>;
+};
+let datapath: NodeDatapath;
+
+/** A node that holds what is wanted. */
+beforeEach(async () => {
+  targets = { bridge: new FakeTarget(), switch: new FakeTarget(), host: new FakeTarget(), firewall: new FakeTarget() };
+  datapath = new NodeDatapath(targets, silent);
+  datapath.want(pod, compilePod({ ofPort: 32_784, mac: parseMac('0e:00:00:00:00:05'), addresses: [parseIp('10.10.0.5')] }));
+  datapath.want(
+    service,
+    compileService({
+      transport: 'tcp',
+      clusterIp: parseIp('10.96.0.10'),
+      port: 80,
+      groupId: 7,
+      endpoints: [{ ip: parseIp('10.10.0.5'), port: 8080 }],
+    }),
+  );
+  datapath.want(peer, { ...nothing, routes: [{ destination: parseCidr('10.10.4.0/22'), via, dev: gw }] });
+  datapath.wantPort(pod, { name: 'web0-1234567', type: '', ofPort: 32_784, options: {}, externalIds: { 'pod-name': 'web-0' } });
+  const stop = new AbortController();
+  const running = datapath.run(stop.signal);
+  await Promise.all([datapath.realized({ owner: pod, bridge: datapath.bridge.revision, host: datapath.host.revision }, stop.signal)]);
+  await datapath.reconcilers.switch.realized(datapath.switch.revision, stop.signal);
+  stop.abort();
+  await running;
+});
+
+function snapshot(): BridgeSnapshot {
+  return { held: new Map(targets.bridge.held), learned: new Map(), counted: new Map() };
+}
+
+function keyWhere(wanted: (table: string | undefined) => boolean): BridgeKey {
+  const key = [...targets.bridge.held.keys()].find((each) => !isGroupKey(each) && wanted(tableName(each.charCodeAt(1))));
+  if (key === undefined) throw new Error('no such flow');
+  return key;
+}
+
+const flows = (held: BridgeSnapshot, narrowed = {}) => [...flowEntries(partsOf(datapath).bridge, held, narrowed, words)];
+
+describe('flows', () => {
+  it('are ok where the bridge holds what is wanted', () => {
+    const all = flows(snapshot());
+    expect(all).toHaveLength(targets.bridge.held.size - 1); // one is the group
+    expect(new Set(all.map(({ state }) => state))).toEqual(new Set(['ok']));
+    expect(all.find(({ table }) => table === 'classify')).toMatchObject({
+      owners: [pod],
+      wanted: `cookie=0x${cookieOf(pod).toString(16)}, table=classify, priority=200,in_port="web0-1234567" actions=set_field:0x3/0xf->reg0,goto_table:spoofGuard`,
+      packets: null,
+    });
+  });
+
+  it('are missing, changed or extra, with both texts', () => {
+    const held = snapshot();
+    const [gone, changed] = [keyWhere((table) => table === 'classify'), keyWhere((table) => table === 'switch')];
+    held.held.delete(gone);
+    held.held.set(changed, held.held.get(keyWhere((table) => table === 'balance')) ?? ('' as BridgeValue));
+    datapath.forget(service);
+    const bad = flows(held).filter(({ state }) => state !== 'ok');
+    expect(bad.map(({ state, table }) => `${state} ${table}`).toSorted()).toEqual(['changed switch', 'extra balance', 'missing classify']);
+    expect(bad.find(({ state }) => state === 'missing')).toMatchObject({ actual: null, owners: [pod] });
+    expect(bad.find(({ state }) => state === 'extra')).toMatchObject({ wanted: null, owners: [] });
+    const { wanted, actual } = bad.find(({ state }) => state === 'changed') ?? {};
+    expect(wanted).not.toBe(actual);
+  });
+
+  it('nobody wants any more still say whose they were', async () => {
+    const byCookie = await ownersByCookie([pod, service], new LoopTurns(8));
+    const held = snapshot();
+    datapath.forget(service);
+    const named = [...flowEntries(partsOf(datapath).bridge, held, {}, { ...words, ownerOf: (cookie) => byCookie.get(cookie) })];
+    expect(named.filter(({ state }) => state === 'extra')).toMatchObject([{ owners: [service] }]);
+  });
+
+  it('are narrowed by table, and by owner up to a slash', () => {
+    expect(new Set(flows(snapshot(), { table: 'classify' }).map(({ table }) => table))).toEqual(new Set(['classify']));
+    expect(flows(snapshot(), { owner: 'pod/default/web-0' })).toHaveLength(flows(snapshot(), { owner: pod }).length);
+    expect(flows(snapshot(), { owner: 'pod/default/web' })).toEqual([]);
+    expect(flows(snapshot(), { owner: 'service' })).toHaveLength(1);
+  });
+
+  it('that the switch learned are shown and are nobody’s fault', () => {
+    const held = snapshot();
+    const key = keyWhere((table) => table === 'balance');
+    const value = held.held.get(key);
+    if (value === undefined) throw new Error('no flow');
+    const bytes = Buffer.from(value, 'latin1');
+    bytes.writeBigUInt64BE(learnedCookie);
+    held.learned.set(`Fx${key.slice(2)}` as BridgeKey, bytes.toString('latin1') as BridgeValue);
+    expect(flows(held).filter(({ state }) => state !== 'ok')).toMatchObject([{ state: 'learned', table: 'strangers' }]);
+    expect(describeFlowEntry(key, bytes.toString('latin1') as BridgeValue).cookie).toBe(learnedCookie);
+  });
+
+  it('of an owner that was refused say why', async () => {
+    const key = keyWhere((table) => table === 'classify');
+    targets.bridge.wipe();
+    targets.bridge.poison.add(key);
+    const stop = new AbortController();
+    const running = datapath.run(stop.signal);
+    datapath.reconcilers.bridge.distrust();
+    await expect.poll(() => datapath.reconcilers.bridge.failures().length).toBe(1);
+    stop.abort();
+    await running;
+    const refused = flows(snapshot()).find(({ table }) => table === 'classify');
+    expect(refused).toMatchObject({ state: 'missing', error: { message: '[REFUSED] fake', ageSeconds: 0 } });
+    expect(holdingsOf(partsOf(datapath), { bridge: targets.bridge.held, host: targets.host.held }, [pod])).toMatchObject({
+      state: 'missing',
+      error: { message: '[REFUSED] fake' },
+    });
+  });
+});
+
+it('shows groups as ovs-ofctl does', () => {
+  expect([...groupEntries(partsOf(datapath).bridge, snapshot(), {}, words)]).toMatchObject([
+    {
+      name: '7',
+      state: 'ok',
+      owners: [service],
+      wanted: expect.stringMatching(/^group_id=7,type=select,selection_method=dp_hash,bucket=/),
+    },
+  ]);
+});
+
+it('tells only differences in a diff', async () => {
+  const held = snapshot();
+  const collect = async () => {
+    const found = [];
+    for await (const entry of bridgeDifferences(partsOf(datapath).bridge, held, words, new LoopTurns(8)))
+      found.push(`${entry.state} ${entry.kind}`);
+    return found;
+  };
+  expect(await collect()).toEqual([]);
+  held.held.delete(keyWhere((table) => table === 'route'));
+  for (const key of held.held.keys()) if (isGroupKey(key)) held.held.delete(key);
+  expect((await collect()).toSorted()).toEqual(['missing flow', 'missing group']);
+});
+
+describe('ports', () => {
+  const stateOf = (ofPort: number | undefined, error?: string) => () => ({ ofPort, error });
+  const ports = (state: ReturnType<typeof stateOf>) => [...portEntries(partsOf(datapath).switch, targets.switch.held, state)];
+
+  it('are ok with the number that was asked for', () => {
+    expect(ports(stateOf(32_784))).toMatchObject([
+      { name: 'web0-1234567', state: 'ok', ofPort: 32_784, wanted: 'port web0-1234567 ofport_request=32784 external_ids:pod-name="web-0"' },
+    ]);
+  });
+
+  it('are changed with another number, or none', () => {
+    expect(ports(stateOf(5))).toMatchObject([{ state: 'changed', ofPort: 5, actual: expect.stringContaining(' ofport=5') }]);
+    expect(ports(stateOf(-1, 'could not open network device'))).toMatchObject([
+      { state: 'changed', ofPort: null, error: { message: 'ovs-vswitchd: could not open network device' } },
+    ]);
+  });
+});
+
+it('says what the node’s own stack lacks in the words of ip', () => {
+  expect([...hostEntries(partsOf(datapath).host, targets.host.held)]).toMatchObject([
+    { state: 'ok', wanted: 'route 10.10.4.0/22 via 10.10.4.1 dev antrea-gw0 onlink', owners: [peer] },
+  ]);
+  expect([...hostEntries(partsOf(datapath).host, new Map())]).toMatchObject([{ state: 'missing', actual: null }]);
+});
+
+describe('a Service', () => {
+  const plain: Service = {
+    namespace: 'default',
+    name: 'web',
+    uid: 'u',
+    type: 'ClusterIP',
+    clusterIps: ['10.96.0.10'],
+    ipFamilies: ['ipv4'],
+    ports: [{ name: 'http', protocol: 'TCP', port: 80, targetPort: 8080 }],
+    externalTrafficPolicy: 'Cluster',
+    internalTrafficPolicy: 'Cluster',
+    externalIps: [],
+    loadBalancerIngress: [],
+    loadBalancerSourceRanges: [],
+    publishNotReadyAddresses: false,
+    headlessLabel: false,
+  };
+  const view = (changes: Partial<Service>) =>
+    serviceView({ ...plain, ...changes }, { ownersOf: () => ({ ports: [service], endpoints: new Set<Owner>() }) }, partsOf(datapath), {
+      bridge: targets.bridge.held,
+      host: targets.host.held,
+    });
+
+  it('has what it holds and what it leads to', () => {
+    expect(view({})).toMatchObject({
+      name: 'default/web',
+      state: 'ok',
+      flows: { wanted: 2, held: 2, changed: 0 },
+      ports: ['http:80/TCP'],
+      notServed: [],
+    });
+  });
+
+  it('says what of it is not done', () => {
+    const ports = [{ name: '', protocol: 'SCTP', port: 9, targetPort: 9, nodePort: 30_000 }] as const;
+    expect(
+      view({ type: 'LoadBalancer', ports, affinitySeconds: 10, externalIps: ['192.0.2.1'], internalTrafficPolicy: 'Local' }).notServed,
+    ).toEqual([
+      'node ports',
+      'load balancer addresses',
+      'external addresses',
+      'session affinity',
+      'internalTrafficPolicy Local (treated as Cluster)',
+      'SCTP',
+    ]);
+  });
+
+  it('is idle where nothing is to be served', () => {
+    expect(view({ clusterIps: [] })).toMatchObject({ state: 'idle', notServed: ['headless: DNS gives the endpoints'] });
+    expect(view({ type: 'ExternalName' })).toMatchObject({ state: 'idle' });
+    expect(view({ proxyName: 'other' })).toMatchObject({ state: 'idle', notServed: ['served by "other"'] });
+  });
+});
+
+it('names both owners of a cookie that two have', async () => {
+  const same = await ownersByCookie([pod, pod], new LoopTurns(8));
+  expect(same.get(cookieOf(pod))).toBe(`${pod} or ${pod}`);
+});

@@ -1,0 +1,294 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parse as parseYaml } from 'yaml';
+import type { Entry } from '../agent-api/entry.ts';
+import type { PodView } from '../agent-api/object.ts';
+import type { AgentStatus } from '../agent-api/status.ts';
+import { plain } from './paint.ts';
+import { run } from './program.ts';
+
+const status: AgentStatus = {
+  node: 'node-1',
+  versions: { seine: '0.1.0', node: 'v24', ovs: '3.1.0' },
+  pid: 7,
+  startedAt: '2026-01-01T00:00:00.000Z',
+  uptimeSeconds: 61,
+  readiness: { state: 'ready' },
+  bridge: { name: 'br-int', dataPath: 'system' },
+  network: {
+    mode: 'encap',
+    tunnel: 'geneve',
+    transport: ['192.0.2.1'],
+    podCidrs: ['10.10.0.0/22'],
+    serviceCidrs: ['10.96.0.0/12'],
+    gateway: 'antrea-gw0',
+    mtu: 1450,
+    snat: true,
+  },
+  pods: { attached: 1, pools: [{ cidr: '10.10.0.0/22', size: 1_021, allocated: 1, quarantined: 2 }] },
+  peers: 2,
+  services: 3,
+  proxy: { clusterIP: 'served', proxyAll: 'later' },
+  networkPolicy: { enforcement: 'not enforced', objects: 0 },
+  sources: [{ kind: 'Node', synced: true, doing: 'watch', objects: 3, failures: 0, invalid: [] }],
+  connections: [{ name: 'ovsdb', up: true, connects: 1, counters: { transactions: 3 } }],
+  parts: [{ part: 'bridge', wanted: 160, held: 160, revision: 4, realizedRevision: 4, drift: 0, refused: [], contested: 0 }],
+  eventLoop: { lagMsMax: 3 },
+};
+
+const pod: PodView = {
+  name: 'default/web-0',
+  state: 'ok',
+  owners: [`pod/default/web-0/eth0@${'ab'.repeat(32)}`],
+  flows: { wanted: 33, held: 33, changed: 0 },
+  host: { wanted: 0, held: 0, changed: 0 },
+  differences: [],
+  containerId: 'ab'.repeat(32),
+  interface: 'eth0',
+  hostInterface: 'web0-1234567',
+  addresses: ['10.10.0.2'],
+  mac: '0e:00:00:00:00:05',
+  netns: '/run/netns/x',
+  wantedOfPort: 32_784,
+  ofPort: 32_784,
+  link: 'up',
+  mtu: 1_450,
+};
+const sick: PodView = {
+  ...pod,
+  name: 'default/a-1',
+  state: 'changed',
+  link: 'missing',
+  differences: ['host interface\u001b[2J is missing'],
+};
+const missing: Entry = {
+  kind: 'flow',
+  name: 'x',
+  state: 'missing',
+  owners: ['node'],
+  wanted: 'table=output, priority=0 actions=drop',
+  actual: null,
+};
+
+let folder = '';
+let server: Server | undefined;
+let answers: Record<string, unknown> = {};
+let asked: string[] = [];
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'seinectl-'));
+  asked = [];
+  answers = {
+    '/v1/status': status,
+    '/v1/pods': { items: [pod, sick] },
+    '/v1/diff': { items: [] },
+    '/v1/owners': { items: [{ cookie: '0x1012345', owner: 'node' }] },
+  };
+  server = createServer((request, response) => {
+    asked.push(request.url ?? '');
+    const answer = answers[request.url?.split('?')[0] ?? ''];
+    response.writeHead(answer === undefined ? 404 : answer instanceof Error ? 503 : 200);
+    response.end(answer instanceof Error ? `[UNAVAILABLE] ${answer.message}\n` : JSON.stringify(answer ?? 'nothing'));
+  });
+  await new Promise<void>((resolve) => server?.listen(join(folder, 'agent.sock'), resolve));
+});
+afterEach(async () => {
+  server?.closeAllConnections();
+  await new Promise((resolve) => server?.close(resolve));
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function seinectl(args: readonly string[], { stdin = '', socket = join(folder, 'agent.sock') } = {}) {
+  const out: string[] = [];
+  const err: string[] = [];
+  const terminal = {
+    room: { width: Number.POSITIVE_INFINITY, paint: plain },
+    line: (text: string) => void out.push(text),
+    remark: (text: string) => void err.push(text),
+  };
+  const code = await run(['--socket', socket, ...args], terminal, Readable.from([stdin]));
+  return { code, out: out.join('\n'), err: err.join('\n') };
+}
+
+describe('status', () => {
+  it('says at once that all is well, with 0', async () => {
+    const { code, out } = await seinectl(['status']);
+    expect(code).toBe(0);
+    expect(out.split('\n').slice(0, 4)).toEqual([
+      'node-1  READY  up 1m 1s',
+      'Seine 0.1.0, Node v24, Open vSwitch 3.1.0, bridge br-int (system data path), pid 7',
+      '',
+      'No problems.',
+    ]);
+    expect(out).toContain('NetworkPolicy: not enforced');
+    expect(out).toContain('1 of 1021 addresses of 10.10.0.0/22 in use, 2 being given back');
+  });
+
+  it('puts what is wrong first, with 1 while not ready', async () => {
+    answers['/v1/status'] = {
+      ...status,
+      readiness: { state: 'starting', reason: 'the Node has no pod CIDR' },
+      networkPolicy: { enforcement: 'not enforced', objects: 2 },
+      pods: { attached: 1, pools: [{ cidr: '10.10.0.0/30', size: 1, allocated: 1, quarantined: 0 }] },
+      sources: [
+        {
+          kind: 'Service',
+          synced: false,
+          doing: 'wait',
+          objects: 5,
+          failures: 2,
+          invalid: [],
+          lastError: { message: '[UNAVAILABLE] refused', ageSeconds: 4 },
+        },
+        { kind: 'Node', synced: true, doing: 'watch', objects: 9, failures: 0, invalid: [], held: { known: 9, missing: 8 } },
+      ],
+      connections: [{ name: 'openflow', up: false, connects: 3, counters: {}, lastError: { message: 'connect ENOENT', ageSeconds: 2 } }],
+      parts: [
+        {
+          ...status.parts[0],
+          held: null,
+          realizedRevision: -1,
+          drift: 4,
+          contested: 1,
+          refused: [{ owner: 'service/x:y', error: { message: '[REFUSED] OFPBAC_BAD_OUT_GROUP', ageSeconds: 1 } }],
+        },
+      ],
+    };
+    const { code, out } = await seinectl(['status']);
+    expect(code).toBe(1);
+    expect(out.split('\n').filter((line) => /^[!*]/.test(line))).toEqual([
+      '! not ready (starting): the Node has no pod CIDR',
+      '! OpenFlow, flows is not connected: connect ENOENT (2s ago)',
+      '! Service: not confirmed by the API server; 5 objects from before: refused (4s ago)',
+      '! Node: a list lacks 8 of 9 objects; nothing is removed until a second list agrees',
+      '! bridge (flows, groups): what service/x:y wants is refused: OFPBAC_BAD_OUT_GROUP (1s ago)',
+      '! bridge (flows, groups): somebody else keeps changing 1 entry',
+      '! 1 of 1 addresses of 10.10.0.0/30 are in use',
+      '* NetworkPolicy is not enforced: 2 objects without effect, all traffic is allowed',
+      '* bridge (flows, groups): somebody else changed 4 entries; put back',
+    ]);
+  });
+
+  it('is JSON for scripts', async () => {
+    expect(JSON.parse((await seinectl(['status', '-o', 'json'])).out)).toEqual(status);
+  });
+});
+
+describe('get', () => {
+  it('is a sorted table, in which nothing moves the cursor', async () => {
+    const { code, out, err } = await seinectl(['get', 'pods']);
+    expect(code).toBe(0);
+    expect(out.split('\n')).toEqual([
+      'POD            STATE    ADDRESSES  INTERFACE     OFPORT  FLOWS  PROBLEM',
+      'default/a-1    changed  10.10.0.2  web0-1234567   32784  33/33  host interface\\u001b[2J is missing',
+      'default/web-0  ok       10.10.0.2  web0-1234567   32784  33/33',
+    ]);
+    expect(err).toBe('2 pods: 1 changed, 1 ok');
+  });
+
+  it('asks for one by name, in a namespace', async () => {
+    await seinectl(['get', 'pods', 'web-0']);
+    await seinectl(['get', 'pod', 'web-0', '-n', 'shop']);
+    await seinectl(['get', 'pods', 'shop/web-0']);
+    await seinectl(['get', 'pods', 'ab'.repeat(32)]);
+    expect(asked).toEqual(['default%2Fweb-0', 'shop%2Fweb-0', 'shop%2Fweb-0', 'ab'.repeat(32)].map((name) => `/v1/pods?name=${name}`));
+  });
+
+  it('narrows flows by table and owner', async () => {
+    answers['/v1/flows'] = { items: [] };
+    expect(await seinectl(['get', 'flows', '--table', 'route', '--owner', 'pod/default/web-0'])).toEqual({
+      code: 0,
+      out: '',
+      err: 'no flows',
+    });
+    expect(asked).toEqual(['/v1/flows?table=route&owner=pod%2Fdefault%2Fweb-0']);
+  });
+
+  it('lists one namespace, or only what is bad', async () => {
+    expect((await seinectl(['get', 'pods', '-n', 'shop'])).err).toBe('no pods');
+    const { items } = JSON.parse((await seinectl(['get', 'pods', '--bad', '-o', 'json'])).out) as { items: PodView[] };
+    expect(items.map(({ name }) => name)).toEqual(['default/a-1']);
+  });
+
+  it('writes JSON and YAML: all as items, one by itself', async () => {
+    expect(JSON.parse((await seinectl(['get', 'pods', '-o', 'json'])).out)).toMatchObject({
+      items: [{ name: 'default/a-1' }, { name: 'default/web-0' }],
+    });
+    answers['/v1/pods'] = { items: [pod] };
+    expect(parseYaml((await seinectl(['get', 'pods', 'web-0', '-o', 'yaml'])).out)).toEqual(pod);
+  });
+
+  it('ends with 1 for what is not there, and says what the agent says', async () => {
+    answers['/v1/pods'] = { items: [] };
+    expect(await seinectl(['get', 'pods', 'nope'])).toMatchObject({ code: 1, err: 'seinectl: this node has no pod default/nope' });
+    answers['/v1/pods'] = new Error('the Node has no pod CIDR');
+    expect(await seinectl(['get', 'pods'])).toMatchObject({ code: 1, err: 'seinectl: the Node has no pod CIDR' });
+  });
+});
+
+describe('diff', () => {
+  it('ends with 0 if there is none', async () => {
+    expect(await seinectl(['diff'])).toEqual({ code: 0, out: '', err: 'everything is as wanted' });
+  });
+
+  it('ends with 1 and the differences otherwise', async () => {
+    answers['/v1/diff'] = { items: [missing] };
+    expect(await seinectl(['diff'])).toMatchObject({ code: 1, out: '+ table=output, priority=0 actions=drop # node' });
+    expect(await seinectl(['diff', '-o', 'json'])).toMatchObject({ code: 1 });
+  });
+});
+
+describe('annotate', () => {
+  const dump = ' cookie=0x1012345, duration=1s, table=0, actions=drop\n cookie=0x2, duration=1s, table=0, actions=drop\n';
+
+  it('reads standard input', async () => {
+    const { code, out, err } = await seinectl(['annotate'], { stdin: dump });
+    expect(code).toBe(0);
+    expect(out.split('\n')[0]).toBe(' cookie=0x1012345, duration=1s, table=0, actions=drop # node');
+    expect(err).toBe('1 flow of 2 with a cookie that nobody on this node has');
+  });
+
+  it('reads a file, and ends with 2 if there is none', async () => {
+    writeFileSync(join(folder, 'dump'), dump);
+    expect((await seinectl(['annotate', join(folder, 'dump')])).out).toContain('# node');
+    expect(await seinectl(['annotate', join(folder, 'no-dump')])).toMatchObject({ code: 2, err: expect.stringContaining('ENOENT') });
+    expect(await seinectl(['annotate', folder])).toMatchObject({ code: 2, err: expect.stringContaining('EISDIR') });
+    expect(await seinectl(['annotate'], { stdin: 'x'.repeat(2_000_000) })).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('no dump'),
+    });
+  });
+});
+
+describe('the command line', () => {
+  it('ends with 3 where no agent answers, and says which socket and what to try', async () => {
+    const { code, err } = await seinectl(['status'], { socket: '/nowhere/agent.sock' });
+    expect(code).toBe(3);
+    expect(err).toContain('no agent answers on /nowhere/agent.sock');
+    expect(err).toContain('SEINE_SOCKET');
+  });
+
+  it.each([['gett'], ['get', 'cats'], ['status', '-o', 'wide'], ['get', 'pods', '--frobnicate'], ['get', 'pods', 'a', 'b'], []])(
+    'ends with 2 for %s',
+    async (...args) => {
+      expect(await seinectl(args)).toMatchObject({ code: 2, err: expect.stringMatching(/seinectl/) });
+    },
+  );
+
+  it('helps, with examples and exit codes', async () => {
+    const { code, out } = await seinectl(['--help']);
+    expect(code).toBe(0);
+    expect(out).toContain('Examples:');
+    expect(out).toContain('3  no agent answers');
+    expect((await seinectl(['get', 'flows', '--help'])).out).toContain('--owner');
+  });
+
+  it('says which versions there are, its own also without an agent', async () => {
+    expect((await seinectl(['version'])).out).toContain('seine-agent  0.1.0 (Node v24, Open vSwitch 3.1.0)');
+    expect(await seinectl(['version'], { socket: '/nowhere' })).toMatchObject({ code: 3, out: expect.stringContaining('seinectl') });
+  });
+});

@@ -1,0 +1,130 @@
+import type { Readable } from 'node:stream';
+import { Command, CommanderError, Option } from 'commander';
+import { seineVersion } from '../agent-api/version.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import { AgentClient, withoutCode } from './agent-client.ts';
+import { annotate, type Context, diff, type GetOptions, get, type OutputForm, status, version } from './commands.ts';
+import { safeText } from './escape.ts';
+import { exitCodeHelp, exitCodes } from './exit-codes.ts';
+import { type ResourceName, resources } from './resources.ts';
+import type { Terminal } from './terminal.ts';
+
+const DEFAULT_SOCKET = '/run/seine/agent.sock';
+
+const examples = `
+Examples:
+  seinectl status                                 is this node's network all right?
+  seinectl get pods                               what pods have, and whether it is there
+  seinectl get pods web-0 -n shop -o yaml         one pod, with a look inside it
+  seinectl get flows --table route --owner pod/shop/web-0
+  seinectl diff                                   what is not as it should be (exit 1 if anything)
+  ovs-ofctl --names dump-flows br-int | seinectl annotate
+
+${exitCodeHelp}
+
+In a lab: seine-lab node exec NODE -- seinectl status`;
+
+/** Runs one command line. @returns the exit code */
+export async function run(args: readonly string[], terminal: Terminal, stdin: Readable): Promise<number> {
+  const program = programFor(terminal, stdin);
+  let code: number = exitCodes.ok;
+  program.command.hook('postAction', () => {
+    code = program.code();
+  });
+  try {
+    await program.command.parseAsync([...args], { from: 'user' });
+    return code;
+  } catch (thrown) {
+    if (thrown instanceof CommanderError) return thrown.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
+    return explain(SeineError.from(thrown, 'seinectl'), program.socket(), terminal);
+  }
+}
+
+function programFor(terminal: Terminal, stdin: Readable) {
+  let code: number = exitCodes.ok;
+  const root = new Command('seinectl')
+    .description("Looks at Seine's agent on this node: what it wants, what is there, who asked for it.")
+    .addOption(new Option('--socket <path>', 'socket of the agent').env('SEINE_SOCKET').default(DEFAULT_SOCKET))
+    .version(seineVersion, '--version', 'print the version of seinectl')
+    .helpCommand('help [command]', 'help about a command')
+    .addHelpText('after', examples)
+    .showHelpAfterError('(seinectl --help says what there is)')
+    .exitOverride()
+    .configureOutput({ writeErr: (text) => terminal.remark(text.trimEnd()), writeOut: (text) => terminal.line(text.trimEnd()) });
+  const socket = (): string => root.opts<{ socket: string }>().socket;
+  const context = (): Context => ({ agent: new AgentClient(socket()), terminal, stdin });
+  const ends = async (work: Promise<number>): Promise<void> => {
+    code = await work;
+  };
+  root
+    .command('status')
+    .description('is this node all right: readiness, problems, what is followed, what is wanted and there (exit 1 if not ready)')
+    .addOption(outputOption(['table', 'json', 'yaml']))
+    .action(({ output }: { output: OutputForm }) => ends(status(context(), output)));
+  addGet(root, (what, options) => ends(get(context(), what, options)));
+  root
+    .command('diff')
+    .description('what is not as wanted: + has to be added, - has to go, ~ is otherwise (exit 1 if there is anything)')
+    .addOption(outputOption(['table', 'json', 'yaml']))
+    .action(({ output }: { output: OutputForm }) => ends(diff(context(), output)));
+  root
+    .command('annotate')
+    .description('copy `ovs-ofctl dump-flows` from FILE or standard input, and say behind each flow who asked for it')
+    .argument('[file]', 'a dump; - is standard input')
+    .action((file: string | undefined) => ends(annotate(context(), file)));
+  root
+    .command('version')
+    .description('versions of seinectl, the agent, Node and Open vSwitch')
+    .action(() => ends(version(context())));
+  return { command: root, socket, code: () => code };
+}
+
+type GetFlags = Omit<GetOptions, 'name'>;
+
+function addGet(root: Command, action: (what: ResourceName, options: GetOptions) => Promise<void>): void {
+  const parent = root.command('get').description('list what the agent wants and what is there, read from the node now');
+  for (const [what, { about, namespaced }] of Object.entries(resources)) {
+    const command = parent
+      .command(what)
+      .alias(what.replace(/s$/, ''))
+      .description(about)
+      .addOption(outputOption(['table', 'wide', 'json', 'yaml']))
+      .option('--bad', 'only what is not as wanted');
+    if (what !== 'flows') command.argument('[name]', namespaced ? 'NAME or NAMESPACE/NAME' : 'only this one');
+    if (namespaced) command.option('-n, --namespace <namespace>', 'only of this namespace');
+    if (what === 'flows') command.option('--table <table>', 'only of this table, by name or number');
+    if (['flows', 'groups', 'ports', 'routes'].includes(what))
+      command.option('--owner <owner>', 'only what this owner wants, e.g. node, peer/node-2, pod/default/web-0, service/default');
+    command.action((...given: [string | undefined, GetFlags] | [GetFlags]) => {
+      const name = typeof given[0] === 'string' ? given[0] : undefined;
+      const flags = command.opts<GetFlags>();
+      return action(what as ResourceName, { ...flags, ...(name === undefined ? {} : { name }) });
+    });
+  }
+}
+
+function outputOption(forms: readonly OutputForm[]): Option {
+  return new Option('-o, --output <form>', 'how to print it').choices(forms).default('table' satisfies OutputForm);
+}
+
+function explain(error: SeineError, socket: string, terminal: Terminal): number {
+  const message = safeText(withoutCode(error.message));
+  if (error.code === 'REFUSED' || error.code === 'INVALID_INPUT') {
+    const old = error.context['status'] === 404 ? ' (the agent may be older than this seinectl)' : '';
+    terminal.remark(`seinectl: ${message}${old}`);
+    return error.code === 'REFUSED' ? exitCodes.different : exitCodes.usage;
+  }
+  if (error.code !== 'UNAVAILABLE') throw error;
+  terminal.remark(`seinectl: no agent answers on ${safeText(socket)}: ${message}`);
+  for (const hint of hints(error.context['errno'])) terminal.remark(`  ${hint}`);
+  return exitCodes.unreachable;
+}
+
+function hints(errno: unknown): readonly string[] {
+  if (errno === 'EACCES' || errno === 'ECONNRESET' || errno === 'EPIPE') return ['only root may look at the agent: try again with sudo'];
+  return [
+    'Does the agent run?          kubectl -n kube-system get pods -l app=seine-agent -o wide; in a lab: seine-lab status',
+    'Is its socket elsewhere?     --socket PATH or SEINE_SOCKET; the agent is told by apiSocket in its configuration',
+    'Is this the right machine?   seinectl looks at the node it runs on; in a lab: seine-lab node exec NODE -- seinectl status',
+  ];
+}
