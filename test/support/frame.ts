@@ -15,20 +15,29 @@ const tcpSteps = {
   rst: { flags: 0x04, seq: 1001, ack: 0 },
 } as const;
 
-/** The octets of a packet, tunnel header excepted; with true checksums. */
-export function encodeFrame(packet: Packet): Uint8Array {
+/**
+ * The octets of a packet, tunnel header excepted; with true checksums.
+ *
+ * @param data what a datagram carries
+ */
+export function encodeFrame(packet: Packet, data: Uint8Array = new Uint8Array(8)): Uint8Array {
   const w = new ByteWriter();
   w.raw(macToBytes(packet.ethDst)).raw(macToBytes(packet.ethSrc));
   if (packet.vlan !== undefined) w.u16(etherTypes.vlan).u16(packet.vlan);
-  w.u16(etherTypes[packet.payload]).raw(encodePayload(packet));
+  w.u16(etherTypes[packet.payload]).raw(encodePayload(packet, data));
   return w.finish();
 }
 
-/** A packet with its tunnel header, from one node to another. Geneve (RFC 8926), VNI 0, no options, no outer checksum. */
+/** What a tunnel's datagram carries: Geneve (RFC 8926), VNI 0, no options, then the frame. */
+export function encodeGeneve(frame: Uint8Array): Uint8Array {
+  return new ByteWriter().u16(0).u16(0x6558).u32(0).raw(frame).finish();
+}
+
+/** A packet with its tunnel header, from one node to another, without outer checksum. */
 export function encodeTunnelled(packet: Packet, link: Pick<Packet, 'ethSrc' | 'ethDst'>): Uint8Array {
   const { tunSrc, tunDst, ...inner } = packet;
   if (!tunSrc || !tunDst) throw new Error('a tunnelled packet needs both outer addresses');
-  const carried = new ByteWriter().u16(0).u16(0x6558).u32(0).raw(encodeFrame(inner)).finish();
+  const carried = encodeGeneve(encodeFrame(inner));
   const udp = new ByteWriter()
     .u16(50_000)
     .u16(genevePort)
@@ -40,12 +49,12 @@ export function encodeTunnelled(packet: Packet, link: Pick<Packet, 'ethSrc' | 'e
   return w.raw(encodeIp({ ipSrc: tunSrc, ipDst: tunDst, ttl: 64, protocol: protocols.udp }, udp)).finish();
 }
 
-function encodePayload(packet: Packet): Uint8Array {
+function encodePayload(packet: Packet, data: Uint8Array): Uint8Array {
   const { payload, ipSrc, ipDst, ttl = 0, protocol } = packet;
   if (payload === 'other') return new Uint8Array(46);
   if (payload === 'arp') return encodeArp(packet);
   if (!ipSrc || !ipDst) throw new Error('an IP packet needs addresses');
-  const body = encodeTransport(packet, ipSrc, ipDst);
+  const body = encodeTransport(packet, ipSrc, ipDst, data);
   return encodeIp({ ipSrc, ipDst, ttl, protocol: protocol === undefined ? 59 : protocols[protocol] }, body);
 }
 
@@ -87,7 +96,7 @@ function encodeIp({ ipSrc, ipDst, ttl, protocol }: IpHeader, body: Uint8Array): 
   return w.raw(body).finish();
 }
 
-function encodeTransport(packet: Packet, ipSrc: Ip, ipDst: Ip): Uint8Array {
+function encodeTransport(packet: Packet, ipSrc: Ip, ipDst: Ip, data: Uint8Array): Uint8Array {
   const { protocol, portSrc = 0, portDst = 0 } = packet;
   const pseudo = (body: Uint8Array, at: number): Uint8Array => withChecksum(body, at, pseudoHeader(ipSrc, ipDst, protocol, body.length));
   switch (protocol) {
@@ -96,7 +105,16 @@ function encodeTransport(packet: Packet, ipSrc: Ip, ipDst: Ip): Uint8Array {
       return pseudo(new ByteWriter().u16(portSrc).u16(portDst).u32(seq).u32(ack).u8(0x50).u8(flags).u16(64_000).u32(0).finish(), 16);
     }
     case 'udp':
-      return pseudo(new ByteWriter().u16(portSrc).u16(portDst).u16(16).u16(0).zeros(8).finish(), 6);
+      return pseudo(
+        new ByteWriter()
+          .u16(portSrc)
+          .u16(portDst)
+          .u16(8 + data.length)
+          .u16(0)
+          .raw(data)
+          .finish(),
+        6,
+      );
     case 'icmp':
       return withChecksum(encodeIcmp(packet), 2, new Uint8Array(0));
     case 'icmp6':

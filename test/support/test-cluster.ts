@@ -33,6 +33,7 @@ export class TestCluster {
     try {
       cluster.#wire();
       for (const node of nodes) await cluster.#bringUp(node);
+      cluster.#meet();
       return cluster;
     } catch (error) {
       await cluster.stop();
@@ -99,6 +100,14 @@ export class TestCluster {
     await this.#putFlows(node, ovs);
     ovs.exec(process.execPath, join(import.meta.dirname, 'prepare-node.ts'), node.name, this.#prefix, datapath);
     ovs.exec('ovs-vsctl', ...podPorts(node));
+  }
+
+  /** The userspace data path drops the first tunnel packet to a node whose Ethernet address it does not know. */
+  #meet(): void {
+    for (const { name } of nodes) {
+      for (const { text } of nodes.flatMap(({ name: other, environment }) => (other === name ? [] : environment.transport)))
+        this.exec(name, 'ping', '-q', '-c', '2', '-i', '0.2', '-W', '2', text);
+    }
   }
 
   async #putFlows(node: PlannedNode, ovs: TestSwitch): Promise<void> {

@@ -1,0 +1,86 @@
+import { getLink } from '../../src/netlink/links.ts';
+import { NetworkNamespace } from '../../src/netlink/namespace.ts';
+import { NetlinkSocket } from '../../src/netlink/socket.ts';
+import { bind, littleEndian, type OwnedFd, receive, send, socket, Watch } from '../../src/netlink/sys.ts';
+
+/** Sends frames as they are, and hears every frame of an interface, its own too. packet(7) */
+export class RawSocket {
+  readonly frames: Buffer[] = [];
+  readonly #fd: OwnedFd;
+  readonly #watch: Watch;
+  readonly #buffer = Buffer.alloc(1 << 16);
+  readonly #waiting = new Set<() => void>();
+
+  private constructor(fd: OwnedFd) {
+    this.#fd = fd;
+    this.#watch = new Watch(fd.number, 'readable', () => this.#drain());
+  }
+
+  /** @param place name of a network namespace */
+  static open(place: string, interfaceName: string): RawSocket {
+    const namespace = NetworkNamespace.open(`/run/netns/${place}`);
+    try {
+      const netlink = NetlinkSocket.open({ namespace });
+      const link = getLink(netlink, interfaceName);
+      netlink.close();
+      if (!link) throw new Error(`${place} has no interface ${interfaceName}`);
+      const fd = namespace.run(() => socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, ETH_P_ALL, 'packet socket'));
+      bind(fd.number, linkAddress(link.index), `to ${interfaceName}`);
+      return new RawSocket(fd);
+    } finally {
+      namespace.close();
+    }
+  }
+
+  send(frame: Uint8Array): void {
+    send(this.#fd.number, frame, 'frame');
+  }
+
+  heard(octets: Uint8Array): boolean {
+    const wanted = Buffer.from(octets);
+    return this.frames.some((frame) => frame.includes(wanted));
+  }
+
+  /** Waits until these octets came by in some frame. @throws Error after `withinMs` */
+  async hears(octets: Uint8Array, withinMs = 5_000): Promise<void> {
+    const deadline = AbortSignal.timeout(withinMs);
+    while (!this.heard(octets)) {
+      if (deadline.aborted) throw new Error(`not heard within ${withinMs} ms: ${Buffer.from(octets).toString('hex')}`);
+      await new Promise<void>((resolve) => {
+        this.#waiting.add(resolve);
+        deadline.addEventListener('abort', () => resolve(), { once: true });
+      });
+    }
+  }
+
+  close(): void {
+    this.#watch.close();
+    this.#fd.close();
+  }
+
+  #drain(): void {
+    for (;;) {
+      const size = receive(this.#fd.number, this.#buffer, 'frames');
+      if (size === 'empty') break;
+      this.frames.push(Buffer.from(this.#buffer.subarray(0, size)));
+    }
+    for (const wake of this.#waiting) wake();
+    this.#waiting.clear();
+  }
+}
+
+const AF_PACKET = 17;
+const SOCK_RAW = 3;
+const SOCK_NONBLOCK = 0o4000;
+/** `ETH_P_ALL` in network byte order, as the kernel wants it. */
+const ETH_P_ALL = littleEndian ? 0x0300 : 0x0003;
+
+/** struct sockaddr_ll: u16 family · u16 protocol · i32 index · u16 hardware · u8 packet type · u8 length · 8 octets */
+function linkAddress(index: number): Uint8Array {
+  const bytes = new Uint8Array(20);
+  const view = new DataView(bytes.buffer);
+  view.setUint16(0, AF_PACKET, littleEndian);
+  view.setUint16(2, ETH_P_ALL, littleEndian);
+  view.setInt32(4, index, littleEndian);
+  return bytes;
+}
