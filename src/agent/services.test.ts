@@ -74,6 +74,19 @@ describe('Services', () => {
     expect(t.wishes.toSorted()).toEqual(['endpoint/tcp/10.10.0.6/8080', 'service/default/s7:http/ipv4']);
   });
 
+  it('takes a port by a new name, and an address that another Service had', () => {
+    const t = setUp();
+    const a = service('a', 1);
+    t.services.put('default/a', '1', a);
+    t.served.follow();
+    t.services.put('default/a', '2', { ...a, ports: a.ports.map((port) => ({ ...port, name: 'web' })) });
+    t.services.flush();
+    // A list tells of what is there before it tells of what is gone.
+    t.services.replace(new Map([['default/b', { version: '3', value: service('b', 1) }]]));
+    t.services.flush();
+    expect([...t.datapath.bridge.owners()]).toEqual(['service/default/b:http/ipv4']);
+  });
+
   it('keeps an endpoint’s translation until no Service leads there', () => {
     const t = setUp();
     for (const [index, name] of ['a', 'b'].entries()) {

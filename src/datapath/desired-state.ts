@@ -1,9 +1,5 @@
-import { SeineError } from '../errors/seine-error.ts';
-
 export interface DesiredStateOptions<V> {
   readonly equal: (a: V, b: V) => boolean;
-  /** What the target should hold when several owners ask for one key. Default: they must agree. */
-  readonly merge?: (values: readonly V[]) => V;
 }
 
 interface Claim<V> {
@@ -11,23 +7,32 @@ interface Claim<V> {
   readonly value: V;
 }
 
+/** What changed since somebody last asked. */
+export interface Dirty<K> {
+  readonly keys: ReadonlySet<K>;
+  /** Those who now wish for something else, or for nothing. */
+  readonly owners: ReadonlySet<string>;
+}
+
 /**
- * The union of what all owners want, keyed as the target keys it, and which keys changed since somebody last asked.
+ * The union of what all owners want, keyed as the target keys it, and what changed since somebody last asked.
  *
- * Several owners may ask for one key; the entry stays until the last of them lets go. Owners are named as in cookies, e.g.
- * `pod/default/web-0/eth0@4f5e…`. Asking again for the same thing changes nothing and makes nothing dirty.
+ * Several owners may ask for one key; the entry stays until the last of them lets go. Where they want it otherwise, whoever
+ * asked last has its way, and the one before gets it back after that: a CIDR may move to another node, or an address to
+ * another Service, in any order of news. Owners are named as in cookies, e.g. `pod/default/web-0/eth0@4f5e…`. Asking again
+ * for the same thing changes nothing and makes nothing dirty.
  */
 export class DesiredState<K extends string, V> {
   readonly #equal: (a: V, b: V) => boolean;
-  readonly #merge: (values: readonly V[]) => V;
   readonly #byOwner = new Map<string, readonly K[]>();
+  /** Several claims are in the order in which they were made. */
   readonly #byKey = new Map<K, Claim<V> | readonly Claim<V>[]>();
-  #dirty = new Set<K>();
+  #dirtyKeys = new Set<K>();
+  #dirtyOwners = new Set<string>();
   #revision = 0;
 
-  constructor({ equal, merge }: DesiredStateOptions<V>) {
+  constructor({ equal }: DesiredStateOptions<V>) {
     this.#equal = equal;
-    this.#merge = merge ?? ((values) => this.#onlyEqual(values));
   }
 
   /** Grows by one with every change. A caller waits for its own change by waiting for this number. */
@@ -39,13 +44,8 @@ export class DesiredState<K extends string, V> {
     return this.#byKey.size;
   }
 
-  /**
-   * Replaces everything `owner` wants; an empty map removes the owner. Returns the revision that contains it.
-   *
-   * @throws SeineError `INVARIANT` if another owner wants one of the keys otherwise; nothing is changed then
-   */
+  /** Replaces everything `owner` wants; an empty map removes the owner. Returns the revision that contains it. */
   set(owner: string, wanted: ReadonlyMap<K, V>): number {
-    for (const [key, value] of wanted) this.#checkAgreement(key, owner, value);
     const changed: K[] = [];
     for (const key of this.#byOwner.get(owner) ?? []) {
       if (!wanted.has(key) && this.#release(key, owner)) changed.push(key);
@@ -53,8 +53,10 @@ export class DesiredState<K extends string, V> {
     for (const [key, value] of wanted) if (this.#claim(key, owner, value)) changed.push(key);
     if (wanted.size === 0) this.#byOwner.delete(owner);
     else this.#byOwner.set(owner, [...wanted.keys()]);
-    for (const key of changed) this.#dirty.add(key);
-    return changed.length === 0 ? this.#revision : ++this.#revision;
+    if (changed.length === 0) return this.#revision;
+    for (const key of changed) this.#dirtyKeys.add(key);
+    this.#dirtyOwners.add(owner);
+    return ++this.#revision;
   }
 
   forget(owner: string): number {
@@ -64,8 +66,7 @@ export class DesiredState<K extends string, V> {
   /** What the target shall hold under `key`; `undefined` if nobody wants it. */
   wanted(key: K): V | undefined {
     const claims = this.#byKey.get(key);
-    if (claims === undefined) return undefined;
-    return isMany(claims) ? this.#merge(claims.map(({ value }) => value)) : claims.value;
+    return claims === undefined ? undefined : winner(claims).value;
   }
 
   keys(): IterableIterator<K> {
@@ -76,21 +77,36 @@ export class DesiredState<K extends string, V> {
     return this.#byOwner.keys();
   }
 
-  /** Whoever wants `key`, in the order they asked. */
+  /** Whoever wants `key` as it shall be, in the order they asked. */
   ownersOf(key: K): readonly string[] {
     const claims = this.#byKey.get(key);
     if (claims === undefined) return [];
-    return isMany(claims) ? claims.map(({ owner }) => owner) : [claims.owner];
+    if (!isMany(claims)) return [claims.owner];
+    const { value } = winner(claims);
+    return claims.filter((claim) => this.#equal(claim.value, value)).map(({ owner }) => owner);
+  }
+
+  /** Others who want something of what `owner` wants otherwise, each once. */
+  rivalsOf(owner: string): readonly string[] {
+    const rivals = new Set<string>();
+    for (const key of this.keysOf(owner)) {
+      const claims = this.#byKey.get(key);
+      if (claims === undefined || !isMany(claims)) continue;
+      const mine = claims.find((claim) => claim.owner === owner);
+      for (const claim of claims) if (mine && !this.#equal(claim.value, mine.value)) rivals.add(claim.owner);
+    }
+    return [...rivals];
   }
 
   keysOf(owner: string): readonly K[] {
     return this.#byOwner.get(owner) ?? [];
   }
 
-  /** Keys that changed since the last call. The caller now answers for them. */
-  takeDirty(): ReadonlySet<K> {
-    const taken = this.#dirty;
-    this.#dirty = new Set();
+  /** What changed since the last call. The caller now answers for it. */
+  takeDirty(): Dirty<K> {
+    const taken = { keys: this.#dirtyKeys, owners: this.#dirtyOwners };
+    this.#dirtyKeys = new Set();
+    this.#dirtyOwners = new Set();
     return taken;
   }
 
@@ -109,7 +125,7 @@ export class DesiredState<K extends string, V> {
     return true;
   }
 
-  /** Owners agree today, so a release changes the entry only when the last one lets go; with `merge`, always. */
+  /** True if the owner had a claim; what shall be may still be the same. */
   #release(key: K, owner: string): boolean {
     const claims = this.#byKey.get(key);
     if (claims === undefined) return false;
@@ -119,19 +135,10 @@ export class DesiredState<K extends string, V> {
     else this.#byKey.set(key, rest.length === 1 ? first : rest);
     return true;
   }
+}
 
-  #checkAgreement(key: K, owner: string, value: V): void {
-    const claims = this.#byKey.get(key);
-    if (claims === undefined) return;
-    const others = (isMany(claims) ? claims : [claims]).filter((claim) => claim.owner !== owner).map((claim) => claim.value);
-    if (others.length > 0) this.#merge([...others, value]);
-  }
-
-  #onlyEqual(values: readonly V[]): V {
-    const [first, ...rest] = values as [V, ...V[]];
-    if (rest.some((value) => !this.#equal(first, value))) throw new SeineError('INVARIANT', 'two owners want one entry otherwise');
-    return first;
-  }
+function winner<V>(claims: Claim<V> | readonly Claim<V>[]): Claim<V> {
+  return isMany(claims) ? (claims.at(-1) as Claim<V>) : claims; // never an empty list
 }
 
 function isMany<V>(claims: Claim<V> | readonly Claim<V>[]): claims is readonly Claim<V>[] {

@@ -122,6 +122,45 @@ describe('Reconciler', () => {
     expect(t.reconciler.failures()).toEqual([]);
   });
 
+  it('forgets a refusal with the owner, and does not spin', async () => {
+    t.target.poison.add('bad');
+    t.desired.set('b', new Map([['bad', 1]]));
+    t.reconciler.poke();
+    await t.reconciler.realized(t.desired.revision, t.deadline());
+    expect(t.reconciler.failures()).toHaveLength(1);
+    t.desired.forget('b');
+    await round();
+    expect(t.reconciler.failures()).toEqual([]);
+  });
+
+  it('tries the rest of a wish at once when its bad part is taken back', async () => {
+    t.target.poison.add('bad');
+    const bad = t.desired.set('b', new Map(Object.entries({ bad: 1, good: 1 })));
+    t.reconciler.poke();
+    await expect(t.reconciler.realizedFor('b', bad, t.deadline())).rejects.toMatchObject({ code: 'REFUSED' });
+    await t.want('b', { good: 1 });
+    expect([...t.target.held.keys()]).toEqual(['good']);
+  });
+
+  it('makes what a refused owner wants for the others who want it too', async () => {
+    t.target.poison.add('bad');
+    t.desired.set('b', new Map(Object.entries({ bad: 1, shared: 1 })));
+    await t.want('a', { shared: 1 });
+    expect([...t.target.held.keys()]).toEqual(['shared']);
+    expect(t.reconciler.failures().map(({ owner }) => owner)).toEqual(['b']);
+  });
+
+  it('moves an entry from one owner to another, whoever is heard of first', async () => {
+    await t.want('a', { x: 1 });
+    await t.want('b', { x: 2 });
+    expect(t.target.held.get('x')).toBe(2);
+    await t.want('a', {});
+    expect(t.target.held.get('x')).toBe(2);
+    await t.want('a', { x: 3 });
+    await t.want('a', {});
+    expect(t.target.held.get('x')).toBe(2);
+  });
+
   it('never parts what one owner asked for', async () => {
     stop.abort();
     await running;
@@ -257,27 +296,25 @@ describe('Reconciler', () => {
 });
 
 describe('DesiredState', () => {
-  it('refuses owners that disagree, and changes nothing then', () => {
+  it('gives the one who asked last its way, and names the rivals', () => {
     const desired = new DesiredState<string, number>({ equal });
-    desired.set('a', new Map([['x', 1]]));
-    expect(() =>
-      desired.set(
-        'b',
-        new Map([
-          ['y', 1],
-          ['x', 2],
-        ]),
-      ),
-    ).toThrow(/two owners want one entry otherwise/);
-    expect(desired.wanted('y')).toBeUndefined();
+    const owned = (x: number) => new Map(Object.entries({ x, y: 1 }));
+    desired.set('a', owned(1));
+    desired.set('b', owned(2));
+    desired.set('c', owned(2));
+    expect([desired.wanted('x'), desired.ownersOf('x'), desired.ownersOf('y')]).toEqual([2, ['b', 'c'], ['a', 'b', 'c']]);
+    expect([desired.rivalsOf('a'), desired.rivalsOf('b')]).toEqual([['b', 'c'], ['a']]);
+    desired.forget('b');
+    desired.forget('c');
+    expect([desired.wanted('x'), desired.ownersOf('x'), desired.rivalsOf('a')]).toEqual([1, ['a'], []]);
   });
 
   it('knows which keys are dirty, and that asking twice is asking once', () => {
     const desired = new DesiredState<string, number>({ equal });
     desired.set('a', new Map([['x', 1]]));
     const revision = desired.revision;
-    expect([...desired.takeDirty()]).toEqual(['x']);
+    expect(desired.takeDirty()).toEqual({ keys: new Set(['x']), owners: new Set(['a']) });
     expect(desired.set('a', new Map([['x', 1]]))).toBe(revision);
-    expect([...desired.takeDirty()]).toEqual([]);
+    expect(desired.takeDirty()).toEqual({ keys: new Set(), owners: new Set() });
   });
 });

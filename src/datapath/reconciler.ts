@@ -204,17 +204,15 @@ export class Reconciler<K extends string, V> {
     const { revision } = desired;
     const [distrusted, replaced] = [this.#distrusted, this.#replaced];
     const dirty = desired.takeDirty();
-    for (const key of dirty) {
-      // What is newly wished for is tried at once.
-      this.#refused.delete(this.#ownerOf(key));
-      this.#repairs.forgive(key);
-    }
     const recheck = this.#recheck;
     this.#recheck = new Set();
+    // What is newly wished for is tried at once.
+    for (const key of dirty.keys) this.#repairs.forgive(key);
+    for (const owner of dirty.owners) if (this.#refused.delete(owner)) for (const key of desired.keysOf(owner)) recheck.add(key);
     const observed = this.#actual === undefined;
     const actual = this.#actual ?? (await target.observe(signal));
     if (observed) await this.#reportDrift(actual);
-    const keys = observed ? allKeys(desired.keys(), actual.keys()) : [...dirty, ...recheck];
+    const keys = observed ? allKeys(desired.keys(), actual.keys()) : allKeys(dirty.keys, recheck);
     const plan = await this.#compare(keys, actual);
     const changed = await this.#apply(plan, actual, signal);
     if (changed.put + changed.removed > 0) this.#options.events.round({ ...changed, tookMs: this.#options.now() - startedMs });
@@ -274,6 +272,7 @@ export class Reconciler<K extends string, V> {
 
   /**
    * A refused portion in halves, until one owner is left, who is then set aside: one bad wish must not hold up the others.
+   * What others want as well is tried for them.
    *
    * @throws the refusal itself if removals alone were refused: then our picture of the target is wrong
    */
@@ -284,7 +283,8 @@ export class Reconciler<K extends string, V> {
     const atMs = this.#options.now();
     this.#refused.set(owner, { owner, error, atMs, retryAtMs: atMs + REFUSED_RETRY_MS });
     this.#options.events.refused(owner, error);
-    return portion.remove.size > 0 ? [{ put: new Map(), remove: portion.remove, owners: [] }] : [];
+    const put = new Map([...portion.put].filter(([key]) => this.#ownerOf(key) !== owner));
+    return portions({ put, remove: portion.remove }, (key) => this.#ownerOf(key), this.#options.portionSize);
   }
 
   async #reportDrift(actual: ReadonlyMap<K, V>): Promise<void> {
@@ -303,8 +303,10 @@ export class Reconciler<K extends string, V> {
     this.#options.events.drift(drifted);
   }
 
+  /** For whom an entry is made: of several owners, the first one whom the target does not refuse. */
   #ownerOf(key: K): string {
-    return this.#options.desired.ownersOf(key)[0] ?? '';
+    const owners = this.#options.desired.ownersOf(key);
+    return owners.find((owner) => !this.#refused.has(owner)) ?? owners[0] ?? '';
   }
 
   /** Refused owners and contested keys are looked at again when their time comes, without anybody ringing. */
