@@ -1,71 +1,105 @@
 import type { SwitchDatabase } from '../datapath/switch-database.ts';
+import { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
 import { type Link, listLinks } from '../netlink/links.ts';
 import type { HostLinks } from '../netlink/pod-interface.ts';
-import { hostInterfacePattern } from './attachment-names.ts';
+import { hostInterfaceName, hostInterfacePattern } from './attachment-names.ts';
+import { leaseFromPort } from './inventory-port.ts';
 import type { Ipam } from './ipam/ipam.ts';
-import type { Lease } from './ipam/lease.ts';
+import { attachmentId, type Lease, type Pool } from './ipam/lease.ts';
 import type { NodePodNetwork } from './pod-network.ts';
 import type { AttachedPod } from './pod-network-port.ts';
 
 export interface InventorySources {
   readonly ipam: Ipam;
+  readonly pools: readonly Pool[];
   readonly database: SwitchDatabase;
   readonly host: HostLinks;
   readonly network: NodePodNetwork;
   readonly log: Log;
 }
 
+export interface Inventory {
+  readonly adopted: number;
+  /** Of those, pods that the journal did not know. */
+  readonly recovered: number;
+  readonly released: number;
+  readonly removedLinks: number;
+}
+
+type AttachedLease = Lease & { readonly attached: AttachedPod };
+type Links = ReadonlyMap<string, Link>;
+
 /**
  * Finds the pods of this node again after a restart of the agent: the IPAM journal says which there are, the switch's database
- * which ports they had, the kernel which interfaces are there.
+ * which ports they had, the kernel which interfaces are there. The journal comes first; where it knows nothing of an attachment
+ * at all, neither as given nor as given up, it was lost, and the switch's database speaks.
  *
  * - A lease with `attached` whose interface is there is a pod: taken over as it is.
  * - A lease with `attached` without interface: the pod is gone, by a reboot or by its own hand; its addresses are given up.
  * - A lease without `attached` is an ADD that was cut short: the runtime will ask again, so nothing of it is kept.
- * - An interface of ours without lease is what is left of a DEL or an ADD that was cut short: removed.
+ * - A port of ours whose interface is there and of which the journal has never heard is a pod: its lease is written anew.
+ * - An interface of ours that is none of these is what is left of a DEL or an ADD that was cut short: removed.
  *
  * Ports and flows that nobody wants now go by themselves once removals are allowed.
  */
-export function takeInventory(sources: InventorySources): {
-  readonly adopted: number;
-  readonly released: number;
-  readonly removedLinks: number;
-} {
+export async function takeInventory(sources: InventorySources): Promise<Inventory> {
   const { ipam, host, network, log } = sources;
-  const links = new Map(listLinks(host.socket, { kind: 'veth' }).map((link) => [link.name, link]));
-  const kept = new Set<string>();
-  let released = 0;
-  for (const lease of ipam.leases()) {
-    if (lease.state !== 'allocated') continue;
-    if (isPod(lease, links)) {
-      adopt(sources, lease);
-      kept.add(lease.attached.hostIfName);
-    } else {
-      released++;
-      ipam.release(lease);
-      log.info('the addresses of a pod that is gone are given up', {
-        container: lease.containerId,
-        pod: lease.pod?.name,
-        attached: lease.attached !== undefined,
-      });
-    }
+  const links: Links = new Map(listLinks(host.socket, { kind: 'veth' }).map((link) => [link.name, link]));
+  const recovered = await recoverLeases(sources, links);
+  const leases = ipam.leases().filter(({ state }) => state === 'allocated');
+  const pods = leases.filter((lease) => isPod(lease, links));
+  adopt(sources, pods);
+  const gone = leases.filter((lease) => !isPod(lease, links));
+  for (const lease of gone) {
+    ipam.release(lease);
+    log.info('the addresses of a pod that is gone are given up', {
+      container: lease.containerId,
+      pod: lease.pod?.name,
+      attached: lease.attached !== undefined,
+    });
   }
+  const kept = new Set(pods.map(({ attached }) => attached.hostIfName));
+  const ends = new Map(ipam.leases().map((lease) => [lease.attached?.hostIfName ?? hostInterfaceName(lease, lease.pod), lease]));
   const leftOver = [...links.values()].filter((link) => isOurs(link) && !kept.has(link.name));
   for (const { name } of leftOver) {
     log.info('an interface that no pod has is removed', { interface: name });
-    network.removeLeftOver(name);
+    network.removeLeftOver(name, ends.get(name));
   }
-  return { adopted: kept.size, released, removedLinks: leftOver.length };
+  return { adopted: pods.length, recovered, released: gone.length, removedLinks: leftOver.length };
 }
 
-function isPod(lease: Lease, links: ReadonlyMap<string, Link>): lease is Lease & { readonly attached: AttachedPod } {
+/** Writes leases for pods that the journal has lost. */
+async function recoverLeases({ ipam, pools, database, log }: InventorySources, links: Links): Promise<number> {
+  const known = new Set(ipam.leases().map(attachmentId));
+  let count = 0;
+  for (const port of database.tables.Port.rows()) {
+    const link = links.get(port.name);
+    const found = link && leaseFromPort(port.external_ids, link, pools);
+    if (!found || known.has(attachmentId(found))) continue;
+    try {
+      await ipam.adopt(found);
+      count++;
+      log.warn('a pod that the IPAM journal has lost is recovered from its port', { port: port.name, container: found.containerId });
+    } catch (thrown) {
+      log.error('a pod that the IPAM journal has lost cannot be recovered', {
+        port: port.name,
+        cause: SeineError.from(thrown, 'adopt').message,
+      });
+    }
+  }
+  return count;
+}
+
+function isPod(lease: Lease, links: Links): lease is AttachedLease {
   return lease.attached !== undefined && links.has(lease.attached.hostIfName);
 }
 
-function adopt({ database, network }: InventorySources, lease: Lease & { readonly attached: AttachedPod }): void {
-  const row = database.tables.Interface.find('name', lease.attached.hostIfName);
-  network.adopt(lease, row?.ofport_request);
+/** Those whose number the database knows go first, so that nobody else is lent it. */
+function adopt({ database, network }: InventorySources, pods: readonly AttachedLease[]): void {
+  const numbered = pods.map((pod) => ({ pod, ofPort: database.tables.Interface.find('name', pod.attached.hostIfName)?.ofport_request }));
+  for (const { pod, ofPort } of numbered) if (ofPort !== undefined) network.adopt(pod, ofPort);
+  for (const { pod, ofPort } of numbered) if (ofPort === undefined) network.adopt(pod, undefined);
 }
 
 function isOurs({ name, alias }: Link): boolean {

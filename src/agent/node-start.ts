@@ -90,8 +90,15 @@ async function openNode(agent: Agent, environment: NodeEnvironment, start: Start
     log,
   });
   network = openNetwork(agent, environment, start);
-  const inventory = takeInventory({ ipam, database: plane.database, host: plane.host, network, log });
-  log.info('pods of this node', inventory);
+  const inventory = await takeInventory({ ipam, pools: poolsOf(environment), database: plane.database, host: plane.host, network, log });
+  log.info('pods of this node', { ...inventory });
+  // What an ADD or a DEL that was cut short has left must be gone before its numbers and names are used again.
+  plane.datapath.allowPodRemovals();
+  await plane.datapath.reconcilers.switch.confirmed(signal);
+  plane.datapath.reconcilers.bridge.confirmed(signal).then(
+    () => network?.leftOversGone(),
+    () => undefined, // the agent stops
+  );
   return { environment, ipam, network, services: openServices(agent, environment, signal) };
 }
 

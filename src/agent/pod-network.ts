@@ -8,8 +8,8 @@ import { announcement } from '../netlink/announce.ts';
 import { getLink } from '../netlink/links.ts';
 import { createPodInterface, type HostLinks, type PodInterface } from '../netlink/pod-interface.ts';
 import type { Owner } from '../pipeline/cookie.ts';
-import type { WantedPort } from '../wanted/switch-row.ts';
 import { hostInterfaceAlias, hostInterfaceName, podOwner } from './attachment-names.ts';
+import { portOfPod } from './inventory-port.ts';
 import { attachmentId, type Lease } from './ipam/lease.ts';
 import { OfPortPool } from './of-port-pool.ts';
 import { describeDifferences, type FlowCheck } from './pod-check.ts';
@@ -66,6 +66,8 @@ export class NodePodNetwork implements PodNetwork {
   readonly #removals = new Map<string, Removal>();
   /** The bridge must have come this far before an address that was given up may be anybody else's. */
   #lastForgotten = -1;
+  /** Whether ports and flows may be there of pods that an earlier agent began to attach or to remove. */
+  #leftOvers: 'perhaps' | 'none' = 'perhaps';
 
   constructor(options: PodNetworkOptions) {
     this.#options = options;
@@ -135,20 +137,30 @@ export class NodePodNetwork implements PodNetwork {
     const adopted = { owner: podOwner(lease, lease.pod), hostIfName, ofPort: this.#ofPorts.lendAgain(id, ofPort), netns: lease.netns };
     this.#attached.set(id, adopted);
     this.#wantFlows(lease, adopted);
-    this.#options.datapath.wantPort(adopted.owner, portOf(lease, hostIfName, adopted.ofPort));
+    this.#options.datapath.wantPort(adopted.owner, portOfPod(lease, hostIfName, adopted.ofPort));
   }
 
   /** True once nothing on this node has the addresses of a pod that is no longer attached. */
   isAbsent(lease: Lease): boolean {
     const hostIfName = lease.attached?.hostIfName ?? hostInterfaceName(lease, lease.pod);
+    if (this.#leftOvers === 'perhaps') return false;
     if (this.#removals.has(hostIfName) || this.#options.ports.isKnown(hostIfName)) return false;
     if (this.#options.datapath.reconcilers.bridge.realizedRevision < this.#lastForgotten) return false;
     return getLink(this.#options.host.socket, hostIfName) === undefined;
   }
 
-  /** Takes away an interface that belongs to no pod; an ADD that needs its name waits for that. */
-  removeLeftOver(hostIfName: string): void {
-    void this.#startRemoval({ ifName: '' }, { hostIfName, netns: undefined });
+  /**
+   * Takes away an interface that belongs to no pod; an ADD that needs its name, or that of its other end, waits for that.
+   *
+   * @param end the other end, if it is known
+   */
+  removeLeftOver(hostIfName: string, end: Pick<PodAttachment, 'netns' | 'ifName'> | undefined): void {
+    void this.#startRemoval({ ifName: end?.ifName ?? '' }, { hostIfName, netns: end?.netns });
+  }
+
+  /** To be called once ports and flows of no pod are known to be gone. */
+  leftOversGone(): void {
+    this.#leftOvers = 'none';
   }
 
   get count(): number {
@@ -187,7 +199,7 @@ export class NodePodNetwork implements PodNetwork {
 
   async #plug(want: PodAttachment, { owner, hostIfName, ofPort }: Attached, signal: AbortSignal): Promise<void> {
     const { datapath, ports } = this.#options;
-    const revision = datapath.wantPort(owner, portOf(want, hostIfName, ofPort));
+    const revision = datapath.wantPort(owner, portOfPod(want, hostIfName, ofPort));
     await datapath.reconcilers.switch.realizedFor(owner, revision, signal);
     await ports.whenPlugged(hostIfName, ofPort, signal);
   }
@@ -270,6 +282,7 @@ export class NodePodNetwork implements PodNetwork {
   }
 }
 
+<<<<<<< ours
 /** Lets what waits be written and read, before the loop is busy again. One turn may lead past the sockets, two cannot. */
 async function socketsServed(): Promise<void> {
   await nextTurn();
@@ -288,6 +301,8 @@ function portOf(want: PodAttachment, name: string, ofPort: number): WantedPort {
   return { name, type: '', ofPort, options: {}, externalIds };
 }
 
+=======
+>>>>>>> theirs
 /** Says which of the runtime's variables is at fault, where one is. */
 function blameVariable(error: SeineError): SeineError {
   const message = error.message.replace(/^\[[A-Z_]+\] /, '');

@@ -61,9 +61,10 @@ export class PortWatch {
 
 /** @throws SeineError `REFUSED` if the switch's answer is no, or another number */
 function isPlugged({ name, ofport, ofport_request: requested, error }: InterfaceRow, wanted: number): boolean {
+  // The row may still be that of an earlier interface of this name, and so may its error.
+  if (requested !== wanted) return false;
   if (error !== undefined && error !== '') throw new SeineError('REFUSED', `ovs-vswitchd cannot add port ${name}: ${error}`);
-  // The row may still be that of an earlier interface of this name.
-  if (ofport === undefined || requested !== wanted) return false;
+  if (ofport === undefined) return false;
   if (ofport !== wanted) throw new SeineError('REFUSED', `ovs-vswitchd gave port ${name} number ${ofport} and not ${wanted}`);
   return true;
 }

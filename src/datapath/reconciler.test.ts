@@ -100,6 +100,31 @@ describe('Reconciler', () => {
     expect(t.target.held.has('old')).toBe(false);
   });
 
+  it('removes early what it is told to, and the rest when everything may go', async () => {
+    stop.abort();
+    await running;
+    stop = new AbortController();
+    t = setUp();
+    t.target.held = new Map([
+      ['pod', 1],
+      ['peer', 1],
+    ]);
+    // In the midst of the first round, which has found nothing to remove.
+    const apply = t.target.apply.bind(t.target);
+    t.target.apply = async (plan) => {
+      await apply(plan);
+      t.target.apply = apply;
+      t.reconciler.allowRemovals((key) => key === 'pod');
+    };
+    running = t.reconciler.run(stop.signal);
+    await t.want('a', { x: 1 });
+    await round();
+    expect([...t.target.held.keys()].toSorted()).toEqual(['peer', 'tick', 'x']);
+    t.reconciler.allowRemovals();
+    await round();
+    expect([...t.target.held.keys()].toSorted()).toEqual(['tick', 'x']);
+  });
+
   it.each([['loseRequest'], ['loseAnswer']] as const)('observes again after %s', async (fault) => {
     await t.want('a', { x: 1 });
     t.target.failNext(fault);

@@ -71,7 +71,10 @@ export class Reconciler<K extends string, V> {
   #realized = -1;
   /** The newest doubt that a whole round has answered. */
   #confirmed = -1;
-  #removals: 'withheld' | 'allowed' = 'withheld';
+  /** What nobody wants and may go. */
+  #mayRemove: (key: K, held: V) => boolean = () => false;
+  /** What would have been removed if it might. */
+  readonly #withheld = new Set<K>();
   #lastError: SeineError | undefined;
   /** When the timer for retries rings; `Infinity` while there is none. */
   #wakeAtMs = Infinity;
@@ -103,11 +106,14 @@ export class Reconciler<K extends string, V> {
     this.#bell.ring();
   }
 
-  /** From now on what nobody wants is removed. Before every source has finished its first sync that would be too early. */
-  allowRemovals(): void {
-    if (this.#removals === 'allowed') return;
-    this.#removals = 'allowed';
-    for (const key of this.#actual?.keys() ?? []) if (this.#options.desired.wanted(key) === undefined) this.#recheck.add(key);
+  /**
+   * From now on what nobody wants is removed. Before every source has finished its first sync that would be too early; what
+   * comes from sources that have is picked out by `which`.
+   */
+  allowRemovals(which: (key: K, held: V) => boolean = () => true): void {
+    this.#mayRemove = which;
+    for (const key of this.#withheld) this.#recheck.add(key);
+    this.#withheld.clear();
     this.#bell.ring();
   }
 
@@ -235,7 +241,7 @@ export class Reconciler<K extends string, V> {
       const wanted = desired.wanted(key);
       const held = actual.get(key);
       if (wanted === undefined) {
-        if (held !== undefined && this.#removals === 'allowed') remove.add(key);
+        if (held !== undefined) (this.#mayRemove(key, held) ? remove : this.#withheld).add(key);
       } else if (held !== undefined && equal(held, wanted))
         actual.set(key, wanted); // one copy of the bytes, not two
       else if (!this.#waits(key, now())) put.set(key, wanted);

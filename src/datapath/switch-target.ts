@@ -169,7 +169,8 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
     const [interfaceUuid] = existing?.interfaces ?? [];
     if (existing && interfaceUuid !== undefined) {
       tx.update('Port', existing._uuid, { external_ids: external });
-      tx.update('Interface', interfaceUuid, link);
+      // ovs-vswitchd tries anew, and what failed before is no answer to that.
+      tx.update('Interface', interfaceUuid, { ...link, error: undefined });
       tx.mutate('Bridge', [['name', '==', this.#bridgeName]], ['ports', 'insert', [existing._uuid]]);
       return [];
     }

@@ -41,7 +41,6 @@ function plain(record: JournalRecord): object {
 }
 
 /** What is left of records that were not synced when the machine died, and of the line break that guards what follows them. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: zeros are what file systems leave there
 const neverSynced = /^\0*$/;
 
 export interface DecodedJournal {
