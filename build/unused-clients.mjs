@@ -20,7 +20,10 @@ export const withoutUnusedClients = {
     build.onResolve({ filter: /./ }, ({ path, importer }) =>
       importers.test(importer) && unused.includes(path) ? { path, namespace: 'unused-client' } : undefined,
     );
-    build.onLoad({ filter: /\/zod\/v4\/locales\/index\.js$/ }, () => ({ contents: "export { default as en } from './en.js';", loader: 'js' }));
+    build.onLoad({ filter: /\/zod\/v4\/locales\/index\.js$/ }, () => ({
+      contents: "export { default as en } from './en.js';",
+      loader: 'js',
+    }));
     build.onLoad({ filter: /./, namespace: 'unused-client' }, ({ path }) => ({ contents: standIn(path), loader: 'js' }));
   },
 };
