@@ -282,27 +282,12 @@ export class NodePodNetwork implements PodNetwork {
   }
 }
 
-<<<<<<< ours
 /** Lets what waits be written and read, before the loop is busy again. One turn may lead past the sockets, two cannot. */
 async function socketsServed(): Promise<void> {
   await nextTurn();
   await nextTurn();
 }
 
-function portOf(want: PodAttachment, name: string, ofPort: number): WantedPort {
-  const externalIds = {
-    'container-id': want.containerId,
-    'if-name': want.ifName,
-    network: want.network,
-    mac: want.mac,
-    ip: want.addresses.map(({ ip }) => ip.text).join(','),
-    ...(want.pod ? { 'pod-namespace': want.pod.namespace, 'pod-name': want.pod.name } : {}),
-  };
-  return { name, type: '', ofPort, options: {}, externalIds };
-}
-
-=======
->>>>>>> theirs
 /** Says which of the runtime's variables is at fault, where one is. */
 function blameVariable(error: SeineError): SeineError {
   const message = error.message.replace(/^\[[A-Z_]+\] /, '');
