@@ -87,6 +87,15 @@ describe('Services', () => {
     expect([...t.datapath.bridge.owners()]).toEqual(['service/default/b:http/ipv4']);
   });
 
+  it('serves a Service with more endpoints than one group can hold', () => {
+    const t = setUp();
+    t.services.put('default/a', '1', service('a', 1));
+    const addresses = Array.from({ length: 5_000 }, (_, index) => `10.${index >> 8}.${index & 255}.7`);
+    t.slices.put('default/a-x', '1', slice('a-x', 'a', ...addresses));
+    t.served.follow();
+    expect(t.served.ownersOf('default/a').endpoints.size).toBe(800);
+  });
+
   it('keeps an endpoint’s translation until no Service leads there', () => {
     const t = setUp();
     for (const [index, name] of ['a', 'b'].entries()) {

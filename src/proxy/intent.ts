@@ -11,9 +11,15 @@ export interface ServicePortIntent {
   readonly transport: Transport;
   readonly clusterIp: Ip;
   readonly port: number;
-  /** Sorted by address, each once. */
+  /** Sorted by address, each once; of more than `mostEndpoints`, the first. */
   readonly endpoints: readonly Endpoint[];
 }
+
+/**
+ * Open vSwitch takes larger groups piece by piece, but describes a group in one message of 64 KiB, wrongly if it is larger: what
+ * cannot be read back cannot be kept as wanted. A bucket takes 80 bytes for an IPv4 endpoint and 128 for an IPv6 one.
+ */
+const mostEndpoints: Readonly<Record<Family, number>> = { ipv4: 800, ipv6: 500 };
 
 const transports = { TCP: 'tcp', UDP: 'udp' } as const;
 
@@ -67,5 +73,5 @@ function endpointsOf(
       else if (serving && terminating) leaving.set(key, endpoint);
     }
   }
-  return [...(ready.size > 0 ? ready : leaving).values()].toSorted(byAddress);
+  return [...(ready.size > 0 ? ready : leaving).values()].toSorted(byAddress).slice(0, mostEndpoints[family]);
 }
