@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { kernelSettingsTable, metricsTable } from './operations-blocks.ts';
 import { pipelinePage } from './pipeline-page.ts';
 import { roomsPicture } from './rooms-picture.ts';
 
@@ -15,7 +16,10 @@ export interface Page {
 /** Every page that is generated, whole or in part. */
 export function generatedPages(): Page[] {
   const architecture = join(root, 'docs', 'architecture.md');
+  const operations = join(root, 'docs', 'operations.md');
+  const withMetrics = withBlock(readFileSync(operations, 'utf8'), 'metrics', metricsTable());
   return [
+    page(operations, withBlock(withMetrics, 'kernel settings', kernelSettingsTable())),
     page(join(root, 'docs', 'pipeline.md'), pipelinePage()),
     page(architecture, withBlock(readFileSync(architecture, 'utf8'), 'rooms', roomsPicture())),
   ];

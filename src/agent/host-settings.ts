@@ -3,21 +3,21 @@ import type { Log } from '../log/log.ts';
 import type { Family } from '../net/ip.ts';
 import { readSysctl, type SysctlName, writeSysctl } from '../netlink/sysctl.ts';
 
-interface Setting {
+export interface HostSetting {
   readonly name: SysctlName;
   readonly value: string;
   readonly why: string;
 }
 
 /** Kernel settings of the node without which packets are lost; `docs/operations.md` lists them for administrators. */
-function settings(families: readonly Family[], gateway: string): readonly Setting[] {
-  const ipv4: readonly Setting[] = [
+export function hostSettings(families: readonly Family[], gateway: string): readonly HostSetting[] {
+  const ipv4: readonly HostSetting[] = [
     { name: ['net', 'ipv4', 'ip_forward'], value: '1', why: 'pods reach the world through the node' },
     // Answers to a Service come from an address that no route of the interface names.
     { name: ['net', 'ipv4', 'conf', gateway, 'rp_filter'], value: '2', why: 'replies of Services take another way than requests' },
     { name: ['net', 'ipv4', 'conf', gateway, 'send_redirects'], value: '0', why: 'the gateway is the right next hop' },
   ];
-  const ipv6: readonly Setting[] = [
+  const ipv6: readonly HostSetting[] = [
     { name: ['net', 'ipv6', 'conf', 'all', 'forwarding'], value: '1', why: 'pods reach the world through the node' },
     { name: ['net', 'ipv6', 'conf', gateway, 'accept_ra'], value: '0', why: 'nobody on the bridge is a router for the node' },
   ];
@@ -38,7 +38,7 @@ export function applyHostSettings(
   log: Log,
 ): void {
   if (families.includes('ipv6') && transport !== undefined) keepRouterAdvertisements(transport, log);
-  for (const setting of settings(families, gateway)) ensure(setting, log);
+  for (const setting of hostSettings(families, gateway)) ensure(setting, log);
 }
 
 function keepRouterAdvertisements(transport: string, log: Log): void {
@@ -57,7 +57,7 @@ function tryRead(name: SysctlName): string | undefined {
   }
 }
 
-function ensure({ name, value, why }: Setting, log: Log): void {
+function ensure({ name, value, why }: HostSetting, log: Log): void {
   const text = name.join('/');
   try {
     const before = readSysctl(name).trim();

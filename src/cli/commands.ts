@@ -98,7 +98,7 @@ export async function diff({ agent, terminal }: Context, form: OutputForm): Prom
   if (form === 'json' || form === 'yaml') print(terminal, { items: entries }, form);
   else for (const line of diffLines(entries, terminal.room.paint)) terminal.line(line);
   if (entries.length === 0) terminal.remark('everything is as wanted');
-  else terminal.remark(`${count(entries.length, 'difference')}; the agent puts right what it can within a second or two`);
+  else terminal.remark(`${count(entries.length, 'difference')}. What the agent can put right is gone in a second or two: run it again`);
   return entries.length === 0 ? exitCodes.ok : exitCodes.different;
 }
 

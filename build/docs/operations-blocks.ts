@@ -1,0 +1,16 @@
+import { hostSettings } from '../../src/agent/host-settings.ts';
+import { METRIC_PREFIX, type MetricRow, metricRows, processRows } from '../../src/agent/metrics/metric-rows.ts';
+
+/** Tables of `docs/operations.md` that the agent's own tables say. */
+export function metricsTable(): string {
+  const ours = Object.entries<MetricRow>(metricRows).map(([name, row]) => [METRIC_PREFIX + name, row] as const);
+  const rows = [...ours, ...Object.entries<MetricRow>(processRows)].map(
+    ([name, { type, labels = [], help }]) => `| \`${name}\` | ${type} | ${labels.map((label) => `\`${label}\``).join(', ')} | ${help} |`,
+  );
+  return ['| Metric | Type | Labels | Meaning |', '|---|---|---|---|', ...rows].join('\n');
+}
+
+export function kernelSettingsTable(): string {
+  const rows = hostSettings(['ipv4', 'ipv6'], 'antrea-gw0').map(({ name, value, why }) => `| \`${name.join('.')}\` | ${value} | ${why} |`);
+  return ['| Setting | Value | Why |', '|---|---|---|', ...rows].join('\n');
+}
