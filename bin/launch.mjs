@@ -4,7 +4,7 @@
  * The bundle in `dist/` is run if it is there and, in a checkout, no source is newer than it; else the sources.
  */
 import { spawn } from 'node:child_process';
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { constants } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
@@ -18,12 +18,20 @@ const oldest = { major: 22, minor: 18 };
 /**
  * @param {string} bundle file name below `dist/`
  * @param {string} source path of the entry below the root, for a checkout without a bundle
+ * @param {readonly string[]} flags of node
  */
-export async function launch(bundle, source) {
+export async function launch(bundle, source, flags = []) {
   const program = programFile(join(root, 'dist', bundle), join(root, source));
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
-  if (major > oldest.major || (major === oldest.major && minor >= oldest.minor)) await import(pathToFileURL(program).href);
-  else runWith(pinnedNode(), program);
+  const runsHere = major > oldest.major || (major === oldest.major && minor >= oldest.minor);
+  if (runsHere && flags.every((flag) => process.execArgv.includes(flag))) await import(pathToFileURL(program).href);
+  else runWith(runsHere ? process.execPath : pinnedNode(), [...flags, program, ...process.argv.slice(2)]);
+}
+
+/** Of node, for the agent: they keep its memory small. One place for launcher and lab: package.json. */
+export function agentFlags() {
+  const { config } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  return config['agent-node-flags'].split(' ');
 }
 
 function programFile(bundle, source) {
@@ -50,9 +58,11 @@ function pinnedNode() {
   }
 }
 
-/** The child gets our terminal and every signal we get; we end as it ends. */
-function runWith(node, program) {
-  const child = spawn(node, [program, ...process.argv.slice(2)], { stdio: 'inherit' });
+/** Becomes that node where this one can (22.15 or newer). Else a child gets our terminal and every signal we get; we end as it ends. */
+function runWith(node, args) {
+  process.removeAllListeners('warning'); // execve is "experimental", which is nobody's business who starts an agent
+  process.execve?.(node, [node, ...args], process.env);
+  const child = spawn(node, args, { stdio: 'inherit' });
   const forwarded = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'];
   for (const signal of forwarded) process.on(signal, () => child.kill(signal));
   child.on('error', (error) => {

@@ -1,4 +1,4 @@
 #!/usr/bin/env node
-import { launch } from './launch.mjs';
+import { agentFlags, launch } from './launch.mjs';
 
-await launch('seine-agent.mjs', 'src/agent/main.ts');
+await launch('seine-agent.mjs', 'src/agent/main.ts', agentFlags());

@@ -100,6 +100,8 @@ describe('loadKubeAccess', () => {
     expect(load).toThrow(/cannot speak ftp:/);
     await write({}, { server: 'https://x', 'proxy-url': 'http://proxy' });
     expect(load).toThrow(/proxy-url is not supported/);
+    await write({ 'auth-provider': { name: 'oidc', config: { 'id-token': 'a.b.c' } } });
+    expect(load).toThrow(/"oidc" is not supported: use a token/);
   });
 
   it('needs no credentials for plain http', async () => {

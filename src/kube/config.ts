@@ -87,6 +87,7 @@ function hasExec(config: KubeConfig): boolean {
   return Boolean(user?.exec ?? user?.authProvider);
 }
 
+/** @throws SeineError `INVALID_INPUT` also for what the bundle leaves out (build/unused-clients.mjs) */
 function serverOf(config: KubeConfig): URL {
   const server = config.getCurrentCluster()?.server ?? '';
   if (!URL.canParse(server))
@@ -94,6 +95,11 @@ function serverOf(config: KubeConfig): URL {
   const url = new URL(server);
   if (url.protocol !== 'https:' && url.protocol !== 'http:')
     throw new SeineError('INVALID_INPUT', `kubeconfig: cannot speak ${url.protocol} to the API server`);
+  if (config.getCurrentUser()?.authProvider?.name === 'oidc')
+    throw new SeineError(
+      'INVALID_INPUT',
+      'kubeconfig: users[].user.auth-provider "oidc" is not supported: use a token, a certificate or an exec plug-in',
+    );
   if (config.getCurrentCluster()?.proxyUrl !== undefined)
     throw new SeineError(
       'INVALID_INPUT',

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { z } from 'zod';
 import { SeineError } from '../errors/seine-error.ts';
 
 const self = fileURLToPath(import.meta.url);
@@ -11,7 +12,14 @@ export const labProgram = (): string => join(packageRoot, 'bin', 'seine-lab.mjs'
 /** The folder of the package this code belongs to. */
 export const packageRoot = rootAbove(dirname(self));
 
-export const packageVersion = String(JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')).version);
+const description = z
+  .object({ version: z.string(), config: z.object({ 'agent-node-flags': z.string() }) })
+  .parse(JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')));
+
+export const packageVersion = description.version;
+
+/** Of node, for the agent. */
+export const agentFlags: readonly string[] = description.config['agent-node-flags'].split(' ');
 
 /** What node runs as the agent: from sources if we run from sources, else the bundle. */
 export function agentProgram(): string {

@@ -5,6 +5,7 @@ import { stringify } from 'yaml';
 import { SeineError } from '../../errors/seine-error.ts';
 import { parseCidr } from '../../net/ip.ts';
 import { livingProcess, writeFileWhole, writePidFile } from '../files.ts';
+import { agentFlags } from '../installation.ts';
 import { nodePaths } from '../names.ts';
 import type { LabPlan, NodePlan } from '../plan.ts';
 import { endProcesses, type ProcessId, processOf, signalProcess } from '../process.ts';
@@ -55,7 +56,7 @@ export function startAgent(plan: LabPlan, node: NodePlan, program: string): Proc
   const paths = nodePaths(plan.dir, node.name);
   const running = agentProcess(plan, node);
   if (running) return running;
-  const inside = inNetns(node.netns, process.execPath, [program, '--config', paths.agentConfig]);
+  const inside = inNetns(node.netns, process.execPath, [...agentFlags, program, '--config', paths.agentConfig]);
   const log = openSync(paths.agentLog, 'a', 0o600);
   try {
     const child = spawn(inside.command, inside.args, { stdio: ['ignore', log, log], detached: true });
