@@ -1,0 +1,260 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { linkLocal } from '../../src/connectivity/environment.ts';
+import { bindUdpIn } from '../../src/lab/probe/sockets.ts';
+import { cidrAddress, type Family, type Ip, parseIp } from '../../src/net/ip.ts';
+import { type Mac, macFromBytes, parseMac } from '../../src/net/mac.ts';
+import type { Packet } from '../model/packet.ts';
+import { addressOf, clusterIp, families, gatewayOf, macOf, nodes, outside, port, services } from '../support/cluster-plan.ts';
+import { encodeFrame, encodeGeneve } from '../support/frame.ts';
+import { RawSocket } from '../support/raw-socket.ts';
+import { TestCluster } from '../support/test-cluster.ts';
+
+/** Pod `a` is the one that forges; `b` is its neighbour, `c` is on the other node. */
+let cluster: TestCluster;
+let wires: Record<'a' | 'b' | 'c' | 'n1' | 'n2', RawSocket>;
+
+beforeAll(async () => {
+  cluster = await TestCluster.start();
+  const open = (who: string, name: string) => RawSocket.open(cluster.place(who), name);
+  wires = { a: open('a', 'eth0'), b: open('b', 'eth0'), c: open('c', 'eth0'), n1: open('n1', 'antrea-gw0'), n2: open('n2', 'antrea-gw0') };
+});
+afterAll(async () => {
+  for (const wire of Object.values(wires)) wire.close();
+  await cluster.stop();
+});
+
+const gatewayMac = nodes[0]?.environment.gateway.mac ?? parseMac('00:00:00:00:00:00');
+const other = nodes[1];
+
+/** A datagram that pod `a` may send, with this inside. */
+function honest(family: Family, to: { readonly ip: Ip; readonly mac: Mac; readonly port?: number }): Packet {
+  const ports = { protocol: 'udp', portSrc: 4000, portDst: to.port ?? port.nobody } as const;
+  return { ethSrc: macOf('a'), ethDst: to.mac, payload: family, ipSrc: addressOf('a', family), ipDst: to.ip, ttl: 64, ...ports };
+}
+
+/** Sends frames from `a`, then something honest to each of the others, and waits for that: what is not there now never comes. */
+async function sendFromA(...frames: readonly Uint8Array[]): Promise<void> {
+  for (const frame of frames) wires.a.send(frame);
+  await settled('ipv4');
+}
+
+async function settled(family: Family): Promise<void> {
+  const marks = { b: randomBytes(12), c: randomBytes(12), n1: randomBytes(12) };
+  const targets = { b: macOf('b'), c: gatewayMac, n1: gatewayMac };
+  for (const who of ['b', 'c', 'n1'] as const) {
+    const ip = who === 'n1' ? gatewayOf('n1', family) : addressOf(who, family);
+    wires.a.send(encodeFrame(honest(family, { ip, mac: targets[who] }), marks[who]));
+  }
+  for (const who of ['b', 'c', 'n1'] as const) await wires[who].hears(marks[who]);
+}
+
+/** Everybody who heard these octets, but for the one who sent them. */
+function hearers(octets: Uint8Array): string[] {
+  return (['b', 'c', 'n1', 'n2'] as const).filter((who) => wires[who].heard(octets));
+}
+
+/** What is behind the Ethernet header: nobody changes that in ARP and ND. */
+function body(frame: Uint8Array): Uint8Array {
+  return frame.subarray(14);
+}
+
+const broadcast = parseMac('ff:ff:ff:ff:ff:ff');
+const allNodes = { ip: parseIp('ff02::1'), mac: parseMac('33:33:00:00:00:01') };
+
+describe('a pod that lies about addresses', () => {
+  /** Nobody looks at the target's MAC, so it tells one frame from another. */
+  const arp = (fields: Partial<Packet>): Uint8Array => {
+    const arpTha = macFromBytes(randomBytes(6));
+    const said = { arpOp: 'reply', arpSha: macOf('a'), arpTha, arpTpa: addressOf('b', 'ipv4') } as const;
+    return encodeFrame({ ethSrc: macOf('a'), ethDst: macOf('b'), payload: 'arp', ...said, ...fields });
+  };
+
+  it('is heard when it tells the truth', async () => {
+    const answer = arp({ arpSpa: addressOf('a', 'ipv4') });
+    const announcement = arp({ ethDst: broadcast, arpOp: 'request', arpSpa: addressOf('a', 'ipv4'), arpTpa: addressOf('a', 'ipv4') });
+    await sendFromA(answer, announcement);
+    expect(hearers(body(answer))).toEqual(['b']);
+    expect(hearers(body(announcement))).toEqual(['b', 'n1']);
+  });
+
+  it.each<[string, Partial<Packet>]>([
+    ['the gateway', { arpSpa: gatewayOf('n1', 'ipv4') }],
+    ['its neighbour', { arpSpa: addressOf('b', 'ipv4'), arpTpa: gatewayOf('n1', 'ipv4'), ethDst: gatewayMac }],
+    ['another MAC', { arpSpa: addressOf('a', 'ipv4'), arpSha: macOf('b') }],
+    ['another MAC on the wire', { arpSpa: addressOf('a', 'ipv4'), ethSrc: macOf('b') }],
+    [
+      'its neighbour, to everybody',
+      { arpOp: 'request', ethDst: broadcast, arpSpa: addressOf('b', 'ipv4'), arpTpa: addressOf('b', 'ipv4') },
+    ],
+  ])('cannot say by ARP that it is %s', async (_, fields) => {
+    const frame = arp(fields);
+    await sendFromA(frame);
+    expect(hearers(body(frame))).toEqual([]);
+  });
+
+  const ownIpv6 = addressOf('a', 'ipv6');
+  const advertise = { ethDst: allNodes.mac, ipSrc: ownIpv6, ipDst: allNodes.ip, icmpType: 136, ndTarget: ownIpv6, ndTll: macOf('a') };
+  const nd = (fields: Partial<Packet>): Uint8Array =>
+    encodeFrame({ ethSrc: macOf('a'), ethDst: allNodes.mac, payload: 'ipv6', protocol: 'icmp6', icmpCode: 0, ttl: 255, ...fields });
+
+  it('may announce its own IPv6 address', async () => {
+    const frame = nd(advertise);
+    await sendFromA(frame);
+    expect(hearers(body(frame))).toEqual(['b', 'n1']);
+  });
+
+  it.each<[string, Partial<Packet>]>([
+    ['advertise the gateway', { ...advertise, ndTarget: gatewayOf('n1', 'ipv6') }],
+    ['advertise its neighbour', { ...advertise, ndTarget: addressOf('b', 'ipv6') }],
+    ['advertise another MAC', { ...advertise, ndTll: macOf('b') }],
+    [
+      'ask with another MAC',
+      {
+        icmpType: 135,
+        ipSrc: ownIpv6,
+        ipDst: addressOf('b', 'ipv6'),
+        ethDst: macOf('b'),
+        ndTarget: addressOf('b', 'ipv6'),
+        ndSll: macOf('c'),
+      },
+    ],
+    [
+      'take an address away from its neighbour',
+      { icmpType: 135, ipSrc: parseIp('::'), ipDst: allNodes.ip, ndTarget: addressOf('b', 'ipv6') },
+    ],
+    ['be a router', { icmpType: 134, ipSrc: linkLocal(macOf('a')), ipDst: allNodes.ip }],
+    ['be a router for one neighbour', { icmpType: 134, ipSrc: ownIpv6, ipDst: addressOf('b', 'ipv6'), ethDst: macOf('b') }],
+    ['redirect', { icmpType: 137, ipSrc: linkLocal(macOf('a')), ipDst: addressOf('b', 'ipv6'), ethDst: macOf('b') }],
+    ['redirect as the gateway', { icmpType: 137, ipSrc: linkLocal(gatewayMac), ipDst: addressOf('b', 'ipv6'), ethDst: macOf('b') }],
+  ])('cannot %s', async (_, fields) => {
+    const frame = nd(fields);
+    await sendFromA(frame);
+    expect(hearers(body(frame))).toEqual([]);
+  });
+
+  it('cannot use VLANs or other protocols', async () => {
+    const mark = randomBytes(12);
+    const tagged = encodeFrame({ ...honest('ipv4', { ip: addressOf('b', 'ipv4'), mac: macOf('b') }), vlan: 0 }, mark);
+    const strange = encodeFrame({ ethSrc: macOf('a'), ethDst: macOf('b'), payload: 'other' });
+    strange.set(mark, 20);
+    await sendFromA(tagged, strange);
+    expect(hearers(mark)).toEqual([]);
+  });
+});
+
+describe.each(families)('over %s, a pod', (family) => {
+  const to = { ip: addressOf('b', family), mac: macOf('b') };
+
+  it.each<[string, (packet: Packet) => Packet]>([
+    ['its neighbour', (packet) => ({ ...packet, ipSrc: addressOf('b', family) })],
+    ['a pod of another node', (packet) => ({ ...packet, ipSrc: addressOf('c', family) })],
+    ['the gateway', (packet) => ({ ...packet, ipSrc: gatewayOf('n1', family) })],
+    ['its node', (packet) => ({ ...packet, ipSrc: addressOf('n1', family) })],
+    ['another Ethernet address', (packet) => ({ ...packet, ethSrc: macOf('b') })],
+  ])('cannot send as %s', async (_, lie) => {
+    const mark = randomBytes(12);
+    const targets = [to, { ip: addressOf('c', family), mac: gatewayMac }, { ip: gatewayOf('n1', family), mac: gatewayMac }];
+    await sendFromA(...targets.map((target) => encodeFrame(lie(honest(family, target)), mark)));
+    expect(hearers(mark)).toEqual([]);
+  });
+
+  it('cannot send to everybody', async () => {
+    const mark = randomBytes(12);
+    const groups = family === 'ipv4' ? ['224.0.0.251', '255.255.255.255'] : ['ff02::fb', 'ff05::2'];
+    await sendFromA(...groups.map((group) => encodeFrame(honest(family, { ip: parseIp(group), mac: broadcast }), mark)));
+    expect(hearers(mark)).toEqual([]);
+  });
+
+  it('cannot reach the address that hairpin connections seem to come from', async () => {
+    const mark = randomBytes(12);
+    const ip = parseIp(family === 'ipv4' ? '169.254.0.253' : 'fc01::aabb:ccdd:eeff');
+    await sendFromA(encodeFrame(honest(family, { ip, mac: gatewayMac }), mark));
+    expect(hearers(mark)).toEqual([]);
+  });
+});
+
+/** As if a pod of the second node wrote to `victim`. */
+function inner(family: Family, victim: 'b' | 'c', mark: Uint8Array): Uint8Array {
+  const source = other?.environment.podCidrs.find((cidr) => cidr.family === family);
+  const ipSrc = victim === 'b' && source ? cidrAddress(source, 99n) : addressOf('a', family);
+  const link = { ethSrc: parseMac('0e:00:00:00:02:01'), ethDst: parseMac('aa:bb:cc:dd:ee:ff') };
+  const ports = { protocol: 'udp', portSrc: 4000, portDst: port.nobody } as const;
+  return encodeFrame({ ...link, payload: family, ipSrc, ipDst: addressOf(victim, family), ttl: 64, ...ports }, mark);
+}
+
+async function sendDatagram(from: string, to: string, number: number, data: Uint8Array): Promise<void> {
+  const socket = await bindUdpIn(cluster.place(from), to.includes(':') ? '::' : '0.0.0.0', 0);
+  await new Promise<void>((resolve, reject) => socket.send(data, number, to, (error) => (error ? reject(error) : resolve())));
+  socket.close();
+}
+
+describe.each(families)('a tunnel packet over %s', (family) => {
+  it('of a known node arrives, so the forged ones below would', async () => {
+    const marks = { b: randomBytes(12), c: randomBytes(12) };
+    await sendDatagram('n2', addressOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', marks.b)));
+    await sendDatagram('n1', addressOf('n2', family).text, port.tunnel, encodeGeneve(inner(family, 'c', marks.c)));
+    await wires.b.hears(marks.b);
+    await wires.c.hears(marks.c);
+  });
+
+  it.each<[string, string, number, 'b' | 'c']>([
+    ['its gateway', gatewayOf('n1', family).text, port.tunnel, 'b'],
+    ['its node', addressOf('n1', family).text, port.tunnel, 'b'],
+    ['another node, by the masquerade', addressOf('n2', family).text, port.tunnel, 'c'],
+    ['another node’s gateway', gatewayOf('n2', family).text, port.tunnel, 'c'],
+    ['a Service whose endpoint is its node', clusterIp('tunnelOfFirst', family).text, services.tunnelOfFirst.port, 'b'],
+    ['a Service whose endpoint is another node', clusterIp('tunnelOfSecond', family).text, services.tunnelOfSecond.port, 'c'],
+  ])('that a pod sends to %s does not, whole or in fragments', async (_, to, number, victim) => {
+    const mark = randomBytes(12);
+    const geneve = encodeGeneve(inner(family, victim, mark));
+    await sendDatagram('a', to, number, geneve);
+    await sendDatagram('a', to, number, Buffer.concat([geneve, new Uint8Array(3000)]));
+    await afterTheMasquerade();
+    expect(wires[victim].heard(mark)).toBe(false);
+  });
+
+  it('that a pod of another node sends to this node’s gateway does not', async () => {
+    const mark = randomBytes(12);
+    await sendDatagram('c', gatewayOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', mark)));
+    cluster.exec('c', 'ping', '-q', '-c', '1', '-W', '2', addressOf('b', family).text);
+    await settled(family);
+    expect(wires.b.heard(mark)).toBe(false);
+  });
+
+  it('of somebody who is no node does not, and he is counted', async () => {
+    const mark = randomBytes(12);
+    for (let times = 0; times < 3; times++) {
+      await sendDatagram('world', addressOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', mark)));
+    }
+    cluster.exec('world', 'ping', '-q', '-c', '1', '-W', '2', addressOf('n1', family).text);
+    await settled(family);
+    expect(wires.b.heard(mark)).toBe(false);
+    // The first one is still on its way to be remembered when it is counted, and counters are brought up to date now and then.
+    const source = `${family === 'ipv4' ? 'tun_src' : 'tun_ipv6_src'}=${outside.router[family].text}`;
+    await vi.waitFor(
+      () => {
+        const strangers = cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=120');
+        expect(strangers).toMatch(new RegExp(`n_packets=[23],.*${source}`));
+      },
+      { timeout: 10_000, interval: 200 },
+    );
+  });
+
+  /** What `a` sent before has come as far as it ever will: the second node heard something that took the same way later. */
+  async function afterTheMasquerade(): Promise<void> {
+    cluster.exec('a', 'ping', '-q', '-c', '2', '-i', '0.1', '-W', '2', addressOf('n2', family).text);
+    await settled(family);
+  }
+});
+
+it.each(families)('a tunnel packet over %s would arrive if neither bridge nor packet filter looked', async (family) => {
+  const mark = randomBytes(12);
+  const payload = family === 'ipv4' ? 'udp' : 'udp6';
+  const guard = `table=56,priority=220,reg0=0x3/0xf,${payload},tp_dst=${port.tunnel}`;
+  const { exec } = cluster.switchOf('n1');
+  exec('ovs-ofctl', '-O', 'OpenFlow15', '--strict', 'del-flows', 'br-int', guard);
+  for (const chain of ['forward', 'prerouting-raw']) exec('nft', 'flush', 'chain', 'inet', 'seine', chain);
+  await sendDatagram('a', addressOf('n2', family).text, port.tunnel, encodeGeneve(inner(family, 'c', mark)));
+  await wires.c.hears(mark);
+});
