@@ -3,6 +3,7 @@ import { ctMarkFields, registerFields } from '../../src/pipeline/fields.ts';
 import type { FieldSpec } from '../../src/pipeline/registers.ts';
 import { type TableName, tableNames, tables } from '../../src/pipeline/tables.ts';
 import { ofPorts, packetInReason, podOfPorts, serviceNextHop, tunnelCarriers, virtualMac, zones } from '../../src/pipeline/well-known.ts';
+import { packetWalks } from './packet-walks.ts';
 
 /** Text of `docs/pipeline.md`, from the tables that the agent itself runs on. */
 export function pipelinePage(): string {
@@ -31,6 +32,7 @@ export function pipelinePage(): string {
     ),
     '## Ports and addresses',
     table(['What', 'Value'], wellKnown()),
+    packetWalks(),
     '',
   ].join('\n\n');
 }

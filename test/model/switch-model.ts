@@ -2,7 +2,7 @@ import { SeineError } from '../../src/errors/seine-error.ts';
 import { type Cidr, cidrContains, type Ip } from '../../src/net/ip.ts';
 import type { Mac } from '../../src/net/mac.ts';
 import { registerFields } from '../../src/pipeline/fields.ts';
-import type { CtExec, CtState, CtStep, Flow, Group, Match, Step } from '../../src/pipeline/flow.ts';
+import { type CtExec, type CtState, type CtStep, type Flow, type Group, type Match, priority, type Step } from '../../src/pipeline/flow.ts';
 import { formatFlow } from '../../src/pipeline/format.ts';
 import type { Mark } from '../../src/pipeline/registers.ts';
 import type { TableName } from '../../src/pipeline/tables.ts';
@@ -18,6 +18,8 @@ export interface Output {
 /** What became of one packet. Nothing in `outputs` means that it was dropped. */
 export interface Walk {
   readonly tables: readonly TableName[];
+  /** What it met there, what tables do with packets that nobody wants excepted. */
+  readonly flows: readonly Flow[];
   readonly outputs: readonly Output[];
   /** Outer source that was remembered. */
   readonly strangers: readonly Ip[];
@@ -65,7 +67,7 @@ export class SwitchModel {
   }
 
   receive(inPort: number, packet: Packet, ctMark = 0): Walk {
-    const walk = { tables: [] as TableName[], outputs: [] as Output[], strangers: [] as Ip[] };
+    const walk = { tables: [] as TableName[], flows: [] as Flow[], outputs: [] as Output[], strangers: [] as Ip[] };
     const travel: Travel = { packet, inPort, regs: Array<number>(16).fill(0), ctState: new Set(), ctMark };
     this.#visit('classify', travel, walk);
     return walk;
@@ -75,7 +77,9 @@ export class SwitchModel {
   #visit(table: TableName, travel: Travel, walk: MutableWalk): 'goes on' | 'ended' {
     walk.tables.push(table);
     if (walk.tables.length > stepsMax) throw new SeineError('INVARIANT', `${describePacket(travel.packet)} never ends`);
-    return this.#perform(this.#lookUp(table, travel)?.steps ?? [], travel, walk);
+    const flow = this.#lookUp(table, travel);
+    if (flow && flow.priority > priority.miss) walk.flows.push(flow);
+    return this.#perform(flow?.steps ?? [], travel, walk);
   }
 
   #lookUp(table: TableName, travel: Travel): Flow | undefined {
@@ -175,7 +179,7 @@ export class SwitchModel {
   }
 }
 
-type MutableWalk = { readonly tables: TableName[]; readonly outputs: Output[]; readonly strangers: Ip[] };
+type MutableWalk = { readonly tables: TableName[]; readonly flows: Flow[]; readonly outputs: Output[]; readonly strangers: Ip[] };
 
 /** RFC 826. */
 function arpAnswer(asked: Packet, ip: Ip, mac: Mac): Packet {

@@ -1,0 +1,130 @@
+import { parseIp } from '../../src/net/ip.ts';
+import type { Flow } from '../../src/pipeline/flow.ts';
+import { formatFlow } from '../../src/pipeline/format.ts';
+import { virtualMac } from '../../src/pipeline/well-known.ts';
+import { ConnectionTracker } from '../../test/model/connection-tracker.ts';
+import { type Arrival, answerTo } from '../../test/model/conversation.ts';
+import type { Packet } from '../../test/model/packet.ts';
+import { compileScene, type Scene } from '../../test/model/scene.ts';
+import { type Output, SwitchModel, type Walk } from '../../test/model/switch-model.ts';
+import { exampleNode, examplePeers, examplePods, exampleServices } from '../../test/support/example-node.ts';
+
+const scene: Scene = { node: exampleNode, peers: examplePeers, pods: examplePods, services: exampleServices };
+const { gateway, tunnel } = exampleNode;
+const [podA, podB] = examplePods;
+const macA = podA?.mac ?? gateway.mac;
+
+interface Story {
+  readonly title: string;
+  readonly text: string;
+  readonly opening: Arrival;
+  /** Which bucket of a group is taken. */
+  readonly choice?: number;
+  /** After the first packet: the same once more, or what the receiver answers. */
+  readonly next?: readonly ('again' | 'answer')[];
+}
+
+const tcp = (fields: Pick<Packet, 'ipSrc' | 'ipDst' | 'portDst' | 'ethSrc' | 'ethDst'>): Packet => ({
+  payload: 'ipv4',
+  protocol: 'tcp',
+  tcpFlags: 'syn',
+  portSrc: 40_000,
+  ttl: 64,
+  ...fields,
+});
+const fromPod = (ipDst: string, portDst: number, ethDst = gateway.mac): Arrival => ({
+  inPort: podA?.ofPort ?? 0,
+  packet: tcp({ ethSrc: macA, ethDst, ipSrc: parseIp('10.10.0.5'), ipDst: parseIp(ipDst), portDst }),
+});
+
+const stories: readonly Story[] = [
+  {
+    title: 'A pod to its neighbour',
+    text: 'Nothing is routed: MACs and TTL stay. The connection is committed on the way out, so that the answer is known.',
+    opening: fromPod('10.10.0.6', 80, podB?.mac),
+    next: ['answer'],
+  },
+  {
+    title: 'A pod to a pod on another node',
+    text: 'The other node counts one more hop. Tunnel addresses are set after the last `ct()`.',
+    opening: fromPod('10.10.4.9', 80),
+    next: ['answer'],
+  },
+  {
+    title: 'A pod to a Service',
+    text: 'The group picks the endpoint; the connection remembers it. A second packet before any answer is still new, and arrives translated. The answer gets the Service’s address back.',
+    opening: fromPod('10.96.0.10', 80),
+    choice: 1,
+    next: ['again', 'answer'],
+  },
+  {
+    title: 'A pod to a Service that picks the pod itself',
+    text: 'Without another source the pod would answer itself, past the translation. So the source becomes an address that nobody has, in a zone of its own, and the packet leaves by the port it came in by.',
+    opening: fromPod('10.96.0.10', 80),
+    choice: 0,
+    next: ['answer'],
+  },
+  { title: 'A pod to a Service without endpoints', text: 'The agent says no, so that nobody waits.', opening: fromPod('10.96.0.11', 80) },
+  { title: 'A pod to the outside', text: 'The node masquerades.', opening: fromPod('203.0.113.9', 443) },
+  {
+    title: 'The node to a Service',
+    text: 'The node’s route for Services leads into the bridge, by a next hop that does not exist.',
+    opening: {
+      inPort: gateway.ofPort,
+      packet: tcp({ ethSrc: gateway.mac, ethDst: virtualMac, ipSrc: parseIp('10.10.0.1'), ipDst: parseIp('10.96.0.10'), portDst: 80 }),
+    },
+    choice: 1,
+    next: ['answer'],
+  },
+  {
+    title: 'A pod that forges a tunnel packet',
+    text: 'To its own node or, by the masquerade, to another one: dropped, and counted by the flow’s own counter.',
+    opening: { inPort: podA?.ofPort ?? 0, packet: { ...fromPod('192.168.77.2', tunnel.port).packet, protocol: 'udp' } },
+  },
+];
+
+/** Section "Life of a packet": what the model of a switch does with the flows of an example node. */
+export function packetWalks(): string {
+  return [
+    '## Life of a packet',
+    'Made by running these packets through a model of the switch with the flows of an example node (`test/support/example-node.ts`); a real switch and a reference evaluator agree with that model (`test/integration/pipeline-*.test.ts`). Tables that only pass a packet on are left out.',
+    ...stories.map(story),
+  ].join('\n\n');
+}
+
+function story({ title, text, opening, choice = 0, next = [] }: Story): string {
+  const { flows, groups } = compileScene(scene);
+  const model = new SwitchModel({ flows, groups, tracker: new ConnectionTracker(), choose: () => choice, tunnelPort: tunnel.ofPort });
+  const parts = [`### ${title}`, text];
+  let last = model.receive(opening.inPort, opening.packet);
+  parts.push(described('First packet', last));
+  for (const what of next) {
+    const received = last.outputs[0];
+    const answer = received && answerTo(received);
+    const arrival = what === 'answer' ? answer : opening;
+    if (!arrival) continue;
+    const walk = model.receive(arrival.inPort, arrival.packet);
+    parts.push(described(what === 'answer' ? 'The answer' : 'The same again, before any answer', walk));
+    if (what === 'again') last = walk;
+  }
+  return parts.join('\n\n');
+}
+
+function described(title: string, walk: Walk): string {
+  const dump = walk.flows.map((flow) => formatFlow(flow).replace(/^table=/, '')).join('\n');
+  return `${title}:\n\n${picture(walk)}\n\n\`\`\`text\n${dump}\n\`\`\``;
+}
+
+function picture({ flows, outputs }: Walk): string {
+  const ends = outputs.length === 0 ? ['dropped'] : outputs.map(whereTo);
+  const boxes = [...flows.map(({ table }: Flow) => table), ends.join(', ')].map((text, index) => `t${index}["${text}"]`);
+  return `\`\`\`mermaid\nflowchart LR\n  ${boxes.join(' --> ')}\n\`\`\``;
+}
+
+function whereTo({ to, packet }: Output): string {
+  if (to === 'agent') return 'to the agent';
+  if (to === 'flood') return 'to everybody';
+  const who = to === tunnel.ofPort ? 'tunnel' : to === gateway.ofPort ? 'gateway' : `pod ${to}`;
+  const ports = packet.portDst === undefined ? '' : `:${packet.portDst}`;
+  return `${who}: ${packet.ipSrc?.text} to ${packet.ipDst?.text}${ports}, TTL ${packet.ttl}`;
+}
