@@ -1,0 +1,280 @@
+import { spawn } from 'node:child_process';
+import { chmodSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Entry, FlowEntry, Items, PortEntry } from '../../src/agent-api/entry.ts';
+import type { NodeView, PodView, ServiceView } from '../../src/agent-api/object.ts';
+import type { AgentStatus } from '../../src/agent-api/status.ts';
+import { nodePaths } from '../../src/lab/names.ts';
+import { inNetns } from '../../src/lab/node/netns.ts';
+import type { PodStatusLine } from '../../src/lab/status.ts';
+import { ConvergeLab, until } from '../support/converge-lab.ts';
+
+/** What seinectl says of a real node, judged by the tools that show the same things: ovs-ofctl, ovs-vsctl, ip. */
+const root = join(import.meta.dirname, '..', '..');
+const networkPolicy = {
+  collection: '/apis/networking.k8s.io/v1/namespaces/default/networkpolicies',
+  object: {
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'NetworkPolicy',
+    metadata: { name: 'deny-all' },
+    spec: { podSelector: {}, policyTypes: ['Ingress'] },
+  },
+};
+let lab: ConvergeLab;
+
+interface Ran {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function execute(command: string, args: readonly string[], { stdin = '', uid = 0 } = {}): Promise<Ran> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { uid, gid: uid });
+    let [stdout, stderr] = ['', ''];
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+    child.stdin.on('error', () => undefined); // it did not want to read all of it
+    child.once('error', reject);
+    child.once('close', (code) => resolve({ code: code ?? -1, stdout, stderr }));
+    child.stdin.end(stdin);
+  });
+}
+
+const socketOf = (node: number): string => nodePaths(lab.plan.dir, lab.node(node).name).apiSocket;
+
+function seinectl(args: readonly string[], stdin = ''): Promise<Ran> {
+  return execute(process.execPath, [join(root, 'bin', 'seinectl.mjs'), '--socket', socketOf(1), ...args], { stdin });
+}
+
+async function json<T>(...args: string[]): Promise<T> {
+  const { stdout, stderr } = await seinectl([...args, '-o', 'json']);
+  if (stdout === '') throw new Error(stderr);
+  return JSON.parse(stdout) as T;
+}
+
+async function items<T>(...args: string[]): Promise<readonly T[]> {
+  return (await json<Items<T>>(...args)).items;
+}
+
+async function linesOf(command: string, ...args: string[]): Promise<string[]> {
+  return (await lab.exec(1, command, ...args)).split('\n').flatMap((line) => line.trim() || []);
+}
+
+const dumpFlows = (...options: string[]) => linesOf('ovs-ofctl', '-O', 'OpenFlow15', ...options, 'dump-flows', 'br-int');
+
+beforeAll(async () => {
+  lab = await ConvergeLab.start(2);
+  await lab.startPods([networkPolicy]);
+});
+afterAll(async () => {
+  await lab?.remove();
+});
+
+it('answers an operator’s first questions, as plain `seinectl` on a node of the lab', async () => {
+  const args = ['bin/seine-lab.mjs', 'node', 'exec', '--dir', lab.plan.dir, lab.node(1).name, '--', 'seinectl', 'status'];
+  const { code, stdout } = await execute(process.execPath, args);
+  expect(stdout).toMatch(new RegExp(`^${lab.node(1).name} {2}READY {2}up `));
+  expect(stdout).toContain('No problems.');
+  expect(stdout).toContain('* NetworkPolicy is not enforced: 1 object without effect, all traffic is allowed');
+  expect(stdout).toMatch(/Open vSwitch 3\.\d+\.\d+/);
+  expect(stdout.split('\n').filter((line) => line.includes('as wanted'))).toHaveLength(4);
+  expect(code).toBe(0);
+});
+
+describe('what is there', () => {
+  it('has the very flows that ovs-ofctl shows, in its words', async () => {
+    const dumped = (await dumpFlows('--names', '--no-stats')).filter((line) => line.startsWith('cookie='));
+    const flows = await items<FlowEntry>('get', 'flows');
+    expect(flows.map(({ actual }) => actual).toSorted()).toEqual(dumped.toSorted());
+    expect(new Set(flows.map(({ state }) => state))).toEqual(new Set(['ok']));
+    expect(flows.every(({ wanted, actual, owners }) => wanted === actual && owners.length > 0)).toBe(true);
+  });
+
+  it('narrows flows to a pod, and to a table', async () => {
+    const { namespace, name } = aPodHere();
+    const flows = await items<FlowEntry>('get', 'flows', '--owner', `pod/${namespace}/${name}`, '--table', 'spoofGuard');
+    const dumped = (await dumpFlows('--names', '--no-stats')).filter(
+      (line) => line.includes('table=spoofGuard') && line.includes(`cookie=${cookieOf(flows[0])}`),
+    );
+    expect(flows.map(({ actual }) => actual).toSorted()).toEqual(dumped.toSorted());
+    expect(flows.length).toBeGreaterThan(5);
+  });
+
+  it('has the groups, ports and routes of the tools', async () => {
+    const groups = await items<Entry>('get', 'groups');
+    const dumped = (await linesOf('ovs-ofctl', '-O', 'OpenFlow15', '--names', 'dump-groups', 'br-int')).filter((line) =>
+      line.startsWith('group_id='),
+    );
+    expect(groups.map(({ actual }) => actual).toSorted()).toEqual(dumped.toSorted());
+
+    const ports = (await items<PortEntry>('get', 'ports')).filter(({ kind }) => kind === 'port');
+    const numbers = await lab.ofPorts(1);
+    expect(ports.map(({ name, ofPort, state }) => [name, ofPort, state])).toEqual(ports.map(({ name }) => [name, numbers[name], 'ok']));
+    expect(ports.map(({ name }) => name).toSorted()).toEqual((await linesOf('ovs-vsctl', 'list-ports', 'br-int')).toSorted());
+
+    const routes = (await items<Entry>('get', 'routes')).filter(({ kind }) => kind === 'route');
+    const known = [
+      ...(await linesOf('ip', '-4', 'route', 'show', 'proto', '94')),
+      ...(await linesOf('ip', '-6', 'route', 'show', 'proto', '94')),
+    ];
+    expect(routes).toHaveLength(known.length);
+  });
+
+  it('has the pods, nodes and Services of the cluster', async () => {
+    const pods = await items<PodView>('get', 'pods');
+    expect(pods.map(({ name, addresses, state }) => [name, addresses, state])).toEqual(
+      podsHere()
+        .map(({ namespace, name, ips }) => [`${namespace}/${name}`, ips, 'ok'])
+        .toSorted(),
+    );
+    const nodes = await items<NodeView>('get', 'nodes');
+    expect(nodes.map(({ name, role, state }) => [name, role, state])).toEqual(
+      lab.plan.nodes.map(({ name }, at) => [name, at === 0 ? 'self' : 'peer', 'ok']),
+    );
+    const services = await items<ServiceView>('get', 'services');
+    expect(services.length).toBeGreaterThan(1);
+    expect(services.every(({ state, flows }) => state === 'ok' && flows.held === flows.wanted)).toBe(true);
+  });
+});
+
+describe('annotate', () => {
+  it.each([['--names'], ['--no-names'], ['--no-stats']])('names the owner of every flow of a dump with %s', async (option) => {
+    const dump = await dumpFlows(option);
+    const { code, stdout, stderr } = await seinectl(['annotate'], `${dump.join('\n')}\n`);
+    expect([code, stderr]).toEqual([0, '']);
+    const flows = stdout.split('\n').filter((line) => line.includes('cookie='));
+    expect(flows).toHaveLength(dump.filter((line) => line.includes('cookie=')).length);
+    expect(flows.filter((line) => !/ # (node|peer\/|pod\/|service\/|endpoint\/)/.test(line))).toEqual([]);
+  });
+});
+
+describe('what is not as it should be', () => {
+  it('is nothing at first', async () => {
+    expect(await seinectl(['diff'])).toMatchObject({ code: 0, stdout: '' });
+  });
+
+  it('is a flow that somebody deletes again and again: in ovs-ofctl’s words, with owner and reason', async () => {
+    const [lost] = (await dumpFlows('--names', '--no-stats')).filter((line) => line.includes('table=output, priority=0'));
+    let diff: Ran = { code: 0, stdout: '', stderr: '' };
+    await until(
+      async () => {
+        await lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', '--strict', 'del-flows', 'br-int', 'table=110,priority=0');
+        diff = await seinectl(['diff']);
+        return diff.code !== 0 && diff.stdout.includes('again and again');
+      },
+      60_000,
+      () => 'the agent does not slow down',
+    );
+    expect(diff.code).toBe(1);
+    expect(diff.stdout.split('\n')[0]).toBe(`+ ${lost} # node`);
+    const { stdout } = await seinectl(['status']);
+    expect(stdout).toContain('! bridge (flows, groups): somebody else keeps changing 1 entry');
+    expect(await seinectl(['get', 'flows', '--bad'])).toMatchObject({ stdout: expect.stringMatching(/^output +missing/m) });
+    await until(
+      async () => (await seinectl(['diff'])).code === 0,
+      70_000,
+      () => 'the flow is not put back',
+    );
+  });
+
+  it('is a pod whose interface was taken down, and one whose namespace was changed', async () => {
+    const pod = aPodHere();
+    const [{ hostInterface }] = (await items<PodView>('get', 'pods')).filter(({ name }) => name === `${pod.namespace}/${pod.name}`) as [
+      PodView,
+    ];
+    await lab.exec(1, 'ip', 'link', 'set', hostInterface, 'down');
+    expect(await seinectl(['get', 'pods'])).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining(`host interface ${hostInterface} is down`),
+    });
+    await lab.exec(1, 'ip', 'link', 'set', hostInterface, 'up');
+
+    const { command, args } = inNetns(pod.netns, 'ip', ['link', 'set', 'eth0', 'address', '0e:00:00:00:00:99']);
+    await execute(command, args);
+    expect((await json<PodView>('get', 'pods', pod.name, '-n', pod.namespace)).differences).toEqual([
+      expect.stringContaining('interface eth0 has MAC 0e:00:00:00:00:99'),
+    ]);
+  });
+
+  it('is counted when it is put back', async () => {
+    const drift = async (): Promise<number> => (await json<AgentStatus>('status')).parts.find(({ part }) => part === 'host')?.drift ?? -1;
+    const before = await drift();
+    const [route] = await linesOf('ip', '-4', 'route', 'show', 'proto', '94');
+    await lab.exec(1, 'ip', 'route', 'del', ...(route ?? '').split(' ').slice(0, 1));
+    await until(
+      async () => (await drift()) > before,
+      5_000,
+      () => 'nobody noticed',
+    );
+    expect(await linesOf('ip', '-4', 'route', 'show', 'proto', '94')).toContain(route);
+  });
+});
+
+describe('who may look', () => {
+  const ask = (path: string, uid: number) =>
+    execute('socat', ['-t', '5', '-', `UNIX-CONNECT:${path}`], { stdin: 'GET /livez HTTP/1.0\r\n\r\n', uid });
+  const nobody = 65_534;
+
+  it('is root alone, even if the socket lets others in', async () => {
+    expect((await ask(socketOf(2), 0)).stdout).toContain('200 OK');
+    expect((await ask(socketOf(2), nobody)).stdout).toBe('');
+    for (let path = socketOf(2); path.startsWith(lab.plan.dir); path = dirname(path)) chmodSync(path, 0o777);
+    expect((await ask(socketOf(2), nobody)).stdout).toBe('');
+    expect(lab.log(2).some(({ msg, uid }) => msg.includes('else than root') && uid === nobody)).toBe(true);
+  });
+
+  it('is anybody who reaches the metrics address, for health and metrics only', async () => {
+    const get = async (path: string): Promise<string> => await lab.exec(1, 'curl', '-s', '-i', `http://127.0.0.1:10349${path}`);
+    expect(await get('/livez')).toContain('200 OK');
+    expect(await get('/readyz')).toContain('{"state":"ready"}');
+    expect(await get('/v1/status')).toContain('404');
+    const metrics = await get('/metrics');
+    expect(metrics).toMatch(/^seine_agent_cni_stage_duration_seconds_count\{command="ADD",stage="flows"\} [1-9]/m);
+    expect(metrics).toMatch(/^seine_agent_networkpolicy_not_enforced_count 1$/m);
+    expect(metrics).toMatch(new RegExp(`^seine_agent_local_pod_count ${podsHere().length}$`, 'm'));
+  });
+});
+
+it('counts strangers that send tunnel packets, by address', async () => {
+  const stranger = '192.168.77.200';
+  const [device] = JSON.parse(await lab.exec(2, 'ip', '-j', 'route', 'get', lab.node(1).ips[0] ?? '')) as [{ dev: string }];
+  await lab.exec(2, 'ip', 'addr', 'add', `${stranger}/24`, 'dev', device.dev);
+  // A Geneve header without options that carries an Ethernet frame (RFC 8926), and a frame of zeros.
+  const packet = Buffer.concat([Buffer.from([0, 0, 0x65, 0x58, 0, 0, 0, 0]), Buffer.alloc(60)]);
+  const { command, args } = inNetns(lab.node(2).netns, 'socat', ['-u', '-', `UDP4-SENDTO:${lab.node(1).ips[0]}:6081,bind=${stranger}`]);
+  await until(
+    async () => {
+      await execute(command, args, { stdin: packet.toString('latin1') });
+      return (await lab.exec(1, 'curl', '-s', 'http://127.0.0.1:10349/metrics')).includes(`stranger_packets{address="${stranger}"}`);
+    },
+    10_000,
+    () => 'no stranger is counted',
+  );
+  expect((await items<FlowEntry>('get', 'flows', '--table', 'strangers')).filter(({ state }) => state === 'learned')).toHaveLength(1);
+  expect(await seinectl(['diff'])).toMatchObject({ code: 0 });
+});
+
+it('says where it looked when there is no agent, with 3', async () => {
+  await lab.agent(1, 'stop');
+  const { code, stderr } = await seinectl(['status']);
+  expect(code).toBe(3);
+  expect(stderr).toContain(`no agent answers on ${socketOf(1)}`);
+});
+
+/** Pods with a network of their own on node 1. */
+function podsHere(): readonly PodStatusLine[] {
+  const { name, ips } = lab.node(1);
+  return lab.pods.filter((pod) => pod.node === name && !pod.ips.some((ip) => ips.includes(ip)));
+}
+
+function aPodHere(): PodStatusLine {
+  const [pod] = podsHere();
+  if (!pod) throw new Error('no pod on node 1');
+  return pod;
+}
+
+function cookieOf(flow: FlowEntry | undefined): string {
+  return /cookie=(0x[0-9a-f]+)/.exec(flow?.actual ?? '')?.[1] ?? 'none';
+}
