@@ -72,14 +72,27 @@ export interface BridgeWords {
   readonly ownerOf: OwnerByCookie;
 }
 
+export interface Telling {
+  readonly words: BridgeWords;
+  readonly turns: LoopTurns;
+}
+
 type BridgePart = Part<BridgeKey, BridgeValue>;
 
-export function* flowEntries(part: BridgePart, snapshot: BridgeSnapshot, narrowed: Narrowed, words: BridgeWords): Generator<FlowEntry> {
+/** Every list takes its turns with the rest of the agent, also over what it leaves out. */
+export async function* flowEntries(
+  part: BridgePart,
+  snapshot: BridgeSnapshot,
+  narrowed: Narrowed,
+  { words, turns }: Telling,
+): AsyncGenerator<FlowEntry> {
   const isAskedFor = narrowing(narrowed);
   for (const each of compare(part, snapshot.held)) {
-    if (isGroupKey(each.key)) continue;
-    const entry = isAskedFor.table(each.key) ? flowEntry(each, snapshot, words) : undefined;
-    if (entry && isAskedFor.owners(entry.owners)) yield entry;
+    if (turns.due) await turns.next();
+    if (isGroupKey(each.key) || !isAskedFor.table(each.key)) continue;
+    if (each.owners.length > 0 && !isAskedFor.owners(each.owners)) continue;
+    const entry = flowEntry(each, snapshot, words);
+    if (isAskedFor.owners(entry.owners)) yield entry;
   }
   if (narrowed.owner !== undefined) return;
   for (const [key, actual] of snapshot.learned)
@@ -87,22 +100,24 @@ export function* flowEntries(part: BridgePart, snapshot: BridgeSnapshot, narrowe
       yield { ...flowEntry({ key, state: 'extra', owners: [], wanted: undefined, actual }, snapshot, words), state: 'learned' };
 }
 
-export function* groupEntries(part: BridgePart, snapshot: BridgeSnapshot, narrowed: Narrowed, words: BridgeWords): Generator<Entry> {
+export async function* groupEntries(
+  part: BridgePart,
+  snapshot: BridgeSnapshot,
+  narrowed: Narrowed,
+  { words, turns }: Telling,
+): AsyncGenerator<Entry> {
   const isAskedFor = narrowing(narrowed);
-  for (const each of compare(part, snapshot.held))
+  for (const each of compare(part, snapshot.held)) {
+    if (turns.due) await turns.next();
     if (isGroupKey(each.key) && isAskedFor.owners(each.owners)) yield groupEntry(each, words);
+  }
 }
 
 /** Flows and groups that are not as wanted. What is as wanted is not put into words: a large bridge costs only the comparison. */
-export async function* bridgeDifferences(
-  part: BridgePart,
-  snapshot: BridgeSnapshot,
-  words: BridgeWords,
-  turns: LoopTurns,
-): AsyncGenerator<Entry> {
+export async function* bridgeDifferences(part: BridgePart, snapshot: BridgeSnapshot, { words, turns }: Telling): AsyncGenerator<Entry> {
   for (const each of compare(part, snapshot.held)) {
-    if (each.state !== 'ok') yield isGroupKey(each.key) ? groupEntry(each, words) : flowEntry(each, snapshot, words);
     if (turns.due) await turns.next();
+    if (each.state !== 'ok') yield isGroupKey(each.key) ? groupEntry(each, words) : flowEntry(each, snapshot, words);
   }
 }
 

@@ -5,7 +5,7 @@ import { listLinks } from '../../netlink/links.ts';
 import { type TableName, tableName, tables } from '../../pipeline/tables.ts';
 import type { Agent, RunningNode } from '../agent.ts';
 import { type ApiAnswer, itemsAnswer } from './answer.ts';
-import { type BridgeWords, bridgeDifferences, flowEntries, groupEntries, type Narrowed, readBridge } from './bridge-view.ts';
+import { bridgeDifferences, flowEntries, groupEntries, type Narrowed, readBridge, type Telling } from './bridge-view.ts';
 import type { NodeSnapshot } from './holdings.ts';
 import { firewallEntries, hostEntries, type InterfaceState, portEntries } from './node-entries.ts';
 import { ownNodeView, peerView } from './node-view.ts';
@@ -62,13 +62,13 @@ export const services: List = async (agent, query, signal) => {
 export const flows: List = async (agent, query, signal) => {
   const narrowed = narrowing(query);
   const snapshot = await readBridge(agent.plane.openflow, narrowed, signal);
-  return itemsAnswer(flowEntries(partsOf(agent.plane.datapath).bridge, snapshot, narrowed, await wordsOf(agent)), agent.sources.turns);
+  return itemsAnswer(flowEntries(partsOf(agent.plane.datapath).bridge, snapshot, narrowed, await tellingOf(agent)), agent.sources.turns);
 };
 
 export const groups: List = async (agent, query, signal) => {
   const narrowed = narrowing(query);
   const snapshot = await readBridge(agent.plane.openflow, {}, signal);
-  const entries = groupEntries(partsOf(agent.plane.datapath).bridge, snapshot, narrowed, await wordsOf(agent));
+  const entries = groupEntries(partsOf(agent.plane.datapath).bridge, snapshot, narrowed, await tellingOf(agent));
   return itemsAnswer(onlyNamed(entries, query), agent.sources.turns);
 };
 
@@ -93,10 +93,10 @@ export async function differences(agent: Agent, signal: AbortSignal): Promise<Ap
   const switchHeld = await targets.switch.observe(patient(signal));
   const bridge = await readBridge(openflow, {}, signal);
   const [host, firewall] = [await targets.host.observe(signal), await targets.firewall.observe(signal)];
-  const words = await wordsOf(agent);
+  const telling = await tellingOf(agent);
   async function* entries(): AsyncGenerator<Entry> {
     yield* unlike(portEntries(parts.switch, switchHeld, interfaceStates(agent)));
-    yield* bridgeDifferences(parts.bridge, bridge, words, agent.sources.turns);
+    yield* bridgeDifferences(parts.bridge, bridge, telling);
     yield* unlike(hostEntries(parts.host, host));
     yield* unlike(firewallEntries(parts.firewall, firewall));
   }
@@ -139,12 +139,13 @@ function interfaceStates({ plane: { database } }: Agent): (name: string) => Inte
 }
 
 /** Names of tables and ports as `ovs-ofctl --names` writes them, and who is behind a cookie. */
-async function wordsOf({ plane, sources }: Agent): Promise<BridgeWords> {
+async function tellingOf({ plane, sources }: Agent): Promise<Telling> {
   const ports = new Map<number, string>();
   for (const { name, ofport } of plane.database.tables.Interface.rows())
     if (ofport !== undefined && ofport >= 0) ports.set(ofport, quoted(name));
   const byCookie = await ownersByCookie(plane.datapath.bridge.owners(), sources.turns);
-  return { names: { table: tableName, port: (port) => ports.get(port) }, ownerOf: (cookie) => byCookie.get(cookie) };
+  const words = { names: { table: tableName, port: (port: number) => ports.get(port) }, ownerOf: (cookie: bigint) => byCookie.get(cookie) };
+  return { words, turns: sources.turns };
 }
 
 /** The tools quote what is not plainly a word. */
@@ -170,9 +171,9 @@ function named(query: URLSearchParams): (name: string) => boolean {
   return (each) => name === null || each === name;
 }
 
-function* onlyNamed<E extends Entry>(entries: Iterable<E>, query: URLSearchParams): Generator<E> {
+async function* onlyNamed<E extends Entry>(entries: Iterable<E> | AsyncIterable<E>, query: URLSearchParams): AsyncGenerator<E> {
   const [isAskedFor, owner] = [named(query), query.get('owner')];
-  for (const entry of entries)
+  for await (const entry of entries)
     if (isAskedFor(entry.name) && (owner === null || entry.owners.some((each) => each === owner || each.startsWith(`${owner}/`))))
       yield entry;
 }

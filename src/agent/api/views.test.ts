@@ -74,27 +74,34 @@ function keyWhere(wanted: (table: string | undefined) => boolean): BridgeKey {
   return key;
 }
 
-const flows = (held: BridgeSnapshot, narrowed = {}) => [...flowEntries(partsOf(datapath).bridge, held, narrowed, words)];
+async function all<T>(entries: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const entry of entries) found.push(entry);
+  return found;
+}
+
+const telling = { words, turns: new LoopTurns(8) };
+const flows = (held: BridgeSnapshot, narrowed = {}) => all(flowEntries(partsOf(datapath).bridge, held, narrowed, telling));
 
 describe('flows', () => {
-  it('are ok where the bridge holds what is wanted', () => {
-    const all = flows(snapshot());
-    expect(all).toHaveLength(targets.bridge.held.size - 1); // one is the group
-    expect(new Set(all.map(({ state }) => state))).toEqual(new Set(['ok']));
-    expect(all.find(({ table }) => table === 'classify')).toMatchObject({
+  it('are ok where the bridge holds what is wanted', async () => {
+    const every = await flows(snapshot());
+    expect(every).toHaveLength(targets.bridge.held.size - 1); // one is the group
+    expect(new Set(every.map(({ state }) => state))).toEqual(new Set(['ok']));
+    expect(every.find(({ table }) => table === 'classify')).toMatchObject({
       owners: [pod],
       wanted: `cookie=0x${cookieOf(pod).toString(16)}, table=classify, priority=200,in_port="web0-1234567" actions=set_field:0x3/0xf->reg0,goto_table:spoofGuard`,
       packets: null,
     });
   });
 
-  it('are missing, changed or extra, with both texts', () => {
+  it('are missing, changed or extra, with both texts', async () => {
     const held = snapshot();
     const [gone, changed] = [keyWhere((table) => table === 'classify'), keyWhere((table) => table === 'switch')];
     held.held.delete(gone);
     held.held.set(changed, held.held.get(keyWhere((table) => table === 'balance')) ?? ('' as BridgeValue));
     datapath.forget(service);
-    const bad = flows(held).filter(({ state }) => state !== 'ok');
+    const bad = (await flows(held)).filter(({ state }) => state !== 'ok');
     expect(bad.map(({ state, table }) => `${state} ${table}`).toSorted()).toEqual(['changed switch', 'extra balance', 'missing classify']);
     expect(bad.find(({ state }) => state === 'missing')).toMatchObject({ actual: null, owners: [pod] });
     expect(bad.find(({ state }) => state === 'extra')).toMatchObject({ wanted: null, owners: [] });
@@ -106,18 +113,19 @@ describe('flows', () => {
     const byCookie = await ownersByCookie([pod, service], new LoopTurns(8));
     const held = snapshot();
     datapath.forget(service);
-    const named = [...flowEntries(partsOf(datapath).bridge, held, {}, { ...words, ownerOf: (cookie) => byCookie.get(cookie) })];
+    const told = { ...telling, words: { ...words, ownerOf: (cookie: bigint) => byCookie.get(cookie) } };
+    const named = await all(flowEntries(partsOf(datapath).bridge, held, {}, told));
     expect(named.filter(({ state }) => state === 'extra')).toMatchObject([{ owners: [service] }]);
   });
 
-  it('are narrowed by table, and by owner up to a slash', () => {
-    expect(new Set(flows(snapshot(), { table: 'classify' }).map(({ table }) => table))).toEqual(new Set(['classify']));
-    expect(flows(snapshot(), { owner: 'pod/default/web-0' })).toHaveLength(flows(snapshot(), { owner: pod }).length);
-    expect(flows(snapshot(), { owner: 'pod/default/web' })).toEqual([]);
-    expect(flows(snapshot(), { owner: 'service' })).toHaveLength(1);
+  it('are narrowed by table, and by owner up to a slash', async () => {
+    expect(new Set((await flows(snapshot(), { table: 'classify' })).map(({ table }) => table))).toEqual(new Set(['classify']));
+    expect(await flows(snapshot(), { owner: 'pod/default/web-0' })).toHaveLength((await flows(snapshot(), { owner: pod })).length);
+    expect(await flows(snapshot(), { owner: 'pod/default/web' })).toEqual([]);
+    expect(await flows(snapshot(), { owner: 'service' })).toHaveLength(1);
   });
 
-  it('that the switch learned are shown and are nobody’s fault', () => {
+  it('that the switch learned are shown and are nobody’s fault', async () => {
     const held = snapshot();
     const key = keyWhere((table) => table === 'balance');
     const value = held.held.get(key);
@@ -125,7 +133,7 @@ describe('flows', () => {
     const bytes = Buffer.from(value, 'latin1');
     bytes.writeBigUInt64BE(learnedCookie);
     held.learned.set(`Fx${key.slice(2)}` as BridgeKey, bytes.toString('latin1') as BridgeValue);
-    expect(flows(held).filter(({ state }) => state !== 'ok')).toMatchObject([{ state: 'learned', table: 'strangers' }]);
+    expect((await flows(held)).filter(({ state }) => state !== 'ok')).toMatchObject([{ state: 'learned', table: 'strangers' }]);
     expect(describeFlowEntry(key, bytes.toString('latin1') as BridgeValue).cookie).toBe(learnedCookie);
   });
 
@@ -139,7 +147,7 @@ describe('flows', () => {
     await expect.poll(() => datapath.reconcilers.bridge.failures().length).toBe(1);
     stop.abort();
     await running;
-    const refused = flows(snapshot()).find(({ table }) => table === 'classify');
+    const refused = (await flows(snapshot())).find(({ table }) => table === 'classify');
     expect(refused).toMatchObject({ state: 'missing', error: { message: '[REFUSED] fake', ageSeconds: 0 } });
     expect(holdingsOf(partsOf(datapath), { bridge: targets.bridge.held, host: targets.host.held }, [pod])).toMatchObject({
       state: 'missing',
@@ -148,8 +156,8 @@ describe('flows', () => {
   });
 });
 
-it('shows groups as ovs-ofctl does', () => {
-  expect([...groupEntries(partsOf(datapath).bridge, snapshot(), {}, words)]).toMatchObject([
+it('shows groups as ovs-ofctl does', async () => {
+  expect(await all(groupEntries(partsOf(datapath).bridge, snapshot(), {}, telling))).toMatchObject([
     {
       name: '7',
       state: 'ok',
@@ -161,12 +169,8 @@ it('shows groups as ovs-ofctl does', () => {
 
 it('tells only differences in a diff', async () => {
   const held = snapshot();
-  const collect = async () => {
-    const found = [];
-    for await (const entry of bridgeDifferences(partsOf(datapath).bridge, held, words, new LoopTurns(8)))
-      found.push(`${entry.state} ${entry.kind}`);
-    return found;
-  };
+  const collect = async () =>
+    (await all(bridgeDifferences(partsOf(datapath).bridge, held, telling))).map(({ state, kind }) => `${state} ${kind}`);
   expect(await collect()).toEqual([]);
   held.held.delete(keyWhere((table) => table === 'route'));
   for (const key of held.held.keys()) if (isGroupKey(key)) held.held.delete(key);
