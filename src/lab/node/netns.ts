@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { netnsFolder, netnsPath, netnsPrefix, type Place } from '../names.ts';
 import { type RunOptions, run } from '../process.ts';
 
@@ -18,7 +18,7 @@ export async function createNetns(name: string, signal: AbortSignal): Promise<vo
 
 /** Fine if there is none of that name; takes a leftover empty file away too. */
 export async function deleteNetns(name: string, signal: AbortSignal): Promise<void> {
-  if (readdirSync(netnsFolder).includes(name)) await run('ip', ['netns', 'delete', name], {}, signal);
+  if (existsSync(netnsPath(name))) await run('ip', ['netns', 'delete', name], {}, signal);
 }
 
 /** Names of all namespaces of a lab, in order, whoever remembers them. */
