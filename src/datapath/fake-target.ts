@@ -13,6 +13,7 @@ export class FakeTarget<K, V> implements Target<K, V> {
   /** Keys that are refused for ever. */
   readonly poison = new Set<K>();
   readonly #faults: Fault[] = [];
+  #isAlive = true;
 
   failNext(...faults: readonly Fault[]): void {
     this.#faults.push(...faults);
@@ -22,17 +23,28 @@ export class FakeTarget<K, V> implements Target<K, V> {
     this.#faults.length = 0;
   }
 
+  /** From now on nothing is answered. */
+  die(): void {
+    this.#isAlive = false;
+  }
+
+  revive(): void {
+    this.#isAlive = true;
+  }
+
   /** What a restart of the switch does. */
   wipe(): void {
     this.held = new Map();
   }
 
   async observe(): Promise<Map<K, V>> {
+    this.#reach();
     this.log.push('observe');
     return new Map(this.held);
   }
 
   async apply({ put, remove }: Plan<K, V>): Promise<void> {
+    this.#reach();
     const fault = this.#faults.shift() ?? ([...put.keys()].some((key) => this.poison.has(key)) ? 'refuse' : undefined);
     this.log.push([fault ?? 'apply', ...put.keys(), ...Array.from(remove, (key) => `-${String(key)}`)].join(' '));
     if (fault === 'refuse') throw new SeineError('REFUSED', 'fake');
@@ -40,5 +52,9 @@ export class FakeTarget<K, V> implements Target<K, V> {
     for (const [key, value] of put) this.held.set(key, value);
     for (const key of remove) this.held.delete(key);
     if (fault === 'loseAnswer') throw new SeineError('UNAVAILABLE', 'fake');
+  }
+
+  #reach(): void {
+    if (!this.#isAlive) throw new SeineError('UNAVAILABLE', 'fake: not reachable');
   }
 }

@@ -12,12 +12,12 @@ export type FirewallKey = `table/${string}`;
  * After a restart of the agent that is forgotten, and the table is written once more; connections do not notice.
  */
 export class FirewallTarget implements Target<FirewallKey, string> {
-  readonly #nftables: Nftables;
+  readonly #nftables: Pick<Nftables, 'listTable' | 'runOffThread'>;
   readonly #tables: readonly string[];
   readonly #written = new Map<string, { readonly body: string; readonly fingerprint: string }>();
 
   /** @param tables all names that may ever be ours */
-  constructor(nftables: Nftables, tables: readonly string[]) {
+  constructor(nftables: Pick<Nftables, 'listTable' | 'runOffThread'>, tables: readonly string[]) {
     this.#nftables = nftables;
     this.#tables = tables;
   }

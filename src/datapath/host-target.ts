@@ -7,7 +7,7 @@ import { Batch } from '../netlink/message.ts';
 import { deleteNeighbour, listNeighbours, replaceNeighbour } from '../netlink/neighbours.ts';
 import { deleteRoute, listRoutes, ourProtocol, replaceRoute } from '../netlink/routes.ts';
 import type { NetlinkSocket } from '../netlink/socket.ts';
-import { type HostEntry, type HostKey, inOrder, keyOf } from './host-entry.ts';
+import { type HostEntry, type HostKey, inOrder, keyOf, sameHostEntry } from './host-entry.ts';
 import type { Plan, Target } from './target.ts';
 
 const families: readonly Family[] = ['ipv4', 'ipv6'];
@@ -19,7 +19,8 @@ const alreadyGone = new Set(['ENOENT', 'ESRCH', 'EADDRNOTAVAIL', 'ENODEV']);
  * The node's own stack as far as it is ours: the gateway interface, its addresses and permanent neighbours, and routes that
  * carry our protocol number.
  *
- * The kernel takes each message by itself, so a refused plan may be done in part; every put can be repeated.
+ * The kernel takes each message by itself, so a refused plan may be done in part; every put can be repeated. A route takes the
+ * place of somebody else's with the same destination and metric: the kernel has room for one.
  */
 export class HostTarget implements Target<HostKey, HostEntry> {
   readonly #socket: NetlinkSocket;
@@ -33,14 +34,20 @@ export class HostTarget implements Target<HostKey, HostEntry> {
 
   async observe(): Promise<Map<HostKey, HostEntry>> {
     const link = getLink(this.#socket, this.#gateway);
-    const entries = [...(link ? this.#observeGateway(link) : []), ...this.#observeRoutes(link)];
-    return new Map(entries.map((entry) => [keyOf(entry), entry]));
+    const held = new Map<HostKey, HostEntry>();
+    for (const entry of [...(link ? this.#observeGateway(link) : []), ...this.#observeRoutes(link)]) {
+      const key = keyOf(entry);
+      // One IPv4 address may be there with several prefix lengths. Nobody wants that, so it equals nothing that is wanted.
+      const twice = entry.kind === 'address' && held.has(key);
+      held.set(key, twice ? { kind: 'address', address: { ...entry.address, prefixLength: 0 } } : entry);
+    }
+    return held;
   }
 
   async apply({ put, remove }: Plan<HostKey, HostEntry>): Promise<void> {
     const link = getLink(this.#socket, this.#gateway);
     if (!link) throw new SeineError('UNAVAILABLE', `there is no interface ${this.#gateway} yet`);
-    const removals = this.#observed(remove, link);
+    const removals = [...this.#observed(remove, link), ...this.#displaced(put, link)];
     if (removals.length > 0) this.#remove(inOrder(removals).toReversed(), link);
     const batch = new Batch();
     for (const entry of inOrder(put.values())) this.#put(batch, entry, link);
@@ -77,6 +84,18 @@ export class HostTarget implements Target<HostKey, HostEntry> {
   #observed(keys: ReadonlySet<HostKey>, link: Link): HostEntry[] {
     if (keys.size === 0) return [];
     return [...this.#observeGateway(link), ...this.#observeRoutes(link)].filter((entry) => keys.has(keyOf(entry)));
+  }
+
+  /**
+   * Addresses that stand in the way of the same ones with another prefix length: the kernel would keep both (IPv4), or the old
+   * one (IPv6).
+   */
+  #displaced(put: ReadonlyMap<HostKey, HostEntry>, link: Link): HostEntry[] {
+    if (![...put.values()].some(({ kind }) => kind === 'address')) return [];
+    return [...this.#observeGateway(link)].filter((held) => {
+      const wanted = held.kind === 'address' ? put.get(keyOf(held)) : undefined;
+      return wanted !== undefined && !sameHostEntry(held, wanted);
+    });
   }
 
   #remove(entries: readonly HostEntry[], { index: link }: Link): void {

@@ -5,11 +5,15 @@ import { compilePod } from '../../src/connectivity/compile-pod.ts';
 import { type BridgeKey, type BridgeValue, decodeFlowEntry, encodeBridgeEntries, isGroupKey } from '../../src/datapath/bridge-entry.ts';
 import { BridgeTarget } from '../../src/datapath/bridge-target.ts';
 import { OpenFlowConnection } from '../../src/openflow/connection.ts';
-import { ownerOf } from '../../src/pipeline/cookie.ts';
+import { learnedCookie, ownerOf } from '../../src/pipeline/cookie.ts';
+import { group } from '../../src/pipeline/flow.ts';
 import { tableName } from '../../src/pipeline/tables.ts';
 import { compileEndpoint, compileService } from '../../src/proxy/compile-service.ts';
 import { exampleNode, examplePeers, examplePods, exampleServices } from '../support/example-node.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
+import { type Specimen, targetContract } from './target.ts';
+
+const [firstPod] = examplePods as [(typeof examplePods)[number]];
 
 function everything(): Map<BridgeKey, BridgeValue> {
   return new Map([
@@ -34,6 +38,52 @@ function words(key: BridgeKey, value: BridgeValue | undefined): string {
   const { table, priority, match, instructions } = decodeFlowEntry(key, value);
   return `${tableName(table)} ${priority} ${Buffer.from(match).toString('hex')} → ${Buffer.from(instructions).toString('hex')}`;
 }
+
+async function openBridge(): Promise<Specimen<BridgeKey, BridgeValue>> {
+  const stop = new AbortController();
+  const ovs = startSwitch();
+  ovs.exec('ovs-vsctl', 'add-br', 'br-int', '--', 'set', 'bridge', 'br-int', 'datapath_type=netdev', 'fail_mode=secure');
+  const connection = new OpenFlowConnection({ endpoint: `unix:${ovs.runDir}/br-int.mgmt` });
+  const running = connection.run(stop.signal);
+  await connection.untilUp(stop.signal);
+  const ofctl = (...words: readonly string[]): string => ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', ...words);
+  const learned = `cookie=0x${learnedCookie.toString(16)}`;
+  const learn = (): void => void ofctl('add-flow', 'br-int', `${learned},table=120,priority=100,tun_src=192.0.2.1,actions=drop`);
+  const all = everything();
+  const base = new Map([...all].filter(([key]) => isGroupKey(key)));
+  const [route] = compilePod(firstPod).flows.filter(({ table }) => table === 'route');
+  if (!route) throw new Error('a pod without a route');
+  learn();
+  return {
+    target: new BridgeTarget(connection),
+    equal: (a, b) => a === b,
+    base,
+    entries: new Map([...all].filter(([key]) => !isGroupKey(key))),
+    changes: encodeBridgeEntries(ownerOf('pod', 'another'), { groups: [], flows: compilePod(firstPod).flows }),
+    impossible: encodeBridgeEntries(ownerOf('pod', 'bad'), { groups: [], flows: [{ ...route, priority: 7, steps: [group(4711)] }] }),
+    foreign: () => ofctl('--no-stats', 'dump-flows', 'br-int', `${learned}/-1`).replace(/^.*reply.*\n/, ''),
+    disturb: async () => {
+      ofctl('mod-flows', 'br-int', 'table=56,actions=drop');
+      ofctl('add-flow', 'br-int', 'table=56,priority=3,actions=drop');
+    },
+    wipe: async () => {
+      ofctl('del-flows', 'br-int');
+      ofctl('del-groups', 'br-int');
+    },
+    die: () => ovs.killVswitchd(),
+    revive: async () => {
+      ovs.startVswitchd();
+      learn();
+    },
+    close: async () => {
+      stop.abort();
+      await running;
+      await ovs.stop();
+    },
+  };
+}
+
+targetContract('BridgeTarget', openBridge, { refusal: 'all' });
 
 describe('the bridge of a real Open vSwitch', () => {
   const stop = new AbortController();

@@ -7,6 +7,8 @@ import { portKey, type SwitchEntry, type SwitchKey, sameSwitchEntry } from '../.
 import { SwitchTarget } from '../../src/datapath/switch-target.ts';
 import type { SeineError } from '../../src/errors/seine-error.ts';
 import { TestOvsdbServer } from '../integration/ovsdb-server.ts';
+import { startSwitch } from '../support/open-vswitch.ts';
+import { type Specimen, targetContract } from './target.ts';
 
 const lockName = 'seine_test';
 const bridge: SwitchEntry = {
@@ -17,6 +19,58 @@ const bridge: SwitchEntry = {
 function port(name: string, ofPort: number): ReadonlyMap<SwitchKey, SwitchEntry> {
   return new Map([[portKey(name), { kind: 'port', port: { name, type: '', ofPort, options: {}, externalIds: { of: name } } }]]);
 }
+
+async function openSwitch(): Promise<Specimen<SwitchKey, SwitchEntry>> {
+  const stop = new AbortController();
+  const ovs = startSwitch();
+  const database = openSwitchDatabase(`${ovs.runDir}/db.sock`, {});
+  const lock = database.lock(lockName);
+  const running = database.run(stop.signal);
+  await lock.whenHeld(stop.signal);
+  const vsctl = (...words: readonly string[]): string => ovs.exec('ovs-vsctl', ...words);
+  vsctl('add-br', 'br-other', '--', 'set', 'bridge', 'br-other', 'datapath_type=netdev');
+  vsctl('add-port', 'br-other', 'foreign0', '--', 'set', 'interface', 'foreign0', 'type=internal');
+  const tunnel = {
+    name: 'tun0',
+    type: 'geneve',
+    ofPort: 32768,
+    options: { remote_ip: 'flow', key: 'flow', local_ip: 'flow' },
+    externalIds: {},
+  };
+  const gateway = { name: 'gw0', type: 'internal', ofPort: 32769, options: {}, externalIds: {}, mac: '0e:00:00:00:01:01', mtu: 1400 };
+  const entry = (one: typeof tunnel | typeof gateway): [SwitchKey, SwitchEntry] => [portKey(one.name), { kind: 'port', port: one }];
+  return {
+    target: new SwitchTarget(database, 'br-int', lockName),
+    equal: sameSwitchEntry,
+    base: new Map([['bridge', bridge]]),
+    entries: new Map([entry(tunnel), entry(gateway), ...port('p1', 32784), ...port('p2', 32785)]),
+    changes: new Map([
+      entry({ ...tunnel, options: { ...tunnel.options, dst_port: '6082' } }),
+      entry({ ...gateway, mac: '0e:00:00:00:01:02', mtu: 1450 }),
+      ...port('p1', 32786),
+    ]),
+    impossible: port('bad', 70_000),
+    foreign: () => vsctl('--columns=name,external_ids,ofport', 'list', 'Interface', 'foreign0') + vsctl('list-ports', 'br-other'),
+    disturb: async () => {
+      vsctl('set', 'interface', 'gw0', 'mtu_request=9000');
+      vsctl('del-port', 'p1');
+      await expect.poll(() => database.tables.Port.find('name', 'p1')).toBeUndefined();
+    },
+    wipe: async () => {
+      vsctl('del-br', 'br-int');
+      await expect.poll(() => database.tables.Bridge.find('name', 'br-int')).toBeUndefined();
+    },
+    die: () => ovs.killOvsdb(),
+    revive: async () => ovs.startOvsdb(),
+    close: async () => {
+      stop.abort();
+      await running;
+      await ovs.stop();
+    },
+  };
+}
+
+targetContract('SwitchTarget', openSwitch, { refusal: 'all' });
 
 /** The part of the agent that keeps rows of the switch's database as wanted. */
 class Keeper {

@@ -1,0 +1,65 @@
+import { execFileSync } from 'node:child_process';
+import { compileFirewall } from '../../src/connectivity/compile-firewall.ts';
+import { type FirewallKey, FirewallTarget } from '../../src/datapath/firewall-target.ts';
+import { SeineError } from '../../src/errors/seine-error.ts';
+import { createNamedNamespace, deleteNamedNamespace } from '../../src/netlink/namespace.ts';
+import { Nftables } from '../../src/netlink/nftables.ts';
+import { randomName } from '../integration/netlink-fixture.ts';
+import { exampleNode } from '../support/example-node.ts';
+import { type Specimen, targetContract } from './target.ts';
+
+function chain(name: string, ...rules: readonly string[]): string {
+  return `chain ${name} {\n${['type filter hook forward priority 5; policy accept;', ...rules].join('\n')}\n}`;
+}
+
+const nodeTable = compileFirewall(exampleNode, { noSnat: false })
+  .map(({ name, hook, rules }) => `chain ${name} {\n${[hook, ...rules].join('\n')}\n}`)
+  .join('\n');
+
+async function openFirewall(): Promise<Specimen<FirewallKey, string>> {
+  const name = randomName('nfc');
+  const namespace = createNamedNamespace(name);
+  const nftables = Nftables.open(namespace);
+  const nft = (...words: readonly string[]): string => execFileSync('ip', ['netns', 'exec', name, 'nft', ...words], { encoding: 'utf8' });
+  nft(`table ip seine {\n${chain('theirs', 'counter')}\n}`); // our name, in another family
+  nft(`table inet other {\n${chain('theirs', 'ip saddr 10.0.0.1 drop')}\n}`);
+  let reachable = true;
+  const reach = (): void => {
+    if (!reachable) throw new SeineError('UNAVAILABLE', 'test: no packet filter');
+  };
+  // The pool's threads live in the namespace of this process.
+  const inNamespace = {
+    listTable: (...of: Parameters<Nftables['listTable']>) => {
+      reach();
+      return nftables.listTable(...of);
+    },
+    runOffThread: async (commands: string) => {
+      reach();
+      return nftables.run(commands);
+    },
+  };
+  return {
+    target: new FirewallTarget(inNamespace, ['seine', 'seine_a', 'seine_b', 'seine_bad']),
+    equal: (a, b) => a === b,
+    base: new Map(),
+    entries: new Map([
+      ['table/seine', nodeTable],
+      ['table/seine_a', chain('a', 'ip saddr 10.0.0.1 counter drop')],
+      ['table/seine_b', chain('b', 'ip6 saddr fd00::1 drop')],
+    ]),
+    changes: new Map([['table/seine_a', chain('a', 'ip saddr 10.0.0.2 counter drop')]]),
+    impossible: new Map([['table/seine_bad', chain('bad', 'jump nowhere')]]),
+    foreign: () => nft('list', 'table', 'ip', 'seine') + nft('list', 'table', 'inet', 'other'),
+    disturb: async () => void nft('add', 'rule', 'inet', 'seine_a', 'a', 'accept'),
+    wipe: async () => void nft('delete table inet seine; delete table inet seine_a; delete table inet seine_b'),
+    die: async () => void (reachable = false),
+    revive: async () => void (reachable = true),
+    close: async () => {
+      nftables.close();
+      namespace.close();
+      deleteNamedNamespace(name);
+    },
+  };
+}
+
+targetContract('FirewallTarget', openFirewall, { refusal: 'all' });
