@@ -14,7 +14,7 @@ targetContract(
       changes: new Map(Object.entries({ y: 20 })),
       impossible: new Map([['bad', 1]]),
       foreign: () => 'none: it is all ours',
-      disturb: async () => target.held.set('y', 99),
+      disturb: async () => void target.held.set('y', 99),
       wipe: async () => target.wipe(),
       die: async () => target.die(),
       revive: async () => target.revive(),
