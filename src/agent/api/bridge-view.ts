@@ -26,6 +26,8 @@ export interface BridgeReader {
   dumpGroups(signal: AbortSignal): Promise<readonly Group[]>;
 }
 
+type BridgePart = Part<BridgeKey, BridgeValue>;
+
 /** What a flow did so far. */
 interface Counted {
   readonly packets: bigint;
@@ -46,8 +48,17 @@ export interface Narrowed {
   readonly owner?: string;
 }
 
+export interface Reading {
+  readonly reader: BridgeReader;
+  /** What is there as wanted is kept as the wanted copy, so that a large bridge is not held twice. */
+  readonly desired: Pick<BridgePart['desired'], 'wanted'>;
+  /** Only this one; groups are left out then. */
+  readonly table?: TableName;
+  readonly counters: 'kept' | 'dropped';
+}
+
 /** @throws SeineError `UNAVAILABLE` if the switch is not connected */
-export async function readBridge(reader: BridgeReader, { table }: Narrowed, signal: AbortSignal): Promise<BridgeSnapshot> {
+export async function readBridge({ reader, desired, table, counters }: Reading, signal: AbortSignal): Promise<BridgeSnapshot> {
   const held = new Map<BridgeKey, BridgeValue>();
   const learned = new Map<BridgeKey, BridgeValue>();
   const counted = new Map<BridgeKey, Counted>();
@@ -56,8 +67,9 @@ export async function readBridge(reader: BridgeReader, { table }: Narrowed, sign
     table === undefined ? {} : { table: tables[table].id },
     (flow) => {
       const [key, value] = observedFlow(flow);
-      (isLearned(flow.cookie) ? learned : held).set(key, value);
-      counted.set(key, { packets: flow.packets, bytes: flow.bytes, durationNs: flow.durationNs });
+      const wanted = desired.wanted(key);
+      (isLearned(flow.cookie) ? learned : held).set(key, value === wanted ? wanted : value);
+      if (counters === 'kept') counted.set(key, { packets: flow.packets, bytes: flow.bytes, durationNs: flow.durationNs });
     },
     signal,
   );
@@ -76,8 +88,6 @@ export interface Telling {
   readonly words: BridgeWords;
   readonly turns: LoopTurns;
 }
-
-type BridgePart = Part<BridgeKey, BridgeValue>;
 
 /** Every list takes its turns with the rest of the agent, also over what it leaves out. */
 export async function* flowEntries(
@@ -128,6 +138,7 @@ function flowEntry(each: Compared<BridgeKey, BridgeValue>, { counted }: BridgeSn
   const { table, priority, cookie } = describeFlowEntry(key, value);
   const counts = counted.get(key);
   const byCookie = owners.length === 0 ? ownerOf(cookie) : undefined;
+  const wantedText = flowText(key, wanted, names);
   return {
     kind: 'flow',
     name: Buffer.from(key, 'latin1').toString('hex').slice(2),
@@ -135,8 +146,8 @@ function flowEntry(each: Compared<BridgeKey, BridgeValue>, { counted }: BridgeSn
     owners: byCookie === undefined ? owners : [byCookie],
     table: tableName(table) ?? String(table),
     priority,
-    wanted: flowText(key, wanted, names),
-    actual: flowText(key, actual, names),
+    wanted: wantedText,
+    actual: actual === wanted ? wantedText : flowText(key, actual, names),
     packets: counts ? counts.packets.toString() : null,
     bytes: counts ? counts.bytes.toString() : null,
     ageSeconds: counts ? Math.round(Number(counts.durationNs) / 1e9) : null,

@@ -5,7 +5,7 @@ import { listLinks } from '../../netlink/links.ts';
 import { type TableName, tableName, tables } from '../../pipeline/tables.ts';
 import type { Agent, RunningNode } from '../agent.ts';
 import { type ApiAnswer, itemsAnswer } from './answer.ts';
-import { bridgeDifferences, flowEntries, groupEntries, type Narrowed, readBridge, type Telling } from './bridge-view.ts';
+import { bridgeDifferences, flowEntries, groupEntries, type Narrowed, type Reading, readBridge, type Telling } from './bridge-view.ts';
 import type { NodeSnapshot } from './holdings.ts';
 import { firewallEntries, hostEntries, type InterfaceState, portEntries } from './node-entries.ts';
 import { ownNodeView, peerView } from './node-view.ts';
@@ -61,13 +61,13 @@ export const services: List = async (agent, query, signal) => {
 
 export const flows: List = async (agent, query, signal) => {
   const narrowed = narrowing(query);
-  const snapshot = await readBridge(agent.plane.openflow, narrowed, signal);
+  const snapshot = await readBridge({ ...reading(agent), ...narrowed, counters: 'kept' }, signal);
   return itemsAnswer(flowEntries(partsOf(agent.plane.datapath).bridge, snapshot, narrowed, await tellingOf(agent)), agent.sources.turns);
 };
 
 export const groups: List = async (agent, query, signal) => {
   const narrowed = narrowing(query);
-  const snapshot = await readBridge(agent.plane.openflow, {}, signal);
+  const snapshot = await readBridge(reading(agent), signal);
   const entries = groupEntries(partsOf(agent.plane.datapath).bridge, snapshot, narrowed, await tellingOf(agent));
   return itemsAnswer(onlyNamed(entries, query), agent.sources.turns);
 };
@@ -87,11 +87,11 @@ export const routes: List = async (agent, query, signal) => {
 
 /** Everything that is not as wanted, over all parts of the node. */
 export async function differences(agent: Agent, signal: AbortSignal): Promise<ApiAnswer> {
-  const { datapath, openflow } = agent.plane;
+  const { datapath } = agent.plane;
   const { targets } = datapath;
   const parts = partsOf(datapath);
   const switchHeld = await targets.switch.observe(patient(signal));
-  const bridge = await readBridge(openflow, {}, signal);
+  const bridge = await readBridge(reading(agent), signal);
   const [host, firewall] = [await targets.host.observe(signal), await targets.firewall.observe(signal)];
   const telling = await tellingOf(agent);
   async function* entries(): AsyncGenerator<Entry> {
@@ -121,9 +121,13 @@ function running(agent: Agent): RunningNode {
   throw new SeineError('UNAVAILABLE', state.state === 'ready' ? 'the node is not known yet' : state.reason);
 }
 
-async function snapshotOf({ plane }: Agent, signal: AbortSignal): Promise<NodeSnapshot> {
-  const { held } = await readBridge(plane.openflow, {}, signal);
-  return { bridge: held, host: await plane.datapath.targets.host.observe(signal) };
+async function snapshotOf(agent: Agent, signal: AbortSignal): Promise<NodeSnapshot> {
+  const { held } = await readBridge(reading(agent), signal);
+  return { bridge: held, host: await agent.plane.datapath.targets.host.observe(signal) };
+}
+
+function reading({ plane }: Agent): Reading {
+  return { reader: plane.openflow, desired: plane.datapath.bridge, counters: 'dropped' };
 }
 
 /** A database that is away must not hold up who asks for ever. */
