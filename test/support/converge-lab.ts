@@ -45,11 +45,12 @@ export class ConvergeLab {
     this.api = api;
   }
 
-  static async start(nodes: number): Promise<ConvergeLab> {
+  /** @param agent what node runs as the agent; from the sources if left out */
+  static async start(nodes: number, agent?: string): Promise<ConvergeLab> {
     const dir = realLabDir(`/run/seine-cv-${randomBytes(3).toString('hex')}`);
     const plan = planLab({ nodes, dir, families: ['ipv4', 'ipv6'], tunnel: 'geneve', datapath: 'netdev' });
     try {
-      await bringUp({ plan, onStep: () => {} }, AbortSignal.timeout(120_000));
+      await bringUp({ plan, agent, onStep: () => {} }, AbortSignal.timeout(120_000));
       return new ConvergeLab(plan, new KubeApi(await readKubeconfig(labPaths(dir).kubeconfig)));
     } catch (thrown) {
       await removeLab(dir, AbortSignal.timeout(60_000));

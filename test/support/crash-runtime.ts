@@ -1,0 +1,146 @@
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { promisify } from 'node:util';
+import { type NetworkConf, parseNetworkConf } from '../../src/lab/kubelet/cni-conf.ts';
+import { type Attachment, CniRuntime } from '../../src/lab/kubelet/cni-runtime.ts';
+import { labPaths, netnsPath, nodePaths } from '../../src/lab/names.ts';
+import type { ConvergeLab } from './converge-lab.ts';
+
+const execute = promisify(execFile);
+const retries = 3;
+const callTimeoutMs = 40_000;
+
+/** A container that a runtime believes to be on the network. */
+export interface LiveContainer {
+  readonly containerId: string;
+  readonly netns: string;
+  readonly ips: readonly string[];
+}
+
+/**
+ * Adds and removes containers as a runtime does: a failed ADD is followed by a DEL and tried again as another container, a
+ * failed DEL is tried again. It may lose its plugin on the way, too, as when the machine is short of memory.
+ */
+export class CrashRuntime {
+  readonly live = new Map<string, LiveContainer>();
+  /** What must never happen, in words. */
+  readonly faults: string[] = [];
+  /** How often a runtime had to try again, and how many calls succeeded at once. */
+  readonly counts = { added: 0, removed: 0, addFailed: 0, delFailed: 0, pluginsKilled: 0 };
+  readonly #runtime: CniRuntime;
+  readonly #network: NetworkConf;
+  readonly #free: string[];
+  readonly #plugins = new Set<AbortController>();
+  #lastId = 0;
+  readonly #prefix: string;
+
+  private constructor(runtime: CniRuntime, network: NetworkConf, namespaces: readonly string[], prefix: string) {
+    this.#runtime = runtime;
+    this.#network = network;
+    this.#free = [...namespaces];
+    this.#prefix = prefix;
+  }
+
+  /** @param size how many containers there may be at once */
+  static async start(lab: ConvergeLab, size: number, signal: AbortSignal): Promise<CrashRuntime> {
+    const node = lab.node(1);
+    const paths = nodePaths(lab.plan.dir, node.name);
+    const names = Array.from({ length: size }, (_, index) => `${node.netns}-k${index}`);
+    for (const name of names) await execute('ip', ['netns', 'add', name], { signal });
+    const options = { nodeNetns: node.netns, binFolders: [labPaths(lab.plan.dir).bin], cacheFolder: paths.cniCache };
+    return new CrashRuntime(new CniRuntime(options), parseNetworkConf(readFileSync(paths.cniConfAlone, 'utf8')), names, lab.plan.id);
+  }
+
+  get hasRoom(): boolean {
+    return this.#free.length > 0;
+  }
+
+  /** Ends the plugins that are at work. */
+  killPlugins(): void {
+    this.counts.pluginsKilled += this.#plugins.size;
+    for (const plugin of this.#plugins) plugin.abort();
+  }
+
+  /** Puts one more container on the network, with as many tries as a runtime has. */
+  async add(): Promise<void> {
+    const netns = this.#free.shift();
+    if (netns === undefined) return;
+    for (let tries = 0; tries < retries; tries++) {
+      const attachment = this.#attachment(`${this.#prefix}${(++this.#lastId).toString(16).padStart(8, '0')}`, netns);
+      try {
+        const { ips = [] } = await this.#call((signal) => this.#runtime.add(this.#network, attachment, signal));
+        this.#entered({ ...attachment, netns, ips: ips.map(({ address }) => address.replace(/\/.*/, '')) });
+        return;
+      } catch (thrown) {
+        this.counts.addFailed++;
+        if (tries === retries - 1) this.faults.push(`ADD was tried ${retries} times: ${String(thrown)}`);
+        await this.#delete(attachment);
+      }
+    }
+    this.#free.push(netns);
+  }
+
+  /** Takes a container off the network. */
+  async remove(containerId: string): Promise<void> {
+    const container = this.live.get(containerId);
+    if (!container) return;
+    // The runtime has begun: what the container had is no longer its own.
+    this.live.delete(containerId);
+    await this.#delete(this.#attachment(containerId, container.netns));
+    this.counts.removed++;
+    this.#free.push(container.netns);
+  }
+
+  /** Runs CHECK of every container. */
+  async checkAll(): Promise<void> {
+    await Promise.all(
+      [...this.live.values()].map(async ({ containerId, netns }) => {
+        try {
+          await this.#runtime.check(this.#network, this.#attachment(containerId, netns), AbortSignal.timeout(callTimeoutMs));
+        } catch (thrown) {
+          this.faults.push(`CHECK of ${containerId}: ${String(thrown)}`);
+        }
+      }),
+    );
+  }
+
+  #entered(container: LiveContainer): void {
+    this.counts.added++;
+    if (container.ips.length !== 2) this.faults.push(`${container.containerId} got ${container.ips.join(' and ') || 'no address'}`);
+    for (const other of this.live.values())
+      for (const ip of other.ips)
+        if (container.ips.includes(ip)) this.faults.push(`${ip} was given to ${other.containerId} and to ${container.containerId}`);
+    this.live.set(container.containerId, container);
+  }
+
+  async #delete(attachment: Attachment): Promise<void> {
+    for (let tries = 0; tries < retries; tries++) {
+      try {
+        await this.#call((signal) => this.#runtime.del(this.#network, attachment, signal));
+        return;
+      } catch (thrown) {
+        this.counts.delFailed++;
+        if (tries === retries - 1) this.faults.push(`DEL was tried ${retries} times: ${String(thrown)}`);
+      }
+    }
+  }
+
+  async #call<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const plugin = new AbortController();
+    this.#plugins.add(plugin);
+    try {
+      return await work(AbortSignal.any([plugin.signal, AbortSignal.timeout(callTimeoutMs)]));
+    } finally {
+      this.#plugins.delete(plugin);
+    }
+  }
+
+  #attachment(containerId: string, netns: string): Attachment {
+    const args = [
+      ['IgnoreUnknown', '1'],
+      ['K8S_POD_NAMESPACE', 'crash'],
+      ['K8S_POD_NAME', `pod-${containerId}`],
+    ] as const;
+    return { containerId, netns: netnsPath(netns), ifName: 'eth0', args, capabilities: {} };
+  }
+}
