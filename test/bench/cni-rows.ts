@@ -64,59 +64,59 @@ export function openOurs(lab: BenchLab): CniSide {
   });
 }
 
-export interface CniRowsOptions {
-  readonly wanted: (name: string) => boolean;
-  readonly say: (text: string) => void;
-}
-
-export async function cniRows(lab: BenchLab, { wanted, say }: CniRowsOptions): Promise<Measured[]> {
-  const names = cniRowNames.filter(wanted);
-  if (names.length === 0) return [];
+/** Both sides with ten pods each, and warm. */
+export async function startCniBench(lab: BenchLab, wanted: (name: string) => boolean, say: (text: string) => void): Promise<CniBench> {
+  const most = wanted('cni.add.300') ? 300 : wanted('cni.add.100') ? 100 : 10;
   const bench = new CniBench(lab, say);
-  const most = names.includes('cni.add.300') ? 300 : names.includes('cni.add.100') ? 100 : 10;
   say(`namespaces for ${most} pods of each side`);
-  for (const side of bench.sides) side.prepare(lab, most + spare);
-  try {
-    await bench.fillTo(10);
-    await bench.warmUp();
-    const rows: Measured[] = [];
-    const measure: Record<CniRowName, () => Promise<readonly Measured[]>> = {
-      'cni.add.10': () => bench.addAndDelete(10, 30),
-      'cni.del.10': async () => [],
-      'cni.check': () => bench.check(30),
-      'plugin.version': () => bench.version(50),
-      'cni.add.100': () => bench.addAndDelete(100, 20),
-      'cni.add.parallel64': () => bench.parallel(64, 6),
-      'cni.add.300': () => bench.addAndDelete(300, 20),
-    };
-    for (const name of names.includes('cni.del.10') ? new Set(['cni.add.10' as const, ...names]) : names) {
-      say(name);
-      rows.push(...(await measure[name]()).filter((row) => wanted(row.name)));
-    }
-    return rows;
-  } finally {
-    await bench.stop();
-  }
+  for (const side of [bench.ours, bench.peer]) side.prepare(lab, most + spare);
+  await bench.fillTo(10);
+  await bench.warmUp();
+  return bench;
 }
 
-class CniBench {
-  readonly #ours: CniSide;
-  readonly #peer: CniSide;
+export async function cniRows(bench: CniBench, wanted: (name: string) => boolean, say: (text: string) => void): Promise<Measured[]> {
+  const measure: Record<CniRowName, () => Promise<readonly Measured[]>> = {
+    'cni.add.10': () => bench.addAndDelete(10, 40),
+    'cni.del.10': async () => [],
+    'cni.check': () => bench.check(40),
+    'plugin.version': () => bench.version(60),
+    'cni.add.100': () => bench.addAndDelete(100, 30),
+    'cni.add.parallel64': () => bench.parallel(64, 6),
+    'cni.add.300': () => bench.addAndDelete(300, 30),
+  };
+  const names = new Set(cniRowNames.filter(wanted));
+  if (names.has('cni.del.10')) names.add('cni.add.10');
+  const rows: Measured[] = [];
+  for (const name of cniRowNames) {
+    if (!names.has(name)) continue;
+    say(name);
+    rows.push(...(await measure[name]()));
+  }
+  await bench.fillTo(10);
+  return rows.filter((row) => wanted(row.name));
+}
+
+export class CniBench {
+  readonly ours: CniSide;
+  readonly peer: CniSide;
+  readonly #lab: BenchLab;
   readonly #say: (text: string) => void;
 
   constructor(lab: BenchLab, say: (text: string) => void) {
     const { ours, peer } = openSides(lab);
-    this.#ours = ours;
-    this.#peer = peer;
+    this.ours = ours;
+    this.peer = peer;
+    this.#lab = lab;
     this.#say = say;
   }
 
-  get sides(): readonly CniSide[] {
-    return [this.#ours, this.#peer];
+  get #sides(): readonly CniSide[] {
+    return [this.ours, this.peer];
   }
 
   async fillTo(count: number): Promise<void> {
-    for (const side of this.sides) {
+    for (const side of this.#sides) {
       const missing = count - side.attached.length;
       if (missing > 0) await side.add(missing, fillWidth);
       else if (missing < 0) await side.del(-missing, fillWidth);
@@ -126,7 +126,7 @@ class CniBench {
   /** What runs the first times is compiled and cached: on a node that has run for a minute, it is. */
   async warmUp(): Promise<void> {
     for (let round = 0; round < 10; round++)
-      for (const side of this.sides) {
+      for (const side of this.#sides) {
         await side.add(2, 1);
         await side.del(2, 1);
       }
@@ -137,15 +137,19 @@ class CniBench {
     await this.fillTo(beside);
     const add = new Pair();
     const del = new Pair();
+    const before = await stageSums(this.#lab);
     for (let run = 0; run < runs; run++) {
       for (const [side, adds, dels] of this.#inTurn(run, add, del)) {
         adds.push(...(await side.add(1, 1)).each);
         dels.push(...(await side.del(1, 1)).each);
       }
     }
+    const after = await stageSums(this.#lab);
+    const spent = stages.map((stage) => ({ stage, ms: ((after.get(stage) ?? 0) - (before.get(stage) ?? 0)) / runs }));
     return [
       { name: `cni.add.${beside}`, unit: 'ms', ...this.#values(add) },
       { name: `cni.del.${beside}`, unit: 'ms', ...this.#values(del) },
+      ...spent.map(({ stage, ms }) => ({ name: `cni.add.${beside}.${stage}`, unit: 'ms', ours: [ms] })),
     ];
   }
 
@@ -179,23 +183,36 @@ class CniBench {
     return [{ name: 'plugin.version', unit: 'ms', ...this.#values(times) }];
   }
 
+  /** Lets go of the namespaces' launchers; what is attached goes with the lab. */
   async stop(): Promise<void> {
-    for (const side of this.sides) await side.stop();
+    for (const side of this.#sides) await side.stop();
   }
 
   /** Who goes first changes with the run. */
   #inTurn(run: number, first: Pair, second: Pair): readonly (readonly [CniSide, number[], number[]])[] {
     const both = [
-      [this.#ours, first.ours, second.ours],
-      [this.#peer, first.peer, second.peer],
+      [this.ours, first.ours, second.ours],
+      [this.peer, first.peer, second.peer],
     ] as const;
     return run % 2 === 0 ? both : both.toReversed();
   }
 
   #values({ ours, peer }: Pair): Pick<Measured, 'ours' | 'peer'> {
     this.#say(`  ${ours.map((value) => value.toFixed(1)).join(' ')} | ${peer.map((value) => value.toFixed(1)).join(' ')}`);
-    return { ours, peer: { name: this.#peer.name, values: peer } };
+    return { ours, peer: { name: this.peer.name, values: peer } };
   }
+}
+
+/** What an ADD of ours spends its time on, in the agent: `wiring` holds `flows`, `interface` and `port`, which overlap. */
+const stages = ['addresses', 'wiring', 'flows', 'interface', 'port'] as const;
+
+/** Milliseconds since the agent began. */
+async function stageSums(lab: BenchLab): Promise<ReadonlyMap<string, number>> {
+  const sums = stages.map(async (stage) => {
+    const seconds = await lab.metric('cni_stage_duration_seconds_sum', { command: 'ADD', stage });
+    return [stage, seconds * 1000] as const;
+  });
+  return new Map(await Promise.all(sums));
 }
 
 /** What each side measured. */

@@ -63,7 +63,7 @@ export class CniSide {
   }
 
   async check(pod: BenchPod): Promise<number> {
-    const { each } = await this.#run('CHECK', [pod], 1, { prevResult: JSON.parse(readFileSync(this.#answerFile(pod), 'utf8')) });
+    const { each } = await this.#run('CHECK', [pod], 1, { prevResult: JSON.parse(readFileSync(this.answerFile(pod), 'utf8')) });
     return each[0] ?? Number.NaN;
   }
 
@@ -122,13 +122,13 @@ export class CniSide {
     return join(this.#options.folder, `${containerId}.${command}`);
   }
 
-  #answerFile(pod: BenchPod): string {
+  answerFile(pod: BenchPod): string {
     return this.#outputFile('ADD', pod);
   }
 
   /** What the plugin said the end of the pair on the node is called. */
   #hostInterface(pod: BenchPod): string {
-    const { interfaces } = JSON.parse(readFileSync(this.#answerFile(pod), 'utf8')) as {
+    const { interfaces } = JSON.parse(readFileSync(this.answerFile(pod), 'utf8')) as {
       interfaces: readonly { readonly name: string; readonly sandbox?: string }[];
     };
     const outside = interfaces.filter(({ sandbox }) => sandbox === undefined || sandbox === '').at(-1);

@@ -1,13 +1,9 @@
-import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, renameSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import type { Place } from '../../src/lab/names.ts';
 import { inNetns } from '../../src/lab/node/netns.ts';
-
-const source = join(import.meta.dirname, 'launcher.c');
-const folder = join(import.meta.dirname, '../../.cache/bench');
+import { compiled } from './compiled.ts';
 
 /** A process to start: its program, the files it reads and writes, and all of its environment. */
 export interface Job {
@@ -30,7 +26,7 @@ export class Launcher {
   readonly #lines: AsyncIterator<string>;
 
   constructor(netns: Place) {
-    const inside = inNetns(netns, launcherProgram(), []);
+    const inside = inNetns(netns, compiled('launcher'), []);
     this.#process = spawn(inside.command, inside.args, { stdio: ['pipe', 'pipe', 'inherit'] });
     this.#lines = createInterface({ input: this.#process.stdout })[Symbol.asyncIterator]();
   }
@@ -68,15 +64,4 @@ export class Launcher {
     if (done) throw new Error('the launcher ended');
     return value;
   }
-}
-
-/** Compiled anew when its source is newer. */
-function launcherProgram(): string {
-  const program = join(folder, 'launcher');
-  if (existsSync(program) && statSync(program).mtimeMs >= statSync(source).mtimeMs) return program;
-  mkdirSync(folder, { recursive: true });
-  const fresh = `${program}.${process.pid}`;
-  execFileSync('cc', ['-O2', '-Wall', '-Wextra', '-o', fresh, source]);
-  renameSync(fresh, program);
-  return program;
 }

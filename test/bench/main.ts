@@ -1,26 +1,48 @@
-import { loadavg } from 'node:os';
+import { cpus, loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
-import { BenchLab } from './bench-lab.ts';
-import { cniRows } from './cni-rows.ts';
 import { type Measured, rowOf, tableOf } from './row.ts';
+import { scenes } from './scenes.ts';
 
-const say = (text: string): void => void process.stderr.write(`${text}\n`);
-const { values } = parseArgs({
-  options: {
-    json: { type: 'boolean', default: false },
-    only: { type: 'string', default: '' },
-    families: { type: 'string', default: 'ipv4,ipv6' },
-  },
-});
-const wanted = (name: string): boolean => name.startsWith(values.only);
-const measured: Measured[] = [];
-const lab = await BenchLab.start({ families: values.families.split(',') as ('ipv4' | 'ipv6')[] });
-try {
-  measured.push(...(await cniRows(lab, { wanted, say })));
-} finally {
-  await lab.remove();
+const usage = `Usage: npm run bench -- [--json] [--only PREFIX]
+
+Measures Seine, with others beside it in the same run where they do the same. Needs root. The table and what is being done
+go to standard error.
+
+  --json          the rows as JSON, as the last line of standard output
+  --only PREFIX   only rows whose names begin with this; all of it takes about ten minutes
+`;
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      json: { type: 'boolean', default: false },
+      only: { type: 'string', default: '' },
+      help: { type: 'boolean', default: false },
+    },
+  });
+  if (values.help) {
+    process.stdout.write(usage);
+    return;
+  }
+  const wanted = (name: string): boolean => name.startsWith(values.only);
+  if (!scenes.some(({ rows }) => rows.some(wanted))) throw new Error(`no row begins with "${values.only}"`);
+  const startedMs = performance.now();
+  say(`${cpus().length} processors, load ${loadText()}`);
+  const measured: Measured[] = [];
+  for (const scene of scenes) if (scene.rows.some(wanted)) measured.push(...(await scene.measure({ wanted, say })));
+  const rows = measured.map(rowOf);
+  say(`\n${tableOf(rows)}\n\nload at the end ${loadText()}, ${Math.round((performance.now() - startedMs) / 1000)} s`);
+  if (values.json) process.stdout.write(`${JSON.stringify(rows)}\n`);
 }
-const rows = measured.map(rowOf);
-say(tableOf(rows));
-say(String(loadavg()));
-if (values.json) process.stdout.write(`${JSON.stringify(rows)}\n`);
+
+function say(text: string): void {
+  process.stderr.write(`${text}\n`);
+}
+
+function loadText(): string {
+  return loadavg()
+    .map((load) => load.toFixed(1))
+    .join(' ');
+}
+
+await main();

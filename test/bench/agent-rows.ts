@@ -1,0 +1,81 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { tables } from '../../src/pipeline/tables.ts';
+import { type BenchLab, until } from './bench-lab.ts';
+import { nodeManifest } from './cluster-fill.ts';
+import type { CniSide } from './cni-side.ts';
+import type { Measured } from './row.ts';
+
+export const agentRowNames = ['agent.ready', 'agent.restart.flowmods', 'agent.rss.idle'] as const;
+
+const restarts = 7;
+/** How long an agent is left alone before its memory counts (ms). */
+const idleMs = 10_000;
+
+/** Restarts beside a few pods: how long until it serves, what it changes although nothing has changed, and what it holds. */
+export async function agentRows(lab: BenchLab, wanted: (name: string) => boolean): Promise<Measured[]> {
+  const readyMs: number[] = [];
+  const flowMods: number[] = [];
+  for (let run = 0; run < restarts; run++) {
+    await lab.agent('stop');
+    const startedMs = performance.now();
+    await lab.agent('start');
+    await lab.untilReady();
+    readyMs.push(performance.now() - startedMs);
+    await untilSettled(lab);
+    flowMods.push((await lab.metric('ovs_flow_ops_count', { kind: 'flow' })) + (await lab.metric('ovs_flow_ops_count', { kind: 'group' })));
+  }
+  const rows: Measured[] = [
+    { name: 'agent.ready', unit: 'ms', ours: readyMs },
+    { name: 'agent.restart.flowmods', unit: 'messages', ours: flowMods },
+  ];
+  if (wanted('agent.rss.idle')) rows.push({ name: 'agent.rss.idle', unit: 'MiB', ours: await restingMemory(lab) });
+  return rows.filter(({ name }) => wanted(name));
+}
+
+/** What it holds once it has nothing to do. */
+export async function restingMemory(lab: BenchLab): Promise<readonly number[]> {
+  await sleep(idleMs);
+  const samples: number[] = [];
+  for (let sample = 0; sample < 5; sample++) {
+    samples.push(lab.residentMemory());
+    await sleep(200);
+  }
+  return samples;
+}
+
+/** What so many pods coming and going leave behind in memory. */
+export async function busyMemory(lab: BenchLab, side: CniSide, pods: number): Promise<readonly number[]> {
+  for (let done = 0; done < pods; done += 20) {
+    await side.add(20, 4);
+    await side.del(20, 4);
+  }
+  return await restingMemory(lab);
+}
+
+const kinds = ['Node', 'Service', 'EndpointSlice', 'NetworkPolicy'];
+
+/** Every wish known so far is on the node, and every source has been heard. */
+export async function untilSettled(lab: BenchLab, withinMs = 120_000): Promise<void> {
+  const isSettled = async (): Promise<boolean> => {
+    const sources = await Promise.all(kinds.map((kind) => lab.metric('source_synced', { kind })));
+    const parts = await Promise.all(['switch', 'bridge', 'host', 'firewall'].map((part) => lab.metric('unrealized_revisions', { part })));
+    return sources.every((synced) => synced === 1) && parts.every((missing) => missing === 0);
+  };
+  await until(isSettled, withinMs, 'the agent to settle');
+}
+
+/** From the creation of one more Node until the bridge sends packets for its pods. */
+export async function joinRow(lab: BenchLab, known: number): Promise<Measured> {
+  const ours: number[] = [];
+  for (let run = 1; run <= 7; run++) {
+    const node = nodeManifest(known + run);
+    const cidr = `100.${64 + ((known + run) >> 8)}.${(known + run) & 0xff}.0/24`;
+    const filter = `table=${tables.route.id},ip,nw_dst=${cidr}`;
+    const startedMs = performance.now();
+    await lab.api.send({ method: 'POST', path: '/api/v1/nodes', body: node }, AbortSignal.timeout(10_000));
+    const isThere = async () => (await lab.exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', filter)).includes('nw_dst=');
+    await until(isThere, 10_000, `a flow to ${cidr}`);
+    ours.push(performance.now() - startedMs);
+  }
+  return { name: 'node.join5000', unit: 'ms', ours };
+}

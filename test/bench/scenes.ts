@@ -1,0 +1,100 @@
+import { agentRowNames, agentRows, busyMemory, joinRow, restingMemory, untilSettled } from './agent-rows.ts';
+import { BenchLab } from './bench-lab.ts';
+import { addNodes, addServices } from './cluster-fill.ts';
+import { cniRowNames, cniRows, openOurs, startCniBench } from './cni-rows.ts';
+import { pipelineRowNames, pipelineRows } from './pipeline-rows.ts';
+import type { Measured } from './row.ts';
+
+/** Which rows are asked for, and where progress goes. */
+export interface Wish {
+  readonly wanted: (name: string) => boolean;
+  readonly say: (text: string) => void;
+}
+
+/** Rows that are measured in one set-up. */
+export interface Scene {
+  readonly rows: readonly string[];
+  readonly measure: (wish: Wish) => Promise<readonly Measured[]>;
+}
+
+const families = ['ipv4', 'ipv6'] as const;
+const manyServices = 10_000;
+const manyNodes = 5_000;
+
+export const scenes: readonly Scene[] = [
+  { rows: [...cniRowNames, ...agentRowNames, 'agent.rss.busy', ...pipelineRowNames, 'cni.add.svc10k'], measure: plainNode },
+  { rows: ['agent.rss.nodes5000', 'node.join5000'], measure: nodeOfManyPeers },
+];
+
+async function plainNode({ wanted, say }: Wish): Promise<readonly Measured[]> {
+  const rows: Measured[] = [];
+  say('a node without Services or peers');
+  const lab = await BenchLab.start({ families });
+  try {
+    const bench = await startCniBench(lab, wanted, say);
+    try {
+      rows.push(...(await cniRows(bench, wanted, say)));
+      if (wanted('cni.add.svc10k')) rows.push(...(await besideManyServices(lab, bench.ours, { wanted, say })));
+      if (pipelineRowNames.some(wanted)) {
+        say('pod to pod through three pipelines');
+        rows.push(...(await pipelineRows(lab, bench.ours, wanted)));
+      }
+      if (agentRowNames.some(wanted)) {
+        say('restarts of the agent');
+        rows.push(...(await agentRows(lab, wanted)));
+      }
+      if (wanted('agent.rss.busy')) rows.push({ name: 'agent.rss.busy', unit: 'MiB', ours: await busyMemory(lab, bench.ours, 400) });
+    } finally {
+      await bench.stop();
+    }
+  } finally {
+    await lab.remove();
+  }
+  return rows;
+}
+
+/** ADDs in turn on a node that has 10,000 Services and on one that has none, both with ten pods. */
+async function besideManyServices(plain: BenchLab, without: ReturnType<typeof openOurs>, { say }: Wish): Promise<readonly Measured[]> {
+  say(`a node with ${manyServices} Services`);
+  const lab = await BenchLab.start({ families, cluster: (core) => addServices(core, manyServices) });
+  try {
+    await untilSettled(lab);
+    const withServices = openOurs(lab);
+    withServices.prepare(lab, 40);
+    await withServices.add(10, 4);
+    await untilSettled(plain);
+    const ours: number[] = [];
+    const values: number[] = [];
+    for (let run = 0; run < 50; run++) {
+      const turns = [
+        { side: withServices, into: ours },
+        { side: without, into: values },
+      ];
+      for (const { side, into } of run % 2 === 0 ? turns : turns.toReversed()) {
+        const { each } = await side.add(1, 1);
+        await side.del(1, 1);
+        if (run >= 10) into.push(...each); // the first ones warm up
+      }
+    }
+    say(`  ${await lab.metric('wanted_entries', { part: 'bridge' })} entries on its bridge, ${lab.residentMemory().toFixed(0)} MiB`);
+    await withServices.stop();
+    return [{ name: 'cni.add.svc10k', unit: 'ms', ours, peer: { name: 'seine without Services', values } }];
+  } finally {
+    await lab.remove();
+  }
+}
+
+async function nodeOfManyPeers({ wanted, say }: Wish): Promise<readonly Measured[]> {
+  say(`a node with ${manyNodes} peers`);
+  const lab = await BenchLab.start({ families, cluster: (core) => addNodes(core, manyNodes) });
+  const rows: Measured[] = [];
+  try {
+    await untilSettled(lab);
+    say(`  ${await lab.metric('wanted_entries', { part: 'bridge' })} entries on its bridge`);
+    if (wanted('agent.rss.nodes5000')) rows.push({ name: 'agent.rss.nodes5000', unit: 'MiB', ours: await restingMemory(lab) });
+    if (wanted('node.join5000')) rows.push(await joinRow(lab, manyNodes));
+  } finally {
+    await lab.remove();
+  }
+  return rows;
+}
