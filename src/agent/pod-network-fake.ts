@@ -23,7 +23,7 @@ export class FakePodNetwork implements PodNetwork {
 
   async attach(want: PodAttachment, signal: AbortSignal): Promise<AttachedPod> {
     return await this.#exclusively(want, async () => {
-      if (this.namespaces.size > 0 && !this.namespaces.has(want.netns))
+      if (!this.#exists(want.netns))
         throw new SeineError('INVALID_INPUT', `${want.netns} does not exist`, { context: { variable: 'CNI_NETNS' } });
       const taken =
         want.ifName === 'lo' || [...this.wired.values()].some(({ netns, ifName }) => netns === want.netns && ifName === want.ifName);
@@ -48,6 +48,7 @@ export class FakePodNetwork implements PodNetwork {
   async check(want: PodAttachment, _attached: AttachedPod, _signal: AbortSignal): Promise<readonly string[]> {
     return await this.#exclusively(want, async () => {
       await Promise.resolve();
+      if (!this.#exists(want.netns)) return [`${want.netns} does not exist`];
       return this.wired.has(attachmentId(want)) ? this.differences : [`${want.ifName} is missing`];
     });
   }
@@ -70,6 +71,10 @@ export class FakePodNetwork implements PodNetwork {
     this.state = state;
     for (const resolve of this.#waiting) resolve();
     this.#waiting.clear();
+  }
+
+  #exists(netns: string): boolean {
+    return this.namespaces.size === 0 || this.namespaces.has(netns);
   }
 
   /** The server promises never to call twice for one container; a call that does is a bug, not a wait. */

@@ -1,4 +1,5 @@
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { abortable } from '../async/abortable.ts';
 import { compilePod } from '../connectivity/compile-pod.ts';
 import type { NodeDatapath, Revisions } from '../datapath/node-datapath.ts';
 import type { PortWatch } from '../datapath/port-watch.ts';
@@ -82,12 +83,14 @@ export class NodePodNetwork implements PodNetwork {
     const id = attachmentId(want);
     const hostIfName = hostInterfaceName(want, want.pod);
     await this.#removed(want, hostIfName, signal);
+    if (this.#attached.has(id)) throw nameTaken(`${want.ifName} of container ${want.containerId} is attached to ${want.network} already`);
     const attached = { owner: podOwner(want, want.pod), hostIfName, ofPort: this.#ofPorts.lend(id), netns: want.netns };
     this.#attached.set(id, attached);
     let created: PodInterface | undefined;
     try {
       const flows = this.#timed('flows', () => this.#options.datapath.realized(this.#wantFlows(want, attached), signal));
       flows.catch(() => undefined); // looked at below, unless the interface fails first
+      this.#refuseRivals(attached.owner);
       await nextTurn();
       let port: Promise<void> | undefined;
       const plug = async (): Promise<void> => {
@@ -223,6 +226,12 @@ export class NodePodNetwork implements PodNetwork {
     return this.#options.datapath.want(owner, compilePod({ ofPort, mac, addresses: addresses.map(({ ip }) => ip) }));
   }
 
+  /** Somebody else's address or MAC was his first, whatever an IPAM plugin believes: the pod that comes later must not get his packets. */
+  #refuseRivals(owner: Owner): void {
+    const [rival] = this.#options.datapath.bridge.rivalsOf(owner);
+    if (rival !== undefined) throw new SeineError('REFUSED', `${rival} has an address of ${owner}`, { context: { owner, rival } });
+  }
+
   /** Also after the caller has given up: what was begun is taken back whoever still listens. */
   async #takeBack(want: PodAttachment, attached: Attached & { readonly netns: string | undefined }, linkExists: boolean): Promise<void> {
     await this.#unplug(want, attached, AbortSignal.timeout(DETACH_PATIENCE_MS));
@@ -242,13 +251,14 @@ export class NodePodNetwork implements PodNetwork {
     const flows = datapath.forget(owner);
     this.#lastForgotten = flows.bridge;
     const port = datapath.forgetPorts(owner);
-    const portGone = datapath.reconcilers.switch.realized(port, signal);
-    void Promise.all([portGone, datapath.realized(flows, this.#options.life)]).then(
+    const { reconcilers } = datapath;
+    const { life } = this.#options;
+    void Promise.all([reconcilers.switch.realized(port, life), reconcilers.bridge.realized(flows.bridge, life)]).then(
       () => this.#ofPorts.giveBack(ofPort),
-      () => undefined, // the number stays lent until the agent restarts: one of 32,000, against a pod that gets another's packets
+      () => undefined, // the agent stops, and the pool with it
     );
     try {
-      await portGone;
+      await reconcilers.switch.realized(port, signal);
     } catch (thrown) {
       log.warn('the switch has not confirmed yet that a pod is gone', { owner, cause: SeineError.from(thrown, 'forget').message });
     }
@@ -267,7 +277,9 @@ export class NodePodNetwork implements PodNetwork {
           cause: SeineError.from(thrown, 'remove').message,
         }),
       )
-      .finally(() => this.#removals.delete(hostIfName));
+      .finally(() => {
+        if (this.#removals.get(hostIfName)?.done === done) this.#removals.delete(hostIfName);
+      });
     this.#removals.set(hostIfName, { netns, ifName: key.ifName, done });
     return done;
   }
@@ -277,8 +289,7 @@ export class NodePodNetwork implements PodNetwork {
       ([name, { netns, ifName }]) => name === hostIfName || (netns === want.netns && ifName === want.ifName),
     );
     if (inTheWay.length === 0) return;
-    const aborted = sleep(2 ** 31 - 1, undefined, { signal, ref: false });
-    await Promise.race([Promise.all(inTheWay.map(([, { done }]) => done)), aborted]);
+    await abortable(Promise.all(inTheWay.map(([, { done }]) => done)), signal);
   }
 }
 
@@ -291,9 +302,12 @@ async function socketsServed(): Promise<void> {
 /** Says which of the runtime's variables is at fault, where one is. */
 function blameVariable(error: SeineError): SeineError {
   const message = error.message.replace(/^\[[A-Z_]+\] /, '');
-  if (error.context['conflict'] === 'podName')
-    return new SeineError('INVALID_INPUT', message, { context: { ...error.context, variable: 'CNI_IFNAME' }, cause: error });
+  if (error.context['conflict'] === 'podName') return nameTaken(message, error);
   if (error.code === 'INVALID_INPUT')
     return new SeineError('INVALID_INPUT', message, { context: { variable: 'CNI_NETNS', ...error.context }, cause: error });
   return error;
+}
+
+function nameTaken(message: string, cause?: SeineError): SeineError {
+  return new SeineError('INVALID_INPUT', message, { context: { ...cause?.context, variable: 'CNI_IFNAME' }, cause });
 }

@@ -1,0 +1,134 @@
+import { execFileSync } from 'node:child_process';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Lease } from '../../src/agent/ipam/lease.ts';
+import type { AttachedPod, PodAttachment } from '../../src/agent/pod-network-port.ts';
+import { listLinks } from '../../src/netlink/links.ts';
+import { createNamedNamespace, deleteNamedNamespace } from '../../src/netlink/namespace.ts';
+import { randomName } from '../integration/netlink-fixture.ts';
+import { becomeNode, type TestNode } from '../support/data-plane.ts';
+import { newPod, patience, podNetworkContract } from './pod-network.ts';
+
+let node: TestNode;
+beforeAll(async () => {
+  node = await becomeNode();
+});
+afterAll(() => node.close());
+
+function makeNamespace(): string {
+  const name = randomName('pnc');
+  createNamedNamespace(name).close();
+  return `/run/netns/${name}`;
+}
+
+const nameIn = (path: string): string => path.replace('/run/netns/', '');
+
+podNetworkContract('NodePodNetwork', async () => ({
+  network: node.network,
+  makeNamespace,
+  removeNamespace: (path) => deleteNamedNamespace(nameIn(path)),
+  unusable: { 'no namespace': '/etc/passwd', 'the node’s own': '/proc/self/ns/net', 'another kind': '/proc/self/ns/mnt' },
+  remains: async () => {
+    const { host, database, openflow } = node.plane;
+    const flows: string[] = [];
+    await openflow.dumpFlows({}, (flow) => flows.push(`flow in table ${flow.table}`), AbortSignal.timeout(5_000));
+    const ports = [...database.tables.Port.rows()].map(({ name }) => name).filter((name) => name !== 'br-int' && name !== 'antrea-gw0');
+    return [
+      ...listLinks(host.socket, { kind: 'veth' }).map(({ name }) => `link ${name}`),
+      ...ports.map((name) => `port ${name}`),
+      ...flows,
+    ].toSorted();
+  },
+  close: async () => {},
+}));
+
+describe('a pod on a real node', () => {
+  let path: string;
+  let pod: PodAttachment;
+  let attached: AttachedPod;
+  const inPod = (...words: readonly string[]): string =>
+    execFileSync('ip', ['netns', 'exec', nameIn(path), ...words], { encoding: 'utf8' });
+  const check = (): Promise<readonly string[]> => node.network.check(pod, attached, patience());
+  const ofPort = (): string => node.ovs.exec('ovs-vsctl', 'get', 'interface', attached.hostIfName, 'ofport').trim();
+
+  beforeEach(async () => {
+    path = makeNamespace();
+    pod = newPod(path);
+    attached = await node.network.attach(pod, patience());
+  });
+  afterEach(async () => {
+    await node.network.detach(pod, patience());
+    deleteNamedNamespace(nameIn(path));
+  });
+
+  it('has the interface that was asked for, as iproute2, ethtool and the switch see it', () => {
+    const [link] = JSON.parse(inPod('ip', '-json', 'address', 'show', 'eth0'));
+    expect(link).toMatchObject({ address: pod.mac, mtu: attached.mtu, operstate: 'UP' });
+    const addresses = link.addr_info.filter(({ scope }: { scope: string }) => scope === 'global');
+    expect(addresses.map(({ local, prefixlen }: { local: string; prefixlen: number }) => `${local}/${prefixlen}`)).toEqual(
+      pod.addresses.map(({ ip, prefixLength }) => `${ip.text}/${prefixLength}`),
+    );
+    expect(inPod('ip', 'route', 'show', 'default')).toContain('via 10.10.3.254 dev eth0');
+    expect(inPod('ip', '-6', 'route', 'show', 'default')).toContain('via fd00:10::ffff dev eth0');
+    expect(inPod('ethtool', '-k', 'eth0')).toContain('tx-checksumming: off');
+    const [asked, has] = node.ovs.exec('ovs-vsctl', 'get', 'interface', attached.hostIfName, 'ofport_request', 'ofport').split('\n');
+    expect(has).toBe(asked);
+    expect(node.ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=0')).toContain(`in_port=${has}`);
+  });
+
+  const inOvs = (...words: readonly string[]): string => node.ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', ...words);
+  it.each([
+    ['the pod’s end down', () => inPod('ip', 'link', 'set', 'eth0', 'down'), 'interface eth0 is down'],
+    ['the node’s end down', () => execFileSync('ip', ['link', 'set', attached.hostIfName, 'down']), 'is down'],
+    ['an address gone', () => inPod('ip', '-4', 'address', 'flush', 'dev', 'eth0'), `/22 is missing on eth0`],
+    ['a route gone', () => inPod('ip', '-6', 'route', 'del', 'default'), 'default route by fd00:10::ffff is missing on eth0'],
+    ['another MAC', () => inPod('ip', 'link', 'set', 'eth0', 'address', '0e:00:00:00:99:99'), 'has MAC 0e:00:00:00:99:99 and not'],
+    ['a larger MTU', () => inPod('ip', 'link', 'set', 'eth0', 'mtu', '9000'), 'has MTU 9000 and not'],
+    ['no interface', () => inPod('ip', 'link', 'del', 'eth0'), 'interface eth0 is missing'],
+  ])('is found with %s', async (_, breakIt, says) => {
+    breakIt();
+    expect((await check()).join('; ')).toContain(says);
+  });
+
+  it.each([
+    ['a port that somebody deletes', () => node.ovs.exec('ovs-vsctl', '--no-wait', 'del-port', attached.hostIfName)],
+    ['another port number', () => node.ovs.exec('ovs-vsctl', '--no-wait', 'set', 'interface', attached.hostIfName, 'ofport_request=500')],
+    ['a flow that somebody deletes', () => inOvs('del-flows', 'br-int', `table=0,in_port=${ofPort()}`)],
+    ['a flow that somebody changes', () => inOvs('mod-flows', 'br-int', `table=0,in_port=${ofPort()},actions=drop`)],
+  ])('is repaired after %s', async (_, breakIt) => {
+    const before = ofPort();
+    breakIt();
+    await expect.poll(check, { timeout: 10_000 }).toEqual([]);
+    await expect.poll(ofPort, { timeout: 10_000 }).toBe(before);
+  });
+
+  it('says which flow is missing while nobody repairs', async () => {
+    const { bridge } = node.plane.datapath.targets;
+    const observe = bridge.observe.bind(bridge);
+    bridge.observe = (signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    inOvs('del-flows', 'br-int', `table=0,in_port=${ofPort()}`);
+    try {
+      expect(await check()).toEqual(['flow of priority 200 in table classify is missing']);
+    } finally {
+      bridge.observe = observe;
+    }
+  });
+
+  it('keeps its address from a pod that comes later', async () => {
+    const other = makeNamespace();
+    const thief = newPod(other, { addresses: pod.addresses });
+    await expect(node.network.attach(thief, patience())).rejects.toMatchObject({ code: 'REFUSED' });
+    expect(await check()).toEqual([]);
+    deleteNamedNamespace(nameIn(other));
+  });
+
+  it('is not absent before all of it is gone', async () => {
+    const lease: Lease = { ...pod, serial: 1, state: 'quarantined', attached };
+    expect(node.network.isAbsent(lease)).toBe(false);
+    await node.network.detach(pod, patience());
+    expect(node.network.isAbsent(lease)).toBe(false); // the kernel needs longer
+    await expect.poll(() => node.network.isAbsent(lease), { timeout: 10_000 }).toBe(true);
+    const { database, host } = node.plane;
+    expect(database.tables.Interface.find('name', attached.hostIfName)).toBeUndefined();
+    expect(listLinks(host.socket, { kind: 'veth' }).map(({ name }) => name)).not.toContain(attached.hostIfName);
+  });
+});

@@ -1,0 +1,177 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { AttachedPod, PodAttachment, PodNetwork } from '../../src/agent/pod-network-port.ts';
+import { parseIp } from '../../src/net/ip.ts';
+import { parseMac } from '../../src/net/mac.ts';
+
+/** A pod network with namespaces to attach to. */
+export interface PodNetworkSpecimen {
+  readonly network: PodNetwork;
+  /** A namespace of a pod: its path. */
+  makeNamespace(): string;
+  /** Takes it away, with whatever is in it. */
+  removeNamespace(path: string): void;
+  /** Paths that no pod can be attached to, by what is wrong with them. */
+  readonly unusable: Readonly<Record<string, string>>;
+  /** What there is of pods, as sorted text; empty if nothing is left. */
+  remains(): Promise<readonly string[]>;
+  close(): Promise<void>;
+}
+
+export const patience = (): AbortSignal => AbortSignal.timeout(20_000);
+let last = 0;
+
+/** A pod that no other test has. */
+export function newPod(netns: string, changes: Partial<PodAttachment> = {}): PodAttachment {
+  const number = ++last;
+  const octets = `${(number >> 8).toString(16).padStart(2, '0')}:${(number & 255).toString(16).padStart(2, '0')}`;
+  return {
+    network: 'seine',
+    containerId: `c${String(number).padStart(12, '0')}`,
+    ifName: 'eth0',
+    netns,
+    pod: { namespace: 'default', name: `web-${number}`, uid: `u${number}` },
+    addresses: [
+      { ip: parseIp(`10.10.${number >> 8}.${number & 255}`), prefixLength: 22, gateway: parseIp('10.10.3.254') },
+      { ip: parseIp(`fd00:10::${number.toString(16)}`), prefixLength: 64, gateway: parseIp('fd00:10::ffff') },
+    ],
+    mac: parseMac(`0e:aa:00:00:${octets}`),
+    ...changes,
+  };
+}
+
+/** What every `PodNetwork` promises. */
+export function podNetworkContract(name: string, open: () => Promise<PodNetworkSpecimen>): void {
+  describe(`${name} as a pod network`, () => {
+    let specimen: PodNetworkSpecimen;
+    beforeAll(async () => {
+      specimen = await open();
+    });
+    afterAll(() => specimen.close());
+
+    const withNamespace = async (work: (path: string) => Promise<void>): Promise<void> => {
+      const path = specimen.makeNamespace();
+      try {
+        await work(path);
+      } finally {
+        specimen.removeNamespace(path);
+      }
+    };
+    const attach = (pod: PodAttachment, signal = patience()): Promise<AttachedPod> => specimen.network.attach(pod, signal);
+    const detach = (pod: PodAttachment): Promise<void> => specimen.network.detach(pod, patience());
+    const check = (pod: PodAttachment, attached: AttachedPod): Promise<readonly string[]> =>
+      specimen.network.check(pod, attached, patience());
+    const expectNothingLeft = () => expect.poll(() => specimen.remains(), { timeout: 10_000 }).toEqual([]);
+
+    it('attaches, finds nothing wrong, and leaves nothing', () =>
+      withNamespace(async (path) => {
+        const pod = newPod(path);
+        const attached = await attach(pod);
+        expect(await check(pod, attached)).toEqual([]);
+        expect((await specimen.remains()).length).toBeGreaterThan(0);
+        await detach(pod);
+        expect(await check(pod, attached)).not.toEqual([]);
+        await expectNothingLeft();
+      }));
+
+    it('takes a second and an unknown detach as done', () =>
+      withNamespace(async (path) => {
+        const pod = newPod(path);
+        await detach(pod);
+        await attach(pod);
+        await detach(pod);
+        await detach(pod);
+        await expectNothingLeft();
+      }));
+
+    it('attaches again right after a detach: the same pod, and another one in the same namespace', () =>
+      withNamespace(async (path) => {
+        const [pod, other] = [newPod(path), newPod(path)];
+        for (const next of [pod, pod, other, pod]) {
+          const attached = await attach(next);
+          expect(await check(next, attached)).toEqual([]);
+          await detach(next);
+        }
+        await expectNothingLeft();
+      }));
+
+    it.each([
+      ['of another container', {}],
+      ['of the same attachment', { containerId: 'same' }],
+    ])('refuses an interface that is there, %s, and leaves it as it is', (_, same) =>
+      withNamespace(async (path) => {
+        const first = newPod(path, same);
+        const attached = await attach(first);
+        const refused = attach(newPod(path, same));
+        await expect(refused).rejects.toMatchObject({ code: 'INVALID_INPUT', context: { variable: 'CNI_IFNAME' } });
+        expect(await check(first, attached)).toEqual([]);
+        await detach(first);
+        await expectNothingLeft();
+      }),
+    );
+
+    it('attaches a pod to two networks', () =>
+      withNamespace(async (path) => {
+        const [ipv4, ipv6] = newPod(path).addresses;
+        if (!ipv4 || !ipv6) throw new Error('a pod of one family');
+        const first = newPod(path, { addresses: [ipv4] });
+        const second = newPod(path, { containerId: first.containerId, ifName: 'net1', network: 'second', addresses: [ipv6] });
+        const [one, two] = [await attach(first), await attach(second)];
+        await detach(second);
+        expect(await check(first, one)).toEqual([]);
+        expect(await check(second, two)).not.toEqual([]);
+        await detach(first);
+        await expectNothingLeft();
+      }));
+
+    it('blames the runtime for a namespace that cannot be one', async () => {
+      const gone = specimen.makeNamespace();
+      specimen.removeNamespace(gone);
+      for (const path of [gone, ...Object.values(specimen.unusable)])
+        await expect(attach(newPod(path)), path).rejects.toMatchObject({ code: 'INVALID_INPUT', context: { variable: 'CNI_NETNS' } });
+      await expectNothingLeft();
+    });
+
+    it('leaves nothing when its caller gives up, however early or late', () =>
+      withNamespace(async (path) => {
+        await expect(attach(newPod(path), AbortSignal.abort())).rejects.toMatchObject({ code: 'CANCELLED' });
+        for (let turns = 0; turns < 12; turns++) {
+          const pod = newPod(path);
+          const stop = new AbortController();
+          const attaching = attach(pod, stop.signal).then(
+            () => 'attached',
+            (thrown) => thrown.code,
+          );
+          for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve));
+          stop.abort();
+          if ((await attaching) === 'attached') await detach(pod);
+          else expect(await attaching).toBe('CANCELLED');
+        }
+        await expectNothingLeft();
+        const pod = newPod(path);
+        expect(await check(pod, await attach(pod))).toEqual([]);
+        await detach(pod);
+      }));
+
+    it('takes a pod down whose namespace is gone', async () => {
+      const path = specimen.makeNamespace();
+      const pod = newPod(path);
+      const attached = await attach(pod);
+      specimen.removeNamespace(path);
+      expect(await check(pod, attached)).not.toEqual([]);
+      await detach(pod);
+      await expectNothingLeft();
+    });
+
+    it('works on many at once', async () => {
+      const paths = Array.from({ length: 12 }, () => specimen.makeNamespace());
+      const pods = paths.map((path) => newPod(path));
+      const attached = await Promise.all(pods.map((pod) => attach(pod)));
+      const found = await Promise.all(pods.map((pod, index) => check(pod, attached[index] as AttachedPod)));
+      expect(found.flat()).toEqual([]);
+      expect(new Set(attached.map(({ hostIfName }) => hostIfName)).size).toBe(pods.length);
+      await Promise.all(pods.map(detach));
+      await expectNothingLeft();
+      for (const path of paths) specimen.removeNamespace(path);
+    });
+  });
+}
