@@ -120,12 +120,12 @@ describe('status', () => {
     expect(code).toBe(0);
     expect(out.split('\n').slice(0, 4)).toEqual([
       'node-1  READY  up 1m 1s',
-      'Seine 0.1.0, Node v24, Open vSwitch 3.1.0, bridge br-int (system data path), pid 7',
+      'Seine 0.1.0, Node v24, Open vSwitch 3.1.0; br-int (system); pid 7',
       '',
       'No problems.',
     ]);
     expect(out).toContain('NetworkPolicy: not enforced');
-    expect(out).toContain('1 of 1021 addresses of 10.10.0.0/22 in use, 2 being given back');
+    expect(out).toContain('10.10.0.0/22: 1 of 1021 in use, 2 being given back');
   });
 
   it('puts what is wrong first, with 1 while not ready', async () => {

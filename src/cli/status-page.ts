@@ -72,13 +72,15 @@ export function statusLines(status: AgentStatus, room: Room): string[] {
   const { versions, bridge } = status;
   return [
     `${paint('strong', safeLine(status.node))}  ${paint(state === 'ready' ? 'good' : 'bad', state.toUpperCase())}  up ${duration(status.uptimeSeconds)}`,
-    `Seine ${versions.seine}, Node ${versions.node}, Open vSwitch ${versions.ovs ?? 'unknown'}, bridge ${bridge.name} (${bridge.dataPath} data path), pid ${status.pid}`,
+    safeLine(
+      `Seine ${versions.seine}, Node ${versions.node}, Open vSwitch ${versions.ovs ?? 'unknown'}; ${bridge.name} (${bridge.dataPath}); pid ${status.pid}`,
+    ),
     '',
     ...problems.map((problem) => `${paint('bad', '!')} ${problem}`),
     ...remarks(status).map((remark) => `${paint('warning', '*')} ${remark}`),
     ...(problems.length === 0 ? [paint('good', 'No problems.')] : []),
     '',
-    ...facts(status).map(([name, value]) => `${`${name}:`.padEnd(11)}${safeLine(value)}`),
+    ...facts(status).map(([name, value]) => `${(name === '' ? '' : `${name}:`).padEnd(11)}${safeLine(value)}`),
     '',
     ...tableLines(partColumns, status.parts, room),
     '',
@@ -101,7 +103,6 @@ function remarks({ networkPolicy, parts, eventLoop }: AgentStatus): string[] {
 }
 
 function facts({ network, pods, peers, services, proxy, networkPolicy }: AgentStatus): [string, string][] {
-  const pools = pods.pools.map(poolText);
   return [
     ...(network
       ? [
@@ -111,7 +112,8 @@ function facts({ network, pods, peers, services, proxy, networkPolicy }: AgentSt
           ] as [string, string],
         ]
       : []),
-    ['Pods', [`${pods.attached} attached`, ...pools].join('; ')],
+    ['Pods', `${pods.attached} attached`],
+    ...pods.pools.map((pool, at): [string, string] => [at === 0 ? 'Addresses' : '', poolText(pool)]),
     ['Nodes', `${count(peers, 'other node')}`],
     ['Services', `${services} served by cluster address${network ? `, from ${network.serviceCidrs.join(' and ')}` : ''}`],
     ['proxyAll', proxy.proxyAll],
@@ -122,7 +124,7 @@ function facts({ network, pods, peers, services, proxy, networkPolicy }: AgentSt
 /** Nobody counts what is left of an IPv6 range. */
 function poolText({ cidr, size, allocated, quarantined }: PoolStatus): string {
   const of = size < 1_000_000 ? ` of ${size}` : '';
-  return `${of === '' ? count(allocated, 'address', 'addresses') : `${allocated}${of} addresses`} of ${cidr} in use${quarantined > 0 ? `, ${quarantined} being given back` : ''}`;
+  return `${cidr}: ${allocated}${of} in use${quarantined > 0 ? `, ${quarantined} being given back` : ''}`;
 }
 
 const partColumns: readonly Column<PartStatus>[] = [
