@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { Doorbell } from '../async/doorbell.ts';
 import { BridgeTarget } from '../datapath/bridge-target.ts';
 import { FirewallTarget } from '../datapath/firewall-target.ts';
 import { HostTarget } from '../datapath/host-target.ts';
@@ -8,13 +9,9 @@ import { openSwitchDatabase, type SwitchDatabase } from '../datapath/switch-data
 import { SwitchTarget } from '../datapath/switch-target.ts';
 import type { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
-import { type KernelEvent, KernelEvents } from '../netlink/events.ts';
-import type { IfIndex } from '../netlink/interface-name.ts';
 import { LinkRemover } from '../netlink/link-remover.ts';
-import { getLink } from '../netlink/links.ts';
 import { Nftables } from '../netlink/nftables.ts';
 import type { HostLinks } from '../netlink/pod-interface.ts';
-import { ourProtocol } from '../netlink/routes.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 import { OpenFlowConnection } from '../openflow/connection.ts';
 import { monitorFlag, writeFlowMonitorRequest } from '../openflow/flow-monitor.ts';
@@ -24,6 +21,7 @@ import { decodeUnsolicited } from '../openflow/unsolicited.ts';
 import { isLearned } from '../pipeline/cookie.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 import type { AgentConfig } from './config.ts';
+import { watchHost } from './host-watch.ts';
 import { NoEndpointResponder } from './no-endpoint.ts';
 import { Quiet } from './quiet.ts';
 import type { Readiness } from './readiness.ts';
@@ -50,6 +48,8 @@ export interface DataPlane {
   readonly responder: NoEndpointResponder;
   readonly datapath: NodeDatapath;
   readonly nftables: Nftables;
+  /** Rings when the gateway interface was made anew. */
+  readonly gatewayMade: Doorbell;
 }
 
 export interface DataPlaneOptions {
@@ -96,7 +96,8 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
   };
   const datapath = new NodeDatapath(targets, hooks.events);
   const ports = new PortWatch(database, signal);
-  return { host, database, lock, ports, openflow, responder: new NoEndpointResponder(endpoint, log, signal), datapath, nftables };
+  const responder = new NoEndpointResponder(endpoint, log, signal);
+  return { host, database, lock, ports, openflow, responder, datapath, nftables, gatewayMade: new Doorbell() };
 }
 
 /**
@@ -111,12 +112,13 @@ export async function runDataPlane(plane: DataPlane, gateway: string, signal: Ab
     () => datapath.reconcilers.host.suspect(),
     signal,
   );
-  let gatewayIndex: IfIndex | undefined;
-  const watch = KernelEvents.open({ kinds: ['link', 'address', 'route', 'neighbour'] }, (event) => {
-    if (event.kind === 'link' && event.link.name === gateway) gatewayIndex = event.link.index;
-    if (concernsUs(event, gatewayIndex)) changed.ring();
+  const watch = watchHost({
+    socket: host.socket,
+    gateway,
+    isWantedNeighbour: ({ text }) => datapath.host.wanted(`neighbour/${gateway}/${text}`) !== undefined,
+    changed: () => changed.ring(),
+    gatewayMade: () => plane.gatewayMade.ring(),
   });
-  gatewayIndex = getLink(host.socket, gateway)?.index;
   const doubt = setInterval(() => datapath.suspect(), DOUBT_EVERY_MS);
   const rows = new Quiet(
     { waitMs: SETTLE_MS, restMs: () => restAfter(datapath.reconcilers.switch.lookTookMs) },
@@ -188,20 +190,4 @@ export function injectFrames({ openflow }: DataPlane, port: number, frames: read
     return w.finish();
   });
   openflow.send(messages, signal).catch(() => undefined);
-}
-
-/** Pods' interfaces come and go all the time; only the gateway's and what leads over it are the host target's. */
-function concernsUs(event: KernelEvent, gatewayIndex: IfIndex | undefined): boolean {
-  switch (event.kind) {
-    case 'overrun':
-      return true;
-    case 'route':
-      return event.route.protocol === ourProtocol;
-    case 'link':
-      return event.link.index === gatewayIndex;
-    case 'address':
-      return event.address.link === gatewayIndex;
-    case 'neighbour':
-      return event.neighbour.state === 'permanent' && event.neighbour.link === gatewayIndex;
-  }
 }

@@ -58,7 +58,8 @@ export async function startNode(agent: Agent, start: Start): Promise<void> {
   const server = await CniServer.start({ socketPath, stateDir, ipam, network, peerCredentials, log, ...onCall });
   const reclaiming = setInterval(() => reclaim(ipam, start), RECLAIM_EVERY_MS);
   try {
-    await Promise.all([serve(agent, node, start), allowRemovals(agent, log, signal), untilAborted(signal)]);
+    const settings = keepHostSettings(agent, environment, start);
+    await Promise.all([serve(agent, node, start), allowRemovals(agent, log, signal), settings, untilAborted(signal)]);
   } finally {
     clearInterval(reclaiming);
     await server.close();
@@ -73,9 +74,23 @@ async function prepareBridge(agent: Agent, { log, signal }: Start): Promise<Node
   const environment = await untilEnvironment(agent, log, signal);
   wishForNode(agent, environment);
   await plane.ports.whenPlugged(config.hostGateway, ofPorts.gateway, signal);
+  setUpHost(agent, environment, log);
+  return environment;
+}
+
+function setUpHost({ config, plane }: Agent, environment: NodeEnvironment, log: Log): void {
   applyHostSettings(familiesOf(environment), { gateway: config.hostGateway, transport: config.transportInterface }, log);
   plane.datapath.reconcilers.host.distrust();
-  return environment;
+}
+
+/** The kernel's settings of an interface go with it when ovs-vswitchd makes it anew. */
+async function keepHostSettings(agent: Agent, environment: NodeEnvironment, { log, signal }: Start): Promise<void> {
+  const { gatewayMade } = agent.plane;
+  signal.addEventListener('abort', () => gatewayMade.ring(), { once: true });
+  while (!signal.aborted) {
+    await gatewayMade.wait();
+    if (!signal.aborted) setUpHost(agent, environment, log);
+  }
 }
 
 async function openNode(agent: Agent, environment: NodeEnvironment, start: Start): Promise<RunningNode> {

@@ -1,0 +1,32 @@
+import { expect, it } from 'vitest';
+import { parseIp } from '../net/ip.ts';
+import type { KernelEvent } from '../netlink/events.ts';
+import type { IfIndex } from '../netlink/interface-name.ts';
+import type { Neighbour } from '../netlink/neighbours.ts';
+import { ourProtocol, type Route } from '../netlink/routes.ts';
+import { concernsUs } from './host-watch.ts';
+
+const gateway = 7 as IfIndex;
+const other = 8 as IfIndex;
+const peer = parseIp('10.244.4.1');
+const pod = parseIp('10.244.0.5');
+
+const neighbour = (change: 'set' | 'deleted', link: IfIndex, address: typeof peer, state: Neighbour['state']): KernelEvent => ({
+  kind: 'neighbour',
+  change,
+  neighbour: { link, address, mac: undefined, state, protocol: 0 },
+});
+const route = (protocol: number): KernelEvent => ({ kind: 'route', change: 'deleted', route: { protocol } as Route });
+
+it.each([
+  ['a peer’s neighbour is removed', neighbour('deleted', gateway, peer, 'failed'), true],
+  ['a peer’s neighbour becomes dynamic', neighbour('set', gateway, peer, 'stale'), true],
+  ['somebody adds a permanent neighbour', neighbour('set', gateway, pod, 'permanent'), true],
+  ['the kernel learns of a pod', neighbour('set', gateway, pod, 'reachable'), false],
+  ['a neighbour elsewhere', neighbour('deleted', other, peer, 'permanent'), false],
+  ['a route of ours goes', route(ourProtocol), true],
+  ['a route of somebody goes', route(4), false],
+  ['news were lost', { kind: 'overrun' } as const, true],
+])('%s: %#', (_, event, concerns) => {
+  expect(concernsUs(event, gateway, (ip) => ip.text === peer.text)).toBe(concerns);
+});

@@ -1,0 +1,52 @@
+import type { Ip } from '../net/ip.ts';
+import { type KernelEvent, KernelEvents } from '../netlink/events.ts';
+import type { IfIndex } from '../netlink/interface-name.ts';
+import { getLink } from '../netlink/links.ts';
+import { ourProtocol } from '../netlink/routes.ts';
+import type { NetlinkSocket } from '../netlink/socket.ts';
+
+export interface HostWatchOptions {
+  readonly socket: NetlinkSocket;
+  /** Name of the gateway interface. */
+  readonly gateway: string;
+  readonly isWantedNeighbour: (ip: Ip) => boolean;
+  /** Something that is ours may be otherwise than before. */
+  readonly changed: () => void;
+  /** The gateway interface is a new one: everything that hung on the old one is gone. */
+  readonly gatewayMade: () => void;
+}
+
+/** Tells of changes by the kernel and by others to what is ours of the node's own stack, until closed. */
+export function watchHost({ socket, gateway, isWantedNeighbour, changed, gatewayMade }: HostWatchOptions): { close(): void } {
+  let index: IfIndex | undefined;
+  const watch = KernelEvents.open({ kinds: ['link', 'address', 'route', 'neighbour'] }, (event) => {
+    if (event.kind === 'link' && event.link.name === gateway && event.change === 'set' && event.link.index !== index) {
+      index = event.link.index;
+      gatewayMade();
+    }
+    if (concernsUs(event, index, isWantedNeighbour)) changed();
+  });
+  index = getLink(socket, gateway)?.index;
+  return watch;
+}
+
+/**
+ * Pods' interfaces come and go all the time; only the gateway's and what leads over it are the host target's.
+ *
+ * A neighbour that is removed says so as a failed one, and one that somebody makes dynamic is no permanent one any more: for
+ * those that are wanted, any news counts.
+ */
+export function concernsUs(event: KernelEvent, gateway: IfIndex | undefined, isWantedNeighbour: (ip: Ip) => boolean): boolean {
+  switch (event.kind) {
+    case 'overrun':
+      return true;
+    case 'route':
+      return event.route.protocol === ourProtocol;
+    case 'link':
+      return event.link.index === gateway;
+    case 'address':
+      return event.address.link === gateway;
+    case 'neighbour':
+      return event.neighbour.link === gateway && (event.neighbour.state === 'permanent' || isWantedNeighbour(event.neighbour.address));
+  }
+}

@@ -1,0 +1,144 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ourProtocol as protocolNumber } from '../../src/netlink/routes.ts';
+import { ConvergeLab, until } from '../support/converge-lab.ts';
+
+const withinMs = 1_000;
+const ourProtocol = String(protocolNumber);
+/** Groups and the packet filter tell nobody when they change; they are looked at so often. */
+const lookEveryMs = 60_000;
+
+/** What somebody else changes is put back: decision 1. */
+describe('a change by somebody else', () => {
+  let lab: ConvergeLab;
+
+  beforeAll(async () => {
+    lab = await ConvergeLab.start(2);
+    await lab.startPods();
+    await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
+  });
+  afterAll(async () => {
+    await lab?.remove();
+  });
+
+  const ofctl = (...args: readonly string[]) => lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', ...args);
+  const flows = async () => (await lab.flows(1)).map(({ text }) => text).filter((text) => !text.includes('cookie=0x1ff'));
+  const learned = async () => (await lab.flows(1)).map(({ text }) => text).filter((text) => text.includes('cookie=0x1ff'));
+  const ip = (...args: readonly string[]) => lab.exec(1, 'ip', ...args);
+  const neighbours = async () => (await ip('neighbour', 'show', 'dev', 'antrea-gw0', 'nud', 'permanent')).split('\n').toSorted();
+  const addresses = async () =>
+    (await ip('-br', 'address', 'show', 'dev', 'antrea-gw0')).match(/\S+\/\d+/g)?.filter((text) => !text.startsWith('fe80')) ?? [];
+  const routes = async () => [await ip('-4', 'route', 'show', 'proto', ourProtocol), await ip('-6', 'route', 'show', 'proto', ourProtocol)];
+  const filter = async () =>
+    (await lab.exec(1, 'nft', 'list', 'table', 'inet', 'seine').catch(() => '')).replaceAll(/ packets \d+ bytes \d+/g, '');
+  const everything = async () => ({
+    flows: await flows(),
+    groups: await lab.groups(1),
+    ofPorts: await lab.ofPorts(1),
+    neighbours: await neighbours(),
+    addresses: await addresses(),
+    routes: await routes(),
+  });
+
+  /** Does it, waits until `looked` is as before, and says how long that took and what the agent reported. */
+  async function putBack(
+    name: string,
+    change: () => Promise<unknown>,
+    looked: () => Promise<unknown>,
+    patienceMs = 5_000,
+  ): Promise<number> {
+    const before = JSON.stringify(await looked());
+    const reports = lab.log(1).length;
+    await change();
+    const tookMs = await until(
+      async () => JSON.stringify(await looked()) === before,
+      patienceMs,
+      () => `${name}: not put back`,
+    );
+    const drift = lab
+      .log(1)
+      .slice(reports)
+      .filter(({ msg }) => msg === 'somebody else changed what is ours; it is put back');
+    console.log(`${name}: put back after ${tookMs} ms; reported: ${drift.map(({ part, entries }) => `${entries} of ${part}`).join(', ')}`);
+    expect(drift.length, `${name} is reported`).toBeGreaterThan(0);
+    return tookMs;
+  }
+
+  const changes: readonly { readonly name: string; readonly change: () => Promise<unknown>; readonly looked: () => Promise<unknown> }[] = [
+    { name: 'all flows deleted', change: () => ofctl('del-flows', 'br-int'), looked: flows },
+    { name: 'one flow deleted', change: () => ofctl('del-flows', 'br-int', 'table=0,in_port=32769,arp'), looked: flows },
+    { name: 'actions changed', change: () => ofctl('mod-flows', 'br-int', 'table=0,actions=drop'), looked: flows },
+    { name: 'a foreign flow added', change: () => ofctl('add-flow', 'br-int', 'table=0,priority=65000,ip,actions=drop'), looked: flows },
+    {
+      name: 'groups deleted, and with them the flows that use them',
+      change: () => ofctl('del-groups', 'br-int'),
+      looked: async () => [await flows(), await lab.groups(1)],
+    },
+    {
+      name: 'a pod’s port deleted',
+      change: async () => {
+        const [name] = Object.keys(await lab.ofPorts(1)).filter((port) => port.startsWith('web1-'));
+        await lab.exec(1, 'ovs-vsctl', 'del-port', 'br-int', name ?? '');
+      },
+      looked: () => lab.ofPorts(1),
+    },
+    { name: 'a gateway address removed', change: () => ip('address', 'flush', 'dev', 'antrea-gw0', 'scope', 'global'), looked: addresses },
+    { name: 'routes removed', change: () => ip('route', 'flush', 'proto', ourProtocol), looked: routes },
+    { name: 'IPv6 routes removed', change: () => ip('-6', 'route', 'flush', 'proto', ourProtocol), looked: routes },
+    { name: 'neighbours removed', change: () => ip('neighbour', 'flush', 'dev', 'antrea-gw0', 'nud', 'permanent'), looked: neighbours },
+    {
+      name: 'the gateway set down',
+      change: () => ip('link', 'set', 'antrea-gw0', 'down'),
+      looked: async () => [await addresses(), await routes(), await neighbours(), (await ip('link', 'show', 'antrea-gw0')).includes('UP')],
+    },
+    {
+      name: 'the tunnel’s port deleted',
+      change: () => lab.exec(1, 'ovs-vsctl', 'del-port', 'br-int', 'antrea-tun0'),
+      looked: () => lab.ofPorts(1),
+    },
+    {
+      name: 'the gateway’s port deleted',
+      change: () => lab.exec(1, 'ovs-vsctl', 'del-port', 'br-int', 'antrea-gw0'),
+      looked: async () => ({
+        ...(await everything()),
+        sysctls: await lab.exec(1, 'sysctl', '-a', '-r', 'antrea-gw0.(rp_filter|send_redirects|accept_ra)$').catch(() => ''),
+      }),
+    },
+    {
+      name: 'the whole bridge deleted',
+      change: () => lab.exec(1, 'ovs-vsctl', 'del-br', 'br-int'),
+      looked: () => everything().catch(() => ''),
+    },
+  ];
+
+  for (const { name, change, looked } of changes) {
+    it(`(${name}) is put back within a second, and reported`, async () => {
+      const all = await everything();
+      expect(await putBack(name, change, looked)).toBeLessThan(withinMs);
+      await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'));
+      await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
+      expect(await everything()).toEqual(all);
+    });
+  }
+
+  it('leaves what the switch has learned', async () => {
+    await ofctl('add-flow', 'br-int', 'cookie=0x1ff0000000000,table=120,idle_timeout=600,priority=100,tun_src=192.0.2.9,actions=drop');
+    const before = await learned();
+    expect(before.length).toBeGreaterThan(0);
+    await putBack('one flow deleted', () => ofctl('del-flows', 'br-int', 'table=0,in_port=32769,arp'), flows);
+    expect(await learned()).toEqual(before);
+  });
+
+  it('to the packet filter alone, or to a group that keeps its number, is put back at the next look at everything', {
+    timeout: 150_000,
+  }, async () => {
+    const group = /group_id=(\d+)/.exec(await lab.groups(1))?.[1];
+    const both = async () => [await filter(), await lab.groups(1)];
+    const change = async () => {
+      await lab.exec(1, 'nft', 'delete', 'table', 'inet', 'seine');
+      await ofctl('mod-group', 'br-int', `group_id=${group},type=select,bucket=actions=drop`);
+    };
+    expect(await putBack('table of the packet filter deleted and a group changed', change, both, 2 * lookEveryMs)).toBeLessThan(
+      lookEveryMs + 5_000,
+    );
+  });
+});
