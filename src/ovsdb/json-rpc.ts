@@ -1,5 +1,5 @@
 import { SeineError } from '../errors/seine-error.ts';
-import type { Json } from './json.ts';
+import { type Json, writeParsed } from './json.ts';
 
 /**
  * What the peer can send. Ids are the asker's: our requests carry numbers, the server may use any JSON.
@@ -8,7 +8,7 @@ import type { Json } from './json.ts';
  * be a string or an object.
  */
 export type Incoming =
-  | { readonly kind: 'request'; readonly id: Json; readonly method: string; readonly params: readonly unknown[] }
+  | { readonly kind: 'request'; readonly id: unknown; readonly method: string; readonly params: readonly unknown[] }
   | { readonly kind: 'notification'; readonly method: string; readonly params: readonly unknown[] }
   | { readonly kind: 'result'; readonly id: unknown; readonly result: unknown }
   | { readonly kind: 'error'; readonly id: unknown; readonly error: unknown };
@@ -19,8 +19,7 @@ export function readMessage(value: unknown): Incoming {
   const { id = null, method, params, result, error = null } = value;
   if (typeof method === 'string') {
     if (!Array.isArray(params)) throw new SeineError('PROTOCOL', 'JSON-RPC: params is no array', { context: { method } });
-    // What was parsed from JSON can be sent as JSON; a wide integer in an id is nothing that any peer uses.
-    return id === null ? { kind: 'notification', method, params } : { kind: 'request', id: id as Json, method, params };
+    return id === null ? { kind: 'notification', method, params } : { kind: 'request', id, method, params };
   }
   if (id === null) throw new SeineError('PROTOCOL', 'JSON-RPC: neither a method nor an id', { context: { error } });
   return error === null ? { kind: 'result', id, result } : { kind: 'error', id, error };
@@ -30,12 +29,13 @@ export function writeRequest(id: number, method: string, params: Json): string {
   return JSON.stringify({ method, params, id });
 }
 
-export function writeReply(id: Json, result: Json): string {
-  return JSON.stringify({ result, error: null, id });
+/** `id` as the peer sent it, and so for `result`: an echo gives back what came. */
+export function writeReply(id: unknown, result: unknown): string {
+  return writeParsed({ result, error: null, id });
 }
 
-export function writeError(id: Json, error: string): string {
-  return JSON.stringify({ result: null, error, id });
+export function writeError(id: unknown, error: string): string {
+  return writeParsed({ result: null, error, id });
 }
 
 /** The server's words in an error: a tag that programs can compare, and perhaps details for people. */

@@ -12,6 +12,11 @@ export function jsonInteger(value: bigint): Json {
   return Number.isSafeInteger(narrow) ? narrow : rawJson(String(value));
 }
 
+/** Writes what `parseJson` gave, wide integers exactly. */
+export function writeParsed(value: unknown): string {
+  return JSON.stringify(value, (_member, part) => (typeof part === 'bigint' ? rawJson(String(part)) : part));
+}
+
 /**
  * Parses one message. Integers that a `number` cannot carry exactly come out as `bigint`, all others as `number`.
  *

@@ -61,6 +61,16 @@ describe('JsonRpcSession', () => {
     else expect(sent.map((text) => JSON.parse(text))).toEqual([{ id, error: null, result: ['x', { y: 1 }] }]);
   });
 
+  it('gives back integers that no double holds as they came', () => {
+    const { session, sent } = pair();
+    session.received(Buffer.from('{"method":"echo","id":{"a":9007199254740993},"params":[[-9223372036854775808]]}'));
+    session.received(Buffer.from('{"method":"frobnicate","id":9007199254740993,"params":[]}'));
+    expect(sent).toEqual([
+      '{"result":[[-9223372036854775808]],"error":null,"id":{"a":9007199254740993}}',
+      '{"result":null,"error":"unknown method","id":9007199254740993}',
+    ]);
+  });
+
   it('answers other requests with an error', () => {
     const { sent, say } = pair();
     say({ method: 'frobnicate', id: 9, params: [] });

@@ -120,9 +120,7 @@ export class JsonRpcSession implements Conversation {
   #dispatch(message: Incoming): void {
     switch (message.kind) {
       case 'request':
-        this.#outlet.write(
-          message.method === 'echo' ? writeReply(message.id, message.params as Json) : writeError(message.id, 'unknown method'),
-        );
+        this.#outlet.write(message.method === 'echo' ? writeReply(message.id, message.params) : writeError(message.id, 'unknown method'));
         return;
       case 'notification':
         this.#events.notified(message.method, message.params);
