@@ -50,6 +50,8 @@ export interface DataPlane {
   readonly nftables: Nftables;
   /** Rings when the gateway interface was made anew. */
   readonly gatewayMade: Doorbell;
+  /** Rejects when a connection was lost by a bug of ours: a new one would be lost by the same. */
+  readonly broken: Promise<never>;
 }
 
 export interface DataPlaneOptions {
@@ -68,9 +70,13 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
   const lock = `seine_${config.ovsBridge.replace(/[^A-Za-z0-9]/g, '_')}`;
   const host = { socket: NetlinkSocket.open(), remover: LinkRemover.open() };
   const nftables = Nftables.open();
+  const { promise: broken, reject: breakDown } = Promise.withResolvers<never>();
+  broken.catch(() => undefined); // looked at by whoever runs the data plane
+  const noticeBug = (cause: SeineError): void => void (cause.remedy === 'crash' && breakDown(cause));
   const database = openSwitchDatabase(join(config.ovsRunDir, 'db.sock'), {
     synced: () => datapath.reconcilers.switch.distrust(),
     failed: (cause, waitMs) => {
+      noticeBug(cause);
       hooks.onDatabaseFailure?.(cause);
       log.warn('the switch database cannot be reached', { cause: cause.message, waitMs });
     },
@@ -84,7 +90,10 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
   const openflow = openBridge(endpoint, {
     readiness,
     log,
-    failed: (cause) => hooks.onBridgeFailure?.(cause),
+    failed: (cause) => {
+      noticeBug(cause);
+      hooks.onBridgeFailure?.(cause);
+    },
     changed: () => datapath.reconcilers.bridge.distrust(),
     foreign,
   });
@@ -97,7 +106,7 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
   const datapath = new NodeDatapath(targets, hooks.events);
   const ports = new PortWatch(database, signal);
   const responder = new NoEndpointResponder(endpoint, log, signal);
-  return { host, database, lock, ports, openflow, responder, datapath, nftables, gatewayMade: new Doorbell() };
+  return { host, database, lock, ports, openflow, responder, datapath, nftables, gatewayMade: new Doorbell(), broken };
 }
 
 /**
@@ -127,14 +136,16 @@ export async function runDataPlane(plane: DataPlane, gateway: string, signal: Ab
   );
   database.onChange(() => rows.ring(), signal);
   try {
-    await Promise.all([database.run(signal), openflow.run(signal), responder.run(), datapath.run(signal)]);
+    const all = Promise.all([database.run(signal), openflow.run(signal), responder.run(), datapath.run(signal)]);
+    await Promise.race([all, plane.broken]);
   } finally {
     clearInterval(doubt);
     watch.close();
-    await host.remover.close();
-    host.socket.close();
-    nftables.close();
   }
+  // After a bug the process ends, and with it what others may be in the midst of using.
+  await host.remover.close();
+  host.socket.close();
+  nftables.close();
 }
 
 interface BridgeWatch {

@@ -1,5 +1,6 @@
 import { EventEmitter, once } from 'node:events';
 import { isDeepStrictEqual } from 'node:util';
+import { tellAll } from '../async/tell-all.ts';
 import { compareVersions } from './reflector-machine.ts';
 
 /** A read-only copy of one resource. Values are immutable; an unchanged object keeps its value's identity. */
@@ -13,7 +14,7 @@ export interface Replica<T> {
   whenSynced(signal: AbortSignal): Promise<void>;
   /**
    * Calls back with the keys whose value may have changed; the state is to be read again then. Also calls back, perhaps with no
-   * keys, when the copy becomes synced. Synchronous: mark and return.
+   * keys, when the copy becomes synced. Synchronous: mark and return. A listener that throws ends whoever keeps the copy.
    *
    * @returns a function that ends the subscription
    */
@@ -151,7 +152,7 @@ export class ReplicaStore<T> implements Replica<T> {
   #announce(): void {
     const keys = this.#dirty;
     this.#dirty = new Set();
-    for (const listener of this.#listeners) listener(keys);
+    tellAll(this.#listeners, keys);
   }
 
   #isOld(key: string, version: string): boolean {

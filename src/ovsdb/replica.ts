@@ -1,3 +1,4 @@
+import { tellAll } from '../async/tell-all.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { isObject } from './json-rpc.ts';
 import { isUuid, type Uuid } from './schema/atoms.ts';
@@ -118,7 +119,7 @@ export class Replica {
     for (const [table, rows] of staged) table.commit(rows);
     if (changes.length === 0) return;
     for (const [table, rows] of staged) table.wake(rows.keys());
-    for (const listener of this.#listeners) listener(changes);
+    tellAll(this.#listeners, changes);
   }
 }
 

@@ -17,6 +17,8 @@ export interface TestNode {
   readonly ovs: TestSwitch;
   readonly plane: DataPlane;
   readonly network: NodePodNetwork;
+  /** Ends when it is closed, or by a bug. */
+  readonly running: Promise<void>;
   close(): Promise<void>;
 }
 
@@ -58,8 +60,8 @@ export async function becomeNode(): Promise<TestNode> {
   network.leftOversGone();
   const close = async (): Promise<void> => {
     stop.abort();
-    await running;
+    await Promise.allSettled([running]);
     await ovs.stop();
   };
-  return { ovs, plane, network, close };
+  return { ovs, plane, network, running, close };
 }
