@@ -1,12 +1,14 @@
 import { join } from 'node:path';
 import { Doorbell } from '../async/doorbell.ts';
 import { BridgeTarget } from '../datapath/bridge-target.ts';
+import { FencedTarget } from '../datapath/fenced-target.ts';
 import { FirewallTarget } from '../datapath/firewall-target.ts';
 import { HostTarget } from '../datapath/host-target.ts';
 import { NodeDatapath, type NodeDatapathEvents } from '../datapath/node-datapath.ts';
 import { PortWatch } from '../datapath/port-watch.ts';
 import { openSwitchDatabase, type SwitchDatabase } from '../datapath/switch-database.ts';
 import { SwitchTarget } from '../datapath/switch-target.ts';
+import type { Target } from '../datapath/target.ts';
 import type { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
 import { LinkRemover } from '../netlink/link-remover.ts';
@@ -20,6 +22,7 @@ import { ofPort } from '../openflow/protocol.ts';
 import { decodeUnsolicited } from '../openflow/unsolicited.ts';
 import { isLearned } from '../pipeline/cookie.ts';
 import { ByteWriter } from '../wire/bytes.ts';
+import { BridgeLock } from './bridge-lock.ts';
 import type { AgentConfig } from './config.ts';
 import { watchHost } from './host-watch.ts';
 import { NoEndpointResponder } from './no-endpoint.ts';
@@ -41,8 +44,7 @@ const REST_FOR_EACH_LOOK = 4;
 export interface DataPlane {
   readonly host: HostLinks;
   readonly database: SwitchDatabase;
-  /** Name of the OVSDB lock that makes this agent the bridge's only one. */
-  readonly lock: string;
+  readonly lock: BridgeLock;
   readonly ports: PortWatch;
   readonly openflow: OpenFlowConnection;
   readonly responder: NoEndpointResponder;
@@ -66,8 +68,6 @@ export interface DataPlaneOptions {
 }
 
 export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOptions, signal: AbortSignal): DataPlane {
-  // RFC 7047 section 3.1 <id>: letters, digits and underscores only.
-  const lock = `seine_${config.ovsBridge.replace(/[^A-Za-z0-9]/g, '_')}`;
   const host = { socket: NetlinkSocket.open(), remover: LinkRemover.open() };
   const nftables = Nftables.open();
   const { promise: broken, reject: breakDown } = Promise.withResolvers<never>();
@@ -97,11 +97,13 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
     changed: () => datapath.reconcilers.bridge.distrust(),
     foreign,
   });
+  const lock = new BridgeLock({ database, bridge: config.ovsBridge, readiness, log });
+  const fenced = <K, V>(target: Target<K, V>): Target<K, V> => new FencedTarget(target, () => lock.whyNot());
   const targets = {
-    bridge: new BridgeTarget(openflow),
-    switch: new SwitchTarget(database, config.ovsBridge, lock),
-    host: new HostTarget(host.socket, config.hostGateway),
-    firewall: new FirewallTarget(nftables, [firewallTable]),
+    bridge: fenced(new BridgeTarget(openflow)),
+    switch: fenced(new SwitchTarget(database, config.ovsBridge, lock.name)),
+    host: fenced(new HostTarget(host.socket, config.hostGateway)),
+    firewall: fenced(new FirewallTarget(nftables, [firewallTable])),
   };
   const datapath = new NodeDatapath(targets, hooks.events);
   const ports = new PortWatch(database, signal);

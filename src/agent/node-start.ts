@@ -15,6 +15,7 @@ import { CniServer } from './cni-server.ts';
 import { firewallTable, injectFrames } from './data-plane.ts';
 import { flowCheck } from './flow-check.ts';
 import { keepFlowRestore } from './flow-restore.ts';
+import { onceLetGo } from './handover.ts';
 import { applyHostSettings } from './host-settings.ts';
 import { takeInventory } from './inventory.ts';
 import { Ipam } from './ipam/ipam.ts';
@@ -55,11 +56,12 @@ export async function startNode(agent: Agent, start: Start): Promise<void> {
   const { ipam, network } = node;
   const { cniSocket: socketPath, stateDir } = agent.config;
   const onCall = hooks.onCall ? { onCall: hooks.onCall } : {};
-  const server = await CniServer.start({ socketPath, stateDir, ipam, network, peerCredentials, log, ...onCall });
+  const listen = () => CniServer.start({ socketPath, stateDir, ipam, network, peerCredentials, log, ...onCall });
+  const server = await onceLetGo(listen, agent.readiness, log, signal);
   const reclaiming = setInterval(() => reclaim(ipam, start), RECLAIM_EVERY_MS);
   try {
-    const settings = keepHostSettings(agent, environment, start);
-    await Promise.all([serve(agent, node, start), allowRemovals(agent, log, signal), settings, untilAborted(signal)]);
+    const keeping = [keepHostSettings(agent, environment, start), agent.plane.lock.keep(() => agent.plane.datapath.distrust(), signal)];
+    await Promise.all([serve(agent, node, start), allowRemovals(agent, log, signal), ...keeping, untilAborted(signal)]);
   } finally {
     clearInterval(reclaiming);
     await server.close();
@@ -70,7 +72,7 @@ export async function startNode(agent: Agent, start: Start): Promise<void> {
 /** The bridge with its gateway and tunnel, and the node's own part of everything. */
 async function prepareBridge(agent: Agent, { log, signal }: Start): Promise<NodeEnvironment> {
   const { config, plane } = agent;
-  await holdTheBridge(agent, log, signal);
+  await plane.lock.take(signal);
   const environment = await untilEnvironment(agent, log, signal);
   wishForNode(agent, environment);
   await plane.ports.whenPlugged(config.hostGateway, ofPorts.gateway, signal);
@@ -97,13 +99,15 @@ async function openNode(agent: Agent, environment: NodeEnvironment, start: Start
   const { config, plane } = agent;
   const { log, signal } = start;
   let network: NodePodNetwork | undefined;
-  const ipam = await Ipam.open({
-    store: new FileJournalStore(join(config.stateDir, 'ipam.journal')),
-    pools: poolsOf(environment),
-    bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim(),
-    isAbsent: async (lease) => network?.isAbsent(lease) ?? false,
-    log,
-  });
+  const openIpam = () =>
+    Ipam.open({
+      store: new FileJournalStore(join(config.stateDir, 'ipam.journal')),
+      pools: poolsOf(environment),
+      bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim(),
+      isAbsent: async (lease) => network?.isAbsent(lease) ?? false,
+      log,
+    });
+  const ipam = await onceLetGo(openIpam, agent.readiness, log, signal);
   network = openNetwork(agent, environment, start);
   const inventory = await takeInventory({ ipam, pools: poolsOf(environment), database: plane.database, host: plane.host, network, log });
   log.info('pods of this node', { ...inventory });
@@ -124,7 +128,7 @@ async function serve(agent: Agent, { environment, services }: RunningNode, { log
   services.follow();
   followPolicies({ policies: sources.networkPolicies.replica, peers, nodeName: config.nodeName, events: sources.events });
   await untilServicesKnown(sources, signal);
-  const restoring = keepFlowRestore({ database: plane.database, datapath: plane.datapath, lock: plane.lock, readiness, log }, signal);
+  const restoring = keepFlowRestore({ database: plane.database, datapath: plane.datapath, lock: plane.lock.name, readiness, log }, signal);
   const { bridge, host } = plane.datapath;
   await plane.datapath.realized({ owner: nodeOwner, bridge: bridge.revision, host: host.revision }, signal);
   readiness.clear('start');
@@ -138,29 +142,6 @@ function reclaim(ipam: Ipam, { log, signal }: Start): void {
     .catch((thrown: unknown) =>
       log.warn('addresses in quarantine were not looked at', { cause: SeineError.from(thrown, 'reclaim').message }),
     );
-}
-
-/** One agent per bridge: a second one waits here until the first is gone. */
-async function holdTheBridge({ plane, config, readiness }: Agent, log: Log, signal: AbortSignal): Promise<void> {
-  const lock = plane.database.lock(plane.lock);
-  await plane.database.synced(signal);
-  const obstacle = 'lock';
-  if (!lock.held) readiness.obstruct(obstacle, 'starting', `another agent holds bridge ${config.ovsBridge}`);
-  await lock.whenHeld(signal);
-  readiness.clear(obstacle);
-  lock.whenLost(signal).then(
-    () => {
-      // The connection to the database ended, or the lock was stolen: until it is ours again nothing is written.
-      if (!signal.aborted) void holdAgain();
-    },
-    () => undefined, // the agent stops
-  );
-  const holdAgain = async (): Promise<void> => {
-    log.warn('the lock of the bridge is lost', { lock: plane.lock });
-    await lock.whenHeld(signal).catch(() => undefined); // only the signal rejects
-    plane.datapath.distrust();
-    if (!signal.aborted) lock.whenLost(signal).then(holdAgain, () => undefined);
-  };
 }
 
 /** Waits until node, pod CIDRs and transport interface are known, and says what is missing meanwhile. */

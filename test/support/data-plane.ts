@@ -37,7 +37,7 @@ export async function becomeNode(): Promise<TestNode> {
   const readiness = new Readiness();
   const plane = openDataPlane({ config, hooks: { events }, readiness, log: silentLog }, stop.signal);
   const running = runDataPlane(plane, config.hostGateway, stop.signal);
-  await plane.database.lock(plane.lock).whenHeld(AbortSignal.timeout(10_000));
+  await plane.lock.take(AbortSignal.timeout(10_000));
   const { name, ofPort, mac, mtu } = exampleNode.gateway;
   plane.datapath.wantBridge(ownerOf('node'), { name: config.ovsBridge, datapathType: 'netdev', tableNames: new Map(), externalIds: {} }, [
     { name, type: 'internal', ofPort, options: {}, externalIds: {}, mac, mtu },
