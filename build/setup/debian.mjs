@@ -23,6 +23,7 @@ export const packages = {
   iperf3: 'throughput in the benchmarks',
   tcpdump: 'tests look at packets',
   socat: 'clients and servers of the tests',
+  curl: 'tests ask HTTP servers, also from within namespaces',
   conntrack: 'tests look at the host’s connection table',
   'python3-os-ken': 'second opinion on OpenFlow bytes',
 };
