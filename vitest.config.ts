@@ -2,8 +2,10 @@ import { defineConfig } from 'vitest/config';
 
 /**
  * Projects by what they need, in the order in which they run: `unit` needs nothing; `integration` needs root, real Open
- * vSwitch and namespaces; `e2e` needs a whole lab. Files that share the machine's namespaces run one after another.
+ * vSwitch and namespaces; `e2e` needs a whole lab. Files that share the machine's namespaces run one after another. Deadlines
+ * are for a machine that does other things as well: they tell that something hangs, not how fast it is.
  */
+const patient = { expect: { poll: { timeout: 10_000 } } };
 const oneAfterAnother = { fileParallelism: false, maxWorkers: 1 };
 
 export default defineConfig({
@@ -11,14 +13,16 @@ export default defineConfig({
     projects: [
       {
         test: {
+          ...patient,
           name: 'unit',
           include: ['src/**/*.test.ts', 'test/architecture.test.ts', 'test/docs/*.test.ts', 'test/model/*.test.ts'],
-          testTimeout: 20_000,
+          testTimeout: 60_000,
           sequence: { groupOrder: 1 },
         },
       },
       {
         test: {
+          ...patient,
           ...oneAfterAnother,
           name: 'integration',
           include: ['test/integration/**/*.test.ts', 'test/contract/**/*.test.ts'],
@@ -29,6 +33,7 @@ export default defineConfig({
       },
       {
         test: {
+          ...patient,
           ...oneAfterAnother,
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],

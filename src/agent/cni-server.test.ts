@@ -7,6 +7,9 @@ import { CniBench, type PluginRun } from '../../test/support/cni-bench.ts';
 import { encodeRequest } from '../cni/wire.ts';
 import { SeineError } from '../errors/seine-error.ts';
 
+/** Waits for what comes soon, and long enough for a busy machine. */
+const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000 });
+
 let bench: CniBench;
 beforeEach(async () => {
   bench = await new CniBench().start();
@@ -112,7 +115,7 @@ describe('ADD', () => {
   it('waits until the data plane is ready', async () => {
     bench.network.become({ state: 'starting', reason: 'no connection to ovs-vswitchd' });
     const running = bench.call('ADD', 'a');
-    await vi.waitFor(() => expect(bench.network.wired.size).toBe(0));
+    await eventually(() => expect(bench.network.wired.size).toBe(0));
     bench.network.become({ state: 'ready' });
     expect(codeOf(await running)).toBe(0);
   });
@@ -126,10 +129,10 @@ describe('ADD', () => {
   it('is rolled back if its deadline comes first', async () => {
     const open = closeGate();
     const running = bench.call('ADD', 'a', { deadline: 0.3 });
-    await vi.waitFor(() => expect(bench.ipam.leases()).toHaveLength(1));
+    await eventually(() => expect(bench.ipam.leases()).toHaveLength(1));
     setTimeout(open, 400);
     expect(codeOf(await running)).toBe(11);
-    await vi.waitFor(() => expect(bench.ipam.leases().filter(({ state }) => state === 'allocated')).toEqual([]));
+    await eventually(() => expect(bench.ipam.leases().filter(({ state }) => state === 'allocated')).toEqual([]));
     expect(bench.network.wired.size).toBe(0);
   });
 
@@ -147,17 +150,17 @@ describe('a plugin that goes away before the answer', () => {
   it('has its pod taken back while it is being wired', async () => {
     const open = closeGate();
     const socket = await rawCall('a');
-    await vi.waitFor(() => expect(bench.network.mostAtOnce).toBe(1));
+    await eventually(() => expect(bench.network.mostAtOnce).toBe(1));
     socket.destroy();
     open();
-    await vi.waitFor(() => expect(bench.ipam.leases()).toMatchObject([{ state: 'quarantined' }]));
+    await eventually(() => expect(bench.ipam.leases()).toMatchObject([{ state: 'quarantined' }]));
     expect(bench.network.wired.size).toBe(0);
   });
 
   it('leaves its place to the next call for the same container', async () => {
     const open = closeGate();
     const first = await rawCall('a');
-    await vi.waitFor(() => expect(bench.ipam.leases()).toHaveLength(1));
+    await eventually(() => expect(bench.ipam.leases()).toHaveLength(1));
     const second = await rawCall('a');
     second.destroy();
     const third = await rawCall('a', 'DEL');
@@ -204,7 +207,7 @@ describe('calls for one container', () => {
     const open = closeGate();
     const ids = Array.from({ length: 20 }, (_, index) => `c${index}`);
     const running = ids.flatMap((id) => [bench.call('ADD', id), bench.call('DEL', id), bench.call('DEL', id)]);
-    await vi.waitFor(() => expect(bench.network.mostAtOnce).toBe(20));
+    await eventually(() => expect(bench.network.mostAtOnce).toBe(20));
     open();
     for (const run of await Promise.all(running)) expect(codeOf(run)).toBe(0);
   });
@@ -256,7 +259,7 @@ describe('a DEL that found no agent', () => {
     expect(await bench.call('DEL', 'a', { deadline: 0.05 })).toMatchObject({ exit: 0, stdout: '' });
     expect(recorded()).toHaveLength(1);
     await bench.start();
-    await vi.waitFor(() => expect(recorded()).toEqual([]));
+    await eventually(() => expect(recorded()).toEqual([]));
     expect(bench.network.wired.size).toBe(0);
     expect(bench.ipam.usage()[0]).toMatchObject({ allocated: 0 });
   });
@@ -270,7 +273,7 @@ describe('a DEL that found no agent', () => {
     const added = bench.call('ADD', 'a');
     bench.network.become({ state: 'ready' });
     expect(codeOf(await added)).toBe(0);
-    await vi.waitFor(() => expect(recorded()).toEqual([]));
+    await eventually(() => expect(recorded()).toEqual([]));
     expect(bench.network.wired.size).toBe(1);
     expect(codeOf(await bench.call('DEL', 'a'))).toBe(0);
   });
@@ -281,7 +284,7 @@ describe('a DEL that found no agent', () => {
     writeFileSync(join(bench.stateDir, 'deletions', `${'0'.repeat(64)}.json`), '{"v":1');
     writeFileSync(join(bench.stateDir, 'deletions', '.new-1-1'), 'torn');
     await bench.start();
-    await vi.waitFor(() => expect(recorded()).toEqual(['.new-1-1']));
+    await eventually(() => expect(recorded()).toEqual(['.new-1-1']));
     expect(codeOf(await bench.call('ADD', 'a'))).toBe(0);
   });
 });

@@ -7,6 +7,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { cniVersions } from '../../src/cni/versions.ts';
 import { CniBench, type PluginRun } from '../support/cni-bench.ts';
 
+/** Waits for what comes soon, and long enough for a busy machine. */
+const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000 });
+
 /*
  * The plugin as a program of its own, native and on Node, against a CNI server with a fake data plane.
  */
@@ -115,7 +118,7 @@ describe.each([
     let open = () => {};
     bench.network.gate = new Promise((settle) => (open = settle));
     const adding = start(program, variables('ADD', 'a'), bench.aim(conf()));
-    await vi.waitFor(() => expect(bench.ipam.leases()).toHaveLength(1));
+    await eventually(() => expect(bench.ipam.leases()).toHaveLength(1));
     const stopping = bench.stop();
     open();
     await stopping;
@@ -129,11 +132,11 @@ describe.each([
     let open = () => {};
     bench.network.gate = new Promise((settle) => (open = settle));
     const adding = start(program, variables('ADD', 'a'), bench.aim(conf()));
-    await vi.waitFor(() => expect(bench.ipam.leases()).toHaveLength(1));
+    await eventually(() => expect(bench.ipam.leases()).toHaveLength(1));
     adding.kill('SIGKILL');
     await adding.done;
     open();
-    await vi.waitFor(() => expect(bench.ipam.usage()[0]).toMatchObject({ allocated: 0 }));
+    await eventually(() => expect(bench.ipam.usage()[0]).toMatchObject({ allocated: 0 }));
     expect(bench.network.wired.size).toBe(0);
   });
 
@@ -141,7 +144,7 @@ describe.each([
     let open = () => {};
     bench.network.gate = new Promise((settle) => (open = settle));
     const adding = start(program, variables('ADD', 'a'), bench.aim(conf()));
-    await vi.waitFor(() => expect(bench.ipam.leases()).toHaveLength(1));
+    await eventually(() => expect(bench.ipam.leases()).toHaveLength(1));
     for (let round = 0; round < 5; round++) for (const signal of ['SIGSTOP', 'SIGCONT'] as const) adding.kill(signal);
     open();
     expect(await adding.done).toMatchObject({ exit: 0, stderr: '' });
@@ -158,7 +161,7 @@ describe.each([
     expect(statSync(folder).mode & 0o777).toBe(0o700);
     expect(statSync(join(folder, name)).mode & 0o777).toBe(0o600);
     await bench.start();
-    await vi.waitFor(() => expect(readdirSync(folder)).toEqual([]));
+    await eventually(() => expect(readdirSync(folder)).toEqual([]));
     expect(bench.network.wired.size).toBe(0);
   });
 

@@ -9,6 +9,9 @@ import { type ApiServer, startApiServer } from '../../src/lab/apiserver/api-serv
 import { deleteObject } from '../../src/lab/apiserver/deletion.ts';
 import { listenTcpIn } from '../../src/lab/probe/sockets.ts';
 
+/** Waits for what comes soon, and long enough for a busy machine. */
+const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000 });
+
 /** The machine's own kubectl, and Debian's where set-up unpacked it because both cannot be installed. */
 const kubectls = ['kubectl', resolve('.cache/kubectl-debian/usr/bin/kubectl')].filter((path) => path === 'kubectl' || existsSync(path));
 
@@ -89,7 +92,7 @@ spec:
 
   it('makes a namespace, which gets its furniture', async () => {
     expect(await k('create', 'namespace', namespace)).toBe(`namespace/${namespace} created`);
-    await vi.waitFor(async () =>
+    await eventually(async () =>
       expect(await k('get', 'serviceaccounts,configmaps', '-o', 'name')).toBe('serviceaccount/default\nconfigmap/kube-root-ca.crt'),
     );
   });
@@ -272,7 +275,7 @@ spec:
       `${url}/api/v1/namespaces/${namespace}/pods/p1/status`,
     ]);
     expect(await waiting).toBe('pod/p1 condition met');
-    await vi.waitFor(async () =>
+    await eventually(async () =>
       expect(await k('get', 'endpointslices', '-o', 'jsonpath={.items[*].endpoints[*].addresses[0]}')).toBe('10.10.0.2'),
     );
     expect(await k('delete', 'pod', 'p1', '--timeout=20s')).toContain('deleted');
@@ -334,14 +337,14 @@ describe('client-node', () => {
     const version = metadata?.resourceVersion ?? '';
     const first = await watchFrom(version);
     await core.createNamespacedConfigMap({ namespace: 'default', body: { metadata: { name: 'one' } } });
-    await vi.waitFor(() => expect(seen).toEqual(['ADDED one']));
+    await eventually(() => expect(seen).toEqual(['ADDED one']));
     first.abort();
     await api.close();
     await start();
     await core.createNamespacedConfigMap({ namespace: 'default', body: { metadata: { name: 'two' } } });
     seen.length = 0;
     const second = await watchFrom(version);
-    await vi.waitFor(() => expect(seen).toEqual(['ADDED one', 'ADDED two']));
+    await eventually(() => expect(seen).toEqual(['ADDED one', 'ADDED two']));
     second.abort();
   });
 });

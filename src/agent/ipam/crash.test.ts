@@ -140,4 +140,4 @@ it('no two pods share an address and no live one is freed, whatever fails and wh
     }),
     { numRuns: 600 },
   );
-});
+}, 120_000);

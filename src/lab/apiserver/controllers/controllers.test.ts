@@ -12,6 +12,9 @@ import { builtIn } from './access.ts';
 import { startControllers } from './controllers.ts';
 import { eventLimit } from './event-limit.ts';
 
+/** Waits for what comes soon, and long enough for a busy machine. */
+const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000 });
+
 let core: Core;
 let stop: () => Promise<void>;
 
@@ -53,25 +56,25 @@ const slices = () => core.store.list('discovery.k8s.io/endpointslices').map(({ o
 
 it('gives nodes ranges of both families, and one just freed last', async () => {
   for (const name of ['n1', 'n2', 'n3', 'n4']) node(name);
-  await vi.waitFor(() => expect(rangesOf('n4')).toEqual(['10.10.12.0/22', 'fd00:10:0:3::/64']));
+  await eventually(() => expect(rangesOf('n4')).toEqual(['10.10.12.0/22', 'fd00:10:0:3::/64']));
   expect(rangesOf('n1')).toEqual(['10.10.0.0/22', 'fd00:10::/64']);
   node('n5');
-  await vi.waitFor(() => expect(core.store.list('events').map(({ object }) => object['reason'])).toEqual(['CIDRNotAvailable']));
+  await eventually(() => expect(core.store.list('events').map(({ object }) => object['reason'])).toEqual(['CIDRNotAvailable']));
   deleteObject(core, builtIn(core, '', 'nodes'), undefined, 'n2', {});
   node('n6');
-  await vi.waitFor(() => expect(rangesOf('n6')).toEqual(['10.10.4.0/22', 'fd00:10:0:1::/64']));
+  await eventually(() => expect(rangesOf('n6')).toEqual(['10.10.4.0/22', 'fd00:10:0:1::/64']));
 });
 
 it('spreads pods over ready nodes and holds to selectors', async () => {
   pod('waits');
-  await vi.waitFor(() => expect(core.store.list('events').map(({ object }) => object['reason'])).toEqual(['FailedScheduling']));
+  await eventually(() => expect(core.store.list('events').map(({ object }) => object['reason'])).toEqual(['FailedScheduling']));
   node('n1');
   node('n2', { 'kubernetes.io/hostname': 'n2' });
-  await vi.waitFor(() => expect(nodeOf('waits')).toBe('n1'));
+  await eventually(() => expect(nodeOf('waits')).toBe('n1'));
   pod('p2');
-  await vi.waitFor(() => expect(nodeOf('p2')).toBe('n2'));
+  await eventually(() => expect(nodeOf('p2')).toBe('n2'));
   pod('p3', { nodeSelector: { 'kubernetes.io/hostname': 'n2' } });
-  await vi.waitFor(() => expect(nodeOf('p3')).toBe('n2'));
+  await eventually(() => expect(nodeOf('p3')).toBe('n2'));
 });
 
 it('keeps slices of both families, with named ports and conditions', async () => {
@@ -85,7 +88,7 @@ it('keeps slices of both families, with named ports and conditions', async () =>
     },
     'default',
   );
-  await vi.waitFor(() => expect(slices().map((slice) => slice['endpoints'])).toEqual([null, null]));
+  await eventually(() => expect(slices().map((slice) => slice['endpoints'])).toEqual([null, null]));
   pod('p1', { nodeName: 'n1' });
   status('p1', { phase: 'Running', podIPs: [{ ip: '10.10.0.2' }, { ip: 'fd00:10::2' }] });
   const endpoints = (type: string) =>
@@ -93,36 +96,36 @@ it('keeps slices of both families, with named ports and conditions', async () =>
       slices().find((slice) => slice['addressType'] === type),
       'endpoints',
     );
-  await vi.waitFor(() =>
+  await eventually(() =>
     expect(endpoints('IPv6')).toMatchObject([
       { addresses: ['fd00:10::2'], conditions: { ready: false, serving: false, terminating: false }, nodeName: 'n1', zone: 'z1' },
     ]),
   );
   status('p1', { conditions: [{ type: 'Ready', status: 'True' }] });
-  await vi.waitFor(() => expect(endpoints('IPv4')).toMatchObject([{ addresses: ['10.10.0.2'], conditions: { ready: true } }]));
+  await eventually(() => expect(endpoints('IPv4')).toMatchObject([{ addresses: ['10.10.0.2'], conditions: { ready: true } }]));
   expect(slices()[0]?.['ports']).toEqual([{ name: 'http', port: 8080, protocol: 'TCP' }]);
   deleteObject(core, builtIn(core, '', 'pods'), 'default', 'p1', {});
-  await vi.waitFor(() => expect(endpoints('IPv4')).toMatchObject([{ conditions: { ready: false, serving: true, terminating: true } }]));
+  await eventually(() => expect(endpoints('IPv4')).toMatchObject([{ conditions: { ready: false, serving: true, terminating: true } }]));
   deleteObject(core, builtIn(core, '', 'pods'), 'default', 'p1', { gracePeriodSeconds: 0 });
-  await vi.waitFor(() => expect(endpoints('IPv4')).toEqual([]));
+  await eventually(() => expect(endpoints('IPv4')).toEqual([]));
   deleteObject(core, builtIn(core, '', 'services'), 'default', 'web', {});
-  await vi.waitFor(() => expect(slices()).toEqual([]));
+  await eventually(() => expect(slices()).toEqual([]));
 });
 
 it('makes again a slice that somebody deleted', async () => {
   create('', 'services', { metadata: { name: 'web' }, spec: { selector: { app: 'web' }, ports: [{ port: 80 }] } }, 'default');
-  await vi.waitFor(() => expect(slices()).toHaveLength(1));
+  await eventually(() => expect(slices()).toHaveLength(1));
   const [first] = slices();
   deleteObject(core, builtIn(core, 'discovery.k8s.io', 'endpointslices'), 'default', first?.metadata.name ?? '', {});
-  await vi.waitFor(() => expect(slices().filter((slice) => slice.metadata.uid !== first?.metadata.uid)).toHaveLength(1));
+  await eventually(() => expect(slices().filter((slice) => slice.metadata.uid !== first?.metadata.uid)).toHaveLength(1));
 });
 
 it('furnishes a namespace and empties it before it goes', async () => {
   create('', 'namespaces', { metadata: { name: 'shop' } });
-  await vi.waitFor(() => expect(core.store.get('configmaps', 'shop/kube-root-ca.crt')?.object['data']).toEqual({ 'ca.crt': 'CA' }));
+  await eventually(() => expect(core.store.get('configmaps', 'shop/kube-root-ca.crt')?.object['data']).toEqual({ 'ca.crt': 'CA' }));
   create('', 'configmaps', { metadata: { name: 'held', finalizers: ['example.com/hold'] } }, 'shop');
   deleteObject(core, builtIn(core, '', 'namespaces'), undefined, 'shop', {});
-  await vi.waitFor(() => expect(core.store.get('configmaps', 'shop/kube-root-ca.crt')).toBeUndefined());
+  await eventually(() => expect(core.store.get('configmaps', 'shop/kube-root-ca.crt')).toBeUndefined());
   expect(core.store.get('namespaces', 'shop')?.object.status).toEqual({ phase: 'Terminating' });
   updateObject(
     core,
@@ -131,13 +134,13 @@ it('furnishes a namespace and empties it before it goes', async () => {
     (old) => mergePatch(old, { metadata: { finalizers: null } }) as JsonObject,
     {},
   );
-  await vi.waitFor(() => expect(core.store.get('namespaces', 'shop')).toBeUndefined());
+  await eventually(() => expect(core.store.get('namespaces', 'shop')).toBeUndefined());
 });
 
 it('keeps the newest events', async () => {
   for (let count = 0; count < eventLimit + 1; count++)
     create('', 'events', { metadata: { name: `e${count}` }, involvedObject: {} }, 'default');
-  await vi.waitFor(() => expect(core.store.count('events')).toBeLessThanOrEqual(eventLimit));
+  await eventually(() => expect(core.store.count('events')).toBeLessThanOrEqual(eventLimit));
   expect([core.store.get('events', 'default/e0'), core.store.get('events', `default/e${eventLimit}`)]).toEqual([
     undefined,
     expect.anything(),
@@ -163,10 +166,10 @@ it('deletes with the last owner, waits in the foreground and lets orphans go', a
   owned('of-a-and-b', a, b);
   owned('of-c', c);
   deleteObject(core, configMaps, 'default', 'a', {});
-  await vi.waitFor(() => expect(there('of-a-and-b')?.metadata.ownerReferences).toMatchObject([{ name: 'b' }]));
+  await eventually(() => expect(there('of-a-and-b')?.metadata.ownerReferences).toMatchObject([{ name: 'b' }]));
   deleteObject(core, configMaps, 'default', 'b', { propagationPolicy: 'Foreground' });
-  await vi.waitFor(() => expect([there('b'), there('of-a-and-b')]).toEqual([undefined, undefined]));
+  await eventually(() => expect([there('b'), there('of-a-and-b')]).toEqual([undefined, undefined]));
   deleteObject(core, configMaps, 'default', 'c', { propagationPolicy: 'Orphan' });
-  await vi.waitFor(() => expect(there('c')).toBeUndefined());
+  await eventually(() => expect(there('c')).toBeUndefined());
   expect(there('of-c')?.metadata.ownerReferences).toEqual([]);
 });
