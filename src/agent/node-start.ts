@@ -72,9 +72,11 @@ export async function startNode(agent: Agent, start: Start): Promise<void> {
 /** The bridge with its gateway and tunnel, and the node's own part of everything. */
 async function prepareBridge(agent: Agent, { log, signal }: Start): Promise<NodeEnvironment> {
   const { config, plane } = agent;
+  say(agent, 'connecting to the switch database');
   await plane.lock.take(signal);
   const environment = await untilEnvironment(agent, log, signal);
   wishForNode(agent, environment);
+  say(agent, `waiting for the switch to make ${config.hostGateway}`);
   await plane.ports.whenPlugged(config.hostGateway, ofPorts.gateway, signal);
   setUpHost(agent, environment, log);
   return environment;
@@ -98,6 +100,7 @@ async function keepHostSettings(agent: Agent, environment: NodeEnvironment, { lo
 async function openNode(agent: Agent, environment: NodeEnvironment, start: Start): Promise<RunningNode> {
   const { config, plane } = agent;
   const { log, signal } = start;
+  say(agent, 'taking the inventory of pods');
   let network: NodePodNetwork | undefined;
   const openIpam = () =>
     Ipam.open({
@@ -127,13 +130,20 @@ async function serve(agent: Agent, { environment, services }: RunningNode, { log
   followPeers(peers, plane.datapath, environment);
   services.follow();
   followPolicies({ policies: sources.networkPolicies.replica, peers, nodeName: config.nodeName, events: sources.events });
+  say(agent, 'waiting to know the Services');
   await untilServicesKnown(sources, signal);
+  say(agent, 'waiting for bridge and host to take the node’s flows and routes');
   const restoring = keepFlowRestore({ database: plane.database, datapath: plane.datapath, lock: plane.lock.name, readiness, log }, signal);
   const { bridge, host } = plane.datapath;
   await plane.datapath.realized({ owner: nodeOwner, bridge: bridge.revision, host: host.revision }, signal);
   readiness.clear('start');
   log.info('ready', { tookMs: Date.now() - agent.startedAt.getTime() });
   await restoring;
+}
+
+/** Whoever asks why the agent is not ready learns how far it has come. */
+function say({ readiness }: Agent, doing: string): void {
+  readiness.obstruct('start', 'starting', `the agent starts: ${doing}`);
 }
 
 function reclaim(ipam: Ipam, { log, signal }: Start): void {
