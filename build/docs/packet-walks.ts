@@ -94,7 +94,13 @@ export function packetWalks(): string {
 
 function story({ title, text, opening, choice = 0, next = [] }: Story): string {
   const { flows, groups } = compileScene(scene);
-  const model = new SwitchModel({ flows, groups, tracker: new ConnectionTracker(), choose: () => choice, tunnelPort: tunnel.ofPort });
+  const model = new SwitchModel({
+    flows,
+    groups,
+    tracker: new ConnectionTracker('userspace'),
+    choose: () => choice,
+    tunnelPort: tunnel.ofPort,
+  });
   const parts = [`### ${title}`, text];
   let last = model.receive(opening.inPort, opening.packet);
   parts.push(described('First packet', last));

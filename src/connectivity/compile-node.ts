@@ -151,11 +151,14 @@ function state(family: Family): Flow[] {
   // A fragmented router advertisement shows its type only now that the connection tracker has put it together.
   const guards =
     family === 'ipv6' ? neighbourDiscovery.map((icmpType) => flow(priority.guard, { protocol: 'icmp6', icmpType }, ...drop)) : [];
+  const service = ctMark.service('yes');
   return [
     ...guards,
     flow(priority.high, { ctState: { inv: '+', trk: '+' } }, ...drop),
-    // Also while the connection is still +new: until the first reply, a client's second packet arrives already translated.
-    flow(priority.normal, { ctState: { trk: '+' }, ctMarks: [ctMark.service('yes')] }, load(reg.rewriteMac('yes')), goto('egressAdmin')),
+    flow(priority.normal, { ctState: { new: '-', trk: '+' }, ctMarks: [service] }, load(reg.rewriteMac('yes')), goto('egressAdmin')),
+    // Until the first reply, a client's second packet arrives translated already on the userspace data path, and finds no
+    // Service below; on the kernel's it does not, chooses again, and the connection keeps the endpoint that it has.
+    flow(priority.normal, { ctState: { new: '+', trk: '+' }, ctMarks: [service] }, load(reg.rewriteMac('yes')), goto('serviceEntry')),
     flow(priority.low, { ctState: { new: '-', trk: '+' } }, goto('egressAdmin')),
     flow(priority.lowest, { ctState: { new: '+', trk: '+' } }, goto('serviceEntry')),
   ];

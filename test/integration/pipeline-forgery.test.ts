@@ -8,7 +8,7 @@ import type { Packet } from '../model/packet.ts';
 import { addressOf, clusterIp, families, gatewayOf, macOf, nodes, outside, port, services } from '../support/cluster-plan.ts';
 import { encodeFrame, encodeGeneve } from '../support/frame.ts';
 import { RawSocket } from '../support/raw-socket.ts';
-import { TestCluster } from '../support/test-cluster.ts';
+import { patienceMs, TestCluster } from '../support/test-cluster.ts';
 
 /** Pod `a` is the one that forges; `b` is its neighbour, `c` is on the other node. */
 let cluster: TestCluster;
@@ -18,9 +18,9 @@ beforeAll(async () => {
   cluster = await TestCluster.start();
   const open = (who: string, name: string) => RawSocket.open(cluster.place(who), name);
   wires = { a: open('a', 'eth0'), b: open('b', 'eth0'), c: open('c', 'eth0'), n1: open('n1', 'antrea-gw0'), n2: open('n2', 'antrea-gw0') };
-});
+}, patienceMs);
 afterAll(async () => {
-  for (const wire of Object.values(wires)) wire.close();
+  for (const wire of Object.values(wires ?? {})) wire.close();
   await cluster.stop();
 });
 

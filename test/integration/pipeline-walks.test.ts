@@ -6,9 +6,9 @@ import { bindUdpIn } from '../../src/lab/probe/sockets.ts';
 import type { Family, Ip } from '../../src/net/ip.ts';
 import { serviceNextHop } from '../../src/pipeline/well-known.ts';
 import { addressOf, clusterIp, families, gatewayOf, nodes, outside, pods, port, services } from '../support/cluster-plan.ts';
-import { datapath, TestCluster } from '../support/test-cluster.ts';
+import { datapath, patienceMs, TestCluster } from '../support/test-cluster.ts';
 
-const timeoutMs = 3_000;
+const timeoutMs = datapath === 'system' ? 20_000 : 3_000;
 const everything = new AbortController();
 let cluster: TestCluster;
 const responders: Responder[] = [];
@@ -41,7 +41,7 @@ beforeAll(async () => {
     both((family) => outside.far[family]),
     port.server,
   );
-});
+}, patienceMs);
 afterAll(async () => {
   everything.abort();
   for (const responder of responders) responder.close();
@@ -168,12 +168,12 @@ describe.each(families)('over %s', (family) => {
         client.send('first', services[name].port, service(name).text);
         client.send('second', services[name].port, service(name).text);
         const asks = await both;
-        expect(asks.map(({ data }) => data)).toEqual(['first', 'second']);
+        expect(asks.map(({ data }) => data).toSorted()).toEqual(['first', 'second']);
         expect(new Set(asks.map(({ from }) => from))).toEqual(new Set([`${text('a')} ${client.address().port}`]));
         const answers = collect(client, 2);
         for (const data of ['one', 'two']) server.send(data, client.address().port, text('a'));
         const expected = ['one', 'two'].map((data) => ({ data, from: `${service(name).text} ${services[name].port}` }));
-        expect(await answers).toEqual(expected);
+        expect((await answers).toSorted((a, b) => (a.data < b.data ? -1 : 1))).toEqual(expected);
       } finally {
         server.close();
         client.close();

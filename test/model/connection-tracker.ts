@@ -43,16 +43,24 @@ export interface Connection {
 /**
  * Connection tracking as ovs-actions(7) "ct" has it: a connection is known once it is committed; it is new until an answer
  * came; only its first commit decides about translation, and every later packet gets that translation if it asks for any.
+ *
+ * The kernel's is different in one point: while a connection is new, a packet is translated only by an action that names a
+ * kind of translation, not by a plain `nat`. Source: Linux 6.1 net/openvswitch/conntrack.c `ovs_ct_nat`.
  */
 export class ConnectionTracker implements Tracker {
+  readonly #of: 'userspace' | 'kernel';
   readonly #connections = new Map<string, Remembered>();
 
+  constructor(of: 'userspace' | 'kernel') {
+    this.#of = of;
+  }
+
   track(packet: Packet, _mark: number, { zone, commit, nat, remark, before }: Tracking): Tracked {
-    if (before?.zone === zone) return seen(packet, before, { commit, nat: undefined, remark });
+    if (before?.zone === zone) return this.#seen(packet, before, { commit, nat, remark });
     const tuple = tupleOf(packet);
     if (!tuple) return { packet, state: new Set(['trk', 'inv']), mark: 0 };
     const found = this.#connections.get(`${zone} ${tupleKey(tuple)}`);
-    if (found) return seen(packet, found, { commit, nat, remark });
+    if (found) return this.#seen(packet, found, { commit, nat, remark });
     if (!mayOpen(packet)) return { packet, state: new Set(['trk', 'inv']), mark: 0 };
     const fresh = new Set<CtState>(['trk', 'new']);
     if (!commit) return { packet, state: fresh, mark: 0 };
@@ -62,16 +70,18 @@ export class ConnectionTracker implements Tracker {
     this.#connections.set(`${zone} ${tupleKey(connection.reply)}`, { zone, connection, reply: true });
     return { packet: withTuple(packet, delivered), state: fresh, mark: connection.mark, remembered: { zone, connection, reply: false } };
   }
-}
 
-function seen(packet: Packet, remembered: Remembered, { commit, nat, remark }: Pick<Tracking, 'commit' | 'nat' | 'remark'>): Tracked {
-  const { connection, reply } = remembered;
-  if (reply) connection.replied = true;
-  if (commit) connection.mark = remark(connection.mark);
-  const state = new Set<CtState>(['trk', connection.replied ? 'est' : 'new']);
-  if (reply) state.add('rpl');
-  const towards = reversed(reply ? connection.original : connection.reply);
-  return { packet: nat ? withTuple(packet, towards) : packet, state, mark: connection.mark, remembered };
+  #seen(packet: Packet, remembered: Remembered, { commit, nat, remark }: Pick<Tracking, 'commit' | 'nat' | 'remark'>): Tracked {
+    const { connection, reply } = remembered;
+    if (reply) connection.replied = true;
+    if (commit) connection.mark = remark(connection.mark);
+    const state = new Set<CtState>(['trk', connection.replied ? 'est' : 'new']);
+    if (reply) state.add('rpl');
+    const towards = reversed(reply ? connection.original : connection.reply);
+    const refused = this.#of === 'kernel' && nat?.kind === 'restore' && !connection.replied;
+    const onTheWay = nat && !refused ? withTuple(packet, towards) : packet;
+    return { packet: onTheWay, state, mark: connection.mark, remembered };
+  }
 }
 
 function translated(tuple: Tuple, nat: Nat | undefined): Tuple {

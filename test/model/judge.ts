@@ -64,15 +64,22 @@ export class Judge {
   }
 }
 
+export interface ModelOptions {
+  /** Whose connection tracker. */
+  readonly datapath: 'userspace' | 'kernel';
+  readonly choices?: readonly number[];
+  /** Other flows than the scene's, to see whether anybody notices. */
+  readonly compiled?: ReturnType<typeof compileScene>;
+}
+
 /**
  * The model of this scene's switch before the judge, with an empty connection tracker.
  *
  * @param choices which buckets groups choose, one after another
- * @param compiled other flows than the scene's, to see whether anybody notices
  */
-export function modelJudge(scene: Scene, choices: readonly number[] = [0], compiled = compileScene(scene)): Judge {
+export function modelJudge(scene: Scene, { datapath, choices = [0], compiled = compileScene(scene) }: ModelOptions): Judge {
   let turn = 0;
   const choose = ({ buckets }: Group) => (choices[turn++ % choices.length] ?? 0) % buckets.length;
-  const model = new SwitchModel({ ...compiled, tracker: new ConnectionTracker(), choose, tunnelPort: scene.node.tunnel.ofPort });
+  const model = new SwitchModel({ ...compiled, tracker: new ConnectionTracker(datapath), choose, tunnelPort: scene.node.tunnel.ofPort });
   return new Judge(scene, ({ inPort, packet }) => model.receive(inPort, packet).outputs);
 }

@@ -5,9 +5,11 @@ import type { Flow, Match, Step } from '../../src/pipeline/flow.ts';
 import type { Mark } from '../../src/pipeline/registers.ts';
 import { serviceNextHop } from '../../src/pipeline/well-known.ts';
 import { conversations } from './conversation.ts';
-import { modelJudge } from './judge.ts';
+import { type ModelOptions, modelJudge } from './judge.ts';
 import { lies } from './lies.ts';
 import { compileScene, exampleScene } from './scene.ts';
+
+type Datapath = ModelOptions['datapath'];
 
 /** Undefined: the flow is left out. */
 type Mutation = (flow: Flow) => Flow | undefined;
@@ -56,13 +58,17 @@ const mutants: Readonly<Record<string, Mutation>> = {
   'sends multicast to the node': without(
     ({ table, match }) => table === 'route' && match.ipDst?.text !== undefined && /^(224|ff|255)/.test(match.ipDst.text),
   ),
-  'chooses again for a second packet before the first answer': (flow) =>
-    flow.table === 'state' && marks(flow, ctMark.service('yes'))
-      ? { ...flow, match: { ...flow.match, ctState: { trk: '+', new: '-' } } }
-      : flow,
-  'forgets that a Service connection is routed': steps(
-    (flow) => flow.table === 'state' && marks(flow, ctMark.service('yes')),
+  'forgets that a second packet to a Service is routed': steps(
+    (flow) => flow.table === 'state' && marks(flow, ctMark.service('yes')) && flow.match.ctState?.new === '+',
     (all) => all.filter((step) => step.do !== 'load'),
+  ),
+  'forgets that a Service connection is routed': steps(
+    (flow) => flow.table === 'state' && marks(flow, ctMark.service('yes')) && flow.match.ctState?.new === '-',
+    (all) => all.filter((step) => step.do !== 'load'),
+  ),
+  'lets the second packet to a Service go past the choice': steps(
+    (flow) => flow.table === 'state' && marks(flow, ctMark.service('yes')) && flow.match.ctState?.new === '+',
+    (all) => all.map((step) => (step.do === 'goto' ? { do: 'goto', table: 'egressAdmin' } : step)),
   ),
   'does not remember Service connections': steps(isTranslation, (all) =>
     all.map((step) => (step.do === 'ct' ? { ...step, exec: step.exec.filter((exec) => exec.do !== 'mark') } : step)),
@@ -119,11 +125,16 @@ async function complaint(mutation: Mutation): Promise<string | undefined> {
   const { flows, groups } = compileScene(exampleScene);
   const mutated = { flows: flows.flatMap((flow) => mutation(flow) ?? []), groups };
   expect(mutated.flows).not.toEqual(flows);
-  const judge = (choices?: readonly number[]) => modelJudge(exampleScene, choices, mutated);
-  const talk = fc.asyncProperty(conversations(exampleScene), fc.array(fc.nat(), { minLength: 2 }), (conversation, choices) =>
-    judge(choices).follow(conversation),
+  const judge = (datapath: Datapath, choices: readonly number[] = [0]) =>
+    modelJudge(exampleScene, { datapath, choices, compiled: mutated });
+  const datapaths = fc.constantFrom<Datapath>('userspace', 'kernel');
+  const talk = fc.asyncProperty(
+    conversations(exampleScene),
+    fc.array(fc.nat(), { minLength: 2 }),
+    datapaths,
+    (conversation, choices, datapath) => judge(datapath, choices).follow(conversation),
   );
-  const lie = fc.asyncProperty(lies(exampleScene), async (arrival) => void (await judge().hear(arrival)));
+  const lie = fc.asyncProperty(lies(exampleScene), async (arrival) => void (await judge('userspace').hear(arrival)));
   for (const [property, numRuns] of [
     [lie, 2000],
     [talk, 4000],

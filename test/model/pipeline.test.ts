@@ -14,18 +14,18 @@ const scenes: Readonly<Record<string, Scene>> = {
 };
 
 describe.each(Object.entries(scenes))('a node %s does what the product promises', (_, scene) => {
-  it('in every conversation', async () => {
+  it.each(['userspace', 'kernel'] as const)('in every conversation, on the %s data path', async (datapath) => {
     const runs = fc.asyncProperty(conversations(scene), fc.array(fc.nat(), { minLength: 1 }), async (conversation, choices) =>
-      modelJudge(scene, choices).follow(conversation),
+      modelJudge(scene, { datapath, choices }).follow(conversation),
     );
-    await fc.assert(runs, { numRuns: 1000 });
+    await fc.assert(runs, { numRuns: 500 });
   });
 
   it('with everybody who lies', async () => {
     const runs = fc.asyncProperty(fc.array(lies(scene), { minLength: 1, maxLength: 4 }), async (arrivals) => {
-      const judge = modelJudge(scene);
+      const judge = modelJudge(scene, { datapath: 'userspace' });
       for (const arrival of arrivals) await judge.hear(arrival);
     });
-    await fc.assert(runs, { numRuns: 1000 });
+    await fc.assert(runs, { numRuns: 500 });
   });
 });

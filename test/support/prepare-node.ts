@@ -16,7 +16,7 @@ import { mtu, nodes, sceneOf } from './cluster-plan.ts';
 const [name, prefix, datapath] = process.argv.slice(2);
 const node = nodes.find((each) => each.name === name);
 if (!node || prefix === undefined) throw new Error('usage: prepare-node.ts NODE PREFIX DATAPATH');
-const signal = AbortSignal.timeout(30_000);
+const signal = AbortSignal.timeout(120_000);
 const socket = NetlinkSocket.open();
 
 const entries = [...wantedByOwner(sceneOf(node)).values()].flatMap((wanted) => [...hostEntries(wanted)]);

@@ -14,6 +14,9 @@ export type Datapath = 'netdev' | 'system';
 /** `SEINE_TEST_DATAPATH=system` runs the same tests on the kernel's data path, where the machine's kernel has one. */
 export const datapath: Datapath = process.env['SEINE_TEST_DATAPATH'] === 'system' ? 'system' : 'netdev';
 
+/** To bring a cluster up. The kernel's data path may be in an emulated machine. */
+export const patienceMs = datapath === 'system' ? 240_000 : 60_000;
+
 /**
  * The planned nodes and pods with real switches, wires and sockets, and no agent: flows, routes, packet filter and pods'
  * interfaces are what the compilers and targets make of the plan.
