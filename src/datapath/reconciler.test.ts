@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../errors/seine-error.ts';
 import { DesiredState } from './desired-state.ts';
 import { FakeTarget } from './fake-target.ts';
 import { Reconciler } from './reconciler.ts';
@@ -145,6 +145,21 @@ describe('Reconciler', () => {
     await t.want('b', { good: 1 });
     expect(t.target.held.has('good')).toBe(true);
     expect(t.reconciler.failures()).toEqual([]);
+  });
+
+  it('looks at the target again before it believes a refusal', async () => {
+    await t.want('a', { ground: 1 });
+    const { apply } = t.target;
+    t.target.apply = async (plan) => {
+      // As a flow that needs a group: refused while that is not there.
+      const stands = t.target.held.has('ground') || plan.put.has('ground');
+      if (!stands) throw new SeineError('REFUSED', 'no ground');
+      await apply.call(t.target, plan);
+    };
+    t.target.wipe(); // and nobody says so
+    await t.want('b', { x: 1 });
+    expect([...t.target.held.keys()].toSorted()).toEqual(['ground', 'x']);
+    expect(t.refused).toEqual([]);
   });
 
   it('forgets a refusal with the owner, and does not spin', async () => {

@@ -220,7 +220,7 @@ export class Reconciler<K extends string, V> {
     if (observed) await this.#reportDrift(actual);
     const keys = observed ? allKeys(desired.keys(), actual.keys()) : allKeys(dirty.keys, recheck);
     const plan = await this.#compare(keys, actual);
-    const changed = await this.#apply(plan, actual, signal);
+    const changed = await this.#apply(plan, { actual, picture: observed ? 'fresh' : 'remembered' }, signal);
     if (changed.put + changed.removed > 0) this.#options.events.round({ ...changed, tookMs: this.#options.now() - startedMs });
     if (observed) this.#lookTookMs = this.#options.now() - startedMs;
     if (this.#replaced !== replaced) return; // what we just learnt is stale; the bell has rung for another round
@@ -255,7 +255,12 @@ export class Reconciler<K extends string, V> {
     return (this.#refused.get(this.#ownerOf(key))?.retryAtMs ?? 0) > nowMs;
   }
 
-  async #apply(plan: Plan<K, V>, actual: Map<K, V>, signal: AbortSignal): Promise<{ put: number; removed: number }> {
+  /** @param picture whether `actual` was looked at in this round; if not, a refusal may only say that it is wrong */
+  async #apply(
+    plan: Plan<K, V>,
+    { actual, picture }: { readonly actual: Map<K, V>; readonly picture: 'fresh' | 'remembered' },
+    signal: AbortSignal,
+  ): Promise<{ put: number; removed: number }> {
     const counts = { put: 0, removed: 0 };
     const queue = portions(plan, (key) => this.#ownerOf(key), this.#options.portionSize);
     for (let portion = queue.shift(); portion !== undefined; portion = queue.shift()) {
@@ -264,6 +269,10 @@ export class Reconciler<K extends string, V> {
       } catch (thrown) {
         const error = SeineError.from(thrown, `apply to ${this.#options.name}`);
         if (error.code !== 'REFUSED') throw error;
+        if (picture === 'remembered') {
+          this.suspect(); // perhaps a group is gone that the flow needs, and nobody said so
+          throw error;
+        }
         queue.unshift(...this.#isolate(portion, error));
         continue;
       }
