@@ -14,6 +14,8 @@ export type FirewallKey = `table/${string}`;
 export class FirewallTarget implements Target<FirewallKey, string> {
   readonly #nftables: Pick<Nftables, 'listTable' | 'runOffThread'>;
   readonly #tables: readonly string[];
+  /** Resolves when what is being written is written, or refused. */
+  #applying: Promise<void> | undefined;
   readonly #written = new Map<string, { readonly body: string; readonly fingerprint: string }>();
 
   /** @param tables all names that may ever be ours */
@@ -23,6 +25,7 @@ export class FirewallTarget implements Target<FirewallKey, string> {
   }
 
   async observe(): Promise<Map<FirewallKey, string>> {
+    while (this.#applying !== undefined) await this.#applying;
     const held = new Map<FirewallKey, string>();
     for (const table of this.#tables) {
       const fingerprint = this.#fingerprint(table);
@@ -37,9 +40,17 @@ export class FirewallTarget implements Target<FirewallKey, string> {
     const commands: string[] = [];
     for (const key of remove) commands.push(...withoutTable(nameIn(key)));
     for (const [key, body] of put) commands.push(...withoutTable(nameIn(key)), `table inet ${nftName(nameIn(key))} {\n${body}\n}`);
-    await this.#nftables.runOffThread(commands.join('\n'));
+    await this.#run(commands.join('\n'));
     for (const key of remove) this.#written.delete(nameIn(key));
     for (const [key, body] of put) this.#written.set(nameIn(key), { body, fingerprint: this.#fingerprint(nameIn(key)) ?? '' });
+  }
+
+  /** The library serves one caller at a time, and whoever looks at the node may come at any time. */
+  async #run(commands: string): Promise<void> {
+    const running = this.#nftables.runOffThread(commands);
+    const ended = () => (this.#applying = undefined);
+    this.#applying = running.then(ended, ended);
+    await running;
   }
 
   #fingerprint(table: string): string | undefined {

@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { expect, it } from 'vitest';
 import { compileFirewall } from '../../src/connectivity/compile-firewall.ts';
 import { type FirewallKey, FirewallTarget } from '../../src/datapath/firewall-target.ts';
 import { SeineError } from '../../src/errors/seine-error.ts';
@@ -63,3 +64,25 @@ async function openFirewall(): Promise<Specimen<FirewallKey, string>> {
 }
 
 targetContract('FirewallTarget', openFirewall, { refusal: 'all' });
+
+it('can be looked at while it is written to', async () => {
+  let busy = false;
+  const target = new FirewallTarget(
+    {
+      listTable: () => {
+        expect(busy).toBe(false);
+        return undefined;
+      },
+      runOffThread: async () => {
+        busy = true;
+        await new Promise((resolve) => setImmediate(resolve));
+        busy = false;
+        return '';
+      },
+    },
+    ['seine'],
+  );
+  const writing = target.apply({ put: new Map([['table/seine', '']]), remove: new Set() });
+  expect((await target.observe()).size).toBe(0);
+  await writing;
+});

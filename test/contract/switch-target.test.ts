@@ -23,11 +23,13 @@ function port(name: string, ofPort: number): ReadonlyMap<SwitchKey, SwitchEntry>
 async function openSwitch(): Promise<Specimen<SwitchKey, SwitchEntry>> {
   const stop = new AbortController();
   const ovs = startSwitch();
+  const vsctl = (...words: readonly string[]): string => ovs.exec('ovs-vsctl', ...words);
+  vsctl('add-br', 'br-int', '--', 'set', 'bridge', 'br-int', 'datapath_type=netdev');
+  vsctl('add-port', 'br-int', 'foreign1', '--', 'set', 'interface', 'foreign1', 'type=internal');
   const database = openSwitchDatabase(`${ovs.runDir}/db.sock`, {});
   const lock = database.lock(lockName);
   const running = database.run(stop.signal);
   await lock.whenHeld(stop.signal);
-  const vsctl = (...words: readonly string[]): string => ovs.exec('ovs-vsctl', ...words);
   vsctl('add-br', 'br-other', '--', 'set', 'bridge', 'br-other', 'datapath_type=netdev');
   vsctl('add-port', 'br-other', 'foreign0', '--', 'set', 'interface', 'foreign0', 'type=internal');
   const tunnel = {
@@ -50,7 +52,10 @@ async function openSwitch(): Promise<Specimen<SwitchKey, SwitchEntry>> {
       ...port('p1', 32786),
     ]),
     impossible: port('bad', 70_000),
-    foreign: () => vsctl('--columns=name,external_ids,ofport', 'list', 'Interface', 'foreign0') + vsctl('list-ports', 'br-other'),
+    foreign: () =>
+      vsctl('--columns=name,external_ids,ofport', 'list', 'Interface', 'foreign0', 'foreign1') +
+      vsctl('list-ports', 'br-other') +
+      vsctl('iface-to-br', 'foreign1'),
     disturb: async () => {
       vsctl('set', 'interface', 'gw0', 'mtu_request=9000');
       vsctl('del-port', 'p1');
