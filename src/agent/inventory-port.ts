@@ -23,6 +23,7 @@ export function portOfPod(want: PodAttachment, name: string, ofPort: number): Wa
  * The lease of the pod that `portOfPod` described.
  *
  * @returns undefined if that is no pod's port, or one whose addresses come from elsewhere than `pools`
+ * @throws SeineError `INVALID_INPUT` if somebody wrote there what is no address
  */
 export function leaseFromPort(
   ids: ReadonlyMap<string, string>,

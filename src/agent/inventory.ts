@@ -75,14 +75,15 @@ async function recoverLeases({ ipam, pools, database, log }: InventorySources, l
   let count = 0;
   for (const port of database.tables.Port.rows()) {
     const link = links.get(port.name);
-    const found = link && leaseFromPort(port.external_ids, link, pools);
-    if (!found || known.has(attachmentId(found))) continue;
+    if (!link) continue;
     try {
+      const found = leaseFromPort(port.external_ids, link, pools);
+      if (!found || known.has(attachmentId(found))) continue;
       await ipam.adopt(found);
       count++;
       log.warn('a pod that the IPAM journal has lost is recovered from its port', { port: port.name, container: found.containerId });
     } catch (thrown) {
-      log.error('a pod that the IPAM journal has lost cannot be recovered', {
+      log.error('a pod that the IPAM journal may have lost cannot be recovered from its port', {
         port: port.name,
         cause: SeineError.from(thrown, 'adopt').message,
       });
