@@ -27,11 +27,14 @@ import { followPeers } from './peers.ts';
 import { NodePodNetwork } from './pod-network.ts';
 import { followPolicies } from './policy-notice.ts';
 import { Services } from './services.ts';
+import { untilTaken } from './until-taken.ts';
 
 /** How often what keeps the agent from knowing its node is looked at again (ms); changes of the Node are seen at once. */
 const ENVIRONMENT_RETRY_MS = 500;
 /** How long Services that no disk remembers are waited for before the switch may forward without them (ms). */
 const KNOWLEDGE_PATIENCE_MS = 5_000;
+/** How often the node is asked again for what it refused (ms). */
+const REFUSED_RETRY_MS = 1_000;
 /** How often addresses in quarantine are looked at (ms). */
 const RECLAIM_EVERY_MS = 15_000;
 
@@ -77,7 +80,8 @@ async function prepareBridge(agent: Agent, { log, signal }: Start): Promise<Node
   const environment = await untilEnvironment(agent, log, signal);
   wishForNode(agent, environment);
   say(agent, `waiting for the switch to make ${config.hostGateway}`);
-  await plane.ports.whenPlugged(config.hostGateway, ofPorts.gateway, signal);
+  const plugged = () => plane.ports.whenPlugged(config.hostGateway, ofPorts.gateway, signal);
+  await untilTaken({ what: 'gateway', work: plugged, readiness: agent.readiness, log, retryMs: REFUSED_RETRY_MS }, signal);
   setUpHost(agent, environment, log);
   return environment;
 }
@@ -134,8 +138,10 @@ async function serve(agent: Agent, { environment, services }: RunningNode, { log
   await untilServicesKnown(sources, signal);
   say(agent, 'waiting for bridge and host to take the node’s flows and routes');
   const restoring = keepFlowRestore({ database: plane.database, datapath: plane.datapath, lock: plane.lock.name, readiness, log }, signal);
-  const { bridge, host } = plane.datapath;
-  await plane.datapath.realized({ owner: nodeOwner, bridge: bridge.revision, host: host.revision }, signal);
+  const { datapath } = plane;
+  const own = { owner: nodeOwner, bridge: datapath.bridge.revision, host: datapath.host.revision };
+  const realized = () => datapath.realized(own, signal);
+  await untilTaken({ what: 'node', work: realized, readiness, log, retryMs: REFUSED_RETRY_MS }, signal);
   readiness.clear('start');
   log.info('ready', { tookMs: Date.now() - agent.startedAt.getTime() });
   await restoring;
