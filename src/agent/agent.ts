@@ -11,6 +11,7 @@ import { type DataPlane, openDataPlane, runDataPlane } from './data-plane.ts';
 import type { Ipam } from './ipam/ipam.ts';
 import { type KubeSources, openKubeSources, runKubeSources } from './kube-sources.ts';
 import { startNode } from './node-start.ts';
+import type { Peers } from './peers.ts';
 import type { NodePodNetwork, PodNetworkOptions } from './pod-network.ts';
 import { Readiness } from './readiness.ts';
 import type { Services } from './services.ts';
@@ -31,6 +32,7 @@ export interface RunningNode {
   readonly environment: NodeEnvironment;
   readonly ipam: Ipam;
   readonly network: NodePodNetwork;
+  readonly peers: Peers;
   readonly services: Services;
 }
 

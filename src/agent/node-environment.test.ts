@@ -44,4 +44,14 @@ describe('resolveEnvironment', () => {
     ['', { internalIps: [] }, /with address \(the node has none\)/],
   ])('waits for what may still come: %j %j', (yaml, change, message) => expect(() => resolve(yaml, change)).toThrow(message));
   it('gives the gateway one MAC for ever', () => expect(resolve('').gateway.mac).toBe(resolve('defaultMTU: 1400').gateway.mac));
+  it.each([
+    ['0.0.0.0/0', 'overlaps 0.0.0.0/8'],
+    ['10.10.0.1/32', 'no room for a gateway'],
+    ['192.168.77.0/25', 'contains 192.168.77.1, the address of eth0'],
+    ['10.0.0.0/24', 'contains 10.0.0.5, the address of mgmt'],
+    ['10.96.1.0/24', 'overlaps 10.96.0.0/16, the addresses of Services'],
+    ['fe80::/64', 'overlaps fe80::/10'],
+  ])('does not begin to serve pods of %s', (cidr, why) =>
+    expect(() => resolve('serviceCIDR: 10.96.0.0/16', { podCidrs: [cidr] })).toThrow(why),
+  );
 });

@@ -2,12 +2,13 @@ import { createHash } from 'node:crypto';
 import type { NodeEnvironment } from '../connectivity/environment.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Node } from '../kube/node.ts';
-import { type Cidr, cidrAddress, cidrContains, type Family, type Ip, parseCidr, parseIp } from '../net/ip.ts';
+import { addressBits, type Cidr, cidrAddress, cidrContains, type Family, type Ip, overlaps, parseCidr, parseIp } from '../net/ip.ts';
 import { type Mac, macFromBytes } from '../net/mac.ts';
+import { specialRanges } from '../net/special-ranges.ts';
 import { listAddresses } from '../netlink/addresses.ts';
 import { type Link, listLinks } from '../netlink/links.ts';
 import type { NetlinkSocket } from '../netlink/socket.ts';
-import { ofPorts, type TunnelType, tunnelCarriers } from '../pipeline/well-known.ts';
+import { ofPorts, type TunnelType, tunnelCarriers, virtualRanges } from '../pipeline/well-known.ts';
 import type { AgentConfig } from './config.ts';
 
 /** An interface of the node with what matters for carrying tunnels. */
@@ -39,6 +40,7 @@ export function readHostInterfaces(socket: NetlinkSocket): readonly HostInterfac
 export function resolveEnvironment(config: AgentConfig, node: Node, interfaces: readonly HostInterface[]): NodeEnvironment {
   const podCidrs = node.podCidrs.map(parseCidr);
   if (podCidrs.length === 0) throw new SeineError('UNAVAILABLE', `node ${node.name} has no spec.podCIDRs yet`);
+  for (const cidr of podCidrs) refuseImpossible(cidr, interfaces, config);
   const candidates = interfaces.filter(({ name }) => name !== config.hostGateway);
   const transport = transportInterface(config, node, candidates);
   const ends = tunnelEnds(config, node, transport);
@@ -61,6 +63,22 @@ export function resolveEnvironment(config: AgentConfig, node: Node, interfaces: 
     transport: ends,
     serviceCidrs: [config.serviceCIDR, config.serviceCIDRv6].filter((cidr) => cidr !== undefined),
   };
+}
+
+/** A network of pods that would take addresses away from the node itself. @throws SeineError `UNAVAILABLE`: somebody may correct the Node */
+function refuseImpossible(podCidr: Cidr, interfaces: readonly HostInterface[], config: AgentConfig): void {
+  const refuse = (why: string): never => {
+    throw new SeineError('UNAVAILABLE', `the node's pod network ${podCidr.text} ${why}`);
+  };
+  if (podCidr.prefixLength >= addressBits(podCidr.family)) refuse('has no room for a gateway and pods');
+  const special = [...specialRanges, ...virtualRanges].find((range) => overlaps(range, podCidr));
+  if (special) refuse(`overlaps ${special.text}, which no pod can have`);
+  const services = [config.serviceCIDR, config.serviceCIDRv6].find((range) => range !== undefined && overlaps(range, podCidr));
+  if (services) refuse(`overlaps ${services.text}, the addresses of Services`);
+  for (const { name, addresses } of interfaces) {
+    const own = name === config.hostGateway ? undefined : addresses.find((ip) => cidrContains(podCidr, ip));
+    if (own) refuse(`contains ${own.text}, the address of ${name}`);
+  }
 }
 
 /** Named by the configuration, or the one with an address in a configured range, or the one with the node's own address. */

@@ -5,11 +5,14 @@ import { compileNode } from '../connectivity/compile-node.ts';
 import { familiesOf, type NodeEnvironment } from '../connectivity/environment.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
+import { cidrContains } from '../net/ip.ts';
+import { type Address, listAddresses } from '../netlink/addresses.ts';
 import { peerCredentials } from '../netlink/sys.ts';
 import { ownerOf } from '../pipeline/cookie.ts';
 import { tableNames, tables } from '../pipeline/tables.ts';
 import { ofPorts, tunnelCarriers } from '../pipeline/well-known.ts';
 import type { WantedPort } from '../wanted/switch-row.ts';
+import type { ReservedRange } from './address-claims.ts';
 import type { Agent, AgentHooks, RunningNode } from './agent.ts';
 import { CniServer } from './cni-server.ts';
 import { firewallTable, injectFrames } from './data-plane.ts';
@@ -23,9 +26,10 @@ import { FileJournalStore } from './ipam/journal-store.ts';
 import type { Pool } from './ipam/lease.ts';
 import type { KubeSources } from './kube-sources.ts';
 import { readHostInterfaces, resolveEnvironment } from './node-environment.ts';
-import { followPeers } from './peers.ts';
+import { Peers } from './peers.ts';
 import { NodePodNetwork } from './pod-network.ts';
 import { followPolicies } from './policy-notice.ts';
+import { alone, reservedRanges } from './reserved-ranges.ts';
 import { Services } from './services.ts';
 import { untilTaken } from './until-taken.ts';
 
@@ -125,13 +129,17 @@ async function openNode(agent: Agent, environment: NodeEnvironment, start: Start
     () => network?.leftOversGone(),
     () => undefined, // the agent stops
   );
-  return { environment, ipam, network, services: openServices(agent, environment, signal) };
+  const reserved = reservedRanges(environment, listAddresses(plane.host.socket).filter(isGlobal), agent.sources.http.host);
+  const peers = new Peers({ source: agent.peers, datapath: plane.datapath, environment, reserved, log });
+  return { environment, ipam, network, peers, services: openServices(agent, environment, { peers, reserved, log, signal }) };
 }
 
+const isGlobal = ({ scope }: Address): boolean => scope === 'global';
+
 /** Follows the cluster, and says ready once the switch holds what is known of it. */
-async function serve(agent: Agent, { environment, services }: RunningNode, { log, signal }: Start): Promise<void> {
+async function serve(agent: Agent, { peers: followed, services }: RunningNode, { log, signal }: Start): Promise<void> {
   const { config, plane, readiness, sources, peers } = agent;
-  followPeers(peers, plane.datapath, environment);
+  followed.follow();
   services.follow();
   followPolicies({ policies: sources.networkPolicies.replica, peers, nodeName: config.nodeName, events: sources.events });
   say(agent, 'waiting to know the Services');
@@ -248,14 +256,27 @@ function openNetwork({ config, plane, readiness }: Agent, environment: NodeEnvir
   });
 }
 
-function openServices({ plane, sources }: Agent, environment: NodeEnvironment, signal: AbortSignal): Services {
+interface ServicesContext extends Pick<Start, 'log' | 'signal'> {
+  readonly peers: Peers;
+  readonly reserved: readonly ReservedRange[];
+}
+
+function openServices(
+  { plane, sources }: Agent,
+  environment: NodeEnvironment,
+  { peers, reserved, log, signal }: ServicesContext,
+): Services {
+  const { serviceCidrs, gateway } = environment;
+  const others = reserved.filter(({ range, against }) => against === 'both' && !serviceCidrs.includes(range));
   return new Services({
     services: sources.services.replica,
     slices: sources.endpointSlices.replica,
     datapath: plane.datapath,
     families: familiesOf(environment),
-    gateway: environment.gateway.name,
-    routedFamilies: environment.serviceCidrs.map(({ family }) => family),
+    gateway: gateway.name,
+    routedFamilies: serviceCidrs.map(({ family }) => family),
+    holderOf: (ip) => others.find(({ range }) => cidrContains(range, ip))?.what ?? peers.claimantOf(alone(ip)),
+    log,
     signal,
   });
 }

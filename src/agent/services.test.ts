@@ -4,6 +4,7 @@ import { NodeDatapath } from '../datapath/node-datapath.ts';
 import type { EndpointSlice } from '../kube/endpoint-slice.ts';
 import { ReplicaStore } from '../kube/replica.ts';
 import type { Service } from '../kube/service.ts';
+import { silentLog } from '../log/log.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import { Services } from './services.ts';
 
@@ -28,6 +29,8 @@ function setUp() {
     families: ['ipv4'],
     gateway: 'gw0',
     routedFamilies: ['ipv4'],
+    holderOf: ({ text }) => (text === '10.97.7.7' ? 'pods of node n2' : undefined),
+    log: silentLog,
     signal: new AbortController().signal,
   });
   return { services, slices, datapath, wishes, served };
@@ -94,6 +97,59 @@ describe('Services', () => {
     t.slices.put('default/a-x', '1', slice('a-x', 'a', ...addresses));
     t.served.follow();
     expect(t.served.ownersOf('default/a').endpoints.size).toBe(800);
+  });
+
+  it('says that a Service has more endpoints than are served', () => {
+    const t = setUp();
+    t.services.put('default/a', '1', service('a', 1));
+    t.slices.put('default/a-x', '1', slice('a-x', 'a', ...Array.from({ length: 801 }, (_, index) => `10.${index >> 8}.${index & 255}.7`)));
+    t.served.follow();
+    expect(t.served.objections.of('default/a')).toEqual(['port 80 has 801 endpoints, the first 800 are served']);
+  });
+
+  it('sends nothing to endpoints that are nobody’s, and says so', () => {
+    const t = setUp();
+    t.services.put('default/a', '1', service('a', 1));
+    t.slices.put(
+      'default/a-x',
+      '1',
+      slice('a-x', 'a', '127.0.0.1', '169.254.169.254', '169.254.0.253', '224.0.0.1', '0.0.0.0', 'fc01::aabb:ccdd:eeff', '10.10.0.5'),
+    );
+    t.served.follow();
+    expect([...t.served.ownersOf('default/a').endpoints]).toEqual(['endpoint/tcp/10.10.0.5/8080']);
+    expect(t.served.objections.of('default/a')).toEqual(['port 80: no packets are sent to 6 endpoints such as 127.0.0.1']);
+    t.slices.put('default/a-x', '2', slice('a-x', 'a', '10.10.0.5'));
+    t.slices.flush();
+    expect(t.served.objections.size).toBe(0);
+  });
+
+  it('does not serve an address that somebody has, and lets it go if it was served', () => {
+    const t = setUp();
+    const a = service('a', 1);
+    t.services.put('default/a', '1', a);
+    t.slices.put('default/a-x', '1', slice('a-x', 'a', '10.10.0.5'));
+    t.served.follow();
+    expect(t.datapath.bridge.size).toBeGreaterThan(0);
+    t.services.put('default/a', '2', { ...a, clusterIps: ['10.97.7.7'] });
+    t.services.flush();
+    expect(t.datapath.bridge.size).toBe(0);
+    expect(t.served.objections.of('default/a')).toEqual(['10.97.7.7 belongs to pods of node n2']);
+  });
+
+  it('leaves out what the switch could never take, and serves all others', () => {
+    const t = setUp();
+    const want = t.datapath.want;
+    t.datapath.want = (owner, wanted) => {
+      if (owner === 'service/default/a:http/ipv4') throw new Error('a group of 70000 bytes');
+      return want(owner, wanted);
+    };
+    for (const [index, name] of ['a', 'b'].entries()) {
+      t.services.put(`default/${name}`, '1', service(name, index + 1));
+      t.slices.put(`default/${name}-x`, '1', slice(`${name}-x`, name, `10.10.0.${index}`));
+    }
+    t.served.follow();
+    expect([...t.datapath.bridge.owners()]).toEqual(['endpoint/tcp/10.10.0.1/8080', 'service/default/b:http/ipv4']);
+    expect(t.served.objections.of('default/a').join()).toContain('70000 bytes');
   });
 
   it('keeps an endpoint’s translation until no Service leads there', () => {

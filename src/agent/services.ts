@@ -1,8 +1,10 @@
 import type { NodeDatapath } from '../datapath/node-datapath.ts';
+import { SeineError } from '../errors/seine-error.ts';
 import { type EndpointSlice, serviceKeyOf } from '../kube/endpoint-slice.ts';
 import type { Replica } from '../kube/replica.ts';
 import type { Service } from '../kube/service.ts';
-import { type Family, parseCidr } from '../net/ip.ts';
+import type { Log } from '../log/log.ts';
+import { type Family, type Ip, parseCidr } from '../net/ip.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import type { Transport } from '../pipeline/flow.ts';
 import { serviceNextHop } from '../pipeline/well-known.ts';
@@ -10,6 +12,7 @@ import { compileEndpoint, compileService, type Endpoint } from '../proxy/compile
 import { type ServicePortIntent, serviceIntents } from '../proxy/intent.ts';
 import type { Route } from '../wanted/wanted.ts';
 import { GroupIdPool } from './group-id-pool.ts';
+import { Objections } from './objections.ts';
 
 export interface ServicesOptions {
   readonly services: Replica<Service>;
@@ -19,6 +22,9 @@ export interface ServicesOptions {
   readonly gateway: string;
   /** Families whose whole Service range is routed to the bridge already; for others each address gets its route. */
   readonly routedFamilies: readonly Family[];
+  /** Whose address that is already, in words for people: a Service must not take the place of a node or a pod. */
+  readonly holderOf: (clusterIp: Ip) => string | undefined;
+  readonly log: Log;
   /** Ends waiting for the switch to confirm that groups are gone. */
   readonly signal: AbortSignal;
 }
@@ -26,6 +32,13 @@ export interface ServicesOptions {
 interface ServedPort {
   readonly groupId: number;
   readonly endpoints: ReadonlySet<Owner>;
+}
+
+/** A Service being looked at: what was served of it, what is from now on, and what is wrong with it. */
+interface Refresh {
+  readonly before: Map<Owner, ServedPort>;
+  readonly after: Map<Owner, ServedPort>;
+  readonly objections: string[];
 }
 
 /**
@@ -42,9 +55,12 @@ export class Services {
   readonly #served = new Map<string, ReadonlyMap<Owner, ServedPort>>();
   /** Which Service ports lead to an endpoint. */
   readonly #users = new Map<Owner, Set<Owner>>();
+  /** By `namespace/name`. */
+  readonly objections: Objections;
 
   constructor(options: ServicesOptions) {
     this.#options = options;
+    this.objections = new Objections('Service', options.log);
   }
 
   /** Serves what is known now and follows changes. @returns a function that ends it */
@@ -95,25 +111,40 @@ export class Services {
   }
 
   #refresh(key: string): void {
-    const { services, slices, families } = this.#options;
+    const { services, slices, families, holderOf } = this.#options;
     const service = services.get(key);
     const ofService = [...(this.#slicesOf.get(key) ?? [])].flatMap((name) => slices.get(name) ?? []);
-    const intents = service ? serviceIntents(service, ofService).filter(({ clusterIp }) => families.includes(clusterIp.family)) : [];
-    const before = this.#served.get(key) ?? new Map<Owner, ServedPort>();
-    const after = new Map(intents.map((intent) => this.#serve(key, intent, before)));
+    const all = service ? serviceIntents(service, ofService).filter(({ clusterIp }) => families.includes(clusterIp.family)) : [];
+    const objections = all.flatMap((intent) => intent.objections);
+    const before = new Map(this.#served.get(key));
+    const after = new Map<Owner, ServedPort>();
+    for (const intent of all) {
+      const holder = holderOf(intent.clusterIp);
+      if (holder === undefined) this.#serve(key, intent, { before, after, objections });
+      else objections.push(`${intent.clusterIp.text} belongs to ${holder}`);
+    }
     for (const [owner, port] of before) if (!after.has(owner)) this.#drop(owner, port);
     if (after.size === 0) this.#served.delete(key);
     else this.#served.set(key, after);
+    this.objections.set(key, [...new Set(objections)]);
   }
 
-  #serve(key: string, intent: ServicePortIntent, before: ReadonlyMap<Owner, ServedPort>): [Owner, ServedPort] {
+  /** A port that makes no sense to the compilers is left out, and said; it must not end the agent, which serves all others. */
+  #serve(key: string, intent: ServicePortIntent, { before, after, objections }: Refresh): void {
     const owner = ownerOf('service', `${key}:${intent.name}`);
     const known = before.get(owner);
     const groupId = known?.groupId ?? this.#groups.lend(owner);
     const endpoints = new Set(intent.endpoints.map((endpoint) => this.#useEndpoint(owner, intent.transport, endpoint)));
-    this.#options.datapath.want(owner, { ...compileService({ ...intent, groupId }), routes: this.#routes(intent) });
+    try {
+      this.#options.datapath.want(owner, { ...compileService({ ...intent, groupId }), routes: this.#routes(intent) });
+    } catch (thrown) {
+      objections.push(SeineError.from(thrown, `port ${intent.port}`).message);
+      before.delete(owner);
+      this.#drop(owner, { groupId, endpoints: new Set([...endpoints, ...(known?.endpoints ?? [])]) });
+      return;
+    }
     for (const endpoint of known?.endpoints ?? []) if (!endpoints.has(endpoint)) this.#leaveEndpoint(owner, endpoint);
-    return [owner, { groupId, endpoints }];
+    after.set(owner, { groupId, endpoints });
   }
 
   #routes({ clusterIp }: ServicePortIntent): readonly Route[] {

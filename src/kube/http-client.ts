@@ -61,6 +61,11 @@ export class KubeHttp {
     this.#request = secure ? https.request : http.request;
   }
 
+  /** Name or address of the server; an IPv6 address in brackets. */
+  get host(): string {
+    return this.#access.server.hostname;
+  }
+
   /** The answer's JSON, at most 4 MiB of it. */
   async json(request: KubeRequest, signal: AbortSignal): Promise<unknown> {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(request.timeoutMs ?? DEFAULT_TIMEOUT_MS)]);

@@ -11,6 +11,8 @@ export interface Node {
   readonly internalIps: readonly string[];
   /** Label `topology.kubernetes.io/zone`. */
   readonly zone?: string;
+  /** `metadata.creationTimestamp`, RFC 3339 in UTC; absent only from what an older agent stored. */
+  readonly createdAt?: string;
   readonly deleting: boolean;
 }
 
@@ -26,7 +28,13 @@ const internalIp = z.object({ type: z.string(), address: z.string() }).transform
 });
 
 const schema = z.object({
-  metadata: z.object({ name: z.string(), uid: z.string(), labels: stringMap, deletionTimestamp: z.string().nullish() }),
+  metadata: z.object({
+    name: z.string(),
+    uid: z.string(),
+    labels: stringMap,
+    creationTimestamp: z.string().nullish(),
+    deletionTimestamp: z.string().nullish(),
+  }),
   spec: z.object({ podCIDR: cidrText.or(z.literal('')).nullish(), podCIDRs: listOf(cidrText) }).nullish(),
   status: z.object({ addresses: listOf(internalIp) }).nullish(),
 });
@@ -44,6 +52,7 @@ export const nodes: Resource<Node> = {
       podCidrs: spec?.podCIDRs.length ? spec.podCIDRs : spec?.podCIDR ? [spec.podCIDR] : [],
       internalIps: (status?.addresses ?? []).filter((ip) => ip !== undefined),
       ...(zone === undefined ? {} : { zone }),
+      ...(metadata.creationTimestamp ? { createdAt: metadata.creationTimestamp } : {}),
       deleting: typeof metadata.deletionTimestamp === 'string',
     };
   },

@@ -8,6 +8,8 @@ export interface Peer {
   readonly podCidrs: readonly string[];
   /** Where its tunnel ends, per family; a family it does not have is absent. */
   readonly transport: Readonly<Partial<Record<Family, string>>>;
+  /** When it joined the cluster, RFC 3339 in UTC, if that is known. */
+  readonly since?: string;
 }
 
 /**
@@ -50,8 +52,13 @@ export function peersFromNodes(nodes: Replica<Node>, ownName: string): PeerSourc
   };
 }
 
-export function peerOf({ name, podCidrs, internalIps }: Node): Peer {
+export function peerOf({ name, podCidrs, internalIps, createdAt }: Node): Peer {
   const ipv4 = internalIps.find((ip) => !ip.includes(':'));
   const ipv6 = internalIps.find((ip) => ip.includes(':'));
-  return { name, podCidrs, transport: { ...(ipv4 === undefined ? {} : { ipv4 }), ...(ipv6 === undefined ? {} : { ipv6 }) } };
+  return {
+    name,
+    podCidrs,
+    transport: { ...(ipv4 === undefined ? {} : { ipv4 }), ...(ipv6 === undefined ? {} : { ipv6 }) },
+    ...(createdAt === undefined ? {} : { since: createdAt }),
+  };
 }

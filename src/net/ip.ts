@@ -87,6 +87,13 @@ export function cidrContains(cidr: Cidr, ip: Ip): boolean {
   return ip.value >> hostBits === cidr.network.value >> hostBits;
 }
 
+/** Whether two networks have an address in common; then one is in the other. */
+export function overlaps(a: Cidr, b: Cidr): boolean {
+  if (a.family !== b.family) return false;
+  const hostBits = BigInt(addressBits(a.family) - Math.min(a.prefixLength, b.prefixLength));
+  return a.network.value >> hostBits === b.network.value >> hostBits;
+}
+
 /** The address `index` places after the network's first. @throws SeineError `INVARIANT` if that is outside the network. */
 export function cidrAddress(cidr: Cidr, index: bigint): Ip {
   const ip = ipFromValue(cidr.family, cidr.network.value + index);

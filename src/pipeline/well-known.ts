@@ -1,4 +1,4 @@
-import { type Ip, parseIp } from '../net/ip.ts';
+import { type Cidr, type Ip, parseCidr, parseIp } from '../net/ip.ts';
 import { parseMac } from '../net/mac.ts';
 
 /** OpenFlow ports that are the same on every node, above the range OVS hands out by itself. */
@@ -15,6 +15,9 @@ export const serviceNextHop: Readonly<Record<'ipv4' | 'ipv6', Ip>> = {
   ipv4: parseIp('169.254.0.253'),
   ipv6: parseIp('fc01::aabb:ccdd:eeff'),
 };
+
+/** All virtual addresses, those that node ports will be translated to included. */
+export const virtualRanges: readonly Cidr[] = [parseCidr('169.254.0.252/31'), parseCidr('fc01::aabb:ccdd:eefe/127')];
 
 /** Conntrack zones. Connections outlive an agent: numbers are never re-used for something else. */
 export const zones = {

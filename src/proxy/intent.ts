@@ -1,7 +1,9 @@
 import type { EndpointSlice } from '../kube/endpoint-slice.ts';
 import type { ServicePort as KubeServicePort, Service } from '../kube/service.ts';
-import { type Family, type Ip, parseIp } from '../net/ip.ts';
+import { cidrContains, type Family, type Ip, parseIp } from '../net/ip.ts';
+import { isSpecial } from '../net/special-ranges.ts';
 import type { Transport } from '../pipeline/flow.ts';
+import { virtualRanges } from '../pipeline/well-known.ts';
 import { byAddress, type Endpoint } from './compile-service.ts';
 
 /** One port of a Service on one of its addresses, with where it leads. */
@@ -13,6 +15,8 @@ export interface ServicePortIntent {
   readonly port: number;
   /** Sorted by address, each once; of more than `mostEndpoints`, the first. */
   readonly endpoints: readonly Endpoint[];
+  /** What of the Service is not served as it says, a sentence each. */
+  readonly objections: readonly string[];
 }
 
 /**
@@ -35,43 +39,74 @@ export function isServed(service: Service): boolean {
  */
 export function serviceIntents(service: Service, slices: readonly EndpointSlice[]): readonly ServicePortIntent[] {
   if (!isServed(service)) return [];
-  return service.clusterIps.map(parseIp).flatMap((clusterIp) =>
+  return onePerFamily(service.clusterIps.map(parseIp)).flatMap((clusterIp) =>
     service.ports.flatMap((port): ServicePortIntent[] => {
       // The userspace data path cannot tell SCTP ports apart; SCTP comes with the complete proxy.
       if (port.protocol === 'SCTP') return [];
+      const found = endpointsOf(slices, port, { family: clusterIp.family, publishNotReady: service.publishNotReadyAddresses });
+      const most = mostEndpoints[clusterIp.family];
       return [
         {
           name: `${port.name || `${port.port}-${port.protocol.toLowerCase()}`}/${clusterIp.family}`,
           transport: transports[port.protocol],
           clusterIp,
           port: port.port,
-          endpoints: endpointsOf(slices, port, { family: clusterIp.family, publishNotReady: service.publishNotReadyAddresses }),
+          endpoints: found.endpoints.slice(0, most),
+          objections: [
+            ...(found.endpoints.length > most
+              ? [`port ${port.port} has ${found.endpoints.length} endpoints, the first ${most} are served`]
+              : []),
+            ...(found.refused.length > 0
+              ? [`port ${port.port}: no packets are sent to ${found.refused.length} endpoints such as ${found.refused[0]}`]
+              : []),
+          ],
         },
       ];
     }),
   );
 }
 
-/** Ready endpoints; if there are none, those that still serve while they terminate (KEP-1669). */
+/** More are not possible in Kubernetes; names of ports would not be unique. */
+function onePerFamily(ips: readonly Ip[]): readonly Ip[] {
+  return ips.filter(({ family }, at) => ips.findIndex((other) => other.family === family) === at);
+}
+
+interface FoundEndpoints {
+  readonly endpoints: readonly Endpoint[];
+  /** Addresses that are nobody's in a cluster. */
+  readonly refused: readonly string[];
+}
+
+/**
+ * Ready endpoints; if there are none, those that still serve while they terminate (KEP-1669).
+ *
+ * Who may write EndpointSlices could reach what a pod cannot, from every node's own stack: its loopback, the metadata service of
+ * its cloud. The API server refuses such addresses (`ValidateNonSpecialIP`), but not in objects that are older than the check.
+ */
 function endpointsOf(
   slices: readonly EndpointSlice[],
   port: KubeServicePort,
   { family, publishNotReady }: { readonly family: Family; readonly publishNotReady: boolean },
-): readonly Endpoint[] {
+): FoundEndpoints {
   const ready = new Map<string, Endpoint>();
   const leaving = new Map<string, Endpoint>();
+  const refused = new Set<string>();
   for (const slice of slices) {
     if (slice.family !== family) continue;
     const number = slice.ports.find(({ name, protocol }) => name === port.name && protocol === port.protocol)?.port;
     if (number === undefined) continue;
     for (const { addresses, ready: isReady, serving, terminating } of slice.endpoints) {
       const [address] = addresses;
-      if (address === undefined) continue;
-      const endpoint = { ip: parseIp(address), port: number };
-      const key = `${address} ${number}`;
-      if (isReady || publishNotReady) ready.set(key, endpoint);
-      else if (serving && terminating) leaving.set(key, endpoint);
+      const wanted = isReady || publishNotReady ? ready : serving && terminating ? leaving : undefined;
+      if (address === undefined || wanted === undefined) continue;
+      const ip = parseIp(address);
+      if (ip.family === family && !isNobodys(ip)) wanted.set(`${address} ${number}`, { ip, port: number });
+      else refused.add(address);
     }
   }
-  return [...(ready.size > 0 ? ready : leaving).values()].toSorted(byAddress).slice(0, mostEndpoints[family]);
+  return { endpoints: [...(ready.size > 0 ? ready : leaving).values()].toSorted(byAddress), refused: [...refused] };
+}
+
+function isNobodys(ip: Ip): boolean {
+  return isSpecial(ip) || virtualRanges.some((range) => cidrContains(range, ip));
 }

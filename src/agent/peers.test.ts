@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest';
+import { exampleNode } from '../../test/support/example-node.ts';
+import { FakeTarget } from '../datapath/fake-target.ts';
+import { NodeDatapath } from '../datapath/node-datapath.ts';
+import type { Node } from '../kube/node.ts';
+import { peersFromNodes } from '../kube/peer-source.ts';
+import { ReplicaStore } from '../kube/replica.ts';
+import { silentLog } from '../log/log.ts';
+import { parseIp } from '../net/ip.ts';
+import { Peers } from './peers.ts';
+import { reservedRanges } from './reserved-ranges.ts';
+
+function setUp() {
+  const nodes = new ReplicaStore<Node>();
+  const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {} };
+  const datapath = new NodeDatapath(
+    { bridge: new FakeTarget(), switch: new FakeTarget(), host: new FakeTarget(), firewall: new FakeTarget() },
+    events,
+  );
+  const addresses = [
+    { address: parseIp('192.168.77.1'), prefixLength: 24 },
+    { address: parseIp('fd00:77::1'), prefixLength: 64 },
+    { address: parseIp('172.30.0.1'), prefixLength: 16 },
+  ];
+  const reserved = reservedRanges(exampleNode, addresses, '203.0.113.6');
+  const peers = new Peers({ source: peersFromNodes(nodes, 'n1'), datapath, environment: exampleNode, reserved, log: silentLog });
+  let version = 0;
+  const put = (name: string, change: Partial<Node>): void => {
+    const since = `2026-01-01T00:00:${String(++version).padStart(2, '0')}Z`;
+    const node = { name, uid: name, podCidrs: [], internalIps: [], createdAt: since, deleting: false, ...nodes.get(name), ...change };
+    nodes.put(name, String(version), node);
+    nodes.flush();
+  };
+  const routes = (): string[] =>
+    [...datapath.host.keys()]
+      .filter((key) => key.startsWith('route/'))
+      .map((key) => key.slice('route/'.length))
+      .toSorted();
+  peers.follow();
+  return { nodes, datapath, peers, put, routes };
+}
+
+describe('Peers', () => {
+  it('serves what a node may have', () => {
+    const t = setUp();
+    t.put('n2', { podCidrs: ['10.10.4.0/22', 'fd00:10:0:1::/64'], internalIps: ['192.168.77.2'] });
+    expect(t.routes()).toEqual(['10.10.4.0/22', 'fd00:10:0:1::/64']);
+    expect(t.peers.objections.size).toBe(0);
+  });
+
+  it.each([
+    ['everything', '0.0.0.0/0', 'larger than the network of any node'],
+    ['half of everything', '128.0.0.0/1', 'larger than the network of any node'],
+    ['every IPv6 address', '::/0', 'larger than the network of any node'],
+    ['our pods', '10.10.0.0/16', 'pods of this node'],
+    ['one of our pods', '10.10.0.4/31', 'pods of this node'],
+    ['Services', '10.96.0.0/24', 'addresses of Services'],
+    ['the underlay', '192.168.77.128/25', 'the network that carries the tunnels'],
+    ['another address of ours', '172.30.0.0/24', 'an address of this node'],
+    ['the API server', '203.0.113.0/28', 'the API server'],
+    ['loopback', '127.1.0.0/16', 'addresses of a machine itself or of a link'],
+    ['a single address', '10.20.0.1/32', 'no room for a gateway'],
+    ['a single IPv6 address', 'fd00:20::1/128', 'no room for a gateway'],
+  ])('leaves out a node’s claim to %s, keeps the rest of it, and says so', (_, cidr, why) => {
+    const t = setUp();
+    t.put('n3', { podCidrs: ['10.10.8.0/22'], internalIps: ['192.168.77.3'] });
+    t.put('evil', { podCidrs: [cidr, '10.10.12.0/22'], internalIps: ['192.168.77.9'] });
+    expect(t.routes()).toEqual(['10.10.12.0/22', '10.10.8.0/22']);
+    expect(t.peers.objections.of('evil').join()).toContain(why);
+    expect(t.peers.objections.size).toBe(1);
+  });
+
+  it.each([
+    ['in our pods', '10.10.0.7'],
+    ['in another node’s pods', '10.10.8.7'],
+    ['our own', '192.168.77.1'],
+    ['a loopback address', '127.0.0.1'],
+  ])('takes no tunnel whose end is %s', (_, end) => {
+    const t = setUp();
+    t.put('n3', { podCidrs: ['10.10.8.0/22'], internalIps: ['192.168.77.3'] });
+    t.put('evil', { podCidrs: ['10.10.12.0/22'], internalIps: [end] });
+    expect(t.routes()).toEqual(['10.10.8.0/22']);
+    expect(t.peers.objections.of('evil').join()).toContain(`tunnel address ${end}/`);
+  });
+
+  it('gives a network back to the node that waits for it', () => {
+    const t = setUp();
+    t.put('n3', { podCidrs: ['10.10.8.0/22'], internalIps: ['192.168.77.3'] });
+    t.put('n4', { podCidrs: ['10.10.9.0/24'], internalIps: ['192.168.77.4'] });
+    expect(t.routes()).toEqual(['10.10.8.0/22']);
+    t.nodes.remove('n3', '90');
+    t.nodes.flush();
+    expect(t.routes()).toEqual(['10.10.9.0/24']);
+    expect(t.peers.objections.size).toBe(0);
+  });
+});

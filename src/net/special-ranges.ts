@@ -1,0 +1,15 @@
+import { type Cidr, cidrContains, type Ip, parseCidr } from './ip.ts';
+
+/**
+ * Addresses that mean something to a machine itself or to a link, and are nobody's in a cluster. Source: IANA special-purpose
+ * address registries (RFC 6890). IPv4: this network, loopback, link-local, multicast, reserved and broadcast. IPv6: the unspecified,
+ * loopback, mapped and translated addresses (all of `::/8`), link-local, multicast.
+ */
+export const specialRanges: readonly Cidr[] = [
+  ...['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '240.0.0.0/4'],
+  ...['::/8', 'fe80::/10', 'ff00::/8'],
+].map(parseCidr);
+
+export function isSpecial(ip: Ip): boolean {
+  return specialRanges.some((range) => cidrContains(range, ip));
+}
