@@ -143,13 +143,19 @@ export class NodePodNetwork implements PodNetwork {
     this.#options.datapath.wantPort(adopted.owner, portOfPod(lease, hostIfName, adopted.ofPort));
   }
 
-  /** True once nothing on this node has the addresses of a pod that is no longer attached. */
+  /**
+   * True once nothing on this node has the addresses of a pod that is no longer attached. An interface that the kernel did not let
+   * go of when it was asked is asked for again.
+   */
   isAbsent(lease: Lease): boolean {
     const hostIfName = lease.attached?.hostIfName ?? hostInterfaceName(lease, lease.pod);
     if (this.#leftOvers === 'perhaps') return false;
     if (this.#removals.has(hostIfName) || this.#options.ports.isKnown(hostIfName)) return false;
     if (this.#options.datapath.reconcilers.bridge.realizedRevision < this.#lastForgotten) return false;
-    return getLink(this.#options.host.socket, hostIfName) === undefined;
+    if (getLink(this.#options.host.socket, hostIfName) === undefined) return true;
+    const isNewPods = [...this.#attached.values()].some((attached) => attached.hostIfName === hostIfName);
+    if (!isNewPods) void this.#startRemoval(lease, { hostIfName, netns: lease.netns });
+    return false;
   }
 
   /**

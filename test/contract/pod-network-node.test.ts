@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Lease } from '../../src/agent/ipam/lease.ts';
 import type { AttachedPod, PodAttachment } from '../../src/agent/pod-network-port.ts';
+import { SeineError } from '../../src/errors/seine-error.ts';
 import { listLinks } from '../../src/netlink/links.ts';
 import { createNamedNamespace, deleteNamedNamespace } from '../../src/netlink/namespace.ts';
 import { randomName } from '../integration/netlink-fixture.ts';
@@ -130,5 +131,17 @@ describe('a pod on a real node', () => {
     const { database, host } = node.plane;
     expect(database.tables.Interface.find('name', attached.hostIfName)).toBeUndefined();
     expect(listLinks(host.socket, { kind: 'veth' }).map(({ name }) => name)).not.toContain(attached.hostIfName);
+  });
+
+  it('becomes absent although the kernel would not let go of its interface at first', async () => {
+    const { remover } = node.plane.host;
+    const remove = remover.remove.bind(remover);
+    remover.remove = async () => {
+      remover.remove = remove;
+      throw new SeineError('REFUSED', 'test: busy');
+    };
+    await node.network.detach(pod, patience());
+    const lease: Lease = { ...pod, serial: 1, state: 'quarantined', attached };
+    await expect.poll(() => node.network.isAbsent(lease), { timeout: 5_000 }).toBe(true);
   });
 });
