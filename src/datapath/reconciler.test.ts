@@ -302,12 +302,21 @@ describe('Reconciler', () => {
 
   it('converges from any history of wishes and faults', async () => {
     const step = fc.oneof(
-      fc.record({ owner: fc.constantFrom('a', 'b', 'c'), keys: fc.uniqueArray(fc.constantFrom('p', 'q', 'r', 's')) }),
+      fc.record({
+        owner: fc.constantFrom('a', 'b', 'c'),
+        keys: fc.uniqueArray(fc.constantFrom('p', 'q', 'r', 's')),
+        value: fc.constantFrom(1, 2),
+      }),
       fc.constantFrom('refuse', 'loseRequest', 'loseAnswer', 'wipe', 'turn'),
     );
-    const history = async (steps: readonly (string | { readonly owner: string; readonly keys: readonly string[] })[]): Promise<void> => {
+    interface Wish {
+      readonly owner: string;
+      readonly keys: readonly string[];
+      readonly value: number;
+    }
+    const history = async (steps: readonly (string | Wish)[]): Promise<void> => {
       for (const action of steps) {
-        if (typeof action === 'object') t.desired.set(action.owner, new Map(action.keys.map((key) => [key, key.charCodeAt(0)])));
+        if (typeof action === 'object') t.desired.set(action.owner, new Map(action.keys.map((key) => [key, action.value])));
         else if (action === 'wipe') {
           t.target.wipe();
           t.reconciler.distrust();
@@ -328,7 +337,8 @@ describe('Reconciler', () => {
         await round(); // may still set owners aside that were refused before
         t.pass(120_000);
         await t.reconciler.confirmed(t.deadline());
-        expect([...t.target.held.keys()].toSorted()).toEqual([...t.desired.keys()].toSorted());
+        expect(t.target.held).toEqual(new Map(Array.from(t.desired.keys(), (key) => [key, t.desired.wanted(key)])));
+        for (const key of t.desired.keys()) expect(t.desired.ownersOf(key)).not.toEqual([]);
       }),
       { numRuns: 200 },
     );
