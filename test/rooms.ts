@@ -8,6 +8,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   wire: ['errors'],
   net: ['errors'],
   log: ['errors'],
+  files: ['errors'],
   ovsdb: ['errors', 'async', 'wire'],
   openflow: ['errors', 'async', 'wire', 'net'],
   netlink: ['errors', 'async', 'wire', 'net'],
@@ -26,6 +27,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
     'net',
     'wire',
     'log',
+    'files',
     'pipeline',
     'wanted',
     'connectivity',
@@ -41,5 +43,5 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   'cni-shim': ['cni'],
   'agent-api': [],
   cli: ['errors', 'net', 'pipeline', 'agent-api'],
-  lab: ['errors', 'async', 'net', 'wire', 'log', 'netlink', 'cni', 'kube'],
+  lab: ['errors', 'async', 'net', 'wire', 'log', 'files', 'netlink', 'cni', 'kube'],
 };

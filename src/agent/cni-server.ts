@@ -1,7 +1,8 @@
-import { chmodSync, lstatSync, mkdirSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, lstatSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { dirname } from 'node:path';
 import { SeineError } from '../errors/seine-error.ts';
+import { privateFolder } from '../files/private-folder.ts';
 import type { Log } from '../log/log.ts';
 import { descriptorOf } from '../netlink/sys.ts';
 import { CniCalls } from './cni-server-calls.ts';
@@ -59,7 +60,7 @@ export class CniServer {
    * @throws SeineError `REFUSED` if another agent listens there, `UNAVAILABLE` if the system does not let us
    */
   static async start(options: CniServerOptions): Promise<CniServer> {
-    prepareFolder(dirname(options.socketPath));
+    privateFolder(dirname(options.socketPath));
     await removeStale(options.socketPath);
     const server = new CniServer(options);
     await server.#listen();
@@ -149,12 +150,6 @@ async function pause(ms: number, signal: AbortSignal): Promise<void> {
     }
     signal.addEventListener('abort', done);
   });
-}
-
-/** The folder may be there with other rights, made by an image or a volume. */
-function prepareFolder(folder: string): void {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  if ((statSync(folder).mode & 0o077) !== 0) chmodSync(folder, 0o700);
 }
 
 /** `sun_path` is 108 bytes with its zero (unix(7)); what is longer would be cut, and listened on elsewhere. */

@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import type { NodeDatapathEvents } from '../datapath/node-datapath.ts';
 import { SeineError } from '../errors/seine-error.ts';
+import { privateFolder } from '../files/private-folder.ts';
 import { createLog, type Log } from '../log/log.ts';
 import { createAgent } from './agent.ts';
 import { readConfig } from './config.ts';
@@ -23,7 +24,10 @@ async function main(): Promise<void> {
     process.stdout.write(usage);
     return;
   }
+  // Whatever is made by us or by what we start is for root alone.
+  process.umask(0o077);
   const config = readConfig(values.config, process.env);
+  privateFolder(config.stateDir);
   const log = createLog(config.logLevel).child({ node: config.nodeName });
   const stop = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort(new SeineError('CANCELLED', `${name} received`)));

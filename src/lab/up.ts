@@ -1,8 +1,9 @@
 import { spawn } from 'node:child_process';
-import { closeSync, mkdirSync, openSync, readdirSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { SeineError } from '../errors/seine-error.ts';
+import { privateFolder } from '../files/private-folder.ts';
 import { askControl, followControl } from './control.ts';
 import { livingProcess, readIfThere, writeFileWhole } from './files.ts';
 import { labProgram } from './installation.ts';
@@ -80,13 +81,14 @@ async function usableDaemon(plan: LabPlan, signal: AbortSignal): Promise<Process
 
 function claimFolder(plan: LabPlan): void {
   const paths = labPaths(plan.dir);
-  mkdirSync(plan.dir, { recursive: true, mode: 0o700 });
+  const entries = existsSync(plan.dir) ? readdirSync(plan.dir).length : 0;
+  if (entries > 0 && !existsSync(paths.state)) throw new SeineError('INVALID_INPUT', `${plan.dir} is not empty and holds no lab`);
+  privateFolder(plan.dir);
   const before = readIfThere(paths.state);
   if (before !== undefined) {
     if (JSON.stringify(parsePlan(before)) === JSON.stringify(plan)) return;
     throw new SeineError('INVALID_INPUT', `${plan.dir} holds a lab with other options; \`seine-lab down\` removes it`);
   }
-  if (readdirSync(plan.dir).length > 0) throw new SeineError('INVALID_INPUT', `${plan.dir} is not empty and holds no lab`);
   writeFileWhole(paths.state, `${JSON.stringify(plan, null, 2)}\n`);
 }
 

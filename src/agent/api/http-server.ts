@@ -1,9 +1,10 @@
 import { once } from 'node:events';
-import { chmodSync, lstatSync, mkdirSync, rmSync } from 'node:fs';
+import { chmodSync, lstatSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { dirname } from 'node:path';
 import { SeineError } from '../../errors/seine-error.ts';
+import { privateFolder } from '../../files/private-folder.ts';
 import { type ApiAnswer, type ApiRoutes, text } from './answer.ts';
 
 /** Of a client: how long it may take to ask, and to take what it asked for (ms). */
@@ -141,7 +142,7 @@ function isAdmitted({ admits }: ApiOptions, socket: Socket): boolean {
 
 /** Only one agent runs for a bridge, so what is left of a socket is an earlier one's. */
 function prepareSocket(path: string): { readonly path: string } {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  privateFolder(dirname(path));
   const present = lstatSync(path, { throwIfNoEntry: false });
   if (present && !present.isSocket()) throw new SeineError('INVALID_INPUT', `${path} exists and is no socket`);
   rmSync(path, { force: true });
