@@ -4,7 +4,7 @@ import { BridgeTarget } from '../datapath/bridge-target.ts';
 import { FencedTarget } from '../datapath/fenced-target.ts';
 import { FirewallTarget } from '../datapath/firewall-target.ts';
 import { HostTarget } from '../datapath/host-target.ts';
-import { NodeDatapath, type NodeDatapathEvents } from '../datapath/node-datapath.ts';
+import { NodeDatapath, type NodeDatapathEvents, type NodeTargets } from '../datapath/node-datapath.ts';
 import { PortWatch } from '../datapath/port-watch.ts';
 import { openSwitchDatabase, type SwitchDatabase } from '../datapath/switch-database.ts';
 import { SwitchTarget } from '../datapath/switch-target.ts';
@@ -70,9 +70,7 @@ export interface DataPlaneOptions {
 export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOptions, signal: AbortSignal): DataPlane {
   const host = { socket: NetlinkSocket.open(), remover: LinkRemover.open() };
   const nftables = Nftables.open();
-  const { promise: broken, reject: breakDown } = Promise.withResolvers<never>();
-  broken.catch(() => undefined); // looked at by whoever runs the data plane
-  const noticeBug = (cause: SeineError): void => void (cause.remedy === 'crash' && breakDown(cause));
+  const { broken, noticeBug } = bugAlarm();
   const database = openSwitchDatabase(join(config.ovsRunDir, 'db.sock'), {
     synced: () => datapath.reconcilers.switch.distrust(),
     failed: (cause, waitMs) => {
@@ -98,17 +96,31 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
     foreign,
   });
   const lock = new BridgeLock({ database, bridge: config.ovsBridge, readiness, log });
-  const fenced = <K, V>(target: Target<K, V>): Target<K, V> => new FencedTarget(target, () => lock.whyNot());
-  const targets = {
-    bridge: fenced(new BridgeTarget(openflow)),
-    switch: fenced(new SwitchTarget(database, config.ovsBridge, lock.name)),
-    host: fenced(new HostTarget(host.socket, config.hostGateway)),
-    firewall: fenced(new FirewallTarget(nftables, [firewallTable])),
-  };
-  const datapath = new NodeDatapath(targets, hooks.events);
+  const datapath = new NodeDatapath(openTargets(config, { database, openflow, lock, host, nftables }), hooks.events);
   const ports = new PortWatch(database, signal);
   const responder = new NoEndpointResponder(endpoint, log, signal);
   return { host, database, lock, ports, openflow, responder, datapath, nftables, gatewayMade: new Doorbell(), broken };
+}
+
+/** Nothing is written while another agent has the bridge. */
+function openTargets(
+  { ovsBridge, hostGateway }: AgentConfig,
+  { database, openflow, lock, host, nftables }: Pick<DataPlane, 'database' | 'openflow' | 'lock' | 'host' | 'nftables'>,
+): NodeTargets {
+  const fenced = <K, V>(target: Target<K, V>): Target<K, V> => new FencedTarget(target, () => lock.whyNot());
+  return {
+    bridge: fenced(new BridgeTarget(openflow)),
+    switch: fenced(new SwitchTarget(database, ovsBridge, lock.name)),
+    host: fenced(new HostTarget(host.socket, hostGateway)),
+    firewall: fenced(new FirewallTarget(nftables, [firewallTable])),
+  };
+}
+
+/** `broken` rejects with the first bug that is noticed. */
+function bugAlarm(): { readonly broken: Promise<never>; readonly noticeBug: (cause: SeineError) => void } {
+  const { promise: broken, reject } = Promise.withResolvers<never>();
+  broken.catch(() => undefined); // looked at by whoever runs the data plane
+  return { broken, noticeBug: (cause) => void (cause.remedy === 'crash' && reject(cause)) };
 }
 
 /**
