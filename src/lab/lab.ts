@@ -18,7 +18,8 @@ import { containerProcesses, endProcesses } from './process.ts';
 import { Progress } from './progress.ts';
 import { type LabStatus, nodeStatus, versions } from './status.ts';
 
-const readyDeadlineMs = 60_000;
+/** That an agent ended is noticed at once; this is for emulated machines that share their processors. */
+const readyDeadlineMs = 180_000;
 const pollMs = 50;
 
 export interface LabSettings {

@@ -8,7 +8,7 @@ export const demoNamespace = 'demo';
 export const podPort = 80;
 export const hostPort = 8081;
 
-const readyDeadlineMs = 60_000;
+const readyDeadlineMs = 180_000;
 const pollMs = 50;
 
 /** An object to create and the collection it goes to. */
