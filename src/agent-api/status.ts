@@ -40,6 +40,14 @@ export interface RefusedOwner {
   readonly error: Failure;
 }
 
+/** An object of the API that is served in part or not at all: what it says, a node must not do. */
+export interface ObjectedObject {
+  readonly kind: string;
+  /** `namespace/name`, or `name`. */
+  readonly name: string;
+  readonly reasons: readonly string[];
+}
+
 /** One part of the node and how far it is what is wanted. */
 export interface PartStatus {
   readonly part: PartName;
@@ -92,6 +100,8 @@ export interface AgentStatus {
   readonly proxy: { readonly clusterIP: 'served'; readonly proxyAll: string };
   readonly networkPolicy: { readonly enforcement: 'not enforced'; readonly objects: number };
   readonly sources: readonly SourceStatus[];
+  /** The first of them, and how many there are. */
+  readonly objections: { readonly count: number; readonly first: readonly ObjectedObject[] };
   readonly connections: readonly ConnectionStatus[];
   readonly parts: readonly PartStatus[];
   readonly eventLoop: { readonly lagMsMax: number };

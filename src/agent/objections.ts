@@ -34,7 +34,8 @@ export class Objections {
     return this.#reasons.size;
   }
 
-  entries(): IterableIterator<[string, readonly string[]]> {
-    return this.#reasons.entries();
+  /** As many as there are, `most` at most, in the order in which something became wrong with them. */
+  first(most: number): readonly { readonly kind: string; readonly name: string; readonly reasons: readonly string[] }[] {
+    return [...this.#reasons].slice(0, most).map(([name, reasons]) => ({ kind: this.kind, name, reasons }));
   }
 }

@@ -34,6 +34,7 @@ const status: AgentStatus = {
   services: 3,
   proxy: { clusterIP: 'served', proxyAll: 'later' },
   networkPolicy: { enforcement: 'not enforced', objects: 0 },
+  objections: { count: 0, first: [] },
   sources: [{ kind: 'Node', synced: true, doing: 'watch', objects: 3, failures: 0, invalid: [] }],
   connections: [{ name: 'ovsdb', up: true, connects: 1, counters: { transactions: 3 } }],
   parts: [{ part: 'bridge', wanted: 160, held: 160, revision: 4, realizedRevision: 4, drift: 0, refused: [], contested: 0 }],
@@ -126,6 +127,14 @@ describe('status', () => {
     ]);
     expect(out).toContain('NetworkPolicy: not enforced');
     expect(out).toContain('10.10.0.0/22: 1 of 1021 in use, 2 being given back');
+  });
+
+  it('names objects that are not served as they say, and lets none of them act on the terminal', async () => {
+    const first = [{ kind: 'Node', name: 'evil\u001b[2J', reasons: ['pod network 0.0.0.0/0 is larger than the network of any node'] }];
+    answers['/v1/status'] = { ...status, objections: { count: 3, first } };
+    const { out } = await seinectl(['status']);
+    expect(out).toContain('! Node evil\\u001b[2J is not served as it says: pod network 0.0.0.0/0 is larger than');
+    expect(out).toContain('! 2 more objects are not served as they say');
   });
 
   it('puts what is wrong first, with 1 while not ready', async () => {

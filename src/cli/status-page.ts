@@ -22,12 +22,16 @@ const connectionWords: Readonly<Record<string, string>> = {
 
 /** What an operator should do something about, a sentence each. */
 export function problemsOf(status: AgentStatus): string[] {
-  const { readiness, connections, sources, parts, pods } = status;
+  const { readiness, connections, sources, parts, pods, objections } = status;
   return [
     ...(readiness.state === 'ready' ? [] : [`not ready (${readiness.state}): ${readiness.reason ?? 'no reason given'}`]),
     ...connections.filter(({ up }) => !up).map((each) => `${connectionWords[each.name] ?? each.name} is not connected${because(each)}`),
     ...sources.flatMap(sourceProblems),
     ...parts.flatMap(partProblems),
+    ...objections.first.map(({ kind, name, reasons }) => `${kind} ${name} is not served as it says: ${reasons.join('; ')}`),
+    ...(objections.count > objections.first.length
+      ? [`${objections.count - objections.first.length} more objects are not served as they say`]
+      : []),
     ...pods.pools
       .filter(isFull)
       .map(({ cidr, size, allocated, quarantined }) => `${allocated + quarantined} of ${size} addresses of ${cidr} are in use`),

@@ -37,13 +37,14 @@ export const pods: List = async (agent, query, signal) => {
 };
 
 export const nodes: List = async (agent, query, signal) => {
-  const { environment } = running(agent);
+  const { environment, peers } = running(agent);
   const isAskedFor = named(query);
   const [parts, snapshot] = [partsOf(agent.plane.datapath), await snapshotOf(agent, signal)];
   function* views() {
     const own = agent.config.nodeName;
     if (isAskedFor(own)) yield ownNodeView(own, environment, parts, snapshot);
-    for (const peer of agent.peers.peers() as Iterable<Peer>) if (isAskedFor(peer.name)) yield peerView(peer, parts, snapshot);
+    for (const peer of agent.peers.peers() as Iterable<Peer>)
+      if (isAskedFor(peer.name)) yield peerView(peer, peers.objections.of(peer.name), parts, snapshot);
   }
   return itemsAnswer(views(), agent.sources.turns);
 };

@@ -16,7 +16,13 @@ export function ownNodeView(name: string, environment: NodeEnvironment, parts: P
   };
 }
 
-export function peerView({ name, podCidrs, transport }: Peer, parts: Parts, snapshot: NodeSnapshot): NodeView {
+/** @param objections why it is not served as it says */
+export function peerView(
+  { name, podCidrs, transport }: Peer,
+  objections: readonly string[],
+  parts: Parts,
+  snapshot: NodeSnapshot,
+): NodeView {
   const ends = [transport.ipv4, transport.ipv6].filter((end) => end !== undefined);
   const holdings = holdingsOf(parts, snapshot, [ownerOf('peer', name)]);
   const idle = podCidrs.length === 0 || ends.length === 0;
@@ -28,6 +34,7 @@ export function peerView({ name, podCidrs, transport }: Peer, parts: Parts, snap
     differences: [
       ...(podCidrs.length === 0 ? ['the Node has no spec.podCIDRs yet'] : []),
       ...(ends.length === 0 ? ['the Node has no InternalIP yet'] : []),
+      ...objections,
       ...holdings.differences,
     ],
     podCidrs,

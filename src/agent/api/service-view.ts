@@ -4,7 +4,12 @@ import type { Services } from '../services.ts';
 import { holdingsOf, type NodeSnapshot } from './holdings.ts';
 import type { Parts } from './parts.ts';
 
-export function serviceView(service: Service, services: Pick<Services, 'ownersOf'>, parts: Parts, snapshot: NodeSnapshot): ServiceView {
+export function serviceView(
+  service: Service,
+  services: Pick<Services, 'ownersOf' | 'objections'>,
+  parts: Parts,
+  snapshot: NodeSnapshot,
+): ServiceView {
   const name = `${service.namespace}/${service.name}`;
   const { ports, endpoints } = services.ownersOf(name);
   const idle = whyNotServed(service);
@@ -17,7 +22,7 @@ export function serviceView(service: Service, services: Pick<Services, 'ownersOf
     clusterIps: service.clusterIps,
     ports: service.ports.map(({ name: port, port: number, protocol }) => `${port === '' ? '' : `${port}:`}${number}/${protocol}`),
     endpoints: endpoints.size,
-    notServed: idle === undefined ? limits(service) : [idle],
+    notServed: idle === undefined ? [...services.objections.of(name), ...limits(service)] : [idle],
   };
 }
 

@@ -11,6 +11,8 @@ import { failure } from './compare.ts';
 /** Of objects that make no sense, so many are named. */
 const INVALID_NAMED_MAX = 10;
 const REFUSED_NAMED_MAX = 20;
+/** Of each kind. */
+const OBJECTIONS_NAMED_MAX = 10;
 
 export interface StatusSources {
   readonly agent: Agent;
@@ -41,6 +43,7 @@ export async function agentStatus({ agent, record, lag }: StatusSources, signal:
     sources: [sources.nodes, sources.services, sources.endpointSlices, sources.networkPolicies].map(({ status }) =>
       sourceStatus(status, record),
     ),
+    objections: objectionsOf(node),
     connections: connections(agent, record),
     parts: parts.map((part) => partStatus(part, agent, record)),
     eventLoop: { lagMsMax: Math.round(lag.maxMs * 10) / 10 },
@@ -60,6 +63,12 @@ function networkOf({ config }: Agent, { environment }: RunningNode): AgentStatus
     mtu: gateway.mtu,
     snat: !config.noSNAT,
   };
+}
+
+function objectionsOf(node: RunningNode | undefined): AgentStatus['objections'] {
+  const all = node ? [node.peers.objections, node.services.objections] : [];
+  const named = all.flatMap((objections) => objections.first(OBJECTIONS_NAMED_MAX));
+  return { count: all.reduce((count, { size }) => count + size, 0), first: named };
 }
 
 function sourceStatus(

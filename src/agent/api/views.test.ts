@@ -7,12 +7,14 @@ import type { HostEntry, HostKey } from '../../datapath/host-entry.ts';
 import { NodeDatapath } from '../../datapath/node-datapath.ts';
 import type { SwitchEntry, SwitchKey } from '../../datapath/switch-entry.ts';
 import type { Service } from '../../kube/service.ts';
+import { silentLog } from '../../log/log.ts';
 import { parseCidr, parseIp } from '../../net/ip.ts';
 import { parseMac } from '../../net/mac.ts';
 import { cookieOf, learnedCookie, type Owner, ownerOf } from '../../pipeline/cookie.ts';
 import { tableName } from '../../pipeline/tables.ts';
 import { compileService } from '../../proxy/compile-service.ts';
 import { nothing } from '../../wanted/wanted.ts';
+import { Objections } from '../objections.ts';
 import { type BridgeSnapshot, bridgeDifferences, flowEntries, groupEntries } from './bridge-view.ts';
 import { holdingsOf } from './holdings.ts';
 import { hostEntries, portEntries } from './node-entries.ts';
@@ -220,10 +222,15 @@ describe('a Service', () => {
     headlessLabel: false,
   };
   const view = (changes: Partial<Service>) =>
-    serviceView({ ...plain, ...changes }, { ownersOf: () => ({ ports: [service], endpoints: new Set<Owner>() }) }, partsOf(datapath), {
-      bridge: targets.bridge.held,
-      host: targets.host.held,
-    });
+    serviceView(
+      { ...plain, ...changes },
+      { ownersOf: () => ({ ports: [service], endpoints: new Set<Owner>() }), objections: new Objections('Service', silentLog) },
+      partsOf(datapath),
+      {
+        bridge: targets.bridge.held,
+        host: targets.host.held,
+      },
+    );
 
   it('has what it holds and what it leads to', () => {
     expect(view({})).toMatchObject({
