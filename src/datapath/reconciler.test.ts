@@ -147,6 +147,18 @@ describe('Reconciler', () => {
     expect(t.reconciler.failures()).toEqual([]);
   });
 
+  it('asks for what is refused again, but less and less often', async () => {
+    t.target.poison.add('bad');
+    t.desired.set('b', new Map([['bad', 1]]));
+    await round();
+    for (let second = 0; second < 600; second++) {
+      t.pass(1_000);
+      t.reconciler.suspect();
+      await round();
+    }
+    expect(t.refused).toHaveLength(1 + 4); // after 30, 60, 120 and 240 s
+  });
+
   it('looks at the target again before it believes a refusal', async () => {
     await t.want('a', { ground: 1 });
     const { apply } = t.target;
@@ -335,7 +347,7 @@ describe('Reconciler', () => {
         await history(steps);
         t.target.failNoMore();
         await round(); // may still set owners aside that were refused before
-        t.pass(120_000);
+        t.pass(3_600_000);
         await t.reconciler.confirmed(t.deadline());
         expect(t.target.held).toEqual(new Map(Array.from(t.desired.keys(), (key) => [key, t.desired.wanted(key)])));
         for (const key of t.desired.keys()) expect(t.desired.ownersOf(key)).not.toEqual([]);

@@ -39,11 +39,14 @@ export interface OwnerFailure {
 
 interface Refusal extends OwnerFailure {
   readonly retryAtMs: number;
+  /** In a row. */
+  readonly times: number;
 }
 
 /** Entries compared before the loop gets a turn: about a millisecond of work. */
 const COMPARE_SLICE = 2_000;
-const REFUSED_RETRY_MS = 30_000;
+const FIRST_REFUSED_RETRY_MS = 30_000;
+const LAST_REFUSED_RETRY_MS = 300_000;
 
 /**
  * Keeps a target equal to a desired state, whatever happens to either.
@@ -296,7 +299,9 @@ export class Reconciler<K extends string, V> {
     if (owner === undefined) throw error;
     if (portion.owners.length > 1) return halves(portion, (key) => this.#ownerOf(key));
     const atMs = this.#options.now();
-    this.#refused.set(owner, { owner, error, atMs, retryAtMs: atMs + REFUSED_RETRY_MS });
+    const times = (this.#refused.get(owner)?.times ?? 0) + 1;
+    const retryAtMs = atMs + Math.min(LAST_REFUSED_RETRY_MS, FIRST_REFUSED_RETRY_MS * 2 ** (times - 1));
+    this.#refused.set(owner, { owner, error, atMs, retryAtMs, times });
     this.#options.events.refused(owner, error);
     const put = new Map([...portion.put].filter(([key]) => this.#ownerOf(key) !== owner));
     return portions({ put, remove: portion.remove }, (key) => this.#ownerOf(key), this.#options.portionSize);
@@ -326,7 +331,8 @@ export class Reconciler<K extends string, V> {
 
   /** Refused owners and contested keys are looked at again when their time comes, without anybody ringing. */
   #wakeForRetries(signal: AbortSignal): void {
-    const due = Math.min(this.#repairs.nextMs() ?? Infinity, ...[...this.#refused.values()].map(({ retryAtMs }) => retryAtMs));
+    let due = this.#repairs.nextMs() ?? Infinity;
+    for (const { retryAtMs } of this.#refused.values()) due = Math.min(due, retryAtMs);
     if (due >= this.#wakeAtMs) return;
     this.#wakeAtMs = due;
     void pause(Math.max(0, due - this.#options.now()) + 1, signal).then(() => {
