@@ -14,6 +14,7 @@ export const verbs = {
   'demo:kernel': { needs: ['machine', 'kernel', 'npm', 'products'], run: ['build/kernel-vm/run.mjs'] },
   lab: { needs: ['machine', 'npm', 'products'], run: ['bin/seine-lab.mjs'] },
   build: { needs: ['npm', 'products'] },
+  'test:crash': { needs: ['machine', 'npm', 'products'], run: ['build/test-crash.mjs'] },
   'test:unit': { needs: ['npm'], run: ['vitest', 'run', '--project', 'unit'] },
   typecheck: { needs: ['npm'], run: ['tsc', '--noEmit', '-p', '.'] },
   lint: { needs: ['npm'], run: ['biome', 'ci', '--error-on-warnings'] },

@@ -1,7 +1,9 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
+import { get } from 'node:http';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { askControl } from '../../src/lab/control.ts';
@@ -94,6 +96,11 @@ export class ConvergeLab {
     await this.#tell(`/ovs/${this.node(number).name}/start`);
   }
 
+  /** Of all nodes. */
+  async switchPids(): Promise<readonly number[]> {
+    return (await askStatus(this.plan.dir)).nodes.flatMap(({ vswitchdPid }) => vswitchdPid ?? []);
+  }
+
   /** Runs a command on a node, with the tools of Open vSwitch pointed at it; gives what it wrote. */
   async exec(number: number, command: string, ...args: readonly string[]): Promise<string> {
     const inside = inNetns(this.node(number).netns, command, args);
@@ -117,8 +124,8 @@ export class ConvergeLab {
 
   /** All groups, without their counters. */
   async groups(number: number): Promise<string> {
-    return await this.exec(number, 'ovs-ofctl', '-O', 'OpenFlow15', 'dump-groups', 'br-int').then((text) =>
-      text.split('\n').slice(1).toSorted().join('\n'),
+    return await this.exec(number, 'ovs-ofctl', '-O', 'OpenFlow15', 'dump-groups', 'br-int').then((dump) =>
+      dump.split('\n').slice(1).toSorted().join('\n'),
     );
   }
 
@@ -139,6 +146,24 @@ export class ConvergeLab {
       .split('\n')
       .filter((line) => line.startsWith('{'))
       .map((line) => JSON.parse(line) as LogLine);
+  }
+
+  /** What the agent counts, by name and labels as they stand in its `/metrics`, without the prefix. */
+  async metrics(number: number): Promise<ReadonlyMap<string, number>> {
+    const { apiSocket } = nodePaths(this.plan.dir, this.node(number).name);
+    const page = await new Promise<string>((resolve, reject) => {
+      get({ socketPath: apiSocket, path: '/metrics', agent: false }, (response) => void text(response).then(resolve, reject)).once(
+        'error',
+        reject,
+      );
+    });
+    const lines = page.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+    return new Map(
+      lines.map((line) => {
+        const end = line.lastIndexOf(' ');
+        return [line.slice(0, end).replace(/^seine_agent_/, ''), Number(line.slice(end + 1))];
+      }),
+    );
   }
 
   async readiness(number: number): Promise<{ readonly ready: boolean; readonly says: string }> {
