@@ -83,28 +83,70 @@ interface FoundEndpoints {
  * Who may write EndpointSlices could reach what a pod cannot, from every node's own stack: its loopback, the metadata service of
  * its cloud. The API server refuses such addresses (`ValidateNonSpecialIP`), but not in objects that are older than the check.
  */
-function endpointsOf(
-  slices: readonly EndpointSlice[],
-  port: KubeServicePort,
-  { family, publishNotReady }: { readonly family: Family; readonly publishNotReady: boolean },
-): FoundEndpoints {
-  const ready = new Map<string, Endpoint>();
-  const leaving = new Map<string, Endpoint>();
-  const refused = new Set<string>();
-  for (const slice of slices) {
-    if (slice.family !== family) continue;
-    const number = slice.ports.find(({ name, protocol }) => name === port.name && protocol === port.protocol)?.port;
-    if (number === undefined) continue;
-    for (const { addresses, ready: isReady, serving, terminating } of slice.endpoints) {
-      const [address] = addresses;
-      const wanted = isReady || publishNotReady ? ready : serving && terminating ? leaving : undefined;
-      if (address === undefined || wanted === undefined) continue;
-      const ip = parseIp(address);
-      if (ip.family === family && !isNobodys(ip)) wanted.set(`${address} ${number}`, { ip, port: number });
-      else refused.add(address);
-    }
+function endpointsOf(slices: readonly EndpointSlice[], port: KubeServicePort, want: EndpointsWanted): FoundEndpoints {
+  const found = slices.filter(({ family }) => family === want.family).map((slice) => inSlice(slice, port, want, slices.length > fewSlices));
+  const ready = inOrder(found.map((each) => each.ready));
+  return {
+    endpoints: ready.length > 0 ? ready : inOrder(found.map((each) => each.leaving)),
+    refused: [...new Set(found.flatMap((each) => each.refused))],
+  };
+}
+
+interface EndpointsWanted {
+  readonly family: Family;
+  readonly publishNotReady: boolean;
+}
+
+/** What one slice says of one port, in order of address. */
+interface SliceEndpoints {
+  readonly ready: readonly Endpoint[];
+  readonly leaving: readonly Endpoint[];
+  readonly refused: readonly string[];
+}
+
+/**
+ * A Service with more slices than this changes slice by slice, and reading all the others again would take the agent a second for
+ * 100,000 endpoints. For the many small ones it is not worth the memory.
+ */
+const fewSlices = 4;
+const known = new WeakMap<EndpointSlice, Map<string, SliceEndpoints>>();
+
+function inSlice(slice: EndpointSlice, port: KubeServicePort, want: EndpointsWanted, remember: boolean): SliceEndpoints {
+  if (!remember) return readSlice(slice, port, want);
+  const byPort = known.get(slice) ?? new Map<string, SliceEndpoints>();
+  known.set(slice, byPort);
+  const key = `${want.publishNotReady} ${port.protocol} ${port.name}`;
+  const there = byPort.get(key) ?? readSlice(slice, port, want);
+  byPort.set(key, there);
+  return there;
+}
+
+function readSlice(slice: EndpointSlice, port: KubeServicePort, { family, publishNotReady }: EndpointsWanted): SliceEndpoints {
+  const ready: Endpoint[] = [];
+  const leaving: Endpoint[] = [];
+  const refused: string[] = [];
+  const number = slice.ports.find(({ name, protocol }) => name === port.name && protocol === port.protocol)?.port;
+  if (number === undefined) return { ready, leaving, refused };
+  for (const { addresses, ready: isReady, serving, terminating } of slice.endpoints) {
+    const [address] = addresses;
+    const wanted = isReady || publishNotReady ? ready : serving && terminating ? leaving : undefined;
+    if (address === undefined || wanted === undefined) continue;
+    const ip = parseIp(address);
+    if (ip.family === family && !isNobodys(ip)) wanted.push({ ip, port: number });
+    else refused.push(address);
   }
-  return { endpoints: [...(ready.size > 0 ? ready : leaving).values()].toSorted(byAddress), refused: [...refused] };
+  return { ready: ready.toSorted(byAddress), leaving: leaving.toSorted(byAddress), refused };
+}
+
+/** Each once: an endpoint that moves between slices may be in two of them. The lists are sorted, which makes sorting them cheap. */
+function inOrder(lists: readonly (readonly Endpoint[])[]): readonly Endpoint[] {
+  return lists
+    .flat()
+    .sort(byAddress)
+    .filter((endpoint, at, all) => {
+      const before = all[at - 1];
+      return before === undefined || byAddress(before, endpoint) !== 0;
+    });
 }
 
 function isNobodys(ip: Ip): boolean {
