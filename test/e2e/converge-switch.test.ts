@@ -1,5 +1,9 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { nodePaths } from '../../src/lab/names.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
+import { CrashRuntime } from '../support/crash-runtime.ts';
 
 /** Open vSwitch has its own life; whatever part of it dies, everything comes back without a hand: decision 6. */
 describe('a crash of Open vSwitch', () => {
@@ -78,4 +82,42 @@ describe('a crash of Open vSwitch', () => {
       await expect.poll(state, { timeout: 5_000, interval: 200 }).toEqual(before);
     });
   }
+
+  it('and the loss of the IPAM journal leaves every pod its addresses, and gives them to nobody else', async () => {
+    const before = await state();
+    await lab.agent(1, 'kill');
+    rmSync(join(nodePaths(lab.plan.dir, lab.node(1).name).stateDir, 'ipam.journal'));
+    await lab.agent(1, 'start');
+    await lab.untilReady(1);
+    expect(lab.log(1).findLast(({ msg }) => msg === 'pods of this node')).toMatchObject({
+      adopted: 2,
+      recovered: 2,
+      released: 0,
+      removedLinks: 0,
+    });
+    await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'));
+    await lab.untilReached(lab.pod('client-2'), lab.pod('web-1'));
+    await expect.poll(state, { timeout: 5_000, interval: 200 }).toEqual(before);
+    const runtime = await CrashRuntime.start(lab, 3, AbortSignal.timeout(10_000));
+    for (let each = 0; each < 3; each++) await runtime.add();
+    const taken = new Set(['client-1', 'web-1'].flatMap((name) => lab.pod(name).ips));
+    expect([...runtime.live.values()].flatMap(({ ips }) => ips).filter((ip) => taken.has(ip))).toEqual([]);
+    for (const id of [...runtime.live.keys()]) await runtime.remove(id);
+    expect(runtime.faults).toEqual([]);
+  });
+
+  it('and the loss of its database leaves every pod reachable', async () => {
+    await lab.agent(1, 'stop');
+    await lab.killOvs(1, 'all');
+    rmSync(join(nodePaths(lab.plan.dir, lab.node(1).name).ovs, 'conf.db'));
+    await lab.startOvs(1);
+    await lab.agent(1, 'start');
+    await lab.untilReady(1);
+    for (const [from, to] of [
+      ['client-1', 'web-1'],
+      ['client-1', 'web-2'],
+      ['client-2', 'web-1'],
+    ] as const)
+      await lab.untilReached(lab.pod(from), lab.pod(to));
+  });
 });
