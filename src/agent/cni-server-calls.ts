@@ -13,6 +13,8 @@ import type { DelegatedIpam } from './ipam/delegated-ipam.ts';
 
 /** An undo waits for its turn among the container's calls, but not for ever. */
 const undoMs = 60_000;
+/** What has not been checked when it is logged is cut (characters). */
+const LOGGED_LENGTH_MAX = 100;
 
 export interface CallPorts extends Omit<AttachmentPorts, 'addresses'> {
   readonly delegatedIpam: DelegatedIpam;
@@ -161,7 +163,8 @@ export class CniCalls {
 
   #logFailure(command: string, { env, attempt }: WireRequest, error: CniError, thrown: unknown): void {
     const { code, message: reason, details } = error;
-    const fields = { command, container: env.CNI_CONTAINERID, interface: env.CNI_IFNAME, attempt, code, reason, details };
+    const [container, ifName] = [env.CNI_CONTAINERID, env.CNI_IFNAME].map((value) => value?.slice(0, LOGGED_LENGTH_MAX));
+    const fields = { command: command.slice(0, LOGGED_LENGTH_MAX), container, interface: ifName, attempt, code, reason, details };
     if (code === cniCodes.internal)
       this.#ports.log.error('CNI call failed by a bug', { ...fields, stack: thrown instanceof Error ? thrown.stack : undefined });
     else this.#ports.log.warn('CNI call failed', fields);

@@ -9,17 +9,21 @@ export interface HostSetting {
   readonly why: string;
 }
 
-/** Kernel settings of the node without which packets are lost; `docs/operations.md` lists them for administrators. */
+/** Kernel settings of the node without which packets are lost, or pods could misuse the node; `docs/operations.md` lists them for administrators. */
 export function hostSettings(families: readonly Family[], gateway: string): readonly HostSetting[] {
   const ipv4: readonly HostSetting[] = [
     { name: ['net', 'ipv4', 'ip_forward'], value: '1', why: 'pods reach the world through the node' },
     // Answers to a Service come from an address that no route of the interface names.
     { name: ['net', 'ipv4', 'conf', gateway, 'rp_filter'], value: '2', why: 'replies of Services take another way than requests' },
     { name: ['net', 'ipv4', 'conf', gateway, 'send_redirects'], value: '0', why: 'the gateway is the right next hop' },
+    { name: ['net', 'ipv4', 'conf', gateway, 'accept_redirects'], value: '0', why: 'no pod says where the node sends packets' },
+    { name: ['net', 'ipv4', 'conf', gateway, 'accept_source_route'], value: '0', why: 'no pod says which way its packets take' },
   ];
   const ipv6: readonly HostSetting[] = [
     { name: ['net', 'ipv6', 'conf', 'all', 'forwarding'], value: '1', why: 'pods reach the world through the node' },
     { name: ['net', 'ipv6', 'conf', gateway, 'accept_ra'], value: '0', why: 'nobody on the bridge is a router for the node' },
+    { name: ['net', 'ipv6', 'conf', gateway, 'accept_redirects'], value: '0', why: 'no pod says where the node sends packets' },
+    { name: ['net', 'ipv6', 'conf', gateway, 'accept_source_route'], value: '-1', why: 'no pod says which way its packets take' },
   ];
   return [...(families.includes('ipv4') ? ipv4 : []), ...(families.includes('ipv6') ? ipv6 : [])];
 }

@@ -66,9 +66,18 @@ function parseSettings(json: JsonObject): PluginSettings {
 function absolutePath(json: JsonObject, key: string, lengthMax: number): string | undefined {
   const path = asString(member(json, key), key);
   if (path === undefined) return undefined;
-  if (path[0] !== '/' || path.length > lengthMax || path.indexOf('\0') >= 0)
+  if (path[0] !== '/' || path.length > lengthMax || hasControls(path))
     throw new CniError(cniCodes.invalidConfig, `${key}: ${show(path)} is not an absolute path of at most ${lengthMax} characters`);
   return path;
+}
+
+/** Paths are printed: nothing in them may act on a terminal or look like another line of a log. */
+function hasControls(text: string): boolean {
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    if (unit < 0x20 || (unit >= 0x7f && unit <= 0x9f)) return true;
+  }
+  return false;
 }
 
 /** What ADD reads besides. */

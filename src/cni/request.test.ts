@@ -64,6 +64,7 @@ describe('a request', () => {
 
   it.each([
     [{ agentSocket: 'cni.sock' }, '7 agentSocket: "cni.sock" is not an absolute path of at most 107 characters'],
+    [{ stateDir: '/var/x\u001b[2J\ny' }, '7 stateDir: "/var/x\\u001b[2J\\ny" is not an absolute path of at most 3000 characters'],
     [{ agentSocket: `/${'s'.repeat(107)}` }, expect.stringMatching(/^7 agentSocket: /)],
     [{ stateDir: 7 }, '7 stateDir: 7 is not a string'],
     [{ deadline: 0 }, '7 deadline: 0 is not a number of seconds up to 600'],
