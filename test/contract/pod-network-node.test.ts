@@ -117,9 +117,9 @@ describe('a pod on a real node', () => {
   it('keeps its address from a pod that comes later', async () => {
     const other = makeNamespace();
     const thief = newPod(other, { addresses: pod.addresses });
-    await expect(node.network.attach(thief, patience())).rejects.toMatchObject({ code: 'REFUSED' });
+    const refused = node.network.attach(thief, patience()).finally(() => deleteNamedNamespace(nameIn(other)));
+    await expect(refused).rejects.toMatchObject({ code: 'REFUSED' });
     expect(await check()).toEqual([]);
-    deleteNamedNamespace(nameIn(other));
   });
 
   it('is not absent before all of it is gone', async () => {

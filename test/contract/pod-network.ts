@@ -164,14 +164,17 @@ export function podNetworkContract(name: string, open: () => Promise<PodNetworkS
 
     it('works on many at once', async () => {
       const paths = Array.from({ length: 12 }, () => specimen.makeNamespace());
-      const pods = paths.map((path) => newPod(path));
-      const attached = await Promise.all(pods.map((pod) => attach(pod)));
-      const found = await Promise.all(pods.map((pod, index) => check(pod, attached[index] as AttachedPod)));
-      expect(found.flat()).toEqual([]);
-      expect(new Set(attached.map(({ hostIfName }) => hostIfName)).size).toBe(pods.length);
-      await Promise.all(pods.map(detach));
-      await expectNothingLeft();
-      for (const path of paths) specimen.removeNamespace(path);
+      try {
+        const pods = paths.map((path) => newPod(path));
+        const attached = await Promise.all(pods.map((pod) => attach(pod)));
+        const found = await Promise.all(pods.map((pod, index) => check(pod, attached[index] as AttachedPod)));
+        expect(found.flat()).toEqual([]);
+        expect(new Set(attached.map(({ hostIfName }) => hostIfName)).size).toBe(pods.length);
+        await Promise.all(pods.map(detach));
+        await expectNothingLeft();
+      } finally {
+        for (const path of paths) specimen.removeNamespace(path);
+      }
     });
   });
 }
