@@ -58,7 +58,7 @@ it('keeps pods talking while its agent is dead, and loses nothing when it comes 
   const [client, near, far] = await Promise.all(['client-1', 'web-1', 'web-2'].map((name) => lab.pod(name)));
   const before = await dumpFlows('node-1');
   const stop = new AbortController();
-  const streams = [near, far].flatMap((pod) => pod?.ips ?? []).map((ip) => pingStream(client?.netns ?? '', ip, stop.signal));
+  const streams = [near, far].flatMap((pod) => pod?.ips ?? []).map((ip) => pingStream(client?.netns ?? '', ip, 1000, stop.signal));
   await lab.lever('/agents/node-1/kill');
   await sleep(500);
   await lab.lever('/agents/node-1/start');

@@ -9,10 +9,11 @@ export interface PingCount {
 }
 
 /**
- * Pings at 1 kHz until told to stop, for less than a minute. The kernel answers, so nobody's event loop can lose a packet.
+ * Pings so many times a second until told to stop, for a few minutes at most. The kernel answers, so nobody's event loop can
+ * lose a packet.
  */
-export function pingStream(from: Place, to: string, stop: AbortSignal): Promise<PingCount> {
-  const inside = inNetns(from, 'ping', ['-n', '-i', '0.001', to]);
+export function pingStream(from: Place, to: string, hertz: number, stop: AbortSignal): Promise<PingCount> {
+  const inside = inNetns(from, 'ping', ['-n', '-i', String(1 / hertz), to]);
   const child = spawn(inside.command, inside.args, { stdio: ['ignore', 'pipe', 'ignore'], env: { ...process.env, LC_ALL: 'C' } });
   stop.addEventListener('abort', () => child.kill('SIGINT'), { once: true });
   let said = '';
