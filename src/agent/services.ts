@@ -159,7 +159,7 @@ export class Services {
     const { datapath, signal } = this.#options;
     const gone = datapath.forget(owner);
     for (const endpoint of endpoints) this.#leaveEndpoint(owner, endpoint);
-    datapath.realized(gone, signal).then(
+    datapath.reconcilers.bridge.realized(gone.bridge, signal).then(
       () => this.#groups.giveBack(groupId),
       () => undefined, // the agent stops, and the pool with it
     );
