@@ -92,7 +92,7 @@ export async function unpackPackage(name, folder) {
 }
 
 /** Tries with the package lists as they are, and once more with new ones: most runs then need no `apt-get update`. */
-async function withFreshLists(work) {
+export async function withFreshLists(work) {
   try {
     await work();
   } catch {

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { ask, runLogged } from './commands.mjs';
-import { unpackPackage } from './debian.mjs';
+import { unpackPackage, withFreshLists } from './debian.mjs';
 import { cache } from './paths.mjs';
 import { SetupError, say } from './progress.mjs';
 
@@ -23,10 +23,14 @@ export function kernelVersion() {
 export async function downloadKernel() {
   const meta = metaPackages[process.arch];
   if (meta === undefined) throw new SetupError(`no kernel is known for ${process.arch}`, 'run it on an amd64 machine');
-  const name = /^\s*Depends: (linux-image-\S+)$/m.exec(ask('apt-cache', ['depends', meta]) ?? '')?.[1];
-  if (name === undefined) throw new SetupError(`${meta} is not in the package lists`, 'run `apt-get update` and the command again');
-  say(`downloading ${name} for the virtual machine (70 MB; it is unpacked, not installed)`);
-  await unpackPackage(name, kernelFolder);
+  // Old lists may lack it, or name a version that is no longer to be had.
+  await withFreshLists(async () => {
+    const name = /^\s*Depends: (linux-image-\S+)$/m.exec(ask('apt-cache', ['depends', meta]) ?? '')?.[1];
+    if (name === undefined)
+      throw new SetupError(`${meta} is not in the package lists`, 'look at the sources of apt, and run the command again');
+    say(`downloading ${name} for the virtual machine (70 MB; it is unpacked, not installed)`);
+    await unpackPackage(name, kernelFolder);
+  });
   await runLogged('depmod', 'depmod', ['-b', kernelFolder, kernelVersion() ?? ''], {
     remedy: `delete ${kernelFolder} and run the command again`,
   });
