@@ -123,25 +123,33 @@ class RangeIndex {
 
   *overlapping(range: Cidr): Generator<AddressClaim> {
     const { prefixLength } = range;
-    for (const [length, byStart] of this.#exact) if (length < prefixLength) yield* byStart.get(startAt(range, length)) ?? [];
+    for (const [length, byStart] of this.#exact) if (length < prefixLength) yield* at(byStart, startAt(range, length));
     const inside = this.#inside.get(prefixLength);
-    if (inside) yield* inside.get(startAt(range, prefixLength)) ?? [];
+    if (inside) yield* at(inside, startAt(range, prefixLength));
     else for (const known of this.#all) if (known.range.prefixLength > prefixLength && overlaps(known.range, range)) yield known;
   }
 }
 
-type ByStart = Map<bigint, Set<AddressClaim>>;
+/** A claim by itself where there is one only, as nearly always: thousands of sets of one take more memory than the claims. */
+type ByStart = Map<bigint, AddressClaim | Set<AddressClaim>>;
+
+function at(byStart: ByStart, start: bigint): Iterable<AddressClaim> {
+  const there = byStart.get(start);
+  if (there === undefined) return [];
+  return there instanceof Set ? there : [there];
+}
 
 function put(byStart: ByStart | undefined, claim: AddressClaim, length: number): void {
   const start = startAt(claim.range, length);
   const there = byStart?.get(start);
-  if (there) there.add(claim);
-  else byStart?.set(start, new Set([claim]));
+  if (there === undefined) byStart?.set(start, claim);
+  else if (there instanceof Set) there.add(claim);
+  else byStart?.set(start, new Set([there, claim]));
 }
 
 function take(byStart: ByStart | undefined, claim: AddressClaim, length: number): void {
   const start = startAt(claim.range, length);
   const there = byStart?.get(start);
-  there?.delete(claim);
-  if (there?.size === 0) byStart?.delete(start);
+  if (there instanceof Set) there.delete(claim);
+  if (there === claim || (there instanceof Set && there.size === 0)) byStart?.delete(start);
 }
