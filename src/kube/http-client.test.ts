@@ -4,6 +4,7 @@ import https from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { serverCredentials } from '../lab/apiserver/certificates.ts';
 import type { KubeAccess } from './config.ts';
@@ -14,11 +15,13 @@ const soon = () => AbortSignal.timeout(5_000);
 
 describe('KubeHttp', () => {
   let server: ScriptedApiServer;
+  let access: KubeAccess;
   let client: KubeHttp;
 
   beforeEach(async () => {
     server = new ScriptedApiServer();
-    client = new KubeHttp(await server.listen(), 'test');
+    access = await server.listen();
+    client = new KubeHttp(access, 'test');
   });
 
   afterEach(async () => {
@@ -62,6 +65,23 @@ describe('KubeHttp', () => {
     await vi.waitFor(() => expect(server.requests).toContain('GET /stopped'), { timeout: 10_000 });
     stop.abort();
     await expect(request).rejects.toMatchObject({ code: 'CANCELLED' });
+  });
+
+  it.each([301, 302, 307, 308])('goes with its token nowhere a %i says', async (code) => {
+    server.answer((_request, response) => void response.writeHead(code, { location: '/stolen' }).end());
+    await expect(client.json({ path: '/x' }, soon())).rejects.toMatchObject({ code: 'REFUSED', context: { status: code } });
+    expect(server.requests).toEqual(['GET /x']);
+  });
+
+  it('names no credential in what it throws', async () => {
+    const token = 'Bearer very-secret';
+    const bearing = new KubeHttp({ ...access, credentials: async () => ({ headers: { Authorization: token }, tls: {} }) }, 'test');
+    server.answer(status(403, 'Forbidden'), (_request, response) => void response.destroy(), json('no object'.repeat(1 << 19)));
+    for (let times = 0; times < 3; times++) {
+      const thrown: unknown = await bearing.json({ path: '/x' }, soon()).catch((error: unknown) => error);
+      expect(inspect(thrown, { depth: 10, showHidden: true })).not.toContain('very-secret');
+    }
+    bearing.close();
   });
 
   it('reads no more than 4 MiB', async () => {
