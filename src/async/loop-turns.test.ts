@@ -23,7 +23,9 @@ it('lets timers run between the slices of several jobs', async () => {
   };
   await Promise.all(Array.from({ length: jobs }, job));
   clearInterval(probe);
-  // One slice, and before the first one a unit of each job. Counted and not timed: a busy machine makes units long, not many.
-  expect(Math.max(...between)).toBeLessThanOrEqual(unitsOfSlice + jobs);
-  expect(between.length).toBeGreaterThan((jobs * 100) / (unitsOfSlice + jobs));
+  // Each job works for one unit before it first sees that the slice is used up, and a timer may miss a round of the loop or two.
+  // Counted and not timed: a busy machine makes units long, not many. With a slice for each job it would be all of their slices.
+  const mostUnits = jobs + 3 * unitsOfSlice;
+  expect(Math.max(...between)).toBeLessThanOrEqual(mostUnits);
+  expect(between.length).toBeGreaterThan((jobs * 100) / mostUnits);
 });
