@@ -1,8 +1,9 @@
-import { chmodSync, lstatSync, rmSync } from 'node:fs';
-import { connect, createServer, type Server, type Socket } from 'node:net';
+import { chmodSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
 import { dirname } from 'node:path';
 import { SeineError } from '../errors/seine-error.ts';
 import { privateFolder } from '../files/private-folder.ts';
+import { removeStaleSocket } from '../files/stale-socket.ts';
 import type { Log } from '../log/log.ts';
 import { descriptorOf } from '../netlink/sys.ts';
 import { CniCalls } from './cni-server-calls.ts';
@@ -61,7 +62,7 @@ export class CniServer {
    */
   static async start(options: CniServerOptions): Promise<CniServer> {
     privateFolder(dirname(options.socketPath));
-    await removeStale(options.socketPath);
+    await removeStaleSocket(options.socketPath);
     const server = new CniServer(options);
     await server.#listen();
     server.#deletions = server.#settleDeletions();
@@ -150,26 +151,4 @@ async function pause(ms: number, signal: AbortSignal): Promise<void> {
     }
     signal.addEventListener('abort', done);
   });
-}
-
-/** `sun_path` is 108 bytes with its zero (unix(7)); what is longer would be cut, and listened on elsewhere. */
-const socketPathBytesMax = 107;
-
-/** @throws SeineError `REFUSED` if somebody answers on the socket, `INVALID_INPUT` if the path cannot be a socket's */
-async function removeStale(path: string): Promise<void> {
-  if (Buffer.byteLength(path) > socketPathBytesMax)
-    throw new SeineError('INVALID_INPUT', `socket path ${path} is longer than ${socketPathBytesMax} bytes`);
-  const present = lstatSync(path, { throwIfNoEntry: false });
-  if (present && !present.isSocket()) throw new SeineError('INVALID_INPUT', `${path} exists and is no socket`);
-  const outcome = await new Promise<string>((resolve) => {
-    const probe = connect(path);
-    probe.once('connect', () => {
-      probe.destroy();
-      resolve('alive');
-    });
-    probe.once('error', (error) => resolve('code' in error ? String(error.code) : error.message));
-  });
-  if (outcome === 'alive') throw new SeineError('REFUSED', `another agent listens on ${path}`);
-  if (outcome === 'ECONNREFUSED') rmSync(path, { force: true });
-  else if (outcome !== 'ENOENT') throw new SeineError('UNAVAILABLE', `cannot tell whether an agent listens on ${path}: ${outcome}`);
 }

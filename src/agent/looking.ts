@@ -39,14 +39,15 @@ export class Looking {
     };
   }
 
-  /** @throws SeineError `UNAVAILABLE` if the socket cannot be made; metrics over TCP are tried until `signal` */
+  /** @throws SeineError `UNAVAILABLE` if the socket cannot be made; what somebody else listens on is tried until `signal` */
   async open(agent: Agent, signal: AbortSignal): Promise<void> {
     const sources = { agent, record: this.#record, lag: this.#lag, exporter: this.#exporter };
     this.#lag.start((name, labels, value) => this.#exporter.observe(name, labels, value), signal);
     const options = { routes: operatorRoutes(sources), admits: (socket: Socket) => this.#admitsRoot(socket) };
-    this.#servers.push(await ApiServer.start(options, { socketPath: agent.config.apiSocket }));
+    const onSocket = () => ApiServer.start(options, { socketPath: agent.config.apiSocket });
+    await this.#openSocket(onSocket, signal);
     const address = parseAddress(agent.config.metricsAddress);
-    if (address) void this.#openMetrics(() => ApiServer.start({ routes: publicRoutes(sources) }, address), signal);
+    if (address) void this.#openLater('metrics', () => ApiServer.start({ routes: publicRoutes(sources) }, address), signal);
   }
 
   async close(): Promise<void> {
@@ -60,8 +61,18 @@ export class Looking {
     return uid === 0;
   }
 
-  /** Never rejects: without metrics the node still works. */
-  async #openMetrics(start: () => Promise<ApiServer>, signal: AbortSignal): Promise<void> {
+  /** An agent that still runs keeps its socket until it ends: we wait for its bridge as well. */
+  async #openSocket(start: () => Promise<ApiServer>, signal: AbortSignal): Promise<void> {
+    try {
+      this.#servers.push(await start());
+    } catch (thrown) {
+      if (SeineError.from(thrown, 'listen').code !== 'REFUSED') throw thrown;
+      void this.#openLater('the agent’s API', start, signal);
+    }
+  }
+
+  /** Never rejects: a node that nobody can look at still works. */
+  async #openLater(what: string, start: () => Promise<ApiServer>, signal: AbortSignal): Promise<void> {
     for (let told = false; !signal.aborted; told = true) {
       try {
         const server = await start();
@@ -69,7 +80,7 @@ export class Looking {
         else this.#servers.push(server);
         return;
       } catch (thrown) {
-        if (!told) this.#log.error('metrics cannot be served; trying again', { cause: SeineError.from(thrown, 'listen').message });
+        if (!told) this.#log.error('an address cannot be served; trying again', { what, cause: SeineError.from(thrown, 'listen').message });
       }
       await sleep(LISTEN_RETRY_MS, undefined, { signal, ref: false }).catch(() => undefined); // an abort ends the loop
     }

@@ -1,8 +1,9 @@
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
-import { connect, type Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { LoopTurns } from '../../async/loop-turns.ts';
@@ -188,9 +189,20 @@ describe('its socket', () => {
   });
 
   it('takes the place of one that an agent left behind', async () => {
+    mkdirSync(dirname(socketPath), { recursive: true });
+    const dead = createServer().listen(`${socketPath}.old`);
+    await once(dead, 'listening');
+    renameSync(`${socketPath}.old`, socketPath); // so that closing does not remove it
+    await new Promise((resolve) => dead.close(resolve));
+    expect(statSync(socketPath).isSocket()).toBe(true);
+    await start();
+    expect(await get('/ok')).toMatchObject({ status: 200 });
+  });
+
+  it('does not take that of an agent that lives', async () => {
     await start();
     const first = server;
-    await start();
+    await expect(start()).rejects.toMatchObject({ code: 'REFUSED' });
     expect(await get('/ok')).toMatchObject({ status: 200 });
     await first?.close();
   });

@@ -1,10 +1,11 @@
 import { once } from 'node:events';
-import { chmodSync, lstatSync, rmSync } from 'node:fs';
+import { chmodSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { dirname } from 'node:path';
 import { SeineError } from '../../errors/seine-error.ts';
 import { privateFolder } from '../../files/private-folder.ts';
+import { removeStaleSocket } from '../../files/stale-socket.ts';
 import { type ApiAnswer, type ApiRoutes, text } from './answer.ts';
 
 /** Of a client: how long it may take to ask, and to take what it asked for (ms). */
@@ -36,10 +37,10 @@ export class ApiServer {
   readonly #options: ApiOptions;
   #answering = 0;
 
-  /** @throws SeineError `UNAVAILABLE` if it cannot listen there */
+  /** @throws SeineError `REFUSED` if another agent's socket is there, `UNAVAILABLE` if it cannot listen there, `INVALID_INPUT` */
   static async start(options: ApiOptions, place: ApiPlace): Promise<ApiServer> {
     const server = new ApiServer(options);
-    await server.#listen('socketPath' in place ? prepareSocket(place.socketPath) : place);
+    await server.#listen('socketPath' in place ? await prepareSocket(place.socketPath) : place);
     if ('socketPath' in place) chmodSync(place.socketPath, 0o600);
     return server;
   }
@@ -140,11 +141,8 @@ function isAdmitted({ admits }: ApiOptions, socket: Socket): boolean {
   }
 }
 
-/** Only one agent runs for a bridge, so what is left of a socket is an earlier one's. */
-function prepareSocket(path: string): { readonly path: string } {
+async function prepareSocket(path: string): Promise<{ readonly path: string }> {
   privateFolder(dirname(path));
-  const present = lstatSync(path, { throwIfNoEntry: false });
-  if (present && !present.isSocket()) throw new SeineError('INVALID_INPUT', `${path} exists and is no socket`);
-  rmSync(path, { force: true });
+  await removeStaleSocket(path);
   return { path };
 }

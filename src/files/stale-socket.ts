@@ -1,0 +1,30 @@
+import { lstatSync, rmSync } from 'node:fs';
+import { connect } from 'node:net';
+import { SeineError } from '../errors/seine-error.ts';
+
+/** `sun_path` is 108 bytes with its zero (unix(7)); what is longer would be cut, and listened on elsewhere. */
+const pathBytesMax = 107;
+
+/**
+ * Makes way for a socket: removes one that a process left behind when it died, and nothing else.
+ *
+ * @throws SeineError `REFUSED` if somebody answers on it, `INVALID_INPUT` if the path cannot be a socket's or is something else,
+ *   `UNAVAILABLE` if nobody can tell
+ */
+export async function removeStaleSocket(path: string): Promise<void> {
+  if (Buffer.byteLength(path) > pathBytesMax)
+    throw new SeineError('INVALID_INPUT', `socket path ${path} is longer than ${pathBytesMax} bytes`);
+  const present = lstatSync(path, { throwIfNoEntry: false });
+  if (present && !present.isSocket()) throw new SeineError('INVALID_INPUT', `${path} exists and is no socket`);
+  const outcome = await new Promise<string>((resolve) => {
+    const probe = connect(path);
+    probe.once('connect', () => {
+      probe.destroy();
+      resolve('alive');
+    });
+    probe.once('error', (error) => resolve('code' in error ? String(error.code) : error.message));
+  });
+  if (outcome === 'alive') throw new SeineError('REFUSED', `another agent listens on ${path}`);
+  if (outcome === 'ECONNREFUSED') rmSync(path, { force: true });
+  else if (outcome !== 'ENOENT') throw new SeineError('UNAVAILABLE', `cannot tell whether an agent listens on ${path}: ${outcome}`);
+}
