@@ -71,6 +71,11 @@ export const metricRows = {
   source_objects: { type: 'gauge', help: 'Objects known of a resource.', labels: ['kind'] },
   source_held: { type: 'gauge', help: '1 if removals wait for a second list because the first lacked too many objects.', labels: ['kind'] },
   source_failures_total: { type: 'counter', help: 'Failed attempts to list or watch a resource.', labels: ['kind'] },
+  objected_objects: {
+    type: 'gauge',
+    help: 'Objects that are served in part or not at all, because they claim what they cannot have.',
+    labels: ['kind'],
+  },
 
   service_rejects_total: {
     type: 'counter',

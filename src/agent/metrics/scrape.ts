@@ -45,6 +45,10 @@ function ofNode(agent: Agent) {
     peer_count: one(Math.max(0, agent.sources.nodes.replica.size - 1)),
     service_count: one(node?.services.count ?? 0),
     networkpolicy_not_enforced_count: one(agent.sources.networkPolicies.replica.size),
+    objected_objects: [
+      [{ kind: 'Node' }, node?.peers.objections.size ?? 0],
+      [{ kind: 'Service' }, node?.services.objections.size ?? 0],
+    ] satisfies Sample[],
     service_rejects_total: [
       [{ outcome: 'answered' }, answered],
       [{ outcome: 'suppressed' }, suppressed],
