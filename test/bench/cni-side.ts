@@ -23,8 +23,11 @@ export interface SideOptions {
   readonly folder: string;
 }
 
-/** After work that goes on behind an answer, so that it does not slow the other side (ms). */
-const calmMs = 25;
+/**
+ * After a DEL, for what goes on behind its answer: it must slow neither the other side nor the next ADD, which on a node comes
+ * seconds later (ms).
+ */
+const calmMs = 150;
 
 export class CniSide {
   readonly name: string;
