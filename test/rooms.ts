@@ -42,6 +42,6 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   ],
   'cni-shim': ['cni'],
   'agent-api': [],
-  cli: ['errors', 'net', 'pipeline', 'agent-api'],
+  cli: ['errors', 'async', 'net', 'pipeline', 'agent-api', 'ovsdb', 'openflow'],
   lab: ['errors', 'async', 'net', 'wire', 'log', 'files', 'netlink', 'cni', 'kube'],
 };

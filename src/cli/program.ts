@@ -8,6 +8,7 @@ import { safeText } from './escape.ts';
 import { exitCodeHelp, exitCodes } from './exit-codes.ts';
 import { type ResourceName, resources } from './resources.ts';
 import type { Terminal } from './terminal.ts';
+import { addWire } from './wire-commands.ts';
 
 const DEFAULT_SOCKET = '/run/seine/agent.sock';
 
@@ -72,6 +73,7 @@ function programFor(terminal: Terminal, stdin: Readable) {
     .description('copy `ovs-ofctl dump-flows` from FILE or standard input, and say behind each flow who asked for it')
     .argument('[file]', 'a dump; - is standard input')
     .action((file: string | undefined) => ends(annotate(context(), file)));
+  addWire(root, { terminal, stdin, ends });
   root
     .command('version')
     .description('versions of seinectl, the agent, Node and Open vSwitch')
