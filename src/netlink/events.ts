@@ -1,13 +1,11 @@
-import { SeineError } from '../errors/seine-error.ts';
 import { type Address, decodeAddress, RTM_DELADDR, RTM_NEWADDR } from './addresses.ts';
-import { errnoOf } from './errno.ts';
+import { EventSocket, receiveQueueBytes } from './event-socket.ts';
 import { decodeLink, type Link, RTM_DELLINK, RTM_NEWLINK } from './links.ts';
 import type { Message } from './message.ts';
 import type { NetworkNamespace } from './namespace.ts';
 import { decodeNeighbour, type Neighbour, RTM_DELNEIGH, RTM_NEWNEIGH } from './neighbours.ts';
 import { decodeRoute, type Route, RTM_DELROUTE, RTM_NEWROUTE } from './routes.ts';
 import { NetlinkSocket } from './socket.ts';
-import { Watch } from './sys.ts';
 
 export type Change = 'set' | 'deleted';
 
@@ -42,62 +40,27 @@ export interface KernelEventsOptions {
  * throw; it marks something dirty and rings a bell. A change of our own is heard too.
  */
 export class KernelEvents {
-  readonly #socket: NetlinkSocket;
-  readonly #watch: Watch;
-  readonly #handler: (event: KernelEvent) => void;
+  readonly #events: EventSocket;
 
-  private constructor(socket: NetlinkSocket, handler: (event: KernelEvent) => void) {
-    this.#socket = socket;
-    this.#handler = handler;
-    this.#watch = new Watch(socket.fd, 'readable', () => this.#drain()).unref();
+  private constructor(events: EventSocket) {
+    this.#events = events;
   }
 
   static open({ kinds, namespace }: KernelEventsOptions, handler: (event: KernelEvent) => void): KernelEvents {
     const options = { groups: kinds.flatMap((kind) => groups[kind]), receiveQueueBytes };
-    return new KernelEvents(NetlinkSocket.open(namespace ? { ...options, namespace } : options), handler);
+    const socket = NetlinkSocket.open(namespace ? { ...options, namespace } : options);
+    return new KernelEvents(
+      new EventSocket(socket, (messages) => {
+        if (messages === 'overrun') handler({ kind: 'overrun' });
+        else for (const event of messages.map(decodeEvent)) if (event) handler(event);
+      }),
+    );
   }
 
   close(): void {
-    this.#watch.close();
-    this.#socket.close();
-  }
-
-  /** At most so many datagrams at once: the rest comes in the loop's next turn, after others had theirs. */
-  #drain(): void {
-    for (let count = 0; count < datagramsPerTurn; count++) {
-      const messages = this.#receive();
-      if (messages === 'empty') return;
-      if (messages === 'overrun') {
-        this.#discard();
-        this.#handler({ kind: 'overrun' });
-      } else for (const event of messages) this.#handler(event);
-    }
-  }
-
-  /**
-   * Empties the queue before the overrun is told. The kernel reports the first loss only, and goes on losing silently until
-   * the queue has been empty once; whoever lists everything before that misses what is lost after.
-   */
-  #discard(): void {
-    for (let count = 0; count < datagramsInQueue; count++) if (this.#receive() === 'empty') return;
-  }
-
-  #receive(): KernelEvent[] | 'empty' | 'overrun' {
-    try {
-      const messages = this.#socket.receiveEvents();
-      return messages === 'empty' ? 'empty' : messages.map(decodeEvent).filter((event) => event !== undefined);
-    } catch (error) {
-      // What could not be received or read is as good as lost, and the cure is the same.
-      if (errnoOf(error) === 'ENOBUFS' || (error instanceof SeineError && error.code === 'PROTOCOL')) return 'overrun';
-      throw error;
-    }
+    this.#events.close();
   }
 }
-
-const receiveQueueBytes = 8 * 1024 * 1024;
-const datagramsPerTurn = 256;
-/** More than fit in the queue; the smallest takes half a kilobyte. */
-const datagramsInQueue = receiveQueueBytes / 256;
 
 function decodeEvent(message: Message): KernelEvent | undefined {
   switch (message.type) {

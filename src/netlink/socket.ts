@@ -6,6 +6,8 @@ import type { NetworkNamespace } from './namespace.ts';
 import { bind, littleEndian, type OwnedFd, receive, send, sendOffThread, setSocketOption, socket } from './sys.ts';
 
 export interface NetlinkSocketOptions {
+  /** Routing (rtnetlink(7)) if left out; `netfilter` is nfnetlink, for events of the packet filter. */
+  readonly protocol?: keyof typeof protocols;
   /** Where the socket lives, for ever; the caller's own namespace if left out. */
   readonly namespace?: NetworkNamespace;
   /** Groups to listen to (`RTNLGRP_*` numbers, not bits). */
@@ -15,7 +17,7 @@ export interface NetlinkSocketOptions {
 }
 
 /**
- * A routing socket (rtnetlink(7)) that stays in the network namespace it was opened in.
+ * A netlink socket, of routing (rtnetlink(7)) unless said otherwise, that stays in the network namespace it was opened in.
  *
  * The kernel answers while the request is being sent, so nothing here waits: when `send` is back, the answers are
  * in the receive queue.
@@ -30,8 +32,8 @@ export class NetlinkSocket {
   }
 
   /** The caller closes it. */
-  static open({ namespace, groups = [], receiveQueueBytes = 1024 * 1024 }: NetlinkSocketOptions = {}): NetlinkSocket {
-    const make = () => socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE, 'netlink socket');
+  static open({ protocol = 'route', namespace, groups = [], receiveQueueBytes = 1024 * 1024 }: NetlinkSocketOptions = {}): NetlinkSocket {
+    const make = () => socket(AF_NETLINK, SOCK_RAW, protocols[protocol], 'netlink socket');
     const fd = namespace ? namespace.run(make) : make();
     try {
       const address = new Uint8Array(12); // struct sockaddr_nl; port 0 lets the kernel choose
@@ -200,7 +202,8 @@ const bytesPerSend = 64 * 1024;
 
 const AF_NETLINK = 16;
 const SOCK_RAW = 3;
-const NETLINK_ROUTE = 0;
+/** NETLINK_ROUTE and NETLINK_NETFILTER, linux/netlink.h. */
+const protocols = { route: 0, netfilter: 12 } as const;
 const SOL_SOCKET = 1;
 const SO_RCVBUFFORCE = 33;
 const SOL_NETLINK = 270;

@@ -1,0 +1,77 @@
+import { SeineError } from '../errors/seine-error.ts';
+import { errnoOf } from './errno.ts';
+import type { Message } from './message.ts';
+import type { NetlinkSocket } from './socket.ts';
+import { Watch } from './sys.ts';
+
+/** Events that the kernel keeps for us until we read them. */
+export const receiveQueueBytes = 8 * 1024 * 1024;
+const datagramsPerTurn = 256;
+/** More than fit in the queue; the smallest takes half a kilobyte. */
+const datagramsInQueue = receiveQueueBytes / 256;
+
+/**
+ * Reads what the groups of a netlink socket say. After `overrun` events were lost.
+ *
+ * The handler gets the messages of one datagram, which share the receive buffer; what it cannot read it says by throwing
+ * `PROTOCOL`, and that counts as an overrun: the cure is the same.
+ */
+export class EventSocket {
+  readonly #socket: NetlinkSocket;
+  readonly #watch: Watch;
+  readonly #handler: (messages: readonly Message[] | 'overrun') => void;
+
+  /** @param socket with its groups; closed with this object */
+  constructor(socket: NetlinkSocket, handler: (messages: readonly Message[] | 'overrun') => void) {
+    this.#socket = socket;
+    this.#handler = handler;
+    this.#watch = new Watch(socket.fd, 'readable', () => this.#drain()).unref();
+  }
+
+  close(): void {
+    this.#watch.close();
+    this.#socket.close();
+  }
+
+  /** At most so many datagrams at once: the rest comes in the loop's next turn, after others had theirs. */
+  #drain(): void {
+    for (let count = 0; count < datagramsPerTurn; count++) {
+      const got = this.#deliver();
+      if (got === 'empty') return;
+      if (got === 'overrun') {
+        this.#discard();
+        this.#handler('overrun');
+      }
+    }
+  }
+
+  #deliver(): 'delivered' | 'empty' | 'overrun' {
+    try {
+      const messages = this.#socket.receiveEvents();
+      if (messages === 'empty') return 'empty';
+      this.#handler(messages);
+      return 'delivered';
+    } catch (error) {
+      return orOverrun(error);
+    }
+  }
+
+  /**
+   * Empties the queue before the overrun is told. The kernel reports the first loss only, and goes on losing silently until
+   * the queue has been empty once; whoever lists everything before that misses what is lost after.
+   */
+  #discard(): void {
+    for (let count = 0; count < datagramsInQueue; count++) {
+      try {
+        if (this.#socket.receiveEvents() === 'empty') return;
+      } catch (error) {
+        orOverrun(error);
+      }
+    }
+  }
+}
+
+function orOverrun(error: unknown): 'overrun' {
+  if (errnoOf(error) === 'ENOBUFS' || (error instanceof SeineError && error.code === 'PROTOCOL')) return 'overrun';
+  throw error;
+}
