@@ -11,6 +11,7 @@ import { SwitchTarget } from '../datapath/switch-target.ts';
 import type { Target } from '../datapath/target.ts';
 import type { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
+import { FirewallEvents } from '../netlink/firewall-events.ts';
 import { LinkRemover } from '../netlink/link-remover.ts';
 import { Nftables } from '../netlink/nftables.ts';
 import type { HostLinks } from '../netlink/pod-interface.ts';
@@ -34,7 +35,7 @@ export const firewallTable = 'seine';
 
 /** How long to wait for more news of foreign changes before looking at everything again (ms). */
 const SETTLE_MS = 20;
-/** Everything is looked at again this often, because groups and the packet filter tell nobody when they change (ms). */
+/** Everything is looked at again this often, because groups tell nobody when they change (ms). */
 const DOUBT_EVERY_MS = 60_000;
 
 /** Somebody who changes things all the time gets a fifth of our time and no more. */
@@ -142,6 +143,14 @@ export async function runDataPlane(plane: DataPlane, gateway: string, signal: Ab
     changed: () => changed.ring(),
     gatewayMade: () => plane.gatewayMade.ring(),
   });
+  const tables = new Quiet(
+    { waitMs: SETTLE_MS, restMs: () => restAfter(datapath.reconcilers.firewall.lookTookMs) },
+    () => datapath.reconcilers.firewall.suspect(),
+    signal,
+  );
+  const firewall = FirewallEvents.open({}, (change) => {
+    if (change.kind === 'overrun' || change.tables.has(firewallTable)) tables.ring();
+  });
   const doubt = setInterval(() => datapath.suspect(), DOUBT_EVERY_MS);
   const rows = new Quiet(
     { waitMs: SETTLE_MS, restMs: () => restAfter(datapath.reconcilers.switch.lookTookMs) },
@@ -154,6 +163,7 @@ export async function runDataPlane(plane: DataPlane, gateway: string, signal: Ab
     await Promise.race([all, plane.broken]);
   } finally {
     clearInterval(doubt);
+    firewall.close();
     watch.close();
   }
   // After a bug the process ends, and with it what others may be in the midst of using.
