@@ -76,6 +76,11 @@ function routesOf(lab: Lab): Routes {
       await lab.agent(node, verb);
       return done;
     },
+    'POST /apiserver/*': async ([verb = '']) => {
+      if (verb !== 'start' && verb !== 'stop') throw new SeineError('INVALID_INPUT', `no verb ${verb}`);
+      await lab.apiServer(verb);
+      return done;
+    },
     'POST /ovs/*/start': async ([node = '']) => {
       await lab.startOvs(node, deadline());
       return done;

@@ -34,6 +34,11 @@ export async function executeOnNode(plan: LabPlan, nodeName: string, command: re
   });
 }
 
+/** Runs a command outside the cluster, on the other side of the nodes' wires. Resolves to its exit code. */
+export async function executeInWorld(plan: LabPlan, command: readonly string[]): Promise<number> {
+  return execute(plan, plan.world.netns, command, { KUBECONFIG: labPaths(plan.dir).kubeconfig });
+}
+
 function execute(plan: LabPlan, netns: string, command: readonly string[], env: Readonly<Record<string, string>>): Promise<number> {
   const [program, ...args] = command;
   if (program === undefined) throw new SeineError('INVALID_INPUT', 'no command is given');

@@ -104,6 +104,17 @@ export class Lab {
     else await killAgent(plan, node);
   }
 
+  /** Of a lab that has an API server of its own. Its objects outlive it, and its address and credentials stay. */
+  async apiServer(verb: 'start' | 'stop'): Promise<void> {
+    const { plan } = this.#settings;
+    if (plan.kubeconfig !== undefined) throw new SeineError('INVALID_INPUT', "the API server is not the lab's own");
+    const running = this.#access;
+    if (verb === 'stop') {
+      this.#access = undefined;
+      await running?.close();
+    } else this.#access = running ?? (await openApi(plan));
+  }
+
   async killOvs(nodeName: string, daemons: readonly OvsDaemon[]): Promise<void> {
     await killOvs(nodePaths(this.#settings.plan.dir, this.#node(nodeName).name).dir, daemons);
   }

@@ -3,7 +3,7 @@ import { SeineError } from '../errors/seine-error.ts';
 import type { Family } from '../net/ip.ts';
 import { askControl } from './control.ts';
 import { removeLab } from './down.ts';
-import { executeInPod, executeOnNode } from './execute.ts';
+import { executeInPod, executeInWorld, executeOnNode } from './execute.ts';
 import { packageVersion } from './installation.ts';
 import { labPaths, realLabDir } from './names.ts';
 import { commaSeparated, defaultLabDir, familiesOption, needRoot, oneOf, seconds, wholeNumber } from './options.ts';
@@ -81,6 +81,18 @@ withDir(node.command('exec').description('run a command on a node'))
   .action(async (name: string, command: string[], { dir }: DirOption) => {
     process.exitCode = await executeOnNode(planOf(realLabDir(dir)), name, withoutDashes(command));
   });
+
+const world = program.command('world').description('the network outside the cluster').enablePositionalOptions();
+withDir(world.command('exec').description('run a command where no node and no pod is: a client of node ports and load balancers'))
+  .argument('<command...>')
+  .passThroughOptions()
+  .action(async (command: string[], { dir }: DirOption) => {
+    process.exitCode = await executeInWorld(planOf(realLabDir(dir)), withoutDashes(command));
+  });
+
+withDir(program.command('apiserver').description("stop or start the lab's own API server"))
+  .argument('<verb>', 'stop or start', oneOf('stop', 'start'))
+  .action(async (verb: string, { dir }: DirOption) => tell(dir, `/apiserver/${verb}`));
 
 withDir(program.command('agent').description('stop, kill or start the agent of a node'))
   .argument('<node>')

@@ -1,6 +1,8 @@
 import type { ServicePort, ServiceSpec } from 'kubernetes-types/core/v1.d.ts';
 import type { FieldErrors } from './field-errors.ts';
-import { ensureObject, equalJson } from './json.ts';
+import { arrayAt, ensureObject, equalJson, isObject, type JsonObject } from './json.ts';
+import type { KubeObject } from './kube-object.ts';
+import { checkLoadBalancerStatus, type LoadBalancerIngress } from './load-balancer-status.ts';
 import type { Strategy } from './resource.ts';
 import { allocateAddresses, allocatePorts } from './service-allocation.ts';
 import { isExternalName, isReachableFromOutside, needsHealthCheckPort, needsNodePorts, type ServiceDraft } from './service-facts.ts';
@@ -17,7 +19,7 @@ export const serviceStrategy: Strategy = {
     const spec = ensureObject(draft, 'spec') as ServiceDraft;
     if (old !== undefined) inheritFromOld(spec, old.spec as ServiceDraft);
     fillDefaults(spec);
-    draft.status ??= { loadBalancer: {} };
+    draft.status = statusAfter(draft, old);
   },
   prepare: (draft, old, errors, cluster) => {
     const spec = draft.spec as ServiceDraft;
@@ -26,8 +28,22 @@ export const serviceStrategy: Strategy = {
     allocatePorts(draft, errors, cluster.services);
     for (const name of Object.keys(spec) as (keyof ServiceDraft)[]) if (spec[name] === undefined) delete spec[name];
   },
-  validate: (object, old, errors) => validateService(object.spec as ServiceSpec, old?.spec as ServiceSpec | undefined, errors),
+  validate: (object, old, errors) => {
+    validateService(object.spec as ServiceSpec, old?.spec as ServiceSpec | undefined, errors);
+    checkLoadBalancerStatus(object, errors);
+  },
 };
+
+/** A Service that is no load balancer any more has no addresses of one; an address is a virtual one unless it says otherwise. */
+function statusAfter({ spec, status }: KubeObject, old: KubeObject | undefined): JsonObject {
+  const { type } = spec as ServiceDraft;
+  const wasBalancer = (old?.spec as ServiceDraft | undefined)?.type === 'LoadBalancer';
+  if (!isObject(status) || (wasBalancer && type !== 'LoadBalancer')) return { loadBalancer: {} };
+  for (const ingress of arrayAt(status, 'loadBalancer', 'ingress') as LoadBalancerIngress[]) {
+    if (type === 'LoadBalancer' && ingress.ip) ingress.ipMode ??= 'VIP';
+  }
+  return status;
+}
 
 function fillDefaults(spec: ServiceDraft): void {
   spec.type ??= 'ClusterIP';

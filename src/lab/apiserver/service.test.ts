@@ -202,3 +202,28 @@ it('leaves nothing allocated by a request that failed', () => {
   expect(refusal(() => create('bad', { type: 'NodePort', ports: [{ port: 0, nodePort: 30_002 }] }))).toContain('must be between');
   expect(core.cluster.services.refusedPort(30_002, 'TCP', 'default/other')).toBeUndefined();
 });
+
+function ingress(name: string, list: readonly JsonObject[]): unknown {
+  const services = builtIn(core, '', 'services');
+  const change = (old: KubeObject) => mergePatch(old, { status: { loadBalancer: { ingress: list } } }) as JsonObject;
+  return updateObject(core, services, `default/${name}`, change, { subresource: 'status' }).status;
+}
+
+it('takes the addresses of a load balancer, as virtual ones unless they say otherwise', () => {
+  create('balanced', { type: 'LoadBalancer', ports: tcp80 });
+  const list = [{ ip: '198.51.100.1' }, { ip: '198.51.100.2', ipMode: 'Proxy' }, { hostname: 'lb.example' }];
+  expect(ingress('balanced', list)).toEqual({
+    loadBalancer: { ingress: [{ ip: '198.51.100.1', ipMode: 'VIP' }, { ip: '198.51.100.2', ipMode: 'Proxy' }, { hostname: 'lb.example' }] },
+  });
+  expect(refusal(() => ingress('balanced', [{ ip: '198.51.100.1', ipMode: 'vip' }]))).toContain('supported values: "Proxy", "VIP"');
+  expect(refusal(() => ingress('balanced', [{ hostname: 'lb.example', ipMode: 'VIP' }]))).toContain('when `ip` is not set');
+  expect(refusal(() => ingress('balanced', [{ ip: '198.51.100' }]))).toContain('must be a valid IP address');
+});
+
+it('takes a load balancer address from no other type, and forgets it with the type', () => {
+  create('balanced', { type: 'LoadBalancer', ports: tcp80 });
+  ingress('balanced', [{ ip: '198.51.100.1' }]);
+  patch('balanced', { type: 'ClusterIP' });
+  expect(core.store.get('services', 'default/balanced')?.object.status).toEqual({ loadBalancer: {} });
+  expect(refusal(() => ingress('balanced', [{ ip: '198.51.100.1' }]))).toContain("`spec.type` is 'LoadBalancer'");
+});

@@ -50,9 +50,16 @@ export class Container {
     return { name, image, restarts: this.#process?.restarts ?? 0, ready: run.is === 'running' && this.#probed, run };
   }
 
-  async stop(graceSeconds: number): Promise<void> {
+  /**
+   * Its preStop sleep comes first, during which it goes on serving, and is probed.
+   *
+   * @param atOnce makes an end of that sleep
+   */
+  async stop(graceSeconds: number, atOnce: AbortSignal): Promise<void> {
+    const sleepSeconds = Math.min(this.#options.spec.lifecycle?.preStop?.sleep?.seconds ?? 0, graceSeconds);
+    if (sleepSeconds > 0) await sleep(sleepSeconds * 1000, undefined, { signal: atOnce }).catch(() => {});
     this.#stopping.abort();
-    await Promise.all([this.#process?.stop(graceSeconds), ...this.#tasks]);
+    await Promise.all([this.#process?.stop(graceSeconds - sleepSeconds), ...this.#tasks]);
   }
 
   /** Tries until the ports can be had: those of a pod that is just leaving are not free yet. */

@@ -17,6 +17,10 @@ const probe = z.looseObject({
   initialDelaySeconds: z.number().min(0).default(0),
 });
 
+const lifecycle = z.looseObject({
+  preStop: z.looseObject({ sleep: z.looseObject({ seconds: z.number().min(0) }).optional() }).optional(),
+});
+
 const container = z.looseObject({
   name: z.string(),
   image: z.string().default('none'),
@@ -25,6 +29,7 @@ const container = z.looseObject({
   env: z.array(z.looseObject({ name: z.string(), value: z.string().default('') })).default([]),
   ports: z.array(port).default([]),
   readinessProbe: probe.optional(),
+  lifecycle: lifecycle.optional(),
 });
 
 const pod = z.looseObject({

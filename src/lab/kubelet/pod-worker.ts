@@ -42,6 +42,7 @@ export class PodWorker {
   #problem: string | undefined;
   #writtenStatus: PodStatus | undefined;
   #presence: 'present' | 'gone' = 'present';
+  readonly #vanished = new AbortController();
   #finished = false;
 
   constructor(options: PodWorkerOptions) {
@@ -68,6 +69,7 @@ export class PodWorker {
   /** The API server knows the pod no longer: it goes at once. */
   vanish(): void {
     this.#presence = 'gone';
+    this.#vanished.abort();
     this.#leave.abort();
   }
 
@@ -160,7 +162,7 @@ export class PodWorker {
 
   async #depart(): Promise<void> {
     const grace = this.#presence === 'gone' ? 0 : (this.#pod.deletionGraceSeconds ?? 0);
-    await Promise.all(this.#containers.map((container) => container.stop(grace)));
+    await Promise.all(this.#containers.map((container) => container.stop(grace, this.#vanished.signal)));
     this.#finished = this.#containers.length > 0 && this.#pod.deletionGraceSeconds === undefined && this.#presence === 'present';
     this.#statusBell.ring();
     if (this.#sandbox !== undefined && !this.#pod.hostNetwork) await this.#removeSandbox(this.#sandbox);

@@ -11,6 +11,7 @@ import { builtIn, changeObject } from './access.ts';
 import { type AddressType, addressTypesOf, type EndpointGroup, groupEndpoints } from './endpoints-of-service.ts';
 import { ControllerLoop } from './loop.ts';
 import { type Slice, spread } from './spread-endpoints.ts';
+import { TriggerTimes, triggerTimeAnnotation } from './trigger-times.ts';
 
 const serviceLabel = 'kubernetes.io/service-name';
 const managedBy = 'endpointslice.kubernetes.io/managed-by';
@@ -24,7 +25,8 @@ export function startEndpointSlices(core: Core, log: Log): ControllerLoop {
   const slices = builtIn(core, 'discovery.k8s.io', 'endpointslices');
   const selectors = new Map<string, Labels>();
   const slicesOf = new Map<string, Set<string>>();
-  const loop = new ControllerLoop('endpoint slices', (key) => reconcile(core, key, slicesOf.get(key) ?? new Set()), log);
+  const times = new TriggerTimes();
+  const loop = new ControllerLoop('endpoint slices', (key) => reconcile(core, key, slicesOf.get(key) ?? new Set(), times), log);
   const noteService = (service: KubeObject) => {
     const { selector } = service.spec as ServiceSpec;
     if (selector !== undefined && Object.keys(selector).length > 0) selectors.set(keyOf(service.metadata), selector);
@@ -81,7 +83,7 @@ export function selects(selector: Labels, labels: Labels): boolean {
   return Object.entries(selector).every(([key, value]) => labels[key] === value);
 }
 
-function reconcile(core: Core, key: string, sliceKeys: ReadonlySet<string>): void {
+function reconcile(core: Core, key: string, sliceKeys: ReadonlySet<string>, times: TriggerTimes): void {
   const resource = builtIn(core, 'discovery.k8s.io', 'endpointslices');
   const service = core.store.get('services', key)?.object;
   const existing = Array.from(sliceKeys)
@@ -89,6 +91,7 @@ function reconcile(core: Core, key: string, sliceKeys: ReadonlySet<string>): voi
     .flatMap((slice) => core.store.get(resource.storage, slice)?.object ?? []);
   const spec = service?.spec as ServiceSpec | undefined;
   if (service === undefined || spec === undefined || spec.type === 'ExternalName') {
+    times.forget(key);
     for (const slice of existing) deleteObject(core, resource, slice.metadata.namespace, slice.metadata.name, {});
     return;
   }
@@ -99,10 +102,11 @@ function reconcile(core: Core, key: string, sliceKeys: ReadonlySet<string>): voi
   const selected = pods.filter(({ metadata }) => metadata.namespace === namespace && selects(selector, metadata.labels ?? {}));
   const nodeZone = (name: string) => zoneOf(core.store.get('nodes', name)?.object);
   const types = addressTypesOf(spec);
+  const triggerTime = times.next(key, service, selected);
   for (const type of types)
     bringToTruth(
       core,
-      service,
+      { service, triggerTime },
       type,
       groupEndpoints(service, selected, type, nodeZone),
       existing.filter((slice) => slice['addressType'] === type),
@@ -115,7 +119,7 @@ function reconcile(core: Core, key: string, sliceKeys: ReadonlySet<string>): voi
 /** Makes the slices of one family hold exactly the endpoints given, with as few writes as possible. */
 function bringToTruth(
   core: Core,
-  service: KubeObject,
+  { service, triggerTime }: { readonly service: KubeObject; readonly triggerTime: string | undefined },
   addressType: AddressType,
   groups: readonly EndpointGroup[],
   existing: readonly KubeObject[],
@@ -133,12 +137,16 @@ function bringToTruth(
     const slice = byName.get(name);
     if (slice === undefined) continue;
     changeObject(core, resource, slice, manager, (draft) =>
-      Object.assign(draft, { ports, endpoints, metadata: { ...slice.metadata, labels } }),
+      Object.assign(draft, {
+        ports,
+        endpoints,
+        metadata: { ...slice.metadata, labels, annotations: annotationsAfter(slice.metadata.annotations, triggerTime) },
+      }),
     );
     byName.delete(name);
   }
   for (const { ports, endpoints } of creations)
-    createObject(core, resource, service.metadata.namespace, newSlice(service, { addressType, ports, endpoints, labels }), {
+    createObject(core, resource, service.metadata.namespace, newSlice(service, { addressType, ports, endpoints, labels, triggerTime }), {
       fieldManager: manager,
     });
   for (const name of removals) {
@@ -158,15 +166,25 @@ function sliceLabels(service: KubeObject): Record<string, string> {
   return { ...own, [serviceLabel]: service.metadata.name, [managedBy]: controller, ...headless };
 }
 
+/** A change without a time takes the last one's away, or that would be counted twice. */
+function annotationsAfter(before: Readonly<Record<string, string>> = {}, time: string | undefined): Record<string, string> {
+  const { [triggerTimeAnnotation]: _before, ...others } = before;
+  return time === undefined ? others : { ...others, [triggerTimeAnnotation]: time };
+}
+
 function newSlice(
   service: KubeObject,
-  parts: Omit<Slice, 'name'> & { readonly addressType: AddressType; readonly labels: Record<string, string> },
+  parts: Omit<Slice, 'name'> & {
+    readonly addressType: AddressType;
+    readonly labels: Record<string, string>;
+    readonly triggerTime: string | undefined;
+  },
 ) {
-  const { addressType, ports, endpoints, labels } = parts;
+  const { addressType, ports, endpoints, labels, triggerTime } = parts;
   const { name, uid } = service.metadata;
   const owner = { apiVersion: 'v1', kind: 'Service', name, uid, controller: true, blockOwnerDeletion: true };
   return {
-    metadata: { generateName: `${name}-`, labels, ownerReferences: [owner] },
+    metadata: { generateName: `${name}-`, labels, annotations: annotationsAfter({}, triggerTime), ownerReferences: [owner] },
     addressType,
     ports: [...ports],
     endpoints: [...endpoints],

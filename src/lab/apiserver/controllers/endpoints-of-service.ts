@@ -83,8 +83,9 @@ function endpointOf(service: KubeObject, pod: KubeObject, address: string, zoneO
   }) as Endpoint;
 }
 
+/** Who should rather use an endpoint. Source: KEP-2433 and KEP-3015, the heuristics of `trafficDistribution`. */
 function hintsOf(distribution: string | undefined, node: string | undefined, zone: string | undefined): object | undefined {
-  if (distribution === undefined || zone === undefined) return undefined;
-  const forZones = [{ name: zone }];
-  return distribution === 'PreferSameNode' && node !== undefined ? { forZones, forNodes: [{ name: node }] } : { forZones };
+  const forZones = zone === undefined ? {} : { forZones: [{ name: zone }] };
+  if (distribution === 'PreferSameNode') return node === undefined ? undefined : { ...forZones, forNodes: [{ name: node }] };
+  return distribution === undefined || zone === undefined ? undefined : forZones;
 }
