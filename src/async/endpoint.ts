@@ -1,10 +1,19 @@
 import { connect as connectPlain, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
 import { SeineError } from '../errors/seine-error.ts';
 
-/** Where a stream peer listens, as Open vSwitch writes it: `unix:PATH` or `tcp:HOST:PORT`, IPv6 hosts in brackets. */
+/** Where a stream peer listens, as Open vSwitch writes it: `unix:PATH`, `tcp:HOST:PORT` or `ssl:HOST:PORT`, IPv6 hosts in brackets. */
 export type Endpoint =
   | { readonly kind: 'unix'; readonly path: string }
-  | { readonly kind: 'tcp'; readonly host: string; readonly port: number };
+  | { readonly kind: 'tcp' | 'ssl'; readonly host: string; readonly port: number };
+
+/** What both sides of an `ssl:` stream prove themselves with, each a text in PEM. Source: ovsdb-server(1) "SSL/TLS". */
+export interface TlsCredentials {
+  readonly privateKey: string;
+  readonly certificate: string;
+  /** Whoever signed the peer's certificate. */
+  readonly caCertificate: string;
+}
 
 /** `sun_path` of unix(7) is 108 bytes with its final zero; Node cuts a longer path off silently. */
 const maxUnixPathBytes = 107;
@@ -12,20 +21,34 @@ const maxUnixPathBytes = 107;
 /** @throws SeineError `INVALID_INPUT` if the text is no endpoint. */
 export function parseEndpoint(text: string): Endpoint {
   if (text.startsWith('unix:')) return parseUnix(text.slice('unix:'.length));
-  const tcp = /^tcp:(?:\[([0-9a-fA-F:.]+)\]|([^\s:[\]]+)):(\d{1,5})$/.exec(text);
-  const [, bracketed, plain, portText] = tcp ?? [];
+  const inet = /^(tcp|ssl):(?:\[([0-9a-fA-F:.]+)\]|([^\s:[\]]+)):(\d{1,5})$/.exec(text);
+  const [, kind, bracketed, plain, portText] = inet ?? [];
   const host = bracketed ?? plain;
   const port = Number(portText);
   if (host === undefined || port < 1 || port > 65535) {
-    throw new SeineError('INVALID_INPUT', `endpoint ${JSON.stringify(text)} is neither unix:PATH nor tcp:HOST:PORT`);
+    throw new SeineError('INVALID_INPUT', `endpoint ${JSON.stringify(text)} is neither unix:PATH nor tcp:HOST:PORT nor ssl:HOST:PORT`);
   }
-  return { kind: 'tcp', host, port };
+  return { kind: kind === 'ssl' ? 'ssl' : 'tcp', host, port };
 }
 
-/** Begins to connect; the socket tells by its events how that went. */
-export function dialEndpoint(endpoint: Endpoint): Socket {
+/**
+ * Begins to connect; the socket tells by its events how that went.
+ *
+ * @throws SeineError `INVALID_INPUT` if an `ssl:` endpoint comes without credentials; what OpenSSL says of credentials it cannot read.
+ */
+export function dialEndpoint(endpoint: Endpoint, credentials?: TlsCredentials): Socket {
   if (endpoint.kind === 'unix') return connectPlain({ path: endpoint.path });
-  return connectPlain({ host: endpoint.host, port: endpoint.port, noDelay: true });
+  const { host, port } = endpoint;
+  if (endpoint.kind === 'tcp') return connectPlain({ host, port, noDelay: true });
+  if (credentials === undefined) throw new SeineError('INVALID_INPUT', `endpoint ssl:${host}:${port} needs a key and certificates`);
+  const { privateKey, certificate, caCertificate } = credentials;
+  const socket = connectTls({ host, port, key: privateKey, cert: certificate, ca: caCertificate, checkServerIdentity: anyName });
+  return socket.setNoDelay(true);
+}
+
+/** Open vSwitch trusts whom the CA has signed: its certificates name no host. Source: ovs-pki(8). */
+function anyName(): undefined {
+  return undefined;
 }
 
 function parseUnix(path: string): Endpoint {

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 import { SeineError } from '../errors/seine-error.ts';
 import { type ReconnectEvent, type ReconnectPolicy, type ReconnectState, stepReconnect, stoppedState, wakeAtMs } from './reconnect.ts';
 
@@ -80,7 +81,8 @@ class Keeper {
     socket.once('error', (error) => (failure = error));
     // Later errors of a socket that already failed say nothing new, and without a listener they would end the process.
     socket.on('error', () => {});
-    socket.once('connect', () => this.#connected(socket));
+    // Of an encrypted stream, `connect` tells only that its handshake begins.
+    socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', () => this.#connected(socket));
     socket.once('close', () => this.#lost(socket, this.#classify(failure)));
     socket.once('end', () => socket.destroy());
   }
