@@ -1,0 +1,150 @@
+import type { Family, Ip } from '../net/ip.ts';
+import { ipToBytes } from '../net/ip.ts';
+import type { Attributes } from './attributes.ts';
+import { familyNumber, ipIn } from './kernel-values.ts';
+import { type Batch, type Message, splitPayload } from './message.ts';
+import type { NetlinkSocket } from './socket.ts';
+
+/** One direction of a connection. */
+export interface Tuple {
+  readonly src: Ip;
+  readonly dst: Ip;
+  readonly srcPort: number;
+  readonly dstPort: number;
+}
+
+/** An entry of the kernel's connection tracker. Source: `CTA_*` of linux/netfilter/nfnetlink_conntrack.h. */
+export interface TrackedConnection {
+  readonly family: Family;
+  /** An IP protocol with ports. */
+  readonly ipProtocol: number;
+  readonly zone: number;
+  /** Tells it from a later one between the same ends. */
+  readonly id: number;
+  readonly original: Tuple;
+  readonly reply: Tuple;
+}
+
+export interface ConnectionFilter {
+  readonly family: Family;
+  readonly ipProtocol: number;
+  /** Of the original direction. */
+  readonly dstPort?: number;
+}
+
+/**
+ * Connections of one protocol. Kernels from 5.8 on filter themselves; of older ones everything is read and sifted here.
+ *
+ * @param socket of protocol `netfilter`
+ */
+export function listConnections(socket: NetlinkSocket, filter: ConnectionFilter): TrackedConnection[] {
+  const { family, ipProtocol, dstPort } = filter;
+  return socket.dump(
+    CT_GET,
+    `list ${family} connections`,
+    (batch) => {
+      nfgenmsg(batch, family);
+      batch.nested(CTA_TUPLE_ORIG, () =>
+        batch.nested(CTA_TUPLE_PROTO, () => {
+          batch.attributeU8(CTA_PROTO_NUM, ipProtocol);
+          if (dstPort !== undefined) batch.attribute(CTA_PROTO_DST_PORT, port(dstPort));
+        }),
+      );
+      batch.nested(NLA_F_NESTED | CTA_FILTER, () => {
+        batch.attributeU32(CTA_FILTER_ORIG_FLAGS, FILTER_PROTO_NUM | (dstPort === undefined ? 0 : FILTER_PROTO_DST_PORT));
+        batch.attributeU32(CTA_FILTER_REPLY_FLAGS, 0);
+      });
+    },
+    (message) => {
+      const found = decodeConnection(message);
+      if (found?.family !== family || found.ipProtocol !== ipProtocol) return undefined;
+      return dstPort === undefined || found.original.dstPort === dstPort ? found : undefined;
+    },
+  );
+}
+
+/** Fails with `ENOENT` if it is gone already. */
+export function deleteConnection(batch: Batch, { family, ipProtocol, zone, id, original }: TrackedConnection): void {
+  const { src, dst, srcPort, dstPort } = original;
+  batch.message(CT_DELETE, 0, `forget connection ${src.text} to ${dst.text} port ${dstPort}`, () => {
+    nfgenmsg(batch, family);
+    batch.nested(CTA_TUPLE_ORIG, () => {
+      batch.nested(CTA_TUPLE_IP, () => batch.attribute(ipTypes[family].src, ipToBytes(src)).attribute(ipTypes[family].dst, ipToBytes(dst)));
+      batch.nested(CTA_TUPLE_PROTO, () =>
+        batch
+          .attributeU8(CTA_PROTO_NUM, ipProtocol)
+          .attribute(CTA_PROTO_SRC_PORT, port(srcPort))
+          .attribute(CTA_PROTO_DST_PORT, port(dstPort)),
+      );
+    });
+    if (zone !== 0) batch.attribute(CTA_ZONE, port(zone));
+    const idBytes = new Uint8Array(4);
+    new DataView(idBytes.buffer).setUint32(0, id);
+    batch.attribute(CTA_ID, idBytes);
+  });
+}
+
+/** Of an `IPCTNL_MSG_CT_NEW`; undefined for protocols without ports. @throws SeineError `PROTOCOL` */
+export function decodeConnection(message: Message): TrackedConnection | undefined {
+  if (message.type !== CT_NEW) return undefined;
+  const { head, attributes } = splitPayload(message.payload, 4, 'connection');
+  const family = head.getUint8(0) === familyNumber.ipv4 ? 'ipv4' : head.getUint8(0) === familyNumber.ipv6 ? 'ipv6' : undefined;
+  const [from, back] = [attributes.nested(CTA_TUPLE_ORIG), attributes.nested(CTA_TUPLE_REPLY)];
+  if (family === undefined || !from || !back) return undefined;
+  const [original, reply] = [tupleIn(from, family), tupleIn(back, family)];
+  const ipProtocol = from.nested(CTA_TUPLE_PROTO)?.u8(CTA_PROTO_NUM);
+  if (!original || !reply || ipProtocol === undefined) return undefined;
+  return { family, ipProtocol, zone: bigEndian16(attributes, CTA_ZONE) ?? 0, id: bigEndian32(attributes, CTA_ID) ?? 0, original, reply };
+}
+
+const CT_NEW = 0x100;
+const CT_GET = 0x101;
+const CT_DELETE = 0x102;
+
+const CTA_TUPLE_ORIG = 1;
+const CTA_TUPLE_REPLY = 2;
+const CTA_ID = 12;
+const CTA_ZONE = 18;
+const CTA_FILTER = 25;
+/** The filter, newer than the rest, is parsed strictly. */
+const NLA_F_NESTED = 0x8000;
+const CTA_TUPLE_IP = 1;
+const CTA_TUPLE_PROTO = 2;
+const ipTypes = { ipv4: { src: 1, dst: 2 }, ipv6: { src: 3, dst: 4 } } as const;
+const CTA_PROTO_NUM = 1;
+const CTA_PROTO_SRC_PORT = 2;
+const CTA_PROTO_DST_PORT = 3;
+const CTA_FILTER_ORIG_FLAGS = 1;
+const CTA_FILTER_REPLY_FLAGS = 2;
+/** `CTA_FILTER_F_*`: bits of net/netfilter/nf_conntrack_netlink.c. */
+const FILTER_PROTO_NUM = 1 << 3;
+const FILTER_PROTO_DST_PORT = 1 << 5;
+
+/** `struct nfgenmsg`: u8 family · u8 version 0 · u16 resource 0 */
+function nfgenmsg(batch: Batch, family: Family): void {
+  batch.u8(familyNumber[family]).u8(0).u16(0);
+}
+
+function tupleIn(attributes: Attributes, family: Family): Tuple | undefined {
+  const [ip, proto] = [attributes.nested(CTA_TUPLE_IP), attributes.nested(CTA_TUPLE_PROTO)];
+  const [src, dst] = [ip?.bytes(ipTypes[family].src), ip?.bytes(ipTypes[family].dst)];
+  const srcPort = proto && bigEndian16(proto, CTA_PROTO_SRC_PORT);
+  const dstPort = proto && bigEndian16(proto, CTA_PROTO_DST_PORT);
+  if (!src || !dst || srcPort === undefined || dstPort === undefined) return undefined;
+  return { src: ipIn(src, family, 'connection'), dst: ipIn(dst, family, 'connection'), srcPort, dstPort };
+}
+
+/** Numbers of netfilter are in network byte order. */
+function bigEndian16(attributes: Attributes, type: number): number | undefined {
+  const value = attributes.bytes(type);
+  return value && value.length >= 2 ? (value[0] ?? 0) * 256 + (value[1] ?? 0) : undefined;
+}
+
+function bigEndian32(attributes: Attributes, type: number): number | undefined {
+  const value = attributes.bytes(type);
+  return value && value.length >= 4 ? new DataView(value.buffer, value.byteOffset, 4).getUint32(0) : undefined;
+}
+
+function port(number: number): Uint8Array {
+  return Uint8Array.of(number >>> 8, number & 0xff);
+}
