@@ -96,6 +96,10 @@ export class ConvergeLab {
     await this.#tell(`/ovs/${this.node(number).name}/start`);
   }
 
+  async apiServer(verb: 'start' | 'stop'): Promise<void> {
+    await this.#tell(`/apiserver/${verb}`);
+  }
+
   /** Of all nodes. */
   async switchPids(): Promise<readonly number[]> {
     return (await askStatus(this.plan.dir)).nodes.flatMap(({ vswitchdPid }) => vswitchdPid ?? []);

@@ -1,0 +1,45 @@
+import type { ConvergeLab } from '../support/converge-lab.ts';
+import type { Traffic } from './traffic.ts';
+
+/** What a fault has at hand. Node 1 is the one that suffers. */
+export interface FaultContext {
+  readonly lab: ConvergeLab;
+  readonly traffic: Traffic;
+  /** A number from 0 up to 1, from the seed that was printed. */
+  readonly random: () => number;
+  /** How often to repeat what is worth repeating. */
+  readonly rounds: number;
+  readonly say: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+export interface FaultOutcome {
+  /** The moment (ms) from which the node could work again: what is measured from there is Seine's. The end of `act` if left out. */
+  readonly healedMs?: number;
+  /** What else was seen, for the table. */
+  readonly notes?: readonly string[];
+}
+
+/** What a fault may cost, at most. What is left out is only measured. */
+export interface FaultLimits {
+  /** Datagrams that are lost, on all lanes together. */
+  readonly udpLost?: number;
+  /** New connections that are not made within 5 s. */
+  readonly connectsFailed?: number;
+  /** Connections that end. */
+  readonly broken?: number;
+  /** From the moment it could work again to the first answer on any lane, and on all lanes (ms). */
+  readonly firstBackMs?: number;
+  readonly allBackMs?: number;
+}
+
+/** Something that happens to a node under traffic. */
+export interface Fault {
+  readonly name: string;
+  readonly what: string;
+  readonly limits: FaultLimits;
+  /** Whether it is short enough, and tells enough, to be run by `npm test`. */
+  readonly everyTime?: true;
+  /** Does it, and what is needed to heal what Seine does not heal. @throws whatever shows that Seine did not hold */
+  readonly act: (context: FaultContext) => Promise<FaultOutcome>;
+}

@@ -1,0 +1,106 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { askStatus } from '../../src/lab/up.ts';
+import { type ConvergeLab, until } from '../support/converge-lab.ts';
+import { CrashRuntime } from '../support/crash-runtime.ts';
+import type { Fault, FaultContext } from './fault.ts';
+
+const nothingLost = { udpLost: 0, connectsFailed: 0, broken: 0 } as const;
+const quietMs = 10_000;
+const stoppedMs = 10_000;
+const killWithinMs = 500;
+const apiAwayMs = 15_000;
+
+/** What the agent sent to the switch and its database since it began. */
+async function sent(lab: ConvergeLab): Promise<{ readonly flowOps: number; readonly transactions: number }> {
+  const metrics = await lab.metrics(1);
+  const flowOps = [...metrics].filter(([name]) => name.startsWith('ovs_flow_ops_count')).reduce((sum, [, count]) => sum + count, 0);
+  return { flowOps, transactions: metrics.get('ovsdb_transactions_total') ?? 0 };
+}
+
+async function steady({ lab, rounds }: FaultContext) {
+  const before = { ...(await sent(lab)), database: lab.databaseSize(1) };
+  await sleep(quietMs * rounds);
+  const after = { ...(await sent(lab)), database: lab.databaseSize(1) };
+  const wrote = [
+    `${after.flowOps - before.flowOps} flow-mods`,
+    `${after.transactions - before.transactions} transactions`,
+    `${after.database - before.database} octets in the database`,
+  ].join(', ');
+  if (wrote !== '0 flow-mods, 0 transactions, 0 octets in the database') throw new Error(`a quiet node wrote: ${wrote}`);
+  return { notes: [`${(quietMs * rounds) / 1_000} s: ${wrote}`] };
+}
+
+async function restarts({ lab, rounds, random, say }: FaultContext, verb: 'stop' | 'kill') {
+  const ready: number[] = [];
+  for (let round = 1; round <= rounds; round++) {
+    await sleep(random() * killWithinMs);
+    await lab.agent(1, verb);
+    await lab.agent(1, 'start');
+    // Every third one dies again at once, in the midst of its start.
+    if (verb === 'stop' || round % 3 !== 0) ready.push(await lab.untilReady(1));
+    if (round % 50 === 0) say(`${round} of ${rounds}`);
+  }
+  ready.push(await lab.untilReady(1));
+  const { flowOps } = await sent(lab);
+  if (flowOps !== 0) throw new Error(`the last agent sent ${flowOps} flow-mods although nothing had changed`);
+  return { notes: [`${rounds} times; ready after ${median(ready)} ms (median); 0 flow-mods`] };
+}
+
+async function frozen({ lab }: FaultContext) {
+  const { agentPid } = (await askStatus(lab.plan.dir)).nodes[0] ?? {};
+  if (typeof agentPid !== 'number') throw new Error('no agent runs');
+  process.kill(agentPid, 'SIGSTOP');
+  try {
+    await sleep(stoppedMs);
+  } finally {
+    process.kill(agentPid, 'SIGCONT');
+  }
+  const readyMs = await lab.untilReady(1);
+  return { notes: [`for ${stoppedMs / 1_000} s; ready ${readyMs} ms after it went on`] };
+}
+
+/** Pods come and go without the API server, from what the runtime says alone. */
+async function withoutApi({ lab, signal }: FaultContext) {
+  const runtime = await CrashRuntime.start(lab, 3, signal);
+  await lab.apiServer('stop');
+  try {
+    const startedMs = performance.now();
+    while (performance.now() - startedMs < apiAwayMs) {
+      for (let each = 0; each < 3; each++) await runtime.add();
+      await runtime.checkAll();
+      for (const id of [...runtime.live.keys()]) await runtime.remove(id);
+    }
+    await lab.agent(1, 'kill');
+    await lab.agent(1, 'start');
+    await lab.untilReady(1);
+    await runtime.add();
+    for (const id of [...runtime.live.keys()]) await runtime.remove(id);
+  } finally {
+    await lab.apiServer('start');
+  }
+  if (runtime.faults.length > 0) throw new Error(runtime.faults.join('; '));
+  const { added, addFailed } = runtime.counts;
+  await until(
+    async () => (await lab.readiness(1)).ready,
+    30_000,
+    () => 'the agent is not ready after the API server came back',
+  );
+  return { notes: [`for ${apiAwayMs / 1_000} s: ${added} ADDs, ${addFailed} failed; the agent restarted meanwhile was ready`] };
+}
+
+function median(numbers: readonly number[]): number {
+  return numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? 0;
+}
+
+export const agentFaults: readonly Fault[] = [
+  { name: 'steady', what: 'Nothing happens', limits: nothingLost, act: steady },
+  { name: 'agent-term', what: 'Agent restarted by SIGTERM', limits: nothingLost, act: (context) => restarts(context, 'stop') },
+  {
+    name: 'agent-kill',
+    what: 'Agent killed at random moments, also while it starts',
+    limits: nothingLost,
+    act: (context) => restarts(context, 'kill'),
+  },
+  { name: 'agent-frozen', what: 'Agent stopped by SIGSTOP, then continued', limits: nothingLost, act: frozen },
+  { name: 'api-away', what: 'API server away; pods come and go, the agent is killed', limits: nothingLost, act: withoutApi },
+];

@@ -1,0 +1,54 @@
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { nodePaths } from '../../src/lab/names.ts';
+import { until } from '../support/converge-lab.ts';
+import type { Fault, FaultContext } from './fault.ts';
+import { type Mischief, SocketProxy } from './socket-proxy.ts';
+
+const nothingLost = { udpLost: 0, connectsFailed: 0, broken: 0 } as const;
+const mischiefMs = 5_000;
+
+/** The agent talks to the switch, or its database, through somebody who means harm; then no more. */
+async function between({ lab }: FaultContext, socket: 'br-int.mgmt' | 'db.sock', mischief: Mischief) {
+  const before = JSON.stringify((await lab.flows(1)).map(({ text }) => text));
+  const proxy = await SocketProxy.before(join(nodePaths(lab.plan.dir, lab.node(1).name).dir, socket));
+  let readyMs: number;
+  try {
+    await lab.agent(1, 'kill');
+    await lab.agent(1, 'start');
+    await lab.untilReady(1);
+    proxy.turn(mischief);
+    await sleep(mischiefMs);
+    const startedMs = performance.now();
+    proxy.turn('pass');
+    await lab.untilReady(1);
+    await until(
+      async () => JSON.stringify((await lab.flows(1)).map(({ text }) => text)) === before,
+      10_000,
+      () => 'the flows are not as before',
+    );
+    readyMs = Math.round(performance.now() - startedMs);
+  } finally {
+    await proxy.remove();
+  }
+  await lab.untilReady(1);
+  return { notes: [`for ${mischiefMs / 1_000} s; ready ${readyMs} ms after it ended`] };
+}
+
+const sockets = { 'br-int.mgmt': 'OpenFlow', 'db.sock': 'OVSDB' } as const;
+const says = {
+  stall: 'connections are taken and nothing is said on them',
+  dribble: 'answers come octet by octet',
+  garbage: 'answers are mixed with garbage',
+} as const;
+
+export const socketFaults: readonly Fault[] = (['br-int.mgmt', 'db.sock'] as const).flatMap((socket) =>
+  (['stall', 'dribble', 'garbage'] as const).map(
+    (mischief): Fault => ({
+      name: `${sockets[socket].toLowerCase()}-${mischief}`,
+      what: `${sockets[socket]} socket: ${says[mischief]}`,
+      limits: nothingLost,
+      act: (context) => between(context, socket, mischief),
+    }),
+  ),
+);

@@ -1,0 +1,8 @@
+import type { Fault } from './fault.ts';
+import { agentFaults } from './faults-agent.ts';
+import { driftFaults } from './faults-drift.ts';
+import { socketFaults } from './faults-socket.ts';
+import { switchFaults } from './faults-switch.ts';
+
+/** In the order of the table in docs/reliability.md. */
+export const faults: readonly Fault[] = [...agentFaults, ...switchFaults, ...socketFaults, ...driftFaults];

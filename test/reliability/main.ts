@@ -1,0 +1,118 @@
+#!/usr/bin/env node
+/**
+ * `npm run test:reliability`: what happens to a node, one thing after another, under 100 Hz of traffic, and what it costs.
+ * The table of docs/reliability.md is what this prints with `--write`.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { setPriority } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { ConvergeLab } from '../support/converge-lab.ts';
+import type { Fault } from './fault.ts';
+import { faults } from './faults.ts';
+import { type FaultRow, runFault } from './run-fault.ts';
+import { table } from './table.ts';
+
+const urgent = -15;
+const help = `npm run test:reliability -- [--only NAME[,NAME…]] [--rounds N] [--seed N] [--write] [--json] [--list]
+
+  --only    faults whose names begin so; all without it
+  --rounds  how often to repeat what can be repeated (agents killed, things changed by hand; 10 s each of steady state); 3
+  --seed    for the random moments; a new one without it, which is printed
+  --write   put the table into docs/reliability.md
+  --json    rows as JSON, as the last line
+  --list    only say which faults there are
+`;
+
+const options = {
+  only: { type: 'string' },
+  rounds: { type: 'string', default: '3' },
+  seed: { type: 'string' },
+  write: { type: 'boolean', default: false },
+  json: { type: 'boolean', default: false },
+  list: { type: 'boolean', default: false },
+  help: { type: 'boolean', default: false },
+} as const;
+
+async function main(): Promise<number> {
+  const { values } = parseArgs({ options });
+  if (values.help || values.list) {
+    process.stdout.write(values.help ? help : faults.map(({ name, what }) => `${name.padEnd(30)}${what}\n`).join(''));
+    return 0;
+  }
+  const chosen = select(values.only?.split(','));
+  const rounds = positive('rounds', values.rounds);
+  const seed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : positive('seed', values.seed);
+  say(`${chosen.length} faults, ${rounds} rounds, seed ${seed}`);
+  const rows = await runAll(chosen, rounds, seed);
+  process.stdout.write(`${table(rows)}\n`);
+  if (values.write) writeTable(rows, `npm run test:reliability -- --rounds ${rounds} --seed ${seed}`);
+  if (values.json) process.stdout.write(`${JSON.stringify(rows)}\n`);
+  return rows.some(({ problems }) => problems.length > 0) ? 1 : 0;
+}
+
+async function runAll(chosen: readonly Fault[], rounds: number, seed: number): Promise<FaultRow[]> {
+  const lab = await ConvergeLab.start(2);
+  try {
+    await lab.startPods();
+    await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
+    setPriority(process.pid, urgent);
+    const rows: FaultRow[] = [];
+    for (const [index, fault] of chosen.entries()) {
+      // A restarted ovs-vswitchd is a new process: what else runs on the machine must not lose packets for us.
+      for (const pid of await lab.switchPids()) setPriority(pid, urgent);
+      say(`${index + 1}/${chosen.length} ${fault.name}`);
+      const context = { random: randomFrom(seed + index), rounds, say, signal: AbortSignal.timeout(3_600_000) };
+      const row = await runFault(fault, lab, context);
+      for (const problem of row.problems) say(`  ✗ ${problem}`);
+      rows.push(row);
+    }
+    return rows;
+  } finally {
+    await lab.remove();
+  }
+}
+
+function select(names: readonly string[] | undefined): readonly Fault[] {
+  if (names === undefined) return faults;
+  const unknown = names.find((name) => !faults.some((fault) => fault.name.startsWith(name)));
+  if (unknown !== undefined) throw new Error(`--only ${unknown}: no fault begins so; --list says which there are`);
+  return faults.filter((fault) => names.some((name) => fault.name.startsWith(name)));
+}
+
+function positive(name: string, text: string): number {
+  const number = Number(text);
+  if (!Number.isSafeInteger(number) || number < 1) throw new Error(`--${name} ${text}: a whole number above 0 is wanted`);
+  return number;
+}
+
+/** xorshift32: small, and the same everywhere. */
+function randomFrom(seed: number): () => number {
+  let state = seed | 1;
+  return () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return (state >>> 0) / 2 ** 32;
+  };
+}
+
+function writeTable(rows: readonly FaultRow[], command: string): void {
+  const file = join(import.meta.dirname, '..', '..', 'docs', 'reliability.md');
+  const [begin, end] = ['<!-- table: begin -->', '<!-- table: end -->'];
+  const text = readFileSync(file, 'utf8');
+  const [from, to] = [text.indexOf(begin), text.indexOf(end)];
+  if (from < 0 || to < from) throw new Error(`${file} has no place for the table`);
+  writeFileSync(file, `${text.slice(0, from)}${begin}\n\n\`${command}\`\n\n${table(rows)}\n\n${text.slice(to)}`);
+}
+
+function say(line: string): void {
+  process.stderr.write(`${line}\n`);
+}
+
+try {
+  process.exitCode = await main();
+} catch (error) {
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = 2;
+}

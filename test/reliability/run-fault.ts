@@ -1,0 +1,87 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type ConvergeLab, until } from '../support/converge-lab.ts';
+import type { Fault, FaultContext } from './fault.ts';
+import { Traffic, type TrafficCount } from './traffic.ts';
+
+const afterwardsMs = 1_000;
+
+export interface FaultRow {
+  readonly name: string;
+  readonly what: string;
+  readonly udpSent: number;
+  readonly udpLost: number;
+  /** Longest time without an answered datagram on any lane (ms). */
+  readonly udpGapMs: number;
+  readonly connects: number;
+  readonly connectsFailed: number;
+  readonly slowestConnectMs: number;
+  /** Longest wait for an answer on a connection that was there before (ms). */
+  readonly stallMs: number;
+  readonly broken: number;
+  readonly firstBackMs: number | undefined;
+  readonly allBackMs: number | undefined;
+  readonly notes: readonly string[];
+  /** What did not hold, in words; nothing if it held. */
+  readonly problems: readonly string[];
+}
+
+/** Runs one fault under traffic between two pods of a node and two of different nodes, and judges it. Never throws. */
+export async function runFault(
+  fault: Fault,
+  lab: ConvergeLab,
+  more: Pick<FaultContext, 'random' | 'rounds' | 'say' | 'signal'>,
+): Promise<FaultRow> {
+  const traffic = await Traffic.start([
+    { name: 'same node', from: lab.pod('client-1'), to: lab.pod('web-1') },
+    { name: 'other node', from: lab.pod('client-1'), to: lab.pod('web-2') },
+  ]);
+  const problems: string[] = [];
+  let notes: readonly string[] = [];
+  let healedMs = performance.now();
+  try {
+    await answered(traffic);
+    const outcome = await fault.act({ lab, traffic, ...more });
+    healedMs = outcome.healedMs ?? performance.now();
+    notes = outcome.notes ?? [];
+    await answered(traffic);
+    await sleep(afterwardsMs);
+  } catch (thrown) {
+    problems.push(thrown instanceof Error ? thrown.message : String(thrown));
+  }
+  const back = traffic.backAfter(healedMs);
+  const row = { ...summary(fault, await traffic.stop()), firstBackMs: back?.firstMs, allBackMs: back?.allMs, notes };
+  return { ...row, problems: [...problems, ...exceeded(fault, row)] };
+}
+
+async function answered(traffic: Traffic): Promise<void> {
+  const fromMs = performance.now();
+  await until(
+    () => traffic.allAnsweredSince(fromMs),
+    30_000,
+    () => 'some traffic gets no answer',
+  );
+}
+
+function summary({ name, what }: Fault, { lanes, broken }: TrafficCount) {
+  const of = (kind: string) => lanes.filter((lane) => lane.kind === kind);
+  const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
+  return {
+    name,
+    what,
+    udpSent: sum(of('udp').map(({ sent }) => sent)),
+    udpLost: sum(of('udp').map(({ lost }) => lost)),
+    udpGapMs: Math.max(...of('udp').map(({ gapMs }) => gapMs)),
+    connects: sum(of('connect').map(({ sent }) => sent)),
+    connectsFailed: sum(of('connect').map(({ lost }) => lost)),
+    slowestConnectMs: Math.max(...of('connect').map(({ slowestMs }) => slowestMs)),
+    stallMs: Math.max(...of('talk').map(({ slowestMs }) => slowestMs)),
+    broken,
+  };
+}
+
+function exceeded({ limits }: Fault, row: Omit<FaultRow, 'problems'>): string[] {
+  return (Object.keys(limits) as (keyof typeof limits)[]).flatMap((key) => {
+    const [limit, seen] = [limits[key], row[key]];
+    return limit !== undefined && (seen ?? Infinity) > limit ? [`${key} is ${seen ?? 'endless'}, at most ${limit} was asked`] : [];
+  });
+}

@@ -1,0 +1,163 @@
+import { createServer, type Socket } from 'node:net';
+import { bindUdpIn, connectTcpIn, listenTcpIn } from '../../src/lab/probe/sockets.ts';
+import type { PodStatusLine } from '../../src/lab/status.ts';
+import { parseIp } from '../../src/net/ip.ts';
+import { Lane, type LaneCount } from './lane.ts';
+
+const port = 7777;
+/** 100 Hz. */
+const everyMs = 10;
+/** A connection that is not made by then has failed. */
+const connectWithinMs = 5_000;
+const settleMs = 500;
+
+/** UDP: datagrams of one socket. connect: new TCP connections. talk: messages on one TCP connection. */
+export type LaneKind = 'udp' | 'connect' | 'talk';
+
+export interface Route {
+  readonly name: string;
+  readonly from: PodStatusLine;
+  readonly to: PodStatusLine;
+}
+
+/** 100 datagrams, 100 new connections and 100 messages a second along each route, in each family, until stopped. */
+export class Traffic {
+  readonly #lanes: { readonly kind: LaneKind; readonly lane: Lane }[] = [];
+  readonly #closing: (() => void)[] = [];
+  readonly #stopped = new AbortController();
+  /** Connections that had to be made anew because they ended. */
+  #broken = 0;
+
+  static async start(routes: readonly Route[]): Promise<Traffic> {
+    const traffic = new Traffic();
+    for (const to of new Set(routes.map((route) => route.to))) for (const ip of to.ips) await traffic.#serve(to.netns, ip);
+    for (const { name, from, to } of routes) {
+      for (const ip of to.ips) {
+        const label = `${name} ${parseIp(ip).family}`;
+        await traffic.#datagrams(traffic.#lane('udp', label), from.netns, ip);
+        traffic.#connections(traffic.#lane('connect', label), from.netns, ip);
+        await traffic.#talk(traffic.#lane('talk', label), from.netns, ip);
+      }
+    }
+    return traffic;
+  }
+
+  /** Every lane has got an answer to something it sent at `afterMs` or later. */
+  allAnsweredSince(afterMs: number): boolean {
+    return this.#lanes.every(({ lane }) => lane.answeredSince(afterMs) !== undefined);
+  }
+
+  /** How long after a moment the first lane got its first answer, and the last one (ms); undefined if one got none. */
+  backAfter(momentMs: number): { readonly firstMs: number; readonly allMs: number } | undefined {
+    const answered = this.#lanes.map(({ lane }) => lane.answeredSince(momentMs));
+    const known = answered.filter((atMs) => atMs !== undefined);
+    if (known.length < answered.length) return undefined;
+    return { firstMs: Math.round(Math.min(...known) - momentMs), allMs: Math.round(Math.max(...known) - momentMs) };
+  }
+
+  async stop(): Promise<TrafficCount> {
+    this.#stopped.abort();
+    await new Promise((resolve) => setTimeout(resolve, settleMs));
+    for (const close of this.#closing) close();
+    const lanes = this.#lanes.map(({ kind, lane }) => ({ kind, name: lane.name, ...lane.count() }));
+    return { lanes, broken: this.#broken };
+  }
+
+  #lane(kind: LaneKind, name: string): Lane {
+    const lane = new Lane(`${kind} ${name}`);
+    this.#lanes.push({ kind, lane });
+    return lane;
+  }
+
+  #every(work: () => void): void {
+    const timer = setInterval(work, everyMs);
+    this.#stopped.signal.addEventListener('abort', () => clearInterval(timer), { once: true });
+  }
+
+  /** Sends back whatever comes, over UDP and TCP. */
+  async #serve(netns: string, address: string): Promise<void> {
+    const datagrams = await bindUdpIn(netns, address, port);
+    datagrams.on('message', (message, from) => datagrams.send(message, from.port, from.address));
+    datagrams.on('error', () => {}); // an ICMP error for an earlier answer
+    const connections = new Set<Socket>();
+    const server = createServer((connection) => {
+      connections.add(connection.setNoDelay());
+      connection.on('error', () => {});
+      connection.once('close', () => connections.delete(connection));
+      connection.pipe(connection);
+    });
+    server.listen({ fd: listenTcpIn(netns, address, port) });
+    this.#closing.push(() => {
+      datagrams.close();
+      server.close();
+      for (const connection of connections) connection.destroy();
+    });
+  }
+
+  async #datagrams(lane: Lane, netns: string, address: string): Promise<void> {
+    const socket = await bindUdpIn(netns, parseIp(address).family === 'ipv4' ? '0.0.0.0' : '::', 0);
+    const waiting = new Map<number, () => void>();
+    socket.on('message', (message) => waiting.get(message.readUInt32BE(0))?.());
+    socket.on('error', () => {}); // a refusal is a loss, and counted as one
+    await new Promise<void>((resolve) => socket.connect(port, address, resolve));
+    let number = 0;
+    this.#every(() => {
+      const message = Buffer.alloc(32);
+      message.writeUInt32BE(++number);
+      waiting.set(number, lane.send());
+      socket.send(message, () => {}); // an error is a loss, and counted as one
+    });
+    this.#closing.push(() => socket.close());
+  }
+
+  #connections(lane: Lane, netns: string, address: string): void {
+    this.#every(() => {
+      const answered = lane.send();
+      const signal = AbortSignal.timeout(connectWithinMs);
+      connectTcpIn(netns, address, port, signal).then(
+        (socket) => {
+          answered();
+          socket.on('error', () => {});
+          socket.resetAndDestroy(); // leaves no connection in TIME_WAIT
+        },
+        () => undefined, // a loss
+      );
+    });
+  }
+
+  /** Messages on one connection, which TCP repeats: what counts is how long an answer took. */
+  async #talk(lane: Lane, netns: string, address: string): Promise<void> {
+    let socket: Socket | undefined;
+    const waiting: (() => void)[] = [];
+    const connect = async (): Promise<void> => {
+      const made = await connectTcpIn(netns, address, port, AbortSignal.timeout(connectWithinMs));
+      made.setNoDelay();
+      let octets = 0;
+      made.on('data', (chunk: Buffer) => {
+        for (octets += chunk.length; octets >= 8; octets -= 8) waiting.shift()?.();
+      });
+      made.on('error', () => {});
+      made.once('close', () => {
+        socket = undefined;
+        waiting.length = 0;
+        if (this.#stopped.signal.aborted) return;
+        this.#broken++;
+        connect().catch(() => undefined); // told as broken; what is not sent any more is not counted as lost
+      });
+      socket = made;
+    };
+    await connect();
+    this.#every(() => {
+      if (socket === undefined) return;
+      waiting.push(lane.send());
+      socket.write(Buffer.alloc(8));
+    });
+    this.#closing.push(() => socket?.destroy());
+  }
+}
+
+export interface TrafficCount {
+  readonly lanes: readonly (LaneCount & { readonly kind: LaneKind; readonly name: string })[];
+  /** TCP connections that ended. */
+  readonly broken: number;
+}
