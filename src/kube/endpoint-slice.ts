@@ -22,6 +22,8 @@ export interface EndpointSlice {
   readonly family: Family;
   readonly ports: readonly EndpointPort[];
   readonly endpoints: readonly Endpoint[];
+  /** Annotation `endpoints.kubernetes.io/last-change-trigger-time`: when what the controller made this of changed (RFC 3339). */
+  readonly triggeredAt?: string;
 }
 
 export interface EndpointPort {
@@ -62,7 +64,7 @@ const portSchema = z.object({ name: z.string().nullish(), protocol: protocol.nul
 const head = z.object({ addressType: z.enum(['IPv4', 'IPv6', 'FQDN']) });
 
 const schema = z.object({
-  metadata: z.object({ namespace: z.string(), name: z.string(), labels: stringMap }),
+  metadata: z.object({ namespace: z.string(), name: z.string(), labels: stringMap, annotations: stringMap }),
   addressType: z.enum(['IPv4', 'IPv6']),
   ports: listOf(portSchema),
   endpoints: listOf(endpointSchema.extend({ addresses: z.array(ipText).min(1) })),
@@ -71,11 +73,12 @@ const schema = z.object({
 export const endpointSlices: Resource<EndpointSlice> = {
   kind: 'EndpointSlice',
   path: '/apis/discovery.k8s.io/v1/endpointslices',
-  revision: 1,
+  revision: 2,
   project: (raw) => {
     if (parseObject(head, raw).addressType === 'FQDN') return undefined;
     const { metadata, addressType, ports, endpoints } = parseObject(schema, raw);
     const service = ownValue(metadata.labels, 'kubernetes.io/service-name');
+    const triggeredAt = ownValue(metadata.annotations, 'endpoints.kubernetes.io/last-change-trigger-time');
     return {
       namespace: metadata.namespace,
       name: metadata.name,
@@ -83,6 +86,7 @@ export const endpointSlices: Resource<EndpointSlice> = {
       family: addressType === 'IPv6' ? 'ipv6' : 'ipv4',
       ports: ports.map(({ name, protocol, port }) => ({ name: name ?? '', protocol: protocol ?? 'TCP', ...(port ? { port } : {}) })),
       endpoints: endpoints.map(projectEndpoint),
+      ...(triggeredAt ? { triggeredAt } : {}),
     };
   },
 };

@@ -16,7 +16,13 @@ export const serviceNextHop: Readonly<Record<'ipv4' | 'ipv6', Ip>> = {
   ipv6: parseIp('fc01::aabb:ccdd:eeff'),
 };
 
-/** All virtual addresses, those that node ports will be translated to included. */
+/** What the node's packet filter translates node ports to, on all of the node's addresses; the port stays the node port. */
+export const nodePortAddress: Readonly<Record<'ipv4' | 'ipv6', Ip>> = {
+  ipv4: parseIp('169.254.0.252'),
+  ipv6: parseIp('fc01::aabb:ccdd:eefe'),
+};
+
+/** All virtual addresses. */
 export const virtualRanges: readonly Cidr[] = [parseCidr('169.254.0.252/31'), parseCidr('fc01::aabb:ccdd:eefe/127')];
 
 /** Conntrack zones. Connections outlive an agent: numbers are never re-used for something else. */
