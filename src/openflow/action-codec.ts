@@ -1,11 +1,13 @@
 import type { ByteReader, ByteWriter } from '../wire/bytes.ts';
 import type { Action, ActionOf, KnownAction } from './action.ts';
+import type { Version } from './protocol.ts';
 
 /** How an action is told apart on the wire: a standard type, or a Nicira subtype. */
 export type WireId = { readonly type: number } | { readonly nicira: number };
 
 /** The codec of action lists, handed to the rows of actions that contain actions. */
 export interface NestedActions {
+  readonly version: Version;
   encode(w: ByteWriter, actions: readonly Action[]): void;
   decode(r: ByteReader): Action[];
 }
@@ -13,7 +15,7 @@ export interface NestedActions {
 export interface ActionCodec<A> {
   /** Usually one; where there are several, `choose` says which one carries an action. */
   readonly wire: readonly [WireId, ...WireId[]];
-  choose?(action: A): number;
+  choose?(action: A, version: Version): number;
   /** Where the layout is written down. */
   readonly source: string;
   /** Writes the body only; the driver writes header, length and padding. */

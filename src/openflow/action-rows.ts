@@ -1,6 +1,7 @@
 import { type ActionRows, port16, port32 } from './action-codec.ts';
 import { fieldWithHeader } from './fields.ts';
 import { packSubfield, placeInField, readOxm, requireField, unpackSubfield, writeOxm } from './oxm.ts';
+import { OPENFLOW_13 } from './protocol.ts';
 
 const IN_PORT = 0xffff_fff8;
 const SAME_TABLE = 0xff;
@@ -34,7 +35,10 @@ export const standardRows: ActionRows<
   setField: {
     wire: [{ type: 25 }],
     source: 'OpenFlow 1.5.1 ofp_action_set_field: one OXM TLV, which may have a mask',
-    encode: (w, a) => writeOxm(w, requireField(a.field), a.value, a.mask),
+    encode: (w, a, { version }) => {
+      const field = requireField(a.field);
+      writeOxm(w, version === OPENFLOW_13 ? field.in13 : field, a.value, a.mask);
+    },
     decode: (r) => {
       const entry = readOxm(r);
       if (entry instanceof Uint8Array) return undefined;
@@ -44,25 +48,36 @@ export const standardRows: ActionRows<
     },
   },
   load: {
-    wire: [{ type: 25 }],
-    source: 'ovs-actions(7) "load"; Open vSwitch turns NXAST_REG_LOAD into a masked ofp_action_set_field',
-    encode: (w, a) => {
+    wire: [{ type: 25 }, { nicira: 7 }],
+    choose: (_, version) => (version === OPENFLOW_13 ? 1 : 0),
+    source: 'ovs-actions(7) "load"; in OpenFlow 1.3 NXAST_REG_LOAD (u16 offset and size, u32 field header, u64 value), else set_field',
+    encode: (w, a, { version }) => {
       const { value, mask } = placeInField(a.to, a.value);
-      writeOxm(w, requireField(a.to.field), value, mask);
+      if (version === OPENFLOW_13) w.u16(packSubfield(a.to)).u32(requireField(a.to.field).nxmHeader).u64(BigInt(a.value));
+      else writeOxm(w, requireField(a.to.field), value, mask);
     },
-    decode: () => undefined,
+    decode: (r, _nested, form) => {
+      const packed = form === 1 ? r.u16() : 0;
+      const to = form === 1 ? unpackSubfield(r.u32(), packed) : undefined;
+      if (to === undefined) return undefined;
+      const value = r.u64();
+      return { kind: 'load', to, value: to.bits > 48 ? value : Number(value) };
+    },
   },
   move: {
-    wire: [{ type: 28 }],
-    source: 'OpenFlow 1.5.1 ofp_action_copy_field: u16 bits, u16 source offset, u16 destination offset, u16 zero, two OXM headers',
-    encode: (w, a) => {
-      w.u16(a.from.bits).u16(a.from.offset).u16(a.to.offset).u16(0);
-      w.u32(requireField(a.from.field).exactHeader).u32(requireField(a.to.field).exactHeader);
+    wire: [{ type: 28 }, { nicira: 6 }],
+    choose: (_, version) => (version === OPENFLOW_13 ? 1 : 0),
+    source: 'u16 bits, u16 source offset, u16 destination offset, two headers: NXAST_REG_MOVE; u16 zero before them: ofp_action_copy_field',
+    encode: (w, a, { version }) => {
+      w.u16(a.from.bits).u16(a.from.offset).u16(a.to.offset);
+      const [from, to] = [requireField(a.from.field), requireField(a.to.field)];
+      if (version === OPENFLOW_13) w.u32(from.nxmHeader).u32(to.nxmHeader);
+      else w.u16(0).u32(from.exactHeader).u32(to.exactHeader);
     },
-    decode: (r) => {
+    decode: (r, _nested, form) => {
       const bits = r.u16();
       const [fromOffset, toOffset] = [r.u16(), r.u16()];
-      const [from, to] = [fieldWithHeader(r.skip(2).u32()), fieldWithHeader(r.u32())];
+      const [from, to] = [fieldWithHeader(r.skip(form === 0 ? 2 : 0).u32()), fieldWithHeader(r.u32())];
       if (from === undefined || to === undefined) return undefined;
       return { kind: 'move', from: { field: from.name, offset: fromOffset, bits }, to: { field: to.name, offset: toOffset, bits } };
     },

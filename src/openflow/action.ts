@@ -147,6 +147,8 @@ export interface SampleAction {
 export interface UnknownAction {
   readonly kind: 'unknown';
   readonly bytes: Uint8Array;
+  /** What it does, if that is known and only its bytes are not those that we would write. Printed; never encoded. */
+  readonly means?: KnownAction;
 }
 
 export type KnownAction = Exclude<Action, UnknownAction>;

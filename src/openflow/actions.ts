@@ -6,9 +6,8 @@ import { conntrackRows } from './action-conntrack.ts';
 import { controllerRows } from './action-controller.ts';
 import { learnRows } from './action-learn.ts';
 import { niciraRows, standardRows } from './action-rows.ts';
-
-const NICIRA = 0x2320;
-const EXPERIMENTER = 0xffff;
+import { expandSetField } from './action-set-field.ts';
+import { EXPERIMENTER, NICIRA, OPENFLOW_13, OPENFLOW_15, type Version } from './protocol.ts';
 
 /** A `clone` in a `clone` in a … deeper than this is refused; OVS itself stops at 64 resubmits. */
 const maxDepth = 32;
@@ -32,26 +31,26 @@ const bySubtype = new Map<number, Form>();
 for (const codec of Object.values(rows) as ActionCodec<KnownAction>[]) {
   for (const [index, wire] of codec.wire.entries()) {
     const [map, key] = 'type' in wire ? [byType, wire.type] : [bySubtype, wire.nicira];
-    // `load` shares the wire form of `setField`, which comes first and is what it decodes to.
+    // In OpenFlow 1.5 `load` shares the wire form of `setField`, which comes first and is what it decodes to.
     if (!map.has(key)) map.set(key, { codec, index });
   }
 }
 
-const nested: NestedActions = {
-  encode: (w, actions) => {
-    for (const action of actions) writeAction(w, action);
-  },
-  decode: (r) => decodeDeeper(r),
-};
+function nestedIn(version: Version): NestedActions {
+  return { version, encode: (w, actions) => writeActions(w, actions, version), decode: (r) => decodeDeeper(r, version) };
+}
 
-export function encodeActions(actions: readonly Action[]): Uint8Array {
+const nestedIn13 = nestedIn(OPENFLOW_13);
+const nestedIn15 = nestedIn(OPENFLOW_15);
+
+export function encodeActions(actions: readonly Action[], version: Version = OPENFLOW_15): Uint8Array {
   const w = new ByteWriter(256);
-  nested.encode(w, actions);
+  writeActions(w, actions, version);
   return w.finish();
 }
 
-export function writeActions(w: ByteWriter, actions: readonly Action[]): void {
-  nested.encode(w, actions);
+export function writeActions(w: ByteWriter, actions: readonly Action[], version: Version = OPENFLOW_15): void {
+  for (const action of actions) writeAction(w, action, version);
 }
 
 /**
@@ -59,35 +58,39 @@ export function writeActions(w: ByteWriter, actions: readonly Action[]): void {
  *
  * @throws SeineError `INVARIANT` if a number does not fit its field (a bug in a compiler of ours).
  */
-export function writeAction(w: ByteWriter, action: Action): void {
+export function writeAction(w: ByteWriter, action: Action, version: Version = OPENFLOW_15): void {
   if (action.kind === 'unknown') {
     w.raw(action.bytes);
     return;
   }
+  if (version === OPENFLOW_13 && action.kind === 'setField' && action.mask !== undefined) {
+    for (const load of expandSetField(action)) writeAction(w, load, version);
+    return;
+  }
   const codec = rows[action.kind] as ActionCodec<KnownAction>; // the row's kind is the action's kind
   const start = w.length;
-  const wire = codec.wire[codec.choose?.(action) ?? 0] ?? codec.wire[0];
+  const wire = codec.wire[codec.choose?.(action, version) ?? 0] ?? codec.wire[0];
   if ('type' in wire) w.u16(wire.type).u16(0);
   else w.u16(EXPERIMENTER).u16(0).u32(NICIRA).u16(wire.nicira);
-  codec.encode(w, action, nested);
+  codec.encode(w, action, version === OPENFLOW_13 ? nestedIn13 : nestedIn15);
   w.alignTo(8, start).patchU16(start + 2, w.length - start);
 }
 
 let depth = 0;
 
-function decodeDeeper(r: ByteReader): Action[] {
+function decodeDeeper(r: ByteReader, version: Version): Action[] {
   if (depth >= maxDepth) throw new SeineError('PROTOCOL', `actions nested deeper than ${maxDepth}`);
   depth++;
   try {
-    return readActions(r);
+    return readActions(r, version);
   } finally {
     depth--;
   }
 }
 
 /** Reads an action list from its bytes. See `readActions`. */
-export function decodeActions(bytes: Uint8Array): Action[] {
-  return readActions(new ByteReader(bytes, 'actions'));
+export function decodeActions(bytes: Uint8Array, version: Version = OPENFLOW_15): Action[] {
+  return readActions(new ByteReader(bytes, 'actions'), version);
 }
 
 /**
@@ -98,24 +101,25 @@ export function decodeActions(bytes: Uint8Array): Action[] {
  *
  * @throws SeineError `PROTOCOL` if a length is not a multiple of 8 or runs past the end.
  */
-export function readActions(r: ByteReader): Action[] {
+export function readActions(r: ByteReader, version: Version = OPENFLOW_15): Action[] {
   const actions: Action[] = [];
   while (r.remaining > 0) {
     const length = r.peekU16(2);
     if (length < 8 || length % 8 !== 0) throw new SeineError('PROTOCOL', `action length ${length} at ${r.offset}`);
-    actions.push(decodeAction(r.raw(length)));
+    actions.push(decodeAction(r.raw(length), version));
   }
   return actions;
 }
 
-function decodeAction(bytes: Uint8Array): Action {
-  const action = decodeKnown(new ByteReader(bytes, 'action'));
-  return action !== undefined && encodesTo(action, bytes) ? action : { kind: 'unknown', bytes: bytes.slice() };
+function decodeAction(bytes: Uint8Array, version: Version): Action {
+  const action = decodeKnown(new ByteReader(bytes, 'action'), version);
+  if (action === undefined) return { kind: 'unknown', bytes: bytes.slice() };
+  return encodesTo(action, bytes, version) ? action : { kind: 'unknown', bytes: bytes.slice(), means: action };
 }
 
-function encodesTo(action: KnownAction, bytes: Uint8Array): boolean {
+function encodesTo(action: KnownAction, bytes: Uint8Array, version: Version): boolean {
   try {
-    return Buffer.compare(encodeActions([action]), bytes) === 0;
+    return Buffer.compare(encodeActions([action], version), bytes) === 0;
   } catch (thrown) {
     // A value from the wire that our own encoder refuses is a form we do not model.
     if (thrown instanceof SeineError && thrown.code === 'INVARIANT') return false;
@@ -123,11 +127,11 @@ function encodesTo(action: KnownAction, bytes: Uint8Array): boolean {
   }
 }
 
-function decodeKnown(r: ByteReader): KnownAction | undefined {
+function decodeKnown(r: ByteReader, version: Version): KnownAction | undefined {
   const type = r.u16();
   r.skip(2);
   const form = type === EXPERIMENTER ? niciraForm(r) : byType.get(type);
-  return form?.codec.decode(r, nested, form.index);
+  return form?.codec.decode(r, version === OPENFLOW_13 ? nestedIn13 : nestedIn15, form.index);
 }
 
 function niciraForm(r: ByteReader): Form | undefined {

@@ -1,5 +1,7 @@
+import { ONF } from './protocol.ts';
+
 /**
- * The match fields of OpenFlow 1.5 and Open vSwitch: one row a field.
+ * The match fields of OpenFlow 1.3, 1.5 and Open vSwitch: one row a field.
  *
  * The order of the rows is the order in which Open vSwitch writes a match (found by dumping flows from ovs-vswitchd 3.1), so
  * an encoder that follows the table produces the bytes a dump will show. Names, numbers, widths and prerequisites are those
@@ -25,7 +27,10 @@ export type Prerequisite =
   | 'icmpv6'
   | 'nd'
   | 'ndSolicit'
-  | 'ndAdvert';
+  | 'ndAdvert'
+  | 'ndAny'
+  | 'nsh'
+  | 'pbb';
 
 /** How ovs-ofctl writes a value. */
 export type FieldFormat =
@@ -45,6 +50,10 @@ export type FieldFormat =
 export interface FieldRow {
   /** First 23 bits of the OXM header: class, field number; what OpenFlow 1.5 messages carry. */
   readonly oxm: number;
+  /** Of fields of class 0xffff: the number of the vendor, which stands between header and value. */
+  readonly vendor?: number;
+  /** OpenFlow 1.3 has it too, but under the number of the Open Networking Foundation. */
+  readonly onfIn13?: true;
   /** The same for the older Nicira header, which `learn` and some other Nicira actions prefer. */
   readonly nxm?: number;
   readonly bytes: number;
@@ -59,8 +68,14 @@ export interface FieldRow {
 
 const OXM_BASIC = 0x8000_0000;
 const OXM_PACKET_REGISTERS = 0x8001_0000;
+const OXM_EXPERIMENTER = 0xffff_0000;
+const OXM_ERICSSON = 0x1000_0000;
 const NXM_OF = 0x0000_0000;
 const NXM_NX = 0x0001_0000;
+
+const NICIRA_VENDOR = 0x2320;
+/** What Open vSwitch took for the fields of the Network Service Header. */
+const NSH_VENDOR = 0x005a_d650;
 
 /** The field number's place in a header. */
 const NUMBER = 0x200;
@@ -92,6 +107,15 @@ function oxmNx(number: number, nxmNumber: number) {
   return { oxm: OXM_BASIC + number * NUMBER, nxm: NXM_NX + nxmNumber * NUMBER } as const;
 }
 
+/** A field under the number of a vendor. Source: OpenFlow 1.5.1 section 7.2.3.9 "Experimenter Flow Match Fields". */
+function vendorField(vendor: number, number: number) {
+  return { oxm: OXM_EXPERIMENTER + number * NUMBER, vendor } as const;
+}
+
+function nsh(number: number) {
+  return { ...vendorField(NSH_VENDOR, number), maskable: true, needs: 'nsh' } as const;
+}
+
 function reg(number: number) {
   return { ...nx(number), ...u32, ...masked, format: 'hex' } as const;
 }
@@ -109,13 +133,22 @@ function tunMetadata(number: number) {
   return { ...nx(40 + number), bytes: 124, bits: 992, ...masked, format: 'octets' } as const;
 }
 
+type Digit = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9;
+type TunnelOption = `tun_metadata${Digit | `${1 | 2 | 3 | 4 | 5}${Digit}` | `6${0 | 1 | 2 | 3}`}`;
+
+/** All 64 of them, `tun_metadata0` first. */
+const tunnelOptions = Object.fromEntries(Array.from({ length: 64 }, (_, number) => [`tun_metadata${number}`, tunMetadata(number)])) as {
+  readonly [N in TunnelOption]: ReturnType<typeof tunMetadata>; // `fromEntries` forgets the names it was given
+};
+
 export const fields = {
   packet_type: { ...oxm(44), ...u32, ...plain, format: 'packetType' },
   dp_hash: { ...nx(35), ...u32, ...masked, format: 'hex' },
   recirc_id: { ...nx(36), ...u32, ...plain, format: 'hex' },
   conj_id: { ...nx(37), ...u32, ...plain, format: 'decimal' },
   in_port: { ...oxm(0), ...u32, ...plain, format: 'port' },
-  actset_output: { ...oxm(43), ...u32, ...plain, format: 'port' },
+  in_phy_port: { ...oxm(1), ...u32, ...plain, format: 'port' },
+  actset_output: { ...oxm(43), onfIn13: true, ...u32, ...plain, format: 'port' },
   eth_src: { ...oxmOf(4, 2), ...ethernet, ...masked },
   eth_dst: { ...oxmOf(3, 1), ...ethernet, ...masked },
   eth_type: { ...oxmOf(5, 3), ...u16, ...plain, format: 'hex' },
@@ -126,6 +159,8 @@ export const fields = {
   mpls_bos: { ...oxm(36), bytes: 1, bits: 1, maskable: false, needs: 'mpls', format: 'decimal' },
   mpls_ttl: { ...nx(30), ...u8, maskable: false, needs: 'mpls', format: 'decimal' },
   mpls_label: { ...oxm(34), bytes: 4, bits: 20, maskable: false, needs: 'mpls', format: 'decimal' },
+  pbb_isid: { ...oxm(37), bytes: 3, bits: 24, maskable: true, needs: 'pbb', format: 'hex' },
+  pbb_uca: { ...oxm(41), bytes: 1, bits: 1, maskable: false, needs: 'pbb', format: 'decimal' },
   ip_src: { ...oxmOf(11, 7), ...ipv4, maskable: true, needs: 'ip' },
   ip_dst: { ...oxmOf(12, 8), ...ipv4, maskable: true, needs: 'ip' },
   ipv6_src: { ...oxmNx(26, 19), ...ipv6, maskable: true, needs: 'ipv6' },
@@ -136,10 +171,11 @@ export const fields = {
   ip_ecn: { ...oxmNx(9, 28), bytes: 1, bits: 2, maskable: false, needs: 'anyIp', format: 'decimal' },
   nw_ttl: { ...nx(29), ...u8, maskable: false, needs: 'anyIp', format: 'decimal' },
   ipv6_label: { ...oxmNx(28, 27), bytes: 4, bits: 20, maskable: true, needs: 'ipv6', format: 'hex' },
+  ipv6_exthdr: { ...oxm(39), bytes: 2, bits: 9, maskable: true, needs: 'ipv6', format: 'hex' },
   ip_proto: { ...oxmOf(10, 6), ...u8, maskable: false, needs: 'anyIp', format: 'decimal' },
   tcp_src: { ...oxmOf(13, 9), ...u16, maskable: true, needs: 'tcp', format: 'decimal' },
   tcp_dst: { ...oxmOf(14, 10), ...u16, maskable: true, needs: 'tcp', format: 'decimal' },
-  tcp_flags: { ...oxmNx(42, 34), bytes: 2, bits: 12, maskable: true, needs: 'tcp', format: 'tcpFlags' },
+  tcp_flags: { ...oxmNx(42, 34), onfIn13: true, bytes: 2, bits: 12, maskable: true, needs: 'tcp', format: 'tcpFlags' },
   udp_src: { ...oxmOf(15, 11), ...u16, maskable: true, needs: 'udp', format: 'decimal' },
   udp_dst: { ...oxmOf(16, 12), ...u16, maskable: true, needs: 'udp', format: 'decimal' },
   sctp_src: { ...oxm(17), ...u16, maskable: true, needs: 'sctp', format: 'decimal' },
@@ -148,7 +184,9 @@ export const fields = {
   icmp_code: { ...oxmOf(20, 14), ...u8, maskable: false, needs: 'icmp', format: 'decimal' },
   icmpv6_type: { ...oxmNx(29, 21), ...u8, maskable: false, needs: 'icmpv6', format: 'decimal' },
   icmpv6_code: { ...oxmNx(30, 22), ...u8, maskable: false, needs: 'icmpv6', format: 'decimal' },
+  nd_reserved: { oxm: OXM_ERICSSON + NUMBER, ...u32, maskable: false, needs: 'ndAny', format: 'decimal' },
   nd_target: { ...oxmNx(31, 23), ...ipv6, maskable: true, needs: 'nd' },
+  nd_options_type: { oxm: OXM_ERICSSON + 2 * NUMBER, ...u8, maskable: false, needs: 'ndAny', format: 'decimal' },
   nd_sll: { ...oxmNx(32, 24), ...ethernet, maskable: true, needs: 'ndSolicit' },
   nd_tll: { ...oxmNx(33, 25), ...ethernet, maskable: true, needs: 'ndAdvert' },
   arp_op: { ...oxmOf(21, 15), ...u16, maskable: false, needs: 'arp', format: 'decimal' },
@@ -164,14 +202,23 @@ export const fields = {
   tun_ipv6_dst: { ...nx(110), ...ipv6, ...masked },
   tun_gbp_id: { ...nx(38), ...u16, ...masked, format: 'decimal' },
   tun_gbp_flags: { ...nx(39), ...u8, ...masked, format: 'hex' },
-  tun_metadata0: tunMetadata(0),
-  tun_metadata1: tunMetadata(1),
-  tun_metadata2: tunMetadata(2),
-  tun_metadata3: tunMetadata(3),
-  tun_metadata4: tunMetadata(4),
-  tun_metadata5: tunMetadata(5),
-  tun_metadata6: tunMetadata(6),
-  tun_metadata7: tunMetadata(7),
+  ...tunnelOptions,
+  tun_erspan_idx: { ...vendorField(NICIRA_VENDOR, 11), bytes: 4, bits: 20, ...masked, format: 'hex' },
+  tun_erspan_ver: { ...vendorField(NICIRA_VENDOR, 12), bytes: 1, bits: 4, ...masked, format: 'decimal' },
+  tun_erspan_dir: { ...vendorField(NICIRA_VENDOR, 13), bytes: 1, bits: 1, ...masked, format: 'decimal' },
+  tun_erspan_hwid: { ...vendorField(NICIRA_VENDOR, 14), bytes: 1, bits: 6, ...masked, format: 'hex' },
+  tun_gtpu_flags: { ...vendorField(NICIRA_VENDOR, 15), ...u8, ...masked, format: 'hex' },
+  tun_gtpu_msgtype: { ...vendorField(NICIRA_VENDOR, 16), ...u8, ...masked, format: 'decimal' },
+  nsh_flags: { ...nsh(1), ...u8, format: 'decimal' },
+  nsh_ttl: { ...nsh(10), ...u8, maskable: false, format: 'decimal' },
+  nsh_mdtype: { ...nsh(2), ...u8, maskable: false, format: 'decimal' },
+  nsh_np: { ...nsh(3), ...u8, maskable: false, format: 'decimal' },
+  nsh_spi: { ...nsh(4), bytes: 4, bits: 24, maskable: false, format: 'hex' },
+  nsh_si: { ...nsh(5), ...u8, maskable: false, format: 'decimal' },
+  nsh_c1: { ...nsh(6), ...u32, format: 'hex' },
+  nsh_c2: { ...nsh(7), ...u32, format: 'hex' },
+  nsh_c3: { ...nsh(8), ...u32, format: 'hex' },
+  nsh_c4: { ...nsh(9), ...u32, format: 'hex' },
   reg0: reg(0),
   reg1: reg(1),
   reg2: reg(2),
@@ -242,6 +289,8 @@ export interface Subfield {
 export interface Field extends FieldRow {
   readonly name: FieldName;
   readonly order: number;
+  /** 0 for fields of no vendor. */
+  readonly vendor: number;
   readonly exactHeader: number;
   readonly maskedHeader: number;
   readonly nxmHeader: number;
@@ -251,23 +300,37 @@ export interface Field extends FieldRow {
   readonly fullBigint: bigint;
   /** For registers: the first of the 32-bit words it covers; -1 for other fields. */
   readonly firstWord: number;
+  /** As OpenFlow 1.3 carries it: mostly this very object. */
+  readonly in13: Field;
 }
 
 const headerHasMask = 0x100;
 
 function fieldOf(name: FieldName, order: number): Field {
   const row: FieldRow = fields[name];
+  const field = withHeaders(name, order, row);
+  return row.onfIn13
+    ? { ...field, in13: withHeaders(name, order, { ...row, oxm: OXM_EXPERIMENTER + (row.oxm & 0xfe00), vendor: ONF }) }
+    : field;
+}
+
+function withHeaders(name: FieldName, order: number, row: FieldRow): Field {
+  const vendorBytes = row.vendor === undefined ? 0 : 4;
   return {
     name,
     order,
     ...row,
     subfieldBits: row.subfieldBits ?? row.bits,
-    exactHeader: row.oxm + row.bytes,
-    maskedHeader: row.oxm + headerHasMask + ((row.bytes * 2) & 0xff),
+    vendor: row.vendor ?? 0,
+    exactHeader: row.oxm + row.bytes + vendorBytes,
+    maskedHeader: row.oxm + headerHasMask + ((row.bytes * 2 + vendorBytes) & 0xff),
     nxmHeader: (row.nxm ?? row.oxm) + row.bytes,
     fullNumber: row.bits <= 48 ? 2 ** row.bits - 1 : 0,
     fullBigint: (1n << BigInt(row.bits)) - 1n,
     firstWord: firstWordOf(name, row.bytes),
+    get in13() {
+      return this;
+    },
   };
 }
 
@@ -278,11 +341,14 @@ function firstWordOf(name: FieldName, bytes: number): number {
 
 const byName = new Map<string, Field>();
 const byId = new Map<number, Field>();
+const byVendor = new Map<number, Field>();
 for (const [order, name] of (Object.keys(fields) as FieldName[]).entries()) {
   const field = fieldOf(name, order);
   byName.set(name, field);
+  if (field.vendor !== 0) byVendor.set(vendorKey(field.oxm, field.vendor), field);
   // The standard header wins where a Nicira number was used twice.
-  if (!byId.has(field.oxm)) byId.set(field.oxm, field);
+  else if (!byId.has(field.oxm)) byId.set(field.oxm, field);
+  if (field.in13 !== field) byVendor.set(vendorKey(field.in13.oxm, field.in13.vendor), field.in13);
 }
 for (const field of byName.values()) {
   if (field.nxm !== undefined && !byId.has(field.nxm)) byId.set(field.nxm, field);
@@ -295,4 +361,13 @@ export function fieldNamed(name: string): Field | undefined {
 /** @param header an OXM or NXM header; its mask bit and length do not matter */
 export function fieldWithHeader(header: number): Field | undefined {
   return byId.get(header - (header % NUMBER));
+}
+
+/** @param header an OXM header of class 0xffff */
+export function fieldOfVendor(header: number, vendor: number): Field | undefined {
+  return byVendor.get(vendorKey(header, vendor));
+}
+
+function vendorKey(header: number, vendor: number): number {
+  return vendor * 0x80 + ((header >>> 9) & 0x7f);
 }

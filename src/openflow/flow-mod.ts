@@ -1,6 +1,6 @@
 import { SeineError } from '../errors/seine-error.ts';
 import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
-import { beginMessage, endMessage, messageType, NO_BUFFER, ofGroup, ofPort } from './protocol.ts';
+import { beginMessage, endMessage, messageType, NO_BUFFER, OPENFLOW_15, ofGroup, ofPort, type Version } from './protocol.ts';
 
 /** Source: OpenFlow 1.5.1 `ofp_flow_mod_command`. */
 export const flowCommands = ['add', 'modify', 'modifyStrict', 'delete', 'deleteStrict'] as const;
@@ -27,6 +27,7 @@ export interface FlowMod {
   /** Seconds; 0 for none. */
   readonly idleTimeout?: number;
   readonly hardTimeout?: number;
+  /** OpenFlow 1.5 only. */
   readonly importance?: number;
   readonly flags?: number;
   /** Delete only: the flow must output there. */
@@ -45,8 +46,8 @@ export const noInstructions = new Uint8Array(0);
  *
  * @throws SeineError `INVARIANT` if a number does not fit or the message grows over 64 KiB
  */
-export function writeFlowMod(w: ByteWriter, mod: FlowMod): void {
-  const start = beginMessage(w, messageType.flowMod);
+export function writeFlowMod(w: ByteWriter, mod: FlowMod, version: Version = OPENFLOW_15): void {
+  const start = beginMessage(w, messageType.flowMod, version);
   w.u64(mod.cookie ?? 0n)
     .u64(mod.cookieMask ?? 0n)
     .u8(mod.table)

@@ -2,6 +2,7 @@ import { SeineError } from '../errors/seine-error.ts';
 import { ByteReader, ByteWriter } from '../wire/bytes.ts';
 import type { Action } from './action.ts';
 import { readActions, writeActions } from './actions.ts';
+import { OPENFLOW_13, OPENFLOW_15, type Version } from './protocol.ts';
 
 /**
  * What a flow does. Each instruction at most once, and always carried out in this order, so it is a record and not a list.
@@ -23,6 +24,8 @@ const WRITE_METADATA = 2;
 const WRITE_ACTIONS = 3;
 const APPLY_ACTIONS = 4;
 const CLEAR_ACTIONS = 5;
+/** OpenFlow 1.3 only. */
+const METER = 6;
 
 const scratch = new ByteWriter(512);
 
@@ -34,15 +37,17 @@ const scratch = new ByteWriter(512);
  *
  * @throws SeineError `INVARIANT` if a number does not fit its field.
  */
-export function encodeInstructions(instructions: Instructions): Uint8Array {
-  writeInstructions(scratch.truncate(0), instructions);
+export function encodeInstructions(instructions: Instructions, version: Version = OPENFLOW_15): Uint8Array {
+  writeInstructions(scratch.truncate(0), instructions, version);
   return scratch.finish();
 }
 
-export function writeInstructions(w: ByteWriter, { apply, clearActions, write, writeMetadata, gotoTable, unknown }: Instructions): void {
-  if (apply !== undefined && apply.length > 0) writeList(w, APPLY_ACTIONS, apply);
+export function writeInstructions(w: ByteWriter, instructions: Instructions, version: Version = OPENFLOW_15): void {
+  const { clearActions, write, writeMetadata, gotoTable, unknown } = instructions;
+  const apply = version === OPENFLOW_13 ? writeMeter(w, instructions.apply) : instructions.apply;
+  if (apply !== undefined && apply.length > 0) writeList(w, APPLY_ACTIONS, apply, version);
   if (clearActions) w.u16(CLEAR_ACTIONS).u16(8).u32(0);
-  if (write !== undefined && write.length > 0) writeList(w, WRITE_ACTIONS, write);
+  if (write !== undefined && write.length > 0) writeList(w, WRITE_ACTIONS, write, version);
   if (writeMetadata !== undefined) {
     w.u16(WRITE_METADATA).u16(24).u32(0);
     w.u64(writeMetadata.value & writeMetadata.mask).u64(writeMetadata.mask);
@@ -51,18 +56,28 @@ export function writeInstructions(w: ByteWriter, { apply, clearActions, write, w
   if (unknown !== undefined) w.raw(unknown);
 }
 
-function writeList(w: ByteWriter, type: number, actions: readonly Action[]): void {
+/** OpenFlow 1.3 has an instruction for what 1.5 has an action; it goes first. @returns the other actions */
+function writeMeter(w: ByteWriter, apply: readonly Action[] = []): readonly Action[] {
+  const at = apply.findIndex(({ kind }) => kind === 'meter');
+  const meter = apply[at];
+  if (meter?.kind !== 'meter') return apply;
+  w.u16(METER).u16(8).u32(meter.meter);
+  return apply.toSpliced(at, 1);
+}
+
+function writeList(w: ByteWriter, type: number, actions: readonly Action[], version: Version): void {
   const start = w.length;
   w.u16(type).u16(0).u32(0);
-  writeActions(w, actions);
+  writeActions(w, actions, version);
   w.patchU16(start + 2, w.length - start);
 }
 
 /** @throws SeineError `PROTOCOL` if a length is wrong or an instruction stands there twice. */
-export function decodeInstructions(bytes: Uint8Array): Instructions {
+export function decodeInstructions(bytes: Uint8Array, version: Version = OPENFLOW_15): Instructions {
   const r = new ByteReader(bytes, 'instructions');
   const unknown = new ByteWriter();
   let found: Instructions = {};
+  let meter: Action | undefined;
   const seen = new Set<number>();
   while (r.remaining > 0) {
     const [type, length] = [r.peekU16(0), r.peekU16(2)];
@@ -70,19 +85,25 @@ export function decodeInstructions(bytes: Uint8Array): Instructions {
     if (seen.has(type)) throw new SeineError('PROTOCOL', `instruction ${type} twice`);
     seen.add(type);
     const whole = r.raw(length);
-    const read = readInstruction(type, new ByteReader(whole, 'instruction').skip(4));
+    const body = new ByteReader(whole, 'instruction').skip(4);
+    if (type === METER && version === OPENFLOW_13) {
+      meter = { kind: 'meter', meter: body.u32() };
+      continue;
+    }
+    const read = readInstruction(type, body, version);
     if (read === undefined) unknown.raw(whole);
     else found = { ...found, ...read };
   }
+  if (meter !== undefined) found = { ...found, apply: [meter, ...(found.apply ?? [])] };
   return unknown.length === 0 ? found : { ...found, unknown: unknown.finish() };
 }
 
-function readInstruction(type: number, body: ByteReader): Instructions | undefined {
+function readInstruction(type: number, body: ByteReader, version: Version): Instructions | undefined {
   switch (type) {
     case APPLY_ACTIONS:
-      return { apply: readActions(body.skip(4)) };
+      return { apply: readActions(body.skip(4), version) };
     case WRITE_ACTIONS:
-      return { write: readActions(body.skip(4)) };
+      return { write: readActions(body.skip(4), version) };
     case CLEAR_ACTIONS:
       return { clearActions: true };
     case WRITE_METADATA:

@@ -2,6 +2,7 @@ import { SeineError } from '../errors/seine-error.ts';
 import { ByteReader, ByteWriter } from '../wire/bytes.ts';
 import { type Field, type FieldName, type FieldValue, fieldNamed, type Prerequisite } from './fields.ts';
 import { type AnyValue, type Masked, readOxm, requireField, writeOxm } from './oxm.ts';
+import { OPENFLOW_13, OPENFLOW_15, type Version } from './protocol.ts';
 
 /**
  * What a flow looks at: each field at most once, as an exact value or as `{ value, mask }`. `{}` matches every packet.
@@ -19,27 +20,27 @@ const VLAN_PRESENT_AND_VID = 0x1fff;
 const scratch = new ByteWriter(512);
 
 /**
- * The match as `ofp_match` in OpenFlow 1.5: header and padding included, fields in the order and form in which Open vSwitch
+ * The match as `ofp_match`: header and padding included, fields in the order and form in which Open vSwitch
  * dumps them. Two matches mean the same exactly if their bytes are equal.
  *
  * Source: OpenFlow 1.5.1 `ofp_match` (u16 type = 1, u16 length without padding, OXM TLVs, zeros to a multiple of 8).
  *
  * @throws SeineError `INVARIANT` if a value does not fit its field, or a field lacks its prerequisite.
  */
-export function encodeMatch(match: Match): Uint8Array {
-  writeMatch(scratch.truncate(0), match);
+export function encodeMatch(match: Match, version: Version = OPENFLOW_15): Uint8Array {
+  writeMatch(scratch.truncate(0), match, version);
   return scratch.finish();
 }
 
-export function writeMatch(w: ByteWriter, match: Match): void {
+export function writeMatch(w: ByteWriter, match: Match, version: Version = OPENFLOW_15): void {
   const start = w.length;
   w.u16(OXM_MATCH).u16(0);
-  writeOxmFields(w, match);
+  writeOxmFields(w, match, version);
   w.patchU16(start + 2, w.length - start).alignTo(8, start);
 }
 
 /** The TLVs alone, without header and padding: also what packet-in metadata and packet-out carry. */
-export function writeOxmFields(w: ByteWriter, match: Match): void {
+export function writeOxmFields(w: ByteWriter, match: Match, version: Version = OPENFLOW_15): void {
   const plain = match.vlan_tci === undefined ? match : withoutVlanTci(match);
   registers.clear(); // a match that was refused half-way may have left something
   const queue: Entry[] = [];
@@ -47,14 +48,15 @@ export function writeOxmFields(w: ByteWriter, match: Match): void {
   for (const name in plain) {
     const given = plain[name as keyof Match];
     if (given === undefined || name === 'unknown') continue;
-    const field = requireField(name);
+    const named = requireField(name);
+    const field = version === OPENFLOW_13 ? named.in13 : named;
     if (field.needs !== 'none' && (met & prerequisiteBit[field.needs]) === 0) {
       throw new SeineError('INVARIANT', `${field.name} is matched without its prerequisite ${field.needs}`);
     }
     if (field.firstWord < 0) insertByOrder(queue, { field, given });
     else registers.add(field, given);
   }
-  writeInOrder(w, queue);
+  writeInOrder(w, queue, version);
   if (plain.unknown !== undefined) w.raw(plain.unknown);
 }
 
@@ -65,10 +67,10 @@ interface Entry {
 
 const registerOrder = requireField('reg0').order;
 
-function writeInOrder(w: ByteWriter, queue: readonly Entry[]): void {
+function writeInOrder(w: ByteWriter, queue: readonly Entry[], version: Version): void {
   let at = 0;
   for (let entry = queue[at]; entry !== undefined && entry.field.order < registerOrder; entry = queue[++at]) writeGiven(w, entry);
-  registers.flush(w);
+  registers.flush(w, version);
   for (let entry = queue[at]; entry !== undefined; entry = queue[++at]) writeGiven(w, entry);
 }
 
@@ -92,7 +94,7 @@ function insertByOrder(queue: Entry[], entry: Entry): void {
 
 /**
  * Registers as OpenFlow 1.5 carries them: in pairs, each pair one 64-bit packet register (`xreg0` is `reg0` above `reg1`),
- * however they were given. Filled and emptied for each match, to allocate nothing.
+ * however they were given; one by one for OpenFlow 1.3. Filled and emptied for each match, to allocate nothing.
  */
 class RegisterFile {
   readonly #values = new Uint32Array(16);
@@ -107,9 +109,11 @@ class RegisterFile {
     else if (typeof value === 'bigint') this.#addWide(field, value, typeof mask === 'bigint' ? mask : field.fullBigint);
   }
 
-  flush(w: ByteWriter): void {
+  flush(w: ByteWriter, version: Version): void {
     for (let pair = 0; this.#touched >>> pair !== 0; pair++) {
-      if (((this.#touched >>> pair) & 1) === 1) this.#writePair(w, pair);
+      if (((this.#touched >>> pair) & 1) === 0) continue;
+      if (version === OPENFLOW_15) this.#writePair(w, pair);
+      else for (const word of [2 * pair, 2 * pair + 1]) this.#writeWord(w, word);
     }
     this.clear();
   }
@@ -129,6 +133,14 @@ class RegisterFile {
       .u32(this.#values[2 * pair] ?? 0)
       .u32(this.#values[2 * pair + 1] ?? 0);
     if (!exact) w.u32(highMask).u32(lowMask);
+  }
+
+  #writeWord(w: ByteWriter, word: number): void {
+    const mask = this.#masks[word] ?? 0;
+    if (mask === 0) return;
+    const exact = mask === 0xffff_ffff;
+    w.u32((exact ? 0x0001_0004 : 0x0001_0108) + word * 0x200).u32(this.#values[word] ?? 0);
+    if (!exact) w.u32(mask);
   }
 
   #addWide(field: Field, value: bigint, mask: bigint): void {
@@ -170,6 +182,8 @@ const ETH_ARP = 0x0806;
 const ETH_RARP = 0x8035;
 const ETH_MPLS = 0x8847;
 const ETH_MPLS_MULTICAST = 0x8848;
+const ETH_NSH = 0x894f;
+const ETH_PBB = 0x88e7;
 const ND_SOLICIT = 135;
 const ND_ADVERT = 136;
 
@@ -190,6 +204,9 @@ const prerequisiteBit: Readonly<Record<Prerequisite, number>> = {
   nd: 1024 + 2048,
   ndSolicit: 1024,
   ndAdvert: 2048,
+  ndAny: 1024 + 2048,
+  nsh: 4096,
+  pbb: 8192,
 };
 
 function prerequisitesMet(match: Match): number {
@@ -205,6 +222,10 @@ function prerequisitesMet(match: Match): number {
     case ETH_MPLS:
     case ETH_MPLS_MULTICAST:
       return vlan | prerequisiteBit.mpls;
+    case ETH_NSH:
+      return vlan | prerequisiteBit.nsh;
+    case ETH_PBB:
+      return vlan | prerequisiteBit.pbb;
     default:
       return vlan;
   }

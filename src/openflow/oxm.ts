@@ -1,6 +1,6 @@
 import { SeineError } from '../errors/seine-error.ts';
 import type { ByteReader, ByteWriter } from '../wire/bytes.ts';
-import { type Field, type FieldName, type FieldValue, fieldNamed, fieldWithHeader, type Subfield } from './fields.ts';
+import { type Field, type FieldName, type FieldValue, fieldNamed, fieldOfVendor, fieldWithHeader, type Subfield } from './fields.ts';
 
 /** A value and the bits of it that count; zero bits of the mask match anything. */
 export interface Masked<V> {
@@ -37,12 +37,16 @@ function writeNumberOxm(w: ByteWriter, field: Field, value: number, mask: AnyVal
   const bits = mask === undefined ? full : mask;
   if (typeof bits !== 'number' || !(bits >= 0 && bits <= full)) throw misfit(field, bits);
   if (bits === full && (mask === undefined || field.format !== 'tunnelFlags')) {
-    writeNumber(w.u32(field.exactHeader), field.bytes, value);
+    w.u32(field.exactHeader);
+    if (field.vendor !== 0) w.u32(field.vendor);
+    writeNumber(w, field.bytes, value);
     return;
   }
   if (!field.maskable) throw misfit(field, bits);
   if (bits === 0) return;
-  writeNumber(w.u32(field.maskedHeader), field.bytes, andNumbers(value, bits));
+  w.u32(field.maskedHeader);
+  if (field.vendor !== 0) w.u32(field.vendor);
+  writeNumber(w, field.bytes, andNumbers(value, bits));
   writeNumber(w, field.bytes, bits);
 }
 
@@ -75,7 +79,7 @@ function writeOctetsOxm(w: ByteWriter, field: Field, value: Uint8Array, mask: An
   w.raw(mask);
 }
 
-/** Writes a value of 1, 2, 4, or 6 octets. */
+/** Writes a value of 1, 2, 3, 4, or 6 octets. */
 export function writeNumber(w: ByteWriter, bytes: number, value: number): void {
   switch (bytes) {
     case 1:
@@ -83,6 +87,9 @@ export function writeNumber(w: ByteWriter, bytes: number, value: number): void {
       return;
     case 2:
       w.u16(value);
+      return;
+    case 3:
+      w.u8(value >>> 16).u16(value & 0xffff);
       return;
     case 4:
       w.u32(value);
@@ -118,14 +125,22 @@ export function readOxm(r: ByteReader): OxmEntry | Uint8Array {
   const header = r.u32();
   const length = header & 0xff;
   const hasMask = (header & 0x100) !== 0;
-  const field = fieldWithHeader(header);
-  if (field === undefined || !lengthFits(field, hasMask ? length / 2 : length)) {
+  const field = header >= EXPERIMENTER_CLASS ? vendorFieldAt(r, header) : fieldWithHeader(header);
+  const payload = length - (r.offset - start - 4);
+  const width = hasMask ? payload / 2 : payload;
+  if (field === undefined || !lengthFits(field, width)) {
     r.offset = start;
     return r.raw(4 + length);
   }
-  const width = hasMask ? length / 2 : length;
   const value = readValue(r, field, width);
   return { field, value, mask: hasMask ? readValue(r, field, width) : undefined };
+}
+
+const EXPERIMENTER_CLASS = 0xffff_0000;
+
+/** The field whose vendor number comes next; not a step further if that is not there. */
+function vendorFieldAt(r: ByteReader, header: number): Field | undefined {
+  return (header & 0xff) >= 4 && r.remaining >= 4 ? fieldOfVendor(header, r.u32()) : undefined;
 }
 
 function lengthFits(field: Field, width: number): boolean {
@@ -139,6 +154,8 @@ function readValue(r: ByteReader, field: Field, width: number): AnyValue {
       return r.u8();
     case 2:
       return r.u16();
+    case 3:
+      return r.u8() * 0x10000 + r.u16();
     case 4:
       return r.u32();
     case 6:

@@ -1,8 +1,18 @@
 import { SeineError } from '../errors/seine-error.ts';
 import type { ByteWriter } from '../wire/bytes.ts';
 
-/** The only version spoken: OpenFlow 1.5. */
+/** The number in the header of a message of OpenFlow 1.3, of 1.5. */
+export const OPENFLOW_13 = 4;
 export const OPENFLOW_15 = 6;
+
+/** The versions spoken. Functions that take none speak 1.5. */
+export type Version = typeof OPENFLOW_13 | typeof OPENFLOW_15;
+
+export const versionNames: Readonly<Record<Version, string>> = { [OPENFLOW_13]: 'OpenFlow13', [OPENFLOW_15]: 'OpenFlow15' };
+
+export function isVersion(number: number): number is Version {
+  return number === OPENFLOW_13 || number === OPENFLOW_15;
+}
 
 /** Source: OpenFlow 1.5.1 `ofp_type`. */
 export const messageType = {
@@ -28,6 +38,8 @@ export const messageType = {
   multipartReply: 19,
   barrierRequest: 20,
   barrierReply: 21,
+  queueConfigRequest: 22,
+  queueConfigReply: 23,
   roleRequest: 24,
   roleReply: 25,
   getAsyncRequest: 26,
@@ -39,6 +51,7 @@ export const messageType = {
   requestForward: 32,
   bundleControl: 33,
   bundleAdd: 34,
+  controllerStatus: 35,
 } as const;
 
 export type MessageTypeName = keyof typeof messageType;
@@ -74,8 +87,13 @@ export const NO_BUFFER = 0xffff_ffff;
 
 export const HEADER_BYTES = 8;
 
-/** The vendor number of Open vSwitch's own messages. */
+/** Vendor number of experimenter messages, actions and fields: Open vSwitch's own. */
 export const NICIRA = 0x2320;
+/** The Open Networking Foundation's: what came into OpenFlow after 1.3, for 1.3. */
+export const ONF = 0x4f4e_4600;
+
+/** The type that says that a vendor number and a subtype follow, in actions, properties and errors. */
+export const EXPERIMENTER = 0xffff;
 
 export const maxMessageBytes = 0xffff;
 
@@ -94,9 +112,9 @@ export function readHeader(bytes: Uint8Array): Header {
 }
 
 /** Begins a message with transaction id 0 (the connection sets it). @returns where it starts, for `endMessage` */
-export function beginMessage(w: ByteWriter, type: number): number {
+export function beginMessage(w: ByteWriter, type: number, version: Version = OPENFLOW_15): number {
   const start = w.length;
-  w.u8(OPENFLOW_15).u8(type).u16(0).u32(0);
+  w.u8(version).u8(type).u16(0).u32(0);
   return start;
 }
 
@@ -108,8 +126,8 @@ export function endMessage(w: ByteWriter, start: number): void {
 }
 
 /** Begins a Nicira message. Source: Open vSwitch `nicira_header`: u32 vendor, u32 subtype. */
-export function beginNicira(w: ByteWriter, subtype: number): number {
-  const start = beginMessage(w, messageType.experimenter);
+export function beginNicira(w: ByteWriter, subtype: number, version: Version = OPENFLOW_15): number {
+  const start = beginMessage(w, messageType.experimenter, version);
   w.u32(NICIRA).u32(subtype);
   return start;
 }

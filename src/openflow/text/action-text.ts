@@ -38,7 +38,8 @@ export function printActions(actions: readonly Action[], names: TextNames = {}):
 }
 
 export function printAction(action: Action, names: TextNames): string {
-  if (action.kind === 'unknown') return `unknown(${octets(action.bytes, '')})`;
+  if (action.kind === 'unknown')
+    return action.means === undefined ? `unknown(${octets(action.bytes, '')})` : printAction(action.means, names);
   const print = printers[action.kind] as (action: KnownAction, names: TextNames) => string; // the row's kind is the action's kind
   return print(action, names);
 }
