@@ -1,6 +1,7 @@
 import { Waiters } from '../async/waiters.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { isObject } from './json-rpc.ts';
+import { located } from './row-codec.ts';
 import type { Uuid } from './schema/atoms.ts';
 import type { Column } from './schema/columns.ts';
 import type { Table } from './schema/table.ts';
@@ -120,7 +121,15 @@ export class TableReplica implements TableView<AnyRow> {
   /** All rows of a table get their columns in one order, so that the engine gives them one hidden class. */
   #build(uuid: Uuid, value: (name: string, column: Column<unknown, unknown>) => unknown): AnyRow {
     const row: Record<string, unknown> & { _uuid: Uuid } = { _uuid: uuid };
-    for (const [name, column] of this.columns) row[name] = value(name, column);
+    let reading = '';
+    try {
+      for (const [name, column] of this.columns) {
+        reading = name;
+        row[name] = value(name, column);
+      }
+    } catch (thrown) {
+      throw located(thrown, this.name, reading);
+    }
     return Object.freeze(row);
   }
 }

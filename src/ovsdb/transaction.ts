@@ -1,8 +1,8 @@
 import { SeineError } from '../errors/seine-error.ts';
 import type { Json } from './json.ts';
 import { isObject } from './json-rpc.ts';
+import { columnOf, encodeConditions, encodeRow, encodeTerms, inColumn } from './row-codec.ts';
 import { NewRow, type Uuid } from './schema/atoms.ts';
-import type { Column } from './schema/columns.ts';
 import {
   type ColumnName,
   type ColumnsOf,
@@ -71,17 +71,20 @@ export class Transaction<D extends Database> {
   /** A row of a table that is not `root` vanishes with the commit unless some other row comes to refer to it. */
   insert<T extends TableName<D>>(table: T, values: RowValues<D, T>): NewRow<T> {
     const row = new NewRow(table, this.#nextName());
-    return this.#add({ op: 'insert', table, 'uuid-name': row.uuidName, row: this.#encodeRow(table, values) }, row);
+    return this.#add({ op: 'insert', table, 'uuid-name': row.uuidName, row: encodeRow(this.#database, table, values) }, row);
   }
 
   update<T extends TableName<D>>(table: T, where: Where<D, T>, values: RowValues<D, T>): RowCount {
-    return this.#add({ op: 'update', table, where: this.#encodeWhere(table, where), row: this.#encodeRow(table, values) }, new RowCount());
+    const row = encodeRow(this.#database, table, values);
+    return this.#add({ op: 'update', table, where: this.#encodeWhere(table, where), row }, new RowCount());
   }
 
   mutate<T extends TableName<D>>(table: T, where: Where<D, T>, ...mutations: readonly Mutation<D, T>[]): RowCount {
     const encoded = mutations.map(([name, mutator, operand]) => {
-      const column = this.#column(table, name);
-      return mutator === 'delete keys' ? [name, 'delete', column.encodeKeys(operand)] : [name, mutator, column.encodeOperand(operand)];
+      const column = columnOf(this.#database, table, name);
+      return inColumn(table, name, () =>
+        mutator === 'delete keys' ? [name, 'delete', column.encodeKeys(operand)] : [name, mutator, column.encodeOperand(operand)],
+      );
     });
     return this.#add({ op: 'mutate', table, where: this.#encodeWhere(table, where), mutations: encoded }, new RowCount());
   }
@@ -98,7 +101,7 @@ export class Transaction<D extends Database> {
   /** A precondition: the transaction is refused, with `timed out`, unless it holds. */
   wait<T extends TableName<D>, K extends ColumnName<D, T>>(table: T, { where, columns, until, rows, timeoutMs }: WaitFor<D, T, K>): void {
     if (timeoutMs > 0) this.#blocks = true;
-    const encodedRows = rows.map((row) => this.#encodeRow(table, row));
+    const encodedRows = rows.map((row) => encodeTerms(this.#database, table, row));
     this.operations.push({
       op: 'wait',
       table,
@@ -107,6 +110,22 @@ export class Transaction<D extends Database> {
       until,
       rows: encodedRows,
       timeout: timeoutMs,
+    });
+  }
+
+  /**
+   * A precondition: some columns of a row still hold what we last saw in it. The transaction is refused, with `timed out`, if they
+   * do not. To be said before the row is changed in the same transaction.
+   */
+  unchanged<T extends TableName<D>, K extends ColumnName<D, T>>(table: T, row: Row<D, T, K>, columns: readonly K[]): void {
+    this.operations.push({
+      op: 'wait',
+      table,
+      where: [['_uuid', '==', uuidColumn.encode(row._uuid)]],
+      columns,
+      until: '==',
+      rows: [encodeTerms(this.#database, table, Object.fromEntries(columns.map((name) => [name, row[name]])))],
+      timeout: 0,
     });
   }
 
@@ -141,24 +160,17 @@ export class Transaction<D extends Database> {
     return standIn;
   }
 
-  #column(table: string, name: string): Column<unknown, unknown> {
-    const column = name === '_uuid' ? uuidColumn : this.#database.tables[table]?.columns[name];
-    if (column === undefined) throw new SeineError('INVALID_INPUT', `no column ${table}.${name} in database ${this.#database.name}`);
-    return column;
-  }
-
-  #encodeRow(table: string, values: Readonly<Record<string, unknown>>): Json {
-    return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, this.#column(table, name).encode(value)]));
-  }
-
   #encodeWhere<T extends TableName<D>>(table: T, where: Where<D, T>): Json {
     if (typeof where === 'string' || where instanceof NewRow) return [['_uuid', '==', uuidColumn.encode(where)]];
-    return where.map(([name, test, value]) => [name, test, this.#column(table, name).encode(value)]);
+    return encodeConditions(this.#database, table, where);
   }
 
   #decodeRow<T extends TableName<D>, K extends ColumnName<D, T>>(table: T, columns: readonly K[], json: unknown): Row<D, T, K> {
     if (!isObject(json)) throw new SeineError('PROTOCOL', `OVSDB: row of ${table} is no object`);
-    const decode = (name: string): [string, unknown] => [name, this.#column(table, name).decode(json[name])];
+    const decode = (name: string): [string, unknown] => {
+      const column = columnOf(this.#database, table, name);
+      return [name, inColumn(table, name, () => column.decode(json[name]))];
+    };
     const row: Record<string, unknown> = Object.fromEntries(['_uuid', ...columns].map(decode));
     return row as { readonly [P in K]: ReadOf<ColumnsOf<D, T>[P]> } & { readonly _uuid: Uuid };
   }

@@ -14,6 +14,8 @@ export interface AtomType<R, W = R> {
   decode(json: unknown): R;
   /** @throws SeineError `INVALID_INPUT` if the type cannot hold the value. */
   encode(value: W): Json;
+  /** Why a column with the constraints of `limits.ts` must not be set to the value. */
+  objection?(value: W): string | undefined;
 }
 
 declare const uuidBrand: unique symbol;
@@ -46,8 +48,6 @@ export function parseUuid(text: string): Uuid {
 
 const zeroUuid = parseUuid('00000000-0000-0000-0000-000000000000');
 const int64 = { min: -(2n ** 63n), max: 2n ** 63n - 1n };
-
-const loneSurrogate = /\p{Surrogate}/u;
 
 /** Any 64-bit integer: counters, and whatever the schema does not bound. */
 export const integer: AtomType<bigint> = {
@@ -106,24 +106,21 @@ export const string: AtomType<string> = {
   name: 'string',
   fallback: '',
   decode(json) {
-    if (typeof json === 'string') return json;
-    throw mismatch('string', json);
+    if (typeof json !== 'string') throw mismatch('string', json);
+    const fault = faultOf(json);
+    if (fault !== undefined) throw new SeineError('PROTOCOL', `OVSDB: string expected, one with ${fault} found`);
+    return json;
   },
   encode(value) {
     // The server closes the connection over a zero byte, which would make one bad value everyone's problem.
-    if (value.includes('\0')) throw new SeineError('INVALID_INPUT', 'a string for OVSDB holds a zero byte');
-    if (loneSurrogate.test(value)) throw new SeineError('INVALID_INPUT', 'a string for OVSDB holds half a character');
+    const fault = faultOf(value);
+    if (fault !== undefined) throw new SeineError('INVALID_INPUT', `a string for OVSDB holds ${fault}`);
     return value;
   },
 };
 
 /** A string that a newer server may also set to something we do not know: unknown is a value, too. */
 export type Known<K extends string> = K | (string & Record<never, never>);
-
-/** A string that the schema's `enum` limits to some values. */
-export function oneOf<const K extends string>(..._values: readonly K[]): AtomType<Known<K>, K> {
-  return string as AtomType<Known<K>, K>;
-}
 
 /** A UUID. `ref` is one that names a row of a known table. */
 export const uuid: AtomType<Uuid, Uuid | NewRow> = {
@@ -139,6 +136,12 @@ export const uuid: AtomType<Uuid, Uuid | NewRow> = {
 /** The UUID of a row of that table. */
 export function ref<const T extends string>(_table: T): AtomType<Uuid, Uuid | NewRow<T>> {
   return uuid;
+}
+
+/** What no string of a database can hold (RFC 7047 section 3.1 `<string>`). */
+function faultOf(text: string): string | undefined {
+  if (text.includes('\0')) return 'a zero byte';
+  return text.isWellFormed() ? undefined : 'half a character';
 }
 
 function mismatch(wanted: string, json: unknown): SeineError {

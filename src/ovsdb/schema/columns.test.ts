@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { boolean, integer, NewRow, oneOf, parseUuid, real, ref, smallInteger, string, uuid } from './atoms.ts';
+import { boolean, integer, NewRow, parseUuid, real, ref, smallInteger, string, uuid } from './atoms.ts';
 import { map, optional, optionalPair, scalar, set } from './columns.ts';
+import { oneOf } from './limits.ts';
 
 const someUuid = parseUuid('a696e205-4390-4d8c-93b0-af1e19fc2c71');
 

@@ -12,8 +12,14 @@ export interface Column<R, W> {
   readonly fallback: R;
   /** @throws SeineError `PROTOCOL` if the value does not fit the type. */
   decode(json: unknown): R;
-  /** @throws SeineError `INVALID_INPUT` if the type cannot hold the value. */
+  /** @throws SeineError `INVALID_INPUT` if the type cannot hold the value, or the schema's constraints forbid it. */
   encode(value: W): Json;
+  /**
+   * A value to compare with, which constraints do not bind.
+   *
+   * @throws SeineError `INVALID_INPUT` if the type cannot hold the value.
+   */
+  encodeTerm(value: W): Json;
   /** What a mutation carries: elements or pairs for `insert` and `delete`, a number for arithmetic. */
   encodeOperand(operand: unknown): Json;
   /** What a `delete` by key carries. */
@@ -49,7 +55,8 @@ export function scalar<R, W>(atom: AtomType<R, W>): ScalarColumn<R, W> {
     kind: 'scalar',
     fallback: atom.fallback,
     decode: (json) => atom.decode(single(json)),
-    encode: (value) => atom.encode(value),
+    encode: (value) => encodeChecked(atom, value),
+    encodeTerm: (value) => atom.encode(value),
     encodeOperand: (operand: W) => atom.encode(operand),
     encodeKeys: noKeys,
     change: (_old, difference) => atom.decode(single(difference)),
@@ -68,7 +75,8 @@ export function optional<R, W>(atom: AtomType<R, W>): OptionalColumn<R, W> {
     kind: 'optional',
     fallback: undefined,
     decode,
-    encode: (value) => encodeSet(atom, value === undefined ? [] : [value]),
+    encode: (value) => ['set', value === undefined ? [] : [encodeChecked(atom, value)]],
+    encodeTerm: (value) => encodeSet(atom, value === undefined ? [] : [value]),
     encodeOperand: (values: Iterable<W>) => encodeSet(atom, values),
     encodeKeys: noKeys,
     change: (_old, difference) => decode(difference),
@@ -76,8 +84,16 @@ export function optional<R, W>(atom: AtomType<R, W>): OptionalColumn<R, W> {
   };
 }
 
+/** How many elements or pairs a column holds; `max` is left out where the schema says "unlimited". */
+export interface SizeLimits {
+  readonly min: 0 | 1;
+  readonly max?: number;
+}
+
+const anySize: SizeLimits = { min: 0 };
+
 /** The difference of two sets are the elements that are in one of them only. */
-export function set<R, W>(atom: AtomType<R, W>): SetColumn<R, W> {
+export function set<R, W>(atom: AtomType<R, W>, limits: SizeLimits = anySize): SetColumn<R, W> {
   const empty: ReadonlySet<R> = new Set();
   const decode = (json: unknown): ReadonlySet<R> => {
     const atoms = elements(json);
@@ -87,7 +103,14 @@ export function set<R, W>(atom: AtomType<R, W>): SetColumn<R, W> {
     kind: 'set',
     fallback: empty,
     decode,
-    encode: (values) => encodeSet(atom, values),
+    encode: (values) => [
+      'set',
+      sized(
+        Array.from(values, (value) => encodeChecked(atom, value)),
+        limits,
+      ),
+    ],
+    encodeTerm: (values) => encodeSet(atom, values),
     encodeOperand: (values: Iterable<W>) => encodeSet(atom, values),
     encodeKeys: noKeys,
     change(old, difference) {
@@ -103,19 +126,30 @@ export function set<R, W>(atom: AtomType<R, W>): SetColumn<R, W> {
  * The difference of two maps are the pairs whose key is in one of them only, and for keys with two values the new pair. So a
  * pair that is already there goes, and any other comes.
  */
-export function map<RK, RV, WK, WV>(key: AtomType<RK, WK>, value: AtomType<RV, WV>): MapColumn<RK, RV, WK, WV> {
+export function map<RK, RV, WK, WV>(
+  key: AtomType<RK, WK>,
+  value: AtomType<RV, WV>,
+  limits: SizeLimits = anySize,
+): MapColumn<RK, RV, WK, WV> {
   const empty: ReadonlyMap<RK, RV> = new Map();
   const decode = (json: unknown): ReadonlyMap<RK, RV> => {
     const pairs = decodePairs(json);
     return pairs.length === 0 ? empty : new Map(pairs.map(([k, v]) => [key.decode(k), value.decode(v)]));
   };
-  const encode = (pairs: Iterable<readonly [WK, WV]>): Json => ['map', Array.from(pairs, ([k, v]) => [key.encode(k), value.encode(v)])];
+  const encodeTerm = (pairs: Iterable<readonly [WK, WV]>): Json => ['map', Array.from(pairs, ([k, v]) => [key.encode(k), value.encode(v)])];
   return {
     kind: 'map',
     fallback: empty,
     decode,
-    encode,
-    encodeOperand: encode,
+    encode: (pairs) => [
+      'map',
+      sized(
+        Array.from(pairs, ([k, v]) => [encodeChecked(key, k), encodeChecked(value, v)]),
+        limits,
+      ),
+    ],
+    encodeTerm,
+    encodeOperand: encodeTerm,
     encodeKeys: (keys: Iterable<WK>) => encodeSet(key, keys),
     change(old, difference) {
       const changed = new Map(old);
@@ -131,12 +165,23 @@ export function map<RK, RV, WK, WV>(key: AtomType<RK, WK>, value: AtomType<RV, W
 
 /** A map for at most one pair: its difference is, as with `optional`, the new value. */
 export function optionalPair<RK, RV, WK, WV>(key: AtomType<RK, WK>, value: AtomType<RV, WV>): MapColumn<RK, RV, WK, WV> {
-  const pairs = map(key, value);
+  const pairs = map(key, value, { min: 0, max: 1 });
   return { ...pairs, change: (_old, difference) => pairs.decode(difference) };
 }
 
 function noKeys(): never {
   throw new SeineError('INVALID_INPUT', 'only a map has keys to delete');
+}
+
+function encodeChecked<W>(atom: AtomType<unknown, W>, value: W): Json {
+  const objection = atom.objection?.(value);
+  if (objection !== undefined) throw new SeineError('INVALID_INPUT', objection);
+  return atom.encode(value);
+}
+
+function sized(elements: readonly Json[], { min, max = Number.POSITIVE_INFINITY }: SizeLimits): readonly Json[] {
+  if (elements.length >= min && elements.length <= max) return elements;
+  throw new SeineError('INVALID_INPUT', `${elements.length} values in a column for ${min} to ${max}`);
 }
 
 function encodeSet<W>(atom: AtomType<unknown, W>, values: Iterable<W>): Json {

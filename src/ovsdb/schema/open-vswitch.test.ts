@@ -1,7 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { databaseOf } from './database-of.ts';
+import { parseSchema } from './database-schema.ts';
 import { generateTables } from './generate.ts';
 import { openVswitch } from './open-vswitch.ts';
+import type { Database } from './table.ts';
 
 /** Where Debian's openvswitch-common and upstream's `make install` put it. */
 const installed = ['/usr/share/openvswitch/vswitch.ovsschema', '/usr/local/share/openvswitch/vswitch.ovsschema'].find(existsSync);
@@ -11,6 +14,22 @@ it('open-vswitch.ts is what the generator makes of the installed schema, if that
   const fresh = schema?.version === openVswitch.version ? generateTables(schema, 'openVswitch') : undefined;
   const present = readFileSync(new URL('open-vswitch.ts', import.meta.url), 'utf8');
   expect(fresh ?? present, 'run: node build/generate-ovsdb-tables.ts').toBe(present);
+});
+
+it('tables made at run time are those that are generated', () => {
+  const made = databaseOf(parseSchema(JSON.parse(readFileSync(installed ?? '', 'utf8'))));
+  const shapeOf = ({ name, tables }: Database) => ({
+    name,
+    tables: Object.entries(tables).map(([table, { root, indexes, columns }]) => ({
+      table,
+      root,
+      indexes,
+      // That the manual bounds a few integers is not in the schema.
+      columns: Object.entries(columns).map(([column, { kind, fallback }]) => [column, kind, fallback === 0n ? 0 : fallback]),
+    })),
+  });
+  expect(shapeOf(made)).toEqual(shapeOf(openVswitch));
+  expect(() => made.tables['Port']?.columns['tag']?.encode(4096)).toThrow('4096 is not within 0 to 4095');
 });
 
 describe('generateTables', () => {
@@ -28,9 +47,13 @@ describe('generateTables', () => {
     [{ key: { type: 'uuid', refTable: 'T' }, min: 0, max: 'unlimited' }, "set(ref('T'))"],
     [{ key: { type: 'string', enum: ['set', ['a', "b'"]] } }, "scalar(oneOf('a', 'b\\''))"],
     [{ key: { type: 'string', enum: 'a' } }, "scalar(oneOf('a'))"],
-    [{ key: 'integer', min: 0, max: 5 }, 'set(integer)'],
-    [{ key: { type: 'integer', minInteger: 0 } }, 'scalar(integer)'],
-    [{ key: { type: 'integer', minInteger: 0, maxInteger: 4095 } }, 'scalar(smallInteger)'],
+    [{ key: 'integer', min: 0, max: 5 }, 'set(integer, { min: 0, max: 5 })'],
+    [{ key: 'integer', min: 1, max: 'unlimited' }, 'set(integer, { min: 1 })'],
+    [{ key: { type: 'integer', minInteger: 0 } }, 'scalar(atLeast(integer, 0n))'],
+    [{ key: { type: 'integer', minInteger: 0, maxInteger: 4095 } }, 'scalar(between(smallInteger, 0, 4095))'],
+    [{ key: { type: 'real', maxReal: 0.5 } }, 'scalar(atMost(real, 0.5))'],
+    [{ key: { type: 'integer', enum: ['set', [1, 2]] } }, 'scalar(among(integer, 1n, 2n))'],
+    [{ key: { type: 'string', minLength: 1, maxLength: 8 } }, 'scalar(ofLength(string, 1, 8))'],
     [{ key: 'string', value: 'integer', min: 0, max: 'unlimited' }, 'map(string, integer)'],
     [{ key: 'string', value: 'boolean', min: 0, max: 1 }, 'optionalPair(string, boolean)'],
   ])('writes %j as %s', (type, column) => {
