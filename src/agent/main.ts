@@ -52,6 +52,7 @@ function loggedEvents(log: Log): NodeDatapathEvents {
     failure: (part, error) => log.warn('not as wanted yet', { part, error: error.message }),
     refused: (part, owner, error) => log.error('a wish was refused', { part, owner, error: error.message }),
     drift: (part, keys) => log.warn('somebody else changed what is ours; it is put back', { part, entries: keys.length }),
+    repaired: (part, tookMs) => log.info('what somebody else had changed is as wanted again', { part, tookMs: Math.round(tookMs) }),
   };
 }
 

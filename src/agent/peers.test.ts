@@ -12,7 +12,7 @@ import { reservedRanges } from './reserved-ranges.ts';
 
 function setUp() {
   const nodes = new ReplicaStore<Node>();
-  const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {} };
+  const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
   const datapath = new NodeDatapath(
     { bridge: new FakeTarget(), switch: new FakeTarget(), host: new FakeTarget(), firewall: new FakeTarget() },
     events,

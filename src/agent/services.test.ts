@@ -11,7 +11,7 @@ import { Services } from './services.ts';
 function setUp() {
   const services = new ReplicaStore<Service>();
   const slices = new ReplicaStore<EndpointSlice>();
-  const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {} };
+  const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
   const datapath = new NodeDatapath(
     { bridge: new FakeTarget(), switch: new FakeTarget(), host: new FakeTarget(), firewall: new FakeTarget() },
     events,

@@ -26,6 +26,7 @@ export interface NodeDatapathEvents {
   failure(part: Part, error: SeineError): void;
   refused(part: Part, owner: string, error: SeineError): void;
   drift(part: Part, keys: readonly string[]): void;
+  repaired(part: Part, tookMs: number): void;
 }
 
 /** A point in the history of wishes, to wait for. */
@@ -178,6 +179,7 @@ function common<K extends string>(name: Part, events: NodeDatapathEvents) {
     failure: (error) => events.failure(name, error),
     refused: (owner, error) => events.refused(name, owner, error),
     drift: (keys) => events.drift(name, keys),
+    repaired: (tookMs) => events.repaired(name, tookMs),
   };
   return { name, events: reported, backoffMs, now: () => performance.now() };
 }

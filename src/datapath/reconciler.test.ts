@@ -11,6 +11,7 @@ function setUp(portionSize = 100) {
   const desired = new DesiredState<string, number>({ equal });
   const target = new FakeTarget<string, number>();
   const drift: string[] = [];
+  const repaired: number[] = [];
   const refused: [string, SeineError][] = [];
   let nowMs = 0;
   const reconciler = new Reconciler<string, number>({
@@ -26,6 +27,7 @@ function setUp(portionSize = 100) {
       failure: () => {},
       refused: (owner, error) => refused.push([owner, error]),
       drift: (keys) => drift.push(...keys),
+      repaired: (tookMs) => repaired.push(tookMs),
     },
   });
   const deadline = (): AbortSignal => AbortSignal.timeout(5_000);
@@ -34,7 +36,7 @@ function setUp(portionSize = 100) {
     reconciler.poke();
     await reconciler.realizedFor(owner, revision, deadline());
   };
-  return { desired, target, reconciler, drift, refused, want, deadline, pass: (ms: number) => (nowMs += ms) };
+  return { desired, target, reconciler, drift, repaired, refused, want, deadline, pass: (ms: number) => (nowMs += ms) };
 }
 
 describe('Reconciler', () => {
@@ -228,9 +230,11 @@ describe('Reconciler', () => {
     await t.want('a', { x: 1, y: 2 });
     t.target.wipe();
     t.reconciler.distrust();
+    t.pass(40);
     await t.want('b', { z: 3 });
     expect([...t.target.held.keys()].toSorted()).toEqual(['x', 'y', 'z']);
     expect(t.drift.toSorted()).toEqual(['x', 'y']);
+    expect(t.repaired).toEqual([40]);
   });
 
   it('observes again when the target restarts during a round', async () => {

@@ -29,6 +29,8 @@ export interface ReconcilerEvents<K> {
   refused(owner: string, error: SeineError): void;
   /** Entries that somebody else changed, found by observing. */
   drift(keys: readonly K[]): void;
+  /** What somebody else had changed is as wanted again, so long (ms) after we were told that something may have changed. */
+  repaired(tookMs: number): void;
 }
 
 export interface OwnerFailure {
@@ -65,6 +67,8 @@ export class Reconciler<K extends string, V> {
   #actual: Map<K, V> | undefined;
   /** What we believed before we began to doubt; only to say what somebody else changed. */
   #believed: Map<K, V> | undefined;
+  /** When we began to doubt. */
+  #doubtedAtMs: number | undefined;
   /** Keys that must be compared although nobody's wish changed. */
   #recheck = new Set<K>();
   /** How often the target was distrusted, and how often for being another one than before. */
@@ -104,6 +108,7 @@ export class Reconciler<K extends string, V> {
    */
   suspect(): void {
     this.#believed ??= this.#actual;
+    this.#doubtedAtMs ??= this.#options.now();
     this.#actual = undefined;
     this.#distrusted++;
     this.#bell.ring();
@@ -220,11 +225,14 @@ export class Reconciler<K extends string, V> {
     for (const owner of dirty.owners) if (this.#refused.delete(owner)) for (const key of desired.keysOf(owner)) recheck.add(key);
     const observed = this.#actual === undefined;
     const actual = this.#actual ?? (await target.observe(signal));
-    if (observed) await this.#reportDrift(actual);
+    const doubtedAtMs = this.#doubtedAtMs;
+    if (observed) this.#doubtedAtMs = undefined;
+    const drifted = observed && (await this.#reportDrift(actual));
     const keys = observed ? allKeys(desired.keys(), actual.keys()) : allKeys(dirty.keys, recheck);
     const plan = await this.#compare(keys, actual);
     const changed = await this.#apply(plan, { actual, picture: observed ? 'fresh' : 'remembered' }, signal);
     if (changed.put + changed.removed > 0) this.#options.events.round({ ...changed, tookMs: this.#options.now() - startedMs });
+    if (drifted) this.#options.events.repaired(this.#options.now() - (doubtedAtMs ?? startedMs));
     if (observed) this.#lookTookMs = this.#options.now() - startedMs;
     if (this.#replaced !== replaced) return; // what we just learnt is stale; the bell has rung for another round
     if (this.#distrusted === distrusted) this.#actual = actual;
@@ -307,10 +315,11 @@ export class Reconciler<K extends string, V> {
     return portions({ put, remove: portion.remove }, (key) => this.#ownerOf(key), this.#options.portionSize);
   }
 
-  async #reportDrift(actual: ReadonlyMap<K, V>): Promise<void> {
+  /** @returns whether there was any */
+  async #reportDrift(actual: ReadonlyMap<K, V>): Promise<boolean> {
     const believed = this.#believed;
     this.#believed = undefined;
-    if (believed === undefined) return;
+    if (believed === undefined) return false;
     const drifted: K[] = [];
     let compared = 0;
     for (const key of allKeys(believed.keys(), actual.keys())) {
@@ -318,9 +327,10 @@ export class Reconciler<K extends string, V> {
       const [was, is] = [believed.get(key), actual.get(key)];
       if (was === undefined || is === undefined ? was !== is : !this.#options.equal(was, is)) drifted.push(key);
     }
-    if (drifted.length === 0) return;
+    if (drifted.length === 0) return false;
     this.#repairs.note(drifted, believed.size);
     this.#options.events.drift(drifted);
+    return true;
   }
 
   /** For whom an entry is made: of several owners, the first one whom the target does not refuse. */

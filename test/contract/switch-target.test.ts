@@ -102,6 +102,7 @@ class Keeper {
         failure: (error) => this.failures.push(error),
         refused: (owner, error) => this.refused.push(`${owner}: ${error.message}`),
         drift: () => {},
+        repaired: () => {},
       },
     });
     this.database.lock(lockName);

@@ -203,6 +203,7 @@ class Keeper<K extends string, V> {
         failure: (error) => this.failures.push(error),
         refused: (owner) => this.refused.push(owner),
         drift: (keys) => this.drift.push(...keys),
+        repaired: () => {},
       },
     });
     this.reconciler.allowRemovals();

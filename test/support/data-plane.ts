@@ -33,7 +33,7 @@ export async function becomeNode(): Promise<TestNode> {
   namespace.close();
   const stop = new AbortController();
   const config = parseConfig(`{nodeName: test, ovsRunDir: ${ovs.runDir}, ovsDatapathType: netdev}`, {});
-  const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {} };
+  const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
   const readiness = new Readiness();
   const plane = openDataPlane({ config, hooks: { events }, readiness, log: silentLog }, stop.signal);
   const running = runDataPlane(plane, config.hostGateway, stop.signal);

@@ -25,7 +25,7 @@ import { serviceView } from './service-view.ts';
 const pod = ownerOf('pod', 'default', 'web-0', 'eth0@abc');
 const service = ownerOf('service', 'default/web:http/ipv4');
 const peer = ownerOf('peer', 'n2');
-const silent = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {} };
+const silent = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
 const words = {
   names: { table: tableName, port: (port: number) => (port === 32_784 ? '"web0-1234567"' : undefined) },
   ownerOf: () => undefined,

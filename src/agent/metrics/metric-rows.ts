@@ -56,6 +56,12 @@ export const metricRows = {
   reconcile_entries_total: { type: 'counter', help: 'Entries that were put or removed.', labels: ['part', 'operation'] },
   reconcile_failures_total: { type: 'counter', help: 'Rounds that failed and were tried again.', labels: ['part'] },
   drift_entries_total: { type: 'counter', help: 'Entries that somebody else had changed, as found by looking.', labels: ['part'] },
+  drift_repair_duration_seconds: {
+    type: 'histogram',
+    help: 'From the news that something may have been changed by somebody else to its being as wanted again, where it was.',
+    labels: ['part'],
+    buckets: roundBuckets,
+  },
   wanted_entries: { type: 'gauge', help: 'Entries that are wanted.', labels: ['part'] },
   unrealized_revisions: { type: 'gauge', help: 'Changes of wishes that the node is not yet known to hold.', labels: ['part'] },
   refused_owners: { type: 'gauge', help: 'Owners whose wish is refused at present.', labels: ['part'] },

@@ -65,19 +65,20 @@ it('counts calls by command and code, and times ADD and DEL by stage', async () 
 });
 
 it('adds up rounds and drift, remembers the last failure, and passes all of it on', () => {
-  const then = { round: vi.fn(), failure: vi.fn(), refused: vi.fn(), drift: vi.fn() };
+  const then = { round: vi.fn(), failure: vi.fn(), refused: vi.fn(), drift: vi.fn(), repaired: vi.fn() };
   const record = new AgentRecord(() => undefined);
   const events = record.datapathEvents(then);
   const error = new SeineError('UNAVAILABLE', 'gone');
   events.round('bridge', { put: 3, removed: 1, tookMs: 4 });
   events.round('bridge', { put: 2, removed: 0, tookMs: 4 });
   events.drift('host', ['a', 'b']);
+  events.repaired('host', 30);
   events.failure('host', error);
   expect(record.sumOf('reconcile_entries_total', { part: 'bridge', operation: 'put' })).toBe(5);
   expect(record.sumOf('reconcile_rounds_total', { part: 'bridge' })).toBe(2);
   expect([record.driftOf('host'), record.driftOf('bridge')]).toEqual([2, 0]);
   expect(record.lastOf('host')?.error).toBe(error);
-  expect(Object.values(then).map((each) => each.mock.calls.length)).toEqual([2, 1, 0, 1]);
+  expect(Object.values(then).map((each) => each.mock.calls.length)).toEqual([2, 1, 0, 1, 1]);
 });
 
 it('notices that the loop was held up', () => {

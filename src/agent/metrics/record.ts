@@ -55,6 +55,10 @@ export class AgentRecord {
         this.#add('drift_entries_total', { part }, keys.length);
         then.drift(part, keys);
       },
+      repaired: (part, tookMs) => {
+        this.#observe('drift_repair_duration_seconds', { part }, tookMs / 1_000);
+        then.repaired(part, tookMs);
+      },
     };
   }
 
