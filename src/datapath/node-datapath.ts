@@ -83,7 +83,7 @@ export class NodeDatapath {
         desired: this.firewall,
         target: targets.firewall,
         equal: equalStrings,
-        portionSize: 1,
+        portionSize: 1_000,
       }),
     };
   }
@@ -118,7 +118,12 @@ export class NodeDatapath {
   }
 
   wantFirewall(owner: Owner, table: string, body: string): number {
-    const revision = this.firewall.set(owner, new Map([[`table/${table}` as const, body]]));
+    return this.wantElements(owner, new Map([[`table/${table}` as const, body]]));
+  }
+
+  /** Replaces everything that `owner` wants of the packet filter. The tables of elements are another owner's. */
+  wantElements(owner: Owner, entries: ReadonlyMap<FirewallKey, string>): number {
+    const revision = this.firewall.set(owner, entries);
     this.reconcilers.firewall.poke();
     return revision;
   }

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { expect, it } from 'vitest';
 import { compileFirewall } from '../../src/connectivity/compile-firewall.ts';
-import { type FirewallKey, FirewallTarget } from '../../src/datapath/firewall-target.ts';
+import { elementKey, type FirewallKey, FirewallTarget } from '../../src/datapath/firewall-target.ts';
 import { SeineError } from '../../src/errors/seine-error.ts';
 import { createNamedNamespace, deleteNamedNamespace } from '../../src/netlink/namespace.ts';
 import { Nftables } from '../../src/netlink/nftables.ts';
@@ -16,6 +16,14 @@ function chain(name: string, ...rules: readonly string[]): string {
 const nodeTable = compileFirewall(exampleNode, { noSnat: false })
   .map(({ name, hook, rules }) => `chain ${name} {\n${[hook, ...rules].join('\n')}\n}`)
   .join('\n');
+
+const sets = ['set ports { type inet_proto . inet_service; }', 'map to { type ipv4_addr : ipv4_addr; }', 'set six { type ipv6_addr; }'];
+const elements = new Map<FirewallKey, string>([
+  [elementKey('seine_sets', 'ports', '6 . 30080'), ''],
+  [elementKey('seine_sets', 'ports', '17 . 30053'), ''],
+  [elementKey('seine_sets', 'to', '192.0.2.1'), '10.0.0.1'],
+  [elementKey('seine_sets', 'six', 'fd00::1'), ''],
+]);
 
 async function openFirewall(): Promise<Specimen<FirewallKey, string>> {
   const name = randomName('nfc');
@@ -40,19 +48,27 @@ async function openFirewall(): Promise<Specimen<FirewallKey, string>> {
     },
   };
   return {
-    target: new FirewallTarget(inNamespace, ['seine', 'seine_a', 'seine_b', 'seine_bad']),
+    target: new FirewallTarget(inNamespace, ['seine', 'seine_sets', 'seine_a', 'seine_b', 'seine_bad']),
     equal: (a, b) => a === b,
-    base: new Map(),
+    base: new Map([['table/seine_sets', [...sets, chain('c', 'ip saddr @to drop')].join('\n')]]),
     entries: new Map([
       ['table/seine', nodeTable],
       ['table/seine_a', chain('a', 'ip saddr 10.0.0.1 counter drop')],
       ['table/seine_b', chain('b', 'ip6 saddr fd00::1 drop')],
+      ...elements,
     ]),
-    changes: new Map([['table/seine_a', chain('a', 'ip saddr 10.0.0.2 counter drop')]]),
+    changes: new Map<FirewallKey, string>([
+      ['table/seine_a', chain('a', 'ip saddr 10.0.0.2 counter drop')],
+      [elementKey('seine_sets', 'to', '192.0.2.1'), '10.0.0.2'],
+    ]),
     impossible: new Map([['table/seine_bad', chain('bad', 'jump nowhere')]]),
     foreign: () => nft('list', 'table', 'ip', 'seine') + nft('list', 'table', 'inet', 'other'),
-    disturb: async () => void nft('add', 'rule', 'inet', 'seine_a', 'a', 'accept'),
-    wipe: async () => void nft('delete table inet seine; delete table inet seine_a; delete table inet seine_b'),
+    disturb: async () =>
+      void nft(
+        'add rule inet seine_a a accept; delete element inet seine_sets ports { tcp . 30080 }; add element inet seine_sets six { fd00::2 }',
+      ),
+    wipe: async () =>
+      void nft('delete table inet seine; delete table inet seine_a; delete table inet seine_b; delete table inet seine_sets'),
     die: async () => void (reachable = false),
     revive: async () => void (reachable = true),
     close: async () => {
@@ -64,6 +80,22 @@ async function openFirewall(): Promise<Specimen<FirewallKey, string>> {
 }
 
 targetContract('FirewallTarget', openFirewall, { refusal: 'all' });
+
+it('keeps elements when the table of their sets is replaced, as far as the new one has the sets', async () => {
+  const specimen = await openFirewall();
+  try {
+    const { target, base } = specimen;
+    const signal = AbortSignal.timeout(20_000);
+    await target.apply({ put: new Map([...base, ...elements]), remove: new Set() }, signal);
+    const other = [...sets.slice(0, 2), chain('d', 'ip saddr @to accept')].join('\n');
+    const gone = elementKey('seine_sets', 'ports', '6 . 30080');
+    await target.apply({ put: new Map([['table/seine_sets', other]]), remove: new Set([gone]) }, signal);
+    const left = [...elements].filter(([key]) => key !== gone && !key.includes('/six/'));
+    expect(await target.observe(signal)).toEqual(new Map([['table/seine_sets', other], ...left]));
+  } finally {
+    await specimen.close();
+  }
+});
 
 it('can be looked at while it is written to', async () => {
   let busy = false;

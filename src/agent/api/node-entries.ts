@@ -1,5 +1,5 @@
 import type { Entry, PortEntry } from '../../agent-api/entry.ts';
-import type { FirewallKey } from '../../datapath/firewall-target.ts';
+import { type FirewallKey, isTable } from '../../datapath/firewall-target.ts';
 import type { HostEntry, HostKey } from '../../datapath/host-entry.ts';
 import type { SwitchEntry, SwitchKey } from '../../datapath/switch-entry.ts';
 import { type Compared, compare, type Part } from './compare.ts';
@@ -103,6 +103,12 @@ function hostText(entry: HostEntry): string {
 
 export function* firewallEntries(part: Part<FirewallKey, string>, held: ReadonlyMap<FirewallKey, string>): Generator<Entry> {
   for (const { key, state, owners, wanted, actual, error } of compare(part, held)) {
+    if (!isTable(key)) {
+      const name = key.slice('element/'.length);
+      const text = (value: string | undefined) => (value === undefined ? null : value === '' ? name : `${name} : ${value}`);
+      yield { kind: 'firewall', name, state, owners, wanted: text(wanted), actual: text(actual), ...(error ? { error } : {}) };
+      continue;
+    }
     const name = key.slice('table/'.length);
     yield {
       kind: 'firewall',
