@@ -10,7 +10,7 @@ import { parseArgs } from 'node:util';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import type { Fault } from './fault.ts';
 import { faults } from './faults.ts';
-import { type FaultRow, runFault } from './run-fault.ts';
+import { type FaultRow, prepare, runFault } from './run-fault.ts';
 import { table } from './table.ts';
 
 const urgent = -15;
@@ -54,8 +54,7 @@ async function main(): Promise<number> {
 async function runAll(chosen: readonly Fault[], rounds: number, seed: number): Promise<FaultRow[]> {
   const lab = await ConvergeLab.start(2);
   try {
-    await lab.startPods();
-    await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
+    await prepare(lab);
     setPriority(process.pid, urgent);
     const rows: FaultRow[] = [];
     for (const [index, fault] of chosen.entries()) {

@@ -1,9 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { clusterIps } from '../../src/lab/demo/workload.ts';
 import { type ConvergeLab, until } from '../support/converge-lab.ts';
 import type { Fault, FaultContext } from './fault.ts';
-import { Traffic, type TrafficCount } from './traffic.ts';
+import { Traffic, type TrafficCount, trafficPort } from './traffic.ts';
 
 const afterwardsMs = 1_000;
+const serviceName = 'traffic';
 
 export interface FaultRow {
   readonly name: string;
@@ -25,16 +27,37 @@ export interface FaultRow {
   readonly problems: readonly string[];
 }
 
-/** Runs one fault under traffic between two pods of a node and two of different nodes, and judges it. Never throws. */
+const families = { ipFamilyPolicy: 'RequireDualStack', ipFamilies: ['IPv4', 'IPv6'] };
+const ports = ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), port: trafficPort, targetPort: trafficPort, protocol }));
+
+/** Starts the pods, and the Service that leads to them. */
+export async function prepare(lab: ConvergeLab): Promise<void> {
+  const object = {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: serviceName },
+    spec: { selector: { app: 'web' }, ports, ...families },
+  };
+  await lab.startPods([{ collection: '/api/v1/namespaces/demo/services', object }]);
+  await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'));
+  await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
+}
+
+/** Runs one fault under traffic from a pod to one of its node, to one of another node, and to a Service of both; and judges it. Never throws. */
 export async function runFault(
   fault: Fault,
   lab: ConvergeLab,
   more: Pick<FaultContext, 'random' | 'rounds' | 'say' | 'signal'>,
 ): Promise<FaultRow> {
-  const traffic = await Traffic.start([
-    { name: 'same node', from: lab.pod('client-1'), to: lab.pod('web-1') },
-    { name: 'other node', from: lab.pod('client-1'), to: lab.pod('web-2') },
-  ]);
+  const [client, near, far] = [lab.pod('client-1'), lab.pod('web-1'), lab.pod('web-2')];
+  const traffic = await Traffic.start(
+    [near, far],
+    [
+      { name: 'same node', from: client, addresses: near.ips },
+      { name: 'other node', from: client, addresses: far.ips },
+      { name: 'Service', from: client, addresses: await clusterIps(lab.api, serviceName, more.signal) },
+    ],
+  );
   const problems: string[] = [];
   let notes: readonly string[] = [];
   let healedMs = performance.now();

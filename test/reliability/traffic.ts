@@ -4,7 +4,8 @@ import type { PodStatusLine } from '../../src/lab/status.ts';
 import { parseIp } from '../../src/net/ip.ts';
 import { Lane, type LaneCount } from './lane.ts';
 
-const port = 7777;
+/** What the servers listen on, TCP and UDP. */
+export const trafficPort = 7777;
 /** 100 Hz. */
 const everyMs = 10;
 /** A connection that is not made by then has failed. */
@@ -17,7 +18,7 @@ export type LaneKind = 'udp' | 'connect' | 'talk';
 export interface Route {
   readonly name: string;
   readonly from: PodStatusLine;
-  readonly to: PodStatusLine;
+  readonly addresses: readonly string[];
 }
 
 /** 100 datagrams, 100 new connections and 100 messages a second along each route, in each family, until stopped. */
@@ -28,11 +29,11 @@ export class Traffic {
   /** Connections that had to be made anew because they ended. */
   #broken = 0;
 
-  static async start(routes: readonly Route[]): Promise<Traffic> {
+  static async start(servers: readonly PodStatusLine[], routes: readonly Route[]): Promise<Traffic> {
     const traffic = new Traffic();
-    for (const to of new Set(routes.map((route) => route.to))) for (const ip of to.ips) await traffic.#serve(to.netns, ip);
-    for (const { name, from, to } of routes) {
-      for (const ip of to.ips) {
+    for (const { netns, ips } of servers) for (const ip of ips) await traffic.#serve(netns, ip);
+    for (const { name, from, addresses } of routes) {
+      for (const ip of addresses) {
         const label = `${name} ${parseIp(ip).family}`;
         await traffic.#datagrams(traffic.#lane('udp', label), from.netns, ip);
         traffic.#connections(traffic.#lane('connect', label), from.netns, ip);
@@ -76,7 +77,7 @@ export class Traffic {
 
   /** Sends back whatever comes, over UDP and TCP. */
   async #serve(netns: string, address: string): Promise<void> {
-    const datagrams = await bindUdpIn(netns, address, port);
+    const datagrams = await bindUdpIn(netns, address, trafficPort);
     datagrams.on('message', (message, from) => datagrams.send(message, from.port, from.address));
     datagrams.on('error', () => {}); // an ICMP error for an earlier answer
     const connections = new Set<Socket>();
@@ -86,7 +87,7 @@ export class Traffic {
       connection.once('close', () => connections.delete(connection));
       connection.pipe(connection);
     });
-    server.listen({ fd: listenTcpIn(netns, address, port) });
+    server.listen({ fd: listenTcpIn(netns, address, trafficPort) });
     this.#closing.push(() => {
       datagrams.close();
       server.close();
@@ -99,7 +100,7 @@ export class Traffic {
     const waiting = new Map<number, () => void>();
     socket.on('message', (message) => waiting.get(message.readUInt32BE(0))?.());
     socket.on('error', () => {}); // a refusal is a loss, and counted as one
-    await new Promise<void>((resolve) => socket.connect(port, address, resolve));
+    await new Promise<void>((resolve) => socket.connect(trafficPort, address, resolve));
     let number = 0;
     this.#every(() => {
       const message = Buffer.alloc(32);
@@ -114,7 +115,7 @@ export class Traffic {
     this.#every(() => {
       const answered = lane.send();
       const signal = AbortSignal.timeout(connectWithinMs);
-      connectTcpIn(netns, address, port, signal).then(
+      connectTcpIn(netns, address, trafficPort, signal).then(
         (socket) => {
           answered();
           socket.on('error', () => {});
@@ -130,7 +131,7 @@ export class Traffic {
     let socket: Socket | undefined;
     const waiting: (() => void)[] = [];
     const connect = async (): Promise<void> => {
-      const made = await connectTcpIn(netns, address, port, AbortSignal.timeout(connectWithinMs));
+      const made = await connectTcpIn(netns, address, trafficPort, AbortSignal.timeout(connectWithinMs));
       made.setNoDelay();
       let octets = 0;
       made.on('data', (chunk: Buffer) => {
