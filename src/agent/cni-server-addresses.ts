@@ -1,14 +1,21 @@
+import { CniError, cniCodes } from '../cni/errors.ts';
 import { toCniError } from '../cni/from-seine-error.ts';
-import type { AddRequest, CheckRequest, DelRequest, GcRequest } from '../cni/request.ts';
+import { show } from '../cni/json.ts';
+import type { Asked } from '../cni/network-conf.ts';
+import type { AddRequest, CheckRequest, DelRequest, GcRequest, StatusRequest } from '../cni/request.ts';
 import type { WireRequest } from '../cni/wire.ts';
+import { SeineError } from '../errors/seine-error.ts';
 import { parseIp } from '../net/ip.ts';
 import { parseMac } from '../net/mac.ts';
 import type { StageTimes } from './cni-server-stages.ts';
-import type { DelegatedCall, DelegatedIpam } from './ipam/delegated-ipam.ts';
+import type { DelegatedCall, DelegatedIpam, DelegatedNetworkCall } from './ipam/delegated-ipam.ts';
 import type { Ipam } from './ipam/ipam.ts';
 import type { Lease, LeaseRequest } from './ipam/lease.ts';
 import { podMac } from './ipam/pod-mac.ts';
 import type { AttachmentKey } from './pod-network-port.ts';
+
+/** What a plugin that lent an address to nobody has for taking it back (ms). */
+const TAKE_BACK_MS = 30_000;
 
 /** The call on whose behalf addresses are given back: it has the configuration a delegated plugin needs. */
 export interface Caller {
@@ -27,16 +34,17 @@ export class Addresses {
     this.#delegated = delegated;
   }
 
-  /** @throws CniError 7, 11, 101 or 105; then nothing is leased */
+  /** @throws CniError 4, 7, 11, 101 or 105; then nothing is leased */
   async obtain(caller: Caller & { readonly request: AddRequest }, signal: AbortSignal): Promise<Lease> {
     const { attachment, netns, pod, requestedIps, requestedMac, ipamType } = caller.request;
     try {
-      const mac = requestedMac === undefined || requestedMac === '' ? undefined : parseMac(requestedMac);
-      const wanted = { ...attachment, netns, addresses: requestedIps.map(parseIp), ...(pod ? { pod } : {}), ...(mac ? { mac } : {}) };
+      const mac = requestedMac && parsed(requestedMac, parseMac);
+      const addresses = requestedIps.map((ip) => parsed(ip, parseIp));
+      const wanted = { ...attachment, netns, addresses, ...(pod ? { pod } : {}), ...(mac ? { mac } : {}) };
       if (ipamType === undefined) return await this.#ipam.allocate(wanted, signal);
       return await this.#delegate(wanted, delegatedCall(attachment, ipamType, caller), signal);
     } catch (thrown) {
-      throw toCniError(thrown, 'addresses');
+      throw toCniError(withField(thrown, caller.request), 'addresses');
     }
   }
 
@@ -47,8 +55,7 @@ export class Addresses {
    * @throws CniError 105; the lease stays then, for the next try
    */
   async giveBack(key: AttachmentKey, caller: Caller, signal: AbortSignal): Promise<void> {
-    const configured = 'ipamType' in caller.request ? caller.request.ipamType : undefined;
-    const ipamType = this.#ipam.leaseOf(key)?.ipamType ?? configured;
+    const ipamType = this.#ipam.leaseOf(key)?.ipamType ?? caller.request.ipamType;
     if (ipamType !== undefined) await this.#delegated.del(delegatedCall(key, ipamType, caller), signal);
     this.#ipam.release(key);
   }
@@ -58,11 +65,27 @@ export class Addresses {
     if (lease.ipamType !== undefined) await this.#delegated.check(delegatedCall(lease, lease.ipamType, caller), signal);
   }
 
-  async #delegate(wanted: LeaseRequest, call: DelegatedCall, signal: AbortSignal): Promise<Lease> {
-    const addresses = await this.#delegated.add(call, signal);
-    const { network, containerId, ifName, netns, pod } = wanted;
-    const mac = wanted.mac ?? podMac(wanted, (taken) => this.#ipam.hasMac(taken));
+  /** @throws CniError 50 if the delegated plugin has no address to give, in its own words */
+  async status(request: StatusRequest, wire: WireRequest, signal: AbortSignal): Promise<void> {
+    if (request.ipamType === undefined) return;
     try {
+      await this.#delegated.status(networkCall(request.ipamType, request, wire), signal);
+    } catch (thrown) {
+      const { message, details } = toCniError(thrown, 'addresses');
+      throw new CniError(cniCodes.notAvailable, message, details);
+    }
+  }
+
+  /** Lets the delegated plugin do away with what the list of the runtime lacks. @throws CniError 105 */
+  async collectGarbage(request: GcRequest, wire: WireRequest, signal: AbortSignal): Promise<void> {
+    if (request.ipamType !== undefined) await this.#delegated.gc(networkCall(request.ipamType, request, wire), signal);
+  }
+
+  async #delegate(wanted: LeaseRequest, call: DelegatedCall, signal: AbortSignal): Promise<Lease> {
+    const { network, containerId, ifName, netns, pod } = wanted;
+    try {
+      const { addresses, routes, dns } = await this.#delegated.add(call, signal);
+      const mac = wanted.mac ?? podMac(wanted, (taken) => this.#ipam.hasMac(taken));
       return await this.#ipam.adopt({
         network,
         containerId,
@@ -72,26 +95,56 @@ export class Addresses {
         mac,
         ipamType: call.ipamType,
         ...(pod ? { pod } : {}),
+        ...(routes.length > 0 ? { routes } : {}),
+        ...(Object.keys(dns).length > 0 ? { dns } : {}),
       });
     } catch (thrown) {
-      await this.#delegated.del(call, signal);
+      this.#ipam.release(wanted);
+      // A plugin that failed by itself has taken back what it did; one that was stopped or whose answer is of no use has not.
+      await this.#delegated.del(call, AbortSignal.timeout(TAKE_BACK_MS)).catch(() => undefined);
       throw thrown;
     }
   }
+}
+
+/** @throws CniError 4 or 7 that names field and value */
+function parsed<T>({ text, field }: Asked, parse: (text: string) => T): T {
+  try {
+    return parse(text);
+  } catch {
+    const code = field.startsWith('CNI_ARGS') ? cniCodes.invalidEnvironment : cniCodes.invalidConfig;
+    throw new CniError(code, `${field}: ${show(text)} is no ${parse === parseMac ? 'MAC' : 'IP'} address`);
+  }
+}
+
+/** Our IPAM does not know in which field somebody asked for what it cannot give. */
+function withField(thrown: unknown, { requestedIps, requestedMac }: AddRequest): unknown {
+  if (!(thrown instanceof SeineError)) return thrown;
+  const { asked, ip } = thrown.context;
+  const culprit = asked === 'mac' ? requestedMac : asked === 'ip' ? requestedIps.find(({ text }) => parseIp(text).text === ip) : undefined;
+  if (!culprit) return thrown;
+  const message = `${culprit.field}: ${thrown.message.replace(/^\[[A-Z_]+\] /, '')}`;
+  if (thrown.code === 'INVALID_INPUT' && culprit.field.startsWith('CNI_ARGS')) return new CniError(cniCodes.invalidEnvironment, message);
+  return new SeineError(thrown.code, message, { context: thrown.context, cause: thrown });
 }
 
 /** DEL's namespace may be gone, and GC has none: a plugin that only lends addresses does not look at it. */
 function delegatedCall(key: AttachmentKey, ipamType: string, { request, wire }: Caller): DelegatedCall {
   const { network, containerId, ifName } = key;
   return {
+    ...networkCall(ipamType, request, wire),
     network,
     containerId,
     ifName,
-    ipamType,
-    cniVersion: request.cniVersion,
     netns: wire.env.CNI_NETNS ?? '',
     args: wire.env.CNI_ARGS ?? '',
-    pluginFolders: (wire.env.CNI_PATH ?? '').split(':').filter((folder) => folder.startsWith('/')),
-    conf: wire.conf,
   };
+}
+
+function networkCall(
+  ipamType: string,
+  { cniVersion }: Pick<StatusRequest, 'cniVersion'>,
+  { env, conf }: WireRequest,
+): DelegatedNetworkCall {
+  return { ipamType, cniVersion, pluginFolders: (env.CNI_PATH ?? '').split(':').filter((folder) => folder.startsWith('/')), conf };
 }

@@ -1,23 +1,37 @@
+import { once } from 'node:events';
 import { abortable } from '../async/abortable.ts';
 import { CniError, cniCodes, formatError } from '../cni/errors.ts';
 import { toCniError } from '../cni/from-seine-error.ts';
-import { type AddRequest, type CheckRequest, type CniRequest, type DelRequest, type GcRequest, parseCniRequest } from '../cni/request.ts';
+import {
+  type AddRequest,
+  type CheckRequest,
+  type CniRequest,
+  type DelRequest,
+  type GcRequest,
+  parseCniRequest,
+  type StatusRequest,
+} from '../cni/request.ts';
 import { formatResult } from '../cni/result.ts';
 import { type CniVersion, formatVersions, newestVersion } from '../cni/versions.ts';
 import type { WireReply, WireRequest } from '../cni/wire.ts';
 import { Addresses, type Caller } from './cni-server-addresses.ts';
 import { type AttachmentPorts, Attachments } from './cni-server-attachments.ts';
+import type { RecordedDeletion } from './cni-server-deletions.ts';
 import { resultOf } from './cni-server-result.ts';
 import { StageTimes } from './cni-server-stages.ts';
 import type { DelegatedIpam } from './ipam/delegated-ipam.ts';
 
 /** An undo waits for its turn among the container's calls, but not for ever. */
 const undoMs = 60_000;
+/** A node that was drained without an agent has a DEL of each pod. */
+const settledAtOnce = 16;
 /** What has not been checked when it is logged is cut (characters). */
 const LOGGED_LENGTH_MAX = 100;
 
 export interface CallPorts extends Omit<AttachmentPorts, 'addresses'> {
   readonly delegatedIpam: DelegatedIpam;
+  /** Whether STATUS fails when no address is left. */
+  readonly reportPoolExhausted: boolean;
 }
 
 type Context = Omit<Caller, 'request'>;
@@ -38,11 +52,14 @@ export interface CallOutcome extends Answer {
 /** The CNI commands. */
 export class CniCalls {
   readonly #ports: CallPorts;
+  readonly #addresses: Addresses;
   readonly #attachments: Attachments;
+  readonly #drained = new AbortController();
 
   constructor(ports: CallPorts) {
     this.#ports = ports;
-    this.#attachments = new Attachments({ ...ports, addresses: new Addresses(ports.ipam, ports.delegatedIpam) });
+    this.#addresses = new Addresses(ports.ipam, ports.delegatedIpam);
+    this.#attachments = new Attachments({ ...ports, addresses: this.#addresses });
   }
 
   /** Never throws. @param signal the plugin has gone, or its deadline has come */
@@ -62,16 +79,25 @@ export class CniCalls {
     }
   }
 
-  /** Does the DELs that were written down. One that fails stays written down, and the others are done all the same. */
+  /**
+   * Does the DELs that were written down. One that fails stays written down, and the others are done all the same. No ADD is
+   * served before the first time is over: addresses and interfaces of pods that are gone may be what it needs.
+   */
   async settleDeletions(signal: AbortSignal): Promise<void> {
-    for (const deletion of await this.#ports.deletions.list()) {
-      if (signal.aborted) return;
-      try {
-        await this.#attachments.settle({ ...deletion, stages: new StageTimes() }, signal);
-      } catch (thrown) {
-        const { attachment } = deletion.request;
-        this.#ports.log.warn('a recorded DEL failed', { ...attachment, reason: toCniError(thrown, 'wiring').message });
-      }
+    const left = (await this.#ports.deletions.list()).values();
+    const settle = async (): Promise<void> => {
+      for (const deletion of left) if (!signal.aborted) await this.#settle(deletion, signal);
+    };
+    await Promise.all(Array.from({ length: settledAtOnce }, settle));
+    if (!signal.aborted) this.#drained.abort();
+  }
+
+  async #settle(deletion: RecordedDeletion, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#attachments.settle({ ...deletion, stages: new StageTimes() }, signal);
+    } catch (thrown) {
+      const { attachment } = deletion.request;
+      this.#ports.log.warn('a recorded DEL failed', { ...attachment, reason: toCniError(thrown, 'wiring').message });
     }
   }
 
@@ -86,15 +112,14 @@ export class CniCalls {
       case 'CHECK':
         return await silent(this.#check(request, context, signal));
       case 'STATUS':
-        this.#status();
-        return { reply: { exit: 0, stdout: '' } };
+        return await silent(this.#status(request, context, signal));
       case 'GC':
         return await silent(this.#collectGarbage(request, context, signal));
     }
   }
 
   async #add(request: AddRequest, context: Context, signal: AbortSignal): Promise<Answer> {
-    await context.stages.measure('ready', this.#ready(signal));
+    await context.stages.measure('ready', this.#readyForAdd(signal));
     const caller = { request, ...context };
     const lease = await this.#attachments.add(caller, signal);
     const result = resultOf(lease, lease.attached, request.dns, request.prevResult);
@@ -115,19 +140,21 @@ export class CniCalls {
     if (first !== undefined) throw new CniError(cniCodes.checkFailed, first, others.join('; '));
   }
 
-  #status(): void {
-    const { ipam, network } = this.#ports;
+  async #status(request: StatusRequest, { wire }: Context, signal: AbortSignal): Promise<void> {
+    const { ipam, network, reportPoolExhausted } = this.#ports;
     const ready = network.ready();
     if (ready.state !== 'ready')
       throw new CniError(ready.state === 'impaired' ? cniCodes.notAvailableLimited : cniCodes.notAvailable, ready.reason);
     if (ipam.failure) throw new CniError(cniCodes.notAvailable, 'no address can be lent: the IPAM journal cannot be written');
-    const full = ipam.usage().find(({ size, allocated, quarantined }) => allocated + quarantined >= size);
-    if (full) throw new CniError(cniCodes.notAvailable, `no address is left in ${full.cidr}`);
+    if (request.ipamType !== undefined) return await this.#addresses.status(request, wire, signal);
+    const full = reportPoolExhausted ? await ipam.exhausted(signal) : undefined;
+    if (full) throw new CniError(cniCodes.notAvailable, `no address is left in ${full.cidr}`, `${full.allocated} of ${full.size} are lent`);
   }
 
   /** Goes on after a failure and reports them together. An ADD under way is younger than the runtime's list and is left alone. */
   async #collectGarbage(request: GcRequest, context: Context, signal: AbortSignal): Promise<void> {
     await context.stages.measure('ready', this.#ready(signal));
+    this.#ports.ipam.keepValid(request.network, request.validAttachments);
     const valid = new Set(request.validAttachments.map(({ containerId, ifName }) => `${containerId}/${ifName}`));
     const stale = this.#ports.ipam
       .leases()
@@ -141,12 +168,26 @@ export class CniCalls {
         failures.push(`${lease.containerId}/${lease.ifName}: ${toCniError(thrown, 'wiring').message}`);
       }
     }
+    const ofPlugin = await failureOf(this.#addresses.collectGarbage(request, context.wire, signal));
+    if (failures.length === 0 && ofPlugin) throw ofPlugin;
     if (failures.length === 0) return;
     throw new CniError(
       cniCodes.wiringFailed,
       `${failures.length} of ${stale.length} attachments not removed`,
-      failures.slice(0, 20).join('; '),
+      [...failures.slice(0, 20), ...(ofPlugin ? [ofPlugin.message] : [])].join('; '),
     );
+  }
+
+  /** @throws CniError 11 also if DELs that were written down are not done by then */
+  async #readyForAdd(signal: AbortSignal): Promise<void> {
+    await this.#ready(signal);
+    const drained = this.#drained.signal;
+    if (drained.aborted) return;
+    try {
+      await once(drained, 'abort', { signal });
+    } catch {
+      throw new CniError(cniCodes.tryAgainLater, 'DELs that were written down while no agent ran are not done yet');
+    }
   }
 
   /** @throws CniError 11 with the reason if the data plane is not ready by then */
@@ -168,6 +209,15 @@ export class CniCalls {
     if (code === cniCodes.internal)
       this.#ports.log.error('CNI call failed by a bug', { ...fields, stack: thrown instanceof Error ? thrown.stack : undefined });
     else this.#ports.log.warn('CNI call failed', fields);
+  }
+}
+
+async function failureOf(work: Promise<void>): Promise<CniError | undefined> {
+  try {
+    await work;
+    return undefined;
+  } catch (thrown) {
+    return toCniError(thrown, 'addresses');
   }
 }
 

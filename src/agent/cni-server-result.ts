@@ -1,5 +1,5 @@
 import type { CheckRequest } from '../cni/request.ts';
-import type { CniDns, CniResult } from '../cni/result.ts';
+import type { CniDns, CniResult, CniRoute } from '../cni/result.ts';
 import { isIp, parseIp } from '../net/ip.ts';
 import type { Lease } from './ipam/lease.ts';
 import type { AttachedPod } from './pod-network-port.ts';
@@ -27,12 +27,17 @@ export function resultOf(lease: Lease, attached: AttachedPod, dns: CniDns, previ
         interface: containerEnd,
       })),
     ],
-    routes: [
-      ...previous.routes,
-      ...lease.addresses.map(({ ip, gateway }) => ({ dst: ip.family === 'ipv4' ? '0.0.0.0/0' : '::/0', gw: gateway.text })),
-    ],
-    dns: { ...previous.dns, ...dns },
+    routes: [...previous.routes, ...routesOf(lease, attached)],
+    dns: { ...previous.dns, ...lease.dns, ...dns },
   };
+}
+
+function routesOf({ addresses, routes = [] }: Lease, { routeTable }: AttachedPod): readonly CniRoute[] {
+  const table = routeTable === undefined ? {} : { table: routeTable };
+  return [
+    ...addresses.map(({ ip, gateway }) => ({ dst: ip.family === 'ipv4' ? '0.0.0.0/0' : '::/0', gw: gateway.text, ...table })),
+    ...routes.map(({ destination, gateway }) => ({ dst: destination.text, ...(gateway ? { gw: gateway.text } : {}), ...table })),
+  ];
 }
 
 /**

@@ -4,6 +4,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CniBench, type PluginRun } from '../../test/support/cni-bench.ts';
+import { CniError, cniCodes } from '../cni/errors.ts';
 import { encodeRequest } from '../cni/wire.ts';
 import { SeineError } from '../errors/seine-error.ts';
 
@@ -146,6 +147,45 @@ describe('ADD', () => {
   });
 });
 
+describe('an ADD that asks for what it cannot get', () => {
+  const inConf = (conf: Record<string, unknown>) => bench.call('ADD', 'a', conf);
+  const inArgs = (CNI_ARGS: string) => bench.call('ADD', 'a', {}, { CNI_ARGS });
+  const message = (run: PluginRun) => {
+    const { code, msg } = JSON.parse(run.stdout) as { code: number; msg: string };
+    return `${code} ${msg}`;
+  };
+
+  it.each<[string, () => Promise<PluginRun>]>([
+    ['7 runtimeConfig.ips[0]: "ten" is no IP address', () => inConf({ runtimeConfig: { ips: ['ten'] } })],
+    ['7 args.cni.ips[1]: "x" is no IP address', () => inConf({ args: { cni: { ips: ['10.1.0.5', 'x'] } } })],
+    ['4 CNI_ARGS: IP: "10.1.0" is no IP address', () => inArgs('IP=10.1.0')],
+    ['7 runtimeConfig.mac: "x" is no MAC address', () => inConf({ runtimeConfig: { mac: 'x' } })],
+    ['4 CNI_ARGS: MAC: "x" is no MAC address', () => inArgs('MAC=x')],
+    [
+      '7 runtimeConfig.mac: 01:00:5e:00:00:01 is no MAC an interface can have',
+      () => inConf({ runtimeConfig: { mac: '01:00:5e:00:00:01' } }),
+    ],
+    [
+      '7 runtimeConfig.ips[0]: 10.9.0.1 cannot be asked for: it is not in pod CIDR 10.1.0.0/22',
+      () => inConf({ runtimeConfig: { ips: ['10.9.0.1'] } }),
+    ],
+    ['4 CNI_ARGS: IP: 10.1.0.1 cannot be asked for: it is reserved in pod CIDR 10.1.0.0/22', () => inArgs('IP=10.1.0.1')],
+    [
+      '7 runtimeConfig.ips[0]: more than one ipv4 address asked for: 10.1.0.4, 10.1.0.5',
+      () => inConf({ runtimeConfig: { ips: ['10.1.0.4', '10.1.0.5'] } }),
+    ],
+  ])('is told: %s', async (said, call) => {
+    expect(message(await call())).toBe(said);
+    expect(bench.ipam.leases()).toEqual([]);
+  });
+
+  it('is told who is in the way', async () => {
+    await bench.call('ADD', 'b', { runtimeConfig: { ips: ['10.1.0.9'], mac: '0a:58:00:00:00:09' } });
+    expect(message(await inArgs('IP=10.1.0.9'))).toBe('101 CNI_ARGS: IP: 10.1.0.9 is in use');
+    expect(message(await inArgs('MAC=0a:58:00:00:00:09'))).toBe('101 CNI_ARGS: MAC: MAC 0a:58:00:00:00:09 is in use');
+  });
+});
+
 describe('a plugin that goes away before the answer', () => {
   it('has its pod taken back while it is being wired', async () => {
     const open = closeGate();
@@ -278,6 +318,40 @@ describe('a DEL that found no agent', () => {
     expect(codeOf(await bench.call('DEL', 'a'))).toBe(0);
   });
 
+  it('is done before any ADD is served', async () => {
+    await bench.remove();
+    bench = await new CniBench(['10.1.0.0/30']).start(); // one address
+    await bench.call('ADD', 'a');
+    await bench.stop();
+    await bench.call('DEL', 'a', { deadline: 0.05 });
+    const open = closeGate();
+    await bench.start();
+    const added = bench.call('ADD', 'b');
+    await eventually(() => expect(bench.network.mostAtOnce).toBe(1));
+    expect(bench.ipam.leases()).toMatchObject([{ containerId: 'a', state: 'allocated' }]);
+    open();
+    expect(JSON.parse((await added).stdout)).toMatchObject({ ips: [{ address: '10.1.0.2/30' }] });
+  });
+
+  it('that cannot be done keeps no ADD waiting', async () => {
+    await bench.call('ADD', 'a');
+    await bench.stop();
+    await bench.call('DEL', 'a', { deadline: 0.05 });
+    bench.network.failDetach = new SeineError('UNAVAILABLE', 'ovsdb-server does not answer');
+    await bench.start();
+    expect(codeOf(await bench.call('ADD', 'b'))).toBe(0);
+    expect(recorded()).toHaveLength(1);
+  });
+
+  it('is one of thousands, and they are done side by side', async () => {
+    await bench.stop();
+    for (let id = 0; id < 500; id++) await bench.call('DEL', `gone${id}`, { deadline: 0.001 });
+    expect(recorded()).toHaveLength(500);
+    await bench.start();
+    expect(codeOf(await bench.call('ADD', 'a'))).toBe(0);
+    expect(recorded()).toEqual([]);
+  });
+
   it('that cannot be read is dropped, and stops nobody', async () => {
     await bench.stop();
     mkdirSync(join(bench.stateDir, 'deletions'), { recursive: true });
@@ -327,6 +401,45 @@ describe('STATUS', () => {
     bench.network.become({ state: 'impaired', reason: 'no vswitchd' });
     expect(codeOf(await bench.call('STATUS', ''))).toBe(51);
   });
+
+  describe('with two addresses in all', () => {
+    beforeEach(async () => {
+      await bench.remove();
+      bench = await new CniBench(['10.1.0.0/30', 'fd00::/126']).start();
+      await bench.call('ADD', 'a');
+    });
+
+    it('says 50 when they are lent, and which pool is at its end', async () => {
+      const run = await bench.call('STATUS', '');
+      expect(JSON.parse(run.stdout)).toMatchObject({ code: 50, msg: 'no address is left in 10.1.0.0/30', details: '1 of 1 are lent' });
+    });
+
+    it('lets quarantine shrink to nothing first, whoever may still send there', async () => {
+      bench.isSpokenFor = () => true;
+      await bench.call('DEL', 'a');
+      expect(await bench.ipam.reclaim(new AbortController().signal)).toBe(0);
+      expect(await bench.call('STATUS', '')).toMatchObject({ exit: 0 });
+      expect(codeOf(await bench.call('ADD', 'b'))).toBe(0);
+    });
+
+    it('says 50 while what is in quarantine may still be there, and an ADD waits a little', async () => {
+      let absent = false;
+      bench.absent = () => absent;
+      await bench.call('DEL', 'a');
+      expect(codeOf(await bench.call('STATUS', ''))).toBe(50);
+      const added = bench.call('ADD', 'b');
+      setTimeout(() => (absent = true), 100);
+      expect(codeOf(await added)).toBe(0);
+    });
+
+    it('does not say so if it is told not to', async () => {
+      await bench.stop();
+      bench.reportPoolExhausted = false;
+      await bench.start();
+      expect(await bench.call('STATUS', '')).toMatchObject({ exit: 0 });
+      expect(codeOf(await bench.call('ADD', 'b'))).toBe(101);
+    });
+  });
 });
 
 describe('GC', () => {
@@ -338,6 +451,41 @@ describe('GC', () => {
     await bench.call('ADD', 'd', { name: 'other' });
     expect(await gc('b')).toMatchObject({ exit: 0, stdout: '' });
     expect([...bench.network.wired.keys()].toSorted()).toEqual(['other/d/eth0', 'seine/b/eth0']);
+  });
+
+  it('of an empty list removes all, and again is free', async () => {
+    for (const id of ['a', 'b']) await bench.call('ADD', id);
+    expect(await gc()).toMatchObject({ exit: 0 });
+    expect(bench.network.wired.size).toBe(0);
+    let asked = 0;
+    const { detach } = bench.network;
+    bench.network.detach = async (...call) => {
+      asked++;
+      await detach.apply(bench.network, call);
+    };
+    for (let again = 0; again < 3; again++) expect(await gc()).toMatchObject({ exit: 0, stdout: '' });
+    expect(asked).toBe(0);
+  });
+
+  it('leaves an ADD that is under way alone', async () => {
+    const open = closeGate();
+    const added = bench.call('ADD', 'a');
+    await eventually(() => expect(bench.ipam.leases()).toHaveLength(1));
+    expect(await gc()).toMatchObject({ exit: 0 });
+    open();
+    expect(codeOf(await added)).toBe(0);
+    expect(bench.network.wired.size).toBe(1);
+  });
+
+  it('keeps in quarantine what the runtime calls valid, until it deletes it', async () => {
+    const key = { network: 'seine', containerId: 'a', ifName: 'eth0' };
+    const reclaim = () => bench.ipam.reclaim(new AbortController().signal, 'urgent');
+    await bench.call('ADD', 'a');
+    bench.ipam.release(key); // as when its interface is not found after a restart
+    expect(await gc('a')).toMatchObject({ exit: 0 });
+    expect(await reclaim()).toBe(0);
+    await bench.call('DEL', 'a');
+    expect(await reclaim()).toBe(1);
   });
 
   it('goes on after a failure and reports it', async () => {
@@ -358,6 +506,40 @@ describe('an IPAM plugin that the network names', () => {
     await bench.call('DEL', 'a', ipam);
     expect(bench.delegatedIpam.lent.size).toBe(0);
     expect(bench.ipam.leases()).toEqual([]);
+  });
+
+  it('adds its routes and its DNS to the result', async () => {
+    const result = JSON.parse((await bench.call('ADD', 'a', ipam)).stdout);
+    expect(result.routes).toEqual([{ dst: '0.0.0.0/0', gw: '10.98.0.1' }, { dst: '198.51.100.0/24' }]);
+    expect(result.dns).toEqual({ nameservers: ['10.98.0.1'] });
+    expect([...bench.network.wired.values()][0]?.routes).toMatchObject([{ destination: { text: '198.51.100.0/24' } }]);
+    await bench.stop();
+    await bench.start();
+    expect(JSON.parse((await replyOn(await rawCall('a', 'ADD', 2))).stdout)).toEqual(result);
+  });
+
+  it('is asked by STATUS and GC, and its failure is theirs', async () => {
+    expect(await bench.call('STATUS', '', ipam)).toMatchObject({ exit: 0 });
+    const list = { 'cni.dev/valid-attachments': [{ containerID: 'a', ifname: 'eth0' }] };
+    expect(await bench.call('GC', '', { ...ipam, ...list })).toMatchObject({ exit: 0 });
+    expect(bench.delegatedIpam.collected.map((conf) => JSON.parse(conf))).toMatchObject([list]);
+    bench.delegatedIpam.failure = new CniError(cniCodes.ipamPluginFailed, 'IPAM plugin host-local: nothing left');
+    expect(JSON.parse((await bench.call('STATUS', '', ipam)).stdout)).toMatchObject({
+      code: 50,
+      msg: 'IPAM plugin host-local: nothing left',
+    });
+    expect(codeOf(await bench.call('GC', '', { ...ipam, ...list }))).toBe(105);
+    expect(codeOf(await bench.call('STATUS', '', { ipam: { type: 'no-such' } }))).toBe(50);
+  });
+
+  it('gets back what it gave to an ADD whose answer is of no use', async () => {
+    const { add } = bench.delegatedIpam;
+    bench.delegatedIpam.add = async (...call) => {
+      await add.apply(bench.delegatedIpam, call);
+      throw new CniError(cniCodes.ipamPluginFailed, 'IPAM plugin host-local: it gave no address');
+    };
+    expect(codeOf(await bench.call('ADD', 'a', ipam))).toBe(105);
+    expect(bench.delegatedIpam.lent.size).toBe(0);
   });
 
   it('gets them back if the pod cannot be wired', async () => {

@@ -31,6 +31,8 @@ export interface CniServerOptions {
   readonly network: PodNetwork;
   /** SO_PEERCRED of a connected unix socket. */
   readonly peerCredentials: (fd: number) => { readonly pid: number; readonly uid: number };
+  /** Whether STATUS fails when no address is left; newer runtimes make the node NotReady then. True if left out. */
+  readonly reportPoolExhausted?: boolean;
   /** Other IPAM plugins; left out, their programs are run as libcni does. */
   readonly delegatedIpam?: DelegatedIpam;
   readonly log: Log;
@@ -44,6 +46,8 @@ const connectionsMax = 1024;
 const backlog = 512;
 /** Recorded DELs are rare: an agent looks when it becomes ready, and then every so often for those recorded while it hung. */
 const deletionsIntervalMs = 10_000;
+/** ADDs wait for the first look. */
+const deletionsRetryMs = 500;
 
 /** The agent's end of the plugin's socket. */
 export class CniServer {
@@ -70,10 +74,11 @@ export class CniServer {
   }
 
   private constructor(options: CniServerOptions) {
-    const { ipam, network, stateDir, log } = options;
+    const { ipam, network, stateDir, log, reportPoolExhausted = true } = options;
     const deletions = new RecordedDeletions(stateDir, log);
     this.#options = options;
-    this.#calls = new CniCalls({ ipam, network, log, deletions, delegatedIpam: options.delegatedIpam ?? delegatedIpam });
+    const delegated = options.delegatedIpam ?? delegatedIpam;
+    this.#calls = new CniCalls({ ipam, network, log, deletions, delegatedIpam: delegated, reportPoolExhausted });
     this.#server = createServer((socket) => this.#accept(socket));
     this.#server.maxConnections = connectionsMax;
   }
@@ -127,14 +132,16 @@ export class CniServer {
   async #settleDeletions(): Promise<void> {
     const { signal } = this.#closed;
     const { network, log } = this.#options;
+    let intervalMs = deletionsRetryMs;
     while (!signal.aborted) {
       try {
         await network.whenReady(signal);
         await this.#calls.settleDeletions(signal);
+        intervalMs = deletionsIntervalMs;
       } catch (thrown) {
         if (!signal.aborted) log.warn('recorded DELs are not done yet', { cause: SeineError.from(thrown, 'settle deletions').message });
       }
-      await pause(deletionsIntervalMs, signal);
+      await pause(intervalMs, signal);
     }
   }
 }

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
 import { SeineError } from '../errors/seine-error.ts';
-import { type Cidr, isIp, parseCidr } from '../net/ip.ts';
+import { type Cidr, isIp, parseCidr, parseIp } from '../net/ip.ts';
 
 /** An interface name as the kernel takes it: it ends up in rules of the packet filter and in the switch's database. */
 const interfaceName = z
@@ -41,12 +41,42 @@ const address = z.string().refine((text) => {
   );
 }, 'is not ADDRESS:PORT or empty');
 
+/** `namespace/name`, or a cluster address of the Service. */
+const serviceReference = z.string().transform((text, context): string => {
+  if (isIp(text)) return parseIp(text).text;
+  if (/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\/[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/.test(text)) return text;
+  context.addIssue({ code: 'custom', message: `${JSON.stringify(text)} is neither NAMESPACE/NAME nor an address of a Service` });
+  return z.NEVER;
+});
+
+/** What of Services the agent serves; names and meaning are those of Antrea's `antreaProxy`, where it has them. */
+const proxySchema = z.strictObject({
+  /** Left out: true, unless a kube-proxy is found on the node. */
+  proxyAll: z.boolean().optional(),
+  /** Empty: all addresses of the node. `primary`: those that the Node object has. */
+  nodePortAddresses: z.array(z.literal('primary').or(cidr)).default([]),
+  skipServices: z.array(serviceReference).max(1_000).default([]),
+  proxyLoadBalancerIPs: z.boolean().default(true),
+  /** Value of the label `service.kubernetes.io/service-proxy-name` of the Services that are ours; empty: those without it. */
+  serviceProxyName: z
+    .string()
+    .regex(/^[A-Za-z0-9]?([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/, 'is no value of a label')
+    .default(''),
+  /** `spec.externalIPs` outside these are refused. */
+  externalIPRanges: z.array(cidr).default([]),
+  disableServiceHealthCheckServer: z.boolean().default(false),
+  /** Whether TCP connections to an endpoint that is gone are forgotten as those of UDP are; otherwise they go on. */
+  forgetTCPConnections: z.boolean().default(false),
+});
+
 const schema = z.strictObject({
   nodeName: z
     .string()
     .regex(/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/, 'is no node name (RFC 1123 subdomain)')
     .optional(),
   kubeconfig: absolutePath.optional(),
+  /** Where the API server is when its Service is not served yet: by this agent itself, without kube-proxy. */
+  kubeAPIServerOverride: z.url({ protocol: /^https?$/, error: 'is no https:// or http:// URL' }).optional(),
   ovsBridge: interfaceName.default('br-int'),
   hostGateway: interfaceName.default('antrea-gw0'),
   tunnelInterface: interfaceName.default('antrea-tun0'),
@@ -63,6 +93,7 @@ const schema = z.strictObject({
     .refine((mtu) => mtu === 0 || mtu >= 1280, 'is below 1280, the least that IPv6 allows')
     .default(0),
   noSNAT: z.boolean().default(false),
+  proxy: proxySchema.prefault({}),
   serviceCIDR: cidrOf('ipv4').optional(),
   serviceCIDRv6: cidrOf('ipv6').optional(),
   transportInterface: interfaceName.optional(),
@@ -74,6 +105,8 @@ const schema = z.strictObject({
   ovsDatapathType: later(['system', 'netdev'], []).default('system'),
   metricsAddress: address.default('127.0.0.1:10351'),
   hostFirewall: z.enum(['own', 'manage']).default('own'),
+  /** What STATUS of the CNI plugin says. */
+  status: z.strictObject({ reportPoolExhausted: z.boolean().default(true) }).prefault({}),
   logLevel: z.enum(['error', 'warn', 'info', 'debug']).default('info'),
 });
 

@@ -61,9 +61,9 @@ export async function startNode(agent: Agent, start: Start): Promise<void> {
   const node = await openNode(agent, environment, start);
   start.started(node);
   const { ipam, network } = node;
-  const { cniSocket: socketPath, stateDir } = agent.config;
+  const { cniSocket: socketPath, stateDir, status } = agent.config;
   const onCall = hooks.onCall ? { onCall: hooks.onCall } : {};
-  const listen = () => CniServer.start({ socketPath, stateDir, ipam, network, peerCredentials, log, ...onCall });
+  const listen = () => CniServer.start({ socketPath, stateDir, ipam, network, peerCredentials, ...status, log, ...onCall });
   const server = await onceLetGo(listen, agent.readiness, log, signal);
   const reclaiming = setInterval(() => reclaim(ipam, start), RECLAIM_EVERY_MS);
   try {

@@ -1,4 +1,4 @@
-import type { Ip } from '../net/ip.ts';
+import type { Cidr, Ip } from '../net/ip.ts';
 import type { Mac } from '../net/mac.ts';
 
 /** What makes one attachment different from every other: CNI's (network name, container ID, interface name). */
@@ -24,12 +24,20 @@ export interface PodAddress {
   readonly gateway: Ip;
 }
 
+/** A route besides the default ones. Without gateway the destination is on the link. */
+export interface PodRoute {
+  readonly destination: Cidr;
+  readonly gateway?: Ip;
+}
+
 /** Everything needed to wire one pod. At most one address per family. */
 export interface PodAttachment extends AttachmentKey {
   /** Path of the network namespace exactly as the runtime gave it. */
   readonly netns: string;
   readonly pod?: PodIdentity;
   readonly addresses: readonly PodAddress[];
+  /** From another IPAM plugin; ours gives none. */
+  readonly routes?: readonly PodRoute[];
   readonly mac: Mac;
 }
 
@@ -38,6 +46,11 @@ export interface AttachedPod {
   readonly hostIfName: string;
   readonly hostMac: Mac;
   readonly mtu: number;
+  /**
+   * The routing table in the pod with this interface's routes, for packets from this interface's addresses only. Absent for the
+   * interface that came first, which has the main table's default routes.
+   */
+  readonly routeTable?: number;
 }
 
 /**

@@ -87,8 +87,15 @@ export interface AddConf {
   readonly dns: CniDns;
   readonly portMappings: readonly PortMapping[];
   /** Addresses asked for in the configuration, without the prefix length they may carry there. */
-  readonly ips: readonly string[];
-  readonly mac?: string;
+  readonly ips: readonly Asked[];
+  readonly mac?: Asked;
+}
+
+/** A value somebody asked for, and the field it was in, so that an error can name both. */
+export interface Asked {
+  readonly text: string;
+  /** e.g. `runtimeConfig.ips[0]`; what begins with `CNI_ARGS` is the fault of that variable. */
+  readonly field: string;
 }
 
 export interface PortMapping {
@@ -111,12 +118,25 @@ export function parseAddConf(json: JsonObject): AddConf {
   const mac = asString(memberAnyCase(runtimeConfig, 'mac'), 'runtimeConfig.mac');
   return {
     ...(ipamType === undefined ? {} : { ipamType }),
-    dns: parseDns(member(json, 'dns'), 'dns'),
+    dns: { ...parseDns(member(json, 'dns'), 'dns'), ...parseDnsCapability(runtimeConfig) },
     portMappings: asList(memberAnyCase(runtimeConfig, 'portMappings'), 'runtimeConfig.portMappings').map(parsePortMapping),
     ips: parseIps(json, runtimeConfig),
-    ...(mac === undefined ? {} : { mac }),
+    ...(mac === undefined || mac === '' ? {} : { mac: { text: mac, field: 'runtimeConfig.mac' } }),
   };
 }
+
+/** The `dns` capability, with names of its own for the same things; what it gives replaces what the configuration says. */
+function parseDnsCapability(runtimeConfig: JsonObject): CniDns {
+  const dns = asObject(memberAnyCase(runtimeConfig, 'dns'), 'runtimeConfig.dns') ?? {};
+  const lists = (['nameservers', 'search', 'options'] as const).map((key) => {
+    const name = capabilityNames[key];
+    return [key, asStrings(memberAnyCase(dns, name), `runtimeConfig.dns.${name}`)] as const;
+  });
+  return Object.fromEntries(lists.filter(([, list]) => list.length > 0));
+}
+
+/** Source: CNI CONVENTIONS.md, "dns". */
+const capabilityNames = { nameservers: 'servers', search: 'searches', options: 'options' } as const;
 
 function refuse(object: JsonObject, keys: readonly string[], why: string, prefix = ''): void {
   for (const key of keys) {
@@ -136,12 +156,20 @@ export function parseIpamType(json: JsonObject): string | undefined {
 }
 
 /** The `ips` capability wins over `args.cni.ips` (CNI CONVENTIONS.md). */
-function parseIps(json: JsonObject, runtimeConfig: JsonObject): readonly string[] {
-  const capability = asStrings(memberAnyCase(runtimeConfig, 'ips'), 'runtimeConfig.ips');
+function parseIps(json: JsonObject, runtimeConfig: JsonObject): readonly Asked[] {
+  const capability = asked(asStrings(memberAnyCase(runtimeConfig, 'ips'), 'runtimeConfig.ips'), 'runtimeConfig.ips');
   const args = asObject(member(json, 'args'), 'args') ?? {};
   const cni = asObject(member(args, 'cni'), 'args.cni') ?? {};
-  const conventional = asStrings(member(cni, 'ips'), 'args.cni.ips');
-  return (capability.length > 0 ? capability : conventional).map((ip) => ip.replace(/\/\d{1,3}$/, ''));
+  return capability.length > 0 ? capability : asked(asStrings(member(cni, 'ips'), 'args.cni.ips'), 'args.cni.ips');
+}
+
+function asked(ips: readonly string[], field: string): readonly Asked[] {
+  return ips.map((text, at) => ({ text: withoutLength(text), field: `${field}[${at}]` }));
+}
+
+/** `10.0.0.7` of `10.0.0.7/24`: the length is the pool's. */
+export function withoutLength(address: string): string {
+  return address.replace(/\/\d{1,3}$/, '');
 }
 
 function parsePortMapping(entry: Json, at: number): PortMapping {

@@ -79,6 +79,7 @@ describe('a request', () => {
       '7 runtimeConfig.portMappings[0].containerPort: 70000 is not a port',
     ],
     [{ runtimeConfig: { ips: [1] } }, '7 runtimeConfig.ips[0]: 1 is not a string'],
+    [{ prevResult: { cniVersion: '2.0.0' } }, '7 prevResult.cniVersion: "2.0.0" is not supported'],
     [{ prevResult: { ips: [{}] } }, '7 prevResult.ips[0].address: missing'],
     [{ prevResult: { interfaces: [{ name: 'eth0', mtu: 'x' }] } }, '7 prevResult.interfaces[0].mtu: "x" is not an integer'],
     [{ dns: { search: 'a' } }, '7 dns.search: "a" is not a list'],
@@ -105,12 +106,36 @@ describe('a request', () => {
   it('prefers the ips capability to args.cni.ips, and that to IP in CNI_ARGS', () => {
     const fromArgs = { CNI_ARGS: 'IP=10.0.0.7' };
     const args = { cni: { ips: ['10.0.0.6/24'] } };
-    expect(parseAdd({}, fromArgs).requestedIps).toEqual(['10.0.0.7']);
-    expect(parseAdd({ args }, fromArgs).requestedIps).toEqual(['10.0.0.6']);
-    expect(parseAdd({ args, runtimeConfig: { ips: ['10.0.0.5/24', 'fd00::5/64'] } }, fromArgs).requestedIps).toEqual([
-      '10.0.0.5',
-      'fd00::5',
+    expect(parseAdd({}, fromArgs).requestedIps).toEqual([{ text: '10.0.0.7', field: 'CNI_ARGS: IP' }]);
+    expect(parseAdd({ args }, fromArgs).requestedIps).toEqual([{ text: '10.0.0.6', field: 'args.cni.ips[0]' }]);
+    expect(parseAdd({ args, runtimeConfig: { IPs: ['10.0.0.5/24', 'fd00::5/64'] } }, fromArgs).requestedIps).toEqual([
+      { text: '10.0.0.5', field: 'runtimeConfig.ips[0]' },
+      { text: 'fd00::5', field: 'runtimeConfig.ips[1]' },
     ]);
+  });
+
+  it('takes an address of each family from IP in CNI_ARGS, and a MAC in any place', () => {
+    const both = { CNI_ARGS: 'IP=10.0.0.7/24,fd00::7;MAC=0a:58:00:00:00:07' };
+    expect(parseAdd({}, both)).toMatchObject({
+      requestedIps: [{ text: '10.0.0.7' }, { text: 'fd00::7' }],
+      requestedMac: { text: '0a:58:00:00:00:07', field: 'CNI_ARGS: MAC' },
+    });
+    const runtimeConfig = { MAC: '0a:58:00:00:00:08' };
+    expect(parseAdd({ runtimeConfig }, both).requestedMac).toEqual({ text: '0a:58:00:00:00:08', field: 'runtimeConfig.mac' });
+  });
+
+  it('lets the dns capability replace what the configuration says', () => {
+    const dns = { nameservers: ['192.0.2.1'], domain: 'example.org', search: ['a'] };
+    const runtimeConfig = { dns: { Servers: ['192.0.2.53'], Searches: [], options: ['ndots:5'] } };
+    expect(parseAdd({ dns, runtimeConfig }).dns).toEqual({
+      nameservers: ['192.0.2.53'],
+      domain: 'example.org',
+      search: ['a'],
+      options: ['ndots:5'],
+    });
+    expect(failureOf(() => parseAdd({ runtimeConfig: { dns: { servers: [53] } } }))).toBe(
+      '7 runtimeConfig.dns.servers[0]: 53 is not a string',
+    );
   });
 
   it('keeps prototypes out', () => {

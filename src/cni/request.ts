@@ -2,7 +2,16 @@ import { type CniArgs, parseCniArgs } from './cni-args.ts';
 import { checkEnvironment, type Environment, parseCommand } from './environment.ts';
 import { CniError, cniCodes } from './errors.ts';
 import { asList, isObject, type JsonObject, member, show } from './json.ts';
-import { type AddConf, type NetworkConf, type PluginSettings, parseAddConf, parseIpamType, parseNetworkConf } from './network-conf.ts';
+import {
+  type AddConf,
+  type Asked,
+  type NetworkConf,
+  type PluginSettings,
+  parseAddConf,
+  parseIpamType,
+  parseNetworkConf,
+  withoutLength,
+} from './network-conf.ts';
 import { hasOwnKey } from './own-key.ts';
 import { type CniResult, parseResult } from './result.ts';
 import type { CniCommand, CniVersion } from './versions.ts';
@@ -26,12 +35,12 @@ interface WithConf {
   readonly cniVersion: CniVersion;
   readonly network: string;
   readonly settings: PluginSettings;
+  /** Absent: the agent's own IPAM. */
+  readonly ipamType?: string;
 }
 
 interface WithAttachment extends WithConf {
   readonly attachment: Attachment;
-  /** Absent: the agent's own IPAM. */
-  readonly ipamType?: string;
 }
 
 export interface AddRequest extends WithAttachment, Omit<AddConf, 'ips' | 'mac' | 'ipamType'> {
@@ -39,8 +48,8 @@ export interface AddRequest extends WithAttachment, Omit<AddConf, 'ips' | 'mac' 
   readonly netns: string;
   readonly pod?: CniPod;
   /** As given, not yet known to be addresses. */
-  readonly requestedIps: readonly string[];
-  readonly requestedMac?: string;
+  readonly requestedIps: readonly Asked[];
+  readonly requestedMac?: Asked;
   /** Present if we are not the first of the chain. */
   readonly prevResult?: CniResult;
 }
@@ -99,16 +108,15 @@ function parseConfigured(command: Exclude<CniCommand, 'VERSION'>, env: Environme
   }
 }
 
-function withConf({ cniVersion, network, settings }: NetworkConf): WithConf {
-  return { cniVersion, network, settings };
+function withConf({ cniVersion, network, settings, json }: NetworkConf): WithConf {
+  const ipamType = parseIpamType(json);
+  return { cniVersion, network, settings, ...(ipamType === undefined ? {} : { ipamType }) };
 }
 
 function withAttachment(env: Environment, conf: NetworkConf): WithAttachment {
-  const ipamType = parseIpamType(conf.json);
   return {
     ...withConf(conf),
     attachment: { network: conf.network, containerId: env.CNI_CONTAINERID ?? '', ifName: env.CNI_IFNAME ?? '' },
-    ...(ipamType === undefined ? {} : { ipamType }),
   };
 }
 
@@ -117,14 +125,14 @@ function parseAdd(env: Environment, conf: NetworkConf): AddRequest {
   const { ips, mac, ...rest } = parseAddConf(conf.json);
   const previous = member(conf.json, 'prevResult');
   const pod = podOf(args);
-  const requestedMac = mac ?? args.mac;
+  const requestedMac = mac ?? (args.mac ? { text: args.mac, field: 'CNI_ARGS: MAC' } : undefined);
   return {
     command: 'ADD',
     ...withAttachment(env, conf),
     ...rest,
     netns: env.CNI_NETNS ?? '',
     ...(pod === undefined ? {} : { pod }),
-    requestedIps: ips.length > 0 || args.ip === undefined ? ips : [args.ip],
+    requestedIps: ips.length > 0 ? ips : ipsInArgs(args),
     ...(requestedMac === undefined ? {} : { requestedMac }),
     ...(previous === undefined ? {} : { prevResult: parseResult(previous, conf.cniVersion) }),
   };
@@ -140,6 +148,11 @@ function parseCheck(env: Environment, conf: NetworkConf): CheckRequest {
     netns: env.CNI_NETNS ?? '',
     prevResult: parseResult(previous, conf.cniVersion),
   };
+}
+
+/** One address, or one of each family with a comma between them. */
+function ipsInArgs({ ip = '' }: CniArgs): readonly Asked[] {
+  return ip === '' ? [] : ip.split(',').map((text) => ({ text: withoutLength(text.trim()), field: 'CNI_ARGS: IP' }));
 }
 
 /**

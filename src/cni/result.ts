@@ -1,6 +1,6 @@
 import { CniError, cniCodes } from './errors.ts';
 import { asInteger, asList, asObject, asString, asStrings, isObject, type Json, type JsonObject, member, show } from './json.ts';
-import { type CniVersion, isAtLeast } from './versions.ts';
+import { type CniVersion, cniVersions, isAtLeast } from './versions.ts';
 
 /** The result of ADD in the words of version 1.1.0, which has everything the others have. */
 export interface CniResult {
@@ -57,9 +57,14 @@ function modernResult(result: CniResult, version: CniVersion): object {
     cniVersion: version,
     interfaces: full ? result.interfaces : result.interfaces.map(({ name, mac, sandbox }) => ({ name, mac, sandbox })),
     ips: withFamily ? result.ips.map((ip) => ({ version: isIpv6(ip.address) ? '6' : '4', ...ip })) : result.ips,
-    routes: full ? result.routes : result.routes.map(({ dst, gw }) => ({ dst, gw })),
+    routes: full ? result.routes : routesBefore110(result),
     dns: result.dns,
   };
+}
+
+/** Without the words for it, a route of another table than the main one would be taken for one of the main table: it is left out. */
+function routesBefore110({ routes }: CniResult): readonly CniRoute[] {
+  return routes.filter(({ table }) => table === undefined).map(({ dst, gw }) => (gw === undefined ? { dst } : { dst, gw }));
 }
 
 /** 0.1.0 and 0.2.0: one address for each family, routes below it. */
@@ -68,7 +73,7 @@ function oldResult(result: CniResult, version: CniVersion): object {
     const ofFamily = (text: string) => isIpv6(text) === (wanted === 'ip6');
     const ip = result.ips.find(({ address }) => ofFamily(address));
     if (!ip) return undefined;
-    const routes = result.routes.filter(({ dst }) => ofFamily(dst)).map(({ dst, gw }) => ({ dst, gw }));
+    const routes = routesBefore110(result).filter(({ dst }) => ofFamily(dst));
     return { ip: ip.address, gateway: ip.gateway, routes };
   };
   return { cniVersion: version, ip4: family('ip4'), ip6: family('ip6'), dns: result.dns };
@@ -81,7 +86,7 @@ function oldResult(result: CniResult, version: CniVersion): object {
  */
 export function parseResult(value: Json, version: CniVersion): CniResult {
   const result = asObject(value, 'prevResult') ?? {};
-  if (!isAtLeast(version, '0.3.0')) return parseOldResult(result);
+  if (!isAtLeast(layoutOf(result, version), '0.3.0')) return parseOldResult(result);
   return {
     interfaces: objects(result, 'interfaces').map(([entry, path]) => ({
       name: needString(entry, 'name', path),
@@ -96,6 +101,18 @@ export function parseResult(value: Json, version: CniVersion): CniResult {
     routes: parseRoutes(result, 'prevResult'),
     dns: parseDns(member(result, 'dns'), 'prevResult.dns'),
   };
+}
+
+function layoutOf(result: JsonObject, otherwise: CniVersion): CniVersion {
+  const own = asString(member(result, 'cniVersion'), 'prevResult.cniVersion') ?? '';
+  const known = cniVersions.find((version) => version === own);
+  if (own !== '' && known === undefined)
+    throw new CniError(
+      cniCodes.invalidConfig,
+      `prevResult.cniVersion: ${show(own)} is not supported`,
+      `supported: ${cniVersions.join(', ')}`,
+    );
+  return known ?? otherwise;
 }
 
 function parseOldResult(result: JsonObject): CniResult {

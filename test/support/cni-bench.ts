@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CniServer, type ServedCall } from '../../src/agent/cni-server.ts';
-import { type DelegatedCall, type DelegatedIpam, delegatedIpam } from '../../src/agent/ipam/delegated-ipam.ts';
+import { type DelegatedCall, type DelegatedIpam, type DelegatedNetworkCall, delegatedIpam } from '../../src/agent/ipam/delegated-ipam.ts';
 import { Ipam } from '../../src/agent/ipam/ipam.ts';
 import { FileJournalStore } from '../../src/agent/ipam/journal-store.ts';
 import type { Lease, Pool } from '../../src/agent/ipam/lease.ts';
@@ -29,13 +29,18 @@ export function poolOf(text: string): Pool {
 /** Lends 10.98.0.0/24 in turn, as a `host-local` would; only it knows the addresses it gave. */
 export class FakeDelegatedIpam implements DelegatedIpam {
   readonly lent = new Map<string, string>();
+  /** What the plugin says to STATUS and GC; absent, that all is well. */
+  failure: CniError | undefined;
+  /** The GC calls it got. */
+  readonly collected: string[] = [];
   #next = 2;
 
   async add({ network, containerId, ifName, ipamType }: DelegatedCall): ReturnType<DelegatedIpam['add']> {
     await this.#find(ipamType);
     const text = `10.98.0.${this.#next++}`;
     this.lent.set(`${network}/${containerId}/${ifName}`, text);
-    return [{ ip: parseIp(text), prefixLength: 24, gateway: parseIp('10.98.0.1') }];
+    const addresses = [{ ip: parseIp(text), prefixLength: 24, gateway: parseIp('10.98.0.1') }];
+    return { addresses, routes: [{ destination: parseCidr('198.51.100.0/24') }], dns: { nameservers: ['10.98.0.1'] } };
   }
 
   async del({ network, containerId, ifName, ipamType }: DelegatedCall): Promise<void> {
@@ -45,6 +50,17 @@ export class FakeDelegatedIpam implements DelegatedIpam {
 
   async check({ ipamType }: DelegatedCall): Promise<void> {
     await this.#find(ipamType);
+  }
+
+  async status({ ipamType }: DelegatedNetworkCall): Promise<void> {
+    await this.#find(ipamType);
+    if (this.failure) throw this.failure;
+  }
+
+  async gc({ ipamType, conf }: DelegatedNetworkCall): Promise<void> {
+    await this.#find(ipamType);
+    if (this.failure) throw this.failure;
+    this.collected.push(conf);
   }
 
   async #find(ipamType: string): Promise<void> {
@@ -64,6 +80,8 @@ export class CniBench {
   /** What `isAbsent` of the IPAM answers. */
   absent = (_lease: Lease): boolean => true;
   peerUid = 0;
+  reportPoolExhausted = true;
+  isSpokenFor: (lease: Lease) => boolean = () => false;
   log: Log = silentLog;
   /** What the server reported for metrics. */
   readonly served: ServedCall[] = [];
@@ -90,7 +108,8 @@ export class CniBench {
   async start(): Promise<this> {
     const store = new FileJournalStore(join(this.stateDir, 'ipam.journal'));
     const isAbsent = async (lease: Lease) => this.absent(lease);
-    this.#ipam = await Ipam.open({ store, pools: this.pools, bootId: 'boot', isAbsent, log: this.log });
+    const isSpokenFor = (lease: Lease) => this.isSpokenFor(lease);
+    this.#ipam = await Ipam.open({ store, pools: this.pools, bootId: 'boot', isAbsent, isSpokenFor, log: this.log });
     this.#server = await this.listen();
     return this;
   }
@@ -104,6 +123,7 @@ export class CniBench {
       network: this.network,
       delegatedIpam: this.real ? delegatedIpam : this.delegatedIpam,
       peerCredentials: this.real ? peerCredentials : () => ({ pid: 1, uid: this.peerUid }),
+      reportPoolExhausted: this.reportPoolExhausted,
       log: this.log,
       onCall: (call) => this.served.push(call),
     });

@@ -47,7 +47,7 @@ class Node {
   async boot(): Promise<void> {
     this.#store = this.#newStore(this.#store.content);
     const isAbsent = async ({ addresses }: Lease) => !addresses.some(({ ip }) => this.interfaces.has(ip.text));
-    this.#ipam = await Ipam.open({ store: this.#store, pools, bootId: 'b', isAbsent, log: silentLog });
+    this.#ipam = await Ipam.open({ store: this.#store, pools, bootId: 'b', isAbsent, quarantinePatienceMs: 0, log: silentLog });
     if (this.#store.dead) return await this.boot();
     this.#checkServed();
   }

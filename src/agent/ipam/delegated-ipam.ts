@@ -2,50 +2,72 @@ import { spawn } from 'node:child_process';
 import { accessSync, constants, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { CniError, cniCodes } from '../../cni/errors.ts';
-import { asString, member, parseObject } from '../../cni/json.ts';
-import { type CniIp, type CniResult, parseResult } from '../../cni/result.ts';
-import type { CniVersion } from '../../cni/versions.ts';
+import { asString, member, parseObject, show } from '../../cni/json.ts';
+import { type CniDns, type CniIp, type CniResult, type CniRoute, parseResult } from '../../cni/result.ts';
+import type { CniCommand, CniVersion } from '../../cni/versions.ts';
 import { SeineError } from '../../errors/seine-error.ts';
-import { type Ip, parseIp } from '../../net/ip.ts';
-import type { AttachmentKey, PodAddress } from '../pod-network-port.ts';
+import { type Ip, parseCidr, parseIp } from '../../net/ip.ts';
+import type { AttachmentKey, PodAddress, PodRoute } from '../pod-network-port.ts';
 
-/** A call to the plugin that `ipam.type` names, in the words of the call we got ourselves. */
-export interface DelegatedCall extends AttachmentKey {
+/** What every call to the plugin that `ipam.type` names has, in the words of the call we got ourselves. */
+export interface DelegatedNetworkCall {
   readonly ipamType: string;
   readonly cniVersion: CniVersion;
-  readonly netns: string;
-  readonly args: string;
   /** Absolute, in the order to look. */
   readonly pluginFolders: readonly string[];
   /** The network configuration as it came. */
   readonly conf: string;
 }
 
+/** A call about one attachment. */
+export interface DelegatedCall extends DelegatedNetworkCall, AttachmentKey {
+  readonly netns: string;
+  readonly args: string;
+}
+
+/** What another plugin gives a pod. */
+export interface DelegatedAnswer {
+  readonly addresses: readonly PodAddress[];
+  /** Other than the default routes, which every pod has. */
+  readonly routes: readonly PodRoute[];
+  readonly dns: CniDns;
+}
+
 /** Addresses from another IPAM plugin. */
 export interface DelegatedIpam {
-  /** @throws CniError 105, 7 if there is no such plugin; SeineError `CANCELLED` */
-  add(call: DelegatedCall, signal: AbortSignal): Promise<readonly PodAddress[]>;
+  /**
+   * All of these throw CniError 105, 7 if there is no such plugin; SeineError `CANCELLED`. After a failed `add` the plugin may
+   * have lent something.
+   */
+  add(call: DelegatedCall, signal: AbortSignal): Promise<DelegatedAnswer>;
   del(call: DelegatedCall, signal: AbortSignal): Promise<void>;
   check(call: DelegatedCall, signal: AbortSignal): Promise<void>;
+  status(call: DelegatedNetworkCall, signal: AbortSignal): Promise<void>;
+  /** The configuration has the list of valid attachments in it. */
+  gc(call: DelegatedNetworkCall, signal: AbortSignal): Promise<void>;
 }
 
 const outputBytesMax = 1024 * 1024;
 
 /** Runs the plugin's program, as libcni does (CNI SPEC 1.1.0, "Plugin Delegation"). Only for networks that ask for it: our own IPAM starts nothing. */
 export const delegatedIpam: DelegatedIpam = {
-  add: async (call, signal) => addressesOf(parsePluginResult(await run('ADD', call, signal), call), call.ipamType),
-  del: async (call, signal) => void (await run('DEL', call, signal)),
-  check: async (call, signal) => void (await run('CHECK', call, signal)),
+  add: async (call, signal) => answerOf(parsePluginResult(await runFor('ADD', call, signal), call), call.ipamType),
+  del: async (call, signal) => void (await runFor('DEL', call, signal)),
+  check: async (call, signal) => void (await runFor('CHECK', call, signal)),
+  status: async (call, signal) => void (await run('STATUS', call, {}, signal)),
+  gc: async (call, signal) => void (await run('GC', call, {}, signal)),
 };
 
-async function run(command: 'ADD' | 'DEL' | 'CHECK', call: DelegatedCall, signal: AbortSignal): Promise<string> {
+async function runFor(command: 'ADD' | 'DEL' | 'CHECK', call: DelegatedCall, signal: AbortSignal): Promise<string> {
+  const { containerId, netns, ifName, args } = call;
+  return await run(command, call, { CNI_CONTAINERID: containerId, CNI_NETNS: netns, CNI_IFNAME: ifName, CNI_ARGS: args }, signal);
+}
+
+async function run(command: CniCommand, call: DelegatedNetworkCall, variables: NodeJS.ProcessEnv, signal: AbortSignal): Promise<string> {
   const program = findPlugin(call);
   const env = {
     CNI_COMMAND: command,
-    CNI_CONTAINERID: call.containerId,
-    CNI_NETNS: call.netns,
-    CNI_IFNAME: call.ifName,
-    CNI_ARGS: call.args,
+    ...variables,
     CNI_PATH: call.pluginFolders.join(':'),
     PATH: '/usr/sbin:/usr/bin:/sbin:/bin',
   };
@@ -55,7 +77,7 @@ async function run(command: 'ADD' | 'DEL' | 'CHECK', call: DelegatedCall, signal
   throw new CniError(cniCodes.ipamPluginFailed, `IPAM plugin ${call.ipamType}: ${messageOf(stdout)}`, `exit code ${code}`);
 }
 
-function findPlugin({ ipamType, pluginFolders }: DelegatedCall): string {
+function findPlugin({ ipamType, pluginFolders }: DelegatedNetworkCall): string {
   for (const folder of pluginFolders) {
     const path = join(folder, ipamType);
     if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true) continue;
@@ -118,13 +140,27 @@ function parsePluginResult(stdout: string, { ipamType, cniVersion }: DelegatedCa
   }
 }
 
-/** @throws CniError 105 for a result we cannot wire: no address, more than one of a family, or none to route by */
-export function addressesOf(result: CniResult, ipamType: string): readonly PodAddress[] {
+/** @throws CniError 105 for a result we cannot wire: no address, more than one of a family, none to route by, or a route that is none */
+export function answerOf(result: CniResult, ipamType: string): DelegatedAnswer {
   const refuse = (why: string) => new CniError(cniCodes.ipamPluginFailed, `IPAM plugin ${ipamType}: ${why}`);
   const addresses = result.ips.map((entry) => addressOf(entry, result, refuse));
   if (addresses.length === 0) throw refuse('it gave no address');
   if (new Set(addresses.map(({ ip }) => ip.family)).size !== addresses.length) throw refuse('it gave more than one address of a family');
-  return addresses.toSorted((a, b) => a.ip.family.localeCompare(b.ip.family));
+  const routes = result.routes.filter(({ dst }) => !defaultRoutes.includes(dst)).map((route) => routeOf(route, refuse));
+  return { addresses: addresses.toSorted((a, b) => a.ip.family.localeCompare(b.ip.family)), routes, dns: result.dns };
+}
+
+const defaultRoutes = ['0.0.0.0/0', '::/0'];
+
+function routeOf({ dst, gw }: CniRoute, refuse: (why: string) => CniError): PodRoute {
+  try {
+    const destination = parseCidr(dst);
+    const gateway = gw === undefined || gw === '' ? undefined : parseIp(gw);
+    if (gateway && gateway.family !== destination.family) throw new Error('two families');
+    return { destination, ...(gateway ? { gateway } : {}) };
+  } catch {
+    throw refuse(`route to ${show(dst)} by ${show(gw ?? '')} is none`);
+  }
 }
 
 function addressOf({ address, gateway }: CniIp, { routes }: CniResult, refuse: (why: string) => CniError): PodAddress {

@@ -1,16 +1,18 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../../async/abortable.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { Log } from '../../log/log.ts';
 import { cidrContains, type Ip, parseIp } from '../../net/ip.ts';
 import type { Mac } from '../../net/mac.ts';
 import type { AttachedPod, AttachmentKey, PodAddress } from '../pod-network-port.ts';
-import { AddressPool } from './address-pool.ts';
+import type { AddressPool } from './address-pool.ts';
 import { Journal } from './journal.ts';
 import { decodeJournal, type JournalRecord } from './journal-records.ts';
 import type { JournalStore } from './journal-store.ts';
 import { attachmentId, type Lease, type LeaseRequest, type Pool, type PoolUsage } from './lease.ts';
 import { LeaseTable } from './lease-table.ts';
 import { isUnicastMac, podMac } from './pod-mac.ts';
+import { poolsFor, poolsOf } from './pools.ts';
 
 export interface IpamOptions {
   readonly store: JournalStore;
@@ -23,8 +25,18 @@ export interface IpamOptions {
    * for quarantined leases only.
    */
   readonly isAbsent: (lease: Lease, signal: AbortSignal) => Promise<boolean>;
+  /**
+   * True if somebody may still send to the lease's addresses because the cluster believes them to be in use. Asked after
+   * `isAbsent`, and overruled when an address is needed and there is no other.
+   */
+  readonly isSpokenFor?: (lease: Lease) => boolean;
+  /** How long who needs an address in quarantine waits for the proof: the kernel lets go of an interface after some 20 ms. 2 s if left out. */
+  readonly quarantinePatienceMs?: number;
   readonly log: Log;
 }
+
+const QUARANTINE_PATIENCE_MS = 2_000;
+const QUARANTINE_LOOK_EVERY_MS = 20;
 
 /**
  * Lends addresses to pods, and remembers it on disk before anybody uses one.
@@ -37,6 +49,8 @@ export class Ipam {
   readonly #options: IpamOptions;
   readonly #journal: Journal;
   readonly #table = new LeaseTable();
+  /** What the runtime has said is attached, by network, less what it has deleted since. */
+  readonly #valid = new Map<string, Set<string>>();
   #pools: readonly AddressPool[];
   #rebooted = false;
   #damaged = 0;
@@ -96,6 +110,13 @@ export class Ipam {
     });
   }
 
+  /** The pool that has no address to give, not even after a look at those in quarantine; undefined if all have. */
+  async exhausted(signal: AbortSignal): Promise<PoolUsage | undefined> {
+    const full = () => this.usage().find(({ size, allocated, quarantined }) => allocated + quarantined >= size);
+    if (full()) await this.reclaim(signal, 'urgent');
+    return full();
+  }
+
   /** From now on new leases come from these; leases from others stay as they are until they are released. */
   setPools(pools: readonly Pool[]): void {
     this.#pools = poolsOf(pools);
@@ -111,7 +132,7 @@ export class Ipam {
   async allocate(request: LeaseRequest, signal: AbortSignal): Promise<Lease> {
     throwIfAborted(signal);
     if (this.leaseOf(request)) throw new SeineError('REFUSED', `${attachmentId(request)} has a lease already`);
-    if (this.#wantsQuarantined(request)) await this.reclaim(signal);
+    await this.#outOfQuarantine(() => !this.#wantsQuarantined(request), signal);
     const lease = this.#reserve(request) ?? (await this.#reserveAfterReclaim(request, signal));
     try {
       await abortable(this.#journal.write({ op: 'lease', lease }), signal);
@@ -137,6 +158,7 @@ export class Ipam {
    * the lease is found again after a restart and released by whoever finds its pod gone.
    */
   release(key: AttachmentKey): void {
+    this.#valid.get(key.network)?.delete(attachmentId(key));
     const lease = this.leaseOf(key);
     if (!lease) return;
     if (lease.ipamType !== undefined) {
@@ -148,15 +170,27 @@ export class Ipam {
   }
 
   /**
+   * Takes note of what the runtime says is attached to a network. Whatever of it is in quarantine stays there: what the node has
+   * lost may be alive for all that the runtime knows.
+   */
+  keepValid(network: string, attachments: readonly Omit<AttachmentKey, 'network'>[]): void {
+    this.#valid.set(network, new Set(attachments.map((attachment) => attachmentId({ network, ...attachment }))));
+  }
+
+  /**
    * Frees the addresses in quarantine that are proven to be gone, and says how many leases that were. To be called from time to
    * time; it is also called when a pool is exhausted.
+   *
+   * @param need `urgent` if there is no other address: then it is enough that nothing on this node has it
    */
-  async reclaim(signal: AbortSignal): Promise<number> {
+  async reclaim(signal: AbortSignal, need: 'none' | 'urgent' = 'none'): Promise<number> {
     let count = 0;
     for (const lease of this.leases().filter(({ state }) => state === 'quarantined')) {
       if (signal.aborted) break;
+      if (this.#valid.get(lease.network)?.has(attachmentId(lease)) === true) continue;
       const absent = await this.#isAbsent(lease, signal);
       if (!absent || !this.#table.has(lease.serial)) continue; // the other reclaim that was under way has freed it
+      if (need === 'none' && this.#options.isSpokenFor?.(lease) === true) continue;
       this.#forget(lease);
       count++;
     }
@@ -246,7 +280,7 @@ export class Ipam {
   #reserve(request: LeaseRequest): Lease | undefined {
     const mac = this.#macFor(request);
     const addresses: PodAddress[] = [];
-    for (const pool of this.#poolsFor(request)) {
+    for (const pool of poolsFor(request, this.#pools)) {
       const wanted = request.addresses.find(({ family }) => family === pool.pool.cidr.family);
       const ip = wanted ? this.#claim(pool, wanted, addresses) : pool.take();
       if (!ip) {
@@ -263,13 +297,26 @@ export class Ipam {
   }
 
   async #reserveAfterReclaim(request: LeaseRequest, signal: AbortSignal): Promise<Lease> {
-    await this.reclaim(signal);
-    throwIfAborted(signal);
-    const lease = this.leaseOf(request) ? undefined : this.#reserve(request);
+    let lease: Lease | undefined;
+    const reserved = () => (lease = this.leaseOf(request) ? undefined : this.#reserve(request)) !== undefined;
+    await this.#outOfQuarantine(reserved, signal);
     if (lease) return lease;
     throw new SeineError('REFUSED', `no address is left in ${this.#pools.map(({ pool }) => pool.cidr.text).join(' or ')}`, {
       context: { usage: this.usage() },
     });
+  }
+
+  /** Frees what is in quarantine until `enough`, while that may help. */
+  async #outOfQuarantine(enough: () => boolean, signal: AbortSignal): Promise<void> {
+    const untilMs = performance.now() + (this.#options.quarantinePatienceMs ?? QUARANTINE_PATIENCE_MS);
+    while (!enough()) {
+      const freed = await this.reclaim(signal, 'urgent');
+      throwIfAborted(signal);
+      const waiting = this.leases().some(({ state }) => state === 'quarantined');
+      if (freed > 0) continue;
+      if (!waiting || performance.now() > untilMs) return;
+      await sleep(QUARANTINE_LOOK_EVERY_MS, undefined, { signal }).catch(() => throwIfAborted(signal));
+    }
   }
 
   #wantsQuarantined({ addresses: wanted }: LeaseRequest): boolean {
@@ -278,32 +325,21 @@ export class Ipam {
     return this.leases().some(({ state, addresses }) => state === 'quarantined' && addresses.some(({ ip }) => texts.has(ip.text)));
   }
 
-  #poolsFor(request: LeaseRequest): readonly AddressPool[] {
-    if (this.#pools.length === 0) throw new SeineError('REFUSED', 'the node has no pod CIDR yet');
-    for (const family of ['ipv4', 'ipv6'] as const) {
-      const wanted = request.addresses.filter((ip) => ip.family === family);
-      const [first] = wanted;
-      if (wanted.length > 1)
-        throw new SeineError('INVALID_INPUT', `more than one ${family} address asked for: ${wanted.map(({ text }) => text).join(', ')}`);
-      if (first && !this.#pools.some(({ pool }) => pool.cidr.family === family))
-        throw new SeineError('INVALID_INPUT', `${first.text} asked for, but the node has no ${family} pod CIDR`);
-    }
-    return this.#pools;
-  }
-
   #claim(pool: AddressPool, wanted: Ip, sofar: readonly PodAddress[]): Ip {
     const claim = pool.claim(wanted);
     if (claim === 'claimed') return wanted;
     this.#giveBack(sofar);
-    if (claim === 'taken') throw new SeineError('REFUSED', `${wanted.text} is in use`);
-    const why = claim === 'reserved' ? 'is reserved' : 'is outside';
-    throw new SeineError('INVALID_INPUT', `${wanted.text} cannot be asked for: it ${why} in pod CIDR ${pool.pool.cidr.text}`);
+    const context = { asked: 'ip', ip: wanted.text };
+    if (claim === 'taken') throw new SeineError('REFUSED', `${wanted.text} is in use`, { context });
+    const where = claim === 'reserved' ? 'it is reserved in' : 'it is not in';
+    throw new SeineError('INVALID_INPUT', `${wanted.text} cannot be asked for: ${where} pod CIDR ${pool.pool.cidr.text}`, { context });
   }
 
   #macFor(request: LeaseRequest): Mac {
     if (request.mac === undefined) return podMac(request, (mac) => this.#table.hasMac(mac));
-    if (!isUnicastMac(request.mac)) throw new SeineError('INVALID_INPUT', `${request.mac} is no MAC an interface can have`);
-    if (this.#table.hasMac(request.mac)) throw new SeineError('REFUSED', `MAC ${request.mac} is in use`);
+    const context = { asked: 'mac' };
+    if (!isUnicastMac(request.mac)) throw new SeineError('INVALID_INPUT', `${request.mac} is no MAC an interface can have`, { context });
+    if (this.#table.hasMac(request.mac)) throw new SeineError('REFUSED', `MAC ${request.mac} is in use`, { context });
     return request.mac;
   }
 
@@ -341,12 +377,6 @@ export class Ipam {
     if (!lease) throw new SeineError('INVARIANT', `${attachmentId(key)} has no lease`);
     return lease;
   }
-}
-
-function poolsOf(pools: readonly Pool[]): readonly AddressPool[] {
-  const families = new Set(pools.map(({ cidr }) => cidr.family));
-  if (families.size !== pools.length) throw new SeineError('INVALID_INPUT', 'more than one pod CIDR of one family');
-  return pools.toSorted((a, b) => a.cidr.family.localeCompare(b.cidr.family)).map((pool) => new AddressPool(pool));
 }
 
 function throwIfAborted(signal: AbortSignal): void {

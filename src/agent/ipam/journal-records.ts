@@ -1,8 +1,9 @@
 import { crc32 } from 'node:zlib';
+import type { CniDns } from '../../cni/result.ts';
 import { SeineError } from '../../errors/seine-error.ts';
-import { parseIp } from '../../net/ip.ts';
+import { parseCidr, parseIp } from '../../net/ip.ts';
 import { parseMac } from '../../net/mac.ts';
-import type { AttachedPod, PodAddress } from '../pod-network-port.ts';
+import type { AttachedPod, PodAddress, PodRoute } from '../pod-network-port.ts';
 import type { Lease } from './lease.ts';
 
 /*
@@ -32,10 +33,11 @@ export function encodeRecord(record: JournalRecord): string {
 function plain(record: JournalRecord): object {
   if (record.op === 'open') return { v: formatVersion, ...record };
   if (record.op !== 'lease') return record;
-  const { addresses, ...rest } = record.lease;
+  const { addresses, routes, ...rest } = record.lease;
   return {
     op: 'lease',
     ...rest,
+    ...(routes ? { routes: routes.map(({ destination, gateway }) => ({ dst: destination.text, gw: gateway?.text })) } : {}),
     addresses: addresses.map(({ ip, prefixLength, gateway }) => ({ ip: `${ip.text}/${prefixLength}`, gateway: gateway.text })),
   };
 }
@@ -96,7 +98,16 @@ interface RawRecord {
   readonly netns?: string;
   readonly ipamType?: string;
   readonly pod?: { readonly namespace: string; readonly name: string; readonly uid: string };
-  readonly attached?: { readonly hostIfName: string; readonly hostMac: string; readonly mtu: number };
+  readonly attached?: RawAttached;
+  readonly routes?: readonly { readonly dst: string; readonly gw?: string }[];
+  readonly dns?: CniDns;
+}
+
+interface RawAttached {
+  readonly hostIfName: string;
+  readonly hostMac: string;
+  readonly mtu: number;
+  readonly routeTable?: number;
 }
 
 function recordOf(raw: RawRecord): JournalRecord {
@@ -120,7 +131,7 @@ function recordOf(raw: RawRecord): JournalRecord {
 }
 
 function leaseOf(raw: RawRecord): Lease {
-  const { pod, attached, ipamType } = raw;
+  const { pod, attached, ipamType, routes, dns } = raw;
   return {
     serial: present(raw.serial),
     network: present(raw.network),
@@ -132,12 +143,18 @@ function leaseOf(raw: RawRecord): Lease {
     netns: present(raw.netns),
     ...(pod === undefined ? {} : { pod: { namespace: pod.namespace, name: pod.name, uid: pod.uid } }),
     ...(ipamType === undefined ? {} : { ipamType }),
+    ...(routes === undefined ? {} : { routes: routes.map(routeOf) }),
+    ...(dns === undefined ? {} : { dns }),
     ...(attached === undefined ? {} : { attached: attachedOf(attached) }),
   };
 }
 
-function attachedOf({ hostIfName, hostMac, mtu }: { hostIfName: string; hostMac: string; mtu: number }): AttachedPod {
-  return { hostIfName, hostMac: parseMac(hostMac), mtu };
+function attachedOf({ hostIfName, hostMac, mtu, routeTable }: RawAttached): AttachedPod {
+  return { hostIfName, hostMac: parseMac(hostMac), mtu, ...(routeTable === undefined ? {} : { routeTable }) };
+}
+
+function routeOf({ dst, gw }: { readonly dst: string; readonly gw?: string }): PodRoute {
+  return { destination: parseCidr(dst), ...(gw === undefined ? {} : { gateway: parseIp(gw) }) };
 }
 
 function addressOf({ ip, gateway }: { readonly ip: string; readonly gateway: string }): PodAddress {

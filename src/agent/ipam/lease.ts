@@ -1,6 +1,7 @@
+import type { CniDns } from '../../cni/result.ts';
 import type { Cidr, Ip } from '../../net/ip.ts';
 import type { Mac } from '../../net/mac.ts';
-import type { AttachedPod, AttachmentKey, PodAddress, PodIdentity } from '../pod-network-port.ts';
+import type { AttachedPod, AttachmentKey, PodAddress, PodIdentity, PodRoute } from '../pod-network-port.ts';
 
 /**
  * The life of an address: free → `allocated` → `quarantined` → free.
@@ -22,6 +23,9 @@ export interface Lease extends AttachmentKey {
   readonly pod?: PodIdentity;
   /** The plugin that lent the addresses, if it was not us: we keep the record only, and it decides when they are free. */
   readonly ipamType?: string;
+  /** What that plugin gave besides. */
+  readonly routes?: readonly PodRoute[];
+  readonly dns?: CniDns;
   /** Present once the data plane has acknowledged the pod; a lease without it is an ADD that has not ended, or was cut short. */
   readonly attached?: AttachedPod;
 }
