@@ -10,6 +10,23 @@ describe('parseConfig', () => {
       stateDir: '/var/lib/seine',
     });
   });
+  it('takes the settings of the proxy as Antrea has them', () => {
+    expect(parseConfig('', {}).proxy).toEqual({
+      nodePortAddresses: [],
+      skipServices: [],
+      proxyLoadBalancerIPs: true,
+      serviceProxyName: '',
+      externalIPRanges: [],
+      disableServiceHealthCheckServer: false,
+      forgetTCPConnections: false,
+    });
+    const { proxy } = parseConfig(
+      'proxy: { proxyAll: true, skipServices: [kube-system/kube-dns, "FD00::A"], nodePortAddresses: [primary, 10.0.0.0/8] }',
+      {},
+    );
+    expect(proxy).toMatchObject({ proxyAll: true, skipServices: ['kube-system/kube-dns', 'fd00::a'] });
+    expect(proxy.nodePortAddresses).toMatchObject(['primary', { text: '10.0.0.0/8' }]);
+  });
   it.each([
     ['tunelType: geneve', /unknown field "tunelType"/],
     ['trafficEncapMode: noEncap', /trafficEncapMode: "noEncap" is not supported yet; supported: encap/],
@@ -21,6 +38,11 @@ describe('parseConfig', () => {
     ['ovsBridge: "br int"', /ovsBridge: is no interface name/],
     ['transportInterfaceCIDRs: [10.0.0.0/8, x]', /transportInterfaceCIDRs.1: "x" is not a CIDR/],
     [`cniSocket: /${'x'.repeat(120)}`, /cniSocket: is longer than 107 bytes/],
+    ['proxy: { nodePortAddresses: [all] }', /proxy.nodePortAddresses.0: /],
+    ['proxy: { skipServices: [kube-dns] }', /proxy.skipServices.0: "kube-dns" is neither NAMESPACE\/NAME nor an address/],
+    ['proxy: { serviceProxyName: "a b" }', /proxy.serviceProxyName: is no value of a label/],
+    ['proxy: { proxyall: true }', /unknown field "proxyall"/],
+    ['kubeAPIServerOverride: api.example', /kubeAPIServerOverride: is no https:/],
     ['a: [', /configuration: /],
     ['noSNAT: "yes"\nlogLevel: loud', /noSNAT: .*; logLevel: /],
   ])('refuses %j and says where', (text, message) => expect(() => parseConfig(text, {})).toThrow(message));

@@ -35,8 +35,9 @@ export interface KubeSourcesOptions {
 
 /** @throws SeineError `INVALID_INPUT` if there is no usable access to an API server */
 export function openKubeSources(config: AgentConfig, { stateDir, log, onFailure }: KubeSourcesOptions): KubeSources {
-  const source = config.kubeconfig === undefined ? ({ from: 'cluster' } as const) : ({ from: 'file', path: config.kubeconfig } as const);
-  const http = new KubeHttp(loadKubeAccess(source), 'seine-agent');
+  const from = config.kubeconfig === undefined ? ({ from: 'cluster' } as const) : ({ from: 'file', path: config.kubeconfig } as const);
+  const server = config.kubeAPIServerOverride;
+  const http = new KubeHttp(loadKubeAccess({ ...from, ...(server === undefined ? {} : { server }) }), 'seine-agent');
   const turns = new LoopTurns(SLICE_MS);
   const watch = <T>(resource: Resource<T>): Reflector<T> =>
     new Watching({

@@ -46,6 +46,14 @@ describe('loadKubeAccess', () => {
     });
   });
 
+  it('asks another address when told to, with the same credentials', async () => {
+    await write({ token: 'one' });
+    const access = loadKubeAccess({ from: 'file', path, server: 'https://10.0.0.1:6443' });
+    expect(access.server.href).toBe('https://10.0.0.1:6443/');
+    expect((await access.credentials()).headers).toEqual({ Authorization: 'Bearer one' });
+    expect(() => loadKubeAccess({ from: 'file', path, server: 'ftp://10.0.0.1' })).toThrow(/cannot speak ftp:/);
+  });
+
   it('reads a token file again after a minute, or when the server refused the token', async () => {
     const token = join(dir, 'token');
     await writeFile(token, 'one\n');

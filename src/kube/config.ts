@@ -24,10 +24,12 @@ export interface KubeCredentials {
   readonly tls: Readonly<Pick<RequestOptions, 'ca' | 'cert' | 'key' | 'rejectUnauthorized' | 'servername'>>;
 }
 
-export type KubeConfigSource =
+/** `server` takes the place of the address that the source names; certificates and credentials stay the source's. */
+export type KubeConfigSource = { readonly server?: string } & (
   | { readonly from: 'file'; readonly path: string }
   /** The Pod's service account; `KUBERNETES_SERVICE_HOST` and `_PORT` must be set. */
-  | { readonly from: 'cluster' };
+  | { readonly from: 'cluster' }
+);
 
 /** How long credentials are used before they are read again. client-go re-reads token files at this pace, too. */
 const FRESH_MS = 60_000;
@@ -42,13 +44,13 @@ export function loadKubeAccess(source: KubeConfigSource): KubeAccess {
   let config = readConfig(source);
   let cached: { readonly value: KubeCredentials; readonly readMs: number } | undefined;
   return {
-    server: serverOf(config),
+    server: serverOf(config, source.server),
     credentials: async () => {
       const nowMs = performance.now();
       if (cached && nowMs - cached.readMs < FRESH_MS) return cached.value;
       try {
         if (source.from === 'file' && !hasExec(config)) config = readConfig(source);
-        cached = { value: await credentialsOf(config), readMs: nowMs };
+        cached = { value: await credentialsOf(config, source), readMs: nowMs };
       } catch (cause) {
         throw new SeineError('UNAVAILABLE', 'credentials for the Kubernetes API', { context: { source: source.from }, cause });
       }
@@ -88,8 +90,8 @@ function hasExec(config: KubeConfig): boolean {
 }
 
 /** @throws SeineError `INVALID_INPUT` also for what the bundle leaves out (build/unused-clients.mjs) */
-function serverOf(config: KubeConfig): URL {
-  const server = config.getCurrentCluster()?.server ?? '';
+function serverOf(config: KubeConfig, override?: string): URL {
+  const server = override ?? config.getCurrentCluster()?.server ?? '';
   if (!URL.canParse(server))
     throw new SeineError('INVALID_INPUT', 'kubeconfig: clusters[].cluster.server of the current context is no URL');
   const url = new URL(server);
@@ -108,9 +110,9 @@ function serverOf(config: KubeConfig): URL {
   return url;
 }
 
-async function credentialsOf(config: KubeConfig): Promise<KubeCredentials> {
+async function credentialsOf(config: KubeConfig, source: KubeConfigSource): Promise<KubeCredentials> {
   const options: RequestOptions & { headers?: OutgoingHttpHeaders } = {};
-  const plain = serverOf(config).protocol === 'http:';
+  const plain = serverOf(config, source.server).protocol === 'http:';
   // KubeConfig makes no agent for plain http; such a server (kubectl proxy, tests) asks for no credentials either.
   if (plain) return { headers: {}, tls: {} };
   await config.applyToHTTPSOptions(options);
