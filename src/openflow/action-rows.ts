@@ -1,6 +1,6 @@
 import { type ActionRows, port16, port32 } from './action-codec.ts';
 import { fieldWithHeader } from './fields.ts';
-import { packSubfield, placeInField, readOxm, requireField, unpackSubfield, writeOxm } from './oxm.ts';
+import { packSubfield, placeInField, readOxm, requireField, unpackSubfield, writeOxm, writePlaced } from './oxm.ts';
 import { OPENFLOW_13 } from './protocol.ts';
 
 const IN_PORT = 0xffff_fff8;
@@ -52,9 +52,9 @@ export const standardRows: ActionRows<
     choose: (_, version) => (version === OPENFLOW_13 ? 1 : 0),
     source: 'ovs-actions(7) "load"; in OpenFlow 1.3 NXAST_REG_LOAD (u16 offset and size, u32 field header, u64 value), else set_field',
     encode: (w, a, { version }) => {
-      const { value, mask } = placeInField(a.to, a.value);
-      if (version === OPENFLOW_13) w.u16(packSubfield(a.to)).u32(requireField(a.to.field).nxmHeader).u64(BigInt(a.value));
-      else writeOxm(w, requireField(a.to.field), value, mask);
+      if (version !== OPENFLOW_13) return writePlaced(w, a.to, a.value);
+      placeInField(a.to, a.value); // or throw
+      w.u16(packSubfield(a.to)).u32(requireField(a.to.field).nxmHeader).u64(BigInt(a.value));
     },
     decode: (r, _nested, form) => {
       const packed = form === 1 ? r.u16() : 0;
@@ -70,7 +70,8 @@ export const standardRows: ActionRows<
     source: 'u16 bits, u16 source offset, u16 destination offset, two headers: NXAST_REG_MOVE; u16 zero before them: ofp_action_copy_field',
     encode: (w, a, { version }) => {
       w.u16(a.from.bits).u16(a.from.offset).u16(a.to.offset);
-      const [from, to] = [requireField(a.from.field), requireField(a.to.field)];
+      const from = requireField(a.from.field);
+      const to = requireField(a.to.field);
       if (version === OPENFLOW_13) w.u32(from.nxmHeader).u32(to.nxmHeader);
       else w.u16(0).u32(from.exactHeader).u32(to.exactHeader);
     },

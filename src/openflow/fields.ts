@@ -286,15 +286,22 @@ export interface Subfield {
 }
 
 /** A row with its name, its place in the order of a match, and its headers ready to write. */
-export interface Field extends FieldRow {
+export interface Field {
   readonly name: FieldName;
   readonly order: number;
+  readonly oxm: number;
+  readonly nxm: number | undefined;
   /** 0 for fields of no vendor. */
   readonly vendor: number;
+  readonly bytes: number;
+  readonly bits: number;
+  readonly subfieldBits: number;
+  readonly maskable: boolean;
+  readonly needs: Prerequisite;
+  readonly format: FieldFormat;
   readonly exactHeader: number;
   readonly maskedHeader: number;
   readonly nxmHeader: number;
-  readonly subfieldBits: number;
   /** All bits that may be set, for fields up to 48 bits and for wider ones. */
   readonly fullNumber: number;
   readonly fullBigint: bigint;
@@ -308,30 +315,35 @@ const headerHasMask = 0x100;
 
 function fieldOf(name: FieldName, order: number): Field {
   const row: FieldRow = fields[name];
-  const field = withHeaders(name, order, row);
-  return row.onfIn13
-    ? { ...field, in13: withHeaders(name, order, { ...row, oxm: OXM_EXPERIMENTER + (row.oxm & 0xfe00), vendor: ONF }) }
-    : field;
+  if (!row.onfIn13) return withHeaders(name, order, row);
+  return withHeaders(name, order, row, withHeaders(name, order, { ...row, oxm: OXM_EXPERIMENTER + (row.oxm & 0xfe00), vendor: ONF }));
 }
 
-function withHeaders(name: FieldName, order: number, row: FieldRow): Field {
+/** Names every member, so that all fields have one shape: the encoder reads them several times for each that it writes. */
+function withHeaders(name: FieldName, order: number, row: FieldRow, in13?: Field): Field {
   const vendorBytes = row.vendor === undefined ? 0 : 4;
-  return {
+  const field: Omit<Field, 'in13'> & { in13: Field | undefined } = {
     name,
     order,
-    ...row,
-    subfieldBits: row.subfieldBits ?? row.bits,
+    oxm: row.oxm,
+    nxm: row.nxm,
     vendor: row.vendor ?? 0,
+    bytes: row.bytes,
+    bits: row.bits,
+    subfieldBits: row.subfieldBits ?? row.bits,
+    maskable: row.maskable,
+    needs: row.needs,
+    format: row.format,
     exactHeader: row.oxm + row.bytes + vendorBytes,
     maskedHeader: row.oxm + headerHasMask + ((row.bytes * 2 + vendorBytes) & 0xff),
     nxmHeader: (row.nxm ?? row.oxm) + row.bytes,
     fullNumber: row.bits <= 48 ? 2 ** row.bits - 1 : 0,
     fullBigint: (1n << BigInt(row.bits)) - 1n,
     firstWord: firstWordOf(name, row.bytes),
-    get in13() {
-      return this;
-    },
+    in13,
   };
+  field.in13 ??= field as Field; // it is its own form in OpenFlow 1.3
+  return field as Field;
 }
 
 function firstWordOf(name: FieldName, bytes: number): number {
@@ -342,15 +354,18 @@ function firstWordOf(name: FieldName, bytes: number): number {
 const byName = new Map<string, Field>();
 const byId = new Map<number, Field>();
 const byVendor = new Map<number, Field>();
-for (const [order, name] of (Object.keys(fields) as FieldName[]).entries()) {
-  const field = fieldOf(name, order);
-  byName.set(name, field);
+
+/** All fields, in the order of a match. */
+export const fieldsInOrder: readonly Field[] = (Object.keys(fields) as FieldName[]).map(fieldOf);
+
+for (const field of fieldsInOrder) {
+  byName.set(field.name, field);
   if (field.vendor !== 0) byVendor.set(vendorKey(field.oxm, field.vendor), field);
   // The standard header wins where a Nicira number was used twice.
   else if (!byId.has(field.oxm)) byId.set(field.oxm, field);
   if (field.in13 !== field) byVendor.set(vendorKey(field.in13.oxm, field.in13.vendor), field.in13);
 }
-for (const field of byName.values()) {
+for (const field of fieldsInOrder) {
   if (field.nxm !== undefined && !byId.has(field.nxm)) byId.set(field.nxm, field);
 }
 

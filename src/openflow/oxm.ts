@@ -10,6 +10,10 @@ export interface Masked<V> {
 
 export type AnyValue = number | bigint | Uint8Array;
 
+export function isMasked<V extends AnyValue>(given: V | Masked<V>): given is Masked<V> {
+  return typeof given === 'object' && 'mask' in given;
+}
+
 /** @throws SeineError `INVARIANT` for a name that is in no row (plain JavaScript callers, text from outside is parsed first). */
 export function requireField(name: string): Field {
   const field = fieldNamed(name);
@@ -33,9 +37,9 @@ export function writeOxm(w: ByteWriter, field: Field, value: AnyValue, mask: Any
 
 function writeNumberOxm(w: ByteWriter, field: Field, value: number, mask: AnyValue | undefined): void {
   const full = field.fullNumber;
-  if (!(value >= 0 && value <= full)) throw misfit(field, value);
+  if (!(isWhole(value) && value <= full)) throw misfit(field, value);
   const bits = mask === undefined ? full : mask;
-  if (typeof bits !== 'number' || !(bits >= 0 && bits <= full)) throw misfit(field, bits);
+  if (typeof bits !== 'number' || !(isWhole(bits) && bits <= full)) throw misfit(field, bits);
   if (bits === full && (mask === undefined || field.format !== 'tunnelFlags')) {
     w.u32(field.exactHeader);
     if (field.vendor !== 0) w.u32(field.vendor);
@@ -50,6 +54,11 @@ function writeNumberOxm(w: ByteWriter, field: Field, value: number, mask: AnyVal
   writeNumber(w, field.bytes, bits);
 }
 
+/** Most numbers fit in 32 bits, where the question costs next to nothing. */
+function isWhole(value: number): boolean {
+  return value >>> 0 === value || (Number.isInteger(value) && value >= 0);
+}
+
 function writeBigintOxm(w: ByteWriter, field: Field, value: bigint, mask: AnyValue | undefined): void {
   const full = field.fullBigint;
   if (field.bytes < 8 || value < 0n || value > full) throw misfit(field, value);
@@ -59,8 +68,9 @@ function writeBigintOxm(w: ByteWriter, field: Field, value: bigint, mask: AnyVal
   }
   if (typeof mask !== 'bigint' || mask < 0n || mask > full || !field.maskable) throw misfit(field, mask);
   if (mask === 0n) return;
-  writeBigint(w.u32(field.maskedHeader), field.bytes, value & mask);
+  writeBigint(w.u32(field.maskedHeader), field.bytes, value);
   writeBigint(w, field.bytes, mask);
+  w.maskLast(field.bytes);
 }
 
 function writeOctetsOxm(w: ByteWriter, field: Field, value: Uint8Array, mask: AnyValue | undefined): void {
@@ -103,7 +113,7 @@ export function writeNumber(w: ByteWriter, bytes: number, value: number): void {
 }
 
 function writeBigint(w: ByteWriter, bytes: number, value: bigint): void {
-  if (bytes === 16) w.u64(value >> 64n).u64(value & 0xffff_ffff_ffff_ffffn);
+  if (bytes === 16) w.u128(value);
   else w.u64(value);
 }
 
@@ -172,6 +182,24 @@ export function andNumbers(a: number, b: number): number {
   if (a <= 0xffff_ffff && b <= 0xffff_ffff) return (a & b) >>> 0;
   const split = 0x1_0000_0000;
   return ((Math.floor(a / split) & Math.floor(b / split)) >>> 0) * split + ((a & b) >>> 0);
+}
+
+/** 2 ** n for n up to 52, and nothing for what is no such n. */
+const powers = Float64Array.from({ length: 53 }, (_, n) => 2 ** n);
+
+/** Writes a field of which exactly the bits of `to` count. @throws SeineError `INVARIANT` if the value has more bits than `to` */
+export function writePlaced(w: ByteWriter, to: Subfield, value: number | bigint): void {
+  const field = requireField(to.field);
+  const { offset, bits } = to;
+  const room = powers[bits] ?? 0;
+  const unit = powers[offset] ?? 0;
+  const isPlain = typeof value === 'number' && field.bits <= 48 && offset + bits <= field.subfieldBits;
+  if (!isPlain || unit === 0 || !(value >= 0 && value < room)) {
+    const { value: placed, mask } = placeInField(to, value);
+    writeOxm(w, field, placed, mask);
+    return;
+  }
+  writeNumberOxm(w, field, value * unit, (room - 1) * unit);
 }
 
 /** Value and mask that set exactly the bits of `to`. @throws SeineError `INVARIANT` if the value has more bits than `to`. */

@@ -1,6 +1,6 @@
 import type { FieldName } from '../fields.ts';
-import { isMasked, type Match } from '../match.ts';
-import { type AnyValue, type Masked, requireField } from '../oxm.ts';
+import type { Match } from '../match.ts';
+import { type AnyValue, isMasked, type Masked, requireField } from '../oxm.ts';
 import {
   ctStateFlags,
   hexOfOctets,
