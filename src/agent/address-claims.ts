@@ -30,11 +30,16 @@ const shortestPrefix: Readonly<Record<Family, number>> = { ipv4: 8, ipv6: 16 };
  * tunnels with one address do not collide: a machine that comes back under another name is both for a while.
  */
 export class AddressClaims {
-  readonly #reserved: readonly ReservedRange[];
+  #reserved: readonly ReservedRange[];
   readonly #ofNode = new Map<string, readonly AddressClaim[]>();
   readonly #index: Readonly<Record<Family, RangeIndex>> = { ipv4: new RangeIndex(), ipv6: new RangeIndex() };
 
   constructor(reserved: readonly ReservedRange[]) {
+    this.#reserved = reserved;
+  }
+
+  /** Replaces what no node can have. What every node claims must be set again after this. */
+  reserve(reserved: readonly ReservedRange[]): void {
     this.#reserved = reserved;
   }
 

@@ -29,7 +29,10 @@ export interface Agent {
 }
 
 export interface RunningNode {
+  /** As it is at present. */
   readonly environment: NodeEnvironment;
+  /** Why the node is still taken for what it was. */
+  readonly environmentProblem: string | undefined;
   readonly ipam: Ipam;
   readonly network: NodePodNetwork;
   readonly peers: Peers;

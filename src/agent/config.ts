@@ -85,6 +85,10 @@ const schema = z.strictObject({
   tunnelType: later(['geneve', 'vxlan', 'gre'], ['stt']).default('geneve'),
   /** 0: the type's own. */
   tunnelPort: z.int().min(0).max(65_535).default(0),
+  /** Checksum of the outer UDP or GRE header, for networks that do not check what they carry. */
+  tunnelCsum: z.boolean().default(false),
+  /** Pods fill in checksums themselves; for data paths that do not. */
+  disableTXChecksumOffload: z.boolean().default(false),
   /** 0: the transport interface's, less what the tunnel needs. */
   defaultMTU: z
     .int()

@@ -53,6 +53,10 @@ export interface DataPlane {
   readonly nftables: Nftables;
   /** Rings when the gateway interface was made anew. */
   readonly gatewayMade: Doorbell;
+  /** Rings when the node's own interfaces or their addresses may be others than before. */
+  readonly nodeChanged: Doorbell;
+  /** Interfaces of pods that are gone, by whatever hand; rings when there are more. */
+  readonly goneLinks: { readonly names: Set<string>; readonly bell: Doorbell };
   /** Rejects when a connection was lost by a bug of ours: a new one would be lost by the same. */
   readonly broken: Promise<never>;
 }
@@ -100,7 +104,8 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
   const datapath = new NodeDatapath(openTargets(config, { database, openflow, lock, host, nftables }), hooks.events);
   const ports = new PortWatch(database, signal);
   const responder = new NoEndpointResponder(endpoint, log, signal);
-  return { host, database, lock, ports, openflow, responder, datapath, nftables, gatewayMade: new Doorbell(), broken };
+  const news = { gatewayMade: new Doorbell(), nodeChanged: new Doorbell(), goneLinks: { names: new Set<string>(), bell: new Doorbell() } };
+  return { host, database, lock, ports, openflow, responder, datapath, nftables, ...news, broken };
 }
 
 /** Nothing is written while another agent has the bridge. */
@@ -142,6 +147,11 @@ export async function runDataPlane(plane: DataPlane, gateway: string, signal: Ab
     isWantedNeighbour: ({ text }) => datapath.host.wanted(`neighbour/${gateway}/${text}`) !== undefined,
     changed: () => changed.ring(),
     gatewayMade: () => plane.gatewayMade.ring(),
+    nodeChanged: () => plane.nodeChanged.ring(),
+    podLinkGone: (name) => {
+      plane.goneLinks.names.add(name);
+      plane.goneLinks.bell.ring();
+    },
   });
   const tables = new Quiet(
     { waitMs: SETTLE_MS, restMs: () => restAfter(datapath.reconcilers.firewall.lookTookMs) },

@@ -1,10 +1,12 @@
 import { expect, it } from 'vitest';
 import { parseIp } from '../net/ip.ts';
+import type { Address } from '../netlink/addresses.ts';
 import type { KernelEvent } from '../netlink/events.ts';
 import type { IfIndex } from '../netlink/interface-name.ts';
+import type { Link } from '../netlink/links.ts';
 import type { Neighbour } from '../netlink/neighbours.ts';
 import { ourProtocol, type Route } from '../netlink/routes.ts';
-import { concernsUs } from './host-watch.ts';
+import { concernsNode, concernsUs } from './host-watch.ts';
 
 const gateway = 7 as IfIndex;
 const other = 8 as IfIndex;
@@ -30,3 +32,17 @@ it.each([
 ])('%s: %#', (_, event, concerns) => {
   expect(concernsUs(event, gateway, (ip) => ip.text === peer.text)).toBe(concerns);
 });
+
+const link = (index: IfIndex, name: string) => ({ kind: 'link', change: 'set', link: { index, name } as Link }) as const;
+const address = (index: IfIndex, scope: Address['scope']) =>
+  ({ kind: 'address', change: 'deleted', address: { link: index, scope } as Address }) as const;
+
+it.each([
+  ['an interface of the node changes', link(other, 'eth0'), true],
+  ['our own gateway changes', link(gateway, 'antrea-gw0'), false],
+  ['a pod’s interface comes', link(other, 'web1-0a1b2c3'), false],
+  ['the node loses an address', address(other, 'global'), true],
+  ['the gateway loses an address', address(gateway, 'global'), false],
+  ['a pod’s interface gets a link-local address', address(other, 'link'), false],
+  ['news were lost', { kind: 'overrun' } as const, true],
+])('%s: does it concern the node? %#', (_, event, concerns) => expect(concernsNode(event, gateway)).toBe(concerns));

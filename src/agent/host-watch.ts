@@ -4,6 +4,7 @@ import type { IfIndex } from '../netlink/interface-name.ts';
 import { getLink } from '../netlink/links.ts';
 import { ourProtocol } from '../netlink/routes.ts';
 import type { NetlinkSocket } from '../netlink/socket.ts';
+import { hostInterfacePattern } from './attachment-names.ts';
 
 export interface HostWatchOptions {
   readonly socket: NetlinkSocket;
@@ -14,20 +15,41 @@ export interface HostWatchOptions {
   readonly changed: () => void;
   /** The gateway interface is a new one: everything that hung on the old one is gone. */
   readonly gatewayMade: () => void;
+  /** An interface that is no pod's and not ours, or an address of it, may be another than before. */
+  readonly nodeChanged: () => void;
+  /** The node's end of a pod's interface is gone. */
+  readonly podLinkGone: (name: string) => void;
 }
 
 /** Tells of changes by the kernel and by others to what is ours of the node's own stack, until closed. */
-export function watchHost({ socket, gateway, isWantedNeighbour, changed, gatewayMade }: HostWatchOptions): { close(): void } {
+export function watchHost({ socket, gateway, isWantedNeighbour, changed, ...tell }: HostWatchOptions): { close(): void } {
   let index: IfIndex | undefined;
   const watch = KernelEvents.open({ kinds: ['link', 'address', 'route', 'neighbour'] }, (event) => {
     if (event.kind === 'link' && event.link.name === gateway && event.change === 'set' && event.link.index !== index) {
       index = event.link.index;
-      gatewayMade();
+      tell.gatewayMade();
     }
+    if (event.kind === 'overrun' || event.kind === 'link' || event.kind === 'address') {
+      if (concernsNode(event, index)) tell.nodeChanged();
+    }
+    if (event.kind === 'link' && event.change === 'deleted' && hostInterfacePattern.test(event.link.name))
+      tell.podLinkGone(event.link.name);
     if (concernsUs(event, index, isWantedNeighbour)) changed();
   });
   index = getLink(socket, gateway)?.index;
   return watch;
+}
+
+/** What carries the tunnels may be any interface, and which one may change with any address. */
+export function concernsNode(event: Extract<KernelEvent, { kind: 'overrun' | 'link' | 'address' }>, gateway: IfIndex | undefined): boolean {
+  switch (event.kind) {
+    case 'overrun':
+      return true;
+    case 'link':
+      return event.link.index !== gateway && !hostInterfacePattern.test(event.link.name);
+    case 'address':
+      return event.address.link !== gateway && event.address.scope === 'global';
+  }
 }
 
 /**

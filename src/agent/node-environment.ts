@@ -35,10 +35,16 @@ export function readHostInterfaces(socket: NetlinkSocket): readonly HostInterfac
 /**
  * What is the same for every compiler on this node, from its configuration, its Node object and its interfaces. Pure.
  *
+ * @param usedCidrs networks of pods that the node has; those that are not its own any more stay until their last pod is gone
  * @throws SeineError `UNAVAILABLE` for what may still come: pod CIDRs, an interface with the node's address
  */
-export function resolveEnvironment(config: AgentConfig, node: Node, interfaces: readonly HostInterface[]): NodeEnvironment {
-  const podCidrs = node.podCidrs.map(parseCidr);
+export function resolveEnvironment(
+  config: AgentConfig,
+  node: Node,
+  interfaces: readonly HostInterface[],
+  usedCidrs: readonly Cidr[] = [],
+): NodeEnvironment {
+  const podCidrs = onePerFamily(node.podCidrs.map(parseCidr));
   if (podCidrs.length === 0) throw new SeineError('UNAVAILABLE', `node ${node.name} has no spec.podCIDRs yet`);
   for (const cidr of podCidrs) refuseImpossible(cidr, interfaces, config);
   const candidates = interfaces.filter(({ name }) => name !== config.hostGateway);
@@ -46,23 +52,31 @@ export function resolveEnvironment(config: AgentConfig, node: Node, interfaces: 
   const ends = tunnelEnds(config, node, transport);
   const type = config.tunnelType;
   const carrier = tunnelCarriers[type];
+  const formerPodCidrs = formerCidrs(podCidrs, usedCidrs);
   return {
     gateway: {
       name: config.hostGateway,
       ofPort: ofPorts.gateway,
       mac: gatewayMac(node.name),
       mtu: config.defaultMTU === 0 ? transport.mtu - overheadBytes[type] - (ends[0]?.family === 'ipv6' ? 20 : 0) : config.defaultMTU,
-      addresses: podCidrs.map((cidr) => cidrAddress(cidr, 1n)),
+      addresses: [...podCidrs, ...formerPodCidrs].map((cidr) => cidrAddress(cidr, 1n)),
     },
     tunnel: {
       ofPort: ofPorts.tunnel,
       type,
       port: config.tunnelPort === 0 && carrier.protocol === 'udp' ? carrier.port : config.tunnelPort,
     },
-    podCidrs: onePerFamily(podCidrs),
+    podCidrs,
+    formerPodCidrs,
     transport: ends,
     serviceCidrs: [config.serviceCIDR, config.serviceCIDRv6].filter((cidr) => cidr !== undefined),
   };
+}
+
+/** One that begins where a present one does is no other network to the node's own stack: it has one gateway address with it. */
+function formerCidrs(present: readonly Cidr[], used: readonly Cidr[]): readonly Cidr[] {
+  const starts = new Set(present.map(({ network }) => network.text));
+  return used.filter(({ network: { text } }) => !starts.has(text) && starts.add(text));
 }
 
 /** A network of pods that would take addresses away from the node itself. @throws SeineError `UNAVAILABLE`: somebody may correct the Node */

@@ -1,31 +1,27 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { compileFirewall } from '../connectivity/compile-firewall.ts';
-import { compileNode } from '../connectivity/compile-node.ts';
-import { familiesOf, type NodeEnvironment } from '../connectivity/environment.ts';
+import { familiesOf } from '../connectivity/environment.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
 import { cidrContains } from '../net/ip.ts';
 import { type Address, listAddresses } from '../netlink/addresses.ts';
 import { peerCredentials } from '../netlink/sys.ts';
-import { ownerOf } from '../pipeline/cookie.ts';
-import { tableNames, tables } from '../pipeline/tables.ts';
-import { ofPorts, tunnelCarriers } from '../pipeline/well-known.ts';
-import type { WantedPort } from '../wanted/switch-row.ts';
+import { ofPorts } from '../pipeline/well-known.ts';
 import type { ReservedRange } from './address-claims.ts';
 import type { Agent, AgentHooks, RunningNode } from './agent.ts';
 import { CniServer } from './cni-server.ts';
-import { firewallTable, injectFrames } from './data-plane.ts';
+import { injectFrames } from './data-plane.ts';
 import { flowCheck } from './flow-check.ts';
 import { keepFlowRestore } from './flow-restore.ts';
 import { onceLetGo } from './handover.ts';
-import { applyHostSettings } from './host-settings.ts';
 import { takeInventory } from './inventory.ts';
 import { Ipam } from './ipam/ipam.ts';
 import { FileJournalStore } from './ipam/journal-store.ts';
-import type { Pool } from './ipam/lease.ts';
 import type { KubeSources } from './kube-sources.ts';
-import { readHostInterfaces, resolveEnvironment } from './node-environment.ts';
+import { LiveEnvironment } from './live-environment.ts';
+import { readHostInterfaces } from './node-environment.ts';
+import { followNode, keepPodLinks, setUpHost } from './node-life.ts';
+import { nodeOwner, poolsOf, wishForNode } from './node-wishes.ts';
 import { Peers } from './peers.ts';
 import { NodePodNetwork } from './pod-network.ts';
 import { followPolicies } from './policy-notice.ts';
@@ -42,8 +38,6 @@ const REFUSED_RETRY_MS = 1_000;
 /** How often addresses in quarantine are looked at (ms). */
 const RECLAIM_EVERY_MS = 15_000;
 
-const nodeOwner = ownerOf('node');
-
 export interface Start {
   readonly hooks: AgentHooks;
   readonly log: Log;
@@ -57,18 +51,24 @@ export interface Start {
  */
 export async function startNode(agent: Agent, start: Start): Promise<void> {
   const { hooks, log, signal } = start;
-  const environment = await prepareBridge(agent, start);
-  const node = await openNode(agent, environment, start);
+  const live = await prepareBridge(agent, start);
+  const node = await openNode(agent, live, start);
   start.started(node);
   const { ipam, network } = node;
   const { cniSocket: socketPath, stateDir, status } = agent.config;
   const onCall = hooks.onCall ? { onCall: hooks.onCall } : {};
   const listen = () => CniServer.start({ socketPath, stateDir, ipam, network, peerCredentials, ...status, log, ...onCall });
   const server = await onceLetGo(listen, agent.readiness, log, signal);
-  const reclaiming = setInterval(() => reclaim(ipam, start), RECLAIM_EVERY_MS);
+  const reclaiming = setInterval(() => reclaim(ipam, live, start), RECLAIM_EVERY_MS);
   try {
-    const keeping = [keepHostSettings(agent, environment, start), agent.plane.lock.keep(() => agent.plane.datapath.distrust(), signal)];
-    await Promise.all([serve(agent, node, start), allowRemovals(agent, log, signal), ...keeping, untilAborted(signal)]);
+    const life = { live, node, log, signal };
+    const keeping = [
+      keepHostSettings(agent, live, start),
+      followNode(agent, life),
+      keepPodLinks(agent, life),
+      agent.plane.lock.keep(() => agent.plane.datapath.distrust(), signal),
+    ];
+    await Promise.all([serve(agent, node, start), allowRemovals(agent, node, log, signal), ...keeping, untilAborted(signal)]);
   } finally {
     clearInterval(reclaiming);
     await server.close();
@@ -77,50 +77,45 @@ export async function startNode(agent: Agent, start: Start): Promise<void> {
 }
 
 /** The bridge with its gateway and tunnel, and the node's own part of everything. */
-async function prepareBridge(agent: Agent, { log, signal }: Start): Promise<NodeEnvironment> {
+async function prepareBridge(agent: Agent, { log, signal }: Start): Promise<LiveEnvironment> {
   const { config, plane } = agent;
   say(agent, 'connecting to the switch database');
   await plane.lock.take(signal);
-  const environment = await untilEnvironment(agent, log, signal);
-  wishForNode(agent, environment);
+  const live = await untilEnvironment(agent, log, signal);
+  wishForNode(config, plane.datapath, live.current);
   say(agent, `waiting for the switch to make ${config.hostGateway}`);
   const plugged = () => plane.ports.whenPlugged(config.hostGateway, ofPorts.gateway, signal);
   await untilTaken({ what: 'gateway', work: plugged, readiness: agent.readiness, log, retryMs: REFUSED_RETRY_MS }, signal);
-  setUpHost(agent, environment, log);
-  return environment;
-}
-
-function setUpHost({ config, plane }: Agent, environment: NodeEnvironment, log: Log): void {
-  applyHostSettings(familiesOf(environment), { gateway: config.hostGateway, transport: config.transportInterface }, log);
-  plane.datapath.reconcilers.host.distrust();
+  setUpHost(agent, live.current, log);
+  return live;
 }
 
 /** The kernel's settings of an interface go with it when ovs-vswitchd makes it anew. */
-async function keepHostSettings(agent: Agent, environment: NodeEnvironment, { log, signal }: Start): Promise<void> {
+async function keepHostSettings(agent: Agent, live: LiveEnvironment, { log, signal }: Start): Promise<void> {
   const { gatewayMade } = agent.plane;
   signal.addEventListener('abort', () => gatewayMade.ring(), { once: true });
   while (!signal.aborted) {
     await gatewayMade.wait();
-    if (!signal.aborted) setUpHost(agent, environment, log);
+    if (!signal.aborted) setUpHost(agent, live.current, log);
   }
 }
 
-async function openNode(agent: Agent, environment: NodeEnvironment, start: Start): Promise<RunningNode> {
-  const { config, plane } = agent;
+async function openNode(agent: Agent, live: LiveEnvironment, start: Start): Promise<RunningNode> {
+  const { config, plane, sources } = agent;
   const { log, signal } = start;
   say(agent, 'taking the inventory of pods');
   let network: NodePodNetwork | undefined;
   const openIpam = () =>
     Ipam.open({
       store: new FileJournalStore(join(config.stateDir, 'ipam.journal')),
-      pools: poolsOf(environment),
+      pools: poolsOf(live.current),
       bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim(),
       isAbsent: async (lease) => network?.isAbsent(lease) ?? false,
       log,
     });
   const ipam = await onceLetGo(openIpam, agent.readiness, log, signal);
-  network = openNetwork(agent, environment, start);
-  const inventory = await takeInventory({ ipam, pools: poolsOf(environment), database: plane.database, host: plane.host, network, log });
+  network = openNetwork(agent, live, start);
+  const inventory = await takeInventory({ ipam, pools: poolsOf(live.current), database: plane.database, host: plane.host, network, log });
   log.info('pods of this node', { ...inventory });
   // What an ADD or a DEL that was cut short has left must be gone before its numbers and names are used again.
   plane.datapath.allowPodRemovals();
@@ -129,9 +124,25 @@ async function openNode(agent: Agent, environment: NodeEnvironment, start: Start
     () => network?.leftOversGone(),
     () => undefined, // the agent stops
   );
-  const reserved = reservedRanges(environment, listAddresses(plane.host.socket).filter(isGlobal), agent.sources.http.host);
-  const peers = new Peers({ source: agent.peers, datapath: plane.datapath, environment, reserved, log });
-  return { environment, ipam, network, peers, services: openServices(agent, environment, { peers, reserved, log, signal }) };
+  const environment = () => live.current;
+  const reservedNow = () => reservedRanges(live.current, listAddresses(plane.host.socket).filter(isGlobal), sources.http.host);
+  let known = reservedNow();
+  live.subscribe(() => (known = reservedNow()));
+  const reserved = () => known;
+  const peers = new Peers({ source: agent.peers, datapath: plane.datapath, environment, reserved, turns: sources.turns, log });
+  const services = openServices(agent, live, { peers, reserved, log, signal });
+  return {
+    ipam,
+    network,
+    peers,
+    services,
+    get environment() {
+      return live.current;
+    },
+    get environmentProblem() {
+      return live.problem;
+    },
+  };
 }
 
 const isGlobal = ({ scope }: Address): boolean => scope === 'global';
@@ -160,29 +171,24 @@ function say({ readiness }: Agent, doing: string): void {
   readiness.obstruct('start', 'starting', `the agent starts: ${doing}`);
 }
 
-function reclaim(ipam: Ipam, { log, signal }: Start): void {
+function reclaim(ipam: Ipam, live: LiveEnvironment, { log, signal }: Start): void {
   ipam
     .reclaim(signal)
+    .then(() => live.look())
     .catch((thrown: unknown) =>
       log.warn('addresses in quarantine were not looked at', { cause: SeineError.from(thrown, 'reclaim').message }),
     );
 }
 
 /** Waits until node, pod CIDRs and transport interface are known, and says what is missing meanwhile. */
-async function untilEnvironment({ config, sources, plane, readiness }: Agent, log: Log, signal: AbortSignal): Promise<NodeEnvironment> {
+async function untilEnvironment({ config, sources, plane, readiness }: Agent, log: Log, signal: AbortSignal): Promise<LiveEnvironment> {
   const obstacle = 'environment';
   const { replica } = sources.nodes;
   for (let lastReason = ''; ; ) {
     try {
-      const node = replica.get(config.nodeName);
-      if (!node)
-        throw new SeineError(
-          'UNAVAILABLE',
-          replica.synced ? `the API server has no Node ${config.nodeName}` : 'the API server has not answered yet',
-        );
-      const environment = resolveEnvironment(config, node, readHostInterfaces(plane.host.socket));
+      const live = new LiveEnvironment({ config, nodes: replica, interfaces: () => readHostInterfaces(plane.host.socket), log });
       readiness.clear(obstacle);
-      return environment;
+      return live;
     } catch (thrown) {
       const error = SeineError.from(thrown, 'look at the node');
       if (error.code !== 'UNAVAILABLE') throw error;
@@ -209,38 +215,7 @@ async function changeOrTimeout(replica: KubeSources['nodes']['replica'], signal:
   });
 }
 
-function wishForNode({ config, plane }: Agent, environment: NodeEnvironment): void {
-  const { datapath } = plane;
-  const { gateway, tunnel } = environment;
-  const carrier = tunnelCarriers[tunnel.type];
-  const ownPort = carrier.protocol === 'udp' && carrier.port !== tunnel.port;
-  const ports: readonly WantedPort[] = [
-    { name: gateway.name, type: 'internal', ofPort: gateway.ofPort, options: {}, externalIds: {}, mac: gateway.mac, mtu: gateway.mtu },
-    {
-      name: config.tunnelInterface,
-      type: tunnel.type,
-      ofPort: tunnel.ofPort,
-      options: { remote_ip: 'flow', key: 'flow', local_ip: 'flow', ...(ownPort ? { dst_port: String(tunnel.port) } : {}) },
-      externalIds: {},
-    },
-  ];
-  const names = new Map(tableNames.map((name) => [tables[name].id, name]));
-  datapath.wantBridge(
-    nodeOwner,
-    { name: config.ovsBridge, datapathType: config.ovsDatapathType, tableNames: names, externalIds: {} },
-    ports,
-  );
-  datapath.want(nodeOwner, compileNode(environment));
-  datapath.wantFirewall(nodeOwner, firewallTable, firewallBody(environment, config.noSNAT));
-}
-
-function firewallBody(environment: NodeEnvironment, noSnat: boolean): string {
-  return compileFirewall(environment, { noSnat })
-    .map(({ name, hook, rules }) => `chain ${name} {\n${[hook, ...rules].join('\n')}\n}`)
-    .join('\n');
-}
-
-function openNetwork({ config, plane, readiness }: Agent, environment: NodeEnvironment, { hooks, log, signal }: Start): NodePodNetwork {
+function openNetwork({ config, plane, readiness }: Agent, live: LiveEnvironment, { hooks, log, signal }: Start): NodePodNetwork {
   return new NodePodNetwork({
     datapath: plane.datapath,
     ports: plane.ports,
@@ -248,7 +223,8 @@ function openNetwork({ config, plane, readiness }: Agent, environment: NodeEnvir
     readiness,
     flowCheck: flowCheck(plane.datapath, plane.openflow),
     datapathType: config.ovsDatapathType,
-    mtu: () => environment.gateway.mtu,
+    disableTxChecksumOffload: config.disableTXChecksumOffload,
+    mtu: () => live.current.gateway.mtu,
     announce: (ofPort, frames) => injectFrames(plane, ofPort, frames, signal),
     life: signal,
     ...(hooks.onPodStage ? { onStage: hooks.onPodStage } : {}),
@@ -258,24 +234,22 @@ function openNetwork({ config, plane, readiness }: Agent, environment: NodeEnvir
 
 interface ServicesContext extends Pick<Start, 'log' | 'signal'> {
   readonly peers: Peers;
-  readonly reserved: readonly ReservedRange[];
+  readonly reserved: () => readonly ReservedRange[];
 }
 
-function openServices(
-  { plane, sources }: Agent,
-  environment: NodeEnvironment,
-  { peers, reserved, log, signal }: ServicesContext,
-): Services {
-  const { serviceCidrs, gateway } = environment;
-  const others = reserved.filter(({ range, against }) => against === 'both' && !serviceCidrs.includes(range));
+function openServices({ plane, sources }: Agent, live: LiveEnvironment, { peers, reserved, log, signal }: ServicesContext): Services {
+  const { serviceCidrs, gateway } = live.current;
+  const isOurs = ({ range, against }: ReservedRange): boolean => against === 'both' && !serviceCidrs.includes(range);
   return new Services({
     services: sources.services.replica,
     slices: sources.endpointSlices.replica,
     datapath: plane.datapath,
-    families: familiesOf(environment),
+    get families() {
+      return familiesOf(live.current);
+    },
     gateway: gateway.name,
     routedFamilies: serviceCidrs.map(({ family }) => family),
-    holderOf: (ip) => others.find(({ range }) => cidrContains(range, ip))?.what ?? peers.claimantOf(alone(ip)),
+    holderOf: (ip) => reserved().find((each) => isOurs(each) && cidrContains(each.range, ip))?.what ?? peers.claimantOf(alone(ip)),
     log,
     signal,
   });
@@ -291,18 +265,12 @@ async function untilServicesKnown({ services, endpointSlices }: KubeSources, sig
   );
 }
 
-async function allowRemovals({ sources, plane }: Agent, log: Log, signal: AbortSignal): Promise<void> {
+async function allowRemovals({ sources, plane }: Agent, { peers }: RunningNode, log: Log, signal: AbortSignal): Promise<void> {
   const { nodes, services, endpointSlices } = sources;
   await Promise.all([nodes, services, endpointSlices].map(({ replica }) => replica.whenSynced(signal)));
+  await peers.settled();
   plane.datapath.allowRemovals();
   log.info('every source is in step; what nobody wants is removed from now on');
-}
-
-function poolsOf({ podCidrs, gateway }: NodeEnvironment): readonly Pool[] {
-  return podCidrs.flatMap((cidr) => {
-    const address = gateway.addresses.find(({ family }) => family === cidr.family);
-    return address ? [{ cidr, gateway: address }] : [];
-  });
 }
 
 async function untilAborted(signal: AbortSignal): Promise<void> {

@@ -1,12 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { exampleNode } from '../../test/support/example-node.ts';
+import { LoopTurns } from '../async/loop-turns.ts';
+import type { NodeEnvironment } from '../connectivity/environment.ts';
 import { FakeTarget } from '../datapath/fake-target.ts';
 import { NodeDatapath } from '../datapath/node-datapath.ts';
 import type { Node } from '../kube/node.ts';
 import { peersFromNodes } from '../kube/peer-source.ts';
 import { ReplicaStore } from '../kube/replica.ts';
 import { silentLog } from '../log/log.ts';
-import { parseIp } from '../net/ip.ts';
+import { parseCidr, parseIp } from '../net/ip.ts';
 import { Peers } from './peers.ts';
 import { reservedRanges } from './reserved-ranges.ts';
 
@@ -22,8 +24,15 @@ function setUp() {
     { address: parseIp('fd00:77::1'), prefixLength: 64 },
     { address: parseIp('172.30.0.1'), prefixLength: 16 },
   ];
-  const reserved = reservedRanges(exampleNode, addresses, '203.0.113.6');
-  const peers = new Peers({ source: peersFromNodes(nodes, 'n1'), datapath, environment: exampleNode, reserved, log: silentLog });
+  let environment = exampleNode;
+  const peers = new Peers({
+    source: peersFromNodes(nodes, 'n1'),
+    datapath,
+    environment: () => environment,
+    reserved: () => reservedRanges(environment, addresses, '203.0.113.6'),
+    turns: new LoopTurns(1),
+    log: silentLog,
+  });
   let version = 0;
   const put = (name: string, change: Partial<Node>): void => {
     const since = `2026-01-01T00:00:${String(++version).padStart(2, '0')}Z`;
@@ -37,7 +46,17 @@ function setUp() {
       .map((key) => key.slice('route/'.length))
       .toSorted();
   peers.follow();
-  return { nodes, datapath, peers, put, routes };
+  const become = (now: NodeEnvironment): void => {
+    environment = now;
+    peers.lookAgain();
+  };
+  return { nodes, datapath, peers, put, routes, become };
+}
+
+function at(nodes: ReplicaStore<Node>, name: string): Node {
+  const node = nodes.get(name);
+  if (!node) throw new Error(`no node ${name}`);
+  return node;
 }
 
 describe('Peers', () => {
@@ -46,6 +65,39 @@ describe('Peers', () => {
     t.put('n2', { podCidrs: ['10.10.4.0/22', 'fd00:10:0:1::/64'], internalIps: ['192.168.77.2'] });
     expect(t.routes()).toEqual(['10.10.4.0/22', 'fd00:10:0:1::/64']);
     expect(t.peers.objections.size).toBe(0);
+  });
+
+  it('serves peers as the node that it is now', () => {
+    const t = setUp();
+    t.put('n2', { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2'] });
+    t.become({ ...exampleNode, podCidrs: [parseCidr('10.10.4.0/22')], formerPodCidrs: exampleNode.podCidrs });
+    expect(t.routes()).toEqual([]);
+    expect(t.peers.objections.of('n2')).toEqual([expect.stringContaining('pods of this node')]);
+    t.become(exampleNode);
+    expect(t.routes()).toEqual(['10.10.4.0/22']);
+    expect(t.peers.objections.size).toBe(0);
+  });
+
+  it('gives others their turn while thousands join, and gives in the end what it would have given at once', async () => {
+    const t = setUp();
+    let turns = 0;
+    const count = setInterval(() => turns++, 1);
+    for (let n = 0; n < 3_000; n++)
+      t.nodes.put(`m${n}`, '1', {
+        name: `m${n}`,
+        uid: String(n),
+        podCidrs: [`10.${120 + (n >> 6)}.${(n % 64) * 4}.0/22`],
+        internalIps: [`192.168.${100 + (n >> 7)}.${n % 128}`],
+        createdAt: '2026-01-02T00:00:00Z',
+        deleting: false,
+      });
+    t.nodes.put('late', '1', { ...at(t.nodes, 'm7'), name: 'late', createdAt: '2026-01-03T00:00:00Z' });
+    t.nodes.flush();
+    await t.peers.settled();
+    clearInterval(count);
+    expect(turns).toBeGreaterThan(3);
+    expect(t.routes()).toHaveLength(3_000);
+    expect(t.peers.objections.of('late')).toEqual([expect.stringContaining('node m7, which was there before')]);
   });
 
   it.each([

@@ -1,3 +1,4 @@
+import type { LoopTurns } from '../async/loop-turns.ts';
 import { compilePeer, type PeerIntent } from '../connectivity/compile-peer.ts';
 import { familiesOf, type NodeEnvironment } from '../connectivity/environment.ts';
 import type { NodeDatapath } from '../datapath/node-datapath.ts';
@@ -11,27 +12,38 @@ import { transportOf } from './node-environment.ts';
 import { Objections } from './objections.ts';
 import { alone } from './reserved-ranges.ts';
 
+/** So many peers are worked off without giving the loop a turn: a millisecond of work. */
+const AT_ONCE = 16;
+
 export interface PeersOptions {
   readonly source: PeerSource;
   readonly datapath: NodeDatapath;
-  readonly environment: NodeEnvironment;
-  readonly reserved: readonly ReservedRange[];
+  /** Present ones; `lookAgain` after they have changed. */
+  readonly environment: () => NodeEnvironment;
+  readonly reserved: () => readonly ReservedRange[];
+  /** Thousands of nodes may join at once, and pods start meanwhile. */
+  readonly turns: LoopTurns;
   readonly log: Log;
 }
 
 /**
  * Keeps what this node wants for each other node in step with the peer source, one peer at a time. What a Node object claims and
  * cannot have is left out, and said.
+ *
+ * News are worked off at once where they are few, and in turns with the rest of the agent where they are many.
  */
 export class Peers {
   /** By the name of the node. */
   readonly objections: Objections;
   readonly #options: PeersOptions;
   readonly #claims: AddressClaims;
+  #pending = new Set<string>();
+  #isWorking = false;
+  #work: Promise<void> = Promise.resolve();
 
   constructor(options: PeersOptions) {
     this.#options = options;
-    this.#claims = new AddressClaims(options.reserved);
+    this.#claims = new AddressClaims(options.reserved());
     this.objections = new Objections('Node', options.log);
   }
 
@@ -42,23 +54,52 @@ export class Peers {
     return source.subscribe((names) => this.#refresh(names));
   }
 
+  /** After a change of what this node is: every peer is served anew, by the node that it is now. */
+  lookAgain(): void {
+    const { source, reserved } = this.#options;
+    this.#claims.reserve(reserved());
+    this.#refresh([...source.peers()].map(({ name }) => name));
+  }
+
+  /** Resolves once all that is known of peers has been wished for. */
+  async settled(): Promise<void> {
+    await this.#work;
+  }
+
   /** The other node whose addresses these are in part, in words for people. */
   claimantOf(range: Cidr): string | undefined {
     return this.#claims.claimantOf(range);
   }
 
   #refresh(names: Iterable<string>): void {
-    const concerned = new Set(names);
-    for (const name of [...concerned]) {
-      const peer = this.#options.source.get(name);
-      for (const other of this.#claims.set(name, peer ? this.#claimsOf(peer) : [])) concerned.add(other);
+    for (const name of names) this.#pending.add(name);
+    if (!this.#isWorking) this.#work = this.#workOff();
+  }
+
+  /** First what all of them claim, then what each of them gets: nobody gets for a moment what another was there for before. */
+  async #workOff(): Promise<void> {
+    const { turns, source } = this.#options;
+    this.#isWorking = true;
+    while (this.#pending.size > 0) {
+      const concerned = this.#pending;
+      this.#pending = new Set();
+      for (const name of [...concerned]) {
+        const peer = source.get(name);
+        for (const other of this.#claims.set(name, peer ? this.#claimsOf(peer) : [])) concerned.add(other);
+        if (concerned.size > AT_ONCE && turns.due) await turns.next();
+      }
+      for (const name of concerned) {
+        this.#want(name);
+        if (concerned.size > AT_ONCE && turns.due) await turns.next();
+      }
     }
-    for (const name of concerned) this.#want(name);
+    this.#isWorking = false;
   }
 
   /** One Node object that makes no sense must not end the agent, which serves all others. */
   #want(name: string): void {
-    const { source, datapath, environment } = this.#options;
+    const { source, datapath } = this.#options;
+    const environment = this.#options.environment();
     const owner = ownerOf('peer', name);
     const peer = source.get(name);
     try {
@@ -90,7 +131,7 @@ export class Peers {
 
   /** Of the families that this node has: the others' are nothing to it. */
   #claimsOf({ name: node, podCidrs, transport, since = '' }: Peer): readonly AddressClaim[] {
-    const families = familiesOf(this.#options.environment);
+    const families = familiesOf(this.#options.environment());
     return [
       ...podCidrs
         .map(parseCidr)

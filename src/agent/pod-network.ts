@@ -9,6 +9,7 @@ import { announcement } from '../netlink/announce.ts';
 import { getLink } from '../netlink/links.ts';
 import { createPodInterface, type HostLinks, type PodInterface } from '../netlink/pod-interface.ts';
 import type { Owner } from '../pipeline/cookie.ts';
+import type { AttachedLease } from './attached-lease.ts';
 import { hostInterfaceAlias, hostInterfaceName, podOwner } from './attachment-names.ts';
 import { portOfPod } from './inventory-port.ts';
 import { attachmentId, type Lease } from './ipam/lease.ts';
@@ -25,6 +26,8 @@ export interface PodNetworkOptions {
   readonly flowCheck: FlowCheck;
   /** On the userspace data path the host end stays a part of the node's own stack, and nobody fills in checksums. */
   readonly datapathType: 'system' | 'netdev';
+  /** Pods fill in checksums themselves also where the data path could. */
+  readonly disableTxChecksumOffload?: boolean;
   /** Bytes of an IP packet; asked at each ADD. */
   readonly mtu: () => number;
   /** Sends frames as if they came from a port, so that neighbours learn who has an address now. Not waited for. */
@@ -144,6 +147,28 @@ export class NodePodNetwork implements PodNetwork {
   }
 
   /**
+   * Makes the interface of a running pod anew that somebody has deleted. Its port is still wished for, and its flows are there.
+   *
+   * @returns undefined if there is nothing to make: the pod is going, or its interface is there
+   * @throws SeineError `INVALID_INPUT` if its namespace is gone
+   */
+  async remake(lease: AttachedLease, signal: AbortSignal): Promise<AttachedPod | undefined> {
+    const id = attachmentId(lease);
+    const attached = this.#attached.get(id);
+    if (!attached || getLink(this.#options.host.socket, attached.hostIfName)) return undefined;
+    // The path of a process may be another process's by now.
+    if (lease.netns.startsWith('/proc/')) throw new SeineError('INVALID_INPUT', `${lease.netns} is no place of its own`);
+    const made = await this.#createInterface(lease, attached.hostIfName, async () => {}, signal);
+    if (this.#attached.get(id) !== attached) {
+      await this.#startRemoval(lease, attached);
+      return undefined;
+    }
+    await this.#options.ports.whenPlugged(attached.hostIfName, attached.ofPort, signal);
+    this.#announce(lease, attached);
+    return { ...lease.attached, hostMac: made.hostMac ?? lease.attached.hostMac, mtu: this.#options.mtu() };
+  }
+
+  /**
    * True once nothing on this node has the addresses of a pod that is no longer attached. An interface that the kernel did not let
    * go of when it was asked is asked for again.
    */
@@ -196,7 +221,7 @@ export class NodePodNetwork implements PodNetwork {
           gateways: want.addresses.map(({ gateway }) => ({ address: gateway })),
           alias: hostInterfaceAlias(want, want.pod),
           hostEnd: userspace ? 'layer2Only' : 'plain',
-          checksumOffload: userspace ? 'off' : 'keep',
+          checksumOffload: userspace || this.#options.disableTxChecksumOffload === true ? 'off' : 'keep',
         },
         signal,
         hostEndReady,

@@ -1,4 +1,4 @@
-import type { NodeEnvironment } from '../connectivity/environment.ts';
+import { type NodeEnvironment, ownCidrs } from '../connectivity/environment.ts';
 import { addressBits, type Cidr, cidrOf, type Ip, isIp, parseIp } from '../net/ip.ts';
 import { specialRanges } from '../net/special-ranges.ts';
 import { virtualRanges } from '../pipeline/well-known.ts';
@@ -21,13 +21,13 @@ export function reservedRanges(
   addresses: readonly OwnAddress[],
   apiServer: string,
 ): readonly ReservedRange[] {
-  const { podCidrs, serviceCidrs, transport } = environment;
+  const { serviceCidrs, transport } = environment;
   const underlay = addresses.filter(({ address }) => transport.some(({ text }) => text === address.text));
   const host = apiServer.replace(/^\[|\]$/g, '');
   return [
     ...specialRanges.map((range): ReservedRange => ({ range, what: 'addresses of a machine itself or of a link', against: 'both' })),
     ...virtualRanges.map((range): ReservedRange => ({ range, what: 'virtual addresses of Seine', against: 'both' })),
-    ...podCidrs.map((range): ReservedRange => ({ range, what: 'pods of this node', against: 'both' })),
+    ...ownCidrs(environment).map((range): ReservedRange => ({ range, what: 'pods of this node', against: 'both' })),
     ...serviceCidrs.map((range): ReservedRange => ({ range, what: 'addresses of Services', against: 'both' })),
     ...addresses.map(({ address }): ReservedRange => ({ range: alone(address), what: 'an address of this node', against: 'both' })),
     ...underlay.map(

@@ -78,6 +78,12 @@ export class Services {
     };
   }
 
+  /** After a change of what this node is: its families, and who has which address. */
+  lookAgain(): void {
+    const { services } = this.#options;
+    this.#refreshAll(new Set([...services.entries()].map(([key]) => key)));
+  }
+
   get count(): number {
     return this.#served.size;
   }

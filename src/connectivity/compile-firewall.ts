@@ -1,6 +1,6 @@
 import type { Family } from '../net/ip.ts';
 import { serviceNextHop, tunnelCarriers } from '../pipeline/well-known.ts';
-import type { NodeEnvironment } from './environment.ts';
+import { familiesOf, type NodeEnvironment, ownCidrs } from './environment.ts';
 
 /** One chain of the node's packet filter: where it hooks in, and its rules in the language of nft(8). */
 export interface FirewallChain {
@@ -26,15 +26,21 @@ export interface FirewallOptions {
  * The bridge drops tunnel packets that pods forge, but on the userspace data path it cannot see the port of a fragment. Here
  * fragments are whole again.
  */
-export function compileFirewall({ gateway, podCidrs, tunnel }: NodeEnvironment, { noSnat }: FirewallOptions): readonly FirewallChain[] {
-  const masquerade = podCidrs.map(
+export function compileFirewall(environment: NodeEnvironment, { noSnat }: FirewallOptions): readonly FirewallChain[] {
+  const { gateway, tunnel } = environment;
+  const families = familiesOf(environment);
+  const masquerade = ownCidrs(environment).map(
     ({ family, text }) => `oifname != "${gateway.name}" ${keyword[family]} saddr ${text} masquerade fully-random`,
   );
-  const fromNode = gateway.addresses.map(
-    ({ family, text }) => `oifname "${gateway.name}" ${keyword[family]} saddr != ${text} fib saddr type local masquerade fully-random`,
+  const ofGateway = (family: Family): string => {
+    const texts = gateway.addresses.filter((ip) => ip.family === family).map(({ text }) => text);
+    return texts.length === 1 ? texts.join('') : `{ ${texts.join(', ')} }`;
+  };
+  const fromNode = families.map(
+    (family) => `oifname "${gateway.name}" ${keyword[family]} saddr != ${ofGateway(family)} fib saddr type local masquerade fully-random`,
   );
-  const fromVirtual = podCidrs.map(
-    ({ family }) => `oifname != "${gateway.name}" ${keyword[family]} saddr ${serviceNextHop[family].text} masquerade`,
+  const fromVirtual = families.map(
+    (family) => `oifname != "${gateway.name}" ${keyword[family]} saddr ${serviceNextHop[family].text} masquerade`,
   );
   const carrier = tunnelCarriers[tunnel.type];
   const carried = carrier.protocol === 'udp' ? `udp dport ${tunnel.port}` : `meta l4proto ${carrier.ipProtocol}`;

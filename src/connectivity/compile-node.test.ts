@@ -114,7 +114,7 @@ describe('a node of IPv4', () => {
       '169.254.0.253 lladdr aa:bb:cc:dd:ee:ff dev antrea-gw0',
     ]);
     expect(addresses.map(({ ip, prefixLength, dev }) => `${ip.text}/${prefixLength} dev ${dev}`)).toEqual(['10.10.0.1/22 dev antrea-gw0']);
-    expect(links).toEqual([{ name: 'antrea-gw0', mtu: 1450 }]);
+    expect(links).toEqual([{ name: 'antrea-gw0', mtu: 1450, mac: ipv4.gateway.mac }]);
   });
 });
 

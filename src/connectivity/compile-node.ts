@@ -6,8 +6,9 @@ import { drop, goto, load, output, priority } from '../pipeline/flow.ts';
 import type { TableName } from '../pipeline/tables.ts';
 import { serviceNextHop, tunnelCarriers, virtualMac, zones } from '../pipeline/well-known.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
+import { compileServicePath } from './compile-service-path.ts';
 import { compileTables } from './compile-tables.ts';
-import { familiesOf, linkLocal, type NodeEnvironment } from './environment.ts';
+import { familiesOf, linkLocal, type NodeEnvironment, ownCidrs } from './environment.ts';
 import { icmpv6, neighbourDiscovery } from './icmpv6.ts';
 
 const multicast: Readonly<Record<Family, readonly Cidr[]>> = {
@@ -26,22 +27,21 @@ export function compileNode(environment: NodeEnvironment): Wanted {
     ...families.flatMap((family) => [
       ...track(family),
       ...state(family),
-      ...serviceEntry(family),
       ...route(family, environment),
       ...ttl(family, environment),
-      ...sourceTranslation(family),
       ...commit(family),
     ]),
     ...unSnat(environment),
+    ...compileServicePath(environment),
     ...switching(environment),
     ...outputs(),
   ];
-  const { name, mtu } = environment.gateway;
+  const { name, mtu, mac } = environment.gateway;
   return {
     ...nothing,
     flows,
-    links: [{ name, mtu }],
-    addresses: environment.podCidrs.map((cidr) => ({ dev: name, ip: cidrAddress(cidr, 1n), prefixLength: cidr.prefixLength })),
+    links: [{ name, mtu, mac }],
+    addresses: ownCidrs(environment).map((cidr) => ({ dev: name, ip: cidrAddress(cidr, 1n), prefixLength: cidr.prefixLength })),
     neighbours: families.map((family) => ({ dev: name, ip: serviceNextHop[family], mac: virtualMac })),
     routes: [
       // The node itself answers hairpin connections, whose source this address is.
@@ -57,12 +57,14 @@ export function compileNode(environment: NodeEnvironment): Wanted {
  * Neighbour discovery has code 0 (RFC 4861), and that must be looked at before the target is: Open vSwitch 3.1 takes no target
  * from other messages, and its cached decision about one of them holds for every message of that type, whatever its code.
  */
-function classify({ gateway, tunnel, podCidrs }: NodeEnvironment): Flow[] {
+function classify(environment: NodeEnvironment): Flow[] {
+  const { gateway, tunnel } = environment;
+  const families = familiesOf(environment);
   const fromGateway: readonly Step[] = [load(reg.source('gateway'))];
   const flow = (level: number, match: Match, ...steps: Step[]): Flow => ({ table: 'classify', priority: level, match, steps });
   return [
     flow(priority.guard, { vlan: 'tagged' }, ...drop),
-    ...podCidrs.flatMap(({ family }) =>
+    ...families.flatMap((family) =>
       family === 'ipv4'
         ? [flow(priority.high, { inPort: gateway.ofPort, payload: 'arp' }, ...fromGateway, goto('neighbour'))]
         : [icmpv6.neighbourSolicitation, icmpv6.neighbourAdvertisement].map((icmpType) =>
@@ -74,7 +76,7 @@ function classify({ gateway, tunnel, podCidrs }: NodeEnvironment): Flow[] {
             ),
           ),
     ),
-    ...podCidrs.map(({ family }) => flow(priority.normal, { inPort: gateway.ofPort, payload: family }, ...fromGateway, goto('unSnat'))),
+    ...families.map((family) => flow(priority.normal, { inPort: gateway.ofPort, payload: family }, ...fromGateway, goto('unSnat'))),
     // Peers' flows are above these; what is left came from an address that is no node.
     flow(
       priority.low,
@@ -112,21 +114,10 @@ function neighbour({ gateway }: NodeEnvironment): Flow[] {
   );
 }
 
-/**
- * Only what can have been translated is looked up in the SNAT zone. A pod that sends to the gateway's Ethernet address
- * asks to be routed; that is noted before the address is overwritten.
- */
-function unSnat({ gateway, podCidrs }: NodeEnvironment): Flow[] {
-  return podCidrs.flatMap(({ family }): Flow[] => [
-    {
-      table: 'unSnat',
-      priority: priority.normal,
-      match: { payload: family, ipDst: serviceNextHop[family] },
-      steps: [
-        load(reg.rewriteMac('yes')),
-        { do: 'ct', zone: zones[family].snat, commit: false, next: 'track', nat: { kind: 'restore' }, exec: [] },
-      ],
-    },
+/** A pod that sends to the gateway's Ethernet address asks to be routed; that is noted before the address is overwritten. */
+function unSnat(environment: NodeEnvironment): Flow[] {
+  const { gateway } = environment;
+  return familiesOf(environment).flatMap((family): Flow[] => [
     {
       table: 'unSnat',
       priority: priority.low,
@@ -164,13 +155,8 @@ function state(family: Family): Flow[] {
   ];
 }
 
-/** Peers choose endpoints for their own pods; what comes from them goes where it says. */
-function serviceEntry(family: Family): Flow[] {
-  const match: Match = { payload: family, regs: [reg.source('tunnel')] };
-  return [{ table: 'serviceEntry', priority: priority.normal, match, steps: [goto('destinationIdentity')] }];
-}
-
-function route(family: Family, { gateway, tunnel, podCidrs, serviceCidrs }: NodeEnvironment): Flow[] {
+function route(family: Family, environment: NodeEnvironment): Flow[] {
+  const { gateway, tunnel, serviceCidrs } = environment;
   const flow = (level: number, match: Match, ...steps: Step[]): Flow => ({
     table: 'route',
     priority: level,
@@ -194,7 +180,7 @@ function route(family: Family, { gateway, tunnel, podCidrs, serviceCidrs }: Node
     flow(priority.normal, { regs: [reg.source('tunnel')] }, ...drop),
     // The node's own routes led here, to an address of ours that no pod has, or to a Service that does not exist or speaks
     // another protocol. Sent to the node it would come straight back.
-    ...ofFamily(podCidrs).map((ipDst) => flow(priority.low, { ipDst, regs: [reg.source('gateway')] }, ...drop)),
+    ...ofFamily(ownCidrs(environment)).map((ipDst) => flow(priority.low, { ipDst, regs: [reg.source('gateway')] }, ...drop)),
     ...ofFamily(serviceCidrs).map((ipDst) => flow(priority.low, { ipDst }, ...drop)),
     flow(priority.low, { regs: [reg.source('gateway')], ctMarks: [ctMark.service('no')] }, ...drop),
     flow(priority.lowest, {}, ...toGateway),
@@ -214,62 +200,6 @@ function ttl(family: Family, { gateway }: NodeEnvironment): Flow[] {
     flow(priority.high, { regs: [routed, reg.source('gateway')] }),
     flow(priority.high, { regs: [routed, reg.destination('gateway')] }),
     flow(priority.normal, { regs: [routed] }, { do: 'decTtl' }),
-  ];
-}
-
-/**
- * Hairpin connections: without source translation the endpoint would answer its client directly, past the translation
- * back. The node to itself is known here; a pod to itself is one flow a pod.
- */
-function sourceTranslation(family: Family): Flow[] {
-  const { main, snat } = zones[family];
-  const markIt: CtStep = {
-    do: 'ct',
-    zone: main,
-    commit: true,
-    next: 'snat',
-    exec: [
-      { do: 'mark', mark: ctMark.snat('yes') },
-      { do: 'mark', mark: ctMark.hairpin('yes') },
-    ],
-  };
-  const translate: CtStep = {
-    do: 'ct',
-    zone: snat,
-    commit: true,
-    next: 'switch',
-    nat: { kind: 'src', ip: serviceNextHop[family] },
-    // The packet now carries this zone's mark, and the tables behind look at it.
-    exec: [
-      { do: 'mark', mark: ctMark.service('yes') },
-      { do: 'mark', mark: ctMark.snat('yes') },
-      { do: 'mark', mark: ctMark.hairpin('yes') },
-    ],
-  };
-  return [
-    {
-      table: 'snatMark',
-      priority: priority.normal,
-      match: {
-        payload: family,
-        ctState: { new: '+', trk: '+' },
-        ctMarks: [ctMark.service('yes'), ctMark.snat('no')],
-        regs: [reg.source('gateway'), reg.destination('gateway')],
-      },
-      steps: [markIt],
-    },
-    {
-      table: 'snat',
-      priority: priority.normal,
-      match: { payload: family, ctState: { new: '+', trk: '+' }, ctMarks: [ctMark.snat('yes')] },
-      steps: [translate],
-    },
-    {
-      table: 'snat',
-      priority: priority.low,
-      match: { payload: family, ctState: { new: '-', rpl: '-', trk: '+' }, ctMarks: [ctMark.snat('yes')] },
-      steps: [{ do: 'ct', zone: snat, commit: false, next: 'switch', nat: { kind: 'restore' }, exec: [] }],
-    },
   ];
 }
 
@@ -298,7 +228,15 @@ function commit(family: Family): Flow[] {
 
 function outputs(): Flow[] {
   return [
-    { table: 'output', priority: priority.high, match: { ctMarks: [ctMark.hairpin('yes')] }, steps: [{ do: 'outputInPort' }] },
+    // A pod that asked itself by an address of its node came by the gateway, and leaves by the register.
+    ...(['pod', 'gateway'] as const).map(
+      (kind): Flow => ({
+        table: 'output',
+        priority: priority.high,
+        match: { ctMarks: [ctMark.hairpin('yes')], regs: [reg.source(kind), reg.destination(kind)] },
+        steps: [{ do: 'outputInPort' }],
+      }),
+    ),
     ...(['pod', 'gateway', 'tunnel'] as const).map(
       (kind): Flow => ({
         table: 'output',

@@ -47,7 +47,7 @@ export function sameHostEntry(a: HostEntry, b: HostEntry): boolean {
 function details(entry: HostEntry): string {
   switch (entry.kind) {
     case 'link':
-      return String(entry.link.mtu);
+      return `${entry.link.mtu} ${entry.link.mac}`;
     case 'address':
       return String(entry.address.prefixLength);
     case 'neighbour':

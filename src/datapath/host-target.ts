@@ -56,7 +56,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
 
   *#observeGateway(link: Link): Generator<HostEntry> {
     const dev = this.#gateway;
-    if (link.state === 'up') yield { kind: 'link', link: { name: dev, mtu: link.mtu } };
+    if (link.state === 'up' && link.mac !== undefined) yield { kind: 'link', link: { name: dev, mtu: link.mtu, mac: link.mac } };
     for (const { address, prefixLength, scope } of listAddresses(this.#socket, { link: link.index })) {
       if (scope === 'global') yield { kind: 'address', address: { dev, ip: address, prefixLength } };
     }
@@ -121,7 +121,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
   #put(batch: Batch, entry: HostEntry, { index: link }: Link): void {
     switch (entry.kind) {
       case 'link':
-        changeLink(batch, link, { state: 'up', mtu: entry.link.mtu });
+        changeLink(batch, link, { state: 'up', mtu: entry.link.mtu, mac: entry.link.mac });
         break;
       case 'address':
         replaceAddress(batch, { link, address: entry.address.ip, prefixLength: entry.address.prefixLength });

@@ -31,6 +31,7 @@ export interface HostLink {
   readonly name: string;
   /** Bytes of an IP packet. */
   readonly mtu: number;
+  readonly mac: Mac;
 }
 
 /**

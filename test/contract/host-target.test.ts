@@ -37,7 +37,7 @@ async function openHost(): Promise<Specimen<HostKey, HostEntry>> {
   return {
     target: new HostTarget(socket, dev),
     equal: sameHostEntry,
-    base: host({ links: [{ name: dev, mtu: 1450 }], addresses: [{ dev, ip: parseIp('10.10.0.1'), prefixLength: 22 }] }),
+    base: host({ links: [{ name: dev, mtu: 1450, mac }], addresses: [{ dev, ip: parseIp('10.10.0.1'), prefixLength: 22 }] }),
     entries: host({
       addresses: [
         { dev, ip: parseIp('fd00:10::1'), prefixLength: 64 },

@@ -1,0 +1,59 @@
+import { compileFirewall } from '../connectivity/compile-firewall.ts';
+import { compileNode } from '../connectivity/compile-node.ts';
+import type { NodeEnvironment } from '../connectivity/environment.ts';
+import type { NodeDatapath } from '../datapath/node-datapath.ts';
+import { ownerOf } from '../pipeline/cookie.ts';
+import { tableNames, tables } from '../pipeline/tables.ts';
+import { tunnelCarriers } from '../pipeline/well-known.ts';
+import type { WantedPort } from '../wanted/switch-row.ts';
+import type { AgentConfig } from './config.ts';
+import { firewallTable } from './data-plane.ts';
+import type { Pool } from './ipam/lease.ts';
+
+export const nodeOwner = ownerOf('node');
+
+/** Everything that is wanted of a node whoever its peers and pods are: bridge, gateway, tunnel, addresses and packet filter. */
+export function wishForNode(config: AgentConfig, datapath: NodeDatapath, environment: NodeEnvironment): void {
+  const names = new Map(tableNames.map((name) => [tables[name].id, name]));
+  datapath.wantBridge(
+    nodeOwner,
+    { name: config.ovsBridge, datapathType: config.ovsDatapathType, tableNames: names, externalIds: {} },
+    ownPorts(config, environment),
+  );
+  datapath.want(nodeOwner, compileNode(environment));
+  datapath.wantFirewall(nodeOwner, firewallTable, firewallBody(environment, config.noSNAT));
+}
+
+function ownPorts(config: AgentConfig, { gateway, tunnel }: NodeEnvironment): readonly WantedPort[] {
+  const carrier = tunnelCarriers[tunnel.type];
+  const ownPort = carrier.protocol === 'udp' && carrier.port !== tunnel.port;
+  return [
+    { name: gateway.name, type: 'internal', ofPort: gateway.ofPort, options: {}, externalIds: {}, mac: gateway.mac, mtu: gateway.mtu },
+    {
+      name: config.tunnelInterface,
+      type: tunnel.type,
+      ofPort: tunnel.ofPort,
+      options: {
+        remote_ip: 'flow',
+        key: 'flow',
+        local_ip: 'flow',
+        ...(ownPort ? { dst_port: String(tunnel.port) } : {}),
+        ...(config.tunnelCsum ? { csum: 'true' } : {}),
+      },
+      externalIds: {},
+    },
+  ];
+}
+
+function firewallBody(environment: NodeEnvironment, noSnat: boolean): string {
+  return compileFirewall(environment, { noSnat })
+    .map(({ name, hook, rules }) => `chain ${name} {\n${[hook, ...rules].join('\n')}\n}`)
+    .join('\n');
+}
+
+export function poolsOf({ podCidrs, gateway }: NodeEnvironment): readonly Pool[] {
+  return podCidrs.flatMap((cidr) => {
+    const address = gateway.addresses.find(({ family }) => family === cidr.family);
+    return address ? [{ cidr, gateway: address }] : [];
+  });
+}
