@@ -19,6 +19,8 @@ export const addressing = {
   apiServerPort: 6443,
   podCidr: { ipv4: '10.244.0.0/16', ipv6: 'fd00:10:244::/56' },
   serviceCidr: { ipv4: '10.96.0.0/12', ipv6: 'fd00:10:96::/112' },
+  /** What Services may take as `externalIPs`. */
+  externalIps: { ipv4: '198.18.0.0/15', ipv6: '2001:db8:198::/48' },
   /** Length of the prefix each node gets from the pods' network. */
   nodeMask: { ipv4: 22, ipv6: 64 },
 } as const;

@@ -7,7 +7,7 @@ import { parseCidr } from '../../net/ip.ts';
 import { livingProcess, writeFileWhole, writePidFile } from '../files.ts';
 import { agentFlags } from '../installation.ts';
 import { nodePaths } from '../names.ts';
-import type { LabPlan, NodePlan } from '../plan.ts';
+import { addressing, type LabPlan, type NodePlan } from '../plan.ts';
 import { endProcesses, type ProcessId, processOf, signalProcess } from '../process.ts';
 import { inNetns } from './netns.ts';
 import { transportInterface } from './topology.ts';
@@ -37,6 +37,8 @@ export function agentConfig(plan: LabPlan, node: NodePlan): Record<string, unkno
     ovsRunDir: paths.dir,
     ovsDatapathType: plan.datapath,
     metricsAddress: '127.0.0.1:10349',
+    // Said, not found out: a kube-proxy of the machine is none of the node's.
+    proxy: { proxyAll: true, externalIPRanges: plan.families.map((family) => addressing.externalIps[family]) },
     logLevel: 'info',
   };
 }

@@ -1,0 +1,98 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Place } from '../names.ts';
+import { ask, type Outcome } from './probe.ts';
+
+const tickMs = 5;
+/** After a pause of this process no more than this is made up for: a burst would tell of the process, not of the network. */
+const burstMaxMs = 20;
+/** The kernel sends a lost SYN again after a second: what took this long lost a packet. */
+const lateMs = 900;
+const timeoutMs = 5_000;
+
+/** Where connections come from and go to, and how many. */
+export interface ConnectionsWanted {
+  readonly from: Place;
+  readonly address: string;
+  readonly port: number;
+  readonly perSecond: number;
+}
+
+export interface ConnectionCount {
+  readonly opened: number;
+  /** Refused, reset, unreachable or without an answer. */
+  readonly failed: number;
+  /** Answered, but only after a packet was sent again. */
+  readonly late: number;
+  /** The first failures, e.g. `TIMEOUT after 5000 ms`. */
+  readonly failures: readonly string[];
+  /** How many connections each endpoint answered. */
+  readonly byPod: ReadonlyMap<string, number>;
+}
+
+const failuresKept = 5;
+
+/** Opens new TCP connections at a steady rate, has each answered, and counts what is lost, until stopped. */
+export class ConnectionStream {
+  readonly #wanted: ConnectionsWanted;
+  readonly #stopping = new AbortController();
+  readonly #finished: Promise<void>;
+  readonly #open = new Set<Promise<void>>();
+  readonly #byPod = new Map<string, number>();
+  readonly #failures: string[] = [];
+  #opened = 0;
+  #failed = 0;
+  #late = 0;
+
+  constructor(wanted: ConnectionsWanted) {
+    this.#wanted = wanted;
+    this.#finished = this.#run(this.#stopping.signal);
+  }
+
+  get opened(): number {
+    return this.#opened;
+  }
+
+  /** Resolves when the last connection has had its answer or its deadline. */
+  async stop(): Promise<ConnectionCount> {
+    this.#stopping.abort();
+    await this.#finished;
+    await Promise.all(this.#open);
+    return { opened: this.#opened, failed: this.#failed, late: this.#late, failures: this.#failures, byPod: this.#byPod };
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    const { perSecond } = this.#wanted;
+    for (let doneUntilMs = performance.now(); !signal.aborted; ) {
+      const nowMs = performance.now();
+      doneUntilMs = Math.max(doneUntilMs, nowMs - burstMaxMs);
+      for (; doneUntilMs <= nowMs; doneUntilMs += 1000 / perSecond) this.#openOne();
+      await sleep(tickMs);
+    }
+  }
+
+  #openOne(): void {
+    this.#opened++;
+    const { from, address, port } = this.#wanted;
+    const one = ask({ from, protocol: 'tcp', address, port, timeoutMs })
+      .then(
+        (outcome) => this.#count(outcome),
+        (error: unknown) => this.#fail(String(error)),
+      )
+      .finally(() => this.#open.delete(one));
+    this.#open.add(one);
+  }
+
+  #count(outcome: Outcome): void {
+    if (outcome.is !== 'OK') {
+      this.#fail(`${outcome.is === 'UNREACHABLE' ? outcome.errno : outcome.is} after ${outcome.ms} ms`);
+      return;
+    }
+    if (outcome.ms >= lateMs) this.#late++;
+    this.#byPod.set(outcome.answer.pod, (this.#byPod.get(outcome.answer.pod) ?? 0) + 1);
+  }
+
+  #fail(why: string): void {
+    this.#failed++;
+    if (this.#failures.length < failuresKept) this.#failures.push(why);
+  }
+}

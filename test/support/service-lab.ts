@@ -1,0 +1,317 @@
+import { text } from 'node:stream/consumers';
+import { expect, vi } from 'vitest';
+import { inParallel } from '../../src/lab/demo/scene.ts';
+import type { Manifest } from '../../src/lab/demo/workload.ts';
+import { podsReady } from '../../src/lab/demo/workload.ts';
+import type { Place } from '../../src/lab/names.ts';
+import { runIn } from '../../src/lab/node/netns.ts';
+import { ask, type Outcome } from '../../src/lab/probe/probe.ts';
+import { connectTcpIn } from '../../src/lab/probe/sockets.ts';
+import { askStatus } from '../../src/lab/up.ts';
+import { type Family, parseIp } from '../../src/net/ip.ts';
+import { ConvergeLab } from './converge-lab.ts';
+
+/** How long an agent may take to follow a change of the cluster; a fraction of this on a quiet machine. */
+const followMs = 8_000;
+const followPollMs = 60;
+const answerTimeoutMs = 900;
+const patience = () => AbortSignal.timeout(30_000);
+
+export const families: readonly Family[] = ['ipv4', 'ipv6'];
+export const protocols = ['tcp', 'udp'] as const;
+export type Protocol = (typeof protocols)[number];
+
+const inDemo = '/api/v1/namespaces/demo';
+const slicesPath = '/apis/discovery.k8s.io/v1/namespaces/demo/endpointslices';
+
+export interface KubeService {
+  readonly metadata: { readonly name: string; readonly uid: string };
+  readonly spec: {
+    readonly clusterIPs?: readonly string[];
+    readonly ports: readonly { readonly name?: string; readonly port: number; readonly nodePort?: number; readonly protocol: string }[];
+    readonly healthCheckNodePort?: number;
+    readonly type: string;
+  };
+}
+
+/** An endpoint by hand: a pod of the lab, or an address, and what is said of it. */
+export interface HandMade {
+  readonly pod?: string;
+  readonly address?: Readonly<Partial<Record<Family, string>>>;
+  readonly ready?: boolean;
+  readonly serving?: boolean;
+  readonly terminating?: boolean;
+  readonly zone?: string;
+  readonly hints?: object;
+}
+
+export interface Aim {
+  readonly from: string;
+  readonly address: string;
+  readonly port: number;
+  readonly protocol?: Protocol;
+  /** How often it is tried. */
+  readonly tries?: number;
+  readonly timeoutMs?: number;
+}
+
+/** What came of a number of tries, each thing once and in order. */
+export interface Seen {
+  /** Names of the pods that answered. */
+  readonly pods: readonly string[];
+  /** `REFUSED`, `TIMEOUT` or the errno, of tries that nobody answered. */
+  readonly failures: readonly string[];
+  /** Addresses the servers saw. */
+  readonly clients: readonly string[];
+}
+
+/** A lab of three nodes with the pods of the demo, for tests of Services: what they want, who answers, who is seen. */
+export class ServiceLab {
+  readonly lab: ConvergeLab;
+  readonly #names = new Map<string, number>();
+
+  private constructor(lab: ConvergeLab) {
+    this.lab = lab;
+  }
+
+  static async start(more: readonly Manifest[] = []): Promise<ServiceLab> {
+    const lab = await ConvergeLab.start(3);
+    await lab.startPods(more);
+    return new ServiceLab(lab);
+  }
+
+  async remove(): Promise<void> {
+    await this.lab.remove();
+  }
+
+  /** A pod, a node or `world`. */
+  place(who: string): Place {
+    if (who === 'world') return this.lab.plan.world.netns;
+    return this.lab.plan.nodes.find(({ name }) => name === who)?.netns ?? this.lab.pod(who).netns;
+  }
+
+  /** Of a pod, a node, or the world as nodes see it. */
+  ip(who: string, family: Family): string {
+    const node = this.lab.plan.nodes.find(({ name }) => name === who);
+    return ofFamily(who === 'world' ? this.lab.plan.world.ips : (node ?? this.lab.pod(who)).ips, family);
+  }
+
+  /** A name no other Service of this lab has, nor of the demo. */
+  name(prefix: string): string {
+    const count = (this.#names.get(prefix) ?? 0) + 1;
+    this.#names.set(prefix, count);
+    return `${prefix}-${count}`;
+  }
+
+  /** A dual-stack Service of TCP and UDP port 80, for what `spec` leaves out. */
+  async service(name: string, spec: object, metadata: object = {}): Promise<KubeService> {
+    const ports = protocols.map((protocol) => ({ name: protocol, port: 80, protocol: protocol.toUpperCase() }));
+    const body = {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name, ...metadata },
+      spec: { ipFamilyPolicy: 'RequireDualStack', ipFamilies: ['IPv4', 'IPv6'], ports, ...spec },
+    };
+    return (await this.lab.api.send({ method: 'POST', path: `${inDemo}/services`, body }, patience())) as KubeService;
+  }
+
+  /** A merge patch. */
+  async change(name: string, patch: object, subresource = ''): Promise<KubeService> {
+    const path = `${inDemo}/services/${name}${subresource}`;
+    const contentType = 'application/merge-patch+json';
+    return (await this.lab.api.send({ method: 'PATCH', path, body: patch, contentType }, patience())) as KubeService;
+  }
+
+  async delete(kind: 'services' | 'pods', name: string, body?: object): Promise<void> {
+    await this.lab.api.send({ method: 'DELETE', path: `${inDemo}/${kind}/${name}`, ...(body && { body }) }, patience());
+  }
+
+  /** Brings one more pod up; `manifest` is of `pod` below. */
+  async start(manifest: Manifest): Promise<void> {
+    await this.lab.api.send({ method: 'POST', path: manifest.collection, body: manifest.object }, patience());
+    await this.settlePods();
+  }
+
+  /** Waits for every pod to be ready, and looks up where they are. */
+  async settlePods(): Promise<void> {
+    await podsReady(this.lab.api, 1, patience());
+    this.lab.pods = (await askStatus(this.lab.plan.dir)).pods;
+  }
+
+  /**
+   * Writes the slices of a Service without selector, one a family; any earlier ones of that suffix are replaced.
+   *
+   * @param port of the pods, under the names and protocols of the default ports of `service`
+   */
+  async endpoints(service: string, wanted: readonly HandMade[], { port = 80, suffix = '' } = {}): Promise<void> {
+    for (const family of families) {
+      const name = `${service}-${family}${suffix}`;
+      const body = {
+        apiVersion: 'discovery.k8s.io/v1',
+        kind: 'EndpointSlice',
+        metadata: { name, labels: { 'kubernetes.io/service-name': service } },
+        addressType: family === 'ipv4' ? 'IPv4' : 'IPv6',
+        ports: protocols.map((protocol) => ({ name: protocol, port, protocol: protocol.toUpperCase() })),
+        endpoints: wanted.flatMap((one) => this.#endpoint(one, family)),
+      };
+      await this.lab.api
+        .send({ method: 'POST', path: slicesPath, body }, patience())
+        .catch(() => this.lab.api.send({ method: 'PUT', path: `${slicesPath}/${name}`, body }, patience()));
+    }
+  }
+
+  #endpoint({ pod, address, zone, hints, ready = true, serving = ready, terminating = false }: HandMade, family: Family): object[] {
+    const ip = address === undefined ? this.ip(pod ?? '', family) : address[family];
+    const nodeName = pod === undefined ? undefined : this.lab.pod(pod).node;
+    if (ip === undefined) return [];
+    return [
+      {
+        addresses: [ip],
+        conditions: { ready, serving, terminating },
+        ...(nodeName && { nodeName }),
+        ...(zone && { zone }),
+        ...(hints && { hints }),
+      },
+    ];
+  }
+
+  async look({ from, address, port, protocol = 'tcp', tries = 6, timeoutMs = answerTimeoutMs }: Aim): Promise<Seen> {
+    const probe = { from: this.place(from), address, port, protocol, timeoutMs };
+    const outcomes = await inParallel(Array.from({ length: tries }), () => ask(probe));
+    return summary(outcomes);
+  }
+
+  /** How many of the tries each pod answered. @throws Error if one was not answered */
+  async tally({ from, address, port, protocol = 'tcp', tries = 100 }: Aim): Promise<ReadonlyMap<string, number>> {
+    const probe = { from: this.place(from), address, port, protocol, timeoutMs: 5_000 };
+    const outcomes = await inParallel(Array.from({ length: tries }), () => ask(probe));
+    const counts = new Map<string, number>();
+    for (const outcome of outcomes) {
+      if (outcome.is !== 'OK') throw new Error(`${from} → ${address}: ${outcome.is}`);
+      counts.set(outcome.answer.pod, (counts.get(outcome.answer.pod) ?? 0) + 1);
+    }
+    return counts;
+  }
+
+  /** Has the world send what is for an address to a node, as a load balancer's network would. */
+  async route(address: string, node: string): Promise<void> {
+    const { family } = parseIp(address);
+    const prefix = `${address}/${family === 'ipv4' ? 32 : 128}`;
+    await runIn(this.place('world'), 'ip', ['route', 'replace', prefix, 'via', this.ip(node, family)], {}, patience());
+  }
+
+  /** Status and body of a page. */
+  async page(from: string, address: string, port: number): Promise<{ readonly status: number; readonly body: unknown }> {
+    const signal = AbortSignal.timeout(answerTimeoutMs);
+    const socket = await connectTcpIn(this.place(from), address, port, signal);
+    const closing = () => socket.destroy();
+    signal.addEventListener('abort', closing);
+    socket.end('GET /healthz HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n');
+    const [head = '', body = ''] = (await text(socket)).split('\r\n\r\n');
+    signal.removeEventListener('abort', closing);
+    return { status: Number(/^HTTP\/1.1 (\d+)/.exec(head)?.[1]), body: JSON.parse(body) };
+  }
+
+  /** What events say about an object: `Reason: message`. */
+  async events(kind: string, name: string): Promise<readonly string[]> {
+    const list = await this.lab.api.send({ method: 'GET', path: `${inDemo}/events` }, patience());
+    const { items } = list as {
+      items: readonly { involvedObject: { kind?: string; name?: string }; reason: string; message: string }[];
+    };
+    return items
+      .filter(({ involvedObject }) => involvedObject.kind === kind && involvedObject.name === name)
+      .map(({ reason, message }) => `${reason}: ${message}`);
+  }
+
+  /** Looks until what is seen is as it should be; fails with the last difference. */
+  async sees(aim: Aim, wanted: Partial<Seen>): Promise<void> {
+    await eventually(async () =>
+      expect(await this.look(aim), `${aim.from} → ${aim.address} port ${aim.port} ${aim.protocol ?? 'tcp'}`).toMatchObject(wanted),
+    );
+  }
+
+  /** The same for both protocols on both families of a Service's cluster address, from each of the places. */
+  async seesEverywhere(service: KubeService, from: readonly string[], wanted: Partial<Seen>, more: Partial<Aim> = {}): Promise<void> {
+    await this.allSee(this.clusterAims(service, from), wanted, more);
+  }
+
+  clusterAims({ spec: { clusterIPs = [], ports } }: KubeService, from: readonly string[]): Aim[] {
+    return from.flatMap((place) =>
+      clusterIPs.flatMap((address) => ports.map(({ port, protocol }) => ({ from: place, address, port, protocol: protocolOf(protocol) }))),
+    );
+  }
+
+  /** Both protocols on a Service's node ports, at the addresses of a node. */
+  nodeAims(service: KubeService, from: string, node: string): Aim[] {
+    return families.flatMap((family) =>
+      protocols.map((protocol) => ({ from, address: this.ip(node, family), port: this.nodePort(service, protocol), protocol })),
+    );
+  }
+
+  async allSee(aims: readonly Aim[], wanted: Partial<Seen>, more: Partial<Aim> = {}): Promise<void> {
+    await Promise.all(aims.map((aim) => this.sees({ ...aim, ...more }, wanted)));
+  }
+
+  /** A Service's node port for a protocol. */
+  nodePort({ spec: { ports } }: KubeService, protocol: Protocol): number {
+    const port = ports.find((one) => one.protocol === protocol.toUpperCase())?.nodePort;
+    if (port === undefined) throw new Error(`no node port for ${protocol}`);
+    return port;
+  }
+}
+
+function summary(outcomes: readonly Outcome[]): Seen {
+  const once = (texts: readonly string[]) => [...new Set(texts)].toSorted();
+  return {
+    pods: once(outcomes.flatMap((one) => (one.is === 'OK' ? one.answer.pod.replace('demo/', '') : []))),
+    failures: once(outcomes.flatMap((one) => (one.is === 'OK' ? [] : one.is === 'UNREACHABLE' ? one.errno : one.is))),
+    clients: once(outcomes.flatMap((one) => (one.is === 'OK' ? hostOf(one.answer.client) : []))),
+  };
+}
+
+/** The host of `address:port`. */
+export function hostOf(endpoint: string): string {
+  return endpoint.replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
+}
+
+function protocolOf(kube: string): Protocol {
+  return kube === 'UDP' ? 'udp' : 'tcp';
+}
+
+export function ofFamily(ips: readonly string[], family: Family): string {
+  const found = ips.find((ip) => parseIp(ip).family === family);
+  if (found === undefined) throw new Error(`no ${family} address among ${ips.join(', ')}`);
+  return found;
+}
+
+/** A pod that answers on the ports, TCP and UDP. */
+export function podManifest(
+  name: string,
+  node: string,
+  labels: Readonly<Record<string, string>>,
+  more: object = {},
+  ports: readonly number[] = [80],
+): Manifest {
+  const containerPorts = ports.flatMap((containerPort) =>
+    protocols.map((protocol) => ({ name: `${protocol}-${containerPort}`, containerPort, protocol: protocol.toUpperCase() })),
+  );
+  const { container = {}, ...spec } = more as { container?: object };
+  return {
+    collection: `${inDemo}/pods`,
+    object: {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name, labels },
+      spec: {
+        nodeSelector: { 'kubernetes.io/hostname': node },
+        terminationGracePeriodSeconds: 0,
+        containers: [{ name: 'responder', image: 'responder', ports: containerPorts, ...container }],
+        ...spec,
+      },
+    },
+  };
+}
+
+export async function eventually(check: () => Promise<unknown>, timeout = followMs): Promise<void> {
+  await vi.waitFor(check, { timeout, interval: followPollMs });
+}
