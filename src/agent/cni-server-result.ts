@@ -1,6 +1,6 @@
 import type { CheckRequest } from '../cni/request.ts';
 import type { CniDns, CniResult, CniRoute } from '../cni/result.ts';
-import { isIp, parseIp } from '../net/ip.ts';
+import { type Family, isIp, parseIp } from '../net/ip.ts';
 import type { Lease } from './ipam/lease.ts';
 import type { AttachedPod } from './pod-network-port.ts';
 
@@ -32,11 +32,22 @@ export function resultOf(lease: Lease, attached: AttachedPod, dns: CniDns, previ
   };
 }
 
-function routesOf({ addresses, routes = [] }: Lease, { routeTable }: AttachedPod): readonly CniRoute[] {
-  const table = routeTable === undefined ? {} : { table: routeTable };
+function routesOf({ addresses, routes = [] }: Lease, { routeTables = {} }: AttachedPod): readonly CniRoute[] {
+  const tableOf = (family: Family) => {
+    const table = routeTables[family];
+    return table === undefined ? {} : { table };
+  };
   return [
-    ...addresses.map(({ ip, gateway }) => ({ dst: ip.family === 'ipv4' ? '0.0.0.0/0' : '::/0', gw: gateway.text, ...table })),
-    ...routes.map(({ destination, gateway }) => ({ dst: destination.text, ...(gateway ? { gw: gateway.text } : {}), ...table })),
+    ...addresses.map(({ ip: { family }, gateway }) => ({
+      dst: family === 'ipv4' ? '0.0.0.0/0' : '::/0',
+      gw: gateway.text,
+      ...tableOf(family),
+    })),
+    ...routes.map(({ destination, gateway }) => ({
+      dst: destination.text,
+      ...(gateway ? { gw: gateway.text } : {}),
+      ...tableOf(destination.family),
+    })),
   ];
 }
 

@@ -1,7 +1,9 @@
 import type { PortWatch } from '../datapath/port-watch.ts';
 import { SeineError } from '../errors/seine-error.ts';
+import type { Ip } from '../net/ip.ts';
 import type { Link } from '../netlink/links.ts';
 import { type PodInterfaceState, readPodInterface } from '../netlink/pod-interface.ts';
+import { mainTable } from '../netlink/routes.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import type { AttachedPod, PodAttachment } from './pod-network-port.ts';
 
@@ -42,8 +44,12 @@ function podDifferences(want: PodAttachment, attached: AttachedPod): string[] {
   if (!state) return [`interface ${want.ifName} is missing in ${want.netns}`];
   const { link, addresses, routes } = state;
   const has = (text: string): boolean => addresses.some(({ address, prefixLength }) => `${address.text}/${prefixLength}` === text);
-  const routed = (gateway: string): boolean =>
-    routes.some((route) => route.destination.prefixLength === 0 && route.gateway?.text === gateway);
+  const { routeTables = {} } = attached;
+  const routed = ({ family, text }: Ip): boolean =>
+    routes.some(
+      ({ destination, gateway, table }) =>
+        destination.prefixLength === 0 && gateway?.text === text && table === (routeTables[family] ?? mainTable),
+    );
   return [
     ...(link.state === 'up' ? [] : [`interface ${want.ifName} is down`]),
     ...(link.mac === want.mac ? [] : [`interface ${want.ifName} has MAC ${link.mac} and not ${want.mac}`]),
@@ -53,8 +59,11 @@ function podDifferences(want: PodAttachment, attached: AttachedPod): string[] {
       .filter((text) => !has(text))
       .map((text) => `address ${text} is missing on ${want.ifName}`),
     ...want.addresses
-      .filter(({ gateway }) => !routed(gateway.text))
+      .filter(({ gateway }) => !routed(gateway))
       .map(({ gateway }) => `default route by ${gateway.text} is missing on ${want.ifName}`),
+    ...(want.routes ?? [])
+      .filter(({ destination }) => !routes.some((route) => route.destination.text === destination.text))
+      .map(({ destination }) => `route to ${destination.text} is missing on ${want.ifName}`),
   ];
 }
 

@@ -1,4 +1,4 @@
-import type { Cidr, Ip } from '../net/ip.ts';
+import type { Cidr, Family, Ip } from '../net/ip.ts';
 import type { Mac } from '../net/mac.ts';
 
 /** What makes one attachment different from every other: CNI's (network name, container ID, interface name). */
@@ -47,10 +47,10 @@ export interface AttachedPod {
   readonly hostMac: Mac;
   readonly mtu: number;
   /**
-   * The routing table in the pod with this interface's routes, for packets from this interface's addresses only. Absent for the
-   * interface that came first, which has the main table's default routes.
+   * By family, the routing table in the pod that has this interface's routes, for packets from its addresses. Absent where the
+   * pod had no default route before: the main table has them then.
    */
-  readonly routeTable?: number;
+  readonly routeTables?: Readonly<Partial<Record<Family, number>>>;
 }
 
 /**

@@ -104,7 +104,7 @@ export class NodePodNetwork implements PodNetwork {
       created = await this.#timed('interface', () => this.#createInterface(want, hostIfName, plug, signal));
       await Promise.all([flows, port]);
       await this.#timed('announce', async () => this.#announce(want, attached));
-      return { hostIfName, hostMac: created.hostMac ?? want.mac, mtu: this.#options.mtu() };
+      return attachedPod(hostIfName, created, want, this.#options.mtu());
     } catch (thrown) {
       await this.#takeBack(want, attached, created !== undefined);
       throw SeineError.from(thrown, `attach ${id}`);
@@ -219,6 +219,7 @@ export class NodePodNetwork implements PodNetwork {
           mtu: this.#options.mtu(),
           addresses: want.addresses.map(({ ip, prefixLength }) => ({ address: ip, prefixLength })),
           gateways: want.addresses.map(({ gateway }) => ({ address: gateway })),
+          routes: want.routes ?? [],
           alias: hostInterfaceAlias(want, want.pod),
           hostEnd: userspace ? 'layer2Only' : 'plain',
           checksumOffload: userspace || this.#options.disableTxChecksumOffload === true ? 'off' : 'keep',
@@ -322,6 +323,11 @@ export class NodePodNetwork implements PodNetwork {
     if (inTheWay.length === 0) return;
     await abortable(Promise.all(inTheWay.map(([, { done }]) => done)), signal);
   }
+}
+
+function attachedPod(hostIfName: string, { hostMac, routeTables }: PodInterface, want: PodAttachment, mtu: number): AttachedPod {
+  const tables = Object.keys(routeTables).length > 0 ? { routeTables } : {};
+  return { hostIfName, hostMac: hostMac ?? want.mac, mtu, ...tables };
 }
 
 /** Lets what waits be written and read, before the loop is busy again. One turn may lead past the sockets, two cannot. */

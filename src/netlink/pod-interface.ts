@@ -1,7 +1,6 @@
 import { SeineError } from '../errors/seine-error.ts';
-import { type Cidr, cidrContains, cidrOf, type Ip, ipFromValue } from '../net/ip.ts';
 import type { Mac } from '../net/mac.ts';
-import { type Address, listAddresses, replaceAddress } from './addresses.ts';
+import { type Address, listAddresses } from './addresses.ts';
 import { amended, errnoOf } from './errno.ts';
 import { type Offloads, readOffloads, setTransmitChecksum } from './ethtool.ts';
 import { type IfIndex, interfaceName } from './interface-name.ts';
@@ -9,8 +8,9 @@ import type { LinkRemover } from './link-remover.ts';
 import { changeLink, createVeth, getLink, type Link } from './links.ts';
 import { Batch } from './message.ts';
 import { NetworkNamespace } from './namespace.ts';
-import { listNeighbours, type Neighbour, replaceNeighbour } from './neighbours.ts';
-import { addRoute, listRoutes, type Route } from './routes.ts';
+import { listNeighbours, type Neighbour } from './neighbours.ts';
+import { type PodRouting, type RouteTables, setUpRouting } from './pod-routing.ts';
+import { listRoutes, localTable, type Route } from './routes.ts';
 import { NetlinkSocket } from './socket.ts';
 import { ensureSysctl, writeSysctl } from './sysctl.ts';
 
@@ -20,7 +20,7 @@ export interface HostLinks {
   readonly remover: LinkRemover;
 }
 
-export interface PodInterfaceSpec {
+export interface PodInterfaceSpec extends PodRouting {
   readonly netnsPath: string;
   readonly hostName: string;
   readonly podName: string;
@@ -28,11 +28,6 @@ export interface PodInterfaceSpec {
   readonly mac: Mac;
   /** Of both ends. */
   readonly mtu: number;
-  readonly addresses: readonly { readonly address: Ip; readonly prefixLength: number }[];
-  /** A default route for each. With a MAC the pod never asks who the gateway is. */
-  readonly gateways: readonly { readonly address: Ip; readonly mac?: Mac }[];
-  /** More routes; without gateway, the destination is on the link. */
-  readonly routes?: readonly { readonly destination: Cidr; readonly gateway?: Ip | undefined }[];
   /** Says on the host end whose it is: `namespace/pod`. */
   readonly alias: string;
   /**
@@ -48,12 +43,14 @@ export interface PodInterface {
   readonly hostIndex: IfIndex;
   readonly hostMac: Mac | undefined;
   readonly podIndex: IfIndex;
+  readonly routeTables: RouteTables;
 }
 
 /** What is inside the pod, for CHECK. */
 export interface PodInterfaceState {
   readonly link: Link;
   readonly addresses: readonly Address[];
+  /** Of every table but the kernel's own. */
   readonly routes: readonly Route[];
   readonly neighbours: readonly Neighbour[];
   readonly offloads: Offloads;
@@ -108,7 +105,7 @@ export function readPodInterface(netnsPath: string, podName: string): PodInterfa
     return {
       link,
       addresses: listAddresses(inside, { link: index }),
-      routes: families.flatMap((family) => listRoutes(inside, { family, link: index, table: 254 })),
+      routes: families.flatMap((family) => listRoutes(inside, { family, link: index })).filter(({ table }) => table !== localTable),
       neighbours: families.flatMap((family) => listNeighbours(inside, { family, link: index })),
       offloads: readOffloads(inside, podName),
     };
@@ -157,33 +154,12 @@ function setUpPodEnd(host: HostLinks, namespace: NetworkNamespace, spec: PodInte
     if (spec.addresses.some(({ address }) => address.family === 'ipv6'))
       namespace.run(() => ensureSysctl(['net', 'ipv6', 'conf', spec.podName, 'disable_ipv6'], 0)); // some runtimes turn it off
     if (spec.checksumOffload === 'off') setTransmitChecksum(pod, spec.podName, 'off');
-    pod.transact(podBatch(podLink.index, spec));
+    const routeTables = setUpRouting(pod, podLink.index, spec);
     const hostLink = existing(host.socket, spec.hostName);
-    return { hostIndex: hostLink.index, hostMac: hostLink.mac, podIndex: podLink.index };
+    return { hostIndex: hostLink.index, hostMac: hostLink.mac, podIndex: podLink.index, routeTables };
   } finally {
     pod.close();
   }
-}
-
-function podBatch(link: IfIndex, { addresses, gateways, routes = [] }: PodInterfaceSpec): Batch {
-  const batch = new Batch();
-  const networks = addresses.map(({ address, prefixLength }) => cidrOf(address, prefixLength));
-  const onLink = (gateway: Ip | undefined) => gateway !== undefined && !networks.some((network) => cidrContains(network, gateway));
-  changeLink(batch, 'lo', { state: 'up' });
-  changeLink(batch, link, { state: 'up' });
-  for (const { address, prefixLength } of addresses) replaceAddress(batch, { link, address, prefixLength });
-  for (const { address, mac } of gateways) if (mac) replaceNeighbour(batch, { link, address, mac });
-  const defaults = gateways.map(({ address }) => ({ destination: everything(address), gateway: address }));
-  for (const { destination, gateway } of [...routes, ...defaults])
-    addRoute(batch, { destination, gateway, link, onLink: onLink(gateway), protocol: bootProtocol });
-  return batch;
-}
-
-/** `RTPROT_BOOT`, what `ip route add` sets: in the pod our routes look like anybody's. */
-const bootProtocol = 3;
-
-function everything({ family }: Ip): Cidr {
-  return cidrOf(ipFromValue(family, 0n), 0);
 }
 
 function existing(socket: NetlinkSocket, name: string): Link {

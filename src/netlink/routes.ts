@@ -11,6 +11,8 @@ import { littleEndian } from './sys.ts';
 /** Number of our own in `rtm_protocol` and `NDA_PROTOCOL`: what carries it may be removed by us, nothing else. */
 export const ourProtocol = 0x5e;
 export const mainTable = 254;
+/** The kernel's own, with a route for each address. */
+export const localTable = 255;
 
 /** Source: `RTN_*` of linux/rtnetlink.h. */
 const kindNumbers = {

@@ -123,6 +123,20 @@ export function podNetworkContract(name: string, open: () => Promise<PodNetworkS
         await expectNothingLeft();
       }));
 
+    it('attaches a pod to two networks of both families, and the first stays as it is', () =>
+      withNamespace(async (path) => {
+        const first = newPod(path);
+        const second = newPod(path, { containerId: first.containerId, ifName: 'net1', network: 'second' });
+        const one = await attach(first);
+        const two = await attach(second);
+        expect(await check(first, one)).toEqual([]);
+        expect(await check(second, two)).toEqual([]);
+        await detach(first);
+        expect(await check(second, two)).toEqual([]);
+        await detach(second);
+        await expectNothingLeft();
+      }));
+
     it('blames the runtime for a namespace that cannot be one', async () => {
       const gone = specimen.makeNamespace();
       specimen.removeNamespace(gone);

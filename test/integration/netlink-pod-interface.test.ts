@@ -134,6 +134,69 @@ describe('a pod interface', () => {
     }));
 });
 
+describe('a second interface of a pod', () => {
+  const second = (lab: Lab, change: Partial<PodInterfaceSpec> = {}) =>
+    spec(lab, {
+      podName: 'net1',
+      mac: parseMac('0a:00:00:00:00:02'),
+      addresses: [
+        { address: parseIp('10.10.1.6'), prefixLength: 24 },
+        { address: parseIp('fd00:10::6'), prefixLength: 64 },
+      ],
+      routes: [{ destination: parseCidr('198.51.100.0/24'), gateway: parseIp('10.10.1.1') }],
+      ...change,
+    });
+  const mainRoutes = (lab: Lab) => ['-4', '-6'].map((family) => ip(lab, family, 'route', 'show', 'dev', 'eth0'));
+
+  it('takes nothing from the first, and answers from its own addresses', () =>
+    withNamespaces(1, async (lab) => {
+      await withPod(spec(lab), async () => {
+        const before = mainRoutes(lab);
+        const wanted = second(lab);
+        const { podIndex, routeTables } = await createPodInterface(host, wanted, never);
+        const table = 10_000 + podIndex;
+        expect(routeTables).toEqual({ ipv4: table, ipv6: table });
+        expect(mainRoutes(lab)).toEqual(before);
+        const route = (...words: string[]) => ip(lab, 'route', 'get', ...words)[0];
+        expect(route('192.0.2.1')).toMatchObject({ gateway: '10.10.1.1', dev: 'eth0', prefsrc: '10.10.1.5' });
+        expect(route('10.10.1.9')).toMatchObject({ dev: 'eth0' });
+        expect(route('192.0.2.1', 'from', '10.10.1.6')).toMatchObject({ gateway: '10.10.1.1', dev: 'net1', table: String(table) });
+        expect(route('10.10.1.9', 'from', '10.10.1.6')).toMatchObject({ dev: 'net1' });
+        expect(route('2001:db8::1')).toMatchObject({ gateway: 'fd00:10::1', dev: 'eth0' });
+        expect(route('2001:db8::1', 'from', 'fd00:10::6')).toMatchObject({ gateway: 'fd00:10::1', dev: 'net1' });
+        expect(route('192.0.2.1', 'oif', 'net1')).toMatchObject({ dev: 'net1', gateway: '10.10.1.1' });
+        expect(route('198.51.100.7')).toMatchObject({ dev: 'net1' });
+        await host.remover.remove(wanted.hostName, never);
+        expect(mainRoutes(lab)).toEqual(before);
+        expect(route('192.0.2.1')).toMatchObject({ dev: 'eth0' });
+      });
+    }));
+
+  it('comes and goes with the same address any number of times', () =>
+    withNamespaces(1, async (lab) => {
+      await withPod(spec(lab), async () => {
+        for (let again = 0; again < 3; again++) {
+          const wanted = second(lab);
+          await createPodInterface(host, wanted, never);
+          expect(ip(lab, 'route', 'get', '192.0.2.1', 'from', '10.10.1.6')[0]).toMatchObject({ dev: 'net1' });
+          await host.remover.remove(wanted.hostName, never);
+        }
+      });
+    }));
+
+  it('is the first of a family that the pod did not have', () =>
+    withNamespaces(1, async (lab) => {
+      const [v4, v6] = [spec(lab).addresses.slice(0, 1), spec(lab).addresses.slice(1)];
+      const [gateway4, gateway6] = [spec(lab).gateways.slice(0, 1), spec(lab).gateways.slice(1)];
+      await withPod(spec(lab, { addresses: v4, gateways: gateway4 }), async () => {
+        const wanted = second(lab, { addresses: v6, gateways: gateway6, routes: [] });
+        expect(await createPodInterface(host, wanted, never)).toMatchObject({ routeTables: {} });
+        expect(ip(lab, '-6', 'route', 'show', 'default')).toMatchObject([{ dev: 'net1' }]);
+        await host.remover.remove(wanted.hostName, never);
+      });
+    }));
+});
+
 describe('what cannot be made', () => {
   it('names a name that is taken in the pod, and leaves nothing', () =>
     withNamespaces(1, async (lab) => {

@@ -107,7 +107,7 @@ interface RawAttached {
   readonly hostIfName: string;
   readonly hostMac: string;
   readonly mtu: number;
-  readonly routeTable?: number;
+  readonly routeTables?: AttachedPod['routeTables'];
 }
 
 function recordOf(raw: RawRecord): JournalRecord {
@@ -149,8 +149,8 @@ function leaseOf(raw: RawRecord): Lease {
   };
 }
 
-function attachedOf({ hostIfName, hostMac, mtu, routeTable }: RawAttached): AttachedPod {
-  return { hostIfName, hostMac: parseMac(hostMac), mtu, ...(routeTable === undefined ? {} : { routeTable }) };
+function attachedOf({ hostIfName, hostMac, mtu, routeTables }: RawAttached): AttachedPod {
+  return { hostIfName, hostMac: parseMac(hostMac), mtu, ...(routeTables === undefined ? {} : { routeTables }) };
 }
 
 function routeOf({ dst, gw }: { readonly dst: string; readonly gw?: string }): PodRoute {
