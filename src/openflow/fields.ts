@@ -147,6 +147,8 @@ export const fields = {
   recirc_id: { ...nx(36), ...u32, ...plain, format: 'hex' },
   conj_id: { ...nx(37), ...u32, ...plain, format: 'decimal' },
   in_port: { ...oxm(0), ...u32, ...plain, format: 'port' },
+  /** The 16-bit port of OpenFlow 1.0, which `learn`, `move` and NXT_PACKET_IN still use. */
+  in_port_16: { oxm: NXM_OF, ...u16, ...plain, format: 'port' },
   in_phy_port: { ...oxm(1), ...u32, ...plain, format: 'port' },
   actset_output: { ...oxm(43), onfIn13: true, ...u32, ...plain, format: 'port' },
   eth_src: { ...oxmOf(4, 2), ...ethernet, ...masked },
@@ -263,8 +265,6 @@ export const fields = {
   /** Never in a match that OpenFlow 1.5 carries: `encodeMatch` turns it into `vlan_vid` and `vlan_pcp`. */
   vlan_tci: { oxm: NXM_OF + 4 * NUMBER, ...u16, ...masked, format: 'hex' },
   nw_tos: { oxm: NXM_OF + 5 * NUMBER, ...u8, maskable: false, needs: 'anyIp', format: 'decimal' },
-  /** The 16-bit port of OpenFlow 1.0, which `learn` and `move` still use. */
-  in_port_16: { oxm: NXM_OF, ...u16, ...plain, format: 'port' },
 } as const satisfies Readonly<Record<string, FieldRow>>;
 
 export type FieldName = keyof typeof fields;

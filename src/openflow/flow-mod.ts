@@ -33,6 +33,8 @@ export interface FlowMod {
   /** Delete only: the flow must output there. */
   readonly outPort?: number;
   readonly outGroup?: number;
+  /** A packet that the switch kept, to be sent through the flow; absent for none. Open vSwitch keeps none. */
+  readonly buffer?: number;
 }
 
 /** For deletes and for flows that drop. */
@@ -48,6 +50,12 @@ export const noInstructions = new Uint8Array(0);
  */
 export function writeFlowMod(w: ByteWriter, mod: FlowMod, version: Version = OPENFLOW_15): void {
   const start = beginMessage(w, messageType.flowMod, version);
+  writeFlowModBody(w, mod);
+  endMessage(w, start);
+}
+
+/** Appends what follows the header: the same in both versions, around a match and instructions of that version. */
+export function writeFlowModBody(w: ByteWriter, mod: FlowMod): void {
   w.u64(mod.cookie ?? 0n)
     .u64(mod.cookieMask ?? 0n)
     .u8(mod.table)
@@ -55,23 +63,26 @@ export function writeFlowMod(w: ByteWriter, mod: FlowMod, version: Version = OPE
     .u16(mod.idleTimeout ?? 0)
     .u16(mod.hardTimeout ?? 0)
     .u16(mod.priority)
-    .u32(NO_BUFFER)
+    .u32(mod.buffer ?? NO_BUFFER)
     .u32(mod.outPort ?? ofPort.any)
     .u32(mod.outGroup ?? ofGroup.any)
     .u16(mod.flags ?? 0)
     .u16(mod.importance ?? 0)
     .raw(mod.match)
     .raw(mod.instructions);
-  endMessage(w, start);
 }
 
 /** @param message a whole flow-mod; @throws SeineError `PROTOCOL` if it is malformed */
 export function decodeFlowMod(message: Uint8Array): FlowMod {
-  const r = new ByteReader(message, 'flow-mod').skip(8);
+  return readFlowModBody(new ByteReader(message, 'flow-mod').skip(8));
+}
+
+/** Reads what follows the header. */
+export function readFlowModBody(r: ByteReader): FlowMod {
   const [cookie, cookieMask] = [r.u64(), r.u64()];
   const [table, command] = [r.u8(), r.u8()];
   const [idleTimeout, hardTimeout, priority] = [r.u16(), r.u16(), r.u16()];
-  const [outPort, outGroup] = [r.skip(4).u32(), r.u32()];
+  const [buffer, outPort, outGroup] = [r.u32(), r.u32(), r.u32()];
   const [flags, importance] = [r.u16(), r.u16()];
   return {
     command: commandNumbered(command),
@@ -85,6 +96,7 @@ export function decodeFlowMod(message: Uint8Array): FlowMod {
     flags,
     outPort,
     outGroup,
+    ...(buffer === NO_BUFFER ? {} : { buffer }),
     match: takeMatch(r),
     instructions: r.raw(r.remaining),
   };

@@ -2,11 +2,12 @@ import { SeineError } from '../errors/seine-error.ts';
 import { ByteReader, ByteWriter } from '../wire/bytes.ts';
 import type { Action } from './action.ts';
 import { readActions, writeActions } from './actions.ts';
+import { readBucketsIn13, writeBucketIn13 } from './group-13.ts';
 import { decodeOxmFields, type Match } from './match.ts';
 import { multipartType, writeMultipartRequest } from './multipart.ts';
 import { type AnyValue, requireField, writeOxm } from './oxm.ts';
 import { eachProperty, textOf } from './properties.ts';
-import { beginMessage, endMessage, messageType, ofGroup } from './protocol.ts';
+import { beginMessage, endMessage, messageType, OPENFLOW_13, OPENFLOW_15, ofGroup, readHeader, type Version } from './protocol.ts';
 
 /** Source: OpenFlow 1.5.1 `ofp_group_type`. */
 export const groupTypes = ['all', 'select', 'indirect', 'fastFailover'] as const;
@@ -54,15 +55,19 @@ export interface GroupMod extends Group {
 export const everyGroup: GroupMod = { command: 'delete', id: ofGroup.all, type: 'all', buckets: [] };
 
 /** Bytes to compare groups by: equal exactly if the groups, as sent or as read back, are the same. */
-export function encodeGroup(group: Group): Uint8Array {
+export function encodeGroup(group: Group, version: Version = OPENFLOW_15): Uint8Array {
   const w = new ByteWriter(256);
-  writeGroupMod(w, {
-    command: 'add',
-    id: group.id,
-    type: group.type,
-    buckets: group.buckets,
-    ...(group.selection && { selection: group.selection }),
-  });
+  writeGroupMod(
+    w,
+    {
+      command: 'add',
+      id: group.id,
+      type: group.type,
+      buckets: group.buckets,
+      ...(group.selection && { selection: group.selection }),
+    },
+    version,
+  );
   return w.finish();
 }
 
@@ -84,15 +89,42 @@ const METHOD_NAME_BYTES = 16;
  *
  * @throws SeineError `INVARIANT` if a number does not fit or the message grows over 64 KiB: insert further buckets then
  */
-export function writeGroupMod(w: ByteWriter, mod: GroupMod): void {
-  const start = beginMessage(w, messageType.groupMod);
+export function writeGroupMod(w: ByteWriter, mod: GroupMod, version: Version = OPENFLOW_15): void {
+  const start = beginMessage(w, messageType.groupMod, version);
+  writeGroupModBody(w, mod, version);
+  endMessage(w, start);
+}
+
+/** Appends what follows the header of a group-mod. */
+export function writeGroupModBody(w: ByteWriter, mod: GroupMod, version: Version): void {
+  if (version === OPENFLOW_13) writeGroupModIn13(w, mod);
+  else writeGroupModIn15(w, mod);
+}
+
+/** Source: OpenFlow 1.3.5 `ofp_group_mod` (u16 command, u8 type, 1 zero, u32 group, buckets). */
+function writeGroupModIn13(w: ByteWriter, mod: GroupMod): void {
+  if (mod.place !== undefined || mod.selection !== undefined)
+    throw new SeineError('INVARIANT', 'OpenFlow 1.3 has no selection methods and no numbers of buckets');
+  w.u16(groupCommands[mod.command]).u8(groupTypes.indexOf(mod.type)).u8(0).u32(mod.id);
+  for (const bucket of mod.buckets) writeBucketIn13(w, bucket, mod.type);
+}
+
+function writeGroupModIn15(w: ByteWriter, mod: GroupMod): void {
   w.u16(groupCommands[mod.command]).u8(groupTypes.indexOf(mod.type)).u8(0).u32(mod.id);
   const lengthAt = w.length;
   w.u16(0)
     .u16(0)
     .u32(mod.place ?? bucketPlace.all);
   writeGroupBody(w, mod, lengthAt);
-  endMessage(w, start);
+}
+
+/** Appends one entry of a group description reply. */
+export function writeGroupDescription(w: ByteWriter, group: Group, version: Version = OPENFLOW_15): void {
+  const start = w.length;
+  w.u16(0).u8(groupTypes.indexOf(group.type)).u8(0).u32(group.id);
+  if (version === OPENFLOW_13) for (const bucket of group.buckets) writeBucketIn13(w, bucket, group.type);
+  else writeGroupBody(w.u16(0).zeros(6), group, start + 8);
+  w.patchU16(start, w.length - start);
 }
 
 function writeGroupBody(w: ByteWriter, group: Group, lengthAt: number): void {
@@ -136,14 +168,20 @@ function writeSelectionFields(w: ByteWriter, fields: Match): void {
   }
 }
 
-/** @param message a whole group-mod; @throws SeineError `PROTOCOL` if it is malformed */
+/** @param message a whole group-mod of either version; @throws SeineError `PROTOCOL` if it is malformed */
 export function decodeGroupMod(message: Uint8Array): GroupMod {
-  const r = new ByteReader(message, 'group-mod').skip(8);
+  const { version } = readHeader(message);
+  return readGroupMod(new ByteReader(message, 'group-mod').skip(8), version === OPENFLOW_13 ? OPENFLOW_13 : OPENFLOW_15);
+}
+
+/** Reads what follows the header of a group-mod. */
+export function readGroupMod(r: ByteReader, version: Version): GroupMod {
   const [command, type, id] = [r.u16(), r.u8(), r.skip(1).u32()];
-  const bucketBytes = r.u16();
-  const place = r.skip(2).u32();
   const name = (Object.keys(groupCommands) as GroupCommand[]).find((each) => groupCommands[each] === command);
   if (name === undefined) throw new SeineError('PROTOCOL', `group-mod command ${command}`);
+  if (version === OPENFLOW_13) return { command: name, id, type: typeNumbered(type), buckets: readBucketsIn13(r) };
+  const bucketBytes = r.u16();
+  const place = r.skip(2).u32();
   const group = readGroupBody(r, { id, type: typeNumbered(type) }, bucketBytes);
   return { command: name, ...group, ...(place === bucketPlace.all ? {} : { place }) };
 }
@@ -160,18 +198,21 @@ export function writeGroupDescRequest(w: ByteWriter): void {
  *
  * @throws SeineError `PROTOCOL` if it is malformed
  */
-export function decodeGroupDescriptions(body: Uint8Array): Group[] {
+export function decodeGroupDescriptions(body: Uint8Array, version: Version = OPENFLOW_15): Group[] {
   const groups: Group[] = [];
   const r = new ByteReader(body, 'group descriptions');
-  while (r.remaining > 0) {
-    const length = r.peekU16(0);
-    if (length < 16) throw new SeineError('PROTOCOL', `group description of ${length} bytes`);
-    const each = new ByteReader(r.raw(length), 'group description').skip(2);
-    const [type, id] = [each.u8(), each.skip(1).u32()];
-    const bucketBytes = each.u16();
-    groups.push(readGroupBody(each.skip(6), { id, type: typeNumbered(type) }, bucketBytes));
-  }
+  while (r.remaining > 0) groups.push(readGroupDescription(r, version));
   return groups;
+}
+
+export function readGroupDescription(r: ByteReader, version: Version): Group {
+  const length = r.peekU16(0);
+  if (length < (version === OPENFLOW_13 ? 8 : 16)) throw new SeineError('PROTOCOL', `group description of ${length} bytes`);
+  const each = new ByteReader(r.raw(length), 'group description').skip(2);
+  const head = { type: typeNumbered(each.u8()), id: each.skip(1).u32() };
+  if (version === OPENFLOW_13) return { ...head, buckets: readBucketsIn13(each) };
+  const bucketBytes = each.u16();
+  return readGroupBody(each.skip(6), head, bucketBytes);
 }
 
 function readGroupBody(r: ByteReader, head: Pick<Group, 'id' | 'type'>, bucketBytes: number): Group {

@@ -1,7 +1,7 @@
 import { SeineError } from '../errors/seine-error.ts';
 import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
 import { multipartType, writeMultipartRequest } from './multipart.ts';
-import { beginMessage, endMessage, HEADER_BYTES, messageType } from './protocol.ts';
+import { beginMessage, endMessage, HEADER_BYTES, messageType, OPENFLOW_15, type Version } from './protocol.ts';
 
 /** Source: OpenFlow 1.5.1 `ofp_meter_mod_command`. */
 export const meterCommands = ['add', 'modify', 'delete'] as const;
@@ -37,17 +37,21 @@ const BAND_BYTES = 16;
  * Source: OpenFlow 1.5.1 `ofp_meter_mod` (u16 command, u16 flags, u32 meter, bands), `ofp_meter_band_header` (u16 type,
  * u16 length, u32 rate, u32 burst, 4 octets of the band's own).
  */
-export function writeMeterMod(w: ByteWriter, mod: MeterMod): void {
-  const start = beginMessage(w, messageType.meterMod);
+export function writeMeterMod(w: ByteWriter, mod: MeterMod, version: Version = OPENFLOW_15): void {
+  const start = beginMessage(w, messageType.meterMod, version);
   w.u16(meterCommands.indexOf(mod.command)).u16(mod.flags).u32(mod.id);
-  for (const band of mod.bands) {
+  writeBands(w, mod.bands);
+  endMessage(w, start);
+}
+
+export function writeBands(w: ByteWriter, bands: readonly MeterBand[]): void {
+  for (const band of bands) {
     w.u16(band.kind === 'drop' ? DROP : DSCP_REMARK)
       .u16(BAND_BYTES)
       .u32(band.rate)
       .u32(band.burst);
     w.u8(band.kind === 'drop' ? 0 : band.precedenceLevels).zeros(3);
   }
-  endMessage(w, start);
 }
 
 export function decodeMeterMod(message: Uint8Array): MeterMod {
@@ -76,7 +80,8 @@ export function decodeMeters(body: Uint8Array): Meter[] {
   return meters;
 }
 
-function readBands(r: ByteReader): MeterBand[] {
+/** Bands to the end. @throws SeineError `PROTOCOL` for a band of a kind that no version has */
+export function readBands(r: ByteReader): MeterBand[] {
   const bands: MeterBand[] = [];
   while (r.remaining > 0) {
     const [type, length] = [r.u16(), r.u16()];

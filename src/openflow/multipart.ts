@@ -1,5 +1,5 @@
 import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
-import { beginMessage, endMessage, messageType } from './protocol.ts';
+import { beginMessage, endMessage, messageType, OPENFLOW_15, type Version } from './protocol.ts';
 
 /** Source: OpenFlow 1.5.1 `ofp_multipart_type`. */
 export const multipartType = {
@@ -18,8 +18,10 @@ export const multipartType = {
   tableFeatures: 12,
   portDesc: 13,
   tableDesc: 14,
+  queueDesc: 15,
   flowMonitor: 16,
   flowStats: 17,
+  controllerStatus: 18,
   bundleFeatures: 19,
   experimenter: 0xffff,
 } as const;
@@ -30,8 +32,8 @@ const MORE = 1;
 const MULTIPART_HEADER_BYTES = 16;
 
 /** Appends one request; `body` writes what follows its header. */
-export function writeMultipartRequest(w: ByteWriter, type: number, body: (w: ByteWriter) => void): void {
-  const start = beginMessage(w, messageType.multipartRequest);
+export function writeMultipartRequest(w: ByteWriter, type: number, body: (w: ByteWriter) => void, version: Version = OPENFLOW_15): void {
+  const start = beginMessage(w, messageType.multipartRequest, version);
   w.u16(type).u16(0).u32(0);
   body(w);
   endMessage(w, start);

@@ -5,12 +5,25 @@ import { readActions, writeActions } from './actions.ts';
 import { takeMatch } from './flow-mod.ts';
 import { decodeMatch, decodeOxmFields, type Match, writeMatch, writeOxmFields } from './match.ts';
 import { eachProperty, writeProperty } from './properties.ts';
-import { beginMessage, beginNicira, endMessage, HEADER_BYTES, messageType, NO_BUFFER } from './protocol.ts';
+import {
+  beginMessage,
+  beginNicira,
+  endMessage,
+  HEADER_BYTES,
+  messageType,
+  NO_BUFFER,
+  OPENFLOW_13,
+  OPENFLOW_15,
+  readHeader,
+  type Version,
+} from './protocol.ts';
 
 export interface PacketOut {
   /** Pipeline fields of the packet. `in_port` has to be among them: `ofPort.controller` if there is none. */
   readonly fields: Match;
   readonly actions: readonly Action[];
+  /** A packet that the switch kept, instead of `data`. Open vSwitch keeps none. */
+  readonly buffer?: number;
   readonly data: Uint8Array;
 }
 
@@ -19,24 +32,45 @@ export interface PacketOut {
  *
  * Source: OpenFlow 1.5.1 `ofp_packet_out` (u32 buffer, u16 length of actions, 2 zero, match, actions, packet).
  */
-export function writePacketOut(w: ByteWriter, out: PacketOut): void {
-  const start = beginMessage(w, messageType.packetOut);
-  w.u32(NO_BUFFER);
-  const lengthAt = w.length;
-  w.u16(0).u16(0);
-  writeMatch(w, out.fields);
-  const actionsAt = w.length;
-  writeActions(w, out.actions);
-  w.patchU16(lengthAt, w.length - actionsAt).raw(out.data);
+export function writePacketOut(w: ByteWriter, out: PacketOut, version: Version = OPENFLOW_15): void {
+  const start = beginMessage(w, messageType.packetOut, version);
+  writePacketOutBody(w, out, version);
   endMessage(w, start);
 }
 
+/** Appends what follows the header. Source, too: OpenFlow 1.3.5 `ofp_packet_out`: u32 in-port, u16 length, 6 zero, actions, packet. */
+export function writePacketOutBody(w: ByteWriter, out: PacketOut, version: Version): void {
+  w.u32(out.buffer ?? NO_BUFFER);
+  if (version === OPENFLOW_13) w.u32(inPortAlone(out.fields));
+  const lengthAt = w.length;
+  if (version === OPENFLOW_13) w.zeros(8);
+  else writeMatch(w.zeros(4), out.fields, version);
+  const actionsAt = w.length;
+  writeActions(w, out.actions, version);
+  w.patchU16(lengthAt, w.length - actionsAt).raw(out.data);
+}
+
+/** OpenFlow 1.3 carries no other field. */
+function inPortAlone({ in_port: port, ...others }: Match): number {
+  if (typeof port !== 'number' || Object.keys(others).length > 0)
+    throw new SeineError('INVARIANT', 'a packet-out of OpenFlow 1.3 has an in-port and no other field');
+  return port;
+}
+
+/** @param message a whole packet-out of either version */
 export function decodePacketOut(message: Uint8Array): PacketOut {
-  const r = new ByteReader(message, 'packet-out').skip(HEADER_BYTES + 4);
+  const { version } = readHeader(message);
+  return readPacketOutBody(new ByteReader(message, 'packet-out').skip(HEADER_BYTES), version === OPENFLOW_13 ? OPENFLOW_13 : OPENFLOW_15);
+}
+
+export function readPacketOutBody(r: ByteReader, version: Version): PacketOut {
+  const buffer = r.u32();
+  const port = version === OPENFLOW_13 ? r.u32() : 0;
   const actionBytes = r.u16();
-  const fields = decodeMatch(takeMatch(r.skip(2)));
-  const actions = readActions(new ByteReader(r.raw(actionBytes), 'packet-out actions'));
-  return { fields, actions, data: r.raw(r.remaining) };
+  const fields: Match = version === OPENFLOW_13 ? { in_port: port } : decodeMatch(takeMatch(r.skip(2)));
+  if (version === OPENFLOW_13) r.skip(6);
+  const actions = readActions(new ByteReader(r.raw(actionBytes), 'packet-out actions'), version);
+  return { fields, actions, ...(buffer === NO_BUFFER ? {} : { buffer }), data: r.raw(r.remaining) };
 }
 
 /** A packet that the switch hands to us. */
@@ -122,12 +156,12 @@ function readPacketInProperty(type: number, r: ByteReader): Partial<PacketIn> {
 }
 
 /** Lets a packet go on that a `controller` action with `pause` stopped. Source: Open vSwitch `NXT_RESUME`. */
-export function writeResume(w: ByteWriter, packet: PacketIn): void {
+export function writeResume(w: ByteWriter, packet: PacketIn, version: Version = OPENFLOW_15): void {
   const { continuation } = packet;
   if (continuation === undefined) throw new SeineError('INVARIANT', 'a packet without continuation cannot be resumed');
-  const start = beginNicira(w, NXT_RESUME);
+  const start = beginNicira(w, NXT_RESUME, version);
   writeProperty(w, PACKET, () => w.raw(packet.data));
-  writeProperty(w, METADATA, () => writeOxmFields(w, packet.fields));
+  writeProperty(w, METADATA, () => writeOxmFields(w, packet.fields, version));
   writeProperty(w, CONTINUATION, () => w.raw(continuation));
   endMessage(w, start);
 }
