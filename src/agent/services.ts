@@ -8,8 +8,9 @@ import { type Family, type Ip, parseCidr } from '../net/ip.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import type { Transport } from '../pipeline/flow.ts';
 import { serviceNextHop } from '../pipeline/well-known.ts';
-import { compileEndpoint, compileService, type Endpoint } from '../proxy/compile-service.ts';
-import { type ServicePortIntent, serviceIntents } from '../proxy/intent.ts';
+import { compileEndpoint, compileService } from '../proxy/compile-service.ts';
+import { type Proxying, serviceIntents } from '../proxy/intent.ts';
+import { type Endpoint, reachableEndpoints, type ServiceAddress, type ServiceIntent } from '../proxy/service-intent.ts';
 import type { Route } from '../wanted/wanted.ts';
 import { GroupIdPool } from './group-id-pool.ts';
 import { Objections } from './objections.ts';
@@ -19,18 +20,21 @@ export interface ServicesOptions {
   readonly slices: Replica<EndpointSlice>;
   readonly datapath: NodeDatapath;
   readonly families: readonly Family[];
+  /** Without it: cluster addresses only. */
+  readonly proxying?: Proxying;
   readonly gateway: string;
   /** Families whose whole Service range is routed to the bridge already; for others each address gets its route. */
   readonly routedFamilies: readonly Family[];
   /** Whose address that is already, in words for people: a Service must not take the place of a node or a pod. */
-  readonly holderOf: (clusterIp: Ip) => string | undefined;
+  readonly holderOf: (address: Ip) => string | undefined;
   readonly log: Log;
   /** Ends waiting for the switch to confirm that groups are gone. */
   readonly signal: AbortSignal;
 }
 
 interface ServedPort {
-  readonly groupId: number;
+  /** By their names within the port. */
+  readonly groups: ReadonlyMap<string, number>;
   readonly endpoints: ReadonlySet<Owner>;
 }
 
@@ -117,17 +121,16 @@ export class Services {
   }
 
   #refresh(key: string): void {
-    const { services, slices, families, holderOf } = this.#options;
+    const { services, slices } = this.#options;
     const service = services.get(key);
     const ofService = [...(this.#slicesOf.get(key) ?? [])].flatMap((name) => slices.get(name) ?? []);
-    const all = service ? serviceIntents(service, ofService).filter(({ clusterIp }) => families.includes(clusterIp.family)) : [];
+    const all = service ? serviceIntents(service, ofService, this.#proxying()) : [];
     const objections = all.flatMap((intent) => intent.objections);
     const before = new Map(this.#served.get(key));
     const after = new Map<Owner, ServedPort>();
     for (const intent of all) {
-      const holder = holderOf(intent.clusterIp);
-      if (holder === undefined) this.#serve(key, intent, { before, after, objections });
-      else objections.push(`${intent.clusterIp.text} belongs to ${holder}`);
+      const addresses = intent.addresses.filter((address) => this.#mayServe(address, objections));
+      if (addresses.length > 0) this.#serve(key, { ...intent, addresses }, { before, after, objections });
     }
     for (const [owner, port] of before) if (!after.has(owner)) this.#drop(owner, port);
     if (after.size === 0) this.#served.delete(key);
@@ -135,38 +138,69 @@ export class Services {
     this.objections.set(key, [...new Set(objections)]);
   }
 
+  #proxying(): Proxying {
+    const { proxying, families } = this.#options;
+    return proxying ?? { ...clusterAddressesOnly, node: { ...clusterAddressesOnly.node, families } };
+  }
+
+  #mayServe({ kind, ip }: ServiceAddress, objections: string[]): boolean {
+    const holder = kind === 'nodePort' ? undefined : this.#options.holderOf(ip);
+    if (holder !== undefined) objections.push(`${ip.text} belongs to ${holder}`);
+    return holder === undefined;
+  }
+
   /** A port that makes no sense to the compilers is left out, and said; it must not end the agent, which serves all others. */
-  #serve(key: string, intent: ServicePortIntent, { before, after, objections }: Refresh): void {
+  #serve(key: string, intent: ServiceIntent, { before, after, objections }: Refresh): void {
     const owner = ownerOf('service', `${key}:${intent.name}`);
     const known = before.get(owner);
-    const groupId = known?.groupId ?? this.#groups.lend(owner);
-    const endpoints = new Set(intent.endpoints.map((endpoint) => this.#useEndpoint(owner, intent.transport, endpoint)));
+    const groups = new Map<string, number>();
+    const groupId = (name: string): number => {
+      const id = groups.get(name) ?? known?.groups.get(name) ?? this.#groups.lend(`${owner}#${name}`);
+      groups.set(name, id);
+      return id;
+    };
+    const endpoints = new Set(reachableEndpoints(intent).map((endpoint) => this.#useEndpoint(owner, intent.transport, endpoint)));
     try {
-      this.#options.datapath.want(owner, { ...compileService({ ...intent, groupId }), routes: this.#routes(intent) });
+      const wanted = compileService(intent, { owner, node: this.#proxying().node, groupId });
+      this.#giveBack(this.#options.datapath.want(owner, { ...wanted, routes: this.#routes(intent) }), unused(known?.groups, groups));
     } catch (thrown) {
       objections.push(SeineError.from(thrown, `port ${intent.port}`).message);
       before.delete(owner);
-      this.#drop(owner, { groupId, endpoints: new Set([...endpoints, ...(known?.endpoints ?? [])]) });
+      this.#drop(owner, {
+        groups: new Map([...(known?.groups ?? []), ...groups]),
+        endpoints: new Set([...endpoints, ...(known?.endpoints ?? [])]),
+      });
       return;
     }
     for (const endpoint of known?.endpoints ?? []) if (!endpoints.has(endpoint)) this.#leaveEndpoint(owner, endpoint);
-    after.set(owner, { groupId, endpoints });
+    after.set(owner, { groups, endpoints });
   }
 
-  #routes({ clusterIp }: ServicePortIntent): readonly Route[] {
+  #routes({ addresses }: ServiceIntent): readonly Route[] {
     const { routedFamilies, gateway } = this.#options;
-    if (routedFamilies.includes(clusterIp.family)) return [];
-    const destination = parseCidr(`${clusterIp.text}/${clusterIp.family === 'ipv4' ? 32 : 128}`);
-    return [{ destination, via: serviceNextHop[clusterIp.family], dev: gateway }];
+    return addresses
+      .filter(({ kind, ip: { family } }) => kind === 'cluster' && !routedFamilies.includes(family))
+      .map(({ ip: { family, text } }) => ({
+        destination: parseCidr(`${text}/${family === 'ipv4' ? 32 : 128}`),
+        via: serviceNextHop[family],
+        dev: gateway,
+      }));
   }
 
-  /** The number may be lent again only once no flow of the switch can lead to the old group. */
-  #drop(owner: Owner, { groupId, endpoints }: ServedPort): void {
-    const { datapath, signal } = this.#options;
-    const gone = datapath.forget(owner);
+  #drop(owner: Owner, { groups, endpoints }: ServedPort): void {
+    const gone = this.#options.datapath.forget(owner);
     for (const endpoint of endpoints) this.#leaveEndpoint(owner, endpoint);
+    this.#giveBack(gone, [...groups.values()]);
+  }
+
+  /** A number may be lent again only once no flow of the switch can lead to the old group. */
+  #giveBack(gone: { readonly bridge: number }, groups: readonly number[]): void {
+    if (groups.length === 0) return;
+    const { datapath, signal } = this.#options;
     datapath.reconcilers.bridge.realized(gone.bridge, signal).then(
-      () => this.#groups.giveBack(groupId),
+      () => {
+        for (const id of groups) this.#groups.giveBack(id);
+      },
       () => undefined, // the agent stops, and the pool with it
     );
   }
@@ -190,3 +224,12 @@ export class Services {
     this.#options.datapath.forget(endpoint);
   }
 }
+
+function unused(before: ReadonlyMap<string, number> = new Map(), after: ReadonlyMap<string, number>): number[] {
+  return [...before].flatMap(([name, id]) => (after.has(name) ? [] : [id]));
+}
+
+const clusterAddressesOnly: Proxying = {
+  node: { name: '', families: [], sctp: false, addresses: [], gateway: [] },
+  config: { proxyAll: false, skipServices: new Set(), proxyLoadBalancerIps: true, serviceProxyName: '', externalIpRanges: [] },
+};

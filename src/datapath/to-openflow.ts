@@ -9,8 +9,10 @@ import type { Match as OpenFlowMatch } from '../openflow/match.ts';
 import type { Masked } from '../openflow/oxm.ts';
 import { ofPort } from '../openflow/protocol.ts';
 import { learnedCookie } from '../pipeline/cookie.ts';
-import type { CtExec, CtState, CtStep, Match, Nat, Protocol, Step, Transport } from '../pipeline/flow.ts';
-import type { BitRange, Mark } from '../pipeline/registers.ts';
+import { reg, registerFields } from '../pipeline/fields.ts';
+import type { CtExec, CtState, CtStep, LearnChoice, Match, Nat, Protocol, Step, Transport } from '../pipeline/flow.ts';
+import { priority } from '../pipeline/flow.ts';
+import { type BitRange, bitRange, type Mark } from '../pipeline/registers.ts';
 import { tables } from '../pipeline/tables.ts';
 import { packetInReason } from '../pipeline/well-known.ts';
 
@@ -20,10 +22,21 @@ export const packetInController = 1;
 const etherTypes = { ipv4: 0x0800, ipv6: 0x86dd, arp: 0x0806 } as const;
 const ipProtocols: Readonly<Record<Protocol, number>> = { icmp: 1, tcp: 6, udp: 17, gre: 47, icmp6: 58, sctp: 132 };
 const portFields = { tcp: 'tcp_dst', udp: 'udp_dst', sctp: 'sctp_dst' } as const satisfies Readonly<Record<Transport, FieldName>>;
+const sourcePortFields = { tcp_dst: 'tcp_src', udp_dst: 'udp_src', sctp_dst: 'sctp_src' } as const;
+/** Source: ovs-fields(7) "ip_frag". */
+const anyFragment = 1;
 /** Source: ovs-fields(7) "ct_state". */
 const ctStateBits: Readonly<Record<CtState, number>> = { new: 1, est: 2, rel: 4, rpl: 8, inv: 16, trk: 32, snat: 64, dnat: 128 };
 /** Packets of strangers that are remembered at most, and for how long (s). */
 const strangers = { limit: 256, idleTimeout: 600, priority: 100 } as const;
+
+/**
+ * Clients of one Service port that are remembered at most. Beyond that a client still gets the same endpoint every time as long as
+ * endpoints do not change, because the group chooses by client.
+ */
+const choicesMax = 10_000;
+const endpointPort = bitRange(registerFields.endpointPort);
+const serviceGroup = bitRange(registerFields.group);
 
 type Fields = { [F in FieldName]?: FieldValue<F> | Masked<FieldValue<F>> };
 
@@ -47,6 +60,8 @@ function headerFields(match: Match): Fields {
   if (match.ipSrc !== undefined) setAddress(fields, 'src', match.ipSrc);
   if (match.ipDst !== undefined) setAddress(fields, 'dst', match.ipDst);
   if (match.portDst !== undefined) fields[portField(match.protocol)] = match.portDst;
+  if (match.portSrc !== undefined) fields[sourcePortFields[portField(match.protocol)]] = match.portSrc;
+  if (match.fragment !== undefined) fields.ip_frag = { value: anyFragment, mask: anyFragment };
   if (match.icmpType !== undefined) fields[match.protocol === 'icmp6' ? 'icmpv6_type' : 'icmp_type'] = match.icmpType;
   if (match.icmpCode !== undefined) fields[match.protocol === 'icmp6' ? 'icmpv6_code' : 'icmp_code'] = match.icmpCode;
   return fields;
@@ -75,6 +90,8 @@ function metadataFields(match: Match): Fields {
   if (match.tunFamily === 'ipv6') fields.tun_src = 0;
   if (match.tunFamily === 'ipv4') fields.tun_ipv6_src = 0n;
   if (match.ctState !== undefined) fields.ct_state = ctStateValue(match.ctState);
+  if (match.ctPortDst !== undefined) fields.ct_tp_dst = match.ctPortDst;
+  if (match.ctPortSrc !== undefined) fields.ct_tp_src = match.ctPortSrc;
   if (match.ctMarks !== undefined) fields.ct_mark = joined(match.ctMarks);
   for (const [reg, marks] of Map.groupBy(match.regs ?? [], (mark) => mark.reg)) fields[registerName(reg)] = joined(marks);
   return fields;
@@ -161,6 +178,8 @@ function toAction(step: Step): readonly Action[] {
       return [{ kind: 'controller', controller: packetInController, userdata: Uint8Array.of(packetInReason[step.reason]) }];
     case 'learnStranger':
       return [learnStranger(step.family === 'ipv4' ? whole('tun_src', 32) : whole('tun_ipv6_src', 128))];
+    case 'learnChoice':
+      return [learnChoice(step)];
   }
 }
 
@@ -208,6 +227,44 @@ function learnStranger(source: Subfield): Action {
     limit: strangers.limit,
     specs: [{ do: 'match', from: source, to: source }],
   };
+}
+
+/** The learned flow gives a later connection of this client, by itself, all that the choice gave this one. */
+function learnChoice({ family, transport, idleSeconds, cookie }: LearnChoice): Action {
+  const bits = addressBits(family);
+  const copied = (field: FieldName, width: number) => ({ from: whole(field, width), to: whole(field, width) });
+  const [source, destination, endpoint] =
+    family === 'ipv4' ? (['ip_src', 'ip_dst', 'reg3'] as const) : (['ipv6_src', 'ipv6_dst', 'xxreg3'] as const);
+  const constants = [reg.serviceState('chosen'), reg.rewriteMac('yes')];
+  return {
+    kind: 'learn',
+    table: tables.affinity.id,
+    priority: priority.normal,
+    cookie,
+    ...(idleSeconds === undefined ? {} : { idleTimeout: idleSeconds }),
+    limit: choicesMax,
+    specs: [
+      { do: 'match', from: etherTypes[family], to: whole('eth_type', 16) },
+      { do: 'match', from: ipProtocols[transport], to: whole('ip_proto', 8) },
+      { do: 'match', ...copied(source, bits) },
+      { do: 'match', ...copied(destination, bits) },
+      { do: 'match', ...copied(portFields[transport], 16) },
+      { do: 'load', ...copied(endpoint, bits) },
+      { do: 'load', ...partOf(endpointPort) },
+      ...constants.map((mark) => ({ do: 'load' as const, ...constantOf(mark) })),
+      { do: 'load', ...partOf(serviceGroup) },
+    ],
+  };
+}
+
+function partOf(part: BitRange) {
+  const place = range(registerName(part.reg), part);
+  return { from: place, to: place };
+}
+
+function constantOf({ reg: number, value, mask }: Mark) {
+  const first = 31 - Math.clz32(mask & -mask);
+  return { from: value >>> first, to: range(registerName(number), { reg: number, first, width: 32 - Math.clz32(mask >>> first) }) };
 }
 
 function loadMark(field: 'ct_mark' | ReturnType<typeof registerName>, { value, mask }: Mark): Action {

@@ -31,6 +31,11 @@ export function cookieFeature(cookie: bigint): Feature | undefined {
 /** Flows that the switch itself adds by `learn`; nobody wants them one by one, so they are neither compared nor swept. */
 export const learnedCookie: bigint = (BigInt(generation) << 48n) | (BigInt(features.learned) << 40n);
 
+/** As `learnedCookie`, for what is learned for one owner: its flows can be found, and counted, by their cookie. */
+export function learnedCookieOf(owner: Owner): bigint {
+  return learnedCookie | hash40(owner);
+}
+
 export function isLearned(cookie: bigint): boolean {
   return ((cookie >> 40n) & 0xffn) === BigInt(features.learned);
 }

@@ -5,7 +5,17 @@ import type { TableName } from './tables.ts';
 import type { PacketInReason } from './well-known.ts';
 
 /** Higher wins. Gaps only here, so that two flows never fight by accident. */
-export const priority = { miss: 0, lowest: 100, low: 190, normal: 200, high: 210, higher: 220, highest: 230, guard: 250 } as const;
+export const priority = {
+  miss: 0,
+  lowest: 100,
+  low: 190,
+  normal: 200,
+  high: 210,
+  higher: 220,
+  highest: 230,
+  override: 240,
+  guard: 250,
+} as const;
 
 export type Transport = 'tcp' | 'udp' | 'sctp';
 
@@ -30,6 +40,13 @@ export interface Match {
   readonly ipSrc?: Ip | Cidr;
   readonly ipDst?: Ip | Cidr;
   readonly portDst?: number;
+  /** Source ports that have these bits, which is how a Service is shared out over several groups. */
+  readonly portSrc?: Bits;
+  /** Pieces of datagrams. Of those, only the first has ports. */
+  readonly fragment?: 'yes';
+  /** As the tracker saw the connection's first packet, whole: for fragments, which it has put together. Tracked packets only. */
+  readonly ctPortDst?: number;
+  readonly ctPortSrc?: Bits;
   readonly icmpType?: number;
   readonly icmpCode?: number;
   readonly ndTarget?: Ip;
@@ -46,6 +63,12 @@ export interface Match {
   readonly ctState?: Partial<Readonly<Record<CtState, '+' | '-'>>>;
   readonly ctMarks?: readonly Mark[];
   readonly regs?: readonly Mark[];
+}
+
+/** A value under a mask. */
+export interface Bits {
+  readonly value: number;
+  readonly mask: number;
 }
 
 /** Source or destination translation. `restore` applies whatever the connection was committed with. */
@@ -89,7 +112,19 @@ export type Step =
   | { readonly do: 'normal' }
   | { readonly do: 'toAgent'; readonly reason: PacketInReason }
   /** Remembers the outer source in table `strangers`, so that its counter shows who sends. */
-  | { readonly do: 'learnStranger'; readonly family: Family };
+  | { readonly do: 'learnStranger'; readonly family: Family }
+  | LearnChoice;
+
+/** Remembers in table `affinity` which endpoint this client has at this address and port of a Service. */
+export interface LearnChoice {
+  readonly do: 'learnChoice';
+  readonly family: Family;
+  readonly transport: Transport;
+  /** How long after the client's last new connection it is forgotten (s, up to 65,535); absent: the agent forgets it. */
+  readonly idleSeconds?: number;
+  /** Says whose it is (`learnedCookieOf`). */
+  readonly cookie: bigint;
+}
 
 export interface Flow {
   readonly table: TableName;
@@ -101,13 +136,20 @@ export interface Flow {
 
 /** One way a group may send a connection. */
 export interface Bucket {
+  /** For groups that choose by client: the place of a bucket among the others must not tell which client gets it. Else counted. */
+  readonly id?: number;
   readonly weight: number;
   readonly steps: readonly Step[];
 }
 
-/** A `select` group: OVS picks a bucket by a hash of the connection (`dp_hash`), in proportion to the weights. */
+/** A `select` group: OVS picks a bucket in proportion to the weights. */
 export interface Group {
   readonly id: number;
+  /**
+   * By a hash of the connection that the data path computes (`dp_hash`), or by one of the client's address, in which case a client
+   * keeps its bucket, also when others come and go.
+   */
+  readonly by: 'connection' | { readonly client: Family };
   readonly buckets: readonly Bucket[];
 }
 

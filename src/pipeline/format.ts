@@ -1,5 +1,5 @@
 import type { Cidr, Ip } from '../net/ip.ts';
-import type { CtExec, CtStep, Flow, Group, Match, Nat, Step } from './flow.ts';
+import type { Bits, CtExec, CtStep, Flow, Group, LearnChoice, Match, Nat, Step } from './flow.ts';
 import type { BitRange, Mark } from './registers.ts';
 import { packetInReason } from './well-known.ts';
 
@@ -10,8 +10,11 @@ export function formatFlow(flow: Flow): string {
 }
 
 export function formatGroup(group: Group): string {
-  const buckets = group.buckets.map(({ weight, steps }) => `bucket=weight:${weight},actions=${formatSteps(steps)}`);
-  return [`group_id=${group.id},type=select,selection_method=dp_hash`, ...buckets].join(',');
+  const buckets = group.buckets.map(
+    ({ id, weight, steps }) => `bucket=${id === undefined ? '' : `bucket_id:${id},`}weight:${weight},actions=${formatSteps(steps)}`,
+  );
+  const method = group.by === 'connection' ? 'dp_hash' : `hash,fields(${group.by.client === 'ipv4' ? 'ip_src' : 'ipv6_src'})`;
+  return [`group_id=${group.id},type=select,selection_method=${method}`, ...buckets].join(',');
 }
 
 export function formatMatch(match: Match): string {
@@ -32,7 +35,11 @@ export function formatMatch(match: Match): string {
     match.arpSha && `arp_sha=${match.arpSha}`,
     match.ipSrc && `${address('src', match.ipSrc)}`,
     match.ipDst && `${address('dst', match.ipDst)}`,
+    match.fragment && 'ip_frag=yes',
+    match.portSrc && `tp_src=${bitsUnderMask(match.portSrc)}`,
     match.portDst === undefined ? undefined : `tp_dst=${match.portDst}`,
+    match.ctPortSrc && `ct_tp_src=${bitsUnderMask(match.ctPortSrc)}`,
+    match.ctPortDst === undefined ? undefined : `ct_tp_dst=${match.ctPortDst}`,
     match.icmpType === undefined ? undefined : `icmp_type=${match.icmpType}`,
     match.icmpCode === undefined ? undefined : `icmp_code=${match.icmpCode}`,
     match.ndTarget && `nd_target=${match.ndTarget.text}`,
@@ -61,7 +68,11 @@ function ctState({ ctState: state }: Match): string | undefined {
 }
 
 function masked(mark: Mark): string {
-  return mark.mask === 0xffff_ffff ? hex(mark.value) : `${hex(mark.value)}/${hex(mark.mask)}`;
+  return mark.mask === 0xffff_ffff ? hex(mark.value) : bitsUnderMask(mark);
+}
+
+function bitsUnderMask({ value, mask }: Bits): string {
+  return `${hex(value)}/${hex(mask)}`;
 }
 
 function formatSteps(steps: readonly Step[]): string {
@@ -103,6 +114,8 @@ export function formatStep(step: Step): string {
       return `controller(userdata=0${packetInReason[step.reason]})`;
     case 'learnStranger':
       return `learn(table=strangers,${step.family === 'ipv4' ? 'tun_src' : 'tun_ipv6_src'})`;
+    case 'learnChoice':
+      return formatLearnChoice(step);
   }
 }
 
@@ -118,6 +131,11 @@ function formatCt(step: CtStep): string {
   return `ct(${parts.filter((part) => part !== undefined).join(',')})`;
 }
 
+function withPort({ family, text }: Ip, port: number | undefined): string {
+  if (port === undefined) return text;
+  return `${family === 'ipv6' ? `[${text}]` : text}:${port}`;
+}
+
 function formatNat(nat: Nat): string {
   switch (nat.kind) {
     case 'restore':
@@ -125,8 +143,15 @@ function formatNat(nat: Nat): string {
     case 'src':
       return `nat(src=${nat.ip.text})`;
     case 'dst':
-      return `nat(dst=${nat.ip.family === 'ipv6' && nat.port !== undefined ? `[${nat.ip.text}]` : nat.ip.text}${nat.port === undefined ? '' : `:${nat.port}`})`;
+      return `nat(dst=${withPort(nat.ip, nat.port)})`;
   }
+}
+
+/** The whole text of ovs-actions(7) would take three lines, most of it the same for every Service. */
+function formatLearnChoice({ family, transport, idleSeconds }: LearnChoice): string {
+  const [source, destination] = family === 'ipv4' ? ['nw_src', 'nw_dst'] : ['ipv6_src', 'ipv6_dst'];
+  const timeout = idleSeconds === undefined ? '' : `idle_timeout=${idleSeconds},`;
+  return `learn(table=affinity,${timeout}${family === 'ipv6' ? `${transport}6` : transport},${source},${destination},tp_dst,load:endpoint)`;
 }
 
 function formatExec(exec: CtExec): string {

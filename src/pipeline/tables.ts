@@ -19,10 +19,10 @@ export const tables = {
   serviceEntry: {
     id: 20,
     miss: 'sourceRanges',
-    doc: 'Who may ask a Service: not peers, they chose. Which kind of address it is (reserved).',
+    doc: 'Who asks: a pod, the node, the world. Peers do not, they chose.',
   },
-  sourceRanges: { id: 22, miss: 'balanceOrPass', doc: 'loadBalancerSourceRanges (reserved); runs `affinity`, then `balance`.' },
-  affinity: { id: 24, miss: 'chooseEndpoint', doc: 'Learned choices of a client (reserved).' },
+  sourceRanges: { id: 22, miss: 'balanceOrPass', doc: 'loadBalancerSourceRanges; runs `affinity`, then `balance`.' },
+  affinity: { id: 24, miss: 'chooseEndpoint', doc: 'Learned: which endpoint a client has.' },
   balance: { id: 26, miss: 'dnat', doc: 'Service address and port to a group; each bucket names an endpoint.' },
   dnat: { id: 28, miss: 'destinationIdentity', doc: 'Translates to the chosen endpoint and commits the connection.' },
   destinationIdentity: { id: 36, miss: 'egressAdmin', doc: 'Address to identity number, for egress policy (reserved).' },

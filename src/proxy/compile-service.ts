@@ -1,57 +1,183 @@
-import type { Family, Ip } from '../net/ip.ts';
-import { ipToBytes } from '../net/ip.ts';
+import { addressBits, cidrContains, cidrOf, type Ip } from '../net/ip.ts';
+import { learnedCookieOf, type Owner } from '../pipeline/cookie.ts';
 import { ctMark, reg, sourceToCtMark } from '../pipeline/fields.ts';
-import type { Bucket, Flow, Transport } from '../pipeline/flow.ts';
-import { group, load, priority, resubmit } from '../pipeline/flow.ts';
-import type { Mark } from '../pipeline/registers.ts';
+import type { Flow, LearnChoice, Match, Step, Transport } from '../pipeline/flow.ts';
+import { drop, goto, group, load, priority, resubmit } from '../pipeline/flow.ts';
 import { zones } from '../pipeline/well-known.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
+import type { ProxyNode } from './proxy-config.ts';
+import { choiceOf, groupsFor, type ServiceGroup } from './service-groups.ts';
+import { type Answer, answerFor, type Endpoint, type ServiceAddress, type ServiceIntent } from './service-intent.ts';
 
-/** Where a connection to a Service may end. */
-export interface Endpoint {
-  readonly ip: Ip;
-  readonly port: number;
+export interface CompileOptions {
+  /** Who asks for it. */
+  readonly owner: Owner;
+  readonly node: Pick<ProxyNode, 'addresses' | 'gateway'>;
+  /**
+   * The number of the group of that name within this intent; the same name is always given the same number. Numbers are given out when
+   * first asked for, and free again only once the switch confirmed the delete.
+   */
+  readonly groupId: (name: string) => number;
 }
 
-/** One port of one Service on one of its addresses, as this node must serve it. Traffic policy is already applied. */
-export interface ServicePort {
-  readonly transport: Transport;
-  readonly clusterIp: Ip;
-  readonly port: number;
-  /** Given out when the Service is first seen, and free again only once the switch confirmed the delete. */
-  readonly groupId: number;
-  /** In any order and of the address's family; the group is ordered by address. */
-  readonly endpoints: readonly Endpoint[];
+/** Timeouts of flows are 16-bit numbers (OpenFlow 1.5.1 `ofp_flow_mod`); longer ones are the agent's to keep. */
+export const longestSwitchTimeout = 65_535;
+
+/**
+ * What the bridge must hold for one port of a Service, its endpoints' translations excepted (`compileEndpoint`). Pure.
+ *
+ * A Service with no endpoint still gets a flow: the packet goes to the agent, which answers with a TCP reset or an ICMP port
+ * unreachable, so that clients fail at once and do not time out.
+ */
+export function compileService(intent: ServiceIntent, options: CompileOptions): Wanted {
+  const shares = new Shares(intent, options);
+  const flows = intent.addresses.flatMap((address) => [
+    ...sourceRanges(intent, address, options.node),
+    ...balance(intent, address, (answer) => shares.of(answer)),
+  ]);
+  return { ...nothing, flows: [...flows, ...learning(intent, options, shares.identity)], groups: shares.groups };
+}
+
+/** What becomes of a connection that is for a Service, with the source ports it holds for. */
+interface Share {
+  readonly steps: readonly Step[];
+  readonly sourcePorts?: ServiceGroup['sourcePorts'];
+}
+
+/** How each list of endpoints is shared out; worked out once, whichever addresses lead there. */
+class Shares {
+  /** Tells which Service this is; policy will ask. */
+  readonly identity: number;
+  readonly #intent: ServiceIntent;
+  readonly #options: CompileOptions;
+  readonly #byScope = new Map<string, readonly ServiceGroup[]>();
+
+  constructor(intent: ServiceIntent, options: CompileOptions) {
+    this.#intent = intent;
+    this.#options = options;
+    this.identity = options.groupId('cluster/0');
+  }
+
+  get groups(): Wanted['groups'] {
+    return [...this.#byScope.values()].flatMap((groups) => groups.map((each) => each.group));
+  }
+
+  of(answer: Answer): readonly Share[] {
+    if (answer.do === 'drop') return [{ steps: drop }];
+    if (answer.do === 'refuse') return [{ steps: [{ do: 'toAgent', reason: 'noEndpoint' }] }];
+    const routed = [load(reg.rewriteMac('yes')), load(reg.group(this.identity))];
+    const [only, ...others] = answer.endpoints;
+    // One endpoint needs no hash, which would cost every connection another pass through the data path.
+    if (only && others.length === 0) return [{ steps: [...routed, ...this.#straightTo(only)] }];
+    return this.#groupsOf(answer).map(({ group: { id }, sourcePorts }) => ({
+      steps: [...routed, group(id)],
+      ...(sourcePorts && { sourcePorts }),
+    }));
+  }
+
+  #straightTo(endpoint: Endpoint): readonly Step[] {
+    const learn = learnChoice(this.#intent, this.#options.owner);
+    return [...choiceOf(endpoint, 'chosen').map(load), ...(learn ? [learn] : []), goto('dnat')];
+  }
+
+  #groupsOf({ scope, endpoints }: Extract<Answer, { do: 'balance' }>): readonly ServiceGroup[] {
+    const known = this.#byScope.get(scope);
+    if (known) return known;
+    const groups = groupsFor(this.#intent, endpoints, (part) => this.#options.groupId(`${scope}/${part}`));
+    this.#byScope.set(scope, groups);
+    return groups;
+  }
+}
+
+/** Everybody is answered alike, or the world differently from pods and the node itself. */
+function balance(intent: ServiceIntent, address: ServiceAddress, sharesOf: (answer: Answer) => readonly Share[]): Flow[] {
+  const [inside, world] = [answerFor(intent, address.kind, 'pod'), answerFor(intent, address.kind, 'world')];
+  const alike = inside.do === world.do && (inside.do !== 'balance' || world.do !== 'balance' || inside.scope === world.scope);
+  const flows = (answer: Answer, level: number, marks: NonNullable<Match['regs']>): Flow[] =>
+    sharesOf(answer).flatMap(({ steps, sourcePorts }) =>
+      matches(intent, address, sourcePorts).map(
+        (match): Flow => ({ table: 'balance', priority: level, match: { ...match, regs: [...(match.regs ?? []), ...marks] }, steps }),
+      ),
+    );
+  const choose = reg.serviceState('choose');
+  return [...flows(inside, priority.normal, [choose]), ...(alike ? [] : flows(world, priority.high, [choose, reg.scope('world')]))];
 }
 
 /**
- * What the bridge must hold for one Service port, its endpoints' translations excepted (`compileEndpoint`). Pure.
+ * A connection to this address. The virtual address of node ports is only the node's to use.
  *
- * A Service with no endpoint still gets a flow: the packet goes to the agent, which answers with a TCP reset or an ICMP
- * port unreachable, so that clients fail at once and do not time out.
+ * A datagram that opens a connection may come in pieces, of which only the first has ports; what the connection tracker saw is whole.
  */
-export function compileService(service: ServicePort): Wanted {
-  const toService = { payload: service.clusterIp.family, protocol: service.transport, ipDst: service.clusterIp, portDst: service.port };
-  const balance = (...steps: Flow['steps']): Flow => ({
+function matches(
+  { family, transport }: ServiceIntent,
+  { kind, ip, port }: ServiceAddress,
+  sourcePorts?: ServiceGroup['sourcePorts'],
+): readonly Match[] {
+  const match: Match = {
+    payload: family,
+    protocol: transport,
+    ipDst: ip,
+    ...(kind === 'nodePort' && { regs: [reg.source('gateway')] }),
+  };
+  const whole: Match = { ...match, portDst: port, ...(sourcePorts && { portSrc: sourcePorts }) };
+  if (transport !== 'udp') return [whole];
+  const pieces: Match = { ...match, fragment: 'yes', ctState: { new: '+', trk: '+' }, ctPortDst: port };
+  return [whole, { ...pieces, ...(sourcePorts && { ctPortSrc: sourcePorts }) }];
+}
+
+/** Who may use a load balancer's address. The node itself may if one of its addresses may: its packets have the gateway's here. */
+function sourceRanges(intent: ServiceIntent, address: ServiceAddress, { addresses, gateway }: CompileOptions['node']): Flow[] {
+  if (address.kind !== 'loadBalancer' || intent.sourceRanges.length === 0) return [];
+  const nodeMay = intent.sourceRanges.some((range) => addresses.some((own) => cidrContains(range, own)));
+  const own = nodeMay ? gateway.filter(({ family }) => family === intent.family).map(whole) : [];
+  const allowed = new Map([...intent.sourceRanges, ...own].map((range) => [range.text, range]));
+  const flow = (level: number, match: Match, steps: readonly Step[]): Flow => ({ table: 'sourceRanges', priority: level, match, steps });
+  return matches(intent, address).flatMap((match) => [
+    ...[...allowed.values()].map((range) =>
+      // A mask of nothing is no match at all to a switch, and would not be read back as it was written.
+      flow(priority.normal, range.prefixLength === 0 ? match : { ...match, ipSrc: range }, [resubmit('affinity'), resubmit('balance')]),
+    ),
+    flow(priority.low, match, drop),
+  ]);
+}
+
+function whole(ip: Ip) {
+  return cidrOf(ip, addressBits(ip.family));
+}
+
+/** Where buckets lead that want their choice remembered. Pieces of datagrams have no ports to remember it by. */
+function learning(intent: ServiceIntent, { owner }: CompileOptions, identity: number): Flow[] {
+  const learn = learnChoice(intent, owner);
+  if (!learn) return [];
+  const match: Match = { payload: intent.family, protocol: intent.transport, regs: [reg.serviceState('learn'), reg.group(identity)] };
+  const on = [load(reg.serviceState('chosen')), goto('dnat')];
+  const flow = (level: number, more: Match, steps: readonly Step[]): Flow => ({
     table: 'balance',
-    priority: priority.normal,
-    match: { ...toService, regs: [reg.serviceState('choose')] },
+    priority: level,
+    match: { ...match, ...more },
     steps,
   });
-  if (service.endpoints.length === 0) return { ...nothing, flows: [balance({ do: 'toAgent', reason: 'noEndpoint' })] };
+  return [flow(priority.normal, {}, [learn, ...on]), ...(intent.transport === 'udp' ? [flow(priority.high, { fragment: 'yes' }, on)] : [])];
+}
+
+function learnChoice({ family, transport, affinitySeconds }: ServiceIntent, owner: Owner): LearnChoice | undefined {
+  if (affinitySeconds === undefined) return undefined;
   return {
-    ...nothing,
-    groups: [{ id: service.groupId, buckets: service.endpoints.toSorted(byAddress).map(bucket) }],
-    flows: [balance(load(reg.rewriteMac('yes')), load(reg.group(service.groupId)), group(service.groupId))],
+    do: 'learnChoice',
+    family,
+    transport,
+    ...(affinitySeconds <= longestSwitchTimeout ? { idleSeconds: affinitySeconds } : {}),
+    cookie: learnedCookieOf(owner),
   };
 }
 
 /** Translation to one endpoint. Owned by the endpoint, not by a Service: it is the same whoever chose it. */
-export function compileEndpoint(transport: Transport, { ip, port }: Endpoint): Wanted {
+export function compileEndpoint(transport: Transport, endpoint: Endpoint): Wanted {
+  const { ip, port } = endpoint;
   const flow: Flow = {
     table: 'dnat',
     priority: priority.normal,
-    match: { payload: ip.family, protocol: transport, regs: [...endpointMarks(ip), reg.endpointPort(port), reg.serviceState('chosen')] },
+    match: { payload: ip.family, protocol: transport, regs: choiceOf(endpoint, 'chosen') },
     steps: [
       {
         do: 'ct',
@@ -67,29 +193,4 @@ export function compileEndpoint(transport: Transport, { ip, port }: Endpoint): W
     ],
   };
   return { ...nothing, flows: [flow] };
-}
-
-/** Loads made inside a bucket are gone behind the group, so each bucket goes on to the translation by itself. */
-function bucket({ ip, port }: Endpoint): Bucket {
-  const choice = [...endpointMarks(ip), reg.endpointPort(port), reg.serviceState('chosen')];
-  return { weight: 100, steps: [...choice.map(load), resubmit('dnat')] };
-}
-
-function endpointMarks(ip: Ip): readonly Mark[] {
-  const view = new DataView(ipToBytes(ip).buffer);
-  const words: Readonly<Record<Family, () => readonly Mark[]>> = {
-    ipv4: () => [reg.endpointIpv4(view.getUint32(0))],
-    ipv6: () => [
-      reg.endpointIpv6a(view.getUint32(0)),
-      reg.endpointIpv6b(view.getUint32(4)),
-      reg.endpointIpv6c(view.getUint32(8)),
-      reg.endpointIpv6d(view.getUint32(12)),
-    ],
-  };
-  return words[ip.family]();
-}
-
-export function byAddress(a: Endpoint, b: Endpoint): number {
-  if (a.ip.value === b.ip.value) return a.port - b.port;
-  return a.ip.value < b.ip.value ? -1 : 1;
 }

@@ -1,69 +1,122 @@
 import type { EndpointSlice } from '../kube/endpoint-slice.ts';
-import type { ServicePort as KubeServicePort, Service } from '../kube/service.ts';
-import { cidrContains, type Family, type Ip, parseIp } from '../net/ip.ts';
-import { isSpecial } from '../net/special-ranges.ts';
+import type { Service, ServicePort } from '../kube/service.ts';
+import { type Cidr, cidrContains, type Family, type Ip, parseCidr, parseIp } from '../net/ip.ts';
 import type { Transport } from '../pipeline/flow.ts';
-import { virtualRanges } from '../pipeline/well-known.ts';
-import { byAddress, type Endpoint } from './compile-service.ts';
+import { nodePortAddress } from '../pipeline/well-known.ts';
+import { chooseEndpoints, isNear, type Place, topologyOf } from './endpoint-choice.ts';
+import { type Candidate, candidatesOf, isNobodys } from './endpoint-lists.ts';
+import type { ProxyConfig, ProxyNode } from './proxy-config.ts';
+import type { Endpoint, ServiceAddress, ServiceIntent } from './service-intent.ts';
 
-/** One port of a Service on one of its addresses, with where it leads. */
-export interface ServicePortIntent {
-  /** Unique within the Service: `NAME` or `PORT/PROTOCOL` for an unnamed port, with the family. */
-  readonly name: string;
-  readonly transport: Transport;
-  readonly clusterIp: Ip;
-  readonly port: number;
-  /** Sorted by address, each once; of more than `mostEndpoints`, the first. */
-  readonly endpoints: readonly Endpoint[];
-  /** What of the Service is not served as it says, a sentence each. */
-  readonly objections: readonly string[];
+/** Where and how Services are served. */
+export interface Proxying {
+  readonly node: ProxyNode;
+  readonly config: ProxyConfig;
+}
+
+const transports = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const satisfies Readonly<Record<ServicePort['protocol'], Transport>>;
+
+/** Why nobody asks this proxy to serve a Service, in words for people; `undefined` if it is ours. */
+export function whyNotOurs(service: Service, { skipServices, serviceProxyName }: ProxyConfig): string | undefined {
+  if (service.type === 'ExternalName') return 'ExternalName is for DNS';
+  if (service.clusterIps.length === 0 || service.headlessLabel) return 'headless: DNS gives the endpoints';
+  const proxyName = service.proxyName ?? '';
+  if (proxyName !== serviceProxyName) return proxyName === '' ? 'it names no proxy' : `served by ${JSON.stringify(proxyName)}`;
+  const names = [`${service.namespace}/${service.name}`, ...service.clusterIps];
+  return names.some((name) => skipServices.has(name)) ? 'skipped by configuration' : undefined;
 }
 
 /**
- * Open vSwitch takes larger groups piece by piece, but describes a group in one message of 64 KiB, wrongly if it is larger: what
- * cannot be read back cannot be kept as wanted. A bucket takes 80 bytes for an IPv4 endpoint and 128 for an IPv6 one.
- */
-const mostEndpoints: Readonly<Record<Family, number>> = { ipv4: 800, ipv6: 500 };
-
-const transports = { TCP: 'tcp', UDP: 'udp' } as const;
-
-/** A Service that nobody asks this proxy to serve: no cluster address, or somebody else's by label. */
-export function isServed(service: Service): boolean {
-  return service.type !== 'ExternalName' && service.clusterIps.length > 0 && service.proxyName === undefined && !service.headlessLabel;
-}
-
-/**
- * What a Service and its EndpointSlices come to. Pure.
+ * What a Service and its EndpointSlices come to on this node: one intent for each port in each of the Service's families that the
+ * node has. Pure.
  *
- * @param slices all of the Service's, in any order; an endpoint that moves between slices may be in two of them
+ * @param slices all of the Service's, in any order
  */
-export function serviceIntents(service: Service, slices: readonly EndpointSlice[]): readonly ServicePortIntent[] {
-  if (!isServed(service)) return [];
-  return onePerFamily(service.clusterIps.map(parseIp)).flatMap((clusterIp) =>
-    service.ports.flatMap((port): ServicePortIntent[] => {
-      // The userspace data path cannot tell SCTP ports apart; SCTP comes with the complete proxy.
-      if (port.protocol === 'SCTP') return [];
-      const found = endpointsOf(slices, port, { family: clusterIp.family, publishNotReady: service.publishNotReadyAddresses });
-      const most = mostEndpoints[clusterIp.family];
-      return [
-        {
-          name: `${port.name || `${port.port}-${port.protocol.toLowerCase()}`}/${clusterIp.family}`,
-          transport: transports[port.protocol],
-          clusterIp,
-          port: port.port,
-          endpoints: found.endpoints.slice(0, most),
-          objections: [
-            ...(found.endpoints.length > most
-              ? [`port ${port.port} has ${found.endpoints.length} endpoints, the first ${most} are served`]
-              : []),
-            ...(found.refused.length > 0
-              ? [`port ${port.port}: no packets are sent to ${found.refused.length} endpoints such as ${found.refused[0]}`]
-              : []),
-          ],
-        },
-      ];
-    }),
-  );
+export function serviceIntents(service: Service, slices: readonly EndpointSlice[], proxying: Proxying): readonly ServiceIntent[] {
+  if (whyNotOurs(service, proxying.config) !== undefined) return [];
+  return onePerFamily(service.clusterIps.map(parseIp))
+    .filter(({ family }) => proxying.node.families.includes(family))
+    .flatMap((clusterIp) => service.ports.map((port) => portIntent({ service, slices, clusterIp, port }, proxying)));
+}
+
+interface Subject {
+  readonly service: Service;
+  readonly slices: readonly EndpointSlice[];
+  readonly clusterIp: Ip;
+  readonly port: ServicePort;
+}
+
+function portIntent({ service, slices, clusterIp, port }: Subject, { node, config }: Proxying): ServiceIntent {
+  const { family } = clusterIp;
+  const { addresses, refused } = addressesOf(service, port, clusterIp, config);
+  const unknowable = port.protocol === 'SCTP' && !node.sctp;
+  const found = candidatesOf(slices, { port, family, publishNotReady: service.publishNotReadyAddresses });
+  const { cluster, local, anyEndpoint } = chooseEndpoints(found.all, placeOf(node));
+  const external = addresses.some(({ kind }) => kind !== 'cluster');
+  const usesLocal = service.internalTrafficPolicy === 'Local' || (external && service.externalTrafficPolicy === 'Local');
+  const usesCluster = service.internalTrafficPolicy === 'Cluster' || external;
+  return {
+    name: intentName(port, family),
+    family,
+    transport: transports[port.protocol],
+    port: port.port,
+    // The userspace data path gives every SCTP packet the port 0: it would pass for that of any other Service's port.
+    addresses: unknowable ? [] : addresses,
+    internalPolicy: service.internalTrafficPolicy,
+    externalPolicy: service.externalTrafficPolicy,
+    ...(service.affinitySeconds === undefined ? {} : { affinitySeconds: service.affinitySeconds }),
+    sourceRanges: sourceRanges(service, family),
+    cluster: usesCluster ? cluster : [],
+    local: usesLocal ? local : [],
+    anyEndpoint,
+    objections: [
+      ...(unknowable ? [`port ${port.port}/SCTP: the userspace data path cannot tell SCTP ports apart`] : []),
+      ...refused,
+      ...(found.refused.length > 0
+        ? [`port ${port.port}: no packets are sent to ${found.refused.length} endpoints such as ${found.refused[0]}`]
+        : []),
+    ],
+  };
+}
+
+export function intentName({ name, port, protocol }: ServicePort, family: Family): string {
+  return `${name || `${port}-${protocol.toLowerCase()}`}/${family}`;
+}
+
+function placeOf({ name, zone }: ProxyNode): Place {
+  return { node: name, ...(zone === undefined ? {} : { zone }) };
+}
+
+interface Addresses {
+  readonly addresses: readonly ServiceAddress[];
+  readonly refused: readonly string[];
+}
+
+/** An address that is named twice keeps the meaning that is checked more: load balancers' addresses have source ranges. */
+function addressesOf(service: Service, { port, nodePort }: ServicePort, clusterIp: Ip, config: ProxyConfig): Addresses {
+  const addresses: ServiceAddress[] = [{ kind: 'cluster', ip: clusterIp, port }];
+  const refused: string[] = [];
+  if (!config.proxyAll) return { addresses, refused };
+  const add = (kind: ServiceAddress['kind'], ip: Ip): void => {
+    if (ip.family !== clusterIp.family || addresses.some((other) => other.ip.text === ip.text && other.port === port)) return;
+    if (isNobodys(ip)) refused.push(`${ip.text} is nobody’s address`);
+    else addresses.push({ kind, ip, port });
+  };
+  if (nodePort !== undefined && (service.type === 'NodePort' || service.type === 'LoadBalancer'))
+    addresses.push({ kind: 'nodePort', ip: nodePortAddress[clusterIp.family], port: nodePort });
+  if (service.type === 'LoadBalancer' && config.proxyLoadBalancerIps)
+    for (const { ip, ipMode } of service.loadBalancerIngress) if (ipMode === 'VIP') add('loadBalancer', parseIp(ip));
+  for (const ip of service.externalIps.map(parseIp)) {
+    if (config.externalIpRanges.some((range) => cidrContains(range, ip))) add('external', ip);
+    else if (ip.family === clusterIp.family) refused.push(`external address ${ip.text} is not in a range that the configuration allows`);
+  }
+  return { addresses, refused };
+}
+
+/** As kube-proxy has it: ranges of one family do not close the other. */
+function sourceRanges({ type, loadBalancerSourceRanges }: Service, family: Family): readonly Cidr[] {
+  if (type !== 'LoadBalancer') return [];
+  return loadBalancerSourceRanges.map(parseCidr).filter((range) => range.family === family);
 }
 
 /** More are not possible in Kubernetes; names of ports would not be unique. */
@@ -71,84 +124,30 @@ function onePerFamily(ips: readonly Ip[]): readonly Ip[] {
   return ips.filter(({ family }, at) => ips.findIndex((other) => other.family === family) === at);
 }
 
-interface FoundEndpoints {
-  readonly endpoints: readonly Endpoint[];
-  /** Addresses that are nobody's in a cluster. */
-  readonly refused: readonly string[];
+/** An endpoint that no client of this node's is sent to, and the reason in words for people. */
+export interface UnusedEndpoint extends Endpoint {
+  readonly why: string;
 }
 
-/**
- * Ready endpoints; if there are none, those that still serve while they terminate (KEP-1669).
- *
- * Who may write EndpointSlices could reach what a pod cannot, from every node's own stack: its loopback, the metadata service of
- * its cloud. The API server refuses such addresses (`ValidateNonSpecialIP`), but not in objects that are older than the check.
- */
-function endpointsOf(slices: readonly EndpointSlice[], port: KubeServicePort, want: EndpointsWanted): FoundEndpoints {
-  const found = slices.filter(({ family }) => family === want.family).map((slice) => inSlice(slice, port, want, slices.length > fewSlices));
-  const ready = inOrder(found.map((each) => each.ready));
-  return {
-    endpoints: ready.length > 0 ? ready : inOrder(found.map((each) => each.leaving)),
-    refused: [...new Set(found.flatMap((each) => each.refused))],
+/** Why endpoints that a Service's slices name for `intent` are not used. For people: computed when somebody asks. */
+export function unusedEndpoints(
+  service: Service,
+  slices: readonly EndpointSlice[],
+  intent: ServiceIntent,
+  { node }: Pick<Proxying, 'node'>,
+): readonly UnusedEndpoint[] {
+  const port = service.ports.find((each) => intentName(each, intent.family) === intent.name);
+  if (!port) return [];
+  const { all } = candidatesOf(slices, { port, family: intent.family, publishNotReady: service.publishNotReadyAddresses });
+  const place = placeOf(node);
+  const topology = topologyOf(all, place);
+  const used = new Set([...intent.cluster, ...intent.local].map(({ ip, port: number }) => `${ip.text} ${number}`));
+  const why = (each: Candidate): string => {
+    if (!each.ready) return each.leaving ? 'terminating, and others are ready' : 'not ready';
+    if (!isNear(each, topology, place)) return topology === 'node' ? 'hinted for other nodes' : 'hinted for other zones';
+    return each.nodeName === undefined ? 'on no node, and the policy is Local' : `on node ${each.nodeName}, and the policy is Local`;
   };
-}
-
-interface EndpointsWanted {
-  readonly family: Family;
-  readonly publishNotReady: boolean;
-}
-
-/** What one slice says of one port, in order of address. */
-interface SliceEndpoints {
-  readonly ready: readonly Endpoint[];
-  readonly leaving: readonly Endpoint[];
-  readonly refused: readonly string[];
-}
-
-/**
- * A Service with more slices than this changes slice by slice, and reading all the others again would take the agent a second for
- * 100,000 endpoints. For the many small ones it is not worth the memory.
- */
-const fewSlices = 4;
-const known = new WeakMap<EndpointSlice, Map<string, SliceEndpoints>>();
-
-function inSlice(slice: EndpointSlice, port: KubeServicePort, want: EndpointsWanted, remember: boolean): SliceEndpoints {
-  if (!remember) return readSlice(slice, port, want);
-  const byPort = known.get(slice) ?? new Map<string, SliceEndpoints>();
-  known.set(slice, byPort);
-  const key = `${want.publishNotReady} ${port.protocol} ${port.name}`;
-  const there = byPort.get(key) ?? readSlice(slice, port, want);
-  byPort.set(key, there);
-  return there;
-}
-
-function readSlice(slice: EndpointSlice, port: KubeServicePort, { family, publishNotReady }: EndpointsWanted): SliceEndpoints {
-  const ready: Endpoint[] = [];
-  const leaving: Endpoint[] = [];
-  const refused: string[] = [];
-  const number = slice.ports.find(({ name, protocol }) => name === port.name && protocol === port.protocol)?.port;
-  if (number === undefined) return { ready, leaving, refused };
-  for (const { addresses, ready: isReady, serving, terminating } of slice.endpoints) {
-    const [address] = addresses;
-    const wanted = isReady || publishNotReady ? ready : serving && terminating ? leaving : undefined;
-    if (address === undefined || wanted === undefined) continue;
-    const ip = parseIp(address);
-    if (ip.family === family && !isNobodys(ip)) wanted.push({ ip, port: number });
-    else refused.push(address);
-  }
-  return { ready: ready.toSorted(byAddress), leaving: leaving.toSorted(byAddress), refused };
-}
-
-/** Each once: an endpoint that moves between slices may be in two of them. The lists are sorted, which makes sorting them cheap. */
-function inOrder(lists: readonly (readonly Endpoint[])[]): readonly Endpoint[] {
-  return lists
-    .flat()
-    .sort(byAddress)
-    .filter((endpoint, at, all) => {
-      const before = all[at - 1];
-      return before === undefined || byAddress(before, endpoint) !== 0;
-    });
-}
-
-function isNobodys(ip: Ip): boolean {
-  return isSpecial(ip) || virtualRanges.some((range) => cidrContains(range, ip));
+  return all
+    .filter(({ ip, port: number }) => !used.has(`${ip.text} ${number}`))
+    .map((each) => ({ ip: each.ip, port: each.port, why: why(each) }));
 }

@@ -1,0 +1,68 @@
+import type { Candidate } from './endpoint-lists.ts';
+import type { Endpoint } from './service-intent.ts';
+
+/** Where somebody asks from. */
+export interface Place {
+  readonly node: string;
+  readonly zone?: string;
+}
+
+/** Whose endpoints come first: those of the same node, of the same zone, or everybody's alike. */
+export type Topology = 'node' | 'zone' | 'everywhere';
+
+export interface Choice {
+  /** For traffic policy `Cluster`. */
+  readonly cluster: readonly Endpoint[];
+  /** For traffic policy `Local`. */
+  readonly local: readonly Endpoint[];
+  readonly anyEndpoint: boolean;
+  readonly topology: Topology;
+}
+
+/**
+ * Which endpoints each traffic policy uses. Source: kube-proxy's `CategorizeEndpoints`; KEP-1669 (terminating endpoints), KEP-2433
+ * (hints), KEP-3015 (`PreferSameNode`).
+ *
+ * Those that are ready; if there are none – for policy `Local`: none on this node –, those that still serve while they terminate.
+ * Topology is asked among the ready ones only.
+ */
+export function chooseEndpoints(all: readonly Candidate[], place: Place): Choice {
+  const topology = topologyOf(all, place);
+  const ready = all.filter((each) => each.ready && isNear(each, topology, place));
+  const here = all.filter(({ nodeName }) => nodeName === place.node);
+  const hereReady = here.filter((each) => each.ready);
+  return {
+    cluster: bare(ready.length > 0 ? ready : all.filter(isLeaving)),
+    local: bare(hereReady.length > 0 ? hereReady : here.filter(isLeaving)),
+    anyEndpoint: all.some((each) => each.ready || isLeaving(each)),
+    topology,
+  };
+}
+
+/**
+ * Hints count only if every ready endpoint has one, and only if one of them is meant for us: the controller may be behind, and
+ * better a far endpoint than none.
+ */
+export function topologyOf(all: readonly Candidate[], { node, zone }: Place): Topology {
+  const ready = all.filter((each) => each.ready);
+  const hinted = (hints: (each: Candidate) => readonly string[] | undefined, us: string | undefined): boolean =>
+    ready.length > 0 &&
+    ready.every((each) => hints(each) !== undefined) &&
+    ready.some((each) => us !== undefined && hints(each)?.includes(us));
+  if (hinted(({ nodeHints }) => nodeHints, node)) return 'node';
+  return hinted(({ zoneHints }) => zoneHints, zone) ? 'zone' : 'everywhere';
+}
+
+export function isNear({ nodeHints, zoneHints }: Candidate, topology: Topology, { node, zone }: Place): boolean {
+  if (topology === 'node') return nodeHints?.includes(node) ?? false;
+  if (topology === 'zone') return zone !== undefined && (zoneHints?.includes(zone) ?? false);
+  return true;
+}
+
+function isLeaving({ ready, leaving }: Candidate): boolean {
+  return leaving && !ready;
+}
+
+function bare(candidates: readonly Candidate[]): readonly Endpoint[] {
+  return candidates.map(({ ip, port }) => ({ ip, port }));
+}

@@ -1,0 +1,111 @@
+import type { EndpointSlice, Endpoint as SliceEndpoint } from '../kube/endpoint-slice.ts';
+import type { ServicePort } from '../kube/service.ts';
+import { cidrContains, type Family, type Ip, parseIp } from '../net/ip.ts';
+import { isSpecial } from '../net/special-ranges.ts';
+import { virtualRanges } from '../pipeline/well-known.ts';
+import { byAddress, type Endpoint } from './service-intent.ts';
+
+/** An endpoint with what decides whether it is used. */
+export interface Candidate extends Endpoint {
+  readonly ready: boolean;
+  /** Serves, although it terminates: used only if nobody is ready (KEP-1669). */
+  readonly leaving: boolean;
+  readonly nodeName?: string;
+  readonly zoneHints?: readonly string[];
+  readonly nodeHints?: readonly string[];
+}
+
+export interface Candidates {
+  /** Sorted by address, each once. */
+  readonly all: readonly Candidate[];
+  /** Addresses that are nobody's in a cluster. */
+  readonly refused: readonly string[];
+}
+
+export interface EndpointsWanted {
+  readonly port: Pick<ServicePort, 'name' | 'protocol'>;
+  readonly family: Family;
+  /** `publishNotReadyAddresses`: everybody counts as ready. */
+  readonly publishNotReady: boolean;
+}
+
+/**
+ * A Service with more slices than this changes slice by slice, and reading all the others again would take the agent a second for
+ * 100,000 endpoints. For the many small ones it is not worth the memory.
+ */
+const fewSlices = 4;
+const known = new WeakMap<EndpointSlice, Map<string, Candidates>>();
+
+/** The endpoints of one port of a Service, in its slices of one family. An endpoint that moves between slices may be in two of them. */
+export function candidatesOf(slices: readonly EndpointSlice[], want: EndpointsWanted): Candidates {
+  const found = slices
+    .filter(({ family }) => family === want.family)
+    .map((slice) => (slices.length > fewSlices ? remembered(slice, want) : readSlice(slice, want)));
+  const [only] = found;
+  if (only && found.length === 1) return { all: eachOnce(only.all), refused: only.refused };
+  // The lists are sorted, which makes sorting them cheap.
+  const all = eachOnce(found.flatMap((each) => each.all).sort(byAddress));
+  return { all, refused: [...new Set(found.flatMap((each) => each.refused))] };
+}
+
+function remembered(slice: EndpointSlice, want: EndpointsWanted): Candidates {
+  const byPort = known.get(slice) ?? new Map<string, Candidates>();
+  known.set(slice, byPort);
+  const key = `${want.publishNotReady} ${want.port.protocol} ${want.port.name}`;
+  const there = byPort.get(key) ?? readSlice(slice, want);
+  byPort.set(key, there);
+  return there;
+}
+
+/**
+ * Who may write EndpointSlices could reach what a pod cannot, from every node's own stack: its loopback, the metadata service of
+ * its cloud. The API server refuses such addresses (`ValidateNonSpecialIP`), but not in objects that are older than the check.
+ */
+function readSlice(slice: EndpointSlice, { port, family, publishNotReady }: EndpointsWanted): Candidates {
+  const all: Candidate[] = [];
+  const refused: string[] = [];
+  const number = slice.ports.find(({ name, protocol }) => name === port.name && protocol === port.protocol)?.port;
+  if (number === undefined) return { all, refused };
+  for (const endpoint of slice.endpoints) {
+    const [address] = endpoint.addresses;
+    if (address === undefined) continue;
+    const ip = parseIp(address);
+    if (ip.family === family && !isNobodys(ip)) all.push(candidate(ip, number, endpoint, publishNotReady));
+    else refused.push(address);
+  }
+  return { all: all.sort(byAddress), refused };
+}
+
+function candidate(ip: Ip, port: number, endpoint: SliceEndpoint, publishNotReady: boolean): Candidate {
+  const { ready, serving, terminating, nodeName, zoneHints, nodeHints } = endpoint;
+  return {
+    ip,
+    port,
+    ready: ready || publishNotReady,
+    leaving: serving && terminating,
+    ...(nodeName === undefined ? {} : { nodeName }),
+    ...(zoneHints && { zoneHints }),
+    ...(nodeHints && { nodeHints }),
+  };
+}
+
+/** Two slices that disagree are of different age, and nobody can tell which is newer: whoever is ready in one of them is used. */
+function eachOnce(sorted: readonly Candidate[]): readonly Candidate[] {
+  const once: Candidate[] = [];
+  for (const each of sorted) {
+    const before = once.at(-1);
+    if (before === undefined || byAddress(before, each) !== 0) once.push(each);
+    else if (rank(each) > rank(before)) once[once.length - 1] = each;
+  }
+  return once.length === sorted.length ? sorted : once;
+}
+
+function rank({ ready, leaving }: Candidate): number {
+  if (ready) return 2;
+  return leaving ? 1 : 0;
+}
+
+/** Addresses that mean something to a machine itself, or to this bridge, and are nobody's in a cluster. */
+export function isNobodys(ip: Ip): boolean {
+  return isSpecial(ip) || virtualRanges.some((range) => cidrContains(range, ip));
+}

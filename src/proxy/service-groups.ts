@@ -1,0 +1,141 @@
+import { ipToBytes } from '../net/ip.ts';
+import { reg } from '../pipeline/fields.ts';
+import type { Bits, Bucket, Group, Step } from '../pipeline/flow.ts';
+import { load, resubmit } from '../pipeline/flow.ts';
+import type { Mark } from '../pipeline/registers.ts';
+import type { Endpoint, ServiceIntent } from './service-intent.ts';
+
+/** Hash values that Open vSwitch 3.1 gives a `dp_hash` group at most; with more buckets it hashes every connection in the slow path. */
+const slotsMost = 256;
+const slotsLeast = 64;
+/** With fewer slots for each endpoint than this, shares of up to 64 endpoints would differ by more than 1.3. */
+const slotsEach = 4;
+/** Any number that leaves room for a small twin. */
+const weightEach = 400;
+
+/** A group with the source ports that it is for; all of them if it is the only one. */
+export interface ServiceGroup {
+  readonly group: Group;
+  readonly sourcePorts?: Bits;
+}
+
+/**
+ * The groups that share connections out over `endpoints`, of which there are at least two.
+ *
+ * @param groupId gives the number of the group of that name
+ */
+export function groupsFor(
+  { affinitySeconds, family }: Pick<ServiceIntent, 'affinitySeconds' | 'family'>,
+  endpoints: readonly Endpoint[],
+  groupId: (part: number) => number,
+): readonly ServiceGroup[] {
+  const sticky = affinitySeconds !== undefined;
+  const steps = (endpoint: Endpoint): readonly Step[] =>
+    sticky
+      ? [...choiceOf(endpoint, 'learn').map(load), resubmit('balance')]
+      : [...choiceOf(endpoint, 'chosen').map(load), resubmit('dnat')];
+  return partsOf(endpoints).map(({ members, sourcePorts }, part) => ({
+    group: sticky
+      ? {
+          id: groupId(part),
+          by: { client: family },
+          buckets: numbered(members).map(([id, each]) => ({ id, weight: 1, steps: steps(each) })),
+        }
+      : { id: groupId(part), by: 'connection', buckets: evenBuckets(members, steps) },
+    ...(sourcePorts && { sourcePorts }),
+  }));
+}
+
+/**
+ * Equal shares. Open vSwitch gives a group as many hash slots as its smallest weight needs, which for nine equal buckets are 16: two
+ * endpoints would get half of what the others get. A twin of the first endpoint, of small weight, makes it take more slots.
+ */
+function evenBuckets(members: readonly Endpoint[], steps: (endpoint: Endpoint) => readonly Step[]): readonly Bucket[] {
+  const [first] = members;
+  const twin = Math.ceil((members.length * weightEach) / slotsOf(members.length));
+  // With more than half as many endpoints as slots, they need all slots without a twin.
+  if (first === undefined || twin > weightEach / 2) return members.map((each) => ({ weight: weightEach, steps: steps(each) }));
+  const buckets = members.map((each, at) => ({ weight: at === 0 ? weightEach - twin : weightEach, steps: steps(each) }));
+  return [...buckets, { weight: twin, steps: steps(first) }];
+}
+
+/** A power of two. */
+export function slotsOf(endpoints: number): number {
+  return Math.min(slotsMost, Math.max(slotsLeast, slotsEach * 2 ** Math.ceil(Math.log2(Math.max(1, endpoints)))));
+}
+
+interface Part {
+  readonly members: readonly Endpoint[];
+  readonly sourcePorts?: Bits;
+}
+
+/** Above this many endpoints on average a part could get more than a group takes. */
+const membersOnAverage = 160;
+/** Bits of the source port that tell parts apart. Bit 0 is none of them: Linux connects from even ports only. */
+const firstBit = 1;
+
+/**
+ * Shares endpoints out over groups. Which one an endpoint belongs to depends on nothing but itself, so that one that comes or goes
+ * changes one group.
+ */
+function partsOf(endpoints: readonly Endpoint[]): readonly Part[] {
+  if (endpoints.length <= slotsMost) return [{ members: endpoints }];
+  const bits = Math.ceil(Math.log2(endpoints.length / membersOnAverage));
+  const parts = split(endpoints, bits, (endpoint) => hashOf(endpoint) >>> (32 - bits));
+  if (parts.every((members) => members.length > 0 && members.length <= slotsMost)) return withPorts(parts, bits);
+  // Nobody has seen it, but addresses can be chosen so that their hashes are alike.
+  return withPorts(
+    split(endpoints, bits, (_, at) => at % 2 ** bits),
+    bits,
+  );
+}
+
+function split(endpoints: readonly Endpoint[], bits: number, partOf: (endpoint: Endpoint, at: number) => number): readonly Endpoint[][] {
+  const parts = Array.from({ length: 2 ** bits }, (): Endpoint[] => []);
+  for (const [at, endpoint] of endpoints.entries()) parts[partOf(endpoint, at)]?.push(endpoint);
+  return parts;
+}
+
+function withPorts(parts: readonly (readonly Endpoint[])[], bits: number): readonly Part[] {
+  const mask = (2 ** bits - 1) << firstBit;
+  return parts.map((members, at) => ({ members, sourcePorts: { value: at << firstBit, mask } }));
+}
+
+/** Each with a number of its own that does not depend on who else is there, as far as 32 bits allow. */
+function numbered(members: readonly Endpoint[]): readonly (readonly [id: number, endpoint: Endpoint])[] {
+  const taken = new Set<number>();
+  return members.map((endpoint) => {
+    let id = hashOf(endpoint) % bucketIds;
+    while (taken.has(id)) id = (id + 1) % bucketIds;
+    taken.add(id);
+    return [id, endpoint];
+  });
+}
+
+/** OpenFlow 1.5.1 `OFPG_BUCKET_MAX`. */
+const bucketIds = 0xffff_ff00;
+
+/** FNV-1a of address and port, with MurmurHash3's last steps: neighbouring addresses must not share their high bits. */
+function hashOf({ ip, port }: Endpoint): number {
+  let hash = 0x811c9dc5;
+  for (const octet of [...ipToBytes(ip), port >>> 8, port & 0xff]) hash = Math.imul(hash ^ octet, 0x01000193);
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return (hash ^ (hash >>> 16)) >>> 0;
+}
+
+/** What the registers hold when an endpoint was picked. */
+export function choiceOf({ ip, port }: Endpoint, state: 'chosen' | 'learn'): readonly Mark[] {
+  return [...endpointMarks({ ip, port }), reg.endpointPort(port), reg.serviceState(state)];
+}
+
+function endpointMarks({ ip }: Endpoint): readonly Mark[] {
+  const view = new DataView(ipToBytes(ip).buffer);
+  if (ip.family === 'ipv4') return [reg.endpointIpv4(view.getUint32(0))];
+  return [
+    reg.endpointIpv6a(view.getUint32(0)),
+    reg.endpointIpv6b(view.getUint32(4)),
+    reg.endpointIpv6c(view.getUint32(8)),
+    reg.endpointIpv6d(view.getUint32(12)),
+  ];
+}
