@@ -1,0 +1,71 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
+import type { Log } from '../../log/log.ts';
+import type { ProxyConfig } from '../../proxy/proxy-config.ts';
+import type { AgentConfig } from '../config.ts';
+import { type KubeProxySigns, noSigns } from './kube-proxy.ts';
+
+/** How often a kube-proxy is looked for (ms): one that is taken away or comes is noticed without a restart. */
+const LOOK_EVERY_MS = 10_000;
+
+export interface ProxyModeOptions {
+  readonly config: AgentConfig['proxy'];
+  readonly look: (signal: AbortSignal) => Promise<KubeProxySigns>;
+  readonly log: Log;
+}
+
+/** What of Services is ours now, which depends on whether a kube-proxy runs beside us. */
+export class ProxyMode {
+  readonly #options: ProxyModeOptions;
+  #signs: KubeProxySigns = noSigns;
+
+  constructor(options: ProxyModeOptions) {
+    this.#options = options;
+  }
+
+  get proxyAll(): boolean {
+    return this.#options.config.proxyAll ?? !this.kubeProxyFound;
+  }
+
+  get kubeProxyFound(): boolean {
+    return this.#signs.alive || this.#signs.rules.length > 0;
+  }
+
+  get config(): ProxyConfig {
+    const { skipServices, proxyLoadBalancerIPs, serviceProxyName, externalIPRanges } = this.#options.config;
+    return {
+      proxyAll: this.proxyAll,
+      skipServices: new Set(skipServices),
+      proxyLoadBalancerIps: proxyLoadBalancerIPs,
+      serviceProxyName,
+      externalIpRanges: externalIPRanges,
+    };
+  }
+
+  /** For `seinectl status`: what is served, and why no more. */
+  get sentence(): string {
+    const { config } = this.#options;
+    const { rules, alive } = this.#signs;
+    const found = [...(alive ? ['it answers on its health address'] : []), ...rules].join(', ');
+    if (!this.kubeProxyFound) return config.proxyAll === false ? 'off: proxy.proxyAll is false, and no kube-proxy was found' : 'on';
+    if (!this.proxyAll) return `off: kube-proxy serves node ports, external addresses and what the node itself sends (${found})`;
+    return `on, beside a kube-proxy: what the node itself sends to cluster addresses is still taken by kube-proxy (${found})`;
+  }
+
+  /** Looks once; the first look belongs before the first Service. @returns whether what is ours is otherwise than before */
+  async look(signal: AbortSignal): Promise<boolean> {
+    const before = { ...this.#signs, proxyAll: this.proxyAll };
+    this.#signs = await this.#options.look(signal);
+    if (isDeepStrictEqual(before, { ...this.#signs, proxyAll: this.proxyAll })) return false;
+    this.#options.log.info('kube-proxy was looked for', { ...this.#signs, proxyAll: this.sentence });
+    return before.proxyAll !== this.proxyAll;
+  }
+
+  /** Calls back when what is ours has changed, until the signal. */
+  async follow(changed: () => void, signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await sleep(LOOK_EVERY_MS, undefined, { signal, ref: false }).catch(() => undefined); // an abort ends the loop
+      if (!signal.aborted && (await this.look(signal)) && !signal.aborted) changed();
+    }
+  }
+}
