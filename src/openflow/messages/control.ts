@@ -2,6 +2,7 @@ import { bundleControls } from '../bundle.ts';
 import { roles } from '../control.ts';
 import {
   byVersion,
+  framed,
   joined,
   type Layout,
   list,
@@ -74,15 +75,19 @@ const async = byVersion(asyncPairs, asyncProperties);
 
 const role = record({ role: oneOf(u32, roles), shortId: u16, _zero: zeros(2), generation: u64 });
 
-const controllerStatus = record({
-  _length: u16,
-  shortId: u16,
-  role: oneOf(u32, roles),
-  reason: oneOf(u8, ['request', 'channelStatus', 'role', 'added', 'removed', 'shortId', 'experimenter']),
-  channel: oneOf(u8, ['up', 'down']),
-  _zero: zeros(6),
-  properties: rest,
-});
+const controllerStatus = framed(
+  'controller status',
+  { lengthAt: 0, atLeast: 16 },
+  record({
+    _length: zeros(2),
+    shortId: u16,
+    role: oneOf(u32, roles),
+    reason: oneOf(u8, ['request', 'channelStatus', 'role', 'added', 'removed', 'shortId', 'experimenter']),
+    channel: oneOf(u8, ['up', 'down']),
+    _zero: zeros(6),
+    properties: rest,
+  }),
+);
 
 /** Session, configuration, roles, bundles. */
 export const controlRows = {

@@ -1,4 +1,6 @@
+import { flowRemovedReasons } from '../flow-removed.ts';
 import { joined, type Layout, list, mapped, nothing, oneOf, properties, record, rest, u8, u16, u32, u64, zeros } from '../layout.ts';
+import { duration } from '../layout-flow.ts';
 import { NICIRA, ONF } from '../protocol.ts';
 import { asyncPairs, asyncProperties } from './control.ts';
 import { monitorRequest13, monitorUpdates13 } from './monitor.ts';
@@ -43,6 +45,20 @@ function u8padded(): Layout<number> {
     (value) => ({ value }),
   );
 }
+
+/** `tablePlusOne` is 0 if the switch does not say which table. Source: Open vSwitch `nx_flow_removed`. */
+const niciraFlowRemoved = record({
+  cookie: u64,
+  priority: u16,
+  reason: oneOf(u8, flowRemovedReasons),
+  tablePlusOne: u8,
+  durationNs: duration,
+  idleTimeout: u16,
+  matchBytes: u16,
+  packets: u64,
+  bytes: u64,
+  paddedOxmFields: rest,
+});
 
 /** Roles had other names before OpenFlow 1.2. Source: Open vSwitch `nx_role_request`. */
 const role = record({ role: oneOf(u32, ['other', 'primary', 'secondary']) });
@@ -95,7 +111,7 @@ export const niciraRows = {
     name: 'NXT_FLOW_REMOVED',
     wire: nicira(14),
     source: 'nx_flow_removed',
-    layout: record({ bytes: rest }),
+    layout: niciraFlowRemoved,
   }),
   flowModTableId: row({
     name: 'NXT_FLOW_MOD_TABLE_ID',
