@@ -1,7 +1,7 @@
 import type { ByteReader, ByteWriter } from '../wire/bytes.ts';
 import { type ControllerAction, type PacketInReason, packetInReasons } from './action.ts';
 import type { ActionRows } from './action-codec.ts';
-import { eachProperty, writeProperty } from './properties.ts';
+import { eachProperty } from './properties.ts';
 
 const ALL_OCTETS = 0xffff;
 const DEFAULT_REASON = 'action';
@@ -53,14 +53,19 @@ function controllerAction(given: Omit<ControllerAction, 'kind'>): ControllerActi
 }
 
 function writeProperties(w: ByteWriter, a: ControllerAction): void {
-  if (a.maxLength !== undefined && a.maxLength !== ALL_OCTETS) writeProperty(w, MAX_LENGTH, () => w.u16(a.maxLength ?? 0).u16(0));
-  if (a.controller !== undefined && a.controller !== 0) writeProperty(w, CONTROLLER_ID, () => w.u16(a.controller ?? 0).u16(0));
-  if (a.reason !== undefined && a.reason !== DEFAULT_REASON) writeProperty(w, REASON, () => w.u8(reasonNumber(a.reason ?? DEFAULT_REASON)));
-  const { userdata } = a;
-  if (userdata !== undefined) writeProperty(w, USERDATA, () => w.raw(userdata));
-  if (a.pause) writeProperty(w, PAUSE, () => {});
-  const { meter } = a;
-  if (meter !== undefined) writeProperty(w, METER_ID, () => w.u32(meter));
+  const { maxLength = ALL_OCTETS, controller = 0, reason = DEFAULT_REASON, userdata, pause, meter } = a;
+  if (maxLength !== ALL_OCTETS) w.u16(MAX_LENGTH).u16(8).u16(maxLength).u16(0);
+  if (controller !== 0) w.u16(CONTROLLER_ID).u16(8).u16(controller).u16(0);
+  if (reason !== DEFAULT_REASON) w.u16(REASON).u16(5).u8(reasonNumber(reason)).zeros(3);
+  if (userdata !== undefined) {
+    const start = w.length;
+    w.u16(USERDATA)
+      .u16(4 + userdata.length)
+      .raw(userdata)
+      .alignTo(8, start);
+  }
+  if (pause) w.u16(PAUSE).u16(4).u32(0);
+  if (meter !== undefined) w.u16(METER_ID).u16(8).u32(meter);
 }
 
 function readProperties(r: ByteReader): ControllerAction | undefined {

@@ -36,6 +36,23 @@ for (const codec of Object.values(rows) as ActionCodec<KnownAction>[]) {
   }
 }
 
+/** A row as the encoder uses it: all of one shape, since it is looked at for every action. */
+interface Encoder {
+  readonly encode: ActionCodec<KnownAction>['encode'];
+  readonly choose: ActionCodec<KnownAction>['choose'];
+  /** By index into `wire`: the first 32 bits, without the length; and the Nicira subtype, or -1. */
+  readonly heads: readonly { readonly start: number; readonly subtype: number }[];
+}
+
+const encoders = new Map(
+  (Object.entries(rows) as [string, ActionCodec<KnownAction>][]).map(([kind, { encode, choose, wire }]): [string, Encoder] => {
+    const heads = wire.map((id) =>
+      'type' in id ? { start: id.type * 0x1_0000, subtype: -1 } : { start: EXPERIMENTER * 0x1_0000, subtype: id.nicira },
+    );
+    return [kind, { encode, choose, heads }];
+  }),
+);
+
 function nestedIn(version: Version): NestedActions {
   return { version, encode: (w, actions) => writeActions(w, actions, version), decode: (r) => decodeDeeper(r, version) };
 }
@@ -50,7 +67,10 @@ export function encodeActions(actions: readonly Action[], version: Version = OPE
 }
 
 export function writeActions(w: ByteWriter, actions: readonly Action[], version: Version = OPENFLOW_15): void {
-  for (const action of actions) writeAction(w, action, version);
+  for (let at = 0; at < actions.length; at++) {
+    const action = actions[at];
+    if (action !== undefined) writeAction(w, action, version);
+  }
 }
 
 /**
@@ -67,12 +87,14 @@ export function writeAction(w: ByteWriter, action: Action, version: Version = OP
     for (const load of expandSetField(action)) writeAction(w, load, version);
     return;
   }
-  const codec = rows[action.kind] as ActionCodec<KnownAction>; // the row's kind is the action's kind
+  const encoder = encoders.get(action.kind);
+  if (encoder === undefined) throw new SeineError('INVARIANT', `no action is called ${JSON.stringify(action.kind)}`);
   const start = w.length;
-  const wire = codec.wire[codec.choose?.(action, version) ?? 0] ?? codec.wire[0];
-  if ('type' in wire) w.u16(wire.type).u16(0);
-  else w.u16(EXPERIMENTER).u16(0).u32(NICIRA).u16(wire.nicira);
-  codec.encode(w, action, version === OPENFLOW_13 ? nestedIn13 : nestedIn15);
+  const head = encoder.heads[encoder.choose === undefined ? 0 : encoder.choose(action, version)];
+  if (head === undefined) throw new SeineError('INVARIANT', `action ${action.kind} has no such form`);
+  w.u32(head.start);
+  if (head.subtype >= 0) w.u32(NICIRA).u16(head.subtype);
+  encoder.encode(w, action, version === OPENFLOW_13 ? nestedIn13 : nestedIn15);
   w.alignTo(8, start).patchU16(start + 2, w.length - start);
 }
 

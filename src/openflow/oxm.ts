@@ -191,15 +191,32 @@ const powers = Float64Array.from({ length: 53 }, (_, n) => 2 ** n);
 export function writePlaced(w: ByteWriter, to: Subfield, value: number | bigint): void {
   const field = requireField(to.field);
   const { offset, bits } = to;
-  const room = powers[bits] ?? 0;
-  const unit = powers[offset] ?? 0;
-  const isPlain = typeof value === 'number' && field.bits <= 48 && offset + bits <= field.subfieldBits;
-  if (!isPlain || unit === 0 || !(value >= 0 && value < room)) {
-    const { value: placed, mask } = placeInField(to, value);
-    writeOxm(w, field, placed, mask);
+  if (typeof value === 'bigint' && offset === 0 && bits === field.bits && field.bytes >= 8) {
+    writeBigintOxm(w, field, value, undefined);
     return;
   }
-  writeNumberOxm(w, field, value * unit, (room - 1) * unit);
+  const room = powers[bits] ?? 0;
+  const isPlain = typeof value === 'number' && value >= 0 && value < room && offset + bits <= field.subfieldBits && field.bytes <= 16;
+  const unit = powers[field.bits > 48 ? offset & 31 : offset] ?? 0;
+  if (!isPlain || unit === 0) writePlacedWide(w, field, to, value);
+  else if (field.bits <= 48) writeNumberOxm(w, field, value * unit, (room - 1) * unit);
+  else if ((offset & 31) + bits <= 32 && offset >>> 0 === offset)
+    writePlacedWord(w, field, { offset, value: value * unit, mask: (room - 1) * unit });
+  else writePlacedWide(w, field, to, value);
+}
+
+function writePlacedWide(w: ByteWriter, field: Field, to: Subfield, value: number | bigint): void {
+  const { value: placed, mask } = placeInField(to, value);
+  writeOxm(w, field, placed, mask);
+}
+
+/** Bits within one of the 32-bit words of a wide field: cheaper than with bigints, which are made anew for each shift. */
+function writePlacedWord(w: ByteWriter, field: Field, word: { offset: number; value: number; mask: number }): void {
+  const before = field.bytes - 4 - (word.offset >>> 5) * 4;
+  const after = field.bytes - 4 - before;
+  w.u32(field.maskedHeader);
+  w.zeros(before).u32(word.value).zeros(after);
+  w.zeros(before).u32(word.mask).zeros(after);
 }
 
 /** Value and mask that set exactly the bits of `to`. @throws SeineError `INVARIANT` if the value has more bits than `to`. */

@@ -37,8 +37,7 @@ export class RegisterFile {
 
   clear(): void {
     if (this.#touched === 0) return;
-    this.#values.fill(0);
-    this.#masks.fill(0);
+    for (let word = 0; this.#touched >>> (word >>> 1) !== 0; word++) this.#values[word] = this.#masks[word] = 0;
     this.#touched = 0;
   }
 
