@@ -3,6 +3,7 @@ import type { NodeEnvironment } from '../connectivity/environment.ts';
 import type { NodeDatapathEvents } from '../datapath/node-datapath.ts';
 import type { SeineError } from '../errors/seine-error.ts';
 import { type PeerSource, peersFromNodes } from '../kube/peer-source.ts';
+import { fetchPod } from '../kube/pod.ts';
 import type { Log } from '../log/log.ts';
 import { selfTest } from '../netlink/self-test.ts';
 import type { CniServerOptions } from './cni-server.ts';
@@ -10,6 +11,7 @@ import type { AgentConfig } from './config.ts';
 import { type DataPlane, openDataPlane, runDataPlane } from './data-plane.ts';
 import type { Ipam } from './ipam/ipam.ts';
 import { type KubeSources, openKubeSources, runKubeSources } from './kube-sources.ts';
+import { NodePods } from './node-pods.ts';
 import { startNode } from './node-start.ts';
 import type { Peers } from './peers.ts';
 import type { NodePodNetwork, PodNetworkOptions } from './pod-network.ts';
@@ -24,6 +26,7 @@ export interface Agent {
   readonly plane: DataPlane;
   readonly sources: KubeSources;
   readonly peers: PeerSource;
+  readonly pods: NodePods;
   /** What is there once the node is known. */
   readonly node: () => RunningNode | undefined;
 }
@@ -69,6 +72,7 @@ export function createAgent(config: AgentConfig, hooks: AgentHooks, log: Log, si
     plane,
     sources,
     peers: peersFromNodes(sources.nodes.replica, config.nodeName),
+    pods: new NodePods({ replica: sources.pods.replica, fetch: (...pod) => fetchPod(sources.http, ...pod) }),
     node: () => node,
   };
   const start = async (): Promise<void> => startNode(agent, { hooks, log, signal, started: (running) => (node = running) });

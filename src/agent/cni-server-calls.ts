@@ -20,6 +20,7 @@ import type { RecordedDeletion } from './cni-server-deletions.ts';
 import { resultOf } from './cni-server-result.ts';
 import { StageTimes } from './cni-server-stages.ts';
 import type { DelegatedIpam } from './ipam/delegated-ipam.ts';
+import type { PodLookup } from './node-pods.ts';
 
 /** An undo waits for its turn among the container's calls, but not for ever. */
 const undoMs = 60_000;
@@ -32,6 +33,7 @@ export interface CallPorts extends Omit<AttachmentPorts, 'addresses'> {
   readonly delegatedIpam: DelegatedIpam;
   /** Whether STATUS fails when no address is left. */
   readonly reportPoolExhausted: boolean;
+  readonly pods: PodLookup | undefined;
 }
 
 type Context = Omit<Caller, 'request'>;
@@ -120,6 +122,8 @@ export class CniCalls {
 
   async #add(request: AddRequest, context: Context, signal: AbortSignal): Promise<Answer> {
     await context.stages.measure('ready', this.#readyForAdd(signal));
+    const { pods } = this.#ports;
+    if (pods && request.pod) await context.stages.measure('ready', pods.expect(request.pod, signal));
     const caller = { request, ...context };
     const lease = await this.#attachments.add(caller, signal);
     const result = resultOf(lease, lease.attached, request.dns, request.prevResult);

@@ -12,6 +12,7 @@ import { RecordedDeletions } from './cni-server-deletions.ts';
 import type { StageName } from './cni-server-stages.ts';
 import { type DelegatedIpam, delegatedIpam } from './ipam/delegated-ipam.ts';
 import type { Ipam } from './ipam/ipam.ts';
+import type { PodLookup } from './node-pods.ts';
 import type { PodNetwork } from './pod-network-port.ts';
 
 export interface ServedCall {
@@ -29,6 +30,8 @@ export interface CniServerOptions {
   readonly stateDir: string;
   readonly ipam: Ipam;
   readonly network: PodNetwork;
+  /** Whether the pods that are to be attached exist; left out, nobody looks. */
+  readonly pods?: PodLookup;
   /** SO_PEERCRED of a connected unix socket. */
   readonly peerCredentials: (fd: number) => { readonly pid: number; readonly uid: number };
   /** Whether STATUS fails when no address is left; newer runtimes make the node NotReady then. True if left out. */
@@ -78,7 +81,7 @@ export class CniServer {
     const deletions = new RecordedDeletions(stateDir, log);
     this.#options = options;
     const delegated = options.delegatedIpam ?? delegatedIpam;
-    this.#calls = new CniCalls({ ipam, network, log, deletions, delegatedIpam: delegated, reportPoolExhausted });
+    this.#calls = new CniCalls({ ipam, network, log, deletions, delegatedIpam: delegated, reportPoolExhausted, pods: options.pods });
     this.#server = createServer((socket) => this.#accept(socket));
     this.#server.maxConnections = connectionsMax;
   }

@@ -6,6 +6,7 @@ import { EventPoster } from '../kube/events.ts';
 import { KubeHttp } from '../kube/http-client.ts';
 import { networkPolicies } from '../kube/network-policy.ts';
 import { nodes } from '../kube/node.ts';
+import { type pods, podsOf } from '../kube/pod.ts';
 import { type Reflector, type ReflectorReport, Reflector as Watching } from '../kube/reflector.ts';
 import type { Resource } from '../kube/resource.ts';
 import { services } from '../kube/service.ts';
@@ -24,6 +25,8 @@ export interface KubeSources {
   readonly services: Reflector<ReturnType<typeof services.project> & {}>;
   readonly endpointSlices: Reflector<ReturnType<typeof endpointSlices.project> & {}>;
   readonly networkPolicies: Reflector<ReturnType<typeof networkPolicies.project> & {}>;
+  /** Of this node only. */
+  readonly pods: Reflector<ReturnType<typeof pods.project> & {}>;
   readonly events: EventPoster;
 }
 
@@ -58,15 +61,16 @@ export function openKubeSources(config: AgentConfig, { stateDir, log, onFailure 
     services: watch(services),
     endpointSlices: watch(endpointSlices),
     networkPolicies: watch(networkPolicies),
+    pods: watch(podsOf(config.nodeName)),
     events: new EventPoster({ http, component: 'seine-agent', instance: config.nodeName, onFailure: eventLost }),
   };
 }
 
 /** Runs all of them until `signal`. @throws SeineError `INVARIANT` */
 export async function runKubeSources(sources: KubeSources, signal: AbortSignal): Promise<void> {
-  const { nodes, services, endpointSlices, networkPolicies, events } = sources;
+  const { nodes, services, endpointSlices, networkPolicies, pods, events } = sources;
   try {
-    await Promise.all([nodes, services, endpointSlices, networkPolicies, events].map((source) => source.run(signal)));
+    await Promise.all([nodes, services, endpointSlices, networkPolicies, pods, events].map((source) => source.run(signal)));
   } finally {
     sources.http.close();
   }

@@ -57,7 +57,8 @@ export async function startNode(agent: Agent, start: Start): Promise<void> {
   const { ipam, network } = node;
   const { cniSocket: socketPath, stateDir, status } = agent.config;
   const onCall = hooks.onCall ? { onCall: hooks.onCall } : {};
-  const listen = () => CniServer.start({ socketPath, stateDir, ipam, network, peerCredentials, ...status, log, ...onCall });
+  const { pods } = agent;
+  const listen = () => CniServer.start({ socketPath, stateDir, ipam, network, pods, peerCredentials, ...status, log, ...onCall });
   const server = await onceLetGo(listen, agent.readiness, log, signal);
   const reclaiming = setInterval(() => reclaim(ipam, live, start), RECLAIM_EVERY_MS);
   try {
@@ -111,6 +112,7 @@ async function openNode(agent: Agent, live: LiveEnvironment, start: Start): Prom
       pools: poolsOf(live.current),
       bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim(),
       isAbsent: async (lease) => network?.isAbsent(lease) ?? false,
+      isSpokenFor: (lease) => agent.pods.isSpokenFor(lease),
       log,
     });
   const ipam = await onceLetGo(openIpam, agent.readiness, log, signal);

@@ -33,6 +33,8 @@ export const cniCodes = {
   ipamPluginFailed: 105,
   /** Plugin and agent do not understand each other: their versions are more than one release apart. */
   agentProtocol: 106,
+  /** The API server has no such pod: it is gone, or another one has its name by now. */
+  unknownPod: 107,
 } as const;
 
 export type CniCode = (typeof cniCodes)[keyof typeof cniCodes];

@@ -1,5 +1,7 @@
 import * as z from 'zod';
-import { ipText, listOf, parseObject, type Resource } from './resource.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import { type KubeHttp, segment } from './http-client.ts';
+import { ipText, listOf, ownValue, parseObject, type Resource, stringMap } from './resource.ts';
 
 /** A Pod, as the agent of its own node needs it. Addresses are canonical text. */
 export interface Pod {
@@ -12,10 +14,21 @@ export interface Pod {
   readonly hostNetwork: boolean;
   readonly phase: 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Unknown';
   readonly deleting: boolean;
+  /**
+   * Annotation `kubernetes.io/config.hash`: what kubelet calls the UID of a pod that it did not get from the API server. The
+   * object is that pod's mirror then, and has a UID of its own.
+   */
+  readonly configHash?: string;
 }
 
 const schema = z.object({
-  metadata: z.object({ namespace: z.string(), name: z.string(), uid: z.string(), deletionTimestamp: z.string().nullish() }),
+  metadata: z.object({
+    namespace: z.string(),
+    name: z.string(),
+    uid: z.string(),
+    deletionTimestamp: z.string().nullish(),
+    annotations: stringMap,
+  }),
   spec: z.object({ nodeName: z.string().nullish(), hostNetwork: z.boolean().nullish() }),
   status: z
     .object({
@@ -34,9 +47,10 @@ export function podsOf(nodeName: string): Resource<Pod> {
 export const pods: Resource<Pod> = {
   kind: 'Pod',
   path: '/api/v1/pods',
-  revision: 1,
+  revision: 2,
   project: (raw) => {
     const { metadata, spec, status } = parseObject(schema, raw);
+    const configHash = ownValue(metadata.annotations, 'kubernetes.io/config.hash');
     const podIps = (status?.podIPs ?? []).flatMap(({ ip }) => (ip ? [ip] : []));
     return {
       namespace: metadata.namespace,
@@ -47,6 +61,18 @@ export const pods: Resource<Pod> = {
       hostNetwork: spec.hostNetwork ?? false,
       phase: status?.phase || 'Pending',
       deleting: typeof metadata.deletionTimestamp === 'string',
+      ...(configHash ? { configHash } : {}),
     };
   },
 };
+
+/** One Pod as the API server has it now; undefined if it has none of that name. @throws SeineError as `KubeHttp` says */
+export async function fetchPod(http: KubeHttp, namespace: string, name: string, signal: AbortSignal): Promise<Pod | undefined> {
+  const path = `/api/v1/namespaces/${segment(namespace)}/pods/${segment(name)}`;
+  try {
+    return pods.project(await http.json({ path }, signal));
+  } catch (thrown) {
+    if (thrown instanceof SeineError && thrown.context['status'] === 404) return undefined;
+    throw thrown;
+  }
+}

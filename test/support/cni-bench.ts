@@ -6,6 +6,7 @@ import { type DelegatedCall, type DelegatedIpam, type DelegatedNetworkCall, dele
 import { Ipam } from '../../src/agent/ipam/ipam.ts';
 import { FileJournalStore } from '../../src/agent/ipam/journal-store.ts';
 import type { Lease, Pool } from '../../src/agent/ipam/lease.ts';
+import type { PodLookup } from '../../src/agent/node-pods.ts';
 import { FakePodNetwork } from '../../src/agent/pod-network-fake.ts';
 import type { Environment } from '../../src/cni/environment.ts';
 import { CniError, cniCodes } from '../../src/cni/errors.ts';
@@ -80,6 +81,7 @@ export class CniBench {
   /** What `isAbsent` of the IPAM answers. */
   absent = (_lease: Lease): boolean => true;
   peerUid = 0;
+  pods: PodLookup | undefined;
   reportPoolExhausted = true;
   isSpokenFor: (lease: Lease) => boolean = () => false;
   log: Log = silentLog;
@@ -124,6 +126,7 @@ export class CniBench {
       delegatedIpam: this.real ? delegatedIpam : this.delegatedIpam,
       peerCredentials: this.real ? peerCredentials : () => ({ pid: 1, uid: this.peerUid }),
       reportPoolExhausted: this.reportPoolExhausted,
+      ...(this.pods ? { pods: this.pods } : {}),
       log: this.log,
       onCall: (call) => this.served.push(call),
     });

@@ -40,7 +40,7 @@ export async function agentStatus({ agent, record, lag }: StatusSources, signal:
     services: node?.services.count ?? 0,
     proxy: { clusterIP: 'served', proxyAll: 'later: no node ports, load balancer and external addresses yet' },
     networkPolicy: { enforcement: 'not enforced', objects: sources.networkPolicies.replica.size },
-    sources: [sources.nodes, sources.services, sources.endpointSlices, sources.networkPolicies].map(({ status }) =>
+    sources: [sources.nodes, sources.services, sources.endpointSlices, sources.networkPolicies, sources.pods].map(({ status }) =>
       sourceStatus(status, record),
     ),
     objections: objectionsOf(node),

@@ -107,7 +107,7 @@ function flowsByTable(keys: Iterable<Parameters<typeof isGroupKey>[0]>): Sample[
 }
 
 function ofSources({ sources }: Agent, record: AgentRecord) {
-  const all = [sources.nodes, sources.services, sources.endpointSlices, sources.networkPolicies].map(({ status }) => status);
+  const all = [sources.nodes, sources.services, sources.endpointSlices, sources.networkPolicies, sources.pods].map(({ status }) => status);
   const each = (value: (status: (typeof all)[number]) => number): Sample[] => all.map((status) => [{ kind: status.kind }, value(status)]);
   return {
     source_synced: each(({ synced }) => yes(synced)),
