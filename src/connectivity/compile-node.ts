@@ -6,6 +6,7 @@ import { drop, goto, load, output, priority } from '../pipeline/flow.ts';
 import type { TableName } from '../pipeline/tables.ts';
 import { serviceNextHop, tunnelCarriers, virtualMac, zones } from '../pipeline/well-known.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
+import { compileServicePath } from './compile-service-path.ts';
 import { compileTables } from './compile-tables.ts';
 import { familiesOf, linkLocal, type NodeEnvironment, ownCidrs } from './environment.ts';
 import { icmpv6, neighbourDiscovery } from './icmpv6.ts';
@@ -26,13 +27,12 @@ export function compileNode(environment: NodeEnvironment): Wanted {
     ...families.flatMap((family) => [
       ...track(family),
       ...state(family),
-      ...serviceEntry(family),
       ...route(family, environment),
       ...ttl(family, environment),
-      ...sourceTranslation(family),
       ...commit(family),
     ]),
     ...unSnat(environment),
+    ...compileServicePath(environment),
     ...switching(environment),
     ...outputs(),
   ];
@@ -114,22 +114,10 @@ function neighbour({ gateway }: NodeEnvironment): Flow[] {
   );
 }
 
-/**
- * Only what can have been translated is looked up in the SNAT zone. A pod that sends to the gateway's Ethernet address
- * asks to be routed; that is noted before the address is overwritten.
- */
+/** A pod that sends to the gateway's Ethernet address asks to be routed; that is noted before the address is overwritten. */
 function unSnat(environment: NodeEnvironment): Flow[] {
   const { gateway } = environment;
   return familiesOf(environment).flatMap((family): Flow[] => [
-    {
-      table: 'unSnat',
-      priority: priority.normal,
-      match: { payload: family, ipDst: serviceNextHop[family] },
-      steps: [
-        load(reg.rewriteMac('yes')),
-        { do: 'ct', zone: zones[family].snat, commit: false, next: 'track', nat: { kind: 'restore' }, exec: [] },
-      ],
-    },
     {
       table: 'unSnat',
       priority: priority.low,
@@ -165,12 +153,6 @@ function state(family: Family): Flow[] {
     flow(priority.low, { ctState: { new: '-', trk: '+' } }, goto('egressAdmin')),
     flow(priority.lowest, { ctState: { new: '+', trk: '+' } }, goto('serviceEntry')),
   ];
-}
-
-/** Peers choose endpoints for their own pods; what comes from them goes where it says. */
-function serviceEntry(family: Family): Flow[] {
-  const match: Match = { payload: family, regs: [reg.source('tunnel')] };
-  return [{ table: 'serviceEntry', priority: priority.normal, match, steps: [goto('destinationIdentity')] }];
 }
 
 function route(family: Family, environment: NodeEnvironment): Flow[] {
@@ -221,62 +203,6 @@ function ttl(family: Family, { gateway }: NodeEnvironment): Flow[] {
   ];
 }
 
-/**
- * Hairpin connections: without source translation the endpoint would answer its client directly, past the translation
- * back. The node to itself is known here; a pod to itself is one flow a pod.
- */
-function sourceTranslation(family: Family): Flow[] {
-  const { main, snat } = zones[family];
-  const markIt: CtStep = {
-    do: 'ct',
-    zone: main,
-    commit: true,
-    next: 'snat',
-    exec: [
-      { do: 'mark', mark: ctMark.snat('yes') },
-      { do: 'mark', mark: ctMark.hairpin('yes') },
-    ],
-  };
-  const translate: CtStep = {
-    do: 'ct',
-    zone: snat,
-    commit: true,
-    next: 'switch',
-    nat: { kind: 'src', ip: serviceNextHop[family] },
-    // The packet now carries this zone's mark, and the tables behind look at it.
-    exec: [
-      { do: 'mark', mark: ctMark.service('yes') },
-      { do: 'mark', mark: ctMark.snat('yes') },
-      { do: 'mark', mark: ctMark.hairpin('yes') },
-    ],
-  };
-  return [
-    {
-      table: 'snatMark',
-      priority: priority.normal,
-      match: {
-        payload: family,
-        ctState: { new: '+', trk: '+' },
-        ctMarks: [ctMark.service('yes'), ctMark.snat('no')],
-        regs: [reg.source('gateway'), reg.destination('gateway')],
-      },
-      steps: [markIt],
-    },
-    {
-      table: 'snat',
-      priority: priority.normal,
-      match: { payload: family, ctState: { new: '+', trk: '+' }, ctMarks: [ctMark.snat('yes')] },
-      steps: [translate],
-    },
-    {
-      table: 'snat',
-      priority: priority.low,
-      match: { payload: family, ctState: { new: '-', rpl: '-', trk: '+' }, ctMarks: [ctMark.snat('yes')] },
-      steps: [{ do: 'ct', zone: snat, commit: false, next: 'switch', nat: { kind: 'restore' }, exec: [] }],
-    },
-  ];
-}
-
 function switching({ gateway, tunnel }: NodeEnvironment): Flow[] {
   const flow = (mac: NodeEnvironment['gateway']['mac'], port: number, destination: 'gateway' | 'tunnel'): Flow => ({
     table: 'switch',
@@ -302,7 +228,15 @@ function commit(family: Family): Flow[] {
 
 function outputs(): Flow[] {
   return [
-    { table: 'output', priority: priority.high, match: { ctMarks: [ctMark.hairpin('yes')] }, steps: [{ do: 'outputInPort' }] },
+    // A pod that asked itself by an address of its node came by the gateway, and leaves by the register.
+    ...(['pod', 'gateway'] as const).map(
+      (kind): Flow => ({
+        table: 'output',
+        priority: priority.high,
+        match: { ctMarks: [ctMark.hairpin('yes')], regs: [reg.source(kind), reg.destination(kind)] },
+        steps: [{ do: 'outputInPort' }],
+      }),
+    ),
     ...(['pod', 'gateway', 'tunnel'] as const).map(
       (kind): Flow => ({
         table: 'output',
