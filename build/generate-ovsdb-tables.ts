@@ -1,11 +1,19 @@
 /**
- * Writes src/ovsdb/schema/open-vswitch.ts anew from the schema of the Open vSwitch that is installed here.
+ * Writes the tables of src/ovsdb/schema anew: Open vSwitch's from the schema that is installed here, those of the database in which a
+ * server describes itself from what a server answered to `get_schema`.
  *
  *     node build/generate-ovsdb-tables.ts [SCHEMA]
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { generateTables } from '../src/ovsdb/schema/generate.ts';
 
-const schemaPath = process.argv[2] ?? '/usr/share/openvswitch/vswitch.ovsschema';
-const target = new URL('../src/ovsdb/schema/open-vswitch.ts', import.meta.url);
-writeFileSync(target, generateTables(JSON.parse(readFileSync(schemaPath, 'utf8')), 'openVswitch'));
+const installed = process.argv[2] ?? '/usr/share/openvswitch/vswitch.ovsschema';
+const recorded = new URL('../test/fixtures/ovsdb-server-schema.json', import.meta.url);
+
+write('open-vswitch.ts', installed, 'openVswitch');
+write('server.ts', recorded, 'serverDatabase');
+
+function write(file: string, schema: string | URL, exportName: string): void {
+  const target = new URL(`../src/ovsdb/schema/${file}`, import.meta.url);
+  writeFileSync(target, generateTables(JSON.parse(readFileSync(schema, 'utf8')), exportName));
+}

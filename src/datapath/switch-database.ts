@@ -1,4 +1,5 @@
-import { OvsdbClient, type OvsdbClientHooks } from '../ovsdb/client.ts';
+import { OvsdbClient } from '../ovsdb/client.ts';
+import type { OvsdbClientHooks } from '../ovsdb/client-options.ts';
 import { openVswitch } from '../ovsdb/schema/open-vswitch.ts';
 
 /** The columns we use, and no more: counters in other columns would wake us every five seconds. */

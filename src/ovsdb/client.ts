@@ -1,45 +1,37 @@
 import type { Socket } from 'node:net';
-import { dialEndpoint, parseEndpoint } from '../async/endpoint.ts';
+import { dialEndpoint, type Endpoint, parseEndpoint } from '../async/endpoint.ts';
 import { type Conversation, keepConnected } from '../async/keep-connected.ts';
-import { localPolicy, type ReconnectPolicy } from '../async/reconnect.ts';
+import { localPolicy } from '../async/reconnect.ts';
+import { tellAll } from '../async/tell-all.ts';
 import { Waiters } from '../async/waiters.ts';
 import { SeineError } from '../errors/seine-error.ts';
-import { type BatchCounters, Batcher, readResults } from './batcher.ts';
+import { Batcher, readResults } from './batcher.ts';
 import { followChanges } from './change-feed.ts';
-import { defaultFrameLimits, type FrameLimits } from './framer.ts';
+import type { OvsdbClientCounters, OvsdbClientOptions, RowFilter } from './client-options.ts';
 import type { Json } from './json.ts';
-import { Lock } from './lock.ts';
-import { Monitor, readServerColumns } from './monitor.ts';
-import { Replica, type RowChange, type Selection, type Views } from './replica.ts';
-import type { Database } from './schema/table.ts';
-import { JsonRpcSession } from './session.ts';
+import { Lock, type LockManner } from './lock.ts';
+import { type EncodedFilter, everyRow, Monitor, noRow, readServerColumns } from './monitor.ts';
+import { Replica, type RowChange, type Selection, type Snapshot, type Views } from './replica.ts';
+import { encodeConditions } from './row-codec.ts';
+import { type DatabaseSchema, parseSchema } from './schema/database-schema.ts';
+import type { Database, TableName } from './schema/table.ts';
+import { ServerWatch } from './server-watch.ts';
+import { type CallRequest, defaultSessionLimits, JsonRpcSession } from './session.ts';
 import { type Committed, Transaction } from './transaction.ts';
 
-export interface OvsdbClientOptions<D extends Database, S extends Selection<D>> {
-  /** What to rely on, e.g. `openVswitch` of `schema/open-vswitch.ts`. */
-  readonly database: D;
-  /** `unix:PATH` or `tcp:HOST:PORT`. */
-  readonly endpoint: string;
-  /** The tables and columns to hold a copy of. */
-  readonly monitor: S;
-  readonly reconnect?: ReconnectPolicy;
-  readonly limits?: FrameLimits;
-  /** How long the server may take over a transaction that does not block, before the connection counts as broken. */
-  readonly transactTimeoutMs?: number;
-  readonly hooks?: OvsdbClientHooks;
+/** Something the server told that no part of the client took: updates of monitors that the program has asked for with `call`. */
+export interface Notification {
+  readonly method: string;
+  readonly params: readonly unknown[];
 }
 
-/** For logs and metrics; must not throw. */
-export interface OvsdbClientHooks {
-  /** Connected, and the copy is up to date. */
-  readonly synced?: () => void;
-  /** An attempt or a connection failed; the next attempt follows. An `INVARIANT` is a bug of ours or of a listener. */
-  readonly failed?: (cause: SeineError, waitMs: number) => void;
-}
-
-export interface OvsdbClientCounters extends Readonly<BatchCounters> {
-  /** Times that the copy was brought up to date with a new connection. */
-  readonly syncs: number;
+/** One connection, from its opening to its end. */
+interface Life {
+  readonly session: JsonRpcSession;
+  readonly socket: Socket;
+  readonly signal: AbortSignal;
+  /** Counts the times that the copy was begun anew on it. */
+  round: number;
 }
 
 /**
@@ -50,23 +42,38 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
   /** The copy. While disconnected it shows the last state known. */
   readonly tables: Views<D, S>;
   readonly #options: OvsdbClientOptions<D, S>;
+  readonly #endpoints: readonly Endpoint[];
+  readonly #peer: string;
   readonly #replica: Replica;
   readonly #monitor: Monitor;
+  readonly #server: ServerWatch;
   readonly #batcher = new Batcher();
   readonly #locks = new Map<string, Lock>();
+  readonly #listeners = new Set<(told: Notification) => void>();
   readonly #syncing: Waiters;
-  #session: JsonRpcSession | undefined;
+  #attempts = 0;
+  #life: Life | undefined;
   #synced = false;
   #syncs = 0;
   #lastName = 0;
 
-  /** @throws SeineError `INVARIANT` if the database has no such table or column; `INVALID_INPUT` if the endpoint is none. */
+  /**
+   * @throws SeineError `INVARIANT` if the database has no such table or column; `INVALID_INPUT` if an endpoint is none, or needs
+   *   credentials and there are none, or a condition does not fit its column.
+   */
   constructor(options: OvsdbClientOptions<D, S>) {
     this.#options = options;
-    parseEndpoint(options.endpoint);
-    this.#replica = new Replica(options.database, options.monitor);
-    this.#monitor = new Monitor(this.#replica, options.database.name);
-    this.#syncing = new Waiters(`the copy of ${options.database.name} at ${options.endpoint}`);
+    const { database, endpoint, limits } = options;
+    const endpoints = typeof endpoint === 'string' ? [endpoint] : endpoint;
+    this.#endpoints = endpoints.map((text) => checkedEndpoint(text, options));
+    if (this.#endpoints.length === 0) throw new SeineError('INVALID_INPUT', 'an OVSDB client needs an endpoint');
+    this.#peer = `ovsdb ${endpoints.join(',')}`;
+    this.#replica = new Replica(database, options.monitor, limits?.maxRows);
+    this.#monitor = new Monitor(this.#replica, { database: database.name, id: 'replica' });
+    this.#server = new ServerWatch(database.name, options.leader ?? 'required', () => this.#serverChanged());
+    this.#syncing = new Waiters(`the copy of ${database.name} at ${endpoints.join(',')}`);
+    const filters: Readonly<Record<string, RowFilter<D, TableName<D>> | undefined>> = options.rows ?? {};
+    for (const [table, filter] of Object.entries(filters)) this.#monitor.setFilter(table, this.#encodeFilter(table, filter ?? 'all'));
     const tables: object = Object.fromEntries(this.#replica.tables);
     // The replica was made from the same selection that the type is made from.
     this.tables = tables as Views<D, S>;
@@ -83,12 +90,11 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
 
   /** Keeps connected until the signal. Never rejects; call it once. */
   async run(signal: AbortSignal): Promise<void> {
-    const { endpoint, reconnect = localPolicy, hooks } = this.#options;
-    const parsed = parseEndpoint(endpoint);
+    const { reconnect = localPolicy, hooks } = this.#options;
     await keepConnected(
       {
-        peer: `ovsdb ${endpoint}`,
-        dial: () => dialEndpoint(parsed),
+        peer: this.#peer,
+        dial: () => this.#dial(),
         policy: reconnect,
         open: (socket) => this.#open(socket, signal),
         failed: (cause, waitMs) => hooks?.failed?.(cause, waitMs),
@@ -119,6 +125,25 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
     return followChanges(this.#replica, signal) as AsyncGenerator<readonly RowChange<D, S>[], void, void>;
   }
 
+  /** All rows of one moment, to keep while the copy goes on. */
+  snapshot(): Snapshot<D, S> {
+    const tables: object = Object.fromEntries(this.#replica.snapshot());
+    return tables as Snapshot<D, S>;
+  }
+
+  /**
+   * Holds other rows of a table from now on. Resolves when the copy holds them, and no others; listeners hear of the difference.
+   *
+   * @throws SeineError `INVALID_INPUT` if a condition does not fit its column; `REFUSED` if the server does not take it, which is
+   *   then as before; `UNAVAILABLE` if the connection was lost meanwhile, and `CANCELLED`: the copy will hold them after the next
+   *   sync.
+   */
+  async filter<T extends keyof S & TableName<D>>(table: T, rows: RowFilter<D, T>, signal: AbortSignal): Promise<void> {
+    const filter = this.#encodeFilter(table, rows);
+    await this.synced(signal);
+    await this.#monitor.changeFilter(this.#connected(), { table, filter }, signal);
+  }
+
   /**
    * Has the server carry out a transaction, possibly together with those of other callers, whose failures it does not share.
    * Waits for a connection as long as the signal lets it.
@@ -128,7 +153,7 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
    * - `REFUSED`: nothing was done. `context.error` and `context.details` are the server's words (RFC 7047 section 5.2).
    * - `UNAVAILABLE`: with `context.sent` the outcome is unknown: look at the copy once it is up to date again.
    * - `CANCELLED`: the signal came first; with `context.sent` the outcome is unknown.
-   * - `INVALID_INPUT`: a value has no form in its column. Nothing was sent.
+   * - `INVALID_INPUT`: a value has no form in its column, or the schema forbids it. Nothing was sent.
    */
   async transact(describe: (transaction: Transaction<D>) => void, signal: AbortSignal): Promise<Committed> {
     const transaction = new Transaction(this.#options.database, () => this.#newName());
@@ -140,47 +165,102 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
   }
 
   /** Asks for a lock, over every connection anew, until it is released. */
-  lock(name: string): Lock {
+  lock(name: string, manner: LockManner = 'queue'): Lock {
     if (this.#locks.has(name)) throw new SeineError('INVARIANT', `OVSDB lock ${name} is asked for twice`);
-    const lock = new Lock(name, () => this.#locks.delete(name));
+    const lock = new Lock(name, manner, () => this.#locks.delete(name));
     this.#locks.set(name, lock);
-    if (this.#synced && this.#session !== undefined) lock.connected(this.#session);
+    if (this.#synced && this.#life !== undefined) lock.connected(this.#life.session);
     return lock;
   }
 
   /**
-   * Any other method of the protocol: `list_dbs`, `get_schema`, `get_server_id`, …
+   * Any method of the protocol, as it is.
    *
    * @throws SeineError as `JsonRpcSession.call`.
    */
   async call(method: string, params: Json, signal: AbortSignal): Promise<unknown> {
+    return await this.#ask({ method, params }, (result) => result, signal);
+  }
+
+  /** What the server tells about monitors that were asked for with `call`. The listener must not throw. */
+  onNotification(listener: (told: Notification) => void, signal: AbortSignal): void {
+    if (signal.aborted) return;
+    this.#listeners.add(listener);
+    signal.addEventListener('abort', () => this.#listeners.delete(listener), { once: true });
+  }
+
+  /** The names of the server's databases. @throws SeineError as `call`. */
+  async databases(signal: AbortSignal): Promise<readonly string[]> {
+    return await this.#ask({ method: 'list_dbs', params: [] }, readNames, signal);
+  }
+
+  /** The schema that the server's database has now. @throws SeineError as `call`. */
+  async schema(signal: AbortSignal): Promise<DatabaseSchema> {
+    return await this.#ask({ method: 'get_schema', params: [this.#options.database.name] }, parseSchema, signal);
+  }
+
+  /** Names the server until it ends. @throws SeineError as `call`. */
+  async serverId(signal: AbortSignal): Promise<string> {
+    return await this.#ask({ method: 'get_server_id', params: [] }, readText, signal);
+  }
+
+  /**
+   * Gives the database another schema, as an `.ovsschema` file says it. The copy is then made anew.
+   *
+   * @throws SeineError as `call`.
+   */
+  async convert(schema: Json, signal: AbortSignal): Promise<void> {
+    await this.#ask({ method: 'convert', params: [this.#options.database.name, schema] }, () => undefined, signal);
+  }
+
+  async #ask<T>(request: CallRequest, read: (result: unknown) => T, signal: AbortSignal): Promise<T> {
     await this.synced(signal);
-    return this.#connected().call({ method, params }, (result) => result, signal);
+    return await this.#connected().call(request, read, signal);
   }
 
   async #transactAlone(operations: readonly Json[], signal: AbortSignal): Promise<readonly unknown[]> {
-    await this.synced(signal);
     const params = [this.#options.database.name, ...operations];
-    return this.#connected().call({ method: 'transact', params }, (result) => readResults(result, operations), signal);
+    return await this.#ask({ method: 'transact', params, cancellable: true }, (result) => readResults(result, operations), signal);
+  }
+
+  #dial(): Socket {
+    const endpoint = this.#endpoints[this.#attempts % this.#endpoints.length];
+    this.#attempts += 1;
+    if (endpoint === undefined) throw new SeineError('INVARIANT', 'an OVSDB client without an endpoint');
+    return dialEndpoint(endpoint, endpoint.kind === 'ssl' ? this.#options.tls?.() : undefined);
   }
 
   #open(socket: Socket, signal: AbortSignal): Conversation {
-    const { limits = defaultFrameLimits } = this.#options;
     const session = new JsonRpcSession(
       socket,
       { notified: (method, params) => this.#notified(method, params), closed: () => this.#closed() },
-      limits,
+      { ...defaultSessionLimits, ...this.#options.limits },
     );
-    this.#session = session;
-    this.#begin(session, socket, signal).catch((thrown: unknown) => socket.destroy(SeineError.from(thrown, 'ovsdb: begin of a session')));
+    const life: Life = { session, socket, signal, round: 0 };
+    this.#life = life;
+    this.#server.start(session, signal).then(
+      () => this.#begin(life),
+      (thrown: unknown) => giveUp(life, thrown),
+    );
     return session;
   }
 
-  async #begin(session: JsonRpcSession, socket: Socket, signal: AbortSignal): Promise<void> {
-    const { database } = this.#options;
-    const columns = await session.call({ method: 'get_schema', params: [database.name] }, readServerColumns, signal);
+  /** Brings the copy up to date, for the first time on this connection or after the server has cancelled it. */
+  #begin(life: Life): void {
+    life.round += 1;
+    this.#synced = false;
+    this.#batcher.disconnect();
+    this.#follow(life, life.round).catch((thrown: unknown) => giveUp(life, thrown));
+  }
+
+  async #follow(life: Life, round: number): Promise<void> {
+    const { session, socket, signal } = life;
+    this.#checkServer();
+    const params = [this.#options.database.name];
+    const columns = await session.call({ method: 'get_schema', params }, readServerColumns, signal);
     if (this.#replica.tables.size > 0) await this.#monitor.start(session, columns, signal);
-    if (this.#session !== session) return;
+    if (this.#life !== life || life.round !== round) return;
+    this.#checkServer();
     this.#synced = true;
     this.#syncs += 1;
     // Locks first: the server answers in order, and what is queued may assert one.
@@ -205,23 +285,48 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
   }
 
   #notified(method: string, params: readonly unknown[]): void {
-    if (this.#monitor.notified(method, params) === 'taken') return;
+    const ours = this.#monitor.notified(method, params);
+    if (ours === 'cancelled' && this.#life !== undefined) this.#begin(this.#life);
+    if (ours !== 'not mine' || this.#server.notified(method, params) !== 'not mine') return;
     const [name] = params;
-    if (method === 'locked' && typeof name === 'string') this.#locks.get(name)?.granted();
-    if (method === 'stolen' && typeof name === 'string') this.#locks.get(name)?.stolen();
+    const lock = typeof name === 'string' ? this.#locks.get(name) : undefined;
+    if (method === 'locked') lock?.granted();
+    else if (method === 'stolen') lock?.stolen();
+    else if (this.#listeners.size > 0) tellAll(this.#listeners, { method, params });
+    else if (method.startsWith('update')) throw new SeineError('PROTOCOL', 'OVSDB: update for a monitor that we do not have');
+  }
+
+  #serverChanged(): void {
+    if (this.#life === undefined || !this.#synced) return;
+    try {
+      this.#checkServer();
+    } catch (thrown) {
+      giveUp(this.#life, thrown);
+    }
+  }
+
+  #checkServer(): void {
+    const { objection } = this.#server;
+    if (objection !== undefined) throw new SeineError('UNAVAILABLE', `${this.#peer}: ${objection}`);
   }
 
   #closed(): void {
-    this.#session = undefined;
+    this.#life = undefined;
     this.#synced = false;
     this.#monitor.stop();
+    this.#server.stop();
     this.#batcher.disconnect();
     for (const lock of this.#locks.values()) lock.disconnected();
   }
 
   #connected(): JsonRpcSession {
-    if (this.#session === undefined) throw new SeineError('UNAVAILABLE', 'ovsdb: not connected', { context: { sent: false } });
-    return this.#session;
+    if (this.#life === undefined) throw new SeineError('UNAVAILABLE', 'ovsdb: not connected', { context: { sent: false } });
+    return this.#life.session;
+  }
+
+  #encodeFilter<T extends TableName<D>>(table: T, rows: RowFilter<D, T>): EncodedFilter {
+    if (rows === 'all') return everyRow;
+    return rows === 'none' ? noRow : encodeConditions(this.#options.database, table, rows);
   }
 
   /** `<id>` of RFC 7047: unique among all that may share a transaction, hence for the whole client. */
@@ -229,6 +334,26 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
     this.#lastName += 1;
     return `row${this.#lastName}`;
   }
+}
+
+function checkedEndpoint(text: string, { tls }: { readonly tls?: unknown }): Endpoint {
+  const endpoint = parseEndpoint(text);
+  if (endpoint.kind === 'ssl' && tls === undefined) throw new SeineError('INVALID_INPUT', `endpoint ${text} needs a key and certificates`);
+  return endpoint;
+}
+
+function giveUp({ socket }: Life, thrown: unknown): void {
+  socket.destroy(SeineError.from(thrown, 'ovsdb: begin of a session'));
+}
+
+function readNames(result: unknown): readonly string[] {
+  if (Array.isArray(result) && result.every((name) => typeof name === 'string')) return result;
+  throw new SeineError('PROTOCOL', 'OVSDB: list of databases is no array of names');
+}
+
+function readText(result: unknown): string {
+  if (typeof result === 'string') return result;
+  throw new SeineError('PROTOCOL', 'OVSDB: identity of the server is no string');
 }
 
 const neverAborted = new AbortController().signal;

@@ -29,6 +29,10 @@ export function writeRequest(id: number, method: string, params: Json): string {
   return JSON.stringify({ method, params, id });
 }
 
+export function writeNotification(method: string, params: Json): string {
+  return JSON.stringify({ method, params, id: null });
+}
+
 /** `id` as the peer sent it, and so for `result`: an echo gives back what came. */
 export function writeReply(id: unknown, result: unknown): string {
   return writeParsed({ result, error: null, id });

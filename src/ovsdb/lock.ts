@@ -3,6 +3,9 @@ import { SeineError } from '../errors/seine-error.ts';
 import { isObject } from './json-rpc.ts';
 import type { JsonRpcSession } from './session.ts';
 
+/** Wait in line, or take it from whoever has it. Who steals, waits in line after a reconnect like everybody. */
+export type LockManner = 'queue' | 'steal';
+
 /**
  * A lock of the server's, asked for over every session anew until it is released.
  *
@@ -15,12 +18,14 @@ export class Lock {
   readonly name: string;
   readonly #waiters: Waiters;
   readonly #onRelease: () => void;
+  #manner: LockManner;
   #held = false;
   #released = false;
   #session: JsonRpcSession | undefined;
 
-  constructor(name: string, onRelease: () => void) {
+  constructor(name: string, manner: LockManner, onRelease: () => void) {
     this.name = name;
+    this.#manner = manner;
     this.#waiters = new Waiters(`OVSDB lock ${name}`);
     this.#onRelease = onRelease;
   }
@@ -50,6 +55,7 @@ export class Lock {
 
   /** A session is there to ask over. */
   connected(session: JsonRpcSession): void {
+    if (this.#session === session) return;
     this.#session = session;
     this.#ask();
   }
@@ -72,12 +78,14 @@ export class Lock {
 
   #ask(): void {
     const session = this.#session;
+    const method = this.#manner === 'steal' ? 'steal' : 'lock';
     const read = (result: unknown): void => {
       if (!isObject(result) || typeof result['locked'] !== 'boolean')
         throw new SeineError('PROTOCOL', 'OVSDB: reply to lock without locked');
+      this.#manner = 'queue';
       if (result['locked']) this.granted();
     };
-    session?.call({ method: 'lock', params: [this.name] }, read, neverAborted).catch(() => {
+    session?.call({ method, params: [this.name] }, read, neverAborted).catch(() => {
       // It fails with its session, and the next one asks again.
     });
   }

@@ -5,10 +5,18 @@ import type { Replica, UpdateFormat } from './replica.ts';
 import { uuidColumn } from './schema/table.ts';
 import type { JsonRpcSession } from './session.ts';
 
-/** Names our only monitor on a session. */
-const monitorId = 'replica';
 /** "I know nothing yet", and what a server that keeps no history answers. */
 const noTransaction = '00000000-0000-0000-0000-000000000000';
+
+/** `where` of a `<monitor-cond-request>`: conditions, of which a row must meet one, or what stands for all rows or none. */
+export type EncodedFilter = readonly Json[];
+export const everyRow: EncodedFilter = [true];
+export const noRow: EncodedFilter = [false];
+
+export interface FilterChange {
+  readonly table: string;
+  readonly filter: EncodedFilter;
+}
 
 /** The columns that the server has, by table. */
 export type ServerColumns = ReadonlyMap<string, ReadonlySet<string>>;
@@ -22,13 +30,19 @@ export type ServerColumns = ReadonlyMap<string, ReadonlySet<string>>;
 export class Monitor {
   readonly #replica: Replica;
   readonly #database: string;
+  readonly #id: string;
+  /** Which rows to hold, by table; of a table that is not among them, all. */
+  readonly #filters = new Map<string, EncodedFilter>();
+  #columns: ServerColumns = new Map();
   #lastTransaction = noTransaction;
   #lastRequests: string | undefined;
   #active = false;
 
-  constructor(replica: Replica, database: string) {
+  /** @param names the database, and the monitor: unique on its session */
+  constructor(replica: Replica, { database, id }: { readonly database: string; readonly id: string }) {
     this.#replica = replica;
     this.#database = database;
+    this.#id = id;
   }
 
   /**
@@ -38,7 +52,8 @@ export class Monitor {
    */
   async start(session: JsonRpcSession, columns: ServerColumns, signal: AbortSignal): Promise<void> {
     this.#active = false;
-    const requests = this.#requests(columns);
+    this.#columns = columns;
+    const requests = this.#requests();
     // A server with other columns than the last one cannot tell us what we missed of those.
     if (JSON.stringify(requests) !== this.#lastRequests) this.#lastTransaction = noTransaction;
     this.#lastRequests = JSON.stringify(requests);
@@ -52,40 +67,67 @@ export class Monitor {
     }
   }
 
+  /** Which rows to hold from the next `start` on. */
+  setFilter(table: string, filter: EncodedFilter): void {
+    this.#filters.set(table, filter);
+  }
+
+  /**
+   * Which rows to hold from now on. Resolves when the replica holds them, and no others.
+   *
+   * @throws SeineError as `JsonRpcSession.call`. If the server refused, it is as before.
+   */
+  async changeFilter(session: JsonRpcSession, { table, filter }: FilterChange, signal: AbortSignal): Promise<void> {
+    const before = this.#filters.get(table) ?? everyRow;
+    this.#filters.set(table, filter);
+    const requests = JSON.stringify(this.#requests());
+    const params = [this.#id, this.#id, { [table]: [{ where: filter }] }];
+    try {
+      // Only a change that the server has confirmed is one that it can go on from after the next connection.
+      await session.call({ method: 'monitor_cond_change', params }, () => (this.#lastRequests = requests), signal);
+    } catch (thrown) {
+      const refused = thrown instanceof SeineError && thrown.code === 'REFUSED';
+      if (refused && this.#filters.get(table) === filter) this.#filters.set(table, before);
+      throw thrown;
+    }
+  }
+
   /** The session ended: what comes next must begin with `start`. */
   stop(): void {
     this.#active = false;
   }
 
   /**
-   * Takes a notification if it is one for a monitor.
+   * Takes a notification if it is for this monitor. After `cancelled` the server no longer tells us anything: `start` again.
    *
    * @throws SeineError `PROTOCOL` if it does not fit; the connection, and then the copy, must be made anew.
    */
-  notified(method: string, params: readonly unknown[]): 'taken' | 'not mine' {
+  notified(method: string, params: readonly unknown[]): 'taken' | 'cancelled' | 'not mine' {
+    if (params[0] !== this.#id) return 'not mine';
     switch (method) {
       case 'update':
       case 'update2':
-        this.#update(params[0], params[1], method);
+        this.#update(params[1], method);
         return 'taken';
       case 'update3':
-        this.#update(params[0], params[2], 'update2');
+        this.#update(params[2], 'update2');
         this.#lastTransaction = transactionId(params[1]);
         return 'taken';
       case 'monitor_canceled':
-        throw new SeineError('UNAVAILABLE', 'ovsdb: the server cancelled the monitor, its schema may have changed');
+        this.#active = false;
+        return 'cancelled';
       default:
         return 'not mine';
     }
   }
 
-  #update(id: unknown, updates: unknown, format: UpdateFormat): void {
-    if (id !== monitorId || !this.#active) throw new SeineError('PROTOCOL', 'OVSDB: update for a monitor that we do not have');
+  #update(updates: unknown, format: UpdateFormat): void {
+    if (!this.#active) throw new SeineError('PROTOCOL', 'OVSDB: update for a monitor that we do not have');
     this.#trusting(() => this.#replica.apply(updates, format));
   }
 
   async #since(session: JsonRpcSession, requests: Json, signal: AbortSignal): Promise<void> {
-    const params = [this.#database, monitorId, requests, this.#lastTransaction];
+    const params = [this.#database, this.#id, requests, this.#lastTransaction];
     const read = (result: unknown): void => {
       if (!Array.isArray(result)) throw new SeineError('PROTOCOL', 'OVSDB: reply to monitor_cond_since is no array');
       const [found, transaction, updates] = result;
@@ -100,7 +142,11 @@ export class Monitor {
     return this.#whole(session, { method: 'monitor_cond', requests, format: 'update2' }, signal);
   }
 
-  #plain(session: JsonRpcSession, requests: Json, signal: AbortSignal): Promise<void> {
+  async #plain(session: JsonRpcSession, requests: Json, signal: AbortSignal): Promise<void> {
+    for (const filter of this.#filters.values()) {
+      // Rows that nobody asked for would look as if they met the conditions.
+      if (filter !== everyRow) throw new SeineError('REFUSED', 'ovsdb monitor: the server cannot leave out rows');
+    }
     return this.#whole(session, { method: 'monitor', requests, format: 'update' }, signal);
   }
 
@@ -114,7 +160,7 @@ export class Monitor {
       this.#lastTransaction = noTransaction;
       this.#active = true;
     };
-    return session.call({ method, params: [this.#database, monitorId, requests] }, read, signal);
+    return session.call({ method, params: [this.#database, this.#id, requests] }, read, signal);
   }
 
   /** After an update that does not fit, the next server must send everything. */
@@ -127,12 +173,14 @@ export class Monitor {
     }
   }
 
-  #requests(columns: ServerColumns): Json {
+  #requests(): Json {
     const requests: [string, Json][] = [];
     for (const table of this.#replica.tables.values()) {
-      const known = columns.get(table.name);
+      const known = this.#columns.get(table.name);
       if (known === undefined) continue;
-      requests.push([table.name, [{ columns: table.columns.map(([name]) => name).filter((name) => known.has(name)) }]]);
+      const columns = table.columns.map(([name]) => name).filter((name) => known.has(name));
+      const where = this.#filters.get(table.name) ?? everyRow;
+      requests.push([table.name, [where === everyRow ? { columns } : { columns, where }]]);
     }
     return Object.fromEntries(requests);
   }

@@ -34,6 +34,14 @@ export interface AnyChange {
   readonly after: AnyRow | undefined;
 }
 
+/** Every row of every table at one moment. */
+export type Snapshot<D extends Database, S extends Selection<D>> = {
+  readonly [T in keyof S & TableName<D>]: ReadonlyMap<Uuid, SelectedRow<D, S, T>>;
+};
+
+/** A database of more rows than this is no configuration, and would not fit in memory. */
+const maxRowsByDefault = 2_000_000;
+
 type Staged = Map<TableReplica, Map<Uuid, AnyRow | undefined>>;
 
 /** `<table-updates>` of RFC 7047 section 4.1.6, or `<table-updates2>` of ovsdb-server(7) section 4.1.14. */
@@ -48,8 +56,11 @@ export type UpdateFormat = 'update' | 'update2';
 export class Replica {
   readonly tables: ReadonlyMap<string, TableReplica>;
   readonly #listeners = new Set<(changes: readonly AnyChange[]) => void>();
+  readonly #maxRows: number;
 
-  constructor(database: Database, selection: Readonly<Record<string, readonly string[] | undefined>>) {
+  /** @throws SeineError `INVARIANT` if the database has no such table or column. */
+  constructor(database: Database, selection: Readonly<Record<string, readonly string[] | undefined>>, maxRows: number = maxRowsByDefault) {
+    this.#maxRows = maxRows;
     const tables: [string, TableReplica][] = [];
     for (const [name, columns] of Object.entries(selection)) {
       const table = database.tables[name];
@@ -64,6 +75,11 @@ export class Replica {
     if (signal.aborted) return;
     this.#listeners.add(listener);
     signal.addEventListener('abort', () => this.#listeners.delete(listener), { once: true });
+  }
+
+  /** Every row now, to keep. Rows are shared with the replica, which never changes one. */
+  snapshot(): ReadonlyMap<string, ReadonlyMap<Uuid, AnyRow>> {
+    return new Map(Array.from(this.tables, ([name, table]) => [name, new Map(table.entries())]));
   }
 
   /**
@@ -108,6 +124,7 @@ export class Replica {
   }
 
   #commit(staged: Staged): void {
+    this.#checkRoom(staged);
     const changes: AnyChange[] = [];
     for (const [table, rows] of staged) {
       for (const [uuid, after] of rows) {
@@ -120,6 +137,15 @@ export class Replica {
     if (changes.length === 0) return;
     for (const [table, rows] of staged) table.wake(rows.keys());
     tellAll(this.#listeners, changes);
+  }
+
+  #checkRoom(staged: Staged): void {
+    let rows = 0;
+    for (const table of this.tables.values()) rows += table.size;
+    for (const [table, stagedRows] of staged) {
+      for (const [uuid, after] of stagedRows) rows += (after === undefined ? 0 : 1) - (table.get(uuid) === undefined ? 0 : 1);
+    }
+    if (rows > this.#maxRows) throw new SeineError('PROTOCOL', `OVSDB: ${rows} rows, and we hold at most ${this.#maxRows}`);
   }
 }
 

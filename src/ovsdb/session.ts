@@ -2,7 +2,7 @@ import type { Conversation } from '../async/keep-connected.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { defaultFrameLimits, type FrameLimits, JsonFramer } from './framer.ts';
 import { type Json, parseJson } from './json.ts';
-import { type Incoming, readMessage, readServerError, writeError, writeReply, writeRequest } from './json-rpc.ts';
+import { type Incoming, readMessage, readServerError, writeError, writeNotification, writeReply, writeRequest } from './json-rpc.ts';
 
 /** The half of a socket that a session needs. */
 export interface Outlet {
@@ -17,14 +17,27 @@ export interface SessionEvents {
   closed(cause: SeineError): void;
 }
 
+export interface CallRequest {
+  readonly method: string;
+  readonly params: Json;
+  /** If the caller stops waiting, the server is asked to stop, too (RFC 7047 section 4.1.4). It may act all the same. */
+  readonly cancellable?: boolean;
+}
+
 interface Call {
   readonly method: string;
   settle(answer: { readonly result: unknown } | SeineError): void;
 }
 
-/** More unanswered calls, or unsent bytes, mean a peer that no longer reads. */
+/** More unanswered calls mean a peer that no longer reads. */
 const maxCalls = 4_096;
-const maxUnsentBytes = 256 * 1024 * 1024;
+
+export interface SessionLimits extends FrameLimits {
+  /** More unsent bytes mean a peer that no longer reads. */
+  readonly maxUnsentBytes: number;
+}
+
+export const defaultSessionLimits: SessionLimits = { ...defaultFrameLimits, maxUnsentBytes: 256 * 1024 * 1024 };
 
 /**
  * JSON-RPC over one stream: finds the call that a reply belongs to, answers echoes, passes notifications on.
@@ -36,13 +49,15 @@ export class JsonRpcSession implements Conversation {
   readonly #outlet: Outlet;
   readonly #events: SessionEvents;
   readonly #framer: JsonFramer;
+  readonly #limits: SessionLimits;
   readonly #calls = new Map<number, Call>();
   #nextId = 1;
   #end: SeineError | undefined;
 
-  constructor(outlet: Outlet, events: SessionEvents, limits: FrameLimits = defaultFrameLimits) {
+  constructor(outlet: Outlet, events: SessionEvents, limits: SessionLimits = defaultSessionLimits) {
     this.#outlet = outlet;
     this.#events = events;
+    this.#limits = limits;
     this.#framer = new JsonFramer(limits);
   }
 
@@ -55,8 +70,8 @@ export class JsonRpcSession implements Conversation {
    *   closed, with `context.sent` saying whether the server may have acted; `CANCELLED` if the signal came first, likewise
    *   with `context.sent`; and whatever `read` throws.
    */
-  call<T>(request: { readonly method: string; readonly params: Json }, read: (result: unknown) => T, signal: AbortSignal): Promise<T> {
-    const { method, params } = request;
+  call<T>(request: CallRequest, read: (result: unknown) => T, signal: AbortSignal): Promise<T> {
+    const { method, params, cancellable = false } = request;
     const refusal = this.#whyNotSend(method, signal);
     if (refusal !== undefined) return Promise.reject(refusal);
     const id = this.#nextId;
@@ -65,6 +80,7 @@ export class JsonRpcSession implements Conversation {
     return new Promise((resolve, reject) => {
       const forget = () => {
         this.#calls.delete(id);
+        if (cancellable) this.#outlet.write(writeNotification('cancel', [id]));
         reject(new SeineError('CANCELLED', `ovsdb ${method}: no longer waited for`, { context: { sent: true }, cause: signal.reason }));
       };
       signal.addEventListener('abort', forget, { once: true });
@@ -109,7 +125,7 @@ export class JsonRpcSession implements Conversation {
     const context = { sent: false };
     if (signal.aborted) return new SeineError('CANCELLED', `ovsdb ${method}: not sent`, { context, cause: signal.reason });
     if (this.#end !== undefined) return new SeineError('UNAVAILABLE', `ovsdb ${method}: not connected`, { context, cause: this.#end });
-    if (this.#calls.size >= maxCalls || this.#outlet.writableLength > maxUnsentBytes) {
+    if (this.#calls.size >= maxCalls || this.#outlet.writableLength > this.#limits.maxUnsentBytes) {
       return new SeineError('UNAVAILABLE', `ovsdb ${method}: the server does not keep up`, {
         context: { ...context, calls: this.#calls.size },
       });
@@ -120,7 +136,7 @@ export class JsonRpcSession implements Conversation {
   #dispatch(message: Incoming): void {
     switch (message.kind) {
       case 'request':
-        this.#outlet.write(message.method === 'echo' ? writeReply(message.id, message.params) : writeError(message.id, 'unknown method'));
+        this.#answer(message);
         return;
       case 'notification':
         this.#events.notified(message.method, message.params);
@@ -134,6 +150,13 @@ export class JsonRpcSession implements Conversation {
         call?.settle(new SeineError('REFUSED', `ovsdb ${call.method}: ${describe(context)}`, { context: { ...context } }));
       }
     }
+  }
+
+  #answer({ id, method, params }: Extract<Incoming, { kind: 'request' }>): void {
+    if (this.#outlet.writableLength > this.#limits.maxUnsentBytes) {
+      throw new SeineError('UNAVAILABLE', 'JSON-RPC: the peer asks and does not read the answers');
+    }
+    this.#outlet.write(method === 'echo' ? writeReply(id, params) : writeError(id, 'unknown method'));
   }
 
   /** The call that waits for this reply; none if the caller stopped waiting. */

@@ -57,6 +57,10 @@ export class TableReplica implements TableView<AnyRow> {
     return this.#rows.values();
   }
 
+  entries(): IterableIterator<[Uuid, AnyRow]> {
+    return this.#rows.entries();
+  }
+
   uuids(): IterableIterator<Uuid> {
     return this.#rows.keys();
   }

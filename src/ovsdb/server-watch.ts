@@ -1,0 +1,97 @@
+import { SeineError } from '../errors/seine-error.ts';
+import { Monitor, readServerColumns } from './monitor.ts';
+import { Replica } from './replica.ts';
+import type { Uuid } from './schema/atoms.ts';
+import { serverDatabase } from './schema/server.ts';
+import type { Row } from './schema/table.ts';
+import type { JsonRpcSession } from './session.ts';
+
+/** Of a clustered database: whether only the member that leads will do. A follower answers from a copy that may be behind. */
+export type LeaderRule = 'required' | 'not required';
+
+const columns = ['name', 'model', 'connected', 'leader', 'cid', 'index'] as const;
+type DatabaseRow = Row<typeof serverDatabase, 'Database', (typeof columns)[number]>;
+
+const monitorId = 'server';
+
+/**
+ * What a server tells about one of its databases, in the database `_Server`, and whether the server will therefore do.
+ *
+ * Source: ovsdb-server(7) section 4.1.16 "Set_db_change_aware"; ovsdb(7) "Database Change Awareness", "Clustered Database Service Model".
+ */
+export class ServerWatch {
+  readonly #database: string;
+  readonly #leader: LeaderRule;
+  readonly #replica = new Replica(serverDatabase, { Database: columns });
+  readonly #monitor = new Monitor(this.#replica, { database: serverDatabase.name, id: monitorId });
+  #known = false;
+  /** How far a cluster's log was when we last looked: a member that is behind would take us back in time. */
+  #seen: { readonly cluster: Uuid | undefined; readonly index: bigint } | undefined;
+
+  /** @param changed is called when the server tells anything new */
+  constructor(database: string, leader: LeaderRule, changed: () => void) {
+    this.#database = database;
+    this.#leader = leader;
+    this.#replica.listen(() => {
+      this.#remember();
+      changed();
+    }, neverAborted);
+  }
+
+  /**
+   * Begins to look. Before Open vSwitch 2.9 servers told nothing, and that is fine.
+   *
+   * @throws SeineError as `JsonRpcSession.call`.
+   */
+  async start(session: JsonRpcSession, signal: AbortSignal): Promise<void> {
+    this.#known = false;
+    try {
+      // From here on, the server tells of changes to its databases instead of cutting the connection.
+      await session.call({ method: 'set_db_change_aware', params: [true] }, () => undefined, signal);
+      const available = await session.call({ method: 'get_schema', params: [serverDatabase.name] }, readServerColumns, signal);
+      await this.#monitor.start(session, available, signal);
+      this.#known = true;
+    } catch (thrown) {
+      if (!(thrown instanceof SeineError && thrown.code === 'REFUSED')) throw thrown;
+    }
+  }
+
+  stop(): void {
+    this.#known = false;
+    this.#monitor.stop();
+  }
+
+  notified(method: string, params: readonly unknown[]): ReturnType<Monitor['notified']> {
+    return this.#monitor.notified(method, params);
+  }
+
+  /** Why this server will not do now; `undefined` if it will. */
+  get objection(): string | undefined {
+    if (!this.#known) return undefined;
+    const row = this.#row();
+    if (row === undefined) return `the server has no database ${this.#database}`;
+    if (row.model === 'standalone') return undefined;
+    if (!row.connected) return `the server has no contact with the rest of ${this.#database}`;
+    if (row.model === 'clustered' && !row.leader && this.#leader === 'required') return `the server does not lead ${this.#database}`;
+    return this.#isBehind(row) ? `the server's copy of ${this.#database} is older than what we have seen` : undefined;
+  }
+
+  #row(): DatabaseRow | undefined {
+    const rows = this.#replica.tables.get('Database')?.rows() ?? [];
+    // The replica has been made of these columns.
+    for (const row of rows) if (row['name'] === this.#database) return row as DatabaseRow;
+    return undefined;
+  }
+
+  #remember(): void {
+    const row = this.#row();
+    if (row === undefined || this.#isBehind(row)) return;
+    this.#seen = { cluster: row.cid, index: row.index ?? 0n };
+  }
+
+  #isBehind({ cid, index = 0n }: DatabaseRow): boolean {
+    return this.#seen !== undefined && this.#seen.cluster === cid && index < this.#seen.index;
+  }
+}
+
+const neverAborted = new AbortController().signal;
