@@ -18,8 +18,9 @@ import type { HostLinks } from '../netlink/pod-interface.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 import { OpenFlowConnection } from '../openflow/connection.ts';
 import { monitorFlag, writeFlowMonitorRequest } from '../openflow/flow-monitor.ts';
+import { encodeMessage } from '../openflow/message.ts';
 import { writePacketOut } from '../openflow/packet.ts';
-import { ofPort } from '../openflow/protocol.ts';
+import { messageType, OPENFLOW_15, ofPort, readHeader } from '../openflow/protocol.ts';
 import { decodeUnsolicited } from '../openflow/unsolicited.ts';
 import { isLearned } from '../pipeline/cookie.ts';
 import { ByteWriter } from '../wire/bytes.ts';
@@ -35,7 +36,7 @@ export const firewallTable = 'seine';
 
 /** How long to wait for more news of foreign changes before looking at everything again (ms). */
 const SETTLE_MS = 20;
-/** Everything is looked at again this often, because groups tell nobody when they change (ms). */
+/** Everything is looked at again this often, whatever was heard (ms). */
 const DOUBT_EVERY_MS = 60_000;
 
 /** Somebody who changes things all the time gets a fifth of our time and no more. */
@@ -192,6 +193,9 @@ interface BridgeWatch {
   readonly failed: (cause: SeineError) => void;
 }
 
+/** Asks to be told of changes to groups and meters by other connections, their requests forwarded: reasons 0 and 1. */
+const groupNews = encodeMessage({ kind: 'setAsync', version: OPENFLOW_15, xid: 0, body: { requestForward: 0b11 } });
+
 function openBridge(endpoint: string, { readiness, log, changed, foreign, failed }: BridgeWatch): OpenFlowConnection {
   const monitor = new ByteWriter(64);
   writeFlowMonitorRequest(monitor, { id: 1, flags: monitorFlag.add + monitorFlag.removed + monitorFlag.modify });
@@ -199,7 +203,7 @@ function openBridge(endpoint: string, { readiness, log, changed, foreign, failed
   readiness.obstruct(obstacle, 'starting', 'ovs-vswitchd is not connected yet');
   return new OpenFlowConnection({
     endpoint,
-    greeting: [monitor.finish()],
+    greeting: [monitor.finish(), groupNews],
     up: () => {
       log.info('connected to the bridge');
       readiness.clear(obstacle);
@@ -214,6 +218,7 @@ function openBridge(endpoint: string, { readiness, log, changed, foreign, failed
     unsolicited: (message) => {
       const received = decodeUnsolicited(message);
       if (received.kind === 'error') log.warn('the bridge reports an error', { error: received.error.name });
+      if (received.kind === 'other' && readHeader(received.message).type === messageType.requestForward) foreign.ring();
       if (received.kind !== 'flowUpdates') return;
       const byOthers = received.updates.some(
         (update) => update.event !== 'abbreviated' && !('cookie' in update && isLearned(update.cookie)),
