@@ -36,8 +36,6 @@ export const firewallTable = 'seine';
 
 /** How long to wait for more news of foreign changes before looking at everything again (ms). */
 const SETTLE_MS = 20;
-/** Everything is looked at again this often, whatever was heard (ms). */
-const DOUBT_EVERY_MS = 60_000;
 
 /** Somebody who changes things all the time gets a fifth of our time and no more. */
 const REST_FOR_EACH_LOOK = 4;
@@ -162,7 +160,6 @@ export async function runDataPlane(plane: DataPlane, gateway: string, signal: Ab
   const firewall = FirewallEvents.open({}, (change) => {
     if (change.kind === 'overrun' || change.tables.has(firewallTable)) tables.ring();
   });
-  const doubt = setInterval(() => datapath.suspect(), DOUBT_EVERY_MS);
   const rows = new Quiet(
     { waitMs: SETTLE_MS, restMs: () => restAfter(datapath.reconcilers.switch.lookTookMs) },
     () => datapath.reconcilers.switch.suspect(),
@@ -173,7 +170,6 @@ export async function runDataPlane(plane: DataPlane, gateway: string, signal: Ab
     const all = Promise.all([database.run(signal), openflow.run(signal), responder.run(), datapath.run(signal)]);
     await Promise.race([all, plane.broken]);
   } finally {
-    clearInterval(doubt);
     firewall.close();
     watch.close();
   }

@@ -7,6 +7,7 @@ import { DesiredState } from './desired-state.ts';
 import type { FirewallKey } from './firewall-target.ts';
 import { type HostEntry, type HostKey, hostEntries, sameHostEntry } from './host-entry.ts';
 import { Reconciler, type ReconcilerEvents } from './reconciler.ts';
+import { sweepAgainAndAgain } from './sweep.ts';
 import { portKey, type SwitchEntry, type SwitchKey, sameSwitchEntry } from './switch-entry.ts';
 import type { Target } from './target.ts';
 
@@ -164,7 +165,15 @@ export class NodeDatapath {
    * @throws SeineError `INVARIANT`
    */
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.all(parts.map((part) => this.reconcilers[part].run(signal)));
+    await Promise.all(parts.flatMap((part) => [this.reconcilers[part].run(signal), this.#sweep(part, signal)]));
+  }
+
+  /** One by one, so that each has its own types. */
+  #sweep(part: Part, signal: AbortSignal): Promise<void> {
+    const { bridge, switch: rows, host, firewall } = this.reconcilers;
+    if (part === 'bridge') return sweepAgainAndAgain(bridge, signal);
+    if (part === 'switch') return sweepAgainAndAgain(rows, signal);
+    return part === 'host' ? sweepAgainAndAgain(host, signal) : sweepAgainAndAgain(firewall, signal);
   }
 
   #setSwitch(owner: Owner, entries: ReadonlyMap<SwitchKey, SwitchEntry>): number {

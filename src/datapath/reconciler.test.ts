@@ -237,6 +237,36 @@ describe('Reconciler', () => {
     expect(t.repaired).toEqual([40]);
   });
 
+  it('finds by a sweep what somebody changed in silence, and puts it back', async () => {
+    await t.want('a', { x: 1, y: 2 });
+    t.target.held.set('x', 9);
+    t.target.held.delete('y');
+    t.target.held.set('foreign', 7);
+    t.reconciler.allowRemovals();
+    await t.want('b', { z: 3 });
+    await t.reconciler.sweep(t.deadline());
+    await t.reconciler.realized(t.desired.revision, t.deadline());
+    await expect.poll(() => Object.fromEntries(t.target.held)).toEqual({ x: 1, y: 2, z: 3 });
+    expect(t.drift.toSorted()).toEqual(['foreign', 'x', 'y']);
+  });
+
+  it('changes nothing by a sweep that finds all as it was, nor by one during which it writes', async () => {
+    await t.want('a', { x: 1 });
+    await t.reconciler.sweep(t.deadline());
+    const { target } = t;
+    const seen = target.observe.bind(target);
+    target.observe = async () => {
+      const before = await seen();
+      target.observe = seen;
+      await t.want('b', { y: 2 });
+      await t.want('a', { x: 5 });
+      return before;
+    };
+    await t.reconciler.sweep(t.deadline());
+    expect(t.drift).toEqual([]);
+    expect(target.log.filter((line) => line === 'observe')).toHaveLength(3);
+  });
+
   it('observes again when the target restarts during a round', async () => {
     await t.want('a', { x: 1 });
     const { target, reconciler } = t;

@@ -75,6 +75,8 @@ export class Reconciler<K extends string, V> {
   #distrusted = 0;
   #replaced = 0;
   #lookTookMs = 0;
+  /** What was written since a sweep began; absent while there is none. */
+  #written: Set<K> | undefined;
   #realized = -1;
   /** The newest doubt that a whole round has answered. */
   #confirmed = -1;
@@ -112,6 +114,27 @@ export class Reconciler<K extends string, V> {
     this.#actual = undefined;
     this.#distrusted++;
     this.#bell.ring();
+  }
+
+  /**
+   * Looks at everything beside the rounds, which go on meanwhile, and begins to doubt only if somebody else changed something
+   * that nobody told us of. For one caller at a time.
+   *
+   * @throws SeineError as the target's `observe`
+   */
+  async sweep(signal: AbortSignal): Promise<void> {
+    const actual = this.#actual;
+    if (actual === undefined) return;
+    this.#written = new Set();
+    try {
+      const startedMs = this.#options.now();
+      const seen = await this.#options.target.observe(signal);
+      const differs = await this.#differs(actual, seen);
+      this.#lookTookMs = this.#options.now() - startedMs;
+      if (differs && this.#actual === actual) this.suspect();
+    } finally {
+      this.#written = undefined;
+    }
   }
 
   /**
@@ -275,6 +298,7 @@ export class Reconciler<K extends string, V> {
     const counts = { put: 0, removed: 0 };
     const queue = portions(plan, (key) => this.#ownerOf(key), this.#options.portionSize);
     for (let portion = queue.shift(); portion !== undefined; portion = queue.shift()) {
+      for (const key of [...portion.put.keys(), ...portion.remove]) this.#written?.add(key);
       try {
         await this.#options.target.apply(portion, signal);
       } catch (thrown) {
@@ -313,6 +337,18 @@ export class Reconciler<K extends string, V> {
     this.#options.events.refused(owner, error);
     const put = new Map([...portion.put].filter(([key]) => this.#ownerOf(key) !== owner));
     return portions({ put, remove: portion.remove }, (key) => this.#ownerOf(key), this.#options.portionSize);
+  }
+
+  /** Leaves out what was written meanwhile: it may have been seen before or after. */
+  async #differs(actual: ReadonlyMap<K, V>, seen: ReadonlyMap<K, V>): Promise<boolean> {
+    let compared = 0;
+    for (const key of allKeys(actual.keys(), seen.keys())) {
+      if (++compared % COMPARE_SLICE === 0) await nextTurn();
+      const [was, is] = [actual.get(key), seen.get(key)];
+      const same = was === undefined || is === undefined ? was === is : this.#options.equal(was, is);
+      if (!same && this.#written?.has(key) === false) return true;
+    }
+    return false;
   }
 
   /** @returns whether there was any */
