@@ -126,7 +126,7 @@ describe('a change by somebody else', () => {
     expect(await learned()).toEqual(before);
   });
 
-  it('to the packet filter alone, or to a group that keeps its number, is put back at the next look at everything', {
+  it('to the packet filter alone, or to a group that keeps its number, is put back', {
     timeout: 150_000,
   }, async () => {
     const group = /group_id=(\d+)/.exec(await lab.groups(1))?.[1];

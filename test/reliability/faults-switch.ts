@@ -109,7 +109,13 @@ export const switchFaults: readonly Fault[] = [
     limits: { connectsFailed: 0, allBackMs: 1_000 },
     act: (context) => frozen(context, 'vswitchdPid'),
   },
-  { name: 'ovsdb-kill', what: '`ovsdb-server` killed', limits: nothingLost, act: (context) => killed(context, 'ovsdb-server') },
+  {
+    name: 'ovsdb-kill',
+    what: '`ovsdb-server` killed',
+    // Without a database ovs-vswitchd's main thread, which is the userspace data path, stands still until it is connected again.
+    limits: { connectsFailed: 0, broken: 0 },
+    act: (context) => killed(context, 'ovsdb-server'),
+  },
   {
     name: 'ovsdb-frozen',
     what: '`ovsdb-server` stopped by SIGSTOP, then continued',

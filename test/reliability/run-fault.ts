@@ -43,7 +43,7 @@ export async function prepare(lab: ConvergeLab): Promise<void> {
   await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
 }
 
-/** Runs one fault under traffic from a pod to one of its node, to one of another node, and to a Service of both; and judges it. Never throws. */
+/** Runs one fault under traffic from a pod to one of its node, to one of another node, and to a Service of both; and judges it. @throws only if the traffic cannot be started */
 export async function runFault(
   fault: Fault,
   lab: ConvergeLab,

@@ -26,19 +26,18 @@ export class Traffic {
   readonly #lanes: { readonly kind: LaneKind; readonly lane: Lane }[] = [];
   readonly #closing: (() => void)[] = [];
   readonly #stopped = new AbortController();
+  readonly #connecting = new Set<Promise<void>>();
   /** Connections that had to be made anew because they ended. */
   #broken = 0;
 
   static async start(servers: readonly PodStatusLine[], routes: readonly Route[]): Promise<Traffic> {
     const traffic = new Traffic();
-    for (const { netns, ips } of servers) for (const ip of ips) await traffic.#serve(netns, ip);
-    for (const { name, from, addresses } of routes) {
-      for (const ip of addresses) {
-        const label = `${name} ${parseIp(ip).family}`;
-        await traffic.#datagrams(traffic.#lane('udp', label), from.netns, ip);
-        traffic.#connections(traffic.#lane('connect', label), from.netns, ip);
-        await traffic.#talk(traffic.#lane('talk', label), from.netns, ip);
-      }
+    try {
+      for (const { netns, ips } of servers) for (const ip of ips) await traffic.#serve(netns, ip);
+      for (const { name, from, addresses } of routes) for (const ip of addresses) await traffic.#along(name, from.netns, ip);
+    } catch (thrown) {
+      await traffic.stop();
+      throw thrown;
     }
     return traffic;
   }
@@ -58,10 +57,17 @@ export class Traffic {
 
   async stop(): Promise<TrafficCount> {
     this.#stopped.abort();
-    await new Promise((resolve) => setTimeout(resolve, settleMs));
+    await Promise.all([...this.#connecting, new Promise((resolve) => setTimeout(resolve, settleMs))]);
     for (const close of this.#closing) close();
     const lanes = this.#lanes.map(({ kind, lane }) => ({ kind, name: lane.name, ...lane.count() }));
     return { lanes, broken: this.#broken };
+  }
+
+  async #along(route: string, netns: string, ip: string): Promise<void> {
+    const label = `${route} ${parseIp(ip).family}`;
+    await this.#datagrams(this.#lane('udp', label), netns, ip);
+    this.#connections(this.#lane('connect', label), netns, ip);
+    await this.#talk(this.#lane('talk', label), netns, ip);
   }
 
   #lane(kind: LaneKind, name: string): Lane {
@@ -115,14 +121,17 @@ export class Traffic {
     this.#every(() => {
       const answered = lane.send();
       const signal = AbortSignal.timeout(connectWithinMs);
-      connectTcpIn(netns, address, trafficPort, signal).then(
-        (socket) => {
-          answered();
-          socket.on('error', () => {});
-          socket.resetAndDestroy(); // leaves no connection in TIME_WAIT
-        },
-        () => undefined, // a loss
-      );
+      const connecting = connectTcpIn(netns, address, trafficPort, signal)
+        .then(
+          (socket) => {
+            answered();
+            socket.on('error', () => {});
+            socket.resetAndDestroy(); // leaves no connection in TIME_WAIT
+          },
+          () => undefined, // a loss
+        )
+        .finally(() => this.#connecting.delete(connecting));
+      this.#connecting.add(connecting);
     });
   }
 
