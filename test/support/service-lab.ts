@@ -1,9 +1,10 @@
 import { text } from 'node:stream/consumers';
 import { expect, vi } from 'vitest';
+import { askControl } from '../../src/lab/control.ts';
 import { inParallel } from '../../src/lab/demo/scene.ts';
 import type { Manifest } from '../../src/lab/demo/workload.ts';
 import { podsReady } from '../../src/lab/demo/workload.ts';
-import type { Place } from '../../src/lab/names.ts';
+import { labPaths, type Place } from '../../src/lab/names.ts';
 import { runIn } from '../../src/lab/node/netns.ts';
 import { ask, type Outcome } from '../../src/lab/probe/probe.ts';
 import { connectTcpIn } from '../../src/lab/probe/sockets.ts';
@@ -55,6 +56,9 @@ export interface Aim {
   readonly timeoutMs?: number;
 }
 
+/** To see that nobody answers: a try that is answered by nobody ends only by its deadline. */
+export const silent = { tries: 2, timeoutMs: 300 } as const;
+
 /** What came of a number of tries, each thing once and in order. */
 export interface Seen {
   /** Names of the pods that answered. */
@@ -82,6 +86,10 @@ export class ServiceLab {
 
   async remove(): Promise<void> {
     await this.lab.remove();
+  }
+
+  async apiServer(verb: 'start' | 'stop'): Promise<void> {
+    await askControl(labPaths(this.lab.plan.dir).control, 'POST', `/apiserver/${verb}`);
   }
 
   /** A pod, a node or `world`. */

@@ -1,0 +1,57 @@
+import type { Socket } from 'node:dgram';
+import type { Place } from '../../src/lab/names.ts';
+import { bindUdpIn } from '../../src/lab/probe/sockets.ts';
+import { parseIp } from '../../src/net/ip.ts';
+
+const tickMs = 20;
+
+/**
+ * A client that keeps asking from one port, as those do that never make a new socket: whatever the connection trackers remember of
+ * it, they remember for ever.
+ */
+export class SteadyUdp {
+  readonly #socket: Socket;
+  readonly #timer: NodeJS.Timeout;
+  #last = '';
+  #answers = 0;
+  #sinceMs = performance.now();
+
+  private constructor(socket: Socket) {
+    this.#socket = socket;
+    socket.on('message', (message) => this.#heard((JSON.parse(message.toString()) as { pod: string }).pod.replace('demo/', '')));
+    socket.on('error', () => this.#heard('REFUSED'));
+    this.#timer = setInterval(() => socket.send('who\n', (error) => error && this.#heard('REFUSED')), tickMs);
+  }
+
+  static async start(from: Place, address: string, port: number): Promise<SteadyUdp> {
+    const socket = await bindUdpIn(from, parseIp(address).family === 'ipv4' ? '0.0.0.0' : '::', 0);
+    await new Promise<void>((resolve) => socket.connect(port, address, resolve));
+    return new SteadyUdp(socket);
+  }
+
+  /** The pod that answered last, or `REFUSED`. Empty before the first answer. */
+  get last(): string {
+    return this.#last;
+  }
+
+  /** When it began to be that one, by `performance.now()`. */
+  get sinceMs(): number {
+    return this.#sinceMs;
+  }
+
+  /** How many answers, refusals included, came. */
+  get answers(): number {
+    return this.#answers;
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#socket.close();
+  }
+
+  #heard(who: string): void {
+    if (who !== this.#last) this.#sinceMs = performance.now();
+    this.#last = who;
+    this.#answers++;
+  }
+}
