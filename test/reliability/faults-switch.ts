@@ -83,9 +83,9 @@ async function tableFull({ lab, signal }: FaultContext) {
 
 async function backAgain(traffic: FaultContext['traffic'], momentMs: number): Promise<void> {
   await until(
-    () => traffic.allAnsweredSince(momentMs),
+    () => traffic.silentSince(momentMs).length === 0,
     30_000,
-    () => 'traffic does not come back',
+    () => `no answer on ${traffic.silentSince(momentMs).join(', ')}`,
   );
 }
 

@@ -79,9 +79,9 @@ export async function runFault(
 async function answered(traffic: Traffic): Promise<void> {
   const fromMs = performance.now();
   await until(
-    () => traffic.allAnsweredSince(fromMs),
+    () => traffic.silentSince(fromMs).length === 0,
     30_000,
-    () => 'some traffic gets no answer',
+    () => `no answer on ${traffic.silentSince(fromMs).join(', ')}`,
   );
 }
 

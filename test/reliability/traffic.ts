@@ -42,9 +42,9 @@ export class Traffic {
     return traffic;
   }
 
-  /** Every lane has got an answer to something it sent at `afterMs` or later. */
-  allAnsweredSince(afterMs: number): boolean {
-    return this.#lanes.every(({ lane }) => lane.answeredSince(afterMs) !== undefined);
+  /** Lanes that have got no answer to anything they sent at `afterMs` or later. */
+  silentSince(afterMs: number): readonly string[] {
+    return this.#lanes.filter(({ lane }) => lane.answeredSince(afterMs) === undefined).map(({ lane }) => lane.name);
   }
 
   /** How long after a moment the first lane got its first answer, and the last one (ms); undefined if one got none. */
