@@ -74,8 +74,8 @@ async function withoutApi({ lab, signal }: FaultContext) {
     await lab.agent(1, 'start');
     await lab.untilReady(1);
     await runtime.add();
-    for (const id of [...runtime.live.keys()]) await runtime.remove(id);
   } finally {
+    await runtime.close();
     await lab.apiServer('start');
   }
   if (runtime.faults.length > 0) throw new Error(runtime.faults.join('; '));

@@ -76,7 +76,7 @@ async function tableFull({ lab, signal }: FaultContext) {
     await limit('clear', 'Flow_Table', uuid, 'flow_limit', 'overflow_policy');
   }
   await runtime.add();
-  for (const id of [...runtime.live.keys()]) await runtime.remove(id);
+  await runtime.close();
   if (runtime.faults.length > 0) throw new Error(runtime.faults.join('; '));
   return { notes: [`the pod was refused: “${refused.slice(0, 120)}…”; the next one, with room, was served`] };
 }

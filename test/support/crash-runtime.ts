@@ -55,6 +55,12 @@ export class CrashRuntime {
     return this.#free.length > 0;
   }
 
+  /** Takes all containers off the network, and their namespaces with them. */
+  async close(): Promise<void> {
+    for (const id of [...this.live.keys()]) await this.remove(id);
+    for (const name of this.#free) await execute('ip', ['netns', 'delete', name]);
+  }
+
   /** Ends the plugins that are at work. */
   killPlugins(): void {
     this.counts.pluginsKilled += this.#plugins.size;
