@@ -1,4 +1,6 @@
 import { type ActionRows, port16, port32 } from './action-codec.ts';
+import { headerRows } from './action-header.ts';
+import { spreadRows } from './action-spread.ts';
 import { fieldWithHeader } from './fields.ts';
 import { packSubfield, placeInField, readOxm, requireField, unpackSubfield, writeOxm, writePlaced } from './oxm.ts';
 import { OPENFLOW_13 } from './protocol.ts';
@@ -115,8 +117,8 @@ export const standardRows: ActionRows<
   },
 };
 
-/** Nicira's actions that are a few plain numbers; the larger ones have files of their own. */
-export const niciraRows: ActionRows<
+/** Nicira's actions that are a few plain numbers. */
+const smallNiciraRows: ActionRows<
   | 'outputRegister'
   | 'outputTruncated'
   | 'resubmit'
@@ -265,3 +267,6 @@ export const niciraRows: ActionRows<
 };
 
 const NO_PORT = 0xffff_ffff;
+
+/** Nicira's, and those that push and pop headers; the largest have files of their own. */
+export const niciraRows = { ...smallNiciraRows, ...headerRows, ...spreadRows };

@@ -43,6 +43,25 @@ export type Action =
   | { readonly kind: 'popQueue' }
   | { readonly kind: 'finTimeout'; readonly idleTimeout: number; readonly hardTimeout: number }
   | { readonly kind: 'exit' }
+  | { readonly kind: 'pushMpls'; readonly etherType: number }
+  /** `etherType` of what was below the label. */
+  | { readonly kind: 'popMpls'; readonly etherType: number }
+  | { readonly kind: 'setMplsTtl'; readonly ttl: number }
+  | { readonly kind: 'decMplsTtl' }
+  /** From the next header to the outermost; Open vSwitch has none of the four. */
+  | { readonly kind: 'copyTtlOut' }
+  | { readonly kind: 'copyTtlIn' }
+  | { readonly kind: 'pushPbb'; readonly etherType: number }
+  | { readonly kind: 'popPbb' }
+  | { readonly kind: 'decNshTtl' }
+  /** `packetType`: 0 Ethernet, 0x0001894f NSH, 0x00018847 MPLS. `properties` in wire form. */
+  | { readonly kind: 'encap'; readonly packetType: number; readonly properties: Uint8Array }
+  /** `packetType` of what comes out; absent to take what the header says. */
+  | { readonly kind: 'decap'; readonly packetType?: number }
+  /** Takes a tunnel option off. */
+  | { readonly kind: 'deleteField'; readonly field: FieldName }
+  | MultipathAction
+  | BundleMembersAction
   | UnknownAction;
 
 export type SetFieldAction = { readonly [F in FieldName]: SetField<F> }[FieldName];
@@ -141,6 +160,38 @@ export interface SampleAction {
   readonly point: number;
   readonly samplingPort?: number;
   readonly direction?: 'ingress' | 'egress';
+}
+
+/** What a packet is hashed over. Source: Open vSwitch `nx_hash_fields`. */
+export const hashFields = ['eth_src', 'symmetric_l4', 'symmetric_l3l4', 'symmetric_l3l4+udp', 'nw_src', 'nw_dst', 'symmetric_l3'] as const;
+export type HashFields = (typeof hashFields)[number];
+
+export const multipathAlgorithms = ['modulo_n', 'hash_threshold', 'hrw', 'iter_hash'] as const;
+export type MultipathAlgorithm = (typeof multipathAlgorithms)[number];
+
+/** Writes the number of a link, from 0, to a field. */
+export interface MultipathAction {
+  readonly kind: 'multipath';
+  readonly fields: HashFields;
+  readonly basis: number;
+  readonly algorithm: MultipathAlgorithm;
+  readonly links: number;
+  readonly argument: number;
+  readonly to: Subfield;
+}
+
+export const memberAlgorithms = ['active_backup', 'hrw'] as const;
+export type MemberAlgorithm = (typeof memberAlgorithms)[number];
+
+/** `bundle`, or with `to` `bundle_load`: one of the ports that are up. */
+export interface BundleMembersAction {
+  readonly kind: 'bundleMembers';
+  readonly algorithm: MemberAlgorithm;
+  readonly fields: HashFields;
+  readonly basis: number;
+  /** Where the port goes; absent to output there. */
+  readonly to?: Subfield;
+  readonly members: readonly number[];
 }
 
 /** An action that this build does not model in full. Kept byte for byte, so that a dump compares exactly. */

@@ -1,9 +1,17 @@
 import { SeineError } from '../errors/seine-error.ts';
 import { ByteReader } from '../wire/bytes.ts';
-import { niciraErrors, standardErrors } from './error-names.ts';
-import { HEADER_BYTES, messageTypeName, NICIRA, readHeader } from './protocol.ts';
-
-const EXPERIMENTER = 0xffff;
+import { errorsIn13, niciraErrors, onfErrors, standardErrors } from './error-names.ts';
+import {
+  EXPERIMENTER,
+  HEADER_BYTES,
+  messageTypeName,
+  NICIRA,
+  ONF,
+  OPENFLOW_13,
+  OPENFLOW_15,
+  readHeader,
+  type Version,
+} from './protocol.ts';
 
 /** What the switch did not like. */
 export interface ErrorMessage {
@@ -25,13 +33,19 @@ export interface ErrorMessage {
  */
 export function decodeError(message: Uint8Array): ErrorMessage {
   const r = new ByteReader(message, 'error message').skip(HEADER_BYTES);
-  const [type, code] = [r.u16(), r.u16()];
+  const { version } = readHeader(message);
+  return errorOf({ type: r.u16(), code: r.u16(), data: r.raw(r.remaining) }, version === OPENFLOW_13 ? OPENFLOW_13 : OPENFLOW_15);
+}
+
+/** The error in the body of an error message. */
+export function errorOf({ type, code, data }: Pick<ErrorMessage, 'type' | 'code' | 'data'>, version: Version): ErrorMessage {
   if (type !== EXPERIMENTER) {
-    const name = standardErrors[type]?.[code] ?? `error ${type} code ${code}`;
-    return { type, code, name, data: r.raw(r.remaining) };
+    const own = version === OPENFLOW_13 ? errorsIn13[type]?.[code] : undefined;
+    return { type, code, name: own ?? standardErrors[type]?.[code] ?? `error ${type} code ${code}`, data };
   }
+  const r = new ByteReader(data, 'error message');
   const vendor = r.u32();
-  const known = vendor === NICIRA ? niciraErrors[code] : undefined;
+  const known = vendor === NICIRA ? niciraErrors[code] : vendor === ONF ? onfErrors[code] : undefined;
   return { type: code, code: 0, vendor, name: known ?? `error ${code} of vendor 0x${vendor.toString(16)}`, data: r.raw(r.remaining) };
 }
 

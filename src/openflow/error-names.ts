@@ -1,6 +1,6 @@
 /**
- * The names of OpenFlow 1.5's errors, by type and code, as Open vSwitch's tools print them, and those of Open vSwitch's own
- * (vendor 0x2320), by type. Generated with `ovs-ofctl print-error` of Open vSwitch 3.1; `null` marks a code not assigned.
+ * The names of errors, by type and code, as Open vSwitch's tools print them, and those of the vendors 0x2320 and 0x4f4e4600, by
+ * type. Found by printing all of them with `ovs-ofctl ofp-parse` of Open vSwitch 3.1; `null` marks a code not assigned.
  */
 export const standardErrors: Readonly<Record<number, readonly (string | null)[]>> = {
   0: ['OFPHFC_INCOMPATIBLE', 'OFPHFC_EPERM'],
@@ -180,11 +180,19 @@ export const standardErrors: Readonly<Record<number, readonly (string | null)[]>
   ],
 };
 
+/** Codes that OpenFlow 1.3 has and 1.5 has not: what `standardErrors` has `null` for. */
+export const errorsIn13: Readonly<Record<number, Readonly<Record<number, string>>>> = {
+  13: { 2: 'OFPBPC_BAD_TYPE', 3: 'OFPBPC_BAD_LEN', 4: 'OFPBPC_BAD_VALUE' },
+};
+
 export const niciraErrors: Readonly<Record<number, string>> = {
   2: 'NXBRC_NXM_INVALID',
   3: 'NXBRC_NXM_BAD_TYPE',
   4: 'NXBRC_MUST_BE_ZERO',
   5: 'NXBRC_BAD_REASON',
+  6: 'OFPMOFC_MONITOR_EXISTS',
+  7: 'OFPMOFC_BAD_FLAGS',
+  8: 'OFPMOFC_UNKNOWN_MONITOR',
   9: 'NXBRC_FM_BAD_EVENT',
   10: 'NXBRC_UNENCODABLE_ERROR',
   11: 'NXBAC_MUST_BE_ZERO',
@@ -210,4 +218,31 @@ export const niciraErrors: Readonly<Record<number, string>> = {
   42: 'NXBAC_CT_DATAPATH_SUPPORT',
   43: 'NXBMC_CT_DATAPATH_SUPPORT',
   44: 'NXTFFC_DUP_TABLE',
+};
+
+/** What came into OpenFlow after 1.3, for 1.3, by type. */
+export const onfErrors: Readonly<Record<number, string>> = {
+  2300: 'OFPBFC_UNKNOWN',
+  2301: 'OFPBFC_EPERM',
+  2302: 'OFPBFC_BAD_ID',
+  2303: 'OFPBFC_BUNDLE_EXIST',
+  2304: 'OFPBFC_BUNDLE_CLOSED',
+  2305: 'OFPBFC_OUT_OF_BUNDLES',
+  2306: 'OFPBFC_BAD_TYPE',
+  2307: 'OFPBFC_BAD_FLAGS',
+  2308: 'OFPBFC_MSG_BAD_LEN',
+  2309: 'OFPBFC_MSG_BAD_XID',
+  2310: 'OFPBFC_MSG_UNSUP',
+  2311: 'OFPBFC_MSG_CONFLICT',
+  2312: 'OFPBFC_MSG_TOO_MANY',
+  2313: 'OFPBFC_MSG_FAILED',
+  2314: 'OFPBFC_TIMEOUT',
+  2315: 'OFPBFC_BUNDLE_IN_PROGRESS',
+  2360: 'OFPFMFC_BAD_PRIORITY',
+  2370: 'OFPACFC_INVALID',
+  2371: 'OFPACFC_UNSUPPORTED',
+  2372: 'OFPACFC_EPERM',
+  2600: 'OFPBIC_DUP_INST',
+  2640: 'OFPBRC_MULTIPART_REQUEST_TIMEOUT',
+  2641: 'OFPBRC_MULTIPART_REPLY_TIMEOUT',
 };

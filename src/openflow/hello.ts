@@ -19,8 +19,12 @@ export function writeHello(w: ByteWriter): void {
 
 /** The versions a peer offers: those of its bitmap, or all up to that of its header if it sent none. */
 export function offeredVersions(message: Uint8Array): ReadonlySet<number> {
-  const { version } = readHeader(message);
-  const r = new ByteReader(message, 'hello').skip(HEADER_BYTES);
+  return offeredIn(message.subarray(HEADER_BYTES), readHeader(message).version);
+}
+
+/** The same, of the elements of a hello and the version in its header. */
+export function offeredIn(elements: Uint8Array, version: number): ReadonlySet<number> {
+  const r = new ByteReader(elements, 'hello');
   while (r.remaining >= 4) {
     const [type, length] = [r.peekU16(0), r.peekU16(2)];
     if (length < 4) throw new SeineError('PROTOCOL', `hello element of ${length} bytes`);

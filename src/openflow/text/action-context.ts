@@ -6,6 +6,8 @@ import type { TextNumbers } from './parse-value.ts';
 export interface ActionContext {
   readonly numbers: TextNumbers;
   readonly match: Match;
+  /** Whether the packet has a VLAN tag where the reading stands: `mod_vlan_vid` pushes one if not. */
+  readonly vlan: { present: boolean };
   /** Reads a list of actions inside the action. */
   nested(text: string): Action[];
 }

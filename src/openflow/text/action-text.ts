@@ -3,7 +3,10 @@ import type { Subfield } from '../fields.ts';
 import type { Instructions } from '../instructions.ts';
 import { requireField } from '../oxm.ts';
 import { ofPort } from '../protocol.ts';
-import { fieldWord, headerName } from './field-names.ts';
+import { printDecap, printEncap } from './encap-text.ts';
+import { fieldWord } from './field-names.ts';
+import { printMembers, printMultipath } from './spread-text.ts';
+import { printSubfield } from './subfield-text.ts';
 import {
   hex,
   hexOrZero,
@@ -44,13 +47,6 @@ export function printAction(action: Action, names: TextNames): string {
   return print(action, names);
 }
 
-/** `NAME[]`, `NAME[3]` or `NAME[0..15]`. */
-export function printSubfield({ field, offset, bits }: Subfield): string {
-  const name = headerName(field);
-  if (offset === 0 && bits === requireField(field).subfieldBits) return `${name}[]`;
-  return bits === 1 ? `${name}[${offset}]` : `${name}[${offset}..${offset + bits - 1}]`;
-}
-
 const printers: { readonly [K in KnownAction['kind']]: (action: ActionOf<K>, names: TextNames) => string } = {
   output: ({ port, maxLength }, names) => {
     if (port === ofPort.controller) return `CONTROLLER:${maxLength ?? 0}`;
@@ -76,7 +72,7 @@ const printers: { readonly [K in KnownAction['kind']]: (action: ActionOf<K>, nam
   decTtl: () => 'dec_ttl',
   decTtlControllers: ({ controllers }) => `dec_ttl(${controllers.join(',')})`,
   setTtl: ({ ttl }) => `mod_nw_ttl:${ttl}`,
-  pushVlan: ({ etherType }) => `push_vlan:0x${etherType.toString(16).padStart(4, '0')}`,
+  pushVlan: ({ etherType }) => `push_vlan:${etherTypeText(etherType)}`,
   popVlan: () => 'pop_vlan',
   note: ({ bytes }) => `note:${octets(bytes, '.')}`,
   clone: ({ actions }, names) => `clone(${printActions(actions, names)})`,
@@ -93,7 +89,25 @@ const printers: { readonly [K in KnownAction['kind']]: (action: ActionOf<K>, nam
   popQueue: () => 'pop_queue',
   finTimeout: ({ idleTimeout, hardTimeout }) => `fin_timeout(idle_timeout=${idleTimeout},hard_timeout=${hardTimeout})`,
   exit: () => 'exit',
+  pushMpls: ({ etherType }) => `push_mpls:${etherTypeText(etherType)}`,
+  popMpls: ({ etherType }) => `pop_mpls:${etherTypeText(etherType)}`,
+  setMplsTtl: ({ ttl }) => `set_mpls_ttl(${ttl})`,
+  decMplsTtl: () => 'dec_mpls_ttl',
+  copyTtlOut: () => 'copy_ttl_out',
+  copyTtlIn: () => 'copy_ttl_in',
+  pushPbb: ({ etherType }) => `push_pbb:${etherTypeText(etherType)}`,
+  popPbb: () => 'pop_pbb',
+  decNshTtl: () => 'dec_nsh_ttl',
+  encap: printEncap,
+  decap: printDecap,
+  deleteField: ({ field }) => `delete_field:${fieldWord(field)}`,
+  multipath: printMultipath,
+  bundleMembers: printMembers,
 };
+
+function etherTypeText(etherType: number): string {
+  return `0x${etherType.toString(16).padStart(4, '0')}`;
+}
 
 const helpers = new Map<number, string>([
   [21, 'ftp'],

@@ -6,7 +6,7 @@ import { printInstructions } from './action-text.ts';
 import { printMatch } from './match-text.ts';
 import { printTable, type TextNames } from './value-text.ts';
 
-const flagWords = [
+export const flagWords = [
   [flowFlag.sendFlowRemoved, 'send_flow_rem'],
   [flowFlag.checkOverlap, 'check_overlap'],
   [flowFlag.resetCounts, 'reset_counts'],

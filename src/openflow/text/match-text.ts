@@ -1,3 +1,4 @@
+import { port32 } from '../action-codec.ts';
 import type { FieldName } from '../fields.ts';
 import type { Match } from '../match.ts';
 import { type AnyValue, isMasked, type Masked, requireField } from '../oxm.ts';
@@ -81,6 +82,9 @@ const words: Readonly<Partial<Record<FieldName, string>>> = {
   sctp_dst: 'tp_dst',
   icmpv6_type: 'icmp_type',
   icmpv6_code: 'icmp_code',
+  in_port_16: 'in_port',
+  tun_gtpu_flags: 'gtpu_flags',
+  tun_gtpu_msgtype: 'gtpu_msgtype',
 };
 
 class MatchPrinter {
@@ -102,7 +106,7 @@ class MatchPrinter {
     this.#fields(registers);
     this.#fields(tunnel);
     this.#fields(tunnelOptions);
-    this.#fields(['metadata', 'in_port']);
+    this.#fields(['metadata', 'in_port', 'in_port_16', 'in_phy_port']);
     this.#vlan();
     this.#fields(['eth_src', 'eth_dst']);
     const { eth_type: type, ip_proto: protocol } = this.#match;
@@ -155,7 +159,7 @@ class MatchPrinter {
       case 'ipv4':
         return printIpv4Masked(value, mask ?? 0xffff_ffff);
       case 'port':
-        return printPort(value, this.#names);
+        return printPort(name === 'in_port_16' ? port32(value) : value, this.#names);
       case 'ctState':
         return mask === undefined ? printFlags(ctStateFlags, value) : printFlagsMasked(ctStateFlags, value, mask);
       case 'tunnelFlags':

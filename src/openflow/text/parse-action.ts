@@ -2,11 +2,13 @@ import type { Action, SetFieldAction } from '../action.ts';
 import type { FieldName } from '../fields.ts';
 import type { Instructions } from '../instructions.ts';
 import type { Match } from '../match.ts';
-import { requireField } from '../oxm.ts';
+import { isMasked, requireField } from '../oxm.ts';
 import type { ActionContext } from './action-context.ts';
+import { parseDecap, parseEncap } from './encap-text.ts';
 import { parseController, parseCt, parseLearn, parseSample } from './parse-large-action.ts';
 import { fieldCalled, parseFieldValue, parsePort, parseSubfield, parseTable, portOf, subfieldOf, type TextNumbers } from './parse-value.ts';
 import { badText, callOf, cutAt, parseBigint, parseNumber, parseOctets, splitTop } from './scan.ts';
+import { parseMembers, parseMultipath } from './spread-text.ts';
 
 const maxDepth = 32;
 
@@ -47,20 +49,52 @@ export function parseActions(text: string, numbers: TextNumbers = {}): Action[] 
   return contextAt(0, {}, numbers).nested(text);
 }
 
-function contextAt(depth: number, match: Match, numbers: TextNumbers): ActionContext {
+function contextAt(depth: number, match: Match, numbers: TextNumbers, vlan = { present: isTagged(match) }): ActionContext {
   return {
     match,
     numbers,
+    vlan,
     nested: (text) => {
       if (depth > maxDepth) throw badText('actions nested too deep', text);
-      const deeper = contextAt(depth + 1, match, numbers);
+      const deeper = contextAt(depth + 1, match, numbers, vlan);
       return splitTop(text, ',').flatMap((part) => parseAction(part, deeper));
     },
   };
 }
 
-/** @returns no action for `drop` */
+function isTagged({ vlan_vid: given }: Match): boolean {
+  if (given === undefined) return false;
+  return ((isMasked(given) ? given.value & given.mask : given) & 0x1000) !== 0;
+}
+
+/** @returns no action for `drop`, several for a word that stands for several */
 function parseAction(part: string, context: ActionContext): readonly Action[] {
+  const actions = parseSeveral(part, context) ?? parseOne(part, context);
+  for (const { kind } of actions) {
+    if (kind === 'pushVlan') context.vlan.present = true;
+    else if (kind === 'popVlan') context.vlan.present = false;
+  }
+  return actions;
+}
+
+/** Words of OpenFlow 1.0 that are several actions in later versions. */
+function parseSeveral(part: string, context: ActionContext): readonly Action[] | undefined {
+  const [word = '', first = '', second = '', ...more] = part.split(/[:(,)]/).map((each) => each.trim());
+  if (word === 'enqueue' && more.every((each) => each === '')) {
+    const queue = parseNumber(second, 0xffff_ffff, 'queue');
+    return [
+      { kind: 'setQueue', queue },
+      { kind: 'output', port: parsePort(first, context.numbers), maxLength: 0xffff },
+      { kind: 'popQueue' },
+    ];
+  }
+  if (word !== 'mod_vlan_vid' && word !== 'mod_vlan_pcp') return undefined;
+  const push: Action[] = context.vlan.present ? [] : [{ kind: 'pushVlan', etherType: 0x8100 }];
+  if (word === 'mod_vlan_pcp') return [...push, { kind: 'setField', field: 'vlan_pcp', value: parseNumber(first, 7, word) }];
+  return [...push, { kind: 'setField', field: 'vlan_vid', value: parseNumber(first, 0xfff, word) + 0x1000 }];
+}
+
+function parseOne(part: string, context: ActionContext): readonly Action[] {
   if (part === 'drop') return [];
   const call = callOf(part);
   const named = call && calls[call.name]?.(call.inside, context);
@@ -89,6 +123,12 @@ const words: Readonly<Record<string, Action>> = {
   strip_vlan: { kind: 'popVlan' },
   exit: { kind: 'exit' },
   pop_queue: { kind: 'popQueue' },
+  dec_mpls_ttl: { kind: 'decMplsTtl' },
+  dec_nsh_ttl: { kind: 'decNshTtl' },
+  copy_ttl_out: { kind: 'copyTtlOut' },
+  copy_ttl_in: { kind: 'copyTtlIn' },
+  pop_pbb: { kind: 'popPbb' },
+  decap: { kind: 'decap' },
   controller: { kind: 'output', port: 0xffff_fffd, maxLength: 0xffff },
   CONTROLLER: { kind: 'output', port: 0xffff_fffd, maxLength: 0xffff },
   ct: { kind: 'ct', commit: false, zone: 0, exec: [] },
@@ -112,6 +152,10 @@ const withArgument: Readonly<Record<string, Parse>> = {
   },
   resubmit: (text, { numbers }) => ({ kind: 'resubmit', port: parsePort(text, numbers) }),
   push_vlan: (text) => ({ kind: 'pushVlan', etherType: parseNumber(text, 0xffff, 'EtherType') }),
+  push_mpls: (text) => ({ kind: 'pushMpls', etherType: parseNumber(text, 0xffff, 'EtherType') }),
+  pop_mpls: (text) => ({ kind: 'popMpls', etherType: parseNumber(text, 0xffff, 'EtherType') }),
+  push_pbb: (text) => ({ kind: 'pushPbb', etherType: parseNumber(text, 0xffff, 'EtherType') }),
+  delete_field: (text) => ({ kind: 'deleteField', field: fieldCalled(text) ?? noField(text) }),
   note: (text) => ({ kind: 'note', bytes: padNote(parseOctets(text, 'note')) }),
   push: (text) => ({ kind: 'push', from: parseSubfield(text) }),
   pop: (text) => ({ kind: 'pop', to: parseSubfield(text) }),
@@ -129,9 +173,21 @@ const withArgument: Readonly<Record<string, Parse>> = {
   set_tunnel64: (text, { numbers }) => setField('tun_id', text, numbers),
 };
 
+function noField(text: string): never {
+  throw badText('no such field', text);
+}
+
 const calls: Readonly<Record<string, (text: string, context: ActionContext) => Action | undefined>> = {
   ct: parseCt,
   learn: parseLearn,
+  multipath: parseMultipath,
+  bundle: (inside, { numbers }) => parseMembers(inside, numbers, false),
+  bundle_load: (inside, { numbers }) => parseMembers(inside, numbers, true),
+  encap: parseEncap,
+  decap: parseDecap,
+  set_mpls_ttl: (inside) => ({ kind: 'setMplsTtl', ttl: parseNumber(inside, 255, 'TTL') }),
+  set_mpls_label: (inside, { numbers }) => setField('mpls_label', inside, numbers),
+  set_mpls_tc: (inside, { numbers }) => setField('mpls_tc', inside, numbers),
   controller: parseController,
   sample: parseSample,
   clone: (inside, context) => ({ kind: 'clone', actions: context.nested(inside) }),
@@ -146,7 +202,7 @@ const calls: Readonly<Record<string, (text: string, context: ActionContext) => A
   },
   dec_ttl: (inside) => ({
     kind: 'decTtlControllers',
-    controllers: splitTop(inside, ',').map((id) => parseNumber(id, 0xffff, 'controller')),
+    controllers: splitTop(inside, ',').map((id) => parseNumber(id.replace(/^id\d*=/, ''), 0xffff, 'controller')),
   }),
   fin_timeout: (inside) => {
     const given = new Map(splitTop(inside, ',').map((part) => [cutAt(part, '=').before, cutAt(part, '=').after ?? ''] as const));
