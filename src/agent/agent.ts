@@ -11,10 +11,12 @@ import type { AgentConfig } from './config.ts';
 import { type DataPlane, openDataPlane, runDataPlane } from './data-plane.ts';
 import type { Ipam } from './ipam/ipam.ts';
 import { type KubeSources, openKubeSources, runKubeSources } from './kube-sources.ts';
+import type { Observe } from './metrics/record.ts';
 import { NodePods } from './node-pods.ts';
 import { startNode } from './node-start.ts';
 import type { Peers } from './peers.ts';
 import type { NodePodNetwork, PodNetworkOptions } from './pod-network.ts';
+import type { NodeProxy } from './proxy/node-proxy.ts';
 import { Readiness } from './readiness.ts';
 import type { Services } from './services.ts';
 
@@ -40,11 +42,14 @@ export interface RunningNode {
   readonly network: NodePodNetwork;
   readonly peers: Peers;
   readonly services: Services;
+  readonly proxy: NodeProxy;
 }
 
 export interface AgentHooks {
   readonly onCall?: CniServerOptions['onCall'];
   readonly events: NodeDatapathEvents;
+  /** Takes times for `/metrics`. */
+  readonly observe?: Observe;
   readonly onPodStage?: NonNullable<PodNetworkOptions['onStage']>;
   /** The API server cannot be followed for a resource. */
   readonly onSourceFailure?: (kind: string, error: SeineError) => void;

@@ -28,6 +28,7 @@ import { BridgeLock } from './bridge-lock.ts';
 import type { AgentConfig } from './config.ts';
 import { watchHost } from './host-watch.ts';
 import { NoEndpointResponder } from './no-endpoint.ts';
+import { servicesTable } from './proxy/service-firewall.ts';
 import { Quiet } from './quiet.ts';
 import type { Readiness } from './readiness.ts';
 
@@ -117,7 +118,7 @@ function openTargets(
     bridge: fenced(new BridgeTarget(openflow)),
     switch: fenced(new SwitchTarget(database, ovsBridge, lock.name)),
     host: fenced(new HostTarget(host.socket, hostGateway)),
-    firewall: fenced(new FirewallTarget(nftables, [firewallTable])),
+    firewall: fenced(new FirewallTarget(nftables, [firewallTable, servicesTable])),
   };
 }
 
@@ -158,7 +159,7 @@ export async function runDataPlane(plane: DataPlane, gateway: string, signal: Ab
     signal,
   );
   const firewall = FirewallEvents.open({}, (change) => {
-    if (change.kind === 'overrun' || change.tables.has(firewallTable)) tables.ring();
+    if (change.kind === 'overrun' || change.tables.has(firewallTable) || change.tables.has(servicesTable)) tables.ring();
   });
   const rows = new Quiet(
     { waitMs: SETTLE_MS, restMs: () => restAfter(datapath.reconcilers.switch.lookTookMs) },

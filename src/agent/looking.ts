@@ -32,6 +32,7 @@ export class Looking {
     return {
       events: record.datapathEvents(then),
       onCall: (call) => record.call(call),
+      observe: (name, labels, value) => this.#exporter.observe(name, labels, value),
       onPodStage: (stage, tookMs) => record.podStage(stage, tookMs),
       onSourceFailure: (kind, error) => record.sourceFailed(kind, error),
       onDatabaseFailure: (error) => record.saw('ovsdb', error),

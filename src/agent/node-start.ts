@@ -1,13 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { familiesOf } from '../connectivity/environment.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
-import { cidrContains } from '../net/ip.ts';
 import { type Address, listAddresses } from '../netlink/addresses.ts';
 import { peerCredentials } from '../netlink/sys.ts';
 import { ofPorts } from '../pipeline/well-known.ts';
-import type { ReservedRange } from './address-claims.ts';
 import type { Agent, AgentHooks, RunningNode } from './agent.ts';
 import { CniServer } from './cni-server.ts';
 import { injectFrames } from './data-plane.ts';
@@ -25,8 +22,8 @@ import { nodeOwner, poolsOf, wishForNode } from './node-wishes.ts';
 import { Peers } from './peers.ts';
 import { NodePodNetwork } from './pod-network.ts';
 import { followPolicies } from './policy-notice.ts';
-import { alone, reservedRanges } from './reserved-ranges.ts';
-import { Services } from './services.ts';
+import { NodeProxy } from './proxy/node-proxy.ts';
+import { reservedRanges } from './reserved-ranges.ts';
 import { untilTaken } from './until-taken.ts';
 
 /** How often what keeps the agent from knowing its node is looked at again (ms); changes of the Node are seen at once. */
@@ -132,12 +129,14 @@ async function openNode(agent: Agent, live: LiveEnvironment, start: Start): Prom
   live.subscribe(() => (known = reservedNow()));
   const reserved = () => known;
   const peers = new Peers({ source: agent.peers, datapath: plane.datapath, environment, reserved, turns: sources.turns, log });
-  const services = openServices(agent, live, { peers, reserved, log, signal });
+  const observe = start.hooks.observe ?? (() => undefined);
+  const proxy = await NodeProxy.open(agent, { live, peers, reserved, observe, log }, signal);
   return {
     ipam,
     network,
     peers,
-    services,
+    services: proxy.services,
+    proxy,
     get environment() {
       return live.current;
     },
@@ -150,13 +149,14 @@ async function openNode(agent: Agent, live: LiveEnvironment, start: Start): Prom
 const isGlobal = ({ scope }: Address): boolean => scope === 'global';
 
 /** Follows the cluster, and says ready once the switch holds what is known of it. */
-async function serve(agent: Agent, { peers: followed, services }: RunningNode, { log, signal }: Start): Promise<void> {
+async function serve(agent: Agent, { peers: followed, proxy, services }: RunningNode, { log, signal }: Start): Promise<void> {
   const { config, plane, readiness, sources, peers } = agent;
   followed.follow();
-  services.follow();
+  proxy.follow();
   followPolicies({ policies: sources.networkPolicies.replica, peers, nodeName: config.nodeName, events: sources.events });
   say(agent, 'waiting to know the Services');
   await untilServicesKnown(sources, signal);
+  await services.settled();
   say(agent, 'waiting for bridge and host to take the node’s flows and routes');
   const restoring = keepFlowRestore({ database: plane.database, datapath: plane.datapath, lock: plane.lock.name, readiness, log }, signal);
   const { datapath } = plane;
@@ -234,29 +234,6 @@ function openNetwork({ config, plane, readiness }: Agent, live: LiveEnvironment,
   });
 }
 
-interface ServicesContext extends Pick<Start, 'log' | 'signal'> {
-  readonly peers: Peers;
-  readonly reserved: () => readonly ReservedRange[];
-}
-
-function openServices({ plane, sources }: Agent, live: LiveEnvironment, { peers, reserved, log, signal }: ServicesContext): Services {
-  const { serviceCidrs, gateway } = live.current;
-  const isOurs = ({ range, against }: ReservedRange): boolean => against === 'both' && !serviceCidrs.includes(range);
-  return new Services({
-    services: sources.services.replica,
-    slices: sources.endpointSlices.replica,
-    datapath: plane.datapath,
-    get families() {
-      return familiesOf(live.current);
-    },
-    gateway: gateway.name,
-    routedFamilies: serviceCidrs.map(({ family }) => family),
-    holderOf: (ip) => reserved().find((each) => isOurs(each) && cidrContains(each.range, ip))?.what ?? peers.claimantOf(alone(ip)),
-    log,
-    signal,
-  });
-}
-
 /** A Service that no disk remembers is worth a short wait for the API server, not a long one: pods without Services beat no pods. */
 async function untilServicesKnown({ services, endpointSlices }: KubeSources, signal: AbortSignal): Promise<void> {
   const known = [services, endpointSlices].every(({ replica }) => replica.size > 0);
@@ -267,10 +244,16 @@ async function untilServicesKnown({ services, endpointSlices }: KubeSources, sig
   );
 }
 
-async function allowRemovals({ sources, plane }: Agent, { peers }: RunningNode, log: Log, signal: AbortSignal): Promise<void> {
+async function allowRemovals(
+  { sources, plane }: Agent,
+  { peers, services: served }: RunningNode,
+  log: Log,
+  signal: AbortSignal,
+): Promise<void> {
   const { nodes, services, endpointSlices } = sources;
   await Promise.all([nodes, services, endpointSlices].map(({ replica }) => replica.whenSynced(signal)));
   await peers.settled();
+  await served.settled();
   plane.datapath.allowRemovals();
   log.info('every source is in step; what nobody wants is removed from now on');
 }

@@ -20,7 +20,7 @@ const message = 'NetworkPolicy is not enforced by this version of Seine: all tra
 export function followPolicies({ policies, peers, nodeName, events }: PolicyNoticeOptions): () => void {
   const notice = (key: string): void => {
     const policy = policies.get(key);
-    if (!policy || !speaksFor(policy, nodeName, peers)) return;
+    if (!policy || !speaksFor(policy.uid, nodeName, peers)) return;
     const about = {
       apiVersion: 'networking.k8s.io/v1',
       kind: 'NetworkPolicy',
@@ -36,9 +36,9 @@ export function followPolicies({ policies, peers, nodeName, events }: PolicyNoti
   });
 }
 
-/** Rendezvous hashing: every node comes to the same result without a word. */
-function speaksFor(policy: NetworkPolicy, nodeName: string, peers: PeerSource): boolean {
-  const score = (name: string): string => createHash('sha256').update(`${policy.uid} ${name}`).digest('hex');
+/** Whether this node is the one that speaks of an object. Rendezvous hashing: every node comes to the same result without a word. */
+export function speaksFor(uid: string, nodeName: string, peers: PeerSource): boolean {
+  const score = (name: string): string => createHash('sha256').update(`${uid} ${name}`).digest('hex');
   const own = score(nodeName);
   for (const { name } of peers.peers()) if (score(name) > own) return false;
   return true;

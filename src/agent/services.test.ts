@@ -1,4 +1,5 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
+import { LoopTurns } from '../async/loop-turns.ts';
 import { FakeTarget } from '../datapath/fake-target.ts';
 import { NodeDatapath } from '../datapath/node-datapath.ts';
 import type { EndpointSlice } from '../kube/endpoint-slice.ts';
@@ -6,7 +7,9 @@ import { ReplicaStore } from '../kube/replica.ts';
 import type { Service } from '../kube/service.ts';
 import { silentLog } from '../log/log.ts';
 import type { Owner } from '../pipeline/cookie.ts';
-import { Services } from './services.ts';
+import type { ProxyConfig, ProxyNode } from '../proxy/proxy-config.ts';
+import { ProgrammingTimes } from './proxy/programming-times.ts';
+import { type ServiceChange, Services } from './services.ts';
 
 function setUp() {
   const services = new ReplicaStore<Service>();
@@ -22,19 +25,41 @@ function setUp() {
     wishes.push(owner);
     return want(owner, wanted);
   };
+  const changes: ServiceChange[] = [];
   const served = new Services({
     services,
     slices,
     datapath,
-    families: ['ipv4'],
-    gateway: 'gw0',
-    routedFamilies: ['ipv4'],
-    holderOf: ({ text }) => (text === '10.97.7.7' ? 'pods of node n2' : undefined),
+    proxying: () => ({ node, config }),
+    host: { routes: () => [], elements: () => new Map(), staysWhereItIs: ({ text }) => text === '192.0.2.1' },
+    holderOf: ({ text }) => (text === '10.97.7.7' || text === '192.0.2.1' ? 'pods of node n2' : undefined),
+    consequences: { changed: (change) => changes.push(change), looked: () => undefined },
+    turns: new LoopTurns(8),
+    times: new ProgrammingTimes({ observe: () => undefined }),
     log: silentLog,
     signal: new AbortController().signal,
   });
-  return { services, slices, datapath, wishes, served };
+  const follow = async (): Promise<void> => {
+    served.follow();
+    await served.settled();
+  };
+  /** Tells of what was put into the replicas, and waits until it has been worked off. */
+  const flush = async (): Promise<void> => {
+    services.flush();
+    slices.flush();
+    await served.settled();
+  };
+  return { services, slices, datapath, wishes, changes, served, follow, flush };
 }
+
+const node: ProxyNode = { name: 'n1', families: ['ipv4'], sctp: false, addresses: [], gateway: [] };
+const config: ProxyConfig = {
+  proxyAll: true,
+  skipServices: new Set(),
+  proxyLoadBalancerIps: true,
+  serviceProxyName: '',
+  externalIpRanges: [],
+};
 
 function service(name: string, index: number): Service {
   return {
@@ -61,53 +86,90 @@ function slice(name: string, of: string, ...addresses: readonly string[]): Endpo
 }
 
 describe('Services', () => {
-  it('works on what changed, however many Services there are', () => {
+  it('works on what changed, however many Services there are', async () => {
     const t = setUp();
     for (let index = 1; index <= 2_000; index++) {
       t.services.put(`default/s${index}`, '1', service(`s${index}`, index));
       t.slices.put(`default/s${index}-x`, '1', slice(`s${index}-x`, `s${index}`, '10.10.0.5'));
     }
-    t.served.follow();
+    await t.follow();
     expect(t.served.count).toBe(2_000);
-    t.services.flush();
-    t.slices.flush();
+    await t.flush();
     t.wishes.length = 0;
     t.slices.put('default/s7-x', '2', slice('s7-x', 's7', '10.10.0.5', '10.10.0.6'));
-    t.slices.flush();
+    await t.flush();
     expect(t.wishes.toSorted()).toEqual(['endpoint/tcp/10.10.0.6/8080', 'service/default/s7:http/ipv4']);
   });
 
-  it('takes a port by a new name, and an address that another Service had', () => {
+  it('takes a port by a new name, and an address that another Service had', async () => {
     const t = setUp();
     const a = service('a', 1);
     t.services.put('default/a', '1', a);
-    t.served.follow();
+    await t.follow();
     t.services.put('default/a', '2', { ...a, ports: a.ports.map((port) => ({ ...port, name: 'web' })) });
-    t.services.flush();
+    await t.flush();
     // A list tells of what is there before it tells of what is gone.
     t.services.replace(new Map([['default/b', { version: '3', value: service('b', 1) }]]));
-    t.services.flush();
+    await t.flush();
     expect([...t.datapath.bridge.owners()]).toEqual(['service/default/b:http/ipv4']);
   });
 
-  it('serves a Service with more endpoints than one group can hold', () => {
+  it('serves every endpoint of a Service, however many they are', async () => {
     const t = setUp();
     t.services.put('default/a', '1', service('a', 1));
     const addresses = Array.from({ length: 5_000 }, (_, index) => `10.${index >> 8}.${index & 255}.7`);
     t.slices.put('default/a-x', '1', slice('a-x', 'a', ...addresses));
-    t.served.follow();
-    expect(t.served.ownersOf('default/a').endpoints.size).toBe(800);
+    await t.follow();
+    expect(t.served.ownersOf('default/a').endpoints.size).toBe(5_000);
+    expect(t.served.objections.size).toBe(0);
   });
 
-  it('says that a Service has more endpoints than are served', () => {
+  it('tells news from what was there when the agent started', async () => {
     const t = setUp();
     t.services.put('default/a', '1', service('a', 1));
-    t.slices.put('default/a-x', '1', slice('a-x', 'a', ...Array.from({ length: 801 }, (_, index) => `10.${index >> 8}.${index & 255}.7`)));
-    t.served.follow();
-    expect(t.served.objections.of('default/a')).toEqual(['port 80 has 801 endpoints, the first 800 are served']);
+    t.slices.put('default/a-x', '1', slice('a-x', 'a', '10.10.0.5'));
+    await t.follow();
+    t.services.put('default/b', '1', service('b', 2));
+    await t.flush();
+    t.services.markSynced();
+    t.slices.markSynced();
+    await vi.waitFor(() => expect(t.served.isInStep).toBe(true));
+    t.slices.put('default/a-x', '2', slice('a-x', 'a', '10.10.0.6'));
+    t.services.put('default/c', '2', service('c', 3));
+    await t.flush();
+    expect(t.changes.map(({ key, occasion, before, after }) => [key, occasion, before.size, after.size])).toEqual([
+      ['default/a', 'start', 0, 1],
+      ['default/b', 'start', 0, 1],
+      ['default/a', 'news', 1, 1],
+      ['default/c', 'news', 0, 1],
+    ]);
   });
 
-  it('sends nothing to endpoints that are nobody’s, and says so', () => {
+  it('works off a burst at once', async () => {
+    const t = setUp();
+    t.services.put('default/a', '1', service('a', 1));
+    await t.follow();
+    t.wishes.length = 0;
+    for (let index = 1; index <= 20; index++) {
+      t.slices.put('default/a-x', String(index), slice('a-x', 'a', `10.10.0.${index}`));
+      t.slices.flush();
+    }
+    await t.served.settled();
+    expect(t.wishes).toEqual(['endpoint/tcp/10.10.0.20/8080', 'service/default/a:http/ipv4']);
+  });
+
+  it('serves an external address that stays with its node, but no cluster address', async () => {
+    const t = setUp();
+    const balancer: Service = { ...service('a', 1), type: 'LoadBalancer', loadBalancerIngress: [{ ip: '192.0.2.1', ipMode: 'VIP' }] };
+    t.services.put('default/a', '1', balancer);
+    t.services.put('default/b', '1', { ...service('b', 1), clusterIps: ['192.0.2.1'] });
+    await t.follow();
+    const [port] = t.served.portsOf('default/a').values();
+    expect(port?.intent.addresses.map(({ kind }) => kind)).toEqual(['cluster', 'loadBalancer']);
+    expect(t.served.objections.of('default/b')).toEqual(['192.0.2.1 belongs to pods of node n2']);
+  });
+
+  it('sends nothing to endpoints that are nobody’s, and says so', async () => {
     const t = setUp();
     t.services.put('default/a', '1', service('a', 1));
     t.slices.put(
@@ -115,28 +177,28 @@ describe('Services', () => {
       '1',
       slice('a-x', 'a', '127.0.0.1', '169.254.169.254', '169.254.0.253', '224.0.0.1', '0.0.0.0', 'fc01::aabb:ccdd:eeff', '10.10.0.5'),
     );
-    t.served.follow();
+    await t.follow();
     expect([...t.served.ownersOf('default/a').endpoints]).toEqual(['endpoint/tcp/10.10.0.5/8080']);
     expect(t.served.objections.of('default/a')).toEqual(['port 80: no packets are sent to 6 endpoints such as 127.0.0.1']);
     t.slices.put('default/a-x', '2', slice('a-x', 'a', '10.10.0.5'));
-    t.slices.flush();
+    await t.flush();
     expect(t.served.objections.size).toBe(0);
   });
 
-  it('does not serve an address that somebody has, and lets it go if it was served', () => {
+  it('does not serve an address that somebody has, and lets it go if it was served', async () => {
     const t = setUp();
     const a = service('a', 1);
     t.services.put('default/a', '1', a);
     t.slices.put('default/a-x', '1', slice('a-x', 'a', '10.10.0.5'));
-    t.served.follow();
+    await t.follow();
     expect(t.datapath.bridge.size).toBeGreaterThan(0);
     t.services.put('default/a', '2', { ...a, clusterIps: ['10.97.7.7'] });
-    t.services.flush();
+    await t.flush();
     expect(t.datapath.bridge.size).toBe(0);
     expect(t.served.objections.of('default/a')).toEqual(['10.97.7.7 belongs to pods of node n2']);
   });
 
-  it('leaves out what the switch could never take, and serves all others', () => {
+  it('leaves out what the switch could never take, and serves all others', async () => {
     const t = setUp();
     const want = t.datapath.want;
     t.datapath.want = (owner, wanted) => {
@@ -147,43 +209,43 @@ describe('Services', () => {
       t.services.put(`default/${name}`, '1', service(name, index + 1));
       t.slices.put(`default/${name}-x`, '1', slice(`${name}-x`, name, `10.10.0.${index}`));
     }
-    t.served.follow();
+    await t.follow();
     expect([...t.datapath.bridge.owners()]).toEqual(['endpoint/tcp/10.10.0.1/8080', 'service/default/b:http/ipv4']);
     expect(t.served.objections.of('default/a').join()).toContain('70000 bytes');
   });
 
-  it('keeps an endpoint’s translation until no Service leads there', () => {
+  it('keeps an endpoint’s translation until no Service leads there', async () => {
     const t = setUp();
     for (const [index, name] of ['a', 'b'].entries()) {
       t.services.put(`default/${name}`, '1', service(name, index + 1));
       t.slices.put(`default/${name}-x`, '1', slice(`${name}-x`, name, '10.10.0.5'));
     }
-    t.served.follow();
+    await t.follow();
     const owners = (): string[] => [...t.datapath.bridge.owners()].filter((owner) => owner.startsWith('endpoint/'));
     expect(owners()).toEqual(['endpoint/tcp/10.10.0.5/8080']);
     t.services.remove('default/a', '2');
-    t.services.flush();
+    await t.flush();
     expect(owners()).toEqual(['endpoint/tcp/10.10.0.5/8080']);
     t.slices.remove('default/b-x', '2');
-    t.slices.flush();
+    await t.flush();
     expect(owners()).toEqual([]);
     expect([...t.datapath.bridge.owners()]).toEqual(['service/default/b:http/ipv4']);
   });
 
-  it('follows a slice that is given to another Service', () => {
+  it('follows a slice that is given to another Service', async () => {
     const t = setUp();
     t.services.put('default/a', '1', service('a', 1));
     t.services.put('default/b', '1', service('b', 2));
-    t.slices.put('default/x', '1', slice('x', 'a', '10.10.0.5'));
-    t.served.follow();
+    t.slices.put('default/x', '1', slice('x', 'a', '10.10.0.5', '10.10.0.6'));
+    await t.follow();
     const groups = (owner: string): number => t.datapath.bridge.keysOf(owner).filter((key) => key.startsWith('G')).length;
     expect([groups('service/default/a:http/ipv4'), groups('service/default/b:http/ipv4')]).toEqual([1, 0]);
-    t.slices.put('default/x', '2', slice('x', 'b', '10.10.0.5'));
-    t.slices.flush();
+    t.slices.put('default/x', '2', slice('x', 'b', '10.10.0.5', '10.10.0.6'));
+    await t.flush();
     expect([groups('service/default/a:http/ipv4'), groups('service/default/b:http/ipv4')]).toEqual([0, 1]);
   });
 
-  it('asks for the same groups whatever order Services come in', () => {
+  it('asks for the same groups whatever order Services come in', async () => {
     const [first, second] = [setUp(), setUp()];
     const names = Array.from({ length: 50 }, (_, index) => `s${index}`);
     for (const [t, order] of [
@@ -194,7 +256,7 @@ describe('Services', () => {
         t.services.put(`default/${name}`, '1', service(name, Number(name.slice(1)) + 1));
         t.slices.put(`default/${name}-x`, '1', slice(`${name}-x`, name, '10.10.0.5'));
       }
-      t.served.follow();
+      await t.follow();
     }
     const entries = (t: ReturnType<typeof setUp>): string[] =>
       [...t.datapath.bridge.keys()].map((key) => `${key}${t.datapath.bridge.wanted(key)}`).toSorted();

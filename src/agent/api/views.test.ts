@@ -3,6 +3,7 @@ import { LoopTurns } from '../../async/loop-turns.ts';
 import { compilePod } from '../../connectivity/compile-pod.ts';
 import { type BridgeKey, type BridgeValue, describeFlowEntry, isGroupKey } from '../../datapath/bridge-entry.ts';
 import { FakeTarget } from '../../datapath/fake-target.ts';
+import type { FirewallKey } from '../../datapath/firewall-target.ts';
 import type { HostEntry, HostKey } from '../../datapath/host-entry.ts';
 import { NodeDatapath } from '../../datapath/node-datapath.ts';
 import type { SwitchEntry, SwitchKey } from '../../datapath/switch-entry.ts';
@@ -13,6 +14,7 @@ import { parseMac } from '../../net/mac.ts';
 import { cookieOf, learnedCookie, type Owner, ownerOf } from '../../pipeline/cookie.ts';
 import { tableName } from '../../pipeline/tables.ts';
 import { compileService } from '../../proxy/compile-service.ts';
+import type { ServiceIntent } from '../../proxy/service-intent.ts';
 import { nothing } from '../../wanted/wanted.ts';
 import { Objections } from '../objections.ts';
 import { type BridgeSnapshot, bridgeDifferences, flowEntries, groupEntries } from './bridge-view.ts';
@@ -33,11 +35,29 @@ const words = {
 const via = parseIp('10.10.4.1');
 const gw = 'antrea-gw0';
 
+const intent: ServiceIntent = {
+  name: 'http/ipv4',
+  family: 'ipv4',
+  transport: 'tcp',
+  port: 80,
+  addresses: [{ kind: 'cluster', ip: parseIp('10.96.0.10'), port: 80 }],
+  internalPolicy: 'Cluster',
+  externalPolicy: 'Cluster',
+  sourceRanges: [],
+  cluster: [
+    { ip: parseIp('10.10.0.5'), port: 8080 },
+    { ip: parseIp('10.10.0.6'), port: 8080 },
+  ],
+  local: [],
+  anyEndpoint: true,
+  objections: [],
+};
+
 let targets: {
   bridge: FakeTarget<BridgeKey, BridgeValue>;
   switch: FakeTarget<SwitchKey, SwitchEntry>;
   host: FakeTarget<HostKey, HostEntry>;
-  firewall: FakeTarget<`table/${string}`, string>;
+  firewall: FakeTarget<FirewallKey, string>;
 };
 let datapath: NodeDatapath;
 
@@ -46,16 +66,7 @@ beforeEach(async () => {
   targets = { bridge: new FakeTarget(), switch: new FakeTarget(), host: new FakeTarget(), firewall: new FakeTarget() };
   datapath = new NodeDatapath(targets, silent);
   datapath.want(pod, compilePod({ ofPort: 32_784, mac: parseMac('0e:00:00:00:00:05'), addresses: [parseIp('10.10.0.5')] }));
-  datapath.want(
-    service,
-    compileService({
-      transport: 'tcp',
-      clusterIp: parseIp('10.96.0.10'),
-      port: 80,
-      groupId: 7,
-      endpoints: [{ ip: parseIp('10.10.0.5'), port: 8080 }],
-    }),
-  );
+  datapath.want(service, compileService(intent, { owner: service, node: { addresses: [], gateway: [] }, groupId: () => 7 }));
   datapath.want(peer, { ...nothing, routes: [{ destination: parseCidr('10.10.4.0/22'), via, dev: gw }] });
   datapath.wantPort(pod, { name: 'web0-1234567', type: '', ofPort: 32_784, options: {}, externalIds: { 'pod-name': 'web-0' } });
   const stop = new AbortController();

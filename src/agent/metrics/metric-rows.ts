@@ -10,6 +10,7 @@ export interface MetricRow {
 const callBuckets = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30];
 const stageBuckets = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10];
 const roundBuckets = [0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5];
+const programmingBuckets = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300];
 const lagBuckets = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
 
 /** Names without the prefix `seine_agent_`. Where Antrea has the metric, it has Antrea's name behind the prefix. */
@@ -88,6 +89,22 @@ export const metricRows = {
     help: 'Connections to Services without endpoints: answered with a refusal, or suppressed by the rate limit.',
     labels: ['outcome'],
   },
+  service_programming_duration_seconds: {
+    type: 'histogram',
+    help: 'From the news of a change of a Service to the switch’s acknowledgement.',
+    buckets: programmingBuckets,
+  },
+  network_programming_duration_seconds: {
+    type: 'histogram',
+    help: 'From the change that the endpoint slice controller noted to the switch’s acknowledgement (a Kubernetes SLI).',
+    buckets: programmingBuckets,
+  },
+  service_stale_connections_total: {
+    type: 'counter',
+    help: 'Connections that led nowhere: requests to the bridge to forget some, entries forgotten of the node’s own, and failures.',
+    labels: ['where'],
+  },
+
   stranger_packets: { type: 'gauge', help: 'Tunnel packets from an address that is no node, while it is remembered.', labels: ['address'] },
 
   event_loop_lag_seconds: {

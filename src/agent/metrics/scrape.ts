@@ -49,6 +49,9 @@ function ofNode(agent: Agent) {
       [{ kind: 'Node' }, node?.peers.objections.size ?? 0],
       [{ kind: 'Service' }, node?.services.objections.size ?? 0],
     ] satisfies Sample[],
+    service_stale_connections_total: (['bridge', 'host', 'failures', 'dropped'] as const).map(
+      (where): Sample => [{ where }, node?.proxy.cleaner.counters[where] ?? 0],
+    ),
     service_rejects_total: [
       [{ outcome: 'answered' }, answered],
       [{ outcome: 'suppressed' }, suppressed],

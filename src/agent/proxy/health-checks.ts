@@ -1,0 +1,113 @@
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { SeineError } from '../../errors/seine-error.ts';
+import type { Log } from '../../log/log.ts';
+
+/** What a load balancer that asks a node about a Service is told. */
+export interface HealthCheck {
+  readonly namespace: string;
+  readonly name: string;
+  readonly port: number;
+  /** Ready endpoints on this node: while there are some, the load balancer may send here. */
+  readonly localEndpoints: number;
+}
+
+const LISTEN_RETRY_MS = 5_000;
+const MOST_CONNECTIONS = 256;
+const PATIENCE_MS = 5_000;
+
+/**
+ * One HTTP server for each Service with a `healthCheckNodePort` (externalTrafficPolicy Local): 200 while this node has an endpoint
+ * that is ready, 503 otherwise. Answers have the form of kube-proxy's (pkg/proxy/healthcheck/service_health.go).
+ */
+export class HealthChecks {
+  readonly #log: Log;
+  readonly #checks = new Map<string, HealthCheck & { readonly server: CheckServer }>();
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  /** Replaces what is told about a Service. @param check undefined: it has no port for that */
+  set(key: string, check: HealthCheck | undefined): void {
+    const known = this.#checks.get(key);
+    if (known && known.port !== check?.port) {
+      this.#checks.delete(key);
+      known.server.close();
+    }
+    if (!check) return;
+    const server = this.#checks.get(key)?.server ?? new CheckServer(check.port, (response) => this.#answer(key, response), this.#log);
+    this.#checks.set(key, { ...check, server });
+  }
+
+  get size(): number {
+    return this.#checks.size;
+  }
+
+  close(): void {
+    for (const { server } of this.#checks.values()) server.close();
+    this.#checks.clear();
+  }
+
+  #answer(key: string, response: ServerResponse): void {
+    const check = this.#checks.get(key);
+    const localEndpoints = check?.localEndpoints ?? 0;
+    const service = check && { namespace: check.namespace, name: check.name };
+    response.writeHead(localEndpoints > 0 ? 200 : 503, {
+      'Content-Type': 'application/json',
+      'X-Content-Type-Options': 'nosniff',
+      'X-Load-Balancing-Endpoint-Weight': String(localEndpoints),
+      Connection: 'close',
+    });
+    response.end(`${JSON.stringify({ service, localEndpoints, serviceProxyHealthy: true })}\n`);
+  }
+}
+
+/** Listens on all addresses of the node, as soon as nobody else has the port. */
+class CheckServer {
+  readonly #stop = new AbortController();
+  readonly #server: Server;
+
+  constructor(port: number, answer: (response: ServerResponse) => void, log: Log) {
+    this.#server = createServer({ requestTimeout: PATIENCE_MS, headersTimeout: PATIENCE_MS, maxHeaderSize: 8_192 }, (request, response) => {
+      request.resume();
+      answer(response);
+    });
+    this.#server.maxConnections = MOST_CONNECTIONS;
+    this.#server.on('clientError', (_, socket) => socket.destroy());
+    void this.#listen(port, log);
+  }
+
+  close(): void {
+    this.#stop.abort();
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+
+  /** Never rejects: a Service whose health nobody can ask for is served all the same. */
+  async #listen(port: number, log: Log): Promise<void> {
+    const { signal } = this.#stop;
+    for (let told = false; !signal.aborted; told = true) {
+      try {
+        await this.#once(port);
+        return;
+      } catch (thrown) {
+        const cause = SeineError.from(thrown, 'listen').message;
+        if (!told) log.error('the health check port of a Service is taken; trying again', { port, cause });
+      }
+      await sleep(LISTEN_RETRY_MS, undefined, { signal, ref: false }).catch(() => undefined); // an abort ends the loop
+    }
+  }
+
+  async #once(port: number): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', reject);
+      this.#server.listen({ port, host: '::', ipv6Only: false }, () => {
+        this.#server.off('error', reject);
+        this.#server.on('error', () => undefined); // of accepting; the next client may fare better
+        if (this.#stop.signal.aborted) this.#server.close();
+        resolve();
+      });
+    });
+  }
+}

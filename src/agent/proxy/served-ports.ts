@@ -1,0 +1,106 @@
+import type { NodeDatapath, Revisions } from '../../datapath/node-datapath.ts';
+import { type Owner, ownerOf } from '../../pipeline/cookie.ts';
+import type { Transport } from '../../pipeline/flow.ts';
+import { compileEndpoint, compileService } from '../../proxy/compile-service.ts';
+import type { Proxying } from '../../proxy/intent.ts';
+import { type Endpoint, reachableEndpoints, type ServiceIntent } from '../../proxy/service-intent.ts';
+import { GroupIdPool } from '../group-id-pool.ts';
+import type { ServiceHost } from './service-host.ts';
+
+/** One port of a Service in one family, as it is served. */
+export interface ServedPort {
+  readonly intent: ServiceIntent;
+  /** By their names within the port. */
+  readonly groups: ReadonlyMap<string, number>;
+  readonly endpoints: ReadonlySet<Owner>;
+}
+
+export interface ServedPortsOptions {
+  readonly datapath: NodeDatapath;
+  readonly proxying: () => Proxying;
+  readonly host: Pick<ServiceHost, 'routes' | 'elements'>;
+  /** Ends waiting for the switch to confirm that groups are gone. */
+  readonly signal: AbortSignal;
+}
+
+/** Wants what single ports of Services need, lends them group numbers, and counts who uses which endpoint. */
+export class ServedPorts {
+  readonly #options: ServedPortsOptions;
+  readonly #groups = new GroupIdPool();
+  /** Which Service ports lead to an endpoint. */
+  readonly #users = new Map<Owner, Set<Owner>>();
+
+  constructor(options: ServedPortsOptions) {
+    this.#options = options;
+  }
+
+  /** @throws what the compilers throw; then the port is dropped, as it was and as it should have been */
+  serve(owner: Owner, intent: ServiceIntent, known: ServedPort | undefined): ServedPort {
+    const { datapath, proxying, host } = this.#options;
+    const groups = new Map<string, number>();
+    const groupId = (name: string): number => {
+      const id = groups.get(name) ?? known?.groups.get(name) ?? this.#groups.lend(`${owner}#${name}`);
+      groups.set(name, id);
+      return id;
+    };
+    // Endpoints first: a group must not lead where nothing translates yet, should the two come in different bundles.
+    const endpoints = new Set(reachableEndpoints(intent).map((endpoint) => this.#useEndpoint(owner, intent.transport, endpoint)));
+    try {
+      const wanted = compileService(intent, { owner, node: proxying().node, groupId });
+      this.#giveBack(datapath.want(owner, { ...wanted, routes: host.routes(intent) }), unused(known?.groups, groups));
+      datapath.wantElements(owner, host.elements(intent));
+    } catch (thrown) {
+      this.drop(owner, {
+        intent,
+        groups: new Map([...(known?.groups ?? []), ...groups]),
+        endpoints: new Set([...endpoints, ...(known?.endpoints ?? [])]),
+      });
+      throw thrown;
+    }
+    for (const endpoint of known?.endpoints ?? []) if (!endpoints.has(endpoint)) this.#leaveEndpoint(owner, endpoint);
+    return { intent, groups, endpoints };
+  }
+
+  drop(owner: Owner, { groups, endpoints }: ServedPort): void {
+    const { datapath } = this.#options;
+    datapath.wantElements(owner, new Map());
+    const gone = datapath.forget(owner);
+    for (const endpoint of endpoints) this.#leaveEndpoint(owner, endpoint);
+    this.#giveBack(gone, [...groups.values()]);
+  }
+
+  /** A number may be lent again only once no flow of the switch can lead to the old group. */
+  #giveBack(gone: Pick<Revisions, 'bridge'>, groups: readonly number[]): void {
+    if (groups.length === 0) return;
+    const { datapath, signal } = this.#options;
+    datapath.reconcilers.bridge.realized(gone.bridge, signal).then(
+      () => {
+        for (const id of groups) this.#groups.giveBack(id);
+      },
+      () => undefined, // the agent stops, and the pool with it
+    );
+  }
+
+  #useEndpoint(user: Owner, transport: Transport, endpoint: Endpoint): Owner {
+    const owner = ownerOf('endpoint', transport, endpoint.ip.text, String(endpoint.port));
+    const users = this.#users.get(owner);
+    if (users) users.add(user);
+    else {
+      this.#users.set(owner, new Set([user]));
+      this.#options.datapath.want(owner, compileEndpoint(transport, endpoint));
+    }
+    return owner;
+  }
+
+  #leaveEndpoint(user: Owner, endpoint: Owner): void {
+    const users = this.#users.get(endpoint);
+    users?.delete(user);
+    if (users?.size !== 0) return;
+    this.#users.delete(endpoint);
+    this.#options.datapath.forget(endpoint);
+  }
+}
+
+function unused(before: ReadonlyMap<string, number> = new Map(), after: ReadonlyMap<string, number>): number[] {
+  return [...before].flatMap(([name, id]) => (after.has(name) ? [] : [id]));
+}
