@@ -5,23 +5,47 @@ import { connect } from 'node:net';
 
 const schemaPath = '/usr/share/openvswitch/vswitch.ovsschema';
 
+/** How the database comes to be: alone, or as the first or a further member of a cluster. */
+export type Membership =
+  | { readonly kind: 'standalone' }
+  | { readonly kind: 'first' }
+  | { readonly kind: 'joins'; readonly first: TestOvsdbServer };
+
+export interface TestOvsdbServerOptions {
+  readonly membership?: Membership;
+  /** More of its command line, e.g. `--remote=ptcp:…`. */
+  readonly args?: readonly string[];
+}
+
 /** A real `ovsdb-server` with a database of its own, which tests may kill and start again. */
 export class TestOvsdbServer {
   readonly dir: string;
   readonly socketPath: string;
+  readonly #args: readonly string[];
   #process: ChildProcess | undefined;
 
-  constructor() {
+  constructor({ membership = { kind: 'standalone' }, args = [] }: TestOvsdbServerOptions = {}) {
     this.dir = mkdtempSync('/run/seine-test-');
     this.socketPath = `${this.dir}/db.sock`;
-    execFileSync('ovsdb-tool', ['create', `${this.dir}/conf.db`, schemaPath]);
+    this.#args = args;
+    const file = `${this.dir}/conf.db`;
+    if (membership.kind === 'standalone') execFileSync('ovsdb-tool', ['create', file, schemaPath]);
+    if (membership.kind === 'first') execFileSync('ovsdb-tool', ['-vconsole:off', 'create-cluster', file, schemaPath, this.#raft]);
+    if (membership.kind === 'joins') {
+      execFileSync('ovsdb-tool', ['join-cluster', file, 'Open_vSwitch', this.#raft, membership.first.#raft]);
+    }
+  }
+
+  /** Where the members of a cluster talk to it. */
+  get #raft(): string {
+    return `unix:${this.dir}/raft`;
   }
 
   /** Resolves once it accepts connections. */
   async start(): Promise<void> {
-    const options = [`--remote=punix:${this.socketPath}`, `--unixctl=${this.dir}/ctl`, '--no-chdir', '-vconsole:off'];
+    const options = [`--remote=punix:${this.socketPath}`, `--unixctl=${this.dir}/ctl`, '--no-chdir', '-vconsole:off', ...this.#args];
     this.#process = spawn('ovsdb-server', [`${this.dir}/conf.db`, ...options], { stdio: 'ignore' });
-    while (!(await accepts(this.socketPath))) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (!(await accepts(this.socketPath)) || !(await accepts(`${this.dir}/ctl`))) await new Promise((resolve) => setTimeout(resolve, 5));
   }
 
   async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
