@@ -108,7 +108,8 @@ function addressesOf(service: Service, { port, nodePort }: ServicePort, clusterI
     for (const { ip, ipMode } of service.loadBalancerIngress) if (ipMode === 'VIP') add('loadBalancer', parseIp(ip));
   for (const ip of service.externalIps.map(parseIp)) {
     if (config.externalIpRanges.some((range) => cidrContains(range, ip))) add('external', ip);
-    else if (ip.family === clusterIp.family) refused.push(`external address ${ip.text} is not in a range that the configuration allows`);
+    else if (ip.family === clusterIp.family)
+      refused.push(`externalIP ${ip.text} is not in a range that the configuration allows (proxy.externalIPRanges)`);
   }
   return { addresses, refused };
 }

@@ -53,13 +53,15 @@ export class HealthChecks {
     const check = this.#checks.get(key);
     const localEndpoints = check?.localEndpoints ?? 0;
     const service = check && { namespace: check.namespace, name: check.name };
+    const body = Buffer.from(`${JSON.stringify({ service, localEndpoints, serviceProxyHealthy: true })}\n`);
     response.writeHead(localEndpoints > 0 ? 200 : 503, {
       'Content-Type': 'application/json',
+      'Content-Length': body.length,
       'X-Content-Type-Options': 'nosniff',
       'X-Load-Balancing-Endpoint-Weight': String(localEndpoints),
       Connection: 'close',
     });
-    response.end(`${JSON.stringify({ service, localEndpoints, serviceProxyHealthy: true })}\n`);
+    response.end(body);
   }
 }
 
