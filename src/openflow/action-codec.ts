@@ -16,6 +16,8 @@ export interface ActionCodec<A> {
   /** Usually one; where there are several, `choose` says which one carries an action. */
   readonly wire: readonly [WireId, ...WireId[]];
   choose?(action: A, version: Version): number;
+  /** The form in OpenFlow 1.3 of a row with one form in 1.5, where that is another one; `decode` sees it as the form after `wire`. */
+  readonly wireIn13?: WireId;
   /** Where the layout is written down. */
   readonly source: string;
   /** Writes the body only; the driver writes header, length and padding. */

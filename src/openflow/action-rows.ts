@@ -50,8 +50,8 @@ export const standardRows: ActionRows<
     },
   },
   load: {
-    wire: [{ type: 25 }, { nicira: 7 }],
-    choose: (_, version) => (version === OPENFLOW_13 ? 1 : 0),
+    wire: [{ type: 25 }],
+    wireIn13: { nicira: 7 },
     source: 'ovs-actions(7) "load"; in OpenFlow 1.3 NXAST_REG_LOAD (u16 offset and size, u32 field header, u64 value), else set_field',
     encode: (w, a, { version }) => {
       if (version !== OPENFLOW_13) return writePlaced(w, a.to, a.value);
@@ -67,8 +67,8 @@ export const standardRows: ActionRows<
     },
   },
   move: {
-    wire: [{ type: 28 }, { nicira: 6 }],
-    choose: (_, version) => (version === OPENFLOW_13 ? 1 : 0),
+    wire: [{ type: 28 }],
+    wireIn13: { nicira: 6 },
     source: 'u16 bits, u16 source offset, u16 destination offset, two headers: NXAST_REG_MOVE; u16 zero before them: ofp_action_copy_field',
     encode: (w, a, { version }) => {
       w.u16(a.from.bits).u16(a.from.offset).u16(a.to.offset);

@@ -1,7 +1,7 @@
 import { SeineError } from '../errors/seine-error.ts';
 import { ByteReader, ByteWriter } from '../wire/bytes.ts';
 import type { Action, ActionOf, KnownAction } from './action.ts';
-import type { ActionCodec, NestedActions } from './action-codec.ts';
+import type { ActionCodec, NestedActions, WireId } from './action-codec.ts';
 import { conntrackRows } from './action-conntrack.ts';
 import { controllerRows } from './action-controller.ts';
 import { learnRows } from './action-learn.ts';
@@ -29,29 +29,44 @@ interface Form {
 const byType = new Map<number, Form>();
 const bySubtype = new Map<number, Form>();
 for (const codec of Object.values(rows) as ActionCodec<KnownAction>[]) {
-  for (const [index, wire] of codec.wire.entries()) {
+  for (const [index, wire] of [...codec.wire, ...(codec.wireIn13 === undefined ? [] : [codec.wireIn13])].entries()) {
     const [map, key] = 'type' in wire ? [byType, wire.type] : [bySubtype, wire.nicira];
     // In OpenFlow 1.5 `load` shares the wire form of `setField`, which comes first and is what it decodes to.
     if (!map.has(key)) map.set(key, { codec, index });
   }
 }
 
-/** A row as the encoder uses it: all of one shape, since it is looked at for every action. */
-interface Encoder {
-  readonly encode: ActionCodec<KnownAction>['encode'];
-  readonly choose: ActionCodec<KnownAction>['choose'];
-  /** By index into `wire`: the first 32 bits, without the length; and the Nicira subtype, or -1. */
-  readonly heads: readonly { readonly start: number; readonly subtype: number }[];
+/** How an action begins: its first 32 bits, without the length; and for one of Nicira's its subtype, otherwise -1. */
+interface Head {
+  readonly start: number;
+  readonly subtype: number;
 }
 
-const encoders = new Map(
-  (Object.entries(rows) as [string, ActionCodec<KnownAction>][]).map(([kind, { encode, choose, wire }]): [string, Encoder] => {
-    const heads = wire.map((id) =>
-      'type' in id ? { start: id.type * 0x1_0000, subtype: -1 } : { start: EXPERIMENTER * 0x1_0000, subtype: id.nicira },
-    );
-    return [kind, { encode, choose, heads }];
-  }),
-);
+/** A row as the encoder of one version uses it: all of one shape, since it is looked at for every action. */
+interface Encoder {
+  readonly encode: ActionCodec<KnownAction>['encode'];
+  /** Absent where the head is always the same. */
+  readonly choose: ActionCodec<KnownAction>['choose'];
+  readonly head: Head;
+  /** By index into `wire`. */
+  readonly heads: readonly Head[];
+}
+
+function encodersIn(version: Version): ReadonlyMap<string, Encoder> {
+  const byKind = new Map<string, Encoder>();
+  for (const [kind, { encode, choose, wire, wireIn13 }] of Object.entries(rows) as [string, ActionCodec<KnownAction>][]) {
+    const first = version === OPENFLOW_13 ? (wireIn13 ?? wire[0]) : wire[0];
+    byKind.set(kind, { encode, choose, head: headOf(first), heads: wire.map(headOf) });
+  }
+  return byKind;
+}
+
+function headOf(wire: WireId): Head {
+  return 'type' in wire ? { start: wire.type << 16, subtype: -1 } : { start: EXPERIMENTER << 16, subtype: wire.nicira };
+}
+
+const encodersIn13 = encodersIn(OPENFLOW_13);
+const encodersIn15 = encodersIn(OPENFLOW_15);
 
 function nestedIn(version: Version): NestedActions {
   return { version, encode: (w, actions) => writeActions(w, actions, version), decode: (r) => decodeDeeper(r, version) };
@@ -79,23 +94,36 @@ export function writeActions(w: ByteWriter, actions: readonly Action[], version:
  * @throws SeineError `INVARIANT` if a number does not fit its field (a bug in a compiler of ours).
  */
 export function writeAction(w: ByteWriter, action: Action, version: Version = OPENFLOW_15): void {
-  if (action.kind === 'unknown') {
-    w.raw(action.bytes);
+  const in13 = version === OPENFLOW_13;
+  const encoder = (in13 ? encodersIn13 : encodersIn15).get(action.kind);
+  if (encoder === undefined) {
+    writeUnknown(w, action);
     return;
   }
-  if (version === OPENFLOW_13 && action.kind === 'setField' && action.mask !== undefined) {
+  if (in13 && action.kind === 'setField' && action.mask !== undefined) {
     for (const load of expandSetField(action)) writeAction(w, load, version);
     return;
   }
-  const encoder = encoders.get(action.kind);
-  if (encoder === undefined) throw new SeineError('INVARIANT', `no action is called ${JSON.stringify(action.kind)}`);
+  const { encode, choose } = encoder;
+  const known = action as KnownAction; // or it would have no encoder
   const start = w.length;
-  const head = encoder.heads[encoder.choose === undefined ? 0 : encoder.choose(action, version)];
-  if (head === undefined) throw new SeineError('INVARIANT', `action ${action.kind} has no such form`);
-  w.u32(head.start);
-  if (head.subtype >= 0) w.u32(NICIRA).u16(head.subtype);
-  encoder.encode(w, action, version === OPENFLOW_13 ? nestedIn13 : nestedIn15);
+  writeHead(w, choose === undefined ? encoder.head : (encoder.heads[choose(known, version)] ?? encoder.head));
+  encode(w, known, in13 ? nestedIn13 : nestedIn15);
   w.alignTo(8, start).patchU16(start + 2, w.length - start);
+}
+
+function writeHead(w: ByteWriter, { start, subtype }: Head): void {
+  const at = w.reserve(subtype < 0 ? 4 : 10);
+  const { view } = w;
+  view.setInt32(at, start);
+  if (subtype < 0) return;
+  view.setUint32(at + 4, NICIRA);
+  view.setUint16(at + 8, subtype);
+}
+
+function writeUnknown(w: ByteWriter, action: Action): void {
+  if (action.kind !== 'unknown') throw new SeineError('INVARIANT', `no action is called ${JSON.stringify(action.kind)}`);
+  w.raw(action.bytes);
 }
 
 let depth = 0;

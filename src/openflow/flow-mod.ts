@@ -56,9 +56,17 @@ export function writeFlowMod(w: ByteWriter, mod: FlowMod, version: Version = OPE
 
 /** Appends what follows the header: the same in both versions, around a match and instructions of that version. */
 export function writeFlowModBody(w: ByteWriter, mod: FlowMod): void {
-  w.u64(mod.cookie ?? 0n)
-    .u64(mod.cookieMask ?? 0n)
-    .u8(mod.table)
+  writeFlowModHead(w, mod);
+  w.raw(mod.match).raw(mod.instructions);
+}
+
+/** Appends what lies between the header and the match. */
+export function writeFlowModHead(w: ByteWriter, mod: Omit<FlowMod, 'match' | 'instructions'>): void {
+  if (mod.cookie === undefined) w.zeros(8);
+  else w.u64(mod.cookie);
+  if (mod.cookieMask === undefined) w.zeros(8);
+  else w.u64(mod.cookieMask);
+  w.u8(mod.table)
     .u8(flowCommands.indexOf(mod.command))
     .u16(mod.idleTimeout ?? 0)
     .u16(mod.hardTimeout ?? 0)
@@ -67,9 +75,7 @@ export function writeFlowModBody(w: ByteWriter, mod: FlowMod): void {
     .u32(mod.outPort ?? ofPort.any)
     .u32(mod.outGroup ?? ofGroup.any)
     .u16(mod.flags ?? 0)
-    .u16(mod.importance ?? 0)
-    .raw(mod.match)
-    .raw(mod.instructions);
+    .u16(mod.importance ?? 0);
 }
 
 /** @param message a whole flow-mod; @throws SeineError `PROTOCOL` if it is malformed */

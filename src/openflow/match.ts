@@ -36,7 +36,7 @@ export function encodeMatch(match: Match, version: Version = OPENFLOW_15): Uint8
 
 export function writeMatch(w: ByteWriter, match: Match, version: Version = OPENFLOW_15): void {
   const start = w.length;
-  w.u16(OXM_MATCH).u16(0);
+  w.u32(OXM_MATCH << 16);
   writeOxmFields(w, match, version);
   w.patchU16(start + 2, w.length - start).alignTo(8, start);
 }

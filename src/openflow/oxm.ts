@@ -38,20 +38,48 @@ export function writeOxm(w: ByteWriter, field: Field, value: AnyValue, mask: Any
 function writeNumberOxm(w: ByteWriter, field: Field, value: number, mask: AnyValue | undefined): void {
   const full = field.fullNumber;
   if (!(isWhole(value) && value <= full)) throw misfit(field, value);
-  const bits = mask === undefined ? full : mask;
-  if (typeof bits !== 'number' || !(isWhole(bits) && bits <= full)) throw misfit(field, bits);
-  if (bits === full && (mask === undefined || field.format !== 'tunnelFlags')) {
-    w.u32(field.exactHeader);
-    if (field.vendor !== 0) w.u32(field.vendor);
-    writeNumber(w, field.bytes, value);
+  if (mask === undefined) {
+    writeExact(w, field, value);
     return;
   }
-  if (!field.maskable) throw misfit(field, bits);
-  if (bits === 0) return;
-  w.u32(field.maskedHeader);
-  if (field.vendor !== 0) w.u32(field.vendor);
-  writeNumber(w, field.bytes, andNumbers(value, bits));
-  writeNumber(w, field.bytes, bits);
+  if (typeof mask !== 'number' || !(isWhole(mask) && mask <= full)) throw misfit(field, mask);
+  if (mask === full && field.format !== 'tunnelFlags') writeExact(w, field, value);
+  else if (!field.maskable) throw misfit(field, mask);
+  else if (mask !== 0) writeMasked(w, field, andNumbers(value, mask), mask);
+}
+
+function writeExact(w: ByteWriter, field: Field, value: number): void {
+  const { bytes } = field;
+  const prefix = field.vendor === 0 ? 4 : 8;
+  const at = w.reserve(prefix + bytes);
+  const { view } = w;
+  view.setUint32(at, field.exactHeader);
+  if (prefix === 8) view.setUint32(at + 4, field.vendor);
+  storeNumber(view, at + prefix, bytes, value);
+}
+
+function writeMasked(w: ByteWriter, field: Field, value: number, mask: number): void {
+  const { bytes } = field;
+  const prefix = field.vendor === 0 ? 4 : 8;
+  const at = w.reserve(prefix + bytes + bytes);
+  const { view } = w;
+  view.setUint32(at, field.maskedHeader);
+  if (prefix === 8) view.setUint32(at + 4, field.vendor);
+  storeNumber(view, at + prefix, bytes, value);
+  storeNumber(view, at + prefix + bytes, bytes, mask);
+}
+
+/** Stores a number that fits in 1, 2, 3, 4, or 6 octets. */
+function storeNumber(view: DataView, at: number, bytes: number, value: number): void {
+  if (bytes === 4) view.setUint32(at, value);
+  else if (bytes === 2) view.setUint16(at, value);
+  else if (bytes === 1) view.setUint8(at, value);
+  else {
+    const low = value >>> 0; // modulo 2 ** 32
+    view.setUint16(at, bytes === 6 ? (value - low) / 0x1_0000_0000 : value >>> 8);
+    if (bytes === 6) view.setUint32(at + 2, low);
+    else view.setUint8(at + 2, value);
+  }
 }
 
 /** Most numbers fit in 32 bits, where the question costs next to nothing. */
@@ -87,29 +115,6 @@ function writeOctetsOxm(w: ByteWriter, field: Field, value: Uint8Array, mask: An
   w.u32(field.oxm + 0x100 + ((2 * value.length) & 0xff));
   for (const [at, octet] of value.entries()) w.u8(octet & (mask[at] ?? 0));
   w.raw(mask);
-}
-
-/** Writes a value of 1, 2, 3, 4, or 6 octets. */
-export function writeNumber(w: ByteWriter, bytes: number, value: number): void {
-  switch (bytes) {
-    case 1:
-      w.u8(value);
-      return;
-    case 2:
-      w.u16(value);
-      return;
-    case 3:
-      w.u8(value >>> 16).u16(value & 0xffff);
-      return;
-    case 4:
-      w.u32(value);
-      return;
-    case 6:
-      w.u48(value);
-      return;
-    default:
-      throw new SeineError('INVARIANT', `a number does not fill ${bytes} octets`);
-  }
 }
 
 function writeBigint(w: ByteWriter, bytes: number, value: bigint): void {
