@@ -33,7 +33,7 @@ async function firstGroup(context: FaultContext): Promise<string> {
 }
 
 async function podPort(context: FaultContext): Promise<string> {
-  const name = Object.keys(await context.lab.ofPorts(1)).find((port) => /^web-1-/.test(port));
+  const name = Object.keys(await context.lab.ofPorts(1)).find((port) => /^web1-/.test(port));
   if (name === undefined) throw new Error('web-1 has no port');
   return name;
 }

@@ -130,5 +130,5 @@ export const switchFaults: readonly Fault[] = [
     limits: { connectsFailed: 0 },
     act: (context) => killedWithoutAgent(context, 'all'),
   },
-  { name: 'table-full', what: 'The bridge refuses one pod’s flows', limits: nothingLost, act: tableFull },
+  { name: 'table-full', what: 'The bridge refuses one pod’s flows', limits: { connectsFailed: 0, broken: 0 }, act: tableFull },
 ];
