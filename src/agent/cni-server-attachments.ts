@@ -17,7 +17,7 @@ export interface AttachmentPorts {
   readonly ipam: Ipam;
   readonly addresses: Addresses;
   readonly network: PodNetwork;
-  readonly deletions: RecordedDeletions;
+  readonly deletions: Pick<RecordedDeletions, 'has' | 'list' | 'remove'>;
   readonly log: Log;
 }
 

@@ -15,7 +15,7 @@ import { portOfPod } from './inventory-port.ts';
 import { attachmentId, type Lease } from './ipam/lease.ts';
 import { OfPortPool } from './of-port-pool.ts';
 import { describeDifferences, type FlowCheck } from './pod-check.ts';
-import type { AttachedPod, AttachmentKey, PodAttachment, PodNetwork, ReadyState } from './pod-network-port.ts';
+import type { AttachedPod, AttachmentKey, PodAddress, PodAttachment, PodNetwork, ReadyState } from './pod-network-port.ts';
 import type { Readiness } from './readiness.ts';
 
 export interface PodNetworkOptions {
@@ -67,6 +67,8 @@ export class NodePodNetwork implements PodNetwork {
   readonly #options: PodNetworkOptions;
   readonly #ofPorts = new OfPortPool();
   readonly #attached = new Map<string, Attached & { readonly netns: string | undefined }>();
+  /** Interfaces that attached pods have, with their addresses: whatever had their names before is gone. */
+  readonly #inUse = new Map<string, readonly PodAddress[]>();
   readonly #removals = new Map<string, Removal>();
   /** The bridge must have come this far before an address that was given up may be anybody else's. */
   #lastForgotten = -1;
@@ -102,6 +104,7 @@ export class NodePodNetwork implements PodNetwork {
         await socketsServed();
       };
       created = await this.#timed('interface', () => this.#createInterface(want, hostIfName, plug, signal));
+      this.#inUse.set(hostIfName, want.addresses);
       await Promise.all([flows, port]);
       await this.#timed('announce', async () => this.#announce(want, attached));
       return attachedPod(hostIfName, created, want, this.#options.mtu());
@@ -142,6 +145,7 @@ export class NodePodNetwork implements PodNetwork {
     const { hostIfName } = lease.attached;
     const adopted = { owner: podOwner(lease, lease.pod), hostIfName, ofPort: this.#ofPorts.lendAgain(id, ofPort), netns: lease.netns };
     this.#attached.set(id, adopted);
+    this.#inUse.set(hostIfName, lease.addresses);
     this.#wantFlows(lease, adopted);
     this.#options.datapath.wantPort(adopted.owner, portOfPod(lease, hostIfName, adopted.ofPort));
   }
@@ -175,8 +179,11 @@ export class NodePodNetwork implements PodNetwork {
   isAbsent(lease: Lease): boolean {
     const hostIfName = lease.attached?.hostIfName ?? hostInterfaceName(lease, lease.pod);
     if (this.#leftOvers === 'perhaps') return false;
-    if (this.#removals.has(hostIfName) || this.#options.ports.isKnown(hostIfName)) return false;
+    if (this.#removals.has(hostIfName)) return false;
     if (this.#options.datapath.reconcilers.bridge.realizedRevision < this.#lastForgotten) return false;
+    const heirs = this.#inUse.get(hostIfName);
+    if (heirs) return !lease.addresses.some(({ ip }) => heirs.some((heir) => heir.ip.text === ip.text));
+    if (this.#options.ports.isKnown(hostIfName)) return false;
     if (getLink(this.#options.host.socket, hostIfName) === undefined) return true;
     const isNewPods = [...this.#attached.values()].some((attached) => attached.hostIfName === hostIfName);
     if (!isNewPods) void this.#startRemoval(lease, { hostIfName, netns: lease.netns });
@@ -277,9 +284,10 @@ export class NodePodNetwork implements PodNetwork {
    *
    * @param signal ends the waiting, not the removal
    */
-  async #unplug(key: AttachmentKey, { owner, ofPort }: Attached, signal: AbortSignal): Promise<void> {
+  async #unplug(key: AttachmentKey, { owner, hostIfName, ofPort }: Attached, signal: AbortSignal): Promise<void> {
     const { datapath, log } = this.#options;
     this.#attached.delete(attachmentId(key));
+    this.#inUse.delete(hostIfName);
     const flows = datapath.forget(owner);
     this.#lastForgotten = flows.bridge;
     const port = datapath.forgetPorts(owner);

@@ -133,6 +133,17 @@ describe('a pod on a real node', () => {
     expect(listLinks(host.socket, { kind: 'veth' }).map(({ name }) => name)).not.toContain(attached.hostIfName);
   });
 
+  it('is absent when the same attachment has come back with other addresses', async () => {
+    const lease: Lease = { ...pod, serial: 1, state: 'quarantined', attached };
+    await node.network.detach(pod, patience());
+    const { addresses } = newPod(path);
+    pod = { ...pod, addresses };
+    attached = await node.network.attach(pod, patience());
+    expect(attached.hostIfName).toBe(lease.attached?.hostIfName);
+    await expect.poll(() => node.network.isAbsent(lease), { timeout: 10_000 }).toBe(true);
+    expect(await check()).toEqual([]);
+  });
+
   it('becomes absent although the kernel would not let go of its interface at first', async () => {
     const { remover } = node.plane.host;
     const remove = remover.remove.bind(remover);

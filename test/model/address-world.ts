@@ -1,0 +1,365 @@
+import { CniCalls } from '../../src/agent/cni-server-calls.ts';
+import type { RecordedDeletion, RecordedDeletions } from '../../src/agent/cni-server-deletions.ts';
+import { Ipam } from '../../src/agent/ipam/ipam.ts';
+import { attachmentId, type Lease } from '../../src/agent/ipam/lease.ts';
+import { MachineDied, MemoryJournalStore, type WriteFate } from '../../src/agent/ipam/memory-journal-store.ts';
+import type { AttachedPod, AttachmentKey, PodAttachment, PodNetwork, ReadyState } from '../../src/agent/pod-network-port.ts';
+import { deletionFileName } from '../../src/cni/deletions.ts';
+import { type DelRequest, parseCniRequest } from '../../src/cni/request.ts';
+import type { WireRequest } from '../../src/cni/wire.ts';
+import { silentLog } from '../../src/log/log.ts';
+import { parseMac } from '../../src/net/mac.ts';
+import { FakeDelegatedIpam, poolOf } from '../support/cni-bench.ts';
+
+const never = new AbortController().signal;
+const network = 'seine';
+
+/** Where an ADD or a DEL meets its fate. */
+export type Mishap =
+  | 'none'
+  /** The disk refuses the next write. */
+  | 'diskFull'
+  /** The agent dies: in the journal's next write, before the interface is there, after it, and just before it answers. */
+  | 'diesInWrite'
+  | 'diesBeforeLink'
+  | 'diesAfterLink'
+  | 'diesBeforeAnswer'
+  /** The plugin is gone when the answer comes. */
+  | 'pluginGone';
+
+/** A planted bug, to see that it is found. */
+export type Bug =
+  /** Absence is believed while the kernel still has the interface. */
+  | 'blindToLinks'
+  /** What is on the disk is not what was written. */
+  | 'forgetfulDisk'
+  /** The inventory gives up the leases of pods that are there. */
+  | 'releasesAll'
+  /** GC looks at nothing. */
+  | 'deafGc'
+  /** Recorded DELs are dropped. */
+  | 'losesDeletions'
+  /** DEL does not take the addresses back. */
+  | 'keepsLeases';
+
+interface AgentProcess {
+  readonly ipam: Ipam;
+  readonly calls: CniCalls;
+  readonly store: MemoryJournalStore;
+}
+
+/**
+ * A node whose agent is real down to IPAM and journal, with a kernel, a runtime, a disk and an API server that are models. Every
+ * action is one step of one of them; nothing happens by itself.
+ */
+export class AddressWorld {
+  /** Interfaces the kernel has, and their addresses. */
+  readonly links = new Map<string, readonly string[]>();
+  /** Interfaces that the kernel was told to remove and has not yet. */
+  readonly going = new Set<string>();
+  /** What the runtime believes to be attached, and with which addresses. */
+  readonly live = new Map<string, readonly string[]>();
+  /** What the API server believes; it is behind. */
+  readonly api = new Map<string, readonly string[]>();
+  /** Containers that the runtime owes a DEL: lost, or with an ADD that failed. Only GC finds what is left of them. */
+  readonly #owed = new Set<string>();
+  readonly spool = new Map<string, RecordedDeletion>();
+  readonly faults: string[] = [];
+  readonly #bug: Bug | undefined;
+  readonly #pools: readonly string[];
+  #agent: AgentProcess | undefined;
+  #content: Uint8Array = new Uint8Array();
+  #boot = 1;
+  #mishap: Mishap = 'none';
+  #diskFull = false;
+  #epoch = 0;
+
+  constructor(pools: readonly string[], bug?: Bug) {
+    this.#pools = pools;
+    this.#bug = bug;
+  }
+
+  get isUp(): boolean {
+    return this.#agent !== undefined;
+  }
+
+  /** Begins the agent: reads the journal, takes the inventory, does the recorded DELs. */
+  async start(): Promise<void> {
+    const store =
+      this.#bug === 'forgetfulDisk' ? new ForgetfulStore(this.#content) : new MemoryJournalStore(this.#content, () => this.#nextFate());
+    const ipam = await this.#open(store);
+    const ports = new ModelPodNetwork(this, ++this.#epoch);
+    const deletions: Pick<RecordedDeletions, 'has' | 'list' | 'remove'> = {
+      has: (key) => this.spool.has(attachmentId(key)),
+      list: async () => [...this.spool.values()],
+      remove: async (key) => void this.spool.delete(attachmentId(key)),
+    };
+    if (this.#bug === 'losesDeletions') this.spool.clear();
+    const calls = new CniCalls({
+      ipam,
+      network: ports,
+      deletions,
+      delegatedIpam: new FakeDelegatedIpam(),
+      reportPoolExhausted: true,
+      pods: undefined,
+      log: silentLog,
+    });
+    this.#agent = { ipam, calls, store };
+    this.#takeInventory(ipam);
+    await calls.settleDeletions(never);
+  }
+
+  /** The agent is killed. */
+  kill(): void {
+    if (this.#agent) this.#content = this.#agent.store.content;
+    this.#agent = undefined;
+    this.#epoch++;
+  }
+
+  /** The machine starts anew: every interface is gone, and the runtime knows it. */
+  reboot(): void {
+    this.kill();
+    this.#boot++;
+    this.links.clear();
+    this.going.clear();
+    for (const container of this.live.keys()) this.#owed.add(container);
+    this.live.clear();
+  }
+
+  async add(container: string, mishap: Mishap): Promise<void> {
+    const agent = this.#agent;
+    if (!agent) return;
+    this.#owed.add(container);
+    this.#mishap = mishap;
+    this.#diskFull = mishap === 'diskFull';
+    const gone = new AbortController();
+    const { reply, undo } = await agent.calls.handle(wireOf('ADD', container), gone.signal);
+    if (mishap === 'diesBeforeAnswer') this.kill();
+    if (mishap === 'pluginGone') await undo?.();
+    this.#mishap = 'none';
+    this.#diskFull = false;
+    if (this.#agent !== agent || agent.store.dead) return this.kill();
+    if (reply.exit !== 0 || mishap === 'pluginGone') return;
+    const { ips } = JSON.parse(reply.stdout) as { readonly ips: readonly { readonly address: string }[] };
+    this.live.set(
+      container,
+      ips.map(({ address }) => address.replace(/\/.*/, '')),
+    );
+    this.#owed.delete(container);
+  }
+
+  /** The runtime has no use for the container any more. */
+  async del(container: string, mishap: Mishap = 'none'): Promise<void> {
+    this.live.delete(container);
+    const wire = wireOf('DEL', container);
+    const agent = this.#agent;
+    if (!agent) {
+      const request = parseCniRequest(wire.env, wire.conf) as DelRequest;
+      if (deletionFileName(request.attachment).length !== 69) this.faults.push('a deletion without a name');
+      this.spool.set(attachmentId(request.attachment), { request, wire });
+      this.#owed.delete(container);
+      return;
+    }
+    this.#owed.add(container);
+    this.#mishap = mishap;
+    const { reply } = this.#bug === 'keepsLeases' ? { reply: { exit: 0 } } : await agent.calls.handle(wire, never);
+    this.#mishap = 'none';
+    if (this.#bug === 'keepsLeases' && this.links.has(container)) this.going.add(container);
+    if (mishap === 'diesBeforeAnswer' || this.#agent !== agent || agent.store.dead) this.kill();
+    else if (reply.exit === 0) this.#owed.delete(container);
+  }
+
+  /** The container ends, namespace and all, and no DEL ever comes. */
+  lose(container: string): void {
+    if (this.live.delete(container)) this.#owed.add(container);
+    if (this.links.has(container)) this.going.add(container);
+  }
+
+  kernelFinishes(): void {
+    for (const container of this.going) this.links.delete(container);
+    this.going.clear();
+  }
+
+  apiCatchesUp(): void {
+    this.api.clear();
+    for (const [container, ips] of this.live) this.api.set(container, ips);
+  }
+
+  async collectGarbage(): Promise<void> {
+    if (!this.#agent) return;
+    const list = [...this.live.keys()].map((containerID) => ({ containerID, ifname: 'eth0' }));
+    if (this.#bug !== 'deafGc') await this.#agent.calls.handle(wireOf('GC', '', { 'cni.dev/valid-attachments': list }), never);
+  }
+
+  async reclaim(): Promise<void> {
+    await this.#agent?.ipam.reclaim(never);
+  }
+
+  /** The leases, also those of an agent that does not run. */
+  async leases(): Promise<readonly Lease[]> {
+    if (this.#agent) return this.#agent.ipam.leases();
+    return (await this.#open(new MemoryJournalStore(this.#content))).leases();
+  }
+
+  /** Equal for states that behave alike. */
+  async key(): Promise<string> {
+    const lines = (map: ReadonlyMap<string, readonly string[]>) => [...map].map(([name, ips]) => `${name}=${ips.join('+')}`).toSorted();
+    const leases = (await this.leases()).map(
+      ({ containerId, state, addresses, attached }) =>
+        `${containerId}:${state[0]}:${attached ? 'y' : 'n'}:${addresses.map(({ ip }) => ip.text).join('+')}`,
+    );
+    return [
+      this.isUp,
+      leases.toSorted(),
+      lines(this.links),
+      [...this.going].toSorted(),
+      lines(this.live),
+      lines(this.api),
+      [...this.spool.keys()].toSorted(),
+      [...this.#owed].toSorted(),
+    ].join('|');
+  }
+
+  /** What must never be; called after every action. */
+  async check(): Promise<void> {
+    const owners = new Map<string, string>();
+    const say = (what: string) => this.faults.push(what);
+    for (const [container, ips] of this.live)
+      for (const ip of ips) {
+        const other = owners.get(ip);
+        if (other !== undefined) say(`${ip} is given to ${other} and ${container}`);
+        owners.set(ip, container);
+      }
+    const leases = await this.leases();
+    const lent = new Map<string, Lease>();
+    for (const lease of leases)
+      for (const { ip } of lease.addresses) {
+        if (lent.has(ip.text)) say(`${ip.text} has two leases`);
+        lent.set(ip.text, lease);
+      }
+    for (const [container, ips] of this.links)
+      for (const ip of ips) {
+        const lease = lent.get(ip);
+        if (lease === undefined) say(`${ip} is on the interface of ${container}, and free`);
+        else if (lease.state === 'allocated' && lease.containerId !== container)
+          say(`${ip} is on the interface of ${container}, and lent to ${lease.containerId}`);
+        if (this.live.has(container) && lease?.state === 'quarantined') say(`${ip} of ${container}, which is alive, is in quarantine`);
+      }
+  }
+
+  /** Lets everything come to its end, and looks whether anything has leaked. */
+  async settle(): Promise<void> {
+    if (!this.#agent) await this.start();
+    this.kernelFinishes();
+    if (this.#owed.size > 0) await this.collectGarbage();
+    this.kernelFinishes();
+    this.apiCatchesUp();
+    await this.reclaim();
+    await this.check();
+    const leases = await this.leases();
+    for (const { containerId, state } of leases)
+      if (state !== 'allocated' || !this.live.has(containerId)) this.faults.push(`the lease of ${containerId} (${state}) has leaked`);
+    for (const container of this.links.keys()) if (!this.live.has(container)) this.faults.push(`the interface of ${container} has leaked`);
+    for (const container of this.live.keys()) if (!this.links.has(container)) this.faults.push(`${container} has lost its interface`);
+  }
+
+  /** For the model of the data plane. */
+  dies(at: Mishap, epoch: number): boolean {
+    if (epoch !== this.#epoch) return true;
+    if (this.#mishap !== at) return false;
+    this.kill();
+    return true;
+  }
+
+  async #open(store: MemoryJournalStore): Promise<Ipam> {
+    return await Ipam.open({
+      store,
+      pools: this.#pools.map(poolOf),
+      bootId: `boot ${this.#boot}`,
+      isAbsent: async ({ containerId, addresses }) =>
+        this.#bug === 'blindToLinks' || !addresses.some(({ ip }) => this.links.get(containerId)?.includes(ip.text)),
+      isSpokenFor: ({ addresses }) => [...this.api.values()].some((ips) => addresses.some(({ ip }) => ips.includes(ip.text))),
+      quarantinePatienceMs: 0,
+      log: silentLog,
+    });
+  }
+
+  /** As `takeInventory` does it, with the journal that is always there here. */
+  #takeInventory(ipam: Ipam): void {
+    const kept = new Set<string>();
+    for (const lease of ipam.leases().filter(({ state }) => state === 'allocated')) {
+      const { containerId } = lease;
+      if (lease.attached && this.links.has(containerId) && !this.going.has(containerId) && this.#bug !== 'releasesAll')
+        kept.add(containerId);
+      else ipam.release(lease);
+    }
+    for (const container of this.links.keys()) if (!kept.has(container)) this.going.add(container);
+  }
+
+  #nextFate(): WriteFate {
+    if (this.#diskFull) return 'failed';
+    if (this.#mishap !== 'diesInWrite') return 'done';
+    return 'crash';
+  }
+}
+
+/** Says that it has written and has not. */
+class ForgetfulStore extends MemoryJournalStore {
+  override async append(): Promise<void> {}
+}
+
+/** Flows, port and interface of a pod, as the real one does them in that order. */
+class ModelPodNetwork implements PodNetwork {
+  readonly #world: AddressWorld;
+  readonly #epoch: number;
+
+  constructor(world: AddressWorld, epoch: number) {
+    this.#world = world;
+    this.#epoch = epoch;
+  }
+
+  async attach({ containerId, addresses }: PodAttachment): Promise<AttachedPod> {
+    this.#step('diesBeforeLink');
+    // An ADD of the same interface waits until the kernel has removed the old one.
+    if (this.#world.going.delete(containerId)) this.#world.links.delete(containerId);
+    this.#world.links.set(
+      containerId,
+      addresses.map(({ ip }) => ip.text),
+    );
+    this.#step('diesAfterLink');
+    return await Promise.resolve({ hostIfName: `v-${containerId}`, hostMac: parseMac('02:00:00:00:00:01'), mtu: 1450 });
+  }
+
+  async detach({ containerId }: AttachmentKey): Promise<void> {
+    this.#step('diesBeforeLink');
+    if (this.#world.links.has(containerId)) this.#world.going.add(containerId);
+    this.#step('diesAfterLink');
+    await Promise.resolve();
+  }
+
+  async check(): Promise<readonly string[]> {
+    return await Promise.resolve([]);
+  }
+
+  ready(): ReadyState {
+    return { state: 'ready' };
+  }
+
+  async whenReady(): Promise<void> {}
+
+  /** What is left of a dead agent does nothing more. */
+  #step(point: Mishap): void {
+    if (this.#world.dies(point, this.#epoch)) throw new MachineDied('the agent is dead');
+  }
+}
+
+function wireOf(command: string, containerId: string, extra: object = {}): WireRequest {
+  const env = {
+    CNI_COMMAND: command,
+    CNI_CONTAINERID: containerId,
+    CNI_NETNS: `/run/netns/${containerId}`,
+    CNI_IFNAME: 'eth0',
+    CNI_PATH: '/opt/cni/bin',
+  };
+  return { env, conf: JSON.stringify({ cniVersion: '1.1.0', name: network, ...extra }), deadlineMs: 1_000, attempt: 1 };
+}

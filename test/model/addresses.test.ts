@@ -1,0 +1,34 @@
+import { expect, it } from 'vitest';
+import { explore } from './address-explorer.ts';
+import type { Bug } from './address-world.ts';
+
+/*
+ * ADD, DEL, GC, crash, restart, reboot, full disk and a slow API server in every order, as far as there is time:
+ * no two pods share an address, no live address is freed, every leak is reclaimed. SEINE_EXPLORE_STATES goes further.
+ */
+
+const statesMax = Number(process.env['SEINE_EXPLORE_STATES'] ?? 150);
+
+it.each([
+  ['two containers for one address', ['10.1.0.0/30'], ['a', 'b']],
+  ['three containers for two addresses', ['fd00::/126'], ['a', 'b', 'c']],
+  ['two containers in two families', ['10.1.0.0/30', 'fd00::/126'], ['a', 'b']],
+] as const)('holds for %s', { timeout: 3_600_000 }, async (name, pools, containers) => {
+  const explored = await explore({ pools, containers, statesMax });
+  console.log(
+    `${name}: ${explored.states} states, ${explored.transitions} transitions, ${explored.depth} steps deep, complete: ${explored.complete}`,
+  );
+  expect(explored.fault).toBeUndefined();
+});
+
+it.each<[Bug, RegExp]>([
+  ['blindToLinks', /is on the interface of a/],
+  ['forgetfulDisk', /is on the interface of a, and free/],
+  ['releasesAll', /has lost its interface|is in quarantine/],
+  ['deafGc', /has leaked/],
+  ['losesDeletions', /has leaked/],
+  ['keepsLeases', /has leaked/],
+])('finds a planted bug: %s', async (bug, what) => {
+  const { fault } = await explore({ pools: ['10.1.0.0/30'], containers: ['a', 'b'], bug, statesMax: 500 });
+  expect(fault?.what.join('\n')).toMatch(what);
+});
