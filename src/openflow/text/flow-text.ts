@@ -2,6 +2,7 @@ import { flowFlag } from '../flow-mod.ts';
 import type { FlowEntry } from '../flow-stats.ts';
 import { decodeInstructions } from '../instructions.ts';
 import { decodeMatch } from '../match.ts';
+import { OPENFLOW_15, type Version } from '../protocol.ts';
 import { printInstructions } from './action-text.ts';
 import { printMatch } from './match-text.ts';
 import { printTable, type TextNames } from './value-text.ts';
@@ -25,7 +26,7 @@ export type FlowIdentity = Pick<
  *
  * @throws SeineError `PROTOCOL` if the match or the instructions are malformed
  */
-export function printFlow(flow: FlowIdentity, names: TextNames = {}): string {
+export function printFlow(flow: FlowIdentity, names: TextNames = {}, version: Version = OPENFLOW_15): string {
   const parts: string[] = [];
   if (flow.cookie !== 0n) parts.push(`cookie=0x${flow.cookie.toString(16)}`);
   if (flow.table !== 0 || names.table !== undefined) parts.push(`table=${printTable(flow.table, names)}`);
@@ -37,6 +38,6 @@ export function printFlow(flow: FlowIdentity, names: TextNames = {}): string {
   const matched = printMatch(decodeMatch(flow.match), names);
   if (flow.priority !== 0x8000) matched.unshift(`priority=${flow.priority}`);
   if (matched.length > 0) parts.push(matched.join(','));
-  const actions = `actions=${printInstructions(decodeInstructions(flow.instructions), names)}`;
+  const actions = `actions=${printInstructions(decodeInstructions(flow.instructions, version), names)}`;
   return parts.length === 0 ? actions : `${parts.join(', ')} ${actions}`;
 }

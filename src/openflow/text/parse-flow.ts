@@ -2,6 +2,7 @@ import { type FlowMod, flowFlag } from '../flow-mod.ts';
 import type { Instructions } from '../instructions.ts';
 import { encodeInstructions } from '../instructions.ts';
 import { encodeMatch, type Match } from '../match.ts';
+import { OPENFLOW_15, type Version } from '../protocol.ts';
 import { parseInstructions } from './parse-action.ts';
 import { parseMatch } from './parse-match.ts';
 import { parsePort, parseTable, type TextNumbers } from './parse-value.ts';
@@ -42,8 +43,12 @@ export function parseFlow(text: string, numbers: TextNumbers = {}): ParsedFlow {
 }
 
 /** The flow as a message's parts. */
-export function encodeParsedFlow({ does, match, ...rest }: ParsedFlow, command: FlowMod['command']): FlowMod {
-  return { ...rest, command, match: encodeMatch(match), instructions: encodeInstructions(does) };
+export function encodeParsedFlow(
+  { does, match, ...rest }: ParsedFlow,
+  command: FlowMod['command'],
+  version: Version = OPENFLOW_15,
+): FlowMod {
+  return { ...rest, command, match: encodeMatch(match, version), instructions: encodeInstructions(does, version) };
 }
 
 function parseOption(part: string, numbers: TextNumbers): Partial<ParsedFlow> | undefined {

@@ -3,9 +3,10 @@ import { SeineError } from '../../errors/seine-error.ts';
 /** Longest text of one flow or group that is read, in UTF-16 units. */
 const maxTextLength = 1 << 20;
 
+/** `context.token` is the piece of text that was not understood, `context.what` why. */
 export function badText(what: string, text: string): SeineError {
   const shown = text.length > 200 ? `${text.slice(0, 200)}…` : text;
-  return new SeineError('INVALID_INPUT', `${what}: ${JSON.stringify(shown)}`);
+  return new SeineError('INVALID_INPUT', `${what}: ${JSON.stringify(shown)}`, { context: { what, token: shown } });
 }
 
 /**
