@@ -108,6 +108,7 @@ describe('a node of IPv4', () => {
     const { routes, neighbours, addresses, links } = compileNode(ipv4);
     expect(routes.map(({ destination, via, dev }) => `${destination.text} ${via ? `via ${via.text} ` : ''}dev ${dev}`)).toEqual([
       '169.254.0.253/32 dev antrea-gw0',
+      '10.10.0.0/22 dev antrea-gw0',
       '10.96.0.0/16 via 169.254.0.253 dev antrea-gw0',
     ]);
     expect(neighbours.map(({ ip, mac, dev }) => `${ip.text} lladdr ${mac} dev ${dev}`)).toEqual([
@@ -194,5 +195,5 @@ it('knows forged GRE by its protocol, and VXLAN by its port', () => {
 it('serves no range of Services that is left to somebody else', () => {
   const { flows, routes } = compileNode({ ...ipv4, serviceCidrs: [] });
   expect(flows.map(formatFlow).join('\n')).not.toContain('10.96');
-  expect(routes.map(({ destination }) => destination.text)).toEqual(['169.254.0.253/32']);
+  expect(routes.map(({ destination }) => destination.text)).toEqual(['169.254.0.253/32', '10.10.0.0/22']);
 });

@@ -46,6 +46,8 @@ export function compileNode(environment: NodeEnvironment): Wanted {
     routes: [
       // The node itself answers hairpin connections, whose source this address is.
       ...families.map((family) => ({ destination: cidrOf(serviceNextHop[family], addressBits(family)), dev: name })),
+      // The kernel makes these with the addresses, and does not bring them back when somebody takes them away.
+      ...ownCidrs(environment).map((destination) => ({ destination, dev: name, src: cidrAddress(destination, 1n) })),
       ...environment.serviceCidrs
         .filter((cidr) => families.includes(cidr.family))
         .map((destination) => ({ destination, via: serviceNextHop[destination.family], dev: name })),
