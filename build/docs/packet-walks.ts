@@ -7,9 +7,9 @@ import { type Arrival, answerTo } from '../../test/model/conversation.ts';
 import type { Packet } from '../../test/model/packet.ts';
 import { compileScene, type Scene } from '../../test/model/scene.ts';
 import { type Output, SwitchModel, type Walk } from '../../test/model/switch-model.ts';
-import { exampleNode, examplePeers, examplePods, exampleServices } from '../../test/support/example-node.ts';
+import { exampleNode, examplePeers, examplePods, exampleProxying, exampleServices } from '../../test/support/example-node.ts';
 
-const scene: Scene = { node: exampleNode, peers: examplePeers, pods: examplePods, services: exampleServices };
+const scene: Scene = { node: exampleNode, peers: examplePeers, pods: examplePods, services: exampleServices, proxying: exampleProxying };
 const { gateway, tunnel } = exampleNode;
 const [podA, podB] = examplePods;
 const macA = podA?.mac ?? gateway.mac;

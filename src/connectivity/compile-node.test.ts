@@ -47,6 +47,7 @@ describe('a node of IPv4', () => {
   it('looks connections up, and lets only unknown ones that are no peer’s choose an endpoint', () => {
     expect(dump(ipv4, 'unSnat', 'track', 'state', 'serviceEntry')).toEqual([
       'unSnat,priority=200,ip,nw_dst=169.254.0.253 actions=set_field:0x200/0x200->reg0,ct(table=track,zone=65521,nat)',
+      'unSnat,priority=200,reg0=0x1/0xf,ip,nw_dst=10.10.0.1 actions=ct(table=track,zone=65521,nat)',
       'unSnat,priority=190,reg0=0x3/0xf,ip,dl_dst=0e:00:00:00:01:01 actions=set_field:0x200/0x200->reg0,goto_table:track',
       'track,priority=200,ip actions=ct(table=state,zone=65520,nat)',
       'state,priority=210,ct_state=+inv+trk,ip actions=drop',
@@ -54,7 +55,11 @@ describe('a node of IPv4', () => {
       'state,priority=200,ct_state=+new+trk,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,goto_table:serviceEntry',
       'state,priority=190,ct_state=-new+trk,ip actions=goto_table:egressAdmin',
       'state,priority=100,ct_state=+new+trk,ip actions=goto_table:serviceEntry',
+      'serviceEntry,priority=210,reg0=0x2/0xf,ip,nw_src=10.10.0.1 actions=set_field:0x800000/0x1c00000->reg4,goto_table:sourceRanges',
       'serviceEntry,priority=200,reg0=0x1/0xf,ip actions=goto_table:destinationIdentity',
+      'serviceEntry,priority=200,reg0=0x3/0xf,ip actions=set_field:0x400000/0x1c00000->reg4,goto_table:sourceRanges',
+      'serviceEntry,priority=200,reg0=0x2/0xf,ip,nw_src=10.10.0.0/22 actions=set_field:0x400000/0x1c00000->reg4,goto_table:sourceRanges',
+      'serviceEntry,priority=190,reg0=0x2/0xf,ip actions=set_field:0xc00000/0x1c00000->reg4,goto_table:sourceRanges',
     ]);
   });
 
@@ -63,6 +68,9 @@ describe('a node of IPv4', () => {
       'route,priority=250,ip,nw_dst=224.0.0.0/4 actions=drop',
       'route,priority=250,ip,nw_dst=255.255.255.255/32 actions=drop',
       'route,priority=250,ip,nw_dst=169.254.0.253 actions=drop',
+      'route,priority=250,reg0=0x3/0xf,ct_state=+rpl+trk,ct_mark=0x10/0x10,ct_mark=0x2/0xf,udp,tp_dst=6081 actions=drop',
+      'route,priority=250,reg0=0x1/0xf,ct_state=+rpl+trk,ct_mark=0x10/0x10,ct_mark=0x2/0xf,udp,tp_dst=6081 actions=drop',
+      'route,priority=240,ct_state=+rpl+trk,ct_mark=0x10/0x10,ct_mark=0x2/0xf,ip actions=set_field:0e:00:00:00:01:01->eth_dst,set_field:0x20/0xf0->reg0,goto_table:ttl',
       'route,priority=220,reg0=0x3/0xf,udp,tp_dst=6081 actions=drop',
       'route,priority=220,reg0=0x1/0xf,udp,tp_dst=6081 actions=drop',
       'route,priority=210,ip,nw_dst=10.10.0.1 actions=set_field:0e:00:00:00:01:01->eth_dst,set_field:0x20/0xf0->reg0,goto_table:ttl',
@@ -82,12 +90,16 @@ describe('a node of IPv4', () => {
     ]);
   });
 
-  it('gives the node another source where it is client and endpoint of one connection', () => {
+  it('gives another source to the node that is client and endpoint at once, and to the world that asks another node’s endpoint', () => {
     expect(dump(ipv4, 'snatMark', 'snat')).toEqual([
       'snatMark,priority=200,reg0=0x2/0xf,reg0=0x20/0xf0,ct_state=+new+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ip ' +
         'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark))',
-      'snat,priority=200,ct_state=+new+trk,ct_mark=0x20/0x20,ip actions=ct(commit,table=switch,zone=65521,nat(src=169.254.0.253),' +
+      'snatMark,priority=200,reg4=0xc00000/0x1c00000,reg0=0x10/0xf0,ct_state=+new+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ip ' +
+        'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark))',
+      'snat,priority=200,ct_state=+new+trk,ct_mark=0x20/0x20,ct_mark=0x40/0x40,ip actions=ct(commit,table=switch,zone=65521,nat(src=169.254.0.253),' +
         'exec(set_field:0x10/0x10->ct_mark,set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark))',
+      'snat,priority=200,ct_state=+new+trk,ct_mark=0x20/0x20,ct_mark=0x0/0x40,ip actions=ct(commit,table=switch,zone=65521,nat(src=10.10.0.1),' +
+        'exec(set_field:0x10/0x10->ct_mark,set_field:0x20/0x20->ct_mark,set_field:0x0/0x40->ct_mark))',
       'snat,priority=190,ct_state=-new-rpl+trk,ct_mark=0x20/0x20,ip actions=ct(table=switch,zone=65521,nat)',
     ]);
   });
@@ -97,7 +109,8 @@ describe('a node of IPv4', () => {
       'switch,priority=200,dl_dst=0e:00:00:00:01:01 actions=set_field:0x8001->reg1,set_field:0x20/0xf0->reg0,goto_table:ingressEntry',
       'switch,priority=200,dl_dst=aa:bb:cc:dd:ee:ff actions=set_field:0x8000->reg1,set_field:0x10/0xf0->reg0,goto_table:ingressEntry',
       'commit,priority=200,ct_state=+new+trk,ct_mark=0x0/0x10,ip actions=ct(commit,table=tunnel,zone=65520,exec(move:reg0[0..3]->ct_mark[0..3]))',
-      'output,priority=210,ct_mark=0x40/0x40 actions=IN_PORT',
+      'output,priority=210,reg0=0x3/0xf,reg0=0x30/0xf0,ct_mark=0x40/0x40 actions=IN_PORT',
+      'output,priority=210,reg0=0x2/0xf,reg0=0x20/0xf0,ct_mark=0x40/0x40 actions=IN_PORT',
       'output,priority=200,reg0=0x30/0xf0 actions=output:reg1',
       'output,priority=200,reg0=0x20/0xf0 actions=output:reg1',
       'output,priority=200,reg0=0x10/0xf0 actions=output:reg1',
@@ -157,6 +170,7 @@ describe('a node of IPv6', () => {
           .replaceAll('fd00:96::/112', '10.96.0.0/16')
           .replaceAll('fc01::aabb:ccdd:eeff', '169.254.0.253')
           .replaceAll('ipv6_dst', 'nw_dst')
+          .replaceAll('ipv6_src', 'nw_src')
           .replaceAll('ipv6,', 'ip,')
           .replaceAll('ipv6 ', 'ip ')
           .replaceAll('udp6', 'udp')

@@ -1,4 +1,4 @@
-import { addressBits, type Cidr, cidrOf, type Family, type Ip } from '../net/ip.ts';
+import type { Cidr, Family, Ip } from '../net/ip.ts';
 import { ctMark, reg } from '../pipeline/fields.ts';
 import type { CtStep, Flow, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, priority } from '../pipeline/flow.ts';
@@ -47,13 +47,13 @@ function serviceEntry(family: Family, environment: NodeEnvironment): Flow[] {
     match: { payload: family, ...match },
     steps,
   });
-  const byGateway = (level: number, ipSrc: Cidr | undefined, scope: 'pod' | 'node' | 'world'): Flow =>
+  const byGateway = (level: number, ipSrc: Ip | Cidr | undefined, scope: 'pod' | 'node' | 'world'): Flow =>
     flow(level, { regs: [reg.source('gateway')], ...(ipSrc && { ipSrc }) }, load(reg.scope(scope)), goto('sourceRanges'));
   const ofFamily = <T extends { readonly family: Family }>(all: readonly T[]): T[] => all.filter((each) => each.family === family);
   return [
     flow(priority.normal, { regs: [reg.source('tunnel')] }, goto('destinationIdentity')),
     flow(priority.normal, { regs: [reg.source('pod')] }, load(reg.scope('pod')), goto('sourceRanges')),
-    ...ofFamily(environment.gateway.addresses).map((ip) => byGateway(priority.high, cidrOf(ip, addressBits(family)), 'node')),
+    ...ofFamily(environment.gateway.addresses).map((ip) => byGateway(priority.high, ip, 'node')),
     ...ofFamily(ownCidrs(environment)).map((cidr) => byGateway(priority.normal, cidr, 'pod')),
     byGateway(priority.low, undefined, 'world'),
   ];

@@ -1,43 +1,129 @@
 import { describe, expect, it } from 'vitest';
-import { parseIp } from '../net/ip.ts';
+import { parseCidr, parseIp } from '../net/ip.ts';
+import { ownerOf } from '../pipeline/cookie.ts';
 import { formatFlow, formatGroup } from '../pipeline/format.ts';
-import { compileEndpoint, compileService, type ServicePort } from './compile-service.ts';
+import { compileEndpoint, compileService } from './compile-service.ts';
+import type { Endpoint, ServiceIntent } from './service-intent.ts';
 
-const dns: ServicePort = {
-  transport: 'udp',
-  clusterIp: parseIp('10.96.0.10'),
+const endpoints: readonly Endpoint[] = [
+  { ip: parseIp('10.10.0.9'), port: 53 },
+  { ip: parseIp('10.10.1.5'), port: 53 },
+];
+const dns: ServiceIntent = {
+  name: 'dns/ipv4',
+  family: 'ipv4',
+  transport: 'tcp',
   port: 53,
-  groupId: 7,
-  endpoints: [
-    { ip: parseIp('10.10.1.5'), port: 53 },
-    { ip: parseIp('10.10.0.9'), port: 53 },
-  ],
+  addresses: [{ kind: 'cluster', ip: parseIp('10.96.0.10'), port: 53 }],
+  internalPolicy: 'Cluster',
+  externalPolicy: 'Cluster',
+  sourceRanges: [],
+  cluster: endpoints,
+  local: [],
+  anyEndpoint: true,
+  objections: [],
 };
+const nodePort = { kind: 'nodePort', ip: parseIp('169.254.0.252'), port: 30_053 } as const;
+const balancer = { kind: 'loadBalancer', ip: parseIp('198.51.100.7'), port: 53 } as const;
+
+function compile(change: Partial<ServiceIntent> = {}): { readonly flows: string[]; readonly groups: string[] } {
+  const names: string[] = [];
+  const groupId = (name: string): number => {
+    if (!names.includes(name)) names.push(name);
+    return names.indexOf(name) + 7;
+  };
+  const node = { addresses: [parseIp('192.168.77.1')], gateway: [parseIp('10.10.0.1')] };
+  const { flows, groups } = compileService({ ...dns, ...change }, { owner: ownerOf('service', 'default/dns:dns/ipv4'), node, groupId });
+  return { flows: flows.map(formatFlow), groups: groups.map(formatGroup) };
+}
 
 describe('compileService', () => {
   it('balances over a group whose buckets go on to the translation', () => {
-    const wanted = compileService(dns);
-    expect(wanted.flows.map(formatFlow)).toEqual([
-      'table=balance,priority=200,reg4=0x10000/0x70000,udp,nw_dst=10.96.0.10,tp_dst=53 actions=set_field:0x200/0x200->reg0,set_field:0x7->reg7,group:7',
-    ]);
-    expect(wanted.groups.map(formatGroup)).toEqual([
-      'group_id=7,type=select,selection_method=dp_hash,' +
-        'bucket=weight:100,actions=set_field:0xa0a0009->reg3,set_field:0x35/0xffff->reg4,set_field:0x20000/0x70000->reg4,resubmit(,dnat),' +
-        'bucket=weight:100,actions=set_field:0xa0a0105->reg3,set_field:0x35/0xffff->reg4,set_field:0x20000/0x70000->reg4,resubmit(,dnat)',
-    ]);
+    expect(compile()).toEqual({
+      flows: [
+        'balance,priority=200,reg4=0x10000/0x70000,tcp,nw_dst=10.96.0.10,tp_dst=53 actions=set_field:0x200/0x200->reg0,set_field:0x7->reg7,group:7',
+      ].map((line) => `table=${line}`),
+      groups: [
+        'group_id=7,type=select,selection_method=dp_hash,' +
+          'bucket=weight:387,actions=set_field:0xa0a0009->reg3,set_field:0x35/0xffff->reg4,set_field:0x20000/0x70000->reg4,resubmit(,dnat),' +
+          'bucket=weight:400,actions=set_field:0xa0a0105->reg3,set_field:0x35/0xffff->reg4,set_field:0x20000/0x70000->reg4,resubmit(,dnat),' +
+          'bucket=weight:13,actions=set_field:0xa0a0009->reg3,set_field:0x35/0xffff->reg4,set_field:0x20000/0x70000->reg4,resubmit(,dnat)',
+      ],
+    });
   });
 
-  it('does not depend on the order of the endpoints', () => {
-    expect(compileService({ ...dns, endpoints: dns.endpoints.toReversed() })).toEqual(compileService(dns));
+  it('needs no group for one endpoint', () => {
+    expect(compile({ cluster: endpoints.slice(0, 1) })).toEqual({
+      flows: [
+        'table=balance,priority=200,reg4=0x10000/0x70000,tcp,nw_dst=10.96.0.10,tp_dst=53 actions=set_field:0x200/0x200->reg0,set_field:0x7->reg7,' +
+          'set_field:0xa0a0009->reg3,set_field:0x35/0xffff->reg4,set_field:0x20000/0x70000->reg4,goto_table:dnat',
+      ],
+      groups: [],
+    });
   });
 
   it('refuses at once when there is no endpoint', () => {
-    const wanted = compileService({ ...dns, endpoints: [] });
-    expect(wanted.groups).toEqual([]);
-    expect(wanted.flows.map(formatFlow)).toEqual([
-      'table=balance,priority=200,reg4=0x10000/0x70000,udp,nw_dst=10.96.0.10,tp_dst=53 actions=controller(userdata=04)',
+    expect(compile({ cluster: [], anyEndpoint: false })).toEqual({
+      flows: ['table=balance,priority=200,reg4=0x10000/0x70000,tcp,nw_dst=10.96.0.10,tp_dst=53 actions=controller(userdata=04)'],
+      groups: [],
+    });
+  });
+
+  it('finds datagrams that open a connection in pieces by what the connection tracker put together', () => {
+    expect(compile({ transport: 'udp', cluster: endpoints.slice(0, 1) }).flows.map((flow) => flow.split(' ')[0])).toEqual([
+      'table=balance,priority=200,reg4=0x10000/0x70000,udp,nw_dst=10.96.0.10,tp_dst=53',
+      'table=balance,priority=200,reg4=0x10000/0x70000,ct_state=+new+trk,udp,nw_dst=10.96.0.10,ip_frag=yes,ct_tp_dst=53',
     ]);
   });
+
+  it('takes node ports from the node’s packet filter only', () =>
+    expect(compile({ addresses: [nodePort] }).flows).toEqual([
+      'table=balance,priority=200,reg0=0x2/0xf,reg4=0x10000/0x70000,tcp,nw_dst=169.254.0.252,tp_dst=30053 actions=set_field:0x200/0x200->reg0,set_field:0x7->reg7,group:7',
+    ]));
+
+  it('gives the world what is on this node, and pods everything, where the policy is Local', () => {
+    const { flows, groups } = compile({ addresses: [nodePort], externalPolicy: 'Local', local: endpoints.slice(1) });
+    expect(flows).toEqual([
+      'table=balance,priority=200,reg0=0x2/0xf,reg4=0x10000/0x70000,tcp,nw_dst=169.254.0.252,tp_dst=30053 actions=set_field:0x200/0x200->reg0,set_field:0x7->reg7,group:7',
+      'table=balance,priority=210,reg0=0x2/0xf,reg4=0x10000/0x70000,reg4=0xc00000/0x1c00000,tcp,nw_dst=169.254.0.252,tp_dst=30053 ' +
+        'actions=set_field:0x200/0x200->reg0,set_field:0x7->reg7,set_field:0xa0a0105->reg3,set_field:0x35/0xffff->reg4,set_field:0x20000/0x70000->reg4,goto_table:dnat',
+    ]);
+    expect(groups).toHaveLength(1);
+  });
+
+  it('drops what only this node may serve and cannot', () =>
+    expect(compile({ addresses: [nodePort], externalPolicy: 'Local' }).flows[1]).toBe(
+      'table=balance,priority=210,reg0=0x2/0xf,reg4=0x10000/0x70000,reg4=0xc00000/0x1c00000,tcp,nw_dst=169.254.0.252,tp_dst=30053 actions=drop',
+    ));
+
+  it('lets in whom the source ranges name, and the node if it is one of them', () => {
+    const sourceRanges = ['203.0.113.0/24', '192.168.0.0/16'].map(parseCidr);
+    expect(compile({ addresses: [balancer], sourceRanges, cluster: endpoints.slice(0, 1) }).flows.slice(0, 4)).toEqual([
+      'table=sourceRanges,priority=200,tcp,nw_src=203.0.113.0/24,nw_dst=198.51.100.7,tp_dst=53 actions=resubmit(,affinity),resubmit(,balance)',
+      'table=sourceRanges,priority=200,tcp,nw_src=192.168.0.0/16,nw_dst=198.51.100.7,tp_dst=53 actions=resubmit(,affinity),resubmit(,balance)',
+      'table=sourceRanges,priority=200,tcp,nw_src=10.10.0.1/32,nw_dst=198.51.100.7,tp_dst=53 actions=resubmit(,affinity),resubmit(,balance)',
+      'table=sourceRanges,priority=190,tcp,nw_dst=198.51.100.7,tp_dst=53 actions=drop',
+    ]);
+  });
+
+  it('remembers which endpoint a client got, and chooses by client before it does', () => {
+    const { flows, groups } = compile({ affinitySeconds: 600 });
+    expect(flows[1]).toBe(
+      'table=balance,priority=200,reg4=0x30000/0x70000,reg7=0x7,tcp actions=learn(table=affinity,idle_timeout=600,tcp,nw_src,nw_dst,tp_dst,load:endpoint),' +
+        'set_field:0x20000/0x70000->reg4,goto_table:dnat',
+    );
+    expect(groups[0]).toMatch(
+      /^group_id=7,type=select,selection_method=hash,fields\(ip_src\),bucket=bucket_id:\d+,weight:1,.*resubmit\(,balance\),bucket=bucket_id:/,
+    );
+  });
+
+  it('remembers the client of an only endpoint, which may get company', () =>
+    expect(compile({ affinitySeconds: 600, cluster: endpoints.slice(0, 1) }).flows[0]).toMatch(
+      /learn\(table=affinity,.*\),goto_table:dnat$/,
+    ));
+
+  it('leaves timeouts that no switch can keep to the agent', () =>
+    expect(compile({ affinitySeconds: 65_536 }).flows[1]).toContain('learn(table=affinity,tcp,'));
 });
 
 describe('compileEndpoint', () => {

@@ -1,6 +1,4 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { compileNode } from '../../src/connectivity/compile-node.ts';
-import { compilePeer } from '../../src/connectivity/compile-peer.ts';
 import { compilePod } from '../../src/connectivity/compile-pod.ts';
 import { type BridgeKey, type BridgeValue, decodeFlowEntry, encodeBridgeEntries, isGroupKey } from '../../src/datapath/bridge-entry.ts';
 import { BridgeTarget } from '../../src/datapath/bridge-target.ts';
@@ -8,28 +6,15 @@ import { OpenFlowConnection } from '../../src/openflow/connection.ts';
 import { learnedCookie, ownerOf } from '../../src/pipeline/cookie.ts';
 import { group } from '../../src/pipeline/flow.ts';
 import { tableName } from '../../src/pipeline/tables.ts';
-import { compileEndpoint, compileService } from '../../src/proxy/compile-service.ts';
-import { exampleNode, examplePeers, examplePods, exampleServices } from '../support/example-node.ts';
+import { exampleScene, wantedByOwner } from '../model/scene.ts';
+import { examplePods } from '../support/example-node.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 import { type Specimen, targetContract } from './target.ts';
 
 const [firstPod] = examplePods as [(typeof examplePods)[number]];
 
 function everything(): Map<BridgeKey, BridgeValue> {
-  return new Map([
-    ...encodeBridgeEntries(ownerOf('node'), compileNode(exampleNode)),
-    ...examplePeers.flatMap((peer) => [...encodeBridgeEntries(ownerOf('peer', peer.name), compilePeer(peer, exampleNode))]),
-    ...examplePods.flatMap((pod) => [...encodeBridgeEntries(ownerOf('pod', String(pod.ofPort)), compilePod(pod))]),
-    ...exampleServices.flatMap((service, index) => [
-      ...encodeBridgeEntries(ownerOf('service', String(index)), compileService(service)),
-      ...service.endpoints.flatMap((endpoint) => [
-        ...encodeBridgeEntries(
-          ownerOf('endpoint', `${service.transport}/${endpoint.ip.text}/${endpoint.port}`),
-          compileEndpoint(service.transport, endpoint),
-        ),
-      ]),
-    ]),
-  ]);
+  return new Map([...wantedByOwner(exampleScene)].flatMap(([owner, wanted]) => [...encodeBridgeEntries(owner, wanted)]));
 }
 
 /** For messages of failed assertions. */

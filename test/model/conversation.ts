@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { cidrAddress, type Family, type Ip, parseIp } from '../../src/net/ip.ts';
 import { type Mac, parseMac } from '../../src/net/mac.ts';
 import type { Protocol } from '../../src/pipeline/flow.ts';
-import { serviceNextHop, virtualMac } from '../../src/pipeline/well-known.ts';
+import { nodePortAddress, serviceNextHop, virtualMac } from '../../src/pipeline/well-known.ts';
 import { echoReply, echoRequest, type Packet } from './packet.ts';
 import type { Scene } from './scene.ts';
 import type { Output } from './switch-model.ts';
@@ -17,6 +17,8 @@ export interface Arrival {
 export interface Conversation {
   readonly opening: Arrival;
   readonly order: readonly boolean[];
+  /** How often the same client opens another connection to the same, afterwards. */
+  readonly again: number;
 }
 
 const pick = <T>(...from: readonly T[]): fc.Arbitrary<T> => fc.constantFrom(...from);
@@ -35,8 +37,9 @@ export function conversations(scene: Scene): fc.Arbitrary<Conversation> {
       portDst: pick(...interestingPorts(scene)),
       ttl: pick(64, 64, 64, 64, 2, 1),
       order: fc.array(fc.boolean(), { minLength: 1, maxLength: 6 }),
+      again: fc.integer({ min: 0, max: 2 }),
     })
-    .map(({ family, protocol, from, to, hop, portSrc, portDst, ttl, order }) => {
+    .map(({ family, protocol, from, to, hop, portSrc, portDst, ttl, order, again }) => {
       const sources = openers(scene, family);
       const destinations = addresses(scene, family);
       const source = sources[from % sources.length] ?? fail();
@@ -44,7 +47,7 @@ export function conversations(scene: Scene): fc.Arbitrary<Conversation> {
       const payload = transport(protocol, family, portSrc, portDst);
       const ethDst = source.kind === 'pod' ? nextHop(scene, hop, ipDst) : scene.node.gateway.mac;
       const packet = { ...source.outer, ethSrc: source.mac, ethDst, payload: family, ipSrc: source.ip, ipDst, ttl, ...payload };
-      return { opening: { inPort: source.port, packet }, order: [true, ...order] };
+      return { opening: { inPort: source.port, packet }, order: [true, ...order], again };
     });
 }
 
@@ -56,15 +59,23 @@ interface Opener {
   readonly outer: Pick<Packet, 'tunSrc' | 'tunDst'>;
 }
 
+/** Two clients that are nobody here: one that a load balancer lets in, one that it does not. */
+const world = ['203.0.113.77', '192.0.2.77', '2001:db8:77::1', '2001:db8:78::1'].map(parseIp);
+
 function openers({ node, peers, pods }: Scene, family: Family): Opener[] {
   const ofFamily = (ips: readonly Ip[]) => ips.filter((ip) => ip.family === family);
   return [
     ...pods.flatMap(({ ofPort, mac, addresses: own }) =>
       ofFamily(own).map((ip): Opener => ({ kind: 'pod', port: ofPort, mac, ip, outer: {} })),
     ),
-    ...ofFamily([...node.gateway.addresses, ...node.transport]).map(
-      (ip): Opener => ({ kind: 'gateway', port: node.gateway.ofPort, mac: node.gateway.mac, ip, outer: {} }),
-    ),
+    // The node, the world, and pods that asked an address of their own node.
+    ...ofFamily([
+      ...node.gateway.addresses,
+      ...node.gateway.addresses,
+      ...node.transport,
+      ...world,
+      ...pods.flatMap((pod) => pod.addresses),
+    ]).map((ip): Opener => ({ kind: 'gateway', port: node.gateway.ofPort, mac: node.gateway.mac, ip, outer: {} })),
     ...peers.flatMap(({ podCidrs, transport: ends }) =>
       podCidrs
         .filter((cidr) => cidr.family === family)
@@ -83,7 +94,7 @@ function openers({ node, peers, pods }: Scene, family: Family): Opener[] {
 function addresses({ node, peers, pods, services }: Scene, family: Family): Ip[] {
   const outside = { ipv4: ['203.0.113.9', '224.0.0.251', '255.255.255.255'], ipv6: ['2001:db8::9', 'ff02::fb', 'fe80::99'] };
   const all = [
-    ...services.flatMap(({ clusterIp }) => [clusterIp, clusterIp, clusterIp]),
+    ...serviceAddresses(services).flatMap((ip) => [ip, ip, ip]),
     ...pods.flatMap(({ addresses: own }) => [...own, ...own]),
     ...peers.flatMap(({ podCidrs, transport: ends }) => [
       ...podCidrs.flatMap((cidr) => [cidrAddress(cidr, 9n), cidrAddress(cidr, 1n)]),
@@ -99,8 +110,20 @@ function addresses({ node, peers, pods, services }: Scene, family: Family): Ip[]
   return all.filter((ip) => ip.family === family);
 }
 
+function serviceAddresses(services: Scene['services']): Ip[] {
+  const named = services.flatMap(({ service }) => [
+    ...service.clusterIps,
+    ...service.externalIps,
+    ...service.loadBalancerIngress.map(({ ip }) => ip),
+  ]);
+  return [...named.map(parseIp), ...Object.values(nodePortAddress), ...Object.values(nodePortAddress)];
+}
+
 function interestingPorts({ node, services }: Scene): number[] {
-  const ports = services.flatMap(({ port, endpoints }) => [port, port, port, ...endpoints.map((endpoint) => endpoint.port)]);
+  const ports = services.flatMap(({ service, slices }) => [
+    ...service.ports.flatMap(({ port, nodePort }) => [port, port, port, ...(nodePort === undefined ? [] : [nodePort, nodePort])]),
+    ...slices.flatMap((slice) => slice.ports.flatMap(({ port }) => port ?? [])),
+  ]);
   return [...ports, node.tunnel.port, 9];
 }
 
@@ -147,6 +170,13 @@ function isEcho(protocol: Protocol | undefined): protocol is 'icmp' | 'icmp6' {
 
 function flipped(icmpType: number, protocol: 'icmp' | 'icmp6'): number {
   return icmpType === echoRequest[protocol] ? echoReply[protocol] : echoRequest[protocol];
+}
+
+/** The first packets of the connections that follow. */
+export function reopened({ opening, again }: Conversation): readonly Arrival[] {
+  const { portSrc } = opening.packet;
+  if (portSrc === undefined) return [];
+  return Array.from({ length: again }, (_, index) => ({ ...opening, packet: { ...opening.packet, portSrc: portSrc + index + 1 } }));
 }
 
 /** The next packet of the one who began: after an answer, TCP goes on with an acknowledgement. */

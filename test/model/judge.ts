@@ -1,6 +1,6 @@
 import type { Group } from '../../src/pipeline/flow.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
-import { type Arrival, answerTo, type Conversation, nextOf } from './conversation.ts';
+import { type Arrival, answerTo, type Conversation, nextOf, reopened } from './conversation.ts';
 import { describePacket } from './packet.ts';
 import { describeFate, type Fate, Reference } from './reference.ts';
 import { compileScene, type Scene } from './scene.ts';
@@ -46,6 +46,11 @@ export class Judge {
 
   /** Plays a whole conversation; an answer comes from whoever got the last packet, if anybody did. */
   async follow(conversation: Conversation): Promise<void> {
+    await this.#converse(conversation);
+    for (const arrival of reopened(conversation)) await this.hear(arrival);
+  }
+
+  async #converse(conversation: Conversation): Promise<void> {
     let last: readonly Output[] = [];
     let answered = false;
     for (const fromOpener of conversation.order) {

@@ -1,10 +1,10 @@
 import { linkLocal } from '../../src/connectivity/environment.ts';
 import { type Cidr, cidrAddress, cidrContains, type Ip, parseCidr, parseIp } from '../../src/net/ip.ts';
 import type { Mac } from '../../src/net/mac.ts';
-import { serviceNextHop, tunnelCarriers, virtualMac } from '../../src/pipeline/well-known.ts';
-import type { Endpoint, ServicePort } from '../../src/proxy/compile-service.ts';
+import { nodePortAddress, serviceNextHop, tunnelCarriers, virtualMac } from '../../src/pipeline/well-known.ts';
 import { describePacket, mayOpen, type Packet, reversed, type Tuple, tupleKey, tupleOf, withTuple } from './packet.ts';
 import type { Scene } from './scene.ts';
+import { type Promised, promised } from './service-reference.ts';
 import type { Output } from './switch-model.ts';
 
 /** Something that may happen to a packet. */
@@ -12,6 +12,8 @@ export interface Fate {
   readonly outputs: readonly Output[];
   /** The connection that began, if one did. */
   readonly began?: Connection;
+  /** A client that will stay with its endpoint. */
+  readonly chose?: { readonly client: string; readonly endpoint: string };
 }
 
 /** What the client sees, and what the endpoint sees. They differ for Services. */
@@ -21,6 +23,8 @@ export interface Connection {
   readonly service: boolean;
   /** Its two ends are behind one port. */
   readonly hairpin: boolean;
+  /** It was opened through the node. */
+  readonly byGateway: boolean;
 }
 
 type From = 'pod' | 'gateway' | 'tunnel';
@@ -50,13 +54,16 @@ const neighbourDiscovery = { solicitation: 135, advertisement: 136, all: [133, 1
  * 2. Everybody reaches every pod; nobody reaches what does not exist; nothing comes back where it came from.
  * 3. A new connection to a Service goes to one of its endpoints and stays there; answers come from the Service. Without
  *    endpoints somebody says no.
- * 4. Who is client and endpoint of one connection is answered from another address.
+ * 4. Who is client and endpoint of one connection is answered from another address; the world reaches endpoints on other nodes from
+ *    the gateway's. Everybody else keeps their address. What was asked through the node is answered through the node.
  * 5. Pods and peers cannot send tunnel packets to nodes.
  * 6. Where the bridge routes, the gateway's MAC is the source and a hop is counted; the node counts its own.
  */
 export class Reference {
   readonly #scene: Scene;
   readonly #connections = new Map<string, { readonly connection: Connection; readonly reply: boolean }>();
+  /** Which endpoint a client has at an address. */
+  readonly #stays = new Map<string, string>();
 
   constructor(scene: Scene) {
     this.#scene = scene;
@@ -74,7 +81,8 @@ export class Reference {
     return this.#routed(arrival);
   }
 
-  settle({ began }: Fate): void {
+  settle({ began, chose }: Fate): void {
+    if (chose) this.#stays.set(chose.client, chose.endpoint);
     if (!began) return;
     this.#connections.set(tupleKey(began.asked), { connection: began, reply: false });
     this.#connections.set(tupleKey(reversed(began.given)), { connection: began, reply: true });
@@ -149,32 +157,64 @@ export class Reference {
     const known = this.#connections.get(tupleKey(tuple));
     if (known) return [this.#send(arrival, known.connection, known.reply)];
     if (!mayOpen(arrival.packet)) return dropped;
-    const service = arrival.from === 'tunnel' ? undefined : this.#serviceAt(tuple);
-    if (!service) return [this.#send(arrival, { asked: tuple, given: tuple, service: false, hairpin: false }, false)];
-    if (service.endpoints.length === 0) return delivered('agent', arrival.packet);
-    return service.endpoints.map((endpoint) => this.#send(arrival, this.#connect(arrival, tuple, endpoint), false));
+    const plain = { asked: tuple, given: tuple, service: false, hairpin: false, byGateway: false };
+    const service = arrival.from === 'tunnel' ? undefined : this.#promised(arrival, tuple);
+    if (!service) return [this.#send(arrival, plain, false)];
+    if (service.what === 'dropped') return dropped;
+    if (service.what === 'refused') return delivered('agent', arrival.packet);
+    const stays = service.affinity ? this.#stays.get(choiceKey(tuple)) : undefined;
+    const open = stays !== undefined && service.endpoints.includes(stays) ? [stays] : service.endpoints;
+    return open.map((endpoint) => ({
+      ...this.#send(arrival, this.#connect(arrival, tuple, endpoint), false),
+      ...(service.affinity && { chose: { client: choiceKey(tuple), endpoint } }),
+    }));
   }
 
-  #serviceAt({ protocol, dst, dstPort }: Tuple): ServicePort | undefined {
-    return this.#scene.services.find(
-      ({ transport, clusterIp, port }) => transport === protocol && port === dstPort && same(clusterIp, dst),
-    );
+  #promised({ from, packet }: Arrival, { protocol, src, dst, dstPort }: Tuple): Promised | undefined {
+    const { node, services, proxying } = this.#scene;
+    // The virtual address of node ports is only for what the node's packet filter sends there.
+    if (packet.ipDst && same(packet.ipDst, nodePortAddress[dst.family]) && from !== 'gateway') return undefined;
+    const by = { kind: this.#kindOf(from, src), ip: src };
+    const here = {
+      nodeName: proxying.node.name,
+      ...(proxying.node.zone === undefined ? {} : { zone: proxying.node.zone }),
+      nodeAddresses: node.transport,
+      nodePortIp: nodePortAddress,
+      externalRanges: proxying.config.externalIpRanges,
+      sctp: proxying.node.sctp,
+    };
+    return promised(services, { protocol, ip: dst, port: dstPort }, by, here);
   }
 
-  #connect({ from }: Arrival, asked: Tuple, { ip, port }: Endpoint): Connection {
+  /** The node's own packets come from the gateway's address; its pods keep theirs on the way through the node. */
+  #kindOf(from: From, ip: Ip): 'pod' | 'node' | 'world' {
+    const { node } = this.#scene;
+    if (from === 'pod') return 'pod';
+    if (has(node.gateway.addresses, ip)) return 'node';
+    return node.podCidrs.some((cidr) => cidrContains(cidr, ip)) ? 'pod' : 'world';
+  }
+
+  #connect({ from }: Arrival, asked: Tuple, endpoint: string): Connection {
+    const [text = '', port] = endpoint.split(' ');
+    const ip = parseIp(text);
     const place = this.#place(ip);
-    const hairpin = (from === 'pod' && same(asked.src, ip)) || (from === 'gateway' && place?.kind === 'gateway');
-    const src = hairpin ? serviceNextHop[ip.family] : asked.src;
-    return { asked, given: { ...asked, src, dst: ip, dstPort: port }, service: true, hairpin };
+    const itself = same(asked.src, ip);
+    const hairpin = (from === 'pod' && itself) || (from === 'gateway' && place?.kind === 'gateway');
+    const fromAfar = from === 'gateway' && place?.kind === 'tunnel' && this.#kindOf(from, asked.src) === 'world';
+    const gateway = this.#scene.node.gateway.addresses.find(({ family }) => family === ip.family);
+    const src = hairpin || itself ? serviceNextHop[ip.family] : fromAfar && gateway ? gateway : asked.src;
+    return { asked, given: { ...asked, src, dst: ip, dstPort: Number(port) }, service: true, hairpin, byGateway: from === 'gateway' };
   }
 
   #send({ from, inPort, packet }: Arrival, connection: Connection, reply: boolean): Fate {
-    const { asked, given, service, hairpin } = connection;
+    const { asked, given, service, hairpin, byGateway } = connection;
     const began = reply ? {} : { began: connection };
     // What the receiver is found by is the endpoint, before a hairpin's source is put in.
     const translatedPacket = withTuple(packet, reply ? reversed(asked) : given);
-    const to = translatedPacket.ipDst && this.#place(translatedPacket.ipDst);
-    if (!to || !this.#mayGo(from, to, translatedPacket, service)) return { outputs: [], ...(service && began) };
+    const toGateway = { kind: 'gateway', port: this.#scene.node.gateway.ofPort, mac: this.#scene.node.gateway.mac } as const;
+    const to = reply && service && byGateway ? toGateway : translatedPacket.ipDst && this.#place(translatedPacket.ipDst);
+    if (!to || !this.#mayGo(from, to, translatedPacket, { service, answer: reply && byGateway }))
+      return { outputs: [], ...(service && began) };
     if (to.port === inPort && !hairpin) return { outputs: [], ...began };
     const { gateway } = this.#scene.node;
     const routed = service || from === 'tunnel' || to.kind === 'tunnel' || (from === 'pod' && packet.ethDst === gateway.mac);
@@ -198,12 +238,13 @@ export class Reference {
     return { kind: 'gateway', port: node.gateway.ofPort, mac: node.gateway.mac };
   }
 
-  #mayGo(from: From, to: Place, { ipDst, protocol, portDst }: Packet, service: boolean): boolean {
+  #mayGo(from: From, to: Place, { ipDst, protocol, portDst }: Packet, { service, answer }: { service: boolean; answer: boolean }): boolean {
     if (to.kind !== 'gateway' || !ipDst) return true;
     const { gateway, tunnel, podCidrs } = this.#scene.node;
     const carrier = tunnelCarriers[tunnel.type];
     const tunnelled = carrier.protocol === 'gre' ? protocol === 'gre' : protocol === 'udp' && portDst === tunnel.port;
     if (tunnelled && from !== 'gateway') return false;
+    if (service && answer) return true;
     if (has(gateway.addresses, ipDst)) return true;
     if (from === 'pod') return true;
     return from === 'gateway' && service && !podCidrs.some((cidr) => cidrContains(cidr, ipDst));
@@ -222,6 +263,11 @@ export class Reference {
     const tunSrc = this.#scene.node.transport.find(({ family }) => family === tunDst?.family);
     return { ...(tunSrc && { tunSrc }), ...(tunDst && { tunDst }) };
   }
+}
+
+/** Affinity is between a client and one of a Service's addresses. */
+function choiceKey({ protocol, src, dst, dstPort }: Tuple): string {
+  return `${protocol} ${src.text} ${dst.text} ${dstPort}`;
 }
 
 /** One line, equal for equal fates. */

@@ -2,49 +2,110 @@ import { compileNode } from '../../src/connectivity/compile-node.ts';
 import { compilePeer, type PeerIntent } from '../../src/connectivity/compile-peer.ts';
 import { compilePod, type PodIntent } from '../../src/connectivity/compile-pod.ts';
 import type { NodeEnvironment } from '../../src/connectivity/environment.ts';
-import { type Family, parseIp } from '../../src/net/ip.ts';
+import type { Family } from '../../src/net/ip.ts';
 import { type Owner, ownerOf } from '../../src/pipeline/cookie.ts';
 import type { Flow, Group } from '../../src/pipeline/flow.ts';
 import { formatFlow } from '../../src/pipeline/format.ts';
-import { compileEndpoint, compileService, type Endpoint, type ServicePort } from '../../src/proxy/compile-service.ts';
+import { compileEndpoint, compileService } from '../../src/proxy/compile-service.ts';
+import { type Proxying, serviceIntents } from '../../src/proxy/intent.ts';
+import { reachableEndpoints } from '../../src/proxy/service-intent.ts';
 import type { Wanted } from '../../src/wanted/wanted.ts';
-import { exampleNode, examplePeers, examplePods, exampleServices } from '../support/example-node.ts';
+import { exampleNode, examplePeers, examplePods, exampleProxying, exampleServices } from '../support/example-node.ts';
+import { type SceneService, sceneService } from '../support/scene-service.ts';
 
 /** One node with all that it knows of. */
 export interface Scene {
   readonly node: NodeEnvironment;
   readonly peers: readonly PeerIntent[];
   readonly pods: readonly PodIntent[];
-  readonly services: readonly ServicePort[];
+  readonly services: readonly SceneService[];
+  readonly proxying: Proxying;
 }
 
 /** Services whose endpoints are odd: nodes, the gateways of peers, tunnel ports of all of them. */
-const oddServices: readonly ServicePort[] = [
-  { transport: 'udp', clusterIp: parseIp('10.96.0.12'), port: 53, groupId: 4, endpoints: endpoints('10.10.0.5 53', '10.10.0.6 53') },
-  { transport: 'tcp', clusterIp: parseIp('10.96.0.13'), port: 443, groupId: 5, endpoints: endpoints('192.168.77.1 6443') },
-  { transport: 'tcp', clusterIp: parseIp('10.96.0.14'), port: 443, groupId: 6, endpoints: endpoints('192.168.77.2 6443') },
-  {
-    transport: 'udp',
-    clusterIp: parseIp('10.96.0.15'),
-    port: 80,
-    groupId: 7,
-    endpoints: endpoints('192.168.77.1 6081', '192.168.77.2 6081', '10.10.0.1 6081', '10.10.4.1 6081', '10.10.0.6 6081'),
-  },
-  {
-    transport: 'tcp',
-    clusterIp: parseIp('fd00:96::13'),
+const oddServices: readonly SceneService[] = [
+  sceneService({
+    name: 'sticky',
+    protocol: 'UDP',
+    clusterIp: '10.96.0.12',
+    port: 53,
+    nodePort: 30_053,
+    endpoints: ['10.10.0.5 53 n1', '10.10.0.6 53 n1', '10.10.4.9 53 n2'],
+    more: { affinitySeconds: 600 },
+  }),
+  sceneService({
+    name: 'here',
+    protocol: 'TCP',
+    clusterIp: '10.96.0.13',
     port: 443,
-    groupId: 8,
-    endpoints: endpoints('fd00:77::1 6443', 'fd00:77::2 6443'),
-  },
-  { transport: 'tcp', clusterIp: parseIp('fd00:96::16'), port: 80, groupId: 9, endpoints: endpoints('fd00:10::6 8080') },
-  {
-    transport: 'udp',
-    clusterIp: parseIp('fd00:96::15'),
+    nodePort: 30_443,
+    endpoints: ['192.168.77.1 6443 n1'],
+  }),
+  sceneService({
+    name: 'there',
+    protocol: 'TCP',
+    clusterIp: '10.96.0.14',
+    port: 443,
+    nodePort: 30_444,
+    endpoints: ['192.168.77.2 6443 n2'],
+  }),
+  sceneService({
+    name: 'tunnels',
+    protocol: 'UDP',
+    clusterIp: '10.96.0.15',
     port: 80,
-    groupId: 10,
-    endpoints: endpoints('fd00:77::1 6081', 'fd00:10:0:2::1 6081'),
-  },
+    endpoints: ['192.168.77.1 6081', '192.168.77.2 6081', '10.10.0.1 6081', '10.10.4.1 6081', '10.10.0.6 6081'],
+  }),
+  sceneService({
+    name: 'nodes6',
+    protocol: 'TCP',
+    clusterIp: 'fd00:96::13',
+    port: 443,
+    endpoints: ['fd00:77::1 6443 n1', 'fd00:77::2 6443 n2'],
+  }),
+  sceneService({
+    name: 'own6',
+    protocol: 'TCP',
+    clusterIp: 'fd00:96::16',
+    port: 80,
+    nodePort: 30_080,
+    endpoints: ['fd00:10::6 8080 n1', 'fd00:10:0:1::9 8080 n2'],
+    more: { externalTrafficPolicy: 'Local', externalIps: ['2001:db8:100::5'] },
+  }),
+  sceneService({
+    name: 'tunnels6',
+    protocol: 'UDP',
+    clusterIp: 'fd00:96::15',
+    port: 80,
+    endpoints: ['fd00:77::1 6081', 'fd00:10:0:2::1 6081'],
+  }),
+  sceneService({
+    name: 'local',
+    protocol: 'TCP',
+    clusterIp: '10.96.0.21',
+    port: 80,
+    nodePort: 30_081,
+    endpoints: ['10.10.0.6 8080 n1', '10.10.4.9 8080 n2'],
+    more: { externalTrafficPolicy: 'Local', internalTrafficPolicy: 'Local', externalIps: ['198.51.100.9', '192.0.2.1'] },
+  }),
+  sceneService({
+    name: 'elsewhere',
+    protocol: 'TCP',
+    clusterIp: '10.96.0.22',
+    port: 80,
+    nodePort: 30_082,
+    endpoints: ['10.10.4.9 8080 n2'],
+    more: { externalTrafficPolicy: 'Local', internalTrafficPolicy: 'Local' },
+  }),
+  sceneService({
+    name: 'steady6',
+    protocol: 'TCP',
+    clusterIp: 'fd00:96::17',
+    port: 80,
+    nodePort: 30_083,
+    endpoints: ['fd00:10::5 8080 n1', 'fd00:10:0:1::9 8080 n2'],
+    more: { affinitySeconds: 86_400 },
+  }),
 ];
 
 export const exampleScene: Scene = {
@@ -52,18 +113,11 @@ export const exampleScene: Scene = {
   peers: examplePeers,
   pods: examplePods,
   services: [...exampleServices, ...oddServices],
+  proxying: exampleProxying,
 };
 
-/** Addresses and ports as `address port`. */
-function endpoints(...texts: readonly string[]): Endpoint[] {
-  return texts.map((text) => {
-    const [ip = '', port] = text.split(' ');
-    return { ip: parseIp(ip), port: Number(port) };
-  });
-}
-
 /** A node of one family, and what it knows of the others of that family. */
-export function ofOneFamily({ node, peers, pods, services }: Scene, family: Family): Scene {
+export function ofOneFamily({ node, peers, pods, services, proxying }: Scene, family: Family): Scene {
   const only = <T extends { readonly family: Family }>(all: readonly T[]): T[] => all.filter((each) => each.family === family);
   return {
     node: {
@@ -75,27 +129,48 @@ export function ofOneFamily({ node, peers, pods, services }: Scene, family: Fami
     },
     peers: peers.map((peer) => ({ ...peer, podCidrs: only(peer.podCidrs), transport: only(peer.transport) })),
     pods: pods.map((pod) => ({ ...pod, addresses: only(pod.addresses) })),
-    services: services.filter(({ clusterIp }) => clusterIp.family === family),
+    services: services.filter(({ service }) => service.ipFamilies.includes(family)),
+    proxying: { ...proxying, node: { ...proxying.node, families: [family] } },
   };
 }
 
 /** What each owner wants of the node. */
-export function wantedByOwner({ node, peers, pods, services }: Scene): ReadonlyMap<Owner, Wanted> {
+export function wantedByOwner({ node, peers, pods, services, proxying }: Scene): ReadonlyMap<Owner, Wanted> {
+  const groupIds = new Map<string, number>();
+  const groupId = (name: string): number => {
+    const id = groupIds.get(name) ?? groupIds.size + 1;
+    groupIds.set(name, id);
+    return id;
+  };
   return new Map<Owner, Wanted>([
     [ownerOf('node'), compileNode(node)],
     ...peers.map((peer) => [ownerOf('peer', peer.name), compilePeer(peer, node)] as const),
     ...pods.map((pod) => [ownerOf('pod', `${pod.ofPort}`), compilePod(pod)] as const),
-    ...services.flatMap((service) => [
-      [ownerOf('service', `${service.transport}/${service.clusterIp.text}/${service.port}`), compileService(service)] as const,
-      ...service.endpoints.map(
-        (endpoint) =>
-          [
-            ownerOf('endpoint', service.transport, endpoint.ip.text, `${endpoint.port}`),
-            compileEndpoint(service.transport, endpoint),
-          ] as const,
-      ),
-    ]),
+    ...services.flatMap((each) => serviceOwners(each, proxying, groupId)),
   ]);
+}
+
+function serviceOwners(
+  { service, slices }: SceneService,
+  proxying: Proxying,
+  groupId: (name: string) => number,
+): (readonly [Owner, Wanted])[] {
+  return serviceIntents(service, slices, proxying)
+    .filter(({ addresses }) => addresses.length > 0)
+    .flatMap((intent) => {
+      const owner = ownerOf('service', `${service.namespace}/${service.name}:${intent.name}`);
+      const options = { owner, node: proxying.node, groupId: (name: string) => groupId(`${owner}#${name}`) };
+      return [
+        [owner, compileService(intent, options)] as const,
+        ...reachableEndpoints(intent).map(
+          (endpoint) =>
+            [
+              ownerOf('endpoint', intent.transport, endpoint.ip.text, `${endpoint.port}`),
+              compileEndpoint(intent.transport, endpoint),
+            ] as const,
+        ),
+      ];
+    });
 }
 
 /** All flows and groups of the bridge, each once. */

@@ -1,13 +1,25 @@
 import { SeineError } from '../../src/errors/seine-error.ts';
 import { type Cidr, cidrContains, type Ip } from '../../src/net/ip.ts';
 import type { Mac } from '../../src/net/mac.ts';
-import { registerFields } from '../../src/pipeline/fields.ts';
-import { type CtExec, type CtState, type CtStep, type Flow, type Group, type Match, priority, type Step } from '../../src/pipeline/flow.ts';
+import { reg, registerFields } from '../../src/pipeline/fields.ts';
+import {
+  type Bits,
+  type CtExec,
+  type CtState,
+  type CtStep,
+  type Flow,
+  type Group,
+  type LearnChoice,
+  load,
+  type Match,
+  priority,
+  type Step,
+} from '../../src/pipeline/flow.ts';
 import { formatFlow } from '../../src/pipeline/format.ts';
 import type { Mark } from '../../src/pipeline/registers.ts';
 import type { TableName } from '../../src/pipeline/tables.ts';
 import type { Remembered, Tracker } from './connection-tracker.ts';
-import { describePacket, type Packet } from './packet.ts';
+import { describePacket, type Packet, type Tuple, tupleOf } from './packet.ts';
 
 /** Where a packet went: a port, everybody but where it came from, or the agent. */
 export interface Output {
@@ -43,6 +55,8 @@ interface Travel {
   ctState: ReadonlySet<CtState>;
   ctMark: number;
   remembered?: Remembered | undefined;
+  /** How the connection's first packet was, once tracked. */
+  original?: Tuple | undefined;
 }
 
 /** Resubmits and recirculations of one packet; a pipeline that needs more has a loop. */
@@ -58,6 +72,8 @@ export class SwitchModel {
   readonly #options: SwitchModelOptions;
   readonly #byTable: ReadonlyMap<TableName, readonly Flow[]>;
   readonly #groups: ReadonlyMap<number, Group>;
+  /** By what they match; forgotten by nobody. */
+  readonly #learned = new Map<string, Flow>();
 
   constructor(options: SwitchModelOptions) {
     this.#options = options;
@@ -83,7 +99,7 @@ export class SwitchModel {
   }
 
   #lookUp(table: TableName, travel: Travel): Flow | undefined {
-    const matching = (this.#byTable.get(table) ?? []).filter((flow) => matches(flow.match, travel));
+    const matching = [...this.#learnedIn(table), ...(this.#byTable.get(table) ?? [])].filter((flow) => matches(flow.match, travel));
     const [best, ...rest] = matching.filter((flow) => flow.priority === matching[0]?.priority);
     for (const other of rest) {
       if (best && JSON.stringify(other.steps, bigints) !== JSON.stringify(best.steps, bigints))
@@ -150,8 +166,41 @@ export class SwitchModel {
       case 'learnStranger':
         if (packet.tunSrc) walk.strangers.push(packet.tunSrc);
         break;
+      case 'learnChoice':
+        this.#learn(step, travel);
+        break;
     }
     return 'goes on';
+  }
+
+  /** Above what a table does with packets that nobody wants. */
+  #learnedIn(table: TableName): readonly Flow[] {
+    return table === 'affinity' ? [...this.#learned.values()] : [];
+  }
+
+  /** The learned flow loads what the packet that taught it has in its registers. */
+  #learn({ family, transport }: LearnChoice, { packet: { ipSrc, ipDst, portDst }, regs }: Travel): void {
+    const whole = (number: number): Step => load({ field: `reg${number}`, reg: number, value: regs[number] ?? 0, mask: 0xffff_ffff });
+    const endpoint = family === 'ipv4' ? [3] : [12, 13, 14, 15];
+    const flow: Flow = {
+      table: 'affinity',
+      priority: priority.normal,
+      match: {
+        payload: family,
+        protocol: transport,
+        ...(ipSrc && { ipSrc }),
+        ...(ipDst && { ipDst }),
+        ...(portDst !== undefined && { portDst }),
+      },
+      steps: [
+        ...endpoint.map(whole),
+        load(reg.endpointPort((regs[4] ?? 0) & 0xffff)),
+        load(reg.serviceState('chosen')),
+        load(reg.rewriteMac('yes')),
+        whole(7),
+      ],
+    };
+    this.#learned.set(`${family} ${transport} ${ipSrc?.text} ${ipDst?.text} ${portDst}`, flow);
   }
 
   /** A switch never sends a packet out where it came in, unless told so by name (ovs-actions(7) "output"). */
@@ -165,7 +214,8 @@ export class SwitchModel {
     const remark = (mark: number) => exec.reduce((sum, each) => remarked(sum, each, travel.regs), mark);
     const tracked = this.#options.tracker.track(travel.packet, travel.ctMark, { zone, commit, nat, remark, before: travel.remembered });
     const { packet, state: ctState, mark: ctMark, remembered } = tracked;
-    this.#visit(next, { ...travel, regs: [...travel.regs], packet, ctState, ctMark, remembered }, walk);
+    const original = remembered?.connection.original ?? tupleOf(travel.packet);
+    this.#visit(next, { ...travel, regs: [...travel.regs], packet, ctState, ctMark, remembered, original }, walk);
     travel.ctState = new Set();
     travel.ctMark = 0;
   }
@@ -213,6 +263,11 @@ const tests: Tests = {
   ipSrc: (wanted, { packet }) => within(packet.ipSrc, wanted),
   ipDst: (wanted, { packet }) => within(packet.ipDst, wanted),
   portDst: (wanted, { packet }) => packet.portDst === wanted,
+  portSrc: (wanted, { packet }) => packet.portSrc !== undefined && hasBits(packet.portSrc, wanted),
+  // The model knows whole packets only.
+  fragment: () => false,
+  ctPortDst: (wanted, { original }) => original?.dstPort === wanted,
+  ctPortSrc: (wanted, { original }) => original !== undefined && hasBits(original.srcPort, wanted),
   icmpType: (wanted, { packet }) => packet.icmpType === wanted,
   icmpCode: (wanted, { packet }) => (packet.icmpCode ?? 0) === wanted,
   ndTarget: (wanted, { packet }) => equal(packet.ndTarget, wanted),
@@ -240,7 +295,11 @@ function test<F extends Field>(field: F, match: { readonly [G in F]?: Wanted[G] 
 }
 
 function has(value: number, mark: Mark): boolean {
-  return (value & mark.mask) >>> 0 === mark.value >>> 0;
+  return hasBits(value, mark);
+}
+
+function hasBits(value: number, bits: Bits): boolean {
+  return (value & bits.mask) >>> 0 === bits.value >>> 0;
 }
 
 function withMark(value: number, mark: Mark): number {

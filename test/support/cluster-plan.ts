@@ -4,8 +4,10 @@ import type { NodeEnvironment } from '../../src/connectivity/environment.ts';
 import { cidrAddress, type Family, type Ip, parseCidr, parseIp } from '../../src/net/ip.ts';
 import { type Mac, parseMac } from '../../src/net/mac.ts';
 import { ofPorts, podOfPorts } from '../../src/pipeline/well-known.ts';
-import type { ServicePort } from '../../src/proxy/compile-service.ts';
+import type { Proxying } from '../../src/proxy/intent.ts';
 import type { Scene } from '../model/scene.ts';
+import { exampleProxying } from './example-node.ts';
+import { type SceneService, sceneService } from './scene-service.ts';
 
 export const families: readonly Family[] = ['ipv4', 'ipv6'];
 
@@ -120,25 +122,35 @@ export function macOf(pod: string): Mac {
 }
 
 /** What a node knows. */
-export function sceneOf({ environment, name, pods: own }: PlannedNode): Scene {
+export function sceneOf(node: PlannedNode): Scene {
+  const { environment, name, pods: own } = node;
   const peers = nodes
     .filter((each) => each.name !== name)
     .map((each): PeerIntent => ({ name: each.name, podCidrs: each.environment.podCidrs, transport: each.environment.transport }));
-  return { node: environment, peers, pods: own.map(({ intent }) => intent), services: servicePorts() };
+  return { node: environment, peers, pods: own.map(({ intent }) => intent), services: sceneServices(), proxying: proxyingOf(node) };
 }
 
-function servicePorts(): ServicePort[] {
+function sceneServices(): SceneService[] {
   const names = Object.keys(services) as (keyof typeof services)[];
-  return names.flatMap((name, index) =>
-    families.map((family, offset): ServicePort => {
+  return names.flatMap((name) =>
+    families.map((family): SceneService => {
       const { transport, port: number, endpoints } = services[name];
-      return {
-        transport,
+      return sceneService({
+        name: `${name}-${family}`,
+        protocol: transport === 'tcp' ? 'TCP' : 'UDP',
         port: number,
-        clusterIp: clusterIp(name, family),
-        groupId: 2 * index + offset + 1,
-        endpoints: endpoints.map(({ who, port: target }) => ({ ip: addressOf(who, family), port: target })),
-      };
+        clusterIp: clusterIp(name, family).text,
+        endpoints: endpoints.map(({ who, port: target }) => `${addressOf(who, family).text} ${target} ${nodeOf(who)}`),
+      });
     }),
   );
+}
+
+function nodeOf(who: string): string | undefined {
+  return nodes.find(({ name, pods: own }) => name === who || own.some((pod) => pod.name === who))?.name;
+}
+
+function proxyingOf({ name, environment }: PlannedNode): Proxying {
+  const { transport, gateway } = environment;
+  return { ...exampleProxying, node: { ...exampleProxying.node, name, addresses: transport, gateway: gateway.addresses } };
 }

@@ -4,7 +4,8 @@ import type { NodeEnvironment } from '../../src/connectivity/environment.ts';
 import { parseCidr, parseIp } from '../../src/net/ip.ts';
 import { parseMac } from '../../src/net/mac.ts';
 import { ofPorts } from '../../src/pipeline/well-known.ts';
-import type { ServicePort } from '../../src/proxy/compile-service.ts';
+import type { Proxying } from '../../src/proxy/intent.ts';
+import { type SceneService, sceneService } from './scene-service.ts';
 
 export const exampleNode: NodeEnvironment = {
   gateway: {
@@ -34,26 +35,46 @@ export const examplePods: readonly PodIntent[] = [
   { ofPort: 32785, mac: parseMac('0e:aa:00:00:00:06'), addresses: [parseIp('10.10.0.6'), parseIp('fd00:10::6')] },
 ];
 
-export const exampleServices: readonly ServicePort[] = [
-  {
-    transport: 'tcp',
-    clusterIp: parseIp('10.96.0.10'),
-    port: 80,
-    groupId: 1,
-    endpoints: [
-      { ip: parseIp('10.10.0.5'), port: 8080 },
-      { ip: parseIp('10.10.4.9'), port: 8080 },
-    ],
-  },
-  {
-    transport: 'udp',
-    clusterIp: parseIp('fd00:96::10'),
+export const exampleServices: readonly SceneService[] = [
+  sceneService({ name: 'web', protocol: 'TCP', clusterIp: '10.96.0.10', port: 80, endpoints: ['10.10.0.5 8080 n1', '10.10.4.9 8080 n2'] }),
+  sceneService({
+    name: 'dns',
+    protocol: 'UDP',
+    clusterIp: 'fd00:96::10',
     port: 53,
-    groupId: 2,
-    endpoints: [
-      { ip: parseIp('fd00:10::5'), port: 5353 },
-      { ip: parseIp('fd00:10:0:1::9'), port: 53 },
-    ],
-  },
-  { transport: 'tcp', clusterIp: parseIp('10.96.0.11'), port: 80, groupId: 3, endpoints: [] },
+    endpoints: ['fd00:10::5 5353 n1', 'fd00:10:0:1::9 53 n2'],
+  }),
+  sceneService({ name: 'empty', protocol: 'TCP', clusterIp: '10.96.0.11', port: 80, endpoints: [] }),
+  sceneService({
+    name: 'shop',
+    protocol: 'TCP',
+    clusterIp: '10.96.0.20',
+    port: 80,
+    nodePort: 30_080,
+    endpoints: ['10.10.0.5 8080 n1', '10.10.4.9 8080 n2', '10.10.8.9 8080 n3'],
+    more: {
+      type: 'LoadBalancer',
+      loadBalancerIngress: [{ ip: '198.51.100.7', ipMode: 'VIP' }],
+      loadBalancerSourceRanges: ['203.0.113.0/24', '10.10.0.0/16'],
+    },
+  }),
 ];
+
+/** Everything that kube-proxy does. */
+export const exampleProxying: Proxying = {
+  node: {
+    name: 'n1',
+    zone: 'a',
+    families: ['ipv4', 'ipv6'],
+    sctp: false,
+    addresses: exampleNode.transport,
+    gateway: exampleNode.gateway.addresses,
+  },
+  config: {
+    proxyAll: true,
+    skipServices: new Set(),
+    proxyLoadBalancerIps: true,
+    serviceProxyName: '',
+    externalIpRanges: [parseCidr('198.51.100.0/24'), parseCidr('2001:db8:100::/48')],
+  },
+};

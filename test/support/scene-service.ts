@@ -1,0 +1,71 @@
+import type { EndpointSlice } from '../../src/kube/endpoint-slice.ts';
+import type { Service } from '../../src/kube/service.ts';
+import { parseIp } from '../../src/net/ip.ts';
+
+/** A Service as the API server has it, with its EndpointSlices. */
+export interface SceneService {
+  readonly service: Service;
+  readonly slices: readonly EndpointSlice[];
+}
+
+type Protocol = Service['ports'][number]['protocol'];
+type SliceEndpoint = EndpointSlice['endpoints'][number];
+
+export interface PlainService {
+  readonly name: string;
+  readonly protocol: Protocol;
+  /** Canonical text, of one family. */
+  readonly clusterIp: string;
+  readonly port: number;
+  readonly nodePort?: number;
+  /** `ADDRESS PORT`, or `ADDRESS PORT NODE`, or `ADDRESS PORT NODE STATE`. */
+  readonly endpoints: readonly string[];
+  readonly more?: Partial<Service>;
+}
+
+const states: Readonly<Record<string, Pick<SliceEndpoint, 'ready' | 'serving' | 'terminating'>>> = {
+  ready: { ready: true, serving: true, terminating: false },
+  leaving: { ready: false, serving: true, terminating: true },
+  gone: { ready: false, serving: false, terminating: true },
+  starting: { ready: false, serving: false, terminating: false },
+};
+
+/** A Service of one port in one family; all endpoints with one target port are in one slice. */
+export function sceneService({ name, protocol, clusterIp, port, nodePort, endpoints, more }: PlainService): SceneService {
+  const { family } = parseIp(clusterIp);
+  const byPort = Map.groupBy(endpoints, (text) => text.split(' ')[1] ?? '');
+  return {
+    service: {
+      namespace: 'default',
+      name,
+      uid: name,
+      type: nodePort === undefined ? 'ClusterIP' : 'NodePort',
+      clusterIps: [clusterIp],
+      ipFamilies: [family],
+      ports: [{ name: '', protocol, port, targetPort: port, ...(nodePort === undefined ? {} : { nodePort }) }],
+      externalTrafficPolicy: 'Cluster',
+      internalTrafficPolicy: 'Cluster',
+      externalIps: [],
+      loadBalancerIngress: [],
+      loadBalancerSourceRanges: [],
+      publishNotReadyAddresses: false,
+      headlessLabel: false,
+      ...more,
+    },
+    slices: [...byPort].map(([number, texts]) => ({
+      namespace: 'default',
+      name: `${name}-${number}`,
+      service: name,
+      family,
+      ports: [{ name: '', protocol, port: Number(number) }],
+      endpoints: texts.map(endpointOf),
+    })),
+  };
+}
+
+function endpointOf(text: string): SliceEndpoint {
+  const [address = '', , nodeName, state = 'ready'] = text.split(' ');
+  const found = states[state];
+  if (!found) throw new Error(`no state ${state}`);
+  return { addresses: [address], ...found, ...(nodeName === undefined ? {} : { nodeName }) };
+}
