@@ -16,7 +16,7 @@ describe('under traffic', () => {
   });
 
   it.each(faults.filter(({ everyTime }) => everyTime))('$what: everything works again', async (fault) => {
-    const context = { random: () => 0.5, rounds: 1, say: () => {}, signal: AbortSignal.timeout(60_000) };
+    const context = { random: () => 0.5, rounds: 1, hertz: 100, say: () => {}, signal: AbortSignal.timeout(60_000) };
     const row = await runFault({ ...fault, limits: {} }, lab, context);
     expect(row.problems).toEqual([]);
     expect(row.connectsFailed).toBe(0);

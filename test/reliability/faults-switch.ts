@@ -32,6 +32,21 @@ async function killedWithoutAgent({ lab, traffic }: FaultContext, daemon: Daemon
   return { healedMs, notes: ['measured from the start of the agent’s process'] };
 }
 
+/** How much goes on without ovs-vswitchd: on the kernel's data path, what it has flows for. */
+async function gone({ lab, traffic }: FaultContext) {
+  await lab.killOvs(1, 'ovs-vswitchd');
+  const goneMs = performance.now();
+  await sleep(frozenMs);
+  const silent = traffic.silentSince(goneMs + 100);
+  const went = traffic.names.filter((name) => !silent.includes(name));
+  await lab.startOvs(1);
+  const healedMs = performance.now();
+  await backAgain(traffic, healedMs);
+  await lab.untilReady(1);
+  const on = went.length === 0 ? 'nothing went on' : `on ${went.join(', ')} packets went on`;
+  return { healedMs, notes: [`for ${frozenMs / 1_000} s, during which ${on}`] };
+}
+
 async function frozen({ lab, traffic }: FaultContext, which: 'vswitchdPid' | 'ovsdbPid') {
   const pid = (await askStatus(lab.plan.dir)).nodes[0]?.[which];
   if (typeof pid !== 'number') throw new Error(`there is no ${which}`);
@@ -102,6 +117,12 @@ export const switchFaults: readonly Fault[] = [
     what: '`ovs-vswitchd` killed while the agent is dead',
     limits: { connectsFailed: 0 },
     act: (context) => killedWithoutAgent(context, 'ovs-vswitchd'),
+  },
+  {
+    name: 'vswitchd-gone',
+    what: '`ovs-vswitchd` killed, and started seconds later',
+    limits: {},
+    act: gone,
   },
   {
     name: 'vswitchd-frozen',

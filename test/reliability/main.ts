@@ -10,15 +10,17 @@ import { parseArgs } from 'node:util';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import type { Fault } from './fault.ts';
 import { faults } from './faults.ts';
-import { type FaultRow, prepare, runFault } from './run-fault.ts';
+import { type FaultRow, type FaultRun, prepare, runFault } from './run-fault.ts';
 import { table } from './table.ts';
 
 const urgent = -15;
-const help = `npm run test:reliability -- [--only NAME[,NAME…]] [--rounds N] [--seed N] [--write] [--json] [--list]
+const help = `npm run test:reliability -- [--only NAME[,NAME…]] [--rounds N] [--seed N] [--hz N] [--datapath D] [--write] [--json] [--list]
 
   --only    faults whose names begin so; all without it
   --rounds  how often to repeat what can be repeated (agents killed, things changed by hand; 10 s each of steady state); 3
   --seed    for the random moments; a new one without it, which is printed
+  --hz      datagrams, new connections and messages a second on each lane; 100
+  --datapath netdev or system: in userspace, or the kernel's, which must have Open vSwitch; netdev
   --write   put the table into docs/reliability.md
   --json    rows as JSON, as the last line
   --list    only say which faults there are
@@ -28,6 +30,8 @@ const options = {
   only: { type: 'string' },
   rounds: { type: 'string', default: '3' },
   seed: { type: 'string' },
+  hz: { type: 'string', default: '100' },
+  datapath: { type: 'string', default: 'netdev' },
   write: { type: 'boolean', default: false },
   json: { type: 'boolean', default: false },
   list: { type: 'boolean', default: false },
@@ -43,16 +47,23 @@ async function main(): Promise<number> {
   const chosen = select(values.only?.split(','));
   const rounds = positive('rounds', values.rounds);
   const seed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : positive('seed', values.seed);
+  const { datapath } = values;
+  if (datapath !== 'netdev' && datapath !== 'system') throw new Error(`--datapath ${datapath}: netdev or system is wanted`);
   say(`${chosen.length} faults, ${rounds} rounds, seed ${seed}`);
-  const rows = await runAll(chosen, rounds, seed);
+  const rows = await runAll(chosen, { rounds, seed, hertz: positive('hz', values.hz), datapath });
   process.stdout.write(`${table(rows)}\n`);
   if (values.write) writeTable(rows, `npm run test:reliability -- --rounds ${rounds} --seed ${seed}`);
   if (values.json) process.stdout.write(`${JSON.stringify(rows)}\n`);
   return rows.some(({ problems }) => problems.length > 0) ? 1 : 0;
 }
 
-async function runAll(chosen: readonly Fault[], rounds: number, seed: number): Promise<FaultRow[]> {
-  const lab = await ConvergeLab.start(2);
+interface Run extends Pick<FaultRun, 'rounds' | 'hertz'> {
+  readonly seed: number;
+  readonly datapath: 'netdev' | 'system';
+}
+
+async function runAll(chosen: readonly Fault[], { seed, datapath, ...run }: Run): Promise<FaultRow[]> {
+  const lab = await ConvergeLab.start(2, undefined, { datapath });
   try {
     await prepare(lab);
     setPriority(process.pid, urgent);
@@ -61,7 +72,7 @@ async function runAll(chosen: readonly Fault[], rounds: number, seed: number): P
       // A restarted ovs-vswitchd is a new process: what else runs on the machine must not lose packets for us.
       for (const pid of await lab.switchPids()) setPriority(pid, urgent);
       say(`${index + 1}/${chosen.length} ${fault.name}`);
-      const context = { random: randomFrom(seed + index), rounds, say, signal: AbortSignal.timeout(3_600_000) };
+      const context = { ...run, random: randomFrom(seed + index), say, signal: AbortSignal.timeout(3_600_000) };
       const row = await runFault(fault, lab, context);
       for (const problem of row.problems) say(`  ✗ ${problem}`);
       rows.push(row);

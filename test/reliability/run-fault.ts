@@ -43,12 +43,14 @@ export async function prepare(lab: ConvergeLab): Promise<void> {
   await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
 }
 
+/** What a run of faults has, apart from the lab. */
+export interface FaultRun extends Pick<FaultContext, 'random' | 'rounds' | 'say' | 'signal'> {
+  /** How many datagrams, new connections and messages a second go along each lane. */
+  readonly hertz: number;
+}
+
 /** Runs one fault under traffic from a pod to one of its node, to one of another node, and to a Service of both; and judges it. @throws only if the traffic cannot be started */
-export async function runFault(
-  fault: Fault,
-  lab: ConvergeLab,
-  more: Pick<FaultContext, 'random' | 'rounds' | 'say' | 'signal'>,
-): Promise<FaultRow> {
+export async function runFault(fault: Fault, lab: ConvergeLab, more: FaultRun): Promise<FaultRow> {
   const [client, near, far] = [lab.pod('client-1'), lab.pod('web-1'), lab.pod('web-2')];
   const traffic = await Traffic.start(
     [near, far],
@@ -57,6 +59,7 @@ export async function runFault(
       { name: 'other node', from: client, addresses: far.ips },
       { name: 'Service', from: client, addresses: await clusterIps(lab.api, serviceName, more.signal) },
     ],
+    more.hertz,
   );
   const problems: string[] = [];
   let notes: readonly string[] = [];

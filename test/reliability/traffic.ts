@@ -6,8 +6,6 @@ import { Lane, type LaneCount } from './lane.ts';
 
 /** What the servers listen on, TCP and UDP. */
 export const trafficPort = 7777;
-/** 100 Hz. */
-const everyMs = 10;
 /** A connection that is not made by then has failed. */
 const connectWithinMs = 5_000;
 const settleMs = 500;
@@ -21,17 +19,22 @@ export interface Route {
   readonly addresses: readonly string[];
 }
 
-/** 100 datagrams, 100 new connections and 100 messages a second along each route, in each family, until stopped. */
+/** So many datagrams, new connections and messages a second (100 if nobody says otherwise) along each route, in each family. */
 export class Traffic {
   readonly #lanes: { readonly kind: LaneKind; readonly lane: Lane }[] = [];
   readonly #closing: (() => void)[] = [];
   readonly #stopped = new AbortController();
   readonly #connecting = new Set<Promise<void>>();
+  readonly #everyMs: number;
   /** Connections that had to be made anew because they ended. */
   #broken = 0;
 
-  static async start(servers: readonly PodStatusLine[], routes: readonly Route[]): Promise<Traffic> {
-    const traffic = new Traffic();
+  private constructor(hertz: number) {
+    this.#everyMs = 1_000 / hertz;
+  }
+
+  static async start(servers: readonly PodStatusLine[], routes: readonly Route[], hertz: number): Promise<Traffic> {
+    const traffic = new Traffic(hertz);
     try {
       for (const { netns, ips } of servers) for (const ip of ips) await traffic.#serve(netns, ip);
       for (const { name, from, addresses } of routes) for (const ip of addresses) await traffic.#along(name, from.netns, ip);
@@ -40,6 +43,10 @@ export class Traffic {
       throw thrown;
     }
     return traffic;
+  }
+
+  get names(): readonly string[] {
+    return this.#lanes.map(({ lane }) => lane.name);
   }
 
   /** Lanes that have got no answer to anything they sent at `afterMs` or later. */
@@ -77,7 +84,7 @@ export class Traffic {
   }
 
   #every(work: () => void): void {
-    const timer = setInterval(work, everyMs);
+    const timer = setInterval(work, this.#everyMs);
     this.#stopped.signal.addEventListener('abort', () => clearInterval(timer), { once: true });
   }
 

@@ -15,7 +15,7 @@ import { labPaths, nodePaths, realLabDir } from '../../src/lab/names.ts';
 import { agentReadiness } from '../../src/lab/node/agent.ts';
 import { inNetns } from '../../src/lab/node/netns.ts';
 import type { OvsDaemon } from '../../src/lab/node/ovs.ts';
-import { type LabPlan, type NodePlan, planLab } from '../../src/lab/plan.ts';
+import { type LabOptions, type LabPlan, type NodePlan, planLab } from '../../src/lab/plan.ts';
 import { ask, type Outcome } from '../../src/lab/probe/probe.ts';
 import type { PodStatusLine } from '../../src/lab/status.ts';
 import { askStatus, bringUp } from '../../src/lab/up.ts';
@@ -48,9 +48,9 @@ export class ConvergeLab {
   }
 
   /** @param agent what node runs as the agent; from the sources if left out */
-  static async start(nodes: number, agent?: string): Promise<ConvergeLab> {
+  static async start(nodes: number, agent?: string, wish: Partial<LabOptions> = {}): Promise<ConvergeLab> {
     const dir = realLabDir(`/run/seine-cv-${randomBytes(3).toString('hex')}`);
-    const plan = planLab({ nodes, dir, families: ['ipv4', 'ipv6'], tunnel: 'geneve', datapath: 'netdev' });
+    const plan = planLab({ nodes, dir, families: ['ipv4', 'ipv6'], tunnel: 'geneve', datapath: 'netdev', ...wish });
     try {
       await bringUp({ plan, agent, onStep: () => {} }, AbortSignal.timeout(120_000));
       return new ConvergeLab(plan, new KubeApi(await readKubeconfig(labPaths(dir).kubeconfig)));
