@@ -156,20 +156,30 @@ export function readActions(r: ByteReader, version: Version = OPENFLOW_15): Acti
   while (r.remaining > 0) {
     const length = r.peekU16(2);
     if (length < 8 || length % 8 !== 0) throw new SeineError('PROTOCOL', `action length ${length} at ${r.offset}`);
-    actions.push(decodeAction(r.raw(length), version));
+    actions.push(decodeAction(r.part(length, 'action'), version));
   }
   return actions;
 }
 
-function decodeAction(bytes: Uint8Array, version: Version): Action {
-  const action = decodeKnown(new ByteReader(bytes, 'action'), version);
-  if (action === undefined) return { kind: 'unknown', bytes: bytes.slice() };
-  return encodesTo(action, bytes, version) ? action : { kind: 'unknown', bytes: bytes.slice(), means: action };
+function decodeAction(r: ByteReader, version: Version): Action {
+  const start = r.offset;
+  const end = start + r.remaining;
+  const action = decodeKnown(r, version);
+  if (action !== undefined && encodesTo(action, { bytes: r.bytes, start, end }, version)) return action;
+  const bytes = r.bytes.slice(start, end);
+  return action === undefined ? { kind: 'unknown', bytes } : { kind: 'unknown', bytes, means: action };
 }
 
-function encodesTo(action: KnownAction, bytes: Uint8Array, version: Version): boolean {
+const scratch = new ByteWriter(512);
+
+function encodesTo(
+  action: KnownAction,
+  to: { readonly bytes: Uint8Array; readonly start: number; readonly end: number },
+  version: Version,
+): boolean {
   try {
-    return Buffer.compare(encodeActions([action], version), bytes) === 0;
+    writeAction(scratch.truncate(0), action, version);
+    return scratch.endsWith(to.bytes, 0, to.start, to.end);
   } catch (thrown) {
     // A value from the wire that our own encoder refuses is a form we do not model.
     if (thrown instanceof SeineError && thrown.code === 'INVARIANT') return false;

@@ -75,27 +75,29 @@ function writeList(w: ByteWriter, type: number, actions: readonly Action[], vers
 /** @throws SeineError `PROTOCOL` if a length is wrong or an instruction stands there twice. */
 export function decodeInstructions(bytes: Uint8Array, version: Version = OPENFLOW_15): Instructions {
   const r = new ByteReader(bytes, 'instructions');
-  const unknown = new ByteWriter();
-  let found: Instructions = {};
+  let unknown: ByteWriter | undefined;
+  const found: { -readonly [K in keyof Instructions]: Instructions[K] } = {};
+  const seen: number[] = [];
   let meter: Action | undefined;
-  const seen = new Set<number>();
   while (r.remaining > 0) {
-    const [type, length] = [r.peekU16(0), r.peekU16(2)];
-    if (length < 8 || length % 8 !== 0) throw new SeineError('PROTOCOL', `instruction length ${length} at ${r.offset}`);
-    if (seen.has(type)) throw new SeineError('PROTOCOL', `instruction ${type} twice`);
-    seen.add(type);
-    const whole = r.raw(length);
-    const body = new ByteReader(whole, 'instruction').skip(4);
+    const start = r.offset;
+    const type = r.peekU16(0);
+    const length = r.peekU16(2);
+    if (length < 8 || length % 8 !== 0) throw new SeineError('PROTOCOL', `instruction length ${length} at ${start}`);
+    if (seen.includes(type)) throw new SeineError('PROTOCOL', `instruction ${type} twice`);
+    seen.push(type);
+    const body = r.part(length, 'instruction').skip(4);
     if (type === METER && version === OPENFLOW_13) {
       meter = { kind: 'meter', meter: body.u32() };
       continue;
     }
     const read = readInstruction(type, body, version);
-    if (read === undefined) unknown.raw(whole);
-    else found = { ...found, ...read };
+    if (read === undefined) unknown = (unknown ?? new ByteWriter()).raw(bytes.subarray(start, start + length));
+    else Object.assign(found, read);
   }
-  if (meter !== undefined) found = { ...found, apply: [meter, ...(found.apply ?? [])] };
-  return unknown.length === 0 ? found : { ...found, unknown: unknown.finish() };
+  if (meter !== undefined) found.apply = [meter, ...(found.apply ?? [])];
+  if (unknown !== undefined) found.unknown = unknown.finish();
+  return found;
 }
 
 function readInstruction(type: number, body: ByteReader, version: Version): Instructions | undefined {

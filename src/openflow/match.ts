@@ -149,10 +149,11 @@ export function decodeMatch(bytes: Uint8Array): Match {
 export function decodeOxmFields(bytes: Uint8Array): Match {
   const r = new ByteReader(bytes, 'match fields');
   const found: Record<string, AnyValue | Masked<AnyValue>> = {};
-  const unknown = new ByteWriter();
+  let unknown: ByteWriter | undefined;
   while (r.remaining > 0) {
+    if (readPacketRegister(r, found)) continue;
     const entry = readOxm(r);
-    if (entry instanceof Uint8Array) unknown.raw(entry);
+    if (entry instanceof Uint8Array) unknown = (unknown ?? new ByteWriter()).raw(entry);
     else if (entry.field.firstWord >= 0) splitRegister(found, entry.field, entry.value, entry.mask);
     else
       addOnce(
@@ -161,25 +162,52 @@ export function decodeOxmFields(bytes: Uint8Array): Match {
         entry.mask === undefined ? entry.value : ({ value: entry.value, mask: entry.mask } as Masked<AnyValue>),
       );
   }
-  if (unknown.length > 0) found['unknown'] = unknown.finish();
+  if (unknown !== undefined) found['unknown'] = unknown.finish();
   return found as Match; // each name was written with a value of its row's type
 }
 
+const registerNames = Array.from({ length: 16 }, (_, number) => `reg${number}`);
+
+/** Reads `xreg*` as the two registers it is, the usual form in OpenFlow 1.5, without a bigint. @returns whether there was one */
+function readPacketRegister(r: ByteReader, found: Record<string, AnyValue | Masked<AnyValue>>): boolean {
+  if (r.remaining < 12 || r.peekU16(0) !== PACKET_REGISTERS) return false;
+  const low = r.peekU16(2);
+  const pair = low >>> 9;
+  const isMasked = (low & 0x1ff) === 0x110;
+  if (pair > 7 || !(isMasked ? r.remaining >= 20 : (low & 0x1ff) === 8)) return false;
+  r.skip(4);
+  const [high, lower] = [r.u32(), r.u32()];
+  const [highMask, lowerMask] = isMasked ? [r.u32(), r.u32()] : [0xffff_ffff, 0xffff_ffff];
+  addRegister(found, 2 * pair, high, highMask);
+  addRegister(found, 2 * pair + 1, lower, lowerMask);
+  return true;
+}
+
+const PACKET_REGISTERS = 0x8001;
+
+function addRegister(found: Record<string, AnyValue | Masked<AnyValue>>, number: number, value: number, mask: number): void {
+  if (mask === 0) return;
+  addOnce(found, registerNames[number] ?? '', mask === 0xffff_ffff ? value : { value, mask });
+}
+
+/** Registers of 32, 64 or 128 bits. */
 function splitRegister(
   found: Record<string, AnyValue | Masked<AnyValue>>,
   field: Field,
   value: AnyValue,
   mask: AnyValue | undefined,
 ): void {
+  if (typeof value === 'number') {
+    addRegister(found, field.firstWord, value, typeof mask === 'number' ? mask : 0xffff_ffff);
+    return;
+  }
   const words = field.bytes / 4;
   const wide = BigInt(typeof value === 'object' ? 0 : value);
-  const wideMask = mask === undefined ? (1n << BigInt(field.bits)) - 1n : BigInt(typeof mask === 'object' ? 0 : mask);
+  const wideMask = mask === undefined ? field.fullBigint : BigInt(typeof mask === 'object' ? 0 : mask);
   for (let word = 0; word < words; word++) {
     const shift = BigInt(32 * (words - 1 - word));
     const wordMask = Number((wideMask >> shift) & 0xffff_ffffn);
-    const wordValue = Number((wide >> shift) & 0xffff_ffffn);
-    if (wordMask === 0) continue;
-    addOnce(found, `reg${field.firstWord + word}`, wordMask === 0xffff_ffff ? wordValue : { value: wordValue, mask: wordMask });
+    addRegister(found, field.firstWord + word, Number((wide >> shift) & 0xffff_ffffn), wordMask);
   }
 }
 

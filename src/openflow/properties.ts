@@ -1,5 +1,5 @@
 import { SeineError } from '../errors/seine-error.ts';
-import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
+import type { ByteReader, ByteWriter } from '../wire/bytes.ts';
 
 /**
  * Properties, the extensible tail of many messages: u16 type, u16 length without padding, value, zeros to a multiple of 8.
@@ -12,7 +12,7 @@ export function eachProperty(r: ByteReader, visit: (type: number, body: ByteRead
   while (r.remaining > 0) {
     const [type, length] = [r.peekU16(0), r.peekU16(2)];
     if (length < 4) throw new SeineError('PROTOCOL', `property of ${length} bytes`);
-    visit(type, new ByteReader(r.raw(length), 'property').skip(4));
+    visit(type, r.part(length, 'property').skip(4));
     r.skip(Math.min((8 - (length % 8)) % 8, r.remaining));
   }
 }
