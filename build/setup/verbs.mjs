@@ -16,6 +16,7 @@ export const verbs = {
   build: { needs: ['npm', 'products'] },
   'test:crash': { needs: ['machine', 'npm', 'products'], run: ['build/test-crash.mjs'] },
   'test:reliability': { needs: ['machine', 'npm', 'products'], run: ['test/reliability/main.ts'] },
+  'test:soak': { needs: ['machine', 'npm', 'products'], run: ['test/soak/main.ts'] },
   'test:unit': { needs: ['npm'], run: ['vitest', 'run', '--project', 'unit'] },
   typecheck: { needs: ['npm'], run: ['tsc', '--noEmit', '-p', '.'] },
   lint: { needs: ['npm'], run: ['biome', 'ci', '--error-on-warnings'] },

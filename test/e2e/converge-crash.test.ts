@@ -1,12 +1,11 @@
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { decodeJournal } from '../../src/agent/ipam/journal-records.ts';
-import { nodePaths } from '../../src/lab/names.ts';
 import { agentProcess, killAgent, startAgent } from '../../src/lab/node/agent.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { CrashRuntime } from '../support/crash-runtime.ts';
+import { holdingsOf } from '../support/node-holdings.ts';
+import { generator } from '../support/random.ts';
 
 /** What ships, and starts in a third of the time. */
 const agent = join(import.meta.dirname, '..', '..', 'dist', 'seine-agent.mjs');
@@ -21,17 +20,6 @@ const goneWithinMs = 10_000;
 /** Two looks at the addresses in quarantine. */
 const reclaimedWithinMs = 40_000;
 
-/** Mulberry32: small, and the same for one seed on every machine. */
-function generator(state: number): () => number {
-  let at = state;
-  return () => {
-    at = (at + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(at ^ (at >>> 15), 1 | at);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 let lab: ConvergeLab;
 let runtime: CrashRuntime;
 const never = new AbortController().signal;
@@ -44,36 +32,10 @@ afterAll(async () => {
   await lab?.remove();
 });
 
-/** What the node holds for containers; each must be one for every container that lives. */
-async function holdings() {
-  const paths = nodePaths(lab.plan.dir, lab.node(1).name);
-  const [links, ports, flows] = await Promise.all([
-    lab.exec(1, 'ip', '-br', 'link', 'show', 'type', 'veth'),
-    lab.exec(1, 'ovs-vsctl', '--format=json', '--columns=external_ids', 'list', 'Port'),
-    lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'cookie=0x1030000000000/0xffffff0000000000,table=0'),
-  ]);
-  const leases = new Map<number, string>();
-  for (const record of decodeJournal(readFileSync(join(paths.stateDir, 'ipam.journal'), 'utf8')).records) {
-    if (record.op === 'lease')
-      leases.set(record.lease.serial, `${record.lease.containerId}${record.lease.state === 'allocated' ? '' : ' quarantined'}`);
-    else if (record.op === 'quarantine') leases.set(record.serial, `${leases.get(record.serial)} quarantined`);
-    else if (record.op === 'free') leases.delete(record.serial);
-  }
-  const { data } = JSON.parse(ports) as { data: [['map', [string, string][]]][] };
-  const inNode = links.split('\n').filter((line) => /^pod[a-z0-9]*-[0-9a-f]{7}@/.test(line));
-  return {
-    interfaces: inNode.length,
-    ports: data.flatMap(([[, ids]]) => ids.filter(([key]) => key === 'container-id').map(([, id]) => id)).toSorted(),
-    flows: flows.split('\n').filter((line) => line.includes('actions=')).length,
-    leases: [...leases.values()].filter((lease) => !lease.endsWith('quarantined')).toSorted(),
-    quarantined: [...leases.values()].filter((lease) => lease.endsWith('quarantined')).length,
-  };
-}
-
 async function expectNothingLeaked(): Promise<void> {
   const live = [...runtime.live.keys()].toSorted();
   await expect
-    .poll(async () => ({ ...(await holdings()), quarantined: 'any' }), { timeout: goneWithinMs, interval: 50 })
+    .poll(async () => ({ ...(await holdingsOf(lab)), quarantined: 'any' }), { timeout: goneWithinMs, interval: 50 })
     .toEqual({ interfaces: live.length, ports: live, flows: live.length, leases: live, quarantined: 'any' });
   await runtime.checkAll();
   expect(runtime.faults).toEqual([]);
@@ -111,7 +73,7 @@ it(`leaves nothing and loses nothing in ${kills} crashes of the agent (SEINE_TES
   await Promise.all([...runtime.live.keys()].map((id) => runtime.remove(id)));
   await expectNothingLeaked();
   const reclaimedMs = await until(
-    async () => (await holdings()).quarantined === 0,
+    async () => (await holdingsOf(lab)).quarantined === 0,
     reclaimedWithinMs,
     () => 'addresses stay in quarantine',
   );

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { type NetworkConf, parseNetworkConf } from '../../src/lab/kubelet/cni-conf.ts';
 import { type Attachment, CniRuntime } from '../../src/lab/kubelet/cni-runtime.ts';
@@ -7,6 +8,7 @@ import { labPaths, netnsPath, nodePaths } from '../../src/lab/names.ts';
 import type { ConvergeLab } from './converge-lab.ts';
 
 const execute = promisify(execFile);
+const ifName = 'eth0';
 const retries = 3;
 const callTimeoutMs = 40_000;
 
@@ -26,16 +28,23 @@ export class CrashRuntime {
   /** What must never happen, in words. */
   readonly faults: string[] = [];
   /** How often a runtime had to try again, and how many calls succeeded at once. */
-  readonly counts = { added: 0, removed: 0, addFailed: 0, delFailed: 0, pluginsKilled: 0 };
+  readonly counts = { added: 0, removed: 0, lost: 0, checked: 0, addFailed: 0, delFailed: 0, pluginsKilled: 0 };
   readonly #runtime: CniRuntime;
+  readonly #cacheFolder: string;
   readonly #network: NetworkConf;
   readonly #free: string[];
   readonly #plugins = new Set<AbortController>();
   #lastId = 0;
   readonly #prefix: string;
 
-  private constructor(runtime: CniRuntime, network: NetworkConf, namespaces: readonly string[], prefix: string) {
+  private constructor(
+    { runtime, cacheFolder }: { readonly runtime: CniRuntime; readonly cacheFolder: string },
+    network: NetworkConf,
+    namespaces: readonly string[],
+    prefix: string,
+  ) {
     this.#runtime = runtime;
+    this.#cacheFolder = cacheFolder;
     this.#network = network;
     this.#free = [...namespaces];
     this.#prefix = prefix;
@@ -48,7 +57,12 @@ export class CrashRuntime {
     const names = Array.from({ length: size }, (_, index) => `${node.netns}-k${index}`);
     for (const name of names) await execute('ip', ['netns', 'add', name], { signal });
     const options = { nodeNetns: node.netns, binFolders: [labPaths(lab.plan.dir).bin], cacheFolder: paths.cniCache };
-    return new CrashRuntime(new CniRuntime(options), parseNetworkConf(readFileSync(paths.cniConfAlone, 'utf8')), names, lab.plan.id);
+    return new CrashRuntime(
+      { runtime: new CniRuntime(options), cacheFolder: paths.cniCache },
+      parseNetworkConf(readFileSync(paths.cniConfAlone, 'utf8')),
+      names,
+      lab.plan.id,
+    );
   }
 
   get hasRoom(): boolean {
@@ -97,17 +111,46 @@ export class CrashRuntime {
     this.#free.push(container.netns);
   }
 
+  /** Takes the namespace of a container away, and never says DEL. */
+  async lose(containerId: string): Promise<void> {
+    const container = this.live.get(containerId);
+    if (!container) return;
+    this.live.delete(containerId);
+    this.counts.lost++;
+    // Nor does it remember the container: a runtime that does says DEL before it says GC.
+    for (const name of readdirSync(this.#cacheFolder)) {
+      const file = join(this.#cacheFolder, name);
+      if (readFileSync(file, 'utf8').includes(containerId)) rmSync(file);
+    }
+    await execute('ip', ['netns', 'del', container.netns]);
+    await execute('ip', ['netns', 'add', container.netns]);
+    this.#free.push(container.netns);
+  }
+
+  /** Runs GC. No ADD or DEL may be under way, as the specification has it. */
+  async collectGarbage(): Promise<void> {
+    const valid = [...this.live.keys()].map((containerId) => ({ containerId, ifName }));
+    try {
+      await this.#runtime.gc(this.#network, valid, AbortSignal.timeout(callTimeoutMs));
+    } catch (thrown) {
+      this.faults.push(`GC: ${String(thrown)}`);
+    }
+  }
+
   /** Runs CHECK of every container. */
   async checkAll(): Promise<void> {
-    await Promise.all(
-      [...this.live.values()].map(async ({ containerId, netns }) => {
-        try {
-          await this.#runtime.check(this.#network, this.#attachment(containerId, netns), AbortSignal.timeout(callTimeoutMs));
-        } catch (thrown) {
-          this.faults.push(`CHECK of ${containerId}: ${String(thrown)}`);
-        }
-      }),
-    );
+    await Promise.all([...this.live.keys()].map((id) => this.check(id)));
+  }
+
+  async check(containerId: string): Promise<void> {
+    const container = this.live.get(containerId);
+    if (!container) return;
+    try {
+      await this.#runtime.check(this.#network, this.#attachment(containerId, container.netns), AbortSignal.timeout(callTimeoutMs));
+      this.counts.checked++;
+    } catch (thrown) {
+      if (this.live.get(containerId) === container) this.faults.push(`CHECK of ${containerId}: ${String(thrown)}`);
+    }
   }
 
   #entered(container: LiveContainer): void {
@@ -147,6 +190,6 @@ export class CrashRuntime {
       ['K8S_POD_NAMESPACE', 'crash'],
       ['K8S_POD_NAME', `pod-${containerId}`],
     ] as const;
-    return { containerId, netns: netnsPath(netns), ifName: 'eth0', args, capabilities: {} };
+    return { containerId, netns: netnsPath(netns), ifName, args, capabilities: {} };
   }
 }
