@@ -55,8 +55,10 @@ export interface DataPlane {
   readonly gatewayMade: Doorbell;
   /** Rings when the node's own interfaces or their addresses may be others than before. */
   readonly nodeChanged: Doorbell;
-  /** Interfaces of pods that are gone, by whatever hand; rings when there are more. */
+  /** Gateway and interfaces of pods that are gone, by whatever hand; rings when there are more. */
   readonly goneLinks: { readonly names: Set<string>; readonly bell: Doorbell };
+  /** Keeps the reconciler from writing to the switch's database for the moment that something else takes; says why. */
+  readonly hold: { why: string | undefined };
   /** Rejects when a connection was lost by a bug of ours: a new one would be lost by the same. */
   readonly broken: Promise<never>;
 }
@@ -100,23 +102,24 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
     changed: () => datapath.reconcilers.bridge.distrust(),
     foreign,
   });
+  const hold: DataPlane['hold'] = { why: undefined };
   const lock = new BridgeLock({ database, bridge: config.ovsBridge, readiness, log });
-  const datapath = new NodeDatapath(openTargets(config, { database, openflow, lock, host, nftables }), hooks.events);
+  const datapath = new NodeDatapath(openTargets(config, { database, openflow, lock, hold, host, nftables }), hooks.events);
   const ports = new PortWatch(database, signal);
   const responder = new NoEndpointResponder(endpoint, log, signal);
   const news = { gatewayMade: new Doorbell(), nodeChanged: new Doorbell(), goneLinks: { names: new Set<string>(), bell: new Doorbell() } };
-  return { host, database, lock, ports, openflow, responder, datapath, nftables, ...news, broken };
+  return { host, database, lock, ports, openflow, responder, datapath, nftables, ...news, hold, broken };
 }
 
 /** Nothing is written while another agent has the bridge. */
 function openTargets(
   { ovsBridge, hostGateway }: AgentConfig,
-  { database, openflow, lock, host, nftables }: Pick<DataPlane, 'database' | 'openflow' | 'lock' | 'host' | 'nftables'>,
+  { database, openflow, lock, hold, host, nftables }: Pick<DataPlane, 'database' | 'openflow' | 'lock' | 'hold' | 'host' | 'nftables'>,
 ): NodeTargets {
   const fenced = <K, V>(target: Target<K, V>): Target<K, V> => new FencedTarget(target, () => lock.whyNot());
   return {
     bridge: fenced(new BridgeTarget(openflow)),
-    switch: fenced(new SwitchTarget(database, ovsBridge, lock.name)),
+    switch: new FencedTarget(new SwitchTarget(database, ovsBridge, lock.name), () => lock.whyNot() ?? hold.why),
     host: fenced(new HostTarget(host.socket, hostGateway)),
     firewall: fenced(new FirewallTarget(nftables, [firewallTable, servicesTable])),
   };
@@ -148,7 +151,7 @@ export async function runDataPlane(plane: DataPlane, gateway: string, signal: Ab
     changed: () => changed.ring(),
     gatewayMade: () => plane.gatewayMade.ring(),
     nodeChanged: () => plane.nodeChanged.ring(),
-    podLinkGone: (name) => {
+    linkGone: (name) => {
       plane.goneLinks.names.add(name);
       plane.goneLinks.bell.ring();
     },

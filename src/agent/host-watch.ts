@@ -17,8 +17,8 @@ export interface HostWatchOptions {
   readonly gatewayMade: () => void;
   /** An interface that is no pod's and not ours, or an address of it, may be another than before. */
   readonly nodeChanged: () => void;
-  /** The node's end of a pod's interface is gone. */
-  readonly podLinkGone: (name: string) => void;
+  /** The gateway, or the node's end of a pod's interface, is gone. */
+  readonly linkGone: (name: string) => void;
 }
 
 /** Tells of changes by the kernel and by others to what is ours of the node's own stack, until closed. */
@@ -32,8 +32,8 @@ export function watchHost({ socket, gateway, isWantedNeighbour, changed, ...tell
     if (event.kind === 'overrun' || event.kind === 'link' || event.kind === 'address') {
       if (concernsNode(event, index)) tell.nodeChanged();
     }
-    if (event.kind === 'link' && event.change === 'deleted' && hostInterfacePattern.test(event.link.name))
-      tell.podLinkGone(event.link.name);
+    if (event.kind === 'link' && event.change === 'deleted' && (event.link.name === gateway || hostInterfacePattern.test(event.link.name)))
+      tell.linkGone(event.link.name);
     if (concernsUs(event, index, isWantedNeighbour)) changed();
   });
   index = getLink(socket, gateway)?.index;

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { familiesOf, type NodeEnvironment, ownCidrs } from '../connectivity/environment.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
@@ -102,37 +101,6 @@ function resizePods({ plane }: Agent, { node: { ipam }, log }: NodeLife, { gatew
         mtu: lease.attached.mtu,
         cause: SeineError.from(thrown, 'resize').message,
       });
-    }
-  }
-}
-
-/** How long what deletes an interface may take to delete its namespace as well (ms). */
-const NAMESPACE_PATIENCE_MS = 100;
-
-/** Makes interfaces of pods anew that somebody deleted while their pods run. */
-export async function keepPodLinks(agent: Agent, { node, log, signal }: Pick<NodeLife, 'node' | 'log' | 'signal'>): Promise<void> {
-  const { goneLinks } = agent.plane;
-  signal.addEventListener('abort', () => goneLinks.bell.ring(), { once: true });
-  while (!signal.aborted) {
-    await goneLinks.bell.wait();
-    await sleep(NAMESPACE_PATIENCE_MS, undefined, { signal }).catch(() => undefined); // the loop sees an abort
-    const names = new Set(goneLinks.names);
-    goneLinks.names.clear();
-    if (signal.aborted) return;
-    const leases = node.ipam.leases().filter(isAttached);
-    for (const lease of leases.filter(({ state, attached }) => state === 'allocated' && names.has(attached.hostIfName))) {
-      try {
-        const remade = await node.network.remake(lease, signal);
-        if (!remade) continue;
-        if (node.ipam.leaseOf(lease)?.serial === lease.serial) node.ipam.confirm(lease, remade);
-        log.warn('the interface of a running pod was gone; it is made anew', { pod: lease.pod?.name, container: lease.containerId });
-      } catch (thrown) {
-        log.error('the interface of a pod is gone and cannot be made anew', {
-          pod: lease.pod?.name,
-          container: lease.containerId,
-          cause: SeineError.from(thrown, 'remake').message,
-        });
-      }
     }
   }
 }

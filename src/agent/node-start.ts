@@ -16,8 +16,9 @@ import { Ipam } from './ipam/ipam.ts';
 import { FileJournalStore } from './ipam/journal-store.ts';
 import type { KubeSources } from './kube-sources.ts';
 import { LiveEnvironment } from './live-environment.ts';
+import { keepLinks } from './lost-links.ts';
 import { readHostInterfaces } from './node-environment.ts';
-import { followNode, keepPodLinks, setUpHost } from './node-life.ts';
+import { followNode, setUpHost } from './node-life.ts';
 import { nodeOwner, poolsOf, wishForNode } from './node-wishes.ts';
 import { Peers } from './peers.ts';
 import { NodePodNetwork } from './pod-network.ts';
@@ -63,7 +64,7 @@ export async function startNode(agent: Agent, start: Start): Promise<void> {
     const keeping = [
       keepHostSettings(agent, live, start),
       followNode(agent, life),
-      keepPodLinks(agent, life),
+      keepLinks(agent, life),
       agent.plane.lock.keep(() => agent.plane.datapath.distrust(), signal),
     ];
     await Promise.all([serve(agent, node, start), allowRemovals(agent, node, log, signal), ...keeping, untilAborted(signal)]);

@@ -53,6 +53,8 @@ function setUp() {
   return { nodes, datapath, peers, put, routes, become };
 }
 
+const exampleOther: Node = { name: 'n2', uid: 'other', podCidrs: [], internalIps: ['192.168.77.2'], deleting: false };
+
 function at(nodes: ReplicaStore<Node>, name: string): Node {
   const node = nodes.get(name);
   if (!node) throw new Error(`no node ${name}`);
@@ -76,6 +78,30 @@ describe('Peers', () => {
     t.become(exampleNode);
     expect(t.routes()).toEqual(['10.10.4.0/22']);
     expect(t.peers.objections.size).toBe(0);
+  });
+
+  it('reaches pods in a network that a node had before, until somebody else has it', () => {
+    const t = setUp();
+    t.put('n2', { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2'] });
+    t.put('n2', { podCidrs: ['10.10.8.0/22'] });
+    expect(t.routes()).toEqual(['10.10.4.0/22', '10.10.8.0/22']);
+    expect(t.peers.objections.size).toBe(0);
+    t.put('n3', { podCidrs: ['10.10.4.0/23'], internalIps: ['192.168.77.3'] });
+    expect(t.routes()).toEqual(['10.10.4.0/23', '10.10.8.0/22']);
+    expect(t.peers.objections.size).toBe(0);
+    t.put('n3', { podCidrs: ['10.10.12.0/22'] });
+    expect(t.routes()).toEqual(['10.10.12.0/22', '10.10.4.0/23', '10.10.8.0/22']);
+  });
+
+  it('takes a node that comes back under another network for the same machine', () => {
+    const t = setUp();
+    t.put('n2', { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2'] });
+    t.nodes.remove('n2', '100');
+    t.nodes.flush();
+    expect(t.routes()).toEqual([]);
+    t.nodes.put('n2', '101', { ...exampleOther, podCidrs: ['10.10.8.0/22'] });
+    t.nodes.flush();
+    expect(t.routes()).toEqual(['10.10.4.0/22', '10.10.8.0/22']);
   });
 
   it('gives others their turn while thousands join, and gives in the end what it would have given at once', async () => {

@@ -8,6 +8,7 @@ import type { Log } from '../log/log.ts';
 import { type Cidr, parseCidr } from '../net/ip.ts';
 import { ownerOf } from '../pipeline/cookie.ts';
 import { type AddressClaim, AddressClaims, type ReservedRange } from './address-claims.ts';
+import { FormerCidrs } from './former-cidrs.ts';
 import { transportOf } from './node-environment.ts';
 import { Objections } from './objections.ts';
 import { alone } from './reserved-ranges.ts';
@@ -37,6 +38,7 @@ export class Peers {
   readonly objections: Objections;
   readonly #options: PeersOptions;
   readonly #claims: AddressClaims;
+  readonly #former = new FormerCidrs();
   #pending = new Set<string>();
   #isWorking = false;
   #work: Promise<void> = Promise.resolve();
@@ -85,6 +87,7 @@ export class Peers {
       this.#pending = new Set();
       for (const name of [...concerned]) {
         const peer = source.get(name);
+        this.#former.note(name, peer?.podCidrs);
         for (const other of this.#claims.set(name, peer ? this.#claimsOf(peer) : [])) concerned.add(other);
         if (concerned.size > AT_ONCE && turns.due) await turns.next();
       }
@@ -117,20 +120,44 @@ export class Peers {
       this.#claims.objection({ node: name, since, use, range }) === undefined;
     return {
       name,
-      podCidrs: podCidrs.map(parseCidr).filter((range) => isFine('pods', range)),
+      podCidrs: [...podCidrs.map(parseCidr).filter((range) => isFine('pods', range)), ...this.#formerOf(name)],
       transport: transportOf(transport).filter((ip) => isFine('tunnel', alone(ip))),
     };
   }
 
+  /** Whoever has such a network now has it for good. */
+  #formerOf(name: string): readonly Cidr[] {
+    return this.#formerClaims(name).flatMap((claim) => {
+      if (this.#claims.objection(claim) === undefined) return [claim.range];
+      this.#former.forget(name, claim.range.text);
+      this.#pending.add(name); // it claims less now
+      return [];
+    });
+  }
+
   #objectionsTo(peer: Peer): readonly string[] {
-    return this.#claimsOf(peer).flatMap((claim) => {
+    return this.#ownClaims(peer).flatMap((claim) => {
       const why = this.#claims.objection(claim);
       return why === undefined ? [] : [`${claim.use === 'pods' ? 'pod network' : 'tunnel address'} ${claim.range.text} ${why}`];
     });
   }
 
+  #claimsOf(peer: Peer): readonly AddressClaim[] {
+    return [...this.#ownClaims(peer), ...this.#formerClaims(peer.name)];
+  }
+
+  /** Nobody knows how long they are needed, so every other claim comes first. */
+  #formerClaims(node: string): readonly AddressClaim[] {
+    const families = familiesOf(this.#options.environment());
+    return this.#former
+      .of(node)
+      .map(parseCidr)
+      .filter(({ family }) => families.includes(family))
+      .map((range): AddressClaim => ({ node, since: '', use: 'pods', range }));
+  }
+
   /** Of the families that this node has: the others' are nothing to it. */
-  #claimsOf({ name: node, podCidrs, transport, since = '' }: Peer): readonly AddressClaim[] {
+  #ownClaims({ name: node, podCidrs, transport, since = '' }: Peer): readonly AddressClaim[] {
     const families = familiesOf(this.#options.environment());
     return [
       ...podCidrs

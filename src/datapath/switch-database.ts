@@ -4,7 +4,7 @@ import { openVswitch } from '../ovsdb/schema/open-vswitch.ts';
 
 /** The columns we use, and no more: counters in other columns would wake us every five seconds. */
 const monitored = {
-  Open_vSwitch: ['bridges', 'other_config', 'external_ids', 'ovs_version', 'datapath_types', 'iface_types'],
+  Open_vSwitch: ['bridges', 'other_config', 'external_ids', 'ovs_version', 'datapath_types', 'iface_types', 'next_cfg', 'cur_cfg'],
   // Not `ports`: the set would be copied for every port that comes or goes.
   Bridge: ['name', 'datapath_type', 'fail_mode', 'protocols', 'other_config', 'external_ids', 'flow_tables'],
   Port: ['name', 'interfaces', 'external_ids'],

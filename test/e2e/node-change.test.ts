@@ -1,0 +1,182 @@
+import { basename } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { askStatus } from '../../src/lab/up.ts';
+import { ConvergeLab, until } from '../support/converge-lab.ts';
+
+const signal = () => AbortSignal.timeout(30_000);
+/** Addresses of pods that are gone are looked at so often. */
+const reclaimEveryMs = 15_000;
+
+/** A node that becomes another one while its pods run: nothing is set up once and for all. */
+describe('a node that changes under running pods', () => {
+  let lab: ConvergeLab;
+
+  beforeAll(async () => {
+    lab = await ConvergeLab.start(2);
+    await lab.startPods();
+    await everybody();
+  });
+  afterAll(async () => {
+    await lab?.remove();
+  });
+
+  const ip = (...args: readonly string[]) => lab.exec(1, 'ip', ...args);
+  const gateway = async () =>
+    (await ip('-br', 'address', 'show', 'dev', 'antrea-gw0')).match(/\S+\/\d+/g)?.filter((text) => !text.startsWith('fe80')) ?? [];
+  const patch = (path: string, body: object) =>
+    lab.api.send({ method: 'PATCH', path, body, contentType: 'application/merge-patch+json' }, signal());
+  const node = (number: number) => `/api/v1/nodes/${lab.node(number).name}`;
+
+  /** Every pod of the changed node is reached from both nodes, and reaches the other one and the node itself. */
+  async function everybody(): Promise<void> {
+    for (const [from, to] of [
+      ['client-2', 'web-1'],
+      ['client-1', 'web-1'],
+      ['client-1', 'web-2'],
+    ] as const)
+      await lab.untilReached(lab.pod(from), lab.pod(to));
+  }
+
+  const mtuInPod = async (name: string): Promise<number> => {
+    const { netns, node: name1 } = lab.pod(name);
+    expect(name1).toBe(lab.node(1).name);
+    return Number(/mtu (\d+)/.exec(await ip('-n', basename(netns), 'link', 'show', 'eth0'))?.[1]);
+  };
+
+  it('gives every pod the MTU that the transport has room for, and back', async () => {
+    const before = await mtuInPod('web-1');
+    await ip('link', 'set', 'br-phy', 'mtu', '1400');
+    await until(
+      async () => (await mtuInPod('web-1')) === 1350,
+      10_000,
+      () => 'the pod keeps its MTU',
+    );
+    await until(
+      async () => (await ip('link', 'show', 'antrea-gw0')).includes('mtu 1350'),
+      10_000,
+      () => 'the gateway keeps its MTU',
+    );
+    await everybody();
+    await ip('link', 'set', 'br-phy', 'mtu', '1500');
+    await until(
+      async () => (await mtuInPod('web-1')) === before,
+      10_000,
+      () => 'the pod keeps its smaller MTU',
+    );
+  });
+
+  it.each([
+    ['the gateway’s MAC is changed', () => ip('link', 'set', 'antrea-gw0', 'address', '0e:12:34:56:78:9a')],
+    ['the gateway is deleted', () => ip('link', 'del', 'antrea-gw0')],
+    ['a pod’s interface is deleted', async () => ip('link', 'del', await hostEnd('web-1'))],
+  ])('is as before after %s', async (_, happen) => {
+    const [mac, addresses] = [await macOf('antrea-gw0'), await gateway()];
+    await happen();
+    await until(
+      async () => (await macOf('antrea-gw0').catch(() => '')) === mac,
+      5_000,
+      () => 'another MAC',
+    );
+    await until(
+      async () => String(await gateway().catch(() => '')) === String(addresses),
+      5_000,
+      () => 'other addresses',
+    );
+    await everybody();
+  });
+
+  const macOf = async (name: string) => /ether (\S+)/.exec(await ip('link', 'show', name))?.[1];
+  const hostEnd = async (pod: string): Promise<string> => {
+    const name = Object.keys(await lab.ofPorts(1)).find((port) => port.startsWith(`${pod.replace('-', '')}-`));
+    if (name === undefined) throw new Error(`no port of ${pod}`);
+    return name;
+  };
+
+  it('serves its pods from another transport address', async () => {
+    const { status } = (await lab.api.send({ method: 'GET', path: node(1) }, signal())) as { status: { addresses: readonly object[] } };
+    const moved = (address: { type?: string; address?: string }) =>
+      address.address === '192.168.77.1' ? { ...address, address: '192.168.77.101' } : address;
+    const move = async (from: string, to: string) => {
+      await ip('address', 'del', `${from}/24`, 'dev', 'br-phy');
+      await ip('address', 'add', `${to}/24`, 'dev', 'br-phy');
+      await ip('route', 'replace', 'default', 'via', '192.168.77.254', 'dev', 'br-phy');
+    };
+    // What the switch itself has learned of a stranger goes by itself.
+    const known = async (address: string) =>
+      (await lab.flows(2)).some(({ text }) => text.includes(address) && !text.includes('cookie=0x1ff'));
+    await move('192.168.77.1', '192.168.77.101');
+    await patch(`${node(1)}/status`, { status: { addresses: status.addresses.map(moved) } });
+    await until(
+      () => known('192.168.77.101'),
+      10_000,
+      () => 'the peer keeps the old address',
+    );
+    await everybody();
+    await move('192.168.77.101', '192.168.77.1');
+    await patch(`${node(1)}/status`, { status });
+    await until(
+      async () => !(await known('192.168.77.101')),
+      10_000,
+      () => 'the peer keeps the new address',
+    );
+    await everybody();
+  });
+
+  it('keeps pods of a former network reachable, and gives new pods addresses of the new one', { timeout: 120_000 }, async () => {
+    const [before, after] = [await gateway(), ['10.199.0.1/22', 'fd00:199::1/64']];
+    const old = (await lab.api.send({ method: 'GET', path: node(1) }, signal())) as { metadata: { labels: object }; status: object };
+    await lab.api.send({ method: 'DELETE', path: node(1) }, signal());
+    const body = {
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: { name: lab.node(1).name, labels: old.metadata.labels },
+      spec: { podCIDR: '10.199.0.0/22', podCIDRs: ['10.199.0.0/22', 'fd00:199::/64'] },
+    };
+    await lab.api.send({ method: 'POST', path: '/api/v1/nodes', body }, signal());
+    await patch(`${node(1)}/status`, { status: old.status });
+    await until(
+      async () => String((await gateway()).toSorted()) === String([...before, ...after].toSorted()),
+      10_000,
+      () => 'the gateway lacks an address',
+    );
+    await everybody();
+    await replace('client-1');
+    expect(lab.pod('client-1').ips[0]).toMatch(/^10\.199\./);
+    await everybody();
+    await replace('web-1');
+    await everybody();
+    await until(
+      async () => String((await gateway()).toSorted()) === String(after.toSorted()),
+      3 * reclaimEveryMs,
+      () => 'the gateway keeps addresses',
+    );
+    await everybody();
+    expect(await lab.exec(1, 'nft', 'list', 'table', 'inet', 'seine')).not.toContain('10.244.');
+  });
+
+  /** Deletes a pod and makes it anew. */
+  async function replace(name: string): Promise<void> {
+    const path = '/api/v1/namespaces/demo/pods';
+    const old = (await lab.api.send({ method: 'GET', path: `${path}/${name}` }, signal())) as {
+      metadata: { uid: string; labels: object };
+      spec: { containers: readonly object[]; nodeSelector: object };
+    };
+    await lab.api.send({ method: 'DELETE', path: `${path}/${name}` }, signal());
+    await until(
+      async () => !(await askStatus(lab.plan.dir)).pods.some((pod) => pod.name === name),
+      20_000,
+      () => `${name} does not go`,
+    );
+    const { containers, nodeSelector } = old.spec;
+    const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name, labels: old.metadata.labels }, spec: { containers, nodeSelector } };
+    await lab.api.send({ method: 'POST', path, body: object }, signal());
+    await until(
+      async () => {
+        lab.pods = (await askStatus(lab.plan.dir)).pods;
+        return (lab.pods.find((pod) => pod.name === name)?.ips.length ?? 0) > 1;
+      },
+      20_000,
+      () => `${name} does not come`,
+    );
+  }
+});
