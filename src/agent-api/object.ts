@@ -46,10 +46,26 @@ export interface NodeView extends ObjectView {
 export interface ServiceView extends ObjectView {
   readonly type: string;
   readonly clusterIps: readonly string[];
+  /** Where it is served, each once: addresses, and `node port 30080`. */
+  readonly addresses: readonly string[];
   /** `80/TCP`, or `http:80/TCP` for a named port. */
   readonly ports: readonly string[];
   /** Endpoints that connections are spread over, over all ports and addresses. */
   readonly endpoints: number;
-  /** What Kubernetes promises for this Service and this version does not do. */
+  /** Endpoints that are named and get no connections from here, counted over ports and families, and why. */
+  readonly unused: readonly { readonly why: string; readonly count: number }[];
+  /** Numbers of its groups on the bridge. */
+  readonly groups: readonly number[];
+  /** When something of it was last changed on the bridge (RFC 3339); null: not since the agent began to serve it. */
+  readonly lastChange: string | null;
+  /** How long that took, from the news to the switch’s acknowledgement; null while it is not acknowledged. */
+  readonly programmedMs: number | null;
+  /** What of the Service is not served as it says, or why nothing is. */
   readonly notServed: readonly string[];
+}
+
+/** What clients of a Service get on this node, and why. */
+export interface ServiceExplanation {
+  readonly name: string;
+  readonly lines: readonly string[];
 }

@@ -97,7 +97,7 @@ export interface AgentStatus {
   readonly peers: number;
   readonly services: number;
   /** What this version does for Services. */
-  readonly proxy: { readonly clusterIP: 'served'; readonly proxyAll: string };
+  readonly proxy: { readonly proxyAll: string };
   readonly networkPolicy: { readonly enforcement: 'not enforced'; readonly objects: number };
   readonly sources: readonly SourceStatus[];
   /** The first of them, and how many there are. */

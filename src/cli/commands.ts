@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { stringify as toYaml } from 'yaml';
 import type { Entry, Items } from '../agent-api/entry.ts';
+import type { ServiceExplanation } from '../agent-api/object.ts';
 import type { AgentStatus } from '../agent-api/status.ts';
 import { seineVersion } from '../agent-api/version.ts';
 import type { AgentClient } from './agent-client.ts';
@@ -90,6 +91,15 @@ function printTable<T extends { readonly state: string }>(
   const room = form === 'wide' ? { ...terminal.room, width: Number.POSITIVE_INFINITY } : terminal.room;
   for (const line of tableLines(shown, items, room)) terminal.line(line);
   if (items.some(({ state }) => !['ok', 'idle', 'learned'].includes(state))) terminal.remark(summary(what, items));
+}
+
+/** What clients of a Service get on this node, and why. */
+export async function explainService({ agent, terminal }: Context, name: string, from: string | undefined): Promise<number> {
+  const answer = (await agent.json(
+    `/v1/explain/service${queryOf({ name: name.includes('/') ? name : `default/${name}`, from })}`,
+  )) as ServiceExplanation;
+  for (const line of answer.lines) terminal.line(safeText(line));
+  return exitCodes.ok;
 }
 
 export async function diff({ agent, terminal }: Context, form: OutputForm): Promise<number> {

@@ -32,7 +32,7 @@ const status: AgentStatus = {
   pods: { attached: 1, pools: [{ cidr: '10.10.0.0/22', size: 1_021, allocated: 1, quarantined: 2 }] },
   peers: 2,
   services: 3,
-  proxy: { clusterIP: 'served', proxyAll: 'later' },
+  proxy: { proxyAll: 'on' },
   networkPolicy: { enforcement: 'not enforced', objects: 0 },
   objections: { count: 0, first: [] },
   sources: [{ kind: 'Node', synced: true, doing: 'watch', objects: 3, failures: 0, invalid: [] }],

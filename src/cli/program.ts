@@ -3,7 +3,7 @@ import { Command, CommanderError, Option } from 'commander';
 import { seineVersion } from '../agent-api/version.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { AgentClient, withoutCode } from './agent-client.ts';
-import { annotate, type Context, diff, type GetOptions, get, type OutputForm, status, version } from './commands.ts';
+import { annotate, type Context, diff, explainService, type GetOptions, get, type OutputForm, status, version } from './commands.ts';
 import { safeText } from './escape.ts';
 import { exitCodeHelp, exitCodes } from './exit-codes.ts';
 import { type ResourceName, resources } from './resources.ts';
@@ -63,6 +63,13 @@ function programFor(terminal: Terminal, stdin: Readable) {
     .addOption(outputOption(['table', 'json', 'yaml']))
     .action(({ output }: { output: OutputForm }) => ends(status(context(), output)));
   addGet(root, (what, options) => ends(get(context(), what, options)));
+  root
+    .command('explain')
+    .description('say in sentences what a client gets on this node, and why')
+    .command('service')
+    .argument('<name>', 'NAME or NAMESPACE/NAME')
+    .option('--from <client>', 'a pod of this node (NAME or NAMESPACE/NAME), node or world; all kinds if left out')
+    .action((name: string, { from }: { from?: string }) => ends(explainService(context(), name, from)));
   root
     .command('diff')
     .description('what is not as wanted: + has to be added, - has to go, ~ is otherwise (exit 1 if there is anything)')

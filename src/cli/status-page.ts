@@ -119,7 +119,7 @@ function facts({ network, pods, peers, services, proxy, networkPolicy }: AgentSt
     ['Pods', `${pods.attached} attached`],
     ...pods.pools.map((pool, at): [string, string] => [at === 0 ? 'Addresses' : '', poolText(pool)]),
     ['Nodes', `${count(peers, 'other node')}`],
-    ['Services', `${services} served by cluster address${network ? `, from ${network.serviceCidrs.join(' and ')}` : ''}`],
+    ['Services', `${services} served${network && network.serviceCidrs.length > 0 ? `, from ${network.serviceCidrs.join(' and ')}` : ''}`],
     ['proxyAll', proxy.proxyAll],
     ['Policies', `NetworkPolicy: ${networkPolicy.enforcement} by this version`],
   ];

@@ -115,7 +115,7 @@ export async function owners(agent: Agent): Promise<ApiAnswer> {
 }
 
 /** The node, once it is known. @throws SeineError `UNAVAILABLE` before that, saying what is missing */
-function running(agent: Agent): RunningNode {
+export function running(agent: Agent): RunningNode {
   const node = agent.node();
   if (node) return node;
   const state = agent.readiness.state();

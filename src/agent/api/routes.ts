@@ -1,6 +1,8 @@
 import type { Exporter } from '../metrics/exporter.ts';
 import { scrapeAgent, scrapeProcess } from '../metrics/scrape.ts';
 import { type ApiRoutes, json, text } from './answer.ts';
+import { serviceExplanation } from './explain-route.ts';
+
 import { differences, flows, groups, nodes, owners, pods, ports, routes, services } from './lists.ts';
 import { agentStatus, type StatusSources } from './status-view.ts';
 
@@ -37,6 +39,7 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/groups': (query, signal) => groups(agent, query, signal),
     '/v1/ports': (query, signal) => ports(agent, query, signal),
     '/v1/routes': (query, signal) => routes(agent, query, signal),
+    '/v1/explain/service': (query) => serviceExplanation(agent, query),
     '/v1/diff': (_, signal) => differences(agent, signal),
     '/v1/owners': () => owners(agent),
   };

@@ -1,48 +1,47 @@
 import type { ServiceView } from '../../agent-api/object.ts';
 import type { Service } from '../../kube/service.ts';
+import { unusedEndpoints, whyNotOurs } from '../../proxy/intent.ts';
+import type { ServiceAddress } from '../../proxy/service-intent.ts';
+import type { ServedPort } from '../proxy/served-ports.ts';
 import type { Services } from '../services.ts';
 import { holdingsOf, type NodeSnapshot } from './holdings.ts';
 import type { Parts } from './parts.ts';
 
-export function serviceView(
-  service: Service,
-  services: Pick<Services, 'ownersOf' | 'objections'>,
-  parts: Parts,
-  snapshot: NodeSnapshot,
-): ServiceView {
+export type ServiceSources = Pick<Services, 'ownersOf' | 'objections' | 'portsOf' | 'slicesOf' | 'proxying' | 'times'>;
+
+export function serviceView(service: Service, services: ServiceSources, parts: Parts, snapshot: NodeSnapshot): ServiceView {
   const name = `${service.namespace}/${service.name}`;
   const { ports, endpoints } = services.ownersOf(name);
-  const idle = whyNotServed(service);
+  const idle = whyNotOurs(service, services.proxying.config);
   const holdings = holdingsOf(parts, snapshot, [...ports, ...endpoints]);
+  const served = [...services.portsOf(name).values()];
+  const last = services.times.of(name);
   return {
     ...holdings,
     name,
     state: idle === undefined ? holdings.state : 'idle',
     type: service.type,
     clusterIps: service.clusterIps,
+    addresses: [...new Set(served.flatMap(({ intent }) => intent.addresses.map(addressText)))],
     ports: service.ports.map(({ name: port, port: number, protocol }) => `${port === '' ? '' : `${port}:`}${number}/${protocol}`),
     endpoints: endpoints.size,
-    notServed: idle === undefined ? [...services.objections.of(name), ...limits(service)] : [idle],
+    unused: unusedByReason(service, services, served),
+    groups: served.flatMap(({ groups }) => [...groups.values()]),
+    lastChange: last ? last.at.toISOString() : null,
+    programmedMs: last?.tookMs === undefined ? null : Math.round(last.tookMs * 10) / 10,
+    notServed: idle === undefined ? [...services.objections.of(name)] : [idle],
   };
 }
 
-/** Nothing on the bridge is meant to be for such a Service. */
-function whyNotServed(service: Service): string | undefined {
-  if (service.type === 'ExternalName') return 'ExternalName is for DNS';
-  if (service.clusterIps.length === 0 || service.headlessLabel) return 'headless: DNS gives the endpoints';
-  if (service.proxyName !== undefined) return `served by ${JSON.stringify(service.proxyName)}`;
-  return undefined;
+/** Node ports are told by number: which addresses they are opened on is the node's affair. */
+function addressText({ kind, ip, port }: ServiceAddress): string {
+  return kind === 'nodePort' ? `node port ${port}` : ip.text;
 }
 
-/** What is promised by the Service's fields and not done by this version. */
-function limits(service: Service): string[] {
-  const nodePorts = service.ports.some(({ nodePort }) => nodePort !== undefined && nodePort !== 0);
-  return [
-    ...(nodePorts ? ['node ports'] : []),
-    ...(service.type === 'LoadBalancer' ? ['load balancer addresses'] : []),
-    ...(service.externalIps.length > 0 ? ['external addresses'] : []),
-    ...(service.affinitySeconds === undefined ? [] : ['session affinity']),
-    ...(service.internalTrafficPolicy === 'Local' ? ['internalTrafficPolicy Local (treated as Cluster)'] : []),
-    ...(service.ports.some(({ protocol }) => protocol === 'SCTP') ? ['SCTP'] : []),
-  ];
+function unusedByReason(service: Service, services: ServiceSources, served: readonly ServedPort[]): ServiceView['unused'] {
+  const slices = services.slicesOf(`${service.namespace}/${service.name}`);
+  const counts = new Map<string, number>();
+  for (const { intent } of served)
+    for (const { why } of unusedEndpoints(service, slices, intent, services.proxying)) counts.set(why, (counts.get(why) ?? 0) + 1);
+  return [...counts].map(([why, count]) => ({ why, count }));
 }

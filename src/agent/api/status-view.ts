@@ -38,7 +38,7 @@ export async function agentStatus({ agent, record, lag }: StatusSources, signal:
     pods: { attached: node?.network.count ?? 0, pools: usage, ...(journal ? { journalError: failure(journal, undefined, 0) } : {}) },
     peers: [...agent.peers.peers()].length,
     services: node?.services.count ?? 0,
-    proxy: { clusterIP: 'served', proxyAll: 'later: no node ports, load balancer and external addresses yet' },
+    proxy: { proxyAll: node?.proxy.mode.sentence ?? 'not known yet' },
     networkPolicy: { enforcement: 'not enforced', objects: sources.networkPolicies.replica.size },
     sources: [sources.nodes, sources.services, sources.endpointSlices, sources.networkPolicies, sources.pods].map(({ status }) =>
       sourceStatus(status, record),

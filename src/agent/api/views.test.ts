@@ -7,6 +7,7 @@ import type { FirewallKey } from '../../datapath/firewall-target.ts';
 import type { HostEntry, HostKey } from '../../datapath/host-entry.ts';
 import { NodeDatapath } from '../../datapath/node-datapath.ts';
 import type { SwitchEntry, SwitchKey } from '../../datapath/switch-entry.ts';
+import type { EndpointSlice } from '../../kube/endpoint-slice.ts';
 import type { Service } from '../../kube/service.ts';
 import { silentLog } from '../../log/log.ts';
 import { parseCidr, parseIp } from '../../net/ip.ts';
@@ -22,7 +23,8 @@ import { holdingsOf } from './holdings.ts';
 import { hostEntries, portEntries } from './node-entries.ts';
 import { ownersByCookie } from './owners.ts';
 import { partsOf } from './parts.ts';
-import { serviceView } from './service-view.ts';
+import { type Asker, explainService } from './service-explanation.ts';
+import { type ServiceSources, serviceView } from './service-view.ts';
 
 const pod = ownerOf('pod', 'default', 'web-0', 'eth0@abc');
 const service = ownerOf('service', 'default/web:http/ipv4');
@@ -232,16 +234,45 @@ describe('a Service', () => {
     publishNotReadyAddresses: false,
     headlessLabel: false,
   };
+  const objections = new Objections('Service', silentLog);
+  const slice: EndpointSlice = {
+    namespace: 'default',
+    name: 'web-x',
+    service: 'web',
+    family: 'ipv4',
+    ports: [{ name: 'http', protocol: 'TCP', port: 8080 }],
+    endpoints: ['10.10.0.5', '10.10.0.6', '10.10.0.7'].map((address, at) => ({
+      addresses: [address],
+      ready: at < 2,
+      serving: at < 2,
+      terminating: false,
+      nodeName: `n${at + 1}`,
+    })),
+  };
+  const nodePort = { kind: 'nodePort', ip: parseIp('169.254.0.252'), port: 30_080 } as const;
+  const sources = (changes: Partial<ServiceIntent> = {}): ServiceSources => ({
+    ownersOf: () => ({ ports: [service], endpoints: new Set<Owner>() }),
+    portsOf: () =>
+      new Map([
+        [
+          service,
+          {
+            intent: { ...intent, addresses: [...intent.addresses, nodePort], ...changes },
+            groups: new Map([['cluster/0', 7]]),
+            endpoints: new Set<Owner>(),
+          },
+        ],
+      ]),
+    slicesOf: () => [slice],
+    times: { of: () => ({ at: new Date(Date.UTC(2026, 0, 1)), tookMs: 4.16 }) },
+    proxying: {
+      node: { name: 'n1', families: ['ipv4'], sctp: false, addresses: [], gateway: [] },
+      config: { proxyAll: true, skipServices: new Set(), proxyLoadBalancerIps: true, serviceProxyName: '', externalIpRanges: [] },
+    },
+    objections,
+  });
   const view = (changes: Partial<Service>) =>
-    serviceView(
-      { ...plain, ...changes },
-      { ownersOf: () => ({ ports: [service], endpoints: new Set<Owner>() }), objections: new Objections('Service', silentLog) },
-      partsOf(datapath),
-      {
-        bridge: targets.bridge.held,
-        host: targets.host.held,
-      },
-    );
+    serviceView({ ...plain, ...changes }, sources(), partsOf(datapath), { bridge: targets.bridge.held, host: targets.host.held });
 
   it('has what it holds and what it leads to', () => {
     expect(view({})).toMatchObject({
@@ -253,18 +284,44 @@ describe('a Service', () => {
     });
   });
 
-  it('says what of it is not done', () => {
-    const ports = [{ name: '', protocol: 'SCTP', port: 9, targetPort: 9, nodePort: 30_000 }] as const;
-    expect(
-      view({ type: 'LoadBalancer', ports, affinitySeconds: 10, externalIps: ['192.0.2.1'], internalTrafficPolicy: 'Local' }).notServed,
-    ).toEqual([
-      'node ports',
-      'load balancer addresses',
-      'external addresses',
-      'session affinity',
-      'internalTrafficPolicy Local (treated as Cluster)',
-      'SCTP',
+  it('says where it is served, which endpoints are not used and why, and how long the last change took', () => {
+    expect(view({})).toMatchObject({
+      addresses: ['10.96.0.10', 'node port 30080'],
+      unused: [{ why: 'not ready', count: 1 }],
+      groups: [7],
+      lastChange: '2026-01-01T00:00:00.000Z',
+      programmedMs: 4.2,
+    });
+  });
+
+  const explain = (askers: readonly Asker[], changes: Partial<ServiceIntent> = {}, of: Partial<Service> = {}) =>
+    explainService({ service: { ...plain, ...of }, services: sources(changes), node: 'n1', askers, proxyAll: 'on' }).lines;
+  const world: Asker = { client: 'world', name: 'The world', addresses: [] };
+  const somePod: Asker = { client: 'pod', name: 'Pod a', addresses: [parseIp('10.10.0.9')] };
+
+  it('is explained in sentences', () => {
+    expect(explain([somePod, world])).toEqual([
+      'Port http/ipv4, TCP:',
+      '  Pod a at cluster address 10.96.0.10:80 gets one of 2 endpoints: 10.10.0.5:8080, 10.10.0.6:8080.',
+      '  The world at cluster address 10.96.0.10:80 gets one of 2 endpoints: 10.10.0.5:8080, 10.10.0.6:8080.',
+      '  Pod a at node port 30080 gets one of 2 endpoints: 10.10.0.5:8080, 10.10.0.6:8080.',
+      '  The world at node port 30080 gets one of 2 endpoints: 10.10.0.5:8080, 10.10.0.6:8080; those of this node see the client’s address, those of others the gateway’s.',
+      '  10.10.0.7:8080 is not used: not ready.',
     ]);
+  });
+
+  it('is explained where it drops, refuses or shuts out', () => {
+    const balancer = { kind: 'loadBalancer', ip: parseIp('192.0.2.1'), port: 80 } as const;
+    expect(explain([world], { addresses: [nodePort], externalPolicy: 'Local' })[1]).toContain('is dropped: only endpoints of this node');
+    expect(explain([world], { addresses: [nodePort], cluster: [], anyEndpoint: false })[1]).toContain(
+      'is refused at once: there is no endpoint.',
+    );
+    const ranges = { addresses: [balancer], sourceRanges: [parseCidr('198.51.100.0/24')] };
+    expect(explain([somePod, world], ranges).slice(1, 3)).toEqual([
+      '  Pod a at load balancer’s address 192.0.2.1:80 is dropped: it is in none of loadBalancerSourceRanges.',
+      expect.stringContaining(', if it is in 198.51.100.0/24'),
+    ]);
+    expect(explain([world], {}, { type: 'ExternalName' })).toEqual(['default/web is not served by n1: ExternalName is for DNS.']);
   });
 
   it('is idle where nothing is to be served', () => {
