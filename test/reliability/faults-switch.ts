@@ -17,7 +17,7 @@ async function killed({ lab, traffic }: FaultContext, daemon: Daemon) {
   await lab.startOvs(1);
   const healedMs = performance.now();
   await backAgain(traffic, healedMs);
-  const readyMs = await lab.untilReady(1);
+  const readyMs = await lab.untilReady(1, 120_000);
   return { healedMs, notes: [`ready within ${Math.round(performance.now() - healedMs)} ms`].filter(() => readyMs >= 0) };
 }
 
@@ -28,7 +28,7 @@ async function killedWithoutAgent({ lab, traffic }: FaultContext, daemon: Daemon
   await lab.agent(1, 'start');
   const healedMs = performance.now();
   await backAgain(traffic, healedMs);
-  await lab.untilReady(1);
+  await lab.untilReady(1, 120_000);
   return { healedMs, notes: ['measured from the start of the agent’s process'] };
 }
 
@@ -42,7 +42,7 @@ async function gone({ lab, traffic }: FaultContext) {
   await lab.startOvs(1);
   const healedMs = performance.now();
   await backAgain(traffic, healedMs);
-  await lab.untilReady(1);
+  await lab.untilReady(1, 120_000);
   const on = went.length === 0 ? 'nothing went on' : `on ${went.join(', ')} packets went on`;
   return { healedMs, notes: [`for ${frozenMs / 1_000} s, during which ${on}`] };
 }
@@ -58,7 +58,7 @@ async function frozen({ lab, traffic }: FaultContext, which: 'vswitchdPid' | 'ov
   }
   const healedMs = performance.now();
   await backAgain(traffic, healedMs);
-  await lab.untilReady(1);
+  await lab.untilReady(1, 120_000);
   return { healedMs, notes: [`for ${frozenMs / 1_000} s`] };
 }
 
@@ -99,7 +99,7 @@ async function tableFull({ lab, signal }: FaultContext) {
 async function backAgain(traffic: FaultContext['traffic'], momentMs: number): Promise<void> {
   await until(
     () => traffic.silentSince(momentMs).length === 0,
-    30_000,
+    60_000,
     () => `no answer on ${traffic.silentSince(momentMs).join(', ')}`,
   );
 }

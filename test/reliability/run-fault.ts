@@ -5,6 +5,7 @@ import type { Fault, FaultContext } from './fault.ts';
 import { Traffic, type TrafficCount, trafficPort } from './traffic.ts';
 
 const afterwardsMs = 1_000;
+const answerWithinMs = 60_000;
 const serviceName = 'traffic';
 
 export interface FaultRow {
@@ -39,8 +40,8 @@ export async function prepare(lab: ConvergeLab): Promise<void> {
     spec: { selector: { app: 'web' }, ports, ...families },
   };
   await lab.startPods([{ collection: '/api/v1/namespaces/demo/services', object }]);
-  await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'));
-  await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
+  await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'), answerWithinMs);
+  await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'), answerWithinMs);
 }
 
 /** What a run of faults has, apart from the lab. */
@@ -83,7 +84,7 @@ async function answered(traffic: Traffic): Promise<void> {
   const fromMs = performance.now();
   await until(
     () => traffic.silentSince(fromMs).length === 0,
-    30_000,
+    answerWithinMs,
     () => `no answer on ${traffic.silentSince(fromMs).join(', ')}`,
   );
 }

@@ -22,6 +22,8 @@ import { askStatus, bringUp } from '../../src/lab/up.ts';
 
 const execute = promisify(execFile);
 const pollMs = 10;
+/** In an emulated machine everything takes ten times as long. */
+const bringUpMs = 300_000;
 
 /** A line of the agent's log. */
 export interface LogLine {
@@ -52,7 +54,7 @@ export class ConvergeLab {
     const dir = realLabDir(`/run/seine-cv-${randomBytes(3).toString('hex')}`);
     const plan = planLab({ nodes, dir, families: ['ipv4', 'ipv6'], tunnel: 'geneve', datapath: 'netdev', ...wish });
     try {
-      await bringUp({ plan, agent, onStep: () => {} }, AbortSignal.timeout(120_000));
+      await bringUp({ plan, agent, onStep: () => {} }, AbortSignal.timeout(bringUpMs));
       return new ConvergeLab(plan, new KubeApi(await readKubeconfig(labPaths(dir).kubeconfig)));
     } catch (thrown) {
       await removeLab(dir, AbortSignal.timeout(60_000));
@@ -62,8 +64,8 @@ export class ConvergeLab {
 
   async startPods(more: readonly Manifest[] = []): Promise<void> {
     const wanted = [...manifests(this.plan), ...more];
-    await createAll(this.api, wanted, AbortSignal.timeout(60_000));
-    await podsReady(this.api, wanted.filter(({ object }) => object['kind'] === 'Pod').length, AbortSignal.timeout(60_000));
+    await createAll(this.api, wanted, AbortSignal.timeout(bringUpMs));
+    await podsReady(this.api, wanted.filter(({ object }) => object['kind'] === 'Pod').length, AbortSignal.timeout(bringUpMs));
     this.pods = (await askStatus(this.plan.dir)).pods;
   }
 
