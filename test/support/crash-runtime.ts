@@ -123,8 +123,10 @@ export class CrashRuntime {
       if (readFileSync(file, 'utf8').includes(containerId)) rmSync(file);
     }
     await execute('ip', ['netns', 'del', container.netns]);
-    await execute('ip', ['netns', 'add', container.netns]);
-    this.#free.push(container.netns);
+    // No runtime gives the name of a namespace to another one.
+    const fresh = `${container.netns.replace(/-n\d+$/, '')}-n${this.counts.lost}`;
+    await execute('ip', ['netns', 'add', fresh]);
+    this.#free.push(fresh);
   }
 
   /** Runs GC. No ADD or DEL may be under way, as the specification has it. */
