@@ -84,17 +84,14 @@ function groupValue(group: OpenFlowGroup): BridgeValue {
   return octets(encodeGroup(group)) as BridgeValue;
 }
 
-function toOpenFlowGroup({ id, by, buckets }: Group): OpenFlowGroup {
+function toOpenFlowGroup({ id, buckets }: Group): OpenFlowGroup {
   return {
     id,
     type: 'select',
-    selection: by === 'connection' ? { method: 'dp_hash' } : { method: 'hash', fields: wholeAddress[by.client] },
-    buckets: buckets.map(({ id: number, weight, steps }, index) => ({ id: number ?? index, weight, actions: toActions(steps) })),
+    selection: { method: 'dp_hash' },
+    buckets: buckets.map(({ weight, steps }, index) => ({ id: index, weight, actions: toActions(steps) })),
   };
 }
-
-/** All bits of the client's address. */
-const wholeAddress = { ipv4: { ip_src: 0xffff_ffff }, ipv6: { ipv6_src: (1n << 128n) - 1n } } as const;
 
 /** What the keys and values mean to OpenFlow. */
 export interface DecodedFlow {

@@ -136,20 +136,13 @@ export interface Flow {
 
 /** One way a group may send a connection. */
 export interface Bucket {
-  /** For groups that choose by client: the place of a bucket among the others must not tell which client gets it. Else counted. */
-  readonly id?: number;
   readonly weight: number;
   readonly steps: readonly Step[];
 }
 
-/** A `select` group: OVS picks a bucket in proportion to the weights. */
+/** A `select` group: OVS picks a bucket in proportion to the weights, by a hash of the connection that the data path computes (`dp_hash`). */
 export interface Group {
   readonly id: number;
-  /**
-   * By a hash of the connection that the data path computes (`dp_hash`), or by one of the client's address, in which case a client
-   * keeps its bucket, also when others come and go.
-   */
-  readonly by: 'connection' | { readonly client: Family };
   readonly buckets: readonly Bucket[];
 }
 

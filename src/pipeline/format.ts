@@ -10,11 +10,8 @@ export function formatFlow(flow: Flow): string {
 }
 
 export function formatGroup(group: Group): string {
-  const buckets = group.buckets.map(
-    ({ id, weight, steps }) => `bucket=${id === undefined ? '' : `bucket_id:${id},`}weight:${weight},actions=${formatSteps(steps)}`,
-  );
-  const method = group.by === 'connection' ? 'dp_hash' : `hash,fields(${group.by.client === 'ipv4' ? 'ip_src' : 'ipv6_src'})`;
-  return [`group_id=${group.id},type=select,selection_method=${method}`, ...buckets].join(',');
+  const buckets = group.buckets.map(({ weight, steps }) => `bucket=weight:${weight},actions=${formatSteps(steps)}`);
+  return [`group_id=${group.id},type=select,selection_method=dp_hash`, ...buckets].join(',');
 }
 
 export function formatMatch(match: Match): string {

@@ -106,14 +106,14 @@ describe('compileService', () => {
     ]);
   });
 
-  it('remembers which endpoint a client got, and chooses by client before it does', () => {
+  it('remembers which endpoint a client got', () => {
     const { flows, groups } = compile({ affinitySeconds: 600 });
     expect(flows[1]).toBe(
       'table=balance,priority=200,reg4=0x30000/0x70000,reg7=0x7,tcp actions=learn(table=affinity,idle_timeout=600,tcp,nw_src,nw_dst,tp_dst,load:endpoint),' +
         'set_field:0x20000/0x70000->reg4,goto_table:dnat',
     );
     expect(groups[0]).toMatch(
-      /^group_id=7,type=select,selection_method=hash,fields\(ip_src\),bucket=bucket_id:\d+,weight:1,.*resubmit\(,balance\),bucket=bucket_id:/,
+      /^group_id=7,type=select,selection_method=dp_hash,bucket=weight:\d+,actions=.*0x30000\/0x70000->reg4,resubmit\(,balance\),bucket=/,
     );
   });
 

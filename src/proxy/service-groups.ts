@@ -25,23 +25,15 @@ export interface ServiceGroup {
  * @param groupId gives the number of the group of that name
  */
 export function groupsFor(
-  { affinitySeconds, family }: Pick<ServiceIntent, 'affinitySeconds' | 'family'>,
+  { affinitySeconds }: Pick<ServiceIntent, 'affinitySeconds'>,
   endpoints: readonly Endpoint[],
   groupId: (part: number) => number,
 ): readonly ServiceGroup[] {
-  const sticky = affinitySeconds !== undefined;
-  const steps = (endpoint: Endpoint): readonly Step[] =>
-    sticky
-      ? [...choiceOf(endpoint, 'learn').map(load), resubmit('balance')]
-      : [...choiceOf(endpoint, 'chosen').map(load), resubmit('dnat')];
+  // With affinity too: what a client has is learned. By its address it would get the same endpoint again after its timeout.
+  const [state, table] = affinitySeconds === undefined ? (['chosen', 'dnat'] as const) : (['learn', 'balance'] as const);
+  const steps = (endpoint: Endpoint): readonly Step[] => [...choiceOf(endpoint, state).map(load), resubmit(table)];
   return partsOf(endpoints).map(({ members, sourcePorts }, part) => ({
-    group: sticky
-      ? {
-          id: groupId(part),
-          by: { client: family },
-          buckets: numbered(members).map(([id, each]) => ({ id, weight: 1, steps: steps(each) })),
-        }
-      : { id: groupId(part), by: 'connection', buckets: evenBuckets(members, steps) },
+    group: { id: groupId(part), buckets: evenBuckets(members, steps) },
     ...(sourcePorts && { sourcePorts }),
   }));
 }
@@ -100,20 +92,6 @@ function withPorts(parts: readonly (readonly Endpoint[])[], bits: number): reado
   const mask = (2 ** bits - 1) << firstBit;
   return parts.map((members, at) => ({ members, sourcePorts: { value: at << firstBit, mask } }));
 }
-
-/** Each with a number of its own that does not depend on who else is there, as far as 32 bits allow. */
-function numbered(members: readonly Endpoint[]): readonly (readonly [id: number, endpoint: Endpoint])[] {
-  const taken = new Set<number>();
-  return members.map((endpoint) => {
-    let id = hashOf(endpoint) % bucketIds;
-    while (taken.has(id)) id = (id + 1) % bucketIds;
-    taken.add(id);
-    return [id, endpoint];
-  });
-}
-
-/** OpenFlow 1.5.1 `OFPG_BUCKET_MAX`. */
-const bucketIds = 0xffff_ff00;
 
 /** FNV-1a of address and port, with MurmurHash3's last steps: neighbouring addresses must not share their high bits. */
 function hashOf({ ip, port }: Endpoint): number {
