@@ -26,6 +26,8 @@ export const packages = {
   curl: 'tests ask HTTP servers, also from within namespaces',
   conntrack: 'tests look at the host’s connection table',
   'python3-os-ken': 'second opinion on OpenFlow bytes',
+  'python3-openvswitch': 'second opinion on copies of a database',
+  openssl: 'makes the certificates of the tests',
 };
 
 /** For `npm run demo:kernel` only. The kernel itself is downloaded, never installed. */
