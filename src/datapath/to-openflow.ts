@@ -90,6 +90,8 @@ function metadataFields(match: Match): Fields {
   if (match.tunFamily === 'ipv6') fields.tun_src = 0;
   if (match.tunFamily === 'ipv4') fields.tun_ipv6_src = 0n;
   if (match.ctState !== undefined) fields.ct_state = ctStateValue(match.ctState);
+  // Open vSwitch forgets these ports unless the tracked protocol is named too, and the flow would match every port.
+  if ((match.ctPortDst ?? match.ctPortSrc) !== undefined && match.protocol) fields.ct_nw_proto = ipProtocols[match.protocol];
   if (match.ctPortDst !== undefined) fields.ct_tp_dst = match.ctPortDst;
   if (match.ctPortSrc !== undefined) fields.ct_tp_src = match.ctPortSrc;
   if (match.ctMarks !== undefined) fields.ct_mark = joined(match.ctMarks);
