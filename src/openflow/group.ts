@@ -186,8 +186,9 @@ export function readGroupMod(r: ByteReader, version: Version): GroupMod {
   return { command: name, ...group, ...(place === bucketPlace.all ? {} : { place }) };
 }
 
-export function writeGroupDescRequest(w: ByteWriter): void {
-  writeMultipartRequest(w, multipartType.groupDesc, (body) => body.u32(ofGroup.all).zeros(4));
+/** @param group all of them unless one is named */
+export function writeGroupDescRequest(w: ByteWriter, group: number = ofGroup.all): void {
+  writeMultipartRequest(w, multipartType.groupDesc, (body) => body.u32(group).zeros(4));
 }
 
 /**
