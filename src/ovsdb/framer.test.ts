@@ -40,7 +40,7 @@ describe('JsonFramer', () => {
   it('keeps the bytes of a message that a later chunk completes, whatever becomes of the chunk', () => {
     const framer = new JsonFramer();
     expect(framer.push(Buffer.from('{"a":'))).toEqual([]);
-    expect(framer.push(Buffer.from('1}{'))).toEqual([{ text: '{"a":1}', wideNumbers: false }]);
+    expect(framer.push(Buffer.from('1}{'))).toEqual([{ text: '{"a":1}', wideNumbers: false, offset: 0 }]);
   });
 
   it('tells numbers that may be too wide for a double, and no digits in strings', () => {
@@ -77,5 +77,26 @@ describe('JsonFramer', () => {
 
   it('refuses bytes that are not UTF-8', () => {
     expect(() => texts(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]), [10])).toThrow('not UTF-8');
+  });
+
+  it('says where in the stream a message begins, and a bad one', () => {
+    const framer = new JsonFramer({ maxBytes: 50, maxDepth: 3 });
+    expect(framer.push(Buffer.from('{} {"a"')).map(({ offset }) => offset)).toEqual([0]);
+    expect(framer.push(Buffer.from(':1}\n{}')).map(({ offset }) => offset)).toEqual([3, 11]);
+    expect(() => framer.push(Buffer.from(' x'))).toThrow('byte 120 where a message should begin, at 14');
+    const deep = new JsonFramer({ maxBytes: 50, maxDepth: 3 });
+    expect(() => deep.push(Buffer.from('  {"a":[[[1]]]}'))).toThrow('message at 2 is nested deeper than 3');
+  });
+
+  it('holds a message that comes byte by byte in little more than its own size', () => {
+    const framer = new JsonFramer();
+    const size = 1_000_000;
+    const message = Buffer.from(`{"a":"${'x'.repeat(size)}"}`);
+    const before = process.memoryUsage();
+    for (let at = 0; at < message.length - 1; at += 1) framer.push(message.subarray(at, at + 1));
+    const after = process.memoryUsage();
+    // The chunks themselves are garbage; what is held on to is outside of the heap.
+    expect(after.arrayBuffers - before.arrayBuffers).toBeLessThan(4 * size);
+    expect(framer.push(message.subarray(message.length - 1))[0]?.text).toHaveLength(message.length);
   });
 });

@@ -6,6 +6,8 @@ export interface JsonFrame {
   readonly text: string;
   /** It holds, outside of strings, a run of so many digits that a `number` may not carry it exactly. */
   readonly wideNumbers: boolean;
+  /** Where it begins, in bytes from the start of the stream. */
+  readonly offset: number;
 }
 
 export interface FrameLimits {
@@ -38,9 +40,12 @@ const nine = 0x39;
  */
 export class JsonFramer {
   readonly #limits: FrameLimits;
-  /** Bytes of the message that began in an earlier chunk. */
-  #held: Uint8Array[] = [];
+  /** Bytes of the message that began in an earlier chunk, at the start of a buffer that grows: a peer may send them one by one. */
+  #held = nothing;
   #heldBytes = 0;
+  /** Where the chunk, and the message, begin in the stream. */
+  #chunkOffset = 0;
+  #offset = 0;
   #depth = 0;
   #inString = false;
   #escaped = false;
@@ -54,7 +59,7 @@ export class JsonFramer {
   /**
    * The messages that this chunk completes. A chunk may have any size.
    *
-   * @throws SeineError `PROTOCOL` if something else than an object begins, a limit is passed, or a text is not UTF-8. The
+   * @throws SeineError `PROTOCOL`, with the place in the stream, if something else than an object begins, a limit is passed, or a text is not UTF-8. The
    *   stream is then unusable.
    */
   push(chunk: Uint8Array): JsonFrame[] {
@@ -66,6 +71,7 @@ export class JsonFramer {
         at = this.#findObject(chunk, at);
         if (at === chunk.length) break;
         start = at;
+        this.#offset = this.#chunkOffset + at;
       }
       at = this.#inString ? this.#skipString(chunk, at) : this.#skipStructure(chunk, at);
       if (this.#depth === 0) {
@@ -74,6 +80,7 @@ export class JsonFramer {
       }
     }
     if (start >= 0) this.#hold(chunk.subarray(start));
+    this.#chunkOffset += chunk.length;
     return frames;
   }
 
@@ -82,7 +89,7 @@ export class JsonFramer {
       const byte = chunk[at];
       if (byte === openBrace) return at;
       if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) {
-        throw new SeineError('PROTOCOL', `JSON-RPC: byte ${byte} where a message should begin`);
+        throw new SeineError('PROTOCOL', `JSON-RPC: byte ${byte} where a message should begin, at ${this.#chunkOffset + at}`);
       }
     }
     return chunk.length;
@@ -132,20 +139,29 @@ export class JsonFramer {
 
   #descend(): void {
     this.#depth += 1;
-    if (this.#depth > this.#limits.maxDepth) throw new SeineError('PROTOCOL', `JSON-RPC: nested deeper than ${this.#limits.maxDepth}`);
+    if (this.#depth > this.#limits.maxDepth) throw this.#broken(`is nested deeper than ${this.#limits.maxDepth}`);
   }
 
   #hold(bytes: Uint8Array): void {
-    this.#heldBytes += bytes.length;
-    this.#checkSize(this.#heldBytes);
-    this.#held.push(bytes);
+    const size = this.#heldBytes + bytes.length;
+    this.#checkSize(size);
+    if (size > this.#held.length) {
+      const grown = Buffer.allocUnsafe(Math.max(size, 2 * this.#held.length));
+      this.#held.copy(grown, 0, 0, this.#heldBytes);
+      this.#held = grown;
+    }
+    this.#held.set(bytes, this.#heldBytes);
+    this.#heldBytes = size;
   }
 
   #take(last: Uint8Array): JsonFrame {
     this.#checkSize(this.#heldBytes + last.length);
-    const bytes = this.#held.length === 0 ? last : Buffer.concat([...this.#held, last]);
-    const frame = { text: decodeUtf8(bytes), wideNumbers: this.#wide };
-    this.#held = [];
+    if (this.#heldBytes > 0) this.#hold(last);
+    const bytes = this.#heldBytes > 0 ? this.#held.subarray(0, this.#heldBytes) : last;
+    if (!isUtf8(bytes)) throw this.#broken('is not UTF-8');
+    const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
+    const frame = { text, wideNumbers: this.#wide, offset: this.#offset };
+    this.#held = nothing;
     this.#heldBytes = 0;
     this.#digits = 0;
     this.#wide = false;
@@ -153,11 +169,12 @@ export class JsonFramer {
   }
 
   #checkSize(bytes: number): void {
-    if (bytes > this.#limits.maxBytes) throw new SeineError('PROTOCOL', `JSON-RPC: message longer than ${this.#limits.maxBytes} bytes`);
+    if (bytes > this.#limits.maxBytes) throw this.#broken(`is longer than ${this.#limits.maxBytes} bytes`);
+  }
+
+  #broken(why: string): SeineError {
+    return new SeineError('PROTOCOL', `JSON-RPC: message at ${this.#offset} ${why}`);
   }
 }
 
-function decodeUtf8(bytes: Uint8Array): string {
-  if (!isUtf8(bytes)) throw new SeineError('PROTOCOL', 'JSON-RPC: message is not UTF-8');
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
-}
+const nothing = Buffer.alloc(0);

@@ -23,7 +23,7 @@ it('leaves numbers that are no integers alone, even beside wide ones', () => {
 });
 
 it('says that a text is no JSON', () => {
-  expect(() => roundTrip('{"a":}')).toThrow('[PROTOCOL] JSON-RPC: message is not JSON');
+  expect(() => roundTrip('{"a":}')).toThrow('[PROTOCOL] JSON-RPC: message at 0 is not JSON');
   expect(() => roundTrip('{]}}')).toThrow('[PROTOCOL]');
 });
 

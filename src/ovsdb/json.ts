@@ -26,7 +26,10 @@ export function parseJson(frame: JsonFrame): unknown {
   try {
     return frame.wideNumbers ? JSON.parse(frame.text, keepWideIntegers) : JSON.parse(frame.text);
   } catch (thrown) {
-    throw new SeineError('PROTOCOL', 'JSON-RPC: message is not JSON', { context: { bytes: frame.text.length }, cause: thrown });
+    throw new SeineError('PROTOCOL', `JSON-RPC: message at ${frame.offset} is not JSON`, {
+      context: { characters: frame.text.length },
+      cause: thrown,
+    });
   }
 }
 

@@ -61,9 +61,10 @@ export function inColumn<T>(table: string, column: string, work: () => T): T {
   }
 }
 
-/** The error, with the column that it is about. */
-export function located(thrown: unknown, table: string, column: string): unknown {
+/** The error, with the column, and perhaps the row, that it is about. */
+export function located(thrown: unknown, table: string, column: string, row?: string): unknown {
   if (!(thrown instanceof SeineError)) return thrown;
   const message = thrown.message.slice(`[${thrown.code}] `.length);
-  return new SeineError(thrown.code, `${table}.${column}: ${message}`, { context: { ...thrown.context, table, column }, cause: thrown });
+  const place = row === undefined ? `${table}.${column}` : `${table}.${column} of row ${row}`;
+  return new SeineError(thrown.code, `${place}: ${message}`, { context: { ...thrown.context, table, column }, cause: thrown });
 }

@@ -132,7 +132,7 @@ export class TableReplica implements TableView<AnyRow> {
         row[name] = value(name, column);
       }
     } catch (thrown) {
-      throw located(thrown, this.name, reading);
+      throw located(thrown, this.name, reading, uuid);
     }
     return Object.freeze(row);
   }

@@ -54,9 +54,10 @@ export const integer: AtomType<bigint> = {
   name: 'integer',
   fallback: 0n,
   decode(json) {
-    if (typeof json === 'bigint') return json;
-    if (typeof json === 'number' && Number.isInteger(json)) return BigInt(json);
-    throw mismatch('integer', json);
+    const value = typeof json === 'number' && Number.isInteger(json) ? BigInt(json) : json;
+    if (typeof value !== 'bigint') throw mismatch('integer', json);
+    if (value < int64.min || value > int64.max) throw mismatch('integer of 64 bits', json);
+    return value;
   },
   encode(value) {
     if (value < int64.min || value > int64.max) throw new SeineError('INVALID_INPUT', `${value} does not fit in 64 bits`);
