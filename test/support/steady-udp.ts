@@ -39,7 +39,7 @@ export class SteadyUdp {
     return this.#sinceMs;
   }
 
-  /** How many answers, refusals included, came. */
+  /** How many answers came; refusals are none. */
   get answers(): number {
     return this.#answers;
   }
@@ -52,6 +52,6 @@ export class SteadyUdp {
   #heard(who: string): void {
     if (who !== this.#last) this.#sinceMs = performance.now();
     this.#last = who;
-    this.#answers++;
+    if (who !== 'REFUSED') this.#answers++;
   }
 }

@@ -1,0 +1,253 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { inParallel } from '../../src/lab/demo/scene.ts';
+import { runIn } from '../../src/lab/node/netns.ts';
+import { type Aim, eventually, families, type KubeService, protocols, ServiceLab, silent } from '../support/service-lab.ts';
+
+/** Node ports, load balancers and external addresses, from the world outside, from pods and from nodes, in both families. */
+let lab: ServiceLab;
+
+const web = { selector: { app: 'web' } };
+const webs = ['web-1', 'web-2', 'web-3'];
+const nodes = ['node-1', 'node-2', 'node-3'];
+/** With so many, one of three is left out by chance once in a hundred thousand times. */
+const enough = 30;
+const leaving = { ready: false, serving: true, terminating: true };
+
+beforeAll(async () => {
+  lab = await ServiceLab.start();
+}, 180_000);
+afterAll(async () => {
+  await lab?.remove();
+});
+
+const fromWorld = (service: KubeService, node: string) => lab.nodeAims(service, 'world', node);
+
+describe('a node port', () => {
+  it('answers at every address of every node: the world, pods, its own node and others', async () => {
+    const service = await lab.service(lab.name('port'), { ...web, type: 'NodePort' });
+    for (const node of nodes)
+      for (const from of ['world', 'client-1', 'node-1', 'node-2'])
+        await lab.allSee(lab.nodeAims(service, from, node), { pods: webs, failures: [] }, { tries: enough });
+    await lab.seesEverywhere(service, ['client-1', 'node-2'], { pods: webs, failures: [] }, { tries: enough });
+  });
+
+  it('does not answer on the loopback', async () => {
+    const service = await lab.service(lab.name('loopback'), { ...web, type: 'NodePort' });
+    await lab.allSee(fromWorld(service, 'node-1'), { failures: [] });
+    for (const address of ['127.0.0.1', '::1'])
+      expect(await lab.look({ from: 'node-1', address, port: lab.nodePort(service, 'tcp'), tries: 2 })).toMatchObject({ pods: [] });
+  });
+
+  it('answers at addresses that come later, and no more when they go', async () => {
+    const service = await lab.service(lab.name('later'), { ...web, type: 'NodePort' });
+    const added = ['192.168.77.101/24', 'fd00:77::101/64'];
+    const change = async (verb: 'add' | 'del') => {
+      for (const address of added) {
+        const nodad = verb === 'add' && address.includes(':') ? ['nodad'] : [];
+        await runIn(lab.place('node-1'), 'ip', ['addr', verb, address, 'dev', 'br-phy', ...nodad], {}, AbortSignal.timeout(5_000));
+      }
+    };
+    const aims = added.flatMap((address): Aim[] =>
+      protocols.map((protocol) => ({
+        from: 'world',
+        address: address.replace(/\/.*/, ''),
+        port: lab.nodePort(service, protocol),
+        protocol,
+      })),
+    );
+    await change('add');
+    await lab.allSee(aims, { failures: [] });
+    await change('del');
+    await lab.allSee(aims, { pods: [] }, silent);
+  });
+
+  it('moves with the number, and is silent after the Service or its type is gone', async () => {
+    const name = lab.name('moving');
+    const service = await lab.service(name, { ...web, type: 'NodePort' });
+    const before = fromWorld(service, 'node-2');
+    await lab.allSee(before, { failures: [] });
+    const ports = service.spec.ports.map((port, index) => ({ ...port, nodePort: 32_001 + index }));
+    const moved = await lab.change(name, { spec: { ports } });
+    await lab.allSee(fromWorld(moved, 'node-2'), { failures: [] });
+    await lab.allSee(before, { pods: [] }, silent);
+    const plain = await lab.change(name, { spec: { type: 'ClusterIP' } });
+    await lab.allSee(fromWorld(moved, 'node-2'), { pods: [] }, silent);
+    await lab.seesEverywhere(plain, ['client-1'], { failures: [] });
+    const again = await lab.change(name, { spec: { type: 'NodePort', ports } });
+    await lab.allSee(fromWorld(again, 'node-2'), { failures: [] });
+    await lab.delete('services', name);
+    await lab.allSee(fromWorld(moved, 'node-2'), { pods: [] }, { tries: 10 });
+    await lab.seesEverywhere(service, ['client-1'], { pods: [] }, silent);
+  });
+
+  it('refuses at once while there is no endpoint', async () => {
+    const service = await lab.service(lab.name('port-of-none'), { selector: { app: 'nobody' }, type: 'NodePort' });
+    for (const from of ['world', 'client-2', 'node-2'])
+      await lab.allSee(lab.nodeAims(service, from, 'node-2'), { pods: [], failures: ['REFUSED'] }, { tries: 3, timeoutMs: 600 });
+  });
+
+  it('leads to pods of the host network, on the node asked and on others', async () => {
+    const ports = protocols.map((protocol) => ({ name: protocol, port: 80, targetPort: 8081, protocol: protocol.toUpperCase() }));
+    const service = await lab.service(lab.name('port-of-hosts'), { selector: { app: 'host' }, type: 'NodePort', ports });
+    for (const from of ['world', 'client-1', 'node-1', 'node-3'])
+      await lab.allSee(lab.nodeAims(service, from, 'node-1'), { pods: ['host-1', 'host-2', 'host-3'], failures: [] }, { tries: enough });
+  });
+
+  it('holds a client outside to one endpoint, with affinity', async () => {
+    const spec = { ...web, type: 'NodePort', sessionAffinity: 'ClientIP' };
+    const name = lab.name('sticky-port');
+    const service = await lab.service(name, spec);
+    await lab.allSee(fromWorld(service, 'node-1'), { failures: [] });
+    const held = () => inParallel(fromWorld(service, 'node-1'), async (aim) => (await lab.look({ ...aim, tries: 15 })).pods);
+    const first = await held();
+    for (const pods of first) expect(pods).toHaveLength(1);
+    expect(await held()).toEqual(first);
+    await lab.change(name, { spec: { sessionAffinity: 'None' } });
+    await lab.allSee(fromWorld(service, 'node-1'), { pods: webs }, { tries: enough });
+  });
+});
+
+describe('externalTrafficPolicy Local', () => {
+  const local = { type: 'LoadBalancer', externalTrafficPolicy: 'Local' };
+
+  it('answers where an endpoint is, which sees the client itself, and drops elsewhere', async () => {
+    const name = lab.name('local');
+    const service = await lab.service(name, local);
+    await lab.endpoints(name, [{ pod: 'web-2' }]);
+    for (const aim of fromWorld(service, 'node-2'))
+      await lab.sees(aim, { pods: ['web-2'], failures: [], clients: [lab.ip('world', familyOf(aim))] });
+    await lab.allSee(fromWorld(service, 'node-1'), { pods: [], failures: ['TIMEOUT'] }, silent);
+    await lab.allSee(lab.nodeAims(service, 'client-3', 'node-3'), { pods: ['web-2'], failures: [] });
+    await lab.seesEverywhere(service, ['client-3', 'node-1'], { pods: ['web-2'], failures: [] });
+  });
+
+  it('is told to load balancers: healthy where an endpoint is ready, not where it only terminates, though it serves', async () => {
+    const name = lab.name('health');
+    const { spec } = await lab.service(name, local);
+    const health = (node: string, status: number, localEndpoints: number) =>
+      Promise.all(
+        families.map((family) =>
+          eventually(async () =>
+            expect(await lab.page('world', lab.ip(node, family), spec.healthCheckNodePort ?? 0)).toMatchObject({
+              status,
+              body: { service: { namespace: 'demo', name }, localEndpoints },
+            }),
+          ),
+        ),
+      );
+    await lab.endpoints(name, [{ pod: 'web-2' }, { pod: 'client-2' }]);
+    await health('node-2', 200, 2);
+    await health('node-1', 503, 0);
+    await lab.endpoints(name, [{ pod: 'web-2', ...leaving }, { pod: 'web-1' }]);
+    await health('node-2', 503, 0);
+    await health('node-1', 200, 1);
+    const service = await lab.change(name, {});
+    await lab.allSee(fromWorld(service, 'node-2'), { pods: ['web-2'], failures: [] });
+    await lab.delete('services', name);
+    await eventually(async () => {
+      await expect(lab.page('world', lab.ip('node-1', 'ipv4'), spec.healthCheckNodePort ?? 0)).rejects.toThrow('ECONNREFUSED');
+    });
+  });
+});
+
+it('falls back to endpoints that terminate, with externalTrafficPolicy Cluster', async () => {
+  const name = lab.name('leaving');
+  const service = await lab.service(name, { type: 'NodePort' });
+  await lab.endpoints(name, [{ pod: 'web-1', ...leaving }, { pod: 'web-2' }]);
+  await lab.allSee(fromWorld(service, 'node-3'), { pods: ['web-2'], failures: [] }, { tries: 12 });
+  await lab.endpoints(name, [{ pod: 'web-1', ...leaving }]);
+  await lab.allSee(fromWorld(service, 'node-3'), { pods: ['web-1'], failures: [] });
+});
+
+/** Addresses of the tests' own, that the world sends to node 1. */
+let taken = 0;
+async function balancerAddresses(): Promise<readonly string[]> {
+  taken++;
+  const addresses = [`198.51.100.${taken}`, `2001:db8:51::${taken.toString(16)}`];
+  for (const address of addresses) await lab.route(address, 'node-1');
+  return addresses;
+}
+
+const at = (addresses: readonly string[], from: string): Aim[] =>
+  addresses.flatMap((address) => protocols.map((protocol) => ({ from, address, port: 80, protocol })));
+
+describe('a load balancer', () => {
+  const ingress = (list: readonly object[]) => ({ status: { loadBalancer: { ingress: list } } });
+
+  it('is answered for on the node its packets come to, and in the cluster at once', async () => {
+    const name = lab.name('balanced');
+    await lab.service(name, { ...web, type: 'LoadBalancer' });
+    const addresses = await balancerAddresses();
+    await lab.change(name, ingress(addresses.map((ip) => ({ ip }))), '/status');
+    for (const from of ['world', 'client-2', 'node-3'])
+      await lab.allSee(at(addresses, from), { pods: webs, failures: [] }, { tries: enough });
+    await lab.change(name, ingress([]), '/status');
+    for (const from of ['world', 'client-2']) await lab.allSee(at(addresses, from), { pods: [] }, silent);
+  });
+
+  it('with ipMode Proxy is left to itself', async () => {
+    const name = lab.name('proxied');
+    const service = await lab.service(name, { ...web, type: 'LoadBalancer' });
+    const addresses = await balancerAddresses();
+    await lab.change(name, ingress(addresses.map((ip) => ({ ip, ipMode: 'Proxy' }))), '/status');
+    await lab.allSee(fromWorld(service, 'node-1'), { failures: [] });
+    for (const from of ['client-1', 'node-2']) await lab.allSee(at(addresses, from), { pods: [] }, silent);
+  });
+
+  it('is closed to those outside loadBalancerSourceRanges', async () => {
+    const name = lab.name('ranges');
+    const world = families.map((family) => `${lab.ip('world', family)}/${family === 'ipv4' ? 32 : 128}`);
+    await lab.service(name, { ...web, type: 'LoadBalancer', loadBalancerSourceRanges: world });
+    const addresses = await balancerAddresses();
+    await lab.change(name, ingress(addresses.map((ip) => ({ ip }))), '/status');
+    await lab.allSee(at(addresses, 'world'), { failures: [] });
+    await lab.allSee(at(addresses, 'client-1'), { pods: [], failures: ['TIMEOUT'] }, silent);
+    await lab.change(name, { spec: { loadBalancerSourceRanges: ['192.0.2.0/24', '2001:db8:2::/48'] } });
+    await lab.allSee(at(addresses, 'world'), { pods: [], failures: ['TIMEOUT'] }, silent);
+    await lab.change(name, { spec: { loadBalancerSourceRanges: null } });
+    for (const from of ['world', 'client-1']) await lab.allSee(at(addresses, from), { failures: [] });
+  });
+
+  it('needs no node ports', async () => {
+    const name = lab.name('portless');
+    const service = await lab.service(name, { ...web, type: 'LoadBalancer', allocateLoadBalancerNodePorts: false });
+    expect(service.spec.ports.map(({ nodePort }) => nodePort)).toEqual([undefined, undefined]);
+    const addresses = await balancerAddresses();
+    await lab.change(name, ingress(addresses.map((ip) => ({ ip }))), '/status');
+    await lab.allSee(at(addresses, 'world'), { pods: webs, failures: [] }, { tries: enough });
+  });
+
+  it('with externalTrafficPolicy Local shows the client to the endpoint', async () => {
+    const name = lab.name('balanced-local');
+    await lab.service(name, { type: 'LoadBalancer', externalTrafficPolicy: 'Local' });
+    await lab.endpoints(name, [{ pod: 'web-1' }, { pod: 'web-2' }]);
+    const addresses = await balancerAddresses();
+    await lab.change(name, ingress(addresses.map((ip) => ({ ip }))), '/status');
+    for (const aim of at(addresses, 'world'))
+      await lab.sees(aim, { pods: ['web-1'], failures: [], clients: [lab.ip('world', familyOf(aim))] });
+    await lab.allSee(at(addresses, 'client-3'), { pods: ['web-1', 'web-2'], failures: [] }, { tries: 14 });
+  });
+});
+
+describe('external addresses', () => {
+  it('are served in the configured ranges', async () => {
+    const externalIPs = ['198.18.7.1', '2001:db8:198::1'];
+    for (const address of externalIPs) await lab.route(address, 'node-1');
+    await lab.service(lab.name('external'), { ...web, externalIPs });
+    for (const from of ['world', 'client-2', 'node-3'])
+      await lab.allSee(at(externalIPs, from), { pods: webs, failures: [] }, { tries: enough });
+  });
+
+  it('are refused outside them, and the Service says so', async () => {
+    const externalIPs = [...lab.lab.plan.world.outside];
+    const name = lab.name('grabbing');
+    const service = await lab.service(name, { ...web, externalIPs });
+    await lab.seesEverywhere(service, ['client-1'], { failures: [] });
+    for (const aim of at(externalIPs, 'client-1')) expect((await lab.look({ ...aim, tries: 3 })).pods).toEqual(['world']);
+    await eventually(async () => expect(await lab.events('Service', name)).toContainEqual(expect.stringContaining('externalIP')));
+  });
+});
+
+function familyOf({ address }: Aim): 'ipv4' | 'ipv6' {
+  return address.includes(':') ? 'ipv6' : 'ipv4';
+}
