@@ -105,4 +105,8 @@ export interface AgentStatus {
   readonly connections: readonly ConnectionStatus[];
   readonly parts: readonly PartStatus[];
   readonly eventLoop: { readonly lagMsMax: number };
+  /** How long what others change will not be put back; absent if it is. */
+  readonly repair?: { readonly pausedForSeconds: number };
+  /** What is wrong with the node itself, in words for people. */
+  readonly warnings?: readonly string[];
 }

@@ -18,6 +18,7 @@ import type { Peers } from './peers.ts';
 import type { NodePodNetwork, PodNetworkOptions } from './pod-network.ts';
 import type { NodeProxy } from './proxy/node-proxy.ts';
 import { Readiness } from './readiness.ts';
+import { RepairPause } from './repair-pause.ts';
 import type { Services } from './services.ts';
 
 /** The running agent, for those who look at it. */
@@ -29,6 +30,7 @@ export interface Agent {
   readonly sources: KubeSources;
   readonly peers: PeerSource;
   readonly pods: NodePods;
+  readonly repair: RepairPause;
   /** What is there once the node is known. */
   readonly node: () => RunningNode | undefined;
 }
@@ -77,6 +79,7 @@ export function createAgent(config: AgentConfig, hooks: AgentHooks, log: Log, si
     plane,
     sources,
     peers: peersFromNodes(sources.nodes.replica, config.nodeName),
+    repair: new RepairPause({ datapath: plane.datapath, log, tell: tellNode(sources, config.nodeName), now: () => performance.now() }),
     pods: new NodePods({ replica: sources.pods.replica, fetch: (...pod) => fetchPod(sources.http, ...pod) }),
     node: () => node,
   };
@@ -84,5 +87,14 @@ export function createAgent(config: AgentConfig, hooks: AgentHooks, log: Log, si
   return {
     ...agent,
     run: async () => void (await Promise.all([runDataPlane(plane, config.hostGateway, signal), runKubeSources(sources, signal), start()])),
+  };
+}
+
+/** News of the node itself, posted with its Node object; a node that the API server does not know has nobody to tell. */
+function tellNode({ nodes, events }: KubeSources, name: string): (reason: string, message: string) => void {
+  return (reason, message) => {
+    const node = nodes.replica.get(name);
+    const about = { apiVersion: 'v1', kind: 'Node', namespace: '', name, uid: node?.uid ?? '' };
+    if (node) events.post({ type: 'Normal', reason, message, about, occasion: new Date().toISOString() });
   };
 }

@@ -6,7 +6,7 @@ import type { Log } from '../log/log.ts';
 import { descriptorOf, peerCredentials } from '../netlink/sys.ts';
 import type { Agent, AgentHooks } from './agent.ts';
 import { ApiServer } from './api/http-server.ts';
-import { operatorRoutes, publicRoutes } from './api/routes.ts';
+import { operatorActions, operatorRoutes, publicRoutes } from './api/routes.ts';
 import { Exporter } from './metrics/exporter.ts';
 import { LoopLag } from './metrics/loop-lag.ts';
 import { AgentRecord } from './metrics/record.ts';
@@ -44,7 +44,11 @@ export class Looking {
   async open(agent: Agent, signal: AbortSignal): Promise<void> {
     const sources = { agent, record: this.#record, lag: this.#lag, exporter: this.#exporter };
     this.#lag.start((name, labels, value) => this.#exporter.observe(name, labels, value), signal);
-    const options = { routes: operatorRoutes(sources), admits: (socket: Socket) => this.#admitsRoot(socket) };
+    const options = {
+      routes: operatorRoutes(sources),
+      actions: operatorActions(sources),
+      admits: (socket: Socket) => this.#admitsRoot(socket),
+    };
     const onSocket = () => ApiServer.start(options, { socketPath: agent.config.apiSocket });
     await this.#openSocket(onSocket, signal);
     const address = parseAddress(agent.config.metricsAddress);

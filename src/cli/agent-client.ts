@@ -23,10 +23,10 @@ export class AgentClient {
    * @param path with query
    * @throws SeineError `UNAVAILABLE` if no agent answers, with the system's word for it in `context.errno`
    */
-  get(path: string): Promise<AgentAnswer> {
+  get(path: string, method: 'GET' | 'POST' = 'GET'): Promise<AgentAnswer> {
     return new Promise((resolve, reject) => {
       const fail = (thrown: unknown): void => reject(this.#unreachable(thrown));
-      const asked = request({ socketPath: this.socketPath, path, method: 'GET', timeout: SILENCE_MS, agent: false }, (response) => {
+      const asked = request({ socketPath: this.socketPath, path, method, timeout: SILENCE_MS, agent: false }, (response) => {
         const pieces: string[] = [];
         let length = 0;
         response.setEncoding('utf8');
@@ -49,8 +49,8 @@ export class AgentClient {
    *
    * @throws SeineError as `get`, and `REFUSED` with what the agent said if it does not answer the question
    */
-  async json(path: string): Promise<unknown> {
-    const { status, body } = await this.get(path);
+  async json(path: string, method: 'GET' | 'POST' = 'GET'): Promise<unknown> {
+    const { status, body } = await this.get(path, method);
     if (status !== 200) throw new SeineError(status === 400 ? 'INVALID_INPUT' : 'REFUSED', withoutCode(body), { context: { status } });
     try {
       return JSON.parse(body);

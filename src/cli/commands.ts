@@ -15,7 +15,7 @@ import { type Resource, type ResourceItems, type ResourceName, resources, sorted
 import { statusLines } from './status-page.ts';
 import { tableLines } from './table.ts';
 import type { Terminal } from './terminal.ts';
-import { count } from './words.ts';
+import { count, duration } from './words.ts';
 
 export type OutputForm = 'table' | 'wide' | 'json' | 'yaml';
 
@@ -148,4 +148,17 @@ function print(terminal: Terminal, value: unknown, form: 'json' | 'yaml'): void 
       form === 'json' ? JSON.stringify(value, undefined, 2) : toYaml(value, { lineWidth: 0, aliasDuplicateObjects: false }).trimEnd(),
     ),
   );
+}
+
+/** @param seconds from now */
+export async function pause({ agent, terminal }: Context, seconds: number): Promise<number> {
+  await agent.json(`/v1/pause?seconds=${seconds}`, 'POST');
+  terminal.line(`What others change of this node stays for ${duration(seconds)}; \`seinectl resume\` ends that.`);
+  return exitCodes.ok;
+}
+
+export async function resume({ agent, terminal }: Context): Promise<number> {
+  const { wasPaused } = (await agent.json('/v1/resume', 'POST')) as { readonly wasPaused: boolean };
+  terminal.line(wasPaused ? 'What others changed is put back.' : 'Repair was not paused.');
+  return exitCodes.ok;
 }

@@ -90,7 +90,7 @@ beforeEach(async () => {
     '/v1/owners': { items: [{ cookie: '0x1012345', owner: 'node' }] },
   };
   server = createServer((request, response) => {
-    asked.push(request.url ?? '');
+    asked.push(request.method === 'GET' ? (request.url ?? '') : `${request.method} ${request.url}`);
     const answer = answers[request.url?.split('?')[0] ?? ''];
     response.writeHead(answer === undefined ? 404 : answer instanceof Error ? 503 : 200);
     response.end(answer instanceof Error ? `[UNAVAILABLE] ${answer.message}\n` : JSON.stringify(answer ?? 'nothing'));
@@ -299,5 +299,27 @@ describe('the command line', () => {
   it('says which versions there are, its own also without an agent', async () => {
     expect((await seinectl(['version'])).out).toContain('seine-agent  0.1.0 (Node v24, Open vSwitch 3.1.0)');
     expect(await seinectl(['version'], { socket: '/nowhere' })).toMatchObject({ code: 3, out: expect.stringContaining('seinectl') });
+  });
+});
+
+describe('pause and resume', () => {
+  it('says for how long, in any unit', async () => {
+    answers['/v1/pause'] = { pausedForSeconds: 600 };
+    answers['/v1/resume'] = { wasPaused: true };
+    const { code, out } = await seinectl(['pause', '--for', '10m']);
+    expect(code).toBe(0);
+    expect(out).toContain('stays for 10m');
+    expect((await seinectl(['resume'])).out).toContain('is put back');
+    expect(asked).toEqual(['POST /v1/pause?seconds=600', 'POST /v1/resume']);
+  });
+  it.each(['10', 'm', '-1s', '1.5h', '10 m'])('does not guess what %j means', async (time) => {
+    expect((await seinectl(['pause', `--for=${time}`])).code).toBe(2);
+    expect(asked).toEqual([]);
+  });
+  it('says in its status that repair is paused', async () => {
+    answers['/v1/status'] = { ...status, repair: { pausedForSeconds: 61 }, warnings: ['the node is served as it was: no Node n1'] };
+    const { out } = await seinectl(['status']);
+    expect(out).toContain('what others change stays for another 1m 1s');
+    expect(out).toContain('the node is served as it was: no Node n1');
   });
 });

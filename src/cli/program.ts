@@ -1,14 +1,27 @@
 import type { Readable } from 'node:stream';
-import { Command, CommanderError, Option } from 'commander';
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { seineVersion } from '../agent-api/version.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { AgentClient, withoutCode } from './agent-client.ts';
-import { annotate, type Context, diff, explainService, type GetOptions, get, type OutputForm, status, version } from './commands.ts';
+import {
+  annotate,
+  type Context,
+  diff,
+  explainService,
+  type GetOptions,
+  get,
+  type OutputForm,
+  pause,
+  resume,
+  status,
+  version,
+} from './commands.ts';
 import { safeText } from './escape.ts';
 import { exitCodeHelp, exitCodes } from './exit-codes.ts';
 import { type ResourceName, resources } from './resources.ts';
 import type { Terminal } from './terminal.ts';
 import { addWire } from './wire-commands.ts';
+import { secondsOf } from './words.ts';
 
 const DEFAULT_SOCKET = '/run/seine/agent.sock';
 
@@ -19,6 +32,7 @@ Examples:
   seinectl get pods web-0 -n shop -o yaml         one pod, with a look inside it
   seinectl get flows --table route --owner pod/shop/web-0
   seinectl diff                                   what is not as it should be (exit 1 if anything)
+  seinectl pause --for 10m                        change flows by hand without their being put back
   ovs-ofctl --names dump-flows br-int | seinectl annotate
 
 ${exitCodeHelp}
@@ -76,6 +90,15 @@ function programFor(terminal: Terminal, stdin: Readable) {
     .addOption(outputOption(['table', 'json', 'yaml']))
     .action(({ output }: { output: OutputForm }) => ends(diff(context(), output)));
   root
+    .command('pause')
+    .description('let what others change of this node stay for a while; pods and Services are served; ends with the agent')
+    .requiredOption('--for <time>', 'how long, e.g. 90s, 10m or 2h; a day at most', seconds)
+    .action(({ for: time }: { for: number }) => ends(pause(context(), time)));
+  root
+    .command('resume')
+    .description('put back what others have changed, and what they change from now on')
+    .action(() => ends(resume(context())));
+  root
     .command('annotate')
     .description('copy `ovs-ofctl dump-flows` from FILE or standard input, and say behind each flow who asked for it')
     .argument('[file]', 'a dump; - is standard input')
@@ -110,6 +133,12 @@ function addGet(root: Command, action: (what: ResourceName, options: GetOptions)
       return action(what as ResourceName, { ...flags, ...(name === undefined ? {} : { name }) });
     });
   }
+}
+
+function seconds(text: string): number {
+  const found = secondsOf(text);
+  if (found === undefined) throw new InvalidArgumentError('a whole number with s, m or h is wanted, e.g. 10m.');
+  return found;
 }
 
 function outputOption(forms: readonly OutputForm[]): Option {

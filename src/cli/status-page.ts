@@ -22,12 +22,13 @@ const connectionWords: Readonly<Record<string, string>> = {
 
 /** What an operator should do something about, a sentence each. */
 export function problemsOf(status: AgentStatus): string[] {
-  const { readiness, connections, sources, parts, pods, objections } = status;
+  const { readiness, connections, sources, parts, pods, objections, warnings = [] } = status;
   return [
     ...(readiness.state === 'ready' ? [] : [`not ready (${readiness.state}): ${readiness.reason ?? 'no reason given'}`]),
     ...connections.filter(({ up }) => !up).map((each) => `${connectionWords[each.name] ?? each.name} is not connected${because(each)}`),
     ...sources.flatMap(sourceProblems),
     ...parts.flatMap(partProblems),
+    ...warnings,
     ...objections.first.map(({ kind, name, reasons }) => `${kind} ${name} is not served as it says: ${reasons.join('; ')}`),
     ...(objections.count > objections.first.length
       ? [`${objections.count - objections.first.length} more objects are not served as they say`]
@@ -93,12 +94,13 @@ export function statusLines(status: AgentStatus, room: Room): string[] {
 }
 
 /** Not wrong, but to be known. */
-function remarks({ networkPolicy, parts, eventLoop }: AgentStatus): string[] {
+function remarks({ networkPolicy, parts, eventLoop, repair }: AgentStatus): string[] {
   const drifted = parts.filter(({ drift }) => drift > 0);
   return [
     ...(networkPolicy.objects > 0
       ? [`NetworkPolicy is ${networkPolicy.enforcement}: ${count(networkPolicy.objects, 'object')} without effect, all traffic is allowed`]
       : []),
+    ...(repair ? [`repair is paused: what others change stays for another ${duration(repair.pausedForSeconds)}`] : []),
     ...drifted.map(({ part, drift }) => `${partWords[part] ?? part}: somebody else changed ${count(drift, 'entry', 'entries')}; put back`),
     ...(eventLoop.lagMsMax > LAG_WORTH_SAYING_MS
       ? [`the agent was up to ${Math.round(eventLoop.lagMsMax)} ms late in the last minutes`]

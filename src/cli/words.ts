@@ -31,6 +31,13 @@ export function duration(seconds: number): string {
   return parts.join(' ');
 }
 
+/** Of `90s`, `10m` or `2h`; undefined if it is none of these. */
+export function secondsOf(text: string): number | undefined {
+  const [, digits, name] = /^([0-9]{1,6})([smhd])$/.exec(text) ?? [];
+  const unit = units.find((each) => each.name === name);
+  return unit && Number(digits) * unit.seconds;
+}
+
 export function count(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
 }

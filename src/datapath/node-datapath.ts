@@ -154,6 +154,15 @@ export class NodeDatapath {
     for (const part of parts) this.reconcilers[part].suspect();
   }
 
+  /** What others change stays as it is until `resumeRepair`. */
+  pauseRepair(): void {
+    for (const part of parts) this.reconcilers[part].pause();
+  }
+
+  resumeRepair(): void {
+    for (const part of parts) this.reconcilers[part].resume();
+  }
+
   /** Takes everything for unknown: what was acknowledged before is worth nothing. */
   distrust(): void {
     for (const part of parts) this.reconcilers[part].distrust();

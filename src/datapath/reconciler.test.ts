@@ -161,6 +161,29 @@ describe('Reconciler', () => {
     expect(t.refused).toHaveLength(1 + 4); // after 30, 60, 120 and 240 s
   });
 
+  it('leaves foreign changes alone while repair is paused, makes wishes true, and puts everything back after that', async () => {
+    await t.want('a', { mine: 1 });
+    t.reconciler.pause();
+    t.target.held.set('mine', 7);
+    t.reconciler.suspect();
+    await t.want('b', { other: 2 });
+    expect(Object.fromEntries(t.target.held)).toMatchObject({ mine: 7, other: 2 });
+    expect(t.drift).toEqual([]);
+    t.reconciler.resume();
+    await round();
+    expect(t.target.held.get('mine')).toBe(1);
+    expect(t.drift).toEqual(['mine']);
+  });
+
+  it('fills a target that is another one than before although repair is paused', async () => {
+    await t.want('a', { mine: 1 });
+    t.reconciler.pause();
+    t.target.wipe();
+    t.reconciler.distrust();
+    await round();
+    expect(t.target.held.get('mine')).toBe(1);
+  });
+
   it('looks at the target again before it believes a refusal', async () => {
     await t.want('a', { ground: 1 });
     const { apply } = t.target;

@@ -80,6 +80,9 @@ export class Reconciler<K extends string, V> {
   #realized = -1;
   /** The newest doubt that a whole round has answered. */
   #confirmed = -1;
+  #paused = false;
+  /** Somebody was suspicious while it was paused. */
+  #postponed = false;
   /** What nobody wants and may go. */
   #mayRemove: (key: K, held: V) => boolean = () => false;
   /** What would have been removed if it might. */
@@ -101,7 +104,7 @@ export class Reconciler<K extends string, V> {
   /** Say that the target may hold anything now, e.g. because its connection is new: what it acknowledged before is worth nothing. */
   distrust(): void {
     this.#replaced++;
-    this.suspect();
+    this.#doubt();
   }
 
   /**
@@ -109,6 +112,23 @@ export class Reconciler<K extends string, V> {
    * meanwhile counts: a flood of foreign changes must not keep callers waiting.
    */
   suspect(): void {
+    if (this.#paused) this.#postponed = true;
+    else this.#doubt();
+  }
+
+  /** Until `resume` nobody's suspicion counts: foreign changes stay. Wishes are made true, and a target that is another one filled. */
+  pause(): void {
+    this.#paused = true;
+  }
+
+  resume(): void {
+    this.#paused = false;
+    if (!this.#postponed) return;
+    this.#postponed = false;
+    this.#doubt();
+  }
+
+  #doubt(): void {
     this.#believed ??= this.#actual;
     this.#doubtedAtMs ??= this.#options.now();
     this.#actual = undefined;
@@ -305,7 +325,7 @@ export class Reconciler<K extends string, V> {
         const error = SeineError.from(thrown, `apply to ${this.#options.name}`);
         if (error.code !== 'REFUSED') throw error;
         if (picture === 'remembered') {
-          this.suspect(); // perhaps a group is gone that the flow needs, and nobody said so
+          this.#doubt(); // perhaps a group is gone that the flow needs, and nobody said so
           throw error;
         }
         queue.unshift(...this.#isolate(portion, error));

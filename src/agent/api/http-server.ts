@@ -23,6 +23,8 @@ const ANSWERS_MAX = 8;
 
 export interface ApiOptions {
   readonly routes: ApiRoutes;
+  /** Asked for by POST: what changes something. */
+  readonly actions?: ApiRoutes;
   /** SO_PEERCRED says who is at the other end of a unix socket; whom this refuses is turned away without a word. */
   readonly admits?: (socket: Socket) => boolean;
   readonly patience?: ApiPatience;
@@ -31,7 +33,7 @@ export interface ApiOptions {
 /** Where to listen: a socket 0600 in a folder 0700, or an address. */
 export type ApiPlace = { readonly socketPath: string } | { readonly host: string; readonly port: number };
 
-/** Read-only HTTP for those who look at the agent. */
+/** HTTP for those who look at the agent. */
 export class ApiServer {
   readonly #server: Server;
   readonly #options: ApiOptions;
@@ -105,12 +107,13 @@ export class ApiServer {
   }
 
   async #answer(request: IncomingMessage, signal: AbortSignal): Promise<ApiAnswer> {
-    if (request.method !== 'GET' && request.method !== 'HEAD')
+    const acts = request.method === 'POST' && this.#options.actions !== undefined;
+    if (request.method !== 'GET' && request.method !== 'HEAD' && !acts)
       return { ...text('only GET is served', 405), headers: { allow: 'GET, HEAD' } };
     if (this.#answering > ANSWERS_MAX) return { ...text('too many requests at once', 503), headers: { 'retry-after': '1' } };
     const url = URL.parse(request.url ?? '/', 'http://agent');
     if (!url) return text('that is no path', 400);
-    const { routes } = this.#options;
+    const routes = acts ? (this.#options.actions ?? {}) : this.#options.routes;
     const route = Object.hasOwn(routes, url.pathname) ? routes[url.pathname] : undefined;
     if (!route) return text(`nothing at ${JSON.stringify(url.pathname)}; there is ${Object.keys(routes).join(' ')}`, 404);
     try {

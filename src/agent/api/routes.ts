@@ -1,8 +1,9 @@
+import { SeineError } from '../../errors/seine-error.ts';
 import type { Exporter } from '../metrics/exporter.ts';
 import { scrapeAgent, scrapeProcess } from '../metrics/scrape.ts';
+import { pauseSecondsMax } from '../repair-pause.ts';
 import { type ApiRoutes, json, text } from './answer.ts';
 import { serviceExplanation } from './explain-route.ts';
-
 import { differences, flows, groups, nodes, owners, pods, ports, routes, services } from './lists.ts';
 import { agentStatus, type StatusSources } from './status-view.ts';
 
@@ -42,5 +43,23 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/explain/service': (query) => serviceExplanation(agent, query),
     '/v1/diff': (_, signal) => differences(agent, signal),
     '/v1/owners': () => owners(agent),
+  };
+}
+
+/** What root on this node may change, all of it for a while only. */
+export function operatorActions({ agent: { repair } }: Pick<RouteSources, 'agent'>): ApiRoutes {
+  return {
+    '/v1/pause': (query) => {
+      const seconds = Number(query.get('seconds'));
+      if (!Number.isInteger(seconds) || seconds < 1 || seconds > pauseSecondsMax)
+        throw new SeineError('INVALID_INPUT', `seconds: a whole number from 1 to ${pauseSecondsMax}`);
+      repair.pause(seconds);
+      return json({ pausedForSeconds: repair.secondsLeft });
+    },
+    '/v1/resume': () => {
+      const wasPaused = repair.secondsLeft > 0;
+      repair.resume('asked for');
+      return json({ wasPaused });
+    },
   };
 }

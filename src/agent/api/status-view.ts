@@ -22,7 +22,7 @@ export interface StatusSources {
 
 /** Everything an operator asks first. Costs little: no target is read for it. */
 export async function agentStatus({ agent, record, lag }: StatusSources, signal: AbortSignal): Promise<AgentStatus> {
-  const { config, plane, sources, readiness } = agent;
+  const { config, plane, sources, readiness, repair } = agent;
   const node = agent.node();
   const journal = node?.ipam.failure;
   const usage = node?.ipam.usage() ?? [];
@@ -47,6 +47,8 @@ export async function agentStatus({ agent, record, lag }: StatusSources, signal:
     connections: connections(agent, record),
     parts: parts.map((part) => partStatus(part, agent, record)),
     eventLoop: { lagMsMax: Math.round(lag.maxMs * 10) / 10 },
+    ...(repair.secondsLeft > 0 ? { repair: { pausedForSeconds: repair.secondsLeft } } : {}),
+    warnings: warningsOf(node),
   };
 }
 
@@ -63,6 +65,10 @@ function networkOf({ config }: Agent, { environment }: RunningNode): AgentStatus
     mtu: gateway.mtu,
     snat: !config.noSNAT,
   };
+}
+
+function warningsOf(node: RunningNode | undefined): readonly string[] {
+  return node?.environmentProblem === undefined ? [] : [`the node is served as it was: ${node.environmentProblem}`];
 }
 
 function objectionsOf(node: RunningNode | undefined): AgentStatus['objections'] {

@@ -17,6 +17,7 @@ const lagBuckets = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
 export const metricRows = {
   info: { type: 'gauge', help: 'Always 1; the labels say which versions run.', labels: ['seine', 'node', 'ovs', 'data_path'] },
   ready: { type: 'gauge', help: '1 if pods are served.' },
+  repair_paused_seconds: { type: 'gauge', help: 'How long what others change will not be put back yet; 0 if it is put back.' },
 
   cni_calls_total: { type: 'counter', help: 'Calls of the CNI plugin, by command and CNI code (0: success).', labels: ['command', 'code'] },
   cni_call_duration_seconds: {

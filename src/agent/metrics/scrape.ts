@@ -36,6 +36,7 @@ function ofNode(agent: Agent) {
   const { answered, suppressed } = agent.plane.responder.counters;
   return {
     ready: one(yes(agent.readiness.state().state === 'ready')),
+    repair_paused_seconds: one(agent.repair.secondsLeft),
     ip_addresses: (node?.ipam.usage() ?? []).flatMap(({ cidr, size, allocated, quarantined }): Sample[] => [
       [{ cidr, state: 'allocated' }, allocated],
       [{ cidr, state: 'quarantined' }, quarantined],
