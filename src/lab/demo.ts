@@ -3,12 +3,13 @@ import { relative } from 'node:path';
 import { Command, Option } from 'commander';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Family } from '../net/ip.ts';
+import { changeChecks } from './demo/change-checks.ts';
 import { connectivityChecks } from './demo/connectivity-checks.ts';
 import { nodeChecks } from './demo/node-checks.ts';
 import { checkLine, howToGoOn, paintsFor, resultTable } from './demo/report.ts';
 import { type Check, type CheckResult, demoPod, type Scene } from './demo/scene.ts';
 import { serviceChecks } from './demo/service-checks.ts';
-import { clusterIps, createAll, manifests, podsReady } from './demo/workload.ts';
+import { clusterIps, createAll, manifests, nodePorts, podsReady, setRolling } from './demo/workload.ts';
 import { removeLab } from './down.ts';
 import { writeFileWhole } from './files.ts';
 import { labProgram } from './installation.ts';
@@ -89,6 +90,7 @@ function checksOf(scene: Scene): Check[] {
   return [
     ...families.flatMap((family) => connectivityChecks(scene, family)),
     ...families.flatMap((family) => serviceChecks(scene, family)),
+    ...families.flatMap((family) => changeChecks(scene, family)),
     ...nodeChecks(scene),
   ];
 }
@@ -118,12 +120,16 @@ async function startPods(api: KubeApi, plan: LabPlan, signal: AbortSignal): Prom
 }
 
 async function look(api: KubeApi, plan: LabPlan, signal: AbortSignal): Promise<Scene> {
-  const [web, loop, empty] = await Promise.all([
-    clusterIps(api, 'web', signal),
-    clusterIps(api, 'loop', signal),
-    clusterIps(api, 'empty', signal),
-  ]);
-  return { plan, status: await askStatus(plan.dir), services: { web, loop, empty } };
+  const [web = [], loop = [], empty = [], rolling = []] = await Promise.all(
+    ['web', 'loop', 'empty', 'rolling'].map((name) => clusterIps(api, name, signal)),
+  );
+  return {
+    plan,
+    status: await askStatus(plan.dir),
+    services: { web, loop, empty, rolling },
+    nodePorts: await nodePorts(api, 'web', signal),
+    setRolling: (pod, is) => setRolling(api, pod, is, signal),
+  };
 }
 
 async function judge(check: Check, signal: AbortSignal): Promise<CheckResult> {
@@ -138,7 +144,7 @@ async function judge(check: Check, signal: AbortSignal): Promise<CheckResult> {
 async function nextSteps(plan: LabPlan, { dir }: DemoOptions): Promise<string> {
   const lab = labCommand(dir === defaultLabDir ? undefined : plan.dir);
   try {
-    const web = demoPod({ plan, status: await askStatus(plan.dir), services: { web: [], loop: [], empty: [] } }, 'web', 1);
+    const web = demoPod({ status: await askStatus(plan.dir) }, 'web', 1);
     return howToGoOn(plan, lab, web.ips[0] ?? '');
   } catch {
     // The lab or its pods did not come up: the table has said why, and what is there can still be removed.

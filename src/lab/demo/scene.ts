@@ -1,20 +1,27 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { SeineError } from '../../errors/seine-error.ts';
 import { type Family, parseIp } from '../../net/ip.ts';
 import type { LabPlan, NodePlan } from '../plan.ts';
 import type { Answer } from '../probe/answer.ts';
 import { ask, type Outcome, type Probe } from '../probe/probe.ts';
 import type { LabStatus, PodStatusLine } from '../status.ts';
-import { demoNamespace } from './workload.ts';
+import { demoNamespace, type NodePorts } from './workload.ts';
 
 const probeTimeoutMs = 3_000;
 const probesAtOnce = 16;
+const settleMs = 5_000;
+const settlePollMs = 100;
 
 /** What the checks look at. */
 export interface Scene {
   readonly plan: LabPlan;
   readonly status: LabStatus;
   /** Cluster addresses by Service. */
-  readonly services: Readonly<Record<'web' | 'loop' | 'empty', readonly string[]>>;
+  readonly services: Readonly<Record<'web' | 'loop' | 'empty' | 'rolling', readonly string[]>>;
+  /** Of the Service `web`. */
+  readonly nodePorts: NodePorts;
+  /** Takes a pod out of the Service `rolling`, or puts it back. */
+  readonly setRolling: (pod: string, is: boolean) => Promise<void>;
 }
 
 export interface Verdict {
@@ -34,7 +41,7 @@ export interface CheckResult extends Verdict {
 }
 
 /** @param number of the node, from 1 */
-export function demoPod({ status }: Scene, role: 'web' | 'client' | 'host', number: number): PodStatusLine {
+export function demoPod({ status }: Pick<Scene, 'status'>, role: 'web' | 'client' | 'host', number: number): PodStatusLine {
   const name = `${role}-${number}`;
   const pod = status.pods.find((known) => known.namespace === demoNamespace && known.name === name);
   if (pod === undefined) throw new SeineError('UNAVAILABLE', `${demoNamespace}/${name} does not run`);
@@ -58,10 +65,20 @@ export function nodeOfPod({ plan }: Scene, pod: PodStatusLine): NodePlan {
   return node;
 }
 
+/** Waits for what is not the network's doing: that the change of an object reached the nodes. */
+export async function eventually(attempt: () => Promise<Verdict>): Promise<Verdict> {
+  const deadline = performance.now() + settleMs;
+  for (;;) {
+    const verdict = await attempt();
+    if (verdict.ok || performance.now() > deadline) return verdict;
+    await sleep(settlePollMs);
+  }
+}
+
 /** One thing to try, and what its answer must be like. */
 export interface Trial {
   readonly label: string;
-  readonly probe: Omit<Probe, 'timeoutMs' | 'protocol'>;
+  readonly probe: Omit<Probe, 'timeoutMs' | 'protocol' | 'port'> & { readonly port: number | NodePorts };
   /** What is wrong with the answer, if anything. */
   readonly wrong?: (answer: Answer) => string | undefined;
 }
@@ -70,7 +87,9 @@ export interface Trial {
 export async function tryAll(trials: readonly Trial[]): Promise<Verdict> {
   const all = trials.flatMap((trial) => (['tcp', 'udp'] as const).map((protocol) => ({ trial, protocol })));
   const problems = await inParallel(all, async ({ trial, protocol }) => {
-    const outcome = await ask({ ...trial.probe, protocol, timeoutMs: probeTimeoutMs });
+    const { port } = trial.probe;
+    const number = typeof port === 'number' ? port : port[protocol];
+    const outcome = await ask({ ...trial.probe, port: number, protocol, timeoutMs: probeTimeoutMs });
     const problem = outcome.is === 'OK' ? trial.wrong?.(outcome.answer) : outcomeText(outcome);
     return problem === undefined ? [] : [`${trial.label} ${protocol}: ${problem}`];
   });

@@ -1,16 +1,12 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Family } from '../../net/ip.ts';
 import type { Place } from '../names.ts';
 import { ask, type Outcome } from '../probe/probe.ts';
-import { addressOf, type Check, demoPod, inParallel, ofFamily, outcomeText, type Scene, type Verdict } from './scene.ts';
+import { addressOf, type Check, demoPod, eventually, inParallel, ofFamily, outcomeText, type Scene, type Verdict } from './scene.ts';
 import { demoNamespace, podPort } from './workload.ts';
 
 const probeTimeoutMs = 3_000;
 /** With so many, an endpoint of three is left out by chance once in ten thousand times. */
 const spreadProbes = 24;
-/** Endpoints reach the nodes by a watch of their own, a moment after the pods are ready. */
-const settleMs = 5_000;
-const settlePollMs = 100;
 
 /** ClusterIP Services, for one family. */
 export function serviceChecks(scene: Scene, family: Family): Check[] {
@@ -78,13 +74,4 @@ function placesOf(scene: Scene): [name: string, Place][] {
     [`client-${index + 1}`, demoPod(scene, 'client', index + 1).netns],
     [node.name, node.netns],
   ]);
-}
-
-async function eventually(attempt: () => Promise<Verdict>): Promise<Verdict> {
-  const deadline = performance.now() + settleMs;
-  for (;;) {
-    const verdict = await attempt();
-    if (verdict.ok || performance.now() > deadline) return verdict;
-    await sleep(settlePollMs);
-  }
 }

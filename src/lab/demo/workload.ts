@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
 import { SeineError } from '../../errors/seine-error.ts';
 import { type KubeApi, type KubeObject, keyOf, nodeOf } from '../kube-api.ts';
 import type { LabPlan } from '../plan.ts';
@@ -11,6 +12,8 @@ export const hostPort = 8081;
 const readyDeadlineMs = 180_000;
 const pollMs = 50;
 
+export type NodePorts = Readonly<Record<'tcp' | 'udp', number>>;
+
 /** An object to create and the collection it goes to. */
 export interface Manifest {
   readonly collection: string;
@@ -19,21 +22,25 @@ export interface Manifest {
 
 const inDemo = `/api/v1/namespaces/${demoNamespace}`;
 
+/** The Service of this label loses and gets endpoints while connections are made to it. */
+export const rollingLabel = 'rolling';
+
 /**
- * On each node a pod of the Service `web`, a client, and one in the node's own network; a Service for `web`, one for the
- * first client alone, and one for nobody.
+ * On each node a pod of the Service `web`, a client, and one in the node's own network; a Service for `web` with node ports, one
+ * for the first client alone, one for nobody, and one for all pods with a network of their own.
  */
 export function manifests(plan: LabPlan): Manifest[] {
   return [
     { collection: '/api/v1/namespaces', object: { apiVersion: 'v1', kind: 'Namespace', metadata: { name: demoNamespace } } },
     ...plan.nodes.flatMap(({ name }, index) => [
-      pod(`web-${index + 1}`, name, { app: 'web' }, podPort),
-      pod(`client-${index + 1}`, name, { app: 'client', client: String(index + 1) }, podPort),
+      pod(`web-${index + 1}`, name, { app: 'web', [rollingLabel]: 'yes' }, podPort),
+      pod(`client-${index + 1}`, name, { app: 'client', client: String(index + 1), [rollingLabel]: 'yes' }, podPort),
       pod(`host-${index + 1}`, name, { app: 'host' }, hostPort, { hostNetwork: true }),
     ]),
-    service('web', { app: 'web' }, plan),
+    service('web', { app: 'web' }, plan, 'NodePort'),
     service('loop', { client: '1' }, plan),
     service('empty', { app: 'nobody' }, plan),
+    service('rolling', { [rollingLabel]: 'yes' }, plan),
   ];
 }
 
@@ -48,13 +55,13 @@ function pod(name: string, node: string, labels: Readonly<Record<string, string>
   return { collection: `${inDemo}/pods`, object: { apiVersion: 'v1', kind: 'Pod', metadata: { name, labels }, spec } };
 }
 
-function service(name: string, selector: Readonly<Record<string, string>>, plan: LabPlan): Manifest {
+function service(name: string, selector: Readonly<Record<string, string>>, plan: LabPlan, type = 'ClusterIP'): Manifest {
   const ports = ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), port: podPort, targetPort: podPort, protocol }));
   const families = {
     ipFamilyPolicy: plan.families.length > 1 ? 'RequireDualStack' : 'SingleStack',
     ipFamilies: plan.families.map((family) => (family === 'ipv4' ? 'IPv4' : 'IPv6')),
   };
-  const object = { apiVersion: 'v1', kind: 'Service', metadata: { name }, spec: { selector, ports, ...families } };
+  const object = { apiVersion: 'v1', kind: 'Service', metadata: { name }, spec: { type, selector, ports, ...families } };
   return { collection: `${inDemo}/services`, object };
 }
 
@@ -98,13 +105,36 @@ export async function podsReady(api: KubeApi, count: number, signal: AbortSignal
   }
 }
 
+const allocated = z.looseObject({
+  spec: z.looseObject({
+    clusterIPs: z.array(z.string()),
+    ports: z.array(z.looseObject({ protocol: z.string(), nodePort: z.int().optional() })),
+  }),
+});
+
+/** What the API server gave a Service. @throws SeineError `PROTOCOL` if it gave it no cluster addresses */
+async function allocatedTo(api: KubeApi, name: string, signal: AbortSignal) {
+  const { data } = allocated.safeParse(await api.send({ method: 'GET', path: `${inDemo}/services/${name}` }, signal));
+  if (data === undefined) throw new SeineError('PROTOCOL', `Service ${name} has no cluster addresses`);
+  return data.spec;
+}
+
 /** Cluster addresses of a Service, in the order of its families. */
 export async function clusterIps(api: KubeApi, name: string, signal: AbortSignal): Promise<readonly string[]> {
-  const found = await api.send({ method: 'GET', path: `${inDemo}/services/${name}` }, signal);
-  const spec = found && typeof found === 'object' && 'spec' in found ? found.spec : undefined;
-  const ips = spec && typeof spec === 'object' && 'clusterIPs' in spec ? spec.clusterIPs : undefined;
-  if (!Array.isArray(ips)) throw new SeineError('PROTOCOL', `Service ${name} has no cluster addresses`);
-  return ips.map(String);
+  return (await allocatedTo(api, name, signal)).clusterIPs;
+}
+
+/** Node ports of a Service by protocol; 0 where it has none. */
+export async function nodePorts(api: KubeApi, name: string, signal: AbortSignal): Promise<NodePorts> {
+  const { ports } = await allocatedTo(api, name, signal);
+  const of = (protocol: string) => ports.find((port) => port.protocol === protocol)?.nodePort ?? 0;
+  return { tcp: of('TCP'), udp: of('UDP') };
+}
+
+/** Makes a pod an endpoint of the rolling Service, or none of it. */
+export async function setRolling(api: KubeApi, pod: string, is: boolean, signal: AbortSignal): Promise<void> {
+  const body = { metadata: { labels: { [rollingLabel]: is ? 'yes' : null } } };
+  await api.send({ method: 'PATCH', path: `${inDemo}/pods/${pod}`, body, contentType: 'application/merge-patch+json' }, signal);
 }
 
 interface Condition {

@@ -52,6 +52,11 @@ export class ConnectionStream {
     return this.#opened;
   }
 
+  /** How many connections a pod (`namespace/name`) answered so far. */
+  answeredBy(pod: string): number {
+    return this.#byPod.get(pod) ?? 0;
+  }
+
   /** Resolves when the last connection has had its answer or its deadline. */
   async stop(): Promise<ConnectionCount> {
     this.#stopping.abort();
