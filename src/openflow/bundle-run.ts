@@ -1,9 +1,10 @@
 import { SeineError } from '../errors/seine-error.ts';
 import { ByteWriter } from '../wire/bytes.ts';
-import { type BundleControlType, bundleFlag, decodeBundleControl, writeBundleAdd, writeBundleControl } from './bundle.ts';
+import { type BundleControlType, bundleFlag, decodeBundleControl, isBundleControl, writeBundleAdd, writeBundleControl } from './bundle.ts';
 import { decodeError, type ErrorMessage, refusal } from './error-message.ts';
-import { beginMessage, endMessage, messageType, readHeader } from './protocol.ts';
-import type { Expectation, OpenFlowSession } from './session.ts';
+import { messageType, readHeader } from './protocol.ts';
+import { RangeRun } from './range-run.ts';
+import type { OpenFlowSession } from './session.ts';
 
 export interface Bundle {
   readonly bundle: number;
@@ -12,13 +13,15 @@ export interface Bundle {
 
 const flags = bundleFlag.atomic + bundleFlag.ordered;
 /** Bytes handed to the socket at once. */
-const chunkBytes = 256 * 1024;
+export const chunkBytes = 256 * 1024;
 const maxBundleBytes = 64 * 1024 * 1024;
+/** What a bundle adds to each of its messages, in OpenFlow 1.3, where that is most. */
+const wrappingBytes = 24;
 
 /**
  * Runs one bundle: opens it and adds the messages in one go, asks with a barrier whether all were taken, then commits.
  *
- * Transaction ids: `first` opens, the next ones are the messages', then the barrier's and that of the commit or discard.
+ * Transaction ids: the first opens, the next ones are the messages', then the barrier's and that of the commit or discard.
  *
  * @throws SeineError see `OpenFlowConnection.bundle`
  */
@@ -38,132 +41,109 @@ class BundleRun {
   readonly #session: OpenFlowSession;
   readonly #bundle: number;
   readonly #count: number;
-  readonly #first: number;
-  readonly #expectation: Expectation;
+  readonly #run: RangeRun;
   #refused: { readonly index: number; readonly error: ErrorMessage } | undefined;
   #controlError: ErrorMessage | undefined;
   #stage: 'adding' | 'added' | 'committing' | 'finished' = 'adding';
-  #lost: SeineError | undefined;
-  #wake: (() => void) | undefined;
 
   constructor(session: OpenFlowSession, bundle: number, count: number) {
     this.#session = session;
     this.#bundle = bundle;
     this.#count = count;
-    this.#first = session.reserveXids(count + 3);
-    this.#expectation = {
-      firstXid: this.#first,
-      count: count + 3,
-      answered: (message) => this.#answered(message),
-      lost: (cause) => {
-        this.#lost = cause;
-        this.#wake?.();
-      },
-    };
-    session.expect(this.#expectation);
+    this.#run = new RangeRun(session, 'bundle', count + 3, (message) => this.#answered(message));
   }
 
   async add(messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
+    const { version } = this.#session;
     let w = new ByteWriter(Math.min(chunkBytes, bundledBytes(messages) + 64));
-    writeControl(w, this.#bundle, 'openRequest', this.#first);
-    for (const [index, message] of messages.entries()) {
-      writeBundleAdd(w, { bundle: this.#bundle, flags, xid: this.#first + 1 + index, message });
+    this.#writeControl(w, 'openRequest', this.#run.firstXid);
+    for (let index = 0; index < messages.length; index++) {
+      const message = messages[index];
+      if (message === undefined) continue;
+      writeBundleAdd(w, { bundle: this.#bundle, flags, xid: this.#run.firstXid + 1 + index, message }, version);
       if (w.length < chunkBytes - 0xffff) continue;
-      this.#session.write(w.written());
+      await this.#send(w, signal);
       w = new ByteWriter(chunkBytes);
-      await this.#session.drained(signal);
-      this.#check(signal);
     }
-    writeBarrier(w, this.#barrierXid);
-    this.#session.write(w.written());
-    await this.#until('added', signal);
-    if (this.#refused !== undefined || this.#controlError !== undefined) throw this.#refusal();
+    // A small bundle is written before anything else can be: what its caller sends after it comes after it.
+    if (!this.#sendNow(w)) await this.#send(w, signal);
+    this.#session.writeBarrier(this.#barrierXid);
+    await this.#run.until(() => this.#stage === 'added', signal);
+    this.#throwRefusal();
   }
 
   async commit(signal: AbortSignal): Promise<void> {
     this.#stage = 'committing';
-    this.#session.write(control(this.#bundle, 'commitRequest', this.#lastXid));
-    await this.#until('finished', signal);
-    if (this.#refused !== undefined || this.#controlError !== undefined) throw this.#refusal();
+    this.#run.sent = true;
+    this.#session.write(this.#control('commitRequest'));
+    await this.#run.until(() => this.#stage === 'finished', signal);
+    this.#throwRefusal();
   }
 
   /** A bundle that will not be committed is thrown away at the switch too; its answer does not matter. */
   end(): void {
-    this.#session.forget(this.#expectation);
-    if (this.#lost !== undefined || this.#stage === 'committing' || this.#stage === 'finished') return;
-    this.#session.write(control(this.#bundle, 'discardRequest', this.#lastXid));
+    this.#run.end();
+    if (this.#run.isLost || this.#stage === 'committing' || this.#stage === 'finished') return;
+    this.#session.write(this.#control('discardRequest'));
+  }
+
+  async #send(w: ByteWriter, signal: AbortSignal): Promise<void> {
+    const bytes = w.written();
+    await this.#run.room(bytes.length, signal);
+    this.#session.write(bytes);
+  }
+
+  #sendNow(w: ByteWriter): boolean {
+    const bytes = w.written();
+    if (!this.#session.hasRoom(bytes.length)) return false;
+    this.#session.write(bytes);
+    return true;
   }
 
   get #barrierXid(): number {
-    return this.#first + this.#count + 1;
+    return this.#run.firstXid + this.#count + 1;
   }
 
   get #lastXid(): number {
-    return this.#first + this.#count + 2;
-  }
-
-  async #until(stage: 'added' | 'finished', signal: AbortSignal): Promise<void> {
-    const wake = () => this.#wake?.();
-    signal.addEventListener('abort', wake, { once: true });
-    try {
-      while (this.#stage !== stage) {
-        this.#check(signal);
-        await new Promise<void>((resolve) => (this.#wake = resolve));
-      }
-    } finally {
-      signal.removeEventListener('abort', wake);
-    }
-  }
-
-  #check(signal: AbortSignal): void {
-    const sent = this.#stage === 'committing';
-    if (this.#lost !== undefined) throw new SeineError('UNAVAILABLE', 'bundle: connection lost', { context: { sent }, cause: this.#lost });
-    if (signal.aborted) throw new SeineError('CANCELLED', 'bundle', { context: { sent } });
+    return this.#run.firstXid + this.#count + 2;
   }
 
   #answered(message: Uint8Array): 'more' | 'done' {
     const { type, xid } = readHeader(message);
     if (type === messageType.error) this.#failed(xid, decodeError(message));
     else if (type === messageType.barrierReply) this.#stage = 'added';
-    else if (type === messageType.bundleControl && decodeBundleControl(message).type === 'commitReply') this.#stage = 'finished';
-    this.#wake?.();
+    else if (isBundleControl(message) && decodeBundleControl(message).type === 'commitReply') this.#stage = 'finished';
     return this.#stage === 'finished' ? 'done' : 'more';
   }
 
   /** An error about a message names the culprit; one about the commit follows it, and ends the bundle. */
   #failed(xid: number, error: ErrorMessage): void {
-    const index = xid - this.#first - 1;
+    const index = xid - this.#run.firstXid - 1;
     if (index >= 0 && index < this.#count) this.#refused ??= { index, error };
     else this.#controlError ??= error;
     if (xid === this.#lastXid) this.#stage = 'finished';
     if (xid === this.#barrierXid) this.#stage = 'added';
   }
 
-  #refusal(): SeineError {
-    if (this.#refused !== undefined) return refusal(this.#refused.error, 'bundle', { index: this.#refused.index });
-    return refusal(this.#controlError ?? { type: 0, code: 0, name: 'unknown', data: new Uint8Array(0) }, 'bundle');
+  #throwRefusal(): void {
+    if (this.#refused !== undefined) throw refusal(this.#refused.error, 'bundle', { index: this.#refused.index });
+    if (this.#controlError !== undefined) throw refusal(this.#controlError, 'bundle');
+  }
+
+  #writeControl(w: ByteWriter, type: BundleControlType, xid: number): void {
+    const start = w.length;
+    writeBundleControl(w, { bundle: this.#bundle, type, flags }, this.#session.version);
+    w.patchU32(start + 4, xid);
+  }
+
+  #control(type: BundleControlType): Uint8Array {
+    const w = new ByteWriter();
+    this.#writeControl(w, type, this.#lastXid);
+    return w.finish();
   }
 }
 
 /** The messages with what puts each into a bundle. */
 function bundledBytes(messages: readonly Uint8Array[]): number {
-  return messages.reduce((sum, message) => sum + message.length + 16, 0);
-}
-
-function writeControl(w: ByteWriter, bundle: number, type: BundleControlType, xid: number): void {
-  const start = w.length;
-  writeBundleControl(w, { bundle, type, flags });
-  w.patchU32(start + 4, xid);
-}
-
-function control(bundle: number, type: BundleControlType, xid: number): Uint8Array {
-  const w = new ByteWriter();
-  writeControl(w, bundle, type, xid);
-  return w.finish();
-}
-
-function writeBarrier(w: ByteWriter, xid: number): void {
-  const start = beginMessage(w, messageType.barrierRequest);
-  endMessage(w, start);
-  w.patchU32(start + 4, xid);
+  return messages.reduce((sum, message) => sum + message.length + wrappingBytes, 0);
 }

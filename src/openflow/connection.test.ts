@@ -170,7 +170,7 @@ describe('a request', () => {
     await connection.untilUp(stop.signal);
     const bodies: string[] = [];
     await connection.multipart(
-      message((w) => w.u8(6).u8(18).u16(16).u32(0).u64(0n)),
+      message((w) => w.u8(6).u8(18).u16(16).u32(0).u16(3).zeros(6)),
       (body) => bodies.push(Buffer.from(body).toString('hex').slice(-1)),
       stop.signal,
     );

@@ -1,8 +1,10 @@
-import { dialEndpoint, type Endpoint, parseEndpoint } from '../async/endpoint.ts';
+import { dialEndpoint, type Endpoint, parseEndpoint, type TlsCredentials } from '../async/endpoint.ts';
 import { keepConnected } from '../async/keep-connected.ts';
 import { localPolicy, type ReconnectPolicy } from '../async/reconnect.ts';
+import { Waiters } from '../async/waiters.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { ByteWriter } from '../wire/bytes.ts';
+import { runApply } from './apply-run.ts';
 import { runBundle } from './bundle-run.ts';
 import { decodeError, refusal } from './error-message.ts';
 import {
@@ -15,16 +17,36 @@ import {
   writeFlowDescRequest,
 } from './flow-stats.ts';
 import { decodeGroupDescriptions, type Group, writeGroupDescRequest } from './group.ts';
-import { decodeMultipart } from './multipart.ts';
-import { beginMessage, endMessage, messageType, readHeader } from './protocol.ts';
-import { type Expectation, OpenFlowSession, withXid } from './session.ts';
+import { decodeMultipart, multipartType, writeMultipartRequest } from './multipart.ts';
+import {
+  beginMessage,
+  endMessage,
+  HEADER_BYTES,
+  messageType,
+  OPENFLOW_13,
+  OPENFLOW_15,
+  readHeader,
+  type Version,
+  versionNames,
+} from './protocol.ts';
+import { type Expectation, OpenFlowSession, type SessionOptions, withXid } from './session.ts';
+import { TransactionIds } from './transaction-ids.ts';
+
+const defaultWindowBytes = 4 * 1024 * 1024;
+const maxGatheredBytes = 64 * 1024 * 1024;
 
 export interface OpenFlowConnectionOptions {
-  /** `unix:PATH` (`<rundir>/<bridge>.mgmt`) or `tcp:HOST:PORT`. */
+  /** `unix:PATH` (`<rundir>/<bridge>.mgmt`), `tcp:HOST:PORT`, or `ssl:HOST:PORT`. */
   readonly endpoint: string;
+  /** For `ssl:`. */
+  readonly credentials?: TlsCredentials;
+  /** What may be spoken; the highest that the switch speaks too is taken. 1.5 alone unless said otherwise. */
+  readonly versions?: readonly Version[];
   readonly policy?: ReconnectPolicy;
+  /** Never more bytes than these are on their way to the switch without its having shown that it dealt with them; 4 MiB. */
+  readonly windowBytes?: number;
   /** Sent on every new stream after the versions are agreed: packet-in format, controller id, a flow monitor, … */
-  readonly greeting?: readonly Uint8Array[];
+  readonly greeting?: readonly Uint8Array[] | ((version: Version) => readonly Uint8Array[]);
   /** The stream is up. Everything the switch held may have changed since the last time. */
   readonly up?: () => void;
   readonly down?: (cause: SeineError) => void;
@@ -44,7 +66,9 @@ export interface OpenFlowCounters {
 }
 
 /**
- * An OpenFlow 1.5 connection to one bridge, kept up until the signal of `run`.
+ * An OpenFlow connection to one bridge, kept up until the signal of `run`.
+ *
+ * Messages are given whole, encoded for the version that is spoken; their transaction ids do not matter.
  *
  * Every method that asks the switch something fails with `UNAVAILABLE` while the stream is down or when it is lost before
  * the answer came. Then `context.sent` is `false` if the switch certainly did nothing, and otherwise the outcome is unknown.
@@ -54,7 +78,8 @@ export class OpenFlowConnection {
   readonly #options: OpenFlowConnectionOptions;
   readonly #endpoint: Endpoint;
   readonly #counters = { flowMods: 0, groupMods: 0, bundles: 0, bundlesRefused: 0, connects: 0 };
-  readonly #waiters = new Set<() => void>();
+  readonly #waiters = new Waiters('an OpenFlow connection');
+  readonly #ids = new TransactionIds();
   #session: OpenFlowSession | undefined;
   #nextBundle = 1;
 
@@ -62,6 +87,25 @@ export class OpenFlowConnection {
   constructor(options: OpenFlowConnectionOptions) {
     this.#options = options;
     this.#endpoint = parseEndpoint(options.endpoint);
+  }
+
+  get #policy(): ReconnectPolicy {
+    return this.#options.policy ?? localPolicy;
+  }
+
+  get #sessionOptions(): SessionOptions {
+    const { versions = [OPENFLOW_15], windowBytes = defaultWindowBytes } = this.#options;
+    return { versions, windowBytes, helloTimeoutMs: this.#policy.connectTimeoutMs, ids: this.#ids };
+  }
+
+  /** What is spoken; `undefined` while the stream is down. */
+  get version(): Version | undefined {
+    return this.#session?.version;
+  }
+
+  /** Bytes of which the switch has not yet shown that it has dealt with them. */
+  get unacknowledgedBytes(): number {
+    return this.#session?.unacknowledgedBytes ?? 0;
   }
 
   get counters(): OpenFlowCounters {
@@ -78,10 +122,10 @@ export class OpenFlowConnection {
     return keepConnected(
       {
         peer: this.#options.endpoint,
-        dial: () => dialEndpoint(this.#endpoint),
-        policy: this.#options.policy ?? localPolicy,
+        dial: () => dialEndpoint(this.#endpoint, this.#options.credentials),
+        policy: this.#policy,
         open: (socket) => {
-          const session: OpenFlowSession = new OpenFlowSession(socket, {
+          const session: OpenFlowSession = new OpenFlowSession(socket, this.#sessionOptions, {
             up: () => this.#up(session),
             down: (cause) => this.#down(cause),
             unsolicited: (message) => this.#options.unsolicited?.(message),
@@ -96,18 +140,7 @@ export class OpenFlowConnection {
 
   /** Waits until the stream is up. @throws SeineError `CANCELLED` */
   async untilUp(signal: AbortSignal): Promise<void> {
-    while (this.#session === undefined) {
-      if (signal.aborted) throw new SeineError('CANCELLED', `${this.#options.endpoint}: waiting for the connection`);
-      await new Promise<void>((resolve) => {
-        const wake = () => {
-          this.#waiters.delete(wake);
-          signal.removeEventListener('abort', wake);
-          resolve();
-        };
-        this.#waiters.add(wake);
-        signal.addEventListener('abort', wake, { once: true });
-      });
-    }
+    await this.#waiters.wait(() => (this.#session === undefined ? undefined : true), signal);
   }
 
   /**
@@ -116,20 +149,37 @@ export class OpenFlowConnection {
    */
   async send(messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
     const session = this.#require();
+    this.#check(messages, session);
     for (const message of messages) {
+      if (!session.hasRoom(message.length)) await session.room(message.length, signal);
       this.#count(message);
       session.write(withXid(message, session.reserveXids(1)));
-      if (!session.isCongested) continue;
-      await session.drained(signal);
-      if (signal.aborted) throw new SeineError('CANCELLED', 'OpenFlow send');
-      if (this.#session !== session) throw new SeineError('UNAVAILABLE', 'OpenFlow send: connection lost');
     }
   }
 
-  /** Sends one message and waits for its answer. */
+  /**
+   * Makes changes one by one, in order, and waits until the switch has dealt with all of them. One that is refused does not
+   * keep the others from being made: that is what `bundle` is for.
+   *
+   * @throws SeineError `REFUSED` with `context.index`, the place of the first message that the switch refused, `context.error`,
+   *   and `context.refusals`, how many it refused; all the others were made. `UNAVAILABLE` and `CANCELLED`: `context.sent` is
+   *   `false` if nothing was changed, otherwise nobody knows how far the switch came.
+   */
+  async apply(messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
+    const session = this.#require();
+    this.#check(messages, session);
+    for (const message of messages) this.#count(message);
+    await runApply(session, messages, signal);
+  }
+
+  /** Sends one message and waits for its answer. @throws SeineError also `PROTOCOL`, if what comes is no answer to it */
   request(message: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
+    const wanted = answerType(message[1] ?? 0);
     return new Promise((resolve, reject) =>
       this.#ask(message, signal, reject, (answer) => {
+        const { type } = readHeader(answer);
+        if (wanted !== undefined && type !== wanted)
+          throw new SeineError('PROTOCOL', `a message of type ${type} answered one of type ${message[1]}`);
         resolve(answer);
         return 'done';
       }),
@@ -142,7 +192,8 @@ export class OpenFlowConnection {
    * Source: OpenFlow 1.5.1 section 7.3.7 "Barrier message".
    */
   async barrier(signal: AbortSignal): Promise<void> {
-    await this.request(emptyMessage(messageType.barrierRequest), signal);
+    const session = this.#require();
+    await this.request(emptyMessage(messageType.barrierRequest, session.version), signal);
   }
 
   /**
@@ -150,11 +201,13 @@ export class OpenFlowConnection {
    * kept; what `visit` throws fails the request.
    */
   multipart(message: Uint8Array, visit: (body: Uint8Array) => void, signal: AbortSignal): Promise<void> {
+    const asked = decodeMultipart(message).type;
     return new Promise((resolve, reject) =>
       this.#ask(message, signal, reject, (answer) => {
         if (readHeader(answer).type !== messageType.multipartReply)
           throw new SeineError('PROTOCOL', 'multipart request got another answer');
         const part = decodeMultipart(answer);
+        if (part.type !== asked) throw new SeineError('PROTOCOL', `multipart request ${asked} got an answer of type ${part.type}`);
         visit(part.body);
         if (!part.last) return 'more';
         resolve();
@@ -165,16 +218,18 @@ export class OpenFlowConnection {
 
   /** Calls `visit` with each flow, in the order of the switch. See `FlowEntry` about keeping its bytes. */
   async dumpFlows(filter: FlowFilter, visit: (entry: FlowEntry) => void, signal: AbortSignal): Promise<void> {
+    const { version } = this.#require();
     const w = new ByteWriter();
-    writeFlowDescRequest(w, filter);
-    await this.multipart(w.finish(), (body) => visitFlowEntries(body, visit), signal);
+    writeFlowDescRequest(w, filter, version);
+    await this.multipart(w.finish(), (body) => visitFlowEntries(body, visit, version), signal);
   }
 
   async aggregate(filter: FlowFilter, signal: AbortSignal): Promise<FlowAggregate> {
+    const { version } = this.#require();
     const w = new ByteWriter();
-    writeAggregateRequest(w, filter);
+    writeAggregateRequest(w, filter, version);
     let sum: FlowAggregate = { flows: 0, packets: 0n, bytes: 0n };
-    await this.multipart(w.finish(), (body) => (sum = decodeAggregate(body)), signal);
+    await this.multipart(w.finish(), (body) => (sum = decodeAggregate(body, version)), signal);
     return sum;
   }
 
@@ -186,9 +241,12 @@ export class OpenFlowConnection {
     const w = new ByteWriter();
     write(w);
     const found: T[] = [];
+    let bytes = 0;
     await this.multipart(
       w.finish(),
       (body) => {
+        bytes += body.length;
+        if (bytes > maxGatheredBytes) throw new SeineError('PROTOCOL', `an answer of more than ${maxGatheredBytes} bytes`);
         for (const each of decode(body)) found.push(each);
       },
       signal,
@@ -197,8 +255,11 @@ export class OpenFlowConnection {
   }
 
   /** Every group, with its buckets. */
-  dumpGroups(signal: AbortSignal): Promise<Group[]> {
-    return this.gather(writeGroupDescRequest, decodeGroupDescriptions, signal);
+  async dumpGroups(signal: AbortSignal): Promise<Group[]> {
+    const { version } = this.#require();
+    const write = (w: ByteWriter) =>
+      version === OPENFLOW_13 ? writeMultipartRequest(w, multipartType.groupDesc, () => {}, version) : writeGroupDescRequest(w);
+    return this.gather(write, (body) => decodeGroupDescriptions(body, version), signal);
   }
 
   /**
@@ -215,6 +276,7 @@ export class OpenFlowConnection {
   async bundle(messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
     if (messages.length === 0) return;
     const session = this.#require();
+    this.#check(messages, session);
     for (const message of messages) this.#count(message);
     this.#counters.bundles++;
     const bundle = this.#nextBundle;
@@ -230,8 +292,11 @@ export class OpenFlowConnection {
   #up(session: OpenFlowSession): void {
     this.#session = session;
     this.#counters.connects++;
-    for (const message of this.#options.greeting ?? []) session.write(withXid(message, session.reserveXids(1)));
-    for (const wake of [...this.#waiters]) wake();
+    const { greeting = [] } = this.#options;
+    const messages = typeof greeting === 'function' ? greeting(session.version) : greeting;
+    this.#check(messages, session);
+    for (const message of messages) session.write(withXid(message, session.reserveXids(1)));
+    this.#waiters.poke();
     this.#options.up?.();
   }
 
@@ -246,6 +311,17 @@ export class OpenFlowConnection {
     return this.#session;
   }
 
+  /** @throws SeineError `INVARIANT` for what is no message, or of another version: the switch would end the stream over it */
+  #check(messages: readonly Uint8Array[], { version }: OpenFlowSession): void {
+    for (const message of messages) {
+      if (message.length < HEADER_BYTES || (message[2] ?? 0) * 256 + (message[3] ?? 0) !== message.length)
+        throw new SeineError('INVARIANT', `${message.length} bytes are no OpenFlow message`, { context: { sent: false } });
+      if (message[0] === version) continue;
+      const text = `message of OpenFlow version ${message[0]} on a connection of ${versionNames[version]}`;
+      throw new SeineError('INVARIANT', text, { context: { sent: false } });
+    }
+  }
+
   #count(message: Uint8Array): void {
     if (message[1] === messageType.flowMod) this.#counters.flowMods++;
     else if (message[1] === messageType.groupMod) this.#counters.groupMods++;
@@ -254,6 +330,7 @@ export class OpenFlowConnection {
   #ask(message: Uint8Array, signal: AbortSignal, reject: (cause: SeineError) => void, answered: Expectation['answered']): void {
     if (signal.aborted) throw new SeineError('CANCELLED', 'OpenFlow request', { context: { sent: false } });
     const session = this.#require();
+    this.#check([message], session);
     this.#count(message);
     const xid = session.reserveXids(1);
     const cancel = () => {
@@ -282,6 +359,21 @@ export class OpenFlowConnection {
   }
 }
 
+/** Replies have the number after that of their requests, but for the two of bundles and those of experimenters. */
+const requestTypes: ReadonlySet<number> = new Set([
+  messageType.featuresRequest,
+  messageType.getConfigRequest,
+  messageType.multipartRequest,
+  messageType.barrierRequest,
+  messageType.queueConfigRequest,
+  messageType.roleRequest,
+  messageType.getAsyncRequest,
+]);
+
+function answerType(type: number): number | undefined {
+  return requestTypes.has(type) ? type + 1 : undefined;
+}
+
 /** What the reader of an answer throws fails its request; a broken message also ends the stream. */
 function answeredSafely(answered: Expectation['answered'], answer: Uint8Array, settle: (cause: SeineError) => 'done'): 'more' | 'done' {
   try {
@@ -291,8 +383,8 @@ function answeredSafely(answered: Expectation['answered'], answer: Uint8Array, s
   }
 }
 
-function emptyMessage(type: number): Uint8Array {
+function emptyMessage(type: number, version: Version): Uint8Array {
   const w = new ByteWriter();
-  endMessage(w, beginMessage(w, type));
+  endMessage(w, beginMessage(w, type, version));
   return w.finish();
 }

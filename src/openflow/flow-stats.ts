@@ -2,7 +2,7 @@ import { SeineError } from '../errors/seine-error.ts';
 import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
 import { encodeMatch } from './match.ts';
 import { multipartType, writeMultipartRequest } from './multipart.ts';
-import { ALL_TABLES, ofGroup, ofPort } from './protocol.ts';
+import { ALL_TABLES, OPENFLOW_13, OPENFLOW_15, ofGroup, ofPort, type Version } from './protocol.ts';
 
 /** Which flows a dump, an aggregate or a monitor is about. Absent members do not narrow it. */
 export interface FlowFilter {
@@ -50,17 +50,19 @@ function writeFilter(w: ByteWriter, filter: FlowFilter): void {
     .raw(filter.match ?? anything);
 }
 
-/** Source: OpenFlow 1.5.1 `ofp_flow_desc_request`. */
-export function writeFlowDescRequest(w: ByteWriter, filter: FlowFilter): void {
-  writeMultipartRequest(w, multipartType.flowDesc, (body) => writeFilter(body, filter));
+/** Source: OpenFlow 1.5.1 `ofp_flow_desc_request`, which is `ofp_flow_stats_request` of 1.3. */
+export function writeFlowDescRequest(w: ByteWriter, filter: FlowFilter, version: Version = OPENFLOW_15): void {
+  writeMultipartRequest(w, multipartType.flowDesc, (body) => writeFilter(body, filter), version);
 }
 
 /** Source: OpenFlow 1.5.1 `ofp_aggregate_stats_request`. */
-export function writeAggregateRequest(w: ByteWriter, filter: FlowFilter): void {
-  writeMultipartRequest(w, multipartType.aggregate, (body) => writeFilter(body, filter));
+export function writeAggregateRequest(w: ByteWriter, filter: FlowFilter, version: Version = OPENFLOW_15): void {
+  writeMultipartRequest(w, multipartType.aggregate, (body) => writeFilter(body, filter), version);
 }
 
+/** What stands before the match. */
 const ENTRY_HEADER_BYTES = 24;
+const ENTRY_HEADER_BYTES_13 = 48;
 const STATS_CLASS = 0x8002;
 const DURATION = 0;
 const FLOW_COUNT = 3;
@@ -71,21 +73,43 @@ const BYTE_COUNT = 5;
  * Calls `visit` for each flow in the body of one flow description reply.
  *
  * Source: OpenFlow 1.5.1 `ofp_flow_desc` (u16 length, 2 zero, u8 table, 1 zero, u16 priority, u16 idle, u16 hard, u16 flags,
- * u16 importance, u64 cookie, match, statistics as `ofp_stats`, instructions).
+ * u16 importance, u64 cookie, match, statistics as `ofp_stats`, instructions); OpenFlow 1.3.5 `ofp_flow_stats` (u16 length,
+ * u8 table, 1 zero, u32 seconds, u32 nanoseconds, u16 priority, u16 idle, u16 hard, u16 flags, 4 zero, u64 cookie, u64 packets,
+ * u64 bytes, match, instructions).
  *
  * @throws SeineError `PROTOCOL` if a length does not fit.
  */
-export function visitFlowEntries(body: Uint8Array, visit: (entry: FlowEntry) => void): void {
+export function visitFlowEntries(body: Uint8Array, visit: (entry: FlowEntry) => void, version: Version = OPENFLOW_15): void {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
+  const least = version === OPENFLOW_13 ? ENTRY_HEADER_BYTES_13 + 8 : ENTRY_HEADER_BYTES + 8;
   let at = 0;
   while (at < body.length) {
-    const length = at + ENTRY_HEADER_BYTES + 8 <= body.length ? view.getUint16(at) : 0;
-    if (length < ENTRY_HEADER_BYTES + 8 || at + length > body.length) {
+    const length = at + least <= body.length ? view.getUint16(at) : 0;
+    if (length < least || at + length > body.length) {
       throw new SeineError('PROTOCOL', `flow entry of ${length} bytes at ${at}, ${body.length - at} left`);
     }
-    visit(entryAt(body, view, at, at + length));
+    visit(version === OPENFLOW_13 ? entryIn13At(body, view, at, at + length) : entryAt(body, view, at, at + length));
     at += length;
   }
+}
+
+function entryIn13At(body: Uint8Array, view: DataView, start: number, end: number): FlowEntry {
+  const matchStart = start + ENTRY_HEADER_BYTES_13;
+  const instructionsStart = matchStart + paddedAt(view, matchStart, end);
+  return {
+    table: view.getUint8(start + 2),
+    priority: view.getUint16(start + 12),
+    idleTimeout: view.getUint16(start + 14),
+    hardTimeout: view.getUint16(start + 16),
+    flags: view.getUint16(start + 18),
+    importance: 0,
+    cookie: view.getBigUint64(start + 24),
+    match: body.subarray(matchStart, instructionsStart),
+    instructions: body.subarray(instructionsStart, end),
+    packets: view.getBigUint64(start + 32),
+    bytes: view.getBigUint64(start + 40),
+    durationNs: BigInt(view.getUint32(start + 4)) * 1_000_000_000n + BigInt(view.getUint32(start + 8)),
+  };
 }
 
 function entryAt(body: Uint8Array, view: DataView, start: number, end: number): FlowEntry {
@@ -153,9 +177,17 @@ export interface FlowAggregate {
   readonly bytes: bigint;
 }
 
-/** @param body of an aggregate reply. Source: OpenFlow 1.5.1 `ofp_aggregate_stats_reply`. @throws SeineError `PROTOCOL` */
-export function decodeAggregate(body: Uint8Array): FlowAggregate {
-  const { flows, packets, bytes } = decodeCounters(new ByteReader(body, 'aggregate reply'));
+/**
+ * @param body of an aggregate reply
+ *
+ * Source: OpenFlow 1.5.1 `ofp_aggregate_stats_reply` (statistics); OpenFlow 1.3.5 the same (u64 packets, u64 bytes, u32 flows, 4 zero).
+ *
+ * @throws SeineError `PROTOCOL`
+ */
+export function decodeAggregate(body: Uint8Array, version: Version = OPENFLOW_15): FlowAggregate {
+  const r = new ByteReader(body, 'aggregate reply');
+  if (version === OPENFLOW_13) return { packets: r.u64(), bytes: r.u64(), flows: r.u32() };
+  const { flows, packets, bytes } = decodeCounters(r);
   return { flows, packets, bytes };
 }
 

@@ -1,20 +1,25 @@
 import { SeineError } from '../errors/seine-error.ts';
 import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
-import { beginMessage, endMessage, HEADER_BYTES, messageType, OPENFLOW_15, readHeader } from './protocol.ts';
+import { beginMessage, endMessage, HEADER_BYTES, messageType, OPENFLOW_15, readHeader, type Version } from './protocol.ts';
 
 const VERSION_BITMAP = 1;
 
 /**
- * Appends a hello that offers OpenFlow 1.5 alone.
+ * Appends a hello that offers these versions, in a bitmap and by the highest of them in its header.
  *
  * Source: OpenFlow 1.5.1 section 7.5.1 "Hello": elements of u16 type, u16 length, body, zeros to a multiple of 8.
  */
-export function writeHello(w: ByteWriter): void {
-  const start = beginMessage(w, messageType.hello);
-  w.u16(VERSION_BITMAP)
-    .u16(8)
-    .u32(2 ** OPENFLOW_15);
+export function writeHello(w: ByteWriter, versions: readonly Version[] = [OPENFLOW_15]): void {
+  const highest = versions.toSorted((a, b) => b - a)[0] ?? OPENFLOW_15;
+  const start = beginMessage(w, messageType.hello, highest);
+  const bitmap = versions.reduce((sum, version) => sum + 2 ** version, 0);
+  w.u16(VERSION_BITMAP).u16(8).u32(bitmap);
   endMessage(w, start);
+}
+
+/** The highest that both sides speak, as Open vSwitch chooses too. */
+export function agreedVersion(ours: readonly Version[], offered: ReadonlySet<number>): Version | undefined {
+  return ours.toSorted((a, b) => b - a).find((version) => offered.has(version));
 }
 
 /** The versions a peer offers: those of its bitmap, or all up to that of its header if it sent none. */

@@ -1,11 +1,14 @@
 import type { Socket } from 'node:net';
 import type { Conversation } from '../async/keep-connected.ts';
+import { Waiters } from '../async/waiters.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 import { OpenFlowFramer } from './framer.ts';
-import { offeredVersions, writeHello } from './hello.ts';
+import { agreedVersion, offeredVersions, writeHello } from './hello.ts';
 import { decodeMultipart, multipartType } from './multipart.ts';
-import { beginMessage, endMessage, HEADER_BYTES, messageType, OPENFLOW_15, readHeader, setXid } from './protocol.ts';
+import { beginMessage, endMessage, HEADER_BYTES, messageType, readHeader, setXid, type Version, versionNames } from './protocol.ts';
+import { SendWindow } from './send-window.ts';
+import type { TransactionIds } from './transaction-ids.ts';
 
 /** Waits for the answers to the messages whose transaction ids lie in a range. */
 export interface Expectation {
@@ -25,54 +28,85 @@ export interface SessionEvents {
   unsolicited(message: Uint8Array): void;
 }
 
-const maxExpectations = 1024;
-/** Bytes in Node's hands above which senders wait. */
-const highWaterBytes = 1024 * 1024;
+export interface SessionOptions {
+  /** What may be agreed on. */
+  readonly versions: readonly Version[];
+  /** How long the peer may take to say hello. */
+  readonly helloTimeoutMs: number;
+  /** See `OpenFlowConnectionOptions`. */
+  readonly windowBytes: number;
+  readonly ids: TransactionIds;
+}
 
-/** One OpenFlow stream from its hello to its end: matches answers to requests, answers echoes, bounds what is unsent. */
+const maxExpectations = 1024;
+/** What one turn of the event loop may spend on reading answers, before everything else gets its turn. */
+const turnMs = 8;
+
+/** One OpenFlow stream from its hello to its end: matches answers to requests, answers echoes, bounds what is under way. */
 export class OpenFlowSession implements Conversation {
   readonly #socket: Socket;
   readonly #events: SessionEvents;
+  readonly #options: SessionOptions;
   readonly #framer = new OpenFlowFramer();
+  readonly #window: SendWindow;
+  readonly #room = new Waiters('room in the OpenFlow send window');
   readonly #single = new Map<number, Expectation>();
   readonly #ranges: Expectation[] = [];
-  #nextXid = 1;
-  #isUp = false;
+  readonly #helloTimer: NodeJS.Timeout;
+  #version: Version | undefined;
+  #closed: SeineError | undefined;
+  /** When the present turn of the loop began to read; `undefined` between turns. */
+  #turnStartMs: number | undefined;
 
-  constructor(socket: Socket, events: SessionEvents) {
+  constructor(socket: Socket, options: SessionOptions, events: SessionEvents) {
     this.#socket = socket;
     this.#events = events;
+    this.#options = options;
+    this.#window = new SendWindow(options.windowBytes);
     this.#socket.setMaxListeners(0);
+    this.#helloTimer = setTimeout(() => {
+      socket.destroy(new SeineError('UNAVAILABLE', `no OpenFlow hello within ${options.helloTimeoutMs} ms`));
+    }, options.helloTimeoutMs);
     const w = new ByteWriter();
-    writeHello(w);
+    writeHello(w, options.versions);
     this.#socket.write(w.finish());
   }
 
-  received(chunk: Uint8Array): void {
-    for (const message of this.#framer.push(chunk)) this.#dispatch(message);
+  /** The version agreed on. @throws SeineError `UNAVAILABLE` before that */
+  get version(): Version {
+    if (this.#version === undefined) throw new SeineError('UNAVAILABLE', 'no OpenFlow version is agreed', { context: { sent: false } });
+    return this.#version;
   }
 
+  received(chunk: Uint8Array): void {
+    const startMs = this.#turnStartMs ?? this.#beginTurn();
+    for (const message of this.#framer.push(chunk)) this.#dispatch(message);
+    if (performance.now() - startMs > turnMs) this.#socket.pause();
+  }
+
+  /** A peer that has not even said hello gets no echo request: it has a deadline of its own. */
   probe(): void {
+    if (this.#version === undefined) return;
     const w = new ByteWriter();
-    endMessage(w, beginMessage(w, messageType.echoRequest));
+    endMessage(w, beginMessage(w, messageType.echoRequest, this.#version));
     this.#socket.write(w.finish());
   }
 
   closed(cause: SeineError): void {
+    clearTimeout(this.#helloTimer);
+    this.#closed = cause;
     const waiting = [...this.#single.values(), ...this.#ranges];
     this.#single.clear();
     this.#ranges.length = 0;
     for (const expectation of waiting) expectation.lost(cause);
-    if (this.#isUp) this.#events.down(cause);
-    this.#isUp = false;
+    this.#room.poke();
+    if (this.#version !== undefined) this.#events.down(cause);
+    this.#version = undefined;
   }
 
   /** Lends `count` ids in a row. */
   reserveXids(count: number): number {
-    if (this.#nextXid + count > 0xffff_ffff) this.#nextXid = 1;
-    const first = this.#nextXid;
-    this.#nextXid += count;
-    return first;
+    return this.#options.ids.reserve(count);
   }
 
   /** @throws SeineError `UNAVAILABLE` if too many answers are waited for already */
@@ -94,43 +128,73 @@ export class OpenFlowSession implements Conversation {
   /** @param bytes whole messages; the socket keeps them, so they must not be written to again */
   write(bytes: Uint8Array): void {
     this.#socket.write(bytes);
+    this.#window.wrote(bytes.length);
+    if (bytes[1] === messageType.barrierRequest) this.#window.mark(readHeader(bytes).xid);
+    else if (this.#window.markDue) this.#writeMark();
   }
 
-  get isCongested(): boolean {
-    return this.#socket.writableLength > highWaterBytes;
+  /** Writes a barrier request; its reply also shows how far the switch has come. */
+  writeBarrier(xid: number): void {
+    this.write(barrierRequest(xid, this.version));
   }
 
-  /** Waits until the peer has taken most of what was written, the stream is gone, or the signal. */
-  drained(signal: AbortSignal): Promise<void> {
-    if (!this.isCongested || this.#socket.destroyed || signal.aborted) return Promise.resolve();
-    return new Promise((resolve) => {
-      const done = () => {
-        this.#socket.off('drain', done).off('close', done);
-        signal.removeEventListener('abort', done);
-        resolve();
-      };
-      this.#socket.once('drain', done).once('close', done);
-      signal.addEventListener('abort', done, { once: true });
+  /** Bytes of which the switch has not yet shown that it has dealt with them. */
+  get unacknowledgedBytes(): number {
+    return this.#window.unacknowledgedBytes;
+  }
+
+  hasRoom(bytes: number): boolean {
+    return this.#closed === undefined && this.#window.hasRoom(bytes);
+  }
+
+  /**
+   * Waits until so many bytes may be written: never more than the window are on their way.
+   *
+   * @throws SeineError `UNAVAILABLE` if the stream is gone, `CANCELLED`
+   */
+  async room(bytes: number, signal: AbortSignal): Promise<void> {
+    if (this.#closed === undefined && this.#window.hasUnmarked) this.#writeMark();
+    await this.#room.wait(() => {
+      if (this.#closed !== undefined) throw new SeineError('UNAVAILABLE', 'OpenFlow connection lost', { cause: this.#closed });
+      return this.#window.hasRoom(bytes) ? true : undefined;
+    }, signal);
+  }
+
+  #writeMark(): void {
+    if (this.#version !== undefined) this.writeBarrier(this.reserveXids(1));
+  }
+
+  /** Node reads a socket many times in one turn of the loop; after `turnMs` the rest waits for the next turn. */
+  #beginTurn(): number {
+    this.#turnStartMs = performance.now();
+    setImmediate(() => {
+      this.#turnStartMs = undefined;
+      if (this.#socket.isPaused()) this.#socket.resume();
     });
+    return this.#turnStartMs;
   }
 
   #dispatch(message: Uint8Array): void {
     const { type, xid, version } = readHeader(message);
-    if (!this.#isUp) this.#greeted(message, type);
-    else if (version !== OPENFLOW_15)
-      throw new SeineError('PROTOCOL', `message of OpenFlow version ${version} in a session of version ${OPENFLOW_15}`);
+    if (this.#version === undefined) this.#greeted(message, type);
+    else if (version !== this.#version)
+      throw new SeineError('PROTOCOL', `message of OpenFlow version ${version} in a session of ${versionNames[this.#version]}`);
     else if (type === messageType.echoRequest) this.#echo(message);
-    else if (type !== messageType.echoReply) this.#deliver(message, xid);
+    else if (type !== messageType.echoReply) this.#deliver(message, type, xid);
   }
 
   #greeted(message: Uint8Array, type: number): void {
     if (type !== messageType.hello) throw new SeineError('PROTOCOL', `message of type ${type} before the hello`);
+    const { versions } = this.#options;
     const offered = offeredVersions(message);
-    if (!offered.has(OPENFLOW_15)) {
-      this.#socket.write(helloFailed());
-      throw new SeineError('UNAVAILABLE', 'the switch does not speak OpenFlow 1.5', { context: { offered: [...offered] } });
+    const agreed = agreedVersion(versions, offered);
+    if (agreed === undefined) {
+      this.#socket.write(helloFailed(versions));
+      const ours = versions.map((each) => versionNames[each]).join(' nor ');
+      throw new SeineError('UNAVAILABLE', `the switch does not speak ${ours}`, { context: { offered: [...offered] } });
     }
-    this.#isUp = true;
+    clearTimeout(this.#helloTimer);
+    this.#version = agreed;
     this.#events.up();
   }
 
@@ -140,14 +204,15 @@ export class OpenFlowSession implements Conversation {
     this.#socket.write(reply);
   }
 
-  #unexpected(message: Uint8Array): void {
-    if (!isLateAnswer(message)) this.#events.unsolicited(message);
-  }
-
-  #deliver(message: Uint8Array, xid: number): void {
+  #deliver(message: Uint8Array, type: number, xid: number): void {
+    if (type === messageType.barrierReply && this.#window.acknowledge(xid)) this.#room.poke();
     const expectation = this.#single.get(xid) ?? this.#ranges.find((each) => xid >= each.firstXid && xid < each.firstXid + each.count);
     if (expectation === undefined) this.#unexpected(message);
     else if (expectation.answered(message) === 'done') this.forget(expectation);
+  }
+
+  #unexpected(message: Uint8Array): void {
+    if (!isLateAnswer(message)) this.#events.unsolicited(message);
   }
 }
 
@@ -163,15 +228,24 @@ const answerTypes: ReadonlySet<number> = new Set([
 
 function isLateAnswer(message: Uint8Array): boolean {
   const { type } = readHeader(message);
-  return type === messageType.multipartReply ? decodeMultipart(message).type !== multipartType.flowMonitor : answerTypes.has(type);
+  if (type !== messageType.multipartReply) return answerTypes.has(type);
+  const part = decodeMultipart(message);
+  // Flow monitors tell of changes in multipart replies, those of OpenFlow 1.3 in ones of a vendor.
+  return part.type !== multipartType.flowMonitor && part.type !== multipartType.experimenter;
 }
 
 /** Source: OpenFlow 1.5.1 `ofp_error_msg`: type 0 hello failed, code 0 incompatible. */
-function helloFailed(): Uint8Array {
+function helloFailed(versions: readonly Version[]): Uint8Array {
   const w = new ByteWriter();
-  const start = beginMessage(w, messageType.error);
+  const start = beginMessage(w, messageType.error, versions.toSorted((a, b) => b - a)[0]);
   endMessage(w.u16(0).u16(0), start);
   return w.finish();
+}
+
+function barrierRequest(xid: number, version: Version): Uint8Array {
+  const w = new ByteWriter(HEADER_BYTES);
+  endMessage(w, beginMessage(w, messageType.barrierRequest, version));
+  return w.patchU32(4, xid).finish();
 }
 
 /** A copy of a message under another transaction id. */
