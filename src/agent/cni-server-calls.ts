@@ -20,6 +20,7 @@ import type { RecordedDeletion } from './cni-server-deletions.ts';
 import { resultOf } from './cni-server-result.ts';
 import { StageTimes } from './cni-server-stages.ts';
 import type { DelegatedIpam } from './ipam/delegated-ipam.ts';
+import { refuseDetour } from './netns-path.ts';
 import type { PodLookup } from './node-pods.ts';
 
 /** An undo waits for its turn among the container's calls, but not for ever. */
@@ -121,6 +122,7 @@ export class CniCalls {
   }
 
   async #add(request: AddRequest, context: Context, signal: AbortSignal): Promise<Answer> {
+    refuseDetour(request.netns);
     await context.stages.measure('ready', this.#readyForAdd(signal));
     const { pods } = this.#ports;
     if (pods && request.pod) await context.stages.measure('ready', pods.expect(request.pod, signal));
@@ -139,6 +141,7 @@ export class CniCalls {
   }
 
   async #check(request: CheckRequest, context: Context, signal: AbortSignal): Promise<void> {
+    refuseDetour(request.netns);
     await context.stages.measure('ready', this.#ready(signal));
     const [first, ...others] = await this.#attachments.check({ request, ...context }, signal);
     if (first !== undefined) throw new CniError(cniCodes.checkFailed, first, others.join('; '));

@@ -1,9 +1,10 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { deletionFilesMax } from '../../src/cni/deletions.ts';
 import { cniVersions } from '../../src/cni/versions.ts';
 import { CniBench, type PluginRun } from '../support/cni-bench.ts';
 
@@ -165,6 +166,26 @@ describe.each([
     expect(bench.network.wired.size).toBe(0);
   });
 
+  it('records no more DELs than the folder may have, and then lets the runtime try again', async () => {
+    await bench.stop();
+    await run('DEL', 'a', { deadline: 0.05 });
+    const folder = join(bench.stateDir, 'deletions');
+    for (let file = 1; file < deletionFilesMax; file++) writeFileSync(join(folder, `other-${file}`), '');
+    const refused = await run('DEL', 'b', { deadline: 0.05 });
+    expect(codeOf(refused)).toBe(11);
+    expect(refused.stdout).toContain('No space left on device');
+    expect(codeOf(await run('DEL', 'a', { deadline: 0.05 })), 'what is recorded already').toBe(0);
+    expect(readdirSync(folder)).toHaveLength(deletionFilesMax);
+  });
+
+  it('fails a DEL that it cannot record', async () => {
+    await bench.stop();
+    const run = await start(program, variables('DEL', 'a'), conf({ agentSocket: bench.socketPath, stateDir: '/proc/none', deadline: 0.05 }))
+      .done;
+    expect(codeOf(run)).toBe(11);
+    expect(run.stdout).toContain('not recorded in /proc/none/deletions');
+  });
+
   it('answers STATUS without an agent with 50, and at once', async () => {
     await bench.stop();
     const startedMs = performance.now();
@@ -177,7 +198,9 @@ describe.each([
     await bench.stop();
     const hanging = await strangeAgent(bench.socketPath, () => {});
     expect(codeOf(await run('ADD', 'a', { deadline: 0.3 }))).toBe(11);
+    const askedMs = performance.now();
     expect(codeOf(await run('STATUS', ''))).toBe(50);
+    expect(performance.now() - askedMs).toBeLessThan(1_000);
     expect(codeOf(await run('DEL', 'a', { deadline: 0.3 }))).toBe(0);
     await hanging.stop();
   });
