@@ -2,6 +2,7 @@ import { agentRowNames, agentRows, busyMemory, joinRow, restingMemory, untilSett
 import { BenchLab } from './bench-lab.ts';
 import { addNodes, addServices } from './cluster-fill.ts';
 import { cniRowNames, cniRows, openOurs, startCniBench } from './cni-rows.ts';
+import { ovsdbRowNames, ovsdbRows } from './ovsdb-rows.ts';
 import { pipelineRowNames, pipelineRows } from './pipeline-rows.ts';
 import type { Measured } from './row.ts';
 
@@ -25,6 +26,7 @@ const manyNodes = 5_000;
 export const scenes: readonly Scene[] = [
   { rows: [...cniRowNames, ...agentRowNames, 'agent.rss.busy', ...pipelineRowNames, 'cni.add.svc10k'], measure: plainNode },
   { rows: ['agent.rss.nodes5000', 'node.join5000'], measure: nodeOfManyPeers },
+  { rows: ovsdbRowNames, measure: ovsdbRows },
 ];
 
 /**

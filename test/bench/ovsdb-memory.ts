@@ -1,0 +1,29 @@
+/**
+ * Holds a copy of a switch database as the agent does, and writes how much memory that takes (MiB): what is on the heap and beside it
+ * after a garbage collection, less what was there before.
+ *
+ *     node --expose-gc test/bench/ovsdb-memory.ts DB.SOCK
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { openSwitchDatabase } from '../../src/datapath/switch-database.ts';
+
+const [, , socketPath = ''] = process.argv;
+const stop = new AbortController();
+const before = await held();
+const database = openSwitchDatabase(socketPath, {});
+const running = database.run(stop.signal);
+await database.synced(stop.signal);
+const after = await held();
+process.stdout.write(`${JSON.stringify({ ports: database.tables.Port.size, mib: (after - before) / 2 ** 20 })}\n`);
+stop.abort();
+await running;
+
+/** Bytes that are still needed. */
+async function held(): Promise<number> {
+  for (let turn = 0; turn < 4; turn++) {
+    globalThis.gc?.();
+    await sleep(20);
+  }
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
