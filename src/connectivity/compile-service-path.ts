@@ -59,10 +59,14 @@ function serviceEntry(family: Family, environment: NodeEnvironment): Flow[] {
   ];
 }
 
-/** An endpoint was picked that is no more: a client that is remembered for it, until it is forgotten. */
+/** What ends: an endpoint was picked that is no more, by a client that is remembered for it until it is forgotten. */
 function undecided(family: Family): Flow[] {
   const states = [reg.serviceState('chosen'), reg.serviceState('learn')];
-  return states.map((state) => ({ table: 'dnat', priority: priority.low, match: { payload: family, regs: [state] }, steps: drop }));
+  return [
+    ...states.map((state): Flow => ({ table: 'dnat', priority: priority.low, match: { payload: family, regs: [state] }, steps: drop })),
+    // A group has chosen for a client that is still nobody's: to be remembered, and not to be chosen for once more.
+    { table: 'affinity', priority: priority.low, match: { payload: family, regs: [reg.serviceState('learn')] }, steps: [] },
+  ];
 }
 
 /**

@@ -31,8 +31,8 @@ const ctStateBits: Readonly<Record<CtState, number>> = { new: 1, est: 2, rel: 4,
 const strangers = { limit: 256, idleTimeout: 600, priority: 100 } as const;
 
 /**
- * Clients of one Service port that are remembered at most. Beyond that a client still gets the same endpoint every time as long as
- * endpoints do not change, because the group chooses by client.
+ * Clients of one Service port that are remembered at most: who can send from any address must not fill the switch's memory. Beyond
+ * that a client is shared out as if there were no affinity.
  */
 const choicesMax = 10_000;
 const endpointPort = bitRange(registerFields.endpointPort);

@@ -1,5 +1,5 @@
 import type { Cidr, Ip } from '../net/ip.ts';
-import type { Bits, CtExec, CtStep, Flow, Group, LearnChoice, Match, Nat, Step } from './flow.ts';
+import type { Bits, CtExec, CtStep, Flow, Group, LearnChoice, Match, Nat, Protocol, Step } from './flow.ts';
 import type { BitRange, Mark } from './registers.ts';
 import { packetInReason } from './well-known.ts';
 
@@ -35,6 +35,7 @@ export function formatMatch(match: Match): string {
     match.fragment && 'ip_frag=yes',
     match.portSrc && `tp_src=${bitsUnderMask(match.portSrc)}`,
     match.portDst === undefined ? undefined : `tp_dst=${match.portDst}`,
+    (match.ctPortSrc ?? match.ctPortDst) !== undefined && match.protocol ? `ct_nw_proto=${ipProtocolNumber[match.protocol]}` : undefined,
     match.ctPortSrc && `ct_tp_src=${bitsUnderMask(match.ctPortSrc)}`,
     match.ctPortDst === undefined ? undefined : `ct_tp_dst=${match.ctPortDst}`,
     match.icmpType === undefined ? undefined : `icmp_type=${match.icmpType}`,
@@ -45,6 +46,9 @@ export function formatMatch(match: Match): string {
   ];
   return parts.filter((part) => part !== undefined).join(',');
 }
+
+/** Transports as conntrack's own fields name them. Source: IANA protocol numbers. */
+const ipProtocolNumber: Readonly<Record<Protocol, number>> = { icmp: 1, tcp: 6, udp: 17, gre: 47, icmp6: 58, sctp: 132 };
 
 function protocol({ payload, protocol: carried }: Match): string | undefined {
   if (carried === undefined) return payload === 'ipv4' ? 'ip' : payload;

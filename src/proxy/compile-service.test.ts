@@ -72,7 +72,7 @@ describe('compileService', () => {
   it('finds datagrams that open a connection in pieces by what the connection tracker put together', () => {
     expect(compile({ transport: 'udp', cluster: endpoints.slice(0, 1) }).flows.map((flow) => flow.split(' ')[0])).toEqual([
       'table=balance,priority=200,reg4=0x10000/0x70000,udp,nw_dst=10.96.0.10,tp_dst=53',
-      'table=balance,priority=200,reg4=0x10000/0x70000,ct_state=+new+trk,udp,nw_dst=10.96.0.10,ip_frag=yes,ct_tp_dst=53',
+      'table=balance,priority=200,reg4=0x10000/0x70000,ct_state=+new+trk,udp,nw_dst=10.96.0.10,ip_frag=yes,ct_nw_proto=17,ct_tp_dst=53',
     ]);
   });
 
@@ -113,7 +113,7 @@ describe('compileService', () => {
         'set_field:0x20000/0x70000->reg4,goto_table:dnat',
     );
     expect(groups[0]).toMatch(
-      /^group_id=7,type=select,selection_method=dp_hash,bucket=weight:\d+,actions=.*0x30000\/0x70000->reg4,resubmit\(,balance\),bucket=/,
+      /^group_id=7,type=select,selection_method=dp_hash,bucket=weight:\d+,actions=.*0x30000\/0x70000->reg4,resubmit\(,affinity\),resubmit\(,balance\),bucket=/,
     );
   });
 

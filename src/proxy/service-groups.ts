@@ -30,8 +30,11 @@ export function groupsFor(
   groupId: (part: number) => number,
 ): readonly ServiceGroup[] {
   // With affinity too: what a client has is learned. By its address it would get the same endpoint again after its timeout.
-  const [state, table] = affinitySeconds === undefined ? (['chosen', 'dnat'] as const) : (['learn', 'balance'] as const);
-  const steps = (endpoint: Endpoint): readonly Step[] => [...choiceOf(endpoint, state).map(load), resubmit(table)];
+  const steps = (endpoint: Endpoint): readonly Step[] =>
+    affinitySeconds === undefined
+      ? [...choiceOf(endpoint, 'chosen').map(load), resubmit('dnat')]
+      : // Asked again: the data path hashed this connection by a decision that it may have cached before the client was known.
+        [...choiceOf(endpoint, 'learn').map(load), resubmit('affinity'), resubmit('balance')];
   return partsOf(endpoints).map(({ members, sourcePorts }, part) => ({
     group: { id: groupId(part), buckets: evenBuckets(members, steps) },
     ...(sourcePorts && { sourcePorts }),

@@ -33,18 +33,23 @@ export function conversations(scene: Scene): fc.Arbitrary<Conversation> {
       from: fc.nat(),
       to: fc.nat(),
       hop: pick<'gateway' | 'receiver' | 'anybody'>('gateway', 'receiver', 'anybody'),
-      portSrc: fc.integer({ min: 1024, max: 60000 }),
+      // A client may choose the port that tunnels have.
+      portSrc: fc.oneof({ weight: 9, arbitrary: fc.integer({ min: 1024, max: 60000 }) }, { weight: 1, arbitrary: pick(6081) }),
       portDst: pick(...interestingPorts(scene)),
+      /** Asks a Service where it is, not just somewhere. */
+      service: fc.option(fc.nat()),
       ttl: pick(64, 64, 64, 64, 2, 1),
       order: fc.array(fc.boolean(), { minLength: 1, maxLength: 6 }),
       again: fc.integer({ min: 0, max: 2 }),
     })
-    .map(({ family, protocol, from, to, hop, portSrc, portDst, ttl, order, again }) => {
+    .map(({ family, protocol, from, to, hop, portSrc, portDst, service, ttl, order, again }) => {
       const sources = openers(scene, family);
       const destinations = addresses(scene, family);
       const source = sources[from % sources.length] ?? fail();
-      const ipDst = destinations[to % destinations.length] ?? fail();
-      const payload = transport(protocol, family, portSrc, portDst);
+      const asked = serviceTargets(scene).filter(({ ip }) => ip.family === family);
+      const target = service === null ? undefined : asked[service % asked.length];
+      const ipDst = target?.ip ?? destinations[to % destinations.length] ?? fail();
+      const payload = transport(target?.protocol ?? protocol, family, portSrc, target?.port ?? portDst);
       const ethDst = source.kind === 'pod' ? nextHop(scene, hop, ipDst) : scene.node.gateway.mac;
       const packet = { ...source.outer, ethSrc: source.mac, ethDst, payload: family, ipSrc: source.ip, ipDst, ttl, ...payload };
       return { opening: { inPort: source.port, packet }, order: [true, ...order], again };
@@ -64,8 +69,9 @@ const world = ['203.0.113.77', '192.0.2.77', '2001:db8:77::1', '2001:db8:78::1']
 
 function openers({ node, peers, pods }: Scene, family: Family): Opener[] {
   const ofFamily = (ips: readonly Ip[]) => ips.filter((ip) => ip.family === family);
+  const often = [...pods, ...pods, ...pods];
   return [
-    ...pods.flatMap(({ ofPort, mac, addresses: own }) =>
+    ...often.flatMap(({ ofPort, mac, addresses: own }) =>
       ofFamily(own).map((ip): Opener => ({ kind: 'pod', port: ofPort, mac, ip, outer: {} })),
     ),
     // The node, the world, and pods that asked an address of their own node.
@@ -111,12 +117,28 @@ function addresses({ node, peers, pods, services }: Scene, family: Family): Ip[]
 }
 
 function serviceAddresses(services: Scene['services']): Ip[] {
-  const named = services.flatMap(({ service }) => [
-    ...service.clusterIps,
-    ...service.externalIps,
-    ...service.loadBalancerIngress.map(({ ip }) => ip),
-  ]);
-  return [...named.map(parseIp), ...Object.values(nodePortAddress), ...Object.values(nodePortAddress)];
+  const ofNode = Object.values(nodePortAddress);
+  return [...services.flatMap(({ service }) => namedAddresses(service)), ...ofNode, ...ofNode];
+}
+
+interface Target {
+  readonly protocol: 'tcp' | 'udp';
+  readonly ip: Ip;
+  readonly port: number;
+}
+
+function serviceTargets({ services }: Scene): readonly Target[] {
+  return services.flatMap(({ service }) =>
+    service.ports.flatMap(({ protocol, port, nodePort }) => {
+      const at = (ip: Ip, number: number): Target => ({ protocol: protocol === 'TCP' ? 'tcp' : 'udp', ip, port: number });
+      const nodes = nodePort === undefined ? [] : service.ipFamilies.map((family) => at(nodePortAddress[family], nodePort));
+      return [...namedAddresses(service).map((ip) => at(ip, port)), ...nodes];
+    }),
+  );
+}
+
+function namedAddresses({ clusterIps, externalIps, loadBalancerIngress }: Scene['services'][number]['service']): Ip[] {
+  return [...clusterIps, ...externalIps, ...loadBalancerIngress.map(({ ip }) => ip)].map(parseIp);
 }
 
 function interestingPorts({ node, services }: Scene): number[] {

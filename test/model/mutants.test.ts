@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ctMark, reg } from '../../src/pipeline/fields.ts';
-import type { Flow, Match, Step } from '../../src/pipeline/flow.ts';
+import { type Flow, type Match, priority, type Step } from '../../src/pipeline/flow.ts';
 import type { Mark } from '../../src/pipeline/registers.ts';
 import { serviceNextHop } from '../../src/pipeline/well-known.ts';
 import { conversations } from './conversation.ts';
@@ -31,6 +31,8 @@ const steps =
 
 const marks = (flow: Flow, wanted: Mark): boolean =>
   [...(flow.match.ctMarks ?? []), ...(flow.match.regs ?? [])].some((mark) => JSON.stringify(mark) === JSON.stringify(wanted));
+const step = (flow: Flow, kind: Step['do']): boolean => flow.steps.some((each) => each.do === kind);
+const isWorldly = (flow: Flow): boolean => marks(flow, reg.scope('world'));
 const drops = ({ steps: { length } }: Flow): boolean => length === 0;
 const isForgeryGuard = (flow: Flow): boolean => flow.table === 'route' && flow.match.portDst === exampleScene.node.tunnel.port;
 const isTranslation = (flow: Flow): boolean => flow.table === 'dnat' && flow.match.protocol !== undefined;
@@ -109,6 +111,38 @@ const mutants: Readonly<Record<string, Mutation>> = {
   'lets peers ask Services': without((flow) => flow.table === 'serviceEntry' && flow.priority > 0),
   'sends empty Services to nobody': without(({ steps: [first] }) => first?.do === 'toAgent'),
   'answers ARP for its peers’ gateways by silence': without(({ steps: [first] }) => first?.do === 'answerArp'),
+  'lets everybody ask a load balancer': without((flow) => flow.table === 'sourceRanges' && drops(flow)),
+  'lets nobody ask a load balancer that has source ranges': without(
+    ({ table, match }) => table === 'sourceRanges' && match.ipSrc !== undefined,
+  ),
+  'sends the world to other nodes where the policy is Local': without((flow) => flow.table === 'balance' && isWorldly(flow)),
+  'refuses what only other nodes serve': steps(
+    (flow) => flow.table === 'balance' && drops(flow),
+    () => [{ do: 'toAgent', reason: 'noEndpoint' }],
+  ),
+  'takes pods that come through the node for the world': without(
+    ({ table, match }) => table === 'serviceEntry' && match.ipSrc !== undefined && 'network' in match.ipSrc,
+  ),
+  'shows the world to endpoints of other nodes': without((flow) => flow.table === 'snatMark' && isWorldly(flow)),
+  'hides everybody from endpoints of other nodes': (flow) =>
+    flow.table === 'snatMark' && isWorldly(flow) ? { ...flow, match: { ...flow.match, regs: [reg.destination('tunnel')] } } : flow,
+  'does not translate back what peers answer the world': without((flow) => flow.table === 'unSnat' && marks(flow, reg.source('tunnel'))),
+  'answers a pod past its node, which it asked through': without((flow) => flow.table === 'route' && flow.priority === priority.override),
+  'lets answers be tunnel packets': without(
+    (flow) => flow.table === 'route' && drops(flow) && flow.match.ctMarks !== undefined && flow.match.portDst !== undefined,
+  ),
+  'lets pods use the address of node ports': (flow) =>
+    flow.table === 'balance' && marks(flow, reg.source('gateway'))
+      ? { ...flow, match: { ...flow.match, regs: (flow.match.regs ?? []).filter(({ field }) => field !== 'source') } }
+      : flow,
+  'sends a pod that asked itself through its node back there': unmatched(
+    (flow) => flow.table === 'output' && marks(flow, ctMark.hairpin('yes')),
+    'regs',
+  ),
+  'forgets which endpoint a client has': steps(
+    (flow) => step(flow, 'learnChoice'),
+    (all) => all.filter((each) => each.do !== 'learnChoice'),
+  ),
 };
 
 function withoutNat(step: Extract<Step, { do: 'ct' }>): Step {

@@ -4,7 +4,7 @@ import type { Mac } from '../../src/net/mac.ts';
 import { nodePortAddress, serviceNextHop, tunnelCarriers, virtualMac } from '../../src/pipeline/well-known.ts';
 import { describePacket, mayOpen, type Packet, reversed, type Tuple, tupleKey, tupleOf, withTuple } from './packet.ts';
 import type { Scene } from './scene.ts';
-import { type Promised, promised } from './service-reference.ts';
+import { type Promised, promised, type Vantage } from './service-reference.ts';
 import type { Output } from './switch-model.ts';
 
 /** Something that may happen to a packet. */
@@ -171,19 +171,11 @@ export class Reference {
   }
 
   #promised({ from, packet }: Arrival, { protocol, src, dst, dstPort }: Tuple): Promised | undefined {
-    const { node, services, proxying } = this.#scene;
+    const { services } = this.#scene;
     // The virtual address of node ports is only for what the node's packet filter sends there.
     if (packet.ipDst && same(packet.ipDst, nodePortAddress[dst.family]) && from !== 'gateway') return undefined;
     const by = { kind: this.#kindOf(from, src), ip: src };
-    const here = {
-      nodeName: proxying.node.name,
-      ...(proxying.node.zone === undefined ? {} : { zone: proxying.node.zone }),
-      nodeAddresses: node.transport,
-      nodePortIp: nodePortAddress,
-      externalRanges: proxying.config.externalIpRanges,
-      sctp: proxying.node.sctp,
-    };
-    return promised(services, { protocol, ip: dst, port: dstPort }, by, here);
+    return promised(services, { protocol, ip: dst, port: dstPort }, by, vantageOf(this.#scene));
   }
 
   /** The node's own packets come from the gateway's address; its pods keep theirs on the way through the node. */
@@ -263,6 +255,18 @@ export class Reference {
     const tunSrc = this.#scene.node.transport.find(({ family }) => family === tunDst?.family);
     return { ...(tunSrc && { tunSrc }), ...(tunDst && { tunDst }) };
   }
+}
+
+/** Where Services are asked in a scene. */
+export function vantageOf({ node, proxying }: Scene): Vantage {
+  return {
+    nodeName: proxying.node.name,
+    ...(proxying.node.zone === undefined ? {} : { zone: proxying.node.zone }),
+    nodeAddresses: node.transport,
+    nodePortIp: nodePortAddress,
+    externalRanges: proxying.config.externalIpRanges,
+    sctp: proxying.node.sctp,
+  };
 }
 
 /** Affinity is between a client and one of a Service's addresses. */

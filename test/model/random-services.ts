@@ -1,0 +1,168 @@
+import fc from 'fast-check';
+import type { EndpointSlice } from '../../src/kube/endpoint-slice.ts';
+import type { Service } from '../../src/kube/service.ts';
+import { type Family, parseIp } from '../../src/net/ip.ts';
+import { nodePortAddress } from '../../src/pipeline/well-known.ts';
+import type { SceneService } from '../support/scene-service.ts';
+import { exampleScene, type Scene } from './scene.ts';
+import type { Asked, Asker } from './service-reference.ts';
+
+type SliceEndpoint = EndpointSlice['endpoints'][number];
+
+/** Whoever may be an endpoint in the example's cluster: pods and hosts of three nodes, and somebody outside. */
+const places: Readonly<Record<Family, readonly (readonly [address: string, node?: string])[]>> = {
+  ipv4: [
+    ['10.10.0.5', 'n1'],
+    ['10.10.0.6', 'n1'],
+    ['10.10.4.9', 'n2'],
+    ['10.10.4.10', 'n2'],
+    ['10.10.8.9', 'n3'],
+    ['192.168.77.1', 'n1'],
+    ['192.168.77.2', 'n2'],
+    ['203.0.113.200'],
+  ],
+  ipv6: [
+    ['fd00:10::5', 'n1'],
+    ['fd00:10::6', 'n1'],
+    ['fd00:10:0:1::9', 'n2'],
+    ['fd00:10:0:2::9', 'n3'],
+    ['fd00:77::1', 'n1'],
+    ['fd00:77::2', 'n2'],
+  ],
+};
+
+const pick = <T>(...from: readonly T[]): fc.Arbitrary<T> => fc.constantFrom(...from);
+const policies = pick('Cluster' as const, 'Local' as const);
+const states = pick(
+  { ready: true, serving: true, terminating: false },
+  { ready: true, serving: true, terminating: false },
+  { ready: false, serving: true, terminating: true },
+  { ready: false, serving: false, terminating: true },
+  { ready: false, serving: false, terminating: false },
+);
+
+function endpoints(family: Family): fc.Arbitrary<SliceEndpoint[]> {
+  const hints = pick('none' as const, 'zones' as const, 'nodes' as const, 'mixed' as const);
+  const each = fc.record({
+    place: pick(...places[family]),
+    state: states,
+    zone: pick('a', 'b'),
+    node: pick('n1', 'n2'),
+    hint: fc.boolean(),
+  });
+  return fc.tuple(hints, fc.array(each, { maxLength: 7 })).map(([kind, all]) =>
+    all.map(({ place: [address, nodeName], state, zone, node, hint }) => ({
+      addresses: [address],
+      ...state,
+      ...(nodeName === undefined ? {} : { nodeName }),
+      ...((kind === 'zones' || (kind === 'mixed' && hint)) && { zoneHints: [zone] }),
+      ...((kind === 'nodes' || (kind === 'mixed' && !hint)) && { nodeHints: [node] }),
+    })),
+  );
+}
+
+/** The `index`-th Service of a cluster, of one family, with its endpoints in two slices that may both have some. */
+function service(index: number): fc.Arbitrary<SceneService> {
+  return pick<Family>('ipv4', 'ipv6').chain((family) =>
+    fc
+      .record({
+        type: pick<Service['type']>('ClusterIP', 'NodePort', 'LoadBalancer', 'LoadBalancer', 'ExternalName'),
+        protocol: pick('TCP' as const, 'UDP' as const),
+        internalTrafficPolicy: policies,
+        externalTrafficPolicy: policies,
+        affinity: fc.boolean(),
+        publishNotReadyAddresses: pick(false, false, true),
+        external: fc.boolean(),
+        ipMode: pick('VIP' as const, 'VIP' as const, 'Proxy' as const),
+        ranges: fc.subarray(['203.0.113.0/24', '10.10.0.0/16', '192.168.77.0/24', '0.0.0.0/0', '2001:db8:77::/48', 'fd00:10::/32'], {
+          maxLength: 2,
+        }),
+        label: pick('none', 'none', 'none', 'headless', 'other'),
+        slices: fc.tuple(endpoints(family), endpoints(family)),
+      })
+      .map((drawn) => built(index, family, drawn)),
+  );
+}
+
+interface Drawn extends Pick<Service, 'type' | 'internalTrafficPolicy' | 'externalTrafficPolicy' | 'publishNotReadyAddresses'> {
+  readonly protocol: 'TCP' | 'UDP';
+  readonly affinity: boolean;
+  readonly external: boolean;
+  readonly ipMode: 'VIP' | 'Proxy';
+  readonly ranges: readonly string[];
+  readonly label: string;
+  readonly slices: readonly SliceEndpoint[][];
+}
+
+function built(index: number, family: Family, drawn: Drawn): SceneService {
+  const { type, protocol, affinity, external, ipMode, ranges, label, slices, ...same } = drawn;
+  const address = (ipv4: string, ipv6: string): string => `${family === 'ipv4' ? ipv4 : ipv6}${index + 1}`;
+  const name = `s${index}`;
+  return {
+    service: {
+      ...same,
+      namespace: 'default',
+      name,
+      uid: name,
+      type,
+      clusterIps: type === 'ExternalName' ? [] : [address('10.96.1.', 'fd00:96::1:')],
+      ipFamilies: [family],
+      ports: [{ name: 'p', protocol, port: 80, targetPort: 8080, nodePort: 30_000 + index }],
+      ...(affinity ? { affinitySeconds: 60 } : {}),
+      externalIps: external ? [address('198.51.100.', '2001:db8:100::')] : [],
+      loadBalancerIngress: [{ ip: address('192.0.2.', '2001:db8:200::'), ipMode }],
+      loadBalancerSourceRanges: ranges,
+      headlessLabel: label === 'headless',
+      ...(label === 'other' ? { proxyName: 'other' } : {}),
+    },
+    slices: slices.map((list, at) => ({
+      namespace: 'default',
+      name: `${name}-${at}`,
+      service: name,
+      family,
+      ports: [{ name: 'p', protocol, port: 8080 }],
+      endpoints: list,
+    })),
+  };
+}
+
+/** The example's cluster with other Services. */
+export const clusters: fc.Arbitrary<Scene> = fc
+  .tuple(service(0), service(1), service(2))
+  .map((services) => ({ ...exampleScene, services }));
+
+export interface Question {
+  readonly asked: Asked;
+  readonly by: Asker;
+  readonly inPort: number;
+}
+
+/** Everybody who can ask, at every address that a Service of the scene may have. */
+export function questions({ node, pods, services }: Scene): readonly Question[] {
+  return services.flatMap(({ service: each }) => {
+    const [port] = each.ports;
+    if (!port) return [];
+    const named = [...each.clusterIps, ...each.externalIps, ...each.loadBalancerIngress.map(({ ip }) => ip)].map(parseIp);
+    const [family] = each.ipFamilies;
+    const at = [
+      ...named.map((ip) => ({ ip, port: port.port })),
+      ...(family && port.nodePort !== undefined ? [{ ip: nodePortAddress[family], port: port.nodePort }] : []),
+    ];
+    const byGateway = (kind: Asker['kind'], ip: string) => ({ by: { kind, ip: parseIp(ip) }, inPort: node.gateway.ofPort });
+    const [pod] = pods;
+    const askers = [
+      ...(pod?.addresses ?? []).map((ip) => ({ by: { kind: 'pod' as const, ip }, inPort: pod?.ofPort ?? 0 })),
+      ...node.gateway.addresses.map((ip) => ({ by: { kind: 'node' as const, ip }, inPort: node.gateway.ofPort })),
+      ...['203.0.113.77', '192.0.2.177', '2001:db8:77::1', '2001:db8:78::1'].map((ip) => byGateway('world', ip)),
+      ...['10.10.0.5', 'fd00:10::6'].map((ip) => byGateway('pod', ip)),
+    ];
+    const protocol = port.protocol === 'TCP' ? ('tcp' as const) : ('udp' as const);
+    return at.flatMap(({ ip, port: number }) =>
+      askers
+        .filter(
+          ({ by, inPort }) => by.ip.family === ip.family && (inPort === node.gateway.ofPort || ip.text !== nodePortAddress[ip.family].text),
+        )
+        .map(({ by, inPort }) => ({ asked: { protocol, ip, port: number }, by, inPort })),
+    );
+  });
+}

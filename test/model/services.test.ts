@@ -1,0 +1,136 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Group } from '../../src/pipeline/flow.ts';
+import { ConnectionTracker } from './connection-tracker.ts';
+import type { Packet } from './packet.ts';
+import { clusters, type Question, questions } from './random-services.ts';
+import { vantageOf } from './reference.ts';
+import { compileScene, type Scene } from './scene.ts';
+import { promised } from './service-reference.ts';
+import { SwitchModel } from './switch-model.ts';
+
+type Compiled = ReturnType<typeof compileScene>;
+
+/** What the documentation promises, as a sorted list. */
+function allowed(scene: Scene, { asked, by }: Question): string[] {
+  const answer = promised(scene.services, asked, by, vantageOf(scene));
+  if (answer?.what === 'endpoints') return [...new Set(answer.endpoints)].toSorted();
+  return [answer?.what ?? 'nobody'];
+}
+
+/** Everything that the pipeline may do with this question, whichever way its groups choose. */
+function happening(scene: Scene, question: Question, compiled: Compiled): string[] {
+  const most = Math.max(1, ...compiled.groups.map(({ buckets }) => buckets.length));
+  return [...new Set(Array.from({ length: most }, (_, choice) => outcome(scene, question, { compiled, choice })))].toSorted();
+}
+
+function outcome(
+  { node, pods }: Scene,
+  { asked, by, inPort }: Question,
+  { compiled, choice }: { compiled: Compiled; choice: number },
+): string {
+  const choose = ({ buckets }: Group) => choice % buckets.length;
+  const options = { ...compiled, tracker: new ConnectionTracker('userspace'), choose, tunnelPort: node.tunnel.ofPort };
+  const ethSrc = pods.find(({ ofPort }) => ofPort === inPort)?.mac ?? node.gateway.mac;
+  const packet: Packet = {
+    ethSrc,
+    ethDst: node.gateway.mac,
+    payload: asked.ip.family,
+    ...(asked.protocol && { protocol: asked.protocol }),
+    ipSrc: by.ip,
+    ipDst: asked.ip,
+    portSrc: 40_000,
+    portDst: asked.port,
+    ttl: 64,
+    ...(asked.protocol === 'tcp' && { tcpFlags: 'syn' as const }),
+  };
+  const { flows, outputs } = new SwitchModel(options).receive(inPort, packet);
+  if (outputs.some(({ to }) => to === 'agent')) return 'refused';
+  const translated = flows.flatMap(({ steps }) =>
+    steps.flatMap((step) => (step.do === 'ct' && step.nat?.kind === 'dst' ? [step.nat] : [])),
+  );
+  const [only] = translated;
+  if (only) return `${only.ip.text} ${only.port}`;
+  // A packet that no Service's flow wanted goes on as it is.
+  return flows.some(({ table }) => table === 'balance' || table === 'sourceRanges') ? 'dropped' : 'nobody';
+}
+
+function disagreement(scene: Scene, compiled = compileScene(scene)): string | undefined {
+  for (const question of questions(scene)) {
+    const [expected, found] = [allowed(scene, question), happening(scene, question, compiled)];
+    if (JSON.stringify(expected) !== JSON.stringify(found)) return `${described(question)}: allowed ${expected}; happened ${found}`;
+  }
+  return undefined;
+}
+
+function described({ asked, by, inPort }: Question): string {
+  return `${by.kind} ${by.ip.text} by ${inPort} asks ${asked.protocol} ${asked.ip.text} ${asked.port}`;
+}
+
+describe('whatever Services a cluster has', () => {
+  it('every client gets exactly the endpoints that Kubernetes promises, or the promised refusal or silence', () => {
+    fc.assert(
+      fc.property(clusters, (scene) => {
+        const found = disagreement(scene);
+        if (found !== undefined) throw new Error(found);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  /** Bugs in what Services come to: the pipeline is compiled from another cluster than the one that is promised. */
+  const misread: Readonly<Record<string, (scene: Scene) => Scene>> = {
+    'forgets one of an endpoint’s slices': (scene) => ofSlices(scene, (slices) => slices.slice(0, 1)),
+    'takes what is not ready': (scene) => ofService(scene, { publishNotReadyAddresses: true }),
+    'treats policy Local inside as Cluster': (scene) => ofService(scene, { internalTrafficPolicy: 'Cluster' }),
+    'treats policy Local outside as Cluster': (scene) => ofService(scene, { externalTrafficPolicy: 'Cluster' }),
+    'ignores hints': (scene) => ofEndpoints(scene, ({ zoneHints: _, nodeHints: __, ...rest }) => rest),
+    'ignores hints for nodes': (scene) => ofEndpoints(scene, ({ nodeHints: _, ...rest }) => rest),
+    'takes no endpoint that terminates': (scene) => ofEndpoints(scene, (endpoint) => ({ ...endpoint, serving: endpoint.ready })),
+    'short-cuts balancers that want to see their traffic': (scene) =>
+      ofService(scene, {}, ({ loadBalancerIngress }) => ({
+        loadBalancerIngress: loadBalancerIngress.map(({ ip }) => ({ ip, ipMode: 'VIP' })),
+      })),
+    'forgets source ranges': (scene) => ofService(scene, { loadBalancerSourceRanges: [] }),
+    'serves external addresses that nobody allowed': (scene) => ({
+      ...scene,
+      proxying: { ...scene.proxying, config: { ...scene.proxying.config, externalIpRanges: [] } },
+    }),
+    'takes the node for another': (scene) => ({ ...scene, proxying: { ...scene.proxying, node: { ...scene.proxying.node, name: 'n2' } } }),
+  };
+
+  it.each(Object.entries(misread))('somebody notices a proxy that %s', (_, misreading) => {
+    const property = fc.property(clusters, (scene) => disagreement(scene, compileScene(misreading(scene))) === undefined);
+    expect(fc.check(property, { seed: 11, numRuns: 300, endOnFailure: true }).failed).toBe(true);
+  });
+
+  it('somebody notices an endpoint that no bucket leads to', () => {
+    const property = fc.property(clusters, (scene) => {
+      const compiled = compileScene(scene);
+      const groups = compiled.groups.map((group) => {
+        const lost = JSON.stringify(group.buckets[0]?.steps);
+        return { ...group, buckets: group.buckets.filter(({ steps }) => JSON.stringify(steps) !== lost) };
+      });
+      return disagreement(scene, { ...compiled, groups }) === undefined;
+    });
+    expect(fc.check(property, { seed: 11, numRuns: 100, endOnFailure: true }).failed).toBe(true);
+  });
+});
+
+type Service = Scene['services'][number]['service'];
+type Slice = Scene['services'][number]['slices'][number];
+
+function ofService(scene: Scene, same: Partial<Service>, change: (service: Service) => Partial<Service> = () => ({})): Scene {
+  return {
+    ...scene,
+    services: scene.services.map((each) => ({ ...each, service: { ...each.service, ...same, ...change(each.service) } })),
+  };
+}
+
+function ofSlices(scene: Scene, change: (slices: readonly Slice[]) => readonly Slice[]): Scene {
+  return { ...scene, services: scene.services.map((each) => ({ ...each, slices: change(each.slices) })) };
+}
+
+function ofEndpoints(scene: Scene, change: (endpoint: Slice['endpoints'][number]) => Slice['endpoints'][number]): Scene {
+  return ofSlices(scene, (slices) => slices.map((slice) => ({ ...slice, endpoints: slice.endpoints.map(change) })));
+}
