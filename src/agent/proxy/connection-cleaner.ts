@@ -8,6 +8,7 @@ import type { NetlinkSocket } from '../../netlink/socket.ts';
 import type { OpenFlowConnection } from '../../openflow/connection.ts';
 import { writeConntrackFlush } from '../../openflow/conntrack-flush.ts';
 import { nodePortAddress } from '../../pipeline/well-known.ts';
+import { endpointKey } from '../../proxy/service-intent.ts';
 import { ByteWriter } from '../../wire/bytes.ts';
 import type { Stale, StaleConnections, StaleHostConnections } from './stale-connections.ts';
 
@@ -16,9 +17,11 @@ import type { Stale, StaleConnections, StaleHostConnections } from './stale-conn
  * flows, or through the data path's cache of them, makes its entry anew: the cache is as new as the flows some milliseconds later,
  * half a second when much is in it (ovs-vswitchd.conf.db(5) `max-revalidator`).
  */
-const AFTER_MS = [0, 40, 600] as const;
+const AFTER_MS = { endpoint: [0, 40, 600], address: [0, 600] } as const;
 /** Of changes that wait to be cleaned up after; the switch walks its whole table for each. */
 const WAITING_MAX = 20_000;
+/** A walk through the kernel's table takes 13 ms when it has 262,144 buckets, however few are used: a fifth of our time and no more. */
+const REST_FOR_EACH_PASS = 4;
 
 export interface ConnectionCleanerOptions {
   readonly bridge: Pick<OpenFlowConnection, 'send' | 'barrier' | 'untilUp'>;
@@ -30,10 +33,18 @@ export interface ConnectionCleanerOptions {
   readonly signal: AbortSignal;
 }
 
-/** Forgets connections that lead nowhere, in the bridge's tracker and in the node's. */
+type Task =
+  | { readonly dueMs: number; readonly where: 'bridge'; readonly stale: StaleConnections }
+  | { readonly dueMs: number; readonly where: 'host'; readonly stale: StaleHostConnections };
+
+/**
+ * Forgets connections that lead nowhere, in the bridge's tracker and in the node's. What is due at one time is done in one pass,
+ * for however many Services it is.
+ */
 export class ConnectionCleaner {
   readonly #options: ConnectionCleanerOptions;
-  #waiting = 0;
+  #tasks: Task[] = [];
+  #isWorking = false;
   #forgotten = { bridge: 0, host: 0, failures: 0, dropped: 0 };
 
   constructor(options: ConnectionCleanerOptions) {
@@ -46,52 +57,75 @@ export class ConnectionCleaner {
   }
 
   /** @param acknowledged resolves when the switch no longer makes such connections; if it rejects, nothing is forgotten */
-  clean(stale: Stale, acknowledged: Promise<void>): void {
-    const size = stale.bridge.length + stale.host.length;
-    if (size === 0) return;
-    if (this.#waiting + size > WAITING_MAX) {
-      this.#forgotten.dropped += size;
-      this.#options.log.warn('too many stale connections wait to be forgotten; some are left to time out', { waiting: this.#waiting });
-      return;
-    }
-    this.#waiting += size;
-    this.#run(stale, acknowledged)
-      .catch((thrown: unknown) => this.#failed(thrown))
-      .finally(() => {
-        this.#waiting -= size;
-      });
+  clean({ bridge, host }: Stale, acknowledged: Promise<void>): void {
+    if (bridge.length + host.length === 0) return;
+    acknowledged.then(
+      () => this.#plan(bridge, host),
+      () => undefined, // the agent stops
+    );
   }
 
-  async #run({ bridge, host }: Stale, acknowledged: Promise<void>): Promise<void> {
-    const { signal } = this.#options;
-    await acknowledged;
-    let passedMs = 0;
-    for (const atMs of AFTER_MS) {
-      if (atMs > passedMs) await sleep(atMs - passedMs, undefined, { signal, ref: false });
-      passedMs = atMs;
-      this.#forgetInHost(host);
-      await this.#forgetInBridge(bridge);
+  #plan(bridge: readonly StaleConnections[], host: readonly StaleHostConnections[]): void {
+    if (this.#tasks.length + bridge.length + host.length > WAITING_MAX) {
+      this.#forgotten.dropped += bridge.length + host.length;
+      this.#options.log.warn('too many stale connections wait to be forgotten; some are left to time out', { waiting: this.#tasks.length });
+      return;
     }
+    const nowMs = performance.now();
+    for (const stale of bridge)
+      for (const afterMs of AFTER_MS[stale.endpoint ? 'endpoint' : 'address'])
+        this.#tasks.push({ dueMs: nowMs + afterMs, where: 'bridge', stale });
+    for (const stale of host) for (const afterMs of AFTER_MS.address) this.#tasks.push({ dueMs: nowMs + afterMs, where: 'host', stale });
+    if (!this.#isWorking) void this.#work();
+  }
+
+  /** Never rejects: what cannot be forgotten now is counted, and times out. */
+  async #work(): Promise<void> {
+    const { signal } = this.#options;
+    this.#isWorking = true;
+    while (this.#tasks.length > 0 && !signal.aborted) {
+      const beginMs = performance.now();
+      const due = this.#tasks.filter(({ dueMs }) => dueMs <= beginMs);
+      this.#tasks = this.#tasks.filter(({ dueMs }) => dueMs > beginMs);
+      await this.#pass(due).catch((thrown: unknown) => this.#failed(thrown));
+      const endMs = performance.now();
+      const next = Math.min(...this.#tasks.map(({ dueMs }) => dueMs));
+      const restMs = Math.max(next - endMs, due.length > 0 ? REST_FOR_EACH_PASS * (endMs - beginMs) : 0);
+      if (this.#tasks.length > 0) await sleep(restMs, undefined, { signal, ref: false }).catch(() => undefined); // an abort ends the loop
+    }
+    this.#isWorking = false;
+  }
+
+  async #pass(due: readonly Task[]): Promise<void> {
+    const [bridge, host] = [due.flatMap(bridgeTask), due.flatMap(hostTask)];
+    if (bridge.length > 0) await this.#forgetInBridge(bridge);
+    if (host.length > 0) this.#forgetInHost(host);
   }
 
   async #forgetInBridge(stale: readonly StaleConnections[]): Promise<void> {
     const { bridge, signal } = this.#options;
-    if (stale.length === 0) return;
+    const messages = new Map(stale.map((each) => [bridgeKey(each), each]));
     await bridge.untilUp(signal);
-    await bridge.send(stale.map(flushMessage), signal);
+    await bridge.send([...messages.values()].map(flushMessage), signal);
     await bridge.barrier(signal);
     this.#forgotten.bridge += stale.length;
   }
 
-  #forgetInHost(stale: readonly StaleHostConnections[]): void {
-    for (const { ipProtocol, address } of stale) {
-      const { family } = address.ip;
-      const found = listConnections(this.#options.host, { family, ipProtocol, dstPort: address.port });
+  /** One walk through the table for each family and protocol. */
+  #forgetInHost(all: readonly StaleHostConnections[]): void {
+    const { host, isOwn } = this.#options;
+    for (const same of Map.groupBy(all, ({ ipProtocol, address: { ip } }) => `${ipProtocol} ${ip.family}`).values()) {
+      const [first] = same;
+      if (!first) continue;
+      const { ipProtocol, address } = first;
+      const byPort = Map.groupBy(same, (each) => each.address.port);
+      const only = byPort.size === 1 ? { dstPort: address.port } : {};
       const batch = new Batch();
-      for (const connection of found) if (isStale(connection, address, this.#options.isOwn)) deleteConnection(batch, connection);
-      if (batch.entries.length === 0) continue;
+      for (const connection of listConnections(host, { family: address.ip.family, ipProtocol, ...only }))
+        if (byPort.get(connection.original.dstPort)?.some((stale) => isStale(connection, stale.address, isOwn)))
+          deleteConnection(batch, connection);
       // One that ended meanwhile is as good as forgotten.
-      this.#forgotten.host += this.#options.host.attempt(batch).filter((error) => error === undefined).length;
+      if (batch.entries.length > 0) this.#forgotten.host += host.attempt(batch).filter((error) => error === undefined).length;
     }
   }
 
@@ -101,6 +135,18 @@ export class ConnectionCleaner {
     const cause = SeineError.from(thrown, 'forget connections');
     this.#options.log.warn('stale connections could not be forgotten', { cause: cause.message });
   }
+}
+
+function bridgeTask(task: Task): readonly StaleConnections[] {
+  return task.where === 'bridge' ? [task.stale] : [];
+}
+
+function hostTask(task: Task): readonly StaleHostConnections[] {
+  return task.where === 'host' ? [task.stale] : [];
+}
+
+function bridgeKey({ zone, ipProtocol, address: { ip, port }, endpoint }: StaleConnections): string {
+  return `${zone} ${ipProtocol} ${ip.text} ${port} ${endpoint && endpointKey(endpoint)}`;
 }
 
 function flushMessage({ zone, ipProtocol, address, endpoint }: StaleConnections): Uint8Array {
