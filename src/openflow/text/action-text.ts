@@ -57,7 +57,7 @@ const printers: { readonly [K in KnownAction['kind']]: (action: ActionOf<K>, nam
   group: ({ group }) => `group:${group}`,
   meter: ({ meter }) => `meter:${meter}`,
   setField: ({ field, value, mask }, names) => `set_field:${printFieldValue(field, value, mask, names)}->${fieldWord(field)}`,
-  load: ({ to, value }) => `load:${hex(value)}->${printSubfield(to)}`,
+  load: ({ to, value }) => `load:${hexOrZero(value)}->${printSubfield(to)}`,
   move: ({ from, to }) => `move:${printSubfield(from)}->${printSubfield(to)}`,
   resubmit: ({ port, table, withTracked }, names) => {
     if (port !== undefined && table === undefined && !withTracked) return `resubmit:${printPort(port, names)}`;

@@ -34,7 +34,7 @@ function printSelection({ method, parameter, fields }: Selection, names: TextNam
   const given = Object.entries(fields ?? {}) as [string, AnyValue][];
   if (given.length === 0) return parts;
   const words = given.map(([name, value]) => printSelectionField(name, value, names));
-  return [...parts, words.length === 1 && words[0]?.includes('=') ? `fields=${words[0]}` : `fields(${words.join(',')})`];
+  return [...parts, words.length === 1 ? `fields=${words[0]}` : `fields(${words.join(',')})`];
 }
 
 /** A field whose bits all count is its name alone. */
