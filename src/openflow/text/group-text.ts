@@ -39,6 +39,7 @@ function printSelection({ method, parameter, fields }: Selection, names: TextNam
 
 /** A field whose bits all count is its name alone. */
 function printSelectionField(name: string, value: AnyValue, names: TextNames): string {
+  if (name === 'unknown') return `unknown(${Buffer.from(value as Uint8Array).toString('hex')})`; // TLVs without a row, in wire form
   const field = requireField(name);
   const isWhole = value === field.fullNumber || value === field.fullBigint;
   return isWhole ? fieldWord(field.name) : `${fieldWord(field.name)}=${printFieldValue(name, value, undefined, names)}`;
