@@ -30,7 +30,7 @@ const products = [
     inputs: [
       'tsconfig.json',
       'tsconfig.build.json',
-      'src/ovsdb/client.ts',
+      'src/ovsdb/entry.ts',
       'src/openflow/client.ts',
       'src/ovsdb',
       'src/openflow',
@@ -38,7 +38,7 @@ const products = [
       'src/wire',
       'src/errors',
     ],
-    makes: ['src/ovsdb/client.js', 'src/openflow/client.js'],
+    makes: ['src/ovsdb/entry.js', 'src/openflow/client.js'],
   },
 ];
 

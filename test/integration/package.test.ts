@@ -1,4 +1,5 @@
 import { execFile, spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -7,6 +8,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '..', '..');
 const schema = '/usr/share/openvswitch/vswitch.ovsschema';
+
+const consumers = ['consumer.ts', 'ovsdb.ts'];
 
 /** A folder in which the packed tarball is installed, as somebody else's project would have it. */
 let project: string;
@@ -18,7 +21,7 @@ beforeAll(async () => {
   await run('npm', ['pack', '--ignore-scripts', '--pack-destination', project], { cwd: root });
   await run('sh', ['-c', 'tar -xzf "$1"/*.tgz -C "$2" --strip-components=1', 'sh', project, installed]);
   for (const name of ['@types', 'undici-types']) await symlink(join(root, 'node_modules', name), join(project, 'node_modules', name));
-  await cp(join(root, 'test', 'fixtures', 'package-consumer', 'consumer.ts'), join(project, 'consumer.ts'));
+  for (const file of consumers) await cp(join(root, 'test', 'fixtures', 'package-consumer', file), join(project, file));
   await writeFile(join(project, 'package.json'), JSON.stringify({ type: 'module' }));
 });
 
@@ -33,7 +36,7 @@ it('holds no sources and no tests', async () => {
 
 it('brings types that a strict project can compile against', async () => {
   const options = ['--strict', '--module', 'nodenext', '--target', 'es2023', '--types', 'node', '--outDir', '.'];
-  await run(join(root, 'node_modules', '.bin', 'tsc'), [...options, 'consumer.ts'], { cwd: project });
+  await run(join(root, 'node_modules', '.bin', 'tsc'), [...options, ...consumers], { cwd: project });
 });
 
 it('brings an OVSDB client and an OpenFlow codec that work', async () => {
@@ -49,6 +52,31 @@ it('brings an OVSDB client and an OpenFlow codec that work', async () => {
     expect(name).toBe('br-consumer');
     const { stdout: text } = await run('ovs-ofctl', ['ofp-print', flowMod]);
     expect(text).toContain('ADD table:3 priority=200,ip,nw_src=10.0.0.0/8 cookie:0x2a actions=goto_table:20');
+  } finally {
+    server.kill();
+  }
+});
+
+it('brings all of the OVSDB client', async () => {
+  const socket = join(project, 'db2.sock');
+  await run('ovsdb-tool', ['create', join(project, 'conf2.db'), schema]);
+  const options = [`--remote=punix:${socket}`, `--unixctl=${join(project, 'ctl2')}`, '--no-chdir'];
+  const server = spawn('ovsdb-server', [join(project, 'conf2.db'), ...options], { stdio: 'ignore' });
+  try {
+    await expect.poll(() => existsSync(socket)).toBe(true);
+    await run('ovs-vsctl', [`--db=unix:${socket}`, '--no-wait', 'init']);
+    const { stdout } = await run(process.execPath, ['ovsdb.js', `unix:${socket}`], { cwd: project, timeout: 20_000 });
+    expect(JSON.parse(stdout)).toEqual({
+      told: ['one', 'two'],
+      bridges: 2,
+      filtered: 2,
+      everything: 4,
+      refused: '[INVALID_INPUT] Port.tag: 5000 is not within 0 to 4095',
+      tables: expect.any(Number),
+      generated: true,
+      parsed: '_Server',
+      limit: '2 is not within 0 to 1',
+    });
   } finally {
     server.kill();
   }
