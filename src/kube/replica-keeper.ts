@@ -36,7 +36,10 @@ export class ReplicaKeeper<T> {
     }
   }
 
-  /** Writes after changes, and a last time when `signal` aborts if something is not yet written. */
+  /**
+   * Writes after changes, as soon as the API server has confirmed the copy for the first time: from then on a new process can do
+   * without it. And a last time when `signal` aborts if something is not yet written.
+   */
   async run(version: () => string, signal: AbortSignal): Promise<void> {
     const changed = new Doorbell();
     let unsaved = false;
@@ -45,9 +48,18 @@ export class ReplicaKeeper<T> {
       changed.ring();
     });
     signal.addEventListener('abort', () => changed.ring(), { once: true });
+    const { store, everyMs } = this.#options;
+    const firstSync = new AbortController();
+    store.whenSynced(signal).then(
+      () => firstSync.abort(),
+      () => undefined, // the end, which the loop sees
+    );
+    let isFirst = true;
     while (!signal.aborted) {
       await changed.wait();
-      await sleep(this.#options.everyMs, undefined, { signal }).catch(() => undefined); // at the end there is no need to wait
+      const atOnce = isFirst ? AbortSignal.any([signal, firstSync.signal]) : signal;
+      await sleep(everyMs, undefined, { signal: atOnce }).catch(() => undefined); // at the end there is no need to wait either
+      isFirst &&= !store.synced;
       if (!unsaved) continue;
       unsaved = false;
       await this.#save(version);

@@ -1,0 +1,40 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { LoopTurns } from '../async/loop-turns.ts';
+import { ReplicaStore } from './replica.ts';
+import { ReplicaKeeper } from './replica-keeper.ts';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'seine-keeper-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+it('writes as soon as the API server has confirmed the copy, and then only so often', async () => {
+  const store = new ReplicaStore<{ readonly n: number }>();
+  const options = { store, file: join(folder, 'x.jsonl'), of: { kind: 'X', revision: 1 }, turns: new LoopTurns(5), onError: () => {} };
+  const keeper = new ReplicaKeeper({ ...options, everyMs: 600_000 });
+  const stop = new AbortController();
+  const keeping = keeper.run(() => '7', stop.signal);
+  store.put('a', '1', { n: 1 });
+  store.flush();
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(existsSync(options.file)).toBe(false);
+  store.markSynced();
+  store.flush();
+  const restored = async (): Promise<unknown> => {
+    const next = new ReplicaStore<{ readonly n: number }>();
+    const version = await new ReplicaKeeper({ ...options, store: next, everyMs: 1 }).restore();
+    return [version, [...next.entries()]];
+  };
+  await expect.poll(restored).toEqual(['7', [['a', { n: 1 }]]]);
+  store.put('a', '2', { n: 2 });
+  store.flush();
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(await restored()).toEqual(['7', [['a', { n: 1 }]]]);
+  stop.abort();
+  await keeping;
+  expect(await restored()).toEqual(['7', [['a', { n: 2 }]]]);
+});
