@@ -88,12 +88,12 @@ function slice(name: string, of: string, ...addresses: readonly string[]): Endpo
 describe('Services', () => {
   it('works on what changed, however many Services there are', async () => {
     const t = setUp();
-    for (let index = 1; index <= 2_000; index++) {
+    for (let index = 1; index <= 10_000; index++) {
       t.services.put(`default/s${index}`, '1', service(`s${index}`, index));
       t.slices.put(`default/s${index}-x`, '1', slice(`s${index}-x`, `s${index}`, '10.10.0.5'));
     }
     await t.follow();
-    expect(t.served.count).toBe(2_000);
+    expect(t.served.count).toBe(10_000);
     await t.flush();
     t.wishes.length = 0;
     t.slices.put('default/s7-x', '2', slice('s7-x', 's7', '10.10.0.5', '10.10.0.6'));
