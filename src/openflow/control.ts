@@ -3,14 +3,15 @@ import type { ByteWriter } from '../wire/bytes.ts';
 import { ByteReader } from '../wire/bytes.ts';
 import { multipartType, writeMultipartRequest } from './multipart.ts';
 import { textOf } from './properties.ts';
-import { beginMessage, beginNicira, endMessage, HEADER_BYTES, messageType } from './protocol.ts';
+import { beginMessage, beginNicira, endMessage, HEADER_BYTES, messageType, OPENFLOW_13, OPENFLOW_15, type Version } from './protocol.ts';
 
 /** A message that is its header. */
 export function writeEmpty(
   w: ByteWriter,
   type: 'echoRequest' | 'featuresRequest' | 'getConfigRequest' | 'barrierRequest' | 'getAsyncRequest',
+  version: Version = OPENFLOW_15,
 ): void {
-  endMessage(w, beginMessage(w, messageType[type]));
+  endMessage(w, beginMessage(w, messageType[type], version));
 }
 
 export interface Features {
@@ -40,8 +41,8 @@ export interface SwitchConfig {
 }
 
 /** Source: OpenFlow 1.5.1 `ofp_switch_config` (u16 flags, u16 length). */
-export function writeSetConfig(w: ByteWriter, config: SwitchConfig): void {
-  const start = beginMessage(w, messageType.setConfig);
+export function writeSetConfig(w: ByteWriter, config: SwitchConfig, version: Version = OPENFLOW_15): void {
+  const start = beginMessage(w, messageType.setConfig, version);
   endMessage(w.u16(config.fragments).u16(config.missSendLength), start);
 }
 
@@ -54,10 +55,11 @@ export function decodeConfig(message: Uint8Array): SwitchConfig {
 export const roles = ['noChange', 'equal', 'primary', 'secondary'] as const;
 export type Role = (typeof roles)[number];
 
-/** Source: OpenFlow 1.5.1 `ofp_role_request` (u32 role, u16 short id, 2 zero, u64 generation). */
-export function writeRoleRequest(w: ByteWriter, role: Role, generation: bigint): void {
-  const start = beginMessage(w, messageType.roleRequest);
-  endMessage(w.u32(roles.indexOf(role)).u16(NO_SHORT_ID).zeros(2).u64(generation), start);
+/** Source: OpenFlow 1.5.1 `ofp_role_request` (u32 role, u16 short id, 2 zero, u64 generation); 1.3 has zeros for the short id. */
+export function writeRoleRequest(w: ByteWriter, role: Role, generation: bigint, version: Version = OPENFLOW_15): void {
+  const start = beginMessage(w, messageType.roleRequest, version);
+  const shortId = version === OPENFLOW_13 ? 0 : NO_SHORT_ID;
+  endMessage(w.u32(roles.indexOf(role)).u16(shortId).zeros(2).u64(generation), start);
 }
 
 const NO_SHORT_ID = 0xffff;
@@ -80,9 +82,17 @@ export interface AsyncConfig {
 /** Property types for a controller that is primary or equal; one less is for a secondary. */
 const asyncTypes = { packetIn: 1, portStatus: 3, flowRemoved: 5 } as const;
 
-/** Source: OpenFlow 1.5.1 `ofp_async_config`: properties of u16 type, u16 length = 8, u32 mask. */
-export function writeSetAsync(w: ByteWriter, config: AsyncConfig): void {
-  const start = beginMessage(w, messageType.setAsync);
+/**
+ * Source: OpenFlow 1.5.1 `ofp_async_config`: properties of u16 type, u16 length = 8, u32 mask. OpenFlow 1.3: two u32 masks a kind, of
+ * which the second is for a secondary; there is no leaving a kind as it was.
+ */
+export function writeSetAsync(w: ByteWriter, config: AsyncConfig, version: Version = OPENFLOW_15): void {
+  const start = beginMessage(w, messageType.setAsync, version);
+  if (version === OPENFLOW_13) {
+    const { packetIn = 0, portStatus = 0, flowRemoved = 0 } = config;
+    endMessage(w.u32(packetIn).u32(0).u32(portStatus).u32(0).u32(flowRemoved).u32(0), start);
+    return;
+  }
   for (const kind of Object.keys(asyncTypes) as (keyof typeof asyncTypes)[]) {
     const mask = config[kind];
     if (mask !== undefined) w.u16(asyncTypes[kind]).u16(8).u32(mask);
@@ -97,20 +107,20 @@ const NXT_CT_FLUSH_ZONE = 29;
 const PACKET_IN_2 = 2;
 
 /** Packet-ins with userdata from now on. Source: Open vSwitch `NXT_SET_PACKET_IN_FORMAT` (u32 format). */
-export function writeUsePacketIn2(w: ByteWriter): void {
-  const start = beginNicira(w, NXT_SET_PACKET_IN_FORMAT);
+export function writeUsePacketIn2(w: ByteWriter, version: Version = OPENFLOW_15): void {
+  const start = beginNicira(w, NXT_SET_PACKET_IN_FORMAT, version);
   endMessage(w.u32(PACKET_IN_2), start);
 }
 
 /** Whose `controller` actions reach this connection. Source: Open vSwitch `NXT_SET_CONTROLLER_ID` (6 zero, u16 id). */
-export function writeSetControllerId(w: ByteWriter, id: number): void {
-  const start = beginNicira(w, NXT_SET_CONTROLLER_ID);
+export function writeSetControllerId(w: ByteWriter, id: number, version: Version = OPENFLOW_15): void {
+  const start = beginNicira(w, NXT_SET_CONTROLLER_ID, version);
   endMessage(w.zeros(6).u16(id), start);
 }
 
 /** Forgets every tracked connection of a zone. Source: Open vSwitch `NXT_CT_FLUSH_ZONE` (6 zero, u16 zone). */
-export function writeFlushZone(w: ByteWriter, zone: number): void {
-  const start = beginNicira(w, NXT_CT_FLUSH_ZONE);
+export function writeFlushZone(w: ByteWriter, zone: number, version: Version = OPENFLOW_15): void {
+  const start = beginNicira(w, NXT_CT_FLUSH_ZONE, version);
   endMessage(w.zeros(6).u16(zone), start);
 }
 
@@ -123,8 +133,8 @@ export interface SwitchDescription {
   readonly datapath: string;
 }
 
-export function writeDescRequest(w: ByteWriter): void {
-  writeMultipartRequest(w, multipartType.desc, () => {});
+export function writeDescRequest(w: ByteWriter, version: Version = OPENFLOW_15): void {
+  writeMultipartRequest(w, multipartType.desc, () => {}, version);
 }
 
 /** @param body of a description reply. Source: OpenFlow 1.5.1 `ofp_desc`: texts of 256, 256, 256, 32 and 256 octets. */
@@ -141,8 +151,8 @@ export interface TableStats {
   readonly matches: bigint;
 }
 
-export function writeTableStatsRequest(w: ByteWriter): void {
-  writeMultipartRequest(w, multipartType.tableStats, () => {});
+export function writeTableStatsRequest(w: ByteWriter, version: Version = OPENFLOW_15): void {
+  writeMultipartRequest(w, multipartType.tableStats, () => {}, version);
 }
 
 /** @param body of a table statistics reply. Source: OpenFlow 1.5.1 `ofp_table_stats` (u8 table, 3 zero, u32 flows, u64 lookups, u64 matches). */

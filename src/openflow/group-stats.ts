@@ -1,7 +1,7 @@
 import { SeineError } from '../errors/seine-error.ts';
 import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
 import { multipartType, writeMultipartRequest } from './multipart.ts';
-import { ofGroup } from './protocol.ts';
+import { OPENFLOW_15, ofGroup, type Version } from './protocol.ts';
 
 export interface GroupStats {
   readonly id: number;
@@ -13,8 +13,8 @@ export interface GroupStats {
   readonly buckets: readonly { readonly packets: bigint; readonly bytes: bigint }[];
 }
 
-export function writeGroupStatsRequest(w: ByteWriter, group: number = ofGroup.all): void {
-  writeMultipartRequest(w, multipartType.groupStats, (body) => body.u32(group).zeros(4));
+export function writeGroupStatsRequest(w: ByteWriter, group: number = ofGroup.all, version: Version = OPENFLOW_15): void {
+  writeMultipartRequest(w, multipartType.groupStats, (body) => body.u32(group).zeros(4), version);
 }
 
 const HEAD_BYTES = 40;

@@ -186,9 +186,9 @@ export function readGroupMod(r: ByteReader, version: Version): GroupMod {
   return { command: name, ...group, ...(place === bucketPlace.all ? {} : { place }) };
 }
 
-/** @param group all of them unless one is named */
-export function writeGroupDescRequest(w: ByteWriter, group: number = ofGroup.all): void {
-  writeMultipartRequest(w, multipartType.groupDesc, (body) => body.u32(group).zeros(4));
+/** @param group all of them unless one is named; OpenFlow 1.3 always answers with all */
+export function writeGroupDescRequest(w: ByteWriter, group: number = ofGroup.all, version: Version = OPENFLOW_15): void {
+  writeMultipartRequest(w, multipartType.groupDesc, (body) => version === OPENFLOW_15 && body.u32(group).zeros(4), version);
 }
 
 /**

@@ -62,8 +62,8 @@ export function decodeMeterMod(message: Uint8Array): MeterMod {
   return { command, flags: r.u16(), id: r.u32(), bands: readBands(r) };
 }
 
-export function writeMeterDescRequest(w: ByteWriter, meter: number = ALL_METERS): void {
-  writeMultipartRequest(w, multipartType.meterDesc, (body) => body.u32(meter).zeros(4));
+export function writeMeterDescRequest(w: ByteWriter, meter: number = ALL_METERS, version: Version = OPENFLOW_15): void {
+  writeMultipartRequest(w, multipartType.meterDesc, (body) => body.u32(meter).zeros(4), version);
 }
 
 /** @param body of a meter description reply. Source: OpenFlow 1.5.1 `ofp_meter_desc` (u16 length, u16 flags, u32 meter, bands). */

@@ -32,7 +32,7 @@ const MORE = 1;
 const MULTIPART_HEADER_BYTES = 16;
 
 /** Appends one request; `body` writes what follows its header. */
-export function writeMultipartRequest(w: ByteWriter, type: number, body: (w: ByteWriter) => void, version: Version = OPENFLOW_15): void {
+export function writeMultipartRequest(w: ByteWriter, type: number, body: (w: ByteWriter) => unknown, version: Version = OPENFLOW_15): void {
   const start = beginMessage(w, messageType.multipartRequest, version);
   w.u16(type).u16(0).u32(0);
   body(w);

@@ -1,6 +1,9 @@
+import { SeineError } from '../errors/seine-error.ts';
 import { decodeError, type ErrorMessage } from './error-message.ts';
 import { decodeFlowUpdates, type FlowUpdate } from './flow-monitor.ts';
 import { decodeFlowRemoved, type FlowRemoved } from './flow-removed.ts';
+import { decodeMessage } from './message.ts';
+import type { MonitorUpdate } from './messages/monitor.ts';
 import { decodeMultipart, multipartType } from './multipart.ts';
 import { decodePacketIn, decodePacketIn2, NXT_PACKET_IN2, type PacketIn } from './packet.ts';
 import { decodePortStatus, type PortStatus } from './port.ts';
@@ -44,7 +47,22 @@ function isPacketIn2(message: Uint8Array): boolean {
 
 function flowUpdates(message: Uint8Array): Unsolicited {
   const part = decodeMultipart(message);
+  if (part.type === multipartType.experimenter) return flowUpdatesIn13(message);
   return part.type === multipartType.flowMonitor
     ? { kind: 'flowUpdates', updates: decodeFlowUpdates(part.body) }
     : { kind: 'other', message };
+}
+
+/** Flow monitors are an extension there; its messages say when they pause, where those of 1.5 have events for that. */
+function flowUpdatesIn13(message: Uint8Array): Unsolicited {
+  const reply = decodeMessage(message);
+  if (reply.kind !== 'flowMonitorReply13') return { kind: 'other', message };
+  return { kind: 'flowUpdates', updates: reply.body.updates.map(updateOf) };
+}
+
+function updateOf({ event, xid, flow }: MonitorUpdate): FlowUpdate {
+  if (flow === undefined) return { event: 'abbreviated', xid: xid ?? 0 };
+  if (event !== 'added' && event !== 'removed' && event !== 'modified') throw new SeineError('PROTOCOL', `flow update event ${event}`);
+  const { reason, ...rest } = flow;
+  return { event, ...rest, ...(event === 'removed' && typeof reason === 'string' ? { reason } : {}) };
 }
