@@ -1,0 +1,183 @@
+import { execFile, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { labPaths, nodePaths } from '../../src/lab/names.ts';
+import { ConvergeLab, until } from '../support/converge-lab.ts';
+
+/*
+ * The plugin's contract on a real node: real agent, plugin, switch and namespaces, called as a runtime calls.
+ */
+
+const execute = promisify(execFile);
+let lab: ConvergeLab;
+let lastNamespace = 0;
+
+beforeAll(async () => {
+  lab = await ConvergeLab.start(1);
+});
+afterAll(async () => {
+  await lab?.remove();
+});
+
+interface Call {
+  readonly id?: string;
+  readonly netns?: string;
+  readonly ifName?: string;
+  readonly args?: string;
+  readonly conf?: Readonly<Record<string, unknown>>;
+}
+
+interface Answer {
+  /** 0, or CNI's code. */
+  readonly code: number;
+  readonly msg: string;
+  readonly result: CniResult;
+  readonly tookMs: number;
+}
+
+interface CniResult {
+  readonly ips?: readonly { readonly address: string }[];
+  readonly routes?: readonly { readonly dst: string; readonly table?: number }[];
+}
+
+async function call(command: string, { id = '', netns = '', ifName = 'eth0', args = '', conf = {} }: Call = {}): Promise<Answer> {
+  const paths = nodePaths(lab.plan.dir, lab.node(1).name);
+  const list = JSON.parse(readFileSync(paths.cniConfAlone, 'utf8')) as { plugins: object[]; name: string; cniVersion: string };
+  const stdin = JSON.stringify({ ...list.plugins[0], name: list.name, cniVersion: '1.1.0', ...conf });
+  const env = {
+    CNI_COMMAND: command,
+    CNI_CONTAINERID: id,
+    CNI_NETNS: netns,
+    CNI_IFNAME: ifName,
+    CNI_ARGS: args,
+    CNI_PATH: labPaths(lab.plan.dir).bin,
+  };
+  const startedMs = performance.now();
+  const child = spawn(join(labPaths(lab.plan.dir).bin, 'seine'), [], { env, stdio: ['pipe', 'pipe', 'inherit'] });
+  child.stdin.end(stdin);
+  let stdout = '';
+  for await (const chunk of child.stdout) stdout += String(chunk);
+  const answer = (stdout === '' ? {} : JSON.parse(stdout)) as { code?: number; msg?: string };
+  return { code: answer.code ?? 0, msg: answer.msg ?? '', result: answer as CniResult, tookMs: performance.now() - startedMs };
+}
+
+const pathOf = (name: string) => `/run/netns/${name}`;
+const addressesOf = ({ ips = [] }: CniResult) => ips.map(({ address }) => address.replace(/\/.*/, ''));
+
+/** A namespace that goes with the lab. */
+async function namespace(): Promise<string> {
+  const name = `${lab.node(1).netns}-x${lastNamespace++}`;
+  await execute('ip', ['netns', 'add', name]);
+  return name;
+}
+
+async function reaches(from: string, address: string, ...options: readonly string[]): Promise<void> {
+  const ping = ['netns', 'exec', from, 'ping', '-c', '1', '-W', '1', ...options, address];
+  const works = () =>
+    execute('ip', ping)
+      .then(() => true)
+      .catch(() => false);
+  await until(works, 10_000, () => `${from} does not reach ${address} ${options.join(' ')}`);
+}
+
+describe('a pod on two networks', () => {
+  const second = { ifName: 'net1', conf: { name: 'second' } };
+
+  it('is reached on both and answers on both; the first is not touched', async () => {
+    const [pod, other] = [await namespace(), await namespace()];
+    const one = await call('ADD', { id: 'two', netns: pathOf(pod) });
+    const peer = await call('ADD', { id: 'peer', netns: pathOf(other) });
+    const defaultRoutes = async () => (await execute('ip', ['-n', pod, 'route', 'show', 'default', 'metric', '0'])).stdout;
+    const before = await defaultRoutes();
+    const two = await call('ADD', { id: 'two', netns: pathOf(pod), ...second });
+    expect([one.code, peer.code, two.code]).toEqual([0, 0, 0]);
+    expect(two.result.routes?.map(({ table }) => table)).toEqual([expect.any(Number), expect.any(Number)]);
+    expect(await defaultRoutes()).toBe(before);
+    for (const address of [...addressesOf(one.result), ...addressesOf(two.result)]) await reaches(other, address);
+    for (const address of addressesOf(peer.result)) {
+      await reaches(pod, address);
+      await reaches(pod, address, '-I', 'net1');
+    }
+    const check = async (answer: Answer, which: Call) =>
+      await call('CHECK', { id: 'two', netns: pathOf(pod), ...which, conf: { ...which.conf, prevResult: answer.result } });
+    expect([await check(one, {}), await check(two, second)]).toMatchObject([{ msg: '' }, { msg: '' }]);
+    expect(await call('DEL', { id: 'two', netns: pathOf(pod), ...second })).toMatchObject({ code: 0 });
+    expect(await check(one, {})).toMatchObject({ msg: '' });
+    for (const address of addressesOf(peer.result)) await reaches(pod, address);
+    for (const [id, name] of [
+      ['two', pod],
+      ['peer', other],
+    ] as const)
+      expect(await call('DEL', { id, netns: pathOf(name) })).toMatchObject({ code: 0 });
+  });
+});
+
+describe('an ADD', () => {
+  it('twice, or of an interface that is there, damages nothing', async () => {
+    const [pod, other] = [await namespace(), await namespace()];
+    const { result } = await call('ADD', { id: 'one', netns: pathOf(pod) });
+    await call('ADD', { id: 'witness', netns: pathOf(other) });
+    expect(await call('ADD', { id: 'one', netns: pathOf(pod) })).toMatchObject({ code: 104 });
+    expect(await call('ADD', { id: 'three', netns: pathOf(pod) })).toMatchObject({ code: 4, msg: expect.stringContaining('CNI_IFNAME') });
+    for (const address of addressesOf(result)) await reaches(other, address);
+    for (const id of ['one', 'three', 'witness']) expect(await call('DEL', { id })).toMatchObject({ code: 0 });
+  });
+
+  it('is refused for a pod that the API server does not have, and served for a static one', async () => {
+    const netns = pathOf(await namespace());
+    const args = (uid: string) => `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=nobody;K8S_POD_UID=${uid}`;
+    const refused = await call('ADD', { id: 'nobody', netns, args: args('7a1c6e2a-0000-4000-8000-000000000000') });
+    expect(refused).toMatchObject({ code: 107, msg: expect.stringContaining('"default/nobody"') });
+    expect(refused.tookMs).toBeLessThan(3_000);
+    expect(await call('ADD', { id: 'static', netns, args: args('0123456789abcdef0123456789abcdef') })).toMatchObject({ code: 0 });
+    expect(await call('DEL', { id: 'static', netns })).toMatchObject({ code: 0 });
+  });
+
+  it('into a namespace that has vanished is the runtime’s fault, and its DEL succeeds', async () => {
+    const pod = await namespace();
+    const netns = pathOf(pod);
+    const { result } = await call('ADD', { id: 'vanishing', netns });
+    await execute('ip', ['netns', 'del', pod]);
+    expect((await call('CHECK', { id: 'vanishing', netns, conf: { prevResult: result } })).code).toBe(103);
+    expect(await call('ADD', { id: 'late', netns })).toMatchObject({ code: 4, msg: expect.stringContaining('CNI_NETNS') });
+    expect(await call('DEL', { id: 'vanishing', netns })).toMatchObject({ code: 0 });
+  });
+});
+
+describe('STATUS', () => {
+  const becomes = async (code: number) =>
+    await until(
+      async () => (await call('STATUS')).code === code,
+      30_000,
+      () => `STATUS does not become ${code}`,
+    );
+
+  it('stays as it is while the API server is away, for a restarted agent too, and ADDs go on', async () => {
+    await becomes(0);
+    await lab.apiServer('stop');
+    try {
+      for (let asked = 0; asked < 20; asked++) expect(await call('STATUS')).toMatchObject({ code: 0 });
+      await lab.agent(1, 'kill');
+      const down = await call('STATUS');
+      expect(down.code).toBe(50);
+      expect(down.tookMs).toBeLessThan(1_000);
+      await lab.agent(1, 'start');
+      await becomes(0);
+      const netns = pathOf(await namespace());
+      const args = 'K8S_POD_NAMESPACE=default;K8S_POD_NAME=unseen;K8S_POD_UID=7a1c6e2a-0000-4000-8000-000000000000';
+      expect(await call('ADD', { id: 'unseen', netns, args })).toMatchObject({ code: 0 });
+      expect(await call('DEL', { id: 'unseen', netns })).toMatchObject({ code: 0 });
+    } finally {
+      await lab.apiServer('start');
+    }
+  });
+
+  it('says 51 when running pods are hurt', async () => {
+    await lab.killOvs(1, 'ovs-vswitchd');
+    await becomes(51);
+    await lab.startOvs(1);
+    await becomes(0);
+  });
+});
