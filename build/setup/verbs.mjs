@@ -15,6 +15,7 @@ export const verbs = {
   lab: { needs: ['machine', 'npm', 'products'], run: ['bin/seine-lab.mjs'] },
   build: { needs: ['npm', 'products'] },
   'test:crash': { needs: ['machine', 'npm', 'products'], run: ['build/test-crash.mjs'] },
+  'test:fuzz': { needs: ['machine', 'npm'], run: ['test/fuzz/openflow.ts'] },
   'test:reliability': { needs: ['machine', 'npm', 'products'], run: ['test/reliability/main.ts'] },
   'test:soak': { needs: ['machine', 'npm', 'products'], run: ['test/soak/main.ts'] },
   'test:unit': { needs: ['npm'], run: ['vitest', 'run', '--project', 'unit'] },
