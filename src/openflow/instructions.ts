@@ -27,6 +27,9 @@ const CLEAR_ACTIONS = 5;
 /** OpenFlow 1.3 only. */
 const METER = 6;
 
+/** The length of instructions that have but one. */
+const fixedBytes: Readonly<Record<number, number>> = { [GOTO_TABLE]: 8, [WRITE_METADATA]: 24, [CLEAR_ACTIONS]: 8, [METER]: 8 };
+
 const scratch = new ByteWriter(512);
 
 /**
@@ -72,7 +75,7 @@ function writeList(w: ByteWriter, type: number, actions: readonly Action[], vers
   w.patchU16(start + 2, w.length - start);
 }
 
-/** @throws SeineError `PROTOCOL` if a length is wrong or an instruction stands there twice. */
+/** @throws SeineError `PROTOCOL` if a length is wrong, or an instruction stands there twice. */
 export function decodeInstructions(bytes: Uint8Array, version: Version = OPENFLOW_15): Instructions {
   const r = new ByteReader(bytes, 'instructions');
   let unknown: ByteWriter | undefined;
@@ -86,6 +89,8 @@ export function decodeInstructions(bytes: Uint8Array, version: Version = OPENFLO
     if (length < 8 || length % 8 !== 0) throw new SeineError('PROTOCOL', `instruction length ${length} at ${start}`);
     if (seen.includes(type)) throw new SeineError('PROTOCOL', `instruction ${type} twice`);
     seen.push(type);
+    const fixed = fixedBytes[type];
+    if (fixed !== undefined && length !== fixed) throw new SeineError('PROTOCOL', `instruction ${type} of ${length} bytes at ${start}`);
     const body = r.part(length, 'instruction').skip(4);
     if (type === METER && version === OPENFLOW_13) {
       meter = { kind: 'meter', meter: body.u32() };

@@ -1,0 +1,98 @@
+import { SeineError } from '../../src/errors/seine-error.ts';
+import { visitFlowEntries } from '../../src/openflow/flow-stats.ts';
+import { decodeInstructions } from '../../src/openflow/instructions.ts';
+import { decodeMatch } from '../../src/openflow/match.ts';
+import { decodeMessage, encodeMessage, type Message } from '../../src/openflow/message.ts';
+import { decodeMultipart, multipartType } from '../../src/openflow/multipart.ts';
+import { isVersion, messageType, OPENFLOW_13, OPENFLOW_15, readHeader, type Version } from '../../src/openflow/protocol.ts';
+import { printMessage } from '../../src/openflow/text/message-text.ts';
+import { decodeUnsolicited } from '../../src/openflow/unsolicited.ts';
+
+/** Milliseconds that no message may take. */
+const maxMs = 50;
+
+/** What became of a message: all of it understood, parts kept as they are, or refused, with the reason. */
+export type Verdict =
+  | { readonly kind: 'read'; readonly message: Message; readonly whole: boolean }
+  | { readonly kind: 'refused'; readonly reason: string };
+
+/**
+ * Reads a message in every way there is.
+ *
+ * @throws Error if anything but a `PROTOCOL` error was thrown, it took too long, or what was read prints or encodes with a crash
+ */
+export function survive(bytes: Uint8Array): Verdict {
+  const startMs = performance.now();
+  const verdict = judged(bytes);
+  if (performance.now() - startMs <= maxMs) return verdict;
+  // A hang is slow each time; a busy machine is not.
+  for (let again = 0; again < 5; again++) {
+    const startMs = performance.now();
+    judged(bytes);
+    if (performance.now() - startMs <= maxMs) return verdict;
+  }
+  throw new Error(`more than ${maxMs} ms each time`);
+}
+
+function judged(bytes: Uint8Array): Verdict {
+  const verdict = read(bytes);
+  tolerate('PROTOCOL', () => decodeUnsolicited(bytes));
+  tolerate('PROTOCOL', () => readEntries(bytes));
+  return verdict;
+}
+
+function read(bytes: Uint8Array): Verdict {
+  let message: Message;
+  try {
+    message = decodeMessage(bytes);
+    printMessage(message); // reads matches and instructions, which are bytes in some messages
+  } catch (thrown) {
+    if (thrown instanceof SeineError && thrown.code === 'PROTOCOL') return { kind: 'refused', reason: thrown.message };
+    throw thrown;
+  }
+  // What a switch may say is more than what we may: a number of it may fit no field of ours.
+  const encoded = tolerate('INVARIANT', () => encodeMessage(message));
+  return {
+    kind: 'read',
+    message,
+    whole:
+      encoded !== undefined &&
+      Buffer.compare(encoded, bytes) === 0 &&
+      !holdsUnknown(message, isVersion(message.version) ? message.version : OPENFLOW_15),
+  };
+}
+
+/** Flows are also read on a way of their own. */
+function readEntries(bytes: Uint8Array): void {
+  const { version, type } = readHeader(bytes);
+  if (type !== messageType.multipartReply || !isVersion(version)) return;
+  const part = decodeMultipart(bytes);
+  if (part.type !== multipartType.flowDesc) return;
+  let end = 0;
+  for (const each of [version, version === OPENFLOW_13 ? OPENFLOW_15 : OPENFLOW_13] as const)
+    tolerate('PROTOCOL', () => visitFlowEntries(part.body, ({ match, instructions }) => (end += match.length + instructions.length), each));
+  if (end > 2 * bytes.length) throw new Error(`flows of ${end} bytes in a message of ${bytes.length}`);
+}
+
+function tolerate<T>(code: SeineError['code'], work: () => T): T | undefined {
+  try {
+    return work();
+  } catch (thrown) {
+    if (thrown instanceof SeineError && thrown.code === code) return undefined;
+    throw thrown;
+  }
+}
+
+/** Also in flows, whose matches and instructions are bytes in some messages. */
+function holdsUnknown(value: unknown, version: Version): boolean {
+  if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return false;
+  if ('unknown' in value || ('kind' in value && value.kind === 'unknown')) return true;
+  return Object.entries(value).some(([name, each]) =>
+    holdsUnknown(each instanceof Uint8Array ? within(name, each, version) : each, version),
+  );
+}
+
+function within(name: string, bytes: Uint8Array, version: Version): unknown {
+  if (name === 'instructions') return tolerate('PROTOCOL', () => decodeInstructions(bytes, version));
+  return name === 'match' ? tolerate('PROTOCOL', () => decodeMatch(bytes)) : undefined;
+}

@@ -1,0 +1,74 @@
+import { parseArgs } from 'node:util';
+import { ofpParse } from './ofp-parse.ts';
+import { disagreement } from './openflow-judgement.ts';
+import { mutated } from './openflow-messages.ts';
+import { survive, type Verdict } from './openflow-survival.ts';
+import { SeededRandom } from './random.ts';
+
+const usage = `Usage: npm run test:fuzz -- [--seed N] [--runs N] [--judge N]
+
+Reads OpenFlow messages that were harmed at random, in every way there is: each is read or refused, with a PROTOCOL error,
+within 50 ms. The seed is printed; the same seed gives the same messages.
+
+  --seed N    chance unless given
+  --runs N    how many messages; 1,000,000 unless given
+  --judge N   how many of them ovs-ofctl is asked about too; all unless given
+`;
+
+const batch = 5_000;
+const signal = new AbortController().signal;
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: { seed: { type: 'string' }, runs: { type: 'string' }, judge: { type: 'string' }, help: { type: 'boolean' } },
+  });
+  if (values.help) {
+    process.stdout.write(usage);
+    return;
+  }
+  const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 32));
+  const runs = Number(values.runs ?? 1_000_000);
+  const judged = Math.min(runs, Number(values.judge ?? runs));
+  say(`OpenFlow: ${runs} messages, ${judged} of them judged by ovs-ofctl; --seed ${seed}`);
+  const random = new SeededRandom(seed);
+  const count = { read: 0, refused: 0 };
+  const startMs = performance.now();
+  for (let done = 0; done < runs; done += batch) {
+    const messages = Array.from({ length: Math.min(batch, runs - done) }, () => mutated(random));
+    const verdicts = messages.map((message, index) => surviveOrSay(message, { seed, index: done + index }));
+    for (const { kind } of verdicts) count[kind]++;
+    if (done < judged) await judge(messages, verdicts, { seed, first: done });
+    if ((done / batch) % 20 === 19) say(`  ${done + batch} in ${Math.round((performance.now() - startMs) / 1000)} s`);
+  }
+  say(`${count.read} were read, ${count.refused} refused, ${Math.round((performance.now() - startMs) / 1000)} s`);
+}
+
+function surviveOrSay(message: Uint8Array, at: { readonly seed: number; readonly index: number }): Verdict {
+  try {
+    return survive(message);
+  } catch (thrown) {
+    say(`seed ${at.seed}, message ${at.index}: ${Buffer.from(message).toString('hex')}`);
+    throw thrown;
+  }
+}
+
+async function judge(
+  messages: readonly Uint8Array[],
+  verdicts: readonly Verdict[],
+  at: { readonly seed: number; readonly first: number },
+): Promise<void> {
+  const theirs = await ofpParse(messages, signal);
+  for (const [index, message] of messages.entries()) {
+    const [ours, other] = [verdicts[index], theirs[index]];
+    const wrong = ours && other && disagreement(ours, other);
+    if (wrong === undefined) continue;
+    say(`seed ${at.seed}, message ${at.first + index}: ${Buffer.from(message).toString('hex')}\n  ${wrong}`);
+    process.exitCode = 1;
+  }
+}
+
+function say(text: string): void {
+  process.stderr.write(`${text}\n`);
+}
+
+await main();
