@@ -14,6 +14,8 @@ import { type FaultRow, type FaultRun, prepare, runFault } from './run-fault.ts'
 import { table } from './table.ts';
 
 const urgent = -15;
+/** As it ships: one bundle. */
+const agent = join(import.meta.dirname, '..', '..', 'dist', 'seine-agent.mjs');
 const help = `npm run test:reliability -- [--only NAME[,NAME…]] [--rounds N] [--seed N] [--hz N] [--datapath D] [--write] [--json] [--list]
 
   --only    faults whose names begin so; all without it
@@ -63,7 +65,7 @@ interface Run extends Pick<FaultRun, 'rounds' | 'hertz'> {
 }
 
 async function runAll(chosen: readonly Fault[], { seed, datapath, ...run }: Run): Promise<FaultRow[]> {
-  const lab = await ConvergeLab.start(2, undefined, { datapath });
+  const lab = await ConvergeLab.start(2, agent, { datapath });
   try {
     await prepare(lab);
     setPriority(process.pid, urgent);
