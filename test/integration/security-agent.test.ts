@@ -1,6 +1,9 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { chmodSync, lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { chmodSync, lchownSync, lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { get, type IncomingMessage } from 'node:http';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
@@ -200,10 +203,17 @@ describe('a writer of API objects', () => {
 
 describe('a caller of the plugin', () => {
   const inScratch = (name: string): string => join(scratch, name);
+  /** A namespace that would do, if the way to it did. */
+  const bystander = `sec-${randomBytes(4).toString('hex')}`;
+  afterAll(() => execFileSync('ip', ['netns', 'del', bystander]));
   beforeAll(() => {
     writeFileSync(inScratch('file'), '');
     execFileSync('mkfifo', [inScratch('pipe')]);
     symlinkSync(`/run/netns/${lab.node(1).netns}`, inScratch('link'));
+    execFileSync('ip', ['netns', 'add', bystander]);
+    symlinkSync(`/run/netns/${bystander}`, inScratch('pod-link'));
+    symlinkSync('/run/netns', inScratch('strangers'));
+    lchownSync(inScratch('strangers'), 65534, 65534);
   });
   const conf = () => readFileSync(paths().cniConfAlone, 'utf8');
   const call = async (variables: Record<string, string>, stdin?: string): Promise<{ code: number; msg: string; tookMs: number }> => {
@@ -223,6 +233,17 @@ describe('a caller of the plugin', () => {
     return { code, msg, tookMs: performance.now() - startedMs };
   };
 
+  /** A request that no plugin of ours would send. */
+  const sendRaw = async (request: object): Promise<void> => {
+    const body = Buffer.from(JSON.stringify(request));
+    const header = Buffer.alloc(4);
+    header.writeUInt32BE(body.length);
+    const socket = connect(paths().cniSocket);
+    socket.write(Buffer.concat([header, body]));
+    socket.resume();
+    await once(socket, 'close');
+  };
+
   it.each<[string, () => string]>([
     ['a file', () => inScratch('file')],
     ['a pipe that nobody writes to', () => inScratch('pipe')],
@@ -233,6 +254,12 @@ describe('a caller of the plugin', () => {
     ['a link to the agent’s own namespace', () => inScratch('link')],
     ['the agent’s own namespace, by a way around', () => `/run/netns/../../run/netns/${lab.node(1).netns}`],
     ['a namespace of another kind', () => '/proc/self/ns/mnt'],
+    ['the agent’s own namespace, through a process’s root', () => `/proc/self/root/run/netns/${lab.node(1).netns}`],
+    ['what a process has open', () => '/proc/self/fd/0'],
+    ['a pod’s namespace, by a link that is not root’s', () => join(inScratch('strangers'), bystander)],
+    ['a pod’s namespace, by a link at its end', () => inScratch('pod-link')],
+    ['a pod’s namespace, by a way around', () => `/run/netns/../netns/${bystander}`],
+    ['a path of two lines', () => `/run/netns/${bystander}\n{"level":"error"}`],
   ])('gets no interface into %s', async (_, path) => {
     const { code, tookMs } = await call({ CNI_NETNS: path() });
     expect(code).toBe(4);
@@ -262,6 +289,25 @@ describe('a caller of the plugin', () => {
     );
     expect([large.code, deep.code]).toEqual([5, 6]);
     expect(polluting.msg).toContain('the network has no name');
+  });
+
+  it('writes no line of his own into the log', async () => {
+    const fake = '\n{"level":"error","msg":"forged"}\u001b[2J\u2028';
+    for (const variables of [
+      { CNI_CONTAINERID: `c${fake}` },
+      { CNI_IFNAME: `e${fake}` },
+      { CNI_ARGS: `K8S_POD_NAME=a${fake};IgnoreUnknown=${fake}` },
+      { CNI_NETNS: `/run/netns/${fake}` },
+    ])
+      expect((await call(variables)).code).toBe(4);
+    await call({}, JSON.stringify({ name: `n${fake}`, cniVersion: '1.0.0', agentSocket: paths().cniSocket }));
+    await sendRaw({ v: 1, env: { CNI_COMMAND: `X${fake}`, CNI_CONTAINERID: fake }, conf: fake, deadlineMs: 1_000, attempt: 1 });
+    const text = readFileSync(paths().agentLog, 'utf8');
+    const lines = text.split('\n').filter((line) => line.includes('forged'));
+    expect(lines.length, 'what came by the socket is logged').toBeGreaterThan(0);
+    for (const line of lines) expect((JSON.parse(line) as { msg: string }).msg).toBe('CNI call failed');
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: these must not be printed
+    expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f]/);
   });
 
   it('left nothing behind, and the agent is well', async () => {
