@@ -77,6 +77,22 @@ const stories: readonly Story[] = [
     next: ['answer'],
   },
   {
+    title: 'The world to a node port, with an endpoint on another node',
+    text: 'The node’s packet filter has translated the node’s address to the virtual one. Without the gateway’s address as source, the other node would answer the client directly. The answer goes back the way the question came.',
+    opening: {
+      inPort: gateway.ofPort,
+      packet: tcp({
+        ethSrc: gateway.mac,
+        ethDst: virtualMac,
+        ipSrc: parseIp('203.0.113.77'),
+        ipDst: parseIp('169.254.0.252'),
+        portDst: 30_080,
+      }),
+    },
+    choice: 1,
+    next: ['answer'],
+  },
+  {
     title: 'A pod that forges a tunnel packet',
     text: 'To its own node or, by the masquerade, to another one: dropped, and counted by the flow’s own counter.',
     opening: { inPort: podA?.ofPort ?? 0, packet: { ...fromPod('192.168.77.2', tunnel.port).packet, protocol: 'udp' } },
