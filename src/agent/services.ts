@@ -11,7 +11,7 @@ import { type Proxying, serviceIntents } from '../proxy/intent.ts';
 import type { ServiceAddress, ServiceIntent } from '../proxy/service-intent.ts';
 import { Objections } from './objections.ts';
 import type { Arrival, ProgrammingTimes } from './proxy/programming-times.ts';
-import { type ServedPort, ServedPorts } from './proxy/served-ports.ts';
+import { endpointOwners, type ServedPort, ServedPorts } from './proxy/served-ports.ts';
 import type { ServiceHost } from './proxy/service-host.ts';
 import { SlicesOfServices } from './proxy/slices-of-services.ts';
 
@@ -153,7 +153,7 @@ export class Services {
   /** Everybody who asks something of the bridge for a Service: its ports, and the endpoints they lead to. */
   ownersOf(key: string): { readonly ports: readonly Owner[]; readonly endpoints: ReadonlySet<Owner> } {
     const served = this.portsOf(key);
-    return { ports: [...served.keys()], endpoints: new Set([...served.values()].flatMap(({ endpoints }) => [...endpoints])) };
+    return { ports: [...served.keys()], endpoints: new Set([...served.values()].flatMap(endpointOwners)) };
   }
 
   /** @param triggeredAt when what the change was made of changed, if somebody noted it (RFC 3339) */

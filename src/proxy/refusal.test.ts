@@ -57,6 +57,11 @@ describe('refuse', () => {
     expect(sumOf(answer.subarray(34))).toBe(0xffff);
   });
 
+  it('says the same of an SCTP port', () => {
+    const sctp = Buffer.from(udp4);
+    sctp.writeUInt8(132, 23);
+    expect(hex(Buffer.from(refuse(sctp) ?? []).subarray(34, 36))).toBe('0303');
+  });
   it('leaves out the padding of a short frame', () => {
     const padded = Buffer.concat([udp4, Buffer.alloc(13)]);
     expect(hex(refuse(padded))).toBe(hex(refuse(udp4)));

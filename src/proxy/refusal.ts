@@ -12,6 +12,7 @@ const TCP_BYTES = 20;
 const ICMP_BYTES = 8;
 const TCP = 6;
 const UDP = 17;
+const SCTP = 132;
 const ICMP = 1;
 const ICMPV6 = 58;
 const HOPS = 64;
@@ -33,7 +34,13 @@ interface IpPacket {
 export function refuse(frame: Uint8Array): Uint8Array | undefined {
   const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength);
   const packet = readPacket(bytes);
-  const answer = packet && (packet.protocol === TCP ? tcpReset(packet) : packet.protocol === UDP ? portUnreachable(packet) : undefined);
+  const answer =
+    packet &&
+    (packet.protocol === TCP
+      ? tcpReset(packet)
+      : packet.protocol === UDP || packet.protocol === SCTP
+        ? portUnreachable(packet)
+        : undefined);
   if (!answer) return undefined;
   const header = Buffer.concat([bytes.subarray(6, 12), bytes.subarray(0, 6), bytes.subarray(12, 14)]);
   return Buffer.concat([header, answer]);

@@ -259,7 +259,6 @@ describe('a Service', () => {
           {
             intent: { ...intent, addresses: [...intent.addresses, nodePort], ...changes },
             groups: new Map([['cluster/0', 7]]),
-            endpoints: new Set<Owner>(),
           },
         ],
       ]),

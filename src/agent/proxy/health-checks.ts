@@ -69,6 +69,8 @@ export class HealthChecks {
 class CheckServer {
   readonly #stop = new AbortController();
   readonly #server: Server;
+  /** Of both families, where there are two. */
+  #address: '::' | '0.0.0.0' = '::';
 
   constructor(port: number, answer: (response: ServerResponse) => void, log: Log) {
     this.#server = createServer({ requestTimeout: PATIENCE_MS, headersTimeout: PATIENCE_MS, maxHeaderSize: 8_192 }, (request, response) => {
@@ -94,6 +96,10 @@ class CheckServer {
         await this.#once(port);
         return;
       } catch (thrown) {
+        if (this.#address === '::' && isWithoutIpv6(thrown)) {
+          this.#address = '0.0.0.0';
+          continue;
+        }
         const cause = SeineError.from(thrown, 'listen').message;
         if (!told) log.error('the health check port of a Service is taken; trying again', { port, cause });
       }
@@ -104,7 +110,7 @@ class CheckServer {
   async #once(port: number): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', reject);
-      this.#server.listen({ port, host: '::', ipv6Only: false }, () => {
+      this.#server.listen({ port, host: this.#address, ipv6Only: false }, () => {
         this.#server.off('error', reject);
         this.#server.on('error', () => undefined); // of accepting; the next client may fare better
         if (this.#stop.signal.aborted) this.#server.close();
@@ -112,4 +118,8 @@ class CheckServer {
       });
     });
   }
+}
+
+function isWithoutIpv6(thrown: unknown): boolean {
+  return thrown instanceof Error && 'code' in thrown && (thrown.code === 'EAFNOSUPPORT' || thrown.code === 'EADDRNOTAVAIL');
 }

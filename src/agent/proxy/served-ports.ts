@@ -12,7 +12,15 @@ export interface ServedPort {
   readonly intent: ServiceIntent;
   /** By their names within the port. */
   readonly groups: ReadonlyMap<string, number>;
-  readonly endpoints: ReadonlySet<Owner>;
+}
+
+/** Whoever wants the translations to a port's endpoints. */
+export function endpointOwners({ intent }: Pick<ServedPort, 'intent'>): readonly Owner[] {
+  return reachableEndpoints(intent).map((endpoint) => endpointOwner(intent.transport, endpoint));
+}
+
+function endpointOwner(transport: Transport, { ip, port }: Endpoint): Owner {
+  return ownerOf('endpoint', transport, ip.text, String(port));
 }
 
 export interface ServedPortsOptions {
@@ -27,8 +35,8 @@ export interface ServedPortsOptions {
 export class ServedPorts {
   readonly #options: ServedPortsOptions;
   readonly #groups = new GroupIdPool();
-  /** Which Service ports lead to an endpoint. */
-  readonly #users = new Map<Owner, Set<Owner>>();
+  /** How many ports of Services lead to an endpoint. There are a hundred thousand of them: a number each, and no more. */
+  readonly #users = new Map<Owner, number>();
 
   constructor(options: ServedPortsOptions) {
     this.#options = options;
@@ -44,29 +52,27 @@ export class ServedPorts {
       return id;
     };
     // Endpoints first: a group must not lead where nothing translates yet, should the two come in different bundles.
-    const endpoints = new Set(reachableEndpoints(intent).map((endpoint) => this.#useEndpoint(owner, intent.transport, endpoint)));
+    const had = new Set(known && endpointOwners(known));
+    for (const endpoint of reachableEndpoints(intent)) this.#useEndpoint(intent.transport, endpoint, had);
     try {
       const wanted = compileService(intent, { owner, node: proxying().node, groupId });
       this.#giveBack(datapath.want(owner, { ...wanted, routes: host.routes(intent) }), unused(known?.groups, groups));
       datapath.wantElements(owner, host.elements(intent));
     } catch (thrown) {
-      this.drop(owner, {
-        intent,
-        groups: new Map([...(known?.groups ?? []), ...groups]),
-        endpoints: new Set([...endpoints, ...(known?.endpoints ?? [])]),
-      });
+      for (const endpoint of had) this.#leaveEndpoint(endpoint);
+      this.drop(owner, { intent, groups: new Map([...(known?.groups ?? []), ...groups]) });
       throw thrown;
     }
-    for (const endpoint of known?.endpoints ?? []) if (!endpoints.has(endpoint)) this.#leaveEndpoint(owner, endpoint);
-    return { intent, groups, endpoints };
+    for (const endpoint of had) this.#leaveEndpoint(endpoint);
+    return { intent, groups };
   }
 
-  drop(owner: Owner, { groups, endpoints }: ServedPort): void {
+  drop(owner: Owner, port: ServedPort): void {
     const { datapath } = this.#options;
     datapath.wantElements(owner, new Map());
     const gone = datapath.forget(owner);
-    for (const endpoint of endpoints) this.#leaveEndpoint(owner, endpoint);
-    this.#giveBack(gone, [...groups.values()]);
+    for (const endpoint of endpointOwners(port)) this.#leaveEndpoint(endpoint);
+    this.#giveBack(gone, [...port.groups.values()]);
   }
 
   /** A number may be lent again only once no flow of the switch can lead to the old group. */
@@ -81,21 +87,21 @@ export class ServedPorts {
     );
   }
 
-  #useEndpoint(user: Owner, transport: Transport, endpoint: Endpoint): Owner {
-    const owner = ownerOf('endpoint', transport, endpoint.ip.text, String(endpoint.port));
-    const users = this.#users.get(owner);
-    if (users) users.add(user);
-    else {
-      this.#users.set(owner, new Set([user]));
-      this.#options.datapath.want(owner, compileEndpoint(transport, endpoint));
-    }
-    return owner;
+  /** @param had endpoints that the port had before; one that it keeps is taken out of them, and stays counted */
+  #useEndpoint(transport: Transport, endpoint: Endpoint, had: Set<Owner>): void {
+    const owner = endpointOwner(transport, endpoint);
+    if (had.delete(owner)) return;
+    const users = this.#users.get(owner) ?? 0;
+    this.#users.set(owner, users + 1);
+    if (users === 0) this.#options.datapath.want(owner, compileEndpoint(transport, endpoint));
   }
 
-  #leaveEndpoint(user: Owner, endpoint: Owner): void {
-    const users = this.#users.get(endpoint);
-    users?.delete(user);
-    if (users?.size !== 0) return;
+  #leaveEndpoint(endpoint: Owner): void {
+    const users = (this.#users.get(endpoint) ?? 0) - 1;
+    if (users > 0) {
+      this.#users.set(endpoint, users);
+      return;
+    }
     this.#users.delete(endpoint);
     this.#options.datapath.forget(endpoint);
   }
