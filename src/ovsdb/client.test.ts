@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { localPolicy } from '../async/reconnect.ts';
 import type { SeineError } from '../errors/seine-error.ts';
 import { OvsdbClient } from './client.ts';
+import type { OvsdbClientOptions } from './client-options.ts';
 import { parseUuid } from './schema/atoms.ts';
 import { openVswitch } from './schema/open-vswitch.ts';
 
@@ -82,15 +83,19 @@ function serve(socket: Socket, text: string): void {
   }
 }
 
+const monitor = { Bridge: ['name', 'ports', 'datapath_version'] } as const;
+type Options = OvsdbClientOptions<typeof openVswitch, typeof monitor>;
+
 function methods(): string[] {
   return requests.map(({ method }) => method);
 }
 
-function client(transactTimeoutMs = 5_000) {
+function client(transactTimeoutMs = 5_000, more: Partial<Options> = {}) {
   const created = new OvsdbClient({
     database: openVswitch,
     endpoint: `unix:${dir}/s`,
-    monitor: { Bridge: ['name', 'ports', 'datapath_version'] },
+    monitor,
+    ...more,
     reconnect: { ...localPolicy, minBackoffMs: 2 },
     transactTimeoutMs,
     hooks: { failed: (cause) => failures.push(cause) },
@@ -261,6 +266,90 @@ describe('OvsdbClient', () => {
     await connected.transact((tx) => tx.comment('x'), stop.signal);
     own.abort();
     await expect(blocked).rejects.toMatchObject({ code: 'CANCELLED', context: { sent: true } });
+    await until(() => methods().includes('cancel'));
+    const asked = requests.find(({ params }) => JSON.stringify(params).includes('"wait"'));
+    expect(requests.find(({ method }) => method === 'cancel')).toEqual({ method: 'cancel', params: [asked?.id], id: null });
+  });
+
+  it('tries one endpoint after the other', async () => {
+    const connected = client(5_000, { endpoint: [`unix:${dir}/nobody`, `unix:${dir}/nobody2`, `unix:${dir}/s`] });
+    await connected.synced(stop.signal);
+    expect(failures.map(({ message }) => /nobody2?$/.exec(message)?.[0])).toEqual(['nobody', 'nobody2']);
+    expect(() => client(5_000, { endpoint: [] })).toThrow('[INVALID_INPUT]');
+  });
+
+  it('asks for the rows that are wanted, and for others when told to', async () => {
+    const connected = client(5_000, { rows: { Bridge: [['name', '==', 'br']] } });
+    await connected.synced(stop.signal);
+    expect(requests[1]?.params[2]).toEqual({ Bridge: [{ columns: ['name', 'ports'], where: [['name', '==', 'br']] }] });
+    await connected.filter('Bridge', 'none', stop.signal);
+    expect(requests[2]).toMatchObject({ method: 'monitor_cond_change', params: ['replica', 'replica', { Bridge: [{ where: [false] }] }] });
+  });
+
+  it('keeps its filter when the server refuses another', async () => {
+    answer = (request) => (request.method === 'monitor_cond_change' ? { error: 'no such column' } : ordinary(request));
+    const connected = client();
+    await connected.synced(stop.signal);
+    await expect(connected.filter('Bridge', 'none', stop.signal)).rejects.toMatchObject({ code: 'REFUSED' });
+    sockets[0]?.destroy();
+    await until(() => connected.counters.syncs === 2);
+    expect(requests.at(-1)?.params[2]).toEqual({ Bridge: [{ columns: ['name', 'ports'] }] });
+  });
+
+  it('does not take all rows from a server that cannot leave any out', async () => {
+    answer = (request) => (request.method.startsWith('monitor_cond') ? { error: 'unknown method' } : ordinary(request));
+    const connected = client(5_000, { rows: { Bridge: 'none' } });
+    await until(() => failures.length > 0);
+    expect(failures[0]).toMatchObject({ code: 'REFUSED' });
+    expect(failures[0]?.message).toContain('cannot leave out rows');
+    expect(connected.isSynced).toBe(false);
+  });
+
+  it('hands on what the server tells of monitors that are not its own', async () => {
+    const connected = client();
+    await connected.synced(stop.signal);
+    const told: unknown[] = [];
+    const own = new AbortController();
+    connected.onNotification((one) => told.push(one), own.signal);
+    sockets[0]?.write('{"id":null,"method":"update","params":["mine",{"T":{}}]}');
+    await until(() => told.length > 0);
+    expect(told).toEqual([{ method: 'update', params: ['mine', { T: {} }] }]);
+    own.abort();
+    sockets[0]?.write('{"id":null,"method":"update","params":["mine",{}]}');
+    await until(() => failures.length > 0);
+    expect(failures).toMatchObject([{ code: 'PROTOCOL' }]);
+  });
+
+  it('steals a lock once, and then waits in line', async () => {
+    answer = (request) => (request.method === 'steal' ? { result: { locked: true } } : ordinary(request));
+    const connected = client();
+    const lock = connected.lock('l', 'steal');
+    await lock.whenHeld(stop.signal);
+    sockets[0]?.destroy();
+    await until(() => methods().includes('lock'));
+    expect(methods().filter((method) => method === 'steal' || method === 'lock')).toEqual(['steal', 'lock']);
+  });
+
+  it('keeps its locks when the copy is begun anew', async () => {
+    answer = (request) => (request.method === 'lock' ? { result: { locked: true } } : ordinary(request));
+    const connected = client();
+    const lock = connected.lock('l');
+    await lock.whenHeld(stop.signal);
+    sockets[0]?.write('{"id":null,"method":"monitor_canceled","params":["replica"]}');
+    await until(() => connected.counters.syncs === 2);
+    await connected.call('echo', [], stop.signal);
+    expect(methods().filter((method) => method === 'lock')).toHaveLength(1);
+    expect(lock.held).toBe(true);
+  });
+
+  it('gives a moment to keep', async () => {
+    const connected = client();
+    await connected.synced(stop.signal);
+    const before = connected.snapshot();
+    sockets[0]?.write(JSON.stringify({ id: null, method: 'update2', params: ['replica', { Bridge: { [row]: { delete: null } } }] }));
+    await until(() => connected.tables.Bridge.size === 0);
+    expect(before.Bridge.get(row)?.name).toBe('br');
+    expect(connected.snapshot().Bridge.size).toBe(0);
   });
 
   it('ends with its signal', async () => {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { SeineError } from '../errors/seine-error.ts';
 import { readResults } from './batcher.ts';
 import { readMessage } from './json-rpc.ts';
-import { JsonRpcSession } from './session.ts';
+import { defaultSessionLimits, JsonRpcSession } from './session.ts';
 
 const patience = new AbortController().signal;
 
@@ -52,6 +52,18 @@ describe('JsonRpcSession', () => {
     const answer = call(session, 'transact');
     say(reply);
     await expect(answer).rejects.toMatchObject({ code: 'REFUSED', context: { error, details } });
+  });
+
+  it('stops answering a peer that asks and does not read', () => {
+    const written: string[] = [];
+    const outlet = { writableLength: 0, write: (text: string) => written.push(text) };
+    const limits = { ...defaultSessionLimits, maxUnsentBytes: 100 };
+    const session = new JsonRpcSession(outlet, { notified: () => {}, closed: () => {} }, limits);
+    const echo = Buffer.from('{"id":1,"method":"echo","params":[]}');
+    session.received(echo);
+    outlet.writableLength = 101;
+    expect(() => session.received(echo)).toThrow('[UNAVAILABLE] JSON-RPC: the peer asks and does not read the answers');
+    expect(written).toHaveLength(1);
   });
 
   it.each([0, 'echo', null, { a: [1] }, [1]])('answers an echo with id %j with its params', (id) => {

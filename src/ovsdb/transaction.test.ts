@@ -17,6 +17,26 @@ function sent(describe: (tx: Transaction<typeof openVswitch>) => void): unknown[
 }
 
 describe('Transaction', () => {
+  it('can insist that a row is as it was seen', () => {
+    const seen = { _uuid: bridge, name: 'br0', external_ids: new Map([['a', '1']]), fail_mode: undefined };
+    expect(sent((tx) => tx.unchanged('Bridge', seen, ['external_ids', 'fail_mode']))).toEqual([
+      {
+        op: 'wait',
+        table: 'Bridge',
+        where: [['_uuid', '==', ['uuid', bridge]]],
+        columns: ['external_ids', 'fail_mode'],
+        until: '==',
+        rows: [{ external_ids: ['map', [['a', '1']]], fail_mode: ['set', []] }],
+        timeout: 0,
+      },
+    ]);
+  });
+
+  it('says which column cannot hold a value', () => {
+    expect(() => sent((tx) => tx.insert('Port', { tag: 5_000 }))).toThrow('[INVALID_INPUT] Port.tag: 5000 is not within 0 to 4095');
+    expect(() => sent((tx) => tx.update('Bridge', bridge, { name: 'a\0' }))).toThrow('[INVALID_INPUT] Bridge.name: a string');
+  });
+
   it('refers to new rows by names', () => {
     const operations = sent((tx) => {
       const iface = tx.insert('Interface', { name: 'p', type: 'internal', ofport_request: 5, external_ids: new Map([['k', 'v']]) });

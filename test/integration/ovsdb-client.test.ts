@@ -190,6 +190,45 @@ describe('a replica', () => {
     );
   });
 
+  it('holds the rows that meet one of the conditions, and others as soon as it is told to', async () => {
+    const client = connect();
+    await addBridge(client, 'br0', ['p1', 'p2', 'p3']);
+    const names = () => Array.from(client.tables.Port.rows(), ({ name }) => name).toSorted();
+    await client.filter(
+      'Port',
+      [
+        ['name', '==', 'p1'],
+        ['tag', '==', 7],
+      ],
+      stop.signal,
+    );
+    expect(names()).toEqual(['p1']);
+    await client.transact((tx) => tx.update('Port', [['name', '==', 'p2']], { tag: 7 }), stop.signal);
+    expect(names()).toEqual(['p1', 'p2']);
+    server.vsctl('clear', 'Port', 'p2', 'tag');
+    await until(() => client.tables.Port.size === 1);
+    await client.filter('Port', 'none', stop.signal);
+    expect(names()).toEqual([]);
+    await client.filter('Port', 'all', stop.signal);
+    expect(names()).toEqual(['p1', 'p2', 'p3']);
+    expect(client.counters.syncs).toBe(1);
+  });
+
+  it('refuses a transaction on a row that is no longer as it was seen', async () => {
+    const client = connect();
+    await addBridge(client, 'br0', ['p1']);
+    const seen = client.tables.Port.find('name', 'p1');
+    if (seen === undefined) throw new Error('p1 is missing');
+    const settle = (tag: number) =>
+      client.transact((tx) => {
+        tx.unchanged('Port', seen, ['tag', 'external_ids']);
+        tx.update('Port', seen._uuid, { tag });
+      }, stop.signal);
+    await settle(1);
+    await expect(settle(2)).rejects.toMatchObject({ code: 'REFUSED', context: { error: 'timed out' } });
+    expect(client.tables.Port.find('name', 'p1')?.tag).toBe(1);
+  });
+
   it('survives the compaction of the database', async () => {
     const client = connect();
     await addBridge(client, 'br0', ['p1']);
