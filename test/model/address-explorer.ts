@@ -31,6 +31,7 @@ export interface Explored {
 const addMishaps: readonly Mishap[] = [
   'none',
   'diskFull',
+  'refused',
   'diesInWrite',
   'diesBeforeLink',
   'diesAfterLink',

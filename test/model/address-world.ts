@@ -5,8 +5,10 @@ import { attachmentId, type Lease } from '../../src/agent/ipam/lease.ts';
 import { MachineDied, MemoryJournalStore, type WriteFate } from '../../src/agent/ipam/memory-journal-store.ts';
 import type { AttachedPod, AttachmentKey, PodAttachment, PodNetwork, ReadyState } from '../../src/agent/pod-network-port.ts';
 import { deletionFileName } from '../../src/cni/deletions.ts';
+import { cniCodes } from '../../src/cni/errors.ts';
 import { type DelRequest, parseCniRequest } from '../../src/cni/request.ts';
 import type { WireRequest } from '../../src/cni/wire.ts';
+import { SeineError } from '../../src/errors/seine-error.ts';
 import { silentLog } from '../../src/log/log.ts';
 import { parseMac } from '../../src/net/mac.ts';
 import { FakeDelegatedIpam, poolOf } from '../support/cni-bench.ts';
@@ -19,6 +21,8 @@ export type Mishap =
   | 'none'
   /** The disk refuses the next write. */
   | 'diskFull'
+  /** The switch refuses the pod's port. */
+  | 'refused'
   /** The agent dies: in the journal's next write, before the interface is there, after it, and just before it answers. */
   | 'diesInWrite'
   | 'diesBeforeLink'
@@ -139,7 +143,14 @@ export class AddressWorld {
     this.#mishap = 'none';
     this.#diskFull = false;
     if (this.#agent !== agent || agent.store.dead) return this.kill();
-    if (reply.exit !== 0 || mishap === 'pluginGone') return;
+    if (reply.exit !== 0 && reply.stdout.includes(`"code":${cniCodes.alreadyAttached}`)) return; // of a container that was lost
+    if (reply.exit !== 0 || mishap === 'pluginGone') {
+      if (agent.ipam.leaseOf({ network, containerId: container, ifName: 'eth0' }))
+        this.faults.push(`the failed ADD of ${container} left a lease`);
+      if (this.links.has(container) && !this.going.has(container)) this.faults.push(`the failed ADD of ${container} left an interface`);
+      this.#owed.delete(container);
+      return;
+    }
     const { ips } = JSON.parse(reply.stdout) as { readonly ips: readonly { readonly address: string }[] };
     this.live.set(
       container,
@@ -257,10 +268,15 @@ export class AddressWorld {
     await this.reclaim();
     await this.check();
     const leases = await this.leases();
-    for (const { containerId, state } of leases)
-      if (state !== 'allocated' || !this.live.has(containerId)) this.faults.push(`the lease of ${containerId} (${state}) has leaked`);
+    for (const { containerId, state, addresses } of leases)
+      if (state !== 'allocated' || addresses.map(({ ip }) => ip.text).join() !== this.live.get(containerId)?.join())
+        this.faults.push(`a lease of ${containerId} (${state}) has leaked`);
     for (const container of this.links.keys()) if (!this.live.has(container)) this.faults.push(`the interface of ${container} has leaked`);
     for (const container of this.live.keys()) if (!this.links.has(container)) this.faults.push(`${container} has lost its interface`);
+  }
+
+  get refuses(): boolean {
+    return this.#mishap === 'refused';
   }
 
   /** For the model of the data plane. */
@@ -322,6 +338,7 @@ class ModelPodNetwork implements PodNetwork {
     this.#step('diesBeforeLink');
     // An ADD of the same interface waits until the kernel has removed the old one.
     if (this.#world.going.delete(containerId)) this.#world.links.delete(containerId);
+    if (this.#world.refuses) throw new SeineError('REFUSED', 'no port');
     this.#world.links.set(
       containerId,
       addresses.map(({ ip }) => ip.text),

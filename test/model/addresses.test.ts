@@ -9,11 +9,14 @@ import type { Bug } from './address-world.ts';
 
 const statesMax = Number(process.env['SEINE_EXPLORE_STATES'] ?? 80);
 
-it('holds for two containers for one address, in every state there is', { timeout: 3_600_000 }, async () => {
-  const explored = await explore({ pools: ['10.1.0.0/30'], containers: ['a', 'b'], statesMax: 10_000 });
-  console.log(`${explored.states} states, ${explored.transitions} transitions, ${explored.depth} steps deep`);
-  expect(explored).toMatchObject({ complete: true });
+it.each([
+  ['two containers for one address', ['10.1.0.0/30'], ['a', 'b']],
+  ['one container and two addresses', ['fd00::/126'], ['a']],
+] as const)('holds for %s, in every state there is', { timeout: 3_600_000 }, async (name, pools, containers) => {
+  const explored = await explore({ pools, containers, statesMax: 10_000 });
+  console.log(`${name}: ${explored.states} states, ${explored.transitions} transitions, ${explored.depth} steps deep`);
   expect(explored.fault).toBeUndefined();
+  expect(explored).toMatchObject({ complete: true });
 });
 
 it.each([
