@@ -25,7 +25,25 @@ export function podOwner(key: AttachmentKey, pod: PodIdentity | undefined): Owne
   return ownerOf('pod', pod?.namespace ?? '-', pod?.name ?? '-', `${key.ifName}@${key.containerId}`);
 }
 
-/** What `ip link` shows at the host end. */
-export function hostInterfaceAlias(key: AttachmentKey, pod: PodIdentity | undefined): string {
-  return pod ? `${pod.namespace}/${pod.name}` : `-/${key.containerId.slice(0, 64)}`;
+/** The kernel takes no more (`IFALIASZ` of linux/if.h, less the NUL). */
+const ALIAS_BYTES_MAX = 255;
+
+/**
+ * What `ip link` shows at the host end: for people whose it is, and after that what is needed to know the pod again if everything
+ * else is lost, as far as there is room.
+ */
+export function hostInterfaceAlias({ network, containerId }: AttachmentKey, pod: PodIdentity | undefined): string {
+  const whose = pod ? `${pod.namespace}/${pod.name}` : '-/-';
+  const whole = `${whose} ${network} ${containerId}`;
+  return Buffer.byteLength(whole) <= ALIAS_BYTES_MAX ? whole : whose.slice(0, ALIAS_BYTES_MAX);
+}
+
+/** @returns undefined if that is no alias of ours, or one that had no room for everything */
+export function parseHostInterfaceAlias(
+  alias: string | undefined,
+): { readonly network: string; readonly containerId: string; readonly pod?: PodIdentity } | undefined {
+  const [whose = '', network = '', containerId = '', ...more] = (alias ?? '').split(' ');
+  const [namespace = '', name = '', ...rest] = whose.split('/');
+  if (network === '' || containerId === '' || name === '' || more.length + rest.length > 0) return undefined;
+  return { network, containerId, ...(whose === '-/-' ? {} : { pod: { namespace, name, uid: '' } }) };
 }

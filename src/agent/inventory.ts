@@ -2,13 +2,15 @@ import type { SwitchDatabase } from '../datapath/switch-database.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
 import { type Link, listLinks } from '../netlink/links.ts';
+import { NetworkNamespace } from '../netlink/namespace.ts';
 import type { HostLinks } from '../netlink/pod-interface.ts';
+import type { AttachedLease } from './attached-lease.ts';
 import { hostInterfaceName, hostInterfacePattern } from './attachment-names.ts';
+import { KernelInventory } from './inventory-kernel.ts';
 import { leaseFromPort } from './inventory-port.ts';
 import type { Ipam } from './ipam/ipam.ts';
 import { attachmentId, type Lease, type Pool } from './ipam/lease.ts';
 import type { NodePodNetwork } from './pod-network.ts';
-import type { AttachedPod } from './pod-network-port.ts';
 
 export interface InventorySources {
   readonly ipam: Ipam;
@@ -25,9 +27,10 @@ export interface Inventory {
   readonly recovered: number;
   readonly released: number;
   readonly removedLinks: number;
+  /** Interfaces of running pods that somebody has deleted. */
+  readonly lostLinks: readonly string[];
 }
 
-type AttachedLease = Lease & { readonly attached: AttachedPod };
 type Links = ReadonlyMap<string, Link>;
 
 /**
@@ -36,9 +39,11 @@ type Links = ReadonlyMap<string, Link>;
  * at all, neither as given nor as given up, it was lost, and the switch's database speaks.
  *
  * - A lease with `attached` whose interface is there is a pod: taken over as it is.
- * - A lease with `attached` without interface: the pod is gone, by a reboot or by its own hand; its addresses are given up.
+ * - A lease with `attached` without interface: the pod is gone, by a reboot or by its own hand; its addresses are given up. Unless
+ *   its namespace is there still: then somebody has deleted the interface of a running pod, which is made anew.
  * - A lease without `attached` is an ADD that was cut short: the runtime will ask again, so nothing of it is kept.
  * - A port of ours whose interface is there and of which the journal has never heard is a pod: its lease is written anew.
+ * - An interface of ours of which neither has heard, and whose other end the kernel finds in a namespace, is a pod: the same.
  * - An interface of ours that is none of these is what is left of a DEL or an ADD that was cut short: removed.
  *
  * Ports and flows that nobody wants now go by themselves once removals are allowed.
@@ -46,11 +51,12 @@ type Links = ReadonlyMap<string, Link>;
 export async function takeInventory(sources: InventorySources): Promise<Inventory> {
   const { ipam, host, network, log } = sources;
   const links: Links = new Map(listLinks(host.socket, { kind: 'veth' }).map((link) => [link.name, link]));
-  const recovered = await recoverLeases(sources, links);
+  const recovered = (await recoverLeases(sources, links)) + (await recoverFromKernel(sources, links));
   const leases = ipam.leases().filter(({ state }) => state === 'allocated');
-  const pods = leases.filter((lease) => isPod(lease, links));
+  const seen = { links, rebooted: ipam.rebooted };
+  const pods = leases.filter((lease) => isPod(lease, seen));
   adopt(sources, pods);
-  const gone = leases.filter((lease) => !isPod(lease, links));
+  const gone = leases.filter((lease) => !isPod(lease, seen));
   for (const lease of gone) {
     ipam.release(lease);
     log.info('the addresses of a pod that is gone are given up', {
@@ -66,7 +72,8 @@ export async function takeInventory(sources: InventorySources): Promise<Inventor
     log.info('an interface that no pod has is removed', { interface: name });
     network.removeLeftOver(name, ends.get(name));
   }
-  return { adopted: pods.length, recovered, released: gone.length, removedLinks: leftOver.length };
+  const lostLinks = [...kept].filter((name) => !links.has(name));
+  return { adopted: pods.length, recovered, released: gone.length, removedLinks: leftOver.length, lostLinks };
 }
 
 /** Writes leases for pods that the journal has lost. */
@@ -92,8 +99,41 @@ async function recoverLeases({ ipam, pools, database, log }: InventorySources, l
   return count;
 }
 
-function isPod(lease: Lease, links: Links): lease is AttachedLease {
-  return lease.attached !== undefined && links.has(lease.attached.hostIfName);
+/** Writes leases for pods that journal and database have lost. */
+async function recoverFromKernel({ ipam, pools, host, log }: InventorySources, links: Links): Promise<number> {
+  const known = new Set(ipam.leases().map((lease) => lease.attached?.hostIfName ?? hostInterfaceName(lease, lease.pod)));
+  const unknown = [...links.values()].filter((link) => isOurs(link) && !known.has(link.name));
+  if (unknown.length === 0) return 0;
+  const kernel = await KernelInventory.look(host.socket);
+  let count = 0;
+  for (const link of unknown) {
+    const found = kernel.leaseOf(link, pools);
+    if (!found) continue;
+    try {
+      await ipam.adopt(found);
+      count++;
+      log.warn('a pod of which nothing else knows is recovered from its interface', { interface: link.name, container: found.containerId });
+    } catch (thrown) {
+      const cause = SeineError.from(thrown, 'adopt').message;
+      log.error('a pod of which nothing else knows cannot be recovered from its interface', { interface: link.name, cause });
+    }
+  }
+  return count;
+}
+
+function isPod(lease: Lease, { links, rebooted }: { readonly links: Links; readonly rebooted: boolean }): lease is AttachedLease {
+  return lease.attached !== undefined && (links.has(lease.attached.hostIfName) || (!rebooted && isRunning(lease)));
+}
+
+/** The path of a process is none to rely on: it may be another process's by now. */
+function isRunning({ netns, ipamType }: Lease): boolean {
+  if (ipamType !== undefined || netns.startsWith('/proc/')) return false;
+  try {
+    NetworkNamespace.open(netns).close();
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Those whose number the database knows go first, so that nobody else is lent it. */

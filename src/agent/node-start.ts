@@ -117,6 +117,8 @@ async function openNode(agent: Agent, live: LiveEnvironment, start: Start): Prom
   network = openNetwork(agent, live, start);
   const inventory = await takeInventory({ ipam, pools: poolsOf(live.current), database: plane.database, host: plane.host, network, log });
   log.info('pods of this node', { ...inventory });
+  for (const name of inventory.lostLinks) plane.goneLinks.names.add(name);
+  plane.goneLinks.bell.ring();
   // What an ADD or a DEL that was cut short has left must be gone before its numbers and names are used again.
   plane.datapath.allowPodRemovals();
   await plane.datapath.reconcilers.switch.confirmed(signal);

@@ -1,5 +1,8 @@
-import { basename } from 'node:path';
+import { rmSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { askControl } from '../../src/lab/control.ts';
+import { labPaths, nodePaths } from '../../src/lab/names.ts';
 import { askStatus } from '../../src/lab/up.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 
@@ -30,9 +33,10 @@ describe('a node that changes under running pods', () => {
   /** Every pod of the changed node is reached from both nodes, and reaches the other one and the node itself. */
   async function everybody(): Promise<void> {
     for (const [from, to] of [
-      ['client-2', 'web-1'],
       ['client-1', 'web-1'],
+      // First out, then in: a userspace switch remembers the Ethernet address that the lab's new underlay bridge does not have.
       ['client-1', 'web-2'],
+      ['client-2', 'web-1'],
     ] as const)
       await lab.untilReached(lab.pod(from), lab.pod(to));
   }
@@ -121,6 +125,51 @@ describe('a node that changes under running pods', () => {
     );
     await everybody();
   });
+
+  it('finds its pods again by what the kernel knows, with journal and switch database both lost', async () => {
+    const before = (await askStatus(lab.plan.dir)).pods.map(({ name, containerID, ips }) => [name, containerID, ips]);
+    const { ovs, stateDir } = nodePaths(lab.plan.dir, lab.node(1).name);
+    await lab.agent(1, 'stop');
+    await lab.killOvs(1, 'all');
+    for (const path of [join(ovs, 'conf.db'), join(stateDir, 'ipam.journal')]) rmSync(path);
+    await lab.startOvs(1);
+    await lab.agent(1, 'start');
+    await lab.untilReady(1);
+    await everybody();
+    expect((await askStatus(lab.plan.dir)).pods.map(({ name, containerID, ips }) => [name, containerID, ips])).toEqual(before);
+    await check('client-1');
+  });
+
+  it('makes the interface of a pod anew that was deleted while no agent ran', async () => {
+    const name = await hostEnd('web-1');
+    await lab.agent(1, 'stop');
+    await ip('link', 'del', name);
+    await lab.agent(1, 'start');
+    await lab.untilReady(1);
+    await everybody();
+    await check('web-1');
+  });
+
+  it('stays what it was while the API server has no Node of its name', async () => {
+    const old = (await lab.api.send({ method: 'GET', path: node(2) }, signal())) as Readonly<Record<string, unknown>>;
+    await lab.api.send({ method: 'DELETE', path: node(2) }, signal());
+    await until(
+      () => lab.log(2).some(({ msg }) => msg === 'the node is not what its Node object says; what it was stays'),
+      10_000,
+      () => 'node 2 does not notice',
+    );
+    // Others do not reach it now; its own pods and the world are not theirs to lose.
+    expect((await lab.reach(lab.pod('client-2'), lab.pod('web-2').ips[0] ?? '')).is).toBe('OK');
+    expect((await lab.readiness(2)).ready).toBe(true);
+    const { metadata, spec, status } = old as { metadata: { labels: object }; spec: object; status: object };
+    const body = { apiVersion: 'v1', kind: 'Node', metadata: { name: lab.node(2).name, labels: metadata.labels }, spec };
+    await lab.api.send({ method: 'POST', path: '/api/v1/nodes', body }, signal());
+    await patch(`${node(2)}/status`, { status });
+    await everybody();
+  });
+
+  /** The plugins' CHECK. @throws what they say */
+  const check = async (pod: string) => askControl(labPaths(lab.plan.dir).control, 'POST', `/pods/demo/${pod}/check`);
 
   it('keeps pods of a former network reachable, and gives new pods addresses of the new one', { timeout: 120_000 }, async () => {
     const [before, after] = [await gateway(), ['10.199.0.1/22', 'fd00:199::1/64']];

@@ -3,6 +3,7 @@ import { createSocket } from 'node:dgram';
 import { readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { createServer, Socket } from 'node:net';
+import { basename } from 'node:path';
 import { expect, it } from 'vitest';
 import { parseIp } from '../../src/net/ip.ts';
 import { parseMac } from '../../src/net/mac.ts';
@@ -12,6 +13,7 @@ import { errnoOf } from '../../src/netlink/errno.ts';
 import { changeLink, createVeth, getLink, type Link } from '../../src/netlink/links.ts';
 import { Batch } from '../../src/netlink/message.ts';
 import { createNamedNamespace, deleteNamedNamespace, NetworkNamespace } from '../../src/netlink/namespace.ts';
+import { namespaceIdOf } from '../../src/netlink/namespace-id.ts';
 import { bindUdpIn, connectTcpIn, listenTcpIn } from '../../src/netlink/namespace-sockets.ts';
 import { listNeighbours, replaceNeighbour } from '../../src/netlink/neighbours.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
@@ -226,3 +228,25 @@ it('cannot announce on an interface that is down', () =>
     const { index, mac } = link;
     expect(errnoOf(failureOf(() => announceAddresses(namespace, index, mac, [parseIp('10.0.0.1')])))).toBe('ENETDOWN');
   }));
+
+it('knows the number by which a link names the namespace of its other end', () => {
+  const [near, far, stranger] = [randomName('nlt'), randomName('nlt'), randomName('nlt')].map((name) => createNamedNamespace(name));
+  if (!near || !far || !stranger) throw new Error('no namespaces');
+  const socket = NetlinkSocket.open({ namespace: near });
+  try {
+    expect(namespaceIdOf(socket, far)).toBeUndefined();
+    const batch = new Batch();
+    createVeth(batch, { name: 'here', peer: { name: 'there', namespace: far } });
+    socket.transact(batch);
+    const link = getLink(socket, 'here');
+    expect(link?.peerNamespaceId).toBeDefined();
+    expect(namespaceIdOf(socket, far)).toBe(link?.peerNamespaceId);
+    expect(namespaceIdOf(socket, stranger)).toBeUndefined();
+  } finally {
+    socket.close();
+    for (const namespace of [near, far, stranger]) {
+      namespace.close();
+      deleteNamedNamespace(basename(namespace.path));
+    }
+  }
+});

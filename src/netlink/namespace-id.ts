@@ -1,0 +1,27 @@
+import { splitPayload } from './message.ts';
+import type { NetworkNamespace } from './namespace.ts';
+import type { NetlinkSocket } from './socket.ts';
+
+/** Source: linux/rtnetlink.h, linux/net_namespace.h. */
+const RTM_GETNSID = 90;
+const NETNSA_NSID = 1;
+const NETNSA_FD = 3;
+/** `struct rtgenmsg`, aligned. */
+const RTGENMSG_LENGTH = 4;
+
+/**
+ * The number by which the namespace of `socket` knows another one: what a veth names its other end's namespace by.
+ *
+ * @returns undefined if it has none there: then no link leads to it
+ */
+export function namespaceIdOf(socket: NetlinkSocket, namespace: NetworkNamespace): number | undefined {
+  const id = socket.get(
+    RTM_GETNSID,
+    `get the number of ${namespace.path}`,
+    (batch) => {
+      batch.u32(0).attributeU32(NETNSA_FD, namespace.fd);
+    },
+    ({ payload }) => splitPayload(payload, RTGENMSG_LENGTH, 'namespace').attributes.i32(NETNSA_NSID),
+  );
+  return id === undefined || id < 0 ? undefined : id;
+}
