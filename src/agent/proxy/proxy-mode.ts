@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
+import { SeineError } from '../../errors/seine-error.ts';
 import type { Log } from '../../log/log.ts';
 import type { ProxyConfig } from '../../proxy/proxy-config.ts';
 import type { AgentConfig } from '../config.ts';
@@ -61,11 +62,21 @@ export class ProxyMode {
     return before.proxyAll !== this.proxyAll;
   }
 
-  /** Calls back when what is ours has changed, until the signal. */
+  /** Calls back when what is ours has changed, until the signal. Never rejects: what cannot be looked at now stays as it was. */
   async follow(changed: () => void, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await sleep(LOOK_EVERY_MS, undefined, { signal, ref: false }).catch(() => undefined); // an abort ends the loop
-      if (!signal.aborted && (await this.look(signal)) && !signal.aborted) changed();
+      if (!signal.aborted && (await this.#tryLook(signal)) && !signal.aborted) changed();
+    }
+  }
+
+  async #tryLook(signal: AbortSignal): Promise<boolean> {
+    try {
+      return await this.look(signal);
+    } catch (thrown) {
+      if (!signal.aborted)
+        this.#options.log.warn('a kube-proxy could not be looked for', { cause: SeineError.from(thrown, 'look for kube-proxy').message });
+      return false;
     }
   }
 }
