@@ -12,6 +12,7 @@ export function compileServicePath(environment: NodeEnvironment): readonly Flow[
     ...restoring(family, environment),
     ...serviceEntry(family, environment),
     ...undecided(family),
+    tellPieces(family),
     ...answers(family, environment),
     ...sourceTranslation(family, environment),
   ]);
@@ -67,6 +68,19 @@ function undecided(family: Family): Flow[] {
     // A group has chosen for a client that is still nobody's: to be remembered, and not to be chosen for once more.
     { table: 'affinity', priority: priority.low, match: { payload: family, regs: [reg.serviceState('learn')] }, steps: [] },
   ];
+}
+
+/**
+ * A datagram that opens a connection may come in pieces, of which only the first shows the ports that the tracker saw. It comes first,
+ * as the tracker puts them in order, and leaves word for the others. The kernel's data path shows none: what was tracked there is whole.
+ */
+function tellPieces(family: Family): Flow {
+  return {
+    table: 'dnat',
+    priority: priority.high,
+    match: { payload: family, protocol: 'udp', fragment: 'yes', regs: [reg.serviceState('chosen'), reg.pieces('untold')] },
+    steps: [{ do: 'learnPieces', family }, load(reg.pieces('told')), { do: 'resubmit', table: 'dnat' }],
+  };
 }
 
 /**

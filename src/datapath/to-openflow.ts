@@ -1,5 +1,5 @@
 import { SeineError } from '../errors/seine-error.ts';
-import type { Cidr, Ip } from '../net/ip.ts';
+import type { Cidr, Family, Ip } from '../net/ip.ts';
 import { addressBits } from '../net/ip.ts';
 import type { Mac } from '../net/mac.ts';
 import type { Action } from '../openflow/action.ts';
@@ -35,6 +35,10 @@ const strangers = { limit: 256, idleTimeout: 600, priority: 100 } as const;
  * that a client is shared out as if there were no affinity.
  */
 const choicesMax = 10_000;
+/** Longer than the data path keeps what it does with first pieces (10 s), which then teach nothing (s). */
+const piecesIdleTimeout = 30;
+/** ovs-fields(7) `ip_frag`: a fragment, and not the first. */
+const laterFragment = 3;
 const endpointPort = bitRange(registerFields.endpointPort);
 const serviceGroup = bitRange(registerFields.group);
 
@@ -182,6 +186,8 @@ function toAction(step: Step): readonly Action[] {
       return [learnStranger(step.family === 'ipv4' ? whole('tun_src', 32) : whole('tun_ipv6_src', 128))];
     case 'learnChoice':
       return [learnChoice(step)];
+    case 'learnPieces':
+      return [learnPieces(step.family)];
   }
 }
 
@@ -233,11 +239,7 @@ function learnStranger(source: Subfield): Action {
 
 /** The learned flow gives a later connection of this client, by itself, all that the choice gave this one. */
 function learnChoice({ family, transport, idleSeconds, cookie }: LearnChoice): Action {
-  const bits = addressBits(family);
-  const copied = (field: FieldName, width: number) => ({ from: whole(field, width), to: whole(field, width) });
-  const [source, destination, endpoint] =
-    family === 'ipv4' ? (['ip_src', 'ip_dst', 'reg3'] as const) : (['ipv6_src', 'ipv6_dst', 'xxreg3'] as const);
-  const constants = [reg.serviceState('chosen'), reg.rewriteMac('yes')];
+  const port = whole(portFields[transport], 16);
   return {
     kind: 'learn',
     table: tables.affinity.id,
@@ -245,19 +247,53 @@ function learnChoice({ family, transport, idleSeconds, cookie }: LearnChoice): A
     cookie,
     ...(idleSeconds === undefined ? {} : { idleTimeout: idleSeconds }),
     limit: choicesMax,
+    specs: [...ofClient(family, transport), { do: 'match', from: port, to: port }, ...whatItGot(family)],
+  };
+}
+
+/**
+ * A later piece shows no ports to find a Service by, not even the tracker's (`miniflow_extract` of Open vSwitch 3.1). Until all pieces
+ * came to be translated, the tracker holds the first one back.
+ */
+function learnPieces(family: Family): Action {
+  return {
+    kind: 'learn',
+    table: tables.affinity.id,
+    priority: priority.high,
+    cookie: learnedCookie,
+    idleTimeout: piecesIdleTimeout,
+    limit: choicesMax,
     specs: [
-      { do: 'match', from: etherTypes[family], to: whole('eth_type', 16) },
-      { do: 'match', from: ipProtocols[transport], to: whole('ip_proto', 8) },
-      { do: 'match', ...copied(source, bits) },
-      { do: 'match', ...copied(destination, bits) },
-      { do: 'match', ...copied(portFields[transport], 16) },
-      { do: 'load', ...copied(endpoint, bits) },
-      { do: 'load', ...partOf(endpointPort) },
-      ...constants.map((mark) => ({ do: 'load' as const, ...constantOf(mark) })),
-      { do: 'load', ...partOf(serviceGroup) },
+      ...ofClient(family, 'udp'),
+      { do: 'match', from: laterFragment, to: whole('ip_frag', 2) },
+      ...whatItGot(family),
+      { do: 'load', ...constantOf(reg.pieces('told')) },
     ],
   };
 }
+
+function ofClient(family: Family, transport: Transport): LearnSpecs {
+  const bits = addressBits(family);
+  const addresses = family === 'ipv4' ? (['ip_src', 'ip_dst'] as const) : (['ipv6_src', 'ipv6_dst'] as const);
+  return [
+    { do: 'match', from: etherTypes[family], to: whole('eth_type', 16) },
+    { do: 'match', from: ipProtocols[transport], to: whole('ip_proto', 8) },
+    ...addresses.map((field) => ({ do: 'match' as const, from: whole(field, bits), to: whole(field, bits) })),
+  ];
+}
+
+function whatItGot(family: Family): LearnSpecs {
+  const endpoint = whole(family === 'ipv4' ? 'reg3' : 'xxreg3', addressBits(family));
+  const constants = [reg.serviceState('chosen'), reg.rewriteMac('yes')];
+  return [
+    { do: 'load', from: endpoint, to: endpoint },
+    { do: 'load', ...partOf(endpointPort) },
+    ...constants.map((mark) => ({ do: 'load' as const, ...constantOf(mark) })),
+    { do: 'load', ...partOf(serviceGroup) },
+  ];
+}
+
+type LearnSpecs = Extract<Action, { kind: 'learn' }>['specs'];
 
 function partOf(part: BitRange) {
   const place = range(registerName(part.reg), part);

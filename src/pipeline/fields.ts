@@ -27,6 +27,12 @@ export const registerFields = {
   },
   entryKind: { reg: 4, bits: [19, 21], doc: 'Which kind of Service address was asked (reserved).' },
   scope: { reg: 4, bits: [22, 24], doc: 'Who asks a Service, where that makes a difference.', values: { pod: 1, node: 2, world: 3 } },
+  pieces: {
+    reg: 4,
+    bits: [25, 25],
+    doc: 'Whether the later pieces of this datagram were told which endpoint is theirs.',
+    values: { untold: 0, told: 1 },
+  },
   peer: { reg: 5, bits: [0, 31], doc: 'Number of the peer node, where its pod CIDR does not tell (reserved).' },
   group: { reg: 7, bits: [0, 31], doc: 'Service group: also tells which Service this is.' },
   sourceIdentity: { reg: 8, bits: [0, 31], doc: 'Which peer selectors the source matches (reserved).' },

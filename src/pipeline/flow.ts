@@ -44,7 +44,7 @@ export interface Match {
   readonly portSrc?: Bits;
   /** Pieces of datagrams. Of those, only the first has ports. */
   readonly fragment?: 'yes';
-  /** As the tracker saw the connection's first packet, whole: for fragments, which it has put together. Tracked packets only. */
+  /** As the tracker saw the connection's first packet, whole: of its pieces, only the first shows them. Tracked packets only. */
   readonly ctPortDst?: number;
   readonly ctPortSrc?: Bits;
   readonly icmpType?: number;
@@ -113,7 +113,9 @@ export type Step =
   | { readonly do: 'toAgent'; readonly reason: PacketInReason }
   /** Remembers the outer source in table `strangers`, so that its counter shows who sends. */
   | { readonly do: 'learnStranger'; readonly family: Family }
-  | LearnChoice;
+  | LearnChoice
+  /** Remembers in table `affinity`, for a moment, that later pieces of this client's datagrams to this address get what this one has. */
+  | { readonly do: 'learnPieces'; readonly family: Family };
 
 /** Remembers in table `affinity` which endpoint this client has at this address and port of a Service. */
 export interface LearnChoice {

@@ -117,6 +117,8 @@ export function formatStep(step: Step): string {
       return `learn(table=strangers,${step.family === 'ipv4' ? 'tun_src' : 'tun_ipv6_src'})`;
     case 'learnChoice':
       return formatLearnChoice(step);
+    case 'learnPieces':
+      return `learn(table=affinity,${step.family === 'ipv4' ? 'udp,ip_frag=later,nw_src,nw_dst' : 'udp6,ip_frag=later,ipv6_src,ipv6_dst'},load:endpoint)`;
   }
 }
 

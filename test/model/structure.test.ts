@@ -95,7 +95,9 @@ describe('whatever a node knows', () => {
       fc.property(scenes, (scene) => {
         const { flows, groups } = compileScene(scene);
         const backwards = flows.filter(({ table, steps }) => nextTables(steps).some((next) => tables[next].id <= tables[table].id));
-        expect(backwards.map(formatFlow)).toEqual([]);
+        // Word for the later pieces of a datagram is left once, then the first goes through the table that it is in.
+        const once = (steps: readonly Step[]): boolean => steps.some((step) => step.do === 'learnPieces');
+        expect(backwards.filter(({ steps }) => !once(steps)).map(formatFlow)).toEqual([]);
         const balanced = groups.flatMap(({ buckets }) => buckets.flatMap(({ steps }) => nextTables(steps)));
         // What is to be remembered comes back to these two tables, in another state.
         expect(balanced.filter((next) => tables[next].id < tables.affinity.id)).toEqual([]);

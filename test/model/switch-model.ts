@@ -169,6 +169,8 @@ export class SwitchModel {
       case 'learnChoice':
         this.#learn(step, travel);
         break;
+      case 'learnPieces':
+        break; // packets of the model are whole
     }
     return 'goes on';
   }
