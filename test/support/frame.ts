@@ -120,7 +120,12 @@ function encodeTransport(packet: Packet, ipSrc: Ip, ipDst: Ip, data: Uint8Array)
     case 'icmp6':
       return pseudo(encodeIcmp(packet), 2);
     case 'gre':
-      return new ByteWriter().u16(0).u16(0x6558).zeros(14).finish();
+      // A frame has 14 octets at least.
+      return new ByteWriter()
+        .u16(0)
+        .u16(0x6558)
+        .raw(data.length < 14 ? new Uint8Array(14) : data)
+        .finish();
     default:
       return new Uint8Array(8);
   }
