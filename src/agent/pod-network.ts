@@ -162,7 +162,7 @@ export class NodePodNetwork implements PodNetwork {
     if (!attached || getLink(this.#options.host.socket, attached.hostIfName)) return undefined;
     // The path of a process may be another process's by now.
     if (lease.netns.startsWith('/proc/')) throw new SeineError('INVALID_INPUT', `${lease.netns} is no place of its own`);
-    const made = await this.#createInterface(lease, attached.hostIfName, async () => {}, signal);
+    const made = await this.#createInterface(lease, attached.hostIfName, async () => {}, signal, lease.attached.netnsIdentity);
     if (this.#attached.get(id) !== attached) {
       await this.#startRemoval(lease, attached);
       return undefined;
@@ -213,6 +213,7 @@ export class NodePodNetwork implements PodNetwork {
     hostIfName: string,
     hostEndReady: () => Promise<void>,
     signal: AbortSignal,
+    netnsIdentity?: string,
   ): Promise<PodInterface> {
     const userspace = this.#options.datapathType === 'netdev';
     try {
@@ -220,6 +221,7 @@ export class NodePodNetwork implements PodNetwork {
         this.#options.host,
         {
           netnsPath: want.netns,
+          netnsIdentity,
           hostName: hostIfName,
           podName: want.ifName,
           mac: want.mac,
@@ -333,9 +335,14 @@ export class NodePodNetwork implements PodNetwork {
   }
 }
 
-function attachedPod(hostIfName: string, { hostMac, routeTables }: PodInterface, want: PodAttachment, mtu: number): AttachedPod {
+function attachedPod(
+  hostIfName: string,
+  { hostMac, routeTables, netnsIdentity }: PodInterface,
+  want: PodAttachment,
+  mtu: number,
+): AttachedPod {
   const tables = Object.keys(routeTables).length > 0 ? { routeTables } : {};
-  return { hostIfName, hostMac: hostMac ?? want.mac, mtu, ...tables };
+  return { hostIfName, hostMac: hostMac ?? want.mac, mtu, netnsIdentity, ...tables };
 }
 
 /** Lets what waits be written and read, before the loop is busy again. One turn may lead past the sockets, two cannot. */

@@ -22,6 +22,8 @@ export interface HostLinks {
 
 export interface PodInterfaceSpec extends PodRouting {
   readonly netnsPath: string;
+  /** The namespace that must be there, if one is known: paths can be given to others. See `NetworkNamespace.identity`. */
+  readonly netnsIdentity?: string | undefined;
   readonly hostName: string;
   readonly podName: string;
   /** Of the pod's end. */
@@ -44,6 +46,7 @@ export interface PodInterface {
   readonly hostMac: Mac | undefined;
   readonly podIndex: IfIndex;
   readonly routeTables: RouteTables;
+  readonly netnsIdentity: string;
 }
 
 /** What is inside the pod, for CHECK. */
@@ -77,6 +80,7 @@ export async function createPodInterface(
   interfaceName(spec.podName);
   const namespace = NetworkNamespace.open(spec.netnsPath);
   try {
+    refuseStranger(namespace, spec);
     const setUp = createPair(host, namespace, spec);
     try {
       if (setUp) throw setUp;
@@ -135,6 +139,11 @@ function createPair(host: HostLinks, namespace: NetworkNamespace, spec: PodInter
   });
 }
 
+function refuseStranger({ path, identity }: NetworkNamespace, { netnsIdentity }: PodInterfaceSpec): void {
+  if (netnsIdentity !== undefined && netnsIdentity !== identity)
+    throw new SeineError('INVALID_INPUT', `${path} is another namespace by now`, { context: { path, identity, netnsIdentity } });
+}
+
 function throwIfAborted({ podName, alias }: PodInterfaceSpec, signal: AbortSignal): void {
   if (signal.aborted) throw new SeineError('CANCELLED', `set up ${podName} of ${alias}`, { cause: signal.reason });
 }
@@ -156,7 +165,7 @@ function setUpPodEnd(host: HostLinks, namespace: NetworkNamespace, spec: PodInte
     if (spec.checksumOffload === 'off') setTransmitChecksum(pod, spec.podName, 'off');
     const routeTables = setUpRouting(pod, podLink.index, spec);
     const hostLink = existing(host.socket, spec.hostName);
-    return { hostIndex: hostLink.index, hostMac: hostLink.mac, podIndex: podLink.index, routeTables };
+    return { hostIndex: hostLink.index, hostMac: hostLink.mac, podIndex: podLink.index, routeTables, netnsIdentity: namespace.identity };
   } finally {
     pod.close();
   }

@@ -144,6 +144,19 @@ describe('a pod on a real node', () => {
     expect(await check()).toEqual([]);
   });
 
+  it('gets no interface back into another namespace that has its path by now', async () => {
+    const lease = { ...pod, serial: 1, state: 'allocated', attached } as const;
+    deleteNamedNamespace(nameIn(path));
+    createNamedNamespace(nameIn(path)).close();
+    const hasLink = () => listLinks(node.plane.host.socket, { kind: 'veth' }).some(({ name }) => name === attached.hostIfName);
+    await expect.poll(hasLink, { timeout: 10_000 }).toBe(false);
+    await expect(node.network.remake(lease, patience())).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+      message: expect.stringContaining('is another namespace by now'),
+    });
+    expect(inPod('ip', '-br', 'link')).not.toContain('eth0');
+  });
+
   it('becomes absent although the kernel would not let go of its interface at first', async () => {
     const { remover } = node.plane.host;
     const remove = remover.remove.bind(remover);

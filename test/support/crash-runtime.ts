@@ -123,10 +123,9 @@ export class CrashRuntime {
       if (readFileSync(file, 'utf8').includes(containerId)) rmSync(file);
     }
     await execute('ip', ['netns', 'del', container.netns]);
-    // No runtime gives the name of a namespace to another one.
-    const fresh = `${container.netns.replace(/-n\d+$/, '')}-n${this.counts.lost}`;
-    await execute('ip', ['netns', 'add', fresh]);
-    this.#free.push(fresh);
+    // The next one by the same name: what was the lost one's must never come back into it.
+    await execute('ip', ['netns', 'add', container.netns]);
+    this.#free.push(container.netns);
   }
 
   /** Runs GC. No ADD or DEL may be under way, as the specification has it. */

@@ -107,6 +107,7 @@ interface RawAttached {
   readonly hostIfName: string;
   readonly hostMac: string;
   readonly mtu: number;
+  readonly netnsIdentity?: string;
   readonly routeTables?: AttachedPod['routeTables'];
 }
 
@@ -149,8 +150,14 @@ function leaseOf(raw: RawRecord): Lease {
   };
 }
 
-function attachedOf({ hostIfName, hostMac, mtu, routeTables }: RawAttached): AttachedPod {
-  return { hostIfName, hostMac: parseMac(hostMac), mtu, ...(routeTables === undefined ? {} : { routeTables }) };
+function attachedOf({ hostIfName, hostMac, mtu, netnsIdentity, routeTables }: RawAttached): AttachedPod {
+  return {
+    hostIfName,
+    hostMac: parseMac(hostMac),
+    mtu,
+    ...(netnsIdentity === undefined ? {} : { netnsIdentity }),
+    ...(routeTables === undefined ? {} : { routeTables }),
+  };
 }
 
 function routeOf({ dst, gw }: { readonly dst: string; readonly gw?: string }): PodRoute {
