@@ -96,12 +96,13 @@ async function until(condition: () => boolean): Promise<void> {
 describe('a client', () => {
   it('talks TCP, and answers the probes of a server that drops the silent', async () => {
     await serve('db:Open_vSwitch,Open_vSwitch,manager_options');
-    server.vsctl('set-manager', `ptcp:${port}:127.0.0.1`, '--', 'set', 'Manager', '.', 'inactivity_probe=100');
+    server.vsctl('set-manager', `ptcp:${port}:127.0.0.1`, '--', 'set', 'Manager', '.', 'inactivity_probe=1000');
     const client = connect(`tcp:127.0.0.1:${port}`);
     await client.synced(stop.signal);
     expect(client.tables.Bridge.find('name', 'br0')).toBeDefined();
-    // The server probes after 0.1 s without a word, and hangs up after another; ours is the more patient.
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    // The server probes after a second without a word, which is as soon as it can be told to, and hangs up after another. Ours is the
+    // more patient, so that this second one passes only if the probe was answered.
+    await new Promise((resolve) => setTimeout(resolve, 2_700));
     expect(client.counters.syncs).toBe(1);
     expect(await client.serverId(stop.signal)).toMatch(/^[0-9a-f-]{36}$/);
   });
