@@ -21,6 +21,8 @@ import { Readiness } from './readiness.ts';
 import { RepairPause } from './repair-pause.ts';
 import type { Services } from './services.ts';
 
+export type TellNode = (reason: string, message: string, type?: 'Normal' | 'Warning') => void;
+
 /** The running agent, for those who look at it. */
 export interface Agent {
   readonly config: AgentConfig;
@@ -31,6 +33,10 @@ export interface Agent {
   readonly peers: PeerSource;
   readonly pods: NodePods;
   readonly repair: RepairPause;
+  /** What is wrong with this node, in sentences, by who found it. */
+  readonly warnings: Map<string, readonly string[]>;
+  /** Tells the cluster, by an event of the Node. */
+  readonly tell: TellNode;
   /** What is there once the node is known. */
   readonly node: () => RunningNode | undefined;
 }
@@ -71,6 +77,7 @@ export function createAgent(config: AgentConfig, hooks: AgentHooks, log: Log, si
     log,
     ...(hooks.onSourceFailure ? { onFailure: hooks.onSourceFailure } : {}),
   });
+  const tell = tellNode(sources, config.nodeName);
   let node: RunningNode | undefined;
   const agent: Agent = {
     config,
@@ -79,7 +86,9 @@ export function createAgent(config: AgentConfig, hooks: AgentHooks, log: Log, si
     plane,
     sources,
     peers: peersFromNodes(sources.nodes.replica, config.nodeName),
-    repair: new RepairPause({ datapath: plane.datapath, log, tell: tellNode(sources, config.nodeName), now: () => performance.now() }),
+    repair: new RepairPause({ datapath: plane.datapath, log, tell, now: () => performance.now() }),
+    warnings: new Map(),
+    tell,
     pods: new NodePods({ replica: sources.pods.replica, fetch: (...pod) => fetchPod(sources.http, ...pod) }),
     node: () => node,
   };
@@ -91,10 +100,10 @@ export function createAgent(config: AgentConfig, hooks: AgentHooks, log: Log, si
 }
 
 /** News of the node itself, posted with its Node object; a node that the API server does not know has nobody to tell. */
-function tellNode({ nodes, events }: KubeSources, name: string): (reason: string, message: string) => void {
-  return (reason, message) => {
+function tellNode({ nodes, events }: KubeSources, name: string): TellNode {
+  return (reason, message, type = 'Normal') => {
     const node = nodes.replica.get(name);
     const about = { apiVersion: 'v1', kind: 'Node', namespace: '', name, uid: node?.uid ?? '' };
-    if (node) events.post({ type: 'Normal', reason, message, about, occasion: new Date().toISOString() });
+    if (node) events.post({ type, reason, message, about, occasion: new Date().toISOString() });
   };
 }

@@ -55,6 +55,8 @@ export interface DataPlane {
   readonly gatewayMade: Doorbell;
   /** Rings when the node's own interfaces or their addresses may be others than before. */
   readonly nodeChanged: Doorbell;
+  /** Rings when somebody else's tables of the packet filter have changed. */
+  readonly foreignFirewall: Doorbell;
   /** Gateway and interfaces of pods that are gone, by whatever hand; rings when there are more. */
   readonly goneLinks: { readonly names: Set<string>; readonly bell: Doorbell };
   /** Keeps the reconciler from writing to the switch's database for the moment that something else takes; says why. */
@@ -107,7 +109,12 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
   const datapath = new NodeDatapath(openTargets(config, { database, openflow, lock, hold, host, nftables }), hooks.events);
   const ports = new PortWatch(database, signal);
   const responder = new NoEndpointResponder(endpoint, log, signal);
-  const news = { gatewayMade: new Doorbell(), nodeChanged: new Doorbell(), goneLinks: { names: new Set<string>(), bell: new Doorbell() } };
+  const news = {
+    gatewayMade: new Doorbell(),
+    nodeChanged: new Doorbell(),
+    foreignFirewall: new Doorbell(),
+    goneLinks: { names: new Set<string>(), bell: new Doorbell() },
+  };
   return { host, database, lock, ports, openflow, responder, datapath, nftables, ...news, hold, broken };
 }
 
@@ -162,7 +169,9 @@ export async function runDataPlane(plane: DataPlane, gateway: string, signal: Ab
     signal,
   );
   const firewall = FirewallEvents.open({}, (change) => {
-    if (change.kind === 'overrun' || change.tables.has(firewallTable) || change.tables.has(servicesTable)) tables.ring();
+    const ours = [firewallTable, servicesTable];
+    if (change.kind === 'overrun' || ours.some((table) => change.tables.has(table))) tables.ring();
+    if (change.kind === 'overrun' || [...change.tables].some((table) => !ours.includes(table))) plane.foreignFirewall.ring();
   });
   const rows = new Quiet(
     { waitMs: SETTLE_MS, restMs: () => restAfter(datapath.reconcilers.switch.lookTookMs) },
@@ -230,6 +239,16 @@ function openBridge(endpoint: string, { readiness, log, changed, foreign, failed
 
 function restAfter(lookTookMs: number): number {
   return REST_FOR_EACH_LOOK * lookTookMs;
+}
+
+/** Lets the switch send frames out of a port. What is lost is lost. */
+export function sendFrames({ openflow }: DataPlane, port: number, frames: readonly Uint8Array[], signal: AbortSignal): void {
+  const messages = frames.map((data) => {
+    const w = new ByteWriter(256);
+    writePacketOut(w, { fields: { in_port: ofPort.controller }, actions: [{ kind: 'output', port }], data });
+    return w.finish();
+  });
+  openflow.send(messages, signal).catch(() => undefined);
 }
 
 /** Lets the switch take frames as if a port had received them. What is lost is lost: neighbours ask when they need to know. */

@@ -8,6 +8,7 @@ import { ofPorts } from '../pipeline/well-known.ts';
 import type { Agent, AgentHooks, RunningNode } from './agent.ts';
 import { CniServer } from './cni-server.ts';
 import { injectFrames } from './data-plane.ts';
+import { watchFirewall } from './firewall-watch.ts';
 import { flowCheck } from './flow-check.ts';
 import { keepFlowRestore } from './flow-restore.ts';
 import { onceLetGo } from './handover.ts';
@@ -65,6 +66,7 @@ export async function startNode(agent: Agent, start: Start): Promise<void> {
       keepHostSettings(agent, live, start),
       followNode(agent, life),
       keepLinks(agent, life),
+      watchFirewall(agent, life),
       agent.plane.lock.keep(() => agent.plane.datapath.distrust(), signal),
     ];
     await Promise.all([serve(agent, node, start), allowRemovals(agent, node, log, signal), ...keeping, untilAborted(signal)]);

@@ -48,7 +48,7 @@ export async function agentStatus({ agent, record, lag }: StatusSources, signal:
     parts: parts.map((part) => partStatus(part, agent, record)),
     eventLoop: { lagMsMax: Math.round(lag.maxMs * 10) / 10 },
     ...(repair.secondsLeft > 0 ? { repair: { pausedForSeconds: repair.secondsLeft } } : {}),
-    warnings: warningsOf(node),
+    warnings: warningsOf(agent),
   };
 }
 
@@ -67,8 +67,9 @@ function networkOf({ config }: Agent, { environment }: RunningNode): AgentStatus
   };
 }
 
-function warningsOf(node: RunningNode | undefined): readonly string[] {
-  return node?.environmentProblem === undefined ? [] : [`the node is served as it was: ${node.environmentProblem}`];
+function warningsOf({ node, warnings }: Agent): readonly string[] {
+  const problem = node()?.environmentProblem;
+  return [...(problem === undefined ? [] : [`the node is served as it was: ${problem}`]), ...[...warnings.values()].flat()];
 }
 
 function objectionsOf(node: RunningNode | undefined): AgentStatus['objections'] {

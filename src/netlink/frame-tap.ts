@@ -1,0 +1,54 @@
+import type { IfIndex } from './interface-name.ts';
+import { bind, littleEndian, type OwnedFd, receive, socket, Watch } from './sys.ts';
+
+const AF_PACKET = 17;
+const SOCK_RAW = 3;
+const SOCK_NONBLOCK = 0o4000;
+/** `ETH_P_ALL` in network byte order, as the kernel wants it. */
+const ETH_P_ALL = littleEndian ? 0x0300 : 0x0003;
+/** Frames looked at in one turn of the loop. */
+const AT_ONCE = 256;
+
+/** Sees the frames of an interface of this namespace, in both directions, until it is closed (packet(7)). For moments only: it costs a copy of each. */
+export class FrameTap {
+  readonly #fd: OwnedFd;
+  readonly #watch: Watch;
+  readonly #buffer = Buffer.alloc(2_048);
+  readonly #seen: (frame: Uint8Array) => void;
+
+  private constructor(fd: OwnedFd, seen: (frame: Uint8Array) => void) {
+    this.#fd = fd;
+    this.#seen = seen;
+    this.#watch = new Watch(fd.number, 'readable', () => this.#drain());
+  }
+
+  /** @param seen called with each frame, cut to its first 2 KiB; it must not keep it, nor throw */
+  static open(link: IfIndex, seen: (frame: Uint8Array) => void): FrameTap {
+    const fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, ETH_P_ALL, 'packet socket');
+    bind(fd.number, linkAddress(link), `to link ${link}`);
+    return new FrameTap(fd, seen);
+  }
+
+  close(): void {
+    this.#watch.close();
+    this.#fd.close();
+  }
+
+  #drain(): void {
+    for (let count = 0; count < AT_ONCE; count++) {
+      const size = receive(this.#fd.number, this.#buffer, 'frames');
+      if (size === 'empty') return;
+      this.#seen(this.#buffer.subarray(0, Math.min(size, this.#buffer.length)));
+    }
+  }
+}
+
+/** struct sockaddr_ll: u16 family · u16 protocol · i32 index · u16 hardware · u8 packet type · u8 length · 8 octets */
+function linkAddress(index: number): Uint8Array {
+  const bytes = new Uint8Array(20);
+  const view = new DataView(bytes.buffer);
+  view.setUint16(0, AF_PACKET, littleEndian);
+  view.setUint16(2, ETH_P_ALL, littleEndian);
+  view.setInt32(4, index, littleEndian);
+  return bytes;
+}

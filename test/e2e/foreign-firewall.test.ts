@@ -1,0 +1,89 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse, stringify } from 'yaml';
+import { nodePaths } from '../../src/lab/names.ts';
+import { ConvergeLab, until } from '../support/converge-lab.ts';
+
+const found = /somebody else's packet filter drops/;
+
+/** An accept in our table does not undo a drop in somebody else's. */
+describe('somebody else’s packet filter', () => {
+  let lab: ConvergeLab;
+
+  beforeAll(async () => {
+    lab = await ConvergeLab.start(1);
+    await lab.startPods();
+  });
+  afterAll(async () => {
+    await lab?.remove();
+  });
+
+  const run = (command: string) => lab.exec(1, 'sh', '-c', command);
+  const warnings = (): readonly string[] => lab.log(1).flatMap(({ msg }) => (found.test(msg) ? [msg] : []));
+  const reaches = async () => (await run('ping -c 1 -W 1 10.244.0.1 >/dev/null && echo yes || echo no')).trim();
+
+  /** Does it and waits for news. @returns what is said of it */
+  async function said(command: string, what: RegExp): Promise<readonly string[]> {
+    const before = lab.log(1).length;
+    await run(command);
+    await until(
+      () =>
+        lab
+          .log(1)
+          .slice(before)
+          .some(({ msg }) => what.test(msg)),
+      20_000,
+      () => `nothing said after ${command}`,
+    );
+    return lab
+      .log(1)
+      .slice(before)
+      .map(({ msg }) => msg);
+  }
+
+  it('with a policy of drop is found, and the rule that would help is said and helps', async () => {
+    const news = await said(
+      'nft add table inet site; nft "add chain inet site forward { type filter hook forward priority 0; policy drop; }"',
+      found,
+    );
+    const told = news.filter((msg) => found.test(msg));
+    expect(told, 'one for each family, and none before').toEqual(warnings());
+    expect(told).toHaveLength(2);
+    const [rule, back] = [...(told[0] ?? '').matchAll(/nft insert rule inet site forward [^;]+/g)].map(([match]) => match);
+    expect([rule, back]).toEqual([
+      'nft insert rule inet site forward iifname antrea-gw0 accept',
+      'nft insert rule inet site forward oifname antrea-gw0 accept',
+    ]);
+    await said(`${rule}; ${back}`, /no packet filter drops/);
+    await run('nft delete table inet site; nft delete table inet harmless');
+  });
+
+  it('of iptables is found too, for packets to the node', async () => {
+    const news = await said('iptables -P INPUT ACCEPT; iptables -A INPUT -i antrea-gw0 -p udp -j DROP', found);
+    expect(news.filter((msg) => found.test(msg))).toEqual([expect.stringContaining('iptables -I INPUT -i antrea-gw0 -j ACCEPT')]);
+    await said('iptables -F INPUT', /no packet filter drops/);
+  });
+
+  it('is changed only where that is asked for, in the same words, and never cuts the node off', async () => {
+    const { agentConfig } = nodePaths(lab.plan.dir, lab.node(1).name);
+    writeFileSync(agentConfig, stringify({ ...parse(readFileSync(agentConfig, 'utf8')), hostFirewall: 'manage' }));
+    await lab.agent(1, 'stop');
+    await run('iptables -P FORWARD DROP');
+    await lab.agent(1, 'start');
+    await lab.untilReady(1);
+    await until(
+      async () => (await run('iptables -S FORWARD')).includes('-A FORWARD -i antrea-gw0'),
+      20_000,
+      () => 'no rule is added',
+    );
+    await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'));
+    expect(await reaches()).toBe('yes');
+    const rules = await run('iptables -S FORWARD');
+    await lab.agent(1, 'stop');
+    await lab.agent(1, 'start');
+    await lab.untilReady(1);
+    await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'));
+    expect(await run('iptables -S FORWARD')).toBe(rules);
+    expect((await lab.reach(lab.pod('host-1'), lab.pod('web-1').ips[0] ?? '')).is).toBe('OK');
+  });
+});
