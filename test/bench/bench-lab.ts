@@ -93,6 +93,12 @@ export class BenchLab {
     return Number(kib) / 1024;
   }
 
+  /** How late the agent was at most, in the last minutes (ms). */
+  async lagMsMax(): Promise<number> {
+    const status = JSON.parse(await getText(this.paths.apiSocket, '/v1/status')) as { readonly eventLoop: { readonly lagMsMax: number } };
+    return status.eventLoop.lagMsMax;
+  }
+
   /** What the agent's metric of this name and these labels shows; 0 while it is not there. */
   async metric(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number> {
     const wanted = Object.entries(labels).map(([key, value]) => `${key}="${value}"`);

@@ -1,0 +1,102 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { askControl } from '../../src/lab/control.ts';
+import { labPaths } from '../../src/lab/names.ts';
+import { untilSettled } from './agent-rows.ts';
+import { BenchLab } from './bench-lab.ts';
+import { nodeManifest } from './cluster-fill.ts';
+import { openOurs } from './cni-rows.ts';
+import type { CniSide } from './cni-side.ts';
+import type { Measured } from './row.ts';
+import type { Wish } from './scenes.ts';
+
+export const stormRowNames = ['cni.add.storm5000.p99', 'agent.lag.storm5000'] as const;
+
+const peers = 5_000;
+/** Together with what a Node has anyway, a list of all of them is 32 MB. */
+const paddingBytes = 5_700;
+const flapsPerSecond = 100;
+const flapSeconds = 10;
+const quietAdds = 100;
+const patience = () => AbortSignal.timeout(60_000);
+
+/** Pods start while 5,000 nodes join at once, a hundred a second come and go, and the whole list of 32 MB is read anew. */
+export async function stormOfPeers({ wanted, say }: Wish): Promise<readonly Measured[]> {
+  say(`a node whose cluster grows by ${peers} nodes while pods start`);
+  const lab = await BenchLab.start({ families: ['ipv4', 'ipv6'] });
+  try {
+    await untilSettled(lab);
+    const side = openOurs(lab);
+    side.prepare(lab, 10);
+    const quiet = await addsUntil(side, (done) => done >= quietAdds);
+    let over = false;
+    const storm = (async () => {
+      await join(lab);
+      say(`  ${await lab.metric('peer_count')} peers`);
+      await flap(lab);
+      await relist(lab);
+    })().finally(() => (over = true));
+    const stormy = await addsUntil(side, () => over);
+    await storm;
+    await untilSettled(lab);
+    const lag = await lab.lagMsMax();
+    say(`  ${stormy.length} pods started meanwhile; the agent was up to ${lag} ms late`);
+    await side.stop();
+    const rows: Measured[] = [
+      { name: 'cni.add.storm5000.p99', unit: 'ms', ours: [p99(stormy)], peer: { name: 'seine when all is quiet', values: [p99(quiet)] } },
+      { name: 'agent.lag.storm5000', unit: 'ms', ours: [lag] },
+    ];
+    return rows.filter(({ name }) => wanted(name));
+  } finally {
+    await lab.remove();
+  }
+}
+
+async function addsUntil(side: CniSide, isOver: (done: number) => boolean): Promise<number[]> {
+  const each: number[] = [];
+  while (!isOver(each.length)) {
+    each.push(...(await side.add(1, 1)).each);
+    await side.del(1, 1);
+  }
+  return each;
+}
+
+function manifest(index: number) {
+  const node = nodeManifest(index);
+  return { ...node, metadata: { name: `peer-${index}`, annotations: { padding: 'x'.repeat(paddingBytes) } } };
+}
+
+async function join(lab: BenchLab): Promise<void> {
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    for (let index = ++next; index <= peers; index = ++next)
+      await lab.api.send({ method: 'POST', path: '/api/v1/nodes', body: manifest(index) }, patience());
+  };
+  await Promise.all(Array.from({ length: 16 }, worker));
+}
+
+async function flap(lab: BenchLab): Promise<void> {
+  const changes: Promise<unknown>[] = [];
+  for (let count = 0; count < flapsPerSecond * flapSeconds; count++) {
+    const index = 1 + Math.floor(count / 2) * 7;
+    const change =
+      count % 2 === 0
+        ? ({ method: 'DELETE', path: `/api/v1/nodes/peer-${index}` } as const)
+        : ({ method: 'POST', path: '/api/v1/nodes', body: manifest(index) } as const);
+    changes.push(lab.api.send(change, patience()));
+    await sleep(1_000 / flapsPerSecond);
+  }
+  await Promise.all(changes);
+}
+
+/** An API server that comes back: every watch ends, and everything is listed again. */
+async function relist(lab: BenchLab): Promise<void> {
+  const { control } = labPaths(lab.plan.dir);
+  await askControl(control, 'POST', '/apiserver/stop');
+  await askControl(control, 'POST', '/apiserver/start');
+  await untilSettled(lab);
+}
+
+function p99(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * 0.99))] ?? 0;
+}
