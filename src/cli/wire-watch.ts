@@ -5,6 +5,7 @@ import type { TlsCredentials } from '../async/endpoint.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { askOnce } from '../ovsdb/ask-once.ts';
 import { OvsdbClient } from '../ovsdb/client.ts';
+import type { OvsdbClientHooks } from '../ovsdb/client-options.ts';
 import type { AnyChange } from '../ovsdb/replica.ts';
 import { databaseOf } from '../ovsdb/schema/database-of.ts';
 import { parseSchema } from '../ovsdb/schema/database-schema.ts';
@@ -30,6 +31,8 @@ interface WatchOptions {
 const usual = 'Open_vSwitch';
 /** The database in which a server describes itself. */
 const ownDatabase = '_Server';
+/** Output that nobody has read (bytes): more means that whoever should has stopped. */
+const maxUnreadBytes = 64 * 1024 * 1024;
 /** Within this time a server answers its first questions, or it counts as not there (ms). */
 const answerWithinMs = 10_000;
 
@@ -88,39 +91,51 @@ async function follow({ socket, tables, options }: Wish, terminal: Terminal, std
   const database = await askOnce(server, (session) => findDatabase(session, options.database), AbortSignal.timeout(answerWithinMs));
   const printer = printerOf(terminal, options.json === true);
   const stop = new AbortController();
-  let state: 'starting' | 'up' | 'down' = 'starting';
+  const stalled = new AbortController();
   const client = new OvsdbClient({
     ...server,
     database,
     monitor: selectionOf(database, tables),
     leader: 'not required',
-    hooks: {
-      failed(cause) {
-        if (state !== 'down') terminal.remark(`seinectl: connection lost: ${safeText(withoutCode(cause.message))}; trying again`);
-        state = 'down';
-      },
-      synced() {
-        terminal.remark(`seinectl: ${state === 'down' ? 'connected again to' : 'following'} ${database.name} at ${safeLine(endpoint)}`);
-        state = 'up';
-      },
-    },
+    hooks: reporter(terminal, `${database.name} at ${safeLine(endpoint)}`),
   });
+  let begun = false;
   const dump = (): void => {
-    if (client.isSynced || state !== 'starting') printer.replica(client.snapshot());
+    if (begun) printer.replica(client.snapshot());
   };
   const running = client.run(stop.signal);
   process.on('SIGUSR1', dump);
   try {
     await client.synced(stop.signal);
+    begun = true;
     terminal.remark(`seinectl: ${count(rowsOf(client.snapshot()), 'row')} to begin with`);
-    client.onChange((changes) => changes.forEach(printer.change), stop.signal);
-    await ended(stdin);
+    client.onChange((changes) => {
+      if (process.stdout.writableLength > maxUnreadBytes) stalled.abort();
+      else changes.forEach(printer.change);
+    }, stop.signal);
+    await ended(stdin, stalled.signal);
+    if (stalled.signal.aborted) throw new SeineError('UNAVAILABLE', 'whoever reads this output does not keep up');
     dump();
   } finally {
     process.off('SIGUSR1', dump);
     stop.abort();
     await running;
   }
+}
+
+/** Says on standard error how the connection fares; of a server that stays away, once. */
+function reporter(terminal: Terminal, what: string): OvsdbClientHooks {
+  let state: 'starting' | 'up' | 'down' = 'starting';
+  return {
+    failed(cause) {
+      if (state !== 'down') terminal.remark(`seinectl: connection lost: ${safeText(withoutCode(cause.message))}; trying again`);
+      state = 'down';
+    },
+    synced() {
+      terminal.remark(`seinectl: ${state === 'down' ? 'connected again to' : 'following'} ${what}`);
+      state = 'up';
+    },
+  };
 }
 
 /** Which database is meant, and what is in it. */
@@ -204,10 +219,11 @@ function rowsOf(tables: Tables): number {
   return Object.values(tables).reduce((sum, rows) => sum + rows.size, 0);
 }
 
-/** Resolves when there is no more to read. */
-function ended(stdin: Readable): Promise<void> {
+/** Resolves when there is no more to read, or with the signal. */
+function ended(stdin: Readable, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (stdin.readableEnded || stdin.destroyed) return resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
     for (const event of ['end', 'close', 'error']) stdin.once(event, () => resolve());
     stdin.resume();
   });
