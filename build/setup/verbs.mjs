@@ -16,6 +16,7 @@ export const verbs = {
   build: { needs: ['npm', 'products'] },
   'test:crash': { needs: ['machine', 'npm', 'products'], run: ['build/test-crash.mjs'] },
   'test:fuzz': { needs: ['machine', 'npm'], run: ['test/fuzz/openflow.ts'] },
+  'test:fuzz:ovsdb': { needs: ['npm'], run: ['test/fuzz/ovsdb.ts'] },
   'test:reliability': { needs: ['machine', 'npm', 'products'], run: ['test/reliability/main.ts'] },
   'test:soak': { needs: ['machine', 'npm', 'products'], run: ['test/soak/main.ts'] },
   'test:unit': { needs: ['npm'], run: ['vitest', 'run', '--project', 'unit'] },

@@ -1,0 +1,149 @@
+import { readFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { SeineError } from '../../src/errors/seine-error.ts';
+import { isObject } from '../../src/ovsdb/json-rpc.ts';
+import { Replica } from '../../src/ovsdb/replica.ts';
+import { openVswitch } from '../../src/ovsdb/schema/open-vswitch.ts';
+import { JsonRpcSession } from '../../src/ovsdb/session.ts';
+import { SeededRandom } from './random.ts';
+
+const usage = `Usage: npm run test:fuzz:ovsdb -- [--seed N] [--runs N]
+
+Reads OVSDB messages that were harmed at random: each is read or refused, with a PROTOCOL error, within 50 ms of processor time.
+The seed is printed; the same seed gives the same messages.
+
+  --seed N    chance unless given
+  --runs N    how many messages; 1,000,000 unless given
+`;
+
+const mostMs = 50;
+const row = 'aaaaaaaa-0000-0000-0000-000000000000';
+const other = 'bbbbbbbb-0000-0000-0000-000000000000';
+
+const sound: readonly Uint8Array[] = [...recorded(), ...updates()].map((message) => Buffer.from(JSON.stringify(message)));
+
+/** What a real server once sent. */
+function recorded(): unknown[] {
+  const lines = readFileSync(new URL('../fixtures/ovsdb-transcript.jsonl', import.meta.url), 'utf8').split('\n');
+  return lines.filter((line) => line !== '').flatMap((line) => JSON.parse(line).received.filter(isObject));
+}
+
+function updates(): unknown[] {
+  const bridge = { name: 'br', ports: ['set', [['uuid', row]]], external_ids: ['map', [['k', '😀']]], fail_mode: 'secure' };
+  const port = { name: 'p', tag: 5, trunks: ['set', [1, 2, 3]], interfaces: ['uuid', row] };
+  const link = { name: 'p', ofport: 7, statistics: ['map', [['rx', 9_007_199_254_740_991]]], link_speed: 10_000_000_000 };
+  const tables = (kind: string) => ({
+    Bridge: { [row]: { [kind]: bridge } },
+    Port: { [row]: { [kind]: port } },
+    Interface: { [row]: { [kind]: link } },
+  });
+  return [
+    { id: null, method: 'update2', params: ['replica', tables('initial')] },
+    {
+      id: null,
+      method: 'update2',
+      params: ['replica', { Bridge: { [row]: { modify: { ports: ['uuid', other] } } }, Port: { [row]: { delete: null } } }],
+    },
+    { id: null, method: 'update', params: ['replica', { Port: { [other]: { old: { tag: ['set', []] }, new: port } } }] },
+    { id: 'echo', method: 'echo', params: [] },
+    { id: 7, error: { error: 'constraint violation', details: 'x' }, result: null },
+  ];
+}
+
+/** Bytes that JSON gives a meaning, and some that it does not. */
+const tokens = [
+  '{',
+  '}',
+  '[',
+  ']',
+  '"',
+  '\\',
+  ',',
+  ':',
+  '\0',
+  '\\u0000',
+  '\\ud800',
+  '-',
+  '1e999',
+  '9'.repeat(40),
+  'null',
+  '["set",[',
+  '["map",[[',
+];
+
+type Harm = (bytes: Buffer, random: SeededRandom) => Buffer;
+
+const harms: readonly Harm[] = [
+  (bytes, random) => bytes.subarray(0, random.below(bytes.length)),
+  (bytes, random) => {
+    const changed = Buffer.from(bytes);
+    for (let left = 1 + random.below(4); left > 0; left -= 1) changed[random.below(changed.length)] = random.below(256);
+    return changed;
+  },
+  (bytes, random) => spliced(bytes, random.below(bytes.length), 0, Buffer.from(random.pick(tokens))),
+  (bytes, random) => spliced(bytes, random.below(bytes.length), 1 + random.below(20), Buffer.alloc(0)),
+  (bytes, random) => spliced(bytes, random.below(bytes.length), 0, Buffer.from(random.pick(tokens).repeat(random.below(500)))),
+  (bytes, random) => spliced(bytes, random.below(bytes.length), 0, Buffer.from(random.pick(sound))),
+];
+
+function spliced(bytes: Buffer, at: number, removed: number, inserted: Uint8Array): Buffer {
+  return Buffer.concat([bytes.subarray(0, at), inserted, bytes.subarray(at + removed)]);
+}
+
+/** A conversation of a sound message, a harmed one, and a sound one, in pieces of any size. */
+function survive(random: SeededRandom): 'read' | 'refused' {
+  const replica = new Replica(openVswitch, {
+    Bridge: ['name', 'ports', 'external_ids'],
+    Port: ['tag', 'trunks'],
+    Interface: ['ofport', 'statistics'],
+  });
+  const session = new JsonRpcSession(
+    { writableLength: 0, write: () => true },
+    {
+      notified: (method, params) => {
+        if (method.startsWith('update')) replica.apply(params[1], method === 'update' ? 'update' : 'update2');
+      },
+      closed: () => {},
+    },
+  );
+  const harmed = random.pick(harms)(Buffer.from(random.pick(sound)), random);
+  const stream = Buffer.concat([sound.at(-5) ?? harmed, harmed, random.pick(sound)]);
+  try {
+    for (let at = 0; at < stream.length; ) {
+      const size = 1 + random.below(stream.length);
+      session.received(stream.subarray(at, at + size));
+      at += size;
+    }
+    return 'read';
+  } catch (thrown) {
+    if (thrown instanceof SeineError && thrown.code === 'PROTOCOL') return 'refused';
+    say(`harmed: ${JSON.stringify(harmed.toString('latin1'))}`);
+    throw thrown;
+  }
+}
+
+function main(): void {
+  const { values } = parseArgs({ options: { seed: { type: 'string' }, runs: { type: 'string' }, help: { type: 'boolean' } } });
+  if (values.help) return void process.stdout.write(usage);
+  const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 32));
+  const runs = Number(values.runs ?? 1_000_000);
+  say(`OVSDB: ${runs} messages; --seed ${seed}`);
+  const random = new SeededRandom(seed);
+  const count = { read: 0, refused: 0 };
+  let slowest = 0;
+  for (let done = 0; done < runs; done += 1) {
+    const before = process.cpuUsage();
+    count[survive(random)] += 1;
+    const { user, system } = process.cpuUsage(before);
+    slowest = Math.max(slowest, (user + system) / 1_000);
+    // A collection of garbage on its own threads counts as well; one message never takes that long.
+    if (slowest > mostMs) throw new Error(`message ${done} took ${slowest} ms`);
+  }
+  say(`${count.read} were read, ${count.refused} refused; the slowest took ${slowest.toFixed(1)} ms`);
+}
+
+function say(text: string): void {
+  process.stderr.write(`${text}\n`);
+}
+
+main();
