@@ -46,8 +46,8 @@ export interface AttachedPod {
   readonly hostIfName: string;
   readonly hostMac: Mac;
   readonly mtu: number;
-  /** The namespace itself, whose path may be given to another. Absent from what an older agent or the switch's database remembers. */
-  readonly netnsIdentity?: string;
+  /** The namespace itself, whose path may be given to another (`namespaceCookie`). Absent from what an older agent or the switch's database remembers. */
+  readonly netnsCookie?: string;
   /**
    * By family, the routing table in the pod that has this interface's routes, for packets from its addresses. Absent where the
    * pod had no default route before: the main table has them then.

@@ -162,7 +162,7 @@ export class NodePodNetwork implements PodNetwork {
     if (!attached || getLink(this.#options.host.socket, attached.hostIfName)) return undefined;
     // The path of a process may be another process's by now.
     if (lease.netns.startsWith('/proc/')) throw new SeineError('INVALID_INPUT', `${lease.netns} is no place of its own`);
-    const made = await this.#createInterface(lease, attached.hostIfName, async () => {}, signal, lease.attached.netnsIdentity);
+    const made = await this.#createInterface(lease, attached.hostIfName, async () => {}, signal, lease.attached.netnsCookie);
     if (this.#attached.get(id) !== attached) {
       await this.#startRemoval(lease, attached);
       return undefined;
@@ -213,7 +213,7 @@ export class NodePodNetwork implements PodNetwork {
     hostIfName: string,
     hostEndReady: () => Promise<void>,
     signal: AbortSignal,
-    netnsIdentity?: string,
+    netnsCookie?: string,
   ): Promise<PodInterface> {
     const userspace = this.#options.datapathType === 'netdev';
     try {
@@ -221,7 +221,7 @@ export class NodePodNetwork implements PodNetwork {
         this.#options.host,
         {
           netnsPath: want.netns,
-          netnsIdentity,
+          netnsCookie,
           hostName: hostIfName,
           podName: want.ifName,
           mac: want.mac,
@@ -337,12 +337,13 @@ export class NodePodNetwork implements PodNetwork {
 
 function attachedPod(
   hostIfName: string,
-  { hostMac, routeTables, netnsIdentity }: PodInterface,
+  { hostMac, routeTables, netnsCookie }: PodInterface,
   want: PodAttachment,
   mtu: number,
 ): AttachedPod {
   const tables = Object.keys(routeTables).length > 0 ? { routeTables } : {};
-  return { hostIfName, hostMac: hostMac ?? want.mac, mtu, netnsIdentity, ...tables };
+  const cookie = netnsCookie === undefined ? {} : { netnsCookie };
+  return { hostIfName, hostMac: hostMac ?? want.mac, mtu, ...cookie, ...tables };
 }
 
 /** Lets what waits be written and read, before the loop is busy again. One turn may lead past the sockets, two cannot. */

@@ -22,8 +22,8 @@ export interface HostLinks {
 
 export interface PodInterfaceSpec extends PodRouting {
   readonly netnsPath: string;
-  /** The namespace that must be there, if one is known: paths can be given to others. See `NetworkNamespace.identity`. */
-  readonly netnsIdentity?: string | undefined;
+  /** The namespace that must be there, if one is known: paths are given to others. See `namespaceCookie`. */
+  readonly netnsCookie?: string | undefined;
   readonly hostName: string;
   readonly podName: string;
   /** Of the pod's end. */
@@ -46,7 +46,7 @@ export interface PodInterface {
   readonly hostMac: Mac | undefined;
   readonly podIndex: IfIndex;
   readonly routeTables: RouteTables;
-  readonly netnsIdentity: string;
+  readonly netnsCookie: string | undefined;
 }
 
 /** What is inside the pod, for CHECK. */
@@ -139,9 +139,16 @@ function createPair(host: HostLinks, namespace: NetworkNamespace, spec: PodInter
   });
 }
 
-function refuseStranger({ path, identity }: NetworkNamespace, { netnsIdentity }: PodInterfaceSpec): void {
-  if (netnsIdentity !== undefined && netnsIdentity !== identity)
-    throw new SeineError('INVALID_INPUT', `${path} is another namespace by now`, { context: { path, identity, netnsIdentity } });
+function refuseStranger(namespace: NetworkNamespace, { netnsCookie }: PodInterfaceSpec): void {
+  if (netnsCookie === undefined) return;
+  const inside = NetlinkSocket.open({ namespace });
+  try {
+    const { path } = namespace;
+    if (inside.namespaceCookie !== netnsCookie)
+      throw new SeineError('INVALID_INPUT', `${path} is another namespace by now`, { context: { path } });
+  } finally {
+    inside.close();
+  }
 }
 
 function throwIfAborted({ podName, alias }: PodInterfaceSpec, signal: AbortSignal): void {
@@ -165,7 +172,7 @@ function setUpPodEnd(host: HostLinks, namespace: NetworkNamespace, spec: PodInte
     if (spec.checksumOffload === 'off') setTransmitChecksum(pod, spec.podName, 'off');
     const routeTables = setUpRouting(pod, podLink.index, spec);
     const hostLink = existing(host.socket, spec.hostName);
-    return { hostIndex: hostLink.index, hostMac: hostLink.mac, podIndex: podLink.index, routeTables, netnsIdentity: namespace.identity };
+    return { hostIndex: hostLink.index, hostMac: hostLink.mac, podIndex: podLink.index, routeTables, netnsCookie: pod.namespaceCookie };
   } finally {
     pod.close();
   }

@@ -3,7 +3,7 @@ import { Attributes, aligned } from './attributes.ts';
 import { amended, errnoOf, kernelError } from './errno.ts';
 import { Batch, control, flag, headerLength, type Message, messagesIn } from './message.ts';
 import type { NetworkNamespace } from './namespace.ts';
-import { bind, littleEndian, type OwnedFd, receive, send, sendOffThread, setSocketOption, socket } from './sys.ts';
+import { bind, littleEndian, namespaceCookie, type OwnedFd, receive, send, sendOffThread, setSocketOption, socket } from './sys.ts';
 
 export interface NetlinkSocketOptions {
   /** Routing (rtnetlink(7)) if left out; `netfilter` is nfnetlink, for events of the packet filter. */
@@ -54,6 +54,11 @@ export class NetlinkSocket {
   /** For `Watch`. Belongs to this object. */
   get fd(): number {
     return this.#fd.number;
+  }
+
+  /** See `namespaceCookie`. */
+  get namespaceCookie(): string | undefined {
+    return namespaceCookie(this.#fd.number);
   }
 
   close(): void {

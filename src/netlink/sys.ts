@@ -239,6 +239,22 @@ export function peerCredentials(fd: number): { readonly pid: number; readonly ui
 }
 
 /**
+ * The number of the network namespace a socket is in, which no other namespace gets until the machine starts anew: inodes of
+ * namespaces are given again at once. Source: `SO_NETNS_COOKIE`, since Linux 5.14.
+ *
+ * @returns undefined on an older kernel
+ */
+export function namespaceCookie(fd: number): string | undefined {
+  try {
+    const bytes = getSocketOption(fd, 1, 71, 8); // SOL_SOCKET, SO_NETNS_COOKIE → u64
+    return new DataView(bytes.buffer, bytes.byteOffset, 8).getBigUint64(0, littleEndian).toString();
+  } catch (error) {
+    if (error instanceof SeineError && error.context['errno'] === 'ENOPROTOOPT') return undefined;
+    throw error;
+  }
+}
+
+/**
  * The descriptor under a socket of Node, for `peerCredentials` while the socket is open. Node has no public way to it.
  *
  * @throws SeineError `UNAVAILABLE` if the socket is closed already

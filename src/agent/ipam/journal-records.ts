@@ -107,7 +107,7 @@ interface RawAttached {
   readonly hostIfName: string;
   readonly hostMac: string;
   readonly mtu: number;
-  readonly netnsIdentity?: string;
+  readonly netnsCookie?: string;
   readonly routeTables?: AttachedPod['routeTables'];
 }
 
@@ -150,12 +150,12 @@ function leaseOf(raw: RawRecord): Lease {
   };
 }
 
-function attachedOf({ hostIfName, hostMac, mtu, netnsIdentity, routeTables }: RawAttached): AttachedPod {
+function attachedOf({ hostIfName, hostMac, mtu, netnsCookie, routeTables }: RawAttached): AttachedPod {
   return {
     hostIfName,
     hostMac: parseMac(hostMac),
     mtu,
-    ...(netnsIdentity === undefined ? {} : { netnsIdentity }),
+    ...(netnsCookie === undefined ? {} : { netnsCookie }),
     ...(routeTables === undefined ? {} : { routeTables }),
   };
 }
