@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { OpenFlowFramer } from './framer.ts';
 
@@ -33,4 +35,37 @@ it('takes a long message byte by byte in linear time', () => {
   const messages: Uint8Array[] = [];
   for (const byte of long) messages.push(...framer.push(Uint8Array.of(byte)));
   expect(messages.map((message) => message.length)).toEqual([0xffff]);
+});
+
+it('gives the same messages however the stream is cut', () => {
+  const corpus = readFileSync(new URL('../../test/fixtures/openflow-corpus.jsonl', import.meta.url), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line): Uint8Array => Buffer.from((JSON.parse(line) as { readonly hex: string }).hex, 'hex'));
+  const whole = Buffer.concat(corpus);
+  const expected = corpus.map((message) => Buffer.from(message).toString('hex'));
+  fc.assert(
+    fc.property(fc.uniqueArray(fc.nat(whole.length), { maxLength: 200 }), (cuts) => {
+      const framer = new OpenFlowFramer();
+      const messages: string[] = [];
+      let from = 0;
+      for (const to of [...cuts.toSorted((a, b) => a - b), whole.length]) {
+        for (const message of framer.push(Buffer.from(whole.subarray(from, to)))) messages.push(Buffer.from(message).toString('hex'));
+        from = to;
+      }
+      expect(messages).toEqual(expected);
+      expect(framer.pendingBytes).toBe(0);
+    }),
+    { numRuns: 50 },
+  );
+});
+
+it('gives the same messages when a stream is cut in any two places', () => {
+  for (let first = 0; first <= stream.length; first++)
+    for (let second = first; second <= stream.length; second++) {
+      const framer = new OpenFlowFramer();
+      const pieces = [stream.slice(0, first), stream.slice(first, second), stream.slice(second)];
+      const lengths = pieces.flatMap((piece) => framer.push(piece)).map(({ length }) => length);
+      expect(lengths).toEqual([hello.length, echo.length, hello.length]);
+    }
 });
