@@ -41,6 +41,7 @@ const piecesIdleTimeout = 30;
 const laterFragment = 3;
 const endpointPort = bitRange(registerFields.endpointPort);
 const serviceGroup = bitRange(registerFields.group);
+const sourceOfPacket = bitRange(registerFields.source);
 
 type Fields = { [F in FieldName]?: FieldValue<F> | Masked<FieldValue<F>> };
 
@@ -279,6 +280,8 @@ function ofClient(family: Family, transport: Transport): LearnSpecs {
     { do: 'match', from: etherTypes[family], to: whole('eth_type', 16) },
     { do: 'match', from: ipProtocols[transport], to: whole('ip_proto', 8) },
     ...addresses.map((field) => ({ do: 'match' as const, from: whole(field, bits), to: whole(field, bits) })),
+    // What came through the node has been allowed to, and a pod has not that comes straight.
+    { do: 'match', ...partOf(sourceOfPacket) },
   ];
 }
 

@@ -113,7 +113,7 @@ describe('compileService', () => {
         'set_field:0x20000/0x70000->reg4,goto_table:dnat',
     );
     expect(groups[0]).toMatch(
-      /^group_id=7,type=select,selection_method=dp_hash,bucket=weight:\d+,actions=.*0x30000\/0x70000->reg4,resubmit\(,affinity\),resubmit\(,balance\),bucket=/,
+      /^group_id=7,type=select,selection_method=dp_hash,bucket=weight:\d+,actions=.*0x30000\/0x70000->reg4,resubmit\(,sourceRanges\),bucket=/,
     );
   });
 

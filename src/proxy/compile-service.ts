@@ -33,10 +33,13 @@ export function compileService(intent: ServiceIntent, options: CompileOptions): 
   const shares = new Shares(intent, options);
   const flows = intent.addresses.flatMap((address) => [
     ...sourceRanges(intent, address, options.node),
-    ...balance(intent, address, (answer) => shares.of(answer)),
+    ...balance(intent, address, shares),
   ]);
   return { ...nothing, flows: [...flows, ...learning(intent, options, shares.identity)], groups: shares.groups };
 }
+
+/** To how many endpoints a node leads datagrams in pieces that open connections; a power of two. */
+const pieceParts = 4;
 
 /** What becomes of a connection that is for a Service, with the source ports it holds for. */
 interface Share {
@@ -65,14 +68,34 @@ class Shares {
   of(answer: Answer): readonly Share[] {
     if (answer.do === 'drop') return [{ steps: drop }];
     if (answer.do === 'refuse') return [{ steps: [{ do: 'toAgent', reason: 'noEndpoint' }] }];
-    const routed = [load(reg.rewriteMac('yes')), load(reg.group(this.identity))];
     const [only, ...others] = answer.endpoints;
     // One endpoint needs no hash, which would cost every connection another pass through the data path.
-    if (only && others.length === 0) return [{ steps: [...routed, ...this.#straightTo(only)] }];
+    if (only && others.length === 0) return [{ steps: [...this.#routed, ...this.#straightTo(only)] }];
     return this.#groupsOf(answer).map(({ group: { id }, sourcePorts }) => ({
-      steps: [...routed, group(id)],
+      steps: [...this.#routed, group(id)],
       ...(sourcePorts && { sourcePorts }),
     }));
+  }
+
+  /**
+   * For datagrams in pieces that open a connection: without a group. The tracker puts pieces together only if they came to it by the
+   * same passes through the data path, and a group takes the first piece, which alone shows ports, through one more.
+   */
+  ofPieces(answer: Answer): readonly Share[] {
+    if (answer.do !== 'balance') return this.of(answer);
+    const { endpoints } = answer;
+    const parts = endpoints.length > 1 ? pieceParts : 1;
+    return Array.from({ length: parts }, (_, part) => part).flatMap((part): Share[] => {
+      const endpoint = endpoints[Math.floor((part * endpoints.length) / parts)];
+      if (endpoint === undefined) return [];
+      const steps = [...this.#routed, ...choiceOf(endpoint, 'chosen').map(load), goto('dnat')];
+      // Not by bit 0: Linux connects from even ports only.
+      return [{ steps, ...(parts > 1 && { sourcePorts: { value: part << 1, mask: (parts - 1) << 1 } }) }];
+    });
+  }
+
+  get #routed(): readonly Step[] {
+    return [load(reg.rewriteMac('yes')), load(reg.group(this.identity))];
   }
 
   #straightTo(endpoint: Endpoint): readonly Step[] {
@@ -90,39 +113,43 @@ class Shares {
 }
 
 /** Everybody is answered alike, or the world differently from pods and the node itself. */
-function balance(intent: ServiceIntent, address: ServiceAddress, sharesOf: (answer: Answer) => readonly Share[]): Flow[] {
+function balance(intent: ServiceIntent, address: ServiceAddress, shares: Shares): Flow[] {
   const [inside, world] = [answerFor(intent, address.kind, 'pod'), answerFor(intent, address.kind, 'world')];
   const alike = inside.do === world.do && (inside.do !== 'balance' || world.do !== 'balance' || inside.scope === world.scope);
-  const flows = (answer: Answer, level: number, marks: NonNullable<Match['regs']>): Flow[] =>
-    sharesOf(answer).flatMap(({ steps, sourcePorts }) =>
-      matches(intent, address, sourcePorts).map(
-        (match): Flow => ({ table: 'balance', priority: level, match: { ...match, regs: [...(match.regs ?? []), ...marks] }, steps }),
+  const flows = (answer: Answer, level: number, marks: NonNullable<Match['regs']>): Flow[] => {
+    const flow = (match: Match, steps: readonly Step[]): Flow => {
+      return { table: 'balance', priority: level, match: { ...match, regs: [...(match.regs ?? []), ...marks] }, steps };
+    };
+    return [
+      ...shares.of(answer).map(({ steps, sourcePorts }) => flow(matchOf(intent, address, sourcePorts), steps)),
+      ...(intent.transport === 'udp' ? shares.ofPieces(answer) : []).map(({ steps, sourcePorts }) =>
+        flow(piecesOf(intent, address, sourcePorts), steps),
       ),
-    );
+    ];
+  };
   const choose = reg.serviceState('choose');
   return [...flows(inside, priority.normal, [choose]), ...(alike ? [] : flows(world, priority.high, [choose, reg.scope('world')]))];
 }
 
-/**
- * A connection to this address. The virtual address of node ports is only the node's to use.
- *
- * A datagram that opens a connection may come in pieces, of which only the first has ports; what the connection tracker saw is whole.
- */
-function matches(
-  { family, transport }: ServiceIntent,
-  { kind, ip, port }: ServiceAddress,
-  sourcePorts?: ServiceGroup['sourcePorts'],
-): readonly Match[] {
-  const match: Match = {
-    payload: family,
-    protocol: transport,
-    ipDst: ip,
-    ...(kind === 'nodePort' && { regs: [reg.source('gateway')] }),
+/** The virtual address of node ports is only the node's to use. */
+function addressOf({ family, transport }: ServiceIntent, { kind, ip }: ServiceAddress): Match {
+  return { payload: family, protocol: transport, ipDst: ip, ...(kind === 'nodePort' && { regs: [reg.source('gateway')] }) };
+}
+
+/** A connection to this address. */
+function matchOf(intent: ServiceIntent, address: ServiceAddress, sourcePorts?: Share['sourcePorts']): Match {
+  return { ...addressOf(intent, address), portDst: address.port, ...(sourcePorts && { portSrc: sourcePorts }) };
+}
+
+/** A datagram in pieces that opens a connection to this address: they have no ports, but the tracker, which saw it whole, has. */
+function piecesOf(intent: ServiceIntent, address: ServiceAddress, sourcePorts?: Share['sourcePorts']): Match {
+  return {
+    ...addressOf(intent, address),
+    fragment: 'yes',
+    ctState: { new: '+', trk: '+' },
+    ctPortDst: address.port,
+    ...(sourcePorts && { ctPortSrc: sourcePorts }),
   };
-  const whole: Match = { ...match, portDst: port, ...(sourcePorts && { portSrc: sourcePorts }) };
-  if (transport !== 'udp') return [whole];
-  const pieces: Match = { ...match, fragment: 'yes', ctState: { new: '+', trk: '+' }, ctPortDst: port };
-  return [whole, { ...pieces, ...(sourcePorts && { ctPortSrc: sourcePorts }) }];
 }
 
 /** Who may use a load balancer's address. The node itself may if one of its addresses may: its packets have the gateway's here. */
@@ -132,7 +159,8 @@ function sourceRanges(intent: ServiceIntent, address: ServiceAddress, { addresse
   const own = nodeMay ? gateway.filter(({ family }) => family === intent.family).map(whole) : [];
   const allowed = new Map([...intent.sourceRanges, ...own].map((range) => [range.text, range]));
   const flow = (level: number, match: Match, steps: readonly Step[]): Flow => ({ table: 'sourceRanges', priority: level, match, steps });
-  return matches(intent, address).flatMap((match) => [
+  const both = [matchOf(intent, address), ...(intent.transport === 'udp' ? [piecesOf(intent, address)] : [])];
+  return both.flatMap((match) => [
     ...[...allowed.values()].map((range) =>
       // A mask of nothing is no match at all to a switch, and would not be read back as it was written.
       flow(priority.normal, range.prefixLength === 0 ? match : { ...match, ipSrc: range }, [resubmit('affinity'), resubmit('balance')]),

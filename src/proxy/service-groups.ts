@@ -33,8 +33,9 @@ export function groupsFor(
   const steps = (endpoint: Endpoint): readonly Step[] =>
     affinitySeconds === undefined
       ? [...choiceOf(endpoint, 'chosen').map(load), resubmit('dnat')]
-      : // Asked again: the data path hashed this connection by a decision that it may have cached before the client was known.
-        [...choiceOf(endpoint, 'learn').map(load), resubmit('affinity'), resubmit('balance')];
+      : // `affinity` is asked again, then `balance`: the data path hashed this connection by a decision that it may have cached before the
+        // client was known. A bucket is an action set: of several resubmits, the last one would be all.
+        [...choiceOf(endpoint, 'learn').map(load), resubmit('sourceRanges')];
   return partsOf(endpoints).map(({ members, sourcePorts }, part) => ({
     group: { id: groupId(part), buckets: evenBuckets(members, steps) },
     ...(sourcePorts && { sourcePorts }),

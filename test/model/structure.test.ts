@@ -99,8 +99,8 @@ describe('whatever a node knows', () => {
         const once = (steps: readonly Step[]): boolean => steps.some((step) => step.do === 'learnPieces');
         expect(backwards.filter(({ steps }) => !once(steps)).map(formatFlow)).toEqual([]);
         const balanced = groups.flatMap(({ buckets }) => buckets.flatMap(({ steps }) => nextTables(steps)));
-        // What is to be remembered comes back to these two tables, in another state.
-        expect(balanced.filter((next) => tables[next].id < tables.affinity.id)).toEqual([]);
+        // What is to be remembered comes back, in another state.
+        expect(balanced.filter((next) => tables[next].id < tables.sourceRanges.id)).toEqual([]);
       }),
     );
   });

@@ -193,6 +193,7 @@ export class SwitchModel {
         ...(ipSrc && { ipSrc }),
         ...(ipDst && { ipDst }),
         ...(portDst !== undefined && { portDst }),
+        regs: [reg.source((regs[0] ?? 0) & 0xf)],
       },
       steps: [
         ...endpoint.map(whole),
@@ -202,7 +203,7 @@ export class SwitchModel {
         whole(7),
       ],
     };
-    this.#learned.set(`${family} ${transport} ${ipSrc?.text} ${ipDst?.text} ${portDst}`, flow);
+    this.#learned.set(`${family} ${transport} ${ipSrc?.text} ${ipDst?.text} ${portDst} ${(regs[0] ?? 0) & 0xf}`, flow);
   }
 
   /** A switch never sends a packet out where it came in, unless told so by name (ovs-actions(7) "output"). */
@@ -227,6 +228,9 @@ export class SwitchModel {
     const group = this.#groups.get(id);
     if (!group) throw new SeineError('INVARIANT', `there is no group ${id}`);
     const bucket = group.buckets[this.#options.choose(group)];
+    // OpenFlow 1.5.1 section 5.6: a set holds one action of a kind, the last.
+    if (bucket && bucket.steps.filter((step) => step.do !== 'load').length > 1)
+      throw new SeineError('INVARIANT', `of what a bucket of group ${id} does, only the last would be done`);
     this.#perform(bucket?.steps ?? [], { ...travel, regs: [...travel.regs] }, walk);
   }
 }

@@ -1,6 +1,6 @@
 /**
  * Opens connections from ports that the kernel chooses, as every client does: `share-client.ts tcp|udp ADDRESS PORT COUNT ATONCE`.
- * TCP connections are reset once they are open. Exits with 1 if one was not answered.
+ * TCP connections are reset once the server has said something. Exits with 1 if one was not answered.
  */
 
 import { createSocket } from 'node:dgram';
@@ -14,7 +14,7 @@ let left = Number(count);
 async function tcp(): Promise<void> {
   while (left-- > 0) {
     const socket = connect({ host, port: Number(port) });
-    await once(socket, 'connect');
+    await once(socket, 'data');
     socket.resetAndDestroy();
     await once(socket, 'close');
   }

@@ -13,6 +13,7 @@ const count = (address: string): void => void (counts[address] = (counts[address
 const tcp = createServer((socket) => {
   socket.on('error', () => undefined);
   count((socket.localAddress ?? '').replace('::ffff:', ''));
+  socket.write('x');
 });
 await new Promise<void>((resolve) => void tcp.listen(Number(port), '::', 16_384, resolve));
 for (const address of addresses) {
