@@ -1,4 +1,4 @@
-import { familiesOf, type NodeEnvironment } from '../../connectivity/environment.ts';
+import { familiesOf, type NodeEnvironment, ownCidrs } from '../../connectivity/environment.ts';
 import type { FirewallKey } from '../../datapath/firewall-target.ts';
 import type { NodeDatapath } from '../../datapath/node-datapath.ts';
 import { addressBits, cidrContains, cidrOf, type Ip } from '../../net/ip.ts';
@@ -42,14 +42,14 @@ export class ServiceHost {
   /** Wants what does not depend on any Service; to be called again when something of it may have changed. */
   wish(): void {
     const { datapath, environment, nodePortAddresses, proxyAll } = this.#options;
-    const { gateway, podCidrs } = environment();
+    const { gateway } = environment();
     const families = familiesOf(environment());
     if (!proxyAll()) {
       datapath.forget(hostOwner);
       datapath.wantElements(hostOwner, new Map());
       return;
     }
-    const body = serviceFirewall({ families, gateway: gateway.name, podCidrs });
+    const body = serviceFirewall({ families, gateway: gateway.name, podCidrs: ownCidrs(environment()) });
     const table: readonly [FirewallKey, string] = [`table/${servicesTable}`, body];
     datapath.wantElements(hostOwner, new Map([table, ...addressElements(nodePortAddresses(), families)]));
     datapath.want(hostOwner, { ...nothing, routes: families.map((family) => this.#route(nodePortAddress[family])) });
