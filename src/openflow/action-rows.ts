@@ -1,9 +1,20 @@
+import type { ByteWriter } from '../wire/bytes.ts';
 import { type ActionRows, port16, port32 } from './action-codec.ts';
 import { headerRows } from './action-header.ts';
 import { spreadRows } from './action-spread.ts';
-import { fieldWithHeader } from './fields.ts';
-import { packSubfield, placeInField, readOxm, requireField, unpackSubfield, writeOxm, writePlaced } from './oxm.ts';
-import { OPENFLOW_13 } from './protocol.ts';
+import { fieldWithHeader, type Subfield } from './fields.ts';
+import {
+  packSubfield,
+  placeInField,
+  readFieldId,
+  readOxm,
+  requireField,
+  unpackSubfield,
+  writeFieldId,
+  writeOxm,
+  writePlaced,
+} from './oxm.ts';
+import { OPENFLOW_13, OPENFLOW_15 } from './protocol.ts';
 
 const IN_PORT = 0xffff_fff8;
 const SAME_TABLE = 0xff;
@@ -35,8 +46,8 @@ export const standardRows: ActionRows<
     decode: (r) => ({ kind: 'meter', meter: r.u32() }),
   },
   setField: {
-    wire: [{ type: 25 }],
-    source: 'OpenFlow 1.5.1 ofp_action_set_field: one OXM TLV, which may have a mask',
+    wire: [{ type: 25 }, { nicira: 33 }],
+    source: 'OpenFlow 1.5.1 ofp_action_set_field: one OXM TLV, which may have a mask; with a mask in 1.3 see action-set-field.ts',
     encode: (w, a, { version }) => {
       const field = requireField(a.field);
       writeOxm(w, version === OPENFLOW_13 ? field.in13 : field, a.value, a.mask);
@@ -74,13 +85,14 @@ export const standardRows: ActionRows<
       w.u16(a.from.bits).u16(a.from.offset).u16(a.to.offset);
       const from = requireField(a.from.field);
       const to = requireField(a.to.field);
-      if (version === OPENFLOW_13) w.u32(from.nxmHeader).u32(to.nxmHeader);
-      else w.u16(0).u32(from.exactHeader).u32(to.exactHeader);
+      if (version === OPENFLOW_15) w.u16(0);
+      writeFieldId(w, version === OPENFLOW_13 ? from.nxmHeader : from.exactHeader, from);
+      writeFieldId(w, version === OPENFLOW_13 ? to.nxmHeader : to.exactHeader, to);
     },
     decode: (r, _nested, form) => {
       const bits = r.u16();
       const [fromOffset, toOffset] = [r.u16(), r.u16()];
-      const [from, to] = [fieldWithHeader(r.skip(form === 0 ? 2 : 0).u32()), fieldWithHeader(r.u32())];
+      const [from, to] = [readFieldId(r.skip(form === 0 ? 2 : 0)), readFieldId(r)];
       if (from === undefined || to === undefined) return undefined;
       return { kind: 'move', from: { field: from.name, offset: fromOffset, bits }, to: { field: to.name, offset: toOffset, bits } };
     },
@@ -239,20 +251,20 @@ const smallNiciraRows: ActionRows<
   push: {
     wire: [{ nicira: 27 }],
     source: 'NXAST_STACK_PUSH: u16 offset, u32 field header, u16 bits',
-    encode: (w, a) => w.u16(a.from.offset).u32(requireField(a.from.field).nxmHeader).u16(a.from.bits),
+    encode: (w, a) => writeStack(w, a.from),
     decode: (r) => {
       const offset = r.u16();
-      const field = fieldWithHeader(r.u32());
+      const field = readFieldId(r);
       return field && { kind: 'push', from: { field: field.name, offset, bits: r.u16() } };
     },
   },
   pop: {
     wire: [{ nicira: 28 }],
     source: 'NXAST_STACK_POP: as NXAST_STACK_PUSH',
-    encode: (w, a) => w.u16(a.to.offset).u32(requireField(a.to.field).nxmHeader).u16(a.to.bits),
+    encode: (w, a) => writeStack(w, a.to),
     decode: (r) => {
       const offset = r.u16();
-      const field = fieldWithHeader(r.u32());
+      const field = readFieldId(r);
       return field && { kind: 'pop', to: { field: field.name, offset, bits: r.u16() } };
     },
   },
@@ -270,3 +282,10 @@ const NO_PORT = 0xffff_ffff;
 
 /** Nicira's, and those that push and pop headers; the largest have files of their own. */
 export const niciraRows = { ...smallNiciraRows, ...headerRows, ...spreadRows };
+
+function writeStack(w: ByteWriter, { field: name, offset, bits }: Subfield): void {
+  const field = requireField(name);
+  w.u16(offset);
+  writeFieldId(w, field.nxmHeader, field);
+  w.u16(bits);
+}

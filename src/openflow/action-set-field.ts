@@ -1,14 +1,36 @@
+import type { ByteWriter } from '../wire/bytes.ts';
 import type { ActionOf, SetFieldAction } from './action.ts';
-import { requireField } from './oxm.ts';
+import type { FieldName } from './fields.ts';
+import { type AnyValue, requireField, writeOxm } from './oxm.ts';
+import { EXPERIMENTER, NICIRA } from './protocol.ts';
 
 /** Bits that one `load` carries at most. */
 const loadBits = 64;
 
 /**
- * A masked `setField` as OpenFlow 1.3 has it, where the standard action takes no mask: one `load` for each run of bits of the
- * mask, from the lowest up.
+ * Appends a masked `setField` as OpenFlow 1.3 has it, where the standard action takes no mask: one `load` for each run of bits
+ * of the mask, from the lowest up; NXAST_REG_LOAD2 for a field that no `load` can name.
  */
-export function expandSetField({ field: name, value, mask }: SetFieldAction): ActionOf<'load'>[] {
+export function writeMaskedIn13(w: ByteWriter, action: SetFieldAction, writeLoad: (load: ActionOf<'load'>) => void): void {
+  if (isOfVendor(action.field)) writeLoad2(w, action.field, action);
+  else for (const load of loadsOf(action)) writeLoad(load);
+}
+
+export function isOfVendor(name: FieldName): boolean {
+  return requireField(name).vendor !== 0;
+}
+
+/** Source: Open vSwitch NXAST_REG_LOAD2: one OXM TLV, which may have a mask, and zeros. */
+export function writeLoad2(w: ByteWriter, name: FieldName, { value, mask }: { readonly value: AnyValue; readonly mask?: AnyValue }): void {
+  const start = w.length;
+  w.u16(EXPERIMENTER).u16(0).u32(NICIRA).u16(REG_LOAD2);
+  writeOxm(w, requireField(name), value, mask);
+  w.alignTo(8, start).patchU16(start + 2, w.length - start);
+}
+
+const REG_LOAD2 = 33;
+
+function loadsOf({ field: name, value, mask }: SetFieldAction): ActionOf<'load'>[] {
   const field = requireField(name);
   if (typeof value === 'object' || typeof mask === 'object' || mask === undefined) return [];
   const [wide, wideMask] = [BigInt(value), BigInt(mask)];
@@ -17,7 +39,7 @@ export function expandSetField({ field: name, value, mask }: SetFieldAction): Ac
     const bits = runLength(wideMask, offset, field.bits);
     if (bits > 0)
       loads.push({ kind: 'load', to: { field: name, offset, bits }, value: (wide >> BigInt(offset)) & ((1n << BigInt(bits)) - 1n) });
-    offset += bits + 1;
+    offset += Math.max(bits, 1);
   }
   return loads;
 }

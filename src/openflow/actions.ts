@@ -6,7 +6,8 @@ import { conntrackRows } from './action-conntrack.ts';
 import { controllerRows } from './action-controller.ts';
 import { learnRows } from './action-learn.ts';
 import { niciraRows, standardRows } from './action-rows.ts';
-import { expandSetField } from './action-set-field.ts';
+import { isOfVendor, writeLoad2, writeMaskedIn13 } from './action-set-field.ts';
+import { placeInField } from './oxm.ts';
 import { EXPERIMENTER, NICIRA, OPENFLOW_13, OPENFLOW_15, type Version } from './protocol.ts';
 
 /** A `clone` in a `clone` in a … deeper than this is refused; OVS itself stops at 64 resubmits. */
@@ -101,7 +102,11 @@ export function writeAction(w: ByteWriter, action: Action, version: Version = OP
     return;
   }
   if (in13 && action.kind === 'setField' && action.mask !== undefined) {
-    for (const load of expandSetField(action)) writeAction(w, load, version);
+    writeMaskedIn13(w, action, (load) => writeAction(w, load, version));
+    return;
+  }
+  if (in13 && action.kind === 'load' && isOfVendor(action.to.field)) {
+    writeLoad2(w, action.to.field, placeInField(action.to, action.value));
     return;
   }
   const { encode, choose } = encoder;

@@ -336,7 +336,7 @@ function withHeaders(name: FieldName, order: number, row: FieldRow, in13?: Field
     format: row.format,
     exactHeader: row.oxm + row.bytes + vendorBytes,
     maskedHeader: row.oxm + headerHasMask + ((row.bytes * 2 + vendorBytes) & 0xff),
-    nxmHeader: (row.nxm ?? row.oxm) + row.bytes,
+    nxmHeader: (row.nxm ?? row.oxm) + row.bytes + vendorBytes,
     fullNumber: row.bits <= 48 ? 2 ** row.bits - 1 : 0,
     fullBigint: (1n << BigInt(row.bits)) - 1n,
     firstWord: firstWordOf(name, row.bytes),

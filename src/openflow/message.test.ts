@@ -20,7 +20,7 @@ function linesOf(file: string): Line[] {
  * What ovs-ofctl and ovs-vswitchd 3.1 said to each other in both versions, and, in `openflow-vectors`, what they never say but
  * `ovs-ofctl ofp-print` or os-ken reads.
  */
-const files = ['openflow-corpus', 'openflow13-corpus', 'openflow-replies', 'openflow-session', 'openflow-vectors'];
+const files = ['openflow-corpus', 'openflow13-corpus', 'openflow-replies', 'openflow-session', 'openflow-vectors', 'openflow-rare'];
 const lines = files.flatMap(linesOf);
 
 function bytesOf(hex: string): Uint8Array {

@@ -236,6 +236,18 @@ export function placeInField(to: Subfield, value: number | bigint): { value: Fie
   return field.bits <= 48 ? { value: Number(placed), mask: Number(mask) } : { value: placed, mask };
 }
 
+/** Writes the header by which an action names a field: fields of a vendor have the vendor's number behind it. */
+export function writeFieldId(w: ByteWriter, header: number, field: Field): void {
+  w.u32(header);
+  if (field.vendor !== 0) w.u32(field.vendor);
+}
+
+/** @returns `undefined` if this build does not know the field */
+export function readFieldId(r: ByteReader): Field | undefined {
+  const header = r.u32();
+  return header >= EXPERIMENTER_CLASS ? vendorFieldAt(r, header) : fieldWithHeader(header);
+}
+
 /** Writes `offset << 6 | bits - 1`, as several Nicira actions carry a subfield. */
 export function packSubfield(part: Subfield): number {
   if (part.bits < 1 || part.bits > 64 || part.offset < 0 || part.offset > 0x3ff) {

@@ -52,10 +52,18 @@ const named: Readonly<Partial<Record<FieldName, string>>> = {
   tun_src: 'NXM_NX_TUN_IPV4_SRC',
   tun_dst: 'NXM_NX_TUN_IPV4_DST',
   metadata: 'OXM_OF_METADATA',
+  in_phy_port: 'OXM_OF_IN_PHY_PORT',
+  pbb_isid: 'OXM_OF_PBB_ISID',
+  pbb_uca: 'OXM_OF_PBB_UCA',
+  ipv6_exthdr: 'OXM_OF_IPV6_EXTHDR',
+  nd_reserved: 'ERICOXM_OF_ICMPV6_ND_RESERVED',
+  nd_options_type: 'ERICOXM_OF_ICMPV6_ND_OPTIONS_TYPE',
 };
 
 /** The rest is regular: `reg3` is NXM_NX_REG3, `xreg1` OXM_OF_PKT_REG1. */
 export function headerName(field: FieldName): string {
+  if (field.startsWith('nsh_')) return `NXOXM_${field.toUpperCase()}`;
+  if (/^tun_(erspan|gtpu)_/.test(field)) return `NXOXM_ET_${field.slice(4).toUpperCase()}`;
   return named[field] ?? (/^xreg\d/.test(field) ? `OXM_OF_PKT_REG${field.slice(4)}` : `NXM_NX_${field.toUpperCase()}`);
 }
 
@@ -83,6 +91,8 @@ export const fieldNamesByWord: ReadonlyMap<string, FieldName> = new Map<string, 
   ['dl_dst', 'eth_dst'],
   ['dl_type', 'eth_type'],
   ['tunnel_id', 'tun_id'],
+  ['gtpu_flags', 'tun_gtpu_flags'],
+  ['gtpu_msgtype', 'tun_gtpu_msgtype'],
   ['in_port_oxm', 'in_port'],
 ]);
 

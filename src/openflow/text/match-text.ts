@@ -62,10 +62,27 @@ export const shorthands = new Map<number, readonly Shorthand[]>([
 const beforeType = ['pkt_mark', 'recirc_id', 'dp_hash', 'conj_id', 'actset_output', 'ct_state', 'ct_zone', 'ct_mark', 'ct_label'] as const;
 const tracked = ['ct_nw_src', 'ct_ipv6_src', 'ct_nw_dst', 'ct_ipv6_dst', 'ct_nw_proto', 'ct_tp_src', 'ct_tp_dst'] as const;
 const registers = Array.from({ length: 16 }, (_, index) => `reg${index}` as FieldName);
-const tunnel = ['tun_id', 'tun_src', 'tun_dst', 'tun_ipv6_src', 'tun_ipv6_dst', 'tun_gbp_id', 'tun_gbp_flags', 'tun_flags'] as const;
-const tunnelOptions = Array.from({ length: 8 }, (_, index) => `tun_metadata${index}` as FieldName);
+const tunnel = ['tun_id', 'tun_src', 'tun_dst', 'tun_ipv6_src', 'tun_ipv6_dst', 'tun_gbp_id', 'tun_gbp_flags'] as const;
+const erspan = ['tun_erspan_ver', 'tun_erspan_idx', 'tun_erspan_dir', 'tun_erspan_hwid'] as const;
+const gtpu = ['tun_gtpu_flags', 'tun_gtpu_msgtype'] as const;
+const nsh = ['nsh_flags', 'nsh_ttl', 'nsh_mdtype', 'nsh_np', 'nsh_spi', 'nsh_si', 'nsh_c1', 'nsh_c2', 'nsh_c3', 'nsh_c4'] as const;
+/** Whose masks the tool leaves out. */
+const maskless: ReadonlySet<FieldName> = new Set<FieldName>(['tun_gbp_flags', ...erspan, ...gtpu]);
+const tunnelOptions = Array.from({ length: 64 }, (_, index) => `tun_metadata${index}` as FieldName);
 const mplsFields = ['mpls_label', 'mpls_tc', 'mpls_ttl', 'mpls_bos'] as const;
-const last = ['icmp_type', 'icmp_code', 'icmpv6_type', 'icmpv6_code', 'nd_target', 'nd_sll', 'nd_tll'] as const;
+const last = [
+  'icmp_type',
+  'icmp_code',
+  'icmpv6_type',
+  'icmpv6_code',
+  'nd_target',
+  'nd_sll',
+  'nd_tll',
+  'nd_reserved',
+  'nd_options_type',
+] as const;
+/** What Open vSwitch does not have, and so has no place for. */
+const foreign = ['ipv6_exthdr', 'pbb_isid', 'pbb_uca'] as const;
 
 /** What the tool calls a field in a match, where that is not our name. */
 const words: Readonly<Partial<Record<FieldName, string>>> = {
@@ -104,20 +121,21 @@ class MatchPrinter {
     this.#fields(tracked);
     if (shorthand !== undefined) this.parts.push(shorthand.word);
     this.#fields(registers);
-    this.#fields(tunnel);
+    this.#fields([...tunnel, ...erspan, ...gtpu, 'tun_flags']);
     this.#fields(tunnelOptions);
     this.#fields(['metadata', 'in_port', 'in_port_16', 'in_phy_port']);
     this.#vlan();
     this.#fields(['eth_src', 'eth_dst']);
     const { eth_type: type, ip_proto: protocol } = this.#match;
     if (shorthand === undefined && typeof type === 'number') this.parts.push(`dl_type=0x${type.toString(16).padStart(4, '0')}`);
+    this.#fields(nsh);
     this.#fields(['ip_src', 'ip_dst', 'ipv6_src', 'ipv6_dst', 'ipv6_label', 'arp_spa', 'arp_tpa']);
     if (shorthand?.protocol === undefined && typeof protocol === 'number') this.parts.push(`nw_proto=${protocol}`);
     this.#fields(['arp_op', 'arp_sha', 'arp_tha']);
     this.#tos();
     this.#fields(['ip_ecn', 'nw_ttl', ...mplsFields]);
     this.#fragment();
-    this.#fields(['tcp_src', 'tcp_dst', 'udp_src', 'udp_dst', 'sctp_src', 'sctp_dst', ...last, 'tcp_flags']);
+    this.#fields(['tcp_src', 'tcp_dst', 'udp_src', 'udp_dst', 'sctp_src', 'sctp_dst', ...last, 'tcp_flags', ...foreign]);
     if (this.#match.unknown !== undefined) this.parts.push(`unknown=0x${octets(this.#match.unknown, '')}`);
   }
 
@@ -174,7 +192,7 @@ class MatchPrinter {
   /** Numbers of 16 bits are printed by another routine of the tool than wider ones: its zero is `0x0`. */
   #plain(name: FieldName, value: number, mask: number | undefined): string {
     const { format, bytes } = requireField(name);
-    if (name === 'tun_gbp_flags') return hexOrZero(value); // the tool leaves out the mask
+    if (maskless.has(name)) return format === 'hex' ? hexOrZero(value) : String(value);
     if (name === 'ipv6_label') return printLabel(value) + (mask === undefined ? '' : `/${printLabel(mask)}`);
     if (mask === undefined) return format === 'hex' && name !== 'ct_zone' ? hexOrZero(value) : String(value);
     return bytes === 2 ? `0x${value.toString(16)}/0x${mask.toString(16)}` : `${hexOrZero(value)}/${hexOrZero(mask)}`;

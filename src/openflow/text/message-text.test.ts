@@ -8,7 +8,7 @@ interface Line {
   readonly canonical?: string;
 }
 
-const lines = ['openflow-session', 'openflow-vectors', 'openflow-corpus', 'openflow13-corpus'].flatMap((file) =>
+const lines = ['openflow-session', 'openflow-vectors', 'openflow-corpus', 'openflow13-corpus', 'openflow-rare'].flatMap((file) =>
   readFileSync(new URL(`../../../test/fixtures/${file}.jsonl`, import.meta.url), 'utf8')
     .trim()
     .split('\n')

@@ -62,7 +62,8 @@ function contextAt(depth: number, match: Match, numbers: TextNumbers, vlan = { p
   };
 }
 
-function isTagged({ vlan_vid: given }: Match): boolean {
+function isTagged({ vlan_vid: vid, vlan_tci: tci }: Match): boolean {
+  const given = vid ?? tci;
   if (given === undefined) return false;
   return ((isMasked(given) ? given.value & given.mask : given) & 0x1000) !== 0;
 }

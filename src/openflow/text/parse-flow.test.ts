@@ -5,8 +5,9 @@ import { randomFlow } from '../../../test/support/openflow-flows.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import { decodeFlowMod } from '../flow-mod.ts';
 import { decodeGroupMod, encodeGroup } from '../group.ts';
-import { encodeInstructions } from '../instructions.ts';
+import { decodeInstructions, encodeInstructions } from '../instructions.ts';
 import { encodeMatch } from '../match.ts';
+import { OPENFLOW_13, OPENFLOW_15 } from '../protocol.ts';
 import { printFlow } from './flow-text.ts';
 import { printGroup } from './group-text.ts';
 import { encodeParsedFlow, parseFlow } from './parse-flow.ts';
@@ -26,6 +27,33 @@ const lines = readFileSync(new URL('../../../test/fixtures/openflow-corpus.jsonl
 
 function hex(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('hex');
+}
+
+describe('flows in the syntax of ovs-ofctl in either version', () => {
+  const either = ['openflow13-corpus', 'openflow-rare'].flatMap((file) =>
+    readFileSync(new URL(`../../../test/fixtures/${file}.jsonl`, import.meta.url), 'utf8')
+      .trim()
+      .split('\n')
+      .map((line): Line => JSON.parse(line)),
+  );
+
+  it('become the bytes that ovs-ofctl made of them', () => {
+    const flows = either.filter(({ kind, canonical }) => kind === 'flow_mod' && canonical.includes(': ADD'));
+    expect(flows.length).toBeGreaterThan(250);
+    for (const line of flows) {
+      const version = line.hex.startsWith('04') ? OPENFLOW_13 : OPENFLOW_15;
+      const theirs = decodeFlowMod(Buffer.from(line.hex, 'hex'));
+      const ours = encodeParsedFlow(parseFlow(line.text), 'add', version);
+      expect(hex(ours.match), line.text).toBe(hex(theirs.match));
+      expect(hex(ours.instructions), line.text).toBe(hex(theirs.instructions));
+      expect(hex(encodeInstructions(decodeInstructions(theirs.instructions, version), version)), line.text).toBe(hex(theirs.instructions));
+      expect(JSON.stringify(decodeInstructions(theirs.instructions, version), withoutBigints), line.text).not.toContain('unknown');
+    }
+  });
+});
+
+function withoutBigints(_key: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? String(value) : value;
 }
 
 describe('flows in the syntax of ovs-ofctl', () => {
