@@ -169,7 +169,7 @@ async function serve(agent: Agent, { peers: followed, proxy, services }: Running
   const realized = () => datapath.realized(own, signal);
   await untilTaken({ what: 'node', work: realized, readiness, log, retryMs: REFUSED_RETRY_MS }, signal);
   readiness.clear('start');
-  log.info('ready', { tookMs: Date.now() - agent.startedAt.getTime() });
+  log.info('ready', { tookMs: Math.round(performance.now()) });
   await restoring;
 }
 

@@ -31,7 +31,8 @@ export async function agentStatus({ agent, record, lag }: StatusSources, signal:
     versions: { seine: seineVersion, node: process.version, ovs: (await ovsVersion(plane.openflow, signal)) ?? null },
     pid: process.pid,
     startedAt: agent.startedAt.toISOString(),
-    uptimeSeconds: Math.round((Date.now() - agent.startedAt.getTime()) / 1_000),
+    // Clocks jump; this one does not.
+    uptimeSeconds: Math.round(performance.now() / 1_000),
     readiness: readiness.state(),
     bridge: { name: config.ovsBridge, dataPath: config.ovsDatapathType },
     network: node ? networkOf(agent, node) : null,
