@@ -9,7 +9,7 @@ const run = promisify(execFile);
 const root = join(import.meta.dirname, '..', '..');
 const schema = '/usr/share/openvswitch/vswitch.ovsschema';
 
-const consumers = ['consumer.ts', 'ovsdb.ts'];
+const consumers = ['consumer.ts', 'ovsdb.ts', 'openflow.ts'];
 
 /** A folder in which the packed tarball is installed, as somebody else's project would have it. */
 let project: string;
@@ -79,6 +79,23 @@ it('brings all of the OVSDB client', async () => {
     });
   } finally {
     server.kill();
+  }
+});
+
+it('brings all of OpenFlow 1.3 and 1.5, from text to bytes and back', async () => {
+  const { stdout } = await run(process.execPath, ['openflow.js'], { cwd: project, timeout: 20_000 });
+  const { text, json, hex, rows, fields } = JSON.parse(stdout) as {
+    text: string[];
+    json: { name: string; version: string }[];
+    hex: string[];
+    rows: boolean;
+    fields: number;
+  };
+  expect(rows && fields > 150).toBe(true);
+  expect(json.map(({ name, version }) => `${version} ${name}`)).toContain('1.3 OFPT_GROUP_MOD');
+  for (const [index, each] of hex.entries()) {
+    const { stdout: theirs } = await run('ovs-ofctl', ['--no-names', 'ofp-print', each]);
+    expect(theirs.replace(/\s+/g, ' ')).toContain(text[index]?.replace(/ data_len.*/, ''));
   }
 });
 
