@@ -10,7 +10,10 @@ const stricter: readonly (readonly [RegExp, string])[] = [
   [/^\[PROTOCOL\] hello/, 'the tool prints a hello whose elements it could not read'],
   [/^\[PROTOCOL\] group type/, 'the tool prints a group of a type that there is not, without the type'],
   [/^\[PROTOCOL\] meter band/, 'the tool does not look at the bands of a meter that is deleted'],
-  [/^\[PROTOCOL\] (flow description|\w+ statistics|statistics|message|match fields|action)/, 'the tool stops at a reply that ends within an entry'],
+  [
+    /^\[PROTOCOL\] (flow description|\w+ statistics|statistics|message|match fields|action)/,
+    'the tool stops at a reply that ends within an entry',
+  ],
 ];
 
 /** What we read and ovs-ofctl finds broken: properties of `encap` are octets to us; a port of 16 bits is a field of its own. */

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { ofpParse } from './ofp-parse.ts';
 import { disagreement } from './openflow-judgement.ts';
-import { mutated } from './openflow-messages.ts';
+import { corpus, mutated } from './openflow-messages.ts';
 import { survive, type Verdict } from './openflow-survival.ts';
 import { SeededRandom } from './random.ts';
 
@@ -30,6 +30,7 @@ async function main(): Promise<void> {
   const runs = Number(values.runs ?? 1_000_000);
   const judged = Math.min(runs, Number(values.judge ?? runs));
   say(`OpenFlow: ${runs} messages, ${judged} of them judged by ovs-ofctl; --seed ${seed}`);
+  truncateAll({ seed });
   const random = new SeededRandom(seed);
   const count = { read: 0, refused: 0 };
   const startMs = performance.now();
@@ -41,6 +42,18 @@ async function main(): Promise<void> {
     if ((done / batch) % 20 === 19) say(`  ${done + batch} in ${Math.round((performance.now() - startMs) / 1000)} s`);
   }
   say(`${count.read} were read, ${count.refused} refused, ${Math.round((performance.now() - startMs) / 1000)} s`);
+}
+
+/** Every message of the corpus, cut off at every place. */
+function truncateAll({ seed }: { readonly seed: number }): void {
+  let done = 0;
+  for (const message of corpus)
+    for (let length = 8; length < message.length; length++) {
+      const cut = message.slice(0, length);
+      new DataView(cut.buffer).setUint16(2, length);
+      surviveOrSay(cut, { seed, index: done++ });
+    }
+  say(`  ${done} truncations`);
 }
 
 function surviveOrSay(message: Uint8Array, at: { readonly seed: number; readonly index: number }): Verdict {
