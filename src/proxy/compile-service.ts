@@ -173,19 +173,12 @@ function whole(ip: Ip) {
   return cidrOf(ip, addressBits(ip.family));
 }
 
-/** Where buckets lead that want their choice remembered. Pieces of datagrams have no ports to remember it by. */
+/** Where buckets lead that want their choice remembered. */
 function learning(intent: ServiceIntent, { owner }: CompileOptions, identity: number): Flow[] {
   const learn = learnChoice(intent, owner);
   if (!learn) return [];
   const match: Match = { payload: intent.family, protocol: intent.transport, regs: [reg.serviceState('learn'), reg.group(identity)] };
-  const on = [load(reg.serviceState('chosen')), goto('dnat')];
-  const flow = (level: number, more: Match, steps: readonly Step[]): Flow => ({
-    table: 'balance',
-    priority: level,
-    match: { ...match, ...more },
-    steps,
-  });
-  return [flow(priority.normal, {}, [learn, ...on]), ...(intent.transport === 'udp' ? [flow(priority.high, { fragment: 'yes' }, on)] : [])];
+  return [{ table: 'balance', priority: priority.normal, match, steps: [learn, load(reg.serviceState('chosen')), goto('dnat')] }];
 }
 
 function learnChoice({ family, transport, affinitySeconds }: ServiceIntent, owner: Owner): LearnChoice | undefined {
