@@ -74,18 +74,19 @@ async function join(lab: BenchLab): Promise<void> {
   await Promise.all(Array.from({ length: 16 }, worker));
 }
 
+/** Each node goes and comes back: two changes. */
 async function flap(lab: BenchLab): Promise<void> {
-  const changes: Promise<unknown>[] = [];
-  for (let count = 0; count < flapsPerSecond * flapSeconds; count++) {
-    const index = 1 + Math.floor(count / 2) * 7;
-    const change =
-      count % 2 === 0
-        ? ({ method: 'DELETE', path: `/api/v1/nodes/peer-${index}` } as const)
-        : ({ method: 'POST', path: '/api/v1/nodes', body: manifest(index) } as const);
-    changes.push(lab.api.send(change, patience()));
-    await sleep(1_000 / flapsPerSecond);
+  const changes: Promise<void>[] = [];
+  for (let count = 0; count < (flapsPerSecond / 2) * flapSeconds; count++) {
+    changes.push(comesBack(lab, 1 + count * 7));
+    await sleep(2_000 / flapsPerSecond);
   }
   await Promise.all(changes);
+}
+
+async function comesBack(lab: BenchLab, index: number): Promise<void> {
+  await lab.api.send({ method: 'DELETE', path: `/api/v1/nodes/peer-${index}` }, patience());
+  await lab.api.send({ method: 'POST', path: '/api/v1/nodes', body: manifest(index) }, patience());
 }
 
 /** An API server that comes back: every watch ends, and everything is listed again. */

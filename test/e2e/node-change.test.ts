@@ -96,6 +96,28 @@ describe('a node that changes under running pods', () => {
     return name;
   };
 
+  it('leaves what an operator changes alone while he has paused repair, and serves pods meanwhile', async () => {
+    const { apiSocket } = nodePaths(lab.plan.dir, lab.node(1).name);
+    const seinectl = (...args: readonly string[]) => lab.exec(1, process.execPath, 'src/cli/main.ts', '--socket', apiSocket, ...args);
+    const ofctl = (...args: readonly string[]) => lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', ...args);
+    const byHand = async () => (await ofctl('dump-flows', 'br-int', 'table=0')).includes('priority=64999');
+    await seinectl('pause', '--for', '10m');
+    expect(await seinectl('status')).toContain('repair is paused');
+    await ofctl('add-flow', 'br-int', 'table=0,priority=64999,udp,tp_dst=9,actions=drop');
+    await replace('client-1');
+    await everybody();
+    // The agent has looked at its flows since, to add those of the new pod.
+    expect(await byHand()).toBe(true);
+    expect((await lab.metrics(1)).get('repair_paused_seconds')).toBeGreaterThan(500);
+    await seinectl('resume');
+    await until(
+      async () => !(await byHand()),
+      5_000,
+      () => 'the flow stays',
+    );
+    expect(await seinectl('status')).not.toContain('repair is paused');
+  });
+
   it('serves its pods from another transport address', async () => {
     const { status } = (await lab.api.send({ method: 'GET', path: node(1) }, signal())) as { status: { addresses: readonly object[] } };
     const moved = (address: { type?: string; address?: string }) =>
