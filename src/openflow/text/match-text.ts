@@ -4,6 +4,7 @@ import type { Match } from '../match.ts';
 import { type AnyValue, isMasked, type Masked, requireField } from '../oxm.ts';
 import {
   ctStateFlags,
+  fragmentWord,
   hexOfOctets,
   hexOrZero,
   octets,
@@ -233,10 +234,4 @@ class MatchPrinter {
 /** Twenty bits. */
 function printLabel(value: number): string {
   return `0x${value.toString(16).padStart(5, '0')}`;
-}
-
-function fragmentWord(value: number, mask: number): string {
-  if (mask === 1) return value & 1 ? 'yes' : 'no';
-  if (mask === 2) return value & 2 ? 'later' : 'not_later';
-  return value & 1 ? (value & 2 ? 'later' : 'first') : 'no';
 }

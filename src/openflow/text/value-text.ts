@@ -116,6 +116,16 @@ function printWide(format: FieldFormat, value: bigint, mask: bigint | undefined)
   return hexOrZero(value) + (mask === undefined ? '' : `/${hexOrZero(mask)}`);
 }
 
+/** Any piece, and one that is not the first. */
+const WHOLE_FRAGMENT_FIELD = 3;
+
+/** Source: ovs-fields(7) "ip_frag". */
+export function fragmentWord(value: number, mask: number): string {
+  if (mask === 1) return value & 1 ? 'yes' : 'no';
+  if (mask === 2) return value & 2 ? 'later' : 'not_later';
+  return value & 1 ? (value & 2 ? 'later' : 'first') : 'no';
+}
+
 function printNumber(format: FieldFormat, value: number, mask: number | undefined, names: TextNames): string {
   switch (format) {
     case 'ethernet':
@@ -130,6 +140,8 @@ function printNumber(format: FieldFormat, value: number, mask: number | undefine
       return mask === undefined ? printFlags(tunnelFlags, value) : printFlagsMasked(tunnelFlags, value, mask);
     case 'ctState':
       return mask === undefined ? printFlags(ctStateFlags, value) : printFlagsMasked(ctStateFlags, value, mask);
+    case 'frag':
+      return fragmentWord(value, mask ?? WHOLE_FRAGMENT_FIELD);
     case 'hex':
       return hexOrZero(value) + (mask === undefined ? '' : `/${hexOrZero(mask)}`);
     default:
