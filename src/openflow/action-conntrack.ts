@@ -1,7 +1,7 @@
 import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
 import type { CtAction, Nat } from './action.ts';
 import type { ActionRows } from './action-codec.ts';
-import { packSubfield, requireField, unpackSubfield } from './oxm.ts';
+import { packSubfield, shortHeader, unpackSubfield } from './oxm.ts';
 
 const COMMIT = 1;
 const FORCE = 2;
@@ -23,7 +23,7 @@ export const conntrackRows: ActionRows<'ct'> = {
     encode: (w, a, nested) => {
       w.u16((a.commit ? COMMIT : 0) + (a.force ? FORCE : 0));
       if (typeof a.zone === 'number') w.u32(0).u16(a.zone);
-      else w.u32(requireField(a.zone.field).nxmHeader).u16(packSubfield(a.zone));
+      else w.u32(shortHeader(a.zone.field)).u16(packSubfield(a.zone));
       w.u8(a.table ?? NO_TABLE)
         .zeros(3)
         .u16(a.alg ?? 0);

@@ -3,7 +3,7 @@ import type { ByteReader, ByteWriter } from '../wire/bytes.ts';
 import type { LearnAction, LearnSpec } from './action.ts';
 import type { ActionRows } from './action-codec.ts';
 import { fieldWithHeader, type Subfield } from './fields.ts';
-import { requireField } from './oxm.ts';
+import { shortHeader } from './oxm.ts';
 
 const SEND_FLOW_REMOVED = 1;
 const DELETE_LEARNED = 2;
@@ -57,7 +57,7 @@ function writeLearnHead(w: ByteWriter, a: LearnAction): void {
   w.u32(a.limit ?? 0)
     .u16(a.result?.offset ?? 0)
     .u16(0);
-  if (a.result !== undefined) w.u32(requireField(a.result.field).nxmHeader);
+  if (a.result !== undefined) w.u32(shortHeader(a.result.field));
 }
 
 function readLearnHead(r: ByteReader, second: boolean): Omit<LearnAction, 'specs'> | undefined {
@@ -113,7 +113,7 @@ function specHeader(what: number, bits: number): number {
 }
 
 function writePart(w: ByteWriter, part: Subfield): void {
-  w.u32(requireField(part.field).nxmHeader).u16(part.offset);
+  w.u32(shortHeader(part.field)).u16(part.offset);
 }
 
 function writeConstant(w: ByteWriter, value: bigint, bits: number): void {

@@ -9,6 +9,7 @@ import {
   readFieldId,
   readOxm,
   requireField,
+  shortHeader,
   unpackSubfield,
   writeFieldId,
   writeOxm,
@@ -67,7 +68,7 @@ export const standardRows: ActionRows<
     encode: (w, a, { version }) => {
       if (version !== OPENFLOW_13) return writePlaced(w, a.to, a.value);
       placeInField(a.to, a.value); // or throw
-      w.u16(packSubfield(a.to)).u32(requireField(a.to.field).nxmHeader).u64(BigInt(a.value));
+      w.u16(packSubfield(a.to)).u32(shortHeader(a.to.field)).u64(BigInt(a.value));
     },
     decode: (r, _nested, form) => {
       const packed = form === 1 ? r.u16() : 0;
@@ -150,7 +151,7 @@ const smallNiciraRows: ActionRows<
   outputRegister: {
     wire: [{ nicira: 15 }],
     source: 'NXAST_OUTPUT_REG: u16 offset and size, u32 field header, u16 max_len',
-    encode: (w, a) => w.u16(packSubfield(a.from)).u32(requireField(a.from.field).nxmHeader).u16(a.maxLength),
+    encode: (w, a) => w.u16(packSubfield(a.from)).u32(shortHeader(a.from.field)).u16(a.maxLength),
     decode: (r) => {
       const packed = r.u16();
       const from = unpackSubfield(r.u32(), packed);
@@ -240,7 +241,7 @@ const smallNiciraRows: ActionRows<
   checkPacketLarger: {
     wire: [{ nicira: 49 }],
     source: 'NXAST_CHECK_PKT_LARGER: u16 octets, u16 bit, u32 field header',
-    encode: (w, a) => w.u16(a.bytes).u16(a.to.offset).u32(requireField(a.to.field).nxmHeader),
+    encode: (w, a) => w.u16(a.bytes).u16(a.to.offset).u32(shortHeader(a.to.field)),
     decode: (r) => {
       const bytes = r.u16();
       const offset = r.u16();

@@ -1,7 +1,7 @@
 import type { ByteReader, ByteWriter } from '../wire/bytes.ts';
 import { type BundleMembersAction, hashFields, memberAlgorithms, multipathAlgorithms } from './action.ts';
 import { type ActionRows, port16, port32 } from './action-codec.ts';
-import { packSubfield, requireField, unpackSubfield } from './oxm.ts';
+import { packSubfield, shortHeader, unpackSubfield } from './oxm.ts';
 
 const IN_PORT_16 = 2;
 
@@ -16,7 +16,7 @@ export const spreadRows: ActionRows<'multipath' | 'bundleMembers'> = {
       w.u16(a.links - 1)
         .u32(a.argument)
         .zeros(2);
-      w.u16(packSubfield(a.to)).u32(requireField(a.to.field).nxmHeader);
+      w.u16(packSubfield(a.to)).u32(shortHeader(a.to.field));
     },
     decode: (r) => {
       const [fields, basis] = [hashFields[r.u16()], r.u16()];
@@ -39,7 +39,7 @@ export const spreadRows: ActionRows<'multipath' | 'bundleMembers'> = {
 function writeMembers(w: ByteWriter, a: BundleMembersAction): void {
   w.u16(memberAlgorithms.indexOf(a.algorithm)).u16(hashFields.indexOf(a.fields)).u16(a.basis).u32(IN_PORT_16).u16(a.members.length);
   if (a.to === undefined) w.u16(0).u32(0);
-  else w.u16(packSubfield(a.to)).u32(requireField(a.to.field).nxmHeader);
+  else w.u16(packSubfield(a.to)).u32(shortHeader(a.to.field));
   w.zeros(4);
   for (const member of a.members) w.u16(port16(member));
 }

@@ -236,6 +236,17 @@ export function placeInField(to: Subfield, value: number | bigint): { value: Fie
   return field.bits <= 48 ? { value: Number(placed), mask: Number(mask) } : { value: placed, mask };
 }
 
+/**
+ * The header of a field in an action that has four octets for it.
+ *
+ * @throws SeineError `INVARIANT` for fields of a vendor, whose header has eight
+ */
+export function shortHeader(name: FieldName): number {
+  const field = requireField(name);
+  if (field.vendor !== 0) throw new SeineError('INVARIANT', `${name} cannot be named in this action`);
+  return field.nxmHeader;
+}
+
 /** Writes the header by which an action names a field: fields of a vendor have the vendor's number behind it. */
 export function writeFieldId(w: ByteWriter, header: number, field: Field): void {
   w.u32(header);
