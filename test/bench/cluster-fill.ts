@@ -29,6 +29,52 @@ export function addServices(core: Core, count: number): void {
   }
 }
 
+/** How many Services, and how many endpoints each has, on addresses of its own. */
+export interface ManyServices {
+  readonly services: number;
+  readonly endpoints: number;
+}
+
+/** As the controller of EndpointSlices leaves them: a hundred endpoints a slice. */
+export const endpointsPerSlice = 100;
+
+/** Services with one port whose ready endpoints are pods of other nodes. */
+export function addLargeServices(core: Core, { services, endpoints }: ManyServices): void {
+  for (let index = 0; index < services; index++) {
+    create(core, '', 'services', 'default', {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name: `service-${index}` },
+      spec: { ports: [{ name: 'http', port: 80, targetPort: 8080, protocol: 'TCP' }] },
+    });
+    for (let slice = 0; slice * endpointsPerSlice < endpoints; slice++)
+      create(core, 'discovery.k8s.io', 'endpointslices', 'default', largeSlice(index, slice, endpoints));
+  }
+}
+
+/** The name of a Service's slice. */
+export const sliceName = (service: number, slice: number): string => `service-${service}-${slice}`;
+
+/** @param slice from 0 */
+function largeSlice(service: number, slice: number, endpoints: number): JsonObject {
+  const first = slice * endpointsPerSlice;
+  const count = Math.min(endpointsPerSlice, endpoints - first);
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { name: sliceName(service, slice), labels: { 'kubernetes.io/service-name': `service-${service}` } },
+    addressType: 'IPv4',
+    ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+    endpoints: Array.from({ length: count }, (_, each) => remoteEndpoint(service * endpoints + first + each)),
+  };
+}
+
+/** A pod of another node. @param number below four million */
+export function remoteEndpoint(number: number): JsonObject {
+  const address = `100.${64 + (number >> 16)}.${(number >> 8) & 0xff}.${number & 0xff}`;
+  return { addresses: [address], conditions: { ready: true }, nodeName: 'elsewhere' };
+}
+
 /** Nodes that exist in the API only. */
 export function addNodes(core: Core, count: number): void {
   for (let index = 1; index <= count; index++) create(core, '', 'nodes', undefined, nodeManifest(index));

@@ -1,0 +1,263 @@
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { nodePaths } from '../../src/lab/names.ts';
+import { ovsProcess } from '../../src/lab/node/ovs.ts';
+import { OpenFlowConnection } from '../../src/openflow/connection.ts';
+import { decodeGroupDescriptions, type Group, writeGroupDescRequest } from '../../src/openflow/group.ts';
+import { tables } from '../../src/pipeline/tables.ts';
+import { restingMemory, untilSettled } from './agent-rows.ts';
+import { BenchLab, makeNamespaces, until } from './bench-lab.ts';
+import { addLargeServices, type ManyServices, remoteEndpoint, sliceName } from './cluster-fill.ts';
+import { connectionRowNames, connectionRows } from './connection-rows.ts';
+import { kubeProxyShaped } from './kube-proxy-shape.ts';
+import type { Measured } from './row.ts';
+import type { Wish } from './scenes.ts';
+
+const of10k: ManyServices = { services: 10_000, endpoints: 10 };
+const signal = new AbortController().signal;
+const coldRuns = 3;
+const changes = 60;
+const restarts = 5;
+/** Of the endpoints of changes, so that each is new. */
+const spareEndpoints = 1_000_000;
+
+const changeRowNames = ['svc.change', 'svc.change.p99', 'svc.restart.ready', 'svc.restart.flowmods', 'svc.rss10k', 'svc.rss10k.vswitchd'];
+
+export const tenThousandRowNames = ['svc.cold10k', ...changeRowNames, ...connectionRowNames];
+
+/** Ten thousand Services of ten endpoints each, before the node first sees them. */
+export async function tenThousandServices(wish: Wish): Promise<readonly Measured[]> {
+  return await withServices(of10k, wish, async (lab) => {
+    const { wanted, say } = wish;
+    const rows: Measured[] = [];
+    // First, while the agent is as it was started: starting it cold again and again would not be what a node sees.
+    if (wanted('svc.rss10k')) rows.push({ name: 'svc.rss10k', unit: 'MiB', ours: await restingMemory(lab) });
+    if (wanted('svc.rss10k.vswitchd')) rows.push({ name: 'svc.rss10k.vswitchd', unit: 'MiB', ours: [switchMemory(lab)] });
+    if (wanted('svc.cold10k')) rows.push(await coldRow('svc.cold10k', lab, of10k, say));
+    if (['svc.change', 'svc.change.p99'].some(wanted)) rows.push(...(await changeRows(lab, say)));
+    if (['svc.restart.ready', 'svc.restart.flowmods'].some(wanted)) rows.push(...(await restartRows(lab, say)));
+    if (connectionRowNames.some(wanted)) rows.push(...(await connectionRows(lab, say)));
+    return rows.filter(({ name }) => wanted(name));
+  });
+}
+
+/** A cold start with so many Services of one size, beside `ovs-ofctl` loading the same. */
+export function coldScene(name: string, many: ManyServices): (wish: Wish) => Promise<readonly Measured[]> {
+  return (wish) => withServices(many, wish, async (lab) => [await coldRow(name, lab, many, wish.say)]);
+}
+
+/** A thousand Services, beside the packet filter loading what kube-proxy would make of them. */
+export async function besidePacketFilter(wish: Wish): Promise<readonly Measured[]> {
+  const many: ManyServices = { services: 1_000, endpoints: 10 };
+  return await withServices(many, wish, async (lab) => {
+    const { ours } = await coldRow('', lab, many, wish.say);
+    const file = join(lab.paths.dir, 'kube-proxy-shaped.nft');
+    writeFileSync(file, kubeProxyShaped(many));
+    const values: number[] = [];
+    for (let run = 0; run < coldRuns; run++) {
+      const netns = lab.netns(`nft-${run}`);
+      makeNamespaces([netns]);
+      const startedMs = performance.now();
+      await lab.exec('nsenter', `--net=/run/netns/${netns}`, 'nft', '-f', file);
+      values.push(performance.now() - startedMs);
+    }
+    return [{ name: 'svc.cold1000', unit: 'ms', ours, peer: { name: "nft -f of kube-proxy's shape", values } }];
+  });
+}
+
+async function withServices(many: ManyServices, { say }: Wish, measure: (lab: BenchLab) => Promise<Measured[]>): Promise<Measured[]> {
+  say(`a node with ${many.services} Services of ${many.endpoints} endpoints`);
+  const lab = await BenchLab.start({ families: ['ipv4'], cluster: (core) => addLargeServices(core, many) });
+  try {
+    await untilSettled(lab);
+    say(`  ${await lab.metric('wanted_entries', { part: 'bridge' })} entries on its bridge`);
+    return await measure(lab);
+  } finally {
+    await lab.remove();
+  }
+}
+
+/**
+ * From the agent's first list request to the last acknowledgement, on a bridge that is empty of flows and groups; in turn with
+ * `ovs-ofctl` loading the very same groups and flows from files, which is the least that could be.
+ */
+async function coldRow(name: string, lab: BenchLab, { services }: ManyServices, say: Wish['say']): Promise<Measured> {
+  const [groups, flows] = await writeFloor(lab);
+  const ours: number[] = [];
+  const values: number[] = [];
+  for (let run = 0; run < coldRuns; run++) {
+    await lab.agent('stop');
+    await emptyBridge(lab);
+    const startedMs = performance.now();
+    await ofctl(lab, 'add-groups', 'br-int', groups);
+    await ofctl(lab, 'add-flows', 'br-int', flows);
+    values.push(performance.now() - startedMs);
+    await emptyBridge(lab);
+    forget(lab);
+    ours.push(await coldStart(lab, services));
+    say(`  cold: ${ours.at(-1)?.toFixed(0)} ms, ovs-ofctl ${values.at(-1)?.toFixed(0)} ms`);
+  }
+  return { name, unit: 'ms', ours, peer: { name: 'ovs-ofctl loading the same', values } };
+}
+
+async function coldStart(lab: BenchLab, services: number): Promise<number> {
+  const before = readFileSync(lab.paths.agentLog, 'utf8').length;
+  await lab.agent('start');
+  await until(async () => await lab.metric('info').then(() => true, noAgentYet), 10_000, 'the agent to answer');
+  const settled = async () => {
+    await untilSettled(lab);
+    const endMs = Date.now();
+    // Each Service has one flow that says what becomes of its new connections.
+    const balanced = await withConnection(lab, (connection) => connection.aggregate({ table: tables.balance.id }, signal));
+    return balanced.flows >= services ? endMs : undefined;
+  };
+  let endMs: number | undefined;
+  await until(async () => (endMs = await settled()) !== undefined, 120_000, 'every Service to be on the bridge');
+  return (endMs ?? 0) - firstListMs(readFileSync(lab.paths.agentLog, 'utf8').slice(before));
+}
+
+const noAgentYet = () => false;
+
+/** When the agent sent its first list request, from what it says of each resource it is in step with (ms since 1970). */
+function firstListMs(log: string): number {
+  const begun = log.split('\n').flatMap((line) => {
+    if (!line.includes('in step with the API server')) return [];
+    const { time, tookMs } = JSON.parse(line) as { time: string; tookMs: number };
+    return Date.parse(time) - tookMs;
+  });
+  if (begun.length === 0) throw new Error('the agent did not say when it listed anything');
+  return Math.min(...begun);
+}
+
+/** What is on the bridge, as files `ovs-ofctl` loads. */
+async function writeFloor(lab: BenchLab): Promise<readonly [groups: string, flows: string]> {
+  const kept = (dump: string, mark: string) =>
+    `${dump
+      .split('\n')
+      .filter((line) => line.includes(mark))
+      .join('\n')}\n`;
+  const files = [join(lab.paths.dir, 'floor.groups'), join(lab.paths.dir, 'floor.flows')] as const;
+  writeFileSync(files[0], kept(await ofctl(lab, 'dump-groups', 'br-int'), 'group_id='));
+  writeFileSync(files[1], kept(await ofctl(lab, '--no-stats', 'dump-flows', 'br-int'), 'actions='));
+  return files;
+}
+
+function ofctl(lab: BenchLab, ...args: readonly string[]): Promise<string> {
+  return lab.exec('ovs-ofctl', '-O', 'OpenFlow15', ...args);
+}
+
+async function emptyBridge(lab: BenchLab): Promise<void> {
+  await ofctl(lab, 'del-flows', 'br-int');
+  await ofctl(lab, 'del-groups', 'br-int');
+}
+
+/** What the agent keeps of the cluster on disk; there are no pods whose addresses it would lose. */
+function forget(lab: BenchLab): void {
+  const { stateDir } = lab.paths;
+  for (const name of readdirSync(stateDir)) rmSync(join(stateDir, name), { recursive: true });
+}
+
+/** One endpoint of one Service replaced: from the request to the API server until the Service's group on the switch leads there. */
+async function changeRows(lab: BenchLab, say: Wish['say']): Promise<readonly Measured[]> {
+  say(`  ${changes} changes of an endpoint`);
+  return await withConnection(lab, async (connection) => {
+    const groups = await groupsByEndpoint(connection);
+    const ours: number[] = [];
+    for (let change = 0; change < changes; change++) {
+      const service = (change * 163) % of10k.services;
+      const group = groups.get(registerOf(remoteEndpoint(service * of10k.endpoints)));
+      if (group === undefined) throw new Error(`no group leads to the endpoints of Service ${service}`);
+      const fresh = remoteEndpoint(spareEndpoints + change);
+      const endpoints = Array.from({ length: of10k.endpoints }, (_, each) =>
+        each === 0 ? fresh : remoteEndpoint(service * of10k.endpoints + each),
+      );
+      const path = `/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/${sliceName(service, 0)}`;
+      const startedMs = performance.now();
+      await lab.api.send({ method: 'PATCH', path, body: { endpoints }, contentType: 'application/merge-patch+json' }, signal);
+      await until(
+        async () => leadsTo(await groupOf(connection, group), registerOf(fresh)),
+        10_000,
+        `a group to lead to ${registerOf(fresh)}`,
+      );
+      ours.push(performance.now() - startedMs);
+      await sleep(20);
+    }
+    const p99 = ours.toSorted((a, b) => a - b)[Math.ceil(ours.length * 0.99) - 1] ?? Number.NaN;
+    return [
+      { name: 'svc.change', unit: 'ms', ours },
+      { name: 'svc.change.p99', unit: 'ms', ours: [p99] },
+    ];
+  });
+}
+
+/** The number of the first group that leads to an address, for each. */
+async function groupsByEndpoint(connection: OpenFlowConnection): Promise<ReadonlyMap<number, number>> {
+  const found = new Map<number, number>();
+  for (const { id, buckets } of await connection.gather(writeGroupDescRequest, decodeGroupDescriptions, signal))
+    for (const value of buckets.flatMap(({ actions }) => loaded(actions))) if (!found.has(value)) found.set(value, id);
+  return found;
+}
+
+async function groupOf(connection: OpenFlowConnection, id: number): Promise<Group | undefined> {
+  const [group] = await connection.gather((w) => writeGroupDescRequest(w, id), decodeGroupDescriptions, signal);
+  return group;
+}
+
+function leadsTo(group: Group | undefined, value: number): boolean {
+  return group?.buckets.some(({ actions }) => loaded(actions).includes(value)) ?? false;
+}
+
+/** What actions put into whole registers. */
+function loaded(actions: Group['buckets'][number]['actions']): number[] {
+  return actions.flatMap((action) =>
+    action.kind === 'setField' && action.field.startsWith('reg') && action.mask === undefined ? Number(action.value) : [],
+  );
+}
+
+/** An IPv4 address as a register holds it. */
+function registerOf(endpoint: object): number {
+  const { addresses } = endpoint as { readonly addresses: readonly string[] };
+  return (addresses[0] ?? '').split('.').reduce((value, part) => value * 256 + Number(part), 0);
+}
+
+/** A restart with nothing changed. */
+async function restartRows(lab: BenchLab, say: Wish['say']): Promise<readonly Measured[]> {
+  say(`  ${restarts} restarts`);
+  const readyMs: number[] = [];
+  const changed: number[] = [];
+  for (let run = 0; run < restarts; run++) {
+    await lab.agent('stop');
+    const startedMs = performance.now();
+    await lab.agent('start');
+    await lab.untilReady();
+    readyMs.push(performance.now() - startedMs);
+    await untilSettled(lab);
+    const counts = await Promise.all(['flow', 'group'].map((kind) => lab.metric('ovs_flow_ops_count', { kind })));
+    changed.push(counts.reduce((all, count) => all + count, 0));
+  }
+  return [
+    { name: 'svc.restart.ready', unit: 'ms', ours: readyMs },
+    { name: 'svc.restart.flowmods', unit: 'messages', ours: changed },
+  ];
+}
+
+/** Of ovs-vswitchd, in MiB. */
+function switchMemory(lab: BenchLab): number {
+  const pid = ovsProcess(nodePaths(lab.plan.dir, lab.node.name).dir, 'ovs-vswitchd')?.pid;
+  const [, kib = ''] = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+  return Number(kib) / 1024;
+}
+
+async function withConnection<T>(lab: BenchLab, use: (connection: OpenFlowConnection) => Promise<T>): Promise<T> {
+  const stop = new AbortController();
+  const connection = new OpenFlowConnection({ endpoint: `unix:${lab.paths.dir}/br-int.mgmt` });
+  const running = connection.run(stop.signal).catch(() => {});
+  try {
+    await connection.untilUp(AbortSignal.timeout(10_000));
+    return await use(connection);
+  } finally {
+    stop.abort();
+    await running;
+  }
+}
