@@ -1,4 +1,5 @@
 import { mkdtempSync, rmSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CniServer, type ServedCall } from '../../src/agent/cni-server.ts';
@@ -10,6 +11,7 @@ import type { PodLookup } from '../../src/agent/node-pods.ts';
 import { FakePodNetwork } from '../../src/agent/pod-network-fake.ts';
 import type { Environment } from '../../src/cni/environment.ts';
 import { CniError, cniCodes } from '../../src/cni/errors.ts';
+import { encodeRequest } from '../../src/cni/wire.ts';
 import { createNodeHost } from '../../src/cni-shim/node-host.ts';
 import { runPlugin } from '../../src/cni-shim/plugin.ts';
 import { type Log, silentLog } from '../../src/log/log.ts';
@@ -191,4 +193,39 @@ export class CniBench {
     const stdin = this.aim(JSON.stringify({ cniVersion: '1.1.0', name: 'seine', type: 'seine', deadline: 5, ...conf }));
     return await this.run({ CNI_COMMAND: command, ...variables, ...env }, stdin);
   }
+
+  /** A gate for the data plane: everything waits until it is opened. */
+  closeGate(): () => void {
+    let open = () => {};
+    this.network.gate = new Promise((resolve) => (open = resolve));
+    return open;
+  }
+
+  /** A plugin that sends its call and then does what the test says. */
+  async rawCall(containerId: string, command = 'ADD', attempt = 1): Promise<Socket> {
+    const env = {
+      CNI_COMMAND: command,
+      CNI_CONTAINERID: containerId,
+      CNI_NETNS: `/run/netns/${containerId}`,
+      CNI_IFNAME: 'eth0',
+      CNI_PATH: '/opt/cni/bin',
+    };
+    const conf = this.aim(JSON.stringify({ cniVersion: '1.1.0', name: 'seine', type: 'seine' }));
+    const body = Buffer.from(encodeRequest({ env, conf, deadlineMs: 5_000, attempt }));
+    const header = Buffer.alloc(4);
+    header.writeUInt32BE(body.length);
+    const socket = connect(this.socketPath);
+    await new Promise((resolve) => socket.once('connect', resolve));
+    socket.write(Buffer.concat([header, body]));
+    return socket;
+  }
+}
+
+/** 0, or the code of the error. */
+export const codeOf = ({ exit, stdout }: PluginRun): number => (exit === 0 ? 0 : (JSON.parse(stdout) as { code: number }).code);
+
+export async function replyOn(socket: Socket): Promise<{ exit: number; stdout: string }> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of socket) chunks.push(chunk as Buffer);
+  return JSON.parse(Buffer.concat(chunks).toString('utf8', 4)) as { exit: number; stdout: string };
 }
