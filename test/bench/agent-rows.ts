@@ -54,14 +54,17 @@ export async function busyMemory(lab: BenchLab, side: CniSide, pods: number): Pr
 
 const kinds = ['Node', 'Service', 'EndpointSlice', 'NetworkPolicy'];
 
+const parts = ['switch', 'bridge', 'host', 'firewall'];
+
 /** Every wish known so far is on the node, and every source has been heard. */
 export async function untilSettled(lab: BenchLab, withinMs = 120_000): Promise<void> {
-  const isSettled = async (): Promise<boolean> => {
-    const sources = await Promise.all(kinds.map((kind) => lab.metric('source_synced', { kind })));
-    const parts = await Promise.all(['switch', 'bridge', 'host', 'firewall'].map((part) => lab.metric('unrealized_revisions', { part })));
-    return sources.every((synced) => synced === 1) && parts.every((missing) => missing === 0);
-  };
-  await until(isSettled, withinMs, 'the agent to settle');
+  await until(() => isSettled(lab), withinMs, 'the agent to settle');
+}
+
+export async function isSettled(lab: BenchLab): Promise<boolean> {
+  const metric = await lab.metrics();
+  const synced = kinds.every((kind) => metric('source_synced', { kind }) === 1);
+  return synced && parts.every((part) => metric('unrealized_revisions', { part }) === 0);
 }
 
 /** From the creation of one more Node until the bridge sends packets for its pods. */

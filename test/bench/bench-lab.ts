@@ -101,12 +101,22 @@ export class BenchLab {
 
   /** What the agent's metric of this name and these labels shows; 0 while it is not there. */
   async metric(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number> {
-    const wanted = Object.entries(labels).map(([key, value]) => `${key}="${value}"`);
-    const line = (await getText(this.paths.apiSocket, '/metrics'))
-      .split('\n')
-      .find((text) => text.match(/^[a-z0-9_]+/)?.[0] === `seine_agent_${name}` && wanted.every((label) => text.includes(label)));
-    return Number(line?.split(' ').at(-1) ?? 0);
+    return (await this.metrics())(name, labels);
   }
+
+  /** As `metric`, of one look at all of them, which is work for an agent that has much. */
+  async metrics(): Promise<(name: string, labels?: Readonly<Record<string, string>>) => number> {
+    const page = await getText(this.paths.apiSocket, '/metrics');
+    return (name, labels = {}) => metricOf(page, name, labels);
+  }
+}
+
+function metricOf(page: string, name: string, labels: Readonly<Record<string, string>>): number {
+  const wanted = Object.entries(labels).map(([key, value]) => `${key}="${value}"`);
+  const line = page
+    .split('\n')
+    .find((text) => text.match(/^[a-z0-9_]+/)?.[0] === `seine_agent_${name}` && wanted.every((label) => text.includes(label)));
+  return Number(line?.split(' ').at(-1) ?? 0);
 }
 
 const agentBundle = join(root, 'dist', 'seine-agent.mjs');

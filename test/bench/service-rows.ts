@@ -6,7 +6,7 @@ import { ovsProcess } from '../../src/lab/node/ovs.ts';
 import { OpenFlowConnection } from '../../src/openflow/connection.ts';
 import { decodeGroupDescriptions, type Group, writeGroupDescRequest } from '../../src/openflow/group.ts';
 import { tables } from '../../src/pipeline/tables.ts';
-import { restingMemory, untilSettled } from './agent-rows.ts';
+import { isSettled, restingMemory, untilSettled } from './agent-rows.ts';
 import { BenchLab, makeNamespaces, until } from './bench-lab.ts';
 import { addLargeServices, type ManyServices, remoteEndpoint, sliceName } from './cluster-fill.ts';
 import { connectionRowNames, connectionRows } from './connection-rows.ts';
@@ -17,6 +17,8 @@ import type { Wish } from './scenes.ts';
 const of10k: ManyServices = { services: 10_000, endpoints: 10 };
 const signal = new AbortController().signal;
 const coldRuns = 3;
+const switchPollMs = 25;
+const agentPollMs = 250;
 const changes = 60;
 const restarts = 5;
 /** Of the endpoints of changes, so that each is new. */
@@ -104,20 +106,22 @@ async function coldRow(name: string, lab: BenchLab, { services }: ManyServices, 
 async function coldStart(lab: BenchLab, services: number): Promise<number> {
   const before = readFileSync(lab.paths.agentLog, 'utf8').length;
   await lab.agent('start');
-  await until(async () => await lab.metric('info').then(() => true, noAgentYet), 10_000, 'the agent to answer');
-  const settled = async () => {
-    await untilSettled(lab);
-    const endMs = Date.now();
-    // Each Service has one flow that says what becomes of its new connections.
-    const balanced = await withConnection(lab, (connection) => connection.aggregate({ table: tables.balance.id }, signal));
-    return balanced.flows >= services ? endMs : undefined;
-  };
-  let endMs: number | undefined;
-  await until(async () => (endMs = await settled()) !== undefined, 120_000, 'every Service to be on the bridge');
-  return (endMs ?? 0) - firstListMs(readFileSync(lab.paths.agentLog, 'utf8').slice(before));
+  let endMs = 0;
+  await withConnection(lab, async (connection) => {
+    // Each Service has a flow that says what becomes of its new connections. Looks at the agent's metrics would be felt by it.
+    const isThere = async (): Promise<boolean> => {
+      await sleep(switchPollMs);
+      return (await connection.aggregate({ table: tables.balance.id }, signal)).flows >= services;
+    };
+    await until(isThere, 120_000, 'every Service to be on the bridge');
+    endMs = Date.now();
+    while (!(await isSettled(lab))) {
+      await sleep(agentPollMs);
+      endMs = Date.now();
+    }
+  });
+  return endMs - firstListMs(readFileSync(lab.paths.agentLog, 'utf8').slice(before));
 }
-
-const noAgentYet = () => false;
 
 /** When the agent sent its first list request, from what it says of each resource it is in step with (ms since 1970). */
 function firstListMs(log: string): number {
