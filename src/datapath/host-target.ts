@@ -1,5 +1,7 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SeineError } from '../errors/seine-error.ts';
-import type { Family } from '../net/ip.ts';
+import { type Family, parseCidr, parseIp } from '../net/ip.ts';
+import { parseMac } from '../net/mac.ts';
 import { deleteAddress, listAddresses, replaceAddress } from '../netlink/addresses.ts';
 import { errnoOf } from '../netlink/errno.ts';
 import { changeLink, getLink, type Link } from '../netlink/links.ts';
@@ -11,6 +13,11 @@ import { type HostEntry, type HostKey, inOrder, keyOf, sameHostEntry } from './h
 import type { Plan, Target } from './target.ts';
 
 const families: readonly Family[] = ['ipv4', 'ipv6'];
+
+/** Entries looked at before the loop gets a turn: a millisecond of work, the kernel's own lists excepted. */
+const LOOK_SLICE = 1_000;
+/** A neighbour is removed by its address. */
+const noMac = parseMac('00:00:00:00:00:00');
 
 /** Gone already is as good as deleted. */
 const alreadyGone = new Set(['ENOENT', 'ESRCH', 'EADDRNOTAVAIL', 'ENODEV']);
@@ -35,7 +42,9 @@ export class HostTarget implements Target<HostKey, HostEntry> {
   async observe(): Promise<Map<HostKey, HostEntry>> {
     const link = getLink(this.#socket, this.#gateway);
     const held = new Map<HostKey, HostEntry>();
-    for (const entry of [...(link ? this.#observeGateway(link) : []), ...this.#observeRoutes(link)]) {
+    let looked = 0;
+    for (const entry of chain(link ? this.#observeGateway(link) : [], this.#observeRoutes(link))) {
+      if (++looked % LOOK_SLICE === 0) await nextTurn();
       const key = keyOf(entry);
       // One IPv4 address may be there with several prefix lengths. Nobody wants that, so it equals nothing that is wanted.
       const twice = entry.kind === 'address' && held.has(key);
@@ -47,7 +56,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
   async apply({ put, remove }: Plan<HostKey, HostEntry>): Promise<void> {
     const link = getLink(this.#socket, this.#gateway);
     if (!link) throw new SeineError('UNAVAILABLE', `there is no interface ${this.#gateway} yet`);
-    const removals = [...this.#observed(remove, link), ...this.#displaced(put, link)];
+    const removals = [...this.#named(remove, link), ...this.#displaced(put, link)];
     if (removals.length > 0) this.#remove(inOrder(removals).toReversed(), link);
     const batch = new Batch();
     for (const entry of inOrder(put.values())) this.#put(batch, entry, link);
@@ -57,9 +66,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
   *#observeGateway(link: Link): Generator<HostEntry> {
     const dev = this.#gateway;
     if (link.state === 'up' && link.mac !== undefined) yield { kind: 'link', link: { name: dev, mtu: link.mtu, mac: link.mac } };
-    for (const { address, prefixLength, scope } of listAddresses(this.#socket, { link: link.index })) {
-      if (scope === 'global') yield { kind: 'address', address: { dev, ip: address, prefixLength } };
-    }
+    yield* this.#observeAddresses(link);
     for (const family of families) {
       for (const { address, mac, state } of listNeighbours(this.#socket, { family, link: link.index })) {
         if (state === 'permanent' && mac) yield { kind: 'neighbour', neighbour: { dev, ip: address, mac } };
@@ -80,10 +87,26 @@ export class HostTarget implements Target<HostKey, HostEntry> {
     }
   }
 
-  /** What is there now under these keys: a removal must name what the kernel holds, not what we remember. */
-  #observed(keys: ReadonlySet<HostKey>, link: Link): HostEntry[] {
-    if (keys.size === 0) return [];
-    return [...this.#observeGateway(link), ...this.#observeRoutes(link)].filter((entry) => keys.has(keyOf(entry)));
+  *#observeAddresses(link: Link): Generator<HostEntry> {
+    for (const { address, prefixLength, scope } of listAddresses(this.#socket, { link: link.index })) {
+      if (scope === 'global') yield { kind: 'address', address: { dev: this.#gateway, ip: address, prefixLength } };
+    }
+  }
+
+  /**
+   * What these keys stand for, as a removal must name it: an address with the prefix length that the kernel holds, the rest by the
+   * key alone. Thousands of peers' routes are not read for each one that goes.
+   */
+  #named(keys: ReadonlySet<HostKey>, link: Link): HostEntry[] {
+    const dev = this.#gateway;
+    const named: HostEntry[] = [];
+    for (const key of keys) {
+      const [kind, rest] = [key.slice(0, key.indexOf('/')), key.slice(key.indexOf('/') + 1)];
+      if (kind === 'route') named.push({ kind, route: { destination: parseCidr(rest), dev } });
+      if (kind === 'neighbour') named.push({ kind, neighbour: { dev, ip: parseIp(rest.slice(rest.indexOf('/') + 1)), mac: noMac } });
+    }
+    if (![...keys].some((key) => key.startsWith('address/'))) return named;
+    return [...named, ...[...this.#observeAddresses(link)].filter((entry) => keys.has(keyOf(entry)))];
   }
 
   /**
@@ -92,7 +115,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
    */
   #displaced(put: ReadonlyMap<HostKey, HostEntry>, link: Link): HostEntry[] {
     if (![...put.values()].some(({ kind }) => kind === 'address')) return [];
-    return [...this.#observeGateway(link)].filter((held) => {
+    return [...this.#observeAddresses(link)].filter((held) => {
       const wanted = held.kind === 'address' ? put.get(keyOf(held)) : undefined;
       return wanted !== undefined && !sameHostEntry(held, wanted);
     });
@@ -141,4 +164,9 @@ export class HostTarget implements Target<HostKey, HostEntry> {
         break;
     }
   }
+}
+
+/** One after the other; the second is not asked before the first is through. */
+function* chain<T>(...all: readonly Iterable<T>[]): Generator<T> {
+  for (const each of all) yield* each;
 }
