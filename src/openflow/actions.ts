@@ -101,20 +101,28 @@ export function writeAction(w: ByteWriter, action: Action, version: Version = OP
     writeUnknown(w, action);
     return;
   }
-  if (in13 && action.kind === 'setField' && action.mask !== undefined) {
-    writeMaskedIn13(w, action, (load) => writeAction(w, load, version));
-    return;
-  }
-  if (in13 && action.kind === 'load' && isOfVendor(action.to.field)) {
-    writeLoad2(w, action.to.field, placeInField(action.to, action.value));
-    return;
-  }
+  if (in13 && writeOtherwiseIn13(w, action)) return;
   const { encode, choose } = encoder;
   const known = action as KnownAction; // or it would have no encoder
   const start = w.length;
   writeHead(w, choose === undefined ? encoder.head : (encoder.heads[choose(known, version)] ?? encoder.head));
   encode(w, known, in13 ? nestedIn13 : nestedIn15);
   w.alignTo(8, start).patchU16(start + 2, w.length - start);
+}
+
+/**
+ * What OpenFlow 1.3 says in other actions. Apart from `writeAction`, which would make a context for each call if it held a closure.
+ *
+ * @returns whether it was such an action
+ */
+function writeOtherwiseIn13(w: ByteWriter, action: Action): boolean {
+  if (action.kind === 'setField' && action.mask !== undefined) {
+    writeMaskedIn13(w, action, (load) => writeAction(w, load, OPENFLOW_13));
+    return true;
+  }
+  if (action.kind !== 'load' || !isOfVendor(action.to.field)) return false;
+  writeLoad2(w, action.to.field, placeInField(action.to, action.value));
+  return true;
 }
 
 function writeHead(w: ByteWriter, { start, subtype }: Head): void {
