@@ -39,6 +39,8 @@ const choicesMax = 10_000;
 const piecesIdleTimeout = 30;
 /** ovs-fields(7) `ip_frag`: a fragment, and not the first. */
 const laterFragment = 3;
+/** What a later fragment of IPv6 has as its protocol: ovs-fields(7) `ip_proto`, IANA protocol numbers. */
+const fragmentHeader = 44;
 const endpointPort = bitRange(registerFields.endpointPort);
 const serviceGroup = bitRange(registerFields.group);
 const sourceOfPacket = bitRange(registerFields.source);
@@ -248,7 +250,7 @@ function learnChoice({ family, transport, idleSeconds, cookie }: LearnChoice): A
     cookie,
     ...(idleSeconds === undefined ? {} : { idleTimeout: idleSeconds }),
     limit: choicesMax,
-    specs: [...ofClient(family, transport), { do: 'match', from: port, to: port }, ...whatItGot(family)],
+    specs: [...ofClient(family, ipProtocols[transport]), { do: 'match', from: port, to: port }, ...whatItGot(family)],
   };
 }
 
@@ -265,7 +267,7 @@ function learnPieces(family: Family): Action {
     idleTimeout: piecesIdleTimeout,
     limit: choicesMax,
     specs: [
-      ...ofClient(family, 'udp'),
+      ...ofClient(family, family === 'ipv4' ? ipProtocols.udp : fragmentHeader),
       { do: 'match', from: laterFragment, to: whole('ip_frag', 2) },
       ...whatItGot(family),
       { do: 'load', ...constantOf(reg.pieces('told')) },
@@ -273,12 +275,12 @@ function learnPieces(family: Family): Action {
   };
 }
 
-function ofClient(family: Family, transport: Transport): LearnSpecs {
+function ofClient(family: Family, ipProtocol: number): LearnSpecs {
   const bits = addressBits(family);
   const addresses = family === 'ipv4' ? (['ip_src', 'ip_dst'] as const) : (['ipv6_src', 'ipv6_dst'] as const);
   return [
     { do: 'match', from: etherTypes[family], to: whole('eth_type', 16) },
-    { do: 'match', from: ipProtocols[transport], to: whole('ip_proto', 8) },
+    { do: 'match', from: ipProtocol, to: whole('ip_proto', 8) },
     ...addresses.map((field) => ({ do: 'match' as const, from: whole(field, bits), to: whole(field, bits) })),
     // What came through the node has been allowed to, and a pod has not that comes straight.
     { do: 'match', ...partOf(sourceOfPacket) },

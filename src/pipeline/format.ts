@@ -118,7 +118,7 @@ export function formatStep(step: Step): string {
     case 'learnChoice':
       return formatLearnChoice(step);
     case 'learnPieces':
-      return `learn(table=affinity,${step.family === 'ipv4' ? 'udp,ip_frag=later,nw_src,nw_dst' : 'udp6,ip_frag=later,ipv6_src,ipv6_dst'},load:endpoint)`;
+      return `learn(table=affinity,${step.family === 'ipv4' ? 'udp,ip_frag=later,nw_src,nw_dst' : 'ipv6,nw_proto=44,ip_frag=later,ipv6_src,ipv6_dst'},load:endpoint)`;
   }
 }
 

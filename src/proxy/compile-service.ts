@@ -213,5 +213,11 @@ export function compileEndpoint(transport: Transport, endpoint: Endpoint): Wante
       },
     ],
   };
-  return { ...nothing, flows: [flow] };
+  // Later pieces of IPv6 datagrams do not show that they are UDP's; who told them knew.
+  const told: Flow = {
+    ...flow,
+    priority: priority.high,
+    match: { payload: ip.family, regs: [...choiceOf(endpoint, 'chosen'), reg.pieces('told')] },
+  };
+  return { ...nothing, flows: transport === 'udp' && ip.family === 'ipv6' ? [flow, told] : [flow] };
 }
