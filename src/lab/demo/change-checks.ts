@@ -10,13 +10,14 @@ const connectionsAround = 40;
 /** With so many for each protocol, an endpoint of three is left out by chance once in thirty thousand times. */
 const probesOfNode = 26;
 const followMs = 20_000;
+const triesMax = 3;
 const pollMs = 50;
 
 /** Node ports, and a Service that changes while it is used, for one family. */
 export function changeChecks(scene: Scene, family: Family): Check[] {
   return [
     { name: `nodeport.outside.${family}`, run: () => eventually(() => nodePortFromOutside(scene, family)) },
-    { name: `service.removed-under-load.${family}`, run: (signal) => removedUnderLoad(scene, family, signal) },
+    { name: `service.removed-under-load.${family}`, run: (signal) => removedWithoutLoss(scene, family, signal) },
   ];
 }
 
@@ -39,6 +40,19 @@ async function nodePortFromOutside({ plan, nodePorts }: Scene, family: Family): 
     .map(([where, pods]) => `${where}: ${pods.size} endpoints`);
   if (!verdict.ok || partly.length > 0) return { ok: false, detail: [verdict.detail, ...partly].join('; ') };
   return { ok: true, detail: `${verdict.detail}, every endpoint by each of ${plan.nodes.length} nodes` };
+}
+
+/**
+ * Switching in userspace on a machine that is busy otherwise loses packets, also when nothing changes; what loses connections by
+ * the change does so every time. What earlier tries lost is told.
+ */
+async function removedWithoutLoss(scene: Scene, family: Family, signal: AbortSignal): Promise<Verdict> {
+  const earlier: string[] = [];
+  for (;;) {
+    const { ok, detail } = await removedUnderLoad(scene, family, signal);
+    if (ok || earlier.length === triesMax - 1) return { ok, detail: [detail, ...earlier].join('; before that: ') };
+    earlier.push(detail);
+  }
 }
 
 /** An endpoint is taken out and put back while connections are made: each is answered, and none by the one that is out. */
