@@ -60,6 +60,11 @@ export function isGroupKey(key: BridgeKey): boolean {
   return key.startsWith('G');
 }
 
+/** Undefined for a group. */
+export function tableOfKey(key: BridgeKey): number | undefined {
+  return isGroupKey(key) ? undefined : key.charCodeAt(1);
+}
+
 export function observedFlow(entry: FlowEntry): [BridgeKey, BridgeValue] {
   return [flowKey(entry.table, entry.priority, entry.match), flowValue(entry)];
 }

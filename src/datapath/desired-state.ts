@@ -1,5 +1,7 @@
-export interface DesiredStateOptions<V> {
+export interface DesiredStateOptions<K, V> {
   readonly equal: (a: V, b: V) => boolean;
+  /** Which keys are counted together; left out: none are counted. */
+  readonly kindOf?: (key: K) => number | undefined;
 }
 
 interface Claim<V> {
@@ -24,6 +26,8 @@ export interface Dirty<K> {
  */
 export class DesiredState<K extends string, V> {
   readonly #equal: (a: V, b: V) => boolean;
+  readonly #kindOf: (key: K) => number | undefined;
+  readonly #counts = new Map<number, number>();
   readonly #byOwner = new Map<string, readonly K[]>();
   /** Several claims are in the order in which they were made. */
   readonly #byKey = new Map<K, Claim<V> | readonly Claim<V>[]>();
@@ -31,8 +35,9 @@ export class DesiredState<K extends string, V> {
   #dirtyOwners = new Set<string>();
   #revision = 0;
 
-  constructor({ equal }: DesiredStateOptions<V>) {
+  constructor({ equal, kindOf = () => undefined }: DesiredStateOptions<K, V>) {
     this.#equal = equal;
+    this.#kindOf = kindOf;
   }
 
   /** Grows by one with every change. A caller waits for its own change by waiting for this number. */
@@ -42,6 +47,11 @@ export class DesiredState<K extends string, V> {
 
   get size(): number {
     return this.#byKey.size;
+  }
+
+  /** How many keys of each kind are wanted, kept with every change: nobody walks through all of them to know. */
+  get counts(): ReadonlyMap<number, number> {
+    return this.#counts;
   }
 
   /** Replaces everything `owner` wants; an empty map removes the owner. Returns the revision that contains it. */
@@ -115,6 +125,7 @@ export class DesiredState<K extends string, V> {
     const claims = this.#byKey.get(key);
     if (claims === undefined) {
       this.#byKey.set(key, { owner, value });
+      this.#count(key, 1);
       return true;
     }
     const all = isMany(claims) ? claims : [claims];
@@ -131,9 +142,19 @@ export class DesiredState<K extends string, V> {
     if (claims === undefined) return false;
     const rest = (isMany(claims) ? claims : [claims]).filter((claim) => claim.owner !== owner);
     const [first] = rest;
-    if (first === undefined) this.#byKey.delete(key);
-    else this.#byKey.set(key, rest.length === 1 ? first : rest);
+    if (first === undefined) {
+      this.#byKey.delete(key);
+      this.#count(key, -1);
+    } else this.#byKey.set(key, rest.length === 1 ? first : rest);
     return true;
+  }
+
+  #count(key: K, by: 1 | -1): void {
+    const kind = this.#kindOf(key);
+    if (kind === undefined) return;
+    const count = (this.#counts.get(kind) ?? 0) + by;
+    if (count === 0) this.#counts.delete(kind);
+    else this.#counts.set(kind, count);
   }
 }
 

@@ -2,7 +2,7 @@ import type { SeineError } from '../errors/seine-error.ts';
 import { cookieFeature, type Feature, type Owner } from '../pipeline/cookie.ts';
 import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
 import type { Wanted } from '../wanted/wanted.ts';
-import { type BridgeKey, type BridgeValue, decodeFlowEntry, encodeBridgeEntries, isGroupKey } from './bridge-entry.ts';
+import { type BridgeKey, type BridgeValue, decodeFlowEntry, encodeBridgeEntries, isGroupKey, tableOfKey } from './bridge-entry.ts';
 import { DesiredState } from './desired-state.ts';
 import type { FirewallKey } from './firewall-target.ts';
 import { type HostEntry, type HostKey, hostEntries, sameHostEntry } from './host-entry.ts';
@@ -44,6 +44,7 @@ const equalStrings = <S extends string>(a: S, b: S): boolean => a === b;
  * waits until that is so. Each part has its desired state and its reconciler.
  */
 export class NodeDatapath {
+  /** Counts its flows by table. */
   readonly bridge: DesiredState<BridgeKey, BridgeValue>;
   readonly switch: DesiredState<SwitchKey, SwitchEntry>;
   readonly host: DesiredState<HostKey, HostEntry>;
@@ -59,7 +60,7 @@ export class NodeDatapath {
 
   constructor(targets: NodeTargets, events: NodeDatapathEvents) {
     this.targets = targets;
-    this.bridge = new DesiredState({ equal: equalStrings });
+    this.bridge = new DesiredState({ equal: equalStrings, kindOf: tableOfKey });
     this.switch = new DesiredState({ equal: sameSwitchEntry });
     this.host = new DesiredState({ equal: sameHostEntry });
     this.firewall = new DesiredState({ equal: equalStrings });

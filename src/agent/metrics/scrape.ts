@@ -1,6 +1,5 @@
 import { readdirSync } from 'node:fs';
 import { seineVersion } from '../../agent-api/version.ts';
-import { isGroupKey } from '../../datapath/bridge-entry.ts';
 import { parts } from '../../datapath/node-datapath.ts';
 import { decodeMatch } from '../../openflow/match.ts';
 import { printMatch } from '../../openflow/text/match-text.ts';
@@ -92,7 +91,7 @@ function ofParts({ plane: { datapath } }: Agent, record: AgentRecord) {
   const counted = (name: ScrapedName): Sample[] => each((part) => record.sumOf(name, { part }));
   return {
     ovs_total_flow_count: one(datapath.reconcilers.bridge.actual()?.size ?? 0),
-    ovs_flow_count: flowsByTable(datapath.bridge.keys()),
+    ovs_flow_count: flowsByTable(datapath.bridge.counts),
     reconcile_rounds_total: counted('reconcile_rounds_total'),
     reconcile_entries_total: record.samples('reconcile_entries_total'),
     reconcile_failures_total: counted('reconcile_failures_total'),
@@ -104,9 +103,7 @@ function ofParts({ plane: { datapath } }: Agent, record: AgentRecord) {
   };
 }
 
-function flowsByTable(keys: Iterable<Parameters<typeof isGroupKey>[0]>): Sample[] {
-  const counts = new Map<number, number>();
-  for (const key of keys) if (!isGroupKey(key)) counts.set(key.charCodeAt(1), (counts.get(key.charCodeAt(1)) ?? 0) + 1);
+function flowsByTable(counts: ReadonlyMap<number, number>): Sample[] {
   return [...counts].toSorted(([a], [b]) => a - b).map(([id, count]) => [{ table: tableName(id) ?? String(id) }, count]);
 }
 

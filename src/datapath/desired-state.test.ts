@@ -1,0 +1,21 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { DesiredState } from './desired-state.ts';
+
+it('keeps counts by kind that are those of its keys, whoever claims and lets go of what', () => {
+  const keys = fc.uniqueArray(fc.constantFrom('1a', '1b', '2a', '2b', '3a', 'x'), { maxLength: 5 });
+  const wishes = fc.array(fc.tuple(fc.constantFrom('p', 'q', 'r'), keys, fc.constantFrom('old', 'new')), { maxLength: 30 });
+  const kindOf = (key: string): number | undefined => (key === 'x' ? undefined : Number(key[0]));
+  fc.assert(
+    fc.property(wishes, (all) => {
+      const desired = new DesiredState<string, string>({ equal: (a, b) => a === b, kindOf });
+      for (const [owner, wanted, value] of all) desired.set(owner, new Map(wanted.map((key) => [key, value])));
+      const counts = new Map<number, number>();
+      for (const key of desired.keys()) {
+        const kind = kindOf(key);
+        if (kind !== undefined) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+      }
+      expect(new Map(desired.counts)).toEqual(counts);
+    }),
+  );
+});
