@@ -103,6 +103,7 @@ describe('Services', () => {
 
   it('takes a port by a new name, and an address that another Service had', async () => {
     const t = setUp();
+    t.slices.markSynced();
     const a = service('a', 1);
     t.services.put('default/a', '1', a);
     await t.follow();
@@ -112,6 +113,27 @@ describe('Services', () => {
     t.services.replace(new Map([['default/b', { version: '3', value: service('b', 1) }]]));
     await t.flush();
     expect([...t.datapath.bridge.owners()]).toEqual(['service/default/b:http/ipv4']);
+  });
+
+  it('does not look at a Service before its slices are listed, and then once', async () => {
+    const t = setUp();
+    t.services.put('default/a', '1', service('a', 1));
+    t.services.put('default/b', '1', service('b', 2));
+    t.services.put('default/c', '1', service('c', 3));
+    t.slices.put('default/c-x', '1', slice('c-x', 'c', '10.10.0.7'));
+    t.services.markSynced();
+    t.slices.flush();
+    await t.follow();
+    expect(t.wishes).toEqual(['endpoint/tcp/10.10.0.7/8080', 'service/default/c:http/ipv4']);
+    expect(t.served.isInStep).toBe(false);
+    t.wishes.length = 0;
+    t.slices.put('default/a-x', '1', slice('a-x', 'a', '10.10.0.5'));
+    t.slices.markSynced();
+    await t.served.settled();
+    // The one without an endpoint refuses its clients, now that it is known to have none.
+    expect(t.wishes).toEqual(['endpoint/tcp/10.10.0.5/8080', 'service/default/a:http/ipv4', 'service/default/b:http/ipv4']);
+    expect(t.changes.map(({ occasion }) => occasion)).toEqual(['start', 'start', 'start']);
+    expect(t.served.isInStep).toBe(true);
   });
 
   it('serves every endpoint of a Service, however many they are', async () => {
@@ -160,6 +182,7 @@ describe('Services', () => {
 
   it('serves an external address that stays with its node, but no cluster address', async () => {
     const t = setUp();
+    t.slices.markSynced();
     const balancer: Service = { ...service('a', 1), type: 'LoadBalancer', loadBalancerIngress: [{ ip: '192.0.2.1', ipMode: 'VIP' }] };
     t.services.put('default/a', '1', balancer);
     t.services.put('default/b', '1', { ...service('b', 1), clusterIps: ['192.0.2.1'] });

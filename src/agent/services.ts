@@ -75,6 +75,8 @@ export class Services {
   readonly #slicesOf: SlicesOfServices;
   readonly #served = new Map<string, ReadonlyMap<Owner, ServedPort>>();
   #pending = new Map<string, Arrival>();
+  /** Services that came before their slices. */
+  #early = new Map<string, Arrival>();
   #timer: NodeJS.Timeout | undefined;
   #work: Promise<void> | undefined;
   #isSettled = false;
@@ -93,6 +95,7 @@ export class Services {
     const { services, slices } = this.#options;
     const ofSlices = (names: Iterable<string>): void => {
       for (const name of names) for (const key of this.#slicesOf.note(name)) this.#note(key, slices.get(name)?.triggeredAt);
+      if (slices.synced) this.#takeEarly();
       this.#schedule();
     };
     ofSlices([...slices.entries()].map(([name]) => name));
@@ -161,6 +164,20 @@ export class Services {
     this.#pending.set(key, this.#options.times.arrived(this.#pending.get(key), triggeredAt));
   }
 
+  /**
+   * True for a new Service whose slices may merely not be listed yet. To look at it now would mean to refuse its connections, where a
+   * bridge that outlived the agent's memory serves them, and to do all the work twice.
+   */
+  #isEarly(key: string): boolean {
+    const { services, slices } = this.#options;
+    return !slices.synced && !this.#served.has(key) && services.get(key) !== undefined && this.#slicesOf.of(key).length === 0;
+  }
+
+  #takeEarly(): void {
+    for (const [key, arrival] of this.#early) if (!this.#pending.has(key)) this.#pending.set(key, arrival);
+    this.#early.clear();
+  }
+
   /** Also where there is nothing to work off: then everything is in step. */
   #schedule(): void {
     if (this.#timer !== undefined || this.#work !== undefined || this.#options.signal.aborted) return;
@@ -185,6 +202,10 @@ export class Services {
       this.#pending = new Map();
       let changes: NotedChange[] = [];
       for (const [key, arrival] of [...concerned].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+        if (this.#isEarly(key)) {
+          this.#early.set(key, arrival);
+          continue;
+        }
         changes.push(...this.#refresh(key, arrival, occasion));
         if (!turns.due) continue;
         this.#follow(changes);
