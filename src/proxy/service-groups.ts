@@ -112,8 +112,8 @@ export function choiceOf({ ip, port }: Endpoint, state: 'chosen' | 'learn'): rea
 }
 
 function endpointMarks({ ip }: Endpoint): readonly Mark[] {
+  if (ip.family === 'ipv4') return [reg.endpointIpv4(Number(ip.value))];
   const view = new DataView(ipToBytes(ip).buffer);
-  if (ip.family === 'ipv4') return [reg.endpointIpv4(view.getUint32(0))];
   return [
     reg.endpointIpv6a(view.getUint32(0)),
     reg.endpointIpv6b(view.getUint32(4)),
