@@ -129,6 +129,14 @@ function keyOf(number: number) {
   return { network: 'n', containerId: `c${number}`, ifName: 'eth0' };
 }
 
+it('a lease stays although the record of the one before it turned into zeros, and that one is freed', async () => {
+  const add = (id: number, attachFails = false): Operation => ({ op: 'add', id, attachFails });
+  const node = new Node(['done', 'done', 'done', 'done', 'done', 'done', 'done', 'crash'], [0, 0, 0, 63]);
+  await node.boot();
+  const steps = [add(0), { op: 'del', id: 0 }, add(0, true), add(0, true), add(0), add(1, true), add(1, true)] as const;
+  for (const step of steps) await node.run(step);
+});
+
 it('no two pods share an address and no live one is freed, whatever fails and wherever the machine dies', async () => {
   const steps = fc.array(operation, { minLength: 10, maxLength: 120, size: 'max' });
   const cuts = fc.array(fc.nat(2000), { maxLength: 20 });

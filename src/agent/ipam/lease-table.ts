@@ -40,12 +40,17 @@ export class LeaseTable {
     return this.#macs.has(mac);
   }
 
-  /** Adds a lease, or changes the one with its serial, which keeps its place. */
+  /**
+   * Adds a lease, or changes the one with its serial, which keeps its place. One that the attachment had before is quarantined:
+   * it was given back, or there were no other, and the record of that was lost with the machine.
+   */
   put(lease: Lease): void {
     this.#unlink(lease.serial);
     this.#bySerial.set(lease.serial, lease);
     this.skipTo(lease.serial);
     if (lease.state !== 'allocated') return;
+    const before = this.#allocated.get(attachmentId(lease));
+    if (before) this.put({ ...before, state: 'quarantined' });
     this.#allocated.set(attachmentId(lease), lease);
     this.#macs.add(lease.mac);
   }
