@@ -73,6 +73,8 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
       return await this.#database.transact(describe, signal);
     } catch (thrown) {
       const error = SeineError.from(thrown, 'write to the switch database');
+      // What the schema forbids is not even sent; for whoever wants it that is a refusal like any other.
+      if (error.code === 'INVALID_INPUT') throw new SeineError('REFUSED', error.message, { cause: error });
       if (error.context['error'] !== 'not owner') throw error;
       throw new SeineError('UNAVAILABLE', `another agent holds the lock ${this.#lock}`, { cause: error });
     }
