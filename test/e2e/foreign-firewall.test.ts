@@ -55,7 +55,7 @@ describe('somebody else’s packet filter', () => {
       'nft insert rule inet site forward oifname antrea-gw0 accept',
     ]);
     await said(`${rule}; ${back}`, /no packet filter drops/);
-    await run('nft delete table inet site; nft delete table inet harmless');
+    await run('nft delete table inet site');
   });
 
   it('of iptables is found too, for packets to the node', async () => {
