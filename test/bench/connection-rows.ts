@@ -12,6 +12,11 @@ import type { Measured } from './row.ts';
 export const connectionRowNames = ['svc.connrate', 'svc.latency'];
 
 const port = 80;
+/**
+ * Where the Service leads. Another one than who asks directly uses: connections of one client to one port of one pod, some by a
+ * Service and some not, meet with the same source port, and the connection tracker then changes that of the later one.
+ */
+const servedPort = 81;
 const rounds = 6;
 const seconds = 2;
 /** Connections at once. */
@@ -29,12 +34,14 @@ export async function connectionRows(lab: BenchLab, say: (text: string) => void)
   if (!server || !client) throw new Error('two pods are needed');
   const direct = addressOf(side, server);
   const answering = await serverIn(server.netns, compiled('connects'), 'serve', direct, String(port));
+  const served = await serverIn(server.netns, compiled('connects'), 'serve', direct, String(servedPort));
   try {
     const service = await makeService(lab, direct);
     await until(async () => (await tryOnce(client.netns, service)) !== 'TIMEOUT', 20_000, 'the Service to answer');
     return await inTurn(client.netns, service, direct);
   } finally {
     answering.kill('SIGKILL');
+    served.kill('SIGKILL');
     await side.del(2, 1);
     await side.stop();
   }
@@ -80,7 +87,7 @@ async function makeService(lab: BenchLab, endpoint: string): Promise<string> {
     kind: 'EndpointSlice',
     metadata: { name: serviceName, labels: { 'kubernetes.io/service-name': serviceName } },
     addressType: 'IPv4',
-    ports: [{ name: 'http', port, protocol: 'TCP' }],
+    ports: [{ name: 'http', port: servedPort, protocol: 'TCP' }],
     // Twice, by two names of one port would be two endpoints; one address is one, which is what is compared.
     endpoints: [{ addresses: [endpoint], conditions: { ready: true }, nodeName: lab.node.name }],
   };
