@@ -6,7 +6,7 @@ import type { NetworkNamespace } from './namespace.ts';
 import { bind, littleEndian, namespaceCookie, type OwnedFd, receive, send, sendOffThread, setSocketOption, socket } from './sys.ts';
 
 export interface NetlinkSocketOptions {
-  /** Routing (rtnetlink(7)) if left out; `netfilter` is nfnetlink, for events of the packet filter. */
+  /** Routing (rtnetlink(7)) if left out; `netfilter` is nfnetlink, for the packet filter; `generic` is what families share. */
   readonly protocol?: keyof typeof protocols;
   /** Where the socket lives, for ever; the caller's own namespace if left out. */
   readonly namespace?: NetworkNamespace;
@@ -207,8 +207,8 @@ const bytesPerSend = 64 * 1024;
 
 const AF_NETLINK = 16;
 const SOCK_RAW = 3;
-/** NETLINK_ROUTE and NETLINK_NETFILTER, linux/netlink.h. */
-const protocols = { route: 0, netfilter: 12 } as const;
+/** NETLINK_ROUTE, NETLINK_NETFILTER and NETLINK_GENERIC, linux/netlink.h. */
+const protocols = { route: 0, netfilter: 12, generic: 16 } as const;
 const SOL_SOCKET = 1;
 const SO_RCVBUFFORCE = 33;
 const SOL_NETLINK = 270;

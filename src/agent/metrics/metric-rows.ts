@@ -106,6 +106,21 @@ export const metricRows = {
     labels: ['where'],
   },
 
+  conntrack_entries: {
+    type: 'gauge',
+    help: 'Tracked connections of both families, by table: kernel (the node’s, and on the kernel’s data path the pods’), userspace (the pods’ on the userspace data path).',
+    labels: ['table'],
+  },
+  conntrack_limit: { type: 'gauge', help: 'How many connections such a table takes; more are dropped.', labels: ['table'] },
+  datapath_hits_total: { type: 'counter', help: 'Packets that the data path had a megaflow for (kernel’s data path only).' },
+  datapath_upcalls_missed_total: {
+    type: 'counter',
+    help: 'Packets that went to ovs-vswitchd because there was no megaflow (kernel’s data path only).',
+  },
+  datapath_upcalls_lost_total: { type: 'counter', help: 'Packets dropped because ovs-vswitchd could not take them or decide about them.' },
+  datapath_megaflows: { type: 'gauge', help: 'Megaflows of the data path (kernel’s data path only).' },
+  datapath_masks: { type: 'gauge', help: 'Kinds of match among the megaflows: look-ups for a packet, at most (kernel’s data path only).' },
+
   stranger_packets: { type: 'gauge', help: 'Tunnel packets from an address that is no node, while it is remembered.', labels: ['address'] },
 
   event_loop_lag_seconds: {

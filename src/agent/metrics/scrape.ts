@@ -1,5 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { seineVersion } from '../../agent-api/version.ts';
+import { type DataPathLoad, readDataPathLoad } from '../../datapath/data-path-load.ts';
 import { parts } from '../../datapath/node-datapath.ts';
 import { decodeMatch } from '../../openflow/match.ts';
 import { printMatch } from '../../openflow/text/match-text.ts';
@@ -13,6 +14,7 @@ import type { AgentRecord } from './record.ts';
 /** More addresses than these are not counted apart; the switch does not remember more either. */
 const STRANGERS_MAX = 256;
 const STRANGERS_PATIENCE_MS = 1_000;
+const DATA_PATH_PATIENCE_MS = 1_000;
 
 const one = (value: number): readonly Sample[] => [[{}, value]];
 const yes = (value: boolean): number => (value ? 1 : 0);
@@ -26,6 +28,7 @@ export async function scrapeAgent(agent: Agent, record: AgentRecord, signal: Abo
     ...ofParts(agent, record),
     ...ofSources(agent, record),
     cni_calls_total: record.samples('cni_calls_total'),
+    ...(await dataPathLoad(agent, signal)),
     stranger_packets: await strangers(agent, signal),
   };
 }
@@ -136,6 +139,23 @@ async function strangers({ plane }: Agent, signal: AbortSignal): Promise<Sample[
     return []; // not connected: other metrics say so
   }
   return samples;
+}
+
+/** What this data path does not tell, and what it does not tell now, has no sample. */
+async function dataPathLoad({ config }: Agent, signal: AbortSignal) {
+  const patience = AbortSignal.any([signal, AbortSignal.timeout(DATA_PATH_PATIENCE_MS)]);
+  // Other metrics say whether the switch is there.
+  const load = await readDataPathLoad(config.ovsDatapathType, config.ovsRunDir, patience).catch((): DataPathLoad => ({ connections: [] }));
+  const known = (value: number | undefined): readonly Sample[] => (value === undefined ? [] : one(value));
+  return {
+    conntrack_entries: load.connections.map(({ table, entries }): Sample => [{ table }, entries]),
+    conntrack_limit: load.connections.map(({ table, limit }): Sample => [{ table }, limit]),
+    datapath_hits_total: known(load.hits),
+    datapath_upcalls_missed_total: known(load.misses),
+    datapath_upcalls_lost_total: known(load.lost),
+    datapath_megaflows: known(load.megaflows),
+    datapath_masks: known(load.masks),
+  };
 }
 
 /** Standard metrics of a process. */

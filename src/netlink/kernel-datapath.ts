@@ -1,0 +1,102 @@
+import { SeineError } from '../errors/seine-error.ts';
+import { errnoOf } from './errno.ts';
+import { type Batch, type Message, splitPayload } from './message.ts';
+import type { NetlinkSocket } from './socket.ts';
+import { littleEndian } from './sys.ts';
+
+/** What one data path of the kernel has counted since it was made. Source: `struct ovs_dp_stats`, `struct ovs_dp_megaflow_stats` (linux/openvswitch.h). */
+export interface KernelDatapath {
+  /** `ovs-system`, which all bridges of an ovs-vswitchd share. */
+  readonly name: string;
+  /** Packets that a megaflow was there for. */
+  readonly hits: number;
+  /** Packets that went to ovs-vswitchd because none was. */
+  readonly misses: number;
+  /** Those of them that could not be sent there, and were dropped. */
+  readonly lost: number;
+  readonly megaflows: number;
+  /** Kinds of match among the megaflows: a packet may be looked up once for each. */
+  readonly masks: number;
+}
+
+/**
+ * The data paths of Open vSwitch in the kernel, in the socket's network namespace; none where the module is not loaded.
+ *
+ * @param socket of protocol `generic`
+ * @throws SeineError `PROTOCOL` if an answer makes no sense
+ */
+export function listKernelDatapaths(socket: NetlinkSocket): KernelDatapath[] {
+  const family = familyNumber(socket, 'ovs_datapath');
+  if (family === undefined) return [];
+  const what = 'list data paths';
+  const body = (batch: Batch) => genericHeader(batch, OVS_DP_CMD_GET, OVS_DATAPATH_VERSION).u32(0); // struct ovs_header: i32 ifindex
+  try {
+    return socket.dump(family, what, body, decodeDatapath);
+  } catch (thrown) {
+    if (errnoOf(thrown) === 'ENOENT' || errnoOf(thrown) === 'ENODEV') return []; // the module was unloaded in between
+    throw thrown;
+  }
+}
+
+/**
+ * Number of a generic netlink family at present; undefined if nobody offers it. Source: linux/genetlink.h.
+ *
+ * @param socket of protocol `generic`
+ */
+export function familyNumber(socket: NetlinkSocket, name: string): number | undefined {
+  return socket.get(
+    GENL_ID_CTRL,
+    `find netlink family ${name}`,
+    (batch) => void genericHeader(batch, CTRL_CMD_GETFAMILY, 1).attributeText(CTRL_ATTR_FAMILY_NAME, name),
+    ({ payload }) => {
+      const number = splitPayload(payload, GENERIC_HEADER_BYTES, 'netlink family').attributes.u16(CTRL_ATTR_FAMILY_ID);
+      if (number === undefined) throw new SeineError('PROTOCOL', `netlink family ${name} has no number`);
+      return number;
+    },
+  );
+}
+
+/** @throws SeineError `PROTOCOL` */
+export function decodeDatapath({ payload }: Pick<Message, 'payload'>): KernelDatapath {
+  const { attributes } = splitPayload(payload, GENERIC_HEADER_BYTES + OVS_HEADER_BYTES, 'data path');
+  // u64 hit, missed, lost, flows
+  const counters = viewOf(attributes.bytes(OVS_DP_ATTR_STATS), 32, 'counters');
+  // u64 mask hits · u32 masks · 4 unused · u64 cache hits · 8 unused
+  const megaflows = viewOf(attributes.bytes(OVS_DP_ATTR_MEGAFLOW_STATS), 12, 'counters of megaflows');
+  return {
+    name: attributes.text(OVS_DP_ATTR_NAME) ?? '',
+    hits: count(counters, 0),
+    misses: count(counters, 8),
+    lost: count(counters, 16),
+    megaflows: count(counters, 24),
+    masks: megaflows.getUint32(8, littleEndian),
+  };
+}
+
+function viewOf(bytes: Uint8Array | undefined, atLeast: number, what: string): DataView {
+  if (bytes === undefined || bytes.length < atLeast)
+    throw new SeineError('PROTOCOL', `data path: ${what} of ${bytes?.length ?? 0} bytes, ${atLeast} wanted`);
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+}
+
+/** Exact up to 2^53, which nobody reaches by counting packets. */
+function count(view: DataView, at: number): number {
+  return Number(view.getBigUint64(at, littleEndian));
+}
+
+/** struct genlmsghdr: u8 command · u8 version · 2 unused. */
+function genericHeader(batch: Batch, command: number, version: number): Batch {
+  return batch.u8(command).u8(version).u16(0);
+}
+
+const GENERIC_HEADER_BYTES = 4;
+const OVS_HEADER_BYTES = 4;
+const GENL_ID_CTRL = 0x10;
+const CTRL_CMD_GETFAMILY = 3;
+const CTRL_ATTR_FAMILY_ID = 1;
+const CTRL_ATTR_FAMILY_NAME = 2;
+const OVS_DATAPATH_VERSION = 2;
+const OVS_DP_CMD_GET = 3;
+const OVS_DP_ATTR_NAME = 1;
+const OVS_DP_ATTR_STATS = 3;
+const OVS_DP_ATTR_MEGAFLOW_STATS = 4;
