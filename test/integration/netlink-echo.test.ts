@@ -1,0 +1,76 @@
+import { expect, it } from 'vitest';
+import { parseIp } from '../../src/net/ip.ts';
+import { errnoOf } from '../../src/netlink/errno.ts';
+import { EchoSocket } from '../../src/netlink/icmp-echo.ts';
+import { inside, ip, type Lab, openDescriptors, withNamespaces } from './netlink-fixture.ts';
+
+const never = new AbortController().signal;
+const patienceMs = 300;
+
+/** Two namespaces on one wire: 192.0.2.1, 2001:db8::1 and .2, ::2. */
+function wire(a: Lab, b: Lab): void {
+  ip(a, 'link', 'add', 'w0', 'type', 'veth', 'peer', 'name', 'w0', 'netns', b.name);
+  for (const [lab, last] of [
+    [a, 1],
+    [b, 2],
+  ] as const) {
+    ip(lab, 'addr', 'add', `192.0.2.${last}/24`, 'dev', 'w0');
+    ip(lab, 'addr', 'add', `2001:db8::${last}/64`, 'dev', 'w0', 'nodad');
+    ip(lab, 'link', 'set', 'w0', 'up');
+  }
+}
+
+function asks(a: Lab, from: string, to: string): EchoSocket {
+  return a.namespace.run(() => EchoSocket.open({ from: parseIp(from), to: parseIp(to) }));
+}
+
+it.each([
+  ['192.0.2.1', '192.0.2.2'],
+  ['2001:db8::1', '2001:db8::2'],
+])('asks from %s and hears the far kernel, up to exactly what the path takes', async (from, to) => {
+  await withNamespaces(2, async (a, b) => {
+    wire(a, b);
+    const echo = asks(a, from, to);
+    try {
+      expect(await echo.ask(100, 5_000, never)).toBe('answered');
+      expect(await echo.ask(1_500, patienceMs, never)).toBe('answered');
+      expect(await echo.ask(1_501, patienceMs, never)).toBe('tooLong');
+      // The far end's wire is narrower than ours: the packet is dropped there, whole, and nothing was fragmented to get it through.
+      ip(b, 'link', 'set', 'w0', 'mtu', '1400');
+      expect(await echo.ask(1_500, patienceMs, never)).toBe('silent');
+      ip(b, 'link', 'set', 'w0', 'mtu', '1500');
+      const request = from.includes(':') ? 'icmpv6 type echo-request' : 'icmp type echo-request';
+      inside(
+        b,
+        'nft',
+        `add table inet deaf; add chain inet deaf in { type filter hook input priority 0; }; add rule inet deaf in ${request} drop`,
+      );
+      expect(await echo.ask(100, patienceMs, never)).toBe('silent');
+    } finally {
+      echo.close();
+    }
+    const before = openDescriptors();
+    for (let count = 0; count < 10; count++) asks(a, from, to).close();
+    expect(openDescriptors()).toBe(before);
+  });
+});
+
+it('says that there is no way, and ends when it is told to', async () => {
+  await withNamespaces(2, async (a, b) => {
+    wire(a, b);
+    expect(errnoOf(failureOf(() => asks(a, '192.0.2.1', '198.51.100.1')))).toBe('ENETUNREACH');
+    expect(errnoOf(failureOf(() => asks(a, '192.0.2.77', '192.0.2.2')))).toBe('EADDRNOTAVAIL');
+    const echo = asks(a, '192.0.2.1', '192.0.2.3');
+    await expect(echo.ask(100, 60_000, AbortSignal.timeout(50))).rejects.toMatchObject({ code: 'CANCELLED' });
+    echo.close();
+  });
+});
+
+function failureOf(action: () => unknown): unknown {
+  try {
+    action();
+  } catch (error) {
+    return error;
+  }
+  return expect.fail('nothing was thrown');
+}
