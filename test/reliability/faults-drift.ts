@@ -1,14 +1,20 @@
+import { setTimeout } from 'node:timers/promises';
 import { until } from '../support/converge-lab.ts';
 import type { Fault, FaultContext } from './fault.ts';
 
 const nothingLost = { udpLost: 0, connectsFailed: 0, broken: 0 } as const;
 const byEventMs = 500;
+/** What is changed more often than this in a row is put back more and more slowly (src/datapath/repair-ledger.ts). */
+const mostRounds = 5;
+const forgivenMs = 10_000;
 
 interface Drift {
   readonly name: string;
   readonly what: string;
   readonly limits: Fault['limits'];
   readonly everyTime?: true;
+  /** The fault before changes the same: a pause lets the agent forget that, or it would take it for a fight and go slowly. */
+  readonly after?: 'pause';
   /** Changes it, as somebody on the node would. */
   readonly change: (context: FaultContext) => Promise<unknown>;
   /** What must be as before. */
@@ -73,6 +79,7 @@ const drifts: readonly Drift[] = [
   {
     name: 'groups-deleted',
     what: 'All groups deleted',
+    after: 'pause',
     limits: nothingLost,
     change: (context) => ofctl(context, 'del-groups', 'br-int'),
     look: async (context) => (await groups(context)) + (await flows(context)),
@@ -122,16 +129,27 @@ const drifts: readonly Drift[] = [
   },
 ];
 
-async function putBack(context: FaultContext, { name, change, look }: Drift) {
+/** The first lines that only one of two has. */
+function difference(before: string, now: string): string {
+  const [had, has] = [before, now].map((text) => new Set(text.split('\n')));
+  const only = (of: Set<string> | undefined, other: Set<string> | undefined) => [...(of ?? [])].filter((line) => other?.has(line) !== true);
+  const [gone, come] = [only(had, has), only(has, had)];
+  return `${gone.length} lines are missing, ${come.length} are new: ${[...gone, ...come].slice(0, 3).join(' | ').slice(0, 600)}`;
+}
+
+async function putBack(context: FaultContext, { name, change, look, after }: Drift) {
   const took: number[] = [];
-  for (let round = 0; round < context.rounds; round++) {
+  const rounds = Math.min(context.rounds, mostRounds);
+  if (after === 'pause') await setTimeout(rounds * forgivenMs, undefined, { signal: context.signal });
+  for (let round = 0; round < rounds; round++) {
     const before = await look(context);
     const startedMs = performance.now();
     await change(context);
+    let now = '';
     await until(
-      async () => (await look(context)) === before,
+      async () => (now = await look(context)) === before,
       10_000,
-      () => `${name} is not put back`,
+      () => `round ${round + 1}: ${name} is not put back: ${difference(before, now)}`,
     );
     took.push(Math.round(performance.now() - startedMs));
   }
