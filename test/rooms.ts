@@ -20,8 +20,11 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   proxy: ['errors', 'net', 'pipeline', 'wanted', 'types:kube'],
   policy: ['errors', 'net', 'pipeline', 'wanted', 'types:kube'],
   datapath: ['errors', 'async', 'net', 'wire', 'pipeline', 'wanted', 'ovsdb', 'openflow', 'netlink'],
+  // What the compilers are given, as a document: the agent writes it, `seinectl compile` makes the flows of it again.
+  inputs: ['errors', 'net', 'pipeline', 'wanted', 'connectivity', 'proxy', 'agent-api', 'datapath', 'openflow'],
   agent: [
     'agent-api',
+    'inputs',
     'errors',
     'async',
     'net',
@@ -42,6 +45,6 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   ],
   'cni-shim': ['cni'],
   'agent-api': [],
-  cli: ['errors', 'async', 'net', 'pipeline', 'agent-api', 'ovsdb', 'openflow'],
+  cli: ['errors', 'async', 'net', 'pipeline', 'agent-api', 'ovsdb', 'openflow', 'inputs'],
   lab: ['errors', 'async', 'net', 'wire', 'log', 'files', 'netlink', 'cni', 'kube'],
 };

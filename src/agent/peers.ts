@@ -68,6 +68,17 @@ export class Peers {
     await this.#work;
   }
 
+  /** What the compiler is given for each of them. */
+  *intents(): Generator<PeerIntent> {
+    for (const peer of this.#options.source.peers())
+      yield this.#intentWith(
+        peer,
+        this.#formerClaims(peer.name)
+          .filter((claim) => this.#isFine(claim))
+          .map(({ range }) => range),
+      );
+  }
+
   /** The other node whose addresses these are in part, in words for people. */
   claimantOf(range: Cidr): string | undefined {
     return this.#claims.claimantOf(range);
@@ -115,20 +126,27 @@ export class Peers {
     }
   }
 
-  #intent({ name, podCidrs, transport, since = '' }: Peer): PeerIntent {
-    const isFine = (use: AddressClaim['use'], range: Cidr): boolean =>
-      this.#claims.objection({ node: name, since, use, range }) === undefined;
+  #intent(peer: Peer): PeerIntent {
+    return this.#intentWith(peer, this.#formerOf(peer.name));
+  }
+
+  #intentWith({ name, podCidrs, transport, since = '' }: Peer, former: readonly Cidr[]): PeerIntent {
+    const isFine = (use: AddressClaim['use'], range: Cidr): boolean => this.#isFine({ node: name, since, use, range });
     return {
       name,
-      podCidrs: [...podCidrs.map(parseCidr).filter((range) => isFine('pods', range)), ...this.#formerOf(name)],
+      podCidrs: [...podCidrs.map(parseCidr).filter((range) => isFine('pods', range)), ...former],
       transport: transportOf(transport).filter((ip) => isFine('tunnel', alone(ip))),
     };
+  }
+
+  #isFine(claim: AddressClaim): boolean {
+    return this.#claims.objection(claim) === undefined;
   }
 
   /** Whoever has such a network now has it for good. */
   #formerOf(name: string): readonly Cidr[] {
     return this.#formerClaims(name).flatMap((claim) => {
-      if (this.#claims.objection(claim) === undefined) return [claim.range];
+      if (this.#isFine(claim)) return [claim.range];
       this.#former.forget(name, claim.range.text);
       this.#pending.add(name); // it claims less now
       return [];

@@ -208,6 +208,11 @@ export class NodePodNetwork implements PodNetwork {
     return this.#attached.size;
   }
 
+  /** Who wants what is wanted for a pod, and the number of its port. */
+  attachmentOf(key: AttachmentKey): Pick<Attached, 'owner' | 'ofPort'> | undefined {
+    return this.#attached.get(attachmentId(key));
+  }
+
   async #createInterface(
     want: PodAttachment,
     hostIfName: string,

@@ -7,11 +7,12 @@ import type { Service } from '../kube/service.ts';
 import type { Log } from '../log/log.ts';
 import type { Ip } from '../net/ip.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
+import { endpointOwners } from '../proxy/endpoint-owner.ts';
 import { type Proxying, serviceIntents } from '../proxy/intent.ts';
 import type { ServiceAddress, ServiceIntent } from '../proxy/service-intent.ts';
 import { Objections } from './objections.ts';
 import type { Arrival, ProgrammingTimes } from './proxy/programming-times.ts';
-import { endpointOwners, type ServedPort, ServedPorts } from './proxy/served-ports.ts';
+import { type ServedPort, ServedPorts } from './proxy/served-ports.ts';
 import type { ServiceHost } from './proxy/service-host.ts';
 import { SlicesOfServices } from './proxy/slices-of-services.ts';
 
@@ -135,6 +136,11 @@ export class Services {
     return this.#served.size;
   }
 
+  /** Every port that is served, by owner. */
+  *served(): Generator<[Owner, ServedPort]> {
+    for (const ports of this.#served.values()) yield* ports;
+  }
+
   /** Of one Service, by owner. */
   portsOf(key: string): ReadonlyMap<Owner, ServedPort> {
     return this.#served.get(key) ?? new Map<Owner, ServedPort>();
@@ -156,7 +162,7 @@ export class Services {
   /** Everybody who asks something of the bridge for a Service: its ports, and the endpoints they lead to. */
   ownersOf(key: string): { readonly ports: readonly Owner[]; readonly endpoints: ReadonlySet<Owner> } {
     const served = this.portsOf(key);
-    return { ports: [...served.keys()], endpoints: new Set([...served.values()].flatMap(endpointOwners)) };
+    return { ports: [...served.keys()], endpoints: new Set([...served.values()].flatMap(({ intent }) => endpointOwners(intent))) };
   }
 
   /** @param triggeredAt when what the change was made of changed, if somebody noted it (RFC 3339) */

@@ -108,6 +108,14 @@ export class DesiredState<K extends string, V> {
     return [...rivals];
   }
 
+  /** Keys that several owners want, each otherwise, with whoever has its way. Looks at every key. */
+  *disputed(): Generator<readonly [key: K, owner: string]> {
+    for (const [key, claims] of this.#byKey) {
+      const { owner, value } = winner(claims);
+      if (isMany(claims) && claims.some((claim) => !this.#equal(claim.value, value))) yield [key, owner];
+    }
+  }
+
   keysOf(owner: string): readonly K[] {
     return this.#byOwner.get(owner) ?? [];
   }

@@ -28,6 +28,24 @@ export function itemsAnswer(items: Iterable<unknown> | AsyncIterable<unknown>, t
   return { status: 200, contentType: 'application/json', body: itemPieces(items, turns) };
 }
 
+/** Lines, written out while they are made. */
+export function linesAnswer(lines: Iterable<string>, turns: LoopTurns, contentType = 'application/x-ndjson'): ApiAnswer {
+  return { status: 200, contentType, body: linePieces(lines, turns) };
+}
+
+async function* linePieces(lines: Iterable<string>, turns: LoopTurns): AsyncGenerator<string> {
+  let piece = '';
+  for (const line of lines) {
+    piece += `${line}\n`;
+    if (piece.length >= PIECE_LENGTH) {
+      yield piece;
+      piece = '';
+    }
+    if (turns.due) await turns.next();
+  }
+  yield piece;
+}
+
 async function* itemPieces(items: Iterable<unknown> | AsyncIterable<unknown>, turns: LoopTurns): AsyncGenerator<string> {
   let piece = '{"items":[';
   let separator = '\n';

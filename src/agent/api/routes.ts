@@ -4,7 +4,8 @@ import { scrapeAgent, scrapeProcess } from '../metrics/scrape.ts';
 import { pauseSecondsMax } from '../repair-pause.ts';
 import { type ApiRoutes, json, text } from './answer.ts';
 import { serviceExplanation } from './explain-route.ts';
-import { differences, flows, groups, nodes, owners, pods, ports, routes, services } from './lists.ts';
+import { inputs } from './inputs-view.ts';
+import { differences, flows, groups, meters, nodes, owners, pods, ports, routes, services } from './lists.ts';
 import { agentStatus, type StatusSources } from './status-view.ts';
 
 export interface RouteSources extends StatusSources {
@@ -38,11 +39,13 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/services': (query, signal) => services(agent, query, signal),
     '/v1/flows': (query, signal) => flows(agent, query, signal),
     '/v1/groups': (query, signal) => groups(agent, query, signal),
+    '/v1/meters': (query, signal) => meters(agent, query, signal),
     '/v1/ports': (query, signal) => ports(agent, query, signal),
     '/v1/routes': (query, signal) => routes(agent, query, signal),
     '/v1/explain/service': (query) => serviceExplanation(agent, query),
     '/v1/diff': (_, signal) => differences(agent, signal),
     '/v1/owners': () => owners(agent),
+    '/v1/inputs': () => inputs(agent),
   };
 }
 

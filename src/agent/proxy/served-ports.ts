@@ -1,7 +1,8 @@
 import type { NodeDatapath, Revisions } from '../../datapath/node-datapath.ts';
-import { type Owner, ownerOf } from '../../pipeline/cookie.ts';
+import type { Owner } from '../../pipeline/cookie.ts';
 import type { Transport } from '../../pipeline/flow.ts';
 import { compileEndpoint, compileService } from '../../proxy/compile-service.ts';
+import { endpointOwner, endpointOwners } from '../../proxy/endpoint-owner.ts';
 import type { Proxying } from '../../proxy/intent.ts';
 import { type Endpoint, reachableEndpoints, type ServiceIntent } from '../../proxy/service-intent.ts';
 import { GroupIdPool } from '../group-id-pool.ts';
@@ -12,15 +13,6 @@ export interface ServedPort {
   readonly intent: ServiceIntent;
   /** By their names within the port. */
   readonly groups: ReadonlyMap<string, number>;
-}
-
-/** Whoever wants the translations to a port's endpoints. */
-export function endpointOwners({ intent }: Pick<ServedPort, 'intent'>): readonly Owner[] {
-  return reachableEndpoints(intent).map((endpoint) => endpointOwner(intent.transport, endpoint));
-}
-
-function endpointOwner(transport: Transport, { ip, port }: Endpoint): Owner {
-  return ownerOf('endpoint', transport, ip.text, String(port));
 }
 
 export interface ServedPortsOptions {
@@ -52,7 +44,7 @@ export class ServedPorts {
       return id;
     };
     // Endpoints first: a group must not lead where nothing translates yet, should the two come in different bundles.
-    const had = new Set(known && endpointOwners(known));
+    const had = new Set(known && endpointOwners(known.intent));
     for (const endpoint of reachableEndpoints(intent)) this.#useEndpoint(intent.transport, endpoint, had);
     try {
       const wanted = compileService(intent, { owner, node: proxying().node, groupId });
@@ -71,7 +63,7 @@ export class ServedPorts {
     const { datapath } = this.#options;
     datapath.wantElements(owner, new Map());
     const gone = datapath.forget(owner);
-    for (const endpoint of endpointOwners(port)) this.#leaveEndpoint(endpoint);
+    for (const endpoint of endpointOwners(port.intent)) this.#leaveEndpoint(endpoint);
     this.#giveBack(gone, [...port.groups.values()]);
   }
 

@@ -1,0 +1,69 @@
+import { compileNode } from '../connectivity/compile-node.ts';
+import { compilePeer } from '../connectivity/compile-peer.ts';
+import { compilePod } from '../connectivity/compile-pod.ts';
+import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../datapath/bridge-entry.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import { type Owner, ownerOf } from '../pipeline/cookie.ts';
+import { compileEndpoint, compileService } from '../proxy/compile-service.ts';
+import { endpointOwner } from '../proxy/endpoint-owner.ts';
+import { reachableEndpoints } from '../proxy/service-intent.ts';
+import type { Wanted } from '../wanted/wanted.ts';
+import type { NodeInputs, ServiceInput } from './node-inputs.ts';
+
+/** The bridge that inputs come to. */
+export interface CompiledBridge {
+  readonly entries: ReadonlyMap<BridgeKey, BridgeValue>;
+  readonly owners: ReadonlySet<Owner>;
+  /** What the compilers did not take; the agent leaves such an owner out as well, and says so. */
+  readonly failures: readonly { readonly owner: Owner; readonly error: SeineError }[];
+}
+
+/** The flows and groups of a node, from nothing but its inputs: as the agent that wrote them down wants them. Pure. */
+export function compileInputs(inputs: NodeInputs): CompiledBridge {
+  const bridge = new Assembly(new Map(inputs.disputes.map(({ key, owner }) => [key, owner])));
+  const { environment } = inputs;
+  bridge.want(ownerOf('node'), () => compileNode(environment));
+  for (const peer of inputs.peers) bridge.want(ownerOf('peer', peer.name), () => compilePeer(peer, environment));
+  for (const { owner, intent } of inputs.pods) bridge.want(owner, () => compilePod(intent));
+  for (const service of inputs.services) wantService(bridge, service, inputs.proxy);
+  return bridge;
+}
+
+function wantService(bridge: Assembly, { owner, intent, groups }: ServiceInput, node: NodeInputs['proxy']): void {
+  const groupId = (name: string): number => {
+    const id = groups.get(name);
+    if (id === undefined) throw new SeineError('INVALID_INPUT', `${owner} has no number for group ${name}`);
+    return id;
+  };
+  for (const endpoint of reachableEndpoints(intent))
+    bridge.want(endpointOwner(intent.transport, endpoint), () => compileEndpoint(intent.transport, endpoint));
+  bridge.want(owner, () => compileService(intent, { owner, node, groupId }));
+}
+
+class Assembly implements CompiledBridge {
+  readonly entries = new Map<BridgeKey, BridgeValue>();
+  readonly owners = new Set<Owner>();
+  readonly failures: { readonly owner: Owner; readonly error: SeineError }[] = [];
+  readonly #winners: ReadonlyMap<BridgeKey, Owner>;
+
+  constructor(winners: ReadonlyMap<BridgeKey, Owner>) {
+    this.#winners = winners;
+  }
+
+  /** Several Services may lead to one endpoint; it is compiled once. */
+  want(owner: Owner, compile: () => Wanted): void {
+    if (this.owners.has(owner)) return;
+    this.owners.add(owner);
+    try {
+      for (const [key, value] of encodeBridgeEntries(owner, compile()))
+        if (!this.entries.has(key) || this.#mayReplace(key, owner)) this.entries.set(key, value);
+    } catch (thrown) {
+      this.failures.push({ owner, error: SeineError.from(thrown, `compile ${owner}`) });
+    }
+  }
+
+  #mayReplace(key: BridgeKey, owner: Owner): boolean {
+    const winner = this.#winners.get(key);
+    return winner === undefined || winner === owner;
+  }
+}

@@ -1,0 +1,177 @@
+import { z } from 'zod';
+import { seineVersion } from '../agent-api/version.ts';
+import type { PeerIntent } from '../connectivity/compile-peer.ts';
+import type { PodIntent } from '../connectivity/compile-pod.ts';
+import type { NodeEnvironment } from '../connectivity/environment.ts';
+import type { BridgeKey } from '../datapath/bridge-entry.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import { type Cidr, type Ip, parseCidr, parseIp } from '../net/ip.ts';
+import { type Mac, parseMac } from '../net/mac.ts';
+import { generation, type Owner } from '../pipeline/cookie.ts';
+import type { Endpoint, ServiceAddress, ServiceIntent } from '../proxy/service-intent.ts';
+import type { CommonInputs, Dispute, NodeInputs, PodInput, ServiceInput } from './node-inputs.ts';
+
+/** Grows when an older reader would misunderstand what is written. */
+export const inputsFormat = 1;
+
+/** When the inputs were taken, in revisions of what is wanted of the bridge. */
+export interface Taken {
+  readonly node: string;
+  readonly revision: number;
+}
+
+/** Inputs as a file has them. */
+export interface ReadInputs {
+  readonly inputs: NodeInputs;
+  readonly node: string;
+  /** Version and generation of the pipeline of the agent that wrote them down. */
+  readonly seine: string;
+  readonly generation: number;
+  /** Nothing that is wanted of the bridge changed while they were written down. */
+  readonly steady: boolean;
+}
+
+const parsed = <T>(parse: (text: string) => T) =>
+  z.string().transform((text, context): T => {
+    try {
+      return parse(text);
+    } catch (thrown) {
+      context.addIssue({ code: 'custom', message: thrown instanceof SeineError ? thrown.message : String(thrown) });
+      return z.NEVER;
+    }
+  });
+
+const ip: z.ZodType<Ip> = parsed(parseIp);
+const cidr: z.ZodType<Cidr> = parsed(parseCidr);
+const mac: z.ZodType<Mac> = parsed(parseMac);
+const owner: z.ZodType<Owner> = z.string().transform((text) => text as Owner);
+const family = z.enum(['ipv4', 'ipv6']);
+const ofPort = z.int().min(1).max(0xffff);
+const port = z.int().min(1).max(0xffff);
+const policy = z.enum(['Cluster', 'Local']);
+const transport = z.enum(['tcp', 'udp', 'sctp']);
+
+const environment: z.ZodType<NodeEnvironment> = z.strictObject({
+  gateway: z.strictObject({ name: z.string().max(15), ofPort, mac, mtu: z.int().min(1).max(65_535), addresses: z.array(ip) }),
+  tunnel: z.strictObject({ ofPort, type: z.enum(['geneve', 'vxlan', 'gre']), port: z.int().min(0).max(0xffff) }),
+  podCidrs: z.array(cidr),
+  formerPodCidrs: z.array(cidr).exactOptional(),
+  transport: z.array(ip),
+  serviceCidrs: z.array(cidr),
+});
+const proxy: z.ZodType<CommonInputs['proxy']> = z.strictObject({ addresses: z.array(ip), gateway: z.array(ip) });
+const peer: z.ZodType<PeerIntent> = z.strictObject({ name: z.string(), podCidrs: z.array(cidr), transport: z.array(ip) });
+const podIntent: z.ZodType<PodIntent> = z.strictObject({ ofPort, mac, addresses: z.array(ip) });
+const endpoint: z.ZodType<Endpoint> = z.strictObject({ ip, port });
+const address: z.ZodType<ServiceAddress> = z.strictObject({
+  kind: z.enum(['cluster', 'nodePort', 'external', 'loadBalancer']),
+  ip,
+  port,
+});
+const intent: z.ZodType<ServiceIntent> = z.strictObject({
+  name: z.string(),
+  family,
+  transport,
+  port,
+  addresses: z.array(address),
+  internalPolicy: policy,
+  externalPolicy: policy,
+  affinitySeconds: z.int().min(1).exactOptional(),
+  sourceRanges: z.array(cidr),
+  cluster: z.array(endpoint),
+  local: z.array(endpoint),
+  anyEndpoint: z.boolean(),
+  objections: z.array(z.string()),
+});
+const groups = z.record(z.string(), z.int().min(1).max(0xffff_ff00)).transform((lent) => new Map(Object.entries(lent)));
+const service: z.ZodType<ServiceInput> = z.strictObject({ owner, intent, groups });
+const pod: z.ZodType<PodInput> = z.strictObject({ owner, intent: podIntent });
+const dispute: z.ZodType<Dispute> = z.strictObject({
+  owner,
+  key: z
+    .string()
+    .regex(/^(?:[0-9a-f]{2})+$/)
+    .transform((hex) => Buffer.from(hex, 'hex').toString('latin1') as BridgeKey),
+});
+
+const line = z.discriminatedUnion('is', [
+  z.object({
+    is: z.literal('start'),
+    format: z.literal(inputsFormat),
+    seine: z.string().max(100),
+    generation: z.int(),
+    node: z.string().max(253),
+    revision: z.int(),
+    environment,
+    proxy,
+  }),
+  z.object({ is: z.literal('peer'), of: peer }),
+  z.object({ is: z.literal('pod'), of: pod }),
+  z.object({ is: z.literal('service'), of: service }),
+  z.object({ is: z.literal('dispute'), of: dispute }),
+  z.object({ is: z.literal('end'), revision: z.int(), lines: z.int() }),
+]);
+type Line = z.output<typeof line>;
+
+export function writeStart({ node, revision }: Taken, { environment, proxy }: CommonInputs): string {
+  return written({ is: 'start', format: inputsFormat, seine: seineVersion, generation, node, revision, environment, proxy });
+}
+
+export function writeInput(is: 'peer' | 'pod' | 'service' | 'dispute', of: PeerIntent | PodInput | ServiceInput | Dispute): string {
+  return written({ is, of: 'key' in of ? { ...of, key: Buffer.from(of.key, 'latin1').toString('hex') } : of });
+}
+
+/** @param lines how many there were, this one and the first not counted */
+export function writeEnd(revision: number, lines: number): string {
+  return written({ is: 'end', revision, lines });
+}
+
+/** Addresses and networks as text; everything else as it is. */
+function written(value: unknown): string {
+  return JSON.stringify(value, (_, each: unknown) => {
+    if (each instanceof Map) return Object.fromEntries(each);
+    if (typeof each === 'object' && each !== null && 'text' in each && 'family' in each) return each.text;
+    return each;
+  });
+}
+
+/**
+ * Reads what `writeStart`, `writeInput` and `writeEnd` wrote, a line each.
+ *
+ * @throws SeineError `INVALID_INPUT` naming the first line that makes no sense; also for a text that breaks off
+ */
+export function readInputs(text: string): ReadInputs {
+  const lines = text.split('\n').filter((each) => each !== '');
+  const [start, ...rest] = lines.map(readLine);
+  const end = rest.pop();
+  if (start?.is !== 'start') throw new SeineError('INVALID_INPUT', 'the inputs have no beginning');
+  if (end?.is !== 'end' || end.lines !== rest.length) throw new SeineError('INVALID_INPUT', 'the inputs break off');
+  const { environment, proxy, node, seine } = start;
+  const peers = rest.flatMap((each) => (each.is === 'peer' ? [each.of] : []));
+  const pods = rest.flatMap((each) => (each.is === 'pod' ? [each.of] : []));
+  const services = rest.flatMap((each) => (each.is === 'service' ? [each.of] : []));
+  const disputes = rest.flatMap((each) => (each.is === 'dispute' ? [each.of] : []));
+  return {
+    inputs: { environment, proxy, peers, pods, services, disputes },
+    node,
+    seine,
+    generation: start.generation,
+    steady: start.revision === end.revision,
+  };
+}
+
+function readLine(text: string, at: number): Line {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new SeineError('INVALID_INPUT', `line ${at + 1} of the inputs is no JSON`, { cause });
+  }
+  const result = line.safeParse(value);
+  if (result.success) return result.data;
+  const [first] = result.error.issues;
+  throw new SeineError(
+    'INVALID_INPUT',
+    `line ${at + 1} of the inputs: ${first?.path.join('.') ?? ''}: ${first?.message ?? 'makes no sense'}`,
+  );
+}

@@ -1,0 +1,120 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { clusters } from '../../test/model/random-services.ts';
+import { exampleScene, type Scene } from '../../test/model/scene.ts';
+import { examplePeers, examplePods } from '../../test/support/example-node.ts';
+import { compileNode } from '../connectivity/compile-node.ts';
+import { compilePeer } from '../connectivity/compile-peer.ts';
+import { compilePod } from '../connectivity/compile-pod.ts';
+import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../datapath/bridge-entry.ts';
+import { DesiredState } from '../datapath/desired-state.ts';
+import { type Owner, ownerOf } from '../pipeline/cookie.ts';
+import { compileEndpoint, compileService } from '../proxy/compile-service.ts';
+import { endpointOwner } from '../proxy/endpoint-owner.ts';
+import { serviceIntents } from '../proxy/intent.ts';
+import { reachableEndpoints } from '../proxy/service-intent.ts';
+import { compileInputs } from './compile-inputs.ts';
+import { readInputs, writeEnd, writeInput, writeStart } from './inputs-document.ts';
+import type { NodeInputs, ServiceInput } from './node-inputs.ts';
+
+/** As the agent keeps it, and what it would write down. */
+function agentWith({ node: environment, peers, pods, services, proxying }: Scene) {
+  const bridge = new DesiredState<BridgeKey, BridgeValue>({ equal: (a, b) => a === b });
+  const want = (owner: Owner, wanted: Parameters<typeof encodeBridgeEntries>[1]) => bridge.set(owner, encodeBridgeEntries(owner, wanted));
+  want(ownerOf('node'), compileNode(environment));
+  for (const peer of peers) want(ownerOf('peer', peer.name), compilePeer(peer, environment));
+  const podInputs = pods.map((intent, at) => ({ owner: ownerOf('pod', 'default', `p${at}`, 'eth0@abc'), intent }));
+  for (const { owner, intent } of podInputs) want(owner, compilePod(intent));
+  let lent = 0;
+  const served: ServiceInput[] = [];
+  for (const { service, slices } of services)
+    for (const intent of serviceIntents(service, slices, proxying)) {
+      if (intent.addresses.length === 0) continue;
+      const owner = ownerOf('service', `${service.namespace}/${service.name}:${intent.name}`);
+      const groups = new Map<string, number>();
+      const groupId = (name: string): number => {
+        groups.set(name, groups.get(name) ?? ++lent);
+        return groups.get(name) ?? 0;
+      };
+      for (const each of reachableEndpoints(intent)) want(endpointOwner(intent.transport, each), compileEndpoint(intent.transport, each));
+      want(owner, compileService(intent, { owner, node: proxying.node, groupId }));
+      served.push({ owner, intent, groups });
+    }
+  const { addresses, gateway } = proxying.node;
+  const disputes = [...bridge.disputed()].map(([key, owner]) => ({ key, owner: owner as Owner }));
+  const inputs: NodeInputs = { environment, proxy: { addresses, gateway }, peers, pods: podInputs, services: served, disputes };
+  return { bridge, inputs };
+}
+
+function written({ environment, proxy, peers, pods, services, disputes }: NodeInputs, revisions: readonly [number, number] = [7, 7]): string {
+  const lines = [
+    ...peers.map((each) => writeInput('peer', each)),
+    ...pods.map((each) => writeInput('pod', each)),
+    ...services.map((each) => writeInput('service', each)),
+    ...disputes.map((each) => writeInput('dispute', each)),
+  ];
+  const start = writeStart({ node: 'n1', revision: revisions[0] }, { environment, proxy });
+  return `${[start, ...lines, writeEnd(revisions[1], lines.length)].join('\n')}\n`;
+}
+
+const sorted = (entries: Iterable<readonly [string, string]>) => [...entries].toSorted(([a], [b]) => (a < b ? -1 : 1));
+
+function expectTheSame(scene: Scene): void {
+  const { bridge, inputs } = agentWith(scene);
+  const compiled = compileInputs(readInputs(written(inputs)).inputs);
+  expect(compiled.failures).toEqual([]);
+  expect(sorted(compiled.entries)).toEqual(sorted([...bridge.keys()].map((key) => [key, bridge.wanted(key) ?? ''])));
+}
+
+describe('inputs that were written down and read again', () => {
+  it('come to the same flows and groups, byte for byte', () => expectTheSame(exampleScene));
+
+  it('do so for random Services', () => {
+    fc.assert(fc.property(clusters, expectTheSame), { numRuns: 40 });
+  });
+
+  it('tell whose wish counts where owners want an entry otherwise', () => {
+    const [first, second] = examplePeers;
+    if (!first || !second) throw new Error('two peers are wanted');
+    const thief = { ...second, podCidrs: first.podCidrs };
+    const { inputs } = agentWith({ ...exampleScene, peers: [first, thief] });
+    expect(new Set(inputs.disputes.map(({ owner }) => owner))).toEqual(new Set(['peer/n3']));
+    expectTheSame({ ...exampleScene, peers: [first, thief] });
+    // In whatever order they are written.
+    const turned = { ...inputs, peers: inputs.peers.toReversed() };
+    expect(sorted(compileInputs(readInputs(written(turned)).inputs).entries)).toEqual(sorted(compileInputs(inputs).entries));
+  });
+
+  it('leave out an owner whose wish makes no sense, and name it', () => {
+    const { inputs } = agentWith(exampleScene);
+    const [pod] = examplePods;
+    if (!pod) throw new Error('a pod is wanted');
+    const services = inputs.services.map((each) => ({ ...each, groups: new Map() }));
+    const { failures, entries } = compileInputs({ ...inputs, services });
+    expect(failures.length).toBeGreaterThan(0);
+    expect(failures[0]?.error.message).toContain('has no number for group');
+    expect(entries.size).toBeGreaterThan(50);
+  });
+});
+
+describe('a text that is none', () => {
+  const good = written(agentWith(exampleScene).inputs);
+  it.each([
+    ['breaks off', good.split('\n').slice(0, -2).join('\n'), 'break off'],
+    ['lacks a line', good.split('\n').toSpliced(1, 1).join('\n'), 'break off'],
+    ['has no beginning', good.split('\n').slice(1).join('\n'), 'no beginning'],
+    ['is of another format', good.replace('"format":1', '"format":2'), 'line 1 of the inputs: format'],
+    ['has an address that is none', good.replace('"10.10.0.5"', '"10.10.0.555"'), 'is not an IP address'],
+    ['has a field that nobody knows', good.replace('"podCidrs"', '"podcidrs":[],"podCidrs"'), 'line 1'],
+    ['is no JSON', `${good}{`, 'is no JSON'],
+    ['is empty', '', 'no beginning'],
+  ])('that %s is refused with the reason', (_, text, reason) => {
+    expect(() => readInputs(text)).toThrow(reason);
+  });
+
+  it('says when the node changed meanwhile', () => {
+    const { inputs } = agentWith(exampleScene);
+    expect(readInputs(written(inputs, [7, 9])).steady).toBe(false);
+    expect(readInputs(written(inputs)).steady).toBe(true);
+  });
+});
