@@ -1,5 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { manifestParts, manifestText } from '../manifests/manifest.ts';
+import { defaultOptions } from '../manifests/options.ts';
 import { kernelSettingsTable, metricsTable } from './operations-blocks.ts';
 import { pipelinePage } from './pipeline-page.ts';
 import { roomsPicture } from './rooms-picture.ts';
@@ -20,6 +22,7 @@ export function generatedPages(): Page[] {
   const withMetrics = withBlock(readFileSync(operations, 'utf8'), 'metrics', metricsTable());
   return [
     page(operations, withBlock(withMetrics, 'kernel settings', kernelSettingsTable())),
+    page(join(root, 'build', 'manifests', 'seine.yaml'), `${manifestText(manifestParts(defaultOptions))}\n`),
     page(join(root, 'docs', 'pipeline.md'), pipelinePage()),
     page(architecture, withBlock(readFileSync(architecture, 'utf8'), 'rooms', roomsPicture())),
   ];

@@ -1,0 +1,68 @@
+import type { ServiceAccount } from 'kubernetes-types/core/v1.d.ts';
+import type { FlowSchema } from 'kubernetes-types/flowcontrol/v1.d.ts';
+import type { ClusterRole, ClusterRoleBinding } from 'kubernetes-types/rbac/v1.d.ts';
+import { permissions } from './grants.ts';
+import { namespace } from './options.ts';
+import { labelsOf, type Part } from './part.ts';
+
+export const agentName = 'seine-agent';
+const rbac = 'rbac.authorization.k8s.io';
+
+export function access(): Part[] {
+  return [
+    { object: serviceAccount, about: 'Who the agents are to the API server. Open vSwitch is nobody to it.' },
+    {
+      object: clusterRole,
+      about: 'What the agents may do. Nothing is written but events and one condition of a node.',
+      notes: permissions.map(({ why }, index) => [['rules', index], why] as const),
+    },
+    { object: clusterRoleBinding, about: 'Gives the role to the agents.' },
+    {
+      object: flowSchema,
+      about: [
+        'Agents list and watch at the priority of system components: after an outage thousands of them ask at once, and a work load that',
+        'floods the API server must not keep a node from knowing its peers.',
+      ].join('\n'),
+    },
+  ];
+}
+
+const serviceAccount: ServiceAccount = {
+  apiVersion: 'v1',
+  kind: 'ServiceAccount',
+  metadata: { name: agentName, namespace, labels: labelsOf(agentName) },
+};
+
+const clusterRole: ClusterRole = {
+  apiVersion: `${rbac}/v1`,
+  kind: 'ClusterRole',
+  metadata: { name: agentName, labels: labelsOf(agentName) },
+  rules: permissions.map(({ rule }) => rule),
+};
+
+const clusterRoleBinding: ClusterRoleBinding = {
+  apiVersion: `${rbac}/v1`,
+  kind: 'ClusterRoleBinding',
+  metadata: { name: agentName, labels: labelsOf(agentName) },
+  roleRef: { apiGroup: rbac, kind: 'ClusterRole', name: agentName },
+  subjects: [{ kind: 'ServiceAccount', name: agentName, namespace }],
+};
+
+/** Before `service-accounts` (9000), after `kube-system-service-accounts` (900), of the schemas every cluster has. */
+const matchingPrecedence = 1000;
+
+const flowSchema: FlowSchema = {
+  apiVersion: 'flowcontrol.apiserver.k8s.io/v1',
+  kind: 'FlowSchema',
+  metadata: { name: agentName, labels: labelsOf(agentName) },
+  spec: {
+    priorityLevelConfiguration: { name: 'workload-high' },
+    matchingPrecedence,
+    rules: [
+      {
+        subjects: [{ kind: 'ServiceAccount', serviceAccount: { name: agentName, namespace } }],
+        resourceRules: [{ verbs: ['*'], apiGroups: ['*'], resources: ['*'], clusterScope: true, namespaces: ['*'] }],
+      },
+    ],
+  },
+};

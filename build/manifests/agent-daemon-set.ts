@@ -1,0 +1,99 @@
+import type { DaemonSet } from 'kubernetes-types/apps/v1.d.ts';
+import type { Container, EnvVar, Probe, Volume, VolumeMount } from 'kubernetes-types/core/v1.d.ts';
+import { agentName } from './access.ts';
+import { agentConfigKey, agentConfigPath, configName, conflistKey } from './configuration.ts';
+import { agentGrants, type Grants, insideCniBin, insideCniConf, installGrants } from './grants.ts';
+import { type ManifestOptions, namespace } from './options.ts';
+import { labelsOf, type Note, type Part } from './part.ts';
+import { mountsOf, notesOfCapabilities, notesOfVolumes, podSpec, securityContext, volumesOf } from './pods.ts';
+
+const config: Volume = {
+  name: 'config',
+  configMap: {
+    name: configName,
+    defaultMode: 0o600,
+    items: [
+      { key: agentConfigKey, path: agentConfigKey },
+      { key: conflistKey, path: conflistKey },
+    ],
+  },
+};
+const configMount: VolumeMount = { name: 'config', mountPath: '/etc/seine', readOnly: true };
+const stateName = 'var-lib-seine';
+
+const nodeName: EnvVar = { name: 'NODE_NAME', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } };
+
+/** `metricsAddress` of the agent; its health is on the same. */
+const healthPort = 10_351;
+const health = (path: string): Probe => ({ httpGet: { host: '127.0.0.1', port: healthPort, path, scheme: 'HTTP' } });
+
+export function agentDaemonSet(options: ManifestOptions): Part {
+  const install = installGrants(options);
+  const volumes = [...volumesOf(...agentGrants.paths, ...install.paths), config];
+  const object: DaemonSet = {
+    apiVersion: 'apps/v1',
+    kind: 'DaemonSet',
+    metadata: { name: agentName, namespace, labels: labelsOf(agentName) },
+    spec: {
+      selector: { matchLabels: { app: agentName } },
+      updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: '10%' } },
+      template: {
+        metadata: { labels: labelsOf(agentName) },
+        spec: podSpec({
+          serviceAccountName: agentName,
+          hostPID: true,
+          terminationGracePeriodSeconds: 15,
+          initContainers: [installContainer(options, install)],
+          containers: [agentContainer(options)],
+          volumes,
+        }),
+      },
+    },
+  };
+  return {
+    object,
+    about: 'The agent. While it restarts, packets flow and running pods notice nothing; pods that start wait for it.',
+    notes: [...notes, ...notesOfCapabilities(agentAt, agentGrants), ...notesOfVolumes(volumes, [...agentGrants.paths, ...install.paths])],
+  };
+}
+
+function installContainer(options: ManifestOptions, install: Grants): Container {
+  const state = mountsOf(agentGrants).filter(({ name }) => name === stateName);
+  return {
+    name: 'install-cni',
+    image: options.agentImage,
+    imagePullPolicy: options.imagePullPolicy,
+    command: ['install-cni', 'install'],
+    args: ['--bin-dir', insideCniBin, '--conf-dir', insideCniConf, '--conflist', `/etc/seine/${conflistKey}`],
+    resources: { requests: { cpu: '10m', memory: '50Mi' } },
+    securityContext: securityContext(install),
+    volumeMounts: [...mountsOf(install), ...state, configMount],
+  };
+}
+
+function agentContainer(options: ManifestOptions): Container {
+  return {
+    name: 'agent',
+    image: options.agentImage,
+    imagePullPolicy: options.imagePullPolicy,
+    command: ['seine-agent'],
+    args: ['--config', agentConfigPath],
+    env: [nodeName],
+    resources: { requests: { cpu: '100m', memory: '150Mi' } },
+    securityContext: securityContext(agentGrants),
+    volumeMounts: [...mountsOf(agentGrants), configMount],
+    startupProbe: { ...health('/livez'), periodSeconds: 2, failureThreshold: 60 },
+    livenessProbe: { ...health('/livez'), periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 6 },
+    readinessProbe: { ...health('/readyz'), periodSeconds: 5, timeoutSeconds: 5 },
+  };
+}
+
+const podAt = ['spec', 'template', 'spec'];
+const agentAt = [...podAt, 'containers', 0];
+
+const notes: readonly Note[] = [
+  [[...podAt, 'hostPID'], 'Who calls the plugin’s socket is known by its process, and some runtimes name namespaces by one.'],
+  [[...podAt, 'initContainers', 0], 'Puts the plugin, then its configuration, into the folders of the runtime: whole, or not at all.'],
+  [[...agentAt, 'resources'], 'No limit: the agent needs about 20 KiB a Service with ten endpoints (docs/performance.md).'],
+  [[...agentAt, 'livenessProbe'], 'Answers while the event loop turns. Whatever else is wrong, a restart would not mend it.'],
+];

@@ -1,0 +1,63 @@
+import type { ConfigMap, Namespace } from 'kubernetes-types/core/v1.d.ts';
+import { stringify } from 'yaml';
+import { chainConfList } from '../../src/lab/kubelet/cni-conf.ts';
+import { type ManifestOptions, namespace } from './options.ts';
+import { labelsOf, type Part } from './part.ts';
+
+export const configName = 'seine-config';
+export const agentConfigKey = 'agent.yaml';
+export const conflistKey = '10-seine.conflist';
+export const agentConfigPath = '/etc/seine/agent.yaml';
+
+export function configuration(options: ManifestOptions): Part[] {
+  return [
+    {
+      object: home,
+      about: 'All of Seine lives in a namespace of its own. Its pods share the network of their node, which Pod Security calls privileged.',
+    },
+    {
+      object: configMap(options),
+      about:
+        'The agent’s configuration (docs/operations.md, docs/services.md), and that of the CNI plugin (docs/cni.md). A change needs a restart:\n`kubectl -n seine-system rollout restart daemonset/seine-agent`.',
+    },
+  ];
+}
+
+const home: Namespace = {
+  apiVersion: 'v1',
+  kind: 'Namespace',
+  metadata: { name: namespace, labels: { ...labelsOf('seine'), 'pod-security.kubernetes.io/enforce': 'privileged' } },
+};
+
+function configMap(options: ManifestOptions): ConfigMap {
+  return {
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: { name: configName, namespace, labels: labelsOf('seine-agent') },
+    data: { [agentConfigKey]: agentConfig(options), [conflistKey]: conflist() },
+  };
+}
+
+function agentConfig({ dataPath, apiServer, agent }: ManifestOptions): string {
+  const required = { ovsDatapathType: dataPath, ...(apiServer === undefined ? {} : { kubeAPIServerOverride: apiServer }) };
+  return `${apiServer === undefined ? apiServerHint : ''}${stringify({ ...required, tunnelType: 'geneve', logLevel: 'info', ...agent })}`;
+}
+
+const apiServerHint = [
+  '# Without kube-proxy the agent must not look for the API server by its Service, which the agent itself serves:',
+  '# kubeAPIServerOverride: https://ADDRESS-OF-THE-API-SERVER:6443',
+  '',
+].join('\n');
+
+/** The chain of the lab, so that what is tested there is what is installed. `cniVersions` is filled in on the node, by what its plugins can do. */
+function conflist(): string {
+  const { cniVersion, name, plugins } = JSON.parse(chainConfList({ agentSocket: '', stateDir: '', deadline: 0 }, [])) as ConfList;
+  const withDefaults = plugins.map(({ type, capabilities }) => ({ type, ...(capabilities ? { capabilities } : {}) }));
+  return `${JSON.stringify({ cniVersion, name, plugins: withDefaults }, null, 2)}\n`;
+}
+
+interface ConfList {
+  readonly cniVersion: string;
+  readonly name: string;
+  readonly plugins: readonly { readonly type: string; readonly capabilities?: Readonly<Record<string, boolean>> }[];
+}

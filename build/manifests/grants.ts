@@ -1,0 +1,151 @@
+import type { PolicyRule } from 'kubernetes-types/rbac/v1.d.ts';
+import type { ManifestOptions } from './options.ts';
+
+/** One path of the node that a container sees. */
+export interface HostPath {
+  readonly name: string;
+  readonly path: string;
+  /** Where the container has it; the same path if left out. */
+  readonly inside?: string;
+  readonly type: 'Directory' | 'DirectoryOrCreate' | 'CharDevice';
+  readonly readOnly?: true;
+  readonly propagation?: 'HostToContainer';
+  readonly why: string;
+}
+
+export interface Capability {
+  readonly name: string;
+  readonly why: string;
+}
+
+export interface Grants {
+  readonly capabilities: readonly Capability[];
+  readonly paths: readonly HostPath[];
+}
+
+const ovsRunPath: HostPath = {
+  name: 'run-openvswitch',
+  path: '/run/openvswitch',
+  type: 'DirectoryOrCreate',
+  why: 'the sockets of Open vSwitch: its database, and the bridge that the agent programs',
+};
+
+/** Where install-cni finds the two folders, whatever they are called on the node. */
+export const insideCniBin = '/host/opt/cni/bin';
+export const insideCniConf = '/host/etc/cni/net.d';
+
+export const ovsGrants = ({ dataPath }: ManifestOptions): Grants => ({
+  capabilities: [
+    { name: 'NET_ADMIN', why: 'makes data path, ports and tunnel devices, and reads their state' },
+    { name: 'NET_RAW', why: 'packet sockets, by which the userspace data path sends and receives' },
+    {
+      name: 'NET_BROADCAST',
+      why: 'what Open vSwitch itself keeps when it gives up root; its netlink sockets listen to all of the kernel’s news',
+    },
+  ],
+  paths: [
+    { ...ovsRunPath },
+    {
+      name: 'var-lib-openvswitch',
+      path: '/var/lib/openvswitch',
+      type: 'DirectoryOrCreate',
+      why: 'conf.db, the database of ports and their owners: it must survive a restart of the container and a reboot',
+    },
+    ...(dataPath === 'netdev'
+      ? [
+          {
+            name: 'dev-net-tun',
+            path: '/dev/net/tun',
+            type: 'CharDevice',
+            why: 'the userspace data path’s own interfaces are taps',
+          } as const,
+        ]
+      : []),
+  ],
+});
+
+export const agentGrants: Grants = {
+  capabilities: [
+    { name: 'NET_ADMIN', why: 'interfaces, addresses, routes, neighbours, the nftables table `inet seine`, connection tracking' },
+    { name: 'NET_RAW', why: 'the test packets that find a packet filter which drops what pods send' },
+    { name: 'SYS_ADMIN', why: 'setns(2): a pod’s interface is born inside the pod’s network namespace. Nothing is mounted' },
+    {
+      name: 'SYS_PTRACE',
+      why: 'runtimes that name a namespace as /proc/PID/ns/net (cri-dockerd, ctr): the kernel lets nobody else open it',
+    },
+  ],
+  paths: [
+    {
+      name: 'run-seine',
+      path: '/run/seine',
+      type: 'DirectoryOrCreate',
+      why: 'cni.sock, which the plugin calls, and agent.sock, which seinectl asks',
+    },
+    {
+      name: 'var-lib-seine',
+      path: '/var/lib/seine',
+      type: 'DirectoryOrCreate',
+      why: 'the journal of addresses, last known peers and Services, DELs that found no agent, and the plugin last known to be good',
+    },
+    ovsRunPath,
+    {
+      name: 'run-netns',
+      path: '/run/netns',
+      type: 'DirectoryOrCreate',
+      propagation: 'HostToContainer',
+      why: 'network namespaces of pods. The runtime mounts them here later than the agent starts, hence the propagation',
+    },
+    {
+      name: 'proc-sys-net',
+      path: '/proc/sys/net',
+      inside: '/host/proc/sys/net',
+      type: 'Directory',
+      why: 'the kernel’s settings of networking: a container’s own /proc/sys is read-only',
+    },
+  ],
+};
+
+/** What the init container sees of the node. It needs no capability at all. */
+export const installGrants = ({ cniBinFolder, cniConfFolder }: ManifestOptions): Grants => ({
+  capabilities: [],
+  paths: [
+    { name: 'cni-bin', path: cniBinFolder, inside: insideCniBin, type: 'DirectoryOrCreate', why: 'where the runtime looks for plugins' },
+    {
+      name: 'cni-conf',
+      path: cniConfFolder,
+      inside: insideCniConf,
+      type: 'DirectoryOrCreate',
+      why: 'where the runtime looks for their configuration',
+    },
+  ],
+});
+
+export interface Permission {
+  readonly rule: PolicyRule;
+  readonly why: string;
+}
+
+const follow = ['list', 'watch'];
+
+/** Everything the agent may ask the API server for. A test runs agents with these alone, and shows that each is used. */
+export const permissions: readonly Permission[] = [
+  {
+    rule: { apiGroups: [''], resources: ['nodes'], verbs: follow },
+    why: 'other nodes, their addresses and pod networks; this node’s own',
+  },
+  {
+    rule: { apiGroups: [''], resources: ['pods'], verbs: ['get', ...follow] },
+    why: 'the pods of this node (selected by spec.nodeName; RBAC cannot say so): is the pod that the runtime names the one of that UID?',
+  },
+  { rule: { apiGroups: [''], resources: ['services'], verbs: follow }, why: 'what Services are served' },
+  { rule: { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], verbs: follow }, why: 'where Services lead' },
+  {
+    rule: { apiGroups: ['networking.k8s.io'], resources: ['networkpolicies'], verbs: follow },
+    why: 'to say, by an event of each, that policies are not enforced by this version',
+  },
+  { rule: { apiGroups: [''], resources: ['events'], verbs: ['create'] }, why: 'tells what is wrong with a node or an object' },
+  {
+    rule: { apiGroups: [''], resources: ['nodes/status'], verbs: ['patch'] },
+    why: 'the condition NetworkUnavailable of its own node; RBAC cannot say "its own"',
+  },
+];

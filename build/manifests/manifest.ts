@@ -1,0 +1,55 @@
+import { Document, isMap, isNode, isScalar, isSeq, type Node } from 'yaml';
+import { access } from './access.ts';
+import { agentDaemonSet } from './agent-daemon-set.ts';
+import { configuration } from './configuration.ts';
+import type { ManifestOptions } from './options.ts';
+import { ovsDaemonSet } from './ovs-daemon-set.ts';
+import type { Part } from './part.ts';
+
+/** Every object that is installed, in the order of installing. */
+export function manifestParts(options: ManifestOptions): Part[] {
+  return [...configuration(options), ...access(), ovsDaemonSet(options), agentDaemonSet(options)];
+}
+
+const head = [
+  '# Seine: all that is installed on a cluster. What each object is for is said in docs/install.md.',
+  '# Rendered by `node build/manifests/render.ts`: change build/manifests/*.ts, not this file.',
+];
+
+/** The manifest as YAML, every grant with its reason in front of it. */
+export function manifestText(parts: readonly Part[]): string {
+  return [...head, ...parts.map(documentText)].join('\n');
+}
+
+function documentText({ object, about, notes = [] }: Part): string {
+  const document = new Document(object, { aliasDuplicateObjects: false });
+  for (const [path, text] of notes) {
+    const node = entryAt(document, path);
+    if (node === undefined) throw new Error(`no ${path.join('.')} in ${object.kind} ${object.metadata?.name}`);
+    node.commentBefore = commentLines(text);
+  }
+  const comment = about
+    .split('\n')
+    .map((line) => `# ${line}`)
+    .join('\n');
+  return `---\n${comment}\n${document.toString({ lineWidth: 0, indentSeq: false })}`.trimEnd();
+}
+
+/** The node in front of which a comment on `path` belongs: an item of a list, or a key of a map. */
+function entryAt(document: Document, path: readonly (string | number)[]): Node | undefined {
+  const parent = document.getIn(path.slice(0, -1), true);
+  const key = path.at(-1);
+  if (isSeq(parent)) {
+    const item = parent.items[Number(key)];
+    return isNode(item) ? item : undefined;
+  }
+  const pair = isMap(parent) ? parent.items.find((each) => isScalar(each.key) && each.key.value === key) : undefined;
+  return isNode(pair?.key) ? pair.key : undefined;
+}
+
+function commentLines(text: string): string {
+  return text
+    .split('\n')
+    .map((line) => ` ${line}`)
+    .join('\n');
+}

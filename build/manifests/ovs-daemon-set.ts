@@ -1,0 +1,59 @@
+import type { DaemonSet } from 'kubernetes-types/apps/v1.d.ts';
+import { ovsGrants } from './grants.ts';
+import { type ManifestOptions, namespace } from './options.ts';
+import { labelsOf, type Part } from './part.ts';
+import { mountsOf, notesOfCapabilities, notesOfVolumes, podSpec, securityContext, volumesOf } from './pods.ts';
+
+const app = 'seine-ovs';
+
+export function ovsDaemonSet(options: ManifestOptions): Part {
+  const grants = ovsGrants(options);
+  const volumes = volumesOf(...grants.paths);
+  const object: DaemonSet = {
+    apiVersion: 'apps/v1',
+    kind: 'DaemonSet',
+    metadata: { name: app, namespace, labels: labelsOf(app) },
+    spec: {
+      selector: { matchLabels: { app } },
+      updateStrategy: { type: 'OnDelete' },
+      template: {
+        metadata: { labels: labelsOf(app) },
+        spec: podSpec({
+          automountServiceAccountToken: false,
+          terminationGracePeriodSeconds: 30,
+          containers: [
+            {
+              name: 'ovs',
+              image: options.ovsImage,
+              imagePullPolicy: options.imagePullPolicy,
+              resources: { requests: { cpu: '100m', memory: '128Mi' } },
+              securityContext: securityContext(grants),
+              volumeMounts: mountsOf(grants),
+              livenessProbe: { exec: { command: ['ovs-start', 'alive'] }, periodSeconds: 30, timeoutSeconds: 15, failureThreshold: 4 },
+              readinessProbe: { exec: { command: ['ovs-start', 'alive'] }, periodSeconds: 20, timeoutSeconds: 15 },
+            },
+          ],
+          volumes,
+        }),
+      },
+    },
+  };
+  const container = ['spec', 'template', 'spec', 'containers', 0];
+  return {
+    object,
+    about: 'Open vSwitch: forwards packets, and goes on when the agent restarts or is replaced.',
+    notes: [
+      [
+        ['spec', 'updateStrategy'],
+        'A restart of Open vSwitch costs packets, so nobody but you does it: delete the pod, node by node (docs/upgrade.md).',
+      ],
+      [
+        [...container, 'resources'],
+        'No limit of memory: to be killed for want of it would cut off every pod of the node. Flows take about 1 KiB each.',
+      ],
+      [[...container, 'livenessProbe'], 'Slow to judge, for the same reason.'],
+      ...notesOfCapabilities(container, grants),
+      ...notesOfVolumes(volumes, grants.paths),
+    ],
+  };
+}

@@ -1,0 +1,21 @@
+/** An object of the manifest, and why what is in it is there. */
+export interface Part {
+  readonly object: KubeObject;
+  /** In front of the object. */
+  readonly about: string;
+  /** Comments of single entries, by their path in the object. */
+  readonly notes?: readonly Note[];
+}
+
+export type Note = readonly [path: readonly (string | number)[], text: string];
+
+export interface KubeObject {
+  readonly apiVersion?: string;
+  readonly kind?: string;
+  readonly metadata?: { readonly name?: string; readonly namespace?: string };
+}
+
+/** On every object, so that they are found together: `kubectl get -l app.kubernetes.io/part-of=seine`. */
+export function labelsOf(app: string): Record<string, string> {
+  return { app, 'app.kubernetes.io/name': app, 'app.kubernetes.io/part-of': 'seine' };
+}
