@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { clusterIps } from '../../src/lab/demo/workload.ts';
 import { type ConvergeLab, until } from '../support/converge-lab.ts';
 import type { Fault, FaultContext } from './fault.ts';
-import { Traffic, type TrafficCount, trafficPort } from './traffic.ts';
+import { servicePort, Traffic, type TrafficCount } from './traffic.ts';
 
 const afterwardsMs = 1_000;
 const answerWithinMs = 60_000;
@@ -29,7 +29,7 @@ export interface FaultRow {
 }
 
 const families = { ipFamilyPolicy: 'RequireDualStack', ipFamilies: ['IPv4', 'IPv6'] };
-const ports = ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), port: trafficPort, targetPort: trafficPort, protocol }));
+const ports = ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), port: servicePort, targetPort: servicePort, protocol }));
 
 /** Starts the pods, and the Service that leads to them. */
 export async function prepare(lab: ConvergeLab): Promise<void> {
@@ -56,9 +56,9 @@ export async function runFault(fault: Fault, lab: ConvergeLab, more: FaultRun): 
   const traffic = await Traffic.start(
     [near, far],
     [
-      { name: 'same node', from: client, addresses: near.ips },
-      { name: 'other node', from: client, addresses: far.ips },
-      { name: 'Service', from: client, addresses: await clusterIps(lab.api, serviceName, more.signal) },
+      { name: 'same node', from: client, addresses: near.ips, service: false },
+      { name: 'other node', from: client, addresses: far.ips, service: false },
+      { name: 'Service', from: client, addresses: await clusterIps(lab.api, serviceName, more.signal), service: true },
     ],
     more.hertz,
   );

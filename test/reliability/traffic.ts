@@ -4,8 +4,13 @@ import type { PodStatusLine } from '../../src/lab/status.ts';
 import { parseIp } from '../../src/net/ip.ts';
 import { Lane, type LaneCount } from './lane.ts';
 
-/** What the servers listen on, TCP and UDP. */
-export const trafficPort = 7777;
+/** What the servers listen on, TCP and UDP, for those who ask them directly. */
+const directPort = 7777;
+/**
+ * And for those who ask through a Service. From one source port a client cannot talk to an endpoint both directly and through
+ * its Service: the answers would have the same addresses and ports, and the tracker of the userspace data path drops the second.
+ */
+export const servicePort = 7778;
 /** A connection that is not made by then has failed. */
 const connectWithinMs = 5_000;
 const settleMs = 500;
@@ -17,6 +22,15 @@ export interface Route {
   readonly name: string;
   readonly from: PodStatusLine;
   readonly addresses: readonly string[];
+  /** They are a Service's. */
+  readonly service: boolean;
+}
+
+/** From where to where one lane goes. */
+interface Way {
+  readonly netns: string;
+  readonly address: string;
+  readonly port: number;
 }
 
 /** So many datagrams, new connections and messages a second (100 if nobody says otherwise) along each route, in each family. */
@@ -36,8 +50,11 @@ export class Traffic {
   static async start(servers: readonly PodStatusLine[], routes: readonly Route[], hertz: number): Promise<Traffic> {
     const traffic = new Traffic(hertz);
     try {
-      for (const { netns, ips } of servers) for (const ip of ips) await traffic.#serve(netns, ip);
-      for (const { name, from, addresses } of routes) for (const ip of addresses) await traffic.#along(name, from.netns, ip);
+      for (const { netns, ips } of servers)
+        for (const address of ips) for (const port of [directPort, servicePort]) await traffic.#serve({ netns, address, port });
+      for (const { name, from, addresses, service } of routes)
+        for (const address of addresses)
+          await traffic.#along(name, { netns: from.netns, address, port: service ? servicePort : directPort });
     } catch (thrown) {
       await traffic.stop();
       throw thrown;
@@ -70,11 +87,11 @@ export class Traffic {
     return { lanes, broken: this.#broken };
   }
 
-  async #along(route: string, netns: string, ip: string): Promise<void> {
-    const label = `${route} ${parseIp(ip).family}`;
-    await this.#datagrams(this.#lane('udp', label), netns, ip);
-    this.#connections(this.#lane('connect', label), netns, ip);
-    await this.#talk(this.#lane('talk', label), netns, ip);
+  async #along(route: string, way: Way): Promise<void> {
+    const label = `${route} ${parseIp(way.address).family}`;
+    await this.#datagrams(this.#lane('udp', label), way);
+    this.#connections(this.#lane('connect', label), way);
+    await this.#talk(this.#lane('talk', label), way);
   }
 
   #lane(kind: LaneKind, name: string): Lane {
@@ -89,8 +106,8 @@ export class Traffic {
   }
 
   /** Sends back whatever comes, over UDP and TCP. */
-  async #serve(netns: string, address: string): Promise<void> {
-    const datagrams = await bindUdpIn(netns, address, trafficPort);
+  async #serve({ netns, address, port }: Way): Promise<void> {
+    const datagrams = await bindUdpIn(netns, address, port);
     datagrams.on('message', (message, from) => datagrams.send(message, from.port, from.address));
     datagrams.on('error', () => {}); // an ICMP error for an earlier answer
     const connections = new Set<Socket>();
@@ -100,7 +117,7 @@ export class Traffic {
       connection.once('close', () => connections.delete(connection));
       connection.pipe(connection);
     });
-    server.listen({ fd: listenTcpIn(netns, address, trafficPort) });
+    server.listen({ fd: listenTcpIn(netns, address, port) });
     this.#closing.push(() => {
       datagrams.close();
       server.close();
@@ -108,12 +125,12 @@ export class Traffic {
     });
   }
 
-  async #datagrams(lane: Lane, netns: string, address: string): Promise<void> {
+  async #datagrams(lane: Lane, { netns, address, port }: Way): Promise<void> {
     const socket = await bindUdpIn(netns, parseIp(address).family === 'ipv4' ? '0.0.0.0' : '::', 0);
     const waiting = new Map<number, () => void>();
     socket.on('message', (message) => waiting.get(message.readUInt32BE(0))?.());
     socket.on('error', () => {}); // a refusal is a loss, and counted as one
-    await new Promise<void>((resolve) => socket.connect(trafficPort, address, resolve));
+    await new Promise<void>((resolve) => socket.connect(port, address, resolve));
     let number = 0;
     this.#every(() => {
       const message = Buffer.alloc(32);
@@ -124,11 +141,11 @@ export class Traffic {
     this.#closing.push(() => socket.close());
   }
 
-  #connections(lane: Lane, netns: string, address: string): void {
+  #connections(lane: Lane, { netns, address, port }: Way): void {
     this.#every(() => {
       const answered = lane.send();
       const signal = AbortSignal.timeout(connectWithinMs);
-      const connecting = connectTcpIn(netns, address, trafficPort, signal)
+      const connecting = connectTcpIn(netns, address, port, signal)
         .then(
           (socket) => {
             answered();
@@ -143,11 +160,11 @@ export class Traffic {
   }
 
   /** Messages on one connection, which TCP repeats: what counts is how long an answer took. */
-  async #talk(lane: Lane, netns: string, address: string): Promise<void> {
+  async #talk(lane: Lane, { netns, address, port }: Way): Promise<void> {
     let socket: Socket | undefined;
     const waiting: (() => void)[] = [];
     const connect = async (): Promise<void> => {
-      const made = await connectTcpIn(netns, address, trafficPort, AbortSignal.timeout(connectWithinMs));
+      const made = await connectTcpIn(netns, address, port, AbortSignal.timeout(connectWithinMs));
       made.setNoDelay();
       let octets = 0;
       made.on('data', (chunk: Buffer) => {
