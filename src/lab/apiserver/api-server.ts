@@ -1,4 +1,6 @@
+import { join } from 'node:path';
 import { type Log, silentLog } from '../../log/log.ts';
+import { openAccessLog } from './access-log.ts';
 import { serveAccessReview } from './access-review.ts';
 import type { Answer, ApiRequest, User } from './api-request.ts';
 import { authorize } from './authorization.ts';
@@ -10,6 +12,7 @@ import { type Listener, startHttp } from './http-server.ts';
 import { openJournal } from './journal.ts';
 import { newCore } from './new-core.ts';
 import { serveResource } from './resource-handler.ts';
+import { readAccountToken, serveTokenRequest } from './service-account-token.ts';
 import type { PortRange } from './service-ranges.ts';
 import { Store } from './store.ts';
 
@@ -62,11 +65,13 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     [credentials.token, { name: 'admin', groups: ['system:masters', 'system:authenticated'] }],
     ...(options.users ?? []),
   ]);
+  const noteAccess = openAccessLog(join(options.dataDir, 'access.log'));
   const http = await startHttp(options.listeners, {
     ...credentials,
     tokens,
+    accountOf: (token) => readAccountToken(credentials.token, token, Date.now()),
     log,
-    serve: (request) => serve(core, request),
+    serve: (request) => serve(core, request, { accountKey: credentials.token, noteAccess }),
   });
   return {
     caPem: credentials.caPem,
@@ -83,12 +88,24 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   };
 }
 
-async function serve(core: Core, request: ApiRequest): Promise<Answer> {
+interface Doors {
+  /** Signs tokens of service accounts. */
+  readonly accountKey: string;
+  readonly noteAccess: (request: ApiRequest, allowed: boolean) => void;
+}
+
+async function serve(core: Core, request: ApiRequest, { accountKey, noteAccess }: Doors): Promise<Answer> {
   if (isPublic(request.path)) return serveCluster(core, request) ?? serveResource(core, request);
   const review = await serveAccessReview(core, request);
   if (review !== undefined) return review;
-  authorize(core, request);
-  return serveCluster(core, request) ?? serveResource(core, request);
+  try {
+    authorize(core, request);
+  } catch (refusal) {
+    noteAccess(request, false);
+    throw refusal;
+  }
+  noteAccess(request, true);
+  return serveCluster(core, request) ?? (await serveTokenRequest(core, request, accountKey)) ?? serveResource(core, request);
 }
 
 function kubeconfigText(server: string, { caPem, token }: { readonly caPem: string; readonly token: string }): string {

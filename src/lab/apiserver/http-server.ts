@@ -20,6 +20,8 @@ export interface HttpOptions {
   readonly keyPem: string;
   /** Who has which bearer token. */
   readonly tokens: ReadonlyMap<string, User>;
+  /** Whose token of a service account this is. */
+  readonly accountOf?: (token: string) => User | undefined;
   readonly log: Log;
   serve(request: ApiRequest): Promise<Answer>;
 }
@@ -173,7 +175,7 @@ function internalError(thrown: unknown, request: Http2ServerRequest, log: Log): 
 function apiRequest(request: Http2ServerRequest, options: HttpOptions): ApiRequest {
   const [path = '/', search = ''] = splitOnce(request.url, '?');
   const { headers } = request;
-  const known = userOf(headers.authorization, options.tokens) ?? (isPublic(path) ? anonymous : undefined);
+  const known = userOf(headers.authorization, options) ?? (isPublic(path) ? anonymous : undefined);
   if (known === undefined) throw new ApiError(401, 'Unauthorized', 'Unauthorized');
   const user = impersonated(known, headers);
   return {
@@ -218,13 +220,13 @@ function splitOnce(text: string, separator: string): [string, string?] {
   return index < 0 ? [text] : [text.slice(0, index), text.slice(index + 1)];
 }
 
-function userOf(authorization: string | undefined, tokens: ReadonlyMap<string, User>): User | undefined {
+function userOf(authorization: string | undefined, { tokens, accountOf }: HttpOptions): User | undefined {
   const given = Buffer.from(/^Bearer (.+)$/i.exec(authorization ?? '')?.[1] ?? '');
   for (const [token, user] of tokens) {
     const known = Buffer.from(token);
     if (known.length === given.length && timingSafeEqual(known, given)) return user;
   }
-  return undefined;
+  return accountOf?.(given.toString('utf8'));
 }
 
 async function readBody(request: Http2ServerRequest): Promise<Uint8Array> {

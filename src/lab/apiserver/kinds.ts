@@ -138,6 +138,23 @@ const otherRows: readonly Row[] = [
     columns: createdAtColumns,
     strategy: customResourceDefinitionStrategy,
   },
+  {
+    group: 'flowcontrol.apiserver.k8s.io',
+    kind: 'FlowSchema',
+    plural: 'flowschemas',
+    namespaced: false,
+    subresources: status,
+    generation: true,
+    columns: createdAtColumns,
+  },
+  {
+    group: 'scheduling.k8s.io',
+    kind: 'PriorityClass',
+    plural: 'priorityclasses',
+    namespaced: false,
+    shortNames: ['pc'],
+    columns: createdAtColumns,
+  },
   { group: 'coordination.k8s.io', kind: 'Lease', plural: 'leases', namespaced: true, columns: leaseColumns },
   {
     group: 'discovery.k8s.io',

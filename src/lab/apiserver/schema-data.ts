@@ -18,6 +18,7 @@ CoreV1ResourceClaim name! request
 DiscoveryV1EndpointPort appProtocol name port:i protocol
 EventsV1Event action apiVersion deprecatedCount:i deprecatedFirstTimestamp:t deprecatedLastTimestamp:t deprecatedSource:@V1EventSource eventTime!:u kind metadata:@V1ObjectMeta note reason regarding:@V1ObjectReference related:@V1ObjectReference reportingController reportingInstance series:@EventsV1EventSeries type
 EventsV1EventSeries count!:i lastObservedTime!:u
+FlowcontrolV1Subject group:@V1GroupSubject kind! serviceAccount:@V1ServiceAccountSubject user:@V1UserSubject
 RbacV1Subject apiGroup kind! name! namespace
 V1APIService apiVersion kind metadata:@V1ObjectMeta spec:@V1APIServiceSpec status:@V1APIServiceStatus
 V1APIServiceCondition lastTransitionTime:t message reason status! type!
@@ -108,12 +109,18 @@ V1FieldSelectorRequirement key! operator! values:[]
 V1FileKeySelector key! optional:b path! volumeName!
 V1FlexVolumeSource driver! fsType options:{} readOnly:b secretRef:@V1LocalObjectReference
 V1FlockerVolumeSource datasetName datasetUUID
+V1FlowDistinguisherMethod type!
+V1FlowSchema apiVersion kind metadata:@V1ObjectMeta spec:@V1FlowSchemaSpec status:@V1FlowSchemaStatus
+V1FlowSchemaCondition lastTransitionTime:t message reason status type
+V1FlowSchemaSpec distinguisherMethod:@V1FlowDistinguisherMethod matchingPrecedence:i priorityLevelConfiguration!:@V1PriorityLevelConfigurationReference rules:[]@V1PolicyRulesWithSubjects
+V1FlowSchemaStatus conditions:[]@V1FlowSchemaCondition
 V1ForNode name!
 V1ForZone name!
 V1GCEPersistentDiskVolumeSource fsType partition:i pdName! readOnly:b
 V1GRPCAction port!:i service
 V1GitRepoVolumeSource directory repository! revision
 V1GlusterfsVolumeSource endpoints! path! readOnly:b
+V1GroupSubject name!
 V1HTTPGetAction host httpHeaders:[]@V1HTTPHeader path port!:x scheme
 V1HTTPHeader name! value!
 V1HostAlias hostnames:[] ip!
@@ -171,6 +178,7 @@ V1NodeStatus addresses:[]@V1NodeAddress allocatable:{}q capacity:{}q conditions:
 V1NodeSwapStatus capacity:l
 V1NodeSystemInfo architecture! bootID! containerRuntimeVersion! kernelVersion! kubeProxyVersion! kubeletVersion! machineID! operatingSystem! osImage! swap:@V1NodeSwapStatus systemUUID!
 V1NonResourceAttributes path verb
+V1NonResourcePolicyRule nonResourceURLs!:[] verbs!:[]
 V1ObjectFieldSelector apiVersion fieldPath!
 V1ObjectMeta annotations:{} creationTimestamp:t deletionGracePeriodSeconds:l deletionTimestamp:t finalizers:[] generateName generation:l labels:{} managedFields:[]@V1ManagedFieldsEntry name namespace ownerReferences:[]@V1OwnerReference resourceVersion selfLink uid
 V1ObjectReference apiVersion fieldPath kind name namespace resourceVersion uid
@@ -201,11 +209,13 @@ V1PodStatus allocatedResources:{}q conditions:[]@V1PodCondition containerStatuse
 V1PodTemplate apiVersion kind metadata:@V1ObjectMeta template:@V1PodTemplateSpec
 V1PodTemplateSpec metadata:@V1ObjectMeta spec:@V1PodSpec
 V1PolicyRule apiGroups:[] nonResourceURLs:[] resourceNames:[] resources:[] verbs!:[]
+V1PolicyRulesWithSubjects nonResourceRules:[]@V1NonResourcePolicyRule resourceRules:[]@V1ResourcePolicyRule subjects!:[]@FlowcontrolV1Subject
 V1PortStatus error port!:i protocol!
 V1PortworxVolumeSource fsType readOnly:b volumeID!
 V1Preconditions resourceVersion uid
 V1PreferredSchedulingTerm preference!:@V1NodeSelectorTerm weight!:i
 V1PriorityClass apiVersion description globalDefault:b kind metadata:@V1ObjectMeta preemptionPolicy value:i
+V1PriorityLevelConfigurationReference name!
 V1Probe exec:@V1ExecAction failureThreshold:i grpc:@V1GRPCAction httpGet:@V1HTTPGetAction initialDelaySeconds:i periodSeconds:i successThreshold:i tcpSocket:@V1TCPSocketAction terminationGracePeriodSeconds:l timeoutSeconds:i
 V1ProjectedVolumeSource defaultMode:i sources:[]@V1VolumeProjection
 V1QuobyteVolumeSource group readOnly:b registry! tenant user volume!
@@ -217,6 +227,7 @@ V1ReplicaSetStatus availableReplicas:i conditions:[]@V1ReplicaSetCondition fully
 V1ResourceAttributes fieldSelector:@V1FieldSelectorAttributes group labelSelector:@V1LabelSelectorAttributes name namespace resource subresource verb version
 V1ResourceFieldSelector containerName divisor:q resource!
 V1ResourceHealth health message resourceID!
+V1ResourcePolicyRule apiGroups!:[] clusterScope:b namespaces:[] resources!:[] verbs!:[]
 V1ResourceRequirements claims:[]@CoreV1ResourceClaim limits:{}q requests:{}q
 V1ResourceStatus name! resources:[]@V1ResourceHealth
 V1Role apiVersion kind metadata:@V1ObjectMeta rules:[]@V1PolicyRule
@@ -239,6 +250,7 @@ V1SelfSubjectAccessReview apiVersion kind metadata:@V1ObjectMeta spec!:@V1SelfSu
 V1SelfSubjectAccessReviewSpec nonResourceAttributes:@V1NonResourceAttributes resourceAttributes:@V1ResourceAttributes
 V1Service apiVersion kind metadata:@V1ObjectMeta spec:@V1ServiceSpec status:@V1ServiceStatus
 V1ServiceAccount apiVersion automountServiceAccountToken:b imagePullSecrets:[]@V1LocalObjectReference kind metadata:@V1ObjectMeta secrets:[]@V1ObjectReference
+V1ServiceAccountSubject name! namespace!
 V1ServiceAccountTokenProjection audience expirationSeconds:l path!
 V1ServicePort appProtocol name nodePort:i port!:i protocol targetPort:x
 V1ServiceSpec allocateLoadBalancerNodePorts:b clusterIP clusterIPs:[] externalIPs:[] externalName externalTrafficPolicy healthCheckNodePort:i internalTrafficPolicy ipFamilies:[] ipFamilyPolicy loadBalancerClass loadBalancerIP loadBalancerSourceRanges:[] ports:[]@V1ServicePort publishNotReadyAddresses:b selector:{} sessionAffinity sessionAffinityConfig:@V1SessionAffinityConfig trafficDistribution type
@@ -258,6 +270,7 @@ V1Toleration effect key operator tolerationSeconds:l value
 V1TopologySpreadConstraint labelSelector:@V1LabelSelector matchLabelKeys:[] maxSkew!:i minDomains:i nodeAffinityPolicy nodeTaintsPolicy topologyKey! whenUnsatisfiable!
 V1TypedLocalObjectReference apiGroup kind! name!
 V1TypedObjectReference apiGroup kind! name! namespace
+V1UserSubject name!
 V1ValidatingWebhook admissionReviewVersions!:[] clientConfig!:@AdmissionregistrationV1WebhookClientConfig failurePolicy matchConditions:[]@V1MatchCondition matchPolicy name! namespaceSelector:@V1LabelSelector objectSelector:@V1LabelSelector rules:[]@V1RuleWithOperations sideEffects! timeoutSeconds:i
 V1ValidatingWebhookConfiguration apiVersion kind metadata:@V1ObjectMeta webhooks:[]@V1ValidatingWebhook
 V1ValidationRule fieldPath message messageExpression optionalOldSelf:b reason rule!
