@@ -38,6 +38,23 @@ export const kernelDemoPackages = {
   kmod: 'finds the modules it needs',
 };
 
+/** For `npm run test:runtime` only. */
+export const runtimePackages = {
+  containerd: 'the runtime of the sandboxes; brings ctr and runc',
+  runc: 'starts the containers of both runtimes',
+  podman: 'the other runtime',
+  'busybox-static': 'all that is in the containers',
+  'golang-go': 'compiles the client of libcni',
+  'golang-github-appc-cni-dev': 'libcni, the library with which runtimes execute plugins',
+};
+
+/** What these packages would start when the machine starts. */
+const enabledUnits = {
+  'openvswitch-switch': ['openvswitch-switch.service'],
+  containerd: ['containerd.service'],
+  podman: ['podman.service', 'podman.socket', 'podman-restart.service', 'podman-auto-update.service', 'podman-auto-update.timer'],
+};
+
 const kubectlPackage = 'kubernetes-client';
 const policyFile = '/usr/sbin/policy-rc.d';
 const policyText =
@@ -70,9 +87,12 @@ export async function installPackages(names) {
   const wanted = kubectlStep() === 'install' ? [...names, kubectlPackage] : names;
   if (wanted.length === 0) return;
   say(`installing Debian packages: ${wanted.join(' ')}`);
-  await withoutStartingServices(() => withFreshLists(() => aptGet('apt-install', ['install', '-y', '--no-install-recommends', ...wanted])));
+  await withoutStartingServices(() =>
+    withFreshLists(() => aptGet('apt-install', ['install', '-y', '--no-install-recommends', '--no-remove', ...wanted])),
+  );
   // Debian enables a service when it installs it. The lab runs its own; the machine's owner asked for none.
-  if (wanted.includes('openvswitch-switch')) ask('systemctl', ['--no-reload', 'disable', 'openvswitch-switch.service']);
+  const units = wanted.flatMap((name) => enabledUnits[name] ?? []);
+  if (units.length > 0) ask('systemctl', ['--no-reload', 'disable', ...units]);
 }
 
 export async function unpackKubectl() {

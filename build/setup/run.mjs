@@ -7,7 +7,7 @@
  */
 import { join } from 'node:path';
 import { runForeground } from './commands.mjs';
-import { installPackages, kernelDemoPackages, kubectlStep, missingPackages, packages, unpackKubectl } from './debian.mjs';
+import { installPackages, kernelDemoPackages, kubectlStep, missingPackages, packages, runtimePackages, unpackKubectl } from './debian.mjs';
 import { downloadKernel, kernelIsThere } from './kernel.mjs';
 import { exclusively } from './lock.mjs';
 import { installNodePackages, nodePackagesAreThere } from './node-packages.mjs';
@@ -37,7 +37,7 @@ async function main([name = '', ...args]) {
 }
 
 async function setUp(needs) {
-  if (needs.includes('machine')) await setUpMachine(needs.includes('kernel'));
+  if (needs.includes('machine')) await setUpMachine(needs);
   const local = join(cache, 'setup.lock');
   if (!nodePackagesAreThere()) await exclusively(local, () => nodePackagesAreThere() || installNodePackages());
   if (!needs.includes('products') || staleProducts().length === 0) return;
@@ -46,8 +46,13 @@ async function setUp(needs) {
   });
 }
 
-async function setUpMachine(withKernel) {
-  const wanted = withKernel ? { ...packages, ...kernelDemoPackages } : packages;
+async function setUpMachine(needs) {
+  const withKernel = needs.includes('kernel');
+  const wanted = {
+    ...packages,
+    ...(withKernel && kernelDemoPackages),
+    ...(needs.includes('runtimes') && runtimePackages),
+  };
   const isReady = () => missingPackages(wanted).length === 0 && kubectlStep() === 'nothing' && (!withKernel || kernelIsThere());
   if (isReady()) return;
   await exclusively(machineLock, async () => {

@@ -2,7 +2,8 @@
  * What `npm run VERB` does once the set-up is done.
  *
  * `needs` is how much of the set-up comes first: `machine` (Debian packages; root), `kernel` (what the virtual machine
- * takes; root), `npm` (the packages of the lock file and the pinned Node), `products` (plugin, bundles, exports).
+ * takes; root), `runtimes` (container runtimes; root), `npm` (the packages of the lock file and the pinned Node), `products`
+ * (plugin, bundles, exports).
  * `run` is a command line to which the caller's arguments are added; one that starts with a `.ts` or `.mjs` file is a
  * script for the pinned Node.
  */
@@ -18,6 +19,7 @@ export const verbs = {
   'test:fuzz': { needs: ['machine', 'npm'], run: ['test/fuzz/openflow.ts'] },
   'test:fuzz:ovsdb': { needs: ['npm'], run: ['test/fuzz/ovsdb.ts'] },
   'test:reliability': { needs: ['machine', 'npm', 'products'], run: ['test/reliability/main.ts'] },
+  'test:runtime': { needs: ['machine', 'runtimes', 'npm', 'products'], run: ['vitest', 'run', '--project', 'runtime'] },
   'test:soak': { needs: ['machine', 'npm', 'products'], run: ['test/soak/main.ts'] },
   'test:unit': { needs: ['npm'], run: ['vitest', 'run', '--project', 'unit'] },
   typecheck: { needs: ['npm'], run: ['tsc', '--noEmit', '-p', '.'] },

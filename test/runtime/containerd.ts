@@ -1,0 +1,112 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { until } from '../support/converge-lab.ts';
+import { CriClient } from './cri.ts';
+import { endOf, type NodePlace } from './node-place.ts';
+
+const startMs = 30_000;
+
+export interface ContainerdOptions {
+  /** What sandboxes are made from. */
+  readonly image: string;
+  /** Its archive. */
+  readonly archive: string;
+  /** Where the network configuration and the plugins are. */
+  readonly confFolder: string;
+  readonly pluginFolder: string;
+}
+
+/** containerd on one node, with its data in the node's folder. */
+export class Containerd {
+  readonly cri: CriClient;
+  readonly #place: NodePlace;
+  readonly #options: ContainerdOptions;
+  #process: ChildProcess | undefined;
+
+  private constructor(place: NodePlace, options: ContainerdOptions) {
+    this.#place = place;
+    this.#options = options;
+    this.cri = new CriClient(this.#socket);
+  }
+
+  /** Starts it and waits until it serves and has the image. */
+  static async start(place: NodePlace, options: ContainerdOptions, signal: AbortSignal): Promise<Containerd> {
+    const containerd = new Containerd(place, options);
+    mkdirSync(join(place.folder, 'containerd'), { recursive: true });
+    writeFileSync(join(place.folder, 'containerd.toml'), configuration(place.folder, containerd.#socket, options));
+    await containerd.start(signal);
+    await containerd.import('k8s.io', signal);
+    // The CRI part hears of a new image from the rest of containerd, a little later.
+    await until(
+      () => containerd.cri.hasImage(options.image, signal),
+      startMs,
+      () => `no ${options.image}`,
+    );
+    return containerd;
+  }
+
+  /** After `kill`: with all that the one before has left. */
+  async start(signal: AbortSignal): Promise<void> {
+    const log = join(this.#place.folder, 'containerd.log');
+    const child = this.#place.start('containerd', ['--config', join(this.#place.folder, 'containerd.toml')], log);
+    this.#process = child;
+    const serves = () => {
+      if (child.exitCode !== null) throw new Error(`containerd ended:\n${endOf(log)}`);
+      return this.cri.version(signal).then(
+        () => true,
+        () => false,
+      );
+    };
+    await until(serves, startMs, () => `containerd does not serve:\n${endOf(log)}`);
+  }
+
+  /** Ends it as a crash would; what it runs goes on running. */
+  async kill(name: 'SIGKILL' | 'SIGTERM' = 'SIGKILL'): Promise<void> {
+    const child = this.#process;
+    this.#process = undefined;
+    this.cri.close();
+    if (child !== undefined && child.exitCode === null && child.signalCode === null && child.kill(name)) await once(child, 'exit');
+  }
+
+  /** Runs `ctr`, containerd's own client. */
+  async ctr(args: readonly string[], signal: AbortSignal): Promise<string> {
+    return await this.#place.run('ctr', ['--address', this.#socket, ...args], signal);
+  }
+
+  /** @param namespace of containerd, e.g. `default` for `ctr` */
+  async import(namespace: string, signal: AbortSignal): Promise<void> {
+    await this.ctr(['--namespace', namespace, 'images', 'import', this.#options.archive], signal);
+  }
+
+  get #socket(): string {
+    return join(this.#place.folder, 'containerd.sock');
+  }
+}
+
+/** `restrict_oom_score_adj`: a machine that is a container itself may not lower scores. */
+function configuration(folder: string, socket: string, options: ContainerdOptions): string {
+  const cri = 'plugins."io.containerd.grpc.v1.cri"';
+  return `version = 2
+root = "${join(folder, 'containerd', 'root')}"
+state = "/run/containerd"
+disabled_plugins = ["io.containerd.internal.v1.opt"]
+
+[grpc]
+address = "${socket}"
+
+[${cri}]
+sandbox_image = "${options.image}"
+disable_apparmor = true
+restrict_oom_score_adj = true
+stream_server_address = "127.0.0.1"
+
+[${cri}.containerd]
+snapshotter = "overlayfs"
+
+[${cri}.cni]
+bin_dir = "${options.pluginFolder}"
+conf_dir = "${options.confFolder}"
+`;
+}

@@ -1,0 +1,54 @@
+import { createHash } from 'node:crypto';
+import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { run } from '../../src/lab/process.ts';
+
+export const tinyImage = 'localhost/seine/tiny:1';
+
+const applets = [
+  'sh',
+  'sleep',
+  'ip',
+  'ping',
+  'ping6',
+  'printf',
+  'httpd',
+  'hostname',
+  'cat',
+  'ls',
+  'nc',
+  'dd',
+  'test',
+  'echo',
+  'true',
+  'mkdir',
+];
+
+/**
+ * Makes a container image of nothing but busybox, as `docker save` writes one; its containers sleep unless told otherwise.
+ *
+ * @param env of every container of it
+ * @returns the archive's path
+ */
+export async function makeTinyImage(folder: string, env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<string> {
+  const root = join(folder, 'root');
+  for (const part of ['bin', 'etc', 'tmp', 'www', 'proc', 'sys', 'dev']) mkdirSync(join(root, part), { recursive: true });
+  copyFileSync('/bin/busybox', join(root, 'bin', 'busybox'));
+  for (const applet of applets) symlinkSync('busybox', join(root, 'bin', applet));
+  writeFileSync(join(root, 'etc', 'passwd'), 'root:x:0:0:root:/:/bin/sh\n');
+  await run('tar', ['-C', root, '--numeric-owner', '-cf', join(folder, 'layer.tar'), '.'], {}, signal);
+  const layer = createHash('sha256')
+    .update(readFileSync(join(folder, 'layer.tar')))
+    .digest('hex');
+  const config = {
+    architecture: process.arch === 'x64' ? 'amd64' : process.arch,
+    os: 'linux',
+    config: { Env: ['PATH=/bin', ...Object.entries(env).map(([key, value]) => `${key}=${value}`)], Cmd: ['/bin/sleep', '1000000'] },
+    rootfs: { type: 'layers', diff_ids: [`sha256:${layer}`] },
+  };
+  writeFileSync(join(folder, 'config.json'), JSON.stringify(config));
+  writeFileSync(join(folder, 'manifest.json'), JSON.stringify([{ Config: 'config.json', RepoTags: [tinyImage], Layers: ['layer.tar'] }]));
+  const archive = join(folder, 'tiny.tar');
+  await run('tar', ['-C', folder, '-cf', archive, 'manifest.json', 'config.json', 'layer.tar'], {}, signal);
+  return archive;
+}

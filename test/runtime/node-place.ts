@@ -1,0 +1,104 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, openSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { netnsPath } from '../../src/lab/names.ts';
+import { labMark, processOf, run } from '../../src/lab/process.ts';
+
+/** Where runtimes have paths that cannot be told otherwise: each node writes to its own layer over the machine's. */
+const layered = ['etc', 'opt', 'var/lib'];
+/** Where they keep what runs: each node has a folder of its own in its place. */
+const replaced = ['run/containerd', 'run/runc', 'run/libpod'];
+
+/**
+ * Ends in a process that holds the mounts. Everything of the machine is seen; what is mounted here stays here, except below
+ * /run/netns: namespaces bound there by a runtime have to be seen by the agent, as on a real node.
+ * $1 is the node's folder, then follow the layered folders, `--`, the replaced ones.
+ */
+const script = `set -e
+folder=$1; shift
+findmnt -rno TARGET | grep -v '^/run/netns' | while read -r at; do mount --make-private "$at" 2>/dev/null || true; done
+while [ "$1" != -- ]; do
+  mount -t overlay overlay -o "lowerdir=/$1,upperdir=$folder/layer/$1,workdir=$folder/work/$1" "/$1"; shift
+done
+shift
+for each in "$@"; do mount --bind "$folder/$each" "/$each"; done
+echo ready
+exec sleep infinity`;
+
+/**
+ * A node as its container runtime finds it: the network namespace of a lab's node, and mounts of its own, so that runtimes of
+ * several nodes do not meet on one machine. Whatever runs here is marked as the lab's, so that `down` finds it too.
+ */
+export class NodePlace {
+  /** For what belongs to this node; it is deleted by `close`. */
+  readonly folder: string;
+  readonly #holder: ChildProcess;
+  readonly #env: Readonly<Record<string, string>>;
+
+  private constructor(folder: string, holder: ChildProcess, env: Readonly<Record<string, string>>) {
+    this.folder = folder;
+    this.#holder = holder;
+    this.#env = env;
+  }
+
+  /** @param folder absolute and short, as sockets live in it; made if it is not there */
+  static async open(node: { netns: string; labId: string }, folder: string): Promise<NodePlace> {
+    for (const path of layered) for (const part of ['layer', 'work']) mkdirSync(join(folder, part, path), { recursive: true });
+    for (const path of replaced) for (const base of ['/', folder]) mkdirSync(join(base, path), { recursive: true });
+    const env = { [labMark]: node.labId };
+    const within = ['--propagation', 'unchanged', 'nsenter', `--net=${netnsPath(node.netns)}`, '--'];
+    const args = ['--mount', ...within, 'sh', '-c', script, 'sh', folder, ...layered, '--', ...replaced];
+    const holder = spawn('unshare', args, { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ...env } });
+    const [line] = await Promise.race([once(createInterface(holder.stdout), 'line'), once(holder, 'exit')]);
+    if (line !== 'ready') throw new Error(`the mounts of ${folder} cannot be made: exit code ${line}`);
+    return new NodePlace(folder, holder, env);
+  }
+
+  /** Where something at an absolute path below /etc, /opt or /var/lib, as the node has it, is for us. */
+  path(inside: string): string {
+    return join(this.folder, 'layer', inside);
+  }
+
+  /** Runs a command on the node to its end. @throws SeineError `REFUSED` with what it said, if its exit code is not 0 */
+  async run(command: string, args: readonly string[], signal: AbortSignal, env: Readonly<Record<string, string>> = {}): Promise<string> {
+    return await run('nsenter', [...this.#enter(), command, ...args], { env: { ...this.#env, ...env } }, signal);
+  }
+
+  /** Starts a daemon on the node. @param log the file it writes to */
+  start(command: string, args: readonly string[], log: string): ChildProcess {
+    const file = openSync(log, 'a');
+    return spawn('nsenter', [...this.#enter(), command, ...args], {
+      stdio: ['ignore', file, file],
+      env: { ...process.env, ...this.#env },
+      detached: true,
+    });
+  }
+
+  /** Resolves when nothing of the node's mounts is left, unless something that still runs holds them. */
+  async close(): Promise<void> {
+    if (this.#holder.exitCode === null && this.#holder.kill('SIGKILL')) await once(this.#holder, 'exit');
+    rmSync(this.folder, { recursive: true, force: true });
+    for (const path of replaced) removeIfEmpty(join('/', path));
+  }
+
+  #enter(): string[] {
+    const { pid } = this.#holder;
+    if (pid === undefined || processOf(pid) === undefined) throw new Error(`${this.folder} is closed`);
+    return ['--target', String(pid), '--mount', '--net', '--'];
+  }
+}
+
+function removeIfEmpty(folder: string): void {
+  try {
+    rmdirSync(folder);
+  } catch {
+    // The machine's own, or another run's.
+  }
+}
+
+/** The last lines of a log, for the message of a failure. */
+export function endOf(log: string): string {
+  return readFileSync(log, 'utf8').trim().split('\n').slice(-15).join('\n');
+}

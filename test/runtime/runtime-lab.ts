@@ -1,0 +1,189 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { writeFileWhole } from '../../src/lab/files.ts';
+import { labPaths, nodePaths } from '../../src/lab/names.ts';
+import { endProcesses, labMark, markedProcesses, runAnyway } from '../../src/lab/process.ts';
+import { ConvergeLab } from '../support/converge-lab.ts';
+import { Containerd } from './containerd.ts';
+import type { PublishedPort, SandboxConfig } from './cri.ts';
+import { makeTinyImage, tinyImage } from './image.ts';
+import { NodePlace } from './node-place.ts';
+
+const debianPlugins = '/usr/lib/cni';
+const cgroups = '/sys/fs/cgroup';
+
+/** A plugin of the chain, as it stands in the configuration list. */
+export type PluginConf = { readonly type: string } & Readonly<Record<string, unknown>>;
+
+export interface WantedPod {
+  readonly name: string;
+  readonly ports?: readonly PublishedPort[];
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+/** A sandbox with one container in it, on one node. */
+export interface RunningPod {
+  readonly node: number;
+  readonly config: SandboxConfig;
+  readonly sandbox: string;
+  readonly container: string;
+  readonly ips: readonly string[];
+}
+
+/** Real container runtimes on the nodes of a lab: one containerd a node, and a place for other runtimes. */
+export class RuntimeLab {
+  readonly lab: ConvergeLab;
+  readonly folder: string;
+  readonly archive: string;
+  readonly #places = new Map<number, NodePlace>();
+  readonly #containerds = new Map<number, Containerd>();
+
+  private constructor(lab: ConvergeLab, folder: string, archive: string) {
+    this.lab = lab;
+    this.folder = folder;
+    this.archive = archive;
+  }
+
+  static async start(nodes: number, signal: AbortSignal): Promise<RuntimeLab> {
+    const lab = await ConvergeLab.start(nodes);
+    const folder = `/run/srt-${randomBytes(3).toString('hex')}`;
+    mkdirSync(join(folder, 'image'), { recursive: true });
+    try {
+      const archive = await makeTinyImage(join(folder, 'image'), { [labMark]: lab.plan.id }, signal);
+      const made = new RuntimeLab(lab, folder, archive);
+      for (const number of lab.plan.nodes.keys()) await made.#openPlace(number + 1);
+      return made;
+    } catch (thrown) {
+      await lab.remove();
+      throw thrown;
+    }
+  }
+
+  place(node: number): NodePlace {
+    const place = this.#places.get(node);
+    if (!place) throw new Error(`no node ${node}`);
+    return place;
+  }
+
+  containerd(node: number): Containerd {
+    const containerd = this.#containerds.get(node);
+    if (!containerd) throw new Error(`no containerd on node ${node}`);
+    return containerd;
+  }
+
+  /** On every node, with this chain. */
+  async startContainerd(chain: (node: number) => readonly PluginConf[], signal: AbortSignal): Promise<void> {
+    for (const node of this.#places.keys()) {
+      this.writeNetwork(node, chain(node));
+      this.#containerds.set(node, await Containerd.start(this.place(node), this.#containerdOptions(), signal));
+    }
+  }
+
+  /** Seine with the keys it has on this node. */
+  seine(node: number, more: Readonly<Record<string, unknown>> = {}): PluginConf {
+    const { cniConfAlone } = nodePaths(this.lab.plan.dir, this.lab.node(node).name);
+    const list = JSON.parse(readFileSync(cniConfAlone, 'utf8')) as { readonly plugins: readonly PluginConf[] };
+    return { ...list.plugins[0], type: 'seine', ...more };
+  }
+
+  /** Writes the network configuration where every runtime looks for it. containerd takes it in at once. */
+  writeNetwork(node: number, plugins: readonly PluginConf[], cniVersion = '1.0.0'): void {
+    const path = join(this.place(node).path('/etc/cni/net.d'), '10-seine.conflist');
+    writeFileWhole(path, JSON.stringify({ cniVersion, name: 'seine', plugins }, null, 2));
+  }
+
+  /** What a kubelet says of a pod. Its UID is a static pod's, so that nobody asks the API server for it. */
+  sandboxConfig(pod: WantedPod): SandboxConfig {
+    return { namespace: 'default', uid: randomBytes(16).toString('hex'), cgroupParent: this.#cgroup, ...pod };
+  }
+
+  /** Sandbox and container, as a kubelet makes them. @param command of the container */
+  async startPod(node: number, pod: WantedPod, command: readonly string[], signal: AbortSignal): Promise<RunningPod> {
+    const { cri } = this.containerd(node);
+    const config = this.sandboxConfig(pod);
+    const sandbox = await cri.runSandbox(config, signal);
+    const container = await cri.startContainer({ id: sandbox, config }, { name: 'main', image: tinyImage, command }, signal);
+    const { ips } = await cri.sandboxStatus(sandbox, signal);
+    return { node, config, sandbox, container, ips };
+  }
+
+  async removePod(pod: RunningPod, signal: AbortSignal): Promise<void> {
+    const { cri } = this.containerd(pod.node);
+    await cri.stopSandbox(pod.sandbox, signal);
+    await cri.removeSandbox(pod.sandbox, signal);
+  }
+
+  /** Runs a command in a pod's container; gives what it wrote. @throws Error with what it said, if its exit code is not 0 */
+  async exec(pod: RunningPod, command: readonly string[], signal: AbortSignal): Promise<string> {
+    const { exitCode, stdout, stderr } = await this.containerd(pod.node).cri.exec(pod.container, command, 20, signal);
+    if (exitCode !== 0) throw new Error(`${command.join(' ')} in ${pod.config.name}: exit code ${exitCode}: ${stderr || stdout}`);
+    return stdout;
+  }
+
+  /** Everything, whatever happened before; what went wrong meanwhile is thrown at the end. */
+  async remove(signal: AbortSignal): Promise<void> {
+    const problems: unknown[] = [];
+    const attempt = (work: Promise<unknown>) => work.catch((thrown: unknown) => problems.push(thrown));
+    for (const containerd of this.#containerds.values()) await attempt(removeSandboxes(containerd, signal));
+    for (const containerd of this.#containerds.values()) await attempt(containerd.kill('SIGTERM'));
+    const bound = [...this.#places.values()].flatMap((place) => boundNamespaces(place));
+    await attempt(this.lab.remove());
+    await attempt(endProcesses(markedProcesses(this.lab.plan.id), 0));
+    for (const place of this.#places.values()) await attempt(place.close());
+    for (const path of bound) await attempt(unbind(path, signal));
+    removeCgroups(this.#cgroup);
+    rmSync(this.folder, { recursive: true, force: true });
+    if (problems.length > 0) throw new AggregateError(problems, 'not everything could be removed');
+  }
+
+  get #cgroup(): string {
+    return `/seine-rt-${this.lab.plan.id}`;
+  }
+
+  #containerdOptions() {
+    return { image: tinyImage, archive: this.archive, confFolder: '/etc/cni/net.d', pluginFolder: '/opt/cni/bin' };
+  }
+
+  async #openPlace(number: number): Promise<void> {
+    const place = await NodePlace.open({ netns: this.lab.node(number).netns, labId: this.lab.plan.id }, join(this.folder, `n${number}`));
+    this.#places.set(number, place);
+    const [conf, bin] = [place.path('/etc/cni/net.d'), place.path('/opt/cni/bin')];
+    for (const folder of [conf, bin]) mkdirSync(folder, { recursive: true });
+    for (const name of readdirSync(debianPlugins)) symlinkSync(join(debianPlugins, name), join(bin, name));
+    symlinkSync(join(labPaths(this.lab.plan.dir).bin, 'seine'), join(bin, 'seine'));
+  }
+}
+
+async function removeSandboxes(containerd: Containerd, signal: AbortSignal): Promise<void> {
+  for (const id of await containerd.cri.sandboxes(signal)) {
+    await containerd.cri.stopSandbox(id, signal);
+    await containerd.cri.removeSandbox(id, signal);
+  }
+}
+
+/** Namespaces that the node's runtimes still have results for: libcni keeps one file an attachment, which names it. */
+function boundNamespaces(place: NodePlace): readonly string[] {
+  const folder = place.path('/var/lib/cni/results');
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder).flatMap((name) => {
+    const { netns } = JSON.parse(readFileSync(join(folder, name), 'utf8')) as { netns?: string };
+    return netns !== undefined && /^(\/var)?\/run\/netns\/(cni|netns)-[0-9a-f-]+$/.test(netns) ? [netns] : [];
+  });
+}
+
+async function unbind(path: string, signal: AbortSignal): Promise<void> {
+  await runAnyway('umount', [path], {}, signal);
+  rmSync(path, { force: true });
+}
+
+/** Folders of the kernel's, deepest first: they are removed, not their files. */
+function removeCgroups(name: string): void {
+  for (const controller of readdirSync(cgroups)) removeCgroup(join(cgroups, controller, name));
+}
+
+function removeCgroup(folder: string): void {
+  if (!existsSync(folder)) return;
+  for (const entry of readdirSync(folder, { withFileTypes: true })) if (entry.isDirectory()) removeCgroup(join(folder, entry.name));
+  rmdirSync(folder);
+}
