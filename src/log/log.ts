@@ -1,28 +1,95 @@
 import pino from 'pino';
+import { LineRing } from './line-ring.ts';
+import { Repeats } from './repeats.ts';
 
-export type LogLevel = 'error' | 'warn' | 'info' | 'debug';
+/** From the one that tells least. */
+export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
+export type LogLevel = (typeof logLevels)[number];
+
+type Fields = Readonly<Record<string, unknown>>;
 
 /**
  * JSON lines: a constant message, data in fields. `error` = a human should look, `warn` = degraded and healing itself,
  * `info` = lifecycle and changes, `debug` = rounds.
  */
 export interface Log {
-  error(message: string, fields?: Readonly<Record<string, unknown>>): void;
-  warn(message: string, fields?: Readonly<Record<string, unknown>>): void;
-  info(message: string, fields?: Readonly<Record<string, unknown>>): void;
-  debug(message: string, fields?: Readonly<Record<string, unknown>>): void;
-  child(fields: Readonly<Record<string, unknown>>): Log;
+  error(message: string, fields?: Fields): void;
+  warn(message: string, fields?: Fields): void;
+  info(message: string, fields?: Fields): void;
+  debug(message: string, fields?: Fields): void;
+  /**
+   * For what fails again and again: told at once, then at growing intervals with how many `times` and for how many `seconds`. Another
+   * `cause` is told at once.
+   *
+   * @param key names what fails; `working` with the same key ends the series. Of few names, or of names that come and go
+   */
+  failing(key: string, message: string, fields: Fields & { readonly cause: string }, level?: 'warn' | 'error'): void;
+  /** One line if what the key names has failed before; nothing otherwise. */
+  working(key: string): void;
+  child(fields: Fields): Log;
 }
 
-/** Writes to file descriptor 2, synchronously: a line is out before a crash that follows it. */
-export function createLog(level: LogLevel): Log {
+/** The log of a program, with what can be changed while it runs. */
+export interface ProgramLog extends Log {
+  readonly control: LogControl;
+}
+
+/** Writes to file descriptor 2, synchronously: a line is out before a crash that follows it. The last lines are kept in memory as well. */
+export function createLog(level: LogLevel): ProgramLog {
   const destination = pino.destination({ dest: 2, sync: true });
-  return wrap(
-    pino(
-      { level, base: null, timestamp: pino.stdTimeFunctions.isoTime, formatters: { level: (label) => ({ level: label }) } },
-      destination,
-    ),
+  return createLogTo(level, (line) => destination.write(line));
+}
+
+/** @param write takes each line, with its end */
+export function createLogTo(level: LogLevel, write: (line: string) => void, now?: () => number): ProgramLog {
+  const control = new LogControl(level);
+  const both = {
+    write: (line: string): void => {
+      control.ring.push(line);
+      write(line);
+    },
+  };
+  const logger = pino(
+    { level: 'debug', base: null, timestamp: pino.stdTimeFunctions.isoTime, formatters: { level: (label) => ({ level: label }) } },
+    both,
   );
+  return { ...wrap(logger, { control, repeats: new Repeats(now) }), control };
+}
+
+/** What is told at present, and the last lines. */
+export class LogControl {
+  readonly ring = new LineRing();
+  /** As configured: what holds when a change is over. */
+  readonly usual: LogLevel;
+  #level: LogLevel;
+  #untilMs: number | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(usual: LogLevel) {
+    this.usual = usual;
+    this.#level = usual;
+  }
+
+  get level(): LogLevel {
+    return this.#level;
+  }
+
+  /** Until the usual one holds again; undefined if nothing ends the present one. */
+  get secondsLeft(): number | undefined {
+    return this.#untilMs === undefined ? undefined : Math.max(0, Math.ceil((this.#untilMs - performance.now()) / 1_000));
+  }
+
+  /** @param forSeconds until the usual one holds again; left out: until the program ends */
+  set(level: LogLevel, forSeconds?: number): void {
+    clearTimeout(this.#timer);
+    this.#level = level;
+    this.#untilMs = forSeconds === undefined ? undefined : performance.now() + forSeconds * 1_000;
+    this.#timer = forSeconds === undefined ? undefined : setTimeout(() => this.set(this.usual), forSeconds * 1_000).unref();
+  }
+
+  tells(level: LogLevel): boolean {
+    return logLevels.indexOf(level) <= logLevels.indexOf(this.#level);
+  }
 }
 
 /** For tests and for library users that want silence. */
@@ -31,15 +98,34 @@ export const silentLog: Log = {
   warn: () => {},
   info: () => {},
   debug: () => {},
+  failing: () => {},
+  working: () => {},
   child: () => silentLog,
 };
 
-function wrap(logger: pino.Logger): Log {
+interface Shared {
+  readonly control: LogControl;
+  readonly repeats: Repeats;
+}
+
+function wrap(logger: pino.Logger, shared: Shared): Log {
+  const { control, repeats } = shared;
+  const tell = (level: LogLevel, message: string, fields?: Fields): void => {
+    if (control.tells(level)) logger[level]({ ...fields }, message);
+  };
   return {
-    error: (message, fields) => logger.error({ ...fields }, message),
-    warn: (message, fields) => logger.warn({ ...fields }, message),
-    info: (message, fields) => logger.info({ ...fields }, message),
-    debug: (message, fields) => logger.debug({ ...fields }, message),
-    child: (fields) => wrap(logger.child({ ...fields })),
+    error: (message, fields) => tell('error', message, fields),
+    warn: (message, fields) => tell('warn', message, fields),
+    info: (message, fields) => tell('info', message, fields),
+    debug: (message, fields) => tell('debug', message, fields),
+    failing(key, message, fields, level = 'warn') {
+      const series = repeats.failed(key, fields.cause);
+      if (series) tell(level, message, series.times === 1 ? fields : { ...fields, ...series });
+    },
+    working(key) {
+      const series = repeats.worked(key);
+      if (series) tell('info', 'works again', { what: key, failures: series.times, seconds: series.seconds });
+    },
+    child: (fields) => wrap(logger.child({ ...fields }), shared),
   };
 }

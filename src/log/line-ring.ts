@@ -1,0 +1,38 @@
+const LINES_MAX = 5_000;
+const CHARACTERS_MAX = 2 * 1024 * 1024;
+/** Of one line, so much is kept. */
+const LINE_MAX = 16 * 1024;
+
+/** The last lines of a log, in memory: what `seinectl collect` takes with it, wherever the runtime put standard error. */
+export class LineRing {
+  #lines: string[] = [];
+  /** Of `#lines`, the first that is still there: moving all of them for each new one would cost too much. */
+  #first = 0;
+  #characters = 0;
+  #dropped = 0;
+
+  /** @param line with its end */
+  push(line: string): void {
+    const kept = line.length > LINE_MAX ? `${line.slice(0, LINE_MAX)}\n` : line;
+    this.#lines.push(kept);
+    this.#characters += kept.length;
+    while (this.#lines.length - this.#first > LINES_MAX || this.#characters > CHARACTERS_MAX) {
+      this.#characters -= this.#lines[this.#first]?.length ?? 0;
+      this.#first++;
+      this.#dropped++;
+    }
+    if (this.#first > LINES_MAX) {
+      this.#lines = this.#lines.slice(this.#first);
+      this.#first = 0;
+    }
+  }
+
+  /** How many lines there were before the first that is kept. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  text(): string {
+    return this.#lines.slice(this.#first).join('');
+  }
+}
