@@ -16,7 +16,7 @@ export type PartName = (typeof partNames)[number];
 export const entryStates = ['ok', 'missing', 'changed', 'extra', 'learned'] as const;
 export type EntryState = (typeof entryStates)[number];
 
-export type EntryKind = 'bridge' | 'port' | 'flow' | 'group' | 'link' | 'address' | 'neighbour' | 'route' | 'firewall';
+export type EntryKind = 'bridge' | 'port' | 'flow' | 'group' | 'meter' | 'link' | 'address' | 'neighbour' | 'route' | 'firewall';
 
 /** One thing the node holds or should hold. */
 export interface Entry {

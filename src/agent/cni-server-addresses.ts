@@ -36,11 +36,12 @@ export class Addresses {
 
   /** @throws CniError 4, 7, 11, 101 or 105; then nothing is leased */
   async obtain(caller: Caller & { readonly request: AddRequest }, signal: AbortSignal): Promise<Lease> {
-    const { attachment, netns, pod, requestedIps, requestedMac, ipamType } = caller.request;
+    const { attachment, netns, pod, requestedIps, requestedMac, ipamType, egress } = caller.request;
     try {
       const mac = requestedMac && parsed(requestedMac, parseMac);
       const addresses = requestedIps.map((ip) => parsed(ip, parseIp));
-      const wanted = { ...attachment, netns, addresses, ...(pod ? { pod } : {}), ...(mac ? { mac } : {}) };
+      const more = { ...(pod ? { pod } : {}), ...(mac ? { mac } : {}), ...(egress ? { egress } : {}) };
+      const wanted = { ...attachment, netns, addresses, ...more };
       if (ipamType === undefined) return await this.#ipam.allocate(wanted, signal);
       return await this.#delegate(wanted, delegatedCall(attachment, ipamType, caller), signal);
     } catch (thrown) {
@@ -82,7 +83,7 @@ export class Addresses {
   }
 
   async #delegate(wanted: LeaseRequest, call: DelegatedCall, signal: AbortSignal): Promise<Lease> {
-    const { network, containerId, ifName, netns, pod } = wanted;
+    const { network, containerId, ifName, netns, pod, egress } = wanted;
     try {
       const { addresses, routes, dns } = await this.#delegated.add(call, signal);
       const mac = wanted.mac ?? podMac(wanted, (taken) => this.#ipam.hasMac(taken));
@@ -95,6 +96,7 @@ export class Addresses {
         mac,
         ipamType: call.ipamType,
         ...(pod ? { pod } : {}),
+        ...(egress ? { egress } : {}),
         ...(routes.length > 0 ? { routes } : {}),
         ...(Object.keys(dns).length > 0 ? { dns } : {}),
       });

@@ -21,6 +21,13 @@ it('tells from its port what a pod was given', () => {
   expect(leaseFromPort(idsOf(), link, pools)).toEqual({ ...pod, attached: { hostIfName: link.name, hostMac: link.mac, mtu: 1450 } });
 });
 
+it('tells what it may send', () => {
+  const egress = { rate: 8_000_000, burst: 1_000_000 };
+  const ids = { ...portOfPod({ ...pod, egress }, link.name, 32_784).externalIds };
+  expect(leaseFromPort(new Map(Object.entries(ids)), link, pools)).toMatchObject({ egress });
+  expect(leaseFromPort(idsOf({ 'egress-rate': 'much', 'egress-burst': '5' }), link, pools)).not.toHaveProperty('egress');
+});
+
 it.each([
   ['is no pod’s', new Map([['seine-owner', 'agent']])],
   ['has an address of nobody', idsOf({ ip: '192.0.2.1' })],

@@ -3,7 +3,7 @@ import { parseMac } from '../net/mac.ts';
 import type { Link } from '../netlink/links.ts';
 import type { WantedPort } from '../wanted/switch-row.ts';
 import type { Lease, Pool } from './ipam/lease.ts';
-import type { AttachedPod, PodAddress, PodAttachment } from './pod-network-port.ts';
+import type { AttachedPod, EgressLimit, PodAddress, PodAttachment } from './pod-network-port.ts';
 
 /** A pod's port on the bridge; its `external_ids` say all that is needed to know the pod again if the journal is lost. */
 export function portOfPod(want: PodAttachment, name: string, ofPort: number): WantedPort {
@@ -14,6 +14,7 @@ export function portOfPod(want: PodAttachment, name: string, ofPort: number): Wa
     netns: want.netns,
     mac: want.mac,
     ip: want.addresses.map(({ ip }) => ip.text).join(','),
+    ...(want.egress ? { 'egress-rate': String(want.egress.rate), 'egress-burst': String(want.egress.burst) } : {}),
     ...(want.pod ? { 'pod-namespace': want.pod.namespace, 'pod-name': want.pod.name } : {}),
   };
   return { name, type: '', ofPort, options: {}, externalIds };
@@ -36,7 +37,17 @@ export function leaseFromPort(
   const addresses = ips.split(',').map((text) => addressIn(pools, text));
   if (!addresses.every((address) => address !== undefined)) return undefined;
   const pod = namespace && podName ? { pod: { namespace, name: podName, uid: '' } } : {};
-  return { containerId, ifName, network, netns, mac: parseMac(mac), addresses, ...pod, attached: { hostIfName: name, hostMac, mtu } };
+  const attached = { hostIfName: name, hostMac, mtu };
+  return { containerId, ifName, network, netns, mac: parseMac(mac), addresses, ...pod, ...egressIn(ids), attached };
+}
+
+/** What is no number of bits counts for nothing: a pod without its limit is better than no pod. */
+function egressIn(ids: ReadonlyMap<string, string>): { readonly egress?: EgressLimit } {
+  const [rate = 0, burst = 0] = ['egress-rate', 'egress-burst'].map((key) => {
+    const text = ids.get(key) ?? '';
+    return /^[1-9]\d{0,15}$/.test(text) ? Number(text) : 0;
+  });
+  return rate > 0 && burst > 0 ? { egress: { rate, burst } } : {};
 }
 
 function addressIn(pools: readonly Pool[], text: string): PodAddress | undefined {

@@ -7,7 +7,7 @@ import { mainTable } from '../netlink/routes.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import type { AttachedPod, PodAttachment } from './pod-network-port.ts';
 
-/** Asks the switch which of an owner's flows are missing or changed; each as one line of text. */
+/** Asks the switch which of an owner's flows and meters are missing or changed; a sentence for each. */
 export type FlowCheck = (owner: Owner, signal: AbortSignal) => Promise<readonly string[]>;
 
 export interface PodToCheck {
@@ -26,7 +26,7 @@ export async function describeDifferences(pod: PodToCheck, signal: AbortSignal):
   if (!known) return [`container ${want.containerId} is not attached to network ${want.network}`];
   const differences = [...hostDifferences(attached, link), ...podDifferences(want, attached), ...portDifferences(pod, known.ofPort)];
   const flows = await pod.flowCheck(known.owner, signal);
-  return [...differences, ...flows.map((flow) => `flow ${flow}`)];
+  return [...differences, ...flows];
 }
 
 function hostDifferences({ hostIfName }: AttachedPod, link: Link | undefined): string[] {

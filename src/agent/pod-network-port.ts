@@ -30,6 +30,14 @@ export interface PodRoute {
   readonly gateway?: Ip;
 }
 
+/** What a pod may send: a token bucket. */
+export interface EgressLimit {
+  /** Bits a second. */
+  readonly rate: number;
+  /** Bits. */
+  readonly burst: number;
+}
+
 /** Everything needed to wire one pod. At most one address per family. */
 export interface PodAttachment extends AttachmentKey {
   /** Path of the network namespace exactly as the runtime gave it. */
@@ -39,6 +47,7 @@ export interface PodAttachment extends AttachmentKey {
   /** From another IPAM plugin; ours gives none. */
   readonly routes?: readonly PodRoute[];
   readonly mac: Mac;
+  readonly egress?: EgressLimit;
 }
 
 /** What became of it, as the runtime is told. */

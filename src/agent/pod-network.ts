@@ -268,8 +268,13 @@ export class NodePodNetwork implements PodNetwork {
     return result;
   }
 
-  #wantFlows({ mac, addresses }: Pick<PodAttachment, 'mac' | 'addresses'>, { owner, ofPort }: Attached): Revisions {
-    return this.#options.datapath.want(owner, compilePod({ ofPort, mac, addresses: addresses.map(({ ip }) => ip) }));
+  /** On the kernel's data path the chained `bandwidth` plugin limits both directions; a second limit would only get in its way. */
+  #wantFlows(
+    { mac, addresses, egress }: Pick<PodAttachment, 'mac' | 'addresses' | 'egress'>,
+    { owner, ofPort }: Pick<Attached, 'owner' | 'ofPort'>,
+  ): Revisions {
+    const limit = egress && this.#options.datapathType === 'netdev' ? { egress } : {};
+    return this.#options.datapath.want(owner, compilePod({ ofPort, mac, addresses: addresses.map(({ ip }) => ip), ...limit }));
   }
 
   /** Somebody else's address or MAC was his first, whatever an IPAM plugin believes: the pod that comes later must not get his packets. */

@@ -125,7 +125,7 @@ function addGet(root: Command, action: (what: ResourceName, options: GetOptions)
     if (what !== 'flows') command.argument('[name]', namespaced ? 'NAME or NAMESPACE/NAME' : 'only this one');
     if (namespaced) command.option('-n, --namespace <namespace>', 'only of this namespace');
     if (what === 'flows') command.option('--table <table>', 'only of this table, by name or number');
-    if (['flows', 'groups', 'ports', 'routes'].includes(what))
+    if (['flows', 'groups', 'meters', 'ports', 'routes'].includes(what))
       command.option('--owner <owner>', 'only what this owner wants, e.g. node, peer/node-2, pod/default/web-0, service/default');
     command.action((...given: [string | undefined, GetFlags] | [GetFlags]) => {
       const name = typeof given[0] === 'string' ? given[0] : undefined;

@@ -11,6 +11,7 @@ export interface ResourceItems {
   readonly services: ServiceView;
   readonly flows: FlowEntry;
   readonly groups: Entry;
+  readonly meters: Entry;
   readonly ports: PortEntry;
   readonly routes: Entry;
 }
@@ -155,6 +156,19 @@ const groups: Resource<Entry> = {
   ],
 };
 
+const meters: Resource<Entry> = {
+  about: 'meters of the bridge: one for each pod whose sending is limited',
+  namespaced: false,
+  order: ({ owners, name }) => [owners[0] ?? '', Number(name)],
+  columns: [
+    { title: 'METER', of: ({ name }) => name, align: 'right' },
+    stateColumn,
+    ownersColumn,
+    { title: 'TEXT', of: ({ wanted, actual }) => wanted ?? actual ?? '', flexible: true },
+    errorColumn,
+  ],
+};
+
 const ports: Resource<PortEntry> = {
   about: 'ports of the bridge in the switch database, and the numbers ovs-vswitchd gave them',
   namespaced: false,
@@ -190,6 +204,7 @@ export const resources: { readonly [N in ResourceName]: Resource<ResourceItems[N
   services,
   flows,
   groups,
+  meters,
   ports,
   routes,
 };

@@ -1,6 +1,7 @@
 import { isCniName } from './environment.ts';
 import { CniError, cniCodes } from './errors.ts';
 import {
+  asInteger,
   asList,
   asObject,
   asString,
@@ -89,6 +90,16 @@ export interface AddConf {
   /** Addresses asked for in the configuration, without the prefix length they may carry there. */
   readonly ips: readonly Asked[];
   readonly mac?: Asked;
+  /** What the pod may send. Receiving is the `bandwidth` plugin's business. */
+  readonly egress?: Bandwidth;
+}
+
+/** A token bucket. */
+export interface Bandwidth {
+  /** Bits a second, more than 0. */
+  readonly rate: number;
+  /** Bits that may be sent at once, more than 0. */
+  readonly burst: number;
 }
 
 /** A value somebody asked for, and the field it was in, so that an error can name both. */
@@ -116,13 +127,38 @@ export function parseAddConf(json: JsonObject): AddConf {
   refuse(runtimeConfig, ['deviceID', 'infinibandGUID'], 'pods get virtual interfaces only', 'runtimeConfig.');
   const ipamType = parseIpamType(json);
   const mac = asString(memberAnyCase(runtimeConfig, 'mac'), 'runtimeConfig.mac');
+  const egress = parseEgress(runtimeConfig);
   return {
     ...(ipamType === undefined ? {} : { ipamType }),
     dns: { ...parseDns(member(json, 'dns'), 'dns'), ...parseDnsCapability(runtimeConfig) },
     portMappings: asList(memberAnyCase(runtimeConfig, 'portMappings'), 'runtimeConfig.portMappings').map(parsePortMapping),
     ips: parseIps(json, runtimeConfig),
     ...(mac === undefined || mac === '' ? {} : { mac: { text: mac, field: 'runtimeConfig.mac' } }),
+    ...(egress === undefined ? {} : { egress }),
   };
+}
+
+/** What runtimes write where nobody chose a burst: the largest number of 31 or 32 bits. */
+const anyBurst = 2_147_483_647;
+
+/**
+ * The `bandwidth` capability (CNI CONVENTIONS.md), of which 0 means no limit. Where nobody chose a burst, or all that a number can
+ * say, it is what the rate allows in a second: half a gigabyte without limit is nobody's wish.
+ */
+function parseEgress(runtimeConfig: JsonObject): Bandwidth | undefined {
+  const bandwidth = asObject(memberAnyCase(runtimeConfig, 'bandwidth'), 'runtimeConfig.bandwidth') ?? {};
+  const rate = bits(bandwidth, 'egressRate');
+  const burst = bits(bandwidth, 'egressBurst');
+  if (rate > 0) return { rate, burst: burst === 0 || burst >= anyBurst ? rate : burst };
+  if (burst === 0) return undefined;
+  throw new CniError(cniCodes.invalidConfig, `runtimeConfig.bandwidth.egressBurst: ${burst} without an egressRate`);
+}
+
+function bits(bandwidth: JsonObject, key: string): number {
+  const path = `runtimeConfig.bandwidth.${key}`;
+  const value = asInteger(memberAnyCase(bandwidth, key), path) ?? 0;
+  if (value >= 0) return value;
+  throw new CniError(cniCodes.invalidConfig, `${path}: ${value} is negative`);
 }
 
 /** The `dns` capability, with names of its own for the same things; what it gives replaces what the configuration says. */

@@ -78,6 +78,11 @@ describe('a request', () => {
       { runtimeConfig: { portMappings: [{ hostPort: 80, containerPort: 70_000 }] } },
       '7 runtimeConfig.portMappings[0].containerPort: 70000 is not a port',
     ],
+    [{ runtimeConfig: { bandwidth: 5 } }, '7 runtimeConfig.bandwidth: 5 is not an object'],
+    [{ runtimeConfig: { bandwidth: { EgressRate: '1M' } } }, '7 runtimeConfig.bandwidth.egressRate: "1M" is not an integer'],
+    [{ runtimeConfig: { bandwidth: { egressRate: -1 } } }, '7 runtimeConfig.bandwidth.egressRate: -1 is negative'],
+    [{ runtimeConfig: { bandwidth: { egressRate: 1, egressBurst: 1.5 } } }, '7 runtimeConfig.bandwidth.egressBurst: 1.5 is not an integer'],
+    [{ runtimeConfig: { bandwidth: { egressBurst: 8 } } }, '7 runtimeConfig.bandwidth.egressBurst: 8 without an egressRate'],
     [{ runtimeConfig: { ips: [1] } }, '7 runtimeConfig.ips[0]: 1 is not a string'],
     [{ prevResult: { cniVersion: '2.0.0' } }, '7 prevResult.cniVersion: "2.0.0" is not supported'],
     [{ prevResult: { ips: [{}] } }, '7 prevResult.ips[0].address: missing'],
@@ -101,6 +106,32 @@ describe('a request', () => {
       { hostPort: 8088, containerPort: 80, protocol: 'tcp', hostIp: '' },
       { hostPort: 53, containerPort: 53, protocol: 'udp', hostIp: '' },
     ]);
+  });
+
+  it.each([
+    [
+      { egressRate: 1_000_000, egressBurst: 80_000 },
+      { rate: 1_000_000, burst: 80_000 },
+    ],
+    [
+      { EgressRate: 1_000_000, EgressBurst: 80_000, IngressRate: 5 },
+      { rate: 1_000_000, burst: 80_000 },
+    ],
+    // Nobody chose a burst: none, kubelet's, containerd's.
+    [{ egressRate: 1_000_000 }, { rate: 1_000_000, burst: 1_000_000 }],
+    [
+      { egressRate: 1_000_000, egressBurst: 2 ** 31 - 1 },
+      { rate: 1_000_000, burst: 1_000_000 },
+    ],
+    [
+      { egressRate: 1_000_000, egressBurst: 2 ** 32 - 1 },
+      { rate: 1_000_000, burst: 1_000_000 },
+    ],
+    [{ ingressRate: 1_000_000, ingressBurst: 80_000, egressRate: 0, egressBurst: 0 }, undefined],
+    [{}, undefined],
+  ])('takes of bandwidth %j what a pod may send', (bandwidth, egress) => {
+    expect(parseAdd({ runtimeConfig: { bandwidth } }).egress).toEqual(egress);
+    expect(parseAdd({ runtimeConfig: { Bandwidth: bandwidth } }).egress).toEqual(egress);
   });
 
   it('prefers the ips capability to args.cni.ips, and that to IP in CNI_ARGS', () => {

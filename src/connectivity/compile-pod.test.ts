@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { parseIp } from '../net/ip.ts';
 import { parseMac } from '../net/mac.ts';
-import { formatFlow } from '../pipeline/format.ts';
+import { formatFlow, formatMeter } from '../pipeline/format.ts';
 import { compilePod, type PodIntent } from './compile-pod.ts';
 
 const mac = parseMac('0e:aa:00:00:00:05');
@@ -27,6 +27,27 @@ describe('a pod of IPv4', () => {
         'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark))',
       'switch,priority=200,dl_dst=0e:aa:00:00:00:05 actions=set_field:0x8010->reg1,set_field:0x30/0xf0->reg0,goto_table:ingressEntry',
     ]);
+  });
+});
+
+describe('a pod whose sending is limited', () => {
+  const limited = (rate: number, burst: number) => compilePod({ ...ipv4, egress: { rate, burst } });
+
+  it('has a meter of the number of its port, which is asked first', () => {
+    const { flows, meters } = limited(2_000_000, 500_000);
+    expect(meters.map(formatMeter)).toEqual(['meter=32784,kbps,burst,bands=type=drop,rate=2000,burst_size=500']);
+    expect(flows.filter(({ steps }) => steps.some((step) => step.do === 'meter')).map(formatFlow)).toEqual([
+      'table=classify,priority=200,in_port=32784 actions=meter:32784,set_field:0x3/0xf->reg0,goto_table:spoofGuard',
+    ]);
+    expect(compilePod(ipv4).meters).toEqual([]);
+  });
+
+  it.each([
+    ['a rate below a kilobit', 1, 500_000, 'rate=1,burst_size=500'],
+    ['a bucket that no frame fits into', 1_000_000, 1, 'rate=1000,burst_size=74'],
+    ['more than a meter can say', 1e15, 1e15, 'rate=4294967295,burst_size=4294967295'],
+  ])('gets the nearest for %s', (_, rate, burst, band) => {
+    expect(limited(rate, burst).meters.map(formatMeter)).toEqual([`meter=32784,kbps,burst,bands=type=drop,${band}`]);
   });
 });
 

@@ -2,8 +2,8 @@ import type { Family, Ip } from '../net/ip.ts';
 import { parseIp } from '../net/ip.ts';
 import type { Mac } from '../net/mac.ts';
 import { ctMark, reg } from '../pipeline/fields.ts';
-import type { Flow, Match, Step } from '../pipeline/flow.ts';
-import { goto, load, output, priority } from '../pipeline/flow.ts';
+import type { Flow, Match, Meter, Step } from '../pipeline/flow.ts';
+import { goto, load, meter, output, priority } from '../pipeline/flow.ts';
 import { zones } from '../pipeline/well-known.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
 import { linkLocal } from './environment.ts';
@@ -15,18 +15,42 @@ export interface PodIntent {
   readonly mac: Mac;
   /** At most one of each family. */
   readonly addresses: readonly Ip[];
+  /** What the pod may send, where that is the switch's business. */
+  readonly egress?: EgressLimit;
 }
+
+/** A token bucket. */
+export interface EgressLimit {
+  /** Bits a second. */
+  readonly rate: number;
+  /** Bits. */
+  readonly burst: number;
+}
+
+const u32Max = 0xffff_ffff;
+/** Kilobits of the largest Ethernet frame that a pod may have: one that does not fit into the bucket would never pass. */
+const frameKilobits = Math.ceil((9_216 * 8) / 1_000);
 
 const unspecified: Readonly<Record<Family, Ip>> = { ipv4: parseIp('0.0.0.0'), ipv6: parseIp('::') };
 
 /** What the bridge holds for one pod. Pure, and the same for every pod: Services and policy are other owners'. */
 export function compilePod(pod: PodIntent): Wanted {
   const flows = pod.addresses.flatMap((ip) => [...(ip.family === 'ipv4' ? arp(pod, ip) : neighbourDiscovery(pod, ip)), ...routed(pod, ip)]);
-  return { ...nothing, flows: [classify(pod), ...flows, toPort(pod)] };
+  const meters = pod.egress ? [meterOf(pod.ofPort, pod.egress)] : [];
+  return { ...nothing, flows: [classify(pod), ...flows, toPort(pod)], meters };
 }
 
-function classify({ ofPort }: PodIntent): Flow {
-  return { table: 'classify', priority: priority.normal, match: { inPort: ofPort }, steps: [load(reg.source('pod')), goto('spoofGuard')] };
+/** A pod's meter has the number of its port: no two have the same, and it is the same after a restart. */
+function meterOf(ofPort: number, { rate, burst }: EgressLimit): Meter {
+  const kilobits = (bits: number, least: number): number => Math.min(u32Max, Math.max(least, Math.floor(bits / 1_000)));
+  return { id: ofPort, rate: kilobits(rate, 1), burst: kilobits(burst, frameKilobits) };
+}
+
+/** Whatever a pod sends counts against its limit, also what it may not send. */
+function classify({ ofPort, egress }: PodIntent): Flow {
+  const limit = egress ? [meter(ofPort)] : [];
+  const steps = [...limit, load(reg.source('pod')), goto('spoofGuard')];
+  return { table: 'classify', priority: priority.normal, match: { inPort: ofPort }, steps };
 }
 
 function routed(pod: PodIntent, ip: Ip): Flow[] {

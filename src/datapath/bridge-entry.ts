@@ -3,35 +3,40 @@ import type { FlowEntry } from '../openflow/flow-stats.ts';
 import { encodeGroup, type Group as OpenFlowGroup } from '../openflow/group.ts';
 import { encodeInstructions } from '../openflow/instructions.ts';
 import { encodeMatch } from '../openflow/match.ts';
+import { meterFlag, type Meter as OpenFlowMeter, writeMeterMod } from '../openflow/meter.ts';
 import { cookieOf, type Owner } from '../pipeline/cookie.ts';
-import type { Flow, Group } from '../pipeline/flow.ts';
+import type { Flow, Group, Meter } from '../pipeline/flow.ts';
 import { tables } from '../pipeline/tables.ts';
 import type { Wanted } from '../wanted/wanted.ts';
+import { ByteWriter } from '../wire/bytes.ts';
 import { toActions, toInstructions, toOpenFlowMatch } from './to-openflow.ts';
 
 /**
  * What the switch itself tells entries apart by, one octet a character:
- * `F`, u8 table, u16 priority, match – for a flow (OpenFlow 1.5.1, "Flow Table"); `G`, u32 group – for a group.
+ * `F`, u8 table, u16 priority, match – for a flow (OpenFlow 1.5.1, "Flow Table"); `G`, u32 group – for a group; `M`, u32 meter – for a meter.
  *
  * Keys and values are strings because V8 keeps them as plain octets and compares them fast: wanted and actual state of
  * 100,000 flows share one copy.
  */
 export type BridgeKey = string & { readonly brand: 'BridgeKey' };
 
-/** Everything else about the entry: u64 cookie, u16 idle, u16 hard, u16 flags, instructions; or the whole group. */
+/** Everything else about the entry: u64 cookie, u16 idle, u16 hard, u16 flags, instructions; or the whole group or meter. */
 export type BridgeValue = string & { readonly brand: 'BridgeValue' };
 
 const VALUE_HEADER_BYTES = 14;
 const KEY_HEADER_BYTES = 4;
 const FLOW_KEY = 'F'.charCodeAt(0);
+/** Above are meters of the switch itself. Source: OpenFlow 1.5.1 `OFPM_MAX`. */
+const METER_MAX = 0xffff_0000;
 
 /** The bridge's part of what `owner` wants, ready to compare and to send. */
 export function encodeBridgeEntries(
   owner: Owner,
-  { flows, groups }: Pick<Wanted, 'flows' | 'groups'>,
+  { flows, groups, meters }: Pick<Wanted, 'flows' | 'groups' | 'meters'>,
 ): ReadonlyMap<BridgeKey, BridgeValue> {
   const cookie = cookieOf(owner);
   const entries = new Map<BridgeKey, BridgeValue>();
+  for (const meter of meters) entries.set(meterKey(meter.id), meterValue(toOpenFlowMeter(meter)));
   for (const group of groups) entries.set(groupKey(group.id), groupValue(toOpenFlowGroup(group)));
   for (const flow of flows)
     entries.set(keyOfFlow(flow), flowValue({ cookie, instructions: encodeInstructions(toInstructions(flow.steps)) }));
@@ -53,16 +58,32 @@ function flowKey(table: number, priority: number, match: Uint8Array): BridgeKey 
 }
 
 export function groupKey(id: number): BridgeKey {
-  return `G${String.fromCharCode(id >>> 24, (id >>> 16) & 0xff, (id >>> 8) & 0xff, id & 0xff)}` as BridgeKey;
+  return numberedKey('G', id);
+}
+
+export function meterKey(id: number): BridgeKey {
+  return numberedKey('M', id);
+}
+
+function numberedKey(kind: 'G' | 'M', id: number): BridgeKey {
+  return `${kind}${String.fromCharCode(id >>> 24, (id >>> 16) & 0xff, (id >>> 8) & 0xff, id & 0xff)}` as BridgeKey;
+}
+
+export function isFlowKey(key: BridgeKey): boolean {
+  return key.startsWith('F');
 }
 
 export function isGroupKey(key: BridgeKey): boolean {
   return key.startsWith('G');
 }
 
-/** Undefined for a group. */
+export function isMeterKey(key: BridgeKey): boolean {
+  return key.startsWith('M');
+}
+
+/** Undefined for what is no flow. */
 export function tableOfKey(key: BridgeKey): number | undefined {
-  return isGroupKey(key) ? undefined : key.charCodeAt(1);
+  return isFlowKey(key) ? key.charCodeAt(1) : undefined;
 }
 
 export function observedFlow(entry: FlowEntry): [BridgeKey, BridgeValue] {
@@ -71,6 +92,15 @@ export function observedFlow(entry: FlowEntry): [BridgeKey, BridgeValue] {
 
 export function observedGroup(group: OpenFlowGroup): [BridgeKey, BridgeValue] {
   return [groupKey(group.id), groupValue(group)];
+}
+
+/** Meters that the switch has for itself are nobody's wish. */
+export function isOrdinaryMeter({ id }: OpenFlowMeter): boolean {
+  return id <= METER_MAX;
+}
+
+export function observedMeter(meter: OpenFlowMeter): [BridgeKey, BridgeValue] {
+  return [meterKey(meter.id), meterValue(meter)];
 }
 
 type FlowBody = Pick<FlowEntry, 'cookie' | 'instructions'> & Partial<Pick<FlowEntry, 'idleTimeout' | 'hardTimeout' | 'flags'>>;
@@ -96,6 +126,16 @@ function toOpenFlowGroup({ id, buckets }: Group): OpenFlowGroup {
     selection: { method: 'dp_hash' },
     buckets: buckets.map(({ weight, steps }, index) => ({ id: index, weight, actions: toActions(steps) })),
   };
+}
+
+function meterValue(meter: OpenFlowMeter): BridgeValue {
+  const w = new ByteWriter(64);
+  writeMeterMod(w, { command: 'add', ...meter });
+  return octets(w.finish()) as BridgeValue;
+}
+
+function toOpenFlowMeter({ id, rate, burst }: Meter): OpenFlowMeter {
+  return { id, flags: meterFlag.kilobits + meterFlag.burst, bands: [{ kind: 'drop', rate, burst }] };
 }
 
 /** What the keys and values mean to OpenFlow. */
@@ -147,7 +187,13 @@ export function groupMessage(value: BridgeValue): Uint8Array {
   return bytesOf(value);
 }
 
-export function groupIdOf(key: BridgeKey): number {
+/** The meter-mod message that a value holds, as the command "add". */
+export function meterMessage(value: BridgeValue): Uint8Array {
+  return bytesOf(value);
+}
+
+/** Of a group or a meter. */
+export function numberOf(key: BridgeKey): number {
   return bytesOf(key).readUInt32BE(1);
 }
 

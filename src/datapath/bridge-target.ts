@@ -1,3 +1,4 @@
+import { SeineError } from '../errors/seine-error.ts';
 import type { OpenFlowConnection } from '../openflow/connection.ts';
 import { writeFlowMod } from '../openflow/flow-mod.ts';
 import { writeGroupMod } from '../openflow/group.ts';
@@ -8,18 +9,23 @@ import {
   type BridgeKey,
   type BridgeValue,
   deleteFlow,
-  groupIdOf,
   groupMessage,
+  isFlowKey,
   isGroupKey,
+  isMeterKey,
+  isOrdinaryMeter,
+  numberOf,
   observedFlow,
   observedGroup,
+  observedMeter,
 } from './bridge-entry.ts';
+import { deleteMeters, putMeters } from './meter-changes.ts';
 import type { Plan, Target } from './target.ts';
 
 /** Offset of the command in a group-mod message, and the command "add or modify" of Open vSwitch. */
 const GROUP_COMMAND = { offset: 8, addOrModify: 0x8000 } as const;
 
-/** Flows and groups of one bridge. A plan is one ordered atomic bundle. */
+/** Flows, groups and meters of one bridge. A plan is one ordered atomic bundle, with meters made before it and removed after it. */
 export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
   readonly #connection: OpenFlowConnection;
 
@@ -31,22 +37,36 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
   async observe(signal: AbortSignal): Promise<Map<BridgeKey, BridgeValue>> {
     await this.#connection.untilUp(signal);
     const entries = new Map<BridgeKey, BridgeValue>();
+    for (const meter of await this.#connection.dumpMeters(signal)) if (isOrdinaryMeter(meter)) entries.set(...observedMeter(meter));
     for (const group of await this.#connection.dumpGroups(signal)) entries.set(...observedGroup(group));
     await this.#connection.dumpFlows({}, (flow) => isLearned(flow.cookie) || entries.set(...observedFlow(flow)), signal);
     return entries;
   }
 
   /**
-   * Make before break: groups before the flows that use them, additions before removals; and a group goes last, because
-   * deleting it deletes the flows that use it (OpenFlow 1.5.1 section 6.5).
+   * Make before break: groups and meters before the flows that use them, additions before removals; and a group or meter goes
+   * last, because deleting it deletes the flows that use it (OpenFlow 1.5.1 sections 6.5, 6.6). Of a refused plan nothing stays
+   * but other rates of meters that were there.
    */
   async apply({ put, remove }: Plan<BridgeKey, BridgeValue>, signal: AbortSignal): Promise<void> {
     const messages: Uint8Array[] = [];
     for (const [key, value] of put) if (isGroupKey(key)) messages.push(putGroup(value));
-    for (const [key, value] of put) if (!isGroupKey(key)) messages.push(flowMessage(addFlow(key, value)));
-    for (const key of remove) if (!isGroupKey(key)) messages.push(flowMessage(deleteFlow(key)));
-    for (const key of remove) if (isGroupKey(key)) messages.push(deleteGroup(groupIdOf(key)));
-    await this.#connection.bundle(messages, signal);
+    for (const [key, value] of put) if (isFlowKey(key)) messages.push(flowMessage(addFlow(key, value)));
+    for (const key of remove) if (isFlowKey(key)) messages.push(flowMessage(deleteFlow(key)));
+    for (const key of remove) if (isGroupKey(key)) messages.push(deleteGroup(numberOf(key)));
+    const meters = [...put].filter(([key]) => isMeterKey(key));
+    const made = await putMeters(this.#connection, meters, signal);
+    await this.#bundle(messages, made, signal);
+    await deleteMeters(this.#connection, [...remove].filter(isMeterKey), signal);
+  }
+
+  async #bundle(messages: readonly Uint8Array[], made: readonly BridgeKey[], signal: AbortSignal): Promise<void> {
+    try {
+      await this.#connection.bundle(messages, signal);
+    } catch (thrown) {
+      if (thrown instanceof SeineError && thrown.code === 'REFUSED') await deleteMeters(this.#connection, made, signal);
+      throw thrown;
+    }
   }
 }
 

@@ -2,7 +2,15 @@ import type { SeineError } from '../errors/seine-error.ts';
 import { cookieFeature, type Feature, type Owner } from '../pipeline/cookie.ts';
 import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
 import type { Wanted } from '../wanted/wanted.ts';
-import { type BridgeKey, type BridgeValue, decodeFlowEntry, encodeBridgeEntries, isGroupKey, tableOfKey } from './bridge-entry.ts';
+import {
+  type BridgeKey,
+  type BridgeValue,
+  decodeFlowEntry,
+  encodeBridgeEntries,
+  isFlowKey,
+  isMeterKey,
+  tableOfKey,
+} from './bridge-entry.ts';
 import { DesiredState } from './desired-state.ts';
 import type { FirewallKey } from './firewall-target.ts';
 import { type HostEntry, type HostKey, hostEntries, sameHostEntry } from './host-entry.ts';
@@ -139,10 +147,10 @@ export class NodeDatapath {
     await Promise.all([this.reconcilers.bridge.realizedFor(owner, bridge, signal), this.reconcilers.host.realizedFor(owner, host, signal)]);
   }
 
-  /** Every pod of this node is known now: what ports and flows belong to none of them are removed, whatever else is not known yet. */
+  /** Every pod of this node is known now: what ports, flows and meters belong to none of them are removed, whatever else is not known yet. */
   allowPodRemovals(): void {
     this.reconcilers.switch.allowRemovals();
-    this.reconcilers.bridge.allowRemovals((key, value) => !isGroupKey(key) && featureOfFlow(key, value) === 'pod');
+    this.reconcilers.bridge.allowRemovals((key, value) => isMeterKey(key) || (isFlowKey(key) && featureOfFlow(key, value) === 'pod'));
   }
 
   /** From now on, what nobody wants is removed. Call once every source of wishes has finished its first sync. */

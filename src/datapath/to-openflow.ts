@@ -171,6 +171,8 @@ function toAction(step: Step): readonly Action[] {
       return [toCt(step)];
     case 'group':
       return [{ kind: 'group', group: step.group }];
+    case 'meter':
+      return [{ kind: 'meter', meter: step.meter }];
     case 'resubmit':
       return [{ kind: 'resubmit', table: tables[step.table].id }];
     case 'goto':

@@ -17,6 +17,7 @@ import {
   writeFlowDescRequest,
 } from './flow-stats.ts';
 import { decodeGroupDescriptions, type Group, writeGroupDescRequest } from './group.ts';
+import { ALL_METERS, decodeMeters, type Meter, writeMeterDescRequest } from './meter.ts';
 import { decodeMultipart, multipartType, writeMultipartRequest } from './multipart.ts';
 import {
   beginMessage,
@@ -60,6 +61,7 @@ export interface OpenFlowConnectionOptions {
 export interface OpenFlowCounters {
   readonly flowMods: number;
   readonly groupMods: number;
+  readonly meterMods: number;
   readonly bundles: number;
   readonly bundlesRefused: number;
   readonly connects: number;
@@ -77,7 +79,7 @@ export interface OpenFlowCounters {
 export class OpenFlowConnection {
   readonly #options: OpenFlowConnectionOptions;
   readonly #endpoint: Endpoint;
-  readonly #counters = { flowMods: 0, groupMods: 0, bundles: 0, bundlesRefused: 0, connects: 0 };
+  readonly #counters = { flowMods: 0, groupMods: 0, meterMods: 0, bundles: 0, bundlesRefused: 0, connects: 0 };
   readonly #waiters = new Waiters('an OpenFlow connection');
   readonly #ids = new TransactionIds();
   #session: OpenFlowSession | undefined;
@@ -162,7 +164,8 @@ export class OpenFlowConnection {
    * keep the others from being made: that is what `bundle` is for.
    *
    * @throws SeineError `REFUSED` with `context.index`, the place of the first message that the switch refused, `context.error`,
-   *   and `context.refusals`, how many it refused; all the others were made. `UNAVAILABLE` and `CANCELLED`: `context.sent` is
+   *   and `context.refusals`, how many it refused, the first hundred of them in `context.refused` (`index`, `error`); all the
+   *   others were made. `UNAVAILABLE` and `CANCELLED`: `context.sent` is
    *   `false` if nothing was changed, otherwise nobody knows how far the switch came.
    */
   async apply(messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
@@ -262,13 +265,19 @@ export class OpenFlowConnection {
     return this.gather(write, (body) => decodeGroupDescriptions(body, version), signal);
   }
 
+  /** Every meter, with its bands. */
+  async dumpMeters(signal: AbortSignal): Promise<Meter[]> {
+    const { version } = this.#require();
+    return this.gather((w) => writeMeterDescRequest(w, ALL_METERS, version), decodeMeters, signal);
+  }
+
   /**
    * Makes all changes, in order and as one, or none of them.
    *
    * Two round trips and not one: Open vSwitch 3.1 refuses a malformed or impossible message when it is added, and commits a
    * bundle without the messages it refused. So the commit is sent only when a barrier has shown that all were taken.
    *
-   * @param messages flow-mods, group-mods, packet-outs; their transaction ids do not matter
+   * @param messages flow-mods, group-mods, packet-outs (Open vSwitch takes no meter-mod in a bundle); their transaction ids do not matter
    * @throws SeineError `REFUSED` with `context.index`, the place of the message that the switch refused, and
    *   `context.error`. Nothing was changed. `UNAVAILABLE`: `context.sent` is `false` if nothing was changed, otherwise all or
    *   nothing was.
@@ -325,6 +334,7 @@ export class OpenFlowConnection {
   #count(message: Uint8Array): void {
     if (message[1] === messageType.flowMod) this.#counters.flowMods++;
     else if (message[1] === messageType.groupMod) this.#counters.groupMods++;
+    else if (message[1] === messageType.meterMod) this.#counters.meterMods++;
   }
 
   #ask(message: Uint8Array, signal: AbortSignal, reject: (cause: SeineError) => void, answered: Expectation['answered']): void {

@@ -103,6 +103,8 @@ export type Step =
   | { readonly do: 'answerArp'; readonly mac: Mac; readonly ip: Ip }
   | CtStep
   | { readonly do: 'group'; readonly group: number }
+  /** Drops what comes faster than the meter allows. First of a flow's steps, or it would count what other steps made of the packet. */
+  | { readonly do: 'meter'; readonly meter: number }
   | { readonly do: 'resubmit'; readonly table: TableName }
   | { readonly do: 'goto'; readonly table: TableName }
   | { readonly do: 'output'; readonly port: number }
@@ -148,8 +150,18 @@ export interface Group {
   readonly buckets: readonly Bucket[];
 }
 
+/** Lets through what comes at its rate, and drops the rest. */
+export interface Meter {
+  readonly id: number;
+  /** Kilobits a second, of whole Ethernet frames. */
+  readonly rate: number;
+  /** Kilobits that may come at once after a pause. */
+  readonly burst: number;
+}
+
 export const load = (mark: Mark): Step => ({ do: 'load', mark });
 export const group = (id: number): Step => ({ do: 'group', group: id });
+export const meter = (id: number): Step => ({ do: 'meter', meter: id });
 export const goto = (table: TableName): Step => ({ do: 'goto', table });
 export const resubmit = (table: TableName): Step => ({ do: 'resubmit', table });
 export const output = (port: number): Step => ({ do: 'output', port });

@@ -1,5 +1,5 @@
 import type { Cidr, Ip } from '../net/ip.ts';
-import type { Bits, CtExec, CtStep, Flow, Group, LearnChoice, Match, Nat, Protocol, Step } from './flow.ts';
+import type { Bits, CtExec, CtStep, Flow, Group, LearnChoice, Match, Meter, Nat, Protocol, Step } from './flow.ts';
 import type { BitRange, Mark } from './registers.ts';
 import { packetInReason } from './well-known.ts';
 
@@ -12,6 +12,10 @@ export function formatFlow(flow: Flow): string {
 export function formatGroup(group: Group): string {
   const buckets = group.buckets.map(({ weight, steps }) => `bucket=weight:${weight},actions=${formatSteps(steps)}`);
   return [`group_id=${group.id},type=select,selection_method=dp_hash`, ...buckets].join(',');
+}
+
+export function formatMeter({ id, rate, burst }: Meter): string {
+  return `meter=${id},kbps,burst,bands=type=drop,rate=${rate},burst_size=${burst}`;
 }
 
 export function formatMatch(match: Match): string {
@@ -99,6 +103,8 @@ export function formatStep(step: Step): string {
       return formatCt(step);
     case 'group':
       return `group:${step.group}`;
+    case 'meter':
+      return `meter:${step.meter}`;
     case 'resubmit':
       return `resubmit(,${step.table})`;
     case 'goto':

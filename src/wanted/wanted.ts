@@ -1,6 +1,6 @@
 import type { Cidr, Ip } from '../net/ip.ts';
 import type { Mac } from '../net/mac.ts';
-import type { Flow, Group } from '../pipeline/flow.ts';
+import type { Flow, Group, Meter } from '../pipeline/flow.ts';
 
 /** A route of the node, identified by its destination. */
 export interface Route {
@@ -41,10 +41,11 @@ export interface HostLink {
 export interface Wanted {
   readonly flows: readonly Flow[];
   readonly groups: readonly Group[];
+  readonly meters: readonly Meter[];
   readonly routes: readonly Route[];
   readonly neighbours: readonly Neighbour[];
   readonly addresses: readonly HostAddress[];
   readonly links: readonly HostLink[];
 }
 
-export const nothing: Wanted = { flows: [], groups: [], routes: [], neighbours: [], addresses: [], links: [] };
+export const nothing: Wanted = { flows: [], groups: [], meters: [], routes: [], neighbours: [], addresses: [], links: [] };

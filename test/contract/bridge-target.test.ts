@@ -1,17 +1,27 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { compilePod } from '../../src/connectivity/compile-pod.ts';
-import { type BridgeKey, type BridgeValue, decodeFlowEntry, encodeBridgeEntries, isGroupKey } from '../../src/datapath/bridge-entry.ts';
+import { compilePod, type EgressLimit, type PodIntent } from '../../src/connectivity/compile-pod.ts';
+import {
+  type BridgeKey,
+  type BridgeValue,
+  decodeFlowEntry,
+  encodeBridgeEntries,
+  isFlowKey,
+  isGroupKey,
+} from '../../src/datapath/bridge-entry.ts';
 import { BridgeTarget } from '../../src/datapath/bridge-target.ts';
 import { OpenFlowConnection } from '../../src/openflow/connection.ts';
 import { learnedCookie, ownerOf } from '../../src/pipeline/cookie.ts';
 import { group } from '../../src/pipeline/flow.ts';
 import { tableName } from '../../src/pipeline/tables.ts';
+import { nothing } from '../../src/wanted/wanted.ts';
 import { exampleScene, wantedByOwner } from '../model/scene.ts';
 import { examplePods } from '../support/example-node.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 import { type Specimen, targetContract } from './target.ts';
 
-const [firstPod] = examplePods as [(typeof examplePods)[number]];
+const [firstPod, limitedPod] = examplePods as [PodIntent, PodIntent & { readonly egress: EgressLimit }];
+/** Which nothing uses. */
+const meter = { id: 9, rate: 1_000, burst: 100 };
 
 function everything(): Map<BridgeKey, BridgeValue> {
   return new Map([...wantedByOwner(exampleScene)].flatMap(([owner, wanted]) => [...encodeBridgeEntries(owner, wanted)]));
@@ -19,7 +29,7 @@ function everything(): Map<BridgeKey, BridgeValue> {
 
 /** For messages of failed assertions. */
 function words(key: BridgeKey, value: BridgeValue | undefined): string {
-  if (isGroupKey(key) || value === undefined) return Buffer.from(key, 'latin1').toString('hex');
+  if (!isFlowKey(key) || value === undefined) return Buffer.from(key, 'latin1').toString('hex');
   const { table, priority, match, instructions } = decodeFlowEntry(key, value);
   return `${tableName(table)} ${priority} ${Buffer.from(match).toString('hex')} → ${Buffer.from(instructions).toString('hex')}`;
 }
@@ -35,25 +45,33 @@ async function openBridge(): Promise<Specimen<BridgeKey, BridgeValue>> {
   const learned = `cookie=0x${learnedCookie.toString(16)}`;
   const learn = (): void => void ofctl('add-flow', 'br-int', `${learned},table=120,priority=100,tun_src=192.0.2.1,actions=drop`);
   const all = everything();
-  const base = new Map([...all].filter(([key]) => isGroupKey(key)));
+  const base = new Map([...all].filter(([key]) => !isFlowKey(key)));
   const [route] = compilePod(firstPod).flows.filter(({ table }) => table === 'route');
   if (!route) throw new Error('a pod without a route');
+  const another = ownerOf('pod', 'another');
   learn();
   return {
     target: new BridgeTarget(connection),
     equal: (a, b) => a === b,
     base,
-    entries: new Map([...all].filter(([key]) => !isGroupKey(key))),
-    changes: encodeBridgeEntries(ownerOf('pod', 'another'), { groups: [], flows: compilePod(firstPod).flows }),
-    impossible: encodeBridgeEntries(ownerOf('pod', 'bad'), { groups: [], flows: [{ ...route, priority: 7, steps: [group(4711)] }] }),
+    entries: new Map([...[...all].filter(([key]) => isFlowKey(key)), ...encodeBridgeEntries(another, { ...nothing, meters: [meter] })]),
+    changes: encodeBridgeEntries(another, { ...nothing, flows: compilePod(firstPod).flows, meters: [{ ...meter, rate: 2_000 }] }),
+    // A meter of its own, which must not stay behind.
+    impossible: encodeBridgeEntries(ownerOf('pod', 'bad'), {
+      ...nothing,
+      flows: [{ ...route, priority: 7, steps: [group(4711)] }],
+      meters: [{ id: 4711, rate: 1, burst: 100 }],
+    }),
     foreign: () => ofctl('--no-stats', 'dump-flows', 'br-int', `${learned}/-1`).replace(/^.*reply.*\n/, ''),
     disturb: async () => {
       ofctl('mod-flows', 'br-int', 'table=56,actions=drop');
       ofctl('add-flow', 'br-int', 'table=56,priority=3,actions=drop');
+      ofctl('mod-meter', 'br-int', `meter=${meter.id},kbps,burst,bands=type=drop,rate=7,burst_size=7`);
     },
     wipe: async () => {
       ofctl('del-flows', 'br-int');
       ofctl('del-groups', 'br-int');
+      ofctl('del-meters', 'br-int');
     },
     die: () => ovs.killVswitchd(),
     revive: async () => {
@@ -74,6 +92,7 @@ describe('the bridge of a real Open vSwitch', () => {
   const stop = new AbortController();
   let ovs: TestSwitch;
   let target: BridgeTarget;
+  let counters: () => number;
 
   beforeAll(() => {
     ovs = startSwitch();
@@ -81,6 +100,7 @@ describe('the bridge of a real Open vSwitch', () => {
     const connection = new OpenFlowConnection({ endpoint: `unix:${ovs.runDir}/br-int.mgmt` });
     void connection.run(stop.signal);
     target = new BridgeTarget(connection);
+    counters = () => connection.counters.meterMods;
   });
   afterAll(async () => {
     stop.abort();
@@ -98,6 +118,19 @@ describe('the bridge of a real Open vSwitch', () => {
     expect(differ).toEqual([]);
     expect([...held.keys()].filter((key) => !wanted.has(key)).map((key) => words(key, held.get(key)))).toEqual([]);
     expect(held.size).toBe(wanted.size);
+  });
+
+  it('tries a meter as a new one only once, and changes it without letting go of its flow', async () => {
+    const before = counters();
+    const { ofPort, egress } = limitedPod;
+    const half = compilePod({ ...limitedPod, egress: { ...egress, burst: egress.burst / 2 } });
+    const puts = [...encodeBridgeEntries(ownerOf('pod', 'limited'), { ...nothing, meters: half.meters })];
+    await target.apply({ put: new Map(puts), remove: new Set() }, stop.signal);
+    const held = await target.observe(stop.signal);
+    expect(puts.map(([key]) => held.get(key))).toEqual(puts.map(([, value]) => value));
+    expect(ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=0')).toContain(`meter:${ofPort}`);
+    expect(counters() - before).toBe(2);
+    await target.apply({ put: everything(), remove: new Set() }, stop.signal);
   });
 
   it('takes everything away again', async () => {

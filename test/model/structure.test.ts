@@ -80,7 +80,7 @@ describe('whatever a node knows', () => {
         const all = new Map<string, string>();
         for (const [owner, wanted] of wantedByOwner(scene)) {
           const entries = encodeBridgeEntries(owner, wanted);
-          expect(entries.size).toBe(wanted.flows.length + wanted.groups.length);
+          expect(entries.size).toBe(wanted.flows.length + wanted.groups.length + wanted.meters.length);
           for (const [key, value] of entries) {
             expect(all.get(key) ?? value).toBe(value);
             all.set(key, value);
@@ -111,6 +111,17 @@ describe('whatever a node knows', () => {
         const ends = (step: Step): boolean => step.do === 'goto' || step.do === 'ct';
         const wrong = compileScene(scene).flows.filter(({ steps }) => steps.slice(0, -1).some(ends));
         expect(wrong.map(formatFlow)).toEqual([]);
+      }),
+    );
+  });
+
+  it('every meter that is used is wanted by the same owner, and is what its flow begins with', () => {
+    fc.assert(
+      fc.property(scenes, (scene) => {
+        for (const { flows, meters } of wantedByOwner(scene).values()) {
+          const used = flows.flatMap(({ steps }) => steps.flatMap((step, index) => (step.do === 'meter' ? [[step.meter, index]] : [])));
+          expect(used).toEqual(meters.map(({ id }) => [id, 0]));
+        }
       }),
     );
   });

@@ -169,6 +169,8 @@ export class SwitchModel {
       case 'learnChoice':
         this.#learn(step, travel);
         break;
+      case 'meter':
+        break; // the model's packets come one by one, and no meter minds
       case 'learnPieces':
         break; // packets of the model are whole
     }

@@ -32,7 +32,12 @@ export const examplePeers: readonly PeerIntent[] = [
 
 export const examplePods: readonly PodIntent[] = [
   { ofPort: 32784, mac: parseMac('0e:aa:00:00:00:05'), addresses: [parseIp('10.10.0.5'), parseIp('fd00:10::5')] },
-  { ofPort: 32785, mac: parseMac('0e:aa:00:00:00:06'), addresses: [parseIp('10.10.0.6'), parseIp('fd00:10::6')] },
+  {
+    ofPort: 32785,
+    mac: parseMac('0e:aa:00:00:00:06'),
+    addresses: [parseIp('10.10.0.6'), parseIp('fd00:10::6')],
+    egress: { rate: 1e9, burst: 1e8 },
+  },
 ];
 
 export const exampleServices: readonly SceneService[] = [

@@ -4,17 +4,24 @@ import {
   type BridgeKey,
   type BridgeValue,
   describeFlowEntry,
-  groupIdOf,
   groupMessage,
+  isFlowKey,
   isGroupKey,
+  isMeterKey,
+  isOrdinaryMeter,
+  meterMessage,
+  numberOf,
   observedFlow,
   observedGroup,
+  observedMeter,
 } from '../../datapath/bridge-entry.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { FlowFilter, FlowEntry as SwitchFlow } from '../../openflow/flow-stats.ts';
 import { decodeGroupMod, type Group } from '../../openflow/group.ts';
+import { decodeMeterMod, type Meter } from '../../openflow/meter.ts';
 import { printFlow } from '../../openflow/text/flow-text.ts';
 import { printGroup } from '../../openflow/text/group-text.ts';
+import { printMeter } from '../../openflow/text/meter-text.ts';
 import type { TextNames } from '../../openflow/text/value-text.ts';
 import { isLearned } from '../../pipeline/cookie.ts';
 import { type TableName, tableName, tables } from '../../pipeline/tables.ts';
@@ -24,6 +31,7 @@ import { type Compared, compare, type Part } from './compare.ts';
 export interface BridgeReader {
   dumpFlows(filter: FlowFilter, visit: (flow: SwitchFlow) => void, signal: AbortSignal): Promise<void>;
   dumpGroups(signal: AbortSignal): Promise<readonly Group[]>;
+  dumpMeters(signal: AbortSignal): Promise<readonly Meter[]>;
 }
 
 type BridgePart = Part<BridgeKey, BridgeValue>;
@@ -36,7 +44,7 @@ interface Counted {
 }
 
 export interface BridgeSnapshot {
-  /** Flows and groups; learned flows are in `learned`. */
+  /** Flows, groups and meters; learned flows are in `learned`. */
   readonly held: Map<BridgeKey, BridgeValue>;
   readonly learned: Map<BridgeKey, BridgeValue>;
   readonly counted: ReadonlyMap<BridgeKey, Counted>;
@@ -52,7 +60,7 @@ export interface Reading {
   readonly reader: BridgeReader;
   /** What is there as wanted is kept as the wanted copy, so that a large bridge is not held twice. */
   readonly desired: Pick<BridgePart['desired'], 'wanted'>;
-  /** Only this one; groups are left out then. */
+  /** Only this one; groups and meters are left out then. */
   readonly table?: TableName;
   readonly counters: 'kept' | 'dropped';
 }
@@ -62,7 +70,10 @@ export async function readBridge({ reader, desired, table, counters }: Reading, 
   const held = new Map<BridgeKey, BridgeValue>();
   const learned = new Map<BridgeKey, BridgeValue>();
   const counted = new Map<BridgeKey, Counted>();
-  if (table === undefined) for (const group of await reader.dumpGroups(signal)) held.set(...observedGroup(group));
+  if (table === undefined) {
+    for (const group of await reader.dumpGroups(signal)) held.set(...observedGroup(group));
+    for (const meter of await reader.dumpMeters(signal)) if (isOrdinaryMeter(meter)) held.set(...observedMeter(meter));
+  }
   await reader.dumpFlows(
     table === undefined ? {} : { table: tables[table].id },
     (flow) => {
@@ -99,7 +110,7 @@ export async function* flowEntries(
   const isAskedFor = narrowing(narrowed);
   for (const each of compare(part, snapshot.held)) {
     if (turns.due) await turns.next();
-    if (isGroupKey(each.key) || !isAskedFor.table(each.key)) continue;
+    if (!isFlowKey(each.key) || !isAskedFor.table(each.key)) continue;
     if (each.owners.length > 0 && !isAskedFor.owners(each.owners)) continue;
     const entry = flowEntry(each, snapshot, words);
     if (isAskedFor.owners(entry.owners)) yield entry;
@@ -110,24 +121,26 @@ export async function* flowEntries(
       yield { ...flowEntry({ key, state: 'extra', owners: [], wanted: undefined, actual }, snapshot, words), state: 'learned' };
 }
 
-export async function* groupEntries(
+/** Groups, or meters. */
+export async function* numberedEntries(
   part: BridgePart,
   snapshot: BridgeSnapshot,
-  narrowed: Narrowed,
+  { kind, ...narrowed }: Narrowed & { readonly kind: 'group' | 'meter' },
   { words, turns }: Telling,
 ): AsyncGenerator<Entry> {
+  const isOfKind = kind === 'group' ? isGroupKey : isMeterKey;
   const isAskedFor = narrowing(narrowed);
   for (const each of compare(part, snapshot.held)) {
     if (turns.due) await turns.next();
-    if (isGroupKey(each.key) && isAskedFor.owners(each.owners)) yield groupEntry(each, words);
+    if (isOfKind(each.key) && isAskedFor.owners(each.owners)) yield numberedEntry(each, words);
   }
 }
 
-/** Flows and groups that are not as wanted. What is as wanted is not put into words: a large bridge costs only the comparison. */
+/** Flows, groups and meters that are not as wanted. What is as wanted is not put into words: a large bridge costs only the comparison. */
 export async function* bridgeDifferences(part: BridgePart, snapshot: BridgeSnapshot, { words, turns }: Telling): AsyncGenerator<Entry> {
   for (const each of compare(part, snapshot.held)) {
     if (turns.due) await turns.next();
-    if (each.state !== 'ok') yield isGroupKey(each.key) ? groupEntry(each, words) : flowEntry(each, snapshot, words);
+    if (each.state !== 'ok') yield isFlowKey(each.key) ? flowEntry(each, snapshot, words) : numberedEntry(each, words);
   }
 }
 
@@ -155,14 +168,16 @@ function flowEntry(each: Compared<BridgeKey, BridgeValue>, { counted }: BridgeSn
   };
 }
 
-function groupEntry({ key, state, owners, wanted, actual, error }: Compared<BridgeKey, BridgeValue>, { names }: BridgeWords): Entry {
+function numberedEntry({ key, state, owners, wanted, actual, error }: Compared<BridgeKey, BridgeValue>, { names }: BridgeWords): Entry {
+  const text = (value: BridgeValue): string =>
+    isMeterKey(key) ? printMeter(decodeMeterMod(meterMessage(value))) : printGroup(decodeGroupMod(groupMessage(value)), names);
   return {
-    kind: 'group',
-    name: String(groupIdOf(key)),
+    kind: isMeterKey(key) ? 'meter' : 'group',
+    name: String(numberOf(key)),
     state,
     owners,
-    wanted: wanted === undefined ? null : printGroup(decodeGroupMod(groupMessage(wanted)), names),
-    actual: actual === undefined ? null : printGroup(decodeGroupMod(groupMessage(actual)), names),
+    wanted: wanted === undefined ? null : text(wanted),
+    actual: actual === undefined ? null : text(actual),
     ...(error ? { error } : {}),
   };
 }

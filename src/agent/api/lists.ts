@@ -5,7 +5,7 @@ import { listLinks } from '../../netlink/links.ts';
 import { type TableName, tableName, tables } from '../../pipeline/tables.ts';
 import type { Agent, RunningNode } from '../agent.ts';
 import { type ApiAnswer, itemsAnswer } from './answer.ts';
-import { bridgeDifferences, flowEntries, groupEntries, type Narrowed, type Reading, readBridge, type Telling } from './bridge-view.ts';
+import { bridgeDifferences, flowEntries, type Narrowed, numberedEntries, type Reading, readBridge, type Telling } from './bridge-view.ts';
 import type { NodeSnapshot } from './holdings.ts';
 import { firewallEntries, hostEntries, type InterfaceState, portEntries } from './node-entries.ts';
 import { ownNodeView, peerView } from './node-view.ts';
@@ -66,12 +66,15 @@ export const flows: List = async (agent, query, signal) => {
   return itemsAnswer(flowEntries(partsOf(agent.plane.datapath).bridge, snapshot, narrowed, await tellingOf(agent)), agent.sources.turns);
 };
 
-export const groups: List = async (agent, query, signal) => {
-  const narrowed = narrowing(query);
+export const groups: List = async (agent, query, signal) => await numbered('group', agent, query, signal);
+
+export const meters: List = async (agent, query, signal) => await numbered('meter', agent, query, signal);
+
+async function numbered(kind: 'group' | 'meter', agent: Agent, query: URLSearchParams, signal: AbortSignal): Promise<ApiAnswer> {
   const snapshot = await readBridge(reading(agent), signal);
-  const entries = groupEntries(partsOf(agent.plane.datapath).bridge, snapshot, narrowed, await tellingOf(agent));
+  const entries = numberedEntries(partsOf(agent.plane.datapath).bridge, snapshot, { kind, ...narrowing(query) }, await tellingOf(agent));
   return itemsAnswer(onlyNamed(entries, query), agent.sources.turns);
-};
+}
 
 export const ports: List = async (agent, query, signal) => {
   const { datapath } = agent.plane;
@@ -88,6 +91,11 @@ export const routes: List = async (agent, query, signal) => {
 
 /** Everything that is not as wanted, over all parts of the node. */
 export async function differences(agent: Agent, signal: AbortSignal): Promise<ApiAnswer> {
+  return itemsAnswer(await differingEntries(agent, signal), agent.sources.turns);
+}
+
+/** The same, read from the node now. @throws SeineError `UNAVAILABLE` if a part cannot be read */
+export async function differingEntries(agent: Agent, signal: AbortSignal): Promise<AsyncIterable<Entry>> {
   const { datapath } = agent.plane;
   const { targets } = datapath;
   const parts = partsOf(datapath);
@@ -101,7 +109,17 @@ export async function differences(agent: Agent, signal: AbortSignal): Promise<Ap
     yield* unlike(hostEntries(parts.host, host));
     yield* unlike(firewallEntries(parts.firewall, firewall));
   }
-  return itemsAnswer(entries(), agent.sources.turns);
+  return entries();
+}
+
+/** Tunnel packets that the switch has counted by where they come from, by whoever wants them let in: `peer/NAME`. */
+export async function packetsFrom(agent: Agent, owners: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, bigint>> {
+  const { counted } = await readBridge({ ...reading(agent), table: 'classify', counters: 'kept' }, signal);
+  const { bridge } = agent.plane.datapath;
+  const sums = new Map<string, bigint>(owners.map((owner) => [owner, 0n]));
+  for (const [key, { packets }] of counted)
+    for (const owner of bridge.ownersOf(key)) if (sums.has(owner)) sums.set(owner, (sums.get(owner) ?? 0n) + packets);
+  return sums;
 }
 
 /** `{"items": [{"cookie": "0x…", "owner": "…"}, …]}`: everybody who wants flows now. */

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { LoopTurns } from '../../async/loop-turns.ts';
 import { compilePod } from '../../connectivity/compile-pod.ts';
-import { type BridgeKey, type BridgeValue, describeFlowEntry, isGroupKey } from '../../datapath/bridge-entry.ts';
+import { type BridgeKey, type BridgeValue, describeFlowEntry, isFlowKey, isGroupKey } from '../../datapath/bridge-entry.ts';
 import { FakeTarget } from '../../datapath/fake-target.ts';
 import type { FirewallKey } from '../../datapath/firewall-target.ts';
 import type { HostEntry, HostKey } from '../../datapath/host-entry.ts';
@@ -18,7 +18,7 @@ import { compileService } from '../../proxy/compile-service.ts';
 import type { ServiceIntent } from '../../proxy/service-intent.ts';
 import { nothing } from '../../wanted/wanted.ts';
 import { Objections } from '../objections.ts';
-import { type BridgeSnapshot, bridgeDifferences, flowEntries, groupEntries } from './bridge-view.ts';
+import { type BridgeSnapshot, bridgeDifferences, flowEntries, numberedEntries } from './bridge-view.ts';
 import { holdingsOf } from './holdings.ts';
 import { hostEntries, portEntries } from './node-entries.ts';
 import { ownersByCookie } from './owners.ts';
@@ -84,7 +84,7 @@ function snapshot(): BridgeSnapshot {
 }
 
 function keyWhere(wanted: (table: string | undefined) => boolean): BridgeKey {
-  const key = [...targets.bridge.held.keys()].find((each) => !isGroupKey(each) && wanted(tableName(each.charCodeAt(1))));
+  const key = [...targets.bridge.held.keys()].find((each) => isFlowKey(each) && wanted(tableName(each.charCodeAt(1))));
   if (key === undefined) throw new Error('no such flow');
   return key;
 }
@@ -172,7 +172,7 @@ describe('flows', () => {
 });
 
 it('shows groups as ovs-ofctl does', async () => {
-  expect(await all(groupEntries(partsOf(datapath).bridge, snapshot(), {}, telling))).toMatchObject([
+  expect(await all(numberedEntries(partsOf(datapath).bridge, snapshot(), { kind: 'group' }, telling))).toMatchObject([
     {
       name: '7',
       state: 'ok',

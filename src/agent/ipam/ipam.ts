@@ -289,9 +289,10 @@ export class Ipam {
       }
       addresses.push({ ip, prefixLength: pool.pool.cidr.prefixLength, gateway: pool.pool.gateway });
     }
-    const { network, containerId, ifName, netns, pod } = request;
+    const { network, containerId, ifName, netns, pod, egress } = request;
     const serial = this.#table.nextSerial();
-    const lease: Lease = { serial, network, containerId, ifName, state: 'allocated', addresses, mac, netns, ...(pod ? { pod } : {}) };
+    const more = { ...(pod ? { pod } : {}), ...(egress ? { egress } : {}) };
+    const lease: Lease = { serial, network, containerId, ifName, state: 'allocated', addresses, mac, netns, ...more };
     this.#table.put(lease);
     return lease;
   }

@@ -3,7 +3,7 @@ import type { CniDns } from '../../cni/result.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import { parseCidr, parseIp } from '../../net/ip.ts';
 import { parseMac } from '../../net/mac.ts';
-import type { AttachedPod, PodAddress, PodRoute } from '../pod-network-port.ts';
+import type { AttachedPod, EgressLimit, PodAddress, PodRoute } from '../pod-network-port.ts';
 import type { Lease } from './lease.ts';
 
 /*
@@ -101,6 +101,7 @@ interface RawRecord {
   readonly attached?: RawAttached;
   readonly routes?: readonly { readonly dst: string; readonly gw?: string }[];
   readonly dns?: CniDns;
+  readonly egress?: EgressLimit;
 }
 
 interface RawAttached {
@@ -132,7 +133,7 @@ function recordOf(raw: RawRecord): JournalRecord {
 }
 
 function leaseOf(raw: RawRecord): Lease {
-  const { pod, attached, ipamType, routes, dns } = raw;
+  const { pod, attached, ipamType, routes, dns, egress } = raw;
   return {
     serial: present(raw.serial),
     network: present(raw.network),
@@ -143,6 +144,7 @@ function leaseOf(raw: RawRecord): Lease {
     mac: parseMac(present(raw.mac)),
     netns: present(raw.netns),
     ...(pod === undefined ? {} : { pod: { namespace: pod.namespace, name: pod.name, uid: pod.uid } }),
+    ...(egress === undefined ? {} : { egress: { rate: egress.rate, burst: egress.burst } }),
     ...(ipamType === undefined ? {} : { ipamType }),
     ...(routes === undefined ? {} : { routes: routes.map(routeOf) }),
     ...(dns === undefined ? {} : { dns }),

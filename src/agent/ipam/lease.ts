@@ -1,7 +1,7 @@
 import type { CniDns } from '../../cni/result.ts';
 import type { Cidr, Ip } from '../../net/ip.ts';
 import type { Mac } from '../../net/mac.ts';
-import type { AttachedPod, AttachmentKey, PodAddress, PodIdentity, PodRoute } from '../pod-network-port.ts';
+import type { AttachedPod, AttachmentKey, EgressLimit, PodAddress, PodIdentity, PodRoute } from '../pod-network-port.ts';
 
 /**
  * The life of an address: free → `allocated` → `quarantined` → free.
@@ -21,6 +21,7 @@ export interface Lease extends AttachmentKey {
   readonly mac: Mac;
   readonly netns: string;
   readonly pod?: PodIdentity;
+  readonly egress?: EgressLimit;
   /** The plugin that lent the addresses, if it was not us: we keep the record only, and it decides when they are free. */
   readonly ipamType?: string;
   /** What that plugin gave besides. */
@@ -43,6 +44,7 @@ export interface LeaseRequest extends AttachmentKey {
   /** Addresses the runtime asks for, at most one of a family; a family that is not named gets the next free one. */
   readonly addresses: readonly Ip[];
   readonly mac?: Mac;
+  readonly egress?: EgressLimit;
 }
 
 export interface PoolUsage {
