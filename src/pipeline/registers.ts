@@ -42,7 +42,7 @@ export type Layout<T extends Readonly<Record<string, FieldSpec>>> = {
 export function layoutFields<const T extends Readonly<Record<string, FieldSpec>>>(specs: T): Layout<T> {
   const fields = Object.entries<FieldSpec>(specs);
   for (const [name, spec] of fields) checkField(name, spec, fields);
-  const marks = fields.map(([name, spec]) => [name, (value: string | number) => markOf(name, spec, value)]);
+  const marks = fields.map(([name, spec]) => [name, markerOf(name, spec)]);
   return Object.fromEntries(marks) as Layout<T>;
 }
 
@@ -61,11 +61,16 @@ function checkField(name: string, spec: FieldSpec, fields: readonly (readonly [s
   }
 }
 
-function markOf(field: string, spec: FieldSpec, named: string | number): Mark {
-  const value = typeof named === 'number' ? named : spec.values?.[named];
-  if (value === undefined || value < 0 || value >= 2 ** width(spec)) throw fail(`${field}: no value ${named}`);
+/** Masks are worked out once: there are marks for each of a hundred thousand endpoints. */
+function markerOf(field: string, spec: FieldSpec): (named: string | number) => Mark {
   const [first] = spec.bits;
-  return { field, reg: spec.reg, value: value * 2 ** first, mask: (2 ** width(spec) - 1) * 2 ** first };
+  const [limit, unit] = [2 ** width(spec), 2 ** first];
+  const mask = (limit - 1) * unit;
+  return (named) => {
+    const value = typeof named === 'number' ? named : spec.values?.[named];
+    if (value === undefined || value < 0 || value >= limit) throw fail(`${field}: no value ${named}`);
+    return { field, reg: spec.reg, value: value * unit, mask };
+  };
 }
 
 function width(spec: FieldSpec): number {
