@@ -44,6 +44,7 @@ const REST_FOR_EACH_LOOK = 4;
 /** The node's switch, kernel and packet filter, and what is wanted of them. */
 export interface DataPlane {
   readonly host: HostLinks;
+  readonly hostTarget: HostTarget;
   readonly database: SwitchDatabase;
   readonly lock: BridgeLock;
   readonly ports: PortWatch;
@@ -55,6 +56,8 @@ export interface DataPlane {
   readonly gatewayMade: Doorbell;
   /** Rings when the node's own interfaces or their addresses may be others than before. */
   readonly nodeChanged: Doorbell;
+  /** Rings when ovs-vswitchd has come, or says something else of its data path. */
+  readonly dataPathNews: Doorbell;
   /** Rings when somebody else's tables of the packet filter have changed. */
   readonly foreignFirewall: Doorbell;
   /** Gateway and interfaces of pods that are gone, by whatever hand; rings when there are more. */
@@ -81,11 +84,14 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
   const nftables = Nftables.open();
   const { broken, noticeBug } = bugAlarm();
   const database = openSwitchDatabase(join(config.ovsRunDir, 'db.sock'), {
-    synced: () => datapath.reconcilers.switch.distrust(),
+    synced: () => {
+      log.working('ovsdb');
+      datapath.reconcilers.switch.distrust();
+    },
     failed: (cause, waitMs) => {
       noticeBug(cause);
       hooks.onDatabaseFailure?.(cause);
-      log.warn('the switch database cannot be reached', { cause: cause.message, waitMs });
+      log.failing('ovsdb', 'the switch database cannot be reached', { cause: cause.message, waitMs });
     },
   });
   const endpoint = `unix:${join(config.ovsRunDir, `${config.ovsBridge}.mgmt`)}`;
@@ -100,34 +106,47 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
     failed: (cause) => {
       noticeBug(cause);
       hooks.onBridgeFailure?.(cause);
+      log.failing('openflow', 'the bridge is not connected', { cause: cause.message });
     },
-    changed: () => datapath.reconcilers.bridge.distrust(),
+    changed: () => {
+      datapath.reconcilers.bridge.distrust();
+      news.dataPathNews.ring();
+    },
     foreign,
   });
   const hold: DataPlane['hold'] = { why: undefined };
   const lock = new BridgeLock({ database, bridge: config.ovsBridge, readiness, log });
-  const datapath = new NodeDatapath(openTargets(config, { database, openflow, lock, hold, host, nftables }), hooks.events);
+  const hostTarget = new HostTarget(config.hostGateway);
+  const datapath = new NodeDatapath(openTargets(config, { database, openflow, lock, hold, hostTarget, nftables }), hooks.events);
   const ports = new PortWatch(database, signal);
   const responder = new NoEndpointResponder(endpoint, log, signal);
   const news = {
     gatewayMade: new Doorbell(),
     nodeChanged: new Doorbell(),
+    dataPathNews: new Doorbell(),
     foreignFirewall: new Doorbell(),
     goneLinks: { names: new Set<string>(), bell: new Doorbell() },
   };
-  return { host, database, lock, ports, openflow, responder, datapath, nftables, ...news, hold, broken };
+  return { host, hostTarget, database, lock, ports, openflow, responder, datapath, nftables, ...news, hold, broken };
 }
 
 /** Nothing is written while another agent has the bridge. */
 function openTargets(
-  { ovsBridge, hostGateway }: AgentConfig,
-  { database, openflow, lock, hold, host, nftables }: Pick<DataPlane, 'database' | 'openflow' | 'lock' | 'hold' | 'host' | 'nftables'>,
+  { ovsBridge }: AgentConfig,
+  {
+    database,
+    openflow,
+    lock,
+    hold,
+    hostTarget,
+    nftables,
+  }: Pick<DataPlane, 'database' | 'openflow' | 'lock' | 'hold' | 'hostTarget' | 'nftables'>,
 ): NodeTargets {
   const fenced = <K, V>(target: Target<K, V>): Target<K, V> => new FencedTarget(target, () => lock.whyNot());
   return {
     bridge: fenced(new BridgeTarget(openflow)),
     switch: new FencedTarget(new SwitchTarget(database, ovsBridge, lock.name), () => lock.whyNot() ?? hold.why),
-    host: fenced(new HostTarget(host.socket, hostGateway)),
+    host: fenced(hostTarget),
     firewall: fenced(new FirewallTarget(nftables, [firewallTable, servicesTable])),
   };
 }
@@ -145,7 +164,7 @@ function bugAlarm(): { readonly broken: Promise<never>; readonly noticeBug: (cau
  * @throws SeineError `INVARIANT`
  */
 export async function runDataPlane(plane: DataPlane, gateway: string, signal: AbortSignal): Promise<void> {
-  const { database, openflow, responder, datapath, host, nftables } = plane;
+  const { database, openflow, responder, datapath, host, hostTarget, nftables } = plane;
   const changed = new Quiet(
     { waitMs: SETTLE_MS, restMs: () => restAfter(datapath.reconcilers.host.lookTookMs) },
     () => datapath.reconcilers.host.suspect(),
@@ -153,6 +172,7 @@ export async function runDataPlane(plane: DataPlane, gateway: string, signal: Ab
   );
   const watch = watchHost({
     socket: host.socket,
+    ours: hostTarget.port,
     gateway,
     isWantedNeighbour: ({ text }) => datapath.host.wanted(`neighbour/${gateway}/${text}`) !== undefined,
     changed: () => changed.ring(),
@@ -178,7 +198,10 @@ export async function runDataPlane(plane: DataPlane, gateway: string, signal: Ab
     () => datapath.reconcilers.switch.suspect(),
     signal,
   );
-  database.onChange(() => rows.ring(), signal);
+  database.onChange((changes) => {
+    rows.ring();
+    if (changes.some(({ table }) => table === 'Datapath')) plane.dataPathNews.ring();
+  }, signal);
   try {
     const all = Promise.all([database.run(signal), openflow.run(signal), responder.run(), datapath.run(signal)]);
     await Promise.race([all, plane.broken]);
@@ -187,7 +210,7 @@ export async function runDataPlane(plane: DataPlane, gateway: string, signal: Ab
     watch.close();
   }
   // After a bug the process ends, and with it what others may be in the midst of using.
-  await host.remover.close();
+  await Promise.all([host.remover.close(), hostTarget.close()]);
   host.socket.close();
   nftables.close();
 }
@@ -215,18 +238,18 @@ function openBridge(endpoint: string, { readiness, log, changed, foreign, failed
     greeting: [monitor.finish(), groupNews],
     up: () => {
       log.info('connected to the bridge');
+      log.working('openflow');
       readiness.clear(obstacle);
       changed();
     },
     failed,
     down: (cause) => {
       failed(cause);
-      log.warn('the bridge is not connected', { cause: cause.message });
       readiness.obstruct(obstacle, 'impaired', 'ovs-vswitchd is not connected');
     },
     unsolicited: (message) => {
       const received = decodeUnsolicited(message);
-      if (received.kind === 'error') log.warn('the bridge reports an error', { error: received.error.name });
+      if (received.kind === 'error') log.failing('bridge error', 'the bridge reports an error', { cause: received.error.name });
       if (received.kind === 'other' && readHeader(received.message).type === messageType.requestForward) foreign.ring();
       if (received.kind !== 'flowUpdates') return;
       const byOthers = received.updates.some(

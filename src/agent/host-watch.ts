@@ -8,6 +8,8 @@ import { hostInterfacePattern } from './attachment-names.ts';
 
 export interface HostWatchOptions {
   readonly socket: NetlinkSocket;
+  /** `port` of the socket by which our own addresses, routes and neighbours are made: what it does is no news. */
+  readonly ours: number;
   /** Name of the gateway interface. */
   readonly gateway: string;
   readonly isWantedNeighbour: (ip: Ip) => boolean;
@@ -22,9 +24,9 @@ export interface HostWatchOptions {
 }
 
 /** Tells of changes by the kernel and by others to what is ours of the node's own stack, until closed. */
-export function watchHost({ socket, gateway, isWantedNeighbour, changed, ...tell }: HostWatchOptions): { close(): void } {
+export function watchHost({ socket, ours, gateway, isWantedNeighbour, changed, ...tell }: HostWatchOptions): { close(): void } {
   let index: IfIndex | undefined;
-  const watch = KernelEvents.open({ kinds: ['link', 'address', 'route', 'neighbour'] }, (event) => {
+  const watch = KernelEvents.open({ kinds: ['link', 'address', 'route', 'neighbour'], notBy: ours }, (event) => {
     if (event.kind === 'link' && event.link.name === gateway && event.change === 'set' && event.link.index !== index) {
       index = event.link.index;
       tell.gatewayMade();

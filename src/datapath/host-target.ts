@@ -2,20 +2,24 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SeineError } from '../errors/seine-error.ts';
 import { type Family, parseCidr, parseIp } from '../net/ip.ts';
 import { parseMac } from '../net/mac.ts';
-import { deleteAddress, listAddresses, replaceAddress } from '../netlink/addresses.ts';
+import { deleteAddress, listAddressesOffThread, replaceAddress } from '../netlink/addresses.ts';
 import { errnoOf } from '../netlink/errno.ts';
-import { changeLink, getLink, type Link } from '../netlink/links.ts';
+import type { IfIndex } from '../netlink/interface-name.ts';
+import { changeLink, getLinkOffThread, type Link } from '../netlink/links.ts';
 import { Batch } from '../netlink/message.ts';
-import { deleteNeighbour, listNeighbours, replaceNeighbour } from '../netlink/neighbours.ts';
-import { deleteRoute, listRoutes, ourProtocol, replaceRoute } from '../netlink/routes.ts';
-import type { NetlinkSocket } from '../netlink/socket.ts';
+import type { NetworkNamespace } from '../netlink/namespace.ts';
+import { deleteNeighbour, listNeighboursOffThread, type Neighbour, replaceNeighbour } from '../netlink/neighbours.ts';
+import { deleteRoute, type Route as KernelRoute, listRoutesOffThread, ourProtocol, replaceRoute } from '../netlink/routes.ts';
+import { NetlinkSocket } from '../netlink/socket.ts';
 import { type HostEntry, type HostKey, inOrder, keyOf, sameHostEntry } from './host-entry.ts';
 import type { Plan, Target } from './target.ts';
 
 const families: readonly Family[] = ['ipv4', 'ipv6'];
 
 /** Entries looked at before the loop gets a turn: a millisecond of work, the kernel's own lists excepted. */
-const LOOK_SLICE = 1_000;
+const LOOK_SLICE = 500;
+/** Changes described at once, for the same reason. */
+const CHANGE_SLICE = 100;
 /** A neighbour is removed by its address. */
 const noMac = parseMac('00:00:00:00:00:00');
 
@@ -28,76 +32,119 @@ const alreadyGone = new Set(['ENOENT', 'ESRCH', 'EADDRNOTAVAIL', 'ENODEV']);
  *
  * The kernel takes each message by itself, so a refused plan may be done in part; every put can be repeated. A route takes the
  * place of somebody else's with the same destination and metric: the kernel has room for one.
+ *
+ * All of it happens off the main thread: a look at thousands of peers takes long, and the kernel has one lock for all of this, which
+ * it holds for 16 ms while it takes a pod's interface down.
  */
 export class HostTarget implements Target<HostKey, HostEntry> {
-  readonly #socket: NetlinkSocket;
   readonly #gateway: string;
+  /** Each does one thing at a time. */
+  readonly #looks: Turn<NetlinkSocket>;
+  readonly #changes: Turn<NetlinkSocket>;
+  /** Of the gateway, while it is not known to be another one. */
+  #index: IfIndex | undefined;
 
-  /** @param gateway the interface whose addresses and permanent neighbours are all ours */
-  constructor(socket: NetlinkSocket, gateway: string) {
-    this.#socket = socket;
+  /**
+   * @param gateway the interface whose addresses and permanent neighbours are all ours
+   * @param namespace where it is; the caller's own if left out
+   */
+  constructor(gateway: string, namespace?: NetworkNamespace) {
     this.#gateway = gateway;
+    this.#looks = new Turn(NetlinkSocket.open(namespace && { namespace }));
+    this.#changes = new Turn(NetlinkSocket.open(namespace && { namespace }));
   }
 
-  async observe(): Promise<Map<HostKey, HostEntry>> {
-    const link = getLink(this.#socket, this.#gateway);
-    const held = new Map<HostKey, HostEntry>();
-    let looked = 0;
-    for (const entry of chain(link ? this.#observeGateway(link) : [], this.#observeRoutes(link))) {
-      if (++looked % LOOK_SLICE === 0) await nextTurn();
-      const key = keyOf(entry);
-      // One IPv4 address may be there with several prefix lengths. Nobody wants that, so it equals nothing that is wanted.
-      const twice = entry.kind === 'address' && held.has(key);
-      held.set(key, twice ? { kind: 'address', address: { ...entry.address, prefixLength: 0 } } : entry);
+  /** By which the kernel says in its events that a change was made here. */
+  get port(): number {
+    return this.#changes.thing.port;
+  }
+
+  /** Waits until nothing is under way. */
+  async close(): Promise<void> {
+    for (const turn of [this.#looks, this.#changes]) await turn.take(async (socket) => socket.close());
+  }
+
+  observe(): Promise<Map<HostKey, HostEntry>> {
+    return this.#looks.take(async (socket) => {
+      const link = await getLinkOffThread(socket, this.#gateway);
+      this.#index = link?.index;
+      const held = new Map<HostKey, HostEntry>();
+      for await (const entries of this.#observed(socket, link)) await keep(held, entries);
+      return held;
+    });
+  }
+
+  apply({ put, remove }: Plan<HostKey, HostEntry>): Promise<void> {
+    return this.#changes.take(async (socket) => {
+      const index = (this.#index ??= await this.#find(socket));
+      try {
+        await this.#change(socket, { put, remove }, index);
+      } catch (thrown) {
+        this.#index = undefined;
+        if ((await this.#find(socket)) === index) throw thrown;
+        throw new SeineError('UNAVAILABLE', `${this.#gateway} is another interface now`, { cause: thrown });
+      }
+    });
+  }
+
+  async #find(socket: NetlinkSocket): Promise<IfIndex> {
+    const link = await getLinkOffThread(socket, this.#gateway);
+    if (link === undefined) throw new SeineError('UNAVAILABLE', `there is no interface ${this.#gateway} yet`);
+    return link.index;
+  }
+
+  async #change(socket: NetlinkSocket, { put, remove }: Plan<HostKey, HostEntry>, index: IfIndex): Promise<void> {
+    const addresses = hasAddress(remove) || hasAddress(put.keys()) ? await this.#addresses(socket, index) : [];
+    const removals = [...this.#named(remove, addresses), ...displaced(put, addresses)];
+    for (const slice of slices(inOrder(removals).toReversed())) await this.#remove(socket, slice, index);
+    for (const slice of slices(inOrder(put.values()))) {
+      const batch = new Batch();
+      for (const entry of slice) this.#put(batch, entry, index);
+      await socket.transactOffThread(batch);
     }
-    return held;
   }
 
-  async apply({ put, remove }: Plan<HostKey, HostEntry>): Promise<void> {
-    const link = getLink(this.#socket, this.#gateway);
-    if (!link) throw new SeineError('UNAVAILABLE', `there is no interface ${this.#gateway} yet`);
-    const removals = [...this.#named(remove, link), ...this.#displaced(put, link)];
-    if (removals.length > 0) this.#remove(inOrder(removals).toReversed(), link);
-    const batch = new Batch();
-    for (const entry of inOrder(put.values())) this.#put(batch, entry, link);
-    if (put.size > 0) this.#socket.transact(batch);
+  async *#observed(socket: NetlinkSocket, link: Link | undefined): AsyncGenerator<Iterable<HostEntry>> {
+    if (link) {
+      yield this.#gatewayItself(link);
+      yield await this.#addresses(socket, link.index);
+      for (const family of families) yield this.#ourNeighbours(await listNeighboursOffThread(socket, { family, link: link.index }));
+    }
+    for (const family of families) yield this.#ourRoutes(await listRoutesOffThread(socket, { family, protocol: ourProtocol }), link);
   }
 
-  *#observeGateway(link: Link): Generator<HostEntry> {
+  *#gatewayItself({ state, mtu, mac }: Link): Generator<HostEntry> {
+    if (state === 'up' && mac !== undefined) yield { kind: 'link', link: { name: this.#gateway, mtu, mac } };
+  }
+
+  *#ourNeighbours(neighbours: readonly Neighbour[]): Generator<HostEntry> {
+    for (const { address, mac, state } of neighbours)
+      if (state === 'permanent' && mac) yield { kind: 'neighbour', neighbour: { dev: this.#gateway, ip: address, mac } };
+  }
+
+  *#ourRoutes(routes: readonly KernelRoute[], gateway: Link | undefined): Generator<HostEntry> {
+    for (const route of routes) {
+      // A route over another device compares unequal to every wanted one.
+      const dev = route.link === gateway?.index ? this.#gateway : `#${route.link}`;
+      const found = { destination: route.destination, dev };
+      const via = route.gateway ? { via: route.gateway } : {};
+      const src = route.source ? { src: route.source } : {};
+      yield { kind: 'route', route: { ...found, ...via, ...src } };
+    }
+  }
+
+  async #addresses(socket: NetlinkSocket, link: IfIndex): Promise<AddressEntry[]> {
     const dev = this.#gateway;
-    if (link.state === 'up' && link.mac !== undefined) yield { kind: 'link', link: { name: dev, mtu: link.mtu, mac: link.mac } };
-    yield* this.#observeAddresses(link);
-    for (const family of families) {
-      for (const { address, mac, state } of listNeighbours(this.#socket, { family, link: link.index })) {
-        if (state === 'permanent' && mac) yield { kind: 'neighbour', neighbour: { dev, ip: address, mac } };
-      }
-    }
-  }
-
-  *#observeRoutes(gateway: Link | undefined): Generator<HostEntry> {
-    for (const family of families) {
-      for (const route of listRoutes(this.#socket, { family, protocol: ourProtocol })) {
-        // A route over another device compares unequal to every wanted one.
-        const dev = route.link === gateway?.index ? this.#gateway : `#${route.link}`;
-        const found = { destination: route.destination, dev };
-        const via = route.gateway ? { via: route.gateway } : {};
-        const src = route.source ? { src: route.source } : {};
-        yield { kind: 'route', route: { ...found, ...via, ...src } };
-      }
-    }
-  }
-
-  *#observeAddresses(link: Link): Generator<HostEntry> {
-    for (const { address, prefixLength, scope } of listAddresses(this.#socket, { link: link.index })) {
-      if (scope === 'global') yield { kind: 'address', address: { dev: this.#gateway, ip: address, prefixLength } };
-    }
+    const all = await listAddressesOffThread(socket, { link });
+    const global = all.filter(({ scope }) => scope === 'global');
+    return global.map(({ address, prefixLength }) => ({ kind: 'address', address: { dev, ip: address, prefixLength } }));
   }
 
   /**
    * What these keys stand for, as a removal must name it: an address with the prefix length that the kernel holds, the rest by the
    * key alone. Thousands of peers' routes are not read for each one that goes.
    */
-  #named(keys: ReadonlySet<HostKey>, link: Link): HostEntry[] {
+  #named(keys: ReadonlySet<HostKey>, addresses: readonly AddressEntry[]): HostEntry[] {
     const dev = this.#gateway;
     const named: HostEntry[] = [];
     for (const key of keys) {
@@ -105,23 +152,10 @@ export class HostTarget implements Target<HostKey, HostEntry> {
       if (kind === 'route') named.push({ kind, route: { destination: parseCidr(rest), dev } });
       if (kind === 'neighbour') named.push({ kind, neighbour: { dev, ip: parseIp(rest.slice(rest.indexOf('/') + 1)), mac: noMac } });
     }
-    if (![...keys].some((key) => key.startsWith('address/'))) return named;
-    return [...named, ...[...this.#observeAddresses(link)].filter((entry) => keys.has(keyOf(entry)))];
+    return [...named, ...addresses.filter((entry) => keys.has(keyOf(entry)))];
   }
 
-  /**
-   * Addresses that stand in the way of the same ones with another prefix length: the kernel would keep both (IPv4), or the old
-   * one (IPv6).
-   */
-  #displaced(put: ReadonlyMap<HostKey, HostEntry>, link: Link): HostEntry[] {
-    if (![...put.values()].some(({ kind }) => kind === 'address')) return [];
-    return [...this.#observeAddresses(link)].filter((held) => {
-      const wanted = held.kind === 'address' ? put.get(keyOf(held)) : undefined;
-      return wanted !== undefined && !sameHostEntry(held, wanted);
-    });
-  }
-
-  #remove(entries: readonly HostEntry[], { index: link }: Link): void {
+  async #remove(socket: NetlinkSocket, entries: readonly HostEntry[], link: IfIndex): Promise<void> {
     const batch = new Batch();
     for (const entry of entries) {
       switch (entry.kind) {
@@ -138,10 +172,10 @@ export class HostTarget implements Target<HostKey, HostEntry> {
           break;
       }
     }
-    for (const error of this.#socket.attempt(batch)) if (error && !alreadyGone.has(errnoOf(error) ?? '')) throw error;
+    for (const error of await socket.attemptOffThread(batch)) if (error && !alreadyGone.has(errnoOf(error) ?? '')) throw error;
   }
 
-  #put(batch: Batch, entry: HostEntry, { index: link }: Link): void {
+  #put(batch: Batch, entry: HostEntry, link: IfIndex): void {
     switch (entry.kind) {
       case 'link':
         changeLink(batch, link, { state: 'up', mtu: entry.link.mtu, mac: entry.link.mac });
@@ -166,7 +200,51 @@ export class HostTarget implements Target<HostKey, HostEntry> {
   }
 }
 
-/** One after the other; the second is not asked before the first is through. */
-function* chain<T>(...all: readonly Iterable<T>[]): Generator<T> {
-  for (const each of all) yield* each;
+type AddressEntry = Extract<HostEntry, { readonly kind: 'address' }>;
+
+/**
+ * Addresses that stand in the way of the same ones with another prefix length: the kernel would keep both (IPv4), or the old one
+ * (IPv6).
+ */
+function displaced(put: ReadonlyMap<HostKey, HostEntry>, addresses: readonly AddressEntry[]): HostEntry[] {
+  return addresses.filter((held) => {
+    const wanted = put.get(keyOf(held));
+    return wanted !== undefined && !sameHostEntry(held, wanted);
+  });
+}
+
+function hasAddress(keys: Iterable<HostKey>): boolean {
+  for (const key of keys) if (key.startsWith('address/')) return true;
+  return false;
+}
+
+async function keep(held: Map<HostKey, HostEntry>, entries: Iterable<HostEntry>): Promise<void> {
+  let looked = 0;
+  for (const entry of entries) {
+    if (++looked % LOOK_SLICE === 0) await nextTurn();
+    const key = keyOf(entry);
+    // One IPv4 address may be there with several prefix lengths. Nobody wants that, so it equals nothing that is wanted.
+    const twice = entry.kind === 'address' && held.has(key);
+    held.set(key, twice ? { kind: 'address', address: { ...entry.address, prefixLength: 0 } } : entry);
+  }
+}
+
+function* slices<T>(all: readonly T[]): Generator<readonly T[]> {
+  for (let from = 0; from < all.length; from += CHANGE_SLICE) yield all.slice(from, from + CHANGE_SLICE);
+}
+
+/** Lends a thing to one after the other. */
+class Turn<T> {
+  readonly thing: T;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(thing: T) {
+    this.thing = thing;
+  }
+
+  take<R>(work: (thing: T) => Promise<R>): Promise<R> {
+    const turn = this.#last.then(() => work(this.thing));
+    this.#last = turn.catch(() => undefined); // whoever asked has it
+    return turn;
+  }
 }

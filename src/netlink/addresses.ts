@@ -2,7 +2,7 @@ import { type Family, type Ip, ipToBytes } from '../net/ip.ts';
 import type { IfIndex } from './interface-name.ts';
 import { familyNumber, familyOf, ipIn, linkIn } from './kernel-values.ts';
 import { type Batch, flag, type Message, splitPayload } from './message.ts';
-import type { NetlinkSocket } from './socket.ts';
+import type { ListRequest, NetlinkSocket } from './socket.ts';
 import { littleEndian } from './sys.ts';
 
 /** An address of an interface. Source: `struct ifaddrmsg`, `IFA_*` (linux/if_addr.h). */
@@ -46,23 +46,34 @@ export function deleteAddress(batch: Batch, address: Pick<NewAddress, 'link' | '
   batch.message(RTM_DELADDR, 0, what, () => addressTo(batch, address));
 }
 
+export interface AddressFilter {
+  readonly link?: IfIndex;
+  readonly family?: Family;
+}
+
 /** In the kernel's order: of one interface, IPv4 first, and a primary address before its secondaries. */
-export function listAddresses(socket: NetlinkSocket, filter: { readonly link?: IfIndex; readonly family?: Family } = {}): Address[] {
-  const families: readonly Family[] = filter.family ? [filter.family] : ['ipv4', 'ipv6'];
-  return families.flatMap((family) =>
-    socket.dump(
-      RTM_GETADDR,
-      'list addresses',
-      (batch) =>
-        batch
-          .u8(familyNumber[family])
-          .u8(0)
-          .u8(0)
-          .u8(0)
-          .u32(filter.link ?? 0),
-      (message) => (message.type === RTM_NEWADDR ? decodeAddress(message) : undefined),
-    ),
-  );
+export function listAddresses(socket: NetlinkSocket, filter: AddressFilter = {}): Address[] {
+  return familiesOf(filter).flatMap((family) => socket.list(addressList(family, filter)));
+}
+
+/** As `listAddresses`, off the main thread. */
+export async function listAddressesOffThread(socket: NetlinkSocket, filter: AddressFilter): Promise<Address[]> {
+  const found: Address[] = [];
+  for (const family of familiesOf(filter)) found.push(...(await socket.listOffThread(addressList(family, filter))));
+  return found;
+}
+
+function familiesOf({ family }: AddressFilter): readonly Family[] {
+  return family ? [family] : ['ipv4', 'ipv6'];
+}
+
+function addressList(family: Family, { link = 0 }: { readonly link?: number }): ListRequest<Address> {
+  return {
+    type: RTM_GETADDR,
+    what: 'list addresses',
+    body: (batch) => batch.u8(familyNumber[family]).u8(0).u8(0).u8(0).u32(link),
+    decode: (message) => (message.type === RTM_NEWADDR ? decodeAddress(message) : undefined),
+  };
 }
 
 /** Of an `RTM_NEWADDR` or `RTM_DELADDR`; undefined for other families. @throws SeineError `PROTOCOL` */

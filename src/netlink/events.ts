@@ -31,13 +31,19 @@ export interface KernelEventsOptions {
   readonly kinds: readonly EventKind[];
   /** The caller's own if left out. */
   readonly namespace?: NetworkNamespace;
+  /**
+   * `port` of a socket whose doings are no news, because whoever has it knows of them. Links excepted: what is done to one may
+   * do more than was asked for.
+   */
+  readonly notBy?: number;
 }
 
 /**
  * Hears what changes in a network namespace, whoever changes it.
  *
  * Subscribe first, list after that: then nothing falls between. The handler is called from the event loop and must not
- * throw; it marks something dirty and rings a bell. A change of our own is heard too.
+ * throw; it marks something dirty and rings a bell. A change of our own is heard too, unless it
+ * is kept out.
  */
 export class KernelEvents {
   readonly #events: EventSocket;
@@ -46,13 +52,13 @@ export class KernelEvents {
     this.#events = events;
   }
 
-  static open({ kinds, namespace }: KernelEventsOptions, handler: (event: KernelEvent) => void): KernelEvents {
+  static open({ kinds, namespace, notBy }: KernelEventsOptions, handler: (event: KernelEvent) => void): KernelEvents {
     const options = { groups: kinds.flatMap((kind) => groups[kind]), receiveQueueBytes };
     const socket = NetlinkSocket.open(namespace ? { ...options, namespace } : options);
     return new KernelEvents(
       new EventSocket(socket, (messages) => {
         if (messages === 'overrun') handler({ kind: 'overrun' });
-        else for (const event of messages.map(decodeEvent)) if (event) handler(event);
+        else for (const message of messages) if (message.port !== notBy || isOfLink(message)) tell(message, handler);
       }),
     );
   }
@@ -60,6 +66,15 @@ export class KernelEvents {
   close(): void {
     this.#events.close();
   }
+}
+
+function tell(message: Message, handler: (event: KernelEvent) => void): void {
+  const event = decodeEvent(message);
+  if (event) handler(event);
+}
+
+function isOfLink({ type }: Message): boolean {
+  return type === RTM_NEWLINK || type === RTM_DELLINK;
 }
 
 function decodeEvent(message: Message): KernelEvent | undefined {

@@ -133,6 +133,11 @@ export function getLink(socket: NetlinkSocket, target: LinkTarget): Link | undef
   return socket.get(RTM_GETLINK, `get link ${target}`, (batch) => getLinkRequest(batch, target), decodeLink);
 }
 
+/** As `getLink`, off the main thread. */
+export function getLinkOffThread(socket: NetlinkSocket, target: LinkTarget): Promise<Link | undefined> {
+  return socket.getOffThread(RTM_GETLINK, `get link ${target}`, (batch) => getLinkRequest(batch, target), decodeLink);
+}
+
 /** Sorted by index. @param filter evaluated in the kernel */
 export function listLinks(socket: NetlinkSocket, filter: { readonly kind?: string; readonly master?: IfIndex } = {}): Link[] {
   const links = socket.dump(

@@ -166,7 +166,7 @@ describe('attributes', () => {
 
 describe('what the kernel sends', () => {
   const decoders = { decodeLink, decodeAddress, decodeRoute, decodeNeighbour };
-  const message = (payload: Uint8Array): Message => ({ type: 16, flags: 0, sequence: 0, payload });
+  const message = (payload: Uint8Array): Message => ({ type: 16, flags: 0, sequence: 0, port: 0, payload });
 
   it('is refused or decoded, never worse, whatever the bytes', () => {
     fc.assert(

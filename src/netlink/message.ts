@@ -29,6 +29,8 @@ export interface Message {
   readonly type: number;
   readonly flags: number;
   readonly sequence: number;
+  /** Of the socket that asked, or by which something was changed; 0 for the kernel's own doings. */
+  readonly port: number;
   readonly payload: Uint8Array;
 }
 
@@ -45,6 +47,7 @@ export function messagesIn(bytes: Uint8Array): Message[] {
       type: view.getUint16(at + 4, littleEndian),
       flags: view.getUint16(at + 6, littleEndian),
       sequence: view.getUint32(at + 8, littleEndian),
+      port: view.getUint32(at + 12, littleEndian),
       payload: bytes.subarray(at + headerLength, at + length),
     });
     at += aligned(length);

@@ -4,7 +4,7 @@ import type { IfIndex } from './interface-name.ts';
 import { familyNumber, familyOf, ipIn, linkIn, macIn } from './kernel-values.ts';
 import { type Batch, flag, type Message, splitPayload } from './message.ts';
 import { ourProtocol } from './routes.ts';
-import type { NetlinkSocket } from './socket.ts';
+import type { ListRequest, NetlinkSocket } from './socket.ts';
 import { littleEndian } from './sys.ts';
 
 /** Source: `NUD_*` of linux/neighbour.h. */
@@ -61,17 +61,31 @@ export function deleteNeighbour(batch: Batch, { link, address }: Pick<NewNeighbo
   });
 }
 
+export interface NeighbourFilter {
+  readonly family: Family;
+  readonly link?: IfIndex;
+}
+
 /** Without proxy entries. @param filter evaluated in the kernel */
-export function listNeighbours(socket: NetlinkSocket, filter: { readonly family: Family; readonly link?: IfIndex }): Neighbour[] {
-  return socket.dump(
-    RTM_GETNEIGH,
-    `list ${filter.family} neighbours`,
-    (batch) => {
-      ndmsg(batch, 0, filter.family, 0);
-      if (filter.link !== undefined) batch.attributeU32(NDA_IFINDEX, filter.link);
+export function listNeighbours(socket: NetlinkSocket, filter: NeighbourFilter): Neighbour[] {
+  return socket.list(neighbourList(filter));
+}
+
+/** As `listNeighbours`, off the main thread. */
+export function listNeighboursOffThread(socket: NetlinkSocket, filter: NeighbourFilter): Promise<Neighbour[]> {
+  return socket.listOffThread(neighbourList(filter));
+}
+
+function neighbourList({ family, link }: NeighbourFilter): ListRequest<Neighbour> {
+  return {
+    type: RTM_GETNEIGH,
+    what: `list ${family} neighbours`,
+    body: (batch) => {
+      ndmsg(batch, 0, family, 0);
+      if (link !== undefined) batch.attributeU32(NDA_IFINDEX, link);
     },
-    (message) => (message.type === RTM_NEWNEIGH ? decodeNeighbour(message) : undefined),
-  );
+    decode: (message) => (message.type === RTM_NEWNEIGH ? decodeNeighbour(message) : undefined),
+  };
 }
 
 /** Of an `RTM_NEWNEIGH` or `RTM_DELNEIGH`; undefined for bridge entries. @throws SeineError `PROTOCOL` */

@@ -22,7 +22,7 @@ export interface HostLinks {
 
 export interface PodInterfaceSpec extends PodRouting {
   readonly netnsPath: string;
-  /** The namespace that must be there, if one is known: paths are given to others. See `namespaceCookie`. */
+  /** The namespace that must be there, if one is known: paths are given to others. See `NetlinkSocket.namespaceCookie`. */
   readonly netnsCookie?: string | undefined;
   readonly hostName: string;
   readonly podName: string;

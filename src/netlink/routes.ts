@@ -5,7 +5,7 @@ import { errnoOf } from './errno.ts';
 import type { IfIndex } from './interface-name.ts';
 import { familyNumber, familyOf, ipIn, networkIn, optionalLinkIn } from './kernel-values.ts';
 import { type Batch, flag, type Message, splitPayload } from './message.ts';
-import type { NetlinkSocket } from './socket.ts';
+import type { ListRequest, NetlinkSocket } from './socket.ts';
 import { littleEndian } from './sys.ts';
 
 /** Number of our own in `rtm_protocol` and `NDA_PROTOCOL`: what carries it may be removed by us, nothing else. */
@@ -96,35 +96,43 @@ export function deleteRoute(batch: Batch, key: RouteKey): void {
   });
 }
 
+export interface RouteFilter {
+  readonly family: Family;
+  readonly table?: number;
+  readonly protocol?: number;
+  readonly link?: IfIndex;
+}
+
 /** Without the kernel's cache. @param filter evaluated in the kernel; an absent table has no routes */
-export function listRoutes(
-  socket: NetlinkSocket,
-  filter: { readonly family: Family; readonly table?: number; readonly protocol?: number; readonly link?: IfIndex },
-): Route[] {
+export function listRoutes(socket: NetlinkSocket, filter: RouteFilter): Route[] {
   try {
-    return socket.dump(
-      RTM_GETROUTE,
-      `list ${filter.family} routes`,
-      (batch) => {
-        batch
-          .u8(familyNumber[filter.family])
-          .u8(0)
-          .u8(0)
-          .u8(0)
-          .u8(0)
-          .u8(filter.protocol ?? 0)
-          .u8(0)
-          .u8(0)
-          .u32(0);
-        if (filter.table !== undefined) batch.attributeU32(RTA_TABLE, filter.table);
-        if (filter.link !== undefined) batch.attributeU32(RTA_OIF, filter.link);
-      },
-      (message) => (message.type === RTM_NEWROUTE ? decodeRoute(message) : undefined),
-    );
+    return socket.list(routeList(filter));
   } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return [];
-    throw error;
+    return orNone(error);
   }
+}
+
+/** As `listRoutes`, off the main thread. */
+export async function listRoutesOffThread(socket: NetlinkSocket, filter: RouteFilter): Promise<Route[]> {
+  return await socket.listOffThread(routeList(filter)).catch(orNone);
+}
+
+function routeList({ family, protocol = 0, table, link }: RouteFilter): ListRequest<Route> {
+  return {
+    type: RTM_GETROUTE,
+    what: `list ${family} routes`,
+    body: (batch) => {
+      batch.u8(familyNumber[family]).u8(0).u8(0).u8(0).u8(0).u8(protocol).u8(0).u8(0).u32(0);
+      if (table !== undefined) batch.attributeU32(RTA_TABLE, table);
+      if (link !== undefined) batch.attributeU32(RTA_OIF, link);
+    },
+    decode: (message) => (message.type === RTM_NEWROUTE ? decodeRoute(message) : undefined),
+  };
+}
+
+function orNone(error: unknown): Route[] {
+  if (errnoOf(error) === 'ENOENT') return [];
+  throw error;
 }
 
 /** The route a packet to `destination` would take. Undefined if there is none. */

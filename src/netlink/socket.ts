@@ -3,7 +3,19 @@ import { Attributes, aligned } from './attributes.ts';
 import { amended, errnoOf, kernelError } from './errno.ts';
 import { Batch, control, flag, headerLength, type Message, messagesIn } from './message.ts';
 import type { NetworkNamespace } from './namespace.ts';
-import { bind, littleEndian, namespaceCookie, type OwnedFd, receive, send, sendOffThread, setSocketOption, socket } from './sys.ts';
+import {
+  bind,
+  getSocketOption,
+  littleEndian,
+  type OwnedFd,
+  receive,
+  receiveOffThread,
+  send,
+  sendOffThread,
+  setSocketOption,
+  socket,
+  socketName,
+} from './sys.ts';
 
 export interface NetlinkSocketOptions {
   /** Routing (rtnetlink(7)) if left out; `netfilter` is nfnetlink, for the packet filter; `generic` is what families share. */
@@ -14,6 +26,17 @@ export interface NetlinkSocketOptions {
   readonly groups?: readonly number[];
   /** How many bytes of answers or events the kernel keeps for us. */
   readonly receiveQueueBytes?: number;
+}
+
+/** What to list: see `dump`. */
+export interface ListRequest<T> {
+  readonly type: number;
+  /** For errors. */
+  readonly what: string;
+  /** Writes the fixed part and the filter attributes. */
+  readonly body: (batch: Batch) => void;
+  /** Returns `undefined` for what does not belong in the list; must copy bytes it keeps. */
+  readonly decode: (message: Message) => T | undefined;
 }
 
 /**
@@ -56,9 +79,26 @@ export class NetlinkSocket {
     return this.#fd.number;
   }
 
-  /** See `namespaceCookie`. */
+  /**
+   * The number of the network namespace it is in, which no other namespace gets until the machine starts anew: inodes of
+   * namespaces are given again at once. Source: `SO_NETNS_COOKIE`, since Linux 5.14.
+   *
+   * @returns undefined on an older kernel
+   */
   get namespaceCookie(): string | undefined {
-    return namespaceCookie(this.#fd.number);
+    try {
+      const bytes = getSocketOption(this.#fd.number, SOL_SOCKET, SO_NETNS_COOKIE, 8);
+      return new DataView(bytes.buffer, bytes.byteOffset, 8).getBigUint64(0, littleEndian).toString();
+    } catch (error) {
+      if (errnoOf(error) === 'ENOPROTOOPT') return undefined;
+      throw error;
+    }
+  }
+
+  /** Who the kernel says has changed something, in the messages of its groups: `nl_pid` of `struct sockaddr_nl`. */
+  get port(): number {
+    const address = socketName(this.#fd.number, 12);
+    return new DataView(address.buffer, address.byteOffset, address.length).getUint32(4, littleEndian);
   }
 
   close(): void {
@@ -88,6 +128,11 @@ export class NetlinkSocket {
 
   /** As `transact`, but the kernel works in a thread of libuv's pool. The socket does nothing else meanwhile. */
   async transactOffThread(batch: Batch): Promise<void> {
+    throwFirst(await this.attemptOffThread(batch));
+  }
+
+  /** As `attempt`, but the kernel works in a thread of libuv's pool. The socket does nothing else meanwhile. */
+  async attemptOffThread(batch: Batch): Promise<(SeineError | undefined)[]> {
     this.#begin(batch);
     this.#busy = true;
     try {
@@ -96,25 +141,50 @@ export class NetlinkSocket {
         await sendOffThread(this.#fd.number, bytes, batch.entries[from]?.what ?? 'netlink request');
         results.push(...this.#acknowledgements(batch, from, to));
       }
-      throwFirst(results);
+      return results;
     } finally {
       this.#busy = false;
     }
   }
 
-  /**
-   * Lists things. A list that changed while it was read is read again.
-   *
-   * @param body writes the fixed part and the filter attributes
-   * @param decode returns `undefined` for what does not belong in the list; must copy bytes it keeps
-   */
-  dump<T>(type: number, what: string, body: (batch: Batch) => void, decode: (message: Message) => T | undefined): T[] {
+  /** Lists things. A list that changed while it was read is read again. For the parameters see `ListRequest`. */
+  dump<T>(type: number, what: string, body: ListRequest<T>['body'], decode: ListRequest<T>['decode']): T[] {
+    return this.list({ type, what, body, decode });
+  }
+
+  list<T>({ type, what, body, decode }: ListRequest<T>): T[] {
     const request = new Batch().dumpRequest(type, what, body);
     for (let attempt = 0; attempt < dumpAttempts; attempt++) {
-      const found = this.#dumpOnce(request, what, decode);
-      if (found) return found;
+      const dump = this.#beginDump(request, what, decode);
+      send(this.#fd.number, request.bytes, what);
+      while (dump.state === 'reading') dump.read(this.#receive(what));
+      if (dump.state === 'whole') return dump.found;
     }
-    throw new SeineError('UNAVAILABLE', `${what}: the list changed while it was read, ${dumpAttempts} times`);
+    throw neverTheSame(what);
+  }
+
+  /**
+   * As `dump`, but the kernel works in a thread of libuv's pool, and the loop has its turn after each part of the list. The
+   * socket does nothing else meanwhile. What changes while it is read may be missed, or be there twice.
+   */
+  async listOffThread<T>({ type, what, body, decode }: ListRequest<T>): Promise<T[]> {
+    const request = new Batch().dumpRequest(type, what, body);
+    const into = new Uint8Array(dumpPartBytes);
+    for (let attempt = 0; attempt < dumpAttempts; attempt++) {
+      const dump = this.#beginDump(request, what, decode);
+      this.#busy = true;
+      try {
+        await sendOffThread(this.#fd.number, request.bytes, what);
+        while (dump.state === 'reading') {
+          const length = await receiveOffThread(this.#fd.number, into, what).catch(orDropped(what));
+          dump.read(length === 'empty' ? length : messagesIn(into.subarray(0, length)));
+        }
+      } finally {
+        this.#busy = false;
+      }
+      if (dump.state === 'whole') return dump.found;
+    }
+    throw neverTheSame(what);
   }
 
   /** Asks for one thing. `undefined` if it does not exist (ENODEV, ENXIO, ENOENT, ESRCH, EADDRNOTAVAIL). */
@@ -122,17 +192,34 @@ export class NetlinkSocket {
     const batch = new Batch().message(type, 0, what, body);
     this.#begin(batch);
     send(this.#fd.number, batch.bytes, what);
-    let found: T | undefined;
-    const [failure] = this.#acknowledgements(batch, 0, 1, (message) => (found = decode(message)));
-    if (failure === undefined) return found;
-    if (['ENODEV', 'ENXIO', 'ENOENT', 'ESRCH', 'EADDRNOTAVAIL'].includes(errnoOf(failure) ?? '')) return undefined;
-    throw failure;
+    return this.#found(batch, decode);
+  }
+
+  /** As `get`, but the kernel works in a thread of libuv's pool. The socket does nothing else meanwhile. */
+  async getOffThread<T>(type: number, what: string, body: (batch: Batch) => void, decode: (message: Message) => T): Promise<T | undefined> {
+    const batch = new Batch().message(type, 0, what, body);
+    this.#begin(batch);
+    this.#busy = true;
+    try {
+      await sendOffThread(this.#fd.number, batch.bytes, what);
+    } finally {
+      this.#busy = false;
+    }
+    return this.#found(batch, decode);
   }
 
   /** Messages nobody asked for: what the groups say. `empty` when there is none left. Valid until the next receive. */
   receiveEvents(): readonly Message[] | 'empty' {
     const length = receive(this.#fd.number, receiveBuffer, 'netlink');
     return length === 'empty' ? 'empty' : messagesIn(receiveBuffer.subarray(0, length));
+  }
+
+  #found<T>(batch: Batch, decode: (message: Message) => T): T | undefined {
+    let found: T | undefined;
+    const [failure] = this.#acknowledgements(batch, 0, 1, (message) => (found = decode(message)));
+    if (failure === undefined) return found;
+    if (['ENODEV', 'ENXIO', 'ENOENT', 'ESRCH', 'EADDRNOTAVAIL'].includes(errnoOf(failure) ?? '')) return undefined;
+    throw failure;
   }
 
   #begin(batch: Batch): void {
@@ -163,26 +250,9 @@ export class NetlinkSocket {
     return results;
   }
 
-  #dumpOnce<T>(request: Batch, what: string, decode: (message: Message) => T | undefined): T[] | undefined {
+  #beginDump<T>(request: Batch, what: string, decode: ListRequest<T>['decode']): Dump<T> {
     this.#begin(request);
-    const sequence = (this.#sequence - 1) >>> 0;
-    send(this.#fd.number, request.bytes, what);
-    const found: T[] = [];
-    let interrupted = false;
-    for (;;) {
-      const messages = this.#receive(what);
-      if (messages === 'empty') throw new SeineError('UNAVAILABLE', `${what}: the list has no end`);
-      for (const message of messages) {
-        if (message.sequence !== sequence) continue;
-        if ((message.flags & flag.dumpInterrupted) !== 0) interrupted = true;
-        const end = endOfDump(message, what);
-        if (end === 'end') return interrupted ? undefined : found;
-        if (end !== undefined) throw end;
-        const item = decode(message);
-        if (item !== undefined) found.push(item);
-      }
-      if (found.length > dumpLimit) throw new SeineError('PROTOCOL', `${what}: more than ${dumpLimit} entries`);
-    }
+    return new Dump(what, (this.#sequence - 1) >>> 0, decode);
   }
 
   #receive(what: string): Message[] | 'empty' {
@@ -190,14 +260,62 @@ export class NetlinkSocket {
       const length = receive(this.#fd.number, receiveBuffer, what);
       return length === 'empty' ? 'empty' : messagesIn(receiveBuffer.subarray(0, length));
     } catch (error) {
-      if (errnoOf(error) !== 'ENOBUFS') throw error;
-      throw new SeineError('UNAVAILABLE', `${what}: the kernel dropped answers`, { cause: error });
+      return orDropped(what)(error);
     }
   }
 }
 
+/** One reading of a list. */
+class Dump<T> {
+  readonly found: T[] = [];
+  readonly #what: string;
+  readonly #sequence: number;
+  readonly #decode: ListRequest<T>['decode'];
+  #state: 'reading' | 'whole' | 'changed' = 'reading';
+  #interrupted = false;
+
+  constructor(what: string, sequence: number, decode: ListRequest<T>['decode']) {
+    this.#what = what;
+    this.#sequence = sequence;
+    this.#decode = decode;
+  }
+
+  get state(): 'reading' | 'whole' | 'changed' {
+    return this.#state;
+  }
+
+  read(messages: readonly Message[] | 'empty'): void {
+    if (messages === 'empty') throw new SeineError('UNAVAILABLE', `${this.#what}: the list has no end`);
+    for (const message of messages) if (message.sequence === this.#sequence && this.#state === 'reading') this.#readOne(message);
+    if (this.found.length > dumpLimit) throw new SeineError('PROTOCOL', `${this.#what}: more than ${dumpLimit} entries`);
+  }
+
+  #readOne(message: Message): void {
+    if ((message.flags & flag.dumpInterrupted) !== 0) this.#interrupted = true;
+    const end = endOfDump(message, this.#what);
+    if (end === 'end') this.#state = this.#interrupted ? 'changed' : 'whole';
+    else if (end !== undefined) throw end;
+    else {
+      const item = this.#decode(message);
+      if (item !== undefined) this.found.push(item);
+    }
+  }
+}
+
+function orDropped(what: string): (error: unknown) => never {
+  return (error) => {
+    if (errnoOf(error) !== 'ENOBUFS') throw error;
+    throw new SeineError('UNAVAILABLE', `${what}: the kernel dropped answers`, { cause: error });
+  };
+}
+
+function neverTheSame(what: string): SeineError {
+  return new SeineError('UNAVAILABLE', `${what}: the list changed while it was read, ${dumpAttempts} times`);
+}
+
 /** The kernel fills at most 32 KiB of a dump at once, and any single message is far smaller. Used within one tick only. */
 const receiveBuffer = new Uint8Array(256 * 1024);
+const dumpPartBytes = 64 * 1024;
 const dumpAttempts = 20;
 const dumpLimit = 1_000_000;
 
@@ -211,6 +329,7 @@ const SOCK_RAW = 3;
 const protocols = { route: 0, netfilter: 12, generic: 16 } as const;
 const SOL_SOCKET = 1;
 const SO_RCVBUFFORCE = 33;
+const SO_NETNS_COOKIE = 71;
 const SOL_NETLINK = 270;
 const NETLINK_ADD_MEMBERSHIP = 1;
 const NETLINK_CAP_ACK = 10;

@@ -57,6 +57,9 @@ const native = {
     (fd: number, request: number, argument: Ifreq) => number
   >,
   flock: libc.func('int flock(int, int)') as KoffiFunc<(fd: number, operation: number) => number>,
+  getsockname: libc.func('int getsockname(int, void *, void *)') as KoffiFunc<
+    (fd: number, address: Uint8Array, size: Uint8Array) => number
+  >,
   fstatfs: libc.func('int fstatfs(int, void *)') as KoffiFunc<(fd: number, buffer: Uint8Array) => number>,
 };
 
@@ -175,21 +178,43 @@ export function sendOffThread(fd: number, bytes: Uint8Array, what: string): Prom
 export function receive(fd: number, into: Uint8Array, what: string): number | 'empty' {
   for (;;) {
     const length = native.recv(int32(fd, 'fd'), filled(into), into.length, MSG_DONTWAIT | MSG_TRUNC);
-    if (length < 0) {
-      const errno = koffi.errno();
-      if (errno === EINTR) continue;
-      if (errno === EAGAIN) return 'empty';
-      throw kernelError('recv', errno, `receive from ${what}`);
-    }
-    if (length > into.length) throw new SeineError('PROTOCOL', `${what}: a message of ${length} bytes, room for ${into.length}`);
-    return length;
+    if (length >= 0 || koffi.errno() !== EINTR) return received(length, into, what);
   }
+}
+
+/** As `receive`, but in a thread of libuv's pool, for what the kernel has to work for while it answers. */
+export function receiveOffThread(fd: number, into: Uint8Array, what: string): Promise<number | 'empty'> {
+  return new Promise((resolve, reject) => {
+    native.recv.async(int32(fd, 'fd'), filled(into), into.length, MSG_DONTWAIT | MSG_TRUNC, (failure: unknown, length: number) => {
+      try {
+        if (failure !== null && failure !== undefined) throw SeineError.from(failure, `receive from ${what}`);
+        resolve(received(length, into, what)); // mentions `into`: trap 4
+      } catch (error) {
+        reject(error);
+      }
+    });
+  });
+}
+
+function received(length: number, into: Uint8Array, what: string): number | 'empty' {
+  if (length < 0 && koffi.errno() === EAGAIN) return 'empty';
+  if (length < 0) throw kernelError('recv', koffi.errno(), `receive from ${what}`);
+  if (length > into.length) throw new SeineError('PROTOCOL', `${what}: a message of ${length} bytes, room for ${into.length}`);
+  return length;
 }
 
 export function setSocketOption(fd: number, level: number, option: number, value: number | Uint8Array): void {
   const bytes = typeof value === 'number' ? new Uint8Array(Int32Array.of(int32(value, 'option')).buffer) : filled(value);
   const result = native.setsockopt(int32(fd, 'fd'), int32(level, 'level'), int32(option, 'option'), bytes, bytes.length);
   checked('setsockopt', result, `set socket option ${level}/${option}`);
+}
+
+/** The `struct sockaddr_*` of a socket, at most `size` bytes of it. getsockname(2) */
+export function socketName(fd: number, size: number): Uint8Array {
+  const address = new Uint8Array(int32(size, 'size'));
+  const length = Uint32Array.of(size);
+  checked('getsockname', native.getsockname(int32(fd, 'fd'), address, new Uint8Array(length.buffer)), 'getsockname');
+  return address.subarray(0, Math.min(size, length[0] ?? 0));
 }
 
 /** @returns the bytes the kernel gave, at most `size` */
@@ -236,22 +261,6 @@ export function peerCredentials(fd: number): { readonly pid: number; readonly ui
   if (bytes.length !== 12) throw new SeineError('PROTOCOL', `struct ucred has 12 bytes, not ${bytes.length}`);
   const view = new DataView(bytes.buffer, bytes.byteOffset, 12);
   return { pid: view.getInt32(0, littleEndian), uid: view.getUint32(4, littleEndian), gid: view.getUint32(8, littleEndian) };
-}
-
-/**
- * The number of the network namespace a socket is in, which no other namespace gets until the machine starts anew: inodes of
- * namespaces are given again at once. Source: `SO_NETNS_COOKIE`, since Linux 5.14.
- *
- * @returns undefined on an older kernel
- */
-export function namespaceCookie(fd: number): string | undefined {
-  try {
-    const bytes = getSocketOption(fd, 1, 71, 8); // SOL_SOCKET, SO_NETNS_COOKIE → u64
-    return new DataView(bytes.buffer, bytes.byteOffset, 8).getBigUint64(0, littleEndian).toString();
-  } catch (error) {
-    if (error instanceof SeineError && error.context['errno'] === 'ENOPROTOOPT') return undefined;
-    throw error;
-  }
 }
 
 /**

@@ -4,7 +4,6 @@ import { HostTarget } from '../../src/datapath/host-target.ts';
 import { parseCidr, parseIp } from '../../src/net/ip.ts';
 import { parseMac } from '../../src/net/mac.ts';
 import { createNamedNamespace, deleteNamedNamespace } from '../../src/netlink/namespace.ts';
-import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { nothing, type Wanted } from '../../src/wanted/wanted.ts';
 import { randomName } from '../integration/netlink-fixture.ts';
 import { type Specimen, targetContract } from './target.ts';
@@ -19,7 +18,7 @@ function host(part: Partial<Wanted>): ReadonlyMap<HostKey, HostEntry> {
 async function openHost(): Promise<Specimen<HostKey, HostEntry>> {
   const name = randomName('nlc');
   const namespace = createNamedNamespace(name);
-  const socket = NetlinkSocket.open({ namespace });
+  const target = new HostTarget(dev, namespace);
   const ip = (...words: readonly string[]): string => execFileSync('ip', ['-n', name, ...words], { encoding: 'utf8' });
   const makeGateway = (): void => {
     ip('link', 'add', dev, 'address', mac, 'type', 'veth', 'peer', 'name', 'far0');
@@ -35,7 +34,7 @@ async function openHost(): Promise<Specimen<HostKey, HostEntry>> {
   // Of the same destination as one of ours, at another metric: not ours.
   ip('route', 'add', '10.10.4.0/22', 'via', '198.51.100.7', 'proto', 'static', 'metric', '50');
   return {
-    target: new HostTarget(socket, dev),
+    target,
     equal: sameHostEntry,
     base: host({ links: [{ name: dev, mtu: 1450, mac }], addresses: [{ dev, ip: parseIp('10.10.0.1'), prefixLength: 22 }] }),
     entries: host({
@@ -80,7 +79,7 @@ async function openHost(): Promise<Specimen<HostKey, HostEntry>> {
     die: async () => void ip('link', 'del', dev),
     revive: async () => makeGateway(),
     close: async () => {
-      socket.close();
+      await target.close();
       namespace.close();
       deleteNamedNamespace(name);
     },

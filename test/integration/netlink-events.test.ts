@@ -3,10 +3,10 @@ import { parseCidr, parseIp } from '../../src/net/ip.ts';
 import { parseMac } from '../../src/net/mac.ts';
 import { deleteAddress, replaceAddress } from '../../src/netlink/addresses.ts';
 import { type KernelEvent, KernelEvents } from '../../src/netlink/events.ts';
-import { changeLink, createBridge, createVeth, deleteLink, getLink } from '../../src/netlink/links.ts';
+import { changeLink, createBridge, createVeth, deleteLink, getLink, getLinkOffThread } from '../../src/netlink/links.ts';
 import { Batch } from '../../src/netlink/message.ts';
 import { replaceNeighbour } from '../../src/netlink/neighbours.ts';
-import { addRoute, deleteRoute } from '../../src/netlink/routes.ts';
+import { addRoute, deleteRoute, listRoutes, listRoutesOffThread, ourProtocol } from '../../src/netlink/routes.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { openDescriptors, withNamespaces } from './netlink-fixture.ts';
 
@@ -30,6 +30,61 @@ function described(event: KernelEvent): string {
       return 'overrun';
   }
 }
+
+it('is deaf to what one socket does to addresses, routes and neighbours, and to nobody else', () =>
+  withNamespaces(1, async ({ namespace }) => {
+    const [ours, others] = [NetlinkSocket.open({ namespace }), NetlinkSocket.open({ namespace })];
+    done(ours, (batch) => createVeth(batch, { name: 'a', state: 'up', peer: { name: 'b' } }));
+    done(ours, (batch) => changeLink(batch, 'b', { state: 'up' }));
+    const link = getLink(ours, 'a')?.index;
+    if (link === undefined) throw new Error('no link');
+    const heard: string[] = [];
+    const events = KernelEvents.open({ kinds: ['link', 'address', 'route', 'neighbour'], namespace, notBy: ours.port }, (event) =>
+      heard.push(described(event)),
+    );
+    const change = (batch: Batch, network: number): void => {
+      replaceAddress(batch, { link, address: parseIp(`10.${network}.0.1`), prefixLength: 24 });
+      addRoute(batch, { destination: parseCidr(`10.${network}.8.0/24`), link });
+      addRoute(batch, { destination: parseCidr(`fd00:${network}::/64`), link });
+      replaceNeighbour(batch, { link, address: parseIp(`fd00:${network}::1`), mac: parseMac('0a:00:00:00:00:01') });
+    };
+    done(ours, (batch) => change(batch, 1));
+    done(ours, (batch) => changeLink(batch, 'a', { mtu: 1400 }));
+    done(others, (batch) => change(batch, 2));
+    await expect.poll(() => heard).toEqual(expect.arrayContaining(['set link a up', 'set neighbour fd00:2::1', 'set route fd00:2::/64']));
+    expect(heard).toEqual(expect.arrayContaining(['set address 10.2.0.1', 'set route 10.2.8.0/24']));
+    for (const kept of ['address 10.1.0.1', 'route 10.1.8.0/24', 'route fd00:1::/64', 'neighbour fd00:1::1'])
+      expect(heard).not.toContain(`set ${kept}`);
+    events.close();
+    for (const socket of [ours, others]) socket.close();
+  }));
+
+it('lists off the main thread what it lists on it, while the loop goes on', () =>
+  withNamespaces(1, async ({ namespace }) => {
+    const socket = NetlinkSocket.open({ namespace });
+    done(socket, (batch) => createVeth(batch, { name: 'a', state: 'up', peer: { name: 'b' } }));
+    done(socket, (batch) => changeLink(batch, 'b', { state: 'up' }));
+    const link = getLink(socket, 'a')?.index;
+    if (link === undefined) throw new Error('no link');
+    done(socket, (batch) => {
+      for (let index = 0; index < 2_000; index++)
+        addRoute(batch, { destination: parseCidr(`100.64.${index >> 8}.${index & 0xff}/32`), link });
+    });
+    let turns = 0;
+    let counting = setImmediate(turn);
+    function turn(): void {
+      turns++;
+      counting = setImmediate(turn);
+    }
+    const found = await listRoutesOffThread(socket, { family: 'ipv4', protocol: ourProtocol });
+    clearImmediate(counting);
+    expect(found).toHaveLength(2_000);
+    expect(found).toEqual(listRoutes(socket, { family: 'ipv4', protocol: ourProtocol }));
+    expect(turns).toBeGreaterThan(3);
+    expect(await listRoutesOffThread(socket, { family: 'ipv4', table: 77 })).toEqual([]);
+    expect(await getLinkOffThread(socket, 'none')).toBeUndefined();
+    socket.close();
+  }));
 
 it('hears of links, addresses, routes and neighbours of a namespace', () =>
   withNamespaces(1, async ({ namespace }) => {

@@ -20,7 +20,9 @@ const signal = AbortSignal.timeout(120_000);
 const socket = NetlinkSocket.open();
 
 const entries = [...wantedByOwner(sceneOf(node)).values()].flatMap((wanted) => [...hostEntries(wanted)]);
-await new HostTarget(socket, node.environment.gateway.name).apply({ put: new Map(entries), remove: new Set() });
+const host = new HostTarget(node.environment.gateway.name);
+await host.apply({ put: new Map(entries), remove: new Set() });
+await host.close();
 
 const chains = compileFirewall(node.environment, { noSnat: false });
 const body = chains.map((chain) => `chain ${chain.name} {\n${[chain.hook, ...chain.rules].join('\n')}\n}`).join('\n');
