@@ -18,6 +18,7 @@ import { FileJournalStore } from './ipam/journal-store.ts';
 import type { KubeSources } from './kube-sources.ts';
 import { LiveEnvironment } from './live-environment.ts';
 import { keepLinks } from './lost-links.ts';
+import { keepNetworkCondition } from './network-condition.ts';
 import { readHostInterfaces } from './node-environment.ts';
 import { followNode, setUpHost } from './node-life.ts';
 import { nodeOwner, poolsOf, wishForNode } from './node-wishes.ts';
@@ -67,6 +68,17 @@ export async function startNode(agent: Agent, start: Start): Promise<void> {
       followNode(agent, life),
       keepLinks(agent, life),
       watchFirewall(agent, life),
+      agent.dataPath.follow(agent, log, signal),
+      keepNetworkCondition(
+        {
+          nodeName: agent.config.nodeName,
+          nodes: agent.sources.nodes.replica,
+          http: agent.sources.http,
+          readiness: agent.readiness,
+          log,
+        },
+        signal,
+      ),
       agent.plane.lock.keep(() => agent.plane.datapath.distrust(), signal),
     ];
     await Promise.all([serve(agent, node, start), allowRemovals(agent, node, log, signal), ...keeping, untilAborted(signal)]);
@@ -181,9 +193,12 @@ function say({ readiness }: Agent, doing: string): void {
 function reclaim(ipam: Ipam, live: LiveEnvironment, { log, signal }: Start): void {
   ipam
     .reclaim(signal)
-    .then(() => live.look())
+    .then(() => {
+      log.working('reclaim');
+      live.look();
+    })
     .catch((thrown: unknown) =>
-      log.warn('addresses in quarantine were not looked at', { cause: SeineError.from(thrown, 'reclaim').message }),
+      log.failing('reclaim', 'addresses in quarantine were not looked at', { cause: SeineError.from(thrown, 'reclaim').message }),
     );
 }
 

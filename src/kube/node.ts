@@ -14,6 +14,8 @@ export interface Node {
   /** `metadata.creationTimestamp`, RFC 3339 in UTC; absent only from what an older agent stored. */
   readonly createdAt?: string;
   readonly deleting: boolean;
+  /** Condition `NetworkUnavailable`; absent if nobody has said anything. */
+  readonly networkUnavailable?: boolean;
 }
 
 /** Gives the InternalIP, or `undefined` for the other types, whose text need not be an address (Hostname). */
@@ -36,7 +38,7 @@ const schema = z.object({
     deletionTimestamp: z.string().nullish(),
   }),
   spec: z.object({ podCIDR: cidrText.or(z.literal('')).nullish(), podCIDRs: listOf(cidrText) }).nullish(),
-  status: z.object({ addresses: listOf(internalIp) }).nullish(),
+  status: z.object({ addresses: listOf(internalIp), conditions: z.unknown().optional() }).nullish(),
 });
 
 export const nodes: Resource<Node> = {
@@ -54,6 +56,18 @@ export const nodes: Resource<Node> = {
       ...(zone === undefined ? {} : { zone }),
       ...(metadata.creationTimestamp ? { createdAt: metadata.creationTimestamp } : {}),
       deleting: typeof metadata.deletionTimestamp === 'string',
+      ...networkCondition(status?.conditions),
     };
   },
 };
+
+/** Looked for by hand: every node has a handful of conditions, which change all the time, and only this one is of interest. */
+function networkCondition(conditions: unknown): Pick<Node, 'networkUnavailable'> {
+  if (!Array.isArray(conditions)) return {};
+  const found: unknown = conditions.find((one: unknown) => isRecord(one) && one['type'] === 'NetworkUnavailable');
+  return isRecord(found) ? { networkUnavailable: found['status'] !== 'False' } : {};
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null;
+}

@@ -55,6 +55,15 @@ describe('Node', () => {
     expect(nodes.project(beat('1'))).toEqual(nodes.project(beat('2')));
   });
 
+  it.each([
+    ['False', false],
+    ['True', true],
+    ['Unknown', true],
+  ])('takes the condition NetworkUnavailable %s', (status, networkUnavailable) => {
+    const conditions = [{ type: 'Ready', status: 'True' }, 'junk', { type: 'NetworkUnavailable', status }];
+    expect(nodes.project({ metadata: { name: 'n1', uid: 'u1' }, status: { conditions } })).toMatchObject({ networkUnavailable });
+  });
+
   it('names the wrong field', () => {
     const badAddress = { metadata: { name: 'n', uid: 'u' }, status: { addresses: [{ type: 'InternalIP', address: '1.2.3' }] } };
     expect(() => nodes.project(badAddress)).toThrow('status.addresses[0].address: "1.2.3" is not an IP address');

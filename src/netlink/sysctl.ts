@@ -1,4 +1,4 @@
-import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { SeineError } from '../errors/seine-error.ts';
 import { errnoOf } from './errno.ts';
 
@@ -47,7 +47,18 @@ export function ensureSysctl(name: SysctlName, value: string | number): 'changed
 function sysctlPath(name: SysctlName): string {
   if (name.length === 0 || !name.every((part) => /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/.test(part)))
     throw new SeineError('INVALID_INPUT', `${JSON.stringify(name.join('.'))} is no name of a kernel parameter`);
-  return `/proc/sys/${name.join('/')}`;
+  const [part, ...rest] = name;
+  return part === 'net' ? `${netFolder()}/${rest.join('/')}` : `/proc/sys/${name.join('/')}`;
+}
+
+/**
+ * A container's own /proc/sys is read-only, so the manifest gives the agent the node's /proc/sys/net once more. It shows the
+ * settings of the network namespace of who looks, as the original does.
+ */
+const mountedNet = '/host/proc/sys/net';
+
+function netFolder(): string {
+  return existsSync(mountedNet) ? mountedNet : '/proc/sys/net';
 }
 
 function refusal(verb: string, name: SysctlName, cause: unknown): SeineError {

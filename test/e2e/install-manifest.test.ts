@@ -1,0 +1,125 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { agentName } from '../../build/manifests/access.ts';
+import { permissions } from '../../build/manifests/grants.ts';
+import { manifestParts } from '../../build/manifests/manifest.ts';
+import { defaultOptions, namespace } from '../../build/manifests/options.ts';
+import type { AccessLine } from '../../src/lab/apiserver/access-log.ts';
+import { kubeconfigText, readKubeconfig } from '../../src/lab/kube-access.ts';
+import { labPaths, netnsPath, nodePaths } from '../../src/lab/names.ts';
+import { agentReadiness } from '../../src/lab/node/agent.ts';
+import { createNetns, deleteNetns, inNetns } from '../../src/lab/node/netns.ts';
+import { run } from '../../src/lab/process.ts';
+import { ConvergeLab } from '../support/converge-lab.ts';
+
+const execute = promisify(execFile);
+const manifest = join(import.meta.dirname, '../../build/manifests/seine.yaml');
+const plugin = join(import.meta.dirname, '../../dist/bin/seine');
+const anyMoment = { timeout: 20_000, interval: 100 };
+const deadline = () => AbortSignal.timeout(30_000);
+
+let lab: ConvergeLab;
+const netns = `seine-im-${randomBytes(3).toString('hex')}`;
+
+beforeAll(async () => {
+  lab = await ConvergeLab.start(1);
+});
+afterAll(async () => {
+  await deleteNetns(netns, deadline());
+  await lab.remove();
+});
+
+async function kubectl(...args: readonly string[]): Promise<string> {
+  const { stdout } = await execute('kubectl', ['--kubeconfig', labPaths(lab.plan.dir).kubeconfig, ...args]);
+  return stdout;
+}
+
+it('is taken by the API server, field by field, and changes nothing when applied again', async () => {
+  const applied = await kubectl('apply', '--validate=strict', '-f', manifest);
+  expect(applied.trim().split('\n').length).toBe(manifestParts(defaultOptions).length);
+  const again = await kubectl('apply', '--validate=strict', '-f', manifest);
+  expect(again.split('\n').filter((line) => line !== '' && !line.endsWith(' unchanged'))).toEqual([]);
+});
+
+it('grants the agents what they ask for, and nothing more', async () => {
+  await runWithGrantedRights();
+  await kubectl('create', '-f', writeObject(policy));
+  // Of another node: the agent's watch does not have it, so it has to ask for this one.
+  await kubectl('create', '-f', writeObject(podElsewhere));
+  const uid = await kubectl('get', 'pod', 'elsewhere', '-o', 'jsonpath={.metadata.uid}');
+  await addPod('elsewhere', uid);
+  const wanted = permissions.flatMap(({ rule: { apiGroups = [], resources = [], verbs } }) =>
+    apiGroups.flatMap((group) => resources.flatMap((resource) => verbs.map((verb) => `${verb} ${resource} ${group}`))),
+  );
+  await vi.waitFor(() => expect(asked(true)).toEqual(wanted.toSorted()), anyMoment);
+  expect(asked(false)).toEqual([]);
+  expect(await kubectl('get', 'node', 'node-1', '-o', `jsonpath={.status.conditions[?(@.type=="NetworkUnavailable")].status}`)).toBe(
+    'False',
+  );
+});
+
+/** The agent is nobody but the service account of the manifest from here on. */
+async function runWithGrantedRights(): Promise<void> {
+  const paths = nodePaths(lab.plan.dir, 'node-1');
+  await lab.agent(1, 'stop');
+  // The lab's agent has said it already, as administrator.
+  const none = { status: { conditions: [{ type: 'NetworkUnavailable', status: 'True', reason: 'Test', message: '' }] } };
+  await kubectl('patch', 'node', 'node-1', '--subresource=status', '--type=strategic', '-p', JSON.stringify(none));
+  const token = (await kubectl('create', 'token', agentName, '-n', namespace)).trim();
+  const { server, caPem } = await readKubeconfig(paths.kubeconfig);
+  writeFileSync(paths.kubeconfig, kubeconfigText({ server, caPem, token }, 'agent'), { mode: 0o600 });
+  await lab.agent(1, 'start');
+  await vi.waitFor(async () => expect(await agentReadiness(paths.apiSocket)).toMatchObject({ ready: true }), anyMoment);
+}
+
+async function addPod(name: string, uid: string): Promise<void> {
+  await createNetns(netns, deadline());
+  const paths = nodePaths(lab.plan.dir, 'node-1');
+  const conf = { cniVersion: '1.0.0', name: 'seine', type: 'seine', agentSocket: paths.cniSocket, stateDir: paths.stateDir };
+  const env = {
+    CNI_COMMAND: 'ADD',
+    CNI_CONTAINERID: netns,
+    CNI_NETNS: netnsPath(netns),
+    CNI_IFNAME: 'eth0',
+    CNI_PATH: '/usr/lib/cni',
+    CNI_ARGS: `K8S_POD_NAMESPACE=default;K8S_POD_NAME=${name};K8S_POD_UID=${uid};K8S_POD_INFRA_CONTAINER_ID=${netns}`,
+  };
+  const inside = inNetns(lab.node(1).netns, plugin, []);
+  await run(inside.command, inside.args, { env, input: JSON.stringify(conf) }, deadline());
+}
+
+/** What the service account has asked the API server for. */
+function asked(allowed: boolean): string[] {
+  const lines = readFileSync(join(labPaths(lab.plan.dir).apiServer, 'access.log'), 'utf8')
+    .trim()
+    .split('\n');
+  return lines
+    .map((line) => JSON.parse(line) as AccessLine)
+    .filter((line) => line.user === `system:serviceaccount:${namespace}:${agentName}` && line.allowed === allowed)
+    .map(({ verb, resource, group }) => `${verb} ${resource} ${group}`)
+    .toSorted();
+}
+
+function writeObject(object: object): string {
+  const path = join(lab.plan.dir, 'object.json');
+  writeFileSync(path, JSON.stringify(object));
+  return path;
+}
+
+const policy = {
+  apiVersion: 'networking.k8s.io/v1',
+  kind: 'NetworkPolicy',
+  metadata: { name: 'none', namespace: 'default' },
+  spec: { podSelector: {}, policyTypes: ['Ingress'] },
+};
+
+const podElsewhere = {
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name: 'elsewhere', namespace: 'default' },
+  spec: { nodeName: 'node-9', containers: [{ name: 'c', image: 'none' }] },
+};
