@@ -82,6 +82,8 @@ export interface AgentStatus {
   readonly uptimeSeconds: number;
   readonly readiness: { readonly state: 'ready' | 'starting' | 'impaired'; readonly reason?: string };
   readonly bridge: { readonly name: string; readonly dataPath: 'system' | 'netdev' };
+  /** What the data path can do, by the name of each feature: yes or no, a number, or null for what it does not say; absent until it was looked at. */
+  readonly dataPath?: Readonly<Record<string, boolean | number | null>>;
   /** Null until the node is known. */
   readonly network: {
     readonly mode: string;

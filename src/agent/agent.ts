@@ -8,6 +8,7 @@ import type { Log } from '../log/log.ts';
 import { selfTest } from '../netlink/self-test.ts';
 import type { CniServerOptions } from './cni-server.ts';
 import type { AgentConfig } from './config.ts';
+import { DataPathProbe } from './data-path.ts';
 import { type DataPlane, openDataPlane, runDataPlane } from './data-plane.ts';
 import type { Ipam } from './ipam/ipam.ts';
 import { type KubeSources, openKubeSources, runKubeSources } from './kube-sources.ts';
@@ -33,6 +34,7 @@ export interface Agent {
   readonly peers: PeerSource;
   readonly pods: NodePods;
   readonly repair: RepairPause;
+  readonly dataPath: DataPathProbe;
   /** What is wrong with this node, in sentences, by who found it. */
   readonly warnings: Map<string, readonly string[]>;
   /** Tells the cluster, by an event of the Node. */
@@ -86,6 +88,7 @@ export function createAgent(config: AgentConfig, hooks: AgentHooks, log: Log, si
     plane,
     sources,
     peers: peersFromNodes(sources.nodes.replica, config.nodeName),
+    dataPath: new DataPathProbe(),
     repair: new RepairPause({ datapath: plane.datapath, log, tell, now: () => performance.now() }),
     warnings: new Map(),
     tell,

@@ -108,7 +108,7 @@ function remarks({ networkPolicy, parts, eventLoop, repair }: AgentStatus): stri
   ].map(safeLine);
 }
 
-function facts({ network, pods, peers, services, proxy, networkPolicy }: AgentStatus): [string, string][] {
+function facts({ bridge, dataPath, network, pods, peers, services, proxy, networkPolicy }: AgentStatus): [string, string][] {
   return [
     ...(network
       ? [
@@ -118,6 +118,7 @@ function facts({ network, pods, peers, services, proxy, networkPolicy }: AgentSt
           ] as [string, string],
         ]
       : []),
+    ...(dataPath ? [['Data path', dataPathText(bridge.dataPath, dataPath)] as [string, string]] : []),
     ['Pods', `${pods.attached} attached`],
     ...pods.pools.map((pool, at): [string, string] => [at === 0 ? 'Addresses' : '', poolText(pool)]),
     ['Nodes', `${count(peers, 'other node')}`],
@@ -125,6 +126,20 @@ function facts({ network, pods, peers, services, proxy, networkPolicy }: AgentSt
     ['proxyAll', proxy.proxyAll],
     ['Policies', `NetworkPolicy: ${networkPolicy.enforcement} by this version`],
   ];
+}
+
+const dataPathWords = { system: 'the kernel’s', netdev: 'in userspace' } as const;
+
+/** All of it is in `--json`; here only what differs between data paths: what this one lacks. */
+function dataPathText(type: AgentStatus['bridge']['dataPath'], abilities: NonNullable<AgentStatus['dataPath']>): string {
+  const named = (value: boolean | null) => Object.keys(abilities).filter((feature) => abilities[feature] === value);
+  const [lacking, unknown] = [named(false), named(null)];
+  const has = Object.keys(abilities).length - lacking.length - unknown.length;
+  return [
+    `${dataPathWords[type]}: ${count(has, 'feature')}`,
+    ...(lacking.length > 0 ? [`without ${lacking.join(', ')}`] : []),
+    ...(unknown.length > 0 ? [`not told: ${unknown.join(', ')}`] : []),
+  ].join('; ');
 }
 
 /** Nobody counts what is left of an IPv6 range. */

@@ -103,7 +103,10 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
   #observedBridge(row: BridgeRow): WantedBridge {
     const names = Array.from(row.flow_tables, ([id, uuid]) => [id, this.#database.tables.Flow_Table.get(uuid)?.name ?? ''] as const);
     const asWanted =
-      row.fail_mode === 'secure' && protocols.every((protocol) => row.protocols.has(protocol)) && hasAll(row.other_config, otherConfig);
+      this.#hasDatapath(row.datapath_type) &&
+      row.fail_mode === 'secure' &&
+      protocols.every((protocol) => row.protocols.has(protocol)) &&
+      hasAll(row.other_config, otherConfig);
     const { [OWNER]: owner, ...externalIds } = Object.fromEntries(row.external_ids);
     return {
       // A bridge that is set up otherwise, or is not marked as ours, must not compare equal to any wanted one.
@@ -141,6 +144,7 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
     } as const;
     const external = [...Object.entries(bridge.externalIds), [OWNER, OWNER_VALUE] as const];
     const existing = this.#bridge();
+    this.#putDatapath(tx, bridge.datapathType);
     if (existing) {
       const config = new Map([...existing.other_config, ...otherConfig]);
       tx.update('Bridge', existing._uuid, {
@@ -155,6 +159,18 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
     const port = tx.insert('Port', { name: bridge.name, interfaces: [local] });
     const row = tx.insert('Bridge', { name: bridge.name, ports: [port], ...values, external_ids: external, other_config: otherConfig });
     tx.mutate('Open_vSwitch', [], ['bridges', 'insert', [row]]);
+  }
+
+  #hasDatapath(type: string): boolean {
+    const [open] = this.#database.tables.Open_vSwitch.rows();
+    return open?.datapaths.has(type) ?? false;
+  }
+
+  /** ovs-vswitchd says what a data path can do in its row, and makes no row by itself. */
+  #putDatapath(tx: Write, type: WantedBridge['datapathType']): void {
+    if (this.#hasDatapath(type)) return;
+    const row = tx.insert('Datapath', { external_ids: [[OWNER, OWNER_VALUE]] });
+    tx.mutate('Open_vSwitch', [], ['datapaths', 'insert', [[type, row]]]);
   }
 
   /** @returns the new row, if there was none */

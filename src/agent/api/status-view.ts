@@ -35,6 +35,7 @@ export async function agentStatus({ agent, record, lag }: StatusSources, signal:
     uptimeSeconds: Math.round(performance.now() / 1_000),
     readiness: readiness.state(),
     bridge: { name: config.ovsBridge, dataPath: config.ovsDatapathType },
+    ...(agent.dataPath.abilities ? { dataPath: agent.dataPath.abilities } : {}),
     network: node ? networkOf(agent, node) : null,
     pods: { attached: node?.network.count ?? 0, pools: usage, ...(journal ? { journalError: failure(journal, undefined, 0) } : {}) },
     peers: [...agent.peers.peers()].length,

@@ -112,14 +112,27 @@ export const metricRows = {
     labels: ['table'],
   },
   conntrack_limit: { type: 'gauge', help: 'How many connections such a table takes; more are dropped.', labels: ['table'] },
-  datapath_hits_total: { type: 'counter', help: 'Packets that the data path had a megaflow for (kernel’s data path only).' },
+  datapath_hits_total: {
+    type: 'counter',
+    help: 'Packets that the data path had a megaflow for (kernel’s data path only).',
+    labels: ['data_path'],
+  },
   datapath_upcalls_missed_total: {
     type: 'counter',
     help: 'Packets that went to ovs-vswitchd because there was no megaflow (kernel’s data path only).',
+    labels: ['data_path'],
   },
-  datapath_upcalls_lost_total: { type: 'counter', help: 'Packets dropped because ovs-vswitchd could not take them or decide about them.' },
-  datapath_megaflows: { type: 'gauge', help: 'Megaflows of the data path (kernel’s data path only).' },
-  datapath_masks: { type: 'gauge', help: 'Kinds of match among the megaflows: look-ups for a packet, at most (kernel’s data path only).' },
+  datapath_upcalls_lost_total: {
+    type: 'counter',
+    help: 'Packets dropped because ovs-vswitchd could not take them or decide about them.',
+    labels: ['data_path'],
+  },
+  datapath_megaflows: { type: 'gauge', help: 'Megaflows of the data path (kernel’s data path only).', labels: ['data_path'] },
+  datapath_masks: {
+    type: 'gauge',
+    help: 'Kinds of match among the megaflows: look-ups for a packet, at most (kernel’s data path only).',
+    labels: ['data_path'],
+  },
 
   stranger_packets: { type: 'gauge', help: 'Tunnel packets from an address that is no node, while it is remembered.', labels: ['address'] },
 

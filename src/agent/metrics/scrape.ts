@@ -146,7 +146,8 @@ async function dataPathLoad({ config }: Agent, signal: AbortSignal) {
   const patience = AbortSignal.any([signal, AbortSignal.timeout(DATA_PATH_PATIENCE_MS)]);
   // Other metrics say whether the switch is there.
   const load = await readDataPathLoad(config.ovsDatapathType, config.ovsRunDir, patience).catch((): DataPathLoad => ({ connections: [] }));
-  const known = (value: number | undefined): readonly Sample[] => (value === undefined ? [] : one(value));
+  const known = (value: number | undefined): readonly Sample[] =>
+    value === undefined ? [] : [[{ data_path: config.ovsDatapathType }, value]];
   return {
     conntrack_entries: load.connections.map(({ table, entries }): Sample => [{ table }, entries]),
     conntrack_limit: load.connections.map(({ table, limit }): Sample => [{ table }, limit]),

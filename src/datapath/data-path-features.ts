@@ -1,0 +1,129 @@
+import type { GroupFeatures, MeterFeatures } from '../openflow/switch-features.ts';
+
+/** What was read of a data path; undefined is what it did not say. */
+export interface DataPathFacts {
+  readonly type: 'system' | 'netdev';
+  /** `Datapath.capabilities` of the switch's database, ovs-vswitchd.conf.db(5). */
+  readonly capabilities: ReadonlyMap<string, string> | undefined;
+  /** `Open_vSwitch.iface_types`. */
+  readonly interfaceTypes: ReadonlySet<string> | undefined;
+  readonly meters: MeterFeatures | undefined;
+  readonly groups: GroupFeatures | undefined;
+  /** Whether its connection tracker knows SCTP as more than addresses. */
+  readonly tracksSctp: boolean | undefined;
+  /** Whether it fills in checksums that a pod's kernel left to the device. */
+  readonly fillsChecksums: boolean;
+}
+
+/** Something that data paths differ in. */
+interface FeatureRow {
+  /** What Seine does with it, or what it would do. */
+  readonly use: string;
+  /** What does not work without it; absent if everything does. */
+  readonly without?: string;
+  readonly of: (facts: DataPathFacts) => boolean | number | undefined;
+}
+
+const flag =
+  (name: string) =>
+  ({ capabilities }: DataPathFacts): boolean | undefined => {
+    const value = capabilities?.get(name);
+    return value === undefined ? undefined : value === 'true';
+  };
+
+const number =
+  (name: string) =>
+  ({ capabilities }: DataPathFacts): number | undefined => {
+    const value = Number(capabilities?.get(name) ?? Number.NaN);
+    return Number.isSafeInteger(value) ? value : undefined;
+  };
+
+const link =
+  (type: string) =>
+  ({ interfaceTypes }: DataPathFacts): boolean | undefined =>
+    interfaceTypes?.has(type);
+
+const bit = (bits: number | undefined, at: number): boolean | undefined => (bits === undefined ? undefined : (bits & (1 << at)) !== 0);
+
+const tracked = 'connections are not tracked: neither replies of Services nor traffic of pods passes';
+
+/** In the order in which they are shown. Names are those of OVS where it has one. */
+export const dataPathFeatures = {
+  recirc: { use: 'packets go on after they were tracked', without: tracked, of: flag('recirc') },
+  ct_state: { use: 'new, established and invalid connections are told apart', without: tracked, of: flag('ct_state') },
+  ct_zone: { use: 'pods’ connections are kept apart from the node’s', without: tracked, of: flag('ct_zone') },
+  ct_mark: { use: 'a connection remembers its Service', without: 'Services fail', of: flag('ct_mark') },
+  ct_label: { use: 'not used', of: flag('ct_label') },
+  ct_state_nat: { use: 'addresses of Services are translated', without: 'Services fail', of: flag('ct_state_nat') },
+  ct_orig_tuple: {
+    use: 'later pieces of IPv4 datagrams find their Service',
+    without: 'datagrams in pieces to Services are lost',
+    of: flag('ct_orig_tuple'),
+  },
+  ct_orig_tuple6: {
+    use: 'later pieces of IPv6 datagrams find their Service',
+    without: 'IPv6 datagrams in pieces to Services are lost',
+    of: flag('ct_orig_tuple6'),
+  },
+  ct_flush: {
+    use: 'a Service’s stale connections are forgotten by zone and tuple (a message of OpenFlow, ADR 24)',
+    without: 'UDP clients of a Service go on to an endpoint that is gone, until they pause',
+    of: flag('ct_flush'),
+  },
+  ct_clear: { use: 'not used', of: flag('ct_clear') },
+  ct_timeout: { use: 'not used: timeouts of connections are the tracker’s own', of: flag('ct_timeout') },
+  ct_zero_snat: { use: 'not used', of: flag('ct_zero_snat') },
+  ct_eventmask: { use: 'spares listeners of connection events', of: flag('ct_eventmask') },
+  sctp: {
+    use: 'Services of SCTP; without it their ports are not served, and each such Service says so',
+    of: ({ tracksSctp }) => tracksSctp,
+  },
+  groups_select: { use: 'a Service’s endpoints', without: 'Services fail', of: ({ groups }) => bit(groups?.types, 1) },
+  groups_max: { use: 'one for each Service port, and more for large ones', of: ({ groups }) => groups?.maxSelectGroups },
+  max_hash_alg: { use: 'dp_hash of groups: 0 is by a hash of the kernel’s own, 1 also by a symmetric one', of: number('max_hash_alg') },
+  meters_max: { use: 'limits of what a pod sends, one each', of: ({ meters }) => meters?.maxMeters },
+  meters_kbps: { use: 'limits of what a pod sends, in bits', of: ({ meters }) => bit(meters?.capabilities, 0) },
+  meters_burst: { use: 'how much a pod may send at once', of: ({ meters }) => bit(meters?.capabilities, 2) },
+  checksums: {
+    use: 'pods may leave checksums to the device; where not, the agent turns that off in every pod',
+    of: ({ fillsChecksums }) => fillsChecksums,
+  },
+  geneve: { use: '`tunnelType: geneve`', of: link('geneve') },
+  vxlan: { use: '`tunnelType: vxlan`', of: link('vxlan') },
+  gre: { use: '`tunnelType: gre`', of: link('gre') },
+  tnl_push_pop: { use: 'tunnel headers are put on by OVS itself; where not, by the kernel’s own tunnels', of: flag('tnl_push_pop') },
+  masked_set_action: { use: 'parts of a field are written without matching the rest: fewer megaflows', of: flag('masked_set_action') },
+  nd_ext: { use: 'not used: answers of neighbours are rewritten without it', of: flag('nd_ext') },
+  ufid: { use: 'megaflows are named by number, which spares work', of: flag('ufid') },
+  clone: { use: 'not used', of: flag('clone') },
+  sample_nesting: { use: 'not used', of: flag('sample_nesting') },
+  trunc: { use: 'not used', of: flag('trunc') },
+  check_pkt_len: { use: 'not used', of: flag('check_pkt_len') },
+  explicit_drop_action: { use: 'drops are counted by reason', of: flag('explicit_drop_action') },
+  lb_output_action: { use: 'not used (bonds)', of: flag('lb_output_action') },
+  add_mpls: { use: 'not used', of: flag('add_mpls') },
+  max_mpls_depth: { use: 'not used', of: number('max_mpls_depth') },
+  max_vlan_headers: { use: 'frames with tags are dropped before they count', of: number('max_vlan_headers') },
+} as const satisfies Readonly<Record<string, FeatureRow>>;
+
+export type DataPathFeature = keyof typeof dataPathFeatures;
+
+/** What a data path can do: `null` is what it did not say. */
+export type DataPathAbilities = Readonly<Record<DataPathFeature, boolean | number | null>>;
+
+export function abilitiesOf(facts: DataPathFacts): DataPathAbilities {
+  const entries = Object.entries<FeatureRow>(dataPathFeatures).map(([name, { of }]) => [name, of(facts) ?? null] as const);
+  return Object.fromEntries(entries) as DataPathAbilities;
+}
+
+/** A feature that is known to be missing, and what that means for traffic. */
+export interface MissingFeature {
+  readonly feature: string;
+  readonly consequence: string;
+}
+
+export function missingIn(abilities: DataPathAbilities): MissingFeature[] {
+  return Object.entries<FeatureRow>(dataPathFeatures).flatMap(([feature, { without }]) =>
+    without !== undefined && abilities[feature as DataPathFeature] === false ? [{ feature, consequence: without }] : [],
+  );
+}
