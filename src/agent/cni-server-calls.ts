@@ -20,6 +20,7 @@ import type { RecordedDeletion } from './cni-server-deletions.ts';
 import { resultOf } from './cni-server-result.ts';
 import { StageTimes } from './cni-server-stages.ts';
 import type { DelegatedIpam } from './ipam/delegated-ipam.ts';
+import { attachmentId } from './ipam/lease.ts';
 import { refuseDetour } from './netns-path.ts';
 import type { PodLookup } from './node-pods.ts';
 
@@ -100,7 +101,8 @@ export class CniCalls {
       await this.#attachments.settle({ ...deletion, stages: new StageTimes() }, signal);
     } catch (thrown) {
       const { attachment } = deletion.request;
-      this.#ports.log.warn('a recorded DEL failed', { ...attachment, reason: toCniError(thrown, 'wiring').message });
+      const { message: cause } = toCniError(thrown, 'wiring');
+      this.#ports.log.failing(`DEL ${attachmentId(attachment)}`, 'a recorded DEL failed', { ...attachment, cause });
     }
   }
 

@@ -141,8 +141,10 @@ export class CniServer {
         await network.whenReady(signal);
         await this.#calls.settleDeletions(signal);
         intervalMs = deletionsIntervalMs;
+        log.working('recorded DELs');
       } catch (thrown) {
-        if (!signal.aborted) log.warn('recorded DELs are not done yet', { cause: SeineError.from(thrown, 'settle deletions').message });
+        const { message: cause } = SeineError.from(thrown, 'settle deletions');
+        if (!signal.aborted) log.failing('recorded DELs', 'recorded DELs are not done yet', { cause });
       }
       await pause(intervalMs, signal);
     }

@@ -35,11 +35,12 @@ export async function watchFirewall(agent: Agent, { live, log, signal }: Firewal
     try {
       await readiness.whenReady(signal);
       const found = await look(agent, live, log, signal);
+      log.working('firewall test');
       if (found.join() !== before) report(agent, found, log);
       before = found.join();
     } catch (thrown) {
       if (signal.aborted) return;
-      log.warn('whether somebody else’s packet filter drops pods’ packets is not known', {
+      log.failing('firewall test', 'whether somebody else’s packet filter drops pods’ packets is not known', {
         cause: SeineError.from(thrown, 'test the packet filter').message,
       });
     }

@@ -41,10 +41,12 @@ export async function keepFlowRestore(options: FlowRestoreOptions, signal: Abort
       try {
         await release(options, AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]));
       } catch (thrown) {
-        if (!signal.aborted) log.error('the switch still waits for its flows', { cause: SeineError.from(thrown, 'restore flows').message });
+        const { message: cause } = SeineError.from(thrown, 'restore flows');
+        if (!signal.aborted) log.failing(KEY, 'the switch still waits for its flows', { cause }, 'error');
         await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined); // only an abort rejects, and it ends the loop
       }
     }
+    log.working(KEY);
     readiness.clear(KEY);
   }
 }

@@ -50,10 +50,10 @@ export function openKubeSources(config: AgentConfig, { stateDir, log, onFailure 
       stateDir,
       onReport: (report) => {
         if (report.what === 'failed') onFailure?.(resource.kind, report.error);
-        reportTo(log.child({ resource: resource.kind }), report);
+        reportTo(log.child({ resource: resource.kind }), resource.kind, report);
       },
     });
-  const eventLost = (error: Error): void => log.warn('an Event could not be posted', { cause: error.message });
+  const eventLost = (error: Error): void => log.failing('events', 'an Event could not be posted', { cause: error.message });
   return {
     http,
     turns,
@@ -85,9 +85,17 @@ const reports: Readonly<Record<ReflectorReport['what'], readonly [level: 'info' 
   invalid: ['warn', 'an object is not usable'],
   unreadable: ['warn', 'a part of what the API server sent makes no sense'],
   storage: ['warn', 'the copy on disk failed'],
+  recovered: ['info', 'the API server is followed again'],
 };
 
-function reportTo(log: Log, { what, ...rest }: ReflectorReport): void {
+function reportTo(log: Log, kind: string, { what, ...rest }: ReflectorReport): void {
   const [level, message] = reports[what];
+  if (what === 'synced' || what === 'recovered') log.working(`source ${kind}`);
+  if (what === 'recovered') return;
+  if (what === 'failed' || what === 'unreadable' || what === 'storage') {
+    const cause = 'error' in rest ? rest.error.message : 'why' in rest ? rest.why : '';
+    log.failing(what === 'failed' ? `source ${kind}` : `${what} ${kind}`, message, { ...rest, error: undefined, cause });
+    return;
+  }
   log[level](message, 'error' in rest ? { ...rest, error: rest.error.message } : rest);
 }

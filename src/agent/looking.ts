@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { NodeDatapathEvents } from '../datapath/node-datapath.ts';
 import { SeineError } from '../errors/seine-error.ts';
-import type { Log } from '../log/log.ts';
+import type { Log, LogControl } from '../log/log.ts';
 import { descriptorOf, peerCredentials } from '../netlink/sys.ts';
 import type { Agent, AgentHooks } from './agent.ts';
 import { ApiServer } from './api/http-server.ts';
@@ -17,13 +17,16 @@ const LISTEN_RETRY_MS = 5_000;
 /** All that lets people and machines look at the agent: what it notes as it works, and where it answers. */
 export class Looking {
   readonly #log: Log;
+  readonly #control: LogControl;
   readonly #exporter = new Exporter();
   readonly #record = new AgentRecord((name, labels, value) => this.#exporter.observe(name, labels, value));
   readonly #lag = new LoopLag();
   readonly #servers: ApiServer[] = [];
 
-  constructor(log: Log) {
+  /** @param control of the program's log, for operators */
+  constructor(log: Log, control: LogControl) {
     this.#log = log;
+    this.#control = control;
   }
 
   /** Notes what happens, and passes events of the data path on to `then`. */
@@ -42,7 +45,7 @@ export class Looking {
 
   /** @throws SeineError `UNAVAILABLE` if the socket cannot be made; what somebody else listens on is tried until `signal` */
   async open(agent: Agent, signal: AbortSignal): Promise<void> {
-    const sources = { agent, record: this.#record, lag: this.#lag, exporter: this.#exporter };
+    const sources = { agent, record: this.#record, lag: this.#lag, exporter: this.#exporter, control: this.#control };
     this.#lag.start((name, labels, value) => this.#exporter.observe(name, labels, value), signal);
     const options = {
       routes: operatorRoutes(sources),

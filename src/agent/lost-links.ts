@@ -48,9 +48,11 @@ async function remakeGateway(agent: Agent, log: Log, signal: AbortSignal): Promi
   try {
     await replug(agent, name, signal);
     await ports.whenPlugged(name, ofPorts.gateway, patience(signal));
+    log.working('gateway');
   } catch (thrown) {
     if (signal.aborted) return;
-    log.error('the gateway was deleted and is not made anew yet', { interface: name, cause: SeineError.from(thrown, 'remake').message });
+    const { message: cause } = SeineError.from(thrown, 'remake');
+    log.failing('gateway', 'the gateway was deleted and is not made anew yet', { interface: name, cause }, 'error');
     goneLinks.names.add(name);
     goneLinks.bell.ring();
   }

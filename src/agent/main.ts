@@ -28,11 +28,12 @@ async function main(): Promise<void> {
   process.umask(0o077);
   const config = readConfig(values.config, process.env);
   privateFolder(config.stateDir);
-  const log = createLog(config.logLevel).child({ node: config.nodeName });
+  const programLog = createLog(config.logLevel);
+  const log = programLog.child({ node: config.nodeName });
   const stop = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort(new SeineError('CANCELLED', `${name} received`)));
   log.info('agent starts', { bridge: config.ovsBridge, dataPath: config.ovsDatapathType, tunnel: config.tunnelType });
-  const looking = new Looking(log);
+  const looking = new Looking(log, programLog.control);
   const agent = createAgent(config, looking.hooks(loggedEvents(log)), log, stop.signal);
   await looking.open(agent, stop.signal);
   try {
@@ -49,9 +50,17 @@ async function main(): Promise<void> {
 function loggedEvents(log: Log): NodeDatapathEvents {
   return {
     round: (part, result) => log.debug('made as wanted', { part, ...result }),
-    failure: (part, error) => log.warn('not as wanted yet', { part, error: error.message }),
-    refused: (part, owner, error) => log.error('a wish was refused', { part, owner, error: error.message }),
-    drift: (part, keys) => log.warn('somebody else changed what is ours; it is put back', { part, entries: keys.length }),
+    failure: (part, error) => log.failing(`part ${part}`, 'not as wanted yet', { part, cause: error.message }),
+    recovered: (part) => log.working(`part ${part}`),
+    refused: (part, owner, error) => log.failing(`${part} ${owner}`, 'a wish was refused', { part, owner, cause: error.message }, 'error'),
+    accepted: (part, owner) => log.working(`${part} ${owner}`),
+    // The same entries again and again are a fight; others are news.
+    drift: (part, keys) =>
+      log.failing(`drift of ${part} ${keys.length} ${keys[0]}`, 'somebody else changed what is ours; it is put back', {
+        part,
+        entries: keys.length,
+        cause: 'another than the agent',
+      }),
     repaired: (part, tookMs) => log.info('what somebody else had changed is as wanted again', { part, tookMs: Math.round(tookMs) }),
   };
 }

@@ -95,7 +95,7 @@ function resizePods({ plane }: Agent, { node: { ipam }, log }: NodeLife, { gatew
       ipam.confirm(lease, { ...lease.attached, mtu });
       log.info('the MTU of a pod follows the node’s', { pod: lease.pod?.name, container: lease.containerId, mtu });
     } catch (thrown) {
-      log.warn('a pod keeps an MTU that is not the node’s', {
+      log.failing(`MTU ${lease.containerId}`, 'a pod keeps an MTU that is not the node’s', {
         pod: lease.pod?.name,
         container: lease.containerId,
         mtu: lease.attached.mtu,

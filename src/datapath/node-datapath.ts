@@ -33,7 +33,9 @@ export const parts: readonly Part[] = ['switch', 'bridge', 'host', 'firewall'];
 export interface NodeDatapathEvents {
   round(part: Part, result: { readonly put: number; readonly removed: number; readonly tookMs: number }): void;
   failure(part: Part, error: SeineError): void;
+  recovered?(part: Part): void;
   refused(part: Part, owner: string, error: SeineError): void;
+  accepted?(part: Part, owner: string): void;
   drift(part: Part, keys: readonly string[]): void;
   repaired(part: Part, tookMs: number): void;
 }
@@ -209,7 +211,9 @@ function common<K extends string>(name: Part, events: NodeDatapathEvents) {
   const reported: ReconcilerEvents<K> = {
     round: (result) => events.round(name, result),
     failure: (error) => events.failure(name, error),
+    recovered: () => events.recovered?.(name),
     refused: (owner, error) => events.refused(name, owner, error),
+    accepted: (owner) => events.accepted?.(name, owner),
     drift: (keys) => events.drift(name, keys),
     repaired: (tookMs) => events.repaired(name, tookMs),
   };

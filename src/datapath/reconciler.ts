@@ -25,8 +25,12 @@ export interface ReconcilerOptions<K extends string, V> {
 export interface ReconcilerEvents<K> {
   round(result: { readonly put: number; readonly removed: number; readonly tookMs: number }): void;
   failure(error: SeineError): void;
+  /** The first round that did not fail after some that did. */
+  recovered?(): void;
   /** An owner's wish was refused by the target and is left out until it changes or its time comes again. */
   refused(owner: string, error: SeineError): void;
+  /** An owner whose wish was refused got it, or wishes for something else. */
+  accepted?(owner: string): void;
   /** Entries that somebody else changed, found by observing. */
   drift(keys: readonly K[]): void;
   /** What somebody else had changed is as wanted again, so long (ms) after we were told that something may have changed. */
@@ -230,6 +234,7 @@ export class Reconciler<K extends string, V> {
     while (!signal.aborted) {
       try {
         await this.#round(signal);
+        if (failures > 0) this.#options.events.recovered?.();
         failures = 0;
         this.#lastError = undefined;
         this.#wakeForRetries(signal);
@@ -265,7 +270,7 @@ export class Reconciler<K extends string, V> {
     this.#recheck = new Set();
     // What is newly wished for is tried at once.
     for (const key of dirty.keys) this.#repairs.forgive(key);
-    for (const owner of dirty.owners) if (this.#refused.delete(owner)) for (const key of desired.keysOf(owner)) recheck.add(key);
+    for (const owner of dirty.owners) if (this.#forgive(owner)) for (const key of desired.keysOf(owner)) recheck.add(key);
     const observed = this.#actual === undefined;
     const actual = this.#actual ?? (await target.observe(signal));
     const doubtedAtMs = this.#doubtedAtMs;
@@ -331,13 +336,20 @@ export class Reconciler<K extends string, V> {
         queue.unshift(...this.#isolate(portion, error));
         continue;
       }
-      for (const owner of portion.owners) this.#refused.delete(owner);
+      for (const owner of portion.owners) this.#forgive(owner);
       for (const [key, value] of portion.put) actual.set(key, value);
       for (const key of portion.remove) actual.delete(key);
       counts.put += portion.put.size;
       counts.removed += portion.remove.size;
     }
     return counts;
+  }
+
+  /** True if this owner was refused. */
+  #forgive(owner: string): boolean {
+    const was = this.#refused.delete(owner);
+    if (was) this.#options.events.accepted?.(owner);
+    return was;
   }
 
   /**

@@ -30,6 +30,8 @@ export type ReflectorReport =
   | { readonly what: 'synced'; readonly objects: number; readonly version: string; readonly tookMs: number }
   /** Tried again after `waitMs`; `failures` counts those in a row. */
   | { readonly what: 'failed'; readonly error: SeineError; readonly failures: number; readonly waitMs: number }
+  /** A watch has lived for a while after failures. */
+  | { readonly what: 'recovered' }
   /** A snapshot missed too much; nothing is removed until a quorum read has answered. */
   | { readonly what: 'held'; readonly known: number; readonly missing: number }
   | { readonly what: 'released'; readonly missing: number }
@@ -47,6 +49,10 @@ export interface ReflectorStatus {
   readonly objects: number;
   readonly version: string;
   readonly failures: number;
+  /** How long the present watch has lived (ms); undefined while there is none. */
+  readonly watchAgeMs?: number;
+  /** Since the API server last said anything of the resource (ms); undefined before it ever did. */
+  readonly silenceMs?: number;
   readonly lastError?: SeineError;
   readonly held?: { readonly known: number; readonly missing: number };
   /** Keys of objects we could not use, and what is wrong with each. Bounded by what the API server has. */
@@ -76,6 +82,7 @@ export class Reflector<T> {
   #lastError: SeineError | undefined;
   #invalid = new Map<string, SeineError>();
   #snapshotBeganMs = 0;
+  #heardMs: number | undefined;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -87,7 +94,8 @@ export class Reflector<T> {
   }
 
   get status(): ReflectorStatus {
-    const { doing, waitingFor, version, failures, held } = this.#state;
+    const { doing, waitingFor, version, failures, held, watchSinceMs } = this.#state;
+    const nowMs = performance.now();
     return {
       kind: this.#options.resource.kind,
       doing,
@@ -96,6 +104,8 @@ export class Reflector<T> {
       objects: this.#store.size,
       version: version ?? '',
       failures,
+      ...(doing === 'watch' && waitingFor === undefined ? { watchAgeMs: nowMs - watchSinceMs } : {}),
+      ...(this.#heardMs === undefined ? {} : { silenceMs: nowMs - this.#heardMs }),
       ...(this.#lastError && failures > 0 ? { lastError: this.#lastError } : {}),
       ...(held ? { held } : {}),
       invalid: this.#invalid,
@@ -141,6 +151,7 @@ export class Reflector<T> {
 
   #advance(event: ReflectorEvent): ReflectorStep {
     const step = stepReflector(this.#state, event, { nowMs: performance.now(), chance: Math.random() }, this.#policy);
+    if (this.#state.failures > 0 && step.state.failures === 0) this.#options.onReport({ what: 'recovered' });
     this.#state = step.state;
     return step;
   }
@@ -203,6 +214,7 @@ export class Reflector<T> {
   }
 
   #onEvent(watch: RunningWatch<T>, raw: unknown): void {
+    this.#heardMs = performance.now();
     const event = watch.next ? undefined : this.#parseEvent(raw, watch.draft);
     if (event?.type === 'ERROR') throw event.error;
     if (event?.type === 'BOOKMARK') this.#onBookmark(watch, event.version, event.initialEventsEnd ? 'initialEventsEnd' : 'progress');
@@ -250,6 +262,7 @@ export class Reflector<T> {
   }
 
   #commit(draft: SnapshotDraft<T>, version: string): ReflectorAction {
+    this.#heardMs = performance.now();
     const heldBefore = this.#state.held;
     const known = this.#store.size;
     const missing = this.#store.missingFrom(draft.objects);

@@ -350,7 +350,9 @@ export class Ipam {
       return await this.#options.isAbsent(lease, signal);
     } catch (thrown) {
       if (!signal.aborted)
-        this.#options.log.warn('absence of a released address not known', { cause: SeineError.from(thrown, 'isAbsent').message });
+        this.#options.log.failing('absence', 'absence of a released address not known', {
+          cause: SeineError.from(thrown, 'isAbsent').message,
+        });
       return false;
     }
   }

@@ -50,7 +50,9 @@ export class AgentRecord {
         this.saw(part, error);
         then.failure(part, error);
       },
+      recovered: (part) => then.recovered?.(part),
       refused: (part, owner, error) => then.refused(part, owner, error),
+      accepted: (part, owner) => then.accepted?.(part, owner),
       drift: (part, keys) => {
         this.#add('drift_entries_total', { part }, keys.length);
         then.drift(part, keys);

@@ -114,7 +114,7 @@ export class AffinityKeeper {
 
   #failed(thrown: unknown): void {
     if (this.#options.signal.aborted) return;
-    this.#options.log.warn('choices of gone endpoints were not all taken away', {
+    this.#options.log.failing('affinity', 'choices of gone endpoints were not all taken away', {
       cause: SeineError.from(thrown, 'session affinity').message,
     });
   }

@@ -68,7 +68,10 @@ export class ConnectionCleaner {
   #plan(bridge: readonly StaleConnections[], host: readonly StaleHostConnections[]): void {
     if (this.#tasks.length + bridge.length + host.length > WAITING_MAX) {
       this.#forgotten.dropped += bridge.length + host.length;
-      this.#options.log.warn('too many stale connections wait to be forgotten; some are left to time out', { waiting: this.#tasks.length });
+      this.#options.log.failing('connection queue', 'too many stale connections wait to be forgotten; some are left to time out', {
+        waiting: this.#tasks.length,
+        cause: 'too many',
+      });
       return;
     }
     const nowMs = performance.now();
@@ -133,7 +136,7 @@ export class ConnectionCleaner {
     if (this.#options.signal.aborted) return;
     this.#forgotten.failures++;
     const cause = SeineError.from(thrown, 'forget connections');
-    this.#options.log.warn('stale connections could not be forgotten', { cause: cause.message });
+    this.#options.log.failing('connections', 'stale connections could not be forgotten', { cause: cause.message });
   }
 }
 

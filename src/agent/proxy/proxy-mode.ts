@@ -72,10 +72,14 @@ export class ProxyMode {
 
   async #tryLook(signal: AbortSignal): Promise<boolean> {
     try {
-      return await this.look(signal);
+      const changed = await this.look(signal);
+      this.#options.log.working('kube-proxy');
+      return changed;
     } catch (thrown) {
       if (!signal.aborted)
-        this.#options.log.warn('a kube-proxy could not be looked for', { cause: SeineError.from(thrown, 'look for kube-proxy').message });
+        this.#options.log.failing('kube-proxy', 'a kube-proxy could not be looked for', {
+          cause: SeineError.from(thrown, 'look for kube-proxy').message,
+        });
       return false;
     }
   }
