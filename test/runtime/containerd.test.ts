@@ -1,44 +1,167 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type RunningPod, RuntimeLab } from './runtime-lab.ts';
+import { nodePaths } from '../../src/lab/names.ts';
+import { runIn } from '../../src/lab/node/netns.ts';
+import { until } from '../support/converge-lab.ts';
+import { holdingsOf } from '../support/node-holdings.ts';
+import { GrpcError } from './grpc.ts';
+import { type RunningPod, RuntimeLab, usualChain } from './runtime-lab.ts';
+import { askName, inUrl, nameIn, serveName } from './tiny-server.ts';
 
 /*
  * containerd as a kubelet uses it, one on each of three nodes.
  */
 
-const patienceMs = 120_000;
 const signal = AbortSignal.timeout(600_000);
-const serve = ['sh', '-c', 'hostname > /www/index.html; exec httpd -f -p 80 -h /www'];
-/** Not busybox's wget: Debian's static one dies of looking up even an address. */
-const askName = (ip: string) => ['sh', '-c', `printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 5 ${ip} 80`];
+const published = { protocol: 'tcp', containerPort: 80, hostPort: 8080 } as const;
 
 let runtimes: RuntimeLab;
 
 beforeAll(async () => {
   runtimes = await RuntimeLab.start(3, signal);
-  await runtimes.startContainerd(
-    (node) => [
-      runtimes.seine(node),
-      { type: 'portmap', capabilities: { portMappings: true } },
-      { type: 'bandwidth', capabilities: { bandwidth: true } },
-    ],
-    signal,
-  );
+  await runtimes.startContainerd((node) => usualChain(runtimes.seine(node)), signal);
 });
 afterAll(async () => {
-  await runtimes?.remove(AbortSignal.timeout(patienceMs));
+  await runtimes?.remove(AbortSignal.timeout(120_000));
 });
+
+async function reaches(from: RunningPod, to: RunningPod): Promise<void> {
+  for (const ip of to.ips) expect(nameIn(await runtimes.exec(from, askName(ip), signal))).toBe(to.config.name);
+}
+
+const isGone = async (work: Promise<unknown>) =>
+  await work.then(
+    () => false,
+    (thrown: unknown) => thrown instanceof GrpcError && thrown.code === 'NOT_FOUND',
+  );
 
 describe('sandboxes of containerd on three nodes', () => {
   let pods: readonly RunningPod[];
 
-  it('get an address of each family', async () => {
-    pods = await Promise.all([1, 2, 3].map((node) => runtimes.startPod(node, { name: `web${node}` }, serve, signal)));
+  beforeAll(async () => {
+    pods = await Promise.all(
+      [1, 2, 3].map((node) => runtimes.startPod(node, { name: `web${node}`, ports: node === 1 ? [published] : [] }, serveName, signal)),
+    );
+  });
+  afterAll(async () => {
+    for (const pod of pods) await runtimes.removePod(pod, signal);
+  });
+
+  it('are taken when the network is ready', async () => {
+    const { cri } = runtimes.containerd(1);
+    expect(await cri.version(signal)).toMatchObject({ name: 'containerd' });
+    expect(await cri.conditions(signal)).toMatchObject([
+      { type: 'RuntimeReady', holds: true },
+      { type: 'NetworkReady', holds: true },
+    ]);
+  });
+
+  it('get an address of each family', () => {
     for (const { ips } of pods) expect(ips).toEqual([expect.stringMatching(/^10\.244\./), expect.stringMatching(/^fd00:10:244:/)]);
   });
 
-  it('reach each other', async () => {
-    for (const from of pods)
-      for (const to of pods)
-        for (const ip of to.ips) expect(await runtimes.exec(from, askName(ip), signal)).toMatch(new RegExp(`\r\n\r\n${to.config.name}\n$`));
+  it('reach each other and themselves', async () => {
+    for (const from of pods) for (const to of pods) await reaches(from, to);
+  });
+
+  it('are reached at a published port: from other nodes, other pods, their own node and outside', async () => {
+    const [, second] = pods;
+    const { world, families } = runtimes.lab.plan;
+    for (const [index, ip] of runtimes.lab.node(1).ips.entries()) {
+      const url = `http://${inUrl(ip)}:${published.hostPort}/`;
+      const ask = ['-s', '-m', '5', url];
+      expect(await runtimes.place(2).run('curl', ask, signal), `${families[index]} from another node`).toBe('web1\n');
+      expect(await runtimes.place(1).run('curl', ask, signal), `${families[index]} from its own node`).toBe('web1\n');
+      expect(await runIn(world.netns, 'curl', ask, {}, signal), `${families[index]} from outside`).toBe('web1\n');
+      if (second) expect(nameIn(await runtimes.exec(second, askName(ip, published.hostPort), signal))).toBe('web1');
+    }
+  });
+
+  it('live on while their runtime is dead, and are the same when it is back', async () => {
+    const [first, second, third] = pods;
+    if (!first || !second || !third) throw new Error('no pods');
+    const before = await holdingsOf(runtimes.lab);
+    await runtimes.containerd(1).kill();
+    await reaches(second, first);
+    await runtimes.containerd(1).start(signal);
+    expect(await runtimes.containerd(1).cri.sandboxStatus(first.sandbox, signal)).toEqual({ ready: true, ips: first.ips });
+    expect(await holdingsOf(runtimes.lab)).toEqual(before);
+    await reaches(first, third);
+    await runtimes.removePod(await runtimes.startPod(1, { name: 'next' }, serveName, signal), signal);
+  });
+});
+
+describe('the end of a sandbox', () => {
+  it('frees all it had; to stop it or remove it again is fine', async () => {
+    const before = await holdingsOf(runtimes.lab);
+    const pod = await runtimes.startPod(1, { name: 'brief' }, serveName, signal);
+    expect(await holdingsOf(runtimes.lab)).toMatchObject({ interfaces: before.interfaces + 1, flows: before.flows + 1 });
+    const { cri } = runtimes.containerd(1);
+    await cri.stopSandbox(pod.sandbox, signal);
+    await cri.stopSandbox(pod.sandbox, signal);
+    const { quarantined: _, ...after } = await holdingsOf(runtimes.lab);
+    expect(before).toMatchObject(after);
+    await cri.removeSandbox(pod.sandbox, signal);
+    await cri.removeSandbox(pod.sandbox, signal);
+    expect(await isGone(cri.sandboxStatus(pod.sandbox, signal))).toBe(true);
+  });
+
+  it('is done by the agent when it comes back, if it was away', async () => {
+    const before = await holdingsOf(runtimes.lab);
+    const pod = await runtimes.startPod(1, { name: 'while-away' }, serveName, signal);
+    runtimes.writeNetwork(1, usualChain(runtimes.seine(1, { deadline: 1 })));
+    await runtimes.lab.agent(1, 'kill');
+    await runtimes.removePod(pod, signal);
+    await runtimes.lab.agent(1, 'start');
+    await runtimes.lab.untilReady(1);
+    const ports = async () => (await holdingsOf(runtimes.lab)).ports;
+    await until(
+      async () => !(await ports()).includes(pod.sandbox),
+      20_000,
+      () => 'the port is still there',
+    );
+    const { quarantined: _, ...after } = await holdingsOf(runtimes.lab);
+    expect(before).toMatchObject(after);
+  });
+});
+
+describe('a sandbox that its runtime has forgotten', () => {
+  it('is collected when a runtime says what it still has', async () => {
+    const before = await holdingsOf(runtimes.lab);
+    const containerd = runtimes.containerd(1);
+    const kept = await runtimes.startPod(1, { name: 'kept' }, serveName, signal);
+    const lost = await runtimes.startPod(1, { name: 'lost' }, serveName, signal);
+    await containerd.forget([lost.container, lost.sandbox], signal);
+    expect(await containerd.cri.sandboxes(signal)).toEqual([kept.sandbox]);
+    expect((await holdingsOf(runtimes.lab)).ports).toContain(lost.sandbox);
+    await runtimes.collectGarbage(1, [kept.sandbox], signal);
+    expect((await holdingsOf(runtimes.lab)).ports).toEqual([...before.ports, kept.sandbox].toSorted());
+    await runtimes.removePod(kept, signal);
+    const { quarantined: _, ...after } = await holdingsOf(runtimes.lab);
+    expect(before).toMatchObject(after);
+  });
+});
+
+describe('ctr run --cni', () => {
+  const tiny = (name: string, ...command: readonly string[]) => ['run', '--rm', '--cni', 'localhost/seine/tiny:1', name, ...command];
+
+  beforeAll(async () => {
+    for (const node of [1, 2]) await runtimes.containerd(node).import('default', signal);
+  });
+
+  it('attaches a container, which reaches a sandbox on another node, and leaves nothing', async () => {
+    const target = await runtimes.startPod(2, { name: 'target' }, serveName, signal);
+    const before = await holdingsOf(runtimes.lab);
+    for (const ip of target.ips)
+      expect(nameIn(await runtimes.containerd(1).ctr(tiny(`asks-${target.ips.indexOf(ip)}`, ...askName(ip)), signal))).toBe('target');
+    const { quarantined: _, ...after } = await holdingsOf(runtimes.lab);
+    expect(before).toMatchObject(after);
+    await runtimes.removePod(target, signal);
+  });
+
+  it('says what is wrong if the agent refuses', async () => {
+    runtimes.writeNetwork(1, [runtimes.seine(1, { mtu: 9000 })]);
+    await expect(runtimes.containerd(1).ctr(tiny('refused', 'true'), signal)).rejects.toThrow(/mtu/);
+    runtimes.writeNetwork(1, usualChain(runtimes.seine(1)));
+    expect(nodePaths(runtimes.lab.plan.dir, 'node-1').cniSocket).toBe(runtimes.seine(1)['agentSocket']);
   });
 });

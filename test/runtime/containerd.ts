@@ -70,6 +70,22 @@ export class Containerd {
     if (child !== undefined && child.exitCode === null && child.signalCode === null && child.kill(name)) await once(child, 'exit');
   }
 
+  /** Takes containers away behind the back of its CRI part, and restarts it: it then knows nothing of them, and no plugin was told. */
+  async forget(ids: readonly string[], signal: AbortSignal): Promise<void> {
+    const inCri = (...args: readonly string[]) => this.ctr(['--namespace', 'k8s.io', ...args], signal);
+    for (const id of ids) {
+      await inCri('tasks', 'kill', '--signal', 'KILL', id);
+      await until(
+        async () => !(await inCri('tasks', 'ls')).includes(id),
+        startMs,
+        () => `${id} does not end`,
+      );
+      await inCri('containers', 'rm', id);
+    }
+    await this.kill();
+    await this.start(signal);
+  }
+
   /** Runs `ctr`, containerd's own client. */
   async ctr(args: readonly string[], signal: AbortSignal): Promise<string> {
     return await this.#place.run('ctr', ['--address', this.#socket, ...args], signal);

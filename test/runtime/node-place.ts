@@ -56,9 +56,9 @@ export class NodePlace {
     return new NodePlace(folder, holder, env);
   }
 
-  /** Where something at an absolute path below /etc, /opt or /var/lib, as the node has it, is for us. */
+  /** Where a file of the node is for us; `inside` is absolute. */
   path(inside: string): string {
-    return join(this.folder, 'layer', inside);
+    return join('/proc', String(this.#pid), 'root', inside);
   }
 
   /** Runs a command on the node to its end. @throws SeineError `REFUSED` with what it said, if its exit code is not 0 */
@@ -84,9 +84,13 @@ export class NodePlace {
   }
 
   #enter(): string[] {
+    return ['--target', String(this.#pid), '--mount', '--net', '--'];
+  }
+
+  get #pid(): number {
     const { pid } = this.#holder;
     if (pid === undefined || processOf(pid) === undefined) throw new Error(`${this.folder} is closed`);
-    return ['--target', String(pid), '--mount', '--net', '--'];
+    return pid;
   }
 }
 

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { writeFileWhole } from '../../src/lab/files.ts';
+import { CniRuntime } from '../../src/lab/kubelet/cni-runtime.ts';
 import { labPaths, nodePaths } from '../../src/lab/names.ts';
 import { endProcesses, labMark, markedProcesses, runAnyway } from '../../src/lab/process.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
@@ -30,6 +31,13 @@ export interface RunningPod {
   readonly container: string;
   readonly ips: readonly string[];
 }
+
+/** The chain that `install-cni` writes: ours, then host ports, then what limits bandwidth. */
+export const usualChain = (seine: PluginConf): readonly PluginConf[] => [
+  seine,
+  { type: 'portmap', capabilities: { portMappings: true } },
+  { type: 'bandwidth', capabilities: { bandwidth: true } },
+];
 
 /** Real container runtimes on the nodes of a lab: one containerd a node, and a place for other runtimes. */
 export class RuntimeLab {
@@ -119,6 +127,26 @@ export class RuntimeLab {
     const { exitCode, stdout, stderr } = await this.containerd(pod.node).cri.exec(pod.container, command, 20, signal);
     if (exitCode !== 0) throw new Error(`${command.join(' ')} in ${pod.config.name}: exit code ${exitCode}: ${stderr || stdout}`);
     return stdout;
+  }
+
+  /**
+   * GC as runtimes with libcni 1.2 and newer call it; Debian's are older.
+   *
+   * @param valid ids of the sandboxes that the runtime has
+   */
+  async collectGarbage(node: number, valid: readonly string[], signal: AbortSignal): Promise<void> {
+    const place = this.place(node);
+    const runtime = new CniRuntime({
+      nodeNetns: this.lab.node(node).netns,
+      binFolders: [place.path('/opt/cni/bin')],
+      cacheFolder: join(place.folder, 'gc-cache'),
+    });
+    const network = { name: 'seine', version: '1.1.0', checks: true, collectsGarbage: true, plugins: [this.seine(node)] };
+    await runtime.gc(
+      network,
+      valid.map((containerId) => ({ containerId, ifName: 'eth0' })),
+      signal,
+    );
   }
 
   /** Everything, whatever happened before; what went wrong meanwhile is thrown at the end. */

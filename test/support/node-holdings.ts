@@ -30,7 +30,7 @@ export async function holdingsOf(lab: ConvergeLab): Promise<Holdings> {
     else if (record.op === 'free') leases.delete(record.serial);
   }
   const { data } = JSON.parse(ports) as { data: [['map', [string, string][]]][] };
-  const inNode = links.split('\n').filter((line) => /^pod[a-z0-9]*-[0-9a-f]{7}@/.test(line));
+  const inNode = links.split('\n').filter((line) => /^[a-z0-9]{1,7}-[0-9a-f]{7}@/.test(line));
   return {
     interfaces: inNode.length,
     ports: data.flatMap(([[, ids]]) => ids.filter(([key]) => key === 'container-id').map(([, id]) => id)).toSorted(),
