@@ -77,6 +77,18 @@ export class KubeHttp {
     }
   }
 
+  /** The `Date` header of the answer, whose body is not looked at; undefined if it has none. */
+  async date(request: KubeRequest, signal: AbortSignal): Promise<string | undefined> {
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(request.timeoutMs ?? DEFAULT_TIMEOUT_MS)]);
+    const response = await this.#send(request, limit);
+    try {
+      await readAll(response, MAX_BODY_BYTES);
+      return response.headers.date;
+    } catch (thrown) {
+      throw failure(request, thrown, signal);
+    }
+  }
+
   /**
    * The answer's bytes as they arrive. The caller reads to the end, or leaves the loop, or aborts; each frees the connection.
    *

@@ -1,8 +1,11 @@
 import { SeineError } from '../../errors/seine-error.ts';
+import type { LogControl } from '../../log/log.ts';
+import { check } from '../check/route.ts';
 import type { Exporter } from '../metrics/exporter.ts';
 import { scrapeAgent, scrapeProcess } from '../metrics/scrape.ts';
 import { pauseSecondsMax } from '../repair-pause.ts';
 import { type ApiRoutes, json, text } from './answer.ts';
+import { configuration, lastLines, leases, logLevel, setLogLevel } from './diagnostics.ts';
 import { serviceExplanation } from './explain-route.ts';
 import { inputs } from './inputs-view.ts';
 import { differences, flows, groups, meters, nodes, owners, pods, ports, routes, services } from './lists.ts';
@@ -10,6 +13,7 @@ import { agentStatus, type StatusSources } from './status-view.ts';
 
 export interface RouteSources extends StatusSources {
   readonly exporter: Exporter;
+  readonly control: LogControl;
 }
 
 /** What may be asked over the network: nothing that says who is on this node. */
@@ -46,12 +50,19 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/diff': (_, signal) => differences(agent, signal),
     '/v1/owners': () => owners(agent),
     '/v1/inputs': () => inputs(agent),
+    '/v1/config': () => configuration(agent),
+    '/v1/leases': () => leases(agent),
+    '/v1/logs': () => lastLines(sources.control),
+    '/v1/log-level': () => logLevel(sources.control),
   };
 }
 
-/** What root on this node may change, all of it for a while only. */
-export function operatorActions({ agent: { repair } }: Pick<RouteSources, 'agent'>): ApiRoutes {
+/** What root on this node may change, all of it for a while only; and tests that send packets. */
+export function operatorActions({ agent, control }: Pick<RouteSources, 'agent' | 'control'>): ApiRoutes {
+  const { repair } = agent;
   return {
+    '/v1/log-level': (query) => setLogLevel(control, query),
+    '/v1/check': (query, signal) => check(agent, query, signal),
     '/v1/pause': (query) => {
       const seconds = Number(query.get('seconds'));
       if (!Number.isInteger(seconds) || seconds < 1 || seconds > pauseSecondsMax)

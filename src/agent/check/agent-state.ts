@@ -1,0 +1,88 @@
+import type { Finding } from '../../agent-api/check.ts';
+import { type ConnectionTable, readDataPathLoad } from '../../datapath/data-path-load.ts';
+import { decodeMatch } from '../../openflow/match.ts';
+import { printMatch } from '../../openflow/text/match-text.ts';
+import { tables } from '../../pipeline/tables.ts';
+import { type Check, fine, tellAll, trouble } from './check.ts';
+
+/** Of addresses that send tunnel packets and are no node's, so many are named. */
+const NAMED_MAX = 5;
+/** Part of a table of connections above which it is about to be full. */
+const NEARLY_FULL = 0.8;
+
+/** Whether the agent serves pods, and puts right what others change. */
+export const agentState: Check = {
+  name: 'agent',
+  run: ({ agent }, tell) => tellAll(tell, judgeAgent(agent.readiness.state(), agent.repair.secondsLeft)),
+};
+
+export function judgeAgent(
+  state: { readonly state: 'ready' } | { readonly state: 'starting' | 'impaired'; readonly reason: string },
+  pausedSeconds: number,
+): readonly Finding[] {
+  const readiness =
+    state.state === 'ready'
+      ? fine('agent.ready', 'pods are served')
+      : trouble('agent.ready', 'problem', {
+          what: `the agent is not ready: ${state.reason}`,
+          effect: 'no pod starts or ends here; what is forwarded goes on being forwarded as it was',
+          mend: 'seinectl status',
+        });
+  if (pausedSeconds === 0) return [readiness];
+  const paused = trouble('agent.repair', 'warning', {
+    what: `repair is paused for another ${pausedSeconds} s`,
+    effect: 'what somebody else changes of flows, routes and rules stays changed',
+    mend: 'seinectl resume',
+  });
+  return [readiness, paused];
+}
+
+/** Who sends tunnel packets here without being a node: dropped, and worth knowing. */
+export const strangers: Check = {
+  name: 'tunnel.strangers',
+  run: async ({ agent: { plane } }, tell, signal) => {
+    const addresses = new Set<string>();
+    await plane.openflow.dumpFlows(
+      { table: tables.strangers.id },
+      ({ match }) => {
+        const source = printMatch(decodeMatch(match)).find((part) => /^tun_(?:ipv6_)?src=/.test(part));
+        if (source !== undefined) addresses.add(source.slice(source.indexOf('=') + 1));
+      },
+      signal,
+    );
+    tell.finding(judgeStrangers([...addresses]));
+  },
+};
+
+export function judgeStrangers(addresses: readonly string[]): Finding {
+  if (addresses.length === 0) return fine('tunnel.strangers', 'nobody but nodes sends tunnel packets');
+  const named = addresses.toSorted().slice(0, NAMED_MAX).join(', ');
+  return trouble('tunnel.strangers', 'warning', {
+    what: `tunnel packets from ${named}${addresses.length > NAMED_MAX ? ` and ${addresses.length - NAMED_MAX} more addresses` : ''}, which ${addresses.length === 1 ? 'is no node' : 'are no nodes'}`,
+    effect:
+      'they are dropped. If it is a node behind address translation or with another address than its Node object says, its pods are not reached',
+    mend: 'kubectl get nodes -o wide',
+  });
+}
+
+/** How full the tables of tracked connections are. */
+export const connections: Check = {
+  name: 'connections',
+  run: async ({ agent: { config } }, tell, signal) => {
+    const load = await readDataPathLoad(config.ovsDatapathType, config.ovsRunDir, signal);
+    tell.finding(judgeConnections(load.connections));
+  },
+};
+
+export function judgeConnections(all: readonly ConnectionTable[]): Finding {
+  const full = all.filter(({ entries, limit }) => limit > 0 && entries >= limit * NEARLY_FULL);
+  const words = all.map(({ table, entries, limit }) => `${table}: ${entries} of ${limit} connections`).join(', ');
+  if (full.length === 0) return fine('connections', words === '' ? 'this data path does not say how many it tracks' : words);
+  return trouble('connections', full.some(({ entries, limit }) => entries >= limit) ? 'problem' : 'warning', {
+    what: words,
+    effect: 'new connections are dropped once it is full; those that are known go on',
+    mend: full.some(({ table }) => table === 'kernel')
+      ? 'sysctl -w net.netfilter.nf_conntrack_max=1048576'
+      : 'ovs-appctl dpctl/ct-set-maxconns 3000000',
+  });
+}

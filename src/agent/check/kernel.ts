@@ -1,0 +1,129 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { release } from 'node:os';
+import type { Finding } from '../../agent-api/check.ts';
+import { familiesOf } from '../../connectivity/environment.ts';
+import { SeineError } from '../../errors/seine-error.ts';
+import { readSysctl } from '../../netlink/sysctl.ts';
+import type { TunnelType } from '../../pipeline/well-known.ts';
+import { running } from '../api/lists.ts';
+import { type HostSetting, hostSettings } from '../host-settings.ts';
+import { type Check, fine, tellAll, trouble } from './check.ts';
+
+/** A part of the kernel that packets need, and what shows that it is there whatever the module list says. */
+export interface ModuleFacts {
+  readonly name: string;
+  /** What it is for, after "without it". */
+  readonly without: string;
+  readonly loaded: boolean;
+  /** Whether this kernel has it at all, loaded or not; undefined if no folder of modules can be seen from here. */
+  readonly offered: boolean | undefined;
+  /** Whether what it is for is there; undefined if that shows nowhere. */
+  readonly works: boolean | undefined;
+}
+
+const tunnelModules: Readonly<Record<TunnelType, string>> = { geneve: 'geneve', vxlan: 'vxlan', gre: 'ip_gre' };
+
+/** Modules and settings of the kernel. */
+export const kernel: Check = {
+  name: 'kernel',
+  run: ({ agent }, tell) => {
+    const { config, plane } = agent;
+    const portWorks = (name: string): boolean | undefined => {
+      const row = plane.database.tables.Interface.find('name', name);
+      return row && (row.ofport ?? -1) > 0;
+    };
+    const facts = { gateway: portWorks(config.hostGateway), tunnel: portWorks(config.tunnelInterface), filter: filterWorks(agent.plane) };
+    const needs = config.ovsDatapathType === 'system' ? kernelModules(config.tunnelType, facts) : userspaceModules(facts);
+    tell.finding(judgeModules(needs.map((need) => ({ ...need, loaded: isLoaded(need.name), offered: isOffered(need.name) }))));
+    const { environment } = running(agent);
+    tellAll(tell, judgeSettings(hostSettings(familiesOf(environment), environment.gateway.name), currentValue));
+  },
+};
+
+interface Working {
+  readonly gateway: boolean | undefined;
+  readonly tunnel: boolean | undefined;
+  readonly filter: boolean;
+}
+
+type Need = Omit<ModuleFacts, 'loaded' | 'offered'>;
+
+function kernelModules(tunnel: TunnelType, works: Working): readonly Need[] {
+  return [
+    { name: 'openvswitch', without: 'no packet of a pod is forwarded', works: works.gateway },
+    { name: tunnelModules[tunnel], without: 'pods of other nodes are not reached', works: works.tunnel },
+    { name: 'nf_conntrack', without: 'no connection is tracked, and none forwarded', works: works.gateway },
+    { name: 'nf_tables', without: 'nothing is masqueraded, and node ports do not answer', works: works.filter },
+  ];
+}
+
+function userspaceModules(works: Working): readonly Need[] {
+  return [
+    { name: 'tun', without: 'the userspace data path has no gateway to the node', works: works.gateway },
+    { name: 'nf_tables', without: 'nothing is masqueraded, and node ports do not answer', works: works.filter },
+  ];
+}
+
+function filterWorks({ nftables }: { readonly nftables: { run(commands: string): unknown } }): boolean {
+  try {
+    nftables.run('list tables');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Modules that were built in show in `/sys/module` only if they have parameters. */
+function isLoaded(module: string): boolean {
+  return existsSync(`/sys/module/${module}`);
+}
+
+function isOffered(module: string): boolean | undefined {
+  const folder = `/lib/modules/${release()}`;
+  try {
+    const lists = ['modules.dep', 'modules.builtin'].map((name) => readFileSync(`${folder}/${name}`, 'utf8'));
+    return lists.some((list) => new RegExp(`/${module}\\.ko`, 'm').test(list));
+  } catch {
+    return undefined; // in a container without the host's folder
+  }
+}
+
+export function judgeModules(facts: readonly ModuleFacts[]): Finding {
+  const lacking = facts.filter(({ loaded, works }) => works === false || (!loaded && works === undefined));
+  if (lacking.length === 0) return fine('kernel.modules', `${facts.map(({ name }) => name).join(', ')}: there`);
+  const names = lacking.map(
+    ({ name, loaded, offered }) =>
+      `${name} (${loaded ? 'loaded, but what needs it fails' : offered === false ? 'this kernel has none' : 'not loaded'})`,
+  );
+  const certain = lacking.some(({ works }) => works === false);
+  return trouble('kernel.modules', certain ? 'problem' : 'warning', {
+    what: names.join(', '),
+    effect: lacking.map(({ name, without }) => `without ${name} ${without}`).join('; '),
+    mend: `modprobe -a ${lacking.map(({ name }) => name).join(' ')}`,
+  });
+}
+
+function currentValue({ name }: HostSetting): string | undefined {
+  try {
+    return readSysctl(name).trim();
+  } catch (thrown) {
+    if (SeineError.from(thrown, name.join('.')).code === 'INVARIANT') throw thrown;
+    return undefined; // there is no such setting: its interface is gone, which others tell
+  }
+}
+
+export function judgeSettings(settings: readonly HostSetting[], read: (setting: HostSetting) => string | undefined): readonly Finding[] {
+  const wrong = settings.flatMap((setting) => {
+    const found = read(setting);
+    if (found === setting.value) return [];
+    const name = setting.name.join('.');
+    return [
+      trouble('kernel.settings', 'problem', {
+        what: `${name} is ${found ?? 'not there'} and not ${setting.value}`,
+        effect: `it is needed because ${setting.why}`,
+        mend: `sysctl -w ${name}=${setting.value}`,
+      }),
+    ];
+  });
+  return wrong.length > 0 ? wrong : [fine('kernel.settings', `${settings.length} settings are as they must be`)];
+}

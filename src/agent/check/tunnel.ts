@@ -1,0 +1,217 @@
+import { randomInt } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { NodeEnvironment } from '../../connectivity/environment.ts';
+import type { Peer } from '../../kube/peer-source.ts';
+import { cidrAddress, type Family, type Ip, parseCidr, parseIp } from '../../net/ip.ts';
+import type { EchoOutcome } from '../../netlink/icmp-echo.ts';
+import { ownerOf } from '../../pipeline/cookie.ts';
+import { tunnelCarriers } from '../../pipeline/well-known.ts';
+import type { Agent } from '../agent.ts';
+import { packetsFrom, running } from '../api/lists.ts';
+import { type Check, type CheckContext, fine, type Telling, tellAll, trouble } from './check.ts';
+import { largestAnswered, openEcho, reaches } from './echo.ts';
+import { judgePeer, type PeerFacts, type WayFacts } from './tunnel-words.ts';
+
+/** So many are asked at a time. */
+const AT_ONCE = 32;
+/** How long ovs-vswitchd may take to bring counters up to date (ms). */
+const COUNTED_MS = 1_200;
+/** Peers without an answer that are looked at more closely. */
+const LOOKED_AT_MAX = 16;
+/** Echos sent meanwhile to each of them. */
+const ECHOS = 5;
+
+/**
+ * Whether every other node answers through the tunnel, to small packets and to the longest that pods send. An echo comes back only
+ * if both directions work; where it does not, packets that were counted as coming from the peer tell the two apart as far as they can.
+ */
+export const tunnel: Check = {
+  name: 'tunnel',
+  run: async (context, tell, signal) => {
+    const { agent } = context;
+    const { environment } = running(agent);
+    const all = [...agent.peers.peers()].toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    const asked = choose(all, context.peers);
+    if (asked.length === 0) {
+      const named = 'name' in context.peers ? context.peers.name : undefined;
+      const none = fine('tunnel.reach', 'there is no other node');
+      tell.finding(
+        named === undefined
+          ? none
+          : trouble('tunnel.reach', 'unknown', {
+              what: `there is no other node ${named}`,
+              effect: 'nothing was asked',
+              mend: 'seinectl get nodes',
+            }),
+      );
+      return;
+    }
+    tell.progress(`asking ${asked.length} of ${all.length} other nodes through the tunnel`);
+    const silent: PeerFacts[] = [];
+    const answered = await askAll(context, environment, asked, { tell, silent }, signal);
+    const everybody = asked.length > 1 && silent.length === asked.length;
+    await lookCloser(
+      context,
+      environment,
+      silent.map((facts) => ({ ...facts, everybody })),
+      tell,
+      signal,
+    );
+    const sample = asked.length < all.length && !('name' in context.peers) ? `, taken by lot from ${all.length}; --peers all asks all` : '';
+    if (answered > 0)
+      tell.finding(
+        fine(
+          'tunnel.reach',
+          `${answered} of ${asked.length} other nodes answer, with packets of ${environment.gateway.mtu} bytes${sample}`,
+        ),
+      );
+  },
+};
+
+/** All of them if they are few enough, else so many by lot. */
+export function choose<T extends { readonly name: string }>(all: readonly T[], wish: CheckContext['peers'], lot = randomInt): readonly T[] {
+  if ('name' in wish) return all.filter(({ name }) => name === wish.name);
+  const left = [...all];
+  while (left.length > wish.most) left.splice(lot(left.length), 1);
+  return left;
+}
+
+interface Asking {
+  readonly tell: Telling;
+  /** Those that did not answer are added. */
+  readonly silent: PeerFacts[];
+}
+
+/** @returns how many answered on every way they have, with packets of every size */
+async function askAll(
+  context: CheckContext,
+  environment: NodeEnvironment,
+  peers: readonly Peer[],
+  { tell, silent }: Asking,
+  signal: AbortSignal,
+): Promise<number> {
+  const left = [...peers];
+  let [good, done] = [0, 0];
+  const worker = async (): Promise<void> => {
+    for (let peer = left.pop(); peer; peer = left.pop()) {
+      signal.throwIfAborted();
+      const facts = await askPeer(context.agent, environment, peer, signal);
+      if (facts.ways.some(({ echo }) => echo !== 'answered')) silent.push(facts);
+      else {
+        const findings = judgePeer(facts);
+        tellAll(tell, findings);
+        if (findings.length === 0) good++;
+      }
+      if (++done % 250 === 0) tell.progress(`${done} of ${peers.length} other nodes asked`);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(AT_ONCE, peers.length) }, worker));
+  return good;
+}
+
+async function askPeer(agent: Agent, environment: NodeEnvironment, peer: Peer, signal: AbortSignal): Promise<PeerFacts> {
+  const ways = waysTo(agent, environment, peer);
+  const asked = await Promise.all(ways.map((way) => askWay(way, environment.gateway.mtu, signal)));
+  const transport = environment.transport.flatMap((own) => {
+    const theirs = peer.transport[own.family];
+    return theirs === undefined ? [] : [{ own: own.text, theirs }];
+  });
+  return {
+    name: peer.name,
+    ways: asked,
+    transport: transport[0],
+    carrier: carrierOf(environment),
+    mtu: environment.gateway.mtu,
+    dataPath: agent.config.ovsDatapathType,
+  };
+}
+
+interface Way {
+  readonly from: Ip;
+  readonly to: Ip;
+}
+
+/** From our gateway to the peer's, in each family in which the peer is served. */
+function waysTo({ plane }: Agent, { gateway }: NodeEnvironment, { podCidrs }: Peer): readonly Way[] {
+  return podCidrs.map(parseCidr).flatMap((cidr) => {
+    const to = cidrAddress(cidr, 1n);
+    const from = gateway.addresses.find(({ family }) => family === cidr.family);
+    const isServed = plane.datapath.host.wanted(`neighbour/${gateway.name}/${to.text}`) !== undefined;
+    return from && isServed ? [{ from, to }] : [];
+  });
+}
+
+async function askWay({ from, to }: Way, mtu: number, signal: AbortSignal): Promise<WayFacts> {
+  const echo = openEcho({ from, to });
+  const facts = { family: from.family, to: to.text };
+  if (echo === undefined) return { ...facts, echo: 'noRoute', largest: undefined };
+  try {
+    const small = await reaches(echo, {}, signal);
+    if (small !== 'answered') return { ...facts, echo: small, largest: undefined };
+    return { ...facts, echo: 'answered', largest: await largestAnswered(echo, mtu, signal) };
+  } finally {
+    echo.close();
+  }
+}
+
+function carrierOf({ tunnel }: NodeEnvironment): string {
+  const carrier = tunnelCarriers[tunnel.type];
+  return carrier.protocol === 'udp' ? `UDP ${tunnel.port}` : `IP protocol ${carrier.ipProtocol}`;
+}
+
+/** For those without an answer: whether anything comes from them, and whether they answer outside of the tunnel. */
+async function lookCloser(
+  { agent }: CheckContext,
+  environment: NodeEnvironment,
+  silent: readonly PeerFacts[],
+  tell: Telling,
+  signal: AbortSignal,
+): Promise<void> {
+  if (silent.length === 0) return;
+  const closely = silent.slice(0, LOOKED_AT_MAX);
+  tell.progress(`${silent.length} did not answer: looking whether anything comes from them`);
+  const before = await packetsFrom(
+    agent,
+    closely.map(({ name }) => ownerOf('peer', name)),
+    signal,
+  );
+  const underlay = await Promise.all(closely.map((facts) => underlayAnswers(facts, signal)));
+  await Promise.all(closely.map((facts) => poke(facts, environment, signal)));
+  await sleep(COUNTED_MS, undefined, { signal });
+  const after = await packetsFrom(
+    agent,
+    closely.map(({ name }) => ownerOf('peer', name)),
+    signal,
+  );
+  for (const [at, facts] of closely.entries()) {
+    const owner = ownerOf('peer', facts.name);
+    const received = (after.get(owner) ?? 0n) > (before.get(owner) ?? 0n);
+    tellAll(tell, judgePeer({ ...facts, received, outside: underlay[at] }));
+  }
+  for (const facts of silent.slice(LOOKED_AT_MAX)) tellAll(tell, judgePeer(facts));
+}
+
+async function underlayAnswers({ transport }: PeerFacts, signal: AbortSignal): Promise<boolean | undefined> {
+  if (!transport) return undefined;
+  const echo = openEcho({ from: parseIp(transport.own), to: parseIp(transport.theirs) });
+  if (!echo) return false;
+  try {
+    return (await reaches(echo, {}, signal)) === 'answered';
+  } finally {
+    echo.close();
+  }
+}
+
+async function poke({ ways }: PeerFacts, { gateway }: NodeEnvironment, signal: AbortSignal): Promise<readonly EchoOutcome[]> {
+  const asks = ways.map(async ({ family, to }): Promise<EchoOutcome> => {
+    const from = gateway.addresses.find((ip) => ip.family === (family satisfies Family));
+    const echo = from && openEcho({ from, to: parseIp(to) });
+    if (!echo) return 'noRoute';
+    try {
+      return await reaches(echo, { attempts: ECHOS }, signal);
+    } finally {
+      echo.close();
+    }
+  });
+  return await Promise.all(asks);
+}
