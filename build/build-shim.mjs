@@ -19,7 +19,16 @@ const nativeProgram = join(output, 'seine');
 const nodeProgram = join(output, 'seine-node.mjs');
 
 const engineFlags = ['-Os', '-w', '-D_GNU_SOURCE', '-DCONFIG_VERSION="2021-03-27"', '-ffunction-sections', '-fdata-sections'];
-const hostFlags = ['-Os', '-Wall', '-Wextra', '-Wno-unused-parameter', '-fstack-protector-strong', '-D_FORTIFY_SOURCE=2'];
+const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+const hostFlags = [
+  `-DSEINE_VERSION="${version}"`,
+  '-Os',
+  '-Wall',
+  '-Wextra',
+  '-Wno-unused-parameter',
+  '-fstack-protector-strong',
+  '-D_FORTIFY_SOURCE=2',
+];
 const engineSources = ['quickjs.c', 'libregexp.c', 'libunicode.c', 'cutils.c'];
 const compilerSources = ['quickjs-libc.c', 'qjsc.c'];
 
@@ -54,7 +63,10 @@ function stampOf(compiler) {
     const files = readdirSync(join(root, folder)).filter((name) => /\.(ts|c)$/.test(name) && !name.endsWith('.test.ts'));
     for (const name of files.sort()) hash.update(name).update(readFileSync(join(root, folder, name)));
   }
-  hash.update(readFileSync(fileURLToPath(import.meta.url))).update(readFileSync(join(root, 'node_modules/qjsc/package.json')));
+  hash
+    .update(version)
+    .update(readFileSync(fileURLToPath(import.meta.url)))
+    .update(readFileSync(join(root, 'node_modules/qjsc/package.json')));
   return `${hash.update(compiler === undefined ? process.execPath : versionOf(compiler)).digest('hex')}\n`;
 }
 
@@ -89,7 +101,7 @@ async function bundleForNode(work) {
 function installStarter(work) {
   const starter = join(work, 'seine');
   const here = '$(dirname "$(readlink -f "$0")")';
-  writeFileSync(starter, `#!/bin/sh\nexec '${process.execPath.replaceAll("'", "'\\''")}' "${here}/seine-node.mjs"\n`, { mode: 0o755 });
+  writeFileSync(starter, `#!/bin/sh\nexec '${process.execPath.replaceAll("'", "'\\''")}' "${here}/seine-node.mjs" "$@"\n`, { mode: 0o755 });
   renameSync(starter, nativeProgram);
 }
 

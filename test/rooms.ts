@@ -43,7 +43,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
     'openflow',
     'netlink',
   ],
-  'cni-shim': ['cni'],
+  'cni-shim': ['cni', 'agent-api'],
   'agent-api': [],
   cli: ['errors', 'async', 'net', 'pipeline', 'agent-api', 'ovsdb', 'openflow', 'inputs'],
   lab: ['errors', 'async', 'net', 'wire', 'log', 'files', 'netlink', 'cni', 'kube'],

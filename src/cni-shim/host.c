@@ -327,7 +327,9 @@ static int report_exception(JSContext *ctx) {
   return 1;
 }
 
-int main(void) {
+/* Runtimes give no arguments. */
+int main(int argc, char **argv) {
+  if (argc == 2 && strcmp(argv[1], "--version") == 0) return puts("seine " SEINE_VERSION) == EOF;
   signal(SIGPIPE, SIG_IGN);
   JSRuntime *runtime = JS_NewRuntime();
   JSContext *ctx = runtime ? JS_NewContextRaw(runtime) : NULL;
