@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { LogControl } from '../../log/log.ts';
 import type { Agent } from '../agent.ts';
 import type { RepairPause } from '../repair-pause.ts';
 import { operatorActions } from './routes.ts';
@@ -10,9 +11,10 @@ function setUp() {
     resume: (why) => void asked.push(why),
     secondsLeft: 9,
   };
-  const actions = operatorActions({ agent: { repair } as Agent });
+  const control = new LogControl('warn');
+  const actions = operatorActions({ agent: { repair } as Agent, control });
   const act = (path: string, query = ''): unknown => actions[path]?.(new URLSearchParams(query), new AbortController().signal);
-  return { asked, act };
+  return { asked, act, control };
 }
 
 describe('what root may change', () => {
@@ -26,5 +28,19 @@ describe('what root may change', () => {
     const { asked, act } = setUp();
     expect(() => act('/v1/pause', query)).toThrow('a whole number from 1 to 86400');
     expect(asked).toEqual([]);
+  });
+  it('sets what the log tells, for good or for a while', () => {
+    const { act, control } = setUp();
+    expect(act('/v1/log-level', 'level=debug&seconds=600')).toMatchObject({
+      body: '{"level":"debug","usual":"warn","secondsLeft":600}\n',
+    });
+    expect(act('/v1/log-level', 'level=error')).toMatchObject({ body: '{"level":"error","usual":"warn"}\n' });
+    expect(control.level).toBe('error');
+    control.set('warn');
+  });
+  it.each(['', 'level=loud', 'level=debug&seconds=0', 'level=debug&seconds=1e9'])('sets nothing for %j', (query) => {
+    const { act, control } = setUp();
+    expect(() => act('/v1/log-level', query)).toThrow(/one of error, warn, info, debug|a whole number from 1 to 86400/);
+    expect(control.level).toBe('warn');
   });
 });
