@@ -21,7 +21,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   policy: ['errors', 'net', 'pipeline', 'wanted', 'types:kube'],
   datapath: ['errors', 'async', 'net', 'wire', 'pipeline', 'wanted', 'ovsdb', 'openflow', 'netlink'],
   // What the compilers are given, as a document: the agent writes it, `seinectl compile` makes the flows of it again.
-  inputs: ['errors', 'net', 'pipeline', 'wanted', 'connectivity', 'proxy', 'agent-api', 'datapath', 'openflow'],
+  inputs: ['errors', 'net', 'wire', 'pipeline', 'wanted', 'connectivity', 'proxy', 'agent-api', 'datapath', 'openflow'],
   agent: [
     'agent-api',
     'inputs',

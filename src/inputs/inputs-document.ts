@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { seineVersion } from '../agent-api/version.ts';
 import type { PeerIntent } from '../connectivity/compile-peer.ts';
-import type { PodIntent } from '../connectivity/compile-pod.ts';
+import type { EgressLimit, PodIntent } from '../connectivity/compile-pod.ts';
 import type { NodeEnvironment } from '../connectivity/environment.ts';
 import type { BridgeKey } from '../datapath/bridge-entry.ts';
 import { SeineError } from '../errors/seine-error.ts';
@@ -51,23 +51,49 @@ const port = z.int().min(1).max(0xffff);
 const policy = z.enum(['Cluster', 'Local']);
 const transport = z.enum(['tcp', 'udp', 'sctp']);
 
+/** Names every field of a type, also those that may be left out: one that a compiler learns of must not be forgotten here. */
+type Shape<T> = Readonly<Record<keyof T, z.ZodType>>;
+
 const environment: z.ZodType<NodeEnvironment> = z.strictObject({
-  gateway: z.strictObject({ name: z.string().max(15), ofPort, mac, mtu: z.int().min(1).max(65_535), addresses: z.array(ip) }),
-  tunnel: z.strictObject({ ofPort, type: z.enum(['geneve', 'vxlan', 'gre']), port: z.int().min(0).max(0xffff) }),
+  gateway: z.strictObject({
+    name: z.string().max(15),
+    ofPort,
+    mac,
+    mtu: z.int().min(1).max(65_535),
+    addresses: z.array(ip),
+  } satisfies Shape<NodeEnvironment['gateway']>),
+  tunnel: z.strictObject({
+    ofPort,
+    type: z.enum(['geneve', 'vxlan', 'gre']),
+    port: z.int().min(0).max(0xffff),
+  } satisfies Shape<NodeEnvironment['tunnel']>),
   podCidrs: z.array(cidr),
   formerPodCidrs: z.array(cidr).exactOptional(),
   transport: z.array(ip),
   serviceCidrs: z.array(cidr),
-});
-const proxy: z.ZodType<CommonInputs['proxy']> = z.strictObject({ addresses: z.array(ip), gateway: z.array(ip) });
-const peer: z.ZodType<PeerIntent> = z.strictObject({ name: z.string(), podCidrs: z.array(cidr), transport: z.array(ip) });
-const podIntent: z.ZodType<PodIntent> = z.strictObject({ ofPort, mac, addresses: z.array(ip) });
-const endpoint: z.ZodType<Endpoint> = z.strictObject({ ip, port });
+} satisfies Shape<NodeEnvironment>);
+const proxy: z.ZodType<CommonInputs['proxy']> = z.strictObject({
+  addresses: z.array(ip),
+  gateway: z.array(ip),
+} satisfies Shape<CommonInputs['proxy']>);
+const peer: z.ZodType<PeerIntent> = z.strictObject({
+  name: z.string(),
+  podCidrs: z.array(cidr),
+  transport: z.array(ip),
+} satisfies Shape<PeerIntent>);
+const egress = z.strictObject({ rate: z.number(), burst: z.number() } satisfies Shape<EgressLimit>);
+const podIntent: z.ZodType<PodIntent> = z.strictObject({
+  ofPort,
+  mac,
+  addresses: z.array(ip),
+  egress: egress.exactOptional(),
+} satisfies Shape<PodIntent>);
+const endpoint: z.ZodType<Endpoint> = z.strictObject({ ip, port } satisfies Shape<Endpoint>);
 const address: z.ZodType<ServiceAddress> = z.strictObject({
   kind: z.enum(['cluster', 'nodePort', 'external', 'loadBalancer']),
   ip,
   port,
-});
+} satisfies Shape<ServiceAddress>);
 const intent: z.ZodType<ServiceIntent> = z.strictObject({
   name: z.string(),
   family,
@@ -82,7 +108,7 @@ const intent: z.ZodType<ServiceIntent> = z.strictObject({
   local: z.array(endpoint),
   anyEndpoint: z.boolean(),
   objections: z.array(z.string()),
-});
+} satisfies Shape<ServiceIntent>);
 const groups = z.record(z.string(), z.int().min(1).max(0xffff_ff00)).transform((lent) => new Map(Object.entries(lent)));
 const service: z.ZodType<ServiceInput> = z.strictObject({ owner, intent, groups });
 const pod: z.ZodType<PodInput> = z.strictObject({ owner, intent: podIntent });

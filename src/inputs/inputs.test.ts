@@ -46,7 +46,10 @@ function agentWith({ node: environment, peers, pods, services, proxying }: Scene
   return { bridge, inputs };
 }
 
-function written({ environment, proxy, peers, pods, services, disputes }: NodeInputs, revisions: readonly [number, number] = [7, 7]): string {
+function written(
+  { environment, proxy, peers, pods, services, disputes }: NodeInputs,
+  revisions: readonly [number, number] = [7, 7],
+): string {
   const lines = [
     ...peers.map((each) => writeInput('peer', each)),
     ...pods.map((each) => writeInput('pod', each)),
