@@ -35,6 +35,8 @@ export interface PodView extends ObjectView {
   readonly ofPort: number | null;
   readonly link: 'up' | 'down' | 'missing';
   readonly mtu: number | null;
+  /** What the bridge lets it send (bits a second, bits); null without limit, and where the chained `bandwidth` plugin sees to it. */
+  readonly egress: { readonly rate: number; readonly burst: number } | null;
 }
 
 export interface NodeView extends ObjectView {

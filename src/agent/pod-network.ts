@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { abortable } from '../async/abortable.ts';
-import { compilePod } from '../connectivity/compile-pod.ts';
+import { compilePod, type PodIntent } from '../connectivity/compile-pod.ts';
 import type { NodeDatapath, Revisions } from '../datapath/node-datapath.ts';
 import type { PortWatch } from '../datapath/port-watch.ts';
 import { SeineError } from '../errors/seine-error.ts';
@@ -47,6 +47,8 @@ interface Attached {
   readonly hostIfName: string;
   readonly ofPort: number;
 }
+
+type Limited = Pick<PodAttachment, 'mac' | 'addresses' | 'egress'>;
 
 /** A veth that the kernel is still taking down. */
 interface Removal {
@@ -208,9 +210,10 @@ export class NodePodNetwork implements PodNetwork {
     return this.#attached.size;
   }
 
-  /** Who wants what is wanted for a pod, and the number of its port. */
-  attachmentOf(key: AttachmentKey): Pick<Attached, 'owner' | 'ofPort'> | undefined {
-    return this.#attached.get(attachmentId(key));
+  /** Who wants what is wanted for a pod, and what that is compiled from. */
+  inputOf(lease: Lease): { readonly owner: Owner; readonly intent: PodIntent } | undefined {
+    const attached = this.#attached.get(attachmentId(lease));
+    return attached && { owner: attached.owner, intent: this.#intent(lease, attached) };
   }
 
   async #createInterface(
@@ -268,13 +271,14 @@ export class NodePodNetwork implements PodNetwork {
     return result;
   }
 
+  #wantFlows(want: Limited, attached: Pick<Attached, 'owner' | 'ofPort'>): Revisions {
+    return this.#options.datapath.want(attached.owner, compilePod(this.#intent(want, attached)));
+  }
+
   /** On the kernel's data path the chained `bandwidth` plugin limits both directions; a second limit would only get in its way. */
-  #wantFlows(
-    { mac, addresses, egress }: Pick<PodAttachment, 'mac' | 'addresses' | 'egress'>,
-    { owner, ofPort }: Pick<Attached, 'owner' | 'ofPort'>,
-  ): Revisions {
+  #intent({ mac, addresses, egress }: Limited, { ofPort }: Pick<Attached, 'ofPort'>): PodIntent {
     const limit = egress && this.#options.datapathType === 'netdev' ? { egress } : {};
-    return this.#options.datapath.want(owner, compilePod({ ofPort, mac, addresses: addresses.map(({ ip }) => ip), ...limit }));
+    return { ofPort, mac, addresses: addresses.map(({ ip }) => ip), ...limit };
   }
 
   /** Somebody else's address or MAC was his first, whatever an IPAM plugin believes: the pod that comes later must not get his packets. */

@@ -58,6 +58,7 @@ const pod: PodView = {
   ofPort: 32_784,
   link: 'up',
   mtu: 1_450,
+  egress: null,
 };
 const sick: PodView = {
   ...pod,

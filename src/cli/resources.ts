@@ -2,7 +2,7 @@ import type { Entry, EntryState, FlowEntry, PortEntry } from '../agent-api/entry
 import type { NodeView, ObjectView, PodView, ServiceView } from '../agent-api/object.ts';
 import type { Tone } from './paint.ts';
 import type { Column } from './table.ts';
-import { count, duration, failureText, ownersText } from './words.ts';
+import { bitsText, count, duration, failureText, ownersText } from './words.ts';
 
 /** What an item of each resource is. */
 export interface ResourceItems {
@@ -78,6 +78,7 @@ const pods: Resource<PodView> = {
     flowsColumn,
     { title: 'LINK', of: ({ link }) => link, tone: ({ link }) => (link === 'up' ? undefined : 'bad'), wide: true },
     { title: 'MTU', of: ({ mtu }) => (mtu === null ? '-' : String(mtu)), wide: true, align: 'right' },
+    { title: 'SENDS', of: ({ egress }) => (egress === null ? '-' : `${bitsText(egress.rate)}/s`), wide: true, align: 'right' },
     { title: 'MAC', of: ({ mac }) => mac, wide: true },
     { title: 'CONTAINER', of: ({ containerId }) => containerId.slice(0, 12), wide: true },
     { title: 'NAMESPACE PATH', of: ({ netns }) => netns, wide: true },

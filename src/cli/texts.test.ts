@@ -7,7 +7,7 @@ import { diffLines } from './diff-lines.ts';
 import { safeLine, safeText } from './escape.ts';
 import { coloured, plain } from './paint.ts';
 import { type Column, tableLines } from './table.ts';
-import { count, duration, failureText, ownersText, shortOwner } from './words.ts';
+import { bitsText, count, duration, failureText, ownersText, shortOwner } from './words.ts';
 
 describe('what is shown', () => {
   it('cannot move the cursor, colour, or turn around what follows', () => {
@@ -23,6 +23,16 @@ describe('what is shown', () => {
       }),
     );
   });
+});
+
+it.each([
+  [800, '800 bit'],
+  [1_000, '1 kbit'],
+  [1_500_000, '1.5 Mbit'],
+  [10_000_000_000, '10 Gbit'],
+  [4_294_967_295_000, '4.295 Tbit'],
+])('says %i bits in short', (bits, text) => {
+  expect(bitsText(bits)).toBe(text);
 });
 
 describe('a table', () => {

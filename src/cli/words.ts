@@ -38,6 +38,12 @@ export function secondsOf(text: string): number | undefined {
   return unit && Number(digits) * unit.seconds;
 }
 
+/** `1 Mbit`, `1.5 Gbit`, `800 bit`: by thousands, with up to three digits behind the point. */
+export function bitsText(bits: number): string {
+  const power = bits < 1_000 ? 0 : Math.min(4, Math.floor(Math.log10(bits) / 3));
+  return `${Number((bits / 1_000 ** power).toFixed(3))} ${['', 'k', 'M', 'G', 'T'][power] ?? ''}bit`;
+}
+
 export function count(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
 }

@@ -25,10 +25,8 @@ function* inputLines(
   function* inputsOf(): Generator<string> {
     for (const peer of peers.intents()) yield writeInput('peer', peer);
     for (const lease of ipam.leases()) {
-      const attached = lease.state === 'allocated' ? network.attachmentOf(lease) : undefined;
-      if (!attached) continue;
-      const { owner, ofPort } = attached;
-      yield writeInput('pod', { owner, intent: { ofPort, mac: lease.mac, addresses: lease.addresses.map(({ ip }) => ip) } });
+      const input = lease.state === 'allocated' ? network.inputOf(lease) : undefined;
+      if (input) yield writeInput('pod', input);
     }
     for (const [owner, { intent, groups }] of services.served()) yield writeInput('service', { owner, intent, groups });
     for (const [key, owner] of datapath.bridge.disputed()) yield writeInput('dispute', { key, owner: owner as Owner });

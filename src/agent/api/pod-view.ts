@@ -1,6 +1,8 @@
 import type { PodView } from '../../agent-api/object.ts';
+import { isMeterKey, meterMessage } from '../../datapath/bridge-entry.ts';
 import type { SwitchKey } from '../../datapath/switch-entry.ts';
 import type { Link } from '../../netlink/links.ts';
+import { decodeMeterMod } from '../../openflow/meter.ts';
 import { hostInterfaceName, podOwner } from '../attachment-names.ts';
 import type { Lease } from '../ipam/lease.ts';
 import { holdingsOf, type NodeSnapshot } from './holdings.ts';
@@ -51,7 +53,18 @@ export async function podView(lease: Lease, sources: PodSources): Promise<PodVie
     ofPort,
     link: link?.state ?? 'missing',
     mtu: link?.mtu ?? null,
+    egress: egressOf(parts, owner),
   };
+}
+
+/** As the owner's meter has it, of which there is one at most. */
+function egressOf({ bridge: { desired } }: Parts, owner: string): PodView['egress'] {
+  const value = desired
+    .keysOf(owner)
+    .filter(isMeterKey)
+    .map((key) => desired.wanted(key))[0];
+  const band = value === undefined ? undefined : decodeMeterMod(meterMessage(value)).bands[0];
+  return band ? { rate: band.rate * 1_000, burst: band.burst * 1_000 } : null;
 }
 
 function wantedPort({ switch: { desired } }: Parts, key: SwitchKey): number | null {

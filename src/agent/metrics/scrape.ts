@@ -73,7 +73,7 @@ function ofConnections({ plane }: Agent) {
     [{ connection: 'flows' }, openflow],
     [{ connection: 'packets' }, responder.connection],
   ] as const;
-  const { flowMods, groupMods, bundles, bundlesRefused } = openflow.counters;
+  const { flowMods, groupMods, meterMods, bundles, bundlesRefused } = openflow.counters;
   return {
     ovsdb_connected: one(yes(database.isSynced)),
     ovsdb_connects_total: one(database.counters.syncs),
@@ -83,6 +83,7 @@ function ofConnections({ plane }: Agent) {
     ovs_flow_ops_count: [
       [{ kind: 'flow' }, flowMods],
       [{ kind: 'group' }, groupMods],
+      [{ kind: 'meter' }, meterMods],
     ] satisfies Sample[],
     ovs_bundles_total: one(bundles),
     ovs_flow_ops_error_count: one(bundlesRefused),

@@ -79,7 +79,7 @@ export function chainConfList(seine: SeinePluginConf, versions: readonly (readon
     cniVersions: common.filter((version) => isAtLeast(version, '0.4.0')),
     name: 'seine',
     plugins: [
-      { type: 'seine', ...seine },
+      { type: 'seine', ...seine, capabilities: { bandwidth: true } },
       { type: 'portmap', capabilities: { portMappings: true } },
       { type: 'bandwidth', capabilities: { bandwidth: true } },
     ],
@@ -88,7 +88,7 @@ export function chainConfList(seine: SeinePluginConf, versions: readonly (readon
 
 /** Our plugin alone in the newest version, for who wants to try STATUS and GC: Debian's chained plugins do not know them. */
 export function aloneConfList(seine: SeinePluginConf): string {
-  return formatted({ cniVersion: '1.1.0', name: 'seine-alone', plugins: [{ type: 'seine', ...seine }] });
+  return formatted({ cniVersion: '1.1.0', name: 'seine-alone', plugins: [{ type: 'seine', ...seine, capabilities: { bandwidth: true } }] });
 }
 
 function formatted(conf: object): string {
