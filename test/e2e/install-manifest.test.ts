@@ -1,6 +1,8 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { request } from 'node:https';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
@@ -13,6 +15,7 @@ import { kubeconfigText, readKubeconfig } from '../../src/lab/kube-access.ts';
 import { labPaths, netnsPath, nodePaths } from '../../src/lab/names.ts';
 import { agentReadiness } from '../../src/lab/node/agent.ts';
 import { createNetns, deleteNetns, inNetns } from '../../src/lab/node/netns.ts';
+import { listenTcpIn } from '../../src/lab/probe/sockets.ts';
 import { run } from '../../src/lab/process.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 
@@ -22,13 +25,19 @@ const plugin = join(import.meta.dirname, '../../dist/bin/seine');
 const anyMoment = { timeout: 20_000, interval: 100 };
 const deadline = () => AbortSignal.timeout(30_000);
 
+const olderPort = 6_444;
+
 let lab: ConvergeLab;
+/** The agent's, and where this process reaches the API server. */
+let token: { readonly server: string; readonly text: string; readonly caPem: string | undefined };
+const after: (() => Promise<void>)[] = [];
 const netns = `seine-im-${randomBytes(3).toString('hex')}`;
 
 beforeAll(async () => {
   lab = await ConvergeLab.start(1);
 });
 afterAll(async () => {
+  for (const end of after) await end();
   await deleteNetns(netns, deadline());
   await lab.remove();
 });
@@ -47,6 +56,7 @@ it('is taken by the API server, field by field, and changes nothing when applied
 
 it('grants the agents what they ask for, and nothing more', async () => {
   await runWithGrantedRights();
+  await runAgainstOlderServer();
   await kubectl('create', '-f', writeObject(policy));
   // Of another node: the agent's watch does not have it, so it has to ask for this one.
   await kubectl('create', '-f', writeObject(podElsewhere));
@@ -69,9 +79,41 @@ async function runWithGrantedRights(): Promise<void> {
   // The lab's agent has said it already, as administrator.
   const none = { status: { conditions: [{ type: 'NetworkUnavailable', status: 'True', reason: 'Test', message: '' }] } };
   await kubectl('patch', 'node', 'node-1', '--subresource=status', '--type=strategic', '-p', JSON.stringify(none));
-  const token = (await kubectl('create', 'token', agentName, '-n', namespace)).trim();
+  const text = (await kubectl('create', 'token', agentName, '-n', namespace)).trim();
   const { server, caPem } = await readKubeconfig(paths.kubeconfig);
-  writeFileSync(paths.kubeconfig, kubeconfigText({ server, caPem, token }, 'agent'), { mode: 0o600 });
+  token = { server: (await readKubeconfig(labPaths(lab.plan.dir).kubeconfig)).server, text, caPem };
+  writeFileSync(paths.kubeconfig, kubeconfigText({ server, caPem, token: text }, 'agent'), { mode: 0o600 });
+  await lab.agent(1, 'start');
+  await vi.waitFor(async () => expect(await agentReadiness(paths.apiSocket)).toMatchObject({ ready: true }), anyMoment);
+}
+
+/** One that streams no lists, as Kubernetes did before WatchList: it is listed and then watched. The agent remembers nothing. */
+async function runAgainstOlderServer(): Promise<void> {
+  const { netns: managementNetns, ip: managementIp } = lab.plan.management;
+  const apiServer = new URL(token.server);
+  const older = createServer((inner, answer) => {
+    if (inner.url?.includes('sendInitialEvents=true')) {
+      const forbidden = { kind: 'Status', status: 'Failure', reason: 'Invalid', code: 422, message: 'sendInitialEvents is forbidden' };
+      answer.writeHead(422, { 'content-type': 'application/json' }).end(JSON.stringify(forbidden));
+      return;
+    }
+    const headers = { ...inner.headers, host: apiServer.host, authorization: `Bearer ${token.text}` };
+    const asked = request(new URL(inner.url ?? '/', apiServer), { method: inner.method, headers, ca: token.caPem }, (outer) => {
+      answer.writeHead(outer.statusCode ?? 500, outer.headers);
+      outer.on('error', () => answer.destroy()).pipe(answer);
+    });
+    answer.on('close', () => asked.destroy());
+    inner.pipe(asked.on('error', () => answer.destroy()));
+  });
+  older.listen({ fd: listenTcpIn(managementNetns, managementIp, olderPort) });
+  after.push(async () => {
+    older.closeAllConnections();
+    older.close();
+  });
+  const paths = nodePaths(lab.plan.dir, 'node-1');
+  await lab.agent(1, 'stop');
+  rmSync(join(paths.stateDir, 'kube'), { recursive: true });
+  writeFileSync(paths.kubeconfig, kubeconfigText({ server: `http://${managementIp}:${olderPort}` }, 'agent'), { mode: 0o600 });
   await lab.agent(1, 'start');
   await vi.waitFor(async () => expect(await agentReadiness(paths.apiSocket)).toMatchObject({ ready: true }), anyMoment);
 }
