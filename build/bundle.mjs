@@ -11,7 +11,12 @@ import { withoutUnusedClients } from './unused-clients.mjs';
 
 const root = resolve(import.meta.dirname, '..');
 
-const programs = { 'seine-agent': 'src/agent/main.ts', seinectl: 'src/cli/main.ts', 'seine-lab': 'src/lab/main.ts' };
+const programs = {
+  'seine-agent': 'src/agent/main.ts',
+  seinectl: 'src/cli/main.ts',
+  'seine-lab': 'src/lab/main.ts',
+  'install-cni': 'src/install/main.ts',
+};
 
 /** CommonJS packages inside an ES module bundle still call `require` for Node's own modules. */
 const banner = "import { createRequire as seineCreateRequire } from 'node:module'; const require = seineCreateRequire(import.meta.url);";

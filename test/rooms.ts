@@ -43,8 +43,9 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
     'openflow',
     'netlink',
   ],
+  install: ['errors', 'async', 'net', 'files', 'ovsdb', 'netlink'],
   'cni-shim': ['cni', 'agent-api'],
   'agent-api': [],
-  cli: ['errors', 'async', 'net', 'pipeline', 'agent-api', 'ovsdb', 'openflow', 'inputs'],
+  cli: ['errors', 'async', 'net', 'pipeline', 'agent-api', 'ovsdb', 'openflow', 'inputs', 'install'],
   lab: ['errors', 'async', 'net', 'wire', 'log', 'files', 'netlink', 'cni', 'kube'],
 };

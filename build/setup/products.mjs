@@ -21,7 +21,7 @@ const products = [
     what: 'the bundles of agent, seinectl and lab',
     command: ['node', 'build/bundle.mjs'],
     inputs: ['build/bundle.mjs', 'build/unused-clients.mjs', 'src'],
-    makes: ['seine-agent.mjs', 'seinectl.mjs', 'seine-lab.mjs'],
+    makes: ['seine-agent.mjs', 'seinectl.mjs', 'seine-lab.mjs', 'install-cni.mjs'],
   },
   {
     name: 'exports',

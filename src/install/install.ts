@@ -1,0 +1,160 @@
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { SeineError } from '../errors/seine-error.ts';
+import { privateFolder } from '../files/private-folder.ts';
+import { type ConfList, isOurs, ownPlugin, parseConfList, withVersions } from './conflist.ts';
+import { confName, type Folders, type Places, placesIn } from './places.ts';
+import { pluginVersions } from './plugin-versions.ts';
+import { placeFile, removeFile } from './whole-file.ts';
+
+const pluginMode = 0o755;
+const confMode = 0o600;
+/** containerd and CRI-O call it for every pod, whatever the list says. */
+const loopback = 'loopback';
+
+export interface Installation extends Folders {
+  /** Folder with the plugins to install: ours, and those of the chain for nodes that lack them. */
+  readonly source: string;
+  /** The configuration to install. */
+  readonly conflist: string;
+}
+
+/** Says what was done or is strange, a line at a time. */
+export type Say = (line: string) => void;
+
+/**
+ * Puts plugin and configuration in place, in this order: a runtime that finds the configuration calls the plugin at once. Each is
+ * tried before it takes the place of what is there, and is replaced whole. What was there and worked is kept for {@link rollBack}.
+ *
+ * @throws SeineError `INVALID_INPUT`, `REFUSED`: what was there before goes on working
+ */
+export function install({ source, conflist, ...folders }: Installation, say: Say): void {
+  const list = parseConfList(readText(conflist), conflist);
+  const places = placesIn(folders);
+  privateFolder(folders.state);
+  mkdirSync(folders.bin, { recursive: true, mode: 0o755 });
+  mkdirSync(folders.conf, { recursive: true, mode: 0o755 });
+  const plugin = readFileSync(join(source, ownPlugin));
+  if (holds(places.plugin, plugin)) say(`${places.plugin} is there already`);
+  else {
+    keepGood(places, say);
+    placeFile(places.plugin, { bytes: plugin, mode: pluginMode }, pluginVersions);
+    say(`${places.plugin} installed`);
+  }
+  completeChain(list, source, folders, say);
+  const text = Buffer.from(withVersions(list, spokenBy(list, folders.bin, say)));
+  if (holds(places.conf, text)) say(`${places.conf} is there already`);
+  else {
+    placeFile(places.conf, { bytes: text, mode: confMode });
+    say(`${places.conf} installed`);
+  }
+  warnOfShadows(folders.conf, say);
+}
+
+/** Brings back plugin and configuration from before the last change. @throws SeineError `REFUSED` if there are none */
+export function rollBack(folders: Folders, say: Say): void {
+  const places = placesIn(folders);
+  if (!existsSync(places.goodPlugin)) throw new SeineError('REFUSED', `nothing is kept in ${places.goodFolder}`);
+  placeFile(places.plugin, { bytes: readFileSync(places.goodPlugin), mode: pluginMode }, pluginVersions);
+  say(`${places.plugin} brought back`);
+  if (!existsSync(places.goodConf)) return;
+  parseConfList(readText(places.goodConf), places.goodConf);
+  placeFile(places.conf, { bytes: readFileSync(places.goodConf), mode: confMode });
+  say(`${places.conf} brought back`);
+}
+
+/** What `remove` would take away; only what is ours. */
+export function installedFiles(folders: Folders): readonly string[] {
+  const places = placesIn(folders);
+  const ours = readRecord(places.record).filter(([name, hash]) => {
+    const path = join(folders.bin, name);
+    return existsSync(path) && hashOf(readFileSync(path)) === hash;
+  });
+  const others = ours.map(([name]) => join(folders.bin, name));
+  const conf = existsSync(places.conf) && isOurs(parseConfList(readText(places.conf), places.conf)) ? [places.conf] : [];
+  return [...conf, ...[places.plugin, ...others, places.goodConf, places.goodPlugin, places.record].filter((path) => existsSync(path))];
+}
+
+/** Takes away what was installed; the configuration first, so that no runtime calls a plugin that is gone. */
+export function remove(folders: Folders, say: Say): void {
+  for (const path of installedFiles(folders)) if (removeFile(path)) say(`${path} removed`);
+}
+
+/** Only what works is worth keeping. */
+function keepGood(places: Places, say: Say): void {
+  if (!existsSync(places.plugin)) return;
+  try {
+    pluginVersions(places.plugin);
+  } catch {
+    say(`${places.plugin} does not work and is not kept`);
+    return;
+  }
+  privateFolder(places.goodFolder);
+  placeFile(places.goodPlugin, { bytes: readFileSync(places.plugin), mode: pluginMode });
+  if (existsSync(places.conf)) placeFile(places.goodConf, { bytes: readFileSync(places.conf), mode: confMode });
+}
+
+/** Other plugins of the chain belong to the node: one that is there stays, one that is missing is brought. */
+function completeChain(list: ConfList, source: string, { bin, state }: Folders, say: Say): void {
+  const { record } = placesIn({ bin, conf: '', state });
+  for (const type of new Set([...list.plugins.map((plugin) => plugin.type), loopback])) {
+    const path = join(bin, type);
+    if (type === ownPlugin || existsSync(path)) continue;
+    const brought = join(source, type);
+    if (!existsSync(brought))
+      throw new SeineError('REFUSED', `plugin "${type}" is neither in ${bin} nor in ${source}: install it, or take it out of the list`);
+    const bytes = readFileSync(brought);
+    // Before it is there: what is not written down is never removed.
+    const known = Object.fromEntries([...readRecord(record), [type, hashOf(bytes)]]);
+    placeFile(record, { bytes: Buffer.from(JSON.stringify(known)), mode: confMode });
+    placeFile(path, { bytes, mode: pluginMode }, pluginVersions);
+    say(`${path} installed, as the node has none`);
+  }
+}
+
+function spokenBy(list: ConfList, bin: string, say: Say): Map<string, readonly string[]> {
+  const spoken = new Map<string, readonly string[]>();
+  for (const { type } of list.plugins) {
+    try {
+      spoken.set(type, pluginVersions(join(bin, type)));
+    } catch (failure) {
+      // The node's own, which may be made for its libraries and not for this container's.
+      if (type === ownPlugin) throw failure;
+      say(`${join(bin, type)} cannot be asked what it speaks: CNI ${list.cniVersion} is assumed`);
+      spoken.set(type, [list.cniVersion]);
+    }
+  }
+  return spoken;
+}
+
+function warnOfShadows(conf: string, say: Say): void {
+  const earlier = readdirSync(conf).filter((name) => /\.(conf|conflist|json)$/.test(name) && name < confName);
+  for (const name of earlier) say(`WARNING: ${join(conf, name)} comes before ${confName}: the runtime uses that network and not Seine`);
+}
+
+const recordSchema = z.record(z.string().regex(/^[A-Za-z0-9_.-]+$/), z.string());
+
+function readRecord(path: string): readonly (readonly [string, string])[] {
+  if (!existsSync(path)) return [];
+  const parsed = recordSchema.safeParse(JSON.parse(readText(path)));
+  if (!parsed.success) throw new SeineError('INVALID_INPUT', `${path} is damaged: remove it, and what it names by hand`);
+  return Object.entries(parsed.data).filter(([name]) => name !== '.' && name !== '..');
+}
+
+function holds(path: string, bytes: Uint8Array): boolean {
+  return existsSync(path) && readFileSync(path).equals(bytes);
+}
+
+function hashOf(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw new SeineError('INVALID_INPUT', `${path} cannot be read`, { cause });
+  }
+}

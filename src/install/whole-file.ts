@@ -1,0 +1,58 @@
+import { randomBytes } from 'node:crypto';
+import { closeSync, fchmodSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+
+export interface FileContent {
+  readonly bytes: Uint8Array;
+  readonly mode: number;
+}
+
+/**
+ * Puts a file into its place whole: whoever looks, also after a power cut, sees the old one or the new one. `check` sees it before it
+ * is in place, under another name in the same folder; if it throws, nothing has changed.
+ */
+export function placeFile(path: string, { bytes, mode }: FileContent, check: (draft: string) => void = () => undefined): void {
+  const draft = join(dirname(path), `.${basename(path)}.${randomBytes(4).toString('hex')}`);
+  try {
+    writeDraft(draft, bytes, mode);
+    check(draft);
+    renameSync(draft, path);
+  } catch (failure) {
+    rmSync(draft, { force: true });
+    throw failure;
+  }
+  syncFolder(dirname(path));
+}
+
+/** Takes a file away for good. @returns false if there is none */
+export function removeFile(path: string): boolean {
+  try {
+    rmSync(path);
+  } catch (failure) {
+    if (failure instanceof Error && 'code' in failure && failure.code === 'ENOENT') return false;
+    throw failure;
+  }
+  syncFolder(dirname(path));
+  return true;
+}
+
+function writeDraft(path: string, bytes: Uint8Array, mode: number): void {
+  const fd = openSync(path, 'wx', 0o600);
+  try {
+    writeFileSync(fd, bytes);
+    // Whatever the umask is.
+    fchmodSync(fd, mode);
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function syncFolder(path: string): void {
+  const fd = openSync(path, 'r');
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
