@@ -25,6 +25,11 @@ function setUp() {
     wishes.push(owner);
     return want(owner, wanted);
   };
+  const wantPlace = datapath.wantPlace.bind(datapath);
+  datapath.wantPlace = (owner, ...wish) => {
+    wishes.push(owner);
+    return wantPlace(owner, ...wish);
+  };
   const changes: ServiceChange[] = [];
   const served = new Services({
     services,

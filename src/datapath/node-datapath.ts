@@ -1,5 +1,6 @@
 import type { SeineError } from '../errors/seine-error.ts';
 import { cookieFeature, type Feature, type Owner } from '../pipeline/cookie.ts';
+import type { FlowPattern, Place } from '../pipeline/flow-pattern.ts';
 import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
 import type { Wanted } from '../wanted/wanted.ts';
 import {
@@ -13,6 +14,7 @@ import {
 } from './bridge-entry.ts';
 import { DesiredState } from './desired-state.ts';
 import type { FirewallKey } from './firewall-target.ts';
+import { FlowTemplates } from './flow-template.ts';
 import { type HostEntry, type HostKey, hostEntries, sameHostEntry } from './host-entry.ts';
 import { Reconciler, type ReconcilerEvents } from './reconciler.ts';
 import { sweepAgainAndAgain } from './sweep.ts';
@@ -47,6 +49,7 @@ export interface Revisions {
   readonly host: number;
 }
 
+const nothingOfHost: ReadonlyMap<HostKey, HostEntry> = new Map();
 const equalStrings = <S extends string>(a: S, b: S): boolean => a === b;
 
 /**
@@ -67,6 +70,8 @@ export class NodeDatapath {
     readonly host: Reconciler<HostKey, HostEntry>;
     readonly firewall: Reconciler<FirewallKey, string>;
   };
+
+  readonly #templates = new FlowTemplates();
 
   constructor(targets: NodeTargets, events: NodeDatapathEvents) {
     this.targets = targets;
@@ -102,18 +107,16 @@ export class NodeDatapath {
 
   /** Replaces everything that `owner` wants of bridge and host. */
   want(owner: Owner, wanted: Wanted): Revisions {
-    const bridge = this.bridge.set(owner, encodeBridgeEntries(owner, wanted));
-    const host = this.host.set(owner, hostEntries(wanted));
-    this.reconcilers.bridge.poke();
-    this.reconcilers.host.poke();
-    return { owner, bridge, host };
+    return this.#set(owner, encodeBridgeEntries(owner, wanted), hostEntries(wanted));
+  }
+
+  /** Replaces everything that `owner` wants by what `pattern` has for `place`, quicker than `want`. */
+  wantPlace(owner: Owner, pattern: FlowPattern, place: Place): Revisions {
+    return this.#set(owner, this.#templates.entriesOf(owner, pattern, place), nothingOfHost);
   }
 
   forget(owner: Owner): Revisions {
-    const revisions = { owner, bridge: this.bridge.forget(owner), host: this.host.forget(owner) };
-    this.reconcilers.bridge.poke();
-    this.reconcilers.host.poke();
-    return revisions;
+    return this.#set(owner, new Map(), nothingOfHost);
   }
 
   wantBridge(owner: Owner, bridge: WantedBridge, ports: readonly WantedPort[]): number {
@@ -194,6 +197,14 @@ export class NodeDatapath {
     if (part === 'bridge') return sweepAgainAndAgain(bridge, signal);
     if (part === 'switch') return sweepAgainAndAgain(rows, signal);
     return part === 'host' ? sweepAgainAndAgain(host, signal) : sweepAgainAndAgain(firewall, signal);
+  }
+
+  #set(owner: Owner, bridge: ReadonlyMap<BridgeKey, BridgeValue>, host: ReadonlyMap<HostKey, HostEntry>): Revisions {
+    const before = { bridge: this.bridge.revision, host: this.host.revision };
+    const revisions = { owner, bridge: this.bridge.set(owner, bridge), host: this.host.set(owner, host) };
+    if (revisions.bridge !== before.bridge) this.reconcilers.bridge.poke();
+    if (revisions.host !== before.host) this.reconcilers.host.poke();
+    return revisions;
   }
 
   #setSwitch(owner: Owner, entries: ReadonlyMap<SwitchKey, SwitchEntry>): number {

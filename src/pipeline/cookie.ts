@@ -19,8 +19,16 @@ const featureNames = new Map<number, Feature>((Object.keys(features) as Feature[
  * are for people, dumps and sweeps by mask; they do not identify a flow.
  */
 export function cookieOf(owner: Owner): bigint {
-  const [feature = ''] = owner.split('/', 1);
-  return (BigInt(generation) << 48n) | (BigInt(features[feature as Feature] ?? 0) << 40n) | hash40(owner);
+  const { high, low } = cookieWords(owner);
+  return (BigInt(high) << 32n) | BigInt(low);
+}
+
+/** The two halves of `cookieOf`: numbers, for there are many owners. */
+export function cookieWords(owner: Owner): { readonly high: number; readonly low: number } {
+  const slash = owner.indexOf('/');
+  const feature = slash < 0 ? owner : owner.slice(0, slash);
+  const { first, last } = hash40(owner);
+  return { high: (generation << 16) | ((features[feature as Feature] ?? 0) << 8) | (first >>> 24), low: ((first << 8) | last) >>> 0 };
 }
 
 /** The feature a cookie names, if it is one of ours at all. */
@@ -33,15 +41,16 @@ export const learnedCookie: bigint = (BigInt(generation) << 48n) | (BigInt(featu
 
 /** As `learnedCookie`, for what is learned for one owner: its flows can be found, and counted, by their cookie. */
 export function learnedCookieOf(owner: Owner): bigint {
-  return learnedCookie | hash40(owner);
+  const { first, last } = hash40(owner);
+  return learnedCookie | (BigInt(first) << 8n) | BigInt(last);
 }
 
 export function isLearned(cookie: bigint): boolean {
   return ((cookie >> 40n) & 0xffn) === BigInt(features.learned);
 }
 
-/** FNV-1a over UTF-16 code units, two 32-bit lanes folded to 40 bits. */
-function hash40(text: string): bigint {
+/** FNV-1a over UTF-16 code units, two 32-bit lanes folded to 40 bits: the first 32 of them, and the last 8. */
+function hash40(text: string): { readonly first: number; readonly last: number } {
   let a = 0x811c9dc5;
   let b = 0x01000193;
   for (let at = 0; at < text.length; at++) {
@@ -49,5 +58,5 @@ function hash40(text: string): bigint {
     a = Math.imul(a ^ unit, 0x01000193) >>> 0;
     b = Math.imul(b ^ (unit + at), 0x85ebca6b) >>> 0;
   }
-  return (BigInt(a) << 8n) | BigInt((b ^ (b >>> 16)) & 0xff);
+  return { first: a, last: (b ^ (b >>> 16)) & 0xff };
 }

@@ -3,6 +3,7 @@ import { learnedCookieOf, type Owner } from '../pipeline/cookie.ts';
 import { ctMark, reg, sourceToCtMark } from '../pipeline/fields.ts';
 import type { Flow, LearnChoice, Match, Step, Transport } from '../pipeline/flow.ts';
 import { drop, goto, group, load, priority, resubmit } from '../pipeline/flow.ts';
+import type { FlowPattern } from '../pipeline/flow-pattern.ts';
 import { zones } from '../pipeline/well-known.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
 import type { ProxyNode } from './proxy-config.ts';
@@ -191,6 +192,13 @@ function learnChoice({ family, transport, affinitySeconds }: ServiceIntent, owne
     cookie: learnedCookieOf(owner),
   };
 }
+
+/** `compileEndpoint`, as a pattern. */
+export const translations: Readonly<Record<Transport, FlowPattern>> = {
+  tcp: (place) => compileEndpoint('tcp', place).flows,
+  udp: (place) => compileEndpoint('udp', place).flows,
+  sctp: (place) => compileEndpoint('sctp', place).flows,
+};
 
 /** Translation to one endpoint. Owned by the endpoint, not by a Service: it is the same whoever chose it. */
 export function compileEndpoint(transport: Transport, endpoint: Endpoint): Wanted {

@@ -1,7 +1,7 @@
 import type { NodeDatapath, Revisions } from '../../datapath/node-datapath.ts';
 import type { Owner } from '../../pipeline/cookie.ts';
 import type { Transport } from '../../pipeline/flow.ts';
-import { compileEndpoint, compileService } from '../../proxy/compile-service.ts';
+import { compileService, translations } from '../../proxy/compile-service.ts';
 import { endpointOwner, endpointOwners } from '../../proxy/endpoint-owner.ts';
 import type { Proxying } from '../../proxy/intent.ts';
 import { type Endpoint, reachableEndpoints, type ServiceIntent } from '../../proxy/service-intent.ts';
@@ -27,8 +27,8 @@ export interface ServedPortsOptions {
 export class ServedPorts {
   readonly #options: ServedPortsOptions;
   readonly #groups = new GroupIdPool();
-  /** How many ports of Services lead to an endpoint. There are a hundred thousand of them: a number each, and no more. */
-  readonly #users = new Map<Owner, number>();
+  /** How many ports more than one lead to an endpoint; of most of a hundred thousand it is one. */
+  readonly #furtherUsers = new Map<Owner, number>();
 
   constructor(options: ServedPortsOptions) {
     this.#options = options;
@@ -83,19 +83,16 @@ export class ServedPorts {
   #useEndpoint(transport: Transport, endpoint: Endpoint, had: Set<Owner>): void {
     const owner = endpointOwner(transport, endpoint);
     if (had.delete(owner)) return;
-    const users = this.#users.get(owner) ?? 0;
-    this.#users.set(owner, users + 1);
-    if (users === 0) this.#options.datapath.want(owner, compileEndpoint(transport, endpoint));
+    const { datapath } = this.#options;
+    if (datapath.bridge.has(owner)) this.#furtherUsers.set(owner, (this.#furtherUsers.get(owner) ?? 0) + 1);
+    else datapath.wantPlace(owner, translations[transport], endpoint);
   }
 
   #leaveEndpoint(endpoint: Owner): void {
-    const users = (this.#users.get(endpoint) ?? 0) - 1;
-    if (users > 0) {
-      this.#users.set(endpoint, users);
-      return;
-    }
-    this.#users.delete(endpoint);
-    this.#options.datapath.forget(endpoint);
+    const further = this.#furtherUsers.get(endpoint) ?? 0;
+    if (further === 0) this.#options.datapath.forget(endpoint);
+    else if (further === 1) this.#furtherUsers.delete(endpoint);
+    else this.#furtherUsers.set(endpoint, further - 1);
   }
 }
 

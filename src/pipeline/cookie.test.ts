@@ -1,0 +1,15 @@
+import { expect, it } from 'vitest';
+import { cookieFeature, cookieOf, isLearned, learnedCookieOf, ownerOf } from './cookie.ts';
+
+// On live switches: an agent that gave other cookies would write every flow anew.
+it.each([
+  [ownerOf('node'), 0x1_01b1_c14e_0d4dn],
+  [ownerOf('endpoint', 'tcp', '10.0.0.1', '80'), 0x1_0537_0860_425en],
+  [ownerOf('service', 'default/web:http/ipv4'), 0x1_040a_63a2_9b5cn],
+  [ownerOf('peer', 'wörker'), 0x1_026b_be67_2786n],
+])('gives %s the cookie that it has had', (owner, cookie) => {
+  expect(cookieOf(owner)).toBe(cookie);
+  expect(cookieFeature(cookie)).toBe(owner.split('/')[0]);
+  expect(learnedCookieOf(owner) & 0xff_ffff_ffffn).toBe(cookie & 0xff_ffff_ffffn);
+  expect([isLearned(cookie), isLearned(learnedCookieOf(owner))]).toEqual([false, true]);
+});
