@@ -8,11 +8,10 @@ import { join, resolve } from 'node:path';
 import { root, toolPath } from '../setup/paths.mjs';
 import { pinnedNode } from '../setup/products.mjs';
 import { SetupError, say } from '../setup/progress.mjs';
-import { logsFolder, runInVirtualMachine } from './vm.mjs';
+import { runWithOneMoreBoot } from './one-more-boot.mjs';
+import { logsOf } from './vm.mjs';
 
 const limitSeconds = 900;
-/** Exit codes of a process that SIGILL, SIGTRAP, SIGABRT or SIGSEGV ended: V8 and the emulated processor disagree. */
-const crashed = new Set([132, 133, 134, 139]);
 
 function jobFor([first, ...rest]) {
   if (first === '--smoke') return readFileSync(join(import.meta.dirname, 'smoke.sh'), 'utf8');
@@ -29,13 +28,10 @@ function quote(word) {
 
 say('booting a virtual machine (emulated: everything takes five to ten times as long as outside)');
 try {
-  const job = { script: jobFor(process.argv.slice(2)), limitSeconds };
-  process.exitCode = await runInVirtualMachine(job);
-  if (crashed.has(process.exitCode)) {
-    say(`the job's process crashed (exit code ${process.exitCode}), which emulation makes Node do now and then; booting once more`);
-    process.exitCode = await runInVirtualMachine(job);
-  }
-  say(`logs are in ${logsFolder}`);
+  const words = process.argv.slice(2);
+  const name = words[0] === '--smoke' || words[0] === '--script' ? words[0].slice(2) : 'demo';
+  process.exitCode = await runWithOneMoreBoot({ name, script: jobFor(words), limitSeconds });
+  say(`logs are in ${logsOf(name)}`);
 } catch (error) {
   if (!(error instanceof SetupError)) throw error;
   say(error.message);

@@ -13,8 +13,8 @@ const home = join(cache, 'kernel');
 const pollMs = 250;
 const memoryMiB = 3072;
 
-/** Where the console, the output of the job and the guest's kernel log are kept after the machine is gone. */
-export const logsFolder = join(home, 'logs');
+/** Where the console, the output of a job and the guest's kernel log are kept after the machine is gone, until the next job of the name. */
+export const logsOf = (name) => join(home, 'logs', name);
 
 /**
  * Boots a virtual machine on Debian's kernel, runs a script in it as root and ends with the script's exit code.
@@ -22,13 +22,19 @@ export const logsFolder = join(home, 'logs');
  * The guest sees the host's whole file system, under a layer of its own: it writes to memory, and nothing of it remains.
  * What the script prints appears here as it prints it, stdout on stdout and stderr on stderr.
  *
- * @param {{ script: string, limitSeconds: number }} job `script` is the text of a bash script
+ * @param {{ name: string, script: string, limitSeconds: number }} job `script` is the text of a bash script; jobs of different
+ *   names can run side by side. The job finds the folder of its logs as /run/seine-vm, and may add to it
  */
-export async function runInVirtualMachine({ script, limitSeconds }) {
-  prepareShared(script);
+export async function runInVirtualMachine({ name, script, limitSeconds }) {
+  const logsFolder = logsOf(name);
+  prepareShared(logsFolder, script);
   const consoleLog = openSync(join(logsFolder, 'console.log'), 'w');
-  const machine = spawn('qemu-system-x86_64', machineOptions(initrd()), { stdio: ['ignore', consoleLog, consoleLog] });
-  const outputs = [follow('stdout', process.stdout), follow('stderr', process.stderr), followPhases()];
+  const machine = spawn('qemu-system-x86_64', machineOptions(initrd(), logsFolder), { stdio: ['ignore', consoleLog, consoleLog] });
+  const outputs = [
+    follow(join(logsFolder, 'stdout'), process.stdout),
+    follow(join(logsFolder, 'stderr'), process.stderr),
+    followPhases(join(logsFolder, 'phases')),
+  ];
   const copyOutput = () => {
     for (const more of outputs) more();
   };
@@ -36,14 +42,14 @@ export async function runInVirtualMachine({ script, limitSeconds }) {
   try {
     const ended = await whenEnded(machine, limitSeconds);
     copyOutput();
-    return exitCode(ended, limitSeconds);
+    return exitCode(logsFolder, ended, limitSeconds);
   } finally {
     clearInterval(timer);
     closeSync(consoleLog);
   }
 }
 
-function prepareShared(script) {
+function prepareShared(logsFolder, script) {
   rmSync(logsFolder, { recursive: true, force: true });
   mkdirSync(logsFolder, { recursive: true });
   copyFileSync(join(here, 'guest.sh'), join(logsFolder, 'guest.sh'));
@@ -67,7 +73,7 @@ function initrd() {
  * An emulated processor: it is slower than a virtual one by five to ten, and works on every machine. Without memory
  * protection keys: V8 would guard its code pages with them, and under emulation it has aborted in that guard's book-keeping.
  */
-function machineOptions(initrdFile) {
+function machineOptions(initrdFile, logsFolder) {
   const share = (path, tag, more) => ['-virtfs', `local,path=${path},mount_tag=${tag},security_model=none,${more}multidevs=remap`];
   return [
     ...['-machine', 'pc', '-accel', 'tcg,thread=multi', '-cpu', 'max,-pku', '-smp', String(Math.min(4, availableParallelism()))],
@@ -102,7 +108,7 @@ async function whenEnded(machine, limitSeconds) {
   }
 }
 
-function exitCode(ended, limitSeconds) {
+function exitCode(logsFolder, ended, limitSeconds) {
   const file = join(logsFolder, 'exit-code');
   if (ended === 'signal') return 130;
   if (existsSync(file)) return Number(readFileSync(file, 'utf8'));
@@ -111,8 +117,8 @@ function exitCode(ended, limitSeconds) {
 }
 
 /** Copies what was added to a file of the shared folder since the last call. */
-function follow(name, stream) {
-  const fd = openSync(join(logsFolder, name), 'r');
+function follow(path, stream) {
+  const fd = openSync(path, 'r');
   const buffer = Buffer.alloc(64 << 10);
   let position = 0;
   return () => {
@@ -125,8 +131,8 @@ function follow(name, stream) {
   };
 }
 
-function followPhases() {
-  return follow('phases', {
+function followPhases(path) {
+  return follow(path, {
     write: (bytes) => say(`virtual machine, second ${bytes.toString('utf8').trimEnd().replaceAll('\n', '; second ')}`),
   });
 }

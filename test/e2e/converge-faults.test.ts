@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { faults } from '../reliability/faults.ts';
 import { prepare, runFault } from '../reliability/run-fault.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
+import { testDatapath } from '../support/test-datapath.ts';
 
 /** The faults that tell most; all of them are `npm run test:reliability`. What they cost is measured there, on a quiet machine. */
 describe('under traffic', () => {
@@ -16,7 +17,14 @@ describe('under traffic', () => {
   });
 
   it.each(faults.filter(({ everyTime }) => everyTime))('$what: everything works again', async (fault) => {
-    const context = { random: () => 0.5, rounds: 1, hertz: 100, say: () => {}, signal: AbortSignal.timeout(60_000) };
+    const context = {
+      random: () => 0.5,
+      rounds: 1,
+      hertz: 100,
+      datapath: testDatapath,
+      say: () => {},
+      signal: AbortSignal.timeout(60_000),
+    };
     const row = await runFault({ ...fault, limits: {} }, lab, context);
     expect(row.problems).toEqual([]);
     expect(row.connectsFailed).toBe(0);

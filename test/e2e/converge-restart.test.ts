@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { clusterIps } from '../../src/lab/demo/workload.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
+import { slowness } from '../support/test-datapath.ts';
 import { echo, UdpStream } from '../support/udp-stream.ts';
 
 const echoPort = 7777;
@@ -28,7 +29,7 @@ describe('a restart of the agent', () => {
       spec: { selector: { app: 'web' }, ports, ...families },
     };
     await lab.startPods([{ collection: '/api/v1/namespaces/demo/services', object: service }]);
-    serviceIps = await clusterIps(lab.api, 'echo', AbortSignal.timeout(10_000));
+    serviceIps = await clusterIps(lab.api, 'echo', AbortSignal.timeout(10_000 * slowness));
     for (const name of ['web-1', 'web-2']) {
       const { netns, ips } = lab.pod(name);
       for (const ip of ips) closing.push(await echo(netns, ip, echoPort));
@@ -54,7 +55,7 @@ describe('a restart of the agent', () => {
       }
     }
     await expect
-      .poll(() => [...started].filter(([, { answered }]) => answered < 100).map(([name]) => name), { timeout: 10_000 })
+      .poll(() => [...started].filter(([, { answered }]) => answered < 100).map(([name]) => name), { timeout: 10_000 * slowness })
       .toEqual([]);
     return started;
   }
@@ -80,7 +81,7 @@ describe('a restart of the agent', () => {
     // Past the first look at everything, the first sync of every source and the removals that follow it.
     const released = 'every source is in step; what nobody wants is removed from now on';
     await expect
-      .poll(() => lab.log(1).findLast(({ msg }) => msg === released || msg === 'agent starts')?.msg, { timeout: 10_000 })
+      .poll(() => lab.log(1).findLast(({ msg }) => msg === released || msg === 'agent starts')?.msg, { timeout: 10_000 * slowness })
       .toBe(released);
     await sleep(1_000);
     const after = { flows: await lab.flows(1), groups: await lab.groups(1), database: lab.databaseSize(1), atMs: performance.now() };

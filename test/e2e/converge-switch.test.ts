@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { nodePaths } from '../../src/lab/names.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { CrashRuntime } from '../support/crash-runtime.ts';
+import { slowness } from '../support/test-datapath.ts';
 
 /** Open vSwitch has its own life; whatever part of it dies, everything comes back without a hand: decision 6. */
 describe('a crash of Open vSwitch', () => {
@@ -79,7 +80,7 @@ describe('a crash of Open vSwitch', () => {
       console.log(
         `crash ${name}: pods reach each other after ${reachedMs} ms, ready after ${Math.round(performance.now() - startedMs)} ms`,
       );
-      await expect.poll(state, { timeout: 5_000, interval: 200 }).toEqual(before);
+      await expect.poll(state, { timeout: 5_000 * slowness, interval: 200 }).toEqual(before);
     });
   }
 
@@ -97,8 +98,8 @@ describe('a crash of Open vSwitch', () => {
     });
     await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'));
     await lab.untilReached(lab.pod('client-2'), lab.pod('web-1'));
-    await expect.poll(state, { timeout: 5_000, interval: 200 }).toEqual(before);
-    const runtime = await CrashRuntime.start(lab, 3, AbortSignal.timeout(10_000));
+    await expect.poll(state, { timeout: 5_000 * slowness, interval: 200 }).toEqual(before);
+    const runtime = await CrashRuntime.start(lab, 3, AbortSignal.timeout(10_000 * slowness));
     for (let each = 0; each < 3; each++) await runtime.add();
     const taken = new Set(['client-1', 'web-1'].flatMap((name) => lab.pod(name).ips));
     expect([...runtime.live.values()].flatMap(({ ips }) => ips).filter((ip) => taken.has(ip))).toEqual([]);

@@ -11,6 +11,7 @@ import { type LabPlan, planLab } from '../../src/lab/plan.ts';
 import { run } from '../../src/lab/process.ts';
 import type { PodStatusLine } from '../../src/lab/status.ts';
 import { askStatus, bringUp } from '../../src/lab/up.ts';
+import { slowness, testDatapath } from '../support/test-datapath.ts';
 
 const signal = new AbortController().signal;
 
@@ -32,7 +33,7 @@ export async function raiseLab(nodes: number): Promise<LabInTest> {
     dir: `/run/seine-e2e-${randomBytes(3).toString('hex')}`,
     families: ['ipv4', 'ipv6'],
     tunnel: 'geneve',
-    datapath: 'netdev',
+    datapath: testDatapath,
   });
   try {
     await bringUp({ plan, onStep: () => {} }, signal);
@@ -72,7 +73,7 @@ function labInTest(plan: LabPlan, api: KubeApi): LabInTest {
 export async function until(what: string, withinMs: number, holds: () => Promise<boolean>): Promise<number> {
   const start = performance.now();
   while (!(await holds())) {
-    if (performance.now() - start > withinMs) throw new Error(`not within ${withinMs} ms: ${what}`);
+    if (performance.now() - start > withinMs * slowness) throw new Error(`not within ${withinMs} ms: ${what}`);
     await sleep(20);
   }
   return performance.now() - start;

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inParallel } from '../../src/lab/demo/scene.ts';
 import { eventually, families, ofFamily, podManifest, ServiceLab, silent } from '../support/service-lab.ts';
+import { slowness } from '../support/test-datapath.ts';
 
 /** Cluster addresses as Kubernetes' own suite of network tests sees them, from pods and nodes, in both families. */
 let lab: ServiceLab;
@@ -13,7 +14,7 @@ const enough = 30;
 
 beforeAll(async () => {
   lab = await ServiceLab.start([podManifest('multi', 'node-2', { app: 'multi' }, {}, [80, 8080])]);
-}, 180_000);
+}, 180_000 * slowness);
 afterAll(async () => {
   await lab?.remove();
 });
@@ -141,7 +142,7 @@ describe('a Service without endpoints', () => {
   it('refuses when its pods have ended', async () => {
     const ended = { container: { command: ['false'] }, restartPolicy: 'Never' };
     const { collection, object } = podManifest('ended', 'node-1', { app: 'ended' }, ended);
-    await lab.lab.api.send({ method: 'POST', path: collection, body: object }, AbortSignal.timeout(10_000));
+    await lab.lab.api.send({ method: 'POST', path: collection, body: object }, AbortSignal.timeout(10_000 * slowness));
     const service = await lab.service(lab.name('ended'), { selector: { app: 'ended' } });
     await lab.seesEverywhere(service, places, { pods: [], failures: ['REFUSED'] }, { tries: 3, timeoutMs: 600 });
     await lab.delete('pods', 'ended');
@@ -203,6 +204,6 @@ it('is there soon after it was made: a hundred Services', async () => {
   });
   const [median = 0, p90 = 0] = [50, 90].map((percent) => tookMs.toSorted((a, b) => a - b)[percent]);
   console.log(`Services answer after ${median.toFixed(0)} ms (p50), ${p90.toFixed(0)} ms (p90)`);
-  expect(p90).toBeLessThan(2_000);
+  expect(p90).toBeLessThan(2_000 * slowness);
   await inParallel(names, (name) => lab.delete('services', name));
 });

@@ -13,6 +13,7 @@ import {
   ServiceLab,
   silent,
 } from '../support/service-lab.ts';
+import { slowness, testDatapath } from '../support/test-datapath.ts';
 
 /** Which of a Service's endpoints a client inside the cluster gets, and why not the others. */
 let lab: ServiceLab;
@@ -25,7 +26,7 @@ const enough = 30;
 
 beforeAll(async () => {
   lab = await ServiceLab.start();
-}, 180_000);
+}, 180_000 * slowness);
 afterAll(async () => {
   await lab?.remove();
 });
@@ -141,7 +142,7 @@ describe('endpoints that are not ready', () => {
   it('are reached with publishNotReadyAddresses, and without it are not', async () => {
     const unreadyProbe = { container: { readinessProbe: { exec: { command: ['false'] }, periodSeconds: 1 } } };
     const { collection, object } = podManifest('shy', 'node-2', { app: 'shy' }, unreadyProbe);
-    await lab.lab.api.send({ method: 'POST', path: collection, body: object }, AbortSignal.timeout(10_000));
+    await lab.lab.api.send({ method: 'POST', path: collection, body: object }, AbortSignal.timeout(10_000 * slowness));
     const name = lab.name('shy');
     const service = await lab.service(name, { selector: { app: 'shy' }, publishNotReadyAddresses: true });
     await lab.seesEverywhere(service, ['client-1', 'node-2'], { pods: ['shy'], failures: [] });
@@ -217,7 +218,7 @@ describe('endpoints of the host network', () => {
     for (const family of families) {
       const address = ofFamily(service.spec.clusterIPs ?? [], family);
       await lab.sees({ from: 'client-1', address, port: 80 }, { pods: ['host-2'], failures: [] });
-      const probe = { from: lab.place('client-1'), protocol: 'tcp', address, port: 80, timeoutMs: 1_000 } as const;
+      const probe = { from: lab.place('client-1'), protocol: 'tcp', address, port: 80, timeoutMs: 1_000 * slowness } as const;
       const outcome = await ask(probe);
       expect([lab.ip('client-1', family), lab.ip('node-1', family)]).toContain(
         outcome.is === 'OK' ? hostOf(outcome.answer.client) : outcome.is,
@@ -226,8 +227,8 @@ describe('endpoints of the host network', () => {
   });
 });
 
-describe('SCTP', () => {
-  it('passes for no other protocol on the userspace data path, and the Service says so', async () => {
+describe.runIf(testDatapath === 'netdev')('SCTP on the userspace data path', () => {
+  it('passes for no other protocol, and the Service says so', async () => {
     const name = lab.name('sctp');
     const service = await lab.service(name, {
       ...web,

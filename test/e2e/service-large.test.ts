@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { upload } from '../../src/lab/probe/probe.ts';
 import { eventually, protocols, ServiceLab } from '../support/service-lab.ts';
+import { slowness } from '../support/test-datapath.ts';
 
 let lab: ServiceLab;
 
 beforeAll(async () => {
   lab = await ServiceLab.start();
-}, 180_000);
+}, 180_000 * slowness);
 afterAll(async () => {
   await lab?.remove();
 });

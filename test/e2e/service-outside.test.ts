@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inParallel } from '../../src/lab/demo/scene.ts';
 import { runIn } from '../../src/lab/node/netns.ts';
+import { transportInterface } from '../../src/lab/node/topology.ts';
 import { type Aim, eventually, families, type KubeService, protocols, ServiceLab, silent } from '../support/service-lab.ts';
+import { slowness } from '../support/test-datapath.ts';
 
 /** Node ports, load balancers and external addresses, from the world outside, from pods and from nodes, in both families. */
 let lab: ServiceLab;
@@ -15,7 +17,7 @@ const leaving = { ready: false, serving: true, terminating: true };
 
 beforeAll(async () => {
   lab = await ServiceLab.start();
-}, 180_000);
+}, 180_000 * slowness);
 afterAll(async () => {
   await lab?.remove();
 });
@@ -44,7 +46,13 @@ describe('a node port', () => {
     const change = async (verb: 'add' | 'del') => {
       for (const address of added) {
         const nodad = verb === 'add' && address.includes(':') ? ['nodad'] : [];
-        await runIn(lab.place('node-1'), 'ip', ['addr', verb, address, 'dev', 'br-phy', ...nodad], {}, AbortSignal.timeout(5_000));
+        await runIn(
+          lab.place('node-1'),
+          'ip',
+          ['addr', verb, address, 'dev', transportInterface(lab.lab.plan), ...nodad],
+          {},
+          AbortSignal.timeout(5_000 * slowness),
+        );
       }
     };
     const aims = added.flatMap((address): Aim[] =>

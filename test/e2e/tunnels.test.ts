@@ -4,12 +4,14 @@ import { basename } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { nodePaths } from '../../src/lab/names.ts';
+import { transportInterface } from '../../src/lab/node/topology.ts';
 import { type Ip, parseIp } from '../../src/net/ip.ts';
 import { type Mac, parseMac } from '../../src/net/mac.ts';
 import type { Packet } from '../model/packet.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { encodeFrame } from '../support/frame.ts';
 import { RawSocket } from '../support/raw-socket.ts';
+import { slowness } from '../support/test-datapath.ts';
 
 interface Tunnel {
   readonly type: 'geneve' | 'vxlan' | 'gre';
@@ -78,20 +80,20 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
     return encodeFrame({ ...outer, payload: family, ttl: 64, ...carrier }, data);
   }
 
-  it.each(tunnels)('$type carries pods, and nobody but nodes can use it', { timeout: 90_000 }, async (tunnel) => {
+  it.each(tunnels)('$type carries pods, and nobody but nodes can use it', { timeout: 90_000 * slowness }, async (tunnel) => {
     await become(tunnel);
     await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
     await lab.untilReached(lab.pod('client-2'), lab.pod('web-1'));
 
     const victim = open(lab.pod('web-2').netns, 'eth0');
     const [node1, pod, world] = [
-      open(lab.node(1).netns, 'br-phy'),
+      open(lab.node(1).netns, transportInterface(lab.plan)),
       open(lab.pod('client-1').netns, 'eth0'),
       open(lab.plan.world.netns, 'ul0'),
     ];
     const [nodeMac, otherMac, gatewayMac, podMac, worldMac] = await Promise.all([
-      macIn(1, 'link', 'show', 'br-phy'),
-      macIn(2, 'link', 'show', 'br-phy'),
+      macIn(1, 'link', 'show', transportInterface(lab.plan)),
+      macIn(2, 'link', 'show', transportInterface(lab.plan)),
       macIn(1, 'link', 'show', 'antrea-gw0'),
       macIn(1, '-n', basename(lab.pod('client-1').netns), 'link', 'show', 'eth0'),
       macIn(1, '-n', lab.plan.world.netns, 'link', 'show', 'ul0'),

@@ -16,6 +16,8 @@ export interface FaultContext {
 export interface FaultOutcome {
   /** The moment (ms) from which the node could work again: what is measured from there is Seine's. The end of `act` if left out. */
   readonly healedMs?: number;
+  /** Datagrams and messages of flows that were there before, sent while something was gone and never answered. */
+  readonly cachedLost?: number;
   /** What else was seen, for the table. */
   readonly notes?: readonly string[];
 }
@@ -28,6 +30,8 @@ export interface FaultLimits {
   readonly connectsFailed?: number;
   /** Connections that end. */
   readonly broken?: number;
+  /** Datagrams and messages of flows that were there before, while something was gone. */
+  readonly cachedLost?: number;
   /** From the moment it could work again to the first answer on any lane, and on all lanes (ms). */
   readonly firstBackMs?: number;
   readonly allBackMs?: number;
@@ -38,6 +42,8 @@ export interface Fault {
   readonly name: string;
   readonly what: string;
   readonly limits: FaultLimits;
+  /** Instead of `limits` on the kernel's data path, which is looked at in an emulated machine: times say nothing there. Nothing if left out. */
+  readonly kernelLimits?: FaultLimits;
   /** Whether it is short enough, and tells enough, to be run by `npm test`. */
   readonly everyTime?: true;
   /** Does it, and what is needed to heal what Seine does not heal. @throws whatever shows that Seine did not hold */

@@ -37,14 +37,19 @@ async function gone({ lab, traffic }: FaultContext) {
   await lab.killOvs(1, 'ovs-vswitchd');
   const goneMs = performance.now();
   await sleep(frozenMs);
-  const silent = traffic.silentSince(goneMs + 100);
-  const went = traffic.names.filter((name) => !silent.includes(name));
+  const backMs = performance.now();
   await lab.startOvs(1);
   const healedMs = performance.now();
   await backAgain(traffic, healedMs);
   await lab.untilReady(1, 120_000);
-  const on = went.length === 0 ? 'nothing went on' : `on ${went.join(', ')} packets went on`;
-  return { healedMs, notes: [`for ${frozenMs / 1_000} s, during which ${on}`] };
+  const [datagrams, messages, connects] = (['udp', 'talk', 'connect'] as const).map((kind) => traffic.between(kind, goneMs, backMs));
+  const meanwhile = [
+    `of ${datagrams?.sent} datagrams ${datagrams?.lost} were lost`,
+    `of ${messages?.sent} messages on connections ${messages?.lost} got no answer`,
+    `of ${connects?.sent} new connections ${connects?.lost} were not made`,
+  ];
+  const cachedLost = (datagrams?.lost ?? 0) + (messages?.lost ?? 0);
+  return { healedMs, cachedLost, notes: [`while it was gone, for ${frozenMs / 1_000} s: ${meanwhile.join(', ')}`] };
 }
 
 async function frozen({ lab, traffic }: FaultContext, which: 'vswitchdPid' | 'ovsdbPid') {
@@ -109,6 +114,7 @@ export const switchFaults: readonly Fault[] = [
     name: 'vswitchd-kill',
     what: '`ovs-vswitchd` killed, agent alive',
     limits: backSoon,
+    kernelLimits: { broken: 0 },
     everyTime: true,
     act: (context) => killed(context, 'ovs-vswitchd'),
   },
@@ -116,12 +122,14 @@ export const switchFaults: readonly Fault[] = [
     name: 'vswitchd-kill-without-agent',
     what: '`ovs-vswitchd` killed while the agent is dead',
     limits: { connectsFailed: 0 },
+    kernelLimits: { broken: 0 },
     act: (context) => killedWithoutAgent(context, 'ovs-vswitchd'),
   },
   {
     name: 'vswitchd-gone',
     what: '`ovs-vswitchd` killed, and started seconds later',
     limits: {},
+    kernelLimits: { cachedLost: 0, broken: 0 },
     act: gone,
   },
   {

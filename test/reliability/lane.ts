@@ -41,6 +41,12 @@ export class Lane {
     }
   }
 
+  /** Of what was sent from one moment up to another (ms): how much was never answered. */
+  between(fromMs: number, toMs: number): Pick<LaneCount, 'sent' | 'lost'> {
+    const then = this.#all.filter(({ atMs }) => atMs >= fromMs && atMs < toMs);
+    return { sent: then.length, lost: then.filter(({ answeredMs }) => answeredMs === undefined).length };
+  }
+
   count(): LaneCount {
     let [lost, gapMs, slowestMs] = [0, 0, 0];
     let gapFromMs: number | undefined;

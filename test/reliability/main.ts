@@ -59,13 +59,12 @@ async function main(): Promise<number> {
   return rows.some(({ problems }) => problems.length > 0) ? 1 : 0;
 }
 
-interface Run extends Pick<FaultRun, 'rounds' | 'hertz'> {
+interface Run extends Pick<FaultRun, 'rounds' | 'hertz' | 'datapath'> {
   readonly seed: number;
-  readonly datapath: 'netdev' | 'system';
 }
 
-async function runAll(chosen: readonly Fault[], { seed, datapath, ...run }: Run): Promise<FaultRow[]> {
-  const lab = await ConvergeLab.start(2, agent, { datapath });
+async function runAll(chosen: readonly Fault[], { seed, ...run }: Run): Promise<FaultRow[]> {
+  const lab = await ConvergeLab.start(2, agent, { datapath: run.datapath });
   try {
     await prepare(lab);
     setPriority(process.pid, urgent);

@@ -23,6 +23,7 @@ export interface FaultRow {
   readonly broken: number;
   readonly firstBackMs: number | undefined;
   readonly allBackMs: number | undefined;
+  readonly cachedLost: number | undefined;
   readonly notes: readonly string[];
   /** What did not hold, in words; nothing if it held. */
   readonly problems: readonly string[];
@@ -48,6 +49,7 @@ export async function prepare(lab: ConvergeLab): Promise<void> {
 export interface FaultRun extends Pick<FaultContext, 'random' | 'rounds' | 'say' | 'signal'> {
   /** How many datagrams, new connections and messages a second go along each lane. */
   readonly hertz: number;
+  readonly datapath: 'netdev' | 'system';
 }
 
 /** Runs one fault under traffic from a pod to one of its node, to one of another node, and to a Service of both; and judges it. @throws only if the traffic cannot be started */
@@ -65,19 +67,22 @@ export async function runFault(fault: Fault, lab: ConvergeLab, more: FaultRun): 
   const problems: string[] = [];
   let notes: readonly string[] = [];
   let healedMs = performance.now();
+  let cachedLost: number | undefined;
   try {
     await answered(traffic);
     const outcome = await fault.act({ lab, traffic, ...more });
     healedMs = outcome.healedMs ?? performance.now();
     notes = outcome.notes ?? [];
+    cachedLost = outcome.cachedLost;
     await answered(traffic);
     await sleep(afterwardsMs);
   } catch (thrown) {
     problems.push(thrown instanceof Error ? thrown.message : String(thrown));
   }
   const back = traffic.backAfter(healedMs);
-  const row = { ...summary(fault, await traffic.stop()), firstBackMs: back?.firstMs, allBackMs: back?.allMs, notes };
-  return { ...row, problems: [...problems, ...exceeded(fault, row)] };
+  const row = { ...summary(fault, await traffic.stop()), firstBackMs: back?.firstMs, allBackMs: back?.allMs, cachedLost, notes };
+  const limits = more.datapath === 'system' ? (fault.kernelLimits ?? {}) : fault.limits;
+  return { ...row, problems: [...problems, ...exceeded(limits, row)] };
 }
 
 async function answered(traffic: Traffic): Promise<void> {
@@ -106,7 +111,7 @@ function summary({ name, what }: Fault, { lanes, broken }: TrafficCount) {
   };
 }
 
-function exceeded({ limits }: Fault, row: Omit<FaultRow, 'problems'>): string[] {
+function exceeded(limits: Fault['limits'], row: Omit<FaultRow, 'problems'>): string[] {
   return (Object.keys(limits) as (keyof typeof limits)[]).flatMap((key) => {
     const [limit, seen] = [limits[key], row[key]];
     return limit !== undefined && (seen ?? Infinity) > limit ? [`${key} is ${seen ?? 'endless'}, at most ${limit} was asked`] : [];

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { readFileSync, statSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { get } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -19,6 +19,7 @@ import { type LabOptions, type LabPlan, type NodePlan, planLab } from '../../src
 import { ask, type Outcome } from '../../src/lab/probe/probe.ts';
 import type { PodStatusLine } from '../../src/lab/status.ts';
 import { askStatus, bringUp } from '../../src/lab/up.ts';
+import { slowness, testDatapath } from './test-datapath.ts';
 
 const execute = promisify(execFile);
 const pollMs = 10;
@@ -52,7 +53,7 @@ export class ConvergeLab {
   /** @param agent what node runs as the agent; from the sources if left out */
   static async start(nodes: number, agent?: string, wish: Partial<LabOptions> = {}): Promise<ConvergeLab> {
     const dir = realLabDir(`/run/seine-cv-${randomBytes(3).toString('hex')}`);
-    const plan = planLab({ nodes, dir, families: ['ipv4', 'ipv6'], tunnel: 'geneve', datapath: 'netdev', ...wish });
+    const plan = planLab({ nodes, dir, families: ['ipv4', 'ipv6'], tunnel: 'geneve', datapath: testDatapath, ...wish });
     try {
       await bringUp({ plan, agent, onStep: () => {} }, AbortSignal.timeout(bringUpMs));
       return new ConvergeLab(plan, new KubeApi(await readKubeconfig(labPaths(dir).kubeconfig)));
@@ -71,6 +72,7 @@ export class ConvergeLab {
 
   async remove(): Promise<void> {
     this.api.close();
+    this.#keepLogs(process.env['SEINE_TEST_LOGS']);
     await removeLab(this.plan.dir, AbortSignal.timeout(60_000));
   }
 
@@ -192,7 +194,7 @@ export class ConvergeLab {
 
   /** Asks a pod, by one of its addresses, who it is. */
   async reach(from: PodStatusLine, address: string, port = 80): Promise<Outcome> {
-    return await ask({ from: from.netns, protocol: 'tcp', address, port, timeoutMs: 250 });
+    return await ask({ from: from.netns, protocol: 'tcp', address, port, timeoutMs: 250 * slowness });
   }
 
   /** Waits until one pod reaches another by every address. @returns how long it took (ms) */
@@ -204,16 +206,25 @@ export class ConvergeLab {
     );
   }
 
+  /** What agents and the lab have said, where a virtual machine is about to take it away. */
+  #keepLogs(folder: string | undefined): void {
+    if (folder === undefined) return;
+    const kept = join(folder, this.plan.id);
+    mkdirSync(kept, { recursive: true });
+    copyFileSync(labPaths(this.plan.dir).daemonLog, join(kept, 'lab.log'));
+    for (const { name } of this.plan.nodes) copyFileSync(nodePaths(this.plan.dir, name).agentLog, join(kept, `${name}.log`));
+  }
+
   async #tell(path: string): Promise<void> {
     await askControl(labPaths(this.plan.dir).control, 'POST', path);
   }
 }
 
-/** Looks again and again until something holds. @returns how long it took (ms). @throws with `problem` if it does not come to hold */
+/** Looks again and again until something holds; on a machine that is emulated, `withinMs` is longer. @returns how long it took (ms). @throws with `problem` if it does not come to hold */
 export async function until(holds: () => Promise<boolean> | boolean, withinMs: number, problem: () => string): Promise<number> {
   const startedMs = performance.now();
   while (!(await holds())) {
-    if (performance.now() - startedMs > withinMs) throw new Error(`${problem()} after ${withinMs} ms`);
+    if (performance.now() - startedMs > withinMs * slowness) throw new Error(`${problem()} after ${withinMs * slowness} ms`);
     await sleep(pollMs);
   }
   return Math.round(performance.now() - startedMs);

@@ -2,6 +2,7 @@ import { getLink } from '../../src/netlink/links.ts';
 import { NetworkNamespace } from '../../src/netlink/namespace.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { bind, littleEndian, type OwnedFd, receive, send, socket, Watch } from '../../src/netlink/sys.ts';
+import { slowness } from './test-datapath.ts';
 
 /** Sends frames as they are, and hears every frame of an interface, its own too. packet(7) */
 export class RawSocket {
@@ -42,7 +43,7 @@ export class RawSocket {
   }
 
   /** Waits until these octets came by in some frame. @throws Error after `withinMs` */
-  async hears(octets: Uint8Array, withinMs = 5_000): Promise<void> {
+  async hears(octets: Uint8Array, withinMs = 5_000 * slowness): Promise<void> {
     const deadline = AbortSignal.timeout(withinMs);
     while (!this.heard(octets)) {
       if (deadline.aborted) throw new Error(`not heard within ${withinMs} ms: ${Buffer.from(octets).toString('hex')}`);

@@ -11,12 +11,13 @@ import { connectTcpIn } from '../../src/lab/probe/sockets.ts';
 import { askStatus } from '../../src/lab/up.ts';
 import { type Family, parseIp } from '../../src/net/ip.ts';
 import { ConvergeLab } from './converge-lab.ts';
+import { slowness } from './test-datapath.ts';
 
 /** How long an agent may take to follow a change of the cluster; a fraction of this on a quiet machine. */
-const followMs = 8_000;
+const followMs = 8_000 * slowness;
 const followPollMs = 60;
 const answerTimeoutMs = 900;
-const patience = () => AbortSignal.timeout(30_000);
+const patience = () => AbortSignal.timeout(30_000 * slowness);
 
 export const families: readonly Family[] = ['ipv4', 'ipv6'];
 export const protocols = ['tcp', 'udp'] as const;
@@ -184,14 +185,14 @@ export class ServiceLab {
   }
 
   async look({ from, address, port, protocol = 'tcp', tries = 6, timeoutMs = answerTimeoutMs }: Aim): Promise<Seen> {
-    const probe = { from: this.place(from), address, port, protocol, timeoutMs };
+    const probe = { from: this.place(from), address, port, protocol, timeoutMs: timeoutMs * slowness };
     const outcomes = await inParallel(Array.from({ length: tries }), () => ask(probe));
     return summary(outcomes);
   }
 
   /** How many of the tries each pod answered. @throws Error if one was not answered */
   async tally({ from, address, port, protocol = 'tcp', tries = 100 }: Aim): Promise<ReadonlyMap<string, number>> {
-    const probe = { from: this.place(from), address, port, protocol, timeoutMs: 5_000 };
+    const probe = { from: this.place(from), address, port, protocol, timeoutMs: 5_000 * slowness };
     const outcomes = await inParallel(Array.from({ length: tries }), () => ask(probe));
     const counts = new Map<string, number>();
     for (const outcome of outcomes) {
@@ -210,7 +211,7 @@ export class ServiceLab {
 
   /** Status and body of a page. */
   async page(from: string, address: string, port: number): Promise<{ readonly status: number; readonly body: unknown }> {
-    const signal = AbortSignal.timeout(answerTimeoutMs);
+    const signal = AbortSignal.timeout(answerTimeoutMs * slowness);
     const socket = await connectTcpIn(this.place(from), address, port, signal);
     const closing = () => socket.destroy();
     signal.addEventListener('abort', closing);

@@ -1,0 +1,29 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { say } from '../setup/progress.mjs';
+import { logsOf, runInVirtualMachine } from './vm.mjs';
+
+/** Exit codes of a process that SIGILL, SIGTRAP, SIGABRT or SIGSEGV ended: V8 and the emulated processor disagree. */
+const crashed = new Set([132, 133, 134, 139]);
+
+/**
+ * As `runInVirtualMachine`, and once more if Node crashed in it, as it does now and then under emulation: the job itself, or one
+ * of the processes it started, of which the guest's kernel tells.
+ *
+ * @returns the job's exit code
+ */
+export async function runWithOneMoreBoot(job) {
+  const code = await runInVirtualMachine(job);
+  const why = whyAgain(code, job.name);
+  if (why === undefined) return code;
+  say(`${why}, which emulation makes Node do now and then; booting once more`);
+  return await runInVirtualMachine(job);
+}
+
+function whyAgain(code, name) {
+  if (code === 0) return undefined;
+  if (crashed.has(code)) return `the job's process crashed (exit code ${code})`;
+  // "traps: node[812] trap invalid opcode …", "node[812]: segfault at …"
+  const told = /^.*\bnode\[\d+\]:? (?:trap|segfault|general protection).*$/m.exec(readFileSync(join(logsOf(name), 'dmesg'), 'utf8'));
+  return told === null ? undefined : `a process crashed in the guest (${told[0].trim()})`;
+}

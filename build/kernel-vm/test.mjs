@@ -1,0 +1,86 @@
+/**
+ * `npm run test:kernel`: the end-to-end tests on the kernel's data path, in virtual machines, one after another. Each part boots
+ * its own, so that what one leaves in a kernel hurts no other, and a crash of an emulated process costs one part.
+ *
+ * `--only NAME[,NAME…]` runs some of the parts, `--list` says which there are.
+ */
+import { parseArgs } from 'node:util';
+import { root, toolPath } from '../setup/paths.mjs';
+import { SetupError, say } from '../setup/progress.mjs';
+import { runWithOneMoreBoot } from './one-more-boot.mjs';
+import { logsOf } from './vm.mjs';
+
+/** Far beyond what a part takes on a quiet machine: it tells that something hangs. */
+const limitSeconds = 2_400;
+
+const e2e = (...names) => names.map((name) => `test/e2e/${name}.test.ts`);
+
+const parts = [
+  { name: 'tunnels', what: 'pods over Geneve, VXLAN and GRE, over both families', files: e2e('tunnels') },
+  { name: 'services', what: 'cluster addresses, hairpin, no endpoints, large requests', files: e2e('service-cluster-ip', 'service-large') },
+  { name: 'endpoints', what: 'affinity, traffic policies, terminating endpoints', files: e2e('service-endpoints') },
+  { name: 'outside', what: 'node ports, load balancers, external addresses', files: e2e('service-outside') },
+  { name: 'data-path', what: 'what it can do and how it fares, SCTP', files: ['test/kernel/data-path.test.ts'] },
+  { name: 'agent', what: 'the agent restarts and is killed: nothing is written, nothing lost', files: e2e('converge-restart') },
+  { name: 'switch', what: 'ovs-vswitchd and its database killed: flows restored', files: e2e('converge-switch') },
+  { name: 'switch-faults', what: 'ovs-vswitchd gone under traffic: what is lost', files: ['test/kernel/switch-faults.test.ts'] },
+];
+
+function chosenParts(only) {
+  if (only === undefined) return parts;
+  const names = only.split(',');
+  const unknown = names.find((name) => !parts.some((part) => part.name === name));
+  if (unknown !== undefined) throw new SetupError(`there is no part "${unknown}"`, `one of: ${parts.map(({ name }) => name).join(', ')}`);
+  return parts.filter(({ name }) => names.includes(name));
+}
+
+function jobFor({ name, files }) {
+  const script = [
+    `cd ${quote(root)}`,
+    `export PATH=${quote(toolPath())} SEINE_TEST_LOGS=/run/seine-vm/labs`,
+    `exec vitest run --config test/kernel/vitest.config.ts ${files.map(quote).join(' ')}`,
+  ];
+  return { name: `test-${name}`, script: `${script.join('\n')}\n`, limitSeconds };
+}
+
+function quote(word) {
+  return `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+async function runPart(part, place) {
+  say(`${place} ${part.name}: ${part.what}`);
+  const started = performance.now();
+  const ok = await runWithOneMoreBoot(jobFor(part)).then(
+    (code) => code === 0,
+    (error) => {
+      if (!(error instanceof SetupError)) throw error;
+      say(error.message);
+      return false;
+    },
+  );
+  return { name: part.name, ok, seconds: Math.round((performance.now() - started) / 1000) };
+}
+
+async function main() {
+  const { values } = parseArgs({ options: { only: { type: 'string' }, list: { type: 'boolean', default: false } } });
+  if (values.list) {
+    for (const { name, what } of parts) console.log(`${name.padEnd(16)}${what}`);
+    return 0;
+  }
+  const chosen = chosenParts(values.only);
+  say(`${chosen.length} parts, a virtual machine each (emulated: five to ten times as slow as this machine)`);
+  const results = [];
+  for (const [at, part] of chosen.entries()) results.push(await runPart(part, `${at + 1}/${chosen.length}`));
+  for (const { name, ok, seconds } of results)
+    console.log(`${ok ? '✓' : '✗'} ${name} (${seconds} s)${ok ? '' : `, logs in ${logsOf(`test-${name}`)}`}`);
+  return results.every(({ ok }) => ok) ? 0 : 1;
+}
+
+try {
+  process.exitCode = await main();
+} catch (error) {
+  if (!(error instanceof SetupError)) throw error;
+  say(error.message);
+  say(`→ ${error.remedy}`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,22 @@
+import { defineConfig } from 'vitest/config';
+
+/**
+ * What `npm run test:kernel` runs in its virtual machine: the end-to-end tests that are told which files, and those of this
+ * folder, with labs on the kernel's data path. Modules are loaded once for all files: emulated, that costs more than the tests.
+ */
+export default defineConfig({
+  test: {
+    name: 'kernel',
+    root: `${import.meta.dirname}/../..`,
+    include: ['test/kernel/**/*.test.ts', 'test/e2e/**/*.test.ts'],
+    env: { SEINE_TEST_DATAPATH: 'system' },
+    pool: 'threads',
+    isolate: false,
+    fileParallelism: false,
+    maxWorkers: 1,
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
+    expect: { poll: { timeout: 60_000 } },
+    reporters: ['verbose'],
+  },
+});
