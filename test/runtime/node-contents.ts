@@ -1,0 +1,33 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { nodePaths } from '../../src/lab/names.ts';
+import { holdingsOf } from '../support/node-holdings.ts';
+import type { RuntimeLab } from './runtime-lab.ts';
+
+/** All that pods can leave on a lab's first node, in order. Counters, ages and addresses in quarantine are no part of it. */
+export async function contentsOf(runtimes: RuntimeLab): Promise<Readonly<Record<string, unknown>>> {
+  const { lab } = runtimes;
+  const lines = async (command: string, ...args: readonly string[]) => (await lab.exec(1, command, ...args)).trim().split('\n').toSorted();
+  const { interfaces, ports, leases } = await holdingsOf(lab);
+  const place = runtimes.place(1);
+  return {
+    interfaces,
+    ports,
+    leases,
+    ofPorts: await lab.ofPorts(1),
+    flows: (await lab.flows(1)).map(({ text }) => text),
+    groups: await lab.groups(1),
+    meters: (await lines('ovs-ofctl', '-O', 'OpenFlow15', 'dump-meters', 'br-int')).slice(1),
+    links: (await lines('ip', '-br', 'link')).map((line) => line.split(/\s/)[0]),
+    routes: [...(await lines('ip', 'route', 'show', 'table', 'all')), ...(await lines('ip', '-6', 'route', 'show', 'table', 'all'))],
+    rules: [...(await lines('ip', 'rule')), ...(await lines('ip', '-6', 'rule'))],
+    hostPorts: [...(await lines('iptables', '-t', 'nat', '-S')), ...(await lines('ip6tables', '-t', 'nat', '-S'))].filter((line) =>
+      /-A CNI-/.test(line),
+    ),
+    results: entries(place.path('/var/lib/cni/results')),
+    deletions: entries(join(nodePaths(lab.plan.dir, lab.node(1).name).stateDir, 'deletions')),
+    sandboxFolders: entries(place.path('/run/containerd/io.containerd.runtime.v2.task/k8s.io')),
+  };
+}
+
+const entries = (folder: string): readonly string[] => (existsSync(folder) ? readdirSync(folder).toSorted() : []);
