@@ -19,3 +19,15 @@ it('keeps counts by kind that are those of its keys, whoever claims and lets go 
     }),
   );
 });
+
+it('gives what is urgent apart, and once', () => {
+  const desired = new DesiredState<string, number>({ equal: (a, b) => a === b, isUrgent: (owner) => owner.startsWith('pod/') });
+  desired.set('peer/a', new Map([['x', 1]]));
+  expect(desired.takeUrgent()).toBeUndefined();
+  desired.set('pod/a', new Map([['y', 1]]));
+  desired.forget('pod/a');
+  expect(desired.takeUrgent()).toEqual({ keys: new Set(['y']), owners: new Set(['pod/a']) });
+  desired.set('pod/b', new Map([['z', 1]]));
+  expect(desired.takeDirty()).toEqual({ keys: new Set(['x', 'z']), owners: new Set(['peer/a', 'pod/b']) });
+  expect([desired.takeUrgent(), desired.takeDirty().keys.size]).toEqual([undefined, 0]);
+});

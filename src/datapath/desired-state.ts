@@ -2,6 +2,8 @@ export interface DesiredStateOptions<K, V> {
   readonly equal: (a: V, b: V) => boolean;
   /** Which keys are counted together; left out: none are counted. */
   readonly kindOf?: (key: K) => number | undefined;
+  /** Whose wishes come before those of thousands of others; left out: nobody's. */
+  readonly isUrgent?: (owner: string) => boolean;
 }
 
 interface Claim<V> {
@@ -16,6 +18,12 @@ export interface Dirty<K> {
   readonly owners: ReadonlySet<string>;
 }
 
+/** As it is collected. */
+interface Changes<K> {
+  readonly keys: Set<K>;
+  readonly owners: Set<string>;
+}
+
 /**
  * The union of what all owners want, keyed as the target keys it, and what changed since somebody last asked.
  *
@@ -28,17 +36,18 @@ export class DesiredState<K extends string, V> {
   readonly #equal: (a: V, b: V) => boolean;
   readonly #kindOf: (key: K) => number | undefined;
   readonly #counts = new Map<number, number>();
-  /** Most owners want a single entry, and there are many of them. */
-  readonly #byOwner = new Map<string, K | readonly K[]>();
+  readonly #byOwner = new Map<string, readonly K[]>();
   /** Several claims are in the order in which they were made. */
   readonly #byKey = new Map<K, Claim<V> | readonly Claim<V>[]>();
-  #dirtyKeys = new Set<K>();
-  #dirtyOwners = new Set<string>();
+  readonly #isUrgent: (owner: string) => boolean;
+  #dirty = noChanges<K>();
+  #urgent = noChanges<K>();
   #revision = 0;
 
-  constructor({ equal, kindOf = () => undefined }: DesiredStateOptions<K, V>) {
+  constructor({ equal, kindOf = () => undefined, isUrgent = () => false }: DesiredStateOptions<K, V>) {
     this.#equal = equal;
     this.#kindOf = kindOf;
+    this.#isUrgent = isUrgent;
   }
 
   /** Grows by one with every change. A caller waits for its own change by waiting for this number. */
@@ -57,17 +66,17 @@ export class DesiredState<K extends string, V> {
 
   /** Replaces everything `owner` wants; an empty map removes the owner. Returns the revision that contains it. */
   set(owner: string, wanted: ReadonlyMap<K, V>): number {
-    const had = this.keysOf(owner);
-    if (had.length === 0 && wanted.size === 0) return this.#revision;
     const changed: K[] = [];
-    for (const key of had) if (!wanted.has(key) && this.#release(key, owner)) changed.push(key);
+    for (const key of this.#byOwner.get(owner) ?? []) {
+      if (!wanted.has(key) && this.#release(key, owner)) changed.push(key);
+    }
     for (const [key, value] of wanted) if (this.#claim(key, owner, value)) changed.push(key);
-    const [only, ...others] = wanted.keys();
-    if (only === undefined) this.#byOwner.delete(owner);
-    else this.#byOwner.set(owner, others.length === 0 ? only : [only, ...others]);
+    if (wanted.size === 0) this.#byOwner.delete(owner);
+    else this.#byOwner.set(owner, [...wanted.keys()]);
     if (changed.length === 0) return this.#revision;
-    for (const key of changed) this.#dirtyKeys.add(key);
-    this.#dirtyOwners.add(owner);
+    const dirty = this.#isUrgent(owner) ? this.#urgent : this.#dirty;
+    for (const key of changed) dirty.keys.add(key);
+    dirty.owners.add(owner);
     return ++this.#revision;
   }
 
@@ -83,11 +92,6 @@ export class DesiredState<K extends string, V> {
 
   keys(): IterableIterator<K> {
     return this.#byKey.keys();
-  }
-
-  /** Whether `owner` wants anything. */
-  has(owner: string): boolean {
-    return this.#byOwner.has(owner);
   }
 
   owners(): IterableIterator<string> {
@@ -124,16 +128,24 @@ export class DesiredState<K extends string, V> {
   }
 
   keysOf(owner: string): readonly K[] {
-    const keys = this.#byOwner.get(owner);
-    if (keys === undefined) return [];
-    return typeof keys === 'string' ? [keys] : keys;
+    return this.#byOwner.get(owner) ?? [];
   }
 
-  /** What changed since the last call. The caller now answers for it. */
+  /** What changed since the last call, urgent or not. The caller now answers for it. */
   takeDirty(): Dirty<K> {
-    const taken = { keys: this.#dirtyKeys, owners: this.#dirtyOwners };
-    this.#dirtyKeys = new Set();
-    this.#dirtyOwners = new Set();
+    const [taken, urgent] = [this.#dirty, this.takeUrgent()];
+    this.#dirty = noChanges();
+    if (urgent === undefined) return taken;
+    for (const key of urgent.keys) taken.keys.add(key);
+    for (const owner of urgent.owners) taken.owners.add(owner);
+    return taken;
+  }
+
+  /** As `takeDirty`, of those who are urgent; undefined if nothing is. */
+  takeUrgent(): Dirty<K> | undefined {
+    if (this.#urgent.owners.size === 0) return undefined;
+    const taken = this.#urgent;
+    this.#urgent = noChanges();
     return taken;
   }
 
@@ -173,6 +185,10 @@ export class DesiredState<K extends string, V> {
     if (count === 0) this.#counts.delete(kind);
     else this.#counts.set(kind, count);
   }
+}
+
+function noChanges<K>(): Changes<K> {
+  return { keys: new Set(), owners: new Set() };
 }
 
 function winner<V>(claims: Claim<V> | readonly Claim<V>[]): Claim<V> {

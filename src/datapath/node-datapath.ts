@@ -1,6 +1,5 @@
 import type { SeineError } from '../errors/seine-error.ts';
 import { cookieFeature, type Feature, type Owner } from '../pipeline/cookie.ts';
-import type { FlowPattern, Place } from '../pipeline/flow-pattern.ts';
 import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
 import type { Wanted } from '../wanted/wanted.ts';
 import {
@@ -14,9 +13,9 @@ import {
 } from './bridge-entry.ts';
 import { DesiredState } from './desired-state.ts';
 import type { FirewallKey } from './firewall-target.ts';
-import { FlowTemplates } from './flow-template.ts';
 import { type HostEntry, type HostKey, hostEntries, sameHostEntry } from './host-entry.ts';
-import { Reconciler, type ReconcilerEvents } from './reconciler.ts';
+import { Reconciler } from './reconciler.ts';
+import type { ReconcilerEvents } from './reconciler-options.ts';
 import { sweepAgainAndAgain } from './sweep.ts';
 import { portKey, type SwitchEntry, type SwitchKey, sameSwitchEntry } from './switch-entry.ts';
 import type { Target } from './target.ts';
@@ -49,7 +48,9 @@ export interface Revisions {
   readonly host: number;
 }
 
-const nothingOfHost: ReadonlyMap<HostKey, HostEntry> = new Map();
+/** Older than any: nobody waits for it. */
+const NO_REVISION = -1;
+
 const equalStrings = <S extends string>(a: S, b: S): boolean => a === b;
 
 /**
@@ -71,11 +72,10 @@ export class NodeDatapath {
     readonly firewall: Reconciler<FirewallKey, string>;
   };
 
-  readonly #templates = new FlowTemplates();
-
   constructor(targets: NodeTargets, events: NodeDatapathEvents) {
     this.targets = targets;
-    this.bridge = new DesiredState({ equal: equalStrings, kindOf: tableOfKey });
+    // A pod that starts does not wait for thousands of nodes or Services that are new as well.
+    this.bridge = new DesiredState({ equal: equalStrings, kindOf: tableOfKey, isUrgent: (owner) => owner.startsWith('pod/') });
     this.switch = new DesiredState({ equal: sameSwitchEntry });
     this.host = new DesiredState({ equal: sameHostEntry });
     this.firewall = new DesiredState({ equal: equalStrings });
@@ -107,16 +107,16 @@ export class NodeDatapath {
 
   /** Replaces everything that `owner` wants of bridge and host. */
   want(owner: Owner, wanted: Wanted): Revisions {
-    return this.#set(owner, encodeBridgeEntries(owner, wanted), hostEntries(wanted));
-  }
-
-  /** Replaces everything that `owner` wants by what `pattern` has for `place`, quicker than `want`. */
-  wantPlace(owner: Owner, pattern: FlowPattern, place: Place): Revisions {
-    return this.#set(owner, this.#templates.entriesOf(owner, pattern, place), nothingOfHost);
+    const bridge = this.bridge.set(owner, encodeBridgeEntries(owner, wanted));
+    const host = this.#setHost(owner, hostEntries(wanted));
+    this.reconcilers.bridge.poke();
+    return { owner, bridge, host };
   }
 
   forget(owner: Owner): Revisions {
-    return this.#set(owner, new Map(), nothingOfHost);
+    const revisions = { owner, bridge: this.bridge.forget(owner), host: this.#setHost(owner, new Map()) };
+    this.reconcilers.bridge.poke();
+    return revisions;
   }
 
   wantBridge(owner: Owner, bridge: WantedBridge, ports: readonly WantedPort[]): number {
@@ -199,12 +199,12 @@ export class NodeDatapath {
     return part === 'host' ? sweepAgainAndAgain(host, signal) : sweepAgainAndAgain(firewall, signal);
   }
 
-  #set(owner: Owner, bridge: ReadonlyMap<BridgeKey, BridgeValue>, host: ReadonlyMap<HostKey, HostEntry>): Revisions {
-    const before = { bridge: this.bridge.revision, host: this.host.revision };
-    const revisions = { owner, bridge: this.bridge.set(owner, bridge), host: this.host.set(owner, host) };
-    if (revisions.bridge !== before.bridge) this.reconcilers.bridge.poke();
-    if (revisions.host !== before.host) this.reconcilers.host.poke();
-    return revisions;
+  /** Most owners want nothing of the host, and must not wait for what others want of it. */
+  #setHost(owner: Owner, entries: ReadonlyMap<HostKey, HostEntry>): number {
+    if (entries.size === 0 && this.host.keysOf(owner).length === 0) return NO_REVISION;
+    const revision = this.host.set(owner, entries);
+    this.reconcilers.host.poke();
+    return revision;
   }
 
   #setSwitch(owner: Owner, entries: ReadonlyMap<SwitchKey, SwitchEntry>): number {

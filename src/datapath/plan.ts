@@ -42,3 +42,15 @@ export function halves<K, V>(portion: Portion<K, V>, ownerOf: (key: K) => string
     { put: pick(false), remove: portion.remove, owners: portion.owners.slice(middle) },
   ];
 }
+
+/** A portion that leaves these keys alone; the same one if it has none of them. */
+export function without<K, V>(portion: Portion<K, V>, keys: ReadonlySet<K>): Portion<K, V> {
+  const concerned = [...keys].filter((key) => portion.put.has(key) || portion.remove.has(key));
+  if (concerned.length === 0) return portion;
+  const [put, remove] = [new Map(portion.put), new Set(portion.remove)];
+  for (const key of concerned) {
+    put.delete(key);
+    remove.delete(key);
+  }
+  return { ...portion, put, remove };
+}

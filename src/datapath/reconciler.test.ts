@@ -8,7 +8,7 @@ import { Reconciler } from './reconciler.ts';
 const equal = (a: number, b: number): boolean => a === b;
 
 function setUp(portionSize = 100) {
-  const desired = new DesiredState<string, number>({ equal });
+  const desired = new DesiredState<string, number>({ equal, isUrgent: (owner) => owner.startsWith('urgent') });
   const target = new FakeTarget<string, number>();
   const drift: string[] = [];
   const repaired: number[] = [];
@@ -365,6 +365,52 @@ describe('Reconciler', () => {
     expect([...target.held]).toEqual([['x', 1]]);
   });
 
+  it('serves the urgent between two portions of the others, and tells them at once', async () => {
+    stop.abort();
+    await running;
+    stop = new AbortController();
+    start(1);
+    const { target, desired, reconciler } = t;
+    const apply = target.apply.bind(target);
+    let heldThen = 0;
+    let served: Promise<unknown> | undefined;
+    target.apply = async (plan) => {
+      await apply(plan);
+      served ??= t.want('urgent', { x: 1, k9: 99 }).then(() => (heldThen = target.held.size));
+    };
+    for (let key = 0; key < 10; key++) desired.set(`o${key}`, new Map([[`k${key}`, key]]));
+    await t.want('last', { z: 1 });
+    await served;
+    expect(target.log.slice(1, 4)).toEqual(['apply k0', 'apply x k9', 'apply k1']);
+    expect(heldThen).toBeLessThan(10);
+    expect(target.held).toEqual(
+      new Map([...Array.from({ length: 9 }, (_, key) => [`k${key}`, key] as const), ['k9', 99], ['x', 1], ['z', 1]]),
+    );
+    expect(target.log.filter((line) => / k9( |$)/.test(line))).toEqual(['apply x k9']);
+    await reconciler.confirmed(t.deadline());
+    expect(t.drift).toEqual([]);
+  });
+
+  it('takes no word for the urgent either of a target that was replaced meanwhile', async () => {
+    stop.abort();
+    await running;
+    stop = new AbortController();
+    start(1);
+    const { target, desired, reconciler } = t;
+    const apply = target.apply.bind(target);
+    let applied = 0;
+    target.apply = async (plan) => {
+      await apply(plan);
+      if (plan.put.has('x') && applied++ === 0) {
+        target.wipe();
+        reconciler.distrust();
+      }
+    };
+    for (let key = 0; key < 5; key++) desired.set(`o${key}`, new Map([[`k${key}`, key]]));
+    await t.want('urgent', { x: 1 });
+    expect(target.held.get('x')).toBe(1);
+  });
+
   it('gives up waiting when its caller does, and says why nothing happened', async () => {
     await expect(t.reconciler.realized(t.desired.revision + 1, AbortSignal.abort())).rejects.toMatchObject({ code: 'CANCELLED' });
   });
@@ -372,7 +418,7 @@ describe('Reconciler', () => {
   it('converges from any history of wishes and faults', async () => {
     const step = fc.oneof(
       fc.record({
-        owner: fc.constantFrom('a', 'b', 'c'),
+        owner: fc.constantFrom('a', 'b', 'urgent'),
         keys: fc.uniqueArray(fc.constantFrom('p', 'q', 'r', 's')),
         value: fc.constantFrom(1, 2),
       }),
@@ -399,7 +445,7 @@ describe('Reconciler', () => {
         stop.abort();
         await running;
         stop = new AbortController();
-        start();
+        start(2);
         t.reconciler.allowRemovals();
         await history(steps);
         t.target.failNoMore();

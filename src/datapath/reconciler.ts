@@ -1,58 +1,25 @@
-import { EventEmitter, once } from 'node:events';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { Doorbell } from '../async/doorbell.ts';
 import { SeineError } from '../errors/seine-error.ts';
-import type { DesiredState } from './desired-state.ts';
-import { halves, type Portion, portions } from './plan.ts';
+import type { Dirty } from './desired-state.ts';
+import { COMPARE_SLICE, differences, eachOnce } from './differences.ts';
+import { halves, type Portion, portions, without } from './plan.ts';
+import { Progress } from './progress.ts';
+import type { ReconcilerOptions } from './reconciler-options.ts';
+import { type OwnerFailure, Refusals } from './refusals.ts';
 import { RepairLedger } from './repair-ledger.ts';
-import type { Plan, Target } from './target.ts';
+import type { Plan } from './target.ts';
 
-export interface ReconcilerOptions<K extends string, V> {
-  readonly name: string;
-  readonly desired: DesiredState<K, V>;
-  readonly target: Target<K, V>;
-  readonly equal: (a: V, b: V) => boolean;
-  /** How long to wait after the nth failure in a row, in ms. */
-  readonly backoffMs: (failures: number) => number;
-  /** Most entries that one `apply` gets, unless one owner alone wants more. */
-  readonly portionSize: number;
-  readonly events: ReconcilerEvents<K>;
-  /** Milliseconds, from any fixed moment; never goes back. */
-  readonly now: () => number;
+/** What one round knows and has done. */
+interface Round<K, V> {
+  readonly actual: Map<K, V>;
+  /** Whether `actual` was looked at in this round; if not, a refusal may only say that it is wrong. */
+  readonly picture: 'fresh' | 'remembered';
+  /** How often the target was another one when the round began. */
+  readonly replaced: number;
+  put: number;
+  removed: number;
 }
-
-/** What the agent logs and counts. Called synchronously; must not throw. */
-export interface ReconcilerEvents<K> {
-  round(result: { readonly put: number; readonly removed: number; readonly tookMs: number }): void;
-  failure(error: SeineError): void;
-  /** The first round that did not fail after some that did. */
-  recovered?(): void;
-  /** An owner's wish was refused by the target and is left out until it changes or its time comes again. */
-  refused(owner: string, error: SeineError): void;
-  /** An owner whose wish was refused got it, or wishes for something else. */
-  accepted?(owner: string): void;
-  /** Entries that somebody else changed, found by observing. */
-  drift(keys: readonly K[]): void;
-  /** What somebody else had changed is as wanted again, so long (ms) after we were told that something may have changed. */
-  repaired(tookMs: number): void;
-}
-
-export interface OwnerFailure {
-  readonly owner: string;
-  readonly error: SeineError;
-  readonly atMs: number;
-}
-
-interface Refusal extends OwnerFailure {
-  readonly retryAtMs: number;
-  /** In a row. */
-  readonly times: number;
-}
-
-/** Entries compared before the loop gets a turn: about a millisecond of work. */
-const COMPARE_SLICE = 2_000;
-const FIRST_REFUSED_RETRY_MS = 30_000;
-const LAST_REFUSED_RETRY_MS = 300_000;
 
 /**
  * Keeps a target equal to a desired state, whatever happens to either.
@@ -64,8 +31,8 @@ const LAST_REFUSED_RETRY_MS = 300_000;
 export class Reconciler<K extends string, V> {
   readonly #options: ReconcilerOptions<K, V>;
   readonly #bell = new Doorbell();
-  readonly #settled = new EventEmitter().setMaxListeners(0);
-  readonly #refused = new Map<string, Refusal>();
+  readonly #progress: Progress;
+  readonly #refused = new Refusals();
   readonly #repairs: RepairLedger<K>;
   /** What the target holds, or `undefined` when that is not known and must be observed. */
   #actual: Map<K, V> | undefined;
@@ -81,9 +48,6 @@ export class Reconciler<K extends string, V> {
   #lookTookMs = 0;
   /** What was written since a sweep began; absent while there is none. */
   #written: Set<K> | undefined;
-  #realized = -1;
-  /** The newest doubt that a whole round has answered. */
-  #confirmed = -1;
   #paused = false;
   /** Somebody was suspicious while it was paused. */
   #postponed = false;
@@ -97,6 +61,7 @@ export class Reconciler<K extends string, V> {
 
   constructor(options: ReconcilerOptions<K, V>) {
     this.#options = options;
+    this.#progress = new Progress(options.name);
     this.#repairs = new RepairLedger(options.now);
   }
 
@@ -108,6 +73,7 @@ export class Reconciler<K extends string, V> {
   /** Say that the target may hold anything now, e.g. because its connection is new: what it acknowledged before is worth nothing. */
   distrust(): void {
     this.#replaced++;
+    this.#progress.fallBack();
     this.#doubt();
   }
 
@@ -174,7 +140,7 @@ export class Reconciler<K extends string, V> {
 
   /** The newest revision that the target is known to hold, refused owners excepted; -1 before the first round. */
   get realizedRevision(): number {
-    return this.#realized;
+    return this.#progress.realized;
   }
 
   get lastError(): SeineError | undefined {
@@ -192,7 +158,7 @@ export class Reconciler<K extends string, V> {
   }
 
   failures(): readonly OwnerFailure[] {
-    return [...this.#refused.values()];
+    return this.#refused.list();
   }
 
   /** Keys that somebody changes again and again, and which are therefore repaired more and more slowly. */
@@ -202,23 +168,23 @@ export class Reconciler<K extends string, V> {
 
   /** Resolves once the target holds everything that was wanted at `revision`; rejects if `signal` aborts first. */
   async realized(revision: number, signal: AbortSignal): Promise<void> {
-    while (this.#realized < revision) await this.#nextRound(signal);
+    await this.#progress.untilRealized(revision, () => this.#lastError, signal);
   }
 
   /** Resolves once the target was observed anew and holds everything that is wanted, as far as it takes it. */
   async confirmed(signal: AbortSignal): Promise<void> {
     this.distrust();
     const doubt = this.#distrusted;
-    while (this.#confirmed < doubt) await this.#nextRound(signal);
+    await this.#progress.untilConfirmed(doubt, () => this.#lastError, signal);
   }
 
   /**
-   * As `realized`, for one owner.
+   * As `realized`, for one owner: others may have to wait longer.
    *
    * @throws SeineError `REFUSED` if the target does not take what this owner wants
    */
   async realizedFor(owner: string, revision: number, signal: AbortSignal): Promise<void> {
-    await this.realized(revision, signal);
+    await this.#progress.untilRealizedFor(owner, revision, () => this.#lastError, signal);
     const refusal = this.#refused.get(owner);
     if (refusal) throw refusal.error;
   }
@@ -251,46 +217,62 @@ export class Reconciler<K extends string, V> {
     }
   }
 
-  async #nextRound(signal: AbortSignal): Promise<void> {
-    try {
-      await once(this.#settled, 'round', { signal });
-    } catch (thrown) {
-      const why = this.#lastError === undefined ? '' : `: ${this.#lastError.message}`;
-      throw new SeineError('CANCELLED', `waiting for ${this.#options.name}${why}`, { cause: thrown });
-    }
-  }
-
   async #round(signal: AbortSignal): Promise<void> {
     const startedMs = this.#options.now();
     const { desired, target } = this.#options;
-    const { revision } = desired;
     const [distrusted, replaced] = [this.#distrusted, this.#replaced];
-    const dirty = desired.takeDirty();
-    const recheck = this.#recheck;
-    this.#recheck = new Set();
-    // What is newly wished for is tried at once.
-    for (const key of dirty.keys) this.#repairs.forgive(key);
-    for (const owner of dirty.owners) if (this.#forgive(owner)) for (const key of desired.keysOf(owner)) recheck.add(key);
     const observed = this.#actual === undefined;
     const actual = this.#actual ?? (await target.observe(signal));
     const doubtedAtMs = this.#doubtedAtMs;
     if (observed) this.#doubtedAtMs = undefined;
     const drifted = observed && (await this.#reportDrift(actual));
-    const keys = observed ? allKeys(desired.keys(), actual.keys()) : allKeys(dirty.keys, recheck);
-    const plan = await this.#compare(keys, actual);
-    const changed = await this.#apply(plan, { actual, picture: observed ? 'fresh' : 'remembered' }, signal);
-    if (changed.put + changed.removed > 0) this.#options.events.round({ ...changed, tookMs: this.#options.now() - startedMs });
+    const round: Round<K, V> = { actual, picture: observed ? 'fresh' : 'remembered', replaced, put: 0, removed: 0 };
+    await this.#hurry(round, [], signal);
+    const { revision } = desired;
+    const concerned = this.#concerned(desired.takeDirty());
+    for (const key of this.#recheck) concerned.add(key);
+    this.#recheck = new Set();
+    const everything = eachOnce(desired.keys(), (key) => desired.wanted(key) !== undefined, actual.keys());
+    await this.#apply(await this.#compare(observed ? everything : concerned, actual), round, signal);
+    if (round.put + round.removed > 0) this.#reportRound(round, startedMs);
     if (drifted) this.#options.events.repaired(this.#options.now() - (doubtedAtMs ?? startedMs));
     if (observed) this.#lookTookMs = this.#options.now() - startedMs;
     if (this.#replaced !== replaced) return; // what we just learnt is stale; the bell has rung for another round
     if (this.#distrusted === distrusted) this.#actual = actual;
     else this.#believed = actual;
-    this.#realized = revision;
-    this.#confirmed = distrusted;
-    this.#settled.emit('round');
+    this.#progress.reached(revision, distrusted);
   }
 
-  async #compare(keys: readonly K[], actual: Map<K, V>): Promise<Plan<K, V>> {
+  #reportRound({ put, removed }: Round<K, V>, startedMs: number): void {
+    this.#options.events.round({ put, removed, tookMs: this.#options.now() - startedMs });
+  }
+
+  /** What to compare after these changes. What is newly wished for is tried at once. */
+  #concerned({ keys, owners }: Dirty<K>): Set<K> {
+    const concerned = new Set(keys);
+    for (const key of keys) this.#repairs.forgive(key);
+    for (const owner of owners) if (this.#forgive(owner)) for (const key of this.#options.desired.keysOf(owner)) concerned.add(key);
+    return concerned;
+  }
+
+  /**
+   * Those who cannot wait get theirs between two portions of what the others want, who may be thousands.
+   *
+   * @param queue what is still to be applied of the round: nothing in it is newer than what is done here
+   */
+  async #hurry(round: Round<K, V>, queue: Portion<K, V>[], signal: AbortSignal): Promise<void> {
+    const { desired } = this.#options;
+    const { revision } = desired;
+    const urgent = desired.takeUrgent();
+    if (urgent === undefined) return;
+    const keys = this.#concerned(urgent);
+    for (const [index, portion] of queue.entries()) queue[index] = without(portion, keys);
+    const plan = await this.#compare(keys, round.actual);
+    await this.#applyEach(this.#cut(plan), round, signal);
+    if (this.#replaced === round.replaced) this.#progress.reachedFor(urgent.owners, revision);
+  }
+
+  async #compare(keys: Iterable<K>, actual: Map<K, V>): Promise<Plan<K, V>> {
     const { desired, equal, now } = this.#options;
     const put = new Map<K, V>();
     const remove = new Set<K>();
@@ -311,17 +293,23 @@ export class Reconciler<K extends string, V> {
   /** True for a key that is left alone for now: its owner was refused lately, or somebody fights us over it. */
   #waits(key: K, nowMs: number): boolean {
     if (this.#repairs.mustWait(key, nowMs)) return true;
-    return (this.#refused.get(this.#ownerOf(key))?.retryAtMs ?? 0) > nowMs;
+    return this.#refused.mustWait(this.#ownerOf(key), nowMs);
   }
 
-  /** @param picture whether `actual` was looked at in this round; if not, a refusal may only say that it is wrong */
-  async #apply(
-    plan: Plan<K, V>,
-    { actual, picture }: { readonly actual: Map<K, V>; readonly picture: 'fresh' | 'remembered' },
-    signal: AbortSignal,
-  ): Promise<{ put: number; removed: number }> {
-    const counts = { put: 0, removed: 0 };
-    const queue = portions(plan, (key) => this.#ownerOf(key), this.#options.portionSize);
+  async #apply(plan: Plan<K, V>, round: Round<K, V>, signal: AbortSignal): Promise<void> {
+    const queue = this.#cut(plan);
+    while (queue.length > 0) {
+      await this.#hurry(round, queue, signal);
+      await this.#applyEach(queue.splice(0, 1), round, signal);
+    }
+  }
+
+  #cut(plan: Plan<K, V>): Portion<K, V>[] {
+    return portions(plan, (key) => this.#ownerOf(key), this.#options.portionSize);
+  }
+
+  async #applyEach(queue: Portion<K, V>[], round: Round<K, V>, signal: AbortSignal): Promise<void> {
+    const { actual, picture } = round;
     for (let portion = queue.shift(); portion !== undefined; portion = queue.shift()) {
       for (const key of [...portion.put.keys(), ...portion.remove]) this.#written?.add(key);
       try {
@@ -339,10 +327,9 @@ export class Reconciler<K extends string, V> {
       for (const owner of portion.owners) this.#forgive(owner);
       for (const [key, value] of portion.put) actual.set(key, value);
       for (const key of portion.remove) actual.delete(key);
-      counts.put += portion.put.size;
-      counts.removed += portion.remove.size;
+      round.put += portion.put.size;
+      round.removed += portion.remove.size;
     }
-    return counts;
   }
 
   /** True if this owner was refused. */
@@ -362,10 +349,7 @@ export class Reconciler<K extends string, V> {
     const [owner] = portion.owners;
     if (owner === undefined) throw error;
     if (portion.owners.length > 1) return halves(portion, (key) => this.#ownerOf(key));
-    const atMs = this.#options.now();
-    const times = (this.#refused.get(owner)?.times ?? 0) + 1;
-    const retryAtMs = atMs + Math.min(LAST_REFUSED_RETRY_MS, FIRST_REFUSED_RETRY_MS * 2 ** (times - 1));
-    this.#refused.set(owner, { owner, error, atMs, retryAtMs, times });
+    this.#refused.note(owner, error, this.#options.now());
     this.#options.events.refused(owner, error);
     const put = new Map([...portion.put].filter(([key]) => this.#ownerOf(key) !== owner));
     return portions({ put, remove: portion.remove }, (key) => this.#ownerOf(key), this.#options.portionSize);
@@ -373,13 +357,7 @@ export class Reconciler<K extends string, V> {
 
   /** Leaves out what was written meanwhile: it may have been seen before or after. */
   async #differs(actual: ReadonlyMap<K, V>, seen: ReadonlyMap<K, V>): Promise<boolean> {
-    let compared = 0;
-    for (const key of allKeys(actual.keys(), seen.keys())) {
-      if (++compared % COMPARE_SLICE === 0) await nextTurn();
-      const [was, is] = [actual.get(key), seen.get(key)];
-      const same = was === undefined || is === undefined ? was === is : this.#options.equal(was, is);
-      if (!same && this.#written?.has(key) === false) return true;
-    }
+    for await (const key of differences(actual, seen, this.#options.equal)) if (this.#written?.has(key) === false) return true;
     return false;
   }
 
@@ -389,12 +367,7 @@ export class Reconciler<K extends string, V> {
     this.#believed = undefined;
     if (believed === undefined) return false;
     const drifted: K[] = [];
-    let compared = 0;
-    for (const key of allKeys(believed.keys(), actual.keys())) {
-      if (++compared % COMPARE_SLICE === 0) await nextTurn();
-      const [was, is] = [believed.get(key), actual.get(key)];
-      if (was === undefined || is === undefined ? was !== is : !this.#options.equal(was, is)) drifted.push(key);
-    }
+    for await (const key of differences(believed, actual, this.#options.equal)) drifted.push(key);
     if (drifted.length === 0) return false;
     this.#repairs.note(drifted, believed.size);
     this.#options.events.drift(drifted);
@@ -409,23 +382,16 @@ export class Reconciler<K extends string, V> {
 
   /** Refused owners and contested keys are looked at again when their time comes, without anybody ringing. */
   #wakeForRetries(signal: AbortSignal): void {
-    let due = this.#repairs.nextMs() ?? Infinity;
-    for (const { retryAtMs } of this.#refused.values()) due = Math.min(due, retryAtMs);
+    const due = Math.min(this.#repairs.nextMs() ?? Infinity, this.#refused.nextMs());
     if (due >= this.#wakeAtMs) return;
     this.#wakeAtMs = due;
     void pause(Math.max(0, due - this.#options.now()) + 1, signal).then(() => {
       this.#wakeAtMs = Infinity;
-      for (const owner of this.#refused.keys()) for (const key of this.#options.desired.keysOf(owner)) this.#recheck.add(key);
+      for (const { owner } of this.#refused.list()) for (const key of this.#options.desired.keysOf(owner)) this.#recheck.add(key);
       for (const key of this.#repairs.contested().keys()) this.#recheck.add(key);
       this.#bell.ring();
     });
   }
-}
-
-function allKeys<K>(a: Iterable<K>, b: Iterable<K>): K[] {
-  const keys = new Set(a);
-  for (const key of b) keys.add(key);
-  return [...keys];
 }
 
 /** Waits `ms`, or less if `signal` aborts; only an abort can make the timer reject. */
