@@ -3,6 +3,7 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { seineVersion } from '../agent-api/version.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { AgentClient, withoutCode } from './agent-client.ts';
+import { addCheck, check } from './check/check-command.ts';
 import {
   annotate,
   type Context,
@@ -16,6 +17,7 @@ import {
   status,
   version,
 } from './commands.ts';
+import { addDiagnostics } from './diagnostics.ts';
 import { safeText } from './escape.ts';
 import { exitCodeHelp, exitCodes } from './exit-codes.ts';
 import { type ResourceName, resources } from './resources.ts';
@@ -28,12 +30,14 @@ const DEFAULT_SOCKET = '/run/seine/agent.sock';
 const examples = `
 Examples:
   seinectl status                                 is this node's network all right?
+  seinectl check                                  test this node and the way to others, with packets
   seinectl get pods                               what pods have, and whether it is there
   seinectl get pods web-0 -n shop -o yaml         one pod, with a look inside it
   seinectl get flows --table route --owner pod/shop/web-0
   seinectl diff                                   what is not as it should be (exit 1 if anything)
   seinectl pause --for 10m                        change flows by hand without their being put back
   ovs-ofctl --names dump-flows br-int | seinectl annotate
+  seinectl collect                                everything about this node in one archive
 
 ${exitCodeHelp}
 
@@ -76,6 +80,7 @@ function programFor(terminal: Terminal, stdin: Readable) {
     .description('is this node all right: readiness, problems, what is followed, what is wanted and there (exit 1 if not ready)')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .action(({ output }: { output: OutputForm }) => ends(status(context(), output)));
+  addCheck(root, (options) => ends(check(context(), options)));
   addGet(root, (what, options) => ends(get(context(), what, options)));
   root
     .command('explain')
@@ -103,6 +108,7 @@ function programFor(terminal: Terminal, stdin: Readable) {
     .description('copy `ovs-ofctl dump-flows` from FILE or standard input, and say behind each flow who asked for it')
     .argument('[file]', 'a dump; - is standard input')
     .action((file: string | undefined) => ends(annotate(context(), file)));
+  addDiagnostics(root, { agent: () => context().agent, terminal, ends });
   addWire(root, { terminal, stdin, ends });
   root
     .command('version')

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { SeineError } from '../errors/seine-error.ts';
+import { debianPlugins } from './installation.ts';
 import { labPaths, nodePaths } from './names.ts';
 import { inNetns } from './node/netns.ts';
 import type { LabPlan } from './plan.ts';
@@ -29,6 +30,8 @@ export async function executeOnNode(plan: LabPlan, nodeName: string, command: re
   return execute(plan, node.netns, command, {
     OVS_RUNDIR: paths.dir,
     SEINE_SOCKET: paths.apiSocket,
+    SEINE_CNI_CONF_DIR: paths.cniConfFolder,
+    SEINE_CNI_BIN_DIR: `${labPaths(plan.dir).bin}:${debianPlugins}`,
     KUBECONFIG: paths.kubeconfig,
     PATH: `${labPaths(plan.dir).bin}:${process.env['PATH'] ?? ''}`,
   });

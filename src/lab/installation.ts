@@ -27,7 +27,7 @@ export function agentProgram(): string {
 }
 
 /** Where Debian puts the plugins that are chained after ours. */
-const debianPlugins = '/usr/lib/cni';
+export const debianPlugins = '/usr/lib/cni';
 
 /**
  * Fills a folder with the programs a node of the lab has under their own names: the plugin and seinectl.

@@ -1,4 +1,5 @@
 import type { Finding } from '../../agent-api/check.ts';
+import { readDataPathFacts } from '../../datapath/data-path-facts.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import { readPodInterface } from '../../netlink/pod-interface.ts';
 import { running } from '../api/lists.ts';
@@ -23,14 +24,15 @@ export const podLinks: Check = {
   run: async ({ agent }, tell, signal) => {
     const { ipam, environment } = running(agent);
     const { turns } = agent.sources;
-    const facts: PodLinkFacts[] = [];
+    const links: PodLinkFacts[] = [];
+    const facts = await readDataPathFacts(agent.config.ovsDatapathType, agent.plane, signal);
     for (const lease of ipam.leases().filter(isAttached)) {
       if (lease.state !== 'allocated') continue;
-      facts.push({ pod: podName(lease), netns: lease.netns, ifName: lease.ifName, link: lookInside(lease) });
+      links.push({ pod: podName(lease), netns: lease.netns, ifName: lease.ifName, link: lookInside(lease) });
       if (turns.due) await turns.next();
       signal.throwIfAborted();
     }
-    tellAll(tell, judgePods(facts, { mtu: environment.gateway.mtu, fillIn: agent.config.ovsDatapathType === 'netdev' }));
+    tellAll(tell, judgePods(links, { mtu: environment.gateway.mtu, fillIn: !facts.fillsChecksums }));
   },
 };
 

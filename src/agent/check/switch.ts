@@ -1,4 +1,6 @@
 import type { Finding } from '../../agent-api/check.ts';
+import { readDataPathFacts } from '../../datapath/data-path-facts.ts';
+import { abilitiesOf, type MissingFeature, missingIn } from '../../datapath/data-path-features.ts';
 import { ovsVersion } from '../versions.ts';
 import { type Check, fine, tellAll, trouble } from './check.ts';
 
@@ -14,6 +16,8 @@ export interface SwitchFacts {
   readonly dataPath: string;
   readonly tunnel: string;
   readonly dataPathTypes: readonly string[];
+  /** What the data path lacks and what does not work without it. */
+  readonly lacks: readonly MissingFeature[];
   readonly interfaceTypes: readonly string[];
   /** `flow-restore-wait` is set although the agent has filled the switch. */
   readonly held: boolean;
@@ -32,6 +36,7 @@ export const openVswitch: Check = {
         version: (await ovsVersion(plane.openflow, signal)) ?? row?.ovs_version,
         dataPath: config.ovsDatapathType,
         tunnel: config.tunnelType,
+        lacks: missingIn(abilitiesOf(await readDataPathFacts(config.ovsDatapathType, plane, signal))),
         dataPathTypes: [...(row?.datapath_types ?? [])],
         interfaceTypes: [...(row?.iface_types ?? [])],
         held: readiness.state().state === 'ready' && row?.other_config.get('flow-restore-wait') === 'true',
@@ -94,7 +99,7 @@ function isBefore([major, minor]: readonly [number, number], [a, b]: readonly [n
   return major < a || (major === a && minor < b);
 }
 
-function judgeFeatures({ dataPath, tunnel, dataPathTypes, interfaceTypes }: SwitchFacts): Finding {
+function judgeFeatures({ dataPath, tunnel, dataPathTypes, interfaceTypes, lacks }: SwitchFacts): Finding {
   if (!dataPathTypes.includes(dataPath))
     return trouble('ovs.features', 'problem', {
       what: `ovs-vswitchd has no data path ${dataPath}; it has ${dataPathTypes.join(', ') || 'none'}`,
@@ -106,6 +111,13 @@ function judgeFeatures({ dataPath, tunnel, dataPathTypes, interfaceTypes }: Swit
       what: `ovs-vswitchd has no interfaces of type ${tunnel}; it has ${interfaceTypes.join(', ') || 'none'}`,
       effect: 'pods of other nodes are not reached',
       mend: 'tunnelType: geneve    # in the configuration of every agent',
+    });
+  if (lacks.length > 0)
+    return trouble('ovs.features', 'problem', {
+      what: `the data path ${dataPath} lacks ${lacks.map(({ feature }) => feature).join(', ')}`,
+      effect: [...new Set(lacks.map(({ consequence }) => consequence))].join('; '),
+      mend:
+        dataPath === 'system' ? 'uname -r; modinfo openvswitch    # a newer kernel' : 'apt-get install --only-upgrade openvswitch-switch',
     });
   return fine('ovs.features', `has the data path ${dataPath} and ${tunnel} tunnels`);
 }
