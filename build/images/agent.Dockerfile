@@ -1,0 +1,32 @@
+# The image of agent, plugin and seinectl. From the root of the checkout:
+#
+#     podman build -f build/images/agent.Dockerfile -t seine/agent:0.1.0 .
+#
+# For another architecture add --platform linux/arm64; Node and koffi come prebuilt for both, the plugin is compiled.
+
+# Has Node and npm; builds.
+ARG BUILD_BASE=node:24-bookworm-slim
+# What runs. Any Debian 12 or newer.
+ARG BASE=debian:bookworm-slim
+
+FROM ${BUILD_BASE} AS build
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends gcc libc6-dev containernetworking-plugins \
+ && rm -rf /var/lib/apt/lists/*
+WORKDIR /src
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --ignore-scripts --include=optional
+COPY tsconfig.json LICENSE ./
+COPY build build
+COPY src src
+RUN node build/bundle.mjs && node build/build-shim.mjs && node build/images/collect.mjs /out
+
+FROM ${BASE}
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends libnftables1 \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log
+COPY --from=build /out/ /
+COPY build/images/sbom /opt/seine/sbom
+RUN mkdir -p /usr/share/seine && /opt/seine/sbom seine-agent /opt/seine/npm-components.json > /usr/share/seine/sbom.cdx.json && rm /opt/seine/sbom
+LABEL org.opencontainers.image.title="seine-agent" org.opencontainers.image.licenses="Apache-2.0"
+CMD ["seine-agent"]

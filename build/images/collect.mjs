@@ -1,0 +1,61 @@
+/**
+ * `collect.mjs FOLDER`: puts what the agent's image is made of into a folder that is copied over its root: the bundles, the plugin
+ * and those chained after it, the pinned Node, koffi with the one native library of this architecture, and a list of all that
+ * comes from npm.
+ */
+import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+
+const root = resolve(import.meta.dirname, '..', '..');
+const out = resolve(process.argv[2] ?? '');
+const home = join(out, 'opt', 'seine');
+const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')).packages;
+const description = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+
+/** Packages of which files are copied; everything else of npm is inside the bundles. */
+const nodePackage = `node-linux-${process.arch}`;
+const nativePackage = `@koromix/koffi-linux-${process.arch}`;
+/** Where Debian has the plugins of the chain; nodes that have their own keep them. */
+const debianPlugins = '/usr/lib/cni';
+
+function copy(from, to, mode) {
+  const target = join(home, to);
+  cpSync(from, target, { recursive: true, dereference: true });
+  if (mode !== undefined) chmodSync(target, mode);
+}
+
+function command(name, line) {
+  const path = join(out, 'usr', 'local', 'bin', name);
+  mkdirSync(join(out, 'usr', 'local', 'bin'), { recursive: true });
+  writeFileSync(path, `#!/bin/sh\nexec /opt/seine/bin/node ${line} "$@"\n`);
+  chmodSync(path, 0o755);
+}
+
+for (const bundle of ['seine-agent.mjs', 'seinectl.mjs', 'install-cni.mjs']) copy(join(root, 'dist', bundle), join('dist', bundle));
+copy(join(root, 'package.json'), 'package.json');
+copy(join(root, 'LICENSE'), 'LICENSE');
+copy(join(root, 'node_modules', nodePackage, 'bin', 'node'), 'bin/node', 0o755);
+copy(join(root, 'node_modules', nativePackage), join('node_modules', nativePackage));
+for (const part of ['package.json', 'index.js', 'index.cjs', 'indirect.js', 'indirect.cjs', 'lib', 'LICENSE.txt']) {
+  const from = join(root, 'node_modules', 'koffi', part);
+  if (existsSync(from)) copy(from, join('node_modules', 'koffi', part));
+}
+copy(join(root, 'dist', 'bin', 'seine'), 'cni/seine', 0o755);
+for (const plugin of ['portmap', 'bandwidth', 'loopback']) copy(join(debianPlugins, plugin), join('cni', plugin), 0o755);
+
+command('seine-agent', `${description.config['agent-node-flags']} /opt/seine/dist/seine-agent.mjs`);
+command('seinectl', '/opt/seine/dist/seinectl.mjs');
+command('install-cni', '/opt/seine/dist/install-cni.mjs');
+
+/** What of the lock file a program of the image can hold: not what only builds and tests. */
+function components() {
+  return Object.entries(lock).flatMap(([path, { dev, optional, version, license }]) => {
+    const name = path.replace(/^.*node_modules\//, '');
+    if (path === '' || dev === true || (optional === true && name !== nodePackage && name !== nativePackage)) return [];
+    const licenses = license === undefined ? {} : { licenses: [{ license: { name: license } }] };
+    return [{ type: 'library', name, version, purl: `pkg:npm/${name.replace('@', '%40')}@${version}`, ...licenses }];
+  });
+}
+
+const own = { type: 'application', name: 'seine', version: description.version, purl: `pkg:npm/seine@${description.version}` };
+writeFileSync(join(home, 'npm-components.json'), `[${[own, ...components()].map((component) => JSON.stringify(component)).join(',\n')}]`);
