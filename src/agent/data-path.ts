@@ -13,6 +13,11 @@ const SAID_WITHIN_MS = 10_000;
 /** Under this name the findings stand among the agent's warnings. */
 const WARNING = 'data path';
 
+export interface Followed extends Pick<Agent, 'warnings'> {
+  readonly dataPath: 'system' | 'netdev';
+  readonly plane: Pick<Agent['plane'], 'database' | 'openflow' | 'dataPathNews'>;
+}
+
 /** What the data path of this node can do, as it was found last. */
 export class DataPathProbe {
   #abilities: DataPathAbilities | undefined;
@@ -26,9 +31,8 @@ export class DataPathProbe {
    * Looks at the data path whenever ovs-vswitchd has come, until `signal`: another version may have, or another kernel's module. What
    * is new goes to the log; what is needed and missing to the warnings, too.
    */
-  async follow({ config, plane, warnings }: Agent, log: Log, signal: AbortSignal): Promise<void> {
+  async follow({ dataPath, plane, warnings }: Followed, log: Pick<Log, 'info'>, signal: AbortSignal): Promise<void> {
     const { dataPathNews: news } = plane;
-    const dataPath = config.ovsDatapathType;
     signal.addEventListener('abort', () => news.ring(), { once: true });
     for (;;) {
       await news.wait();

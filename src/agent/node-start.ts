@@ -68,7 +68,7 @@ export async function startNode(agent: Agent, start: Start): Promise<void> {
       followNode(agent, life),
       keepLinks(agent, life),
       watchFirewall(agent, life),
-      agent.dataPath.follow(agent, log, signal),
+      agent.dataPath.follow({ ...agent, dataPath: agent.config.ovsDatapathType }, log, signal),
       keepNetworkCondition(
         {
           nodeName: agent.config.nodeName,
