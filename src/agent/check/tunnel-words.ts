@@ -59,7 +59,7 @@ function unreached(facts: PeerFacts, lost: readonly WayFacts[]): Finding {
     });
   const some = lost.length < ways.length ? `, ${words(lost[0]?.family === 'ipv4' ? 'ipv6' : 'ipv4')} answers` : '';
   return trouble('tunnel.reach', 'problem', {
-    what: `${name}: no answer through the tunnel from ${where}${some}${transport ? `; ${clues(facts, transport)}` : ''}`,
+    what: `${name}: no answer through the tunnel from ${where}${some}${transport ? clues(facts, transport) : ''}`,
     effect: `pods here and on ${name} do not reach each other${some === '' ? '' : ` by ${words(lost[0]?.family ?? 'ipv4')}`}`,
     mend: some === '' ? letIn(facts) : `seinectl check --peer <this node>    # on ${name}; and there: sysctl net.ipv4.icmp_echo_ignore_all`,
   });
@@ -82,7 +82,7 @@ function clues({ name, received, outside, carrier, everybody }: PeerFacts, { own
         ? [`${carrier} from ${theirs} does arrive here: packets from ${own} to ${name} are lost, or it answers no ping`]
         : [`no ${carrier} from ${theirs} arrived meanwhile: lost on the way there or back, which cannot be told from here`];
   const others = everybody === true ? ['no other node answers either: look at this node first'] : [];
-  return [...underlay, ...direction, ...others].join('; ');
+  return [...underlay, ...direction, ...others].map((clue) => `; ${clue}`).join('');
 }
 
 /** A command for the far end, and for this one: which of the two needs it cannot always be known. */
