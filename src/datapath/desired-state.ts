@@ -36,7 +36,8 @@ export class DesiredState<K extends string, V> {
   readonly #equal: (a: V, b: V) => boolean;
   readonly #kindOf: (key: K) => number | undefined;
   readonly #counts = new Map<number, number>();
-  readonly #byOwner = new Map<string, readonly K[]>();
+  /** Most owners want a single entry, and there are many of them. */
+  readonly #byOwner = new Map<string, K | readonly K[]>();
   /** Several claims are in the order in which they were made. */
   readonly #byKey = new Map<K, Claim<V> | readonly Claim<V>[]>();
   readonly #isUrgent: (owner: string) => boolean;
@@ -66,13 +67,14 @@ export class DesiredState<K extends string, V> {
 
   /** Replaces everything `owner` wants; an empty map removes the owner. Returns the revision that contains it. */
   set(owner: string, wanted: ReadonlyMap<K, V>): number {
+    const had = this.keysOf(owner);
+    if (had.length === 0 && wanted.size === 0) return this.#revision;
     const changed: K[] = [];
-    for (const key of this.#byOwner.get(owner) ?? []) {
-      if (!wanted.has(key) && this.#release(key, owner)) changed.push(key);
-    }
+    for (const key of had) if (!wanted.has(key) && this.#release(key, owner)) changed.push(key);
     for (const [key, value] of wanted) if (this.#claim(key, owner, value)) changed.push(key);
-    if (wanted.size === 0) this.#byOwner.delete(owner);
-    else this.#byOwner.set(owner, [...wanted.keys()]);
+    const [only, ...others] = wanted.keys();
+    if (only === undefined) this.#byOwner.delete(owner);
+    else this.#byOwner.set(owner, others.length === 0 ? only : [only, ...others]);
     if (changed.length === 0) return this.#revision;
     const dirty = this.#isUrgent(owner) ? this.#urgent : this.#dirty;
     for (const key of changed) dirty.keys.add(key);
@@ -92,6 +94,11 @@ export class DesiredState<K extends string, V> {
 
   keys(): IterableIterator<K> {
     return this.#byKey.keys();
+  }
+
+  /** Whether `owner` wants anything. */
+  has(owner: string): boolean {
+    return this.#byOwner.has(owner);
   }
 
   owners(): IterableIterator<string> {
@@ -128,7 +135,9 @@ export class DesiredState<K extends string, V> {
   }
 
   keysOf(owner: string): readonly K[] {
-    return this.#byOwner.get(owner) ?? [];
+    const keys = this.#byOwner.get(owner);
+    if (keys === undefined) return [];
+    return typeof keys === 'string' ? [keys] : keys;
   }
 
   /** What changed since the last call, urgent or not. The caller now answers for it. */

@@ -29,7 +29,11 @@ export function keyOf(entry: HostEntry): HostKey {
   }
 }
 
+/** Of most Services: there are many of them. */
+const none: ReadonlyMap<HostKey, HostEntry> = new Map();
+
 export function hostEntries(wanted: Pick<Wanted, 'links' | 'addresses' | 'neighbours' | 'routes'>): ReadonlyMap<HostKey, HostEntry> {
+  if (wanted.links.length + wanted.addresses.length + wanted.neighbours.length + wanted.routes.length === 0) return none;
   const entries: readonly HostEntry[] = [
     ...wanted.links.map((link) => ({ kind: 'link', link }) as const),
     ...wanted.addresses.map((address) => ({ kind: 'address', address }) as const),

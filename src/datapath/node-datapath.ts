@@ -1,5 +1,6 @@
 import type { SeineError } from '../errors/seine-error.ts';
 import { cookieFeature, type Feature, type Owner } from '../pipeline/cookie.ts';
+import type { FlowPattern, Place } from '../pipeline/flow-pattern.ts';
 import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
 import type { Wanted } from '../wanted/wanted.ts';
 import {
@@ -13,6 +14,7 @@ import {
 } from './bridge-entry.ts';
 import { DesiredState } from './desired-state.ts';
 import type { FirewallKey } from './firewall-target.ts';
+import { FlowTemplates } from './flow-template.ts';
 import { type HostEntry, type HostKey, hostEntries, sameHostEntry } from './host-entry.ts';
 import { Reconciler } from './reconciler.ts';
 import type { ReconcilerEvents } from './reconciler-options.ts';
@@ -51,6 +53,7 @@ export interface Revisions {
 /** Older than any: nobody waits for it. */
 const NO_REVISION = -1;
 
+const nothingOfHost: ReadonlyMap<HostKey, HostEntry> = new Map();
 const equalStrings = <S extends string>(a: S, b: S): boolean => a === b;
 
 /**
@@ -71,6 +74,8 @@ export class NodeDatapath {
     readonly host: Reconciler<HostKey, HostEntry>;
     readonly firewall: Reconciler<FirewallKey, string>;
   };
+
+  readonly #templates = new FlowTemplates();
 
   constructor(targets: NodeTargets, events: NodeDatapathEvents) {
     this.targets = targets;
@@ -107,16 +112,16 @@ export class NodeDatapath {
 
   /** Replaces everything that `owner` wants of bridge and host. */
   want(owner: Owner, wanted: Wanted): Revisions {
-    const bridge = this.bridge.set(owner, encodeBridgeEntries(owner, wanted));
-    const host = this.#setHost(owner, hostEntries(wanted));
-    this.reconcilers.bridge.poke();
-    return { owner, bridge, host };
+    return this.#set(owner, encodeBridgeEntries(owner, wanted), hostEntries(wanted));
+  }
+
+  /** Replaces everything that `owner` wants by what `pattern` has for `place`, quicker than `want`. */
+  wantPlace(owner: Owner, pattern: FlowPattern, place: Place): Revisions {
+    return this.#set(owner, this.#templates.entriesOf(owner, pattern, place), nothingOfHost);
   }
 
   forget(owner: Owner): Revisions {
-    const revisions = { owner, bridge: this.bridge.forget(owner), host: this.#setHost(owner, new Map()) };
-    this.reconcilers.bridge.poke();
-    return revisions;
+    return this.#set(owner, new Map(), nothingOfHost);
   }
 
   wantBridge(owner: Owner, bridge: WantedBridge, ports: readonly WantedPort[]): number {
@@ -197,6 +202,13 @@ export class NodeDatapath {
     if (part === 'bridge') return sweepAgainAndAgain(bridge, signal);
     if (part === 'switch') return sweepAgainAndAgain(rows, signal);
     return part === 'host' ? sweepAgainAndAgain(host, signal) : sweepAgainAndAgain(firewall, signal);
+  }
+
+  #set(owner: Owner, ofBridge: ReadonlyMap<BridgeKey, BridgeValue>, ofHost: ReadonlyMap<HostKey, HostEntry>): Revisions {
+    const before = this.bridge.revision;
+    const bridge = this.bridge.set(owner, ofBridge);
+    if (bridge !== before) this.reconcilers.bridge.poke();
+    return { owner, bridge, host: this.#setHost(owner, ofHost) };
   }
 
   /** Most owners want nothing of the host, and must not wait for what others want of it. */
