@@ -80,10 +80,10 @@ export class RuntimeLab {
     return containerd;
   }
 
-  /** On every node, with this chain. */
-  async startContainerd(chain: (node: number) => readonly PluginConf[], signal: AbortSignal): Promise<void> {
+  /** On every node, with this chain, or with plugin and configuration that are there already. */
+  async startContainerd(chain: ((node: number) => readonly PluginConf[]) | 'as installed', signal: AbortSignal): Promise<void> {
     for (const node of this.#places.keys()) {
-      this.writeNetwork(node, chain(node));
+      if (chain !== 'as installed') this.writeNetwork(node, chain(node));
       this.#containerds.set(node, await Containerd.start(this.place(node), this.#containerdOptions(), signal));
     }
   }
@@ -103,7 +103,7 @@ export class RuntimeLab {
 
   /** What a kubelet says of a pod. Its UID is a static pod's, so that nobody asks the API server for it. */
   sandboxConfig(pod: WantedPod): SandboxConfig {
-    return { namespace: 'default', uid: randomBytes(16).toString('hex'), cgroupParent: this.#cgroup, ...pod };
+    return { namespace: 'default', uid: randomBytes(16).toString('hex'), cgroupParent: this.cgroupParent, ...pod };
   }
 
   /** Sandbox and container, as a kubelet makes them. @param command of the container */
@@ -160,12 +160,12 @@ export class RuntimeLab {
     await attempt(endProcesses(markedProcesses(this.lab.plan.id), 0));
     for (const place of this.#places.values()) await attempt(place.close());
     for (const path of bound) await attempt(unbind(path, signal));
-    removeCgroups(this.#cgroup);
+    removeCgroups(this.cgroupParent);
     rmSync(this.folder, { recursive: true, force: true });
     if (problems.length > 0) throw new AggregateError(problems, 'not everything could be removed');
   }
 
-  get #cgroup(): string {
+  get cgroupParent(): string {
     return `/seine-rt-${this.lab.plan.id}`;
   }
 
