@@ -22,6 +22,8 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   datapath: ['errors', 'async', 'net', 'wire', 'pipeline', 'wanted', 'ovsdb', 'openflow', 'netlink'],
   // What the compilers are given, as a document: the agent writes it, `seinectl compile` makes the flows of it again.
   inputs: ['errors', 'net', 'wire', 'pipeline', 'wanted', 'connectivity', 'proxy', 'agent-api', 'datapath', 'openflow'],
+  // What is needed to understand a node, in one archive.
+  bundle: ['errors', 'agent-api', 'inputs', 'pipeline', 'ovsdb', 'openflow', 'netlink'],
   agent: [
     'agent-api',
     'inputs',
@@ -46,6 +48,6 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   install: ['errors', 'async', 'net', 'files', 'ovsdb', 'netlink'],
   'cni-shim': ['cni', 'agent-api'],
   'agent-api': [],
-  cli: ['errors', 'async', 'net', 'pipeline', 'agent-api', 'ovsdb', 'openflow', 'inputs', 'install'],
+  cli: ['errors', 'async', 'net', 'pipeline', 'agent-api', 'ovsdb', 'openflow', 'inputs', 'install', 'bundle'],
   lab: ['errors', 'async', 'net', 'wire', 'log', 'files', 'netlink', 'cni', 'kube'],
 };

@@ -1,0 +1,30 @@
+import type { Part } from './collect.ts';
+
+/** Asks the agent. @throws SeineError with what it said, or why it said nothing */
+export type AskAgent = (path: string, signal: AbortSignal) => Promise<string>;
+
+/** In this order: first what is small and says most. */
+const answers = {
+  'agent/status.json': '/v1/status',
+  'agent/config.json': '/v1/config',
+  'agent/log.ndjson': '/v1/logs',
+  'agent/metrics.txt': '/metrics',
+  'agent/inputs.ndjson': '/v1/inputs',
+  'agent/diff.json': '/v1/diff',
+  'agent/leases.json': '/v1/leases',
+  'agent/pods.json': '/v1/pods',
+  'agent/nodes.json': '/v1/nodes',
+  'agent/services.json': '/v1/services',
+  'agent/ports.json': '/v1/ports',
+  'agent/routes.json': '/v1/routes',
+  'agent/groups.json': '/v1/groups',
+  'agent/meters.json': '/v1/meters',
+  'agent/owners.json': '/v1/owners',
+  'agent/log-level.json': '/v1/log-level',
+} as const satisfies Readonly<Record<string, string>>;
+
+export const inputsName: keyof typeof answers = 'agent/inputs.ndjson';
+
+export function agentParts(ask: AskAgent): readonly Part[] {
+  return Object.entries(answers).map(([name, path]) => ({ name, gather: (signal) => ask(path, signal) }));
+}

@@ -1,0 +1,97 @@
+import { heldLine } from '../inputs/held-bridge.ts';
+import { OpenFlowConnection } from '../openflow/connection.ts';
+import { decodeTableStats, writeTableStatsRequest } from '../openflow/control.ts';
+import type { FlowEntry } from '../openflow/flow-stats.ts';
+import { decodeGroupStats, writeGroupStatsRequest } from '../openflow/group-stats.ts';
+import { decodePortStats, decodePorts, writePortDescRequest, writePortStatsRequest } from '../openflow/port.ts';
+import { decodeDescription, writeDescriptionRequest } from '../openflow/switch-description.ts';
+import { printFlow } from '../openflow/text/flow-text.ts';
+import { printGroup } from '../openflow/text/group-text.ts';
+import { printMeterSpec } from '../openflow/text/meter-text.ts';
+import { tableName } from '../pipeline/tables.ts';
+import type { Part } from './collect.ts';
+import { plainJson, plainLine } from './plain-json.ts';
+
+export const heldName = 'openflow/held.ndjson';
+const names = { table: tableName };
+
+/** What the bridge holds and has counted, asked of the bridge itself. */
+export function openFlowParts(endpoint: string): readonly Part[] {
+  const part = (name: string, ask: (bridge: OpenFlowConnection, signal: AbortSignal) => Promise<string>): Part => ({
+    name,
+    gather: (signal) => withBridge(endpoint, (bridge) => ask(bridge, signal), signal),
+  });
+  return [
+    part('openflow/description.json', async (bridge, signal) =>
+      plainJson(await bridge.gather(writeDescriptionRequest, decodeDescription, signal)),
+    ),
+    part(heldName, heldBridge),
+    part('openflow/flows.txt', flowLines),
+    part('openflow/groups.txt', async (bridge, signal) =>
+      lines((await bridge.dumpGroups(signal)).map((group) => printGroup(group, names))),
+    ),
+    part('openflow/meters.txt', async (bridge, signal) => lines((await bridge.dumpMeters(signal)).map((meter) => printMeterSpec(meter)))),
+    part('openflow/group-stats.ndjson', async (bridge, signal) =>
+      lines((await bridge.gather(writeGroupStatsRequest, decodeGroupStats, signal)).map(plainLine)),
+    ),
+    part('openflow/table-stats.ndjson', async (bridge, signal) =>
+      lines(
+        (await bridge.gather(writeTableStatsRequest, decodeTableStats, signal)).map((stats) =>
+          plainLine({ name: tableName(stats.table), ...stats }),
+        ),
+      ),
+    ),
+    part('openflow/ports.ndjson', async (bridge, signal) =>
+      lines((await bridge.gather(writePortDescRequest, decodePorts, signal)).map(plainLine)),
+    ),
+    part('openflow/port-stats.ndjson', async (bridge, signal) =>
+      lines((await bridge.gather(writePortStatsRequest, decodePortStats, signal)).map(plainLine)),
+    ),
+  ];
+}
+
+/** A connection for one question: a part that hangs takes nobody else's with it. */
+async function withBridge<T>(endpoint: string, ask: (bridge: OpenFlowConnection) => Promise<T>, signal: AbortSignal): Promise<T> {
+  const over = new AbortController();
+  let failure: unknown;
+  const bridge = new OpenFlowConnection({ endpoint, failed: (cause) => (failure = cause) });
+  const running = bridge.run(AbortSignal.any([signal, over.signal]));
+  try {
+    await bridge.untilUp(signal);
+    return await ask(bridge);
+  } catch (thrown) {
+    throw failure ?? thrown;
+  } finally {
+    over.abort();
+    await running;
+  }
+}
+
+/** Exactly what the switch holds: what `seinectl compile --check` compares with. */
+async function heldBridge(bridge: OpenFlowConnection, signal: AbortSignal): Promise<string> {
+  const found = [
+    ...(await bridge.dumpGroups(signal)).map((group) => heldLine({ group })),
+    ...(await bridge.dumpMeters(signal)).map((meter) => heldLine({ meter })),
+  ];
+  await bridge.dumpFlows({}, (flow) => void found.push(heldLine({ flow })), signal);
+  return lines(found);
+}
+
+/** As ovs-ofctl writes flows, with what they counted behind each, in a comment. */
+async function flowLines(bridge: OpenFlowConnection, signal: AbortSignal): Promise<string> {
+  const found: { readonly flow: Pick<FlowEntry, 'table' | 'priority'>; readonly text: string }[] = [];
+  await bridge.dumpFlows(
+    {},
+    (flow) => {
+      const { table, priority, packets, bytes, durationNs } = flow;
+      const text = `${printFlow(flow, names)} # n_packets=${packets}, n_bytes=${bytes}, duration=${Number(durationNs / 1_000_000n) / 1_000}s`;
+      found.push({ flow: { table, priority }, text });
+    },
+    signal,
+  );
+  return lines(found.toSorted(({ flow: a }, { flow: b }) => a.table - b.table || b.priority - a.priority).map(({ text }) => text));
+}
+
+function lines(texts: readonly string[]): string {
+  return texts.map((text) => `${text}\n`).join('');
+}

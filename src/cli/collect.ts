@@ -1,0 +1,130 @@
+import { readFileSync, rmSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { parse as parseYaml } from 'yaml';
+import { usualPlaces } from '../agent-api/usual-places.ts';
+import { agentParts } from '../bundle/agent-parts.ts';
+import { ArchiveWriter } from '../bundle/archive.ts';
+import { collect, usualLimits } from '../bundle/collect.ts';
+import { fileParts } from '../bundle/file-parts.ts';
+import { kernelParts } from '../bundle/kernel-parts.ts';
+import type { Manifest, PartRecord } from '../bundle/manifest.ts';
+import { openFlowParts } from '../bundle/openflow-parts.ts';
+import { ovsdbParts } from '../bundle/ovsdb-parts.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import { type AgentClient, withoutCode } from './agent-client.ts';
+import { safeLine } from './escape.ts';
+import { exitCodes } from './exit-codes.ts';
+import type { Terminal } from './terminal.ts';
+import { count } from './words.ts';
+
+export interface CollectOptions {
+  readonly output?: string;
+  /** Where to look up what a silent agent was told. */
+  readonly config: string;
+  readonly log: readonly string[];
+}
+
+interface Node {
+  readonly name: string;
+  readonly stateDir: string;
+  readonly ovsRunDir: string;
+  readonly ovsBridge: string;
+  readonly agent: 'answers' | 'silent';
+}
+
+/** `seinectl collect`: the path of the archive on standard output, progress on standard error. @returns 1 if a part is not whole */
+export async function collectBundle(agent: AgentClient, options: CollectOptions, terminal: Terminal): Promise<number> {
+  const node = await findNode(agent, options, terminal);
+  const name = `seine-${node.name}-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
+  const path = options.output ?? `${name}.tar.gz`;
+  const archive = new ArchiveWriter(path, name);
+  const places = {
+    ...usualPlaces,
+    configFile: options.config,
+    stateDir: node.stateDir,
+    ovsRunDir: node.ovsRunDir,
+    // Where Open vSwitch was told to keep its sockets elsewhere, its logs are usually there as well.
+    ovsLogDir: node.ovsRunDir === usualPlaces.ovsRunDir ? usualPlaces.ovsLogDir : node.ovsRunDir,
+    logs: options.log,
+  };
+  const parts = [
+    ...agentParts((question) => ask(agent, node, question)),
+    ...ovsdbParts(join(node.ovsRunDir, 'db.sock')),
+    ...openFlowParts(`unix:${join(node.ovsRunDir, `${node.ovsBridge}.mgmt`)}`),
+    ...kernelParts(),
+    ...fileParts(places),
+  ];
+  const onPart = (record: PartRecord): void => terminal.remark(progressLine(record));
+  try {
+    const manifest = await collect(parts, { node: node.name, archive, limits: usualLimits, onPart }, new AbortController().signal);
+    await archive.close();
+    return report(manifest, path, terminal);
+  } catch (thrown) {
+    const error = SeineError.from(thrown, 'collect');
+    // Not somebody else's file that was in the way.
+    if (!error.message.includes('EEXIST')) rmSync(path, { force: true });
+    throw error;
+  }
+}
+
+async function findNode(agent: AgentClient, { config }: CollectOptions, terminal: Terminal): Promise<Node> {
+  try {
+    const told = (await agent.json('/v1/config')) as Readonly<Record<string, unknown>>;
+    return nodeOf(told, 'answers');
+  } catch (thrown) {
+    const error = SeineError.from(thrown, 'ask the agent');
+    if (error.code === 'INVARIANT') throw error;
+    terminal.remark(safeLine(`seinectl: no agent answers (${withoutCode(error.message)}); collecting what is there without it`));
+    return nodeOf(configurationIn(config), 'silent');
+  }
+}
+
+function nodeOf(told: Readonly<Record<string, unknown>>, agent: Node['agent']): Node {
+  const text = (key: string, usual: string): string => {
+    const value = told[key];
+    return typeof value === 'string' && value !== '' ? value : usual;
+  };
+  const name = text('nodeName', process.env['NODE_NAME'] ?? hostname().toLowerCase()).replace(/[^\w.-]/g, '_');
+  return {
+    name,
+    stateDir: text('stateDir', usualPlaces.stateDir),
+    ovsRunDir: text('ovsRunDir', usualPlaces.ovsRunDir),
+    ovsBridge: text('ovsBridge', usualPlaces.ovsBridge),
+    agent,
+  };
+}
+
+/** As far as it can be read: what is wrong with it is in the archive. */
+function configurationIn(path: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = parseYaml(readFileSync(path, 'utf8'), { maxAliasCount: 0 });
+    return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
+  } catch {
+    return {};
+  }
+}
+
+async function ask(agent: AgentClient, { agent: state }: Node, path: string): Promise<string> {
+  if (state === 'silent') throw new SeineError('UNAVAILABLE', 'no agent answers');
+  const { status, body } = await agent.get(path);
+  if (status !== 200) throw new SeineError('REFUSED', `the agent answers ${status}: ${withoutCode(body)}`);
+  return body;
+}
+
+function progressLine({ name, state, bytes, reason }: PartRecord): string {
+  const isFine = state === 'whole' || state === 'absent';
+  const what = state === 'whole' || state === 'cut' ? `${bytes} bytes` : state;
+  const why = reason === undefined ? '' : `: ${withoutCode(reason)}`;
+  return safeLine(`${isFine ? ' ' : '!'} ${name.padEnd(28)} ${what}${why}`);
+}
+
+function report({ parts }: Manifest, path: string, terminal: Terminal): number {
+  terminal.line(path);
+  const lacking = parts.filter(({ state }) => state === 'failed' || state === 'cut');
+  terminal.remark(
+    `seinectl: ${count(parts.length, 'part')}${lacking.length === 0 ? '' : `, ${lacking.length} of them failed or cut; the manifest says why`}. ` +
+      'Known kinds of secrets are taken out; addresses and names are not.',
+  );
+  return lacking.length === 0 ? exitCodes.ok : exitCodes.different;
+}
