@@ -2,14 +2,14 @@ import { existsSync } from 'node:fs';
 import { InvalidArgumentError } from 'commander';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Family } from '../net/ip.ts';
+import { ovsSchema } from './node/ovs.ts';
 
 export const defaultLabDir = '/run/seine-lab';
 
 /** @throws SeineError `INVALID_INPUT` saying what a lab cannot do without */
 export function needRoot(): void {
   if (process.getuid?.() !== 0) throw new SeineError('INVALID_INPUT', 'a lab needs root: it makes network namespaces and bridges');
-  if (!existsSync('/usr/share/openvswitch/vswitch.ovsschema'))
-    throw new SeineError('INVALID_INPUT', 'Open vSwitch is not installed; `npm run setup` installs it');
+  if (!existsSync(ovsSchema)) throw new SeineError('INVALID_INPUT', 'Open vSwitch is not installed; `npm run setup` installs it');
 }
 
 export function seconds(ms: number): string {

@@ -2,8 +2,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
-
-const schemaPath = '/usr/share/openvswitch/vswitch.ovsschema';
+import { switchSchema } from '../support/open-vswitch.ts';
 
 /** How the database comes to be: alone, or as the first or a further member of a cluster. */
 export type Membership =
@@ -29,8 +28,8 @@ export class TestOvsdbServer {
     this.socketPath = `${this.dir}/db.sock`;
     this.#args = args;
     const file = `${this.dir}/conf.db`;
-    if (membership.kind === 'standalone') execFileSync('ovsdb-tool', ['create', file, schemaPath]);
-    if (membership.kind === 'first') execFileSync('ovsdb-tool', ['-vconsole:off', 'create-cluster', file, schemaPath, this.#raft]);
+    if (membership.kind === 'standalone') execFileSync('ovsdb-tool', ['create', file, switchSchema]);
+    if (membership.kind === 'first') execFileSync('ovsdb-tool', ['-vconsole:off', 'create-cluster', file, switchSchema, this.#raft]);
     if (membership.kind === 'joins') {
       execFileSync('ovsdb-tool', ['join-cluster', file, 'Open_vSwitch', this.#raft, membership.first.#raft]);
     }

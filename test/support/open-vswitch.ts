@@ -4,6 +4,9 @@ import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+/** Of the Open vSwitch whose programs are first in PATH. */
+export const switchSchema = join(process.env['OVS_PKGDATADIR'] ?? '/usr/share/openvswitch', 'vswitch.ovsschema');
+
 /** A pair of real daemons of Open vSwitch in a network namespace of their own. */
 export interface TestSwitch {
   readonly netns: string;
@@ -49,7 +52,7 @@ export function startSwitch(...options: readonly string[]): TestSwitch {
       rmSync(runDir, { recursive: true, force: true });
     },
   };
-  exec('ovsdb-tool', 'create', join(runDir, 'conf.db'), '/usr/share/openvswitch/vswitch.ovsschema');
+  exec('ovsdb-tool', 'create', join(runDir, 'conf.db'), switchSchema);
   started.startOvsdb();
   exec('ovs-vsctl', '--no-wait', 'init');
   started.startVswitchd();

@@ -10,7 +10,8 @@ import { addressNode, transportInterface } from './topology.ts';
 
 export type OvsDaemon = 'ovs-vswitchd' | 'ovsdb-server';
 
-const schema = '/usr/share/openvswitch/vswitch.ovsschema';
+/** Open vSwitch's own name for the folder of its data: another version's, with its programs first in PATH, serves as well. */
+export const ovsSchema = join(process.env['OVS_PKGDATADIR'] ?? '/usr/share/openvswitch', 'vswitch.ovsschema');
 const vsctlTimeoutSeconds = '10';
 
 /** What the daemons of Open vSwitch need; the tools need `OVS_RUNDIR` alone. */
@@ -31,7 +32,7 @@ export async function startOvs(plan: LabPlan, node: NodePlan, signal: AbortSigna
   mkdirSync(paths.ovs, { recursive: true, mode: 0o700 });
   const database = join(paths.ovs, 'conf.db');
   const env = ovsEnvironment(paths);
-  if (!existsSync(database)) await run('ovsdb-tool', ['create', database, schema], { env }, signal);
+  if (!existsSync(database)) await run('ovsdb-tool', ['create', database, ovsSchema], { env }, signal);
   const daemon = ['--pidfile', '--log-file', '--no-chdir', '--detach', '-vconsole:off'];
   if (!ovsProcess(rundir, 'ovsdb-server'))
     await runIn(node.netns, 'ovsdb-server', [database, `--remote=punix:${join(rundir, 'db.sock')}`, ...daemon], { env }, signal);
