@@ -49,13 +49,15 @@ function keyOfFlow(flow: Flow): BridgeKey {
 
 /** Made of bytes in one go: a string that is put together of strings keeps its pieces, which takes three times the memory. */
 function flowKey(table: number, priority: number, match: Uint8Array): BridgeKey {
-  const bytes = Buffer.allocUnsafe(KEY_HEADER_BYTES + match.length);
-  bytes.writeUInt8(FLOW_KEY, 0);
-  bytes.writeUInt8(table, 1);
-  bytes.writeUInt16BE(priority, 2);
-  bytes.set(match, KEY_HEADER_BYTES);
-  return bytes.toString('latin1') as BridgeKey;
+  scratch.writeUInt8(FLOW_KEY, 0);
+  scratch.writeUInt8(table, 1);
+  scratch.writeUInt16BE(priority, 2);
+  scratch.set(match, KEY_HEADER_BYTES);
+  return scratch.toString('latin1', 0, KEY_HEADER_BYTES + match.length) as BridgeKey;
 }
+
+/** A message of OpenFlow is no longer. */
+const scratch = Buffer.alloc(0x10000);
 
 export function groupKey(id: number): BridgeKey {
   return numberedKey('G', id);
@@ -94,6 +96,11 @@ export function observedGroup(group: OpenFlowGroup): [BridgeKey, BridgeValue] {
   return [groupKey(group.id), groupValue(group)];
 }
 
+/** The same by the octets of the group-mod "add" that makes it. */
+export function observedGroupMod(id: number, message: Uint8Array): [BridgeKey, BridgeValue] {
+  return [groupKey(id), octets(message) as BridgeValue];
+}
+
 /** Meters that the switch has for itself are nobody's wish. */
 export function isOrdinaryMeter({ id }: OpenFlowMeter): boolean {
   return id <= METER_MAX;
@@ -106,13 +113,12 @@ export function observedMeter(meter: OpenFlowMeter): [BridgeKey, BridgeValue] {
 type FlowBody = Pick<FlowEntry, 'cookie' | 'instructions'> & Partial<Pick<FlowEntry, 'idleTimeout' | 'hardTimeout' | 'flags'>>;
 
 function flowValue({ cookie, instructions, idleTimeout = 0, hardTimeout = 0, flags = 0 }: FlowBody): BridgeValue {
-  const bytes = Buffer.allocUnsafe(VALUE_HEADER_BYTES + instructions.length);
-  bytes.writeBigUInt64BE(cookie, 0);
-  bytes.writeUInt16BE(idleTimeout, 8);
-  bytes.writeUInt16BE(hardTimeout, 10);
-  bytes.writeUInt16BE(flags, 12);
-  bytes.set(instructions, VALUE_HEADER_BYTES);
-  return bytes.toString('latin1') as BridgeValue;
+  scratch.writeBigUInt64BE(cookie, 0);
+  scratch.writeUInt16BE(idleTimeout, 8);
+  scratch.writeUInt16BE(hardTimeout, 10);
+  scratch.writeUInt16BE(flags, 12);
+  scratch.set(instructions, VALUE_HEADER_BYTES);
+  return scratch.toString('latin1', 0, VALUE_HEADER_BYTES + instructions.length) as BridgeValue;
 }
 
 function groupValue(group: OpenFlowGroup): BridgeValue {

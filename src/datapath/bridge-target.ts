@@ -16,7 +16,7 @@ import {
   isOrdinaryMeter,
   numberOf,
   observedFlow,
-  observedGroup,
+  observedGroupMod,
   observedMeter,
 } from './bridge-entry.ts';
 import { deleteMeters, putMeters } from './meter-changes.ts';
@@ -33,14 +33,18 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
     this.#connection = connection;
   }
 
-  /** Learned flows are the switch's own: nobody wants them one by one, so they are not shown. */
   async observe(signal: AbortSignal): Promise<Map<BridgeKey, BridgeValue>> {
-    await this.#connection.untilUp(signal);
     const entries = new Map<BridgeKey, BridgeValue>();
-    for (const meter of await this.#connection.dumpMeters(signal)) if (isOrdinaryMeter(meter)) entries.set(...observedMeter(meter));
-    for (const group of await this.#connection.dumpGroups(signal)) entries.set(...observedGroup(group));
-    await this.#connection.dumpFlows({}, (flow) => isLearned(flow.cookie) || entries.set(...observedFlow(flow)), signal);
+    await this.visit((key, value) => entries.set(key, value), signal);
     return entries;
+  }
+
+  /** Learned flows are the switch's own: nobody wants them one by one, so they are not shown. */
+  async visit(see: (key: BridgeKey, value: BridgeValue) => void, signal: AbortSignal): Promise<void> {
+    await this.#connection.untilUp(signal);
+    for (const meter of await this.#connection.dumpMeters(signal)) if (isOrdinaryMeter(meter)) see(...observedMeter(meter));
+    await this.#connection.visitGroups((id, message) => see(...observedGroupMod(id, message)), signal);
+    await this.#connection.dumpFlows({}, (flow) => isLearned(flow.cookie) || see(...observedFlow(flow)), signal);
   }
 
   /**

@@ -10,6 +10,8 @@ type Fault = 'refuse' | 'loseRequest' | 'loseAnswer';
 export class FakeTarget<K, V> implements Target<K, V> {
   held = new Map<K, V>();
   readonly log: string[] = [];
+  /** Absent, as of most targets. */
+  visit?: NonNullable<Target<K, V>['visit']>;
   /** Keys that are refused for ever. */
   readonly poison = new Set<K>();
   readonly #faults: Fault[] = [];

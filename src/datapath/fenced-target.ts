@@ -1,5 +1,5 @@
 import { SeineError } from '../errors/seine-error.ts';
-import type { Plan, Target } from './target.ts';
+import { type Plan, type Target, visitAll } from './target.ts';
 
 /** A target that somebody else may have the say over: then it is looked at and not touched, and wishes wait. */
 export class FencedTarget<K, V> implements Target<K, V> {
@@ -14,6 +14,10 @@ export class FencedTarget<K, V> implements Target<K, V> {
 
   observe(signal: AbortSignal): Promise<Map<K, V>> {
     return this.#target.observe(signal);
+  }
+
+  visit(see: (key: K, value: V) => void, signal: AbortSignal): Promise<void> {
+    return visitAll(this.#target, see, signal);
   }
 
   async apply(plan: Plan<K, V>, signal: AbortSignal): Promise<void> {

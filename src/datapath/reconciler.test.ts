@@ -273,6 +273,19 @@ describe('Reconciler', () => {
     expect(t.drift.toSorted()).toEqual(['foreign', 'x', 'y']);
   });
 
+  it('finds by a sweep what is gone and nothing else, where entries are shown one by one', async () => {
+    await t.want('a', { x: 1, y: 2 });
+    t.target.visit = async (see) => {
+      for (const [key, value] of t.target.held) see(key, value);
+    };
+    await t.reconciler.sweep(t.deadline());
+    expect(t.drift).toEqual([]);
+    t.target.held.delete('y');
+    await t.reconciler.sweep(t.deadline());
+    await expect.poll(() => Object.fromEntries(t.target.held)).toEqual({ x: 1, y: 2 });
+    expect(t.drift).toEqual(['y']);
+  });
+
   it('changes nothing by a sweep that finds all as it was, nor by one during which it writes', async () => {
     await t.want('a', { x: 1 });
     await t.reconciler.sweep(t.deadline());

@@ -8,7 +8,7 @@ import { Progress } from './progress.ts';
 import type { ReconcilerOptions } from './reconciler-options.ts';
 import { type OwnerFailure, Refusals } from './refusals.ts';
 import { RepairLedger } from './repair-ledger.ts';
-import type { Plan } from './target.ts';
+import { type Plan, visitAll } from './target.ts';
 
 /** What one round knows and has done. */
 interface Round<K, V> {
@@ -118,8 +118,7 @@ export class Reconciler<K extends string, V> {
     this.#written = new Set();
     try {
       const startedMs = this.#options.now();
-      const seen = await this.#options.target.observe(signal);
-      const differs = await this.#differs(actual, seen);
+      const differs = await this.#differs(actual, this.#written, signal);
       this.#lookTookMs = this.#options.now() - startedMs;
       if (differs && this.#actual === actual) this.suspect();
     } finally {
@@ -283,9 +282,14 @@ export class Reconciler<K extends string, V> {
       const held = actual.get(key);
       if (wanted === undefined) {
         if (held !== undefined) (this.#mayRemove(key, held) ? remove : this.#withheld).add(key);
-      } else if (held !== undefined && equal(held, wanted))
-        actual.set(key, wanted); // one copy of the bytes, not two
-      else if (!this.#waits(key, now())) put.set(key, wanted);
+        continue;
+      }
+      this.#withheld.delete(key);
+      if (held !== undefined && equal(held, wanted)) {
+        // One copy of key and value, not two: setting alone would keep the key that is there.
+        actual.delete(key);
+        actual.set(key, wanted);
+      } else if (!this.#waits(key, now())) put.set(key, wanted);
     }
     return { put, remove };
   }
@@ -355,10 +359,23 @@ export class Reconciler<K extends string, V> {
     return portions({ put, remove: portion.remove }, (key) => this.#ownerOf(key), this.#options.portionSize);
   }
 
-  /** Leaves out what was written meanwhile: it may have been seen before or after. */
-  async #differs(actual: ReadonlyMap<K, V>, seen: ReadonlyMap<K, V>): Promise<boolean> {
-    for await (const key of differences(actual, seen, this.#options.equal)) if (this.#written?.has(key) === false) return true;
-    return false;
+  /**
+   * Leaves out what was written meanwhile: it may have been seen before or after. What is gone is found by counting, as nothing that
+   * is seen is kept: beside something that was seen and then written it may be missed, until the next sweep.
+   */
+  async #differs(actual: ReadonlyMap<K, V>, written: ReadonlySet<K>, signal: AbortSignal): Promise<boolean> {
+    const { target, equal } = this.#options;
+    let [same, differs] = [0, false];
+    const see = (key: K, value: V): void => {
+      if (written.has(key)) return;
+      const held = actual.get(key);
+      if (held !== undefined && equal(held, value)) same++;
+      else differs = true;
+    };
+    await visitAll(target, see, signal);
+    let expected = actual.size;
+    for (const key of written) if (actual.has(key)) expected--;
+    return differs || same < expected;
   }
 
   /** @returns whether there was any */

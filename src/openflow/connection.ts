@@ -16,7 +16,7 @@ import {
   writeAggregateRequest,
   writeFlowDescRequest,
 } from './flow-stats.ts';
-import { decodeGroupDescriptions, type Group, writeGroupDescRequest } from './group.ts';
+import { decodeGroupDescriptions, type Group, visitGroupMods, writeGroupDescRequest } from './group.ts';
 import { ALL_METERS, decodeMeters, type Meter, writeMeterDescRequest } from './meter.ts';
 import { decodeMultipart, multipartType, writeMultipartRequest } from './multipart.ts';
 import {
@@ -255,6 +255,13 @@ export class OpenFlowConnection {
       signal,
     );
     return found;
+  }
+
+  /** Calls `visit` with each group as `visitGroupMods` does. OpenFlow 1.5 only. */
+  async visitGroups(visit: (id: number, message: Uint8Array) => void, signal: AbortSignal): Promise<void> {
+    const w = new ByteWriter();
+    writeGroupDescRequest(w);
+    await this.multipart(w.finish(), (body) => visitGroupMods(body, visit), signal);
   }
 
   /** Every group, with its buckets. */

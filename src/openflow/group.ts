@@ -206,6 +206,43 @@ export function decodeGroupDescriptions(body: Uint8Array, version: Version = OPE
   return groups;
 }
 
+/** Offsets in an entry of a group description and in a group-mod, both up to the buckets. */
+const DESCRIPTION_BYTES = 16;
+const MOD_BYTES = 24;
+
+/**
+ * Calls `visit` for each entry of a group description reply with the group-mod "add" that makes the same group, its buckets and
+ * properties octet by octet as they came: for who compares groups as octets and has many. The message is valid until `visit` returns.
+ *
+ * @throws SeineError `PROTOCOL` if a length does not fit
+ */
+export function visitGroupMods(body: Uint8Array, visit: (id: number, message: Uint8Array) => void): void {
+  const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
+  for (let at = 0; at < body.length; ) {
+    const left = body.length - at;
+    const length = left >= DESCRIPTION_BYTES ? view.getUint16(at) : 0;
+    if (length < DESCRIPTION_BYTES || length > left || length - DESCRIPTION_BYTES + MOD_BYTES > 0xffff)
+      throw new SeineError('PROTOCOL', `group description of ${length} bytes at ${at}, ${left} left`);
+    const id = view.getUint32(at + 4);
+    const start = beginMessage(modScratch.truncate(0), messageType.groupMod, OPENFLOW_15);
+    modScratch
+      .u16(groupCommands.add)
+      .u8(view.getUint8(at + 2))
+      .u8(0)
+      .u32(id);
+    modScratch
+      .u16(view.getUint16(at + 8))
+      .u16(0)
+      .u32(bucketPlace.all);
+    modScratch.raw(body.subarray(at + DESCRIPTION_BYTES, at + length));
+    endMessage(modScratch, start);
+    visit(id, modScratch.written());
+    at += length;
+  }
+}
+
+const modScratch = new ByteWriter(4096);
+
 export function readGroupDescription(r: ByteReader, version: Version): Group {
   const length = r.peekU16(0);
   if (length < (version === OPENFLOW_13 ? 8 : 16)) throw new SeineError('PROTOCOL', `group description of ${length} bytes`);
