@@ -20,6 +20,7 @@ import {
 import { addDiagnostics } from './diagnostics.ts';
 import { safeText } from './escape.ts';
 import { exitCodeHelp, exitCodes } from './exit-codes.ts';
+import { addNode } from './node-cleanup.ts';
 import { type ResourceName, resources } from './resources.ts';
 import type { Terminal } from './terminal.ts';
 import { addWire } from './wire-commands.ts';
@@ -109,6 +110,7 @@ function programFor(terminal: Terminal, stdin: Readable) {
     .argument('[file]', 'a dump; - is standard input')
     .action((file: string | undefined) => ends(annotate(context(), file)));
   addDiagnostics(root, { agent: () => context().agent, terminal, ends });
+  addNode(root, { terminal, ends });
   addWire(root, { terminal, stdin, ends });
   root
     .command('version')

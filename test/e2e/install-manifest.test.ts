@@ -1,22 +1,23 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { request } from 'node:https';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { agentName } from '../../build/manifests/access.ts';
 import { permissions } from '../../build/manifests/grants.ts';
 import { manifestParts } from '../../build/manifests/manifest.ts';
 import { defaultOptions, namespace } from '../../build/manifests/options.ts';
+import { install } from '../../src/install/install.ts';
 import type { AccessLine } from '../../src/lab/apiserver/access-log.ts';
 import { kubeconfigText, readKubeconfig } from '../../src/lab/kube-access.ts';
 import { labPaths, netnsPath, nodePaths } from '../../src/lab/names.ts';
 import { agentReadiness } from '../../src/lab/node/agent.ts';
 import { createNetns, deleteNetns, inNetns } from '../../src/lab/node/netns.ts';
 import { listenTcpIn } from '../../src/lab/probe/sockets.ts';
-import { run } from '../../src/lab/process.ts';
+import { run, runAnyway } from '../../src/lab/process.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 
 const execute = promisify(execFile);
@@ -71,6 +72,62 @@ it('grants the agents what they ask for, and nothing more', async () => {
     'False',
   );
 });
+
+it('is taken off the node again: shown first, not under a running agent, not from under pods, and then wholly', async () => {
+  const paths = nodePaths(lab.plan.dir, 'node-1');
+  const folders = { bin: join(lab.plan.dir, 'cni-bin'), conf: join(lab.plan.dir, 'cni-conf'), state: paths.stateDir };
+  const conflist = join(lab.plan.dir, 'wanted.conflist');
+  writeFileSync(conflist, JSON.stringify({ cniVersion: '1.0.0', name: 'seine', plugins: [{ type: 'seine' }, { type: 'portmap' }] }));
+  mkdirSync(join(lab.plan.dir, 'source'));
+  for (const [from, name] of [
+    [dirname(plugin), 'seine'],
+    ['/usr/lib/cni', 'portmap'],
+    ['/usr/lib/cni', 'loopback'],
+  ] as const)
+    copyFileSync(join(from, name), join(lab.plan.dir, 'source', name));
+  install({ ...folders, source: join(lab.plan.dir, 'source'), conflist }, () => undefined);
+  const flags = ['--cni-bin-dir', folders.bin, '--cni-conf-dir', folders.conf, '--state-dir', folders.state];
+  const elsewhere = [...flags, '--run-dir', paths.run, '--ovs-run-dir', paths.dir];
+  const before = await nodeHolds();
+  expect(before).toEqual(['br-int', 'br-phy', 'nft', 'routes', 'veth']);
+  const shown = await cleanup(elsewhere);
+  expect(shown).toMatchObject({ code: 0, err: expect.stringMatching(/an agent answers[\s\S]*1 pods are attached, default\/elsewhere/) });
+  expect(shown.out).toMatch(/would remove {2}file .*10-seine.conflist\n(.*\n)*would remove {2}nftables table inet seine\n/);
+  expect(await cleanup([...elsewhere, '--yes'])).toMatchObject({ code: 1, out: '' });
+  await lab.agent(1, 'stop');
+  expect(await cleanup([...elsewhere, '--yes'])).toMatchObject({ code: 1, out: '', err: expect.not.stringContaining('an agent answers') });
+  expect(await nodeHolds()).toEqual(before);
+  expect(await cleanup([...elsewhere, '--yes', '--force'])).toMatchObject({ code: 0, err: expect.not.stringContaining('stays:') });
+  expect(await nodeHolds()).toEqual(['br-phy']);
+  expect([folders.bin, folders.conf, folders.state].flatMap((folder) => readdirSync(folder))).toEqual([]);
+  expect(await cleanup(elsewhere)).toMatchObject({ out: '', err: expect.stringContaining('nothing of Seine is on this node') });
+});
+
+/** What of Seine's there is on the node, in short. */
+async function nodeHolds(): Promise<string[]> {
+  const [bridges, tables, routes, routes6, veths] = await Promise.all(
+    [
+      lab.exec(1, 'ovs-vsctl', 'list-br'),
+      lab.exec(1, 'nft', 'list', 'tables'),
+      lab.exec(1, 'ip', '-4', 'route', 'show', 'table', 'all', 'proto', '94'),
+      lab.exec(1, 'ip', '-6', 'route', 'show', 'table', 'all', 'proto', '94'),
+      lab.exec(1, 'ip', 'link', 'show', 'type', 'veth'),
+    ].map(async (work) => await work.catch(() => '')),
+  );
+  return [
+    ...(bridges ?? '').split('\n').filter((line) => line !== ''),
+    ...(tables?.includes('inet seine\n') ? ['nft'] : []),
+    ...(`${routes}${routes6}`.trim() === '' ? [] : ['routes']),
+    ...(veths?.includes('default/elsewhere') ? ['veth'] : []),
+  ].toSorted();
+}
+
+async function cleanup(flags: readonly string[]): Promise<{ code: number; out: string; err: string }> {
+  const program = join(import.meta.dirname, '../../src/cli/main.ts');
+  const inside = inNetns(lab.node(1).netns, process.execPath, [program, 'node', 'cleanup', ...flags]);
+  const { code, stdout, stderr } = await runAnyway(inside.command, inside.args, {}, deadline());
+  return { code, out: stdout, err: stderr };
+}
 
 /** The agent is nobody but the service account of the manifest from here on. */
 async function runWithGrantedRights(): Promise<void> {

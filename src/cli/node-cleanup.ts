@@ -1,0 +1,92 @@
+import type { Command } from 'commander';
+import { SeineError } from '../errors/seine-error.ts';
+import type { CleanupOptions } from '../install/cleanup.ts';
+import { safeText } from './escape.ts';
+import { exitCodes } from './exit-codes.ts';
+import type { Terminal } from './terminal.ts';
+
+interface Flags {
+  readonly yes?: true;
+  readonly force?: true;
+  readonly bridge: string;
+  readonly gateway: string;
+  readonly cniBinDir: string;
+  readonly cniConfDir: string;
+  readonly stateDir: string;
+  readonly runDir: string;
+  readonly ovsRunDir: string;
+}
+
+export interface NodeContext {
+  readonly terminal: Terminal;
+  /** Takes the exit code of the command that was asked for. */
+  readonly ends: (work: Promise<number>) => Promise<void>;
+}
+
+const patienceMs = 120_000;
+
+/** `seinectl node …`: what is done to the node itself. Needs no agent. */
+export function addNode(root: Command, { terminal, ends }: NodeContext): void {
+  root
+    .command('node')
+    .description('work on this node itself; needs no agent')
+    .command('cleanup')
+    .description('show what Seine has left on this node; with --yes, remove it')
+    .option('--yes', 'remove it')
+    .option('--force', 'although an agent runs, or pods are attached and lose their network')
+    .option('--bridge <name>', 'ovsBridge of the agent', 'br-int')
+    .option('--gateway <name>', 'hostGateway of the agent', 'antrea-gw0')
+    .option('--cni-bin-dir <folder>', 'where the runtime looks for plugins', '/opt/cni/bin')
+    .option('--cni-conf-dir <folder>', 'where it looks for their configuration', '/etc/cni/net.d')
+    .option('--state-dir <folder>', 'stateDir of the agent', '/var/lib/seine')
+    .option('--run-dir <folder>', 'folder of cniSocket and apiSocket', '/run/seine')
+    .option('--ovs-run-dir <folder>', 'ovsRunDir of the agent', '/run/openvswitch')
+    .action((flags: Flags) => ends(cleanup(terminal, flags, AbortSignal.timeout(patienceMs))));
+}
+
+async function cleanup(terminal: Terminal, flags: Flags, signal: AbortSignal): Promise<number> {
+  // Loads a native library, which no other command needs.
+  const { findLeftovers } = await import('../install/cleanup.ts');
+  const { items, obstacles } = await findLeftovers(optionsOf(flags), signal);
+  for (const obstacle of obstacles) terminal.remark(`seinectl: ${safeText(obstacle)}`);
+  if (items.length === 0) terminal.remark('seinectl: nothing of Seine is on this node');
+  if (flags.yes !== true) {
+    for (const { what } of items) terminal.line(`would remove  ${safeText(what)}`);
+    if (items.length > 0) terminal.remark('Nothing has been changed. Remove all this with: seinectl node cleanup --yes');
+    return exitCodes.ok;
+  }
+  if (obstacles.length > 0 && flags.force !== true) {
+    terminal.remark('Nothing has been changed. Do it all the same with: --yes --force');
+    return exitCodes.different;
+  }
+  return await removeAll(terminal, items, signal);
+}
+
+/** What cannot be removed does not keep the rest. */
+async function removeAll(terminal: Terminal, items: Awaited<ReturnType<Find>>['items'], signal: AbortSignal): Promise<number> {
+  let failures = 0;
+  for (const { what, remove } of items) {
+    try {
+      await remove(signal);
+      terminal.line(`removed  ${safeText(what)}`);
+    } catch (thrown) {
+      failures++;
+      terminal.remark(`seinectl: ${safeText(what)} stays: ${safeText(SeineError.from(thrown, 'cleanup').message)}`);
+    }
+  }
+  if (items.length > 0)
+    terminal.remark('Kernel settings stay as they are (docs/operations.md lists them); a reboot brings back those of the machine.');
+  return failures === 0 ? exitCodes.ok : exitCodes.different;
+}
+
+type Find = typeof import('../install/cleanup.ts').findLeftovers;
+
+function optionsOf(flags: Flags): CleanupOptions {
+  return {
+    folders: { bin: flags.cniBinDir, conf: flags.cniConfDir, state: flags.stateDir },
+    runFolder: flags.runDir,
+    ovsRunFolder: flags.ovsRunDir,
+    bridge: flags.bridge,
+    gateway: flags.gateway,
+  };
+}

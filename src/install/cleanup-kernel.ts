@@ -1,0 +1,91 @@
+import { SeineError } from '../errors/seine-error.ts';
+import { deleteLink, type Link, listLinks } from '../netlink/links.ts';
+import { Batch } from '../netlink/message.ts';
+import { Nftables } from '../netlink/nftables.ts';
+import { deleteRoute, listRoutes, localTable, ourProtocol, type Route } from '../netlink/routes.ts';
+import { NetlinkSocket } from '../netlink/socket.ts';
+import type { Leftover } from './cleanup.ts';
+
+const firewallTable = 'seine';
+/** What the agent calls the node's ends of pods' interfaces; they carry an alias that begins with `NAMESPACE/POD`. */
+const podLinkName = /^[a-z0-9]{1,7}-[0-9a-f]{7}$/;
+
+export interface KernelLeftovers {
+  readonly first: readonly Leftover[];
+  /** Where the switch has not taken them away with its bridge. */
+  readonly links: readonly Leftover[];
+  /** `namespace/pod` of interfaces that are there. */
+  readonly pods: readonly string[];
+}
+
+/** Packet filter, routes and interfaces of this network namespace that are Seine's. */
+export function kernelLeftovers({ gateway, bridge }: { readonly gateway: string; readonly bridge: string }): KernelLeftovers {
+  const socket = NetlinkSocket.open();
+  try {
+    const links = listLinks(socket);
+    const ofPods = links.filter(({ name, kind, alias }) => kind === 'veth' && podLinkName.test(name) && (alias ?? '').includes('/'));
+    // With the data path of the kernel these are Open vSwitch's and go with the bridge; otherwise they are taps that stay.
+    const ofSwitch = links.filter(({ name }) => name === gateway || name === bridge);
+    return {
+      first: [...packetFilter(), ...routes(socket, links)],
+      links: [...ofPods, ...ofSwitch].map(linkLeftover),
+      pods: ofPods.map(({ alias }) => (alias ?? '').split(' ', 1)[0] ?? ''),
+    };
+  } finally {
+    socket.close();
+  }
+}
+
+function packetFilter(): Leftover[] {
+  const nftables = Nftables.open();
+  try {
+    if (nftables.listTable('inet', firewallTable) === undefined) return [];
+  } finally {
+    nftables.close();
+  }
+  const remove = (): void => {
+    const own = Nftables.open();
+    try {
+      own.run(`add table inet ${firewallTable}\ndelete table inet ${firewallTable}`);
+    } finally {
+      own.close();
+    }
+  };
+  return [{ what: `nftables table inet ${firewallTable}`, remove }];
+}
+
+function routes(socket: NetlinkSocket, links: readonly Link[]): Leftover[] {
+  const names = new Map(links.map(({ index, name }) => [index, name]));
+  const found = (['ipv4', 'ipv6'] as const)
+    .flatMap((family) => listRoutes(socket, { family, protocol: ourProtocol }))
+    .filter(({ table }) => table !== localTable);
+  return found.map((route) => {
+    const over = route.link === undefined ? '' : ` dev ${names.get(route.link) ?? route.link}`;
+    return { what: `route ${route.destination.text}${over}`, remove: () => change((batch) => deleteRoute(batch, keyOf(route)), 'ESRCH') };
+  });
+}
+
+function keyOf({ destination, metric, table, gateway, link }: Route): Parameters<typeof deleteRoute>[1] {
+  return { destination, metric, table, gateway, link, protocol: ourProtocol };
+}
+
+function linkLeftover({ name, alias }: Link): Leftover {
+  const whose = alias === undefined ? '' : ` (${alias.split(' ', 1)[0]})`;
+  // A link that the kernel will not delete by name is Open vSwitch's own, and it said so already.
+  return { what: `interface ${name}${whose}`, remove: () => change((batch) => deleteLink(batch, name), 'ENODEV') };
+}
+
+/** @param gone errno that says that somebody was quicker */
+function change(write: (batch: Batch) => void, gone: 'ESRCH' | 'ENODEV'): void {
+  const socket = NetlinkSocket.open();
+  try {
+    const batch = new Batch();
+    write(batch);
+    socket.transact(batch);
+  } catch (thrown) {
+    const error = SeineError.from(thrown, 'clean up');
+    if (error.context['errno'] !== gone) throw error;
+  } finally {
+    socket.close();
+  }
+}

@@ -1,0 +1,95 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { SeineError } from '../errors/seine-error.ts';
+import { OvsdbClient } from '../ovsdb/client.ts';
+import { openVswitch } from '../ovsdb/schema/open-vswitch.ts';
+import type { Leftover } from './cleanup.ts';
+
+const monitored = {
+  Open_vSwitch: ['bridges', 'other_config', 'next_cfg', 'cur_cfg'],
+  Bridge: ['name', 'external_ids', 'ports'],
+  Port: ['name', 'external_ids'],
+} as const;
+
+/** What the agent writes into `external_ids` of what it made. */
+const ownerKey = 'seine-owner';
+const restoreKey = 'flow-restore-wait';
+/** How long a database and a switch may take to answer (ms). */
+const databasePatienceMs = 3_000;
+const switchPatienceMs = 20_000;
+
+export interface SwitchLeftovers {
+  readonly items: readonly Leftover[];
+  readonly obstacles: readonly string[];
+  readonly pods: readonly string[];
+}
+
+interface Wish {
+  readonly ovsRunFolder: string;
+  readonly bridge: string;
+}
+
+type Client = OvsdbClient<typeof openVswitch, typeof monitored>;
+
+/** The bridge, if its database can be asked. */
+export async function switchLeftovers({ ovsRunFolder, bridge }: Wish, signal: AbortSignal): Promise<SwitchLeftovers> {
+  const path = join(ovsRunFolder, 'db.sock');
+  if (!existsSync(path)) return { items: [], pods: [], obstacles: [noSwitch(path)] };
+  try {
+    return await withDatabase(path, signal, (client) => {
+      const row = client.tables.Bridge.find('name', bridge);
+      if (row === undefined || row.external_ids.get(ownerKey) === undefined) return { items: [], pods: [], obstacles: [] };
+      const ports = [...row.ports].flatMap((uuid) => client.tables.Port.get(uuid) ?? []);
+      const pods = ports.flatMap(({ external_ids: ids }) =>
+        ids.has('container-id') ? [`${ids.get('pod-namespace') ?? '-'}/${ids.get('pod-name') ?? '-'}`] : [],
+      );
+      const remove = async (end: AbortSignal) => await withDatabase(path, end, async (own) => await removeBridge(own, bridge, end));
+      return { items: [{ what: `bridge ${bridge} with ${ports.length} ports and all its flows`, remove }], pods, obstacles: [] };
+    });
+  } catch (thrown) {
+    if (signal.aborted) throw thrown;
+    return { items: [], pods: [], obstacles: [noSwitch(path)] };
+  }
+}
+
+function noSwitch(path: string): string {
+  return `no Open vSwitch answers on ${path}: its bridge cannot be removed; keep DaemonSet seine-ovs until the nodes are clean`;
+}
+
+async function withDatabase<T>(path: string, signal: AbortSignal, work: (client: Client) => T | Promise<T>): Promise<T> {
+  const own = new AbortController();
+  const client = new OvsdbClient({ database: openVswitch, endpoint: `unix:${path}`, monitor: monitored });
+  const running = client.run(AbortSignal.any([signal, own.signal]));
+  try {
+    await client.synced(AbortSignal.any([signal, AbortSignal.timeout(databasePatienceMs)]));
+    return await work(client);
+  } finally {
+    own.abort();
+    await running.catch(() => undefined); // it ends because it was told to
+  }
+}
+
+/** Waits until the switch has done it: interfaces are gone then. A switch that waits for flows is released, as none will come. */
+async function removeBridge(client: Client, bridge: string, signal: AbortSignal): Promise<void> {
+  const [before] = client.tables.Open_vSwitch.rows();
+  const row = client.tables.Bridge.find('name', bridge);
+  if (row === undefined || before === undefined) return;
+  await client.transact((tx) => {
+    tx.mutate(
+      'Open_vSwitch',
+      [],
+      ['bridges', 'delete', [row._uuid]],
+      ['next_cfg', '+=', 1n],
+      ['other_config', 'delete keys', [restoreKey]],
+    );
+  }, signal);
+  const patience = AbortSignal.any([signal, AbortSignal.timeout(switchPatienceMs)]);
+  try {
+    await client.tables.Open_vSwitch.when(before._uuid, (now) => (now && now.cur_cfg > before.next_cfg ? true : undefined), patience);
+  } catch (cause) {
+    if (signal.aborted) throw cause;
+    throw new SeineError('UNAVAILABLE', 'ovs-vswitchd does not take the bridge away: it does not run; the bridge goes when it starts', {
+      cause,
+    });
+  }
+}
