@@ -2,9 +2,10 @@ import { defineConfig } from 'vitest/config';
 
 /**
  * Projects by what they need, in the order in which they run: `unit` needs nothing; `integration` needs root, real Open
- * vSwitch and namespaces; `e2e` needs a whole lab; `runtime` needs a lab and container runtimes, and is no part of
- * `npm test`. Files that share the machine's namespaces run one after another. Deadlines are for a machine that does other
- * things as well: they tell that something hangs, not how fast it is.
+ * vSwitch and namespaces; `e2e` needs a whole lab; `runtime` needs a lab and container runtimes,
+ * `upgrade` a lab and the repository's history, and neither is part of `npm test`. Files that share the machine's namespaces
+ * run one after another. Deadlines are for a machine that does other things as well: they tell that something hangs, not how
+ * fast it is.
  */
 const patient = { expect: { poll: { timeout: 10_000 } } };
 const oneAfterAnother = { fileParallelism: false, maxWorkers: 1 };
@@ -52,6 +53,17 @@ export default defineConfig({
           testTimeout: 180_000,
           hookTimeout: 180_000,
           sequence: { groupOrder: 4 },
+        },
+      },
+      {
+        test: {
+          ...patient,
+          ...oneAfterAnother,
+          name: 'upgrade',
+          include: ['test/upgrade/**/*.test.ts'],
+          testTimeout: 300_000,
+          hookTimeout: 300_000,
+          sequence: { groupOrder: 5 },
         },
       },
     ],

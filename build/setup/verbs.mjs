@@ -22,6 +22,7 @@ export const verbs = {
   'test:reliability': { needs: ['machine', 'npm', 'products'], run: ['test/reliability/main.ts'] },
   'test:runtime': { needs: ['machine', 'runtimes', 'npm', 'products'], run: ['vitest', 'run', '--project', 'runtime'] },
   'test:soak': { needs: ['machine', 'npm', 'products'], run: ['test/soak/main.ts'] },
+  'test:upgrade': { needs: ['machine', 'npm', 'products'], run: ['vitest', 'run', '--project', 'upgrade'] },
   'test:unit': { needs: ['npm'], run: ['vitest', 'run', '--project', 'unit'] },
   typecheck: { needs: ['npm'], run: ['tsc', '--noEmit', '-p', '.'] },
   lint: { needs: ['npm'], run: ['biome', 'ci', '--error-on-warnings'] },
