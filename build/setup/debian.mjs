@@ -42,7 +42,8 @@ export const kernelDemoPackages = {
 export const runtimePackages = {
   containerd: 'the runtime of the sandboxes; brings ctr and runc',
   runc: 'starts the containers of both runtimes',
-  podman: 'the other runtime',
+  podman: 'the other runtime; builds and runs the images of an installation',
+  debootstrap: 'the Debian that images are built from in tests',
   'busybox-static': 'all that is in the containers',
   'golang-go': 'compiles the client of libcni',
   'golang-github-appc-cni-dev': 'libcni, the library with which runtimes execute plugins',

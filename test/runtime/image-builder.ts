@@ -1,0 +1,105 @@
+import { copyFileSync, existsSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { run } from '../../src/lab/process.ts';
+
+const root = resolve(import.meta.dirname, '..', '..');
+/** Of the set-up: what is here is made again if it is missing. */
+const cache = join(root, '.cache', 'images');
+
+export const agentImage = 'localhost/seine/agent:test';
+export const ovsImage = 'localhost/seine/ovs:test';
+const base = 'localhost/seine/base:test';
+const buildBase = 'localhost/seine/build-base:test';
+
+/** What podman is to know about a machine that may be a container itself. */
+const configuration = `[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "none"
+runtime = "runc"
+`;
+
+export const podmanEnvironment = { CONTAINERS_CONF: join(cache, 'containers.conf') };
+export const podmanOptions = ['--root', join(cache, 'storage'), '--runroot', '/run/seine-images', '--tmpdir', '/run/seine-images/tmp'];
+
+export async function podman(args: readonly string[], signal: AbortSignal): Promise<string> {
+  return await run('podman', [...podmanOptions, ...args], { env: podmanEnvironment }, signal);
+}
+
+/**
+ * Builds the images of an installation as anybody would, but from bases made here: no registry of images is asked. Debian comes from
+ * where apt on this machine gets it, npm's packages from where npm gets them. Layers are kept: a second build takes seconds.
+ */
+export async function buildImages(signal: AbortSignal): Promise<void> {
+  mkdirSync(cache, { recursive: true });
+  writeFileSync(join(cache, 'containers.conf'), configuration);
+  const archive = await makeBase(signal);
+  if (!(await exists(base, signal))) await podman(['import', archive, base], signal);
+  if (!(await exists(buildBase, signal))) await makeBuildBase(archive, signal);
+  await build('ovs', ovsImage, signal);
+  await build('agent', agentImage, signal);
+}
+
+async function build(name: string, tag: string, signal: AbortSignal): Promise<void> {
+  const certificates = '/etc/ssl/certs:/etc/ssl/certs:ro';
+  const bases = [`BASE=${base}`, `BUILD_BASE=${buildBase}`].flatMap((arg) => ['--build-arg', arg]);
+  const file = join(root, 'build', 'images', `${name}.Dockerfile`);
+  const how = ['--network', 'host', '--isolation', 'oci', '--layers', '--volume', certificates];
+  await podman(['build', ...how, ...bases, '--file', file, '--tag', tag, root], signal);
+}
+
+async function exists(image: string, signal: AbortSignal): Promise<boolean> {
+  return await podman(['image', 'exists', image], signal).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** A minimal Debian of this machine's release, in a file. */
+async function makeBase(signal: AbortSignal): Promise<string> {
+  const archive = join(cache, 'base.tar');
+  if (existsSync(archive)) return archive;
+  const release = /^VERSION_CODENAME=(\w+)$/m.exec(readFileSync('/etc/os-release', 'utf8'))?.[1] ?? '';
+  const folder = join(cache, 'base');
+  rmSync(folder, { recursive: true, force: true });
+  await run('debootstrap', ['--variant=minbase', release, folder, await mirrorOf(release, signal)], {}, signal);
+  rmSync(join(folder, 'var/cache/apt/archives'), { recursive: true, force: true });
+  mkdirSync(join(folder, 'var/cache/apt/archives/partial'), { recursive: true });
+  await run('tar', ['-C', folder, '--numeric-owner', '-cf', `${archive}.draft`, '.'], {}, signal);
+  renameSync(`${archive}.draft`, archive);
+  rmSync(folder, { recursive: true });
+  return archive;
+}
+
+async function mirrorOf(release: string, signal: AbortSignal): Promise<string> {
+  const format = ['--format', '$(SITE) $(RELEASE) $(COMPONENT)', 'Created-By: Packages'];
+  const targets = await run('apt-get', ['indextargets', ...format], {}, signal);
+  const [site] =
+    targets
+      .split('\n')
+      .find((line) => line.endsWith(` ${release} main`))
+      ?.split(' ') ?? [];
+  if (site === undefined) throw new Error(`apt knows no mirror of Debian ${release}; see sources.list(5)`);
+  return site;
+}
+
+/** The same with the pinned Node and this machine's npm, as the public image of Node has them, and npm's settings. */
+async function makeBuildBase(archive: string, signal: AbortSignal): Promise<void> {
+  const [mine, links] = [join(cache, 'build-base.tar'), join(cache, 'links')];
+  // …/npm/bin/npm-cli.js, whatever leads there.
+  const npmFolder = dirname(dirname(realpathSync((await run('sh', ['-c', 'command -v npm'], {}, signal)).trim())));
+  const registry = (await run('npm', ['config', 'get', 'registry'], {}, signal)).trim();
+  copyFileSync(archive, mine);
+  rmSync(links, { recursive: true, force: true });
+  mkdirSync(links);
+  symlinkSync('../lib/node_modules/npm/bin/npm-cli.js', join(links, 'npm'));
+  const append = async (from: string, name: string, to: string) =>
+    await run('tar', ['--append', '-f', mine, '-C', from, '--transform', `s,^${name},./usr/local/${to},`, name], {}, signal);
+  await append(dirname(process.execPath), 'node', 'bin/node');
+  await append(dirname(npmFolder), 'npm', 'lib/node_modules/npm');
+  await append(links, 'npm', 'bin/npm');
+  const settings = [`npm_config_registry=${registry}`, 'NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt'];
+  await podman(['import', ...settings.flatMap((text) => ['--change', `ENV ${text}`]), mine, buildBase], signal);
+  for (const path of [mine, links]) rmSync(path, { recursive: true });
+}

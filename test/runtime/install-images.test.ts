@@ -1,0 +1,237 @@
+import { execFile } from 'node:child_process';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { DaemonSet } from 'kubernetes-types/apps/v1.d.ts';
+import type { ConfigMap } from 'kubernetes-types/core/v1.d.ts';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { parseAllDocuments } from 'yaml';
+import { manifestParts, manifestText } from '../../build/manifests/manifest.ts';
+import { defaultOptions, type ManifestOptions, namespace } from '../../build/manifests/options.ts';
+import { readKubeconfig } from '../../src/lab/kube-access.ts';
+import { labPaths, nodePaths } from '../../src/lab/names.ts';
+import { agentConfig } from '../../src/lab/node/agent.ts';
+import { labMark } from '../../src/lab/process.ts';
+import { until } from '../support/converge-lab.ts';
+import { DaemonSetPod } from './daemon-set-pod.ts';
+import { agentImage, buildImages, ovsImage, podman } from './image-builder.ts';
+import { type RunningPod, RuntimeLab } from './runtime-lab.ts';
+import { askName, inUrl, nameIn, serveName } from './tiny-server.ts';
+
+/*
+ * An installation from its manifest: images really built, containers really run with what the manifest grants, on two nodes of a
+ * lab, and the pods of a real runtime on top.
+ */
+
+const execute = promisify(execFile);
+const signal = AbortSignal.timeout(900_000);
+const nodes = [1, 2] as const;
+const published = { protocol: 'tcp', containerPort: 80, hostPort: 8080 } as const;
+const patienceMs = 60_000;
+
+let runtimes: RuntimeLab;
+const agents = new Map<number, DaemonSetPod>();
+const switches = new Map<number, DaemonSetPod>();
+
+beforeAll(async () => {
+  await buildImages(signal);
+  runtimes = await RuntimeLab.start(nodes.length, signal);
+  await takeAwayTheLabsOwn();
+  await install();
+}, 900_000);
+afterAll(async () => {
+  const end = AbortSignal.timeout(120_000);
+  const stopped = await Promise.allSettled([...agents.values(), ...switches.values()].map((pod) => pod.stop(end)));
+  await runtimes?.remove(end);
+  expect(stopped.filter(({ status }) => status === 'rejected')).toEqual([]);
+}, 180_000);
+
+/** Nodes as an administrator finds them: no Open vSwitch runs, no plugin is installed. */
+async function takeAwayTheLabsOwn(): Promise<void> {
+  for (const node of nodes) {
+    await runtimes.lab.agent(node, 'stop');
+    await runtimes.lab.killOvs(node, 'all');
+    const place = runtimes.place(node);
+    const bin = place.path('/opt/cni/bin');
+    for (const name of readdirSync(bin)) rmSync(join(bin, name));
+    // Folders that the lab's nodes have in common are each node's own here.
+    for (const name of ['openvswitch', 'seine']) {
+      const own = join(place.folder, 'run', name);
+      for (const folder of [own, join('/run', name)]) mkdirSync(folder, { recursive: true });
+      await place.run('mount', ['--bind', own, `/run/${name}`], signal);
+    }
+    // The lab's underlay is a bridge of its database.
+    mkdirSync(place.path('/var/lib/openvswitch'), { recursive: true });
+    const { ovs } = nodePaths(runtimes.lab.plan.dir, runtimes.lab.node(node).name);
+    copyFileSync(join(ovs, 'conf.db'), join(place.path('/var/lib/openvswitch'), 'conf.db'));
+  }
+}
+
+async function kubectl(...args: readonly string[]): Promise<string> {
+  const { stdout } = await execute('kubectl', ['--kubeconfig', labPaths(runtimes.lab.plan.dir).kubeconfig, ...args]);
+  return stdout;
+}
+
+/** What of the lab differs from a cluster of machines. */
+function options(): ManifestOptions {
+  const { plan } = runtimes.lab;
+  const ofLab = agentConfig(plan, runtimes.lab.node(1));
+  const kept = ['serviceCIDR', 'serviceCIDRv6', 'transportInterface', 'proxy', 'tunnelType'];
+  return {
+    ...defaultOptions,
+    agentImage,
+    ovsImage,
+    imagePullPolicy: 'Never',
+    dataPath: 'netdev',
+    apiServer: plan.management.apiServerUrl,
+    agent: Object.fromEntries(Object.entries(ofLab).filter(([key]) => kept.includes(key))),
+  };
+}
+
+async function install(): Promise<void> {
+  const { plan } = runtimes.lab;
+  const path = join(plan.dir, 'seine.yaml');
+  writeFileSync(path, manifestText(manifestParts(options())));
+  await kubectl('apply', '--validate=strict', '-f', path);
+  const objects = parseAllDocuments(readFileSync(path, 'utf8')).map((document) => document.toJS() as { kind?: string });
+  const configMaps = objects.filter((object): object is ConfigMap => object.kind === 'ConfigMap');
+  const daemonSets = objects.filter((object): object is DaemonSet => object.kind === 'DaemonSet');
+  const { caPem = '' } = await readKubeconfig(labPaths(plan.dir).kubeconfig);
+  const token = (await kubectl('create', 'token', 'seine-agent', '-n', namespace)).trim();
+  for (const node of nodes) {
+    const around = {
+      nodeName: runtimes.lab.node(node).name,
+      configMaps,
+      account: { token, caPem, namespace },
+      // Served by the agent itself: of no use to it.
+      apiService: { host: '10.96.0.1', port: 443 },
+      env: { [labMark]: plan.id },
+      cgroupParent: runtimes.cgroupParent,
+    };
+    for (const daemonSet of daemonSets) {
+      const pod = new DaemonSetPod(daemonSet, runtimes.place(node), around);
+      (daemonSet.metadata?.name === 'seine-ovs' ? switches : agents).set(node, pod);
+      await pod.start(signal);
+    }
+  }
+  for (const node of nodes) await ready(node);
+}
+
+async function ready(node: number): Promise<void> {
+  let said = '';
+  const asks = async () => {
+    try {
+      said = await agent(node).probe('agent', 'readinessProbe', signal);
+      return true;
+    } catch (thrown) {
+      said = String(thrown);
+      return false;
+    }
+  };
+  await until(asks, patienceMs, () => `the agent is not ready: ${said}`);
+}
+
+function agent(node: number): DaemonSetPod {
+  return podOf(agents, node);
+}
+
+function podOf(pods: ReadonlyMap<number, DaemonSetPod>, node: number): DaemonSetPod {
+  const pod = pods.get(node);
+  if (pod === undefined) throw new Error(`no pod on node ${node}`);
+  return pod;
+}
+
+async function reaches(from: RunningPod, to: RunningPod): Promise<void> {
+  for (const ip of to.ips) expect(nameIn(await runtimes.exec(from, askName(ip), signal))).toBe(to.config.name);
+}
+
+it('has images without a compiler or npm, and with a list of their parts', async () => {
+  for (const image of [agentImage, ovsImage]) {
+    const inImage = async (...command: readonly string[]) => await podman(['run', '--rm', '--network', 'none', image, ...command], signal);
+    expect(await inImage('sh', '-c', 'for c in gcc cc as ld make npm; do command -v $c; done; true')).toBe('');
+    const { bomFormat, components } = JSON.parse(await inImage('cat', '/usr/share/seine/sbom.cdx.json')) as Sbom;
+    expect(bomFormat).toBe('CycloneDX');
+    const names = components.map(({ name }) => name);
+    expect(names).toEqual(expect.arrayContaining(image === ovsImage ? ['openvswitch-switch'] : ['seine', 'koffi', 'zod', 'libnftables1']));
+  }
+});
+
+interface Sbom {
+  readonly bomFormat: string;
+  readonly components: readonly { readonly name: string; readonly version: string }[];
+}
+
+it('is alive by its own probes, and answers seinectl', async () => {
+  for (const node of nodes) {
+    await podOf(switches, node).probe('ovs', 'livenessProbe', signal);
+    expect(await agent(node).probe('agent', 'livenessProbe', signal)).toBeDefined();
+    expect(await agent(node).exec('agent', ['seinectl', 'status'], signal)).toContain('READY');
+  }
+});
+
+it('has the rights that it needs on the node: nothing was refused', async () => {
+  for (const node of nodes) {
+    const lines = (await agent(node).logs('agent', signal)).split('\n').filter((line) => line.includes('"level":"error"'));
+    expect(lines).toEqual([]);
+    expect(await runtimes.lab.exec(node, 'sysctl', '-n', 'net.ipv4.conf.antrea-gw0.rp_filter')).toBe('2\n');
+  }
+});
+
+it('has plugin and configuration in the runtime’s folders', () => {
+  for (const node of nodes) {
+    const place = runtimes.place(node);
+    expect(readdirSync(place.path('/opt/cni/bin')).toSorted()).toEqual(['bandwidth', 'loopback', 'portmap', 'seine']);
+    expect(readdirSync(place.path('/etc/cni/net.d'))).toEqual(['10-seine.conflist']);
+    const modeOf = (path: string) => (statSync(place.path(path)).mode & 0o7777).toString(8);
+    const modes = ['/opt/cni/bin/seine', '/etc/cni/net.d/10-seine.conflist', '/var/lib/seine'].map(modeOf);
+    expect(modes).toEqual(['755', '600', '700']);
+  }
+});
+
+it('tells the cluster that the nodes have their network', async () => {
+  const path = `jsonpath={.items[*].status.conditions[?(@.type=="NetworkUnavailable")].status}`;
+  expect(await kubectl('get', 'nodes', '-o', path)).toBe('False False');
+});
+
+it('wires the pods of containerd, over restarts of agent and Open vSwitch', async () => {
+  await runtimes.startContainerd('as installed', signal);
+  const pods = await Promise.all(
+    nodes.map((node) => runtimes.startPod(node, { name: `web${node}`, ports: node === 1 ? [published] : [] }, serveName, signal)),
+  );
+  const [one, two] = pods;
+  if (one === undefined || two === undefined) throw new Error('no pods');
+  await reaches(one, two);
+  await reaches(two, one);
+  for (const ip of runtimes.lab.node(1).ips)
+    expect(await runtimes.place(2).run('curl', ['-s', '-m', '5', `http://${inUrl(ip)}:8080/`], signal)).toBe('web1\n');
+  await agent(1).stop(signal);
+  await reaches(two, one);
+  await agent(1).start(signal);
+  await ready(1);
+  await reaches(one, two);
+  await endsWithItsSwitch(podOf(switches, 2));
+  await ready(2);
+  await until(
+    async () =>
+      await reaches(one, two).then(
+        () => true,
+        () => false,
+      ),
+    patienceMs,
+    () => 'the pods do not reach each other',
+  );
+  for (const pod of pods) await runtimes.removePod(pod, signal);
+});
+
+/** Without ovs-vswitchd the container ends; started anew, the switch waits for the agent. */
+async function endsWithItsSwitch(ovs: DaemonSetPod): Promise<void> {
+  await ovs.exec('ovs', ['sh', '-c', 'kill -9 $(cat /run/openvswitch/ovs-vswitchd.pid)'], signal);
+  await until(
+    async () => !(await ovs.isRunning('ovs', signal)),
+    patienceMs,
+    () => 'the container does not end',
+  );
+  expect(await ovs.logs('ovs', signal)).toContain('a daemon has ended with exit code 137; the other one is ended too');
+  await ovs.stop(signal);
+  await ovs.start(signal);
+}
