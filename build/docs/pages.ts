@@ -1,7 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import userspace from '../../test/fixtures/data-paths/netdev.json' with { type: 'json' };
+import kernel from '../../test/fixtures/data-paths/system.json' with { type: 'json' };
 import { manifestParts, manifestText } from '../manifests/manifest.ts';
 import { defaultOptions } from '../manifests/options.ts';
+import { dataPathsTable } from './data-paths-page.ts';
 import { kernelSettingsTable, metricsTable } from './operations-blocks.ts';
 import { pipelinePage } from './pipeline-page.ts';
 import { roomsPicture } from './rooms-picture.ts';
@@ -19,10 +22,12 @@ export interface Page {
 export function generatedPages(): Page[] {
   const architecture = join(root, 'docs', 'architecture.md');
   const operations = join(root, 'docs', 'operations.md');
+  const dataPaths = join(root, 'docs', 'data-paths.md');
   const withMetrics = withBlock(readFileSync(operations, 'utf8'), 'metrics', metricsTable());
   return [
     page(operations, withBlock(withMetrics, 'kernel settings', kernelSettingsTable())),
     page(join(root, 'build', 'manifests', 'seine.yaml'), `${manifestText(manifestParts(defaultOptions))}\n`),
+    page(dataPaths, withBlock(readFileSync(dataPaths, 'utf8'), 'data paths', dataPathsTable(kernel, userspace))),
     page(join(root, 'docs', 'pipeline.md'), pipelinePage()),
     page(architecture, withBlock(readFileSync(architecture, 'utf8'), 'rooms', roomsPicture())),
   ];
