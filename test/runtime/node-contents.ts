@@ -22,7 +22,7 @@ export async function contentsOf(runtimes: RuntimeLab): Promise<Readonly<Record<
     routes: [...(await lines('ip', 'route', 'show', 'table', 'all')), ...(await lines('ip', '-6', 'route', 'show', 'table', 'all'))],
     rules: [...(await lines('ip', 'rule')), ...(await lines('ip', '-6', 'rule'))],
     hostPorts: [...(await lines('iptables', '-t', 'nat', '-S')), ...(await lines('ip6tables', '-t', 'nat', '-S'))].filter((line) =>
-      /-A CNI-/.test(line),
+      /-A CNI-DN-/.test(line),
     ),
     results: entries(place.path('/var/lib/cni/results')),
     deletions: entries(join(nodePaths(lab.plan.dir, lab.node(1).name).stateDir, 'deletions')),

@@ -47,13 +47,13 @@ it('containers get addresses, reach each other across nodes, are reached at publ
   for (const ip of runtimes.lab.node(1).ips)
     expect(await runtimes.place(2).run('curl', ['-s', '-m', '5', `http://${inUrl(ip)}:8081/`], signal)).toBe('web\n');
   await podman(1).call(['stop', '--time', '0', 'web'], signal);
-  expect(await contentsOf(runtimes)).toEqual(before);
+  await expect.poll(() => contentsOf(runtimes)).toEqual(before);
   await podman(1).call(['start', 'web'], signal);
   const again = await podman(1).addresses('web', signal);
   for (const ip of again) expect(nameIn(await podman(2).call(['exec', 'peer', ...askName(ip)], signal))).toBe('web');
   await podman(1).call(['rm', '--force', '--time', '0', 'web'], signal);
   await podman(2).call(['rm', '--force', '--time', '0', 'peer'], signal);
-  expect(await contentsOf(runtimes)).toEqual(before);
+  await expect.poll(() => contentsOf(runtimes)).toEqual(before);
 });
 
 it('a container gets the address and the MAC that it asks for', async () => {
@@ -84,5 +84,5 @@ it('a container that its runtime lost in a crash is detached when it is removed'
         () => false,
       );
   await until(isRemoved, 20_000, () => 'podman does not remove it');
-  expect(await contentsOf(runtimes)).toEqual(before);
+  await expect.poll(() => contentsOf(runtimes)).toEqual(before);
 });

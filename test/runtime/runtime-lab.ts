@@ -11,7 +11,7 @@ import type { PublishedPort, SandboxConfig } from './cri.ts';
 import { makeTinyImage, tinyImage } from './image.ts';
 import { NodePlace } from './node-place.ts';
 
-const debianPlugins = '/usr/lib/cni';
+export const debianPlugins = '/usr/lib/cni';
 const cgroups = '/sys/fs/cgroup';
 
 /** A plugin of the chain, as it stands in the configuration list. */

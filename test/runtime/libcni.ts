@@ -1,0 +1,70 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { run } from '../../src/lab/process.ts';
+import type { NodePlace } from './node-place.ts';
+
+/** Where Debian puts the sources of Go libraries. */
+const goPath = '/usr/share/gocode';
+
+/** Builds the client from Debian's copy of libcni, with nothing from elsewhere. @returns the program's path */
+export async function buildLibcniClient(folder: string, signal: AbortSignal): Promise<string> {
+  const program = join(folder, 'libcni-client');
+  const env = { GO111MODULE: 'off', GOPATH: goPath, GOFLAGS: '', GOCACHE: join(folder, 'cache'), CGO_ENABLED: '0' };
+  await run('go', ['build', '-o', program, join(import.meta.dirname, 'libcni-client.go')], { env }, signal);
+  return program;
+}
+
+export interface LibcniAttachment {
+  readonly containerId: string;
+  /** Path of the namespace. */
+  readonly netns: string;
+  readonly ifName?: string;
+  /** By capability, as a runtime has them; libcni hands them to plugins that ask. */
+  readonly capabilities?: Readonly<Record<string, unknown>>;
+}
+
+export interface CniAnswer {
+  readonly cniVersion: string;
+  readonly interfaces: readonly { readonly name: string; readonly mac: string; readonly sandbox?: string }[];
+  readonly ips: readonly { readonly address: string; readonly gateway?: string; readonly interface?: number }[];
+}
+
+/** Plugins of one node, executed by libcni. Failures are `REFUSED` and say CNI's code. */
+export class Libcni {
+  readonly #place: NodePlace;
+  readonly #program: string;
+  readonly #pluginFolders: readonly string[];
+  readonly #cache: string;
+
+  /** @param pluginFolders as the agent has them too: it executes plugins that lend addresses */
+  constructor(place: NodePlace, program: string, pluginFolders: readonly string[]) {
+    this.#place = place;
+    this.#program = program;
+    this.#pluginFolders = pluginFolders;
+    this.#cache = join(place.folder, 'libcni-cache');
+    mkdirSync(this.#cache, { recursive: true });
+  }
+
+  /** Are all plugins of a configuration list there, and do they speak its version? @returns the capabilities, in order, as Go prints a list */
+  async validate(confList: string, signal: AbortSignal): Promise<string> {
+    return await this.#call('validate', confList, { containerId: '-', netns: '-' }, signal);
+  }
+
+  async add(confList: string, attachment: LibcniAttachment, signal: AbortSignal): Promise<CniAnswer> {
+    return JSON.parse(await this.#call('add', confList, attachment, signal)) as CniAnswer;
+  }
+
+  async check(confList: string, attachment: LibcniAttachment, signal: AbortSignal): Promise<void> {
+    await this.#call('check', confList, attachment, signal);
+  }
+
+  async del(confList: string, attachment: LibcniAttachment, signal: AbortSignal): Promise<void> {
+    await this.#call('del', confList, attachment, signal);
+  }
+
+  #call(verb: string, confList: string, attachment: LibcniAttachment, signal: AbortSignal): Promise<string> {
+    const { containerId, netns, ifName = 'eth0', capabilities = {} } = attachment;
+    const args = [verb, confList, this.#pluginFolders.join(':'), this.#cache, containerId, netns, ifName, JSON.stringify(capabilities)];
+    return this.#place.run(this.#program, args, signal);
+  }
+}
