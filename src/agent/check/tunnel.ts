@@ -132,12 +132,12 @@ interface Way {
 }
 
 /** From our gateway to the peer's, in each family in which the peer is served. */
-function waysTo({ plane }: Agent, { gateway }: NodeEnvironment, { podCidrs }: Peer): readonly Way[] {
+function waysTo({ plane }: Agent, { gateway }: NodeEnvironment, { name, podCidrs }: Peer): readonly Way[] {
+  if (!plane.datapath.bridge.has(ownerOf('peer', name))) return [];
   return podCidrs.map(parseCidr).flatMap((cidr) => {
     const to = cidrAddress(cidr, 1n);
     const from = gateway.addresses.find(({ family }) => family === cidr.family);
-    const isServed = plane.datapath.host.wanted(`neighbour/${gateway.name}/${to.text}`) !== undefined;
-    return from && isServed ? [{ from, to }] : [];
+    return from ? [{ from, to }] : [];
   });
 }
 
