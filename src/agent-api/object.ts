@@ -71,3 +71,47 @@ export interface ServiceExplanation {
   readonly name: string;
   readonly lines: readonly string[];
 }
+
+/** A pod's flows in one table. */
+export interface PodFlows {
+  readonly table: string;
+  readonly wanted: number;
+  readonly held: number;
+}
+
+/** A port of a Service that names the pod as endpoint. */
+export interface PodService {
+  /** `namespace/name`. */
+  readonly service: string;
+  readonly port: string;
+  /** Where clients of this node ask. */
+  readonly addresses: readonly string[];
+  /** Why no client of this node is sent to it; absent if some are. */
+  readonly why?: string;
+}
+
+export interface PodRepair {
+  /** RFC 3339. */
+  readonly at: string;
+  /** What of the node: a part of it, or `interface`. */
+  readonly what: string;
+  /** Null where so much was put back at once that nobody counted whose it was. */
+  readonly entries: number | null;
+}
+
+/** What the network of a pod is, and what is wrong with it. */
+export interface PodExplanation {
+  readonly name: string;
+  readonly state: 'ok' | 'wrong';
+  readonly lines: readonly string[];
+  /** A sentence each, without the full stop. */
+  readonly problems: readonly string[];
+  readonly attachments: readonly (PodView & {
+    readonly gateways: readonly string[];
+    readonly tables: readonly PodFlows[];
+    readonly ageSeconds: number | null;
+    readonly rivals: readonly string[];
+  })[];
+  readonly services: readonly PodService[];
+  readonly repairs: readonly PodRepair[];
+}

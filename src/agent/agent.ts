@@ -19,6 +19,7 @@ import type { Peers } from './peers.ts';
 import type { NodePodNetwork, PodNetworkOptions } from './pod-network.ts';
 import type { NodeProxy } from './proxy/node-proxy.ts';
 import { Readiness } from './readiness.ts';
+import { RepairHistory } from './repair-history.ts';
 import { RepairPause } from './repair-pause.ts';
 import type { Services } from './services.ts';
 
@@ -34,6 +35,8 @@ export interface Agent {
   readonly peers: PeerSource;
   readonly pods: NodePods;
   readonly repair: RepairPause;
+  /** What was put back lately. */
+  readonly repairs: RepairHistory;
   readonly dataPath: DataPathProbe;
   /** What is wrong with this node, in sentences, by who found it. */
   readonly warnings: Map<string, readonly string[]>;
@@ -73,7 +76,16 @@ export function createAgent(config: AgentConfig, hooks: AgentHooks, log: Log, si
   selfTest();
   const readiness = new Readiness();
   readiness.obstruct('start', 'starting', 'the agent starts');
-  const plane = openDataPlane({ config, hooks, readiness, log }, signal);
+  const repairs = new RepairHistory();
+  const events: NodeDatapathEvents = {
+    ...hooks.events,
+    drift: (part, keys) => {
+      const desired: { ownersOf(key: string): readonly string[] } = plane.datapath[part];
+      repairs.note(part, keys, (key) => desired.ownersOf(key));
+      hooks.events.drift(part, keys);
+    },
+  };
+  const plane = openDataPlane({ config, hooks: { ...hooks, events }, readiness, log }, signal);
   const sources = openKubeSources(config, {
     stateDir: join(config.stateDir, 'kube'),
     log,
@@ -89,6 +101,7 @@ export function createAgent(config: AgentConfig, hooks: AgentHooks, log: Log, si
     sources,
     peers: peersFromNodes(sources.nodes.replica, config.nodeName),
     dataPath: new DataPathProbe(),
+    repairs,
     repair: new RepairPause({ datapath: plane.datapath, log, tell, now: () => performance.now() }),
     warnings: new Map(),
     tell,

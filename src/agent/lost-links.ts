@@ -6,6 +6,7 @@ import { getLink } from '../netlink/links.ts';
 import { ofPorts } from '../pipeline/well-known.ts';
 import type { Agent, RunningNode } from './agent.ts';
 import { type AttachedLease, isAttached } from './attached-lease.ts';
+import { podOwner } from './attachment-names.ts';
 
 /**
  * How long whoever deletes an interface may take to do what goes with it: delete its namespace, its port or its lease, or end
@@ -83,6 +84,7 @@ async function remakePod(agent: Agent, lease: AttachedLease, { node, log, signal
     const remade = await node.network.remake(lease, signal);
     if (!remade) return;
     if (node.ipam.leaseOf(lease)?.serial === lease.serial) node.ipam.confirm(lease, remade);
+    agent.repairs.note('interface', [lease], () => [podOwner(lease, lease.pod)]);
     log.warn('the interface of a running pod was gone; it is made anew', pod);
   } catch (thrown) {
     const error = SeineError.from(thrown, 'remake');

@@ -20,6 +20,7 @@ import {
 import { addDiagnostics } from './diagnostics.ts';
 import { safeText } from './escape.ts';
 import { exitCodeHelp, exitCodes } from './exit-codes.ts';
+import { explainPod } from './explain-pod.ts';
 import { addNode } from './node-cleanup.ts';
 import { type ResourceName, resources } from './resources.ts';
 import type { Terminal } from './terminal.ts';
@@ -38,6 +39,7 @@ Examples:
   seinectl diff                                   what is not as it should be (exit 1 if anything)
   seinectl pause --for 10m                        change flows by hand without their being put back
   ovs-ofctl --names dump-flows br-int | seinectl annotate
+  seinectl explain pod shop/web-0                 what its network is, in sentences, and what is wrong
   seinectl collect                                everything about this node in one archive
 
 ${exitCodeHelp}
@@ -83,13 +85,11 @@ function programFor(terminal: Terminal, stdin: Readable) {
     .action(({ output }: { output: OutputForm }) => ends(status(context(), output)));
   addCheck(root, (options) => ends(check(context(), options)));
   addGet(root, (what, options) => ends(get(context(), what, options)));
-  root
-    .command('explain')
-    .description('say in sentences what a client gets on this node, and why')
-    .command('service')
-    .argument('<name>', 'NAME or NAMESPACE/NAME')
-    .option('--from <client>', 'a pod of this node (NAME or NAMESPACE/NAME), node or world; all kinds if left out')
-    .action((name: string, { from }: { from?: string }) => ends(explainService(context(), name, from)));
+  addExplain(
+    root,
+    (name, from) => ends(explainService(context(), name, from)),
+    (name, json) => ends(explainPod(context().agent, name, json, terminal)),
+  );
   root
     .command('diff')
     .description('what is not as wanted: + has to be added, - has to go, ~ is otherwise (exit 1 if there is anything)')
@@ -117,6 +117,38 @@ function programFor(terminal: Terminal, stdin: Readable) {
     .description('versions of seinectl, the agent, Node and Open vSwitch')
     .action(() => ends(version(context())));
   return { command: root, socket, code: () => code };
+}
+
+const explainPodHelp = `
+Where it is, since when, which flows it has, which Services lead to it, what was put back for it and when, and what is wrong now.
+
+Examples:
+  seinectl explain pod shop/web-0
+  seinectl explain pod web-0 --json
+
+Exit codes: 0 nothing is wrong with it; 1 something is, in the lines that begin with !; 2 this node has no such pod.`;
+
+function addExplain(
+  root: Command,
+  service: (name: string, from: string | undefined) => Promise<void>,
+  pod: (name: string, json: boolean) => Promise<void>,
+): void {
+  const explained = root
+    .command('explain')
+    .description('say in sentences what a client of a Service gets on this node, or what a pod’s network is');
+  explained
+    .command('service')
+    .description('what a client gets on this node, and why')
+    .argument('<name>', 'NAME or NAMESPACE/NAME')
+    .option('--from <client>', 'a pod of this node (NAME or NAMESPACE/NAME), node or world; all kinds if left out')
+    .action((name: string, { from }: { from?: string }) => service(name, from));
+  explained
+    .command('pod')
+    .description('what the network of a pod of this node is, and what is wrong with it (exit 1 if anything)')
+    .argument('<name>', 'NAME or NAMESPACE/NAME')
+    .option('--json', 'everything the sentences are made of')
+    .addHelpText('after', explainPodHelp)
+    .action((name: string, { json }: { json?: boolean }) => pod(name, json === true));
 }
 
 type GetFlags = Omit<GetOptions, 'name'>;

@@ -145,7 +145,8 @@ async function snapshotOf(agent: Agent, signal: AbortSignal): Promise<NodeSnapsh
   return { bridge: held, host: await agent.plane.datapath.targets.host.observe(signal) };
 }
 
-function reading({ plane }: Agent): Reading {
+/** What is read of the bridge where nobody asks for less. */
+export function reading({ plane }: Agent): Reading {
   return { reader: plane.openflow, desired: plane.datapath.bridge, counters: 'dropped' };
 }
 
@@ -154,7 +155,8 @@ function patient(signal: AbortSignal): AbortSignal {
   return AbortSignal.any([signal, AbortSignal.timeout(2_000)]);
 }
 
-function interfaceStates({ plane: { database } }: Agent): (name: string) => InterfaceState | undefined {
+/** What ovs-vswitchd made of each interface, by name. */
+export function interfaceStates({ plane: { database } }: Agent): (name: string) => InterfaceState | undefined {
   return (name) => {
     const row = database.tables.Interface.find('name', name);
     return row && { ofPort: row.ofport, error: row.error };

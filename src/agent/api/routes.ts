@@ -6,6 +6,7 @@ import { scrapeAgent, scrapeProcess } from '../metrics/scrape.ts';
 import { pauseSecondsMax } from '../repair-pause.ts';
 import { type ApiRoutes, json, text } from './answer.ts';
 import { configuration, lastLines, leases, logLevel, setLogLevel } from './diagnostics.ts';
+import { podExplanation } from './explain-pod.ts';
 import { serviceExplanation } from './explain-route.ts';
 import { inputs } from './inputs-view.ts';
 import { differences, flows, groups, meters, nodes, owners, pods, ports, routes, services } from './lists.ts';
@@ -47,6 +48,7 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/ports': (query, signal) => ports(agent, query, signal),
     '/v1/routes': (query, signal) => routes(agent, query, signal),
     '/v1/explain/service': (query) => serviceExplanation(agent, query),
+    '/v1/explain/pod': (query, signal) => podExplanation(agent, query, signal),
     '/v1/diff': (_, signal) => differences(agent, signal),
     '/v1/owners': () => owners(agent),
     '/v1/inputs': () => inputs(agent),
