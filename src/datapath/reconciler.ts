@@ -46,6 +46,7 @@ export class Reconciler<K extends string, V> {
   #distrusted = 0;
   #replaced = 0;
   #lookTookMs = 0;
+  #goodMs: number | undefined;
   /** What was written since a sweep began; absent while there is none. */
   #written: Set<K> | undefined;
   #paused = false;
@@ -121,6 +122,7 @@ export class Reconciler<K extends string, V> {
       const differs = await this.#differs(actual, this.#written, signal);
       this.#lookTookMs = this.#options.now() - startedMs;
       if (differs && this.#actual === actual) this.suspect();
+      else if (!differs) this.#goodMs = this.#options.now();
     } finally {
       this.#written = undefined;
     }
@@ -144,6 +146,11 @@ export class Reconciler<K extends string, V> {
 
   get lastError(): SeineError | undefined {
     return this.#lastError;
+  }
+
+  /** Since the target was last known to hold what was wanted, refused owners excepted (ms): a round, or a look that found nothing. */
+  get ageMs(): number | undefined {
+    return this.#goodMs === undefined ? undefined : this.#options.now() - this.#goodMs;
   }
 
   /** What the last look at everything took (ms). */
@@ -239,6 +246,7 @@ export class Reconciler<K extends string, V> {
     if (this.#replaced !== replaced) return; // what we just learnt is stale; the bell has rung for another round
     if (this.#distrusted === distrusted) this.#actual = actual;
     else this.#believed = actual;
+    this.#goodMs = this.#options.now();
     this.#progress.reached(revision, distrusted);
   }
 

@@ -6,6 +6,7 @@ import type { Agent, RunningNode } from '../agent.ts';
 import type { LoopLag } from '../metrics/loop-lag.ts';
 import type { AgentRecord } from '../metrics/record.ts';
 import { ovsVersion } from '../versions.ts';
+import { warningsOf } from '../warnings.ts';
 import { failure } from './compare.ts';
 
 /** Of objects that make no sense, so many are named. */
@@ -67,11 +68,6 @@ function networkOf({ config }: Agent, { environment }: RunningNode): AgentStatus
     mtu: gateway.mtu,
     snat: !config.noSNAT,
   };
-}
-
-function warningsOf({ node, warnings }: Agent): readonly string[] {
-  const problem = node()?.environmentProblem;
-  return [...(problem === undefined ? [] : [`the node is served as it was: ${problem}`]), ...[...warnings.values()].flat()];
 }
 
 function objectionsOf(node: RunningNode | undefined): AgentStatus['objections'] {

@@ -17,6 +17,7 @@ const lagBuckets = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
 export const metricRows = {
   info: { type: 'gauge', help: 'Always 1; the labels say which versions run.', labels: ['seine', 'node', 'ovs', 'data_path'] },
   ready: { type: 'gauge', help: '1 if pods are served.' },
+  node_warnings: { type: 'gauge', help: 'What is wrong with the node itself, as `seinectl status` says it, in sentences.' },
   repair_paused_seconds: { type: 'gauge', help: 'How long what others change will not be put back yet; 0 if it is put back.' },
 
   cni_calls_total: { type: 'counter', help: 'Calls of the CNI plugin, by command and CNI code (0: success).', labels: ['command', 'code'] },
@@ -65,11 +66,18 @@ export const metricRows = {
     buckets: roundBuckets,
   },
   wanted_entries: { type: 'gauge', help: 'Entries that are wanted.', labels: ['part'] },
+  reconcile_age_seconds: {
+    type: 'gauge',
+    help: 'Since a part was last known to be as wanted: a round that succeeded, or a look that found nothing to do.',
+    labels: ['part'],
+  },
   unrealized_revisions: { type: 'gauge', help: 'Changes of wishes that the node is not yet known to hold.', labels: ['part'] },
   refused_owners: { type: 'gauge', help: 'Owners whose wish is refused at present.', labels: ['part'] },
   contested_entries: { type: 'gauge', help: 'Entries that somebody else changes again and again.', labels: ['part'] },
 
   ip_addresses: { type: 'gauge', help: 'Addresses of the pod CIDR, by state: allocated, quarantined, free.', labels: ['cidr', 'state'] },
+  ipam_journal_failed: { type: 'gauge', help: '1 if no address can be lent because the journal cannot be written.' },
+  recorded_deletions: { type: 'gauge', help: 'DELs that the plugin has recorded and the agent has not done yet.' },
   local_pod_count: { type: 'gauge', help: 'Pods attached on this node.' },
   peer_count: { type: 'gauge', help: 'Other nodes known.' },
   service_count: { type: 'gauge', help: 'Services served on this node.' },
@@ -78,6 +86,16 @@ export const metricRows = {
   source_synced: { type: 'gauge', help: '1 if the API server has confirmed this resource since the agent began.', labels: ['kind'] },
   source_objects: { type: 'gauge', help: 'Objects known of a resource.', labels: ['kind'] },
   source_held: { type: 'gauge', help: '1 if removals wait for a second list because the first lacked too many objects.', labels: ['kind'] },
+  source_watch_age_seconds: {
+    type: 'gauge',
+    help: 'How long the present watch of a resource has lived; 0 if there is none.',
+    labels: ['kind'],
+  },
+  source_silence_seconds: {
+    type: 'gauge',
+    help: 'Since the API server last said anything of a resource. It does so about every minute even if nothing changes.',
+    labels: ['kind'],
+  },
   source_failures_total: { type: 'counter', help: 'Failed attempts to list or watch a resource.', labels: ['kind'] },
   objected_objects: {
     type: 'gauge',

@@ -1,5 +1,7 @@
 import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { seineVersion } from '../../agent-api/version.ts';
+import { deletionsFolder } from '../../cni/deletions.ts';
 import { type DataPathLoad, readDataPathLoad } from '../../datapath/data-path-load.ts';
 import { parts } from '../../datapath/node-datapath.ts';
 import { decodeMatch } from '../../openflow/match.ts';
@@ -7,6 +9,7 @@ import { printMatch } from '../../openflow/text/match-text.ts';
 import { tableName, tables } from '../../pipeline/tables.ts';
 import type { Agent } from '../agent.ts';
 import { ovsVersion } from '../versions.ts';
+import { warningsOf } from '../warnings.ts';
 import type { Sample, Scrape } from './exporter.ts';
 import type { ProcessMetricName, ScrapedName } from './metric-rows.ts';
 import type { AgentRecord } from './record.ts';
@@ -39,6 +42,9 @@ function ofNode(agent: Agent) {
   return {
     ready: one(yes(agent.readiness.state().state === 'ready')),
     repair_paused_seconds: one(agent.repair.secondsLeft),
+    node_warnings: one(warningsOf(agent).length),
+    ipam_journal_failed: one(yes(node?.ipam.failure !== undefined)),
+    recorded_deletions: one(recordedDeletions(agent)),
     ip_addresses: (node?.ipam.usage() ?? []).flatMap(({ cidr, size, allocated, quarantined }): Sample[] => [
       [{ cidr, state: 'allocated' }, allocated],
       [{ cidr, state: 'quarantined' }, quarantined],
@@ -60,6 +66,15 @@ function ofNode(agent: Agent) {
       [{ outcome: 'suppressed' }, suppressed],
     ] satisfies Sample[],
   };
+}
+
+/** One look at a folder that is empty but for trouble. */
+function recordedDeletions({ config }: Agent): number {
+  try {
+    return readdirSync(join(config.stateDir, deletionsFolder)).length;
+  } catch {
+    return 0; // no plugin has ever recorded one
+  }
 }
 
 async function versions({ plane, config }: Agent, signal: AbortSignal): Promise<readonly Sample[]> {
@@ -101,6 +116,10 @@ function ofParts({ plane: { datapath } }: Agent, record: AgentRecord) {
     reconcile_failures_total: counted('reconcile_failures_total'),
     drift_entries_total: counted('drift_entries_total'),
     wanted_entries: each((part) => datapath[part].size),
+    reconcile_age_seconds: parts.flatMap((part): Sample[] => {
+      const { ageMs } = datapath.reconcilers[part];
+      return ageMs === undefined ? [] : [[{ part }, ageMs / 1_000]];
+    }),
     unrealized_revisions: each((part) => Math.max(0, datapath[part].revision - datapath.reconcilers[part].realizedRevision)),
     refused_owners: each((part) => datapath.reconcilers[part].failures().length),
     contested_entries: each((part) => datapath.reconcilers[part].contested().size),
@@ -118,6 +137,10 @@ function ofSources({ sources }: Agent, record: AgentRecord) {
     source_synced: each(({ synced }) => yes(synced)),
     source_objects: each(({ objects }) => objects),
     source_held: each(({ held }) => yes(held !== undefined)),
+    source_watch_age_seconds: each(({ watchAgeMs = 0 }) => watchAgeMs / 1_000),
+    source_silence_seconds: all.flatMap(({ kind, silenceMs }): Sample[] =>
+      silenceMs === undefined ? [] : [[{ kind }, silenceMs / 1_000]],
+    ),
     source_failures_total: each(({ kind }) => record.sumOf('source_failures_total', { kind })),
   };
 }
