@@ -1,7 +1,8 @@
 import { hostSettings } from '../../src/agent/host-settings.ts';
 import { METRIC_PREFIX, type MetricRow, metricRows, processRows } from '../../src/agent/metrics/metric-rows.ts';
+import { checkNames } from '../../src/agent-api/check.ts';
 
-/** Tables of `docs/operations.md` that the agent's own tables say. */
+/** Tables of `docs/operations.md` and `docs/troubleshooting.md` that the agent's own tables say. */
 export function metricsTable(): string {
   const ours = Object.entries<MetricRow>(metricRows).map(([name, row]) => [METRIC_PREFIX + name, row] as const);
   const rows = [...ours, ...Object.entries<MetricRow>(processRows)].map(
@@ -13,4 +14,9 @@ export function metricsTable(): string {
 export function kernelSettingsTable(): string {
   const rows = hostSettings(['ipv4', 'ipv6'], 'antrea-gw0').map(({ name, value, why }) => `| \`${name.join('.')}\` | ${value} | ${why} |`);
   return ['| Setting | Value | Why |', '|---|---|---|', ...rows].join('\n');
+}
+
+export function checksTable(): string {
+  const rows = Object.entries(checkNames).map(([name, how]) => `| \`${name}\` | ${how} |`);
+  return ['| Finding | What was looked at |', '|---|---|', ...rows].join('\n');
 }

@@ -5,7 +5,7 @@ import kernel from '../../test/fixtures/data-paths/system.json' with { type: 'js
 import { manifestParts, manifestText } from '../manifests/manifest.ts';
 import { defaultOptions } from '../manifests/options.ts';
 import { dataPathsTable } from './data-paths-page.ts';
-import { kernelSettingsTable, metricsTable } from './operations-blocks.ts';
+import { checksTable, kernelSettingsTable, metricsTable } from './operations-blocks.ts';
 import { pipelinePage } from './pipeline-page.ts';
 import { roomsPicture } from './rooms-picture.ts';
 
@@ -22,12 +22,26 @@ export interface Page {
 export function generatedPages(): Page[] {
   const architecture = join(root, 'docs', 'architecture.md');
   const operations = join(root, 'docs', 'operations.md');
+  const troubleshooting = join(root, 'docs', 'troubleshooting.md');
   const dataPaths = join(root, 'docs', 'data-paths.md');
   const withMetrics = withBlock(readFileSync(operations, 'utf8'), 'metrics', metricsTable());
+  const install = join(root, 'docs', 'install.md');
+  const installBlocks = {
+    objects: objectsTable,
+    capabilities: capabilitiesTable,
+    'host paths': hostPathsTable,
+    permissions: permissionsTable,
+  };
+  const installPage = Object.entries(installBlocks).reduce(
+    (text, [name, table]) => withBlock(text, name, table()),
+    readFileSync(install, 'utf8'),
+  );
   return [
+    page(install, installPage),
     page(operations, withBlock(withMetrics, 'kernel settings', kernelSettingsTable())),
     page(join(root, 'build', 'manifests', 'seine.yaml'), `${manifestText(manifestParts(defaultOptions))}\n`),
     page(dataPaths, withBlock(readFileSync(dataPaths, 'utf8'), 'data paths', dataPathsTable(kernel, userspace))),
+    page(troubleshooting, withBlock(readFileSync(troubleshooting, 'utf8'), 'checks', checksTable())),
     page(join(root, 'docs', 'pipeline.md'), pipelinePage()),
     page(architecture, withBlock(readFileSync(architecture, 'utf8'), 'rooms', roomsPicture())),
   ];

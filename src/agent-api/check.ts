@@ -9,10 +9,55 @@
 export const findingStates = ['ok', 'warning', 'problem', 'unknown'] as const;
 export type FindingState = (typeof findingStates)[number];
 
+/**
+ * Everything that a finding can be about, with how it is looked at. Names are stable, for scripts; one without a part behind a dot
+ * says that the whole could not be looked at.
+ */
+export const checkNames = {
+  agent: 'whether an agent answers on its socket',
+  'agent.ready': 'whether it serves pods',
+  'agent.repair': 'whether it puts back what others change',
+  ovs: 'without an agent: whether the switch database answers, and which bridges there are',
+  'ovs.connection': 'the agent’s connections to database and bridge; whether the switch still waits to be filled',
+  'ovs.version': 'the version that ovs-vswitchd says it is',
+  'ovs.features': 'data path, tunnel type and what the data path says it can',
+  connections: 'how full the tables of tracked connections are',
+  kernel: 'modules and settings of the kernel',
+  'kernel.modules': 'the parts of the kernel that this data path and this tunnel need, loaded or built in',
+  'kernel.settings': 'the settings that the agent makes, read again',
+  disk: 'room for the journal of addresses and the last known objects; whether the journal can be written',
+  limits: 'limits of the machine',
+  'limits.descriptors': 'open file descriptors of the agent',
+  'limits.inotify': 'inotify instances of root, whom kubelet and runtime are',
+  api: 'the API server, and the clock against it',
+  'api.server': 'a request to it',
+  'api.sources': 'whether each resource is followed',
+  clock: 'the Date of the API server’s answer against this clock, and this clock against the one that only goes forward',
+  node: 'what is wanted of this node against what is there',
+  'node.ports': 'bridge and ports, from the switch database',
+  'node.flows': 'flows, groups and meters, from the switch',
+  'node.routes': 'routes, addresses and neighbours, from the kernel',
+  'node.firewall': 'our tables of the packet filter',
+  pods: 'what pods have inside',
+  'pods.interface': 'the interface in the pod’s namespace',
+  'pods.checksum': 'who fills in checksums of what pods send',
+  'pods.mtu': 'the MTU in the pod’s namespace',
+  'firewall.pods': 'a packet as if from a pod through this node, and one to it',
+  tunnel: 'the other nodes, through the tunnel',
+  'tunnel.reach': 'an echo from the other node’s gateway: there and back',
+  'tunnel.mtu': 'the same with the longest packet that pods send, which must not be fragmented',
+  'tunnel.strangers': 'who else sends tunnel packets here',
+  cni: 'what a container runtime finds',
+  'cni.config': 'the files in the folder of CNI configurations, in the runtime’s order',
+  'cni.plugins': 'every plugin of the chain, executed to say its versions',
+  'cni.version': 'whether plugin and agent are of one release',
+  'cni.status': 'the plugin’s STATUS, executed as a runtime does: from its file to the agent’s answer',
+} as const;
+export type CheckName = keyof typeof checkNames;
+
 /** What a check found, for people. */
 export interface Finding {
-  /** Name of the check; stable, for scripts. */
-  readonly check: string;
+  readonly check: CheckName;
   readonly state: FindingState;
   /** What is there, and what is wrong with it. */
   readonly what: string;
@@ -27,7 +72,7 @@ export interface Finding {
  * broke off has no end.
  */
 export type CheckEvent =
-  | { readonly kind: 'plan'; readonly node: string; readonly facts: AgentFacts; readonly checks: readonly string[] }
+  | { readonly kind: 'plan'; readonly node: string; readonly facts: AgentFacts; readonly checks: readonly CheckName[] }
   | { readonly kind: 'progress'; readonly says: string }
   | { readonly kind: 'finding'; readonly finding: Finding }
   | { readonly kind: 'end' };

@@ -1,4 +1,4 @@
-import type { Finding } from '../../agent-api/check.ts';
+import type { CheckName, Finding } from '../../agent-api/check.ts';
 import type { Agent } from '../agent.ts';
 
 /** The clocks of this machine, as a port: nobody wants to turn them for a test. */
@@ -29,18 +29,18 @@ export interface Telling {
 /** Looks at one thing and tells what it found, at least one finding, `ok` included. */
 export interface Check {
   /** Of all its findings, which may have a further part behind a dot. */
-  readonly name: string;
+  readonly name: CheckName;
   /** @throws SeineError `UNAVAILABLE` if it cannot look, which becomes a finding `unknown` */
   readonly run: (context: CheckContext, tell: Telling, signal: AbortSignal) => Promise<void> | void;
 }
 
-export function fine(check: string, what: string): Finding {
+export function fine(check: CheckName, what: string): Finding {
   return { check, state: 'ok', what };
 }
 
 /** Something that is not as it should be always says what it means and, where anybody can say, how to mend it. */
 export function trouble(
-  check: string,
+  check: CheckName,
   state: 'warning' | 'problem' | 'unknown',
   words: { readonly what: string; readonly effect: string; readonly mend?: string },
 ): Finding {

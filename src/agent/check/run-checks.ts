@@ -1,4 +1,4 @@
-import type { Finding } from '../../agent-api/check.ts';
+import type { CheckName, Finding } from '../../agent-api/check.ts';
 import { abortable } from '../../async/abortable.ts';
 import { Doorbell } from '../../async/doorbell.ts';
 import { SeineError } from '../../errors/seine-error.ts';
@@ -61,7 +61,7 @@ async function runOne({ name, run }: Check, context: CheckContext, say: (news: C
   }
 }
 
-function notKnown(name: string, why: string, late: boolean): Finding {
+function notKnown(name: CheckName, why: string, late: boolean): Finding {
   return trouble(name, 'unknown', {
     what: `not known: ${why}`,
     effect: 'nobody can say whether this is all right',

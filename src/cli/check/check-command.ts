@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { AgentFacts, CheckEvent, Finding } from '../../agent-api/check.ts';
+import type { AgentFacts, CheckEvent, CheckName, Finding } from '../../agent-api/check.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { AgentClient } from '../agent-client.ts';
 import { safeLine, safeText } from '../escape.ts';
@@ -120,7 +120,7 @@ function pathOf({ timeout, peer, peers }: CheckOptions): string {
 }
 
 /** The checks of which nothing was heard before the answer broke off. */
-function untold(planned: readonly string[], told: ReadonlySet<string>, why: string): readonly Finding[] {
+function untold(planned: readonly CheckName[], told: ReadonlySet<string>, why: string): readonly Finding[] {
   return planned
     .filter((name) => ![...told].some((each) => each === name || each.startsWith(`${name}.`)))
     .map((check) => ({

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Finding } from '../../agent-api/check.ts';
+import type { CheckName, Finding } from '../../agent-api/check.ts';
 import { type CniFacts, ownChain, ownPlugin, type PluginFacts } from './cni-facts.ts';
 import { notThere } from './cni-files.ts';
 
@@ -151,7 +151,7 @@ function judgeStatus({ status, files, plugins }: CniFacts): readonly Finding[] {
   ];
 }
 
-function problem(check: string, words: { readonly what: string; readonly effect: string; readonly mend: string }): Finding {
+function problem(check: CheckName, words: { readonly what: string; readonly effect: string; readonly mend: string }): Finding {
   return { check, state: 'problem', ...words };
 }
 
