@@ -9,6 +9,8 @@ import { peersFromNodes } from '../kube/peer-source.ts';
 import { ReplicaStore } from '../kube/replica.ts';
 import { silentLog } from '../log/log.ts';
 import { parseCidr, parseIp } from '../net/ip.ts';
+import type { Owner } from '../pipeline/cookie.ts';
+import type { Flow } from '../pipeline/flow.ts';
 import { Peers } from './peers.ts';
 import { reservedRanges } from './reserved-ranges.ts';
 
@@ -40,6 +42,21 @@ function setUp() {
     nodes.put(name, String(version), node);
     nodes.flush();
   };
+  const flows = new Map<Owner, readonly Flow[]>();
+  const { want, forget } = datapath;
+  datapath.want = (owner, wanted) => {
+    flows.set(owner, wanted.flows);
+    return want.call(datapath, owner, wanted);
+  };
+  datapath.forget = (owner) => {
+    flows.delete(owner);
+    return forget.call(datapath, owner);
+  };
+  /** Networks that tunnels lead to. */
+  const reached = (): string[] => {
+    const tunnels = [...flows.values()].flat().filter(({ table }) => table === 'tunnel');
+    return [...new Set(tunnels.map(({ match: { ipDst } }) => (ipDst ? ipDst.text : 'everything')))].toSorted();
+  };
   const routes = (): string[] =>
     [...datapath.host.keys()]
       .filter((key) => key.startsWith('route/'))
@@ -50,7 +67,7 @@ function setUp() {
     environment = now;
     peers.lookAgain();
   };
-  return { nodes, datapath, peers, put, routes, become };
+  return { nodes, datapath, peers, put, reached, routes, become };
 }
 
 const exampleOther: Node = { name: 'n2', uid: 'other', podCidrs: [], internalIps: ['192.168.77.2'], deleting: false };
@@ -65,18 +82,35 @@ describe('Peers', () => {
   it('serves what a node may have', () => {
     const t = setUp();
     t.put('n2', { podCidrs: ['10.10.4.0/22', 'fd00:10:0:1::/64'], internalIps: ['192.168.77.2'] });
-    expect(t.routes()).toEqual(['10.10.4.0/22', 'fd00:10:0:1::/64']);
+    expect(t.reached()).toEqual(['10.10.4.0/22', 'fd00:10:0:1::/64']);
     expect(t.peers.objections.size).toBe(0);
+  });
+
+  it('leads the node to neighbouring networks by one route, and never to one that nobody has', () => {
+    const t = setUp();
+    for (const [index, cidr] of ['10.20.0.0/24', '10.20.1.0/24', '10.20.2.0/24', '10.20.3.0/24'].entries())
+      t.put(`m${index}`, { podCidrs: [cidr], internalIps: [`192.168.77.${100 + index}`] });
+    expect(t.routes()).toEqual(['10.20.0.0/22']);
+    t.nodes.remove('m1', '90');
+    t.nodes.flush();
+    expect(t.routes()).toEqual(['10.20.0.0/24', '10.20.2.0/23']);
+    t.put('m2', { internalIps: [] });
+    expect(t.routes()).toEqual(['10.20.0.0/24', '10.20.3.0/24']);
+    t.put('m4', { podCidrs: ['10.20.2.0/24'], internalIps: ['192.168.77.104'] });
+    expect(t.routes()).toEqual(['10.20.0.0/24', '10.20.3.0/24']);
+    t.nodes.remove('m2', '91');
+    t.nodes.flush();
+    expect(t.routes()).toEqual(['10.20.0.0/24', '10.20.2.0/23']);
   });
 
   it('serves peers as the node that it is now', () => {
     const t = setUp();
     t.put('n2', { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2'] });
     t.become({ ...exampleNode, podCidrs: [parseCidr('10.10.4.0/22')], formerPodCidrs: exampleNode.podCidrs });
-    expect(t.routes()).toEqual([]);
+    expect(t.reached()).toEqual([]);
     expect(t.peers.objections.of('n2')).toEqual([expect.stringContaining('pods of this node')]);
     t.become(exampleNode);
-    expect(t.routes()).toEqual(['10.10.4.0/22']);
+    expect(t.reached()).toEqual(['10.10.4.0/22']);
     expect(t.peers.objections.size).toBe(0);
   });
 
@@ -84,13 +118,13 @@ describe('Peers', () => {
     const t = setUp();
     t.put('n2', { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2'] });
     t.put('n2', { podCidrs: ['10.10.8.0/22'] });
-    expect(t.routes()).toEqual(['10.10.4.0/22', '10.10.8.0/22']);
+    expect(t.reached()).toEqual(['10.10.4.0/22', '10.10.8.0/22']);
     expect(t.peers.objections.size).toBe(0);
     t.put('n3', { podCidrs: ['10.10.4.0/23'], internalIps: ['192.168.77.3'] });
-    expect(t.routes()).toEqual(['10.10.4.0/23', '10.10.8.0/22']);
+    expect(t.reached()).toEqual(['10.10.4.0/23', '10.10.8.0/22']);
     expect(t.peers.objections.size).toBe(0);
     t.put('n3', { podCidrs: ['10.10.12.0/22'] });
-    expect(t.routes()).toEqual(['10.10.12.0/22', '10.10.4.0/23', '10.10.8.0/22']);
+    expect(t.reached()).toEqual(['10.10.12.0/22', '10.10.4.0/23', '10.10.8.0/22']);
   });
 
   it('takes a node that comes back under another network for the same machine', () => {
@@ -98,10 +132,10 @@ describe('Peers', () => {
     t.put('n2', { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2'] });
     t.nodes.remove('n2', '100');
     t.nodes.flush();
-    expect(t.routes()).toEqual([]);
+    expect(t.reached()).toEqual([]);
     t.nodes.put('n2', '101', { ...exampleOther, podCidrs: ['10.10.8.0/22'] });
     t.nodes.flush();
-    expect(t.routes()).toEqual(['10.10.4.0/22', '10.10.8.0/22']);
+    expect(t.reached()).toEqual(['10.10.4.0/22', '10.10.8.0/22']);
   });
 
   it('gives others their turn while thousands join, and gives in the end what it would have given at once', async () => {
@@ -122,7 +156,16 @@ describe('Peers', () => {
     await t.peers.settled();
     clearInterval(count);
     expect(turns).toBeGreaterThan(3);
-    expect(t.routes()).toHaveLength(3_000);
+    expect(t.reached()).toHaveLength(3_000);
+    expect(t.routes()).toEqual([
+      '10.120.0.0/13',
+      '10.128.0.0/11',
+      '10.160.0.0/14',
+      '10.164.0.0/15',
+      '10.166.0.0/17',
+      '10.166.128.0/18',
+      '10.166.192.0/19',
+    ]);
     expect(t.peers.objections.of('late')).toEqual([expect.stringContaining('node m7, which was there before')]);
   });
 
@@ -143,7 +186,7 @@ describe('Peers', () => {
     const t = setUp();
     t.put('n3', { podCidrs: ['10.10.8.0/22'], internalIps: ['192.168.77.3'] });
     t.put('evil', { podCidrs: [cidr, '10.10.12.0/22'], internalIps: ['192.168.77.9'] });
-    expect(t.routes()).toEqual(['10.10.12.0/22', '10.10.8.0/22']);
+    expect(t.reached()).toEqual(['10.10.12.0/22', '10.10.8.0/22']);
     expect(t.peers.objections.of('evil').join()).toContain(why);
     expect(t.peers.objections.size).toBe(1);
   });
@@ -157,7 +200,7 @@ describe('Peers', () => {
     const t = setUp();
     t.put('n3', { podCidrs: ['10.10.8.0/22'], internalIps: ['192.168.77.3'] });
     t.put('evil', { podCidrs: ['10.10.12.0/22'], internalIps: [end] });
-    expect(t.routes()).toEqual(['10.10.8.0/22']);
+    expect(t.reached()).toEqual(['10.10.8.0/22']);
     expect(t.peers.objections.of('evil').join()).toContain(`tunnel address ${end}/`);
   });
 
@@ -165,10 +208,10 @@ describe('Peers', () => {
     const t = setUp();
     t.put('n3', { podCidrs: ['10.10.8.0/22'], internalIps: ['192.168.77.3'] });
     t.put('n4', { podCidrs: ['10.10.9.0/24'], internalIps: ['192.168.77.4'] });
-    expect(t.routes()).toEqual(['10.10.8.0/22']);
+    expect(t.reached()).toEqual(['10.10.8.0/22']);
     t.nodes.remove('n3', '90');
     t.nodes.flush();
-    expect(t.routes()).toEqual(['10.10.9.0/24']);
+    expect(t.reached()).toEqual(['10.10.9.0/24']);
     expect(t.peers.objections.size).toBe(0);
   });
 });

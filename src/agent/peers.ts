@@ -1,5 +1,6 @@
 import type { LoopTurns } from '../async/loop-turns.ts';
-import { compilePeer, type PeerIntent } from '../connectivity/compile-peer.ts';
+import { CidrUnion } from '../connectivity/cidr-union.ts';
+import { compilePeer, compilePeerRoutes, type PeerIntent, reachedNetworks } from '../connectivity/compile-peer.ts';
 import { familiesOf, type NodeEnvironment } from '../connectivity/environment.ts';
 import type { NodeDatapath } from '../datapath/node-datapath.ts';
 import { SeineError } from '../errors/seine-error.ts';
@@ -39,6 +40,9 @@ export class Peers {
   readonly #options: PeersOptions;
   readonly #claims: AddressClaims;
   readonly #former = new FormerCidrs();
+  /** What each peer has been given a way to, and all of them together. */
+  readonly #reached = new Map<string, readonly Cidr[]>();
+  readonly #routed = new CidrUnion();
   #pending = new Set<string>();
   #isWorking = false;
   #work: Promise<void> = Promise.resolve();
@@ -106,6 +110,7 @@ export class Peers {
         this.#want(name);
         if (concerned.size > AT_ONCE && turns.due) await turns.next();
       }
+      this.#wantRoutes();
     }
     this.#isWorking = false;
   }
@@ -117,13 +122,30 @@ export class Peers {
     const owner = ownerOf('peer', name);
     const peer = source.get(name);
     try {
-      if (peer) datapath.want(owner, compilePeer(this.#intent(peer), environment));
+      const intent = peer && this.#intent(peer);
+      if (intent) datapath.want(owner, compilePeer(intent, environment));
       else datapath.forget(owner);
+      this.#reach(name, intent ? reachedNetworks(intent, environment) : []);
       this.objections.set(name, peer ? this.#objectionsTo(peer) : []);
     } catch (thrown) {
       datapath.forget(owner);
+      this.#reach(name, []);
       this.objections.set(name, [SeineError.from(thrown, `node ${name}`).message]);
     }
+  }
+
+  /** Adds before it removes: what moves from node to node is never without a route. */
+  #reach(name: string, networks: readonly Cidr[]): void {
+    const before = this.#reached.get(name) ?? [];
+    for (const cidr of networks) this.#routed.add(cidr);
+    for (const cidr of before) this.#routed.remove(cidr);
+    if (networks.length === 0) this.#reached.delete(name);
+    else this.#reached.set(name, networks);
+  }
+
+  #wantRoutes(): void {
+    const { datapath, environment } = this.#options;
+    datapath.want(ownerOf('peer'), compilePeerRoutes(this.#routed.cover(), environment()));
   }
 
   #intent(peer: Peer): PeerIntent {

@@ -3,7 +3,7 @@ import { parseCidr, parseIp } from '../net/ip.ts';
 import { parseMac } from '../net/mac.ts';
 import { formatFlow } from '../pipeline/format.ts';
 import { nothing } from '../wanted/wanted.ts';
-import { compilePeer, type PeerIntent } from './compile-peer.ts';
+import { compilePeer, compilePeerRoutes, type PeerIntent, reachedNetworks } from './compile-peer.ts';
 import type { NodeEnvironment } from './environment.ts';
 
 const node: NodeEnvironment = {
@@ -48,22 +48,19 @@ describe('compilePeer', () => {
     ]);
   });
 
-  it('leads the node to the pods over the peer’s gateway', () => {
-    const { routes, neighbours } = compilePeer(peer, node);
+  it('leads the node to the pods over the one next hop behind the gateway', () => {
+    const { routes, neighbours } = compilePeerRoutes(reachedNetworks(peer, node), node);
     expect(routes.map(({ destination, via, dev }) => `${destination.text} via ${via?.text} dev ${dev}`)).toEqual([
-      '10.10.4.0/22 via 10.10.4.1 dev antrea-gw0',
-      'fd00:10:0:1::/64 via fd00:10:0:1::1 dev antrea-gw0',
+      '10.10.4.0/22 via 169.254.0.253 dev antrea-gw0',
+      'fd00:10:0:1::/64 via fc01::aabb:ccdd:eeff dev antrea-gw0',
     ]);
-    expect(neighbours.map(({ ip, mac }) => `${ip.text} lladdr ${mac}`)).toEqual([
-      '10.10.4.1 lladdr aa:bb:cc:dd:ee:ff',
-      'fd00:10:0:1::1 lladdr aa:bb:cc:dd:ee:ff',
-    ]);
+    expect(neighbours).toEqual([]);
   });
 
   it('leaves out pods of a family that this node has none of', () => {
     const onlyIpv4 = { ...node, podCidrs: node.podCidrs.slice(0, 1) };
     expect(dump(peer, onlyIpv4).filter((line) => line.includes('fd00:10:'))).toEqual([]);
-    expect(compilePeer(peer, onlyIpv4).routes).toHaveLength(1);
+    expect(reachedNetworks(peer, onlyIpv4)).toHaveLength(1);
   });
 
   it('wants nothing for a peer that it has no way to', () => {
@@ -71,5 +68,6 @@ describe('compilePeer', () => {
       nothing,
     );
     expect(compilePeer({ ...peer, transport: [] }, node)).toEqual(nothing);
+    expect(reachedNetworks({ ...peer, transport: [] }, node)).toEqual([]);
   });
 });

@@ -95,13 +95,17 @@ export class HostTarget implements Target<HostKey, HostEntry> {
 
   async #change(socket: NetlinkSocket, { put, remove }: Plan<HostKey, HostEntry>, index: IfIndex): Promise<void> {
     const addresses = hasAddress(remove) || hasAddress(put.keys()) ? await this.#addresses(socket, index) : [];
-    const removals = [...this.#named(remove, addresses), ...displaced(put, addresses)];
-    for (const slice of slices(inOrder(removals).toReversed())) await this.#remove(socket, slice, index);
+    const removals = inOrder(this.#named(remove, addresses)).toReversed();
+    // An address goes first, and takes others of its network with it. Of the rest nothing goes before what replaces it is there:
+    // neighbouring routes may become one, or one many.
+    const first = removals.filter(({ kind }) => kind === 'address');
+    await this.#remove(socket, [...first, ...displaced(put, addresses)], index);
     for (const slice of slices(inOrder(put.values()))) {
       const batch = new Batch();
       for (const entry of slice) this.#put(batch, entry, index);
       await socket.transactOffThread(batch);
     }
+    for (const slice of slices(removals.filter(({ kind }) => kind !== 'address'))) await this.#remove(socket, slice, index);
   }
 
   async *#observed(socket: NetlinkSocket, link: Link | undefined): AsyncGenerator<Iterable<HostEntry>> {
@@ -156,6 +160,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
   }
 
   async #remove(socket: NetlinkSocket, entries: readonly HostEntry[], link: IfIndex): Promise<void> {
+    if (entries.length === 0) return;
     const batch = new Batch();
     for (const entry of entries) {
       switch (entry.kind) {

@@ -1,5 +1,5 @@
 import { compileNode } from '../../src/connectivity/compile-node.ts';
-import { compilePeer, type PeerIntent } from '../../src/connectivity/compile-peer.ts';
+import { compilePeer, compilePeerRoutes, type PeerIntent, reachedNetworks } from '../../src/connectivity/compile-peer.ts';
 import { compilePod, type PodIntent } from '../../src/connectivity/compile-pod.ts';
 import type { NodeEnvironment } from '../../src/connectivity/environment.ts';
 import type { Family } from '../../src/net/ip.ts';
@@ -145,6 +145,13 @@ export function wantedByOwner({ node, peers, pods, services, proxying }: Scene):
   return new Map<Owner, Wanted>([
     [ownerOf('node'), compileNode(node)],
     ...peers.map((peer) => [ownerOf('peer', peer.name), compilePeer(peer, node)] as const),
+    [
+      ownerOf('peer'),
+      compilePeerRoutes(
+        peers.flatMap((peer) => reachedNetworks(peer, node)),
+        node,
+      ),
+    ],
     ...pods.map((pod) => [ownerOf('pod', `${pod.ofPort}`), compilePod(pod)] as const),
     ...services.flatMap((each) => serviceOwners(each, proxying, groupId)),
   ]);
