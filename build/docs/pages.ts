@@ -2,9 +2,10 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import userspace from '../../test/fixtures/data-paths/netdev.json' with { type: 'json' };
 import kernel from '../../test/fixtures/data-paths/system.json' with { type: 'json' };
-import { manifestParts, manifestText } from '../manifests/manifest.ts';
+import { manifestParts, manifestText, uninstallParts } from '../manifests/manifest.ts';
 import { defaultOptions } from '../manifests/options.ts';
 import { dataPathsTable } from './data-paths-page.ts';
+import { capabilitiesTable, hostPathsTable, objectsTable, permissionsTable } from './install-blocks.ts';
 import { checksTable, kernelSettingsTable, metricsTable } from './operations-blocks.ts';
 import { pipelinePage } from './pipeline-page.ts';
 import { roomsPicture } from './rooms-picture.ts';
@@ -40,6 +41,7 @@ export function generatedPages(): Page[] {
     page(install, installPage),
     page(operations, withBlock(withMetrics, 'kernel settings', kernelSettingsTable())),
     page(join(root, 'build', 'manifests', 'seine.yaml'), `${manifestText(manifestParts(defaultOptions))}\n`),
+    page(join(root, 'build', 'manifests', 'uninstall.yaml'), `${manifestText(uninstallParts(defaultOptions))}\n`),
     page(dataPaths, withBlock(readFileSync(dataPaths, 'utf8'), 'data paths', dataPathsTable(kernel, userspace))),
     page(troubleshooting, withBlock(readFileSync(troubleshooting, 'utf8'), 'checks', checksTable())),
     page(join(root, 'docs', 'pipeline.md'), pipelinePage()),

@@ -1,6 +1,7 @@
 import { Document, isMap, isNode, isScalar, isSeq, type Node } from 'yaml';
 import { access } from './access.ts';
 import { agentDaemonSet } from './agent-daemon-set.ts';
+import { cleanupDaemonSet } from './cleanup-daemon-set.ts';
 import { configuration } from './configuration.ts';
 import type { ManifestOptions } from './options.ts';
 import { ovsDaemonSet } from './ovs-daemon-set.ts';
@@ -9,6 +10,11 @@ import type { Part } from './part.ts';
 /** Every object that is installed, in the order of installing. */
 export function manifestParts(options: ManifestOptions): Part[] {
   return [...configuration(options), ...access(), ovsDaemonSet(options), agentDaemonSet(options)];
+}
+
+/** What takes it off the nodes again. */
+export function uninstallParts(options: ManifestOptions): Part[] {
+  return [cleanupDaemonSet(options)];
 }
 
 const head = [

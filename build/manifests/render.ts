@@ -2,7 +2,7 @@
  * `node build/manifests/render.ts`: prints the manifest. Options say what differs from cluster to cluster; `--help` lists them.
  */
 import { parseArgs } from 'node:util';
-import { manifestParts, manifestText } from './manifest.ts';
+import { manifestParts, manifestText, uninstallParts } from './manifest.ts';
 import { defaultOptions, distributions, type ManifestOptions } from './options.ts';
 
 const usage = `Usage: node build/manifests/render.ts [options] > seine.yaml
@@ -14,9 +14,10 @@ const usage = `Usage: node build/manifests/render.ts [options] > seine.yaml
   --cni-bin FOLDER     where the runtime looks for plugins (default ${defaultOptions.cniBinFolder})
   --cni-conf FOLDER    where it looks for their configuration (default ${defaultOptions.cniConfFolder})
   --datapath TYPE      system (default) or netdev
+  --uninstall          what takes it off the nodes again (docs/uninstall.md)
 `;
 
-function options(): ManifestOptions | undefined {
+function asked(): { readonly options: ManifestOptions; readonly parts: typeof manifestParts } | undefined {
   const text = { type: 'string' } as const;
   const { values } = parseArgs({
     options: {
@@ -27,6 +28,7 @@ function options(): ManifestOptions | undefined {
       'cni-bin': text,
       'cni-conf': text,
       datapath: text,
+      uninstall: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   });
@@ -34,7 +36,7 @@ function options(): ManifestOptions | undefined {
   const dataPath = values.datapath ?? defaultOptions.dataPath;
   if (values.help || distribution === undefined || (dataPath !== 'system' && dataPath !== 'netdev')) return undefined;
   const base = { ...defaultOptions, ...distribution, dataPath } as const;
-  return {
+  const options = {
     ...base,
     agentImage: values['agent-image'] ?? base.agentImage,
     ovsImage: values['ovs-image'] ?? base.ovsImage,
@@ -42,10 +44,11 @@ function options(): ManifestOptions | undefined {
     cniConfFolder: values['cni-conf'] ?? base.cniConfFolder,
     ...(values['api-server'] === undefined ? {} : { apiServer: values['api-server'] }),
   };
+  return { options, parts: values.uninstall ? uninstallParts : manifestParts };
 }
 
-const chosen = options();
+const chosen = asked();
 if (chosen === undefined) {
   process.stderr.write(usage);
   process.exitCode = process.argv.includes('--help') ? 0 : 2;
-} else process.stdout.write(`${manifestText(manifestParts(chosen))}\n`);
+} else process.stdout.write(`${manifestText(chosen.parts(chosen.options))}\n`);

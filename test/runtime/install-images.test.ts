@@ -121,14 +121,20 @@ async function ready(node: number): Promise<void> {
   let said = '';
   const asks = async () => {
     try {
-      said = await agent(node).probe('agent', 'readinessProbe', signal);
+      await agent(node).probe('agent', 'readinessProbe', signal);
       return true;
     } catch (thrown) {
       said = String(thrown);
       return false;
     }
   };
-  await until(asks, patienceMs, () => `the agent is not ready: ${said}`);
+  try {
+    await until(asks, patienceMs, () => 'the agent is not ready');
+  } catch (thrown) {
+    const logs = [await agent(node).logs('agent', signal), await podOf(switches, node).logs('ovs', signal)];
+    const ends = logs.map((log) => log.trim().split('\n').slice(-8).join('\n'));
+    throw new Error(`${thrown}: ${said}\nagent:\n${ends[0]}\novs:\n${ends[1]}`);
+  }
 }
 
 function agent(node: number): DaemonSetPod {

@@ -1,0 +1,47 @@
+import { agentGrants, type Grants, installGrants, ovsGrants, permissions } from '../manifests/grants.ts';
+import { manifestParts } from '../manifests/manifest.ts';
+import { defaultOptions } from '../manifests/options.ts';
+
+/** Every object of the manifest, and why. */
+export function objectsTable(): string {
+  const rows = manifestParts(defaultOptions).map(({ object, about }) => {
+    const { name, namespace } = object.metadata ?? {};
+    return `| ${object.kind} | \`${namespace === undefined ? '' : `${namespace}/`}${name}\` | ${oneLine(about)} |`;
+  });
+  return ['| Kind | Name | Why |', '|---|---|---|', ...rows].join('\n');
+}
+
+const containers: readonly (readonly [container: string, grants: Grants])[] = [
+  ['`seine-ovs`', ovsGrants(defaultOptions)],
+  ['`seine-agent`', agentGrants],
+  ['`install-cni`', installGrants(defaultOptions)],
+];
+
+export function capabilitiesTable(): string {
+  const rows = containers.flatMap(([container, { capabilities }]) =>
+    capabilities.map(({ name, why }) => `| ${container} | \`${name}\` | ${why} |`),
+  );
+  return ['| Container | Capability | What for |', '|---|---|---|', ...rows].join('\n');
+}
+
+export function hostPathsTable(): string {
+  const rows = containers.flatMap(([container, { paths }]) =>
+    paths.map(({ path, inside, propagation, why }) => {
+      const seen = inside === undefined ? '' : `, seen as \`${inside}\``;
+      return `| ${container} | \`${path}\`${seen}${propagation === undefined ? '' : `, \`${propagation}\``} | ${why} |`;
+    }),
+  );
+  return ['| Container | Path of the node | What for |', '|---|---|---|', ...rows].join('\n');
+}
+
+export function permissionsTable(): string {
+  const rows = permissions.map(({ rule: { resources = [], verbs, apiGroups = [] }, why }) => {
+    const group = apiGroups.join() === '' ? '' : ` (${apiGroups.join(', ')})`;
+    return `| ${resources.join(', ')}${group} | ${verbs.join(', ')} | ${why} |`;
+  });
+  return ['| Resource | Verbs | What for |', '|---|---|---|', ...rows].join('\n');
+}
+
+function oneLine(text: string): string {
+  return text.replaceAll('\n', ' ');
+}

@@ -1,0 +1,46 @@
+import type { DaemonSet } from 'kubernetes-types/apps/v1.d.ts';
+import { agentGrants, type Grants, insideCniBin, insideCniConf, installGrants } from './grants.ts';
+import { type ManifestOptions, namespace } from './options.ts';
+import { labelsOf, type Part } from './part.ts';
+import { mountsOf, podSpec, securityContext, volumesOf } from './pods.ts';
+
+const app = 'seine-cleanup';
+/** Tried again until it is not refused: a node that still has pods is cleaned when they are gone. */
+const script = `until seinectl node cleanup --yes --cni-bin-dir ${insideCniBin} --cni-conf-dir ${insideCniConf}; do sleep 10; done; exec sleep infinity`;
+
+/** Takes Seine off every node: what `docs/uninstall.md` has people apply once the agents are gone. */
+export function cleanupDaemonSet(options: ManifestOptions): Part {
+  const grants: Grants = { ...agentGrants, paths: [...agentGrants.paths, ...installGrants(options).paths] };
+  const object: DaemonSet = {
+    apiVersion: 'apps/v1',
+    kind: 'DaemonSet',
+    metadata: { name: app, namespace, labels: labelsOf(app) },
+    spec: {
+      selector: { matchLabels: { app } },
+      template: {
+        metadata: { labels: labelsOf(app) },
+        spec: podSpec({
+          automountServiceAccountToken: false,
+          terminationGracePeriodSeconds: 1,
+          containers: [
+            {
+              name: 'cleanup',
+              image: options.agentImage,
+              imagePullPolicy: options.imagePullPolicy,
+              command: ['sh', '-c', script],
+              resources: { requests: { cpu: '10m', memory: '50Mi' } },
+              securityContext: securityContext(grants),
+              volumeMounts: mountsOf(grants),
+            },
+          ],
+          volumes: volumesOf(...grants.paths),
+        }),
+      },
+    },
+  };
+  return {
+    object,
+    about:
+      'Removes what Seine has made on the nodes. Delete DaemonSet seine-agent first, and keep seine-ovs until the end: docs/uninstall.md.',
+  };
+}
