@@ -6,7 +6,8 @@ import { openVswitch } from '../ovsdb/schema/open-vswitch.ts';
 import type { Leftover } from './cleanup.ts';
 
 const monitored = {
-  Open_vSwitch: ['bridges', 'other_config', 'next_cfg', 'cur_cfg'],
+  Open_vSwitch: ['bridges', 'datapaths', 'other_config', 'next_cfg', 'cur_cfg'],
+  Datapath: ['external_ids'],
   Bridge: ['name', 'external_ids', 'ports'],
   Port: ['name', 'external_ids'],
 } as const;
@@ -74,7 +75,10 @@ async function removeBridge(client: Client, bridge: string, signal: AbortSignal)
   const [before] = client.tables.Open_vSwitch.rows();
   const row = client.tables.Bridge.find('name', bridge);
   if (row === undefined || before === undefined) return;
+  const ofOurs = [...before.datapaths].filter(([, uuid]) => client.tables.Datapath.get(uuid)?.external_ids.has(ownerKey));
+  const types = ofOurs.map(([type]) => type);
   await client.transact((tx) => {
+    if (types.length > 0) tx.mutate('Open_vSwitch', [], ['datapaths', 'delete keys', types]);
     tx.mutate(
       'Open_vSwitch',
       [],
