@@ -201,7 +201,7 @@ function explain(error: SeineError, socket: string, terminal: Terminal): number 
 function hints(errno: unknown): readonly string[] {
   if (errno === 'EACCES' || errno === 'ECONNRESET' || errno === 'EPIPE') return ['only root may look at the agent: try again with sudo'];
   return [
-    'Does the agent run?          kubectl -n kube-system get pods -l app=seine-agent -o wide; in a lab: seine-lab status',
+    'Does the agent run?          kubectl -n seine-system get pods -l app=seine-agent -o wide; in a lab: seine-lab status',
     'Is its socket elsewhere?     --socket PATH or SEINE_SOCKET; the agent is told by apiSocket in its configuration',
     'Is this the right machine?   seinectl looks at the node it runs on; in a lab: seine-lab node exec NODE -- seinectl status',
   ];

@@ -54,7 +54,7 @@ export function judgeSilence(error: SeineError, host: string): Finding {
     return trouble('api.server', 'problem', {
       what,
       effect,
-      mend: 'kubectl auth can-i list nodes --as=system:serviceaccount:kube-system:seine-agent',
+      mend: 'kubectl auth can-i list nodes --as=system:serviceaccount:seine-system:seine-agent',
     });
   return trouble('api.server', 'problem', { what, effect, mend: 'kubectl get --raw /readyz' });
 }

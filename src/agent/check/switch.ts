@@ -55,13 +55,13 @@ function judgeConnections({ connections, runDir, held }: SwitchFacts): Finding {
     return trouble('ovs.connection', 'problem', {
       what: `no answer from the switch database, ${runDir}/db.sock`,
       effect: 'what is connected stays connected; no pod starts, nothing that changes reaches the switch',
-      mend: 'systemctl restart openvswitch-switch    # in a cluster: kubectl -n kube-system logs ds/seine-ovs',
+      mend: 'systemctl restart openvswitch-switch    # in a cluster: kubectl -n seine-system logs ds/seine-ovs',
     });
   if (!flows || !packets)
     return trouble('ovs.connection', 'problem', {
       what: `ovs-vswitchd does not answer on the bridge's socket in ${runDir}`,
       effect: 'on the userspace data path pods have no network; on the kernel’s only what is in its cache is forwarded',
-      mend: 'systemctl restart openvswitch-switch    # in a cluster: kubectl -n kube-system logs ds/seine-ovs',
+      mend: 'systemctl restart openvswitch-switch    # in a cluster: kubectl -n seine-system logs ds/seine-ovs',
     });
   if (held)
     return trouble('ovs.connection', 'problem', {

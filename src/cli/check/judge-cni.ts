@@ -4,7 +4,7 @@ import { type CniFacts, ownChain, ownPlugin, type PluginFacts } from './cni-fact
 import { notThere } from './cni-files.ts';
 
 const noPods = 'no pod starts on this node; pods that run keep their network';
-const reinstall = 'kubectl -n kube-system rollout restart daemonset/seine-agent    # puts both in place again';
+const reinstall = 'kubectl -n seine-system rollout restart daemonset/seine-agent    # puts both in place again';
 /** The CNI code for a plugin and an agent that do not understand each other. */
 const MISUNDERSTOOD = 106;
 

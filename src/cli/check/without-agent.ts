@@ -16,7 +16,7 @@ export async function lookWithoutAgent(socketPath: string, why: string, ovsRunDi
     state: 'problem',
     what: `no agent answers on ${socketPath}: ${why}; kernel, tunnels, packet filters, clock and API server are not looked at`,
     effect: 'what is connected stays connected; no pod starts, and nothing that changes in the cluster is seen',
-    mend: 'kubectl -n kube-system logs -l app=seine-agent --tail 20; seinectl check --socket PATH    # if it is elsewhere',
+    mend: 'kubectl -n seine-system logs -l app=seine-agent --tail 20; seinectl check --socket PATH    # if it is elsewhere',
   };
   return [agent, await lookAtSwitch(ovsRunDir)];
 }
@@ -39,7 +39,7 @@ async function lookAtSwitch(ovsRunDir: string): Promise<Finding> {
         state: 'problem',
         what: `${version} waits to be filled (flow-restore-wait), which the agent does`,
         effect: 'new connections are not forwarded',
-        mend: 'kubectl -n kube-system rollout restart daemonset/seine-agent',
+        mend: 'kubectl -n seine-system rollout restart daemonset/seine-agent',
       };
     return { check: 'ovs', state: 'ok', what: `${version}; bridges: ${bridges.join(', ') || 'none'}` };
   } catch (thrown) {
@@ -48,7 +48,7 @@ async function lookAtSwitch(ovsRunDir: string): Promise<Finding> {
       state: 'problem',
       what: `no answer from the switch database, ${endpoint}: ${messageOf(thrown)}`,
       effect: 'on the userspace data path pods have no network; on the kernel’s only what is in its cache is forwarded',
-      mend: 'systemctl restart openvswitch-switch    # in a cluster: kubectl -n kube-system logs ds/seine-ovs',
+      mend: 'systemctl restart openvswitch-switch    # in a cluster: kubectl -n seine-system logs ds/seine-ovs',
     };
   } finally {
     stop.abort();
