@@ -1,0 +1,280 @@
+/** A panel: what it shows, of which expressions, in Grafana's unit. */
+interface Panel {
+  readonly title: string;
+  readonly about: string;
+  readonly unit?: string;
+  readonly queries: Readonly<Record<string, string>>;
+}
+
+const node = 'instance=~"$instance"';
+const quantile = (q: number, metric: string, matchers = ''): string =>
+  `histogram_quantile(${q}, sum by (le) (rate(seine_agent_${metric}_bucket{${node}${matchers}}[$__rate_interval])))`;
+const rate = (metric: string, by: string): string => `sum by (${by}) (rate(seine_agent_${metric}{${node}}[$__rate_interval]))`;
+const value = (metric: string, matchers = ''): string => `seine_agent_${metric}{${node}${matchers}}`;
+
+/** Rows of the dashboard, most urgent first; the legend of each query is its key. */
+const rows: Readonly<Record<string, readonly Panel[]>> = {
+  'Is it all right': [
+    { title: 'Ready', about: '1 if pods are served.', queries: { '{{instance}}': value('ready') } },
+    {
+      title: 'Connected',
+      about: 'To the switch, its database, and who is heard.',
+      queries: {
+        'flows {{instance}}': value('openflow_connected', ',connection="flows"'),
+        'database {{instance}}': value('ovsdb_connected'),
+      },
+    },
+    {
+      title: 'Not yet as wanted',
+      about: 'Changes that the node is not known to hold yet. More than a moment is a problem.',
+      queries: { '{{instance}} {{part}}': value('unrealized_revisions') },
+    },
+    {
+      title: 'Refused, contested, warned of',
+      about: 'Should be 0.',
+      queries: {
+        'refused {{instance}} {{part}}': value('refused_owners'),
+        'contested {{instance}} {{part}}': value('contested_entries'),
+        'warnings {{instance}}': value('node_warnings'),
+      },
+    },
+  ],
+  Pods: [
+    {
+      title: 'Calls of the runtime',
+      about: 'By command and CNI code; 0 is success.',
+      unit: 'ops',
+      queries: { '{{command}} {{code}}': rate('cni_calls_total', 'command, code') },
+    },
+    {
+      title: 'How long an ADD takes',
+      about: 'In the agent.',
+      unit: 's',
+      queries: {
+        median: quantile(0.5, 'cni_call_duration_seconds', ',command="ADD"'),
+        '99 %': quantile(0.99, 'cni_call_duration_seconds', ',command="ADD"'),
+      },
+    },
+    {
+      title: 'Where the time of an ADD goes',
+      about: '95 % of calls, by stage.',
+      unit: 's',
+      queries: {
+        '{{stage}}': `histogram_quantile(0.95, sum by (le, stage) (rate(seine_agent_cni_stage_duration_seconds_bucket{${node},command="ADD"}[$__rate_interval])))`,
+      },
+    },
+    {
+      title: 'Addresses',
+      about: 'Of each pod CIDR of IPv4 size.',
+      queries: { '{{instance}} {{cidr}} {{state}}': `${value('ip_addresses')} < 1e6` },
+    },
+    {
+      title: 'Pods',
+      about: 'Attached, and gone but not yet taken down.',
+      queries: { 'attached {{instance}}': value('local_pod_count'), 'to be taken down {{instance}}': value('recorded_deletions') },
+    },
+  ],
+  'Switch and data path': [
+    {
+      title: 'Flows wanted by table',
+      about: 'Of the nodes chosen, together.',
+      queries: { '{{table}}': `sum by (table) (${value('ovs_flow_count')})` },
+    },
+    { title: 'Changes sent to the switch', about: 'By kind.', unit: 'ops', queries: { '{{kind}}': rate('ovs_flow_ops_count', 'kind') } },
+    {
+      title: 'Connection table',
+      about: 'How full it is; new connections are dropped when it is full.',
+      unit: 'percentunit',
+      queries: { '{{instance}} {{table}}': `${value('conntrack_entries')} / ${value('conntrack_limit')}` },
+    },
+    {
+      title: 'First packets',
+      about: 'Sent to ovs-vswitchd, and lost on the way.',
+      unit: 'pps',
+      queries: { missed: rate('datapath_upcalls_missed_total', 'instance'), lost: rate('datapath_upcalls_lost_total', 'instance') },
+    },
+    {
+      title: 'Megaflows and masks',
+      about: 'Of the kernel data path.',
+      queries: { 'megaflows {{instance}}': value('datapath_megaflows'), 'masks {{instance}}': value('datapath_masks') },
+    },
+    {
+      title: 'Tunnel packets from strangers',
+      about: 'From addresses that are no node. They are dropped.',
+      queries: { '{{instance}} from {{address}}': value('stranger_packets') },
+    },
+  ],
+  'Keeping it so': [
+    {
+      title: 'Rounds that changed something',
+      about: 'By part of the node.',
+      unit: 'ops',
+      queries: { '{{part}}': rate('reconcile_rounds_total', 'part') },
+    },
+    {
+      title: 'How long a round takes',
+      about: '99 %.',
+      unit: 's',
+      queries: {
+        '{{part}}': `histogram_quantile(0.99, sum by (le, part) (rate(seine_agent_reconcile_duration_seconds_bucket{${node}}[$__rate_interval])))`,
+      },
+    },
+    {
+      title: 'Rounds that failed',
+      about: 'They are tried again.',
+      unit: 'ops',
+      queries: { '{{part}}': rate('reconcile_failures_total', 'part') },
+    },
+    {
+      title: 'Last seen as wanted',
+      about: 'Seconds since.',
+      unit: 's',
+      queries: { '{{instance}} {{part}}': value('reconcile_age_seconds') },
+    },
+    {
+      title: 'Changed by somebody else',
+      about: 'Entries that were put back.',
+      unit: 'ops',
+      queries: { '{{part}}': rate('drift_entries_total', 'part') },
+    },
+  ],
+  Cluster: [
+    {
+      title: 'Services and nodes',
+      about: 'As each node knows them.',
+      queries: { 'Services {{instance}}': value('service_count'), 'nodes {{instance}}': value('peer_count') },
+    },
+    {
+      title: 'A change of a Service',
+      about: 'From the news to the switch’s acknowledgement.',
+      unit: 's',
+      queries: {
+        median: quantile(0.5, 'service_programming_duration_seconds'),
+        '99 %': quantile(0.99, 'service_programming_duration_seconds'),
+      },
+    },
+    {
+      title: 'Network programming latency',
+      about: 'From the endpoint slice controller’s change (a Kubernetes SLI).',
+      unit: 's',
+      queries: { '99 %': quantile(0.99, 'network_programming_duration_seconds') },
+    },
+    {
+      title: 'Silence of the API server',
+      about: 'Since it last said anything of a resource.',
+      unit: 's',
+      queries: { '{{instance}} {{kind}}': value('source_silence_seconds') },
+    },
+    {
+      title: 'Failures to list or watch',
+      about: 'By resource.',
+      unit: 'ops',
+      queries: { '{{kind}}': rate('source_failures_total', 'kind') },
+    },
+    {
+      title: 'Connections refused',
+      about: 'To Services without endpoints.',
+      unit: 'ops',
+      queries: { '{{outcome}}': rate('service_rejects_total', 'outcome') },
+    },
+    {
+      title: 'Not served as they say',
+      about: 'Objects that claim what they cannot have, and policies without effect.',
+      queries: {
+        '{{instance}} {{kind}}': value('objected_objects'),
+        'NetworkPolicy {{instance}}': value('networkpolicy_not_enforced_count'),
+      },
+    },
+  ],
+  Agent: [
+    {
+      title: 'Event loop',
+      about: 'How late the agent gets to what is due.',
+      unit: 's',
+      queries: { '99 %': quantile(0.99, 'event_loop_lag_seconds') },
+    },
+    {
+      title: 'Memory',
+      about: 'In RAM.',
+      unit: 'bytes',
+      queries: { '{{instance}}': `process_resident_memory_bytes{${node},job="seine-agent"}` },
+    },
+    {
+      title: 'Processor',
+      about: 'Seconds a second.',
+      unit: 'percentunit',
+      queries: { '{{instance}}': `rate(process_cpu_seconds_total{${node},job="seine-agent"}[$__rate_interval])` },
+    },
+    { title: 'File descriptors', about: 'Open ones.', queries: { '{{instance}}': `process_open_fds{${node},job="seine-agent"}` } },
+  ],
+};
+
+const WIDTH = 24;
+const PANEL = { w: 8, h: 8 } as const;
+const datasource = { type: 'prometheus', uid: '$datasource' } as const;
+
+/** The dashboard as Grafana imports it: `build/observability/dashboard.json`. */
+export function dashboardJson(): string {
+  return `${JSON.stringify(dashboard(), undefined, 2)}\n`;
+}
+
+function dashboard(): unknown {
+  const panels: unknown[] = [];
+  let [x, y] = [0, 0];
+  for (const [title, inRow] of Object.entries(rows)) {
+    if (x > 0) y += PANEL.h;
+    x = 0;
+    panels.push({ id: panels.length + 1, type: 'row', title, collapsed: false, gridPos: { x, y, w: WIDTH, h: 1 }, panels: [] });
+    y += 1;
+    for (const panel of inRow) {
+      if (x + PANEL.w > WIDTH) [x, y] = [0, y + PANEL.h];
+      panels.push(timeSeries(panels.length + 1, panel, { x, y, ...PANEL }));
+      x += PANEL.w;
+    }
+  }
+  return {
+    title: 'Seine',
+    uid: 'seine-agent',
+    tags: ['seine', 'kubernetes', 'network'],
+    schemaVersion: 39,
+    editable: true,
+    refresh: '30s',
+    time: { from: 'now-6h', to: 'now' },
+    templating: { list: variables },
+    panels,
+  };
+}
+
+function timeSeries(id: number, { title, about, unit, queries }: Panel, gridPos: unknown): unknown {
+  return {
+    id,
+    type: 'timeseries',
+    title,
+    description: about,
+    datasource,
+    gridPos,
+    fieldConfig: { defaults: { ...(unit ? { unit } : {}), min: 0 }, overrides: [] },
+    options: { legend: { displayMode: 'list', placement: 'bottom', showLegend: true }, tooltip: { mode: 'multi', sort: 'desc' } },
+    targets: Object.entries(queries).map(([legendFormat, expr], at) => ({
+      refId: String.fromCharCode(65 + at),
+      datasource,
+      expr,
+      legendFormat,
+    })),
+  };
+}
+
+const variables = [
+  { name: 'datasource', type: 'datasource', query: 'prometheus', label: 'Data source' },
+  {
+    name: 'instance',
+    type: 'query',
+    label: 'Node',
+    datasource,
+    query: 'label_values(seine_agent_info, instance)',
+    refresh: 2,
+    multi: true,
+    includeAll: true,
+    allValue: '.*',
+  },
+];
