@@ -4,6 +4,7 @@ import userspace from '../../test/fixtures/data-paths/netdev.json' with { type: 
 import kernel from '../../test/fixtures/data-paths/system.json' with { type: 'json' };
 import { manifestParts, manifestText, uninstallParts } from '../manifests/manifest.ts';
 import { defaultOptions } from '../manifests/options.ts';
+import { dashboardJson } from '../observability/dashboard.ts';
 import { dataPathsTable } from './data-paths-page.ts';
 import { capabilitiesTable, hostPathsTable, objectsTable, permissionsTable } from './install-blocks.ts';
 import { checksTable, kernelSettingsTable, metricsTable } from './operations-blocks.ts';
@@ -45,6 +46,7 @@ export function generatedPages(): Page[] {
     page(dataPaths, withBlock(readFileSync(dataPaths, 'utf8'), 'data paths', dataPathsTable(kernel, userspace))),
     page(troubleshooting, withBlock(readFileSync(troubleshooting, 'utf8'), 'checks', checksTable())),
     page(join(root, 'docs', 'pipeline.md'), pipelinePage()),
+    page(join(root, 'build', 'observability', 'dashboard.json'), dashboardJson()),
     page(architecture, withBlock(readFileSync(architecture, 'utf8'), 'rooms', roomsPicture())),
   ];
 }
