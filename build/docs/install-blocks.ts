@@ -13,7 +13,7 @@ export function objectsTable(): string {
 
 const containers: readonly (readonly [container: string, grants: Grants])[] = [
   ['`seine-ovs`', ovsGrants(defaultOptions)],
-  ['`seine-agent`', agentGrants],
+  ['`seine-agent`', agentGrants(defaultOptions)],
   ['`install-cni`', installGrants(defaultOptions)],
 ];
 
@@ -26,9 +26,9 @@ export function capabilitiesTable(): string {
 
 export function hostPathsTable(): string {
   const rows = containers.flatMap(([container, { paths }]) =>
-    paths.map(({ path, inside, propagation, why }) => {
-      const seen = inside === undefined ? '' : `, seen as \`${inside}\``;
-      return `| ${container} | \`${path}\`${seen}${propagation === undefined ? '' : `, \`${propagation}\``} | ${why} |`;
+    paths.map(({ path, inside, propagation, readOnly, why }) => {
+      const seen = inside === undefined || inside === path ? '' : `, seen as \`${inside}\``;
+      return `| ${container} | \`${path}\`${seen}${readOnly ? ', read-only' : ''}${propagation === undefined ? '' : `, \`${propagation}\``} | ${why} |`;
     }),
   );
   return ['| Container | Path of the node | What for |', '|---|---|---|', ...rows].join('\n');

@@ -29,7 +29,8 @@ const health = (path: string): Probe => ({ httpGet: { host: '127.0.0.1', port: h
 
 export function agentDaemonSet(options: ManifestOptions): Part {
   const install = installGrants(options);
-  const volumes = [...volumesOf(...agentGrants.paths, ...install.paths), config];
+  const grants = agentGrants(options);
+  const volumes = [...volumesOf(...grants.paths), config];
   const object: DaemonSet = {
     apiVersion: 'apps/v1',
     kind: 'DaemonSet',
@@ -53,12 +54,12 @@ export function agentDaemonSet(options: ManifestOptions): Part {
   return {
     object,
     about: 'The agent. While it restarts, packets flow and running pods notice nothing; pods that start wait for it.',
-    notes: [...notes, ...notesOfCapabilities(agentAt, agentGrants), ...notesOfVolumes(volumes, [...agentGrants.paths, ...install.paths])],
+    notes: [...notes, ...notesOfCapabilities(agentAt, grants), ...notesOfVolumes(volumes, [...install.paths, ...grants.paths])],
   };
 }
 
 function installContainer(options: ManifestOptions, install: Grants): Container {
-  const state = mountsOf(agentGrants).filter(({ name }) => name === stateName);
+  const state = mountsOf(agentGrants(options)).filter(({ name }) => name === stateName);
   return {
     name: 'install-cni',
     image: options.agentImage,
@@ -80,8 +81,8 @@ function agentContainer(options: ManifestOptions): Container {
     args: ['--config', agentConfigPath],
     env: [nodeName],
     resources: { requests: { cpu: '100m', memory: '150Mi' } },
-    securityContext: securityContext(agentGrants),
-    volumeMounts: [...mountsOf(agentGrants), configMount],
+    securityContext: securityContext(agentGrants(options)),
+    volumeMounts: [...mountsOf(agentGrants(options)), configMount],
     startupProbe: { ...health('/livez'), periodSeconds: 2, failureThreshold: 60 },
     livenessProbe: { ...health('/livez'), periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 6 },
     readinessProbe: { ...health('/readyz'), periodSeconds: 5, timeoutSeconds: 5 },

@@ -10,7 +10,10 @@ const script = `until seinectl node cleanup --yes --cni-bin-dir ${insideCniBin} 
 
 /** Takes Seine off every node: what `docs/uninstall.md` has people apply once the agents are gone. */
 export function cleanupDaemonSet(options: ManifestOptions): Part {
-  const grants: Grants = { ...agentGrants, paths: [...agentGrants.paths, ...installGrants(options).paths] };
+  const grants: Grants = {
+    ...agentGrants(options),
+    paths: [...installGrants(options).paths, ...agentGrants(options).paths.filter(({ readOnly }) => !readOnly)],
+  };
   const object: DaemonSet = {
     apiVersion: 'apps/v1',
     kind: 'DaemonSet',

@@ -64,7 +64,7 @@ export const ovsGrants = ({ dataPath }: ManifestOptions): Grants => ({
   ],
 });
 
-export const agentGrants: Grants = {
+export const agentGrants = ({ cniBinFolder, cniConfFolder }: ManifestOptions): Grants => ({
   capabilities: [
     { name: 'NET_ADMIN', why: 'interfaces, addresses, routes, neighbours, the nftables table `inet seine`, connection tracking' },
     { name: 'NET_RAW', why: 'the test packets that find a packet filter which drops what pods send' },
@@ -102,8 +102,24 @@ export const agentGrants: Grants = {
       type: 'Directory',
       why: 'the kernel’s settings of networking: a container’s own /proc/sys is read-only',
     },
+    {
+      name: 'cni-bin',
+      path: cniBinFolder,
+      inside: '/opt/cni/bin',
+      type: 'DirectoryOrCreate',
+      readOnly: true,
+      why: 'only looked at, by seinectl check: is the plugin in place, and of this version?',
+    },
+    {
+      name: 'cni-conf',
+      path: cniConfFolder,
+      inside: '/etc/cni/net.d',
+      type: 'DirectoryOrCreate',
+      readOnly: true,
+      why: 'only looked at, likewise: is the configuration in place, and the first by name?',
+    },
   ],
-};
+});
 
 /** What the init container sees of the node. It needs no capability at all. */
 export const installGrants = ({ cniBinFolder, cniConfFolder }: ManifestOptions): Grants => ({
