@@ -26,6 +26,8 @@ RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends libnftables1 \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log
 COPY --from=build /out/ /
+# Whether all its parts are there shows when they are loaded.
+RUN seinectl --version && install-cni --help && seine-agent --help
 COPY build/images/sbom /opt/seine/sbom
 RUN mkdir -p /usr/share/seine && /opt/seine/sbom seine-agent /opt/seine/npm-components.json > /usr/share/seine/sbom.cdx.json && rm /opt/seine/sbom
 LABEL org.opencontainers.image.title="seine-agent" org.opencontainers.image.licenses="Apache-2.0"

@@ -3,11 +3,13 @@
  * and those chained after it, the pinned Node, koffi with the one native library of this architecture, and a list of all that
  * comes from npm.
  */
-import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
 const root = resolve(import.meta.dirname, '..', '..');
-const out = resolve(process.argv[2] ?? '');
+const [, , folder] = process.argv;
+if (folder === undefined) throw new Error('which folder?');
+const out = resolve(folder);
 const home = join(out, 'opt', 'seine');
 const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')).packages;
 const description = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
@@ -18,9 +20,12 @@ const nativePackage = `@koromix/koffi-linux-${process.arch}`;
 /** Where Debian has the plugins of the chain; nodes that have their own keep them. */
 const debianPlugins = '/usr/lib/cni';
 
-function copy(from, to, mode) {
+/** Sources in C++ are of no use where there is no compiler. */
+const isNoSource = (path) => statSync(path).isDirectory() || /\.(c?js|json|txt)$/.test(path);
+
+function copy(from, to, { mode, filter } = {}) {
   const target = join(home, to);
-  cpSync(from, target, { recursive: true, dereference: true });
+  cpSync(from, target, { recursive: true, dereference: true, ...(filter && { filter }) });
   if (mode !== undefined) chmodSync(target, mode);
 }
 
@@ -34,14 +39,12 @@ function command(name, line) {
 for (const bundle of ['seine-agent.mjs', 'seinectl.mjs', 'install-cni.mjs']) copy(join(root, 'dist', bundle), join('dist', bundle));
 copy(join(root, 'package.json'), 'package.json');
 copy(join(root, 'LICENSE'), 'LICENSE');
-copy(join(root, 'node_modules', nodePackage, 'bin', 'node'), 'bin/node', 0o755);
+copy(join(root, 'node_modules', nodePackage, 'bin', 'node'), 'bin/node', { mode: 0o755 });
 copy(join(root, 'node_modules', nativePackage), join('node_modules', nativePackage));
-for (const part of ['package.json', 'index.js', 'index.cjs', 'indirect.js', 'indirect.cjs', 'lib', 'LICENSE.txt']) {
-  const from = join(root, 'node_modules', 'koffi', part);
-  if (existsSync(from)) copy(from, join('node_modules', 'koffi', part));
-}
-copy(join(root, 'dist', 'bin', 'seine'), 'cni/seine', 0o755);
-for (const plugin of ['portmap', 'bandwidth', 'loopback']) copy(join(debianPlugins, plugin), join('cni', plugin), 0o755);
+for (const part of ['package.json', 'index.js', 'index.cjs', 'src/koffi', 'LICENSE.txt'])
+  copy(join(root, 'node_modules', 'koffi', part), join('node_modules', 'koffi', part), { filter: isNoSource });
+copy(join(root, 'dist', 'bin', 'seine'), 'cni/seine', { mode: 0o755 });
+for (const plugin of ['portmap', 'bandwidth', 'loopback']) copy(join(debianPlugins, plugin), join('cni', plugin), { mode: 0o755 });
 
 command('seine-agent', `${description.config['agent-node-flags']} /opt/seine/dist/seine-agent.mjs`);
 command('seinectl', '/opt/seine/dist/seinectl.mjs');

@@ -1,14 +1,17 @@
 import type { DaemonSet } from 'kubernetes-types/apps/v1.d.ts';
+import type { Volume } from 'kubernetes-types/core/v1.d.ts';
 import { ovsGrants } from './grants.ts';
 import { type ManifestOptions, namespace } from './options.ts';
 import { labelsOf, type Part } from './part.ts';
 import { mountsOf, notesOfCapabilities, notesOfVolumes, podSpec, securityContext, volumesOf } from './pods.ts';
 
 const app = 'seine-ovs';
+/** ovsdb-server makes its first file there; the image's own file system is read-only. */
+const scratch: Volume = { name: 'tmp', emptyDir: {} };
 
 export function ovsDaemonSet(options: ManifestOptions): Part {
   const grants = ovsGrants(options);
-  const volumes = volumesOf(...grants.paths);
+  const volumes = [...volumesOf(...grants.paths), scratch];
   const object: DaemonSet = {
     apiVersion: 'apps/v1',
     kind: 'DaemonSet',
@@ -28,7 +31,7 @@ export function ovsDaemonSet(options: ManifestOptions): Part {
               imagePullPolicy: options.imagePullPolicy,
               resources: { requests: { cpu: '100m', memory: '128Mi' } },
               securityContext: securityContext(grants),
-              volumeMounts: mountsOf(grants),
+              volumeMounts: [...mountsOf(grants), { name: scratch.name, mountPath: '/tmp' }],
               livenessProbe: { exec: { command: ['ovs-start', 'alive'] }, periodSeconds: 30, timeoutSeconds: 15, failureThreshold: 4 },
               readinessProbe: { exec: { command: ['ovs-start', 'alive'] }, periodSeconds: 20, timeoutSeconds: 15 },
             },

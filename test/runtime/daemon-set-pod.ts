@@ -139,7 +139,8 @@ export class DaemonSetPod {
     const volume = this.#spec.volumes?.find((each) => each.name === name);
     if (volume?.hostPath) return this.#hostPath(volume.hostPath);
     if (volume?.configMap) return this.#configMap(volume.configMap);
-    throw new Error(`volume ${name}: neither a path of the node nor a ConfigMap`);
+    if (volume?.emptyDir) return this.#folder(`empty-${name}`, {}, 0o644);
+    throw new Error(`volume ${name}: no path of the node, no ConfigMap, and not empty`);
   }
 
   #hostPath({ path, type }: NonNullable<Volume['hostPath']>): string {
