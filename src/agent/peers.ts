@@ -15,7 +15,7 @@ import { Objections } from './objections.ts';
 import { alone } from './reserved-ranges.ts';
 
 /** So many peers are worked off without giving the loop a turn: a millisecond of work. */
-const AT_ONCE = 16;
+const AT_ONCE = 4;
 
 export interface PeersOptions {
   readonly source: PeerSource;
