@@ -20,12 +20,16 @@ export interface ApiAccess {
   close(): Promise<void>;
 }
 
-/** Starts the lab's own API server, or opens a way for the nodes to the one that exists. */
-export function openApi(plan: LabPlan): Promise<ApiAccess> {
-  return plan.kubeconfig === undefined ? startOwn(plan) : forwardTo(plan, plan.kubeconfig);
+/**
+ * Starts the lab's own API server, or opens a way for the nodes to the one that exists.
+ *
+ * @param forgotten plural names of kinds that only a quorum read shows; of our own server
+ */
+export function openApi(plan: LabPlan, forgotten: readonly string[] = []): Promise<ApiAccess> {
+  return plan.kubeconfig === undefined ? startOwn(plan, forgotten) : forwardTo(plan, plan.kubeconfig);
 }
 
-async function startOwn(plan: LabPlan): Promise<ApiAccess> {
+async function startOwn(plan: LabPlan, forgotten: readonly string[]): Promise<ApiAccess> {
   const paths = labPaths(plan.dir);
   const machine = listenOnMachine(join(paths.dir, 'apiserver.port'));
   const server = await startApiServer({
@@ -34,6 +38,7 @@ async function startOwn(plan: LabPlan): Promise<ApiAccess> {
     sans: ['127.0.0.1', 'localhost', plan.management.ip],
     podCidrs: plan.podCidrs,
     serviceCidrs: plan.serviceCidrs,
+    forgotten,
   });
   const credentials = { caPem: server.caPem, token: server.token };
   return {

@@ -77,7 +77,7 @@ function routesOf(lab: Lab): Routes {
       return done;
     },
     'POST /apiserver/*': async ([verb = '']) => {
-      if (verb !== 'start' && verb !== 'stop') throw new SeineError('INVALID_INPUT', `no verb ${verb}`);
+      if (verb !== 'start' && verb !== 'start-empty' && verb !== 'stop') throw new SeineError('INVALID_INPUT', `no verb ${verb}`);
       await lab.apiServer(verb);
       return done;
     },

@@ -22,6 +22,9 @@ import { type LabStatus, nodeStatus, versions } from './status.ts';
 const readyDeadlineMs = 180_000;
 const pollMs = 50;
 
+/** What a server whose cache is empty does not show: what agents follow of the cluster, and nothing that kubelets live by. */
+const forgettable = ['nodes', 'services', 'endpointslices'];
+
 export interface LabSettings {
   readonly plan: LabPlan;
   /** What node runs as the agent. */
@@ -104,15 +107,18 @@ export class Lab {
     else await killAgent(plan, node);
   }
 
-  /** Of a lab that has an API server of its own. Its objects outlive it, and its address and credentials stay. */
-  async apiServer(verb: 'start' | 'stop'): Promise<void> {
+  /**
+   * Of a lab that has an API server of its own. Its objects outlive it, and its address and credentials stay. After `start-empty` it
+   * shows no nodes and Services but to quorum reads, until it is started anew.
+   */
+  async apiServer(verb: 'start' | 'start-empty' | 'stop'): Promise<void> {
     const { plan } = this.#settings;
     if (plan.kubeconfig !== undefined) throw new SeineError('INVALID_INPUT', "the API server is not the lab's own");
     const running = this.#access;
     if (verb === 'stop') {
       this.#access = undefined;
       await running?.close();
-    } else this.#access = running ?? (await openApi(plan));
+    } else this.#access = running ?? (await openApi(plan, verb === 'start-empty' ? forgettable : []));
   }
 
   async killOvs(nodeName: string, daemons: readonly OvsDaemon[]): Promise<void> {

@@ -91,7 +91,7 @@ withDir(world.command('exec').description('run a command where no node and no po
   });
 
 withDir(program.command('apiserver').description("stop or start the lab's own API server"))
-  .argument('<verb>', 'stop or start', oneOf('stop', 'start'))
+  .argument('<verb>', 'stop or start; start-empty: show no nodes and Services but to quorum reads', oneOf('stop', 'start', 'start-empty'))
   .action(async (verb: string, { dir }: DirOption) => tell(dir, `/apiserver/${verb}`));
 
 withDir(program.command('agent').description('stop, kill or start the agent of a node'))

@@ -100,7 +100,7 @@ export class ConvergeLab {
     await this.#tell(`/ovs/${this.node(number).name}/start`);
   }
 
-  async apiServer(verb: 'start' | 'stop'): Promise<void> {
+  async apiServer(verb: 'start' | 'start-empty' | 'stop'): Promise<void> {
     await this.#tell(`/apiserver/${verb}`);
   }
 

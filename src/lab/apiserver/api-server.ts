@@ -30,6 +30,8 @@ export interface ApiServerOptions {
   readonly nodePortRange?: PortRange;
   /** Prefix lengths of a node's pod CIDRs; 22 and 64 if absent. */
   readonly nodeMasks?: { readonly ipv4: number; readonly ipv6: number };
+  /** Plural names of kinds whose cache is empty, see `Core`. */
+  readonly forgotten?: readonly string[];
   /** Further users by bearer token; RBAC objects say what they may do. */
   readonly users?: ReadonlyMap<string, User>;
   readonly log?: Log;
@@ -57,8 +59,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const { log = silentLog } = options;
   const credentials = serverCredentials(options.dataDir, options.sans, Date.now());
   const store = new Store(openJournal(options.dataDir));
-  const { serviceCidrs, nodePortRange = defaultNodePorts } = options;
-  const core = newCore({ store, serviceCidrs, nodePortRange, now: Date.now });
+  const { serviceCidrs, nodePortRange = defaultNodePorts, forgotten = [] } = options;
+  const core = newCore({ store, serviceCidrs, nodePortRange, forgotten, now: Date.now });
   const podRanges = { cidrs: options.podCidrs, masks: options.nodeMasks ?? defaultNodeMasks };
   const stopControllers = startControllers(core, { podRanges, caPem: credentials.caPem, log });
   const tokens = new Map<string, User>([

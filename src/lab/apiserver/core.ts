@@ -7,6 +7,8 @@ export interface Core {
   readonly store: Store;
   readonly registry: Registry;
   readonly cluster: Cluster;
+  /** Plural names of kinds whose cache is empty: lists and watches show none of them, and only a quorum read shows what there is. */
+  readonly forgotten: ReadonlySet<string>;
   /** Milliseconds since 1970. */
   now(): number;
 }

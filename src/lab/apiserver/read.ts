@@ -22,6 +22,8 @@ export interface ListQuery {
   readonly continueFrom: string;
   readonly resourceVersion: string;
   readonly match: string;
+  /** By label or field. */
+  readonly selective: boolean;
 }
 
 export function listQuery(query: URLSearchParams): ListQuery {
@@ -32,29 +34,45 @@ export function listQuery(query: URLSearchParams): ListQuery {
     continueFrom: query.get('continue') ?? '',
     resourceVersion: query.get('resourceVersion') ?? '',
     match: query.get('resourceVersionMatch') ?? '',
+    selective: [query.get('labelSelector'), query.get('fieldSelector')].some((selector) => selector !== null && selector !== ''),
   };
 }
 
 /**
- * A page of a list as JSON text. Pages after the first show the state of now, not of the first page, under the first page's
- * version, so that a watch from there repeats what a client may have missed.
+ * A page of a list as JSON text. All pages show the state at the version of the first.
  *
- * @throws ApiError 400, 410 (an exact version that is past, or a token this server cannot read), 504 (a version still to come)
+ * @throws ApiError 400 (a token that is none of this server's), 410 (a version that is forgotten), 504 (a version still to come)
  */
 export function renderPage(core: Core, resource: Resource, selection: Selection, query: ListQuery, representation: Representation): string {
   const token = parseToken(query.continueFrom);
   checkVersion(core, query);
-  const selected = entriesOf(core, resource, selection);
+  const revision = token?.revision ?? (query.match === 'Exact' ? Number(query.resourceVersion) : core.store.revision);
+  const isQuorumRead = query.resourceVersion === '';
+  const selected = (isQuorumRead ? entriesAt(core, resource, revision) : cachedAt(core, resource, revision)).filter(({ object }) =>
+    selection.matches(object),
+  );
   const rest = token === undefined ? selected : selected.slice(firstAfter(selected, token.key));
   const page = query.limit === 0 ? rest : rest.slice(0, query.limit);
   const last = page.at(-1);
-  const revision = token?.revision ?? core.store.revision;
   const more = rest.length - page.length;
   const metadata: ListMeta = {
     resourceVersion: String(revision),
-    ...(more > 0 && last !== undefined ? { continue: tokenOf(revision, keyIn(last)), remainingItemCount: more } : {}),
+    ...(more > 0 && last !== undefined ? { continue: tokenOf(revision, keyIn(last)) } : {}),
+    // Kubernetes does not count what a selector picks.
+    ...(more > 0 && !query.selective ? { remainingItemCount: more } : {}),
   };
   return renderList(resource, page, metadata, representation, core.now());
+}
+
+/** @throws ApiError 410 */
+function entriesAt(core: Core, resource: Resource, revision: number): readonly Entry[] {
+  const entries = revision >= core.store.revision ? core.store.list(resource.storage) : core.store.listAt(resource.storage, revision);
+  if (entries === 'gone') throw expired('The provided continue parameter or version is too old: start the list again');
+  return entries;
+}
+
+function cachedAt(core: Core, resource: Resource, revision: number): readonly Entry[] {
+  return core.forgotten.has(resource.plural) ? [] : entriesAt(core, resource, revision);
 }
 
 export function entriesOf(core: Core, resource: Resource, selection: Selection): readonly Entry[] {
@@ -80,7 +98,6 @@ function checkVersion(core: Core, { resourceVersion, match, continueFrom }: List
     throw badRequest('resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided');
   const wanted = Number(resourceVersion);
   if (wanted > core.store.revision) throw tooLarge(wanted, core.store.revision);
-  if (match === 'Exact' && wanted < core.store.revision) throw expired(`The resourceVersion for the provided list is too old.`);
 }
 
 export function tooLarge(wanted: number, current: number): ApiError {
@@ -100,7 +117,7 @@ function parseToken(text: string): { readonly revision: number; readonly key: st
     const { revision, key } = JSON.parse(Buffer.from(text, 'base64url').toString()) as { revision?: unknown; key?: unknown };
     if (typeof revision === 'number' && typeof key === 'string') return { revision, key };
   } catch {
-    // Falls through to the same answer: a token from elsewhere is an expired one to the client.
+    // Falls through to the same answer.
   }
-  throw expired('The provided continue parameter is too old or unknown to this server: start the list again');
+  throw badRequest('continue key is not valid');
 }

@@ -89,6 +89,18 @@ export class Store {
     return shelf.sorted.flatMap((key) => shelf.entries.get(key) ?? []);
   }
 
+  /** Every entry as it was at a revision, in key order; `gone` if the changes since are no longer kept. */
+  listAt(storage: string, revision: number): readonly Entry[] | 'gone' {
+    const since = this.changesSince(storage, revision);
+    if (since === 'gone' || since.length === 0) return since === 'gone' ? since : this.list(storage);
+    const entries = new Map(this.#shelf(storage).entries);
+    for (const { entry, previous } of since.toReversed()) {
+      if (previous === undefined) entries.delete(keyOf(entry.object.metadata));
+      else entries.set(keyOf(entry.object.metadata), previous);
+    }
+    return [...entries].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, entry]) => entry);
+  }
+
   /** Writes a new or changed object under the next revision, which it stamps on a copy of the metadata. */
   put(storage: string, object: KubeObject): Entry {
     const revision = this.#revision + 1;

@@ -52,8 +52,9 @@ function listOptionsInvalid(text: string): ApiError {
   return new ApiError(422, 'Invalid', `ListOptions.meta.k8s.io "" is invalid: ${text}`);
 }
 
+/** As Kubernetes reads a query: anything that is there and is not `0` or `false` in any case. Python's client says `True`. */
 export function isTrue(text: string | null): boolean {
-  return text === 'true' || text === '1';
+  return text !== null && text !== '0' && text.toLowerCase() !== 'false';
 }
 
 /**
@@ -138,7 +139,7 @@ async function sendStart(core: Core, request: WatchRequest, write: (lines: strin
   const { revision = 0, sendInitialEvents } = query;
   if (revision > 0 && !sendInitialEvents) return revision;
   const start = core.store.revision;
-  const entries = entriesOf(core, resource, request.selection);
+  const entries = core.forgotten.has(resource.plural) ? [] : entriesOf(core, resource, request.selection);
   for (let from = 0; from < entries.length && !signal.aborted; from += batchLines) {
     const lines = entries
       .slice(from, from + batchLines)
