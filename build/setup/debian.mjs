@@ -27,6 +27,7 @@ export const packages = {
   conntrack: 'tests look at the host’s connection table',
   'python3-os-ken': 'second opinion on OpenFlow bytes',
   'python3-openvswitch': 'second opinion on copies of a database',
+  'python3-kubernetes': 'second opinion on the API server of the lab',
   openssl: 'makes the certificates of the tests',
 };
 

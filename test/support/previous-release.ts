@@ -15,6 +15,8 @@ export interface PreviousRelease {
   readonly agent: string;
   /** The CNI plugin. */
   readonly plugin: string;
+  /** What node runs as seinectl. */
+  readonly seinectl: string;
 }
 
 /**
@@ -27,7 +29,9 @@ export async function previousRelease(): Promise<PreviousRelease> {
   if (!/^[0-9a-f]{40}$/.test(commit)) throw new Error(`${fixture} holds ${JSON.stringify(commit)}, which is no commit`);
   const folder = join(root, '.cache', `release-${commit.slice(0, 12)}`);
   if (!existsSync(folder)) await build(commit, folder);
-  return { commit, agent: join(folder, 'dist', 'seine-agent.mjs'), plugin: join(folder, 'dist', 'bin', 'seine') };
+  const dist = join(folder, 'dist');
+  const [agent, plugin, seinectl] = [join(dist, 'seine-agent.mjs'), join(dist, 'bin', 'seine'), join(dist, 'seinectl.mjs')];
+  return { commit, agent, plugin, seinectl };
 }
 
 /** Renamed into place when whole. */

@@ -1,7 +1,9 @@
+import { execFile } from 'node:child_process';
 import { readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { clusterIps, type Manifest } from '../../src/lab/demo/workload.ts';
 import { agentProgram, packageRoot } from '../../src/lab/installation.ts';
@@ -12,6 +14,7 @@ import { type Route, servicePort, Traffic, type TrafficCount } from '../reliabil
 import { ConvergeLab, type DumpedFlow, until } from '../support/converge-lab.ts';
 import { type PreviousRelease, previousRelease } from '../support/previous-release.ts';
 
+const execute = promisify(execFile);
 const hertz = 100;
 const urgent = -15;
 /** Userspace switching on a machine that is busy otherwise loses packets now and then; an upgrade that loses them always does. */
@@ -184,6 +187,22 @@ it.each([
   install(plugin);
   await replaceAgent(agent);
   await startAndStopPod();
+});
+
+it.each([
+  ['this', 'previous'],
+  ['previous', 'this'],
+] as const)('is looked at by seinectl of %s release, with the agent of %s release', async (tool, agent) => {
+  await replaceAgent(agent);
+  const program = tool === 'previous' ? previous.seinectl : join(packageRoot, 'src', 'cli', 'main.ts');
+  const { apiSocket } = nodePaths(lab.plan.dir, lab.node(1).name);
+  const seinectl = (...words: readonly string[]) => execute(process.execPath, [program, '--socket', apiSocket, ...words]);
+  expect((await seinectl('status')).stdout).toContain('as wanted');
+  for (const what of ['pods', 'nodes', 'services', 'flows', 'groups', 'ports', 'routes']) {
+    const { stdout } = await seinectl('get', what, '--output', 'json');
+    expect(JSON.parse(stdout), what).toMatchObject({ items: expect.arrayContaining([expect.anything()]) });
+  }
+  expect((await seinectl('diff')).stdout.trim()).toMatch(/^$|nothing/i);
 });
 
 it('keeps a pod’s network, though not its limit, when the agent goes back to a release that knows no meters', async () => {
