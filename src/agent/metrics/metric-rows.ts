@@ -43,10 +43,10 @@ export const metricRows = {
     labels: ['connection'],
   },
   openflow_connects_total: { type: 'counter', help: 'Times the OpenFlow connection came up.', labels: ['connection'] },
-  ovs_flow_ops_count: { type: 'counter', help: 'Changes sent to the bridge, by kind: flow, group.', labels: ['kind'] },
+  ovs_flow_ops_count: { type: 'counter', help: 'Changes sent to the bridge, by kind: flow, group, meter.', labels: ['kind'] },
   ovs_bundles_total: { type: 'counter', help: 'Atomic bundles of changes sent to the bridge.' },
   ovs_flow_ops_error_count: { type: 'counter', help: 'Bundles that the bridge refused.' },
-  ovs_total_flow_count: { type: 'gauge', help: 'Flows and groups that the bridge holds, as far as the agent knows.' },
+  ovs_total_flow_count: { type: 'gauge', help: 'Flows, groups and meters that the bridge holds, as far as the agent knows.' },
   ovs_flow_count: { type: 'gauge', help: 'Flows that are wanted, by table.', labels: ['table'] },
 
   reconcile_rounds_total: { type: 'counter', help: 'Rounds that changed something, by part of the node.', labels: ['part'] },
