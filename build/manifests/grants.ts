@@ -38,10 +38,6 @@ export const ovsGrants = ({ dataPath }: ManifestOptions): Grants => ({
   capabilities: [
     { name: 'NET_ADMIN', why: 'makes data path, ports and tunnel devices, and reads their state' },
     { name: 'NET_RAW', why: 'packet sockets, by which the userspace data path sends and receives' },
-    {
-      name: 'NET_BROADCAST',
-      why: 'what Open vSwitch itself keeps when it gives up root; its netlink sockets listen to all of the kernel’s news',
-    },
   ],
   paths: [
     { ...ovsRunPath },

@@ -5,15 +5,16 @@ import { promisify } from 'node:util';
 import type { DaemonSet } from 'kubernetes-types/apps/v1.d.ts';
 import type { ConfigMap } from 'kubernetes-types/core/v1.d.ts';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { parseAllDocuments } from 'yaml';
-import { manifestParts, manifestText } from '../../build/manifests/manifest.ts';
+import { parseAllDocuments, parseDocument } from 'yaml';
+import { agentGrants, type Grants, ovsGrants } from '../../build/manifests/grants.ts';
+import { manifestParts, manifestText, uninstallParts } from '../../build/manifests/manifest.ts';
 import { defaultOptions, type ManifestOptions, namespace } from '../../build/manifests/options.ts';
 import { readKubeconfig } from '../../src/lab/kube-access.ts';
 import { labPaths, nodePaths } from '../../src/lab/names.ts';
 import { agentConfig } from '../../src/lab/node/agent.ts';
 import { labMark } from '../../src/lab/process.ts';
 import { until } from '../support/converge-lab.ts';
-import { DaemonSetPod } from './daemon-set-pod.ts';
+import { DaemonSetPod, type PodSurroundings } from './daemon-set-pod.ts';
 import { agentImage, buildImages, ovsImage, podman } from './image-builder.ts';
 import { type RunningPod, RuntimeLab } from './runtime-lab.ts';
 import { askName, inUrl, nameIn, serveName } from './tiny-server.ts';
@@ -30,6 +31,7 @@ const published = { protocol: 'tcp', containerPort: 80, hostPort: 8080 } as cons
 const patienceMs = 60_000;
 
 let runtimes: RuntimeLab;
+let account: PodSurroundings['account'];
 const agents = new Map<number, DaemonSetPod>();
 const switches = new Map<number, DaemonSetPod>();
 
@@ -97,24 +99,28 @@ async function install(): Promise<void> {
   const configMaps = objects.filter((object): object is ConfigMap => object.kind === 'ConfigMap');
   const daemonSets = objects.filter((object): object is DaemonSet => object.kind === 'DaemonSet');
   const { caPem = '' } = await readKubeconfig(labPaths(plan.dir).kubeconfig);
-  const token = (await kubectl('create', 'token', 'seine-agent', '-n', namespace)).trim();
+  account = { token: (await kubectl('create', 'token', 'seine-agent', '-n', namespace)).trim(), caPem, namespace };
   for (const node of nodes) {
-    const around = {
-      nodeName: runtimes.lab.node(node).name,
-      configMaps,
-      account: { token, caPem, namespace },
-      // Served by the agent itself: of no use to it.
-      apiService: { host: '10.96.0.1', port: 443 },
-      env: { [labMark]: plan.id },
-      cgroupParent: runtimes.cgroupParent,
-    };
     for (const daemonSet of daemonSets) {
-      const pod = new DaemonSetPod(daemonSet, runtimes.place(node), around);
+      const pod = new DaemonSetPod(daemonSet, runtimes.place(node), around(node, configMaps));
       (daemonSet.metadata?.name === 'seine-ovs' ? switches : agents).set(node, pod);
       await pod.start(signal);
     }
   }
   for (const node of nodes) await ready(node);
+}
+
+/** What a kubelet knows of a pod's surroundings. */
+function around(node: number, configMaps: readonly ConfigMap[]): PodSurroundings {
+  return {
+    nodeName: runtimes.lab.node(node).name,
+    configMaps,
+    account,
+    // Served by the agent itself: of no use to it.
+    apiService: { host: '10.96.0.1', port: 443 },
+    env: { [labMark]: runtimes.lab.plan.id },
+    cgroupParent: runtimes.cgroupParent,
+  };
 }
 
 async function ready(node: number): Promise<void> {
@@ -183,11 +189,40 @@ it('has the rights that it needs on the node: nothing was refused', async () => 
   }
 });
 
+it('has the capabilities of the manifest and no others', async () => {
+  const sets = (text: string) => ['CapEff', 'CapPrm', 'CapBnd'].map((name) => new RegExp(`^${name}:\\s*([0-9a-f]+)$`, 'm').exec(text)?.[1]);
+  const bits = (grants: Grants) => grants.capabilities.reduce((sum, { name }) => sum | (1n << capabilityBit(name)), 0n);
+  const kinds = [
+    ['ovs', switches, ovsGrants(options())],
+    ['agent', agents, agentGrants(options())],
+  ] as const;
+  for (const [container, pods, grants] of kinds) {
+    const wanted = bits(grants).toString(16).padStart(16, '0');
+    const status = await podOf(pods, 1).exec(container, ['cat', '/proc/self/status'], signal);
+    expect(sets(status)).toEqual([wanted, wanted, wanted]);
+    expect(status).toMatch(/^NoNewPrivs:\s*1$/m);
+    expect(status).toMatch(/^Seccomp:\s*2$/m);
+  }
+});
+
+/** Numbers of linux/capability.h. */
+const capabilityBits = { NET_ADMIN: 12n, NET_RAW: 13n, SYS_PTRACE: 19n, SYS_ADMIN: 21n } as const;
+
+function capabilityBit(name: string): bigint {
+  const bit = Object.entries(capabilityBits).find(([known]) => known === name)?.[1];
+  if (bit === undefined) throw new Error(`which number has ${name}?`);
+  return bit;
+}
+
 it('has plugin and configuration in the runtime’s folders', () => {
   for (const node of nodes) {
     const place = runtimes.place(node);
     expect(readdirSync(place.path('/opt/cni/bin')).toSorted()).toEqual(['bandwidth', 'loopback', 'portmap', 'seine']);
-    expect(readdirSync(place.path('/etc/cni/net.d'))).toEqual(['10-seine.conflist']);
+    // The machine's own are below it.
+    const [first] = readdirSync(place.path('/etc/cni/net.d'))
+      .filter((name) => name.endsWith('.conflist'))
+      .toSorted();
+    expect(first).toBe('10-seine.conflist');
     const modeOf = (path: string) => (statSync(place.path(path)).mode & 0o7777).toString(8);
     const modes = ['/opt/cni/bin/seine', '/etc/cni/net.d/10-seine.conflist', '/var/lib/seine'].map(modeOf);
     expect(modes).toEqual(['755', '600', '700']);
@@ -227,6 +262,27 @@ it('wires the pods of containerd, over restarts of agent and Open vSwitch', asyn
     () => 'the pods do not reach each other',
   );
   for (const pod of pods) await runtimes.removePod(pod, signal);
+});
+
+it('is taken off the nodes by its own manifest', async () => {
+  const path = join(runtimes.lab.plan.dir, 'uninstall.yaml');
+  writeFileSync(path, manifestText(uninstallParts(options())));
+  await kubectl('apply', '--validate=strict', '-f', path);
+  const daemonSet = parseDocument(readFileSync(path, 'utf8')).toJS() as DaemonSet;
+  for (const node of nodes) await agent(node).stop(signal);
+  for (const node of nodes) {
+    const cleanup = new DaemonSetPod(daemonSet, runtimes.place(node), around(node, []));
+    await cleanup.start(signal);
+    const isDone = async () => (await cleanup.logs('cleanup', signal)).includes('removed  everything in /var/lib/seine');
+    await until(isDone, patienceMs, () => `node ${node} is not cleaned`);
+    await cleanup.stop(signal);
+    const place = runtimes.place(node);
+    expect(readdirSync(place.path('/opt/cni/bin'))).toEqual([]);
+    expect(readdirSync(place.path('/var/lib/seine'))).toEqual([]);
+    expect(await runtimes.lab.exec(node, 'nft', 'list', 'tables')).not.toContain('inet seine\n');
+    expect(await runtimes.lab.exec(node, 'ip', 'route', 'show', 'proto', '94')).toBe('');
+    expect(await podOf(switches, node).exec('ovs', ['ovs-vsctl', 'list-br'], signal)).toBe('br-phy\n');
+  }
 });
 
 /** Without ovs-vswitchd the container ends; started anew, the switch waits for the agent. */
