@@ -15,6 +15,7 @@ import { portOfPod } from './inventory-port.ts';
 import { attachmentId, type Lease } from './ipam/lease.ts';
 import { OfPortPool } from './of-port-pool.ts';
 import { describeDifferences, type FlowCheck } from './pod-check.ts';
+import { podIntent } from './pod-intent.ts';
 import type { AttachedPod, AttachmentKey, PodAddress, PodAttachment, PodNetwork, ReadyState } from './pod-network-port.ts';
 import type { Readiness } from './readiness.ts';
 
@@ -47,8 +48,6 @@ interface Attached {
   readonly hostIfName: string;
   readonly ofPort: number;
 }
-
-type Limited = Pick<PodAttachment, 'mac' | 'addresses' | 'egress'>;
 
 /** A veth that the kernel is still taking down. */
 interface Removal {
@@ -213,7 +212,8 @@ export class NodePodNetwork implements PodNetwork {
   /** Who wants what is wanted for a pod, and what that is compiled from. */
   inputOf(lease: Lease): { readonly owner: Owner; readonly intent: PodIntent } | undefined {
     const attached = this.#attached.get(attachmentId(lease));
-    return attached && { owner: attached.owner, intent: this.#intent(lease, attached) };
+    const { datapathType } = this.#options;
+    return attached && { owner: attached.owner, intent: podIntent(lease, { ofPort: attached.ofPort, datapathType }) };
   }
 
   async #createInterface(
@@ -271,14 +271,9 @@ export class NodePodNetwork implements PodNetwork {
     return result;
   }
 
-  #wantFlows(want: Limited, attached: Pick<Attached, 'owner' | 'ofPort'>): Revisions {
-    return this.#options.datapath.want(attached.owner, compilePod(this.#intent(want, attached)));
-  }
-
-  /** On the kernel's data path the chained `bandwidth` plugin limits both directions; a second limit would only get in its way. */
-  #intent({ mac, addresses, egress }: Limited, { ofPort }: Pick<Attached, 'ofPort'>): PodIntent {
-    const limit = egress && this.#options.datapathType === 'netdev' ? { egress } : {};
-    return { ofPort, mac, addresses: addresses.map(({ ip }) => ip), ...limit };
+  #wantFlows(want: Pick<PodAttachment, 'mac' | 'addresses' | 'egress'>, { owner, ofPort }: Pick<Attached, 'owner' | 'ofPort'>): Revisions {
+    const { datapath, datapathType } = this.#options;
+    return datapath.want(owner, compilePod(podIntent(want, { ofPort, datapathType })));
   }
 
   /** Somebody else's address or MAC was his first, whatever an IPAM plugin believes: the pod that comes later must not get his packets. */

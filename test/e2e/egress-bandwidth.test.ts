@@ -36,7 +36,7 @@ describe('a pod whose sending is limited', () => {
   let meter: string;
 
   beforeAll(async () => {
-    lab = await ConvergeLab.start(1);
+    lab = await ConvergeLab.start(1, undefined, { datapath: 'netdev' });
     const metadata = { name: 'slow', labels: { app: 'slow' }, annotations: { 'kubernetes.io/egress-bandwidth': '2M' } };
     const spec = { nodeSelector: { 'kubernetes.io/hostname': lab.node(1).name }, containers: [{ name: 'responder', image: 'responder' }] };
     const object = { apiVersion: 'v1', kind: 'Pod', metadata, spec };
