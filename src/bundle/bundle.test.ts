@@ -85,6 +85,8 @@ describe('collecting', () => {
   });
 
   it('takes what the files of a node say, the end of a log, and never more than a file', async () => {
+    writeFileSync(join(folder, '10-seine.conflist'), '{"name":"seine"}');
+    writeFileSync(join(folder, 'other-kubeconfig'), 'client-key-data: LS0tLS1CRUdJTg==');
     writeFileSync(join(folder, 'kubelet.log'), `${'old\n'.repeat(200_000)}the end`);
     const places = {
       configFile: '/nowhere/agent.yaml',
@@ -103,6 +105,11 @@ describe('collecting', () => {
     });
     expect(manifest.parts.map(({ name }) => name)).toContain('files/log-3-odd_name_.log');
     expect(files.get('files/state-dir.json')).toContain('kubelet.log');
+    expect(JSON.parse(files.get('files/cni-net.d.json') ?? '')).toMatchObject({
+      files: { '10-seine.conflist': '{"name":"seine"}' },
+      others: expect.arrayContaining(['other-kubeconfig']),
+    });
+    expect(JSON.stringify([...files])).not.toContain('LS0tLS1');
   });
 });
 

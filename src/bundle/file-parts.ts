@@ -4,6 +4,7 @@ import { seineVersion } from '../agent-api/version.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Part } from './collect.ts';
 import { plainJson } from './plain-json.ts';
+import { redact } from './redact.ts';
 
 /** Where things are on this node. */
 export interface Places {
@@ -62,11 +63,16 @@ async function listing(folder: string): Promise<string> {
   return plainJson({ folder, files: await Promise.all(files), more: Math.max(0, names.length - FILES_MAX) });
 }
 
-/** Small text files of a folder. */
+/** Network configurations of a folder. Other plugins keep their credentials beside them: of those, only the names. */
 async function contents(folder: string): Promise<string> {
-  const names = (await readdir(folder)).toSorted().slice(0, FILES_MAX);
-  const texts = names.map(async (name) => [name, await tail(join(folder, name)).catch((thrown: unknown) => String(thrown))] as const);
-  return plainJson({ folder, files: Object.fromEntries(await Promise.all(texts)) });
+  const all = (await readdir(folder)).toSorted().slice(0, FILES_MAX);
+  const names = all.filter((name) => /\.(?:conf|conflist|json)$/.test(name));
+  const texts = names.map(async (name) => {
+    const text = await tail(join(folder, name)).catch((thrown: unknown) => String(thrown));
+    return [name, redact(text)] as const;
+  });
+  const others = all.filter((name) => !names.includes(name));
+  return plainJson({ folder, files: Object.fromEntries(await Promise.all(texts)), others });
 }
 
 async function tail(path: string): Promise<string> {
