@@ -58,6 +58,7 @@ export function howToGoOn(plan: LabPlan, labCommand: string, podIp: string): str
     `  ${labCommand} exec demo/client-1 -- bash -c 'exec 3<>/dev/tcp/${podIp}/80; echo >&3; head -1 <&3'`,
     `  ${labCommand} node exec node-1 -- ovs-ofctl -O OpenFlow15 --names dump-flows br-int`,
     `  ${labCommand} node exec node-1 -- seinectl status`,
+    `  ${labCommand} node exec node-1 -- seinectl check`,
     'Remove it all:',
     `  ${labCommand} down`,
   ].join('\n');
