@@ -146,6 +146,7 @@ describe('a node of IPv6', () => {
       'spoofGuard,priority=250,icmp6,icmp_type=137 actions=drop',
       'spoofGuard,priority=210,icmp6,icmp_type=135 actions=drop',
       'spoofGuard,priority=210,icmp6,icmp_type=136 actions=drop',
+      'spoofGuard,priority=100,in_port=32768 actions=drop',
       'neighbour,priority=200,icmp6,icmp_type=135,nd_target=fd00:10::1 actions=output:32769',
       'neighbour,priority=200,icmp6,dl_dst=0e:00:00:00:01:01,ipv6_dst=fd00:10::1,icmp_type=136 actions=output:32769',
       'neighbour,priority=200,icmp6,icmp_type=135,nd_target=fe80::c00:ff:fe00:101 actions=output:32769',

@@ -22,7 +22,7 @@ export function compileNode(environment: NodeEnvironment): Wanted {
   const flows = [
     ...compileTables(),
     ...classify(environment),
-    ...spoofGuard(families),
+    ...spoofGuard(environment),
     ...neighbour(environment),
     ...families.flatMap((family) => [
       ...track(family),
@@ -91,15 +91,20 @@ function classify(environment: NodeEnvironment): Flow[] {
 }
 
 /** Messages that only routers send end here whatever their addresses; per-pod flows allow the rest of ND, one by one. */
-function spoofGuard(families: readonly Family[]): Flow[] {
-  if (!families.includes('ipv6')) return [];
+function spoofGuard(environment: NodeEnvironment): Flow[] {
+  // Counts what other nodes send in others' names; the table would drop it all the same.
+  const forgedByPeers: Flow = { table: 'spoofGuard', priority: priority.lowest, match: { inPort: environment.tunnel.ofPort }, steps: drop };
+  if (!familiesOf(environment).includes('ipv6')) return [forgedByPeers];
   const routersOnly: readonly number[] = [icmpv6.routerSolicitation, icmpv6.routerAdvertisement, icmpv6.redirect];
-  return neighbourDiscovery.map((icmpType) => ({
-    table: 'spoofGuard',
-    priority: routersOnly.includes(icmpType) ? priority.guard : priority.high,
-    match: { payload: 'ipv6', protocol: 'icmp6', icmpType },
-    steps: drop,
-  }));
+  const guards = neighbourDiscovery.map(
+    (icmpType): Flow => ({
+      table: 'spoofGuard',
+      priority: routersOnly.includes(icmpType) ? priority.guard : priority.high,
+      match: { payload: 'ipv6', protocol: 'icmp6', icmpType },
+      steps: drop,
+    }),
+  );
+  return [...guards, forgedByPeers];
 }
 
 function neighbour({ gateway }: NodeEnvironment): Flow[] {

@@ -27,10 +27,12 @@ const peer: PeerIntent = {
 const dump = (of: PeerIntent, from = node) => compilePeer(of, from).flows.map((flow) => formatFlow(flow).replace(/^table=/, ''));
 
 describe('compilePeer', () => {
-  it('lets its packets in from each of its addresses, and sends to the first that we have the family of', () => {
+  it('lets packets of its pods in from each of its addresses, and sends to the first that we have the family of', () => {
     expect(dump(peer)).toEqual([
-      'classify,priority=200,in_port=32768,tun_src=192.168.77.2 actions=set_field:0x1/0xf->reg0,set_field:0x200/0x200->reg0,goto_table:unSnat',
-      'classify,priority=200,in_port=32768,tun_ipv6_src=fd00:77::2 actions=set_field:0x1/0xf->reg0,set_field:0x200/0x200->reg0,goto_table:unSnat',
+      'classify,priority=200,in_port=32768,tun_src=192.168.77.2 actions=set_field:0x1/0xf->reg0,set_field:0x200/0x200->reg0,set_field:0x86bdc173->reg5,goto_table:spoofGuard',
+      'classify,priority=200,in_port=32768,tun_ipv6_src=fd00:77::2 actions=set_field:0x1/0xf->reg0,set_field:0x200/0x200->reg0,set_field:0x86bdc173->reg5,goto_table:spoofGuard',
+      'spoofGuard,priority=200,in_port=32768,reg5=0x86bdc173,ip,nw_src=10.10.4.0/22 actions=goto_table:unSnat',
+      'spoofGuard,priority=200,in_port=32768,reg5=0x86bdc173,ipv6,ipv6_src=fd00:10:0:1::/64 actions=goto_table:unSnat',
       'route,priority=230,ip,nw_dst=10.10.4.0/22 actions=set_field:aa:bb:cc:dd:ee:ff->eth_dst,set_field:0x10/0xf0->reg0,set_field:0x200/0x200->reg0,goto_table:ttl',
       'tunnel,priority=200,reg0=0x10/0xf0,ip,nw_dst=10.10.4.0/22 actions=set_field:192.168.77.1->tun_src,set_field:192.168.77.2->tun_dst,goto_table:output',
       'neighbour,priority=200,arp,arp_tpa=10.10.4.1,arp_op=1 actions=answer_arp(10.10.4.1 is at aa:bb:cc:dd:ee:ff)',

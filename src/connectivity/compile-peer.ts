@@ -1,4 +1,5 @@
 import { type Cidr, cidrAddress, type Ip } from '../net/ip.ts';
+import { peerNumber } from '../pipeline/cookie.ts';
 import { reg } from '../pipeline/fields.ts';
 import type { Flow } from '../pipeline/flow.ts';
 import { goto, load, priority } from '../pipeline/flow.ts';
@@ -26,7 +27,7 @@ export function compilePeer(peer: PeerIntent, environment: NodeEnvironment): Wan
   const reached = reachedNetworks(peer, environment);
   return {
     ...nothing,
-    flows: [...peer.transport.map((ip) => fromPeer(ip, environment)), ...reached.flatMap((cidr) => toPeer(cidr, ends))],
+    flows: [...fromPeer(peer, reached, environment), ...reached.flatMap((cidr) => toPeer(cidr, ends))],
   };
 }
 
@@ -62,14 +63,30 @@ function tunnelEnds(peer: PeerIntent, { transport }: NodeEnvironment): TunnelEnd
   return undefined;
 }
 
-/** Any of a node's addresses may be the source of its tunnel packets, whichever we send to. */
-function fromPeer(tunSrc: Ip, { tunnel }: NodeEnvironment): Flow {
-  return {
-    table: 'classify',
-    priority: priority.normal,
-    match: { inPort: tunnel.ofPort, tunSrc },
-    steps: [load(reg.source('tunnel')), load(reg.rewriteMac('yes')), goto('unSnat')],
-  };
+/**
+ * Any of a node's addresses may be the source of its tunnel packets, whichever we send to. What is inside must be sent by a pod of
+ * that node or by its gateway: a node that has fallen into wrong hands speaks for its own pods only.
+ */
+function fromPeer({ name, transport }: PeerIntent, networks: readonly Cidr[], { tunnel: { ofPort: inPort } }: NodeEnvironment): Flow[] {
+  const peer = reg.peer(peerNumber(name));
+  return [
+    ...transport.map(
+      (tunSrc): Flow => ({
+        table: 'classify',
+        priority: priority.normal,
+        match: { inPort, tunSrc },
+        steps: [load(reg.source('tunnel')), load(reg.rewriteMac('yes')), load(peer), goto('spoofGuard')],
+      }),
+    ),
+    ...networks.map(
+      (cidr): Flow => ({
+        table: 'spoofGuard',
+        priority: priority.normal,
+        match: { inPort, payload: cidr.family, ipSrc: cidr, regs: [peer] },
+        steps: [goto('unSnat')],
+      }),
+    ),
+  ];
 }
 
 function toPeer(cidr: Cidr, { local, remote }: TunnelEnds): Flow[] {

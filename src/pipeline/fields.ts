@@ -33,7 +33,7 @@ export const registerFields = {
     doc: 'Whether the later pieces of this datagram were told which endpoint is theirs.',
     values: { untold: 0, told: 1 },
   },
-  peer: { reg: 5, bits: [0, 31], doc: 'Number of the peer node, where its pod CIDR does not tell (reserved).' },
+  peer: { reg: 5, bits: [0, 31], doc: 'The node that a tunnel packet came from: a hash of its name.' },
   group: { reg: 7, bits: [0, 31], doc: 'Service group: also tells which Service this is.' },
   sourceIdentity: { reg: 8, bits: [0, 31], doc: 'Which peer selectors the source matches (reserved).' },
   destinationIdentity: { reg: 9, bits: [0, 31], doc: 'Which peer selectors the destination matches (reserved).' },

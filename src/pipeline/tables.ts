@@ -11,7 +11,11 @@ interface TableSpec {
 /** Tables in the order packets visit them. OpenFlow refuses a `goto` that does not move down this list. */
 export const tables = {
   classify: { id: 0, miss: 'drop', doc: 'Where does the packet come from: tunnel (known peers only), gateway, local pod.' },
-  spoofGuard: { id: 4, miss: 'drop', doc: 'A pod may only use its own Ethernet, IP, ARP and ND addresses.' },
+  spoofGuard: {
+    id: 4,
+    miss: 'drop',
+    doc: 'A pod may only use its own Ethernet, IP, ARP and ND addresses; another node only addresses of its pods.',
+  },
   neighbour: { id: 8, miss: 'drop', doc: 'ARP and ND: answered for peer gateways, else straight to the owner of the address.' },
   unSnat: { id: 12, miss: 'track', doc: 'Replies to a translated source get their destination back; marks what is routed.' },
   track: { id: 14, miss: 'drop', doc: 'Looks the connection up; replies and later packets are translated here.' },

@@ -4,6 +4,7 @@ import { linkLocal } from '../../src/connectivity/environment.ts';
 import { bindUdpIn } from '../../src/lab/probe/sockets.ts';
 import { cidrAddress, type Family, type Ip, parseIp } from '../../src/net/ip.ts';
 import { type Mac, macFromBytes, parseMac } from '../../src/net/mac.ts';
+import { serviceNextHop } from '../../src/pipeline/well-known.ts';
 import type { Packet } from '../model/packet.ts';
 import { addressOf, clusterIp, families, gatewayOf, macOf, nodes, outside, port, services } from '../support/cluster-plan.ts';
 import { encodeFrame, encodeGeneve } from '../support/frame.ts';
@@ -174,10 +175,10 @@ describe.each(families)('over %s, a pod', (family) => {
   });
 });
 
-/** As if a pod of the second node wrote to `victim`. */
-function inner(family: Family, victim: 'b' | 'c', mark: Uint8Array): Uint8Array {
+/** As if a pod of the other node wrote to `victim`, or somebody else. */
+function inner(family: Family, victim: 'b' | 'c', mark: Uint8Array, name?: Ip): Uint8Array {
   const source = other?.environment.podCidrs.find((cidr) => cidr.family === family);
-  const ipSrc = victim === 'b' && source ? cidrAddress(source, 99n) : addressOf('a', family);
+  const ipSrc = name ?? (victim === 'b' && source ? cidrAddress(source, 99n) : addressOf('a', family));
   const link = { ethSrc: parseMac('0e:00:00:00:02:01'), ethDst: parseMac('aa:bb:cc:dd:ee:ff') };
   const ports = { protocol: 'udp', portSrc: 4000, portDst: port.nobody } as const;
   return encodeFrame({ ...link, payload: family, ipSrc, ipDst: addressOf(victim, family), ttl: 64, ...ports }, mark);
@@ -222,6 +223,22 @@ describe.each(families)('a tunnel packet over %s', (family) => {
     expect(wires.b.heard(mark)).toBe(false);
   });
 
+  it.each<[string, Ip]>([
+    ['a pod of this node', addressOf('a', family)],
+    ['this node', gatewayOf('n1', family)],
+    ['a node’s own address', addressOf('n2', family)],
+    ['the outside', outside.router[family]],
+    ['a third node’s pod', parseIp(family === 'ipv4' ? '10.10.12.9' : 'fd00:10:0:3::9')],
+    ['a client that is its own endpoint', serviceNextHop[family]],
+    ['nobody', parseIp(family === 'ipv4' ? '0.0.0.0' : '::')],
+  ])('that another node sends in the name of %s does not', async (_, name) => {
+    const [mark, honestly] = [randomBytes(12), randomBytes(12)];
+    await sendDatagram('n2', addressOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', mark, name)));
+    await sendDatagram('n2', addressOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', honestly)));
+    await wires.b.hears(honestly);
+    expect(wires.b.heard(mark)).toBe(false);
+  });
+
   it('of somebody who is no node does not, and he is counted', async () => {
     const mark = randomBytes(12);
     for (let times = 0; times < 3; times++) {
@@ -246,6 +263,22 @@ describe.each(families)('a tunnel packet over %s', (family) => {
     cluster.exec('a', 'ping', '-q', '-c', '2', '-i', '0.1', '-W', '2', addressOf('n2', family).text);
     await settled(family);
   }
+});
+
+it.each(families)('a tunnel packet over %s in another’s name would arrive if the bridge did not look', async (family) => {
+  const mark = randomBytes(12);
+  const flow = `table=4,priority=300,in_port=32768,${family === 'ipv4' ? 'ip' : 'ipv6'}`;
+  cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', 'add-flow', 'br-int', `${flow},actions=goto_table:12`);
+  const forged = encodeGeneve(inner(family, 'b', mark, addressOf('a', family)));
+  // The switch may go on for a moment with what it decided about such packets before.
+  await vi.waitFor(
+    async () => {
+      await sendDatagram('n2', addressOf('n1', family).text, port.tunnel, forged);
+      expect(wires.b.heard(mark)).toBe(true);
+    },
+    { timeout: 10_000, interval: 100 },
+  );
+  cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', '--strict', 'del-flows', 'br-int', flow);
 });
 
 it.each(families)('a tunnel packet over %s would arrive if neither bridge nor packet filter looked', async (family) => {

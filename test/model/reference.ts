@@ -50,7 +50,8 @@ const neighbourDiscovery = { solicitation: 135, advertisement: 136, all: [133, 1
  * What must happen to packets on a node, from what the product promises and from nothing else: no table, register or mark is
  * known here.
  *
- * 1. A pod speaks with its own addresses only. Nodes speak by tunnel only from the addresses they are known by.
+ * 1. A pod speaks with its own addresses only. Nodes speak by tunnel only from the addresses they are known by, and only for
+ *    their own pods and gateway.
  * 2. Everybody reaches every pod; nobody reaches what does not exist; nothing comes back where it came from.
  * 3. A new connection to a Service goes to one of its endpoints and stays there; answers come from the Service. Without
  *    endpoints somebody says no.
@@ -78,6 +79,7 @@ export class Reference {
     if (!this.#scene.node.podCidrs.some(({ family }) => family === packet.payload)) return dropped;
     if (packet.protocol === 'icmp6' && neighbourDiscovery.all.includes(packet.icmpType ?? -1)) return this.#neighbourDiscovery(arrival);
     if (from === 'pod' && !this.#isOwn(inPort, packet.ethSrc, packet.ipSrc)) return dropped;
+    if (from === 'tunnel' && !this.#isOfPeer(packet)) return dropped;
     return this.#routed(arrival);
   }
 
@@ -98,6 +100,12 @@ export class Reference {
   #reachablePeers() {
     const { node, peers } = this.#scene;
     return peers.filter(({ transport }) => transport.some((remote) => node.transport.some(({ family }) => family === remote.family)));
+  }
+
+  /** Whether the node that a tunnel packet came from has the network of who sent it. */
+  #isOfPeer({ tunSrc, ipSrc }: Packet): boolean {
+    const senders = this.#reachablePeers().filter(({ transport }) => has(transport, tunSrc));
+    return ipSrc !== undefined && senders.some(({ podCidrs }) => podCidrs.some((cidr) => cidrContains(cidr, ipSrc)));
   }
 
   #isOwn(port: number, mac: Mac, ip: Ip | undefined): boolean {
