@@ -30,7 +30,10 @@ export async function compileBundle(path: string, options: CompileOptions, termi
   const compiled = compileInputs(read.inputs);
   remarks(read, compiled, terminal);
   if (options.check) return check(compiled, textOf(files, heldName, path), terminal);
-  for (const line of bridgeLines(compiled.entries, options.output)) terminal.line(safeLine(line));
+  const lines = bridgeLines(compiled.entries, options.output);
+  for (const line of lines) terminal.line(safeLine(line));
+  const left = compiled.entries.size - lines.length;
+  if (left > 0) terminal.remark(`seinectl: ${left} left out: ovs-ofctl takes no meters in a bundle; -o text has them`);
   return compiled.failures.length === 0 ? exitCodes.ok : exitCodes.different;
 }
 
