@@ -310,6 +310,10 @@ export class Reflector<T> {
   }
 
   #draftObject(draft: SnapshotDraft<T>, raw: unknown): void {
+    // Tens of thousands of objects that have not changed since the last time need not be looked into. A server that was restored from
+    // a backup gives versions again: after any sign of that, and for a second opinion, everything is read.
+    const { doing, quorum } = this.#state;
+    if (doing === 'snapshot' && !quorum && draft.keep(raw)) return;
     const read = this.#readObject(raw);
     if (!read) draft.spoil();
     else draft.add(read);

@@ -11,8 +11,15 @@ import type { Held } from './replica.ts';
 const FORMAT = 1;
 
 const headSchema = z.object({ format: z.literal(FORMAT), kind: z.string(), revision: z.int() });
-const objectSchema = z.object({ key: z.string().min(1), version: z.string(), value: z.looseObject({}) });
 const tailSchema = z.object({ end: z.int().min(0), version: z.string() });
+
+/** Plainly checked: there are tens of thousands of lines, and nobody is told what is wrong with one. */
+function storedObject(line: unknown): { readonly key: string; readonly version: string; readonly value: object } {
+  const { key, version, value } = (typeof line === 'object' ? (line ?? {}) : {}) as Record<string, unknown>;
+  if (typeof key !== 'string' || key === '' || typeof version !== 'string' || typeof value !== 'object' || value === null)
+    throw new SeineError('INVALID_INPUT', 'a line that is no object of a replica');
+  return { key, version, value };
+}
 
 /** What a replica file holds, and of which resource. */
 export interface StoredKind {
@@ -46,7 +53,7 @@ export async function loadReplica<T>(path: string, of: StoredKind, turns: LoopTu
     else if (tail) throw new SeineError('INVALID_INPUT', 'something after the end');
     else if (typeof line === 'object' && line !== null && 'end' in line) tail = tailSchema.parse(line);
     else {
-      const { key, version, value } = objectSchema.parse(line);
+      const { key, version, value } = storedObject(line);
       objects.set(key, { version, value: value as T });
     }
   };

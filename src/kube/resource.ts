@@ -37,6 +37,19 @@ export function identityOf(raw: unknown): ObjectIdentity {
   return { key: objectKey(metadata.namespace ?? '', metadata.name), version: metadata.resourceVersion ?? '' };
 }
 
+/** As `identityOf`, quicker; `undefined` where that has something to say about the object. */
+export function identityIn(raw: unknown): ObjectIdentity | undefined {
+  const metadata = memberOf(raw, 'metadata');
+  const [name, namespace, version] = ['name', 'namespace', 'resourceVersion'].map((member) => memberOf(metadata, member));
+  if (typeof name !== 'string' || name === '' || typeof version !== 'string') return undefined;
+  if (namespace !== undefined && typeof namespace !== 'string') return undefined;
+  return { key: objectKey(namespace ?? '', name), version };
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : undefined;
+}
+
 export function objectKey(namespace: string, name: string): string {
   return namespace === '' ? name : `${namespace}/${name}`;
 }

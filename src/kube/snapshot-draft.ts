@@ -1,6 +1,6 @@
 import { SeineError } from '../errors/seine-error.ts';
 import type { Held, ReplicaStore } from './replica.ts';
-import { identityOf, type ObjectIdentity, type Resource } from './resource.ts';
+import { identityIn, identityOf, type ObjectIdentity, type Resource } from './resource.ts';
 
 /** What became of one object on its way in. */
 export type ObjectRead<T> =
@@ -38,6 +38,15 @@ export class SnapshotDraft<T> {
   /** False if something in it could not even be named, so that an object missing from it may yet exist. */
   get complete(): boolean {
     return this.#complete;
+  }
+
+  /** Takes over what is held of an object, if it is of the very same version. @returns whether it is */
+  keep(raw: unknown): boolean {
+    const identity = identityIn(raw);
+    const held = identity && this.#store.held().get(identity.key);
+    if (held === undefined || held.version !== identity?.version || held.version === '') return false;
+    this.objects.set(identity.key, held);
+    return true;
   }
 
   add(read: ObjectRead<T>): void {
