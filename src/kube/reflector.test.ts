@@ -298,6 +298,18 @@ describe('Reflector', () => {
     await eventually(() => expect(names()).toEqual(['a', 'b']));
   });
 
+  it('does not look into an object of the version it has, but reads everything once the server has gone back in time', async () => {
+    server.answer(watch([event('ADDED', node('a', 900)), bookmark('900', true)], 'end'));
+    server.answer(status(410, 'Expired'), watch([event('ADDED', node('a', 900, '10.9.0.0/24')), bookmark('902', true)], 'end'));
+    server.answer(status(504, 'Timeout', { causes: [{ reason: 'ResourceVersionTooLarge' }] }));
+    start();
+    await eventually(() => expect(server.requests).toHaveLength(5));
+    expect(reflector.replica.get('a')?.podCidrs).toEqual(['10.0.0.0/24']);
+    server.answer(list('901', [node('a', 900, '10.9.0.0/24')]), watch([]));
+    await eventually(() => expect(reflector.replica.get('a')?.podCidrs).toEqual(['10.9.0.0/24']));
+    expect(server.requests[4]).toBe('GET /api/v1/nodes');
+  });
+
   describe('the brake', () => {
     const full = watch([...many(10).map((object) => event('ADDED', object)), bookmark('5', true)], 'end');
 
