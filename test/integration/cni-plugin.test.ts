@@ -4,6 +4,7 @@ import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { seineVersion } from '../../src/agent-api/version.ts';
 import { deletionFilesMax } from '../../src/cni/deletions.ts';
 import { cniVersions } from '../../src/cni/versions.ts';
 import { CniBench, type PluginRun } from '../support/cni-bench.ts';
@@ -103,6 +104,11 @@ describe.each([
       expect(await run('DEL', `c${cniVersion}`, { cniVersion, prevResult })).toMatchObject({ exit: 0, stdout: '', stderr: '' });
     }
     expect(bench.network.wired.size).toBe(0);
+  });
+
+  it('says its version to who asks by argument, and does not ask the agent then', () => {
+    const [command, args] = program.endsWith('.mjs') ? [process.execPath, [program, '--version']] : [program, ['--version']];
+    expect(execFileSync(command, args, { env: {}, encoding: 'utf8' })).toBe(`seine ${seineVersion}\n`);
   });
 
   it('waits for an agent that restarts', async () => {
