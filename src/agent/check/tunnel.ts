@@ -71,9 +71,9 @@ export const tunnel: Check = {
 /** All of them if they are few enough, else so many by lot. */
 export function choose<T extends { readonly name: string }>(all: readonly T[], wish: CheckContext['peers'], lot = randomInt): readonly T[] {
   if ('name' in wish) return all.filter(({ name }) => name === wish.name);
+  if (all.length <= wish.most) return all;
   const left = [...all];
-  while (left.length > wish.most) left.splice(lot(left.length), 1);
-  return left;
+  return Array.from({ length: wish.most }, () => left.splice(lot(left.length), 1)).flat();
 }
 
 interface Asking {
