@@ -1,4 +1,4 @@
-import { createReadStream, createWriteStream } from 'node:fs';
+import { createReadStream, createWriteStream, openSync } from 'node:fs';
 import { Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
@@ -17,21 +17,18 @@ export class ArchiveWriter {
   /**
    * @param path must not exist
    * @param folder that all files are in, so that unpacking makes one folder
+   * @throws SeineError `INVALID_INPUT` if there is a file already, or none can be made
    */
   constructor(path: string, folder: string) {
     this.#folder = folder;
-    const out = createWriteStream(path, { flags: 'wx', mode: 0o600 });
+    const out = createWriteStream(path, { fd: openNew(path) });
     this.#written = pipeline(Readable.fromWeb(this.#packer.readable), createGzip(), out);
     this.#written.catch(() => undefined); // looked at by whoever adds or closes
   }
 
   /** @throws SeineError `INVALID_INPUT` if the archive cannot be written */
   async add(name: string, bytes: Uint8Array): Promise<void> {
-    const entry = { name: `${this.#folder}/${name}`, size: bytes.length, mode: 0o600, type: 'file' } as const;
-    const writer = this.#packer.controller.add(entry).getWriter();
-    const added = writer.write(bytes).then(() => writer.close());
-    added.catch(() => undefined); // the archive's own failure says why
-    await this.#orFailure(Promise.race([added, this.#written]));
+    await this.#orFailure(Promise.race([this.#packed(name, bytes), this.#written]));
   }
 
   async close(): Promise<void> {
@@ -39,14 +36,33 @@ export class ArchiveWriter {
     await this.#orFailure(this.#written);
   }
 
+  async #packed(name: string, bytes: Uint8Array): Promise<void> {
+    const entry = { name: `${this.#folder}/${name}`, size: bytes.length, mode: 0o600, type: 'file' } as const;
+    const writer = this.#packer.controller.add(entry).getWriter();
+    await writer.write(bytes);
+    await writer.close();
+  }
+
   async #orFailure(work: Promise<unknown>): Promise<void> {
     try {
       await work;
     } catch (thrown) {
-      const reason = thrown instanceof Error ? thrown.message : String(thrown);
-      throw new SeineError('INVALID_INPUT', `the archive cannot be written: ${reason}`, { cause: thrown });
+      throw unwritable(thrown);
     }
   }
+}
+
+function openNew(path: string): number {
+  try {
+    return openSync(path, 'wx', 0o600);
+  } catch (thrown) {
+    throw unwritable(thrown);
+  }
+}
+
+function unwritable(thrown: unknown): SeineError {
+  const reason = thrown instanceof Error ? thrown.message : String(thrown);
+  return new SeineError('INVALID_INPUT', `the archive cannot be written: ${reason}`, { cause: thrown });
 }
 
 /**

@@ -16,7 +16,7 @@ const secretNames =
   '[\\w./-]{0,80}(?:token|passw(?:or)?d|passphrase|secret|psk|api[_-]?key|private[_-]?key(?:[_-]?data)?|client-key-data|client-certificate-data|authorization|credentials?|last-applied-configuration)';
 const fields: readonly (readonly [RegExp, string])[] = [
   [new RegExp(`("${secretNames}"\\s*:\\s*)"(?:[^"\\\\]|\\\\.)*"`, 'gi'), `$1"${taken}"`],
-  [new RegExp(`(\\["${secretNames}",\\s*)"(?:[^"\\\\]|\\\\.)*"`, 'gi'), `$1"${taken}"`],
+  [new RegExp(`(\\[\\s*"${secretNames}",\\s*)"(?:[^"\\\\]|\\\\.)*"`, 'gi'), `$1"${taken}"`],
   // YAML.
   [new RegExp(`^([ \\t]*(?:- )?${secretNames}[ \\t]*[:=][ \\t]*)(?=[^\\s|>{\\[])[^\\n]+`, 'gim'), `$1${taken}`],
 ];

@@ -61,10 +61,8 @@ export async function collectBundle(agent: AgentClient, options: CollectOptions,
     await archive.close();
     return report(manifest, path, terminal);
   } catch (thrown) {
-    const error = SeineError.from(thrown, 'collect');
-    // Not somebody else's file that was in the way.
-    if (!error.message.includes('EEXIST')) rmSync(path, { force: true });
-    throw error;
+    rmSync(path, { force: true });
+    throw thrown;
   }
 }
 
