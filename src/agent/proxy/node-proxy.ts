@@ -1,9 +1,11 @@
-import { familiesOf } from '../../connectivity/environment.ts';
+import { familiesOf, type NodeEnvironment } from '../../connectivity/environment.ts';
+import type { Node } from '../../kube/node.ts';
 import type { Service } from '../../kube/service.ts';
 import type { Log } from '../../log/log.ts';
 import { cidrContains, type Ip, parseIp } from '../../net/ip.ts';
 import { Nftables } from '../../netlink/nftables.ts';
 import { NetlinkSocket } from '../../netlink/socket.ts';
+import type { Proxying } from '../../proxy/intent.ts';
 import type { ProxyNode } from '../../proxy/proxy-config.ts';
 import type { ReservedRange } from '../address-claims.ts';
 import type { Agent } from '../agent.ts';
@@ -44,6 +46,14 @@ export class NodeProxy {
   readonly #options: NodeProxyOptions;
   readonly #addresses: NodeAddresses;
   readonly #signal: AbortSignal;
+  #known:
+    | {
+        readonly environment: NodeEnvironment;
+        readonly node: Node | undefined;
+        readonly proxyAll: boolean;
+        readonly proxying: Proxying;
+      }
+    | undefined;
   /** What of the Node object makes a difference; as text, to see whether it has changed. */
   #identity = '';
 
@@ -77,7 +87,7 @@ export class NodeProxy {
       services: sources.services.replica,
       slices: sources.endpointSlices.replica,
       datapath: plane.datapath,
-      proxying: () => ({ config: this.mode.config, node: this.#proxyNode() }),
+      proxying: () => this.#proxying(),
       host: this.host,
       holderOf: (ip) => isReserved(ip) ?? peers.claimantOf(alone(ip)),
       consequences: {
@@ -188,10 +198,18 @@ export class NodeProxy {
     return `${node?.zone} ${node?.internalIps.join()}`;
   }
 
-  #proxyNode(): ProxyNode {
+  /** Asked for each of thousands of Services: worked out anew only where something that it is made of is another than before. */
+  #proxying(): Proxying {
+    const [environment, node, { proxyAll }] = [this.#options.live.current, this.#node(), this.mode];
+    const known = this.#known;
+    if (known && known.environment === environment && known.node === node && known.proxyAll === proxyAll) return known.proxying;
+    const proxying = { config: this.mode.config, node: this.#proxyNode(environment, node) };
+    this.#known = { environment, node, proxyAll, proxying };
+    return proxying;
+  }
+
+  #proxyNode(environment: NodeEnvironment, node: Node | undefined): ProxyNode {
     const { config } = this.#agent;
-    const environment = this.#options.live.current;
-    const node = this.#node();
     return {
       name: config.nodeName,
       ...(node?.zone === undefined ? {} : { zone: node.zone }),
