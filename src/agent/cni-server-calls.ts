@@ -75,7 +75,9 @@ export class CniCalls {
       const request = parseCniRequest(wire.env, wire.conf);
       command = request.command;
       if (request.command !== 'VERSION') version = request.cniVersion;
-      return { command, code: 0, stages, ...(await this.#dispatch(request, { wire, stages }, signal)) };
+      const answer = await this.#dispatch(request, { wire, stages }, signal);
+      this.#ports.log.working(callKey(command, wire));
+      return { command, code: 0, stages, ...answer };
     } catch (thrown) {
       const error = toCniError(thrown, 'request');
       this.#logFailure(command, wire, error, thrown);
@@ -211,14 +213,24 @@ export class CniCalls {
     }
   }
 
-  #logFailure(command: string, { env, attempt }: WireRequest, error: CniError, thrown: unknown): void {
-    const { code, message: reason, details } = error;
+  /** A runtime tries again and again, each time with a new container: of one pod, it is told once, and then at growing intervals. */
+  #logFailure(command: string, wire: WireRequest, error: CniError, thrown: unknown): void {
+    const { env, attempt } = wire;
+    const { code, message: cause, details } = error;
     const [container, ifName] = [env.CNI_CONTAINERID, env.CNI_IFNAME].map((value) => value?.slice(0, LOGGED_LENGTH_MAX));
-    const fields = { command: command.slice(0, LOGGED_LENGTH_MAX), container, interface: ifName, attempt, code, reason, details };
+    const fields = { command: command.slice(0, LOGGED_LENGTH_MAX), container, interface: ifName, attempt, code, cause, details };
     if (code === cniCodes.internal)
       this.#ports.log.error('CNI call failed by a bug', { ...fields, stack: thrown instanceof Error ? thrown.stack : undefined });
-    else this.#ports.log.warn('CNI call failed', fields);
+    else this.#ports.log.failing(callKey(command, wire), 'CNI call failed', fields);
   }
+}
+
+/** `ADD of NAMESPACE/NAME`, or of a container where the runtime does not say whose it is. */
+function callKey(command: string, { env }: WireRequest): string {
+  const named = (key: string): string | undefined => new RegExp(`(?:^|;)${key}=([^;]{1,253})`).exec(env.CNI_ARGS ?? '')?.[1];
+  const [namespace, name] = [named('K8S_POD_NAMESPACE'), named('K8S_POD_NAME')];
+  const whose = namespace === undefined || name === undefined ? env.CNI_CONTAINERID?.slice(0, LOGGED_LENGTH_MAX) : `${namespace}/${name}`;
+  return `${command.slice(0, LOGGED_LENGTH_MAX)} of ${whose ?? 'nobody'}`;
 }
 
 async function failureOf(work: Promise<void>): Promise<CniError | undefined> {
