@@ -148,7 +148,9 @@ export function toInstructions(steps: readonly Step[]): Instructions {
 }
 
 export function toActions(steps: readonly Step[]): readonly Action[] {
-  return steps.flatMap(toAction);
+  const actions: Action[] = [];
+  for (const step of steps) for (const action of toAction(step)) actions.push(action);
+  return actions;
 }
 
 function toAction(step: Step): readonly Action[] {

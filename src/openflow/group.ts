@@ -54,9 +54,11 @@ export interface GroupMod extends Group {
 
 export const everyGroup: GroupMod = { command: 'delete', id: ofGroup.all, type: 'all', buckets: [] };
 
+const modScratch = new ByteWriter(4096);
+
 /** Bytes to compare groups by: equal exactly if the groups, as sent or as read back, are the same. */
 export function encodeGroup(group: Group, version: Version = OPENFLOW_15): Uint8Array {
-  const w = new ByteWriter(256);
+  const w = modScratch.truncate(0);
   writeGroupMod(
     w,
     {
@@ -80,6 +82,7 @@ const EXPERIMENTER = 0xffff;
 const NETRONOME = 0x154d;
 const SELECTION_METHOD = 1;
 const METHOD_NAME_BYTES = 16;
+const utf8 = new TextEncoder();
 
 /**
  * Appends one message, with transaction id 0.
@@ -150,7 +153,7 @@ function writeBucket(w: ByteWriter, bucket: Bucket): void {
 function writeSelection(w: ByteWriter, selection: Selection): void {
   const start = w.length;
   w.u16(EXPERIMENTER).u16(0).u32(NETRONOME).u32(SELECTION_METHOD).zeros(4);
-  const name = new TextEncoder().encode(selection.method);
+  const name = utf8.encode(selection.method);
   if (name.length >= METHOD_NAME_BYTES)
     throw new SeineError('INVARIANT', `selection method ${JSON.stringify(selection.method)} is too long`);
   w.raw(name)
@@ -240,8 +243,6 @@ export function visitGroupMods(body: Uint8Array, visit: (id: number, message: Ui
     at += length;
   }
 }
-
-const modScratch = new ByteWriter(4096);
 
 export function readGroupDescription(r: ByteReader, version: Version): Group {
   const length = r.peekU16(0);
