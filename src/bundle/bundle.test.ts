@@ -202,7 +202,7 @@ it('writes addresses as text, and large numbers and octets so that they stay wha
 
 it('refuses manifests of another format', () => {
   expect(() => parseManifest('{"format":2,"parts":[]}')).toThrow('this program reads 1');
-  expect(() => parseManifest('{"format":1}')).toThrow('no parts');
-  expect(() => parseManifest('[]')).toThrow('no format');
+  expect(() => parseManifest('{"format":1}')).toThrow('the manifest: seine');
+  expect(() => parseManifest('[]')).toThrow('has format none');
   expect(() => parseManifest('x')).toThrow('no JSON');
 });

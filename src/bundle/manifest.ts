@@ -1,41 +1,47 @@
+import { z } from 'zod';
 import { SeineError } from '../errors/seine-error.ts';
 
 /** Grows when an older reader would misunderstand a bundle. */
 export const bundleFormat = 1;
 export const manifestName = 'manifest.json';
 
-/** What became of one file of a bundle. */
-export interface PartRecord {
-  readonly name: string;
+const part = z.object({
+  name: z.string(),
   /** `cut`: its beginning is there. `absent`: this node has no such file. */
-  readonly state: 'whole' | 'cut' | 'absent' | 'failed';
-  readonly bytes: number;
-  readonly tookMs: number;
+  state: z.enum(['whole', 'cut', 'absent', 'failed']),
+  bytes: z.int(),
+  tookMs: z.number(),
   /** Why it is not there, or not whole. */
-  readonly reason?: string;
-}
+  reason: z.string().exactOptional(),
+});
+
+const manifest = z.object({
+  format: z.literal(bundleFormat),
+  /** Version of the program that made it. */
+  seine: z.string(),
+  node: z.string(),
+  /** RFC 3339. */
+  begun: z.string(),
+  ended: z.string(),
+  parts: z.array(part),
+});
+
+/** What became of one file of a bundle. */
+export type PartRecord = Readonly<z.output<typeof part>>;
 
 /** The first thing to read of a bundle; the last that is written. */
-export interface Manifest {
-  readonly format: typeof bundleFormat;
-  /** Version of the program that made it. */
-  readonly seine: string;
-  readonly node: string;
-  /** RFC 3339. */
-  readonly begun: string;
-  readonly ended: string;
-  readonly parts: readonly PartRecord[];
-}
+export type Manifest = Readonly<Omit<z.output<typeof manifest>, 'parts'>> & { readonly parts: readonly PartRecord[] };
 
 /** @throws SeineError `INVALID_INPUT` */
 export function parseManifest(text: string): Manifest {
   const value = parsed(text);
-  if (typeof value !== 'object' || value === null || !('format' in value))
-    throw new SeineError('INVALID_INPUT', 'the manifest has no format');
-  if (value.format !== bundleFormat)
-    throw new SeineError('INVALID_INPUT', `the bundle has format ${JSON.stringify(value.format)}; this program reads ${bundleFormat}`);
-  if (!('parts' in value) || !Array.isArray(value.parts)) throw new SeineError('INVALID_INPUT', 'the manifest has no parts');
-  return value as Manifest;
+  const format = typeof value === 'object' && value !== null && 'format' in value ? value.format : undefined;
+  if (format !== bundleFormat)
+    throw new SeineError('INVALID_INPUT', `the bundle has format ${JSON.stringify(format) ?? 'none'}; this program reads ${bundleFormat}`);
+  const result = manifest.safeParse(value);
+  if (result.success) return result.data;
+  const [first] = result.error.issues;
+  throw new SeineError('INVALID_INPUT', `the manifest: ${first?.path.join('.') ?? ''}: ${first?.message ?? 'makes no sense'}`);
 }
 
 function parsed(text: string): unknown {

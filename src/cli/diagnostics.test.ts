@@ -66,7 +66,7 @@ async function bundle(files: Readonly<Record<string, string>>, parts: readonly P
   const path = join(folder, `${Object.keys(files).length}-${parts.length}-${format}-${Math.random()}.tar.gz`);
   const archive = new ArchiveWriter(path, 'seine-n1');
   for (const [name, text] of Object.entries(files)) await archive.add(name, Buffer.from(text));
-  await archive.add('manifest.json', Buffer.from(JSON.stringify({ format, parts })));
+  await archive.add('manifest.json', Buffer.from(JSON.stringify({ format, seine: '0', node: 'n1', begun: '', ended: '', parts })));
   await archive.close();
   return path;
 }
