@@ -9,6 +9,7 @@ import { parseAllDocuments, parseDocument } from 'yaml';
 import { agentGrants, type Grants, ovsGrants } from '../../build/manifests/grants.ts';
 import { manifestParts, manifestText, uninstallParts } from '../../build/manifests/manifest.ts';
 import { defaultOptions, type ManifestOptions, namespace } from '../../build/manifests/options.ts';
+import type { Finding } from '../../src/agent-api/check.ts';
 import { readKubeconfig } from '../../src/lab/kube-access.ts';
 import { labPaths, nodePaths } from '../../src/lab/names.ts';
 import { agentConfig } from '../../src/lab/node/agent.ts';
@@ -250,7 +251,10 @@ it('wires the pods of containerd, over restarts of agent and Open vSwitch', asyn
   await agent(1).start(signal);
   await ready(1);
   await reaches(one, two);
+  await isFound('ok', 1);
+  await agent(2).stop(signal);
   await endsWithItsSwitch(podOf(switches, 2));
+  await agent(2).start(signal);
   await ready(2);
   await until(
     async () =>
@@ -296,4 +300,21 @@ async function endsWithItsSwitch(ovs: DaemonSetPod): Promise<void> {
   expect(await ovs.logs('ovs', signal)).toContain('a daemon has ended with exit code 137; the other one is ended too');
   await ovs.stop(signal);
   await ovs.start(signal);
+  const waits = ['ovs-vsctl', '--timeout=20', 'get', 'Open_vSwitch', '.', 'other_config:flow-restore-wait'];
+  const isSet = async () =>
+    await ovs.exec('ovs', waits, signal).then(
+      (said) => said === '"true"\n',
+      () => false,
+    );
+  await until(isSet, patienceMs, () => 'the switch forwards without waiting for its flows');
+}
+
+/** What `seinectl check` says in the agent's container. */
+async function isFound(wanted: string, node: number): Promise<void> {
+  const said = await agent(node).exec('agent', ['sh', '-c', 'seinectl check --json || true'], signal);
+  const { findings } = JSON.parse(said) as { readonly findings: readonly Finding[] };
+  expect(findings.filter(({ state }) => state !== wanted)).toEqual([]);
+  expect(findings.map(({ check }) => check)).toEqual(
+    expect.arrayContaining(['cni.config', 'cni.plugins', 'tunnel.mtu', 'kernel.settings']),
+  );
 }
