@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '..', '..');
 
-describe.each(['seine-agent', 'seinectl', 'seine-lab'])('%s', (name) => {
+describe.each(['seine-agent', 'seinectl', 'seine-lab', 'install-cni'])('%s', (name) => {
   const file = join(root, 'dist', `${name}.mjs`);
   const bundle = readFileSync(file, 'utf8');
 
