@@ -76,6 +76,8 @@ export class Services {
   readonly #slicesOf: SlicesOfServices;
   readonly #served = new Map<string, ReadonlyMap<Owner, ServedPort>>();
   #pending = new Map<string, Arrival>();
+  /** Slices that may have changed, and when that was heard (`performance.now()`). Whose they are is found out in turns, for there may be many. */
+  readonly #heard = new Map<string, number>();
   /** Services that came before their slices. */
   #early = new Map<string, Arrival>();
   #timer: NodeJS.Timeout | undefined;
@@ -93,10 +95,10 @@ export class Services {
 
   /** Begins to serve what is known now, and follows changes. @returns a function that ends it */
   follow(): () => void {
-    const { services, slices } = this.#options;
+    const { services, slices, times } = this.#options;
     const ofSlices = (names: Iterable<string>): void => {
-      for (const name of names) for (const key of this.#slicesOf.note(name)) this.#note(key, slices.get(name)?.triggeredAt);
-      if (slices.synced) this.#takeEarly();
+      const atMs = times.nowMs();
+      for (const name of names) if (!this.#heard.has(name)) this.#heard.set(name, atMs);
       this.#schedule();
     };
     ofSlices([...slices.entries()].map(([name]) => name));
@@ -121,7 +123,7 @@ export class Services {
 
   /** Resolves once all that is known of Services has been wished for. */
   async settled(): Promise<void> {
-    while (this.#pending.size > 0 || this.#work !== undefined) {
+    while (this.#isBehind || this.#work !== undefined) {
       this.#begin();
       await this.#work;
     }
@@ -165,9 +167,27 @@ export class Services {
     return { ports: [...served.keys()], endpoints: new Set([...served.values()].flatMap(({ intent }) => endpointOwners(intent))) };
   }
 
-  /** @param triggeredAt when what the change was made of changed, if somebody noted it (RFC 3339) */
-  #note(key: string, triggeredAt?: string): void {
-    this.#pending.set(key, this.#options.times.arrived(this.#pending.get(key), triggeredAt));
+  get #isBehind(): boolean {
+    const early = this.#options.slices.synced ? this.#early.size : 0;
+    return this.#pending.size + this.#heard.size + early > 0;
+  }
+
+  /**
+   * @param triggeredAt when what the change was made of changed, if somebody noted it (RFC 3339)
+   * @param atMs when it was heard of, if not just now
+   */
+  #note(key: string, triggeredAt?: string, atMs?: number): void {
+    this.#pending.set(key, this.#options.times.arrived(this.#pending.get(key), triggeredAt, atMs));
+  }
+
+  async #noteSlices(): Promise<void> {
+    const { slices, turns } = this.#options;
+    for (const [name, atMs] of this.#heard) {
+      this.#heard.delete(name);
+      for (const key of this.#slicesOf.note(name)) this.#note(key, slices.get(name)?.triggeredAt, atMs);
+      if (turns.due) await turns.next();
+    }
+    if (slices.synced) this.#takeEarly();
   }
 
   /**
@@ -195,19 +215,22 @@ export class Services {
     this.#timer = undefined;
     this.#work ??= this.#workOff().finally(() => {
       this.#work = undefined;
-      if (this.#pending.size > 0) this.#schedule();
+      if (this.#isBehind) this.#schedule();
     });
   }
 
   /** In order of name, so that a start gives the same group numbers as the one before. */
   async #workOff(): Promise<void> {
     const { turns, services, slices, signal } = this.#options;
-    while (this.#pending.size > 0 && !signal.aborted) {
+    do {
+      await this.#noteSlices();
       const occasion = this.#isSettled ? 'news' : 'start';
       const concerned = this.#pending;
       this.#pending = new Map();
       let changes: NotedChange[] = [];
-      for (const [key, arrival] of [...concerned].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+      for (const key of [...concerned.keys()].sort()) {
+        const arrival = concerned.get(key);
+        if (arrival === undefined) continue;
         if (this.#isEarly(key)) {
           this.#early.set(key, arrival);
           continue;
@@ -219,7 +242,7 @@ export class Services {
         await turns.next();
       }
       this.#follow(changes);
-    }
+    } while (this.#isBehind && !signal.aborted);
     this.#isSettled ||= services.synced && slices.synced;
   }
 

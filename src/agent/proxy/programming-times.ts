@@ -32,8 +32,9 @@ export interface ProgrammingTimesOptions {
  * latency" of Kubernetes; each trigger counts once, and those before the agent began do not.
  */
 export class ProgrammingTimes {
+  /** By which `atMs` is told. */
+  readonly nowMs: () => number;
   readonly #observe: Observe;
-  readonly #nowMs: () => number;
   readonly #clockMs: () => number;
   readonly #startedMs: number;
   readonly #last = new Map<string, Programmed>();
@@ -42,17 +43,17 @@ export class ProgrammingTimes {
 
   constructor({ observe, nowMs = () => performance.now(), clockMs = () => Date.now() }: ProgrammingTimesOptions) {
     this.#observe = observe;
-    this.#nowMs = nowMs;
+    this.nowMs = nowMs;
     this.#clockMs = clockMs;
     this.#startedMs = clockMs();
   }
 
   /** @param waiting what came before and was not worked off yet */
-  arrived(waiting: Arrival | undefined, triggeredAt: string | undefined): Arrival {
+  arrived(waiting: Arrival | undefined, triggeredAt: string | undefined, atMs = this.nowMs()): Arrival {
     const triggerMs = triggeredAt === undefined ? Number.NaN : Date.parse(triggeredAt);
     const known = waiting?.triggeredMs ?? [];
     const isNew = triggerMs >= this.#startedMs && !known.includes(triggerMs) && known.length < TRIGGERS_MAX;
-    return { atMs: waiting?.atMs ?? this.#nowMs(), triggeredMs: isNew ? [...known, triggerMs] : known };
+    return { atMs: Math.min(waiting?.atMs ?? Infinity, atMs), triggeredMs: isNew ? [...known, triggerMs] : known };
   }
 
   /**
@@ -68,7 +69,7 @@ export class ProgrammingTimes {
     this.#last.set(key, { at, tookMs: undefined });
     acknowledged.then(
       () => {
-        const tookMs = this.#nowMs() - atMs;
+        const tookMs = this.nowMs() - atMs;
         if (this.#last.get(key)?.at === at) this.#last.set(key, { at, tookMs });
         if (occasion === 'start') return;
         this.#observe('service_programming_duration_seconds', {}, tookMs / 1_000);

@@ -32,6 +32,7 @@ export class SlicesOfServices {
       this.#serviceOf.set(name, after);
       this.#ofService.set(after, (this.#ofService.get(after) ?? new Set()).add(name));
     }
-    return [...new Set([before, after])].filter((each) => each !== undefined);
+    if (before === undefined || before === after) return after === undefined ? [] : [after];
+    return after === undefined ? [before] : [before, after];
   }
 }
