@@ -3,13 +3,12 @@ import type { Part } from './collect.ts';
 /** Asks the agent. @throws SeineError with what it said, or why it said nothing */
 export type AskAgent = (path: string, signal: AbortSignal) => Promise<string>;
 
-/** In this order: first what is small and says most. */
+/** In this order: first what says most, last what is compared with what the switch holds. */
 const answers = {
   'agent/status.json': '/v1/status',
   'agent/config.json': '/v1/config',
   'agent/log.ndjson': '/v1/logs',
   'agent/metrics.txt': '/metrics',
-  'agent/inputs.ndjson': '/v1/inputs',
   'agent/diff.json': '/v1/diff',
   'agent/leases.json': '/v1/leases',
   'agent/pods.json': '/v1/pods',
@@ -21,6 +20,7 @@ const answers = {
   'agent/meters.json': '/v1/meters',
   'agent/owners.json': '/v1/owners',
   'agent/log-level.json': '/v1/log-level',
+  'agent/inputs.ndjson': '/v1/inputs',
 } as const satisfies Readonly<Record<string, string>>;
 
 export const inputsName: keyof typeof answers = 'agent/inputs.ndjson';

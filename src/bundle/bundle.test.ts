@@ -76,6 +76,15 @@ describe('collecting', () => {
     expect(manifest.parts[1]?.reason).toBe('there was no time left');
   });
 
+  it('waits less for who has kept it waiting', async () => {
+    const deaf = (name: string): Part => ({ name, gather: () => new Promise<never>(() => {}) });
+    const parts = [...['a', 'b', 'c', 'd'].map((name) => deaf(`switch/${name}`)), { name: 'kernel/links', gather: () => 'x' }];
+    const { manifest } = await collected(parts, { partMs: 300 });
+    expect(manifest.parts.map(({ state }) => state)).toEqual(['failed', 'failed', 'failed', 'failed', 'whole']);
+    const [first = 0, ...others] = manifest.parts.slice(0, 4).map(({ tookMs }) => tookMs);
+    expect([first >= 290, others.every((tookMs) => tookMs < 200)]).toEqual([true, true]);
+  });
+
   it('ends when its caller wants that', async () => {
     const archive = { add: async () => {} };
     const gone = AbortSignal.abort(new SeineError('CANCELLED', 'enough'));

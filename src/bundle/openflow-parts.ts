@@ -22,10 +22,10 @@ export function openFlowParts(endpoint: string): readonly Part[] {
     gather: (signal) => withBridge(endpoint, (bridge) => ask(bridge, signal), signal),
   });
   return [
+    part(heldName, heldBridge),
     part('openflow/description.json', async (bridge, signal) =>
       plainJson(await bridge.gather(writeDescriptionRequest, decodeDescription, signal)),
     ),
-    part(heldName, heldBridge),
     part('openflow/flows.txt', flowLines),
     part('openflow/groups.txt', async (bridge, signal) =>
       lines((await bridge.dumpGroups(signal)).map((group) => printGroup(group, names))),
@@ -53,14 +53,13 @@ export function openFlowParts(endpoint: string): readonly Part[] {
 /** A connection for one question: a part that hangs takes nobody else's with it. */
 async function withBridge<T>(endpoint: string, ask: (bridge: OpenFlowConnection) => Promise<T>, signal: AbortSignal): Promise<T> {
   const over = new AbortController();
-  let failure: unknown;
-  const bridge = new OpenFlowConnection({ endpoint, failed: (cause) => (failure = cause) });
+  const { promise: failure, reject } = Promise.withResolvers<never>();
+  failure.catch(() => undefined); // raced with what is asked
+  const bridge = new OpenFlowConnection({ endpoint, failed: reject, down: reject });
   const running = bridge.run(AbortSignal.any([signal, over.signal]));
   try {
-    await bridge.untilUp(signal);
-    return await ask(bridge);
-  } catch (thrown) {
-    throw failure ?? thrown;
+    await Promise.race([bridge.untilUp(signal), failure]);
+    return await Promise.race([ask(bridge), failure]);
   } finally {
     over.abort();
     await running;

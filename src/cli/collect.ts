@@ -48,10 +48,11 @@ export async function collectBundle(agent: AgentClient, options: CollectOptions,
     ovsLogDir: node.ovsRunDir === usualPlaces.ovsRunDir ? usualPlaces.ovsLogDir : node.ovsRunDir,
     logs: options.log,
   };
+  // What the agent wants and what the switch holds are asked for one behind the other, so that they are of the same moment.
   const parts = [
     ...agentParts((question) => ask(agent, node, question)),
-    ...ovsdbParts(join(node.ovsRunDir, 'db.sock')),
     ...openFlowParts(`unix:${join(node.ovsRunDir, `${node.ovsBridge}.mgmt`)}`),
+    ...ovsdbParts(join(node.ovsRunDir, 'db.sock')),
     ...kernelParts(),
     ...fileParts(places),
   ];
