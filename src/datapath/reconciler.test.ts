@@ -13,6 +13,7 @@ function setUp(portionSize = 100) {
   const drift: string[] = [];
   const repaired: number[] = [];
   const refused: [string, SeineError][] = [];
+  const over: string[] = [];
   let nowMs = 0;
   const reconciler = new Reconciler<string, number>({
     name: 'fake',
@@ -24,7 +25,9 @@ function setUp(portionSize = 100) {
     now: () => nowMs,
     events: {
       round: () => {},
-      failure: () => {},
+      failure: () => over.push('failure'),
+      recovered: () => over.push('recovered'),
+      accepted: (owner) => over.push(`accepted ${owner}`),
       refused: (owner, error) => refused.push([owner, error]),
       drift: (keys) => drift.push(...keys),
       repaired: (tookMs) => repaired.push(tookMs),
@@ -36,7 +39,7 @@ function setUp(portionSize = 100) {
     reconciler.poke();
     await reconciler.realizedFor(owner, revision, deadline());
   };
-  return { desired, target, reconciler, drift, repaired, refused, want, deadline, pass: (ms: number) => (nowMs += ms) };
+  return { desired, target, reconciler, drift, repaired, refused, over, want, deadline, pass: (ms: number) => (nowMs += ms) };
 }
 
 describe('Reconciler', () => {
@@ -147,6 +150,23 @@ describe('Reconciler', () => {
     await t.want('b', { good: 1 });
     expect(t.target.held.has('good')).toBe(true);
     expect(t.reconciler.failures()).toEqual([]);
+  });
+
+  it('says when failing is over, and when an owner gets what was refused', async () => {
+    t.target.die();
+    t.desired.set('a', new Map([['x', 1]]));
+    t.reconciler.distrust();
+    await expect.poll(() => t.over.length).toBeGreaterThan(2);
+    t.target.revive();
+    await t.want('a', { x: 1 });
+    await expect.poll(() => t.over.at(-1)).toBe('recovered');
+    expect(t.over.filter((each) => each === 'recovered')).toHaveLength(1);
+    t.target.poison.add('bad');
+    await expect(t.want('b', { bad: 1 })).rejects.toThrow('REFUSED');
+    expect(t.over.at(-1)).toBe('recovered');
+    await t.want('b', { good: 1 });
+    expect(t.over.at(-1)).toBe('accepted b');
+    expect(t.reconciler.ageMs).toBe(0);
   });
 
   it('asks for what is refused again, but less and less often', async () => {
