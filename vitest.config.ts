@@ -17,7 +17,13 @@ export default defineConfig({
         test: {
           ...patient,
           name: 'unit',
-          include: ['src/**/*.test.ts', 'test/architecture.test.ts', 'test/docs/*.test.ts', 'test/model/*.test.ts'],
+          include: [
+            'src/**/*.test.ts',
+            'test/architecture.test.ts',
+            'test/wall-clock.test.ts',
+            'test/docs/*.test.ts',
+            'test/model/*.test.ts',
+          ],
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
         },

@@ -88,6 +88,27 @@ describe('failures', () => {
     expect(healed.slice(-3)).toEqual(['replace, stay', 'wait 400', 'watch 7']);
   });
 
+  it('of an hour are few and a state of one size, and end with the watch that broke', () => {
+    let state = stepReflector(idleReflector, start, { nowMs: 0, chance: 0 }, reflectorPolicy).state;
+    const step = (event: ReflectorEvent, nowMs: number, chance: number): ReflectorAction => {
+      const next = stepReflector(state, event, { nowMs, chance }, reflectorPolicy);
+      state = next.state;
+      return next.action;
+    };
+    step(snapshot('7'), 1, 0);
+    const size = JSON.stringify(step(failed('broken'), 10_000, 0.5)) && Object.keys(state).length;
+    let tries = 0;
+    for (let nowMs = 10_400; nowMs < 3_610_400; tries++) {
+      expect(step(waited, nowMs, 0)).toMatchObject({ do: 'watch', version: '7' });
+      const action = step(failed('broken'), nowMs, (tries % 10) / 10);
+      if (action.do !== 'wait') throw new Error(`it does not wait but ${action.do}`);
+      nowMs += action.ms;
+    }
+    expect(tries).toBeLessThan(200);
+    expect(Object.keys(state)).toHaveLength(size);
+    expect(step(waited, 3_700_000, 0)).toMatchObject({ do: 'watch', version: '7' });
+  });
+
   it('do not relist when only the watch broke', () => {
     expect(
       play([
