@@ -11,7 +11,7 @@ const help = `npm run test:soak -- [--steps N] [--seed N] [--containers N] [--ag
 
   --steps       random ADD, DEL, CHECK, lost containers and kills; 100000
   --seed        does again what an earlier run printed
-  --containers  how many there may be at once; 24
+  --containers  how many there may be at once; 32
   --agent       what node runs as the agent; dist/seine-agent.mjs
   --json        the figures, as the last line
 
@@ -22,7 +22,7 @@ the lab's, which calls the plugin as libcni does.
 const options = {
   steps: { type: 'string', default: '100000' },
   seed: { type: 'string' },
-  containers: { type: 'string', default: '24' },
+  containers: { type: 'string', default: '32' },
   agent: { type: 'string', default: join(import.meta.dirname, '..', '..', 'dist', 'seine-agent.mjs') },
   json: { type: 'boolean', default: false },
   help: { type: 'boolean', default: false },

@@ -7,11 +7,11 @@ import type { CrashRuntime } from '../support/crash-runtime.ts';
 import { holdingsOf } from '../support/node-holdings.ts';
 import { figuresOf, type ProcessFigures, risen } from './figures.ts';
 
-/** Between two looks at everything. */
-const roundSteps = 500;
+/** Between two looks at everything: so many of them are enough. */
+const roundSteps = { least: 500, most: 2_000, rounds: 50 } as const;
 /** Every so many rounds the agent is killed at random; in the others one process lives on, so that what it leaks adds up. */
 const violentEvery = 4;
-const lanes = 4;
+const lanes = 8;
 /** Of a thousand steps. */
 const share = { add: 520, remove: 400, check: 40, lose: 25, killPlugins: 15 } as const;
 /** Of a thousand steps of a violent round. */
@@ -53,6 +53,7 @@ export class Soak {
   readonly #problems: string[] = [];
   #kills = 0;
   #killing: Promise<void> | undefined;
+  readonly #startedMs = performance.now();
 
   constructor(options: SoakOptions) {
     this.#options = options;
@@ -61,8 +62,9 @@ export class Soak {
   async run(): Promise<SoakOutcome> {
     const { steps, runtime, lab } = this.#options;
     let done = 0;
+    const most = Math.min(roundSteps.most, Math.max(roundSteps.least, Math.ceil(steps / roundSteps.rounds)));
     for (let round = 0; done < steps && this.#problems.length === 0; round++) {
-      const count = Math.min(roundSteps, steps - done);
+      const count = Math.min(most, steps - done);
       await this.#round(count, round % violentEvery === violentEvery - 1);
       done += count;
       await this.#inspect(done);
@@ -134,8 +136,15 @@ export class Soak {
     const counts = `${runtime.counts.added} added, ${runtime.counts.removed} removed, ${runtime.counts.lost} lost, ${this.#kills} kills`;
     say(
       `${done}/${steps}: ${runtime.live.size} live, ${counts}; agent ${agent.descriptors} fds ${agent.rssMib} MiB, ` +
-        `vswitchd ${vswitchd.descriptors} fds ${vswitchd.rssMib} MiB`,
+        `vswitchd ${vswitchd.descriptors} fds ${vswitchd.rssMib} MiB; ${this.#pace(done)}`,
     );
+  }
+
+  /** How fast it goes, and how long it will still take. */
+  #pace(done: number): string {
+    const perSecond = (done / (performance.now() - this.#startedMs)) * 1_000;
+    const minutesLeft = (this.#options.steps - done) / perSecond / 60;
+    return `${perSecond.toFixed(1)} steps/s, ${minutesLeft.toFixed(1)} minutes to go`;
   }
 
   /** Interfaces, ports, flows and leases: one for each container that lives, and no more. */
