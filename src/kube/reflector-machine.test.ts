@@ -96,7 +96,8 @@ describe('failures', () => {
       return next.action;
     };
     step(snapshot('7'), 1, 0);
-    const size = JSON.stringify(step(failed('broken'), 10_000, 0.5)) && Object.keys(state).length;
+    step(failed('broken'), 10_000, 0.5);
+    const size = Object.keys(state).length;
     let tries = 0;
     for (let nowMs = 10_400; nowMs < 3_610_400; tries++) {
       expect(step(waited, nowMs, 0)).toMatchObject({ do: 'watch', version: '7' });
