@@ -27,6 +27,7 @@ import { NodePodNetwork } from './pod-network.ts';
 import { followPolicies } from './policy-notice.ts';
 import { NodeProxy } from './proxy/node-proxy.ts';
 import { reservedRanges } from './reserved-ranges.ts';
+import { beThrifty } from './thrift.ts';
 import { untilTaken } from './until-taken.ts';
 
 /** How often what keeps the agent from knowing its node is looked at again (ms); changes of the Node are seen at once. */
@@ -275,6 +276,7 @@ async function allowRemovals(
   await peers.settled();
   await served.settled();
   plane.datapath.allowRemovals();
+  beThrifty();
   log.info('every source is in step; what nobody wants is removed from now on');
 }
 
