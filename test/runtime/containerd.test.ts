@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { nodePaths } from '../../src/lab/names.ts';
 import { runIn } from '../../src/lab/node/netns.ts';
+import { until } from '../support/converge-lab.ts';
 import { holdingsOf } from '../support/node-holdings.ts';
 import { GrpcError } from './grpc.ts';
 import { contentsOf } from './node-contents.ts';
-import { type RunningPod, RuntimeLab, usualChain } from './runtime-lab.ts';
+import { type RunningPod, RuntimeLab } from './runtime-lab.ts';
 import { askName, inUrl, nameIn, serveName } from './tiny-server.ts';
 
 /*
@@ -18,7 +19,7 @@ let runtimes: RuntimeLab;
 
 beforeAll(async () => {
   runtimes = await RuntimeLab.start(3, signal);
-  await runtimes.startContainerd((node) => usualChain(runtimes.seine(node)), signal);
+  await runtimes.startContainerd('usual chain', signal);
 });
 afterAll(async () => {
   await runtimes?.remove(AbortSignal.timeout(120_000));
@@ -104,12 +105,21 @@ describe('the end of a sandbox', () => {
     expect(await isGone(cri.sandboxStatus(pod.sandbox, signal))).toBe(true);
   });
 
+  it('comes at once if the API server has no such pod, with nothing left', async () => {
+    const before = await contentsOf(runtimes);
+    const { cri } = runtimes.containerd(1);
+    const config = { ...runtimes.sandboxConfig({ name: 'unknown' }), uid: '6d1b0dd6-8d4f-4cf1-a6ea-5a7f3f9d9c11' };
+    await expect(cri.runSandbox(config, signal)).rejects.toThrow(/default\/unknown/);
+    await expect.poll(() => contentsOf(runtimes)).toEqual(before);
+  });
+
   it('is done by the agent when it comes back, if it was away', async () => {
     const before = await contentsOf(runtimes);
     const pod = await runtimes.startPod(1, { name: 'while-away' }, serveName, signal);
-    runtimes.writeNetwork(1, usualChain(runtimes.seine(1, { deadline: 1 })));
+    runtimes.writeNetwork(1, runtimes.chain(1, { deadline: 1 }));
     await runtimes.lab.agent(1, 'kill');
     await runtimes.removePod(pod, signal);
+    runtimes.writeNetwork(1, runtimes.chain(1));
     await runtimes.lab.agent(1, 'start');
     await runtimes.lab.untilReady(1);
     await expect.poll(() => contentsOf(runtimes)).toEqual(before);
@@ -134,6 +144,38 @@ describe('a sandbox that its runtime has forgotten', () => {
   });
 });
 
+describe('a runtime that dies while it makes sandboxes', () => {
+  it('leaves attachments that nobody knows, which are collected', async () => {
+    const names = ['half-1', 'half-2', 'half-3'];
+    const contents = async () => ({ ...(await contentsOf(runtimes)), results: [] });
+    const before = await contents();
+    const containerd = runtimes.containerd(1);
+    const loopbacks = () => runtimes.results(1).filter((name) => name.startsWith('cni-loopback-')).length;
+    const wanted = loopbacks() + names.length;
+    await runtimes.lab.agent(1, 'kill');
+    const calls = names.map((name) => containerd.cri.runSandbox(runtimes.sandboxConfig({ name }), signal));
+    const outcomes = Promise.allSettled(calls);
+    // The loopback's turn comes before ours.
+    await until(
+      () => loopbacks() === wanted,
+      30_000,
+      () => 'the plugins are not called',
+    );
+    await containerd.kill();
+    expect((await outcomes).map(({ status }) => status)).toEqual(names.map(() => 'rejected'));
+    await runtimes.lab.agent(1, 'start');
+    await containerd.start(signal);
+    await until(
+      async () => (await holdingsOf(runtimes.lab)).ports.length === names.length,
+      60_000,
+      () => 'the plugins do not go on',
+    );
+    expect(await containerd.cri.sandboxes(signal)).toEqual([]);
+    await runtimes.collectGarbage(1, [], signal);
+    await expect.poll(contents).toEqual(before);
+  });
+});
+
 describe('ctr run --cni', () => {
   const tiny = (name: string, ...command: readonly string[]) => ['run', '--rm', '--cni', 'localhost/seine/tiny:1', name, ...command];
 
@@ -153,7 +195,7 @@ describe('ctr run --cni', () => {
   it('says what is wrong if the agent refuses', async () => {
     runtimes.writeNetwork(1, [runtimes.seine(1, { mtu: 9000 })]);
     await expect(runtimes.containerd(1).ctr(tiny('refused', 'true'), signal)).rejects.toThrow(/mtu/);
-    runtimes.writeNetwork(1, usualChain(runtimes.seine(1)));
+    runtimes.writeNetwork(1, runtimes.chain(1));
     expect(nodePaths(runtimes.lab.plan.dir, 'node-1').cniSocket).toBe(runtimes.seine(1)['agentSocket']);
   });
 });

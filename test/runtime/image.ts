@@ -22,23 +22,27 @@ const applets = [
   'echo',
   'true',
   'mkdir',
+  'rm',
 ];
+
+/** Where `makeTinyImage` puts it. */
+export const tinyArchive = (folder: string): string => join(folder, 'image', 'tiny.tar');
 
 /**
  * Makes a container image of nothing but busybox, as `docker save` writes one; its containers sleep unless told otherwise.
  *
  * @param env of every container of it
- * @returns the archive's path
  */
-export async function makeTinyImage(folder: string, env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<string> {
-  const root = join(folder, 'root');
+export async function makeTinyImage(folder: string, env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void> {
+  const parts = join(folder, 'image');
+  const root = join(parts, 'root');
   for (const part of ['bin', 'etc', 'tmp', 'www', 'proc', 'sys', 'dev']) mkdirSync(join(root, part), { recursive: true });
   copyFileSync('/bin/busybox', join(root, 'bin', 'busybox'));
   for (const applet of applets) symlinkSync('busybox', join(root, 'bin', applet));
   writeFileSync(join(root, 'etc', 'passwd'), 'root:x:0:0:root:/:/bin/sh\n');
-  await run('tar', ['-C', root, '--numeric-owner', '-cf', join(folder, 'layer.tar'), '.'], {}, signal);
+  await run('tar', ['-C', root, '--numeric-owner', '-cf', join(parts, 'layer.tar'), '.'], {}, signal);
   const layer = createHash('sha256')
-    .update(readFileSync(join(folder, 'layer.tar')))
+    .update(readFileSync(join(parts, 'layer.tar')))
     .digest('hex');
   const config = {
     architecture: process.arch === 'x64' ? 'amd64' : process.arch,
@@ -46,9 +50,7 @@ export async function makeTinyImage(folder: string, env: Readonly<Record<string,
     config: { Env: ['PATH=/bin', ...Object.entries(env).map(([key, value]) => `${key}=${value}`)], Cmd: ['/bin/sleep', '1000000'] },
     rootfs: { type: 'layers', diff_ids: [`sha256:${layer}`] },
   };
-  writeFileSync(join(folder, 'config.json'), JSON.stringify(config));
-  writeFileSync(join(folder, 'manifest.json'), JSON.stringify([{ Config: 'config.json', RepoTags: [tinyImage], Layers: ['layer.tar'] }]));
-  const archive = join(folder, 'tiny.tar');
-  await run('tar', ['-C', folder, '-cf', archive, 'manifest.json', 'config.json', 'layer.tar'], {}, signal);
-  return archive;
+  writeFileSync(join(parts, 'config.json'), JSON.stringify(config));
+  writeFileSync(join(parts, 'manifest.json'), JSON.stringify([{ Config: 'config.json', RepoTags: [tinyImage], Layers: ['layer.tar'] }]));
+  await run('tar', ['-C', parts, '-cf', tinyArchive(folder), 'manifest.json', 'config.json', 'layer.tar'], {}, signal);
 }

@@ -4,7 +4,7 @@ import { labPaths, netnsPath, nodePaths } from '../../src/lab/names.ts';
 import { createNetns, runIn } from '../../src/lab/node/netns.ts';
 import { buildLibcniClient, Libcni } from './libcni.ts';
 import { contentsOf } from './node-contents.ts';
-import { debianPlugins, type PluginConf, RuntimeLab, usualChain } from './runtime-lab.ts';
+import { debianPlugins, type PluginConf, RuntimeLab } from './runtime-lab.ts';
 
 /*
  * libcni itself as the client, with the plugin alone, in front of others, behind another, and with another one's addresses.
@@ -64,7 +64,7 @@ describe('the configuration list', () => {
   it('is not valid if a plugin is missing or too old', async () => {
     write([runtimes.seine(1), { type: 'no-such-plugin' }]);
     await expect(libcni.validate(confList, signal)).rejects.toThrow(/no-such-plugin/);
-    write(usualChain(runtimes.seine(1)), '9.9.9');
+    write(runtimes.chain(1), '9.9.9');
     await expect(libcni.validate(confList, signal)).rejects.toThrow(/9\.9\.9/);
   });
 });
@@ -106,7 +106,7 @@ describe('a chain', () => {
   const portMappings = [{ hostPort: 8082, containerPort: 80, protocol: 'tcp' }];
 
   it('of ours, portmap, bandwidth and tuning', async () => {
-    write([...usualChain(runtimes.seine(1)), { type: 'tuning', sysctl: { 'net.ipv4.conf.IFNAME.arp_filter': '1' }, mtu: 1300 }]);
+    write([...runtimes.chain(1), { type: 'tuning', sysctl: { 'net.ipv4.conf.IFNAME.arp_filter': '1' }, mtu: 1300 }]);
     const bandwidth = { ingressRate: 1e6, ingressBurst: 1e6, egressRate: 1e6, egressBurst: 1e6 };
     const one = await container({ portMappings, bandwidth });
     await live(one, async ([address]) => {
@@ -148,7 +148,7 @@ describe('a chain', () => {
   it('whose addresses host-local lends', async () => {
     const ranges = [[{ subnet: '10.244.3.0/24', rangeStart: '10.244.3.200', rangeEnd: '10.244.3.250', gateway: '10.244.3.1' }]];
     const ipam = { type: 'host-local', dataDir: join(runtimes.folder, 'host-local'), ranges };
-    write(usualChain(runtimes.seine(1, { ipam })));
+    write(runtimes.chain(1, { ipam }));
     await live(await container(), async (addresses) => {
       expect(addresses).toEqual([expect.stringMatching(/^10\.244\.3\.2\d\d$/)]);
     });

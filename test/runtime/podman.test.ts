@@ -3,7 +3,7 @@ import { until } from '../support/converge-lab.ts';
 import { tinyImage } from './image.ts';
 import { contentsOf } from './node-contents.ts';
 import { Podman } from './podman.ts';
-import { RuntimeLab, usualChain } from './runtime-lab.ts';
+import { RuntimeLab } from './runtime-lab.ts';
 import { askName, inUrl, nameIn, serveName } from './tiny-server.ts';
 
 /*
@@ -17,7 +17,7 @@ let podmans: readonly Podman[];
 beforeAll(async () => {
   runtimes = await RuntimeLab.start(2, signal);
   podmans = [1, 2].map((node) => {
-    runtimes.writeNetwork(node, usualChain(runtimes.seine(node)));
+    runtimes.writeNetwork(node, runtimes.chain(node));
     return new Podman(runtimes.place(node), { network: 'seine', cgroupParent: runtimes.cgroupParent });
   });
   for (const podman of podmans) await podman.call(['load', '--input', runtimes.archive], signal);

@@ -8,10 +8,11 @@ import { endProcesses, labMark, markedProcesses, runAnyway } from '../../src/lab
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { Containerd } from './containerd.ts';
 import type { PublishedPort, SandboxConfig } from './cri.ts';
-import { makeTinyImage, tinyImage } from './image.ts';
+import { makeTinyImage, tinyArchive, tinyImage } from './image.ts';
 import { NodePlace } from './node-place.ts';
 
 export const debianPlugins = '/usr/lib/cni';
+const resultsFolder = '/var/lib/cni/results';
 const cgroups = '/sys/fs/cgroup';
 
 /** A plugin of the chain, as it stands in the configuration list. */
@@ -32,38 +33,33 @@ export interface RunningPod {
   readonly ips: readonly string[];
 }
 
-/** The chain that `install-cni` writes: ours, then host ports, then what limits bandwidth. */
-export const usualChain = (seine: PluginConf): readonly PluginConf[] => [
-  seine,
-  { type: 'portmap', capabilities: { portMappings: true } },
-  { type: 'bandwidth', capabilities: { bandwidth: true } },
-];
-
 /** Real container runtimes on the nodes of a lab: one containerd a node, and a place for other runtimes. */
 export class RuntimeLab {
   readonly lab: ConvergeLab;
   readonly folder: string;
-  readonly archive: string;
   readonly #places = new Map<number, NodePlace>();
   readonly #containerds = new Map<number, Containerd>();
 
-  private constructor(lab: ConvergeLab, folder: string, archive: string) {
+  private constructor(lab: ConvergeLab, folder: string) {
     this.lab = lab;
     this.folder = folder;
-    this.archive = archive;
+  }
+
+  /** The image of all containers. */
+  get archive(): string {
+    return tinyArchive(this.folder);
   }
 
   static async start(nodes: number, signal: AbortSignal): Promise<RuntimeLab> {
     const lab = await ConvergeLab.start(nodes);
     const folder = `/run/srt-${randomBytes(3).toString('hex')}`;
-    mkdirSync(join(folder, 'image'), { recursive: true });
+    const made = new RuntimeLab(lab, folder);
     try {
-      const archive = await makeTinyImage(join(folder, 'image'), { [labMark]: lab.plan.id }, signal);
-      const made = new RuntimeLab(lab, folder, archive);
+      await makeTinyImage(folder, { [labMark]: lab.plan.id }, signal);
       for (const number of lab.plan.nodes.keys()) await made.#openPlace(number + 1);
       return made;
     } catch (thrown) {
-      await lab.remove();
+      await made.remove(AbortSignal.timeout(60_000));
       throw thrown;
     }
   }
@@ -80,19 +76,29 @@ export class RuntimeLab {
     return containerd;
   }
 
-  /** On every node, with this chain, or with plugin and configuration that are there already. */
-  async startContainerd(chain: ((node: number) => readonly PluginConf[]) | 'as installed', signal: AbortSignal): Promise<void> {
+  /** On every node, with the usual chain, or with plugin and configuration that are there already. */
+  async startContainerd(network: 'usual chain' | 'as installed', signal: AbortSignal): Promise<void> {
     for (const node of this.#places.keys()) {
-      if (chain !== 'as installed') this.writeNetwork(node, chain(node));
+      if (network === 'usual chain') this.writeNetwork(node, this.chain(node));
       this.#containerds.set(node, await Containerd.start(this.place(node), this.#containerdOptions(), signal));
     }
   }
 
-  /** Seine with the keys it has on this node. */
+  /** The plugin with the keys it has on this node, and more. */
   seine(node: number, more: Readonly<Record<string, unknown>> = {}): PluginConf {
-    const { cniConfAlone } = nodePaths(this.lab.plan.dir, this.lab.node(node).name);
-    const list = JSON.parse(readFileSync(cniConfAlone, 'utf8')) as { readonly plugins: readonly PluginConf[] };
-    return { ...list.plugins[0], type: 'seine', ...more };
+    const [seine] = this.#installedChain(node);
+    return { ...seine, type: 'seine', ...more };
+  }
+
+  /** The chain that is installed on nodes: ours, with these keys as well, then host ports, then what limits bandwidth. */
+  chain(node: number, more: Readonly<Record<string, unknown>> = {}): readonly PluginConf[] {
+    return [this.seine(node, more), ...this.#installedChain(node).slice(1)];
+  }
+
+  #installedChain(node: number): readonly PluginConf[] {
+    const { cniConf } = nodePaths(this.lab.plan.dir, this.lab.node(node).name);
+    const list = JSON.parse(readFileSync(cniConf, 'utf8')) as { readonly plugins: readonly PluginConf[] };
+    return list.plugins;
   }
 
   /** Writes the network configuration where every runtime looks for it. containerd takes it in at once. */
@@ -124,7 +130,12 @@ export class RuntimeLab {
 
   /** Runs a command in a pod's container; gives what it wrote. @throws Error with what it said, if its exit code is not 0 */
   async exec(pod: RunningPod, command: readonly string[], signal: AbortSignal): Promise<string> {
-    const { exitCode, stdout, stderr } = await this.containerd(pod.node).cri.exec(pod.container, command, 20, signal);
+    return await this.execWithin(20, pod, command, signal);
+  }
+
+  /** As `exec`; the runtime kills the command after so many seconds. */
+  async execWithin(seconds: number, pod: RunningPod, command: readonly string[], signal: AbortSignal): Promise<string> {
+    const { exitCode, stdout, stderr } = await this.containerd(pod.node).cri.exec(pod.container, command, seconds, signal);
     if (exitCode !== 0) throw new Error(`${command.join(' ')} in ${pod.config.name}: exit code ${exitCode}: ${stderr || stdout}`);
     return stdout;
   }
@@ -147,6 +158,11 @@ export class RuntimeLab {
       valid.map((containerId) => ({ containerId, ifName: 'eth0' })),
       signal,
     );
+  }
+
+  /** What libcni remembers on a node: a file an attachment, whose name begins with the network's. */
+  results(node: number): readonly string[] {
+    return entriesOf(this.place(node).path(resultsFolder));
   }
 
   /** Everything, whatever happened before; what went wrong meanwhile is thrown at the end. */
@@ -190,15 +206,14 @@ async function removeSandboxes(containerd: Containerd, signal: AbortSignal): Pro
   }
 }
 
-/** Namespaces that the node's runtimes still have results for: libcni keeps one file an attachment, which names it. */
+/** Namespaces that the node's runtimes still have results for: libcni keeps a file an attachment, which names it. */
 function boundNamespaces(place: NodePlace): readonly string[] {
-  const folder = place.path('/var/lib/cni/results');
-  if (!existsSync(folder)) return [];
-  return readdirSync(folder).flatMap((name) => {
-    const { netns } = JSON.parse(readFileSync(join(folder, name), 'utf8')) as { netns?: string };
-    return netns !== undefined && /^(\/var)?\/run\/netns\/(cni|netns)-[0-9a-f-]+$/.test(netns) ? [netns] : [];
-  });
+  const folder = place.path(resultsFolder);
+  const texts = entriesOf(folder).map((name) => readFileSync(join(folder, name), 'utf8'));
+  return [...new Set(texts.flatMap((text) => text.match(/\/run\/netns\/(cni|netns)-[0-9a-f-]+/g) ?? []))];
 }
+
+const entriesOf = (folder: string): readonly string[] => (existsSync(folder) ? readdirSync(folder).toSorted() : []);
 
 async function unbind(path: string, signal: AbortSignal): Promise<void> {
   await runAnyway('umount', [path], {}, signal);

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { agentProcess } from '../../src/lab/node/agent.ts';
 import { figuresOf, type ProcessFigures, risen } from '../soak/figures.ts';
 import { contentsOf } from './node-contents.ts';
-import { RuntimeLab, usualChain, type WantedPod } from './runtime-lab.ts';
+import { RuntimeLab, type WantedPod } from './runtime-lab.ts';
 
 /*
  * A hundred sandboxes of containerd at once, as a kubelet asks for them when a node comes back, and all of them gone again.
@@ -14,7 +14,7 @@ let runtimes: RuntimeLab;
 
 beforeAll(async () => {
   runtimes = await RuntimeLab.start(1, signal);
-  await runtimes.startContainerd((node) => usualChain(runtimes.seine(node)), signal);
+  await runtimes.startContainerd('usual chain', signal);
 });
 afterAll(async () => {
   await runtimes?.remove(AbortSignal.timeout(120_000));
