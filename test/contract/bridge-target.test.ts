@@ -133,6 +133,31 @@ describe('the bridge of a real Open vSwitch', () => {
     await target.apply({ put: everything(), remove: new Set() }, stop.signal);
   });
 
+  it('makes and changes more meters at once than a refusal can name', async () => {
+    const many = (from: number, to: number, rate: number) => {
+      const meters = Array.from({ length: to - from }, (_, index) => ({ id: 1 + from + index, rate, burst: 100 }));
+      return encodeBridgeEntries(ownerOf('pod', 'many'), { ...nothing, meters });
+    };
+    await target.apply({ put: many(0, 130, 7), remove: new Set() }, stop.signal);
+    const all = many(0, 250, 9);
+    await target.apply({ put: all, remove: new Set() }, stop.signal);
+    const held = await target.observe(stop.signal);
+    expect([...all].filter(([key, value]) => held.get(key) !== value)).toEqual([]);
+    await target.apply({ put: new Map(), remove: new Set(all.keys()) }, stop.signal);
+    expect([...(await target.observe(stop.signal)).keys()].filter((key) => all.has(key))).toEqual([]);
+  });
+
+  it('leaves nothing of a plan whose meter the switch does not take', async () => {
+    const before = await target.observe(stop.signal);
+    const meters = [
+      { id: 5, rate: 7, burst: 100 },
+      { id: 0, rate: 7, burst: 100 }, // numbers begin at 1
+    ];
+    const put = encodeBridgeEntries(ownerOf('pod', 'bad'), { ...nothing, meters });
+    await expect(target.apply({ put, remove: new Set() }, stop.signal)).rejects.toMatchObject({ code: 'REFUSED' });
+    expect((await target.observe(stop.signal)).size).toBe(before.size);
+  });
+
   it('takes everything away again', async () => {
     const held = await target.observe(stop.signal);
     await target.apply({ put: new Map(), remove: new Set(held.keys()) }, stop.signal);
