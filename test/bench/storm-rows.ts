@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { askControl } from '../../src/lab/control.ts';
 import { labPaths } from '../../src/lab/names.ts';
+import { forgetHistory } from '../support/api-backup.ts';
 import { isSettled, untilSettled } from './agent-rows.ts';
 import { BenchLab, until } from './bench-lab.ts';
 import { nodeManifest } from './cluster-fill.ts';
@@ -91,10 +92,11 @@ async function comesBack(lab: BenchLab, index: number): Promise<void> {
   await lab.api.send({ method: 'POST', path: '/api/v1/nodes', body: manifest(index) }, patience());
 }
 
-/** An API server that comes back: every watch ends, and everything is listed again. */
+/** An API server that comes back and remembers nothing of the past: every watch ends, and everything is listed again. */
 async function relist(lab: BenchLab): Promise<void> {
   const { control } = labPaths(lab.plan.dir);
   await askControl(control, 'POST', '/apiserver/stop');
+  forgetHistory(lab.plan);
   await askControl(control, 'POST', '/apiserver/start');
   await sleep(relistMs);
   await until(() => settledNow(lab), 120_000, 'the agent to settle');

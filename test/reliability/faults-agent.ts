@@ -8,7 +8,9 @@ const nothingLost = { udpLost: 0, connectsFailed: 0, broken: 0 } as const;
 const quietMs = 10_000;
 const stoppedMs = 10_000;
 const killWithinMs = 500;
-const apiAwayMs = 15_000;
+const apiAwayMs = 60_000;
+/** What an agent may log and gain in memory in that time: it tells of a failure at growing intervals. */
+const awayLimits = { lines: 60, mib: 24 } as const;
 
 /** What the agent sent to the switch and its database since it began. */
 async function sent(lab: ConvergeLab): Promise<{ readonly flowOps: number; readonly transactions: number }> {
@@ -59,17 +61,20 @@ async function frozen({ lab }: FaultContext) {
   return { notes: [`for ${stoppedMs / 1_000} s; ready ${readyMs} ms after it went on`] };
 }
 
-/** Pods come and go without the API server, from what the runtime says alone. */
+/** Pods come and go without the API server, from what the runtime says alone; STATUS never changes, and the agent neither grows nor shouts. */
 async function withoutApi({ lab, signal }: FaultContext) {
   const runtime = await CrashRuntime.start(lab, 3, signal);
+  const memory = async () => ((await lab.metrics(1)).get('process_resident_memory_bytes') ?? 0) / 2 ** 20;
   await lab.apiServer('stop');
+  let [logged, gained] = [0, 0];
   try {
-    const startedMs = performance.now();
+    const [startedMs, lines, mib] = [performance.now(), lab.log(1).length, await memory()];
     while (performance.now() - startedMs < apiAwayMs) {
       for (let each = 0; each < 3; each++) await runtime.add();
-      await runtime.checkAll();
+      await Promise.all([runtime.checkAll(), runtime.status()]);
       for (const id of [...runtime.live.keys()]) await runtime.remove(id);
     }
+    [logged, gained] = [lab.log(1).length - lines, Math.round((await memory()) - mib)];
     await lab.agent(1, 'kill');
     await lab.agent(1, 'start');
     await lab.untilReady(1);
@@ -79,13 +84,18 @@ async function withoutApi({ lab, signal }: FaultContext) {
     await lab.apiServer('start');
   }
   if (runtime.faults.length > 0) throw new Error(runtime.faults.join('; '));
+  if (logged > awayLimits.lines) throw new Error(`${logged} lines were logged`);
+  if (gained > awayLimits.mib) throw new Error(`the agent took ${gained} MiB more`);
   const { added, addFailed } = runtime.counts;
   await until(
     async () => (await lab.readiness(1)).ready,
     30_000,
     () => 'the agent is not ready after the API server came back',
   );
-  return { notes: [`for ${apiAwayMs / 1_000} s: ${added} ADDs, ${addFailed} failed; the agent restarted meanwhile was ready`] };
+  const pods = `${added} ADDs, ${addFailed} failed, STATUS always good`;
+  return {
+    notes: [`for ${apiAwayMs / 1_000} s: ${pods}; ${logged} lines logged, ${gained} MiB more; the agent restarted meanwhile was ready`],
+  };
 }
 
 function median(numbers: readonly number[]): number {

@@ -138,6 +138,11 @@ export class CrashRuntime {
     }
   }
 
+  /** Runs STATUS. @throws what the plugin says */
+  async status(): Promise<void> {
+    await this.#runtime.status(this.#network, AbortSignal.timeout(callTimeoutMs));
+  }
+
   /** Runs CHECK of every container. */
   async checkAll(): Promise<void> {
     await Promise.all([...this.live.keys()].map((id) => this.check(id)));

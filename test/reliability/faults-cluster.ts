@@ -1,0 +1,100 @@
+import { backUp, forgetHistory, restore } from '../support/api-backup.ts';
+import { type ConvergeLab, until } from '../support/converge-lab.ts';
+import { CrashRuntime } from '../support/crash-runtime.ts';
+import { holdingsOf } from '../support/node-holdings.ts';
+import type { Fault, FaultContext } from './fault.ts';
+
+const nothingLost = { udpLost: 0, connectsFailed: 0, broken: 0 } as const;
+const services = '/api/v1/namespaces/default/services';
+const manyServices = 12;
+const withinMs = 60_000;
+
+/** @returns its address */
+async function startService({ lab, signal }: FaultContext, name: string): Promise<string> {
+  const spec = { selector: { app: 'web' }, ports: [{ port: 80, targetPort: 80, protocol: 'TCP' }] };
+  const body = { apiVersion: 'v1', kind: 'Service', metadata: { name }, spec };
+  const made = (await lab.api.send({ method: 'POST', path: services, body }, signal)) as { spec: { clusterIP: string } };
+  return made.spec.clusterIP;
+}
+
+async function untilFlows(lab: ConvergeLab, address: string, are: 'there' | 'gone'): Promise<void> {
+  await until(
+    async () => (await lab.flows(1)).some(({ text }) => text.includes(`nw_dst=${address},`)) === (are === 'there'),
+    withinMs,
+    () => `the flows of ${address} are not ${are}`,
+  );
+}
+
+const said = (lab: ConvergeLab, text: string): number => lab.log(1).filter(({ msg }) => msg.startsWith(text)).length;
+const held = 'a list lacks too many objects';
+const released = 'a second list agrees';
+
+/** What came after the backup is gone, and versions are given a second time. */
+async function restored(context: FaultContext) {
+  const { lab } = context;
+  backUp(lab.plan);
+  const late = await startService(context, 'late');
+  await untilFlows(lab, late, 'there');
+  await lab.apiServer('stop');
+  restore(lab.plan);
+  await lab.apiServer('start');
+  await untilFlows(lab, late, 'gone');
+  const anew = await startService(context, 'anew');
+  await untilFlows(lab, anew, 'there');
+  return { notes: ['what came after the backup is gone, what came after the restore is there'] };
+}
+
+/** Lists lack all nodes and Services until a quorum read shows them. */
+async function emptyLists(context: FaultContext) {
+  const { lab } = context;
+  const addresses: string[] = [];
+  for (let each = 0; each < manyServices; each++) addresses.push(await startService(context, `many-${each}`));
+  for (const address of addresses) await untilFlows(lab, address, 'there');
+  const [before, agreed] = [said(lab, held), said(lab, released)];
+  await lab.apiServer('stop');
+  forgetHistory(lab.plan);
+  await lab.apiServer('start-empty');
+  await until(
+    () => said(lab, held) > before,
+    withinMs,
+    () => 'no list was doubted',
+  );
+  for (const address of addresses) await untilFlows(lab, address, 'there');
+  await lab.apiServer('stop');
+  forgetHistory(lab.plan);
+  await lab.apiServer('start');
+  await lab.untilReady(1);
+  if (said(lab, released) !== agreed) throw new Error('an empty list was believed');
+  return { notes: [`held ${said(lab, held) - before} times; nothing was removed`] };
+}
+
+/** Containers of every kind come, go and are lost; in the end the node holds what lives. */
+async function comesAndGoes({ lab, random, rounds, signal }: FaultContext) {
+  const runtime = await CrashRuntime.start(lab, 8, signal);
+  try {
+    for (let step = 0; step < 40 * rounds; step++) {
+      const [id = ''] = [...runtime.live.keys()].toSorted(() => random() - 0.5);
+      if (random() < 0.6) await runtime.add();
+      else if (random() < 0.7) await runtime.remove(id);
+      else await runtime.lose(id);
+    }
+    await runtime.collectGarbage();
+    const live = runtime.live.size;
+    await until(
+      async () => (await holdingsOf(lab)).leases.filter((lease) => runtime.live.has(lease)).length === live,
+      withinMs,
+      () => 'the node holds other pods than live',
+    );
+  } finally {
+    await runtime.close();
+  }
+  if (runtime.faults.length > 0) throw new Error(runtime.faults.join('; '));
+  return { notes: [`${runtime.counts.added} ADDs, ${runtime.counts.lost} lost without a DEL`] };
+}
+
+/** What happens to the cluster around a node, and to pods beside those that talk. */
+export const clusterFaults: readonly Fault[] = [
+  { name: 'api-restored', what: 'API server restored from a backup', limits: nothingLost, act: restored },
+  { name: 'api-empty', what: 'API server lists nothing of what there is', limits: nothingLost, act: emptyLists },
+  { name: 'pods-churn', what: 'Other pods come, go, and are lost without a DEL', limits: nothingLost, act: comesAndGoes },
+];

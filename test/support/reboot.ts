@@ -1,0 +1,50 @@
+import { execFile, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { closeSync, openSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { writePidFile } from '../../src/lab/files.ts';
+import { agentFlags, agentProgram } from '../../src/lab/installation.ts';
+import { nodePaths } from '../../src/lab/names.ts';
+import { inNetns } from '../../src/lab/node/netns.ts';
+import { processOf } from '../../src/lab/process.ts';
+import type { ConvergeLab } from './converge-lab.ts';
+import type { CrashRuntime } from './crash-runtime.ts';
+
+const execute = promisify(execFile);
+/** Another file is put in its place for one process, which then lives in another boot of the machine. */
+const asAfterReboot = 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"';
+
+/**
+ * Takes from the lab's first node all that a reboot takes: its processes, the namespaces of its pods, its interfaces but the uplink, its
+ * packet filter. Switch database and agent's state stay, on disk.
+ */
+export async function powerOff(lab: ConvergeLab, runtime: CrashRuntime): Promise<void> {
+  await lab.agent(1, 'kill');
+  await lab.killOvs(1, 'all');
+  for (const { netns } of runtime.live.values()) {
+    await execute('ip', ['netns', 'del', netns]);
+    await execute('ip', ['netns', 'add', netns]);
+  }
+  await lab.exec(1, 'nft', 'flush', 'ruleset');
+}
+
+/** Starts the agent of the lab's first node as in the next boot of its machine. */
+export function startAgentAfterReboot(lab: ConvergeLab): void {
+  const node = lab.node(1);
+  const paths = nodePaths(lab.plan.dir, node.name);
+  const bootId = join(paths.dir, 'boot_id');
+  writeFileSync(bootId, `${randomUUID()}\n`);
+  const agent = [process.execPath, ...agentFlags, agentProgram(), '--config', paths.agentConfig];
+  const inside = inNetns(node.netns, 'unshare', ['--mount', 'sh', '-c', asAfterReboot, bootId, ...agent]);
+  const log = openSync(paths.agentLog, 'a', 0o600);
+  try {
+    const child = spawn(inside.command, inside.args, { stdio: ['ignore', log, log], detached: true });
+    child.unref();
+    const id = child.pid === undefined ? undefined : processOf(child.pid);
+    if (id === undefined) throw new Error('the agent does not start');
+    writePidFile(paths.agentPid, id);
+  } finally {
+    closeSync(log);
+  }
+}
