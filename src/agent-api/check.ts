@@ -47,6 +47,7 @@ export const checkNames = {
   'tunnel.reach': 'an echo from the other node’s gateway: there and back',
   'tunnel.mtu': 'the same with the longest packet that pods send, which must not be fragmented',
   'tunnel.strangers': 'who else sends tunnel packets here',
+  'tunnel.forged': 'packets that other nodes sent and that none of their pods can have sent, counted by the switch',
   cni: 'what a container runtime finds',
   'cni.config': 'the files in the folder of CNI configurations, in the runtime’s order',
   'cni.plugins': 'every plugin of the chain, executed to say its versions',

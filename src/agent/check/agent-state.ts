@@ -2,6 +2,7 @@ import type { Finding } from '../../agent-api/check.ts';
 import { type ConnectionTable, readDataPathLoad } from '../../datapath/data-path-load.ts';
 import { decodeMatch } from '../../openflow/match.ts';
 import { printMatch } from '../../openflow/text/match-text.ts';
+import { priority } from '../../pipeline/flow.ts';
 import { tables } from '../../pipeline/tables.ts';
 import { type Check, fine, tellAll, trouble } from './check.ts';
 
@@ -62,6 +63,32 @@ export function judgeStrangers(addresses: readonly string[]): Finding {
     effect:
       'they are dropped. If it is a node behind address translation or with another address than its Node object says, its pods are not reached',
     mend: 'kubectl get nodes -o wide',
+  });
+}
+
+/** What other nodes send in names that are not their pods': dropped, and counted by one flow. */
+export const forged: Check = {
+  name: 'tunnel.forged',
+  run: async ({ agent: { plane } }, tell, signal) => {
+    let packets = 0n;
+    await plane.openflow.dumpFlows(
+      { table: tables.spoofGuard.id },
+      (flow) => {
+        if (flow.priority === priority.lowest) packets += flow.packets;
+      },
+      signal,
+    );
+    tell.finding(judgeForged(packets));
+  },
+};
+
+export function judgeForged(packets: bigint): Finding {
+  if (packets === 0n) return fine('tunnel.forged', 'other nodes send what their pods send');
+  return trouble('tunnel.forged', 'warning', {
+    what: `${packets} packets came from other nodes with sources that are in none of their pod networks`,
+    effect:
+      'they are dropped. A process of a node that binds to another address than the gateway’s does not reach pods of other nodes; pods that kept addresses of a network that their node no longer has are not heard',
+    mend: "ovs-ofctl -O OpenFlow15 --names dump-flows br-int 'table=spoofGuard,in_port=antrea-tun0'    # then find the node that does it",
   });
 }
 

@@ -1,4 +1,4 @@
-import { agentState, connections, strangers } from './agent-state.ts';
+import { agentState, connections, forged, strangers } from './agent-state.ts';
 import { apiServer } from './api-server.ts';
 import type { Check } from './check.ts';
 import { packetFilters } from './filters.ts';
@@ -22,5 +22,6 @@ export const checks: readonly Check[] = [
   podLinks,
   packetFilters,
   strangers,
+  forged,
   tunnel,
 ];

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Finding } from '../../agent-api/check.ts';
 import { SeineError } from '../../errors/seine-error.ts';
-import { judgeAgent, judgeConnections, judgeStrangers } from './agent-state.ts';
+import { judgeAgent, judgeConnections, judgeForged, judgeStrangers } from './agent-state.ts';
 import { judgeSilence, judgeSources } from './api-server.ts';
 import { judgeClock, offsetOf } from './clock.ts';
 import { judgeBlocked } from './filters.ts';
@@ -212,6 +212,7 @@ it('names a foreign chain that drops, with the rule that opens it', () => {
 it('says whether the agent serves, repairs, and whom it does not know', () => {
   expect(states(judgeAgent({ state: 'ready' }, 0))).toEqual(['agent.ready ok']);
   expect(states(judgeAgent({ state: 'impaired', reason: 'x' }, 9))).toEqual(['agent.ready problem', 'agent.repair warning']);
+  expect([judgeForged(0n), judgeForged(3n)].map(({ state }) => state)).toEqual(['ok', 'warning']);
   expect(judgeStrangers([]).state).toBe('ok');
   expect(judgeStrangers(['9.9.9.9', '8.8.8.8']).what).toContain('8.8.8.8, 9.9.9.9, which are no nodes');
 });
