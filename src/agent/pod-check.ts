@@ -24,9 +24,11 @@ export interface PodToCheck {
 export async function describeDifferences(pod: PodToCheck, signal: AbortSignal): Promise<readonly string[]> {
   const { want, attached, link, known } = pod;
   if (!known) return [`container ${want.containerId} is not attached to network ${want.network}`];
+  // The switch looks for its flows while we look into the pod.
+  const flows = pod.flowCheck(known.owner, signal);
+  flows.catch(() => undefined); // looked at below
   const differences = [...hostDifferences(attached, link), ...podDifferences(want, attached), ...portDifferences(pod, known.ofPort)];
-  const flows = await pod.flowCheck(known.owner, signal);
-  return [...differences, ...flows];
+  return [...differences, ...(await flows)];
 }
 
 function hostDifferences({ hostIfName }: AttachedPod, link: Link | undefined): string[] {
