@@ -1,14 +1,15 @@
 import { execFile } from 'node:child_process';
-import { readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { crc32 } from 'node:zlib';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { clusterIps, type Manifest } from '../../src/lab/demo/workload.ts';
 import { agentProgram, packageRoot } from '../../src/lab/installation.ts';
 import { labPaths, nodePaths } from '../../src/lab/names.ts';
-import { startAgent } from '../../src/lab/node/agent.ts';
+import { agentProcess, startAgent } from '../../src/lab/node/agent.ts';
 import { askStatus } from '../../src/lab/up.ts';
 import { type Route, servicePort, Traffic, type TrafficCount } from '../reliability/traffic.ts';
 import { ConvergeLab, type DumpedFlow, until } from '../support/converge-lab.ts';
@@ -86,6 +87,10 @@ type Look = Awaited<ReturnType<typeof look>>;
 /** Replaces the agent of node 1 by that of a release, and waits until it has looked at everything. */
 async function replaceAgent(release: Release): Promise<number> {
   await lab.agent(1, 'stop');
+  return await startAndAwait(release);
+}
+
+async function startAndAwait(release: Release): Promise<number> {
   const lines = lab.log(1).length;
   startAgent(lab.plan, lab.node(1), release === 'previous' ? previous.agent : agentProgram());
   const readyMs = await lab.untilReady(1, patienceMs);
@@ -162,6 +167,13 @@ async function startAndStopPod(more: object = {}): Promise<void> {
   );
 }
 
+/** A journal whose first record says that it is of another format: eight digits of a checksum, a space, JSON. */
+function withFormat(journal: string, format: number): string {
+  const [first = '', ...rest] = journal.split('\n');
+  const json = first.slice(9).replace(/"v":\d+/, `"v":${format}`);
+  return [`${crc32(json).toString(16).padStart(8, '0')} ${json}`, ...rest].join('\n');
+}
+
 function losses({ lanes, broken }: TrafficCount): readonly string[] {
   const losing = lanes.filter(({ lost }) => lost > 0).map(({ name, lost, gapMs }) => `${name}: ${lost}, for ${gapMs} ms`);
   return broken > 0 ? [...losing, `${broken} connections`] : losing;
@@ -203,6 +215,33 @@ it.each([
     expect(JSON.parse(stdout), what).toMatchObject({ items: expect.arrayContaining([expect.anything()]) });
   }
   expect((await seinectl('diff')).stdout.trim()).toMatch(/^$|nothing/i);
+});
+
+it('refuses a journal of a newer format and changes nothing, and goes on without it', async () => {
+  await replaceAgent('this');
+  await lab.agent(1, 'stop');
+  const before = await look();
+  const path = join(nodePaths(lab.plan.dir, lab.node(1).name).stateDir, 'ipam.journal');
+  const newer = withFormat(readFileSync(path, 'utf8'), 99);
+  writeFileSync(path, newer);
+  startAgent(lab.plan, lab.node(1), previous.agent);
+  await until(
+    () => agentProcess(lab.plan, lab.node(1)) === undefined,
+    patienceMs,
+    () => 'the older agent goes on',
+  );
+  expect(JSON.stringify(lab.log(1).at(-1))).toContain('the IPAM journal has format 99');
+  expect(readFileSync(path, 'utf8')).toBe(newer);
+  expect(await lab.flows(1)).toHaveLength(before.flows.length);
+
+  rmSync(path);
+  await startAndAwait('previous');
+  const after = await look();
+  expect({ ofPorts: after.ofPorts, leases: after.leases, rewritten: rewritten(before, after) }).toEqual({
+    ofPorts: before.ofPorts,
+    leases: before.leases,
+    rewritten: [],
+  });
 });
 
 it('keeps a pod’s network, though not its limit, when the agent goes back to a release that knows no meters', async () => {
