@@ -4,7 +4,7 @@
  * `--script FILE [arguments]` runs anything else.
  */
 import { readFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { root, toolPath } from '../setup/paths.mjs';
 import { pinnedNode } from '../setup/products.mjs';
 import { SetupError, say } from '../setup/progress.mjs';
@@ -29,7 +29,7 @@ function quote(word) {
 say('booting a virtual machine (emulated: everything takes five to ten times as long as outside)');
 try {
   const words = process.argv.slice(2);
-  const name = words[0] === '--smoke' || words[0] === '--script' ? words[0].slice(2) : 'demo';
+  const name = words[0] === '--script' ? `script-${basename(words[1] ?? '')}` : words[0] === '--smoke' ? 'smoke' : 'demo';
   process.exitCode = await runWithOneMoreBoot({ name, script: jobFor(words), limitSeconds });
   say(`logs are in ${logsOf(name)}`);
 } catch (error) {

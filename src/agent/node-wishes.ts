@@ -24,14 +24,24 @@ export function wishForNode(config: AgentConfig, datapath: NodeDatapath, environ
   datapath.wantFirewall(nodeOwner, firewallTable, firewallBody(environment, config.noSNAT));
 }
 
-function ownPorts(config: AgentConfig, { gateway, tunnel }: NodeEnvironment): readonly WantedPort[] {
+/** What Open vSwitch calls the tunnel. The kernel has one interface for GRE over IPv4 and another for GRE over IPv6; all else serves both. */
+export function tunnelPortType(
+  dataPath: AgentConfig['ovsDatapathType'],
+  { tunnel, transport }: Pick<NodeEnvironment, 'tunnel' | 'transport'>,
+): string {
+  const overIpv6 = transport.every(({ family }) => family === 'ipv6');
+  return tunnel.type === 'gre' && dataPath === 'system' && overIpv6 ? 'ip6gre' : tunnel.type;
+}
+
+function ownPorts(config: AgentConfig, environment: NodeEnvironment): readonly WantedPort[] {
+  const { gateway, tunnel } = environment;
   const carrier = tunnelCarriers[tunnel.type];
   const ownPort = carrier.protocol === 'udp' && carrier.port !== tunnel.port;
   return [
     { name: gateway.name, type: 'internal', ofPort: gateway.ofPort, options: {}, externalIds: {}, mac: gateway.mac, mtu: gateway.mtu },
     {
       name: config.tunnelInterface,
-      type: tunnel.type,
+      type: tunnelPortType(config.ovsDatapathType, environment),
       ofPort: tunnel.ofPort,
       options: {
         remote_ip: 'flow',

@@ -91,6 +91,7 @@ export const dataPathFeatures = {
   geneve: { use: '`tunnelType: geneve`', of: link('geneve') },
   vxlan: { use: '`tunnelType: vxlan`', of: link('vxlan') },
   gre: { use: '`tunnelType: gre`', of: link('gre') },
+  ip6gre: { use: '`tunnelType: gre` where nodes have no IPv4 address, on the kernel’s data path', of: link('ip6gre') },
   tnl_push_pop: { use: 'tunnel headers are put on by OVS itself; where not, by the kernel’s own tunnels', of: flag('tnl_push_pop') },
   masked_set_action: { use: 'parts of a field are written without matching the rest: fewer megaflows', of: flag('masked_set_action') },
   nd_ext: { use: 'not used: answers of neighbours are rewritten without it', of: flag('nd_ext') },

@@ -11,7 +11,7 @@ import type { Packet } from '../model/packet.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { encodeFrame } from '../support/frame.ts';
 import { RawSocket } from '../support/raw-socket.ts';
-import { slowness } from '../support/test-datapath.ts';
+import { slowness, testDatapath } from '../support/test-datapath.ts';
 
 interface Tunnel {
   readonly type: 'geneve' | 'vxlan' | 'gre';
@@ -43,6 +43,8 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
   });
 
   async function become({ type, config }: Tunnel): Promise<void> {
+    const ofKernel = type === 'gre' && family === 'ipv6' && testDatapath === 'system';
+    const portType = ofKernel ? 'ip6gre' : type;
     const restart = async (number: number): Promise<void> => {
       const { agentConfig } = nodePaths(lab.plan.dir, lab.node(number).name);
       writeFileSync(agentConfig, stringify({ ...parse(readFileSync(agentConfig, 'utf8')), ...config }));
@@ -53,9 +55,9 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
     for (const number of [1, 2]) {
       await lab.untilReady(number);
       await until(
-        async () => (await lab.exec(number, 'ovs-vsctl', 'get', 'Interface', 'antrea-tun0', 'type')).trim() === type,
+        async () => (await lab.exec(number, 'ovs-vsctl', 'get', 'Interface', 'antrea-tun0', 'type')).trim() === portType,
         10_000,
-        () => `the tunnel is not ${type}`,
+        () => `the tunnel is not ${portType}`,
       );
     }
   }
