@@ -7,7 +7,7 @@ import { SeineError } from '../errors/seine-error.ts';
 import type { Peer, PeerSource } from '../kube/peer-source.ts';
 import type { Log } from '../log/log.ts';
 import { type Cidr, parseCidr } from '../net/ip.ts';
-import { ownerOf } from '../pipeline/cookie.ts';
+import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import { type AddressClaim, AddressClaims, type ReservedRange } from './address-claims.ts';
 import { FormerCidrs } from './former-cidrs.ts';
 import { transportOf } from './node-environment.ts';
@@ -43,6 +43,8 @@ export class Peers {
   /** What each peer has been given a way to, and all of them together. */
   readonly #reached = new Map<string, readonly Cidr[]>();
   readonly #routed = new CidrUnion();
+  /** What was last wished for of the latter. */
+  #routes = new Set<string>();
   #pending = new Set<string>();
   #isWorking = false;
   #work: Promise<void> = Promise.resolve();
@@ -143,9 +145,16 @@ export class Peers {
     else this.#reached.set(name, networks);
   }
 
+  /** Each route by itself: thousands that stay are not described anew for one that comes. New ones first, then what they replace goes. */
   #wantRoutes(): void {
     const { datapath, environment } = this.#options;
-    datapath.want(ownerOf('peer'), compilePeerRoutes(this.#routed.cover(), environment()));
+    const before = this.#routes;
+    this.#routes = new Set();
+    for (const network of this.#routed.cover()) {
+      this.#routes.add(network.text);
+      if (!before.delete(network.text)) datapath.want(routeOwner(network.text), compilePeerRoutes([network], environment()));
+    }
+    for (const gone of before) datapath.forget(routeOwner(gone));
   }
 
   #intent(peer: Peer): PeerIntent {
@@ -207,4 +216,9 @@ export class Peers {
       ...transportOf(transport).map((ip): AddressClaim => ({ node, since, use: 'tunnel', range: alone(ip) })),
     ];
   }
+}
+
+/** No node's own: names of nodes have no slash. */
+function routeOwner(network: string): Owner {
+  return ownerOf('peer', 'route', network);
 }
