@@ -276,8 +276,8 @@ async function allowRemovals(
   await peers.settled();
   await served.settled();
   plane.datapath.allowRemovals();
-  beThrifty();
   log.info('every source is in step; what nobody wants is removed from now on');
+  await beThrifty(signal);
 }
 
 async function untilAborted(signal: AbortSignal): Promise<void> {

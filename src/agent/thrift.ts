@@ -1,4 +1,9 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
+import { returnFreeMemory } from '../netlink/free-memory.ts';
+
+/** By then the engine has looked for the garbage of the start; it waits eight seconds for a quiet moment (ms). */
+const COLLECTED_MS = 15_000;
 
 /**
  * From now on the engine spends processor time to hold less memory: it looks for garbage while there is nothing to do, and gives pages
@@ -8,6 +13,8 @@ import { setFlagsFromString } from 'node:v8';
  * The flag is looked at whenever the engine plans a collection (V8 `Heap::ShouldOptimizeForMemoryUsage`), so that it may be set while it
  * runs. Given on the command line it would also make the young generation too small for a start, whatever else is said of its size.
  */
-export function beThrifty(): void {
+export async function beThrifty(signal: AbortSignal): Promise<void> {
   setFlagsFromString('--optimize-for-size');
+  await sleep(COLLECTED_MS, undefined, { signal, ref: false }).catch(() => undefined); // an abort ends the agent
+  if (!signal.aborted) returnFreeMemory();
 }

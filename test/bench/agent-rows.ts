@@ -9,7 +9,7 @@ export const agentRowNames = ['agent.ready', 'agent.restart.flowmods', 'agent.rs
 
 const restarts = 7;
 /** How long an agent is left alone before its memory counts (ms). */
-const idleMs = 10_000;
+const idleMs = 20_000;
 
 /** Restarts beside a few pods: how long until it serves, what it changes although nothing has changed, and what it holds. */
 export async function agentRows(lab: BenchLab, wanted: (name: string) => boolean): Promise<Measured[]> {
