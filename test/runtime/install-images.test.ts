@@ -315,6 +315,6 @@ async function isFound(wanted: string, node: number): Promise<void> {
   const { findings } = JSON.parse(said) as { readonly findings: readonly Finding[] };
   expect(findings.filter(({ state }) => state !== wanted)).toEqual([]);
   expect(findings.map(({ check }) => check)).toEqual(
-    expect.arrayContaining(['cni.config', 'cni.plugins', 'tunnel.mtu', 'kernel.settings']),
+    expect.arrayContaining(['cni.config', 'cni.plugins', 'tunnel.reach', 'kernel.settings', 'firewall.pods']),
   );
 }
