@@ -5,9 +5,13 @@ import { decodeDescription, writeDescriptionRequest } from '../openflow/switch-d
 /** A switch that takes longer is in trouble, and status is about to say so (ms). */
 const PATIENCE_MS = 500;
 
-/** The version that ovs-vswitchd says it is; undefined if it does not answer now. */
-export async function ovsVersion(openflow: OpenFlowConnection, signal: AbortSignal): Promise<string | undefined> {
-  const patience = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]);
+/** The version that ovs-vswitchd says it is; undefined if it does not answer within `patienceMs`. */
+export async function ovsVersion(
+  openflow: OpenFlowConnection,
+  signal: AbortSignal,
+  patienceMs: number = PATIENCE_MS,
+): Promise<string | undefined> {
+  const patience = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
   try {
     const [description] = await abortable(openflow.gather(writeDescriptionRequest, decodeDescription, patience), patience);
     return description?.software;

@@ -8,6 +8,9 @@ import { type Check, fine, tellAll, trouble } from './check.ts';
 const least = [2, 17] as const;
 const whole = [3, 1] as const;
 
+/** How long a switch that is busy may take to say who it is (ms). */
+const PATIENCE_MS = 4_000;
+
 export interface SwitchFacts {
   /** Where the socket of the database is. */
   readonly runDir: string;
@@ -33,7 +36,7 @@ export const openVswitch: Check = {
       judgeSwitch({
         runDir: config.ovsRunDir,
         connections: { database: plane.database.isSynced, flows: plane.openflow.isUp, packets: plane.responder.connection.isUp },
-        version: (await ovsVersion(plane.openflow, signal)) ?? row?.ovs_version,
+        version: (await ovsVersion(plane.openflow, signal, PATIENCE_MS)) ?? row?.ovs_version,
         dataPath: config.ovsDatapathType,
         tunnel: config.tunnelType,
         lacks: missingIn(abilitiesOf(await readDataPathFacts(config.ovsDatapathType, plane, signal))),

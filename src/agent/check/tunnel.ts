@@ -1,25 +1,19 @@
 import { randomInt } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
+import type { Finding } from '../../agent-api/check.ts';
 import type { NodeEnvironment } from '../../connectivity/environment.ts';
 import type { Peer } from '../../kube/peer-source.ts';
-import { cidrAddress, type Family, type Ip, parseCidr, parseIp } from '../../net/ip.ts';
-import type { EchoOutcome } from '../../netlink/icmp-echo.ts';
+import { cidrAddress, type Ip, parseCidr } from '../../net/ip.ts';
 import { ownerOf } from '../../pipeline/cookie.ts';
 import { tunnelCarriers } from '../../pipeline/well-known.ts';
 import type { Agent } from '../agent.ts';
-import { packetsFrom, running } from '../api/lists.ts';
+import { running } from '../api/lists.ts';
 import { type Check, type CheckContext, fine, type Telling, tellAll, trouble } from './check.ts';
 import { largestAnswered, openEcho, reaches } from './echo.ts';
+import { SilentPeers } from './tunnel-silence.ts';
 import { judgePeer, type PeerFacts, type WayFacts } from './tunnel-words.ts';
 
 /** So many are asked at a time. */
 const AT_ONCE = 32;
-/** How long ovs-vswitchd may take to bring counters up to date (ms). */
-const COUNTED_MS = 1_200;
-/** Peers without an answer that are looked at more closely. */
-const LOOKED_AT_MAX = 16;
-/** Echos sent meanwhile to each of them. */
-const ECHOS = 5;
 
 /**
  * Whether every other node answers through the tunnel, to small packets and to the longest that pods send. An echo comes back only
@@ -33,30 +27,13 @@ export const tunnel: Check = {
     const all = [...agent.peers.peers()].toSorted((a, b) => (a.name < b.name ? -1 : 1));
     const asked = choose(all, context.peers);
     if (asked.length === 0) {
-      const named = 'name' in context.peers ? context.peers.name : undefined;
-      const none = fine('tunnel.reach', 'there is no other node');
-      tell.finding(
-        named === undefined
-          ? none
-          : trouble('tunnel.reach', 'unknown', {
-              what: `there is no other node ${named}`,
-              effect: 'nothing was asked',
-              mend: 'seinectl get nodes',
-            }),
-      );
+      tell.finding(nobody(context.peers));
       return;
     }
     tell.progress(`asking ${asked.length} of ${all.length} other nodes through the tunnel`);
-    const silent: PeerFacts[] = [];
+    const silent = new SilentPeers({ agent, environment, tell }, signal);
     const answered = await askAll(context, environment, asked, { tell, silent }, signal);
-    const everybody = asked.length > 1 && silent.length === asked.length;
-    await lookCloser(
-      context,
-      environment,
-      silent.map((facts) => ({ ...facts, everybody })),
-      tell,
-      signal,
-    );
+    await silent.end(asked.length);
     const sample = asked.length < all.length && !('name' in context.peers) ? `, taken by lot from ${all.length}; --peers all asks all` : '';
     if (answered > 0)
       tell.finding(
@@ -68,6 +45,15 @@ export const tunnel: Check = {
   },
 };
 
+function nobody(wish: CheckContext['peers']): Finding {
+  if (!('name' in wish)) return fine('tunnel.reach', 'there is no other node');
+  return trouble('tunnel.reach', 'unknown', {
+    what: `there is no other node ${wish.name}`,
+    effect: 'nothing was asked',
+    mend: 'seinectl get nodes',
+  });
+}
+
 /** All of them if they are few enough, else so many by lot. */
 export function choose<T extends { readonly name: string }>(all: readonly T[], wish: CheckContext['peers'], lot = randomInt): readonly T[] {
   if ('name' in wish) return all.filter(({ name }) => name === wish.name);
@@ -78,8 +64,7 @@ export function choose<T extends { readonly name: string }>(all: readonly T[], w
 
 interface Asking {
   readonly tell: Telling;
-  /** Those that did not answer are added. */
-  readonly silent: PeerFacts[];
+  readonly silent: SilentPeers;
 }
 
 /** @returns how many answered on every way they have, with packets of every size */
@@ -96,7 +81,7 @@ async function askAll(
     for (let peer = left.pop(); peer; peer = left.pop()) {
       signal.throwIfAborted();
       const facts = await askPeer(context.agent, environment, peer, signal);
-      if (facts.ways.some(({ echo }) => echo !== 'answered')) silent.push(facts);
+      if (facts.ways.some(({ echo }) => echo !== 'answered')) silent.add(facts);
       else {
         const findings = judgePeer(facts);
         tellAll(tell, findings);
@@ -157,61 +142,4 @@ async function askWay({ from, to }: Way, mtu: number, signal: AbortSignal): Prom
 function carrierOf({ tunnel }: NodeEnvironment): string {
   const carrier = tunnelCarriers[tunnel.type];
   return carrier.protocol === 'udp' ? `UDP ${tunnel.port}` : `IP protocol ${carrier.ipProtocol}`;
-}
-
-/** For those without an answer: whether anything comes from them, and whether they answer outside of the tunnel. */
-async function lookCloser(
-  { agent }: CheckContext,
-  environment: NodeEnvironment,
-  silent: readonly PeerFacts[],
-  tell: Telling,
-  signal: AbortSignal,
-): Promise<void> {
-  if (silent.length === 0) return;
-  const closely = silent.slice(0, LOOKED_AT_MAX);
-  tell.progress(`${silent.length} did not answer: looking whether anything comes from them`);
-  const before = await packetsFrom(
-    agent,
-    closely.map(({ name }) => ownerOf('peer', name)),
-    signal,
-  );
-  const underlay = await Promise.all(closely.map((facts) => underlayAnswers(facts, signal)));
-  await Promise.all(closely.map((facts) => poke(facts, environment, signal)));
-  await sleep(COUNTED_MS, undefined, { signal });
-  const after = await packetsFrom(
-    agent,
-    closely.map(({ name }) => ownerOf('peer', name)),
-    signal,
-  );
-  for (const [at, facts] of closely.entries()) {
-    const owner = ownerOf('peer', facts.name);
-    const received = (after.get(owner) ?? 0n) > (before.get(owner) ?? 0n);
-    tellAll(tell, judgePeer({ ...facts, received, outside: underlay[at] }));
-  }
-  for (const facts of silent.slice(LOOKED_AT_MAX)) tellAll(tell, judgePeer(facts));
-}
-
-async function underlayAnswers({ transport }: PeerFacts, signal: AbortSignal): Promise<boolean | undefined> {
-  if (!transport) return undefined;
-  const echo = openEcho({ from: parseIp(transport.own), to: parseIp(transport.theirs) });
-  if (!echo) return false;
-  try {
-    return (await reaches(echo, {}, signal)) === 'answered';
-  } finally {
-    echo.close();
-  }
-}
-
-async function poke({ ways }: PeerFacts, { gateway }: NodeEnvironment, signal: AbortSignal): Promise<readonly EchoOutcome[]> {
-  const asks = ways.map(async ({ family, to }): Promise<EchoOutcome> => {
-    const from = gateway.addresses.find((ip) => ip.family === (family satisfies Family));
-    const echo = from && openEcho({ from, to: parseIp(to) });
-    if (!echo) return 'noRoute';
-    try {
-      return await reaches(echo, { attempts: ECHOS }, signal);
-    } finally {
-      echo.close();
-    }
-  });
-  return await Promise.all(asks);
 }

@@ -1,0 +1,105 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { NodeEnvironment } from '../../connectivity/environment.ts';
+import { parseIp } from '../../net/ip.ts';
+import { ownerOf } from '../../pipeline/cookie.ts';
+import type { Agent } from '../agent.ts';
+import { packetsFrom } from '../api/lists.ts';
+import { type Telling, tellAll } from './check.ts';
+import { openEcho, reaches } from './echo.ts';
+import { judgePeer, type PeerFacts } from './tunnel-words.ts';
+
+/** How long ovs-vswitchd may take to bring counters up to date (ms). */
+const COUNTED_MS = 1_200;
+/** Peers without an answer that are looked at more closely. */
+const CLOSELY_MAX = 16;
+/** Echos sent meanwhile to each of them. */
+const ECHOS = 5;
+
+export interface SilentPeersOptions {
+  readonly agent: Agent;
+  readonly environment: NodeEnvironment;
+  readonly tell: Telling;
+}
+
+/**
+ * Peers that did not answer through the tunnel. The first of them are looked at closely, as soon as there are enough of them: whether
+ * anything comes from them, and whether they answer outside of the tunnel. The rest are told as they are, at once: whoever gives
+ * little time gets what there is.
+ */
+export class SilentPeers {
+  readonly #options: SilentPeersOptions;
+  readonly #signal: AbortSignal;
+  readonly #closely: PeerFacts[] = [];
+  #count = 0;
+  #looking: Promise<void> | undefined;
+
+  constructor(options: SilentPeersOptions, signal: AbortSignal) {
+    this.#options = options;
+    this.#signal = signal;
+  }
+
+  add(facts: PeerFacts): void {
+    this.#count++;
+    if (this.#looking !== undefined) tellAll(this.#options.tell, judgePeer(facts));
+    else if (this.#closely.push(facts) === CLOSELY_MAX) this.#look(this.#closely);
+  }
+
+  /** To be called once all peers were asked. @param asked how many that were */
+  async end(asked: number): Promise<void> {
+    const everybody = asked > 1 && this.#count === asked;
+    if (this.#count > 0 && this.#looking === undefined) this.#look(this.#closely.map((facts) => ({ ...facts, everybody })));
+    await this.#looking;
+  }
+
+  #look(peers: readonly PeerFacts[]): void {
+    this.#looking = lookClosely(this.#options, peers, this.#signal);
+    this.#looking.catch(() => undefined); // thrown where the end is waited for
+  }
+}
+
+async function lookClosely(
+  { agent, environment, tell }: SilentPeersOptions,
+  peers: readonly PeerFacts[],
+  signal: AbortSignal,
+): Promise<void> {
+  tell.progress(`${peers.length} did not answer: looking whether anything comes from them`);
+  const owners = peers.map(({ name }) => ownerOf('peer', name));
+  const before = await packetsFrom(agent, owners, signal);
+  const [outside] = await Promise.all([
+    Promise.all(peers.map((facts) => answersOutside(facts, signal))),
+    Promise.all(peers.map((facts) => askAgain(facts, environment, signal))),
+  ]);
+  await sleep(COUNTED_MS, undefined, { signal });
+  const after = await packetsFrom(agent, owners, signal);
+  for (const [at, facts] of peers.entries()) {
+    const owner = ownerOf('peer', facts.name);
+    const received = (after.get(owner) ?? 0n) > (before.get(owner) ?? 0n);
+    tellAll(tell, judgePeer({ ...facts, received, outside: outside[at] }));
+  }
+}
+
+async function answersOutside({ transport }: PeerFacts, signal: AbortSignal): Promise<boolean | undefined> {
+  if (!transport) return undefined;
+  const echo = openEcho({ from: parseIp(transport.own), to: parseIp(transport.theirs) });
+  if (!echo) return false;
+  try {
+    return (await reaches(echo, {}, signal)) === 'answered';
+  } finally {
+    echo.close();
+  }
+}
+
+/** What comes back is counted by the switch. */
+async function askAgain({ ways }: PeerFacts, { gateway }: NodeEnvironment, signal: AbortSignal): Promise<void> {
+  const asks = ways.map(async ({ family, to }) => {
+    const from = gateway.addresses.find((ip) => ip.family === family);
+    const echo = from && openEcho({ from, to: parseIp(to) });
+    if (!echo) return;
+    try {
+      await reaches(echo, { attempts: ECHOS }, signal);
+    } finally {
+      echo.close();
+    }
+  });
+  await Promise.all(asks);
+}
