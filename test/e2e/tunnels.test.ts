@@ -72,11 +72,16 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
   const macIn = async (number: number, ...where: readonly string[]): Promise<Mac> =>
     parseMac(/ether (\S+)/.exec(await lab.exec(number, 'ip', ...where))?.[1] ?? '');
 
-  /** A frame as if `client-1` wrote to `web-2`, in a tunnel packet. */
-  function tunnelled({ port, header }: Tunnel, outer: Pick<Packet, 'ethSrc' | 'ethDst' | 'ipSrc' | 'ipDst'>, mark: Uint8Array): Uint8Array {
+  /** A frame as if `client-1` wrote to `web-2`, or another pod, in a tunnel packet. */
+  function tunnelled(
+    { port, header }: Tunnel,
+    outer: Pick<Packet, 'ethSrc' | 'ethDst' | 'ipSrc' | 'ipDst'>,
+    mark: Uint8Array,
+    by = 'client-1',
+  ): Uint8Array {
     const link = { ethSrc: parseMac('0e:00:00:00:02:01'), ethDst: parseMac('aa:bb:cc:dd:ee:ff') };
     const ports = { protocol: 'udp', portSrc: 4000, portDst: 9 } as const;
-    const inner = encodeFrame({ ...link, payload: family, ipSrc: ipOf('client-1'), ipDst: ipOf('web-2'), ttl: 64, ...ports }, mark);
+    const inner = encodeFrame({ ...link, payload: family, ipSrc: ipOf(by), ipDst: ipOf('web-2'), ttl: 64, ...ports }, mark);
     const data = Buffer.concat([Buffer.from(header, 'hex'), inner]);
     const carrier = port === undefined ? ({ protocol: 'gre' } as const) : ({ protocol: 'udp', portSrc: 50_000, portDst: port } as const);
     return encodeFrame({ ...outer, payload: family, ttl: 64, ...carrier }, data);
@@ -107,6 +112,7 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
       gateway: randomBytes(12),
       liar: randomBytes(12),
       stranger: randomBytes(12),
+      anothersName: randomBytes(12),
     };
     const [here, there] = [transportOf(1), transportOf(2)];
 
@@ -114,6 +120,7 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
     pod.send(tunnelled(tunnel, { ethSrc: podMac, ethDst: gatewayMac, ipSrc: ipOf('client-1'), ipDst: here }, marks.gateway));
     pod.send(tunnelled(tunnel, { ethSrc: podMac, ethDst: gatewayMac, ipSrc: here, ipDst: there }, marks.liar));
     world.send(tunnelled(tunnel, { ethSrc: worldMac, ethDst: otherMac, ipSrc: worldIp, ipDst: there }, marks.stranger));
+    node1.send(tunnelled(tunnel, { ethSrc: nodeMac, ethDst: otherMac, ipSrc: here, ipDst: there }, marks.anothersName, 'client-2'));
     // The same packet of a node arrives: what was sent before it and has not, never will.
     node1.send(tunnelled(tunnel, { ethSrc: nodeMac, ethDst: otherMac, ipSrc: here, ipDst: there }, marks.node));
     await victim.hears(marks.node);

@@ -239,6 +239,16 @@ describe.each(families)('a tunnel packet over %s', (family) => {
     expect(wires.b.heard(mark)).toBe(false);
   });
 
+  it('that another node sends in others’ names is counted', async () => {
+    await vi.waitFor(
+      () => {
+        const dump = cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=4,in_port=32768');
+        expect(dump).toMatch(/n_packets=[1-9].*priority=100,in_port=32768 actions=drop/);
+      },
+      { timeout: 10_000, interval: 200 },
+    );
+  });
+
   it('of somebody who is no node does not, and he is counted', async () => {
     const mark = randomBytes(12);
     for (let times = 0; times < 3; times++) {
