@@ -41,10 +41,10 @@ export class Lane {
     }
   }
 
-  /** Of what was sent from one moment up to another (ms): how much was never answered. */
-  between(fromMs: number, toMs: number): Pick<LaneCount, 'sent' | 'lost'> {
+  /** Of what was sent from one moment up to another (ms): how much was not answered by a third. */
+  between(fromMs: number, toMs: number, byMs: number): Pick<LaneCount, 'sent' | 'lost'> {
     const then = this.#all.filter(({ atMs }) => atMs >= fromMs && atMs < toMs);
-    return { sent: then.length, lost: then.filter(({ answeredMs }) => answeredMs === undefined).length };
+    return { sent: then.length, lost: then.filter(({ answeredMs = Infinity }) => answeredMs > byMs).length };
   }
 
   count(): LaneCount {

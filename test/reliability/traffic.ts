@@ -79,9 +79,9 @@ export class Traffic {
     return { firstMs: Math.round(Math.min(...known) - momentMs), allMs: Math.round(Math.max(...known) - momentMs) };
   }
 
-  /** Of what was sent from one moment up to another (ms), on all lanes of a kind: how much has got no answer until now. */
-  between(kind: LaneKind, fromMs: number, toMs: number): Pick<LaneCount, 'sent' | 'lost'> {
-    const counts = this.#lanes.filter((each) => each.kind === kind).map(({ lane }) => lane.between(fromMs, toMs));
+  /** Of what was sent from one moment up to another (ms), on all lanes of a kind: how much was not answered by a third. */
+  between(kind: LaneKind, fromMs: number, toMs: number, byMs: number): Pick<LaneCount, 'sent' | 'lost'> {
+    const counts = this.#lanes.filter((each) => each.kind === kind).map(({ lane }) => lane.between(fromMs, toMs, byMs));
     const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
     return { sent: sum(counts.map(({ sent }) => sent)), lost: sum(counts.map(({ lost }) => lost)) };
   }
