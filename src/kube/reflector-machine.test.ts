@@ -200,9 +200,19 @@ describe('the brake', () => {
     expect(
       play([
         [0, start],
-        [1, snapshot('7', 4, 4)],
+        [1, snapshot('7', 4, 3)],
       ]).slice(-1),
     ).toEqual(['replace, stay']);
+  });
+
+  it('does not believe an empty list, however little was known', () => {
+    expect(
+      play([
+        [0, start],
+        [1, snapshot('7', 2, 2)],
+        [2, snapshot('8', 2, 0)],
+      ]),
+    ).toEqual(['watchList 0', 'merge, list quorum, held 2/2', 'replace, watch 8']);
   });
 
   it('never removes on the word of a snapshot that could not be read whole', () => {

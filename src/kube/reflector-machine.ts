@@ -86,7 +86,10 @@ export interface ReflectorPolicy {
   /** The server ends a watch after a random time between these, so that thousands of clients do not come back in step. */
   readonly minWatchSeconds: number;
   readonly maxWatchSeconds: number;
-  /** The brake: a snapshot that misses more than this share of what we know, and at least `brakeMinimum`, needs a second opinion. */
+  /**
+   * The brake: a snapshot that misses more than this share of what we know, and at least `brakeMinimum` or all of it, needs a second
+   * opinion. In a cluster of three nodes an empty list is as wrong as in one of a thousand.
+   */
   readonly brakeShare: number;
   readonly brakeMinimum: number;
   /** Silence during a snapshot, its whole length, and how long a watch may outlive its own timeout before we end it. */
@@ -144,7 +147,8 @@ export function stepReflector(state: ReflectorState, event: ReflectorEvent, at: 
 function judge(state: ReflectorState, seen: Snapshot, at: ReflectorMoment, policy: ReflectorPolicy): ReflectorStep {
   const { held, ...rest } = state;
   const known = { ...rest, version: seen.version, quorum: false };
-  const doubtful = seen.missing >= policy.brakeMinimum && seen.missing > policy.brakeShare * seen.known;
+  const many = seen.missing >= policy.brakeMinimum && seen.missing > policy.brakeShare * seen.known;
+  const doubtful = many || (seen.missing > 0 && seen.missing === seen.known);
   if (doubtful && state.doing === 'snapshot') {
     const step = begin({ ...known, held: { known: seen.known, missing: seen.missing, sinceMs: at.nowMs } }, 'confirm', at, policy);
     return { ...step, commit: 'merge' };
