@@ -258,10 +258,11 @@ describe('Reflector', () => {
       (_request, response) => void response.end('<html>'),
       (_request, response) => void response.end('{"metadata":{"resourceVersion":"9"}}'),
       list('9', []),
+      list('9', []),
       watch([]),
     );
     start();
-    await eventually(() => expect(server.requests).toHaveLength(8));
+    await eventually(() => expect(server.requests).toHaveLength(9));
     expect(names()).toEqual([]);
     expect(reported('failed').length).toBeGreaterThanOrEqual(4);
   });
