@@ -32,7 +32,8 @@ export function forgetHistory(plan: LabPlan, keeps: (change: Change) => boolean 
     else live.set(key, change);
   }
   journal.rewrite(
-    Math.max(floor, ...changes.map(({ revision }) => revision)),
+    // One later than all that anybody has seen: who has seen the newest could go on from there.
+    changes.reduce((newest, { revision }) => Math.max(newest, revision), floor) + 1,
     [...live.values()].filter(keeps).toSorted((a, b) => a.revision - b.revision),
   );
   journal.close();
