@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { nodePaths } from '../../src/lab/names.ts';
 import { runIn } from '../../src/lab/node/netns.ts';
+import { environmentOf, markedProcesses } from '../../src/lab/process.ts';
 import { until } from '../support/converge-lab.ts';
 import { holdingsOf } from '../support/node-holdings.ts';
 import { GrpcError } from './grpc.ts';
@@ -145,19 +146,16 @@ describe('a sandbox that its runtime has forgotten', () => {
 });
 
 describe('a runtime that dies while it makes sandboxes', () => {
-  it('leaves attachments that nobody knows, which are collected', async () => {
+  it('takes them away when it is back, though the plugins have gone on without it', async () => {
     const names = ['half-1', 'half-2', 'half-3'];
-    const contents = async () => ({ ...(await contentsOf(runtimes)), results: [] });
-    const before = await contents();
+    const before = await contentsOf(runtimes);
     const containerd = runtimes.containerd(1);
-    const loopbacks = () => runtimes.results(1).filter((name) => name.startsWith('cni-loopback-')).length;
-    const wanted = loopbacks() + names.length;
+    const plugins = () => markedProcesses(runtimes.lab.plan.id).filter(({ pid }) => environmentOf(pid).includes('CNI_IFNAME=eth0'));
     await runtimes.lab.agent(1, 'kill');
     const calls = names.map((name) => containerd.cri.runSandbox(runtimes.sandboxConfig({ name }), signal));
     const outcomes = Promise.allSettled(calls);
-    // The loopback's turn comes before ours.
     await until(
-      () => loopbacks() === wanted,
+      () => plugins().length === names.length,
       30_000,
       () => 'the plugins are not called',
     );
@@ -170,9 +168,14 @@ describe('a runtime that dies while it makes sandboxes', () => {
       60_000,
       () => 'the plugins do not go on',
     );
-    expect(await containerd.cri.sandboxes(signal)).toEqual([]);
-    await runtimes.collectGarbage(1, [], signal);
-    await expect.poll(contents).toEqual(before);
+    const { ports } = await holdingsOf(runtimes.lab);
+    expect((await containerd.cri.sandboxes(signal)).toSorted()).toEqual(ports);
+    for (const id of ports) {
+      expect((await containerd.cri.sandboxStatus(id, signal)).ready).toBe(false);
+      await containerd.cri.stopSandbox(id, signal);
+      await containerd.cri.removeSandbox(id, signal);
+    }
+    await expect.poll(() => contentsOf(runtimes)).toEqual(before);
   });
 });
 
