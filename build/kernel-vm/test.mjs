@@ -21,6 +21,7 @@ const parts = [
   { name: 'endpoints', what: 'affinity, traffic policies, terminating endpoints', files: e2e('service-endpoints') },
   { name: 'outside', what: 'node ports, load balancers, external addresses', files: e2e('service-outside') },
   { name: 'data-path', what: 'what it can do and how it fares, SCTP', files: ['test/kernel/data-path.test.ts'] },
+  { name: 'check', what: 'seinectl check, with a filter in the way', files: ['test/kernel/check.test.ts'] },
   { name: 'agent', what: 'the agent restarts and is killed: nothing is written, nothing lost', files: e2e('converge-restart') },
   { name: 'switch', what: 'ovs-vswitchd and its database killed: flows restored', files: e2e('converge-switch') },
   { name: 'switch-faults', what: 'ovs-vswitchd gone under traffic: what is lost', files: ['test/kernel/switch-faults.test.ts'] },
