@@ -9,6 +9,7 @@ const nothingLost = { udpLost: 0, connectsFailed: 0, broken: 0 } as const;
 /** A data path in userspace dies with its daemon, and what it knew of connections too; what comes after it must be quick. */
 const backSoon: FaultLimits = { connectsFailed: 0, firstBackMs: 300, allBackMs: 1_000 };
 const frozenMs = 3_000;
+const knownMs = 2_000;
 /** What an answer may take in an emulated machine. */
 const answerMs = 1_000;
 
@@ -37,6 +38,8 @@ async function killedWithoutAgent({ lab, traffic }: FaultContext, daemon: Daemon
 
 /** How much goes on without ovs-vswitchd: on the kernel's data path, what it has flows for. */
 async function gone({ lab, traffic }: FaultContext) {
+  // A flow is known once packets of both directions have gone by after the first: only then can it go on.
+  await backAgain(traffic, performance.now() + knownMs);
   await lab.killOvs(1, 'ovs-vswitchd');
   const goneMs = performance.now();
   await sleep(frozenMs);
