@@ -81,6 +81,7 @@ const reports: Readonly<Record<ReflectorReport['what'], readonly [level: 'info' 
   synced: ['info', 'in step with the API server'],
   failed: ['warn', 'the API server cannot be followed'],
   held: ['error', 'a list lacks too many objects; nothing is removed until a second one agrees'],
+  refuted: ['warn', 'a second list has all that the first one lacked'],
   released: ['warn', 'a second list agrees; the objects are removed'],
   invalid: ['warn', 'an object is not usable'],
   unreadable: ['warn', 'a part of what the API server sent makes no sense'],

@@ -323,6 +323,14 @@ describe('Reflector', () => {
       expect(changes.flat().filter((key) => key === 'n0')).toHaveLength(1);
     });
 
+    it('says that a quorum read has all that was missed', async () => {
+      server.answer(full, status(410, 'Expired'), watch([bookmark('6', true)]), list('7', many(10)), watch([]));
+      start();
+      await eventually(() => expect(reported('refuted')).toEqual([{ what: 'refuted', missing: 10 }]));
+      expect(names()).toHaveLength(10);
+      expect([reported('released'), changes.flat().filter((key) => key === 'n0')]).toEqual([[], ['n0']]);
+    });
+
     it('lets go once the quorum read agrees, and not before', async () => {
       server.answer(full, status(410, 'Expired'), watch([event('ADDED', node('new', 6)), bookmark('6', true)]), status(503, 'Unavailable'));
       start();

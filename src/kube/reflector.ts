@@ -35,6 +35,8 @@ export type ReflectorReport =
   /** A snapshot missed too much; nothing is removed until a quorum read has answered. */
   | { readonly what: 'held'; readonly known: number; readonly missing: number }
   | { readonly what: 'released'; readonly missing: number }
+  /** It has shown all that the snapshot missed. */
+  | { readonly what: 'refuted'; readonly missing: number }
   /** An object that we cannot use; its last good value stays. */
   | { readonly what: 'invalid'; readonly key: string; readonly error: SeineError }
   /** A part of the stream that says nothing we understand. */
@@ -275,7 +277,8 @@ export class Reflector<T> {
     else {
       this.#lastError = undefined;
       const tookMs = Math.round(performance.now() - this.#snapshotBeganMs);
-      if (heldBefore) this.#options.onReport({ what: 'released', missing });
+      if (heldBefore)
+        this.#options.onReport(missing > 0 ? { what: 'released', missing } : { what: 'refuted', missing: heldBefore.missing });
       this.#options.onReport({ what: 'synced', objects: this.#store.size, version, tookMs });
       this.#store.markSynced();
     }
