@@ -1,6 +1,6 @@
 import { copyFileSync, existsSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { run } from '../../src/lab/process.ts';
+import { run, runAnyway } from '../../src/lab/process.ts';
 
 const root = resolve(import.meta.dirname, '..', '..');
 /** Of the set-up: what is here is made again if it is missing. */
@@ -39,6 +39,11 @@ export async function buildImages(signal: AbortSignal): Promise<void> {
   if (!(await exists(buildBase, signal))) await makeBuildBase(archive, signal);
   await build('ovs', ovsImage, signal);
   await build('agent', agentImage, signal);
+}
+
+/** podman leaves its storage mounted on itself; the cache can be deleted again after this. */
+export async function releaseStorage(signal: AbortSignal): Promise<void> {
+  await runAnyway('umount', [join(cache, 'storage', 'overlay')], {}, signal);
 }
 
 async function build(name: string, tag: string, signal: AbortSignal): Promise<void> {

@@ -16,7 +16,7 @@ import { agentConfig } from '../../src/lab/node/agent.ts';
 import { labMark } from '../../src/lab/process.ts';
 import { until } from '../support/converge-lab.ts';
 import { DaemonSetPod, type PodSurroundings } from './daemon-set-pod.ts';
-import { agentImage, buildImages, ovsImage, podman } from './image-builder.ts';
+import { agentImage, buildImages, ovsImage, podman, releaseStorage } from './image-builder.ts';
 import { type RunningPod, RuntimeLab } from './runtime-lab.ts';
 import { askName, inUrl, nameIn, serveName } from './tiny-server.ts';
 
@@ -46,6 +46,7 @@ afterAll(async () => {
   const end = AbortSignal.timeout(120_000);
   const stopped = await Promise.allSettled([...agents.values(), ...switches.values()].map((pod) => pod.stop(end)));
   await runtimes?.remove(end);
+  await releaseStorage(end);
   expect(stopped.filter(({ status }) => status === 'rejected')).toEqual([]);
 }, 180_000);
 
