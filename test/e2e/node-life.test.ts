@@ -1,8 +1,12 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse, stringify } from 'yaml';
 import { createAll } from '../../src/lab/demo/workload.ts';
+import { nodePaths } from '../../src/lab/names.ts';
 import { ask } from '../../src/lab/probe/probe.ts';
 import { askStatus } from '../../src/lab/up.ts';
-import { backUp, restore } from '../support/api-backup.ts';
+import { backUp, forgetHistory, restore } from '../support/api-backup.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { CrashRuntime, type LiveContainer } from '../support/crash-runtime.ts';
 import { holdingsOf } from '../support/node-holdings.ts';
@@ -73,6 +77,17 @@ describe('in the life of a node', () => {
       20_000,
       () => `a flow still has ${text}`,
     );
+  const said = (msg: string, resource: string) =>
+    lab.log(1).filter((line) => line.msg.startsWith(msg) && line['resource'] === resource).length;
+  const untilSaid = (msg: string, resource: string, times: number) =>
+    until(
+      () => said(msg, resource) >= times,
+      20_000,
+      () => `the agent does not say “${msg}” of ${resource}`,
+    );
+  const held = 'a list lacks too many objects';
+  const released = 'a second list agrees';
+
   /** A container of node 1 reaches an address, by every one of the two families that it names. */
   const untilReaches = async ({ netns }: LiveContainer, addresses: readonly string[]): Promise<void> => {
     for (const address of addresses)
@@ -134,5 +149,65 @@ describe('in the life of a node', () => {
     await untilHas(anew);
     await untilReaches(oneOf(), [before, anew]);
     expect((await lab.readiness(1)).ready).toBe(true);
+  });
+
+  it('believes no list that lacks everything while a second one has it', { timeout: 180_000 }, async () => {
+    const many: string[] = [];
+    for (let each = 0; each < 12; each++) many.push(await startService(`many-${each}`));
+    await untilHas(many.at(-1) ?? '');
+    const before = await flows();
+    await lab.apiServer('stop');
+    forgetHistory(lab.plan);
+    await lab.apiServer('start-empty');
+    for (const resource of ['Service', 'EndpointSlice']) await untilSaid(held, resource, 1);
+    const sees = (await lab.metrics(1)).get('source_objects{kind="Service"}') ?? 0;
+    expect(sees).toBeGreaterThan(12);
+    expect((await flows()).filter((flow) => !before.includes(flow))).toEqual([]);
+    expect(before.filter((flow) => flow.includes('10.96.')).length).toBeGreaterThan(0);
+    await untilReaches(oneOf(), [many[3] ?? '', ...lab.pod('web').ips]);
+    expect([said(released, 'Service'), said(released, 'EndpointSlice')]).toEqual([0, 0]);
+    await lab.apiServer('stop');
+    await lab.apiServer('start');
+    await untilReaches(oneOf(), lab.pod('web').ips);
+  });
+
+  it('takes a node name that is another machine’s now for that machine', { timeout: 180_000 }, async () => {
+    const { name } = lab.node(2);
+    const [path, paths] = [`/api/v1/nodes/${name}`, nodePaths(lab.plan.dir, name)];
+    const old = (await lab.api.send({ method: 'GET', path }, signal())) as {
+      metadata: { labels: object };
+      status: { addresses: readonly { type: string; address: string }[] };
+    };
+    await lab.api.send({ method: 'DELETE', path: `${pods}/web` }, signal());
+    await until(
+      async () => !(await askStatus(lab.plan.dir)).pods.some((pod) => pod.name === 'web'),
+      20_000,
+      () => 'the pod stays',
+    );
+    await lab.agent(2, 'stop');
+    await lab.killOvs(2, 'all');
+    await lab.api.send({ method: 'DELETE', path }, signal());
+    await untilHasNot('192.168.77.2');
+    for (const gone of [join(paths.ovs, 'conf.db'), paths.stateDir]) rmSync(gone, { recursive: true });
+    await lab.startOvs(2);
+    // The other machine has two addresses, and is told by a range which of its interfaces, and which of them, carries tunnels.
+    await lab.exec(2, 'ip', 'address', 'add', '192.168.77.202/24', 'dev', 'br-phy');
+    const { transportInterface: _, ...config } = parse(readFileSync(paths.agentConfig, 'utf8')) as Readonly<Record<string, unknown>>;
+    writeFileSync(paths.agentConfig, stringify({ ...config, transportInterfaceCIDRs: ['192.168.77.192/26', 'fd00:77::/64'] }));
+    const spec = { podCIDR: '10.198.0.0/22', podCIDRs: ['10.198.0.0/22', 'fd00:198::/64'] };
+    const body = { apiVersion: 'v1', kind: 'Node', metadata: { name, labels: old.metadata.labels }, spec };
+    await lab.api.send({ method: 'POST', path: '/api/v1/nodes', body }, signal());
+    const addresses = old.status.addresses.map((each) => (each.address === '192.168.77.2' ? { ...each, address: '192.168.77.202' } : each));
+    const status = { status: { ...old.status, addresses } };
+    await lab.api.send({ method: 'PATCH', path: `${path}/status`, body: status, contentType: 'application/merge-patch+json' }, signal());
+    await lab.agent(2, 'start');
+    await lab.untilReady(2);
+    await untilHas('192.168.77.202');
+    await startPod('fresh');
+    expect(lab.pod('fresh').ips).toEqual([expect.stringMatching(/^10\.198\./), expect.stringMatching(/^fd00:198:/)]);
+    await untilReaches(oneOf(), lab.pod('fresh').ips);
+    expect(await has('192.168.77.2')).toBe(false);
+    expect((await lab.flows(2)).some(({ text }) => text.includes('192.168.77.202->tun_src'))).toBe(true);
+    expect(await lab.exec(1, 'ip', 'route', 'get', lab.pod('fresh').ips[0] ?? '')).toContain('dev antrea-gw0');
   });
 });
