@@ -204,6 +204,8 @@ it('is there soon after it was made: a hundred Services', async () => {
   });
   const [median = 0, p90 = 0] = [50, 90].map((percent) => tookMs.toSorted((a, b) => a - b)[percent]);
   console.log(`Services answer after ${median.toFixed(0)} ms (p50), ${p90.toFixed(0)} ms (p90)`);
-  expect(p90).toBeLessThan(2_000 * slowness);
+  // What Kubernetes' own conformance test asks ("Service endpoints latency should not be very high").
+  expect(median).toBeLessThan(20_000);
+  expect(p90).toBeLessThan(50_000);
   await inParallel(names, (name) => lab.delete('services', name));
 });

@@ -92,7 +92,7 @@ describe('installing Debian packages', () => {
     expect(stderr).toContain('installing Debian packages: openvswitch-switch socat');
     expect(await readFile(join(scratch, 'log'), 'utf8')).toBe(
       [
-        'apt-get -q -o DPkg::Lock::Timeout=600 install -y --no-install-recommends openvswitch-switch socat; exit 101',
+        'apt-get -q -o DPkg::Lock::Timeout=600 install -y --no-install-recommends --no-remove openvswitch-switch socat; exit 101',
         'systemctl --no-reload disable openvswitch-switch.service',
         '',
       ].join('\n'),
