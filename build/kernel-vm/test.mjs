@@ -16,6 +16,7 @@ const limitSeconds = 2_400;
 const e2e = (...names) => names.map((name) => `test/e2e/${name}.test.ts`);
 
 const parts = [
+  { name: 'modules', what: 'loaded for a container that may load none', files: ['test/kernel/modules.test.ts'] },
   { name: 'tunnels', what: 'pods over Geneve, VXLAN and GRE, over both families', files: e2e('tunnels') },
   { name: 'services', what: 'cluster addresses, hairpin, no endpoints, large requests', files: e2e('service-cluster-ip', 'service-large') },
   { name: 'endpoints', what: 'affinity, traffic policies, terminating endpoints', files: e2e('service-endpoints') },
