@@ -38,9 +38,12 @@ export class DataPathProbe {
       await news.wait();
       if (signal.aborted) return;
       await this.#told(() => plane.openflow.isUp && publishedCapabilities(dataPath, plane.database) !== undefined, news, signal);
+      const { connects } = plane.openflow.counters;
       const patience = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_WITHIN_MS)]);
       const abilities = abilitiesOf(await readDataPathFacts(dataPath, plane, patience));
       if (signal.aborted) return;
+      // Half of it may be of a switch that has gone meanwhile; the next one rings.
+      if (!plane.openflow.isUp || plane.openflow.counters.connects !== connects) continue;
       if (JSON.stringify(abilities) === JSON.stringify(this.#abilities)) continue;
       this.#abilities = abilities;
       const missing = missingIn(abilities);

@@ -62,14 +62,14 @@ describe('session affinity', () => {
   });
 
   it('lasts as long as a client keeps coming, and its timeout after that', async () => {
-    const service = await lab.service(lab.name('brief'), { ...web, ...sticky(2) });
+    const service = await lab.service(lab.name('brief'), { ...web, ...sticky(2 * slowness) });
     await lab.seesEverywhere(service, clients, { failures: [] });
     const first = await held(service, 3);
     for (let second = 0; second < 4; second++) {
       await sleep(1_000);
       expect(await held(service, 2)).toEqual(first);
     }
-    await sleep(5_500);
+    await sleep(5_500 * slowness);
     expect(await held(service, 1)).not.toEqual(first);
   });
 

@@ -39,7 +39,7 @@ it('says of itself what OVS prints for people', () => {
 
 it('is said in the log once, also when ovs-vswitchd comes again', async () => {
   const lines: string[] = [];
-  const log = { info: (message: string) => lines.push(message) };
+  const log = { info: (message: string, fields?: object) => lines.push(`${message} ${JSON.stringify(fields)}`) };
   const stop = new AbortController();
   const probe = new DataPathProbe();
   const following = probe.follow({ dataPath: 'netdev', plane: node.plane, warnings: new Map() }, log, stop.signal);
@@ -52,7 +52,7 @@ it('is said in the log once, also when ovs-vswitchd comes again', async () => {
   await node.plane.openflow.untilUp(signal);
   stop.abort();
   await following;
-  expect(lines).toEqual(['what the data path can do']);
+  expect(lines).toEqual([`what the data path can do ${JSON.stringify({ dataPath: 'netdev', ...probe.abilities })}`]);
 });
 
 it('tells its connections and what it lost, as OVS counts them', async () => {
