@@ -19,7 +19,11 @@ export async function contentsOf(runtimes: RuntimeLab): Promise<Readonly<Record<
     groups: await lab.groups(1),
     meters: (await lines('ovs-ofctl', '-O', 'OpenFlow15', 'dump-meters', 'br-int')).slice(1),
     links: (await lines('ip', '-br', 'link')).map((line) => line.split(/\s/)[0]),
-    routes: [...(await lines('ip', 'route', 'show', 'table', 'all')), ...(await lines('ip', '-6', 'route', 'show', 'table', 'all'))],
+    routes: [
+      ...(await lines('ip', 'route', 'show', 'table', 'all')),
+      // The kernel adds those of link-local addresses when they have proved unique, seconds after their interface is up.
+      ...(await lines('ip', '-6', 'route', 'show', 'table', 'all')).filter((route) => !/ fe80:|^fe80:/.test(route)),
+    ],
     rules: [...(await lines('ip', 'rule')), ...(await lines('ip', '-6', 'rule'))],
     hostPorts: [...(await lines('iptables', '-t', 'nat', '-S')), ...(await lines('ip6tables', '-t', 'nat', '-S'))].filter((line) =>
       /-A CNI-DN-/.test(line),
