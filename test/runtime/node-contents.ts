@@ -20,7 +20,7 @@ export async function contentsOf(runtimes: RuntimeLab): Promise<Readonly<Record<
     meters: (await lines('ovs-ofctl', '-O', 'OpenFlow15', 'dump-meters', 'br-int')).slice(1),
     links: (await lines('ip', '-br', 'link')).map((line) => line.split(/\s/)[0]),
     routes: [
-      ...(await lines('ip', 'route', 'show', 'table', 'all')),
+      ...(await lines('ip', '-4', 'route', 'show', 'table', 'all')),
       // The kernel adds those of link-local addresses when they have proved unique, seconds after their interface is up.
       ...(await lines('ip', '-6', 'route', 'show', 'table', 'all')).filter((route) => !/ fe80:|^fe80:/.test(route)),
     ],
