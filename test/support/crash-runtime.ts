@@ -19,6 +19,9 @@ export interface LiveContainer {
   readonly ips: readonly string[];
 }
 
+/** What the runtime itself did to a call: it is tried again, and says nothing of the node. */
+class PluginKilled extends Error {}
+
 /**
  * Adds and removes containers as a runtime does: a failed ADD is followed by a DEL and tried again as another container, a
  * failed DEL is tried again. It may lose its plugin on the way, too, as when the machine is short of memory.
@@ -85,7 +88,7 @@ export class CrashRuntime {
   async add(): Promise<void> {
     const netns = this.#free.shift();
     if (netns === undefined) return;
-    for (let tries = 0; tries < retries; tries++) {
+    for (let failed = 0; failed < retries; ) {
       const attachment = this.#attachment(`${this.#prefix}${(++this.#lastId).toString(16).padStart(8, '0')}`, netns);
       try {
         const { ips = [] } = await this.#call((signal) => this.#runtime.add(this.#network, attachment, signal));
@@ -93,7 +96,7 @@ export class CrashRuntime {
         return;
       } catch (thrown) {
         this.counts.addFailed++;
-        if (tries === retries - 1) this.faults.push(`ADD was tried ${retries} times: ${String(thrown)}`);
+        if (!(thrown instanceof PluginKilled) && ++failed === retries) this.faults.push(`ADD failed ${retries} times: ${String(thrown)}`);
         await this.#delete(attachment);
       }
     }
@@ -169,13 +172,13 @@ export class CrashRuntime {
   }
 
   async #delete(attachment: Attachment): Promise<void> {
-    for (let tries = 0; tries < retries; tries++) {
+    for (let failed = 0; failed < retries; ) {
       try {
         await this.#call((signal) => this.#runtime.del(this.#network, attachment, signal));
         return;
       } catch (thrown) {
         this.counts.delFailed++;
-        if (tries === retries - 1) this.faults.push(`DEL was tried ${retries} times: ${String(thrown)}`);
+        if (!(thrown instanceof PluginKilled) && ++failed === retries) this.faults.push(`DEL failed ${retries} times: ${String(thrown)}`);
       }
     }
   }
@@ -185,6 +188,8 @@ export class CrashRuntime {
     this.#plugins.add(plugin);
     try {
       return await work(AbortSignal.any([plugin.signal, AbortSignal.timeout(callTimeoutMs)]));
+    } catch (thrown) {
+      throw plugin.signal.aborted ? new PluginKilled('the plugin was killed', { cause: thrown }) : thrown;
     } finally {
       this.#plugins.delete(plugin);
     }
