@@ -38,6 +38,13 @@ describe('resolveEnvironment', () => {
     expect(resolveEnvironment(parseConfig('', { NODE_NAME: 'n1' }), node, only6).gateway.mtu).toBe(1430);
   });
   it.each([
+    ['tunnelType: gre', ['192.168.77.1']],
+    ['{tunnelType: gre, ovsDatapathType: netdev}', ['192.168.77.1', 'fd00:77::1']],
+    ['tunnelType: vxlan', ['192.168.77.1', 'fd00:77::1']],
+  ])('with %s tunnels end at %j: the kernel carries GRE of one family', (yaml, ends) =>
+    expect(resolve(yaml).transport.map(({ text }) => text)).toEqual(ends),
+  );
+  it.each([
     ['', { podCidrs: [] }, /node n1 has no spec.podCIDRs yet/],
     ['transportInterface: eth9', {}, /no transport interface eth9/],
     ['', { internalIps: ['1.2.3.4'] }, /no transport interface with address 1.2.3.4/],

@@ -49,7 +49,7 @@ export function resolveEnvironment(
   for (const cidr of podCidrs) refuseImpossible(cidr, interfaces, config);
   const candidates = interfaces.filter(({ name }) => name !== config.hostGateway);
   const transport = transportInterface(config, node, candidates);
-  const ends = tunnelEnds(config, node, transport);
+  const ends = carriedEnds(config, tunnelEnds(config, node, transport));
   const type = config.tunnelType;
   const carrier = tunnelCarriers[type];
   const formerPodCidrs = formerCidrs(podCidrs, usedCidrs);
@@ -123,6 +123,12 @@ function tunnelEnds({ transportInterfaceCIDRs: ranges }: AgentConfig, node: Node
   });
   if (ends.length === 0) throw new SeineError('UNAVAILABLE', `transport interface ${name} has no address`);
   return ends;
+}
+
+/** The kernel carries GRE by one interface over IPv4 and by another over IPv6; the tunnel port of a node is one of them. */
+function carriedEnds({ tunnelType, ovsDatapathType }: AgentConfig, ends: readonly Ip[]): readonly Ip[] {
+  if (tunnelType !== 'gre' || ovsDatapathType !== 'system') return ends;
+  return ends.some(({ family }) => family === 'ipv4') ? ends.filter(({ family }) => family === 'ipv4') : ends;
 }
 
 function onePerFamily(cidrs: readonly Cidr[]): readonly Cidr[] {

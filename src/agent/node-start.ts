@@ -146,7 +146,15 @@ async function openNode(agent: Agent, live: LiveEnvironment, start: Start): Prom
   let known = reservedNow();
   live.subscribe(() => (known = reservedNow()));
   const reserved = () => known;
-  const peers = new Peers({ source: agent.peers, datapath: plane.datapath, environment, reserved, turns: sources.turns, log });
+  const peers = new Peers({
+    source: agent.peers,
+    datapath: plane.datapath,
+    environment,
+    reserved,
+    dataPath: agent.config.ovsDatapathType,
+    turns: sources.turns,
+    log,
+  });
   const observe = start.hooks.observe ?? (() => undefined);
   const proxy = await NodeProxy.open(agent, { live, peers, reserved, observe, log }, signal);
   return {

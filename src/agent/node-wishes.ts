@@ -4,8 +4,9 @@ import type { NodeEnvironment } from '../connectivity/environment.ts';
 import type { NodeDatapath } from '../datapath/node-datapath.ts';
 import { ownerOf } from '../pipeline/cookie.ts';
 import { tableNames, tables } from '../pipeline/tables.ts';
-import { tunnelCarriers } from '../pipeline/well-known.ts';
+import { type TunnelType, tunnelCarriers } from '../pipeline/well-known.ts';
 import type { WantedPort } from '../wanted/switch-row.ts';
+import type { Agent } from './agent.ts';
 import type { AgentConfig } from './config.ts';
 import { firewallTable } from './data-plane.ts';
 import type { Pool } from './ipam/lease.ts';
@@ -24,13 +25,22 @@ export function wishForNode(config: AgentConfig, datapath: NodeDatapath, environ
   datapath.wantFirewall(nodeOwner, firewallTable, firewallBody(environment, config.noSNAT));
 }
 
-/** What Open vSwitch calls the tunnel. The kernel has one interface for GRE over IPv4 and another for GRE over IPv6; all else serves both. */
+/** What Open vSwitch calls tunnels. */
+export type TunnelPortType = TunnelType | 'ip6gre';
+
+/** The type of the tunnel's port. The kernel has one interface for GRE over IPv4 and another for GRE over IPv6; all else serves both. */
 export function tunnelPortType(
   dataPath: AgentConfig['ovsDatapathType'],
   { tunnel, transport }: Pick<NodeEnvironment, 'tunnel' | 'transport'>,
-): string {
+): TunnelPortType {
   const overIpv6 = transport.every(({ family }) => family === 'ipv6');
   return tunnel.type === 'gre' && dataPath === 'system' && overIpv6 ? 'ip6gre' : tunnel.type;
+}
+
+/** Of this node as it is now; before it is known, of most nodes. */
+export function presentTunnelPort({ config, node }: Pick<Agent, 'config' | 'node'>): TunnelPortType {
+  const environment = node()?.environment;
+  return environment ? tunnelPortType(config.ovsDatapathType, environment) : config.tunnelType;
 }
 
 function ownPorts(config: AgentConfig, environment: NodeEnvironment): readonly WantedPort[] {

@@ -32,6 +32,7 @@ function setUp() {
     datapath,
     environment: () => environment,
     reserved: () => reservedRanges(environment, addresses, '203.0.113.6'),
+    dataPath: 'system',
     turns: new LoopTurns(1),
     log: silentLog,
   });
@@ -136,6 +137,21 @@ describe('Peers', () => {
     t.nodes.put('n2', '101', { ...exampleOther, podCidrs: ['10.10.8.0/22'] });
     t.nodes.flush();
     expect(t.reached()).toEqual(['10.10.4.0/22', '10.10.8.0/22']);
+  });
+
+  it.each([
+    ['geneve', ['192.168.77.1', 'fd00:77::1'], ['fd00:77::2'], undefined],
+    ['geneve', ['192.168.77.1'], ['fd00:77::2'], "tunnel address fd00:77::2 is of another family than this node's, 192.168.77.1"],
+    ['gre', ['192.168.77.1'], ['192.168.77.2', 'fd00:77::2'], undefined],
+    ['gre', ['192.168.77.1'], ['fd00:77::2'], 'tunnelType: geneve or vxlan'],
+    ['gre', ['fd00:77::1'], ['fd00:77::2'], undefined],
+    ['gre', ['fd00:77::1'], ['192.168.77.2', 'fd00:77::2'], 'no ip6gre tunnel'],
+    ['geneve', ['192.168.77.1'], [], undefined],
+  ] as const)('says of %s tunnels from %j to %j: %s', (type, own, internalIps, objection) => {
+    const t = setUp();
+    t.become({ ...exampleNode, tunnel: { ...exampleNode.tunnel, type }, transport: own.map(parseIp) });
+    t.put('n2', { podCidrs: ['10.10.4.0/22'], internalIps });
+    expect(t.peers.objections.of('n2')).toEqual(objection === undefined ? [] : [expect.stringContaining(objection)]);
   });
 
   it('gives others their turn while thousands join, and gives in the end what it would have given at once', async () => {

@@ -6,11 +6,13 @@ import type { NodeDatapath } from '../datapath/node-datapath.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Peer, PeerSource } from '../kube/peer-source.ts';
 import type { Log } from '../log/log.ts';
-import { type Cidr, parseCidr } from '../net/ip.ts';
+import { type Cidr, type Ip, parseCidr, parseIp } from '../net/ip.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import { type AddressClaim, AddressClaims, type ReservedRange } from './address-claims.ts';
+import type { AgentConfig } from './config.ts';
 import { FormerCidrs } from './former-cidrs.ts';
 import { transportOf } from './node-environment.ts';
+import { tunnelPortType } from './node-wishes.ts';
 import { Objections } from './objections.ts';
 import { alone } from './reserved-ranges.ts';
 
@@ -23,6 +25,7 @@ export interface PeersOptions {
   /** Present ones; `lookAgain` after they have changed. */
   readonly environment: () => NodeEnvironment;
   readonly reserved: () => readonly ReservedRange[];
+  readonly dataPath: AgentConfig['ovsDatapathType'];
   /** Thousands of nodes may join at once, and pods start meanwhile. */
   readonly turns: LoopTurns;
   readonly log: Log;
@@ -185,10 +188,11 @@ export class Peers {
   }
 
   #objectionsTo(peer: Peer): readonly string[] {
-    return this.#ownClaims(peer).flatMap((claim) => {
+    const claims = this.#ownClaims(peer).flatMap((claim) => {
       const why = this.#claims.objection(claim);
       return why === undefined ? [] : [`${claim.use === 'pods' ? 'pod network' : 'tunnel address'} ${claim.range.text} ${why}`];
     });
+    return [...claims, ...objectionsToFamily(peer, this.#options)];
   }
 
   #claimsOf(peer: Peer): readonly AddressClaim[] {
@@ -216,6 +220,19 @@ export class Peers {
       ...transportOf(transport).map((ip): AddressClaim => ({ node, since, use: 'tunnel', range: alone(ip) })),
     ];
   }
+}
+
+/** Where tunnels of this node and of the other end in different families, nothing is carried between them. */
+function objectionsToFamily({ transport }: Peer, { environment, dataPath }: Pick<PeersOptions, 'environment' | 'dataPath'>): string[] {
+  const own = environment();
+  const portType = tunnelPortType(dataPath, own);
+  // On the kernel's data path such a node takes GRE over IPv4 only, as this one would.
+  const theirs = portType === 'ip6gre' ? [transport.ipv4 ?? transport.ipv6] : [transport.ipv4, transport.ipv6];
+  const ends = theirs.flatMap((text) => (text === undefined ? [] : parseIp(text)));
+  if (ends.length === 0 || ends.some(({ family }) => own.transport.some((ip) => ip.family === family))) return [];
+  const words = (ips: readonly Ip[]): string => ips.map(({ text }) => text).join(', ');
+  const remedy = portType === 'gre' || portType === 'ip6gre' ? '; tunnelType: geneve or vxlan does with one family in common' : '';
+  return [`tunnel address ${words(ends)} is of another family than this node's, ${words(own.transport)}: no ${portType} tunnel${remedy}`];
 }
 
 /** No node's own: names of nodes have no slash. */

@@ -5,7 +5,7 @@ import { judgeAgent, judgeConnections, judgeForged, judgeStrangers } from './age
 import { judgeSilence, judgeSources } from './api-server.ts';
 import { judgeClock, offsetOf } from './clock.ts';
 import { judgeBlocked } from './filters.ts';
-import { judgeModules, judgeSettings } from './kernel.ts';
+import { judgeModules, judgeSettings, kernelModules } from './kernel.ts';
 import { judgeDisk, judgeLimits, softLimit } from './machine.ts';
 import { judgePods } from './pods.ts';
 import { judgeSwitch, judgeVersion, type SwitchFacts } from './switch.ts';
@@ -101,6 +101,16 @@ describe('the kernel', () => {
     [{ loaded: false, works: false, offered: false }, 'problem'],
     [{ works: false }, 'problem'],
   ])('has a module that is %j: %s', (change, state) => expect(judgeModules([{ ...module, ...change }]).state).toBe(state));
+
+  it.each([
+    ['geneve', 'geneve'],
+    ['vxlan', 'vxlan'],
+    ['gre', 'ip_gre'],
+    ['ip6gre', 'ip6_gre'],
+  ] as const)('needs for a tunnel port of type %s the module %s', (port, module) => {
+    const needs = kernelModules(port, { gateway: true, tunnel: false, filter: true });
+    expect(needs.filter(({ works }) => works === false).map(({ name }) => name)).toEqual([module]);
+  });
 
   it('names a setting with the command that mends it', () => {
     const setting = { name: ['net', 'ipv4', 'ip_forward'], value: '1', why: 'pods reach the world' } as const;

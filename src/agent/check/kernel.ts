@@ -4,9 +4,9 @@ import type { Finding } from '../../agent-api/check.ts';
 import { familiesOf } from '../../connectivity/environment.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import { readSysctl } from '../../netlink/sysctl.ts';
-import type { TunnelType } from '../../pipeline/well-known.ts';
 import { running } from '../api/lists.ts';
 import { type HostSetting, hostSettings } from '../host-settings.ts';
+import { presentTunnelPort, type TunnelPortType } from '../node-wishes.ts';
 import { type Check, fine, tellAll, trouble } from './check.ts';
 
 /** A part of the kernel that packets need, and what shows that it is there whatever the module list says. */
@@ -21,7 +21,8 @@ export interface ModuleFacts {
   readonly works: boolean | undefined;
 }
 
-const tunnelModules: Readonly<Record<TunnelType, string>> = { geneve: 'geneve', vxlan: 'vxlan', gre: 'ip_gre' };
+/** By the type of the tunnel's port. */
+const tunnelModules: Readonly<Record<TunnelPortType, string>> = { geneve: 'geneve', vxlan: 'vxlan', gre: 'ip_gre', ip6gre: 'ip6_gre' };
 
 /** Modules and settings of the kernel. */
 export const kernel: Check = {
@@ -33,7 +34,7 @@ export const kernel: Check = {
       return row && (row.ofport ?? -1) > 0;
     };
     const facts = { gateway: portWorks(config.hostGateway), tunnel: portWorks(config.tunnelInterface), filter: filterWorks(agent.plane) };
-    const needs = config.ovsDatapathType === 'system' ? kernelModules(config.tunnelType, facts) : userspaceModules(facts);
+    const needs = config.ovsDatapathType === 'system' ? kernelModules(presentTunnelPort(agent), facts) : userspaceModules(facts);
     tell.finding(judgeModules(needs.map((need) => ({ ...need, loaded: isLoaded(need.name), offered: isOffered(need.name) }))));
     const { environment } = running(agent);
     tellAll(tell, judgeSettings(hostSettings(familiesOf(environment), environment.gateway.name), currentValue));
@@ -48,7 +49,7 @@ interface Working {
 
 type Need = Omit<ModuleFacts, 'loaded' | 'offered'>;
 
-function kernelModules(tunnel: TunnelType, works: Working): readonly Need[] {
+export function kernelModules(tunnel: TunnelPortType, works: Working): readonly Need[] {
   return [
     { name: 'openvswitch', without: 'no packet of a pod is forwarded', works: works.gateway },
     { name: tunnelModules[tunnel], without: 'pods of other nodes are not reached', works: works.tunnel },

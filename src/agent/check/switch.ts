@@ -1,6 +1,7 @@
 import type { Finding } from '../../agent-api/check.ts';
 import { readDataPathFacts } from '../../datapath/data-path-facts.ts';
 import { abilitiesOf, type MissingFeature, missingIn } from '../../datapath/data-path-features.ts';
+import { presentTunnelPort } from '../node-wishes.ts';
 import { ovsVersion } from '../versions.ts';
 import { type Check, fine, tellAll, trouble } from './check.ts';
 
@@ -29,7 +30,8 @@ export interface SwitchFacts {
 /** Whether Open vSwitch is there, of a version that is known, and has what is asked of it. */
 export const openVswitch: Check = {
   name: 'ovs',
-  run: async ({ agent: { plane, config, readiness } }, tell, signal) => {
+  run: async ({ agent }, tell, signal) => {
+    const { plane, config, readiness } = agent;
     const [row] = plane.database.tables.Open_vSwitch.rows();
     tellAll(
       tell,
@@ -38,7 +40,7 @@ export const openVswitch: Check = {
         connections: { database: plane.database.isSynced, flows: plane.openflow.isUp, packets: plane.responder.connection.isUp },
         version: (await ovsVersion(plane.openflow, signal, PATIENCE_MS)) ?? row?.ovs_version,
         dataPath: config.ovsDatapathType,
-        tunnel: config.tunnelType,
+        tunnel: presentTunnelPort(agent),
         lacks: missingIn(abilitiesOf(await readDataPathFacts(config.ovsDatapathType, plane, signal))),
         dataPathTypes: [...(row?.datapath_types ?? [])],
         interfaceTypes: [...(row?.iface_types ?? [])],
