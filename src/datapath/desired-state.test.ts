@@ -31,3 +31,25 @@ it('gives what is urgent apart, and once', () => {
   expect(desired.takeDirty()).toEqual({ keys: new Set(['x', 'z']), owners: new Set(['peer/a', 'pod/b']) });
   expect([desired.takeUrgent(), desired.takeDirty().keys.size]).toEqual([undefined, 0]);
 });
+
+it('gives the one who asked last its way, and names the rivals', () => {
+  const desired = new DesiredState<string, number>({ equal: (a, b) => a === b });
+  const owned = (x: number) => new Map(Object.entries({ x, y: 1 }));
+  desired.set('a', owned(1));
+  desired.set('b', owned(2));
+  desired.set('c', owned(2));
+  expect([desired.wanted('x'), desired.ownersOf('x'), desired.ownersOf('y')]).toEqual([2, ['b', 'c'], ['a', 'b', 'c']]);
+  expect([desired.rivalsOf('a'), desired.rivalsOf('b')]).toEqual([['b', 'c'], ['a']]);
+  desired.forget('b');
+  desired.forget('c');
+  expect([desired.wanted('x'), desired.ownersOf('x'), desired.rivalsOf('a')]).toEqual([1, ['a'], []]);
+});
+
+it('knows which keys are dirty, and that asking twice is asking once', () => {
+  const desired = new DesiredState<string, number>({ equal: (a, b) => a === b });
+  desired.set('a', new Map([['x', 1]]));
+  const revision = desired.revision;
+  expect(desired.takeDirty()).toEqual({ keys: new Set(['x']), owners: new Set(['a']) });
+  expect(desired.set('a', new Map([['x', 1]]))).toBe(revision);
+  expect(desired.takeDirty()).toEqual({ keys: new Set(), owners: new Set() });
+});

@@ -3,23 +3,18 @@ import { Doorbell } from '../async/doorbell.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Dirty } from './desired-state.ts';
 import { COMPARE_SLICE, differences, eachOnce } from './differences.ts';
-import { halves, type Portion, portions, without } from './plan.ts';
+import { Picture, type View } from './picture.ts';
+import { type Portion, without } from './plan.ts';
+import { PortionWriter, type Writing } from './portion-writer.ts';
 import { Progress } from './progress.ts';
 import type { ReconcilerOptions } from './reconciler-options.ts';
-import { type OwnerFailure, Refusals } from './refusals.ts';
+import type { OwnerFailure } from './refusals.ts';
 import { RepairLedger } from './repair-ledger.ts';
-import { type Plan, visitAll } from './target.ts';
+import type { Plan } from './target.ts';
+import { WatchedTarget } from './watched-target.ts';
 
 /** What one round knows and has done. */
-interface Round<K, V> {
-  readonly actual: Map<K, V>;
-  /** Whether `actual` was looked at in this round; if not, a refusal may only say that it is wrong. */
-  readonly picture: 'fresh' | 'remembered';
-  /** How often the target was another one when the round began. */
-  readonly replaced: number;
-  put: number;
-  removed: number;
-}
+type Round<K, V> = View<K, V> & Writing<K, V>;
 
 /**
  * Keeps a target equal to a desired state, whatever happens to either.
@@ -32,26 +27,14 @@ export class Reconciler<K extends string, V> {
   readonly #options: ReconcilerOptions<K, V>;
   readonly #bell = new Doorbell();
   readonly #progress: Progress;
-  readonly #refused = new Refusals();
   readonly #repairs: RepairLedger<K>;
-  /** What the target holds, or `undefined` when that is not known and must be observed. */
-  #actual: Map<K, V> | undefined;
-  /** What we believed before we began to doubt; only to say what somebody else changed. */
-  #believed: Map<K, V> | undefined;
-  /** When we began to doubt. */
-  #doubtedAtMs: number | undefined;
+  readonly #picture: Picture<K, V>;
+  readonly #target: WatchedTarget<K, V>;
+  readonly #writer: PortionWriter<K, V>;
   /** Keys that must be compared although nobody's wish changed. */
   #recheck = new Set<K>();
-  /** How often the target was distrusted, and how often for being another one than before. */
-  #distrusted = 0;
-  #replaced = 0;
   #lookTookMs = 0;
   #goodMs: number | undefined;
-  /** What was written since a sweep began; absent while there is none. */
-  #written: Set<K> | undefined;
-  #paused = false;
-  /** Somebody was suspicious while it was paused. */
-  #postponed = false;
   /** What nobody wants and may go. */
   #mayRemove: (key: K, held: V) => boolean = () => false;
   /** What would have been removed if it might. */
@@ -64,6 +47,9 @@ export class Reconciler<K extends string, V> {
     this.#options = options;
     this.#progress = new Progress(options.name);
     this.#repairs = new RepairLedger(options.now);
+    this.#picture = new Picture(options.now, () => this.#bell.ring());
+    this.#target = new WatchedTarget(options.target, options.equal);
+    this.#writer = new PortionWriter({ ...options, target: this.#target });
   }
 
   /** Say that the desired state may have changed. Cheap; call it as often as you like. */
@@ -73,9 +59,8 @@ export class Reconciler<K extends string, V> {
 
   /** Say that the target may hold anything now, e.g. because its connection is new: what it acknowledged before is worth nothing. */
   distrust(): void {
-    this.#replaced++;
     this.#progress.fallBack();
-    this.#doubt();
+    this.#picture.replaced();
   }
 
   /**
@@ -83,28 +68,16 @@ export class Reconciler<K extends string, V> {
    * meanwhile counts: a flood of foreign changes must not keep callers waiting.
    */
   suspect(): void {
-    if (this.#paused) this.#postponed = true;
-    else this.#doubt();
+    this.#picture.suspect();
   }
 
   /** Until `resume` nobody's suspicion counts: foreign changes stay. Wishes are made true, and a target that is another one filled. */
   pause(): void {
-    this.#paused = true;
+    this.#picture.pause();
   }
 
   resume(): void {
-    this.#paused = false;
-    if (!this.#postponed) return;
-    this.#postponed = false;
-    this.#doubt();
-  }
-
-  #doubt(): void {
-    this.#believed ??= this.#actual;
-    this.#doubtedAtMs ??= this.#options.now();
-    this.#actual = undefined;
-    this.#distrusted++;
-    this.#bell.ring();
+    this.#picture.resume();
   }
 
   /**
@@ -114,18 +87,13 @@ export class Reconciler<K extends string, V> {
    * @throws SeineError as the target's `observe`
    */
   async sweep(signal: AbortSignal): Promise<void> {
-    const actual = this.#actual;
+    const { actual } = this.#picture;
     if (actual === undefined) return;
-    this.#written = new Set();
-    try {
-      const startedMs = this.#options.now();
-      const differs = await this.#differs(actual, this.#written, signal);
-      this.#lookTookMs = this.#options.now() - startedMs;
-      if (differs && this.#actual === actual) this.suspect();
-      else if (!differs) this.#goodMs = this.#options.now();
-    } finally {
-      this.#written = undefined;
-    }
+    const startedMs = this.#options.now();
+    const differs = await this.#target.differsFrom(actual, signal);
+    this.#lookTookMs = this.#options.now() - startedMs;
+    if (differs && this.#picture.actual === actual) this.suspect();
+    else if (!differs) this.#goodMs = this.#options.now();
   }
 
   /**
@@ -160,11 +128,11 @@ export class Reconciler<K extends string, V> {
 
   /** What the target holds as far as we know. */
   actual(): ReadonlyMap<K, V> | undefined {
-    return this.#actual;
+    return this.#picture.actual;
   }
 
   failures(): readonly OwnerFailure[] {
-    return this.#refused.list();
+    return this.#writer.refusals();
   }
 
   /** Keys that somebody changes again and again, and which are therefore repaired more and more slowly. */
@@ -180,8 +148,7 @@ export class Reconciler<K extends string, V> {
   /** Resolves once the target was observed anew and holds everything that is wanted, as far as it takes it. */
   async confirmed(signal: AbortSignal): Promise<void> {
     this.distrust();
-    const doubt = this.#distrusted;
-    await this.#progress.untilConfirmed(doubt, () => this.#lastError, signal);
+    await this.#progress.untilConfirmed(this.#picture.doubts, () => this.#lastError, signal);
   }
 
   /**
@@ -191,7 +158,7 @@ export class Reconciler<K extends string, V> {
    */
   async realizedFor(owner: string, revision: number, signal: AbortSignal): Promise<void> {
     await this.#progress.untilRealizedFor(owner, revision, () => this.#lastError, signal);
-    const refusal = this.#refused.get(owner);
+    const refusal = this.#writer.refusalOf(owner);
     if (refusal) throw refusal.error;
   }
 
@@ -215,7 +182,7 @@ export class Reconciler<K extends string, V> {
         if (signal.aborted) return;
         const error = SeineError.from(thrown, `reconcile ${this.#options.name}`);
         if (error.remedy === 'crash') throw error;
-        this.#actual = undefined;
+        this.#picture.forget();
         this.#lastError = error;
         this.#options.events.failure(error);
         await pause(this.#options.backoffMs(++failures), signal);
@@ -225,29 +192,24 @@ export class Reconciler<K extends string, V> {
 
   async #round(signal: AbortSignal): Promise<void> {
     const startedMs = this.#options.now();
-    const { desired, target } = this.#options;
-    const [distrusted, replaced] = [this.#distrusted, this.#replaced];
-    const observed = this.#actual === undefined;
-    const actual = this.#actual ?? (await target.observe(signal));
-    const doubtedAtMs = this.#doubtedAtMs;
-    if (observed) this.#doubtedAtMs = undefined;
-    const drifted = observed && (await this.#reportDrift(actual));
-    const round: Round<K, V> = { actual, picture: observed ? 'fresh' : 'remembered', replaced, put: 0, removed: 0 };
+    const { desired } = this.#options;
+    const view = await this.#picture.view(() => this.#target.observe(signal));
+    const { actual, doubtedAtMs, doubts } = view;
+    const drifted = view.source === 'observed' && (await this.#reportDrift(actual));
+    const round: Round<K, V> = { ...view, put: 0, removed: 0 };
     await this.#hurry(round, [], signal);
     const { revision } = desired;
     const concerned = this.#concerned(desired.takeDirty());
     for (const key of this.#recheck) concerned.add(key);
     this.#recheck = new Set();
     const everything = eachOnce(desired.keys(), (key) => desired.wanted(key) !== undefined, actual.keys());
-    await this.#apply(await this.#compare(observed ? everything : concerned, actual), round, signal);
+    await this.#apply(await this.#compare(view.source === 'observed' ? everything : concerned, actual), round, signal);
     if (round.put + round.removed > 0) this.#reportRound(round, startedMs);
     if (drifted) this.#options.events.repaired(this.#options.now() - (doubtedAtMs ?? startedMs));
-    if (observed) this.#lookTookMs = this.#options.now() - startedMs;
-    if (this.#replaced !== replaced) return; // what we just learnt is stale; the bell has rung for another round
-    if (this.#distrusted === distrusted) this.#actual = actual;
-    else this.#believed = actual;
+    if (view.source === 'observed') this.#lookTookMs = this.#options.now() - startedMs;
+    if (!this.#picture.keep(round)) return; // what we just learnt is stale; the bell has rung for another round
     this.#goodMs = this.#options.now();
-    this.#progress.reached(revision, distrusted);
+    this.#progress.reached(revision, doubts);
   }
 
   #reportRound({ put, removed }: Round<K, V>, startedMs: number): void {
@@ -258,7 +220,7 @@ export class Reconciler<K extends string, V> {
   #concerned({ keys, owners }: Dirty<K>): Set<K> {
     const concerned = new Set(keys);
     for (const key of keys) this.#repairs.forgive(key);
-    for (const owner of owners) if (this.#forgive(owner)) for (const key of this.#options.desired.keysOf(owner)) concerned.add(key);
+    for (const owner of owners) if (this.#writer.forgive(owner)) for (const key of this.#options.desired.keysOf(owner)) concerned.add(key);
     return concerned;
   }
 
@@ -275,8 +237,8 @@ export class Reconciler<K extends string, V> {
     const keys = this.#concerned(urgent);
     for (const [index, portion] of queue.entries()) queue[index] = without(portion, keys);
     const plan = await this.#compare(keys, round.actual);
-    await this.#applyEach(this.#cut(plan), round, signal);
-    if (this.#replaced === round.replaced) this.#progress.reachedFor(urgent.owners, revision);
+    await this.#write(this.#writer.cut(plan), round, signal);
+    if (this.#picture.stillOf(round)) this.#progress.reachedFor(urgent.owners, revision);
   }
 
   async #compare(keys: Iterable<K>, actual: Map<K, V>): Promise<Plan<K, V>> {
@@ -304,92 +266,30 @@ export class Reconciler<K extends string, V> {
 
   /** True for a key that is left alone for now: its owner was refused lately, or somebody fights us over it. */
   #waits(key: K, nowMs: number): boolean {
-    if (this.#repairs.mustWait(key, nowMs)) return true;
-    return this.#refused.mustWait(this.#ownerOf(key), nowMs);
+    return this.#repairs.mustWait(key, nowMs) || this.#writer.mustWait(key, nowMs);
   }
 
   async #apply(plan: Plan<K, V>, round: Round<K, V>, signal: AbortSignal): Promise<void> {
-    const queue = this.#cut(plan);
+    const queue = this.#writer.cut(plan);
     while (queue.length > 0) {
       await this.#hurry(round, queue, signal);
-      await this.#applyEach(queue.splice(0, 1), round, signal);
+      await this.#write(queue.splice(0, 1), round, signal);
     }
   }
 
-  #cut(plan: Plan<K, V>): Portion<K, V>[] {
-    return portions(plan, (key) => this.#ownerOf(key), this.#options.portionSize);
-  }
-
-  async #applyEach(queue: Portion<K, V>[], round: Round<K, V>, signal: AbortSignal): Promise<void> {
-    const { actual, picture } = round;
-    for (let portion = queue.shift(); portion !== undefined; portion = queue.shift()) {
-      for (const key of [...portion.put.keys(), ...portion.remove]) this.#written?.add(key);
-      try {
-        await this.#options.target.apply(portion, signal);
-      } catch (thrown) {
-        const error = SeineError.from(thrown, `apply to ${this.#options.name}`);
-        if (error.code !== 'REFUSED') throw error;
-        if (picture === 'remembered') {
-          this.#doubt(); // perhaps a group is gone that the flow needs, and nobody said so
-          throw error;
-        }
-        queue.unshift(...this.#isolate(portion, error));
-        continue;
-      }
-      for (const owner of portion.owners) this.#forgive(owner);
-      for (const [key, value] of portion.put) actual.set(key, value);
-      for (const key of portion.remove) actual.delete(key);
-      round.put += portion.put.size;
-      round.removed += portion.remove.size;
+  async #write(queue: readonly Portion<K, V>[], round: Round<K, V>, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#writer.write(queue, round, signal);
+    } catch (thrown) {
+      const refused = thrown instanceof SeineError && thrown.code === 'REFUSED';
+      if (refused && round.source === 'remembered') this.#picture.doubt(); // perhaps a group is gone that the flow needs, and nobody said so
+      throw thrown;
     }
-  }
-
-  /** True if this owner was refused. */
-  #forgive(owner: string): boolean {
-    const was = this.#refused.delete(owner);
-    if (was) this.#options.events.accepted?.(owner);
-    return was;
-  }
-
-  /**
-   * A refused portion in halves, until one owner is left, who is then set aside: one bad wish must not hold up the others.
-   * What others want as well is tried for them.
-   *
-   * @throws the refusal itself if removals alone were refused: then our picture of the target is wrong
-   */
-  #isolate(portion: Portion<K, V>, error: SeineError): Portion<K, V>[] {
-    const [owner] = portion.owners;
-    if (owner === undefined) throw error;
-    if (portion.owners.length > 1) return halves(portion, (key) => this.#ownerOf(key));
-    this.#refused.note(owner, error, this.#options.now());
-    this.#options.events.refused(owner, error);
-    const put = new Map([...portion.put].filter(([key]) => this.#ownerOf(key) !== owner));
-    return portions({ put, remove: portion.remove }, (key) => this.#ownerOf(key), this.#options.portionSize);
-  }
-
-  /**
-   * Leaves out what was written meanwhile: it may have been seen before or after. What is gone is found by counting, as nothing that
-   * is seen is kept: beside something that was seen and then written it may be missed, until the next sweep.
-   */
-  async #differs(actual: ReadonlyMap<K, V>, written: ReadonlySet<K>, signal: AbortSignal): Promise<boolean> {
-    const { target, equal } = this.#options;
-    let [same, differs] = [0, false];
-    const see = (key: K, value: V): void => {
-      if (written.has(key)) return;
-      const held = actual.get(key);
-      if (held !== undefined && equal(held, value)) same++;
-      else differs = true;
-    };
-    await visitAll(target, see, signal);
-    let expected = actual.size;
-    for (const key of written) if (actual.has(key)) expected--;
-    return differs || same < expected;
   }
 
   /** @returns whether there was any */
   async #reportDrift(actual: ReadonlyMap<K, V>): Promise<boolean> {
-    const believed = this.#believed;
-    this.#believed = undefined;
+    const believed = this.#picture.takeBelieved();
     if (believed === undefined) return false;
     const drifted: K[] = [];
     for await (const key of differences(believed, actual, this.#options.equal)) drifted.push(key);
@@ -399,20 +299,14 @@ export class Reconciler<K extends string, V> {
     return true;
   }
 
-  /** For whom an entry is made: of several owners, the first one whom the target does not refuse. */
-  #ownerOf(key: K): string {
-    const owners = this.#options.desired.ownersOf(key);
-    return owners.find((owner) => !this.#refused.has(owner)) ?? owners[0] ?? '';
-  }
-
   /** Refused owners and contested keys are looked at again when their time comes, without anybody ringing. */
   #wakeForRetries(signal: AbortSignal): void {
-    const due = Math.min(this.#repairs.nextMs() ?? Infinity, this.#refused.nextMs());
+    const due = Math.min(this.#repairs.nextMs() ?? Infinity, this.#writer.nextMs());
     if (due >= this.#wakeAtMs) return;
     this.#wakeAtMs = due;
     void pause(Math.max(0, due - this.#options.now()) + 1, signal).then(() => {
       this.#wakeAtMs = Infinity;
-      for (const { owner } of this.#refused.list()) for (const key of this.#options.desired.keysOf(owner)) this.#recheck.add(key);
+      for (const { owner } of this.#writer.refusals()) for (const key of this.#options.desired.keysOf(owner)) this.#recheck.add(key);
       for (const key of this.#repairs.contested().keys()) this.#recheck.add(key);
       this.#bell.ring();
     });

@@ -1,0 +1,62 @@
+import type { SeineError } from '../errors/seine-error.ts';
+import { DesiredState } from './desired-state.ts';
+import { FakeTarget } from './fake-target.ts';
+import { Reconciler } from './reconciler.ts';
+
+export type ReconcilerScene = ReturnType<typeof reconcilerScene>;
+
+const equal = (a: number, b: number): boolean => a === b;
+
+/** A reconciler between wishes and a target in memory, with a clock moved by hand, and what it said. For its tests. */
+export function reconcilerScene({ portionSize = 100 } = {}) {
+  const desired = new DesiredState<string, number>({ equal, isUrgent: (owner) => owner.startsWith('urgent') });
+  const target = new FakeTarget<string, number>();
+  const drift: string[] = [];
+  const repaired: number[] = [];
+  const refused: [string, SeineError][] = [];
+  const over: string[] = [];
+  let nowMs = 0;
+  const reconciler = new Reconciler<string, number>({
+    name: 'fake',
+    desired,
+    target,
+    equal,
+    portionSize,
+    backoffMs: () => 0,
+    now: () => nowMs,
+    events: {
+      round: () => {},
+      failure: () => over.push('failure'),
+      recovered: () => over.push('recovered'),
+      accepted: (owner) => over.push(`accepted ${owner}`),
+      refused: (owner, error) => refused.push([owner, error]),
+      drift: (keys) => drift.push(...keys),
+      repaired: (tookMs) => repaired.push(tookMs),
+    },
+  });
+  const deadline = (): AbortSignal => AbortSignal.timeout(5_000);
+  const want = async (owner: string, entries: Record<string, number>): Promise<void> => {
+    const revision = desired.set(owner, new Map(Object.entries(entries)));
+    reconciler.poke();
+    await reconciler.realizedFor(owner, revision, deadline());
+  };
+  /** Resolves after a round that has seen everything wanted so far. */
+  const round = async (): Promise<void> => {
+    const revision = desired.set('tick', new Map([['tick', Math.random()]]));
+    reconciler.poke();
+    await reconciler.realized(revision, deadline());
+  };
+  const pass = (ms: number): void => {
+    nowMs += ms;
+  };
+  const stop = new AbortController();
+  let running: Promise<void> | undefined;
+  const start = (): void => {
+    running = reconciler.run(stop.signal);
+  };
+  const end = async (): Promise<void> => {
+    stop.abort();
+    await running;
+  };
+  return { desired, target, reconciler, drift, repaired, refused, over, want, round, deadline, pass, start, end };
+}
