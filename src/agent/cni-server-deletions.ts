@@ -27,7 +27,7 @@ export class RecordedDeletions {
     return existsSync(join(this.#folder, deletionFileName(key)));
   }
 
-  /** What is recorded, in no particular order; empty if the folder is missing. What cannot be read is reported and removed. */
+  /** What is recorded, in no particular order; empty if the folder is missing. What makes no sense is reported and removed. */
   async list(): Promise<readonly RecordedDeletion[]> {
     const found: RecordedDeletion[] = [];
     for (const name of (await this.#names()).slice(0, deletionFilesMax)) {
@@ -52,15 +52,22 @@ export class RecordedDeletions {
 
   async #read(name: string): Promise<RecordedDeletion | undefined> {
     const path = join(this.#folder, name);
+    let text: string;
     try {
-      if ((await stat(path)).size > requestBytesMax) throw new Error('larger than any request');
-      const wire = decodeRequest(await readFile(path, 'utf8'));
+      text = (await stat(path)).size > requestBytesMax ? '' : await readFile(path, 'utf8');
+    } catch (thrown) {
+      // Absent: done by a DEL or ADD that came meanwhile.
+      if (!isAbsent(thrown))
+        this.#log.failing(`recorded DEL ${name}`, 'a recorded DEL cannot be read; it stays for the next time', { cause: String(thrown) });
+      return undefined;
+    }
+    try {
+      const wire = decodeRequest(text);
       const request = parseCniRequest(wire.env, wire.conf);
       if (request.command === 'DEL' && deletionFileName(request.attachment) === name) return { request, wire };
       throw new Error('not the DEL its name says');
     } catch (thrown) {
-      if (isAbsent(thrown)) return undefined; // done by a DEL or ADD that came meanwhile
-      this.#log.error('a recorded DEL cannot be read and is dropped', { file: name, cause: String(thrown) });
+      this.#log.error('a recorded DEL makes no sense and is dropped', { file: name, cause: String(thrown) });
       await rm(path, { force: true });
       return undefined;
     }

@@ -36,7 +36,7 @@ const ENVIRONMENT_RETRY_MS = 500;
 const KNOWLEDGE_PATIENCE_MS = 5_000;
 /** How often the node is asked again for what it refused (ms). */
 const REFUSED_RETRY_MS = 1_000;
-/** How often addresses in quarantine are looked at (ms). */
+/** How often addresses in quarantine are looked at, and a journal that could not be written is tried again (ms). */
 const RECLAIM_EVERY_MS = 15_000;
 
 export interface Start {
@@ -201,7 +201,8 @@ function say({ readiness }: Agent, doing: string): void {
 
 function reclaim(ipam: Ipam, live: LiveEnvironment, { log, signal }: Start): void {
   ipam
-    .reclaim(signal)
+    .retryJournal()
+    .then(() => ipam.reclaim(signal))
     .then(() => {
       log.working('reclaim');
       live.look();

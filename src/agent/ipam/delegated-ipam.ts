@@ -100,7 +100,10 @@ function execute(program: string, env: NodeJS.ProcessEnv, stdin: string, signal:
     const child = spawn(program, { env, stdio: ['pipe', 'pipe', 'ignore'] });
     const chunks: Buffer[] = [];
     let length = 0;
-    const kill = () => child.kill('SIGKILL');
+    const kill = (): void => {
+      child.kill('SIGKILL');
+      child.stdout.destroy(); // a child of its own may hold the other end for as long as it likes
+    };
     signal.addEventListener('abort', kill, { once: true });
     child.stdout.on('data', (chunk: Buffer) => {
       length += chunk.length;

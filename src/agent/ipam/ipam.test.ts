@@ -203,6 +203,19 @@ describe('IPAM', () => {
     expect(again.ipam.leaseOf(request('c'))).toEqual(lease);
   });
 
+  it('finds out by itself that the disk can be written again: a runtime that is told otherwise sends no pod to try with', async () => {
+    let fate: WriteFate = 'done';
+    const store = new MemoryJournalStore(new Uint8Array(), () => fate);
+    const { ipam } = await open({ store });
+    fate = 'failed';
+    await expect(ipam.allocate(request('a'), never)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    await ipam.retryJournal();
+    expect(ipam.failure).toMatchObject({ code: 'UNAVAILABLE' });
+    fate = 'done';
+    await ipam.retryJournal();
+    expect(ipam.failure).toBeUndefined();
+  });
+
   it('opens on a disk that cannot be written, and refuses new leases only', async () => {
     const { ipam, store } = await open();
     await ipam.allocate(request('a'), never);

@@ -87,6 +87,11 @@ export class Ipam {
     return this.#journal.failure;
   }
 
+  /** Tries again to write the journal if that failed. To be called from time to time: with `failure`, nobody else may try. Never fails. */
+  async retryJournal(): Promise<void> {
+    if (this.failure) await this.#journal.rewrite().catch(() => undefined); // it is in `failure`
+  }
+
   /** The allocated lease of an attachment. */
   leaseOf(key: AttachmentKey): Lease | undefined {
     return this.#table.allocated(key);
