@@ -6,7 +6,6 @@ import { SeineError } from '../errors/seine-error.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 import { runApply } from './apply-run.ts';
 import { runBundle } from './bundle-run.ts';
-import { decodeError, refusal } from './error-message.ts';
 import {
   decodeAggregate,
   type FlowAggregate,
@@ -18,19 +17,10 @@ import {
 } from './flow-stats.ts';
 import { decodeGroupDescriptions, type Group, visitGroupMods, writeGroupDescRequest } from './group.ts';
 import { ALL_METERS, decodeMeters, type Meter, writeMeterDescRequest } from './meter.ts';
-import { decodeMultipart, multipartType, writeMultipartRequest } from './multipart.ts';
-import {
-  beginMessage,
-  endMessage,
-  HEADER_BYTES,
-  messageType,
-  OPENFLOW_13,
-  OPENFLOW_15,
-  readHeader,
-  type Version,
-  versionNames,
-} from './protocol.ts';
-import { type Expectation, OpenFlowSession, type SessionOptions, withXid } from './session.ts';
+import { multipartType, writeMultipartRequest } from './multipart.ts';
+import { beginMessage, endMessage, HEADER_BYTES, messageType, OPENFLOW_13, OPENFLOW_15, type Version, versionNames } from './protocol.ts';
+import { runMultipart, runRequest } from './request-run.ts';
+import { OpenFlowSession, type SessionOptions, withXid } from './session.ts';
 import { TransactionIds } from './transaction-ids.ts';
 
 const defaultWindowBytes = 4 * 1024 * 1024;
@@ -176,17 +166,8 @@ export class OpenFlowConnection {
   }
 
   /** Sends one message and waits for its answer. @throws SeineError also `PROTOCOL`, if what comes is no answer to it */
-  request(message: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
-    const wanted = answerType(message[1] ?? 0);
-    return new Promise((resolve, reject) =>
-      this.#ask(message, signal, reject, (answer) => {
-        const { type } = readHeader(answer);
-        if (wanted !== undefined && type !== wanted)
-          throw new SeineError('PROTOCOL', `a message of type ${type} answered one of type ${message[1]}`);
-        resolve(answer);
-        return 'done';
-      }),
-    );
+  async request(message: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
+    return runRequest(this.#ask(message, signal), message, signal);
   }
 
   /**
@@ -203,20 +184,8 @@ export class OpenFlowConnection {
    * Sends one multipart request and calls `visit` with the body of each part of the answer, as they come. The bodies are not
    * kept; what `visit` throws fails the request.
    */
-  multipart(message: Uint8Array, visit: (body: Uint8Array) => void, signal: AbortSignal): Promise<void> {
-    const asked = decodeMultipart(message).type;
-    return new Promise((resolve, reject) =>
-      this.#ask(message, signal, reject, (answer) => {
-        if (readHeader(answer).type !== messageType.multipartReply)
-          throw new SeineError('PROTOCOL', 'multipart request got another answer');
-        const part = decodeMultipart(answer);
-        if (part.type !== asked) throw new SeineError('PROTOCOL', `multipart request ${asked} got an answer of type ${part.type}`);
-        visit(part.body);
-        if (!part.last) return 'more';
-        resolve();
-        return 'done';
-      }),
-    );
+  async multipart(message: Uint8Array, visit: (body: Uint8Array) => void, signal: AbortSignal): Promise<void> {
+    await runMultipart(this.#ask(message, signal), message, visit, signal);
   }
 
   /** Calls `visit` with each flow, in the order of the switch. See `FlowEntry` about keeping its bytes. */
@@ -344,59 +313,13 @@ export class OpenFlowConnection {
     else if (message[1] === messageType.meterMod) this.#counters.meterMods++;
   }
 
-  #ask(message: Uint8Array, signal: AbortSignal, reject: (cause: SeineError) => void, answered: Expectation['answered']): void {
+  /** Whom to ask this. @throws SeineError as the questions themselves */
+  #ask(message: Uint8Array, signal: AbortSignal): OpenFlowSession {
     if (signal.aborted) throw new SeineError('CANCELLED', 'OpenFlow request', { context: { sent: false } });
     const session = this.#require();
     this.#check([message], session);
     this.#count(message);
-    const xid = session.reserveXids(1);
-    const cancel = () => {
-      session.forget(expectation);
-      reject(new SeineError('CANCELLED', 'OpenFlow request'));
-    };
-    const settle = (cause: SeineError) => {
-      signal.removeEventListener('abort', cancel);
-      reject(cause);
-      return 'done' as const;
-    };
-    const expectation: Expectation = {
-      firstXid: xid,
-      count: 1,
-      answered: (answer) => {
-        if (readHeader(answer).type === messageType.error) return settle(refusal(decodeError(answer), 'OpenFlow request'));
-        const state = answeredSafely(answered, answer, settle);
-        if (state === 'done') signal.removeEventListener('abort', cancel);
-        return state;
-      },
-      lost: (cause) => void settle(new SeineError('UNAVAILABLE', 'OpenFlow request: connection lost', { cause })),
-    };
-    session.expect(expectation);
-    signal.addEventListener('abort', cancel, { once: true });
-    session.write(withXid(message, xid));
-  }
-}
-
-/** Replies have the number after that of their requests, but for the two of bundles and those of experimenters. */
-const requestTypes: ReadonlySet<number> = new Set([
-  messageType.featuresRequest,
-  messageType.getConfigRequest,
-  messageType.multipartRequest,
-  messageType.barrierRequest,
-  messageType.queueConfigRequest,
-  messageType.roleRequest,
-  messageType.getAsyncRequest,
-]);
-
-function answerType(type: number): number | undefined {
-  return requestTypes.has(type) ? type + 1 : undefined;
-}
-
-/** What the reader of an answer throws fails its request; a broken message also ends the stream. */
-function answeredSafely(answered: Expectation['answered'], answer: Uint8Array, settle: (cause: SeineError) => 'done'): 'more' | 'done' {
-  try {
-    return answered(answer);
-  } catch (thrown) {
-    return settle(SeineError.from(thrown, 'reading an OpenFlow answer'));
+    return session;
   }
 }
 

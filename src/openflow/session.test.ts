@@ -2,7 +2,6 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { reply, ScriptedSwitch } from '../../test/support/scripted-switch.ts';
 import type { SeineError } from '../errors/seine-error.ts';
 import { ByteWriter } from '../wire/bytes.ts';
-import { OpenFlowConnection, type OpenFlowConnectionOptions } from './connection.ts';
 import { writeEmpty } from './control.ts';
 import { writeFlow } from './flow.ts';
 import { messageType, OPENFLOW_13, OPENFLOW_15, readHeader, type Version } from './protocol.ts';
@@ -12,23 +11,11 @@ const bothVersions = [OPENFLOW_13, OPENFLOW_15] as const;
 const policy = { minBackoffMs: 5, maxBackoffMs: 5, jitter: 0, connectTimeoutMs: 50, probeIntervalMs: 1_000, probeTimeoutMs: 1_000 };
 
 let peer: ScriptedSwitch;
-let stop: AbortController;
 
 beforeEach(async () => {
-  stop = new AbortController();
-  peer = new ScriptedSwitch();
-  await peer.listen();
+  peer = await ScriptedSwitch.listen();
 });
-afterEach(() => {
-  stop.abort();
-  peer.close();
-});
-
-function connect(options: Partial<OpenFlowConnectionOptions> = {}): OpenFlowConnection {
-  const connection = new OpenFlowConnection({ endpoint: `unix:${peer.path}`, ...options });
-  void connection.run(stop.signal);
-  return connection;
-}
+afterEach(() => peer.close());
 
 function flowIn(version: Version): Uint8Array {
   const w = new ByteWriter();
@@ -55,25 +42,25 @@ async function until(holds: () => boolean): Promise<void> {
 describe('versions', () => {
   it('are offered in a bitmap, and the highest of both sides is spoken', async () => {
     peer.hello = '04000010000000010001000800000012';
-    const connection = connect({ versions: bothVersions });
-    await connection.untilUp(stop.signal);
+    const connection = peer.connect({ versions: bothVersions });
+    await connection.untilUp(peer.signal);
     expect(Buffer.from(await peer.hears(messageType.hello)).toString('hex')).toBe('06000010000000000001000800000050');
     expect(connection.version).toBe(OPENFLOW_13);
   });
 
   it('of a peer without a bitmap are all up to that of its hello', async () => {
     peer.hello = '0500000800000001';
-    const connection = connect({ versions: bothVersions });
-    await connection.untilUp(stop.signal);
+    const connection = peer.connect({ versions: bothVersions });
+    await connection.untilUp(peer.signal);
     expect(connection.version).toBe(OPENFLOW_13);
   });
 
   it('keep a message of another one from being sent', async () => {
-    const connection = connect({ versions: bothVersions });
-    await connection.untilUp(stop.signal);
+    const connection = peer.connect({ versions: bothVersions });
+    await connection.untilUp(peer.signal);
     expect(connection.version).toBe(OPENFLOW_15);
     for (const send of [connection.apply, connection.bundle, connection.send])
-      await expect(send.call(connection, [flowIn(OPENFLOW_13)], stop.signal)).rejects.toMatchObject({
+      await expect(send.call(connection, [flowIn(OPENFLOW_13)], peer.signal)).rejects.toMatchObject({
         code: 'INVARIANT',
         context: { sent: false },
       });
@@ -87,9 +74,9 @@ describe('versions', () => {
       const isCommit = type === messageType.experimenter && heard[15] === 0xfc && heard[21] === 4;
       if (isCommit) socket.write(reply(messageType.experimenter, xid, '4f4e4600000008fc0000000100050003', OPENFLOW_13));
     };
-    const connection = connect({ versions: [OPENFLOW_13] });
-    await connection.untilUp(stop.signal);
-    await connection.bundle([flowIn(OPENFLOW_13)], stop.signal);
+    const connection = peer.connect({ versions: [OPENFLOW_13] });
+    await connection.untilUp(peer.signal);
+    await connection.bundle([flowIn(OPENFLOW_13)], peer.signal);
     const sent = peer.heard.map((each) => Buffer.from(each).toString('hex'));
     expect(sent.filter((each) => each.startsWith('0404')).map((each) => each.slice(16, 48))).toEqual([
       '4f4e4600000008fc0000000100000003',
@@ -103,7 +90,7 @@ describe('a peer', () => {
   it('that never finishes its hello is given up, though it sends byte after byte', async () => {
     peer.hello = '0600ffff00000001';
     const failures: SeineError[] = [];
-    connect({ policy, failed: (cause) => failures.push(cause) });
+    peer.connect({ policy, failed: (cause) => failures.push(cause) });
     const drip = setInterval(() => peer.socket?.write(Buffer.of(0)), 5);
     await until(() => failures.length > 0);
     clearInterval(drip);
@@ -116,23 +103,23 @@ describe('a peer', () => {
       if (type === messageType.featuresRequest) socket.write(reply(messageType.getConfigReply, xid, '00000000'));
       if (type === messageType.barrierRequest) socket.write(reply(messageType.barrierReply, xid));
     };
-    const connection = connect();
-    await connection.untilUp(stop.signal);
+    const connection = peer.connect();
+    await connection.untilUp(peer.signal);
     const w = new ByteWriter();
     writeEmpty(w, 'featuresRequest');
-    await expect(connection.request(w.finish(), stop.signal)).rejects.toMatchObject({ code: 'PROTOCOL' });
-    await connection.barrier(stop.signal);
+    await expect(connection.request(w.finish(), peer.signal)).rejects.toMatchObject({ code: 'PROTOCOL' });
+    await connection.barrier(peer.signal);
   });
 });
 
 describe('the send window', () => {
   it('is never exceeded, and goes on when a barrier is answered', async () => {
     const windowBytes = 256 * 1024;
-    const connection = connect({ windowBytes });
-    await connection.untilUp(stop.signal);
+    const connection = peer.connect({ windowBytes });
+    await connection.untilUp(peer.signal);
     const sent = connection.apply(
       Array.from({ length: 40 }, () => long()),
-      stop.signal,
+      peer.signal,
     );
     const heardBytes = () => peer.heard.reduce((sum, each) => sum + each.length, 0);
     await until(() => heardBytes() > windowBytes / 2 && connection.unacknowledgedBytes > windowBytes / 2);
@@ -172,10 +159,10 @@ describe('changes one by one', () => {
 
   it('are made when the barrier behind them is answered', async () => {
     answerBarriers();
-    const connection = connect();
-    await connection.untilUp(stop.signal);
-    await connection.apply(flows, stop.signal);
-    await connection.apply([], stop.signal);
+    const connection = peer.connect();
+    await connection.untilUp(peer.signal);
+    await connection.apply(flows, peer.signal);
+    await connection.apply([], peer.signal);
     expect(peer.heard.map((each) => readHeader(each).type)).toEqual([0, 14, 14, 14, 20, 20]);
   });
 
@@ -186,9 +173,9 @@ describe('changes one by one', () => {
       if (type === messageType.flowMod && ++seen > 1) socket.write(reply(messageType.error, xid, '00050002'));
       if (type === messageType.barrierRequest) socket.write(reply(messageType.barrierReply, xid));
     };
-    const connection = connect();
-    await connection.untilUp(stop.signal);
-    await expect(connection.apply(flows, stop.signal)).rejects.toMatchObject({
+    const connection = peer.connect();
+    await connection.untilUp(peer.signal);
+    await expect(connection.apply(flows, peer.signal)).rejects.toMatchObject({
       code: 'REFUSED',
       context: { index: 1, refusals: 2, error: 'OFPFMFC_BAD_TABLE_ID', refused: [{ index: 1 }, { index: 2 }] },
     });
@@ -198,9 +185,9 @@ describe('changes one by one', () => {
     peer.answer = (heard, socket) => {
       if (readHeader(heard).type === messageType.barrierRequest) socket.destroy();
     };
-    const connection = connect();
-    await connection.untilUp(stop.signal);
-    await expect(connection.apply(flows, stop.signal)).rejects.toMatchObject({ code: 'UNAVAILABLE', context: { sent: true } });
+    const connection = peer.connect();
+    await connection.untilUp(peer.signal);
+    await expect(connection.apply(flows, peer.signal)).rejects.toMatchObject({ code: 'UNAVAILABLE', context: { sent: true } });
     await expect(connection.apply(flows, AbortSignal.abort())).rejects.toMatchObject({ context: { sent: false } });
   });
 });

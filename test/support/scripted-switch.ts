@@ -3,6 +3,7 @@ import { unlinkSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { OpenFlowConnection, type OpenFlowConnectionOptions } from '../../src/openflow/connection.ts';
 import { OpenFlowFramer } from '../../src/openflow/framer.ts';
 import { readHeader } from '../../src/openflow/protocol.ts';
 
@@ -11,12 +12,13 @@ export class ScriptedSwitch {
   readonly path = join(tmpdir(), `seine-${randomBytes(4).toString('hex')}.sock`);
   readonly heard: Uint8Array[] = [];
   readonly #server: Server;
+  readonly #closed = new AbortController();
   #waiting: (() => void)[] = [];
   socket: Socket | undefined;
   hello = '0600000800000001';
   answer: (message: Uint8Array, socket: Socket) => void = () => {};
 
-  constructor() {
+  private constructor() {
     this.#server = createServer((socket) => {
       this.socket = socket;
       const framer = new OpenFlowFramer();
@@ -32,8 +34,22 @@ export class ScriptedSwitch {
     });
   }
 
-  listen(): Promise<void> {
-    return new Promise((resolve) => this.#server.listen(this.path, resolve));
+  static async listen(): Promise<ScriptedSwitch> {
+    const peer = new ScriptedSwitch();
+    await new Promise<void>((resolve) => peer.#server.listen(peer.path, resolve));
+    return peer;
+  }
+
+  /** Aborts when this is closed. */
+  get signal(): AbortSignal {
+    return this.#closed.signal;
+  }
+
+  /** A connection to this switch that is kept up until it is closed. */
+  connect(options: Partial<OpenFlowConnectionOptions> = {}): OpenFlowConnection {
+    const connection = new OpenFlowConnection({ endpoint: `unix:${this.path}`, ...options });
+    void connection.run(this.signal);
+    return connection;
   }
 
   async hears(type: number): Promise<Uint8Array> {
@@ -45,6 +61,7 @@ export class ScriptedSwitch {
   }
 
   close(): void {
+    this.#closed.abort();
     this.socket?.destroy();
     this.#server.close();
     try {
