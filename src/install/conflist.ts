@@ -20,11 +20,20 @@ export function parseConfList(text: string, from: string): ConfList {
     const issues = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the document'}: ${message}`);
     throw new SeineError('INVALID_INPUT', `${from}: ${issues.join('; ')}`);
   }
-  if (!isOurs(parsed.data)) throw new SeineError('INVALID_INPUT', `${from}: plugins: none is of type "${ownPlugin}"`);
+  if (!hasOurs(parsed.data)) throw new SeineError('INVALID_INPUT', `${from}: plugins: none is of type "${ownPlugin}"`);
   return parsed.data;
 }
 
-export function isOurs({ plugins }: Pick<ConfList, 'plugins'>): boolean {
+/** A configuration that makes sense, and none with our plugin. One that makes none, under our name, is ours: damaged. */
+export function isSomebodyElses(text: string): boolean {
+  try {
+    return !hasOurs(schema.parse(JSON.parse(text)));
+  } catch {
+    return false;
+  }
+}
+
+function hasOurs({ plugins }: ConfList): boolean {
   return plugins.some(({ type }) => type === ownPlugin);
 }
 

@@ -98,6 +98,23 @@ describe('install', () => {
     expect(readFileSync(conf())).toEqual(before);
   });
 
+  it('clears away what an installation that was killed has left', () => {
+    install(wish, say);
+    for (const left of [join(wish.bin, '.seine.0123abcd'), join(wish.conf, '.10-seine.conflist.0123abcd')]) writeFileSync(left, 'half');
+    writeFileSync(join(wish.bin, '.seine.mine'), '');
+    plugin(wish.source, 'seine', ['1.0.0'], 'newer');
+    list('seine');
+    install(wish, say);
+    expect([readdirSync(wish.bin), readdirSync(wish.conf)].flat().filter((name) => name.startsWith('.'))).toEqual(['.seine.mine']);
+  });
+
+  it('names a damaged record of what it has brought', () => {
+    install(wish, say);
+    writeFileSync(join(wish.state, 'cni-installed.json'), '{"por');
+    rmSync(inBin('portmap'));
+    expect(() => install(wish, say)).toThrow(/cni-installed.json is damaged/);
+  });
+
   it('says which configuration the runtime prefers', () => {
     mkdirSync(wish.conf);
     writeFileSync(join(wish.conf, '05-other.conflist'), '{}');
@@ -114,6 +131,27 @@ describe('rollBack', () => {
     list('seine');
     install(wish, say);
     expect(readFileSync(inBin('seine'), 'utf8')).not.toBe(before);
+    rollBack(wish, say);
+    expect(readFileSync(inBin('seine'), 'utf8')).toBe(before);
+    expect(readFileSync(conf(), 'utf8')).toContain('portmap');
+  });
+
+  it('brings back a configuration that alone was changed', () => {
+    install(wish, say);
+    list('seine');
+    install(wish, say);
+    rollBack(wish, say);
+    expect(readFileSync(conf(), 'utf8')).toContain('portmap');
+  });
+
+  it('brings back both from before a change that was tried more than once', () => {
+    install(wish, say);
+    const before = readFileSync(inBin('seine'), 'utf8');
+    plugin(wish.source, 'seine', ['1.0.0'], 'newer');
+    list('seine', 'tuning');
+    expect(() => install(wish, say)).toThrow('"tuning"');
+    list('seine');
+    install(wish, say);
     rollBack(wish, say);
     expect(readFileSync(inBin('seine'), 'utf8')).toBe(before);
     expect(readFileSync(conf(), 'utf8')).toContain('portmap');
@@ -144,5 +182,17 @@ describe('remove', () => {
     plugin(wish.bin, 'portmap', ['1.0.0'], 'the administrator’s');
     remove(wish, say);
     expect(readdirSync(wish.bin)).toEqual(['portmap']);
+  });
+
+  it.each([
+    ['a damaged one', '{"plug', false],
+    ['an empty one', '', false],
+    ['somebody else’s', '{"name":"x","cniVersion":"1.0.0","plugins":[{"type":"bridge"}]}', true],
+  ])('treats %s under our name as what it is, and takes away the rest', (_, text, stays) => {
+    install(wish, say);
+    writeFileSync(conf(), text);
+    remove(wish, say);
+    expect(existsSync(conf())).toBe(stays);
+    expect(readdirSync(wish.bin)).toEqual([]);
   });
 });

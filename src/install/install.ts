@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { SeineError } from '../errors/seine-error.ts';
 import { privateFolder } from '../files/private-folder.ts';
-import { type ConfList, isOurs, ownPlugin, parseConfList, withVersions } from './conflist.ts';
+import { type ConfList, isSomebodyElses, ownPlugin, parseConfList, withVersions } from './conflist.ts';
 import { confName, type Folders, type Places, placesIn } from './places.ts';
 import { pluginVersions } from './plugin-versions.ts';
 import { placeFile, removeFile } from './whole-file.ts';
@@ -47,6 +47,7 @@ export function install({ source, conflist, ...folders }: Installation, say: Say
   const text = Buffer.from(withVersions(list, spokenBy(list, folders.bin, say)));
   if (holds(places.conf, text)) say(`${places.conf} is there already`);
   else {
+    if (!isKept(places)) keepGood(places, say);
     placeFile(places.conf, { bytes: text, mode: confMode });
     say(`${places.conf} installed`);
   }
@@ -73,13 +74,18 @@ export function installedFiles(folders: Folders): readonly string[] {
     return existsSync(path) && hashOf(readFileSync(path)) === hash;
   });
   const others = ours.map(([name]) => join(folders.bin, name));
-  const conf = existsSync(places.conf) && isOurs(parseConfList(readText(places.conf), places.conf)) ? [places.conf] : [];
+  const conf = existsSync(places.conf) && !isSomebodyElses(readText(places.conf)) ? [places.conf] : [];
   return [...conf, ...[places.plugin, ...others, places.goodConf, places.goodPlugin, places.record].filter((path) => existsSync(path))];
 }
 
 /** Takes away what was installed; the configuration first, so that no runtime calls a plugin that is gone. */
 export function remove(folders: Folders, say: Say): void {
   for (const path of installedFiles(folders)) if (removeFile(path)) say(`${path} removed`);
+}
+
+/** Whether the configuration that is there was kept with the plugin before: by this installation, or by one that got no further. */
+function isKept({ conf, goodConf }: Places): boolean {
+  return !existsSync(conf) || (existsSync(goodConf) && readFileSync(goodConf).equals(readFileSync(conf)));
 }
 
 /** Only what works is worth keeping. */
@@ -138,9 +144,18 @@ const recordSchema = z.record(z.string().regex(/^[A-Za-z0-9_.-]+$/), z.string())
 
 function readRecord(path: string): readonly (readonly [string, string])[] {
   if (!existsSync(path)) return [];
-  const parsed = recordSchema.safeParse(JSON.parse(readText(path)));
+  const parsed = recordSchema.safeParse(jsonIn(readText(path)));
   if (!parsed.success) throw new SeineError('INVALID_INPUT', `${path} is damaged: remove it, and what it names by hand`);
   return Object.entries(parsed.data).filter(([name]) => name !== '.' && name !== '..');
+}
+
+/** Undefined for what is none. */
+function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // told as what the schema refuses
+  }
 }
 
 function holds(path: string, bytes: Uint8Array): boolean {

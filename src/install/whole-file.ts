@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { closeSync, fchmodSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, fchmodSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 
 export interface FileContent {
@@ -9,10 +9,14 @@ export interface FileContent {
 
 /**
  * Puts a file into its place whole: whoever looks, also after a power cut, sees the old one or the new one. `check` sees it before it
- * is in place, under another name in the same folder; if it throws, nothing has changed.
+ * is in place, under another name in the same folder; if it throws, nothing has changed. Drafts of it that somebody who was killed
+ * has left are cleared away.
  */
 export function placeFile(path: string, { bytes, mode }: FileContent, check: (draft: string) => void = () => undefined): void {
-  const draft = join(dirname(path), `.${basename(path)}.${randomBytes(4).toString('hex')}`);
+  const [folder, prefix] = [dirname(path), `.${basename(path)}.`];
+  for (const name of readdirSync(folder))
+    if (name.startsWith(prefix) && /^[0-9a-f]{8}$/.test(name.slice(prefix.length))) rmSync(join(folder, name), { force: true });
+  const draft = join(folder, `${prefix}${randomBytes(4).toString('hex')}`);
   try {
     writeDraft(draft, bytes, mode);
     check(draft);
@@ -21,7 +25,7 @@ export function placeFile(path: string, { bytes, mode }: FileContent, check: (dr
     rmSync(draft, { force: true });
     throw failure;
   }
-  syncFolder(dirname(path));
+  syncFolder(folder);
 }
 
 /** Takes a file away for good. @returns false if there is none */

@@ -31,6 +31,7 @@ export function runPlugin(
     });
     child.stdin.on('error', () => undefined); // it did not want to read all of it
     child.once('error', (cause) => {
+      child.stdout.destroy(); // a child of its own may hold the other end, and we would not end before it
       const why = limit.aborted ? `did not end within ${PATIENCE_MS / 1_000} s` : cause.message;
       reject(new SeineError('UNAVAILABLE', `${path}: ${why}`, { cause }));
     });
