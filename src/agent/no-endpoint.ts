@@ -8,7 +8,7 @@ import { ofPort } from '../openflow/protocol.ts';
 import { decodeUnsolicited } from '../openflow/unsolicited.ts';
 import { packetInReason } from '../pipeline/well-known.ts';
 import { refuse } from '../proxy/refusal.ts';
-import { ByteWriter } from '../wire/bytes.ts';
+import { bytesOf } from '../wire/bytes.ts';
 
 const WHOLE_PACKET = 0xffff;
 /** Answers a second, and how many at once: clients of an empty Service retry, and none of them is worth the agent's time. */
@@ -33,10 +33,10 @@ export class NoEndpointResponder {
     this.connection = new OpenFlowConnection({
       endpoint,
       greeting: [
-        message(writeUsePacketIn2),
-        message((w) => writeSetControllerId(w, packetInController)),
+        bytesOf(writeUsePacketIn2),
+        bytesOf((w) => writeSetControllerId(w, packetInController)),
         // A management socket gets no packet-in before it has said how much of a packet it wants.
-        message((w) => writeSetConfig(w, { fragments: 0, missSendLength: WHOLE_PACKET })),
+        bytesOf((w) => writeSetConfig(w, { fragments: 0, missSendLength: WHOLE_PACKET })),
       ],
       unsolicited: (bytes) => this.#receive(bytes),
     });
@@ -68,7 +68,7 @@ export class NoEndpointResponder {
     const inPort = fields.in_port;
     const answer = refuse(data);
     if (!answer || typeof inPort !== 'number') return;
-    const out = message((w) =>
+    const out = bytesOf((w) =>
       writePacketOut(w, { fields: { in_port: ofPort.controller }, actions: [{ kind: 'output', port: inPort }], data: answer }),
     );
     await this.connection.send([out], this.#signal);
@@ -83,10 +83,4 @@ export class NoEndpointResponder {
     this.#tokens--;
     return true;
   }
-}
-
-function message(write: (w: ByteWriter) => void): Uint8Array {
-  const w = new ByteWriter(256);
-  write(w);
-  return w.finish();
 }

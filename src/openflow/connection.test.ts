@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { reply, ScriptedSwitch } from '../../test/support/scripted-switch.ts';
 import type { SeineError } from '../errors/seine-error.ts';
-import { ByteWriter } from '../wire/bytes.ts';
+import { bytesOf } from '../wire/bytes.ts';
 import { writeEmpty } from './control.ts';
 import { writeFlowMod } from './flow-mod.ts';
 import { encodeMatch } from './match.ts';
@@ -14,13 +14,7 @@ beforeEach(async () => {
 });
 afterEach(() => peer.close());
 
-function message(write: (w: ByteWriter) => void): Uint8Array {
-  const w = new ByteWriter();
-  write(w);
-  return w.finish();
-}
-
-const flow = message((w) =>
+const flow = bytesOf((w) =>
   writeFlowMod(w, { command: 'add', table: 0, priority: 1, match: encodeMatch({}), instructions: new Uint8Array(0) }),
 );
 
@@ -55,7 +49,7 @@ describe('a session', () => {
   });
 
   it('sends its greeting on every stream', async () => {
-    const greeting = [message((w) => writeEmpty(w, 'getConfigRequest'))];
+    const greeting = [bytesOf((w) => writeEmpty(w, 'getConfigRequest'))];
     const connection = peer.connect({ greeting });
     await connection.untilUp(peer.signal);
     await peer.hears(messageType.getConfigRequest);
@@ -120,7 +114,7 @@ describe('a bundle', () => {
     await connection.untilUp(peer.signal);
     peer.socket?.pause();
     const giveUp = new AbortController();
-    const big = message((w) => w.u8(6).u8(14).u16(0xffe0).u32(0).zeros(0xffd8));
+    const big = bytesOf((w) => w.u8(6).u8(14).u16(0xffe0).u32(0).zeros(0xffd8));
     const sent = connection.bundle(
       Array.from({ length: 800 }, () => big),
       giveUp.signal,

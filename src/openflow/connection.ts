@@ -3,7 +3,7 @@ import { keepConnected } from '../async/keep-connected.ts';
 import { localPolicy, type ReconnectPolicy } from '../async/reconnect.ts';
 import { Waiters } from '../async/waiters.ts';
 import { SeineError } from '../errors/seine-error.ts';
-import { ByteWriter } from '../wire/bytes.ts';
+import { type ByteWriter, bytesOf } from '../wire/bytes.ts';
 import { runApply } from './apply-run.ts';
 import { runBundle } from './bundle-run.ts';
 import {
@@ -191,17 +191,15 @@ export class OpenFlowConnection {
   /** Calls `visit` with each flow, in the order of the switch. See `FlowEntry` about keeping its bytes. */
   async dumpFlows(filter: FlowFilter, visit: (entry: FlowEntry) => void, signal: AbortSignal): Promise<void> {
     const { version } = this.#require();
-    const w = new ByteWriter();
-    writeFlowDescRequest(w, filter, version);
-    await this.multipart(w.finish(), (body) => visitFlowEntries(body, visit, version), signal);
+    const request = bytesOf((w) => writeFlowDescRequest(w, filter, version));
+    await this.multipart(request, (body) => visitFlowEntries(body, visit, version), signal);
   }
 
   async aggregate(filter: FlowFilter, signal: AbortSignal): Promise<FlowAggregate> {
     const { version } = this.#require();
-    const w = new ByteWriter();
-    writeAggregateRequest(w, filter, version);
+    const request = bytesOf((w) => writeAggregateRequest(w, filter, version));
     let sum: FlowAggregate = { flows: 0, packets: 0n, bytes: 0n };
-    await this.multipart(w.finish(), (body) => (sum = decodeAggregate(body, version)), signal);
+    await this.multipart(request, (body) => (sum = decodeAggregate(body, version)), signal);
     return sum;
   }
 
@@ -210,12 +208,10 @@ export class OpenFlowConnection {
    * `gather(writePortDescRequest, decodePorts, signal)`. For what is small; large answers are for `multipart`.
    */
   async gather<T>(write: (w: ByteWriter) => void, decode: (body: Uint8Array) => readonly T[], signal: AbortSignal): Promise<T[]> {
-    const w = new ByteWriter();
-    write(w);
     const found: T[] = [];
     let bytes = 0;
     await this.multipart(
-      w.finish(),
+      bytesOf(write),
       (body) => {
         bytes += body.length;
         if (bytes > maxGatheredBytes) throw new SeineError('PROTOCOL', `an answer of more than ${maxGatheredBytes} bytes`);
@@ -228,9 +224,7 @@ export class OpenFlowConnection {
 
   /** Calls `visit` with each group as `visitGroupMods` does. OpenFlow 1.5 only. */
   async visitGroups(visit: (id: number, message: Uint8Array) => void, signal: AbortSignal): Promise<void> {
-    const w = new ByteWriter();
-    writeGroupDescRequest(w);
-    await this.multipart(w.finish(), (body) => visitGroupMods(body, visit), signal);
+    await this.multipart(bytesOf(writeGroupDescRequest), (body) => visitGroupMods(body, visit), signal);
   }
 
   /** Every group, with its buckets. */
@@ -324,7 +318,5 @@ export class OpenFlowConnection {
 }
 
 function emptyMessage(type: number, version: Version): Uint8Array {
-  const w = new ByteWriter();
-  endMessage(w, beginMessage(w, type, version));
-  return w.finish();
+  return bytesOf((w) => endMessage(w, beginMessage(w, type, version)));
 }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { reply, ScriptedSwitch } from '../../test/support/scripted-switch.ts';
-import { ByteWriter } from '../wire/bytes.ts';
+import { bytesOf } from '../wire/bytes.ts';
 import { writeEmpty } from './control.ts';
 import { messageType, readHeader } from './protocol.ts';
 
@@ -11,13 +11,7 @@ beforeEach(async () => {
 });
 afterEach(() => peer.close());
 
-const features = message((w) => writeEmpty(w, 'featuresRequest'));
-
-function message(write: (w: ByteWriter) => void): Uint8Array {
-  const w = new ByteWriter();
-  write(w);
-  return w.finish();
-}
+const features = bytesOf((w) => writeEmpty(w, 'featuresRequest'));
 
 it('finds its answer among others that come out of order', async () => {
   const asked: number[] = [];
@@ -45,7 +39,7 @@ it('gathers an answer of many parts', async () => {
   await connection.untilUp(peer.signal);
   const bodies: string[] = [];
   await connection.multipart(
-    message((w) => w.u8(6).u8(18).u16(16).u32(0).u16(3).zeros(6)),
+    bytesOf((w) => w.u8(6).u8(18).u16(16).u32(0).u16(3).zeros(6)),
     (body) => bodies.push(Buffer.from(body).toString('hex').slice(-1)),
     peer.signal,
   );
@@ -103,7 +97,7 @@ it('fails alone if its multipart answer is one to another question, or its reade
   };
   const connection = peer.connect();
   await connection.untilUp(peer.signal);
-  const ports = message((w) => w.u8(6).u8(18).u16(16).u32(0).u16(13).zeros(6));
+  const ports = bytesOf((w) => w.u8(6).u8(18).u16(16).u32(0).u16(13).zeros(6));
   await expect(connection.multipart(ports, () => {}, peer.signal)).rejects.toMatchObject({ code: 'PROTOCOL' });
   part = '000d000000000000';
   const visit = () => {

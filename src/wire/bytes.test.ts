@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ByteReader, ByteWriter } from './bytes.ts';
+import { ByteReader, ByteWriter, bytesOf } from './bytes.ts';
 
 describe('ByteWriter', () => {
   it('writes across the moment when its buffer grows', () => {
@@ -13,6 +13,10 @@ describe('ByteWriter', () => {
   it('writes zeros over what an earlier use left in the buffer', () => {
     const w = new ByteWriter().u32(0xffff_ffff).truncate(0).u8(1).zeros(3);
     expect([...w.finish()]).toEqual([1, 0, 0, 0]);
+  });
+
+  it('gives what a function writes as bytes of its own', () => {
+    expect([...bytesOf((w) => w.u8(1).u16(2))]).toEqual([1, 0, 2]);
   });
 
   const widths = { u8: 8, u16: 16, u32: 32, u48: 48 } as const;

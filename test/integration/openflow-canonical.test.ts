@@ -12,7 +12,7 @@ import { ALL_TABLES } from '../../src/openflow/protocol.ts';
 import { printFlow } from '../../src/openflow/text/flow-text.ts';
 import { encodeParsedFlow, parseFlow } from '../../src/openflow/text/parse-flow.ts';
 import { parseGroup } from '../../src/openflow/text/parse-group.ts';
-import { ByteWriter } from '../../src/wire/bytes.ts';
+import { bytesOf } from '../../src/wire/bytes.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 import { type RandomFlow, randomFlow } from '../support/openflow-flows.ts';
 
@@ -33,16 +33,10 @@ afterAll(async () => {
   await ovs.stop();
 });
 beforeEach(() =>
-  connection.bundle([message((w) => writeFlowMod(w, deleteAll)), message((w) => writeGroupMod(w, everyGroup))], stop.signal),
+  connection.bundle([bytesOf((w) => writeFlowMod(w, deleteAll)), bytesOf((w) => writeGroupMod(w, everyGroup))], stop.signal),
 );
 
 const deleteAll = { command: 'delete', table: ALL_TABLES, priority: 0, match: encodeMatch({}), instructions: noInstructions } as const;
-
-function message(write: (w: ByteWriter) => void): Uint8Array {
-  const w = new ByteWriter(256);
-  write(w);
-  return w.finish();
-}
 
 function hex(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('hex');
@@ -111,7 +105,7 @@ describe('what Open vSwitch dumps is what we encoded, byte for byte', () => {
       };
     });
     await connection.bundle(
-      wanted.map((flow) => message((w) => writeFlowMod(w, { command: 'add', ...flow }))),
+      wanted.map((flow) => bytesOf((w) => writeFlowMod(w, { command: 'add', ...flow }))),
       stop.signal,
     );
     const held = new Map((await dump()).map((entry) => [entry.priority, entry]));
@@ -135,10 +129,10 @@ describe('what Open vSwitch dumps is what we encoded, byte for byte', () => {
     const group = parseGroup('group_id=1,type=select,selection_method=dp_hash,bucket=bucket_id:0,weight:100,actions=output:1');
     const written = writtenFlows.map((text, priority) => ({ text, ...encodeParsedFlow(parseFlow(text), 'add'), priority }));
     const messages = [
-      message((w) => writeGroupMod(w, { command: 'add', ...group })),
-      ...written.map((mod) => message((w) => writeFlowMod(w, mod))),
+      bytesOf((w) => writeGroupMod(w, { command: 'add', ...group })),
+      ...written.map((mod) => bytesOf((w) => writeFlowMod(w, mod))),
     ];
-    await connection.send([message((w) => writeMeterMod(w, meter))], stop.signal);
+    await connection.send([bytesOf((w) => writeMeterMod(w, meter))], stop.signal);
     await connection.bundle(messages, stop.signal).catch((cause) => {
       throw new Error(`${cause.message}: ${writtenFlows[cause.context.index - 1]}`);
     });
@@ -160,8 +154,8 @@ describe('what Open vSwitch dumps is what we encoded, byte for byte', () => {
         await connection
           .bundle(
             [
-              message((w) => writeFlowMod(w, deleteAll)),
-              ...flows.map((flow, priority) => message((w) => writeFlowMod(w, modOf(flow, priority)))),
+              bytesOf((w) => writeFlowMod(w, deleteAll)),
+              ...flows.map((flow, priority) => bytesOf((w) => writeFlowMod(w, modOf(flow, priority)))),
             ],
             stop.signal,
           )

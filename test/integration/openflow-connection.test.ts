@@ -30,7 +30,7 @@ import { writePacketOut, writeResume } from '../../src/openflow/packet.ts';
 import { decodePortStats, decodePorts, writePortDescRequest, writePortStatsRequest } from '../../src/openflow/port.ts';
 import { ALL_TABLES, ofPort } from '../../src/openflow/protocol.ts';
 import { decodeUnsolicited, type Unsolicited } from '../../src/openflow/unsolicited.ts';
-import { ByteWriter } from '../../src/wire/bytes.ts';
+import { bytesOf } from '../../src/wire/bytes.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 
 let ovs: TestSwitch;
@@ -55,7 +55,7 @@ beforeEach(async () => {
   connection = connect([]);
   await connection.untilUp(stop.signal);
   await connection.bundle(
-    [flow({ command: 'delete', table: ALL_TABLES, priority: 0 }), message((w) => writeGroupMod(w, everyGroup))],
+    [flow({ command: 'delete', table: ALL_TABLES, priority: 0 }), bytesOf((w) => writeGroupMod(w, everyGroup))],
     stop.signal,
   );
 });
@@ -72,12 +72,6 @@ function connect(greeting: readonly Uint8Array[]): OpenFlowConnection {
   return made;
 }
 
-function message(write: (w: ByteWriter) => void): Uint8Array {
-  const w = new ByteWriter();
-  write(w);
-  return w.finish();
-}
-
 function flow({
   does,
   matches,
@@ -89,7 +83,7 @@ function flow({
   readonly matches?: Match;
 }): Uint8Array {
   const instructions = does === undefined ? noInstructions : encodeInstructions(does);
-  return message((w) => writeFlowMod(w, { command: 'add', match: encodeMatch(matches ?? {}), instructions, ...mod }));
+  return bytesOf((w) => writeFlowMod(w, { command: 'add', match: encodeMatch(matches ?? {}), instructions, ...mod }));
 }
 
 async function dump(): Promise<FlowEntry[]> {
@@ -136,7 +130,7 @@ describe('a bundle', () => {
     const flows = Array.from({ length: 20_000 }, (_, ip) =>
       flow({ table: 4, priority: 7, matches: { eth_type: 0x800, ip_dst: ip }, does: { apply: [{ kind: 'group', group: 5 }] } }),
     );
-    await connection.bundle([message((w) => writeGroupMod(w, { command: 'add', ...group })), ...flows], stop.signal);
+    await connection.bundle([bytesOf((w) => writeGroupMod(w, { command: 'add', ...group })), ...flows], stop.signal);
     expect(await connection.aggregate({ table: 4 }, stop.signal)).toEqual({ flows: 20_000, packets: 0n, bytes: 0n });
   });
 
@@ -173,7 +167,7 @@ describe('groups', () => {
 
   it('are read back with the same bytes', async () => {
     await connection.bundle(
-      groups.map((group) => message((w) => writeGroupMod(w, { command: 'addOrModify', ...group }))),
+      groups.map((group) => bytesOf((w) => writeGroupMod(w, { command: 'addOrModify', ...group }))),
       stop.signal,
     );
     const held = new Map((await connection.dumpGroups(stop.signal)).map((group) => [group.id, group]));
@@ -197,9 +191,9 @@ describe('groups', () => {
     const change = { id: 9, type: 'select' } as const;
     await connection.bundle(
       [
-        message((w) => writeGroupMod(w, { command: 'add', ...base })),
-        message((w) => writeGroupMod(w, { command: 'insertBuckets', ...change, place: 0, buckets: [{ id: 1, weight: 1, actions: [] }] })),
-        message((w) => writeGroupMod(w, { command: 'removeBuckets', ...change, place: 2, buckets: [] })),
+        bytesOf((w) => writeGroupMod(w, { command: 'add', ...base })),
+        bytesOf((w) => writeGroupMod(w, { command: 'insertBuckets', ...change, place: 0, buckets: [{ id: 1, weight: 1, actions: [] }] })),
+        bytesOf((w) => writeGroupMod(w, { command: 'removeBuckets', ...change, place: 2, buckets: [] })),
       ],
       stop.signal,
     );
@@ -215,7 +209,7 @@ describe('a switch', () => {
     expect(
       decodeFeatures(
         await connection.request(
-          message((w) => writeEmpty(w, 'featuresRequest')),
+          bytesOf((w) => writeEmpty(w, 'featuresRequest')),
           stop.signal,
         ),
       ),
@@ -227,25 +221,25 @@ describe('a switch', () => {
   });
 
   it('takes and gives its configuration and our role', async () => {
-    await connection.send([message((w) => writeSetConfig(w, { fragments: 3, missSendLength: 128 }))], stop.signal);
+    await connection.send([bytesOf((w) => writeSetConfig(w, { fragments: 3, missSendLength: 128 }))], stop.signal);
     expect(
       decodeConfig(
         await connection.request(
-          message((w) => writeEmpty(w, 'getConfigRequest')),
+          bytesOf((w) => writeEmpty(w, 'getConfigRequest')),
           stop.signal,
         ),
       ),
     ).toEqual({ fragments: 3, missSendLength: 128 });
-    await connection.send([message((w) => writeSetConfig(w, { fragments: 0, missSendLength: 128 }))], stop.signal);
+    await connection.send([bytesOf((w) => writeSetConfig(w, { fragments: 0, missSendLength: 128 }))], stop.signal);
     const role = await connection.request(
-      message((w) => writeRoleRequest(w, 'primary', 5n)),
+      bytesOf((w) => writeRoleRequest(w, 'primary', 5n)),
       stop.signal,
     );
     expect(decodeRole(role)).toEqual({ role: 'primary', generation: 5n });
   });
 
   it('has ports, and says when one comes and goes', async () => {
-    await connection.send([message((w) => writeSetAsync(w, { portStatus: 7, packetIn: 0, flowRemoved: 15 }))], stop.signal);
+    await connection.send([bytesOf((w) => writeSetAsync(w, { portStatus: 7, packetIn: 0, flowRemoved: 15 }))], stop.signal);
     ovs.exec('ovs-vsctl', 'add-port', 'br-int', 'in0', '--', 'set', 'interface', 'in0', 'type=internal', 'ofport_request=7');
     const added = await until(() => unasked.find((each) => each.kind === 'portStatus' && each.status.reason === 'add'));
     expect(added).toMatchObject({ status: { port: { number: 7, name: 'in0' } } });
@@ -265,18 +259,18 @@ describe('a switch', () => {
       { id: 1, flags: meterFlag.packets + meterFlag.burst + meterFlag.stats, bands: [{ kind: 'drop', rate: 500, burst: 1000 }] },
       { id: 2, flags: meterFlag.kilobits + meterFlag.stats, bands: [{ kind: 'drop', rate: 10, burst: 10 }] },
     ];
-    for (const meter of meters) await connection.send([message((w) => writeMeterMod(w, { command: 'add', ...meter }))], stop.signal);
+    for (const meter of meters) await connection.send([bytesOf((w) => writeMeterMod(w, { command: 'add', ...meter }))], stop.signal);
     await connection.barrier(stop.signal);
     expect(unasked).toEqual([]);
     expect((await connection.gather(writeMeterDescRequest, decodeMeters, stop.signal)).map(({ id, bands }) => ({ id, bands }))).toEqual(
       meters.map(({ id, bands }) => ({ id, bands })),
     );
     for (const { id } of meters)
-      await connection.send([message((w) => writeMeterMod(w, { command: 'delete', id, flags: 0, bands: [] }))], stop.signal);
+      await connection.send([bytesOf((w) => writeMeterMod(w, { command: 'delete', id, flags: 0, bands: [] }))], stop.signal);
   });
 
   it('forgets the connections of a zone, and says no to what it does not know', async () => {
-    await connection.send([message((w) => writeFlushZone(w, 65520)), message((w) => w.u8(6).u8(200).u16(8).u32(0))], stop.signal);
+    await connection.send([bytesOf((w) => writeFlushZone(w, 65520)), bytesOf((w) => w.u8(6).u8(200).u16(8).u32(0))], stop.signal);
     await connection.barrier(stop.signal);
     expect(unasked).toMatchObject([{ kind: 'error', error: { name: 'OFPBRC_BAD_TYPE' } }]);
   });
@@ -290,9 +284,9 @@ describe('packets', () => {
 
   it('come with the userdata and registers of the flow, and go on when they are resumed', async () => {
     const packets = connect([
-      message((w) => writeSetConfig(w, { fragments: 0, missSendLength: 0xffff })),
-      message(writeUsePacketIn2),
-      message((w) => writeSetControllerId(w, 9)),
+      bytesOf((w) => writeSetConfig(w, { fragments: 0, missSendLength: 0xffff })),
+      bytesOf(writeUsePacketIn2),
+      bytesOf((w) => writeSetControllerId(w, 9)),
     ]);
     await packets.untilUp(stop.signal);
     await packets.barrier(stop.signal);
@@ -317,7 +311,7 @@ describe('packets', () => {
     );
     await connection.send(
       [
-        message((w) =>
+        bytesOf((w) =>
           writePacketOut(w, { fields: { in_port: ofPort.controller }, actions: [{ kind: 'output', port: ofPort.table }], data: arp }),
         ),
       ],
@@ -334,7 +328,7 @@ describe('packets', () => {
     });
     expect(Buffer.from(got.packet.data).equals(arp)).toBe(true);
     expect(got.packet.continuation).toBeDefined();
-    await packets.send([message((w) => writeResume(w, got.packet))], stop.signal);
+    await packets.send([bytesOf((w) => writeResume(w, got.packet))], stop.signal);
     await packets.barrier(stop.signal);
     const counts = async () => (await dump()).find((entry) => entry.table === 3)?.packets;
     for (let tries = 0; tries < 300 && (await counts()) !== 1n; tries++) await sleep(10);
@@ -342,14 +336,14 @@ describe('packets', () => {
   });
 
   it('come in the standard form too', async () => {
-    await connection.send([message((w) => writeSetAsync(w, { packetIn: 0x3f }))], stop.signal);
+    await connection.send([bytesOf((w) => writeSetAsync(w, { packetIn: 0x3f }))], stop.signal);
     await connection.bundle(
       [flow({ table: 0, priority: 1, cookie: 0x99n, does: { apply: [{ kind: 'output', port: ofPort.controller, maxLength: 20 }] } })],
       stop.signal,
     );
     await connection.send(
       [
-        message((w) =>
+        bytesOf((w) =>
           writePacketOut(w, {
             fields: { in_port: ofPort.controller, metadata: 7n },
             actions: [{ kind: 'output', port: ofPort.table }],
@@ -372,7 +366,7 @@ describe('changes that others make', () => {
     await connection.bundle([flow({ table: 7, priority: 1 })], stop.signal);
     const flags = monitorFlag.initial + monitorFlag.add + monitorFlag.removed + monitorFlag.modify + monitorFlag.instructions;
     await connection.multipart(
-      message((w) => writeFlowMonitorRequest(w, { id: 1, flags })),
+      bytesOf((w) => writeFlowMonitorRequest(w, { id: 1, flags })),
       (body) => initial.push(...decodeFlowUpdates(body)),
       stop.signal,
     );
@@ -395,7 +389,7 @@ describe('changes that others make', () => {
   });
 
   it('are told for flows that ask for it', async () => {
-    await connection.send([message((w) => writeSetAsync(w, { flowRemoved: 15 }))], stop.signal);
+    await connection.send([bytesOf((w) => writeSetAsync(w, { flowRemoved: 15 }))], stop.signal);
     await connection.bundle(
       [flow({ table: 6, priority: 4, cookie: 77n, flags: flowFlag.sendFlowRemoved, matches: { reg0: 1 } })],
       stop.signal,
@@ -410,7 +404,7 @@ describe('a switch that dies', () => {
   it('fails what is under way as unknown, and is found again', async () => {
     await connection.bundle([flow({ table: 1, priority: 1 })], stop.signal);
     downs.length = 0;
-    const pending = connection.multipart(message(writeTableStatsRequest), () => {}, stop.signal).catch((cause: SeineError) => cause);
+    const pending = connection.multipart(bytesOf(writeTableStatsRequest), () => {}, stop.signal).catch((cause: SeineError) => cause);
     await ovs.killVswitchd();
     const outcome = await pending;
     if (outcome !== undefined) expect(outcome).toMatchObject({ code: 'UNAVAILABLE' });

@@ -6,7 +6,7 @@ import { writeGroupMod } from '../../src/openflow/group.ts';
 import { encodeInstructions } from '../../src/openflow/instructions.ts';
 import { encodeMatch } from '../../src/openflow/match.ts';
 import { ALL_TABLES, OPENFLOW_13, OPENFLOW_15, type Version } from '../../src/openflow/protocol.ts';
-import { ByteWriter } from '../../src/wire/bytes.ts';
+import { bytesOf } from '../../src/wire/bytes.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 
 let ovs: TestSwitch;
@@ -30,14 +30,8 @@ async function connect(versions: readonly Version[], windowBytes?: number): Prom
   return connection;
 }
 
-function message(write: (w: ByteWriter) => void): Uint8Array {
-  const w = new ByteWriter();
-  write(w);
-  return w.finish();
-}
-
 function flow(version: Version, given: Partial<Flow>): Uint8Array {
-  return message((w) => writeFlow(w, { command: 'add', table: 0, priority: 1, match: {}, does: {}, ...given }, version));
+  return bytesOf((w) => writeFlow(w, { command: 'add', table: 0, priority: 1, match: {}, does: {}, ...given }, version));
 }
 
 async function dump(connection: OpenFlowConnection): Promise<FlowEntry[]> {
@@ -95,8 +89,8 @@ describe.each([OPENFLOW_13, OPENFLOW_15] as const)('a real switch that speaks ve
     const group = { id: 4, type: 'all', buckets: [{ id: 0, actions: [{ kind: 'decTtl' }] }] } as const;
     await connection.apply(
       [
-        message((w) => writeGroupMod(w, { command: 'delete', id: 4, type: 'all', buckets: [] }, version)),
-        message((w) => writeGroupMod(w, { command: 'add', ...group }, version)),
+        bytesOf((w) => writeGroupMod(w, { command: 'delete', id: 4, type: 'all', buckets: [] }, version)),
+        bytesOf((w) => writeGroupMod(w, { command: 'add', ...group }, version)),
       ],
       stop.signal,
     );

@@ -8,7 +8,7 @@ import { parseMac } from '../../src/net/mac.ts';
 import { OpenFlowConnection } from '../../src/openflow/connection.ts';
 import { writeSetConfig, writeSetControllerId, writeUsePacketIn2 } from '../../src/openflow/control.ts';
 import { decodeUnsolicited } from '../../src/openflow/unsolicited.ts';
-import { ByteWriter } from '../../src/wire/bytes.ts';
+import { bytesOf } from '../../src/wire/bytes.ts';
 import type { Arrival } from '../model/conversation.ts';
 import { type Scene, wantedByOwner } from '../model/scene.ts';
 import type { Output } from '../model/switch-model.ts';
@@ -143,17 +143,12 @@ function addressUnderlay(ovs: TestSwitch, { node, peers }: Scene): void {
 }
 
 function agentConnection(runDir: string, received: Output[]): OpenFlowConnection {
-  const message = (write: (w: ByteWriter) => void): Uint8Array => {
-    const w = new ByteWriter();
-    write(w);
-    return w.finish();
-  };
   return new OpenFlowConnection({
     endpoint: `unix:${runDir}/br-int.mgmt`,
     greeting: [
-      message(writeUsePacketIn2),
-      message((w) => writeSetControllerId(w, packetInController)),
-      message((w) => writeSetConfig(w, { fragments: 0, missSendLength: 0xffff })),
+      bytesOf(writeUsePacketIn2),
+      bytesOf((w) => writeSetControllerId(w, packetInController)),
+      bytesOf((w) => writeSetConfig(w, { fragments: 0, missSendLength: 0xffff })),
     ],
     unsolicited: (bytes) => {
       const heard = decodeUnsolicited(bytes);
