@@ -136,7 +136,8 @@ export function readConfig(path: string, environment: Readonly<Record<string, st
     return parseConfig(readFileSync(path, 'utf8'), environment);
   } catch (thrown) {
     if (thrown instanceof SeineError) throw thrown;
-    throw new SeineError('INVALID_INPUT', `configuration ${path} cannot be read`, { cause: thrown });
+    const why = thrown instanceof Error ? thrown.message : String(thrown);
+    throw new SeineError('INVALID_INPUT', `configuration ${path} cannot be read: ${why}`, { cause: thrown });
   }
 }
 

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { seineVersion } from '../agent-api/version.ts';
 import type { NodeDatapathEvents } from '../datapath/node-datapath.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { privateFolder } from '../files/private-folder.ts';
@@ -12,16 +13,35 @@ const usage = `Usage: seine-agent [--config FILE]
 Runs Seine's node agent: keeps Open vSwitch, routes and the packet filter of this node as the cluster wants them,
 and serves the CNI plugin. Needs root.
 
-  --config FILE   configuration in YAML (default /etc/seine/agent.yaml)
+  --config FILE   configuration in YAML (default /etc/seine/agent.yaml); docs/configuration.md has its keys
+  --version       the version of Seine
   --help          this text
+
+Ends with 0 when it was told to stop, 2 if the command line or the configuration makes no sense, 1 for everything else.
 `;
 
+const options = {
+  config: { type: 'string', default: '/etc/seine/agent.yaml' },
+  version: { type: 'boolean', default: false },
+  help: { type: 'boolean', default: false },
+} as const;
+
+/** @throws SeineError `INVALID_INPUT` for what is no option */
+function commandLine() {
+  try {
+    return parseArgs({ options }).values;
+  } catch (cause) {
+    throw new SeineError(
+      'INVALID_INPUT',
+      `command line: ${cause instanceof Error ? cause.message : String(cause)}; see seine-agent --help`,
+    );
+  }
+}
+
 async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: { config: { type: 'string', default: '/etc/seine/agent.yaml' }, help: { type: 'boolean', default: false } },
-  });
-  if (values.help) {
-    process.stdout.write(usage);
+  const values = commandLine();
+  if (values.help || values.version) {
+    process.stdout.write(values.help ? usage : `${seineVersion}\n`);
     return;
   }
   // Whatever is made by us or by what we start is for root alone.
@@ -67,8 +87,8 @@ function loggedEvents(log: Log): NodeDatapathEvents {
 
 main().catch((thrown: unknown) => {
   const error = SeineError.from(thrown, 'agent');
-  process.stderr.write(
-    `${JSON.stringify({ level: 'error', time: new Date().toISOString(), msg: 'agent ends', error: error.message, context: error.context, stack: error.stack })}\n`,
-  );
-  process.exit(error.code === 'INVALID_INPUT' ? 2 : 1);
+  const usersMistake = error.code === 'INVALID_INPUT';
+  const line = { level: 'error', time: new Date().toISOString(), msg: 'agent ends', error: error.message, context: error.context };
+  process.stderr.write(`${JSON.stringify(usersMistake ? line : { ...line, stack: error.stack })}\n`);
+  process.exit(usersMistake ? 2 : 1);
 });

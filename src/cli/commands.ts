@@ -56,6 +56,8 @@ export async function get<N extends ResourceName>({ agent, terminal }: Context, 
   }
   const { output } = options;
   if (output === 'json' || output === 'yaml') print(terminal, name === undefined ? { items } : items[0], output);
+  else if (items.length === 0)
+    terminal.remark(safeText(`no ${what}${options.namespace === undefined ? '' : ` in namespace ${options.namespace}`}`));
   else printTable(terminal, what, resource, items, output);
   return exitCodes.ok;
 }
@@ -83,10 +85,6 @@ function printTable<T extends { readonly state: string }>(
   items: readonly T[],
   form: 'table' | 'wide',
 ): void {
-  if (items.length === 0) {
-    terminal.remark(`no ${what}`);
-    return;
-  }
   const shown = columns.filter(({ wide }) => form === 'wide' || !wide);
   const room = form === 'wide' ? { ...terminal.room, width: Number.POSITIVE_INFINITY } : terminal.room;
   for (const line of tableLines(shown, items, room)) terminal.line(line);

@@ -1,11 +1,11 @@
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { usualPlaces } from '../agent-api/usual-places.ts';
 import type { AgentClient } from './agent-client.ts';
 import type { CollectOptions } from './collect.ts';
 import type { CompileOptions } from './compile.ts';
 import { logLevel } from './log-level.ts';
 import type { Terminal } from './terminal.ts';
-import { secondsOf } from './words.ts';
+import { secondsUpToADay } from './time-option.ts';
 
 /** What the commands for a bad night work with. */
 export interface DiagnosticsContext {
@@ -77,13 +77,7 @@ export function addDiagnostics(root: Command, { agent, terminal, ends }: Diagnos
     .command('log-level')
     .description("show what the agent's log tells, or change it without a restart")
     .argument('[level]', 'error, warn, info or debug')
-    .option('--for <time>', 'how long, e.g. 10m; then what is configured holds again; a day at most', seconds)
+    .option('--for <time>', 'how long, e.g. 10m; then what is configured holds again; a day at most', secondsUpToADay)
     .addHelpText('after', logLevelHelp)
     .action((level: string | undefined, { for: time }: { for?: number }) => ends(logLevel(agent(), level, time, terminal)));
-}
-
-function seconds(text: string): number {
-  const found = secondsOf(text);
-  if (found === undefined) throw new InvalidArgumentError('a whole number with s, m or h is wanted, e.g. 10m.');
-  return found;
 }

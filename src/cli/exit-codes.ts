@@ -11,5 +11,5 @@ export const exitCodes = {
 export const exitCodeHelp = `Exit codes:
   0  fine
   1  not so: the agent is not ready, something differs from what is wanted, there is no such thing
-  2  the command line makes no sense
+  2  the command line, or a file it names, makes no sense; explain: there is no such thing
   3  no agent answers`;

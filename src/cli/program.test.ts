@@ -219,7 +219,7 @@ describe('get', () => {
   });
 
   it('lists one namespace, or only what is bad', async () => {
-    expect((await seinectl(['get', 'pods', '-n', 'shop'])).err).toBe('no pods');
+    expect((await seinectl(['get', 'pods', '-n', 'shop'])).err).toBe('no pods in namespace shop');
     const { items } = JSON.parse((await seinectl(['get', 'pods', '--bad', '-o', 'json'])).out) as { items: PodView[] };
     expect(items.map(({ name }) => name)).toEqual(['default/a-1']);
   });
@@ -288,6 +288,18 @@ describe('the command line', () => {
       expect(await seinectl(args)).toMatchObject({ code: 2, err: expect.stringMatching(/seinectl/) });
     },
   );
+
+  it.each([
+    [['pause', '--for', '3d'], '--for', 'a day at most'],
+    [['log-level', 'debug', '--for', '0s'], '--for', 'a day at most'],
+    [['log-level', '--for', '3m'], '--for', 'needs a level'],
+  ])('ends with 2 for %s, and asks no agent', async (args, option, why) => {
+    const { code, err } = await seinectl(args);
+    expect(code).toBe(2);
+    expect(err).toContain(option);
+    expect(err).toContain(why);
+    expect(asked).toEqual([]);
+  });
 
   it('helps, with examples and exit codes', async () => {
     const { code, out } = await seinectl(['--help']);

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { Command, CommanderError, Option } from 'commander';
 import { seineVersion } from '../agent-api/version.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { AgentClient, withoutCode } from './agent-client.ts';
@@ -24,8 +24,8 @@ import { explainPod } from './explain-pod.ts';
 import { addNode } from './node-cleanup.ts';
 import { type ResourceName, resources } from './resources.ts';
 import type { Terminal } from './terminal.ts';
+import { secondsUpToADay } from './time-option.ts';
 import { addWire } from './wire-commands.ts';
-import { secondsOf } from './words.ts';
 
 const DEFAULT_SOCKET = '/run/seine/agent.sock';
 
@@ -98,7 +98,7 @@ function programFor(terminal: Terminal, stdin: Readable) {
   root
     .command('pause')
     .description('let what others change of this node stay for a while; pods and Services are served; ends with the agent')
-    .requiredOption('--for <time>', 'how long, e.g. 90s, 10m or 2h; a day at most', seconds)
+    .requiredOption('--for <time>', 'how long, e.g. 90s, 10m or 2h; a day at most', secondsUpToADay)
     .action(({ for: time }: { for: number }) => ends(pause(context(), time)));
   root
     .command('resume')
@@ -173,12 +173,6 @@ function addGet(root: Command, action: (what: ResourceName, options: GetOptions)
       return action(what as ResourceName, { ...flags, ...(name === undefined ? {} : { name }) });
     });
   }
-}
-
-function seconds(text: string): number {
-  const found = secondsOf(text);
-  if (found === undefined) throw new InvalidArgumentError('a whole number with s, m or h is wanted, e.g. 10m.');
-  return found;
 }
 
 function outputOption(forms: readonly OutputForm[]): Option {

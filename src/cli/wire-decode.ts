@@ -15,8 +15,9 @@ export interface DecodeOptions {
 }
 
 /** `seinectl wire decode`: one answer a line, also for a line that is no message. @returns 1 if there was such a line */
-export async function decode(hex: string | undefined, options: DecodeOptions, terminal: Terminal, stdin: Readable): Promise<number> {
-  const lines = hex === undefined || hex === '-' ? linesOf(stdin, 'standard input') : [hex];
+export async function decode(hex: readonly string[], options: DecodeOptions, terminal: Terminal, stdin: Readable): Promise<number> {
+  const given = hex.join(' ');
+  const lines = given === '' || given === '-' ? linesOf(stdin, 'standard input') : [given];
   let failed = false;
   for await (const line of lines) {
     const answer = answerTo(line, options);

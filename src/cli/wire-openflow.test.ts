@@ -42,6 +42,10 @@ describe('seinectl wire decode', () => {
     expect(out).toEqual(['OFPT_BARRIER_REPLY (OF1.5) (xid=0x1):; OFPT_BARRIER_REPLY (OF1.5) (xid=0x1):']);
   });
 
+  it('takes octets in several words', async () => {
+    expect(await wire(['decode', '06150008', '00000001'])).toEqual({ code: 0, out: ['OFPT_BARRIER_REPLY (OF1.5) (xid=0x1):'], err: [] });
+  });
+
   it('gives one answer a line, and names what is wrong on the line of it', async () => {
     const { code, out } = await wire(['decode', '-'], `${barrier}\nzz\n06150009\n\n0615000\n060b000c0000000100000000\n${barrier}`);
     expect(code).toBe(1);

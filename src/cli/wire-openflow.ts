@@ -30,10 +30,10 @@ export function addOpenFlow(wire: Command, { terminal, stdin, ends }: WireContex
   wire
     .command('decode')
     .description('print OpenFlow messages (1.3 and 1.5) given as hexadecimal octets, as ovs-ofctl ofp-print does, one line each')
-    .argument('[hex]', 'octets of messages; - is standard input, one answer a line')
+    .argument('[hex...]', 'octets of messages; - is standard input, one answer a line')
     .option('--json', 'each message as one JSON value')
     .addHelpText('after', decodeExamples)
-    .action((hex: string | undefined, options: DecodeOptions) => ends(decode(hex, options, terminal, stdin)));
+    .action((hex: readonly string[], options: DecodeOptions) => ends(decode(hex, options, terminal, stdin)));
   wire
     .command('flows')
     .description('read flows, groups and meters as ovs-ofctl writes them; print them in canonical form, or as bytes')

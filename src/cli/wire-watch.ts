@@ -45,7 +45,9 @@ held; so does the end of standard input, which also ends the command. A lost con
 Examples:
   seinectl wire watch /run/openvswitch/db.sock Port Interface
   seinectl wire watch unix:/run/openvswitch/db.sock --json < /dev/null     the whole database, once
-  seinectl wire watch ssl:192.0.2.1:6640 --private-key key.pem --certificate cert.pem --ca-cert ca.pem`;
+  seinectl wire watch ssl:192.0.2.1:6640 --private-key key.pem --certificate cert.pem --ca-cert ca.pem
+
+Exit codes: 0 it was ended; 2 there is no such table or database; 3 no server answers.`;
 
 /** Adds `watch` to `seinectl wire`. */
 export function addWatch(wire: Command, { terminal, stdin, ends }: WireContext): void {

@@ -18,8 +18,9 @@ export function logLevel({ level, usual, secondsLeft }: LogControl): ApiAnswer {
 
 /** `?level=`, and `&seconds=` until the configured one holds again. @throws SeineError `INVALID_INPUT` */
 export function setLogLevel(control: LogControl, query: URLSearchParams): ApiAnswer {
-  const level = logLevels.find((each) => each === query.get('level'));
-  if (level === undefined) throw new SeineError('INVALID_INPUT', `level: one of ${logLevels.join(', ')}`);
+  const asked = query.get('level');
+  const level = logLevels.find((each) => each === asked);
+  if (level === undefined) throw new SeineError('INVALID_INPUT', `level ${JSON.stringify(asked)}: one of ${logLevels.join(', ')}`);
   control.set(level satisfies LogLevel, secondsOf(query));
   return logLevel(control);
 }

@@ -2,6 +2,7 @@ import type { Entry } from '../../agent-api/entry.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { Peer } from '../../kube/peer-source.ts';
 import { listLinks } from '../../netlink/links.ts';
+import { features } from '../../pipeline/cookie.ts';
 import { type TableName, tableName, tables } from '../../pipeline/tables.ts';
 import type { Agent, RunningNode } from '../agent.ts';
 import { type ApiAnswer, itemsAnswer } from './answer.ts';
@@ -179,8 +180,16 @@ function quoted(name: string): string {
 }
 
 function narrowing(query: URLSearchParams): Narrowed {
-  const [table, owner] = [query.get('table'), query.get('owner')];
-  return { ...(table === null ? {} : { table: tableOf(table) }), ...(owner === null ? {} : { owner }) };
+  const [table, owner] = [query.get('table'), ownerOf(query)];
+  return { ...(table === null ? {} : { table: tableOf(table) }), ...(owner === undefined ? {} : { owner }) };
+}
+
+/** @throws SeineError `INVALID_INPUT` for what nobody can be called */
+function ownerOf(query: URLSearchParams): string | undefined {
+  const owner = query.get('owner') ?? undefined;
+  if (owner !== undefined && !Object.hasOwn(features, owner.split('/', 1)[0] ?? ''))
+    throw new SeineError('INVALID_INPUT', `no owner ${JSON.stringify(owner)}; owners begin with ${Object.keys(features).join(', ')}`);
+  return owner;
 }
 
 /** By name or number. @throws SeineError `INVALID_INPUT` */
@@ -196,11 +205,18 @@ function named(query: URLSearchParams): (name: string) => boolean {
   return (each) => name === null || each === name;
 }
 
-async function* onlyNamed<E extends Entry>(entries: Iterable<E> | AsyncIterable<E>, query: URLSearchParams): AsyncGenerator<E> {
-  const [isAskedFor, owner] = [named(query), query.get('owner')];
-  for await (const entry of entries)
-    if (isAskedFor(entry.name) && (owner === null || entry.owners.some((each) => each === owner || each.startsWith(`${owner}/`))))
-      yield entry;
+/** @throws SeineError `INVALID_INPUT` at once, while the answer can still say so */
+function onlyNamed<E extends Entry>(entries: Iterable<E> | AsyncIterable<E>, query: URLSearchParams): AsyncGenerator<E> {
+  const [isAskedFor, owner] = [named(query), ownerOf(query)];
+  return only(
+    entries,
+    ({ name, owners: whose }) =>
+      isAskedFor(name) && (owner === undefined || whose.some((each) => each === owner || each.startsWith(`${owner}/`))),
+  );
+}
+
+async function* only<E>(entries: Iterable<E> | AsyncIterable<E>, isAskedFor: (entry: E) => boolean): AsyncGenerator<E> {
+  for await (const entry of entries) if (isAskedFor(entry)) yield entry;
 }
 
 function* unlike(entries: Iterable<Entry>): Generator<Entry> {

@@ -1,0 +1,12 @@
+import { InvalidArgumentError } from 'commander';
+import { secondsOf } from './words.ts';
+
+const secondsMax = 86_400;
+
+/** What `--for` of a change that ends by itself takes. @returns seconds. @throws InvalidArgumentError */
+export function secondsUpToADay(text: string): number {
+  const found = secondsOf(text);
+  if (found === undefined || found < 1 || found > secondsMax)
+    throw new InvalidArgumentError('a whole number with s, m or h is wanted, e.g. 10m; a day at most.');
+  return found;
+}
