@@ -26,6 +26,8 @@ export interface FaultOutcome {
 export interface FaultLimits {
   /** Datagrams that are lost, on all lanes together. */
   readonly udpLost?: number;
+  /** Those of them between pods of one node. */
+  readonly udpLostOnTheNode?: number;
   /** New connections that are not made within 5 s. */
   readonly connectsFailed?: number;
   /** Connections that end. */
@@ -36,6 +38,14 @@ export interface FaultLimits {
   readonly firstBackMs?: number;
   readonly allBackMs?: number;
 }
+
+export const nothingLost: FaultLimits = { udpLost: 0, connectsFailed: 0, broken: 0 };
+
+/**
+ * Where interfaces come and go. With every change of a link `ovs-vswitchd` forgets its routes and reads them again; what the
+ * userspace data path looks at in between has no way to other nodes, nor a tunnel to come from (docs/reliability.md).
+ */
+export const nothingLostOnTheNode: FaultLimits = { udpLostOnTheNode: 0, connectsFailed: 0, broken: 0 };
 
 /** Something that happens to a node under traffic. */
 export interface Fault {

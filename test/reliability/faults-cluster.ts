@@ -1,10 +1,12 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { backUp, forgetHistory, restore } from '../support/api-backup.ts';
 import { type ConvergeLab, until } from '../support/converge-lab.ts';
 import { CrashRuntime } from '../support/crash-runtime.ts';
 import { holdingsOf } from '../support/node-holdings.ts';
-import type { Fault, FaultContext } from './fault.ts';
+import { type Fault, type FaultContext, nothingLost, nothingLostOnTheNode } from './fault.ts';
 
-const nothingLost = { udpLost: 0, connectsFailed: 0, broken: 0 } as const;
+const execute = promisify(execFile);
 const services = '/api/v1/namespaces/default/services';
 const manyServices = 12;
 const withinMs = 60_000;
@@ -92,9 +94,31 @@ async function comesAndGoes({ lab, random, rounds, signal }: FaultContext) {
   return { notes: [`${runtime.counts.added} ADDs, ${runtime.counts.lost} lost without a DEL`] };
 }
 
+/** Interfaces that are nobody's, and no agent: what the switch alone does of it. */
+async function foreignInterfaces({ lab, rounds }: FaultContext) {
+  const node = lab.node(1);
+  await lab.agent(1, 'kill');
+  const ip = async (...args: readonly string[]): Promise<void> => void (await execute('ip', ['-netns', node.netns, 'link', ...args]));
+  const pairs = 20 * rounds;
+  for (let pair = 0; pair < pairs; pair++) {
+    await ip('add', `foreign-${pair}`, 'type', 'veth', 'peer', 'name', `peer-${pair}`);
+    await ip('set', `foreign-${pair}`, 'up');
+    await ip('delete', `foreign-${pair}`);
+  }
+  await lab.agent(1, 'start');
+  await lab.untilReady(1);
+  return { notes: [`${pairs} pairs, while the agent is dead`] };
+}
+
 /** What happens to the cluster around a node, and to pods beside those that talk. */
 export const clusterFaults: readonly Fault[] = [
   { name: 'api-restored', what: 'API server restored from a backup', limits: nothingLost, act: restored },
   { name: 'api-empty', what: 'API server lists nothing of what there is', limits: nothingLost, act: emptyLists },
-  { name: 'pods-churn', what: 'Other pods come, go, and are lost without a DEL', limits: nothingLost, act: comesAndGoes },
+  { name: 'pods-churn', what: 'Other pods come, go, and are lost without a DEL', limits: nothingLostOnTheNode, act: comesAndGoes },
+  {
+    name: 'links-churn',
+    what: 'Foreign interfaces come and go on the node, without an agent',
+    limits: nothingLostOnTheNode,
+    act: foreignInterfaces,
+  },
 ];

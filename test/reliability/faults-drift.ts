@@ -1,8 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { until } from '../support/converge-lab.ts';
-import type { Fault, FaultContext } from './fault.ts';
+import { type Fault, type FaultContext, nothingLost } from './fault.ts';
 
-const nothingLost = { udpLost: 0, connectsFailed: 0, broken: 0 } as const;
 const byEventMs = 500;
 /** What is changed more often than this in a row is put back more and more slowly (src/datapath/repair-ledger.ts). */
 const mostRounds = 5;

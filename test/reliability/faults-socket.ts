@@ -2,10 +2,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { nodePaths } from '../../src/lab/names.ts';
 import { until } from '../support/converge-lab.ts';
-import type { Fault, FaultContext } from './fault.ts';
+import { type Fault, type FaultContext, nothingLost } from './fault.ts';
 import { type Mischief, SocketProxy } from './socket-proxy.ts';
 
-const nothingLost = { udpLost: 0, connectsFailed: 0, broken: 0 } as const;
 const mischiefMs = 5_000;
 
 /** The agent talks to the switch, or its database, through somebody who means harm; then no more. */

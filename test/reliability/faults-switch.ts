@@ -2,10 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { askStatus } from '../../src/lab/up.ts';
 import { until } from '../support/converge-lab.ts';
 import { CrashRuntime } from '../support/crash-runtime.ts';
-import type { Fault, FaultContext, FaultLimits } from './fault.ts';
+import { type Fault, type FaultContext, type FaultLimits, nothingLost } from './fault.ts';
 import type { LaneKind } from './traffic.ts';
 
-const nothingLost = { udpLost: 0, connectsFailed: 0, broken: 0 } as const;
 /** A data path in userspace dies with its daemon, and what it knew of connections too; what comes after it must be quick. */
 const backSoon: FaultLimits = { connectsFailed: 0, firstBackMs: 300, allBackMs: 1_000 };
 const frozenMs = 3_000;

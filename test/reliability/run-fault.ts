@@ -7,12 +7,14 @@ import { servicePort, Traffic, type TrafficCount } from './traffic.ts';
 const afterwardsMs = 1_000;
 const answerWithinMs = 60_000;
 const serviceName = 'traffic';
+const sameNode = 'same node';
 
 export interface FaultRow {
   readonly name: string;
   readonly what: string;
   readonly udpSent: number;
   readonly udpLost: number;
+  readonly udpLostOnTheNode: number;
   /** Longest time without an answered datagram on any lane (ms). */
   readonly udpGapMs: number;
   readonly connects: number;
@@ -58,7 +60,7 @@ export async function runFault(fault: Fault, lab: ConvergeLab, more: FaultRun): 
   const traffic = await Traffic.start(
     [near, far],
     [
-      { name: 'same node', from: client, addresses: near.ips, service: false },
+      { name: sameNode, from: client, addresses: near.ips, service: false },
       { name: 'other node', from: client, addresses: far.ips, service: false },
       { name: 'Service', from: client, addresses: await clusterIps(lab.api, serviceName, more.signal), service: true },
     ],
@@ -102,6 +104,7 @@ function summary({ name, what }: Fault, { lanes, broken }: TrafficCount) {
     what,
     udpSent: sum(of('udp').map(({ sent }) => sent)),
     udpLost: sum(of('udp').map(({ lost }) => lost)),
+    udpLostOnTheNode: sum(of('udp').map(({ name, lost }) => (name.includes(sameNode) ? lost : 0))),
     udpGapMs: Math.max(...of('udp').map(({ gapMs }) => gapMs)),
     connects: sum(of('connect').map(({ sent }) => sent)),
     connectsFailed: sum(of('connect').map(({ lost }) => lost)),

@@ -16,7 +16,7 @@ const heads = [
 export function table(rows: readonly FaultRow[]): string {
   const lines = rows.map((row) => [
     `${row.what} (\`${row.name}\`)`,
-    `${row.udpLost} / ${row.udpSent}`,
+    `${row.udpLost} / ${row.udpSent}${row.udpLost > 0 && row.udpLostOnTheNode === 0 ? ', none on the node' : ''}`,
     row.udpLost === 0 ? '–' : ms(row.udpGapMs),
     `${row.connectsFailed} / ${row.connects}`,
     ms(row.slowestConnectMs),
