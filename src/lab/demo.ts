@@ -32,12 +32,14 @@ interface DemoOptions {
   readonly agent?: string;
 }
 
-const command = new Command('demo')
+const command = new Command('npm run demo --')
   .description('Brings up a cluster in a box, starts pods in it, shows that they reach what they should')
   .addOption(new Option('--dir <folder>', 'folder of the lab').default(defaultLabDir))
   .option('--nodes <count>', 'how many nodes', wholeNumber, 3)
-  .option('--families <list>', 'ipv4, ipv6 or both', familiesOption, ['ipv4', 'ipv6'] as Family[])
-  .addOption(new Option('--tunnel <type>').choices(['geneve', 'vxlan', 'gre']).default('geneve'))
+  .addOption(familiesOption('ipv4, ipv6 or both'))
+  .addOption(
+    new Option('--tunnel <type>', "how nodes send pods' packets to each other").choices(['geneve', 'vxlan', 'gre']).default('geneve'),
+  )
   .addOption(new Option('--datapath <type>', 'of Open vSwitch').choices(['netdev', 'system']).default('netdev'))
   .option('--json', 'print the results as JSON, as the last line; everything else goes to standard error')
   .option('--down', 'remove everything at the end')

@@ -28,6 +28,20 @@ interface UpCommandOptions extends DirOption {
   readonly agent?: string;
 }
 
+const examples = `
+Examples:
+  seine-lab up --nodes 2 --families ipv4           a cluster of two nodes, ready in a few seconds
+  export KUBECONFIG=/run/seine-lab/kubeconfig      kubectl talks to it
+  kubectl run a1 --image=responder                 a pod that answers who it is, whatever the image
+  seine-lab exec default/a1 -- ip -br addr         in a pod
+  seine-lab node exec node-1 -- seinectl status    on a node
+  seine-lab world exec -- curl -s 192.168.77.1:30080   from outside the cluster
+  seine-lab ovs node-1 kill && seine-lab ovs node-1 start
+  seine-lab down
+
+Every command takes --dir, before the command that is run. exec ends as what it runs does; all else ends with 0, or 1 and a line
+that says why. docs/lab.md says what the lab is, and what it is not.`;
+
 /** Every command takes the folder of the lab, after the command's name. */
 function withDir(command: Command): Command {
   return command.addOption(new Option('--dir <folder>', 'folder of the lab').default(defaultLabDir).env('SEINE_LAB_DIR'));
@@ -35,20 +49,23 @@ function withDir(command: Command): Command {
 
 const program = new Command('seine-lab')
   .description('A Kubernetes cluster in a box: nodes are network namespaces, everything on them is real')
-  .version(packageVersion)
+  .version(packageVersion, '--version', 'print the version of Seine')
+  .helpCommand('help [command]', 'help about a command')
+  .addHelpText('after', examples)
+  .showHelpAfterError('(seine-lab --help says what there is)')
   .enablePositionalOptions();
 
 withDir(program.command('up').description('bring a lab up and wait until its nodes take pods'))
   .option('--nodes <count>', 'how many nodes', wholeNumber, 3)
-  .option('--families <list>', 'ipv4, ipv6 or both; the first is the first of every pod', familiesOption, ['ipv4', 'ipv6'] as Family[])
+  .addOption(familiesOption('ipv4, ipv6 or both; the first is the first of every pod'))
   .addOption(
     new Option('--tunnel <type>', "how nodes send pods' packets to each other").choices(['geneve', 'vxlan', 'gre']).default('geneve'),
   )
   .addOption(
     new Option('--datapath <type>', 'of Open vSwitch; "system" needs its kernel module').choices(['netdev', 'system']).default('netdev'),
   )
-  .option('--pod-cidr <list>', 'network of the pods, one a family', commaSeparated)
-  .option('--service-cidr <list>', 'network of the Services, one a family', commaSeparated)
+  .option('--pod-cidr <list>', 'networks of the pods, one a family; each node gets a /22 and a /64 of them', commaSeparated)
+  .option('--service-cidr <list>', 'networks of the Services, one a family', commaSeparated)
   .option('--kubeconfig <file>', 'use the API server this names, in place of one of our own')
   .addOption(new Option('--agent <file>', 'what node runs as the agent').hideHelp())
   .action(async ({ dir, podCidr, serviceCidr, agent, ...options }: UpCommandOptions) => {
@@ -67,24 +84,24 @@ withDir(program.command('status').description('show nodes, pods, processes and w
 
 withDir(program.command('exec').description('run a command in the network namespace of a pod'))
   .argument('<pod>', 'NAMESPACE/POD')
-  .argument('<command...>')
+  .argument('<command...>', 'with its arguments')
   .passThroughOptions()
   .action(async (pod: string, command: string[], { dir }: DirOption) => {
     process.exitCode = await executeInPod(planOf(realLabDir(dir)), pod, withoutDashes(command));
   });
 
-const node = program.command('node').description('what to do with a node').enablePositionalOptions();
+const node = program.command('node').description('run commands on a node').enablePositionalOptions();
 withDir(node.command('exec').description('run a command on a node'))
-  .argument('<node>')
-  .argument('<command...>')
+  .argument('<node>', 'such as node-1; status lists them')
+  .argument('<command...>', 'with its arguments')
   .passThroughOptions()
   .action(async (name: string, command: string[], { dir }: DirOption) => {
     process.exitCode = await executeOnNode(planOf(realLabDir(dir)), name, withoutDashes(command));
   });
 
-const world = program.command('world').description('the network outside the cluster').enablePositionalOptions();
+const world = program.command('world').description('run commands outside the cluster').enablePositionalOptions();
 withDir(world.command('exec').description('run a command where no node and no pod is: a client of node ports and load balancers'))
-  .argument('<command...>')
+  .argument('<command...>', 'with its arguments')
   .passThroughOptions()
   .action(async (command: string[], { dir }: DirOption) => {
     process.exitCode = await executeInWorld(planOf(realLabDir(dir)), withoutDashes(command));
@@ -95,12 +112,12 @@ withDir(program.command('apiserver').description("stop or start the lab's own AP
   .action(async (verb: string, { dir }: DirOption) => tell(dir, `/apiserver/${verb}`));
 
 withDir(program.command('agent').description('stop, kill or start the agent of a node'))
-  .argument('<node>')
+  .argument('<node>', 'such as node-1; status lists them')
   .argument('<verb>', 'stop, kill or start', oneOf('stop', 'kill', 'start'))
   .action(async (name: string, verb: string, { dir }: DirOption) => tell(dir, `/agents/${encodeURIComponent(name)}/${verb}`));
 
 withDir(program.command('ovs').description('kill or start Open vSwitch on a node'))
-  .argument('<node>')
+  .argument('<node>', 'such as node-1; status lists them')
   .argument('<verb>', 'kill or start', oneOf('kill', 'start'))
   .addOption(new Option('--only <daemon>', 'kill this one only').choices(['ovs-vswitchd', 'ovsdb-server']))
   .action(async (name: string, verb: string, { dir, only = 'all' }: DirOption & { only?: string }) =>

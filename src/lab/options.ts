@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { InvalidArgumentError } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Family } from '../net/ip.ts';
 import { ovsSchema } from './node/ovs.ts';
@@ -25,7 +25,12 @@ export function commaSeparated(text: string): string[] {
   return text.split(',').map((part) => part.trim());
 }
 
-export function familiesOption(text: string): Family[] {
+export function familiesOption(about: string): Option {
+  const both: Family[] = ['ipv4', 'ipv6'];
+  return new Option('--families <list>', about).argParser(families).default(both, both.join(','));
+}
+
+function families(text: string): Family[] {
   return commaSeparated(text).map((part) => {
     if (part !== 'ipv4' && part !== 'ipv6') throw new InvalidArgumentError('ipv4, ipv6 or ipv4,ipv6 is wanted.');
     return part;

@@ -29,7 +29,12 @@ it.each([
   [{ families: [] }, '--families'],
   [{ families: ['ipv4', 'ipv4'] as const }, '--families'],
   [{ podCidrs: ['10.0.0.0/16'] }, '--pod-cidr'],
+  [{ podCidrs: ['10.0.0.0', 'fd00::/56'] }, '--pod-cidr "10.0.0.0"'],
+  [{ podCidrs: ['10.0.0.0/21', 'fd00::/56'] }, '--pod-cidr 10.0.0.0/21: too small'],
+  [{ podCidrs: ['10.0.0.0/16', 'fd00::/80'] }, '--pod-cidr fd00::/80: too small'],
+  [{ podCidrs: ['192.168.0.0/16', 'fd00::/56'] }, '--pod-cidr 192.168.0.0/16: overlaps 192.168.77.0/24'],
   [{ serviceCidrs: ['10.0.0.0/16', '10.1.0.0/16'] }, '--service-cidr'],
+  [{ serviceCidrs: ['10.244.0.0/20', 'fd01::/112'] }, '--service-cidr 10.244.0.0/20: overlaps 10.244.0.0/16'],
   [{ dir: `/run/${'x'.repeat(80)}` }, '--dir'],
 ])('refuses %j and names the option', (part, option) => {
   expect(() => planLab({ ...options, ...part })).toThrow(option);

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { SeineError } from '../errors/seine-error.ts';
-import { cidrAddress, type Family, parseCidr } from '../net/ip.ts';
+import { type Cidr, cidrAddress, type Family, overlaps, parseCidr } from '../net/ip.ts';
 import { labIdOf, managementNetns, nodeNetns, worldNetns } from './names.ts';
 
 /** How far a socket's path may reach: `sun_path` has 108 octets, one of them the closing zero. */
@@ -104,8 +104,7 @@ export function planLab(options: LabOptions): LabPlan {
     families: [...families],
     tunnel: options.tunnel,
     datapath: options.datapath,
-    podCidrs: networks('--pod-cidr', options.podCidrs, families, addressing.podCidr),
-    serviceCidrs: networks('--service-cidr', options.serviceCidrs, families, addressing.serviceCidr),
+    ...networksOf(options),
     ...(options.kubeconfig !== undefined && { kubeconfig: options.kubeconfig }),
     world: {
       netns: worldNetns(id),
@@ -132,6 +131,40 @@ function planNode(id: string, families: readonly Family[], number: number): Node
   };
 }
 
+function networksOf({ families, nodes, kubeconfig, ...asked }: LabOptions): Pick<LabPlan, 'podCidrs' | 'serviceCidrs'> {
+  const podCidrs = networks('--pod-cidr', asked.podCidrs, families, addressing.podCidr);
+  const serviceCidrs = networks('--service-cidr', asked.serviceCidrs, families, addressing.serviceCidr);
+  // Whoever has an API server of his own gives nodes their networks himself.
+  if (kubeconfig === undefined) for (const text of podCidrs) needRoomForNodes(parseCidr(text), nodes);
+  for (const [option, texts] of Object.entries({ '--pod-cidr': podCidrs, '--service-cidr': serviceCidrs }))
+    needApart(option, texts, [addressing.management, addressing.transport.ipv4, addressing.transport.ipv6]);
+  needApart('--service-cidr', serviceCidrs, podCidrs.map(parseCidr));
+  return { podCidrs, serviceCidrs };
+}
+
+function needRoomForNodes({ text, family: of, prefixLength }: Cidr, nodes: number): void {
+  const mask = addressing.nodeMask[of];
+  if (prefixLength > mask || 2 ** (mask - prefixLength) < nodes)
+    throw new SeineError('INVALID_INPUT', `--pod-cidr ${text}: too small for a /${mask} for each of ${nodes} nodes`);
+}
+
+function needApart(option: string, texts: readonly string[], others: readonly Cidr[]): void {
+  for (const text of texts) {
+    const other = others.find((each) => overlaps(each, parseCidr(text)));
+    if (other !== undefined)
+      throw new SeineError('INVALID_INPUT', `${option} ${text}: overlaps ${other.text}, which the lab has otherwise`);
+  }
+}
+
+/** @throws SeineError `INVALID_INPUT` naming the option */
+function network(option: string, text: string): Cidr {
+  try {
+    return parseCidr(text);
+  } catch (cause) {
+    throw new SeineError('INVALID_INPUT', `${option} ${JSON.stringify(text)}: is no network, such as 10.0.0.0/16`, { cause });
+  }
+}
+
 /** One network a family, in the order of the families. */
 function networks(
   option: string,
@@ -140,7 +173,7 @@ function networks(
   defaults: Readonly<Record<Family, string>>,
 ): string[] {
   if (asked === undefined) return families.map((of) => defaults[of]);
-  const parsed = asked.map(parseCidr);
+  const parsed = asked.map((text) => network(option, text));
   const ordered = families.map((of) => parsed.filter((cidr) => cidr.family === of));
   if (parsed.length !== families.length || ordered.some(({ length }) => length !== 1))
     throw new SeineError('INVALID_INPUT', `${option} ${asked.join(',')}: one network for each of ${families.join(', ')}`);
