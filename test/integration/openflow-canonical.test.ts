@@ -1,51 +1,32 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { OpenFlowConnection } from '../../src/openflow/connection.ts';
-import { decodeFlowMod, noInstructions, writeFlowMod } from '../../src/openflow/flow-mod.ts';
-import type { FlowEntry } from '../../src/openflow/flow-stats.ts';
-import { everyGroup, writeGroupMod } from '../../src/openflow/group.ts';
+import type { OpenFlowConnection } from '../../src/openflow/connection.ts';
+import { decodeFlowMod, writeFlowMod } from '../../src/openflow/flow-mod.ts';
+import { writeGroupMod } from '../../src/openflow/group.ts';
 import { decodeInstructions, encodeInstructions } from '../../src/openflow/instructions.ts';
 import { decodeMatch, encodeMatch } from '../../src/openflow/match.ts';
 import { meterFlag, writeMeterMod } from '../../src/openflow/meter.ts';
-import { ALL_TABLES } from '../../src/openflow/protocol.ts';
 import { printFlow } from '../../src/openflow/text/flow-text.ts';
 import { encodeParsedFlow, parseFlow } from '../../src/openflow/text/parse-flow.ts';
 import { parseGroup } from '../../src/openflow/text/parse-group.ts';
 import { bytesOf } from '../../src/wire/bytes.ts';
-import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
+import { deleteAllFlows, flowsOf, OpenFlowBridge } from '../support/openflow-bridge.ts';
 import { type RandomFlow, randomFlow } from '../support/openflow-flows.ts';
 
-const stop = new AbortController();
-let ovs: TestSwitch;
+let bridge: OpenFlowBridge;
 let connection: OpenFlowConnection;
 
 beforeAll(async () => {
-  ovs = startSwitch();
-  ovs.exec('ovs-vsctl', 'add-br', 'br-int', '--', 'set', 'bridge', 'br-int', 'datapath_type=netdev', 'fail_mode=secure');
-  ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'add-tlv-map', 'br-int', '{class=0x104,type=0x0,len=4}->tun_metadata0');
-  connection = new OpenFlowConnection({ endpoint: `unix:${ovs.runDir}/br-int.mgmt` });
-  void connection.run(stop.signal);
-  await connection.untilUp(stop.signal);
+  bridge = new OpenFlowBridge();
+  bridge.ofctl('add-tlv-map', 'br-int', '{class=0x104,type=0x0,len=4}->tun_metadata0');
+  connection = await bridge.connect();
 });
-afterAll(async () => {
-  stop.abort();
-  await ovs.stop();
-});
-beforeEach(() =>
-  connection.bundle([bytesOf((w) => writeFlowMod(w, deleteAll)), bytesOf((w) => writeGroupMod(w, everyGroup))], stop.signal),
-);
-
-const deleteAll = { command: 'delete', table: ALL_TABLES, priority: 0, match: encodeMatch({}), instructions: noInstructions } as const;
+afterAll(() => bridge.stop());
+beforeEach(() => bridge.empty(connection));
 
 function hex(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('hex');
-}
-
-async function dump(): Promise<FlowEntry[]> {
-  const entries: FlowEntry[] = [];
-  await connection.dumpFlows({}, (entry) => entries.push(entry), stop.signal);
-  return entries;
 }
 
 const meter = { command: 'add', id: 256, flags: meterFlag.packets, bands: [{ kind: 'drop', rate: 100, burst: 0 }] } as const;
@@ -106,9 +87,9 @@ describe('what Open vSwitch dumps is what we encoded, byte for byte', () => {
     });
     await connection.bundle(
       wanted.map((flow) => bytesOf((w) => writeFlowMod(w, { command: 'add', ...flow }))),
-      stop.signal,
+      bridge.signal,
     );
-    const held = new Map((await dump()).map((entry) => [entry.priority, entry]));
+    const held = new Map((await flowsOf(connection, bridge.signal)).map((entry) => [entry.priority, entry]));
     expect(held.size).toBe(wanted.length);
     for (const { line, match, instructions, priority, table } of wanted) {
       const entry = held.get(priority);
@@ -132,11 +113,11 @@ describe('what Open vSwitch dumps is what we encoded, byte for byte', () => {
       bytesOf((w) => writeGroupMod(w, { command: 'add', ...group })),
       ...written.map((mod) => bytesOf((w) => writeFlowMod(w, mod))),
     ];
-    await connection.send([bytesOf((w) => writeMeterMod(w, meter))], stop.signal);
-    await connection.bundle(messages, stop.signal).catch((cause) => {
+    await connection.send([bytesOf((w) => writeMeterMod(w, meter))], bridge.signal);
+    await connection.bundle(messages, bridge.signal).catch((cause) => {
       throw new Error(`${cause.message}: ${writtenFlows[cause.context.index - 1]}`);
     });
-    const held = new Map((await dump()).map((entry) => [entry.priority, entry]));
+    const held = new Map((await flowsOf(connection, bridge.signal)).map((entry) => [entry.priority, entry]));
     for (const { text, match, instructions, priority } of written) {
       const entry = held.get(priority);
       expect(entry && { match: hex(entry.match), instructions: hex(entry.instructions) }, text).toEqual({
@@ -152,19 +133,13 @@ describe('what Open vSwitch dumps is what we encoded, byte for byte', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(randomFlow, { minLength: 30, maxLength: 30 }), async (flows) => {
         await connection
-          .bundle(
-            [
-              bytesOf((w) => writeFlowMod(w, deleteAll)),
-              ...flows.map((flow, priority) => bytesOf((w) => writeFlowMod(w, modOf(flow, priority)))),
-            ],
-            stop.signal,
-          )
+          .bundle([deleteAllFlows, ...flows.map((flow, priority) => bytesOf((w) => writeFlowMod(w, modOf(flow, priority))))], bridge.signal)
           .catch((cause) => {
             throw new Error(
               `${cause.message} ${JSON.stringify(flows[cause.context.index - 1], (_key, value) => (typeof value === 'bigint' ? `0x${value.toString(16)}` : value))}`,
             );
           });
-        const held = new Map((await dump()).map((entry) => [entry.priority, entry]));
+        const held = new Map((await flowsOf(connection, bridge.signal)).map((entry) => [entry.priority, entry]));
         for (const [priority, flow] of flows.entries()) {
           const entry = held.get(priority);
           expect(entry && hex(entry.match)).toBe(hex(encodeMatch(flow.match)));
@@ -179,7 +154,7 @@ describe('what Open vSwitch dumps is what we encoded, byte for byte', () => {
 });
 
 function theirText(): string[] {
-  const text = ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', '--no-names', '--no-stats', 'dump-flows', 'br-int');
+  const text = bridge.ofctl('--no-names', '--no-stats', 'dump-flows', 'br-int');
   return text
     .split('\n')
     .filter((line) => line !== '')

@@ -1,43 +1,22 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { OpenFlowConnection } from '../../src/openflow/connection.ts';
 import { type Flow, writeFlow } from '../../src/openflow/flow.ts';
-import type { FlowEntry } from '../../src/openflow/flow-stats.ts';
 import { writeGroupMod } from '../../src/openflow/group.ts';
 import { encodeInstructions } from '../../src/openflow/instructions.ts';
 import { encodeMatch } from '../../src/openflow/match.ts';
 import { ALL_TABLES, OPENFLOW_13, OPENFLOW_15, type Version } from '../../src/openflow/protocol.ts';
 import { bytesOf } from '../../src/wire/bytes.ts';
-import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
+import { flowsOf, OpenFlowBridge } from '../support/openflow-bridge.ts';
 
-let ovs: TestSwitch;
-let stop: AbortController;
+let bridge: OpenFlowBridge;
 
 beforeAll(() => {
-  ovs = startSwitch('--disable-system');
-  ovs.exec('ovs-vsctl', 'add-br', 'br-int', '--', 'set', 'bridge', 'br-int', 'datapath_type=netdev', 'fail_mode=secure');
+  bridge = new OpenFlowBridge('--disable-system');
 });
-afterAll(() => ovs.stop());
-beforeEach(() => {
-  stop = new AbortController();
-});
-afterEach(() => stop.abort());
-
-async function connect(versions: readonly Version[], windowBytes?: number): Promise<OpenFlowConnection> {
-  const endpoint = `unix:${ovs.runDir}/br-int.mgmt`;
-  const connection = new OpenFlowConnection({ endpoint, versions, ...(windowBytes === undefined ? {} : { windowBytes }) });
-  void connection.run(stop.signal);
-  await connection.untilUp(stop.signal);
-  return connection;
-}
+afterAll(() => bridge.stop());
+afterEach(() => bridge.disconnect());
 
 function flow(version: Version, given: Partial<Flow>): Uint8Array {
   return bytesOf((w) => writeFlow(w, { command: 'add', table: 0, priority: 1, match: {}, does: {}, ...given }, version));
-}
-
-async function dump(connection: OpenFlowConnection): Promise<FlowEntry[]> {
-  const entries: FlowEntry[] = [];
-  await connection.dumpFlows({}, (entry) => entries.push(entry), stop.signal);
-  return entries;
 }
 
 describe.each([OPENFLOW_13, OPENFLOW_15] as const)('a real switch that speaks version %i', (version) => {
@@ -48,72 +27,72 @@ describe.each([OPENFLOW_13, OPENFLOW_15] as const)('a real switch that speaks ve
   } as const;
 
   beforeEach(async () => {
-    const connection = await connect([version]);
-    await connection.apply([flow(version, { command: 'delete', table: ALL_TABLES, priority: 0 })], stop.signal);
+    const connection = await bridge.connect({ versions: [version] });
+    await connection.apply([flow(version, { command: 'delete', table: ALL_TABLES, priority: 0 })], bridge.signal);
   });
 
   it('takes a bundle, and shows its flows as they were sent', async () => {
-    const connection = await connect([version]);
+    const connection = await bridge.connect({ versions: [version] });
     expect(connection.version).toBe(version);
-    await connection.bundle([flow(version, { cookie: 9n, priority: 7, idleTimeout: 60, match, does }), flow(version, {})], stop.signal);
-    const [first, second] = await dump(connection);
+    await connection.bundle([flow(version, { cookie: 9n, priority: 7, idleTimeout: 60, match, does }), flow(version, {})], bridge.signal);
+    const [first, second] = await flowsOf(connection, bridge.signal);
     expect(first).toMatchObject({ table: 0, priority: 7, cookie: 9n, idleTimeout: 60, packets: 0n, bytes: 0n });
     expect(Buffer.from(first?.match ?? []).toString('hex')).toBe(Buffer.from(encodeMatch(match, version)).toString('hex'));
     expect(Buffer.from(first?.instructions ?? []).toString('hex')).toBe(Buffer.from(encodeInstructions(does, version)).toString('hex'));
     expect(second).toMatchObject({ priority: 1 });
-    expect(await connection.aggregate({}, stop.signal)).toEqual({ flows: 2, packets: 0n, bytes: 0n });
+    expect(await connection.aggregate({}, bridge.signal)).toEqual({ flows: 2, packets: 0n, bytes: 0n });
   });
 
   it('makes all of a bundle or nothing', async () => {
-    const connection = await connect([version]);
+    const connection = await bridge.connect({ versions: [version] });
     const broken = flow(version, { table: 5, does: { gotoTable: 4 } });
-    await expect(connection.bundle([flow(version, {}), broken], stop.signal)).rejects.toMatchObject({
+    await expect(connection.bundle([flow(version, {}), broken], bridge.signal)).rejects.toMatchObject({
       code: 'REFUSED',
       context: { index: 1, error: 'OFPBIC_BAD_TABLE_ID' },
     });
-    expect(await dump(connection)).toEqual([]);
+    expect(await flowsOf(connection, bridge.signal)).toEqual([]);
   });
 
   it('makes what it does not refuse of changes one by one', async () => {
-    const connection = await connect([version]);
+    const connection = await bridge.connect({ versions: [version] });
     const broken = flow(version, { table: 5, does: { gotoTable: 4 } });
-    await expect(connection.apply([broken, flow(version, {}), broken], stop.signal)).rejects.toMatchObject({
+    await expect(connection.apply([broken, flow(version, {}), broken], bridge.signal)).rejects.toMatchObject({
       code: 'REFUSED',
       context: { index: 0, refusals: 2, error: 'OFPBIC_BAD_TABLE_ID' },
     });
-    expect((await dump(connection)).length).toBe(1);
+    expect((await flowsOf(connection, bridge.signal)).length).toBe(1);
   });
 
   it('shows its groups', async () => {
-    const connection = await connect([version]);
+    const connection = await bridge.connect({ versions: [version] });
     const group = { id: 4, type: 'all', buckets: [{ id: 0, actions: [{ kind: 'decTtl' }] }] } as const;
     await connection.apply(
       [
         bytesOf((w) => writeGroupMod(w, { command: 'delete', id: 4, type: 'all', buckets: [] }, version)),
         bytesOf((w) => writeGroupMod(w, { command: 'add', ...group }, version)),
       ],
-      stop.signal,
+      bridge.signal,
     );
-    expect((await connection.dumpGroups(stop.signal)).map(({ id, type }) => [id, type])).toEqual([[4, 'all']]);
+    expect((await connection.dumpGroups(bridge.signal)).map(({ id, type }) => [id, type])).toEqual([[4, 'all']]);
   });
 
   it('takes more than the window, piece by piece', async () => {
-    const connection = await connect([version], 300 * 1024);
+    const connection = await bridge.connect({ versions: [version], windowBytes: 300 * 1024 });
     const flows = Array.from({ length: 8_000 }, (_, index) => flow(version, { priority: index + 1, match, does }));
     let most = 0;
     const watch = setInterval(() => (most = Math.max(most, connection.unacknowledgedBytes)), 1);
-    await connection.bundle(flows, stop.signal);
+    await connection.bundle(flows, bridge.signal);
     clearInterval(watch);
     expect(most).toBeLessThanOrEqual(301 * 1024);
-    expect((await connection.aggregate({}, stop.signal)).flows).toBe(flows.length);
+    expect((await connection.aggregate({}, bridge.signal)).flows).toBe(flows.length);
   });
 });
 
 it('the highest version that both sides speak is spoken', async () => {
-  ovs.exec('ovs-vsctl', 'set', 'bridge', 'br-int', 'protocols=OpenFlow10,OpenFlow11,OpenFlow12,OpenFlow13,OpenFlow14');
+  bridge.ovs.exec('ovs-vsctl', 'set', 'bridge', 'br-int', 'protocols=OpenFlow10,OpenFlow11,OpenFlow12,OpenFlow13,OpenFlow14');
   try {
-    expect((await connect([OPENFLOW_13, OPENFLOW_15])).version).toBe(OPENFLOW_13);
+    expect((await bridge.connect({ versions: [OPENFLOW_13, OPENFLOW_15] })).version).toBe(OPENFLOW_13);
   } finally {
-    ovs.exec('ovs-vsctl', 'clear', 'bridge', 'br-int', 'protocols');
+    bridge.ovs.exec('ovs-vsctl', 'clear', 'bridge', 'br-int', 'protocols');
   }
 });

@@ -1,0 +1,91 @@
+import { vi } from 'vitest';
+import { OpenFlowConnection, type OpenFlowConnectionOptions } from '../../src/openflow/connection.ts';
+import { type FlowMod, noInstructions, writeFlowMod } from '../../src/openflow/flow-mod.ts';
+import type { FlowEntry } from '../../src/openflow/flow-stats.ts';
+import { everyGroup, writeGroupMod } from '../../src/openflow/group.ts';
+import { encodeInstructions, type Instructions } from '../../src/openflow/instructions.ts';
+import { encodeMatch, type Match } from '../../src/openflow/match.ts';
+import { ALL_TABLES } from '../../src/openflow/protocol.ts';
+import { decodeUnsolicited, type Unsolicited } from '../../src/openflow/unsolicited.ts';
+import { bytesOf } from '../../src/wire/bytes.ts';
+import { startSwitch, type TestSwitch } from './open-vswitch.ts';
+
+/** The bridge `br-int` of a switch of its own, in the userspace data path, and connections to it that last for one test. */
+export class OpenFlowBridge {
+  readonly ovs: TestSwitch;
+  /** What came to the connections without being asked for. */
+  unasked: Unsolicited[] = [];
+  #connections = new AbortController();
+
+  /** @param options more arguments of ovs-vswitchd */
+  constructor(...options: readonly string[]) {
+    this.ovs = startSwitch(...options);
+    this.ovs.exec('ovs-vsctl', 'add-br', 'br-int', '--', 'set', 'bridge', 'br-int', 'datapath_type=netdev', 'fail_mode=secure');
+  }
+
+  /** Aborts with the next `disconnect`. */
+  get signal(): AbortSignal {
+    return this.#connections.signal;
+  }
+
+  /** Resolves when the connection is up. */
+  async connect(options: Partial<OpenFlowConnectionOptions> = {}): Promise<OpenFlowConnection> {
+    const connection = new OpenFlowConnection({ endpoint: `unix:${this.ovs.runDir}/br-int.mgmt`, unsolicited: this.#heard, ...options });
+    void connection.run(this.signal);
+    await connection.untilUp(this.signal);
+    return connection;
+  }
+
+  readonly #heard = (message: Uint8Array): void => {
+    this.unasked.push(decodeUnsolicited(message));
+  };
+
+  /** Waits for something that nobody asked for. */
+  hears<T>(find: (unasked: readonly Unsolicited[]) => T | undefined): Promise<T> {
+    return vi.waitFor(
+      () => {
+        const found = find(this.unasked);
+        if (found === undefined) throw new Error(`only ${this.unasked.map((each) => each.kind).join()} came`);
+        return found;
+      },
+      { timeout: 10_000, interval: 5 },
+    );
+  }
+
+  /** Ends all connections. */
+  disconnect(): void {
+    this.#connections.abort();
+    this.unasked = [];
+    this.#connections = new AbortController();
+  }
+
+  /** Removes every flow and group. */
+  async empty(connection: OpenFlowConnection): Promise<void> {
+    await connection.bundle([deleteAllFlows, bytesOf((w) => writeGroupMod(w, everyGroup))], this.signal);
+  }
+
+  ofctl(...words: readonly string[]): string {
+    return this.ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', ...words);
+  }
+
+  async stop(): Promise<void> {
+    this.disconnect();
+    await this.ovs.stop();
+  }
+}
+
+export async function flowsOf(connection: OpenFlowConnection, signal: AbortSignal): Promise<FlowEntry[]> {
+  const entries: FlowEntry[] = [];
+  await connection.dumpFlows({}, (entry) => entries.push(entry), signal);
+  return entries;
+}
+
+type GivenFlow = Partial<FlowMod> & Pick<FlowMod, 'table' | 'priority'> & { readonly does?: Instructions; readonly matches?: Match };
+
+/** A flow-mod of OpenFlow 1.5 that adds, unless it says otherwise. */
+export function flowMod({ does, matches, ...mod }: GivenFlow): Uint8Array {
+  const instructions = does === undefined ? noInstructions : encodeInstructions(does);
+  return bytesOf((w) => writeFlowMod(w, { command: 'add', match: encodeMatch(matches ?? {}), instructions, ...mod }));
+}
+
+export const deleteAllFlows = flowMod({ command: 'delete', table: ALL_TABLES, priority: 0 });
