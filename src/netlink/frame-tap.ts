@@ -1,5 +1,5 @@
 import type { IfIndex } from './interface-name.ts';
-import { bind, littleEndian, type OwnedFd, receive, socket, Watch } from './sys.ts';
+import { bind, littleEndian, type OwnedFd, receiveStart, socket, Watch } from './sys.ts';
 
 const AF_PACKET = 17;
 const SOCK_RAW = 3;
@@ -36,9 +36,19 @@ export class FrameTap {
 
   #drain(): void {
     for (let count = 0; count < AT_ONCE; count++) {
-      const size = receive(this.#fd.number, this.#buffer, 'frames');
-      if (size === 'empty') return;
-      this.#seen(this.#buffer.subarray(0, Math.min(size, this.#buffer.length)));
+      const size = this.#next();
+      if (size === undefined) return;
+      this.#seen(this.#buffer.subarray(0, size));
+    }
+  }
+
+  /** An error (`ENETDOWN`, when the interface goes down) is told once by the kernel; what comes afterwards is seen again. */
+  #next(): number | undefined {
+    try {
+      const size = receiveStart(this.#fd.number, this.#buffer, 'frames');
+      return size === 'empty' ? undefined : size;
+    } catch {
+      return undefined;
     }
   }
 }

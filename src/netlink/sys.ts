@@ -182,6 +182,14 @@ export function receive(fd: number, into: Uint8Array, what: string): number | 'e
   }
 }
 
+/** As `receive`, but what does not fit into `into` is cut off. */
+export function receiveStart(fd: number, into: Uint8Array, what: string): number | 'empty' {
+  for (;;) {
+    const length = native.recv(int32(fd, 'fd'), filled(into), into.length, MSG_DONTWAIT);
+    if (length >= 0 || koffi.errno() !== EINTR) return received(length, into, what);
+  }
+}
+
 /** As `receive`, but in a thread of libuv's pool, for what the kernel has to work for while it answers. */
 export function receiveOffThread(fd: number, into: Uint8Array, what: string): Promise<number | 'empty'> {
   return new Promise((resolve, reject) => {

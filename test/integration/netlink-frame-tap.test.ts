@@ -1,0 +1,33 @@
+import { expect, it, vi } from 'vitest';
+import { FrameTap } from '../../src/netlink/frame-tap.ts';
+import { ifIndex } from '../../src/netlink/interface-name.ts';
+import { inside, ip, withNamespaces } from './netlink-fixture.ts';
+
+it('cuts long frames, and goes on when the interface was down', async () => {
+  await withNamespaces(2, async (a, b) => {
+    ip(a, 'link', 'add', 'w0', 'mtu', '9000', 'type', 'veth', 'peer', 'name', 'w0', 'mtu', '9000', 'netns', b.name);
+    for (const [lab, last] of [
+      [a, 1],
+      [b, 2],
+    ] as const) {
+      ip(lab, 'addr', 'add', `192.0.2.${last}/24`, 'dev', 'w0');
+      ip(lab, 'link', 'set', 'w0', 'up');
+    }
+    const lengths: number[] = [];
+    const index = ifIndex(Number(ip(a, 'link', 'show', 'w0')[0]?.['ifindex']));
+    const tap = a.namespace.run(() => FrameTap.open(index, (frame) => void lengths.push(frame.length)));
+    const ping = (bytes: number) => inside(b, 'ping', '-c1', '-W2', '-s', String(bytes - 28), '192.0.2.1');
+    try {
+      ping(5_000);
+      // The echo and its answer.
+      await vi.waitFor(() => expect(lengths.filter((length) => length === 2_048)).toHaveLength(2));
+      ip(a, 'link', 'set', 'w0', 'down');
+      ip(a, 'link', 'set', 'w0', 'up');
+      lengths.length = 0;
+      ping(1_000);
+      await vi.waitFor(() => expect(lengths.filter((length) => length === 1_014)).toHaveLength(2));
+    } finally {
+      tap.close();
+    }
+  });
+});
