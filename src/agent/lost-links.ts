@@ -16,6 +16,9 @@ const PATIENCE_MS = 150;
 
 /** How long the switch may take to put a port back (ms). */
 const PLUG_PATIENCE_MS = 1_000;
+/** How long one pod's interface may take, others wait for their turn, and when it is tried again (ms). */
+const REMAKE_PATIENCE_MS = 5_000;
+const REMAKE_AGAIN_MS = 3_000;
 
 export interface LostLinks {
   readonly node: RunningNode;
@@ -61,35 +64,58 @@ async function remakeGateway(agent: Agent, log: Log, signal: AbortSignal): Promi
 
 /** Lets ovs-vswitchd open an interface anew. */
 async function replug({ plane, config }: Agent, name: string, signal: AbortSignal): Promise<void> {
-  const { database, datapath, hold, lock } = plane;
+  const { datapath, hold } = plane;
   hold.why = `port ${name} is being made anew`;
   try {
-    await unplugPort({ database, bridge: config.ovsBridge, lock: lock.name }, name, patience(signal));
+    await letGo({ plane, config }, name, patience(signal));
   } finally {
     hold.why = undefined;
-    datapath.reconcilers.switch.suspect();
+    datapath.reconcilers.switch.distrust(); // also while repair is paused: it was us
   }
+}
+
+/** Returns once ovs-vswitchd has seen that the bridge has no such port. */
+async function letGo(
+  { plane: { database, lock }, config }: Pick<Agent, 'plane' | 'config'>,
+  name: string,
+  signal: AbortSignal,
+): Promise<void> {
+  await unplugPort({ database, bridge: config.ovsBridge, lock: lock.name }, name, signal);
 }
 
 function patience(signal: AbortSignal): AbortSignal {
   return AbortSignal.any([signal, AbortSignal.timeout(PLUG_PATIENCE_MS)]);
 }
 
+/** What fails is tried again a little later: meanwhile it is others' turn. */
 async function remakePod(agent: Agent, lease: AttachedLease, { node, log, signal }: LostLinks): Promise<void> {
   const { hostIfName } = lease.attached;
   const pod = { pod: lease.pod?.name, container: lease.containerId, interface: hostIfName };
-  if (getLink(agent.plane.host.socket, hostIfName)) return;
+  const series = `interface ${hostIfName}`;
+  const enough = AbortSignal.any([signal, AbortSignal.timeout(REMAKE_PATIENCE_MS)]);
   try {
-    await replug(agent, hostIfName, signal);
-    const remade = await node.network.remake(lease, signal);
+    const remade = await node.network.remake(lease, (port) => letGo(agent, port, enough), enough);
     if (!remade) return;
     if (node.ipam.leaseOf(lease)?.serial === lease.serial) node.ipam.confirm(lease, remade);
     agent.repairs.note('interface', [lease], () => [podOwner(lease, lease.pod)]);
+    log.working(series);
     log.warn('the interface of a running pod was gone; it is made anew', pod);
   } catch (thrown) {
-    const error = SeineError.from(thrown, 'remake');
+    if (signal.aborted) return;
+    const { code, message: cause } = SeineError.from(thrown, 'remake');
     // Its namespace has gone as well: the runtime takes the pod down, and a DEL will come.
-    const level = error.code === 'INVALID_INPUT' ? 'info' : 'error';
-    log[level]('the interface of a pod is gone and is not made anew', { ...pod, cause: error.message });
+    if (code === 'INVALID_INPUT') log.info('the interface of a pod is gone and is not made anew', { ...pod, cause });
+    else {
+      log.failing(series, 'the interface of a pod is gone and is not made anew yet', { ...pod, cause }, 'error');
+      askAgain(agent, hostIfName, signal);
+    }
   }
+}
+
+function askAgain({ plane: { goneLinks } }: Agent, name: string, signal: AbortSignal): void {
+  const ask = (): void => {
+    goneLinks.names.add(name);
+    goneLinks.bell.ring();
+  };
+  sleep(REMAKE_AGAIN_MS, undefined, { signal, ref: false }).then(ask, () => undefined); // the agent stops
 }

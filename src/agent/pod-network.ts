@@ -152,25 +152,38 @@ export class NodePodNetwork implements PodNetwork {
   }
 
   /**
-   * Makes the interface of a running pod anew that somebody has deleted. Its port is still wished for, and its flows are there.
+   * Makes the interface of a running pod anew that somebody has deleted. Its flows are there; its port is wished for again once the
+   * interface is there: ovs-vswitchd would refuse it before, and call that its last word.
    *
+   * @param letGo resolves once ovs-vswitchd has seen that the port is gone
    * @returns undefined if there is nothing to make: the pod is going, or its interface is there
-   * @throws SeineError `INVALID_INPUT` if its namespace is gone
+   * @throws SeineError `INVALID_INPUT` if its namespace is gone; whatever is thrown, the port is wished for
    */
-  async remake(lease: AttachedLease, signal: AbortSignal): Promise<AttachedPod | undefined> {
+  async remake(lease: AttachedLease, letGo: (port: string) => Promise<void>, signal: AbortSignal): Promise<AttachedPod | undefined> {
     const id = attachmentId(lease);
     const attached = this.#attached.get(id);
     if (!attached || getLink(this.#options.host.socket, attached.hostIfName)) return undefined;
     // The path of a process may be another process's by now.
     if (lease.netns.startsWith('/proc/')) throw new SeineError('INVALID_INPUT', `${lease.netns} is no place of its own`);
-    const made = await this.#createInterface(lease, attached.hostIfName, async () => {}, signal, lease.attached.netnsCookie);
-    if (this.#attached.get(id) !== attached) {
-      await this.#startRemoval(lease, attached);
-      return undefined;
+    const { datapath, ports } = this.#options;
+    const { owner, hostIfName, ofPort } = attached;
+    const isWanted = (): boolean => this.#attached.get(id) === attached;
+    try {
+      await datapath.reconcilers.switch.realized(datapath.forgetPorts(owner), signal);
+      await letGo(hostIfName);
+      const made = await this.#createInterface(lease, hostIfName, async () => {}, signal, lease.attached.netnsCookie);
+      if (!isWanted()) {
+        await this.#startRemoval(lease, attached);
+        return undefined;
+      }
+      datapath.wantPort(owner, portOfPod(lease, hostIfName, ofPort));
+      await ports.whenPlugged(hostIfName, ofPort, signal).catch(() => undefined); // wished for: if it is refused, the reconciler says so
+      this.#announce(lease, attached);
+      return { ...lease.attached, hostMac: made.hostMac ?? lease.attached.hostMac, mtu: this.#options.mtu() };
+    } catch (thrown) {
+      if (isWanted()) datapath.wantPort(owner, portOfPod(lease, hostIfName, ofPort));
+      throw thrown;
     }
-    await this.#options.ports.whenPlugged(attached.hostIfName, attached.ofPort, signal);
-    this.#announce(lease, attached);
-    return { ...lease.attached, hostMac: made.hostMac ?? lease.attached.hostMac, mtu: this.#options.mtu() };
   }
 
   /**

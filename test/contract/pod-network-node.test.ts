@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { Lease } from '../../src/agent/ipam/lease.ts';
 import type { AttachedPod, PodAttachment } from '../../src/agent/pod-network-port.ts';
 import { SeineError } from '../../src/errors/seine-error.ts';
-import { listLinks } from '../../src/netlink/links.ts';
+import { getLink, listLinks } from '../../src/netlink/links.ts';
 import { createNamedNamespace, deleteNamedNamespace } from '../../src/netlink/namespace.ts';
 import { randomName } from '../integration/netlink-fixture.ts';
 import { becomeNode, type TestNode } from '../support/data-plane.ts';
@@ -144,13 +144,48 @@ describe('a pod on a real node', () => {
     expect(await check()).toEqual([]);
   });
 
+  it('gets its interface back each time that it is deleted, however often', async () => {
+    const lease = { ...pod, serial: 1, state: 'allocated', attached } as const;
+    const { database, host } = node.plane;
+    const row = () => database.tables.Interface.find('name', attached.hostIfName);
+    const letGo = async (): Promise<void> => {
+      const [before] = database.tables.Open_vSwitch.rows();
+      if (!before) throw new Error('the database is empty');
+      await database.transact((tx) => tx.mutate('Open_vSwitch', [], ['next_cfg', '+=', 1n]), patience());
+      await database.tables.Open_vSwitch.when(before._uuid, (now) => (now && now.cur_cfg > before.next_cfg ? true : undefined), patience());
+      expect(row()).toBeUndefined();
+    };
+    const number = ofPort();
+    for (let time = 0; time < 8; time++) {
+      execFileSync('ip', ['link', 'del', attached.hostIfName]);
+      await expect.poll(() => getLink(host.socket, attached.hostIfName)).toBeUndefined();
+      const again = await node.network.remake(lease, letGo, patience());
+      expect(again).toBeDefined();
+      attached = again ?? attached;
+      expect(row()).toMatchObject({ ofport: Number(number) });
+      expect(row()?.error ?? '').toBe('');
+      expect(await check()).toEqual([]);
+    }
+  });
+
+  it('keeps its wish for a port if its interface cannot be made anew', async () => {
+    const lease = { ...pod, serial: 1, state: 'allocated', attached } as const;
+    execFileSync('ip', ['link', 'del', attached.hostIfName]);
+    const failing = async (): Promise<void> => {
+      throw new SeineError('UNAVAILABLE', 'test: no answer');
+    };
+    await expect(node.network.remake(lease, failing, patience())).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    const ports = () => [...node.plane.database.tables.Port.rows()].map(({ name }) => name);
+    await expect.poll(ports, { timeout: 5_000 }).toContain(attached.hostIfName);
+  });
+
   it('gets no interface back into another namespace that has its path by now', async () => {
     const lease = { ...pod, serial: 1, state: 'allocated', attached } as const;
     deleteNamedNamespace(nameIn(path));
     createNamedNamespace(nameIn(path)).close();
     const hasLink = () => listLinks(node.plane.host.socket, { kind: 'veth' }).some(({ name }) => name === attached.hostIfName);
     await expect.poll(hasLink, { timeout: 10_000 }).toBe(false);
-    await expect(node.network.remake(lease, patience())).rejects.toMatchObject({
+    await expect(node.network.remake(lease, async () => {}, patience())).rejects.toMatchObject({
       code: 'INVALID_INPUT',
       message: expect.stringContaining('is another namespace by now'),
     });
