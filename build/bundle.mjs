@@ -2,11 +2,12 @@
  * Bundles each program into one file: `dist/seine-agent.mjs`, `dist/seinectl.mjs`, `dist/seine-lab.mjs`.
  *
  * One file starts faster and holds less in memory than the packages it comes from: what a program does not use is not
- * there. koffi stays outside, because it loads a native library from its own folder.
+ * there. koffi stays outside, because it loads a native library from its own folder, and is loaded when its first user is.
  */
 import { mkdirSync, renameSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { build } from 'esbuild';
+import { nativeWhenUsed } from './native-when-used.mjs';
 import { withoutUnusedClients } from './unused-clients.mjs';
 
 const root = resolve(import.meta.dirname, '..');
@@ -32,8 +33,7 @@ async function bundle(name, entry) {
     platform: 'node',
     format: 'esm',
     target: 'node22.18',
-    external: ['koffi'],
-    plugins: [withoutUnusedClients],
+    plugins: [nativeWhenUsed, withoutUnusedClients],
     banner: { js: banner },
     // Whitespace and syntax, not names: stack traces stay readable, and Node keeps less source text in memory.
     minifyWhitespace: true,
