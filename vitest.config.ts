@@ -23,6 +23,7 @@ export default defineConfig({
             'test/wall-clock.test.ts',
             'test/docs/*.test.ts',
             'test/model/*.test.ts',
+            'test/support/*.test.ts',
           ],
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },

@@ -26,9 +26,15 @@ function quote(word) {
   return `'${word.replaceAll("'", "'\\''")}'`;
 }
 
+const words = process.argv.slice(2);
+if (words.includes('--help') && !words[0].startsWith('--s')) {
+  process.stdout.write(
+    'Usage: npm run demo:kernel -- [--smoke | --script FILE [ARGUMENTS] | options of the demo: npm run demo -- --help]\n',
+  );
+  process.exit();
+}
 say('booting a virtual machine (emulated: everything takes five to ten times as long as outside)');
 try {
-  const words = process.argv.slice(2);
   const name = words[0] === '--script' ? `script-${basename(words[1] ?? '')}` : words[0] === '--smoke' ? 'smoke' : 'demo';
   process.exitCode = await runWithOneMoreBoot({ name, script: jobFor(words), limitSeconds });
   say(`logs are in ${logsOf(name)}`);

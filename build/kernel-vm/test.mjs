@@ -2,13 +2,21 @@
  * `npm run test:kernel`: the end-to-end tests on the kernel's data path, in virtual machines, one after another. Each part boots
  * its own, so that what one leaves in a kernel hurts no other, and a crash of an emulated process costs one part.
  *
- * `--only NAME[,NAME…]` runs some of the parts, `--list` says which there are.
+ * `--only NAME[,NAME…]` runs some of the parts, `--list` says which there are, `--help` all there is to ask for.
  */
 import { parseArgs } from 'node:util';
 import { root, toolPath } from '../setup/paths.mjs';
 import { SetupError, say } from '../setup/progress.mjs';
 import { runWithOneMoreBoot } from './one-more-boot.mjs';
 import { logsOf } from './vm.mjs';
+
+const help = `Usage: npm run test:kernel -- [--only NAME[,NAME…]] [--list]
+
+The end-to-end tests on the kernel's data path, in emulated virtual machines, one for each part: some 45 minutes for all.
+
+  --only    only these parts
+  --list    only say which there are
+`;
 
 /** Far beyond what a part takes on a quiet machine: it tells that something hangs. */
 const limitSeconds = 2_400;
@@ -63,8 +71,21 @@ async function runPart(part, place) {
   return { name: part.name, ok, seconds: Math.round((performance.now() - started) / 1000) };
 }
 
+function commandLine() {
+  const flag = { type: 'boolean', default: false };
+  try {
+    return parseArgs({ options: { only: { type: 'string' }, list: flag, help: flag } }).values;
+  } catch (error) {
+    throw new SetupError(error.message, 'npm run test:kernel -- --help says what there is');
+  }
+}
+
 async function main() {
-  const { values } = parseArgs({ options: { only: { type: 'string' }, list: { type: 'boolean', default: false } } });
+  const values = commandLine();
+  if (values.help) {
+    process.stdout.write(help);
+    return 0;
+  }
   if (values.list) {
     for (const { name, what } of parts) console.log(`${name.padEnd(16)}${what}`);
     return 0;

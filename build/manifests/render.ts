@@ -17,6 +17,7 @@ const usage = `Usage: node build/manifests/render.ts [options] > seine.yaml
   --uninstall          what takes it off the nodes again (docs/uninstall.md)
 `;
 
+/** @returns undefined if help is asked for. @throws Error naming the option and its value */
 function asked(): { readonly options: ManifestOptions; readonly parts: typeof manifestParts } | undefined {
   const text = { type: 'string' } as const;
   const { values } = parseArgs({
@@ -32,9 +33,16 @@ function asked(): { readonly options: ManifestOptions; readonly parts: typeof ma
       help: { type: 'boolean', default: false },
     },
   });
-  const distribution = distributions[values.for];
+  const distribution = Object.hasOwn(distributions, values.for) ? distributions[values.for] : undefined;
   const dataPath = values.datapath ?? defaultOptions.dataPath;
-  if (values.help || distribution === undefined || (dataPath !== 'system' && dataPath !== 'netdev')) return undefined;
+  if (values.help) return undefined;
+  if (distribution === undefined) throw new Error(`--for ${values.for}: one of ${Object.keys(distributions).join(', ')} is wanted`);
+  if (dataPath !== 'system' && dataPath !== 'netdev') throw new Error(`--datapath ${dataPath}: system or netdev is wanted`);
+  const apiServer = values['api-server'];
+  if (apiServer !== undefined && !/^https?:$/.test(URL.parse(apiServer)?.protocol ?? ''))
+    throw new Error(`--api-server ${apiServer}: a URL is wanted, such as https://192.0.2.10:6443`);
+  for (const name of ['cni-bin', 'cni-conf'] as const)
+    if (values[name]?.startsWith('/') === false) throw new Error(`--${name} ${values[name]}: an absolute path is wanted`);
   const base = { ...defaultOptions, ...distribution, dataPath } as const;
   const options = {
     ...base,
@@ -42,13 +50,15 @@ function asked(): { readonly options: ManifestOptions; readonly parts: typeof ma
     ovsImage: values['ovs-image'] ?? base.ovsImage,
     cniBinFolder: values['cni-bin'] ?? base.cniBinFolder,
     cniConfFolder: values['cni-conf'] ?? base.cniConfFolder,
-    ...(values['api-server'] === undefined ? {} : { apiServer: values['api-server'] }),
+    ...(apiServer === undefined ? {} : { apiServer }),
   };
   return { options, parts: values.uninstall ? uninstallParts : manifestParts };
 }
 
-const chosen = asked();
-if (chosen === undefined) {
-  process.stderr.write(usage);
-  process.exitCode = process.argv.includes('--help') ? 0 : 2;
-} else process.stdout.write(`${manifestText(chosen.parts(chosen.options))}\n`);
+try {
+  const chosen = asked();
+  process.stdout.write(chosen === undefined ? usage : `${manifestText(chosen.parts(chosen.options))}\n`);
+} catch (thrown) {
+  process.stderr.write(`render: ${thrown instanceof Error ? thrown.message : String(thrown)}; --help says what there is\n`);
+  process.exitCode = 2;
+}

@@ -1,5 +1,6 @@
 import { cpus, loadavg, setPriority } from 'node:os';
 import { parseArgs } from 'node:util';
+import { runScript, UsageError } from '../support/script.ts';
 import { type Measured, rowOf, tableOf } from './row.ts';
 import { scenes } from './scenes.ts';
 
@@ -28,7 +29,7 @@ async function main(): Promise<void> {
     return;
   }
   const wanted = (name: string): boolean => name.startsWith(values.only);
-  if (!scenes.some(({ rows }) => rows.some(wanted))) throw new Error(`no row begins with "${values.only}"`);
+  if (!scenes.some(({ rows }) => rows.some(wanted))) throw new UsageError(`no row begins with "${values.only}"`);
   setPriority(niceness); // of all that is started from here
   const startedMs = performance.now();
   say(`${cpus().length} processors, load ${loadText()}`);
@@ -49,4 +50,4 @@ function loadText(): string {
     .join(' ');
 }
 
-await main();
+await runScript(main);

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { runScript, wholeNumber } from '../support/script.ts';
 import { ofpParse } from './ofp-parse.ts';
 import { disagreement } from './openflow-judgement.ts';
 import { corpus, mutated } from './openflow-messages.ts';
@@ -26,9 +27,9 @@ async function main(): Promise<void> {
     process.stdout.write(usage);
     return;
   }
-  const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 32));
-  const runs = Number(values.runs ?? 1_000_000);
-  const judged = Math.min(runs, Number(values.judge ?? runs));
+  const seed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 32) : wholeNumber('seed', values.seed, 0);
+  const runs = wholeNumber('runs', values.runs ?? '1000000');
+  const judged = Math.min(runs, wholeNumber('judge', values.judge ?? String(runs), 0));
   say(`OpenFlow: ${runs} messages, ${judged} of them judged by ovs-ofctl; --seed ${seed}`);
   truncateAll({ seed });
   const random = new SeededRandom(seed);
@@ -84,4 +85,4 @@ function say(text: string): void {
   process.stderr.write(`${text}\n`);
 }
 
-await main();
+await runScript(main);

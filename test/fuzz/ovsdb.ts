@@ -5,6 +5,7 @@ import { isObject } from '../../src/ovsdb/json-rpc.ts';
 import { Replica } from '../../src/ovsdb/replica.ts';
 import { openVswitch } from '../../src/ovsdb/schema/open-vswitch.ts';
 import { JsonRpcSession } from '../../src/ovsdb/session.ts';
+import { runScript, wholeNumber } from '../support/script.ts';
 import { SeededRandom } from './random.ts';
 
 const usage = `Usage: npm run test:fuzz:ovsdb -- [--seed N] [--runs N]
@@ -125,8 +126,8 @@ function survive(random: SeededRandom): 'read' | 'refused' {
 function main(): void {
   const { values } = parseArgs({ options: { seed: { type: 'string' }, runs: { type: 'string' }, help: { type: 'boolean' } } });
   if (values.help) return void process.stdout.write(usage);
-  const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 32));
-  const runs = Number(values.runs ?? 1_000_000);
+  const seed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 32) : wholeNumber('seed', values.seed, 0);
+  const runs = wholeNumber('runs', values.runs ?? '1000000');
   say(`OVSDB: ${runs} messages; --seed ${seed}`);
   const random = new SeededRandom(seed);
   const count = { read: 0, refused: 0 };
@@ -146,4 +147,4 @@ function say(text: string): void {
   process.stderr.write(`${text}\n`);
 }
 
-main();
+await runScript(async () => main());

@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { CrashRuntime } from '../support/crash-runtime.ts';
 import { generator } from '../support/random.ts';
+import { runScript, wholeNumber } from '../support/script.ts';
 import { Soak } from './soak.ts';
 
 const help = `npm run test:soak -- [--steps N] [--seed N] [--containers N] [--agent FILE] [--json]
@@ -34,8 +35,8 @@ async function main(): Promise<number> {
     process.stdout.write(help);
     return 0;
   }
-  const [steps, containers] = [positive('steps', values.steps), positive('containers', values.containers)];
-  const seed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : positive('seed', values.seed);
+  const [steps, containers] = [wholeNumber('steps', values.steps), wholeNumber('containers', values.containers)];
+  const seed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : wholeNumber('seed', values.seed);
   const say = (line: string): void => void process.stderr.write(`${line}\n`);
   say(`${steps} steps, ${containers} containers, seed ${seed}`);
   const startedMs = performance.now();
@@ -56,10 +57,4 @@ async function main(): Promise<number> {
   }
 }
 
-function positive(name: string, text: string): number {
-  const value = Number(text);
-  if (!Number.isInteger(value) || value < 1) throw new Error(`--${name} ${JSON.stringify(text)} is no positive number`);
-  return value;
-}
-
-process.exitCode = await main();
+await runScript(main);

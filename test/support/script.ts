@@ -1,0 +1,27 @@
+/** A mistake of who typed the command: told in one line, without a stack. */
+export class UsageError extends Error {}
+
+/** Runs a script to its end. @param main resolves to the exit code; anything else leaves what `process.exitCode` is */
+export async function runScript(main: () => Promise<unknown>): Promise<void> {
+  try {
+    const code = await main();
+    if (typeof code === 'number') process.exitCode = code;
+  } catch (thrown) {
+    if (!isUsage(thrown)) throw thrown;
+    process.stderr.write(`${thrown.message}; --help says what there is\n`);
+    process.exitCode = 2;
+  }
+}
+
+/** What an option that counts something was given. @throws UsageError */
+export function wholeNumber(option: string, text: string, least = 1): number {
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(value) || value < least)
+    throw new UsageError(`--${option} ${JSON.stringify(text)}: a whole number from ${least} on is wanted`);
+  return value;
+}
+
+/** `parseArgs` of Node throws errors with codes of this beginning. */
+function isUsage(thrown: unknown): thrown is Error {
+  return thrown instanceof UsageError || (thrown instanceof Error && 'code' in thrown && String(thrown.code).startsWith('ERR_PARSE_ARGS_'));
+}
