@@ -3,56 +3,28 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { linkLocal } from '../../src/connectivity/environment.ts';
 import { bindUdpIn } from '../../src/lab/probe/sockets.ts';
 import { cidrAddress, type Family, type Ip, parseIp } from '../../src/net/ip.ts';
-import { type Mac, macFromBytes, parseMac } from '../../src/net/mac.ts';
+import { macFromBytes, parseMac } from '../../src/net/mac.ts';
 import { serviceNextHop } from '../../src/pipeline/well-known.ts';
 import type { Packet } from '../model/packet.ts';
 import { addressOf, clusterIp, families, gatewayOf, macOf, nodes, outside, port, services } from '../support/cluster-plan.ts';
 import { encodeFrame, encodeGeneve } from '../support/frame.ts';
-import { RawSocket } from '../support/raw-socket.ts';
-import { patienceMs, TestCluster } from '../support/test-cluster.ts';
+import { gatewayMac, honest, TappedCluster } from '../support/tapped-cluster.ts';
+import { patienceMs } from '../support/test-cluster.ts';
 
 /** Pod `a` is the one that forges; `b` is its neighbour, `c` is on the other node. */
-let cluster: TestCluster;
-let wires: Record<'a' | 'b' | 'c' | 'n1' | 'n2', RawSocket>;
+let tapped: TappedCluster;
 
 beforeAll(async () => {
-  cluster = await TestCluster.start();
-  const open = (who: string, name: string) => RawSocket.open(cluster.place(who), name);
-  wires = { a: open('a', 'eth0'), b: open('b', 'eth0'), c: open('c', 'eth0'), n1: open('n1', 'antrea-gw0'), n2: open('n2', 'antrea-gw0') };
+  tapped = await TappedCluster.start();
 }, patienceMs);
-afterAll(async () => {
-  for (const wire of Object.values(wires ?? {})) wire.close();
-  await cluster.stop();
-});
+afterAll(() => tapped.stop());
 
-const gatewayMac = nodes[0]?.environment.gateway.mac ?? parseMac('00:00:00:00:00:00');
 const other = nodes[1];
 
-/** A datagram that pod `a` may send, with this inside. */
-function honest(family: Family, to: { readonly ip: Ip; readonly mac: Mac; readonly port?: number }): Packet {
-  const ports = { protocol: 'udp', portSrc: 4000, portDst: to.port ?? port.nobody } as const;
-  return { ethSrc: macOf('a'), ethDst: to.mac, payload: family, ipSrc: addressOf('a', family), ipDst: to.ip, ttl: 64, ...ports };
-}
-
-/** Sends frames from `a`, then something honest to each of the others, and waits for that: what is not there now never comes. */
+/** Sends frames from `a`, and waits until they have come as far as they ever will. */
 async function sendFromA(...frames: readonly Uint8Array[]): Promise<void> {
-  for (const frame of frames) wires.a.send(frame);
-  await settled('ipv4');
-}
-
-async function settled(family: Family): Promise<void> {
-  const marks = { b: randomBytes(12), c: randomBytes(12), n1: randomBytes(12) };
-  const targets = { b: macOf('b'), c: gatewayMac, n1: gatewayMac };
-  for (const who of ['b', 'c', 'n1'] as const) {
-    const ip = who === 'n1' ? gatewayOf('n1', family) : addressOf(who, family);
-    wires.a.send(encodeFrame(honest(family, { ip, mac: targets[who] }), marks[who]));
-  }
-  for (const who of ['b', 'c', 'n1'] as const) await wires[who].hears(marks[who]);
-}
-
-/** Everybody who heard these octets, but for the one who sent them. */
-function hearers(octets: Uint8Array): string[] {
-  return (['b', 'c', 'n1', 'n2'] as const).filter((who) => wires[who].heard(octets));
+  for (const frame of frames) tapped.wires.a.send(frame);
+  await tapped.settled('ipv4');
 }
 
 /** What is behind the Ethernet header: nobody changes that in ARP and ND. */
@@ -75,8 +47,8 @@ describe('a pod that lies about addresses', () => {
     const answer = arp({ arpSpa: addressOf('a', 'ipv4') });
     const announcement = arp({ ethDst: broadcast, arpOp: 'request', arpSpa: addressOf('a', 'ipv4'), arpTpa: addressOf('a', 'ipv4') });
     await sendFromA(answer, announcement);
-    expect(hearers(body(answer))).toEqual(['b']);
-    expect(hearers(body(announcement))).toEqual(['b', 'n1']);
+    expect(tapped.heardBy(body(answer))).toEqual(['b']);
+    expect(tapped.heardBy(body(announcement))).toEqual(['b', 'n1']);
   });
 
   it.each<[string, Partial<Packet>]>([
@@ -91,7 +63,7 @@ describe('a pod that lies about addresses', () => {
   ])('cannot say by ARP that it is %s', async (_, fields) => {
     const frame = arp(fields);
     await sendFromA(frame);
-    expect(hearers(body(frame))).toEqual([]);
+    expect(tapped.heardBy(body(frame))).toEqual([]);
   });
 
   const ownIpv6 = addressOf('a', 'ipv6');
@@ -102,7 +74,7 @@ describe('a pod that lies about addresses', () => {
   it('may announce its own IPv6 address', async () => {
     const frame = nd(advertise);
     await sendFromA(frame);
-    expect(hearers(body(frame))).toEqual(['b', 'n1']);
+    expect(tapped.heardBy(body(frame))).toEqual(['b', 'n1']);
   });
 
   it.each<[string, Partial<Packet>]>([
@@ -131,7 +103,7 @@ describe('a pod that lies about addresses', () => {
   ])('cannot %s', async (_, fields) => {
     const frame = nd(fields);
     await sendFromA(frame);
-    expect(hearers(body(frame))).toEqual([]);
+    expect(tapped.heardBy(body(frame))).toEqual([]);
   });
 
   it('cannot use VLANs or other protocols', async () => {
@@ -140,7 +112,7 @@ describe('a pod that lies about addresses', () => {
     const strange = encodeFrame({ ethSrc: macOf('a'), ethDst: macOf('b'), payload: 'other' });
     strange.set(mark, 20);
     await sendFromA(tagged, strange);
-    expect(hearers(mark)).toEqual([]);
+    expect(tapped.heardBy(mark)).toEqual([]);
   });
 });
 
@@ -157,21 +129,21 @@ describe.each(families)('over %s, a pod', (family) => {
     const mark = randomBytes(12);
     const targets = [to, { ip: addressOf('c', family), mac: gatewayMac }, { ip: gatewayOf('n1', family), mac: gatewayMac }];
     await sendFromA(...targets.map((target) => encodeFrame(lie(honest(family, target)), mark)));
-    expect(hearers(mark)).toEqual([]);
+    expect(tapped.heardBy(mark)).toEqual([]);
   });
 
   it('cannot send to everybody', async () => {
     const mark = randomBytes(12);
     const groups = family === 'ipv4' ? ['224.0.0.251', '255.255.255.255'] : ['ff02::fb', 'ff05::2'];
     await sendFromA(...groups.map((group) => encodeFrame(honest(family, { ip: parseIp(group), mac: broadcast }), mark)));
-    expect(hearers(mark)).toEqual([]);
+    expect(tapped.heardBy(mark)).toEqual([]);
   });
 
   it('cannot reach the address that hairpin connections seem to come from', async () => {
     const mark = randomBytes(12);
     const ip = parseIp(family === 'ipv4' ? '169.254.0.253' : 'fc01::aabb:ccdd:eeff');
     await sendFromA(encodeFrame(honest(family, { ip, mac: gatewayMac }), mark));
-    expect(hearers(mark)).toEqual([]);
+    expect(tapped.heardBy(mark)).toEqual([]);
   });
 });
 
@@ -185,7 +157,7 @@ function inner(family: Family, victim: 'b' | 'c', mark: Uint8Array, name?: Ip): 
 }
 
 async function sendDatagram(from: string, to: string, number: number, data: Uint8Array): Promise<void> {
-  const socket = await bindUdpIn(cluster.place(from), to.includes(':') ? '::' : '0.0.0.0', 0);
+  const socket = await bindUdpIn(tapped.cluster.place(from), to.includes(':') ? '::' : '0.0.0.0', 0);
   await new Promise<void>((resolve, reject) => socket.send(data, number, to, (error) => (error ? reject(error) : resolve())));
   socket.close();
 }
@@ -195,8 +167,8 @@ describe.each(families)('a tunnel packet over %s', (family) => {
     const marks = { b: randomBytes(12), c: randomBytes(12) };
     await sendDatagram('n2', addressOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', marks.b)));
     await sendDatagram('n1', addressOf('n2', family).text, port.tunnel, encodeGeneve(inner(family, 'c', marks.c)));
-    await wires.b.hears(marks.b);
-    await wires.c.hears(marks.c);
+    await tapped.wires.b.hears(marks.b);
+    await tapped.wires.c.hears(marks.c);
   });
 
   it.each<[string, string, number, 'b' | 'c']>([
@@ -212,15 +184,15 @@ describe.each(families)('a tunnel packet over %s', (family) => {
     await sendDatagram('a', to, number, geneve);
     await sendDatagram('a', to, number, Buffer.concat([geneve, new Uint8Array(3000)]));
     await afterTheMasquerade();
-    expect(wires[victim].heard(mark)).toBe(false);
+    expect(tapped.wires[victim].heard(mark)).toBe(false);
   });
 
   it('that a pod of another node sends to this node’s gateway does not', async () => {
     const mark = randomBytes(12);
     await sendDatagram('c', gatewayOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', mark)));
-    cluster.exec('c', 'ping', '-q', '-c', '1', '-W', '2', addressOf('b', family).text);
-    await settled(family);
-    expect(wires.b.heard(mark)).toBe(false);
+    tapped.cluster.exec('c', 'ping', '-q', '-c', '1', '-W', '2', addressOf('b', family).text);
+    await tapped.settled(family);
+    expect(tapped.wires.b.heard(mark)).toBe(false);
   });
 
   it.each<[string, Ip]>([
@@ -235,14 +207,14 @@ describe.each(families)('a tunnel packet over %s', (family) => {
     const [mark, honestly] = [randomBytes(12), randomBytes(12)];
     await sendDatagram('n2', addressOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', mark, name)));
     await sendDatagram('n2', addressOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', honestly)));
-    await wires.b.hears(honestly);
-    expect(wires.b.heard(mark)).toBe(false);
+    await tapped.wires.b.hears(honestly);
+    expect(tapped.wires.b.heard(mark)).toBe(false);
   });
 
   it('that another node sends in others’ names is counted', async () => {
     await vi.waitFor(
       () => {
-        const dump = cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=4,in_port=32768');
+        const dump = tapped.cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=4,in_port=32768');
         expect(dump).toMatch(/n_packets=[1-9].*priority=100,in_port=32768 actions=drop/);
       },
       { timeout: 10_000, interval: 200 },
@@ -254,14 +226,14 @@ describe.each(families)('a tunnel packet over %s', (family) => {
     for (let times = 0; times < 3; times++) {
       await sendDatagram('world', addressOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', mark)));
     }
-    cluster.exec('world', 'ping', '-q', '-c', '1', '-W', '2', addressOf('n1', family).text);
-    await settled(family);
-    expect(wires.b.heard(mark)).toBe(false);
+    tapped.cluster.exec('world', 'ping', '-q', '-c', '1', '-W', '2', addressOf('n1', family).text);
+    await tapped.settled(family);
+    expect(tapped.wires.b.heard(mark)).toBe(false);
     // The first one is still on its way to be remembered when it is counted, and counters are brought up to date now and then.
     const source = `${family === 'ipv4' ? 'tun_src' : 'tun_ipv6_src'}=${outside.router[family].text}`;
     await vi.waitFor(
       () => {
-        const strangers = cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=120');
+        const strangers = tapped.cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=120');
         expect(strangers).toMatch(new RegExp(`n_packets=[23],.*${source}`));
       },
       { timeout: 10_000, interval: 200 },
@@ -270,34 +242,34 @@ describe.each(families)('a tunnel packet over %s', (family) => {
 
   /** What `a` sent before has come as far as it ever will: the second node heard something that took the same way later. */
   async function afterTheMasquerade(): Promise<void> {
-    cluster.exec('a', 'ping', '-q', '-c', '2', '-i', '0.1', '-W', '2', addressOf('n2', family).text);
-    await settled(family);
+    tapped.cluster.exec('a', 'ping', '-q', '-c', '2', '-i', '0.1', '-W', '2', addressOf('n2', family).text);
+    await tapped.settled(family);
   }
 });
 
 it.each(families)('a tunnel packet over %s in another’s name would arrive if the bridge did not look', async (family) => {
   const mark = randomBytes(12);
   const flow = `table=4,priority=300,in_port=32768,${family === 'ipv4' ? 'ip' : 'ipv6'}`;
-  cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', 'add-flow', 'br-int', `${flow},actions=goto_table:12`);
+  tapped.cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', 'add-flow', 'br-int', `${flow},actions=goto_table:12`);
   const forged = encodeGeneve(inner(family, 'b', mark, addressOf('a', family)));
   // The switch may go on for a moment with what it decided about such packets before.
   await vi.waitFor(
     async () => {
       await sendDatagram('n2', addressOf('n1', family).text, port.tunnel, forged);
-      expect(wires.b.heard(mark)).toBe(true);
+      expect(tapped.wires.b.heard(mark)).toBe(true);
     },
     { timeout: 10_000, interval: 100 },
   );
-  cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', '--strict', 'del-flows', 'br-int', flow);
+  tapped.cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', '--strict', 'del-flows', 'br-int', flow);
 });
 
 it.each(families)('a tunnel packet over %s would arrive if neither bridge nor packet filter looked', async (family) => {
   const mark = randomBytes(12);
   const payload = family === 'ipv4' ? 'udp' : 'udp6';
   const guard = `table=56,priority=220,reg0=0x3/0xf,${payload},tp_dst=${port.tunnel}`;
-  const { exec } = cluster.switchOf('n1');
+  const { exec } = tapped.cluster.switchOf('n1');
   exec('ovs-ofctl', '-O', 'OpenFlow15', '--strict', 'del-flows', 'br-int', guard);
   for (const chain of ['forward', 'prerouting-raw']) exec('nft', 'flush', 'chain', 'inet', 'seine', chain);
   await sendDatagram('a', addressOf('n2', family).text, port.tunnel, encodeGeneve(inner(family, 'c', mark)));
-  await wires.c.hears(mark);
+  await tapped.wires.c.hears(mark);
 });

@@ -4,29 +4,22 @@ import { linkLocal } from '../../src/connectivity/environment.ts';
 import { type Ip, ipToBytes, parseIp } from '../../src/net/ip.ts';
 import { type Mac, macToBytes, parseMac } from '../../src/net/mac.ts';
 import { ByteWriter } from '../../src/wire/bytes.ts';
-import { addressOf, gatewayOf, macOf, nodes } from '../support/cluster-plan.ts';
+import { addressOf, gatewayOf, macOf } from '../support/cluster-plan.ts';
 import { encodeFrame } from '../support/frame.ts';
-import { RawSocket } from '../support/raw-socket.ts';
-import { patienceMs, TestCluster } from '../support/test-cluster.ts';
+import { TappedCluster } from '../support/tapped-cluster.ts';
+import { patienceMs } from '../support/test-cluster.ts';
 
 /**
  * Frames made by hand to get past the guards of pod `a`: lies in fragments, behind extension headers, in options, in frames of odd
  * kinds. Who hears what is asked on the wires of its neighbour `b`, of `c` on the other node, and of both gateways.
  */
-let cluster: TestCluster;
-let wires: Record<'a' | 'b' | 'c' | 'n1' | 'n2', RawSocket>;
+let tapped: TappedCluster;
 
 beforeAll(async () => {
-  cluster = await TestCluster.start();
-  const open = (who: string, name: string) => RawSocket.open(cluster.place(who), name);
-  wires = { a: open('a', 'eth0'), b: open('b', 'eth0'), c: open('c', 'eth0'), n1: open('n1', 'antrea-gw0'), n2: open('n2', 'antrea-gw0') };
+  tapped = await TappedCluster.start();
 }, patienceMs);
-afterAll(async () => {
-  for (const wire of Object.values(wires ?? {})) wire.close();
-  await cluster.stop();
-});
+afterAll(() => tapped.stop());
 
-const gatewayMac = nodes[0]?.environment.gateway.mac ?? parseMac('00:00:00:00:00:00');
 const broadcast = parseMac('ff:ff:ff:ff:ff:ff');
 const virtual = parseMac('aa:bb:cc:dd:ee:ff');
 const allNodes = { ip: parseIp('ff02::1'), mac: parseMac('33:33:00:00:00:01') };
@@ -100,19 +93,6 @@ const targetIs = (mac: Mac): Uint8Array => new ByteWriter().u8(2).u8(1).raw(macT
 const nonce = (mark: Uint8Array): Uint8Array => new ByteWriter().u8(14).u8(1).raw(mark).finish();
 const joined = (...parts: readonly Uint8Array[]): Uint8Array => Buffer.concat(parts);
 
-/** Everybody who heard these octets once all that was sent has come as far as it ever will. */
-async function hearers(mark: Uint8Array): Promise<string[]> {
-  const sent = { b: randomBytes(12), c: randomBytes(12), n1: randomBytes(12) };
-  const targets = { b: macOf('b'), c: gatewayMac, n1: gatewayMac };
-  for (const who of ['b', 'c', 'n1'] as const) {
-    const ipDst = who === 'n1' ? gatewayOf('n1', 'ipv4') : addressOf(who, 'ipv4');
-    const address = { ethSrc: macOf('a'), ethDst: targets[who], payload: 'ipv4', ipSrc: addressOf('a', 'ipv4'), ipDst, ttl: 64 } as const;
-    wires.a.send(encodeFrame({ ...address, protocol: 'udp', portSrc: 4000, portDst: 9 }, sent[who]));
-  }
-  for (const who of ['b', 'c', 'n1'] as const) await wires[who].hears(sent[who]);
-  return (['b', 'c', 'n1', 'n2'] as const).filter((who) => wires[who].heard(mark));
-}
-
 describe('lies behind headers, in options and in fragments', () => {
   const own = addressOf('a', 'ipv6');
   const lies = { target: gatewayOf('n1', 'ipv6'), mac: macOf('a') };
@@ -127,17 +107,17 @@ describe('lies behind headers, in options and in fragments', () => {
   ])('cannot advertise the gateway behind %s', async (_, header) => {
     const mark = randomBytes(6);
     const options = joined(targetIs(lies.mac), nonce(mark));
-    wires.a.send(behind(header, filler, advertisement(own, allNodes.ip, lies.target, options)));
-    expect(await hearers(mark)).toEqual([]);
+    tapped.wires.a.send(behind(header, filler, advertisement(own, allNodes.ip, lies.target, options)));
+    expect(await tapped.hearers(mark)).toEqual([]);
   });
 
   it('cannot say two link-layer addresses, the second one a lie, nor one of no length', async () => {
     const [twice, cut] = [randomBytes(6), randomBytes(6)];
     const said = joined(targetIs(macOf('a')), targetIs(macOf('b')), nonce(twice));
-    wires.a.send(ethernet(allNodes.mac, 0x86dd, ipv6(own, allNodes.ip, 58, advertisement(own, allNodes.ip, own, said))));
+    tapped.wires.a.send(ethernet(allNodes.mac, 0x86dd, ipv6(own, allNodes.ip, 58, advertisement(own, allNodes.ip, own, said))));
     const none = joined(new Uint8Array([1, 0]), cut, targetIs(macOf('b')));
-    wires.a.send(ethernet(allNodes.mac, 0x86dd, ipv6(own, allNodes.ip, 58, advertisement(own, allNodes.ip, lies.target, none))));
-    expect([await hearers(twice), await hearers(cut)]).toEqual([[], []]);
+    tapped.wires.a.send(ethernet(allNodes.mac, 0x86dd, ipv6(own, allNodes.ip, 58, advertisement(own, allNodes.ip, lies.target, none))));
+    expect([await tapped.hearers(twice), await tapped.hearers(cut)]).toEqual([[], []]);
   });
 
   it.each<[string, number, readonly (readonly [number, number])[]]>([
@@ -186,9 +166,9 @@ describe('lies behind headers, in options and in fragments', () => {
         .u16(from | (to < length ? 1 : 0))
         .raw(id)
         .finish();
-      wires.a.send(ethernet(neighbour6.mac, 0x86dd, ipv6(own, neighbour6.ip, 44, joined(header, whole.subarray(from, to)))));
+      tapped.wires.a.send(ethernet(neighbour6.mac, 0x86dd, ipv6(own, neighbour6.ip, 44, joined(header, whole.subarray(from, to)))));
     }
-    expect(await hearers(mark)).toEqual([]);
+    expect(await tapped.hearers(mark)).toEqual([]);
   });
 
   /** A datagram to the neighbour in two fragments, the mark in the second. */
@@ -206,7 +186,9 @@ describe('lies behind headers, in options and in fragments', () => {
       [largePart, datagram.length],
     ] as const) {
       const [part, more] = [datagram.subarray(from, to), to < datagram.length];
-      wires.a.send(isIpv4 ? ipv4Fragment(frame, part, { from, more, id }) : ipv6Fragment(source, { ip, mac }, part, { from, more, id }));
+      tapped.wires.a.send(
+        isIpv4 ? ipv4Fragment(frame, part, { from, more, id }) : ipv6Fragment(source, { ip, mac }, part, { from, more, id }),
+      );
     }
   };
 
@@ -217,18 +199,18 @@ describe('lies behind headers, in options and in fragments', () => {
     const [honest, lie] = [randomBytes(16), randomBytes(16)];
     inFragments(somebody, to, lie);
     inFragments(itself, to, honest);
-    await wires.b.hears(honest);
-    expect(await hearers(lie)).toEqual([]);
+    await tapped.wires.b.hears(honest);
+    expect(await tapped.hearers(lie)).toEqual([]);
   });
 
   it('cannot be a router to one neighbour by any of its addresses', async () => {
     const mark = randomBytes(6);
     for (const source of [own, linkLocal(macOf('a'))]) {
       const said = new ByteWriter().u8(134).u8(0).u16(0).u8(64).u8(0).u16(1800).u32(0).u32(0).raw(nonce(mark)).finish();
-      wires.a.send(ethernet(neighbour6.mac, 0x86dd, ipv6(source, neighbour6.ip, 58, said)));
-      wires.a.send(ethernet(neighbour6.mac, 0x86dd, ipv6(source, neighbour6.ip, 0, joined(filler, said))));
+      tapped.wires.a.send(ethernet(neighbour6.mac, 0x86dd, ipv6(source, neighbour6.ip, 58, said)));
+      tapped.wires.a.send(ethernet(neighbour6.mac, 0x86dd, ipv6(source, neighbour6.ip, 0, joined(filler, said))));
     }
-    expect(await hearers(mark)).toEqual([]);
+    expect(await tapped.hearers(mark)).toEqual([]);
   });
 });
 
@@ -268,33 +250,35 @@ describe('frames of other kinds', () => {
     ],
   ])('reach nobody: %s', async (_, frame) => {
     const mark = randomBytes(16);
-    wires.a.send(frame(mark));
-    expect(await hearers(mark)).toEqual([]);
+    tapped.wires.a.send(frame(mark));
+    expect(await tapped.hearers(mark)).toEqual([]);
   });
 
   it('go where their IP address is, whatever Ethernet address they have', async () => {
     for (const mac of [virtual, macOf('c'), broadcast, parseMac('02:00:00:00:00:99')]) {
       const mark = randomBytes(16);
-      wires.a.send(ethernet(mac, 0x0800, ip(mark)));
-      expect(await hearers(mark)).toEqual(['b']);
+      tapped.wires.a.send(ethernet(mac, 0x0800, ip(mark)));
+      expect(await tapped.hearers(mark)).toEqual(['b']);
     }
   });
 
   it('teach the bridge nothing about who is where', async () => {
     const mark = randomBytes(16);
-    wires.a.send(ethernet(broadcast, 0x0800, ip(mark), macOf('b')));
-    wires.a.send(ethernet(broadcast, 0x0806, joined(new Uint8Array([0, 1, 8, 0, 6, 4, 0, 2]), mark, new Uint8Array(34)), macOf('b')));
-    expect(await hearers(mark)).toEqual([]);
-    const table = cluster.switchOf('n1').exec('ovs-appctl', 'fdb/show', 'br-int');
+    tapped.wires.a.send(ethernet(broadcast, 0x0800, ip(mark), macOf('b')));
+    tapped.wires.a.send(
+      ethernet(broadcast, 0x0806, joined(new Uint8Array([0, 1, 8, 0, 6, 4, 0, 2]), mark, new Uint8Array(34)), macOf('b')),
+    );
+    expect(await tapped.hearers(mark)).toEqual([]);
+    const table = tapped.cluster.switchOf('n1').exec('ovs-appctl', 'fdb/show', 'br-int');
     const learned = table.split('\n').filter((line) => line.includes(macOf('b')));
-    const portOfA = cluster.switchOf('n1').exec('ovs-vsctl', 'get', 'Interface', portName('a'), 'ofport').trim();
+    const portOfA = tapped.cluster.switchOf('n1').exec('ovs-vsctl', 'get', 'Interface', portName('a'), 'ofport').trim();
     expect(learned.filter((line) => line.trim().startsWith(`${portOfA} `))).toEqual([]);
   });
 });
 
 /** The port of a pod on its node's bridge. */
 function portName(who: 'a' | 'b'): string {
-  const rows = cluster.switchOf('n1').exec('ovs-vsctl', '--format=json', '--columns=name', 'list', 'Interface');
+  const rows = tapped.cluster.switchOf('n1').exec('ovs-vsctl', '--format=json', '--columns=name', 'list', 'Interface');
   const names = (JSON.parse(rows) as { readonly data: readonly (readonly [string])[] }).data.map(([name]) => name);
   const found = names.find((name) => name === who || name.startsWith(`${who}-`) || name.endsWith(`-${who}`));
   if (found === undefined) throw new Error(`no port of ${who} among ${names.join(' ')}`);

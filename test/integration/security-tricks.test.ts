@@ -4,29 +4,22 @@ import { type Ip, ipToBytes, parseIp } from '../../src/net/ip.ts';
 import { type Mac, parseMac } from '../../src/net/mac.ts';
 import { ByteWriter } from '../../src/wire/bytes.ts';
 import type { Packet } from '../model/packet.ts';
-import { addressOf, gatewayOf, macOf, nodes, outside } from '../support/cluster-plan.ts';
+import { addressOf, gatewayOf, macOf, outside } from '../support/cluster-plan.ts';
 import { encodeFrame } from '../support/frame.ts';
-import { RawSocket } from '../support/raw-socket.ts';
-import { patienceMs, TestCluster } from '../support/test-cluster.ts';
+import { gatewayMac, TappedCluster } from '../support/tapped-cluster.ts';
+import { patienceMs } from '../support/test-cluster.ts';
 
 /**
  * Old tricks of pod `a`: to lend addresses to others, to be everybody's router, to say by which way a packet shall go, to hide one
  * packet in the pieces of another.
  */
-let cluster: TestCluster;
-let wires: Record<'a' | 'b' | 'c' | 'n1' | 'n2', RawSocket>;
+let tapped: TappedCluster;
 
 beforeAll(async () => {
-  cluster = await TestCluster.start();
-  const open = (who: string, name: string) => RawSocket.open(cluster.place(who), name);
-  wires = { a: open('a', 'eth0'), b: open('b', 'eth0'), c: open('c', 'eth0'), n1: open('n1', 'antrea-gw0'), n2: open('n2', 'antrea-gw0') };
+  tapped = await TappedCluster.start();
 }, patienceMs);
-afterAll(async () => {
-  for (const wire of Object.values(wires ?? {})) wire.close();
-  await cluster.stop();
-});
+afterAll(() => tapped.stop());
 
-const gatewayMac = nodes[0]?.environment.gateway.mac ?? parseMac('00:00:00:00:00:00');
 const broadcast = parseMac('ff:ff:ff:ff:ff:ff');
 const own = { ipv4: addressOf('a', 'ipv4'), ipv6: addressOf('a', 'ipv6') };
 
@@ -36,18 +29,6 @@ function datagram({ ipSrc, ipDst, ethDst, ports: [portSrc, portDst] = [4000, 9] 
   const family = ipDst?.family ?? 'ipv4';
   const fields = { ethSrc: macOf('a'), ethDst, payload: family, ttl: 64, protocol: 'udp', portSrc, portDst } as const;
   return encodeFrame({ ...fields, ...(ipSrc && { ipSrc }), ...(ipDst && { ipDst }) }, data);
-}
-
-/** Everybody who heard these octets once all that was sent has come as far as it ever will. */
-async function hearers(mark: Uint8Array): Promise<string[]> {
-  const sent = { b: randomBytes(12), c: randomBytes(12), n1: randomBytes(12) };
-  const targets = { b: macOf('b'), c: gatewayMac, n1: gatewayMac };
-  for (const who of ['b', 'c', 'n1'] as const) {
-    const ipDst = who === 'n1' ? gatewayOf('n1', 'ipv4') : addressOf(who, 'ipv4');
-    wires.a.send(datagram({ ipSrc: own.ipv4, ipDst, ethDst: targets[who] }, sent[who]));
-  }
-  for (const who of ['b', 'c', 'n1'] as const) await wires[who].hears(sent[who]);
-  return (['b', 'c', 'n1', 'n2'] as const).filter((who) => wires[who].heard(mark));
 }
 
 describe('a pod cannot speak to everybody', () => {
@@ -71,8 +52,8 @@ describe('a pod cannot speak to everybody', () => {
     ['by multicast DNS', { ipSrc: own.ipv4, ipDst: parseIp('224.0.0.251'), ethDst: parseMac('01:00:5e:00:00:fb'), ports: [5353, 5353] }],
   ])('%s', async (_, fields) => {
     const mark = randomBytes(16);
-    wires.a.send(datagram(fields, mark));
-    expect(await hearers(mark)).toEqual([]);
+    tapped.wires.a.send(datagram(fields, mark));
+    expect(await tapped.hearers(mark)).toEqual([]);
   });
 
   it.each<[string, number, Ip, Mac]>([
@@ -81,8 +62,8 @@ describe('a pod cannot speak to everybody', () => {
     ['IGMP', 2, parseIp('224.0.0.1'), parseMac('01:00:5e:00:00:01')],
   ])('by %s', async (_, protocol, to, mac) => {
     const mark = randomBytes(16);
-    wires.a.send(ipv4({ to, mac, protocol, body: mark }));
-    expect(await hearers(mark)).toEqual([]);
+    tapped.wires.a.send(ipv4({ to, mac, protocol, body: mark }));
+    expect(await tapped.hearers(mark)).toEqual([]);
   });
 });
 
@@ -146,10 +127,10 @@ describe('options of IPv4', () => {
     const [lie, honest] = [randomBytes(16), randomBytes(16)];
     const alert = new Uint8Array([148, 4, 0, 0]); // router alert, RFC 2113
     const packet = { to: addressOf('b', 'ipv4'), mac: macOf('b'), protocol: 17, options: alert };
-    wires.a.send(ipv4({ ...packet, from: addressOf('c', 'ipv4'), body: udp(lie) }));
-    wires.a.send(ipv4({ ...packet, body: udp(honest) }));
-    await wires.b.hears(honest);
-    expect(await hearers(lie)).toEqual([]);
+    tapped.wires.a.send(ipv4({ ...packet, from: addressOf('c', 'ipv4'), body: udp(lie) }));
+    tapped.wires.a.send(ipv4({ ...packet, body: udp(honest) }));
+    await tapped.wires.b.hears(honest);
+    expect(await tapped.hearers(lie)).toEqual([]);
   });
 
   it.each<[string, 131 | 137, Ip, Ip]>([
@@ -159,19 +140,19 @@ describe('options of IPv4', () => {
     ['its node to the outside', 131, gatewayOf('n1', 'ipv4'), outside.router.ipv4],
   ])('do not lead a packet over %s', async (_, kind, first, then) => {
     const mark = randomBytes(16);
-    wires.a.send(ipv4({ to: first, mac: gatewayMac, protocol: 17, options: route(kind, then), body: udp(mark) }));
+    tapped.wires.a.send(ipv4({ to: first, mac: gatewayMac, protocol: 17, options: route(kind, then), body: udp(mark) }));
     // The node's own gateway sees it come and its kernel throws it away.
-    expect((await hearers(mark)).filter((who) => who !== 'n1')).toEqual([]);
+    expect((await tapped.hearers(mark)).filter((who) => who !== 'n1')).toEqual([]);
   });
 });
 
 it('a source route would lead to the neighbour if the node’s kernel obeyed', async () => {
   const mark = randomBytes(16);
-  const setting = (name: string, value: number) => cluster.exec('n1', 'sysctl', '-qw', `net.ipv4.conf.${name}=${value}`);
+  const setting = (name: string, value: number) => tapped.cluster.exec('n1', 'sysctl', '-qw', `net.ipv4.conf.${name}=${value}`);
   for (const where of ['all', 'antrea-gw0']) setting(`${where}.accept_source_route`, 1);
   const hop = Buffer.concat([new Uint8Array([131, 7, 4]), ipToBytes(addressOf('b', 'ipv4')), new Uint8Array([0])]);
-  wires.a.send(ipv4({ to: gatewayOf('n1', 'ipv4'), mac: gatewayMac, protocol: 17, options: hop, body: udp(mark) }));
-  await wires.b.hears(mark);
+  tapped.wires.a.send(ipv4({ to: gatewayOf('n1', 'ipv4'), mac: gatewayMac, protocol: 17, options: hop, body: udp(mark) }));
+  await tapped.wires.b.hears(mark);
   for (const where of ['all', 'antrea-gw0']) setting(`${where}.accept_source_route`, 0);
 });
 
@@ -187,25 +168,27 @@ describe('pieces that overlap', () => {
     const packet = { to: addressOf('b', 'ipv4'), mac: macOf('b'), protocol: 17 };
     const overlapping = Uint8Array.from(whole.subarray(from, to));
     overlapping.set(mark, overlapping.length - mark.length);
-    wires.a.send(ipv4({ ...packet, body: whole.subarray(0, first), fragment: { id, from: 0, more: true } }));
-    wires.a.send(ipv4({ ...packet, body: overlapping, fragment: { id, from, more: to < first } }));
-    wires.a.send(ipv4({ ...packet, body: whole.subarray(first), fragment: { id, from: first, more: false } }));
-    expect(await hearers(mark)).toEqual([]);
+    tapped.wires.a.send(ipv4({ ...packet, body: whole.subarray(0, first), fragment: { id, from: 0, more: true } }));
+    tapped.wires.a.send(ipv4({ ...packet, body: overlapping, fragment: { id, from, more: to < first } }));
+    tapped.wires.a.send(ipv4({ ...packet, body: whole.subarray(first), fragment: { id, from: first, more: false } }));
+    expect(await tapped.hearers(mark)).toEqual([]);
   });
 
   it('arrive where they do not overlap', async () => {
     const [mark, id] = [randomBytes(16), randomBytes(2).readUInt16BE()];
     const whole = udp(Buffer.concat([new Uint8Array(first), mark]));
     const packet = { to: addressOf('b', 'ipv4'), mac: macOf('b'), protocol: 17 };
-    wires.a.send(ipv4({ ...packet, body: whole.subarray(0, first), fragment: { id, from: 0, more: true } }));
-    wires.a.send(ipv4({ ...packet, body: whole.subarray(first), fragment: { id, from: first, more: false } }));
-    await wires.b.hears(mark);
+    tapped.wires.a.send(ipv4({ ...packet, body: whole.subarray(0, first), fragment: { id, from: 0, more: true } }));
+    tapped.wires.a.send(ipv4({ ...packet, body: whole.subarray(first), fragment: { id, from: first, more: false } }));
+    await tapped.wires.b.hears(mark);
   });
 
   it('of a datagram longer than any do not arrive', async () => {
     const [mark, id] = [randomBytes(16), randomBytes(2).readUInt16BE()];
     const packet = { to: addressOf('b', 'ipv4'), mac: macOf('b'), protocol: 1 };
-    wires.a.send(ipv4({ ...packet, body: Buffer.concat([mark, new Uint8Array(1_384)]), fragment: { id, from: 65_528, more: false } }));
-    expect(await hearers(mark)).toEqual([]);
+    tapped.wires.a.send(
+      ipv4({ ...packet, body: Buffer.concat([mark, new Uint8Array(1_384)]), fragment: { id, from: 65_528, more: false } }),
+    );
+    expect(await tapped.hearers(mark)).toEqual([]);
   });
 });

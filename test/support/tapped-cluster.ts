@@ -1,0 +1,72 @@
+import { randomBytes } from 'node:crypto';
+import type { Family, Ip } from '../../src/net/ip.ts';
+import { type Mac, parseMac } from '../../src/net/mac.ts';
+import type { Packet } from '../model/packet.ts';
+import { addressOf, gatewayOf, macOf, nodes, port } from './cluster-plan.ts';
+import { encodeFrame } from './frame.ts';
+import { RawSocket } from './raw-socket.ts';
+import { TestCluster } from './test-cluster.ts';
+
+const interfaces = { a: 'eth0', b: 'eth0', c: 'eth0', n1: 'antrea-gw0', n2: 'antrea-gw0' } as const;
+type Tapped = keyof typeof interfaces;
+
+/** Of the node of pod `a`. */
+export const gatewayMac = nodes[0]?.environment.gateway.mac ?? parseMac('00:00:00:00:00:00');
+
+/** A datagram that pod `a` may send, but for what is inside. */
+export function honest(family: Family, to: { readonly ip: Ip; readonly mac: Mac; readonly port?: number }): Packet {
+  const ports = { protocol: 'udp', portSrc: 4000, portDst: to.port ?? port.nobody } as const;
+  return { ethSrc: macOf('a'), ethDst: to.mac, payload: family, ipSrc: addressOf('a', family), ipDst: to.ip, ttl: 64, ...ports };
+}
+
+/**
+ * A cluster in which pod `a` may send what it likes, and every frame is heard that its neighbour `b`, pod `c` on the other node
+ * and the gateways of both nodes get.
+ */
+export class TappedCluster {
+  readonly cluster: TestCluster;
+  readonly wires: Readonly<Record<Tapped, RawSocket>>;
+
+  private constructor(cluster: TestCluster) {
+    this.cluster = cluster;
+    const open = (who: Tapped) => RawSocket.open(cluster.place(who), interfaces[who]);
+    this.wires = { a: open('a'), b: open('b'), c: open('c'), n1: open('n1'), n2: open('n2') };
+  }
+
+  static async start(): Promise<TappedCluster> {
+    const cluster = await TestCluster.start();
+    try {
+      return new TappedCluster(cluster);
+    } catch (error) {
+      await cluster.stop();
+      throw error;
+    }
+  }
+
+  async stop(): Promise<void> {
+    for (const wire of Object.values(this.wires)) wire.close();
+    await this.cluster.stop();
+  }
+
+  /** Everybody who heard these octets so far, but for the one who sent them. */
+  heardBy(octets: Uint8Array): string[] {
+    return (['b', 'c', 'n1', 'n2'] as const).filter((who) => this.wires[who].heard(octets));
+  }
+
+  /** As `heardBy`, once all that `a` sent has come as far as it ever will. */
+  async hearers(octets: Uint8Array): Promise<string[]> {
+    await this.settled('ipv4');
+    return this.heardBy(octets);
+  }
+
+  /** Sends something honest to each of the others, and waits for that: what `a` sent before and is not there now never comes. */
+  async settled(family: Family): Promise<void> {
+    const marks = { b: randomBytes(12), c: randomBytes(12), n1: randomBytes(12) };
+    const macs = { b: macOf('b'), c: gatewayMac, n1: gatewayMac };
+    for (const who of ['b', 'c', 'n1'] as const) {
+      const ip = who === 'n1' ? gatewayOf('n1', family) : addressOf(who, family);
+      this.wires.a.send(encodeFrame(honest(family, { ip, mac: macs[who] }), marks[who]));
+    }
+    for (const who of ['b', 'c', 'n1'] as const) await this.wires[who].hears(marks[who]);
+  }
+}
