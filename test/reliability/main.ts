@@ -19,7 +19,8 @@ const agent = join(import.meta.dirname, '..', '..', 'dist', 'seine-agent.mjs');
 const help = `npm run test:reliability -- [--only NAME[,NAME…]] [--rounds N] [--seed N] [--hz N] [--datapath D] [--write] [--json] [--list]
 
   --only    faults whose names begin so; all without it
-  --rounds  how often to repeat what can be repeated (agents killed, things changed by hand; 10 s each of steady state); 3
+  --rounds  how often to repeat what can be repeated (agents killed, things changed by hand; 10 s each of steady
+            state, 20 s without an API server); 3
   --seed    for the random moments; a new one without it, which is printed
   --hz      datagrams, new connections and messages a second on each lane; 100
   --datapath netdev or system: in userspace, or the kernel's, which must have Open vSwitch; netdev
