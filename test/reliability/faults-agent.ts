@@ -96,7 +96,9 @@ async function withoutApi({ lab, rounds, signal }: FaultContext) {
   );
   const pods = `${added} ADDs, ${addFailed} failed, STATUS always good`;
   return {
-    notes: [`for ${(apiAwayMs * rounds) / 1_000} s: ${pods}; ${logged} lines logged, ${gained} MiB more; the agent restarted meanwhile was ready`],
+    notes: [
+      `for ${(apiAwayMs * rounds) / 1_000} s: ${pods}; ${logged} lines logged, ${gained} MiB more; the agent restarted meanwhile was ready`,
+    ],
   };
 }
 
