@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -96,6 +97,7 @@ describe('collecting', () => {
   it('takes what the files of a node say, the end of a log, and never more than a file', async () => {
     writeFileSync(join(folder, '10-seine.conflist'), '{"name":"seine"}');
     writeFileSync(join(folder, 'other-kubeconfig'), 'client-key-data: LS0tLS1CRUdJTg==');
+    execFileSync('mkfifo', [join(folder, 'pipe')]);
     writeFileSync(join(folder, 'kubelet.log'), `${'old\n'.repeat(200_000)}the end`);
     const places = {
       configFile: '/nowhere/agent.yaml',
@@ -103,15 +105,16 @@ describe('collecting', () => {
       ovsRunDir: folder,
       ovsLogDir: '/nowhere',
       cniConfDir: folder,
-      logs: [join(folder, 'kubelet.log'), '/dev/zero', '/nowhere/../odd name;.log'],
+      logs: [join(folder, 'kubelet.log'), '/dev/zero', '/nowhere/../odd name;.log', join(folder, 'pipe')],
     };
     const { files, manifest } = await collected(fileParts(places), { bytes: 10_000_000 });
     expect(files.get('files/log-1-kubelet.log')).toMatch(/the end$/);
     expect(files.get('files/log-1-kubelet.log')?.length).toBe(512 * 1024);
-    expect(manifest.parts.find(({ name }) => name === 'files/log-2-zero')).toMatchObject({
-      state: 'failed',
-      reason: expect.stringContaining('is no file'),
-    });
+    for (const part of ['files/log-2-zero', 'files/log-4-pipe'])
+      expect(manifest.parts.find(({ name }) => name === part)).toMatchObject({
+        state: 'failed',
+        reason: expect.stringContaining('is no file'),
+      });
     expect(manifest.parts.map(({ name }) => name)).toContain('files/log-3-odd_name_.log');
     expect(files.get('files/state-dir.json')).toContain('kubelet.log');
     expect(JSON.parse(files.get('files/cni-net.d.json') ?? '')).toMatchObject({

@@ -1,3 +1,4 @@
+import { constants } from 'node:fs';
 import { open, readdir, readFile, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { seineVersion } from '../agent-api/version.ts';
@@ -76,7 +77,7 @@ async function contents(folder: string): Promise<string> {
 }
 
 async function tail(path: string): Promise<string> {
-  const file = await open(path, 'r');
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK); // a pipe without a writer would keep us from ending
   try {
     const found = await file.stat();
     if (!found.isFile()) throw new SeineError('REFUSED', `${path} is no file`);

@@ -97,7 +97,7 @@ export class EchoSocket {
     } catch (thrown) {
       const errno = errnoOf(thrown);
       if (errno === 'EMSGSIZE') return 'tooLong';
-      if (errno === 'ENOBUFS') return 'silent'; // the device dropped it at once
+      if (errno === 'ENOBUFS' || errno === 'EPERM') return 'silent'; // the device, or a packet filter of this node, dropped it at once
       if (errno !== undefined && noRouteErrnos.includes(errno)) return 'noRoute';
       throw thrown;
     } finally {

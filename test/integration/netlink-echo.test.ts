@@ -55,6 +55,23 @@ it.each([
   });
 });
 
+it('takes a request that a filter of this node drops for one without an answer', async () => {
+  await withNamespaces(2, async (a, b) => {
+    wire(a, b);
+    const echo = asks(a, '192.0.2.1', '192.0.2.2');
+    inside(
+      a,
+      'nft',
+      'add table inet mute; add chain inet mute out { type filter hook output priority 0; }; add rule inet mute out icmp type echo-request drop',
+    );
+    try {
+      expect(await echo.ask(100, patienceMs, never)).toBe('silent');
+    } finally {
+      echo.close();
+    }
+  });
+});
+
 it('says that there is no way, and ends when it is told to', async () => {
   await withNamespaces(2, async (a, b) => {
     wire(a, b);
