@@ -2,6 +2,7 @@ import { createServer, type Socket } from 'node:net';
 import { bindUdpIn, connectTcpIn, listenTcpIn } from '../../src/lab/probe/sockets.ts';
 import type { PodStatusLine } from '../../src/lab/status.ts';
 import { parseIp } from '../../src/net/ip.ts';
+import { until } from '../support/converge-lab.ts';
 import { Lane, type LaneCount } from './lane.ts';
 
 /** What the servers listen on, TCP and UDP, for those who ask them directly. */
@@ -14,6 +15,7 @@ export const servicePort = 7778;
 /** A connection that is not made by then has failed. */
 const connectWithinMs = 5_000;
 const settleMs = 500;
+const thereWithinMs = 30_000;
 
 /** UDP: datagrams of one socket. connect: new TCP connections. talk: messages on one TCP connection. */
 export type LaneKind = 'udp' | 'connect' | 'talk';
@@ -53,8 +55,11 @@ export class Traffic {
       for (const { netns, ips } of servers)
         for (const address of ips) for (const port of [directPort, servicePort]) await traffic.#serve({ netns, address, port });
       for (const { name, from, addresses, service } of routes)
-        for (const address of addresses)
-          await traffic.#along(name, { netns: from.netns, address, port: service ? servicePort : directPort });
+        for (const address of addresses) {
+          const way = { netns: from.netns, address, port: service ? servicePort : directPort };
+          await untilThere(way);
+          await traffic.#along(name, way);
+        }
     } catch (thrown) {
       await traffic.stop();
       throw thrown;
@@ -195,6 +200,16 @@ export class Traffic {
     });
     this.#closing.push(() => socket?.destroy());
   }
+}
+
+/** A Service may still be without endpoints. */
+async function untilThere({ netns, address, port }: Way): Promise<void> {
+  const connects = async (): Promise<boolean> => {
+    const socket = await connectTcpIn(netns, address, port, AbortSignal.timeout(connectWithinMs)).catch(() => undefined);
+    socket?.resetAndDestroy();
+    return socket !== undefined;
+  };
+  await until(connects, thereWithinMs, () => `nobody answers at ${address} port ${port}`);
 }
 
 export interface TrafficCount {
