@@ -18,7 +18,7 @@ export function configuration(options: ManifestOptions): Part[] {
     {
       object: configMap(options),
       about:
-        'The agent’s configuration (docs/operations.md, docs/services.md), and that of the CNI plugin (docs/cni.md). A change needs a restart:\n`kubectl -n seine-system rollout restart daemonset/seine-agent`.',
+        'The agent’s configuration (docs/configuration.md), and that of the CNI plugin (docs/cni.md). A change needs a restart:\n`kubectl -n seine-system rollout restart daemonset/seine-agent`.',
     },
   ];
 }

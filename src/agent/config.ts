@@ -69,6 +69,8 @@ const proxySchema = z.strictObject({
   forgetTCPConnections: z.boolean().default(false),
 });
 
+const statusSchema = z.strictObject({ reportPoolExhausted: z.boolean().default(true) });
+
 const schema = z.strictObject({
   nodeName: z
     .string()
@@ -110,12 +112,19 @@ const schema = z.strictObject({
   metricsAddress: address.default('127.0.0.1:10351'),
   hostFirewall: z.enum(['own', 'manage']).default('own'),
   /** What STATUS of the CNI plugin says. */
-  status: z.strictObject({ reportPoolExhausted: z.boolean().default(true) }).prefault({}),
+  status: statusSchema.prefault({}),
   logLevel: z.enum(['error', 'warn', 'info', 'debug']).default('info'),
 });
 
 /** How an agent is set up; keys and their meaning are Antrea's where Antrea has them. */
 export type AgentConfig = Omit<z.output<typeof schema>, 'nodeName'> & { readonly nodeName: string };
+
+/** Every key that there is, those of `proxy` and `status` with a dot. */
+export function configKeys(): readonly string[] {
+  const inner = { proxy: proxySchema, status: statusSchema };
+  const parts = Object.entries(inner).flatMap(([name, { shape }]) => Object.keys(shape).map((key) => `${name}.${key}`));
+  return [...Object.keys(schema.shape).filter((key) => !Object.hasOwn(inner, key)), ...parts];
+}
 
 /**
  * Reads the configuration.

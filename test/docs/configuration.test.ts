@@ -1,0 +1,44 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { configKeys, parseConfig } from '../../src/agent/config.ts';
+
+const docs = join(import.meta.dirname, '..', '..', 'docs');
+const read = (name: string): string => readFileSync(join(docs, name), 'utf8');
+
+/** Key and default of each row, of the tables that begin with a key in backquotes. */
+function rowsOf(page: string): Map<string, string> {
+  return new Map(
+    Array.from(page.matchAll(/^\| (`[^|]+`) \| ([^|]+) \|/gm), ([, keys = '', usual = '']) =>
+      Array.from(keys.matchAll(/`([^`]+)`/g), ([, key = '']) => [key, usual] as const),
+    ).flat(),
+  );
+}
+
+/** In docs/services.md, as docs/configuration.md says. */
+const proxyPart = read('services.md').split('## Configuration')[1]?.split('\n## ')[0] ?? '';
+const keys = configKeys();
+const listed = rowsOf(read('configuration.md'));
+
+it('lists every key of the agent, and no other', () => {
+  const ofProxy = [...rowsOf(proxyPart).keys()].filter((key) => key !== 'kubeAPIServerOverride').map((key) => `proxy.${key}`);
+  expect([...listed.keys(), ...ofProxy].filter((key) => key !== 'proxy').toSorted()).toEqual([...keys].toSorted());
+});
+
+it('gives each key the default that it has', () => {
+  const config: unknown = parseConfig('', { NODE_NAME: 'n1' });
+  const settingOf = (key: string) =>
+    key.split('.').reduce<unknown>((value, part) => (value as Readonly<Record<string, unknown>> | undefined)?.[part], config);
+  const wrong = [...listed].filter(([key, usual]) => {
+    const value = settingOf(key);
+    if (key === 'proxy' || key === 'nodeName') return false;
+    return typeof value === 'object' || value === undefined ? usual.startsWith('`') : usual !== `\`${value}\``;
+  });
+  expect(wrong).toEqual([]);
+});
+
+it('has examples that the agent takes', () => {
+  const examples = Array.from(proxyPart.matchAll(/```yaml\n([^`]+)```/g), ([, text = '']) => text);
+  expect(examples).toHaveLength(1);
+  for (const text of examples) expect(parseConfig(text, {}).proxy.proxyAll).toBe(true);
+});
