@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Node } from '../kube/node.ts';
 import { parseIp } from '../net/ip.ts';
 import { parseConfig } from './config.ts';
-import { resolveEnvironment } from './node-environment.ts';
+import { carrierOf, resolveEnvironment } from './node-environment.ts';
 
 const node: Node = {
   name: 'n1',
@@ -17,6 +17,12 @@ const interfaces = [
 ];
 const resolve = (yaml: string, change: Partial<Node> = {}) =>
   resolveEnvironment(parseConfig(yaml, { NODE_NAME: 'n1' }), { ...node, ...change }, interfaces);
+
+it('finds the interface that carries tunnels by their ends, whoever chose it', () => {
+  expect(carrierOf(resolve('').transport, interfaces)).toBe('eth0');
+  expect(carrierOf(resolve('transportInterface: mgmt').transport, interfaces)).toBe('mgmt');
+  expect(carrierOf(resolve('').transport, [])).toBeUndefined();
+});
 
 describe('resolveEnvironment', () => {
   it('finds the transport interface by the node’s address and leaves room for the tunnel', () => {

@@ -125,6 +125,11 @@ function tunnelEnds({ transportInterfaceCIDRs: ranges }: AgentConfig, node: Node
   return ends;
 }
 
+/** The interface that has one of the tunnel's ends, whoever chose it; undefined if it is gone meanwhile. */
+export function carrierOf(ends: readonly Ip[], interfaces: readonly HostInterface[]): string | undefined {
+  return interfaces.find(({ addresses }) => addresses.some(({ text }) => ends.some((end) => end.text === text)))?.name;
+}
+
 /** The kernel carries GRE by one interface over IPv4 and by another over IPv6; the tunnel port of a node is one of them. */
 function carriedEnds({ tunnelType, ovsDatapathType }: AgentConfig, ends: readonly Ip[]): readonly Ip[] {
   if (tunnelType !== 'gre' || ovsDatapathType !== 'system') return ends;

@@ -7,6 +7,7 @@ import { isAttached } from './attached-lease.ts';
 import { applyHostSettings } from './host-settings.ts';
 import type { Ipam } from './ipam/ipam.ts';
 import type { LiveEnvironment } from './live-environment.ts';
+import { carrierOf, readHostInterfaces } from './node-environment.ts';
 import { poolsOf, wishForNode } from './node-wishes.ts';
 
 import { resizePod } from './pod-resize.ts';
@@ -60,7 +61,8 @@ function follow(agent: Agent, life: NodeLife, now: NodeEnvironment, before: Node
 
 /** Kernel settings without which packets are lost. */
 export function setUpHost({ config, plane }: Agent, environment: NodeEnvironment, log: Log): void {
-  applyHostSettings(familiesOf(environment), { gateway: config.hostGateway, transport: config.transportInterface }, log);
+  const transport = carrierOf(environment.transport, readHostInterfaces(plane.host.socket));
+  applyHostSettings(familiesOf(environment), { gateway: config.hostGateway, transport }, log);
   plane.datapath.reconcilers.host.distrust();
 }
 

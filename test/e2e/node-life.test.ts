@@ -200,8 +200,11 @@ describe('in the life of a node', () => {
     const addresses = old.status.addresses.map((each) => (each.address === '192.168.77.2' ? { ...each, address: '192.168.77.202' } : each));
     const status = { status: { ...old.status, addresses } };
     await lab.api.send({ method: 'PATCH', path: `${path}/status`, body: status, contentType: 'application/merge-patch+json' }, signal());
+    // It does not forward yet, and has a default route from router advertisements.
+    await lab.exec(2, 'sysctl', '-qw', 'net.ipv6.conf.all.forwarding=0', 'net.ipv6.conf.br-phy.accept_ra=1');
     await lab.agent(2, 'start');
     await lab.untilReady(2);
+    expect(await lab.exec(2, 'sysctl', '-n', 'net.ipv6.conf.all.forwarding', 'net.ipv6.conf.br-phy.accept_ra')).toBe('1\n2\n');
     await untilHas('192.168.77.202');
     await startPod('fresh');
     expect(lab.pod('fresh').ips).toEqual([expect.stringMatching(/^10\.198\./), expect.stringMatching(/^fd00:198:/)]);
