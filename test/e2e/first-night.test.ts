@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,6 +15,7 @@ import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { expressions } from '../support/observability.ts';
 import { readPromql } from '../support/promql.ts';
 import { generator } from '../support/random.ts';
+import { type Ran, runProgram } from '../support/run-program.ts';
 
 /** What an operator has on the first bad night, on a node of a lab. */
 const root = join(import.meta.dirname, '..', '..');
@@ -23,24 +23,11 @@ const folder = mkdtempSync(join(tmpdir(), 'seine-first-night-'));
 const psk = 'swordfish-in-the-database';
 let lab: ConvergeLab;
 
-interface Ran {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
 /** In the network namespace of node 1, as it is on a node. */
 function onNode(...args: readonly string[]): Promise<Ran> {
   const { apiSocket } = nodePaths(lab.plan.dir, lab.node(1).name);
   const inside = inNetns(lab.node(1).netns, process.execPath, [join(root, 'bin', 'seinectl.mjs'), '--socket', apiSocket, ...args]);
-  return new Promise((resolve, reject) => {
-    const child = spawn(inside.command, inside.args, { cwd: folder });
-    let [stdout, stderr] = ['', ''];
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-    child.once('error', reject);
-    child.once('close', (code) => resolve({ code: code ?? -1, stdout, stderr }));
-  });
+  return runProgram(inside.command, inside.args, { cwd: folder });
 }
 
 /** Commands that look at nothing but the agent or a file, without a process for each. */

@@ -1,41 +1,28 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 import { labIdOf, realLabDir } from '../../src/lab/names.ts';
 import { markedProcesses } from '../../src/lab/process.ts';
+import { type Ran, runProgram } from '../support/run-program.ts';
 
 /** The demo is the main job, so it is also the first test of everything together. */
 const root = join(import.meta.dirname, '..', '..');
 const dir = `/run/seine-e2e-${randomBytes(3).toString('hex')}`;
-
-interface Outcome {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
 
 interface Report {
   readonly ok: boolean;
   readonly checks: readonly { readonly name: string; readonly ok: boolean; readonly detail: string; readonly ms: number }[];
 }
 
-function node(...args: string[]): Promise<Outcome> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, args, { cwd: root, env: { ...process.env, SEINE_LAB_DIR: dir } });
-    let stdout = '';
-    let stderr = '';
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-    child.once('error', reject);
-    child.once('close', (code) => resolve({ code: code ?? -1, stdout, stderr }));
-  });
+function node(...args: string[]): Promise<Ran> {
+  return runProgram(process.execPath, args, { cwd: root, env: { ...process.env, SEINE_LAB_DIR: dir } });
 }
 
 const demo = (...args: string[]) => node('src/lab/demo.ts', '--dir', dir, '--json', ...args);
 
-function reportOf({ stdout }: Outcome): Report {
+function reportOf({ stdout }: Ran): Report {
   return JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '');
 }
 

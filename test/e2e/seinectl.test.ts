@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { chmodSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -9,6 +8,7 @@ import { nodePaths } from '../../src/lab/names.ts';
 import { inNetns } from '../../src/lab/node/netns.ts';
 import type { PodStatusLine } from '../../src/lab/status.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
+import { type Ran, runProgram } from '../support/run-program.ts';
 
 /** What seinectl says of a real node, judged by the tools that show the same things: ovs-ofctl, ovs-vsctl, ip. */
 const root = join(import.meta.dirname, '..', '..');
@@ -23,29 +23,10 @@ const networkPolicy = {
 };
 let lab: ConvergeLab;
 
-interface Ran {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-function execute(command: string, args: readonly string[], { stdin = '', uid = 0 } = {}): Promise<Ran> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { uid, gid: uid });
-    let [stdout, stderr] = ['', ''];
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-    child.stdin.on('error', () => undefined); // it did not want to read all of it
-    child.once('error', reject);
-    child.once('close', (code) => resolve({ code: code ?? -1, stdout, stderr }));
-    child.stdin.end(stdin);
-  });
-}
-
 const socketOf = (node: number): string => nodePaths(lab.plan.dir, lab.node(node).name).apiSocket;
 
 function seinectl(args: readonly string[], stdin = ''): Promise<Ran> {
-  return execute(process.execPath, [join(root, 'bin', 'seinectl.mjs'), '--socket', socketOf(1), ...args], { stdin });
+  return runProgram(process.execPath, [join(root, 'bin', 'seinectl.mjs'), '--socket', socketOf(1), ...args], { stdin });
 }
 
 async function json<T>(...args: string[]): Promise<T> {
@@ -74,7 +55,7 @@ afterAll(async () => {
 
 it('answers an operator’s first questions, as plain `seinectl` on a node of the lab', async () => {
   const args = ['bin/seine-lab.mjs', 'node', 'exec', '--dir', lab.plan.dir, lab.node(1).name, '--', 'seinectl', 'status'];
-  const { code, stdout } = await execute(process.execPath, args);
+  const { code, stdout } = await runProgram(process.execPath, args);
   expect(stdout).toMatch(new RegExp(`^${lab.node(1).name} {2}READY {2}up `));
   expect(stdout).toContain('No problems.');
   expect(stdout).toContain('* NetworkPolicy is not enforced: 1 object without effect, all traffic is allowed');
@@ -193,7 +174,7 @@ describe('what is not as it should be', () => {
     await lab.exec(1, 'ip', 'link', 'set', hostInterface, 'up');
 
     const { command, args } = inNetns(pod.netns, 'ip', ['link', 'set', 'eth0', 'address', '0e:00:00:00:00:99']);
-    await execute(command, args);
+    await runProgram(command, args);
     expect((await json<PodView>('get', 'pods', pod.name, '-n', pod.namespace)).differences).toEqual([
       expect.stringContaining('interface eth0 has MAC 0e:00:00:00:00:99'),
     ]);
@@ -215,7 +196,7 @@ describe('what is not as it should be', () => {
 
 describe('who may look', () => {
   const ask = (path: string, uid: number) =>
-    execute('socat', ['-t', '5', '-', `UNIX-CONNECT:${path}`], { stdin: 'GET /livez HTTP/1.0\r\n\r\n', uid });
+    runProgram('socat', ['-t', '5', '-', `UNIX-CONNECT:${path}`], { stdin: 'GET /livez HTTP/1.0\r\n\r\n', uid });
   const nobody = 65_534;
 
   it('is root alone, even if the socket lets others in', async () => {
@@ -247,7 +228,7 @@ it('counts strangers that send tunnel packets, by address', async () => {
   const { command, args } = inNetns(lab.node(2).netns, 'socat', ['-u', '-', `UDP4-SENDTO:${lab.node(1).ips[0]}:6081,bind=${stranger}`]);
   await until(
     async () => {
-      await execute(command, args, { stdin: packet.toString('latin1') });
+      await runProgram(command, args, { stdin: packet.toString('latin1') });
       return (await lab.exec(1, 'curl', '-s', 'http://127.0.0.1:10349/metrics')).includes(`stranger_packets{address="${stranger}"}`);
     },
     10_000,

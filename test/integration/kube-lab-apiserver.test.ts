@@ -1,4 +1,3 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { LoopTurns } from '../../src/async/loop-turns.ts';
@@ -14,11 +13,9 @@ import { Reflector, type ReflectorReport } from '../../src/kube/reflector.ts';
 import { reflectorPolicy } from '../../src/kube/reflector-machine.ts';
 import type { Resource } from '../../src/kube/resource.ts';
 import { services } from '../../src/kube/service.ts';
-import { type ApiServer, startApiServer } from '../../src/lab/apiserver/api-server.ts';
+import { LoneApiServer } from '../support/lone-api-server.ts';
 
-let dir: string;
-let api: ApiServer;
-let port = 0;
+let server: LoneApiServer;
 let access: KubeAccess;
 let http: KubeHttp;
 const stop = new AbortController();
@@ -26,23 +23,9 @@ const running: Promise<void>[] = [];
 const reports: ReflectorReport[] = [];
 const turns = new LoopTurns(5);
 
-async function startServer(): Promise<void> {
-  api = await startApiServer({
-    dataDir: join(dir, 'api'),
-    listeners: [{ host: '127.0.0.1', port }],
-    sans: ['127.0.0.1'],
-    serviceCidrs: ['10.96.0.0/16', 'fd00:96::/112'],
-    podCidrs: ['10.0.0.0/14', 'fd00:10::/56'],
-  });
-  port = api.ports[0] ?? 0;
-}
-
 beforeAll(async () => {
-  dir = await mkdtemp('/tmp/seine-kube-');
-  await startServer();
-  const path = join(dir, 'kubeconfig');
-  await writeFile(path, api.kubeconfig(`https://127.0.0.1:${port}`), { mode: 0o600 });
-  access = loadKubeAccess({ from: 'file', path });
+  server = await LoneApiServer.start();
+  access = loadKubeAccess({ from: 'file', path: server.kubeconfig });
   http = new KubeHttp(access, 'seine-test');
 });
 
@@ -50,8 +33,7 @@ afterAll(async () => {
   stop.abort();
   await Promise.all(running);
   http.close();
-  await api.close();
-  await rm(dir, { recursive: true, force: true });
+  await server.remove();
 });
 
 function reflect<T>(resource: Resource<T>): Reflector<T> {
@@ -61,7 +43,7 @@ function reflect<T>(resource: Resource<T>): Reflector<T> {
     resource,
     turns,
     policy,
-    stateDir: join(dir, 'state'),
+    stateDir: join(server.dir, 'state'),
     onReport: (report) => reports.push(report),
   });
   running.push(reflector.run(stop.signal));
@@ -109,8 +91,7 @@ it('follows every resource of a Kubernetes API over TLS, also across its restart
     expect(replicas.slices.get('default/web-1')).toMatchObject({ service: 'web', family: 'ipv4' });
   });
 
-  await api.close();
-  await startServer();
+  await server.restart();
   // The kept connection is closed, which only the first use shows; a DELETE may be repeated here.
   await vi.waitFor(() => remove('/api/v1/namespaces/default/services/web'), { timeout: 10_000 });
   await create('/api/v1/nodes', { metadata: { name: 'n2' } });

@@ -1,11 +1,9 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CoreV1Api, KubeConfig, makeInformer, type V1ConfigMap } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { type ApiServer, startApiServer } from '../../src/lab/apiserver/api-server.ts';
-import { listenTcpIn } from '../../src/lab/probe/sockets.ts';
+import { LoneApiServer } from '../support/lone-api-server.ts';
 
 const execute = promisify(execFile);
 /** More than twice what the server remembers for watches. */
@@ -14,48 +12,29 @@ const namespace = 'informed';
 
 const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000 });
 
-let dir: string;
-let api: ApiServer;
-let url: string;
+let server: LoneApiServer;
 /** A version of config maps that the server has forgotten. */
 let forgotten: string;
 
-async function start(): Promise<void> {
-  const before = url === undefined ? 0 : Number(new URL(url).port);
-  api = await startApiServer({
-    dataDir: join(dir, 'api'),
-    listeners: [{ fd: listenTcpIn('here', '127.0.0.1', before) }],
-    sans: ['127.0.0.1'],
-    serviceCidrs: ['10.96.0.0/16', 'fd00:96::/112'],
-    podCidrs: ['10.10.0.0/16', 'fd00:10::/56'],
-  });
-  url = `https://127.0.0.1:${api.ports[0]}`;
-}
-
 beforeAll(async () => {
-  dir = await mkdtemp('/tmp/seine-api-');
-  await start();
-  await writeFile(join(dir, 'kubeconfig'), api.kubeconfig(url), { mode: 0o600 });
-  forgotten = String(api.core.store.revision);
+  server = await LoneApiServer.start();
+  forgotten = String(server.api.core.store.revision);
   forget();
 });
 
-afterAll(async () => {
-  await api.close();
-  await rm(dir, { recursive: true, force: true });
-});
+afterAll(() => server.remove());
 
 /** So many changes of config maps that nobody can go on from before them. */
 function forget(): void {
   const metadata = { name: 'churn', namespace: 'default', uid: 'u', resourceVersion: '', creationTimestamp: '2026-01-01T00:00:00Z' };
   for (let count = 0; count < churn; count++)
-    api.core.store.put('configmaps', { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { count: String(count) } });
+    server.api.core.store.put('configmaps', { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { count: String(count) } });
 }
 
 it('python3-kubernetes finds what it would find of any other', async () => {
   const script = join(import.meta.dirname, '..', 'fixtures', 'kubernetes-client.py');
   // Debian's own: its packages are where python3-kubernetes is.
-  const { stdout } = await execute('/usr/bin/python3', [script, join(dir, 'kubeconfig'), forgotten], { timeout: 50_000 });
+  const { stdout } = await execute('/usr/bin/python3', [script, server.kubeconfig, forgotten], { timeout: 50_000 });
   expect(JSON.parse(stdout)).toEqual({
     created: ['a', 'python', true, { k: '1' }],
     'created twice': [409, 'AlreadyExists', 'Status'],
@@ -109,7 +88,7 @@ it('python3-kubernetes finds what it would find of any other', async () => {
 describe('an informer of client-node', () => {
   const config = (): KubeConfig => {
     const loaded = new KubeConfig();
-    loaded.loadFromString(api.kubeconfig(url));
+    loaded.loadFromString(server.api.kubeconfig(server.url));
     return loaded;
   };
 
@@ -146,8 +125,7 @@ describe('an informer of client-node', () => {
     expect(all.said.filter((line) => !line.includes('kube-root'))).toEqual(['add one 1', 'add two 1', 'update one 2']);
     await eventually(() => expect(front.said).toEqual(['add one 1', 'update one 2']));
 
-    await api.close();
-    await start();
+    await server.restart();
     await core.deleteNamespacedConfigMap({ namespace, name: 'two' });
     await put('three', '1');
     await eventually(() =>

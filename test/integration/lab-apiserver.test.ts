@@ -1,13 +1,12 @@
-import { type ExecFileException, execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { connect } from 'node:http2';
 import { join, resolve } from 'node:path';
 import { CoreV1Api, DiscoveryV1Api, KubeConfig, KubernetesObjectApi, type V1ConfigMap, Watch } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { type ApiServer, startApiServer } from '../../src/lab/apiserver/api-server.ts';
 import { deleteObject } from '../../src/lab/apiserver/deletion.ts';
-import { listenTcpIn } from '../../src/lab/probe/sockets.ts';
+import { LoneApiServer } from '../support/lone-api-server.ts';
+import { type Ran, runProgram } from '../support/run-program.ts';
 
 /** Waits for what comes soon, and long enough for a busy machine. */
 const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000 });
@@ -15,47 +14,17 @@ const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000
 /** The machine's own kubectl, and Debian's where set-up unpacked it because both cannot be installed. */
 const kubectls = ['kubectl', resolve('.cache/kubectl-debian/usr/bin/kubectl')].filter((path) => path === 'kubectl' || existsSync(path));
 
-let dir: string;
-let api: ApiServer;
-let url: string;
-
-async function start(): Promise<void> {
-  const before = url === undefined ? 0 : Number(new URL(url).port);
-  api = await startApiServer({
-    dataDir: join(dir, 'api'),
-    listeners: [{ fd: listenTcpIn('here', '127.0.0.1', before) }, { host: '127.0.0.1', port: 0 }],
-    sans: ['127.0.0.1', 'localhost'],
-    serviceCidrs: ['10.96.0.0/16', 'fd00:96::/112'],
-    podCidrs: ['10.10.0.0/16', 'fd00:10::/56'],
-  });
-  url = `https://127.0.0.1:${api.ports[0]}`;
-}
+let server: LoneApiServer;
 
 beforeAll(async () => {
-  dir = await mkdtemp('/tmp/seine-api-');
-  await start();
-  await writeFile(join(dir, 'kubeconfig'), api.kubeconfig(url), { mode: 0o600 });
+  server = await LoneApiServer.start();
 });
 
-afterAll(async () => {
-  await api.close();
-  await rm(dir, { recursive: true, force: true });
-});
+afterAll(() => server.remove());
 
-interface Output {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-function run(program: string, args: readonly string[], input = ''): Promise<Output> {
-  const env = { ...process.env, KUBECONFIG: join(dir, 'kubeconfig'), HOME: dir };
-  return new Promise((done) => {
-    const child = execFile(program, args, { env, timeout: 30_000 }, (error: ExecFileException | null, stdout, stderr) => {
-      done({ code: error === null ? 0 : typeof error.code === 'number' ? error.code : -1, stdout, stderr });
-    });
-    child.stdin?.end(input);
-  });
+function run(program: string, args: readonly string[], stdin = ''): Promise<Ran> {
+  const { kubeconfig, dir } = server;
+  return runProgram(program, args, { stdin, env: { ...process.env, KUBECONFIG: kubeconfig, HOME: dir }, timeoutMs: 30_000 });
 }
 
 describe.each(kubectls)('%s', (kubectl) => {
@@ -267,12 +236,12 @@ spec:
       await caFile(),
       '-XPATCH',
       '-H',
-      `Authorization: Bearer ${api.token}`,
+      `Authorization: Bearer ${server.api.token}`,
       '-H',
       'Content-Type: application/merge-patch+json',
       '-d',
       JSON.stringify(status),
-      `${url}/api/v1/namespaces/${namespace}/pods/p1/status`,
+      `${server.url}/api/v1/namespaces/${namespace}/pods/p1/status`,
     ]);
     expect(await waiting).toBe('pod/p1 condition met');
     await eventually(async () =>
@@ -288,15 +257,15 @@ spec:
 });
 
 async function caFile(): Promise<string> {
-  const path = join(dir, 'ca.pem');
-  await writeFile(path, api.caPem);
+  const path = join(server.dir, 'ca.pem');
+  await writeFile(path, server.api.caPem);
   return path;
 }
 
 describe('client-node', () => {
   const config = (): KubeConfig => {
     const loaded = new KubeConfig();
-    loaded.loadFromString(api.kubeconfig(url));
+    loaded.loadFromString(server.api.kubeconfig(server.url));
     return loaded;
   };
 
@@ -339,8 +308,7 @@ describe('client-node', () => {
     await core.createNamespacedConfigMap({ namespace: 'default', body: { metadata: { name: 'one' } } });
     await eventually(() => expect(seen).toEqual(['ADDED one']));
     first.abort();
-    await api.close();
-    await start();
+    await server.restart();
     await core.createNamespacedConfigMap({ namespace: 'default', body: { metadata: { name: 'two' } } });
     seen.length = 0;
     const second = await watchFrom(version);
@@ -350,20 +318,20 @@ describe('client-node', () => {
 });
 
 it('refuses those without a token, and answers probes to anybody', async () => {
-  const get = async (path: string) => (await run('curl', ['-s', '--cacert', await caFile(), `${url}${path}`])).stdout;
+  const get = async (path: string) => (await run('curl', ['-s', '--cacert', await caFile(), `${server.url}${path}`])).stdout;
   expect(JSON.parse(await get('/api/v1/pods'))).toMatchObject({ kind: 'Status', reason: 'Unauthorized', code: 401 });
   expect(await get('/readyz')).toBe('ok');
 });
 
 it('speaks HTTP/1.1 as well, on every listener', async () => {
-  for (const port of api.ports) {
+  for (const port of server.api.ports) {
     const { stdout } = await run('curl', [
       '-s',
       '--http1.1',
       '--cacert',
       await caFile(),
       '-H',
-      `Authorization: Bearer ${api.token}`,
+      `Authorization: Bearer ${server.api.token}`,
       `https://127.0.0.1:${port}/api/v1/namespaces/default`,
     ]);
     expect(JSON.parse(stdout)).toMatchObject({ kind: 'Namespace' });
@@ -371,13 +339,13 @@ it('speaks HTTP/1.1 as well, on every listener', async () => {
 });
 
 it('keeps a slow watcher in step without holding its events in memory', async () => {
-  const { core } = api;
+  const { core } = server.api;
   const resource = core.registry.find('', 'v1', 'configmaps');
   if (resource === undefined) throw new Error('configmaps are served');
-  const session = connect(url, { ca: api.caPem });
+  const session = connect(server.url, { ca: server.api.caPem });
   const stream = session.request({
     ':path': `/api/v1/namespaces/default/configmaps?watch=true&resourceVersion=${core.store.revision}`,
-    authorization: `Bearer ${api.token}`,
+    authorization: `Bearer ${server.api.token}`,
   });
   await new Promise((responded) => stream.once('response', responded));
   stream.pause();

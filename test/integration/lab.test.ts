@@ -1,4 +1,4 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,6 +9,7 @@ import { KubeApi } from '../../src/lab/kube-api.ts';
 import { labIdOf, realLabDir } from '../../src/lab/names.ts';
 import { markedProcesses } from '../../src/lab/process.ts';
 import type { LabStatus } from '../../src/lab/status.ts';
+import { type Ran, runProgram } from '../support/run-program.ts';
 
 /** The lab by itself: with an agent that only stands in, so that what is wrong here is the lab's fault. */
 const root = join(import.meta.dirname, '..', '..');
@@ -18,22 +19,8 @@ const signal = new AbortController().signal;
 const machineBefore = machine();
 const scratch = mkdtempSync('/tmp/seine-lab-test-');
 
-interface Ran {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
 function lab(...args: string[]): Promise<Ran> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [join(root, 'bin', 'seine-lab.mjs'), ...args], { env: { ...process.env, SEINE_LAB_DIR: dir } });
-    let stdout = '';
-    let stderr = '';
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-    child.once('error', reject);
-    child.once('close', (code) => resolve({ code: code ?? -1, stdout, stderr }));
-  });
+  return runProgram(process.execPath, [join(root, 'bin', 'seine-lab.mjs'), ...args], { env: { ...process.env, SEINE_LAB_DIR: dir } });
 }
 
 const up = () => lab('up', '--nodes', '2', '--agent', standIn);

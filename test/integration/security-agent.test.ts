@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { chmodSync, lchownSync, lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -12,6 +12,7 @@ import type { AgentStatus } from '../../src/agent-api/status.ts';
 import { labPaths, nodePaths } from '../../src/lab/names.ts';
 import { inNetns } from '../../src/lab/node/netns.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
+import { runProgram } from '../support/run-program.ts';
 
 /** A node as those meet it who wish it harm: local users, writers of API objects, callers of the plugin. */
 let lab: ConvergeLab;
@@ -26,29 +27,6 @@ afterAll(async () => {
   await lab?.remove();
   rmSync(scratch, { recursive: true, force: true });
 });
-
-interface Ran {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-function execute(
-  command: string,
-  args: readonly string[],
-  { stdin = '', env = process.env }: { stdin?: string; env?: NodeJS.ProcessEnv } = {},
-): Promise<Ran> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { env });
-    let [stdout, stderr] = ['', ''];
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-    child.stdin.on('error', () => undefined); // it did not want to read all of it
-    child.once('error', reject);
-    child.once('close', (code) => resolve({ code: code ?? -1, stdout, stderr }));
-    child.stdin.end(stdin);
-  });
-}
 
 async function status(): Promise<AgentStatus> {
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
@@ -86,8 +64,8 @@ describe('a local user', () => {
     const anyFile = ['--reuid=65534', '--clear-groups', '--inh-caps=+dac_override', '--ambient-caps=+dac_override'];
     chmodSync(path, 0o666);
     try {
-      const asRoot = await execute(process.execPath, ['-e', ask]);
-      const asNobody = await execute('setpriv', [...anyFile, process.execPath, '-e', ask]);
+      const asRoot = await runProgram(process.execPath, ['-e', ask]);
+      const asNobody = await runProgram('setpriv', [...anyFile, process.execPath, '-e', ask]);
       expect([asRoot.stdout, asNobody.stdout]).toEqual(['heard true\n', 'heard false\n']);
     } finally {
       chmodSync(path, 0o600);
@@ -97,9 +75,9 @@ describe('a local user', () => {
   it('is told nothing about pods by the metrics’ port, which only this machine reaches', async () => {
     const ask = "fetch('http://127.0.0.1:10349/v1/pods').then(({ status }) => console.log(status))";
     const inside = inNetns(lab.node(1).netns, process.execPath, ['-e', ask]);
-    expect((await execute(inside.command, inside.args)).stdout).toBe('404\n');
+    expect((await runProgram(inside.command, inside.args)).stdout).toBe('404\n');
     const listening = inNetns(lab.node(1).netns, 'ss', ['-Hltn', 'sport', '=', ':10349']);
-    expect((await execute(listening.command, listening.args)).stdout.trim().split(/\s+/)[3]).toBe('127.0.0.1:10349');
+    expect((await runProgram(listening.command, listening.args)).stdout.trim().split(/\s+/)[3]).toBe('127.0.0.1:10349');
   });
 });
 
@@ -228,7 +206,7 @@ describe('a caller of the plugin', () => {
     };
     const startedMs = performance.now();
     const input = stdin ?? JSON.stringify({ name: network.name, cniVersion: network.cniVersion, ...plugins[0] });
-    const { stdout } = await execute(join(labPaths(lab.plan.dir).bin, 'seine'), [], { stdin: input, env });
+    const { stdout } = await runProgram(join(labPaths(lab.plan.dir).bin, 'seine'), [], { stdin: input, env });
     const { code, msg } = JSON.parse(stdout) as { code: number; msg: string };
     return { code, msg, tookMs: performance.now() - startedMs };
   };
