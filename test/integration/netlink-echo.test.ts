@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { parseIp } from '../../src/net/ip.ts';
 import { errnoOf } from '../../src/netlink/errno.ts';
 import { EchoSocket } from '../../src/netlink/icmp-echo.ts';
-import { inside, ip, type Lab, openDescriptors, withNamespaces } from './netlink-fixture.ts';
+import { failureOf, inside, ip, type Lab, openDescriptors, withNamespaces } from './netlink-fixture.ts';
 
 const never = new AbortController().signal;
 const patienceMs = 300;
@@ -82,12 +82,3 @@ it('says that there is no way, and ends when it is told to', async () => {
     echo.close();
   });
 });
-
-function failureOf(action: () => unknown): unknown {
-  try {
-    action();
-  } catch (error) {
-    return error;
-  }
-  return expect.fail('nothing was thrown');
-}

@@ -47,3 +47,13 @@ export function inside(lab: Lab, command: string, ...words: readonly string[]): 
 export function openDescriptors(): number {
   return readdirSync('/proc/self/fd').length;
 }
+
+/** What an action throws. @throws Error if that is nothing */
+export function failureOf(action: () => unknown): unknown {
+  try {
+    action();
+  } catch (error) {
+    return error;
+  }
+  throw new Error('nothing was thrown');
+}

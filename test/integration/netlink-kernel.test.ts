@@ -29,7 +29,7 @@ import {
 } from '../../src/netlink/routes.ts';
 import { selfTest } from '../../src/netlink/self-test.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
-import { inside, ip, type Lab, withNamespaces } from './netlink-fixture.ts';
+import { failureOf, inside, ip, type Lab, withNamespaces } from './netlink-fixture.ts';
 
 const never = new AbortController().signal;
 const mac = parseMac('0a:00:00:00:00:01');
@@ -384,12 +384,3 @@ describe('neighbours', () => {
       );
     }));
 });
-
-function failureOf(action: () => void): unknown {
-  try {
-    action();
-  } catch (error) {
-    return error;
-  }
-  return expect.fail('nothing was thrown');
-}

@@ -18,19 +18,10 @@ import { bindUdpIn, connectTcpIn, listenTcpIn } from '../../src/netlink/namespac
 import { listNeighbours, replaceNeighbour } from '../../src/netlink/neighbours.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { readSysctl, writeSysctl } from '../../src/netlink/sysctl.ts';
-import { type Lab, openDescriptors, randomName, withNamespaces } from './netlink-fixture.ts';
+import { failureOf, type Lab, openDescriptors, randomName, withNamespaces } from './netlink-fixture.ts';
 
 const never = new AbortController().signal;
 const here = () => readlinkSync('/proc/thread-self/ns/net');
-
-function failureOf(action: () => unknown): unknown {
-  try {
-    action();
-  } catch (error) {
-    return error;
-  }
-  return expect.fail('nothing was thrown');
-}
 
 it('makes and deletes a namespace that ip-netns knows', () => {
   const name = randomName('nlt');
