@@ -62,8 +62,6 @@ export interface DataPlane {
   readonly foreignFirewall: Doorbell;
   /** Gateway and interfaces of pods that are gone, by whatever hand; rings when there are more. */
   readonly goneLinks: { readonly names: Set<string>; readonly bell: Doorbell };
-  /** Keeps the reconciler from writing to the switch's database for the moment that something else takes; says why. */
-  readonly hold: { why: string | undefined };
   /** Rejects when a connection was lost by a bug of ours: a new one would be lost by the same. */
   readonly broken: Promise<never>;
 }
@@ -114,10 +112,9 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
     },
     foreign,
   });
-  const hold: DataPlane['hold'] = { why: undefined };
   const lock = new BridgeLock({ database, bridge: config.ovsBridge, readiness, log });
   const hostTarget = new HostTarget(config.hostGateway);
-  const datapath = new NodeDatapath(openTargets(config, { database, openflow, lock, hold, hostTarget, nftables }), hooks.events);
+  const datapath = new NodeDatapath(openTargets(config, { database, openflow, lock, hostTarget, nftables }), hooks.events);
   const ports = new PortWatch(database, signal);
   const responder = new NoEndpointResponder(endpoint, log, signal);
   const news = {
@@ -127,25 +124,18 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
     foreignFirewall: new Doorbell(),
     goneLinks: { names: new Set<string>(), bell: new Doorbell() },
   };
-  return { host, hostTarget, database, lock, ports, openflow, responder, datapath, nftables, ...news, hold, broken };
+  return { host, hostTarget, database, lock, ports, openflow, responder, datapath, nftables, ...news, broken };
 }
 
 /** Nothing is written while another agent has the bridge. */
 function openTargets(
   { ovsBridge }: AgentConfig,
-  {
-    database,
-    openflow,
-    lock,
-    hold,
-    hostTarget,
-    nftables,
-  }: Pick<DataPlane, 'database' | 'openflow' | 'lock' | 'hold' | 'hostTarget' | 'nftables'>,
+  { database, openflow, lock, hostTarget, nftables }: Pick<DataPlane, 'database' | 'openflow' | 'lock' | 'hostTarget' | 'nftables'>,
 ): NodeTargets {
   const fenced = <K, V>(target: Target<K, V>): Target<K, V> => new FencedTarget(target, () => lock.whyNot());
   return {
     bridge: fenced(new BridgeTarget(openflow)),
-    switch: new FencedTarget(new SwitchTarget(database, ovsBridge, lock.name), () => lock.whyNot() ?? hold.why),
+    switch: fenced(new SwitchTarget(database, ovsBridge, lock.name)),
     host: fenced(hostTarget),
     firewall: fenced(new FirewallTarget(nftables, [firewallTable, servicesTable])),
   };

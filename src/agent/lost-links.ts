@@ -7,6 +7,7 @@ import { ofPorts } from '../pipeline/well-known.ts';
 import type { Agent, RunningNode } from './agent.ts';
 import { type AttachedLease, isAttached } from './attached-lease.ts';
 import { podOwner } from './attachment-names.ts';
+import { wishForSwitch } from './node-wishes.ts';
 
 /**
  * How long whoever deletes an interface may take to do what goes with it: delete its namespace, its port or its lease, or end
@@ -37,40 +38,36 @@ export async function keepLinks(agent: Agent, { node, log, signal }: LostLinks):
     const gone = new Set(names);
     names.clear();
     if (signal.aborted) return;
-    if (gone.has(config.hostGateway)) await remakeGateway(agent, log, signal);
+    if (gone.has(config.hostGateway)) await remakeGateway(agent, { node, log, signal });
     for (const lease of node.ipam.leases().filter(isAttached))
       if (lease.state === 'allocated' && gone.has(lease.attached.hostIfName)) await remakePod(agent, lease, { node, log, signal });
   }
 }
 
-async function remakeGateway(agent: Agent, log: Log, signal: AbortSignal): Promise<void> {
-  const { host, openflow, ports, goneLinks } = agent.plane;
+/** ovs-vswitchd makes it, once it has seen that the port was gone. */
+async function remakeGateway(agent: Agent, { node, log, signal }: LostLinks): Promise<void> {
+  const { host, openflow, ports, datapath } = agent.plane;
   const { hostGateway: name } = agent.config;
   // If ovs-vswitchd has gone, so has its gateway, and it brings it back.
   if (getLink(host.socket, name) || !openflow.isUp || ports.ofPort(name) !== ofPorts.gateway) return;
   log.warn('the gateway was deleted; it is made anew', { interface: name });
+  const wish = (without?: string): number => wishForSwitch(agent.config, datapath, node.environment, without);
   try {
-    await replug(agent, name, signal);
+    try {
+      const enough = patience(signal);
+      await datapath.reconcilers.switch.realized(wish(name), enough);
+      await letGo(agent, name, enough);
+    } finally {
+      wish();
+    }
     await ports.whenPlugged(name, ofPorts.gateway, patience(signal));
     log.working('gateway');
   } catch (thrown) {
     if (signal.aborted) return;
     const { message: cause } = SeineError.from(thrown, 'remake');
     log.failing('gateway', 'the gateway was deleted and is not made anew yet', { interface: name, cause }, 'error');
-    goneLinks.names.add(name);
-    goneLinks.bell.ring();
-  }
-}
-
-/** Lets ovs-vswitchd open an interface anew. */
-async function replug({ plane, config }: Agent, name: string, signal: AbortSignal): Promise<void> {
-  const { datapath, hold } = plane;
-  hold.why = `port ${name} is being made anew`;
-  try {
-    await letGo({ plane, config }, name, patience(signal));
-  } finally {
-    hold.why = undefined;
-    datapath.reconcilers.switch.distrust(); // also while repair is paused: it was us
+    agent.plane.goneLinks.names.add(name);
+    agent.plane.goneLinks.bell.ring();
   }
 }
 

@@ -15,14 +15,19 @@ export const nodeOwner = ownerOf('node');
 
 /** Everything that is wanted of a node whoever its peers and pods are: bridge, gateway, tunnel, addresses and packet filter. */
 export function wishForNode(config: AgentConfig, datapath: NodeDatapath, environment: NodeEnvironment): void {
-  const names = new Map(tableNames.map((name) => [tables[name].id, name]));
-  datapath.wantBridge(
-    nodeOwner,
-    { name: config.ovsBridge, datapathType: config.ovsDatapathType, tableNames: names, externalIds: {} },
-    ownPorts(config, environment),
-  );
+  wishForSwitch(config, datapath, environment);
   datapath.want(nodeOwner, compileNode(environment));
   datapath.wantFirewall(nodeOwner, firewallTable, firewallBody(environment, config.noSNAT));
+}
+
+/** @param without a port that has to go for a moment. @returns the revision of what is wanted of the switch's database */
+export function wishForSwitch(config: AgentConfig, datapath: NodeDatapath, environment: NodeEnvironment, without?: string): number {
+  const names = new Map(tableNames.map((name) => [tables[name].id, name]));
+  return datapath.wantBridge(
+    nodeOwner,
+    { name: config.ovsBridge, datapathType: config.ovsDatapathType, tableNames: names, externalIds: {} },
+    ownPorts(config, environment).filter(({ name }) => name !== without),
+  );
 }
 
 /** What Open vSwitch calls tunnels. */

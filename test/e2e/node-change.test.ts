@@ -89,6 +89,19 @@ describe('a node that changes under running pods', () => {
     await everybody();
   });
 
+  it('has its gateway back as quickly the eighth time that somebody deletes it', { timeout: 60_000 }, async () => {
+    const mac = await macOf('antrea-gw0');
+    for (let time = 1; time <= 8; time++) {
+      await ip('link', 'del', 'antrea-gw0');
+      await until(
+        async () => (await macOf('antrea-gw0').catch(() => '')) === mac,
+        3_000,
+        () => `no gateway after ${time} deletions`,
+      );
+    }
+    await everybody();
+  });
+
   const macOf = async (name: string) => /ether (\S+)/.exec(await ip('link', 'show', name))?.[1];
   const hostEnd = async (pod: string): Promise<string> => {
     const name = Object.keys(await lab.ofPorts(1)).find((port) => port.startsWith(`${pod.replace('-', '')}-`));
