@@ -21,3 +21,39 @@ it('has no link to a file that is not there', () => {
   );
   expect(dead).toEqual([]);
 });
+
+/** As GitHub makes them: small letters, no punctuation, dashes for blanks, a number behind the second of a name. */
+function anchorsOf(file: string): ReadonlySet<string> {
+  const text = readFileSync(file, 'utf8').replace(/^```.*?^```/gms, '');
+  const anchors = new Set<string>();
+  for (const [, heading = ''] of text.matchAll(/^#{1,6} (.*)$/gm)) {
+    const anchor = heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+      .replaceAll(' ', '-');
+    for (let more = 0; ; more++) {
+      const name = more === 0 ? anchor : `${anchor}-${more}`;
+      if (anchors.has(name)) continue;
+      anchors.add(name);
+      break;
+    }
+  }
+  return anchors;
+}
+
+it('has no link to a part of a page that is not there', () => {
+  const dead = pages.flatMap((page) =>
+    Array.from(readFileSync(join(root, page), 'utf8').matchAll(/\]\((?!https?:)([^)#\s]*)#([^)]+)\)/g), ([, target = '', anchor = '']) => {
+      const file = target === '' ? join(root, page) : resolve(root, dirname(page), target);
+      return existsSync(file) && !anchorsOf(file).has(anchor) ? `${page}: ${target}#${anchor}` : [];
+    }).flat(),
+  );
+  expect(dead).toEqual([]);
+});
+
+it('has a place in the documents for every npm script', () => {
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: Readonly<Record<string, string>> };
+  const contributing = readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8');
+  const named = (name: string): boolean => new RegExp(`npm (run )?${name}(?![\\w:])`).test(contributing);
+  expect(Object.keys(scripts).filter((name) => !named(name))).toEqual([]);
+});
