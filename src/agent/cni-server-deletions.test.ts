@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -35,6 +35,15 @@ it('lists what is recorded, and drops what is no DEL', async () => {
   writeFileSync(pathOf('b'), '{"v":');
   expect(await listed()).toEqual(['a']);
   expect([existsSync(pathOf('a')), existsSync(pathOf('b'))]).toEqual([true, false]);
+});
+
+it('clears away what a killed plugin has left, and nothing that one is writing', async () => {
+  const [left, fresh] = [join(folder, '.new-12-34'), join(folder, '.new-56-78')];
+  for (const path of [left, fresh]) writeFileSync(path, '{"v":');
+  utimesSync(left, 0, 0);
+  record('a');
+  expect(await listed()).toEqual(['a']);
+  expect([existsSync(left), existsSync(fresh)]).toEqual([false, true]);
 });
 
 it('keeps what the system does not let it read, for the next time, and lists the others', async () => {

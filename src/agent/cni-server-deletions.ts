@@ -7,6 +7,9 @@ import { decodeRequest, requestBytesMax, type WireRequest } from '../cni/wire.ts
 import type { Log } from '../log/log.ts';
 import type { AttachmentKey } from './pod-network-port.ts';
 
+/** No plugin takes this long to write a file: runtimes give it two minutes at most. */
+const draftAgeMs = 10 * 60_000;
+
 export interface RecordedDeletion {
   readonly request: DelRequest;
   readonly wire: WireRequest;
@@ -43,11 +46,20 @@ export class RecordedDeletions {
 
   async #names(): Promise<readonly string[]> {
     try {
-      return (await readdir(this.#folder)).filter((name) => /^[0-9a-f]{64}\.json$/.test(name)).toSorted();
+      const names = await readdir(this.#folder);
+      for (const name of names) if (name.startsWith('.new-')) await this.#clearDraft(name);
+      return names.filter((name) => /^[0-9a-f]{64}\.json$/.test(name)).toSorted();
     } catch (thrown) {
       if (isAbsent(thrown)) return [];
       throw thrown;
     }
+  }
+
+  /** A plugin that was killed has left it half-written; it counts against what the folder may hold. */
+  async #clearDraft(name: string): Promise<void> {
+    const path = join(this.#folder, name);
+    const { mtimeMs } = await stat(path);
+    if (Date.now() - mtimeMs > draftAgeMs) await rm(path, { force: true, recursive: true });
   }
 
   async #read(name: string): Promise<RecordedDeletion | undefined> {

@@ -17,6 +17,7 @@ import { OfPortPool } from './of-port-pool.ts';
 import { describeDifferences, type FlowCheck } from './pod-check.ts';
 import { podIntent } from './pod-intent.ts';
 import type { AttachedPod, AttachmentKey, PodAddress, PodAttachment, PodNetwork, ReadyState } from './pod-network-port.ts';
+import { resizePod } from './pod-resize.ts';
 import type { Readiness } from './readiness.ts';
 
 export interface PodNetworkOptions {
@@ -48,6 +49,9 @@ interface Attached {
   readonly hostIfName: string;
   readonly ofPort: number;
 }
+
+/** With the MTU that it was made with: the node's may be another by the time that the pod is served. */
+type MadeInterface = PodInterface & Pick<AttachedPod, 'mtu'>;
 
 /** A veth that the kernel is still taking down. */
 interface Removal {
@@ -92,7 +96,7 @@ export class NodePodNetwork implements PodNetwork {
     if (this.#attached.has(id)) throw nameTaken(`${want.ifName} of container ${want.containerId} is attached to ${want.network} already`);
     const attached = { owner: podOwner(want, want.pod), hostIfName, ofPort: this.#ofPorts.lend(id), netns: want.netns };
     this.#attached.set(id, attached);
-    let created: PodInterface | undefined;
+    let created: MadeInterface | undefined;
     try {
       const flows = this.#timed('flows', () => this.#options.datapath.realized(this.#wantFlows(want, attached), signal));
       flows.catch(() => undefined); // looked at below, unless the interface fails first
@@ -108,7 +112,7 @@ export class NodePodNetwork implements PodNetwork {
       this.#inUse.set(hostIfName, want.addresses);
       await Promise.all([flows, port]);
       await this.#timed('announce', async () => this.#announce(want, attached));
-      return attachedPod(hostIfName, created, want, this.#options.mtu());
+      return this.#resized(want, attachedPod(hostIfName, created, want));
     } catch (thrown) {
       await this.#takeBack(want, attached, created !== undefined);
       throw SeineError.from(thrown, `attach ${id}`);
@@ -179,7 +183,7 @@ export class NodePodNetwork implements PodNetwork {
       datapath.wantPort(owner, portOfPod(lease, hostIfName, ofPort));
       await ports.whenPlugged(hostIfName, ofPort, signal).catch(() => undefined); // wished for: if it is refused, the reconciler says so
       this.#announce(lease, attached);
-      return { ...lease.attached, hostMac: made.hostMac ?? lease.attached.hostMac, mtu: this.#options.mtu() };
+      return { ...lease.attached, hostMac: made.hostMac ?? lease.attached.hostMac, mtu: made.mtu };
     } catch (thrown) {
       if (isWanted()) datapath.wantPort(owner, portOfPod(lease, hostIfName, ofPort));
       throw thrown;
@@ -235,10 +239,11 @@ export class NodePodNetwork implements PodNetwork {
     hostEndReady: () => Promise<void>,
     signal: AbortSignal,
     netnsCookie?: string,
-  ): Promise<PodInterface> {
+  ): Promise<MadeInterface> {
     const userspace = this.#options.datapathType === 'netdev';
+    const mtu = this.#options.mtu();
     try {
-      return await createPodInterface(
+      const made = await createPodInterface(
         this.#options.host,
         {
           netnsPath: want.netns,
@@ -246,7 +251,7 @@ export class NodePodNetwork implements PodNetwork {
           hostName: hostIfName,
           podName: want.ifName,
           mac: want.mac,
-          mtu: this.#options.mtu(),
+          mtu,
           addresses: want.addresses.map(({ ip, prefixLength }) => ({ address: ip, prefixLength })),
           gateways: want.addresses.map(({ gateway }) => ({ address: gateway })),
           routes: want.routes ?? [],
@@ -257,6 +262,7 @@ export class NodePodNetwork implements PodNetwork {
         signal,
         hostEndReady,
       );
+      return { ...made, mtu };
     } catch (thrown) {
       throw blameVariable(SeineError.from(thrown, `create ${want.ifName} in ${want.netns}`));
     }
@@ -274,6 +280,14 @@ export class NodePodNetwork implements PodNetwork {
       ofPort,
       addresses.map(({ ip }) => announcement(mac, ip)),
     );
+  }
+
+  /** The node's MTU may be another than when the interface was made. */
+  #resized(want: PodAttachment, attached: AttachedPod): AttachedPod {
+    const mtu = this.#options.mtu();
+    if (attached.mtu === mtu) return attached;
+    resizePod(this.#options.host.socket, { ...want, attached }, mtu);
+    return { ...attached, mtu };
   }
 
   /** Only what succeeds is timed: a failure says nothing about how long things take. */
@@ -357,12 +371,7 @@ export class NodePodNetwork implements PodNetwork {
   }
 }
 
-function attachedPod(
-  hostIfName: string,
-  { hostMac, routeTables, netnsCookie }: PodInterface,
-  want: PodAttachment,
-  mtu: number,
-): AttachedPod {
+function attachedPod(hostIfName: string, { hostMac, mtu, routeTables, netnsCookie }: MadeInterface, want: PodAttachment): AttachedPod {
   const tables = Object.keys(routeTables).length > 0 ? { routeTables } : {};
   const cookie = netnsCookie === undefined ? {} : { netnsCookie };
   return { hostIfName, hostMac: hostMac ?? want.mac, mtu, ...cookie, ...tables };

@@ -144,6 +144,19 @@ describe('a pod on a real node', () => {
     expect(await check()).toEqual([]);
   });
 
+  it('has the MTU that the node has when it is served, not when its interface was made', async () => {
+    await node.network.detach(pod, patience());
+    const [before, now] = [node.environment.mtu(), 1_300];
+    let asked = 0;
+    node.environment.mtu = () => (asked++ === 0 ? before : now);
+    attached = await node.network.attach(pod, patience()).finally(() => {
+      node.environment.mtu = () => before;
+    });
+    expect(attached.mtu).toBe(now);
+    expect(inPod('ip', 'link', 'show', 'eth0')).toContain(`mtu ${now}`);
+    expect(getLink(node.plane.host.socket, attached.hostIfName)?.mtu).toBe(now);
+  });
+
   it('gets its interface back each time that it is deleted, however often', async () => {
     const lease = { ...pod, serial: 1, state: 'allocated', attached } as const;
     const { database, host } = node.plane;

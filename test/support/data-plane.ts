@@ -17,6 +17,8 @@ export interface TestNode {
   readonly ovs: TestSwitch;
   readonly plane: DataPlane;
   readonly network: NodePodNetwork;
+  /** What the network is told of the node; may be changed. */
+  readonly environment: { mtu: () => number };
   /** Ends when it is closed, or by a bug. */
   readonly running: Promise<void>;
   close(): Promise<void>;
@@ -45,6 +47,7 @@ export async function becomeNode(): Promise<TestNode> {
   plane.datapath.allowRemovals();
   await plane.ports.whenPlugged(name, ofPort, AbortSignal.timeout(10_000));
   await plane.openflow.untilUp(AbortSignal.timeout(10_000));
+  const environment = { mtu: (): number => mtu };
   const network = new NodePodNetwork({
     datapath: plane.datapath,
     ports: plane.ports,
@@ -52,7 +55,7 @@ export async function becomeNode(): Promise<TestNode> {
     readiness,
     flowCheck: flowCheck(plane.datapath, plane.openflow),
     datapathType: 'netdev',
-    mtu: () => mtu,
+    mtu: () => environment.mtu(),
     announce: (port, frames) => injectFrames(plane, port, frames, stop.signal),
     life: stop.signal,
     log: silentLog,
@@ -63,5 +66,5 @@ export async function becomeNode(): Promise<TestNode> {
     await Promise.allSettled([running]);
     await ovs.stop();
   };
-  return { ovs, plane, network, running, close };
+  return { ovs, plane, network, environment, running, close };
 }
