@@ -5,7 +5,7 @@ import { SeineError } from '../errors/seine-error.ts';
 import { privateFolder } from '../files/private-folder.ts';
 import { removeStaleSocket } from '../files/stale-socket.ts';
 import type { Log } from '../log/log.ts';
-import { descriptorOf } from '../netlink/sys.ts';
+import { descriptorOf } from '../netlink/unix-peer.ts';
 import { CniCalls } from './cni-server-calls.ts';
 import { serveConnection } from './cni-server-connection.ts';
 import { RecordedDeletions } from './cni-server-deletions.ts';

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { NodeDatapathEvents } from '../datapath/node-datapath.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Log, LogControl } from '../log/log.ts';
-import { descriptorOf, peerCredentials } from '../netlink/sys.ts';
+import { descriptorOf, peerCredentials } from '../netlink/unix-peer.ts';
 import type { Agent, AgentHooks } from './agent.ts';
 import { ApiServer } from './api/http-server.ts';
 import { operatorActions, operatorRoutes, publicRoutes } from './api/routes.ts';

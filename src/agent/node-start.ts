@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
 import { type Address, listAddresses } from '../netlink/addresses.ts';
-import { peerCredentials } from '../netlink/sys.ts';
+import { peerCredentials } from '../netlink/unix-peer.ts';
 import { ofPorts } from '../pipeline/well-known.ts';
 import type { Agent, AgentHooks, RunningNode } from './agent.ts';
 import { CniServer } from './cni-server.ts';

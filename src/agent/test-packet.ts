@@ -1,3 +1,4 @@
+import { internetChecksum } from '../net/internet-checksum.ts';
 import type { Ip } from '../net/ip.ts';
 import { ipToBytes } from '../net/ip.ts';
 import { type Mac, macToBytes } from '../net/mac.ts';
@@ -23,7 +24,7 @@ export function encodeTestPacket({ ethSrc, ethDst, from, to, port, data }: TestP
   const length = 8 + data.length;
   const unsummed = new ByteWriter().u16(port).u16(port).u16(length).u16(0).raw(data).finish();
   const pseudo = new ByteWriter().raw(source).raw(destination).u16(UDP).u16(length).finish();
-  const udp = withSum(unsummed, 6, sumOf(pseudo));
+  const udp = withSum(unsummed, 6, internetChecksum(pseudo, unsummed) || 0xffff);
   const w = new ByteWriter().raw(macToBytes(ethDst)).raw(macToBytes(ethSrc));
   if (from.family === 'ipv6')
     return w.u16(0x86dd).u32(0x6000_0000).u16(length).u8(UDP).u8(HOPS).raw(source).raw(destination).raw(udp).finish();
@@ -39,7 +40,7 @@ export function encodeTestPacket({ ethSrc, ethDst, from, to, port, data }: TestP
     .finish();
   return w
     .u16(0x0800)
-    .raw(withSum(header, 10, 0))
+    .raw(withSum(header, 10, internetChecksum(header)))
     .raw(udp)
     .finish();
 }
@@ -50,19 +51,9 @@ export function isForwarded(frame: Uint8Array, data: Uint8Array): boolean {
   return hops === HOPS - 1 && Buffer.from(frame.buffer, frame.byteOffset, frame.length).includes(Buffer.from(data));
 }
 
-function sumOf(bytes: Uint8Array): number {
-  let sum = 0;
-  for (let at = 0; at < bytes.length; at += 2) sum += ((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0);
-  return sum;
-}
-
-/** The Internet checksum (RFC 1071), written at `at`, where there are zeros. */
-function withSum(bytes: Uint8Array, at: number, more: number): Uint8Array {
-  let sum = sumOf(bytes) + more;
-  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >>> 16);
-  const checksum = ~sum & 0xffff || 0xffff;
+/** These bytes with a checksum at `at`, where there are zeros. */
+function withSum(bytes: Uint8Array, at: number, checksum: number): Uint8Array {
   const summed = Uint8Array.from(bytes);
-  summed[at] = checksum >>> 8;
-  summed[at + 1] = checksum & 0xff;
+  new DataView(summed.buffer).setUint16(at, checksum);
   return summed;
 }

@@ -1,8 +1,10 @@
+import { internetChecksum } from '../net/internet-checksum.ts';
 import { type Ip, ipToBytes } from '../net/ip.ts';
 import { type Mac, macToBytes } from '../net/mac.ts';
 import type { IfIndex } from './interface-name.ts';
 import type { NetworkNamespace } from './namespace.ts';
-import { bind, littleEndian, send, socket } from './sys.ts';
+import { AF_PACKET, linkAddress, SOCK_RAW } from './socket-address.ts';
+import { bind, send, socket } from './sys.ts';
 
 /**
  * Tells the neighbours of an interface that its addresses are at `mac` now, so that who knew an earlier holder of an
@@ -41,29 +43,9 @@ function advertisement(mac: Uint8Array, address: Uint8Array): Uint8Array {
   const allNodes = [0xff, 0x02, ...Array<number>(13).fill(0), 1];
   const body = Uint8Array.from([136, 0, 0, 0, 0x20, 0, 0, 0, ...address, 2, 1, ...mac]);
   const pseudoHeader = [...address, ...allNodes, 0, 0, 0, body.length, 0, 0, 0, ICMPV6];
-  new DataView(body.buffer).setUint16(2, internetChecksum(Uint8Array.from([...pseudoHeader, ...body])), false);
+  new DataView(body.buffer).setUint16(2, internetChecksum(Uint8Array.from(pseudoHeader), body), false);
   const header = [0x60, 0, 0, 0, 0, body.length, ICMPV6, 255, ...address, ...allNodes];
   return Uint8Array.from([0x33, 0x33, 0, 0, 0, 1, ...mac, 0x86, 0xdd, ...header, ...body]);
 }
 
-/** Of an even number of bytes. Source: RFC 1071. */
-function internetChecksum(bytes: Uint8Array): number {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  let sum = 0;
-  for (let at = 0; at < bytes.length; at += 2) sum += view.getUint16(at, false);
-  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >>> 16);
-  return ~sum & 0xffff;
-}
-
-const AF_PACKET = 17;
-const SOCK_RAW = 3;
 const ICMPV6 = 58;
-
-/** struct sockaddr_ll: u16 family · u16 protocol · i32 index · u16 hardware · u8 packet type · u8 length · 8 octets */
-function linkAddress(link: IfIndex): Uint8Array {
-  const bytes = new Uint8Array(20);
-  const view = new DataView(bytes.buffer);
-  view.setUint16(0, AF_PACKET, littleEndian);
-  view.setInt32(4, link, littleEndian);
-  return bytes;
-}

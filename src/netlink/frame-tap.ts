@@ -1,11 +1,7 @@
 import type { IfIndex } from './interface-name.ts';
-import { bind, littleEndian, type OwnedFd, receiveStart, socket, Watch } from './sys.ts';
+import { AF_PACKET, ETH_P_ALL, linkAddress, SOCK_NONBLOCK, SOCK_RAW } from './socket-address.ts';
+import { bind, type OwnedFd, receiveStart, socket, Watch } from './sys.ts';
 
-const AF_PACKET = 17;
-const SOCK_RAW = 3;
-const SOCK_NONBLOCK = 0o4000;
-/** `ETH_P_ALL` in network byte order, as the kernel wants it. */
-const ETH_P_ALL = littleEndian ? 0x0300 : 0x0003;
 /** Frames looked at in one turn of the loop. */
 const AT_ONCE = 256;
 
@@ -25,7 +21,7 @@ export class FrameTap {
   /** @param seen called with each frame, cut to its first 2 KiB; it must not keep it, nor throw */
   static open(link: IfIndex, seen: (frame: Uint8Array) => void): FrameTap {
     const fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, ETH_P_ALL, 'packet socket');
-    bind(fd.number, linkAddress(link), `to link ${link}`);
+    bind(fd.number, linkAddress(link, ETH_P_ALL), `to link ${link}`);
     return new FrameTap(fd, seen);
   }
 
@@ -51,14 +47,4 @@ export class FrameTap {
       return undefined;
     }
   }
-}
-
-/** struct sockaddr_ll: u16 family · u16 protocol · i32 index · u16 hardware · u8 packet type · u8 length · 8 octets */
-function linkAddress(index: number): Uint8Array {
-  const bytes = new Uint8Array(20);
-  const view = new DataView(bytes.buffer);
-  view.setUint16(0, AF_PACKET, littleEndian);
-  view.setUint16(2, ETH_P_ALL, littleEndian);
-  view.setInt32(4, index, littleEndian);
-  return bytes;
 }

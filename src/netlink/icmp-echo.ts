@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { SeineError } from '../errors/seine-error.ts';
-import { type Family, type Ip, ipToBytes } from '../net/ip.ts';
+import { internetChecksum } from '../net/internet-checksum.ts';
+import type { Family, Ip } from '../net/ip.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 import { errnoOf } from './errno.ts';
-import { bind, connect, littleEndian, type OwnedFd, receive, send, setSocketOption, socket, Watch } from './sys.ts';
+import { internetAddress, SOCK_NONBLOCK, SOCK_RAW } from './socket-address.ts';
+import { bind, connect, type OwnedFd, receive, send, setSocketOption, socket, Watch } from './sys.ts';
 
-const SOCK_RAW = 3;
-const SOCK_NONBLOCK = 0o4000;
 /** Do not fragment, and do not believe what was learnt of the path: the whole packet or nothing. `linux/in.h`, `linux/in6.h` */
 const PMTUDISC_PROBE = 3;
 /** No IP packet is longer. */
@@ -59,8 +59,8 @@ export class EchoSocket {
     try {
       const [level, option] = flavour.mtuDiscover;
       setSocketOption(fd.number, level, option, PMTUDISC_PROBE);
-      bind(fd.number, socketAddress(from), from.text);
-      connect(fd.number, socketAddress(to), to.text);
+      bind(fd.number, internetAddress(from), from.text);
+      connect(fd.number, internetAddress(to), to.text);
       return new EchoSocket(fd, flavour);
     } catch (thrown) {
       fd.close();
@@ -144,21 +144,9 @@ export class EchoSocket {
   }
 }
 
-/** The Internet checksum (RFC 1071) of a message whose checksum is 0, written into octets 2 and 3. */
+/** The message with its checksum, in octets 2 and 3, where there are zeros. */
 function summed(message: Uint8Array): Uint8Array {
-  let sum = 0;
-  for (let at = 0; at < message.length; at += 2) sum += (message[at] ?? 0) * 256 + (message[at + 1] ?? 0);
-  while (sum > 0xffff) sum = (sum & 0xffff) + Math.floor(sum / 0x10000);
   const done = Uint8Array.from(message);
-  new DataView(done.buffer).setUint16(2, ~sum & 0xffff);
+  new DataView(done.buffer).setUint16(2, internetChecksum(message));
   return done;
-}
-
-/** struct sockaddr_in: u16 family · u16 port · 4 octets · 8 unused; sockaddr_in6: u16 family · u16 port · u32 flow · 16 octets · u32 scope */
-function socketAddress(ip: Ip): Uint8Array {
-  const isV4 = ip.family === 'ipv4';
-  const bytes = new Uint8Array(isV4 ? 16 : 28);
-  new DataView(bytes.buffer).setUint16(0, flavours[ip.family].domain, littleEndian);
-  bytes.set(ipToBytes(ip), isV4 ? 4 : 8);
-  return bytes;
 }

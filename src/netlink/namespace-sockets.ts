@@ -1,8 +1,19 @@
 import { SeineError } from '../errors/seine-error.ts';
-import { type Ip, ipToBytes } from '../net/ip.ts';
+import type { Ip } from '../net/ip.ts';
 import { kernelError } from './errno.ts';
 import { familyNumber } from './kernel-values.ts';
 import type { NetworkNamespace } from './namespace.ts';
+import {
+  IPV6_V6ONLY,
+  internetAddress,
+  SO_ERROR,
+  SO_REUSEADDR,
+  SOCK_DGRAM,
+  SOCK_NONBLOCK,
+  SOCK_STREAM,
+  SOL_IPV6,
+  SOL_SOCKET,
+} from './socket-address.ts';
 import { bind, connect, getSocketOption, listen, littleEndian, type OwnedFd, setSocketOption, socket, Watch } from './sys.ts';
 
 export interface Endpoint {
@@ -35,7 +46,8 @@ export async function connectTcpIn(namespace: NetworkNamespace, endpoint: Endpoi
   const what = `${endpoint.address.text} port ${endpoint.port} from ${namespace.path}`;
   const fd = openIn(namespace, SOCK_STREAM | SOCK_NONBLOCK, endpoint);
   try {
-    if (connect(fd.number, socketAddress(endpoint), what) === 'inProgress') await writable(fd.number, what, signal);
+    if (connect(fd.number, internetAddress(endpoint.address, endpoint.port), what) === 'inProgress')
+      await writable(fd.number, what, signal);
     const errno = new DataView(getSocketOption(fd.number, SOL_SOCKET, SO_ERROR, 4).slice().buffer).getInt32(0, littleEndian);
     if (errno !== 0) throw kernelError('connect', errno, `connect ${what}`);
     return fd.release();
@@ -43,15 +55,6 @@ export async function connectTcpIn(namespace: NetworkNamespace, endpoint: Endpoi
     fd.close();
   }
 }
-
-const SOCK_STREAM = 1;
-const SOCK_DGRAM = 2;
-const SOCK_NONBLOCK = 0o4000;
-const SOL_SOCKET = 1;
-const SO_REUSEADDR = 2;
-const SO_ERROR = 4;
-const SOL_IPV6 = 41;
-const IPV6_V6ONLY = 26;
 
 function openIn(namespace: NetworkNamespace, type: number, { address }: Endpoint): OwnedFd {
   return namespace.run(() => socket(familyNumber[address.family], type, 0, 'socket in a namespace'));
@@ -62,27 +65,16 @@ function boundSocket(namespace: NetworkNamespace, type: number, endpoint: Endpoi
   try {
     setSocketOption(fd.number, SOL_SOCKET, SO_REUSEADDR, 1);
     if (endpoint.address.family === 'ipv6') setSocketOption(fd.number, SOL_IPV6, IPV6_V6ONLY, 1);
-    bind(fd.number, socketAddress(endpoint), `to ${endpoint.address.text} port ${endpoint.port} in ${namespace.path}`);
+    bind(
+      fd.number,
+      internetAddress(endpoint.address, endpoint.port),
+      `to ${endpoint.address.text} port ${endpoint.port} in ${namespace.path}`,
+    );
     then(fd.number);
     return fd.release();
   } finally {
     fd.close();
   }
-}
-
-/**
- * struct sockaddr_in:  u16 family · u16 port · 4 octets · 8 zeros
- * struct sockaddr_in6: u16 family · u16 port · u32 flow · 16 octets · u32 scope
- * The family in the machine's byte order, the port in the network's.
- */
-function socketAddress({ address, port }: Endpoint): Uint8Array {
-  if (!Number.isInteger(port) || port < 0 || port > 65535) throw new SeineError('INVALID_INPUT', `${port} is no port`);
-  const bytes = new Uint8Array(address.family === 'ipv4' ? 16 : 28);
-  const view = new DataView(bytes.buffer);
-  view.setUint16(0, familyNumber[address.family], littleEndian);
-  view.setUint16(2, port, false);
-  bytes.set(ipToBytes(address), address.family === 'ipv4' ? 4 : 8);
-  return bytes;
 }
 
 function writable(fd: number, what: string, signal: AbortSignal): Promise<void> {

@@ -3,6 +3,7 @@ import { Attributes, aligned } from './attributes.ts';
 import { amended, errnoOf, kernelError } from './errno.ts';
 import { Batch, control, flag, headerLength, type Message, messagesIn } from './message.ts';
 import type { NetworkNamespace } from './namespace.ts';
+import { SOCK_RAW, SOL_SOCKET } from './socket-address.ts';
 import {
   bind,
   getSocketOption,
@@ -324,10 +325,8 @@ const messagesPerSend = 128;
 const bytesPerSend = 64 * 1024;
 
 const AF_NETLINK = 16;
-const SOCK_RAW = 3;
 /** NETLINK_ROUTE, NETLINK_NETFILTER and NETLINK_GENERIC, linux/netlink.h. */
 const protocols = { route: 0, netfilter: 12, generic: 16 } as const;
-const SOL_SOCKET = 1;
 const SO_RCVBUFFORCE = 33;
 const SO_NETNS_COOKIE = 71;
 const SOL_NETLINK = 270;

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import type { Socket } from 'node:net';
 import koffi, { type KoffiFunc, type LibraryHandle } from 'koffi';
 import { SeineError } from '../errors/seine-error.ts';
 import { kernelError } from './errno.ts';
@@ -261,26 +260,6 @@ export function tryLock(fd: number): boolean {
   if (result < 0 && koffi.errno() === EAGAIN) return false;
   checked('flock', result, 'lock a file');
   return true;
-}
-
-/** Who is at the other end of a unix socket: `SO_PEERCRED`, unix(7). The numbers are of the moment of `connect`. */
-export function peerCredentials(fd: number): { readonly pid: number; readonly uid: number; readonly gid: number } {
-  const bytes = getSocketOption(fd, 1, 17, 12); // SOL_SOCKET, SO_PEERCRED → struct ucred
-  if (bytes.length !== 12) throw new SeineError('PROTOCOL', `struct ucred has 12 bytes, not ${bytes.length}`);
-  const view = new DataView(bytes.buffer, bytes.byteOffset, 12);
-  return { pid: view.getInt32(0, littleEndian), uid: view.getUint32(4, littleEndian), gid: view.getUint32(8, littleEndian) };
-}
-
-/**
- * The descriptor under a socket of Node, for `peerCredentials` while the socket is open. Node has no public way to it.
- *
- * @throws SeineError `UNAVAILABLE` if the socket is closed already
- */
-export function descriptorOf(socket: Socket): number {
-  const handle: unknown = Reflect.get(socket, '_handle');
-  const fd: unknown = typeof handle === 'object' && handle !== null ? Reflect.get(handle, 'fd') : undefined;
-  if (typeof fd !== 'number' || fd < 0) throw new SeineError('UNAVAILABLE', 'the connection is closed already');
-  return fd;
 }
 
 /** Calls `handler`, from the event loop, whenever `fd` is ready or has an error, until closed. Close it before the descriptor. */

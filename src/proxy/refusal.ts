@@ -1,3 +1,5 @@
+import { internetChecksum } from '../net/internet-checksum.ts';
+
 /**
  * The answer to a packet for a Service without endpoints, as the Service's address itself would give it: a TCP reset, or a
  * port unreachable. Pure: frames in, frames out.
@@ -105,7 +107,7 @@ function tcpReset(packet: IpPacket): Buffer | undefined {
     reset.writeUInt8(flag.rst | flag.ack, 13);
   }
   reset.writeUInt8((TCP_BYTES / 4) << 4, 12);
-  reset.writeUInt16BE(checksum([pseudoHeader(packet, TCP, reset.length), reset]), 16);
+  reset.writeUInt16BE(internetChecksum(pseudoHeader(packet, TCP, reset.length), reset), 16);
   return inIp(packet, TCP, reset);
 }
 
@@ -115,12 +117,12 @@ function portUnreachable(packet: IpPacket): Buffer {
   if (packet.family === 'ipv4') {
     message.writeUInt8(3, 0);
     message.writeUInt8(3, 1);
-    message.writeUInt16BE(checksum([message]), 2);
+    message.writeUInt16BE(internetChecksum(message), 2);
     return inIp(packet, ICMP, message);
   }
   message.writeUInt8(1, 0);
   message.writeUInt8(4, 1);
-  message.writeUInt16BE(checksum([pseudoHeader(packet, ICMPV6, message.length), message]), 2);
+  message.writeUInt16BE(internetChecksum(pseudoHeader(packet, ICMPV6, message.length), message), 2);
   return inIp(packet, ICMPV6, message);
 }
 
@@ -141,7 +143,7 @@ function inIp({ family, source, destination }: IpPacket, protocol: number, paylo
   header.writeUInt8(HOPS, 8);
   header.writeUInt8(protocol, 9);
   const whole = Buffer.concat([header, destination, source]);
-  whole.writeUInt16BE(checksum([whole]), 10);
+  whole.writeUInt16BE(internetChecksum(whole), 10);
   return Buffer.concat([whole, payload]);
 }
 
@@ -151,15 +153,4 @@ function pseudoHeader({ family, source, destination }: IpPacket, protocol: numbe
   tail.writeUInt8(protocol, tail.length - (family === 'ipv4' ? 3 : 1));
   tail.writeUInt16BE(length, 2);
   return Buffer.concat([source, destination, tail]);
-}
-
-/** RFC 1071. */
-function checksum(parts: readonly Buffer[]): number {
-  let sum = 0;
-  for (const part of parts) {
-    for (let at = 0; at + 1 < part.length; at += 2) sum += part.readUInt16BE(at);
-    if (part.length % 2 === 1) sum += part.readUInt8(part.length - 1) << 8;
-  }
-  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >>> 16);
-  return ~sum & 0xffff;
 }

@@ -16,7 +16,7 @@ import { createNodeHost } from '../../src/cni-shim/node-host.ts';
 import { runPlugin } from '../../src/cni-shim/plugin.ts';
 import { type Log, silentLog } from '../../src/log/log.ts';
 import { cidrAddress, parseCidr, parseIp } from '../../src/net/ip.ts';
-import { peerCredentials } from '../../src/netlink/sys.ts';
+import { peerCredentials } from '../../src/netlink/unix-peer.ts';
 
 export interface PluginRun {
   readonly exit: number;

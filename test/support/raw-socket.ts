@@ -1,7 +1,8 @@
 import { getLink } from '../../src/netlink/links.ts';
 import { NetworkNamespace } from '../../src/netlink/namespace.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
-import { bind, littleEndian, type OwnedFd, receive, send, socket, Watch } from '../../src/netlink/sys.ts';
+import { AF_PACKET, ETH_P_ALL, linkAddress, SOCK_NONBLOCK, SOCK_RAW } from '../../src/netlink/socket-address.ts';
+import { bind, type OwnedFd, receive, send, socket, Watch } from '../../src/netlink/sys.ts';
 import { slowness } from './test-datapath.ts';
 
 /** Sends frames as they are, and hears every frame of an interface, its own too. packet(7) */
@@ -26,7 +27,7 @@ export class RawSocket {
       netlink.close();
       if (!link) throw new Error(`${place} has no interface ${interfaceName}`);
       const fd = namespace.run(() => socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, ETH_P_ALL, 'packet socket'));
-      bind(fd.number, linkAddress(link.index), `to ${interfaceName}`);
+      bind(fd.number, linkAddress(link.index, ETH_P_ALL), `to ${interfaceName}`);
       return new RawSocket(fd);
     } finally {
       namespace.close();
@@ -68,20 +69,4 @@ export class RawSocket {
     for (const wake of this.#waiting) wake();
     this.#waiting.clear();
   }
-}
-
-const AF_PACKET = 17;
-const SOCK_RAW = 3;
-const SOCK_NONBLOCK = 0o4000;
-/** `ETH_P_ALL` in network byte order, as the kernel wants it. */
-const ETH_P_ALL = littleEndian ? 0x0300 : 0x0003;
-
-/** struct sockaddr_ll: u16 family · u16 protocol · i32 index · u16 hardware · u8 packet type · u8 length · 8 octets */
-function linkAddress(index: number): Uint8Array {
-  const bytes = new Uint8Array(20);
-  const view = new DataView(bytes.buffer);
-  view.setUint16(0, AF_PACKET, littleEndian);
-  view.setUint16(2, ETH_P_ALL, littleEndian);
-  view.setInt32(4, index, littleEndian);
-  return bytes;
 }

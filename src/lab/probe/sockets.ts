@@ -2,8 +2,20 @@ import { createSocket, type Socket as DatagramSocket } from 'node:dgram';
 import { Socket } from 'node:net';
 import { getSystemErrorName } from 'node:util';
 import { SeineError } from '../../errors/seine-error.ts';
-import { type Family, ipToBytes, parseIp } from '../../net/ip.ts';
+import { type Family, parseIp } from '../../net/ip.ts';
+import { familyNumber } from '../../netlink/kernel-values.ts';
 import { NetworkNamespace } from '../../netlink/namespace.ts';
+import {
+  IPV6_V6ONLY,
+  internetAddress,
+  SO_ERROR,
+  SO_REUSEADDR,
+  SOCK_DGRAM,
+  SOCK_NONBLOCK,
+  SOCK_STREAM,
+  SOL_IPV6,
+  SOL_SOCKET,
+} from '../../netlink/socket-address.ts';
 import { bind, connect, getSocketOption, listen, littleEndian, type OwnedFd, setSocketOption, socket, Watch } from '../../netlink/sys.ts';
 import { netnsPath, type Place } from '../names.ts';
 
@@ -14,7 +26,7 @@ export function listenTcpIn(place: Place, address: string, port: number): number
   const fd = openIn(place, parseIp(address).family, SOCK_STREAM);
   try {
     setSocketOption(fd.number, SOL_SOCKET, SO_REUSEADDR, 1);
-    bind(fd.number, socketAddress(address, port), `${address} port ${port}`);
+    bind(fd.number, internetAddress(parseIp(address), port), `${address} port ${port}`);
     listen(fd.number, backlog);
     return fd.release();
   } catch (error) {
@@ -28,7 +40,7 @@ export async function bindUdpIn(place: Place, address: string, port: number): Pr
   const { family } = parseIp(address);
   const fd = openIn(place, family, SOCK_DGRAM);
   try {
-    bind(fd.number, socketAddress(address, port), `${address} port ${port}`);
+    bind(fd.number, internetAddress(parseIp(address), port), `${address} port ${port}`);
   } catch (error) {
     fd.close();
     throw error;
@@ -49,7 +61,8 @@ export async function bindUdpIn(place: Place, address: string, port: number): Pr
 export async function connectTcpIn(place: Place, address: string, port: number, signal: AbortSignal): Promise<Socket> {
   const fd = openIn(place, parseIp(address).family, SOCK_STREAM | SOCK_NONBLOCK);
   try {
-    if (connect(fd.number, socketAddress(address, port), `to ${address} port ${port}`) === 'inProgress') await writable(fd, signal);
+    if (connect(fd.number, internetAddress(parseIp(address), port), `to ${address} port ${port}`) === 'inProgress')
+      await writable(fd, signal);
     const errno = Buffer.from(getSocketOption(fd.number, SOL_SOCKET, SO_ERROR, 4))[littleEndian ? 'readInt32LE' : 'readInt32BE']();
     if (errno !== 0) throw refused(`connect to ${address} port ${port}`, getSystemErrorName(-errno));
     return new Socket({ fd: fd.release(), readable: true, writable: true, allowHalfOpen: true });
@@ -78,7 +91,7 @@ function refused(doing: string, errno: string): SeineError {
 }
 
 function openIn(place: Place, family: Family, type: number): OwnedFd {
-  const make = () => socket(family === 'ipv4' ? AF_INET : AF_INET6, type, 0, 'socket');
+  const make = () => socket(familyNumber[family], type, 0, 'socket');
   if (place === 'here') return inOnlyOneFamily(make(), family);
   const namespace = NetworkNamespace.open(netnsPath(place));
   try {
@@ -93,28 +106,6 @@ function openIn(place: Place, family: Family, type: number): OwnedFd {
 
 /** So that `::` and `0.0.0.0` can each have a socket of their own. */
 function inOnlyOneFamily(fd: OwnedFd, family: Family): OwnedFd {
-  if (family === 'ipv6') setSocketOption(fd.number, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  if (family === 'ipv6') setSocketOption(fd.number, SOL_IPV6, IPV6_V6ONLY, 1);
   return fd;
 }
-
-/** `struct sockaddr_in` or `struct sockaddr_in6`: the family in host order, the rest in network order. */
-function socketAddress(address: string, port: number): Uint8Array {
-  const ip = parseIp(address);
-  const bytes = Buffer.alloc(ip.family === 'ipv4' ? 16 : 28);
-  bytes[littleEndian ? 'writeUInt16LE' : 'writeUInt16BE'](ip.family === 'ipv4' ? AF_INET : AF_INET6, 0);
-  bytes.writeUInt16BE(port, 2);
-  bytes.set(ipToBytes(ip), ip.family === 'ipv4' ? 4 : 8);
-  return bytes;
-}
-
-/** Numbers of Linux on every architecture we know: sys/socket.h, netinet/in.h. */
-const AF_INET = 2;
-const AF_INET6 = 10;
-const SOCK_STREAM = 1;
-const SOCK_DGRAM = 2;
-const SOCK_NONBLOCK = 0o4000;
-const SOL_SOCKET = 1;
-const SO_REUSEADDR = 2;
-const SO_ERROR = 4;
-const IPPROTO_IPV6 = 41;
-const IPV6_V6ONLY = 26;
