@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -114,4 +114,15 @@ it('says what a durable lease costs', async () => {
   } finally {
     rmSync(onDisk, { recursive: true });
   }
+});
+
+it('begins its journal anew where somebody has removed the folder', async () => {
+  const store = new FileJournalStore(journal);
+  await store.load();
+  await store.replace(Buffer.from('one\n'));
+  rmSync(join(folder, 'state'), { recursive: true });
+  await store.replace(Buffer.from('two\n'));
+  await store.append(Buffer.from('three\n'));
+  expect(readFileSync(journal, 'utf8')).toBe('two\nthree\n');
+  await store.close();
 });

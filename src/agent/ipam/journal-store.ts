@@ -68,6 +68,7 @@ export class FileJournalStore implements JournalStore {
   }
 
   async replace(bytes: Uint8Array): Promise<void> {
+    await this.#makeFolder(); // somebody may have removed it
     await this.#takeLock();
     const temporary = `${this.#path}.new`;
     await rm(temporary, { force: true });
@@ -106,9 +107,13 @@ export class FileJournalStore implements JournalStore {
     for (const file of files) await file?.close();
   }
 
+  async #makeFolder(): Promise<void> {
+    await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 });
+  }
+
   async #takeLock(): Promise<void> {
     if (this.#lock) return;
-    await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 });
+    await this.#makeFolder();
     const lock = await open(`${this.#path}.lock`, constants.O_RDWR | constants.O_CREAT, 0o600);
     if (!tryLock(lock.fd)) {
       await lock.close();
