@@ -58,7 +58,7 @@ export interface PartStatus {
   /** Every change of a wish counts one. */
   readonly revision: number;
   readonly realizedRevision: number;
-  /** Entries that were put back, over all looks, because somebody else had changed them. */
+  /** Entries that were put back, over all looks, because somebody else had changed them, or a restart of Open vSwitch had lost them. */
   readonly drift: number;
   readonly refused: readonly RefusedOwner[];
   /** Entries that somebody changes again and again, repaired more and more slowly. */

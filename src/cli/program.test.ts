@@ -179,7 +179,7 @@ describe('status', () => {
       '! bridge (flows, groups): somebody else keeps changing 1 entry',
       '! 1 of 1 addresses of 10.10.0.0/30 are in use',
       '* NetworkPolicy is not enforced: 2 objects without effect, all traffic is allowed',
-      '* bridge (flows, groups): somebody else changed 4 entries; put back',
+      '* bridge (flows, groups): 4 entries put back that somebody else had changed, or a restart of Open vSwitch had lost',
     ]);
   });
 

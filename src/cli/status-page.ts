@@ -101,7 +101,10 @@ function remarks({ networkPolicy, parts, eventLoop, repair }: AgentStatus): stri
       ? [`NetworkPolicy is ${networkPolicy.enforcement}: ${count(networkPolicy.objects, 'object')} without effect, all traffic is allowed`]
       : []),
     ...(repair ? [`repair is paused: what others change stays for another ${duration(repair.pausedForSeconds)}`] : []),
-    ...drifted.map(({ part, drift }) => `${partWords[part] ?? part}: somebody else changed ${count(drift, 'entry', 'entries')}; put back`),
+    ...drifted.map(
+      ({ part, drift }) =>
+        `${partWords[part] ?? part}: ${count(drift, 'entry', 'entries')} put back that somebody else had changed${part === 'bridge' ? ', or a restart of Open vSwitch had lost' : ''}`,
+    ),
     ...(eventLoop.lagMsMax > LAG_WORTH_SAYING_MS
       ? [`the agent was up to ${Math.round(eventLoop.lagMsMax)} ms late in the last minutes`]
       : []),

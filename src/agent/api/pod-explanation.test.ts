@@ -126,7 +126,7 @@ describe('a pod, explained', () => {
     ];
     const lines = linesOf({ repairs, pausedForSeconds: 60, policies: 2 });
     expect(lines).toContain(
-      'What somebody else had changed of it was put back 2 times: 2026-11-21T01:02:03.000Z bridge, 3 of its entries; 2026-11-21T02:02:03.000Z bridge.',
+      'What somebody else had changed of it, or a restart of Open vSwitch had lost, was put back 2 times: 2026-11-21T01:02:03.000Z bridge, 3 of its entries; 2026-11-21T02:02:03.000Z bridge.',
     );
     expect(lines.at(-1)).toBe('Repair is paused: what others change of it stays for another 60 s.');
     expect(lines.join()).toContain('the 2 of its namespace have no effect');

@@ -143,7 +143,7 @@ function repairLines(repairs: readonly PodRepair[]): readonly string[] {
     .slice(-REPAIRS_TOLD)
     .map(({ at, what, entries }) => `${at} ${what}${entries === null ? '' : `, ${entries} of its entries`}`);
   return [
-    `What somebody else had changed of it was put back ${repairs.length === 1 ? 'once' : `${repairs.length} times`}: ${last.join('; ')}.`,
+    `What somebody else had changed of it, or a restart of Open vSwitch had lost, was put back ${repairs.length === 1 ? 'once' : `${repairs.length} times`}: ${last.join('; ')}.`,
   ];
 }
 

@@ -58,7 +58,11 @@ export const metricRows = {
   },
   reconcile_entries_total: { type: 'counter', help: 'Entries that were put or removed.', labels: ['part', 'operation'] },
   reconcile_failures_total: { type: 'counter', help: 'Rounds that failed and were tried again.', labels: ['part'] },
-  drift_entries_total: { type: 'counter', help: 'Entries that somebody else had changed, as found by looking.', labels: ['part'] },
+  drift_entries_total: {
+    type: 'counter',
+    help: 'Entries that were put back: somebody else had changed them, or, of the bridge, a restart of Open vSwitch had lost them.',
+    labels: ['part'],
+  },
   drift_repair_duration_seconds: {
     type: 'histogram',
     help: 'From the news that something may have been changed by somebody else to its being as wanted again, where it was.',
