@@ -16,9 +16,11 @@ import { KubeApi } from '../../src/lab/kube-api.ts';
 import { labPaths, type NodePaths, netnsPrefix, nodePaths } from '../../src/lab/names.ts';
 import { agentProcess, agentReadiness } from '../../src/lab/node/agent.ts';
 import { inNetns } from '../../src/lab/node/netns.ts';
+import { ovsProcess } from '../../src/lab/node/ovs.ts';
 import { type LabPlan, type NodePlan, planLab } from '../../src/lab/plan.ts';
 import { bringUp } from '../../src/lab/up.ts';
 import type { Family } from '../../src/net/ip.ts';
+import { setUrgency, urgent } from '../support/urgency.ts';
 
 const execute = promisify(execFile);
 const root = join(import.meta.dirname, '../..');
@@ -52,7 +54,9 @@ export class BenchLab {
     if (cluster) fillCluster(plan, cluster);
     try {
       await bringUp({ plan, agent: agentBundle, onStep: () => {} }, AbortSignal.timeout(120_000));
-      return new BenchLab(plan, node, new KubeApi(await readKubeconfig(labPaths(dir).kubeconfig)));
+      const lab = new BenchLab(plan, node, new KubeApi(await readKubeconfig(labPaths(dir).kubeconfig)));
+      lab.#nodeFirst();
+      return lab;
     } catch (thrown) {
       await removeLab(dir, AbortSignal.timeout(60_000));
       throw thrown;
@@ -79,6 +83,14 @@ export class BenchLab {
 
   async agent(verb: 'stop' | 'start'): Promise<void> {
     await askControl(labPaths(this.plan.dir).control, 'POST', `/agents/${this.node.name}/${verb}`);
+    this.#nodeFirst();
+  }
+
+  /** The node's daemons go before other work, and before the API server, which is another machine elsewhere. */
+  #nodeFirst(): void {
+    const { dir } = this.paths;
+    const daemons = [agentProcess(this.plan, this.node), ovsProcess(dir, 'ovs-vswitchd'), ovsProcess(dir, 'ovsdb-server')];
+    for (const daemon of daemons) if (daemon) setUrgency(daemon.pid, urgent);
   }
 
   /** @returns how long it took (ms) */

@@ -1,6 +1,7 @@
-import { cpus, loadavg, setPriority } from 'node:os';
+import { cpus, loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import { runScript, UsageError } from '../support/script.ts';
+import { setUrgency, urgent } from '../support/urgency.ts';
 import { type Measured, rowOf, tableOf } from './row.ts';
 import { scenes } from './scenes.ts';
 
@@ -12,9 +13,6 @@ go to standard error.
   --json          the rows as JSON, as the last line of standard output
   --only PREFIX   only rows whose names begin with this; all of it takes about ten minutes
 `;
-
-/** So that other work on the machine is felt less, by either side. */
-const niceness = -15;
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
@@ -30,7 +28,8 @@ async function main(): Promise<void> {
   }
   const wanted = (name: string): boolean => name.startsWith(values.only);
   if (!scenes.some(({ rows }) => rows.some(wanted))) throw new UsageError(`no row begins with "${values.only}"`);
-  setPriority(niceness); // of all that is started from here
+  // And all that is started from here: other work on the machine is felt less, by either side.
+  setUrgency(process.pid, urgent);
   const startedMs = performance.now();
   say(`${cpus().length} processors, load ${loadText()}`);
   const measured: Measured[] = [];

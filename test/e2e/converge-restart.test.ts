@@ -1,13 +1,12 @@
-import { setPriority } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { clusterIps } from '../../src/lab/demo/workload.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
 import { echo, UdpStream } from '../support/udp-stream.ts';
+import { setUrgency, urgent } from '../support/urgency.ts';
 
 const echoPort = 7777;
-const urgent = -15;
 const triesMax = 4;
 /** Between a dump and the reading of the clock. */
 const slackMs = 500;
@@ -37,7 +36,7 @@ describe('a restart of the agent', () => {
     await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'));
     await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
     // What else runs on the machine must not lose packets for us: switching and streams come first, the agent has to wait.
-    for (const pid of [process.pid, ...(await lab.switchPids())]) setPriority(pid, urgent);
+    for (const pid of [process.pid, ...(await lab.switchPids())]) setUrgency(pid, urgent);
   });
   afterAll(async () => {
     for (const close of closing) close();

@@ -272,6 +272,7 @@ const tests: Tests = {
   ipDst: (wanted, { packet }) => within(packet.ipDst, wanted),
   portDst: (wanted, { packet }) => packet.portDst === wanted,
   portSrc: (wanted, { packet }) => packet.portSrc !== undefined && hasBits(packet.portSrc, wanted),
+  tcpFlags: (wanted, { packet }) => packet.tcpFlags === wanted,
   // The model knows whole packets only.
   fragment: () => false,
   ctPortDst: (wanted, { original }) => original?.dstPort === wanted,

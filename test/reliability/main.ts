@@ -4,16 +4,15 @@
  * The table of docs/reliability.md is what this prints with `--write`.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { setPriority } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ConvergeLab } from '../support/converge-lab.ts';
+import { setUrgency, urgent } from '../support/urgency.ts';
 import type { Fault } from './fault.ts';
 import { faults } from './faults.ts';
 import { type FaultRow, type FaultRun, prepare, runFault } from './run-fault.ts';
 import { table } from './table.ts';
 
-const urgent = -15;
 /** As it ships: one bundle. */
 const agent = join(import.meta.dirname, '..', '..', 'dist', 'seine-agent.mjs');
 const help = `npm run test:reliability -- [--only NAME[,NAME…]] [--rounds N] [--seed N] [--hz N] [--datapath D] [--write] [--json] [--list]
@@ -68,11 +67,11 @@ async function runAll(chosen: readonly Fault[], { seed, ...run }: Run): Promise<
   const lab = await ConvergeLab.start(2, agent, { datapath: run.datapath });
   try {
     await prepare(lab);
-    setPriority(process.pid, urgent);
+    setUrgency(process.pid, urgent);
     const rows: FaultRow[] = [];
     for (const [index, fault] of chosen.entries()) {
       // A restarted ovs-vswitchd is a new process: what else runs on the machine must not lose packets for us.
-      for (const pid of await lab.switchPids()) setPriority(pid, urgent);
+      for (const pid of await lab.switchPids()) setUrgency(pid, urgent);
       say(`${index + 1}/${chosen.length} ${fault.name}`);
       const context = { ...run, random: randomFrom(seed + index), say, signal: AbortSignal.timeout(3_600_000) };
       const row = await runFault(fault, lab, context);

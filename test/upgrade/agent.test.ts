@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process';
 import { readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { setPriority } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -14,10 +13,10 @@ import { askStatus } from '../../src/lab/up.ts';
 import { type Route, servicePort, Traffic, type TrafficCount } from '../reliability/traffic.ts';
 import { ConvergeLab, type DumpedFlow, until } from '../support/converge-lab.ts';
 import { type PreviousRelease, previousRelease } from '../support/previous-release.ts';
+import { setUrgency, urgent } from '../support/urgency.ts';
 
 const execute = promisify(execFile);
 const hertz = 100;
-const urgent = -15;
 /** Userspace switching on a machine that is busy otherwise loses packets now and then; an upgrade that loses them always does. */
 const triesMax = 4;
 /** Between a dump and the reading of the clock. */
@@ -66,7 +65,7 @@ beforeAll(async () => {
     patienceMs,
     () => 'the Service is not served',
   );
-  for (const pid of [process.pid, ...(await lab.switchPids())]) setPriority(pid, urgent);
+  for (const pid of [process.pid, ...(await lab.switchPids())]) setUrgency(pid, urgent);
 });
 afterAll(async () => await lab?.remove());
 
