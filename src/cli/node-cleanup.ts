@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { SeineError } from '../errors/seine-error.ts';
 import type { CleanupOptions } from '../install/cleanup.ts';
 import { safeText } from './escape.ts';
@@ -40,7 +40,7 @@ export function addNode(root: Command, { terminal, ends }: NodeContext): void {
     .option('--cni-conf-dir <folder>', 'where it looks for their configuration', '/etc/cni/net.d')
     .option('--state-dir <folder>', 'stateDir of the agent', '/var/lib/seine')
     .option('--run-dir <folder>', 'folder of cniSocket and apiSocket', '/run/seine')
-    .option('--ovs-run-dir <folder>', 'ovsRunDir of the agent', '/run/openvswitch')
+    .addOption(new Option('--ovs-run-dir <folder>', 'ovsRunDir of the agent').env('OVS_RUNDIR').default('/run/openvswitch'))
     .action((flags: Flags) => ends(cleanup(terminal, flags, AbortSignal.timeout(patienceMs))));
 }
 
@@ -52,7 +52,8 @@ async function cleanup(terminal: Terminal, flags: Flags, signal: AbortSignal): P
   if (items.length === 0) terminal.remark('seinectl: nothing of Seine is on this node');
   if (flags.yes !== true) {
     for (const { what } of items) terminal.line(`would remove  ${safeText(what)}`);
-    if (items.length > 0) terminal.remark('Nothing has been changed. Remove all this with: seinectl node cleanup --yes');
+    const when = obstacles.length === 0 ? 'Remove all this with' : 'When that is mended, remove all this with';
+    if (items.length > 0) terminal.remark(`Nothing has been changed. ${when}: seinectl node cleanup --yes`);
     return exitCodes.ok;
   }
   if (obstacles.length > 0 && flags.force !== true) {

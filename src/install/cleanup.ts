@@ -44,9 +44,7 @@ export async function findLeftovers(options: CleanupOptions, signal: AbortSignal
     ...(running.length > 0
       ? [`an agent answers on ${running.join(' and ')}: it would put everything back; delete its DaemonSet first`]
       : []),
-    ...(attached.size > 0
-      ? [`${attached.size} pods are attached, ${named([...attached])}: they lose their network; drain the node first`]
-      : []),
+    ...(attached.size > 0 ? [`attached pods lose their network (${attached.size}): ${named([...attached])}; drain the node first`] : []),
     ...ofSwitch.obstacles,
   ];
   const rest = [...socketFiles(runFolder), ...stateFolder(folders.state)];

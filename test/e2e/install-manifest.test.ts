@@ -91,7 +91,10 @@ it('is taken off the node again: shown first, not under a running agent, not fro
   const before = await nodeHolds();
   expect(before).toEqual(['br-int', 'br-phy', 'nft', 'routes', 'veth']);
   const shown = await cleanup(elsewhere);
-  expect(shown).toMatchObject({ code: 0, err: expect.stringMatching(/an agent answers[\s\S]*1 pods are attached, default\/elsewhere/) });
+  expect(shown).toMatchObject({
+    code: 0,
+    err: expect.stringMatching(/an agent answers[\s\S]*attached pods lose their network \(1\): default\/elsewhere/),
+  });
   expect(shown.out).toMatch(/would remove {2}file .*10-seine.conflist\n(.*\n)*would remove {2}nftables table inet seine\n/);
   expect(await cleanup([...elsewhere, '--yes'])).toMatchObject({ code: 1, out: '' });
   await lab.agent(1, 'stop');

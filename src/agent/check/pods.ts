@@ -79,7 +79,12 @@ export function judgePods(
   ];
   return findings.length > 0
     ? findings
-    : [fine('pods', `${facts.length} pods: MTU ${mtu} at most${fillIn ? ', checksums filled in' : ''}`)];
+    : [
+        fine(
+          'pods',
+          `${facts.length === 1 ? '1 pod' : `${facts.length} pods`}: MTU ${mtu} at most${fillIn ? ', checksums filled in' : ''}`,
+        ),
+      ];
 }
 
 function named<T>(facts: readonly T[], tell: (fact: T) => Finding): readonly Finding[] {
