@@ -1,3 +1,5 @@
+import { existsSync, rmSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CniBench, codeOf, type PluginRun, replyOn } from '../../test/support/cni-bench.ts';
 import { CniError, cniCodes } from '../cni/errors.ts';
@@ -212,4 +214,23 @@ it('reports each call with its code and where its time went', async () => {
   expect(first?.stages.map(([stage]) => stage)).toEqual(['ready', 'turn', 'addresses', 'wiring']);
   const inStages = first?.stages.reduce((sum, [, ms]) => sum + ms, 0) ?? Number.NaN;
   expect(inStages).toBeLessThanOrEqual(first?.tookMs ?? 0);
+});
+
+describe('the socket that somebody removes', () => {
+  it.each([
+    ['alone', () => rmSync(bench.socketPath)],
+    ['with its folder', () => rmSync(dirname(bench.socketPath), { recursive: true })],
+  ])('%s is made anew, and what is served goes on', async (_, remove) => {
+    bench.network.become({ state: 'starting', reason: 'test' });
+    const waiting = bench.call('ADD', 'a');
+    await eventually(() => expect(existsSync(bench.socketPath)).toBe(true));
+    remove();
+    await eventually(() => expect(existsSync(bench.socketPath)).toBe(true));
+    bench.network.become({ state: 'ready' });
+    expect(codeOf(await waiting)).toBe(0);
+    expect(codeOf(await bench.call('ADD', 'b'))).toBe(0);
+    expect(statSync(bench.socketPath).mode & 0o777).toBe(0o600);
+    await bench.stop();
+    expect(existsSync(bench.socketPath)).toBe(false);
+  });
 });

@@ -1,4 +1,4 @@
-import { chmodSync } from 'node:fs';
+import { chmodSync, existsSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { dirname } from 'node:path';
 import { SeineError } from '../errors/seine-error.ts';
@@ -49,6 +49,8 @@ const connectionsMax = 1024;
 const backlog = 512;
 /** Recorded DELs are rare: an agent looks when it becomes ready, and then every so often for those recorded while it hung. */
 const deletionsIntervalMs = 10_000;
+/** How often the agent looks whether its socket is still there. */
+const socketLookMs = 2_000;
 /** ADDs wait for the first look. */
 const deletionsRetryMs = 500;
 
@@ -56,11 +58,11 @@ const deletionsRetryMs = 500;
 export class CniServer {
   readonly #options: CniServerOptions;
   readonly #calls: CniCalls;
-  readonly #server: Server;
+  #server: Server | undefined;
   readonly #sockets = new Set<Socket>();
   readonly #serving = new Set<Promise<void>>();
   readonly #closed = new AbortController();
-  #deletions: Promise<void> = Promise.resolve();
+  #upkeep: Promise<unknown> = Promise.resolve();
 
   /**
    * Listens on a socket 0600 in a folder 0700, made if need be. A socket that an agent left behind when it died is replaced.
@@ -68,11 +70,9 @@ export class CniServer {
    * @throws SeineError `REFUSED` if another agent listens there, `UNAVAILABLE` if the system does not let us
    */
   static async start(options: CniServerOptions): Promise<CniServer> {
-    privateFolder(dirname(options.socketPath));
-    await removeStaleSocket(options.socketPath);
     const server = new CniServer(options);
     await server.#listen();
-    server.#deletions = server.#settleDeletions();
+    server.#upkeep = Promise.all([server.#settleDeletions(), server.#keepSocket()]);
     return server;
   }
 
@@ -82,27 +82,52 @@ export class CniServer {
     this.#options = options;
     const delegated = options.delegatedIpam ?? delegatedIpam;
     this.#calls = new CniCalls({ ipam, network, log, deletions, delegatedIpam: delegated, reportPoolExhausted, pods: options.pods });
-    this.#server = createServer((socket) => this.#accept(socket));
-    this.#server.maxConnections = connectionsMax;
   }
 
   /** Stops listening and lets go of every plugin; what they were waiting for is taken back, and they try again with the next agent. */
   async close(): Promise<void> {
     this.#closed.abort(new SeineError('CANCELLED', 'the agent stops'));
-    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    const closed = new Promise<void>((resolve) => (this.#server ? this.#server.close(() => resolve()) : resolve()));
     for (const socket of this.#sockets) socket.destroy();
     await closed;
-    await Promise.all([...this.#serving, this.#deletions]);
+    await Promise.all([...this.#serving, this.#upkeep]);
   }
 
   async #listen(): Promise<void> {
-    const { socketPath } = this.#options;
+    const { socketPath, log } = this.#options;
+    privateFolder(dirname(socketPath));
+    await removeStaleSocket(socketPath);
+    const server = createServer((socket) => this.#accept(socket));
+    server.maxConnections = connectionsMax;
     await new Promise<void>((resolve, reject) => {
-      this.#server.once('error', (error) => reject(SeineError.from(error, `listen on ${socketPath}`)));
-      this.#server.listen({ path: socketPath, backlog }, resolve);
+      server.once('error', (error) => reject(SeineError.from(error, `listen on ${socketPath}`)));
+      server.listen({ path: socketPath, backlog }, resolve);
     });
-    this.#server.on('error', (error) => this.#options.log.error('CNI socket failed', { cause: error.message }));
+    server.on('error', (error) => log.error('CNI socket failed', { cause: error.message }));
     chmodSync(socketPath, 0o600);
+    this.#server = server;
+  }
+
+  /** Somebody may remove it, and no plugin would find us any more. Calls that are served go on. */
+  async #keepSocket(): Promise<void> {
+    const { signal } = this.#closed;
+    const { socketPath, log } = this.#options;
+    for (;;) {
+      await pause(socketLookMs, signal);
+      if (signal.aborted) return;
+      if (existsSync(socketPath)) continue;
+      log.warn('the CNI socket is gone; it is made anew', { path: socketPath });
+      try {
+        this.#server?.close(); // it would remove the new one otherwise, whenever it is closed
+        this.#server = undefined;
+        await this.#listen();
+        if (signal.aborted) this.#server?.close(); // whoever closed us found none
+        log.working('CNI socket');
+      } catch (thrown) {
+        const { message: cause } = SeineError.from(thrown, 'listen');
+        log.failing('CNI socket', 'no plugin reaches the agent: its socket cannot be made', { path: socketPath, cause }, 'error');
+      }
+    }
   }
 
   #accept(socket: Socket): void {
