@@ -93,7 +93,7 @@ export class CniServer {
     await Promise.all([...this.#serving, this.#upkeep]);
   }
 
-  async #listen(): Promise<void> {
+  async #listen(): Promise<Server> {
     const { socketPath, log } = this.#options;
     privateFolder(dirname(socketPath));
     await removeStaleSocket(socketPath);
@@ -106,6 +106,7 @@ export class CniServer {
     server.on('error', (error) => log.error('CNI socket failed', { cause: error.message }));
     chmodSync(socketPath, 0o600);
     this.#server = server;
+    return server;
   }
 
   /** Somebody may remove it, and no plugin would find us any more. Calls that are served go on. */
@@ -120,8 +121,8 @@ export class CniServer {
       try {
         this.#server?.close(); // it would remove the new one otherwise, whenever it is closed
         this.#server = undefined;
-        await this.#listen();
-        if (signal.aborted) this.#server?.close(); // whoever closed us found none
+        const made = await this.#listen();
+        if (signal.aborted) made.close(); // whoever closed us found none
         log.working('CNI socket');
       } catch (thrown) {
         const { message: cause } = SeineError.from(thrown, 'listen');
