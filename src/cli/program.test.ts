@@ -301,6 +301,10 @@ describe('the command line', () => {
     expect(asked).toEqual([]);
   });
 
+  it('says whose help has more', async () => {
+    expect((await seinectl(['get', 'pods', '--frobnicate'])).err).toContain('(seinectl get pods --help says what there is)');
+  });
+
   it('helps, with examples and exit codes', async () => {
     const { code, out } = await seinectl(['--help']);
     expect(code).toBe(0);

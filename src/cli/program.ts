@@ -70,7 +70,6 @@ function programFor(terminal: Terminal, stdin: Readable) {
     .version(seineVersion, '--version', 'print the version of seinectl')
     .helpCommand('help [command]', 'help about a command')
     .addHelpText('after', examples)
-    .showHelpAfterError('(seinectl --help says what there is)')
     .exitOverride()
     .configureOutput({ writeErr: (text) => terminal.remark(text.trimEnd()), writeOut: (text) => terminal.line(text.trimEnd()) });
   const socket = (): string => root.opts<{ socket: string }>().socket;
@@ -116,7 +115,13 @@ function programFor(terminal: Terminal, stdin: Readable) {
     .command('version')
     .description('versions of seinectl, the agent, Node and Open vSwitch')
     .action(() => ends(version(context())));
+  sayWhereHelpIs(root, root.name());
   return { command: root, socket, code: () => code };
+}
+
+function sayWhereHelpIs(command: Command, words: string): void {
+  command.showHelpAfterError(`(${words} --help says what there is)`);
+  for (const each of command.commands) sayWhereHelpIs(each, `${words} ${each.name()}`);
 }
 
 const explainPodHelp = `
