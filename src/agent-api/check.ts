@@ -6,7 +6,7 @@
  * - `problem`  packets or pods are lost by it
  * - `unknown`  it could not be looked at, or not in time
  */
-export const findingStates = ['ok', 'warning', 'problem', 'unknown'] as const;
+const findingStates = ['ok', 'warning', 'problem', 'unknown'] as const;
 export type FindingState = (typeof findingStates)[number];
 
 /**

@@ -1,7 +1,7 @@
 import type { Failure } from './status.ts';
 
 /** The parts of a node that are kept as wanted. */
-export const partNames = ['switch', 'bridge', 'host', 'firewall'] as const;
+const partNames = ['switch', 'bridge', 'host', 'firewall'] as const;
 export type PartName = (typeof partNames)[number];
 
 /**
@@ -13,7 +13,7 @@ export type PartName = (typeof partNames)[number];
  * - `extra`    there, and nobody wants it
  * - `learned`  put there by the switch itself; nobody wants it, and nobody minds
  */
-export const entryStates = ['ok', 'missing', 'changed', 'extra', 'learned'] as const;
+const entryStates = ['ok', 'missing', 'changed', 'extra', 'learned'] as const;
 export type EntryState = (typeof entryStates)[number];
 
 export type EntryKind = 'bridge' | 'port' | 'flow' | 'group' | 'meter' | 'link' | 'address' | 'neighbour' | 'route' | 'firewall';

@@ -96,7 +96,7 @@ export class Looking {
 }
 
 /** @param text `ADDRESS:PORT`, `[ADDRESS]:PORT`, or empty for none; the configuration has checked it */
-export function parseAddress(text: string): { readonly host: string; readonly port: number } | undefined {
+function parseAddress(text: string): { readonly host: string; readonly port: number } | undefined {
   if (text === '') return undefined;
   const colon = text.lastIndexOf(':');
   return { host: text.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(text.slice(colon + 1)) };

@@ -21,7 +21,7 @@ const connectionWords: Readonly<Record<string, string>> = {
 };
 
 /** What an operator should do something about, a sentence each. */
-export function problemsOf(status: AgentStatus): string[] {
+function problemsOf(status: AgentStatus): string[] {
   const { readiness, connections, sources, parts, pods, objections, warnings = [] } = status;
   return [
     ...(readiness.state === 'ready' ? [] : [`not ready (${readiness.state}): ${readiness.reason ?? 'no reason given'}`]),

@@ -18,7 +18,7 @@ import { asObject, asString, member, parseObject } from './json.ts';
  * If the plugin's end closes before the answer, nobody waits for it any more: the agent takes everything back.
  */
 
-export const wireVersion = 1;
+const wireVersion = 1;
 
 /** stdin of 1 MiB at most, in JSON again (which at worst writes six bytes for one), and the variables. */
 export const requestBytesMax = 8 * 1024 * 1024;

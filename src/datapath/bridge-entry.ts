@@ -59,11 +59,11 @@ function flowKey(table: number, priority: number, match: Uint8Array): BridgeKey 
 /** A message of OpenFlow is no longer. */
 const scratch = Buffer.alloc(0x10000);
 
-export function groupKey(id: number): BridgeKey {
+function groupKey(id: number): BridgeKey {
   return numberedKey('G', id);
 }
 
-export function meterKey(id: number): BridgeKey {
+function meterKey(id: number): BridgeKey {
   return numberedKey('M', id);
 }
 

@@ -3,8 +3,6 @@ import { DesiredState } from './desired-state.ts';
 import { FakeTarget } from './fake-target.ts';
 import { Reconciler } from './reconciler.ts';
 
-export type ReconcilerScene = ReturnType<typeof reconcilerScene>;
-
 const equal = (a: number, b: number): boolean => a === b;
 
 /** A reconciler between wishes and a target in memory, with a clock moved by hand, and what it said. For its tests. */

@@ -25,7 +25,7 @@ import { ByteWriter } from '../wire/bytes.ts';
  * - `bundle` flows and groups as `ovs-ofctl bundle` takes them, groups first
  * - `hex`    the OpenFlow 1.5 messages that add them, as `seinectl wire decode` takes them
  */
-export const bridgeForms = ['text', 'names', 'bundle', 'hex'] as const;
+const bridgeForms = ['text', 'names', 'bundle', 'hex'] as const;
 export type BridgeForm = (typeof bridgeForms)[number];
 
 /** Meters, groups, then flows by table and falling priority. */

@@ -12,7 +12,7 @@ import type { Endpoint, ServiceAddress, ServiceIntent } from '../proxy/service-i
 import type { CommonInputs, Dispute, NodeInputs, PodInput, ServiceInput } from './node-inputs.ts';
 
 /** Grows when an older reader would misunderstand what is written. */
-export const inputsFormat = 1;
+const inputsFormat = 1;
 
 /** When the inputs were taken, in revisions of what is wanted of the bridge. */
 export interface Taken {

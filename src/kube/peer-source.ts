@@ -52,7 +52,7 @@ export function peersFromNodes(nodes: Replica<Node>, ownName: string): PeerSourc
   };
 }
 
-export function peerOf({ name, podCidrs, internalIps, createdAt }: Node): Peer {
+function peerOf({ name, podCidrs, internalIps, createdAt }: Node): Peer {
   const ipv4 = internalIps.find((ip) => !ip.includes(':'));
   const ipv6 = internalIps.find((ip) => ip.includes(':'));
   return {

@@ -109,12 +109,6 @@ export function cidrAddress(cidr: Cidr, index: bigint): Ip {
   return ip;
 }
 
-/** Orders by family, then by number; for stable output. */
-export function compareIps(a: Ip, b: Ip): number {
-  if (a.family !== b.family) return a.family === 'ipv4' ? -1 : 1;
-  return a.value < b.value ? -1 : a.value > b.value ? 1 : 0;
-}
-
 /** The 32-bit number, or -1. In plain numbers, octet by octet: a hundred thousand endpoints are read at once. */
 function ipv4Number(text: string): number {
   let [value, octet, digits, dots] = [0, 0, 0, 0];

@@ -1,30 +1,11 @@
 import { internetChecksum } from '../net/internet-checksum.ts';
 import { type Ip, ipToBytes } from '../net/ip.ts';
 import { type Mac, macToBytes } from '../net/mac.ts';
-import type { IfIndex } from './interface-name.ts';
-import type { NetworkNamespace } from './namespace.ts';
-import { AF_PACKET, linkAddress, SOCK_RAW } from './socket-address.ts';
-import { bind, send, socket } from './sys.ts';
 
 /**
- * Tells the neighbours of an interface that its addresses are at `mac` now, so that who knew an earlier holder of an
- * address does not keep sending to it.
- *
- * @param link index inside `namespace`; must be up, else `REFUSED` with errno `ENETDOWN`
+ * An Ethernet frame that tells all neighbours that an address is at `mac` now, so that who knew an earlier holder does not keep
+ * sending to it: an ARP announcement, or an unsolicited neighbour advertisement.
  */
-export function announceAddresses(namespace: NetworkNamespace, link: IfIndex, mac: Mac, addresses: readonly Ip[]): void {
-  if (addresses.length === 0) return;
-  // Protocol 0: the socket sends only, and the kernel copies nothing to it.
-  const fd = namespace.run(() => socket(AF_PACKET, SOCK_RAW, 0, 'packet socket'));
-  try {
-    bind(fd.number, linkAddress(link), `to interface ${link}`);
-    for (const address of addresses) send(fd.number, announcement(mac, address), `announcement of ${address.text}`);
-  } finally {
-    fd.close();
-  }
-}
-
-/** An Ethernet frame to everybody: an ARP announcement, or an unsolicited neighbour advertisement. */
 export function announcement(mac: Mac, address: Ip): Uint8Array {
   return address.family === 'ipv4'
     ? arpAnnouncement(macToBytes(mac), ipToBytes(address))

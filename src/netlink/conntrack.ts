@@ -85,7 +85,7 @@ export function deleteConnection(batch: Batch, { family, ipProtocol, zone, id, o
 }
 
 /** Of an `IPCTNL_MSG_CT_NEW`; undefined for protocols without ports. @throws SeineError `PROTOCOL` */
-export function decodeConnection(message: Message): TrackedConnection | undefined {
+function decodeConnection(message: Message): TrackedConnection | undefined {
   if (message.type !== CT_NEW) return undefined;
   const { head, attributes } = splitPayload(message.payload, 4, 'connection');
   const family = head.getUint8(0) === familyNumber.ipv4 ? 'ipv4' : head.getUint8(0) === familyNumber.ipv6 ? 'ipv6' : undefined;

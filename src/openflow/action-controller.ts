@@ -95,6 +95,6 @@ function readProperty(r: ByteReader, type: number, found: Omit<ControllerAction,
   }
 }
 
-export function reasonNumber(reason: PacketInReason): number {
+function reasonNumber(reason: PacketInReason): number {
   return packetInReasons.indexOf(reason);
 }

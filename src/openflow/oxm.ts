@@ -183,7 +183,7 @@ function readValue(r: ByteReader, field: Field, width: number): AnyValue {
 }
 
 /** Bitwise AND of numbers up to 48 bits. */
-export function andNumbers(a: number, b: number): number {
+function andNumbers(a: number, b: number): number {
   if (a <= 0xffff_ffff && b <= 0xffff_ffff) return (a & b) >>> 0;
   const split = 0x1_0000_0000;
   return ((Math.floor(a / split) & Math.floor(b / split)) >>> 0) * split + ((a & b) >>> 0);

@@ -95,7 +95,7 @@ export const ONF = 0x4f4e_4600;
 /** The type that says that a vendor number and a subtype follow, in actions, properties and errors. */
 export const EXPERIMENTER = 0xffff;
 
-export const maxMessageBytes = 0xffff;
+const maxMessageBytes = 0xffff;
 
 /** One message's header. Source: OpenFlow 1.5.1 `ofp_header` (u8 version, u8 type, u16 length, u32 xid). */
 export interface Header {

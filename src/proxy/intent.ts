@@ -79,7 +79,7 @@ function portIntent({ service, slices, clusterIp, port }: Subject, { node, confi
   };
 }
 
-export function intentName({ name, port, protocol }: ServicePort, family: Family): string {
+function intentName({ name, port, protocol }: ServicePort, family: Family): string {
   return `${name || `${port}-${protocol.toLowerCase()}`}/${family}`;
 }
 

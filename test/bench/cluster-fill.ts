@@ -36,7 +36,7 @@ export interface ManyServices {
 }
 
 /** As the controller of EndpointSlices leaves them: a hundred endpoints a slice. */
-export const endpointsPerSlice = 100;
+const endpointsPerSlice = 100;
 
 /** Services with one port whose ready endpoints are pods of other nodes. */
 export function addLargeServices(core: Core, { services, endpoints }: ManyServices): void {

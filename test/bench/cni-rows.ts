@@ -21,7 +21,7 @@ export const cniRowNames = [
 type CniRowName = (typeof cniRowNames)[number];
 
 /** Our plugin on the lab's node, and Debian's `bridge` with `host-local` on a node of its own: the same families and counts. */
-export function openSides(lab: BenchLab): { readonly ours: CniSide; readonly peer: CniSide } {
+function openSides(lab: BenchLab): { readonly ours: CniSide; readonly peer: CniSide } {
   const node = lab.netns('peer');
   makeNamespaces([node]);
   const ranges = lab.plan.families.map((family) => [{ subnet: family === 'ipv4' ? '10.250.0.0/16' : 'fd00:250::/64' }]);
@@ -97,7 +97,7 @@ export async function cniRows(bench: CniBench, wanted: (name: string) => boolean
   return rows.filter((row) => wanted(row.name));
 }
 
-export class CniBench {
+class CniBench {
   readonly ours: CniSide;
   readonly peer: CniSide;
   readonly #lab: BenchLab;

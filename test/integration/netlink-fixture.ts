@@ -1,7 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readdirSync } from 'node:fs';
+import { parseIp } from '../../src/net/ip.ts';
+import { replaceAddress } from '../../src/netlink/addresses.ts';
+import { changeLink, createVeth, getLink, type Link } from '../../src/netlink/links.ts';
+import { Batch } from '../../src/netlink/message.ts';
 import { createNamedNamespace, deleteNamedNamespace, type NetworkNamespace } from '../../src/netlink/namespace.ts';
+import { NetlinkSocket } from '../../src/netlink/socket.ts';
 
 /** A namespace of this test's own. */
 export interface Lab {
@@ -56,4 +61,31 @@ export function failureOf(action: () => unknown): unknown {
     return error;
   }
   throw new Error('nothing was thrown');
+}
+
+/** Two namespaces joined by a veth, 10.0.0.1 and fd00::1 at one end, .2 at the other. */
+export async function withWire<T>(work: (one: Lab & { link: Link }, two: Lab & { link: Link }) => Promise<T>): Promise<T> {
+  return withNamespaces(2, async (one, two) => {
+    const sockets = [one, two].map(({ namespace }) => NetlinkSocket.open({ namespace }));
+    const [first, second] = sockets;
+    if (!first || !second) throw new Error('two sockets');
+    const made = new Batch();
+    createVeth(made, { name: 'eth0', peer: { name: 'eth0', namespace: two.namespace } });
+    first.transact(made);
+    const ends = [first, second].map((socket, index) => {
+      const link = getLink(socket, 'eth0');
+      if (!link) throw new Error('no eth0');
+      const batch = new Batch();
+      changeLink(batch, 'lo', { state: 'up' });
+      changeLink(batch, link.index, { state: 'up' });
+      replaceAddress(batch, { link: link.index, address: parseIp(`10.0.0.${index + 1}`), prefixLength: 24 });
+      replaceAddress(batch, { link: link.index, address: parseIp(`fd00::${index + 1}`), prefixLength: 64 });
+      socket.transact(batch);
+      return link;
+    });
+    for (const socket of sockets) socket.close();
+    const [a, b] = ends;
+    if (!a || !b) throw new Error('two ends');
+    return await work({ ...one, link: a }, { ...two, link: b });
+  });
 }

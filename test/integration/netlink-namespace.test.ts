@@ -1,26 +1,22 @@
 import { execFileSync } from 'node:child_process';
-import { createSocket } from 'node:dgram';
 import { readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { createServer, Socket } from 'node:net';
 import { basename } from 'node:path';
 import { expect, it } from 'vitest';
 import { parseIp } from '../../src/net/ip.ts';
 import { parseMac } from '../../src/net/mac.ts';
-import { replaceAddress } from '../../src/netlink/addresses.ts';
-import { announceAddresses } from '../../src/netlink/announce.ts';
+import { announcement } from '../../src/netlink/announce.ts';
 import { errnoOf } from '../../src/netlink/errno.ts';
-import { changeLink, createVeth, getLink, type Link } from '../../src/netlink/links.ts';
+import { createVeth, getLink } from '../../src/netlink/links.ts';
 import { Batch } from '../../src/netlink/message.ts';
 import { createNamedNamespace, deleteNamedNamespace, NetworkNamespace } from '../../src/netlink/namespace.ts';
 import { namespaceIdOf } from '../../src/netlink/namespace-id.ts';
-import { bindUdpIn, connectTcpIn, listenTcpIn } from '../../src/netlink/namespace-sockets.ts';
 import { listNeighbours, replaceNeighbour } from '../../src/netlink/neighbours.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { readSysctl, writeSysctl } from '../../src/netlink/sysctl.ts';
-import { failureOf, type Lab, openDescriptors, randomName, withNamespaces } from './netlink-fixture.ts';
+import { RawSocket } from '../support/raw-socket.ts';
+import { failureOf, openDescriptors, randomName, withNamespaces, withWire } from './netlink-fixture.ts';
 
-const never = new AbortController().signal;
 const here = () => readlinkSync('/proc/thread-self/ns/net');
 
 it('makes and deletes a namespace that ip-netns knows', () => {
@@ -111,79 +107,6 @@ it('reads and writes the kernel parameters of a namespace from inside only', asy
     expect(readFileSync(`/proc/sys/${name.join('/')}`, 'utf8').trim()).toBe(atHome);
   }));
 
-/** Two namespaces joined by a veth, 10.0.0.1 and fd00::1 at one end, .2 at the other. */
-async function withWire<T>(work: (one: Lab & { link: Link }, two: Lab & { link: Link }) => Promise<T>): Promise<T> {
-  return withNamespaces(2, async (one, two) => {
-    const sockets = [one, two].map(({ namespace }) => NetlinkSocket.open({ namespace }));
-    const [first, second] = sockets;
-    if (!first || !second) throw new Error('two sockets');
-    const made = new Batch();
-    createVeth(made, { name: 'eth0', peer: { name: 'eth0', namespace: two.namespace } });
-    first.transact(made);
-    const ends = [first, second].map((socket, index) => {
-      const link = getLink(socket, 'eth0');
-      if (!link) throw new Error('no eth0');
-      const batch = new Batch();
-      changeLink(batch, 'lo', { state: 'up' });
-      changeLink(batch, link.index, { state: 'up' });
-      replaceAddress(batch, { link: link.index, address: parseIp(`10.0.0.${index + 1}`), prefixLength: 24 });
-      replaceAddress(batch, { link: link.index, address: parseIp(`fd00::${index + 1}`), prefixLength: 64 });
-      socket.transact(batch);
-      return link;
-    });
-    for (const socket of sockets) socket.close();
-    const [a, b] = ends;
-    if (!a || !b) throw new Error('two ends');
-    return await work({ ...one, link: a }, { ...two, link: b });
-  });
-}
-
-it.each(['10.0.0.2', 'fd00::2'])('serves and calls by TCP inside namespaces, at %s', (text) =>
-  withWire(async (one, two) => {
-    const address = parseIp(text);
-    const before = openDescriptors();
-    const server = createServer((connection) => connection.end(`${connection.remoteAddress}`));
-    server.listen({ fd: listenTcpIn(two.namespace, { address, port: 8080 }) });
-    await new Promise((resolve) => server.once('listening', resolve));
-    const client = new Socket({ fd: await connectTcpIn(one.namespace, { address, port: 8080 }, AbortSignal.timeout(5000)) });
-    let heard = '';
-    for await (const chunk of client) heard += String(chunk);
-    expect(heard).toBe(text.replace('2', '1'));
-    await expect(connectTcpIn(one.namespace, { address, port: 9 }, never)).rejects.toMatchObject({ context: { errno: 'ECONNREFUSED' } });
-    expect(errnoOf(failureOf(() => listenTcpIn(two.namespace, { address, port: 8080 })))).toBe('EADDRINUSE');
-    expect(errnoOf(failureOf(() => listenTcpIn(one.namespace, { address, port: 8080 })))).toBe('EADDRNOTAVAIL');
-    await new Promise((resolve) => server.close(resolve));
-    await expect.poll(() => openDescriptors()).toBe(before);
-  }),
-);
-
-it('stops waiting for a connection that nobody answers', () =>
-  withWire(async (one) => {
-    const before = openDescriptors();
-    const caller = new AbortController();
-    const connection = connectTcpIn(one.namespace, { address: parseIp('10.0.0.77'), port: 80 }, caller.signal);
-    setImmediate(() => caller.abort());
-    await expect(connection).rejects.toMatchObject({ code: 'CANCELLED' });
-    await expect(connectTcpIn(one.namespace, { address: parseIp('10.0.0.77'), port: 80 }, AbortSignal.abort())).rejects.toMatchObject({
-      code: 'CANCELLED',
-    });
-    expect(openDescriptors()).toBe(before);
-  }));
-
-it('serves UDP inside a namespace', () =>
-  withWire(async (one, two) => {
-    const server = createSocket('udp4');
-    server.on('message', (message, { port, address }) => server.send(`${message} back`, port, address));
-    server.bind({ fd: bindUdpIn(two.namespace, { address: parseIp('10.0.0.2'), port: 5353 }) });
-    const client = createSocket('udp4');
-    client.bind({ fd: bindUdpIn(one.namespace, { address: parseIp('10.0.0.1'), port: 0 }) });
-    const answer = new Promise<string>((resolve) => client.once('message', (message) => resolve(String(message))));
-    client.send('hello', 5353, '10.0.0.2');
-    expect(await answer).toBe('hello back');
-    client.close();
-    server.close();
-  }));
-
 it('tells neighbours where an address is now', () =>
   withWire(async (one, two) => {
     const socket = NetlinkSocket.open({ namespace: two.namespace });
@@ -194,9 +117,10 @@ it('tells neighbours where an address is now', () =>
     socket.transact(batch);
     const { mac } = one.link;
     if (!mac) throw new Error('no MAC');
+    const raw = RawSocket.open(one.name, 'eth0');
     // The kernel keeps a fresh ARP entry for a moment (`locktime`) whatever it hears, so announce until it is heard.
     const known = () => {
-      announceAddresses(one.namespace, one.link.index, mac, addresses);
+      for (const address of addresses) raw.send(announcement(mac, address));
       return (['ipv4', 'ipv6'] as const).flatMap((family) =>
         listNeighbours(socket, { family, link: two.link.index })
           .filter(({ address }) => addresses.some(({ text }) => text === address.text))
@@ -204,20 +128,8 @@ it('tells neighbours where an address is now', () =>
       );
     };
     await expect.poll(known, { timeout: 5000 }).toEqual([mac, mac]);
+    raw.close();
     socket.close();
-  }));
-
-it('cannot announce on an interface that is down', () =>
-  withNamespaces(1, ({ namespace }) => {
-    const socket = NetlinkSocket.open({ namespace });
-    const batch = new Batch();
-    createVeth(batch, { name: 'a', peer: { name: 'b' } });
-    socket.transact(batch);
-    const link = getLink(socket, 'a');
-    socket.close();
-    if (!link?.mac) throw new Error('no link');
-    const { index, mac } = link;
-    expect(errnoOf(failureOf(() => announceAddresses(namespace, index, mac, [parseIp('10.0.0.1')])))).toBe('ENETDOWN');
   }));
 
 it('knows the number by which a link names the namespace of its other end', () => {

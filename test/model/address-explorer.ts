@@ -41,7 +41,7 @@ const addMishaps: readonly Mishap[] = [
 const delMishaps: readonly Mishap[] = ['none', 'diesBeforeLink', 'diesAfterLink', 'diesBeforeAnswer'];
 
 /** Everything that can happen to these containers and their node. */
-export function stepsFor(containers: readonly string[]): readonly Step[] {
+function stepsFor(containers: readonly string[]): readonly Step[] {
   const ofContainers = containers.flatMap((container): Step[] => [
     ...addMishaps.map((mishap) => ({
       name: `ADD ${container} ${mishap}`,

@@ -8,7 +8,7 @@ type Octets = Uint8Array;
 const wireTypes = { varint: 0, fixed64: 1, bytes: 2, fixed32: 5 } as const;
 
 /** Fields of a message, one after another. */
-export const joined = (...fields: readonly Octets[]): Octets => Buffer.concat(fields);
+const joined = (...fields: readonly Octets[]): Octets => Buffer.concat(fields);
 
 /** A field that holds text; empty text is left out, as proto3 wants. */
 export const text = (number: number, value: string): Octets => (value === '' ? joined() : bytes(number, Buffer.from(value, 'utf8')));

@@ -21,7 +21,7 @@ export function figuresOf(pid: number): ProcessFigures {
 }
 
 /** How far a figure may rise from the first quiet moment to the last before it counts as a leak. */
-export const allowed = { descriptors: 8, threads: 4, rssRatio: 1.3, rssMib: 24 } as const;
+const allowed = { descriptors: 8, threads: 4, rssRatio: 1.3, rssMib: 24 } as const;
 
 /** One sentence for each figure that has risen. */
 export function risen(what: string, first: ProcessFigures, last: ProcessFigures): readonly string[] {

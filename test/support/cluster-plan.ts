@@ -111,7 +111,7 @@ export function gatewayOf(name: string, family: Family): Ip {
   return found;
 }
 
-export function podNamed(name: string): PlannedPod {
+function podNamed(name: string): PlannedPod {
   const found = pods.find((pod) => pod.name === name);
   if (!found) throw new Error(`there is no pod ${name}`);
   return found;

@@ -89,7 +89,7 @@ export class ShareBench {
 }
 
 /** The first of the addresses that endpoints may have. */
-export function endpointAddresses(count: number): string[] {
+function endpointAddresses(count: number): string[] {
   return Array.from({ length: count }, (_, at) => `10.20.${at >> 8}.${at & 255}`);
 }
 

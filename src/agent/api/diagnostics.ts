@@ -5,7 +5,7 @@ import { type ApiAnswer, json } from './answer.ts';
 import { running } from './lists.ts';
 
 /** A day: nobody forgets an agent that tells everything for ever. */
-export const logSecondsMax = 24 * 3_600;
+const logSecondsMax = 24 * 3_600;
 
 /** The last lines of the log, oldest first, as they were written. */
 export function lastLines({ ring }: LogControl): ApiAnswer {

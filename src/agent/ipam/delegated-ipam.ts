@@ -144,7 +144,7 @@ function parsePluginResult(stdout: string, { ipamType, cniVersion }: DelegatedCa
 }
 
 /** @throws CniError 105 for a result we cannot wire: no address, more than one of a family, none to route by, or a route that is none */
-export function answerOf(result: CniResult, ipamType: string): DelegatedAnswer {
+function answerOf(result: CniResult, ipamType: string): DelegatedAnswer {
   const refuse = (why: string) => new CniError(cniCodes.ipamPluginFailed, `IPAM plugin ${ipamType}: ${why}`);
   const addresses = result.ips.map((entry) => addressOf(entry, result, refuse));
   if (addresses.length === 0) throw refuse('it gave no address');

@@ -134,7 +134,7 @@ function strictDelete({ table, priority, match }: FlowEntry): Uint8Array {
 }
 
 /** As `endpointKey` has it: what a learned flow loads into the registers of the chosen endpoint. */
-export function chosenEndpoint({ instructions }: Pick<FlowEntry, 'instructions'>): string | undefined {
+function chosenEndpoint({ instructions }: Pick<FlowEntry, 'instructions'>): string | undefined {
   const { apply: actions = [] } = decodeInstructions(instructions);
   const value = (field: string, mask?: number): bigint | undefined => {
     const found = actions.findLast((action) => isLoad(action, field, mask));

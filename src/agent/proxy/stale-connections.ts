@@ -30,7 +30,7 @@ export interface StaleOptions {
   readonly newServices: 'flushed' | 'kept';
 }
 
-export const nothingStale: Stale = { bridge: [], host: [] };
+const nothingStale: Stale = { bridge: [], host: [] };
 
 /**
  * What the change of one port of a Service leaves behind in connection trackers. UDP has no end: an entry lives as long as its

@@ -1,8 +1,6 @@
 import { isObject, type JsonObject } from './json.ts';
 import type { ObjectSchema, ScalarType, Schema } from './schema.ts';
 
-export type TypeErrorReport = (path: string, message: string) => void;
-
 export interface DecodeReport {
   /** Paths of fields the schema does not know, in the order met. They have been removed. */
   readonly unknown: string[];
@@ -78,7 +76,7 @@ const goTypes: Readonly<Record<ScalarType, string>> = {
   any: 'interface {}',
 };
 
-export function scalarFits(value: unknown, type: ScalarType): boolean {
+function scalarFits(value: unknown, type: ScalarType): boolean {
   switch (type) {
     case 'any':
       return true;

@@ -42,9 +42,6 @@ export const listSemantics: Readonly<Record<string, Readonly<Record<string, List
   V1CustomResourceDefinitionStatus: { conditions: { keys: ['type'] } },
 };
 
-/** Objects whose strategic merge patch may carry `$retainKeys` for a union below them. */
-export const retainKeyFields: Readonly<Record<string, readonly string[]>> = { V1DeploymentSpec: ['strategy'] };
-
 function containerLists(): Readonly<Record<string, ListSemantics>> {
   return {
     env: by('name'),

@@ -72,7 +72,7 @@ export function checkPortName(path: string, value: string, errors: FieldErrors):
   if (/^-|-$/.test(value)) errors.invalid(path, value, 'must not begin or end with a hyphen');
 }
 
-export function isPrefixedName(key: string): boolean {
+function isPrefixedName(key: string): boolean {
   const parts = key.split('/');
   const name = parts.pop() ?? '';
   return (

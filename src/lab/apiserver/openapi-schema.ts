@@ -48,12 +48,12 @@ export function definitionsOf(resources: readonly Resource[], refPrefix: string)
   return Object.fromEntries(Array.from(found).toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-export function gvkOf({ group, kind, version }: Resource): GroupVersionKind {
+function gvkOf({ group, kind, version }: Resource): GroupVersionKind {
   return { group, kind, version };
 }
 
 /** `io.k8s.v1.Service`; for custom resources the group backwards. */
-export function definitionName(resource: Resource): string {
+function definitionName(resource: Resource): string {
   if (!resource.custom) return modelName(resource.schema.model);
   return [...resource.group.split('.').toReversed(), resource.version, resource.kind].join('.');
 }

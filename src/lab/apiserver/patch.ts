@@ -112,7 +112,7 @@ function jsonPatch(original: KubeObject, patch: unknown): JsonObject {
   return result;
 }
 
-export function parseJson(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {

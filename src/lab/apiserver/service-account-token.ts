@@ -13,7 +13,7 @@ const leastSeconds = 600;
 const mostSeconds = 2 ** 32;
 
 /** The user that pods with this service account are to the server. */
-export function accountUser(namespace: string, name: string): User {
+function accountUser(namespace: string, name: string): User {
   return {
     name: `system:serviceaccount:${namespace}:${name}`,
     groups: ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'],

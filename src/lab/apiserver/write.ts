@@ -113,7 +113,7 @@ function newMetadata(core: Core, resource: Resource, given: ObjectMeta): ObjectM
 const suffixLetters = 'bcdfghjklmnpqrstvwxz2456789';
 
 /** The prefix and five letters without vowels, so that no words come out; the whole at most 63 long. */
-export function generatedName(prefix: string): string {
+function generatedName(prefix: string): string {
   return `${prefix.slice(0, 58)}${Array.from({ length: 5 }, () => suffixLetters[randomInt(suffixLetters.length)]).join('')}`;
 }
 

@@ -23,7 +23,7 @@ export interface Manifest {
 const inDemo = `/api/v1/namespaces/${demoNamespace}`;
 
 /** The Service of this label loses and gets endpoints while connections are made to it. */
-export const rollingLabel = 'rolling';
+const rollingLabel = 'rolling';
 
 /**
  * On each node a pod of the Service `web`, a client, and one in the node's own network; a Service for `web` with node ports, one

@@ -50,7 +50,6 @@ const pod = z.looseObject({
   }),
 });
 
-export type ContainerPort = z.infer<typeof port>;
 export type ContainerSpec = z.infer<typeof container>;
 export type ProbeSpec = z.infer<typeof probe>;
 export type RestartPolicy = 'Always' | 'OnFailure' | 'Never';

@@ -21,7 +21,7 @@ export interface Answer extends Identity, Exchange {
   readonly sha256?: string;
 }
 
-export function answerLine(answer: Answer): string {
+function answerLine(answer: Answer): string {
   return `${JSON.stringify(answer)}\n`;
 }
 

@@ -63,7 +63,7 @@ const inFifteen: Layout<PortDescription> = framed(
   ),
 );
 
-export const portDescription = byVersion(inThirteen, inFifteen);
+const portDescription = byVersion(inThirteen, inFifteen);
 
 /** Source: `ofp_port_status` (u8 reason, 7 zero, port). */
 export const portStatus = record({ reason: oneOf(u8, portReasons), _zero: zeros(7), port: portDescription });

@@ -40,7 +40,7 @@ export function printActions(actions: readonly Action[], names: TextNames = {}):
   return actions.length === 0 ? 'drop' : actions.map((action) => printAction(action, names)).join(',');
 }
 
-export function printAction(action: Action, names: TextNames): string {
+function printAction(action: Action, names: TextNames): string {
   if (action.kind === 'unknown')
     return action.means === undefined ? `unknown(${octets(action.bytes, '')})` : printAction(action.means, names);
   const print = printers[action.kind] as (action: KnownAction, names: TextNames) => string; // the row's kind is the action's kind

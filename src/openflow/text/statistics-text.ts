@@ -24,7 +24,7 @@ function printFilter(
 }
 
 /** As a line of `ovs-ofctl dump-flows`. */
-export function printFlowReport(flow: FlowReport, names: TextNames, version: Version): string {
+function printFlowReport(flow: FlowReport, names: TextNames, version: Version): string {
   const { durationNs = 0n, packets = 0n, bytes = 0n, idleNs } = flow.statistics;
   const parts = [`cookie=0x${flow.cookie.toString(16)}`, `duration=${secondsText(durationNs)}s`];
   parts.push(`table=${names.table?.(flow.table) ?? flow.table}`, `n_packets=${packets}`, `n_bytes=${bytes}`);

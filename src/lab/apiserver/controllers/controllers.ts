@@ -15,9 +15,6 @@ export interface ControllerOptions {
   readonly log: Log;
 }
 
-/** Who the controllers are in managedFields and events. */
-export const controllerName = 'kube-controller-manager';
-
 /** Starts what kube-controller-manager and kube-scheduler would do for a network. @returns stops it */
 export function startControllers(core: Core, { podRanges, caPem, log }: ControllerOptions): () => Promise<void> {
   const stopping = new AbortController();

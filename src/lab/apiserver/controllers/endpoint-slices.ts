@@ -79,7 +79,7 @@ function zoneOf(node: KubeObject | undefined): string | undefined {
   return node?.metadata.labels?.['topology.kubernetes.io/zone'];
 }
 
-export function selects(selector: Labels, labels: Labels): boolean {
+function selects(selector: Labels, labels: Labels): boolean {
   return Object.entries(selector).every(([key, value]) => labels[key] === value);
 }
 
