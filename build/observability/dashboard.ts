@@ -172,10 +172,13 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
       queries: { '{{kind}}': rate('source_failures_total', 'kind') },
     },
     {
-      title: 'Connections refused',
-      about: 'To Services without endpoints.',
+      title: 'Connections refused, and half-open ones forgotten',
+      about: 'To Services without endpoints; and by clients that came again after the end of their connection was lost.',
       unit: 'ops',
-      queries: { '{{outcome}}': rate('service_rejects_total', 'outcome') },
+      queries: {
+        '{{outcome}}': rate('service_rejects_total', 'outcome'),
+        'half-open {{outcome}}': rate('half_open_connections_total', 'outcome'),
+      },
     },
     {
       title: 'Not served as they say',

@@ -26,8 +26,10 @@ import { isLearned } from '../pipeline/cookie.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 import { BridgeLock } from './bridge-lock.ts';
 import type { AgentConfig } from './config.ts';
+import { HalfOpenConnections } from './half-open.ts';
 import { watchHost } from './host-watch.ts';
 import { NoEndpointResponder } from './no-endpoint.ts';
+import { PacketInbox } from './packet-inbox.ts';
 import { servicesTable } from './proxy/service-firewall.ts';
 import { Quiet } from './quiet.ts';
 import type { Readiness } from './readiness.ts';
@@ -49,7 +51,10 @@ export interface DataPlane {
   readonly lock: BridgeLock;
   readonly ports: PortWatch;
   readonly openflow: OpenFlowConnection;
+  /** What the bridge sends to the agent. */
+  readonly packets: PacketInbox;
   readonly responder: NoEndpointResponder;
+  readonly halfOpen: HalfOpenConnections;
   readonly datapath: NodeDatapath;
   readonly nftables: Nftables;
   /** Rings when the gateway interface was made anew. */
@@ -116,7 +121,9 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
   const hostTarget = new HostTarget(config.hostGateway);
   const datapath = new NodeDatapath(openTargets(config, { database, openflow, lock, hostTarget, nftables }), hooks.events);
   const ports = new PortWatch(database, signal);
-  const responder = new NoEndpointResponder(endpoint, log, signal);
+  const packets = new PacketInbox(endpoint, signal);
+  const responder = new NoEndpointResponder(packets, log);
+  const halfOpen = new HalfOpenConnections(packets, log);
   const news = {
     gatewayMade: new Doorbell(),
     nodeChanged: new Doorbell(),
@@ -124,7 +131,7 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
     foreignFirewall: new Doorbell(),
     goneLinks: { names: new Set<string>(), bell: new Doorbell() },
   };
-  return { host, hostTarget, database, lock, ports, openflow, responder, datapath, nftables, ...news, broken };
+  return { host, hostTarget, database, lock, ports, openflow, packets, responder, halfOpen, datapath, nftables, ...news, broken };
 }
 
 /** Nothing is written while another agent has the bridge. */
@@ -154,7 +161,7 @@ function bugAlarm(): { readonly broken: Promise<never>; readonly noticeBug: (cau
  * @throws SeineError `INVARIANT`
  */
 export async function runDataPlane(plane: DataPlane, gateway: string, signal: AbortSignal): Promise<void> {
-  const { database, openflow, responder, datapath, host, hostTarget, nftables } = plane;
+  const { database, openflow, packets, datapath, host, hostTarget, nftables } = plane;
   const changed = new Quiet(
     { waitMs: SETTLE_MS, restMs: () => restAfter(datapath.reconcilers.host.lookTookMs) },
     () => datapath.reconcilers.host.suspect(),
@@ -193,7 +200,7 @@ export async function runDataPlane(plane: DataPlane, gateway: string, signal: Ab
     if (changes.some(({ table }) => table === 'Datapath')) plane.dataPathNews.ring();
   }, signal);
   try {
-    const all = Promise.all([database.run(signal), openflow.run(signal), responder.run(), datapath.run(signal)]);
+    const all = Promise.all([database.run(signal), openflow.run(signal), packets.run(), datapath.run(signal)]);
     await Promise.race([all, plane.broken]);
   } finally {
     firewall.close();

@@ -6,6 +6,7 @@ import { drop, goto, load, output, priority } from '../pipeline/flow.ts';
 import type { TableName } from '../pipeline/tables.ts';
 import { serviceNextHop, tunnelCarriers, virtualMac, zones } from '../pipeline/well-known.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
+import { halfOpenConnections } from './compile-half-open.ts';
 import { compileServicePath } from './compile-service-path.ts';
 import { compileTables } from './compile-tables.ts';
 import { familiesOf, linkLocal, type NodeEnvironment, ownCidrs } from './environment.ts';
@@ -27,6 +28,7 @@ export function compileNode(environment: NodeEnvironment): Wanted {
     ...families.flatMap((family) => [
       ...track(family),
       ...state(family),
+      ...halfOpenConnections(family),
       ...route(family, environment),
       ...ttl(family, environment),
       ...commit(family),

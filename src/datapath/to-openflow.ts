@@ -23,6 +23,9 @@ const etherTypes = { ipv4: 0x0800, ipv6: 0x86dd, arp: 0x0806 } as const;
 const ipProtocols: Readonly<Record<Protocol, number>> = { icmp: 1, tcp: 6, udp: 17, gre: 47, icmp6: 58, sctp: 132 };
 const portFields = { tcp: 'tcp_dst', udp: 'udp_dst', sctp: 'sctp_dst' } as const satisfies Readonly<Record<Transport, FieldName>>;
 const sourcePortFields = { tcp_dst: 'tcp_src', udp_dst: 'udp_src', sctp_dst: 'sctp_src' } as const;
+/** Source: RFC 9293 section 3.1 "Control bits"; without those that RFC 3168 added. */
+const tcpFlagBits = { syn: 0x02, rst: 0x04 } as const;
+const tcpControlBits = 0x3f;
 /** Source: ovs-fields(7) "ip_frag". */
 const anyFragment = 1;
 /** Source: ovs-fields(7) "ct_state". */
@@ -68,6 +71,7 @@ function headerFields(match: Match): Fields {
   if (match.ipDst !== undefined) setAddress(fields, 'dst', match.ipDst);
   if (match.portDst !== undefined) fields[portField(match.protocol)] = match.portDst;
   if (match.portSrc !== undefined) fields[sourcePortFields[portField(match.protocol)]] = match.portSrc;
+  if (match.tcpFlags !== undefined) fields.tcp_flags = { value: tcpFlagBits[match.tcpFlags], mask: tcpControlBits };
   if (match.fragment !== undefined) fields.ip_frag = { value: anyFragment, mask: anyFragment };
   if (match.icmpType !== undefined) fields[match.protocol === 'icmp6' ? 'icmpv6_type' : 'icmp_type'] = match.icmpType;
   if (match.icmpCode !== undefined) fields[match.protocol === 'icmp6' ? 'icmpv6_code' : 'icmp_code'] = match.icmpCode;

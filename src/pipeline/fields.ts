@@ -1,7 +1,7 @@
 import { bitRange, type FieldSpec, layoutFields } from './registers.ts';
 
 /**
- * What the bits of the registers mean. reg6, reg10 and reg11 are spare. A field keeps its place for ever: packets in
+ * What the bits of the registers mean. reg10 and reg11 are spare. A field keeps its place for ever: packets in
  * flight during an upgrade meet flows of both versions.
  */
 export const registerFields = {
@@ -15,6 +15,12 @@ export const registerFields = {
   rewriteMac: { reg: 0, bits: [9, 9], doc: 'The packet is routed: Ethernet source and TTL change.', values: { no: 0, yes: 1 } },
   verdict: { reg: 0, bits: [10, 12], doc: 'What policy decided (reserved).' },
   reason: { reg: 0, bits: [13, 17], doc: 'What the agent shall do with a copy (reserved).' },
+  recovery: {
+    reg: 0,
+    bits: [18, 19],
+    doc: 'What the agent does about a half-open connection: asks what its client called the server, or sends its packet once more.',
+    values: { no: 0, asked: 1, again: 2 },
+  },
   outPort: { reg: 1, bits: [0, 31], doc: 'OpenFlow port chosen by `switch`.' },
   ruleId: { reg: 2, bits: [0, 31], doc: 'Policy rule that decided (reserved).' },
   endpointIpv4: { reg: 3, bits: [0, 31], doc: 'IPv4 address of the endpoint that the group picked.' },
@@ -34,6 +40,7 @@ export const registerFields = {
     values: { untold: 0, told: 1 },
   },
   peer: { reg: 5, bits: [0, 31], doc: 'The node that a tunnel packet came from: a hash of its name.' },
+  question: { reg: 6, bits: [0, 31], doc: 'Number of what the agent asks (`recovery`).' },
   group: { reg: 7, bits: [0, 31], doc: 'Service group: also tells which Service this is.' },
   sourceIdentity: { reg: 8, bits: [0, 31], doc: 'Which peer selectors the source matches (reserved).' },
   destinationIdentity: { reg: 9, bits: [0, 31], doc: 'Which peer selectors the destination matches (reserved).' },

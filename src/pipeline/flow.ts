@@ -40,6 +40,8 @@ export interface Match {
   readonly ipSrc?: Ip | Cidr;
   readonly ipDst?: Ip | Cidr;
   readonly portDst?: number;
+  /** Of FIN, SYN, RST, PSH, ACK and URG this one alone: what opens a connection, and what ends one that nobody knows. */
+  readonly tcpFlags?: 'syn' | 'rst';
   /** Source ports that have these bits, which is how a Service is shared out over several groups. */
   readonly portSrc?: Bits;
   /** Pieces of datagrams. Of those, only the first has ports. */

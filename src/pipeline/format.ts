@@ -39,6 +39,7 @@ export function formatMatch(match: Match): string {
     match.fragment && 'ip_frag=yes',
     match.portSrc && `tp_src=${bitsUnderMask(match.portSrc)}`,
     match.portDst === undefined ? undefined : `tp_dst=${match.portDst}`,
+    match.tcpFlags && `tcp_flags=${match.tcpFlags === 'syn' ? '-fin+syn-rst' : '-fin-syn+rst'}-psh-ack-urg`,
     (match.ctPortSrc ?? match.ctPortDst) !== undefined && match.protocol ? `ct_nw_proto=${ipProtocolNumber[match.protocol]}` : undefined,
     match.ctPortSrc && `ct_tp_src=${bitsUnderMask(match.ctPortSrc)}`,
     match.ctPortDst === undefined ? undefined : `ct_tp_dst=${match.ctPortDst}`,

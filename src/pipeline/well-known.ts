@@ -32,7 +32,7 @@ export const zones = {
 } as const;
 
 /** First byte of the userdata of a packet that the bridge sends to the agent. */
-export const packetInReason = { noEndpoint: 4 } as const;
+export const packetInReason = { noEndpoint: 4, halfOpen: 5 } as const;
 export type PacketInReason = keyof typeof packetInReason;
 
 /** UDP port, or IP protocol for GRE, that carries each tunnel type. */

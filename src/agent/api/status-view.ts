@@ -94,7 +94,7 @@ function sourceStatus(
   };
 }
 
-function connections({ plane: { database, openflow, responder } }: Agent, record: AgentRecord): ConnectionStatus[] {
+function connections({ plane: { database, openflow, packets, responder, halfOpen } }: Agent, record: AgentRecord): ConnectionStatus[] {
   const { syncs, ...transactions } = database.counters;
   const { connects, ...sent } = openflow.counters;
   return [
@@ -102,9 +102,9 @@ function connections({ plane: { database, openflow, responder } }: Agent, record
     { name: 'openflow', up: openflow.isUp, connects, counters: sent, ...lastError(record, 'openflow') },
     {
       name: 'packetIn',
-      up: responder.connection.isUp,
-      connects: responder.connection.counters.connects,
-      counters: { ...responder.counters },
+      up: packets.connection.isUp,
+      connects: packets.connection.counters.connects,
+      counters: { ...responder.counters, forgotten: halfOpen.counters.forgotten, halfOpenSuppressed: halfOpen.counters.suppressed },
     },
   ];
 }

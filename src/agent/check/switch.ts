@@ -37,7 +37,7 @@ export const openVswitch: Check = {
       tell,
       judgeSwitch({
         runDir: config.ovsRunDir,
-        connections: { database: plane.database.isSynced, flows: plane.openflow.isUp, packets: plane.responder.connection.isUp },
+        connections: { database: plane.database.isSynced, flows: plane.openflow.isUp, packets: plane.packets.connection.isUp },
         version: (await ovsVersion(plane.openflow, signal, PATIENCE_MS)) ?? row?.ovs_version,
         dataPath: config.ovsDatapathType,
         tunnel: presentTunnelPort(agent),

@@ -112,6 +112,11 @@ export const metricRows = {
     help: 'Connections to Services without endpoints: answered with a refusal, or suppressed by the rate limit.',
     labels: ['outcome'],
   },
+  half_open_connections_total: {
+    type: 'counter',
+    help: 'Connections whose end was lost and whose client came again: forgotten by the tracker, or suppressed by the rate limit (userspace data path only).',
+    labels: ['outcome'],
+  },
   service_programming_duration_seconds: {
     type: 'histogram',
     help: 'From the news of a change of a Service to the switch’s acknowledgement.',

@@ -39,6 +39,7 @@ export async function scrapeAgent(agent: Agent, record: AgentRecord, signal: Abo
 function ofNode(agent: Agent) {
   const node = agent.node();
   const { answered, suppressed } = agent.plane.responder.counters;
+  const halfOpen = agent.plane.halfOpen.counters;
   return {
     ready: one(yes(agent.readiness.state().state === 'ready')),
     repair_paused_seconds: one(agent.repair.secondsLeft),
@@ -65,6 +66,10 @@ function ofNode(agent: Agent) {
       [{ outcome: 'answered' }, answered],
       [{ outcome: 'suppressed' }, suppressed],
     ] satisfies Sample[],
+    half_open_connections_total: [
+      [{ outcome: 'forgotten' }, halfOpen.forgotten],
+      [{ outcome: 'suppressed' }, halfOpen.suppressed],
+    ] satisfies Sample[],
   };
 }
 
@@ -83,10 +88,10 @@ async function versions({ plane, config }: Agent, signal: AbortSignal): Promise<
 }
 
 function ofConnections({ plane }: Agent) {
-  const { database, openflow, responder } = plane;
+  const { database, openflow, packets } = plane;
   const connections = [
     [{ connection: 'flows' }, openflow],
-    [{ connection: 'packets' }, responder.connection],
+    [{ connection: 'packets' }, packets.connection],
   ] as const;
   const { flowMods, groupMods, meterMods, bundles, bundlesRefused } = openflow.counters;
   return {
