@@ -17,6 +17,13 @@ for (const [room, allowed] of Object.entries(mayUse)) {
       ),
     ).toEqual([]);
   });
+
+  it(`${room} is allowed nothing that it does not need`, () => {
+    if (!existsSync(join(src, room))) return; // planned
+    const needed = new Set(importsOf(room).map(({ used }) => used));
+    const rooms = allowed.map((each) => each.replace('types:', '')).filter((each) => existsSync(join(src, each)));
+    expect(rooms.filter((each) => !needed.has(each))).toEqual([]);
+  });
 }
 
 /** Imports between rooms; tests beside the code may use what they like. */
