@@ -53,9 +53,16 @@ export class AddressClaims {
     if (possible.length === 0) this.#ofNode.delete(node);
     else this.#ofNode.set(node, possible);
     const concerned = new Set<string>();
-    for (const claim of [...before, ...possible])
+    for (const claim of [...before, ...possible]) {
       for (const other of this.#colliding(claim)) if (other.node !== node && !isEarlier(other, claim)) concerned.add(other.node);
+      for (const other of this.#sharing(claim)) concerned.add(other.node);
+    }
     return concerned;
+  }
+
+  /** Whether another node's tunnel ends at this address as well. */
+  isShared(claim: AddressClaim): boolean {
+    return this.#sharing(claim).next().done !== true;
   }
 
   /** Why a claim that was set cannot be had, in words for people; undefined if it can. */
@@ -80,6 +87,12 @@ export class AddressClaims {
     if (use === 'pods' && prefixLength < shortestPrefix[family]) return 'is larger than the network of any node';
     const taken = this.#reserved.find((each) => (use === 'pods' || each.against === 'both') && overlaps(each.range, range));
     return taken && `overlaps ${taken.range.text}: ${taken.what}`;
+  }
+
+  *#sharing(claim: AddressClaim): Generator<AddressClaim> {
+    if (claim.use !== 'tunnel') return;
+    for (const other of this.#index[claim.range.family].overlapping(claim.range))
+      if (other.node !== claim.node && other.use === 'tunnel') yield other;
   }
 
   *#colliding(claim: AddressClaim): Generator<AddressClaim> {

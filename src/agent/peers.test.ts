@@ -8,7 +8,7 @@ import type { Node } from '../kube/node.ts';
 import { peersFromNodes } from '../kube/peer-source.ts';
 import { ReplicaStore } from '../kube/replica.ts';
 import { silentLog } from '../log/log.ts';
-import { parseCidr, parseIp } from '../net/ip.ts';
+import { cidrContains, parseCidr, parseIp } from '../net/ip.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import type { Flow } from '../pipeline/flow.ts';
 import { Peers } from './peers.ts';
@@ -46,6 +46,7 @@ function setUp() {
   const flows = new Map<Owner, readonly Flow[]>();
   const { want, forget } = datapath;
   datapath.want = (owner, wanted) => {
+    flows.delete(owner);
     flows.set(owner, wanted.flows);
     return want.call(datapath, owner, wanted);
   };
@@ -63,12 +64,26 @@ function setUp() {
       .filter((key) => key.startsWith('route/'))
       .map((key) => key.slice('route/'.length))
       .toSorted();
+  /** Whether the bridge takes a tunnel packet from one address with another inside; whoever asked last has his way with a flow. */
+  const passes = (tunnel: string, inside: string): boolean => {
+    const all = [...flows.values()].flat();
+    const classified = all.findLast(({ table, match }) => table === 'classify' && match.tunSrc?.text === tunnel);
+    const loaded = new Set((classified?.steps ?? []).map((step) => JSON.stringify(step.do === 'load' ? step.mark : '')));
+    return all.some(
+      ({ table, match: { ipSrc, regs = [] } }) =>
+        table === 'spoofGuard' &&
+        ipSrc !== undefined &&
+        'network' in ipSrc &&
+        cidrContains(ipSrc, parseIp(inside)) &&
+        regs.every((mark) => loaded.has(JSON.stringify(mark))),
+    );
+  };
   peers.follow();
   const become = (now: NodeEnvironment): void => {
     environment = now;
     peers.lookAgain();
   };
-  return { nodes, datapath, peers, put, reached, routes, become };
+  return { nodes, datapath, peers, put, reached, routes, passes, become };
 }
 
 const exampleOther: Node = { name: 'n2', uid: 'other', podCidrs: [], internalIps: ['192.168.77.2'], deleting: false };
@@ -126,6 +141,28 @@ describe('Peers', () => {
     expect(t.peers.objections.size).toBe(0);
     t.put('n3', { podCidrs: ['10.10.12.0/22'] });
     expect(t.reached()).toEqual(['10.10.12.0/22', '10.10.4.0/23', '10.10.8.0/22']);
+  });
+
+  it.each([
+    ['a-new', 'z-old'],
+    ['z-new', 'a-old'],
+  ])('takes what a machine sends that has come back as %s while %s is still a Node, after any restart', (now, before) => {
+    const t = setUp();
+    t.put(before, { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2', 'fd00:77::2'] });
+    t.put(now, { podCidrs: ['10.10.8.0/22'], internalIps: ['192.168.77.2'] });
+    for (const restarted of [false, true]) {
+      if (restarted) t.peers.lookAgain();
+      expect(t.passes('192.168.77.2', '10.10.8.5')).toBe(true);
+      expect(t.passes('192.168.77.2', '10.10.4.5')).toBe(true);
+      // The other address is one node's alone, and speaks for that one only.
+      expect(t.passes('fd00:77::2', '10.10.4.5')).toBe(true);
+      expect(t.passes('fd00:77::2', '10.10.8.5')).toBe(false);
+    }
+    t.nodes.remove(before, '100');
+    t.nodes.flush();
+    expect(t.passes('192.168.77.2', '10.10.8.5')).toBe(true);
+    expect(t.passes('192.168.77.2', '10.10.4.5')).toBe(false);
+    expect(t.passes('fd00:77::2', '10.10.4.5')).toBe(false);
   });
 
   it('takes a node that comes back under another network for the same machine', () => {

@@ -165,11 +165,14 @@ export class Peers {
   }
 
   #intentWith({ name, podCidrs, transport, since = '' }: Peer, former: readonly Cidr[]): PeerIntent {
-    const isFine = (use: AddressClaim['use'], range: Cidr): boolean => this.#isFine({ node: name, since, use, range });
+    const claimOf = (use: AddressClaim['use'], range: Cidr): AddressClaim => ({ node: name, since, use, range });
+    const ends = transportOf(transport).filter((ip) => this.#isFine(claimOf('tunnel', alone(ip))));
+    const shared = ends.filter((ip) => this.#claims.isShared(claimOf('tunnel', alone(ip))));
     return {
       name,
-      podCidrs: [...podCidrs.map(parseCidr).filter((range) => isFine('pods', range)), ...former],
-      transport: transportOf(transport).filter((ip) => isFine('tunnel', alone(ip))),
+      podCidrs: [...podCidrs.map(parseCidr).filter((range) => this.#isFine(claimOf('pods', range))), ...former],
+      transport: ends,
+      ...(shared.length > 0 ? { sharedTransport: shared } : {}),
     };
   }
 

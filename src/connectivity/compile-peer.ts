@@ -1,5 +1,5 @@
 import { type Cidr, cidrAddress, type Ip } from '../net/ip.ts';
-import { peerNumber } from '../pipeline/cookie.ts';
+import { peerNumber, tunnelNumber } from '../pipeline/cookie.ts';
 import { reg } from '../pipeline/fields.ts';
 import type { Flow } from '../pipeline/flow.ts';
 import { goto, load, priority } from '../pipeline/flow.ts';
@@ -13,6 +13,8 @@ export interface PeerIntent {
   readonly podCidrs: readonly Cidr[];
   /** Where its tunnel ends, in order of preference. */
   readonly transport: readonly Ip[];
+  /** Those of them that are another Node's as well: a machine that has come back under another name is both for a while. */
+  readonly sharedTransport?: readonly Ip[];
 }
 
 /**
@@ -65,26 +67,31 @@ function tunnelEnds(peer: PeerIntent, { transport }: NodeEnvironment): TunnelEnd
 
 /**
  * Any of a node's addresses may be the source of its tunnel packets, whichever we send to. What is inside must be sent by a pod of
- * that node or by its gateway: a node that has fallen into wrong hands speaks for its own pods only.
+ * that node or by its gateway: a node that has fallen into wrong hands speaks for its own pods only. Who sends from an address of
+ * several nodes may be any of them, and speaks for them all; all of them want the same flow for it.
  */
-function fromPeer({ name, transport }: PeerIntent, networks: readonly Cidr[], { tunnel: { ofPort: inPort } }: NodeEnvironment): Flow[] {
-  const peer = reg.peer(peerNumber(name));
+function fromPeer(peer: PeerIntent, networks: readonly Cidr[], { tunnel: { ofPort: inPort } }: NodeEnvironment): Flow[] {
+  const { name, transport, sharedTransport = [] } = peer;
+  const own = reg.peer(peerNumber(name));
+  const shared = new Map(sharedTransport.map(({ text }) => [text, reg.peer(tunnelNumber(text))]));
   return [
     ...transport.map(
       (tunSrc): Flow => ({
         table: 'classify',
         priority: priority.normal,
         match: { inPort, tunSrc },
-        steps: [load(reg.source('tunnel')), load(reg.rewriteMac('yes')), load(peer), goto('spoofGuard')],
+        steps: [load(reg.source('tunnel')), load(reg.rewriteMac('yes')), load(shared.get(tunSrc.text) ?? own), goto('spoofGuard')],
       }),
     ),
-    ...networks.map(
-      (cidr): Flow => ({
-        table: 'spoofGuard',
-        priority: priority.normal,
-        match: { inPort, payload: cidr.family, ipSrc: cidr, regs: [peer] },
-        steps: [goto('unSnat')],
-      }),
+    ...[own, ...shared.values()].flatMap((sender) =>
+      networks.map(
+        (cidr): Flow => ({
+          table: 'spoofGuard',
+          priority: priority.normal,
+          match: { inPort, payload: cidr.family, ipSrc: cidr, regs: [sender] },
+          steps: [goto('unSnat')],
+        }),
+      ),
     ),
   ];
 }

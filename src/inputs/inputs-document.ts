@@ -80,6 +80,7 @@ const peer: z.ZodType<PeerIntent> = z.strictObject({
   name: z.string(),
   podCidrs: z.array(cidr),
   transport: z.array(ip),
+  sharedTransport: z.array(ip).exactOptional(),
 } satisfies Shape<PeerIntent>);
 const egress = z.strictObject({ rate: z.number(), burst: z.number() } satisfies Shape<EgressLimit>);
 const podIntent: z.ZodType<PodIntent> = z.strictObject({

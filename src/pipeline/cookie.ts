@@ -57,6 +57,11 @@ export function peerNumber(name: string): number {
   return hash40(ownerOf('peer', name)).first;
 }
 
+/** As `peerNumber`, for a tunnel address of several nodes. @param address canonical text */
+export function tunnelNumber(address: string): number {
+  return hash40(ownerOf('peer', 'tunnel', address)).first;
+}
+
 /** FNV-1a over UTF-16 code units, two 32-bit lanes folded to 40 bits: the first 32 of them, and the last 8. */
 function hash40(text: string): { readonly first: number; readonly last: number } {
   let a = 0x811c9dc5;
