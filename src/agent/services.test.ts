@@ -1,4 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
+import { filledService } from '../../test/support/scene-service.ts';
 import { LoopTurns } from '../async/loop-turns.ts';
 import { FakeTarget } from '../datapath/fake-target.ts';
 import { NodeDatapath } from '../datapath/node-datapath.ts';
@@ -67,22 +68,11 @@ const config: ProxyConfig = {
 };
 
 function service(name: string, index: number): Service {
-  return {
-    namespace: 'default',
+  return filledService({
     name,
-    uid: name,
-    type: 'ClusterIP',
     clusterIps: [`10.96.${index >> 8}.${index & 255}`],
-    ipFamilies: ['ipv4'],
     ports: [{ name: 'http', protocol: 'TCP', port: 80, targetPort: 8080 }],
-    externalTrafficPolicy: 'Cluster',
-    internalTrafficPolicy: 'Cluster',
-    externalIps: [],
-    loadBalancerIngress: [],
-    loadBalancerSourceRanges: [],
-    publishNotReadyAddresses: false,
-    headlessLabel: false,
-  };
+  });
 }
 
 function slice(name: string, of: string, ...addresses: readonly string[]): EndpointSlice {

@@ -1,24 +1,12 @@
 import { describe, expect, it } from 'vitest';
+import { exampleNode } from '../../test/support/example-node.ts';
 import { parseCidr, parseIp } from '../net/ip.ts';
-import { parseMac } from '../net/mac.ts';
 import { formatFlow } from '../pipeline/format.ts';
 import { nothing } from '../wanted/wanted.ts';
 import { compilePeer, compilePeerRoutes, type PeerIntent, reachedNetworks } from './compile-peer.ts';
 import type { NodeEnvironment } from './environment.ts';
 
-const node: NodeEnvironment = {
-  gateway: {
-    name: 'antrea-gw0',
-    ofPort: 32769,
-    mac: parseMac('0e:00:00:00:01:01'),
-    mtu: 1450,
-    addresses: [parseIp('10.10.0.1'), parseIp('fd00:10::1')],
-  },
-  tunnel: { ofPort: 32768, type: 'geneve', port: 6081 },
-  podCidrs: [parseCidr('10.10.0.0/22'), parseCidr('fd00:10::/64')],
-  transport: [parseIp('192.168.77.1'), parseIp('fd00:77::1')],
-  serviceCidrs: [],
-};
+const node: NodeEnvironment = { ...exampleNode, serviceCidrs: [] };
 const peer: PeerIntent = {
   name: 'worker-2',
   podCidrs: [parseCidr('10.10.4.0/22'), parseCidr('fd00:10:0:1::/64')],

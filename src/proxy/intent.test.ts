@@ -1,26 +1,17 @@
 import { describe, expect, it } from 'vitest';
+import { filledService } from '../../test/support/scene-service.ts';
 import type { EndpointSlice } from '../kube/endpoint-slice.ts';
 import type { Service } from '../kube/service.ts';
 import { parseCidr, parseIp } from '../net/ip.ts';
 import { type Proxying, serviceIntents, unusedEndpoints } from './intent.ts';
 import { answerFor, type ServiceIntent } from './service-intent.ts';
 
-const web: Service = {
-  namespace: 'default',
+const web = filledService({
   name: 'web',
-  uid: 'u1',
-  type: 'ClusterIP',
   clusterIps: ['10.96.0.10', 'fd00:96::10'],
   ipFamilies: ['ipv4', 'ipv6'],
   ports: [{ name: 'http', protocol: 'TCP', port: 80, targetPort: 8080 }],
-  externalTrafficPolicy: 'Cluster',
-  internalTrafficPolicy: 'Cluster',
-  externalIps: [],
-  loadBalancerIngress: [],
-  loadBalancerSourceRanges: [],
-  publishNotReadyAddresses: false,
-  headlessLabel: false,
-};
+});
 const here: Proxying = {
   node: {
     name: 'n1',

@@ -30,28 +30,37 @@ const states: Readonly<Record<string, Pick<SliceEndpoint, 'ready' | 'serving' | 
   starting: { ready: false, serving: false, terminating: false },
 };
 
+/** A Service of which this is said, and which has everything else as the API server fills it in. */
+export function filledService(said: Pick<Service, 'name' | 'clusterIps' | 'ports'> & Partial<Service>): Service {
+  return {
+    namespace: 'default',
+    uid: said.name,
+    type: 'ClusterIP',
+    ipFamilies: ['ipv4'],
+    externalTrafficPolicy: 'Cluster',
+    internalTrafficPolicy: 'Cluster',
+    externalIps: [],
+    loadBalancerIngress: [],
+    loadBalancerSourceRanges: [],
+    publishNotReadyAddresses: false,
+    headlessLabel: false,
+    ...said,
+  };
+}
+
 /** A Service of one port in one family; all endpoints with one target port are in one slice. */
 export function sceneService({ name, protocol, clusterIp, port, nodePort, endpoints, more }: PlainService): SceneService {
   const { family } = parseIp(clusterIp);
   const byPort = Map.groupBy(endpoints, (text) => text.split(' ')[1] ?? '');
   return {
-    service: {
-      namespace: 'default',
+    service: filledService({
       name,
-      uid: name,
       type: nodePort === undefined ? 'ClusterIP' : 'NodePort',
       clusterIps: [clusterIp],
       ipFamilies: [family],
       ports: [{ name: '', protocol, port, targetPort: port, ...(nodePort === undefined ? {} : { nodePort }) }],
-      externalTrafficPolicy: 'Cluster',
-      internalTrafficPolicy: 'Cluster',
-      externalIps: [],
-      loadBalancerIngress: [],
-      loadBalancerSourceRanges: [],
-      publishNotReadyAddresses: false,
-      headlessLabel: false,
       ...more,
-    },
+    }),
     slices: [...byPort].map(([number, texts]) => ({
       namespace: 'default',
       name: `${name}-${number}`,

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import { filledService } from '../../../test/support/scene-service.ts';
 import { LoopTurns } from '../../async/loop-turns.ts';
 import { compilePod } from '../../connectivity/compile-pod.ts';
 import { type BridgeKey, type BridgeValue, describeFlowEntry, isFlowKey, isGroupKey } from '../../datapath/bridge-entry.ts';
@@ -218,22 +219,11 @@ it('says what the node’s own stack lacks in the words of ip', () => {
 });
 
 describe('a Service', () => {
-  const plain: Service = {
-    namespace: 'default',
+  const plain = filledService({
     name: 'web',
-    uid: 'u',
-    type: 'ClusterIP',
     clusterIps: ['10.96.0.10'],
-    ipFamilies: ['ipv4'],
     ports: [{ name: 'http', protocol: 'TCP', port: 80, targetPort: 8080 }],
-    externalTrafficPolicy: 'Cluster',
-    internalTrafficPolicy: 'Cluster',
-    externalIps: [],
-    loadBalancerIngress: [],
-    loadBalancerSourceRanges: [],
-    publishNotReadyAddresses: false,
-    headlessLabel: false,
-  };
+  });
   const objections = new Objections('Service', silentLog);
   const slice: EndpointSlice = {
     namespace: 'default',

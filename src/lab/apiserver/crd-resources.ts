@@ -135,36 +135,24 @@ function semanticsOf(props: Props): { readonly keys?: readonly string[] } {
   return props['x-kubernetes-list-type'] === 'map' ? { keys: props['x-kubernetes-list-map-keys'] ?? [] } : {};
 }
 
+/** Rules that a definition gives under the names that ours have. */
+const plainRules = [
+  'nullable',
+  'pattern',
+  'minimum',
+  'maximum',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
+  'minLength',
+  'maxLength',
+  'minItems',
+  'maxItems',
+  'minProperties',
+  'maxProperties',
+  'format',
+] as const satisfies readonly (keyof Rules & keyof JSONSchemaProps)[];
+
 function rulesOf(props: JSONSchemaProps): Rules {
-  const {
-    nullable,
-    pattern,
-    minimum,
-    maximum,
-    exclusiveMinimum,
-    exclusiveMaximum,
-    minLength,
-    maxLength,
-    minItems,
-    maxItems,
-    minProperties,
-    maxProperties,
-    format,
-  } = props;
-  const rest = {
-    nullable,
-    pattern,
-    minimum,
-    maximum,
-    exclusiveMinimum,
-    exclusiveMaximum,
-    minLength,
-    maxLength,
-    minItems,
-    maxItems,
-    minProperties,
-    maxProperties,
-    format,
-  };
-  return defined({ ...rest, default: props.default as unknown, enum: props.enum as readonly unknown[] | undefined }) as Rules;
+  const plain = Object.fromEntries(plainRules.map((name) => [name, props[name]]));
+  return defined({ ...plain, default: props.default as unknown, enum: props.enum as readonly unknown[] | undefined }) as Rules;
 }

@@ -1,5 +1,5 @@
 import { beforeEach, expect, it } from 'vitest';
-import { ApiError } from './api-error.ts';
+import { refusalOf } from '../../../test/support/api-refusal.ts';
 import { builtIn } from './controllers/access.ts';
 import type { Core } from './core.ts';
 import { resourcesOfDefinition } from './crd-resources.ts';
@@ -47,15 +47,7 @@ function make(resource: Resource, spec: unknown): unknown {
   return createObject(core, resource, 'default', { metadata: { generateName: 'w-' }, spec }, { fieldValidation: 'Strict' }).spec;
 }
 
-function refusal(act: () => unknown): string {
-  try {
-    act();
-  } catch (error) {
-    if (error instanceof ApiError) return error.message;
-    throw error;
-  }
-  return 'not refused';
-}
+const refusal = (act: () => unknown): string => refusalOf(act).message;
 
 it('makes a row of a definition', () => {
   const resource = widgets({ size: { type: 'integer' } });

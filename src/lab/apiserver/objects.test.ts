@@ -1,5 +1,5 @@
 import { beforeEach, expect, it } from 'vitest';
-import { ApiError } from './api-error.ts';
+import { refusalOf } from '../../../test/support/api-refusal.ts';
 import { builtIn } from './controllers/access.ts';
 import type { Core } from './core.ts';
 import { deleteObject } from './deletion.ts';
@@ -52,16 +52,6 @@ function patched(type: PatchType, name: string, patch: unknown, more: object = {
   return patchObject(core, request).object;
 }
 
-function refusal(act: () => unknown): { code: number; reason: string; message: string } {
-  try {
-    act();
-  } catch (error) {
-    if (error instanceof ApiError) return { code: error.code, reason: error.reason, message: error.message };
-    throw error;
-  }
-  return { code: 0, reason: '', message: 'not refused' };
-}
-
 it('gives new objects an identity', () => {
   const { metadata } = configMap('a');
   expect(metadata).toMatchObject({
@@ -109,7 +99,7 @@ for (const [what, act, code, text] of [
   ['a pod without containers', () => pod('p', { containers: [] }), 422, 'spec.containers: Required value'],
 ] as const) {
   it(`refuses ${what}`, () => {
-    const refused = refusal(act);
+    const refused = refusalOf(act);
     expect(refused.code).toBe(code);
     expect(refused.message).toContain(text);
   });
@@ -124,7 +114,7 @@ it('refuses, warns about or drops unknown fields, as asked', () => {
       { metadata: { generateName: 'a-', lables: {} }, dat: {} },
       { fieldValidation, warn: (text) => warnings.push(text) },
     );
-  expect(refusal(() => create('Strict', [])).message).toBe(
+  expect(refusalOf(() => create('Strict', [])).message).toBe(
     'ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: unknown field "metadata.lables", unknown field "dat"',
   );
   const warnings: string[] = [];
@@ -137,7 +127,7 @@ it('refuses, warns about or drops unknown fields, as asked', () => {
 it('refuses a stale write and lets one without a version through', () => {
   const old = configMap('a');
   merge('configmaps', 'a', { data: { x: '1' } });
-  const stale = refusal(() => merge('configmaps', 'a', { metadata: { resourceVersion: old.metadata.resourceVersion } }));
+  const stale = refusalOf(() => merge('configmaps', 'a', { metadata: { resourceVersion: old.metadata.resourceVersion } }));
   expect(stale).toMatchObject({ code: 409, reason: 'Conflict' });
   expect(stale.message).toContain('the object has been modified; please apply your changes to the latest version and try again');
 });
@@ -186,7 +176,7 @@ it('does not let a pod be rebuilt', () => {
       },
     }).metadata.generation,
   ).toBe(2);
-  expect(refusal(() => merge('pods', 'p', { spec: { hostNetwork: true } })).message).toContain(
+  expect(refusalOf(() => merge('pods', 'p', { spec: { hostNetwork: true } })).message).toContain(
     'spec: Forbidden: pod updates may not change fields other than',
   );
 });
@@ -194,7 +184,7 @@ it('does not let a pod be rebuilt', () => {
 it('binds a pod once', () => {
   pod('p');
   bindPod(core, 'default', 'p', { target: { name: 'n1' } }, {});
-  expect(refusal(() => bindPod(core, 'default', 'p', { target: { name: 'n2' } }, {})).message).toContain('already assigned to node "n1"');
+  expect(refusalOf(() => bindPod(core, 'default', 'p', { target: { name: 'n2' } }, {})).message).toContain('already assigned to node "n1"');
 });
 
 it('waits for the kubelet before a running pod goes', () => {
@@ -224,7 +214,7 @@ it('waits for finalizers, and goes with the last', () => {
 
 it('holds deletions to their preconditions', () => {
   configMap('a');
-  const wrong = refusal(() => deleteObject(core, builtIn(core, '', 'configmaps'), 'default', 'a', { preconditions: { uid: 'other' } }));
+  const wrong = refusalOf(() => deleteObject(core, builtIn(core, '', 'configmaps'), 'default', 'a', { preconditions: { uid: 'other' } }));
   expect(wrong.message).toContain('Precondition failed: UID in precondition: other');
 });
 
@@ -258,7 +248,7 @@ it('selects by labels and fields', () => {
       .map(({ object }) => object.metadata.name);
   expect(select({ labelSelector: 'app=x' })).toEqual(['a']);
   expect(select({ fieldSelector: 'metadata.name!=a' })).toEqual(['b']);
-  expect(refusal(() => select({ fieldSelector: 'spec.x=1' }))).toMatchObject({ code: 400, message: 'field label not supported: spec.x' });
+  expect(refusalOf(() => select({ fieldSelector: 'spec.x=1' }))).toMatchObject({ code: 400, message: 'field label not supported: spec.x' });
 });
 
 it('applies JSON patches and names what does not apply', () => {
@@ -269,7 +259,7 @@ it('applies JSON patches and names what does not apply', () => {
       { op: 'add', path: '/data/y', value: '2' },
     ])['data'],
   ).toEqual({ x: '1', y: '2' });
-  expect(refusal(() => patched('application/json-patch+json', 'a', [{ op: 'remove', path: '/data/none' }])).code).toBe(422);
+  expect(refusalOf(() => patched('application/json-patch+json', 'a', [{ op: 'remove', path: '/data/none' }])).code).toBe(422);
 });
 
 it('lets managers own fields, and conflicts where two want the same', () => {
@@ -278,7 +268,7 @@ it('lets managers own fields, and conflicts where two want the same', () => {
     patched('application/apply-patch+yaml', 'a', config(data), { fieldManager: manager, force });
   expect(apply('one', { x: '1', y: '1' })['data']).toEqual({ x: '1', y: '1' });
   expect(apply('two', { z: '1', y: '1' })['data']).toEqual({ x: '1', y: '1', z: '1' });
-  expect(refusal(() => apply('two', { x: '2' }))).toMatchObject({
+  expect(refusalOf(() => apply('two', { x: '2' }))).toMatchObject({
     code: 409,
     message: 'Apply failed with 1 conflict: conflict with "one" using v1: .data.x',
   });
@@ -303,7 +293,7 @@ it('lets nothing new into a namespace that is going', () => {
   const namespaces = builtIn(core, '', 'namespaces');
   createObject(core, namespaces, undefined, { metadata: { name: 'going' } }, {});
   expect(deleteObject(core, namespaces, undefined, 'going', {}).object.status).toEqual({ phase: 'Terminating' });
-  const refused = refusal(() => createObject(core, builtIn(core, '', 'configmaps'), 'going', { metadata: { name: 'a' } }, {}));
+  const refused = refusalOf(() => createObject(core, builtIn(core, '', 'configmaps'), 'going', { metadata: { name: 'a' } }, {}));
   expect(refused).toMatchObject({ code: 403, reason: 'Forbidden' });
 });
 
@@ -334,10 +324,10 @@ it('defaults policies as the API does', () => {
     policyTypes: ['Ingress', 'Egress'],
     egress: [{ ports: [{ port: 53, protocol: 'TCP' }] }],
   });
-  expect(refusal(() => make({ podSelector: {}, ingress: [{ from: [{}] }] })).message).toContain(
+  expect(refusalOf(() => make({ podSelector: {}, ingress: [{ from: [{}] }] })).message).toContain(
     'spec.ingress[0].from[0]: Required value: must specify a peer',
   );
   expect(
-    refusal(() => make({ podSelector: {}, egress: [{ to: [{ ipBlock: { cidr: '10.0.0.0/8', except: ['11.0.0.0/8'] } }] }] })).message,
+    refusalOf(() => make({ podSelector: {}, egress: [{ to: [{ ipBlock: { cidr: '10.0.0.0/8', except: ['11.0.0.0/8'] } }] }] })).message,
   ).toContain('spec.egress[0].to[0].ipBlock.except[0]: Invalid value: "11.0.0.0/8"');
 });

@@ -1,5 +1,5 @@
 import { beforeEach, expect, it } from 'vitest';
-import { ApiError } from './api-error.ts';
+import { refusalOf } from '../../../test/support/api-refusal.ts';
 import { builtIn } from './controllers/access.ts';
 import type { Core } from './core.ts';
 import { deleteObject } from './deletion.ts';
@@ -37,15 +37,7 @@ function patch(name: string, spec: JsonObject): JsonObject {
   ).spec as JsonObject;
 }
 
-function refusal(act: () => unknown): string {
-  try {
-    act();
-  } catch (error) {
-    if (error instanceof ApiError) return error.message;
-    throw error;
-  }
-  return 'not refused';
-}
+const refusal = (act: () => unknown): string => refusalOf(act).message;
 
 it('fills in what a cluster IP service leaves out', () => {
   expect(create('web', { ports: tcp80, selector: { app: 'web' } })).toEqual({
