@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -186,6 +187,58 @@ describe('an established connection', () => {
       wire.close();
       close();
     }
+  });
+});
+
+describe('a connection whose end was lost', () => {
+  /** To a pod of this node and one of another, straight and by a Service. */
+  const all: { readonly pod: string; readonly address: string }[] = [];
+  const inClient = (command: string, ...args: string[]) => runIn(lab.place('client-1'), command, args, {}, signal());
+  const ports = (range: string) => inClient('sysctl', '-qw', `net.ipv4.ip_local_port_range=${range}`);
+
+  beforeAll(async () => {
+    for (const pod of ['web-1', 'web-2']) {
+      const service = await lab.service(lab.name('lost'), {});
+      await lab.endpoints(service.metadata.name, [{ pod }]);
+      await lab.seesEverywhere(service, ['client-1', 'client-2'], { pods: [pod], failures: [] }, { tries: 1 });
+      for (const family of families)
+        for (const ips of [service.spec.clusterIPs ?? [], [lab.ip(pod, family)]]) all.push({ pod, address: ofFamily(ips, family) });
+    }
+  });
+
+  it('does not keep its client from coming again', async () => {
+    await ports('44000 44000');
+    try {
+      const sockets = await Promise.all(all.map(({ address }) => connectTcpIn(lab.place('client-1'), address, 80, signal())));
+      const lose = 'add table inet lost; add chain inet lost out { type filter hook output priority 0; }; add rule inet lost out tcp flags';
+      await inClient('nft', `${lose} & (fin | rst) != 0 drop`);
+      await Promise.all(sockets.map((socket) => once(socket.resetAndDestroy(), 'close')));
+      await inClient('nft', 'delete table inet lost');
+      const again = all.map(({ address }) => lab.look({ from: 'client-1', address, port: 80, tries: 1, timeoutMs: 12_000 }));
+      const answers = (await Promise.all(again)).map(({ pods: [pod], failures }, at) => ({
+        pod: pod ?? failures[0],
+        address: all[at]?.address,
+      }));
+      expect(answers).toEqual(all);
+    } finally {
+      await ports('2000 65000');
+    }
+  });
+
+  it('is not what another pod can make of one that lives', async () => {
+    const wire = RawSocket.open(lab.place('client-2'), 'eth0');
+    for (const { pod, address } of all) {
+      const { family } = parseIp(address);
+      const { say, close, socket } = await talk('client-1', address);
+      await say();
+      const link = { ...(await macsOf('client-2', family)), payload: family, protocol: 'tcp', portDst: 80, ttl: 64 } as const;
+      const from = { ipSrc: parseIp(lab.ip('client-1', family)), portSrc: socket.localPort ?? 0 };
+      for (const tcpFlags of ['syn', 'rst', 'syn'] as const)
+        for (const ipDst of [parseIp(address), parseIp(lab.ip(pod, family))]) wire.send(encodeFrame({ ...link, ...from, ipDst, tcpFlags }));
+      for (let each = 0; each < 3; each++) expect(await say()).toContain(pod);
+      close();
+    }
+    wire.close();
   });
 });
 
