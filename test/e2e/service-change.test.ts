@@ -215,11 +215,8 @@ describe('a connection whose end was lost', () => {
       await Promise.all(sockets.map((socket) => once(socket.resetAndDestroy(), 'close')));
       await inClient('nft', 'delete table inet lost');
       const again = all.map(({ address }) => lab.look({ from: 'client-1', address, port: 80, tries: 1, timeoutMs: 12_000 }));
-      const answers = (await Promise.all(again)).map(({ pods: [pod], failures }, at) => ({
-        pod: pod ?? failures[0],
-        address: all[at]?.address,
-      }));
-      expect(answers).toEqual(all);
+      const answers = (await Promise.all(again)).map(({ pods, failures }) => [...pods, ...failures].join());
+      expect(answers).toEqual(all.map(({ pod }) => pod));
     } finally {
       await ports('2000 65000');
     }
