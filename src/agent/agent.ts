@@ -77,14 +77,7 @@ export function createAgent(config: AgentConfig, hooks: AgentHooks, log: Log, si
   const readiness = new Readiness();
   readiness.obstruct('start', 'starting', 'the agent starts');
   const repairs = new RepairHistory();
-  const events: NodeDatapathEvents = {
-    ...hooks.events,
-    drift: (part, keys) => {
-      const desired: { ownersOf(key: string): readonly string[] } = plane.datapath[part];
-      repairs.note(part, keys, (key) => desired.ownersOf(key));
-      hooks.events.drift(part, keys);
-    },
-  };
+  const events = notingDrift(hooks.events, repairs, () => plane.datapath);
   const plane = openDataPlane({ config, hooks: { ...hooks, events }, readiness, log }, signal);
   const sources = openKubeSources(config, {
     stateDir: join(config.stateDir, 'kube'),
@@ -112,6 +105,18 @@ export function createAgent(config: AgentConfig, hooks: AgentHooks, log: Log, si
   return {
     ...agent,
     run: async () => void (await Promise.all([runDataPlane(plane, config.hostGateway, signal), runKubeSources(sources, signal), start()])),
+  };
+}
+
+/** The same events, and what was repaired is remembered with its owners. */
+function notingDrift(events: NodeDatapathEvents, repairs: RepairHistory, datapath: () => DataPlane['datapath']): NodeDatapathEvents {
+  return {
+    ...events,
+    drift: (part, keys) => {
+      const desired: { ownersOf(key: string): readonly string[] } = datapath()[part];
+      repairs.note(part, keys, (key) => desired.ownersOf(key));
+      events.drift(part, keys);
+    },
   };
 }
 

@@ -117,6 +117,42 @@ async function keepHostSettings(agent: Agent, live: LiveEnvironment, { log, sign
 async function openNode(agent: Agent, live: LiveEnvironment, start: Start): Promise<RunningNode> {
   const { config, plane, sources } = agent;
   const { log, signal } = start;
+  const { ipam, network } = await openPods(agent, live, start);
+  const environment = () => live.current;
+  const reservedNow = () => reservedRanges(live.current, listAddresses(plane.host.socket).filter(isGlobal), sources.http.host);
+  let known = reservedNow();
+  live.subscribe(() => (known = reservedNow()));
+  const reserved = () => known;
+  const peers = new Peers({
+    source: agent.peers,
+    datapath: plane.datapath,
+    environment,
+    reserved,
+    dataPath: config.ovsDatapathType,
+    turns: sources.turns,
+    log,
+  });
+  const observe = start.hooks.observe ?? (() => undefined);
+  const proxy = await NodeProxy.open(agent, { live, peers, reserved, observe, log }, signal);
+  return {
+    ipam,
+    network,
+    peers,
+    services: proxy.services,
+    proxy,
+    get environment() {
+      return live.current;
+    },
+    get environmentProblem() {
+      return live.problem;
+    },
+  };
+}
+
+/** The pods that are here, with their addresses; what earlier calls have left half done is on its way out. */
+async function openPods(agent: Agent, live: LiveEnvironment, start: Start): Promise<Pick<RunningNode, 'ipam' | 'network'>> {
+  const { config, plane } = agent;
+  const { log, signal } = start;
   say(agent, 'taking the inventory of pods');
   let network: NodePodNetwork | undefined;
   const openIpam = () =>
@@ -141,35 +177,7 @@ async function openNode(agent: Agent, live: LiveEnvironment, start: Start): Prom
     () => network?.leftOversGone(),
     () => undefined, // the agent stops
   );
-  const environment = () => live.current;
-  const reservedNow = () => reservedRanges(live.current, listAddresses(plane.host.socket).filter(isGlobal), sources.http.host);
-  let known = reservedNow();
-  live.subscribe(() => (known = reservedNow()));
-  const reserved = () => known;
-  const peers = new Peers({
-    source: agent.peers,
-    datapath: plane.datapath,
-    environment,
-    reserved,
-    dataPath: agent.config.ovsDatapathType,
-    turns: sources.turns,
-    log,
-  });
-  const observe = start.hooks.observe ?? (() => undefined);
-  const proxy = await NodeProxy.open(agent, { live, peers, reserved, observe, log }, signal);
-  return {
-    ipam,
-    network,
-    peers,
-    services: proxy.services,
-    proxy,
-    get environment() {
-      return live.current;
-    },
-    get environmentProblem() {
-      return live.problem;
-    },
-  };
+  return { ipam, network };
 }
 
 const isGlobal = ({ scope }: Address): boolean => scope === 'global';

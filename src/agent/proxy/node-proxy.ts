@@ -59,7 +59,7 @@ export class NodeProxy {
 
   private constructor(agent: Agent, options: NodeProxyOptions, signal: AbortSignal) {
     const { config, plane, sources } = agent;
-    const { live, log, observe, peers, reserved } = options;
+    const { live, log, observe, peers } = options;
     this.#agent = agent;
     this.#options = options;
     this.#signal = signal;
@@ -80,16 +80,13 @@ export class NodeProxy {
     this.health = new HealthChecks(log);
     this.affinity = new AffinityKeeper({ bridge: plane.openflow, log, signal });
     this.cleaner = new ConnectionCleaner({ bridge: plane.openflow, host: conntrack, isOwn: (ip) => this.host.isOwn(ip), log, signal });
-    const isReserved = (ip: Ip): string | undefined =>
-      reserved().find(({ range, against }) => against === 'both' && !live.current.serviceCidrs.includes(range) && cidrContains(range, ip))
-        ?.what;
     this.services = new Services({
       services: sources.services.replica,
       slices: sources.endpointSlices.replica,
       datapath: plane.datapath,
       proxying: () => this.#proxying(),
       host: this.host,
-      holderOf: (ip) => isReserved(ip) ?? peers.claimantOf(alone(ip)),
+      holderOf: (ip) => this.#reservedFor(ip) ?? peers.claimantOf(alone(ip)),
       consequences: {
         changed: (change, acknowledged) => this.#changed(change, acknowledged),
         looked: (key, service) => this.#looked(key, service),
@@ -99,6 +96,14 @@ export class NodeProxy {
       log,
       signal,
     });
+  }
+
+  /** What has this address, so that no Service may. */
+  #reservedFor(ip: Ip): string | undefined {
+    const { live, reserved } = this.#options;
+    return reserved().find(
+      ({ range, against }) => against === 'both' && !live.current.serviceCidrs.includes(range) && cidrContains(range, ip),
+    )?.what;
   }
 
   /** Looks for a kube-proxy before the first Service is served. */

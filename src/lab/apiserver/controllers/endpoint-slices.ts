@@ -5,6 +5,7 @@ import type { Core } from '../core.ts';
 import { deleteObject } from '../deletion.ts';
 import { arrayAt, equalJson } from '../json.ts';
 import { type KubeObject, keyOf } from '../kube-object.ts';
+import type { Resource } from '../resource.ts';
 import type { Labels } from '../selectors.ts';
 import { createObject } from '../write.ts';
 import { builtIn, changeObject } from './access.ts';
@@ -153,10 +154,12 @@ function bringToTruth(
     deleteObject(core, resource, service.metadata.namespace, name, {});
     byName.delete(name);
   }
-  for (const slice of byName.values()) {
-    if (!equalJson(slice.metadata.labels, labels))
-      changeObject(core, resource, slice, manager, (draft) => Object.assign(draft, { metadata: { ...slice.metadata, labels } }));
-  }
+  for (const slice of byName.values()) relabel(core, resource, slice, labels);
+}
+
+function relabel(core: Core, resource: Resource, slice: KubeObject, labels: Record<string, string>): void {
+  if (equalJson(slice.metadata.labels, labels)) return;
+  changeObject(core, resource, slice, manager, (draft) => Object.assign(draft, { metadata: { ...slice.metadata, labels } }));
 }
 
 /** The Service's own labels go along, so that a proxy can be told to leave its slices alone too. */
