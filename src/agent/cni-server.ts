@@ -1,6 +1,7 @@
 import { chmodSync, existsSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { dirname } from 'node:path';
+import { pause } from '../async/pause.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { privateFolder } from '../files/private-folder.ts';
 import { removeStaleSocket } from '../files/stale-socket.ts';
@@ -175,18 +176,4 @@ export class CniServer {
       await pause(intervalMs, signal);
     }
   }
-}
-
-/** Waits; returns early if `signal` comes. */
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  await new Promise<void>((resolve) => {
-    const timer = setTimeout(done, ms);
-    function done(): void {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    }
-    signal.addEventListener('abort', done);
-  });
 }

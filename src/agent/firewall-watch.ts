@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../async/abortable.ts';
+import { pause } from '../async/pause.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
 import type { Agent } from './agent.ts';
@@ -46,7 +46,7 @@ export async function watchFirewall(agent: Agent, { live, log, signal }: Firewal
     }
     const patience = AbortSignal.any([signal, AbortSignal.timeout(LOOK_EVERY_MS)]);
     await abortable(plane.foreignFirewall.wait(), patience).catch(() => undefined); // time to look again, or to end
-    await sleep(SETTLE_MS, undefined, { signal }).catch(() => undefined);
+    await pause(SETTLE_MS, signal);
   }
 }
 

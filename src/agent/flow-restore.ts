@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Doorbell } from '../async/doorbell.ts';
+import { pause } from '../async/pause.ts';
 import type { NodeDatapath } from '../datapath/node-datapath.ts';
 import type { SwitchDatabase } from '../datapath/switch-database.ts';
 import { SeineError } from '../errors/seine-error.ts';
@@ -43,7 +43,7 @@ export async function keepFlowRestore(options: FlowRestoreOptions, signal: Abort
       } catch (thrown) {
         const { message: cause } = SeineError.from(thrown, 'restore flows');
         if (!signal.aborted) log.failing(KEY, 'the switch still waits for its flows', { cause }, 'error');
-        await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined); // only an abort rejects, and it ends the loop
+        await pause(RETRY_MS, signal);
       }
     }
     log.working(KEY);

@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { pause } from '../async/pause.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
 import type { Readiness } from './readiness.ts';
@@ -27,6 +27,6 @@ export async function onceLetGo<T>(take: () => Promise<T>, readiness: Readiness,
       if (!told) log.warn('waiting for another agent to let go', { reason });
     }
     if (signal.aborted) throw new SeineError('CANCELLED', 'take over from another agent', { cause: signal.reason });
-    await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined); // the next look sees an abort
+    await pause(RETRY_MS, signal);
   }
 }

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { idle } from '../async/pause.ts';
 import type { NodeDatapathEvents } from '../datapath/node-datapath.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Log, LogControl } from '../log/log.ts';
@@ -90,7 +90,7 @@ export class Looking {
       } catch (thrown) {
         if (!told) this.#log.error('an address cannot be served; trying again', { what, cause: SeineError.from(thrown, 'listen').message });
       }
-      await sleep(LISTEN_RETRY_MS, undefined, { signal, ref: false }).catch(() => undefined); // an abort ends the loop
+      await idle(LISTEN_RETRY_MS, signal);
     }
   }
 }

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pause } from '../async/pause.ts';
 import { unplugPort } from '../datapath/replug-port.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
@@ -34,7 +35,7 @@ export async function keepLinks(agent: Agent, { node, log, signal }: LostLinks):
   signal.addEventListener('abort', () => bell.ring(), { once: true });
   while (!signal.aborted) {
     await bell.wait();
-    await sleep(PATIENCE_MS, undefined, { signal }).catch(() => undefined); // the loop sees an abort
+    await pause(PATIENCE_MS, signal);
     const gone = new Set(names);
     names.clear();
     if (signal.aborted) return;

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
+import { idle } from '../async/pause.ts';
 import { returnFreeMemory } from '../netlink/free-memory.ts';
 
 /** By then the engine has looked for the garbage of the start; it waits eight seconds for a quiet moment (ms). */
@@ -15,6 +15,6 @@ const COLLECTED_MS = 15_000;
  */
 export async function beThrifty(signal: AbortSignal): Promise<void> {
   setFlagsFromString('--optimize-for-size');
-  await sleep(COLLECTED_MS, undefined, { signal, ref: false }).catch(() => undefined); // an abort ends the agent
+  await idle(COLLECTED_MS, signal);
   if (!signal.aborted) returnFreeMemory();
 }

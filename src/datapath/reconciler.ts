@@ -1,5 +1,6 @@
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Doorbell } from '../async/doorbell.ts';
+import { idle } from '../async/pause.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Dirty } from './desired-state.ts';
 import { COMPARE_SLICE, differences, eachOnce } from './differences.ts';
@@ -185,7 +186,7 @@ export class Reconciler<K extends string, V> {
         this.#picture.forget();
         this.#lastError = error;
         this.#options.events.failure(error);
-        await pause(this.#options.backoffMs(++failures), signal);
+        await idle(this.#options.backoffMs(++failures), signal);
       }
     }
   }
@@ -304,16 +305,11 @@ export class Reconciler<K extends string, V> {
     const due = Math.min(this.#repairs.nextMs() ?? Infinity, this.#writer.nextMs());
     if (due >= this.#wakeAtMs) return;
     this.#wakeAtMs = due;
-    void pause(Math.max(0, due - this.#options.now()) + 1, signal).then(() => {
+    void idle(Math.max(0, due - this.#options.now()) + 1, signal).then(() => {
       this.#wakeAtMs = Infinity;
       for (const { owner } of this.#writer.refusals()) for (const key of this.#options.desired.keysOf(owner)) this.#recheck.add(key);
       for (const key of this.#repairs.contested().keys()) this.#recheck.add(key);
       this.#bell.ring();
     });
   }
-}
-
-/** Waits `ms`, or less if `signal` aborts; only an abort can make the timer reject. */
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  await sleep(ms, undefined, { signal, ref: false }).catch(() => undefined);
 }

@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { idle } from '../async/pause.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Reconciler } from './reconciler.ts';
 
@@ -17,7 +17,7 @@ const SHARE = 50;
 export async function sweepAgainAndAgain<K extends string, V>(reconciler: Reconciler<K, V>, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const restMs = Math.min(MOST_MS, Math.max(LEAST_MS, SHARE * reconciler.lookTookMs));
-    await sleep(restMs, undefined, { signal, ref: false }).catch(() => undefined); // an abort ends the loop
+    await idle(restMs, signal);
     if (signal.aborted) return;
     try {
       await reconciler.sweep(signal);

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Doorbell } from '../async/doorbell.ts';
+import { pause } from '../async/pause.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { type KubeHttp, segment } from './http-client.ts';
 
@@ -174,8 +174,4 @@ function dropOldest(map: Map<string, unknown>, keep: number): void {
     if (map.size <= keep) return;
     map.delete(key);
   }
-}
-
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  await sleep(ms, undefined, { signal }).catch(() => undefined); // only an abort rejects, and the caller looks at the signal
 }

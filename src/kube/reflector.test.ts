@@ -50,7 +50,7 @@ it('lists from the cache of a server that has no WatchList, then watches from th
 
 it('falls back to a list when the initial events never end', async () => {
   t.server.answer(watch([event('ADDED', node('a', 1))]), list('5', [node('a', 1)]), watch([]));
-  t.start({ ...hasty, snapshotIdleMs: 50 });
+  t.start({ ...hasty, snapshotIdleMs: 250 });
   await t.synced();
   expect(t.server.requests[1]).toBe('GET /api/v1/nodes?resourceVersion=0');
 });

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoopTurns } from '../async/loop-turns.ts';
+import { pause } from '../async/pause.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { KubeHttp } from './http-client.ts';
 import { apiLimits, type JsonSink, readJson, type Unreadable } from './json-stream.ts';
@@ -161,7 +161,7 @@ export class Reflector<T> {
   async #perform(action: ReflectorAction, signal: AbortSignal): Promise<ReflectorAction> {
     switch (action.do) {
       case 'wait':
-        await sleep(action.ms, undefined, { signal }).catch(() => undefined); // only an abort rejects, and it ends the loop
+        await pause(action.ms, signal);
         return this.#step({ type: 'waited' });
       case 'list':
         return this.#list(action.version, signal);

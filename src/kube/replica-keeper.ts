@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Doorbell } from '../async/doorbell.ts';
 import type { LoopTurns } from '../async/loop-turns.ts';
+import { pause } from '../async/pause.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { ReplicaStore } from './replica.ts';
 import { loadReplica, type StoredKind, saveReplica } from './replica-file.ts';
@@ -58,7 +58,7 @@ export class ReplicaKeeper<T> {
     while (!signal.aborted) {
       await changed.wait();
       const atOnce = isFirst ? AbortSignal.any([signal, firstSync.signal]) : signal;
-      await sleep(everyMs, undefined, { signal: atOnce }).catch(() => undefined); // at the end there is no need to wait either
+      await pause(everyMs, atOnce); // at the end there is no need to wait either
       isFirst &&= !store.synced;
       if (!unsaved) continue;
       unsaved = false;

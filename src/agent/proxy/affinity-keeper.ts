@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { idle } from '../../async/pause.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { Log } from '../../log/log.ts';
 import { ipFromValue } from '../../net/ip.ts';
@@ -71,7 +72,7 @@ export class AffinityKeeper {
   async run(): Promise<void> {
     const { signal } = this.#options;
     while (!signal.aborted) {
-      await sleep(LONG_LOOK_MS, undefined, { signal, ref: false }).catch(() => undefined); // an abort ends the loop
+      await idle(LONG_LOOK_MS, signal);
       if (!signal.aborted) await this.expire().catch((thrown: unknown) => this.#failed(thrown));
     }
   }

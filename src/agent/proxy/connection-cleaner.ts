@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { idle } from '../../async/pause.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { Log } from '../../log/log.ts';
 import type { Ip } from '../../net/ip.ts';
@@ -94,7 +94,7 @@ export class ConnectionCleaner {
       const endMs = performance.now();
       const next = Math.min(...this.#tasks.map(({ dueMs }) => dueMs));
       const restMs = Math.max(next - endMs, due.length > 0 ? REST_FOR_EACH_PASS * (endMs - beginMs) : 0);
-      if (this.#tasks.length > 0) await sleep(restMs, undefined, { signal, ref: false }).catch(() => undefined); // an abort ends the loop
+      if (this.#tasks.length > 0) await idle(restMs, signal);
     }
     this.#isWorking = false;
   }

@@ -1,5 +1,5 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { idle } from '../../async/pause.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { Log } from '../../log/log.ts';
 
@@ -103,7 +103,7 @@ class CheckServer {
         const cause = SeineError.from(thrown, 'listen').message;
         if (!told) log.error('the health check port of a Service is taken; trying again', { port, cause });
       }
-      await sleep(LISTEN_RETRY_MS, undefined, { signal, ref: false }).catch(() => undefined); // an abort ends the loop
+      await idle(LISTEN_RETRY_MS, signal);
     }
   }
 

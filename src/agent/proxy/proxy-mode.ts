@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
+import { idle } from '../../async/pause.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { Log } from '../../log/log.ts';
 import type { ProxyConfig } from '../../proxy/proxy-config.ts';
@@ -65,7 +65,7 @@ export class ProxyMode {
   /** Calls back when what is ours has changed, until the signal. Never rejects: what cannot be looked at now stays as it was. */
   async follow(changed: () => void, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await sleep(LOOK_EVERY_MS, undefined, { signal, ref: false }).catch(() => undefined); // an abort ends the loop
+      await idle(LOOK_EVERY_MS, signal);
       if (!signal.aborted && (await this.#tryLook(signal)) && !signal.aborted) changed();
     }
   }

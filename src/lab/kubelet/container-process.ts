@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createWriteStream, mkdirSync, type WriteStream } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pause } from '../../async/pause.ts';
 import { inNetns } from '../node/netns.ts';
 import { exitCodeOf } from '../process.ts';
 import type { ContainerSpec, RestartPolicy } from './pod-spec.ts';
@@ -64,7 +65,7 @@ export class ContainerProcess {
       const exitCode = await this.#runOnce();
       const { restartPolicy, changed } = this.#options;
       if (stopping.aborted || restartPolicy === 'Never' || (restartPolicy === 'OnFailure' && exitCode === 0)) return;
-      await sleep(waitMs, undefined, { signal: stopping }).catch(() => {});
+      await pause(waitMs, stopping);
       if (stopping.aborted) return;
       this.#restarts++;
       changed();

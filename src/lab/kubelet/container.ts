@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { pause } from '../../async/pause.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import { parseIp } from '../../net/ip.ts';
 import { inNetns } from '../node/netns.ts';
@@ -57,7 +57,7 @@ export class Container {
    */
   async stop(graceSeconds: number, atOnce: AbortSignal): Promise<void> {
     const sleepSeconds = Math.min(this.#options.spec.lifecycle?.preStop?.sleep?.seconds ?? 0, graceSeconds);
-    if (sleepSeconds > 0) await sleep(sleepSeconds * 1000, undefined, { signal: atOnce }).catch(() => {});
+    if (sleepSeconds > 0) await pause(sleepSeconds * 1000, atOnce);
     this.#stopping.abort();
     await Promise.all([this.#process?.stop(graceSeconds - sleepSeconds), ...this.#tasks]);
   }
@@ -85,22 +85,21 @@ export class Container {
           message: SeineError.from(error, 'start the responder').message,
         };
         changed();
-        await sleep(retryMs, undefined, { signal }).catch(() => {});
+        await pause(retryMs, signal);
       }
     }
   }
 
   async #probe(probe: ProbeSpec): Promise<void> {
     const { signal } = this.#stopping;
-    const pause = (seconds: number) => sleep(seconds * 1000, undefined, { signal }).catch(() => {});
-    await pause(probe.initialDelaySeconds);
+    await pause(probe.initialDelaySeconds * 1_000, signal);
     while (!signal.aborted) {
       const passes = await this.#passes(probe, AbortSignal.any([signal, AbortSignal.timeout(probe.timeoutSeconds * 1000)]));
       if (passes !== this.#probed) {
         this.#probed = passes;
         this.#options.changed();
       }
-      await pause(probe.periodSeconds);
+      await pause(probe.periodSeconds * 1_000, signal);
     }
   }
 

@@ -1,5 +1,5 @@
 import { hostname, release } from 'node:os';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { pause } from '../../async/pause.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { Log } from '../../log/log.ts';
 import { type KubeApi, type KubeObject, nodeOf } from '../kube-api.ts';
@@ -184,8 +184,4 @@ export class Kubelet {
 
 function isFinished({ status }: KubeObject): boolean {
   return typeof status === 'object' && status !== null && 'phase' in status && (status.phase === 'Succeeded' || status.phase === 'Failed');
-}
-
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  await sleep(ms, undefined, { signal }).catch(() => {});
 }

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Doorbell } from '../../async/doorbell.ts';
+import { pause } from '../../async/pause.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { Log } from '../../log/log.ts';
 import type { KubeApi } from '../kube-api.ts';
@@ -117,7 +118,7 @@ export class PodWorker {
         const event = { reason: 'FailedCreatePodSandBox', message: this.#problem };
         // The log and the pod's status say it too, so an event that is not taken is no loss.
         await warnAboutPod(this.#options.api, this.#pod, node.name, event, AbortSignal.timeout(eventDeadlineMs)).catch(() => {});
-        await sleep(waitMs, undefined, { signal: this.#leave.signal }).catch(() => {});
+        await pause(waitMs, this.#leave.signal);
       }
     }
   }
