@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { copyFileSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { get } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -74,6 +74,7 @@ export class ConvergeLab {
     this.api.close();
     this.#keepLogs(process.env['SEINE_TEST_LOGS']);
     await removeLab(this.plan.dir, AbortSignal.timeout(60_000));
+    rmSync(this.plan.dir, { recursive: true, force: true }); // what tests have put there
   }
 
   node(number: number): NodePlan {
