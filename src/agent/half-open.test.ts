@@ -83,14 +83,15 @@ describe.each([
     });
     sent.length = 0;
     take(
-      packetIn(frame('rst', { ipSrc: service, ipDst: client, portSrc: 80, portDst: clientPort }), {
+      packetIn(frame('rst', { ipSrc: service, ipDst: client, portSrc: 80, portDst: 40_000 }), {
         reg0: reg.recovery('asked').value,
         reg6: 1,
       }),
     );
-    expect(sent[0]).toEqual(flush({ src: client, dst: service, srcPort: clientPort, dstPort: 80 }));
-    expect(decodePacketOut(sent[1] ?? new Uint8Array(0)).actions.slice(0, 2)).toEqual([
+    expect(sent[0]).toEqual(flush({ src: client, dst: service, srcPort: 40_000, dstPort: 80 }));
+    expect(decodePacketOut(sent[1] ?? new Uint8Array(0)).actions.slice(0, 3)).toEqual([
       { kind: 'setField', field, value: family === 'ipv4' ? Number(service.value) : service.value },
+      { kind: 'setField', field: 'tcp_src', value: 40_000 },
       { kind: 'setField', field: 'tcp_dst', value: 80 },
     ]);
   });

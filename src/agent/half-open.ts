@@ -118,13 +118,18 @@ export class HalfOpenConnections {
 function once(fields: Match, now: TcpTuple, original: TcpTuple, data: Uint8Array): Uint8Array | undefined {
   if (typeof fields.in_port !== 'number') return undefined;
   const whole = (number: number, value: number): Mark => ({ field: `reg${number}`, reg: number, value, mask: 0xffff_ffff });
-  const back: Action[] = now.dst.text === original.dst.text && now.dstPort === original.dstPort ? [] : addressedTo(original);
+  const back = now.dst.text === original.dst.text ? [] : asSent(original);
   const tracking = tracked(whole(0, numberOf(fields.reg0)), whole(5, numberOf(fields.reg5)), reg.recovery('again'));
   return packetOut({ in_port: fields.in_port }, [...back, ...tracking], data);
 }
 
-function addressedTo({ dst, dstPort }: TcpTuple): Action[] {
-  return [setDestination(dst), { kind: 'setField', field: 'tcp_dst', value: dstPort }];
+/** The tracker gives a client another port too where another of its connections has the same one to the same endpoint. */
+function asSent({ dst, srcPort, dstPort }: TcpTuple): readonly Action[] {
+  const ports = { tcp_src: srcPort, tcp_dst: dstPort };
+  return [
+    setDestination(dst),
+    ...(['tcp_src', 'tcp_dst'] as const).map((field): Action => ({ kind: 'setField', field, value: ports[field] })),
+  ];
 }
 
 function setDestination({ family, value }: Ip): Action {
