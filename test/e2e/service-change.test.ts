@@ -192,7 +192,8 @@ describe('an established connection', () => {
 
 describe('a connection whose end was lost', () => {
   /** To a pod of this node and one of another, straight and by a Service. */
-  const all: { readonly pod: string; readonly address: string }[] = [];
+  const all: { readonly pod: string; readonly address: string; readonly way: 'pod' | 'Service' }[] = [];
+  const lose = 'add table inet t; add chain inet t o { type filter hook output priority 0; }; add rule inet t o tcp flags fin,rst drop';
   const inClient = (command: string, ...args: string[]) => runIn(lab.place('client-1'), command, args, {}, signal());
   const ports = (range: string) => inClient('sysctl', '-qw', `net.ipv4.ip_local_port_range=${range}`);
 
@@ -201,22 +202,22 @@ describe('a connection whose end was lost', () => {
       const service = await lab.service(lab.name('lost'), {});
       await lab.endpoints(service.metadata.name, [{ pod }]);
       await lab.seesEverywhere(service, ['client-1', 'client-2'], { pods: [pod], failures: [] }, { tries: 1 });
-      for (const family of families)
-        for (const ips of [service.spec.clusterIPs ?? [], [lab.ip(pod, family)]]) all.push({ pod, address: ofFamily(ips, family) });
+      for (const address of service.spec.clusterIPs ?? []) all.push({ pod, address, way: 'Service' });
+      for (const family of families) all.push({ pod, address: lab.ip(pod, family), way: 'pod' });
     }
   });
 
-  it('does not keep its client from coming again', async () => {
-    await ports('44000 44000');
+  it.each(['pod', 'Service'])('does not keep its client from coming again, to a %s', async (to) => {
+    const aims = all.filter(({ way }) => way === to);
+    await ports(to === 'pod' ? '44000 44000' : '44002 44002');
     try {
-      const sockets = await Promise.all(all.map(({ address }) => connectTcpIn(lab.place('client-1'), address, 80, signal())));
-      const lose = 'add table inet lost; add chain inet lost out { type filter hook output priority 0; }; add rule inet lost out tcp flags';
-      await inClient('nft', `${lose} & (fin | rst) != 0 drop`);
+      const sockets = await Promise.all(aims.map(({ address }) => connectTcpIn(lab.place('client-1'), address, 80, signal())));
+      await inClient('nft', lose);
       await Promise.all(sockets.map((socket) => once(socket.resetAndDestroy(), 'close')));
-      await inClient('nft', 'delete table inet lost');
-      const again = all.map(({ address }) => lab.look({ from: 'client-1', address, port: 80, tries: 1, timeoutMs: 12_000 }));
+      await inClient('nft', 'delete table inet t');
+      const again = aims.map(({ address }) => lab.look({ from: 'client-1', address, port: 80, tries: 1, timeoutMs: 12_000 }));
       const answers = (await Promise.all(again)).map(({ pods, failures }) => [...pods, ...failures].join());
-      expect(answers).toEqual(all.map(({ pod }) => pod));
+      expect(answers).toEqual(aims.map(({ pod }) => pod));
     } finally {
       await ports('2000 65000');
     }
