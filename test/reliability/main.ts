@@ -70,8 +70,8 @@ async function runAll(chosen: readonly Fault[], { seed, ...run }: Run): Promise<
     setUrgency(process.pid, urgent);
     const rows: FaultRow[] = [];
     for (const [index, fault] of chosen.entries()) {
-      // A restarted ovs-vswitchd is a new process: what else runs on the machine must not lose packets for us.
-      for (const pid of await lab.switchPids()) setUrgency(pid, urgent);
+      // What is restarted is a new process: what else runs on the machine must not lose packets for us, nor keep the agent waiting.
+      for (const pid of [...(await lab.switchPids()), ...(await lab.agentPids())]) setUrgency(pid, urgent);
       say(`${index + 1}/${chosen.length} ${fault.name}`);
       const context = { ...run, random: randomFrom(seed + index), say, signal: AbortSignal.timeout(3_600_000) };
       const row = await runFault(fault, lab, context);

@@ -110,6 +110,11 @@ export class ConvergeLab {
     return (await askStatus(this.plan.dir)).nodes.flatMap(({ vswitchdPid }) => vswitchdPid ?? []);
   }
 
+  /** Of all nodes. */
+  async agentPids(): Promise<readonly number[]> {
+    return (await askStatus(this.plan.dir)).nodes.flatMap(({ agentPid }) => agentPid ?? []);
+  }
+
   /** Runs a command on a node, with the tools of Open vSwitch pointed at it; gives what it wrote. */
   async exec(number: number, command: string, ...args: readonly string[]): Promise<string> {
     const inside = inNetns(this.node(number).netns, command, args);
