@@ -1,5 +1,6 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { setPriority } from 'node:os';
+import { errnoOf } from '../../src/netlink/errno.ts';
 
 /** Before whatever else runs on the machine, without keeping the kernel from its own work. */
 export const urgent = -15;
@@ -13,5 +14,11 @@ export const urgent = -15;
 export function setUrgency(pid: number, niceness: number): void {
   setPriority(pid, niceness);
   const group = `/proc/${pid}/autogroup`;
-  if (existsSync(group)) writeFileSync(group, String(niceness));
+  if (!existsSync(group)) return;
+  try {
+    writeFileSync(group, String(niceness));
+  } catch (thrown) {
+    // The first session has no group of its own: its processes are weighed one by one.
+    if (errnoOf(thrown) !== 'EINVAL') throw thrown;
+  }
 }
