@@ -98,11 +98,7 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
     },
   });
   const endpoint = `unix:${join(config.ovsRunDir, `${config.ovsBridge}.mgmt`)}`;
-  const foreign = new Quiet(
-    { waitMs: SETTLE_MS, restMs: () => restAfter(datapath.reconcilers.bridge.lookTookMs) },
-    () => datapath.reconcilers.bridge.suspect(),
-    signal,
-  );
+  const foreign = newsFor(() => datapath.reconcilers.bridge, signal);
   const openflow = openBridge(endpoint, {
     readiness,
     log,
@@ -162,12 +158,33 @@ function bugAlarm(): { readonly broken: Promise<never>; readonly noticeBug: (cau
  */
 export async function runDataPlane(plane: DataPlane, gateway: string, signal: AbortSignal): Promise<void> {
   const { database, openflow, packets, datapath, host, hostTarget, nftables } = plane;
-  const changed = new Quiet(
-    { waitMs: SETTLE_MS, restMs: () => restAfter(datapath.reconcilers.host.lookTookMs) },
-    () => datapath.reconcilers.host.suspect(),
-    signal,
-  );
-  const watch = watchHost({
+  const watches = [watchNodeStack(plane, gateway, signal), watchFirewall(plane, signal)];
+  const rows = newsFor(() => datapath.reconcilers.switch, signal);
+  database.onChange((changes) => {
+    rows.ring();
+    if (changes.some(({ table }) => table === 'Datapath')) plane.dataPathNews.ring();
+  }, signal);
+  try {
+    const all = Promise.all([database.run(signal), openflow.run(signal), packets.run(), datapath.run(signal)]);
+    await Promise.race([all, plane.broken]);
+  } finally {
+    for (const watch of watches) watch.close();
+  }
+  // After a bug the process ends, and with it what others may be in the midst of using.
+  await Promise.all([host.remover.close(), hostTarget.close()]);
+  host.socket.close();
+  nftables.close();
+}
+
+/** To be rung when somebody else may have changed something of a part: it is looked at once all is quiet, and not without rest. */
+function newsFor(part: () => { readonly lookTookMs: number; suspect(): void }, signal: AbortSignal): Quiet {
+  return new Quiet({ waitMs: SETTLE_MS, restMs: () => restAfter(part().lookTookMs) }, () => part().suspect(), signal);
+}
+
+function watchNodeStack(plane: DataPlane, gateway: string, signal: AbortSignal): { close(): void } {
+  const { datapath, host, hostTarget } = plane;
+  const changed = newsFor(() => datapath.reconcilers.host, signal);
+  return watchHost({
     socket: host.socket,
     ours: hostTarget.port,
     gateway,
@@ -180,36 +197,15 @@ export async function runDataPlane(plane: DataPlane, gateway: string, signal: Ab
       plane.goneLinks.bell.ring();
     },
   });
-  const tables = new Quiet(
-    { waitMs: SETTLE_MS, restMs: () => restAfter(datapath.reconcilers.firewall.lookTookMs) },
-    () => datapath.reconcilers.firewall.suspect(),
-    signal,
-  );
-  const firewall = FirewallEvents.open({}, (change) => {
-    const ours = [firewallTable, servicesTable];
+}
+
+function watchFirewall({ datapath, foreignFirewall }: DataPlane, signal: AbortSignal): { close(): void } {
+  const tables = newsFor(() => datapath.reconcilers.firewall, signal);
+  const ours = [firewallTable, servicesTable];
+  return FirewallEvents.open({}, (change) => {
     if (change.kind === 'overrun' || ours.some((table) => change.tables.has(table))) tables.ring();
-    if (change.kind === 'overrun' || [...change.tables].some((table) => !ours.includes(table))) plane.foreignFirewall.ring();
+    if (change.kind === 'overrun' || [...change.tables].some((table) => !ours.includes(table))) foreignFirewall.ring();
   });
-  const rows = new Quiet(
-    { waitMs: SETTLE_MS, restMs: () => restAfter(datapath.reconcilers.switch.lookTookMs) },
-    () => datapath.reconcilers.switch.suspect(),
-    signal,
-  );
-  database.onChange((changes) => {
-    rows.ring();
-    if (changes.some(({ table }) => table === 'Datapath')) plane.dataPathNews.ring();
-  }, signal);
-  try {
-    const all = Promise.all([database.run(signal), openflow.run(signal), packets.run(), datapath.run(signal)]);
-    await Promise.race([all, plane.broken]);
-  } finally {
-    firewall.close();
-    watch.close();
-  }
-  // After a bug the process ends, and with it what others may be in the midst of using.
-  await Promise.all([host.remover.close(), hostTarget.close()]);
-  host.socket.close();
-  nftables.close();
 }
 
 interface BridgeWatch {

@@ -43,6 +43,22 @@ function setUp() {
     nodes.put(name, String(version), node);
     nodes.flush();
   };
+  const flows = flowsWantedOf(datapath);
+  const routes = (): string[] =>
+    [...datapath.host.keys()]
+      .filter((key) => key.startsWith('route/'))
+      .map((key) => key.slice('route/'.length))
+      .toSorted();
+  peers.follow();
+  const become = (now: NodeEnvironment): void => {
+    environment = now;
+    peers.lookAgain();
+  };
+  return { nodes, datapath, peers, put, reached: () => networksReached(flows()), routes, passes: takes(flows), become };
+}
+
+/** What is wanted of the bridge's flows, in the order of asking. */
+function flowsWantedOf(datapath: NodeDatapath): () => readonly Flow[] {
   const flows = new Map<Owner, readonly Flow[]>();
   const { want, forget } = datapath;
   datapath.want = (owner, wanted) => {
@@ -54,22 +70,21 @@ function setUp() {
     flows.delete(owner);
     return forget.call(datapath, owner);
   };
-  /** Networks that tunnels lead to. */
-  const reached = (): string[] => {
-    const tunnels = [...flows.values()].flat().filter(({ table }) => table === 'tunnel');
-    return [...new Set(tunnels.map(({ match: { ipDst } }) => (ipDst ? ipDst.text : 'everything')))].toSorted();
-  };
-  const routes = (): string[] =>
-    [...datapath.host.keys()]
-      .filter((key) => key.startsWith('route/'))
-      .map((key) => key.slice('route/'.length))
-      .toSorted();
-  /** Whether the bridge takes a tunnel packet from one address with another inside; whoever asked last has his way with a flow. */
-  const passes = (tunnel: string, inside: string): boolean => {
-    const all = [...flows.values()].flat();
-    const classified = all.findLast(({ table, match }) => table === 'classify' && match.tunSrc?.text === tunnel);
+  return () => [...flows.values()].flat();
+}
+
+/** Networks that tunnels lead to. */
+function networksReached(flows: readonly Flow[]): string[] {
+  const tunnels = flows.filter(({ table }) => table === 'tunnel');
+  return [...new Set(tunnels.map(({ match: { ipDst } }) => (ipDst ? ipDst.text : 'everything')))].toSorted();
+}
+
+/** Whether the bridge takes a tunnel packet from one address with another inside; whoever asked last has his way with a flow. */
+function takes(flows: () => readonly Flow[]): (tunnel: string, inside: string) => boolean {
+  return (tunnel, inside) => {
+    const classified = flows().findLast(({ table, match }) => table === 'classify' && match.tunSrc?.text === tunnel);
     const loaded = new Set((classified?.steps ?? []).map((step) => JSON.stringify(step.do === 'load' ? step.mark : '')));
-    return all.some(
+    return flows().some(
       ({ table, match: { ipSrc, regs = [] } }) =>
         table === 'spoofGuard' &&
         ipSrc !== undefined &&
@@ -78,12 +93,6 @@ function setUp() {
         regs.every((mark) => loaded.has(JSON.stringify(mark))),
     );
   };
-  peers.follow();
-  const become = (now: NodeEnvironment): void => {
-    environment = now;
-    peers.lookAgain();
-  };
-  return { nodes, datapath, peers, put, reached, routes, passes, become };
 }
 
 const exampleOther: Node = { name: 'n2', uid: 'other', podCidrs: [], internalIps: ['192.168.77.2'], deleting: false };
