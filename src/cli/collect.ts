@@ -25,6 +25,8 @@ export interface CollectOptions {
   readonly log: readonly string[];
 }
 
+const interruptions = ['SIGINT', 'SIGTERM'] as const;
+
 interface Node {
   readonly name: string;
   readonly stateDir: string;
@@ -57,13 +59,18 @@ export async function collectBundle(agent: AgentClient, options: CollectOptions,
     ...fileParts(places),
   ];
   const onPart = (record: PartRecord): void => terminal.remark(progressLine(record));
+  const interrupted = new AbortController();
+  const interrupt = (): void => interrupted.abort(new SeineError('CANCELLED', 'collect was interrupted; no archive is left'));
+  for (const name of interruptions) process.once(name, interrupt);
   try {
-    const manifest = await collect(parts, { node: node.name, archive, limits: usualLimits, onPart }, new AbortController().signal);
+    const manifest = await collect(parts, { node: node.name, archive, limits: usualLimits, onPart }, interrupted.signal);
     await archive.close();
     return report(manifest, path, terminal);
   } catch (thrown) {
     rmSync(path, { force: true });
     throw thrown;
+  } finally {
+    for (const name of interruptions) process.off(name, interrupt);
   }
 }
 
