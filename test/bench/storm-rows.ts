@@ -1,10 +1,12 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { askControl } from '../../src/lab/control.ts';
 import { labPaths } from '../../src/lab/names.ts';
 import { forgetHistory } from '../support/api-backup.ts';
 import { isSettled, untilSettled } from './agent-rows.ts';
 import { BenchLab, until } from './bench-lab.ts';
-import { nodeManifest } from './cluster-fill.ts';
 import { openOurs } from './cni-rows.ts';
 import type { CniSide } from './cni-side.ts';
 import type { Measured } from './row.ts';
@@ -13,15 +15,11 @@ import type { Wish } from './scenes.ts';
 export const stormRowNames = ['cni.add.storm5000.p99', 'agent.lag.storm5000'] as const;
 
 const peers = 5_000;
-/** Together with what a Node has anyway, a list of all of them is 32 MB. */
-const paddingBytes = 5_700;
-const flapsPerSecond = 100;
-const flapSeconds = 10;
 const quietAdds = 100;
 /** By then every watch has ended and begun anew. */
 const relistMs = 3_000;
 const lookMs = 250;
-const patience = () => AbortSignal.timeout(60_000);
+const nodeStorm = join(import.meta.dirname, 'node-storm.ts');
 
 /** Pods start while 5,000 nodes join at once, a hundred a second come and go, and the whole list of 32 MB is read anew. */
 export async function stormOfPeers({ wanted, say }: Wish): Promise<readonly Measured[]> {
@@ -34,9 +32,9 @@ export async function stormOfPeers({ wanted, say }: Wish): Promise<readonly Meas
     const quiet = await addsUntil(side, (done) => done >= quietAdds);
     let over = false;
     const storm = (async () => {
-      await join(lab);
+      await clusterDoes(lab, 'join');
       say(`  ${await lab.metric('peer_count')} peers`);
-      await flap(lab);
+      await clusterDoes(lab, 'flap');
       await relist(lab);
     })().finally(() => (over = true));
     const stormy = await addsUntil(side, () => over);
@@ -63,33 +61,11 @@ async function addsUntil(side: CniSide, isOver: (done: number) => boolean): Prom
   return each;
 }
 
-function manifest(index: number) {
-  const node = nodeManifest(index);
-  return { ...node, metadata: { name: `peer-${index}`, annotations: { padding: 'x'.repeat(paddingBytes) } } };
-}
-
-async function join(lab: BenchLab): Promise<void> {
-  let next = 0;
-  const worker = async (): Promise<void> => {
-    for (let index = ++next; index <= peers; index = ++next)
-      await lab.api.send({ method: 'POST', path: '/api/v1/nodes', body: manifest(index) }, patience());
-  };
-  await Promise.all(Array.from({ length: 16 }, worker));
-}
-
-/** Each node goes and comes back: two changes. */
-async function flap(lab: BenchLab): Promise<void> {
-  const changes: Promise<void>[] = [];
-  for (let count = 0; count < (flapsPerSecond / 2) * flapSeconds; count++) {
-    changes.push(comesBack(lab, 1 + count * 7));
-    await sleep(2_000 / flapsPerSecond);
-  }
-  await Promise.all(changes);
-}
-
-async function comesBack(lab: BenchLab, index: number): Promise<void> {
-  await lab.api.send({ method: 'DELETE', path: `/api/v1/nodes/peer-${index}` }, patience());
-  await lab.api.send({ method: 'POST', path: '/api/v1/nodes', body: manifest(index) }, patience());
+/** In a session of its own, whose processes come after the node's. */
+async function clusterDoes(lab: BenchLab, verb: 'join' | 'flap'): Promise<void> {
+  const source = spawn(process.execPath, [nodeStorm, lab.plan.dir, verb], { detached: true, stdio: ['ignore', 'inherit', 'inherit'] });
+  const [code] = await once(source, 'close');
+  if (code !== 0) throw new Error(`${nodeStorm} ended with ${code}`);
 }
 
 /** An API server that comes back and remembers nothing of the past: every watch ends, and everything is listed again. */
