@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -44,6 +44,12 @@ it('clears away what a killed plugin has left, and nothing that one is writing',
   record('a');
   expect(await listed()).toEqual(['a']);
   expect([existsSync(left), existsSync(fresh)]).toEqual([false, true]);
+});
+
+it('lists the others when a draft has gone before it was looked at', async () => {
+  symlinkSync('gone', join(folder, '.new-12-34'));
+  record('a');
+  expect(await listed()).toEqual(['a']);
 });
 
 it('keeps what the system does not let it read, for the next time, and lists the others', async () => {

@@ -58,8 +58,12 @@ export class RecordedDeletions {
   /** A plugin that was killed has left it half-written; it counts against what the folder may hold. */
   async #clearDraft(name: string): Promise<void> {
     const path = join(this.#folder, name);
-    const { mtimeMs } = await stat(path);
-    if (Date.now() - mtimeMs > draftAgeMs) await rm(path, { force: true, recursive: true });
+    try {
+      const { mtimeMs } = await stat(path);
+      if (Date.now() - mtimeMs > draftAgeMs) await rm(path, { force: true, recursive: true });
+    } catch (thrown) {
+      if (!isAbsent(thrown)) throw thrown; // absent: its plugin has finished it
+    }
   }
 
   async #read(name: string): Promise<RecordedDeletion | undefined> {

@@ -105,8 +105,8 @@ export class CniServer {
       server.listen({ path: socketPath, backlog }, resolve);
     });
     server.on('error', (error) => log.error('CNI socket failed', { cause: error.message }));
+    this.#server = server; // to be closed, whatever comes now
     chmodSync(socketPath, 0o600);
-    this.#server = server;
     return server;
   }
 

@@ -79,14 +79,14 @@ export class HalfOpenConnections {
   }
 
   #ask(refused: Refused): void {
-    const [oldest] = this.#questions.keys();
-    if (oldest !== undefined && this.#questions.size >= questionsMax) this.#questions.delete(oldest);
-    const id = (this.#lastQuestion + 1) >>> 0;
-    this.#lastQuestion = id;
     const opening = Uint8Array.from(refused.data);
     opening[refused.frame.flagsAt] = SYN;
     const answer = refuse(opening);
     if (!answer) return;
+    const [oldest] = this.#questions.keys();
+    if (oldest !== undefined && this.#questions.size >= questionsMax) this.#questions.delete(oldest);
+    const id = (this.#lastQuestion + 1) >>> 0;
+    this.#lastQuestion = id;
     this.#questions.set(id, refused);
     this.#send([packetOut({ in_port: ofPort.controller }, tracked(reg.recovery('asked'), reg.question(id)), answer)]);
   }

@@ -67,8 +67,7 @@ async function remakeGateway(agent: Agent, { node, log, signal }: LostLinks): Pr
     if (signal.aborted) return;
     const { message: cause } = SeineError.from(thrown, 'remake');
     log.failing('gateway', 'the gateway was deleted and is not made anew yet', { interface: name, cause }, 'error');
-    agent.plane.goneLinks.names.add(name);
-    agent.plane.goneLinks.bell.ring();
+    ask(agent, name);
   }
 }
 
@@ -110,10 +109,14 @@ async function remakePod(agent: Agent, lease: AttachedLease, { node, log, signal
   }
 }
 
-function askAgain({ plane: { goneLinks } }: Agent, name: string, signal: AbortSignal): void {
-  const ask = (): void => {
-    goneLinks.names.add(name);
-    goneLinks.bell.ring();
-  };
-  sleep(REMAKE_AGAIN_MS, undefined, { signal, ref: false }).then(ask, () => undefined); // the agent stops
+function ask({ plane: { goneLinks } }: Agent, name: string): void {
+  goneLinks.names.add(name);
+  goneLinks.bell.ring();
+}
+
+function askAgain(agent: Agent, name: string, signal: AbortSignal): void {
+  sleep(REMAKE_AGAIN_MS, undefined, { signal, ref: false }).then(
+    () => ask(agent, name),
+    () => undefined, // the agent stops
+  );
 }

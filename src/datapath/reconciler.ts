@@ -205,16 +205,13 @@ export class Reconciler<K extends string, V> {
     this.#recheck = new Set();
     const everything = eachOnce(desired.keys(), (key) => desired.wanted(key) !== undefined, actual.keys());
     await this.#apply(await this.#compare(view.source === 'observed' ? everything : concerned, actual), round, signal);
-    if (round.put + round.removed > 0) this.#reportRound(round, startedMs);
+    const { put, removed } = round;
+    if (put + removed > 0) this.#options.events.round({ put, removed, tookMs: this.#options.now() - startedMs });
     if (drifted) this.#options.events.repaired(this.#options.now() - (doubtedAtMs ?? startedMs));
     if (view.source === 'observed') this.#lookTookMs = this.#options.now() - startedMs;
     if (!this.#picture.keep(round)) return; // what we just learnt is stale; the bell has rung for another round
     this.#goodMs = this.#options.now();
     this.#progress.reached(revision, doubts);
-  }
-
-  #reportRound({ put, removed }: Round<K, V>, startedMs: number): void {
-    this.#options.events.round({ put, removed, tookMs: this.#options.now() - startedMs });
   }
 
   /** What to compare after these changes. What is newly wished for is tried at once. */

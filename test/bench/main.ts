@@ -29,11 +29,15 @@ async function main(): Promise<void> {
   const wanted = (name: string): boolean => name.startsWith(values.only);
   if (!scenes.some(({ rows }) => rows.some(wanted))) throw new UsageError(`no row begins with "${values.only}"`);
   // And all that is started from here: other work on the machine is felt less, by either side.
-  setUrgency(process.pid, urgent);
+  const putBack = setUrgency(process.pid, urgent);
   const startedMs = performance.now();
   say(`${cpus().length} processors, load ${loadText()}`);
   const measured: Measured[] = [];
-  for (const scene of scenes) if (scene.rows.some(wanted)) measured.push(...(await scene.measure({ wanted, say })));
+  try {
+    for (const scene of scenes) if (scene.rows.some(wanted)) measured.push(...(await scene.measure({ wanted, say })));
+  } finally {
+    putBack();
+  }
   const rows = measured.map(rowOf);
   say(`\n${tableOf(rows)}\n\nload at the end ${loadText()}, ${Math.round((performance.now() - startedMs) / 1000)} s`);
   if (values.json) process.stdout.write(`${JSON.stringify(rows)}\n`);

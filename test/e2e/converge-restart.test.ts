@@ -36,7 +36,8 @@ describe('a restart of the agent', () => {
     await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'));
     await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
     // What else runs on the machine must not lose packets for us: switching and streams come first, the agent has to wait.
-    for (const pid of [process.pid, ...(await lab.switchPids())]) setUrgency(pid, urgent);
+    closing.push(setUrgency(process.pid, urgent));
+    for (const pid of await lab.switchPids()) setUrgency(pid, urgent);
   });
   afterAll(async () => {
     for (const close of closing) close();

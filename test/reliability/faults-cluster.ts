@@ -100,12 +100,15 @@ async function foreignInterfaces({ lab, rounds }: FaultContext) {
   await lab.agent(1, 'kill');
   const ip = async (...args: readonly string[]): Promise<void> => void (await execute('ip', ['-netns', node.netns, 'link', ...args]));
   const pairs = 20 * rounds;
-  for (let pair = 0; pair < pairs; pair++) {
-    await ip('add', `foreign-${pair}`, 'type', 'veth', 'peer', 'name', `peer-${pair}`);
-    await ip('set', `foreign-${pair}`, 'up');
-    await ip('delete', `foreign-${pair}`);
+  try {
+    for (let pair = 0; pair < pairs; pair++) {
+      await ip('add', `foreign-${pair}`, 'type', 'veth', 'peer', 'name', `peer-${pair}`);
+      await ip('set', `foreign-${pair}`, 'up');
+      await ip('delete', `foreign-${pair}`);
+    }
+  } finally {
+    await lab.agent(1, 'start');
   }
-  await lab.agent(1, 'start');
   await lab.untilReady(1);
   return { notes: [`${pairs} pairs, while the agent is dead`] };
 }

@@ -65,9 +65,9 @@ interface Run extends Pick<FaultRun, 'rounds' | 'hertz' | 'datapath'> {
 
 async function runAll(chosen: readonly Fault[], { seed, ...run }: Run): Promise<FaultRow[]> {
   const lab = await ConvergeLab.start(2, agent, { datapath: run.datapath });
+  const putBack = setUrgency(process.pid, urgent);
   try {
     await prepare(lab);
-    setUrgency(process.pid, urgent);
     const rows: FaultRow[] = [];
     for (const [index, fault] of chosen.entries()) {
       // What is restarted is a new process: what else runs on the machine must not lose packets for us, nor keep the agent waiting.
@@ -80,6 +80,7 @@ async function runAll(chosen: readonly Fault[], { seed, ...run }: Run): Promise<
     }
     return rows;
   } finally {
+    putBack();
     await lab.remove();
   }
 }

@@ -28,6 +28,7 @@ const released = 'every source is in step; what nobody wants is removed from now
 type Release = 'previous' | 'this';
 
 let lab: ConvergeLab;
+let putBack: (() => void) | undefined;
 let previous: PreviousRelease;
 let routes: readonly Route[];
 let pods = 0;
@@ -65,9 +66,13 @@ beforeAll(async () => {
     patienceMs,
     () => 'the Service is not served',
   );
-  for (const pid of [process.pid, ...(await lab.switchPids())]) setUrgency(pid, urgent);
+  putBack = setUrgency(process.pid, urgent);
+  for (const pid of await lab.switchPids()) setUrgency(pid, urgent);
 });
-afterAll(async () => await lab?.remove());
+afterAll(async () => {
+  putBack?.();
+  await lab?.remove();
+});
 
 function install(release: Release): void {
   const plugin = join(labPaths(lab.plan.dir).bin, 'seine');

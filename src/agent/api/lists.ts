@@ -180,12 +180,12 @@ function quoted(name: string): string {
 }
 
 function narrowing(query: URLSearchParams): Narrowed {
-  const [table, owner] = [query.get('table'), ownerOf(query)];
+  const [table, owner] = [query.get('table'), askedOwner(query)];
   return { ...(table === null ? {} : { table: tableOf(table) }), ...(owner === undefined ? {} : { owner }) };
 }
 
 /** @throws SeineError `INVALID_INPUT` for what nobody can be called */
-function ownerOf(query: URLSearchParams): string | undefined {
+function askedOwner(query: URLSearchParams): string | undefined {
   const owner = query.get('owner') ?? undefined;
   if (owner !== undefined && !Object.hasOwn(features, owner.split('/', 1)[0] ?? ''))
     throw new SeineError('INVALID_INPUT', `no owner ${JSON.stringify(owner)}; owners begin with ${Object.keys(features).join(', ')}`);
@@ -207,7 +207,7 @@ function named(query: URLSearchParams): (name: string) => boolean {
 
 /** @throws SeineError `INVALID_INPUT` at once, while the answer can still say so */
 function onlyNamed<E extends Entry>(entries: Iterable<E> | AsyncIterable<E>, query: URLSearchParams): AsyncGenerator<E> {
-  const [isAskedFor, owner] = [named(query), ownerOf(query)];
+  const [isAskedFor, owner] = [named(query), askedOwner(query)];
   return only(
     entries,
     ({ name, owners: whose }) =>
