@@ -1,10 +1,7 @@
-import { chmodSync, existsSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
-import { dirname } from 'node:path';
+import type { LoopTurns } from '../async/loop-turns.ts';
 import { pause } from '../async/pause.ts';
 import { SeineError } from '../errors/seine-error.ts';
-import { privateFolder } from '../files/private-folder.ts';
-import { removeStaleSocket } from '../files/stale-socket.ts';
 import type { Log } from '../log/log.ts';
 import { descriptorOf } from '../netlink/unix-peer.ts';
 import { CniCalls } from './cni-server-calls.ts';
@@ -13,6 +10,7 @@ import { RecordedDeletions } from './cni-server-deletions.ts';
 import type { StageName } from './cni-server-stages.ts';
 import { type DelegatedIpam, delegatedIpam } from './ipam/delegated-ipam.ts';
 import type { Ipam } from './ipam/ipam.ts';
+import { KeptSocket } from './kept-socket.ts';
 import type { PodLookup } from './node-pods.ts';
 import type { PodNetwork } from './pod-network-port.ts';
 
@@ -40,6 +38,8 @@ export interface CniServerOptions {
   /** Other IPAM plugins; left out, their programs are run as libcni does. */
   readonly delegatedIpam?: DelegatedIpam;
   readonly log: Log;
+  /** Shares the loop between the long jobs of the process; left out: there are none. */
+  readonly turns?: LoopTurns;
   /** For metrics: every call that was served. */
   readonly onCall?: (call: ServedCall) => void;
 }
@@ -50,8 +50,6 @@ const connectionsMax = 1024;
 const backlog = 512;
 /** Recorded DELs are rare: an agent looks when it becomes ready, and then every so often for those recorded while it hung. */
 const deletionsIntervalMs = 10_000;
-/** How often the agent looks whether its socket is still there. */
-const socketLookMs = 2_000;
 /** ADDs wait for the first look. */
 const deletionsRetryMs = 500;
 
@@ -59,11 +57,11 @@ const deletionsRetryMs = 500;
 export class CniServer {
   readonly #options: CniServerOptions;
   readonly #calls: CniCalls;
-  #server: Server | undefined;
+  #socket: KeptSocket | undefined;
   readonly #sockets = new Set<Socket>();
   readonly #serving = new Set<Promise<void>>();
   readonly #closed = new AbortController();
-  #upkeep: Promise<unknown> = Promise.resolve();
+  #deletions: Promise<void> = Promise.resolve();
 
   /**
    * Listens on a socket 0600 in a folder 0700, made if need be. A socket that an agent left behind when it died is replaced.
@@ -72,8 +70,8 @@ export class CniServer {
    */
   static async start(options: CniServerOptions): Promise<CniServer> {
     const server = new CniServer(options);
-    await server.#listen();
-    server.#upkeep = Promise.all([server.#settleDeletions(), server.#keepSocket()]);
+    server.#socket = await server.#listen();
+    server.#deletions = server.#settleDeletions();
     return server;
   }
 
@@ -88,48 +86,22 @@ export class CniServer {
   /** Stops listening and lets go of every plugin; what they were waiting for is taken back, and they try again with the next agent. */
   async close(): Promise<void> {
     this.#closed.abort(new SeineError('CANCELLED', 'the agent stops'));
-    const closed = new Promise<void>((resolve) => (this.#server ? this.#server.close(() => resolve()) : resolve()));
+    const closed = this.#socket?.close();
     for (const socket of this.#sockets) socket.destroy();
     await closed;
-    await Promise.all([...this.#serving, this.#upkeep]);
+    await Promise.all([...this.#serving, this.#deletions]);
   }
 
-  async #listen(): Promise<Server> {
-    const { socketPath, log } = this.#options;
-    privateFolder(dirname(socketPath));
-    await removeStaleSocket(socketPath);
-    const server = createServer((socket) => this.#accept(socket));
-    server.maxConnections = connectionsMax;
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', (error) => reject(SeineError.from(error, `listen on ${socketPath}`)));
-      server.listen({ path: socketPath, backlog }, resolve);
-    });
-    server.on('error', (error) => log.error('CNI socket failed', { cause: error.message }));
-    this.#server = server; // to be closed, whatever comes now
-    chmodSync(socketPath, 0o600);
-    return server;
-  }
-
-  /** Somebody may remove it, and no plugin would find us any more. Calls that are served go on. */
-  async #keepSocket(): Promise<void> {
-    const { signal } = this.#closed;
-    const { socketPath, log } = this.#options;
-    for (;;) {
-      await pause(socketLookMs, signal);
-      if (signal.aborted) return;
-      if (existsSync(socketPath)) continue;
-      log.warn('the CNI socket is gone; it is made anew', { path: socketPath });
-      try {
-        this.#server?.close(); // it would remove the new one otherwise, whenever it is closed
-        this.#server = undefined;
-        const made = await this.#listen();
-        if (signal.aborted) made.close(); // whoever closed us found none
-        log.working('CNI socket');
-      } catch (thrown) {
-        const { message: cause } = SeineError.from(thrown, 'listen');
-        log.failing('CNI socket', 'no plugin reaches the agent: its socket cannot be made', { path: socketPath, cause }, 'error');
-      }
-    }
+  /** Calls that are served go on when the socket is made anew. */
+  async #listen(): Promise<KeptSocket> {
+    const { socketPath: path, log } = this.#options;
+    const make = (): Server => {
+      const server = createServer((socket) => this.#accept(socket));
+      server.maxConnections = connectionsMax;
+      return server;
+    };
+    const without = 'no plugin reaches the agent: its socket cannot be made';
+    return await KeptSocket.listen({ path, name: 'CNI socket', without, backlog, make, log });
   }
 
   #accept(socket: Socket): void {
@@ -153,7 +125,8 @@ export class CniServer {
     }
     await serveConnection(socket, async (request, signal) => {
       const startedMs = performance.now();
-      const { command, code, stages, reply, undo } = await this.#calls.handle(request, signal);
+      const handled = this.#calls.handle(request, signal);
+      const { command, code, stages, reply, undo } = await (this.#options.turns?.during(handled) ?? handled);
       this.#options.onCall?.({ command, code, tookMs: performance.now() - startedMs, stages: stages.entries });
       return { reply, ...(undo ? { undo } : {}) };
     });

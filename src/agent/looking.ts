@@ -52,7 +52,7 @@ export class Looking {
       actions: operatorActions(sources),
       admits: (socket: Socket) => this.#admitsRoot(socket),
     };
-    const onSocket = () => ApiServer.start(options, { socketPath: agent.config.apiSocket });
+    const onSocket = () => ApiServer.start(options, { socketPath: agent.config.apiSocket, log: this.#log });
     await this.#openSocket(onSocket, signal);
     const address = parseAddress(agent.config.metricsAddress);
     if (address) void this.#openLater('metrics', () => ApiServer.start({ routes: publicRoutes(sources) }, address), signal);

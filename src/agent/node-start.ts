@@ -59,7 +59,8 @@ export async function startNode(agent: Agent, start: Start): Promise<void> {
   const { cniSocket: socketPath, stateDir, status } = agent.config;
   const onCall = hooks.onCall ? { onCall: hooks.onCall } : {};
   const { pods } = agent;
-  const listen = () => CniServer.start({ socketPath, stateDir, ipam, network, pods, peerCredentials, ...status, log, ...onCall });
+  const { turns } = agent.sources;
+  const listen = () => CniServer.start({ socketPath, stateDir, ipam, network, pods, peerCredentials, turns, ...status, log, ...onCall });
   const server = await onceLetGo(listen, agent.readiness, log, signal);
   const reclaiming = setInterval(() => reclaim(ipam, live, start), RECLAIM_EVERY_MS);
   try {

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { LoopTurns } from '../../async/loop-turns.ts';
 import { SeineError } from '../../errors/seine-error.ts';
+import { silentLog } from '../../log/log.ts';
 import { type ApiRoutes, itemsAnswer, json, text } from './answer.ts';
 import { type ApiOptions, ApiServer } from './http-server.ts';
 
@@ -32,7 +33,7 @@ function* laborious(): Generator<number> {
   }
 }
 
-const hold = Promise.withResolvers<void>();
+let hold = Promise.withResolvers<void>();
 const routes: ApiRoutes = {
   '/ok': (query) => json({ name: query.get('name') }),
   '/bad': () => {
@@ -47,9 +48,9 @@ const routes: ApiRoutes = {
   '/items': () =>
     itemsAnswer(
       Array.from({ length: 50_000 }, (_, at) => ({ at, text: 'something of some length' })),
-      new LoopTurns(8),
+      new LoopTurns({ sliceMs: 8 }),
     ),
-  '/laborious': () => itemsAnswer(laborious(), new LoopTurns(8)),
+  '/laborious': () => itemsAnswer(laborious(), new LoopTurns({ sliceMs: 8 })),
   '/endless': (_, signal) => ({ status: 200, contentType: 'text/plain', body: endless(signal) }),
   '/slow': async () => {
     await hold.promise;
@@ -58,7 +59,7 @@ const routes: ApiRoutes = {
 };
 
 async function start(options: Partial<ApiOptions> = {}): Promise<void> {
-  server = await ApiServer.start({ routes, patience, ...options }, { socketPath });
+  server = await ApiServer.start({ routes, patience, ...options }, { socketPath, log: silentLog, lookMs: 20 });
 }
 
 function get(path: string, method = 'GET'): Promise<{ status: number; body: string; type: string }> {
@@ -89,6 +90,7 @@ beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'seine-api-'));
   socketPath = join(folder, 'run', 'agent.sock');
   abandoned = 0;
+  hold = Promise.withResolvers();
 });
 afterEach(async () => {
   await server?.close();
@@ -211,6 +213,26 @@ describe('its socket', () => {
     socketPath = join(folder, 'file');
     writeFileSync(socketPath, 'mine');
     await expect(start()).rejects.toMatchObject({ code: 'INVALID_INPUT' });
+  });
+
+  it.each([
+    ['alone', () => rmSync(socketPath)],
+    ['with its folder', () => rmSync(dirname(socketPath), { recursive: true })],
+  ])('is made anew when somebody removes it %s, and who is answered is answered', async (_, remove) => {
+    let connected = 0;
+    await start({ admits: () => ++connected > 0, patience: { requestMs: 60_000, answerMs: 60_000 } });
+    const waiting = get('/slow');
+    const silent = raw('GET /ok');
+    await expect.poll(() => connected).toBe(2);
+    remove();
+    await expect.poll(() => existsSync(socketPath)).toBe(true);
+    expect(await get('/ok')).toMatchObject({ status: 200 });
+    expect(await silent).toBe(''); // nobody would ever lose patience with it
+    hold.resolve();
+    expect(await waiting).toMatchObject({ status: 200, body: 'at last\n' });
+    expect([statSync(socketPath).mode & 0o777, statSync(dirname(socketPath)).mode & 0o777]).toEqual([0o600, 0o700]);
+    await server?.close();
+    expect(existsSync(socketPath)).toBe(false);
   });
 
   it('may be an address instead', async () => {

@@ -1,11 +1,9 @@
 import { once } from 'node:events';
-import { chmodSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { dirname } from 'node:path';
 import { SeineError } from '../../errors/seine-error.ts';
-import { privateFolder } from '../../files/private-folder.ts';
-import { removeStaleSocket } from '../../files/stale-socket.ts';
+import type { Log } from '../../log/log.ts';
+import { KeptSocket } from '../kept-socket.ts';
 import { type ApiAnswer, type ApiRoutes, text } from './answer.ts';
 
 /** Of a client: how long it may take to ask, and to take what it asked for (ms). */
@@ -30,27 +28,65 @@ export interface ApiOptions {
   readonly patience?: ApiPatience;
 }
 
-/** Where to listen: a socket 0600 in a folder 0700, or an address. */
-export type ApiPlace = { readonly socketPath: string } | { readonly host: string; readonly port: number };
+/** Where to listen: a socket 0600 in a folder 0700, which is made anew when somebody removes it, or an address. */
+export type ApiPlace = ApiSocket | ApiAddress;
+
+interface ApiSocket {
+  readonly socketPath: string;
+  readonly log: Log;
+  /** See `KeptSocket`. */
+  readonly lookMs?: number;
+}
+
+interface ApiAddress {
+  readonly host: string;
+  readonly port: number;
+}
 
 /** HTTP for those who look at the agent. */
 export class ApiServer {
-  readonly #server: Server;
   readonly #options: ApiOptions;
+  readonly #sockets = new Set<Socket>();
+  readonly #answered = new Set<Socket>();
+  #listening: KeptSocket | TcpListener | undefined;
   #answering = 0;
 
   /** @throws SeineError `REFUSED` if another agent's socket is there, `UNAVAILABLE` if it cannot listen there, `INVALID_INPUT` */
   static async start(options: ApiOptions, place: ApiPlace): Promise<ApiServer> {
     const server = new ApiServer(options);
-    await server.#listen('socketPath' in place ? await prepareSocket(place.socketPath) : place);
-    if ('socketPath' in place) chmodSync(place.socketPath, 0o600);
+    server.#listening = 'socketPath' in place ? await server.#onSocket(place) : await listenAt(place, server.#make());
     return server;
   }
 
   private constructor(options: ApiOptions) {
     this.#options = options;
-    const { requestMs } = options.patience ?? patience;
-    this.#server = createServer(
+  }
+
+  /** The address it got; for port 0. */
+  get port(): number | undefined {
+    return this.#listening instanceof KeptSocket ? undefined : this.#listening?.port;
+  }
+
+  /** Lets go of every client. */
+  async close(): Promise<void> {
+    const closed = this.#listening?.close();
+    for (const socket of this.#sockets) socket.destroy();
+    await closed;
+  }
+
+  async #onSocket({ socketPath: path, log, lookMs }: ApiSocket): Promise<KeptSocket> {
+    const make = (): Server => {
+      // A server that no longer listens looks after no connection: who has not asked yet asks the next one.
+      for (const socket of this.#sockets) if (!this.#answered.has(socket)) socket.destroy();
+      return this.#make();
+    };
+    const without = 'nobody can look at the agent: its socket cannot be made';
+    return await KeptSocket.listen({ path, name: 'API socket', without, make, log, ...(lookMs === undefined ? {} : { lookMs }) });
+  }
+
+  #make(): Server {
+    const { requestMs } = this.#options.patience ?? patience;
+    const server = createServer(
       {
         headersTimeout: requestMs,
         requestTimeout: requestMs,
@@ -60,31 +96,18 @@ export class ApiServer {
       },
       (request, response) => void this.#serve(request, response),
     );
-    this.#server.maxConnections = CONNECTIONS_MAX;
-    this.#server.on('connection', (socket) => {
-      if (!isAdmitted(options, socket)) socket.destroy();
-    });
+    server.maxConnections = CONNECTIONS_MAX;
+    server.on('connection', (socket) => this.#accept(socket));
+    return server;
   }
 
-  /** The address it got; for port 0. */
-  get port(): number | undefined {
-    const address = this.#server.address();
-    return typeof address === 'object' ? address?.port : undefined;
-  }
-
-  /** Lets go of every client. */
-  async close(): Promise<void> {
-    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
-    this.#server.closeAllConnections();
-    await closed;
-  }
-
-  async #listen(place: { readonly path: string } | { readonly host: string; readonly port: number }): Promise<void> {
-    await new Promise<void>((resolve, reject) => {
-      this.#server.once('error', (error) => reject(SeineError.from(error, `listen on ${JSON.stringify(place)}`)));
-      this.#server.listen(place, resolve);
-    });
-    this.#server.on('error', () => undefined); // a connection that could not be accepted: its client tries again
+  #accept(socket: Socket): void {
+    if (!isAdmitted(this.#options, socket)) {
+      socket.destroy();
+      return;
+    }
+    this.#sockets.add(socket);
+    socket.once('close', () => this.#sockets.delete(socket));
   }
 
   /** Never rejects. */
@@ -92,6 +115,7 @@ export class ApiServer {
     const gone = new AbortController();
     response.on('close', () => gone.abort(new SeineError('CANCELLED', 'the client has gone')));
     this.#answering++;
+    this.#answered.add(request.socket);
     try {
       const { status, contentType, headers, body } = await this.#answer(request, gone.signal);
       response.writeHead(status, { ...headers, 'content-type': contentType, 'cache-control': 'no-store' });
@@ -103,6 +127,7 @@ export class ApiServer {
       response.destroy();
     } finally {
       this.#answering--;
+      this.#answered.delete(request.socket);
     }
   }
 
@@ -144,8 +169,20 @@ function isAdmitted({ admits }: ApiOptions, socket: Socket): boolean {
   }
 }
 
-async function prepareSocket(path: string): Promise<{ readonly path: string }> {
-  privateFolder(dirname(path));
-  await removeStaleSocket(path);
-  return { path };
+interface TcpListener {
+  readonly port: number | undefined;
+  close(): Promise<void>;
+}
+
+async function listenAt(place: ApiAddress, server: Server): Promise<TcpListener> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error) => reject(SeineError.from(error, `listen on ${JSON.stringify(place)}`)));
+    server.listen(place, resolve);
+  });
+  server.on('error', () => undefined); // a connection that could not be accepted: its client tries again
+  const address = server.address();
+  return {
+    port: typeof address === 'object' ? address?.port : undefined,
+    close: () => new Promise<void>((resolve) => void server.close(() => resolve())),
+  };
 }
