@@ -11,6 +11,7 @@ import { type LabPlan, planLab } from '../../src/lab/plan.ts';
 import { run } from '../../src/lab/process.ts';
 import type { PodStatusLine } from '../../src/lab/status.ts';
 import { askStatus, bringUp } from '../../src/lab/up.ts';
+import { untilServed } from '../support/served.ts';
 import { slowness, testDatapath } from '../support/test-datapath.ts';
 
 const signal = new AbortController().signal;
@@ -41,6 +42,7 @@ export async function raiseLab(nodes: number): Promise<LabInTest> {
     const wanted = manifests(plan);
     await createAll(api, wanted, signal);
     await podsReady(api, wanted.filter(({ object }) => object['kind'] === 'Pod').length, signal);
+    await untilServed(plan, api, AbortSignal.timeout(30_000 * slowness));
     return labInTest(plan, api);
   } catch (error) {
     await removeLab(plan.dir, signal);

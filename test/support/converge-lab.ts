@@ -19,12 +19,14 @@ import { type LabOptions, type LabPlan, type NodePlan, planLab } from '../../src
 import { ask, type Outcome } from '../../src/lab/probe/probe.ts';
 import type { PodStatusLine } from '../../src/lab/status.ts';
 import { askStatus, bringUp } from '../../src/lab/up.ts';
+import { untilServed } from './served.ts';
 import { slowness, testDatapath } from './test-datapath.ts';
 
 const execute = promisify(execFile);
 const pollMs = 10;
 /** In an emulated machine everything takes ten times as long. */
 const bringUpMs = 300_000;
+const servedWithinMs = 30_000;
 
 /** A line of the agent's log. */
 export interface LogLine {
@@ -67,6 +69,7 @@ export class ConvergeLab {
     const wanted = [...manifests(this.plan), ...more];
     await createAll(this.api, wanted, AbortSignal.timeout(bringUpMs));
     await podsReady(this.api, wanted.filter(({ object }) => object['kind'] === 'Pod').length, AbortSignal.timeout(bringUpMs));
+    await untilServed(this.plan, this.api, AbortSignal.timeout(servedWithinMs * slowness));
     this.pods = (await askStatus(this.plan.dir)).pods;
   }
 

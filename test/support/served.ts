@@ -1,0 +1,68 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ServiceView } from '../../src/agent-api/object.ts';
+import { AgentClient } from '../../src/cli/agent-client.ts';
+import type { KubeApi } from '../../src/lab/kube-api.ts';
+import { nodePaths } from '../../src/lab/names.ts';
+import type { LabPlan } from '../../src/lab/plan.ts';
+import { parseIp } from '../../src/net/ip.ts';
+
+const pollMs = 10;
+
+interface Service {
+  readonly metadata: { readonly namespace: string; readonly name: string };
+  readonly spec: {
+    readonly selector?: Readonly<Record<string, string>>;
+    readonly clusterIPs?: readonly string[];
+    readonly ipFamilies?: readonly ('IPv4' | 'IPv6')[];
+    readonly ports?: readonly { readonly protocol: string; readonly port: number; readonly targetPort: number }[];
+  };
+}
+
+interface Pod {
+  readonly metadata: { readonly namespace: string; readonly labels?: Readonly<Record<string, string>> };
+  readonly status: { readonly podIPs?: readonly { readonly ip: string }[] };
+}
+
+/**
+ * Waits until every agent of a lab serves every Service with a cluster address, and leads to all the pods that it selects, which are
+ * ready and ask for nothing special: what comes after that into a switch, a test has brought about. A pod is ready before its
+ * endpoints have reached the agents.
+ *
+ * @throws unless that is so before the signal aborts
+ */
+export async function untilServed(plan: LabPlan, api: KubeApi, signal: AbortSignal): Promise<void> {
+  const list = async <T>(collection: string): Promise<readonly T[]> =>
+    ((await api.send({ method: 'GET', path: `/api/v1/${collection}` }, signal)) as { readonly items: readonly T[] }).items;
+  const [services, pods] = await Promise.all([list<Service>('services'), list<Pod>('pods')]);
+  const wanted = services
+    .filter(({ spec: { clusterIPs = [], selector } }) => selector !== undefined && clusterIPs.length > 0 && clusterIPs[0] !== 'None')
+    .map((service) => `${service.metadata.namespace}/${service.metadata.name} ${endpointsOf(service, pods)}`)
+    .toSorted();
+  for (const { name } of plan.nodes) {
+    const agent = new AgentClient(nodePaths(plan.dir, name).apiSocket);
+    for (let missing = wanted; ; await sleep(pollMs)) {
+      const { items } = (await agent.json('/v1/services')) as { readonly items: readonly ServiceView[] };
+      const served = new Set(items.flatMap((view) => (isWhole(view) ? [`${view.name} ${view.endpoints}`] : [])));
+      missing = wanted.filter((each) => !served.has(each));
+      if (missing.length === 0) break;
+      if (signal.aborted) throw new Error(`${name} does not serve with so many endpoints: ${missing.join(', ')}`);
+    }
+  }
+}
+
+function isWhole({ state, flows }: ServiceView): boolean {
+  return state === 'ok' && flows.held === flows.wanted;
+}
+
+/** How many there are, each counted once, whatever number of ports leads to it. */
+function endpointsOf({ metadata, spec: { selector = {}, ipFamilies = [], ports = [] } }: Service, pods: readonly Pod[]): number {
+  const selected = pods.filter(
+    ({ metadata: { namespace, labels = {} } }) =>
+      namespace === metadata.namespace && Object.entries(selector).every(([key, value]) => labels[key] === value),
+  );
+  const families = ipFamilies.map((family) => (family === 'IPv4' ? 'ipv4' : 'ipv6'));
+  const addresses = selected.flatMap(({ status: { podIPs = [] } }) => podIPs.map(({ ip }) => ip));
+  const reached = addresses.filter((ip) => families.includes(parseIp(ip).family));
+  const targets = new Set(ports.map(({ protocol, port, targetPort = port }) => `${protocol} ${targetPort}`));
+  return new Set(reached).size * targets.size;
+}
