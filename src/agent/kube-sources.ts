@@ -1,4 +1,4 @@
-import { LoopTurns, type Slices } from '../async/loop-turns.ts';
+import { LoopTurns } from '../async/loop-turns.ts';
 import type { SeineError } from '../errors/seine-error.ts';
 import { loadKubeAccess } from '../kube/config.ts';
 import { endpointSlices } from '../kube/endpoint-slice.ts';
@@ -14,7 +14,8 @@ import type { Log } from '../log/log.ts';
 import type { AgentConfig } from './config.ts';
 
 /** No job of ours keeps the event loop for longer at a stretch, and for a moment only while a plugin is being answered. */
-const SLICES: Slices = { sliceMs: 8, shortMs: 1 };
+const SLICE_MS = 8;
+const SHORT_SLICE_MS = 1;
 
 /** What the agent reads from the Kubernetes API, each a copy that keeps itself up to date. */
 export interface KubeSources {
@@ -41,7 +42,7 @@ export function openKubeSources(config: AgentConfig, { stateDir, log, onFailure 
   const from = config.kubeconfig === undefined ? ({ from: 'cluster' } as const) : ({ from: 'file', path: config.kubeconfig } as const);
   const server = config.kubeAPIServerOverride;
   const http = new KubeHttp(loadKubeAccess({ ...from, ...(server === undefined ? {} : { server }) }), 'seine-agent');
-  const turns = new LoopTurns(SLICES);
+  const turns = new LoopTurns(SLICE_MS, SHORT_SLICE_MS);
   const watch = <T>(resource: Resource<T>): Reflector<T> =>
     new Watching({
       http,

@@ -33,7 +33,7 @@ function setUp() {
     environment: () => environment,
     reserved: () => reservedRanges(environment, addresses, '203.0.113.6'),
     dataPath: 'system',
-    turns: new LoopTurns({ sliceMs: 1 }),
+    turns: new LoopTurns(1),
     log: silentLog,
   });
   let version = 0;

@@ -40,7 +40,7 @@ function setUp() {
     host: { routes: () => [], elements: () => new Map(), staysWhereItIs: ({ text }) => text === '192.0.2.1' },
     holderOf: ({ text }) => (text === '10.97.7.7' || text === '192.0.2.1' ? 'pods of node n2' : undefined),
     consequences: { changed: (change) => changes.push(change), looked: () => undefined },
-    turns: new LoopTurns({ sliceMs: 8 }),
+    turns: new LoopTurns(8),
     times: new ProgrammingTimes({ observe: () => undefined }),
     log: silentLog,
     signal: new AbortController().signal,

@@ -29,3 +29,17 @@ it('lets timers run between the slices of several jobs', async () => {
   expect(Math.max(...between)).toBeLessThanOrEqual(mostUnits);
   expect(between.length).toBeGreaterThan((jobs * 100) / mostUnits);
 });
+
+it('cuts slices short while somebody is waited for, and no longer', async () => {
+  const turns = new LoopTurns(60_000, 0);
+  await turns.next();
+  expect(turns.due).toBe(false);
+  const { promise: answered, resolve: answer } = Promise.withResolvers<string>();
+  const [waited, refused] = [turns.during(answered), turns.during(Promise.reject(new Error('refused')))];
+  expect(turns.due).toBe(true);
+  await expect(refused).rejects.toThrow('refused');
+  expect(turns.due).toBe(true);
+  answer('yes');
+  expect(await waited).toBe('yes');
+  expect(turns.due).toBe(false);
+});

@@ -8,16 +8,36 @@ import { setImmediate as nextLoopTurn } from 'node:timers/promises';
  */
 export class LoopTurns {
   readonly #sliceMs: number;
+  readonly #shortMs: number;
+  #waitedFor = 0;
   #sliceStartMs = performance.now();
   #queue: Promise<void> = Promise.resolve();
 
-  constructor(sliceMs: number) {
+  /**
+   * @param sliceMs how long a job works at a stretch
+   * @param shortMs the same while somebody is waited for, see {@link during}
+   */
+  constructor(sliceMs: number, shortMs = sliceMs) {
     this.#sliceMs = sliceMs;
+    this.#shortMs = shortMs;
   }
 
   /** Whether the slice is used up; then `await` {@link next} before working on. */
   get due(): boolean {
-    return performance.now() - this.#sliceStartMs >= this.#sliceMs;
+    return performance.now() - this.#sliceStartMs >= (this.#waitedFor > 0 ? this.#shortMs : this.#sliceMs);
+  }
+
+  /**
+   * Slices are short while `work` goes on, which does little by itself but needs the loop ten times over, e.g. for answers: it
+   * waits for a slice each time.
+   */
+  async during<T>(work: Promise<T>): Promise<T> {
+    this.#waitedFor++;
+    try {
+      return await work;
+    } finally {
+      this.#waitedFor--;
+    }
   }
 
   /** Resolves at the start of a new slice that the caller has for itself. */

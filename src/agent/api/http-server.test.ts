@@ -48,9 +48,9 @@ const routes: ApiRoutes = {
   '/items': () =>
     itemsAnswer(
       Array.from({ length: 50_000 }, (_, at) => ({ at, text: 'something of some length' })),
-      new LoopTurns({ sliceMs: 8 }),
+      new LoopTurns(8),
     ),
-  '/laborious': () => itemsAnswer(laborious(), new LoopTurns({ sliceMs: 8 })),
+  '/laborious': () => itemsAnswer(laborious(), new LoopTurns(8)),
   '/endless': (_, signal) => ({ status: 200, contentType: 'text/plain', body: endless(signal) }),
   '/slow': async () => {
     await hold.promise;

@@ -96,7 +96,7 @@ async function all<T>(entries: AsyncIterable<T>): Promise<T[]> {
   return found;
 }
 
-const telling = { words, turns: new LoopTurns({ sliceMs: 8 }) };
+const telling = { words, turns: new LoopTurns(8) };
 const flows = (held: BridgeSnapshot, narrowed = {}) => all(flowEntries(partsOf(datapath).bridge, held, narrowed, telling));
 
 describe('flows', () => {
@@ -126,7 +126,7 @@ describe('flows', () => {
   });
 
   it('nobody wants any more still say whose they were', async () => {
-    const byCookie = await ownersByCookie([pod, service], new LoopTurns({ sliceMs: 8 }));
+    const byCookie = await ownersByCookie([pod, service], new LoopTurns(8));
     const held = snapshot();
     datapath.forget(service);
     const told = { ...telling, words: { ...words, ownerOf: (cookie: bigint) => byCookie.get(cookie) } };
@@ -321,6 +321,6 @@ describe('a Service', () => {
 });
 
 it('names both owners of a cookie that two have', async () => {
-  const same = await ownersByCookie([pod, pod], new LoopTurns({ sliceMs: 8 }));
+  const same = await ownersByCookie([pod, pod], new LoopTurns(8));
   expect(same.get(cookieOf(pod))).toBe(`${pod} or ${pod}`);
 });
