@@ -20,7 +20,8 @@ const kinds = [
   'V1Namespace V1Node V1Pod V1PodTemplate V1Service V1Endpoints V1EndpointSlice V1NetworkPolicy V1ConfigMap V1Secret V1ServiceAccount CoreV1Event',
   'EventsV1Event V1Lease V1CustomResourceDefinition V1ClusterRole V1ClusterRoleBinding V1Role V1RoleBinding V1DaemonSet V1Deployment',
   'V1ReplicaSet V1Binding V1Eviction V1DeleteOptions V1Status V1SelfSubjectAccessReview V1PriorityClass V1ValidatingWebhookConfiguration',
-  'V1MutatingWebhookConfiguration V1APIService V1FlowSchema',
+  'V1MutatingWebhookConfiguration V1APIService V1FlowSchema V1ValidatingAdmissionPolicy V1ValidatingAdmissionPolicyBinding',
+  'AuthenticationV1TokenRequest',
 ].flatMap((line) => line.split(' '));
 
 /** Maps and fields whose values are quantities (`100m`, or a bare number): the models call them strings. */

@@ -15,6 +15,8 @@ export interface ApiRequest {
 export interface User {
   readonly name: string;
   readonly groups: readonly string[];
+  /** What else is known of who asks, e.g. `authentication.kubernetes.io/node-name`. */
+  readonly extra?: Readonly<Record<string, readonly string[]>>;
 }
 
 export type Answer = WholeAnswer | StreamAnswer;

@@ -1,3 +1,4 @@
+import type { KubeObject } from './kube-object.ts';
 import type { Registry } from './registry.ts';
 import type { Cluster } from './resource.ts';
 import type { Store } from './store.ts';
@@ -25,6 +26,8 @@ export interface WriteOptions {
   readonly fieldValidation?: FieldValidation;
   /** Takes ownership of fields that others applied. */
   readonly force?: boolean;
+  /** Has the last word on what is about to be stored; throws what the client is told. */
+  admit?(object: KubeObject, oldObject: KubeObject | undefined): void;
   /** Receives texts for `Warning` headers. */
   warn?(text: string): void;
 }

@@ -1,3 +1,4 @@
+import { admissionBindingStrategy, admissionPolicyStrategy } from './admission-strategy.ts';
 import {
   configMapColumns,
   endpointsColumns,
@@ -127,6 +128,24 @@ const rbacRows: readonly Row[] = [
 ].map((row) => ({ ...row, group: 'rbac.authorization.k8s.io', nameRule: 'segment' as const }));
 
 const otherRows: readonly Row[] = [
+  {
+    group: 'admissionregistration.k8s.io',
+    kind: 'ValidatingAdmissionPolicy',
+    plural: 'validatingadmissionpolicies',
+    namespaced: false,
+    subresources: status,
+    generation: true,
+    columns: createdAtColumns,
+    strategy: admissionPolicyStrategy,
+  },
+  {
+    group: 'admissionregistration.k8s.io',
+    kind: 'ValidatingAdmissionPolicyBinding',
+    plural: 'validatingadmissionpolicybindings',
+    namespaced: false,
+    columns: createdAtColumns,
+    strategy: admissionBindingStrategy,
+  },
   {
     group: 'apiextensions.k8s.io',
     kind: 'CustomResourceDefinition',

@@ -23,6 +23,10 @@ export const protoFields: Readonly<Record<string, string>> = {
   V1LoadBalancerStatus: 'ingress=1',
   V1SessionAffinityConfig: 'clientIP=1',
   V1ClientIPConfig: 'timeoutSeconds=1',
+  AuthenticationV1TokenRequest: 'metadata=1 spec=2 status=3',
+  V1TokenRequestSpec: 'audiences=1 boundObjectRef=3 expirationSeconds=4',
+  V1TokenRequestStatus: 'token=1 expirationTimestamp=2',
+  V1BoundObjectReference: 'kind=1 apiVersion=2 name=3 uid=4',
   V1Deployment: 'metadata=1 spec=2 status=3',
   V1DeploymentSpec:
     'replicas=1 selector=2 template=3 strategy=4 minReadySeconds=5 revisionHistoryLimit=6 paused=7 progressDeadlineSeconds=9',

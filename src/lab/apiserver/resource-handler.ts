@@ -1,3 +1,4 @@
+import { admit } from './admission.ts';
 import { ApiError, badRequest, methodNotAllowed, pathNotFound } from './api-error.ts';
 import { type Answer, type ApiRequest, jsonAnswer, parseResourcePath, type ResourcePath } from './api-request.ts';
 import type { Core, FieldValidation, WriteOptions } from './core.ts';
@@ -73,7 +74,7 @@ function serveCollection(core: Core, { resource, path, request }: Target): Answe
 async function servePost(core: Core, target: Target): Promise<Answer> {
   const { resource, path } = target;
   const body = parseBody(target, await target.request.body());
-  const { options, warnings } = writeOptions(target);
+  const { options, warnings } = writeOptions(core, target);
   if (path.name !== undefined) {
     if (path.subresource === 'binding') return jsonAnswer(201, JSON.stringify(bindPod(core, path.namespace, path.name, body, options)));
     if (path.subresource === 'eviction')
@@ -86,7 +87,7 @@ async function servePost(core: Core, target: Target): Promise<Answer> {
 async function servePut(core: Core, target: Target): Promise<Answer> {
   const { resource, path } = target;
   const body = parseBody(target, await target.request.body());
-  const { options, warnings } = writeOptions(target);
+  const { options, warnings } = writeOptions(core, target);
   return answerObject(
     core,
     target,
@@ -106,7 +107,7 @@ async function servePatch(core: Core, target: Target): Promise<Answer> {
       `the body of the request was in an unknown format - accepted media types include: ${patchTypes.join(', ')}`,
     );
   if (path.name === undefined) throw methodNotAllowed(resource, 'PATCH');
-  const { options, warnings } = writeOptions(target);
+  const { options, warnings } = writeOptions(core, target);
   const explicit = request.query.get('fieldManager');
   const text = utf8(await request.body());
   const { fieldManager, ...others } = options;
@@ -131,7 +132,7 @@ async function serveDelete(core: Core, target: Target): Promise<Answer> {
   const { resource, path, request } = target;
   const bytes = await request.body();
   const body = bytes.length === 0 ? {} : parseBody(target, bytes);
-  const { options } = writeOptions(target);
+  const { options } = writeOptions(core, target);
   const wish = { ...deleteOptions(body, request.query), ...options };
   if (path.name === undefined) return deleteAll(core, target, wish);
   const { object, gone } = deleteObject(core, resource, path.namespace, path.name, wish);
@@ -203,7 +204,7 @@ function utf8(bytes: Uint8Array): string {
 const validations: ReadonlySet<string> = new Set(['Strict', 'Warn', 'Ignore']);
 
 /** What the query asks of a write, and where its warnings gather. */
-function writeOptions({ path, request }: Target): { readonly options: WriteOptions; readonly warnings: string[] } {
+function writeOptions(core: Core, { resource, path, request }: Target): { readonly options: WriteOptions; readonly warnings: string[] } {
   const { query } = request;
   const warnings: string[] = [];
   const validation = query.get('fieldValidation') || 'Warn';
@@ -214,6 +215,10 @@ function writeOptions({ path, request }: Target): { readonly options: WriteOptio
   const options: WriteOptions = {
     ...(path.subresource === undefined ? {} : { subresource: path.subresource }),
     dryRun: dryRun.length > 0,
+    admit: (object, oldObject) => {
+      const { subresource } = path;
+      admit(core, { user: request.user, resource, subresource, object, oldObject, dryRun: dryRun.length > 0 });
+    },
     fieldManager: query.get('fieldManager') || request.userAgent.split('/', 1)[0] || 'unknown',
     fieldValidation: validation as FieldValidation,
     force: isTrue(query.get('force')),

@@ -11,6 +11,7 @@ AdmissionregistrationV1WebhookClientConfig caBundle:y service:@Admissionregistra
 ApiextensionsV1ServiceReference name! namespace! path port:i
 ApiextensionsV1WebhookClientConfig caBundle:y service:@ApiextensionsV1ServiceReference url
 ApiregistrationV1ServiceReference name namespace port:i
+AuthenticationV1TokenRequest apiVersion kind metadata:@V1ObjectMeta spec:@V1TokenRequestSpec status:@V1TokenRequestStatus
 CoreV1EndpointPort appProtocol name port!:i protocol
 CoreV1Event action apiVersion count:i eventTime:u firstTimestamp:t involvedObject!:@V1ObjectReference kind lastTimestamp:t message metadata!:@V1ObjectMeta reason related:@V1ObjectReference reportingComponent reportingInstance series:@CoreV1EventSeries source:@V1EventSource type
 CoreV1EventSeries count:i lastObservedTime:u
@@ -29,9 +30,11 @@ V1Affinity nodeAffinity:@V1NodeAffinity podAffinity:@V1PodAffinity podAntiAffini
 V1AggregationRule clusterRoleSelectors:[]@V1LabelSelector
 V1AppArmorProfile localhostProfile type!
 V1AttachedVolume devicePath! name!
+V1AuditAnnotation key! valueExpression!
 V1AzureDiskVolumeSource cachingMode diskName! diskURI! fsType kind readOnly:b
 V1AzureFileVolumeSource readOnly:b secretName! shareName!
 V1Binding apiVersion kind metadata:@V1ObjectMeta target!:@V1ObjectReference
+V1BoundObjectReference apiVersion kind name uid
 V1CSIVolumeSource driver! fsType nodePublishSecretRef:@V1LocalObjectReference readOnly:b volumeAttributes:{}
 V1Capabilities add:[] drop:[]
 V1CephFSVolumeSource monitors!:[] path readOnly:b secretFile secretRef:@V1LocalObjectReference user
@@ -102,6 +105,7 @@ V1EphemeralVolumeSource volumeClaimTemplate:@V1PersistentVolumeClaimTemplate
 V1EventSource component host
 V1Eviction apiVersion deleteOptions:@V1DeleteOptions kind metadata:@V1ObjectMeta
 V1ExecAction command:[]
+V1ExpressionWarning fieldRef! warning!
 V1ExternalDocumentation description url
 V1FCVolumeSource fsType lun:i readOnly:b targetWWNs:[] wwids:[]
 V1FieldSelectorAttributes rawSelector requirements:[]@V1FieldSelectorRequirement
@@ -146,9 +150,11 @@ V1LoadBalancerStatus ingress:[]@V1LoadBalancerIngress
 V1LocalObjectReference name
 V1ManagedFieldsEntry apiVersion fieldsType fieldsV1:* manager operation subresource time:t
 V1MatchCondition expression! name!
+V1MatchResources excludeResourceRules:[]@V1NamedRuleWithOperations matchPolicy namespaceSelector:@V1LabelSelector objectSelector:@V1LabelSelector resourceRules:[]@V1NamedRuleWithOperations
 V1MutatingWebhook admissionReviewVersions!:[] clientConfig!:@AdmissionregistrationV1WebhookClientConfig failurePolicy matchConditions:[]@V1MatchCondition matchPolicy name! namespaceSelector:@V1LabelSelector objectSelector:@V1LabelSelector reinvocationPolicy rules:[]@V1RuleWithOperations sideEffects! timeoutSeconds:i
 V1MutatingWebhookConfiguration apiVersion kind metadata:@V1ObjectMeta webhooks:[]@V1MutatingWebhook
 V1NFSVolumeSource path! readOnly:b server!
+V1NamedRuleWithOperations apiGroups:[] apiVersions:[] operations:[] resourceNames:[] resources:[] scope
 V1Namespace apiVersion kind metadata:@V1ObjectMeta spec:@V1NamespaceSpec status:@V1NamespaceStatus
 V1NamespaceCondition lastTransitionTime:t message reason status! type!
 V1NamespaceSpec finalizers:[]
@@ -183,6 +189,8 @@ V1ObjectFieldSelector apiVersion fieldPath!
 V1ObjectMeta annotations:{} creationTimestamp:t deletionGracePeriodSeconds:l deletionTimestamp:t finalizers:[] generateName generation:l labels:{} managedFields:[]@V1ManagedFieldsEntry name namespace ownerReferences:[]@V1OwnerReference resourceVersion selfLink uid
 V1ObjectReference apiVersion fieldPath kind name namespace resourceVersion uid
 V1OwnerReference apiVersion! blockOwnerDeletion:b controller:b kind! name! uid!
+V1ParamKind apiVersion kind
+V1ParamRef name namespace parameterNotFoundAction selector:@V1LabelSelector
 V1PersistentVolumeClaimSpec accessModes:[] dataSource:@V1TypedLocalObjectReference dataSourceRef:@V1TypedObjectReference resources:@V1VolumeResourceRequirements selector:@V1LabelSelector storageClassName volumeAttributesClassName volumeMode volumeName
 V1PersistentVolumeClaimTemplate metadata:@V1ObjectMeta spec!:@V1PersistentVolumeClaimSpec
 V1PersistentVolumeClaimVolumeSource claimName! readOnly:b
@@ -266,14 +274,24 @@ V1SubjectAccessReviewStatus allowed!:b denied:b evaluationError reason
 V1Sysctl name! value!
 V1TCPSocketAction host port!:x
 V1Taint effect! key! timeAdded:t value
+V1TokenRequestSpec audiences:[] boundObjectRef:@V1BoundObjectReference expirationSeconds:l
+V1TokenRequestStatus expirationTimestamp:t token
 V1Toleration effect key operator tolerationSeconds:l value
 V1TopologySpreadConstraint labelSelector:@V1LabelSelector matchLabelKeys:[] maxSkew!:i minDomains:i nodeAffinityPolicy nodeTaintsPolicy topologyKey! whenUnsatisfiable!
+V1TypeChecking expressionWarnings:[]@V1ExpressionWarning
 V1TypedLocalObjectReference apiGroup kind! name!
 V1TypedObjectReference apiGroup kind! name! namespace
 V1UserSubject name!
+V1ValidatingAdmissionPolicy apiVersion kind metadata:@V1ObjectMeta spec:@V1ValidatingAdmissionPolicySpec status:@V1ValidatingAdmissionPolicyStatus
+V1ValidatingAdmissionPolicyBinding apiVersion kind metadata:@V1ObjectMeta spec!:@V1ValidatingAdmissionPolicyBindingSpec
+V1ValidatingAdmissionPolicyBindingSpec matchResources:@V1MatchResources paramRef:@V1ParamRef policyName! validationActions!:[]
+V1ValidatingAdmissionPolicySpec auditAnnotations:[]@V1AuditAnnotation failurePolicy matchConditions:[]@V1MatchCondition matchConstraints:@V1MatchResources paramKind:@V1ParamKind validations:[]@V1Validation variables:[]@V1Variable
+V1ValidatingAdmissionPolicyStatus conditions:[]@V1Condition observedGeneration:l typeChecking:@V1TypeChecking
 V1ValidatingWebhook admissionReviewVersions!:[] clientConfig!:@AdmissionregistrationV1WebhookClientConfig failurePolicy matchConditions:[]@V1MatchCondition matchPolicy name! namespaceSelector:@V1LabelSelector objectSelector:@V1LabelSelector rules:[]@V1RuleWithOperations sideEffects! timeoutSeconds:i
 V1ValidatingWebhookConfiguration apiVersion kind metadata:@V1ObjectMeta webhooks:[]@V1ValidatingWebhook
+V1Validation expression! message messageExpression reason
 V1ValidationRule fieldPath message messageExpression optionalOldSelf:b reason rule!
+V1Variable expression! name!
 V1Volume awsElasticBlockStore:@V1AWSElasticBlockStoreVolumeSource azureDisk:@V1AzureDiskVolumeSource azureFile:@V1AzureFileVolumeSource cephfs:@V1CephFSVolumeSource cinder:@V1CinderVolumeSource configMap:@V1ConfigMapVolumeSource csi:@V1CSIVolumeSource downwardAPI:@V1DownwardAPIVolumeSource emptyDir:@V1EmptyDirVolumeSource ephemeral:@V1EphemeralVolumeSource fc:@V1FCVolumeSource flexVolume:@V1FlexVolumeSource flocker:@V1FlockerVolumeSource gcePersistentDisk:@V1GCEPersistentDiskVolumeSource gitRepo:@V1GitRepoVolumeSource glusterfs:@V1GlusterfsVolumeSource hostPath:@V1HostPathVolumeSource image:@V1ImageVolumeSource iscsi:@V1ISCSIVolumeSource name! nfs:@V1NFSVolumeSource persistentVolumeClaim:@V1PersistentVolumeClaimVolumeSource photonPersistentDisk:@V1PhotonPersistentDiskVolumeSource portworxVolume:@V1PortworxVolumeSource projected:@V1ProjectedVolumeSource quobyte:@V1QuobyteVolumeSource rbd:@V1RBDVolumeSource scaleIO:@V1ScaleIOVolumeSource secret:@V1SecretVolumeSource storageos:@V1StorageOSVolumeSource vsphereVolume:@V1VsphereVirtualDiskVolumeSource
 V1VolumeDevice devicePath! name!
 V1VolumeMount mountPath! mountPropagation name! readOnly:b recursiveReadOnly subPath subPathExpr

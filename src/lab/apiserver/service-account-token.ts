@@ -1,10 +1,11 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { notFound } from './api-error.ts';
+import { badRequest, notFound } from './api-error.ts';
 import { type ApiRequest, jsonAnswer, parseResourcePath, type User, type WholeAnswer } from './api-request.ts';
 import type { Core } from './core.ts';
-import { isObject } from './json.ts';
+import { isObject, type JsonObject, textAt } from './json.ts';
 import { kubeTime } from './kube-object.ts';
 import { parseYamlOrJson } from './patch.ts';
+import { decodeProtoBody, protobufType } from './proto-body.ts';
 
 const prefix = 'seine-lab-account';
 const defaultSeconds = 3_600;
@@ -13,16 +14,29 @@ const leastSeconds = 600;
 const mostSeconds = 2 ** 32;
 
 /** The user that pods with this service account are to the server. */
-function accountUser(namespace: string, name: string): User {
+function accountUser({ namespace, name, bound }: AccountToken): User {
   return {
     name: `system:serviceaccount:${namespace}:${name}`,
     groups: ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'],
+    ...(bound === undefined ? {} : { extra: extraOf(bound) }),
   };
 }
 
+/** Source: Kubernetes documentation, "Managing Service Accounts", additional metadata in pod bound tokens. */
+function extraOf({ pod, node }: Bound): Record<string, readonly string[]> {
+  const about = (kind: string, object: Bound['pod']): [string, readonly string[]][] =>
+    object === undefined
+      ? []
+      : [
+          [`authentication.kubernetes.io/${kind}-name`, [object.name]],
+          [`authentication.kubernetes.io/${kind}-uid`, [object.uid]],
+        ];
+  return Object.fromEntries([...about('pod', pod), ...about('node', node)]);
+}
+
 /** A bearer token that says who it is for and until when, signed. `key` stays the same over restarts of the server. */
-export function makeAccountToken(key: string, { namespace, name, expiresMs }: AccountToken): string {
-  const claims = Buffer.from(JSON.stringify({ namespace, name, expiresMs })).toString('base64url');
+export function makeAccountToken(key: string, account: AccountToken): string {
+  const claims = Buffer.from(JSON.stringify(account)).toString('base64url');
   return `${prefix}.${claims}.${signature(key, claims)}`;
 }
 
@@ -30,6 +44,13 @@ export interface AccountToken {
   readonly namespace: string;
   readonly name: string;
   readonly expiresMs: number;
+  readonly bound?: Bound;
+}
+
+/** Whom a token was given to. A pod that has no node yet brings none. */
+export interface Bound {
+  readonly pod?: { readonly name: string; readonly uid: string };
+  readonly node?: { readonly name: string; readonly uid: string };
 }
 
 /** @returns undefined for what is no such token, not ours, or past its time */
@@ -38,8 +59,8 @@ export function readAccountToken(key: string, token: string, nowMs: number): Use
   if (kind !== prefix || more.length > 0) return undefined;
   const [wanted, given] = [Buffer.from(signature(key, claims)), Buffer.from(signed)];
   if (wanted.length !== given.length || !timingSafeEqual(wanted, given)) return undefined;
-  const { namespace, name, expiresMs } = JSON.parse(Buffer.from(claims, 'base64url').toString('utf8')) as AccountToken;
-  return nowMs < expiresMs ? accountUser(namespace, name) : undefined;
+  const account = JSON.parse(Buffer.from(claims, 'base64url').toString('utf8')) as AccountToken;
+  return nowMs < account.expiresMs ? accountUser(account) : undefined;
 }
 
 /**
@@ -52,27 +73,46 @@ export async function serveTokenRequest(core: Core, request: ApiRequest, key: st
   const { namespace = '', name = '' } = path;
   if (core.store.get('serviceaccounts', `${namespace}/${name}`) === undefined)
     throw notFound({ group: '', plural: 'serviceaccounts', kind: 'ServiceAccount' }, name);
-  const seconds = Math.min(Math.max(wantedSeconds(await request.body()), leastSeconds), mostSeconds);
+  const spec = specOf(await request.body(), request.contentType);
+  const wanted = spec['expirationSeconds'];
+  const seconds = Math.min(Math.max(typeof wanted === 'number' ? wanted : defaultSeconds, leastSeconds), mostSeconds);
   const expiresMs = core.now() + seconds * 1_000;
+  const bound = isObject(spec['boundObjectRef']) ? boundTo(core, namespace, spec['boundObjectRef']) : undefined;
   const answer = {
     kind: 'TokenRequest',
     apiVersion: 'authentication.k8s.io/v1',
     metadata: { name, namespace },
-    spec: { audiences: [], expirationSeconds: seconds },
-    status: { token: makeAccountToken(key, { namespace, name, expiresMs }), expirationTimestamp: kubeTime(expiresMs) },
+    spec: { ...spec, audiences: [], expirationSeconds: seconds },
+    status: {
+      token: makeAccountToken(key, { namespace, name, expiresMs, ...(bound === undefined ? {} : { bound }) }),
+      expirationTimestamp: kubeTime(expiresMs),
+    },
   };
   return jsonAnswer(201, JSON.stringify(answer));
 }
 
-/** A body that cannot be read, kubectl's protocol buffer among them, asks for nothing special. */
-function wantedSeconds(body: Uint8Array): number {
-  try {
-    const { spec } = parseYamlOrJson(Buffer.from(body).toString('utf8'));
-    const seconds = isObject(spec) ? spec['expirationSeconds'] : undefined;
-    return typeof seconds === 'number' ? seconds : defaultSeconds;
-  } catch {
-    return defaultSeconds;
-  }
+function specOf(body: Uint8Array, contentType: string): JsonObject {
+  const isProto = contentType.startsWith(protobufType);
+  const { spec } = isProto ? decodeProtoBody(body, tokenModel) : parseYamlOrJson(Buffer.from(body).toString('utf8'));
+  return isObject(spec) ? spec : {};
+}
+
+function tokenModel(apiVersion: string, kind: string): string | undefined {
+  return apiVersion === 'authentication.k8s.io/v1' && kind === 'TokenRequest' ? 'AuthenticationV1TokenRequest' : undefined;
+}
+
+/** @throws ApiError 400 or 404 if a token cannot be bound to it */
+function boundTo(core: Core, namespace: string, reference: JsonObject): Bound {
+  const [kind, name] = [textAt(reference, 'kind'), textAt(reference, 'name')];
+  if (kind !== 'Pod' && kind !== 'Node') throw badRequest(`cannot bind token for serviceaccount to object of kind ${JSON.stringify(kind)}`);
+  const plural = kind === 'Pod' ? 'pods' : 'nodes';
+  const object = core.store.get(plural, kind === 'Pod' ? `${namespace}/${name}` : name)?.object;
+  if (object === undefined) throw notFound({ group: '', plural, kind }, name);
+  const self = { name, uid: object.metadata.uid ?? '' };
+  if (kind === 'Node') return { node: self };
+  const nodeName = textAt(object.spec, 'nodeName');
+  const uid = core.store.get('nodes', nodeName)?.object.metadata.uid ?? '';
+  return { pod: self, ...(nodeName === '' ? {} : { node: { name: nodeName, uid } }) };
 }
 
 function signature(key: string, claims: string): string {

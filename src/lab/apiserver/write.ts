@@ -40,6 +40,7 @@ export function createDecoded(
   draft.metadata = newMetadata(core, resource, draft.metadata);
   if (resource.subresources.includes('status') && resource.kind !== 'Node') delete draft.status;
   finishDraft(core, resource, draft, undefined);
+  options.admit?.(draft, undefined);
   const stored = resource.toStored?.(draft) ?? draft;
   if (core.store.get(resource.storage, objectKey(namespace, metadata.name))) throw alreadyExists(resource, metadata.name);
   stored.metadata.managedFields ??= trackUpdate(resource, stored, undefined, managerOf(core, resource, options));
@@ -68,6 +69,7 @@ export function updateObject(
   draft.metadata = keptMetadata(draft.metadata, old.metadata);
   keepOtherParts(resource, draft, old, options.subresource);
   finishDraft(core, resource, draft, old);
+  options.admit?.(draft, old);
   const stored = resource.toStored?.(draft) ?? draft;
   if (resource.generation && changedSpec(stored, current)) stored.metadata.generation = (current.metadata.generation ?? 1) + 1;
   const managed = stored.metadata.managedFields;
