@@ -13,7 +13,7 @@ export function access(): Part[] {
     { object: serviceAccount, about: 'Who the agents are to the API server. Open vSwitch is nobody to it.' },
     {
       object: clusterRole,
-      about: 'What the agents may do. Nothing is written but events and one condition of a node.',
+      about: 'What the agents may do. Nothing is written but events and one condition of a node; the policies below say of which.',
       notes: permissions.map(({ why }, index) => [['rules', index], why] as const),
     },
     { object: clusterRoleBinding, about: 'Gives the role to the agents.' },

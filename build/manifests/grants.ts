@@ -155,9 +155,12 @@ export const permissions: readonly Permission[] = [
     rule: { apiGroups: ['networking.k8s.io'], resources: ['networkpolicies'], verbs: follow },
     why: 'to say, by an event of each, that policies are not enforced by this version',
   },
-  { rule: { apiGroups: [''], resources: ['events'], verbs: ['create'] }, why: 'tells what is wrong with a node or an object' },
+  {
+    rule: { apiGroups: [''], resources: ['events'], verbs: ['create'] },
+    why: 'tells what is wrong with a node or an object; in whose name: `seine-agent-events`',
+  },
   {
     rule: { apiGroups: [''], resources: ['nodes/status'], verbs: ['patch'] },
-    why: 'the condition NetworkUnavailable of its own node; RBAC cannot say "its own"',
+    why: 'the condition NetworkUnavailable of its own node; RBAC cannot say "its own", the admission policy `seine-agent-nodes` does',
   },
 ];

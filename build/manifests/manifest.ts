@@ -1,5 +1,6 @@
 import { Document, isMap, isNode, isScalar, isSeq, type Node } from 'yaml';
 import { access } from './access.ts';
+import { admissionPolicies } from './admission.ts';
 import { agentDaemonSet } from './agent-daemon-set.ts';
 import { cleanupDaemonSet } from './cleanup-daemon-set.ts';
 import { configuration } from './configuration.ts';
@@ -9,7 +10,7 @@ import type { Part } from './part.ts';
 
 /** Every object that is installed, in the order of installing. */
 export function manifestParts(options: ManifestOptions): Part[] {
-  return [...configuration(options), ...access(), ovsDaemonSet(options), agentDaemonSet(options)];
+  return [...configuration(options), ...access(), ...admissionPolicies(), ovsDaemonSet(options), agentDaemonSet(options)];
 }
 
 /** What takes it off the nodes again. */

@@ -18,6 +18,7 @@ import { agentReadiness } from '../../src/lab/node/agent.ts';
 import { createNetns, deleteNetns, inNetns } from '../../src/lab/node/netns.ts';
 import { listenTcpIn } from '../../src/lab/probe/sockets.ts';
 import { run, runAnyway } from '../../src/lab/process.ts';
+import { agentToken } from '../support/agent-token.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 
 const execute = promisify(execFile);
@@ -139,7 +140,7 @@ async function runWithGrantedRights(): Promise<void> {
   // The lab's agent has said it already, as administrator.
   const none = { status: { conditions: [{ type: 'NetworkUnavailable', status: 'True', reason: 'Test', message: '' }] } };
   await kubectl('patch', 'node', 'node-1', '--subresource=status', '--type=strategic', '-p', JSON.stringify(none));
-  const text = (await kubectl('create', 'token', agentName, '-n', namespace)).trim();
+  const text = await agentToken(labPaths(lab.plan.dir).kubeconfig, 'node-1', deadline());
   const { server, caPem } = await readKubeconfig(paths.kubeconfig);
   token = { server: (await readKubeconfig(labPaths(lab.plan.dir).kubeconfig)).server, text, caPem };
   writeFileSync(paths.kubeconfig, kubeconfigText({ server, caPem, token: text }, 'agent'), { mode: 0o600 });

@@ -14,6 +14,7 @@ import { readKubeconfig } from '../../src/lab/kube-access.ts';
 import { labPaths, nodePaths } from '../../src/lab/names.ts';
 import { agentConfig } from '../../src/lab/node/agent.ts';
 import { labMark } from '../../src/lab/process.ts';
+import { agentToken } from '../support/agent-token.ts';
 import { until } from '../support/converge-lab.ts';
 import { DaemonSetPod, type PodSurroundings } from './daemon-set-pod.ts';
 import { agentImage, buildImages, ovsImage, podman, releaseStorage } from './image-builder.ts';
@@ -32,7 +33,7 @@ const published = { protocol: 'tcp', containerPort: 80, hostPort: 8080 } as cons
 const patienceMs = 60_000;
 
 let runtimes: RuntimeLab;
-let account: PodSurroundings['account'];
+const accounts = new Map<number, PodSurroundings['account']>();
 const agents = new Map<number, DaemonSetPod>();
 const switches = new Map<number, DaemonSetPod>();
 
@@ -100,9 +101,10 @@ async function install(): Promise<void> {
   const objects = parseAllDocuments(readFileSync(path, 'utf8')).map((document) => document.toJS() as { kind?: string });
   const configMaps = objects.filter((object): object is ConfigMap => object.kind === 'ConfigMap');
   const daemonSets = objects.filter((object): object is DaemonSet => object.kind === 'DaemonSet');
-  const { caPem = '' } = await readKubeconfig(labPaths(plan.dir).kubeconfig);
-  account = { token: (await kubectl('create', 'token', 'seine-agent', '-n', namespace)).trim(), caPem, namespace };
+  const { kubeconfig } = labPaths(plan.dir);
+  const { caPem = '' } = await readKubeconfig(kubeconfig);
   for (const node of nodes) {
+    accounts.set(node, { token: await agentToken(kubeconfig, runtimes.lab.node(node).name, signal), caPem, namespace });
     for (const daemonSet of daemonSets) {
       const pod = new DaemonSetPod(daemonSet, runtimes.place(node), around(node, configMaps));
       (daemonSet.metadata?.name === 'seine-ovs' ? switches : agents).set(node, pod);
@@ -114,6 +116,8 @@ async function install(): Promise<void> {
 
 /** What a kubelet knows of a pod's surroundings. */
 function around(node: number, configMaps: readonly ConfigMap[]): PodSurroundings {
+  const account = accounts.get(node);
+  if (account === undefined) throw new Error(`node ${node} has no account`);
   return {
     nodeName: runtimes.lab.node(node).name,
     configMaps,

@@ -1,0 +1,148 @@
+import type {
+  NamedRuleWithOperations,
+  ValidatingAdmissionPolicy,
+  ValidatingAdmissionPolicyBinding,
+  ValidatingAdmissionPolicySpec,
+  Validation,
+  Variable,
+} from 'kubernetes-types/admissionregistration/v1.d.ts';
+import { agentName } from './access.ts';
+import { namespace } from './options.ts';
+import { labelsOf, type Note, type Part } from './part.ts';
+
+const admission = 'admissionregistration.k8s.io/v1';
+
+/** A policy about what agents write, and what binds it: {@link Part}s like any other. */
+interface Policy {
+  readonly name: string;
+  readonly about: string;
+  readonly rule: { readonly operation: 'CREATE' | 'UPDATE'; readonly resource: string };
+  readonly variables: readonly Commented<Variable>[];
+  readonly validations: readonly Commented<Validation>[];
+}
+
+/** The package of types has lost this field of a rule. */
+interface ResourceRule extends NamedRuleWithOperations {
+  readonly resources: string[];
+}
+
+type Commented<T> = T & { readonly why?: string };
+
+/**
+ * What RBAC cannot say: that an agent speaks for its own node.
+ *
+ * Expressions keep to what every evaluator of CEL takes: no optional types, no macros beyond `has`, `all` and `filter`. `dyn` is
+ * for fields that are looked up by name, which an object with a schema would not let pass the check of types.
+ */
+export function admissionPolicies(): Part[] {
+  return [nodePolicy, eventPolicy].flatMap(partsOf);
+}
+
+/** Whose token it is: API servers put the node of the pod that a token is bound to into it (1.30; always since 1.32). */
+const nodeClaim = 'authentication.kubernetes.io/node-name';
+
+const node: Commented<Variable> = {
+  name: 'node',
+  expression: `has(request.userInfo.extra) && '${nodeClaim}' in request.userInfo.extra ? request.userInfo.extra['${nodeClaim}'][0] : ''`,
+  why: 'The node of the pod that the token was given to; empty for a token that was given to no pod.',
+};
+
+const namesNode: Commented<Validation> = {
+  expression: "variables.node != ''",
+  message: 'this token names no node: an agent writes only with the token of its pod',
+};
+
+/** True where both maps have the same under a name, or neither has it. */
+const same = (now: string, before: string, name: string): string =>
+  `(${name} in ${now} ? ${name} in ${before} && ${now}[${name}] == ${before}[${name}] : !(${name} in ${before}))`;
+
+const otherConditions = (status: string): string =>
+  `('conditions' in ${status} ? ${status}.conditions : []).filter(c, c.type != 'NetworkUnavailable')`;
+
+const nodePolicy: Policy = {
+  name: `${agentName}-nodes`,
+  about: [
+    'An agent writes to the status of its own Node, and there only the condition NetworkUnavailable: whoever has its token cannot',
+    'give another node an address of his own (docs/security.md). Others than the agents are not asked.',
+  ].join('\n'),
+  rule: { operation: 'UPDATE', resource: 'nodes/status' },
+  variables: [
+    node,
+    { name: 'now', expression: 'has(object.status) ? dyn(object.status) : dyn({})' },
+    { name: 'before', expression: 'has(oldObject.status) ? dyn(oldObject.status) : dyn({})' },
+  ],
+  validations: [
+    namesNode,
+    {
+      expression: 'object.metadata.name == variables.node',
+      messageExpression: "'the agent of node ' + variables.node + ' may not write to node ' + object.metadata.name",
+    },
+    {
+      expression: `variables.now.all(f, f == 'conditions' || (f in variables.before && variables.now[f] == variables.before[f])) && variables.before.all(f, f == 'conditions' || f in variables.now)`,
+      message: 'an agent changes nothing of a status but its condition: no address, no capacity',
+    },
+    {
+      expression: `${otherConditions('variables.now')} == ${otherConditions('variables.before')}`,
+      message: 'an agent changes no condition but NetworkUnavailable',
+    },
+    {
+      expression: `['labels', 'annotations', 'finalizers', 'ownerReferences'].all(f, ${same('dyn(object.metadata)', 'dyn(oldObject.metadata)', 'f')})`,
+      message: 'an agent changes no labels, annotations, finalizers or owners of a node',
+      why: 'A write to nodes/status may change these too.',
+    },
+  ],
+};
+
+const eventPolicy: Policy = {
+  name: `${agentName}-events`,
+  about: 'An agent signs its events with its own name and that of its node, and of Nodes it speaks of its own only.',
+  rule: { operation: 'CREATE', resource: 'events' },
+  variables: [node],
+  validations: [
+    namesNode,
+    {
+      expression: `has(object.reportingInstance) && object.reportingInstance == variables.node && has(object.source) && has(object.source.host) && object.source.host == variables.node`,
+      message: 'an event names the node of the agent that tells it: reportingInstance and source.host',
+    },
+    {
+      expression: `has(object.reportingComponent) && object.reportingComponent == '${agentName}' && has(object.source.component) && object.source.component == '${agentName}'`,
+      message: `an event of an agent comes from ${agentName}: reportingComponent and source.component`,
+    },
+    {
+      expression: `!has(object.involvedObject.kind) || object.involvedObject.kind != 'Node' || (has(object.involvedObject.name) && object.involvedObject.name == variables.node)`,
+      message: 'an agent tells events of its own node only',
+    },
+  ],
+};
+
+function partsOf({ name, about, rule, variables, validations }: Policy): Part[] {
+  const resourceRule: ResourceRule = {
+    apiGroups: [''],
+    apiVersions: ['v1'],
+    operations: [rule.operation],
+    resources: [rule.resource],
+  };
+  const spec: ValidatingAdmissionPolicySpec = {
+    failurePolicy: 'Fail',
+    matchConstraints: { resourceRules: [resourceRule] },
+    matchConditions: [{ name: 'is-agent', expression: `request.userInfo.username == 'system:serviceaccount:${namespace}:${agentName}'` }],
+    variables: variables.map(({ why: _why, ...variable }) => variable),
+    validations: validations.map(({ why: _why, ...validation }) => ({ ...validation, reason: 'Forbidden' })),
+  };
+  const metadata = { name, labels: labelsOf(agentName) };
+  const policy: ValidatingAdmissionPolicy = { apiVersion: admission, kind: 'ValidatingAdmissionPolicy', metadata, spec };
+  const binding: ValidatingAdmissionPolicyBinding = {
+    apiVersion: admission,
+    kind: 'ValidatingAdmissionPolicyBinding',
+    metadata,
+    spec: { policyName: name, validationActions: ['Deny'] },
+  };
+  return [
+    { object: policy, about, notes: [...notesOf('variables', variables), ...notesOf('validations', validations)] },
+    { object: binding, about: `Puts ${name} in force, everywhere.` },
+  ];
+}
+
+function notesOf(field: string, rows: readonly { readonly why?: string }[]): Note[] {
+  return rows.flatMap(({ why }, index) => (why === undefined ? [] : [[['spec', field, index], why] as const]));
+}
