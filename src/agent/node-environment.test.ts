@@ -27,22 +27,39 @@ it('finds the interface that carries tunnels by their ends, whoever chose it', (
 describe('resolveEnvironment', () => {
   it('finds the transport interface by the node’s address and leaves room for the tunnel', () => {
     const { gateway, transport, tunnel } = resolve('');
-    expect(gateway.mtu).toBe(8950);
+    expect(gateway.mtu).toBe(8930);
     expect(gateway.addresses.map(({ text }) => text)).toEqual(['10.10.0.1', 'fd00:10::1']);
     expect(transport.map(({ text }) => text)).toEqual(['192.168.77.1', 'fd00:77::1']);
     expect(tunnel).toEqual({ ofPort: 32768, type: 'geneve', port: 6081 });
   });
   it.each([
     ['tunnelType: gre', 8958],
-    ['tunnelType: vxlan', 8950],
+    ['tunnelType: vxlan', 8930],
+    ['{tunnelType: gre, ovsDatapathType: netdev}', 8938],
     ['defaultMTU: 1400', 1400],
     ['transportInterface: mgmt', 1450],
     ['transportInterfaceCIDRs: [10.0.0.0/8]', 1450],
   ])('with %s the MTU is %i', (yaml, mtu) => expect(resolve(yaml).gateway.mtu).toBe(mtu));
-  it('takes 20 bytes more where tunnels go over IPv6', () => {
-    const only6 = [{ name: 'eth0', mtu: 1500, addresses: [parseIp('fd00:77::1')] }];
-    expect(resolveEnvironment(parseConfig('', { NODE_NAME: 'n1' }), node, only6).gateway.mtu).toBe(1430);
+  it.each([
+    ['IPv6 alone', ['fd00:77::1'], ['fd00:77::1'], 1430],
+    ['IPv4 alone', ['192.168.77.1'], ['192.168.77.1'], 1450],
+    ['both: a peer may have IPv6 alone', ['192.168.77.1', 'fd00:77::1'], ['192.168.77.1', 'fd00:77::1'], 1430],
+    ['IPv4 to its peers’ knowledge', ['192.168.77.1', 'fd00:77::abc'], ['192.168.77.1'], 1450],
+    ['IPv6 where peers know another interface', ['fd00:77::1'], ['192.168.77.1'], 1430],
+    ['what nobody has said yet', ['192.168.77.1', 'fd00:77::1'], [], 1430],
+  ])('takes 20 bytes more where tunnels may go over IPv6: %s', (_, addresses, internalIps, mtu) => {
+    const eth0 = { name: 'eth0', mtu: 1500, addresses: addresses.map(parseIp) };
+    const config = parseConfig('transportInterface: eth0', { NODE_NAME: 'n1' });
+    expect(resolveEnvironment(config, { ...node, internalIps }, [eth0]).gateway.mtu).toBe(mtu);
   });
+  it('ends tunnels at no address of a family that peers do not know it by', () => {
+    const ends = (internalIps: readonly string[]) => resolve('', { internalIps }).transport.map(({ text }) => text);
+    expect(ends(['192.168.77.9'])).toEqual(['192.168.77.9']);
+    expect(ends(['fd00:77::1'])).toEqual(['fd00:77::1']);
+    expect(ends(['fd00:77::1', '192.168.77.1'])).toEqual(['192.168.77.1', 'fd00:77::1']);
+  });
+  it('leaves IPv4’s room where tunnels are told to go over IPv4', () =>
+    expect(resolve('transportInterfaceCIDRs: [192.168.77.0/24]').gateway.mtu).toBe(8950));
   it.each([
     ['tunnelType: gre', ['192.168.77.1']],
     ['{tunnelType: gre, ovsDatapathType: netdev}', ['192.168.77.1', 'fd00:77::1']],

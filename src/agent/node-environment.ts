@@ -18,8 +18,10 @@ export interface HostInterface {
   readonly addresses: readonly Ip[];
 }
 
-/** What each encapsulation adds to a packet, outer IPv4 header included; an outer IPv6 header is 20 bytes longer. */
+/** What each encapsulation adds to a packet, outer IPv4 header included. */
 const overheadBytes: Readonly<Record<TunnelType, number>> = { geneve: 50, vxlan: 50, gre: 42 };
+/** An outer IPv6 header is so much longer: RFC 8200 section 3, RFC 791 section 3.1. */
+const ipv6MoreBytes = 20;
 
 export function readHostInterfaces(socket: NetlinkSocket): readonly HostInterface[] {
   const addresses = listAddresses(socket);
@@ -58,7 +60,7 @@ export function resolveEnvironment(
       name: config.hostGateway,
       ofPort: ofPorts.gateway,
       mac: gatewayMac(node.name),
-      mtu: config.defaultMTU === 0 ? transport.mtu - overheadBytes[type] - (ends[0]?.family === 'ipv6' ? 20 : 0) : config.defaultMTU,
+      mtu: config.defaultMTU === 0 ? transport.mtu - tunnelBytes(type, ends) : config.defaultMTU,
       addresses: [...podCidrs, ...formerPodCidrs].map((cidr) => cidrAddress(cidr, 1n)),
     },
     tunnel: {
@@ -71,6 +73,11 @@ export function resolveEnvironment(
     transport: ends,
     serviceCidrs: [config.serviceCIDR, config.serviceCIDRv6].filter((cidr) => cidr !== undefined),
   };
+}
+
+/** What a tunnel takes of a packet's room, to whatever peer: none that joins may change the MTU of pods that run. */
+function tunnelBytes(type: TunnelType, ends: readonly Ip[]): number {
+  return overheadBytes[type] + (ends.some(({ family }) => family === 'ipv6') ? ipv6MoreBytes : 0);
 }
 
 /** One that begins where a present one does is no other network to the node's own stack: it has one gateway address with it. */
@@ -113,7 +120,12 @@ function transportInterface(config: AgentConfig, node: Node, interfaces: readonl
   throw new SeineError('UNAVAILABLE', `there is no transport interface ${wanted}`);
 }
 
-/** The addresses peers know this node by, where the interface has them; else the interface's first of each family. IPv4 first. */
+/**
+ * The addresses peers know this node by, where the interface has them; else the interface's first of each family. IPv4 first.
+ *
+ * A family that the Node object does not name is none if it names another: peers send nothing there, and take nothing from there. Such
+ * are the addresses that an interface makes for itself.
+ */
 function tunnelEnds({ transportInterfaceCIDRs: ranges }: AgentConfig, node: Node, { name, addresses }: HostInterface): readonly Ip[] {
   const families: readonly Family[] = ['ipv4', 'ipv6'];
   const usable = ranges.length === 0 ? addresses : addresses.filter((ip) => ranges.some((range) => cidrContains(range, ip)));
@@ -122,7 +134,8 @@ function tunnelEnds({ transportInterfaceCIDRs: ranges }: AgentConfig, node: Node
     return ofFamily.find((ip) => node.internalIps.includes(ip.text)) ?? ofFamily[0] ?? [];
   });
   if (ends.length === 0) throw new SeineError('UNAVAILABLE', `transport interface ${name} has no address`);
-  return ends;
+  const known = ends.filter(({ family }) => node.internalIps.some((text) => parseIp(text).family === family));
+  return known.length > 0 ? known : ends;
 }
 
 /** The interface that has one of the tunnel's ends, whoever chose it; undefined if it is gone meanwhile. */

@@ -51,12 +51,12 @@ describe('a node that changes under running pods', () => {
     const before = await mtuInPod('web-1');
     await ip('link', 'set', 'br-phy', 'mtu', '1400');
     await until(
-      async () => (await mtuInPod('web-1')) === 1350,
+      async () => (await mtuInPod('web-1')) === 1330,
       10_000,
       () => 'the pod keeps its MTU',
     );
     await until(
-      async () => (await ip('link', 'show', 'antrea-gw0')).includes('mtu 1350'),
+      async () => (await ip('link', 'show', 'antrea-gw0')).includes('mtu 1330'),
       10_000,
       () => 'the gateway keeps its MTU',
     );
@@ -67,6 +67,27 @@ describe('a node that changes under running pods', () => {
       10_000,
       () => 'the pod keeps its smaller MTU',
     );
+  });
+
+  it('loses no packet of the largest size to a node that peers know by IPv6 alone from now on, and keeps its MTU', async () => {
+    const { status } = (await lab.api.send({ method: 'GET', path: node(2) }, signal())) as { status: { addresses: { address: string }[] } };
+    const [before, [ipv4 = '']] = [await mtuInPod('client-1'), lab.pod('web-2').ips];
+    const overIpv6 = async () => (await lab.flows(1)).some(({ text }) => text.includes('->tun_ipv6_dst'));
+    expect(await overIpv6()).toBe(false);
+    await patch(`${node(2)}/status`, { status: { addresses: status.addresses.filter(({ address }) => !address.includes('.')) } });
+    await until(overIpv6, 10_000, () => 'no tunnel goes over IPv6');
+    await everybody();
+    const largest = ['-M', 'do', '-s', String(before - 28), '-c', '1', '-W', '1', ipv4];
+    const pinged = ip('netns', 'exec', basename(lab.pod('client-1').netns), 'ping', ...largest);
+    expect(await pinged).toContain(' 0% packet loss');
+    expect(await mtuInPod('client-1')).toBe(before);
+    await patch(`${node(2)}/status`, { status });
+    await until(
+      async () => !(await overIpv6()),
+      10_000,
+      () => 'tunnels go over IPv6',
+    );
+    await everybody();
   });
 
   it.each([

@@ -82,7 +82,7 @@ afterAll(async () => {
 it('finds nothing wrong with a node that is well', async () => {
   const { code, stdout, stderr } = await onNode('seinectl check');
   expect([code, stdout.split('\n').filter((line) => line !== '' && !line.startsWith('ok '))]).toEqual([0, []]);
-  expect(stdout).toContain('1 of 1 other nodes answer, with packets of 1450 bytes');
+  expect(stdout).toContain('1 of 1 other nodes answer, with packets of 1430 bytes');
   expect(stdout).toMatch(/^ok {7}cni\.status/m);
   expect(stderr).toMatch(/findings are as they should be$/m);
 });
