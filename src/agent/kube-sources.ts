@@ -14,7 +14,7 @@ import type { Log } from '../log/log.ts';
 import type { AgentConfig } from './config.ts';
 
 /** No job of ours keeps the event loop for longer at a stretch, and for a moment only while a plugin is being answered. */
-const SLICE_MS = 8;
+const SLICE_MS = 4;
 const SHORT_SLICE_MS = 1;
 
 /** What the agent reads from the Kubernetes API, each a copy that keeps itself up to date. */

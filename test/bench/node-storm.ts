@@ -14,7 +14,7 @@ const peers = 5_000;
 const paddingBytes = 5_700;
 const joinsAtOnce = 16;
 const flapsPerSecond = 100;
-const flapSeconds = 10;
+const flapSeconds = 30;
 const patience = () => AbortSignal.timeout(60_000);
 
 const [dir = '', verb] = process.argv.slice(2);
