@@ -16,6 +16,8 @@ export interface KernelLeftovers {
   readonly links: readonly Leftover[];
   /** `namespace/pod` of interfaces that are there. */
   readonly pods: readonly string[];
+  /** Of every interface there is. */
+  readonly names: ReadonlySet<string>;
 }
 
 /** Packet filter, routes and interfaces of this network namespace that are Seine's. */
@@ -30,6 +32,7 @@ export function kernelLeftovers({ gateway, bridge }: { readonly gateway: string;
       first: [...packetFilter(), ...routes(socket, links)],
       links: [...ofPods, ...ofSwitch].map(linkLeftover),
       pods: ofPods.map(({ alias }) => (alias ?? '').split(' ', 1)[0] ?? ''),
+      names: new Set(links.map(({ name }) => name)),
     };
   } finally {
     socket.close();

@@ -22,7 +22,15 @@ const switchPatienceMs = 20_000;
 export interface SwitchLeftovers {
   readonly items: readonly Leftover[];
   readonly obstacles: readonly string[];
-  readonly pods: readonly string[];
+  /** That the database knows of; the interface may be gone, with a pod whose end no agent was told. */
+  readonly pods: readonly AttachedPod[];
+}
+
+export interface AttachedPod {
+  /** `namespace/pod`. */
+  readonly pod: string;
+  /** The node's end of its interface, which is called as the port. */
+  readonly link: string;
 }
 
 interface Wish {
@@ -41,8 +49,8 @@ export async function switchLeftovers({ ovsRunFolder, bridge }: Wish, signal: Ab
       const row = client.tables.Bridge.find('name', bridge);
       if (row === undefined || row.external_ids.get(ownerKey) === undefined) return { items: [], pods: [], obstacles: [] };
       const ports = [...row.ports].flatMap((uuid) => client.tables.Port.get(uuid) ?? []);
-      const pods = ports.flatMap(({ external_ids: ids }) =>
-        ids.has('container-id') ? [`${ids.get('pod-namespace') ?? '-'}/${ids.get('pod-name') ?? '-'}`] : [],
+      const pods = ports.flatMap(({ name, external_ids: ids }) =>
+        ids.has('container-id') ? [{ pod: `${ids.get('pod-namespace') ?? '-'}/${ids.get('pod-name') ?? '-'}`, link: name }] : [],
       );
       const remove = async (end: AbortSignal) => await withDatabase(path, end, async (own) => await removeBridge(own, bridge, end));
       return { items: [{ what: `bridge ${bridge} with ${ports.length} ports and all its flows`, remove }], pods, obstacles: [] };

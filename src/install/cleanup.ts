@@ -39,7 +39,8 @@ export async function findLeftovers(options: CleanupOptions, signal: AbortSignal
   const kernel = kernelLeftovers({ gateway, bridge });
   const ofSwitch = await switchLeftovers(options, signal);
   const running = await answeringSockets(runFolder);
-  const attached = new Set([...kernel.pods, ...ofSwitch.pods]);
+  const inSwitch = ofSwitch.pods.filter(({ link }) => kernel.names.has(link)).map(({ pod }) => pod);
+  const attached = new Set([...kernel.pods, ...inSwitch]);
   const obstacles = [
     ...(running.length > 0
       ? [`an agent answers on ${running.join(' and ')}: it would put everything back; delete its DaemonSet first`]

@@ -33,14 +33,15 @@ let lab: ConvergeLab;
 /** The agent's, and where this process reaches the API server. */
 let token: { readonly server: string; readonly text: string; readonly caPem: string | undefined };
 const after: (() => Promise<void>)[] = [];
-const netns = `seine-im-${randomBytes(3).toString('hex')}`;
+/** Namespaces of the two pods. */
+const netns = { elsewhere: `seine-im-${randomBytes(3).toString('hex')}`, leaving: `seine-im-${randomBytes(3).toString('hex')}` };
 
 beforeAll(async () => {
   lab = await ConvergeLab.start(1);
 });
 afterAll(async () => {
   for (const end of after) await end();
-  await deleteNetns(netns, deadline());
+  for (const name of Object.values(netns)) await deleteNetns(name, deadline());
   await lab.remove();
 });
 
@@ -61,9 +62,7 @@ it('grants the agents what they ask for, and nothing more', async () => {
   await runAgainstOlderServer();
   await kubectl('create', '-f', writeObject(policy));
   // Of another node: the agent's watch does not have it, so it has to ask for this one.
-  await kubectl('create', '-f', writeObject(podElsewhere));
-  const uid = await kubectl('get', 'pod', 'elsewhere', '-o', 'jsonpath={.metadata.uid}');
-  await addPod('elsewhere', uid);
+  await addPod('elsewhere');
   const wanted = permissions.flatMap(({ rule: { apiGroups = [], resources = [], verbs } }) =>
     apiGroups.flatMap((group) => resources.flatMap((resource) => verbs.map((verb) => `${verb} ${resource} ${group}`))),
   );
@@ -89,18 +88,23 @@ it('is taken off the node again: shown first, not under a running agent, not fro
   install({ ...folders, source: join(lab.plan.dir, 'source'), conflist }, () => undefined);
   const flags = ['--cni-bin-dir', folders.bin, '--cni-conf-dir', folders.conf, '--state-dir', folders.state];
   const elsewhere = [...flags, '--run-dir', paths.run, '--ovs-run-dir', paths.dir];
+  await addPod('leaving');
   const before = await nodeHolds();
   expect(before).toEqual(['br-int', 'br-phy', 'nft', 'routes', 'veth']);
   const shown = await cleanup(elsewhere);
   expect(shown).toMatchObject({
     code: 0,
-    err: expect.stringMatching(/an agent answers[\s\S]*attached pods lose their network \(1\): default\/elsewhere/),
+    err: expect.stringMatching(/an agent answers[\s\S]*attached pods lose their network \(2\): default\/elsewhere, default\/leaving/),
   });
   expect(shown.out).toMatch(/would remove {2}file .*10-seine.conflist\n(.*\n)*would remove {2}nftables table inet seine\n/);
   expect(await cleanup([...elsewhere, '--yes'])).toMatchObject({ code: 1, out: '' });
   await lab.agent(1, 'stop');
   expect(await cleanup([...elsewhere, '--yes'])).toMatchObject({ code: 1, out: '', err: expect.not.stringContaining('an agent answers') });
   expect(await nodeHolds()).toEqual(before);
+  // The agent hears nothing of it, so the switch's database still has its port.
+  await callPlugin('DEL', 'leaving', '');
+  await deleteNetns(netns.leaving, deadline());
+  expect((await cleanup([...elsewhere, '--yes'])).err).toContain('attached pods lose their network (1): default/elsewhere;');
   expect(await cleanup([...elsewhere, '--yes', '--force'])).toMatchObject({ code: 0, err: expect.not.stringContaining('stays:') });
   expect(await nodeHolds()).toEqual(['br-phy']);
   expect([folders.bin, folders.conf, folders.state].flatMap((folder) => readdirSync(folder))).toEqual([]);
@@ -179,17 +183,24 @@ async function runAgainstOlderServer(): Promise<void> {
   await vi.waitFor(async () => expect(await agentReadiness(paths.apiSocket)).toMatchObject({ ready: true }), anyMoment);
 }
 
-async function addPod(name: string, uid: string): Promise<void> {
-  await createNetns(netns, deadline());
+async function addPod(name: keyof typeof netns): Promise<void> {
+  await kubectl('create', '-f', writeObject(podElsewhere(name)));
+  await createNetns(netns[name], deadline());
+  await callPlugin('ADD', name, await kubectl('get', 'pod', name, '-o', 'jsonpath={.metadata.uid}'));
+}
+
+async function callPlugin(command: 'ADD' | 'DEL', name: keyof typeof netns, uid: string): Promise<void> {
   const paths = nodePaths(lab.plan.dir, 'node-1');
-  const conf = { cniVersion: '1.0.0', name: 'seine', type: 'seine', agentSocket: paths.cniSocket, stateDir: paths.stateDir };
+  const folders = { agentSocket: paths.cniSocket, stateDir: paths.stateDir };
+  // Without an agent a DEL is written down when its time is over.
+  const conf = { cniVersion: '1.0.0', name: 'seine', type: 'seine', ...folders, ...(command === 'DEL' ? { deadline: 1 } : {}) };
   const env = {
-    CNI_COMMAND: 'ADD',
-    CNI_CONTAINERID: netns,
-    CNI_NETNS: netnsPath(netns),
+    CNI_COMMAND: command,
+    CNI_CONTAINERID: netns[name],
+    CNI_NETNS: netnsPath(netns[name]),
     CNI_IFNAME: 'eth0',
     CNI_PATH: '/usr/lib/cni',
-    CNI_ARGS: `K8S_POD_NAMESPACE=default;K8S_POD_NAME=${name};K8S_POD_UID=${uid};K8S_POD_INFRA_CONTAINER_ID=${netns}`,
+    CNI_ARGS: `K8S_POD_NAMESPACE=default;K8S_POD_NAME=${name};K8S_POD_UID=${uid};K8S_POD_INFRA_CONTAINER_ID=${netns[name]}`,
   };
   const inside = inNetns(lab.node(1).netns, plugin, []);
   await run(inside.command, inside.args, { env, input: JSON.stringify(conf) }, deadline());
@@ -220,9 +231,9 @@ const policy = {
   spec: { podSelector: {}, policyTypes: ['Ingress'] },
 };
 
-const podElsewhere = {
+const podElsewhere = (name: string) => ({
   apiVersion: 'v1',
   kind: 'Pod',
-  metadata: { name: 'elsewhere', namespace: 'default' },
+  metadata: { name, namespace: 'default' },
   spec: { nodeName: 'node-9', containers: [{ name: 'c', image: 'none' }] },
-};
+});
