@@ -151,6 +151,17 @@ it('finds what is wrong around the node: a narrow network, then a filter, the AP
   await lab.apiServer('start');
   await world('nft delete table bridge t');
   for (const check of ['cni.config', 'firewall.pods']) await mend(found, check);
+
+  // Somebody's filter that drops the answers themselves: that is the one thing to mend.
+  await breakNode(
+    'nft "add table inet deaf; add chain inet deaf in { type filter hook input priority 0; }; add rule inet deaf in iifname antrea-gw0 drop"',
+  );
+  const deaf = (await troubles()).found;
+  expect([...deaf.keys()].filter((check) => !/^(api|clock)/.test(check)).toSorted()).toEqual(['firewall.pods', 'tunnel.reach']);
+  expect(deaf.get('tunnel.reach')?.map(({ state, mend }) => [state, mend])).toEqual([
+    ['unknown', expect.stringMatching(/^first what firewall\.pods/)],
+  ]);
+  await breakNode('nft delete table inet deaf');
   expect(readFileSync(cniConf, 'utf8')).toBe(conflist);
   // The agent takes its time to ask an API server again that was away.
   const mended = (await troubles()).found;

@@ -29,7 +29,8 @@ async function found({ aheadMs = 0, jumpedMs = 0 } = {}): Promise<readonly strin
   };
   const findings: Finding[] = [];
   const tell = { finding: (finding: Finding) => void findings.push(finding), progress: () => undefined };
-  await apiServer.run({ agent: { sources } as Partial<Agent> as Agent, peers: { most: 1 }, clocks }, tell, AbortSignal.timeout(10_000));
+  const context = { agent: { sources } as Partial<Agent> as Agent, peers: { most: 1 }, clocks, blocked: async () => [] };
+  await apiServer.run(context, tell, AbortSignal.timeout(10_000));
   return findings.map(({ check, state }) => `${check} ${state}`);
 }
 

@@ -1,5 +1,6 @@
 import type { CheckName, Finding } from '../../agent-api/check.ts';
 import type { Agent } from '../agent.ts';
+import type { Blocked } from '../foreign-firewall.ts';
 
 /** The clocks of this machine, as a port: nobody wants to turn them for a test. */
 export interface Clocks {
@@ -18,6 +19,8 @@ export interface CheckContext {
   /** Which other nodes are asked: the one of a name, all, or so many by lot. */
   readonly peers: { readonly name: string } | { readonly most: number };
   readonly clocks: Clocks;
+  /** What somebody else's packet filter drops of pods' packets: found once, for all checks that ask. @throws SeineError `UNAVAILABLE` */
+  readonly blocked: () => Promise<readonly Blocked[]>;
 }
 
 export interface Telling {

@@ -1,15 +1,13 @@
 import type { Finding } from '../../agent-api/check.ts';
-import { running } from '../api/lists.ts';
 import { commandsFor, type ForeignChain, foreignChains, suspects } from '../foreign-chains.ts';
-import { type Blocked, findBlocked } from '../foreign-firewall.ts';
+import type { Blocked } from '../foreign-firewall.ts';
 import { type Check, fine, tellAll, trouble } from './check.ts';
 
 /** Whether somebody else's packet filter drops what pods send through this node, or to it: found with packets. */
 export const packetFilters: Check = {
   name: 'firewall.pods',
-  run: async ({ agent }, tell, signal) => {
-    const { plane, config } = agent;
-    const blocked = await findBlocked(plane, running(agent).environment, signal);
+  run: async ({ agent: { plane, config }, blocked: find }, tell) => {
+    const blocked = await find();
     tellAll(tell, judgeBlocked(blocked, blocked.length === 0 ? [] : foreignChains(plane.nftables), config.hostGateway));
   },
 };

@@ -3,6 +3,8 @@ import { seineVersion } from '../../agent-api/version.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { Agent } from '../agent.ts';
 import type { ApiAnswer } from '../api/answer.ts';
+import { running } from '../api/lists.ts';
+import { type Blocked, findBlocked } from '../foreign-firewall.ts';
 import { type CheckContext, machineClocks } from './check.ts';
 import { checks } from './checks.ts';
 import { runChecks } from './run-checks.ts';
@@ -20,9 +22,16 @@ const SECONDS_MAX = 600;
  * @throws SeineError `INVALID_INPUT` for a query that makes no sense
  */
 export function check(agent: Agent, query: URLSearchParams, signal: AbortSignal): ApiAnswer {
-  const context = { agent, peers: peersOf(query), clocks: machineClocks };
+  const peers = peersOf(query);
   const seconds = wholeNumber(query, 'seconds', SECONDS_DEFAULT, SECONDS_MAX);
   const limited = AbortSignal.any([signal, AbortSignal.timeout(seconds * 1_000)]);
+  let blocked: Promise<readonly Blocked[]> | undefined;
+  const context: CheckContext = {
+    agent,
+    peers,
+    clocks: machineClocks,
+    blocked: async () => await (blocked ??= findBlocked(agent.plane, running(agent).environment, limited)),
+  };
   return { status: 200, contentType: 'application/x-ndjson', body: lines(context, limited) };
 }
 

@@ -3,7 +3,12 @@ import type { Agent } from '../agent.ts';
 import { type Check, type CheckContext, fine } from './check.ts';
 import { type CheckNews, runChecks } from './run-checks.ts';
 
-const context: CheckContext = { agent: {} as Agent, peers: { most: 1 }, clocks: { wallMs: () => 0, monotonicMs: () => 0, originMs: 0 } };
+const context: CheckContext = {
+  agent: {} as Agent,
+  peers: { most: 1 },
+  clocks: { wallMs: () => 0, monotonicMs: () => 0, originMs: 0 },
+  blocked: async () => [],
+};
 const hangs: Check = { name: 'pods', run: () => new Promise(() => undefined) };
 
 async function all(checks: readonly Check[], signal: AbortSignal): Promise<readonly CheckNews[]> {

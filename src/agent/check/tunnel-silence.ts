@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { NodeEnvironment } from '../../connectivity/environment.ts';
-import { parseIp } from '../../net/ip.ts';
+import { type Family, parseIp } from '../../net/ip.ts';
 import { ownerOf } from '../../pipeline/cookie.ts';
 import type { Agent } from '../agent.ts';
 import { packetsFrom } from '../api/lists.ts';
-import { type Telling, tellAll } from './check.ts';
+import { type CheckContext, type Telling, tellAll } from './check.ts';
 import { openEcho, reaches } from './echo.ts';
 import { judgePeer, type PeerFacts } from './tunnel-words.ts';
 
@@ -19,6 +19,7 @@ export interface SilentPeersOptions {
   readonly agent: Agent;
   readonly environment: NodeEnvironment;
   readonly tell: Telling;
+  readonly blocked: CheckContext['blocked'];
 }
 
 /**
@@ -38,13 +39,20 @@ export class SilentPeers {
     this.#signal = signal;
   }
 
-  add(facts: PeerFacts): void {
+  async add(asked: PeerFacts): Promise<void> {
     this.#count++;
+    const facts = { ...asked, unheard: await this.#unheard() };
     if (this.#looking !== undefined) tellAll(this.#options.tell, judgePeer(facts));
     else if (this.#closely.push(facts) === CLOSELY_MAX) this.#look(this.#closely);
   }
 
-  /** To be called once all peers were asked. @param asked how many that were */
+  /** The families of which this node itself hears no answer, whether or not one comes. */
+  async #unheard(): Promise<readonly Family[]> {
+    const blocked = await this.#options.blocked().catch(() => []); // what cannot be tried explains nothing
+    return blocked.filter(({ hook }) => hook === 'input').map(({ family }) => family);
+  }
+
+  /** To be called once all peers were asked and added. @param asked how many that were */
   async end(asked: number): Promise<void> {
     const everybody = asked > 1 && this.#count === asked;
     if (this.#count > 0 && this.#looking === undefined) this.#look(this.#closely.map((facts) => ({ ...facts, everybody })));

@@ -28,6 +28,8 @@ export interface PeerFacts {
   readonly received?: boolean;
   /** Whether it answers outside of the tunnel. */
   readonly outside?: boolean | undefined;
+  /** Families of which somebody else's packet filter drops what comes to this node, answers included. */
+  readonly unheard?: readonly Family[];
   /** Whether several nodes were asked and none of them answered. */
   readonly everybody?: boolean;
 }
@@ -57,11 +59,30 @@ function unreached(facts: PeerFacts, lost: readonly WayFacts[]): Finding {
       effect: 'the node itself does not reach the pods there; pods may',
       mend: 'seinectl diff; seinectl resume',
     });
+  if (isUnheard(facts, lost)) return untold(facts, where);
   const some = lost.length < ways.length ? `, ${words(lost[0]?.family === 'ipv4' ? 'ipv6' : 'ipv4')} answers` : '';
   return trouble('tunnel.reach', 'problem', {
     what: `${name}: no answer through the tunnel from ${where}${some}${transport ? clues(facts, transport) : ''}`,
     effect: `pods here and on ${name} do not reach each other${some === '' ? '' : ` by ${words(lost[0]?.family ?? 'ipv4')}`}`,
     mend: some === '' ? letIn(facts) : `seinectl check --peer <this node>    # on ${name}; and there: sysctl net.ipv4.icmp_echo_ignore_all`,
+  });
+}
+
+/**
+ * Whether the filter that `firewall.pods` has found is reason enough for the silence. The userspace data path takes tunnel packets before
+ * any filter sees them: where none came, something else is wrong as well.
+ */
+function isUnheard({ unheard = [], received, dataPath }: PeerFacts, lost: readonly WayFacts[]): boolean {
+  return lost.every(({ family, echo }) => echo === 'silent' && unheard.includes(family)) && (received !== false || dataPath === 'system');
+}
+
+function untold({ name, transport, carrier, received, dataPath }: PeerFacts, where: string): Finding {
+  const arrives = received === true && transport ? `; ${carrier} from ${transport.theirs} does arrive here` : '';
+  const tunnels = received !== true && dataPath === 'system' ? `, and may drop ${carrier} as well` : '';
+  return trouble('tunnel.reach', 'unknown', {
+    what: `${name}: no answer from ${where} is heard: the packet filter that firewall.pods has found drops what comes to this node${tunnels}${arrives}`,
+    effect: `whether pods here and on ${name} reach each other cannot be told`,
+    mend: `first what firewall.pods says; then seinectl check --peer ${name}`,
   });
 }
 

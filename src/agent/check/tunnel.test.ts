@@ -84,6 +84,22 @@ describe('what is said of a peer', () => {
     expect(said({ ways: [lost], transport: { own: 'fd00::1', theirs: 'fd00::2' } })[0]?.mend).toContain('ip6tables');
   });
 
+  it('is left to the packet filter that drops every answer, where that explains it', () => {
+    const silent = (change: Partial<PeerFacts>) => said({ ways: [lost], unheard: ['ipv4'], ...change })[0];
+    const [guess, refers] = ['-I INPUT', 'first what firewall.pods says'];
+    expect(silent({ received: true })).toMatchObject({
+      state: 'unknown',
+      what: expect.stringMatching(/firewall\.pods .* drops what comes to this node; UDP 6081 from 192\.0\.2\.2 does arrive here$/),
+      mend: expect.stringContaining(refers),
+    });
+    expect(silent({ received: false, dataPath: 'system' })?.what).toMatch(/drops what comes to this node, and may drop UDP 6081 as well$/);
+    expect(silent({})?.mend).toContain(refers); // one of many, which nobody looked at closely
+    expect(silent({ received: false, dataPath: 'netdev' })?.mend).toContain(guess); // no filter sees tunnel packets there
+    expect(silent({ unheard: ['ipv6'] })?.mend).toContain(guess);
+    expect(silent({ ways: [lost, { ...lost, family: 'ipv6', to: 'fd00::1' }] })?.mend).toContain(guess);
+    expect(silent({ ways: [{ ...lost, echo: 'noRoute' }] })?.mend).toBe('seinectl diff; seinectl resume');
+  });
+
   it('tells one family from both', () => {
     expect(said({ ways: [way, { ...lost, family: 'ipv6', to: 'fd00::1' }] })[0]).toMatchObject({
       what: expect.stringContaining('from IPv6 fd00::1, IPv4 answers'),

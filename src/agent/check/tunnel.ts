@@ -31,7 +31,7 @@ export const tunnel: Check = {
       return;
     }
     tell.progress(`asking ${asked.length} of ${all.length} other nodes through the tunnel`);
-    const silent = new SilentPeers({ agent, environment, tell }, signal);
+    const silent = new SilentPeers({ agent, environment, tell, blocked: context.blocked }, signal);
     const answered = await askAll(context, environment, asked, { tell, silent }, signal);
     await silent.end(asked.length);
     const sample = asked.length < all.length && !('name' in context.peers) ? `, taken by lot from ${all.length}; --peers all asks all` : '';
@@ -81,7 +81,7 @@ async function askAll(
     for (let peer = left.pop(); peer; peer = left.pop()) {
       signal.throwIfAborted();
       const facts = await askPeer(context.agent, environment, peer, signal);
-      if (facts.ways.some(({ echo }) => echo !== 'answered')) silent.add(facts);
+      if (facts.ways.some(({ echo }) => echo !== 'answered')) await silent.add(facts);
       else {
         const findings = judgePeer(facts);
         tellAll(tell, findings);
