@@ -8,13 +8,13 @@ const modules = ['virtio_pci', 'virtio_rng', '9pnet_virtio', '9p', 'overlay'];
 /**
  * Packs busybox, `init` and the modules it loads, in the order they depend on each other, into an initrd.
  *
- * @param {{ kernelFolder: string, version: string, init: string, file: string }} options `init` and `file` are paths
+ * @param {{ kernelFolder: string, version: string, busybox: string, init: string, file: string }} options `busybox`, `init` and `file` are paths
  */
-export function makeInitrd({ kernelFolder, version, init, file }) {
+export function makeInitrd({ kernelFolder, version, busybox, init, file }) {
   const tree = mkdtempSync(`${file}.`);
   try {
     for (const folder of ['bin', 'proc', 'sys', 'dev', 'modules', 'host', 'layer', 'root']) mkdirSync(join(tree, folder));
-    copyFileSync('/bin/busybox', join(tree, 'bin', 'busybox'));
+    copyFileSync(busybox, join(tree, 'bin', 'busybox'));
     copyFileSync(init, join(tree, 'init'));
     chmodSync(join(tree, 'init'), 0o755);
     const names = modulePaths(kernelFolder, version).map((path) => addModule(path, join(tree, 'modules')));

@@ -14,16 +14,16 @@ const crashed = new Set([132, 133, 134, 139]);
  */
 export async function runWithOneMoreBoot(job) {
   const code = await runInVirtualMachine(job);
-  const why = whyAgain(code, job.name);
+  const why = whyAgain(code, job);
   if (why === undefined) return code;
   say(`${why}, which emulation makes Node do now and then; booting once more`);
   return await runInVirtualMachine(job);
 }
 
-function whyAgain(code, name) {
+function whyAgain(code, { name, guest }) {
   if (code === 0) return undefined;
   if (crashed.has(code)) return `the job's process crashed (exit code ${code})`;
   // "traps: node[812] trap invalid opcode …", "node[812]: segfault at …"
-  const told = /^.*\bnode\[\d+\]:? (?:trap|segfault|general protection).*$/m.exec(readFileSync(join(logsOf(name), 'dmesg'), 'utf8'));
+  const told = /^.*\bnode\[\d+\]:? (?:trap|segfault|general protection).*$/m.exec(readFileSync(join(logsOf(name, guest), 'dmesg'), 'utf8'));
   return told === null ? undefined : `a process crashed in the guest (${told[0].trim()})`;
 }

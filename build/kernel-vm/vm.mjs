@@ -2,34 +2,39 @@ import { spawn } from 'node:child_process';
 import { closeSync, copyFileSync, existsSync, mkdirSync, openSync, readFileSync, readSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { kernelFolder, kernelVersion } from '../setup/kernel.mjs';
-import { cache } from '../setup/paths.mjs';
+import { kernelVersion } from '../setup/kernel.mjs';
 import { SetupError, say } from '../setup/progress.mjs';
 import { contentHash } from '../setup/stamps.mjs';
+import { ownGuest } from './guest.mjs';
 import { makeInitrd } from './initrd.mjs';
 
+/** @import { Guest } from './guest.mjs' */
+
 const here = import.meta.dirname;
-const home = join(cache, 'kernel');
 const pollMs = 250;
 const memoryMiB = 3072;
 
 /** Where the console, the output of a job and the guest's kernel log are kept after the machine is gone, until the next job of the name. */
-export const logsOf = (name) => join(home, 'logs', name);
+export const logsOf = (name, guest = ownGuest) => join(guest.home, 'logs', name);
 
 /**
  * Boots a virtual machine on Debian's kernel, runs a script in it as root and ends with the script's exit code.
  *
- * The guest sees the host's whole file system, under a layer of its own: it writes to memory, and nothing of it remains.
+ * The guest sees files of the host, all of them if it is of its architecture, under a layer of its own: it writes to memory, and nothing
+ * of it remains.
  * What the script prints appears here as it prints it, stdout on stdout and stderr on stderr.
  *
- * @param {{ name: string, script: string, limitSeconds: number }} job `script` is the text of a bash script; jobs of different
+ * @param {{ name: string, script: string, limitSeconds: number, guest?: Guest }} job `script` is the text of a bash script; jobs of different
  *   names can run side by side. The job finds the folder of its logs as /run/seine-vm, and may add to it
  */
-export async function runInVirtualMachine({ name, script, limitSeconds }) {
-  const logsFolder = logsOf(name);
-  prepareShared(logsFolder, script);
+export async function runInVirtualMachine({ name, script, limitSeconds, guest = ownGuest }) {
+  const logsFolder = logsOf(name, guest);
+  prepareShared(logsFolder, script, guest);
   const consoleLog = openSync(join(logsFolder, 'console.log'), 'w');
-  const machine = spawn('qemu-system-x86_64', machineOptions(initrd(), logsFolder), { stdio: ['ignore', consoleLog, consoleLog] });
+  const [emulator, ...options] = guest.emulator;
+  const machine = spawn(emulator, [...options, ...machineOptions(guest, initrd(guest), logsFolder)], {
+    stdio: ['ignore', consoleLog, consoleLog],
+  });
   const outputs = [
     follow(join(logsFolder, 'stdout'), process.stdout),
     follow(join(logsFolder, 'stderr'), process.stderr),
@@ -49,39 +54,36 @@ export async function runInVirtualMachine({ name, script, limitSeconds }) {
   }
 }
 
-function prepareShared(logsFolder, script) {
+function prepareShared(logsFolder, script, guest) {
   rmSync(logsFolder, { recursive: true, force: true });
   mkdirSync(logsFolder, { recursive: true });
   copyFileSync(join(here, 'guest.sh'), join(logsFolder, 'guest.sh'));
-  writeFileSync(join(logsFolder, 'modules'), join(kernelFolder, 'lib', 'modules'));
+  writeFileSync(join(logsFolder, 'modules'), guest.modulesInside);
   writeFileSync(join(logsFolder, 'job.sh'), script);
   for (const name of ['stdout', 'stderr', 'phases']) writeFileSync(join(logsFolder, name), '');
 }
 
 /** Path of the initrd for the unpacked kernel and the present `init`. */
-function initrd() {
-  const version = kernelVersion();
+function initrd({ kernelFolder, busybox, home }) {
+  const version = kernelVersion(kernelFolder);
   if (version === undefined) throw new SetupError('no kernel is unpacked', 'run `npm run demo:kernel`, which fetches it');
   const init = join(here, 'init');
   const hash = contentHash([init, join(here, 'initrd.mjs')]).slice(0, 12);
   const file = join(home, `initrd-${version}-${hash}`);
-  if (!existsSync(file)) makeInitrd({ kernelFolder, version, init, file });
+  if (!existsSync(file)) makeInitrd({ kernelFolder, version, busybox, init, file });
   return file;
 }
 
-/**
- * An emulated processor: it is slower than a virtual one by five to ten, and works on every machine. Without memory
- * protection keys: V8 would guard its code pages with them, and under emulation it has aborted in that guard's book-keeping.
- */
-function machineOptions(initrdFile, logsFolder) {
+/** An emulated processor: it is slower than a virtual one by five to ten, and works on every machine. */
+function machineOptions({ kernelFolder, files, console }, initrdFile, logsFolder) {
   const share = (path, tag, more) => ['-virtfs', `local,path=${path},mount_tag=${tag},security_model=none,${more}multidevs=remap`];
   return [
-    ...['-machine', 'pc', '-accel', 'tcg,thread=multi', '-cpu', 'max,-pku', '-smp', String(Math.min(4, availableParallelism()))],
+    ...['-accel', 'tcg,thread=multi', '-smp', String(Math.min(4, availableParallelism()))],
     ...['-m', String(memoryMiB), '-nodefaults', '-no-user-config', '-nographic', '-serial', 'stdio', '-no-reboot'],
-    ...['-kernel', join(kernelFolder, 'boot', `vmlinuz-${kernelVersion()}`), '-initrd', initrdFile],
-    ...['-append', 'console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on'],
+    ...['-kernel', join(kernelFolder, 'boot', `vmlinuz-${kernelVersion(kernelFolder)}`), '-initrd', initrdFile],
+    ...['-append', `console=${console} quiet panic=-1 mitigations=off random.trust_cpu=on`],
     ...['-device', 'virtio-rng-pci'],
-    ...share('/', 'hostroot', 'readonly=on,'),
+    ...share(files, 'hostroot', 'readonly=on,'),
     ...share(logsFolder, 'shared', ''),
   ];
 }

@@ -14,9 +14,9 @@ export function kernelIsThere() {
   return kernelVersion() !== undefined && existsSync(join(kernelFolder, 'lib', 'modules', kernelVersion(), 'modules.dep'));
 }
 
-/** E.g. `6.1.0-37-amd64`; undefined if no kernel is unpacked. */
-export function kernelVersion() {
-  const modules = join(kernelFolder, 'lib', 'modules');
+/** E.g. `6.1.0-37-amd64`; undefined if no kernel is unpacked in that folder. */
+export function kernelVersion(folder = kernelFolder) {
+  const modules = join(folder, 'lib', 'modules');
   return existsSync(modules) ? readdirSync(modules)[0] : undefined;
 }
 

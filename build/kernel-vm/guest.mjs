@@ -1,0 +1,32 @@
+import { join } from 'node:path';
+import { kernelFolder } from '../setup/kernel.mjs';
+import { cache } from '../setup/paths.mjs';
+
+/**
+ * A machine that can be emulated.
+ *
+ * @typedef {object} Guest
+ * @property {string} home folder of its initrd and of the logs
+ * @property {string} files folder that it sees as its root, under a layer of its own: it writes to memory
+ * @property {string} busybox its first program, linked statically
+ * @property {string} kernelFolder an unpacked linux-image package, whose modules have been through depmod
+ * @property {string} modulesInside where the guest finds the modules of that package
+ * @property {readonly string[]} emulator command line without memory, processors, kernel and shares
+ * @property {string} console name of its serial line
+ */
+
+/**
+ * Of this machine's architecture, with this machine's files. Memory protection keys are left out: V8 would guard its code pages
+ * with them, and under emulation it has aborted in that guard's book-keeping.
+ *
+ * @type {Guest}
+ */
+export const ownGuest = {
+  home: join(cache, 'kernel'),
+  files: '/',
+  busybox: '/bin/busybox',
+  kernelFolder,
+  modulesInside: join(kernelFolder, 'lib', 'modules'),
+  emulator: ['qemu-system-x86_64', '-machine', 'pc', '-cpu', 'max,-pku'],
+  console: 'ttyS0',
+};
