@@ -30,7 +30,8 @@ describe('real connections', () => {
     [3, 2_000],
     [9, 6_000],
     [65, 1_500],
-    [257, 5_000],
+    // Some have but one slot of 512: with 5,000 connections one of them would be missed once in 1,500 times.
+    [257, 8_000],
   ] as const)('reach every one of %i endpoints', async (size, connections) => {
     await bench.open('tcp', to(size), connections, 8);
     const counts = await bench.counts();
