@@ -8,6 +8,9 @@ const app = 'seine-cleanup';
 /** Tried again until it is not refused: a node that still has pods is cleaned when they are gone. */
 const script = `until seinectl node cleanup --yes --cni-bin-dir ${insideCniBin} --cni-conf-dir ${insideCniConf}; do sleep 10; done; exec sleep infinity`;
 
+/** The script has become `sleep`: the node is clean. So `kubectl rollout status` ends when all nodes are. */
+const isClean = 'read -r name < /proc/1/comm && [ "$name" = sleep ]';
+
 /** Takes Seine off every node: what `docs/uninstall.md` has people apply once the agents are gone. */
 export function cleanupDaemonSet(options: ManifestOptions): Part {
   const grants: Grants = {
@@ -34,6 +37,7 @@ export function cleanupDaemonSet(options: ManifestOptions): Part {
               resources: { requests: { cpu: '10m', memory: '50Mi' } },
               securityContext: securityContext(grants),
               volumeMounts: mountsOf(grants),
+              readinessProbe: { exec: { command: ['sh', '-c', isClean] }, periodSeconds: 5, timeoutSeconds: 5 },
             },
           ],
           volumes: volumesOf(...grants.paths),
@@ -44,6 +48,6 @@ export function cleanupDaemonSet(options: ManifestOptions): Part {
   return {
     object,
     about:
-      'Removes what Seine has made on the nodes. Delete DaemonSet seine-agent first, and keep seine-ovs until the end: docs/uninstall.md.',
+      'Removes what Seine has made on the nodes. Delete DaemonSet seine-agent first, and keep seine-ovs until the end: docs/uninstall.md.\nA pod is ready when its node is clean.',
   };
 }

@@ -19,7 +19,7 @@ export function uninstallParts(options: ManifestOptions): Part[] {
 }
 
 const head = [
-  '# Seine: all that is installed on a cluster. What each object is for is said in docs/install.md.',
+  '# Seine. What each object is for is said in docs/install.md; how all of it is taken away again, in docs/uninstall.md.',
   '# Rendered by `node build/manifests/render.ts`: change build/manifests/*.ts, not this file.',
 ];
 

@@ -16,8 +16,9 @@ import { agentConfig } from '../../src/lab/node/agent.ts';
 import { labMark } from '../../src/lab/process.ts';
 import { agentToken } from '../support/agent-token.ts';
 import { until } from '../support/converge-lab.ts';
-import { DaemonSetPod, type PodSurroundings } from './daemon-set-pod.ts';
+import { DaemonSetPod } from './daemon-set-pod.ts';
 import { agentImage, buildImages, ovsImage, podman, releaseStorage } from './image-builder.ts';
+import type { PodSurroundings } from './pod-grants.ts';
 import { type RunningPod, RuntimeLab } from './runtime-lab.ts';
 import { askName, inUrl, nameIn, serveName } from './tiny-server.ts';
 
@@ -284,6 +285,7 @@ it('is taken off the nodes by its own manifest', async () => {
     await cleanup.start(signal);
     const isDone = async () => (await cleanup.logs('cleanup', signal)).includes('removed  everything in /var/lib/seine');
     await until(isDone, patienceMs, () => `node ${node} is not cleaned`);
+    await cleanup.probe('cleanup', 'readinessProbe', signal);
     await cleanup.stop(signal);
     const place = runtimes.place(node);
     expect(readdirSync(place.path('/opt/cni/bin'))).toEqual([]);
