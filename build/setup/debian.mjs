@@ -50,6 +50,17 @@ export const runtimePackages = {
   'golang-github-appc-cni-dev': 'libcni, the library with which runtimes execute plugins',
 };
 
+/** For `npm run test:arm64` only. The kernel and the programs for arm64 are unpacked below `.cache/`. */
+export const arm64Packages = {
+  'qemu-user-static': 'runs single programs for arm64, as those of a Dockerfile',
+  'qemu-system-arm': 'the virtual machine for arm64',
+  debootstrap: runtimePackages.debootstrap,
+  podman: 'builds and runs the images',
+  runc: 'runs what podman is told to',
+  cpio: kernelDemoPackages.cpio,
+  kmod: kernelDemoPackages.kmod,
+};
+
 /** What these packages would start when the machine starts. */
 const enabledUnits = {
   'openvswitch-switch': ['openvswitch-switch.service'],

@@ -7,7 +7,16 @@
  */
 import { join } from 'node:path';
 import { runForeground } from './commands.mjs';
-import { installPackages, kernelDemoPackages, kubectlStep, missingPackages, packages, runtimePackages, unpackKubectl } from './debian.mjs';
+import {
+  arm64Packages,
+  installPackages,
+  kernelDemoPackages,
+  kubectlStep,
+  missingPackages,
+  packages,
+  runtimePackages,
+  unpackKubectl,
+} from './debian.mjs';
 import { downloadKernel, kernelIsThere } from './kernel.mjs';
 import { exclusively } from './lock.mjs';
 import { installNodePackages, nodePackagesAreThere } from './node-packages.mjs';
@@ -51,6 +60,7 @@ async function setUpMachine(needs) {
   const wanted = {
     ...packages,
     ...(withKernel && kernelDemoPackages),
+    ...(needs.includes('arm64') && arm64Packages),
     ...(needs.includes('runtimes') && runtimePackages),
   };
   const isReady = () => missingPackages(wanted).length === 0 && kubectlStep() === 'nothing' && (!withKernel || kernelIsThere());

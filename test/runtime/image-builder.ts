@@ -1,15 +1,22 @@
 import { copyFileSync, existsSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { run, runAnyway } from '../../src/lab/process.ts';
+import { npmPackagesFor } from './npm-packages.ts';
 
 const root = resolve(import.meta.dirname, '..', '..');
 /** Of the set-up: what is here is made again if it is missing. */
 const cache = join(root, '.cache', 'images');
 
-export const agentImage = 'localhost/seine/agent:test';
-export const ovsImage = 'localhost/seine/ovs:test';
-const base = 'localhost/seine/base:test';
-const buildBase = 'localhost/seine/build-base:test';
+/** As Debian and podman call them. */
+export type Architecture = 'amd64' | 'arm64';
+const nodeNames = { amd64: 'x64', arm64: 'arm64' } as const;
+const own: Architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
+/** Of names: what is for this machine has none. */
+const suffix = (architecture: Architecture) => (architecture === own ? '' : `-${architecture}`);
+const tagOf = (name: string, architecture: Architecture) => `localhost/seine/${name}:test${suffix(architecture)}`;
+
+export const imagesFor = (architecture: Architecture) => ({ agent: tagOf('agent', architecture), ovs: tagOf('ovs', architecture) });
+export const { agent: agentImage, ovs: ovsImage } = imagesFor(own);
 
 /** What podman is to know about a machine that may be a container itself. */
 const configuration = `[containers]
@@ -29,16 +36,18 @@ export async function podman(args: readonly string[], signal: AbortSignal): Prom
 
 /**
  * Builds the images of an installation as anybody would, but from bases made here: no registry of images is asked. Debian comes from
- * where apt on this machine gets it, npm's packages from where npm gets them. Layers are kept: a second build takes seconds.
+ * where apt on this machine gets it, npm's packages from where npm gets them. Layers are kept: a second build takes seconds. For
+ * another architecture than this machine's, the kernel has to know an emulator for programs of it.
  */
-export async function buildImages(signal: AbortSignal): Promise<void> {
+export async function buildImages(signal: AbortSignal, architecture: Architecture = own): Promise<void> {
   mkdirSync(cache, { recursive: true });
   writeFileSync(join(cache, 'containers.conf'), configuration);
-  const archive = await makeBase(signal);
-  if (!(await exists(base, signal))) await podman(['import', archive, base], signal);
-  if (!(await exists(buildBase, signal))) await makeBuildBase(archive, signal);
-  await build('ovs', ovsImage, signal);
-  await build('agent', agentImage, signal);
+  const archive = await makeBase(architecture, signal);
+  const base = tagOf('base', architecture);
+  if (!(await exists(base, signal))) await podman(['import', '--arch', architecture, archive, base], signal);
+  if (!(await exists(tagOf('build-base', architecture), signal))) await makeBuildBase(archive, architecture, signal);
+  await build('ovs', architecture, signal);
+  await build('agent', architecture, signal);
 }
 
 /** podman leaves its storage mounted on itself; the cache can be deleted again after this. */
@@ -46,12 +55,13 @@ export async function releaseStorage(signal: AbortSignal): Promise<void> {
   await runAnyway('umount', [join(cache, 'storage', 'overlay')], {}, signal);
 }
 
-async function build(name: string, tag: string, signal: AbortSignal): Promise<void> {
+async function build(name: 'agent' | 'ovs', architecture: Architecture, signal: AbortSignal): Promise<void> {
   const certificates = '/etc/ssl/certs:/etc/ssl/certs:ro';
-  const bases = [`BASE=${base}`, `BUILD_BASE=${buildBase}`].flatMap((arg) => ['--build-arg', arg]);
+  const bases = [`BASE=${tagOf('base', architecture)}`, `BUILD_BASE=${tagOf('build-base', architecture)}`];
   const file = join(root, 'build', 'images', `${name}.Dockerfile`);
-  const how = ['--network', 'host', '--isolation', 'oci', '--layers', '--volume', certificates];
-  await podman(['build', ...how, ...bases, '--file', file, '--tag', tag, root], signal);
+  const how = ['--platform', `linux/${architecture}`, '--network', 'host', '--isolation', 'oci', '--layers', '--volume', certificates];
+  const args = bases.flatMap((arg) => ['--build-arg', arg]);
+  await podman(['build', ...how, ...args, '--file', file, '--tag', imagesFor(architecture)[name], root], signal);
 }
 
 async function exists(image: string, signal: AbortSignal): Promise<boolean> {
@@ -62,13 +72,14 @@ async function exists(image: string, signal: AbortSignal): Promise<boolean> {
 }
 
 /** A minimal Debian of this machine's release, in a file. */
-async function makeBase(signal: AbortSignal): Promise<string> {
-  const archive = join(cache, 'base.tar');
+export async function makeBase(architecture: Architecture, signal: AbortSignal): Promise<string> {
+  const archive = join(cache, `base${suffix(architecture)}.tar`);
   if (existsSync(archive)) return archive;
   const release = /^VERSION_CODENAME=(\w+)$/m.exec(readFileSync('/etc/os-release', 'utf8'))?.[1] ?? '';
-  const folder = join(cache, 'base');
+  const folder = join(cache, `base${suffix(architecture)}`);
   rmSync(folder, { recursive: true, force: true });
-  await run('debootstrap', ['--variant=minbase', release, folder, await mirrorOf(release, signal)], {}, signal);
+  const what = [`--arch=${architecture}`, '--variant=minbase', release, folder, await mirrorOf(release, signal)];
+  await run('debootstrap', what, {}, signal);
   rmSync(join(folder, 'var/cache/apt/archives'), { recursive: true, force: true });
   mkdirSync(join(folder, 'var/cache/apt/archives/partial'), { recursive: true });
   await run('tar', ['-C', folder, '--numeric-owner', '-cf', `${archive}.draft`, '.'], {}, signal);
@@ -90,8 +101,8 @@ async function mirrorOf(release: string, signal: AbortSignal): Promise<string> {
 }
 
 /** The same with the pinned Node and this machine's npm, as the public image of Node has them, and npm's settings. */
-async function makeBuildBase(archive: string, signal: AbortSignal): Promise<void> {
-  const [mine, links] = [join(cache, 'build-base.tar'), join(cache, 'links')];
+async function makeBuildBase(archive: string, architecture: Architecture, signal: AbortSignal): Promise<void> {
+  const [mine, links] = [join(cache, `build-base${suffix(architecture)}.tar`), join(cache, 'links')];
   // …/npm/bin/npm-cli.js, whatever leads there.
   const npmFolder = dirname(dirname(realpathSync((await run('sh', ['-c', 'command -v npm'], {}, signal)).trim())));
   const registry = (await run('npm', ['config', 'get', 'registry'], {}, signal)).trim();
@@ -101,10 +112,18 @@ async function makeBuildBase(archive: string, signal: AbortSignal): Promise<void
   symlinkSync('../lib/node_modules/npm/bin/npm-cli.js', join(links, 'npm'));
   const append = async (from: string, name: string, to: string) =>
     await run('tar', ['--append', '-f', mine, '-C', from, '--transform', `s,^${name},./usr/local/${to},`, name], {}, signal);
-  await append(dirname(process.execPath), 'node', 'bin/node');
+  await append(await nodeFolder(architecture, signal), 'node', 'bin/node');
   await append(dirname(npmFolder), 'npm', 'lib/node_modules/npm');
   await append(links, 'npm', 'bin/npm');
   const settings = [`npm_config_registry=${registry}`, 'NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt'];
-  await podman(['import', ...settings.flatMap((text) => ['--change', `ENV ${text}`]), mine, buildBase], signal);
+  const changes = settings.flatMap((text) => ['--change', `ENV ${text}`]);
+  await podman(['import', '--arch', architecture, ...changes, mine, tagOf('build-base', architecture)], signal);
   for (const path of [mine, links]) rmSync(path, { recursive: true });
+}
+
+/** Folder of a `node` that runs there: ours, or that of the lock file, which npm leaves out here. */
+async function nodeFolder(architecture: Architecture, signal: AbortSignal): Promise<string> {
+  if (architecture === own) return dirname(process.execPath);
+  const name = nodeNames[architecture];
+  return join(await npmPackagesFor(name, signal), 'node_modules', `node-linux-${name}`, 'bin');
 }

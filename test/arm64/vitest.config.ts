@@ -1,0 +1,26 @@
+import { defineConfig } from 'vitest/config';
+
+/**
+ * What `npm run test:arm64` runs: the images outside, and in its virtual machine what touches the kernel or the processor. Modules are
+ * loaded once for all files: emulated, that costs more than the tests.
+ */
+export default defineConfig({
+  test: {
+    name: 'arm64',
+    root: `${import.meta.dirname}/../..`,
+    include: [
+      'test/arm64/**/*.test.ts',
+      'src/{netlink,files,cni-shim,wire}/**/*.test.ts',
+      'test/integration/netlink-*.test.ts',
+      'test/integration/cni-plugin.test.ts',
+    ],
+    pool: 'threads',
+    isolate: false,
+    fileParallelism: false,
+    maxWorkers: 1,
+    testTimeout: 600_000,
+    hookTimeout: 1_800_000,
+    expect: { poll: { timeout: 60_000 } },
+    reporters: ['verbose'],
+  },
+});
