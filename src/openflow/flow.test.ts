@@ -5,7 +5,7 @@ import { ByteWriter } from '../wire/bytes.ts';
 import { type Flow, writeFlow } from './flow.ts';
 import { decodeFlowMod, writeFlowMod } from './flow-mod.ts';
 import { decodeInstructions, encodeInstructions } from './instructions.ts';
-import { decodeMatch, encodeMatch, type Match } from './match.ts';
+import { decodeMatch, decodeOxmFields, encodeMatch, type Match } from './match.ts';
 import { OPENFLOW_13, OPENFLOW_15, type Version } from './protocol.ts';
 
 /** What another use has left in the buffer must not show. */
@@ -70,6 +70,27 @@ describe('a match', () => {
       expect(() => encodeMatch(match)).toThrow(message);
       expect(encodeMatch({ in_port: 1, reg0: 5 })).toEqual(before);
     });
+});
+
+describe('a register that is matched twice', () => {
+  const low = '800101100000000000000005000000000000000f';
+  const high = '800101100000000500000000ffffffff00000000';
+  const [reg0, reg1] = ['0001000400000005', '0001020400000005'];
+  const decoded = (...tlvs: readonly string[]) => decodeOxmFields(Buffer.from(tlvs.join(''), 'hex'));
+
+  // As Open vSwitch 3.1 reads them, which asks whether any bit of the field is matched already.
+  it.each([
+    ['two halves of one', high, low],
+    ['one half twice', low, low],
+    ['a half of what has both', reg0, low],
+    ['none of it', reg0, '80010110'.padEnd(40, '0')],
+    ['one of four', reg1, `0001df20${'0'.repeat(32)}0000000f${'0'.repeat(24)}`],
+  ])('is refused: %s', (_, ...tlvs) => expect(() => decoded(...tlvs)).toThrow(/match has reg[01] twice/));
+
+  it('is not one whose other half was matched with more of it before', () => {
+    expect(decoded(high, reg1)).toEqual({ reg0: 5, reg1: 5 });
+    expect(decoded('80010110'.padEnd(40, '0'), low)).toEqual({ reg1: { value: 5, mask: 15 } });
+  });
 });
 
 describe('bits of a field', () => {

@@ -185,9 +185,11 @@ function readPacketRegister(r: ByteReader, found: Record<string, AnyValue | Mask
 
 const PACKET_REGISTERS = 0x8001;
 
+/** One register of a TLV. That nothing of it counts makes no difference if it is matched already: Open vSwitch calls that twice too. */
 function addRegister(found: Record<string, AnyValue | Masked<AnyValue>>, number: number, value: number, mask: number): void {
-  if (mask === 0) return;
-  addOnce(found, registerNames[number] ?? '', mask === 0xffff_ffff ? value : { value, mask });
+  const name = registerNames[number] ?? '';
+  if (mask === 0 && !(name in found)) return;
+  addOnce(found, name, mask === 0xffff_ffff ? value : { value, mask });
 }
 
 /** Registers of 32, 64 or 128 bits. */
