@@ -157,6 +157,36 @@ describe('rollBack', () => {
     expect(readFileSync(conf(), 'utf8')).toContain('portmap');
   });
 
+  it('brings back the newer plugin with the configuration that alone was changed after an upgrade', () => {
+    install(wish, say);
+    plugin(wish.source, 'seine', ['0.4.0', '1.0.0'], 'newer');
+    install(wish, say);
+    const newer = readFileSync(inBin('seine'), 'utf8');
+    list('seine');
+    install(wish, say);
+    rollBack(wish, say);
+    expect(readFileSync(inBin('seine'), 'utf8')).toBe(newer);
+    expect(readFileSync(conf(), 'utf8')).toContain('portmap');
+  });
+
+  it('is forgotten by the next change: that one is gone back from, and no further', () => {
+    install(wish, say);
+    plugin(wish.source, 'seine', ['1.0.0'], 'newer');
+    list('seine', 'tuning');
+    expect(() => install(wish, say)).toThrow('"tuning"');
+    rollBack(wish, say);
+    plugin(wish.source, 'seine', ['0.4.0', '1.0.0'], 'newest');
+    list('seine', 'portmap');
+    install(wish, say);
+    list('seine');
+    install(wish, say);
+    rollBack(wish, say);
+    expect([readFileSync(inBin('seine'), 'utf8'), readFileSync(conf(), 'utf8')]).toEqual([
+      expect.stringContaining('newest'),
+      expect.stringContaining('portmap'),
+    ]);
+  });
+
   it('has nothing to bring back at first', () => {
     install(wish, say);
     expect(() => rollBack(wish, say)).toThrow('nothing is kept');
@@ -173,6 +203,7 @@ describe('remove', () => {
     expect(said[0]).toBe('/net.d/10-seine.conflist removed');
     expect(readdirSync(wish.bin)).toEqual(['host-local']);
     expect(existsSync(conf())).toBe(false);
+    expect(readdirSync(wish.state).toSorted()).toEqual(['ipam.journal']);
     expect(existsSync(join(wish.state, 'ipam.journal'))).toBe(true);
     remove(wish, say);
   });

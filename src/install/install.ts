@@ -39,7 +39,7 @@ export function install({ source, conflist, ...folders }: Installation, say: Say
   const plugin = readFileSync(join(source, ownPlugin));
   if (holds(places.plugin, plugin)) say(`${places.plugin} is there already`);
   else {
-    keepGood(places, say);
+    begin(places, say);
     placeFile(places.plugin, { bytes: plugin, mode: pluginMode }, pluginVersions);
     say(`${places.plugin} installed`);
   }
@@ -47,10 +47,11 @@ export function install({ source, conflist, ...folders }: Installation, say: Say
   const text = Buffer.from(withVersions(list, spokenBy(list, folders.bin, say)));
   if (holds(places.conf, text)) say(`${places.conf} is there already`);
   else {
-    if (!isKept(places)) keepGood(places, say);
+    begin(places, say);
     placeFile(places.conf, { bytes: text, mode: confMode });
     say(`${places.conf} installed`);
   }
+  removeFile(places.unfinished);
   warnOfShadows(folders.conf, say);
 }
 
@@ -60,10 +61,12 @@ export function rollBack(folders: Folders, say: Say): void {
   if (!existsSync(places.goodPlugin)) throw new SeineError('REFUSED', `nothing is kept in ${places.goodFolder}`);
   placeFile(places.plugin, { bytes: readFileSync(places.goodPlugin), mode: pluginMode }, pluginVersions);
   say(`${places.plugin} brought back`);
-  if (!existsSync(places.goodConf)) return;
-  parseConfList(readText(places.goodConf), places.goodConf);
-  placeFile(places.conf, { bytes: readFileSync(places.goodConf), mode: confMode });
-  say(`${places.conf} brought back`);
+  if (existsSync(places.goodConf)) {
+    parseConfList(readText(places.goodConf), places.goodConf);
+    placeFile(places.conf, { bytes: readFileSync(places.goodConf), mode: confMode });
+    say(`${places.conf} brought back`);
+  }
+  removeFile(places.unfinished);
 }
 
 /** What `remove` would take away; only what is ours. */
@@ -75,7 +78,10 @@ export function installedFiles(folders: Folders): readonly string[] {
   });
   const others = ours.map(([name]) => join(folders.bin, name));
   const conf = existsSync(places.conf) && !isSomebodyElses(readText(places.conf)) ? [places.conf] : [];
-  return [...conf, ...[places.plugin, ...others, places.goodConf, places.goodPlugin, places.record].filter((path) => existsSync(path))];
+  return [
+    ...conf,
+    ...[places.plugin, ...others, places.goodConf, places.goodPlugin, places.unfinished, places.record].filter((path) => existsSync(path)),
+  ];
 }
 
 /** Takes away what was installed; the configuration first, so that no runtime calls a plugin that is gone. */
@@ -83,9 +89,14 @@ export function remove(folders: Folders, say: Say): void {
   for (const path of installedFiles(folders)) if (removeFile(path)) say(`${path} removed`);
 }
 
-/** Whether the configuration that is there was kept with the plugin before: by this installation, or by one that got no further. */
-function isKept({ conf, goodConf }: Places): boolean {
-  return !existsSync(conf) || (existsSync(goodConf) && readFileSync(goodConf).equals(readFileSync(conf)));
+/**
+ * Before something is changed: keeps what is there, which worked together. What an installation that got no further has left did not, and
+ * what was there before that one is kept already.
+ */
+function begin(places: Places, say: Say): void {
+  if (existsSync(places.unfinished)) return;
+  keepGood(places, say);
+  placeFile(places.unfinished, { bytes: Buffer.alloc(0), mode: confMode });
 }
 
 /** Only what works is worth keeping. */

@@ -19,6 +19,8 @@ export interface Places {
   readonly goodFolder: string;
   readonly goodPlugin: string;
   readonly goodConf: string;
+  /** There while plugin and configuration may be of two installations: one was begun and has not ended. */
+  readonly unfinished: string;
   /** What else was put into the folder of plugins, with the hash of each. */
   readonly record: string;
 }
@@ -31,6 +33,7 @@ export function placesIn({ bin, conf, state }: Folders): Places {
     goodFolder,
     goodPlugin: join(goodFolder, ownPlugin),
     goodConf: join(goodFolder, confName),
+    unfinished: join(state, 'cni-unfinished'),
     record: join(state, 'cni-installed.json'),
   };
 }
