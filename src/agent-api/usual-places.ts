@@ -5,5 +5,8 @@ export const usualPlaces = {
   ovsRunDir: '/run/openvswitch',
   ovsLogDir: '/var/log/openvswitch',
   ovsBridge: 'br-int',
+  hostGateway: 'antrea-gw0',
+  apiSocket: '/run/seine/agent.sock',
+  cniBinDir: '/opt/cni/bin',
   cniConfDir: '/etc/cni/net.d',
 } as const;

@@ -1,23 +1,21 @@
+import { dirname } from 'node:path';
 import { type Command, Option } from 'commander';
+import { usualPlaces } from '../agent-api/usual-places.ts';
 import { SeineError } from '../errors/seine-error.ts';
-import type { CleanupOptions } from '../install/cleanup.ts';
+import { AgentClient } from './agent-client.ts';
+import { askedFor, type NamedPlaces, placesOf, socketOf } from './cleanup-places.ts';
 import { safeText } from './escape.ts';
 import { exitCodes } from './exit-codes.ts';
 import type { Terminal } from './terminal.ts';
 
-interface Flags {
+interface Flags extends NamedPlaces {
   readonly yes?: true;
   readonly force?: true;
-  readonly bridge: string;
-  readonly gateway: string;
-  readonly cniBinDir: string;
-  readonly cniConfDir: string;
-  readonly stateDir: string;
-  readonly runDir: string;
-  readonly ovsRunDir: string;
 }
 
 export interface NodeContext {
+  /** Of the agent. */
+  readonly socket: () => string;
   readonly terminal: Terminal;
   /** Takes the exit code of the command that was asked for. */
   readonly ends: (work: Promise<number>) => Promise<void>;
@@ -25,8 +23,13 @@ export interface NodeContext {
 
 const patienceMs = 120_000;
 
+const help = `
+What is not named is asked of the agent, if one answers on the socket; else the places in brackets are meant. An installation with its
+socket elsewhere shares this machine with another one, as a node of a lab does: what its agent does not say has to be named.`;
+
 /** `seinectl node …`: what is done to the node itself. Needs no agent. */
-export function addNode(root: Command, { terminal, ends }: NodeContext): void {
+export function addNode(root: Command, { socket, terminal, ends }: NodeContext): void {
+  const { ovsBridge, hostGateway, cniBinDir, cniConfDir, stateDir, apiSocket, ovsRunDir } = usualPlaces;
   root
     .command('node')
     .description('work on this node itself; needs no agent')
@@ -34,20 +37,22 @@ export function addNode(root: Command, { terminal, ends }: NodeContext): void {
     .description('show what Seine has left on this node; with --yes, remove it')
     .option('--yes', 'remove it')
     .option('--force', 'although an agent runs, or pods are attached and lose their network')
-    .option('--bridge <name>', 'ovsBridge of the agent', 'br-int')
-    .option('--gateway <name>', 'hostGateway of the agent', 'antrea-gw0')
-    .option('--cni-bin-dir <folder>', 'where the runtime looks for plugins', '/opt/cni/bin')
-    .option('--cni-conf-dir <folder>', 'where it looks for their configuration', '/etc/cni/net.d')
-    .option('--state-dir <folder>', 'stateDir of the agent', '/var/lib/seine')
-    .option('--run-dir <folder>', 'folder of cniSocket and apiSocket', '/run/seine')
-    .addOption(new Option('--ovs-run-dir <folder>', 'ovsRunDir of the agent').env('OVS_RUNDIR').default('/run/openvswitch'))
-    .action((flags: Flags) => ends(cleanup(terminal, flags, AbortSignal.timeout(patienceMs))));
+    .option('--bridge <name>', `ovsBridge of the agent (${ovsBridge})`)
+    .option('--gateway <name>', `hostGateway of the agent (${hostGateway})`)
+    .option('--cni-bin-dir <folder>', `where the runtime looks for plugins (${cniBinDir})`)
+    .option('--cni-conf-dir <folder>', `where it looks for their configuration (${cniConfDir})`)
+    .option('--state-dir <folder>', `stateDir of the agent (${stateDir})`)
+    .option('--run-dir <folder>', `folder of cniSocket and apiSocket (${dirname(apiSocket)})`)
+    .addOption(new Option('--ovs-run-dir <folder>', `ovsRunDir of the agent (${ovsRunDir})`).env('OVS_RUNDIR'))
+    .addHelpText('after', help)
+    .action((flags: Flags) => ends(cleanup(terminal, flags, socketOf(flags, socket()), AbortSignal.timeout(patienceMs))));
 }
 
-async function cleanup(terminal: Terminal, flags: Flags, signal: AbortSignal): Promise<number> {
+async function cleanup(terminal: Terminal, flags: Flags, socket: string, signal: AbortSignal): Promise<number> {
+  const places = placesOf(flags, socket, await askedFor(new AgentClient(socket)));
   // Loads a native library, which no other command needs.
   const { findLeftovers } = await import('../install/cleanup.ts');
-  const { items, obstacles } = await findLeftovers(optionsOf(flags), signal);
+  const { items, obstacles } = await findLeftovers(places, signal);
   for (const obstacle of obstacles) terminal.remark(`seinectl: ${safeText(obstacle)}`);
   if (items.length === 0) terminal.remark('seinectl: nothing of Seine is on this node');
   if (flags.yes !== true) {
@@ -81,13 +86,3 @@ async function removeAll(terminal: Terminal, items: Awaited<ReturnType<Find>>['i
 }
 
 type Find = typeof import('../install/cleanup.ts').findLeftovers;
-
-function optionsOf(flags: Flags): CleanupOptions {
-  return {
-    folders: { bin: flags.cniBinDir, conf: flags.cniConfDir, state: flags.stateDir },
-    runFolder: flags.runDir,
-    ovsRunFolder: flags.ovsRunDir,
-    bridge: flags.bridge,
-    gateway: flags.gateway,
-  };
-}

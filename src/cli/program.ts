@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import { Command, CommanderError, Option } from 'commander';
+import { usualPlaces } from '../agent-api/usual-places.ts';
 import { seineVersion } from '../agent-api/version.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { AgentClient, withoutCode } from './agent-client.ts';
@@ -26,8 +27,6 @@ import { type ResourceName, resources } from './resources.ts';
 import type { Terminal } from './terminal.ts';
 import { secondsUpToADay } from './time-option.ts';
 import { addWire } from './wire-commands.ts';
-
-const DEFAULT_SOCKET = '/run/seine/agent.sock';
 
 const examples = `
 Examples:
@@ -66,7 +65,7 @@ function programFor(terminal: Terminal, stdin: Readable) {
   let code: number = exitCodes.ok;
   const root = new Command('seinectl')
     .description("Looks at Seine's agent on this node: what it wants, what is there, who asked for it.")
-    .addOption(new Option('--socket <path>', 'socket of the agent').env('SEINE_SOCKET').default(DEFAULT_SOCKET))
+    .addOption(new Option('--socket <path>', 'socket of the agent').env('SEINE_SOCKET').default(usualPlaces.apiSocket))
     .version(seineVersion, '--version', 'print the version of seinectl')
     .helpCommand('help [command]', 'help about a command')
     .addHelpText('after', examples)
@@ -109,7 +108,7 @@ function programFor(terminal: Terminal, stdin: Readable) {
     .argument('[file]', 'a dump; - is standard input')
     .action((file: string | undefined) => ends(annotate(context(), file)));
   addDiagnostics(root, { agent: () => context().agent, terminal, ends });
-  addNode(root, { terminal, ends });
+  addNode(root, { socket, terminal, ends });
   addWire(root, { terminal, stdin, ends });
   root
     .command('version')

@@ -1,7 +1,9 @@
-import { existsSync, readdirSync, rmSync } from 'node:fs';
-import { connect } from 'node:net';
+import { existsSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { SeineError } from '../errors/seine-error.ts';
 import { privateFolder } from '../files/private-folder.ts';
+import { descriptorOf, peerCredentials } from '../netlink/unix-peer.ts';
 import { kernelLeftovers } from './cleanup-kernel.ts';
 import { switchLeftovers } from './cleanup-switch.ts';
 import { installedFiles } from './install.ts';
@@ -10,8 +12,8 @@ import { removeFile } from './whole-file.ts';
 
 export interface CleanupOptions {
   readonly folders: Folders;
-  /** With the agent's sockets. */
-  readonly runFolder: string;
+  /** The agent's. */
+  readonly sockets: readonly string[];
   readonly ovsRunFolder: string;
   readonly bridge: string;
   readonly gateway: string;
@@ -30,15 +32,17 @@ export interface Leftovers {
   readonly obstacles: readonly string[];
 }
 
-const sockets = ['cni.sock', 'agent.sock'] as const;
-
-/** Looks for all that Seine has made on this node; changes nothing. @throws SeineError `REFUSED` if the kernel does not say */
+/**
+ * Looks for all that Seine has made on this node; changes nothing.
+ *
+ * @throws SeineError `REFUSED` if the kernel does not say, or if what would be found here is not what the agent has made
+ */
 export async function findLeftovers(options: CleanupOptions, signal: AbortSignal): Promise<Leftovers> {
-  const { folders, runFolder, gateway, bridge } = options;
+  const { folders, sockets, gateway, bridge } = options;
+  const running = await answeringSockets(sockets);
   const files = installedFiles(folders).map((path) => ({ what: `file ${path}`, remove: () => void removeFile(path) }));
   const kernel = kernelLeftovers({ gateway, bridge });
   const ofSwitch = await switchLeftovers(options, signal);
-  const running = await answeringSockets(runFolder);
   const inSwitch = ofSwitch.pods.filter(({ link }) => kernel.names.has(link)).map(({ pod }) => pod);
   const attached = new Set([...kernel.pods, ...inSwitch]);
   const obstacles = [
@@ -48,7 +52,7 @@ export async function findLeftovers(options: CleanupOptions, signal: AbortSignal
     ...(attached.size > 0 ? [`attached pods lose their network (${attached.size}): ${named([...attached])}; drain the node first`] : []),
     ...ofSwitch.obstacles,
   ];
-  const rest = [...socketFiles(runFolder), ...stateFolder(folders.state)];
+  const rest = [...socketFiles(sockets), ...stateFolder(folders.state)];
   return { items: [...files, ...kernel.first, ...ofSwitch.items, ...kernel.links, ...rest], obstacles };
 }
 
@@ -59,25 +63,49 @@ function named(pods: readonly string[]): string {
   return pods.length > namedMax ? `${shown} and others` : shown;
 }
 
-async function answeringSockets(folder: string): Promise<string[]> {
-  const answers = await Promise.all(sockets.map(async (name) => ((await isAnswered(join(folder, name))) ? [join(folder, name)] : [])));
-  return answers.flat();
+/** @throws SeineError `REFUSED` for an agent in another network namespace: routes and packet filter of this one are not its */
+async function answeringSockets(paths: readonly string[]): Promise<string[]> {
+  const answers = await Promise.all(paths.map(async (path) => ({ path, pid: await listenerOf(path) })));
+  const elsewhere = answers.find(({ pid = 0 }) => pid > 0 && isElsewhere(pid));
+  if (elsewhere)
+    throw new SeineError(
+      'REFUSED',
+      `the agent of ${elsewhere.path} is in another network namespace than this command: what is found here is not its; look there, with nsenter --net=/proc/${elsewhere.pid}/ns/net`,
+    );
+  return answers.flatMap(({ path, pid }) => (pid === undefined ? [] : [path]));
 }
 
-function isAnswered(path: string): Promise<boolean> {
+/** Who answers on a socket: its process, or 0 for one that this namespace of processes does not show; undefined if nobody does. */
+function listenerOf(path: string): Promise<number | undefined> {
   return new Promise((resolve) => {
     const probe = connect(path);
     probe.once('connect', () => {
+      resolve(processBehind(probe));
       probe.destroy();
-      resolve(true);
     });
-    probe.once('error', () => resolve(false));
+    probe.once('error', () => resolve(undefined));
   });
 }
 
-function socketFiles(folder: string): Leftover[] {
-  const paths = sockets.map((name) => join(folder, name)).filter((path) => existsSync(path));
-  return paths.map((path) => ({ what: `socket ${path}`, remove: () => void removeFile(path) }));
+function processBehind(socket: Socket): number {
+  try {
+    return peerCredentials(descriptorOf(socket)).pid;
+  } catch {
+    return 0; // it has hung up already
+  }
+}
+
+function isElsewhere(pid: number): boolean {
+  try {
+    return readlinkSync(`/proc/${pid}/ns/net`) !== readlinkSync('/proc/self/ns/net');
+  } catch {
+    return false; // it has ended meanwhile, or is not shown
+  }
+}
+
+function socketFiles(paths: readonly string[]): Leftover[] {
+  const present = paths.filter((path) => existsSync(path));
+  return present.map((path) => ({ what: `socket ${path}`, remove: () => void removeFile(path) }));
 }
 
 /** The folder itself may be a mount of a container, which cannot be removed. */

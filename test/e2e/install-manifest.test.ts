@@ -91,6 +91,17 @@ it('is taken off the node again: shown first, not under a running agent, not fro
   await addPod('leaving');
   const before = await nodeHolds();
   expect(before).toEqual(['br-int', 'br-phy', 'nft', 'routes', 'veth']);
+  // The machine has other folders under the usual names, and another network namespace.
+  expect(await cleanup(['--run-dir', paths.run])).toMatchObject({
+    code: 2,
+    out: '',
+    err: expect.stringContaining('name its --cni-bin-dir, --cni-conf-dir'),
+  });
+  expect(await runAnyway(process.execPath, [seinectl, 'node', 'cleanup', ...elsewhere], {}, deadline())).toMatchObject({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringContaining('in another network namespace than this command'),
+  });
   const shown = await cleanup(elsewhere);
   expect(shown).toMatchObject({
     code: 0,
@@ -110,6 +121,8 @@ it('is taken off the node again: shown first, not under a running agent, not fro
   expect([folders.bin, folders.conf, folders.state].flatMap((folder) => readdirSync(folder))).toEqual([]);
   expect(await cleanup(elsewhere)).toMatchObject({ out: '', err: expect.stringContaining('nothing of Seine is on this node') });
 });
+
+const seinectl = join(import.meta.dirname, '../../src/cli/main.ts');
 
 /** What of Seine's there is on the node, in short. */
 async function nodeHolds(): Promise<string[]> {
@@ -131,8 +144,7 @@ async function nodeHolds(): Promise<string[]> {
 }
 
 async function cleanup(flags: readonly string[]): Promise<{ code: number; out: string; err: string }> {
-  const program = join(import.meta.dirname, '../../src/cli/main.ts');
-  const inside = inNetns(lab.node(1).netns, process.execPath, [program, 'node', 'cleanup', ...flags]);
+  const inside = inNetns(lab.node(1).netns, process.execPath, [seinectl, 'node', 'cleanup', ...flags]);
   const { code, stdout, stderr } = await runAnyway(inside.command, inside.args, {}, deadline());
   return { code, out: stdout, err: stderr };
 }
