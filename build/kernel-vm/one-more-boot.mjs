@@ -23,7 +23,8 @@ export async function runWithOneMoreBoot(job) {
 function whyAgain(code, { name, guest }) {
   if (code === 0) return undefined;
   if (crashed.has(code)) return `the job's process crashed (exit code ${code})`;
-  // "traps: node[812] trap invalid opcode …", "node[812]: segfault at …"
-  const told = /^.*\bnode\[\d+\]:? (?:trap|segfault|general protection).*$/m.exec(readFileSync(join(logsOf(name, guest), 'dmesg'), 'utf8'));
+  // "traps: node[812] trap invalid opcode …", "node[812]: segfault at …"; on arm64 "node[812]: unhandled exception: …"
+  const pattern = /^.*\bnode\[\d+\]:? (?:trap|segfault|general protection|unhandled exception).*$/m;
+  const told = pattern.exec(readFileSync(join(logsOf(name, guest), 'dmesg'), 'utf8'));
   return told === null ? undefined : `a process crashed in the guest (${told[0].trim()})`;
 }
