@@ -19,3 +19,13 @@ it('takes no token that somebody else made or changed', () => {
   expect(readAccountToken('other', makeAccountToken('key', account), 0)).toBeUndefined();
   expect(readAccountToken('key', 'abc', 0)).toBeUndefined();
 });
+
+it('knows of a bound token the pod and the node that it was given to', () => {
+  const bound = { pod: { name: 'seine-agent-x', uid: 'p' }, node: { name: 'n1', uid: 'n' } };
+  expect(readAccountToken('key', makeAccountToken('key', { ...account, bound }), 0)?.extra).toEqual({
+    'authentication.kubernetes.io/pod-name': ['seine-agent-x'],
+    'authentication.kubernetes.io/pod-uid': ['p'],
+    'authentication.kubernetes.io/node-name': ['n1'],
+    'authentication.kubernetes.io/node-uid': ['n'],
+  });
+});
