@@ -50,6 +50,15 @@ export const runtimePackages = {
   'golang-github-appc-cni-dev': 'libcni, the library with which runtimes execute plugins',
 };
 
+/** For `npm run test:kernel` only, further than those. The virtual machine shares this machine's programs. */
+export const kernelTestPackages = {
+  apparmor: 'loads into the virtual machine’s kernel the profiles that containers get',
+  containerd: runtimePackages.containerd,
+  runc: runtimePackages.runc,
+  podman: runtimePackages.podman,
+  debootstrap: runtimePackages.debootstrap,
+};
+
 /** For `npm run test:arm64` only. The kernel and the programs for arm64 are unpacked below `.cache/`. */
 export const arm64Packages = {
   'qemu-user-static': 'runs single programs for arm64, as those of a Dockerfile',
@@ -64,6 +73,7 @@ export const arm64Packages = {
 /** What these packages would start when the machine starts. */
 const enabledUnits = {
   'openvswitch-switch': ['openvswitch-switch.service'],
+  apparmor: ['apparmor.service'],
   containerd: ['containerd.service'],
   podman: ['podman.service', 'podman.socket', 'podman-restart.service', 'podman-auto-update.service', 'podman-auto-update.timer'],
 };

@@ -11,6 +11,7 @@ import {
   arm64Packages,
   installPackages,
   kernelDemoPackages,
+  kernelTestPackages,
   kubectlStep,
   missingPackages,
   packages,
@@ -60,6 +61,7 @@ async function setUpMachine(needs) {
   const wanted = {
     ...packages,
     ...(withKernel && kernelDemoPackages),
+    ...(needs.includes('kernel tests') && kernelTestPackages),
     ...(needs.includes('arm64') && arm64Packages),
     ...(needs.includes('runtimes') && runtimePackages),
   };

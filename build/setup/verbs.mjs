@@ -2,8 +2,8 @@
  * What `npm run VERB` does once the set-up is done.
  *
  * `needs` is how much of the set-up comes first: `machine` (Debian packages; root), `kernel` (what the virtual machine
- * takes; root), `runtimes` (container runtimes; root), `arm64` (emulators and podman; root), `npm` (the packages of the lock
- * file and the pinned Node), `products` (plugin, bundles, exports).
+ * takes; root), `kernel tests` (what its tests take; root), `runtimes` (container runtimes; root), `arm64` (emulators and
+ * podman; root), `npm` (the packages of the lock file and the pinned Node), `products` (plugin, bundles, exports).
  * `run` is a command line to which the caller's arguments are added; one that starts with a `.ts` or `.mjs` file is a
  * script for the pinned Node.
  */
@@ -19,7 +19,7 @@ export const verbs = {
   'test:crash': { needs: ['machine', 'npm', 'products'], run: ['build/test-crash.mjs'] },
   'test:fuzz': { needs: ['machine', 'npm'], run: ['test/fuzz/openflow.ts'] },
   'test:fuzz:ovsdb': { needs: ['npm'], run: ['test/fuzz/ovsdb.ts'] },
-  'test:kernel': { needs: ['machine', 'kernel', 'npm', 'products'], run: ['build/kernel-vm/test.mjs'] },
+  'test:kernel': { needs: ['machine', 'kernel', 'kernel tests', 'npm', 'products'], run: ['build/kernel-vm/test.mjs'] },
   'test:reliability': { needs: ['machine', 'npm', 'products'], run: ['test/reliability/main.ts'] },
   'test:runtime': { needs: ['machine', 'runtimes', 'npm', 'products'], run: ['vitest', 'run', '--project', 'runtime'] },
   'test:soak': { needs: ['machine', 'npm', 'products'], run: ['test/soak/main.ts'] },

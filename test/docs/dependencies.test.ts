@@ -34,14 +34,17 @@ it('names every npm package that builds and tests us, and no other', () => {
 });
 
 it('names every Debian package that the set-up installs, and no other', async () => {
-  const { packages, kernelDemoPackages, runtimePackages, arm64Packages } = (await import(join(root, 'build', 'setup', 'debian.mjs'))) as {
+  const { packages, kernelDemoPackages, kernelTestPackages, runtimePackages, arm64Packages } = (await import(
+    join(root, 'build', 'setup', 'debian.mjs')
+  )) as {
     packages: Readonly<Record<string, string>>;
     kernelDemoPackages: Readonly<Record<string, string>>;
+    kernelTestPackages: Readonly<Record<string, string>>;
     runtimePackages: Readonly<Record<string, string>>;
     arm64Packages: Readonly<Record<string, string>>;
   };
   const downloaded = ['kubernetes-client', 'linux-image-amd64', 'linux-image-arm64'];
-  const wanted = Object.keys({ ...packages, ...kernelDemoPackages, ...runtimePackages, ...arm64Packages });
+  const wanted = Object.keys({ ...packages, ...kernelDemoPackages, ...kernelTestPackages, ...runtimePackages, ...arm64Packages });
   expect(listed('Debian')).toEqual([...wanted, ...downloaded].toSorted());
 });
 
