@@ -11,11 +11,13 @@ const startMs = 30_000;
 export interface ContainerdOptions {
   /** What sandboxes are made from. */
   readonly image: string;
-  /** Its archive. */
-  readonly archive: string;
+  /** Archives of images, that one's first. */
+  readonly archives: readonly string[];
   /** Where the network configuration and the plugins are. */
   readonly confFolder: string;
   readonly pluginFolder: string;
+  /** Whether containers get AppArmor's profiles: with `true`, the machine must have AppArmor. */
+  readonly appArmor: boolean;
 }
 
 /** containerd on one node, with its data in the node's folder. */
@@ -93,7 +95,7 @@ export class Containerd {
 
   /** @param namespace of containerd, e.g. `default` for `ctr` */
   async import(namespace: string, signal: AbortSignal): Promise<void> {
-    await this.ctr(['--namespace', namespace, 'images', 'import', this.#options.archive], signal);
+    for (const archive of this.#options.archives) await this.ctr(['--namespace', namespace, 'images', 'import', archive], signal);
   }
 
   get #socket(): string {
@@ -114,7 +116,7 @@ address = "${socket}"
 
 [${cri}]
 sandbox_image = "${options.image}"
-disable_apparmor = true
+disable_apparmor = ${!options.appArmor}
 restrict_oom_score_adj = true
 stream_server_address = "127.0.0.1"
 

@@ -1,4 +1,5 @@
 import { GrpcChannel } from './grpc.ts';
+import type { GrantedContainer, GrantedSecurity } from './pod-grants.ts';
 import { message, type Received, text, textMap, texts, whole } from './protobuf.ts';
 
 /** Field numbers here are those of `runtime.v1` in Kubernetes' `cri-api`, `api.proto`. */
@@ -20,12 +21,24 @@ export interface SandboxConfig {
   readonly ports?: readonly PublishedPort[];
   readonly annotations?: Readonly<Record<string, string>>;
   readonly cgroupParent: string;
+  /** In the node's network, and for `hostPid` among its processes. */
+  readonly ofNode?: { readonly hostPid: boolean };
+  /** Folder of the node for the logs of its containers. */
+  readonly logFolder?: string;
 }
 
 export interface ContainerConfig {
   readonly name: string;
   readonly image: string;
+  /** Empty: the image's own. */
   readonly command: readonly string[];
+  /** What a manifest grants it; a container without is what the runtime makes of no wishes at all. */
+  readonly granted?: Omit<GrantedContainer, 'name' | 'image' | 'command'>;
+}
+
+export interface ContainerStatus {
+  readonly state: 'created' | 'running' | 'exited' | 'unknown';
+  readonly exitCode: number;
 }
 
 export interface SandboxStatus {
@@ -104,11 +117,22 @@ export class CriClient {
 
   /** Creates and starts a container in a sandbox. @returns its id */
   async startContainer(sandbox: { id: string; config: SandboxConfig }, container: ContainerConfig, signal: AbortSignal): Promise<string> {
-    const config = [message(1, text(1, container.name)), message(2, text(1, container.image)), texts(3, container.command)];
+    const config = containerFields(container, sandbox.config);
     const request = [text(1, sandbox.id), message(2, ...config), message(3, ...sandboxFields(sandbox.config))];
     const id = (await this.#call('CreateContainer', Buffer.concat(request), signal)).text(1);
     await this.#call('StartContainer', text(1, id), signal);
     return id;
+  }
+
+  /** Ends a container and takes it away; its sandbox stays. @param graceSeconds after which it is killed */
+  async removeContainer(id: string, graceSeconds: number, signal: AbortSignal): Promise<void> {
+    await this.#call('StopContainer', Buffer.concat([text(1, id), whole(2, graceSeconds)]), signal);
+    await this.#call('RemoveContainer', text(1, id), signal);
+  }
+
+  async containerStatus(id: string, signal: AbortSignal): Promise<ContainerStatus> {
+    const status = (await this.#call('ContainerStatus', text(1, id), signal)).message(1);
+    return { state: containerStates[status.whole(3)] ?? 'unknown', exitCode: status.whole(7) };
   }
 
   /** Runs a command in a container to its end. @param timeoutSeconds after which the runtime kills it */
@@ -127,11 +151,56 @@ function sandboxFields(config: SandboxConfig): readonly Uint8Array[] {
   const ports = (config.ports ?? []).map((port) =>
     message(5, whole(1, protocols[port.protocol]), whole(2, port.containerPort), whole(3, port.hostPort)),
   );
+  const { ofNode } = config;
   return [
     message(1, text(1, config.name), text(2, config.uid), text(3, config.namespace)),
     text(2, config.name),
+    text(3, config.logFolder ?? ''),
     ...ports,
     textMap(7, config.annotations ?? {}),
-    message(8, text(1, config.cgroupParent)),
+    message(8, text(1, config.cgroupParent), ...(ofNode === undefined ? [] : [message(2, namespaces(1, ofNode), message(9))])),
   ];
 }
+
+function containerFields(container: ContainerConfig, sandbox: SandboxConfig): readonly Uint8Array[] {
+  const { name, image, command, granted } = container;
+  const fields = [message(1, text(1, name)), message(2, text(1, image)), texts(3, command)];
+  if (granted === undefined) return fields;
+  const environment = Object.entries(granted.env).map(([key, value]) => message(6, text(1, key), text(2, value)));
+  const mounts = granted.mounts.map(({ source, target, readOnly, hostToContainer }) =>
+    message(7, text(1, target), text(2, source), whole(3, Number(readOnly)), whole(5, Number(hostToContainer))),
+  );
+  const log = sandbox.logFolder === undefined ? '' : `${name}.log`;
+  const security = securityFields(granted.security, sandbox.ofNode);
+  return [...fields, texts(4, granted.args), ...environment, ...mounts, text(11, log), message(15, message(2, ...security))];
+}
+
+/** As a kubelet fills them in from a container's `securityContext`; seccomp is the runtime's default. */
+function securityFields(security: GrantedSecurity, ofNode: SandboxConfig['ofNode']): readonly Uint8Array[] {
+  const { noNewPrivileges, readOnlyRoot, user, dropped, added, appArmor } = security;
+  return [
+    message(1, texts(1, added), texts(2, dropped)),
+    ...(ofNode === undefined ? [] : [namespaces(3, ofNode)]),
+    message(5, whole(1, user)),
+    whole(7, Number(readOnlyRoot)),
+    whole(11, Number(noNewPrivileges)),
+    texts(13, maskedPaths),
+    texts(14, readOnlyPaths),
+    message(15),
+    ...(appArmor === undefined ? [] : [message(16, whole(1, appArmorTypes[appArmor]))]),
+  ];
+}
+
+/** NamespaceOption: 0 is the pod's own namespace, 1 the container's, 2 the node's. */
+const namespaces = (number: number, { hostPid }: { readonly hostPid: boolean }): Uint8Array =>
+  message(number, whole(1, 2), whole(2, hostPid ? 2 : 1));
+
+const appArmorTypes = { RuntimeDefault: 0, Unconfined: 1 } as const;
+const containerStates = ['created', 'running', 'exited', 'unknown'] as const;
+
+/** What a kubelet has hidden and protected unless `procMount` says otherwise. */
+const maskedPaths = [
+  ...['/proc/acpi', '/proc/asound', '/proc/kcore', '/proc/keys', '/proc/latency_stats', '/proc/timer_list', '/proc/timer_stats'],
+  ...['/proc/sched_debug', '/proc/scsi', '/sys/firmware'],
+];
+const readOnlyPaths = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'];

@@ -1,23 +1,16 @@
-import { execFile } from 'node:child_process';
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import type { DaemonSet } from 'kubernetes-types/apps/v1.d.ts';
-import type { ConfigMap } from 'kubernetes-types/core/v1.d.ts';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { parseAllDocuments, parseDocument } from 'yaml';
+import { parseDocument } from 'yaml';
 import { agentGrants, type Grants, ovsGrants } from '../../build/manifests/grants.ts';
-import { manifestParts, manifestText, uninstallParts } from '../../build/manifests/manifest.ts';
-import { defaultOptions, type ManifestOptions, namespace } from '../../build/manifests/options.ts';
+import { manifestText, uninstallParts } from '../../build/manifests/manifest.ts';
 import type { Finding } from '../../src/agent-api/check.ts';
-import { readKubeconfig } from '../../src/lab/kube-access.ts';
-import { labPaths, nodePaths } from '../../src/lab/names.ts';
-import { agentConfig } from '../../src/lab/node/agent.ts';
-import { labMark } from '../../src/lab/process.ts';
-import { agentToken } from '../support/agent-token.ts';
+import { nodePaths } from '../../src/lab/names.ts';
 import { until } from '../support/converge-lab.ts';
 import { DaemonSetPod } from './daemon-set-pod.ts';
 import { agentImage, buildImages, ovsImage, podman, releaseStorage } from './image-builder.ts';
+import { applyManifest, kubectl, manifestOptions, surroundings, takeAwayTheLabsOwn } from './installation.ts';
 import type { PodSurroundings } from './pod-grants.ts';
 import { type RunningPod, RuntimeLab } from './runtime-lab.ts';
 import { askName, inUrl, nameIn, serveName } from './tiny-server.ts';
@@ -27,21 +20,25 @@ import { askName, inUrl, nameIn, serveName } from './tiny-server.ts';
  * lab, and the pods of a real runtime on top.
  */
 
-const execute = promisify(execFile);
 const signal = AbortSignal.timeout(900_000);
 const nodes = [1, 2] as const;
 const published = { protocol: 'tcp', containerPort: 80, hostPort: 8080 } as const;
 const patienceMs = 60_000;
 
 let runtimes: RuntimeLab;
-const accounts = new Map<number, PodSurroundings['account']>();
+const surroundingsOf = new Map<number, PodSurroundings>();
 const agents = new Map<number, DaemonSetPod>();
 const switches = new Map<number, DaemonSetPod>();
 
 beforeAll(async () => {
   await buildImages(signal);
   runtimes = await RuntimeLab.start(nodes.length, signal);
-  await takeAwayTheLabsOwn();
+  for (const node of nodes) {
+    await takeAwayTheLabsOwn(runtimes, node, signal);
+    // The lab's underlay is a bridge of its database.
+    const { ovs } = nodePaths(runtimes.lab.plan.dir, runtimes.lab.node(node).name);
+    copyFileSync(join(ovs, 'conf.db'), join(runtimes.place(node).path('/var/lib/openvswitch'), 'conf.db'));
+  }
   await install();
 }, 900_000);
 afterAll(async () => {
@@ -52,62 +49,12 @@ afterAll(async () => {
   expect(stopped.filter(({ status }) => status === 'rejected')).toEqual([]);
 }, 180_000);
 
-/** Nodes as an administrator finds them: no Open vSwitch runs, no plugin is installed. */
-async function takeAwayTheLabsOwn(): Promise<void> {
-  for (const node of nodes) {
-    await runtimes.lab.agent(node, 'stop');
-    await runtimes.lab.killOvs(node, 'all');
-    const place = runtimes.place(node);
-    const bin = place.path('/opt/cni/bin');
-    for (const name of readdirSync(bin)) rmSync(join(bin, name));
-    // Folders that the lab's nodes have in common are each node's own here.
-    for (const name of ['openvswitch', 'seine']) {
-      const own = join(place.folder, 'run', name);
-      for (const folder of [own, join('/run', name)]) mkdirSync(folder, { recursive: true });
-      await place.run('mount', ['--bind', own, `/run/${name}`], signal);
-    }
-    // The lab's underlay is a bridge of its database.
-    mkdirSync(place.path('/var/lib/openvswitch'), { recursive: true });
-    const { ovs } = nodePaths(runtimes.lab.plan.dir, runtimes.lab.node(node).name);
-    copyFileSync(join(ovs, 'conf.db'), join(place.path('/var/lib/openvswitch'), 'conf.db'));
-  }
-}
-
-async function kubectl(...args: readonly string[]): Promise<string> {
-  const { stdout } = await execute('kubectl', ['--kubeconfig', labPaths(runtimes.lab.plan.dir).kubeconfig, ...args]);
-  return stdout;
-}
-
-/** What of the lab differs from a cluster of machines. */
-function options(): ManifestOptions {
-  const { plan } = runtimes.lab;
-  const ofLab = agentConfig(plan, runtimes.lab.node(1));
-  const kept = ['serviceCIDR', 'serviceCIDRv6', 'transportInterface', 'proxy', 'tunnelType'];
-  return {
-    ...defaultOptions,
-    agentImage,
-    ovsImage,
-    imagePullPolicy: 'Never',
-    dataPath: 'netdev',
-    apiServer: plan.management.apiServerUrl,
-    agent: Object.fromEntries(Object.entries(ofLab).filter(([key]) => kept.includes(key))),
-  };
-}
-
 async function install(): Promise<void> {
-  const { plan } = runtimes.lab;
-  const path = join(plan.dir, 'seine.yaml');
-  writeFileSync(path, manifestText(manifestParts(options())));
-  await kubectl('apply', '--validate=strict', '-f', path);
-  const objects = parseAllDocuments(readFileSync(path, 'utf8')).map((document) => document.toJS() as { kind?: string });
-  const configMaps = objects.filter((object): object is ConfigMap => object.kind === 'ConfigMap');
-  const daemonSets = objects.filter((object): object is DaemonSet => object.kind === 'DaemonSet');
-  const { kubeconfig } = labPaths(plan.dir);
-  const { caPem = '' } = await readKubeconfig(kubeconfig);
+  const { configMaps, daemonSets } = await applyManifest(runtimes);
   for (const node of nodes) {
-    accounts.set(node, { token: await agentToken(kubeconfig, runtimes.lab.node(node).name, signal), caPem, namespace });
+    surroundingsOf.set(node, await surroundings(runtimes, node, configMaps, signal));
     for (const daemonSet of daemonSets) {
-      const pod = new DaemonSetPod(daemonSet, runtimes.place(node), around(node, configMaps));
+      const pod = new DaemonSetPod(daemonSet, runtimes.place(node), around(node));
       (daemonSet.metadata?.name === 'seine-ovs' ? switches : agents).set(node, pod);
       await pod.start(signal);
     }
@@ -115,19 +62,10 @@ async function install(): Promise<void> {
   for (const node of nodes) await ready(node);
 }
 
-/** What a kubelet knows of a pod's surroundings. */
-function around(node: number, configMaps: readonly ConfigMap[]): PodSurroundings {
-  const account = accounts.get(node);
-  if (account === undefined) throw new Error(`node ${node} has no account`);
-  return {
-    nodeName: runtimes.lab.node(node).name,
-    configMaps,
-    account,
-    // Served by the agent itself: of no use to it.
-    apiService: { host: '10.96.0.1', port: 443 },
-    env: { [labMark]: runtimes.lab.plan.id },
-    cgroupParent: runtimes.cgroupParent,
-  };
+function around(node: number): PodSurroundings {
+  const known = surroundingsOf.get(node);
+  if (known === undefined) throw new Error(`node ${node} has no account`);
+  return known;
 }
 
 async function ready(node: number): Promise<void> {
@@ -200,8 +138,8 @@ it('has the capabilities of the manifest and no others', async () => {
   const sets = (text: string) => ['CapEff', 'CapPrm', 'CapBnd'].map((name) => new RegExp(`^${name}:\\s*([0-9a-f]+)$`, 'm').exec(text)?.[1]);
   const bits = (grants: Grants) => grants.capabilities.reduce((sum, { name }) => sum | (1n << capabilityBit(name)), 0n);
   const kinds = [
-    ['ovs', switches, ovsGrants(options())],
-    ['agent', agents, agentGrants(options())],
+    ['ovs', switches, ovsGrants(manifestOptions(runtimes))],
+    ['agent', agents, agentGrants(manifestOptions(runtimes))],
   ] as const;
   for (const [container, pods, grants] of kinds) {
     const wanted = bits(grants).toString(16).padStart(16, '0');
@@ -238,7 +176,7 @@ it('has plugin and configuration in the runtime’s folders', () => {
 
 it('tells the cluster that the nodes have their network', async () => {
   const path = `jsonpath={.items[*].status.conditions[?(@.type=="NetworkUnavailable")].status}`;
-  expect(await kubectl('get', 'nodes', '-o', path)).toBe('False False');
+  expect(await kubectl(runtimes, 'get', 'nodes', '-o', path)).toBe('False False');
 });
 
 it('wires the pods of containerd, over restarts of agent and Open vSwitch', async () => {
@@ -276,12 +214,12 @@ it('wires the pods of containerd, over restarts of agent and Open vSwitch', asyn
 
 it('is taken off the nodes by its own manifest', async () => {
   const path = join(runtimes.lab.plan.dir, 'uninstall.yaml');
-  writeFileSync(path, manifestText(uninstallParts(options())));
-  await kubectl('apply', '--validate=strict', '-f', path);
+  writeFileSync(path, manifestText(uninstallParts(manifestOptions(runtimes))));
+  await kubectl(runtimes, 'apply', '--validate=strict', '-f', path);
   const daemonSet = parseDocument(readFileSync(path, 'utf8')).toJS() as DaemonSet;
   for (const node of nodes) await agent(node).stop(signal);
   for (const node of nodes) {
-    const cleanup = new DaemonSetPod(daemonSet, runtimes.place(node), around(node, []));
+    const cleanup = new DaemonSetPod(daemonSet, runtimes.place(node), around(node));
     await cleanup.start(signal);
     const isDone = async () => (await cleanup.logs('cleanup', signal)).includes('removed  everything in /var/lib/seine');
     await until(isDone, patienceMs, () => `node ${node} is not cleaned`);

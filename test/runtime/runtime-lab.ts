@@ -84,6 +84,15 @@ export class RuntimeLab {
     }
   }
 
+  /** On one node, with further images, which must be in one archive, and with AppArmor's profiles. */
+  async startConfiningContainerd(node: number, archive: string, signal: AbortSignal): Promise<Containerd> {
+    const usual = this.#containerdOptions();
+    const options = { ...usual, archives: [...usual.archives, archive], appArmor: true };
+    const containerd = await Containerd.start(this.place(node), options, signal);
+    this.#containerds.set(node, containerd);
+    return containerd;
+  }
+
   /** The plugin with the keys it has on this node, and more. */
   seine(node: number, more: Readonly<Record<string, unknown>> = {}): PluginConf {
     const [seine] = this.#installedChain(node);
@@ -186,7 +195,8 @@ export class RuntimeLab {
   }
 
   #containerdOptions() {
-    return { image: tinyImage, archive: this.archive, confFolder: '/etc/cni/net.d', pluginFolder: '/opt/cni/bin' };
+    const folders = { confFolder: '/etc/cni/net.d', pluginFolder: '/opt/cni/bin' };
+    return { image: tinyImage, archives: [this.archive], ...folders, appArmor: false };
   }
 
   async #openPlace(number: number): Promise<void> {
