@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Ipam } from '../../src/agent/ipam/ipam.ts';
 import { FileJournalStore } from '../../src/agent/ipam/journal-store.ts';
 import { silentLog } from '../../src/log/log.ts';
@@ -125,4 +125,80 @@ it('begins its journal anew where somebody has removed the folder', async () => 
   await store.append(Buffer.from('three\n'));
   expect(readFileSync(journal, 'utf8')).toBe('two\nthree\n');
   await store.close();
+});
+
+describe('a state folder that is taken away from under an agent', () => {
+  const removals: readonly (readonly [string, () => void])[] = [
+    ['removed', () => rmSync(join(folder, 'state'), { recursive: true })],
+    ['moved', () => renameSync(join(folder, 'state'), mkdtempSync(join(folder, 'elsewhere-')))],
+    ['robbed of its lock', () => rmSync(`${journal}.lock`)],
+    ['mounted over', () => execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k,mode=700', 'tmpfs', join(folder, 'state')])],
+  ];
+
+  it.each(removals)('is made anew with all that is leased, and still keeps a second agent out: %s', async (_, take) => {
+    const ipam = await open();
+    await add(ipam, 'before');
+    take();
+    await add(ipam, 'after');
+    await expect(open()).rejects.toMatchObject({ code: 'REFUSED' });
+    take();
+    const lease = ipam.leases()[0];
+    if (lease) ipam.confirm(lease, { hostIfName: 'h', hostMac: lease.mac, mtu: 1_450 });
+    await ipam.handedOver();
+    await ipam.close();
+    const next = await open();
+    expect(summary(next)).toEqual(summary(ipam));
+    expect(next.leases()[0]?.attached?.hostIfName).toBe('h');
+    await next.close();
+  });
+
+  it('is made anew also if no pod comes', async () => {
+    const ipam = await open();
+    await add(ipam, 'a');
+    rmSync(join(folder, 'state'), { recursive: true });
+    await ipam.retryJournal();
+    expect(readFileSync(journal, 'utf8')).toContain('"a"');
+    await expect(open()).rejects.toMatchObject({ code: 'REFUSED' });
+    await ipam.close();
+  });
+
+  it.each(removals)(
+    'is another agent’s that comes first, and the one before lends no more until that one has ended: %s',
+    async (_, take) => {
+      const ipam = await open();
+      await add(ipam, 'before');
+      take();
+      const other = await open();
+      await add(other, 'of the other');
+      await expect(add(ipam, 'after')).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+      await ipam.retryJournal();
+      expect(ipam.failure).toBeDefined();
+      await add(other, 'second of the other');
+      const held = summary(other);
+      await other.close();
+      const next = await open();
+      expect(summary(next)).toEqual(held);
+      await next.close();
+      await ipam.close();
+    },
+  );
+
+  it('is one agent’s in the end, however often it was taken away while two wrote', async () => {
+    const [one, two] = [new FileJournalStore(journal), new FileJournalStore(journal)];
+    const write = async (store: FileJournalStore, turns: number) => {
+      for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve));
+      await store.replace(Buffer.from('x\n'));
+    };
+    for (let round = 0; round < 60; round++) {
+      const ended = Promise.allSettled([write(one, round % 2), write(two, round % 3)]);
+      for (let turn = 0; turn < round % 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+      rmSync(join(folder, 'state'), { recursive: true, force: true });
+      await ended;
+      const [first, second] = await Promise.allSettled([write(one, 0), write(two, 0)]);
+      expect([first.status, second.status].toSorted()).toEqual(['fulfilled', 'rejected']);
+      expect([one.isInPlace(), two.isInPlace()]).toEqual([first.status === 'fulfilled', second.status === 'fulfilled']);
+      if (round % 3 === 0) await Promise.all([one.close(), two.close()]);
+    }
+    await Promise.all([one.close(), two.close()]);
+  });
 });

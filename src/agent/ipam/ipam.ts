@@ -87,9 +87,12 @@ export class Ipam {
     return this.#journal.failure;
   }
 
-  /** Tries again to write the journal if that failed. To be called from time to time: with `failure`, nobody else may try. Never fails. */
+  /**
+   * Writes the journal again if that failed, or if somebody has taken it away. To be called from time to time: with `failure`, nobody else
+   * may try. Never fails.
+   */
   async retryJournal(): Promise<void> {
-    if (this.failure) await this.#journal.rewrite().catch(() => undefined); // it is in `failure`
+    if (!this.#journal.isInPlace) await this.#journal.rewrite().catch(() => undefined); // it is in `failure`
   }
 
   /** The allocated lease of an attachment. */

@@ -1,4 +1,4 @@
-import { constants, writeSync } from 'node:fs';
+import { constants, fstatSync, statSync, writeSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { SeineError } from '../../errors/seine-error.ts';
@@ -17,22 +17,40 @@ export interface JournalStore {
   appendUnsynced(bytes: Uint8Array): void;
   /** The whole content at once, atomically: after a crash there is the old or the new. Durable once resolved. */
   replace(bytes: Uint8Array): Promise<void>;
+  /**
+   * Whether what was written is where the next one that asks will look, and nobody else's. If it is not, somebody has taken it away, and
+   * only `replace` brings it back.
+   */
+  isInPlace(): boolean;
   close(): Promise<void>;
 }
 
 /** A node's journal is some hundred kilobytes; this is a guard against reading something else. */
 const bytesMax = 64 * 1024 * 1024;
 
+/** So often the lock file may be taken away in the moment between opening and locking it. */
+const lockAttempts = 8;
+
+/** A file that is open, and which it is: another may have its name meanwhile. */
+interface OpenFile {
+  readonly handle: FileHandle;
+  readonly identity: string;
+}
+
 /**
  * A file 0600 in a folder 0700, with a lock file beside it: two agents on one journal would lend the same addresses. The lock is
  * the kernel's and ends with the process.
+ *
+ * Somebody may remove the folder, or the lock alone. A lock on a file without a name keeps nobody out, so it counts for nothing: the next
+ * write takes the one that has the name now, or is refused because another agent was there first. Who looks after a write that both are
+ * still in place knows that nobody can have read the journal without it.
  */
 export class FileJournalStore implements JournalStore {
   readonly #path: string;
-  #file: FileHandle | undefined;
+  #file: OpenFile | undefined;
   /** The same file, opened without O_DSYNC: such a write takes microseconds and is not worth a trip to the thread pool. */
   #unsynced: FileHandle | undefined;
-  #lock: FileHandle | undefined;
+  #lock: OpenFile | undefined;
 
   constructor(path: string) {
     this.#path = path;
@@ -59,7 +77,7 @@ export class FileJournalStore implements JournalStore {
   /** The file is opened with O_DSYNC, so a write that ended is durable: one trip to the thread pool, not two. */
   async append(bytes: Uint8Array): Promise<void> {
     if (!this.#file) throw new SeineError('INVARIANT', 'append to a journal that was never begun');
-    await writeAll(this.#file, bytes);
+    await writeAll(this.#file.handle, bytes);
   }
 
   appendUnsynced(bytes: Uint8Array): void {
@@ -84,24 +102,32 @@ export class FileJournalStore implements JournalStore {
       unsynced = await open(temporary, constants.O_WRONLY | constants.O_APPEND);
       await rename(temporary, this.#path);
       await syncFolder(dirname(this.#path));
+      if (!this.#holdsLock()) throw new SeineError('UNAVAILABLE', `the lock of ${this.#path} was taken away while it was written`);
     } catch (thrown) {
       await unsynced?.close();
       await file.close();
       throw thrown;
     }
     await this.#closeFiles();
-    this.#file = file;
+    this.#file = { handle: file, identity: identityOf(fstatSync(file.fd)) };
     this.#unsynced = unsynced;
+  }
+
+  isInPlace(): boolean {
+    try {
+      return this.#file?.identity === identityAt(this.#path) && this.#holdsLock();
+    } catch {
+      return false; // the disk does not say; whoever writes next will be told why
+    }
   }
 
   async close(): Promise<void> {
     await this.#closeFiles();
-    await this.#lock?.close();
-    this.#lock = undefined;
+    await this.#letGo();
   }
 
   async #closeFiles(): Promise<void> {
-    const files = [this.#file, this.#unsynced];
+    const files = [this.#file?.handle, this.#unsynced];
     this.#file = undefined;
     this.#unsynced = undefined;
     for (const file of files) await file?.close();
@@ -111,16 +137,47 @@ export class FileJournalStore implements JournalStore {
     await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 });
   }
 
+  /** @throws SeineError `REFUSED` if another process has the journal, `UNAVAILABLE` */
   async #takeLock(): Promise<void> {
-    if (this.#lock) return;
-    await this.#makeFolder();
-    const lock = await open(`${this.#path}.lock`, constants.O_RDWR | constants.O_CREAT, 0o600);
-    if (!tryLock(lock.fd)) {
-      await lock.close();
-      throw new SeineError('REFUSED', `another agent has ${this.#path}`);
+    if (this.#holdsLock()) return;
+    await this.#letGo();
+    for (let attempt = 0; attempt < lockAttempts; attempt++) {
+      await this.#makeFolder();
+      const handle = await open(this.#lockPath, constants.O_RDWR | constants.O_CREAT, 0o600);
+      if (!tryLock(handle.fd)) {
+        await handle.close();
+        throw new SeineError('REFUSED', `another agent has ${this.#path}`);
+      }
+      this.#lock = { handle, identity: identityOf(fstatSync(handle.fd)) };
+      if (this.#holdsLock()) return;
+      await this.#letGo(); // somebody has removed it meanwhile, and another agent may have made and locked the next
     }
-    this.#lock = lock;
+    throw new SeineError('UNAVAILABLE', `somebody removes ${this.#lockPath} again and again`);
   }
+
+  #holdsLock(): boolean {
+    return this.#lock !== undefined && this.#lock.identity === identityAt(this.#lockPath);
+  }
+
+  async #letGo(): Promise<void> {
+    const lock = this.#lock;
+    this.#lock = undefined;
+    await lock?.handle.close();
+  }
+
+  get #lockPath(): string {
+    return `${this.#path}.lock`;
+  }
+}
+
+/** Undefined if there is none. @throws what the system says of a disk that cannot be read */
+function identityAt(path: string): string | undefined {
+  const present = statSync(path, { throwIfNoEntry: false });
+  return present && identityOf(present);
+}
+
+function identityOf({ dev, ino }: { readonly dev: number; readonly ino: number }): string {
+  return `${dev}:${ino}`;
 }
 
 async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {

@@ -75,6 +75,9 @@ export class Journal {
       this.#store.appendUnsynced(bytes);
       this.#appended += bytes.length;
       this.#unsynced = true;
+      if (this.#store.isInPlace()) return;
+      this.#rewrite = true;
+      this.note(record);
     } catch (thrown) {
       this.#fail(thrown);
       this.note(record);
@@ -84,6 +87,11 @@ export class Journal {
   /** Resolves once everything `keep` was given is out of this process, or cannot be written. */
   async handedOver(): Promise<void> {
     if (this.#rewrite || this.#replacing) await this.#draining;
+  }
+
+  /** Whether the next agent would find what was written. */
+  get isInPlace(): boolean {
+    return this.#failure === undefined && this.#store.isInPlace();
   }
 
   /** Tries to bring the file in line with the state. @throws SeineError `UNAVAILABLE` */
@@ -120,26 +128,30 @@ export class Journal {
     this.#draining = undefined;
   }
 
+  /** What is written where nobody looks any more is written again, all of it, where they do. */
   async #writeOut(lines: readonly string[]): Promise<void> {
-    if (this.#rewrite || this.#appended > this.#compactAt) {
-      const bytes = Buffer.from(this.#snapshot().map(encodeRecord).join(''));
-      this.#replacing = true;
-      try {
-        await this.#store.replace(bytes);
-      } finally {
-        this.#replacing = false;
-      }
-      this.#rewrite = false;
-      this.#unsynced = false;
-      this.#appended = 0;
-      this.#compactAt = Math.max(compactionBytesMin, 4 * bytes.length);
-      return;
+    if (!this.#rewrite && this.#appended <= this.#compactAt && (await this.#append(lines))) return;
+    const bytes = Buffer.from(this.#snapshot().map(encodeRecord).join(''));
+    this.#replacing = true;
+    try {
+      await this.#store.replace(bytes);
+    } finally {
+      this.#replacing = false;
     }
+    this.#rewrite = false;
+    this.#unsynced = false;
+    this.#appended = 0;
+    this.#compactAt = Math.max(compactionBytesMin, 4 * bytes.length);
+  }
+
+  /** @returns whether it is there for the next agent */
+  async #append(lines: readonly string[]): Promise<boolean> {
     // Zeros in place of what was not synced must not swallow what comes now: it begins on a line of its own.
     const bytes = Buffer.from(`${this.#unsynced ? '\n' : ''}${lines.join('')}`);
     this.#unsynced = false;
     await this.#store.append(bytes);
     this.#appended += bytes.length;
+    return this.#store.isInPlace();
   }
 
   #fail(thrown: unknown): SeineError {

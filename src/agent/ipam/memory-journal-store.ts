@@ -60,6 +60,10 @@ export class MemoryJournalStore implements JournalStore {
     this.#act(fate);
   }
 
+  isInPlace(): boolean {
+    return true;
+  }
+
   async close(): Promise<void> {}
 
   async #nextFate(): Promise<WriteFate> {
