@@ -30,6 +30,7 @@ interface DemoOptions {
   readonly json?: boolean;
   readonly down?: boolean;
   readonly agent?: string;
+  readonly pings?: number;
 }
 
 const command = new Command('npm run demo --')
@@ -43,7 +44,8 @@ const command = new Command('npm run demo --')
   .addOption(new Option('--datapath <type>', 'of Open vSwitch').choices(['netdev', 'system']).default('netdev'))
   .option('--json', 'print the results as JSON, as the last line; everything else goes to standard error')
   .option('--down', 'remove everything at the end')
-  .addOption(new Option('--agent <file>', 'what node runs as the agent').hideHelp());
+  .addOption(new Option('--agent <file>', 'what node runs as the agent').hideHelp())
+  .addOption(new Option('--pings <per second>', 'on each path over a restart').argParser(wholeNumber).hideHelp());
 
 const paints = paintsFor(process.stderr);
 
@@ -80,7 +82,7 @@ async function perform(plan: LabPlan, options: DemoOptions, record: (result: Che
     const started = await judge({ name: 'pods.ready', run: () => startPods(api, plan, signal) }, signal);
     record(started);
     if (!started.ok) return;
-    const scene = await look(api, plan, signal);
+    const scene = await look(api, plan, options.pings, signal);
     for (const check of checksOf(scene)) record(await judge(check, signal));
   } finally {
     api.close();
@@ -121,7 +123,7 @@ async function startPods(api: KubeApi, plan: LabPlan, signal: AbortSignal): Prom
   return { ok: true, detail: `${pods} pods` };
 }
 
-async function look(api: KubeApi, plan: LabPlan, signal: AbortSignal): Promise<Scene> {
+async function look(api: KubeApi, plan: LabPlan, pings: number | undefined, signal: AbortSignal): Promise<Scene> {
   const [web = [], loop = [], empty = [], rolling = []] = await Promise.all(
     ['web', 'loop', 'empty', 'rolling'].map((name) => clusterIps(api, name, signal)),
   );
@@ -130,6 +132,7 @@ async function look(api: KubeApi, plan: LabPlan, signal: AbortSignal): Promise<S
     status: await askStatus(plan.dir),
     services: { web, loop, empty, rolling },
     nodePorts: await nodePorts(api, 'web', signal),
+    pings,
     setRolling: (pod, is) => setRolling(api, pod, is, signal),
   };
 }

@@ -11,7 +11,7 @@ import { type Check, demoPod, meshPods, type Scene, type Verdict } from './scene
 const restartDeadlineMs = 180_000;
 const readyPollMs = 20;
 const aroundMs = 500;
-/** Packets a second on each path. The kernel's data path is mostly seen in emulation, where more would starve the agent. */
+/** Packets a second on each path, if the scene says nothing. The kernel's data path is mostly seen in emulation, where more would starve the agent. */
 const pingHertz = { netdev: 1000, system: 20 };
 
 /** What is asked of nodes and agents. */
@@ -49,7 +49,8 @@ async function restartLossless(scene: Scene, signal: AbortSignal): Promise<Verdi
   const client = demoPod(scene, 'client', 1);
   const targets = [demoPod(scene, 'web', 1), ...(plan.nodes.length > 1 ? [demoPod(scene, 'web', 2)] : [])];
   const stopping = new AbortController();
-  const streams = targets.flatMap(({ ips }) => ips).map((ip) => pingStream(client.netns, ip, pingHertz[plan.datapath], stopping.signal));
+  const hertz = scene.pings ?? pingHertz[plan.datapath];
+  const streams = targets.flatMap(({ ips }) => ips).map((ip) => pingStream(client.netns, ip, hertz, stopping.signal));
   await sleep(aroundMs);
   const start = performance.now();
   let problem: string | undefined;

@@ -20,6 +20,8 @@ export interface Scene {
   readonly services: Readonly<Record<'web' | 'loop' | 'empty' | 'rolling', readonly string[]>>;
   /** Of the Service `web`. */
   readonly nodePorts: NodePorts;
+  /** Packets a second on each path over a restart, where not the usual number. */
+  readonly pings: number | undefined;
   /** Takes a pod out of the Service `rolling`, or puts it back. */
   readonly setRolling: (pod: string, is: boolean) => Promise<void>;
 }
