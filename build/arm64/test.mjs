@@ -20,7 +20,7 @@ import { arm64Guest, projectInside } from './guest.mjs';
 
 const help = `Usage: npm run test:arm64 -- [--only NAME[,NAME…]] [--list]
 
-Images, system calls and the demo on arm64, emulated: some NN minutes for all, and ten more the first time.
+Images, system calls and the demo on arm64, emulated: some 25 minutes for all, and ten more the first time.
 
   --only    only these parts
   --list    only say which there are
@@ -29,6 +29,8 @@ Images, system calls and the demo on arm64, emulated: some NN minutes for all, a
 /** Far beyond what it takes on a quiet machine: they tell that something hangs. */
 const partSeconds = 2_400;
 const allSeconds = 7_200;
+
+const interrupted = 130;
 
 const inMachine = (...command) => ({ command });
 const demo = (...options) => inMachine('node', 'src/lab/demo.ts', '--down', '--nodes', '2', '--agent', 'dist/seine-agent.mjs', ...options);
@@ -77,16 +79,14 @@ async function runPart(part, place) {
   say(`${place} ${part.name}: ${part.what}`);
   const started = performance.now();
   const work = part.on === 'host' ? onHost(part) : runWithOneMoreBoot(jobFor(part));
-  const ok = await work.then(
-    (code) => code === 0,
-    (error) => {
-      if (!(error instanceof SetupError)) throw error;
-      say(error.message);
-      return false;
-    },
-  );
+  const code = await work.catch((error) => {
+    if (!(error instanceof SetupError)) throw error;
+    say(error.message);
+    return 1;
+  });
+  if (code === interrupted) throw new SetupError('interrupted', 'run the command again; it goes on where it was with what it prepares');
   const logs = part.on === 'host' ? undefined : logsOf(`test-${part.name}`, arm64Guest);
-  return { name: part.name, ok, logs, seconds: Math.round((performance.now() - started) / 1000) };
+  return { name: part.name, ok: code === 0, logs, seconds: Math.round((performance.now() - started) / 1000) };
 }
 
 function onHost({ command: [program, ...args] }) {

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { say } from '../setup/progress.mjs';
 import { logsOf, runInVirtualMachine } from './vm.mjs';
@@ -25,6 +25,7 @@ function whyAgain(code, { name, guest }) {
   if (crashed.has(code)) return `the job's process crashed (exit code ${code})`;
   // "traps: node[812] trap invalid opcode …", "node[812]: segfault at …"; on arm64 "node[812]: unhandled exception: …"
   const pattern = /^.*\bnode\[\d+\]:? (?:trap|segfault|general protection|unhandled exception).*$/m;
-  const told = pattern.exec(readFileSync(join(logsOf(name, guest), 'dmesg'), 'utf8'));
+  const log = join(logsOf(name, guest), 'dmesg');
+  const told = existsSync(log) ? pattern.exec(readFileSync(log, 'utf8')) : null; // a machine that was stopped leaves none
   return told === null ? undefined : `a process crashed in the guest (${told[0].trim()})`;
 }
