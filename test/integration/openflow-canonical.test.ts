@@ -7,19 +7,20 @@ import { writeGroupMod } from '../../src/openflow/group.ts';
 import { decodeInstructions, encodeInstructions } from '../../src/openflow/instructions.ts';
 import { decodeMatch, encodeMatch } from '../../src/openflow/match.ts';
 import { meterFlag, writeMeterMod } from '../../src/openflow/meter.ts';
+import { OPENFLOW_15 } from '../../src/openflow/protocol.ts';
 import { printFlow } from '../../src/openflow/text/flow-text.ts';
 import { encodeParsedFlow, parseFlow } from '../../src/openflow/text/parse-flow.ts';
 import { parseGroup } from '../../src/openflow/text/parse-group.ts';
 import { bytesOf } from '../../src/wire/bytes.ts';
 import { deleteAllFlows, flowsOf, OpenFlowBridge } from '../support/openflow-bridge.ts';
-import { type RandomFlow, randomFlow } from '../support/openflow-flows.ts';
+import { modOf, randomFlow } from '../support/openflow-flows.ts';
 
 let bridge: OpenFlowBridge;
 let connection: OpenFlowConnection;
 
 beforeAll(async () => {
   bridge = new OpenFlowBridge();
-  bridge.ofctl('add-tlv-map', 'br-int', '{class=0x104,type=0x0,len=4}->tun_metadata0');
+  bridge.mapTunnelOption();
   connection = await bridge.connect();
 });
 afterAll(() => bridge.stop());
@@ -154,19 +155,5 @@ describe('what Open vSwitch dumps is what we encoded, byte for byte', () => {
 });
 
 function theirText(): string[] {
-  const text = bridge.ofctl('--no-names', '--no-stats', 'dump-flows', 'br-int');
-  return text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => line.trim());
-}
-
-function modOf(flow: RandomFlow, priority: number) {
-  return {
-    command: 'add',
-    table: 10,
-    priority,
-    match: encodeMatch(flow.match),
-    instructions: encodeInstructions(flow.instructions),
-  } as const;
+  return bridge.told(OPENFLOW_15, '--no-stats', 'dump-flows', 'br-int');
 }

@@ -5,14 +5,12 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { decodeFlowMod } from '../../src/openflow/flow-mod.ts';
-import { encodeInstructions } from '../../src/openflow/instructions.ts';
-import { encodeMatch } from '../../src/openflow/match.ts';
 import { decodeMessage, encodeMessage, type Message, type MessageKind, messageName } from '../../src/openflow/message.ts';
 import { OPENFLOW_13, OPENFLOW_15, type Version, versionNames } from '../../src/openflow/protocol.ts';
 import { printFlow } from '../../src/openflow/text/flow-text.ts';
 import { printGroup } from '../../src/openflow/text/group-text.ts';
 import { parseGroup } from '../../src/openflow/text/parse-group.ts';
-import { randomFlow } from '../support/openflow-flows.ts';
+import { modOf, randomFlow } from '../support/openflow-flows.ts';
 
 /** The installed Open vSwitch, and os-ken, read what we write. */
 
@@ -29,16 +27,8 @@ const fixtures = ['openflow-session', 'openflow-vectors', 'openflow-corpus', 'op
 const seed = Number(process.env['SEINE_FC_SEED'] ?? 7);
 
 function randomFlowMods(version: Version): Message[] {
-  return fc.sample(randomFlow, { seed, numRuns: 300 }).map(({ match, instructions }, index): Message => {
-    const body = {
-      command: 'add',
-      table: 10,
-      priority: index,
-      cookie: BigInt(index),
-      match: encodeMatch(match, version),
-      instructions: encodeInstructions(instructions, version),
-    } as const;
-    return { kind: 'flowMod', version, xid: index, body };
+  return fc.sample(randomFlow, { seed, numRuns: 300 }).map((flow, index): Message => {
+    return { kind: 'flowMod', version, xid: index, body: { ...modOf(flow, index, version), cookie: BigInt(index) } };
   });
 }
 

@@ -7,55 +7,32 @@ import { decodeInstructions, encodeInstructions } from '../../src/openflow/instr
 import { encodeMatch } from '../../src/openflow/match.ts';
 import { decodeMessage, encodeMessage, type Message } from '../../src/openflow/message.ts';
 import { type Meter, meterFlag } from '../../src/openflow/meter.ts';
-import { ALL_TABLES, OPENFLOW_13, OPENFLOW_15, ofGroup, ofPort, type Version, versionNames } from '../../src/openflow/protocol.ts';
+import { ALL_TABLES, OPENFLOW_13, OPENFLOW_15, ofGroup, ofPort, type Version } from '../../src/openflow/protocol.ts';
 import { printFlow } from '../../src/openflow/text/flow-text.ts';
 import { printGroup } from '../../src/openflow/text/group-text.ts';
 import { printMessage } from '../../src/openflow/text/message-text.ts';
 import { printMeterSpec } from '../../src/openflow/text/meter-text.ts';
 import { encodeParsedFlow, parseFlow } from '../../src/openflow/text/parse-flow.ts';
 import { parseMeter } from '../../src/openflow/text/parse-meter.ts';
-import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
-import { type RandomFlow, randomFlow } from '../support/openflow-flows.ts';
+import { linesOf, OpenFlowBridge } from '../support/openflow-bridge.ts';
+import { modOf, type RandomFlow, randomFlow } from '../support/openflow-flows.ts';
 import { OpenFlowPeer } from '../support/openflow-peer.ts';
 
 const runs = Number(process.env['SEINE_FC_RUNS'] ?? 15);
-let ovs: TestSwitch;
+let bridge: OpenFlowBridge;
 
 beforeAll(() => {
-  ovs = startSwitch();
-  ovs.exec(
-    'ovs-vsctl',
-    'add-br',
-    'br',
-    '--',
-    'set',
-    'bridge',
-    'br',
-    'datapath_type=netdev',
-    'fail_mode=secure',
-    'protocols=OpenFlow13,OpenFlow15',
-  );
-  ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'add-tlv-map', 'br', '{class=0x104,type=0x0,len=4}->tun_metadata0');
+  bridge = new OpenFlowBridge();
+  bridge.mapTunnelOption();
 });
-afterAll(() => ovs.stop());
+afterAll(() => bridge.stop());
 
 const everything = encodeMatch({});
-
-function ofctl(version: Version, ...args: readonly string[]): string[] {
-  return linesOf(ovs.exec('ovs-ofctl', '-O', versionNames[version], '--no-names', ...args));
-}
-
-function linesOf(text: string): string[] {
-  return text
-    .split('\n')
-    .map((line) => line.trim())
-    .filter((line) => line !== '');
-}
 
 /** What `ovs-ofctl diff-flows` prints, which ends with status 2 where there are differences. */
 function diffFlows(version: Version, file: string): string[] {
   try {
-    return ofctl(version, 'diff-flows', 'br', file);
+    return bridge.told(version, 'diff-flows', 'br-int', file);
   } catch (error) {
     if (error instanceof Error && 'status' in error && error.status === 2 && 'stdout' in error) return linesOf(String(error.stdout));
     throw error;
@@ -86,7 +63,7 @@ function shown(value: unknown): string {
 describe.each<Version>([OPENFLOW_13, OPENFLOW_15])('a real switch in version %d', (version) => {
   let peer: OpenFlowPeer;
   beforeAll(async () => {
-    peer = await OpenFlowPeer.connect(`${ovs.runDir}/br.mgmt`, version);
+    peer = await OpenFlowPeer.connect(`${bridge.ovs.runDir}/br-int.mgmt`, version);
   });
   afterAll(() => peer.close());
 
@@ -107,14 +84,7 @@ describe.each<Version>([OPENFLOW_13, OPENFLOW_15])('a real switch in version %d'
   }
 
   function add(flow: RandomFlow, priority: number): Message {
-    const body = {
-      command: 'add',
-      table: 10,
-      priority,
-      match: encodeMatch(flow.match, version),
-      instructions: encodeInstructions(flow.instructions, version),
-    } as const;
-    return { kind: 'flowMod', version, xid: 100 + priority, body };
+    return { kind: 'flowMod', version, xid: 100 + priority, body: modOf(flow, priority, version) };
   }
 
   it('holds random flows as we sent them, and prints them as we do', async () => {
@@ -133,12 +103,12 @@ describe.each<Version>([OPENFLOW_13, OPENFLOW_15])('a real switch in version %d'
           expect(decodeInstructions(entry.instructions, version)).not.toHaveProperty('unknown');
         }
         const ours = held.map((entry) => printFlow(entry, {}, version)).toSorted();
-        expect(ours).toEqual(ofctl(version, '--no-stats', 'dump-flows', 'br').toSorted());
+        expect(ours).toEqual(bridge.told(version, '--no-stats', 'dump-flows', 'br-int').toSorted());
         const whole = held.filter((entry) => keepsAll(printFlow(entry, {}, version)));
         const again = whole.map((entry) => encodeParsedFlow(parseFlow(printFlow(entry, {}, version)), 'add', version));
         expect(again.map((mod) => hex(mod.match))).toEqual(whole.map((entry) => hex(entry.match)));
         expect(again.map((mod) => hex(mod.instructions))).toEqual(whole.map((entry) => hex(entry.instructions)));
-        const file = join(ovs.runDir, 'flows.txt');
+        const file = join(bridge.ovs.runDir, 'flows.txt');
         writeFileSync(file, `${ours.filter(readable).join('\n')}\n`);
         const differences = diffFlows(version, file);
         expect(differences.filter((text) => keepsAll(text) && readable(text))).toEqual([]);
@@ -157,7 +127,7 @@ describe.each<Version>([OPENFLOW_13, OPENFLOW_15])('a real switch in version %d'
         expect(held.toSorted(byId)).toEqual(groups.toSorted(byId));
         const print = (group: Group) =>
           version === OPENFLOW_13 ? printGroup(group).replaceAll(/bucket=bucket_id:\d+,/g, 'bucket=') : printGroup(group);
-        expect(held.map(print).toSorted()).toEqual(ofctl(version, 'dump-groups', 'br').slice(1).toSorted());
+        expect(held.map(print).toSorted()).toEqual(bridge.told(version, 'dump-groups', 'br-int').slice(1).toSorted());
       }),
       { numRuns: runs },
     );
@@ -174,8 +144,8 @@ describe.each<Version>([OPENFLOW_13, OPENFLOW_15])('a real switch in version %d'
         const [first] = meters;
         if (first === undefined) return;
         expect(parseMeter(printMeterSpec(first))).toEqual(first);
-        ofctl(version, 'mod-meter', 'br', printMeterSpec(first));
-        expect(ofctl(version, 'dump-meter', 'br', `meter=${first.id}`).join(' ')).toContain(`meter=${first.id}`);
+        bridge.told(version, 'mod-meter', 'br-int', printMeterSpec(first));
+        expect(bridge.told(version, 'dump-meter', 'br-int', `meter=${first.id}`).join(' ')).toContain(`meter=${first.id}`);
       }),
       { numRuns: Math.ceil(runs / 3) },
     );

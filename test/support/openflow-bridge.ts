@@ -5,7 +5,7 @@ import type { FlowEntry } from '../../src/openflow/flow-stats.ts';
 import { everyGroup, writeGroupMod } from '../../src/openflow/group.ts';
 import { encodeInstructions, type Instructions } from '../../src/openflow/instructions.ts';
 import { encodeMatch, type Match } from '../../src/openflow/match.ts';
-import { ALL_TABLES } from '../../src/openflow/protocol.ts';
+import { ALL_TABLES, type Version, versionNames } from '../../src/openflow/protocol.ts';
 import { decodeUnsolicited, type Unsolicited } from '../../src/openflow/unsolicited.ts';
 import { bytesOf } from '../../src/wire/bytes.ts';
 import { startSwitch, type TestSwitch } from './open-vswitch.ts';
@@ -64,6 +64,16 @@ export class OpenFlowBridge {
     await connection.bundle([deleteAllFlows, bytesOf((w) => writeGroupMod(w, everyGroup))], this.signal);
   }
 
+  /** Lets flows match and set `tun_metadata0`, four octets. */
+  mapTunnelOption(): void {
+    this.ofctl('add-tlv-map', 'br-int', '{class=0x104,type=0x0,len=4}->tun_metadata0');
+  }
+
+  /** What ovs-ofctl prints of a bridge, or does to it, in one version and with numbers for names. */
+  told(version: Version, ...words: readonly string[]): string[] {
+    return linesOf(this.ovs.exec('ovs-ofctl', '-O', versionNames[version], '--no-names', ...words));
+  }
+
   ofctl(...words: readonly string[]): string {
     return this.ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', ...words);
   }
@@ -72,6 +82,14 @@ export class OpenFlowBridge {
     this.disconnect();
     await this.ovs.stop();
   }
+}
+
+/** Lines with something in them, without the space around it. */
+export function linesOf(text: string): string[] {
+  return text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
 }
 
 export async function flowsOf(connection: OpenFlowConnection, signal: AbortSignal): Promise<FlowEntry[]> {

@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import type { Action, LearnSpec, Nat } from '../../src/openflow/action.ts';
 import type { FieldName } from '../../src/openflow/fields.ts';
 import { fields, type Subfield } from '../../src/openflow/fields.ts';
-import type { Instructions } from '../../src/openflow/instructions.ts';
-import type { Match } from '../../src/openflow/match.ts';
-import { ofPort } from '../../src/openflow/protocol.ts';
+import { encodeInstructions, type Instructions } from '../../src/openflow/instructions.ts';
+import { encodeMatch, type Match } from '../../src/openflow/match.ts';
+import { OPENFLOW_15, ofPort, type Version } from '../../src/openflow/protocol.ts';
 
 /** Random flows that Open vSwitch 3.1 accepts: fields with their prerequisites, actions that fit what is matched. */
 
@@ -308,3 +308,14 @@ export const randomFlow: fc.Arbitrary<RandomFlow> = fc.constantFrom(...(Object.k
     .map((given) => Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as Instructions);
   return fc.record({ match, instructions });
 });
+
+/** The body of a flow-mod that adds it; its priority tells it from others. */
+export function modOf({ match, instructions }: RandomFlow, priority: number, version: Version = OPENFLOW_15) {
+  return {
+    command: 'add',
+    table: 10,
+    priority,
+    match: encodeMatch(match, version),
+    instructions: encodeInstructions(instructions, version),
+  } as const;
+}
