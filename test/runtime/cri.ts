@@ -154,7 +154,8 @@ function sandboxFields(config: SandboxConfig): readonly Uint8Array[] {
   const { ofNode } = config;
   return [
     message(1, text(1, config.name), text(2, config.uid), text(3, config.namespace)),
-    text(2, config.name),
+    // A pod in the node's network has the node's name.
+    text(2, ofNode === undefined ? config.name : ''),
     text(3, config.logFolder ?? ''),
     ...ports,
     textMap(7, config.annotations ?? {}),
