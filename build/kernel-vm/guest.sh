@@ -8,6 +8,9 @@ phase() { echo "$(cut -d' ' -f1 /proc/uptime) $1" >>$shared/phases; }
 phase 'kernel is up'
 hostname seine-vm
 ip link set lo up
+# What an init system mounts, and container runtimes look for: control groups, and where AppArmor is told its profiles.
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mount -t securityfs securityfs /sys/kernel/security
 mkdir -p /lib/modules
 mount --bind "$(cat $shared/modules)" /lib/modules
 modprobe -a openvswitch vport-geneve vport-vxlan vport-gre veth bridge dummy tun nf_tables nft_nat nft_masq nft_ct nft_fib_inet \
