@@ -98,7 +98,7 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
     },
   });
   const endpoint = `unix:${join(config.ovsRunDir, `${config.ovsBridge}.mgmt`)}`;
-  const foreign = newsFor(() => datapath.reconcilers.bridge, signal);
+  const bells = openBells();
   const openflow = openBridge(endpoint, {
     readiness,
     log,
@@ -109,9 +109,9 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
     },
     changed: () => {
       datapath.reconcilers.bridge.distrust();
-      news.dataPathNews.ring();
+      bells.dataPathNews.ring();
     },
-    foreign,
+    foreign: newsFor(() => datapath.reconcilers.bridge, signal),
   });
   const lock = new BridgeLock({ database, bridge: config.ovsBridge, readiness, log });
   const hostTarget = new HostTarget(config.hostGateway);
@@ -120,14 +120,17 @@ export function openDataPlane({ config, hooks, readiness, log }: DataPlaneOption
   const packets = new PacketInbox(endpoint, signal);
   const responder = new NoEndpointResponder(packets, log);
   const halfOpen = new HalfOpenConnections(packets, log);
-  const news = {
+  return { host, hostTarget, database, lock, ports, openflow, packets, responder, halfOpen, datapath, nftables, ...bells, broken };
+}
+
+function openBells(): Pick<DataPlane, 'gatewayMade' | 'nodeChanged' | 'dataPathNews' | 'foreignFirewall' | 'goneLinks'> {
+  return {
     gatewayMade: new Doorbell(),
     nodeChanged: new Doorbell(),
     dataPathNews: new Doorbell(),
     foreignFirewall: new Doorbell(),
     goneLinks: { names: new Set<string>(), bell: new Doorbell() },
   };
-  return { host, hostTarget, database, lock, ports, openflow, packets, responder, halfOpen, datapath, nftables, ...news, broken };
 }
 
 /** Nothing is written while another agent has the bridge. */

@@ -76,6 +76,34 @@ function programFor(terminal: Terminal, stdin: Readable) {
   const ends = async (work: Promise<number>): Promise<void> => {
     code = await work;
   };
+  const hands: Hands = { context, terminal, ends };
+  addLooking(root, hands);
+  addPause(root, hands);
+  root
+    .command('annotate')
+    .description('copy `ovs-ofctl dump-flows` from FILE or standard input, and say behind each flow who asked for it')
+    .argument('[file]', 'a dump; - is standard input')
+    .action((file: string | undefined) => ends(annotate(context(), file)));
+  addDiagnostics(root, { agent: () => context().agent, terminal, ends });
+  addNode(root, { socket, terminal, ends });
+  addWire(root, { terminal, stdin, ends });
+  root
+    .command('version')
+    .description('versions of seinectl, the agent, Node and Open vSwitch')
+    .action(() => ends(version(context())));
+  sayWhereHelpIs(root, root.name());
+  return { command: root, socket, code: () => code };
+}
+
+interface Hands {
+  readonly context: () => Context;
+  readonly terminal: Terminal;
+  /** Takes the exit code of the command that was asked for. */
+  readonly ends: (work: Promise<number>) => Promise<void>;
+}
+
+/** What only looks. */
+function addLooking(root: Command, { context, terminal, ends }: Hands): void {
   root
     .command('status')
     .description('is this node all right: readiness, problems, what is followed, what is wanted and there (exit 1 if not ready)')
@@ -93,6 +121,10 @@ function programFor(terminal: Terminal, stdin: Readable) {
     .description('what is not as wanted: + has to be added, - has to go, ~ is otherwise (exit 1 if there is anything)')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .action(({ output }: { output: OutputForm }) => ends(diff(context(), output)));
+}
+
+/** What holds repair, and lets it go on. */
+function addPause(root: Command, { context, ends }: Hands): void {
   root
     .command('pause')
     .description('let what others change of this node stay for a while; pods and Services are served; ends with the agent')
@@ -102,20 +134,6 @@ function programFor(terminal: Terminal, stdin: Readable) {
     .command('resume')
     .description('put back what others have changed, and what they change from now on')
     .action(() => ends(resume(context())));
-  root
-    .command('annotate')
-    .description('copy `ovs-ofctl dump-flows` from FILE or standard input, and say behind each flow who asked for it')
-    .argument('[file]', 'a dump; - is standard input')
-    .action((file: string | undefined) => ends(annotate(context(), file)));
-  addDiagnostics(root, { agent: () => context().agent, terminal, ends });
-  addNode(root, { socket, terminal, ends });
-  addWire(root, { terminal, stdin, ends });
-  root
-    .command('version')
-    .description('versions of seinectl, the agent, Node and Open vSwitch')
-    .action(() => ends(version(context())));
-  sayWhereHelpIs(root, root.name());
-  return { command: root, socket, code: () => code };
 }
 
 function sayWhereHelpIs(command: Command, words: string): void {

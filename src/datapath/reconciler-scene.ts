@@ -9,10 +9,7 @@ const equal = (a: number, b: number): boolean => a === b;
 export function reconcilerScene({ portionSize = 100 } = {}) {
   const desired = new DesiredState<string, number>({ equal, isUrgent: (owner) => owner.startsWith('urgent') });
   const target = new FakeTarget<string, number>();
-  const drift: string[] = [];
-  const repaired: number[] = [];
-  const refused: [string, SeineError][] = [];
-  const over: string[] = [];
+  const { events, ...said } = notebook();
   let nowMs = 0;
   const reconciler = new Reconciler<string, number>({
     name: 'fake',
@@ -22,15 +19,7 @@ export function reconcilerScene({ portionSize = 100 } = {}) {
     portionSize,
     backoffMs: () => 0,
     now: () => nowMs,
-    events: {
-      round: () => {},
-      failure: () => over.push('failure'),
-      recovered: () => over.push('recovered'),
-      accepted: (owner) => over.push(`accepted ${owner}`),
-      refused: (owner, error) => refused.push([owner, error]),
-      drift: (keys) => drift.push(...keys),
-      repaired: (tookMs) => repaired.push(tookMs),
-    },
+    events,
   });
   const deadline = (): AbortSignal => AbortSignal.timeout(5_000);
   const want = async (owner: string, entries: Record<string, number>): Promise<void> => {
@@ -56,5 +45,23 @@ export function reconcilerScene({ portionSize = 100 } = {}) {
     stop.abort();
     await running;
   };
-  return { desired, target, reconciler, drift, repaired, refused, over, want, round, deadline, pass, start, end };
+  return { desired, target, reconciler, ...said, want, round, deadline, pass, start, end };
+}
+
+/** What a reconciler says, kept for who asks. */
+function notebook() {
+  const drift: string[] = [];
+  const repaired: number[] = [];
+  const refused: [string, SeineError][] = [];
+  const over: string[] = [];
+  const events = {
+    round: () => {},
+    failure: () => over.push('failure'),
+    recovered: () => over.push('recovered'),
+    accepted: (owner: string) => over.push(`accepted ${owner}`),
+    refused: (owner: string, error: SeineError) => refused.push([owner, error]),
+    drift: (keys: readonly string[]) => drift.push(...keys),
+    repaired: (tookMs: number) => repaired.push(tookMs),
+  };
+  return { events, drift, repaired, refused, over };
 }
