@@ -223,21 +223,20 @@ describe.each(families)('a tunnel packet over %s', (family) => {
 
   it('of somebody who is no node does not, and he is counted', async () => {
     const mark = randomBytes(12);
-    for (let times = 0; times < 3; times++) {
-      await sendDatagram('world', addressOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', mark)));
-    }
-    tapped.cluster.exec('world', 'ping', '-q', '-c', '1', '-W', '2', addressOf('n1', family).text);
-    await tapped.settled(family);
-    expect(tapped.wires.b.heard(mark)).toBe(false);
-    // The first one is still on its way to be remembered when it is counted, and counters are brought up to date now and then.
+    // The first one is still on its way to be remembered when it is counted, the switch may go on for a moment with what it decided
+    // then, and counters are brought up to date now and then.
     const source = `${family === 'ipv4' ? 'tun_src' : 'tun_ipv6_src'}=${outside.router[family].text}`;
     await vi.waitFor(
-      () => {
+      async () => {
+        await sendDatagram('world', addressOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', mark)));
         const strangers = tapped.cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=120');
-        expect(strangers).toMatch(new RegExp(`n_packets=[23],.*${source}`));
+        expect(strangers).toMatch(new RegExp(`n_packets=([2-9]|[0-9]{2,}),.*${source}`));
       },
       { timeout: 10_000, interval: 200 },
     );
+    tapped.cluster.exec('world', 'ping', '-q', '-c', '1', '-W', '2', addressOf('n1', family).text);
+    await tapped.settled(family);
+    expect(tapped.wires.b.heard(mark)).toBe(false);
   });
 
   /** What `a` sent before has come as far as it ever will: the second node heard something that took the same way later. */
