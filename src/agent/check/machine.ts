@@ -92,7 +92,7 @@ function judgeInotify({ open, most }: LimitFacts['inotify']): Finding {
   return trouble('limits.inotify', open < most * FULL ? 'warning' : 'problem', { what, ...words });
 }
 
-/** @returns undefined if there are too many descriptors to look at */
+/** @returns undefined if there are too many descriptors to look at, or somebody forbids it */
 async function inotifyInstances(signal: AbortSignal): Promise<number | undefined> {
   let [found, read] = [0, 0];
   const processes = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
@@ -102,10 +102,27 @@ async function inotifyInstances(signal: AbortSignal): Promise<number | undefined
     read += descriptors.length;
     if (read > LINKS_READ_MAX) return undefined;
     signal.throwIfAborted();
-    const targets = await Promise.all(descriptors.map((fd) => readlink(`/proc/${pid}/fd/${fd}`).catch(() => '')));
+    const targets = await targetsOf(descriptors.map((fd) => `/proc/${pid}/fd/${fd}`));
+    if (targets === undefined) return undefined;
     found += targets.filter((target) => target === 'anon_inode:inotify').length;
   }
   return found;
+}
+
+/**
+ * Of one process.
+ *
+ * @returns undefined if we may not see them: AppArmor's profile for containers withholds unconfined processes' from whoever has every
+ *   capability. It writes a line to the kernel's log for each try, so there is one
+ */
+async function targetsOf(paths: readonly string[]): Promise<readonly string[] | undefined> {
+  const [first] = paths;
+  if (first === undefined) return [];
+  const isForbidden = await readlink(first).then(
+    () => false,
+    (thrown: NodeJS.ErrnoException) => thrown.code === 'EACCES',
+  );
+  return isForbidden ? undefined : await Promise.all(paths.map((path) => readlink(path).catch(() => '')));
 }
 
 async function isRoots(pid: string): Promise<boolean> {
