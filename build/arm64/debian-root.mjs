@@ -65,9 +65,11 @@ async function copyProject(npmPackages) {
   mkdirSync(project, { recursive: true });
   const copy = `set -e
 for name in bin build docs src test dist node_modules; do [ "$name" = dist ] && find "$2/dist" -mindepth 1 -maxdepth 1 ! -name bin -exec rm -r {} + || rm -rf "$2/$name"; done
-cd "$1" && git ls-files -z --cached --others --exclude-standard --deduplicate | xargs -0 ls -d 2>/dev/null | tar -c -T - | tar -x -C "$2"
+cd "$1"
+git ls-files -z --cached --others --exclude-standard --deduplicate >"$5"
+xargs -0r ls -d <"$5" 2>/dev/null | tar -c -T - | tar -x -C "$2"
 mkdir -p "$2/dist" && find "$3" -mindepth 1 -maxdepth 1 ! -name bin -exec cp -r {} "$2/dist/" \\;
 cp -al "$4/node_modules" "$2/node_modules"`;
   const remedy = 'look at what it says, and run the command again';
-  await runLogged('arm64-copy', 'bash', ['-c', copy, 'bash', root, project, dist, npmPackages], { remedy });
+  await runLogged('arm64-copy', 'bash', ['-c', copy, 'bash', root, project, dist, npmPackages, join(home, 'sources')], { remedy });
 }
