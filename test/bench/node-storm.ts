@@ -39,7 +39,7 @@ async function join(): Promise<void> {
 async function flap(): Promise<void> {
   const changes: Promise<void>[] = [];
   for (let count = 0; count < (flapsPerSecond / 2) * flapSeconds; count++) {
-    changes.push(comesBack(1 + count * 7));
+    changes.push(comesBack(1 + ((count * 7) % peers)));
     await sleep(2_000 / flapsPerSecond);
   }
   await Promise.all(changes);
