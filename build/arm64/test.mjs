@@ -5,9 +5,9 @@
  * `--only NAME[,NAME…]` runs some of the parts, `--list` says which there are, `--help` all there is to ask for.
  */
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { makeBase } from '../../test/runtime/image-builder.ts';
 import { runWithOneMoreBoot } from '../kernel-vm/one-more-boot.mjs';
+import { exitCodeOf, partsCommand, quote, runParts } from '../kernel-vm/parts.mjs';
 import { logsOf } from '../kernel-vm/vm.mjs';
 import { runForeground } from '../setup/commands.mjs';
 import { exclusively } from '../setup/lock.mjs';
@@ -20,7 +20,7 @@ import { arm64Guest, projectInside } from './guest.mjs';
 
 const help = `Usage: npm run test:arm64 -- [--only NAME[,NAME…]] [--list]
 
-Images, system calls and the demo on arm64, emulated: some 25 minutes for all, and ten more the first time.
+Images, system calls and the demo on arm64, emulated: half an hour or more for all.
 
   --only    only these parts
   --list    only say which there are
@@ -51,14 +51,6 @@ const parts = [
   { name: 'demo-kernel', what: 'two nodes, on the kernel’s data path', ...demo('--datapath', 'system') },
 ];
 
-function chosenParts(only) {
-  if (only === undefined) return parts;
-  const names = only.split(',');
-  const unknown = names.find((name) => !parts.some((part) => part.name === name));
-  if (unknown !== undefined) throw new SetupError(`there is no part "${unknown}"`, `one of: ${parts.map(({ name }) => name).join(', ')}`);
-  return parts.filter(({ name }) => names.includes(name));
-}
-
 function jobFor({ name, command, before = [] }) {
   const script = [
     ...before,
@@ -71,22 +63,11 @@ function jobFor({ name, command, before = [] }) {
   return { name: `test-${name}`, script: `${script.join('\n')}\n`, limitSeconds: partSeconds, guest: arm64Guest };
 }
 
-function quote(word) {
-  return `'${word.replaceAll("'", "'\\''")}'`;
-}
-
-async function runPart(part, place) {
-  say(`${place} ${part.name}: ${part.what}`);
-  const started = performance.now();
-  const work = part.on === 'host' ? onHost(part) : runWithOneMoreBoot(jobFor(part));
-  const code = await work.catch((error) => {
-    if (!(error instanceof SetupError)) throw error;
-    say(error.message);
-    return 1;
-  });
+async function runPart(part, deadline) {
+  if (deadline.aborted) throw new SetupError(`not done within ${allSeconds} s`, 'run the remaining parts with --only');
+  const code = await exitCodeOf(part.on === 'host' ? onHost(part) : runWithOneMoreBoot(jobFor(part)));
   if (code === interrupted) throw new SetupError('interrupted', 'run the command again; it goes on where it was with what it prepares');
-  const logs = part.on === 'host' ? undefined : logsOf(`test-${part.name}`, arm64Guest);
-  return { name: part.name, ok: code === 0, logs, seconds: Math.round((performance.now() - started) / 1000) };
+  return { ok: code === 0, logs: part.on === 'host' ? undefined : logsOf(`test-${part.name}`, arm64Guest) };
 }
 
 function onHost({ command: [program, ...args] }) {
@@ -96,51 +77,18 @@ function onHost({ command: [program, ...args] }) {
   });
 }
 
-function commandLine() {
-  const flag = { type: 'boolean', default: false };
-  try {
-    return parseArgs({ options: { only: { type: 'string' }, list: flag, help: flag } }).values;
-  } catch (error) {
-    throw new SetupError(error.message, 'npm run test:arm64 -- --help says what there is');
-  }
-}
-
-async function runParts(chosen) {
+async function emulated(chosen) {
   const deadline = AbortSignal.timeout(allSeconds * 1000);
   const archive = await makeBase('arm64', deadline);
   if (chosen.some(({ on }) => on !== 'host')) await prepareRoot(archive, deadline);
-  const results = [];
-  for (const [at, part] of chosen.entries()) {
-    if (deadline.aborted) throw new SetupError(`not done within ${allSeconds} s`, 'run the remaining parts with --only');
-    results.push(await runPart(part, `${at + 1}/${chosen.length}`));
-  }
-  for (const { name, ok, logs, seconds } of results)
-    console.log(`${ok ? '✓' : '✗'} ${name} (${seconds} s)${ok || logs === undefined ? '' : `, logs in ${logs}`}`);
-  return results.every(({ ok }) => ok) ? 0 : 1;
+  return await runParts(chosen, (part) => runPart(part, deadline));
 }
 
-async function main() {
-  const values = commandLine();
-  if (values.help) {
-    process.stdout.write(help);
-    return 0;
-  }
-  if (values.list) {
-    for (const { name, what } of parts) console.log(`${name.padEnd(16)}${what}`);
-    return 0;
-  }
-  const chosen = chosenParts(values.only);
+async function perform(chosen) {
   if (process.arch === 'arm64')
     throw new SetupError('this machine is arm64 itself', 'run `npm test` and `npm run test:runtime`, which show more');
   say('everything for arm64 is emulated: ten times as slow as this machine, or more');
-  return await exclusively(join(cache, 'arm64.lock'), () => withEmulation(() => runParts(chosen)));
+  return await exclusively(join(cache, 'arm64.lock'), () => withEmulation(() => emulated(chosen)));
 }
 
-try {
-  process.exitCode = await main();
-} catch (error) {
-  if (!(error instanceof SetupError)) throw error;
-  say(error.message);
-  say(`→ ${error.remedy}`);
-  process.exitCode = 1;
-}
+await partsCommand({ script: 'test:arm64', help, parts, perform });

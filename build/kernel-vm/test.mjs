@@ -6,11 +6,11 @@
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { cache, root, toolPath } from '../setup/paths.mjs';
 import { pinnedNode } from '../setup/products.mjs';
-import { SetupError, say } from '../setup/progress.mjs';
+import { say } from '../setup/progress.mjs';
 import { runWithOneMoreBoot } from './one-more-boot.mjs';
+import { exitCodeOf, partsCommand, quote, runParts } from './parts.mjs';
 import { logsOf } from './vm.mjs';
 
 const help = `Usage: npm run test:kernel -- [--only NAME[,NAME…]] [--list]
@@ -49,14 +49,6 @@ const parts = [
   },
 ];
 
-function chosenParts(only) {
-  if (only === undefined) return parts;
-  const names = only.split(',');
-  const unknown = names.find((name) => !parts.some((part) => part.name === name));
-  if (unknown !== undefined) throw new SetupError(`there is no part "${unknown}"`, `one of: ${parts.map(({ name }) => name).join(', ')}`);
-  return parts.filter(({ name }) => names.includes(name));
-}
-
 function jobFor({ name, files }) {
   const script = [
     `cd ${quote(root)}`,
@@ -66,63 +58,16 @@ function jobFor({ name, files }) {
   return { name: `test-${name}`, script: `${script.join('\n')}\n`, limitSeconds };
 }
 
-function quote(word) {
-  return `'${word.replaceAll("'", "'\\''")}'`;
-}
-
-async function runPart(part, place) {
-  say(`${place} ${part.name}: ${part.what}`);
-  const started = performance.now();
+async function runPart(part) {
+  const logs = logsOf(`test-${part.name}`);
   if (part.before !== undefined && spawnSync(pinnedNode(), part.before, { cwd: root, stdio: 'inherit' }).status !== 0)
-    return { name: part.name, ok: false, seconds: secondsSince(started) };
-  const ok = await runWithOneMoreBoot(jobFor(part)).then(
-    (code) => code === 0,
-    (error) => {
-      if (!(error instanceof SetupError)) throw error;
-      say(error.message);
-      return false;
-    },
-  );
-  return { name: part.name, ok, seconds: secondsSince(started) };
+    return { ok: false, logs };
+  return { ok: (await exitCodeOf(runWithOneMoreBoot(jobFor(part)))) === 0, logs };
 }
 
-function secondsSince(started) {
-  return Math.round((performance.now() - started) / 1000);
-}
-
-function commandLine() {
-  const flag = { type: 'boolean', default: false };
-  try {
-    return parseArgs({ options: { only: { type: 'string' }, list: flag, help: flag } }).values;
-  } catch (error) {
-    throw new SetupError(error.message, 'npm run test:kernel -- --help says what there is');
-  }
-}
-
-async function main() {
-  const values = commandLine();
-  if (values.help) {
-    process.stdout.write(help);
-    return 0;
-  }
-  if (values.list) {
-    for (const { name, what } of parts) console.log(`${name.padEnd(16)}${what}`);
-    return 0;
-  }
-  const chosen = chosenParts(values.only);
+async function perform(chosen) {
   say(`${chosen.length} parts, a virtual machine each (emulated: five to ten times as slow as this machine)`);
-  const results = [];
-  for (const [at, part] of chosen.entries()) results.push(await runPart(part, `${at + 1}/${chosen.length}`));
-  for (const { name, ok, seconds } of results)
-    console.log(`${ok ? '✓' : '✗'} ${name} (${seconds} s)${ok ? '' : `, logs in ${logsOf(`test-${name}`)}`}`);
-  return results.every(({ ok }) => ok) ? 0 : 1;
+  return await runParts(chosen, runPart);
 }
 
-try {
-  process.exitCode = await main();
-} catch (error) {
-  if (!(error instanceof SetupError)) throw error;
-  say(error.message);
-  say(`→ ${error.remedy}`);
-  process.exitCode = 1;
-}
+await partsCommand({ script: 'test:kernel', help, parts, perform });

@@ -45,8 +45,7 @@ export class Thrift {
 /**
  * From now on the engine spends processor time to hold less memory, while there is little to do: it looks for garbage in quiet moments, and
  * gives pages back. For when the agent is in step: while it starts, a fifth of what it allocates stays, and collecting all the time takes
- * longer than the work itself. So it does while thousands of nodes join: full collections are twice as many then, and hold everything up
- * twice as long, for they move what they find together.
+ * longer than the work itself. So it does while thousands of nodes join: full collections are twice as many then.
  *
  * The flag is looked at whenever the engine plans a collection (V8 `Heap::ShouldOptimizeForMemoryUsage`), so that it may be set while it
  * runs. Given on the command line it would also make the young generation too small for a start, whatever else is said of its size.

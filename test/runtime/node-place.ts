@@ -20,7 +20,7 @@ const script = `set -e
 folder=$1; shift
 findmnt -rno TARGET | grep -v '^/run/netns' | while read -r at; do mount --make-private "$at" 2>/dev/null || true; done
 while [ "$1" != -- ]; do
-  mount -t overlay overlay -o "lowerdir=/$1,upperdir=$folder/layer/$1,workdir=$folder/work/$1" "/$1"; shift
+  mount -t overlay overlay -o "lowerdir=/$1,upperdir=$folder/layer/$1,workdir=$folder/scratch/$1" "/$1"; shift
 done
 shift
 for each in "$@"; do mount --bind "$folder/$each" "/$each"; done
@@ -45,7 +45,7 @@ export class NodePlace {
 
   /** @param folder absolute and short, as sockets live in it; made if it is not there */
   static async open(node: { netns: string; labId: string }, folder: string): Promise<NodePlace> {
-    for (const path of layered) for (const part of ['layer', 'work']) mkdirSync(join(folder, part, path), { recursive: true });
+    for (const path of layered) for (const part of ['layer', 'scratch']) mkdirSync(join(folder, part, path), { recursive: true });
     for (const path of replaced) for (const base of ['/', folder]) mkdirSync(join(base, path), { recursive: true });
     const env = { [labMark]: node.labId };
     const within = ['--propagation', 'unchanged', 'nsenter', `--net=${netnsPath(node.netns)}`, '--'];

@@ -1,12 +1,18 @@
 import { agentName } from '../../build/manifests/access.ts';
 import { namespace } from '../../build/manifests/options.ts';
-import { run } from '../../src/lab/process.ts';
+import { readKubeconfig } from '../../src/lab/kube-access.ts';
+import { KubeApi } from '../../src/lab/kube-api.ts';
 
 /** A token of the agents' service account that names a node, as the one of the agent's pod there does. */
 export async function agentToken(kubeconfig: string, nodeName: string, signal: AbortSignal): Promise<string> {
   const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${agentName}/token`;
   const spec = { audiences: [], boundObjectRef: { kind: 'Node', apiVersion: 'v1', name: nodeName } };
-  const input = JSON.stringify({ apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec });
-  const answer = await run('kubectl', ['--kubeconfig', kubeconfig, 'create', '--raw', path, '-f', '-'], { input }, signal);
-  return (JSON.parse(answer) as { readonly status: { readonly token: string } }).status.token;
+  const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec };
+  const api = new KubeApi(await readKubeconfig(kubeconfig));
+  try {
+    const { status } = (await api.send({ method: 'POST', path, body }, signal)) as { readonly status: { readonly token: string } };
+    return status.token;
+  } finally {
+    api.close();
+  }
 }

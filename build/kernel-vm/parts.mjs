@@ -1,0 +1,74 @@
+import { parseArgs } from 'node:util';
+import { SetupError, say } from '../setup/progress.mjs';
+
+/**
+ * The command line of a long suite in parts: `--only NAME[,NAME…]`, `--list` and `--help`. Sets the exit code.
+ *
+ * @param {{ script: string, help: string, parts: readonly { name: string, what: string }[], perform: Function }} suite
+ *   `perform` is given the chosen parts, and resolves to whether all of them held
+ */
+export async function partsCommand({ script, help, parts, perform }) {
+  try {
+    const { only, list, help: isHelp } = commandLine(script);
+    if (isHelp) process.stdout.write(help);
+    else if (list) for (const { name, what } of parts) console.log(`${name.padEnd(16)}${what}`);
+    else process.exitCode = (await perform(chosenParts(parts, only))) ? 0 : 1;
+  } catch (error) {
+    if (!(error instanceof SetupError)) throw error;
+    say(error.message);
+    say(`→ ${error.remedy}`);
+    process.exitCode = 1;
+  }
+}
+
+/**
+ * One part after another, and a line for each at the end.
+ *
+ * @param run resolves to whether a part held, and where its logs are, if there are any
+ * @returns whether all held
+ */
+export async function runParts(chosen, run) {
+  const results = [];
+  for (const [at, part] of chosen.entries()) {
+    say(`${at + 1}/${chosen.length} ${part.name}: ${part.what}`);
+    const started = performance.now();
+    const { ok, logs } = await run(part);
+    results.push({ name: part.name, ok, logs, seconds: Math.round((performance.now() - started) / 1000) });
+  }
+  for (const { name, ok, logs, seconds } of results)
+    console.log(`${ok ? '✓' : '✗'} ${name} (${seconds} s)${ok || logs === undefined ? '' : `, logs in ${logs}`}`);
+  return results.every(({ ok }) => ok);
+}
+
+/** Of what ends with an exit code; what the set-up refuses is said, and is no success: other parts may be. */
+export async function exitCodeOf(work) {
+  try {
+    return await work;
+  } catch (error) {
+    if (!(error instanceof SetupError)) throw error;
+    say(error.message);
+    return 1;
+  }
+}
+
+/** A word of a shell's command. */
+export function quote(word) {
+  return `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+function commandLine(script) {
+  const flag = { type: 'boolean', default: false };
+  try {
+    return parseArgs({ options: { only: { type: 'string' }, list: flag, help: flag } }).values;
+  } catch (error) {
+    throw new SetupError(error.message, `npm run ${script} -- --help says what there is`);
+  }
+}
+
+function chosenParts(parts, only) {
+  if (only === undefined) return parts;
+  const names = only.split(',');
+  const unknown = names.find((name) => !parts.some((part) => part.name === name));
+  if (unknown !== undefined) throw new SetupError(`there is no part "${unknown}"`, `one of: ${parts.map(({ name }) => name).join(', ')}`);
+  return parts.filter(({ name }) => names.includes(name));
+}
