@@ -1,76 +1,107 @@
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /**
- * Projects by what they need, in the order in which they run: `unit` needs nothing; `integration` needs root, real Open
- * vSwitch and namespaces; `e2e` needs a whole lab; `runtime` needs a lab and container runtimes,
- * `upgrade` a lab and the repository's history, and neither is part of `npm test`. Files that share the machine's namespaces
- * run one after another. Deadlines are for a machine that does other things as well: they tell that something hangs, not how
- * fast it is.
+ * Projects by what they need: `unit` needs nothing; `integration` needs root, real Open vSwitch and namespaces; `e2e` needs a whole
+ * lab; `runtime` needs a lab and container runtimes, `upgrade` a lab and the repository's history, and neither is part of `npm test`.
+ * Deadlines are for a machine that does other things as well: they tell that something hangs, not how fast it is.
+ *
+ * Files run side by side, each in namespaces with names of its own. Most of them wait most of the time, so there is one more than the
+ * machine has processors.
  */
-const patient = { expect: { poll: { timeout: 10_000 } } };
+const workersMost = 6;
+const maxWorkers = Math.min(availableParallelism() + 1, workersMost);
+const shared = {
+  maxWorkers,
+  expect: { poll: { timeout: 10_000 } },
+  setupFiles: [join(import.meta.dirname, 'test', 'support', 'own-processes.ts')],
+};
 const oneAfterAnother = { fileParallelism: false, maxWorkers: 1 };
+
+/** It boots an emulated machine that keeps every processor busy, so nothing runs beside it. */
+const emulated = 'test/e2e/kernel-datapath.test.ts';
+const order = ['unit', 'e2e', 'integration', 'emulated', 'runtime', 'upgrade'];
+
+/** What is soon known first, then what takes long, so that no worker waits for another in the end. */
+class FileOrder extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ project }: TestSpecification) => order.indexOf(project.name);
+    return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b));
+  }
+}
 
 export default defineConfig({
   test: {
+    sequence: { sequencer: FileOrder },
     projects: [
       {
         test: {
-          ...patient,
+          ...shared,
           name: 'unit',
           include: [
             'src/**/*.test.ts',
             'test/architecture.test.ts',
+            'test/names.test.ts',
+            'test/exports.test.ts',
             'test/wall-clock.test.ts',
             'test/docs/*.test.ts',
             'test/model/*.test.ts',
             'test/support/*.test.ts',
           ],
           testTimeout: 60_000,
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: 'integration',
+          include: ['test/integration/**/*.test.ts', 'test/contract/**/*.test.ts'],
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: 'e2e',
+          include: ['test/e2e/**/*.test.ts'],
+          exclude: [emulated],
+          testTimeout: 180_000,
+          hookTimeout: 180_000,
+        },
+      },
+      {
+        test: {
+          ...shared,
+          ...oneAfterAnother,
+          name: 'emulated',
+          include: [emulated],
+          testTimeout: 900_000,
           sequence: { groupOrder: 1 },
         },
       },
       {
         test: {
-          ...patient,
-          ...oneAfterAnother,
-          name: 'integration',
-          include: ['test/integration/**/*.test.ts', 'test/contract/**/*.test.ts'],
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
-          sequence: { groupOrder: 2 },
-        },
-      },
-      {
-        test: {
-          ...patient,
-          ...oneAfterAnother,
-          name: 'e2e',
-          include: ['test/e2e/**/*.test.ts'],
-          testTimeout: 180_000,
-          hookTimeout: 180_000,
-          sequence: { groupOrder: 3 },
-        },
-      },
-      {
-        test: {
-          ...patient,
+          ...shared,
           ...oneAfterAnother,
           name: 'runtime',
           include: ['test/runtime/**/*.test.ts'],
           testTimeout: 180_000,
           hookTimeout: 180_000,
-          sequence: { groupOrder: 4 },
+          sequence: { groupOrder: 2 },
         },
       },
       {
         test: {
-          ...patient,
+          ...shared,
           ...oneAfterAnother,
           name: 'upgrade',
           include: ['test/upgrade/**/*.test.ts'],
           testTimeout: 300_000,
           hookTimeout: 300_000,
-          sequence: { groupOrder: 5 },
+          sequence: { groupOrder: 3 },
         },
       },
     ],

@@ -60,7 +60,7 @@ function pinnedNode() {
 
 /** Becomes that node where this one can (22.15 or newer). Else a child gets our terminal and every signal we get; we end as it ends. */
 function runWith(node, args) {
-  process.removeAllListeners('warning'); // execve is "experimental", which is nobody's business who starts an agent
+  process.removeAllListeners('warning'); // execve is "experimental"; the warning does not help who starts an agent
   process.execve?.(node, [node, ...args], process.env);
   const child = spawn(node, args, { stdio: 'inherit' });
   const forwarded = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'];

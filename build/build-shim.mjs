@@ -1,7 +1,7 @@
 /**
  * Builds the CNI plugin: `dist/bin/seine`, a static native program, and `dist/bin/seine-node.mjs`, the same for Node.
  *
- * TypeScript → one script (esbuild) → QuickJS bytecode as a C array (qjsc) → linked with host.c and the engine. The engine's
+ * TypeScript → one script (esbuild) → QuickJS bytecode as a C array (qjsc) → linked with host.c, probe.c and the engine. The engine's
  * source comes with the npm package `qjsc`. Without a C compiler `dist/bin/seine` is a small script that starts the one for Node.
  * Nothing is done if no input has changed since the last time. Runs on any Node from 18 on.
  */
@@ -30,6 +30,7 @@ const hostFlags = [
   '-D_FORTIFY_SOURCE=2',
 ];
 const engineSources = ['quickjs.c', 'libregexp.c', 'libunicode.c', 'cutils.c'];
+const programSources = ['host.c', 'probe.c'].map((name) => join(root, 'src/cni-shim', name));
 const compilerSources = ['quickjs-libc.c', 'qjsc.c'];
 
 /**
@@ -60,7 +61,7 @@ export async function buildShim({ force = false, native = true, log = (/** @type
 function stampOf(compiler) {
   const hash = createHash('sha256');
   for (const folder of ['src/cni', 'src/cni-shim']) {
-    const files = readdirSync(join(root, folder)).filter((name) => /\.(ts|c)$/.test(name) && !name.endsWith('.test.ts'));
+    const files = readdirSync(join(root, folder)).filter((name) => /\.(ts|c|h)$/.test(name) && !name.endsWith('.test.ts'));
     for (const name of files.sort()) hash.update(name).update(readFileSync(join(root, folder, name)));
   }
   hash
@@ -114,7 +115,7 @@ async function buildNative(compiler, work, log) {
   const program = join(work, 'seine');
   const libraries = engineSources.map((name) => join(objects, objectOf(name)));
   const flags = [...hostFlags, '-isystem', engine, '-static', '-s', '-Wl,--gc-sections'];
-  execFileSync(compiler, [...flags, '-o', program, join(root, 'src/cni-shim/host.c'), bytecode, ...libraries, '-lm', '-lpthread'], {
+  execFileSync(compiler, [...flags, '-o', program, ...programSources, bytecode, ...libraries, '-lm', '-lpthread'], {
     stdio: 'inherit',
   });
   const answer = spawnSync(program, { env: { CNI_COMMAND: 'VERSION' }, encoding: 'utf8', input: '' });

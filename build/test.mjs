@@ -1,62 +1,59 @@
 /**
- * `npm test`: every check, fastest first, and one closing line with the sums.
+ * `npm test`: every check, fastest first, the slowest files, and one closing line with the sums.
  *
- * With arguments they go to vitest and only it runs: `npm test -- test/e2e/demo.test.ts`.
+ * With arguments they go to vitest and only it runs: `npm test -- test/e2e/demo.test.ts -t 'a name'`. How tests are run: `test-run/README.md`.
  */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
-import { cache, root } from './setup/paths.mjs';
+import { root } from './setup/paths.mjs';
+import { readRecord, slowest } from './test-run/record.mjs';
+import { recordFile, runTests } from './test-run/run-tests.mjs';
 
-const resultsFile = join(cache, 'test-results.json');
+const slowestCount = 10;
+/** Those have commands of their own. */
+const withoutOthers = ['--project=!runtime', '--project=!upgrade'];
 
 const checks = [
-  { name: 'types', command: ['tsc', '--noEmit', '-p', '.'] },
-  { name: 'lint and format', command: ['biome', 'ci', '--error-on-warnings'] },
-  {
-    name: 'tests',
-    command: [
-      'vitest',
-      'run',
-      '--project=!runtime',
-      '--project=!upgrade',
-      '--reporter=default',
-      '--reporter=json',
-      `--outputFile.json=${resultsFile}`,
-    ],
-  },
+  { name: 'types', run: () => check('tsc', '--noEmit', '-p', '.') },
+  { name: 'lint and format', run: () => check('biome', 'ci', '--error-on-warnings') },
+  { name: 'tests', run: () => runTests(withoutOthers) },
 ];
 
-function run({ name, command: [command, ...args] }) {
-  console.log(`\n▶ ${name}: ${command} ${args.filter((arg) => !arg.includes('json')).join(' ')}`);
+function check(command, ...args) {
+  return spawnSync(command, args, { cwd: root, stdio: 'inherit' }).status ?? 1;
+}
+
+async function timed({ name, run }) {
+  console.log(`\n▶ ${name}`);
   const started = Date.now();
-  const { status } = spawnSync(command, args, { cwd: root, stdio: 'inherit' });
-  return { name, ok: status === 0, seconds: ((Date.now() - started) / 1000).toFixed(1) };
+  const code = await run();
+  return { name, ok: code === 0, seconds: ((Date.now() - started) / 1000).toFixed(1) };
 }
 
-/** `N passed, N failed`, from vitest's own record; a check that is no test counts as one. */
-function closingLine(results) {
+/** `N passed, N failed`; a check that is no test counts as one. */
+function closingLine(results, { passed, failed }) {
   const others = results.filter(({ name }) => name !== 'tests');
-  const { numPassedTests, numFailedTests } = testCounts();
-  const failedOutside = numFailedTests === 0 && results.some(({ name, ok }) => name === 'tests' && !ok) ? 1 : 0;
-  const passed = numPassedTests + others.filter(({ ok }) => ok).length;
-  return `${passed} passed, ${numFailedTests + failedOutside + others.filter(({ ok }) => !ok).length} failed`;
+  const failedOutside = failed === 0 && results.some(({ name, ok }) => name === 'tests' && !ok) ? 1 : 0;
+  return `${passed + others.filter(({ ok }) => ok).length} passed, ${failed + failedOutside + others.filter(({ ok }) => !ok).length} failed`;
 }
 
-function testCounts() {
-  try {
-    return JSON.parse(readFileSync(resultsFile, 'utf8'));
-  } catch {
-    // vitest died before it wrote anything.
-    return { numPassedTests: 0, numFailedTests: 0 };
-  }
+function printSlowest(record) {
+  if (record.files.length === 0) return;
+  console.log(`\nThe ${Math.min(slowestCount, record.files.length)} slowest files:`);
+  for (const line of slowest(record, slowestCount)) console.log(line);
+}
+
+/** A path or a project of theirs asks for them; a name alone does not. */
+function projectsFor(args) {
+  return args.some((arg) => /^--project|runtime|upgrade/.test(arg)) ? [] : withoutOthers;
 }
 
 const only = process.argv.slice(2);
-mkdirSync(cache, { recursive: true });
-rmSync(resultsFile, { force: true });
-const results = only.length > 0 ? [run({ name: 'tests', command: ['vitest', 'run', ...only] })] : checks.map(run);
+const wanted = only.length > 0 ? [{ name: 'tests', run: () => runTests([...projectsFor(only), ...only]) }] : checks;
+const results = [];
+for (const one of wanted) results.push(await timed(one));
+const record = readRecord(recordFile) ?? { passed: 0, failed: 0, files: [] };
+if (only.length === 0) printSlowest(record);
 console.log('');
 for (const { name, ok, seconds } of results) console.log(`${ok ? '✓' : '✗'} ${name} (${seconds} s)`);
-if (only.length === 0) console.log(closingLine(results));
+if (only.length === 0) console.log(closingLine(results, record));
 process.exitCode = results.every(({ ok }) => ok) ? 0 : 1;

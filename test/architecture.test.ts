@@ -1,46 +1,96 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { dirname, join, relative, resolve } from 'node:path';
+import { existsSync, readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { expect, it } from 'vitest';
-import { mayUse } from './rooms.ts';
+import { foldersByProtocol, mayUse } from './rooms.ts';
+import { folderOf, generated, sourceFiles, src } from './support/source-tree.ts';
 
-const src = resolve(import.meta.dirname, '..', 'src');
+const files = sourceFiles();
+const imports = files.flatMap((file) => file.imports);
+const folders = [...new Set(files.map(({ path }) => folderOf(path)))];
 
-it('every room is in the table', () => {
-  expect(Object.keys(mayUse).toSorted()).toEqual(expect.arrayContaining(readdirSync(src).toSorted()));
+it('every room, and every folder inside a room, is in the table', () => {
+  expect(folders.filter((folder) => !Object.hasOwn(mayUse, folder))).toEqual([]);
 });
 
-for (const [room, allowed] of Object.entries(mayUse)) {
-  it(`${room} uses only ${allowed.join(', ') || 'nothing'}`, () => {
-    expect(
-      importsOf(room).filter(
-        ({ used, typeOnly }) => used !== room && !allowed.includes(used) && !(typeOnly && allowed.includes(`types:${used}`)),
-      ),
-    ).toEqual([]);
+for (const [folder, allowed] of Object.entries(mayUse)) {
+  const own = imports
+    .filter(({ file }) => folderOf(file) === folder)
+    .map(({ file, target, typeOnly }) => ({ file, used: folderOf(target), typeOnly }))
+    .filter(({ used }) => used !== folder);
+
+  it(`${folder} uses only ${allowed.join(', ') || 'nothing'}`, () => {
+    expect(own.filter(({ used, typeOnly }) => !allowed.includes(used) && !(typeOnly && allowed.includes(`types:${used}`)))).toEqual([]);
   });
 
-  it(`${room} is allowed nothing that it does not need`, () => {
-    if (!existsSync(join(src, room))) return; // planned
-    const needed = new Set(importsOf(room).map(({ used }) => used));
-    const rooms = allowed.map((each) => each.replace('types:', '')).filter((each) => existsSync(join(src, each)));
-    expect(rooms.filter((each) => !needed.has(each))).toEqual([]);
+  it(`${folder} is allowed nothing that it does not need`, () => {
+    if (!folders.includes(folder)) return; // planned
+    const needed = own.flatMap(({ used, typeOnly }) => (typeOnly ? [`types:${used}`] : [used, `types:${used}`]));
+    expect(allowed.filter((each) => !needed.includes(each))).toEqual([]);
   });
 }
 
-/** Imports between rooms; tests beside the code may use what they like. */
-function importsOf(room: string): { file: string; used: string; typeOnly: boolean }[] {
-  const folder = join(src, room);
-  if (!existsSync(folder)) return [];
-  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
-    (file) => file.endsWith('.ts') && !file.endsWith('.test.ts'),
+it('has no room that another one uses and that uses it', () => {
+  const rooms = new Map<string, Set<string>>();
+  for (const [folder, used] of Object.entries(mayUse)) {
+    const own = rooms.get(roomOf(folder)) ?? new Set<string>();
+    for (const each of used) if (roomOf(each) !== roomOf(folder)) own.add(roomOf(each.replace('types:', '')));
+    rooms.set(roomOf(folder), own);
+  }
+  expect(circlesOf(rooms)).toEqual([]);
+});
+
+it('has no circle of files, of types neither', () => {
+  const uses = new Map(files.map(({ path, imports: own }) => [path, new Set(own.map(({ target }) => target))]));
+  expect(circlesOf(uses)).toEqual([]);
+});
+
+it('has no folder of more than twenty files, but where a protocol is laid out', () => {
+  const counts = new Map<string, number>();
+  for (const { path } of files) if (!generated.has(path)) counts.set(dirname(path), (counts.get(dirname(path)) ?? 0) + 1);
+  const large = [...counts].filter(([folder, count]) => count > FILES_MAX && !foldersByProtocol.includes(folder));
+  expect(large).toEqual([]);
+});
+
+it('keeps the agent to main, configuration and wiring', () => {
+  expect(files.filter(({ path }) => roomOf(path) === 'agent').length).toBeLessThanOrEqual(AGENT_FILES_MAX);
+});
+
+it('has a page for every room, and for every folder of more than eight files', () => {
+  const large = [...new Set(files.map(({ path }) => dirname(path)))].filter(
+    (folder) =>
+      !folder.includes('/') ||
+      readdirSync(join(src, folder)).filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts')).length > PAGE_FROM,
   );
-  return files.flatMap((file) => {
-    const path = join(folder, file);
-    const statements = readFileSync(path, 'utf8').matchAll(
-      /(?:^|\n)\s*(import|export)(\s+type)?\s[^'"]*?from\s*['"](\.[^'"]+)['"]|import\s*\(?\s*['"](\.[^'"]+)['"]/g,
-    );
-    return Array.from(statements, ([, , type, from, dynamic]) => {
-      const [used = ''] = relative(src, resolve(dirname(path), from ?? dynamic ?? '')).split('/');
-      return { file: relative(src, path), used, typeOnly: type !== undefined };
-    });
-  });
+  expect(large.filter((folder) => !existsSync(join(src, folder, 'README.md')))).toEqual([]);
+});
+
+const FILES_MAX = 20;
+const AGENT_FILES_MAX = 15;
+const PAGE_FROM = 8;
+
+function roomOf(path: string): string {
+  return path.replace('types:', '').split('/')[0] ?? path;
+}
+
+/** Groups of nodes that lead to each other (Tarjan, 1972). */
+function circlesOf(uses: ReadonlyMap<string, ReadonlySet<string>>): string[][] {
+  const index = new Map<string, number>();
+  const low = new Map<string, number>();
+  const stack: string[] = [];
+  const circles: string[][] = [];
+  const visit = (node: string): void => {
+    index.set(node, index.size);
+    low.set(node, index.get(node) ?? 0);
+    stack.push(node);
+    for (const next of uses.get(node) ?? []) {
+      if (!uses.has(next)) continue;
+      if (!index.has(next)) visit(next);
+      if (stack.includes(next)) low.set(node, Math.min(low.get(node) ?? 0, low.get(next) ?? 0));
+    }
+    if (low.get(node) !== index.get(node)) return;
+    const circle = stack.splice(stack.indexOf(node));
+    if (circle.length > 1) circles.push(circle.toSorted());
+  };
+  for (const node of uses.keys()) if (!index.has(node)) visit(node);
+  return circles;
 }

@@ -26,7 +26,7 @@ Images, system calls and the demo on arm64, emulated: half an hour or more for a
   --list    only say which there are
 `;
 
-/** Far beyond what it takes on a quiet machine: they tell that something hangs. */
+/** Far beyond the time on a quiet machine: detects a hang. */
 const partSeconds = 2_400;
 const allSeconds = 7_200;
 

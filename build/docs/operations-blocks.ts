@@ -1,6 +1,6 @@
-import { hostSettings } from '../../src/agent/host-settings.ts';
-import { METRIC_PREFIX, type MetricRow, metricRows, processRows } from '../../src/agent/metrics/metric-rows.ts';
+import { METRIC_PREFIX, type MetricRow, metricRows, processRows } from '../../src/admin/metrics/metric-rows.ts';
 import { checkNames } from '../../src/agent-api/check.ts';
+import { hostSettings } from '../../src/node/host-settings.ts';
 
 /** Tables of `docs/operations.md` and `docs/troubleshooting.md` that the agent's own tables say. */
 export function metricsTable(): string {

@@ -59,12 +59,16 @@ const stories: readonly Story[] = [
   },
   {
     title: 'A pod to a Service that picks the pod itself',
-    text: 'Without another source the pod would answer itself, past the translation. So the source becomes an address that nobody has, in a zone of its own, and the packet leaves by the port it came in by.',
+    text: 'Without another source the pod would answer itself, past the translation. So the source becomes a reserved address, in a zone of its own, and the packet leaves by the port it came in by.',
     opening: fromPod('10.96.0.10', 80),
     choice: 0,
     next: ['answer'],
   },
-  { title: 'A pod to a Service without endpoints', text: 'The agent says no, so that nobody waits.', opening: fromPod('10.96.0.11', 80) },
+  {
+    title: 'A pod to a Service without endpoints',
+    text: 'The agent refuses, so that no client waits.',
+    opening: fromPod('10.96.0.11', 80),
+  },
   { title: 'A pod to the outside', text: 'The node masquerades.', opening: fromPod('203.0.113.9', 443) },
   {
     title: 'The node to a Service',
@@ -78,7 +82,7 @@ const stories: readonly Story[] = [
   },
   {
     title: 'The world to a node port, with an endpoint on another node',
-    text: 'The node’s packet filter has translated the node’s address to the virtual one. Without the gateway’s address as source, the other node would answer the client directly. The answer goes back the way the question came.',
+    text: 'The node’s packet filter has translated the node’s address to the virtual one. Without another source, the pod network’s own address, the other node would answer the client directly. The answer goes back the way the question came.',
     opening: {
       inPort: gateway.ofPort,
       packet: tcp({
@@ -145,7 +149,7 @@ function picture({ flows, outputs }: Walk): string {
 
 function whereTo({ to, packet }: Output): string {
   if (to === 'agent') return 'to the agent';
-  if (to === 'flood') return 'to everybody';
+  if (to === 'flood') return 'flooded';
   const who = to === tunnel.ofPort ? 'tunnel' : to === gateway.ofPort ? 'gateway' : `pod ${to}`;
   const ports = packet.portDst === undefined ? '' : `:${packet.portDst}`;
   return `${who}: ${packet.ipSrc?.text} to ${packet.ipDst?.text}${ports}, TTL ${packet.ttl}`;

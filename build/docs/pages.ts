@@ -5,7 +5,7 @@ import kernel from '../../test/fixtures/data-paths/system.json' with { type: 'js
 import { manifestParts, manifestText, uninstallParts } from '../manifests/manifest.ts';
 import { defaultOptions } from '../manifests/options.ts';
 import { dashboardJson } from '../observability/dashboard.ts';
-import { dataPathsTable } from './data-paths-page.ts';
+import { dataPathsTable } from './datapaths-page.ts';
 import { capabilitiesTable, hostPathsTable, objectsTable, permissionsTable } from './install-blocks.ts';
 import { checksTable, kernelSettingsTable, metricsTable } from './operations-blocks.ts';
 import { pipelinePage } from './pipeline-page.ts';

@@ -1,11 +1,12 @@
 import { mayUse } from '../../test/rooms.ts';
 
 /**
- * Mermaid picture of `test/rooms.ts`. An arrow is left out where a longer way leads there too, so that the layers show;
- * dotted arrows are imports of types only.
+ * Mermaid picture of `test/rooms.ts`, without the folders inside rooms. An arrow is left out where a longer way leads there too, so that
+ * the layers show; dotted arrows are imports of types only.
  */
 export function roomsPicture(): string {
-  const lines = Object.keys(mayUse).flatMap((room) => {
+  const rooms = [...new Set(Object.keys(mayUse).map(roomOf))];
+  const lines = rooms.flatMap((room) => {
     const direct = directRooms(room).map((used) => `  ${room} --> ${used}`);
     const types = allowed(room, 'types').map((used) => `  ${room} -.-> ${used}`);
     return [...direct, ...types];
@@ -18,13 +19,18 @@ function directRooms(room: string): string[] {
   return used.filter((to) => !used.some((through) => through !== to && reaches(through, to)));
 }
 
-function reaches(from: string, to: string): boolean {
-  return allowed(from, 'code').some((next) => next === to || reaches(next, to));
+function reaches(from: string, to: string, passed: ReadonlySet<string> = new Set()): boolean {
+  return allowed(from, 'code').some((next) => next === to || (!passed.has(next) && reaches(next, to, new Set([...passed, from]))));
 }
 
+/** What a room may import, its folders included. */
 function allowed(room: string, what: 'code' | 'types'): string[] {
-  return (mayUse[room] ?? []).flatMap((used) => {
-    const typesOnly = used.startsWith('types:');
-    return typesOnly === (what === 'types') ? [used.replace('types:', '')] : [];
-  });
+  const used = Object.entries(mayUse).flatMap(([folder, rooms]) => (roomOf(folder) === room ? rooms : []));
+  const code = new Set(used.filter((each) => !each.startsWith('types:')).map(roomOf));
+  const types = new Set(used.filter((each) => each.startsWith('types:')).map((each) => roomOf(each.replace('types:', ''))));
+  return [...(what === 'code' ? code : [...types].filter((each) => !code.has(each)))].filter((each) => each !== room);
+}
+
+function roomOf(folder: string): string {
+  return folder.split('/')[0] ?? folder;
 }

@@ -1,13 +1,13 @@
 # The image of agent, plugin and seinectl. From the root of the checkout:
 #
-#     podman build -f build/images/agent.Dockerfile -t seine/agent:0.1.0 .
+#     podman build -f build/images/agent.Dockerfile -t seine.invalid/agent:0.2.0 .
 #
 # For another architecture add --platform linux/arm64; Node and koffi come prebuilt for both, the plugin is compiled.
 
 # Has Node and npm; builds.
-ARG BUILD_BASE=node:24-bookworm-slim
+ARG BUILD_BASE=docker.io/library/node:24-bookworm-slim
 # What runs. Any Debian 12 or newer.
-ARG BASE=debian:bookworm-slim
+ARG BASE=docker.io/library/debian:bookworm-slim
 
 FROM ${BUILD_BASE} AS build
 RUN apt-get update \
@@ -15,6 +15,9 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY package.json package-lock.json .npmrc ./
+COPY src/ovsdb/package.json src/ovsdb/
+COPY src/openflow/package.json src/openflow/
+COPY src/lab/package.json src/lab/
 RUN npm ci --ignore-scripts --include=optional
 COPY tsconfig.json LICENSE ./
 COPY build build

@@ -50,14 +50,34 @@ command('seine-agent', `${description.config['agent-node-flags']} /opt/seine/dis
 command('seinectl', '/opt/seine/dist/seinectl.mjs');
 command('install-cni', '/opt/seine/dist/install-cni.mjs');
 
-/** What of the lock file a program of the image can hold: not what only builds and tests. */
+/** What of the lock file a program of the image can hold: not what only builds and tests, nor what only the lab needs. */
 function components() {
-  return Object.entries(lock).flatMap(([path, { dev, optional, version, license }]) => {
+  return [...needed()].toSorted().flatMap((path) => {
+    const { optional, version, license } = lock[path];
     const name = path.replace(/^.*node_modules\//, '');
-    if (path === '' || dev === true || (optional === true && name !== nodePackage && name !== nativePackage)) return [];
+    if (optional === true && name !== nodePackage && name !== nativePackage) return [];
     const licenses = license === undefined ? {} : { licenses: [{ license: { name: license } }] };
     return [{ type: 'library', name, version, purl: `pkg:npm/${name.replace('@', '%40')}@${version}`, ...licenses }];
   });
+}
+
+/** Paths in the lock file of the product's dependencies and of theirs. */
+function needed(from = '', found = new Set()) {
+  const { dependencies = {}, optionalDependencies = {} } = lock[from];
+  for (const name of Object.keys({ ...dependencies, ...optionalDependencies })) {
+    const path = resolved(from, name);
+    if (path === undefined || found.has(path)) continue;
+    found.add(path);
+    needed(path, found);
+  }
+  return found;
+}
+
+/** As Node looks for a package: beside the one that asks, then in each folder above. */
+function resolved(from, name) {
+  const path = `${from === '' ? '' : `${from}/`}node_modules/${name}`;
+  if (path in lock) return path;
+  return from === '' ? undefined : resolved(from.replace(/\/?(?:node_modules\/)?(?:@[^/]+\/)?[^/]+$/, ''), name);
 }
 
 const own = { type: 'application', name: 'seine', version: description.version, purl: `pkg:npm/seine@${description.version}` };

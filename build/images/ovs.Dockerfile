@@ -1,9 +1,9 @@
 # The image of Open vSwitch. From the root of the checkout:
 #
-#     podman build -f build/images/ovs.Dockerfile -t seine/ovs:0.1.0 .
+#     podman build -f build/images/ovs.Dockerfile -t seine.invalid/ovs:0.2.0 .
 
 # Any Debian 12 or newer: its Open vSwitch is what runs.
-ARG BASE=debian:bookworm-slim
+ARG BASE=docker.io/library/debian:bookworm-slim
 
 FROM ${BASE} AS files
 COPY build/images/ovs-start build/images/sbom /out/

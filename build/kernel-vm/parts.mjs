@@ -61,7 +61,7 @@ function commandLine(script) {
   try {
     return parseArgs({ options: { only: { type: 'string' }, list: flag, help: flag } }).values;
   } catch (error) {
-    throw new SetupError(error.message, `npm run ${script} -- --help says what there is`);
+    throw new SetupError(error.message, `npm run ${script} -- --help lists the options`);
   }
 }
 

@@ -21,7 +21,7 @@ The end-to-end tests on the kernel's data path, in emulated virtual machines, on
   --list    only say which there are
 `;
 
-/** Far beyond what a part takes on a quiet machine: it tells that something hangs. */
+/** Far beyond the time of a part on a quiet machine: detects a hang. */
 const limitSeconds = 2_400;
 
 const e2e = (...names) => names.map((name) => `test/e2e/${name}.test.ts`);
@@ -36,7 +36,12 @@ const parts = [
   { name: 'services', what: 'cluster addresses, hairpin, no endpoints, large requests', files: e2e('service-cluster-ip', 'service-large') },
   { name: 'endpoints', what: 'affinity, traffic policies, terminating endpoints', files: e2e('service-endpoints') },
   { name: 'outside', what: 'node ports, load balancers, external addresses', files: e2e('service-outside') },
-  { name: 'data-path', what: 'what it can do and how it fares, SCTP', files: ['test/kernel/data-path.test.ts'] },
+  {
+    name: 'again',
+    what: 'connections that come again, and the world and the node from one port',
+    files: ['test/integration/service-again.test.ts', 'test/integration/service-world.test.ts'],
+  },
+  { name: 'data-path', what: 'what it can do and how it fares, SCTP', files: ['test/kernel/datapath.test.ts'] },
   { name: 'check', what: 'seinectl check, with a filter in the way', files: ['test/kernel/check.test.ts'] },
   { name: 'agent', what: 'the agent restarts and is killed: nothing is written, nothing lost', files: e2e('converge-restart') },
   { name: 'switch', what: 'ovs-vswitchd and its database killed: flows restored', files: e2e('converge-switch') },

@@ -10,10 +10,10 @@ const rbac = 'rbac.authorization.k8s.io';
 
 export function access(): Part[] {
   return [
-    { object: serviceAccount, about: 'Who the agents are to the API server. Open vSwitch is nobody to it.' },
+    { object: serviceAccount, about: 'The agents’ identity for the API server. Open vSwitch has none.' },
     {
       object: clusterRole,
-      about: 'What the agents may do. Nothing is written but events and one condition of a node; the policies below say of which.',
+      about: 'What the agents may do. Nothing is written but events and one condition of a node; the policies below name them.',
       notes: permissions.map(({ why }, index) => [['rules', index], why] as const),
     },
     { object: clusterRoleBinding, about: 'Gives the role to the agents.' },

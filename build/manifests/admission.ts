@@ -29,7 +29,7 @@ interface ResourceRule extends NamedRuleWithOperations {
 type Commented<T> = T & { readonly why?: string };
 
 /**
- * What RBAC cannot say: that an agent speaks for its own node.
+ * RBAC cannot restrict an agent to its own node.
  *
  * Expressions keep to what every evaluator of CEL takes: no optional types, no macros beyond `has`, `all` and `filter`. `dyn` is
  * for fields that are looked up by name, which an object with a schema would not let pass the check of types.
@@ -62,7 +62,7 @@ const otherConditions = (status: string): string =>
 const nodePolicy: Policy = {
   name: `${agentName}-nodes`,
   about: [
-    'An agent writes to the status of its own Node, and there only the condition NetworkUnavailable: whoever has its token cannot',
+    'An agent writes to the status of its own Node, and there only the condition NetworkUnavailable: a holder of its token cannot',
     'give another node an address of his own (docs/security.md). Others than the agents are not asked.',
   ].join('\n'),
   rule: { operation: 'UPDATE', resource: 'nodes/status' },
@@ -102,7 +102,7 @@ const eventPolicy: Policy = {
     namesNode,
     {
       expression: `has(object.reportingInstance) && object.reportingInstance == variables.node && has(object.source) && has(object.source.host) && object.source.host == variables.node`,
-      message: 'an event names the node of the agent that tells it: reportingInstance and source.host',
+      message: 'an event names the node of the agent that writes it: reportingInstance and source.host',
     },
     {
       expression: `has(object.reportingComponent) && object.reportingComponent == '${agentName}' && has(object.source.component) && object.source.component == '${agentName}'`,
@@ -110,7 +110,7 @@ const eventPolicy: Policy = {
     },
     {
       expression: `!has(object.involvedObject.kind) || object.involvedObject.kind != 'Node' || (has(object.involvedObject.name) && object.involvedObject.name == variables.node)`,
-      message: 'an agent tells events of its own node only',
+      message: 'an agent writes events of its own node only',
     },
   ],
 };

@@ -1,5 +1,6 @@
 import type { DaemonSet } from 'kubernetes-types/apps/v1.d.ts';
 import type { Container, EnvVar, Probe, Volume, VolumeMount } from 'kubernetes-types/core/v1.d.ts';
+import { defaultPaths } from '../../src/agent-api/default-paths.ts';
 import { agentName } from './access.ts';
 import { agentConfigKey, agentConfigPath, configName, conflistKey } from './configuration.ts';
 import { agentGrants, type Grants, insideCniBin, insideCniConf, installGrants } from './grants.ts';
@@ -23,9 +24,14 @@ const stateName = 'var-lib-seine';
 
 const nodeName: EnvVar = { name: 'NODE_NAME', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } };
 
-/** `metricsAddress` of the agent; its health is on the same. */
-const healthPort = 10_351;
-const health = (path: string): Probe => ({ httpGet: { host: '127.0.0.1', port: healthPort, path, scheme: 'HTTP' } });
+/** Of the image; see build/images/collect.mjs. */
+const plugin = '/opt/seine/cni/seine';
+
+/** Over the agent's socket, and not a port: a port may be configured away, and any process of the node may bind it first. */
+function probe(what: 'livez' | 'readyz', { agent }: ManifestOptions): Probe {
+  const { apiSocket = defaultPaths.apiSocket } = agent;
+  return { exec: { command: [plugin, '--probe', what, String(apiSocket)] }, timeoutSeconds: 5 };
+}
 
 export function agentDaemonSet(options: ManifestOptions): Part {
   const install = installGrants(options);
@@ -83,9 +89,9 @@ function agentContainer(options: ManifestOptions): Container {
     resources: { requests: { cpu: '100m', memory: '150Mi' } },
     securityContext: securityContext(agentGrants(options)),
     volumeMounts: [...mountsOf(agentGrants(options)), configMount],
-    startupProbe: { ...health('/livez'), periodSeconds: 2, failureThreshold: 60 },
-    livenessProbe: { ...health('/livez'), periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 6 },
-    readinessProbe: { ...health('/readyz'), periodSeconds: 5, timeoutSeconds: 5 },
+    startupProbe: { ...probe('livez', options), periodSeconds: 2, failureThreshold: 60 },
+    livenessProbe: { ...probe('livez', options), periodSeconds: 10, failureThreshold: 6 },
+    readinessProbe: { ...probe('readyz', options), periodSeconds: 5 },
   };
 }
 
@@ -96,5 +102,6 @@ const notes: readonly Note[] = [
   [[...podAt, 'hostPID'], 'Who calls the plugin’s socket is known by its process, and some runtimes name namespaces by one.'],
   [[...podAt, 'initContainers', 0], 'Puts the plugin, then its configuration, into the folders of the runtime: whole, or not at all.'],
   [[...agentAt, 'resources'], 'No limit: the agent needs about 20 KiB a Service with ten endpoints (docs/performance.md).'],
+  [[...agentAt, 'startupProbe'], 'The plugin’s program asks the agent’s socket. A port could be another process’s, or configured away.'],
   [[...agentAt, 'livenessProbe'], 'Answers while the event loop turns. Whatever else is wrong, a restart would not mend it.'],
 ];

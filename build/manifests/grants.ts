@@ -67,7 +67,7 @@ export const agentGrants = ({ cniBinFolder, cniConfFolder }: ManifestOptions): G
     { name: 'SYS_ADMIN', why: 'setns(2): a pod’s interface is born inside the pod’s network namespace. Nothing is mounted' },
     {
       name: 'SYS_PTRACE',
-      why: 'runtimes that name a namespace as /proc/PID/ns/net (cri-dockerd, ctr): the kernel lets nobody else open it',
+      why: 'runtimes that name a namespace as /proc/PID/ns/net (cri-dockerd, ctr): the kernel refuses it to others',
     },
   ],
   paths: [
@@ -117,7 +117,7 @@ export const agentGrants = ({ cniBinFolder, cniConfFolder }: ManifestOptions): G
   ],
 });
 
-/** What the init container sees of the node. It needs no capability at all. */
+/** The node as the init container sees it. It needs no capability at all. */
 export const installGrants = ({ cniBinFolder, cniConfFolder }: ManifestOptions): Grants => ({
   capabilities: [],
   paths: [

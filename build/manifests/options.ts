@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+
 /** What differs from cluster to cluster; everything else of the manifest is fixed. */
 export interface ManifestOptions {
   readonly agentImage: string;
@@ -6,7 +8,7 @@ export interface ManifestOptions {
   /** Where the kubelet's runtime looks for plugins and for their configuration, on the node. */
   readonly cniBinFolder: string;
   readonly cniConfFolder: string;
-  /** `netdev` forwards in ovs-vswitchd itself and needs no kernel module; for trying things out. */
+  /** Address of the API server for programs that cannot use its Service yet; needed without kube-proxy. */
   readonly dataPath: 'system' | 'netdev';
   /** Where the API server is for those who cannot use its Service yet; needed without kube-proxy. */
   readonly apiServer?: string;
@@ -14,9 +16,17 @@ export interface ManifestOptions {
   readonly agent: Readonly<Record<string, unknown>>;
 }
 
+const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string };
+
+/**
+ * The project has no registry yet, and a name without a host is one of docker.io's: another publisher's image would run with SYS_ADMIN. No host
+ * below `.invalid` resolves (RFC 6761 section 6.4), so these names are images of this machine's own store, or are refused.
+ */
+const defaultRegistry = 'seine.invalid';
+
 export const defaultOptions: ManifestOptions = {
-  agentImage: 'seine/agent:0.1.0',
-  ovsImage: 'seine/ovs:0.1.0',
+  agentImage: `${defaultRegistry}/agent:${version}`,
+  ovsImage: `${defaultRegistry}/ovs:${version}`,
   imagePullPolicy: 'IfNotPresent',
   cniBinFolder: '/opt/cni/bin',
   cniConfFolder: '/etc/cni/net.d',

@@ -48,13 +48,13 @@ export function ovsDaemonSet(options: ManifestOptions): Part {
     notes: [
       [
         ['spec', 'updateStrategy'],
-        'A restart of Open vSwitch costs packets, so nobody but you does it: delete the pod, node by node (docs/upgrade.md).',
+        'A restart of Open vSwitch costs packets, so it is left to you: delete the pod, node by node (docs/upgrade.md).',
       ],
       [
         [...container, 'resources'],
         'No limit of memory: to be killed for want of it would cut off every pod of the node. Flows take about 1 KiB each.',
       ],
-      [[...container, 'livenessProbe'], 'Slow to judge, for the same reason.'],
+      [[...container, 'livenessProbe'], 'Slow, for the same reason.'],
       ...notesOfCapabilities(container, grants),
       ...notesOfVolumes(volumes, grants.paths),
     ],

@@ -1,4 +1,4 @@
-/** An object of the manifest, and why what is in it is there. */
+/** An object of the manifest, and the reasons for its fields. */
 export interface Part {
   readonly object: KubeObject;
   /** In front of the object. */

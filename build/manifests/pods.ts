@@ -2,10 +2,10 @@ import type { Capabilities, Container, PodSpec, SecurityContext, Toleration, Vol
 import type { Grants, HostPath } from './grants.ts';
 import type { Note } from './part.ts';
 
-/** A node without its network is not ready, and may be told so by any taint: none may keep Seine away. */
+/** A node without its network is not ready, and may have any taint for it: none may keep Seine away. */
 const everywhere: Toleration[] = [{ operator: 'Exists' }];
 
-/** What the pods of both DaemonSets have in common. */
+/** The common part of both DaemonSets' pods. */
 export function podSpec(containers: Pick<PodSpec, 'containers' | 'initContainers' | 'volumes'> & Partial<PodSpec>): PodSpec {
   return {
     priorityClassName: 'system-node-critical',

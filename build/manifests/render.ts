@@ -59,6 +59,6 @@ try {
   const chosen = asked();
   process.stdout.write(chosen === undefined ? usage : `${manifestText(chosen.parts(chosen.options))}\n`);
 } catch (thrown) {
-  process.stderr.write(`render: ${thrown instanceof Error ? thrown.message : String(thrown)}; --help says what there is\n`);
+  process.stderr.write(`render: ${thrown instanceof Error ? thrown.message : String(thrown)}; --help lists the options\n`);
   process.exitCode = 2;
 }

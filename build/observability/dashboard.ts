@@ -18,7 +18,7 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
     { title: 'Ready', about: '1 if pods are served.', queries: { '{{instance}}': value('ready') } },
     {
       title: 'Connected',
-      about: 'To the switch, its database, and who is heard.',
+      about: 'To the switch and its database, and known peers.',
       queries: {
         'flows {{instance}}': value('openflow_connected', ',connection="flows"'),
         'database {{instance}}': value('ovsdb_connected'),
@@ -99,9 +99,9 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
       queries: { 'megaflows {{instance}}': value('datapath_megaflows'), 'masks {{instance}}': value('datapath_masks') },
     },
     {
-      title: 'Tunnel packets from strangers',
+      title: 'Tunnel packets from unknown peers',
       about: 'From addresses that are no node. They are dropped.',
-      queries: { '{{instance}} from {{address}}': value('stranger_packets') },
+      queries: { '{{instance}} from {{address}}': value('unknown_tunnel_peer_packets') },
     },
   ],
   'Keeping it so': [
@@ -132,8 +132,8 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
       queries: { '{{instance}} {{part}}': value('reconcile_age_seconds') },
     },
     {
-      title: 'Changed by somebody else',
-      about: 'Entries that were put back.',
+      title: 'Foreign changes',
+      about: 'Entries that were repaired.',
       unit: 'ops',
       queries: { '{{part}}': rate('drift_entries_total', 'part') },
     },
@@ -172,7 +172,7 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
       queries: { '{{kind}}': rate('source_failures_total', 'kind') },
     },
     {
-      title: 'Connections refused, and half-open ones forgotten',
+      title: 'Connections refused, and half-open ones deleted',
       about: 'To Services without endpoints; and by clients that came again after the end of their connection was lost.',
       unit: 'ops',
       queries: {
@@ -181,7 +181,7 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
       },
     },
     {
-      title: 'Not served as they say',
+      title: 'Not fully served',
       about: 'Objects that claim what they cannot have, and policies without effect.',
       queries: {
         '{{instance}} {{kind}}': value('objected_objects'),
@@ -192,7 +192,7 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
   Agent: [
     {
       title: 'Event loop',
-      about: 'How late the agent gets to what is due.',
+      about: 'Delay of timers in the agent’s event loop.',
       unit: 's',
       queries: { '99 %': quantile(0.99, 'event_loop_lag_seconds') },
     },

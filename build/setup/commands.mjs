@@ -25,7 +25,7 @@ export async function runLogged(name, command, args, { remedy, cwd, env }) {
   mkdirSync(join(cache, 'logs'), { recursive: true });
   const log = openSync(logFile, 'w');
   const started = Date.now();
-  const heartbeat = setInterval(() => say(`${name}: still at it (${Math.round((Date.now() - started) / 1000)} s)`), heartbeatMs);
+  const heartbeat = setInterval(() => say(`${name}: still running (${Math.round((Date.now() - started) / 1000)} s)`), heartbeatMs);
   try {
     const code = await run(command, args, { stdio: ['ignore', log, log], cwd, env: { ...process.env, ...env } });
     if (code === 0) return;

@@ -5,11 +5,11 @@ import { cache } from './paths.mjs';
 import { SetupError, say } from './progress.mjs';
 
 /**
- * What the project needs of Debian, and what for. docs/dependencies.md says why each and who keeps it; a test holds the
+ * The project's Debian packages, and their use. docs/dependencies.md gives the reason and maintainer of each; a test holds the
  * two lists together.
  */
 export const packages = {
-  'openvswitch-switch': 'ovs-vswitchd and ovsdb-server of the lab, ovs-ofctl as judge',
+  'openvswitch-switch': 'ovs-vswitchd and ovsdb-server of the lab, ovs-ofctl as oracle',
   nftables: 'nft: the lab and the tests look at rule sets',
   libnftables1: 'the agent programs the host firewall through it',
   ethtool: 'checksum offload of the lab’s underlay',
@@ -65,7 +65,7 @@ export const arm64Packages = {
   'qemu-system-arm': 'the virtual machine for arm64',
   debootstrap: runtimePackages.debootstrap,
   podman: 'builds and runs the images',
-  runc: 'runs what podman is told to',
+  runc: 'runs the containers of podman',
   cpio: kernelDemoPackages.cpio,
   kmod: kernelDemoPackages.kmod,
 };
@@ -100,7 +100,7 @@ export function missingPackages(wanted) {
   return names.filter((name) => !installed.has(name));
 }
 
-/** `install`: no kubectl at all; `unpack`: somebody else's; `nothing` to do: Debian's is at hand. */
+/** `install`: no kubectl at all; `unpack`: another one than Debian's; `nothing` to do: Debian's is there. */
 export function kubectlStep() {
   if (existsSync(unpackedKubectl) || missingPackages({ [kubectlPackage]: '' }).length === 0) return 'nothing';
   return ask('sh', ['-c', 'command -v kubectl']) === undefined ? 'install' : 'unpack';
@@ -113,7 +113,7 @@ export async function installPackages(names) {
   await withoutStartingServices(() =>
     withFreshLists(() => aptGet('apt-install', ['install', '-y', '--no-install-recommends', '--no-remove', ...wanted])),
   );
-  // Debian enables a service when it installs it. The lab runs its own; the machine's owner asked for none.
+  // Debian enables a service when it installs it. The lab runs its own; the machine itself needs none.
   const units = wanted.flatMap((name) => enabledUnits[name] ?? []);
   if (units.length > 0) ask('systemctl', ['--no-reload', 'disable', ...units]);
 }
@@ -153,7 +153,7 @@ function aptGet(name, args, cwd) {
   return runLogged(name, 'apt-get', ['-q', '-o', 'DPkg::Lock::Timeout=600', ...args], {
     cwd,
     env: { DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C' },
-    remedy: `run \`${byHand}\` by hand, mend what it says, and run the command again`,
+    remedy: `run \`${byHand}\` by hand, fix what it reports, and run the command again`,
   });
 }
 

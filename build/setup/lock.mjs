@@ -9,14 +9,14 @@ const waitSeconds = 1800;
  * Does `work` while no other set-up that names the same file does.
  *
  * flock(2) locks belong to the open file, not to a process: flock(1) locks the descriptor it inherits from us and ends,
- * and the lock is ours until we close the file or die. Nothing stale can be left over.
+ * and the lock is this process's until it closes the file or ends. Nothing stale can be left over.
  */
 export async function exclusively(file, work) {
   mkdirSync(dirname(file), { recursive: true });
   const fd = openSync(file, 'a', 0o600);
   try {
     if (flock(fd, ['-n']) !== 0) {
-      say('another set-up is at work on this machine; waiting for it');
+      say('another set-up is running on this machine; waiting for it');
       if (flock(fd, ['-w', String(waitSeconds)]) !== 0)
         throw new SetupError(
           `no lock on ${file} within ${waitSeconds} s`,

@@ -4,7 +4,7 @@ import { runLogged } from './commands.mjs';
 import { pinnedNodeBin, root, toolPath } from './paths.mjs';
 import { SetupError, say } from './progress.mjs';
 
-/** What package.json asks for in `engines`. */
+/** The `engines` of package.json. */
 const oldestNode = [22, 18];
 
 const quietly = ['--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 /** Root of the checkout. */
 export const root = resolve(dirname(fileURLToPath(import.meta.url)), '..', '..');
 
-/** What the set-up remembers or downloads; may be deleted at any time. */
+/** Stamps and downloads of the set-up; may be deleted at any time. */
 export const cache = join(root, '.cache');
 
 /** Compiler output: bundles, the plugin, the compiled exports. */

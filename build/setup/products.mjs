@@ -7,7 +7,7 @@ import { contentHash, isFresh, stamp } from './stamps.mjs';
 
 const lockFile = 'package-lock.json';
 
-/** What is made from the sources: by which command, from which inputs, into which files below `dist/`. */
+/** The build products: the command of each, its inputs, and its files below `dist/`. */
 const products = [
   {
     name: 'plugin',
@@ -31,14 +31,22 @@ const products = [
       'tsconfig.json',
       'tsconfig.build.json',
       'src/ovsdb/entry.ts',
-      'src/openflow/client.ts',
+      'src/openflow/entry.ts',
       'src/ovsdb',
       'src/openflow',
       'src/async',
       'src/wire',
+      'src/net',
       'src/errors',
     ],
-    makes: ['src/ovsdb/entry.js', 'src/openflow/client.js'],
+    makes: ['src/ovsdb/entry.js', 'src/openflow/entry.js'],
+  },
+  {
+    name: 'packages',
+    what: 'the same as packages of their own',
+    command: ['node', 'build/packages.mjs'],
+    inputs: ['build/packages.mjs', 'LICENSE', 'src/ovsdb', 'src/openflow', 'src/async', 'src/wire', 'src/net', 'src/errors'],
+    makes: ['packages/ovsdb/package.json', 'packages/openflow/package.json'],
   },
 ];
 
@@ -60,7 +68,7 @@ export async function make(product) {
   await runLogged(`build-${product.name}`, command, args, {
     cwd: root,
     env: { PATH: toolPath() },
-    remedy: 'mend what the compiler says, and run the command again',
+    remedy: 'fix what the compiler reports, and run the command again',
   });
   stamp(product.name, hash);
 }

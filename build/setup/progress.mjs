@@ -1,5 +1,5 @@
 /**
- * Says on stderr what the set-up does. Stdout belongs to the verb that runs afterwards (its last line may be JSON).
+ * Reports on stderr what the set-up does. Stdout belongs to the verb that runs afterwards (its last line may be JSON).
  */
 export function say(line) {
   process.stderr.write(`seine setup: ${line}\n`);

@@ -16,11 +16,11 @@ export type FindingState = (typeof findingStates)[number];
 export const checkNames = {
   agent: 'whether an agent answers on its socket',
   'agent.ready': 'whether it serves pods',
-  'agent.repair': 'whether it puts back what others change',
+  'agent.repair': 'whether it repairs foreign changes',
   ovs: 'without an agent: whether the switch database answers, and which bridges there are',
   'ovs.connection': 'the agent’s connections to database and bridge; whether the switch still waits to be filled',
-  'ovs.version': 'the version that ovs-vswitchd says it is',
-  'ovs.features': 'data path, tunnel type and what the data path says it can',
+  'ovs.version': 'the version that ovs-vswitchd reports',
+  'ovs.features': 'data path, tunnel type and capabilities of the data path',
   connections: 'how full the tables of tracked connections are',
   kernel: 'modules and settings of the kernel',
   'kernel.modules': 'the parts of the kernel that this data path and this tunnel need, loaded or built in',
@@ -28,43 +28,43 @@ export const checkNames = {
   disk: 'room for the journal of addresses and the last known objects; whether the journal can be written',
   limits: 'limits of the machine',
   'limits.descriptors': 'open file descriptors of the agent',
-  'limits.inotify': 'inotify instances of root, whom kubelet and runtime are',
+  'limits.inotify': 'inotify instances of root, as which kubelet and runtime run',
   api: 'the API server, and the clock against it',
   'api.server': 'a request to it',
   'api.sources': 'whether each resource is followed',
-  clock: 'the Date of the API server’s answer against this clock, and this clock against the one that only goes forward',
-  node: 'what is wanted of this node against what is there',
+  clock: 'the Date of the API server’s answer against this clock, and this clock against the monotonic one',
+  node: 'the wanted state of this node against the actual one',
   'node.ports': 'bridge and ports, from the switch database',
   'node.flows': 'flows, groups and meters, from the switch',
   'node.routes': 'routes, addresses and neighbours, from the kernel',
-  'node.firewall': 'our tables of the packet filter',
-  pods: 'what pods have inside',
+  'node.firewall': 'Seine’s tables of the packet filter',
+  pods: 'the pods’ own side',
   'pods.interface': 'the interface in the pod’s namespace',
-  'pods.checksum': 'who fills in checksums of what pods send',
+  'pods.checksum': 'whether checksums of pods’ packets are filled in',
   'pods.mtu': 'the MTU in the pod’s namespace',
   'firewall.pods': 'a packet as if from a pod through this node, and one to it',
   tunnel: 'the other nodes, through the tunnel',
   'tunnel.reach': 'an echo from the other node’s gateway: there and back',
   'tunnel.mtu': 'the same with the longest packet that pods send, which must not be fragmented',
-  'tunnel.strangers': 'who else sends tunnel packets here',
-  'tunnel.forged': 'packets that other nodes sent and that none of their pods can have sent, counted by the switch',
-  cni: 'what a container runtime finds',
+  'tunnel.strangers': 'tunnel packets from unknown peers',
+  'tunnel.forged': 'packets of other nodes with a source that is not theirs, counted by the switch',
+  cni: 'the container runtime’s side',
   'cni.config': 'the files in the folder of CNI configurations, in the runtime’s order',
-  'cni.plugins': 'every plugin of the chain, executed to say its versions',
+  'cni.plugins': 'every plugin of the chain, executed for its versions',
   'cni.version': 'whether plugin and agent are of one release',
   'cni.status': 'the plugin’s STATUS, executed as a runtime does: from its file to the agent’s answer',
 } as const;
 export type CheckName = keyof typeof checkNames;
 
-/** What a check found, for people. */
+/** The finding of one check, for people. */
 export interface Finding {
   readonly check: CheckName;
   readonly state: FindingState;
-  /** What is there, and what is wrong with it. */
+  /** The state found, and what is wrong with it. */
   readonly what: string;
-  /** What it means for traffic and pods. Of everything that is not `ok`. */
+  /** The effect on traffic and pods; absent if `ok`. */
   readonly effect?: string;
-  /** How to mend it, one command where one does it. */
+  /** The remedy, one command where one suffices. */
   readonly mend?: string;
 }
 

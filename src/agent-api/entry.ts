@@ -1,7 +1,7 @@
-import type { Failure } from './status.ts';
+import type { Failure } from './failure.ts';
 
 /** The parts of a node that are kept as wanted. */
-const partNames = ['switch', 'bridge', 'host', 'firewall'] as const;
+const partNames = ['switch', 'bridge', 'host', 'firewall', 'settings'] as const;
 export type PartName = (typeof partNames)[number];
 
 /**
@@ -10,13 +10,24 @@ export type PartName = (typeof partNames)[number];
  * - `ok`       there, and as wanted
  * - `missing`  wanted, not there
  * - `changed`  there, but otherwise than wanted
- * - `extra`    there, and nobody wants it
- * - `learned`  put there by the switch itself; nobody wants it, and nobody minds
+ * - `extra`    there, and not wanted
+ * - `learned`  learned by the switch itself; not wanted, and left alone
  */
 const entryStates = ['ok', 'missing', 'changed', 'extra', 'learned'] as const;
 export type EntryState = (typeof entryStates)[number];
 
-export type EntryKind = 'bridge' | 'port' | 'flow' | 'group' | 'meter' | 'link' | 'address' | 'neighbour' | 'route' | 'firewall';
+export type EntryKind =
+  | 'bridge'
+  | 'port'
+  | 'flow'
+  | 'group'
+  | 'meter'
+  | 'link'
+  | 'address'
+  | 'neighbour'
+  | 'route'
+  | 'firewall'
+  | 'setting';
 
 /** One thing the node holds or should hold. */
 export interface Entry {
@@ -24,7 +35,7 @@ export interface Entry {
   /** Unique within its kind. */
   readonly name: string;
   readonly state: EntryState;
-  /** Everybody who wants it. Of an entry nobody wants: whoever its cookie names, if anybody. */
+  /** All owners that want it. Of an entry that is not wanted: the owner that its cookie names, if any. */
   readonly owners: readonly string[];
   /** In the words of the tool that shows such things: ovs-ofctl, ip. Null if it is not wanted, or is not there. */
   readonly wanted: string | null;

@@ -1,5 +1,5 @@
 import type { EntryState } from './entry.ts';
-import type { Failure } from './status.ts';
+import type { Failure } from './failure.ts';
 
 /** How much of what an object needs is there: of the bridge (flows and groups) and of the node's own stack. */
 export interface Share {
@@ -62,7 +62,7 @@ export interface ServiceView extends ObjectView {
   readonly lastChange: string | null;
   /** How long that took, from the news to the switch’s acknowledgement; null while it is not acknowledged. */
   readonly programmedMs: number | null;
-  /** What of the Service is not served as it says, or why nothing is. */
+  /** What of the Service is not served as specified, or why nothing is. */
   readonly notServed: readonly string[];
 }
 
@@ -95,7 +95,7 @@ export interface PodRepair {
   readonly at: string;
   /** What of the node: a part of it, or `interface`. */
   readonly what: string;
-  /** Null where so much was put back at once that nobody counted whose it was. */
+  /** Null where too much was repaired at once to count by owner. */
   readonly entries: number | null;
 }
 

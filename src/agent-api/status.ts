@@ -1,17 +1,17 @@
 import type { PartName } from './entry.ts';
-
-/** Something that went wrong and may have come right since; what is shown beside it says whether it has. */
-export interface Failure {
-  readonly message: string;
-  /** Seconds since; absent if nobody noted when. */
-  readonly ageSeconds?: number;
-}
+import type { Failure } from './failure.ts';
 
 /** A resource of the Kubernetes API that the agent follows. */
 export interface SourceStatus {
   readonly kind: string;
   /** Confirmed by the API server since the agent began. Until then its objects may be what an earlier agent stored. */
   readonly synced: boolean;
+  /**
+   * How far its objects can be relied upon: as the API server has them now, or why not. `refused`: we may not read it; `gone`: the API
+   * server has no such resource; `behind`: the API server has not come as far as what was seen before; `failing`: no answer.
+   * Agents up to 0.2.0 do not say it.
+   */
+  readonly state?: 'in step' | 'not confirmed' | 'held' | 'refused' | 'gone' | 'behind' | 'failing';
   /** What it is busy with, in its own words. */
   readonly doing: string;
   readonly objects: number;
@@ -35,13 +35,13 @@ export interface ConnectionStatus {
 }
 
 /** An owner whose wish a target does not take. */
-export interface RefusedOwner {
+interface RefusedOwner {
   readonly owner: string;
   readonly error: Failure;
 }
 
 /** An object of the API that is served in part or not at all: what it says, a node must not do. */
-export interface ObjectedObject {
+interface ObjectedObject {
   readonly kind: string;
   /** `namespace/name`, or `name`. */
   readonly name: string;
@@ -58,10 +58,10 @@ export interface PartStatus {
   /** Every change of a wish counts one. */
   readonly revision: number;
   readonly realizedRevision: number;
-  /** Entries that were put back, over all looks, because somebody else had changed them, or a restart of Open vSwitch had lost them. */
+  /** Entries repaired since the agent started, after foreign changes or a restart of Open vSwitch. */
   readonly drift: number;
   readonly refused: readonly RefusedOwner[];
-  /** Entries that somebody changes again and again, repaired more and more slowly. */
+  /** Entries that another program keeps changing, repaired with back-off. */
   readonly contested: number;
   readonly lastError?: Failure;
 }
@@ -107,7 +107,7 @@ export interface AgentStatus {
   readonly connections: readonly ConnectionStatus[];
   readonly parts: readonly PartStatus[];
   readonly eventLoop: { readonly lagMsMax: number };
-  /** How long what others change will not be put back; absent if it is. */
+  /** How long repair is paused still; absent if it is not. */
   readonly repair?: { readonly pausedForSeconds: number };
   /** What is wrong with the node itself, in words for people. */
   readonly warnings?: readonly string[];

@@ -1,128 +1,142 @@
 import { join } from 'node:path';
-import type { NodeEnvironment } from '../connectivity/environment.ts';
-import type { NodeDatapathEvents } from '../datapath/node-datapath.ts';
-import type { SeineError } from '../errors/seine-error.ts';
-import { type PeerSource, peersFromNodes } from '../kube/peer-source.ts';
+import type { AgentEvents } from '../admin/observability.ts';
+import { RepairHistory } from '../admin/repair-history.ts';
+import { RepairPause } from '../admin/repair-pause.ts';
+import { NodePods } from '../attach/node-pods.ts';
+import { DatapathProbe } from '../diagnose/datapath-capabilities.ts';
+import { watchForeignFirewall } from '../diagnose/firewall/firewall-watch.ts';
+import { peersFromNodes } from '../kube/peer-source.ts';
 import { fetchPod } from '../kube/pod.ts';
 import type { Log } from '../log/log.ts';
 import { selfTest } from '../netlink/self-test.ts';
-import type { CniServerOptions } from './cni-server.ts';
+import { watchContestedSettings } from '../node/contested-settings.ts';
+import { Readiness } from '../node/readiness.ts';
+import { HalfOpenConnections } from '../packet-in/half-open.ts';
+import { NoEndpointResponder } from '../packet-in/no-endpoint.ts';
+import { UntranslatedPackets } from '../packet-in/untranslated.ts';
+import type { NodeState, NodeStateEvents } from '../reconcile/node-state.ts';
+import { PortWatch } from '../reconcile/port-watch.ts';
+import { adminPorts } from './admin-ports.ts';
 import type { AgentConfig } from './config.ts';
-import { DataPathProbe } from './data-path.ts';
-import { type DataPlane, openDataPlane, runDataPlane } from './data-plane.ts';
-import type { Ipam } from './ipam/ipam.ts';
-import { type KubeSources, openKubeSources, runKubeSources } from './kube-sources.ts';
-import type { Observe } from './metrics/record.ts';
-import { NodePods } from './node-pods.ts';
-import { startNode } from './node-start.ts';
-import type { Peers } from './peers.ts';
-import type { NodePodNetwork, PodNetworkOptions } from './pod-network.ts';
-import type { NodeProxy } from './proxy/node-proxy.ts';
-import { Readiness } from './readiness.ts';
-import { RepairHistory } from './repair-history.ts';
-import { RepairPause } from './repair-pause.ts';
-import type { Services } from './services.ts';
+import { type KubeSources, openKubeSources, runKubeSources, warnOfPodNetworks } from './kube-sources.ts';
+import { NodeChanges } from './node-changes.ts';
+import { type StartedNode, type StartHooks, startNode } from './node-start.ts';
+import { debouncedRecheck, keepNode, type NodeStack, openNodeStack, openNodeState } from './node-state.ts';
+import { openSwitch, type SwitchConnections } from './switch-connections.ts';
 
-export type TellNode = (reason: string, message: string, type?: 'Normal' | 'Warning') => void;
-
-/** The running agent, for those who look at it. */
-export interface Agent {
-  readonly config: AgentConfig;
-  readonly startedAt: Date;
-  readonly readiness: Readiness;
-  readonly plane: DataPlane;
-  readonly sources: KubeSources;
-  readonly peers: PeerSource;
-  readonly pods: NodePods;
-  readonly repair: RepairPause;
-  /** What was put back lately. */
-  readonly repairs: RepairHistory;
-  readonly dataPath: DataPathProbe;
-  /** What is wrong with this node, in sentences, by who found it. */
-  readonly warnings: Map<string, readonly string[]>;
-  /** Tells the cluster, by an event of the Node. */
-  readonly tell: TellNode;
-  /** What is there once the node is known. */
-  readonly node: () => RunningNode | undefined;
-}
-
-export interface RunningNode {
-  /** As it is at present. */
-  readonly environment: NodeEnvironment;
-  /** Why the node is still taken for what it was. */
-  readonly environmentProblem: string | undefined;
-  readonly ipam: Ipam;
-  readonly network: NodePodNetwork;
-  readonly peers: Peers;
-  readonly services: Services;
-  readonly proxy: NodeProxy;
-}
-
-export interface AgentHooks {
-  readonly onCall?: CniServerOptions['onCall'];
-  readonly events: NodeDatapathEvents;
-  /** Takes times for `/metrics`. */
-  readonly observe?: Observe;
-  readonly onPodStage?: NonNullable<PodNetworkOptions['onStage']>;
-  /** The API server cannot be followed for a resource. */
-  readonly onSourceFailure?: (kind: string, error: SeineError) => void;
-  readonly onDatabaseFailure?: (error: SeineError) => void;
-  /** The bridge's connection was lost. */
-  readonly onBridgeFailure?: (error: SeineError) => void;
+interface WiredAgent {
+  /** For `agent.sock` and the metrics. */
+  readonly admin: ReturnType<typeof adminPorts>;
+  /** Until the signal. @throws SeineError `INVARIANT` */
+  run(): Promise<void>;
 }
 
 /** Opens everything and starts nothing. @throws SeineError `REFUSED` if the machine lacks something, `INVALID_INPUT` */
-export function createAgent(config: AgentConfig, hooks: AgentHooks, log: Log, signal: AbortSignal): Agent & { run(): Promise<void> } {
+export function createAgent(config: AgentConfig, hooks: AgentEvents, log: Log, signal: AbortSignal): WiredAgent {
   selfTest();
   const readiness = new Readiness();
   readiness.obstruct('start', 'starting', 'the agent starts');
+  const changes = new NodeChanges();
   const repairs = new RepairHistory();
-  const events = notingDrift(hooks.events, repairs, () => plane.datapath);
-  const plane = openDataPlane({ config, hooks: { ...hooks, events }, readiness, log }, signal);
-  const sources = openKubeSources(config, {
-    stateDir: join(config.stateDir, 'kube'),
-    log,
-    ...(hooks.onSourceFailure ? { onFailure: hooks.onSourceFailure } : {}),
-  });
-  const tell = tellNode(sources, config.nodeName);
-  let node: RunningNode | undefined;
-  const agent: Agent = {
-    config,
-    startedAt: new Date(),
-    readiness,
-    plane,
-    sources,
-    peers: peersFromNodes(sources.nodes.replica, config.nodeName),
-    dataPath: new DataPathProbe(),
-    repairs,
-    repair: new RepairPause({ datapath: plane.datapath, log, tell, now: () => performance.now() }),
-    warnings: new Map(),
-    tell,
-    pods: new NodePods({ replica: sources.pods.replica, fetch: (...pod) => fetchPod(sources.http, ...pod) }),
-    node: () => node,
+  const stack = openNodeStack(config.hostGateway);
+  const { ovs, nodeState } = openNode({ config, stack, changes, readiness, hooks, repairs, log }, signal);
+  const ports = new PortWatch(ovs.database, signal);
+  const packetIn = { responder: new NoEndpointResponder(ovs.packets, log), halfOpen: new HalfOpenConnections(ovs.packets, log) };
+  new UntranslatedPackets(ovs.packets, log);
+  const sources = openKubeSources(config, { stateDir: join(config.stateDir, 'kube'), log, onFailure: hooks.onSourceFailure });
+  const peers = peersFromNodes(sources.nodes.replica, config.nodeName);
+  const pods = new NodePods({ replica: sources.pods.replica, fetch: (...pod) => fetchPod(sources.http, ...pod) });
+  const postNodeEvent = nodeEventPoster(sources, config.nodeName);
+  const repair = new RepairPause({ nodeState, log, tell: postNodeEvent, now: () => performance.now() });
+  const dataPath = new DatapathProbe();
+  const warnings = new Map<string, readonly string[]>();
+  warnOfPodNetworks(sources.nodes.replica, config.nodeName, warnings);
+  const companions = ({ live }: StartedNode): readonly Promise<void>[] => {
+    const { openflow, database } = ovs;
+    const { datapath: datapathChanged, foreignFirewall } = changes;
+    const firewall = { config, openflow, host: stack.links, nftables: stack.nftables, readiness, foreignFirewall, warnings, postNodeEvent };
+    const plane = { database, openflow, datapathChanged };
+    return [
+      watchForeignFirewall(firewall, { live, log, signal }),
+      watchContestedSettings({ nodeState, warnings, log }, signal),
+      dataPath.follow({ dataPath: config.ovsDatapathType, plane, warnings }, log, signal),
+    ];
   };
-  const start = async (): Promise<void> => startNode(agent, { hooks, log, signal, started: (running) => (node = running) });
+  let started: StartedNode | undefined;
+  const startHooks: StartHooks = {
+    ...hooks,
+    repaired: (lease, owner) => repairs.note('interface', [lease], () => [owner]),
+    started: (node) => (started = node),
+    companions,
+  };
+  const more = { ...packetIn, dataPath, warnings, repair, repairs };
+  const parts = { config, ovs, stack, nodeState, ports, changes, sources, peerSource: peers, pods, readiness, log };
   return {
-    ...agent,
-    run: async () => void (await Promise.all([runDataPlane(plane, config.hostGateway, signal), runKubeSources(sources, signal), start()])),
+    admin: adminPorts({ config, readiness, ovs, stack, nodeState, sources, peers, started: () => started, more }),
+    run: async () =>
+      void (await Promise.all([
+        keepNode({ gateway: config.hostGateway, ovs, stack, nodeState, changes }, signal),
+        runKubeSources(sources, signal),
+        startNode(parts, startHooks, signal),
+      ])),
   };
 }
 
+interface NodeParts {
+  readonly config: AgentConfig;
+  readonly stack: NodeStack;
+  readonly changes: NodeChanges;
+  readonly readiness: Readiness;
+  readonly hooks: AgentEvents;
+  readonly repairs: RepairHistory;
+  readonly log: Log;
+}
+
+/** Each needs the other: what the switch reports makes the state look again, and the state writes by the switch's connections. */
+function openNode(parts: NodeParts, signal: AbortSignal): { readonly ovs: SwitchConnections; readonly nodeState: NodeState } {
+  const { config, stack, changes, readiness, hooks, repairs, log } = parts;
+  const ovs = openSwitch(
+    {
+      config,
+      readiness,
+      log,
+      databaseSynced: () => nodeState.reconcilers.switch.invalidate(),
+      databaseFailed: hooks.onDatabaseFailure,
+      bridgeUp: () => {
+        nodeState.reconcilers.bridge.invalidate();
+        changes.datapath.ring();
+      },
+      bridgeFailed: hooks.onBridgeFailure,
+      bridgeChanged: debouncedRecheck(() => nodeState.reconcilers.bridge, signal),
+      learned: { covers: (flow) => nodeState.learned.covers(flow) },
+    },
+    signal,
+  );
+  const nodeState: NodeState = openNodeState(
+    config,
+    ovs,
+    stack,
+    notingDrift(hooks.events, repairs, () => nodeState),
+    log,
+  );
+  return { ovs, nodeState };
+}
+
 /** The same events, and what was repaired is remembered with its owners. */
-function notingDrift(events: NodeDatapathEvents, repairs: RepairHistory, datapath: () => DataPlane['datapath']): NodeDatapathEvents {
+function notingDrift(events: NodeStateEvents, repairs: RepairHistory, nodeState: () => NodeState): NodeStateEvents {
   return {
     ...events,
     drift: (part, keys) => {
-      const desired: { ownersOf(key: string): readonly string[] } = datapath()[part];
+      const desired: { ownersOf(key: string): readonly string[] } = nodeState()[part];
       repairs.note(part, keys, (key) => desired.ownersOf(key));
       events.drift(part, keys);
     },
   };
 }
 
-/** News of the node itself, posted with its Node object; a node that the API server does not know has nobody to tell. */
-function tellNode({ nodes, events }: KubeSources, name: string): TellNode {
-  return (reason, message, type = 'Normal') => {
+/** Posts an event of this node's Node object; none while the API server does not have it. */
+function nodeEventPoster({ nodes, events }: KubeSources, name: string) {
+  return (reason: string, message: string, type: 'Normal' | 'Warning' = 'Normal'): void => {
     const node = nodes.replica.get(name);
     const about = { apiVersion: 'v1', kind: 'Node', namespace: '', name, uid: node?.uid ?? '' };
     if (node) events.post({ type, reason, message, about, occasion: new Date().toISOString() });

@@ -17,6 +17,7 @@ describe('parseConfig', () => {
       proxyLoadBalancerIPs: true,
       serviceProxyName: '',
       externalIPRanges: [],
+      bucketTranslation: true,
       disableServiceHealthCheckServer: false,
       forgetTCPConnections: false,
     });
@@ -36,6 +37,10 @@ describe('parseConfig', () => {
     ['serviceCIDR: fd00::/64', /serviceCIDR: is not an IPv4 CIDR/],
     ['serviceCIDR: 10.96.0.0', /serviceCIDR: "10.96.0.0" is not a CIDR/],
     ['ovsBridge: "br int"', /ovsBridge: is no interface name/],
+    ['serviceCIDR: 10.0.0.0/08', /serviceCIDR: "10.0.0.0\/08" has leading zeros; 10.0.0.0\/8 has not/],
+    ['serviceCIDR: 10.96.0.1/12', /serviceCIDR: "10.96.0.1\/12" has host bits; the network is 10.96.0.0\/12/],
+    ['serviceCIDRv6: "::ffff:10.0.0.0/104"', /serviceCIDRv6: .* is a network of IPv4 written as IPv6/],
+    ['proxy: {externalIPRanges: [198.51.100.7/24]}', /proxy.externalIPRanges.0: "198.51.100.7\/24" has host bits/],
     ['transportInterfaceCIDRs: [10.0.0.0/8, x]', /transportInterfaceCIDRs.1: "x" is not a CIDR/],
     [`cniSocket: /${'x'.repeat(120)}`, /cniSocket: is longer than 107 bytes/],
     ['proxy: { nodePortAddresses: [all] }', /proxy.nodePortAddresses.0: /],

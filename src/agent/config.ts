@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
 import { SeineError } from '../errors/seine-error.ts';
-import { type Cidr, isIp, parseCidr, parseIp } from '../net/ip.ts';
+import { type Cidr, isIp, parseIp, readCidr } from '../net/ip.ts';
 
 /** An interface name as the kernel takes it: it ends up in rules of the packet filter and in the switch's database. */
 const interfaceName = z
@@ -13,17 +13,21 @@ const absolutePath = z.string().regex(/^\/[^\0]*$/, 'is no absolute path');
 /** The kernel's limit is 108 bytes, with the NUL at the end (unix(7)). */
 const socketPath = absolutePath.refine((path) => Buffer.byteLength(path) <= 107, 'is longer than 107 bytes, which no socket can be');
 const cidr = z.string().transform((text, context): Cidr => {
-  try {
-    return parseCidr(text);
-  } catch {
-    context.addIssue({ code: 'custom', message: `${JSON.stringify(text)} is not a CIDR` });
+  const refuse = (message: string): never => {
+    context.addIssue({ code: 'custom', message });
     return z.NEVER;
+  };
+  try {
+    const { cidr: read, fault } = readCidr(text);
+    return fault === undefined ? read : refuse(fault);
+  } catch {
+    return refuse(`${JSON.stringify(text)} is not a CIDR`);
   }
 });
 const cidrOf = (family: 'ipv4' | 'ipv6') =>
   cidr.refine((value) => value.family === family, `is not an ${family === 'ipv4' ? 'IPv4' : 'IPv6'} CIDR`);
 
-/** A value that Antrea knows and Seine does not do yet is refused by its name, so that nobody believes it is in force. */
+/** A value that Antrea knows and Seine does not do yet is refused by its name, so that it is not taken to be in force. */
 const later = <const Now extends readonly [string, ...string[]]>(now: Now, coming: readonly string[]) =>
   z.string().transform((value, context): Now[number] => {
     if (now.includes(value)) return value as Now[number];
@@ -64,6 +68,8 @@ const proxySchema = z.strictObject({
     .default(''),
   /** `spec.externalIPs` outside these are refused. */
   externalIPRanges: z.array(cidr).default([]),
+  /** Whether buckets of groups translate, where they can; otherwise each endpoint has a flow that does. */
+  bucketTranslation: z.boolean().default(true),
   disableServiceHealthCheckServer: z.boolean().default(false),
   /** Whether TCP connections to an endpoint that is gone are forgotten as those of UDP are; otherwise they go on. */
   forgetTCPConnections: z.boolean().default(false),
@@ -111,6 +117,8 @@ const schema = z.strictObject({
   ovsDatapathType: later(['system', 'netdev'], []).default('system'),
   metricsAddress: address.default('127.0.0.1:10351'),
   hostFirewall: z.enum(['own', 'manage']).default('own'),
+  /** `check`: kernel settings that the node needs are not written, only reported. */
+  hostSettings: z.enum(['manage', 'check']).default('manage'),
   /** What STATUS of the CNI plugin says. */
   status: statusSchema.prefault({}),
   logLevel: z.enum(['error', 'warn', 'info', 'debug']).default('info'),

@@ -1,13 +1,16 @@
 import { LoopTurns } from '../async/loop-turns.ts';
+import { pause } from '../async/pause.ts';
 import type { SeineError } from '../errors/seine-error.ts';
 import { loadKubeAccess } from '../kube/config.ts';
 import { endpointSlices } from '../kube/endpoint-slice.ts';
 import { EventPoster } from '../kube/events.ts';
 import { KubeHttp } from '../kube/http-client.ts';
 import { networkPolicies } from '../kube/network-policy.ts';
-import { nodes } from '../kube/node.ts';
+import { type Node, nodes } from '../kube/node.ts';
 import { type pods, podsOf } from '../kube/pod.ts';
-import { type Reflector, type ReflectorReport, Reflector as Watching } from '../kube/reflector.ts';
+import { type Reflector, Reflector as Watching } from '../kube/reflector.ts';
+import type { ReflectorReport, ReflectorStatus } from '../kube/reflector-report.ts';
+import type { Replica } from '../kube/replica.ts';
 import type { Resource } from '../kube/resource.ts';
 import { services } from '../kube/service.ts';
 import type { Log } from '../log/log.ts';
@@ -16,6 +19,8 @@ import type { AgentConfig } from './config.ts';
 /** No job of ours keeps the event loop for longer at a stretch, and for a moment only while a plugin is being answered. */
 const SLICE_MS = 4;
 const SHORT_SLICE_MS = 1;
+/** How often sources are looked at that were in step and are not (ms). */
+const IN_STEP_LOOK_MS = 250;
 
 /** What the agent reads from the Kubernetes API, each a copy that keeps itself up to date. */
 export interface KubeSources {
@@ -31,7 +36,7 @@ export interface KubeSources {
   readonly events: EventPoster;
 }
 
-export interface KubeSourcesOptions {
+interface KubeSourcesOptions {
   readonly stateDir: string;
   readonly log: Log;
   readonly onFailure?: (kind: string, error: SeineError) => void;
@@ -77,10 +82,43 @@ export async function runKubeSources(sources: KubeSources, signal: AbortSignal):
   }
 }
 
+/** What is asked of a source to know whether it is in step. */
+export interface JudgedSource {
+  readonly replica: Pick<Replica<unknown>, 'whenSynced'>;
+  readonly status: Pick<ReflectorStatus, 'state'>;
+}
+
+/** Waits until each of these is in step, all at the same moment: one that was and is refused now is not. */
+export async function whenInStep(sources: readonly JudgedSource[], signal: AbortSignal): Promise<void> {
+  await Promise.all(sources.map(({ replica }) => replica.whenSynced(signal)));
+  while (!sources.every(({ status }) => status.state === 'in step')) {
+    await pause(IN_STEP_LOOK_MS, signal);
+    signal.throwIfAborted();
+  }
+}
+
+/** Keeps among the agent's warnings what its own Node has of pod networks that cannot be used. */
+export function warnOfPodNetworks(nodes: Replica<Node>, nodeName: string, warnings: Map<string, readonly string[]>): void {
+  nodes.subscribe((names) => {
+    if (!names.has(nodeName)) return;
+    const refused = nodes.get(nodeName)?.refusedPodCidrs ?? [];
+    if (refused.length === 0) warnings.delete(POD_NETWORKS);
+    else
+      warnings.set(
+        POD_NETWORKS,
+        refused.map((why) => `a pod network of this node is left out: ${why}`),
+      );
+  });
+}
+
+/** Under this name they stand among the warnings. */
+const POD_NETWORKS = 'pod networks';
+
 const reports: Readonly<Record<ReflectorReport['what'], readonly [level: 'info' | 'warn' | 'error', message: string]>> = {
   restored: ['info', 'last known objects restored from disk'],
   synced: ['info', 'in step with the API server'],
   failed: ['warn', 'the API server cannot be followed'],
+  behind: ['warn', 'the API server is behind what it said before; a quorum read decides if it stays so'],
   held: ['error', 'a list lacks too many objects; nothing is removed until a second one agrees'],
   refuted: ['warn', 'a second list has all that the first one lacked'],
   released: ['warn', 'a second list agrees; the objects are removed'],

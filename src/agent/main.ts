@@ -1,12 +1,12 @@
 import { parseArgs } from 'node:util';
+import { Observability } from '../admin/observability.ts';
 import { seineVersion } from '../agent-api/version.ts';
-import type { NodeDatapathEvents } from '../datapath/node-datapath.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { privateFolder } from '../files/private-folder.ts';
 import { createLog, type Log } from '../log/log.ts';
+import type { NodeStateEvents } from '../reconcile/node-state.ts';
 import { createAgent } from './agent.ts';
 import { readConfig } from './config.ts';
-import { Looking } from './looking.ts';
 
 const usage = `Usage: seine-agent [--config FILE]
 
@@ -17,7 +17,7 @@ and serves the CNI plugin. Needs root.
   --version       the version of Seine
   --help          this text
 
-Ends with 0 when it was told to stop, 2 if the command line or the configuration makes no sense, 1 for everything else.
+Ends with 0 when it was told to stop, 2 if the command line or the configuration is invalid, 1 for everything else.
 `;
 
 const options = {
@@ -53,35 +53,35 @@ async function main(): Promise<void> {
   const stop = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort(new SeineError('CANCELLED', `${name} received`)));
   log.info('agent starts', { bridge: config.ovsBridge, dataPath: config.ovsDatapathType, tunnel: config.tunnelType });
-  const looking = new Looking(log, programLog.control);
-  const agent = createAgent(config, looking.hooks(loggedEvents(log)), log, stop.signal);
-  await looking.open(agent, stop.signal);
+  const observability = new Observability(log, programLog.control);
+  const agent = createAgent(config, observability.hooks(loggedEvents(log)), log, stop.signal);
+  await observability.open(agent.admin, stop.signal);
   try {
     await agent.run();
   } catch (thrown) {
     if (!stop.signal.aborted) throw thrown;
   } finally {
     stop.abort();
-    await looking.close();
+    await observability.close();
   }
   log.info('agent stops');
 }
 
-function loggedEvents(log: Log): NodeDatapathEvents {
+function loggedEvents(log: Log): NodeStateEvents {
   return {
     round: (part, result) => log.debug('made as wanted', { part, ...result }),
     failure: (part, error) => log.failing(`part ${part}`, 'not as wanted yet', { part, cause: error.message }),
     recovered: (part) => log.working(`part ${part}`),
-    refused: (part, owner, error) => log.failing(`${part} ${owner}`, 'a wish was refused', { part, owner, cause: error.message }, 'error'),
+    refused: (part, owner, error) => log.failing(`${part} ${owner}`, 'entries are refused', { part, owner, cause: error.message }, 'error'),
     accepted: (part, owner) => log.working(`${part} ${owner}`),
     // The same entries again and again are a fight; others are news.
     drift: (part, keys) =>
-      log.failing(`drift of ${part} ${keys.length} ${keys[0]}`, 'somebody else changed what is ours; it is put back', {
+      log.failing(`drift of ${part} ${keys.length} ${keys[0]}`, 'foreign change; repaired', {
         part,
         entries: keys.length,
-        cause: 'another than the agent',
+        cause: 'not by this agent',
       }),
-    repaired: (part, tookMs) => log.info('what somebody else had changed is as wanted again', { part, tookMs: Math.round(tookMs) }),
+    repaired: (part, tookMs) => log.info('foreign change repaired', { part, tookMs: Math.round(tookMs) }),
   };
 }
 

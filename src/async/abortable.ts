@@ -1,8 +1,8 @@
 import { SeineError } from '../errors/seine-error.ts';
 
 /**
- * Waits for `work`, but not longer than until `signal`. The work itself goes on; what becomes of it then is not looked at, its
- * failure included.
+ * Waits for `work`, but not longer than until `signal`. The work itself goes on; its outcome is then ignored, a failure
+ * included.
  *
  * @throws SeineError `CANCELLED` if `signal` comes first, otherwise what `work` throws
  */

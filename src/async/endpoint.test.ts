@@ -23,6 +23,6 @@ it.each([
   expect(() => parseEndpoint(text)).toThrow('[INVALID_INPUT]');
 });
 
-it('does not speak TLS without credentials', () => {
+it('does not open TLS without credentials', () => {
   expect(() => dialEndpoint(parseEndpoint('ssl:127.0.0.1:1'))).toThrow('[INVALID_INPUT] endpoint ssl:127.0.0.1:1 needs a key');
 });

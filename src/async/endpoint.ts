@@ -3,15 +3,15 @@ import { connect as connectTls } from 'node:tls';
 import { SeineError } from '../errors/seine-error.ts';
 
 /** Where a stream peer listens, as Open vSwitch writes it: `unix:PATH`, `tcp:HOST:PORT` or `ssl:HOST:PORT`, IPv6 hosts in brackets. */
-export type Endpoint =
+export type SocketEndpoint =
   | { readonly kind: 'unix'; readonly path: string }
   | { readonly kind: 'tcp' | 'ssl'; readonly host: string; readonly port: number };
 
-/** What both sides of an `ssl:` stream prove themselves with, each a text in PEM. Source: ovsdb-server(1) "SSL/TLS". */
+/** Credentials of both sides of an `ssl:` stream, each a text in PEM. Source: ovsdb-server(1) "SSL/TLS". */
 export interface TlsCredentials {
   readonly privateKey: string;
   readonly certificate: string;
-  /** Whoever signed the peer's certificate. */
+  /** The CA that signed the peer's certificate. */
   readonly caCertificate: string;
 }
 
@@ -19,7 +19,7 @@ export interface TlsCredentials {
 const maxUnixPathBytes = 107;
 
 /** @throws SeineError `INVALID_INPUT` if the text is no endpoint. */
-export function parseEndpoint(text: string): Endpoint {
+export function parseEndpoint(text: string): SocketEndpoint {
   if (text.startsWith('unix:')) return parseUnix(text.slice('unix:'.length));
   const inet = /^(tcp|ssl):(?:\[([0-9a-fA-F:.]+)\]|([^\s:[\]]+)):(\d{1,5})$/.exec(text);
   const [, kind, bracketed, plain, portText] = inet ?? [];
@@ -32,11 +32,11 @@ export function parseEndpoint(text: string): Endpoint {
 }
 
 /**
- * Begins to connect; the socket tells by its events how that went.
+ * Begins to connect; the socket's events report the outcome.
  *
- * @throws SeineError `INVALID_INPUT` if an `ssl:` endpoint comes without credentials; what OpenSSL says of credentials it cannot read.
+ * @throws SeineError `INVALID_INPUT` if an `ssl:` endpoint comes without credentials; OpenSSL's error for unreadable credentials.
  */
-export function dialEndpoint(endpoint: Endpoint, credentials?: TlsCredentials): Socket {
+export function dialEndpoint(endpoint: SocketEndpoint, credentials?: TlsCredentials): Socket {
   if (endpoint.kind === 'unix') return connectPlain({ path: endpoint.path });
   const { host, port } = endpoint;
   if (endpoint.kind === 'tcp') return connectPlain({ host, port, noDelay: true });
@@ -46,12 +46,12 @@ export function dialEndpoint(endpoint: Endpoint, credentials?: TlsCredentials): 
   return socket.setNoDelay(true);
 }
 
-/** Open vSwitch trusts whom the CA has signed: its certificates name no host. Source: ovs-pki(8). */
+/** Open vSwitch trusts every certificate that the CA has signed: they name no host. Source: ovs-pki(8). */
 function anyName(): undefined {
   return undefined;
 }
 
-function parseUnix(path: string): Endpoint {
+function parseUnix(path: string): SocketEndpoint {
   if (path === '' || path.includes('\0')) throw new SeineError('INVALID_INPUT', `endpoint unix:${JSON.stringify(path)} names no path`);
   if (Buffer.byteLength(path) > maxUnixPathBytes) {
     throw new SeineError('INVALID_INPUT', `socket path of ${Buffer.byteLength(path)} bytes, at most ${maxUnixPathBytes} allowed`);

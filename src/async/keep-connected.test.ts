@@ -88,7 +88,7 @@ it('probes a silent peer, then drops it', async () => {
   expect(log).toEqual(['open', 'probe', 'closed UNAVAILABLE', 'failed UNAVAILABLE']);
 });
 
-it('drops a stream whose conversation finds nonsense', async () => {
+it('drops a stream whose conversation reports a protocol error', async () => {
   await listen();
   const received = () => {
     throw new SeineError('PROTOCOL', 'nonsense');

@@ -3,12 +3,12 @@ import { TLSSocket } from 'node:tls';
 import { SeineError } from '../errors/seine-error.ts';
 import { type ReconnectEvent, type ReconnectPolicy, type ReconnectState, stepReconnect, stoppedState, wakeAtMs } from './reconnect.ts';
 
-/** What talks over one stream, from its opening to its end. A new one is made for each stream. */
+/** The user of one stream, from its opening to its end. A new one is made for each stream. */
 export interface Conversation {
   /**
-   * Bytes came; the chunk is the callee's to keep.
+   * Bytes arrived; the callee owns the chunk.
    *
-   * @throws SeineError `PROTOCOL` if the peer talks nonsense. The stream is then closed.
+   * @throws SeineError `PROTOCOL` if the peer breaks the protocol. The stream is then closed.
    */
   received(chunk: Uint8Array): void;
   /** The peer has been silent: send it something that it must answer. */
@@ -18,7 +18,7 @@ export interface Conversation {
 }
 
 export interface KeepConnectedOptions {
-  /** What is at the other end, for messages. */
+  /** The peer's name, for messages. */
   readonly peer: string;
   /** Begins a connection attempt. */
   readonly dial: () => Socket;
@@ -43,7 +43,7 @@ export function keepConnected(options: KeepConnectedOptions, signal: AbortSignal
   });
 }
 
-/** Owns the socket and the timer, and does what the reconnect machine says. */
+/** Owns the socket and the timer, and carries out the effects of the reconnect machine. */
 class Keeper {
   readonly #options: KeepConnectedOptions;
   #state: ReconnectState = stoppedState;
@@ -79,9 +79,9 @@ class Keeper {
     this.#socket = socket;
     let failure: unknown;
     socket.once('error', (error) => (failure = error));
-    // Later errors of a socket that already failed say nothing new, and without a listener they would end the process.
+    // Later errors of a socket that already failed add nothing, and without a listener they would end the process.
     socket.on('error', () => {});
-    // Of an encrypted stream, `connect` tells only that its handshake begins.
+    // Of an encrypted stream, `connect` is emitted before its handshake.
     socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', () => this.#connected(socket));
     socket.once('close', () => this.#lost(socket, this.#classify(failure)));
     socket.once('end', () => socket.destroy());
@@ -111,7 +111,7 @@ class Keeper {
     this.#drop(cause);
   }
 
-  /** Closes the stream, and tells the conversation and the owner why. */
+  /** Closes the stream, and passes the reason to the conversation and the owner. */
   #drop(cause: SeineError): void {
     const socket = this.#socket;
     const conversation = this.#conversation;

@@ -15,7 +15,7 @@ export class LoopTurns {
 
   /**
    * @param sliceMs how long a job works at a stretch
-   * @param shortMs the same while somebody is waited for, see {@link during}
+   * @param shortMs the same while a caller waits, see {@link during}
    */
   constructor(sliceMs: number, shortMs = sliceMs) {
     this.#sliceMs = sliceMs;
@@ -28,7 +28,7 @@ export class LoopTurns {
   }
 
   /**
-   * Slices are short while `work` goes on, which does little by itself but needs the loop ten times over, e.g. for answers: it
+   * Slices are short during `work`, which computes little but needs the loop many times, e.g. for answers: it
    * waits for a slice each time.
    */
   async during<T>(work: Promise<T>): Promise<T> {

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Waits so long (ms), or until `signal` aborts if that is sooner. Never rejects: whoever pauses looks at the signal next. */
+/** Waits so long (ms), or until `signal` aborts if that is sooner. Never rejects: the caller checks the signal next. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal }).catch(() => undefined); // only an abort rejects
 }
 
-/** As `pause`, and keeps no process running by itself. */
+/** As `pause`, without keeping the process alive. */
 export async function idle(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal, ref: false }).catch(() => undefined); // only an abort rejects
 }

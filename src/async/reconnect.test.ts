@@ -12,7 +12,7 @@ const policy: ReconnectPolicy = {
 
 type Line = readonly [nowMs: number, event: ReconnectEvent, chance?: number];
 
-/** Plays events and writes what came of each: `time event → effect, state, next wake-up`. */
+/** Plays events and records the outcome of each: `time event → effect, state, next wake-up`. */
 function transcript(...lines: readonly Line[]): string[] {
   let state: ReconnectState = stoppedState;
   return lines.map(([nowMs, event, chance = 0]) => {

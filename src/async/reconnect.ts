@@ -1,8 +1,8 @@
 /**
  * When to connect, to probe and to give up on a stream connection that must be kept up for ever.
  *
- * A pure machine: no socket, no timer, no clock, no randomness. Whoever owns those (`keep-connected.ts`) tells it what
- * happened and at what time, does what it answers, and calls again with `tick` at `wakeAtMs`. All times are milliseconds of
+ * A pure machine: no socket, no timer, no clock, no randomness. Their owner (`keep-connected.ts`) reports each
+ * event and its time, carries out the effect, and calls again with `tick` at `wakeAtMs`. All times are milliseconds of
  * one monotonic clock.
  *
  *     stopped ──start──▶ connecting ──connected──▶ connected ──(silence)──▶ probing
@@ -27,13 +27,13 @@ export type ReconnectState =
 export type ReconnectEvent = 'start' | 'stop' | 'connected' | 'lost' | 'heard' | 'tick';
 
 /** What the owner must do now. After `disconnect` it must not report `lost` for the stream it closed. */
-export type ReconnectEffect = 'none' | 'connect' | 'disconnect' | 'probe';
+type ReconnectEffect = 'none' | 'connect' | 'disconnect' | 'probe';
 
 export interface ReconnectPolicy {
   /** The wait before the first retry; it doubles with each failure in a row. */
   readonly minBackoffMs: number;
   readonly maxBackoffMs: number;
-  /** The share of the wait, 0 to 1, that chance may take off, so that many clients do not come back in step. */
+  /** Jitter: the share of the wait, 0 to 1, by which it may be shortened, so that many clients do not come back in step. */
   readonly jitter: number;
   readonly connectTimeoutMs: number;
   /** Silence after which the peer is probed, and the further silence after which it counts as dead. */
@@ -41,7 +41,7 @@ export interface ReconnectPolicy {
   readonly probeTimeoutMs: number;
 }
 
-/** For a daemon on the same host: it comes back within tens of milliseconds, and retrying costs next to nothing. */
+/** For a daemon on the same host: it comes back within tens of milliseconds, and a retry costs next to nothing. */
 export const localPolicy: ReconnectPolicy = {
   minBackoffMs: 20,
   maxBackoffMs: 1_000,
@@ -53,18 +53,18 @@ export const localPolicy: ReconnectPolicy = {
 
 export const stoppedState: ReconnectState = { kind: 'stopped' };
 
-export interface ReconnectMoment {
+interface ReconnectMoment {
   readonly nowMs: number;
   /** From 0 (inclusive) to 1; used only when a wait begins. */
   readonly chance: number;
 }
 
-export interface ReconnectStep {
+interface ReconnectStep {
   readonly state: ReconnectState;
   readonly effect: ReconnectEffect;
 }
 
-/** What follows from one event. An event that means nothing in a state changes nothing. */
+/** The transition for one event. An event without meaning in a state changes nothing. */
 export function stepReconnect(state: ReconnectState, event: ReconnectEvent, at: ReconnectMoment, policy: ReconnectPolicy): ReconnectStep {
   switch (event) {
     case 'start':
@@ -136,8 +136,8 @@ function tick(state: ReconnectState, at: ReconnectMoment, policy: ReconnectPolic
 /**
  * Begins the wait before the next attempt.
  *
- * A connection that lived longer than the wait it had cost is taken for a good one, and the waits begin again at the
- * shortest. One that is accepted and dropped at once is not, or such a server would be hammered for ever.
+ * A connection that lived longer than the wait before it counts as good, and the waits begin again at the
+ * shortest. One that is accepted and dropped at once does not, or such a server would get attempts without end.
  */
 function retreat(state: StreamState, { nowMs, chance }: ReconnectMoment, policy: ReconnectPolicy): ReconnectState {
   const proven = state.kind !== 'connecting' && nowMs - state.sinceMs > state.backoffMs;

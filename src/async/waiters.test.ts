@@ -7,7 +7,7 @@ it('resolves at once with what is already there', async () => {
   expect(await new Waiters('x').wait(() => 7, patience)).toBe(7);
 });
 
-it('looks again when poked, and lets only those go who are satisfied', async () => {
+it('checks again when poked, and resolves only satisfied callers', async () => {
   const waiters = new Waiters('x');
   let level = 0;
   const low = waiters.wait(() => (level >= 1 ? 'low' : undefined), patience);

@@ -1,9 +1,9 @@
-import type { Part } from './collect.ts';
+import type { BundlePart } from './collect.ts';
 
-/** Asks the agent. @throws SeineError with what it said, or why it said nothing */
-export type AskAgent = (path: string, signal: AbortSignal) => Promise<string>;
+/** Requests to the agent. @throws SeineError with its answer, or why there is none */
+type FetchFromAgent = (path: string, signal: AbortSignal) => Promise<string>;
 
-/** In this order: first what says most, last what is compared with what the switch holds. */
+/** In this order: the most telling first, last what is compared with the switch. */
 const answers = {
   'agent/status.json': '/v1/status',
   'agent/config.json': '/v1/config',
@@ -25,6 +25,6 @@ const answers = {
 
 export const inputsName: keyof typeof answers = 'agent/inputs.ndjson';
 
-export function agentParts(ask: AskAgent): readonly Part[] {
+export function agentParts(ask: FetchFromAgent): readonly BundlePart[] {
   return Object.entries(answers).map(([name, path]) => ({ name, gather: (signal) => ask(path, signal) }));
 }

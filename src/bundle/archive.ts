@@ -23,7 +23,7 @@ export class ArchiveWriter {
     this.#folder = folder;
     const out = createWriteStream(path, { fd: openNew(path) });
     this.#written = pipeline(Readable.fromWeb(this.#packer.readable), createGzip(), out);
-    this.#written.catch(() => undefined); // looked at by whoever adds or closes
+    this.#written.catch(() => undefined); // reported to the caller of add or close
   }
 
   /** @throws SeineError `INVALID_INPUT` if the archive cannot be written */
@@ -66,9 +66,9 @@ function unwritable(thrown: unknown): SeineError {
 }
 
 /**
- * Files of an archive that somebody made, by their names without the folder they are in.
+ * The files of a bundle, by their names without the folder they are in.
  *
- * @param which others are passed over
+ * @param which other files are skipped
  * @throws SeineError `INVALID_INPUT` if it is none, or is too large
  */
 export async function readArchive(

@@ -6,7 +6,7 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, describe, expect, it } from 'vitest';
 import { SeineError } from '../errors/seine-error.ts';
 import { ArchiveWriter, readArchive } from './archive.ts';
-import { collect, type Limits, type Part } from './collect.ts';
+import { type BundlePart, collect, type Limits } from './collect.ts';
 import { fileParts } from './file-parts.ts';
 import { parseManifest } from './manifest.ts';
 import { plainLine } from './plain-json.ts';
@@ -17,7 +17,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const signal = new AbortController().signal;
 const limits: Limits = { bytes: 1_000, partMs: 200, wholeMs: 5_000 };
 
-async function collected(parts: readonly Part[], more: Partial<Limits> = {}) {
+async function collected(parts: readonly BundlePart[], more: Partial<Limits> = {}) {
   const files = new Map<string, string>();
   const archive = { add: async (name: string, bytes: Uint8Array) => void files.set(name, Buffer.from(bytes).toString()) };
   const manifest = await collect(parts, { node: 'n1', archive, limits: { ...limits, ...more }, onPart: () => {} }, signal);
@@ -60,25 +60,25 @@ describe('collecting', () => {
     expect(parseManifest(files.get('manifest.json') ?? '')).toEqual(manifest);
   });
 
-  it('tells a part that it has waited long enough, and leaves out the rest when time is over', async () => {
-    let told = false;
-    const slow: Part = {
+  it('aborts a part at its deadline, and leaves out the rest when time is over', async () => {
+    let reported = false;
+    const slow: BundlePart = {
       name: 'slow',
       gather: (patience) =>
         new Promise((_, reject) =>
           patience.addEventListener('abort', () => {
-            told = true;
+            reported = true;
             reject(new Error('late'));
           }),
         ),
     };
     const { manifest } = await collected([slow, { name: 'next', gather: () => 'x' }], { wholeMs: 100 });
-    expect(told).toBe(true);
+    expect(reported).toBe(true);
     expect(manifest.parts[1]?.reason).toBe('there was no time left');
   });
 
-  it('waits less for who has kept it waiting', async () => {
-    const deaf = (name: string): Part => ({ name, gather: () => new Promise<never>(() => {}) });
+  it('gives less time to a source that has used up its time once', async () => {
+    const deaf = (name: string): BundlePart => ({ name, gather: () => new Promise<never>(() => {}) });
     const parts = [...['a', 'b', 'c', 'd'].map((name) => deaf(`switch/${name}`)), { name: 'kernel/links', gather: () => 'x' }];
     const { manifest } = await collected(parts, { partMs: 300 });
     expect(manifest.parts.map(({ state }) => state)).toEqual(['failed', 'failed', 'failed', 'failed', 'whole']);
@@ -94,7 +94,7 @@ describe('collecting', () => {
     );
   });
 
-  it('takes what the files of a node say, the end of a log, and never more than a file', async () => {
+  it('takes the files of a node, the end of a log, and only regular files', async () => {
     writeFileSync(join(folder, '10-seine.conflist'), '{"name":"seine"}');
     writeFileSync(join(folder, 'other-kubeconfig'), 'client-key-data: LS0tLS1CRUdJTg==');
     execFileSync('mkfifo', [join(folder, 'pipe')]);
@@ -203,7 +203,7 @@ describe('secrets', () => {
     '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----',
     'kubeconfig: /etc/seine/kubeconfig',
     '{"level":"info","msg":"ready","tookMs":12}',
-  ])('are not seen where there are none: %s', (text) => expect(redact(text)).toBe(text));
+  ])('are not found where there are none: %s', (text) => expect(redact(text)).toBe(text));
 });
 
 it('writes addresses as text, and large numbers and octets so that they stay what they are', () => {

@@ -6,9 +6,9 @@ import { bundleFormat, type Manifest, manifestName, type PartRecord } from './ma
 import { redact } from './redact.ts';
 
 /** One file of a bundle, and where it comes from. */
-export interface Part {
+export interface BundlePart {
   readonly name: string;
-  /** @throws whatever keeps it from being there */
+  /** @throws the reason why it is missing */
   gather(signal: AbortSignal): Promise<string> | string;
 }
 
@@ -19,14 +19,14 @@ export interface Limits {
   readonly wholeMs: number;
 }
 
-/** Who has kept us waiting in vain once is given less: the others' time is not his. */
+/** A source that has used up its time once gets less: the time of the others is not its. */
 const SLOWER = 15;
-/** With less time than this left nothing is begun. */
+/** With less time than this left no part is begun. */
 const LEAST_MS = 10;
 
 export const usualLimits: Limits = { bytes: 64 * 1024 * 1024, partMs: 15_000, wholeMs: 120_000 };
 
-export interface Collecting {
+interface Collecting {
   readonly node: string;
   readonly archive: Pick<ArchiveWriter, 'add'>;
   readonly limits: Limits;
@@ -34,12 +34,12 @@ export interface Collecting {
 }
 
 /**
- * Gathers parts one after the other, takes secrets out, and writes them with a manifest. A part that fails, or takes too long, is
+ * Gathers parts one after the other, redacts secrets, and writes them with a manifest. A part that fails, or takes too long, is
  * recorded with the reason; the others are there.
  *
  * @throws SeineError `INVALID_INPUT` if the archive cannot be written, `CANCELLED`
  */
-export async function collect(parts: readonly Part[], collecting: Collecting, signal: AbortSignal): Promise<Manifest> {
+export async function collect(parts: readonly BundlePart[], collecting: Collecting, signal: AbortSignal): Promise<Manifest> {
   const { node, archive, limits, onPart } = collecting;
   const begun = new Date().toISOString();
   const endMs = performance.now() + limits.wholeMs;
@@ -61,8 +61,8 @@ export async function collect(parts: readonly Part[], collecting: Collecting, si
   return manifest;
 }
 
-/** Whom a part is asked of: the folder it is in. */
-function sourceOf({ name }: Part): string {
+/** The source of a part: the folder it is in. */
+function sourceOf({ name }: BundlePart): string {
   return name.slice(0, Math.max(0, name.indexOf('/')));
 }
 
@@ -71,7 +71,7 @@ interface Gathered {
   readonly bytes?: Uint8Array;
 }
 
-async function gathered({ name, gather }: Part, bytesMax: number, patienceMs: number, signal: AbortSignal): Promise<Gathered> {
+async function gathered({ name, gather }: BundlePart, bytesMax: number, patienceMs: number, signal: AbortSignal): Promise<Gathered> {
   const startedMs = performance.now();
   const failed = (reason: string, state: 'failed' | 'absent' = 'failed'): Gathered => ({
     record: { name, state, bytes: 0, tookMs: Math.round(performance.now() - startedMs), reason: redact(reason) },
@@ -80,7 +80,7 @@ async function gathered({ name, gather }: Part, bytesMax: number, patienceMs: nu
   const enough = new AbortController();
   const patience = AbortSignal.any([signal, enough.signal]);
   try {
-    // A part that does not listen to its signal must not keep the others waiting.
+    // A part that ignores its signal must not block the others.
     const late = sleep(patienceMs, undefined, { signal: patience }).then(() => {
       throw new SeineError('UNAVAILABLE', `not there within ${Math.round(patienceMs / 1_000)} s`);
     });
@@ -99,7 +99,7 @@ async function gathered({ name, gather }: Part, bytesMax: number, patienceMs: nu
   }
 }
 
-/** A log that this node keeps elsewhere is worth a word, and no failure. */
+/** A log that this node keeps elsewhere is noted in the manifest, not a failure. */
 function isAbsence(thrown: unknown): boolean {
   return thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT';
 }

@@ -3,12 +3,12 @@ import { open, readdir, readFile, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { seineVersion } from '../agent-api/version.ts';
 import { SeineError } from '../errors/seine-error.ts';
-import type { Part } from './collect.ts';
+import type { BundlePart } from './collect.ts';
 import { plainJson } from './plain-json.ts';
 import { redact } from './redact.ts';
 
-/** Where things are on this node. */
-export interface Places {
+/** Paths on this node. */
+interface BundlePaths {
   /** Of the agent. */
   readonly configFile: string;
   readonly stateDir: string;
@@ -20,11 +20,11 @@ export interface Places {
   readonly logs: readonly string[];
 }
 
-/** Of a log, so much of its end. */
+/** How much of the end of a log. */
 const TAIL_BYTES = 512 * 1024;
 const FILES_MAX = 200;
 
-export function fileParts(places: Places): readonly Part[] {
+export function fileParts(places: BundlePaths): readonly BundlePart[] {
   const { configFile, stateDir, ovsRunDir, ovsLogDir, cniConfDir, logs } = places;
   return [
     { name: 'files/versions.json', gather: versions },
@@ -35,7 +35,7 @@ export function fileParts(places: Places): readonly Part[] {
     { name: 'files/ovs-run-dir.json', gather: () => listing(ovsRunDir) },
     { name: 'files/ovs-vswitchd.log', gather: () => tail(join(ovsLogDir, 'ovs-vswitchd.log')) },
     { name: 'files/ovsdb-server.log', gather: () => tail(join(ovsLogDir, 'ovsdb-server.log')) },
-    ...logs.map((path, at): Part => ({ name: `files/log-${at + 1}-${safeName(path)}`, gather: () => tail(path) })),
+    ...logs.map((path, at): BundlePart => ({ name: `files/log-${at + 1}-${safeName(path)}`, gather: () => tail(path) })),
   ];
 }
 

@@ -6,17 +6,17 @@ import { Nftables, objectsIn } from '../netlink/nftables.ts';
 import { listRoutes } from '../netlink/routes.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 import { readSysctl, type SysctlName } from '../netlink/sysctl.ts';
-import type { Part } from './collect.ts';
+import type { BundlePart } from './collect.ts';
 import { plainJson, plainLine } from './plain-json.ts';
 
 const families = ['ipv4', 'ipv6'] as const;
-/** Whether the tracker has ports for them: TCP, UDP, SCTP (IANA protocol numbers). */
+/** Protocols whose ports are tracked: TCP, UDP, SCTP (IANA protocol numbers). */
 const tracked = { tcp: 6, udp: 17, sctp: 132 } as const;
-/** More entries than these are not read one by one to count them by zone. */
+/** Above this many entries they are not counted by zone. */
 const COUNTED_MAX = 300_000;
 
-/** What of the kernel matters to a node's network: read by netlink and from /proc, in the caller's network namespace. */
-export function kernelParts(): readonly Part[] {
+/** The kernel's state that matters to a node's network: read by netlink and from /proc, in the caller's network namespace. */
+export function kernelParts(): readonly BundlePart[] {
   return [
     { name: 'kernel/links.ndjson', gather: () => withSocket('route', links) },
     { name: 'kernel/addresses.ndjson', gather: () => withSocket('route', (socket) => lines(listAddresses(socket))) },

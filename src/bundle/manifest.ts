@@ -1,13 +1,13 @@
 import { z } from 'zod';
 import { SeineError } from '../errors/seine-error.ts';
 
-/** Grows when an older reader would misunderstand a bundle. */
+/** Incremented when an older reader would misread a bundle. */
 export const bundleFormat = 1;
 export const manifestName = 'manifest.json';
 
 const part = z.object({
   name: z.string(),
-  /** `cut`: its beginning is there. `absent`: this node has no such file. */
+  /** `cut`: only its beginning is there. `absent`: this node has no such file. */
   state: z.enum(['whole', 'cut', 'absent', 'failed']),
   bytes: z.int(),
   tookMs: z.number(),
@@ -41,7 +41,7 @@ export function parseManifest(text: string): Manifest {
   const result = manifest.safeParse(value);
   if (result.success) return result.data;
   const [first] = result.error.issues;
-  throw new SeineError('INVALID_INPUT', `the manifest: ${first?.path.join('.') ?? ''}: ${first?.message ?? 'makes no sense'}`);
+  throw new SeineError('INVALID_INPUT', `the manifest: ${first?.path.join('.') ?? ''}: ${first?.message ?? 'cannot be parsed'}`);
 }
 
 function parsed(text: string): unknown {

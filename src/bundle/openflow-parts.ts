@@ -1,7 +1,7 @@
 import { heldLine } from '../inputs/held-bridge.ts';
 import { OpenFlowConnection } from '../openflow/connection.ts';
 import { decodeTableStats, writeTableStatsRequest } from '../openflow/control.ts';
-import type { FlowEntry } from '../openflow/flow-stats.ts';
+import type { FlowStats } from '../openflow/flow-stats.ts';
 import { decodeGroupStats, writeGroupStatsRequest } from '../openflow/group-stats.ts';
 import { decodePortStats, decodePorts, writePortDescRequest, writePortStatsRequest } from '../openflow/port.ts';
 import { decodeDescription, writeDescriptionRequest } from '../openflow/switch-description.ts';
@@ -9,15 +9,15 @@ import { printFlow } from '../openflow/text/flow-text.ts';
 import { printGroup } from '../openflow/text/group-text.ts';
 import { printMeterSpec } from '../openflow/text/meter-text.ts';
 import { tableName } from '../pipeline/tables.ts';
-import type { Part } from './collect.ts';
+import type { BundlePart } from './collect.ts';
 import { plainJson, plainLine } from './plain-json.ts';
 
 export const heldName = 'openflow/held.ndjson';
 const names = { table: tableName };
 
-/** What the bridge holds and has counted, asked of the bridge itself. */
-export function openFlowParts(endpoint: string): readonly Part[] {
-  const part = (name: string, ask: (bridge: OpenFlowConnection, signal: AbortSignal) => Promise<string>): Part => ({
+/** The bridge's entries and counters, read from the bridge itself. */
+export function openFlowParts(endpoint: string): readonly BundlePart[] {
+  const part = (name: string, ask: (bridge: OpenFlowConnection, signal: AbortSignal) => Promise<string>): BundlePart => ({
     name,
     gather: (signal) => withBridge(endpoint, (bridge) => ask(bridge, signal), signal),
   });
@@ -50,7 +50,7 @@ export function openFlowParts(endpoint: string): readonly Part[] {
   ];
 }
 
-/** A connection for one question: a part that hangs takes nobody else's with it. */
+/** A connection for one request: a part that hangs does not block the others. */
 async function withBridge<T>(endpoint: string, ask: (bridge: OpenFlowConnection) => Promise<T>, signal: AbortSignal): Promise<T> {
   const over = new AbortController();
   const { promise: failure, reject } = Promise.withResolvers<never>();
@@ -66,7 +66,7 @@ async function withBridge<T>(endpoint: string, ask: (bridge: OpenFlowConnection)
   }
 }
 
-/** Exactly what the switch holds: what `seinectl compile --check` compares with. */
+/** Exactly the switch's entries: what `seinectl compile --check` compares with. */
 async function heldBridge(bridge: OpenFlowConnection, signal: AbortSignal): Promise<string> {
   const found = [
     ...(await bridge.dumpGroups(signal)).map((group) => heldLine({ group })),
@@ -76,9 +76,9 @@ async function heldBridge(bridge: OpenFlowConnection, signal: AbortSignal): Prom
   return lines(found);
 }
 
-/** As ovs-ofctl writes flows, with what they counted behind each, in a comment. */
+/** Flows as ovs-ofctl prints them, with the counters of each in a comment. */
 async function flowLines(bridge: OpenFlowConnection, signal: AbortSignal): Promise<string> {
-  const found: { readonly flow: Pick<FlowEntry, 'table' | 'priority'>; readonly text: string }[] = [];
+  const found: { readonly flow: Pick<FlowStats, 'table' | 'priority'>; readonly text: string }[] = [];
   await bridge.dumpFlows(
     {},
     (flow) => {

@@ -4,13 +4,13 @@ import type { Json } from '../ovsdb/json.ts';
 import { databaseOf } from '../ovsdb/schema/database-of.ts';
 import { parseSchema } from '../ovsdb/schema/database-schema.ts';
 import type { JsonRpcSession } from '../ovsdb/session.ts';
-import type { Part } from './collect.ts';
+import type { BundlePart } from './collect.ts';
 import { plainJson } from './plain-json.ts';
 
 const database = 'Open_vSwitch';
 
 /** All tables of the switch's database, all columns, as the server has them (RFC 7047 notation). */
-export function ovsdbParts(socketPath: string): readonly Part[] {
+export function ovsdbParts(socketPath: string): readonly BundlePart[] {
   const endpoint = `unix:${socketPath}`;
   return [
     { name: 'ovsdb/databases.json', gather: (signal) => askOnce({ endpoint }, (session) => databases(session, signal), signal) },

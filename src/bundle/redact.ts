@@ -1,6 +1,6 @@
 const taken = '[REDACTED]';
 
-/** What nobody outside the cluster may see, by what it looks like. */
+/** Secrets that must not leave the cluster, by their form. */
 const shapes: readonly (readonly [RegExp, string])[] = [
   // RFC 7468, also as a JSON string has it.
   [/-----BEGIN ([A-Z ]*PRIVATE KEY)-----[\s\S]{0,20000}?-----END \1-----/g, `-----BEGIN $1-----${taken}-----END $1-----`],
@@ -11,7 +11,7 @@ const shapes: readonly (readonly [RegExp, string])[] = [
   [/(:\/\/)[^\s/@:"']{1,200}:[^\s/@"']{1,200}@/g, `$1${taken}@`],
 ];
 
-/** Names of fields whose values are secrets: in JSON, in YAML, and in maps of OVSDB. */
+/** Names of fields with secret values: in JSON, in YAML, and in maps of OVSDB. */
 const secretNames =
   '[\\w./-]{0,80}(?:token|passw(?:or)?d|passphrase|secret|psk|api[_-]?key|private[_-]?key(?:[_-]?data)?|client-key-data|client-certificate-data|authorization|credentials?|last-applied-configuration)';
 const fields: readonly (readonly [RegExp, string])[] = [
@@ -22,9 +22,9 @@ const fields: readonly (readonly [RegExp, string])[] = [
 ];
 
 /**
- * Takes secrets out of a text: private keys, tokens, passwords in URLs, and fields that are named as secrets are.
+ * Redacts secrets: private keys, tokens, passwords in URLs, and fields with names of secrets.
  *
- * It knows what secrets usually look like, and no more: what collects must not read where they are.
+ * It finds the usual forms and no more: collectors must not read files that hold secrets.
  */
 export function redact(text: string): string {
   return [...shapes, ...fields].reduce((rest, [pattern, instead]) => rest.replace(pattern, instead), text);

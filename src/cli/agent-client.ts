@@ -1,5 +1,5 @@
 import { type IncomingMessage, request } from 'node:http';
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError, withoutCode } from '../errors/seine-error.ts';
 
 /** An agent that says nothing for so long is not going to (ms). */
 const SILENCE_MS = 15_000;
@@ -7,7 +7,7 @@ const LINE_CHARACTERS_MAX = 1024 * 1024;
 const ANSWER_CHARACTERS_MAX = 400_000_000;
 
 /** What an agent said to one question. */
-export interface AgentAnswer {
+interface AgentAnswer {
   readonly status: number;
   readonly body: string;
 }
@@ -97,21 +97,17 @@ export class AgentClient {
 
   #unreachable(thrown: unknown): SeineError {
     const errno = thrown instanceof Error && 'code' in thrown ? String(thrown.code) : undefined;
-    const message = thrown instanceof SeineError ? withoutCode(thrown.message) : thrown instanceof Error ? thrown.message : String(thrown);
+    const message = thrown instanceof SeineError ? thrown.rawMessage : thrown instanceof Error ? thrown.message : String(thrown);
     return new SeineError('UNAVAILABLE', message, { context: { errno }, cause: thrown });
   }
 }
 
 function refusal(status: number, body: string): SeineError {
-  return new SeineError(status === 400 ? 'INVALID_INPUT' : 'REFUSED', withoutCode(body), { context: { status } });
+  return new SeineError(status === 400 ? 'INVALID_INPUT' : 'REFUSED', withoutCode(body.trim()), { context: { status } });
 }
 
 async function textOf(response: IncomingMessage): Promise<string> {
   let text = '';
   for await (const piece of response as AsyncIterable<string>) if (text.length < LINE_CHARACTERS_MAX) text += piece;
   return text;
-}
-
-export function withoutCode(message: string): string {
-  return message.trim().replace(/^\[[A-Z_]+\] /, '');
 }

@@ -6,7 +6,7 @@ import { shortOwner } from './words.ts';
 /** Owners by cookie, as the agent tells them. */
 export type Owners = ReadonlyMap<bigint, string>;
 
-export interface Annotated {
+interface Annotated {
   readonly line: string;
   /** `none` for a line without a cookie, such as the headline of the dump. */
   readonly cookie: 'known' | 'learned' | 'unknown' | 'none';
@@ -32,5 +32,5 @@ export function annotateLine(text: string, owners: Owners, paint: Paint): Annota
 function guess(cookie: bigint): string {
   const feature = cookieFeature(cookie);
   if (cookie === 0n || feature === undefined) return 'no cookie of Seine';
-  return `a ${feature} that nobody on this node wants any more`;
+  return `a ${feature} that is not wanted on this node any more`;
 }

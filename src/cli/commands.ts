@@ -11,7 +11,7 @@ import { diffLines } from './diff-lines.ts';
 import { safeText } from './escape.ts';
 import { exitCodes } from './exit-codes.ts';
 import { linesOf } from './lines.ts';
-import { type Resource, type ResourceItems, type ResourceName, resources, sorted, summary } from './resources.ts';
+import { type ResourceItems, type ResourceListing, type ResourceName, resources, sorted, summary } from './resources.ts';
 import { statusLines } from './status-page.ts';
 import { tableLines } from './table.ts';
 import type { Terminal } from './terminal.ts';
@@ -19,14 +19,14 @@ import { count, duration } from './words.ts';
 
 export type OutputForm = 'table' | 'wide' | 'json' | 'yaml';
 
-export interface Context {
+export interface CommandContext {
   readonly agent: AgentClient;
   readonly terminal: Terminal;
   readonly stdin: Readable;
 }
 
 /** Each command resolves to the exit code. @throws SeineError `UNAVAILABLE` if no agent answers */
-export async function status({ agent, terminal }: Context, form: OutputForm): Promise<number> {
+export async function status({ agent, terminal }: CommandContext, form: OutputForm): Promise<number> {
   const value = (await agent.json('/v1/status')) as AgentStatus;
   if (form === 'json' || form === 'yaml') print(terminal, value, form);
   else for (const line of statusLines(value, terminal.room)) terminal.line(line);
@@ -43,8 +43,8 @@ export interface GetOptions {
   readonly bad?: boolean;
 }
 
-export async function get<N extends ResourceName>({ agent, terminal }: Context, what: N, options: GetOptions): Promise<number> {
-  const resource = resources[what] as Resource<ResourceItems[N]>;
+export async function get<N extends ResourceName>({ agent, terminal }: CommandContext, what: N, options: GetOptions): Promise<number> {
+  const resource = resources[what] as ResourceListing<ResourceItems[N]>;
   const name = options.name === undefined ? undefined : fullName(options.name, resource, options.namespace);
   const answer = (await agent.json(`/v1/${what}${queryOf({ name, table: options.table, owner: options.owner })}`)) as Items<
     ResourceItems[N]
@@ -68,7 +68,7 @@ function isAskedFor(item: { readonly name: string; readonly state: string }, { n
 }
 
 /** A container without a pod is named by its ID, which has no namespace. */
-function fullName<T>(name: string, { namespaced }: Resource<T>, namespace = 'default'): string {
+function fullName<T>(name: string, { namespaced }: ResourceListing<T>, namespace = 'default'): string {
   return !namespaced || name.includes('/') || /^[0-9a-f]{64}$/.test(name) ? name : `${namespace}/${name}`;
 }
 
@@ -81,7 +81,7 @@ function queryOf(fields: Readonly<Record<string, string | undefined>>): string {
 function printTable<T extends { readonly state: string }>(
   terminal: Terminal,
   what: string,
-  { columns }: Resource<T>,
+  { columns }: ResourceListing<T>,
   items: readonly T[],
   form: 'table' | 'wide',
 ): void {
@@ -92,7 +92,7 @@ function printTable<T extends { readonly state: string }>(
 }
 
 /** What clients of a Service get on this node, and why. */
-export async function explainService({ agent, terminal }: Context, name: string, from: string | undefined): Promise<number> {
+export async function explainService({ agent, terminal }: CommandContext, name: string, from: string | undefined): Promise<number> {
   const answer = (await agent.json(
     `/v1/explain/service${queryOf({ name: name.includes('/') ? name : `default/${name}`, from })}`,
   )) as ServiceExplanation;
@@ -100,17 +100,18 @@ export async function explainService({ agent, terminal }: Context, name: string,
   return exitCodes.ok;
 }
 
-export async function diff({ agent, terminal }: Context, form: OutputForm): Promise<number> {
+export async function diff({ agent, terminal }: CommandContext, form: OutputForm): Promise<number> {
   const { items } = (await agent.json('/v1/diff')) as Items<Entry>;
   const entries = sorted(items, ({ kind, state, name }) => [kind, state, name]);
   if (form === 'json' || form === 'yaml') print(terminal, { items: entries }, form);
   else for (const line of diffLines(entries, terminal.room.paint)) terminal.line(line);
-  if (entries.length === 0) terminal.remark('everything is as wanted');
-  else terminal.remark(`${count(entries.length, 'difference')}. What the agent can put right is gone in a second or two: run it again`);
+  if (entries.length === 0) terminal.remark('no differences');
+  else
+    terminal.remark(`${count(entries.length, 'difference')}. The agent repairs what it can within a second or two: run the command again`);
   return entries.length === 0 ? exitCodes.ok : exitCodes.different;
 }
 
-export async function annotate({ agent, terminal, stdin }: Context, file: string | undefined): Promise<number> {
+export async function annotate({ agent, terminal, stdin }: CommandContext, file: string | undefined): Promise<number> {
   const fromFile = file !== undefined && file !== '-';
   const owners = await ownersOf(agent);
   const lines = linesOf(fromFile ? createReadStream(file) : stdin, fromFile ? file : 'standard input');
@@ -121,9 +122,7 @@ export async function annotate({ agent, terminal, stdin }: Context, file: string
     terminal.line(line);
   }
   if (seen.unknown > 0)
-    terminal.remark(
-      `${count(seen.unknown, 'flow')} of ${seen.known + seen.learned + seen.unknown} with a cookie that nobody on this node has`,
-    );
+    terminal.remark(`${count(seen.unknown, 'flow')} of ${seen.known + seen.learned + seen.unknown} with a cookie of no owner on this node`);
   return exitCodes.ok;
 }
 
@@ -133,7 +132,7 @@ async function ownersOf(agent: AgentClient): Promise<Owners> {
 }
 
 /** Our own version, and the agent's if there is one. */
-export async function version({ agent, terminal }: Context): Promise<number> {
+export async function version({ agent, terminal }: CommandContext): Promise<number> {
   terminal.line(`seinectl     ${seineVersion}`);
   const { versions } = (await agent.json('/v1/status')) as AgentStatus;
   terminal.line(safeText(`seine-agent  ${versions.seine} (Node ${versions.node}, Open vSwitch ${versions.ovs ?? 'unknown'})`));
@@ -149,14 +148,14 @@ function print(terminal: Terminal, value: unknown, form: 'json' | 'yaml'): void 
 }
 
 /** @param seconds from now */
-export async function pause({ agent, terminal }: Context, seconds: number): Promise<number> {
+export async function pause({ agent, terminal }: CommandContext, seconds: number): Promise<number> {
   await agent.json(`/v1/pause?seconds=${seconds}`, 'POST');
-  terminal.line(`What others change of this node stays for ${duration(seconds)}; \`seinectl resume\` ends that.`);
+  terminal.line(`Foreign changes are not repaired for ${duration(seconds)}; \`seinectl resume\` ends that.`);
   return exitCodes.ok;
 }
 
-export async function resume({ agent, terminal }: Context): Promise<number> {
+export async function resume({ agent, terminal }: CommandContext): Promise<number> {
   const { wasPaused } = (await agent.json('/v1/resume', 'POST')) as { readonly wasPaused: boolean };
-  terminal.line(wasPaused ? 'What others changed is put back.' : 'Repair was not paused.');
+  terminal.line(wasPaused ? 'Repair resumed.' : 'Repair was not paused.');
   return exitCodes.ok;
 }

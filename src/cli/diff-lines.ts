@@ -12,14 +12,14 @@ export function diffLines(entries: readonly Entry[], paint: Paint): string[] {
 }
 
 function entryLines({ state, wanted, actual, owners, error }: Entry, paint: Paint): string[] {
-  const who = paint('quiet', `# ${safeLine(owners.length === 0 ? 'nobody' : ownersText(owners))}`);
+  const who = paint('quiet', `# ${safeLine(owners.length === 0 ? 'no owner' : ownersText(owners))}`);
   const why = error ? [paint('warning', `  # ${safeLine(failureText(error))}`)] : [];
   switch (state) {
     case 'missing':
       return [`${paint('good', `+ ${shown(wanted)}`)} ${who}`, ...why];
     case 'extra':
       return [
-        `${paint('bad', `- ${shown(actual)}`)} ${owners.length === 0 ? paint('quiet', '# nobody wants it') : `${who} (no longer wanted)`}`,
+        `${paint('bad', `- ${shown(actual)}`)} ${owners.length === 0 ? paint('quiet', '# not wanted') : `${who} (no longer wanted)`}`,
         ...why,
       ];
     case 'changed':

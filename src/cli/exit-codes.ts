@@ -3,7 +3,7 @@ export const exitCodes = {
   ok: 0,
   /** What was asked for is not so: not ready, not as wanted, not there. */
   different: 1,
-  /** The command line, or a file it names, makes no sense. */
+  /** The command line, or a file it names, is invalid. */
   usage: 2,
   unreachable: 3,
 } as const;
@@ -11,5 +11,5 @@ export const exitCodes = {
 export const exitCodeHelp = `Exit codes:
   0  fine
   1  not so: the agent is not ready, something differs from what is wanted, there is no such thing
-  2  the command line, or a file it names, makes no sense; explain: there is no such thing
+  2  the command line, or a file it names, is invalid; explain: there is no such object
   3  no agent answers`;

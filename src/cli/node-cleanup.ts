@@ -1,19 +1,19 @@
 import { dirname } from 'node:path';
 import { type Command, Option } from 'commander';
-import { usualPlaces } from '../agent-api/usual-places.ts';
+import { defaultPaths } from '../agent-api/default-paths.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { AgentClient } from './agent-client.ts';
-import { askedFor, type NamedPlaces, placesOf, socketOf } from './cleanup-places.ts';
+import { askedFor, type CleanupPathOptions, cleanupPathsOf, socketOf } from './cleanup-paths.ts';
 import { safeText } from './escape.ts';
 import { exitCodes } from './exit-codes.ts';
 import type { Terminal } from './terminal.ts';
 
-interface Flags extends NamedPlaces {
+interface Flags extends CleanupPathOptions {
   readonly yes?: true;
   readonly force?: true;
 }
 
-export interface NodeContext {
+interface NodeContext {
   /** Of the agent. */
   readonly socket: () => string;
   readonly terminal: Terminal;
@@ -29,7 +29,7 @@ socket elsewhere shares this machine with another one, as a node of a lab does: 
 
 /** `seinectl node …`: what is done to the node itself. Needs no agent. */
 export function addNode(root: Command, { socket, terminal, ends }: NodeContext): void {
-  const { ovsBridge, hostGateway, cniBinDir, cniConfDir, stateDir, apiSocket, ovsRunDir } = usualPlaces;
+  const { ovsBridge, hostGateway, cniBinDir, cniConfDir, stateDir, apiSocket, ovsRunDir } = defaultPaths;
   root
     .command('node')
     .description('work on this node itself; needs no agent')
@@ -49,7 +49,7 @@ export function addNode(root: Command, { socket, terminal, ends }: NodeContext):
 }
 
 async function cleanup(terminal: Terminal, flags: Flags, socket: string, signal: AbortSignal): Promise<number> {
-  const places = placesOf(flags, socket, await askedFor(new AgentClient(socket)));
+  const places = cleanupPathsOf(flags, socket, await askedFor(new AgentClient(socket)));
   // Loads a native library, which no other command needs.
   const { findLeftovers } = await import('../install/cleanup.ts');
   const { items, obstacles } = await findLeftovers(places, signal);

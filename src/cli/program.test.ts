@@ -35,7 +35,7 @@ const status: AgentStatus = {
   proxy: { proxyAll: 'on' },
   networkPolicy: { enforcement: 'not enforced', objects: 0 },
   objections: { count: 0, first: [] },
-  sources: [{ kind: 'Node', synced: true, doing: 'watch', objects: 3, failures: 0, invalid: [] }],
+  sources: [{ kind: 'Node', synced: true, state: 'in step', doing: 'watch', objects: 3, failures: 0, invalid: [] }],
   connections: [{ name: 'ovsdb', up: true, connects: 1, counters: { transactions: 3 } }],
   parts: [{ part: 'bridge', wanted: 160, held: 160, revision: 4, realizedRevision: 4, drift: 0, refused: [], contested: 0 }],
   eventLoop: { lagMsMax: 3 },
@@ -127,15 +127,15 @@ describe('status', () => {
       'No problems.',
     ]);
     expect(out).toContain('NetworkPolicy: not enforced');
-    expect(out).toContain('10.10.0.0/22: 1 of 1021 in use, 2 being given back');
+    expect(out).toContain('10.10.0.0/22: 1 of 1021 in use, 2 in quarantine');
   });
 
-  it('names objects that are not served as they say, and lets none of them act on the terminal', async () => {
+  it('names objects that are not served as specified, and lets none of them act on the terminal', async () => {
     const first = [{ kind: 'Node', name: 'evil\u001b[2J', reasons: ['pod network 0.0.0.0/0 is larger than the network of any node'] }];
     answers['/v1/status'] = { ...status, objections: { count: 3, first } };
     const { out } = await seinectl(['status']);
-    expect(out).toContain('! Node evil\\u001b[2J is not served as it says: pod network 0.0.0.0/0 is larger than');
-    expect(out).toContain('! 2 more objects are not served as they say');
+    expect(out).toContain('! Node evil\\u001b[2J is not served as specified: pod network 0.0.0.0/0 is larger than');
+    expect(out).toContain('! 2 more objects are not served as specified');
   });
 
   it('puts what is wrong first, with 1 while not ready', async () => {
@@ -148,13 +148,25 @@ describe('status', () => {
         {
           kind: 'Service',
           synced: false,
+          state: 'not confirmed',
           doing: 'wait',
           objects: 5,
           failures: 2,
           invalid: [],
           lastError: { message: '[UNAVAILABLE] refused', ageSeconds: 4 },
         },
-        { kind: 'Node', synced: true, doing: 'watch', objects: 9, failures: 0, invalid: [], held: { known: 9, missing: 8 } },
+        { kind: 'Node', synced: true, state: 'held', doing: 'watch', objects: 9, failures: 0, invalid: [], held: { known: 9, missing: 8 } },
+        {
+          kind: 'Pod',
+          synced: true,
+          state: 'refused',
+          doing: 'watch',
+          objects: 1,
+          failures: 3,
+          invalid: [],
+          lastError: { message: '[REFUSED] the API server answered 403 Forbidden', ageSeconds: 9 },
+        },
+        { kind: 'EndpointSlice', synced: true, state: 'behind', doing: 'watch', objects: 2, failures: 0, invalid: [] },
       ],
       connections: [{ name: 'openflow', up: false, connects: 3, counters: {}, lastError: { message: 'connect ENOENT', ageSeconds: 2 } }],
       parts: [
@@ -175,12 +187,31 @@ describe('status', () => {
       '! OpenFlow, flows is not connected: connect ENOENT (2s ago)',
       '! Service: not confirmed by the API server; 5 objects from before: refused (4s ago)',
       '! Node: a list lacks 8 of 9 objects; nothing is removed until a second list agrees',
-      '! bridge (flows, groups): what service/x:y wants is refused: OFPBAC_BAD_OUT_GROUP (1s ago)',
-      '! bridge (flows, groups): somebody else keeps changing 1 entry',
+      '! Pod: the API server does not let us read it; 1 object from before: the API server answered 403 Forbidden (9s ago)',
+      '! EndpointSlice: the API server is behind what it said before; 2 objects from before',
+      '! bridge (flows, groups): entries of service/x:y are refused: OFPBAC_BAD_OUT_GROUP (1s ago)',
+      '! bridge (flows, groups): another program keeps changing 1 entry',
       '! 1 of 1 addresses of 10.10.0.0/30 are in use',
       '* NetworkPolicy is not enforced: 2 objects without effect, all traffic is allowed',
-      '* bridge (flows, groups): 4 entries put back that somebody else had changed, or a restart of Open vSwitch had lost',
+      '* bridge (flows, groups): 4 entries repaired after foreign changes or a restart of Open vSwitch',
     ]);
+  });
+
+  it('understands an agent of 0.2.0, which does not say how far a resource can be relied upon', async () => {
+    const older = { synced: true, doing: 'watch', objects: 3, failures: 0, invalid: [] };
+    answers['/v1/status'] = {
+      ...status,
+      sources: [
+        { kind: 'Node', ...older },
+        { kind: 'Service', ...older, synced: false },
+        { kind: 'Pod', ...older, synced: false, failures: 2 },
+      ],
+    };
+    const { code, out } = await seinectl(['status']);
+    expect(code).toBe(0);
+    expect(out).toMatch(/API server, Node +in step/);
+    expect(out).toMatch(/API server, Service +not confirmed/);
+    expect(out).toMatch(/API server, Pod +failing/);
   });
 
   it('is JSON for scripts', async () => {
@@ -242,7 +273,7 @@ describe('get', () => {
 
 describe('diff', () => {
   it('ends with 0 if there is none', async () => {
-    expect(await seinectl(['diff'])).toEqual({ code: 0, out: '', err: 'everything is as wanted' });
+    expect(await seinectl(['diff'])).toEqual({ code: 0, out: '', err: 'no differences' });
   });
 
   it('ends with 1 and the differences otherwise', async () => {
@@ -259,7 +290,7 @@ describe('annotate', () => {
     const { code, out, err } = await seinectl(['annotate'], { stdin: dump });
     expect(code).toBe(0);
     expect(out.split('\n')[0]).toBe(' cookie=0x1012345, duration=1s, table=0, actions=drop # node');
-    expect(err).toBe('1 flow of 2 with a cookie that nobody on this node has');
+    expect(err).toBe('1 flow of 2 with a cookie of no owner on this node');
   });
 
   it('reads a file, and ends with 2 if there is none', async () => {
@@ -325,8 +356,8 @@ describe('pause and resume', () => {
     answers['/v1/resume'] = { wasPaused: true };
     const { code, out } = await seinectl(['pause', '--for', '10m']);
     expect(code).toBe(0);
-    expect(out).toContain('stays for 10m');
-    expect((await seinectl(['resume'])).out).toContain('is put back');
+    expect(out).toContain('not repaired for 10m');
+    expect((await seinectl(['resume'])).out).toContain('Repair resumed');
     expect(asked).toEqual(['POST /v1/pause?seconds=600', 'POST /v1/resume']);
   });
   it.each(['10', 'm', '-1s', '1.5h', '10 m'])('does not guess what %j means', async (time) => {
@@ -336,7 +367,7 @@ describe('pause and resume', () => {
   it('says in its status that repair is paused', async () => {
     answers['/v1/status'] = { ...status, repair: { pausedForSeconds: 61 }, warnings: ['the node is served as it was: no Node n1'] };
     const { out } = await seinectl(['status']);
-    expect(out).toContain('what others change stays for another 1m 1s');
+    expect(out).toContain('foreign changes stay for another 1m 1s');
     expect(out).toContain('the node is served as it was: no Node n1');
   });
 });

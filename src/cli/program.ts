@@ -1,13 +1,14 @@
 import type { Readable } from 'node:stream';
 import { Command, CommanderError, Option } from 'commander';
-import { usualPlaces } from '../agent-api/usual-places.ts';
+import { defaultPaths } from '../agent-api/default-paths.ts';
 import { seineVersion } from '../agent-api/version.ts';
 import { SeineError } from '../errors/seine-error.ts';
-import { AgentClient, withoutCode } from './agent-client.ts';
+import { AgentClient } from './agent-client.ts';
+import { addDiagnostics } from './bundle/diagnostics.ts';
 import { addCheck, check } from './check/check-command.ts';
 import {
   annotate,
-  type Context,
+  type CommandContext,
   diff,
   explainService,
   type GetOptions,
@@ -18,7 +19,6 @@ import {
   status,
   version,
 } from './commands.ts';
-import { addDiagnostics } from './diagnostics.ts';
 import { safeText } from './escape.ts';
 import { exitCodeHelp, exitCodes } from './exit-codes.ts';
 import { explainPod } from './explain-pod.ts';
@@ -26,19 +26,19 @@ import { addNode } from './node-cleanup.ts';
 import { type ResourceName, resources } from './resources.ts';
 import type { Terminal } from './terminal.ts';
 import { secondsUpToADay } from './time-option.ts';
-import { addWire } from './wire-commands.ts';
+import { addWire } from './wire/commands.ts';
 
 const examples = `
 Examples:
-  seinectl status                                 is this node's network all right?
-  seinectl check                                  test this node and the way to others, with packets
-  seinectl get pods                               what pods have, and whether it is there
-  seinectl get pods web-0 -n shop -o yaml         one pod, with a look inside it
+  seinectl status                                 state and problems of this node's network
+  seinectl check                                  test this node and its tunnels, with packets
+  seinectl get pods                               pods with addresses, interfaces and state
+  seinectl get pods web-0 -n shop -o yaml         one pod, its namespace checked as well
   seinectl get flows --table route --owner pod/shop/web-0
-  seinectl diff                                   what is not as it should be (exit 1 if anything)
-  seinectl pause --for 10m                        change flows by hand without their being put back
+  seinectl diff                                   entries that differ from the wanted state (exit 1 if any)
+  seinectl pause --for 10m                        change flows by hand; they are not repaired meanwhile
   ovs-ofctl --names dump-flows br-int | seinectl annotate
-  seinectl explain pod shop/web-0                 what its network is, in sentences, and what is wrong
+  seinectl explain pod shop/web-0                 a pod's network in sentences, and its problems
   seinectl collect                                everything about this node in one archive
 
 ${exitCodeHelp}
@@ -64,24 +64,24 @@ export async function run(args: readonly string[], terminal: Terminal, stdin: Re
 function programFor(terminal: Terminal, stdin: Readable) {
   let code: number = exitCodes.ok;
   const root = new Command('seinectl')
-    .description("Looks at Seine's agent on this node: what it wants, what is there, who asked for it.")
-    .addOption(new Option('--socket <path>', 'socket of the agent').env('SEINE_SOCKET').default(usualPlaces.apiSocket))
+    .description("Shows what Seine's agent on this node wants, what the node holds, and the owner of each entry.")
+    .addOption(new Option('--socket <path>', 'socket of the agent').env('SEINE_SOCKET').default(defaultPaths.apiSocket))
     .version(seineVersion, '--version', 'print the version of seinectl')
     .helpCommand('help [command]', 'help about a command')
     .addHelpText('after', examples)
     .exitOverride()
     .configureOutput({ writeErr: (text) => terminal.remark(text.trimEnd()), writeOut: (text) => terminal.line(text.trimEnd()) });
   const socket = (): string => root.opts<{ socket: string }>().socket;
-  const context = (): Context => ({ agent: new AgentClient(socket()), terminal, stdin });
+  const context = (): CommandContext => ({ agent: new AgentClient(socket()), terminal, stdin });
   const ends = async (work: Promise<number>): Promise<void> => {
     code = await work;
   };
-  const hands: Hands = { context, terminal, ends };
-  addLooking(root, hands);
+  const hands: ProgramContext = { context, terminal, ends };
+  addInspection(root, hands);
   addPause(root, hands);
   root
     .command('annotate')
-    .description('copy `ovs-ofctl dump-flows` from FILE or standard input, and say behind each flow who asked for it')
+    .description('copy `ovs-ofctl dump-flows` from FILE or standard input, and append the owner of each flow')
     .argument('[file]', 'a dump; - is standard input')
     .action((file: string | undefined) => ends(annotate(context(), file)));
   addDiagnostics(root, { agent: () => context().agent, terminal, ends });
@@ -91,22 +91,22 @@ function programFor(terminal: Terminal, stdin: Readable) {
     .command('version')
     .description('versions of seinectl, the agent, Node and Open vSwitch')
     .action(() => ends(version(context())));
-  sayWhereHelpIs(root, root.name());
+  printHelpHint(root, root.name());
   return { command: root, socket, code: () => code };
 }
 
-interface Hands {
-  readonly context: () => Context;
+interface ProgramContext {
+  readonly context: () => CommandContext;
   readonly terminal: Terminal;
   /** Takes the exit code of the command that was asked for. */
   readonly ends: (work: Promise<number>) => Promise<void>;
 }
 
 /** What only looks. */
-function addLooking(root: Command, { context, terminal, ends }: Hands): void {
+function addInspection(root: Command, { context, terminal, ends }: ProgramContext): void {
   root
     .command('status')
-    .description('is this node all right: readiness, problems, what is followed, what is wanted and there (exit 1 if not ready)')
+    .description('readiness, problems, connections, wanted and held entries of this node (exit 1 if not ready)')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .action(({ output }: { output: OutputForm }) => ends(status(context(), output)));
   addCheck(root, (options) => ends(check(context(), options)));
@@ -124,25 +124,25 @@ function addLooking(root: Command, { context, terminal, ends }: Hands): void {
 }
 
 /** What holds repair, and lets it go on. */
-function addPause(root: Command, { context, ends }: Hands): void {
+function addPause(root: Command, { context, ends }: ProgramContext): void {
   root
     .command('pause')
-    .description('let what others change of this node stay for a while; pods and Services are served; ends with the agent')
+    .description('do not repair foreign changes for a while; pods and Services are served; ends with the agent')
     .requiredOption('--for <time>', 'how long, e.g. 90s, 10m or 2h; a day at most', secondsUpToADay)
     .action(({ for: time }: { for: number }) => ends(pause(context(), time)));
   root
     .command('resume')
-    .description('put back what others have changed, and what they change from now on')
+    .description('repair foreign changes again, those made meanwhile included')
     .action(() => ends(resume(context())));
 }
 
-function sayWhereHelpIs(command: Command, words: string): void {
+function printHelpHint(command: Command, words: string): void {
   command.showHelpAfterError(`(${words} --help says what there is)`);
-  for (const each of command.commands) sayWhereHelpIs(each, `${words} ${each.name()}`);
+  for (const each of command.commands) printHelpHint(each, `${words} ${each.name()}`);
 }
 
 const explainPodHelp = `
-Where it is, since when, which flows it has, which Services lead to it, what was put back for it and when, and what is wrong now.
+Where it is, since when, which flows it has, which Services lead to it, what was repaired and when, and what is wrong now.
 
 Examples:
   seinectl explain pod shop/web-0
@@ -202,7 +202,7 @@ function outputOption(forms: readonly OutputForm[]): Option {
 }
 
 function explain(error: SeineError, socket: string, terminal: Terminal): number {
-  const message = safeText(withoutCode(error.message));
+  const message = safeText(error.rawMessage);
   if (error.code === 'REFUSED' || error.code === 'INVALID_INPUT') {
     const old = error.context['status'] === 404 ? ' (the agent may be older than this seinectl)' : '';
     terminal.remark(`seinectl: ${message}${old}`);
@@ -215,7 +215,7 @@ function explain(error: SeineError, socket: string, terminal: Terminal): number 
 }
 
 function hints(errno: unknown): readonly string[] {
-  if (errno === 'EACCES' || errno === 'ECONNRESET' || errno === 'EPIPE') return ['only root may look at the agent: try again with sudo'];
+  if (errno === 'EACCES' || errno === 'ECONNRESET' || errno === 'EPIPE') return ['only root may use the API of the agent: try sudo'];
   return [
     'Does the agent run?          kubectl -n seine-system get pods -l app=seine-agent -o wide; in a lab: seine-lab status',
     'Is its socket elsewhere?     --socket PATH or SEINE_SOCKET; the agent is told by apiSocket in its configuration',

@@ -1,7 +1,7 @@
 import type { Entry, EntryState, FlowEntry, PortEntry } from '../agent-api/entry.ts';
 import type { NodeView, ObjectView, PodView, ServiceView } from '../agent-api/object.ts';
 import type { Tone } from './paint.ts';
-import type { Column } from './table.ts';
+import type { TableColumn } from './table.ts';
 import { bitsText, count, duration, failureText, ownersText } from './words.ts';
 
 /** What an item of each resource is. */
@@ -18,11 +18,11 @@ export interface ResourceItems {
 
 export type ResourceName = keyof ResourceItems;
 
-export interface Resource<T> {
+export interface ResourceListing<T> {
   readonly about: string;
   /** Whether names are `NAMESPACE/NAME`. */
   readonly namespaced: boolean;
-  readonly columns: readonly Column<T>[];
+  readonly columns: readonly TableColumn<T>[];
   /** What items are sorted by. */
   readonly order: (item: T) => readonly (string | number)[];
 }
@@ -42,13 +42,13 @@ const stateColumn = {
   tone: ({ state }: Pick<Entry, 'state'> | Pick<ObjectView, 'state'>) => tones[state],
 } as const;
 
-const ownersColumn: Column<Pick<Entry, 'owners' | 'state'>> = {
+const ownersColumn: TableColumn<Pick<Entry, 'owners' | 'state'>> = {
   title: 'OWNER',
-  of: ({ owners, state }) => (owners.length > 0 ? ownersText(owners, 1) : state === 'learned' ? '(the switch)' : '(nobody)'),
+  of: ({ owners, state }) => (owners.length > 0 ? ownersText(owners, 1) : state === 'learned' ? '(the switch)' : '(none)'),
   flexible: true,
 };
 
-const errorColumn: Column<Pick<Entry, 'error'>> = {
+const errorColumn: TableColumn<Pick<Entry, 'error'>> = {
   title: 'ERROR',
   of: ({ error }) => failureText(error),
   tone: () => 'bad',
@@ -56,16 +56,16 @@ const errorColumn: Column<Pick<Entry, 'error'>> = {
 };
 
 /** What is wrong with an object, the refusal that may be behind it first. */
-const problemColumn: Column<ObjectView> = {
+const problemColumn: TableColumn<ObjectView> = {
   title: 'PROBLEM',
   of: ({ differences, error }) => [failureText(error), ...differences].filter((text) => text !== '').join('; '),
   tone: () => 'bad',
   flexible: true,
 };
 
-const flowsColumn: Column<ObjectView> = { title: 'FLOWS', of: ({ flows }) => `${flows.held}/${flows.wanted}`, align: 'right' };
+const flowsColumn: TableColumn<ObjectView> = { title: 'FLOWS', of: ({ flows }) => `${flows.held}/${flows.wanted}`, align: 'right' };
 
-const pods: Resource<PodView> = {
+const pods: ResourceListing<PodView> = {
   about: "pods of this node: addresses, ports, how many of their flows are there. Named, a pod's namespace is looked into as well",
   namespaced: true,
   order: ({ name }) => [name],
@@ -86,7 +86,7 @@ const pods: Resource<PodView> = {
   ],
 };
 
-const nodes: Resource<NodeView> = {
+const nodes: ResourceListing<NodeView> = {
   about: 'this node and its peers: pod CIDRs, tunnel ends, how much of what leads to them is there',
   namespaced: false,
   order: ({ role, name }) => [role === 'self' ? 0 : 1, name],
@@ -101,7 +101,7 @@ const nodes: Resource<NodeView> = {
   ],
 };
 
-const services: Resource<ServiceView> = {
+const services: ResourceListing<ServiceView> = {
   about: 'Services as this node serves them, and what of them it does not do',
   namespaced: true,
   order: ({ name }) => [name],
@@ -122,7 +122,7 @@ const services: Resource<ServiceView> = {
   ],
 };
 
-const flows: Resource<FlowEntry> = {
+const flows: ResourceListing<FlowEntry> = {
   about: 'flows of the bridge, in the words of ovs-ofctl, with who wants them',
   namespaced: false,
   order: ({ table, priority, name }) => [table, -priority, name],
@@ -143,7 +143,7 @@ function withoutPreamble(text: string): string {
   return text.replace(/^(?:cookie=\S+ )?(?:table=\S+ )?/, '');
 }
 
-const groups: Resource<Entry> = {
+const groups: ResourceListing<Entry> = {
   about: 'groups of the bridge: one for each port of a Service, with a bucket for each endpoint',
   namespaced: false,
   order: ({ owners, name }) => [owners[0] ?? '', Number(name)],
@@ -157,7 +157,7 @@ const groups: Resource<Entry> = {
   ],
 };
 
-const meters: Resource<Entry> = {
+const meters: ResourceListing<Entry> = {
   about: 'meters of the bridge: one for each pod whose sending is limited',
   namespaced: false,
   order: ({ owners, name }) => [owners[0] ?? '', Number(name)],
@@ -170,7 +170,7 @@ const meters: Resource<Entry> = {
   ],
 };
 
-const ports: Resource<PortEntry> = {
+const ports: ResourceListing<PortEntry> = {
   about: 'ports of the bridge in the switch database, and the numbers ovs-vswitchd gave them',
   namespaced: false,
   order: ({ kind, name }) => [kind, name],
@@ -186,7 +186,7 @@ const ports: Resource<PortEntry> = {
   ],
 };
 
-const routes: Resource<Entry> = {
+const routes: ResourceListing<Entry> = {
   about: "the node's own routes, addresses, neighbours and interface as far as they are Seine's, in the words of ip",
   namespaced: false,
   order: ({ kind, name }) => [kind, name],
@@ -199,7 +199,7 @@ const routes: Resource<Entry> = {
   ],
 };
 
-export const resources: { readonly [N in ResourceName]: Resource<ResourceItems[N]> } = {
+export const resources: { readonly [N in ResourceName]: ResourceListing<ResourceItems[N]> } = {
   pods,
   nodes,
   services,

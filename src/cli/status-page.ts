@@ -1,11 +1,11 @@
 import type { AgentStatus, ConnectionStatus, PartStatus, PoolStatus, SourceStatus } from '../agent-api/status.ts';
 import { safeLine } from './escape.ts';
-import { type Column, type Room, tableLines } from './table.ts';
+import { type Room, type TableColumn, tableLines } from './table.ts';
 import { count, duration, failureText, shortOwner } from './words.ts';
 
 /** Lag above which pods' ADDs and everything else feel it (ms). */
 const LAG_WORTH_SAYING_MS = 200;
-/** Part of a pool in use above which somebody should know. */
+/** Part of a pool in use above which it is reported. */
 const FULL = 0.9;
 
 const partWords: Readonly<Record<string, string>> = {
@@ -13,6 +13,7 @@ const partWords: Readonly<Record<string, string>> = {
   bridge: 'bridge (flows, groups)',
   host: 'host (routes, neighbours)',
   firewall: 'firewall (nftables)',
+  settings: 'settings (sysctl)',
 };
 const connectionWords: Readonly<Record<string, string>> = {
   ovsdb: 'switch database',
@@ -29,26 +30,34 @@ function problemsOf(status: AgentStatus): string[] {
     ...sources.flatMap(sourceProblems),
     ...parts.flatMap(partProblems),
     ...warnings,
-    ...objections.first.map(({ kind, name, reasons }) => `${kind} ${name} is not served as it says: ${reasons.join('; ')}`),
+    ...objections.first.map(({ kind, name, reasons }) => `${kind} ${name} is not served as specified: ${reasons.join('; ')}`),
     ...(objections.count > objections.first.length
-      ? [`${objections.count - objections.first.length} more objects are not served as they say`]
+      ? [`${objections.count - objections.first.length} more objects are not served as specified`]
       : []),
     ...pods.pools
       .filter(isFull)
       .map(({ cidr, size, allocated, quarantined }) => `${allocated + quarantined} of ${size} addresses of ${cidr} are in use`),
-    ...(pods.journalError ? [`no address can be lent: ${failureText(pods.journalError)}`] : []),
+    ...(pods.journalError ? [`no address can be allocated: ${failureText(pods.journalError)}`] : []),
   ].map(safeLine);
 }
 
 function sourceProblems(source: SourceStatus): string[] {
-  const { kind, synced, held, failures, invalid, objects } = source;
+  const { kind, held, failures, invalid, objects } = source;
+  const state = stateOf(source);
+  const known = count(objects, 'object');
+  const words: Readonly<Record<SourceReliance, string | undefined>> = {
+    'in step': undefined,
+    'not confirmed': `not confirmed by the API server; ${known} from before`,
+    held: held && `a list lacks ${held.missing} of ${held.known} objects; nothing is removed until a second list agrees`,
+    refused: `the API server does not let us read it; ${known} from before`,
+    gone: `the API server says that there is no such resource; ${known} from before, of which nothing is removed`,
+    behind: `the API server is behind what it said before; ${known} from before`,
+    failing: `the API server cannot be followed, ${count(failures, 'failure')} in a row`,
+  };
+  const said = words[state];
   return [
-    ...(synced ? [] : [`${kind}: not confirmed by the API server; ${count(objects, 'object')} from before${because(source)}`]),
-    ...(synced && failures > 0
-      ? [`${kind}: the API server cannot be followed, ${count(failures, 'failure')} in a row${because(source)}`]
-      : []),
-    ...(held ? [`${kind}: a list lacks ${held.missing} of ${held.known} objects; nothing is removed until a second list agrees`] : []),
-    ...invalid.map(({ name, message }) => `${kind} ${name} makes no sense: ${failureText({ message })}`),
+    ...(said === undefined ? [] : [`${kind}: ${said}${because(source)}`]),
+    ...invalid.map(({ name, message }) => `${kind} ${name} is invalid: ${failureText({ message })}`),
   ];
 }
 
@@ -56,8 +65,8 @@ function partProblems({ part, refused, contested, lastError }: PartStatus): stri
   const name = partWords[part] ?? part;
   return [
     ...(lastError ? [`${name}: ${failureText(lastError)}`] : []),
-    ...refused.map(({ owner, error }) => `${name}: what ${shortOwner(owner)} wants is refused: ${failureText(error)}`),
-    ...(contested > 0 ? [`${name}: somebody else keeps changing ${count(contested, 'entry', 'entries')}`] : []),
+    ...refused.map(({ owner, error }) => `${name}: entries of ${shortOwner(owner)} are refused: ${failureText(error)}`),
+    ...(contested > 0 ? [`${name}: another program keeps changing ${count(contested, 'entry', 'entries')}`] : []),
   ];
 }
 
@@ -100,10 +109,10 @@ function remarks({ networkPolicy, parts, eventLoop, repair }: AgentStatus): stri
     ...(networkPolicy.objects > 0
       ? [`NetworkPolicy is ${networkPolicy.enforcement}: ${count(networkPolicy.objects, 'object')} without effect, all traffic is allowed`]
       : []),
-    ...(repair ? [`repair is paused: what others change stays for another ${duration(repair.pausedForSeconds)}`] : []),
+    ...(repair ? [`repair is paused: foreign changes stay for another ${duration(repair.pausedForSeconds)}`] : []),
     ...drifted.map(
       ({ part, drift }) =>
-        `${partWords[part] ?? part}: ${count(drift, 'entry', 'entries')} put back that somebody else had changed${part === 'bridge' ? ', or a restart of Open vSwitch had lost' : ''}`,
+        `${partWords[part] ?? part}: ${count(drift, 'entry', 'entries')} repaired after foreign changes${part === 'bridge' ? ' or a restart of Open vSwitch' : ''}`,
     ),
     ...(eventLoop.lagMsMax > LAG_WORTH_SAYING_MS
       ? [`the agent was up to ${Math.round(eventLoop.lagMsMax)} ms late in the last minutes`]
@@ -141,17 +150,17 @@ function dataPathText(type: AgentStatus['bridge']['dataPath'], abilities: NonNul
   return [
     `${dataPathWords[type]}: ${count(has, 'feature')}`,
     ...(lacking.length > 0 ? [`without ${lacking.join(', ')}`] : []),
-    ...(unknown.length > 0 ? [`not told: ${unknown.join(', ')}`] : []),
+    ...(unknown.length > 0 ? [`not reported: ${unknown.join(', ')}`] : []),
   ].join('; ');
 }
 
-/** Nobody counts what is left of an IPv6 range. */
+/** The size of an IPv6 range says nothing. */
 function poolText({ cidr, size, allocated, quarantined }: PoolStatus): string {
   const of = size < 1_000_000 ? ` of ${size}` : '';
-  return `${cidr}: ${allocated}${of} in use${quarantined > 0 ? `, ${quarantined} being given back` : ''}`;
+  return `${cidr}: ${allocated}${of} in use${quarantined > 0 ? `, ${quarantined} in quarantine` : ''}`;
 }
 
-const partColumns: readonly Column<PartStatus>[] = [
+const partColumns: readonly TableColumn<PartStatus>[] = [
   { title: 'PART', of: ({ part }) => partWords[part] ?? part },
   { title: 'WANTED', of: ({ wanted }) => String(wanted), align: 'right' },
   { title: 'THERE', of: ({ held }) => (held === null ? '?' : String(held)), align: 'right' },
@@ -161,23 +170,23 @@ const partColumns: readonly Column<PartStatus>[] = [
       lastError ? 'failing' : held === null ? 'looking' : revision > realizedRevision ? 'changing' : 'as wanted',
     tone: ({ revision, realizedRevision, lastError }) => (lastError ? 'bad' : revision > realizedRevision ? 'warning' : 'good'),
   },
-  { title: 'PUT BACK', of: ({ drift }) => String(drift), align: 'right' },
+  { title: 'REPAIRED', of: ({ drift }) => String(drift), align: 'right' },
 ];
 
-interface Followed {
+interface StatusRow {
   readonly name: string;
   readonly state: string;
   readonly good: boolean;
   readonly more: string;
 }
 
-const followedColumns: readonly Column<Followed>[] = [
+const followedColumns: readonly TableColumn<StatusRow>[] = [
   { title: 'FOLLOWS', of: ({ name }) => name },
   { title: 'STATE', of: ({ state }) => state, tone: ({ good }) => (good ? 'good' : 'bad') },
   { title: '', of: ({ more }) => more, flexible: true },
 ];
 
-function connectionRow({ name, up, connects, counters }: ConnectionStatus): Followed {
+function connectionRow({ name, up, connects, counters }: ConnectionStatus): StatusRow {
   const spoken = Object.entries(counters)
     .filter(([, value]) => value > 0)
     .map(([what, value]) => `${value} ${what.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)}`);
@@ -190,12 +199,18 @@ function connectionRow({ name, up, connects, counters }: ConnectionStatus): Foll
   };
 }
 
-function sourceRow({ kind, synced, objects, failures, held }: SourceStatus): Followed {
-  const good = synced && failures === 0 && !held;
-  return {
-    name: `API server, ${kind}`,
-    state: held ? 'held' : !synced ? 'not confirmed' : failures > 0 ? 'failing' : 'in step',
-    good,
-    more: count(objects, 'object'),
-  };
+type SourceReliance = NonNullable<SourceStatus['state']>;
+
+/** Also of an agent that does not say it. */
+function stateOf({ state, held, synced, failures }: SourceStatus): SourceReliance {
+  if (state !== undefined) return state;
+  if (held !== undefined) return 'held';
+  if (synced) return 'in step';
+  return failures > 0 ? 'failing' : 'not confirmed';
+}
+
+function sourceRow(source: SourceStatus): StatusRow {
+  const { kind, objects } = source;
+  const state = stateOf(source);
+  return { name: `API server, ${kind}`, state, good: state === 'in step', more: count(objects, 'object') };
 }

@@ -1,7 +1,7 @@
 import { safeLine } from './escape.ts';
 import type { Paint, Tone } from './paint.ts';
 
-export interface Column<T> {
+export interface TableColumn<T> {
   readonly title: string;
   readonly of: (row: T) => string;
   readonly tone?: (row: T) => Tone | undefined;
@@ -23,7 +23,7 @@ const GAP = '  ';
 const LEAST = 12;
 
 /** Lines of a table: titles, then a line for each row. Columns that are empty throughout are left out. */
-export function tableLines<T>(columns: readonly Column<T>[], rows: readonly T[], { width, paint }: Room): string[] {
+export function tableLines<T>(columns: readonly TableColumn<T>[], rows: readonly T[], { width, paint }: Room): string[] {
   const cells = columns.map((column) => rows.map((row) => safeLine(column.of(row))));
   const used = columns.flatMap((column, at) => (cells[at]?.some((cell) => cell !== '') ? [{ column, cells: cells[at] ?? [] }] : []));
   const widths = widthsWithin(

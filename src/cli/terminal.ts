@@ -9,7 +9,7 @@ export interface Terminal {
   remark(text: string): void;
 }
 
-export interface TerminalStreams {
+interface TerminalStreams {
   readonly out: NodeJS.WriteStream;
   readonly err: NodeJS.WriteStream;
   readonly env: Readonly<Record<string, string | undefined>>;

@@ -6,7 +6,7 @@ import { annotateLine } from './annotate.ts';
 import { diffLines } from './diff-lines.ts';
 import { safeLine, safeText } from './escape.ts';
 import { coloured, plain } from './paint.ts';
-import { type Column, tableLines } from './table.ts';
+import { type TableColumn, tableLines } from './table.ts';
 import { bitsText, count, duration, failureText, ownersText, shortOwner } from './words.ts';
 
 describe('what is shown', () => {
@@ -41,7 +41,7 @@ describe('a table', () => {
     readonly n: string;
     readonly text: string;
   }
-  const columns: readonly Column<Row>[] = [
+  const columns: readonly TableColumn<Row>[] = [
     { title: 'NAME', of: ({ name }) => name, tone: () => 'good' },
     { title: 'N', of: ({ n }) => n, align: 'right' },
     { title: 'TEXT', of: ({ text }) => text, flexible: true },
@@ -111,7 +111,7 @@ describe('annotate', () => {
   it('says what it knows of cookies that nobody has', () => {
     const other = cookieOf(ownerOf('service', 'x'));
     expect(annotated(` cookie=0x${other.toString(16)}, table=26, actions=drop`)).toMatchObject({
-      line: expect.stringContaining('# unknown: a service that nobody on this node wants any more'),
+      line: expect.stringContaining('# unknown: a service that is not wanted on this node any more'),
       cookie: 'unknown',
     });
     expect(annotated(' cookie=0x0, table=0, actions=NORMAL').line).toContain('# unknown: no cookie of Seine');
@@ -146,7 +146,7 @@ describe('diff', () => {
     ];
     expect(diffLines(entries, plain)).toEqual([
       '+ table=a # node',
-      '- table=b # nobody wants it',
+      '- table=b # not wanted',
       '~ table=a # node',
       '  now: table=c',
       '  # no (3s ago)',

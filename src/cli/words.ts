@@ -1,3 +1,5 @@
+import { withoutCode } from '../errors/seine-error.ts';
+
 /** Enough of a container's ID to tell it from others on a node. */
 const ID_LENGTH = 12;
 
@@ -50,6 +52,6 @@ export function count(number: number, one: string, many = `${one}s`): string {
 
 export function failureText(failure: { readonly message: string; readonly ageSeconds?: number } | undefined): string {
   if (!failure) return '';
-  const message = failure.message.replace(/^\[[A-Z_]+\] /, '');
+  const message = withoutCode(failure.message);
   return failure.ageSeconds === undefined ? message : `${message} (${duration(failure.ageSeconds)} ago)`;
 }

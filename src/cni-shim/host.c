@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,28 +22,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "deadline.h"
+#include "probe.h"
 #include "quickjs.h"
 
 extern const uint8_t seine_plugin[];
 extern const uint32_t seine_plugin_size;
-
-static int64_t now_ms(void) {
-  struct timespec ts;
-  clock_gettime(CLOCK_MONOTONIC, &ts);
-  return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
-/* Waits until `fd` is ready for `events`. Returns 0 or an errno; ETIMEDOUT at the deadline. */
-static int wait_for(int fd, short events, int64_t deadline) {
-  for (;;) {
-    int64_t now = now_ms(), left = deadline > now ? deadline - now : 0;
-    if (left <= 0) return ETIMEDOUT;
-    struct pollfd entry = {.fd = fd, .events = events};
-    int ready = poll(&entry, 1, left > INT_MAX ? INT_MAX : (int)left);
-    if (ready > 0) return 0; /* hang-up and errors show in the call that follows */
-    if (ready < 0 && errno != EINTR) return errno;
-  }
-}
 
 static JSValue f_getenv(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv) {
   const char *name = JS_ToCString(ctx, argv[0]);
@@ -111,21 +94,6 @@ static JSValue f_write(JSContext *ctx, JSValueConst self, int argc, JSValueConst
   write_all(fd, text, length);
   JS_FreeCString(ctx, text);
   return JS_UNDEFINED;
-}
-
-static int send_all(int fd, const char *bytes, size_t length, int64_t deadline) {
-  for (size_t at = 0; at < length;) {
-    ssize_t put = send(fd, bytes + at, length - at, MSG_NOSIGNAL);
-    if (put >= 0) {
-      at += (size_t)put;
-      continue;
-    }
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN) return errno;
-    int failed = wait_for(fd, POLLOUT, deadline);
-    if (failed) return failed;
-  }
-  return 0;
 }
 
 /* Reads exactly `length` bytes; an end before that is ECONNRESET. */
@@ -330,6 +298,7 @@ static int report_exception(JSContext *ctx) {
 /* Runtimes give no arguments. */
 int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "--version") == 0) return puts("seine " SEINE_VERSION) == EOF;
+  if (argc > 1 && strcmp(argv[1], "--probe") == 0) return probe_agent(argc - 2, argv + 2);
   signal(SIGPIPE, SIG_IGN);
   JSRuntime *runtime = JS_NewRuntime();
   JSContext *ctx = runtime ? JS_NewContextRaw(runtime) : NULL;

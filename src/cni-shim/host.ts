@@ -5,12 +5,12 @@
 export interface Host {
   /** The variable's value; undefined if it is not set. */
   getenv(name: string): string | undefined;
-  /** All of standard input as text, or why not. Nothing is read from a terminal. */
+  /** All of standard input as text, or the error. A terminal is not read. */
   readStdin(bytesMax: number): { readonly text: string } | { readonly failed: string };
   writeStdout(text: string): void;
   writeStderr(text: string): void;
   /** Sends one frame, waits for one frame, and closes. Both are limited in time by `timeoutMs` together. */
-  call(path: string, request: string, timeoutMs: number, replyBytesMax: number): CallOutcome | Promise<CallOutcome>;
+  call(path: string, request: string, timeoutMs: number, replyBytesMax: number): AgentCallOutcome | Promise<AgentCallOutcome>;
   /** Milliseconds of a clock that only goes forward. */
   monotonicMs(): number;
   sleep(ms: number): void | Promise<void>;
@@ -24,10 +24,10 @@ export interface Host {
 
 /**
  * - `answered`    the agent's answer
- * - `unreachable` nobody was there to take the request: it was certainly not carried out
+ * - `unreachable` no process accepted the request: it was certainly not carried out
  * - `lost`        the connection ended before the answer: it may have been
  * - `late`        no answer in time: as `lost`, but the agent is there
  */
-export type CallOutcome =
+export type AgentCallOutcome =
   | { readonly kind: 'answered'; readonly reply: string }
   | { readonly kind: 'unreachable' | 'lost' | 'late'; readonly reason: string; readonly retry: boolean };

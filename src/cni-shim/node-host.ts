@@ -16,7 +16,7 @@ import {
 import { connect, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { isatty } from 'node:tty';
-import type { CallOutcome, Host } from './host.ts';
+import type { AgentCallOutcome, Host } from './host.ts';
 
 /** The plugin's host functions on Node: for machines without a C compiler, and for tests. */
 export function createNodeHost(env: Readonly<Record<string, string | undefined>>): Host {
@@ -73,17 +73,17 @@ function writeFully(fd: number, text: string): void {
   try {
     for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
   } catch (thrown) {
-    if (codeOf(thrown) !== 'EPIPE') throw thrown; // the reader has gone: there is nobody to tell
+    if (codeOf(thrown) !== 'EPIPE') throw thrown; // the reader has closed its end
   }
 }
 
 /** Sends one frame and waits for one; see wire.ts for its layout. */
-function call(path: string, request: string, timeoutMs: number, replyBytesMax: number): Promise<CallOutcome> {
+function call(path: string, request: string, timeoutMs: number, replyBytesMax: number): Promise<AgentCallOutcome> {
   return new Promise((resolve) => {
     let connected = false;
     const socket: Socket = connect(path);
     const timer = setTimeout(() => settle({ kind: 'late', reason: 'Connection timed out', retry: false }), timeoutMs);
-    const settle = (outcome: CallOutcome) => {
+    const settle = (outcome: AgentCallOutcome) => {
       clearTimeout(timer);
       socket.destroy();
       resolve(outcome);
@@ -102,7 +102,7 @@ function call(path: string, request: string, timeoutMs: number, replyBytesMax: n
   });
 }
 
-function replyReader(replyBytesMax: number, settle: (outcome: CallOutcome) => void): (chunk: Buffer) => void {
+function replyReader(replyBytesMax: number, settle: (outcome: AgentCallOutcome) => void): (chunk: Buffer) => void {
   const chunks: Buffer[] = [];
   let length = 0;
   return (chunk) => {
@@ -117,7 +117,7 @@ function replyReader(replyBytesMax: number, settle: (outcome: CallOutcome) => vo
   };
 }
 
-function failureOf(error: Error, connected: boolean): CallOutcome {
+function failureOf(error: Error, connected: boolean): AgentCallOutcome {
   const code = codeOf(error);
   if (!connected)
     return { kind: 'unreachable', reason: error.message, retry: code === 'ENOENT' || code === 'ECONNREFUSED' || code === 'EAGAIN' };

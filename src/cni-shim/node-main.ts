@@ -1,7 +1,13 @@
 import { seineVersion } from '../agent-api/version.ts';
 import { createNodeHost } from './node-host.ts';
 import { runPlugin } from './plugin.ts';
+import { probeAgent } from './probe.ts';
 
 // Runtimes give no arguments.
-if (process.argv.length === 3 && process.argv[2] === '--version') process.stdout.write(`seine ${seineVersion}\n`);
-else process.exitCode = await runPlugin(createNodeHost(process.env));
+const [first, ...others] = process.argv.slice(2);
+if (first === '--version' && others.length === 0) process.stdout.write(`seine ${seineVersion}\n`);
+else if (first === '--probe') {
+  const { exit, stderr } = await probeAgent(others);
+  process.stderr.write(stderr);
+  process.exitCode = exit;
+} else process.exitCode = await runPlugin(createNodeHost(process.env));

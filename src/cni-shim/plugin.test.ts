@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { deletionFileName } from '../cni/deletions.ts';
 import { decodeRequest, encodeReply, type WireReply } from '../cni/wire.ts';
-import type { CallOutcome, Host } from './host.ts';
+import type { AgentCallOutcome, Host } from './host.ts';
 import { runPlugin } from './plugin.ts';
 
 const add = {
@@ -23,12 +23,12 @@ class ScriptedHost implements Host {
   readonly calls: { path: string; request: string; timeoutMs: number }[] = [];
   readonly saved = new Map<string, string>();
   saveFailure: string | undefined;
-  readonly #answers: ((host: ScriptedHost, timeoutMs: number) => CallOutcome)[];
+  readonly #answers: ((host: ScriptedHost, timeoutMs: number) => AgentCallOutcome)[];
 
   constructor(
     env: Readonly<Record<string, string>>,
     stdin: string,
-    answers: ((host: ScriptedHost, timeoutMs: number) => CallOutcome)[] = [],
+    answers: ((host: ScriptedHost, timeoutMs: number) => AgentCallOutcome)[] = [],
   ) {
     this.env = env;
     this.stdin = stdin;
@@ -51,11 +51,11 @@ class ScriptedHost implements Host {
     this.stderr += text;
   }
 
-  /** The last answer is given again and again. */
-  call(path: string, request: string, timeoutMs: number): CallOutcome {
+  /** The last answer is repeated. */
+  call(path: string, request: string, timeoutMs: number): AgentCallOutcome {
     this.calls.push({ path, request, timeoutMs });
     const answer = this.#answers[Math.min(this.calls.length, this.#answers.length) - 1];
-    if (!answer) throw new Error('a call nobody expected');
+    if (!answer) throw new Error('unexpected call');
     return answer(this, timeoutMs);
   }
 
@@ -73,10 +73,10 @@ class ScriptedHost implements Host {
   }
 }
 
-const replied = (reply: WireReply) => (): CallOutcome => ({ kind: 'answered', reply: encodeReply(reply) });
-const refused = (): CallOutcome => ({ kind: 'unreachable', reason: 'Connection refused', retry: true });
-const lost = (): CallOutcome => ({ kind: 'lost', reason: 'Connection reset by peer', retry: true });
-const hung = (host: ScriptedHost, timeoutMs: number): CallOutcome => {
+const replied = (reply: WireReply) => (): AgentCallOutcome => ({ kind: 'answered', reply: encodeReply(reply) });
+const refused = (): AgentCallOutcome => ({ kind: 'unreachable', reason: 'Connection refused', retry: true });
+const lost = (): AgentCallOutcome => ({ kind: 'lost', reason: 'Connection reset by peer', retry: true });
+const hung = (host: ScriptedHost, timeoutMs: number): AgentCallOutcome => {
   host.now += timeoutMs;
   return { kind: 'late', reason: 'Connection timed out', retry: false };
 };
@@ -86,7 +86,7 @@ function errorOf(host: ScriptedHost): { code: number; msg: string; cniVersion: s
 }
 
 describe('the plugin', () => {
-  it('answers VERSION by itself, whatever stands in standard input', async () => {
+  it('answers VERSION by itself, whatever is on standard input', async () => {
     const host = new ScriptedHost({ CNI_COMMAND: 'VERSION' }, '{');
     expect(await runPlugin(host)).toBe(0);
     expect(JSON.parse(host.stdout)).toEqual({
@@ -104,13 +104,13 @@ describe('the plugin', () => {
     expect(decodeRequest(host.calls[0]?.request ?? '')).toEqual({ env: add, conf, attempt: 1, deadlineMs: 9_750 });
   });
 
-  it('does not trouble the agent with a call that is wrong', async () => {
+  it('answers an invalid call without the agent', async () => {
     const host = new ScriptedHost({ ...add, CNI_IFNAME: 'a/b' }, conf);
     expect(await runPlugin(host)).toBe(1);
     expect(errorOf(host)).toMatchObject({ code: 4, msg: expect.stringContaining('CNI_IFNAME'), cniVersion: '1.0.0' });
   });
 
-  it('tries again while the agent restarts, at growing intervals', async () => {
+  it('retries while the agent restarts, at growing intervals', async () => {
     const host = new ScriptedHost(add, conf, [refused, refused, refused, replied({ exit: 0, stdout: '' })]);
     expect(await runPlugin(host)).toBe(0);
     expect(host.now - 1_000).toBe(10 + 20 + 40);
@@ -131,7 +131,7 @@ describe('the plugin', () => {
     expect(host.now - 1_000).toBeLessThanOrEqual(10_000);
   });
 
-  it('does not repeat a call that the agent has but does not answer', async () => {
+  it('does not repeat a call that the agent received but did not answer', async () => {
     const host = new ScriptedHost(add, conf, [hung]);
     expect(await runPlugin(host)).toBe(1);
     expect(host.calls).toHaveLength(1);
@@ -178,7 +178,7 @@ describe('the plugin', () => {
     expect(host.saved.size).toBe(0);
   });
 
-  it('says that an answer makes no sense', async () => {
+  it('reports an answer that cannot be parsed', async () => {
     const host = new ScriptedHost(add, conf, [() => ({ kind: 'answered', reply: '{"v":1,"exit":"no"}' })]);
     expect(await runPlugin(host)).toBe(1);
     expect(errorOf(host).code).toBe(106);

@@ -5,7 +5,7 @@ import { asString, member, parseObject } from '../cni/json.ts';
 import { type CniRequest, parseCniRequest } from '../cni/request.ts';
 import { cniVersions, formatVersions, newestVersion } from '../cni/versions.ts';
 import { decodeReply, encodeRequest, replyBytesMax, stdinBytesMax, type WireReply } from '../cni/wire.ts';
-import type { CallOutcome, Host } from './host.ts';
+import type { AgentCallOutcome, Host } from './host.ts';
 
 type AgentRequest = Exclude<CniRequest, { command: 'VERSION' }>;
 
@@ -21,7 +21,7 @@ const pauseMsMax = 200;
  * @returns the exit code
  */
 export async function runPlugin(host: Host): Promise<number> {
-  // Read before anything else, for VERSION too: a runtime whose configuration nobody reads gets EPIPE, and some fail on that.
+  // Read before anything else, for VERSION too: a runtime whose configuration is not read gets EPIPE, and some fail on that.
   const input = host.readStdin(stdinBytesMax);
   const stdin = 'text' in input ? input.text : '';
   try {
@@ -48,11 +48,21 @@ function readEnvironment(host: Host): Environment {
   return env;
 }
 
+/** One call of the runtime. */
+interface PluginCall {
+  readonly host: Host;
+  readonly request: AgentRequest;
+  readonly env: Environment;
+  /** As it came on standard input. */
+  readonly conf: string;
+}
+
 async function callAgent(host: Host, env: Environment, conf: string): Promise<number> {
   const started = host.monotonicMs();
   const request = parseCniRequest(env, conf);
   if (request.command === 'VERSION') throw new CniError(cniCodes.internal, 'VERSION reached the agent call');
   const { settings } = request;
+  const call: PluginCall = { host, request, env, conf };
   const deadline = started + (request.command === 'STATUS' ? Math.min(statusDeadlineMs, settings.deadlineMs) : settings.deadlineMs);
   let attempt = 1;
   let pauseMs = pauseMsMin;
@@ -60,25 +70,24 @@ async function callAgent(host: Host, env: Environment, conf: string): Promise<nu
     const remainingMs = Math.max(1, deadline - host.monotonicMs());
     const frame = encodeRequest({ env, conf, deadlineMs: agentDeadline(remainingMs), attempt });
     const outcome = await host.call(settings.agentSocket, frame, remainingMs, replyBytesMax);
-    if (outcome.kind === 'answered') return finish(host, request, conf, env, decodeReply(outcome.reply));
+    if (outcome.kind === 'answered') return finish(call, decodeReply(outcome.reply));
     const leftMs = deadline - host.monotonicMs();
-    // STATUS asks about now: an agent that may come later does not help.
-    if (!outcome.retry || leftMs <= pauseMs || request.command === 'STATUS') return giveUp(host, request, conf, env, outcome);
+    // STATUS is about now: waiting for the agent does not help.
+    if (!outcome.retry || leftMs <= pauseMs || request.command === 'STATUS') return giveUp(call, outcome);
     if (outcome.kind === 'lost') attempt++;
     await host.sleep(pauseMs);
     pauseMs = Math.min(pauseMsMax, pauseMs * 2);
   }
 }
 
-/** The agent gets a little less time than we wait, so that its own words about a deadline still arrive. */
+/** The agent gets a little less time than the plugin waits, so that its own message about a deadline still arrives. */
 function agentDeadline(remainingMs: number): number {
   return Math.max(1, Math.floor(Math.max(remainingMs / 2, remainingMs - 250)));
 }
 
-function finish(host: Host, request: AgentRequest, conf: string, env: Environment, { exit, stdout }: WireReply): number {
-  if (request.command === 'DEL' && exit !== 0 && isTryAgainLater(stdout))
-    return recordDeletion(host, request, conf, env, 'the agent is not ready');
-  if (stdout !== '') host.writeStdout(stdout);
+function finish(call: PluginCall, { exit, stdout }: WireReply): number {
+  if (call.request.command === 'DEL' && exit !== 0 && isTryAgainLater(stdout)) return recordDeletion(call, 'the agent is not ready');
+  if (stdout !== '') call.host.writeStdout(stdout);
   return exit;
 }
 
@@ -86,20 +95,15 @@ function isTryAgainLater(stdout: string): boolean {
   return member(parseObject(stdout, 'answer of the agent'), 'code') === cniCodes.tryAgainLater;
 }
 
-function giveUp(
-  host: Host,
-  request: AgentRequest,
-  conf: string,
-  env: Environment,
-  outcome: Exclude<CallOutcome, { kind: 'answered' }>,
-): number {
+function giveUp(call: PluginCall, outcome: Exclude<AgentCallOutcome, { kind: 'answered' }>): number {
+  const { request } = call;
   const reason = `no answer from the agent on ${request.settings.agentSocket}: ${outcome.reason}`;
-  if (request.command === 'DEL') return recordDeletion(host, request, conf, env, reason);
+  if (request.command === 'DEL') return recordDeletion(call, reason);
   throw new CniError(request.command === 'STATUS' ? cniCodes.notAvailable : cniCodes.tryAgainLater, reason);
 }
 
-/** Writes a DEL down for later, see deletions.ts. @throws CniError 11 if that cannot be done either */
-function recordDeletion(host: Host, request: AgentRequest, conf: string, env: Environment, reason: string): number {
+/** Records a DEL for later, see deletions.ts. @throws CniError 11 if that fails too */
+function recordDeletion({ host, request, env, conf }: PluginCall, reason: string): number {
   if (request.command !== 'DEL') throw new CniError(cniCodes.internal, `${request.command} is not a deletion`);
   const folder = `${request.settings.stateDir}/${deletionsFolder}`;
   const text = encodeRequest({ env, conf, deadlineMs: request.settings.deadlineMs, attempt: 1 });
@@ -118,7 +122,7 @@ function toCniError(thrown: unknown): CniError {
   );
 }
 
-/** The version an error is printed in: the caller's if we speak it, whatever else is wrong with the configuration. */
+/** The version of a printed error: the caller's if it is supported, whatever else is wrong with the configuration. */
 function printableVersion(stdin: string): string {
   try {
     const asked = asString(member(parseObject(stdin, 'network configuration'), 'cniVersion'), 'cniVersion');

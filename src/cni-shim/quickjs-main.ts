@@ -1,4 +1,4 @@
-import type { CallOutcome, Host } from './host.ts';
+import type { AgentCallOutcome, Host } from './host.ts';
 import { runPlugin } from './plugin.ts';
 
 /** The functions host.c defines. Errors come as errno numbers. */
@@ -18,7 +18,7 @@ declare const native: {
   exit(code: number): void;
 };
 
-/** errno(3) on Linux. The first three mean that nobody listens now, the others that the agent went away. */
+/** errno(3) on Linux. The first three mean that no process listens now, the others that the agent went away. */
 const ENOENT = 2;
 const EAGAIN = 11;
 const ECONNREFUSED = 111;
@@ -43,7 +43,7 @@ const host: Host = {
   },
 };
 
-function outcomeOf(answer: string | number): CallOutcome {
+function outcomeOf(answer: string | number): AgentCallOutcome {
   if (typeof answer === 'string') return { kind: 'answered', reply: answer };
   const errno = Math.abs(answer);
   const reason = native.describe(errno);

@@ -12,7 +12,7 @@ interface ReferenceCall {
   readonly result?: object;
 }
 
-/** Calls that we answer otherwise, and why. */
+/** Calls that Seine answers differently, and why. */
 interface Difference {
   readonly cases: string;
   readonly ours: number;
@@ -21,7 +21,7 @@ interface Difference {
 
 const text = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 
-/** What the reference plugin `ptp` answered to good and bad calls, recorded. It says 999 for everything that fails at run time. */
+/** What the reference plugin `ptp` answered to good and bad calls, recorded. It answers 999 to everything that fails at run time. */
 const calls = text('test/fixtures/cni/reference-calls.jsonl')
   .trim()
   .split('\n')
@@ -30,7 +30,7 @@ const differences = JSON.parse(text('test/fixtures/cni/reference-differences.jso
 
 const differenceOf = (call: ReferenceCall) => differences.find(({ cases }) => new RegExp(cases).test(call.case));
 
-/** Members and types of a value, without what belongs to one run; `routes` are ours and none of the recorded configuration's. */
+/** Members and types of a value, without what belongs to one run; `routes` are Seine's and not in the recorded configuration. */
 function shapeOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(shapeOf);
   if (typeof value !== 'object' || value === null) return typeof value;
@@ -38,7 +38,7 @@ function shapeOf(value: unknown): unknown {
   return Object.fromEntries(members.map(([key, inner]) => [key, key === 'cniVersion' || key === 'version' ? inner : shapeOf(inner)]));
 }
 
-describe('calls the reference plugin was given', () => {
+describe('calls to the reference plugin', () => {
   const bench = new CniBench(['10.1.0.0/22']);
   beforeAll(async () => {
     bench.network.namespaces.add('/var/run/netns/orc-c1');
@@ -60,7 +60,7 @@ describe('the differences', () => {
   it.each(differences)('$cases: $why', ({ cases, ours }) => {
     const concerned = calls.filter((call) => differenceOf(call)?.cases === cases);
     expect(concerned.length).toBeGreaterThan(0);
-    for (const call of concerned) expect(ours, `${call.case} is answered alike`).not.toBe(call.code ?? 0);
+    for (const call of concerned) expect(ours, `${call.case} has the same answer`).not.toBe(call.code ?? 0);
   });
 
   it('are those that docs/cni.md explains', () => {

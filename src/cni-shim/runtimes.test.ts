@@ -8,7 +8,7 @@ interface RecordedCall {
   readonly stdin: Readonly<Record<string, unknown>>;
 }
 
-/** What a runtime called the first plugin of its chain with, in order. */
+/** The calls of a runtime to the first plugin of its chain, in order. */
 function recorded(runtime: string): readonly RecordedCall[] {
   const text = readFileSync(new URL(`../../test/fixtures/cni/${runtime}.jsonl`, import.meta.url), 'utf8');
   const calls = text
@@ -61,7 +61,7 @@ describe.each(['podman', 'containerd-ctr', 'containerd-cri'])('calls recorded fr
   });
 });
 
-describe('what the recorded runtimes say about a pod', () => {
+describe('how the recorded runtimes name a pod', () => {
   let bench: CniBench;
   beforeEach(async () => {
     bench = await new CniBench(['10.97.0.0/24']).start();

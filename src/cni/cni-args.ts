@@ -1,7 +1,7 @@
 import { CniError, cniCodes } from './errors.ts';
 import { hasOwnKey } from './own-key.ts';
 
-/** What we take from CNI_ARGS, unchecked beyond its form. */
+/** The keys of CNI_ARGS in use, unchecked beyond their form. */
 export interface CniArgs {
   readonly podNamespace?: string;
   readonly podName?: string;
@@ -23,7 +23,7 @@ const known: Readonly<Record<string, keyof CniArgs | 'ignored'>> = {
 /**
  * CNI_ARGS: `KEY=VALUE;KEY=VALUE`, in any order. The last of two equal keys wins.
  *
- * @throws CniError 4 for a pair without `=`, and for a key we do not know unless `IgnoreUnknown` is `1` or `true`
+ * @throws CniError 4 for a pair without `=`, and for an unknown key unless `IgnoreUnknown` is `1` or `true`
  */
 export function parseCniArgs(text: string): CniArgs {
   const args: { -readonly [K in keyof CniArgs]: CniArgs[K] } = {};

@@ -2,8 +2,8 @@ import type { Attachment } from './request.ts';
 import { sha256 } from './sha256.ts';
 
 /*
- * A DEL that finds no agent until its deadline is written down and reported as done: a container runtime that cannot stop a pod
- * because its network is away helps nobody. The agent does what is written down when it is back. One file for each attachment in
+ * A DEL that finds no agent until its deadline is recorded and reported as done: it does not help if a container runtime cannot stop a
+ * pod because its network is away. The agent carries recorded DELs out when it is back. One file for each attachment in
  * `<stateDir>/deletions`, its content the request as it goes over the socket (wire.ts).
  */
 
@@ -12,7 +12,7 @@ export const deletionsFolder = 'deletions';
 /** More than any node has pods. Beyond it DEL fails with code 11 and the runtime keeps trying. */
 export const deletionFilesMax = 10_000;
 
-/** A hash, because nothing that comes from outside becomes part of a path. */
+/** A hash, so that no input becomes part of a path. */
 export function deletionFileName({ network, containerId, ifName }: Attachment): string {
   return `${sha256(`${network}/${containerId}/${ifName}`)}.json`;
 }

@@ -11,7 +11,7 @@ export interface Environment {
   readonly CNI_PATH?: string;
 }
 
-export type EnvironmentVariable = keyof Environment;
+type EnvironmentVariable = keyof Environment;
 
 export const environmentVariables: readonly EnvironmentVariable[] = [
   'CNI_COMMAND',
@@ -22,7 +22,7 @@ export const environmentVariables: readonly EnvironmentVariable[] = [
   'CNI_PATH',
 ];
 
-/** What each command cannot do without. Source: CNI SPEC 1.1.0, "CNI operations". */
+/** The variables that each command requires. Source: CNI SPEC 1.1.0, "CNI operations". */
 const required: Readonly<Record<CniCommand, readonly EnvironmentVariable[]>> = {
   ADD: ['CNI_CONTAINERID', 'CNI_NETNS', 'CNI_IFNAME', 'CNI_PATH'],
   CHECK: ['CNI_CONTAINERID', 'CNI_NETNS', 'CNI_IFNAME', 'CNI_PATH'],
@@ -32,7 +32,7 @@ const required: Readonly<Record<CniCommand, readonly EnvironmentVariable[]>> = {
   VERSION: [],
 };
 
-/** Characters; Linux's PATH_MAX for paths, and more than any runtime sends for the rest. */
+/** Characters; Linux's PATH_MAX for paths, and more than any runtime sends in the others. */
 const lengthMax: Readonly<Record<EnvironmentVariable, number>> = {
   CNI_COMMAND: 16,
   CNI_CONTAINERID: 1024,
@@ -83,7 +83,7 @@ function checkAttachment(env: Environment, command: 'ADD' | 'CHECK' | 'DEL'): vo
   if (!(env.CNI_NETNS ?? '').startsWith('/')) throw wrong(env, 'CNI_NETNS', 'not an absolute path');
 }
 
-/** Visible ASCII: the kernel takes any byte in a name, but logs and `ip link` do not deserve that; and 15 characters are 15 bytes then. */
+/** Visible ASCII: the kernel takes any byte in a name, but logs and `ip link` do not; and then 15 characters are 15 bytes. */
 function isPrintable(text: string): boolean {
   for (let at = 0; at < text.length; at++) {
     const unit = text.charCodeAt(at);

@@ -1,12 +1,12 @@
 /**
- * Error codes as a runtime sees them. 0–99 are the specification's (CNI SPEC 1.1.0, "Error"), ours start at 100.
- * docs name them for operators; a code once given is never used for something else.
+ * Error codes as a runtime sees them. 0–99 are the specification's (CNI SPEC 1.1.0, "Error"), Seine's start at 100.
+ * docs/cni.md lists them for operators; a code is never re-used with another meaning.
  */
 export const cniCodes = {
   incompatibleVersion: 1,
   /** The message names the key and the value. */
   unsupportedField: 2,
-  /** There is nothing of this container, and nothing to clean up. */
+  /** The container is unknown, and nothing needs cleaning up. */
   unknownContainer: 3,
   /** The message names every CNI_* variable at fault. */
   invalidEnvironment: 4,
@@ -15,31 +15,31 @@ export const cniCodes = {
   invalidConfig: 7,
   /** Nothing is wrong with the call: the agent is not there or not ready yet. */
   tryAgainLater: 11,
-  /** STATUS: no ADD can be served now. */
+  /** STATUS: ADD cannot be served now. */
   notAvailable: 50,
-  /** STATUS: as 50, and pods that exist may be cut off as well. */
+  /** STATUS: as 50, and existing pods may have lost their network as well. */
   notAvailableLimited: 51,
-  /** A bug of ours; the agent's log says more. */
+  /** A bug in Seine; see the agent's log. */
   internal: 100,
-  /** No address to give: pool exhausted, the wanted one in use, or the journal cannot be written. */
+  /** No address: pool exhausted, the requested one in use, or the journal cannot be written. */
   addressUnavailable: 101,
-  /** The node refused: namespace, interface, bridge port or flows. Everything done so far was taken back. */
+  /** The node refused: namespace, interface, bridge port or flows. Everything done so far was undone. */
   wiringFailed: 102,
   /** CHECK: the message says what differs. */
   checkFailed: 103,
-  /** ADD of something that is attached already. The attachment is left as it is. */
+  /** ADD of an existing attachment. It is left as it is. */
   alreadyAttached: 104,
   /** The delegated IPAM plugin failed; its own message is in the details. */
   ipamPluginFailed: 105,
-  /** Plugin and agent do not understand each other: their versions are more than one release apart. */
+  /** Plugin and agent are more than one release apart and have no protocol version in common. */
   agentProtocol: 106,
-  /** The API server has no such pod: it is gone, or another one has its name by now. */
+  /** The API server has no such pod: it is deleted, or another one has its name by now. */
   unknownPod: 107,
 } as const;
 
 export type CniCode = (typeof cniCodes)[keyof typeof cniCodes];
 
-/** A failed call, in the words the runtime will print. */
+/** A failed call, in the form that the runtime prints. */
 export class CniError extends Error {
   override readonly name = 'CniError';
   readonly code: CniCode;

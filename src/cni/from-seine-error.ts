@@ -2,7 +2,7 @@ import { type ErrorCode, SeineError } from '../errors/seine-error.ts';
 import { type CniCode, CniError, cniCodes } from './errors.ts';
 
 /** The step that failed, where the code alone does not tell. */
-export type CallStage = 'request' | 'addresses' | 'wiring';
+type CallStage = 'request' | 'addresses' | 'wiring';
 
 const codes: Readonly<Record<CallStage, Readonly<Record<ErrorCode, CniCode>>>> = {
   request: table(cniCodes.internal),
@@ -22,14 +22,14 @@ function table(failed: CniCode): Readonly<Record<ErrorCode, CniCode>> {
 }
 
 /**
- * Any failure in the words of CNI. The one place where our classes of error become codes: a `context.variable` makes it the
- * fault of that CNI_* variable.
+ * Any failure as a CNI error. The one place where Seine's error codes become CNI's: a `context.variable` names the
+ * CNI_* variable at fault.
  */
 export function toCniError(thrown: unknown, stage: CallStage): CniError {
   if (thrown instanceof CniError) return thrown;
   const error = SeineError.from(thrown, `CNI ${stage}`);
   const { variable } = error.context;
-  const message = error.message.replace(/^\[[A-Z_]+\] /, '');
+  const message = error.rawMessage;
   if (error.code === 'INVALID_INPUT' && typeof variable === 'string')
     return new CniError(cniCodes.invalidEnvironment, `${variable}: ${message}`);
   return new CniError(codes[stage][error.code], message, causeOf(error));

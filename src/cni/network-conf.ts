@@ -7,8 +7,8 @@ import {
   asString,
   asStrings,
   isObject,
-  type Json,
   type JsonObject,
+  type JsonValue,
   member,
   memberAnyCase,
   parseObject,
@@ -42,7 +42,7 @@ const deadlineSecondsMax = 600;
 const socketPathMax = 107;
 
 /**
- * @param stdin at most 1 MiB, which its reader sees to
+ * @param stdin at most 1 MiB, limited by its reader
  * @throws CniError 6 for what cannot be decoded, 1 for the version, 7 for the rest
  */
 export function parseNetworkConf(stdin: string, command: CniCommand): NetworkConf {
@@ -81,35 +81,35 @@ function hasControls(text: string): boolean {
   return false;
 }
 
-/** What ADD reads besides. */
+/** The additional fields of ADD. */
 export interface AddConf {
   /** Absent: the agent's own IPAM. Otherwise the name of a plugin in CNI_PATH. */
   readonly ipamType?: string;
   readonly dns: CniDns;
   readonly portMappings: readonly PortMapping[];
-  /** Addresses asked for in the configuration, without the prefix length they may carry there. */
-  readonly ips: readonly Asked[];
-  readonly mac?: Asked;
-  /** What the pod may send. Receiving is the `bandwidth` plugin's business. */
+  /** Addresses requested in the configuration, without a prefix length. */
+  readonly ips: readonly RequestedIp[];
+  readonly mac?: RequestedIp;
+  /** Egress limit. Ingress is up to the `bandwidth` plugin. */
   readonly egress?: Bandwidth;
 }
 
 /** A token bucket. */
-export interface Bandwidth {
+interface Bandwidth {
   /** Bits a second, more than 0. */
   readonly rate: number;
-  /** Bits that may be sent at once, more than 0. */
+  /** Burst in bits, more than 0. */
   readonly burst: number;
 }
 
-/** A value somebody asked for, and the field it was in, so that an error can name both. */
-export interface Asked {
+/** A requested value, and its field, so that an error can name both. */
+export interface RequestedIp {
   readonly text: string;
-  /** e.g. `runtimeConfig.ips[0]`; what begins with `CNI_ARGS` is the fault of that variable. */
+  /** e.g. `runtimeConfig.ips[0]`; a field that begins with `CNI_ARGS` is an error of that variable. */
   readonly field: string;
 }
 
-export interface PortMapping {
+interface PortMapping {
   readonly hostPort: number;
   readonly containerPort: number;
   readonly protocol: 'tcp' | 'udp' | 'sctp';
@@ -118,8 +118,8 @@ export interface PortMapping {
 }
 
 /**
- * @throws CniError 7 for a value of the wrong form, 2 for a field that asks for something we would not do: better refused than
- *   silently left undone. Fields nobody knows are ignored, as runtimes and chains add their own.
+ * @throws CniError 7 for a value of the wrong form, 2 for a field with an unsupported request: refusing is better than
+ *   ignoring it. Unknown fields are ignored, as runtimes and chains add their own.
  */
 export function parseAddConf(json: JsonObject): AddConf {
   refuse(json, ['mtu'], 'the agent derives it from the transport interface and defaultMTU');
@@ -138,12 +138,12 @@ export function parseAddConf(json: JsonObject): AddConf {
   };
 }
 
-/** What runtimes write where nobody chose a burst: the largest number of 31 or 32 bits. */
+/** What runtimes write where no burst is set: the largest number of 31 or 32 bits. */
 const anyBurst = 2_147_483_647;
 
 /**
- * The `bandwidth` capability (CNI CONVENTIONS.md), of which 0 means no limit. Where nobody chose a burst, or all that a number can
- * say, it is what the rate allows in a second: half a gigabyte without limit is nobody's wish.
+ * The `bandwidth` capability (CNI CONVENTIONS.md), of which 0 means no limit. Where no burst is set, or the largest number,
+ * it is what the rate allows in a second: a burst of half a gigabyte is never intended.
  */
 function parseEgress(runtimeConfig: JsonObject): Bandwidth | undefined {
   const bandwidth = asObject(memberAnyCase(runtimeConfig, 'bandwidth'), 'runtimeConfig.bandwidth') ?? {};
@@ -161,7 +161,7 @@ function bits(bandwidth: JsonObject, key: string): number {
   throw new CniError(cniCodes.invalidConfig, `${path}: ${value} is negative`);
 }
 
-/** The `dns` capability, with names of its own for the same things; what it gives replaces what the configuration says. */
+/** The `dns` capability, which names the same fields differently; its values replace those of the configuration. */
 function parseDnsCapability(runtimeConfig: JsonObject): CniDns {
   const dns = asObject(memberAnyCase(runtimeConfig, 'dns'), 'runtimeConfig.dns') ?? {};
   const lists = (['nameservers', 'search', 'options'] as const).map((key) => {
@@ -192,14 +192,14 @@ export function parseIpamType(json: JsonObject): string | undefined {
 }
 
 /** The `ips` capability wins over `args.cni.ips` (CNI CONVENTIONS.md). */
-function parseIps(json: JsonObject, runtimeConfig: JsonObject): readonly Asked[] {
+function parseIps(json: JsonObject, runtimeConfig: JsonObject): readonly RequestedIp[] {
   const capability = asked(asStrings(memberAnyCase(runtimeConfig, 'ips'), 'runtimeConfig.ips'), 'runtimeConfig.ips');
   const args = asObject(member(json, 'args'), 'args') ?? {};
   const cni = asObject(member(args, 'cni'), 'args.cni') ?? {};
   return capability.length > 0 ? capability : asked(asStrings(member(cni, 'ips'), 'args.cni.ips'), 'args.cni.ips');
 }
 
-function asked(ips: readonly string[], field: string): readonly Asked[] {
+function asked(ips: readonly string[], field: string): readonly RequestedIp[] {
   return ips.map((text, at) => ({ text: withoutLength(text), field: `${field}[${at}]` }));
 }
 
@@ -208,7 +208,7 @@ export function withoutLength(address: string): string {
   return address.replace(/\/\d{1,3}$/, '');
 }
 
-function parsePortMapping(entry: Json, at: number): PortMapping {
+function parsePortMapping(entry: JsonValue, at: number): PortMapping {
   const path = `runtimeConfig.portMappings[${at}]`;
   if (!isObject(entry)) throw new CniError(cniCodes.invalidConfig, `${path}: ${show(entry)} is not an object`);
   const protocol = (asString(memberAnyCase(entry, 'protocol'), `${path}.protocol`) ?? 'tcp').toLowerCase();

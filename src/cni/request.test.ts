@@ -117,7 +117,7 @@ describe('a request', () => {
       { EgressRate: 1_000_000, EgressBurst: 80_000, IngressRate: 5 },
       { rate: 1_000_000, burst: 80_000 },
     ],
-    // Nobody chose a burst: none, kubelet's, containerd's.
+    // No burst set: absent, kubelet's, containerd's.
     [{ egressRate: 1_000_000 }, { rate: 1_000_000, burst: 1_000_000 }],
     [
       { egressRate: 1_000_000, egressBurst: 2 ** 31 - 1 },
@@ -129,7 +129,7 @@ describe('a request', () => {
     ],
     [{ ingressRate: 1_000_000, ingressBurst: 80_000, egressRate: 0, egressBurst: 0 }, undefined],
     [{}, undefined],
-  ])('takes of bandwidth %j what a pod may send', (bandwidth, egress) => {
+  ])('takes the egress limit from bandwidth %j', (bandwidth, egress) => {
     expect(parseAdd({ runtimeConfig: { bandwidth } }).egress).toEqual(egress);
     expect(parseAdd({ runtimeConfig: { Bandwidth: bandwidth } }).egress).toEqual(egress);
   });
@@ -237,7 +237,7 @@ describe('GC', () => {
   });
 });
 
-describe('whatever comes in', () => {
+describe('any input', () => {
   const keys = [
     'cniVersion',
     'name',

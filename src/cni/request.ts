@@ -4,12 +4,12 @@ import { CniError, cniCodes } from './errors.ts';
 import { asList, isObject, type JsonObject, member, show } from './json.ts';
 import {
   type AddConf,
-  type Asked,
   type NetworkConf,
   type PluginSettings,
   parseAddConf,
   parseIpamType,
   parseNetworkConf,
+  type RequestedIp,
   withoutLength,
 } from './network-conf.ts';
 import { hasOwnKey } from './own-key.ts';
@@ -23,11 +23,11 @@ export interface Attachment {
   readonly ifName: string;
 }
 
-/** kubelet's name for the pod; only complete and well-formed ones count. */
-export interface CniPod {
+/** The pod's name as kubelet gives it; absent unless complete and well-formed. */
+interface CniPod {
   readonly namespace: string;
   readonly name: string;
-  /** Empty if not said. */
+  /** Empty if not given. */
   readonly uid: string;
 }
 
@@ -48,9 +48,9 @@ export interface AddRequest extends WithAttachment, Omit<AddConf, 'ips' | 'mac' 
   readonly netns: string;
   readonly pod?: CniPod;
   /** As given, not yet known to be addresses. */
-  readonly requestedIps: readonly Asked[];
-  readonly requestedMac?: Asked;
-  /** Present if we are not the first of the chain. */
+  readonly requestedIps: readonly RequestedIp[];
+  readonly requestedMac?: RequestedIp;
+  /** Present unless Seine is the first of the chain. */
   readonly prevResult?: CniResult;
 }
 
@@ -70,20 +70,20 @@ export interface StatusRequest extends WithConf {
 
 export interface GcRequest extends WithConf {
   readonly command: 'GC';
-  /** Everything of this network that is not in the list goes. */
+  /** Attachments of this network that are not listed are removed. */
   readonly validAttachments: readonly Pick<Attachment, 'containerId' | 'ifName'>[];
 }
 
-export interface VersionRequest {
+interface VersionRequest {
   readonly command: 'VERSION';
 }
 
 export type CniRequest = AddRequest | CheckRequest | DelRequest | StatusRequest | GcRequest | VersionRequest;
 
 /**
- * The call a runtime made, checked and narrowed. DEL is read leniently: what it does not need cannot fail it.
+ * A runtime's call, validated and narrowed. DEL is read leniently: fields it does not need cannot fail it.
  *
- * @param stdin not looked at for VERSION
+ * @param stdin ignored for VERSION
  * @throws CniError 1, 2, 4, 6 or 7
  */
 export function parseCniRequest(env: Environment, stdin: string): CniRequest {
@@ -151,14 +151,14 @@ function parseCheck(env: Environment, conf: NetworkConf): CheckRequest {
 }
 
 /** One address, or one of each family with a comma between them. */
-function ipsInArgs({ ip = '' }: CniArgs): readonly Asked[] {
+function ipsInArgs({ ip = '' }: CniArgs): readonly RequestedIp[] {
   return ip === '' ? [] : ip.split(',').map((text) => ({ text: withoutLength(text.trim()), field: 'CNI_ARGS: IP' }));
 }
 
 /**
- * podman says K8S_POD_NAME alone, which is no pod of Kubernetes.
+ * podman sends K8S_POD_NAME alone, which is not a Kubernetes pod.
  *
- * @throws CniError 4 if namespace and name are given and are no names Kubernetes could have given
+ * @throws CniError 4 if namespace and name are given and are not valid names in Kubernetes
  */
 function podOf({ podNamespace = '', podName = '', podUid = '' }: CniArgs): CniPod | undefined {
   if (podNamespace === '' || podName === '') return undefined;
@@ -173,7 +173,7 @@ function checkName(key: string, value: string, pattern: RegExp): void {
 }
 
 /**
- * An absent list is refused and not taken for an empty one, which would remove every attachment. An explicit `null` is how
+ * An absent list is refused instead of read as an empty one, which would remove every attachment. An explicit `null` is how
  * Go writes an empty list.
  */
 function parseValidAttachments(json: JsonObject): GcRequest['validAttachments'] {

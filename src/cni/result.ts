@@ -1,8 +1,8 @@
 import { CniError, cniCodes } from './errors.ts';
-import { asInteger, asList, asObject, asString, asStrings, isObject, type Json, type JsonObject, member, show } from './json.ts';
+import { asInteger, asList, asObject, asString, asStrings, isObject, type JsonObject, type JsonValue, member, show } from './json.ts';
 import { type CniVersion, cniVersions, isAtLeast } from './versions.ts';
 
-/** The result of ADD in the words of version 1.1.0, which has everything the others have. */
+/** The result of ADD as of version 1.1.0, a superset of the others. */
 export interface CniResult {
   readonly interfaces: readonly CniInterface[];
   readonly ips: readonly CniIp[];
@@ -10,7 +10,7 @@ export interface CniResult {
   readonly dns: CniDns;
 }
 
-export interface CniInterface {
+interface CniInterface {
   readonly name: string;
   readonly mac?: string;
   readonly mtu?: number;
@@ -45,7 +45,7 @@ export interface CniDns {
   readonly options?: readonly string[];
 }
 
-/** The JSON of a result exactly as `version` has it: fields a version does not know are left out, nothing else is lost. */
+/** The JSON of a result exactly as `version` defines it: only fields that the version lacks are left out. */
 export function formatResult(result: CniResult, version: CniVersion): string {
   return JSON.stringify(isAtLeast(version, '0.3.0') ? modernResult(result, version) : oldResult(result, version));
 }
@@ -62,7 +62,7 @@ function modernResult(result: CniResult, version: CniVersion): object {
   };
 }
 
-/** Without the words for it, a route of another table than the main one would be taken for one of the main table: it is left out. */
+/** Without that field, a route of another table would be read as one of the main table: it is left out. */
 function routesBefore110({ routes }: CniResult): readonly CniRoute[] {
   return routes.filter(({ table }) => table === undefined).map(({ dst, gw }) => (gw === undefined ? { dst } : { dst, gw }));
 }
@@ -80,11 +80,11 @@ function oldResult(result: CniResult, version: CniVersion): object {
 }
 
 /**
- * A `prevResult`, in the layout of its own `cniVersion` (or of the configuration, `version`, if it does not say).
+ * A `prevResult`, in the layout of its own `cniVersion` (or, if absent, of the configuration's, `version`).
  *
  * @throws CniError 7 that names the field
  */
-export function parseResult(value: Json, version: CniVersion): CniResult {
+export function parseResult(value: JsonValue, version: CniVersion): CniResult {
   const result = asObject(value, 'prevResult') ?? {};
   if (!isAtLeast(layoutOf(result, version), '0.3.0')) return parseOldResult(result);
   return {
@@ -137,7 +137,7 @@ function parseRoutes(owner: JsonObject, path: string): readonly CniRoute[] {
 }
 
 /** @throws CniError 7 that names the field */
-export function parseDns(value: Json | undefined, path: string): CniDns {
+export function parseDns(value: JsonValue | undefined, path: string): CniDns {
   const dns = asObject(value, path);
   if (!dns) return {};
   const lists: { -readonly [K in 'nameservers' | 'search' | 'options']?: readonly string[] } = {};

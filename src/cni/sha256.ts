@@ -1,5 +1,5 @@
 /**
- * SHA-256 of a string's UTF-8, as 64 hexadecimal digits. Written out because the plugin's engine brings no cryptography; it is
+ * SHA-256 of a string's UTF-8, as 64 hexadecimal digits. Written out because the plugin's engine has no cryptography; it is
  * used for file names only. Source: FIPS 180-4, sections 4.1.2, 5 and 6.2.
  */
 export function sha256(text: string): string {

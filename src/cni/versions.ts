@@ -1,7 +1,7 @@
 import { CniError, cniCodes } from './errors.ts';
 import { hasOwnKey } from './own-key.ts';
 
-/** Every version of the CNI protocol we speak, oldest first. */
+/** The supported versions of the CNI protocol, oldest first. */
 export const cniVersions = ['0.1.0', '0.2.0', '0.3.0', '0.3.1', '0.4.0', '1.0.0', '1.1.0'] as const;
 
 export type CniVersion = (typeof cniVersions)[number];
@@ -10,7 +10,7 @@ export const newestVersion: CniVersion = '1.1.0';
 
 export type CniCommand = 'ADD' | 'DEL' | 'CHECK' | 'STATUS' | 'GC' | 'VERSION';
 
-/** The first version that knows a command. */
+/** The first version that has a command. */
 const introduced: Readonly<Record<CniCommand, CniVersion>> = {
   ADD: '0.1.0',
   DEL: '0.1.0',
@@ -31,7 +31,7 @@ export function isAtLeast(version: CniVersion, other: CniVersion): boolean {
 /**
  * The version of a configuration; an empty or missing one means 0.1.0.
  *
- * @throws CniError 1 if we do not speak it, or if it is too old for `command`
+ * @throws CniError 1 if it is not supported, or too old for `command`
  */
 export function parseVersion(text: string, command: CniCommand): CniVersion {
   const version = text === '' ? '0.1.0' : cniVersions.find((known) => known === text);

@@ -9,13 +9,13 @@ import { asObject, asString, member, parseObject } from './json.ts';
  *   0                   4
  *   | length, big-endian | that many bytes of JSON, UTF-8 |
  *
- * The request carries what CNI itself defines, variables and configuration as they came, so that a plugin need not know what
- * an agent reads. The answer carries what to print. A plugin of release N works with an agent of N-1, N and N+1: within one
+ * The request carries what CNI itself defines, variables and configuration unchanged, so that the plugin need not know what
+ * the agent reads. The answer carries what to print. A plugin of release N works with an agent of N-1, N and N+1: within one
  * `v`, members are only ever added, and a reader ignores those it does not know. A new `v` comes only with a change that
- * cannot be said that way; then plugin and agent speak the old one for one more release. Whatever `v` a request has, the
+ * cannot be expressed that way; then plugin and agent speak the old one for one more release. Whatever `v` a request has, the
  * answer has the members below.
  *
- * If the plugin's end closes before the answer, nobody waits for it any more: the agent takes everything back.
+ * If the plugin's end closes before the answer, the call was given up: the agent undoes everything.
  */
 
 const wireVersion = 1;
@@ -30,7 +30,7 @@ export interface WireRequest {
   readonly conf: string;
   /** How long the plugin will wait for the answer. */
   readonly deadlineMs: number;
-  /** 1, and more after a connection was lost before the answer: the ADD may have been done by then. */
+  /** 1, and more after a connection was lost before the answer: the ADD may already be done. */
   readonly attempt: number;
 }
 
@@ -44,7 +44,7 @@ export function encodeRequest({ env, conf, deadlineMs, attempt }: WireRequest): 
   return JSON.stringify({ v: wireVersion, env, conf, deadlineMs, attempt });
 }
 
-/** @throws CniError 106 if this is no request we understand */
+/** @throws CniError 106 if this is not a valid request */
 export function decodeRequest(text: string): WireRequest {
   return orProtocolError(() => {
     const request = parseObject(text, 'request');
@@ -69,7 +69,7 @@ export function encodeReply({ exit, stdout }: WireReply): string {
   return JSON.stringify({ v: wireVersion, exit, stdout });
 }
 
-/** @throws CniError 106 if this is no answer we understand */
+/** @throws CniError 106 if this is not a valid answer */
 export function decodeReply(text: string): WireReply {
   return orProtocolError(() => {
     const reply = parseObject(text, 'answer of the agent');
@@ -83,7 +83,7 @@ export function decodeReply(text: string): WireReply {
 
 function needVersion(value: unknown): void {
   if (value !== wireVersion)
-    throw new CniError(cniCodes.agentProtocol, `request: version ${String(value)} is not spoken here`, `this agent speaks ${wireVersion}`);
+    throw new CniError(cniCodes.agentProtocol, `request: version ${String(value)} is not supported`, `this agent supports ${wireVersion}`);
 }
 
 function positive(value: unknown, path: string): number {

@@ -5,7 +5,7 @@ import { CidrUnion } from './cidr-union.ts';
 
 const texts = (union: CidrUnion): string[] => Array.from(union.cover(), ({ text }) => text).toSorted();
 
-it('makes one network of two halves, and parts it again', () => {
+it('merges two halves into one network, and splits it again', () => {
   const union = new CidrUnion();
   for (const text of ['10.244.2.0/24', '10.244.3.0/24', '10.244.1.0/24', 'fd00:2::/64', 'fd00:2:0:1::/64']) union.add(parseCidr(text));
   expect(texts(union)).toEqual(['10.244.1.0/24', '10.244.2.0/23', 'fd00:2::/63']);
@@ -14,7 +14,7 @@ it('makes one network of two halves, and parts it again', () => {
   expect(texts(union)).toEqual(['10.244.1.0/24', '10.244.3.0/24', 'fd00:2:0:1::/64']);
 });
 
-it('keeps what is there twice until it is gone twice, and knows nothing of what was never there', () => {
+it('counts duplicates, and ignores the removal of an unknown network', () => {
   const union = new CidrUnion();
   const cidr = parseCidr('10.244.2.0/24');
   union.add(cidr);
@@ -27,7 +27,7 @@ it('keeps what is there twice until it is gone twice, and knows nothing of what 
   expect(texts(union)).toEqual([]);
 });
 
-/** Among 32 addresses, so that networks meet: the part of the prefix that varies has five bits at most. */
+/** Among 32 addresses, so that networks overlap: the varying part of the prefix has five bits at most. */
 const network = (family: Family): fc.Arbitrary<Cidr> =>
   fc.record({ length: fc.integer({ min: 0, max: 5 }), host: fc.bigInt({ min: 0n, max: 31n }) }).map(({ length, host }) => {
     const base = family === 'ipv4' ? 0x0a00_0000n : 0xfd00n << 112n;
@@ -35,7 +35,7 @@ const network = (family: Family): fc.Arbitrary<Cidr> =>
   });
 const step = fc.record({ add: fc.boolean(), cidr: fc.constantFrom<Family[]>('ipv4', 'ipv6').chain(network) });
 
-it('covers what its networks cover, with as few as can be, after any changes', () => {
+it('covers what its networks cover, with as few as possible, after any changes', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
       const union = new CidrUnion();
@@ -63,7 +63,7 @@ function addressesOf(cidrs: readonly Cidr[]): string[] {
     .toSorted();
 }
 
-/** Of the tree over 32 addresses: a node is whole if both its halves are. */
+/** Of the tree over 32 addresses: a node is complete if both its halves are. */
 function fewest(own: readonly Cidr[]): number {
   const all = new Set(addressesOf(own));
   const count = (family: Family, first: bigint, size: number): number => {

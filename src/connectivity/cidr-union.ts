@@ -1,8 +1,8 @@
 import { addressBits, type Cidr, cidrOf, type Family, ipFromValue } from '../net/ip.ts';
 
 /**
- * What many networks cover together, as few networks as possible: no address more, none less. Kept with each change, which costs as
- * many steps as a prefix has bits, however many networks there are, unless some lie in others.
+ * The union of many networks, as few networks as possible that cover exactly the same addresses. A change costs as
+ * many steps as a prefix has bits, however many networks there are, unless some contain others.
  */
 export class CidrUnion {
   readonly #ofFamily: Readonly<Record<Family, FamilyUnion>> = { ipv4: new FamilyUnion('ipv4'), ipv6: new FamilyUnion('ipv6') };
@@ -11,7 +11,7 @@ export class CidrUnion {
     this.#ofFamily[cidr.family].add(blockOf(cidr));
   }
 
-  /** Once for each `add`. */
+  /** One reference for each `add`. */
   remove(cidr: Cidr): void {
     this.#ofFamily[cidr.family].remove(blockOf(cidr));
   }
@@ -23,7 +23,7 @@ export class CidrUnion {
   }
 }
 
-/** A network as a node of the binary tree of all prefixes: its length, and so many bits of its address. */
+/** A network as a node of the binary tree of all prefixes: its length, and that many bits of its address. */
 interface Block {
   readonly length: number;
   readonly prefix: bigint;
@@ -31,7 +31,7 @@ interface Block {
 
 class FamilyUnion {
   readonly #family: Family;
-  /** How often each network is there. */
+  /** References to each network. */
   readonly #own = new Blocks<number>();
   /** Disjoint, and no two of them are the halves of a larger one. */
   readonly #cover = new Blocks<Cidr>();
@@ -77,7 +77,7 @@ class FamilyUnion {
   }
 }
 
-/** Something for each of some blocks, by length and prefix. */
+/** A value for some blocks, by length and prefix. */
 class Blocks<T> {
   readonly #ofLength = new Map<number, Map<bigint, T>>();
 
@@ -98,7 +98,7 @@ class Blocks<T> {
     return wasThere;
   }
 
-  /** The block itself, or the smallest that it is in. */
+  /** The block itself, or the smallest that contains it. */
   smallestAround({ length, prefix }: Block): Block | undefined {
     let found: Block | undefined;
     for (const [known, same] of this.#ofLength) {

@@ -7,7 +7,7 @@ const node: NodeEnvironment = { ...exampleNode, transport: exampleNode.transport
 const dump = (environment: NodeEnvironment, noSnat = false) =>
   compileFirewall(environment, { noSnat }).flatMap(({ name, rules }) => rules.map((rule) => `${name}: ${rule}`));
 
-it('hides pods from the outside, and drops tunnel packets that come from pods', () => {
+it('masquerades pods, and drops tunnel packets that come from pods', () => {
   expect(dump(node)).toEqual([
     'postrouting: oifname != "antrea-gw0" ip saddr 10.10.0.0/22 masquerade fully-random',
     'postrouting: oifname != "antrea-gw0" ip6 saddr fd00:10::/64 masquerade fully-random',
@@ -24,7 +24,7 @@ it('hides pods from the outside, and drops tunnel packets that come from pods', 
   ]);
 });
 
-it('shows pods to the outside where it is asked to, but never an address that only this node knows', () => {
+it('keeps pods’ addresses where configured, but never an address that only this node knows', () => {
   const masquerades = dump(node, true).filter((rule) => rule.includes('oifname !='));
   expect(masquerades).toEqual([
     'postrouting: oifname != "antrea-gw0" ip saddr 169.254.0.253 masquerade',
@@ -32,7 +32,7 @@ it('shows pods to the outside where it is asked to, but never an address that on
   ]);
 });
 
-it('knows GRE by its protocol', () => {
+it('matches GRE by its protocol', () => {
   const rules = dump({ ...node, tunnel: { ofPort: 32768, type: 'gre', port: 0 } });
   expect(rules).toContain('input: iifname "antrea-gw0" meta l4proto 47 drop');
   expect(rules).toContain('prerouting-raw: meta l4proto 47 notrack');

@@ -2,29 +2,32 @@ import type { Family } from '../net/ip.ts';
 import { serviceNextHop, tunnelCarriers } from '../pipeline/well-known.ts';
 import { familiesOf, type NodeEnvironment, ownCidrs } from './environment.ts';
 
+/** The node's own table of the packet filter. */
+export const firewallTable = 'seine';
+
 /** One chain of the node's packet filter: where it hooks in, and its rules in the language of nft(8). */
-export interface FirewallChain {
+interface FirewallChain {
   readonly name: string;
   readonly hook: string;
   readonly rules: readonly string[];
 }
 
-/** What a node may be asked beside its environment. */
-export interface FirewallOptions {
-  /** Pods keep their addresses when they leave the cluster; somebody else translates or routes them. */
+/** Settings beside the environment. */
+interface FirewallOptions {
+  /** Pods keep their addresses when they leave the cluster; the network outside translates or routes them. */
   readonly noSnat: boolean;
 }
 
 /**
- * The node's own packet filter, in a table of our own.
+ * The node's own packet filter, in a table of Seine's.
  *
- * What leaves the node for anywhere but the bridge leaves as the node: pods' addresses mean nothing outside. What the node
- * sends to the bridge must come from the gateway's address, or the answer takes another way back; and what it sent to a
- * Service whose endpoint is another node comes out of the bridge with an address that only this node knows. Tunnel packets
- * are not worth an entry in the node's connection tracker.
+ * What leaves the node except through the bridge leaves with the node's address: pods' addresses mean nothing outside. What the node
+ * sends to the bridge must come from the gateway's address, or the reply takes another path; and what it sent to a
+ * Service whose endpoint is another node leaves the bridge with an address that only this node knows. Tunnel packets
+ * are excluded from the node's connection tracking.
  *
- * The bridge drops tunnel packets that pods forge, but on the userspace data path it cannot see the port of a fragment. Here
- * fragments are whole again.
+ * The bridge drops tunnel packets that pods forge, but on the userspace datapath it cannot see the port of a fragment. Here
+ * fragments are reassembled.
  */
 export function compileFirewall(environment: NodeEnvironment, { noSnat }: FirewallOptions): readonly FirewallChain[] {
   const { gateway, tunnel } = environment;

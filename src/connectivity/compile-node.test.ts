@@ -3,7 +3,7 @@ import { parseCidr, parseIp } from '../net/ip.ts';
 import { parseMac } from '../net/mac.ts';
 import { priority } from '../pipeline/flow.ts';
 import { formatFlow } from '../pipeline/format.ts';
-import type { TableName } from '../pipeline/tables.ts';
+import type { PipelineTableName } from '../pipeline/tables.ts';
 import { compileNode } from './compile-node.ts';
 import type { NodeEnvironment } from './environment.ts';
 
@@ -21,8 +21,8 @@ const ipv6: NodeEnvironment = {
   serviceCidrs: [parseCidr('fd00:96::/112')],
 };
 
-/** What stands in these tables but for what happens to packets that nobody wants, highest first as the switch looks. */
-function dump(environment: NodeEnvironment, ...names: readonly TableName[]): string[] {
+/** The flows of these tables without their misses, highest priority first. */
+function dump(environment: NodeEnvironment, ...names: readonly PipelineTableName[]): string[] {
   return compileNode(environment)
     .flows.filter((flow) => names.includes(flow.table) && flow.priority > priority.miss)
     .toSorted((a, b) => names.indexOf(a.table) - names.indexOf(b.table) || b.priority - a.priority)
@@ -30,39 +30,45 @@ function dump(environment: NodeEnvironment, ...names: readonly TableName[]): str
 }
 
 describe('a node of IPv4', () => {
-  it('knows where packets come from, and counts tunnel packets of strangers', () => {
+  it('classifies packets by source, and counts tunnel packets of unknown peers', () => {
     expect(dump(ipv4, 'classify')).toEqual([
       'classify,priority=250,vlan_tci=0x1000/0x1000 actions=drop',
       'classify,priority=210,in_port=32769,arp actions=set_field:0x2/0xf->reg0,goto_table:neighbour',
       'classify,priority=200,in_port=32769,ip actions=set_field:0x2/0xf->reg0,goto_table:unSnat',
-      'classify,priority=190,in_port=32768,tun_src=0.0.0.0 actions=learn(table=strangers,tun_ipv6_src),resubmit(,strangers)',
-      'classify,priority=100,in_port=32768 actions=learn(table=strangers,tun_src),resubmit(,strangers)',
+      'classify,priority=190,in_port=32768,tun_src=0.0.0.0 actions=learn(table=unknownTunnelPeers,tun_ipv6_src),resubmit(,unknownTunnelPeers)',
+      'classify,priority=100,in_port=32768 actions=learn(table=unknownTunnelPeers,tun_src),resubmit(,unknownTunnelPeers)',
     ]);
   });
 
-  it('brings questions about the gateway to the gateway', () => {
+  it('sends ARP requests for the gateway to the gateway', () => {
     expect(dump(ipv4, 'neighbour')).toEqual(['neighbour,priority=200,arp,arp_tpa=10.10.0.1 actions=output:32769']);
   });
 
-  it('looks connections up, and lets only unknown ones that are no peer’s choose an endpoint', () => {
+  it('tracks connections, and chooses an endpoint only for new ones that are not a peer’s', () => {
     expect(dump(ipv4, 'unSnat', 'track', 'state', 'serviceEntry')).toEqual([
       'unSnat,priority=200,ip,nw_dst=169.254.0.253 actions=set_field:0x200/0x200->reg0,ct(table=track,zone=65521,nat)',
+      'unSnat,priority=200,reg0=0x1/0xf,ip,nw_dst=10.10.0.0 actions=ct(table=track,zone=65521,nat)',
       'unSnat,priority=200,reg0=0x1/0xf,ip,nw_dst=10.10.0.1 actions=ct(table=track,zone=65521,nat)',
       'unSnat,priority=190,reg0=0x3/0xf,ip,dl_dst=0e:00:00:00:01:01 actions=set_field:0x200/0x200->reg0,goto_table:track',
       'track,priority=200,ip actions=ct(table=state,zone=65520,nat)',
-      'state,priority=240,reg0=0x40000/0xc0000,tcp actions=controller(userdata=05)',
-      'state,priority=230,ct_state=+inv+trk,ct_mark=0x0/0xf,tcp actions=drop',
-      'state,priority=220,reg0=0x3/0xf,reg0=0x0/0xc0000,ct_state=+inv+trk,tcp,tcp_flags=-fin+syn-rst-psh-ack-urg actions=controller(userdata=05)',
-      'state,priority=220,reg0=0x3/0xf,ct_state=+inv+trk,ct_mark=0x0/0x10,tcp,tcp_flags=-fin-syn+rst-psh-ack-urg actions=controller(userdata=05),goto_table:egressAdmin',
-      'state,priority=220,reg0=0x3/0xf,ct_state=+inv+trk,ct_mark=0x10/0x10,tcp,tcp_flags=-fin-syn+rst-psh-ack-urg actions=controller(userdata=05),set_field:0x200/0x200->reg0,goto_table:egressAdmin',
-      'state,priority=220,reg0=0x1/0xf,reg0=0x0/0xc0000,ct_state=+inv+trk,tcp,tcp_flags=-fin+syn-rst-psh-ack-urg actions=controller(userdata=05)',
-      'state,priority=220,reg0=0x1/0xf,ct_state=+inv+trk,ct_mark=0x0/0x10,tcp,tcp_flags=-fin-syn+rst-psh-ack-urg actions=controller(userdata=05),goto_table:egressAdmin',
-      'state,priority=220,reg0=0x1/0xf,ct_state=+inv+trk,ct_mark=0x10/0x10,tcp,tcp_flags=-fin-syn+rst-psh-ack-urg actions=controller(userdata=05),set_field:0x200/0x200->reg0,goto_table:egressAdmin',
+      'state,priority=250,reg0=0x40000/0xc0000,tcp actions=controller(userdata=05)',
+      'state,priority=240,ct_state=+inv+trk,ct_mark=0x0/0xf,tcp actions=drop',
+      'state,priority=230,reg0=0x3/0xf,reg0=0x0/0xc0000,ct_state=+inv+trk,tcp,tcp_flags=-fin+syn-rst-psh-ack-urg actions=controller(userdata=05)',
+      'state,priority=230,reg0=0x3/0xf,ct_state=+inv+trk,ct_mark=0x0/0x10,tcp,tcp_flags=-fin-syn+rst-psh-ack-urg actions=controller(userdata=05),goto_table:destinationIdentity',
+      'state,priority=230,reg0=0x3/0xf,ct_state=+inv+trk,ct_mark=0x10/0x10,tcp,tcp_flags=-fin-syn+rst-psh-ack-urg actions=controller(userdata=05),set_field:0x200/0x200->reg0,goto_table:destinationIdentity',
+      'state,priority=230,reg0=0x1/0xf,reg0=0x0/0xc0000,ct_state=+inv+trk,tcp,tcp_flags=-fin+syn-rst-psh-ack-urg actions=controller(userdata=05)',
+      'state,priority=230,reg0=0x1/0xf,ct_state=+inv+trk,ct_mark=0x0/0x10,tcp,tcp_flags=-fin-syn+rst-psh-ack-urg actions=controller(userdata=05),goto_table:destinationIdentity',
+      'state,priority=230,reg0=0x1/0xf,ct_state=+inv+trk,ct_mark=0x10/0x10,tcp,tcp_flags=-fin-syn+rst-psh-ack-urg actions=controller(userdata=05),set_field:0x200/0x200->reg0,goto_table:destinationIdentity',
+      'state,priority=220,ct_state=+inv+trk,ct_mark=0x0/0x10,tcp actions=goto_table:destinationIdentity',
+      'state,priority=220,ct_state=+inv+trk,ct_mark=0x10/0x10,tcp actions=set_field:0x200/0x200->reg0,goto_table:destinationIdentity',
       'state,priority=210,ct_state=+inv+trk,ip actions=drop',
       'state,priority=200,ct_state=-new+trk,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,goto_table:egressAdmin',
       'state,priority=200,ct_state=+new+trk,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,goto_table:serviceEntry',
       'state,priority=190,ct_state=-new+trk,ip actions=goto_table:egressAdmin',
       'state,priority=100,ct_state=+new+trk,ip actions=goto_table:serviceEntry',
+      'serviceEntry,priority=220,reg0=0x2/0xf,ip,nw_src=169.254.0.252/31 actions=drop',
+      'serviceEntry,priority=220,reg0=0x2/0xf,ip,nw_src=10.96.0.0/16 actions=drop',
+      'serviceEntry,priority=220,reg0=0x2/0xf,ip,nw_src=10.10.0.0/32 actions=drop',
       'serviceEntry,priority=210,reg0=0x2/0xf,ip,nw_src=10.10.0.1 actions=set_field:0x800000/0x1c00000->reg4,goto_table:sourceRanges',
       'serviceEntry,priority=200,reg0=0x1/0xf,ip actions=goto_table:destinationIdentity',
       'serviceEntry,priority=200,reg0=0x3/0xf,ip actions=set_field:0x400000/0x1c00000->reg4,goto_table:sourceRanges',
@@ -71,14 +77,17 @@ describe('a node of IPv4', () => {
     ]);
   });
 
-  it('drops multicast, forged tunnel packets and what would come straight back, and sends the rest to the gateway', () => {
+  it('drops multicast, forged tunnel packets and what would come straight back from the node, and sends the rest to the gateway', () => {
     expect(dump(ipv4, 'route')).toEqual([
       'route,priority=250,ip,nw_dst=224.0.0.0/4 actions=drop',
       'route,priority=250,ip,nw_dst=255.255.255.255/32 actions=drop',
       'route,priority=250,ip,nw_dst=169.254.0.253 actions=drop',
       'route,priority=250,reg0=0x3/0xf,ct_state=+rpl+trk,ct_mark=0x10/0x10,ct_mark=0x2/0xf,udp,tp_dst=6081 actions=drop',
       'route,priority=250,reg0=0x1/0xf,ct_state=+rpl+trk,ct_mark=0x10/0x10,ct_mark=0x2/0xf,udp,tp_dst=6081 actions=drop',
+      'route,priority=250,reg0=0x3/0xf,ct_state=+inv+snat+trk,ct_mark=0x10/0x10,ct_mark=0x2/0xf,udp,tp_dst=6081 actions=drop',
+      'route,priority=250,reg0=0x1/0xf,ct_state=+inv+snat+trk,ct_mark=0x10/0x10,ct_mark=0x2/0xf,udp,tp_dst=6081 actions=drop',
       'route,priority=240,ct_state=+rpl+trk,ct_mark=0x10/0x10,ct_mark=0x2/0xf,ip actions=set_field:0e:00:00:00:01:01->eth_dst,set_field:0x20/0xf0->reg0,goto_table:ttl',
+      'route,priority=240,ct_state=+inv+snat+trk,ct_mark=0x10/0x10,ct_mark=0x2/0xf,ip actions=set_field:0e:00:00:00:01:01->eth_dst,set_field:0x20/0xf0->reg0,goto_table:ttl',
       'route,priority=220,reg0=0x3/0xf,udp,tp_dst=6081 actions=drop',
       'route,priority=220,reg0=0x1/0xf,udp,tp_dst=6081 actions=drop',
       'route,priority=210,ip,nw_dst=10.10.0.1 actions=set_field:0e:00:00:00:01:01->eth_dst,set_field:0x20/0xf0->reg0,goto_table:ttl',
@@ -90,7 +99,7 @@ describe('a node of IPv4', () => {
     ]);
   });
 
-  it('counts a hop where the bridge routes, and not where the node does', () => {
+  it('decrements TTL where the bridge routes, and not where the node does', () => {
     expect(dump(ipv4, 'ttl')).toEqual([
       'ttl,priority=210,reg0=0x200/0x200,reg0=0x2/0xf,ip actions=set_field:0e:00:00:00:01:01->eth_src,goto_table:snatMark',
       'ttl,priority=210,reg0=0x200/0x200,reg0=0x20/0xf0,ip actions=set_field:0e:00:00:00:01:01->eth_src,goto_table:snatMark',
@@ -98,7 +107,7 @@ describe('a node of IPv4', () => {
     ]);
   });
 
-  it('gives another source to the node that is client and endpoint at once, and to the world that asks another node’s endpoint', () => {
+  it('translates the source of the node that is client and endpoint at once, and of the world to another node’s endpoint', () => {
     expect(dump(ipv4, 'snatMark', 'snat')).toEqual([
       'snatMark,priority=200,reg0=0x2/0xf,reg0=0x20/0xf0,ct_state=+new+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ip ' +
         'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark))',
@@ -106,13 +115,25 @@ describe('a node of IPv4', () => {
         'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark))',
       'snat,priority=200,ct_state=+new+trk,ct_mark=0x20/0x20,ct_mark=0x40/0x40,ip actions=ct(commit,table=switch,zone=65521,nat(src=169.254.0.253),' +
         'exec(set_field:0x10/0x10->ct_mark,set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark))',
-      'snat,priority=200,ct_state=+new+trk,ct_mark=0x20/0x20,ct_mark=0x0/0x40,ip actions=ct(commit,table=switch,zone=65521,nat(src=10.10.0.1),' +
+      'snat,priority=200,ct_state=+new+trk,ct_mark=0x20/0x20,ct_mark=0x0/0x40,ip actions=ct(commit,table=switch,zone=65521,nat(src=10.10.0.0),' +
         'exec(set_field:0x10/0x10->ct_mark,set_field:0x20/0x20->ct_mark,set_field:0x0/0x40->ct_mark))',
-      'snat,priority=190,ct_state=-new-rpl+trk,ct_mark=0x20/0x20,ip actions=ct(table=switch,zone=65521,nat)',
+      'snat,priority=190,ct_state=-new-rpl-inv+trk,ct_mark=0x20/0x20,ip actions=ct(table=switch,zone=65521,nat)',
+      'snat,priority=190,ct_state=+inv-snat+trk,ct_mark=0x20/0x20,ip actions=ct(table=switch,zone=65521,nat)',
     ]);
   });
 
-  it('commits what nobody committed, and sends it out', () => {
+  it('tries twice more to translate what found no free tuple, and then gives up', () => {
+    const failed = (tries: string) =>
+      `destinationIdentity,priority=250,reg4=0x20000/0x70000,reg4=${tries}/0xc000000,ct_state=+new+trk,ct_mark=0x0/0x10,ip`;
+    expect(dump(ipv4, 'destinationIdentity')).toEqual([
+      `${failed('0x0')} actions=set_field:0x4000000/0xc000000->reg4,resubmit(,sourceRanges)`,
+      `${failed('0x4000000')} actions=set_field:0x8000000/0xc000000->reg4,resubmit(,sourceRanges)`,
+      `${failed('0x8000000').replace(',ct_state', ',reg0=0x0/0xc0000,ct_state')} actions=controller(userdata=06)`,
+      `${failed('0x8000000').replace('250', '240')} actions=drop`,
+    ]);
+  });
+
+  it('commits what no earlier table committed, and outputs it', () => {
     expect(dump(ipv4, 'switch', 'commit', 'output')).toEqual([
       'switch,priority=200,dl_dst=0e:00:00:00:01:01 actions=set_field:0x8001->reg1,set_field:0x20/0xf0->reg0,goto_table:ingressEntry',
       'switch,priority=200,dl_dst=aa:bb:cc:dd:ee:ff actions=set_field:0x8000->reg1,set_field:0x10/0xf0->reg0,goto_table:ingressEntry',
@@ -125,7 +146,7 @@ describe('a node of IPv4', () => {
     ]);
   });
 
-  it('leads Services and hairpin replies into the bridge', () => {
+  it('routes Services and hairpin replies into the bridge', () => {
     const { routes, neighbours, addresses, links } = compileNode(ipv4);
     expect(routes.map(({ destination, via, dev }) => `${destination.text} ${via ? `via ${via.text} ` : ''}dev ${dev}`)).toEqual([
       '169.254.0.253/32 dev antrea-gw0',
@@ -141,14 +162,14 @@ describe('a node of IPv4', () => {
 });
 
 describe('a node of IPv6', () => {
-  it('tells neighbour discovery from all else, and ends what only routers send', () => {
+  it('separates neighbour discovery from all else, and drops what only routers send', () => {
     expect(dump(ipv6, 'classify', 'spoofGuard', 'neighbour')).toEqual([
       'classify,priority=250,vlan_tci=0x1000/0x1000 actions=drop',
       'classify,priority=210,in_port=32769,icmp6,icmp_type=135,icmp_code=0 actions=set_field:0x2/0xf->reg0,goto_table:neighbour',
       'classify,priority=210,in_port=32769,icmp6,icmp_type=136,icmp_code=0 actions=set_field:0x2/0xf->reg0,goto_table:neighbour',
       'classify,priority=200,in_port=32769,ipv6 actions=set_field:0x2/0xf->reg0,goto_table:unSnat',
-      'classify,priority=190,in_port=32768,tun_src=0.0.0.0 actions=learn(table=strangers,tun_ipv6_src),resubmit(,strangers)',
-      'classify,priority=100,in_port=32768 actions=learn(table=strangers,tun_src),resubmit(,strangers)',
+      'classify,priority=190,in_port=32768,tun_src=0.0.0.0 actions=learn(table=unknownTunnelPeers,tun_ipv6_src),resubmit(,unknownTunnelPeers)',
+      'classify,priority=100,in_port=32768 actions=learn(table=unknownTunnelPeers,tun_src),resubmit(,unknownTunnelPeers)',
       'spoofGuard,priority=250,icmp6,icmp_type=133 actions=drop',
       'spoofGuard,priority=250,icmp6,icmp_type=134 actions=drop',
       'spoofGuard,priority=250,icmp6,icmp_type=137 actions=drop',
@@ -162,7 +183,7 @@ describe('a node of IPv6', () => {
     ]);
   });
 
-  it('ends neighbour discovery that comes through the connection tracker, whoever sent it', () => {
+  it('drops neighbour discovery that comes out of the connection tracker, from any source', () => {
     expect(dump(ipv6, 'state').filter((line) => line.includes('icmp_type'))).toEqual(
       [133, 134, 135, 136, 137].map((type) => `state,priority=250,icmp6,icmp_type=${type} actions=drop`),
     );
@@ -176,6 +197,9 @@ describe('a node of IPv6', () => {
         line
           .replaceAll('fd00:10::1', '10.10.0.1')
           .replaceAll('fd00:10::/64', '10.10.0.0/22')
+          .replaceAll('fd00:10::/128', '10.10.0.0/32')
+          .replaceAll('fd00:10::', '10.10.0.0')
+          .replaceAll('fc01::aabb:ccdd:eefe/127', '169.254.0.252/31')
           .replaceAll('fd00:96::/112', '10.96.0.0/16')
           .replaceAll('fc01::aabb:ccdd:eeff', '169.254.0.253')
           .replaceAll('ipv6_dst', 'nw_dst')
@@ -203,7 +227,7 @@ describe('a node of both', () => {
   });
 });
 
-it('knows forged GRE by its protocol, and VXLAN by its port', () => {
+it('matches forged GRE by its protocol, and VXLAN by its port', () => {
   const forged = (tunnel: NodeEnvironment['tunnel']) => dump({ ...ipv4, tunnel }, 'route').filter((line) => line.includes('priority=220'));
   expect(forged({ ofPort: 32768, type: 'gre', port: 0 })).toEqual([
     'route,priority=220,reg0=0x3/0xf,ip,nw_proto=47 actions=drop',
@@ -215,7 +239,7 @@ it('knows forged GRE by its protocol, and VXLAN by its port', () => {
   ]);
 });
 
-it('serves no range of Services that is left to somebody else', () => {
+it('serves no Service range that is left to another proxy', () => {
   const { flows, routes } = compileNode({ ...ipv4, serviceCidrs: [] });
   expect(flows.map(formatFlow).join('\n')).not.toContain('10.96');
   expect(routes.map(({ destination }) => destination.text)).toEqual(['169.254.0.253/32', '10.10.0.0/22']);

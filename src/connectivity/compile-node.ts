@@ -1,12 +1,12 @@
 import type { Cidr, Family } from '../net/ip.ts';
-import { addressBits, cidrAddress, cidrOf, parseCidr } from '../net/ip.ts';
+import { cidrAddress, hostCidr, parseCidr } from '../net/ip.ts';
 import { ctMark, reg, sourceToCtMark } from '../pipeline/fields.ts';
 import type { CtStep, Flow, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, output, priority } from '../pipeline/flow.ts';
-import type { TableName } from '../pipeline/tables.ts';
+import type { PipelineTableName } from '../pipeline/tables.ts';
 import { serviceNextHop, tunnelCarriers, virtualMac, zones } from '../pipeline/well-known.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
-import { halfOpenConnections } from './compile-half-open.ts';
+import { invalidOfKnown } from './compile-half-open.ts';
 import { compileServicePath } from './compile-service-path.ts';
 import { compileTables } from './compile-tables.ts';
 import { familiesOf, linkLocal, type NodeEnvironment, ownCidrs } from './environment.ts';
@@ -17,7 +17,7 @@ const multicast: Readonly<Record<Family, readonly Cidr[]>> = {
   ipv6: [parseCidr('ff00::/8')],
 };
 
-/** What the bridge and the host hold on every node, whoever its peers and pods are. Pure. */
+/** What the bridge and the host hold on every node, independent of peers and pods. Pure. */
 export function compileNode(environment: NodeEnvironment): Wanted {
   const families = familiesOf(environment);
   const flows = [
@@ -28,7 +28,7 @@ export function compileNode(environment: NodeEnvironment): Wanted {
     ...families.flatMap((family) => [
       ...track(family),
       ...state(family),
-      ...halfOpenConnections(family),
+      ...invalidOfKnown(family),
       ...route(family, environment),
       ...ttl(family, environment),
       ...commit(family),
@@ -47,8 +47,8 @@ export function compileNode(environment: NodeEnvironment): Wanted {
     neighbours: families.map((family) => ({ dev: name, ip: serviceNextHop[family], mac: virtualMac })),
     routes: [
       // The node itself answers hairpin connections, whose source this address is.
-      ...families.map((family) => ({ destination: cidrOf(serviceNextHop[family], addressBits(family)), dev: name })),
-      // The kernel makes these with the addresses, and does not bring them back when somebody takes them away.
+      ...families.map((family) => ({ destination: hostCidr(serviceNextHop[family]), dev: name })),
+      // The kernel makes these with the addresses, and does not restore them when another process deletes them.
       ...ownCidrs(environment).map((destination) => ({ destination, dev: name, src: cidrAddress(destination, 1n) })),
       ...environment.serviceCidrs
         .filter((cidr) => families.includes(cidr.family))
@@ -58,8 +58,8 @@ export function compileNode(environment: NodeEnvironment): Wanted {
 }
 
 /**
- * Neighbour discovery has code 0 (RFC 4861), and that must be looked at before the target is: Open vSwitch 3.1 takes no target
- * from other messages, and its cached decision about one of them holds for every message of that type, whatever its code.
+ * Neighbour discovery has code 0 (RFC 4861), and the code must be matched before the target is: Open vSwitch 3.1 parses no target
+ * in other messages, and its cached decision about one of them holds for every message of that type, whatever its code.
  */
 function classify(environment: NodeEnvironment): Flow[] {
   const { gateway, tunnel } = environment;
@@ -81,20 +81,25 @@ function classify(environment: NodeEnvironment): Flow[] {
           ),
     ),
     ...families.map((family) => flow(priority.normal, { inPort: gateway.ofPort, payload: family }, ...fromGateway, goto('unSnat'))),
-    // Peers' flows are above these; what is left came from an address that is no node.
+    // Peers' flows are above these; what is left came from an unknown address.
     flow(
       priority.low,
       { inPort: tunnel.ofPort, tunFamily: 'ipv6' },
-      { do: 'learnStranger', family: 'ipv6' },
-      { do: 'resubmit', table: 'strangers' },
+      { do: 'learnUnknownTunnelPeer', family: 'ipv6' },
+      { do: 'resubmit', table: 'unknownTunnelPeers' },
     ),
-    flow(priority.lowest, { inPort: tunnel.ofPort }, { do: 'learnStranger', family: 'ipv4' }, { do: 'resubmit', table: 'strangers' }),
+    flow(
+      priority.lowest,
+      { inPort: tunnel.ofPort },
+      { do: 'learnUnknownTunnelPeer', family: 'ipv4' },
+      { do: 'resubmit', table: 'unknownTunnelPeers' },
+    ),
   ];
 }
 
-/** Messages that only routers send end here whatever their addresses; per-pod flows allow the rest of ND, one by one. */
+/** Messages that only routers send are dropped whatever their addresses; per-pod flows allow the rest of ND, one by one. */
 function spoofGuard(environment: NodeEnvironment): Flow[] {
-  // Counts what other nodes send in others' names; the table would drop it all the same.
+  // Counts what other nodes send with foreign addresses; the table would drop it all the same.
   const forgedByPeers: Flow = { table: 'spoofGuard', priority: priority.lowest, match: { inPort: environment.tunnel.ofPort }, steps: drop };
   if (!familiesOf(environment).includes('ipv6')) return [forgedByPeers];
   const routersOnly: readonly number[] = [icmpv6.routerSolicitation, icmpv6.routerAdvertisement, icmpv6.redirect];
@@ -123,7 +128,7 @@ function neighbour({ gateway }: NodeEnvironment): Flow[] {
   );
 }
 
-/** A pod that sends to the gateway's Ethernet address asks to be routed; that is noted before the address is overwritten. */
+/** A frame to the gateway's Ethernet address is to be routed; that is noted before the address is overwritten. */
 function unSnat(environment: NodeEnvironment): Flow[] {
   const { gateway } = environment;
   return familiesOf(environment).flatMap((family): Flow[] => [
@@ -131,7 +136,7 @@ function unSnat(environment: NodeEnvironment): Flow[] {
       table: 'unSnat',
       priority: priority.low,
       match: { payload: family, ethDst: gateway.mac, regs: [reg.source('pod')] },
-      steps: [load(reg.rewriteMac('yes')), goto('track')],
+      steps: [load(reg.routed('yes')), goto('track')],
     },
   ]);
 }
@@ -148,17 +153,17 @@ function state(family: Family): Flow[] {
     match: { payload: family, ...match },
     steps,
   });
-  // A fragmented router advertisement shows its type only now that the connection tracker has put it together.
+  // A fragmented router advertisement shows its type only after the connection tracker has reassembled it.
   const guards =
     family === 'ipv6' ? neighbourDiscovery.map((icmpType) => flow(priority.guard, { protocol: 'icmp6', icmpType }, ...drop)) : [];
   const service = ctMark.service('yes');
   return [
     ...guards,
     flow(priority.high, { ctState: { inv: '+', trk: '+' } }, ...drop),
-    flow(priority.normal, { ctState: { new: '-', trk: '+' }, ctMarks: [service] }, load(reg.rewriteMac('yes')), goto('egressAdmin')),
-    // Until the first reply, a client's second packet arrives translated already on the userspace data path, and finds no
+    flow(priority.normal, { ctState: { new: '-', trk: '+' }, ctMarks: [service] }, load(reg.routed('yes')), goto('egressAdmin')),
+    // Until the first reply, a client's second packet arrives translated already on the userspace datapath, and matches no
     // Service below; on the kernel's it does not, chooses again, and the connection keeps the endpoint that it has.
-    flow(priority.normal, { ctState: { new: '+', trk: '+' }, ctMarks: [service] }, load(reg.rewriteMac('yes')), goto('serviceEntry')),
+    flow(priority.normal, { ctState: { new: '+', trk: '+' }, ctMarks: [service] }, load(reg.routed('yes')), goto('serviceEntry')),
     flow(priority.low, { ctState: { new: '-', trk: '+' } }, goto('egressAdmin')),
     flow(priority.lowest, { ctState: { new: '+', trk: '+' } }, goto('serviceEntry')),
   ];
@@ -178,16 +183,16 @@ function route(family: Family, environment: NodeEnvironment): Flow[] {
   const ofFamily = (cidrs: readonly Cidr[]) => cidrs.filter((cidr) => cidr.family === family);
   return [
     ...multicast[family].map((ipDst) => flow(priority.guard, { ipDst }, ...drop)),
-    // Replies to this address have been translated by now. Whatever else has it, the node would send straight back.
+    // Replies to this address have been translated by now. The node would send any other packet to it straight back.
     flow(priority.guard, { ipDst: serviceNextHop[family] }, ...drop),
-    // Flows to pods are above. What is left goes to the node or out through its masquerade, as the node: a pod that could
+    // Flows to pods are above. What is left goes to the node or out through its masquerade, with the node's address: a pod that could
     // send tunnel packets that way would put frames on any node's bridge.
     flow(priority.higher, { ...tunnelled, regs: [reg.source('pod')] }, ...drop),
     flow(priority.higher, { ...tunnelled, regs: [reg.source('tunnel')] }, ...drop),
     ...gateway.addresses.filter((ip) => ip.family === family).map((ipDst) => flow(priority.high, { ipDst }, ...toGateway)),
-    // A peer sends us what is for our pods and our gateway, nothing else.
+    // A peer sends only packets for this node's pods and gateway.
     flow(priority.normal, { regs: [reg.source('tunnel')] }, ...drop),
-    // The node's own routes led here, to an address of ours that no pod has, or to a Service that does not exist or speaks
+    // The node's own routes led here, to an unused pod address, or to a Service that does not exist or has
     // another protocol. Sent to the node it would come straight back.
     ...ofFamily(ownCidrs(environment)).map((ipDst) => flow(priority.low, { ipDst, regs: [reg.source('gateway')] }, ...drop)),
     ...ofFamily(serviceCidrs).map((ipDst) => flow(priority.low, { ipDst }, ...drop)),
@@ -203,9 +208,9 @@ function ttl(family: Family, { gateway }: NodeEnvironment): Flow[] {
     match: { payload: family, ...match },
     steps: [{ do: 'setEthSrc', mac: gateway.mac }, ...steps, goto('snatMark')],
   });
-  const routed = reg.rewriteMac('yes');
+  const routed = reg.routed('yes');
   return [
-    // The node's own stack counts its hop itself.
+    // The node's own stack decrements TTL itself.
     flow(priority.high, { regs: [routed, reg.source('gateway')] }),
     flow(priority.high, { regs: [routed, reg.destination('gateway')] }),
     flow(priority.normal, { regs: [routed] }, { do: 'decTtl' }),
@@ -223,7 +228,7 @@ function switching({ gateway, tunnel }: NodeEnvironment): Flow[] {
 }
 
 function commit(family: Family): Flow[] {
-  const next: TableName = 'tunnel';
+  const next: PipelineTableName = 'tunnel';
   const step: CtStep = { do: 'ct', zone: zones[family].main, commit: true, next, exec: [{ do: 'moveToMark', ...sourceToCtMark }] };
   return [
     {
@@ -237,7 +242,7 @@ function commit(family: Family): Flow[] {
 
 function outputs(): Flow[] {
   return [
-    // A pod that asked itself by an address of its node came by the gateway, and leaves by the register.
+    // A pod that is its own endpoint by an address of its node came by the gateway, and leaves by the register.
     ...(['pod', 'gateway'] as const).map(
       (kind): Flow => ({
         table: 'output',

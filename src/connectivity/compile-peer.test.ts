@@ -15,7 +15,7 @@ const peer: PeerIntent = {
 const dump = (of: PeerIntent, from = node) => compilePeer(of, from).flows.map((flow) => formatFlow(flow).replace(/^table=/, ''));
 
 describe('compilePeer', () => {
-  it('lets packets of its pods in from each of its addresses, and sends to the first that we have the family of', () => {
+  it('accepts its pods’ packets from each of its addresses, and sends to the first of a family that this node has', () => {
     expect(dump(peer)).toEqual([
       'classify,priority=200,in_port=32768,tun_src=192.168.77.2 actions=set_field:0x1/0xf->reg0,set_field:0x200/0x200->reg0,set_field:0x86bdc173->reg5,goto_table:spoofGuard',
       'classify,priority=200,in_port=32768,tun_ipv6_src=fd00:77::2 actions=set_field:0x1/0xf->reg0,set_field:0x200/0x200->reg0,set_field:0x86bdc173->reg5,goto_table:spoofGuard',
@@ -29,7 +29,7 @@ describe('compilePeer', () => {
     ]);
   });
 
-  it('carries IPv4 over IPv6 where that is all the peer has', () => {
+  it('carries IPv4 over IPv6 where the peer has only IPv6', () => {
     const tunnel = dump({ ...peer, transport: [parseIp('fd00:77::2')] }).filter(
       (line) => line.startsWith('tunnel') && line.includes('nw_dst'),
     );
@@ -38,7 +38,7 @@ describe('compilePeer', () => {
     ]);
   });
 
-  it('leads the node to the pods over the one next hop behind the gateway', () => {
+  it('routes the node’s packets to pods over the one next hop behind the gateway', () => {
     const { routes, neighbours } = compilePeerRoutes(reachedNetworks(peer, node), node);
     expect(routes.map(({ destination, via, dev }) => `${destination.text} via ${via?.text} dev ${dev}`)).toEqual([
       '10.10.4.0/22 via 169.254.0.253 dev antrea-gw0',
@@ -47,13 +47,13 @@ describe('compilePeer', () => {
     expect(neighbours).toEqual([]);
   });
 
-  it('leaves out pods of a family that this node has none of', () => {
+  it('leaves out pods of a family that this node lacks', () => {
     const onlyIpv4 = { ...node, podCidrs: node.podCidrs.slice(0, 1) };
     expect(dump(peer, onlyIpv4).filter((line) => line.includes('fd00:10:'))).toEqual([]);
     expect(reachedNetworks(peer, onlyIpv4)).toHaveLength(1);
   });
 
-  it('wants nothing for a peer that it has no way to', () => {
+  it('wants nothing for an unreachable peer', () => {
     expect(compilePeer({ ...peer, transport: [parseIp('fd00:77::2')] }, { ...node, transport: [parseIp('192.168.77.1')] })).toEqual(
       nothing,
     );

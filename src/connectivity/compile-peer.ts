@@ -7,13 +7,13 @@ import { serviceNextHop, virtualMac } from '../pipeline/well-known.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
 import { familiesOf, type NodeEnvironment } from './environment.ts';
 
-/** Another node, as this node must reach it. */
+/** Another node, as this node reaches it. */
 export interface PeerIntent {
   readonly name: string;
   readonly podCidrs: readonly Cidr[];
-  /** Where its tunnel ends, in order of preference. */
+  /** Its tunnel end points, in order of preference. */
   readonly transport: readonly Ip[];
-  /** Those of them that are another Node's as well: a machine that has come back under another name is both for a while. */
+  /** Those that are another Node's as well: a machine that has come back under another name is both for a while. */
   readonly sharedTransport?: readonly Ip[];
 }
 
@@ -33,7 +33,7 @@ export function compilePeer(peer: PeerIntent, environment: NodeEnvironment): Wan
   };
 }
 
-/** Networks of its pods that this node has a way to. */
+/** Pod networks of the peer that this node can reach. */
 export function reachedNetworks(peer: PeerIntent, environment: NodeEnvironment): readonly Cidr[] {
   if (!tunnelEnds(peer, environment)) return [];
   const families = familiesOf(environment);
@@ -41,11 +41,11 @@ export function reachedNetworks(peer: PeerIntent, environment: NodeEnvironment):
 }
 
 /**
- * The node's own ways to the pods of all other nodes: over the gateway to one next hop, which the bridge does not even look at. So
- * neighbouring networks share a route. Open vSwitch reads every route of the node anew whenever any interface changes, which takes it
+ * The node's routes to the pods of all other nodes: through the gateway to one next hop, which the bridge ignores. So
+ * neighbouring networks share a route. Open vSwitch reads every route of the node anew whenever any interface changes, which takes
  * a quarter of a second with a route for each of 5,000 nodes.
  *
- * @param networks what all peers' networks cover together
+ * @param networks the union of all peers' networks
  */
 export function compilePeerRoutes(networks: Iterable<Cidr>, { gateway }: NodeEnvironment): Wanted {
   const routes = Array.from(networks, (destination) => ({ destination, via: serviceNextHop[destination.family], dev: gateway.name }));
@@ -66,9 +66,9 @@ function tunnelEnds(peer: PeerIntent, { transport }: NodeEnvironment): TunnelEnd
 }
 
 /**
- * Any of a node's addresses may be the source of its tunnel packets, whichever we send to. What is inside must be sent by a pod of
- * that node or by its gateway: a node that has fallen into wrong hands speaks for its own pods only. Who sends from an address of
- * several nodes may be any of them, and speaks for them all; all of them want the same flow for it.
+ * Any of a node's addresses may be the source of its tunnel packets. The inner source must be a pod of
+ * that node or its gateway: a compromised node can send only as its own pods. A packet from an address of
+ * several nodes may be from any of them, and may have a source of any; all of them want the same flow for it.
  */
 function fromPeer(peer: PeerIntent, networks: readonly Cidr[], { tunnel: { ofPort: inPort } }: NodeEnvironment): Flow[] {
   const { name, transport, sharedTransport = [] } = peer;
@@ -80,7 +80,7 @@ function fromPeer(peer: PeerIntent, networks: readonly Cidr[], { tunnel: { ofPor
         table: 'classify',
         priority: priority.normal,
         match: { inPort, tunSrc },
-        steps: [load(reg.source('tunnel')), load(reg.rewriteMac('yes')), load(shared.get(tunSrc.text) ?? own), goto('spoofGuard')],
+        steps: [load(reg.source('tunnel')), load(reg.routed('yes')), load(shared.get(tunSrc.text) ?? own), goto('spoofGuard')],
       }),
     ),
     ...[own, ...shared.values()].flatMap((sender) =>
@@ -103,20 +103,20 @@ function toPeer(cidr: Cidr, { local, remote }: TunnelEnds): Flow[] {
       table: 'route',
       priority: priority.highest,
       match: toCidr,
-      steps: [{ do: 'setEthDst', mac: virtualMac }, load(reg.destination('tunnel')), load(reg.rewriteMac('yes')), goto('ttl')],
+      steps: [{ do: 'setEthDst', mac: virtualMac }, load(reg.destination('tunnel')), load(reg.routed('yes')), goto('ttl')],
     },
     {
       table: 'tunnel',
       priority: priority.normal,
       match: { ...toCidr, regs: [reg.destination('tunnel')] },
-      // Set, not left to the routing table: a node with several addresses must send from the one that its peers know.
+      // Set, not left to the routing table: a node with several addresses must send from the one that its peers expect.
       steps: [{ do: 'setTunSrc', ip: local }, { do: 'setTunDst', ip: remote }, goto('output')],
     },
   ];
   return cidr.family === 'ipv4' ? [...flows, answerForGateway(cidr)] : flows;
 }
 
-/** The node's routes lead over the peer's gateway address, which nobody on this bridge has. IPv6 has permanent neighbours only. */
+/** The node's routes lead over the peer's gateway address, which no port of this bridge has. IPv6 has permanent neighbours only. */
 function answerForGateway(cidr: Cidr): Flow {
   const ip = cidrAddress(cidr, 1n);
   return {

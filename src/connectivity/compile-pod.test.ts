@@ -14,7 +14,7 @@ const dump = (pod: PodIntent, table = '') =>
     .filter((line) => line.startsWith(table));
 
 describe('a pod of IPv4', () => {
-  it('speaks for its own address only, hears what is about it, and is found by address and MAC', () => {
+  it('sends from its own address only, receives ARP for it, and is reached by address and MAC', () => {
     expect(dump(ipv4)).toEqual([
       'classify,priority=200,in_port=32784 actions=set_field:0x3/0xf->reg0,goto_table:spoofGuard',
       'spoofGuard,priority=200,in_port=32784,arp,dl_src=0e:aa:00:00:00:05,arp_spa=10.10.0.5,arp_sha=0e:aa:00:00:00:05 actions=goto_table:neighbour',
@@ -30,10 +30,10 @@ describe('a pod of IPv4', () => {
   });
 });
 
-describe('a pod whose sending is limited', () => {
+describe('a pod with an egress limit', () => {
   const limited = (rate: number, burst: number) => compilePod({ ...ipv4, egress: { rate, burst } });
 
-  it('has a meter of the number of its port, which is asked first', () => {
+  it('has a meter with the number of its port, applied first', () => {
     const { flows, meters } = limited(2_000_000, 500_000);
     expect(meters.map(formatMeter)).toEqual(['meter=32784,kbps,burst,bands=type=drop,rate=2000,burst_size=500']);
     expect(flows.filter(({ steps }) => steps.some((step) => step.do === 'meter')).map(formatFlow)).toEqual([
@@ -44,8 +44,8 @@ describe('a pod whose sending is limited', () => {
 
   it.each([
     ['a rate below a kilobit', 1, 500_000, 'rate=1,burst_size=500'],
-    ['a bucket that no frame fits into', 1_000_000, 1, 'rate=1000,burst_size=74'],
-    ['more than a meter can say', 1e15, 1e15, 'rate=4294967295,burst_size=4294967295'],
+    ['a bucket smaller than a frame', 1_000_000, 1, 'rate=1000,burst_size=74'],
+    ['more than a meter can hold', 1e15, 1e15, 'rate=4294967295,burst_size=4294967295'],
   ])('gets the nearest for %s', (_, rate, burst, band) => {
     expect(limited(rate, burst).meters.map(formatMeter)).toEqual([`meter=32784,kbps,burst,bands=type=drop,${band}`]);
   });
@@ -54,7 +54,7 @@ describe('a pod whose sending is limited', () => {
 describe('a pod of IPv6', () => {
   const ask = 'spoofGuard,priority=220,in_port=32784,icmp6,dl_src=0e:aa:00:00:00:05';
 
-  it('asks from its own addresses, with its own MAC or none, and detects duplicates of its own addresses only', () => {
+  it('solicits from its own addresses, with its own MAC or none, and detects duplicates of its own addresses only', () => {
     expect(dump(ipv6, 'spoofGuard').filter((line) => line.includes('icmp_type=135'))).toEqual([
       `${ask},ipv6_src=fd00:10::5,icmp_type=135,icmp_code=0,nd_sll=0e:aa:00:00:00:05 actions=goto_table:neighbour`,
       `${ask},ipv6_src=fd00:10::5,icmp_type=135,icmp_code=0,nd_sll=00:00:00:00:00:00 actions=goto_table:neighbour`,
@@ -78,7 +78,7 @@ describe('a pod of IPv6', () => {
     expect(answers).toEqual(expected);
   });
 
-  it('hears questions and answers that are for it, and announces itself to everybody', () => {
+  it('receives solicitations and advertisements for it, and announces itself to all', () => {
     expect(dump(ipv6, 'neighbour')).toEqual([
       'neighbour,priority=200,icmp6,icmp_type=135,nd_target=fd00:10::5 actions=output:32784',
       'neighbour,priority=200,icmp6,icmp_type=135,nd_target=fe80::caa:ff:fe00:5 actions=output:32784',
@@ -96,7 +96,7 @@ describe('a pod of IPv6', () => {
     ]);
   });
 
-  it('is routed to and marked as IPv4', () => {
+  it('is routed and marked as IPv4 is', () => {
     expect([...dump(ipv6, 'route'), ...dump(ipv6, 'snatMark')]).toEqual([
       'route,priority=230,ipv6,ipv6_dst=fd00:10::5 actions=set_field:0e:aa:00:00:00:05->eth_dst,set_field:0x30/0xf0->reg0,goto_table:ttl',
       'snatMark,priority=200,ct_state=+new+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ipv6,ipv6_src=fd00:10::5,ipv6_dst=fd00:10::5 ' +
@@ -105,7 +105,7 @@ describe('a pod of IPv6', () => {
   });
 });
 
-it('holds for a pod of both families what it holds for each', () => {
+it('holds for a dual-stack pod the flows of both families', () => {
   const both = dump({ ...ipv4, addresses: [...ipv4.addresses, ...ipv6.addresses] });
   expect(new Set(both)).toEqual(new Set([...dump(ipv4), ...dump(ipv6)]));
 });

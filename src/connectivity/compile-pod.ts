@@ -15,7 +15,7 @@ export interface PodIntent {
   readonly mac: Mac;
   /** At most one of each family. */
   readonly addresses: readonly Ip[];
-  /** What the pod may send, where that is the switch's business. */
+  /** Egress limit, where the switch enforces it. */
   readonly egress?: EgressLimit;
 }
 
@@ -28,7 +28,7 @@ export interface EgressLimit {
 }
 
 const u32Max = 0xffff_ffff;
-/** Kilobits of the largest Ethernet frame that a pod may have: one that does not fit into the bucket would never pass. */
+/** Kilobits of the largest Ethernet frame of a pod: a frame larger than the bucket would never pass. */
 const frameKilobits = Math.ceil((9_216 * 8) / 1_000);
 
 const unspecified: Readonly<Record<Family, Ip>> = { ipv4: parseIp('0.0.0.0'), ipv6: parseIp('::') };
@@ -40,13 +40,13 @@ export function compilePod(pod: PodIntent): Wanted {
   return { ...nothing, flows: [classify(pod), ...flows, toPort(pod)], meters };
 }
 
-/** A pod's meter has the number of its port: no two have the same, and it is the same after a restart. */
+/** A pod's meter has the number of its port: unique, and the same after a restart. */
 function meterOf(ofPort: number, { rate, burst }: EgressLimit): Meter {
   const kilobits = (bits: number, least: number): number => Math.min(u32Max, Math.max(least, Math.floor(bits / 1_000)));
   return { id: ofPort, rate: kilobits(rate, 1), burst: kilobits(burst, frameKilobits) };
 }
 
-/** Whatever a pod sends counts against its limit, also what it may not send. */
+/** Everything a pod sends counts against its limit, including what is dropped later. */
 function classify({ ofPort, egress }: PodIntent): Flow {
   const limit = egress ? [meter(ofPort)] : [];
   const steps = [...limit, load(reg.source('pod')), goto('spoofGuard')];
@@ -110,7 +110,7 @@ function toPort({ ofPort, mac }: PodIntent): Flow {
 
 /**
  * A pod speaks ARP for its own address only; probes (sender 0.0.0.0, RFC 5227) also only about it. Announcements
- * are flooded so that everybody's cache learns of a re-used address; all else goes straight to its owner.
+ * are flooded so that every cache learns of a re-used address; all else is forwarded to the address's owner.
  */
 function arp(pod: PodIntent, ip: Ip): Flow[] {
   const fromPod: Match = { inPort: pod.ofPort, ethSrc: pod.mac, payload: 'arp', arpSha: pod.mac };

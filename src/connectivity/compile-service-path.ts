@@ -1,28 +1,29 @@
-import type { Cidr, Family, Ip } from '../net/ip.ts';
+import { addressBits, type Cidr, cidrOf, type Family, type Ip } from '../net/ip.ts';
 import { ctMark, reg } from '../pipeline/fields.ts';
 import type { CtStep, Flow, Match, Step } from '../pipeline/flow.ts';
-import { drop, goto, load, priority } from '../pipeline/flow.ts';
+import { drop, goto, load, priority, resubmit } from '../pipeline/flow.ts';
 import type { Mark } from '../pipeline/registers.ts';
-import { serviceNextHop, zones } from '../pipeline/well-known.ts';
-import { familiesOf, type NodeEnvironment, ownCidrs } from './environment.ts';
+import { serviceNextHop, virtualRanges, zones } from '../pipeline/well-known.ts';
+import { familiesOf, type NodeEnvironment, ownCidrs, worldSource } from './environment.ts';
 
-/** What connections to Services need on every node, whatever Services there are. Pure. */
+/** What Services need on every node, independent of the Services themselves. Pure. */
 export function compileServicePath(environment: NodeEnvironment): readonly Flow[] {
   return familiesOf(environment).flatMap((family) => [
     ...restoring(family, environment),
     ...serviceEntry(family, environment),
     ...undecided(family),
-    tellPieces(family),
+    recordFragmentEndpoint(family),
+    ...untranslated(family),
     ...answers(family, environment),
     ...sourceTranslation(family, environment),
   ]);
 }
 
 /**
- * What comes back to a translated source: to the address that hairpin connections come from, or from a peer to the gateway, whose
- * address the world's connections to the peer's pods come from.
+ * What comes back to a translated source: to the address that hairpin connections come from, or from a peer to what the world's
+ * connections to its pods come from. Those that are older than that address came from the gateway's.
  */
-function restoring(family: Family, { gateway }: NodeEnvironment): Flow[] {
+function restoring(family: Family, environment: NodeEnvironment): Flow[] {
   const restore: Step = { do: 'ct', zone: zones[family].snat, commit: false, next: 'track', nat: { kind: 'restore' }, exec: [] };
   const flow = (match: Match, ...steps: Step[]): Flow => ({
     table: 'unSnat',
@@ -31,15 +32,17 @@ function restoring(family: Family, { gateway }: NodeEnvironment): Flow[] {
     steps: [...steps, restore],
   });
   return [
-    flow({ ipDst: serviceNextHop[family] }, load(reg.rewriteMac('yes'))),
-    ...gateway.addresses.filter((ip) => ip.family === family).map((ipDst) => flow({ ipDst, regs: [reg.source('tunnel')] })),
+    flow({ ipDst: serviceNextHop[family] }, load(reg.routed('yes'))),
+    ...[...ownCidrs(environment).map(worldSource), ...environment.gateway.addresses]
+      .filter((ip) => ip.family === family)
+      .map((ipDst) => flow({ ipDst, regs: [reg.source('tunnel')] })),
   ];
 }
 
 /**
- * Peers choose endpoints for their own pods; what comes from them goes where it says.
+ * Peers choose endpoints for their own pods; what comes from them goes to its destination.
  *
- * Who comes by the gateway: the node itself has the gateway's address, and a pod that asked an address of its own node keeps its own.
+ * Sources behind the gateway: the node itself has the gateway's address; a pod that connects to an address of its own node keeps its own.
  */
 function serviceEntry(family: Family, environment: NodeEnvironment): Flow[] {
   const flow = (level: number, match: Match, ...steps: Step[]): Flow => ({
@@ -57,6 +60,43 @@ function serviceEntry(family: Family, environment: NodeEnvironment): Flow[] {
     ...ofFamily(environment.gateway.addresses).map((ip) => byGateway(priority.high, ip, 'node')),
     ...ofFamily(ownCidrs(environment)).map((cidr) => byGateway(priority.normal, cidr, 'pod')),
     byGateway(priority.low, undefined, 'world'),
+    ...ofFamily(notSources(environment)).map((ipSrc) => flow(priority.higher, { regs: [reg.source('gateway')], ipSrc }, ...drop)),
+  ];
+}
+
+/**
+ * Addresses that packets are sent to and that no host sends from: by the gateway such a source is forged. A connection from one
+ * may be another's reverse, or be translated to what it is, and Open vSwitch 3.1.0 aborts on such.
+ */
+function notSources(environment: NodeEnvironment): readonly Cidr[] {
+  const sources = ownCidrs(environment).map((cidr) => cidrOf(worldSource(cidr), addressBits(cidr.family)));
+  return [...virtualRanges, ...environment.serviceCidrs, ...sources];
+}
+
+/**
+ * The tracker found no free tuple: what was to be translated is new still, and has no mark. On the userspace data path of Open vSwitch
+ * 3.1 a client's former translations stand in the way until they are swept, and every try draws other ports at random. So it is tried
+ * twice more, for which the data path has room; then the agent sends the packet once more. If that does not help it ends: untranslated
+ * it would go astray. The kernel's data path drops such a packet itself.
+ */
+function untranslated(family: Family): Flow[] {
+  const flow = (level: number, regs: readonly Mark[], ...steps: Step[]): Flow => ({
+    table: 'destinationIdentity',
+    priority: level,
+    match: {
+      payload: family,
+      ctState: { new: '+', trk: '+' },
+      ctMarks: [ctMark.service('no')],
+      regs: [reg.serviceState('chosen'), ...regs],
+    },
+    steps,
+  });
+  const again = resubmit('sourceRanges');
+  return [
+    flow(priority.guard, [reg.tries('none')], load(reg.tries('one')), again),
+    flow(priority.guard, [reg.tries('one')], load(reg.tries('two')), again),
+    flow(priority.guard, [reg.tries('two'), reg.halfOpenProbe('no')], { do: 'toAgent', reason: 'untranslated' }),
+    flow(priority.override, [reg.tries('two')], ...drop),
   ];
 }
 
@@ -65,51 +105,57 @@ function undecided(family: Family): Flow[] {
   const states = [reg.serviceState('chosen'), reg.serviceState('learn')];
   return [
     ...states.map((state): Flow => ({ table: 'dnat', priority: priority.low, match: { payload: family, regs: [state] }, steps: drop })),
-    // A group has chosen for a client that is still nobody's: to be remembered, and not to be chosen for once more.
+    // A group has chosen for a client without a learned flow: learn it, and do not choose again.
     { table: 'affinity', priority: priority.low, match: { payload: family, regs: [reg.serviceState('learn')] }, steps: [] },
   ];
 }
 
 /**
- * A datagram that opens a connection may come in pieces, of which only the first shows the ports that the tracker saw. It comes first,
- * as the tracker puts them in order, and leaves word for the others. The kernel's data path shows none: what was tracked there is whole.
+ * The datagram that opens a connection may be fragmented, and only its first fragment shows the ports that the tracker saw. It comes first,
+ * as the tracker puts them in order, and its endpoint is learned for the others. The kernel's datapath shows no fragments: it reassembles.
  */
-function tellPieces(family: Family): Flow {
+function recordFragmentEndpoint(family: Family): Flow {
   return {
     table: 'dnat',
     priority: priority.high,
-    match: { payload: family, protocol: 'udp', fragment: 'yes', regs: [reg.serviceState('chosen'), reg.pieces('untold')] },
-    steps: [{ do: 'learnPieces', family }, load(reg.pieces('told')), { do: 'resubmit', table: 'dnat' }],
+    match: { payload: family, protocol: 'udp', fragment: 'yes', regs: [reg.serviceState('chosen'), reg.fragments('endpointUnknown')] },
+    steps: [{ do: 'learnFragments', family }, load(reg.fragments('endpointKnown')), { do: 'resubmit', table: 'dnat' }],
   };
 }
 
 /**
- * Whoever asked a Service by the gateway is answered by it, a pod of this node included: the node's packet filter may have translated
- * its packets before the bridge did. Answers that would be tunnel packets end here as all that pods forge: the address that they go to
- * is what the client said, and a node would take them for its peer's.
+ * A client that reached a Service by the gateway is answered through it, a pod of this node included: the node's packet filter may have
+ * translated its packets before the bridge did. Replies that would be tunnel packets are dropped as forged: their destination
+ * is what the client claimed, and a node would accept them as its peer's.
  */
 function answers(family: Family, { gateway, tunnel }: NodeEnvironment): Flow[] {
-  const answer: Match = {
+  const of = (ctState: Match['ctState']): Match => ({
     payload: family,
-    ctState: { rpl: '+', trk: '+' },
+    ...(ctState && { ctState }),
     ctMarks: [ctMark.service('yes'), ctMark.source('gateway')],
-  };
+  });
+  // What the tracker calls invalid has no direction, but is translated by it.
+  const all = [of({ rpl: '+', trk: '+' }), of({ inv: '+', snat: '+', trk: '+' })];
   const flow = (level: number, match: Match, steps: readonly Step[]): Flow => ({ table: 'route', priority: level, match, steps });
   const toGateway = [{ do: 'setEthDst', mac: gateway.mac } as const, load(reg.destination('gateway')), goto('ttl')];
   const carrier: Match = tunnel.type === 'gre' ? { protocol: 'gre' } : { protocol: 'udp', portDst: tunnel.port };
   return [
-    ...(['pod', 'tunnel'] as const).map((from) => flow(priority.guard, { ...answer, ...carrier, regs: [reg.source(from)] }, drop)),
-    flow(priority.override, answer, toGateway),
+    ...all.flatMap((answer) => [
+      ...(['pod', 'tunnel'] as const).map((from) => flow(priority.guard, { ...answer, ...carrier, regs: [reg.source(from)] }, drop)),
+      flow(priority.override, answer, toGateway),
+    ]),
   ];
 }
 
 /**
- * Without source translation some endpoints would answer their clients past the translation back: whoever is client and endpoint at
- * once (the node is known here, a pod by a flow of its own), and an endpoint on another node that the world asked through this one.
+ * Without source translation some endpoints would answer their clients past the translation back: a client that is its own endpoint
+ * (the node here, a pod by a flow of its own), and an endpoint on another node that the world reached through this one.
  */
-function sourceTranslation(family: Family, { gateway }: NodeEnvironment): Flow[] {
+function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[] {
   const { main, snat } = zones[family];
-  const ours = gateway.addresses.find((ip) => ip.family === family);
+  const ours = ownCidrs(environment)
+    .map(worldSource)
+    .find((ip) => ip.family === family);
   const written = (...marks: readonly Mark[]): CtStep['exec'] => marks.map((mark) => ({ do: 'mark', mark }));
   const markIt = (regs: readonly Mark[], ...marks: readonly Mark[]): Flow => ({
     table: 'snatMark',
@@ -128,7 +174,7 @@ function sourceTranslation(family: Family, { gateway }: NodeEnvironment): Flow[]
         commit: true,
         next: 'switch',
         nat: { kind: 'src', ip },
-        // The packet now carries this zone's mark, and the tables behind look at it.
+        // The packet now carries this zone's mark, and the later tables match it.
         exec: written(ctMark.service('yes'), ctMark.snat('yes'), hairpin),
       },
     ],
@@ -138,11 +184,15 @@ function sourceTranslation(family: Family, { gateway }: NodeEnvironment): Flow[]
     markIt([reg.source('gateway'), reg.destination('gateway')], ctMark.snat('yes'), ctMark.hairpin('yes')),
     translate(serviceNextHop[family], ctMark.hairpin('yes')),
     ...(ours ? [markIt([reg.scope('world'), reg.destination('tunnel')], ctMark.snat('yes')), translate(ours, ctMark.hairpin('no'))] : []),
-    {
-      table: 'snat',
-      priority: priority.low,
-      match: { payload: family, ctState: { new: '-', rpl: '-', trk: '+' }, ctMarks: [ctMark.snat('yes')] },
-      steps: [restore],
-    },
+    // What the tracker calls invalid has no direction, but an answer shows what translated it. The kernel's data path shows that of
+    // every packet.
+    ...[{ new: '-', rpl: '-', inv: '-', trk: '+' } as const, { inv: '+', snat: '-', trk: '+' } as const].map(
+      (ctState): Flow => ({
+        table: 'snat',
+        priority: priority.low,
+        match: { payload: family, ctState, ctMarks: [ctMark.snat('yes')] },
+        steps: [restore],
+      }),
+    ),
   ];
 }

@@ -1,16 +1,16 @@
 import { reg } from '../pipeline/fields.ts';
 import type { Flow, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, priority, resubmit } from '../pipeline/flow.ts';
-import { type TableName, tableNames, tables } from '../pipeline/tables.ts';
+import { type PipelineTableName, tableNames, tables } from '../pipeline/tables.ts';
 
-/** The flow of lowest priority in each table: what the table list says happens to packets that nobody wants. */
+/** The flow of lowest priority in each table: the miss of the table list. */
 export function compileTables(): readonly Flow[] {
   return tableNames
     .filter((name) => tables[name].miss !== 'return')
     .map((table) => ({ table, priority: priority.miss, match: {}, steps: missSteps(table) }));
 }
 
-function missSteps(table: TableName): readonly Step[] {
+function missSteps(table: PipelineTableName): readonly Step[] {
   const { miss } = tables[table];
   switch (miss) {
     case 'drop':
@@ -18,7 +18,7 @@ function missSteps(table: TableName): readonly Step[] {
       return drop;
     case 'chooseEndpoint':
       return [load(reg.serviceState('choose'))];
-    // Learned flows cannot `goto`, so whoever remembers a client's choice has to come back here before `balance`.
+    // Learned flows cannot `goto`, so a client with a learned endpoint has to come back here before `balance`.
     case 'balanceOrPass':
       return [resubmit('affinity'), resubmit('balance')];
     default:

@@ -9,7 +9,7 @@ export interface NodeEnvironment {
     readonly name: string;
     readonly ofPort: number;
     readonly mac: Mac;
-    /** Of the gateway and of every pod: what a tunnel leaves of the transport interface's. */
+    /** MTU of the gateway and of every pod: the transport interface's less the tunnel's overhead. */
     readonly mtu: number;
     /** First address of each pod CIDR, and after these of each former one. */
     readonly addresses: readonly Ip[];
@@ -17,17 +17,25 @@ export interface NodeEnvironment {
   readonly tunnel: { readonly ofPort: number; readonly type: TunnelType; readonly port: number };
   /** At most one of each family. */
   readonly podCidrs: readonly Cidr[];
-  /** Networks that this node had before, and in which it still has pods. */
+  /** Earlier pod CIDRs of this node in which it still has pods. */
   readonly formerPodCidrs?: readonly Cidr[];
   /** This node's tunnel end points, at most one of each family. */
   readonly transport: readonly Ip[];
-  /** Service address ranges that this node serves; empty where Services are left to somebody else. */
+  /** Service address ranges that this node serves; empty where another proxy serves them. */
   readonly serviceCidrs: readonly Cidr[];
 }
 
 /** Every network that pods of this node live in. */
 export function ownCidrs({ podCidrs, formerPodCidrs = [] }: NodeEnvironment): readonly Cidr[] {
   return [...podCidrs, ...formerPodCidrs];
+}
+
+/**
+ * What the world's connections to pods of other nodes come from: the network's own address, which no pool lends. The gateway's ports
+ * are the node's own, and an answer to one would not show whose it is.
+ */
+export function worldSource({ network }: Cidr): Ip {
+  return network;
 }
 
 export function familiesOf(environment: NodeEnvironment): readonly Family[] {

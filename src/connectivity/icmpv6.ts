@@ -1,4 +1,4 @@
-/** ICMPv6 types that the pipeline tells apart (RFC 4861 section 4). */
+/** ICMPv6 types that the pipeline distinguishes (RFC 4861 section 4). */
 export const icmpv6 = {
   routerSolicitation: 133,
   routerAdvertisement: 134,

@@ -2,22 +2,22 @@ import { closeSync, constants, fchmodSync, fstatSync, mkdirSync, openSync } from
 import { resolve } from 'node:path';
 import { SeineError } from '../errors/seine-error.ts';
 
-/** Folders of the machine, which others need as well: to close one of these would break it. */
+/** System folders that other programs need as well: restricting one of these would break the machine. */
 const shared = new Set([
   '/',
   ...'dev dev/shm etc home opt root run srv tmp usr var var/lib var/log var/run var/tmp'.split(' ').map((name) => `/${name}`),
 ]);
 
 /**
- * Makes a folder that only this user can look into, 0700, or makes one of his that is there so: an image or a volume may have
- * made it with other rights.
+ * Makes a folder that only this user can read, 0700, or restricts this user's existing one: an image or a volume may have
+ * made it with another mode.
  *
- * A folder of somebody else, or a link in its place, was put there to have our files read or replaced: it is never used.
+ * Another user's folder, or a link in its place, may be there to have the agent's files read or replaced: it is never used.
  *
- * @throws SeineError `INVALID_INPUT` for such a path and for a folder of the machine's, `UNAVAILABLE` if it cannot be made
+ * @throws SeineError `INVALID_INPUT` for such a path and for a system folder, `UNAVAILABLE` if it cannot be made
  */
 export function privateFolder(path: string): void {
-  if (shared.has(resolve(path))) throw new SeineError('INVALID_INPUT', `${path} is for everybody's files: a folder of its own is needed`);
+  if (shared.has(resolve(path))) throw new SeineError('INVALID_INPUT', `${path} is a shared folder: a folder of its own is needed`);
   const fd = open(path);
   try {
     const { uid, mode } = fstatSync(fd);

@@ -2,14 +2,14 @@ import { lstatSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { SeineError } from '../errors/seine-error.ts';
 
-/** `sun_path` is 108 bytes with its zero (unix(7)); what is longer would be cut, and listened on elsewhere. */
+/** `sun_path` is 108 bytes with its zero (unix(7)); a longer path would be cut, and the socket made elsewhere. */
 const pathBytesMax = 107;
 
 /**
- * Makes way for a socket: removes one that a process left behind when it died, and nothing else.
+ * Clears the path for a socket: removes one that a dead process left behind, and nothing else.
  *
- * @throws SeineError `REFUSED` if somebody answers on it, `INVALID_INPUT` if the path cannot be a socket's or is something else,
- *   `UNAVAILABLE` if nobody can tell
+ * @throws SeineError `REFUSED` if a process answers on it, `INVALID_INPUT` if the path cannot be a socket's or is something else,
+ *   `UNAVAILABLE` if that cannot be determined
  */
 export async function removeStaleSocket(path: string): Promise<void> {
   if (Buffer.byteLength(path) > pathBytesMax)

@@ -1,3 +1,10 @@
+import { writeFlowMod } from '../openflow/flow-mod.ts';
+import { decodeGroupMod } from '../openflow/group.ts';
+import { decodeMeterMod } from '../openflow/meter.ts';
+import { printFlow } from '../openflow/text/flow-text.ts';
+import { printGroup } from '../openflow/text/group-text.ts';
+import { printMeterSpec } from '../openflow/text/meter-text.ts';
+import { tableName } from '../pipeline/tables.ts';
 import {
   addFlow,
   type BridgeKey,
@@ -7,14 +14,7 @@ import {
   isFlowKey,
   isGroupKey,
   meterMessage,
-} from '../datapath/bridge-entry.ts';
-import { writeFlowMod } from '../openflow/flow-mod.ts';
-import { decodeGroupMod } from '../openflow/group.ts';
-import { decodeMeterMod } from '../openflow/meter.ts';
-import { printFlow } from '../openflow/text/flow-text.ts';
-import { printGroup } from '../openflow/text/group-text.ts';
-import { printMeterSpec } from '../openflow/text/meter-text.ts';
-import { tableName } from '../pipeline/tables.ts';
+} from '../reconcile/bridge-entry.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 
 /**
@@ -34,9 +34,9 @@ export function bridgeLines(entries: Iterable<readonly [BridgeKey, BridgeValue]>
   return [...entries].toSorted(([a], [b]) => order(a, b)).flatMap(([key, value]) => write(key, value) ?? []);
 }
 
-type Write = (key: BridgeKey, value: BridgeValue) => string | undefined;
+type EntryWriter = (key: BridgeKey, value: BridgeValue) => string | undefined;
 
-const writers: Readonly<Record<BridgeForm, Write>> = {
+const writers: Readonly<Record<BridgeForm, EntryWriter>> = {
   text: (key, value) => entryText(key, value),
   names: (key, value) => entryText(key, value, { table: tableName }),
   // The tool takes no meters in a bundle.

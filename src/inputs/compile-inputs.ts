@@ -1,24 +1,27 @@
 import { compileNode } from '../connectivity/compile-node.ts';
 import { compilePeer } from '../connectivity/compile-peer.ts';
 import { compilePod } from '../connectivity/compile-pod.ts';
-import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../datapath/bridge-entry.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import { compileEndpoint, compileService } from '../proxy/compile-service.ts';
 import { endpointOwner } from '../proxy/endpoint-owner.ts';
-import { reachableEndpoints } from '../proxy/service-intent.ts';
+import { translatedEndpoints } from '../proxy/service-intent.ts';
+import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../reconcile/bridge-entry.ts';
+import { LearnedFlows } from '../reconcile/learned-flows.ts';
 import type { Wanted } from '../wanted/wanted.ts';
 import type { NodeInputs, ServiceInput } from './node-inputs.ts';
 
-/** The bridge that inputs come to. */
+/** The bridge that results from inputs. */
 export interface CompiledBridge {
   readonly entries: ReadonlyMap<BridgeKey, BridgeValue>;
+  /** What they may teach the switch. */
+  readonly learned: Pick<LearnedFlows, 'covers'>;
   readonly owners: ReadonlySet<Owner>;
-  /** What the compilers did not take; the agent leaves such an owner out as well, and says so. */
+  /** Owners that the compilers refused; the agent leaves such an owner out as well, and reports it. */
   readonly failures: readonly { readonly owner: Owner; readonly error: SeineError }[];
 }
 
-/** The flows and groups of a node, from nothing but its inputs: as the agent that wrote them down wants them. Pure. */
+/** The flows and groups of a node, from nothing but its inputs: as the agent that recorded them wants them. Pure. */
 export function compileInputs(inputs: NodeInputs): CompiledBridge {
   const bridge = new Assembly(new Map(inputs.disputes.map(({ key, owner }) => [key, owner])));
   const { environment } = inputs;
@@ -26,6 +29,7 @@ export function compileInputs(inputs: NodeInputs): CompiledBridge {
   for (const peer of inputs.peers) bridge.want(ownerOf('peer', peer.name), () => compilePeer(peer, environment));
   for (const { owner, intent } of inputs.pods) bridge.want(owner, () => compilePod(intent));
   for (const service of inputs.services) wantService(bridge, service, inputs.proxy);
+  bridge.learned.complete();
   return bridge;
 }
 
@@ -35,13 +39,14 @@ function wantService(bridge: Assembly, { owner, intent, groups }: ServiceInput, 
     if (id === undefined) throw new SeineError('INVALID_INPUT', `${owner} has no number for group ${name}`);
     return id;
   };
-  for (const endpoint of reachableEndpoints(intent))
+  for (const endpoint of translatedEndpoints(intent))
     bridge.want(endpointOwner(intent.transport, endpoint), () => compileEndpoint(intent.transport, endpoint));
   bridge.want(owner, () => compileService(intent, { owner, node, groupId }));
 }
 
 class Assembly implements CompiledBridge {
   readonly entries = new Map<BridgeKey, BridgeValue>();
+  readonly learned = new LearnedFlows();
   readonly owners = new Set<Owner>();
   readonly failures: { readonly owner: Owner; readonly error: SeineError }[] = [];
   readonly #winners: ReadonlyMap<BridgeKey, Owner>;
@@ -55,7 +60,9 @@ class Assembly implements CompiledBridge {
     if (this.owners.has(owner)) return;
     this.owners.add(owner);
     try {
-      for (const [key, value] of encodeBridgeEntries(owner, compile()))
+      const wanted = compile();
+      this.learned.declare(owner, wanted.flows);
+      for (const [key, value] of encodeBridgeEntries(owner, wanted))
         if (!this.entries.has(key) || this.#mayReplace(key, owner)) this.entries.set(key, value);
     } catch (thrown) {
       this.failures.push({ owner, error: SeineError.from(thrown, `compile ${owner}`) });

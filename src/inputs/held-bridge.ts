@@ -1,17 +1,25 @@
 import { z } from 'zod';
-import { type BridgeKey, type BridgeValue, observedFlow, observedGroup, observedMeter } from '../datapath/bridge-entry.ts';
 import { SeineError } from '../errors/seine-error.ts';
-import type { FlowEntry } from '../openflow/flow-stats.ts';
+import type { FlowStats } from '../openflow/flow-stats.ts';
 import type { Group } from '../openflow/group.ts';
 import type { Meter } from '../openflow/meter.ts';
 import { isLearned } from '../pipeline/cookie.ts';
+import {
+  type BridgeKey,
+  type BridgeValue,
+  describeFlowEntry,
+  observedFlow,
+  observedGroup,
+  observedMeter,
+} from '../reconcile/bridge-entry.ts';
+import type { LearnedFlows } from '../reconcile/learned-flows.ts';
 
-export type HeldEntry = { readonly flow: FlowEntry } | { readonly group: Group } | { readonly meter: Meter };
+type HeldEntry = { readonly flow: FlowStats } | { readonly group: Group } | { readonly meter: Meter };
 
 const hex = z.string().regex(/^(?:[0-9a-f]{2})*$/);
 const line = z.strictObject({ key: hex, value: hex, learned: z.literal(true).exactOptional() });
 
-/** One entry of a bridge, as bytes: what tells it apart, and everything else about it. */
+/** One entry of a bridge, as bytes: key and value. */
 export function heldLine(entry: HeldEntry): string {
   const [key, value] = keyAndValue(entry);
   const learned = 'flow' in entry && isLearned(entry.flow.cookie) ? { learned: true } : {};
@@ -24,18 +32,19 @@ function keyAndValue(entry: HeldEntry): [BridgeKey, BridgeValue] {
 }
 
 /**
- * What was held, without what the switch learned by itself, which nobody wants.
+ * The recorded entries of a bridge, without those that the switch learned by itself, which no owner wants.
  *
+ * @param taught which those may be
  * @throws SeineError `INVALID_INPUT`
  */
-export function readHeld(text: string): ReadonlyMap<BridgeKey, BridgeValue> {
+export function readHeld(text: string, taught: Pick<LearnedFlows, 'covers'>): ReadonlyMap<BridgeKey, BridgeValue> {
   const held = new Map<BridgeKey, BridgeValue>();
   for (const [at, each] of text.split('\n').entries()) {
     if (each === '') continue;
     const result = line.safeParse(parsed(each));
-    if (!result.success) throw new SeineError('INVALID_INPUT', `line ${at + 1} of what the bridge held makes no sense`);
-    const { key, value, learned } = result.data;
-    if (!learned) held.set(latin1(key) as BridgeKey, latin1(value) as BridgeValue);
+    if (!result.success) throw new SeineError('INVALID_INPUT', `line ${at + 1} of what the bridge held cannot be parsed`);
+    const [key, value] = [latin1(result.data.key) as BridgeKey, latin1(result.data.value) as BridgeValue];
+    if (!result.data.learned || !taught.covers(describeFlowEntry(key, value))) held.set(key, value);
   }
   return held;
 }
@@ -44,7 +53,7 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return undefined; // refused as what it is not
+    return undefined; // refused by the type's own check
   }
 }
 

@@ -3,19 +3,19 @@ import { seineVersion } from '../agent-api/version.ts';
 import type { PeerIntent } from '../connectivity/compile-peer.ts';
 import type { EgressLimit, PodIntent } from '../connectivity/compile-pod.ts';
 import type { NodeEnvironment } from '../connectivity/environment.ts';
-import type { BridgeKey } from '../datapath/bridge-entry.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { type Cidr, type Ip, parseCidr, parseIp } from '../net/ip.ts';
 import { type Mac, parseMac } from '../net/mac.ts';
 import { generation, type Owner } from '../pipeline/cookie.ts';
-import type { Endpoint, ServiceAddress, ServiceIntent } from '../proxy/service-intent.ts';
+import type { ServiceAddress, ServiceEndpoint, ServiceIntent } from '../proxy/service-intent.ts';
+import type { BridgeKey } from '../reconcile/bridge-entry.ts';
 import type { CommonInputs, Dispute, NodeInputs, PodInput, ServiceInput } from './node-inputs.ts';
 
-/** Grows when an older reader would misunderstand what is written. */
+/** Incremented when an older reader would misread the format. */
 const inputsFormat = 1;
 
-/** When the inputs were taken, in revisions of what is wanted of the bridge. */
-export interface Taken {
+/** When the inputs were taken, in revisions of the bridge's desired state. */
+interface Taken {
   readonly node: string;
   readonly revision: number;
 }
@@ -24,10 +24,10 @@ export interface Taken {
 export interface ReadInputs {
   readonly inputs: NodeInputs;
   readonly node: string;
-  /** Version and generation of the pipeline of the agent that wrote them down. */
+  /** Version and generation of the pipeline of the agent that recorded them. */
   readonly seine: string;
   readonly generation: number;
-  /** Nothing that is wanted of the bridge changed while they were written down. */
+  /** False if the bridge's desired state changed while they were recorded. */
   readonly steady: boolean;
 }
 
@@ -51,7 +51,7 @@ const port = z.int().min(1).max(0xffff);
 const policy = z.enum(['Cluster', 'Local']);
 const transport = z.enum(['tcp', 'udp', 'sctp']);
 
-/** Names every field of a type, also those that may be left out: one that a compiler learns of must not be forgotten here. */
+/** Names every field of a type, including optional ones: a field that is added for a compiler must not be forgotten here. */
 type Shape<T> = Readonly<Record<keyof T, z.ZodType>>;
 
 const environment: z.ZodType<NodeEnvironment> = z.strictObject({
@@ -89,7 +89,7 @@ const podIntent: z.ZodType<PodIntent> = z.strictObject({
   addresses: z.array(ip),
   egress: egress.exactOptional(),
 } satisfies Shape<PodIntent>);
-const endpoint: z.ZodType<Endpoint> = z.strictObject({ ip, port } satisfies Shape<Endpoint>);
+const endpoint: z.ZodType<ServiceEndpoint> = z.strictObject({ ip, port } satisfies Shape<ServiceEndpoint>);
 const address: z.ZodType<ServiceAddress> = z.strictObject({
   kind: z.enum(['cluster', 'nodePort', 'external', 'loadBalancer']),
   ip,
@@ -104,6 +104,7 @@ const intent: z.ZodType<ServiceIntent> = z.strictObject({
   internalPolicy: policy,
   externalPolicy: policy,
   affinitySeconds: z.int().min(1).exactOptional(),
+  translation: z.enum(['bucket', 'endpoint']),
   sourceRanges: z.array(cidr),
   cluster: z.array(endpoint),
   local: z.array(endpoint),
@@ -138,7 +139,7 @@ const line = z.discriminatedUnion('is', [
   z.object({ is: z.literal('dispute'), of: dispute }),
   z.object({ is: z.literal('end'), revision: z.int(), lines: z.int() }),
 ]);
-type Line = z.output<typeof line>;
+type InputLine = z.output<typeof line>;
 
 export function writeStart({ node, revision }: Taken, { environment, proxy }: CommonInputs): string {
   return written({ is: 'start', format: inputsFormat, seine: seineVersion, generation, node, revision, environment, proxy });
@@ -165,7 +166,7 @@ function written(value: unknown): string {
 /**
  * Reads what `writeStart`, `writeInput` and `writeEnd` wrote, a line each.
  *
- * @throws SeineError `INVALID_INPUT` naming the first line that makes no sense; also for a text that breaks off
+ * @throws SeineError `INVALID_INPUT` naming the first line that cannot be parsed; also for a truncated text
  */
 export function readInputs(text: string): ReadInputs {
   const lines = text.split('\n').filter((each) => each !== '');
@@ -187,7 +188,7 @@ export function readInputs(text: string): ReadInputs {
   };
 }
 
-function readLine(text: string, at: number): Line {
+function readLine(text: string, at: number): InputLine {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -199,6 +200,6 @@ function readLine(text: string, at: number): Line {
   const [first] = result.error.issues;
   throw new SeineError(
     'INVALID_INPUT',
-    `line ${at + 1} of the inputs: ${first?.path.join('.') ?? ''}: ${first?.message ?? 'makes no sense'}`,
+    `line ${at + 1} of the inputs: ${first?.path.join('.') ?? ''}: ${first?.message ?? 'cannot be parsed'}`,
   );
 }

@@ -6,18 +6,18 @@ import { examplePeers, examplePods } from '../../test/support/example-node.ts';
 import { compileNode } from '../connectivity/compile-node.ts';
 import { compilePeer } from '../connectivity/compile-peer.ts';
 import { compilePod } from '../connectivity/compile-pod.ts';
-import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../datapath/bridge-entry.ts';
-import { DesiredState } from '../datapath/desired-state.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import { compileEndpoint, compileService } from '../proxy/compile-service.ts';
 import { endpointOwner } from '../proxy/endpoint-owner.ts';
 import { serviceIntents } from '../proxy/intent.ts';
-import { reachableEndpoints } from '../proxy/service-intent.ts';
+import { translatedEndpoints } from '../proxy/service-intent.ts';
+import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../reconcile/bridge-entry.ts';
+import { DesiredState } from '../reconcile/desired-state.ts';
 import { compileInputs } from './compile-inputs.ts';
 import { readInputs, writeEnd, writeInput, writeStart } from './inputs-document.ts';
 import type { NodeInputs, ServiceInput } from './node-inputs.ts';
 
-/** As the agent keeps it, and what it would write down. */
+/** As the agent keeps it, and what it would record. */
 function agentWith({ node: environment, peers, pods, services, proxying }: Scene) {
   const bridge = new DesiredState<BridgeKey, BridgeValue>({ equal: (a, b) => a === b });
   const want = (owner: Owner, wanted: Parameters<typeof encodeBridgeEntries>[1]) => bridge.set(owner, encodeBridgeEntries(owner, wanted));
@@ -36,7 +36,7 @@ function agentWith({ node: environment, peers, pods, services, proxying }: Scene
         groups.set(name, groups.get(name) ?? ++lent);
         return groups.get(name) ?? 0;
       };
-      for (const each of reachableEndpoints(intent)) want(endpointOwner(intent.transport, each), compileEndpoint(intent.transport, each));
+      for (const each of translatedEndpoints(intent)) want(endpointOwner(intent.transport, each), compileEndpoint(intent.transport, each));
       want(owner, compileService(intent, { owner, node: proxying.node, groupId }));
       served.push({ owner, intent, groups });
     }
@@ -69,14 +69,14 @@ function expectTheSame(scene: Scene): void {
   expect(sorted(compiled.entries)).toEqual(sorted([...bridge.keys()].map((key) => [key, bridge.wanted(key) ?? ''])));
 }
 
-describe('inputs that were written down and read again', () => {
-  it('come to the same flows and groups, byte for byte', () => expectTheSame(exampleScene));
+describe('inputs that are recorded and read again', () => {
+  it('compile to the same flows and groups, byte for byte', () => expectTheSame(exampleScene));
 
   it('do so for random Services', () => {
     fc.assert(fc.property(clusters, expectTheSame), { numRuns: 40 });
   });
 
-  it('tell whose wish counts where owners want an entry otherwise', () => {
+  it('name the owner whose value stands where owners conflict', () => {
     const [first, second] = examplePeers;
     if (!first || !second) throw new Error('two peers are wanted');
     const thief = { ...second, podCidrs: first.podCidrs };
@@ -88,7 +88,7 @@ describe('inputs that were written down and read again', () => {
     expect(sorted(compileInputs(readInputs(written(turned)).inputs).entries)).toEqual(sorted(compileInputs(inputs).entries));
   });
 
-  it('leave out an owner whose wish makes no sense, and name it', () => {
+  it('leave out an owner that cannot be compiled, and name it', () => {
     const { inputs } = agentWith(exampleScene);
     const [pod] = examplePods;
     if (!pod) throw new Error('a pod is wanted');
@@ -100,7 +100,7 @@ describe('inputs that were written down and read again', () => {
   });
 });
 
-describe('a text that is none', () => {
+describe('an invalid text', () => {
   const good = written(agentWith(exampleScene).inputs);
   it.each([
     ['breaks off', good.split('\n').slice(0, -2).join('\n'), 'break off'],
@@ -108,7 +108,7 @@ describe('a text that is none', () => {
     ['has no beginning', good.split('\n').slice(1).join('\n'), 'no beginning'],
     ['is of another format', good.replace('"format":1', '"format":2'), 'line 1 of the inputs: format'],
     ['has an address that is none', good.replace('"10.10.0.5"', '"10.10.0.555"'), 'is not an IP address'],
-    ['has a field that nobody knows', good.replace('"podCidrs"', '"podcidrs":[],"podCidrs"'), 'line 1'],
+    ['has an unknown field', good.replace('"podCidrs"', '"podcidrs":[],"podCidrs"'), 'line 1'],
     ['is no JSON', `${good}{`, 'is no JSON'],
     ['is empty', '', 'no beginning'],
   ])('that %s is refused with the reason', (_, text, reason) => {

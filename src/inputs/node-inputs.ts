@@ -1,12 +1,12 @@
 import type { PeerIntent } from '../connectivity/compile-peer.ts';
 import type { PodIntent } from '../connectivity/compile-pod.ts';
 import type { NodeEnvironment } from '../connectivity/environment.ts';
-import type { BridgeKey } from '../datapath/bridge-entry.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import type { ProxyNode } from '../proxy/proxy-config.ts';
 import type { ServiceIntent } from '../proxy/service-intent.ts';
+import type { BridgeKey } from '../reconcile/bridge-entry.ts';
 
-/** One port of a Service in one family, with the numbers of the groups that it was lent, by their names within the port. */
+/** One port of a Service in one family, with its allocated group numbers, by the groups' names within the port. */
 export interface ServiceInput {
   readonly owner: Owner;
   readonly intent: ServiceIntent;
@@ -25,13 +25,13 @@ export interface CommonInputs {
   readonly proxy: Pick<ProxyNode, 'addresses' | 'gateway'>;
 }
 
-/** An entry that several owners want, each otherwise, and whose wish it is that counts: whoever asked last. */
+/** An entry with different values from several owners, and the owner whose value stands: the latest. */
 export interface Dispute {
   readonly key: BridgeKey;
   readonly owner: Owner;
 }
 
-/** Everything that the compilers of a node are given for its bridge: its flows and groups are a function of this, and of nothing else. */
+/** Everything that the compilers of a node get for its bridge: its flows and groups are a function of this alone. */
 export interface NodeInputs extends CommonInputs {
   readonly peers: readonly PeerIntent[];
   readonly pods: readonly PodInput[];

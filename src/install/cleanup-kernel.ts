@@ -4,15 +4,15 @@ import { Batch } from '../netlink/message.ts';
 import { Nftables } from '../netlink/nftables.ts';
 import { deleteRoute, listRoutes, localTable, ourProtocol, type Route } from '../netlink/routes.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
-import type { Leftover } from './cleanup.ts';
+import type { Leftover } from './leftover.ts';
 
 const firewallTable = 'seine';
-/** What the agent calls the node's ends of pods' interfaces; they carry an alias that begins with `NAMESPACE/POD`. */
+/** Names of the node's ends of pods' interfaces; they carry an alias that begins with `NAMESPACE/POD`. */
 const podLinkName = /^[a-z0-9]{1,7}-[0-9a-f]{7}$/;
 
-export interface KernelLeftovers {
+interface KernelLeftovers {
   readonly first: readonly Leftover[];
-  /** Where the switch has not taken them away with its bridge. */
+  /** Interfaces that remain where the switch has not removed them with its bridge. */
   readonly links: readonly Leftover[];
   /** `namespace/pod` of interfaces that are there. */
   readonly pods: readonly string[];
@@ -26,7 +26,7 @@ export function kernelLeftovers({ gateway, bridge }: { readonly gateway: string;
   try {
     const links = listLinks(socket);
     const ofPods = links.filter(({ name, kind, alias }) => kind === 'veth' && podLinkName.test(name) && (alias ?? '').includes('/'));
-    // With the data path of the kernel these are Open vSwitch's and go with the bridge; otherwise they are taps that stay.
+    // With the kernel's datapath these are Open vSwitch's and go with the bridge; otherwise they are taps that stay.
     const ofSwitch = links.filter(({ name }) => name === gateway || name === bridge);
     return {
       first: [...packetFilter(), ...routes(socket, links)],
@@ -74,11 +74,11 @@ function keyOf({ destination, metric, table, gateway, link }: Route): Parameters
 
 function linkLeftover({ name, alias }: Link): Leftover {
   const whose = alias === undefined ? '' : ` (${alias.split(' ', 1)[0]})`;
-  // A link that the kernel will not delete by name is Open vSwitch's own, and it said so already.
+  // A link that the kernel refuses to delete by name is Open vSwitch's own, and is reported already.
   return { what: `interface ${name}${whose}`, remove: () => change((batch) => deleteLink(batch, name), 'ENODEV') };
 }
 
-/** @param gone errno that says that somebody was quicker */
+/** @param gone errno for an object that is gone already */
 function change(write: (batch: Batch) => void, gone: 'ESRCH' | 'ENODEV'): void {
   const socket = NetlinkSocket.open();
   try {

@@ -1,9 +1,10 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { within } from '../async/within.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { OvsdbClient } from '../ovsdb/client.ts';
 import { openVswitch } from '../ovsdb/schema/open-vswitch.ts';
-import type { Leftover } from './cleanup.ts';
+import type { Leftover } from './leftover.ts';
 
 const monitored = {
   Open_vSwitch: ['bridges', 'datapaths', 'other_config', 'next_cfg', 'cur_cfg'],
@@ -12,36 +13,36 @@ const monitored = {
   Port: ['name', 'external_ids'],
 } as const;
 
-/** What the agent writes into `external_ids` of what it made. */
+/** The agent's keys in `external_ids`. */
 const ownerKey = 'seine-owner';
 const restoreKey = 'flow-restore-wait';
 /** How long a database and a switch may take to answer (ms). */
 const databasePatienceMs = 3_000;
 const switchPatienceMs = 20_000;
 
-export interface SwitchLeftovers {
+interface SwitchLeftovers {
   readonly items: readonly Leftover[];
   readonly obstacles: readonly string[];
-  /** That the database knows of; the interface may be gone, with a pod whose end no agent was told. */
-  readonly pods: readonly AttachedPod[];
+  /** Pods that the database knows; the interface may be gone, with a pod that was deleted while no agent ran. */
+  readonly pods: readonly LeftoverPod[];
 }
 
-export interface AttachedPod {
+interface LeftoverPod {
   /** `namespace/pod`. */
   readonly pod: string;
-  /** The node's end of its interface, which is called as the port. */
+  /** The node's end of its interface, which has the port's name. */
   readonly link: string;
 }
 
-interface Wish {
+interface SwitchLocation {
   readonly ovsRunFolder: string;
   readonly bridge: string;
 }
 
-type Client = OvsdbClient<typeof openVswitch, typeof monitored>;
+type CleanupDatabase = OvsdbClient<typeof openVswitch, typeof monitored>;
 
-/** The bridge, if its database can be asked. */
-export async function switchLeftovers({ ovsRunFolder, bridge }: Wish, signal: AbortSignal): Promise<SwitchLeftovers> {
+/** The bridge, if its database can be reached. */
+export async function switchLeftovers({ ovsRunFolder, bridge }: SwitchLocation, signal: AbortSignal): Promise<SwitchLeftovers> {
   const path = join(ovsRunFolder, 'db.sock');
   if (!existsSync(path)) return { items: [], pods: [], obstacles: [noSwitch(path)] };
   try {
@@ -65,21 +66,21 @@ function noSwitch(path: string): string {
   return `no Open vSwitch answers on ${path}: its bridge cannot be removed; keep DaemonSet seine-ovs until the nodes are clean`;
 }
 
-async function withDatabase<T>(path: string, signal: AbortSignal, work: (client: Client) => T | Promise<T>): Promise<T> {
+async function withDatabase<T>(path: string, signal: AbortSignal, work: (client: CleanupDatabase) => T | Promise<T>): Promise<T> {
   const own = new AbortController();
   const client = new OvsdbClient({ database: openVswitch, endpoint: `unix:${path}`, monitor: monitored });
   const running = client.run(AbortSignal.any([signal, own.signal]));
   try {
-    await client.synced(AbortSignal.any([signal, AbortSignal.timeout(databasePatienceMs)]));
+    await client.synced(within(signal, databasePatienceMs));
     return await work(client);
   } finally {
     own.abort();
-    await running.catch(() => undefined); // it ends because it was told to
+    await running.catch(() => undefined); // it ends because it was aborted
   }
 }
 
-/** Waits until the switch has done it: interfaces are gone then. A switch that waits for flows is released, as none will come. */
-async function removeBridge(client: Client, bridge: string, signal: AbortSignal): Promise<void> {
+/** Waits until the switch has applied it: its interfaces are gone then. A switch that waits for flows is released, as none will come. */
+async function removeBridge(client: CleanupDatabase, bridge: string, signal: AbortSignal): Promise<void> {
   const [before] = client.tables.Open_vSwitch.rows();
   const row = client.tables.Bridge.find('name', bridge);
   if (row === undefined || before === undefined) return;
@@ -95,12 +96,12 @@ async function removeBridge(client: Client, bridge: string, signal: AbortSignal)
       ['other_config', 'delete keys', [restoreKey]],
     );
   }, signal);
-  const patience = AbortSignal.any([signal, AbortSignal.timeout(switchPatienceMs)]);
+  const patience = within(signal, switchPatienceMs);
   try {
     await client.tables.Open_vSwitch.when(before._uuid, (now) => (now && now.cur_cfg > before.next_cfg ? true : undefined), patience);
   } catch (cause) {
     if (signal.aborted) throw cause;
-    throw new SeineError('UNAVAILABLE', 'ovs-vswitchd does not take the bridge away: it does not run; the bridge goes when it starts', {
+    throw new SeineError('UNAVAILABLE', 'ovs-vswitchd does not remove the bridge: it does not run; the bridge is removed when it starts', {
       cause,
     });
   }

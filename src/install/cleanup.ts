@@ -7,7 +7,8 @@ import { descriptorOf, peerCredentials } from '../netlink/unix-peer.ts';
 import { kernelLeftovers } from './cleanup-kernel.ts';
 import { switchLeftovers } from './cleanup-switch.ts';
 import { installedFiles } from './install.ts';
-import type { Folders } from './places.ts';
+import type { Folders } from './install-paths.ts';
+import type { Leftover } from './leftover.ts';
 import { removeFile } from './whole-file.ts';
 
 export interface CleanupOptions {
@@ -19,23 +20,17 @@ export interface CleanupOptions {
   readonly gateway: string;
 }
 
-/** Something of Seine's on this node, and how it is taken away. */
-export interface Leftover {
-  readonly what: string;
-  readonly remove: (signal: AbortSignal) => Promise<void> | void;
-}
-
 export interface Leftovers {
-  /** In the order of removing: first what would bring new pods, last what remembers the old ones. */
+  /** In the order of removal: first what would attach new pods, last the records of the old ones. */
   readonly items: readonly Leftover[];
   /** Why nothing should be removed now. */
   readonly obstacles: readonly string[];
 }
 
 /**
- * Looks for all that Seine has made on this node; changes nothing.
+ * Lists everything that Seine has made on this node; changes nothing.
  *
- * @throws SeineError `REFUSED` if the kernel does not say, or if what would be found here is not what the agent has made
+ * @throws SeineError `REFUSED` if the kernel does not answer, or if the agent works in another network namespace
  */
 export async function findLeftovers(options: CleanupOptions, signal: AbortSignal): Promise<Leftovers> {
   const { folders, sockets, gateway, bridge } = options;
@@ -47,7 +42,7 @@ export async function findLeftovers(options: CleanupOptions, signal: AbortSignal
   const attached = new Set([...kernel.pods, ...inSwitch]);
   const obstacles = [
     ...(running.length > 0
-      ? [`an agent answers on ${running.join(' and ')}: it would put everything back; delete its DaemonSet first`]
+      ? [`an agent answers on ${running.join(' and ')}: it would restore everything; delete its DaemonSet first`]
       : []),
     ...(attached.size > 0 ? [`attached pods lose their network (${attached.size}): ${named([...attached])}; drain the node first`] : []),
     ...ofSwitch.obstacles,
@@ -63,19 +58,19 @@ function named(pods: readonly string[]): string {
   return pods.length > namedMax ? `${shown} and others` : shown;
 }
 
-/** @throws SeineError `REFUSED` for an agent in another network namespace: routes and packet filter of this one are not its */
+/** @throws SeineError `REFUSED` for an agent in another network namespace: routes and packet filter here are not its own */
 async function answeringSockets(paths: readonly string[]): Promise<string[]> {
   const answers = await Promise.all(paths.map(async (path) => ({ path, pid: await listenerOf(path) })));
   const elsewhere = answers.find(({ pid = 0 }) => pid > 0 && isElsewhere(pid));
   if (elsewhere)
     throw new SeineError(
       'REFUSED',
-      `the agent of ${elsewhere.path} is in another network namespace than this command: what is found here is not its; look there, with nsenter --net=/proc/${elsewhere.pid}/ns/net`,
+      `the agent of ${elsewhere.path} is in another network namespace than this command: nothing here is its own; run this command there: nsenter --net=/proc/${elsewhere.pid}/ns/net`,
     );
   return answers.flatMap(({ path, pid }) => (pid === undefined ? [] : [path]));
 }
 
-/** Who answers on a socket: its process, or 0 for one that this namespace of processes does not show; undefined if nobody does. */
+/** The process that listens on a socket, or 0 for one outside this PID namespace; undefined if none does. */
 function listenerOf(path: string): Promise<number | undefined> {
   return new Promise((resolve) => {
     const probe = connect(path);
@@ -91,7 +86,7 @@ function processBehind(socket: Socket): number {
   try {
     return peerCredentials(descriptorOf(socket)).pid;
   } catch {
-    return 0; // it has hung up already
+    return 0; // it has closed the connection already
   }
 }
 
@@ -99,7 +94,7 @@ function isElsewhere(pid: number): boolean {
   try {
     return readlinkSync(`/proc/${pid}/ns/net`) !== readlinkSync('/proc/self/ns/net');
   } catch {
-    return false; // it has ended meanwhile, or is not shown
+    return false; // it has ended meanwhile, or is in another PID namespace
   }
 }
 
@@ -112,7 +107,7 @@ function socketFiles(paths: readonly string[]): Leftover[] {
 function stateFolder(path: string): Leftover[] {
   if (!existsSync(path) || readdirSync(path).length === 0) return [];
   const remove = (): void => {
-    // Refuses folders of the machine's and of others.
+    // Refuses system folders and those of other programs.
     privateFolder(path);
     for (const name of readdirSync(path)) rmSync(join(path, name), { recursive: true, force: true });
   };

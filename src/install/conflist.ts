@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { SeineError } from '../errors/seine-error.ts';
 
-/** The name of our plugin in `plugins[].type`, and of its file. */
+/** The name of Seine's plugin in `plugins[].type`, and of its file. */
 export const ownPlugin = 'seine';
 
 const schema = z.looseObject({
@@ -13,7 +13,7 @@ const schema = z.looseObject({
 
 export type ConfList = z.infer<typeof schema>;
 
-/** @throws SeineError `INVALID_INPUT` saying which field is wrong, also if our plugin is not in it */
+/** @throws SeineError `INVALID_INPUT` naming the invalid field, also if Seine's plugin is not in it */
 export function parseConfList(text: string, from: string): ConfList {
   const parsed = schema.safeParse(parseJson(text, from));
   if (!parsed.success) {
@@ -24,8 +24,8 @@ export function parseConfList(text: string, from: string): ConfList {
   return parsed.data;
 }
 
-/** A configuration that makes sense, and none with our plugin. One that makes none, under our name, is ours: damaged. */
-export function isSomebodyElses(text: string): boolean {
+/** A valid configuration without Seine's plugin. An invalid one under Seine's name is Seine's: damaged. */
+export function isForeign(text: string): boolean {
   try {
     return !hasOurs(schema.parse(JSON.parse(text)));
   } catch {
@@ -38,15 +38,15 @@ function hasOurs({ plugins }: ConfList): boolean {
 }
 
 /**
- * The list as it is installed: it offers every version from 0.4.0 on that all of its plugins speak.
+ * The list as it is installed: it offers every version from 0.4.0 on that all of its plugins support.
  *
- * @param spoken by each plugin of the chain
- * @throws SeineError `INVALID_INPUT` if one does not speak the version the list is written in
+ * @param spoken the versions of each plugin of the chain
+ * @throws SeineError `INVALID_INPUT` if one does not support the version that the list is written in
  */
 export function withVersions(list: ConfList, spoken: ReadonlyMap<string, readonly string[]>): string {
   for (const [type, versions] of spoken)
     if (!versions.includes(list.cniVersion))
-      throw new SeineError('INVALID_INPUT', `plugin "${type}" speaks CNI ${versions.join(', ')}, and not ${list.cniVersion}`);
+      throw new SeineError('INVALID_INPUT', `plugin "${type}" supports CNI ${versions.join(', ')}, not ${list.cniVersion}`);
   const common = (spoken.get(ownPlugin) ?? []).filter((version) => [...spoken.values()].every((versions) => versions.includes(version)));
   return `${JSON.stringify({ ...list, cniVersions: common.filter((version) => !/^0\.[0-3]\./.test(version)) }, null, 2)}\n`;
 }

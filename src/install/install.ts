@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { SeineError } from '../errors/seine-error.ts';
 import { privateFolder } from '../files/private-folder.ts';
-import { type ConfList, isSomebodyElses, ownPlugin, parseConfList, withVersions } from './conflist.ts';
-import { confName, type Folders, type Places, placesIn } from './places.ts';
+import { type ConfList, isForeign, ownPlugin, parseConfList, withVersions } from './conflist.ts';
+import { confName, type Folders, type InstallPaths, installPathsIn } from './install-paths.ts';
 import { pluginVersions } from './plugin-versions.ts';
 import { placeFile, removeFile } from './whole-file.ts';
 
@@ -32,7 +32,7 @@ export type Say = (line: string) => void;
  */
 export function install({ source, conflist, ...folders }: Installation, say: Say): void {
   const list = parseConfList(readText(conflist), conflist);
-  const places = placesIn(folders);
+  const places = installPathsIn(folders);
   privateFolder(folders.state);
   mkdirSync(folders.bin, { recursive: true, mode: 0o755 });
   mkdirSync(folders.conf, { recursive: true, mode: 0o755 });
@@ -44,7 +44,7 @@ export function install({ source, conflist, ...folders }: Installation, say: Say
     say(`${places.plugin} installed`);
   }
   completeChain(list, source, folders, say);
-  const text = Buffer.from(withVersions(list, spokenBy(list, folders.bin, say)));
+  const text = Buffer.from(withVersions(list, supportedBy(list, folders.bin, say)));
   if (holds(places.conf, text)) say(`${places.conf} is there already`);
   else {
     begin(places, say);
@@ -57,7 +57,7 @@ export function install({ source, conflist, ...folders }: Installation, say: Say
 
 /** Brings back plugin and configuration from before the last change. @throws SeineError `REFUSED` if there are none */
 export function rollBack(folders: Folders, say: Say): void {
-  const places = placesIn(folders);
+  const places = installPathsIn(folders);
   if (!existsSync(places.goodPlugin)) throw new SeineError('REFUSED', `nothing is kept in ${places.goodFolder}`);
   placeFile(places.plugin, { bytes: readFileSync(places.goodPlugin), mode: pluginMode }, pluginVersions);
   say(`${places.plugin} brought back`);
@@ -71,13 +71,13 @@ export function rollBack(folders: Folders, say: Say): void {
 
 /** What `remove` would take away; only what is ours. */
 export function installedFiles(folders: Folders): readonly string[] {
-  const places = placesIn(folders);
+  const places = installPathsIn(folders);
   const ours = readRecord(places.record).filter(([name, hash]) => {
     const path = join(folders.bin, name);
     return existsSync(path) && hashOf(readFileSync(path)) === hash;
   });
   const others = ours.map(([name]) => join(folders.bin, name));
-  const conf = existsSync(places.conf) && !isSomebodyElses(readText(places.conf)) ? [places.conf] : [];
+  const conf = existsSync(places.conf) && !isForeign(readText(places.conf)) ? [places.conf] : [];
   return [
     ...conf,
     ...[places.plugin, ...others, places.goodConf, places.goodPlugin, places.unfinished, places.record].filter((path) => existsSync(path)),
@@ -93,14 +93,14 @@ export function remove(folders: Folders, say: Say): void {
  * Before something is changed: keeps what is there, which worked together. What an installation that got no further has left did not, and
  * what was there before that one is kept already.
  */
-function begin(places: Places, say: Say): void {
+function begin(places: InstallPaths, say: Say): void {
   if (existsSync(places.unfinished)) return;
   keepGood(places, say);
   placeFile(places.unfinished, { bytes: Buffer.alloc(0), mode: confMode });
 }
 
 /** Only what works is worth keeping. */
-function keepGood(places: Places, say: Say): void {
+function keepGood(places: InstallPaths, say: Say): void {
   if (!existsSync(places.plugin)) return;
   try {
     pluginVersions(places.plugin);
@@ -115,7 +115,7 @@ function keepGood(places: Places, say: Say): void {
 
 /** Other plugins of the chain belong to the node: one that is there stays, one that is missing is brought. */
 function completeChain(list: ConfList, source: string, { bin, state }: Folders, say: Say): void {
-  const { record } = placesIn({ bin, conf: '', state });
+  const { record } = installPathsIn({ bin, conf: '', state });
   for (const type of new Set([...list.plugins.map((plugin) => plugin.type), loopback])) {
     const path = join(bin, type);
     if (type === ownPlugin || existsSync(path)) continue;
@@ -131,7 +131,7 @@ function completeChain(list: ConfList, source: string, { bin, state }: Folders, 
   }
 }
 
-function spokenBy(list: ConfList, bin: string, say: Say): Map<string, readonly string[]> {
+function supportedBy(list: ConfList, bin: string, say: Say): Map<string, readonly string[]> {
   const spoken = new Map<string, readonly string[]>();
   for (const { type } of list.plugins) {
     try {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, fchmodSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 
-export interface FileContent {
+interface FileContent {
   readonly bytes: Uint8Array;
   readonly mode: number;
 }

@@ -4,28 +4,28 @@ import type { RequestOptions } from 'node:https';
 import { KubeConfig } from '@kubernetes/client-node/dist/config.js';
 import { SeineError } from '../errors/seine-error.ts';
 
-/** Where the API server is, and how to prove who we are. */
+/** Address of the API server, and credentials. */
 export interface KubeAccess {
   /** Without a trailing slash; may have a path. */
   readonly server: URL;
   /**
-   * What the next request needs. Ask for each request: tokens and certificates are renewed while we run.
+   * The settings of the next request. Read them for each request: tokens and certificates are renewed while the agent runs.
    *
    * @throws SeineError `UNAVAILABLE` if a credential cannot be had now
    */
   credentials(): Promise<KubeCredentials>;
   /** Says that the server refused the last credentials (401): read everything again. */
-  distrust(): void;
+  invalidate(): void;
 }
 
-export interface KubeCredentials {
+interface KubeCredentials {
   /** `Authorization`, impersonation. Secret: never log. */
   readonly headers: Readonly<Record<string, string>>;
   readonly tls: Readonly<Pick<RequestOptions, 'ca' | 'cert' | 'key' | 'rejectUnauthorized' | 'servername'>>;
 }
 
 /** `server` takes the place of the address that the source names; certificates and credentials stay the source's. */
-export type KubeConfigSource = { readonly server?: string } & (
+type KubeConfigSource = { readonly server?: string } & (
   | { readonly from: 'file'; readonly path: string }
   /** The Pod's service account; `KUBERNETES_SERVICE_HOST` and `_PORT` must be set. */
   | { readonly from: 'cluster' }
@@ -35,7 +35,7 @@ export type KubeConfigSource = { readonly server?: string } & (
 const FRESH_MS = 60_000;
 
 /**
- * Reads where and who from a kubeconfig or from inside a Pod. Exec plug-ins are asked when their credential expires; token and
+ * Reads address and credentials from a kubeconfig or from inside a Pod. Exec plug-ins run when their credential expires; token and
  * certificate files are read again each minute.
  *
  * @throws SeineError `INVALID_INPUT` if there is no usable configuration
@@ -56,7 +56,7 @@ export function loadKubeAccess(source: KubeConfigSource): KubeAccess {
       }
       return cached.value;
     },
-    distrust: () => {
+    invalidate: () => {
       cached = undefined;
       // A new KubeConfig asks its exec plug-in anew; the old one would answer from its cache until expiry.
       config = tryReadConfig(source) ?? config;

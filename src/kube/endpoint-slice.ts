@@ -22,11 +22,15 @@ export interface EndpointSlice {
   readonly family: Family;
   readonly ports: readonly EndpointPort[];
   readonly endpoints: readonly Endpoint[];
+  /** Label `service.kubernetes.io/service-proxy-name`: another proxy's slice if present. */
+  readonly proxyName?: string;
+  /** Label `service.kubernetes.io/headless` is present, of whatever value: it is DNS's, and no proxy's. */
+  readonly headlessLabel?: true;
   /** Annotation `endpoints.kubernetes.io/last-change-trigger-time`: when what the controller made this of changed (RFC 3339). */
   readonly triggeredAt?: string;
 }
 
-export interface EndpointPort {
+interface EndpointPort {
   /** Matches the name of the Service's port; empty for the unnamed one. */
   readonly name: string;
   readonly protocol: Protocol;
@@ -34,7 +38,7 @@ export interface EndpointPort {
   readonly port?: number;
 }
 
-/** The conditions have the API's reading of "unknown" applied: ready, serving if ready, not terminating. */
+/** The conditions have kube-proxy's reading of "unknown" applied: ready, serving, not terminating. */
 export interface Endpoint {
   /** At least one; all stand for the same backend, and consumers use the first. */
   readonly addresses: readonly string[];
@@ -73,11 +77,13 @@ const schema = z.object({
 export const endpointSlices: Resource<EndpointSlice> = {
   kind: 'EndpointSlice',
   path: '/apis/discovery.k8s.io/v1/endpointslices',
-  revision: 2,
+  revision: 3,
   project: (raw) => {
     if (parseObject(head, raw).addressType === 'FQDN') return undefined;
     const { metadata, addressType, ports, endpoints } = parseObject(schema, raw);
     const service = ownValue(metadata.labels, 'kubernetes.io/service-name');
+    const proxyName = ownValue(metadata.labels, 'service.kubernetes.io/service-proxy-name');
+    const headless = ownValue(metadata.labels, 'service.kubernetes.io/headless') !== undefined;
     const triggeredAt = ownValue(metadata.annotations, 'endpoints.kubernetes.io/last-change-trigger-time');
     return {
       namespace: metadata.namespace,
@@ -86,6 +92,8 @@ export const endpointSlices: Resource<EndpointSlice> = {
       family: addressType === 'IPv6' ? 'ipv6' : 'ipv4',
       ports: ports.map(({ name, protocol, port }) => ({ name: name ?? '', protocol: protocol ?? 'TCP', ...(port ? { port } : {}) })),
       endpoints: endpoints.map(projectEndpoint),
+      ...(proxyName === undefined ? {} : { proxyName }),
+      ...(headless ? { headlessLabel: true } : {}),
       ...(triggeredAt ? { triggeredAt } : {}),
     };
   },
@@ -97,11 +105,10 @@ export function serviceKeyOf(slice: EndpointSlice): string | undefined {
 }
 
 function projectEndpoint({ addresses, conditions, nodeName, zone, hints }: z.output<typeof endpointSchema>): Endpoint {
-  const ready = conditions?.ready ?? true;
   return {
     addresses,
-    ready,
-    serving: conditions?.serving ?? ready,
+    ready: conditions?.ready ?? true,
+    serving: conditions?.serving ?? true,
     terminating: conditions?.terminating ?? false,
     ...(nodeName ? { nodeName } : {}),
     ...(zone ? { zone } : {}),

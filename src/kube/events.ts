@@ -4,7 +4,7 @@ import { pause } from '../async/pause.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { type KubeHttp, segment } from './http-client.ts';
 
-/** Something to tell the owner of an object, on the object. */
+/** An event for the owner of an object. */
 export interface KubeEvent {
   readonly type: 'Normal' | 'Warning';
   /** CamelCase, constant; e.g. `NotEnforced`. */
@@ -22,7 +22,7 @@ export interface KubeEvent {
   readonly occasion?: string;
 }
 
-export interface EventPosterOptions {
+interface EventPosterOptions {
   readonly http: KubeHttp;
   /** `reportingComponent`, e.g. `seine-agent`. */
   readonly component: string;
@@ -33,7 +33,7 @@ export interface EventPosterOptions {
   readonly pacing?: EventPacing;
 }
 
-export interface EventPacing {
+interface EventPacing {
   /** Between two requests. */
   readonly everyMs: number;
   /** The same event is not posted again for so long. API servers forget events after an hour. */
@@ -50,7 +50,7 @@ export const eventPacing: EventPacing = { everyMs: 200, repeatMs: 3_600_000, max
 /**
  * Posts Kubernetes Events, a few a second at most and each only once an hour.
  *
- * The name of an event follows from what it says, so that hundreds of agents that say the same make one object: all but the first
+ * The name of an event is derived from its text, so that hundreds of agents with the same event make one object: all but the first
  * are answered "already exists".
  */
 export class EventPoster {
@@ -92,16 +92,15 @@ export class EventPoster {
   }
 
   /**
-   * Posts until `signal` aborts. An event that the server refuses is reported and forgotten; without an answer it is tried again.
+   * Posts until `signal` aborts. An event that the server refuses is reported and dropped; without an answer it is retried.
    *
    * @throws SeineError `INVARIANT`
    */
   async run(signal: AbortSignal): Promise<void> {
-    signal.addEventListener('abort', () => this.#bell.ring(), { once: true });
     while (!signal.aborted) {
       const [next] = this.#waiting;
       if (next) await pause(await this.#send(next[0], next[1], signal), signal);
-      else await this.#bell.wait();
+      else await this.#bell.wait(signal);
     }
   }
 

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { serverCredentials } from '../lab/apiserver/certificates.ts';
+import { serverCredentials } from '../lab/apiserver/access/certificates.ts';
 import type { KubeAccess } from './config.ts';
 import { KubeHttp, segment } from './http-client.ts';
 import { json, ScriptedApiServer, status, watch } from './scripted-api-server.ts';
@@ -34,7 +34,7 @@ describe('KubeHttp', () => {
     expect(await client.json({ path: '/version' }, soon())).toEqual({ gitVersion: 'v1' });
   });
 
-  it('says what the server said when it refuses', async () => {
+  it('reports the server’s reason when it refuses', async () => {
     server.answer(status(409, 'Conflict', { retryAfterSeconds: 2, causes: [{ reason: 'Why' }] }));
     await expect(client.json({ method: 'POST', path: '/x', body: {} }, soon())).rejects.toMatchObject({
       code: 'REFUSED',
@@ -43,7 +43,7 @@ describe('KubeHttp', () => {
     });
   });
 
-  it('does not know what happened after 5xx, and reads Retry-After', async () => {
+  it('reports an unknown outcome after 5xx, and reads Retry-After', async () => {
     server.answer((_request, response) => void response.writeHead(503, { 'retry-after': '7' }).end('<html>'));
     await expect(client.json({ path: '/x' }, soon())).rejects.toMatchObject({
       code: 'UNAVAILABLE',
@@ -57,7 +57,7 @@ describe('KubeHttp', () => {
     expect(server.requests).toContain('distrust');
   });
 
-  it('tells a timeout from an abort', async () => {
+  it('distinguishes a timeout from an abort', async () => {
     await expect(client.json({ path: '/x', timeoutMs: 20 }, soon())).rejects.toMatchObject({ code: 'UNAVAILABLE' });
     await expect(client.json({ path: '/x' }, AbortSignal.abort())).rejects.toMatchObject({ code: 'CANCELLED' });
     const stop = new AbortController();
@@ -116,7 +116,7 @@ describe('KubeHttp', () => {
     }
   });
 
-  it('asks again when a kept connection turns out to be closed, unless that might do something twice', async () => {
+  it('retries when a kept connection turns out to be closed, unless that might repeat an effect', async () => {
     server.answer(json({}), (request) => void request.socket.destroy(), json({ second: true }));
     await client.json({ path: '/x' }, soon());
     expect(await client.json({ path: '/x' }, soon())).toEqual({ second: true });
@@ -154,7 +154,7 @@ it('escapes names in paths, and refuses those that would change the path', async
 });
 
 describe('TLS', () => {
-  it('trusts the CA of the configuration and nobody else, and sends the token', async () => {
+  it('trusts the CA of the configuration and no other, and sends the token', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'seine-tls-'));
     const { caPem, certPem, keyPem } = serverCredentials(dir, ['127.0.0.1'], Date.now());
     await rm(dir, { recursive: true });
@@ -179,5 +179,5 @@ async function listen(server: http.Server, scheme: string, tls: object): Promise
 async function address(server: http.Server, scheme: string): Promise<KubeAccess> {
   const { port } = server.address() as AddressInfo;
   const url = new URL(`${scheme}://127.0.0.1:${port}`);
-  return { server: url, credentials: async () => ({ headers: {}, tls: {} }), distrust: () => {} };
+  return { server: url, credentials: async () => ({ headers: {}, tls: {} }), invalidate: () => {} };
 }

@@ -2,11 +2,12 @@ import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { addAbortSignal } from 'node:stream';
 import * as z from 'zod';
+import { within } from '../async/within.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { KubeAccess } from './config.ts';
 import { parseJson } from './json-stream.ts';
 
-export interface KubeRequest {
+interface KubeRequest {
   readonly method?: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
   /** Starts with a slash. Names from outside must be escaped with {@link segment}. */
   readonly path: string;
@@ -66,9 +67,15 @@ export class KubeHttp {
     return this.#access.server.hostname;
   }
 
+  get port(): number {
+    const { port, protocol } = this.#access.server;
+    if (port !== '') return Number(port);
+    return protocol === 'https:' ? 443 : 80;
+  }
+
   /** The answer's JSON, at most 4 MiB of it. */
   async json(request: KubeRequest, signal: AbortSignal): Promise<unknown> {
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(request.timeoutMs ?? DEFAULT_TIMEOUT_MS)]);
+    const limit = within(signal, request.timeoutMs ?? DEFAULT_TIMEOUT_MS);
     const response = await this.#send(request, limit);
     try {
       return parseJson(await readAll(response, MAX_BODY_BYTES));
@@ -79,7 +86,7 @@ export class KubeHttp {
 
   /** The `Date` header of the answer, whose body is not looked at; undefined if it has none. */
   async date(request: KubeRequest, signal: AbortSignal): Promise<string | undefined> {
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(request.timeoutMs ?? DEFAULT_TIMEOUT_MS)]);
+    const limit = within(signal, request.timeoutMs ?? DEFAULT_TIMEOUT_MS);
     const response = await this.#send(request, limit);
     try {
       await readAll(response, MAX_BODY_BYTES);
@@ -115,7 +122,7 @@ export class KubeHttp {
       const response = await this.#openOnLiveConnection(request, signal);
       const status = response.statusCode ?? 0;
       if (status >= 200 && status < 300) return response;
-      if (status === 401) this.#access.distrust();
+      if (status === 401) this.#access.invalidate();
       throw await refusal(request, response);
     } catch (thrown) {
       throw failure(request, thrown, signal);
@@ -159,7 +166,7 @@ export class KubeHttp {
     return new Promise((resolve, reject) => {
       const sent = this.#request(url, options);
       const abort = () => sent.destroy(new Error('aborted'));
-      // Not the option `signal`: aborted just after the answer's end, that destroys a socket which nobody listens to any more,
+      // Not the option `signal`: aborted just after the answer's end, that destroys a socket without a listener,
       // and the process dies of its error. From the response on, it is the response that is destroyed.
       signal.addEventListener('abort', abort, { once: true });
       sent.once('response', (response) => {
@@ -241,7 +248,7 @@ async function readStatus(response: IncomingMessage): Promise<StatusObject> {
   try {
     return statusObject(parseJson(await readAll(response, MAX_ERROR_BYTES)));
   } catch {
-    return statusObject(undefined); // the status code alone is what we know then
+    return statusObject(undefined); // only the status code is known then
   }
 }
 
@@ -270,7 +277,7 @@ function failure(request: KubeRequest, thrown: unknown, signal: AbortSignal): Se
     return new SeineError('CANCELLED', 'request to the API server', { context, cause: thrown });
   const seen: unknown = signal.aborted ? signal.reason : thrown;
   const why = seen instanceof Error ? seen.message : String(seen);
-  // Node's own have a code, e.g. ERR_INVALID_CHAR for a token that is no header value; a bare one is a bug of ours.
+  // Node's own have a code, e.g. ERR_INVALID_CHAR for a token that is no header value; a bare one is a bug.
   const bug = (thrown instanceof TypeError || thrown instanceof RangeError) && !('code' in thrown);
   const code = bug ? 'INVARIANT' : 'UNAVAILABLE';
   return new SeineError(code, `no whole answer from the API server: ${why}`, { context, cause: thrown });

@@ -13,7 +13,7 @@ export interface JsonLimits {
 }
 
 /** One value's bytes, or that one was skipped and how long it was. */
-export type Cut = { readonly bytes: Uint8Array } | { readonly skipped: 'too large' | 'too deep'; readonly length: number };
+type Cut = { readonly bytes: Uint8Array } | { readonly skipped: 'too large' | 'too deep'; readonly length: number };
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;

@@ -17,7 +17,7 @@ export interface Unreadable {
 export interface JsonSink {
   readonly limits: JsonLimits;
   readonly turns: LoopTurns;
-  /** Each value as it arrives. Synchronous, so that a value is let go before the next is parsed. */
+  /** Each value as it arrives. Synchronous, so that a value is freed before the next is parsed. */
   readonly onValue: (value: unknown) => void;
   readonly onUnreadable: (what: Unreadable) => void;
   /** After the values of one chunk, that is after a bounded time; for work that is better done once than for each value. */

@@ -1,12 +1,14 @@
 import * as z from 'zod';
-import { cidrText, ipText, listOf, ownValue, parseObject, type Resource, stringMap } from './resource.ts';
+import { ipText, listOf, type Networks, networkList, ownValue, parseObject, type Resource, stringMap } from './resource.ts';
 
 /** A Node, as its peers and its own agent need it. Addresses and networks are canonical text. */
 export interface Node {
   readonly name: string;
   readonly uid: string;
-  /** At most one per family; empty until somebody allocates them. */
+  /** At most one per family; empty until a controller allocates them. */
   readonly podCidrs: readonly string[];
+  /** What else `spec.podCIDRs` has that cannot be used, in words; absent if nothing. */
+  readonly refusedPodCidrs?: readonly string[];
   /** `status.addresses` of type InternalIP in the Node's own order; the first of a family is the one to use. */
   readonly internalIps: readonly string[];
   /** Label `topology.kubernetes.io/zone`. */
@@ -14,7 +16,7 @@ export interface Node {
   /** `metadata.creationTimestamp`, RFC 3339 in UTC; absent only from what an older agent stored. */
   readonly createdAt?: string;
   readonly deleting: boolean;
-  /** Condition `NetworkUnavailable`; absent if nobody has said anything. */
+  /** Condition `NetworkUnavailable`; absent if it was never set. */
   readonly networkUnavailable?: boolean;
 }
 
@@ -29,6 +31,12 @@ const internalIp = z.object({ type: z.string(), address: z.string() }).transform
   return z.NEVER;
 });
 
+const oneNetwork = z
+  .string()
+  .nullish()
+  .transform((text): string[] | null | undefined => (text ? [text] : undefined))
+  .pipe(networkList);
+
 const schema = z.object({
   metadata: z.object({
     name: z.string(),
@@ -37,21 +45,23 @@ const schema = z.object({
     creationTimestamp: z.string().nullish(),
     deletionTimestamp: z.string().nullish(),
   }),
-  spec: z.object({ podCIDR: cidrText.or(z.literal('')).nullish(), podCIDRs: listOf(cidrText) }).nullish(),
+  spec: z.object({ podCIDR: oneNetwork, podCIDRs: networkList }).nullish(),
   status: z.object({ addresses: listOf(internalIp), conditions: z.unknown().optional() }).nullish(),
 });
 
 export const nodes: Resource<Node> = {
   kind: 'Node',
   path: '/api/v1/nodes',
-  revision: 1,
+  revision: 2,
   project: (raw) => {
     const { metadata, spec, status } = parseObject(schema, raw);
+    const { cidrs, refused } = networksOf(spec);
     const zone = ownValue(metadata.labels, 'topology.kubernetes.io/zone');
     return {
       name: metadata.name,
       uid: metadata.uid,
-      podCidrs: spec?.podCIDRs.length ? spec.podCIDRs : spec?.podCIDR ? [spec.podCIDR] : [],
+      podCidrs: cidrs,
+      ...(refused.length > 0 ? { refusedPodCidrs: refused.map(({ why }) => `spec.podCIDRs: ${why}`) } : {}),
       internalIps: (status?.addresses ?? []).filter((ip) => ip !== undefined),
       ...(zone === undefined ? {} : { zone }),
       ...(metadata.creationTimestamp ? { createdAt: metadata.creationTimestamp } : {}),
@@ -61,7 +71,15 @@ export const nodes: Resource<Node> = {
   },
 };
 
-/** Looked for by hand: every node has a handful of conditions, which change all the time, and only this one is of interest. */
+/** `podCIDR` is the first of `podCIDRs`, for who knows but one. */
+function networksOf(spec: z.output<typeof schema>['spec']): Networks {
+  const { podCIDRs = noNetworks, podCIDR = noNetworks } = spec ?? {};
+  return podCIDRs.cidrs.length + podCIDRs.refused.length > 0 ? podCIDRs : podCIDR;
+}
+
+const noNetworks: Networks = { cidrs: [], refused: [] };
+
+/** Searched without a decoder: every node has a handful of conditions, which change all the time, and only this one matters. */
 function networkCondition(conditions: unknown): Pick<Node, 'networkUnavailable'> {
   if (!Array.isArray(conditions)) return {};
   const found: unknown = conditions.find((one: unknown) => isRecord(one) && one['type'] === 'NetworkUnavailable');

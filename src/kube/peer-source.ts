@@ -6,6 +6,8 @@ import type { Replica } from './replica.ts';
 export interface Peer {
   readonly name: string;
   readonly podCidrs: readonly string[];
+  /** What its Node has besides that cannot be used, in words. */
+  readonly refusedPodCidrs?: readonly string[];
   /** Where its tunnel ends, per family; a family it does not have is absent. */
   readonly transport: Readonly<Partial<Record<Family, string>>>;
   /** When it joined the cluster, RFC 3339 in UTC, if that is known. */
@@ -15,7 +17,7 @@ export interface Peer {
 /**
  * All nodes but our own.
  *
- * A port, because the Node resource is an expensive way to learn so little: kubelets' heartbeats are most of its bytes. A source
+ * A port, because the Node resource is expensive for so little data: kubelets' heartbeats are most of its bytes. A source
  * with less noise can take its place.
  */
 export interface PeerSource {
@@ -28,7 +30,7 @@ export interface PeerSource {
   subscribe(listener: (names: ReadonlySet<string>) => void): () => void;
 }
 
-/** Peers out of the Node resource. Heartbeats change nothing that a {@link Node} has, so they call nobody. */
+/** Peers out of the Node resource. Heartbeats change nothing that a {@link Node} has, so no listener is called. */
 export function peersFromNodes(nodes: Replica<Node>, ownName: string): PeerSource {
   return {
     get synced() {
@@ -52,12 +54,13 @@ export function peersFromNodes(nodes: Replica<Node>, ownName: string): PeerSourc
   };
 }
 
-function peerOf({ name, podCidrs, internalIps, createdAt }: Node): Peer {
+function peerOf({ name, podCidrs, refusedPodCidrs, internalIps, createdAt }: Node): Peer {
   const ipv4 = internalIps.find((ip) => !ip.includes(':'));
   const ipv6 = internalIps.find((ip) => ip.includes(':'));
   return {
     name,
     podCidrs,
+    ...(refusedPodCidrs === undefined ? {} : { refusedPodCidrs }),
     transport: { ...(ipv4 === undefined ? {} : { ipv4 }), ...(ipv6 === undefined ? {} : { ipv6 }) },
     ...(createdAt === undefined ? {} : { since: createdAt }),
   };

@@ -14,7 +14,7 @@ describe('identity', () => {
     expect(identityOf({ metadata: { name: 'n1' } })).toEqual({ key: 'n1', version: '' });
   });
 
-  it('refuses what has no name', () => {
+  it('refuses an object without a name', () => {
     expect(() => identityOf({ metadata: { namespace: 'a' } })).toThrow(/metadata\.name/);
     expect(() => identityOf('text')).toThrow(/INVALID_INPUT/);
   });
@@ -24,7 +24,7 @@ describe('Node', () => {
   it('keeps pod networks and internal addresses in canonical text', () => {
     const raw = {
       metadata: { name: 'n1', uid: 'u1', labels: { 'topology.kubernetes.io/zone': 'a', other: 'x' }, managedFields: [{}] },
-      spec: { podCIDR: '10.1.0.0/22', podCIDRs: ['10.1.0.0/22', 'FD00:0::1/64'] },
+      spec: { podCIDR: '10.1.0.0/22', podCIDRs: ['10.1.0.0/22', 'FD00:0::/64'] },
       status: {
         addresses: [
           { type: 'Hostname', address: 'n1' },
@@ -73,6 +73,16 @@ describe('Node', () => {
   });
 });
 
+it('leaves out pod networks of a Node that Kubernetes tolerates and that have two meanings, and says so', () => {
+  const project = (spec: object) => nodes.project({ metadata: { name: 'n', uid: 'u' }, spec });
+  expect(project({ podCIDRs: ['10.0.0.5/24', 'fd00::/64'] })).toMatchObject({
+    podCidrs: ['fd00::/64'],
+    refusedPodCidrs: ['spec.podCIDRs: "10.0.0.5/24" has host bits; the network is 10.0.0.0/24'],
+  });
+  expect(project({ podCIDR: '10.0.0.0/024', podCIDRs: [] })).toMatchObject({ podCidrs: [], refusedPodCidrs: [expect.any(String)] });
+  expect(project({ podCIDR: '10.0.0.0/24' })).toEqual(expect.not.objectContaining({ refusedPodCidrs: expect.anything() }));
+});
+
 describe('Service', () => {
   const minimal = { metadata, spec: { clusterIPs: ['10.96.0.1'], ports: [{ port: 80 }] } };
 
@@ -106,7 +116,7 @@ describe('Service', () => {
       externalTrafficPolicy: 'Local',
       internalTrafficPolicy: 'Local',
       externalIPs: ['203.0.113.1'],
-      loadBalancerSourceRanges: ['203.0.113.7/24', ' 198.51.100.0/24 '],
+      loadBalancerSourceRanges: ['203.0.113.0/24', ' 198.51.100.0/24 '],
       healthCheckNodePort: 31000,
       publishNotReadyAddresses: true,
       trafficDistribution: 'PreferClose',
@@ -128,6 +138,21 @@ describe('Service', () => {
       proxyName: 'other',
       headlessLabel: true,
     });
+  });
+
+  it('leaves out source ranges that Kubernetes tolerates and that have two meanings, and says so', () => {
+    const loadBalancerSourceRanges = ['10.0.0.0/08', '203.0.113.0/24', 'fd00::1/64', '::ffff:10.0.0.0/104', '010.0.0.0/8'];
+    const projected = services.project({ metadata, spec: { ...minimal.spec, loadBalancerSourceRanges } });
+    expect(projected?.loadBalancerSourceRanges).toEqual(['203.0.113.0/24']);
+    expect(projected?.refusedSourceRanges).toEqual([
+      { family: 'ipv4', why: '"10.0.0.0/08" has leading zeros; 10.0.0.0/8 has not' },
+      { family: 'ipv6', why: '"fd00::1/64" has host bits; the network is fd00::/64' },
+      { family: 'ipv4', why: '"::ffff:10.0.0.0/104" is a network of IPv4 written as IPv6' },
+      { family: 'ipv4', why: '"010.0.0.0/8" has leading zeros; 10.0.0.0/8 has not' },
+    ]);
+    expect(() => services.project({ metadata, spec: { ...minimal.spec, loadBalancerSourceRanges: ['10.0.0.0/8', 'x'] } })).toThrow(
+      'spec.loadBalancerSourceRanges[1]: ',
+    );
   });
 
   it('has no addresses when it is headless', () => {
@@ -152,15 +177,26 @@ describe('EndpointSlice', () => {
     ...rest,
   });
 
-  it('reads unknown conditions as the API says', () => {
+  it('reads unknown conditions as kube-proxy does', () => {
     const projected = endpointSlices.project(
       slice({ endpoints: [{ addresses: ['10.0.0.1'] }, { addresses: ['10.0.0.2'], conditions: { ready: false } }] }),
     );
     expect(projected?.endpoints).toEqual([
       { addresses: ['10.0.0.1'], ready: true, serving: true, terminating: false },
-      { addresses: ['10.0.0.2'], ready: false, serving: false, terminating: false },
+      { addresses: ['10.0.0.2'], ready: false, serving: true, terminating: false },
     ]);
     expect(projected && serviceKeyOf(projected)).toBe('default/web');
+  });
+
+  it('says whose it is', () => {
+    const labels = {
+      'service.kubernetes.io/headless': '',
+      'service.kubernetes.io/service-proxy-name': '',
+      'kubernetes.io/service-name': '',
+    };
+    const projected = endpointSlices.project({ metadata: { ...metadata, labels }, addressType: 'IPv4' });
+    expect(projected).toMatchObject({ headlessLabel: true, proxyName: '' });
+    expect(projected && serviceKeyOf(projected)).toBeUndefined();
   });
 
   it('keeps places and hints', () => {
@@ -208,7 +244,7 @@ describe('Pod', () => {
     });
   });
 
-  it('takes a pod that nobody has scheduled', () => {
+  it('accepts an unscheduled pod', () => {
     expect(pods.project({ metadata, spec: {} })).toMatchObject({ podIps: [], phase: 'Pending' });
     expect(podsOf('n1').fieldSelector).toBe('spec.nodeName=n1');
   });

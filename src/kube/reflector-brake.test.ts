@@ -29,7 +29,7 @@ it('says that a quorum read has all that was missed', async () => {
   expect([t.reported('released'), t.changes.flat().filter((key) => key === 'n0')]).toEqual([[], ['n0']]);
 });
 
-it('lets go once the quorum read agrees, and not before', async () => {
+it('releases once the quorum read agrees, and not before', async () => {
   t.server.answer(full, status(410, 'Expired'), watch([event('ADDED', node('new', 6)), bookmark('6', true)]), status(503, 'Unavailable'));
   t.start();
   await eventually(() => expect(t.server.requests).toHaveLength(5));

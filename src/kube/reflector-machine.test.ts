@@ -9,15 +9,14 @@ import {
   stepReflector,
 } from './reflector-machine.ts';
 
-/** Feeds events at given times and writes down what each leads to. `chance` is 0. */
+/** Feeds events at given times and records the step of each. `chance` is 0. */
 function play(events: readonly (readonly [number, ReflectorEvent])[], from: ReflectorState = idleReflector): string[] {
   let state = from;
   return events.map(([nowMs, event]) => {
     const step = stepReflector(state, event, { nowMs, chance: 0 }, reflectorPolicy);
     state = step.state;
-    return [step.commit, formatAction(step.action), state.held && `held ${state.held.missing}/${state.held.known}`]
-      .filter(Boolean)
-      .join(', ');
+    const held = state.held && `held ${state.held.missing}/${state.held.known}`;
+    return [step.commit, formatAction(step.action), held, state.behind && `behind ${state.behind.version}`].filter(Boolean).join(', ');
   });
 }
 
@@ -42,6 +41,7 @@ const failed = (why: 'gone' | 'ahead' | 'unsupported' | 'broken', retryAfterMs?:
 const waited: ReflectorEvent = { type: 'waited' };
 const ended: ReflectorEvent = { type: 'ended' };
 const seen = (version: string): ReflectorEvent => ({ type: 'seen', version });
+const bookmark = (version: string): ReflectorEvent => ({ type: 'bookmark', version });
 
 describe('a server with WatchList', () => {
   it('streams its snapshot and goes on in the same watch, then watches from the newest version', () => {
@@ -55,13 +55,13 @@ describe('a server with WatchList', () => {
     ).toEqual(['watchList 0', 'replace, stay', 'stay', 'watch 9']);
   });
 
-  it('is asked not to go back behind what was stored', () => {
+  it('requests nothing older than the stored version', () => {
     expect(play([[0, { type: 'start', version: '5' }]])).toEqual(['watchList 5']);
   });
 });
 
 describe('a server without WatchList', () => {
-  it('is asked for a list from its cache, and never again for a WatchList', () => {
+  it('requests a list from the cache, and never again a WatchList', () => {
     expect(
       play([
         [0, start],
@@ -205,7 +205,7 @@ describe('the brake', () => {
     ).toEqual(['replace, stay']);
   });
 
-  it('does not believe an empty list, however little was known', () => {
+  it('does not trust an empty list, however little was known', () => {
     expect(
       play([
         [0, start],
@@ -222,6 +222,57 @@ describe('the brake', () => {
         [1, snapshot('7', 100, 1, false)],
       ]).slice(-1),
     ).toEqual(['merge, stay']);
+  });
+});
+
+describe('a server that is behind what was seen before', () => {
+  it('is not believed in a list: a quorum read decides', () => {
+    expect(
+      play([
+        [0, { type: 'start', version: '500' }],
+        [1, snapshot('480', 100, 1)],
+        [500, waited],
+        [501, snapshot('510', 100, 0)],
+      ]),
+    ).toEqual(['watchList 500', 'wait 400, behind 480', 'list quorum, behind 480', 'replace, watch 510']);
+  });
+
+  it('is given time in a watch, then a quorum read decides', () => {
+    expect(
+      play([
+        [0, start],
+        [1, snapshot('7')],
+        [2, seen('10')],
+        [100, bookmark('8')],
+        [200, seen('9')],
+        [30_099, bookmark('9')],
+        [30_100, bookmark('9')],
+        [30_500, waited],
+        [30_501, snapshot('3')],
+      ]),
+    ).toEqual([
+      'watchList 0',
+      'replace, stay',
+      'stay',
+      'stay, behind 8',
+      'stay, behind 8',
+      'stay, behind 9',
+      'wait 400, behind 9',
+      'list quorum, behind 9',
+      'replace, watch 3',
+    ]);
+  });
+
+  it('is forgiven once it has caught up', () => {
+    const caughtUp = [bookmark('10'), bookmark('11'), seen('11')].map((event) =>
+      play([
+        [0, start],
+        [1, snapshot('10')],
+        [100, bookmark('8')],
+        [200, event],
+      ]).slice(-2),
+    );
+    for (const lines of caughtUp) expect(lines).toEqual(['stay, behind 8', 'stay']);
   });
 });
 

@@ -1,7 +1,7 @@
 /**
  * When to list, to watch and to wait, so that a copy of one resource stays equal to the API server's for ever.
  *
- * Pure: no socket, timer, clock or randomness. `reflector.ts` does what each step answers and tells what came of it.
+ * Pure: no socket, timer, clock or randomness. `reflector.ts` carries out each step and reports its outcome.
  *
  *     start ─▶ snapshot ──▶ watch ──ended──▶ watch
  *               ▲   │ ▲       │ │
@@ -22,11 +22,13 @@ export interface ReflectorState {
   /** In a row; a watch that lived for `healthyWatchMs` ends the row. */
   readonly failures: number;
   readonly watchSinceMs: number;
-  /** Objects that a snapshot no longer showed, too many to believe it. */
+  /** Objects missing from a snapshot, too many to trust it. */
   readonly held?: { readonly known: number; readonly missing: number; readonly sinceMs: number };
+  /** The server says that it has come to this version, which is older than one we have seen. */
+  readonly behind?: { readonly version: string; readonly sinceMs: number };
 }
 
-export interface Snapshot {
+interface ListSnapshot {
   readonly type: 'snapshot';
   readonly version: string;
   /** How many objects we had, and how many of them are not in the snapshot. */
@@ -47,9 +49,11 @@ export type FailureKind = 'gone' | 'ahead' | 'unsupported' | 'broken';
 
 export type ReflectorEvent =
   | { readonly type: 'start'; readonly version: string | undefined }
-  | Snapshot
-  /** Something in the watch had this version. */
+  | ListSnapshot
+  /** An object in the watch had this version. */
   | { readonly type: 'seen'; readonly version: string }
+  /** The server has told everything up to this version. */
+  | { readonly type: 'bookmark'; readonly version: string }
   /** The server closed the watch in good order. */
   | { readonly type: 'ended' }
   | { readonly type: 'failed'; readonly why: FailureKind; readonly retryAfterMs?: number }
@@ -74,7 +78,8 @@ export interface ReflectorStep {
   readonly state: ReflectorState;
   readonly action: ReflectorAction;
   /**
-   * After a snapshot. `replace`: what is not in it is gone. `merge`: what is in it counts, what is not in it is kept.
+   * After a snapshot. `replace`: what is not in it is gone. `merge`: what is in it counts, what is not in it is kept. Absent: it is
+   * not believed at all.
    */
   readonly commit?: 'replace' | 'merge';
 }
@@ -87,11 +92,13 @@ export interface ReflectorPolicy {
   readonly minWatchSeconds: number;
   readonly maxWatchSeconds: number;
   /**
-   * The brake: a snapshot that misses more than this share of what we know, and at least `brakeMinimum` or all of it, needs a second
+   * The brake: a snapshot that misses more than this share of the known objects, and at least `brakeMinimum` or all of them, needs a second
    * opinion. In a cluster of three nodes an empty list is as wrong as in one of a thousand.
    */
   readonly brakeShare: number;
   readonly brakeMinimum: number;
+  /** How long a watch may be behind what was seen before, as one replica of several API servers is behind another, before a list decides. */
+  readonly behindMs: number;
   /** Silence during a snapshot, its whole length, and how long a watch may outlive its own timeout before we end it. */
   readonly snapshotIdleMs: number;
   readonly snapshotMs: number;
@@ -106,12 +113,13 @@ export const reflectorPolicy: ReflectorPolicy = {
   maxWatchSeconds: 600,
   brakeShare: 0.3,
   brakeMinimum: 5,
+  behindMs: 30_000,
   snapshotIdleMs: 30_000,
   snapshotMs: 300_000,
   watchGraceMs: 30_000,
 };
 
-export interface ReflectorMoment {
+interface ReflectorMoment {
   readonly nowMs: number;
   /** From 0 (inclusive) to 1. */
   readonly chance: number;
@@ -126,7 +134,7 @@ export const idleReflector: ReflectorState = {
   watchSinceMs: 0,
 };
 
-/** What follows from one event. */
+/** The transition for one event. */
 export function stepReflector(state: ReflectorState, event: ReflectorEvent, at: ReflectorMoment, policy: ReflectorPolicy): ReflectorStep {
   switch (event.type) {
     case 'start':
@@ -135,6 +143,8 @@ export function stepReflector(state: ReflectorState, event: ReflectorEvent, at: 
       return judge(state, event, at, policy);
     case 'seen':
       return { state: see(state, event.version, at, policy), action: { do: 'stay' } };
+    case 'bookmark':
+      return compare(state, event.version, at, policy);
     case 'ended':
       return lived(state, at, policy) ? begin({ ...state, failures: 0 }, 'watch', at, policy) : retry(state, 'watch', at, policy);
     case 'failed':
@@ -144,8 +154,9 @@ export function stepReflector(state: ReflectorState, event: ReflectorEvent, at: 
   }
 }
 
-function judge(state: ReflectorState, seen: Snapshot, at: ReflectorMoment, policy: ReflectorPolicy): ReflectorStep {
-  const { held, ...rest } = state;
+function judge(state: ReflectorState, seen: ListSnapshot, at: ReflectorMoment, policy: ReflectorPolicy): ReflectorStep {
+  if (state.doing === 'snapshot' && isBehind(state, seen.version)) return recheck(state, seen.version, at, policy);
+  const { held, behind, ...rest } = state;
   const known = { ...rest, version: seen.version, quorum: false };
   const many = seen.missing >= policy.brakeMinimum && seen.missing > policy.brakeShare * seen.known;
   const doubtful = many || (seen.missing > 0 && seen.missing === seen.known);
@@ -160,7 +171,26 @@ function judge(state: ReflectorState, seen: Snapshot, at: ReflectorMoment, polic
   return { ...next, commit: seen.complete ? 'replace' : 'merge' };
 }
 
-function see(state: ReflectorState, version: string, at: ReflectorMoment, policy: ReflectorPolicy): ReflectorState {
+/** Whether a server has not come as far as we have, or has gone back. A quorum read is never behind: what it says is so. */
+function isBehind({ version, quorum }: ReflectorState, heard: string): boolean {
+  return !quorum && version !== undefined && (compareVersions(heard, version) ?? 0) < 0;
+}
+
+/** Another server may be a little behind for a moment; one that stays behind was restored from a backup, or is cut off from the others. */
+function compare(state: ReflectorState, version: string, at: ReflectorMoment, policy: ReflectorPolicy): ReflectorStep {
+  if (!isBehind(state, version)) return { state: see(state, version, at, policy), action: { do: 'stay' } };
+  if (state.behind && at.nowMs - state.behind.sinceMs >= policy.behindMs) return recheck(state, version, at, policy);
+  return { state: { ...state, behind: { sinceMs: at.nowMs, ...state.behind, version } }, action: { do: 'stay' } };
+}
+
+function recheck(state: ReflectorState, version: string, at: ReflectorMoment, policy: ReflectorPolicy): ReflectorStep {
+  const behind = { sinceMs: at.nowMs, ...state.behind, version };
+  return retry({ ...state, behind, quorum: true, version: undefined }, 'snapshot', at, policy);
+}
+
+function see(from: ReflectorState, version: string, at: ReflectorMoment, policy: ReflectorPolicy): ReflectorState {
+  const { behind, ...rest } = from;
+  const state = isBehind(from, version) ? from : rest;
   return { ...state, version: newerVersion(state.version, version), failures: lived(state, at, policy) ? 0 : state.failures };
 }
 
@@ -196,15 +226,15 @@ function lived(state: ReflectorState, at: ReflectorMoment, policy: ReflectorPoli
   return state.doing === 'watch' && at.nowMs - state.watchSinceMs >= policy.healthyWatchMs;
 }
 
-type Task = 'snapshot' | 'confirm' | 'watch';
+type ReflectorTask = 'snapshot' | 'confirm' | 'watch';
 
-function retry(state: ReflectorState, task: Task, at: ReflectorMoment, policy: ReflectorPolicy, atLeastMs = 0): ReflectorStep {
+function retry(state: ReflectorState, task: ReflectorTask, at: ReflectorMoment, policy: ReflectorPolicy, atLeastMs = 0): ReflectorStep {
   const backoffMs = Math.min(policy.maxBackoffMs, policy.minBackoffMs * 2 ** Math.min(state.failures, 30));
   const ms = Math.max(atLeastMs, backoffMs * (0.5 + at.chance / 2));
   return { state: { ...state, doing: task, waitingFor: task, failures: state.failures + 1 }, action: { do: 'wait', ms } };
 }
 
-function begin(from: ReflectorState, task: Task, at: ReflectorMoment, policy: ReflectorPolicy): ReflectorStep {
+function begin(from: ReflectorState, task: ReflectorTask, at: ReflectorMoment, policy: ReflectorPolicy): ReflectorStep {
   const { waitingFor, ...rest } = from;
   const timeoutSeconds = Math.round(policy.minWatchSeconds + at.chance * (policy.maxWatchSeconds - policy.minWatchSeconds));
   const state: ReflectorState = { ...rest, doing: task, watchSinceMs: at.nowMs };

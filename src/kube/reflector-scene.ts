@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import { LoopTurns } from '../async/loop-turns.ts';
 import { KubeHttp } from './http-client.ts';
 import { type Node, nodes } from './node.ts';
-import { Reflector, type ReflectorReport } from './reflector.ts';
+import { Reflector } from './reflector.ts';
 import { type ReflectorPolicy, reflectorPolicy } from './reflector-machine.ts';
+import type { ReflectorReport } from './reflector-report.ts';
 import { ScriptedApiServer } from './scripted-api-server.ts';
 
 /** Waits for nothing longer than a test has to. */
@@ -14,8 +15,9 @@ export const hasty: ReflectorPolicy = {
   minBackoffMs: 1,
   maxBackoffMs: 4,
   healthyWatchMs: 0,
-  snapshotIdleMs: 300,
-  snapshotMs: 2_000,
+  // A machine that does other things as well may keep the loop for a while; tests of the limit set their own.
+  snapshotIdleMs: 3_000,
+  snapshotMs: 10_000,
 };
 
 /** A node as the API server gives it. */
@@ -35,7 +37,7 @@ export class ReflectorScene {
   stateDir: string;
   reflector: Reflector<Node>;
   reports: ReflectorReport[] = [];
-  /** The keys of each change that it told, sorted. */
+  /** The keys of each reported change, sorted. */
   changes: string[][] = [];
   #stop = new AbortController();
   #running: Promise<void> | undefined;

@@ -158,7 +158,7 @@ it('keeps the last good value also when a snapshot has a bad one', async () => {
   expect([...t.reflector.status.invalid.keys()]).toEqual(['a']);
 });
 
-it('believes no snapshot that ends before its end', async () => {
+it('rejects a truncated snapshot', async () => {
   t.server.answer(
     watch([event('ADDED', node('a', 1))], 'end'),
     watch([event('ADDED', node('a', 1)), event('ADDED', node('b', 2)), bookmark('5', true)]),
@@ -205,7 +205,7 @@ it('does not take an answer that is no list for an empty one', async () => {
   expect(t.reported('failed').length).toBeGreaterThanOrEqual(4);
 });
 
-it('gives up a snapshot that stalls or dribbles, and asks again', async () => {
+it('abandons a snapshot that stalls or dribbles, and requests another', async () => {
   t.server.answer(
     status(400, 'BadRequest'),
     dribble('{"items":[]', 100),
@@ -224,7 +224,7 @@ it('ends a watch that outlives its own time', async () => {
   await eventually(() => expect(t.names()).toEqual(['a']));
 });
 
-it('asks for a quorum read when the server has gone back in time', async () => {
+it('requests a quorum read when the server has gone back in time', async () => {
   t.server.answer(watch([event('ADDED', node('a', 900)), bookmark('900', true), event('DELETED', node('b', 901))], 'end'));
   t.server.answer(
     status(504, 'Timeout', { causes: [{ reason: 'ResourceVersionTooLarge' }] }),

@@ -16,53 +16,17 @@ import {
   stepReflector,
   type WatchAction,
 } from './reflector-machine.ts';
+import { type ReflectorReport, type ReflectorStatus, type SourceState, sourceState } from './reflector-report.ts';
 import { type Replica, ReplicaStore } from './replica.ts';
 import { ReplicaKeeper } from './replica-keeper.ts';
 import { identityOf, type Resource } from './resource.ts';
 import { RunningWatch } from './running-watch.ts';
 import { type ObjectRead, readObject, SnapshotDraft } from './snapshot-draft.ts';
-import { failureKind, parseListEnvelope, parseWatchEvent, type WatchEvent } from './watch-event.ts';
+import { failureKind, type ObjectEvent, parseListEnvelope, parseWatchEvent, type WatchEvent } from './watch-event.ts';
 import { Watchdog } from './watchdog.ts';
 
-/** What a reflector says of itself as it happens; for logs and metrics. */
-export type ReflectorReport =
-  | { readonly what: 'restored'; readonly objects: number; readonly version: string }
-  | { readonly what: 'synced'; readonly objects: number; readonly version: string; readonly tookMs: number }
-  /** Tried again after `waitMs`; `failures` counts those in a row. */
-  | { readonly what: 'failed'; readonly error: SeineError; readonly failures: number; readonly waitMs: number }
-  /** A watch has lived for a while after failures. */
-  | { readonly what: 'recovered' }
-  /** A snapshot missed too much; nothing is removed until a quorum read has answered. */
-  | { readonly what: 'held'; readonly known: number; readonly missing: number }
-  | { readonly what: 'released'; readonly missing: number }
-  /** It has shown all that the snapshot missed. */
-  | { readonly what: 'refuted'; readonly missing: number }
-  /** An object that we cannot use; its last good value stays. */
-  | { readonly what: 'invalid'; readonly key: string; readonly error: SeineError }
-  /** A part of the stream that says nothing we understand. */
-  | { readonly what: 'unreadable'; readonly why: string }
-  | { readonly what: 'storage'; readonly error: SeineError };
-
-export interface ReflectorStatus {
-  readonly kind: string;
-  readonly doing: ReflectorState['doing'];
-  readonly waiting: boolean;
-  readonly synced: boolean;
-  readonly objects: number;
-  readonly version: string;
-  readonly failures: number;
-  /** How long the present watch has lived (ms); undefined while there is none. */
-  readonly watchAgeMs?: number;
-  /** Since the API server last said anything of the resource (ms); undefined before it ever did. */
-  readonly silenceMs?: number;
-  readonly lastError?: SeineError;
-  readonly held?: { readonly known: number; readonly missing: number };
-  /** Keys of objects we could not use, and what is wrong with each. Bounded by what the API server has. */
-  readonly invalid: ReadonlyMap<string, SeineError>;
-}
-
-export interface ReflectorOptions<T> {
-  readonly http: KubeHttp;
+interface ReflectorOptions<T> {
+  readonly http: Pick<KubeHttp, 'stream'>;
   readonly resource: Resource<T>;
   readonly turns: LoopTurns;
   readonly onReport: (report: ReflectorReport) => void;
@@ -96,20 +60,24 @@ export class Reflector<T> {
   }
 
   get status(): ReflectorStatus {
-    const { doing, waitingFor, version, failures, held, watchSinceMs } = this.#state;
+    const { doing, waitingFor, version, failures, held, behind, watchSinceMs } = this.#state;
     const nowMs = performance.now();
+    const { synced, size } = this.#store;
+    const state = sourceState({ synced, held: held !== undefined, behind: behind !== undefined, lastError: this.#lastError });
     return {
       kind: this.#options.resource.kind,
+      state,
       doing,
       waiting: waitingFor !== undefined,
-      synced: this.#store.synced,
-      objects: this.#store.size,
+      synced,
+      objects: size,
       version: version ?? '',
       failures,
       ...(doing === 'watch' && waitingFor === undefined ? { watchAgeMs: nowMs - watchSinceMs } : {}),
       ...(this.#heardMs === undefined ? {} : { silenceMs: nowMs - this.#heardMs }),
-      ...(this.#lastError && failures > 0 ? { lastError: this.#lastError } : {}),
-      ...(held ? { held } : {}),
+      ...(this.#lastError ? { lastError: this.#lastError } : {}),
+      ...heldOf(state, held, size),
+      ...(behind ? { behind: behind.version } : {}),
       invalid: this.#invalid,
     };
   }
@@ -152,9 +120,11 @@ export class Reflector<T> {
   }
 
   #advance(event: ReflectorEvent): ReflectorStep {
+    const { failures, behind, version: seen = '' } = this.#state;
     const step = stepReflector(this.#state, event, { nowMs: performance.now(), chance: Math.random() }, this.#policy);
-    if (this.#state.failures > 0 && step.state.failures === 0) this.#options.onReport({ what: 'recovered' });
     this.#state = step.state;
+    if (failures > 0 && step.state.failures === 0) this.#options.onReport({ what: 'recovered' });
+    if (!behind && step.state.behind) this.#options.onReport({ what: 'behind', version: step.state.behind.version, seen });
     return step;
   }
 
@@ -176,12 +146,12 @@ export class Reflector<T> {
   async #list(version: string, signal: AbortSignal): Promise<ReflectorAction> {
     const draft = this.#beginSnapshot();
     const watchdog = new Watchdog();
-    this.#windForSnapshot(watchdog);
+    this.#armForSnapshot(watchdog);
     try {
       const envelope = await this.#read('list', versionQuery(version), AbortSignal.any([signal, watchdog.signal]), {
         onValue: (raw) => this.#draftObject(draft, raw),
         onUnreadable: (what) => this.#draftUnreadable(draft, what),
-        onPause: () => this.#windForSnapshot(watchdog),
+        onPause: () => this.#armForSnapshot(watchdog),
       });
       const { version: listed, whole } = parseListEnvelope(envelope);
       if (!whole) draft.spoil();
@@ -195,13 +165,13 @@ export class Reflector<T> {
 
   async #watch(action: WatchAction, signal: AbortSignal): Promise<ReflectorAction> {
     const watch = new RunningWatch(action, action.do === 'watchList' ? this.#beginSnapshot() : undefined);
-    this.#windForWatch(watch);
+    this.#armForWatch(watch);
     try {
       await this.#read('values', watchQuery(action), AbortSignal.any([signal, watch.watchdog.signal, watch.leave.signal]), {
         onValue: (raw) => this.#onEvent(watch, raw),
         onUnreadable: (what) => this.#draftUnreadable(watch.draft, what),
         onPause: () => {
-          if (watch.draft) this.#windForWatch(watch);
+          if (watch.draft) this.#armForWatch(watch);
           this.#store.flush();
         },
       });
@@ -219,23 +189,24 @@ export class Reflector<T> {
     this.#heardMs = performance.now();
     const event = watch.next ? undefined : this.#parseEvent(raw, watch.draft);
     if (event?.type === 'ERROR') throw event.error;
+    if (!watch.draft) this.#lastError = undefined; // it answers, and well
     if (event?.type === 'BOOKMARK') this.#onBookmark(watch, event.version, event.initialEventsEnd ? 'initialEventsEnd' : 'progress');
-    else if (event && watch.draft) this.#draftObject(watch.draft, event.object);
+    else if (event && watch.draft) this.#draftEvent(watch.draft, event);
     else if (event) this.#apply(event.type, event.object);
   }
 
   #onBookmark(watch: RunningWatch<T>, version: string, marks: 'initialEventsEnd' | 'progress'): void {
-    if (!watch.draft) this.#step({ type: 'seen', version });
-    if (!watch.draft || marks === 'progress') return;
-    const action = this.#commit(watch.draft, version);
+    if (watch.draft && marks === 'progress') return;
+    const action = watch.draft ? this.#commit(watch.draft, version) : this.#step({ type: 'bookmark', version });
+    const wasDraft = watch.draft !== undefined;
     watch.draft = undefined;
-    if (action.do === 'stay') this.#windForWatch(watch);
-    else watch.leaveFor(action);
+    if (action.do !== 'stay') watch.leaveFor(action);
+    else if (wasDraft) this.#armForWatch(watch);
   }
 
-  #windForWatch({ draft, watchdog, action }: RunningWatch<T>): void {
-    if (draft) this.#windForSnapshot(watchdog);
-    else watchdog.wind(action.timeoutSeconds * 1_000 + this.#policy.watchGraceMs, 'the watch outlived its time');
+  #armForWatch({ draft, watchdog, action }: RunningWatch<T>): void {
+    if (draft) this.#armForSnapshot(watchdog);
+    else watchdog.arm(action.timeoutSeconds * 1_000 + this.#policy.watchGraceMs, 'the watch outlived its time');
   }
 
   #read(
@@ -253,9 +224,9 @@ export class Reflector<T> {
     return readJson(shape, chunks, { ...sink, limits: apiLimits, turns });
   }
 
-  #windForSnapshot(watchdog: Watchdog): void {
+  #armForSnapshot(watchdog: Watchdog): void {
     const leftMs = this.#snapshotBeganMs + this.#policy.snapshotMs - performance.now();
-    watchdog.wind(Math.max(0, Math.min(this.#policy.snapshotIdleMs, leftMs)), 'the snapshot stalled');
+    watchdog.arm(Math.max(0, Math.min(this.#policy.snapshotIdleMs, leftMs)), 'the snapshot stalled');
   }
 
   #beginSnapshot(): SnapshotDraft<T> {
@@ -267,10 +238,11 @@ export class Reflector<T> {
     this.#heardMs = performance.now();
     const heldBefore = this.#state.held;
     const known = this.#store.size;
-    const missing = this.#store.missingFrom(draft.objects);
+    const missing = this.#store.missingFrom(draft);
     const { action, commit } = this.#advance({ type: 'snapshot', version, known, missing, complete: draft.complete });
-    if (commit === 'merge') this.#store.merge(draft.objects);
-    else this.#store.replace(draft.objects);
+    if (commit === undefined) return action;
+    if (commit === 'merge') this.#store.merge(draft.objects, draft.gone);
+    else this.#store.replace(draft.objects, draft.gone);
     this.#invalid = draft.invalid;
     const { held } = this.#state;
     if (held) this.#options.onReport({ what: 'held', known, missing });
@@ -310,6 +282,14 @@ export class Reflector<T> {
   #draftUnreadable(draft: SnapshotDraft<T> | undefined, { why, bytes }: Unreadable): void {
     this.#options.onReport({ what: 'unreadable', why: `${bytes} bytes: ${why}` });
     draft?.spoil();
+  }
+
+  /** Among the initial events may be live ones: what has changed or gone since the server began to send. */
+  #draftEvent(draft: SnapshotDraft<T>, { type, object }: ObjectEvent): void {
+    const gone = type === 'DELETED' ? this.#readGone(object) : undefined;
+    if (type !== 'DELETED') this.#draftObject(draft, object);
+    else if (gone) draft.remove(gone);
+    else draft.spoil();
   }
 
   #draftObject(draft: SnapshotDraft<T>, raw: unknown): void {
@@ -357,6 +337,12 @@ export class Reflector<T> {
     if (error.remedy === 'crash') throw error;
     this.#options.onReport({ what: 'unreadable', why: error.message });
   }
+}
+
+/** That a resource is gone altogether is held like a list that lacks all of it. */
+function heldOf(state: SourceState, held: ReflectorState['held'], size: number): Pick<ReflectorStatus, 'held'> {
+  if (held) return { held };
+  return state === 'gone' && size > 0 ? { held: { known: size, missing: size } } : {};
 }
 
 function versionQuery(version: string): Record<string, string> {

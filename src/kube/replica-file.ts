@@ -1,129 +1,169 @@
 import { createReadStream } from 'node:fs';
-import { mkdir, open, rename, rm } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import * as z from 'zod';
 import type { LoopTurns } from '../async/loop-turns.ts';
 import { SeineError } from '../errors/seine-error.ts';
-import { apiLimits, readJson } from './json-stream.ts';
 import type { Held } from './replica.ts';
+import { headLine, objectLine, readReplica, SectionWriter, type StoredKind, type StoredReplica } from './replica-lines.ts';
 
-/** Raised with the layout of the file. What is inside the objects has the resource's own revision. */
-const FORMAT = 1;
-
-const headSchema = z.object({ format: z.literal(FORMAT), kind: z.string(), revision: z.int() });
-const tailSchema = z.object({ end: z.int().min(0), version: z.string() });
-
-/** Plainly checked: there are tens of thousands of lines, and nobody is told what is wrong with one. */
-function storedObject(line: unknown): { readonly key: string; readonly version: string; readonly value: object } {
-  const { key, version, value } = (typeof line === 'object' ? (line ?? {}) : {}) as Record<string, unknown>;
-  if (typeof key !== 'string' || key === '' || typeof version !== 'string' || typeof value !== 'object' || value === null)
-    throw new SeineError('INVALID_INPUT', 'a line that is no object of a replica');
-  return { key, version, value };
+interface ReplicaFileOptions {
+  readonly path: string;
+  readonly of: StoredKind;
+  readonly turns: LoopTurns;
+  /** What changed is appended until it comes to this much, and to as much as a whole file; then the file is written anew. */
+  readonly minAppendedBytes?: number;
 }
 
-/** What a replica file holds, and of which resource. */
-export interface StoredKind {
-  readonly kind: string;
-  readonly revision: number;
-}
-
-export interface StoredReplica<T> {
-  /** Not older than any of the objects. */
-  readonly version: string;
+/** What is to be stored. Objects may change while it is. */
+interface ReplicaSave<T> {
   readonly objects: ReadonlyMap<string, Held<T>>;
+  /** Keys of objects that were added, changed or removed since the last save. */
+  readonly changed: ReadonlySet<string>;
+  /** Asked at the end, when it is not older than any object that was written. */
+  readonly version: () => string;
 }
 
-/**
- * Reads a replica that an earlier process stored.
- *
- * Layout: JSON objects, one a line: `{format, kind, revision}`, then `{key, version, value}` for each object, then
- * `{end: number of objects, version}`, which a cut-off file does not have.
- *
- * The values are taken as they are: the file is ours alone (0600), and they were checked before they were written.
- *
- * @returns `undefined` if there is none, or one of another kind or revision
- * @throws SeineError `INVALID_INPUT` if it is damaged, `UNAVAILABLE` if it cannot be read; either way there is nothing to restore
- */
-export async function loadReplica<T>(path: string, of: StoredKind, turns: LoopTurns): Promise<StoredReplica<T> | undefined> {
-  const objects = new Map<string, Held<T>>();
-  let head: z.output<typeof headSchema> | undefined;
-  let tail: z.output<typeof tailSchema> | undefined;
-  const onValue = (line: unknown) => {
-    if (!head) head = headSchema.parse(line);
-    else if (tail) throw new SeineError('INVALID_INPUT', 'something after the end');
-    else if (typeof line === 'object' && line !== null && 'end' in line) tail = tailSchema.parse(line);
-    else {
-      const { key, version, value } = storedObject(line);
-      objects.set(key, { version, value: value as T });
-    }
-  };
-  const onUnreadable = () => {
-    throw new SeineError('INVALID_INPUT', 'an object that is no JSON');
-  };
-  try {
-    await readJson('values', createReadStream(path), { limits: apiLimits, turns, onValue, onUnreadable });
-  } catch (thrown) {
-    if (isMissing(thrown)) return undefined;
-    if (head && (head.kind !== of.kind || head.revision !== of.revision)) return undefined;
-    throw storageError(thrown, path, 'stored replica cannot be read');
-  }
-  if (head?.kind !== of.kind || head.revision !== of.revision) return undefined;
-  if (tail?.end !== objects.size) throw new SeineError('INVALID_INPUT', 'stored replica is cut off', { context: { path } });
-  return { version: tail.version, objects };
-}
-
-/**
- * Replaces the file by what is held now, or leaves it as it was. Objects may change meanwhile.
- *
- * @param version asked at the end, when it is not older than any object that was written
- * @throws SeineError `UNAVAILABLE`, e.g. when the disk is full; the old file is still there then
- */
-export async function saveReplica<T>(
-  path: string,
-  of: StoredKind,
-  objects: ReadonlyMap<string, Held<T>>,
-  { version, turns }: { readonly version: () => string; readonly turns: LoopTurns },
-): Promise<void> {
-  const draft = `${path}.new`;
-  try {
-    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    await writeDraft(draft, linesOf(of, objects, version), turns);
-    await rename(draft, path);
-  } catch (thrown) {
-    await rm(draft, { force: true }).catch(() => undefined); // the first error is the one to report
-    throw storageError(thrown, path, 'replica cannot be stored');
-  }
-}
-
+const MIN_APPENDED_BYTES = 1024 * 1024;
 const WRITE_BYTES = 64 * 1024;
 
-async function writeDraft(draft: string, lines: Iterable<string>, turns: LoopTurns): Promise<void> {
-  const file = await open(draft, 'w', 0o600);
-  try {
-    let pending = '';
-    for (const line of lines) {
-      pending += `${line}\n`;
-      if (pending.length >= WRITE_BYTES) {
-        await file.writeFile(pending); // goes on where the last one ended
-        pending = '';
-      }
-      if (turns.due) await turns.next();
+/** A file that was written by this process and can be gone on with. */
+interface OpenReplica {
+  readonly handle: FileHandle;
+  readonly inode: number;
+  readonly sections: SectionWriter;
+  readonly wholeBytes: number;
+  appendedBytes: number;
+}
+
+/**
+ * A replica on disk. What changes is appended, so that little change costs little; so much is appended as a whole file has, then it is
+ * written anew. All in all at most about twice the bytes are written that have changed, and the file has twice the bytes it needs.
+ *
+ * A crash at any moment leaves what was stored before, or with it: a section that is not whole does not count, and a new file has its
+ * name only once it is on disk.
+ */
+export class ReplicaFile<T> {
+  readonly #options: ReplicaFileOptions;
+  #open: OpenReplica | undefined;
+
+  constructor(options: ReplicaFileOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Reads what an earlier process stored.
+   *
+   * @returns `undefined` if there is nothing, or something of another kind, revision or layout
+   * @throws SeineError `INVALID_INPUT` if it is damaged, `UNAVAILABLE` if it cannot be read; either way there is nothing to restore
+   */
+  async load(): Promise<StoredReplica<T> | undefined> {
+    const { path, of, turns } = this.#options;
+    try {
+      return await readReplica<T>(createReadStream(path), of, turns);
+    } catch (thrown) {
+      if (isMissing(thrown)) return undefined;
+      throw storageError(thrown, path, 'stored replica cannot be read');
     }
-    await file.writeFile(pending);
-    await file.sync();
-  } finally {
-    await file.close();
+  }
+
+  /**
+   * The first time the whole is written, whatever there was.
+   *
+   * @returns how many bytes were written
+   * @throws SeineError `UNAVAILABLE`, e.g. when the disk is full; what was stored before is still there then, and the whole is next
+   */
+  async save(what: ReplicaSave<T>): Promise<number> {
+    const { path } = this.#options;
+    try {
+      const open = await this.#appendable();
+      return open ? await this.#append(open, what) : await this.#replace(what);
+    } catch (thrown) {
+      await this.close();
+      throw storageError(thrown, path, 'replica cannot be stored');
+    }
+  }
+
+  /** The next save writes the whole. */
+  async close(): Promise<void> {
+    const open = this.#open;
+    this.#open = undefined;
+    await open?.handle.close().catch(() => undefined); // all that counts was synced
+  }
+
+  /** The file, if it is worth to be gone on with, and if it is still the one that has the name. */
+  async #appendable(): Promise<OpenReplica | undefined> {
+    const { path, minAppendedBytes = MIN_APPENDED_BYTES } = this.#options;
+    const open = this.#open;
+    if (!open || open.appendedBytes >= Math.max(minAppendedBytes, open.wholeBytes)) return undefined;
+    const found = await stat(path).catch(() => undefined); // not there, or not to be seen: it is made anew
+    return found?.ino === open.inode ? open : undefined;
+  }
+
+  async #append(open: OpenReplica, { objects, changed, version }: ReplicaSave<T>): Promise<number> {
+    const lines = open.sections.section(linesOf(changed, objects), version);
+    const bytes = await writeLines(open.handle, lines, this.#options.turns);
+    open.appendedBytes += bytes;
+    return bytes;
+  }
+
+  async #replace({ objects, version }: ReplicaSave<T>): Promise<number> {
+    const { path, of, turns } = this.#options;
+    await this.close();
+    const draft = `${path}.new`;
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    const handle = await open(draft, 'w', 0o600);
+    try {
+      const sections = new SectionWriter();
+      const wholeBytes = await writeLines(handle, sections.section(wholeOf(of, objects), version), turns);
+      await rename(draft, path);
+      await syncFolder(dirname(path));
+      this.#open = { handle, inode: (await handle.stat()).ino, sections, wholeBytes, appendedBytes: 0 };
+      return wholeBytes;
+    } catch (thrown) {
+      await handle.close().catch(() => undefined); // the first error is the one to report
+      await rm(draft, { force: true }).catch(() => undefined);
+      throw thrown;
+    }
   }
 }
 
-function* linesOf<T>({ kind, revision }: StoredKind, objects: ReadonlyMap<string, Held<T>>, version: () => string): Generator<string> {
-  yield JSON.stringify({ format: FORMAT, kind, revision });
-  let count = 0;
-  for (const [key, held] of objects) {
-    yield JSON.stringify({ key, version: held.version, value: held.value });
-    count++;
+/** Without this, a crash of the machine may take the new name back, and what was appended since with it. */
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r');
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
   }
-  yield JSON.stringify({ end: count, version: version() });
+}
+
+function* wholeOf<T>(of: StoredKind, objects: ReadonlyMap<string, Held<T>>): Generator<string> {
+  yield headLine(of);
+  for (const [key, held] of objects) yield objectLine(key, held);
+}
+
+function* linesOf<T>(keys: Iterable<string>, objects: ReadonlyMap<string, Held<T>>): Generator<string> {
+  for (const key of keys) yield objectLine(key, objects.get(key));
+}
+
+/** @returns how many bytes */
+async function writeLines(file: FileHandle, lines: Iterable<string>, turns: LoopTurns): Promise<number> {
+  let written = 0;
+  let pending = '';
+  const write = async (): Promise<void> => {
+    const bytes = Buffer.from(pending);
+    pending = '';
+    await file.writeFile(bytes); // goes on where the last one ended
+    written += bytes.length;
+  };
+  for (const line of lines) {
+    pending += line;
+    if (pending.length >= WRITE_BYTES) await write();
+    if (turns.due) await turns.next();
+  }
+  await write();
+  await file.datasync();
+  return written;
 }
 
 function isMissing(thrown: unknown): boolean {
@@ -131,7 +171,7 @@ function isMissing(thrown: unknown): boolean {
 }
 
 function storageError(thrown: unknown, path: string, doing: string): SeineError {
-  const damaged = thrown instanceof z.ZodError || (thrown instanceof SeineError && thrown.remedy !== 'crash');
+  const damaged = thrown instanceof SeineError && thrown.remedy !== 'crash';
   const why = thrown instanceof Error ? thrown.message : String(thrown);
   return new SeineError(damaged ? 'INVALID_INPUT' : 'UNAVAILABLE', `${doing}: ${why}`, { context: { path }, cause: thrown });
 }

@@ -1,6 +1,6 @@
 import { EventEmitter, once } from 'node:events';
 import { isDeepStrictEqual } from 'node:util';
-import { tellAll } from '../async/tell-all.ts';
+import { notifyAll } from '../async/notify-all.ts';
 import { compareVersions } from './reflector-machine.ts';
 
 /** A read-only copy of one resource. Values are immutable; an unchanged object keeps its value's identity. */
@@ -14,7 +14,7 @@ export interface Replica<T> {
   whenSynced(signal: AbortSignal): Promise<void>;
   /**
    * Calls back with the keys whose value may have changed; the state is to be read again then. Also calls back, perhaps with no
-   * keys, when the copy becomes synced. Synchronous: mark and return. A listener that throws ends whoever keeps the copy.
+   * keys, when the copy becomes synced. Synchronous: mark and return. A listener that throws ends the owner of the copy.
    *
    * @returns a function that ends the subscription
    */
@@ -29,6 +29,8 @@ export interface Held<T> {
 
 /** Deleted keys remembered, so that an older event that comes late does not bring the object back. */
 const MAX_TOMBSTONES = 1_024;
+
+const nothing: ReadonlyMap<string, string> = new Map();
 
 /** The replica that a reflector fills. Changes are announced by {@link flush}, so that many become one call. */
 export class ReplicaStore<T> implements Replica<T> {
@@ -107,12 +109,7 @@ export class ReplicaStore<T> implements Replica<T> {
       this.#ignored++;
       return;
     }
-    this.#tombstones.delete(key);
-    this.#tombstones.set(key, version);
-    for (const oldest of this.#tombstones.keys()) {
-      if (this.#tombstones.size <= MAX_TOMBSTONES) break;
-      this.#tombstones.delete(oldest);
-    }
+    this.#bury(key, version);
     if (this.#objects.delete(key)) this.#dirty.add(key);
   }
 
@@ -123,19 +120,25 @@ export class ReplicaStore<T> implements Replica<T> {
     return missing;
   }
 
-  /** Holds exactly `next` from now on, whose values came through {@link reuse}; in one step, so that nobody sees half of it. */
-  replace(next: Map<string, Held<T>>): void {
+  /**
+   * Holds exactly `next` from now on, whose values came through {@link reuse}; in one step, so that no reader sees half of it.
+   *
+   * @param gone what the snapshot said is gone, and the version of that
+   */
+  replace(next: Map<string, Held<T>>, gone: ReadonlyMap<string, string> = nothing): void {
     for (const [key, { value }] of next) if (this.#objects.get(key)?.value !== value) this.#dirty.add(key);
     for (const key of this.#objects.keys()) if (!next.has(key)) this.#dirty.add(key);
     this.#objects = next;
     this.#tombstones.clear(); // a snapshot may restart versions, after a restore of etcd
+    for (const [key, version] of gone) this.#bury(key, version);
   }
 
-  /** As {@link replace}, but keeps what `next` does not have. */
-  merge(next: Map<string, Held<T>>): void {
+  /** As {@link replace}, but keeps what `next` does not have and nothing said is gone. */
+  merge(next: Map<string, Held<T>>, gone: ReadonlyMap<string, string> = nothing): void {
     const merged = new Map(this.#objects);
     for (const [key, held] of next) merged.set(key, held);
-    this.replace(merged);
+    for (const key of gone.keys()) merged.delete(key);
+    this.replace(merged, gone);
   }
 
   markSynced(): void {
@@ -149,10 +152,19 @@ export class ReplicaStore<T> implements Replica<T> {
     if (this.#dirty.size > 0) this.#announce();
   }
 
+  #bury(key: string, version: string): void {
+    this.#tombstones.delete(key);
+    this.#tombstones.set(key, version);
+    for (const oldest of this.#tombstones.keys()) {
+      if (this.#tombstones.size <= MAX_TOMBSTONES) break;
+      this.#tombstones.delete(oldest);
+    }
+  }
+
   #announce(): void {
     const keys = this.#dirty;
     this.#dirty = new Set();
-    tellAll(this.#listeners, keys);
+    notifyAll(this.#listeners, keys);
   }
 
   #isOld(key: string, version: string): boolean {

@@ -1,9 +1,9 @@
 import * as z from 'zod';
 import { SeineError } from '../errors/seine-error.ts';
-import { isIp, parseCidr, parseIp } from '../net/ip.ts';
+import { type Family, isIp, isMappedIpv4, parseIp, readCidr } from '../net/ip.ts';
 
 /**
- * One resource of the Kubernetes API as we watch it: where it is served, and what we keep of each object.
+ * One resource of the Kubernetes API as the agent watches it: its path, and the projection of each object.
  *
  * `project` is the border: it gives a narrow immutable value, `undefined` for an object we have no use for, or throws
  * SeineError `INVALID_INPUT` that names the field. It must copy what it keeps and be a pure function, because values are compared
@@ -20,7 +20,7 @@ export interface Resource<T> {
   project(raw: unknown): T | undefined;
 }
 
-/** What every object has, read before anything else so that even an object we cannot use has a name. */
+/** The members that every object has, read before anything else so that even an invalid object has a name. */
 export interface ObjectIdentity {
   /** `namespace/name`, or `name` where the resource has no namespaces. */
   readonly key: string;
@@ -74,14 +74,34 @@ export const ipText = z
   .refine(isIp, { error: (issue) => `${JSON.stringify(issue.input)} is not an IP address`, abort: true })
   .transform((text) => parseIp(text).text);
 
-/** A network in canonical text, host bits cleared. */
-export const cidrText = z.string().transform((text, context) => {
-  try {
-    return parseCidr(text.trim()).text;
-  } catch (thrown) {
-    context.issues.push({ code: 'custom', message: SeineError.from(thrown, 'parse').message, input: text });
-    return z.NEVER;
+/** Networks of an object: those that can be used, and those that Kubernetes tolerates and we leave out. */
+export interface Networks {
+  /** Canonical text. */
+  readonly cidrs: readonly string[];
+  readonly refused: readonly RefusedNetwork[];
+}
+
+export interface RefusedNetwork {
+  readonly family: Family;
+  /** In words, with the text. */
+  readonly why: string;
+}
+
+/** A list of networks. What is no network at all is a wrong field; spaces around one are Kubernetes' to take away. */
+export const networkList = listOf(z.string()).transform((texts, context): Networks => {
+  const cidrs: string[] = [];
+  const refused: RefusedNetwork[] = [];
+  for (const [index, text] of texts.entries()) {
+    try {
+      const { cidr, fault } = readCidr(text.trim());
+      const family = isMappedIpv4(cidr) ? 'ipv4' : cidr.family;
+      if (fault === undefined) cidrs.push(cidr.text);
+      else refused.push({ family, why: fault });
+    } catch (thrown) {
+      context.issues.push({ code: 'custom', message: SeineError.from(thrown, 'parse').message, input: text, path: [index] });
+    }
   }
+  return { cidrs, refused };
 });
 
 export const portNumber = z.int().min(1).max(65_535);

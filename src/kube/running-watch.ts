@@ -4,7 +4,7 @@ import type { SnapshotDraft } from './snapshot-draft.ts';
 import { failureKind } from './watch-event.ts';
 import { Watchdog } from './watchdog.ts';
 
-/** What one watch request has come to. */
+/** The state of one watch request. */
 export class RunningWatch<T> {
   readonly action: WatchAction;
   readonly watchdog = new Watchdog();
@@ -19,7 +19,7 @@ export class RunningWatch<T> {
     this.draft = draft;
   }
 
-  /** What to do instead of going on with this watch. */
+  /** The step that ends this watch. */
   get next(): ReflectorAction | undefined {
     return this.#next;
   }
@@ -31,7 +31,7 @@ export class RunningWatch<T> {
 
   failureKind(error: SeineError): FailureKind {
     // A server that does not know `sendInitialEvents`, and does not say so, never ends them.
-    if (this.draft && this.watchdog.barked) return 'unsupported';
+    if (this.draft && this.watchdog.expired) return 'unsupported';
     return failureKind(error, this.draft ? 'watchList' : 'watch');
   }
 }

@@ -3,19 +3,19 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubeAccess } from './config.ts';
 
-/** What the server does with one request. */
-export type Answer = (request: IncomingMessage, response: ServerResponse, signal: AbortSignal) => Promise<void> | void;
+/** The server's reaction to one request. */
+type ScriptedResponse = (request: IncomingMessage, response: ServerResponse, signal: AbortSignal) => Promise<void> | void;
 
 /**
- * An API server for tests that does exactly what it is told: each request gets the next answer of the script, or waits for one.
+ * A scripted API server for tests: each request gets the next answer of the script, or waits for one.
  * It can break every promise a real one keeps.
  */
 export class ScriptedApiServer {
   /** `METHOD path?query` of each request, in order. */
   readonly requests: string[] = [];
   readonly bodies: unknown[] = [];
-  readonly #script: Answer[] = [];
-  readonly #waiting: ((answer: Answer) => void)[] = [];
+  readonly #script: ScriptedResponse[] = [];
+  readonly #waiting: ((answer: ScriptedResponse) => void)[] = [];
   readonly #stop = new AbortController();
   readonly #server = http.createServer((request, response) => void this.#serve(request, response));
 
@@ -23,10 +23,10 @@ export class ScriptedApiServer {
     await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
     const { port } = this.#server.address() as AddressInfo;
     const server = new URL(`http://127.0.0.1:${port}`);
-    return { server, credentials: async () => ({ headers: {}, tls: {} }), distrust: () => this.requests.push('distrust') };
+    return { server, credentials: async () => ({ headers: {}, tls: {} }), invalidate: () => this.requests.push('distrust') };
   }
 
-  answer(...answers: readonly Answer[]): void {
+  answer(...answers: readonly ScriptedResponse[]): void {
     for (const answer of answers) {
       const waiting = this.#waiting.shift();
       if (waiting) waiting(answer);
@@ -45,30 +45,30 @@ export class ScriptedApiServer {
     const body: Uint8Array[] = [];
     for await (const chunk of request) body.push(chunk as Uint8Array);
     if (body.length > 0) this.bodies.push(JSON.parse(Buffer.concat(body).toString()));
-    const answer = this.#script.shift() ?? (await new Promise<Answer>((resolve) => this.#waiting.push(resolve)));
+    const answer = this.#script.shift() ?? (await new Promise<ScriptedResponse>((resolve) => this.#waiting.push(resolve)));
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     await Promise.resolve(answer(request, response, AbortSignal.any([this.#stop.signal, gone.signal]))).catch(() => response.destroy());
   }
 }
 
-export function json(value: unknown, status = 200, headers: Record<string, string> = {}): Answer {
+export function json(value: unknown, status = 200, headers: Record<string, string> = {}): ScriptedResponse {
   return (_request, response) => {
     response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(value));
   };
 }
 
-export function status(code: number, reason: string, details: object = {}): Answer {
+export function status(code: number, reason: string, details: object = {}): ScriptedResponse {
   return json({ kind: 'Status', apiVersion: 'v1', status: 'Failure', code, reason, message: `said ${reason}`, details }, code);
 }
 
 /** A list as the API server prints it. */
-export function list(version: string, items: readonly unknown[]): Answer {
+export function list(version: string, items: readonly unknown[]): ScriptedResponse {
   return json({ kind: 'List', apiVersion: 'v1', metadata: { resourceVersion: version }, items });
 }
 
 /** A watch that sends these lines, then ends, or stays open until the client leaves. */
-export function watch(lines: readonly unknown[], then: 'end' | 'stay' | 'cut' = 'stay'): Answer {
+export function watch(lines: readonly unknown[], then: 'end' | 'stay' | 'cut' = 'stay'): ScriptedResponse {
   return async (_request, response, signal) => {
     response.writeHead(200, { 'content-type': 'application/json' });
     response.flushHeaders();
@@ -81,7 +81,7 @@ export function watch(lines: readonly unknown[], then: 'end' | 'stay' | 'cut' = 
 }
 
 /** Sends text byte by byte, `everyMs` apart. */
-export function dribble(text: string, everyMs: number): Answer {
+export function dribble(text: string, everyMs: number): ScriptedResponse {
   return async (_request, response, signal) => {
     response.writeHead(200, { 'content-type': 'application/json' });
     for (const byte of Buffer.from(text)) {

@@ -1,14 +1,15 @@
 import * as z from 'zod';
 import type { Family } from '../net/ip.ts';
 import {
-  cidrText,
   ipText,
   listOf,
+  networkList,
   ownValue,
   type Protocol,
   parseObject,
   portNumber,
   protocol,
+  type RefusedNetwork,
   type Resource,
   stringMap,
 } from './resource.ts';
@@ -18,6 +19,8 @@ export interface Service {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
+  /** RFC 3339 in UTC, to the second: its order is that of time. Absent in objects that no API server has stored. */
+  readonly createdAt?: string;
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer' | 'ExternalName';
   /** The order of `ipFamilies`. Empty for a headless Service and for ExternalName. */
   readonly clusterIps: readonly string[];
@@ -30,8 +33,10 @@ export interface Service {
   readonly externalIps: readonly string[];
   /** `status.loadBalancer.ingress` entries that have an address; `Proxy` means that traffic must not be short-cut. */
   readonly loadBalancerIngress: readonly { readonly ip: string; readonly ipMode: 'VIP' | 'Proxy' }[];
-  /** Empty means everyone. */
+  /** Empty means everyone, if none was refused. */
   readonly loadBalancerSourceRanges: readonly string[];
+  /** What else `spec.loadBalancerSourceRanges` has that cannot be used; absent if nothing. */
+  readonly refusedSourceRanges?: readonly RefusedNetwork[];
   readonly healthCheckNodePort?: number;
   readonly publishNotReadyAddresses: boolean;
   readonly trafficDistribution?: string;
@@ -69,7 +74,13 @@ const portSchema = z.object({
 });
 
 const schema = z.object({
-  metadata: z.object({ namespace: z.string(), name: z.string(), uid: z.string(), labels: stringMap }),
+  metadata: z.object({
+    namespace: z.string(),
+    name: z.string(),
+    uid: z.string(),
+    creationTimestamp: z.string().nullish(),
+    labels: stringMap,
+  }),
   spec: z.object({
     type: orElse(z.enum(['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName']), 'ClusterIP'),
     clusterIP: z.string().nullish(),
@@ -81,7 +92,7 @@ const schema = z.object({
     externalTrafficPolicy: policy,
     internalTrafficPolicy: policy,
     externalIPs: listOf(ipText),
-    loadBalancerSourceRanges: listOf(cidrText),
+    loadBalancerSourceRanges: networkList,
     healthCheckNodePort: z.int().min(0).max(65_535).nullish(),
     publishNotReadyAddresses: z.boolean().nullish(),
     trafficDistribution: z.string().nullish(),
@@ -98,7 +109,7 @@ const schema = z.object({
 export const services: Resource<Service> = {
   kind: 'Service',
   path: '/api/v1/services',
-  revision: 1,
+  revision: 2,
   project: (raw) => {
     const { metadata, spec, status } = parseObject(schema, raw);
     const clusterIps = spec.clusterIPs.filter((ip) => ip !== 'None' && ip !== '');
@@ -107,6 +118,7 @@ export const services: Resource<Service> = {
       namespace: metadata.namespace,
       name: metadata.name,
       uid: metadata.uid,
+      ...(metadata.creationTimestamp ? { createdAt: metadata.creationTimestamp } : {}),
       type: spec.type,
       clusterIps: spec.type === 'ExternalName' ? [] : clusterIps,
       ipFamilies: familiesOf(spec.ipFamilies, clusterIps),
@@ -120,7 +132,8 @@ export const services: Resource<Service> = {
       loadBalancerIngress: (status?.loadBalancer?.ingress ?? []).flatMap(({ ip, ipMode }) =>
         ip ? [{ ip, ipMode: ipMode === 'Proxy' ? ('Proxy' as const) : ('VIP' as const) }] : [],
       ),
-      loadBalancerSourceRanges: spec.loadBalancerSourceRanges,
+      loadBalancerSourceRanges: spec.loadBalancerSourceRanges.cidrs,
+      ...(spec.loadBalancerSourceRanges.refused.length > 0 ? { refusedSourceRanges: spec.loadBalancerSourceRanges.refused } : {}),
       ...(spec.healthCheckNodePort ? { healthCheckNodePort: spec.healthCheckNodePort } : {}),
       publishNotReadyAddresses: spec.publishNotReadyAddresses ?? false,
       ...(spec.trafficDistribution ? { trafficDistribution: spec.trafficDistribution } : {}),

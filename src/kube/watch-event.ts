@@ -4,9 +4,15 @@ import { statusObject } from './http-client.ts';
 import type { FailureKind } from './reflector-machine.ts';
 import { parseObject } from './resource.ts';
 
+/** What became of one object. */
+export interface ObjectEvent {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED';
+  readonly object: unknown;
+}
+
 /** One event of a watch, not yet looked into. */
 export type WatchEvent =
-  | { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: unknown }
+  | ObjectEvent
   | { readonly type: 'BOOKMARK'; readonly version: string; readonly initialEventsEnd: boolean }
   /** The server gives up; the watch ends. */
   | { readonly type: 'ERROR'; readonly error: SeineError };
@@ -51,12 +57,12 @@ function errorOf(object: unknown): SeineError {
 }
 
 const envelopeSchema = z.object({
-  // Without `items` this is not an empty list, but something that must never be mistaken for one.
+  // Without `items` this is not an empty list, and must never be mistaken for one.
   items: z.array(z.unknown()).nullable(),
   metadata: z.object({ resourceVersion: z.string().min(1), continue: z.string().nullish() }),
 });
 
-/** @throws SeineError `PROTOCOL` if it is no list. `whole` is false if the server kept back a rest nobody asked it to. */
+/** @throws SeineError `PROTOCOL` if it is no list. `whole` is false if the server left out a rest without being asked to. */
 export function parseListEnvelope(raw: unknown): { readonly version: string; readonly whole: boolean } {
   const parsed = envelopeSchema.safeParse(raw);
   if (!parsed.success) throw new SeineError('PROTOCOL', 'the API server answered with something that is no list', { cause: parsed.error });

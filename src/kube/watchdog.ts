@@ -7,12 +7,12 @@ export class Watchdog {
     return this.#controller.signal;
   }
 
-  get barked(): boolean {
+  get expired(): boolean {
     return this.#controller.signal.aborted;
   }
 
   /** Aborts in `ms` unless wound again; `why` is the error's text. */
-  wind(ms: number, why: string): void {
+  arm(ms: number, why: string): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#controller.abort(new DOMException(why, 'TimeoutError')), ms);
   }

@@ -7,18 +7,18 @@ import { changeChecks } from './demo/change-checks.ts';
 import { connectivityChecks } from './demo/connectivity-checks.ts';
 import { nodeChecks } from './demo/node-checks.ts';
 import { checkLine, howToGoOn, paintsFor, resultTable } from './demo/report.ts';
-import { type Check, type CheckResult, demoPod, type Scene } from './demo/scene.ts';
+import { type DemoCheck, type DemoCheckResult, demoPod, type Scene } from './demo/scene.ts';
 import { serviceChecks } from './demo/service-checks.ts';
 import { clusterIps, createAll, manifests, nodePorts, podsReady, setRolling } from './demo/workload.ts';
 import { removeLab } from './down.ts';
-import { writeFileWhole } from './files.ts';
-import { labProgram } from './installation.ts';
-import { readKubeconfig } from './kube-access.ts';
-import { KubeApi } from './kube-api.ts';
-import { labPaths, realLabDir } from './names.ts';
+import { KubeApi } from './kube/kube-api.ts';
+import { readKubeconfig } from './kube/kubeconfig.ts';
+import { writeFileWhole } from './machine/files.ts';
+import { labProgram } from './machine/installation.ts';
 import { defaultLabDir, familiesOption, needRoot, seconds, wholeNumber } from './options.ts';
-import type { Datapath, Tunnel } from './plan.ts';
-import { type LabPlan, planLab } from './plan.ts';
+import { labPaths, realLabDir } from './plan/names.ts';
+import type { Datapath, Tunnel } from './plan/plan.ts';
+import { type LabPlan, planLab } from './plan/plan.ts';
 import { askStatus, bringUp } from './up.ts';
 
 interface DemoOptions {
@@ -34,13 +34,11 @@ interface DemoOptions {
 }
 
 const command = new Command('npm run demo --')
-  .description('Brings up a cluster in a box, starts pods in it, shows that they reach what they should')
+  .description('Creates a lab, starts pods in it, and checks pods, Services, changes and nodes')
   .addOption(new Option('--dir <folder>', 'folder of the lab').default(defaultLabDir))
   .option('--nodes <count>', 'how many nodes', wholeNumber, 3)
   .addOption(familiesOption('ipv4, ipv6 or both'))
-  .addOption(
-    new Option('--tunnel <type>', "how nodes send pods' packets to each other").choices(['geneve', 'vxlan', 'gre']).default('geneve'),
-  )
+  .addOption(new Option('--tunnel <type>', 'tunnel protocol between nodes').choices(['geneve', 'vxlan', 'gre']).default('geneve'))
   .addOption(new Option('--datapath <type>', 'of Open vSwitch').choices(['netdev', 'system']).default('netdev'))
   .option('--json', 'print the results as JSON, as the last line; everything else goes to standard error')
   .option('--down', 'remove everything at the end')
@@ -52,8 +50,8 @@ const paints = paintsFor(process.stderr);
 async function main(options: DemoOptions, signal: AbortSignal): Promise<number> {
   needRoot();
   const plan = planLab({ ...options, dir: realLabDir(options.dir) });
-  const results: CheckResult[] = [];
-  const record = (result: CheckResult) => {
+  const results: DemoCheckResult[] = [];
+  const record = (result: DemoCheckResult) => {
     results.push(result);
     say(checkLine(result, paints));
   };
@@ -73,7 +71,7 @@ async function main(options: DemoOptions, signal: AbortSignal): Promise<number> 
 }
 
 /** Each failure is a check that failed: whatever happens, there is a table. */
-async function perform(plan: LabPlan, options: DemoOptions, record: (result: CheckResult) => void, signal: AbortSignal): Promise<void> {
+async function perform(plan: LabPlan, options: DemoOptions, record: (result: DemoCheckResult) => void, signal: AbortSignal): Promise<void> {
   const raised = await judge({ name: 'lab.ready', run: () => raise(plan, options, signal) }, signal);
   record(raised);
   if (!raised.ok) return;
@@ -89,7 +87,7 @@ async function perform(plan: LabPlan, options: DemoOptions, record: (result: Che
   }
 }
 
-function checksOf(scene: Scene): Check[] {
+function checksOf(scene: Scene): DemoCheck[] {
   const { families } = scene.plan;
   return [
     ...families.flatMap((family) => connectivityChecks(scene, family)),
@@ -99,7 +97,7 @@ function checksOf(scene: Scene): Check[] {
   ];
 }
 
-/** A lab that an earlier demo made is replaced; one that somebody else made is not touched. */
+/** A lab that an earlier demo made is replaced; one made by `up` is not touched. */
 async function raise(plan: LabPlan, options: DemoOptions, signal: AbortSignal): Promise<{ ok: boolean; detail: string }> {
   const paths = labPaths(plan.dir);
   if (existsSync(paths.demoMark)) {
@@ -137,7 +135,7 @@ async function look(api: KubeApi, plan: LabPlan, pings: number | undefined, sign
   };
 }
 
-async function judge(check: Check, signal: AbortSignal): Promise<CheckResult> {
+async function judge(check: DemoCheck, signal: AbortSignal): Promise<DemoCheckResult> {
   const start = performance.now();
   const verdict = await check.run(signal).catch((error: unknown) => {
     if (signal.aborted) throw error;
@@ -159,8 +157,8 @@ async function nextSteps(plan: LabPlan, { dir }: DemoOptions): Promise<string> {
 
 /** As it can be typed where we are. @param dir if it is not the default one */
 function labCommand(dir: string | undefined): string {
-  const fromHere = relative(process.cwd(), labProgram());
-  const program = fromHere.startsWith('..') ? labProgram() : fromHere;
+  const fromHere = relative(process.cwd(), labProgram);
+  const program = fromHere.startsWith('..') ? labProgram : fromHere;
   return dir === undefined ? program : `SEINE_LAB_DIR=${dir} ${program}`;
 }
 

@@ -1,16 +1,16 @@
 import { readdirSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { livingProcess } from './files.ts';
-import { labIdOf, labPaths, nodePaths } from './names.ts';
-import { deleteNetns, netnsOfLab } from './node/netns.ts';
+import { livingProcess } from './machine/files.ts';
+import { deleteNetns, netnsOfLab } from './machine/netns.ts';
+import { endProcesses, markedProcesses, type ProcessId } from './machine/process.ts';
 import { ovsProcess } from './node/ovs.ts';
-import { endProcesses, markedProcesses, type ProcessId } from './process.ts';
+import { labIdOf, labPaths, nodePaths } from './plan/names.ts';
 
 const daemonGraceMs = 3_000;
 const graceMs = 3_000;
 
 /** What `down` found and removed. */
-export interface Removed {
+interface Removed {
   readonly processes: number;
   readonly namespaces: number;
   readonly files: boolean;

@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process';
 import { SeineError } from '../errors/seine-error.ts';
-import { debianPlugins } from './installation.ts';
-import { labPaths, nodePaths } from './names.ts';
-import { inNetns } from './node/netns.ts';
-import type { LabPlan } from './plan.ts';
-import { exitCodeOf, labMark } from './process.ts';
+import { debianPlugins } from './machine/installation.ts';
+import { inNetns } from './machine/netns.ts';
+import { exitCodeOf, labMark } from './machine/process.ts';
+import { labPaths, nodePaths } from './plan/names.ts';
+import type { LabPlan } from './plan/plan.ts';
 import { askStatus } from './up.ts';
 
 const forwarded = ['SIGTERM', 'SIGHUP', 'SIGQUIT'] as const;
@@ -25,7 +25,7 @@ export async function executeInPod(plan: LabPlan, pod: string, command: readonly
 export async function executeOnNode(plan: LabPlan, nodeName: string, command: readonly string[]): Promise<number> {
   const node = plan.nodes.find(({ name }) => name === nodeName);
   if (node === undefined)
-    throw new SeineError('INVALID_INPUT', `no node ${nodeName}; there are ${plan.nodes.map(({ name }) => name).join(', ')}`);
+    throw new SeineError('INVALID_INPUT', `no node ${nodeName}; the nodes are ${plan.nodes.map(({ name }) => name).join(', ')}`);
   const paths = nodePaths(plan.dir, node.name);
   return execute(plan, node.netns, command, {
     OVS_RUNDIR: paths.dir,

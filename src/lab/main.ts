@@ -1,14 +1,14 @@
 import { Command, Option } from 'commander';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Family } from '../net/ip.ts';
-import { askControl } from './control.ts';
+import { askControl } from './daemon/control.ts';
+import { formatStatus } from './daemon/status.ts';
 import { removeLab } from './down.ts';
 import { executeInPod, executeInWorld, executeOnNode } from './execute.ts';
-import { packageVersion } from './installation.ts';
-import { labPaths, realLabDir } from './names.ts';
+import { packageVersion } from './machine/installation.ts';
 import { commaSeparated, defaultLabDir, familiesOption, needRoot, oneOf, seconds, wholeNumber } from './options.ts';
-import { type Datapath, planLab, type Tunnel } from './plan.ts';
-import { formatStatus } from './status.ts';
+import { labPaths, realLabDir } from './plan/names.ts';
+import { type Datapath, planLab, type Tunnel } from './plan/plan.ts';
 import { askStatus, bringUp, planOf } from './up.ts';
 
 const signal = new AbortController().signal;
@@ -39,8 +39,8 @@ Examples:
   seine-lab ovs node-1 kill && seine-lab ovs node-1 start
   seine-lab down
 
-Every command takes --dir, before the command that is run. exec ends as what it runs does; all else ends with 0, or 1 and a line
-that says why. docs/lab.md says what the lab is, and what it is not.`;
+Every command takes --dir, before the command that is run. exec exits with the status of its command; all others exit with 0, or
+with 1 and an error message. docs/lab.md describes the lab and its limits.`;
 
 /** Every command takes the folder of the lab, after the command's name. */
 function withDir(command: Command): Command {
@@ -48,25 +48,25 @@ function withDir(command: Command): Command {
 }
 
 const program = new Command('seine-lab')
-  .description('A Kubernetes cluster in a box: nodes are network namespaces, everything on them is real')
+  .description('A Kubernetes cluster on one machine: each node is a network namespace with its own Open vSwitch and agent')
   .version(packageVersion, '--version', 'print the version of Seine')
   .helpCommand('help [command]', 'help about a command')
   .addHelpText('after', examples)
   .showHelpAfterError('(seine-lab --help says what there is)')
   .enablePositionalOptions();
 
-withDir(program.command('up').description('bring a lab up and wait until its nodes take pods'))
+withDir(program.command('up').description('create a lab and wait until its nodes are Ready'))
   .option('--nodes <count>', 'how many nodes', wholeNumber, 3)
-  .addOption(familiesOption('ipv4, ipv6 or both; the first is the first of every pod'))
+  .addOption(familiesOption('ipv4, ipv6 or both; the first is the primary family of every pod'))
+  .addOption(new Option('--tunnel <type>', 'tunnel protocol between nodes').choices(['geneve', 'vxlan', 'gre']).default('geneve'))
   .addOption(
-    new Option('--tunnel <type>', "how nodes send pods' packets to each other").choices(['geneve', 'vxlan', 'gre']).default('geneve'),
-  )
-  .addOption(
-    new Option('--datapath <type>', 'of Open vSwitch; "system" needs its kernel module').choices(['netdev', 'system']).default('netdev'),
+    new Option('--datapath <type>', 'datapath of Open vSwitch; "system" needs its kernel module')
+      .choices(['netdev', 'system'])
+      .default('netdev'),
   )
   .option('--pod-cidr <list>', 'networks of the pods, one a family; each node gets a /22 and a /64 of them', commaSeparated)
   .option('--service-cidr <list>', 'networks of the Services, one a family', commaSeparated)
-  .option('--kubeconfig <file>', 'use the API server this names, in place of one of our own')
+  .option('--kubeconfig <file>', "use the API server that this file names instead of the lab's own")
   .addOption(new Option('--agent <file>', 'what node runs as the agent').hideHelp())
   .action(async ({ dir, podCidr, serviceCidr, agent, ...options }: UpCommandOptions) => {
     needRoot();
@@ -75,7 +75,7 @@ withDir(program.command('up').description('bring a lab up and wait until its nod
     say(`${seconds(tookMs)}  ready: export KUBECONFIG=${labPaths(plan.dir).kubeconfig}`);
   });
 
-withDir(program.command('status').description('show nodes, pods, processes and where they are'))
+withDir(program.command('status').description('show nodes, pods and processes'))
   .option('--json', 'as JSON, for programs')
   .action(async ({ dir, json }: DirOption & { json?: boolean }) => {
     const status = await askStatus(realLabDir(dir));
@@ -100,7 +100,11 @@ withDir(node.command('exec').description('run a command on a node'))
   });
 
 const world = program.command('world').description('run commands outside the cluster').enablePositionalOptions();
-withDir(world.command('exec').description('run a command where no node and no pod is: a client of node ports and load balancers'))
+withDir(
+  world
+    .command('exec')
+    .description('run a command in a network namespace outside the cluster, as a client of node ports and load balancers'),
+)
   .argument('<command...>', 'with its arguments')
   .passThroughOptions()
   .action(async (command: string[], { dir }: DirOption) => {
@@ -108,7 +112,11 @@ withDir(world.command('exec').description('run a command where no node and no po
   });
 
 withDir(program.command('apiserver').description("stop or start the lab's own API server"))
-  .argument('<verb>', 'stop or start; start-empty: show no nodes and Services but to quorum reads', oneOf('stop', 'start', 'start-empty'))
+  .argument(
+    '<verb>',
+    'stop or start; start-empty: start with an empty watch cache of nodes and Services, which only quorum reads see',
+    oneOf('stop', 'start', 'start-empty'),
+  )
   .action(async (verb: string, { dir }: DirOption) => tell(dir, `/apiserver/${verb}`));
 
 withDir(program.command('agent').description('stop, kill or start the agent of a node'))
@@ -128,16 +136,18 @@ withDir(program.command('check').description("run the plugins' CHECK for a pod")
   .argument('<pod>', 'NAMESPACE/POD')
   .action(async (pod: string, { dir }: DirOption) => tell(dir, `/pods/${pod.split('/').map(encodeURIComponent).join('/')}/check`));
 
-withDir(program.command('down').description('remove the lab and everything it made; twice is fine')).action(async ({ dir }: DirOption) => {
-  needRoot();
-  const { processes, namespaces } = await removeLab(realLabDir(dir), signal);
-  say(`removed ${processes} processes and ${namespaces} network namespaces`);
-});
+withDir(program.command('down').description('remove the lab and everything it created; does nothing if there is none')).action(
+  async ({ dir }: DirOption) => {
+    needRoot();
+    const { processes, namespaces } = await removeLab(realLabDir(dir), signal);
+    say(`removed ${processes} processes and ${namespaces} network namespaces`);
+  },
+);
 
 withDir(program.command('daemon', { hidden: true }))
   .addOption(new Option('--agent <file>').hideHelp())
   .action(async ({ dir, agent }: DirOption & { agent?: string }) => {
-    const { runDaemon } = await import('./daemon.ts');
+    const { runDaemon } = await import('./daemon/daemon.ts');
     await runDaemon(planOf(realLabDir(dir)), agent);
   });
 
@@ -157,8 +167,7 @@ function withoutDashes(command: readonly string[]): readonly string[] {
 try {
   await program.parseAsync();
 } catch (error) {
-  const { message } = SeineError.from(error, 'seine-lab');
-  say(`seine-lab: ${message.replace(/^\[[A-Z_]+\] /, '')}`);
+  say(`seine-lab: ${SeineError.from(error, 'seine-lab').rawMessage}`);
   if (!(error instanceof SeineError)) say(String(error instanceof Error ? error.stack : error));
   process.exitCode = 1;
 }

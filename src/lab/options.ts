@@ -9,7 +9,7 @@ export const defaultLabDir = '/run/seine-lab';
 /** @throws SeineError `INVALID_INPUT` saying what a lab cannot do without */
 export function needRoot(): void {
   if (process.getuid?.() !== 0) throw new SeineError('INVALID_INPUT', 'a lab needs root: it makes network namespaces and bridges');
-  if (!existsSync(ovsSchema)) throw new SeineError('INVALID_INPUT', 'Open vSwitch is not installed; `npm run setup` installs it');
+  if (!existsSync(ovsSchema)) throw new SeineError('INVALID_INPUT', 'Open vSwitch is not installed; run `npm run setup`');
 }
 
 export function seconds(ms: number): string {

@@ -4,13 +4,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { SeineError } from '../errors/seine-error.ts';
 import { privateFolder } from '../files/private-folder.ts';
-import { askControl, followControl } from './control.ts';
-import { livingProcess, readIfThere, writeFileWhole } from './files.ts';
-import { labProgram } from './installation.ts';
-import { labPaths } from './names.ts';
-import { type LabPlan, parsePlan } from './plan.ts';
-import { endProcesses, labMark, type ProcessId, processOf } from './process.ts';
-import type { LabStatus } from './status.ts';
+import { askControl, followControl } from './daemon/control.ts';
+import type { LabStatus } from './daemon/status.ts';
+import { livingProcess, readIfThere, writeFileWhole } from './machine/files.ts';
+import { labProgram } from './machine/installation.ts';
+import { endProcesses, labMark, type ProcessId, processOf } from './machine/process.ts';
+import { labPaths } from './plan/names.ts';
+import { type LabPlan, parsePlan } from './plan/plan.ts';
 
 /** Its death is noticed at once; this is for emulated machines, where Node alone takes seconds to start. */
 const daemonStartMs = 60_000;
@@ -24,7 +24,7 @@ const progressEvent = z.discriminatedUnion('is', [
   z.object({ is: z.literal('failed'), text: z.string(), atMs: z.number() }),
 ]);
 
-export interface UpOptions {
+interface UpOptions {
   readonly plan: LabPlan;
   /** What node runs as the agent; ours if absent. */
   readonly agent?: string | undefined;
@@ -49,7 +49,7 @@ export async function bringUp({ plan, agent, onStep, onClaimed }: UpOptions, sig
   for await (const line of followControl(paths.control, '/progress', signal)) {
     const event = progressEvent.parse(line);
     if (event.is === 'ready') return event.atMs;
-    if (event.is === 'failed') throw new SeineError('UNAVAILABLE', `the lab does not come up: ${event.text}`);
+    if (event.is === 'failed') throw new SeineError('UNAVAILABLE', `the lab did not start: ${event.text}`);
     onStep(event.text, event.atMs);
   }
   throw new SeineError('UNAVAILABLE', `the daemon of the lab ended; see ${paths.daemonLog}`);
@@ -58,7 +58,7 @@ export async function bringUp({ plan, agent, onStep, onClaimed }: UpOptions, sig
 /** The plan of the lab in this folder. @throws SeineError `INVALID_INPUT` if there is none */
 export function planOf(dir: string): LabPlan {
   const text = readIfThere(labPaths(dir).state);
-  if (text === undefined) throw new SeineError('INVALID_INPUT', `there is no lab in ${dir}; \`seine-lab up\` makes one`);
+  if (text === undefined) throw new SeineError('INVALID_INPUT', `there is no lab in ${dir}; create one with \`seine-lab up\``);
   return parsePlan(text);
 }
 
@@ -87,7 +87,7 @@ function claimFolder(plan: LabPlan): void {
   const before = readIfThere(paths.state);
   if (before !== undefined) {
     if (JSON.stringify(parsePlan(before)) === JSON.stringify(plan)) return;
-    throw new SeineError('INVALID_INPUT', `${plan.dir} holds a lab with other options; \`seine-lab down\` removes it`);
+    throw new SeineError('INVALID_INPUT', `${plan.dir} holds a lab with other options; remove it with \`seine-lab down\``);
   }
   writeFileWhole(paths.state, `${JSON.stringify(plan, null, 2)}\n`);
 }
@@ -95,7 +95,7 @@ function claimFolder(plan: LabPlan): void {
 function startDaemon(plan: LabPlan, agent: string | undefined): ProcessId {
   const log = openSync(labPaths(plan.dir).daemonLog, 'a', 0o600);
   try {
-    const args = [labProgram(), 'daemon', '--dir', plan.dir, ...(agent === undefined ? [] : ['--agent', agent])];
+    const args = [labProgram, 'daemon', '--dir', plan.dir, ...(agent === undefined ? [] : ['--agent', agent])];
     const env = { ...process.env, [labMark]: plan.id };
     const child = spawn(process.execPath, args, { stdio: ['ignore', log, log], detached: true, env });
     child.unref();

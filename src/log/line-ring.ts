@@ -1,12 +1,12 @@
 const LINES_MAX = 5_000;
 const CHARACTERS_MAX = 2 * 1024 * 1024;
-/** Of one line, so much is kept. */
+/** Characters kept of one line. */
 const LINE_MAX = 16 * 1024;
 
-/** The last lines of a log, in memory: what `seinectl collect` takes with it, wherever the runtime put standard error. */
+/** The last lines of a log, in memory, for `seinectl collect`, wherever the runtime sends standard error. */
 export class LineRing {
   #lines: string[] = [];
-  /** Of `#lines`, the first that is still there: moving all of them for each new one would cost too much. */
+  /** Index of the first line of `#lines` that still counts: moving all of them for each new one would cost too much. */
   #first = 0;
   #characters = 0;
   #dropped = 0;
@@ -27,7 +27,7 @@ export class LineRing {
     }
   }
 
-  /** How many lines there were before the first that is kept. */
+  /** How many lines were dropped before the first one kept. */
   get dropped(): number {
     return this.#dropped;
   }

@@ -19,7 +19,7 @@ function recording(level: Parameters<typeof createLogTo>[0] = 'info') {
 afterEach(() => void vi.useRealTimers());
 
 describe('the level of a log', () => {
-  it('can be changed while it runs, also for those who have a child of it already', () => {
+  it('can be changed while it runs, also for existing children', () => {
     const { log, lines } = recording();
     const child = log.child({ part: 'bridge' });
     child.debug('round');
@@ -34,7 +34,7 @@ describe('the level of a log', () => {
     ]);
   });
 
-  it('is the usual one again when the time is over', () => {
+  it('is the configured one again when the time is over', () => {
     vi.useFakeTimers();
     const { log } = recording();
     log.control.set('debug', 60);
@@ -45,7 +45,7 @@ describe('the level of a log', () => {
     expect([log.control.level, log.control.secondsLeft]).toEqual(['info', undefined]);
   });
 
-  it('set anew is not taken back by the end of the time before', () => {
+  it('set anew is not reverted by the end of the earlier time', () => {
     vi.useFakeTimers();
     const { log } = recording();
     log.control.set('debug', 60);
@@ -55,8 +55,8 @@ describe('the level of a log', () => {
   });
 });
 
-describe('a failure that comes again and again', () => {
-  it('is told at once, then at growing intervals with a count, and its end once', () => {
+describe('a repeated failure', () => {
+  it('is logged at once, then at growing intervals with a count, and its end once', () => {
     const { log, lines } = recording();
     for (nowMs = 0; nowMs <= 120_000; nowMs += 500) log.failing('ovsdb', 'cannot be reached', { cause: 'ECONNREFUSED' });
     log.working('ovsdb');
@@ -72,13 +72,13 @@ describe('a failure that comes again and again', () => {
     expect(lines.at(-1)).toMatchObject({ level: 'info', what: 'ovsdb' });
   });
 
-  it('is told at once when the cause is another, and not for causes that take turns', () => {
+  it('is logged at once for another cause, and not for alternating causes', () => {
     const { log, lines } = recording();
     for (let at = 0; at < 100; at++) log.failing('x', 'fails', { cause: at % 2 === 0 ? 'a' : 'b' });
     expect(lines.map(({ cause }) => cause)).toEqual(['a', 'b']);
   });
 
-  it('after it worked, or long after, is news again', () => {
+  it('after it worked, or long after, is logged again', () => {
     const repeats = new Repeats(() => nowMs);
     nowMs = 0;
     expect(repeats.failed('x', 'a')?.times).toBe(1);
@@ -101,7 +101,7 @@ describe('a failure that comes again and again', () => {
     expect(repeats.worked('4999')).toEqual({ times: 1, seconds: 0 });
   });
 
-  it('makes no sound in a silent log', () => {
+  it('writes nothing in a silent log', () => {
     silentLog.child({}).failing('a', 'fails', { cause: 'x' });
     silentLog.working('a');
   });

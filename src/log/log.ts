@@ -2,35 +2,35 @@ import pino from 'pino';
 import { LineRing } from './line-ring.ts';
 import { Repeats } from './repeats.ts';
 
-/** From the one that tells least. */
+/** From the least verbose one. */
 export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
-type Fields = Readonly<Record<string, unknown>>;
+type LogFields = Readonly<Record<string, unknown>>;
 
 /**
  * JSON lines: a constant message, data in fields. `error` = a human should look, `warn` = degraded and healing itself,
  * `info` = lifecycle and changes, `debug` = rounds.
  */
 export interface Log {
-  error(message: string, fields?: Fields): void;
-  warn(message: string, fields?: Fields): void;
-  info(message: string, fields?: Fields): void;
-  debug(message: string, fields?: Fields): void;
+  error(message: string, fields?: LogFields): void;
+  warn(message: string, fields?: LogFields): void;
+  info(message: string, fields?: LogFields): void;
+  debug(message: string, fields?: LogFields): void;
   /**
-   * For what fails again and again: told at once, then at growing intervals with how many `times` and for how many `seconds`. Another
-   * `cause` is told at once.
+   * For repeated failures: logged at once, then at growing intervals with how many `times` and for how many `seconds`. Another
+   * `cause` is logged at once.
    *
-   * @param key names what fails; `working` with the same key ends the series. Of few names, or of names that come and go
+   * @param key names what fails; `working` with the same key ends the series. From a bounded set of names
    */
-  failing(key: string, message: string, fields: Fields & { readonly cause: string }, level?: 'warn' | 'error'): void;
-  /** One line if what the key names has failed before; nothing otherwise. */
+  failing(key: string, message: string, fields: LogFields & { readonly cause: string }, level?: 'warn' | 'error'): void;
+  /** One line if the key has failed before; nothing otherwise. */
   working(key: string): void;
-  child(fields: Fields): Log;
+  child(fields: LogFields): Log;
 }
 
-/** The log of a program, with what can be changed while it runs. */
-export interface ProgramLog extends Log {
+/** The log of a program, with the settings that can be changed while it runs. */
+interface ProgramLog extends Log {
   readonly control: LogControl;
 }
 
@@ -56,10 +56,10 @@ export function createLogTo(level: LogLevel, write: (line: string) => void, now?
   return { ...wrap(logger, { control, repeats: new Repeats(now) }), control };
 }
 
-/** What is told at present, and the last lines. */
+/** The current level, and the last lines. */
 export class LogControl {
   readonly ring = new LineRing();
-  /** As configured: what holds when a change is over. */
+  /** As configured: the level after a temporary change. */
   readonly usual: LogLevel;
   #level: LogLevel;
   #untilMs: number | undefined;
@@ -74,12 +74,12 @@ export class LogControl {
     return this.#level;
   }
 
-  /** Until the usual one holds again; undefined if nothing ends the present one. */
+  /** Until the configured one applies again; undefined if the current one has no end. */
   get secondsLeft(): number | undefined {
     return this.#untilMs === undefined ? undefined : Math.max(0, Math.ceil((this.#untilMs - performance.now()) / 1_000));
   }
 
-  /** @param forSeconds until the usual one holds again; left out: until the program ends */
+  /** @param forSeconds until the configured one applies again; left out: until the program ends */
   set(level: LogLevel, forSeconds?: number): void {
     clearTimeout(this.#timer);
     this.#level = level;
@@ -110,7 +110,7 @@ interface Shared {
 
 function wrap(logger: pino.Logger, shared: Shared): Log {
   const { control, repeats } = shared;
-  const tell = (level: LogLevel, message: string, fields?: Fields): void => {
+  const tell = (level: LogLevel, message: string, fields?: LogFields): void => {
     if (control.tells(level)) logger[level]({ ...fields }, message);
   };
   return {

@@ -1,19 +1,19 @@
-/** After the first line the next one comes no sooner than this, then each after twice as long (ms). */
+/** Shortest interval after the first line; each further one is twice as long (ms). */
 const FIRST_WAIT_MS = 5_000;
 const MOST_WAIT_MS = 10 * 60_000;
-/** What has not failed for so long and was never said to work fails anew (ms). */
+/** A failure that pauses so long without success starts a new series (ms). */
 const FORGET_MS = 15 * 60_000;
-/** Of one failure, so many causes are told apart: two that take turns must not fill the log either. */
+/** Causes remembered of one failure: two alternating ones must not fill the log either. */
 const CAUSES_MAX = 8;
 const KEYS_MAX = 1_000;
 
 /** How often, and for how long. */
-export interface Series {
+interface Series {
   readonly times: number;
   readonly seconds: number;
 }
 
-interface Entry {
+interface RepeatedFailure {
   readonly firstMs: number;
   readonly causes: Set<string>;
   times: number;
@@ -22,10 +22,10 @@ interface Entry {
   nextMs: number;
 }
 
-/** Decides which of many failures of the same thing are worth a line: the first at once, then one at growing intervals, each new cause. */
+/** Decides which of many failures of the same thing are logged: the first at once, then at growing intervals, each new cause. */
 export class Repeats {
   readonly #now: () => number;
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, RepeatedFailure>();
 
   /** @param now milliseconds that never go back */
   constructor(now: () => number = () => performance.now()) {
@@ -34,8 +34,8 @@ export class Repeats {
 
   /**
    * @param key names what fails
-   * @param cause why, as far as it makes a difference
-   * @returns the series so far if this one is worth a line, of which `times` is 1 for the first
+   * @param cause why, as far as it is to be distinguished
+   * @returns the series so far if this one is to be logged, of which `times` is 1 for the first
    */
   failed(key: string, cause: string): Series | undefined {
     const nowMs = this.#now();
@@ -71,8 +71,8 @@ export class Repeats {
     return series(known, this.#now());
   }
 
-  /** Whoever fails under ever new names is forgotten in order of age. */
-  #remember(key: string, entry: Entry): void {
+  /** Beyond the limit, the oldest keys are dropped. */
+  #remember(key: string, entry: RepeatedFailure): void {
     this.#entries.delete(key);
     this.#entries.set(key, entry);
     const [oldest] = this.#entries.keys();
@@ -80,6 +80,6 @@ export class Repeats {
   }
 }
 
-function series({ times, firstMs }: Entry, nowMs: number): Series {
+function series({ times, firstMs }: RepeatedFailure, nowMs: number): Series {
   return { times, seconds: Math.round((nowMs - firstMs) / 1_000) };
 }

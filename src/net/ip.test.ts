@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { cidrAddress, cidrContains, ipFromBytes, ipFromValue, ipToBytes, parseCidr, parseIp } from './ip.ts';
+import { cidrAddress, cidrContains, ipFromBytes, ipFromValue, ipToBytes, parseCidr, parseIp, readCidr } from './ip.ts';
 
 describe('parseIp', () => {
   it.each([
@@ -59,5 +59,28 @@ describe('parseCidr', () => {
   it('holds everything with a prefix of 0', () => expect(cidrContains(parseCidr('0.0.0.0/0'), parseIp('255.1.1.1'))).toBe(true));
   it.each(['10.0.0.0', '10.0.0.0/33', '10.0.0.0/-1', '10.0.0.0/8/8', 'x/8'])('refuses %j', (text) =>
     expect(() => parseCidr(text)).toThrow(),
+  );
+});
+
+describe('readCidr', () => {
+  it.each(['10.0.0.0/8', '0.0.0.0/0', '10.1.2.3/32', '::/0', 'fd00::/64', 'FD00:0:0::/64', 'fd00:00a0::/64', '::1/128'])(
+    'reads %s',
+    (text) => expect(readCidr(text)).toEqual({ cidr: parseCidr(text) }),
+  );
+  it.each([
+    ['10.0.0.0/08', '"10.0.0.0/08" has leading zeros; 10.0.0.0/8 has not'],
+    ['010.0.0.0/8', '"010.0.0.0/8" has leading zeros; 10.0.0.0/8 has not'],
+    ['0.0.0.0/00', 'has leading zeros'],
+    ['fd00::/064', 'has leading zeros'],
+    ['10.0.0.5/24', '"10.0.0.5/24" has host bits; the network is 10.0.0.0/24'],
+    ['fd00::1/64', '"fd00::1/64" has host bits; the network is fd00::/64'],
+    ['::ffff:10.0.0.0/104', '"::ffff:10.0.0.0/104" is a network of IPv4 written as IPv6'],
+    ['::ffff:a00:0/104', 'is a network of IPv4 written as IPv6'],
+    ['::ffff:0:0/96', 'is a network of IPv4 written as IPv6'],
+  ])('says what is wrong with %j', (text, why) => expect(readCidr(text).fault).toContain(why));
+  it('clears what is wrong', () =>
+    expect(['010.0.0.5/08', 'fd00::1/064'].map((text) => readCidr(text).cidr.text)).toEqual(['10.0.0.0/8', 'fd00::/64']));
+  it.each(['10.0.0.0', '10.0.0.0/33', '', '/8', '1.2.3.256/24', '10.0.0.0/'])('refuses %j', (text) =>
+    expect(() => readCidr(text)).toThrow(/CIDR|at most 32 bits/),
   );
 });

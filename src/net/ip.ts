@@ -80,6 +80,38 @@ export function parseCidr(text: string): Cidr {
   return cidrOf(ip, prefixLength);
 }
 
+/** Addresses of IPv4 written as IPv6 (RFC 4291, 2.5.5.2). No packet has them, so a rule that names them holds for none. */
+const mappedIpv4 = 0xffffn;
+
+/** Whether a network is one of IPv4, written as IPv6. */
+export function isMappedIpv4({ family, prefixLength, network }: Cidr): boolean {
+  return family === 'ipv6' && prefixLength >= 96 && network.value >> 32n === mappedIpv4;
+}
+
+/** A network, and what is wrong with the way it is written. */
+interface WrittenCidr {
+  readonly cidr: Cidr;
+  /** In words: leading zeros, which others read as octal; host bits, which others take for an address; IPv4 written as IPv6. */
+  readonly fault?: string;
+}
+
+/**
+ * Reads a network as Kubernetes tolerates it.
+ *
+ * @throws SeineError `INVALID_INPUT` if Kubernetes would not take it either
+ */
+export function readCidr(text: string): WrittenCidr {
+  const plain = text.includes(':') ? text : text.replace(/(^|[./])0+(?=\d)/g, '$1');
+  const cidr = parseCidr(plain);
+  const [address = '', length = ''] = plain.split('/');
+  if (plain !== text || length !== String(cidr.prefixLength))
+    return { cidr, fault: `${JSON.stringify(text)} has leading zeros; ${cidr.text} has not` };
+  if (isMappedIpv4(cidr)) return { cidr, fault: `${JSON.stringify(text)} is a network of IPv4 written as IPv6` };
+  if (parseIp(address).value !== cidr.network.value)
+    return { cidr, fault: `${JSON.stringify(text)} has host bits; the network is ${cidr.text}` };
+  return { cidr };
+}
+
 /** The network of `prefixLength` bits that holds `ip`. */
 export function cidrOf(ip: Ip, prefixLength: number): Cidr {
   const hostBits = BigInt(addressBits(ip.family) - prefixLength);
@@ -87,10 +119,15 @@ export function cidrOf(ip: Ip, prefixLength: number): Cidr {
   return { family: ip.family, network, prefixLength, text: `${network.text}/${prefixLength}` };
 }
 
+/** The network of one address. */
+export function hostCidr(ip: Ip): Cidr {
+  return cidrOf(ip, addressBits(ip.family));
+}
+
 export function cidrContains(cidr: Cidr, ip: Ip): boolean {
   if (cidr.family !== ip.family) return false;
   const hostBits = addressBits(ip.family) - cidr.prefixLength;
-  // Without making big numbers, for there are many addresses to ask for.
+  // Without BigInt, because it is called for many addresses.
   if (ip.family === 'ipv4') return hostBits === 32 || (Number(ip.value) ^ Number(cidr.network.value)) >>> hostBits === 0;
   return ip.value >> BigInt(hostBits) === cidr.network.value >> BigInt(hostBits);
 }

@@ -1,7 +1,7 @@
 import { type Cidr, cidrContains, type Ip, parseCidr } from './ip.ts';
 
 /**
- * Addresses that mean something to a machine itself or to a link, and are nobody's in a cluster. Source: IANA special-purpose
+ * Special-purpose addresses of the machine itself or of a link, which no pod or node of a cluster can have. Source: IANA special-purpose
  * address registries (RFC 6890). IPv4: this network, loopback, link-local, multicast, reserved and broadcast. IPv6: the unspecified,
  * loopback, mapped and translated addresses (all of `::/8`), link-local, multicast.
  */

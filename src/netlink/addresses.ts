@@ -1,7 +1,7 @@
 import { type Family, type Ip, ipToBytes } from '../net/ip.ts';
 import type { IfIndex } from './interface-name.ts';
 import { familyNumber, familyOf, ipIn, linkIn } from './kernel-values.ts';
-import { type Batch, flag, type Message, splitPayload } from './message.ts';
+import { type Batch, flag, type NetlinkMessage, splitPayload } from './message.ts';
 import type { ListRequest, NetlinkSocket } from './socket.ts';
 import { littleEndian } from './sys.ts';
 
@@ -19,7 +19,7 @@ export interface Address {
   readonly permanent: boolean;
 }
 
-export interface NewAddress {
+interface NewAddress {
   readonly link: IfIndex;
   readonly address: Ip;
   readonly prefixLength: number;
@@ -46,7 +46,7 @@ export function deleteAddress(batch: Batch, address: Pick<NewAddress, 'link' | '
   batch.message(RTM_DELADDR, 0, what, () => addressTo(batch, address));
 }
 
-export interface AddressFilter {
+interface AddressFilter {
   readonly link?: IfIndex;
   readonly family?: Family;
 }
@@ -77,7 +77,7 @@ function addressList(family: Family, { link = 0 }: { readonly link?: number }): 
 }
 
 /** Of an `RTM_NEWADDR` or `RTM_DELADDR`; undefined for other families. @throws SeineError `PROTOCOL` */
-export function decodeAddress(message: Message): Address | undefined {
+export function decodeAddress(message: NetlinkMessage): Address | undefined {
   const { head, attributes } = splitPayload(message.payload, 8, 'address');
   const family = familyOf(head.getUint8(0));
   // Of a point-to-point IPv4 link, IFA_ADDRESS is the other end and IFA_LOCAL is ours.

@@ -3,7 +3,7 @@ import { type Ip, ipToBytes } from '../net/ip.ts';
 import { type Mac, macToBytes } from '../net/mac.ts';
 
 /**
- * An Ethernet frame that tells all neighbours that an address is at `mac` now, so that who knew an earlier holder does not keep
+ * An Ethernet frame that announces the MAC of an address to all neighbours, so that those with an earlier holder's do not keep
  * sending to it: an ARP announcement, or an unsolicited neighbour advertisement.
  */
 export function announcement(mac: Mac, address: Ip): Uint8Array {

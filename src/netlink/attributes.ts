@@ -69,7 +69,7 @@ export class Attributes {
   }
 }
 
-/** In order, with repetitions (lists such as `RTA_MULTIPATH`'s or a dump of strings repeat one type). */
+/** In order, with repetitions (`RTA_MULTIPATH` and dumps of strings repeat one type). */
 export function attributesIn(bytes: Uint8Array, what: string): { readonly type: number; readonly value: Uint8Array }[] {
   const found: { type: number; value: Uint8Array }[] = [];
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);

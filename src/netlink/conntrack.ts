@@ -2,11 +2,11 @@ import type { Family, Ip } from '../net/ip.ts';
 import { ipToBytes } from '../net/ip.ts';
 import type { Attributes } from './attributes.ts';
 import { familyNumber, ipIn } from './kernel-values.ts';
-import { type Batch, type Message, splitPayload } from './message.ts';
+import { type Batch, type NetlinkMessage, splitPayload } from './message.ts';
 import type { NetlinkSocket } from './socket.ts';
 
 /** One direction of a connection. */
-export interface Tuple {
+interface ConnectionTuple {
   readonly src: Ip;
   readonly dst: Ip;
   readonly srcPort: number;
@@ -19,13 +19,13 @@ export interface TrackedConnection {
   /** An IP protocol with ports. */
   readonly ipProtocol: number;
   readonly zone: number;
-  /** Tells it from a later one between the same ends. */
+  /** Distinguishes it from a later one with the same tuple. */
   readonly id: number;
-  readonly original: Tuple;
-  readonly reply: Tuple;
+  readonly original: ConnectionTuple;
+  readonly reply: ConnectionTuple;
 }
 
-export interface ConnectionFilter {
+interface ConnectionFilter {
   readonly family: Family;
   readonly ipProtocol: number;
   /** Of the original direction. */
@@ -33,7 +33,7 @@ export interface ConnectionFilter {
 }
 
 /**
- * Connections of one protocol. Kernels from 5.8 on filter themselves; of older ones everything is read and sifted here.
+ * Connections of one protocol. Kernels from 5.8 on filter themselves; on older ones everything is read and filtered here.
  *
  * @param socket of protocol `netfilter`
  */
@@ -66,7 +66,7 @@ export function listConnections(socket: NetlinkSocket, filter: ConnectionFilter)
 /** Fails with `ENOENT` if it is gone already. */
 export function deleteConnection(batch: Batch, { family, ipProtocol, zone, id, original }: TrackedConnection): void {
   const { src, dst, srcPort, dstPort } = original;
-  batch.message(CT_DELETE, 0, `forget connection ${src.text} to ${dst.text} port ${dstPort}`, () => {
+  batch.message(CT_DELETE, 0, `delete connection ${src.text} to ${dst.text} port ${dstPort}`, () => {
     nfgenmsg(batch, family);
     batch.nested(CTA_TUPLE_ORIG, () => {
       batch.nested(CTA_TUPLE_IP, () => batch.attribute(ipTypes[family].src, ipToBytes(src)).attribute(ipTypes[family].dst, ipToBytes(dst)));
@@ -85,7 +85,7 @@ export function deleteConnection(batch: Batch, { family, ipProtocol, zone, id, o
 }
 
 /** Of an `IPCTNL_MSG_CT_NEW`; undefined for protocols without ports. @throws SeineError `PROTOCOL` */
-function decodeConnection(message: Message): TrackedConnection | undefined {
+function decodeConnection(message: NetlinkMessage): TrackedConnection | undefined {
   if (message.type !== CT_NEW) return undefined;
   const { head, attributes } = splitPayload(message.payload, 4, 'connection');
   const family = head.getUint8(0) === familyNumber.ipv4 ? 'ipv4' : head.getUint8(0) === familyNumber.ipv6 ? 'ipv6' : undefined;
@@ -125,7 +125,7 @@ function nfgenmsg(batch: Batch, family: Family): void {
   batch.u8(familyNumber[family]).u8(0).u16(0);
 }
 
-function tupleIn(attributes: Attributes, family: Family): Tuple | undefined {
+function tupleIn(attributes: Attributes, family: Family): ConnectionTuple | undefined {
   const [ip, proto] = [attributes.nested(CTA_TUPLE_IP), attributes.nested(CTA_TUPLE_PROTO)];
   const [src, dst] = [ip?.bytes(ipTypes[family].src), ip?.bytes(ipTypes[family].dst)];
   const srcPort = proto && bigEndian16(proto, CTA_PROTO_SRC_PORT);

@@ -18,13 +18,13 @@ export function errnoName(errno: number): string {
   return name.startsWith('Unknown system error') ? `errno ${errno}` : name;
 }
 
-/** The same error, saying more. */
+/** The same error with more detail. */
 export function amended(error: SeineError, suffix: string, context: Readonly<Record<string, unknown>>): SeineError {
   const message = error.message.replace(`[${error.code}] `, '');
   return new SeineError(error.code, `${message}${suffix}`, { context: { ...error.context, ...context }, cause: error });
 }
 
-/** The errno name of an error that this room threw (or that Node's `fs` threw), if it has one. */
+/** The errno name of an error of this room (or of Node's `fs`), if it has one. */
 export function errnoOf(thrown: unknown): string | undefined {
   if (thrown instanceof SeineError) return typeof thrown.context['errno'] === 'string' ? thrown.context['errno'] : undefined;
   return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : undefined;

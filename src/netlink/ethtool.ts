@@ -1,7 +1,7 @@
 import type { NetlinkSocket } from './socket.ts';
 import { ioctlInterface, littleEndian } from './sys.ts';
 
-/** What the kernel leaves to the device, or would if it were hardware. Source: `ETHTOOL_G*` of linux/ethtool.h. */
+/** Offloads of an interface. Source: `ETHTOOL_G*` of linux/ethtool.h. */
 export interface Offloads {
   readonly transmitChecksum: 'on' | 'off';
   readonly receiveChecksum: 'on' | 'off';
@@ -14,7 +14,7 @@ export interface Offloads {
 /**
  * Makes the sender compute checksums itself, as `ethtool -K NAME tx off` does; segmentation offload falls with it.
  *
- * The userspace data path reads frames by AF_PACKET and passes them on as they are: with transmit checksum offload on
+ * The userspace datapath reads frames by AF_PACKET and forwards them unchanged: with transmit checksum offload on
  * in a pod, every TCP segment and UDP datagram it sends arrives broken (ICMP does not, so ping works).
  *
  * @param socket any netlink socket of the interface's namespace

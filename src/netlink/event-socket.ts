@@ -1,28 +1,28 @@
 import { SeineError } from '../errors/seine-error.ts';
 import { errnoOf } from './errno.ts';
-import type { Message } from './message.ts';
+import type { NetlinkMessage } from './message.ts';
 import type { NetlinkSocket } from './socket.ts';
 import { Watch } from './sys.ts';
 
-/** Events that the kernel keeps for us until we read them. */
+/** Events that the kernel queues until they are read. */
 export const receiveQueueBytes = 8 * 1024 * 1024;
 const datagramsPerTurn = 256;
 /** More than fit in the queue; the smallest takes half a kilobyte. */
 const datagramsInQueue = receiveQueueBytes / 256;
 
 /**
- * Reads what the groups of a netlink socket say. After `overrun` events were lost.
+ * Reads the messages of a netlink socket's groups. After `overrun` events were lost.
  *
- * The handler gets the messages of one datagram, which share the receive buffer; what it cannot read it says by throwing
- * `PROTOCOL`, and that counts as an overrun: the cure is the same.
+ * The handler gets the messages of one datagram, which share the receive buffer; for one that it cannot read it throws
+ * `PROTOCOL`, and that counts as an overrun: the remedy is the same.
  */
 export class EventSocket {
   readonly #socket: NetlinkSocket;
   readonly #watch: Watch;
-  readonly #handler: (messages: readonly Message[] | 'overrun') => void;
+  readonly #handler: (messages: readonly NetlinkMessage[] | 'overrun') => void;
 
   /** @param socket with its groups; closed with this object */
-  constructor(socket: NetlinkSocket, handler: (messages: readonly Message[] | 'overrun') => void) {
+  constructor(socket: NetlinkSocket, handler: (messages: readonly NetlinkMessage[] | 'overrun') => void) {
     this.#socket = socket;
     this.#handler = handler;
     this.#watch = new Watch(socket.fd, 'readable', () => this.#drain()).unref();
@@ -33,7 +33,7 @@ export class EventSocket {
     this.#socket.close();
   }
 
-  /** At most so many datagrams at once: the rest comes in the loop's next turn, after others had theirs. */
+  /** Datagrams read at once: the rest follows in the loop's next turn, after other work. */
   #drain(): void {
     for (let count = 0; count < datagramsPerTurn; count++) {
       const got = this.#deliver();
@@ -57,8 +57,8 @@ export class EventSocket {
   }
 
   /**
-   * Empties the queue before the overrun is told. The kernel reports the first loss only, and goes on losing silently until
-   * the queue has been empty once; whoever lists everything before that misses what is lost after.
+   * Empties the queue before the overrun is reported. The kernel reports the first loss only, and goes on losing silently until
+   * the queue has been empty once; a listing made before that misses what is lost after.
    */
   #discard(): void {
     for (let count = 0; count < datagramsInQueue; count++) {

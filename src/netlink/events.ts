@@ -1,13 +1,14 @@
 import { type Address, decodeAddress, RTM_DELADDR, RTM_NEWADDR } from './addresses.ts';
 import { EventSocket, receiveQueueBytes } from './event-socket.ts';
 import { decodeLink, type Link, RTM_DELLINK, RTM_NEWLINK } from './links.ts';
-import type { Message } from './message.ts';
+import type { NetlinkMessage } from './message.ts';
 import type { NetworkNamespace } from './namespace.ts';
 import { decodeNeighbour, type Neighbour, RTM_DELNEIGH, RTM_NEWNEIGH } from './neighbours.ts';
+import { decodeNetconf, type Netconf, RTM_NEWNETCONF } from './netconf.ts';
 import { decodeRoute, type Route, RTM_DELROUTE, RTM_NEWROUTE } from './routes.ts';
 import { NetlinkSocket } from './socket.ts';
 
-export type Change = 'set' | 'deleted';
+type Change = 'set' | 'deleted';
 
 /** `set` means new or changed. After `overrun` events were lost: list everything again. */
 export type KernelEvent =
@@ -15,9 +16,11 @@ export type KernelEvent =
   | { readonly kind: 'address'; readonly change: Change; readonly address: Address }
   | { readonly kind: 'route'; readonly change: Change; readonly route: Route }
   | { readonly kind: 'neighbour'; readonly change: Change; readonly neighbour: Neighbour }
+  /** A setting of an interface, or of all of them, is another: forwarding, reverse path filter, proxied neighbours. */
+  | { readonly kind: 'netconf'; readonly netconf: Netconf }
   | { readonly kind: 'overrun' };
 
-export type EventKind = Exclude<KernelEvent['kind'], 'overrun'>;
+type EventKind = Exclude<KernelEvent['kind'], 'overrun'>;
 
 /** Source: `RTNLGRP_*` of linux/rtnetlink.h. */
 const groups = {
@@ -25,25 +28,26 @@ const groups = {
   address: [5, 9],
   route: [7, 11],
   neighbour: [3],
+  netconf: [24, 25],
 } as const satisfies Record<EventKind, readonly number[]>;
 
-export interface KernelEventsOptions {
+interface KernelEventsOptions {
   readonly kinds: readonly EventKind[];
   /** The caller's own if left out. */
   readonly namespace?: NetworkNamespace;
   /**
-   * `port` of a socket whose doings are no news, because whoever has it knows of them. Links excepted: what is done to one may
-   * do more than was asked for.
+   * `port` of a socket whose changes are not reported, because its owner knows them. Links excepted: a change of one may
+   * have further effects.
    */
   readonly notBy?: number;
 }
 
 /**
- * Hears what changes in a network namespace, whoever changes it.
+ * Reports changes in a network namespace, made by any process.
  *
  * Subscribe first, list after that: then nothing falls between. The handler is called from the event loop and must not
- * throw; it marks something dirty and rings a bell. A change of our own is heard too, unless it
- * is kept out.
+ * throw; it marks something dirty and rings a bell. The agent's own changes are reported too, unless
+ * excluded.
  */
 export class KernelEvents {
   readonly #events: EventSocket;
@@ -68,16 +72,16 @@ export class KernelEvents {
   }
 }
 
-function tell(message: Message, handler: (event: KernelEvent) => void): void {
+function tell(message: NetlinkMessage, handler: (event: KernelEvent) => void): void {
   const event = decodeEvent(message);
   if (event) handler(event);
 }
 
-function isOfLink({ type }: Message): boolean {
+function isOfLink({ type }: NetlinkMessage): boolean {
   return type === RTM_NEWLINK || type === RTM_DELLINK;
 }
 
-function decodeEvent(message: Message): KernelEvent | undefined {
+function decodeEvent(message: NetlinkMessage): KernelEvent | undefined {
   switch (message.type) {
     case RTM_NEWLINK:
     case RTM_DELLINK:
@@ -97,13 +101,17 @@ function decodeEvent(message: Message): KernelEvent | undefined {
       const neighbour = decodeNeighbour(message);
       return neighbour && { kind: 'neighbour', change: message.type === RTM_NEWNEIGH ? 'set' : 'deleted', neighbour };
     }
+    case RTM_NEWNETCONF: {
+      const netconf = decodeNetconf(message);
+      return netconf && { kind: 'netconf', netconf };
+    }
     default:
       return undefined; // prefixes, multicast and the like travel in the same groups
   }
 }
 
-/** A bridge tells of its ports with family AF_BRIDGE in the same group; a port that leaves a bridge is not deleted. */
-function linkEvent(message: Message): KernelEvent | undefined {
+/** A bridge reports its ports with family AF_BRIDGE in the same group; a port that leaves a bridge is not deleted. */
+function linkEvent(message: NetlinkMessage): KernelEvent | undefined {
   if (message.payload[0] !== 0) return undefined;
   return { kind: 'link', change: message.type === RTM_NEWLINK ? 'set' : 'deleted', link: decodeLink(message) };
 }

@@ -2,24 +2,24 @@ import { existsSync } from 'node:fs';
 import { SeineError } from '../errors/seine-error.ts';
 import { Attributes } from './attributes.ts';
 import { EventSocket, receiveQueueBytes } from './event-socket.ts';
-import type { Message } from './message.ts';
+import type { NetlinkMessage } from './message.ts';
 import type { NetworkNamespace } from './namespace.ts';
 import { NetlinkSocket } from './socket.ts';
 
-/** What one transaction of somebody else changed: names of tables, of any family. After `overrun` any may have changed. */
+/** Tables changed by one transaction of another process, of any family. After `overrun` any may have changed. */
 export type FirewallChange = { readonly kind: 'tables'; readonly tables: ReadonlySet<string> } | { readonly kind: 'overrun' };
 
-export interface FirewallEventsOptions {
+interface FirewallEventsOptions {
   /** The caller's own if left out. */
   readonly namespace?: NetworkNamespace;
-  /** Tells whether a thread is of this process, whose own changes are not told. */
+  /** Whether a thread belongs to this process, whose own changes are not reported. */
   readonly isOurThread?: (tid: number) => boolean;
 }
 
 /*
  * linux/netfilter/nfnetlink.h: the message type is subsystem << 8 | message; struct nfgenmsg (u8 family, u8 version,
  * u16 resource) before the attributes. linux/netfilter/nf_tables.h: attribute 1 names the table in every message but
- * NFT_MSG_NEWGEN, which ends a transaction and says in attribute 2 (network byte order) whose it was.
+ * NFT_MSG_NEWGEN, which ends a transaction and names its process in attribute 2 (network byte order).
  */
 const NFNLGRP_NFTABLES = 7;
 const NFNL_SUBSYS_NFTABLES = 10;
@@ -27,11 +27,11 @@ const NFT_MSG_NEWGEN = 15;
 const NFTA_TABLE = 1;
 const NFTA_GEN_PROC_PID = 2;
 const nfgenmsgLength = 4;
-/** A transaction of more tables than that is told as an overrun. */
+/** A transaction of more tables than that is reported as an overrun. */
 const tablesMax = 1_000;
 
 /**
- * Hears what others change in the packet filter (nft(8)), one call for each transaction.
+ * Reports changes of the packet filter (nft(8)) by other processes, one call for each transaction.
  *
  * Open first, list after that: then nothing falls between. The handler must not throw.
  */
@@ -64,7 +64,7 @@ export class FirewallEvents {
     this.#events.close();
   }
 
-  #received({ type, payload }: Message): void {
+  #received({ type, payload }: NetlinkMessage): void {
     if (type >> 8 !== NFNL_SUBSYS_NFTABLES) return;
     if (payload.length < nfgenmsgLength) throw new SeineError('PROTOCOL', `nftables event of ${payload.length} bytes`);
     const attributes = new Attributes(payload.subarray(nfgenmsgLength), 'nftables event');

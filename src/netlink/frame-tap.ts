@@ -2,10 +2,10 @@ import type { IfIndex } from './interface-name.ts';
 import { AF_PACKET, ETH_P_ALL, linkAddress, SOCK_NONBLOCK, SOCK_RAW } from './socket-address.ts';
 import { bind, type OwnedFd, receiveStart, socket, Watch } from './sys.ts';
 
-/** Frames looked at in one turn of the loop. */
+/** Frames read in one turn of the loop. */
 const AT_ONCE = 256;
 
-/** Sees the frames of an interface of this namespace, in both directions, until it is closed (packet(7)). For moments only: it costs a copy of each. */
+/** Captures the frames of an interface of this namespace, in both directions, until it is closed (packet(7)). For short times only: it costs a copy of each. */
 export class FrameTap {
   readonly #fd: OwnedFd;
   readonly #watch: Watch;
@@ -38,7 +38,7 @@ export class FrameTap {
     }
   }
 
-  /** An error (`ENETDOWN`, when the interface goes down) is told once by the kernel; what comes afterwards is seen again. */
+  /** The kernel reports an error (`ENETDOWN`, when the interface goes down) once; later frames are captured again. */
   #next(): number | undefined {
     try {
       const size = receiveStart(this.#fd.number, this.#buffer, 'frames');

@@ -7,19 +7,19 @@ import { errnoOf } from './errno.ts';
 import { internetAddress, SOCK_NONBLOCK, SOCK_RAW } from './socket-address.ts';
 import { bind, connect, type OwnedFd, receive, send, setSocketOption, socket, Watch } from './sys.ts';
 
-/** Do not fragment, and do not believe what was learnt of the path: the whole packet or nothing. `linux/in.h`, `linux/in6.h` */
+/** Do not fragment, and ignore the learned path MTU: the whole packet or nothing. `linux/in.h`, `linux/in6.h` */
 const PMTUDISC_PROBE = 3;
-/** No IP packet is longer. */
+/** Maximum length of an IP packet. */
 const PACKET_BYTES_MAX = 65_535;
 /** Of the header of ICMP echo (RFC 792, 4443): u8 type · u8 code · u16 checksum · u16 identifier · u16 sequence */
 const ECHO_HEADER = 8;
 const TOKEN_BYTES = 16;
 
-interface Flavour {
+interface EchoProtocol {
   readonly domain: number;
   readonly protocol: number;
   readonly ipHeader: number;
-  /** Of what is received before the ICMP message: raw(7) gives the IPv4 header, ipv6(7) does not. */
+  /** Received before the ICMP message: raw(7) includes the IPv4 header, ipv6(7) does not. */
   readonly leads: number;
   readonly request: number;
   readonly reply: number;
@@ -27,24 +27,24 @@ interface Flavour {
   readonly mtuDiscover: readonly [level: number, option: number];
 }
 
-const flavours: Readonly<Record<Family, Flavour>> = {
+const echoProtocols: Readonly<Record<Family, EchoProtocol>> = {
   ipv4: { domain: 2, protocol: 1, ipHeader: 20, leads: 20, request: 8, reply: 0, mtuDiscover: [0, 10] },
   ipv6: { domain: 10, protocol: 58, ipHeader: 40, leads: 0, request: 128, reply: 129, mtuDiscover: [41, 23] },
 };
 
-/** What became of one echo request. `tooLong`: this node itself does not send packets of that size there. */
+/** The outcome of one echo request. `tooLong`: this node itself does not send packets of that size there. */
 export type EchoOutcome = 'answered' | 'silent' | 'tooLong' | 'noRoute';
 
 const noRouteErrnos = ['ENETUNREACH', 'EHOSTUNREACH', 'EADDRNOTAVAIL', 'EACCES', 'ENETDOWN'];
 
 /**
- * Asks one address from one of ours for ICMP echos of exact sizes, which are never fragmented. The far end's kernel answers.
+ * Sends ICMP echo requests of exact sizes to one address, never fragmented. The peer's kernel answers.
  *
- * Whoever opens it closes it. One question at a time.
+ * The opener closes it. One request at a time.
  */
 export class EchoSocket {
   readonly #fd: OwnedFd;
-  readonly #flavour: Flavour;
+  readonly #protocol: EchoProtocol;
   readonly #watch: Watch;
   readonly #buffer = Buffer.alloc(PACKET_BYTES_MAX);
   readonly #identifier = randomBytes(2).readUInt16BE();
@@ -53,7 +53,7 @@ export class EchoSocket {
 
   /** @throws SeineError `REFUSED` without CAP_NET_RAW, without such an address here, or without a route, by errno */
   static open({ from, to }: { readonly from: Ip; readonly to: Ip }): EchoSocket {
-    const flavour = flavours[from.family];
+    const flavour = echoProtocols[from.family];
     if (from.family !== to.family) throw new SeineError('INVARIANT', `${from.text} and ${to.text} are of two families`);
     const fd = socket(flavour.domain, SOCK_RAW | SOCK_NONBLOCK, flavour.protocol, 'raw ICMP socket');
     try {
@@ -68,9 +68,9 @@ export class EchoSocket {
     }
   }
 
-  private constructor(fd: OwnedFd, flavour: Flavour) {
+  private constructor(fd: OwnedFd, flavour: EchoProtocol) {
     this.#fd = fd;
-    this.#flavour = flavour;
+    this.#protocol = flavour;
     this.#watch = new Watch(fd.number, 'readable', () => this.#drain());
   }
 
@@ -108,7 +108,7 @@ export class EchoSocket {
   }
 
   #request(bytes: number, token: Uint8Array): Uint8Array {
-    const { ipHeader, request, protocol } = this.#flavour;
+    const { ipHeader, request, protocol } = this.#protocol;
     const padding = bytes - ipHeader - ECHO_HEADER - TOKEN_BYTES;
     if (padding < 0) throw new SeineError('INVARIANT', `no echo request has ${bytes} bytes`);
     this.#sequence = (this.#sequence + 1) & 0xffff;
@@ -122,10 +122,10 @@ export class EchoSocket {
       .raw(new Uint8Array(padding))
       .finish();
     // The kernel fills in the checksum of ICMPv6 (RFC 3542 §3.1), which covers addresses.
-    return protocol === flavours.ipv6.protocol ? message : summed(message);
+    return protocol === echoProtocols.ipv6.protocol ? message : summed(message);
   }
 
-  /** Errors of the socket are ICMP errors for what was sent: the answer does not come, and that is all there is to know. */
+  /** Errors of the socket are ICMP errors for the request: there will be no reply, and nothing more is known. */
   #drain(): void {
     for (;;) {
       let size: number | 'empty';
@@ -135,7 +135,7 @@ export class EchoSocket {
         return;
       }
       if (size === 'empty') return;
-      const { leads, reply } = this.#flavour;
+      const { leads, reply } = this.#protocol;
       const tokenAt = leads + ECHO_HEADER;
       const isReply = size >= tokenAt + TOKEN_BYTES && this.#buffer[leads] === reply;
       const wanted = this.#wanted;

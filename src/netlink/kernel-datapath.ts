@@ -1,29 +1,29 @@
 import { SeineError } from '../errors/seine-error.ts';
 import { errnoOf } from './errno.ts';
-import { type Batch, type Message, splitPayload } from './message.ts';
+import { type Batch, type NetlinkMessage, splitPayload } from './message.ts';
 import type { NetlinkSocket } from './socket.ts';
 import { littleEndian } from './sys.ts';
 
-/** What one data path of the kernel has counted since it was made. Source: `struct ovs_dp_stats`, `struct ovs_dp_megaflow_stats` (linux/openvswitch.h). */
+/** Counters of one datapath of the kernel since it was made. Source: `struct ovs_dp_stats`, `struct ovs_dp_megaflow_stats` (linux/openvswitch.h). */
 export interface KernelDatapath {
   /** `ovs-system`, which all bridges of an ovs-vswitchd share. */
   readonly name: string;
-  /** Packets that a megaflow was there for. */
+  /** Packets that matched a megaflow. */
   readonly hits: number;
-  /** Packets that went to ovs-vswitchd because none was. */
+  /** Packets that went to ovs-vswitchd because none matched (upcalls). */
   readonly misses: number;
-  /** Those of them that could not be sent there, and were dropped. */
+  /** Upcalls that were dropped because the queue was full. */
   readonly lost: number;
   readonly megaflows: number;
-  /** Kinds of match among the megaflows: a packet may be looked up once for each. */
+  /** Masks among the megaflows: a packet may be looked up once for each. */
   readonly masks: number;
 }
 
 /**
- * The data paths of Open vSwitch in the kernel, in the socket's network namespace; none where the module is not loaded.
+ * The datapaths of Open vSwitch in the kernel, in the socket's network namespace; none where the module is not loaded.
  *
  * @param socket of protocol `generic`
- * @throws SeineError `PROTOCOL` if an answer makes no sense
+ * @throws SeineError `PROTOCOL` if an answer cannot be parsed
  */
 export function listKernelDatapaths(socket: NetlinkSocket): KernelDatapath[] {
   const family = familyNumber(socket, 'ovs_datapath');
@@ -39,7 +39,7 @@ export function listKernelDatapaths(socket: NetlinkSocket): KernelDatapath[] {
 }
 
 /**
- * Number of a generic netlink family at present; undefined if nobody offers it. Source: linux/genetlink.h.
+ * Current number of a generic netlink family; undefined if it is not registered. Source: linux/genetlink.h.
  *
  * @param socket of protocol `generic`
  */
@@ -57,7 +57,7 @@ export function familyNumber(socket: NetlinkSocket, name: string): number | unde
 }
 
 /** @throws SeineError `PROTOCOL` */
-export function decodeDatapath({ payload }: Pick<Message, 'payload'>): KernelDatapath {
+export function decodeDatapath({ payload }: Pick<NetlinkMessage, 'payload'>): KernelDatapath {
   const { attributes } = splitPayload(payload, GENERIC_HEADER_BYTES + OVS_HEADER_BYTES, 'data path');
   // u64 hit, missed, lost, flows
   const counters = viewOf(attributes.bytes(OVS_DP_ATTR_STATS), 32, 'counters');
@@ -79,7 +79,7 @@ function viewOf(bytes: Uint8Array | undefined, atLeast: number, what: string): D
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
 }
 
-/** Exact up to 2^53, which nobody reaches by counting packets. */
+/** Exact up to 2^53, more than packets can be counted. */
 function count(view: DataView, at: number): number {
   return Number(view.getBigUint64(at, littleEndian));
 }

@@ -12,7 +12,7 @@ export function familyOf(number: number): Family | undefined {
 }
 
 /*
- * Values inside messages of the kernel. Nonsense is `PROTOCOL`, not a bug of ours.
+ * Values inside messages of the kernel. An invalid one is `PROTOCOL`, not a bug.
  */
 
 export function ipIn(bytes: Uint8Array, family: Family, what: string): Ip {

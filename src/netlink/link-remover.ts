@@ -4,12 +4,12 @@ import { changeLink, deleteLink, deleteLinkGroup } from './links.ts';
 import { Batch } from './message.ts';
 import { NetlinkSocket } from './socket.ts';
 
-export type Removal = 'removed' | 'absent';
+type LinkRemoval = 'removed' | 'absent';
 
 interface Job {
   readonly name: string;
-  readonly done: Promise<Removal>;
-  readonly settle: (result: Removal) => void;
+  readonly done: Promise<LinkRemoval>;
+  readonly settle: (result: LinkRemoval) => void;
   readonly fail: (error: SeineError) => void;
 }
 
@@ -23,7 +23,7 @@ export class LinkRemover {
   readonly #socket: NetlinkSocket;
   readonly #waiting = new Map<string, Job>();
   #loop: Promise<void> | undefined;
-  /** Above what people use by hand, and different from what an earlier process may have left half done. */
+  /** Above the groups that administrators use, and different from what an earlier process may have left half done. */
   readonly #group = 0x5e00_0000 + Math.floor(Math.random() * 0x100_0000);
 
   /** @param socket used by nothing else, and closed by `close` */
@@ -41,12 +41,12 @@ export class LinkRemover {
    *
    * @throws SeineError `CANCELLED` if `signal` fires first: the removal goes on
    */
-  async remove(name: string, signal: AbortSignal): Promise<Removal> {
+  async remove(name: string, signal: AbortSignal): Promise<LinkRemoval> {
     const job = this.#waiting.get(name) ?? this.#enqueue(name);
     return await unlessAborted(job.done, signal, `remove link ${name}`);
   }
 
-  /** Waits until every removal asked for so far is done, however it ended. */
+  /** Waits until every removal requested so far is done, however it ended. */
   async idle(): Promise<void> {
     await this.#loop;
   }
@@ -64,7 +64,7 @@ export class LinkRemover {
   }
 
   async #work(): Promise<void> {
-    await Promise.resolve(); // what is asked for in this tick goes together
+    await Promise.resolve(); // requests of one tick go together
     while (this.#waiting.size > 0) {
       const jobs = [...this.#waiting.values()].slice(0, linksAtOnce);
       for (const { name } of jobs) this.#waiting.delete(name);
@@ -89,7 +89,7 @@ export class LinkRemover {
     }
   }
 
-  /** @returns the jobs whose links exist, now all in our group */
+  /** @returns the jobs whose links exist, now all in one group */
   #gather(jobs: readonly Job[]): Job[] {
     const batch = new Batch();
     for (const { name } of jobs) changeLink(batch, name, { group: this.#group });
@@ -116,17 +116,17 @@ export class LinkRemover {
   }
 }
 
-/** A group is taken down under the kernel's one lock for links: not so many that everybody else waits long. */
+/** A group is deleted under the kernel's one lock for links: limited, so that other callers do not wait long. */
 const linksAtOnce = 64;
 
 function newJob(name: string): Job {
   let settle: Job['settle'] = () => {};
   let fail: Job['fail'] = () => {};
-  const done = new Promise<Removal>((resolve, reject) => {
+  const done = new Promise<LinkRemoval>((resolve, reject) => {
     settle = resolve;
     fail = reject;
   });
-  done.catch(() => {}); // whoever asked may have stopped waiting
+  done.catch(() => {}); // the caller may have stopped waiting
   return { name, done, settle, fail };
 }
 

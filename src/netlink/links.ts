@@ -2,7 +2,7 @@ import { SeineError } from '../errors/seine-error.ts';
 import { type Mac, macToBytes } from '../net/mac.ts';
 import { type IfIndex, interfaceName } from './interface-name.ts';
 import { linkIn, macIn, optionalLinkIn } from './kernel-values.ts';
-import { type Batch, flag, type Message, splitPayload } from './message.ts';
+import { type Batch, flag, type NetlinkMessage, splitPayload } from './message.ts';
 import type { NetworkNamespace } from './namespace.ts';
 import type { NetlinkSocket } from './socket.ts';
 import { littleEndian } from './sys.ts';
@@ -30,10 +30,10 @@ export interface Link {
 }
 
 /** By name or by index. */
-export type LinkTarget = string | IfIndex;
+type LinkTarget = string | IfIndex;
 
 /** What to change; what is left out stays as it is. */
-export interface LinkChange {
+interface LinkChange {
   readonly state?: 'up' | 'down';
   readonly arp?: 'on' | 'off';
   readonly name?: string;
@@ -46,7 +46,7 @@ export interface LinkChange {
   readonly namespace?: NetworkNamespace;
 }
 
-export interface NewLink {
+interface NewLink {
   readonly name: string;
   readonly mac?: Mac | undefined;
   readonly mtu?: number | undefined;
@@ -54,7 +54,7 @@ export interface NewLink {
 }
 
 /** The peer is born in its namespace, with its name and address; it is down, whatever the near end is. */
-export interface NewVeth extends NewLink {
+interface NewVeth extends NewLink {
   readonly peer: {
     readonly name: string;
     /** The near end's own if left out. */
@@ -64,7 +64,7 @@ export interface NewVeth extends NewLink {
   };
 }
 
-export interface LinkStatistics {
+interface LinkStatistics {
   readonly receivedPackets: bigint;
   readonly sentPackets: bigint;
   readonly receivedBytes: bigint;
@@ -159,7 +159,7 @@ export function linkStatistics(socket: NetlinkSocket, target: LinkTarget): LinkS
 }
 
 /** Of an `RTM_NEWLINK` or `RTM_DELLINK`. @throws SeineError `PROTOCOL` */
-export function decodeLink(message: Message): Link {
+export function decodeLink(message: NetlinkMessage): Link {
   const { head, attributes } = splitPayload(message.payload, IFINFOMSG_LENGTH, 'link');
   const flags = head.getUint32(8, littleEndian);
   const info = attributes.nested(IFLA_LINKINFO);
@@ -241,7 +241,7 @@ function getLinkRequest(batch: Batch, target: LinkTarget): void {
 }
 
 /** The first eight of `struct rtnl_link_stats64`. */
-function decodeStatistics(message: Message): LinkStatistics {
+function decodeStatistics(message: NetlinkMessage): LinkStatistics {
   const { attributes } = splitPayload(message.payload, IFINFOMSG_LENGTH, 'link');
   const bytes = attributes.bytes(IFLA_STATS64) ?? new Uint8Array(64);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);

@@ -6,7 +6,7 @@ import { decodeAddress, replaceAddress } from './addresses.ts';
 import { Attributes, attributesIn } from './attributes.ts';
 import { ifIndex } from './interface-name.ts';
 import { changeLink, createBridge, createDummy, createVeth, decodeLink, deleteLink } from './links.ts';
-import { Batch, type Message, messagesIn } from './message.ts';
+import { Batch, messagesIn, type NetlinkMessage } from './message.ts';
 import { decodeNeighbour, replaceNeighbour } from './neighbours.ts';
 import { decodeRoute, deleteRoute, replaceRoute } from './routes.ts';
 
@@ -166,7 +166,7 @@ describe('attributes', () => {
 
 describe('what the kernel sends', () => {
   const decoders = { decodeLink, decodeAddress, decodeRoute, decodeNeighbour };
-  const message = (payload: Uint8Array): Message => ({ type: 16, flags: 0, sequence: 0, port: 0, payload });
+  const message = (payload: Uint8Array): NetlinkMessage => ({ type: 16, flags: 0, sequence: 0, port: 0, payload });
 
   it('is refused or decoded, never worse, whatever the bytes', () => {
     fc.assert(

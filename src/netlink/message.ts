@@ -25,18 +25,18 @@ export const flag = {
 export const control = { error: 2, done: 3 } as const;
 
 /** One received message. The payload shares the receive buffer: decode it before the next receive. */
-export interface Message {
+export interface NetlinkMessage {
   readonly type: number;
   readonly flags: number;
   readonly sequence: number;
-  /** Of the socket that asked, or by which something was changed; 0 for the kernel's own doings. */
+  /** Port of the socket that made the request or the change; 0 for the kernel itself. */
   readonly port: number;
   readonly payload: Uint8Array;
 }
 
 /** Cuts a datagram into messages. @throws SeineError `PROTOCOL` if a length is impossible */
-export function messagesIn(bytes: Uint8Array): Message[] {
-  const messages: Message[] = [];
+export function messagesIn(bytes: Uint8Array): NetlinkMessage[] {
+  const messages: NetlinkMessage[] = [];
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   for (let at = 0; at < bytes.length; ) {
     const left = bytes.length - at;
@@ -65,8 +65,8 @@ export function splitPayload(
   return { head: new DataView(payload.buffer, payload.byteOffset, fixed), attributes: new Attributes(payload.subarray(fixed), what) };
 }
 
-/** What a message of a batch asks for, for errors, and where it lies. */
-export interface BatchEntry {
+/** The subject of a message of a batch, for errors, and its position. */
+interface BatchEntry {
   readonly what: string;
   readonly start: number;
   readonly end: number;

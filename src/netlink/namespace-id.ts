@@ -10,7 +10,7 @@ const NETNSA_FD = 3;
 const RTGENMSG_LENGTH = 4;
 
 /**
- * The number by which the namespace of `socket` knows another one: what a veth names its other end's namespace by.
+ * The number of another namespace within the namespace of `socket`: a veth names its other end's namespace by it.
  *
  * @returns undefined if it has none there: then no link leads to it
  */

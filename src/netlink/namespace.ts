@@ -6,10 +6,10 @@ import { fileSystemType, ioctl, mount, type OwnedFd, open, setns, umount, unshar
 /** Where named namespaces are mounted, as ip-netns(8) does it. */
 export const namedNamespaces = '/run/netns';
 
-/** A block of code with no `await` in it. A promise is refused by the type, and at run time too. */
-export type SynchronousBlock<T> = () => T extends PromiseLike<unknown> ? never : T;
+/** A synchronous block of code. A promise is refused by the type, and at run time too. */
+type SynchronousBlock<T> = () => T extends PromiseLike<unknown> ? never : T;
 
-/** An open network namespace. Whoever opened it closes it; what was made inside (sockets) outlives the handle. */
+/** An open network namespace. The opener closes it; sockets made inside outlive the handle. */
 export class NetworkNamespace {
   /** For errors and logs: the path it was opened by. */
   readonly path: string;
@@ -24,7 +24,7 @@ export class NetworkNamespace {
    * Opens the network namespace mounted at `path`, e.g. `/run/netns/x` or `/proc/PID/ns/net`.
    *
    * @throws SeineError `INVALID_INPUT` if nothing is there, if it is no network namespace, or if it is the one this
-   *   thread lives in: what is meant for a pod must never happen to the node.
+   *   thread lives in: what is meant for a pod must never be applied to the node.
    */
   static open(path: string): NetworkNamespace {
     const fd = openPath(path);
@@ -56,7 +56,7 @@ export class NetworkNamespace {
   /**
    * Runs `block` inside the namespace, on this thread. Sockets opened by it stay in the namespace for life.
    *
-   * Nothing may wait inside: the event loop would go on in the namespace. If the way back fails, the process
+   * Nothing may wait inside: the event loop would go on in the namespace. If returning fails, the process
    * is aborted, because from then on it would program the pod in place of the node.
    */
   run<T>(block: SynchronousBlock<T>): T {
@@ -81,7 +81,7 @@ export function createNamedNamespace(name: string): NetworkNamespace {
     });
   }
   try {
-    // The way back is by the own namespace's descriptor, so "enter the own one, then unshare" needs no second mechanism.
+    // Returning is by the own namespace's descriptor, so "enter the own one, then unshare" needs no second mechanism.
     inside(ownNamespace().number, () => {
       unshare(CLONE_NEWNET);
       mount('/proc/thread-self/ns/net', path, 'none', MS_BIND);
@@ -93,7 +93,7 @@ export function createNamedNamespace(name: string): NetworkNamespace {
   }
 }
 
-/** Unmounts and removes `/run/netns/NAME`; the kernel takes it down once nobody uses it. Absent is fine. */
+/** Unmounts and removes `/run/netns/NAME`; the kernel deletes it after its last user. Absent is fine. */
 export function deleteNamedNamespace(name: string): void {
   const path = namedPath(name);
   try {
@@ -138,12 +138,12 @@ function inside<T>(fd: number, block: SynchronousBlock<T>): T {
     if (isThenable(result)) throw new SeineError('INVARIANT', 'nothing may wait inside a network namespace');
     return result;
   } finally {
-    comeHome(home);
+    restoreNamespace(home);
     visiting = false;
   }
 }
 
-function comeHome(home: number): void {
+function restoreNamespace(home: number): void {
   try {
     setns(home, CLONE_NEWNET);
   } catch (error) {
@@ -158,7 +158,7 @@ function isThenable(value: unknown): boolean {
 
 function openPath(path: string): OwnedFd {
   try {
-    return open(path, O_NONBLOCK, 'network namespace'); // a FIFO at that path must not hold us
+    return open(path, O_NONBLOCK, 'network namespace'); // a FIFO at that path must not block the agent
   } catch (error) {
     if (error instanceof SeineError && ['ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG', 'ENXIO'].includes(errnoOf(error) ?? ''))
       throw new SeineError('INVALID_INPUT', `no network namespace at ${path}: ${errnoOf(error)}`, { context: error.context, cause: error });

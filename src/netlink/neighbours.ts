@@ -2,7 +2,7 @@ import { type Family, type Ip, ipToBytes } from '../net/ip.ts';
 import { type Mac, macToBytes } from '../net/mac.ts';
 import type { IfIndex } from './interface-name.ts';
 import { familyNumber, familyOf, ipIn, linkIn, macIn } from './kernel-values.ts';
-import { type Batch, flag, type Message, splitPayload } from './message.ts';
+import { type Batch, flag, type NetlinkMessage, splitPayload } from './message.ts';
 import { ourProtocol } from './routes.ts';
 import type { ListRequest, NetlinkSocket } from './socket.ts';
 import { littleEndian } from './sys.ts';
@@ -19,7 +19,7 @@ const stateNumbers = {
   noArp: 0x40,
   permanent: 0x80,
 } as const;
-export type NeighbourState = keyof typeof stateNumbers;
+type NeighbourState = keyof typeof stateNumbers;
 
 /** An entry of the ARP or ND table. Source: `struct ndmsg`, `NDA_*`. */
 export interface Neighbour {
@@ -28,20 +28,20 @@ export interface Neighbour {
   /** Unknown while it is being resolved, and after that failed. */
   readonly mac: Mac | undefined;
   readonly state: NeighbourState | number;
-  /** Who made it; 0 if it was not said. */
+  /** `NDA_PROTOCOL`: the program that made it; 0 if unknown. */
   readonly protocol: number;
 }
 
-export interface NewNeighbour {
+interface NewNeighbour {
   readonly link: IfIndex;
   readonly address: Ip;
   readonly mac: Mac;
-  /** `permanent` if left out: never asked for, never aged. */
+  /** `permanent` if left out: never resolved, never aged. */
   readonly state?: 'permanent' | 'noArp' | 'reachable' | 'stale';
 }
 
 /**
- * Sets an entry, whether it is there or not, and marks it as ours.
+ * Sets an entry, whether it is there or not, and marks it as Seine's.
  *
  * The kernel holds at most `net.ipv4.neigh.default.gc_thresh3` (1,024) entries; permanent ones do not count.
  */
@@ -61,7 +61,7 @@ export function deleteNeighbour(batch: Batch, { link, address }: Pick<NewNeighbo
   });
 }
 
-export interface NeighbourFilter {
+interface NeighbourFilter {
   readonly family: Family;
   readonly link?: IfIndex;
 }
@@ -89,7 +89,7 @@ function neighbourList({ family, link }: NeighbourFilter): ListRequest<Neighbour
 }
 
 /** Of an `RTM_NEWNEIGH` or `RTM_DELNEIGH`; undefined for bridge entries. @throws SeineError `PROTOCOL` */
-export function decodeNeighbour(message: Message): Neighbour | undefined {
+export function decodeNeighbour(message: NetlinkMessage): Neighbour | undefined {
   const { head, attributes } = splitPayload(message.payload, 12, 'neighbour');
   const family = familyOf(head.getUint8(0));
   const address = attributes.bytes(NDA_DST);

@@ -12,12 +12,12 @@ export interface NftElement {
 }
 
 /** One component of a key or value: an address or network, a port or other number, a transport protocol, or a verdict. */
-export type NftPart = Ip | Cidr | number | 'tcp' | 'udp' | 'sctp' | NftVerdict;
+type NftPart = Ip | Cidr | number | 'tcp' | 'udp' | 'sctp' | NftVerdict;
 
-export type NftVerdict = { readonly verdict: 'accept' | 'drop' | 'return' } | { readonly verdict: 'jump' | 'goto'; readonly chain: string };
+type NftVerdict = { readonly verdict: 'accept' | 'drop' | 'return' } | { readonly verdict: 'jump' | 'goto'; readonly chain: string };
 
 /** Where elements belong: a set or a map. */
-export interface NftSet {
+interface NftSet {
   readonly family: NftFamily;
   readonly table: string;
   readonly name: string;

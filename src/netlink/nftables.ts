@@ -6,17 +6,17 @@ import { loadLibrary } from './sys.ts';
 /** Address families of tables, nft(8). */
 export type NftFamily = 'ip' | 'ip6' | 'inet' | 'arp' | 'bridge' | 'netdev';
 
-type Context = { readonly brand: 'nft_ctx' };
+type NftContext = { readonly brand: 'nft_ctx' };
 
 interface Library {
-  readonly create: KoffiFunc<(flags: number) => Context | null>;
-  readonly free: KoffiFunc<(context: Context) => void>;
-  readonly bufferOutput: KoffiFunc<(context: Context) => number>;
-  readonly bufferError: KoffiFunc<(context: Context) => number>;
-  readonly setFlags: KoffiFunc<(context: Context, flags: number) => void>;
-  readonly output: KoffiFunc<(context: Context) => string | null>;
-  readonly error: KoffiFunc<(context: Context) => string | null>;
-  readonly run: KoffiFunc<(context: Context, commands: string) => number>;
+  readonly create: KoffiFunc<(flags: number) => NftContext | null>;
+  readonly free: KoffiFunc<(context: NftContext) => void>;
+  readonly bufferOutput: KoffiFunc<(context: NftContext) => number>;
+  readonly bufferError: KoffiFunc<(context: NftContext) => number>;
+  readonly setFlags: KoffiFunc<(context: NftContext, flags: number) => void>;
+  readonly output: KoffiFunc<(context: NftContext) => string | null>;
+  readonly error: KoffiFunc<(context: NftContext) => string | null>;
+  readonly run: KoffiFunc<(context: NftContext, commands: string) => number>;
 }
 
 /**
@@ -26,11 +26,11 @@ interface Library {
  */
 export class Nftables {
   readonly #library: Library;
-  readonly #context: Context;
+  readonly #context: NftContext;
   readonly #namespace: NetworkNamespace | undefined;
   #state: 'idle' | 'busy' | 'closed' = 'idle';
 
-  private constructor(library: Library, context: Context, namespace: NetworkNamespace | undefined) {
+  private constructor(library: Library, context: NftContext, namespace: NetworkNamespace | undefined) {
     this.#library = library;
     this.#context = context;
     this.#namespace = namespace;

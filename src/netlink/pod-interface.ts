@@ -14,7 +14,7 @@ import { listRoutes, localTable, type Route } from './routes.ts';
 import { NetlinkSocket } from './socket.ts';
 import { ensureSysctl, writeSysctl } from './sysctl.ts';
 
-/** What is needed of the node: a socket in its namespace, and somebody who deletes links without holding up the rest. */
+/** What the node provides: a socket in its namespace, and a remover that deletes links in the background. */
 export interface HostLinks {
   readonly socket: NetlinkSocket;
   readonly remover: LinkRemover;
@@ -22,7 +22,7 @@ export interface HostLinks {
 
 export interface PodInterfaceSpec extends PodRouting {
   readonly netnsPath: string;
-  /** The namespace that must be there, if one is known: paths are given to others. See `NetlinkSocket.namespaceCookie`. */
+  /** The expected namespace, if known: paths are re-used. See `NetlinkSocket.namespaceCookie`. */
   readonly netnsCookie?: string | undefined;
   readonly hostName: string;
   readonly podName: string;
@@ -30,7 +30,7 @@ export interface PodInterfaceSpec extends PodRouting {
   readonly mac: Mac;
   /** Of both ends. */
   readonly mtu: number;
-  /** Says on the host end whose it is: `namespace/pod`. */
+  /** Alias of the host end: `namespace/pod`. */
   readonly alias: string;
   /**
    * `layer2Only`: no ARP and no IPv6 at the host end. Needed on the userspace data path, where the end stays an interface of
@@ -62,9 +62,9 @@ export interface PodInterfaceState {
 /**
  * Makes the pair of interfaces of a pod and sets up both ends, the node's first.
  *
- * It waits only for `hostEndReady`, and to take back what it made, if something fails.
+ * It waits only for `hostEndReady`, and to undo its work, if something fails.
  *
- * @param hostEndReady called when the node's end is up and the pod's end is not yet: time to say what others shall begin with it
+ * @param hostEndReady called when the node's end is up and the pod's end is not yet: time to start the rest of the work in parallel
  * @throws SeineError `INVALID_INPUT` for a path that is no other network namespace, or a name that cannot be;
  *   `REFUSED` with `conflict` `hostName` or `podName` (errno `EEXIST`) if that name is taken, then nothing was changed;
  *   `REFUSED` for anything else the kernel refused, with `errno`, and `rollback` if even taking back failed
@@ -80,7 +80,7 @@ export async function createPodInterface(
   interfaceName(spec.podName);
   const namespace = NetworkNamespace.open(spec.netnsPath);
   try {
-    refuseStranger(namespace, spec);
+    refuseForeignInterface(namespace, spec);
     const setUp = createPair(host, namespace, spec);
     try {
       if (setUp) throw setUp;
@@ -120,7 +120,7 @@ export function readPodInterface(netnsPath: string, podName: string): PodInterfa
 }
 
 /**
- * @returns the error of what came after the creation, if any: the pair exists then
+ * @returns the error after the creation, if any: the pair exists then
  * @throws SeineError if there is no pair
  */
 function createPair(host: HostLinks, namespace: NetworkNamespace, spec: PodInterfaceSpec): SeineError | undefined {
@@ -139,7 +139,7 @@ function createPair(host: HostLinks, namespace: NetworkNamespace, spec: PodInter
   });
 }
 
-function refuseStranger(namespace: NetworkNamespace, { netnsCookie }: PodInterfaceSpec): void {
+function refuseForeignInterface(namespace: NetworkNamespace, { netnsCookie }: PodInterfaceSpec): void {
   if (netnsCookie === undefined) return;
   const inside = NetlinkSocket.open({ namespace });
   try {
@@ -184,7 +184,7 @@ function existing(socket: NetlinkSocket, name: string): Link {
   return link;
 }
 
-/** Not bound to the caller's signal: what was made is taken back although nobody waits any more. */
+/** Not bound to the caller's signal: the work is undone although the caller no longer waits. */
 async function rolledBack(host: HostLinks, { hostName }: PodInterfaceSpec, failure: SeineError): Promise<SeineError> {
   try {
     await host.remover.remove(hostName, new AbortController().signal);

@@ -12,7 +12,7 @@ import type { NetlinkSocket } from './socket.ts';
 
 export interface PodRouting {
   readonly addresses: readonly { readonly address: Ip; readonly prefixLength: number }[];
-  /** A default route for each. With a MAC the pod never asks who the gateway is. */
+  /** A default route for each. With a MAC the pod never resolves the gateway. */
   readonly gateways: readonly { readonly address: Ip; readonly mac?: Mac }[];
   /** More routes; without gateway, the destination is on the link. */
   readonly routes?: readonly { readonly destination: Cidr; readonly gateway?: Ip | undefined }[];
@@ -25,8 +25,8 @@ export type RouteTables = Readonly<Partial<Record<Family, number>>>;
  * Gives a pod's interface its addresses and routes, and brings it up.
  *
  * Where the pod has a default route already, by an interface that came before, that one stays the pod's. Ours gets a table of
- * its own, which rules choose by source address: what reaches this interface is answered by it. In the main table its routes
- * have a metric, so that whoever binds to the interface finds them and nobody else takes them.
+ * its own, which rules choose by source address: replies leave by the interface of the request. In the main table its routes
+ * have a metric, so that a socket bound to the interface finds them and no other traffic uses them.
  *
  * @param pod a socket in the pod's namespace
  * @throws SeineError `REFUSED`
@@ -46,7 +46,7 @@ export function setUpRouting(pod: NetlinkSocket, link: IfIndex, routing: PodRout
   return Object.fromEntries([...taken].map((family) => [family, table]));
 }
 
-/** @returns the families whose default route somebody has already; their addresses are set all the same */
+/** @returns the families that have a default route already; their addresses are set all the same */
 function setUpAsFirst(pod: NetlinkSocket, link: IfIndex, routing: PodRouting): ReadonlySet<Family> {
   const { addresses, gateways } = routing;
   const batch = new Batch();
@@ -66,7 +66,7 @@ function setUpAsFirst(pod: NetlinkSocket, link: IfIndex, routing: PodRouting): R
   return taken;
 }
 
-/** The main table's is for who binds to the interface, and after everybody else's. */
+/** The main table's is for sockets bound to the interface, with a higher metric than the others. */
 function placesOf(table: number): readonly Pick<NewRoute, 'table' | 'metric'>[] {
   return [{ table }, { metric: table }];
 }
@@ -111,7 +111,7 @@ function everything({ family }: Ip): Cidr {
 
 /** Above the 255 that names are reserved for, and as a metric after the 1024 of IPv6; numbers of interfaces in a pod are small. */
 const FIRST_TABLE = 10_000;
-/** Before the main table's 32766, after what people set by hand. */
+/** Before the main table's 32766, after the usual priorities of administrators. */
 const RULE_PRIORITY = 20_000;
-/** `RTPROT_BOOT`, what `ip route add` sets: in the pod our routes look like anybody's. */
+/** `RTPROT_BOOT`, the default of `ip route add`: inside the pod, routes look like those of other plugins. */
 const bootProtocol = 3;

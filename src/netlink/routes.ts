@@ -4,11 +4,11 @@ import { Attributes, aligned } from './attributes.ts';
 import { errnoOf } from './errno.ts';
 import type { IfIndex } from './interface-name.ts';
 import { familyNumber, familyOf, ipIn, networkIn, optionalLinkIn } from './kernel-values.ts';
-import { type Batch, flag, type Message, splitPayload } from './message.ts';
+import { type Batch, flag, type NetlinkMessage, splitPayload } from './message.ts';
 import type { ListRequest, NetlinkSocket } from './socket.ts';
 import { littleEndian } from './sys.ts';
 
-/** Number of our own in `rtm_protocol` and `NDA_PROTOCOL`: what carries it may be removed by us, nothing else. */
+/** Seine's number in `rtm_protocol` and `NDA_PROTOCOL`: only entries with it may be removed. */
 export const ourProtocol = 0x5e;
 export const mainTable = 254;
 /** The kernel's own, with a route for each address. */
@@ -26,9 +26,9 @@ const kindNumbers = {
   prohibit: 8,
   throw: 9,
 } as const;
-export type RouteKind = keyof typeof kindNumbers;
+type RouteKind = keyof typeof kindNumbers;
 
-export interface NextHop {
+interface NextHop {
   readonly link: IfIndex | undefined;
   readonly gateway: Ip | undefined;
   readonly weight: number;
@@ -52,7 +52,7 @@ export interface Route {
   readonly onLink: boolean;
   /** Of a multipath route; `gateway` and `link` are then undefined. */
   readonly nextHops: readonly NextHop[];
-  /** `RTA_*` that say something this model has no place for: such a route is not ours. */
+  /** `RTA_*` outside this model: a route with one is not Seine's. */
   readonly unmodelled: readonly number[];
 }
 
@@ -75,20 +75,20 @@ export interface NewRoute {
   readonly onLink?: boolean;
 }
 
-/** What tells routes apart; the rest of a route may be left out of a delete. */
-export type RouteKey = Pick<NewRoute, 'destination' | 'metric' | 'table' | 'kind' | 'gateway' | 'link' | 'protocol'>;
+/** The identity of a route; the rest may be left out of a delete. */
+type RouteKey = Pick<NewRoute, 'destination' | 'metric' | 'table' | 'kind' | 'gateway' | 'link' | 'protocol'>;
 
 /** Fails with `EEXIST` if there is one with this destination, metric and table. */
 export function addRoute(batch: Batch, route: NewRoute): void {
   batch.message(RTM_NEWROUTE, flag.create | flag.exclusive, `add route to ${route.destination.text}`, () => routeTo(batch, route));
 }
 
-/** Sets the route of this destination, metric and table; the first of them, if somebody appended others. */
+/** Sets the route of this destination, metric and table; the first of them, if others were appended. */
 export function replaceRoute(batch: Batch, route: NewRoute): void {
   batch.message(RTM_NEWROUTE, flag.create | flag.replace, `set route to ${route.destination.text}`, () => routeTo(batch, route));
 }
 
-/** Fails with `ESRCH` if there is none. Only a route with all that is given here is deleted. */
+/** Fails with `ESRCH` if there is none. Only a route with all the given attributes is deleted. */
 export function deleteRoute(batch: Batch, key: RouteKey): void {
   batch.message(RTM_DELROUTE, 0, `delete route to ${key.destination.text}`, () => {
     rtmsg(batch, key, { protocol: key.protocol ?? 0, scope: RT_SCOPE_NOWHERE, kind: key.kind ? kindNumbers[key.kind] : 0, flags: 0 });
@@ -96,7 +96,7 @@ export function deleteRoute(batch: Batch, key: RouteKey): void {
   });
 }
 
-export interface RouteFilter {
+interface RouteFilter {
   readonly family: Family;
   readonly table?: number;
   readonly protocol?: number;
@@ -146,7 +146,7 @@ export function lookUpRoute(socket: NetlinkSocket, destination: Ip): Route | und
 }
 
 /** Of an `RTM_NEWROUTE` or `RTM_DELROUTE`; undefined for other families. @throws SeineError `PROTOCOL` */
-export function decodeRoute(message: Message): Route | undefined {
+export function decodeRoute(message: NetlinkMessage): Route | undefined {
   const { head, attributes } = splitPayload(message.payload, RTMSG_LENGTH, 'route');
   const family = familyOf(head.getUint8(0));
   if (family === undefined) return undefined;
@@ -194,7 +194,7 @@ const RT_SCOPE_LINK = 253;
 const RT_SCOPE_HOST = 254;
 const RT_SCOPE_NOWHERE = 255;
 
-/** The last three say nothing about where a packet goes. */
+/** The last three do not affect where a packet goes. */
 const modelled = new Set([
   RTA_DST,
   RTA_OIF,

@@ -4,7 +4,7 @@ import { type Batch, flag } from './message.ts';
 import { ourProtocol } from './routes.ts';
 
 /** A rule of the routing policy: packets from this one address are looked up in `table`, at `priority` (0 to 32765 come before the main table). */
-export interface NewRule {
+interface NewRule {
   readonly source: Ip;
   readonly table: number;
   readonly priority: number;

@@ -1,7 +1,7 @@
 import { SeineError } from '../errors/seine-error.ts';
 import { Attributes, aligned } from './attributes.ts';
 import { amended, errnoOf, kernelError } from './errno.ts';
-import { Batch, control, flag, headerLength, type Message, messagesIn } from './message.ts';
+import { Batch, control, flag, headerLength, messagesIn, type NetlinkMessage } from './message.ts';
 import type { NetworkNamespace } from './namespace.ts';
 import { SOCK_RAW, SOL_SOCKET } from './socket-address.ts';
 import {
@@ -18,8 +18,8 @@ import {
   socketName,
 } from './sys.ts';
 
-export interface NetlinkSocketOptions {
-  /** Routing (rtnetlink(7)) if left out; `netfilter` is nfnetlink, for the packet filter; `generic` is what families share. */
+interface NetlinkSocketOptions {
+  /** Routing (rtnetlink(7)) if left out; `socketDiagnosis` is sock_diag(7); `netfilter` is nfnetlink, for the packet filter; `generic` is what families share. */
   readonly protocol?: keyof typeof protocols;
   /** Where the socket lives, for ever; the caller's own namespace if left out. */
   readonly namespace?: NetworkNamespace;
@@ -37,7 +37,7 @@ export interface ListRequest<T> {
   /** Writes the fixed part and the filter attributes. */
   readonly body: (batch: Batch) => void;
   /** Returns `undefined` for what does not belong in the list; must copy bytes it keeps. */
-  readonly decode: (message: Message) => T | undefined;
+  readonly decode: (message: NetlinkMessage) => T | undefined;
 }
 
 /**
@@ -96,7 +96,7 @@ export class NetlinkSocket {
     }
   }
 
-  /** Who the kernel says has changed something, in the messages of its groups: `nl_pid` of `struct sockaddr_nl`. */
+  /** The source of changes as the kernel names it in its groups' messages: `nl_pid` of `struct sockaddr_nl`. */
   get port(): number {
     const address = socketName(this.#fd.number, 12);
     return new DataView(address.buffer, address.byteOffset, address.length).getUint32(4, littleEndian);
@@ -120,7 +120,7 @@ export class NetlinkSocket {
   attempt(batch: Batch): (SeineError | undefined)[] {
     this.#begin(batch);
     const results: (SeineError | undefined)[] = [];
-    for (const { from, to, bytes } of portions(batch)) {
+    for (const { from, to, bytes } of batches(batch)) {
       send(this.#fd.number, bytes, batch.entries[from]?.what ?? 'netlink request');
       results.push(...this.#acknowledgements(batch, from, to));
     }
@@ -138,7 +138,7 @@ export class NetlinkSocket {
     this.#busy = true;
     try {
       const results: (SeineError | undefined)[] = [];
-      for (const { from, to, bytes } of portions(batch)) {
+      for (const { from, to, bytes } of batches(batch)) {
         await sendOffThread(this.#fd.number, bytes, batch.entries[from]?.what ?? 'netlink request');
         results.push(...this.#acknowledgements(batch, from, to));
       }
@@ -189,7 +189,7 @@ export class NetlinkSocket {
   }
 
   /** Asks for one thing. `undefined` if it does not exist (ENODEV, ENXIO, ENOENT, ESRCH, EADDRNOTAVAIL). */
-  get<T>(type: number, what: string, body: (batch: Batch) => void, decode: (message: Message) => T): T | undefined {
+  get<T>(type: number, what: string, body: (batch: Batch) => void, decode: (message: NetlinkMessage) => T): T | undefined {
     const batch = new Batch().message(type, 0, what, body);
     this.#begin(batch);
     send(this.#fd.number, batch.bytes, what);
@@ -197,7 +197,12 @@ export class NetlinkSocket {
   }
 
   /** As `get`, but the kernel works in a thread of libuv's pool. The socket does nothing else meanwhile. */
-  async getOffThread<T>(type: number, what: string, body: (batch: Batch) => void, decode: (message: Message) => T): Promise<T | undefined> {
+  async getOffThread<T>(
+    type: number,
+    what: string,
+    body: (batch: Batch) => void,
+    decode: (message: NetlinkMessage) => T,
+  ): Promise<T | undefined> {
     const batch = new Batch().message(type, 0, what, body);
     this.#begin(batch);
     this.#busy = true;
@@ -209,13 +214,13 @@ export class NetlinkSocket {
     return this.#found(batch, decode);
   }
 
-  /** Messages nobody asked for: what the groups say. `empty` when there is none left. Valid until the next receive. */
-  receiveEvents(): readonly Message[] | 'empty' {
+  /** Unsolicited messages, from the groups. `empty` when there is none left. Valid until the next receive. */
+  receiveEvents(): readonly NetlinkMessage[] | 'empty' {
     const length = receive(this.#fd.number, receiveBuffer, 'netlink');
     return length === 'empty' ? 'empty' : messagesIn(receiveBuffer.subarray(0, length));
   }
 
-  #found<T>(batch: Batch, decode: (message: Message) => T): T | undefined {
+  #found<T>(batch: Batch, decode: (message: NetlinkMessage) => T): T | undefined {
     let found: T | undefined;
     const [failure] = this.#acknowledgements(batch, 0, 1, (message) => (found = decode(message)));
     if (failure === undefined) return found;
@@ -230,7 +235,7 @@ export class NetlinkSocket {
   }
 
   /** The answers to messages `from` up to `to`; their numbers end where the socket's counter stands. */
-  #acknowledgements(batch: Batch, from: number, to: number, onData?: (message: Message) => void): (SeineError | undefined)[] {
+  #acknowledgements(batch: Batch, from: number, to: number, onData?: (message: NetlinkMessage) => void): (SeineError | undefined)[] {
     const first = (this.#sequence - batch.entries.length + from) >>> 0;
     const results: (SeineError | undefined)[] = Array(to - from).fill(undefined);
     let missing = to - from;
@@ -239,7 +244,7 @@ export class NetlinkSocket {
       if (messages === 'empty') throw new SeineError('UNAVAILABLE', `${batch.entries[from]?.what}: ${missing} answers are missing`);
       for (const message of messages) {
         const index = (message.sequence - first) >>> 0;
-        if (index >= to - from) continue; // an answer to a request that was given up
+        if (index >= to - from) continue; // an answer to a request that timed out
         if (message.type !== control.error) {
           onData?.(message);
           continue;
@@ -256,7 +261,7 @@ export class NetlinkSocket {
     return new Dump(what, (this.#sequence - 1) >>> 0, decode);
   }
 
-  #receive(what: string): Message[] | 'empty' {
+  #receive(what: string): NetlinkMessage[] | 'empty' {
     try {
       const length = receive(this.#fd.number, receiveBuffer, what);
       return length === 'empty' ? 'empty' : messagesIn(receiveBuffer.subarray(0, length));
@@ -285,13 +290,13 @@ class Dump<T> {
     return this.#state;
   }
 
-  read(messages: readonly Message[] | 'empty'): void {
+  read(messages: readonly NetlinkMessage[] | 'empty'): void {
     if (messages === 'empty') throw new SeineError('UNAVAILABLE', `${this.#what}: the list has no end`);
     for (const message of messages) if (message.sequence === this.#sequence && this.#state === 'reading') this.#readOne(message);
     if (this.found.length > dumpLimit) throw new SeineError('PROTOCOL', `${this.#what}: more than ${dumpLimit} entries`);
   }
 
-  #readOne(message: Message): void {
+  #readOne(message: NetlinkMessage): void {
     if ((message.flags & flag.dumpInterrupted) !== 0) this.#interrupted = true;
     const end = endOfDump(message, this.#what);
     if (end === 'end') this.#state = this.#interrupted ? 'changed' : 'whole';
@@ -326,7 +331,7 @@ const bytesPerSend = 64 * 1024;
 
 const AF_NETLINK = 16;
 /** NETLINK_ROUTE, NETLINK_NETFILTER and NETLINK_GENERIC, linux/netlink.h. */
-const protocols = { route: 0, netfilter: 12, generic: 16 } as const;
+const protocols = { route: 0, socketDiagnosis: 4, netfilter: 12, generic: 16 } as const;
 const SO_RCVBUFFORCE = 33;
 const SO_NETNS_COOKIE = 71;
 const SOL_NETLINK = 270;
@@ -335,7 +340,7 @@ const NETLINK_CAP_ACK = 10;
 const NETLINK_EXT_ACK = 11;
 const NETLINK_GET_STRICT_CHK = 12;
 
-function* portions(batch: Batch): Generator<{ readonly from: number; readonly to: number; readonly bytes: Uint8Array }> {
+function* batches(batch: Batch): Generator<{ readonly from: number; readonly to: number; readonly bytes: Uint8Array }> {
   const { entries, bytes } = batch;
   for (let from = 0; from < entries.length; ) {
     const start = entries[from]?.start ?? 0;
@@ -358,7 +363,7 @@ function throwFirst(results: readonly (SeineError | undefined)[]): void {
  * struct nlmsgerr: i32 error (0 or −errno) · header of the request · [payload of the request] · attributes.
  * Attribute 1 is a sentence for people (`NLMSGERR_ATTR_MSG`).
  */
-function failureIn(message: Message, what: string, index: number): SeineError | undefined {
+function failureIn(message: NetlinkMessage, what: string, index: number): SeineError | undefined {
   const { payload } = message;
   if (payload.length < 4) throw new SeineError('PROTOCOL', `${what}: an acknowledgement of ${payload.length} bytes`);
   const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
@@ -370,14 +375,14 @@ function failureIn(message: Message, what: string, index: number): SeineError | 
   });
 }
 
-function reasonIn(message: Message, view: DataView): string | undefined {
+function reasonIn(message: NetlinkMessage, view: DataView): string | undefined {
   if ((message.flags & flag.acknowledgementHasAttributes) === 0 || view.byteLength < 4 + headerLength) return undefined;
   const capped = (message.flags & flag.acknowledgementIsCapped) !== 0;
   const request = capped ? headerLength : aligned(view.getUint32(4, littleEndian));
   return new Attributes(message.payload.subarray(4 + request), 'acknowledgement').text(1);
 }
 
-function endOfDump(message: Message, what: string): 'end' | SeineError | undefined {
+function endOfDump(message: NetlinkMessage, what: string): 'end' | SeineError | undefined {
   if (message.type === control.error) return failureIn(message, what, 0) ?? 'end';
   if (message.type !== control.done) return undefined;
   const view = new DataView(message.payload.buffer, message.payload.byteOffset, message.payload.length);

@@ -67,7 +67,7 @@ export class OwnedFd {
   #fd: number;
   readonly #what: string;
 
-  /** @param fd an open descriptor that nobody else closes; @param what for errors, e.g. `netlink socket` */
+  /** @param fd an open descriptor without another owner; @param what for errors, e.g. `netlink socket` */
   constructor(fd: number, what: string) {
     this.#fd = int32(fd, what);
     this.#what = what;
@@ -224,9 +224,10 @@ export function socketName(fd: number, size: number): Uint8Array {
   return address.subarray(0, Math.min(size, length[0] ?? 0));
 }
 
-/** @returns the bytes the kernel gave, at most `size` */
-export function getSocketOption(fd: number, level: number, option: number, size: number): Uint8Array {
-  const value = new Uint8Array(int32(size, 'size'));
+/** @param room how many bytes to read at most, or what the kernel is asked and fills. @returns the bytes the kernel gave */
+export function getSocketOption(fd: number, level: number, option: number, room: number | Uint8Array): Uint8Array {
+  const value = typeof room === 'number' ? new Uint8Array(int32(room, 'size')) : filled(room);
+  const size = value.length;
   const length = Uint32Array.of(size);
   const result = native.getsockopt(int32(fd, 'fd'), int32(level, 'level'), int32(option, 'option'), value, new Uint8Array(length.buffer));
   checked('getsockopt', result, `get socket option ${level}/${option}`);
@@ -374,7 +375,7 @@ function filled(bytes: Uint8Array): Uint8Array {
   return bytes;
 }
 
-/** The path can come from a container runtime, so a bad one is no bug of ours. */
+/** The path can come from a container runtime, so a bad one is not a bug. */
 function cString(text: string): string {
   if (text.includes('\0')) throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} contains a NUL`);
   return text;

@@ -44,6 +44,13 @@ export function ensureSysctl(name: SysctlName, value: string | number): 'changed
   return 'changed';
 }
 
+/** Whether the kernel forwards what comes by this interface. @throws SeineError as `readSysctl` */
+export function isForwarding(family: 'ipv4' | 'ipv6', interfaceName: string): boolean {
+  // Of IPv6, the setting of all interfaces alone decides (ip-sysctl of the kernel's documentation).
+  const name = ['net', family, 'conf', family === 'ipv4' ? interfaceName : 'all', 'forwarding'];
+  return readSysctl(name).trim() !== '0';
+}
+
 function sysctlPath(name: SysctlName): string {
   if (name.length === 0 || !name.every((part) => /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/.test(part)))
     throw new SeineError('INVALID_INPUT', `${JSON.stringify(name.join('.'))} is no name of a kernel parameter`);

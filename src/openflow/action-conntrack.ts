@@ -1,5 +1,5 @@
 import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
-import type { CtAction, Nat } from './action.ts';
+import type { CtAction, NatAction } from './action.ts';
 import type { ActionRows } from './action-codec.ts';
 import { packSubfield, shortHeader, unpackSubfield } from './oxm.ts';
 
@@ -70,7 +70,7 @@ const IPV6_LAST = 8;
 const PORT_FIRST = 16;
 const PORT_LAST = 32;
 
-function writeNat(w: ByteWriter, nat: Nat): void {
+function writeNat(w: ByteWriter, nat: NatAction): void {
   const start = w.length;
   w.u16(natHeader.experimenter).u16(0).u32(natHeader.nicira).u16(natHeader.subtype).zeros(2);
   w.u16(
@@ -85,7 +85,7 @@ function writeNat(w: ByteWriter, nat: Nat): void {
 }
 
 /** @returns the flags that say what was written */
-function writeNatRanges(w: ByteWriter, { addresses, ports }: Nat): number {
+function writeNatRanges(w: ByteWriter, { addresses, ports }: NatAction): number {
   let flags = 0;
   if (addresses?.family === 'ipv4') {
     w.u32(addresses.first);
@@ -109,7 +109,7 @@ function writeIpv6(w: ByteWriter, value: bigint): void {
 }
 
 /** Takes a `nat` off the front of the nested actions; `undefined` if there is none. */
-function takeNat(r: ByteReader): Nat | undefined {
+function takeNat(r: ByteReader): NatAction | undefined {
   const start = r.offset;
   const isNat =
     r.remaining >= 16 && r.u16() === natHeader.experimenter && r.skip(2).u32() === natHeader.nicira && r.u16() === natHeader.subtype;
@@ -117,7 +117,7 @@ function takeNat(r: ByteReader): Nat | undefined {
   return isNat ? readNat(new ByteReader(r.raw(r.peekU16(2)), 'nat action')) : undefined;
 }
 
-function readNat(r: ByteReader): Nat {
+function readNat(r: ByteReader): NatAction {
   const flags = r.skip(12).u16();
   const present = r.u16();
   const addresses = readNatAddresses(r, present);
@@ -132,7 +132,7 @@ function readNat(r: ByteReader): Nat {
   };
 }
 
-function readNatAddresses(r: ByteReader, present: number): Nat['addresses'] {
+function readNatAddresses(r: ByteReader, present: number): NatAction['addresses'] {
   if (present & IPV4_FIRST) return { family: 'ipv4', first: r.u32(), ...(present & IPV4_LAST ? { last: r.u32() } : {}) };
   if (present & IPV6_FIRST) return { family: 'ipv6', first: readIpv6(r), ...(present & IPV6_LAST ? { last: readIpv6(r) } : {}) };
   return undefined;

@@ -91,13 +91,13 @@ export interface CtAction {
   readonly zone: number | Subfield;
   /** Table that sees the packet again once it is tracked; absent to fork no packet. */
   readonly table?: number;
-  readonly nat?: Nat;
+  readonly nat?: NatAction;
   /** The well-known port of the helper: 21 ftp, 69 tftp. */
   readonly alg?: number;
   readonly exec: readonly Action[];
 }
 
-export interface Nat {
+export interface NatAction {
   /** Absent: translate as the connection already is. */
   readonly direction?: 'src' | 'dst';
   /** A range; `last` is absent if there is one address. */

@@ -40,7 +40,7 @@ export async function runApply(session: OpenFlowSession, messages: readonly Uint
     });
 }
 
-/** In pieces, each when the window has room for it. */
+/** In chunks, each when the window has room for it. */
 async function sendAll(session: OpenFlowSession, run: RangeRun, messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
   let w = new ByteWriter(1024);
   for (let index = 0; index < messages.length; index++) {

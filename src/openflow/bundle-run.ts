@@ -6,7 +6,7 @@ import { messageType, readHeader } from './protocol.ts';
 import { RangeRun } from './range-run.ts';
 import type { OpenFlowSession } from './session.ts';
 
-export interface Bundle {
+interface Bundle {
   readonly bundle: number;
   readonly messages: readonly Uint8Array[];
 }

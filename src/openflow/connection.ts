@@ -1,4 +1,4 @@
-import { dialEndpoint, type Endpoint, parseEndpoint, type TlsCredentials } from '../async/endpoint.ts';
+import { dialEndpoint, parseEndpoint, type SocketEndpoint, type TlsCredentials } from '../async/endpoint.ts';
 import { keepConnected } from '../async/keep-connected.ts';
 import { localPolicy, type ReconnectPolicy } from '../async/reconnect.ts';
 import { Waiters } from '../async/waiters.ts';
@@ -9,8 +9,8 @@ import { runBundle } from './bundle-run.ts';
 import {
   decodeAggregate,
   type FlowAggregate,
-  type FlowEntry,
   type FlowFilter,
+  type FlowStats,
   visitFlowEntries,
   writeAggregateRequest,
   writeFlowDescRequest,
@@ -31,7 +31,7 @@ export interface OpenFlowConnectionOptions {
   readonly endpoint: string;
   /** For `ssl:`. */
   readonly credentials?: TlsCredentials;
-  /** What may be spoken; the highest that the switch speaks too is taken. 1.5 alone unless said otherwise. */
+  /** The versions offered; the highest that the switch supports too is used. 1.5 alone by default. */
   readonly versions?: readonly Version[];
   readonly policy?: ReconnectPolicy;
   /** Never more bytes than these are on their way to the switch without its having shown that it dealt with them; 4 MiB. */
@@ -43,7 +43,7 @@ export interface OpenFlowConnectionOptions {
   readonly down?: (cause: SeineError) => void;
   /** An attempt to connect failed; the next follows in `waitMs`. */
   readonly failed?: (cause: SeineError, waitMs: number) => void;
-  /** A message that nobody asked for: packet-in, port status, flow removed, flow monitor, an error about a `send`. */
+  /** An unsolicited message: packet-in, port status, flow removed, flow monitor, an error about a `send`. */
   readonly unsolicited?: (message: Uint8Array) => void;
 }
 
@@ -68,7 +68,7 @@ export interface OpenFlowCounters {
  */
 export class OpenFlowConnection {
   readonly #options: OpenFlowConnectionOptions;
-  readonly #endpoint: Endpoint;
+  readonly #endpoint: SocketEndpoint;
   readonly #counters = { flowMods: 0, groupMods: 0, meterMods: 0, bundles: 0, bundlesRefused: 0, connects: 0 };
   readonly #waiters = new Waiters('an OpenFlow connection');
   readonly #ids = new TransactionIds();
@@ -90,7 +90,7 @@ export class OpenFlowConnection {
     return { versions, windowBytes, helloTimeoutMs: this.#policy.connectTimeoutMs, ids: this.#ids };
   }
 
-  /** What is spoken; `undefined` while the stream is down. */
+  /** The negotiated version; `undefined` while the stream is down. */
   get version(): Version | undefined {
     return this.#session?.version;
   }
@@ -156,7 +156,7 @@ export class OpenFlowConnection {
    * @throws SeineError `REFUSED` with `context.index`, the place of the first message that the switch refused, `context.error`,
    *   and `context.refusals`, how many it refused, the first hundred of them in `context.refused` (`index`, `error`); all the
    *   others were made. `UNAVAILABLE` and `CANCELLED`: `context.sent` is
-   *   `false` if nothing was changed, otherwise nobody knows how far the switch came.
+   *   `false` if nothing was changed, otherwise the outcome is unknown.
    */
   async apply(messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
     const session = this.#require();
@@ -189,7 +189,7 @@ export class OpenFlowConnection {
   }
 
   /** Calls `visit` with each flow, in the order of the switch. See `FlowEntry` about keeping its bytes. */
-  async dumpFlows(filter: FlowFilter, visit: (entry: FlowEntry) => void, signal: AbortSignal): Promise<void> {
+  async dumpFlows(filter: FlowFilter, visit: (entry: FlowStats) => void, signal: AbortSignal): Promise<void> {
     const { version } = this.#require();
     const request = bytesOf((w) => writeFlowDescRequest(w, filter, version));
     await this.multipart(request, (body) => visitFlowEntries(body, visit, version), signal);

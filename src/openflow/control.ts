@@ -124,7 +124,7 @@ export function writeFlushZone(w: ByteWriter, zone: number, version: Version = O
   endMessage(w.zeros(6).u16(zone), start);
 }
 
-export interface SwitchDescription {
+export interface SwitchDesc {
   readonly manufacturer: string;
   readonly hardware: string;
   /** The version of Open vSwitch. */
@@ -138,7 +138,7 @@ export function writeDescRequest(w: ByteWriter, version: Version = OPENFLOW_15):
 }
 
 /** @param body of a description reply. Source: OpenFlow 1.5.1 `ofp_desc`: texts of 256, 256, 256, 32 and 256 octets. */
-export function decodeDesc(body: Uint8Array): SwitchDescription {
+export function decodeDesc(body: Uint8Array): SwitchDesc {
   const r = new ByteReader(body, 'description');
   const [manufacturer, hardware, software] = [textOf(r.raw(256)), textOf(r.raw(256)), textOf(r.raw(256))];
   return { manufacturer, hardware, software, serialNumber: textOf(r.raw(32)), datapath: textOf(r.raw(256)) };

@@ -49,7 +49,7 @@ export function errorOf({ type, code, data }: Pick<ErrorMessage, 'type' | 'code'
   return { type: code, code: 0, vendor, name: known ?? `error ${code} of vendor 0x${vendor.toString(16)}`, data: r.raw(r.remaining) };
 }
 
-/** As an error of ours: the switch understood, and said no. */
+/** As a SeineError: the switch understood and refused. */
 export function refusal(error: ErrorMessage, doing: string, context: Readonly<Record<string, unknown>> = {}): SeineError {
   const failed = error.data.length >= HEADER_BYTES ? readHeader(error.data) : undefined;
   const about = failed === undefined ? {} : { failed: messageTypeName(failed.type) ?? failed.type };

@@ -6,7 +6,7 @@ import { encodeMatch } from './match.ts';
 import { multipartType, writeMultipartRequest } from './multipart.ts';
 import { ALL_TABLES, ofGroup, ofPort } from './protocol.ts';
 
-/** What to tell. Sum what is wanted. Source: OpenFlow 1.5.1 `ofp_flow_monitor_flags`. */
+/** The changes to report; a sum of flags. Source: OpenFlow 1.5.1 `ofp_flow_monitor_flags`. */
 export const monitorFlag = { initial: 1, add: 2, removed: 4, modify: 8, instructions: 16, noAbbreviation: 32, onlyOwn: 64 } as const;
 
 export interface FlowMonitor {
@@ -21,7 +21,7 @@ const anything = encodeMatch({});
 const ADD = 0;
 
 /**
- * Appends a request that makes the switch tell of changes in its flow tables until the connection ends. The answer to the
+ * Appends a request that makes the switch report changes in its flow tables until the connection ends. The answer to the
  * request holds the flows that are there (with `initial`); changes come later as unsolicited multipart replies.
  *
  * Source: OpenFlow 1.5.1 `ofp_flow_monitor_request` (u32 monitor, u32 out port, u32 out group, u16 flags, u8 table,
@@ -39,7 +39,7 @@ export function writeFlowMonitorRequest(w: ByteWriter, monitor: FlowMonitor): vo
 
 /**
  * - `abbreviated`: what this very connection did, by transaction id
- * - `paused`: the switch tells nothing more, because we read too slowly; after `resumed` the tables must be read again
+ * - `paused`: the switch reports nothing more, because the controller reads too slowly; after `resumed` the tables must be read again
  */
 export type FlowUpdate =
   | {

@@ -19,7 +19,7 @@ export interface FlowFilter {
  * One flow as the switch holds it. `match` and `instructions` are views into the message that carried them: copy them to
  * keep them, or they keep up to 64 KiB alive.
  */
-export interface FlowEntry {
+export interface FlowStats {
   readonly table: number;
   readonly priority: number;
   readonly cookie: bigint;
@@ -79,7 +79,7 @@ const BYTE_COUNT = 5;
  *
  * @throws SeineError `PROTOCOL` if a length does not fit.
  */
-export function visitFlowEntries(body: Uint8Array, visit: (entry: FlowEntry) => void, version: Version = OPENFLOW_15): void {
+export function visitFlowEntries(body: Uint8Array, visit: (entry: FlowStats) => void, version: Version = OPENFLOW_15): void {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   const least = version === OPENFLOW_13 ? ENTRY_HEADER_BYTES_13 + 8 : ENTRY_HEADER_BYTES + 8;
   let at = 0;
@@ -93,7 +93,7 @@ export function visitFlowEntries(body: Uint8Array, visit: (entry: FlowEntry) => 
   }
 }
 
-function entryIn13At(body: Uint8Array, view: DataView, start: number, end: number): FlowEntry {
+function entryIn13At(body: Uint8Array, view: DataView, start: number, end: number): FlowStats {
   const matchStart = start + ENTRY_HEADER_BYTES_13;
   const instructionsStart = matchStart + paddedAt(view, matchStart, end);
   return {
@@ -112,7 +112,7 @@ function entryIn13At(body: Uint8Array, view: DataView, start: number, end: numbe
   };
 }
 
-function entryAt(body: Uint8Array, view: DataView, start: number, end: number): FlowEntry {
+function entryAt(body: Uint8Array, view: DataView, start: number, end: number): FlowStats {
   const matchStart = start + ENTRY_HEADER_BYTES;
   const statsStart = matchStart + paddedAt(view, matchStart, end);
   const instructionsStart = statsStart + paddedAt(view, statsStart, end);

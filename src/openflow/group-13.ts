@@ -1,7 +1,7 @@
 import { SeineError } from '../errors/seine-error.ts';
 import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
 import { readActions, writeActions } from './actions.ts';
-import type { Bucket, GroupType } from './group.ts';
+import type { Bucket, GroupType } from './bucket.ts';
 import { OPENFLOW_13, ofGroup, ofPort } from './protocol.ts';
 
 const HEAD_BYTES = 16;

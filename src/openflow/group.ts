@@ -1,17 +1,13 @@
 import { SeineError } from '../errors/seine-error.ts';
 import { ByteReader, ByteWriter } from '../wire/bytes.ts';
-import type { Action } from './action.ts';
 import { readActions, writeActions } from './actions.ts';
+import { type Bucket, type GroupType, groupTypes } from './bucket.ts';
 import { readBucketsIn13, writeBucketIn13 } from './group-13.ts';
 import { decodeOxmFields, type Match } from './match.ts';
 import { multipartType, writeMultipartRequest } from './multipart.ts';
 import { type AnyValue, requireField, writeOxm } from './oxm.ts';
 import { eachProperty, textOf } from './properties.ts';
 import { beginMessage, endMessage, messageType, OPENFLOW_13, OPENFLOW_15, ofGroup, readHeader, type Version } from './protocol.ts';
-
-/** Source: OpenFlow 1.5.1 `ofp_group_type`. */
-export const groupTypes = ['all', 'select', 'indirect', 'fastFailover'] as const;
-export type GroupType = (typeof groupTypes)[number];
 
 /** Source: OpenFlow 1.5.1 `ofp_group_mod_command`; `addOrModify` is Open vSwitch's own. */
 export const groupCommands = { add: 0, modify: 1, delete: 2, insertBuckets: 3, removeBuckets: 5, addOrModify: 0x8000 } as const;
@@ -20,18 +16,8 @@ export type GroupCommand = keyof typeof groupCommands;
 /** Where to insert, or what to remove, besides the number of a bucket. Source: OpenFlow 1.5.1 `ofp_bucket_id`. */
 export const bucketPlace = { first: 0xffff_fffd, last: 0xffff_fffe, all: 0xffff_ffff } as const;
 
-export interface Bucket {
-  /** Unique in its group. */
-  readonly id: number;
-  /** Share of a `select` group; absent in other groups. */
-  readonly weight?: number;
-  readonly watchPort?: number;
-  readonly watchGroup?: number;
-  readonly actions: readonly Action[];
-}
-
 /** How a `select` group chooses. Source: Open vSwitch's `selection_method` group property (ovs-ofctl(8) "Group Syntax"). */
-export interface Selection {
+export interface GroupSelection {
   /** `dp_hash` or `hash`. */
   readonly method: string;
   readonly parameter?: bigint;
@@ -42,7 +28,7 @@ export interface Selection {
 export interface Group {
   readonly id: number;
   readonly type: GroupType;
-  readonly selection?: Selection;
+  readonly selection?: GroupSelection;
   readonly buckets: readonly Bucket[];
 }
 
@@ -150,7 +136,7 @@ function writeBucket(w: ByteWriter, bucket: Bucket): void {
 }
 
 /** Source: Open vSwitch `ntr_group_prop_selection_method`: u32 vendor, u32 type, 4 zero, name in 16 octets, u64 parameter, OXMs. */
-function writeSelection(w: ByteWriter, selection: Selection): void {
+function writeSelection(w: ByteWriter, selection: GroupSelection): void {
   const start = w.length;
   w.u16(EXPERIMENTER).u16(0).u32(NETRONOME).u32(SELECTION_METHOD).zeros(4);
   const name = utf8.encode(selection.method);
@@ -284,8 +270,8 @@ function readBucket(buckets: ByteReader): Bucket {
   return { id, ...properties, actions };
 }
 
-function readSelection(r: ByteReader): Selection | undefined {
-  let selection: Selection | undefined;
+function readSelection(r: ByteReader): GroupSelection | undefined {
+  let selection: GroupSelection | undefined;
   eachProperty(r, (type, body) => {
     if (type !== EXPERIMENTER || body.u32() !== NETRONOME || body.u32() !== SELECTION_METHOD) return;
     const method = textOf(body.skip(4).raw(METHOD_NAME_BYTES));

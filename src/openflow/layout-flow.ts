@@ -1,7 +1,5 @@
 import { SeineError } from '../errors/seine-error.ts';
 import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
-import type { Action } from './action.ts';
-import { readActions, writeActions } from './actions.ts';
 import { takeMatch } from './flow-mod.ts';
 import type { Layout } from './layout.ts';
 import { decodeMatch, type Match, writeMatch } from './match.ts';
@@ -13,12 +11,6 @@ export const matchBytes: Layout<Uint8Array> = { read: (r) => takeMatch(r), write
 export const matchFields: Layout<Match> = {
   read: (r) => decodeMatch(takeMatch(r)),
   write: (w, value, version) => writeMatch(w, value, version),
-};
-
-/** Actions to the end. */
-export const actions: Layout<readonly Action[]> = {
-  read: (r, version) => readActions(r, version),
-  write: (w, value, version) => writeActions(w, value, version),
 };
 
 /** What a flow, a port or a table counted. What the switch does not say is absent. */

@@ -33,16 +33,16 @@ export interface UnknownMessage {
   readonly bytes: Uint8Array;
 }
 
-type AnyRow = MessageRow<unknown>;
+type AnyMessageRow = MessageRow<unknown>;
 
-interface Place {
+interface MessagePlace {
   readonly kind: MessageKind;
   readonly layout: Layout<unknown>;
 }
 
 const MORE = 1;
-const places = new Map<string, Place>();
-for (const [kind, row] of Object.entries(messageRows) as [MessageKind, AnyRow][]) {
+const places = new Map<string, MessagePlace>();
+for (const [kind, row] of Object.entries(messageRows) as [MessageKind, AnyMessageRow][]) {
   for (const wire of row.wire) places.set(keyOf(wire), { kind, layout: row.layout });
 }
 
@@ -85,7 +85,7 @@ function readPlace(r: ByteReader, type: number): { readonly key: string; readonl
 }
 
 function speaks(kind: MessageKind, key: string, version: Version): boolean {
-  const row: AnyRow = messageRows[kind] as AnyRow; // a row of some body
+  const row: AnyMessageRow = messageRows[kind] as AnyMessageRow; // a row of some body
   return row.wire.some((wire) => keyOf(wire) === key && (wire.only === undefined || wire.only === version));
 }
 
@@ -96,7 +96,7 @@ function speaks(kind: MessageKind, key: string, version: Version): boolean {
 export function encodeMessage(message: Message): Uint8Array {
   if (message.kind === 'unknown') return message.bytes.slice();
   const { kind, version, xid, body, more } = message;
-  const row = messageRows[kind] as AnyRow; // its body is of its kind
+  const row = messageRows[kind] as AnyMessageRow; // its body is of its kind
   const wire = row.wire.find(({ only }) => only === undefined || only === version);
   if (wire === undefined)
     throw new SeineError('INVARIANT', `${kind} is no message of ${version === OPENFLOW_13 ? 'OpenFlow 1.3' : 'OpenFlow 1.5'}`);
@@ -121,7 +121,7 @@ function typeOf(wire: WirePlace): number {
 
 /** What Open vSwitch's tools call a message: `OFPT_FLOW_MOD`, `OFPST_FLOW reply`. */
 export function messageName(kind: MessageKind, version: Version): string {
-  const row = messageRows[kind] as AnyRow; // a row of some body
+  const row = messageRows[kind] as AnyMessageRow; // a row of some body
   const name = version === OPENFLOW_13 ? (row.nameIn13 ?? row.name) : row.name;
   const [wire] = row.wire;
   return 'reply' in wire ? `${name} ${wire.reply ? 'reply' : 'request'}` : name;

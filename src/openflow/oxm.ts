@@ -123,7 +123,7 @@ function writeBigint(w: ByteWriter, bytes: number, value: bigint): void {
 }
 
 /** One field read from a match or an action. `mask` is absent if all bits count. */
-export interface OxmEntry {
+interface OxmEntry {
   readonly field: Field;
   readonly value: AnyValue;
   readonly mask: AnyValue | undefined;

@@ -2,7 +2,7 @@ import { type FieldName, fields, fieldsInOrder, type Prerequisite } from './fiel
 import type { AnyValue, Masked } from './oxm.ts';
 
 /** What a match gives for each field, by the field's place in the order of a match. */
-export type Slots = readonly (AnyValue | Masked<AnyValue> | undefined)[];
+type Slots = readonly (AnyValue | Masked<AnyValue> | undefined)[];
 
 const ETH_IP = 0x0800;
 const ETH_IPV6 = 0x86dd;

@@ -59,7 +59,7 @@ it('is refused with the name of the error and what failed', async () => {
   });
 });
 
-it('ends with its stream, and a late answer disturbs nobody', async () => {
+it('ends with its stream, and a late answer has no effect', async () => {
   const unsolicited: number[] = [];
   const connection = peer.connect({ unsolicited: (each) => unsolicited.push(readHeader(each).type) });
   await connection.untilUp(peer.signal);

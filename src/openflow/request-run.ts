@@ -4,9 +4,9 @@ import { decodeMultipart } from './multipart.ts';
 import { messageType, readHeader } from './protocol.ts';
 import { type Expectation, type OpenFlowSession, withXid } from './session.ts';
 
-/** Whoever waits for the answers to one message. */
-interface Asker {
-  /** Reads what comes under the message's id, errors excepted. What it throws fails the exchange. */
+/** The caller that waits for the answers to one message. */
+interface ReplyHandler {
+  /** Reads the answers with the message's id, errors excepted. An error it throws fails the exchange. */
   readonly answered: Expectation['answered'];
   readonly failed: (cause: SeineError) => void;
 }
@@ -56,15 +56,15 @@ export function runMultipart(
   });
 }
 
-function exchange(session: OpenFlowSession, message: Uint8Array, asker: Asker, signal: AbortSignal): void {
+function exchange(session: OpenFlowSession, message: Uint8Array, client: ReplyHandler, signal: AbortSignal): void {
   const xid = session.reserveXids(1);
   const cancel = () => {
     session.forget(expectation);
-    asker.failed(new SeineError('CANCELLED', 'OpenFlow request'));
+    client.failed(new SeineError('CANCELLED', 'OpenFlow request'));
   };
   const fail = (cause: SeineError) => {
     signal.removeEventListener('abort', cancel);
-    asker.failed(cause);
+    client.failed(cause);
     return 'done' as const;
   };
   const expectation: Expectation = {
@@ -72,7 +72,7 @@ function exchange(session: OpenFlowSession, message: Uint8Array, asker: Asker, s
     count: 1,
     answered: (answer) => {
       if (readHeader(answer).type === messageType.error) return fail(refusal(decodeError(answer), 'OpenFlow request'));
-      const state = answeredSafely(asker, answer, fail);
+      const state = answeredSafely(client, answer, fail);
       if (state === 'done') signal.removeEventListener('abort', cancel);
       return state;
     },
@@ -84,9 +84,9 @@ function exchange(session: OpenFlowSession, message: Uint8Array, asker: Asker, s
 }
 
 /** What the reader of an answer throws fails its request; a broken message also ends the stream. */
-function answeredSafely(asker: Asker, answer: Uint8Array, fail: (cause: SeineError) => 'done'): 'more' | 'done' {
+function answeredSafely(client: ReplyHandler, answer: Uint8Array, fail: (cause: SeineError) => 'done'): 'more' | 'done' {
   try {
-    return asker.answered(answer);
+    return client.answered(answer);
   } catch (thrown) {
     return fail(SeineError.from(thrown, 'reading an OpenFlow answer'));
   }

@@ -20,7 +20,7 @@ export interface Expectation {
   lost(cause: SeineError): void;
 }
 
-export interface SessionEvents {
+interface OpenFlowSessionEvents {
   /** Versions are agreed; everything may be sent. */
   up(): void;
   down(cause: SeineError): void;
@@ -45,7 +45,7 @@ const turnMs = 4;
 /** One OpenFlow stream from its hello to its end: matches answers to requests, answers echoes, bounds what is under way. */
 export class OpenFlowSession implements Conversation {
   readonly #socket: Socket;
-  readonly #events: SessionEvents;
+  readonly #events: OpenFlowSessionEvents;
   readonly #options: SessionOptions;
   readonly #framer = new OpenFlowFramer();
   readonly #window: SendWindow;
@@ -58,7 +58,7 @@ export class OpenFlowSession implements Conversation {
   /** When the present turn of the loop began to read; `undefined` between turns. */
   #turnStartMs: number | undefined;
 
-  constructor(socket: Socket, options: SessionOptions, events: SessionEvents) {
+  constructor(socket: Socket, options: SessionOptions, events: OpenFlowSessionEvents) {
     this.#socket = socket;
     this.#events = events;
     this.#options = options;
@@ -216,7 +216,7 @@ export class OpenFlowSession implements Conversation {
   }
 }
 
-/** Answers that nobody waits for any more belong to requests that were given up. */
+/** Answers without a waiting caller belong to requests that timed out. */
 const answerTypes: ReadonlySet<number> = new Set([
   messageType.featuresReply,
   messageType.getConfigReply,

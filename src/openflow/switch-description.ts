@@ -4,7 +4,7 @@ import { multipartType, writeMultipartRequest } from './multipart.ts';
 import { textOf } from './properties.ts';
 
 /** What a switch says of itself, for people. */
-export interface SwitchDescription {
+interface SwitchDescription {
   readonly manufacturer: string;
   readonly hardware: string;
   /** Open vSwitch: its version. */

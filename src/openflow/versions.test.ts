@@ -97,8 +97,8 @@ describe.each<Version>([OPENFLOW_13, OPENFLOW_15])('the functions of single mess
       expect(decodeUnsolicited(bytes)).toMatchObject({ kind: 'packetIn', packet: { fields: body.fields, data: body.data } });
     const updates = version === OPENFLOW_13 ? of('flowMonitorReply13', version) : of('flowMonitorReply', version);
     for (const { bytes, body } of updates) {
-      const told = decodeUnsolicited(bytes);
-      expect(told.kind === 'flowUpdates' && told.updates.map(({ event }) => event)).toEqual(body.updates.map(({ event }) => event));
+      const reported = decodeUnsolicited(bytes);
+      expect(reported.kind === 'flowUpdates' && reported.updates.map(({ event }) => event)).toEqual(body.updates.map(({ event }) => event));
     }
     expect(updates.length).toBeGreaterThan(3);
   });

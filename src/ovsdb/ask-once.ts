@@ -13,10 +13,10 @@ export interface AskOnceOptions {
 }
 
 /**
- * Connects, asks what there is to ask, and hangs up: for what has to be known before a client can be made, such as which databases a
+ * Connects, sends its requests, and disconnects: for what has to be known before a client can be made, such as which databases a
  * server has and what is in their schemas.
  *
- * @throws SeineError `UNAVAILABLE` if nobody answers; `INVALID_INPUT` if the endpoint is none; `CANCELLED` if the signal comes first;
+ * @throws SeineError `UNAVAILABLE` if there is no answer; `INVALID_INPUT` if the endpoint is none; `CANCELLED` if the signal comes first;
  *   and whatever `ask` throws
  */
 export async function askOnce<T>(options: AskOnceOptions, ask: (session: JsonRpcSession) => Promise<T>, signal: AbortSignal): Promise<T> {

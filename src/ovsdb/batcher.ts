@@ -7,7 +7,7 @@ import { isObject, readServerError } from './json-rpc.ts';
  *
  * @throws SeineError `REFUSED` if the server answered with an error instead, `UNAVAILABLE` if the outcome is unknown.
  */
-export type SendTransaction = (operations: readonly Json[]) => Promise<unknown>;
+type SendTransaction = (operations: readonly Json[]) => Promise<unknown>;
 
 interface Request {
   readonly operations: readonly Json[];
@@ -31,7 +31,7 @@ export interface BatchCounters {
 }
 
 /**
- * Sends what several callers ask for in the same turn of the event loop, or while a transaction is on its way, as one
+ * Sends the transactions of several callers of the same turn of the event loop, or during a transaction under way, as one
  * transaction. Every transaction costs `ovs-vswitchd` a look at its whole configuration, so fewer are much cheaper.
  *
  * Callers do not share failures: if the joint transaction is refused, each one's part is tried alone, in the order of
@@ -50,7 +50,7 @@ export class Batcher {
     this.#schedule();
   }
 
-  /** There is none any more. What was sent is for the sender to fail; what is queued waits. */
+  /** The server is gone. The sender fails what was sent; what is queued waits. */
   disconnect(): void {
     this.#send = undefined;
   }
@@ -94,7 +94,7 @@ export class Batcher {
     });
   }
 
-  /** Waits for the end of the event loop's turn, so that everything that the turn's input asks for goes together. */
+  /** Waits for the end of the event loop's turn, so that all requests of that turn go together. */
   #schedule(): void {
     if (this.#scheduled || this.#underWay || this.#send === undefined || this.#queue.size === 0) return;
     this.#scheduled = true;
@@ -124,7 +124,7 @@ export class Batcher {
     return batch;
   }
 
-  /** Never rejects: what went wrong is told to the callers. */
+  /** Never rejects: failures are reported to the callers. */
   async #carryOut(batch: readonly Request[], send: SendTransaction): Promise<void> {
     const outcome = await this.#attempt(batch, send);
     if (outcome === undefined) return;
@@ -175,8 +175,8 @@ function refusal(entry: unknown, index: number, operations: readonly Json[]): Se
   const { error, details } = readServerError(entry);
   const operation = operations[index];
   const at = operation === undefined ? 'commit' : `operation ${index}`;
-  const told = details === '' ? error : `${error}: ${details}`;
-  return new SeineError('REFUSED', `ovsdb transact, ${at}: ${told}`, { context: { error, details, index, operation } });
+  const reported = details === '' ? error : `${error}: ${details}`;
+  return new SeineError('REFUSED', `ovsdb transact, ${at}: ${reported}`, { context: { error, details, index, operation } });
 }
 
 function cancelled(signal: AbortSignal, sent: boolean): SeineError {

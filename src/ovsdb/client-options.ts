@@ -16,7 +16,7 @@ export type RowFilter<D extends Database, T extends TableName<D>> = 'all' | 'non
 
 export type RowFilters<D extends Database, S extends Selection<D>> = { readonly [T in keyof S & TableName<D>]?: RowFilter<D, T> };
 
-/** What to hold at most, whatever the server sends. */
+/** Limits on what is held, whatever the server sends. */
 export interface OvsdbLimits extends SessionLimits {
   /** Rows of the copy, all tables together. */
   readonly maxRows: number;

@@ -152,11 +152,11 @@ describe('OvsdbClient', () => {
     };
     const connected = client();
     await connected.synced(stop.signal);
-    const told: unknown[] = [];
-    connected.onChange((changes) => told.push(...changes.map(({ uuid }) => uuid)), stop.signal);
+    const reported: unknown[] = [];
+    connected.onChange((changes) => reported.push(...changes.map(({ uuid }) => uuid)), stop.signal);
     sockets[0]?.destroy();
     await until(() => connected.counters.syncs === 2);
-    expect(told).toEqual([other]);
+    expect(reported).toEqual([other]);
     expect(connected.tables.Bridge.size).toBe(2);
   });
 
@@ -308,12 +308,12 @@ describe('OvsdbClient', () => {
   it('hands on what the server tells of monitors that are not its own', async () => {
     const connected = client();
     await connected.synced(stop.signal);
-    const told: unknown[] = [];
+    const reported: unknown[] = [];
     const own = new AbortController();
-    connected.onNotification((one) => told.push(one), own.signal);
+    connected.onNotification((one) => reported.push(one), own.signal);
     sockets[0]?.write('{"id":null,"method":"update","params":["mine",{"T":{}}]}');
-    await until(() => told.length > 0);
-    expect(told).toEqual([{ method: 'update', params: ['mine', { T: {} }] }]);
+    await until(() => reported.length > 0);
+    expect(reported).toEqual([{ method: 'update', params: ['mine', { T: {} }] }]);
     own.abort();
     sockets[0]?.write('{"id":null,"method":"update","params":["mine",{}]}');
     await until(() => failures.length > 0);

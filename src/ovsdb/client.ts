@@ -1,15 +1,15 @@
 import type { Socket } from 'node:net';
-import { dialEndpoint, type Endpoint, parseEndpoint } from '../async/endpoint.ts';
+import { dialEndpoint, parseEndpoint, type SocketEndpoint } from '../async/endpoint.ts';
 import { type Conversation, keepConnected } from '../async/keep-connected.ts';
+import { notifyAll } from '../async/notify-all.ts';
 import { localPolicy } from '../async/reconnect.ts';
-import { tellAll } from '../async/tell-all.ts';
 import { Waiters } from '../async/waiters.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { Batcher, readResults } from './batcher.ts';
 import { followChanges } from './change-feed.ts';
 import type { OvsdbClientCounters, OvsdbClientOptions, RowFilter } from './client-options.ts';
 import type { Json } from './json.ts';
-import { Lock, type LockManner } from './lock.ts';
+import { Lock, type LockMode } from './lock.ts';
 import { type EncodedFilter, everyRow, Monitor, noRow, readServerColumns } from './monitor.ts';
 import { Replica, type RowChange, type Selection, type Snapshot, type Views } from './replica.ts';
 import { encodeConditions } from './row-codec.ts';
@@ -19,14 +19,14 @@ import { ServerWatch } from './server-watch.ts';
 import { type CallRequest, defaultSessionLimits, JsonRpcSession } from './session.ts';
 import { type Committed, Transaction } from './transaction.ts';
 
-/** Something the server told that no part of the client took: updates of monitors that the program has asked for with `call`. */
+/** An unsolicited message that no part of the client took: updates of monitors that the program requested with `call`. */
 export interface Notification {
   readonly method: string;
   readonly params: readonly unknown[];
 }
 
 /** One connection, from its opening to its end. */
-interface Life {
+interface LiveConnection {
   readonly session: JsonRpcSession;
   readonly socket: Socket;
   readonly signal: AbortSignal;
@@ -42,17 +42,17 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
   /** The copy. While disconnected it shows the last state known. */
   readonly tables: Views<D, S>;
   readonly #options: OvsdbClientOptions<D, S>;
-  readonly #endpoints: readonly Endpoint[];
+  readonly #endpoints: readonly SocketEndpoint[];
   readonly #peer: string;
   readonly #replica: Replica;
   readonly #monitor: Monitor;
   readonly #server: ServerWatch;
   readonly #batcher = new Batcher();
   readonly #locks = new Map<string, Lock>();
-  readonly #listeners = new Set<(told: Notification) => void>();
+  readonly #listeners = new Set<(reported: Notification) => void>();
   readonly #syncing: Waiters;
   #attempts = 0;
-  #life: Life | undefined;
+  #live: LiveConnection | undefined;
   #synced = false;
   #syncs = 0;
   #lastName = 0;
@@ -118,7 +118,7 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
   }
 
   /**
-   * The same changes for a consumer that works on them asynchronously: what happens meanwhile is added up, so that it gets
+   * The same changes for an asynchronous consumer: changes that happen meanwhile are merged, so that it gets
    * at most one change a row however long it takes. Ends with the signal.
    */
   changes(signal: AbortSignal): AsyncGenerator<readonly RowChange<D, S>[], void, void> {
@@ -148,7 +148,7 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
    * Has the server carry out a transaction, possibly together with those of other callers, whose failures it does not share.
    * Waits for a connection as long as the signal lets it.
    *
-   * @param describe says what to do; runs at once
+   * @param describe builds the transaction; runs at once
    * @throws SeineError
    * - `REFUSED`: nothing was done. `context.error` and `context.details` are the server's words (RFC 7047 section 5.2).
    * - `UNAVAILABLE`: with `context.sent` the outcome is unknown: look at the copy once it is up to date again.
@@ -165,11 +165,11 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
   }
 
   /** Asks for a lock, over every connection anew, until it is released. */
-  lock(name: string, manner: LockManner = 'queue'): Lock {
+  lock(name: string, mode: LockMode = 'queue'): Lock {
     if (this.#locks.has(name)) throw new SeineError('INVARIANT', `OVSDB lock ${name} is asked for twice`);
-    const lock = new Lock(name, manner, () => this.#locks.delete(name));
+    const lock = new Lock(name, mode, () => this.#locks.delete(name));
     this.#locks.set(name, lock);
-    if (this.#synced && this.#life !== undefined) lock.connected(this.#life.session);
+    if (this.#synced && this.#live !== undefined) lock.connected(this.#live.session);
     return lock;
   }
 
@@ -182,8 +182,8 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
     return await this.#ask({ method, params }, (result) => result, signal);
   }
 
-  /** What the server tells about monitors that were asked for with `call`. The listener must not throw. */
-  onNotification(listener: (told: Notification) => void, signal: AbortSignal): void {
+  /** Notifications of monitors that were requested with `call`. The listener must not throw. */
+  onNotification(listener: (reported: Notification) => void, signal: AbortSignal): void {
     if (signal.aborted) return;
     this.#listeners.add(listener);
     signal.addEventListener('abort', () => this.#listeners.delete(listener), { once: true });
@@ -236,8 +236,8 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
       { notified: (method, params) => this.#notified(method, params), closed: () => this.#closed() },
       { ...defaultSessionLimits, ...this.#options.limits },
     );
-    const life: Life = { session, socket, signal, round: 0 };
-    this.#life = life;
+    const life: LiveConnection = { session, socket, signal, round: 0 };
+    this.#live = life;
     this.#server.start(session, signal).then(
       () => this.#begin(life),
       (thrown: unknown) => giveUp(life, thrown),
@@ -246,20 +246,20 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
   }
 
   /** Brings the copy up to date, for the first time on this connection or after the server has cancelled it. */
-  #begin(life: Life): void {
+  #begin(life: LiveConnection): void {
     life.round += 1;
     this.#synced = false;
     this.#batcher.disconnect();
     this.#follow(life, life.round).catch((thrown: unknown) => giveUp(life, thrown));
   }
 
-  async #follow(life: Life, round: number): Promise<void> {
+  async #follow(life: LiveConnection, round: number): Promise<void> {
     const { session, socket, signal } = life;
     this.#checkServer();
     const params = [this.#options.database.name];
     const columns = await session.call({ method: 'get_schema', params }, readServerColumns, signal);
     if (this.#replica.tables.size > 0) await this.#monitor.start(session, columns, signal);
-    if (this.#life !== life || life.round !== round) return;
+    if (this.#live !== life || life.round !== round) return;
     this.#checkServer();
     this.#synced = true;
     this.#syncs += 1;
@@ -286,22 +286,22 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
 
   #notified(method: string, params: readonly unknown[]): void {
     const ours = this.#monitor.notified(method, params);
-    if (ours === 'cancelled' && this.#life !== undefined) this.#begin(this.#life);
+    if (ours === 'cancelled' && this.#live !== undefined) this.#begin(this.#live);
     if (ours !== 'not mine' || this.#server.notified(method, params) !== 'not mine') return;
     const [name] = params;
     const lock = typeof name === 'string' ? this.#locks.get(name) : undefined;
     if (method === 'locked') lock?.granted();
     else if (method === 'stolen') lock?.stolen();
-    else if (this.#listeners.size > 0) tellAll(this.#listeners, { method, params });
+    else if (this.#listeners.size > 0) notifyAll(this.#listeners, { method, params });
     else if (method.startsWith('update')) throw new SeineError('PROTOCOL', 'OVSDB: update for a monitor that we do not have');
   }
 
   #serverChanged(): void {
-    if (this.#life === undefined || !this.#synced) return;
+    if (this.#live === undefined || !this.#synced) return;
     try {
       this.#checkServer();
     } catch (thrown) {
-      giveUp(this.#life, thrown);
+      giveUp(this.#live, thrown);
     }
   }
 
@@ -311,7 +311,7 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
   }
 
   #closed(): void {
-    this.#life = undefined;
+    this.#live = undefined;
     this.#synced = false;
     this.#monitor.stop();
     this.#server.stop();
@@ -320,8 +320,8 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
   }
 
   #connected(): JsonRpcSession {
-    if (this.#life === undefined) throw new SeineError('UNAVAILABLE', 'ovsdb: not connected', { context: { sent: false } });
-    return this.#life.session;
+    if (this.#live === undefined) throw new SeineError('UNAVAILABLE', 'ovsdb: not connected', { context: { sent: false } });
+    return this.#live.session;
   }
 
   #encodeFilter<T extends TableName<D>>(table: T, rows: RowFilter<D, T>): EncodedFilter {
@@ -336,13 +336,13 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
   }
 }
 
-function checkedEndpoint(text: string, { tls }: { readonly tls?: unknown }): Endpoint {
+function checkedEndpoint(text: string, { tls }: { readonly tls?: unknown }): SocketEndpoint {
   const endpoint = parseEndpoint(text);
   if (endpoint.kind === 'ssl' && tls === undefined) throw new SeineError('INVALID_INPUT', `endpoint ${text} needs a key and certificates`);
   return endpoint;
 }
 
-function giveUp({ socket }: Life, thrown: unknown): void {
+function giveUp({ socket }: LiveConnection, thrown: unknown): void {
   socket.destroy(SeineError.from(thrown, 'ovsdb: begin of a session'));
 }
 

@@ -10,7 +10,7 @@ export type { OvsdbClientCounters, OvsdbClientHooks, OvsdbClientOptions, OvsdbLi
 export { defaultFrameLimits, type FrameLimits, type JsonFrame, JsonFramer } from './framer.ts';
 export { type Json, jsonInteger, parseJson, writeParsed } from './json.ts';
 export { type Incoming, readMessage } from './json-rpc.ts';
-export type { Lock, LockManner } from './lock.ts';
+export type { Lock, LockMode } from './lock.ts';
 export type { AnyChange, RowChange, SelectedRow, Selection, Snapshot, Views } from './replica.ts';
 export { type AtomType, isUuid, type Known, NewRow, parseUuid, type Uuid } from './schema/atoms.ts';
 export type { Column, MapColumn, OptionalColumn, ScalarColumn, SetColumn } from './schema/columns.ts';
@@ -29,6 +29,13 @@ export { openVswitch } from './schema/open-vswitch.ts';
 export { serverDatabase } from './schema/server.ts';
 export type { ColumnName, Condition, ConditionFunction, Database, Mutation, Row, RowValues, Table, TableName } from './schema/table.ts';
 export type { LeaderRule } from './server-watch.ts';
-export { type CallRequest, defaultSessionLimits, JsonRpcSession, type Outlet, type SessionEvents, type SessionLimits } from './session.ts';
+export {
+  type CallRequest,
+  defaultSessionLimits,
+  JsonRpcSession,
+  type JsonRpcSessionEvents,
+  type Outlet,
+  type SessionLimits,
+} from './session.ts';
 export type { AnyRow, TableView } from './table-replica.ts';
 export type { Committed, FoundRows, RowCount, Transaction, WaitFor, Where } from './transaction.ts';

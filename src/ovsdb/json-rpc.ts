@@ -43,7 +43,7 @@ export function writeError(id: unknown, error: string): string {
 }
 
 /** The server's words in an error: a tag that programs can compare, and perhaps details for people. */
-export interface ServerError {
+interface ServerError {
   readonly error: string;
   readonly details: string;
 }

@@ -3,14 +3,14 @@ import { SeineError } from '../errors/seine-error.ts';
 import { isObject } from './json-rpc.ts';
 import type { JsonRpcSession } from './session.ts';
 
-/** Wait in line, or take it from whoever has it. Who steals, waits in line after a reconnect like everybody. */
-export type LockManner = 'queue' | 'steal';
+/** Wait in the queue, or steal it from its holder. A client that stole it waits in the queue after a reconnect. */
+export type LockMode = 'queue' | 'steal';
 
 /**
- * A lock of the server's, asked for over every session anew until it is released.
+ * A lock of the server's, requested in every session until it is released.
  *
- * Nobody holds a lock over the end of its session, so it may be lost at any time: what must not happen without it belongs
- * into a transaction with `assertLock`. Whoever has it stolen queues up behind the thief.
+ * A lock ends with its holder's session, so it may be lost at any time: what must not happen without it belongs
+ * into a transaction with `assertLock`. A client whose lock is stolen goes back to the queue.
  *
  * Source: RFC 7047 sections 4.1.8 to 4.1.10.
  */
@@ -18,14 +18,14 @@ export class Lock {
   readonly name: string;
   readonly #waiters: Waiters;
   readonly #onRelease: () => void;
-  #manner: LockManner;
+  #mode: LockMode;
   #held = false;
   #released = false;
   #session: JsonRpcSession | undefined;
 
-  constructor(name: string, manner: LockManner, onRelease: () => void) {
+  constructor(name: string, mode: LockMode, onRelease: () => void) {
     this.name = name;
-    this.#manner = manner;
+    this.#mode = mode;
     this.#waiters = new Waiters(`OVSDB lock ${name}`);
     this.#onRelease = onRelease;
   }
@@ -44,7 +44,7 @@ export class Lock {
     await this.#waiters.wait(() => (this.#held ? undefined : true), signal);
   }
 
-  /** Gives it up, and asks for it no more. */
+  /** Releases it, and requests it no more. */
   release(): void {
     if (this.#released) return;
     this.#released = true;
@@ -78,11 +78,11 @@ export class Lock {
 
   #ask(): void {
     const session = this.#session;
-    const method = this.#manner === 'steal' ? 'steal' : 'lock';
+    const method = this.#mode === 'steal' ? 'steal' : 'lock';
     const read = (result: unknown): void => {
       if (!isObject(result) || typeof result['locked'] !== 'boolean')
         throw new SeineError('PROTOCOL', 'OVSDB: reply to lock without locked');
-      this.#manner = 'queue';
+      this.#mode = 'queue';
       if (result['locked']) this.granted();
     };
     session?.call({ method, params: [this.name] }, read, neverAborted).catch(() => {

@@ -13,13 +13,13 @@ export type EncodedFilter = readonly Json[];
 export const everyRow: EncodedFilter = [true];
 export const noRow: EncodedFilter = [false];
 
-export interface FilterChange {
+interface FilterChange {
   readonly table: string;
   readonly filter: EncodedFilter;
 }
 
 /** The columns that the server has, by table. */
-export type ServerColumns = ReadonlyMap<string, ReadonlySet<string>>;
+type ServerColumns = ReadonlyMap<string, ReadonlySet<string>>;
 
 /**
  * Keeps a replica up to date over one session after another.
@@ -92,7 +92,7 @@ export class Monitor {
     }
   }
 
-  /** The session ended: what comes next must begin with `start`. */
+  /** The session ended: the next call must be `start`. */
   stop(): void {
     this.#active = false;
   }
@@ -144,7 +144,7 @@ export class Monitor {
 
   async #plain(session: JsonRpcSession, requests: Json, signal: AbortSignal): Promise<void> {
     for (const filter of this.#filters.values()) {
-      // Rows that nobody asked for would look as if they met the conditions.
+      // Unrequested rows would look as if they met the conditions.
       if (filter !== everyRow) throw new SeineError('REFUSED', 'ovsdb monitor: the server cannot leave out rows');
     }
     return this.#whole(session, { method: 'monitor', requests, format: 'update' }, signal);

@@ -10,7 +10,7 @@ const b = parseUuid('bbbbbbbb-0000-0000-0000-000000000000');
 let replica: Replica;
 let heard: string[];
 
-/** A change as `table row: what became of it`. */
+/** A change as `table row: outcome`. */
 function describeChange({ table, uuid, before, after }: AnyChange): string {
   if (before === undefined) return `${table} ${uuid.slice(0, 1)} came as ${String(after?.['name'])}`;
   return `${table} ${uuid.slice(0, 1)} ${after === undefined ? 'went' : 'changed'}`;
@@ -134,7 +134,7 @@ describe('Replica', () => {
     expect(Object.isFrozen(table('Bridge').get(a))).toBe(true);
   });
 
-  it('tells nobody about an update that changes nothing', () => {
+  it('reports no update that changes nothing', () => {
     replica.replace(initial, 'update2');
     heard = [];
     replica.apply({ Bridge: { [a]: { modify: {} }, [b]: { insert: { name: 'br-b', fail_mode: 'secure' } } } }, 'update2');

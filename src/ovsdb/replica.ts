@@ -1,4 +1,4 @@
-import { tellAll } from '../async/tell-all.ts';
+import { notifyAll } from '../async/notify-all.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { isObject } from './json-rpc.ts';
 import { isUuid, type Uuid } from './schema/atoms.ts';
@@ -50,7 +50,7 @@ export type UpdateFormat = 'update' | 'update2';
 /**
  * A copy of some columns of some tables.
  *
- * What the server sends is first read as a whole and then put in as a whole: nobody sees half of an update, and an update
+ * An update is first decoded as a whole and then applied as a whole: no reader sees half of one, and an update
  * that makes no sense changes nothing.
  */
 export class Replica {
@@ -92,8 +92,8 @@ export class Replica {
   }
 
   /**
-   * Makes the copy equal to a complete one. Rows that are equal to what is held stay the same objects and are not told as
-   * changes, so after a reconnect listeners hear exactly the differences.
+   * Makes the copy equal to a complete one. Rows equal to the current ones stay the same objects and are not reported as
+   * changes, so after a reconnect listeners get exactly the differences.
    *
    * @throws SeineError `PROTOCOL`, as `apply`.
    */
@@ -136,7 +136,7 @@ export class Replica {
     for (const [table, rows] of staged) table.commit(rows);
     if (changes.length === 0) return;
     for (const [table, rows] of staged) table.wake(rows.keys());
-    tellAll(this.#listeners, changes);
+    notifyAll(this.#listeners, changes);
   }
 
   #checkRoom(staged: Staged): void {

@@ -15,7 +15,7 @@ type DatabaseRow = Row<typeof serverDatabase, 'Database', (typeof columns)[numbe
 const monitorId = 'server';
 
 /**
- * What a server tells about one of its databases, in the database `_Server`, and whether the server will therefore do.
+ * The row of one database in the database `_Server`, and whether the server is therefore acceptable.
  *
  * Source: ovsdb-server(7) section 4.1.16 "Set_db_change_aware"; ovsdb(7) "Database Change Awareness", "Clustered Database Service Model".
  */
@@ -28,7 +28,7 @@ export class ServerWatch {
   /** How far a cluster's log was when we last looked: a member that is behind would take us back in time. */
   #seen: { readonly cluster: Uuid | undefined; readonly index: bigint } | undefined;
 
-  /** @param changed is called when the server tells anything new */
+  /** @param changed called when the row changes */
   constructor(database: string, leader: LeaderRule, changed: () => void) {
     this.#database = database;
     this.#leader = leader;
@@ -39,14 +39,14 @@ export class ServerWatch {
   }
 
   /**
-   * Begins to look. Before Open vSwitch 2.9 servers told nothing, and that is fine.
+   * Starts monitoring. Before Open vSwitch 2.9 servers have no `_Server`, and that is fine.
    *
    * @throws SeineError as `JsonRpcSession.call`.
    */
   async start(session: JsonRpcSession, signal: AbortSignal): Promise<void> {
     this.#known = false;
     try {
-      // From here on, the server tells of changes to its databases instead of cutting the connection.
+      // From here on, the server reports changes to its databases instead of cutting the connection.
       await session.call({ method: 'set_db_change_aware', params: [true] }, () => undefined, signal);
       const available = await session.call({ method: 'get_schema', params: [serverDatabase.name] }, readServerColumns, signal);
       await this.#monitor.start(session, available, signal);

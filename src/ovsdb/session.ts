@@ -11,7 +11,7 @@ export interface Outlet {
   readonly writableLength: number;
 }
 
-export interface SessionEvents {
+export interface JsonRpcSessionEvents {
   /** The peer tells something that was not asked for: `update3`, `locked`, … */
   notified(method: string, params: readonly unknown[]): void;
   closed(cause: SeineError): void;
@@ -47,14 +47,14 @@ export const defaultSessionLimits: SessionLimits = { ...defaultFrameLimits, maxU
  */
 export class JsonRpcSession implements Conversation {
   readonly #outlet: Outlet;
-  readonly #events: SessionEvents;
+  readonly #events: JsonRpcSessionEvents;
   readonly #framer: JsonFramer;
   readonly #limits: SessionLimits;
   readonly #calls = new Map<number, Call>();
   #nextId = 1;
   #end: SeineError | undefined;
 
-  constructor(outlet: Outlet, events: SessionEvents, limits: SessionLimits = defaultSessionLimits) {
+  constructor(outlet: Outlet, events: JsonRpcSessionEvents, limits: SessionLimits = defaultSessionLimits) {
     this.#outlet = outlet;
     this.#events = events;
     this.#limits = limits;
@@ -72,7 +72,7 @@ export class JsonRpcSession implements Conversation {
    */
   call<T>(request: CallRequest, read: (result: unknown) => T, signal: AbortSignal): Promise<T> {
     const { method, params, cancellable = false } = request;
-    const refusal = this.#whyNotSend(method, signal);
+    const refusal = this.#sendBlockedBy(method, signal);
     if (refusal !== undefined) return Promise.reject(refusal);
     const id = this.#nextId;
     this.#nextId += 1;
@@ -121,7 +121,7 @@ export class JsonRpcSession implements Conversation {
     this.#events.closed(cause);
   }
 
-  #whyNotSend(method: string, signal: AbortSignal): SeineError | undefined {
+  #sendBlockedBy(method: string, signal: AbortSignal): SeineError | undefined {
     const context = { sent: false };
     if (signal.aborted) return new SeineError('CANCELLED', `ovsdb ${method}: not sent`, { context, cause: signal.reason });
     if (this.#end !== undefined) return new SeineError('UNAVAILABLE', `ovsdb ${method}: not connected`, { context, cause: this.#end });

@@ -9,7 +9,7 @@ import type { Table } from './schema/table.ts';
 /** A row of any table. Never changes: a changed row is another object. */
 export type AnyRow = Readonly<Record<string, unknown>> & { readonly _uuid: Uuid };
 
-/** What a program sees of one replicated table. Always some state that the server's table had, never one between two. */
+/** A program's view of one replicated table. Always some state that the server's table had, never one between two. */
 export interface TableView<R extends AnyRow> {
   readonly size: number;
   get(uuid: Uuid): R | undefined;
@@ -110,7 +110,7 @@ export class TableReplica implements TableView<AnyRow> {
     }
   }
 
-  /** Lets those look again who wait for one of these rows. */
+  /** Has the waiters for one of these rows check again. */
   wake(uuids: Iterable<Uuid>): void {
     if (this.#watchers.size === 0) return;
     for (const uuid of uuids) this.#watchers.get(uuid)?.poke();

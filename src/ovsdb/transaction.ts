@@ -114,7 +114,7 @@ export class Transaction<D extends Database> {
   }
 
   /**
-   * A precondition: some columns of a row still hold what we last saw in it. The transaction is refused, with `timed out`, if they
+   * A precondition: some columns of a row still hold the values last seen. The transaction is refused, with `timed out`, if they
    * do not. To be said before the row is changed in the same transaction.
    */
   unchanged<T extends TableName<D>, K extends ColumnName<D, T>>(table: T, row: Row<D, T, K>, columns: readonly K[]): void {
@@ -176,7 +176,7 @@ export class Transaction<D extends Database> {
   }
 }
 
-/** What the server answered to a transaction that it committed. */
+/** The server's results of a committed transaction. */
 export class Committed {
   readonly #results: readonly unknown[];
   readonly #indexes: ReadonlyMap<object, number>;

@@ -1,7 +1,7 @@
 import { bitRange, type FieldSpec, layoutFields } from './registers.ts';
 
 /**
- * What the bits of the registers mean. reg10 and reg11 are spare. A field keeps its place for ever: packets in
+ * The meaning of the registers' bits. reg10 and reg11 are spare. A field keeps its place for ever: packets in
  * flight during an upgrade meet flows of both versions.
  */
 export const registerFields = {
@@ -12,14 +12,14 @@ export const registerFields = {
     values: { tunnel: 1, gateway: 2, pod: 3, world: 4 },
   },
   destination: { reg: 0, bits: [4, 7], doc: 'What kind of port it leaves by.', values: { tunnel: 1, gateway: 2, pod: 3 } },
-  rewriteMac: { reg: 0, bits: [9, 9], doc: 'The packet is routed: Ethernet source and TTL change.', values: { no: 0, yes: 1 } },
+  routed: { reg: 0, bits: [9, 9], doc: 'The packet is routed: Ethernet source and TTL change.', values: { no: 0, yes: 1 } },
   verdict: { reg: 0, bits: [10, 12], doc: 'What policy decided (reserved).' },
-  reason: { reg: 0, bits: [13, 17], doc: 'What the agent shall do with a copy (reserved).' },
-  recovery: {
+  reason: { reg: 0, bits: [13, 17], doc: 'Why a copy goes to the agent (reserved).' },
+  halfOpenProbe: {
     reg: 0,
     bits: [18, 19],
-    doc: 'What the agent does about a half-open connection: asks what its client called the server, or sends its packet once more.',
-    values: { no: 0, asked: 1, again: 2 },
+    doc: 'Half-open connection: the agent asks the tracker for the original destination, or sends the packet again.',
+    values: { no: 0, sent: 1, repeated: 2 },
   },
   outPort: { reg: 1, bits: [0, 31], doc: 'OpenFlow port chosen by `switch`.' },
   ruleId: { reg: 2, bits: [0, 31], doc: 'Policy rule that decided (reserved).' },
@@ -28,19 +28,25 @@ export const registerFields = {
   serviceState: {
     reg: 4,
     bits: [16, 18],
-    doc: 'How far the choice of an endpoint has come.',
+    doc: 'State of the choice of an endpoint.',
     values: { choose: 1, chosen: 2, learn: 3 },
   },
-  entryKind: { reg: 4, bits: [19, 21], doc: 'Which kind of Service address was asked (reserved).' },
-  scope: { reg: 4, bits: [22, 24], doc: 'Who asks a Service, where that makes a difference.', values: { pod: 1, node: 2, world: 3 } },
-  pieces: {
+  entryKind: { reg: 4, bits: [19, 21], doc: 'Kind of the Service address (reserved).' },
+  scope: { reg: 4, bits: [22, 24], doc: 'Client of a Service, where they differ.', values: { pod: 1, node: 2, world: 3 } },
+  fragments: {
     reg: 4,
     bits: [25, 25],
-    doc: 'Whether the later pieces of this datagram were told which endpoint is theirs.',
-    values: { untold: 0, told: 1 },
+    doc: 'Whether table `affinity` has the endpoint for the later fragments of this datagram.',
+    values: { endpointUnknown: 0, endpointKnown: 1 },
+  },
+  tries: {
+    reg: 4,
+    bits: [26, 27],
+    doc: 'How often a translation that found no free tuple was tried anew.',
+    values: { none: 0, one: 1, two: 2 },
   },
   peer: { reg: 5, bits: [0, 31], doc: 'The node that a tunnel packet came from: a hash of its name.' },
-  question: { reg: 6, bits: [0, 31], doc: 'Number of what the agent asks (`recovery`).' },
+  probeId: { reg: 6, bits: [0, 31], doc: 'Number of the agent’s probe (`halfOpenProbe`).' },
   group: { reg: 7, bits: [0, 31], doc: 'Service group: also tells which Service this is.' },
   sourceIdentity: { reg: 8, bits: [0, 31], doc: 'Which peer selectors the source matches (reserved).' },
   destinationIdentity: { reg: 9, bits: [0, 31], doc: 'Which peer selectors the destination matches (reserved).' },
@@ -53,7 +59,7 @@ export const registerFields = {
 export const reg = layoutFields(registerFields);
 
 /**
- * What the bits of `ct_mark` mean. Marks live as long as connections do, through agent upgrades: bits are added, never
+ * The meaning of the bits of `ct_mark`. Marks live as long as connections do, through agent upgrades: bits are added, never
  * re-used.
  */
 export const ctMarkFields = {
@@ -70,5 +76,5 @@ export const ctMarkFields = {
 
 export const ctMark = layoutFields(ctMarkFields);
 
-/** Remembers in the connection where it was opened from. */
+/** Stores in the connection where it was opened from. */
 export const sourceToCtMark = { from: bitRange(registerFields.source), to: bitRange(ctMarkFields.source) } as const;

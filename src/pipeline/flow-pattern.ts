@@ -2,15 +2,15 @@ import type { Ip } from '../net/ip.ts';
 import type { Flow } from './flow.ts';
 
 /** What may differ between flows of one pattern. */
-export interface Place {
+export interface TransportAddress {
   readonly ip: Ip;
   readonly port: number;
 }
 
 /**
- * Flows that are alike but for an address and a port: what is written for one place serves for all, for a node has a hundred thousand.
+ * Flows that differ only in an address and a port: a node has a hundred thousand of them, and the pattern is encoded once.
  *
- * Pure. Addresses of one family give the same flows in the same order, and address and port stand in them as they are, all of their
- * octets one behind the other or in registers of their own.
+ * Pure. Addresses of one family give the same flows in the same order, and address and port appear in them unchanged, their octets
+ * contiguous or in registers of their own.
  */
-export type FlowPattern = (place: Place) => readonly Flow[];
+export type FlowPattern = (place: TransportAddress) => readonly Flow[];

@@ -1,10 +1,10 @@
 import type { Cidr, Family, Ip } from '../net/ip.ts';
 import type { Mac } from '../net/mac.ts';
 import type { BitRange, Mark } from './registers.ts';
-import type { TableName } from './tables.ts';
-import type { PacketInReason } from './well-known.ts';
+import type { PipelineTableName } from './tables.ts';
+import type { PipelinePacketInReason } from './well-known.ts';
 
-/** Higher wins. Gaps only here, so that two flows never fight by accident. */
+/** Higher wins. All priorities are here, with gaps, so that no two flows conflict by accident. */
 export const priority = {
   miss: 0,
   lowest: 100,
@@ -23,9 +23,9 @@ export type Transport = 'tcp' | 'udp' | 'sctp';
 export type CtState = 'new' | 'est' | 'rel' | 'rpl' | 'inv' | 'trk' | 'snat' | 'dnat';
 
 /** `any` matches both families of ICMP's own protocol only where the flow names its family. */
-export type Protocol = Transport | 'icmp' | 'icmp6' | 'gre';
+export type MatchProtocol = Transport | 'icmp' | 'icmp6' | 'gre';
 
-/** What the Ethernet frame carries. */
+/** The frame's EtherType. */
 export type Payload = Family | 'arp';
 
 /** Header fields a flow may look at. Each at most once, which is why this is a record and not a list. */
@@ -33,20 +33,20 @@ export interface Match {
   readonly inPort?: number;
   readonly ethSrc?: Mac;
   readonly ethDst?: Mac;
-  /** Only tagged frames. A flow without this field matches both kinds. */
+  /** Only VLAN-tagged frames. A flow without this field matches tagged and untagged frames. */
   readonly vlan?: 'tagged';
   readonly payload?: Payload;
-  readonly protocol?: Protocol;
+  readonly protocol?: MatchProtocol;
   readonly ipSrc?: Ip | Cidr;
   readonly ipDst?: Ip | Cidr;
   readonly portDst?: number;
-  /** Of FIN, SYN, RST, PSH, ACK and URG this one alone: what opens a connection, and what ends one that nobody knows. */
+  /** Of FIN, SYN, RST, PSH, ACK and URG this one alone: the packet that opens a connection, or a reset of an unknown one. */
   readonly tcpFlags?: 'syn' | 'rst';
-  /** Source ports that have these bits, which is how a Service is shared out over several groups. */
+  /** Source ports with these bits, by which a Service is divided over several groups. */
   readonly portSrc?: Bits;
-  /** Pieces of datagrams. Of those, only the first has ports. */
+  /** Fragments. Only the first has ports. */
   readonly fragment?: 'yes';
-  /** As the tracker saw the connection's first packet, whole: of its pieces, only the first shows them. Tracked packets only. */
+  /** The original tuple of the connection, reassembled: of its fragments, only the first shows ports. Tracked packets only. */
   readonly ctPortDst?: number;
   readonly ctPortSrc?: Bits;
   readonly icmpType?: number;
@@ -79,7 +79,7 @@ export type Nat =
   | { readonly kind: 'dst'; readonly ip: Ip; readonly port?: number }
   | { readonly kind: 'src'; readonly ip: Ip };
 
-/** What is written into the connection when it is committed. */
+/** Written into the connection when it is committed. */
 export type CtExec =
   | { readonly do: 'mark'; readonly mark: Mark }
   | { readonly do: 'moveToMark'; readonly from: BitRange; readonly to: BitRange };
@@ -88,8 +88,8 @@ export interface CtStep {
   readonly do: 'ct';
   readonly zone: number;
   readonly commit: boolean;
-  /** The table where the tracked packet goes on. */
-  readonly next: TableName;
+  /** The table where the tracked packet continues. */
+  readonly next: PipelineTableName;
   readonly nat?: Nat;
   readonly exec: readonly CtExec[];
 }
@@ -105,42 +105,53 @@ export type Step =
   | { readonly do: 'answerArp'; readonly mac: Mac; readonly ip: Ip }
   | CtStep
   | { readonly do: 'group'; readonly group: number }
-  /** Drops what comes faster than the meter allows. First of a flow's steps, or it would count what other steps made of the packet. */
+  /** Drops what exceeds the meter's rate. First of a flow's actions, or it would meter what other actions made of the packet. */
   | { readonly do: 'meter'; readonly meter: number }
-  | { readonly do: 'resubmit'; readonly table: TableName }
-  | { readonly do: 'goto'; readonly table: TableName }
+  | { readonly do: 'resubmit'; readonly table: PipelineTableName }
+  | { readonly do: 'goto'; readonly table: PipelineTableName }
   | { readonly do: 'output'; readonly port: number }
   | { readonly do: 'outputToRegister' }
   | { readonly do: 'outputInPort' }
-  /** Learning-switch behaviour: floods what has no known owner. */
+  /** The NORMAL action, a learning switch: floods frames for unknown addresses. */
   | { readonly do: 'normal' }
-  | { readonly do: 'toAgent'; readonly reason: PacketInReason }
-  /** Remembers the outer source in table `strangers`, so that its counter shows who sends. */
-  | { readonly do: 'learnStranger'; readonly family: Family }
-  | LearnChoice
-  /** Remembers in table `affinity`, for a moment, that later pieces of this client's datagrams to this address get what this one has. */
-  | { readonly do: 'learnPieces'; readonly family: Family };
+  | { readonly do: 'toAgent'; readonly reason: PipelinePacketInReason }
+  | LearnStep;
 
-/** Remembers in table `affinity` which endpoint this client has at this address and port of a Service. */
+/**
+ * What makes the switch add flows of its own. The step declares them: which table, priority, match, actions and cookie they have
+ * follows from it alone, and a flow with a learned flow's cookie that no wanted step declares is a foreign one.
+ */
+export type LearnStep =
+  /** Learns the outer source into table `unknownTunnelPeers`, whose counters show the senders. */
+  | { readonly do: 'learnUnknownTunnelPeer'; readonly family: Family }
+  | LearnChoice
+  /** Learns into table `affinity`, for seconds, that later fragments of this client's datagrams to this address get the same endpoint. */
+  | { readonly do: 'learnFragments'; readonly family: Family };
+
+/** Learns into table `affinity` the endpoint of this client at this address and port of a Service. */
 export interface LearnChoice {
   readonly do: 'learnChoice';
   readonly family: Family;
   readonly transport: Transport;
-  /** How long after the client's last new connection it is forgotten (s, up to 65,535); absent: the agent forgets it. */
+  /** Idle time after the client's last new connection (s, up to 65,535); absent: the agent removes the flow. */
   readonly idleSeconds?: number;
-  /** Says whose it is (`learnedCookieOf`). */
+  /** Cookie of the owner (`learnedCookieOf`). */
   readonly cookie: bigint;
 }
 
+export function isLearnStep(step: Step): step is LearnStep {
+  return step.do === 'learnChoice' || step.do === 'learnFragments' || step.do === 'learnUnknownTunnelPeer';
+}
+
 export interface Flow {
-  readonly table: TableName;
+  readonly table: PipelineTableName;
   readonly priority: number;
   readonly match: Match;
-  /** Empty means drop. */
+  /** Empty: drop. */
   readonly steps: readonly Step[];
 }
 
-/** One way a group may send a connection. */
+/** One bucket of a group. */
 export interface Bucket {
   readonly weight: number;
   readonly steps: readonly Step[];
@@ -152,19 +163,19 @@ export interface Group {
   readonly buckets: readonly Bucket[];
 }
 
-/** Lets through what comes at its rate, and drops the rest. */
+/** A meter with one drop band. */
 export interface Meter {
   readonly id: number;
   /** Kilobits a second, of whole Ethernet frames. */
   readonly rate: number;
-  /** Kilobits that may come at once after a pause. */
+  /** Burst size in kilobits. */
   readonly burst: number;
 }
 
 export const load = (mark: Mark): Step => ({ do: 'load', mark });
 export const group = (id: number): Step => ({ do: 'group', group: id });
 export const meter = (id: number): Step => ({ do: 'meter', meter: id });
-export const goto = (table: TableName): Step => ({ do: 'goto', table });
-export const resubmit = (table: TableName): Step => ({ do: 'resubmit', table });
+export const goto = (table: PipelineTableName): Step => ({ do: 'goto', table });
+export const resubmit = (table: PipelineTableName): Step => ({ do: 'resubmit', table });
 export const output = (port: number): Step => ({ do: 'output', port });
 export const drop: readonly Step[] = [];

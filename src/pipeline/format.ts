@@ -1,9 +1,9 @@
 import type { Cidr, Ip } from '../net/ip.ts';
-import type { Bits, CtExec, CtStep, Flow, Group, LearnChoice, Match, Meter, Nat, Protocol, Step } from './flow.ts';
+import type { Bits, CtExec, CtStep, Flow, Group, LearnChoice, Match, MatchProtocol, Meter, Nat, Step } from './flow.ts';
 import type { BitRange, Mark } from './registers.ts';
 import { packetInReason } from './well-known.ts';
 
-/** One line in the manner of `ovs-ofctl --names dump-flows`. Tests, documents and logs speak this. */
+/** One line in the notation of `ovs-ofctl --names dump-flows`, for tests, documents and logs. */
 export function formatFlow(flow: Flow): string {
   const match = formatMatch(flow.match);
   return `table=${flow.table},priority=${flow.priority}${match === '' ? '' : `,${match}`} actions=${formatSteps(flow.steps)}`;
@@ -18,7 +18,7 @@ export function formatMeter({ id, rate, burst }: Meter): string {
   return `meter=${id},kbps,burst,bands=type=drop,rate=${rate},burst_size=${burst}`;
 }
 
-export function formatMatch(match: Match): string {
+function formatMatch(match: Match): string {
   const parts: (string | undefined)[] = [
     match.inPort === undefined ? undefined : `in_port=${match.inPort}`,
     ...(match.regs ?? []).map((mark) => `reg${mark.reg}=${masked(mark)}`),
@@ -53,7 +53,7 @@ export function formatMatch(match: Match): string {
 }
 
 /** Transports as conntrack's own fields name them. Source: IANA protocol numbers. */
-const ipProtocolNumber: Readonly<Record<Protocol, number>> = { icmp: 1, tcp: 6, udp: 17, gre: 47, icmp6: 58, sctp: 132 };
+const ipProtocolNumber: Readonly<Record<MatchProtocol, number>> = { icmp: 1, tcp: 6, udp: 17, gre: 47, icmp6: 58, sctp: 132 };
 
 function protocol({ payload, protocol: carried }: Match): string | undefined {
   if (carried === undefined) return payload === 'ipv4' ? 'ip' : payload;
@@ -85,7 +85,7 @@ function formatSteps(steps: readonly Step[]): string {
   return steps.length === 0 ? 'drop' : steps.map(formatStep).join(',');
 }
 
-export function formatStep(step: Step): string {
+function formatStep(step: Step): string {
   switch (step.do) {
     case 'load':
       return `set_field:${masked(step.mark)}->reg${step.mark.reg}`;
@@ -120,11 +120,11 @@ export function formatStep(step: Step): string {
       return 'NORMAL';
     case 'toAgent':
       return `controller(userdata=0${packetInReason[step.reason]})`;
-    case 'learnStranger':
-      return `learn(table=strangers,${step.family === 'ipv4' ? 'tun_src' : 'tun_ipv6_src'})`;
+    case 'learnUnknownTunnelPeer':
+      return `learn(table=unknownTunnelPeers,${step.family === 'ipv4' ? 'tun_src' : 'tun_ipv6_src'})`;
     case 'learnChoice':
       return formatLearnChoice(step);
-    case 'learnPieces':
+    case 'learnFragments':
       return `learn(table=affinity,${step.family === 'ipv4' ? 'udp,ip_frag=later,nw_src,nw_dst' : 'ipv6,nw_proto=44,ip_frag=later,ipv6_src,ipv6_dst'},load:endpoint)`;
   }
 }
@@ -157,7 +157,7 @@ function formatNat(nat: Nat): string {
   }
 }
 
-/** The whole text of ovs-actions(7) would take three lines, most of it the same for every Service. */
+/** ovs-actions(7) in full would take three lines, most of it the same for every Service. */
 function formatLearnChoice({ family, transport, idleSeconds }: LearnChoice): string {
   const [source, destination] = family === 'ipv4' ? ['nw_src', 'nw_dst'] : ['ipv6_src', 'ipv6_dst'];
   const timeout = idleSeconds === undefined ? '' : `idle_timeout=${idleSeconds},`;

@@ -1,13 +1,13 @@
 import { SeineError } from '../errors/seine-error.ts';
 
-/** A run of bits in one 32-bit register, and the names of the values it may hold. */
+/** A range of bits in one 32-bit register, and the names of its values. */
 export interface FieldSpec {
   readonly reg: number;
-  /** First and last bit, both counted, 0 = least significant. */
+  /** First and last bit, inclusive, 0 = least significant. */
   readonly bits: readonly [first: number, last: number];
   readonly doc: string;
   readonly values?: Readonly<Record<string, number>>;
-  /** Fields that may use the same bits, because no packet needs both at once. */
+  /** Fields that may share the same bits, because no packet needs both at once. */
   readonly shares?: readonly string[];
 }
 
@@ -19,7 +19,7 @@ export interface Mark {
   readonly mask: number;
 }
 
-/** Where a field lies; for actions that move bits. */
+/** Position of a field; for actions that move bits. */
 export interface BitRange {
   readonly reg: number;
   /** Lowest bit. */
@@ -29,7 +29,7 @@ export interface BitRange {
 
 type ValueName<S extends FieldSpec> = S['values'] extends Readonly<Record<string, number>> ? keyof S['values'] : never;
 
-export type Layout<T extends Readonly<Record<string, FieldSpec>>> = {
+type RegisterLayout<T extends Readonly<Record<string, FieldSpec>>> = {
   readonly [F in keyof T]: (value: ValueName<T[F]> | number) => Mark;
 };
 
@@ -37,13 +37,13 @@ export type Layout<T extends Readonly<Record<string, FieldSpec>>> = {
  * Turns a table of fields into typed marks, e.g. `reg.source('pod')`.
  *
  * @throws SeineError `INVARIANT` when the module loads, if a field leaves its register, two fields
- *   overlap without saying so, or a named value does not fit. A wrong layout must not start.
+ *   overlap without declaring it, or a named value does not fit. A wrong layout must not start.
  */
-export function layoutFields<const T extends Readonly<Record<string, FieldSpec>>>(specs: T): Layout<T> {
+export function layoutFields<const T extends Readonly<Record<string, FieldSpec>>>(specs: T): RegisterLayout<T> {
   const fields = Object.entries<FieldSpec>(specs);
   for (const [name, spec] of fields) checkField(name, spec, fields);
   const marks = fields.map(([name, spec]) => [name, markerOf(name, spec)]);
-  return Object.fromEntries(marks) as Layout<T>;
+  return Object.fromEntries(marks) as RegisterLayout<T>;
 }
 
 export function bitRange(spec: FieldSpec): BitRange {
@@ -61,7 +61,7 @@ function checkField(name: string, spec: FieldSpec, fields: readonly (readonly [s
   }
 }
 
-/** Masks are worked out once: there are marks for each of a hundred thousand endpoints. */
+/** Masks are computed once: there are marks for each of a hundred thousand endpoints. */
 function markerOf(field: string, spec: FieldSpec): (named: string | number) => Mark {
   const [first] = spec.bits;
   const [limit, unit] = [2 ** width(spec), 2 ** first];

@@ -1,32 +1,32 @@
 import { SeineError } from '../errors/seine-error.ts';
 
 interface TableSpec {
-  /** OpenFlow table number: ours, fixed for ever, with gaps. */
+  /** OpenFlow table number: fixed for ever, with gaps. */
   readonly id: number;
   readonly doc: string;
-  /** What happens to a packet that no flow wants; a table name means "go on there". */
+  /** What happens to a packet that no flow matches; a table name means `goto`. */
   readonly miss: string | 'drop' | 'return' | 'chooseEndpoint' | 'balanceOrPass';
 }
 
 /** Tables in the order packets visit them. OpenFlow refuses a `goto` that does not move down this list. */
 export const tables = {
-  classify: { id: 0, miss: 'drop', doc: 'Where does the packet come from: tunnel (known peers only), gateway, local pod.' },
+  classify: { id: 0, miss: 'drop', doc: 'Source of the packet: tunnel (known peers only), gateway, local pod.' },
   spoofGuard: {
     id: 4,
     miss: 'drop',
     doc: 'A pod may only use its own Ethernet, IP, ARP and ND addresses; another node only addresses of its pods.',
   },
-  neighbour: { id: 8, miss: 'drop', doc: 'ARP and ND: answered for peer gateways, else straight to the owner of the address.' },
-  unSnat: { id: 12, miss: 'track', doc: 'Replies to a translated source get their destination back; marks what is routed.' },
+  neighbour: { id: 8, miss: 'drop', doc: 'ARP and ND: answered for peer gateways, otherwise forwarded to the owner of the address.' },
+  unSnat: { id: 12, miss: 'track', doc: 'Restores the destination of replies to a translated source; marks routed packets.' },
   track: { id: 14, miss: 'drop', doc: 'Looks the connection up; replies and later packets are translated here.' },
-  state: { id: 16, miss: 'drop', doc: 'Invalid ends; packets of known connections skip the choice of an endpoint.' },
+  state: { id: 16, miss: 'drop', doc: 'Drops invalid packets; packets of known connections skip the choice of an endpoint.' },
   serviceEntry: {
     id: 20,
     miss: 'sourceRanges',
-    doc: 'Who asks: a pod, the node, the world. Peers do not, they chose.',
+    doc: 'Client of a Service: pod, node or world. Peers have chosen an endpoint already.',
   },
   sourceRanges: { id: 22, miss: 'balanceOrPass', doc: 'loadBalancerSourceRanges; runs `affinity`, then `balance`.' },
-  affinity: { id: 24, miss: 'chooseEndpoint', doc: 'Learned: which endpoint a client has.' },
+  affinity: { id: 24, miss: 'chooseEndpoint', doc: 'Learned: the endpoint of a client.' },
   balance: { id: 26, miss: 'dnat', doc: 'Service address and port to a group; each bucket names an endpoint.' },
   dnat: { id: 28, miss: 'destinationIdentity', doc: 'Translates to the chosen endpoint and commits the connection.' },
   destinationIdentity: { id: 36, miss: 'egressAdmin', doc: 'Address to identity number, for egress policy (reserved).' },
@@ -36,7 +36,7 @@ export const tables = {
   egressVerdict: { id: 46, miss: 'route', doc: 'Counts, logs, drops, rejects (reserved).' },
   route: { id: 56, miss: 'drop', doc: 'Next hop: local pod, peer node, or the gateway. Forged tunnel packets end here.' },
   egressMark: { id: 58, miss: 'ttl', doc: 'Source address chosen for a pod (reserved).' },
-  ttl: { id: 60, miss: 'snatMark', doc: 'Where we routed: Ethernet source becomes the gateway, TTL goes down.' },
+  ttl: { id: 60, miss: 'snatMark', doc: 'Routed packets: Ethernet source becomes the gateway, TTL is decremented.' },
   snatMark: { id: 64, miss: 'snat', doc: 'Marks connections whose replies would be lost without source translation.' },
   snat: { id: 66, miss: 'switch', doc: 'Translates the source of marked connections, in a zone of its own.' },
   switch: { id: 72, miss: 'drop', doc: 'Ethernet destination to port.' },
@@ -46,30 +46,31 @@ export const tables = {
   ingressNetworkPolicy: { id: 86, miss: 'ingressBaseline', doc: 'NetworkPolicy (reserved).' },
   ingressBaseline: { id: 88, miss: 'ingressVerdict', doc: 'ClusterNetworkPolicy, baseline tier (reserved).' },
   ingressVerdict: { id: 90, miss: 'commit', doc: 'Counts, logs, drops, rejects (reserved).' },
-  commit: { id: 100, miss: 'tunnel', doc: 'Commits new connections that nobody committed before. The last ct().' },
+  commit: { id: 100, miss: 'tunnel', doc: 'Commits new connections that no earlier table committed. The last ct().' },
   tunnel: { id: 104, miss: 'output', doc: 'Peer to tunnel source and destination.' },
-  output: { id: 110, miss: 'drop', doc: 'Out by the port in the register, or back where it came from (hairpin).' },
-  strangers: { id: 120, miss: 'return', doc: 'Learned: counts tunnel packets from addresses that are no node, by address.' },
+  output: { id: 110, miss: 'drop', doc: 'Outputs to the port in the register, or to the input port (hairpin).' },
+  unknownTunnelPeers: { id: 120, miss: 'return', doc: 'Learned: counts tunnel packets from unknown peers, by address.' },
 } as const satisfies Readonly<Record<string, TableSpec>>;
 
-export type TableName = keyof typeof tables;
+export type PipelineTableName = keyof typeof tables;
 
-export const tableNames = Object.keys(tables) as TableName[];
+export const tableNames = Object.keys(tables) as PipelineTableName[];
 
-const namesById = new Map<number, TableName>(tableNames.map((name) => [tables[name].id, name]));
+const namesById = new Map<number, PipelineTableName>(tableNames.map((name) => [tables[name].id, name]));
 
-/** The name of a table number, or `undefined` for a table that is none of ours. */
-export function tableName(id: number): TableName | undefined {
+/** The name of a table number, or `undefined` for an unknown table. */
+export function tableName(id: number): PipelineTableName | undefined {
   return namesById.get(id);
 }
 
-/** @throws SeineError `INVARIANT` at load if numbers do not grow, or a miss goes back: OVS would refuse the flow. */
+/** @throws SeineError `INVARIANT` at load if numbers do not grow, or a miss points backwards: OVS would refuse the flow. */
 function checkOrder(): void {
   const ids = tableNames.map((name) => tables[name].id);
   if (ids.some((id, index) => index > 0 && id <= (ids[index - 1] ?? -1))) throw new SeineError('INVARIANT', 'table numbers do not grow');
   for (const name of tableNames) {
     const { id, miss } = tables[name];
-    if (miss in tables && tables[miss as TableName].id <= id) throw new SeineError('INVARIANT', `${name} misses backwards to ${miss}`);
+    if (miss in tables && tables[miss as PipelineTableName].id <= id)
+      throw new SeineError('INVARIANT', `${name} has its miss backwards, to ${miss}`);
   }
 }
 

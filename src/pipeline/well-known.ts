@@ -1,22 +1,22 @@
 import { type Cidr, type Ip, parseCidr, parseIp } from '../net/ip.ts';
 import { parseMac } from '../net/mac.ts';
 
-/** OpenFlow ports that are the same on every node, above the range OVS hands out by itself. */
+/** OpenFlow ports that are the same on every node, above the range that OVS allocates by itself. */
 export const ofPorts = { tunnel: 32768, gateway: 32769 } as const;
 
-/** Pods' ports are lent from here. 32770 and 32771 stay free for an uplink and a host port. */
+/** Pods' ports are allocated from here. 32770 and 32771 stay free for an uplink and a host port. */
 export const podOfPorts = { first: 32784, last: 65279 } as const;
 
-/** Stands for every next hop behind a tunnel, and for the Service next hop. */
+/** Stands for every next hop behind a tunnel, and for the next hop of Services. */
 export const virtualMac = parseMac('aa:bb:cc:dd:ee:ff');
 
-/** Next hop of Service routes on the node, and the source that hairpin connections are given. */
+/** Next hop of Service routes on the node, and source address of hairpin connections. */
 export const serviceNextHop: Readonly<Record<'ipv4' | 'ipv6', Ip>> = {
   ipv4: parseIp('169.254.0.253'),
   ipv6: parseIp('fc01::aabb:ccdd:eeff'),
 };
 
-/** What the node's packet filter translates node ports to, on all of the node's addresses; the port stays the node port. */
+/** Target of node ports in the node's packet filter, for all of the node's addresses; the port stays the node port. */
 export const nodePortAddress: Readonly<Record<'ipv4' | 'ipv6', Ip>> = {
   ipv4: parseIp('169.254.0.252'),
   ipv6: parseIp('fc01::aabb:ccdd:eefe'),
@@ -32,8 +32,8 @@ export const zones = {
 } as const;
 
 /** First byte of the userdata of a packet that the bridge sends to the agent. */
-export const packetInReason = { noEndpoint: 4, halfOpen: 5 } as const;
-export type PacketInReason = keyof typeof packetInReason;
+export const packetInReason = { noEndpoint: 4, halfOpen: 5, untranslated: 6 } as const;
+export type PipelinePacketInReason = keyof typeof packetInReason;
 
 /** UDP port, or IP protocol for GRE, that carries each tunnel type. */
 export const tunnelCarriers = {

@@ -3,9 +3,9 @@ import { parseCidr, parseIp } from '../net/ip.ts';
 import { ownerOf } from '../pipeline/cookie.ts';
 import { formatFlow, formatGroup } from '../pipeline/format.ts';
 import { compileEndpoint, compileService } from './compile-service.ts';
-import type { Endpoint, ServiceIntent } from './service-intent.ts';
+import type { ServiceEndpoint, ServiceIntent } from './service-intent.ts';
 
-const endpoints: readonly Endpoint[] = [
+const endpoints: readonly ServiceEndpoint[] = [
   { ip: parseIp('10.10.0.9'), port: 53 },
   { ip: parseIp('10.10.1.5'), port: 53 },
 ];
@@ -17,6 +17,7 @@ const dns: ServiceIntent = {
   addresses: [{ kind: 'cluster', ip: parseIp('10.96.0.10'), port: 53 }],
   internalPolicy: 'Cluster',
   externalPolicy: 'Cluster',
+  translation: 'bucket',
   sourceRanges: [],
   cluster: endpoints,
   local: [],
@@ -37,9 +38,28 @@ function compile(change: Partial<ServiceIntent> = {}): { readonly flows: string[
   return { flows: flows.map(formatFlow), groups: groups.map(formatGroup) };
 }
 
+/** What translates to an endpoint. */
+function ct(text: string): string {
+  const exec = 'exec(set_field:0x10/0x10->ct_mark,move:reg0[0..3]->ct_mark[0..3])';
+  return `ct(commit,table=destinationIdentity,zone=65520,nat(dst=${text}),${exec})`;
+}
+const tried = 'set_field:0x20000/0x70000->reg4';
+
 describe('compileService', () => {
-  it('balances over a group whose buckets go on to the translation', () => {
+  it('balances over a group whose buckets translate', () => {
     expect(compile()).toEqual({
+      flows: [
+        `balance,priority=200,reg4=0x10000/0x70000,tcp,nw_dst=10.96.0.10,tp_dst=53 actions=set_field:0x200/0x200->reg0,set_field:0x7->reg7,${tried},group:7`,
+      ].map((line) => `table=${line}`),
+      groups: [
+        'group_id=7,type=select,selection_method=dp_hash,' +
+          `bucket=weight:387,actions=${ct('10.10.0.9:53')},bucket=weight:400,actions=${ct('10.10.1.5:53')},bucket=weight:13,actions=${ct('10.10.0.9:53')}`,
+      ],
+    });
+  });
+
+  it('balances over a group whose buckets go on to the translation, where endpoints have one of their own', () => {
+    expect(compile({ translation: 'endpoint' })).toEqual({
       flows: [
         'balance,priority=200,reg4=0x10000/0x70000,tcp,nw_dst=10.96.0.10,tp_dst=53 actions=set_field:0x200/0x200->reg0,set_field:0x7->reg7,group:7',
       ].map((line) => `table=${line}`),
@@ -53,12 +73,53 @@ describe('compileService', () => {
   });
 
   it('needs no group for one endpoint', () => {
-    expect(compile({ cluster: endpoints.slice(0, 1) })).toEqual({
-      flows: [
-        'table=balance,priority=200,reg4=0x10000/0x70000,tcp,nw_dst=10.96.0.10,tp_dst=53 actions=set_field:0x200/0x200->reg0,set_field:0x7->reg7,' +
-          'set_field:0xa0a0009->reg3,set_field:0x35/0xffff->reg4,set_field:0x20000/0x70000->reg4,goto_table:dnat',
-      ],
+    const balance =
+      'table=balance,priority=200,reg4=0x10000/0x70000,tcp,nw_dst=10.96.0.10,tp_dst=53 actions=set_field:0x200/0x200->reg0,set_field:0x7->reg7,';
+    const only = { cluster: endpoints.slice(0, 1) };
+    expect(compile(only)).toEqual({ flows: [`${balance}${tried},${ct('10.10.0.9:53')}`], groups: [] });
+    expect(compile({ ...only, translation: 'endpoint' })).toEqual({
+      flows: [`${balance}set_field:0xa0a0009->reg3,set_field:0x35/0xffff->reg4,set_field:0x20000/0x70000->reg4,goto_table:dnat`],
       groups: [],
+    });
+  });
+
+  describe('for an address that is an endpoint’s as well', () => {
+    const own = { kind: 'loadBalancer', ip: parseIp('10.10.1.5'), port: 53 } as const;
+    const asked = 'tcp,nw_dst=10.10.1.5,tp_dst=53';
+    const fromItself =
+      'table=sourceRanges,priority=230,tcp,nw_src=10.10.1.5,nw_dst=10.10.1.5,tp_src=0x35/0xffff,tp_dst=53 actions=goto_table:destinationIdentity';
+
+    it('has a group of its own, in which that endpoint’s bucket does not translate', () => {
+      const [, , ...flows] = compile({ addresses: [...dns.addresses, own] }).flows;
+      expect(flows).toEqual([`table=balance,priority=200,reg4=0x10000/0x70000,${asked} actions=group:8`]);
+      const { groups } = compile({ addresses: [own] });
+      const marked = `set_field:0x200/0x200->reg0,set_field:0x7->reg7,${tried},`;
+      expect(groups).toEqual([
+        'group_id=8,type=select,selection_method=dp_hash,' +
+          `bucket=weight:387,actions=${marked}${ct('10.10.0.9:53')},bucket=weight:400,actions=resubmit(,destinationIdentity),bucket=weight:13,actions=${marked}${ct('10.10.0.9:53')}`,
+      ]);
+    });
+
+    it('lets through as it is what can only go there, and what comes from there', () => {
+      expect(compile({ addresses: [own], cluster: endpoints.slice(1) }).flows).toEqual([
+        fromItself,
+        `table=balance,priority=200,reg4=0x10000/0x70000,${asked} actions=goto_table:destinationIdentity`,
+      ]);
+    });
+
+    it('does not translate for clients that were remembered for it before, nor datagrams in pieces', () => {
+      const { flows } = compile({
+        addresses: [own],
+        cluster: endpoints.slice(1),
+        transport: 'udp',
+        translation: 'endpoint',
+        affinitySeconds: 60,
+      });
+      expect(flows.filter((flow) => /table=dnat|ip_frag/.test(flow))).toEqual([
+        'table=dnat,priority=220,reg3=0xa0a0105,reg4=0x35/0xffff,reg4=0x20000/0x70000,udp,nw_dst=10.10.1.5,tp_dst=53 ' +
+          'actions=set_field:0x10000/0x70000->reg4,goto_table:destinationIdentity',
+      ]);
+      expect(flows.join('\n')).not.toMatch(/table=balance.*learn.*goto_table:dnat\n/);
     });
   });
 
@@ -69,7 +130,7 @@ describe('compileService', () => {
     });
   });
 
-  it('finds datagrams that open a connection in pieces by what the connection tracker put together', () => {
+  it('finds fragmented datagrams that open a connection by what the connection tracker reassembled', () => {
     expect(compile({ transport: 'udp', cluster: endpoints.slice(0, 1) }).flows.map((flow) => flow.split(' ')[0])).toEqual([
       'table=balance,priority=200,reg4=0x10000/0x70000,udp,nw_dst=10.96.0.10,tp_dst=53',
       'table=balance,priority=200,reg4=0x10000/0x70000,ct_state=+new+trk,udp,nw_dst=10.96.0.10,ip_frag=yes,ct_nw_proto=17,ct_tp_dst=53',
@@ -78,15 +139,15 @@ describe('compileService', () => {
 
   it('takes node ports from the node’s packet filter only', () =>
     expect(compile({ addresses: [nodePort] }).flows).toEqual([
-      'table=balance,priority=200,reg0=0x2/0xf,reg4=0x10000/0x70000,tcp,nw_dst=169.254.0.252,tp_dst=30053 actions=set_field:0x200/0x200->reg0,set_field:0x7->reg7,group:7',
+      'table=balance,priority=200,reg0=0x2/0xf,reg4=0x10000/0x70000,tcp,nw_dst=169.254.0.252,tp_dst=30053 actions=set_field:0x200/0x200->reg0,set_field:0x7->reg7,set_field:0x20000/0x70000->reg4,group:7',
     ]));
 
   it('gives the world what is on this node, and pods everything, where the policy is Local', () => {
     const { flows, groups } = compile({ addresses: [nodePort], externalPolicy: 'Local', local: endpoints.slice(1) });
     expect(flows).toEqual([
-      'table=balance,priority=200,reg0=0x2/0xf,reg4=0x10000/0x70000,tcp,nw_dst=169.254.0.252,tp_dst=30053 actions=set_field:0x200/0x200->reg0,set_field:0x7->reg7,group:7',
+      'table=balance,priority=200,reg0=0x2/0xf,reg4=0x10000/0x70000,tcp,nw_dst=169.254.0.252,tp_dst=30053 actions=set_field:0x200/0x200->reg0,set_field:0x7->reg7,set_field:0x20000/0x70000->reg4,group:7',
       'table=balance,priority=210,reg0=0x2/0xf,reg4=0x10000/0x70000,reg4=0xc00000/0x1c00000,tcp,nw_dst=169.254.0.252,tp_dst=30053 ' +
-        'actions=set_field:0x200/0x200->reg0,set_field:0x7->reg7,set_field:0xa0a0105->reg3,set_field:0x35/0xffff->reg4,set_field:0x20000/0x70000->reg4,goto_table:dnat',
+        `actions=set_field:0x200/0x200->reg0,set_field:0x7->reg7,${tried},${ct('10.10.1.5:53')}`,
     ]);
     expect(groups).toHaveLength(1);
   });
@@ -98,7 +159,8 @@ describe('compileService', () => {
 
   it('lets in whom the source ranges name, and the node if it is one of them', () => {
     const sourceRanges = ['203.0.113.0/24', '192.168.0.0/16'].map(parseCidr);
-    expect(compile({ addresses: [balancer], sourceRanges, cluster: endpoints.slice(0, 1) }).flows.slice(0, 4)).toEqual([
+    expect(compile({ addresses: [balancer], sourceRanges, cluster: endpoints.slice(0, 1) }).flows.slice(0, 5)).toEqual([
+      'table=sourceRanges,priority=230,tcp,nw_src=198.51.100.7,nw_dst=198.51.100.7,tp_src=0x35/0xffff,tp_dst=53 actions=goto_table:destinationIdentity',
       'table=sourceRanges,priority=200,tcp,nw_src=203.0.113.0/24,nw_dst=198.51.100.7,tp_dst=53 actions=resubmit(,affinity),resubmit(,balance)',
       'table=sourceRanges,priority=200,tcp,nw_src=192.168.0.0/16,nw_dst=198.51.100.7,tp_dst=53 actions=resubmit(,affinity),resubmit(,balance)',
       'table=sourceRanges,priority=200,tcp,nw_src=10.10.0.1/32,nw_dst=198.51.100.7,tp_dst=53 actions=resubmit(,affinity),resubmit(,balance)',
@@ -107,7 +169,7 @@ describe('compileService', () => {
   });
 
   it('remembers which endpoint a client got', () => {
-    const { flows, groups } = compile({ affinitySeconds: 600 });
+    const { flows, groups } = compile({ translation: 'endpoint', affinitySeconds: 600 });
     expect(flows[1]).toBe(
       'table=balance,priority=200,reg4=0x30000/0x70000,reg7=0x7,tcp actions=learn(table=affinity,idle_timeout=600,tcp,nw_src,nw_dst,tp_dst,load:endpoint),' +
         'set_field:0x20000/0x70000->reg4,goto_table:dnat',
@@ -118,12 +180,12 @@ describe('compileService', () => {
   });
 
   it('remembers the client of an only endpoint, which may get company', () =>
-    expect(compile({ affinitySeconds: 600, cluster: endpoints.slice(0, 1) }).flows[0]).toMatch(
+    expect(compile({ translation: 'endpoint', affinitySeconds: 600, cluster: endpoints.slice(0, 1) }).flows[0]).toMatch(
       /learn\(table=affinity,.*\),goto_table:dnat$/,
     ));
 
   it('leaves timeouts that no switch can keep to the agent', () =>
-    expect(compile({ affinitySeconds: 65_536 }).flows[1]).toContain('learn(table=affinity,tcp,'));
+    expect(compile({ translation: 'endpoint', affinitySeconds: 65_536 }).flows[1]).toContain('learn(table=affinity,tcp,'));
 });
 
 describe('compileEndpoint', () => {

@@ -1,16 +1,24 @@
-import { addressBits, cidrContains, cidrOf, type Ip } from '../net/ip.ts';
+import { cidrContains, hostCidr } from '../net/ip.ts';
 import { learnedCookieOf, type Owner } from '../pipeline/cookie.ts';
-import { ctMark, reg, sourceToCtMark } from '../pipeline/fields.ts';
+import { reg } from '../pipeline/fields.ts';
 import type { Flow, LearnChoice, Match, Step, Transport } from '../pipeline/flow.ts';
 import { drop, goto, group, load, priority, resubmit } from '../pipeline/flow.ts';
 import type { FlowPattern } from '../pipeline/flow-pattern.ts';
-import { zones } from '../pipeline/well-known.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
 import type { ProxyNode } from './proxy-config.ts';
-import { choiceOf, groupsFor, type ServiceGroup } from './service-groups.ts';
-import { type Answer, answerFor, type Endpoint, type ServiceAddress, type ServiceIntent } from './service-intent.ts';
+import { bucketFor, choiceOf, groupsFor, type ServiceGroup } from './service-groups.ts';
+import {
+  answerFor,
+  endpointKey,
+  reachableEndpoints,
+  type ServiceAddress,
+  type ServiceEndpoint,
+  type ServiceIntent,
+  type ServiceVerdict,
+} from './service-intent.ts';
+import { isItself, translateTo } from './translation.ts';
 
-export interface CompileOptions {
+interface ServiceCompileOptions {
   /** Who asks for it. */
   readonly owner: Owner;
   readonly node: Pick<ProxyNode, 'addresses' | 'gateway'>;
@@ -30,106 +38,133 @@ export const longestSwitchTimeout = 65_535;
  * A Service with no endpoint still gets a flow: the packet goes to the agent, which answers with a TCP reset or an ICMP port
  * unreachable, so that clients fail at once and do not time out.
  */
-export function compileService(intent: ServiceIntent, options: CompileOptions): Wanted {
-  const shares = new Shares(intent, options);
+export function compileService(intent: ServiceIntent, options: ServiceCompileOptions): Wanted {
+  const shares = new Distribution(intent, options);
   const flows = intent.addresses.flatMap((address) => [
+    ...fromItself(intent, address),
     ...sourceRanges(intent, address, options.node),
     ...balance(intent, address, shares),
+    ...chosenItself(intent, address),
   ]);
   return { ...nothing, flows: [...flows, ...learning(intent, options, shares.identity)], groups: shares.groups };
 }
 
-/** To how many endpoints a node leads datagrams in pieces that open connections; a power of two. */
-const pieceParts = 4;
+/** To how many endpoints a node leads fragmented datagrams that open connections; a power of two. */
+const fragmentParts = 4;
 
 /** What becomes of a connection that is for a Service, with the source ports it holds for. */
-interface Share {
+interface BalancedSteps {
   readonly steps: readonly Step[];
   readonly sourcePorts?: ServiceGroup['sourcePorts'];
 }
 
 /** How each list of endpoints is shared out; worked out once, whichever addresses lead there. */
-class Shares {
+class Distribution {
   /** Tells which Service this is; policy will ask. */
   readonly identity: number;
   readonly #intent: ServiceIntent;
-  readonly #options: CompileOptions;
-  readonly #byScope = new Map<string, readonly ServiceGroup[]>();
+  readonly #options: ServiceCompileOptions;
+  /** By the name of their groups. */
+  readonly #byName = new Map<string, readonly ServiceGroup[]>();
 
-  constructor(intent: ServiceIntent, options: CompileOptions) {
+  constructor(intent: ServiceIntent, options: ServiceCompileOptions) {
     this.#intent = intent;
     this.#options = options;
     this.identity = options.groupId('cluster/0');
   }
 
   get groups(): Wanted['groups'] {
-    return [...this.#byScope.values()].flatMap((groups) => groups.map((each) => each.group));
+    return [...this.#byName.values()].flatMap((groups) => groups.map((each) => each.group));
   }
 
-  of(answer: Answer): readonly Share[] {
+  of(answer: ServiceVerdict, address: ServiceAddress): readonly BalancedSteps[] {
     if (answer.do === 'drop') return [{ steps: drop }];
     if (answer.do === 'refuse') return [{ steps: [{ do: 'toAgent', reason: 'noEndpoint' }] }];
     const [only, ...others] = answer.endpoints;
     // One endpoint needs no hash, which would cost every connection another pass through the data path.
-    if (only && others.length === 0) return [{ steps: [...this.#routed, ...this.#straightTo(only)] }];
-    return this.#groupsOf(answer).map(({ group: { id }, sourcePorts }) => ({
-      steps: [...this.#routed, group(id)],
+    if (only && others.length === 0) return [{ steps: this.#straightTo(only, address) }];
+    const isOwn = answer.endpoints.some((endpoint) => isItself(endpoint, address));
+    const groups = isOwn ? this.#ownGroupsOf(answer, address) : this.#groupsOf(answer);
+    return groups.map(({ group: { id }, sourcePorts }) => ({
+      steps: [...(isOwn ? [] : this.#marked), group(id)],
       ...(sourcePorts && { sourcePorts }),
     }));
   }
 
   /**
-   * For datagrams in pieces that open a connection: without a group. The tracker puts pieces together only if they came to it by the
-   * same passes through the data path, and a group takes the first piece, which alone shows ports, through one more.
+   * For fragmented datagrams that open a connection: without a group. The tracker reassembles fragments only if they came to it by the
+   * same passes through the data path, and a group takes the first one, which alone shows ports, through one more.
    */
-  ofPieces(answer: Answer): readonly Share[] {
-    if (answer.do !== 'balance') return this.of(answer);
+  ofFragments(answer: ServiceVerdict, address: ServiceAddress): readonly BalancedSteps[] {
+    if (answer.do !== 'balance') return this.of(answer, address);
     const { endpoints } = answer;
-    const parts = endpoints.length > 1 ? pieceParts : 1;
-    return Array.from({ length: parts }, (_, part) => part).flatMap((part): Share[] => {
+    const parts = endpoints.length > 1 ? fragmentParts : 1;
+    return Array.from({ length: parts }, (_, part) => part).flatMap((part): BalancedSteps[] => {
       const endpoint = endpoints[Math.floor((part * endpoints.length) / parts)];
-      if (endpoint === undefined) return [];
-      const steps = [...this.#routed, ...choiceOf(endpoint, 'chosen').map(load), goto('dnat')];
+      if (endpoint === undefined || isItself(endpoint, address)) return [];
+      const steps = [...this.#marked, ...choiceOf(endpoint, 'chosen').map(load), goto('dnat')];
       // Not by bit 0: Linux connects from even ports only.
       return [{ steps, ...(parts > 1 && { sourcePorts: { value: part << 1, mask: (parts - 1) << 1 } }) }];
     });
   }
 
-  get #routed(): readonly Step[] {
-    return [load(reg.rewriteMac('yes')), load(reg.group(this.identity))];
+  /** What a packet of this Service has in its registers before an endpoint is chosen. */
+  get #marked(): readonly Step[] {
+    const { translation } = this.#intent;
+    // A bucket translates without a look at registers, and still tells `destinationIdentity` that a translation was tried.
+    const tried = translation === 'bucket' ? [load(reg.serviceState('chosen'))] : [];
+    return [load(reg.routed('yes')), load(reg.group(this.identity)), ...tried];
   }
 
-  #straightTo(endpoint: Endpoint): readonly Step[] {
+  #straightTo(endpoint: ServiceEndpoint, address: ServiceAddress): readonly Step[] {
+    if (isItself(endpoint, address)) return [goto('destinationIdentity')];
+    if (this.#intent.translation === 'bucket') return [...this.#marked, translateTo(endpoint)];
     const learn = learnChoice(this.#intent, this.#options.owner);
-    return [...choiceOf(endpoint, 'chosen').map(load), ...(learn ? [learn] : []), goto('dnat')];
+    return [...this.#marked, ...choiceOf(endpoint, 'chosen').map(load), ...(learn ? [learn] : []), goto('dnat')];
   }
 
-  #groupsOf({ scope, endpoints }: Extract<Answer, { do: 'balance' }>): readonly ServiceGroup[] {
-    const known = this.#byScope.get(scope);
-    if (known) return known;
-    const groups = groupsFor(this.#intent, endpoints, (part) => this.#options.groupId(`${scope}/${part}`));
-    this.#byScope.set(scope, groups);
+  #groupsOf({ scope, endpoints }: Balance): readonly ServiceGroup[] {
+    return this.#once(scope, () => groupsFor(endpoints, this.#numbers(scope), (endpoint) => bucketFor(this.#intent, endpoint)));
+  }
+
+  /** For an address that is an endpoint's as well: to that one a connection goes as it is, as if there were no Service. */
+  #ownGroupsOf({ scope, endpoints }: Balance, address: ServiceAddress): readonly ServiceGroup[] {
+    const name = `${scope} at ${endpointKey(address)}`;
+    const bucket = (endpoint: ServiceEndpoint): readonly Step[] =>
+      isItself(endpoint, address) ? [resubmit('destinationIdentity')] : [...this.#marked, ...bucketFor(this.#intent, endpoint)];
+    return this.#once(name, () => groupsFor(endpoints, this.#numbers(name), bucket));
+  }
+
+  #numbers(name: string): (part: number) => number {
+    return (part) => this.#options.groupId(`${name}/${part}`);
+  }
+
+  #once(name: string, make: () => readonly ServiceGroup[]): readonly ServiceGroup[] {
+    const groups = this.#byName.get(name) ?? make();
+    this.#byName.set(name, groups);
     return groups;
   }
 }
 
+type Balance = Extract<ServiceVerdict, { do: 'balance' }>;
+
 /** Everybody is answered alike, or the world differently from pods and the node itself. */
-function balance(intent: ServiceIntent, address: ServiceAddress, shares: Shares): Flow[] {
+function balance(intent: ServiceIntent, address: ServiceAddress, shares: Distribution): Flow[] {
   const [inside, world] = [answerFor(intent, address.kind, 'pod'), answerFor(intent, address.kind, 'world')];
-  const alike = inside.do === world.do && (inside.do !== 'balance' || world.do !== 'balance' || inside.scope === world.scope);
-  const flows = (answer: Answer, level: number, marks: NonNullable<Match['regs']>): Flow[] => {
+  const sameAnswer = inside.do === world.do && (inside.do !== 'balance' || world.do !== 'balance' || inside.scope === world.scope);
+  const flows = (answer: ServiceVerdict, level: number, marks: NonNullable<Match['regs']>): Flow[] => {
     const flow = (match: Match, steps: readonly Step[]): Flow => {
       return { table: 'balance', priority: level, match: { ...match, regs: [...(match.regs ?? []), ...marks] }, steps };
     };
     return [
-      ...shares.of(answer).map(({ steps, sourcePorts }) => flow(matchOf(intent, address, sourcePorts), steps)),
-      ...(intent.transport === 'udp' ? shares.ofPieces(answer) : []).map(({ steps, sourcePorts }) =>
-        flow(piecesOf(intent, address, sourcePorts), steps),
+      ...shares.of(answer, address).map(({ steps, sourcePorts }) => flow(matchOf(intent, address, sourcePorts), steps)),
+      ...(intent.transport === 'udp' ? shares.ofFragments(answer, address) : []).map(({ steps, sourcePorts }) =>
+        flow(fragmentsOf(intent, address, sourcePorts), steps),
       ),
     ];
   };
   const choose = reg.serviceState('choose');
-  return [...flows(inside, priority.normal, [choose]), ...(alike ? [] : flows(world, priority.high, [choose, reg.scope('world')]))];
+  return [...flows(inside, priority.normal, [choose]), ...(sameAnswer ? [] : flows(world, priority.high, [choose, reg.scope('world')]))];
 }
 
 /** The virtual address of node ports is only the node's to use. */
@@ -138,12 +173,12 @@ function addressOf({ family, transport }: ServiceIntent, { kind, ip }: ServiceAd
 }
 
 /** A connection to this address. */
-function matchOf(intent: ServiceIntent, address: ServiceAddress, sourcePorts?: Share['sourcePorts']): Match {
+function matchOf(intent: ServiceIntent, address: ServiceAddress, sourcePorts?: BalancedSteps['sourcePorts']): Match {
   return { ...addressOf(intent, address), portDst: address.port, ...(sourcePorts && { portSrc: sourcePorts }) };
 }
 
-/** A datagram in pieces that opens a connection to this address: they have no ports, but the tracker, which saw it whole, has. */
-function piecesOf(intent: ServiceIntent, address: ServiceAddress, sourcePorts?: Share['sourcePorts']): Match {
+/** A fragmented datagram that opens a connection to this address: later fragments have no ports, but the tracker saw it whole. */
+function fragmentsOf(intent: ServiceIntent, address: ServiceAddress, sourcePorts?: BalancedSteps['sourcePorts']): Match {
   return {
     ...addressOf(intent, address),
     fragment: 'yes',
@@ -154,13 +189,13 @@ function piecesOf(intent: ServiceIntent, address: ServiceAddress, sourcePorts?: 
 }
 
 /** Who may use a load balancer's address. The node itself may if one of its addresses may: its packets have the gateway's here. */
-function sourceRanges(intent: ServiceIntent, address: ServiceAddress, { addresses, gateway }: CompileOptions['node']): Flow[] {
+function sourceRanges(intent: ServiceIntent, address: ServiceAddress, { addresses, gateway }: ServiceCompileOptions['node']): Flow[] {
   if (address.kind !== 'loadBalancer' || intent.sourceRanges.length === 0) return [];
   const nodeMay = intent.sourceRanges.some((range) => addresses.some((own) => cidrContains(range, own)));
-  const own = nodeMay ? gateway.filter(({ family }) => family === intent.family).map(whole) : [];
+  const own = nodeMay ? gateway.filter(({ family }) => family === intent.family).map(hostCidr) : [];
   const allowed = new Map([...intent.sourceRanges, ...own].map((range) => [range.text, range]));
   const flow = (level: number, match: Match, steps: readonly Step[]): Flow => ({ table: 'sourceRanges', priority: level, match, steps });
-  const both = [matchOf(intent, address), ...(intent.transport === 'udp' ? [piecesOf(intent, address)] : [])];
+  const both = [matchOf(intent, address), ...(intent.transport === 'udp' ? [fragmentsOf(intent, address)] : [])];
   return both.flatMap((match) => [
     ...[...allowed.values()].map((range) =>
       // A mask of nothing is no match at all to a switch, and would not be read back as it was written.
@@ -170,12 +205,32 @@ function sourceRanges(intent: ServiceIntent, address: ServiceAddress, { addresse
   ]);
 }
 
-function whole(ip: Ip) {
-  return cidrOf(ip, addressBits(ip.family));
+/**
+ * A packet that comes from where it goes to is no client's: it is not translated. Where two Services lead to each other's addresses it
+ * would make a translation that Open vSwitch 3.1.0 takes for the one on its way back, and aborts as above. What comes from cluster
+ * addresses, or from that of node ports, ends before.
+ */
+function fromItself(intent: ServiceIntent, address: ServiceAddress): Flow[] {
+  if (address.kind === 'cluster' || address.kind === 'nodePort') return [];
+  const match: Match = { ...matchOf(intent, address, { value: address.port, mask: 0xffff }), ipSrc: address.ip };
+  return [{ table: 'sourceRanges', priority: priority.highest, match, steps: [goto('destinationIdentity')] }];
+}
+
+/** A client that was remembered for this endpoint, at the endpoint's own address, before that was looked at. */
+function chosenItself(intent: ServiceIntent, address: ServiceAddress): Flow[] {
+  if (intent.translation === 'bucket') return [];
+  return reachableEndpoints(intent)
+    .filter((endpoint) => isItself(endpoint, address))
+    .map((endpoint) => ({
+      table: 'dnat',
+      priority: priority.higher,
+      match: { ...matchOf(intent, address), regs: choiceOf(endpoint, 'chosen') },
+      steps: [load(reg.serviceState('choose')), goto('destinationIdentity')],
+    }));
 }
 
 /** Where buckets lead that want their choice remembered. */
-function learning(intent: ServiceIntent, { owner }: CompileOptions, identity: number): Flow[] {
+function learning(intent: ServiceIntent, { owner }: ServiceCompileOptions, identity: number): Flow[] {
   const learn = learnChoice(intent, owner);
   if (!learn) return [];
   const match: Match = { payload: intent.family, protocol: intent.transport, regs: [reg.serviceState('learn'), reg.group(identity)] };
@@ -201,31 +256,19 @@ export const translations: Readonly<Record<Transport, FlowPattern>> = {
 };
 
 /** Translation to one endpoint. Owned by the endpoint, not by a Service: it is the same whoever chose it. */
-export function compileEndpoint(transport: Transport, endpoint: Endpoint): Wanted {
-  const { ip, port } = endpoint;
+export function compileEndpoint(transport: Transport, endpoint: ServiceEndpoint): Wanted {
+  const { ip } = endpoint;
   const flow: Flow = {
     table: 'dnat',
     priority: priority.normal,
     match: { payload: ip.family, protocol: transport, regs: choiceOf(endpoint, 'chosen') },
-    steps: [
-      {
-        do: 'ct',
-        zone: zones[ip.family].main,
-        commit: true,
-        next: 'destinationIdentity',
-        nat: { kind: 'dst', ip, port },
-        exec: [
-          { do: 'mark', mark: ctMark.service('yes') },
-          { do: 'moveToMark', ...sourceToCtMark },
-        ],
-      },
-    ],
+    steps: [translateTo(endpoint)],
   };
-  // Later pieces of IPv6 datagrams do not show that they are UDP's; who told them knew.
-  const told: Flow = {
+  // Later fragments of IPv6 datagrams do not show that they are UDP's; only a first fragment of UDP's sets the register.
+  const reported: Flow = {
     ...flow,
     priority: priority.high,
-    match: { payload: ip.family, regs: [...choiceOf(endpoint, 'chosen'), reg.pieces('told')] },
+    match: { payload: ip.family, regs: [...choiceOf(endpoint, 'chosen'), reg.fragments('endpointKnown')] },
   };
-  return { ...nothing, flows: transport === 'udp' && ip.family === 'ipv6' ? [flow, told] : [flow] };
+  return { ...nothing, flows: transport === 'udp' && ip.family === 'ipv6' ? [flow, reported] : [flow] };
 }

@@ -1,20 +1,20 @@
 import type { Candidate } from './endpoint-lists.ts';
-import type { Endpoint } from './service-intent.ts';
+import type { ServiceEndpoint } from './service-intent.ts';
 
 /** Where somebody asks from. */
-export interface Place {
+export interface NodeLocation {
   readonly node: string;
   readonly zone?: string;
 }
 
 /** Whose endpoints come first: those of the same node, of the same zone, or everybody's alike. */
-export type Topology = 'node' | 'zone' | 'everywhere';
+type Topology = 'node' | 'zone' | 'everywhere';
 
-export interface Choice {
+interface Choice {
   /** For traffic policy `Cluster`. */
-  readonly cluster: readonly Endpoint[];
+  readonly cluster: readonly ServiceEndpoint[];
   /** For traffic policy `Local`. */
-  readonly local: readonly Endpoint[];
+  readonly local: readonly ServiceEndpoint[];
   readonly anyEndpoint: boolean;
   readonly topology: Topology;
 }
@@ -26,7 +26,7 @@ export interface Choice {
  * Those that are ready; if there are none – for policy `Local`: none on this node –, those that still serve while they terminate.
  * Topology is asked among the ready ones only.
  */
-export function chooseEndpoints(all: readonly Candidate[], place: Place): Choice {
+export function chooseEndpoints(all: readonly Candidate[], place: NodeLocation): Choice {
   const topology = topologyOf(all, place);
   const ready = all.filter((each) => each.ready && isNear(each, topology, place));
   const here = all.filter(({ nodeName }) => nodeName === place.node);
@@ -43,7 +43,7 @@ export function chooseEndpoints(all: readonly Candidate[], place: Place): Choice
  * Hints count only if every ready endpoint has one, and only if one of them is meant for us: the controller may be behind, and
  * better a far endpoint than none.
  */
-export function topologyOf(all: readonly Candidate[], { node, zone }: Place): Topology {
+export function topologyOf(all: readonly Candidate[], { node, zone }: NodeLocation): Topology {
   const ready = all.filter((each) => each.ready);
   const hinted = (hints: (each: Candidate) => readonly string[] | undefined, us: string | undefined): boolean =>
     ready.length > 0 &&
@@ -53,7 +53,7 @@ export function topologyOf(all: readonly Candidate[], { node, zone }: Place): To
   return hinted(({ zoneHints }) => zoneHints, zone) ? 'zone' : 'everywhere';
 }
 
-export function isNear({ nodeHints, zoneHints }: Candidate, topology: Topology, { node, zone }: Place): boolean {
+export function isNear({ nodeHints, zoneHints }: Candidate, topology: Topology, { node, zone }: NodeLocation): boolean {
   if (topology === 'node') return nodeHints?.includes(node) ?? false;
   if (topology === 'zone') return zone !== undefined && (zoneHints?.includes(zone) ?? false);
   return true;
@@ -63,6 +63,6 @@ function isLeaving({ ready, leaving }: Candidate): boolean {
   return leaving && !ready;
 }
 
-function bare(candidates: readonly Candidate[]): readonly Endpoint[] {
+function bare(candidates: readonly Candidate[]): readonly ServiceEndpoint[] {
   return candidates.map(({ ip, port }) => ({ ip, port }));
 }

@@ -3,10 +3,10 @@ import type { ServicePort } from '../kube/service.ts';
 import { cidrContains, type Family, type Ip, parseIp } from '../net/ip.ts';
 import { isSpecial } from '../net/special-ranges.ts';
 import { virtualRanges } from '../pipeline/well-known.ts';
-import { byAddress, type Endpoint } from './service-intent.ts';
+import { byAddress, type ServiceEndpoint } from './service-intent.ts';
 
 /** An endpoint with what decides whether it is used. */
-export interface Candidate extends Endpoint {
+export interface Candidate extends ServiceEndpoint {
   readonly ready: boolean;
   /** Serves, although it terminates: used only if nobody is ready (KEP-1669). */
   readonly leaving: boolean;
@@ -15,14 +15,14 @@ export interface Candidate extends Endpoint {
   readonly nodeHints?: readonly string[];
 }
 
-export interface Candidates {
+interface Candidates {
   /** Sorted by address, each once. */
   readonly all: readonly Candidate[];
   /** Addresses that are nobody's in a cluster. */
   readonly refused: readonly string[];
 }
 
-export interface EndpointsWanted {
+interface EndpointsWanted {
   readonly port: Pick<ServicePort, 'name' | 'protocol'>;
   readonly family: Family;
   /** `publishNotReadyAddresses`: everybody counts as ready. */
@@ -70,7 +70,7 @@ function readSlice(slice: EndpointSlice, { port, family, publishNotReady }: Endp
     const [address] = endpoint.addresses;
     if (address === undefined) continue;
     const ip = parseIp(address);
-    if (ip.family === family && !isNobodys(ip)) all.push(candidate(ip, number, endpoint, publishNotReady));
+    if (ip.family === family && !isUnroutable(ip)) all.push(candidate(ip, number, endpoint, publishNotReady));
     else refused.push(address);
   }
   return { all: all.sort(byAddress), refused };
@@ -106,6 +106,6 @@ function rank({ ready, leaving }: Candidate): number {
 }
 
 /** Addresses that mean something to a machine itself, or to this bridge, and are nobody's in a cluster. */
-export function isNobodys(ip: Ip): boolean {
+export function isUnroutable(ip: Ip): boolean {
   return isSpecial(ip) || virtualRanges.some((range) => cidrContains(range, ip));
 }

@@ -1,13 +1,13 @@
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import type { Transport } from '../pipeline/flow.ts';
-import { type Endpoint, reachableEndpoints, type ServiceIntent } from './service-intent.ts';
+import { type ServiceEndpoint, type ServiceIntent, translatedEndpoints } from './service-intent.ts';
 
 /** Whoever wants the translations to a port's endpoints. */
 export function endpointOwners(intent: ServiceIntent): readonly Owner[] {
-  return reachableEndpoints(intent).map((endpoint) => endpointOwner(intent.transport, endpoint));
+  return translatedEndpoints(intent).map((endpoint) => endpointOwner(intent.transport, endpoint));
 }
 
 /** Several Services may lead to one endpoint: its translation is the endpoint's own. */
-export function endpointOwner(transport: Transport, { ip, port }: Endpoint): Owner {
+export function endpointOwner(transport: Transport, { ip, port }: ServiceEndpoint): Owner {
   return ownerOf('endpoint', transport, ip.text, String(port));
 }

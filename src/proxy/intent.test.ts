@@ -27,6 +27,7 @@ const here: Proxying = {
     proxyLoadBalancerIps: true,
     serviceProxyName: '',
     externalIpRanges: [parseCidr('198.51.100.0/24')],
+    bucketTranslation: true,
   },
 };
 type SliceEndpoint = EndpointSlice['endpoints'][number];
@@ -98,6 +99,29 @@ describe('serviceIntents', () => {
     expect(cluster({ ...web, publishNotReadyAddresses: true }, [slice('a', 'ipv4', [down])])['http/ipv4']).toEqual(['10.10.0.1 8080']);
   });
 
+  it('looks at no slice that is DNS’s or another proxy’s, whatever its Service says', () => {
+    const ours = slice('a', 'ipv4', [['10.10.0.1', isReady]]);
+    const headless = { ...slice('b', 'ipv4', [['10.10.0.2', isReady]]), headlessLabel: true } as const;
+    const others = ['', 'other'].map((proxyName) => ({ ...slice('c', 'ipv4', [['10.10.0.3', isReady]]), proxyName }));
+    const slices = [ours, headless, ...others];
+    expect(cluster(web, slices)['http/ipv4']).toEqual(['10.10.0.1 8080']);
+    const [intent] = serviceIntents(web, slices, here);
+    expect(intent && unusedEndpoints(web, slices, intent, here)).toEqual([]);
+    const named = { ...here, config: { ...here.config, serviceProxyName: 'other' } };
+    expect(cluster({ ...web, proxyName: 'other' }, slices, named)['http/ipv4']).toEqual(['10.10.0.3 8080']);
+  });
+
+  it('lets nobody in where no source range can be used, and says why', () => {
+    const refused = { family: 'ipv4', why: '"10.0.0.0/08" has leading zeros' } as const;
+    const balanced = { type: 'LoadBalancer', refusedSourceRanges: [refused] } as const;
+    const [ipv4, ipv6] = serviceIntents({ ...web, ...balanced }, [], here);
+    expect([ipv4?.sourceRanges.map(({ text }) => text), ipv6?.sourceRanges]).toEqual([['0.0.0.0/32'], []]);
+    expect([ipv4?.objections, ipv6?.objections]).toEqual([['loadBalancerSourceRanges: "10.0.0.0/08" has leading zeros'], []]);
+    const some = only({ ...balanced, loadBalancerSourceRanges: ['203.0.113.0/24'] });
+    expect([some.sourceRanges.map(({ text }) => text), some.objections.length]).toEqual([['203.0.113.0/24'], 1]);
+    expect(only({ refusedSourceRanges: [refused] })).toMatchObject({ sourceRanges: [], objections: [] });
+  });
+
   it('keeps a Service without endpoints, so that it can be refused', () =>
     expect(cluster(web, [])).toEqual({ 'http/ipv4': [], 'http/ipv6': [] }));
 
@@ -105,6 +129,7 @@ describe('serviceIntents', () => {
     ['headless', { clusterIps: [] }],
     ['an ExternalName', { type: 'ExternalName' as const }],
     ['another proxy’s', { proxyName: 'other' }],
+    ['labelled for a proxy without a name', { proxyName: '' }],
     ['labelled headless', { headlessLabel: true }],
   ])('serves no Service that is %s', (_, change) => expect(serviceIntents({ ...web, ...change }, [], here)).toEqual([]));
 

@@ -12,6 +12,8 @@ export interface ProxyConfig {
   readonly serviceProxyName: string;
   /** `spec.externalIPs` outside these are refused: who may write Services could take any address from all pods. */
   readonly externalIpRanges: readonly Cidr[];
+  /** Buckets of groups translate, where they can: without a flow for each endpoint. */
+  readonly bucketTranslation: boolean;
 }
 
 /** The node that a Service is served on. */

@@ -1,16 +1,20 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ipFromValue } from '../net/ip.ts';
-import { groupsFor, slotsOf } from './service-groups.ts';
-import type { Endpoint } from './service-intent.ts';
+import { bucketFor, groupsFor, slotsOf } from './service-groups.ts';
+import type { ServiceEndpoint } from './service-intent.ts';
 
-function endpoints(count: number, family: 'ipv4' | 'ipv6' = 'ipv4', first = 0): Endpoint[] {
+function endpoints(count: number, family: 'ipv4' | 'ipv6' = 'ipv4', first = 0): ServiceEndpoint[] {
   const base = family === 'ipv4' ? 0x0a0a_0000n : 0xfd00_0010n << 96n;
   return Array.from({ length: count }, (_, at) => ({ ip: ipFromValue(family, base + BigInt(first + at)), port: 8080 }));
 }
 
-function shares(all: readonly Endpoint[], affinitySeconds?: number) {
-  return groupsFor(affinitySeconds === undefined ? {} : { affinitySeconds }, all, (part) => part + 1);
+function shares(all: readonly ServiceEndpoint[], affinitySeconds?: number) {
+  return groupsFor(
+    all,
+    (part) => part + 1,
+    (endpoint) => bucketFor({ translation: 'endpoint', ...(affinitySeconds === undefined ? {} : { affinitySeconds }) }, endpoint),
+  );
 }
 
 describe('groupsFor', () => {

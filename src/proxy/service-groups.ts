@@ -2,8 +2,10 @@ import { ipToBytes } from '../net/ip.ts';
 import { reg } from '../pipeline/fields.ts';
 import type { Bits, Bucket, Group, Step } from '../pipeline/flow.ts';
 import { load, resubmit } from '../pipeline/flow.ts';
+import { fnv1a } from '../pipeline/fnv-1a.ts';
 import type { Mark } from '../pipeline/registers.ts';
-import type { Endpoint, ServiceIntent } from './service-intent.ts';
+import type { ServiceEndpoint, ServiceIntent } from './service-intent.ts';
+import { translateTo } from './translation.ts';
 
 /** Hash values that Open vSwitch 3.1 gives a `dp_hash` group at most; with more buckets it hashes every connection in the slow path. */
 const slotsMost = 256;
@@ -23,36 +25,43 @@ export interface ServiceGroup {
  * The groups that share connections out over `endpoints`, of which there are at least two.
  *
  * @param groupId gives the number of the group of that name
+ * @param steps what a bucket does for its endpoint
  */
 export function groupsFor(
-  { affinitySeconds }: Pick<ServiceIntent, 'affinitySeconds'>,
-  endpoints: readonly Endpoint[],
+  endpoints: readonly ServiceEndpoint[],
   groupId: (part: number) => number,
+  steps: (endpoint: ServiceEndpoint) => readonly Step[],
 ): readonly ServiceGroup[] {
-  // With affinity too: what a client has is learned. By its address it would get the same endpoint again after its timeout.
-  const steps = (endpoint: Endpoint): readonly Step[] =>
-    affinitySeconds === undefined
-      ? [...choiceOf(endpoint, 'chosen').map(load), resubmit('dnat')]
-      : // `affinity` is asked again, then `balance`: the data path hashed this connection by a decision that it may have cached before the
-        // client was known. A bucket is an action set: of several resubmits, the last one would be all.
-        [...choiceOf(endpoint, 'learn').map(load), resubmit('sourceRanges')];
   return partsOf(endpoints).map(({ members, sourcePorts }, part) => ({
     group: { id: groupId(part), buckets: evenBuckets(members, steps) },
     ...(sourcePorts && { sourcePorts }),
   }));
 }
 
+/** A bucket is an action set: of several resubmits the last one would be all, and a lone `ct` comes after all that is loaded. */
+export function bucketFor(
+  { affinitySeconds, translation }: Pick<ServiceIntent, 'affinitySeconds' | 'translation'>,
+  endpoint: ServiceEndpoint,
+): readonly Step[] {
+  if (translation === 'bucket') return [translateTo(endpoint)];
+  // With affinity too: what a client has is learned. By its address it would get the same endpoint again after its timeout.
+  if (affinitySeconds === undefined) return [...choiceOf(endpoint, 'chosen').map(load), resubmit('dnat')];
+  // `affinity` is asked again, then `balance`: the data path hashed this connection by a decision that it may have cached before the
+  // client was known.
+  return [...choiceOf(endpoint, 'learn').map(load), resubmit('sourceRanges')];
+}
+
 /**
  * Equal shares. Open vSwitch gives a group as many hash slots as its smallest weight needs, which for nine equal buckets are 16: two
  * endpoints would get half of what the others get. A twin of the first endpoint, of small weight, makes it take more slots.
  */
-function evenBuckets(members: readonly Endpoint[], steps: (endpoint: Endpoint) => readonly Step[]): readonly Bucket[] {
+function evenBuckets(members: readonly ServiceEndpoint[], steps: (endpoint: ServiceEndpoint) => readonly Step[]): readonly Bucket[] {
   const [first] = members;
-  const twin = Math.ceil((members.length * weightEach) / slotsOf(members.length));
+  const balancingBucket = Math.ceil((members.length * weightEach) / slotsOf(members.length));
   // With more than half as many endpoints as slots, they need all slots without a twin.
-  if (first === undefined || twin > weightEach / 2) return members.map((each) => ({ weight: weightEach, steps: steps(each) }));
-  const buckets = members.map((each, at) => ({ weight: at === 0 ? weightEach - twin : weightEach, steps: steps(each) }));
-  return [...buckets, { weight: twin, steps: steps(first) }];
+  if (first === undefined || balancingBucket > weightEach / 2) return members.map((each) => ({ weight: weightEach, steps: steps(each) }));
+  const buckets = members.map((each, at) => ({ weight: at === 0 ? weightEach - balancingBucket : weightEach, steps: steps(each) }));
+  return [...buckets, { weight: balancingBucket, steps: steps(first) }];
 }
 
 /** A power of two. */
@@ -60,8 +69,8 @@ export function slotsOf(endpoints: number): number {
   return Math.min(slotsMost, Math.max(slotsLeast, slotsEach * 2 ** Math.ceil(Math.log2(Math.max(1, endpoints)))));
 }
 
-interface Part {
-  readonly members: readonly Endpoint[];
+interface GroupPart {
+  readonly members: readonly ServiceEndpoint[];
   readonly sourcePorts?: Bits;
 }
 
@@ -74,7 +83,7 @@ const firstBit = 1;
  * Shares endpoints out over groups. Which one an endpoint belongs to depends on nothing but itself, so that one that comes or goes
  * changes one group.
  */
-function partsOf(endpoints: readonly Endpoint[]): readonly Part[] {
+function partsOf(endpoints: readonly ServiceEndpoint[]): readonly GroupPart[] {
   if (endpoints.length <= slotsMost) return [{ members: endpoints }];
   const bits = Math.ceil(Math.log2(endpoints.length / membersOnAverage));
   const parts = split(endpoints, bits, (endpoint) => hashOf(endpoint) >>> (32 - bits));
@@ -86,32 +95,35 @@ function partsOf(endpoints: readonly Endpoint[]): readonly Part[] {
   );
 }
 
-function split(endpoints: readonly Endpoint[], bits: number, partOf: (endpoint: Endpoint, at: number) => number): readonly Endpoint[][] {
-  const parts = Array.from({ length: 2 ** bits }, (): Endpoint[] => []);
+function split(
+  endpoints: readonly ServiceEndpoint[],
+  bits: number,
+  partOf: (endpoint: ServiceEndpoint, at: number) => number,
+): readonly ServiceEndpoint[][] {
+  const parts = Array.from({ length: 2 ** bits }, (): ServiceEndpoint[] => []);
   for (const [at, endpoint] of endpoints.entries()) parts[partOf(endpoint, at)]?.push(endpoint);
   return parts;
 }
 
-function withPorts(parts: readonly (readonly Endpoint[])[], bits: number): readonly Part[] {
+function withPorts(parts: readonly (readonly ServiceEndpoint[])[], bits: number): readonly GroupPart[] {
   const mask = (2 ** bits - 1) << firstBit;
   return parts.map((members, at) => ({ members, sourcePorts: { value: at << firstBit, mask } }));
 }
 
 /** FNV-1a of address and port, with MurmurHash3's last steps: neighbouring addresses must not share their high bits. */
-function hashOf({ ip, port }: Endpoint): number {
-  let hash = 0x811c9dc5;
-  for (const octet of [...ipToBytes(ip), port >>> 8, port & 0xff]) hash = Math.imul(hash ^ octet, 0x01000193);
+function hashOf({ ip, port }: ServiceEndpoint): number {
+  let hash = fnv1a([...ipToBytes(ip), port >>> 8, port & 0xff]);
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
   return (hash ^ (hash >>> 16)) >>> 0;
 }
 
 /** What the registers hold when an endpoint was picked. */
-export function choiceOf({ ip, port }: Endpoint, state: 'chosen' | 'learn'): readonly Mark[] {
+export function choiceOf({ ip, port }: ServiceEndpoint, state: 'chosen' | 'learn'): readonly Mark[] {
   return [...endpointMarks({ ip, port }), reg.endpointPort(port), reg.serviceState(state)];
 }
 
-function endpointMarks({ ip }: Endpoint): readonly Mark[] {
+function endpointMarks({ ip }: ServiceEndpoint): readonly Mark[] {
   if (ip.family === 'ipv4') return [reg.endpointIpv4(Number(ip.value))];
   const view = new DataView(ipToBytes(ip).buffer);
   return [

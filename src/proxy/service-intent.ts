@@ -2,7 +2,7 @@ import type { Cidr, Family, Ip } from '../net/ip.ts';
 import type { Transport } from '../pipeline/flow.ts';
 
 /** Where a connection to a Service may end. */
-export interface Endpoint {
+export interface ServiceEndpoint {
   readonly ip: Ip;
   readonly port: number;
 }
@@ -11,7 +11,7 @@ export interface Endpoint {
  * Which of a Service's addresses. `nodePort` stands for every address of the node that node ports are opened on: the node's packet
  * filter translates them all to one virtual address, which is the one that the bridge knows.
  */
-export type AddressKind = 'cluster' | 'nodePort' | 'external' | 'loadBalancer';
+type AddressKind = 'cluster' | 'nodePort' | 'external' | 'loadBalancer';
 
 /** An address and port that connections to a Service are opened to. */
 export interface ServiceAddress {
@@ -20,7 +20,7 @@ export interface ServiceAddress {
   readonly port: number;
 }
 
-export type TrafficPolicy = 'Cluster' | 'Local';
+type TrafficPolicy = 'Cluster' | 'Local';
 
 /** One port of a Service in one family, as this node must serve it: what Service, EndpointSlices, node and configuration come to. */
 export interface ServiceIntent {
@@ -38,12 +38,17 @@ export interface ServiceIntent {
   readonly externalPolicy: TrafficPolicy;
   /** How long a client stays with its endpoint after its last new connection, in seconds (1 to 86,400). */
   readonly affinitySeconds?: number;
+  /**
+   * What translates to an endpoint: the bucket that chose it, or a flow that all of this endpoint's users share. What a client is
+   * remembered for is in registers, and pieces of datagrams pass no group: for these it takes the flow.
+   */
+  readonly translation: 'bucket' | 'endpoint';
   /** Who may use load balancers' addresses; empty means everyone. */
   readonly sourceRanges: readonly Cidr[];
   /** Endpoints for policy `Cluster`, topology considered. Sorted by address, each once. */
-  readonly cluster: readonly Endpoint[];
+  readonly cluster: readonly ServiceEndpoint[];
   /** Endpoints for policy `Local`: those on this node. Sorted, each once. May hold some that `cluster` does not (topology). */
-  readonly local: readonly Endpoint[];
+  readonly local: readonly ServiceEndpoint[];
   /** Somewhere in the cluster there is an endpoint: decides between refusing and dropping where `local` is empty. */
   readonly anyEndpoint: boolean;
   /** What of the port is not served as the Service says, a sentence each. */
@@ -51,43 +56,48 @@ export interface ServiceIntent {
 }
 
 /** Who opens a connection: a pod of this node, the node itself, or anybody who reaches the Service through the node. */
-export type Client = 'pod' | 'node' | 'world';
+export type ClientLocation = 'pod' | 'node' | 'world';
 
 /** What a client of one of a Service's addresses gets. `scope` names the list of the intent. */
-export type Answer =
-  | { readonly do: 'balance'; readonly scope: 'cluster' | 'local'; readonly endpoints: readonly Endpoint[] }
+export type ServiceVerdict =
+  | { readonly do: 'balance'; readonly scope: 'cluster' | 'local'; readonly endpoints: readonly ServiceEndpoint[] }
   /** Refused at once: TCP reset, or port unreachable. */
   | { readonly do: 'refuse' }
   /** Only endpoints on this node will do, and there are none. */
   | { readonly do: 'drop' };
 
 /** What `client` gets at an address of `kind`, source ranges left aside. Source: kube-proxy's use of its `CategorizeEndpoints`. */
-export function answerFor(intent: ServiceIntent, kind: AddressKind, client: Client): Answer {
+export function answerFor(intent: ServiceIntent, kind: AddressKind, client: ClientLocation): ServiceVerdict {
   const scope = scopeFor(intent, kind, client);
   const endpoints = intent[scope];
   if (endpoints.length > 0) return { do: 'balance', scope, endpoints };
   return scope === 'local' && intent.anyEndpoint ? { do: 'drop' } : { do: 'refuse' };
 }
 
-function scopeFor({ internalPolicy, externalPolicy }: ServiceIntent, kind: AddressKind, client: Client): 'cluster' | 'local' {
+function scopeFor({ internalPolicy, externalPolicy }: ServiceIntent, kind: AddressKind, client: ClientLocation): 'cluster' | 'local' {
   if (kind === 'cluster') return internalPolicy === 'Local' ? 'local' : 'cluster';
   return externalPolicy === 'Local' && client === 'world' ? 'local' : 'cluster';
 }
 
 /** Every endpoint that somebody may be sent to from this node. Sorted, each once. */
-export function reachableEndpoints({ cluster, local }: ServiceIntent): readonly Endpoint[] {
+export function reachableEndpoints({ cluster, local }: ServiceIntent): readonly ServiceEndpoint[] {
   if (local.length === 0) return cluster;
   const known = new Set(cluster.map(endpointKey));
   const more = local.filter((endpoint) => !known.has(endpointKey(endpoint)));
   return more.length === 0 ? cluster : [...cluster, ...more].sort(byAddress);
 }
 
+/** Those of them that have a translation of their own. */
+export function translatedEndpoints(intent: ServiceIntent): readonly ServiceEndpoint[] {
+  return intent.translation === 'endpoint' ? reachableEndpoints(intent) : [];
+}
+
 /** `address port`, unique for an endpoint of one transport. */
-export function endpointKey({ ip, port }: Endpoint): string {
+export function endpointKey({ ip, port }: ServiceEndpoint): string {
   return `${ip.text} ${port}`;
 }
 
-export function byAddress(a: Endpoint, b: Endpoint): number {
+export function byAddress(a: ServiceEndpoint, b: ServiceEndpoint): number {
   if (a.ip.value === b.ip.value) return a.port - b.port;
   return a.ip.value < b.ip.value ? -1 : 1;
 }

@@ -3,7 +3,7 @@ import type { Mac } from '../net/mac.ts';
 import type { Flow, Group, Meter } from '../pipeline/flow.ts';
 
 /** A route of the node, identified by its destination. */
-export interface Route {
+export interface WantedRoute {
   readonly destination: Cidr;
   /** Next hop, taken as reachable on `dev` whatever the routes say (`onlink`); without it the destination is on the link. */
   readonly via?: Ip;
@@ -13,7 +13,7 @@ export interface Route {
 }
 
 /** A permanent neighbour of the node, identified by device and address. */
-export interface Neighbour {
+export interface WantedNeighbour {
   readonly dev: string;
   readonly ip: Ip;
   readonly mac: Mac;
@@ -42,8 +42,8 @@ export interface Wanted {
   readonly flows: readonly Flow[];
   readonly groups: readonly Group[];
   readonly meters: readonly Meter[];
-  readonly routes: readonly Route[];
-  readonly neighbours: readonly Neighbour[];
+  readonly routes: readonly WantedRoute[];
+  readonly neighbours: readonly WantedNeighbour[];
   readonly addresses: readonly HostAddress[];
   readonly links: readonly HostLink[];
 }

@@ -63,7 +63,7 @@ const kinds = ['Node', 'Service', 'EndpointSlice', 'NetworkPolicy'];
 
 const parts = ['switch', 'bridge', 'host', 'firewall'];
 
-/** Every wish known so far is on the node, and every source has been heard. */
+/** The whole desired state is on the node, and every source is synced. */
 export async function untilSettled(lab: BenchLab, withinMs = 120_000): Promise<void> {
   await until(() => isSettled(lab), withinMs, 'the agent to settle');
 }

@@ -5,19 +5,18 @@ import { request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import type { Core } from '../../src/lab/apiserver/core.ts';
-import { openJournal } from '../../src/lab/apiserver/journal.ts';
-import { newCore } from '../../src/lab/apiserver/new-core.ts';
-import { Store } from '../../src/lab/apiserver/store.ts';
-import { askControl } from '../../src/lab/control.ts';
+import { type ClusterObjects, openClusterObjects } from '../../src/lab/apiserver/cluster-objects.ts';
+import { openJournal } from '../../src/lab/apiserver/store/object-journal.ts';
+import { Store } from '../../src/lab/apiserver/store/store.ts';
+import { askControl } from '../../src/lab/daemon/control.ts';
 import { removeLab } from '../../src/lab/down.ts';
-import { readKubeconfig } from '../../src/lab/kube-access.ts';
-import { KubeApi } from '../../src/lab/kube-api.ts';
-import { labPaths, type NodePaths, netnsPrefix, nodePaths } from '../../src/lab/names.ts';
+import { KubeApi } from '../../src/lab/kube/kube-api.ts';
+import { readKubeconfig } from '../../src/lab/kube/kubeconfig.ts';
+import { inNetns } from '../../src/lab/machine/netns.ts';
 import { agentProcess, agentReadiness } from '../../src/lab/node/agent.ts';
-import { inNetns } from '../../src/lab/node/netns.ts';
 import { ovsProcess } from '../../src/lab/node/ovs.ts';
-import { type LabPlan, type NodePlan, planLab } from '../../src/lab/plan.ts';
+import { labPaths, type NodePaths, netnsPrefix, nodePaths } from '../../src/lab/plan/names.ts';
+import { type LabPlan, type NodePlan, planLab } from '../../src/lab/plan/plan.ts';
 import { bringUp } from '../../src/lab/up.ts';
 import type { Family } from '../../src/net/ip.ts';
 import { setUrgency, urgent } from '../support/urgency.ts';
@@ -29,7 +28,7 @@ const pollMs = 2;
 export interface BenchLabOptions {
   readonly families: readonly Family[];
   /** What the cluster holds before its node first sees it. */
-  readonly cluster?: (core: Core) => void;
+  readonly cluster?: (objects: ClusterObjects) => void;
 }
 
 /** A lab of one node, as it is after `seine-lab up`, with the agent as it ships: the bundle. */
@@ -150,12 +149,12 @@ export function makeNamespaces(names: readonly string[]): void {
 }
 
 /** Writes objects where the lab's API server will find them: through its own rules, without HTTP in between. */
-function fillCluster(plan: LabPlan, cluster: (core: Core) => void): void {
+function fillCluster(plan: LabPlan, cluster: (objects: ClusterObjects) => void): void {
   mkdirSync(plan.dir, { recursive: true, mode: 0o700 });
   if (existsSync(labPaths(plan.dir).state)) throw new Error(`${plan.dir} is a lab already`);
   writeFileSync(labPaths(plan.dir).state, `${JSON.stringify(plan, null, 2)}\n`, { mode: 0o600 });
   const store = new Store(openJournal(labPaths(plan.dir).apiServer));
-  cluster(newCore({ store, serviceCidrs: plan.serviceCidrs, nodePortRange: { first: 30_000, last: 32_767 }, now: Date.now }));
+  cluster(openClusterObjects({ store, serviceCidrs: plan.serviceCidrs, nodePortRange: { first: 30_000, last: 32_767 }, now: Date.now }));
   store.close();
 }
 

@@ -1,21 +1,20 @@
-import type { Core } from '../../src/lab/apiserver/core.ts';
-import type { JsonObject } from '../../src/lab/apiserver/json.ts';
-import { createObject } from '../../src/lab/apiserver/write.ts';
+import type { ClusterObjects } from '../../src/lab/apiserver/cluster-objects.ts';
+import type { JsonRecord } from '../../src/lab/apiserver/object/json.ts';
 
 const endpointsPerService = 3;
 const endpointAddresses = 9_000;
 
 /** Services with one port and three ready endpoints each, out of 9,000 addresses of other nodes. */
-export function addServices(core: Core, count: number): void {
+export function addServices(cluster: ClusterObjects, count: number): void {
   for (let index = 0; index < count; index++) {
     const name = `service-${index}`;
-    create(core, '', 'services', 'default', {
+    create(cluster, '', 'services', 'default', {
       apiVersion: 'v1',
       kind: 'Service',
       metadata: { name },
       spec: { ports: [{ name: 'http', port: 80, targetPort: 8080, protocol: 'TCP' }] },
     });
-    create(core, 'discovery.k8s.io', 'endpointslices', 'default', {
+    create(cluster, 'discovery.k8s.io', 'endpointslices', 'default', {
       apiVersion: 'discovery.k8s.io/v1',
       kind: 'EndpointSlice',
       metadata: { name: `${name}-a`, labels: { 'kubernetes.io/service-name': name } },
@@ -39,16 +38,16 @@ export interface ManyServices {
 const endpointsPerSlice = 100;
 
 /** Services with one port whose ready endpoints are pods of other nodes. */
-export function addLargeServices(core: Core, { services, endpoints }: ManyServices): void {
+export function addLargeServices(cluster: ClusterObjects, { services, endpoints }: ManyServices): void {
   for (let index = 0; index < services; index++) {
-    create(core, '', 'services', 'default', {
+    create(cluster, '', 'services', 'default', {
       apiVersion: 'v1',
       kind: 'Service',
       metadata: { name: `service-${index}` },
       spec: { ports: [{ name: 'http', port: 80, targetPort: 8080, protocol: 'TCP' }] },
     });
     for (let slice = 0; slice * endpointsPerSlice < endpoints; slice++)
-      create(core, 'discovery.k8s.io', 'endpointslices', 'default', largeSlice(index, slice, endpoints));
+      create(cluster, 'discovery.k8s.io', 'endpointslices', 'default', largeSlice(index, slice, endpoints));
   }
 }
 
@@ -56,7 +55,7 @@ export function addLargeServices(core: Core, { services, endpoints }: ManyServic
 export const sliceName = (service: number, slice: number): string => `service-${service}-${slice}`;
 
 /** @param slice from 0 */
-function largeSlice(service: number, slice: number, endpoints: number): JsonObject {
+function largeSlice(service: number, slice: number, endpoints: number): JsonRecord {
   const first = slice * endpointsPerSlice;
   const count = Math.min(endpointsPerSlice, endpoints - first);
   return {
@@ -70,18 +69,18 @@ function largeSlice(service: number, slice: number, endpoints: number): JsonObje
 }
 
 /** A pod of another node. @param number below four million */
-export function remoteEndpoint(number: number): JsonObject {
+export function remoteEndpoint(number: number): JsonRecord {
   const address = `100.${64 + (number >> 16)}.${(number >> 8) & 0xff}.${number & 0xff}`;
   return { addresses: [address], conditions: { ready: true }, nodeName: 'elsewhere' };
 }
 
 /** Nodes that exist in the API only. */
-export function addNodes(core: Core, count: number): void {
-  for (let index = 1; index <= count; index++) create(core, '', 'nodes', undefined, nodeManifest(index));
+export function addNodes(cluster: ClusterObjects, count: number): void {
+  for (let index = 1; index <= count; index++) create(cluster, '', 'nodes', undefined, nodeManifest(index));
 }
 
 /** @param index from 1, below 16,384 */
-export function nodeManifest(index: number): JsonObject {
+export function nodeManifest(index: number): JsonRecord {
   const [high, low] = [index >> 8, index & 0xff];
   const podCIDRs = [`100.${64 + high}.${low}.0/24`, `fd01:0:0:${index.toString(16)}::/64`];
   return {
@@ -104,8 +103,14 @@ function endpointAddress(number: number): string {
   return `100.64.${offset >> 8}.${offset & 0xff}`;
 }
 
-function create(core: Core, group: string, plural: string, namespace: string | undefined, object: JsonObject): void {
-  const resource = core.registry.find(group, 'v1', plural);
+function create(
+  { registry, writer }: ClusterObjects,
+  group: string,
+  plural: string,
+  namespace: string | undefined,
+  object: JsonRecord,
+): void {
+  const resource = registry.find(group, 'v1', plural);
   if (!resource) throw new Error(`the API server has no ${plural}`);
-  createObject(core, resource, namespace, object, { fieldManager: 'bench' });
+  writer.create(resource, namespace, object, { fieldManager: 'bench' });
 }

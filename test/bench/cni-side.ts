@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Place } from '../../src/lab/names.ts';
+import type { NetnsRef } from '../../src/lab/plan/names.ts';
 import { type BenchLab, makeNamespaces } from './bench-lab.ts';
 import { type Job, Launcher } from './launcher.ts';
 
@@ -17,7 +17,7 @@ export interface SideOptions {
   readonly program: string;
   readonly pluginFolders: string;
   /** Where the node of this plugin is. */
-  readonly place: Place;
+  readonly place: NetnsRef;
   readonly conf: Readonly<Record<string, unknown>>;
   /** For files, and gone with the lab. */
   readonly folder: string;

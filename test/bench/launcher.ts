@@ -1,8 +1,8 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
-import type { Place } from '../../src/lab/names.ts';
-import { inNetns } from '../../src/lab/node/netns.ts';
+import { inNetns } from '../../src/lab/machine/netns.ts';
+import type { NetnsRef } from '../../src/lab/plan/names.ts';
 import { compiled } from './compiled.ts';
 
 /** A process to start: its program, the files it reads and writes, and all of its environment. */
@@ -25,7 +25,7 @@ export class Launcher {
   readonly #process: ChildProcessByStdio<Writable, Readable, null>;
   readonly #lines: AsyncIterator<string>;
 
-  constructor(netns: Place) {
+  constructor(netns: NetnsRef) {
     const inside = inNetns(netns, compiled('launcher'), []);
     this.#process = spawn(inside.command, inside.args, { stdio: ['pipe', 'pipe', 'inherit'] });
     this.#lines = createInterface({ input: this.#process.stdout })[Symbol.asyncIterator]();

@@ -3,7 +3,6 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { promisify } from 'node:util';
-import { type BridgeKey, type BridgeValue, observedFlow } from '../../src/datapath/bridge-entry.ts';
 import { OpenFlowConnection } from '../../src/openflow/connection.ts';
 import { writeFlow } from '../../src/openflow/flow.ts';
 import { noInstructions, writeFlowMod } from '../../src/openflow/flow-mod.ts';
@@ -12,12 +11,13 @@ import { encodeInstructions } from '../../src/openflow/instructions.ts';
 import { encodeMatch } from '../../src/openflow/match.ts';
 import { meterFlag, writeMeterMod } from '../../src/openflow/meter.ts';
 import { ALL_TABLES } from '../../src/openflow/protocol.ts';
+import { type BridgeKey, type BridgeValue, observedFlow } from '../../src/reconcile/bridge-entry.ts';
 import { ByteWriter } from '../../src/wire/bytes.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 import { codecRowNames, codecRows } from './openflow-codec-rows.ts';
 import { type BenchFlow, benchFlow } from './openflow-flows.ts';
 import type { Measured } from './row.ts';
-import type { Wish } from './scenes.ts';
+import type { SceneOptions } from './scenes.ts';
 
 const liveRowNames = ['of.roundtrip', 'of.bundle4', 'of.install100k', 'of.dump100k', 'of.dump100k.blocked'] as const;
 export const openflowRowNames = [...codecRowNames, ...liveRowNames] as const;
@@ -28,7 +28,7 @@ const exchanges = 3_000;
 const bridge = 'br-int';
 const execute = promisify(execFile);
 
-export async function openflowRows({ wanted, say }: Wish): Promise<readonly Measured[]> {
+export async function openflowRows({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
   const rows: Measured[] = codecRows(wanted, say);
   if (!liveRowNames.some(wanted)) return rows;
   const ovs = startSwitch('--disable-system');
@@ -176,7 +176,7 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - startedMs;
 }
 
-/** The tool, with nobody reading what it prints: `dump-flows` into a pipe would also measure us. */
+/** The tool, without a reader of its output: `dump-flows` into a pipe would also measure this process. */
 async function ofctl({ netns, runDir }: TestSwitch, ...args: readonly string[]): Promise<void> {
   const command = ['ovs-ofctl', '-O', 'OpenFlow15', ...args].join(' ');
   const env = { ...process.env, OVS_RUNDIR: runDir };

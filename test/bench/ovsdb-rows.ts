@@ -6,7 +6,7 @@ import type { NewRow } from '../../src/ovsdb/schema/atoms.ts';
 import { openVswitch } from '../../src/ovsdb/schema/open-vswitch.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 import type { Measured } from './row.ts';
-import type { Wish } from './scenes.ts';
+import type { SceneOptions } from './scenes.ts';
 
 export const ovsdbRowNames = ['ovsdb.ports64.on10', 'ovsdb.ports64.on300', 'ovsdb.rss10k'] as const;
 
@@ -16,7 +16,7 @@ const manyPorts = 10_000;
 const memoryRuns = 3;
 const execute = promisify(execFile);
 
-export async function ovsdbRows({ wanted, say }: Wish): Promise<readonly Measured[]> {
+export async function ovsdbRows({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
   const rows: Measured[] = [];
   for (const present of [10, 300]) {
     const name = `ovsdb.ports64.on${present}`;
@@ -104,7 +104,7 @@ async function memoryRow(say: (text: string) => void): Promise<Measured> {
   const ovs = startSwitch();
   const stop = new AbortController();
   try {
-    // Nobody is to make ports of them.
+    // No program is to make ports of them.
     await ovs.killVswitchd();
     const socketPath = join(ovs.runDir, 'db.sock');
     const client = connect(socketPath);

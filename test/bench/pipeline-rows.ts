@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { inNetns, runIn } from '../../src/lab/node/netns.ts';
+import { inNetns, runIn } from '../../src/lab/machine/netns.ts';
 import { antreaShaped, type ShapedPort } from './antrea-shaped.ts';
 import { type BenchLab, until } from './bench-lab.ts';
 import type { BenchPod, CniSide } from './cni-side.ts';
@@ -125,7 +125,7 @@ async function throughput(netns: string, to: string): Promise<number> {
         answer = JSON.parse(await runIn(netns, 'iperf3', args, {}, signal));
         return true;
       } catch (thrown) {
-        // Its server takes one client at a time, and a moment to let go of the last.
+        // Its server takes one client at a time, and a moment to close the last.
         if (String(thrown).includes('busy')) return false;
         throw thrown;
       }

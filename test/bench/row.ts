@@ -3,7 +3,7 @@ export interface Row {
   readonly name: string;
   readonly unit: string;
   readonly ours: number;
-  /** Null where nobody does the same. */
+  /** Null where no peer does the same. */
   readonly peer: number | null;
   readonly peerName: string | null;
   /** ours / peer */

@@ -10,7 +10,7 @@ import { besidePacketFilter, coldScene, tenThousandRowNames, tenThousandServices
 import { stormOfPeers, stormRowNames } from './storm-rows.ts';
 
 /** Which rows are asked for, and where progress goes. */
-export interface Wish {
+export interface SceneOptions {
   readonly wanted: (name: string) => boolean;
   readonly say: (text: string) => void;
 }
@@ -18,7 +18,7 @@ export interface Wish {
 /** Rows that are measured in one set-up. */
 export interface Scene {
   readonly rows: readonly string[];
-  readonly measure: (wish: Wish) => Promise<readonly Measured[]>;
+  readonly measure: (want: SceneOptions) => Promise<readonly Measured[]>;
 }
 
 const families = { one: ['ipv4'], both: ['ipv4', 'ipv6'] } as const;
@@ -42,7 +42,7 @@ export const scenes: readonly Scene[] = [
  * With IPv4 only: for IPv6 the bridge plugin looks every 50 ms whether its addresses can be used, and what it takes is then
  * mostly that.
  */
-async function plainNode({ wanted, say }: Wish): Promise<readonly Measured[]> {
+async function plainNode({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
   const rows: Measured[] = [];
   say('a node without Services or peers');
   const lab = await BenchLab.start({ families: families.one });
@@ -70,9 +70,13 @@ async function plainNode({ wanted, say }: Wish): Promise<readonly Measured[]> {
 }
 
 /** ADDs in turn on a node that has 10,000 Services and on one that has none, both with ten pods. */
-async function besideManyServices(plain: BenchLab, without: ReturnType<typeof openOurs>, { say }: Wish): Promise<readonly Measured[]> {
+async function besideManyServices(
+  plain: BenchLab,
+  without: ReturnType<typeof openOurs>,
+  { say }: SceneOptions,
+): Promise<readonly Measured[]> {
   say(`a node with ${manyServices} Services`);
-  const lab = await BenchLab.start({ families: families.one, cluster: (core) => addServices(core, manyServices) });
+  const lab = await BenchLab.start({ families: families.one, cluster: (objects) => addServices(objects, manyServices) });
   try {
     await untilSettled(lab);
     const withServices = openOurs(lab);
@@ -100,9 +104,9 @@ async function besideManyServices(plain: BenchLab, without: ReturnType<typeof op
   }
 }
 
-async function nodeOfManyPeers({ wanted, say }: Wish): Promise<readonly Measured[]> {
+async function nodeOfManyPeers({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
   say(`a node with ${manyNodes} peers`);
-  const lab = await BenchLab.start({ families: families.both, cluster: (core) => addNodes(core, manyNodes) });
+  const lab = await BenchLab.start({ families: families.both, cluster: (objects) => addNodes(objects, manyNodes) });
   const rows: Measured[] = [];
   try {
     await untilSettled(lab);

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { nodePaths } from '../../src/lab/names.ts';
 import { ovsProcess } from '../../src/lab/node/ovs.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
 import { OpenFlowConnection } from '../../src/openflow/connection.ts';
 import { decodeGroupDescriptions, type Group, writeGroupDescRequest } from '../../src/openflow/group.ts';
 import { tables } from '../../src/pipeline/tables.ts';
@@ -12,7 +12,7 @@ import { addLargeServices, type ManyServices, remoteEndpoint, sliceName } from '
 import { connectionRowNames, connectionRows } from './connection-rows.ts';
 import { kubeProxyShaped } from './kube-proxy-shape.ts';
 import type { Measured } from './row.ts';
-import type { Wish } from './scenes.ts';
+import type { SceneOptions } from './scenes.ts';
 
 const of10k: ManyServices = { services: 10_000, endpoints: 10 };
 const signal = new AbortController().signal;
@@ -29,9 +29,9 @@ const changeRowNames = ['svc.change', 'svc.change.p99', 'svc.restart.ready', 'sv
 export const tenThousandRowNames = ['svc.cold10k', ...changeRowNames, ...connectionRowNames];
 
 /** Ten thousand Services of ten endpoints each, before the node first sees them. */
-export async function tenThousandServices(wish: Wish): Promise<readonly Measured[]> {
-  return await withServices(of10k, wish, async (lab) => {
-    const { wanted, say } = wish;
+export async function tenThousandServices(want: SceneOptions): Promise<readonly Measured[]> {
+  return await withServices(of10k, want, async (lab) => {
+    const { wanted, say } = want;
     const rows: Measured[] = [];
     // First, while the agent is as it was started: starting it cold again and again would not be what a node sees.
     if (wanted('svc.rss10k')) rows.push({ name: 'svc.rss10k', unit: 'MiB', ours: await restingMemory(lab) });
@@ -45,15 +45,15 @@ export async function tenThousandServices(wish: Wish): Promise<readonly Measured
 }
 
 /** A cold start with so many Services of one size, beside `ovs-ofctl` loading the same. */
-export function coldScene(name: string, many: ManyServices): (wish: Wish) => Promise<readonly Measured[]> {
-  return (wish) => withServices(many, wish, async (lab) => [await coldRow(name, lab, many, wish.say)]);
+export function coldScene(name: string, many: ManyServices): (want: SceneOptions) => Promise<readonly Measured[]> {
+  return (want) => withServices(many, want, async (lab) => [await coldRow(name, lab, many, want.say)]);
 }
 
 /** A thousand Services, beside the packet filter loading what kube-proxy would make of them. */
-export async function besidePacketFilter(wish: Wish): Promise<readonly Measured[]> {
+export async function besidePacketFilter(want: SceneOptions): Promise<readonly Measured[]> {
   const many: ManyServices = { services: 1_000, endpoints: 10 };
-  return await withServices(many, wish, async (lab) => {
-    const { ours } = await coldRow('', lab, many, wish.say);
+  return await withServices(many, want, async (lab) => {
+    const { ours } = await coldRow('', lab, many, want.say);
     const file = join(lab.paths.dir, 'kube-proxy-shaped.nft');
     writeFileSync(file, kubeProxyShaped(many));
     const values: number[] = [];
@@ -68,10 +68,15 @@ export async function besidePacketFilter(wish: Wish): Promise<readonly Measured[
   });
 }
 
-async function withServices(many: ManyServices, { say }: Wish, measure: (lab: BenchLab) => Promise<Measured[]>): Promise<Measured[]> {
+async function withServices(
+  many: ManyServices,
+  { say }: SceneOptions,
+  measure: (lab: BenchLab) => Promise<Measured[]>,
+): Promise<Measured[]> {
   say(`a node with ${many.services} Services of ${many.endpoints} endpoints`);
-  const lab = await BenchLab.start({ families: ['ipv4'], cluster: (core) => addLargeServices(core, many) });
+  const lab = await BenchLab.start({ families: ['ipv4'], cluster: (objects) => addLargeServices(objects, many) });
   try {
+    await untilServed(lab, many.services);
     await untilSettled(lab);
     say(`  ${await lab.metric('wanted_entries', { part: 'bridge' })} entries on its bridge`);
     return await measure(lab);
@@ -84,7 +89,7 @@ async function withServices(many: ManyServices, { say }: Wish, measure: (lab: Be
  * From the agent's first list request to the last acknowledgement, on a bridge that is empty of flows and groups; in turn with
  * `ovs-ofctl` loading the very same groups and flows from files, which is the least that could be.
  */
-async function coldRow(name: string, lab: BenchLab, { services }: ManyServices, say: Wish['say']): Promise<Measured> {
+async function coldRow(name: string, lab: BenchLab, { services }: ManyServices, say: SceneOptions['say']): Promise<Measured> {
   const [groups, flows] = await writeFloor(lab);
   const ours: number[] = [];
   const values: number[] = [];
@@ -95,6 +100,11 @@ async function coldRow(name: string, lab: BenchLab, { services }: ManyServices, 
     await ofctl(lab, 'add-groups', 'br-int', groups);
     await ofctl(lab, 'add-flows', 'br-int', flows);
     values.push(performance.now() - startedMs);
+    await emptyBridge(lab);
+    const bundleMs = performance.now();
+    await ofctl(lab, 'add-groups', 'br-int', groups);
+    await ofctl(lab, '--bundle', 'add-flows', 'br-int', flows);
+    say(`  ovs-ofctl --bundle loading the same: ${(performance.now() - bundleMs).toFixed(0)} ms`);
     await emptyBridge(lab);
     forget(lab);
     ours.push(await coldStart(lab, services));
@@ -107,20 +117,24 @@ async function coldStart(lab: BenchLab, services: number): Promise<number> {
   const before = readFileSync(lab.paths.agentLog, 'utf8').length;
   await lab.agent('start');
   let endMs = 0;
+  await untilServed(lab, services);
+  endMs = Date.now();
+  while (!(await isSettled(lab))) {
+    await sleep(agentPollMs);
+    endMs = Date.now();
+  }
+  return endMs - firstListMs(readFileSync(lab.paths.agentLog, 'utf8').slice(before));
+}
+
+/** Each Service has a flow that says what becomes of its new connections. Looks at the agent's metrics would be felt by it. */
+async function untilServed(lab: BenchLab, services: number): Promise<void> {
   await withConnection(lab, async (connection) => {
-    // Each Service has a flow that says what becomes of its new connections. Looks at the agent's metrics would be felt by it.
     const isThere = async (): Promise<boolean> => {
       await sleep(switchPollMs);
       return (await connection.aggregate({ table: tables.balance.id }, signal)).flows >= services;
     };
     await until(isThere, 120_000, 'every Service to be on the bridge');
-    endMs = Date.now();
-    while (!(await isSettled(lab))) {
-      await sleep(agentPollMs);
-      endMs = Date.now();
-    }
   });
-  return endMs - firstListMs(readFileSync(lab.paths.agentLog, 'utf8').slice(before));
 }
 
 /** When the agent sent its first list request, from what it says of each resource it is in step with (ms since 1970). */
@@ -163,7 +177,7 @@ function forget(lab: BenchLab): void {
 }
 
 /** One endpoint of one Service replaced: from the request to the API server until the Service's group on the switch leads there. */
-async function changeRows(lab: BenchLab, say: Wish['say']): Promise<readonly Measured[]> {
+async function changeRows(lab: BenchLab, say: SceneOptions['say']): Promise<readonly Measured[]> {
   say(`  ${changes} changes of an endpoint`);
   return await withConnection(lab, async (connection) => {
     const groups = await groupsByEndpoint(connection);
@@ -212,11 +226,12 @@ function leadsTo(group: Group | undefined, value: number): boolean {
   return group?.buckets.some(({ actions }) => loaded(actions).includes(value)) ?? false;
 }
 
-/** What actions put into whole registers. */
+/** The addresses of IPv4 that a bucket's actions translate to, or put into whole registers. */
 function loaded(actions: Group['buckets'][number]['actions']): number[] {
-  return actions.flatMap((action) =>
-    action.kind === 'setField' && action.field.startsWith('reg') && action.mask === undefined ? Number(action.value) : [],
-  );
+  return actions.flatMap((action) => {
+    if (action.kind === 'ct') return action.nat?.addresses?.family === 'ipv4' ? action.nat.addresses.first : [];
+    return action.kind === 'setField' && action.field.startsWith('reg') && action.mask === undefined ? Number(action.value) : [];
+  });
 }
 
 /** An IPv4 address as a register holds it. */
@@ -226,7 +241,7 @@ function registerOf(endpoint: object): number {
 }
 
 /** A restart with nothing changed. */
-async function restartRows(lab: BenchLab, say: Wish['say']): Promise<readonly Measured[]> {
+async function restartRows(lab: BenchLab, say: SceneOptions['say']): Promise<readonly Measured[]> {
   say(`  ${restarts} restarts`);
   const { readyMs, flowMods } = await timeRestarts(lab, restarts);
   return [

@@ -2,15 +2,15 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { askControl } from '../../src/lab/control.ts';
-import { labPaths } from '../../src/lab/names.ts';
+import { askControl } from '../../src/lab/daemon/control.ts';
+import { labPaths } from '../../src/lab/plan/names.ts';
 import { forgetHistory } from '../support/api-backup.ts';
 import { isSettled, untilSettled } from './agent-rows.ts';
 import { BenchLab, until } from './bench-lab.ts';
 import { openOurs } from './cni-rows.ts';
 import type { CniSide } from './cni-side.ts';
 import type { Measured } from './row.ts';
-import type { Wish } from './scenes.ts';
+import type { SceneOptions } from './scenes.ts';
 
 export const stormRowNames = ['cni.add.storm5000.p99', 'agent.lag.storm5000'] as const;
 
@@ -23,7 +23,7 @@ const lookMs = 250;
 const nodeStorm = join(import.meta.dirname, 'node-storm.ts');
 
 /** Pods start while 5,000 nodes join at once, a hundred a second come and go, and the whole list of 32 MB is read anew. */
-export async function stormOfPeers({ wanted, say }: Wish): Promise<readonly Measured[]> {
+export async function stormOfPeers({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
   say(`a node whose cluster grows by ${peers} nodes while pods start`);
   const lab = await BenchLab.start({ families: ['ipv4', 'ipv6'] });
   try {

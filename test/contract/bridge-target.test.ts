@@ -1,5 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { compilePod, type EgressLimit, type PodIntent } from '../../src/connectivity/compile-pod.ts';
+import { OpenFlowConnection } from '../../src/openflow/connection.ts';
+import { learnedCookie, ownerOf } from '../../src/pipeline/cookie.ts';
+import { drop, group } from '../../src/pipeline/flow.ts';
+import { tableName } from '../../src/pipeline/tables.ts';
 import {
   type BridgeKey,
   type BridgeValue,
@@ -7,12 +11,9 @@ import {
   encodeBridgeEntries,
   isFlowKey,
   isGroupKey,
-} from '../../src/datapath/bridge-entry.ts';
-import { BridgeTarget } from '../../src/datapath/bridge-target.ts';
-import { OpenFlowConnection } from '../../src/openflow/connection.ts';
-import { learnedCookie, ownerOf } from '../../src/pipeline/cookie.ts';
-import { group } from '../../src/pipeline/flow.ts';
-import { tableName } from '../../src/pipeline/tables.ts';
+} from '../../src/reconcile/bridge-entry.ts';
+import { BridgeTarget } from '../../src/reconcile/bridge-target.ts';
+import { LearnedFlows } from '../../src/reconcile/learned-flows.ts';
 import { nothing } from '../../src/wanted/wanted.ts';
 import { exampleScene, wantedByOwner } from '../model/scene.ts';
 import { examplePods } from '../support/example-node.ts';
@@ -43,7 +44,8 @@ async function openBridge(): Promise<Specimen<BridgeKey, BridgeValue>> {
   await connection.untilUp(stop.signal);
   const ofctl = (...words: readonly string[]): string => ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', ...words);
   const learned = `cookie=0x${learnedCookie.toString(16)}`;
-  const learn = (): void => void ofctl('add-flow', 'br-int', `${learned},table=120,priority=100,tun_src=192.0.2.1,actions=drop`);
+  const learn = (): void =>
+    void ofctl('add-flow', 'br-int', `${learned},table=120,idle_timeout=600,priority=100,tun_src=192.0.2.1,actions=drop`);
   const all = everything();
   const base = new Map([...all].filter(([key]) => !isFlowKey(key)));
   const [route] = compilePod(firstPod).flows.filter(({ table }) => table === 'route');
@@ -51,7 +53,7 @@ async function openBridge(): Promise<Specimen<BridgeKey, BridgeValue>> {
   const another = ownerOf('pod', 'another');
   learn();
   return {
-    target: new BridgeTarget(connection),
+    target: new BridgeTarget(connection, new LearnedFlows()),
     equal: (a, b) => a === b,
     base,
     entries: new Map([...[...all].filter(([key]) => isFlowKey(key)), ...encodeBridgeEntries(another, { ...nothing, meters: [meter] })]),
@@ -62,6 +64,10 @@ async function openBridge(): Promise<Specimen<BridgeKey, BridgeValue>> {
       flows: [{ ...route, priority: 7, steps: [group(4711)] }],
       meters: [{ id: 4711, rate: 1, burst: 100 }],
     }),
+    dependence: {
+      needed: encodeBridgeEntries(another, { ...nothing, groups: [{ id: 4712, buckets: [{ weight: 1, steps: drop }] }] }),
+      dependent: encodeBridgeEntries(another, { ...nothing, flows: [{ ...route, priority: 8, steps: [group(4712)] }] }),
+    },
     foreign: () => ofctl('--no-stats', 'dump-flows', 'br-int', `${learned}/-1`).replace(/^.*reply.*\n/, ''),
     disturb: async () => {
       ofctl('mod-flows', 'br-int', 'table=56,actions=drop');
@@ -86,7 +92,7 @@ async function openBridge(): Promise<Specimen<BridgeKey, BridgeValue>> {
   };
 }
 
-targetContract('BridgeTarget', openBridge, { refusal: 'all' });
+targetContract('BridgeTarget', openBridge, { refusal: 'all', dependence: 'enforced' });
 
 describe('the bridge of a real Open vSwitch', () => {
   const stop = new AbortController();
@@ -147,7 +153,7 @@ describe('the bridge of a real Open vSwitch', () => {
     expect([...(await target.observe(stop.signal)).keys()].filter((key) => all.has(key))).toEqual([]);
   });
 
-  it('leaves nothing of a plan whose meter the switch does not take', async () => {
+  it('leaves nothing of a plan whose meter the switch refuses', async () => {
     const before = await target.observe(stop.signal);
     const meters = [
       { id: 5, rate: 7, burst: 100 },

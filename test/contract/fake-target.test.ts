@@ -1,10 +1,10 @@
-import { FakeTarget } from '../../src/datapath/fake-target.ts';
+import { FakeTarget } from '../../src/reconcile/fake-target.ts';
 import { targetContract } from './target.ts';
 
 targetContract(
   'FakeTarget',
   async () => {
-    const target = new FakeTarget<string, number>();
+    const target = new FakeTarget<string, number>((key) => (key === 'flow' ? ['group'] : []));
     target.poison.add('bad');
     return {
       target,
@@ -13,7 +13,8 @@ targetContract(
       entries: new Map(Object.entries({ x: 1, y: 2, z: 3 })),
       changes: new Map(Object.entries({ y: 20 })),
       impossible: new Map([['bad', 1]]),
-      foreign: () => 'none: it is all ours',
+      dependence: { needed: new Map([['group', 1]]), dependent: new Map([['flow', 1]]) },
+      foreign: () => 'none: all of it is Seine’s',
       disturb: async () => void target.held.set('y', 99),
       wipe: async () => target.wipe(),
       die: async () => target.die(),
@@ -21,5 +22,5 @@ targetContract(
       close: async () => {},
     };
   },
-  { refusal: 'all' },
+  { refusal: 'all', dependence: 'enforced' },
 );

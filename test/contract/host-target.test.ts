@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { type HostEntry, type HostKey, hostEntries, sameHostEntry } from '../../src/datapath/host-entry.ts';
-import { HostTarget } from '../../src/datapath/host-target.ts';
 import { parseCidr, parseIp } from '../../src/net/ip.ts';
 import { parseMac } from '../../src/net/mac.ts';
 import { createNamedNamespace, deleteNamedNamespace } from '../../src/netlink/namespace.ts';
+import { type HostEntry, type HostKey, hostEntries, sameHostEntry } from '../../src/reconcile/host-entry.ts';
+import { HostTarget } from '../../src/reconcile/host-target.ts';
 import { nothing, type Wanted } from '../../src/wanted/wanted.ts';
 import { randomName } from '../integration/netlink-fixture.ts';
 import { type Specimen, targetContract } from './target.ts';

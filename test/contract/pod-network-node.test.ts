@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { Lease } from '../../src/agent/ipam/lease.ts';
-import type { AttachedPod, PodAttachment } from '../../src/agent/pod-network-port.ts';
 import { SeineError } from '../../src/errors/seine-error.ts';
+import type { AttachedPod, PodAttachment } from '../../src/ipam/attachment.ts';
+import type { Lease } from '../../src/ipam/lease.ts';
 import { getLink, listLinks } from '../../src/netlink/links.ts';
 import { createNamedNamespace, deleteNamedNamespace } from '../../src/netlink/namespace.ts';
 import { randomName } from '../integration/netlink-fixture.ts';
-import { becomeNode, type TestNode } from '../support/data-plane.ts';
+import { becomeNode, type TestNode } from '../support/node-wiring.ts';
 import { newPod, patience, podNetworkContract } from './pod-network.ts';
 
 let node: TestNode;
@@ -61,7 +61,7 @@ describe('a pod on a real node', () => {
     deleteNamedNamespace(nameIn(path));
   });
 
-  it('has the interface that was asked for, as iproute2, ethtool and the switch see it', () => {
+  it('has the requested interface, as iproute2, ethtool and the switch see it', () => {
     const [link] = JSON.parse(inPod('ip', '-json', 'address', 'show', 'eth0'));
     expect(link).toMatchObject({ address: pod.mac, mtu: attached.mtu, operstate: 'UP' });
     const addresses = link.addr_info.filter(({ scope }: { scope: string }) => scope === 'global');
@@ -91,10 +91,10 @@ describe('a pod on a real node', () => {
   });
 
   it.each([
-    ['a port that somebody deletes', () => node.ovs.exec('ovs-vsctl', '--no-wait', 'del-port', attached.hostIfName)],
+    ['a deleted port', () => node.ovs.exec('ovs-vsctl', '--no-wait', 'del-port', attached.hostIfName)],
     ['another port number', () => node.ovs.exec('ovs-vsctl', '--no-wait', 'set', 'interface', attached.hostIfName, 'ofport_request=500')],
-    ['a flow that somebody deletes', () => inOvs('del-flows', 'br-int', `table=0,in_port=${ofPort()}`)],
-    ['a flow that somebody changes', () => inOvs('mod-flows', 'br-int', `table=0,in_port=${ofPort()},actions=drop`)],
+    ['a deleted flow', () => inOvs('del-flows', 'br-int', `table=0,in_port=${ofPort()}`)],
+    ['a changed flow', () => inOvs('mod-flows', 'br-int', `table=0,in_port=${ofPort()},actions=drop`)],
   ])('is repaired after %s', async (_, breakIt) => {
     const before = ofPort();
     breakIt();
@@ -102,8 +102,8 @@ describe('a pod on a real node', () => {
     await expect.poll(ofPort, { timeout: 10_000 }).toBe(before);
   });
 
-  it('says which flow is missing while nobody repairs', async () => {
-    const { bridge } = node.plane.datapath.targets;
+  it('says which flow is missing while repair is paused', async () => {
+    const { bridge } = node.plane.nodeState.targets;
     const observe = bridge.observe.bind(bridge);
     bridge.observe = (signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
     inOvs('del-flows', 'br-int', `table=0,in_port=${ofPort()}`);
@@ -161,7 +161,7 @@ describe('a pod on a real node', () => {
     const lease = { ...pod, serial: 1, state: 'allocated', attached } as const;
     const { database, host } = node.plane;
     const row = () => database.tables.Interface.find('name', attached.hostIfName);
-    const letGo = async (): Promise<void> => {
+    const unplug = async (): Promise<void> => {
       const [before] = database.tables.Open_vSwitch.rows();
       if (!before) throw new Error('the database is empty');
       await database.transact((tx) => tx.mutate('Open_vSwitch', [], ['next_cfg', '+=', 1n]), patience());
@@ -172,7 +172,7 @@ describe('a pod on a real node', () => {
     for (let time = 0; time < 8; time++) {
       execFileSync('ip', ['link', 'del', attached.hostIfName]);
       await expect.poll(() => getLink(host.socket, attached.hostIfName)).toBeUndefined();
-      const again = await node.network.remake(lease, letGo, patience());
+      const again = await node.network.recreate(lease, unplug, patience());
       expect(again).toBeDefined();
       attached = again ?? attached;
       expect(row()).toMatchObject({ ofport: Number(number) });
@@ -187,7 +187,7 @@ describe('a pod on a real node', () => {
     const failing = async (): Promise<void> => {
       throw new SeineError('UNAVAILABLE', 'test: no answer');
     };
-    await expect(node.network.remake(lease, failing, patience())).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    await expect(node.network.recreate(lease, failing, patience())).rejects.toMatchObject({ code: 'UNAVAILABLE' });
     const ports = () => [...node.plane.database.tables.Port.rows()].map(({ name }) => name);
     await expect.poll(ports, { timeout: 5_000 }).toContain(attached.hostIfName);
   });
@@ -198,7 +198,7 @@ describe('a pod on a real node', () => {
     createNamedNamespace(nameIn(path)).close();
     const hasLink = () => listLinks(node.plane.host.socket, { kind: 'veth' }).some(({ name }) => name === attached.hostIfName);
     await expect.poll(hasLink, { timeout: 10_000 }).toBe(false);
-    await expect(node.network.remake(lease, async () => {}, patience())).rejects.toMatchObject({
+    await expect(node.network.recreate(lease, async () => {}, patience())).rejects.toMatchObject({
       code: 'INVALID_INPUT',
       message: expect.stringContaining('is another namespace by now'),
     });

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { AttachedPod, PodAttachment, PodNetwork } from '../../src/agent/pod-network-port.ts';
+import type { PodNetwork } from '../../src/attach/cni/pod-network.ts';
+import type { AttachedPod, PodAttachment } from '../../src/ipam/attachment.ts';
 import { parseIp } from '../../src/net/ip.ts';
 import { parseMac } from '../../src/net/mac.ts';
 

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { DesiredState } from '../../src/datapath/desired-state.ts';
-import { Reconciler } from '../../src/datapath/reconciler.ts';
-import { openSwitchDatabase, type SwitchDatabase } from '../../src/datapath/switch-database.ts';
-import { portKey, type SwitchEntry, type SwitchKey, sameSwitchEntry } from '../../src/datapath/switch-entry.ts';
-import { SwitchTarget } from '../../src/datapath/switch-target.ts';
 import type { SeineError } from '../../src/errors/seine-error.ts';
+import { DesiredState } from '../../src/reconcile/desired-state.ts';
+import { Reconciler } from '../../src/reconcile/reconciler.ts';
+import { openSwitchDatabase, type SwitchDatabase } from '../../src/reconcile/switch-database.ts';
+import { portKey, type SwitchEntry, type SwitchKey, sameSwitchEntry } from '../../src/reconcile/switch-entry.ts';
+import { SwitchTarget } from '../../src/reconcile/switch-target.ts';
 import { TestOvsdbServer } from '../integration/ovsdb-server.ts';
 import { startSwitch } from '../support/open-vswitch.ts';
 import { type Specimen, targetContract } from './target.ts';
@@ -88,14 +88,14 @@ class Keeper {
   readonly running: Promise<unknown>;
 
   constructor(socketPath: string) {
-    this.database = openSwitchDatabase(socketPath, { synced: () => this.reconciler.distrust() });
+    this.database = openSwitchDatabase(socketPath, { synced: () => this.reconciler.invalidate() });
     this.reconciler = new Reconciler({
       name: 'switch',
       desired: this.desired,
       target: new SwitchTarget(this.database, 'br-int', lockName),
       equal: sameSwitchEntry,
       backoffMs: () => 20,
-      portionSize: 64,
+      batchSize: 64,
       now: () => performance.now(),
       events: {
         round: () => {},
@@ -174,7 +174,7 @@ describe('the switch’s database', () => {
     expect(server.vsctl('list-ports', 'br-int')).toBe('a\n');
   });
 
-  it('does not wait for ever for a row that somebody takes away at once', async () => {
+  it('does not wait for ever for a row that is deleted at once', async () => {
     for (let round = 1; round <= 10; round++) {
       const name = `q${round}`;
       const revision = keeper.want(name, port(name, round));

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { DesiredState } from '../../src/datapath/desired-state.ts';
-import { Reconciler } from '../../src/datapath/reconciler.ts';
-import type { Target } from '../../src/datapath/target.ts';
 import type { SeineError } from '../../src/errors/seine-error.ts';
+import { DesiredState } from '../../src/reconcile/desired-state.ts';
+import { Reconciler } from '../../src/reconcile/reconciler.ts';
+import type { Target } from '../../src/reconcile/target.ts';
 
 /** A target with something behind it that a test may break. */
 export interface Specimen<K extends string, V> {
@@ -16,11 +16,13 @@ export interface Specimen<K extends string, V> {
   readonly changes: ReadonlyMap<K, V>;
   /** What the target always refuses, on top of `base`. */
   readonly impossible: ReadonlyMap<K, V>;
-  /** What somebody else has there, as text; looked at before and after. */
+  /** Entries that cannot be without others; left out where every entry stands alone. None of them is in `base` or `entries`. */
+  readonly dependence?: { readonly needed: ReadonlyMap<K, V>; readonly dependent: ReadonlyMap<K, V> };
+  /** Foreign entries, as text; compared before and after. */
   foreign(): string;
-  /** Somebody else takes away or changes some of `entries`, while all of them are there; returns when that is to be seen. */
+  /** Another process removes or changes some of `entries`, while all of them are there; returns when that is visible. */
   disturb(): Promise<void>;
-  /** Somebody else takes everything away, `base` included; returns when that is to be seen. */
+  /** Another process removes everything, `base` included; returns when that is visible. */
   wipe(): Promise<void>;
   /** Makes the target unreachable, with all that it holds, and then reachable again. */
   die(): Promise<void>;
@@ -31,12 +33,18 @@ export interface Specimen<K extends string, V> {
 export interface Promised {
   /** `all`: a refused plan changes nothing. `parts`: it may be done in part. */
   readonly refusal: 'all' | 'parts';
+  /** `enforced`: an entry that lacks another one that it needs is refused, and goes with it. The specimen has `dependence`. */
+  readonly dependence?: 'enforced';
 }
 
 const patience = (): AbortSignal => AbortSignal.timeout(20_000);
 
 /** What every `Target` promises, and what a `Reconciler` makes of that. */
-export function targetContract<K extends string, V>(name: string, open: () => Promise<Specimen<K, V>>, { refusal }: Promised): void {
+export function targetContract<K extends string, V>(
+  name: string,
+  open: () => Promise<Specimen<K, V>>,
+  { refusal, dependence }: Promised,
+): void {
   describe(`${name} as a target`, () => {
     let specimen: Specimen<K, V>;
     beforeAll(async () => {
@@ -91,7 +99,19 @@ export function targetContract<K extends string, V>(name: string, open: () => Pr
       await expectHeld(base);
     });
 
-    it('neither shows nor touches what is somebody else’s', async () => {
+    const refusesDangling = async (): Promise<void> => {
+      const { base, dependence: { needed, dependent } = { needed: new Map<K, V>(), dependent: new Map<K, V>() } } = specimen;
+      expect([needed.size, dependent.size]).toEqual([1, 1]);
+      await expect(put(dependent)).rejects.toMatchObject({ code: 'REFUSED' });
+      await expectHeld(base);
+      await put(new Map([...dependent, ...needed]));
+      await expectHeld(base, dependent, needed);
+      await remove(needed.keys());
+      await expectHeld(base);
+    };
+    if (dependence === 'enforced') it('refuses what lacks an entry that it needs, and removes it together with that one', refusesDangling);
+
+    it('neither shows nor touches foreign entries', async () => {
       const { base, entries } = specimen;
       const before = specimen.foreign();
       expect(before).not.toBe('');
@@ -138,14 +158,14 @@ export function targetContract<K extends string, V>(name: string, open: () => Pr
       await keeper.expectHeld();
     });
 
-    it('repairs what somebody else changed, and says so', async () => {
+    it('repairs foreign changes, and reports them', async () => {
       keeper.drift.length = 0;
       await specimen.disturb();
       await keeper.expectHeld();
       expect(keeper.drift.length).toBeGreaterThan(0);
     });
 
-    it('restores what somebody else took away', async () => {
+    it('restores everything after a wipe', async () => {
       await specimen.wipe();
       await keeper.expectHeld();
     });
@@ -161,7 +181,7 @@ export function targetContract<K extends string, V>(name: string, open: () => Pr
       expect(keeper.refused).toEqual([]);
     });
 
-    it('sets aside the one owner who asks for the impossible', async () => {
+    it('isolates the one owner that the target refuses', async () => {
       keeper.want('a', new Map());
       await keeper.expectHeld();
       keeper.want('poison', specimen.impossible);
@@ -195,7 +215,7 @@ class Keeper<K extends string, V> {
       desired: this.desired,
       target,
       equal,
-      portionSize: 50,
+      batchSize: 50,
       backoffMs: () => 20,
       now: () => performance.now(),
       events: {
@@ -215,7 +235,7 @@ class Keeper<K extends string, V> {
     this.reconciler.poke();
   }
 
-  /** Waits until the target was looked at anew and everything was done that it takes. */
+  /** Waits until the target was observed anew and holds everything that it does not refuse. */
   async settled(): Promise<void> {
     await this.reconciler.confirmed(patience());
   }

@@ -16,21 +16,47 @@ function listed(heading: string): string[] {
 }
 
 interface Manifest {
+  readonly name: string;
+  readonly version: string;
+  readonly workspaces: readonly string[];
   readonly dependencies: Readonly<Record<string, string>>;
   readonly devDependencies: Readonly<Record<string, string>>;
   readonly optionalDependencies: Readonly<Record<string, string>>;
 }
 
-const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest;
+const manifestOf = (folder: string): Partial<Manifest> => JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8'));
+const manifest = manifestOf('.');
+const workspaces = (manifest.workspaces ?? []).map(manifestOf);
+/** Packages of this repository, which depend on each other without being installed from anywhere. */
+const local = Object.fromEntries(workspaces.map(({ name = '' }) => [name, true]));
+const { dependencies = {}, devDependencies = {}, optionalDependencies = {} } = manifest;
 
-it('names every npm package that runs with us, and no other', () => {
-  expect(listed('npm, at run time')).toEqual(Object.keys(manifest.dependencies).toSorted());
+it('names every npm package that the product runs on, and no other', () => {
+  expect(listed('npm, at run time')).toEqual(Object.keys(dependencies).toSorted());
+});
+
+it('names every npm package that only a package of its own within this repository runs on, and no other', () => {
+  const theirs = new Set(workspaces.flatMap((workspace) => Object.keys(workspace.dependencies ?? {})));
+  expect(listed('npm, in the lab')).toEqual([...theirs].filter((name) => !(name in dependencies) && !(name in local)).toSorted());
 });
 
 it('names every npm package that builds and tests us, and no other', () => {
+  const own = workspaces.flatMap((workspace) => Object.keys(workspace.devDependencies ?? {}));
   expect(listed('npm, to build and test')).toEqual(
-    [...Object.keys(manifest.devDependencies), ...Object.keys(manifest.optionalDependencies)].toSorted(),
+    [...Object.keys(devDependencies), ...Object.keys(optionalDependencies), ...own].toSorted(),
   );
+});
+
+it('has one version of each package for all', () => {
+  const all = [manifest, ...workspaces].flatMap((each) => Object.entries({ ...each.dependencies, ...each.devDependencies }));
+  const versions = new Map<string, Set<string>>();
+  for (const [name, version] of all) versions.set(name, (versions.get(name) ?? new Set()).add(version));
+  expect([...versions].filter(([, each]) => each.size > 1)).toEqual([]);
+});
+
+it('has one version of the product and its libraries', () => {
+  for (const { name, version } of ['.', 'src/ovsdb', 'src/openflow'].map(manifestOf))
+    expect({ name, version }).toEqual({ name, version: manifest.version });
 });
 
 it('names every Debian package that the set-up installs, and no other', async () => {
@@ -49,6 +75,8 @@ it('names every Debian package that the set-up installs, and no other', async ()
 });
 
 it('pins every version', () => {
-  const versions = Object.values({ ...manifest.dependencies, ...manifest.devDependencies, ...manifest.optionalDependencies });
-  expect(versions.filter((version) => !/^\d+\.\d+\.\d+$/.test(version))).toEqual([]);
+  const versions = [manifest, ...workspaces].flatMap((each) =>
+    Object.entries({ ...each.dependencies, ...each.devDependencies, ...each.optionalDependencies }),
+  );
+  expect(versions.filter(([name, version]) => !(name in local) && !/^\d+\.\d+\.\d+$/.test(version))).toEqual([]);
 });

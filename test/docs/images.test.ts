@@ -1,4 +1,4 @@
-import { accessSync, constants, readFileSync } from 'node:fs';
+import { accessSync, constants, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 
@@ -18,7 +18,7 @@ it.each(['agent', 'ovs'])('builds the image of %s from bases that are given', (n
   expect(from.filter((line) => !/^FROM \$\{(BUILD_)?BASE\}( AS \w+)?$/.test(line))).toEqual([]);
 });
 
-it('starts a switch that waits for its flows, and nobody starts it without', () => {
+it('starts a switch that waits for its flows, and cannot be started without', () => {
   const script = read('build/images/ovs-start');
   const code = script
     .split('\n')
@@ -28,4 +28,53 @@ it('starts a switch that waits for its flows, and nobody starts it without', () 
   expect(code.indexOf('flow-restore-wait=true')).toBeLessThan(code.indexOf('\novs-vswitchd '));
   expect(code.match(/^\s*ovs-vswitchd /gm)).toHaveLength(1);
   accessSync(join(root, 'build/images/ovs-start'), constants.X_OK);
+});
+
+/** Where the name of an image stands: in a manifest, a command line, a Dockerfile, an option. */
+const imageNames = [
+  /\bimage: ['"]?([^\s'",}]+)/g,
+  /\b(?:podman|docker) .*\s(?:-t|--tag)[ =]([^\s`]+)/g,
+  /--(?:agent|ovs)-image[ =]([^\s`]+)/g,
+  /\b(?:podman|docker) (?:push|pull|save .*?) ((?:[^\s`]+\/[^\s`]+[ ]?)+)/g,
+  /\bkind load docker-image ((?:[^\s`]+ ?)+)/g,
+  /^ARG (?:BUILD_)?BASE=(\S+)/gm,
+];
+
+/** A host has a dot, a port, or is `localhost`; `REGISTRY` stands for the reader's. Of docker.io's only the official images. */
+const isFromKnownHost = (name: string): boolean =>
+  /^(?:REGISTRY|localhost|(?!docker\.io\/)[\w-]+\.[\w.-]+|docker\.io\/library)(?::\d+)?\//.test(name);
+
+it('names no image that a registry of others could serve', () => {
+  const places = ['.', 'docs', 'build/manifests', 'build/images'].flatMap((folder) =>
+    readdirSync(join(root, folder), { withFileTypes: true })
+      .filter((entry) => entry.isFile() && (entry.name.endsWith('.md') || folder.startsWith('build')))
+      .map(({ name }) => join(folder, name)),
+  );
+  const foreign = places.flatMap((path) => {
+    const text = read(path);
+    const names = imageNames.flatMap((pattern) => Array.from(text.matchAll(pattern), ([, found = '']) => found.trim().split(/\s+/)).flat());
+    return names
+      .filter((name) => /^[\w./:-]+$/.test(name) && name !== 'NAME' && !name.startsWith('options.') && !isFromKnownHost(name))
+      .map((name) => `${path}: ${name}`);
+  });
+  expect(foreign).toEqual([]);
+});
+
+it('names its own images with the version that the package has', () => {
+  const { version } = JSON.parse(read('package.json')) as { version: string };
+  const own = [
+    'docs/install.md',
+    'docs/uninstall.md',
+    'build/images/agent.Dockerfile',
+    'build/images/ovs.Dockerfile',
+    'build/manifests/seine.yaml',
+  ].flatMap((path) =>
+    Array.from(read(path).matchAll(/(?:seine\.invalid|REGISTRY\/seine)\/(?:agent|ovs):([\w.-]+)/g), ([name, found]) => ({
+      path,
+      name,
+      found,
+    })),
+  );
+  expect(own.length).toBeGreaterThan(6);
+  expect(own.filter(({ found }) => found !== version)).toEqual([]);
 });

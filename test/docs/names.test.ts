@@ -5,7 +5,7 @@ import { Readable } from 'node:stream';
 import { expect, it } from 'vitest';
 import { manifestParts, uninstallParts } from '../../build/manifests/manifest.ts';
 import { defaultOptions } from '../../build/manifests/options.ts';
-import { METRIC_PREFIX, metricRows } from '../../src/agent/metrics/metric-rows.ts';
+import { METRIC_PREFIX, metricRows } from '../../src/admin/metrics/metric-rows.ts';
 import { plain } from '../../src/cli/paint.ts';
 import { run } from '../../src/cli/program.ts';
 
@@ -133,4 +133,14 @@ it('uses options that the manifest’s renderer has', () => {
   const uses = usesOf('node build/manifests/render.ts');
   expect(uses.size).toBeGreaterThan(2);
   for (const use of uses) expect([use, optionsOf(use.split(/\s+/)).filter((option) => !help.includes(`${option} `))]).toEqual([use, []]);
+});
+
+it('ends each page about behaviour with its files in the code', () => {
+  const without = new Set(['architecture', 'dependencies', 'glossary', 'lab'].map((name) => join('docs', `${name}.md`)));
+  const described = pages.filter(({ name }) => name.startsWith('docs') && !without.has(name));
+  const lacking = described.filter(({ text }) => {
+    const section = text.split('\n## ').at(-1) ?? '';
+    return !section.startsWith('In the code\n') || !/`(src|build|test)\/[\w./-]+`/.test(section);
+  });
+  expect(lacking.map(({ name }) => name)).toEqual([]);
 });

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { labPaths, nodePaths } from '../../src/lab/names.ts';
+import { labPaths, nodePaths } from '../../src/lab/plan/names.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 
 /*

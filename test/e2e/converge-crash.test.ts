@@ -10,7 +10,7 @@ import { generator } from '../support/random.ts';
 /** What ships, and starts in a third of the time. */
 const agent = join(import.meta.dirname, '..', '..', 'dist', 'seine-agent.mjs');
 /** The acceptance asks for 200, which `npm run test:crash` does; a part of it belongs to every run of the tests. */
-const kills = Number(process.env['SEINE_TEST_KILLS'] ?? 50);
+const kills = Number(process.env['SEINE_TEST_KILLS'] ?? 25);
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000_000);
 const containersMax = 12;
 const inspectEvery = 10;

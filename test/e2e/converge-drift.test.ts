@@ -2,11 +2,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ourProtocol as protocolNumber } from '../../src/netlink/routes.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 
-const withinMs = 1_000;
+/** For what is announced to the agent, on a machine that does other things as well (ms). */
+const withinMs = 2_000;
 const ourProtocol = String(protocolNumber);
 
-/** What somebody else changes is put back: decision 1. */
-describe('a change by somebody else', () => {
+/** Foreign changes are repaired: decision 1. */
+describe('a foreign change', () => {
   let lab: ConvergeLab;
 
   beforeAll(async () => {
@@ -28,10 +29,10 @@ describe('a change by somebody else', () => {
   const routes = () => Promise.all(['-4', '-6'].map((family) => ip(family, 'route', 'show', 'proto', ourProtocol)));
   const filter = async () =>
     (await lab.exec(1, 'nft', 'list', 'table', 'inet', 'seine').catch(() => '')).replaceAll(/ packets \d+ bytes \d+/g, '');
-  /** At once: what looking takes counts as time that nothing was put back in. */
+  /** At once: the time of the observation counts as not repaired. */
   const everything = () => Promise.all([flows(), lab.groups(1), lab.ofPorts(1), neighbours(), addresses(), routes()]);
 
-  /** Does it, waits until `looked` is as before, and says how long that took and what the agent reported. */
+  /** Does it, waits until `looked` is as before, and returns how long that took and what the agent reported. */
   async function putBack(
     name: string,
     change: () => Promise<unknown>,
@@ -44,13 +45,13 @@ describe('a change by somebody else', () => {
     const tookMs = await until(
       async () => JSON.stringify(await looked()) === before,
       patienceMs,
-      () => `${name}: not put back`,
+      () => `${name}: not repaired`,
     );
     const drift = lab
       .log(1)
       .slice(reports)
-      .filter(({ msg }) => msg === 'somebody else changed what is ours; it is put back');
-    console.log(`${name}: put back after ${tookMs} ms; reported: ${drift.map(({ part, entries }) => `${entries} of ${part}`).join(', ')}`);
+      .filter(({ msg }) => msg === 'foreign change; repaired');
+    console.log(`${name}: repaired after ${tookMs} ms; reported: ${drift.map(({ part, entries }) => `${entries} of ${part}`).join(', ')}`);
     expect(drift.length, `${name} is reported`).toBeGreaterThan(0);
     return tookMs;
   }
@@ -60,6 +61,16 @@ describe('a change by somebody else', () => {
     { name: 'one flow deleted', change: () => ofctl('del-flows', 'br-int', 'table=0,in_port=32769,arp'), looked: flows },
     { name: 'actions changed', change: () => ofctl('mod-flows', 'br-int', 'table=0,actions=drop'), looked: flows },
     { name: 'a foreign flow added', change: () => ofctl('add-flow', 'br-int', 'table=0,priority=65000,ip,actions=drop'), looked: flows },
+    {
+      name: 'a foreign flow with a cookie of learned flows added',
+      change: () => ofctl('add-flow', 'br-int', 'cookie=0xff0000000000,table=0,priority=65001,ip,actions=drop'),
+      looked: flows,
+    },
+    {
+      name: 'forwarding of the kernel turned off',
+      change: () => lab.exec(1, 'sysctl', '-w', 'net.ipv4.ip_forward=0', 'net.ipv6.conf.all.forwarding=0'),
+      looked: () => lab.exec(1, 'sysctl', 'net.ipv4.ip_forward', 'net.ipv6.conf.all.forwarding'),
+    },
     {
       name: 'groups deleted, and with them the flows that use them',
       change: () => ofctl('del-groups', 'br-int'),
@@ -90,7 +101,7 @@ describe('a change by somebody else', () => {
     {
       name: 'the gateway’s port deleted',
       change: () => lab.exec(1, 'ovs-vsctl', 'del-port', 'br-int', 'antrea-gw0'),
-      // While there is none, nobody can look at it.
+      // While there is none, it cannot be read.
       looked: () =>
         Promise.all([everything(), lab.exec(1, 'sysctl', '-a', '-r', 'antrea-gw0.(rp_filter|send_redirects|accept_ra)$')]).catch(() => ''),
     },
@@ -102,7 +113,7 @@ describe('a change by somebody else', () => {
   ];
 
   for (const { name, change, looked } of changes) {
-    it(`(${name}) is put back within a second, and reported`, async () => {
+    it(`(${name}) is repaired soon, and reported`, async () => {
       const all = await everything();
       expect(await putBack(name, change, looked)).toBeLessThan(withinMs);
       await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'));
@@ -115,12 +126,12 @@ describe('a change by somebody else', () => {
     await ofctl('add-flow', 'br-int', 'cookie=0x1ff0000000000,table=120,idle_timeout=600,priority=100,tun_src=192.0.2.9,actions=drop');
     const before = await learned();
     expect(before.length).toBeGreaterThan(0);
-    // Not one that was deleted a moment ago: the log tells that once.
+    // Not one that was deleted a moment ago: the log reports that once.
     await putBack('one flow deleted', () => ofctl('del-flows', 'br-int', 'table=0,in_port=32769,ip'), flows);
     expect(await learned()).toEqual(before);
   });
 
-  it('to the packet filter alone, or to a group that keeps its number, is put back', {
+  it('to the packet filter alone, or to a group that keeps its number, is repaired', {
     timeout: 150_000,
   }, async () => {
     const group = /group_id=(\d+)/.exec(await lab.groups(1))?.[1];

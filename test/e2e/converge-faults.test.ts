@@ -4,7 +4,7 @@ import { prepare, runFault } from '../reliability/run-fault.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { testDatapath } from '../support/test-datapath.ts';
 
-/** The faults that tell most; all of them are `npm run test:reliability`. What they cost is measured there, on a quiet machine. */
+/** The most telling faults; all of them are `npm run test:reliability`. Their cost is measured there, on a quiet machine. */
 describe('under traffic', () => {
   let lab: ConvergeLab;
 

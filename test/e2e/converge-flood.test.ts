@@ -4,9 +4,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Manifest } from '../../src/lab/demo/workload.ts';
-import { nodePaths } from '../../src/lab/names.ts';
-import { inNetns } from '../../src/lab/node/netns.ts';
+import type { DemoManifest } from '../../src/lab/demo/workload.ts';
+import { inNetns } from '../../src/lab/machine/netns.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { CrashRuntime } from '../support/crash-runtime.ts';
 
@@ -14,7 +14,7 @@ const services = 300;
 const flooded = 500;
 const floodMs = 8_000;
 const addWithinMs = 5_000;
-/** The loop is sampled ten times a second; on a busy machine some of it is not ours. */
+/** The loop is sampled ten times a second; on a busy machine some of it is other processes'. */
 const lag = { bucket: 'event_loop_lag_seconds_bucket{le="0.2"}', share: 0.95 };
 
 /** Whatever others do to the node, and however much of it, the agent goes on serving. */
@@ -26,7 +26,7 @@ describe('trouble from outside', () => {
 
   beforeAll(async () => {
     lab = await ConvergeLab.start(1);
-    const more = Array.from({ length: services }, (_, index): Manifest => {
+    const more = Array.from({ length: services }, (_, index): DemoManifest => {
       const spec = {
         selector: { app: 'web' },
         ports: [{ port: 80, protocol: 'TCP' }],

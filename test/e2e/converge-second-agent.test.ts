@@ -4,10 +4,10 @@ import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { agentProgram } from '../../src/lab/installation.ts';
-import { nodePaths } from '../../src/lab/names.ts';
+import { agentProgram } from '../../src/lab/machine/installation.ts';
+import { inNetns } from '../../src/lab/machine/netns.ts';
 import { agentReadiness } from '../../src/lab/node/agent.ts';
-import { inNetns } from '../../src/lab/node/netns.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 
 const lockName = 'seine_br_int';
@@ -31,7 +31,7 @@ describe('a second agent on one bridge', () => {
   const deleteFlows = () => lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'del-flows', 'br-int');
   const secondReadiness = () => agentReadiness(apiSocket);
 
-  /** As the first in everything but the sockets on which it can be asked. */
+  /** As the first in everything but its sockets. */
   function startSecond(): ChildProcess {
     const node = lab.node(1);
     const paths = nodePaths(lab.plan.dir, node.name);
@@ -76,7 +76,7 @@ describe('a second agent on one bridge', () => {
     await until(
       async () => JSON.stringify(await flows()) === JSON.stringify(before),
       5_000,
-      () => 'flows are not put back',
+      () => 'flows are not repaired',
     );
     await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'));
   });
@@ -96,12 +96,12 @@ describe('a second agent on one bridge', () => {
     await until(
       async () => (await secondReadiness()).ready,
       10_000,
-      () => 'the bridge is not ours again',
+      () => 'the bridge is not the first agent’s again',
     );
     await until(
       async () => JSON.stringify(await flows()) === JSON.stringify(before),
       5_000,
-      () => 'flows are not put back',
+      () => 'flows are not repaired',
     );
     await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'));
   });

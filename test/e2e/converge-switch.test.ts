@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { nodePaths } from '../../src/lab/names.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { CrashRuntime } from '../support/crash-runtime.ts';
 import { slowness } from '../support/test-datapath.ts';
@@ -84,7 +84,7 @@ describe('a crash of Open vSwitch', () => {
     });
   }
 
-  it('and the loss of the IPAM journal leaves every pod its addresses, and gives them to nobody else', async () => {
+  it('and the loss of the IPAM journal leaves every pod its addresses, and gives them to no other', async () => {
     const before = await state();
     await lab.agent(1, 'kill');
     rmSync(join(nodePaths(lab.plan.dir, lab.node(1).name).stateDir, 'ipam.journal'));

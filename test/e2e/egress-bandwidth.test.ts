@@ -6,9 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Entry } from '../../src/agent-api/entry.ts';
 import type { PodView } from '../../src/agent-api/object.ts';
-import { nodePaths } from '../../src/lab/names.ts';
+import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
 import { bindUdpIn } from '../../src/lab/probe/sockets.ts';
-import type { PodStatusLine } from '../../src/lab/status.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 
 const rate = 2_000_000;
@@ -30,7 +30,7 @@ interface Flood {
   readonly tookSeconds: number;
 }
 
-describe('a pod whose sending is limited', () => {
+describe('a pod with an egress limit', () => {
   let lab: ConvergeLab;
   let slow: PodStatusLine;
   let meter: string;
@@ -132,7 +132,7 @@ describe('a pod whose sending is limited', () => {
     expect((await lab.metrics(1)).get('ovs_flow_ops_count{kind="meter"}')).toBe(0);
   });
 
-  it('gets its meter back when somebody changes or deletes it, and when the switch restarts', async () => {
+  it('gets its meter back when it is changed or deleted, and when the switch restarts', async () => {
     const [, number] = /meter=(\d+)/.exec(meter) ?? [];
     await ofctl('mod-meter', 'br-int', `meter=${number},kbps,burst,bands=type=drop,rate=9,burst_size=90`);
     await untilLimited();

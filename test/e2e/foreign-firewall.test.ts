@@ -1,13 +1,13 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { nodePaths } from '../../src/lab/names.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 
-const found = /somebody else's packet filter drops/;
+const found = /a foreign packet filter drops/;
 
-/** An accept in our table does not undo a drop in somebody else's. */
-describe('somebody else’s packet filter', () => {
+/** An accept in Seine's table does not undo a drop in another. */
+describe('another packet filter', () => {
   let lab: ConvergeLab;
 
   beforeAll(async () => {
@@ -46,25 +46,25 @@ describe('somebody else’s packet filter', () => {
       'nft add table inet site; nft "add chain inet site forward { type filter hook forward priority 0; policy drop; }"',
       found,
     );
-    const told = news.filter((msg) => found.test(msg));
-    expect(told, 'one for each family, and none before').toEqual(warnings());
-    expect(told).toHaveLength(2);
-    const [rule, back] = [...(told[0] ?? '').matchAll(/nft insert rule inet site forward [^;]+/g)].map(([match]) => match);
+    const reported = news.filter((msg) => found.test(msg));
+    expect(reported, 'one for each family, and none before').toEqual(warnings());
+    expect(reported).toHaveLength(2);
+    const [rule, back] = [...(reported[0] ?? '').matchAll(/nft insert rule inet site forward [^;]+/g)].map(([match]) => match);
     expect([rule, back]).toEqual([
       'nft insert rule inet site forward iifname antrea-gw0 accept',
       'nft insert rule inet site forward oifname antrea-gw0 accept',
     ]);
-    await said(`${rule}; ${back}`, /no packet filter drops/);
+    await said(`${rule}; ${back}`, /no foreign packet filter drops/);
     await run('nft delete table inet site');
   });
 
   it('of iptables is found too, for packets to the node', async () => {
     const news = await said('iptables -P INPUT ACCEPT; iptables -A INPUT -i antrea-gw0 -p udp -j DROP', found);
     expect(news.filter((msg) => found.test(msg))).toEqual([expect.stringContaining('iptables -I INPUT -i antrea-gw0 -j ACCEPT')]);
-    await said('iptables -F INPUT', /no packet filter drops/);
+    await said('iptables -F INPUT', /no foreign packet filter drops/);
   });
 
-  it('is changed only where that is asked for, in the same words, and never cuts the node off', async () => {
+  it('is changed only where configured, with the same commands, and never cuts the node off', async () => {
     const { agentConfig } = nodePaths(lab.plan.dir, lab.node(1).name);
     writeFileSync(agentConfig, stringify({ ...parse(readFileSync(agentConfig, 'utf8')), hostFirewall: 'manage' }));
     await lab.agent(1, 'stop');

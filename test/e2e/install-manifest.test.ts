@@ -11,13 +11,13 @@ import { permissions } from '../../build/manifests/grants.ts';
 import { manifestParts } from '../../build/manifests/manifest.ts';
 import { defaultOptions, namespace } from '../../build/manifests/options.ts';
 import { install } from '../../src/install/install.ts';
-import type { AccessLine } from '../../src/lab/apiserver/access-log.ts';
-import { kubeconfigText, readKubeconfig } from '../../src/lab/kube-access.ts';
-import { labPaths, netnsPath, nodePaths } from '../../src/lab/names.ts';
+import type { AccessLine } from '../../src/lab/apiserver/access/access-log.ts';
+import { kubeconfigText, readKubeconfig } from '../../src/lab/kube/kubeconfig.ts';
+import { createNetns, deleteNetns, inNetns } from '../../src/lab/machine/netns.ts';
+import { run, runAnyway } from '../../src/lab/machine/process.ts';
 import { agentReadiness } from '../../src/lab/node/agent.ts';
-import { createNetns, deleteNetns, inNetns } from '../../src/lab/node/netns.ts';
+import { labPaths, netnsPath, nodePaths } from '../../src/lab/plan/names.ts';
 import { listenTcpIn } from '../../src/lab/probe/sockets.ts';
-import { run, runAnyway } from '../../src/lab/process.ts';
 import { agentToken } from '../support/agent-token.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 
@@ -57,11 +57,11 @@ it('is taken by the API server, field by field, and changes nothing when applied
   expect(again.split('\n').filter((line) => line !== '' && !line.endsWith(' unchanged'))).toEqual([]);
 });
 
-it('grants the agents what they ask for, and nothing more', async () => {
+it('grants the agents what they use, and nothing more', async () => {
   await runWithGrantedRights();
   await runAgainstOlderServer();
   await kubectl('create', '-f', writeObject(policy));
-  // Of another node: the agent's watch does not have it, so it has to ask for this one.
+  // Of another node: the agent's watch does not have it, so it has to request this one.
   await addPod('elsewhere');
   const wanted = permissions.flatMap(({ rule: { apiGroups = [], resources = [], verbs } }) =>
     apiGroups.flatMap((group) => resources.flatMap((resource) => verbs.map((verb) => `${verb} ${resource} ${group}`))),
@@ -112,7 +112,7 @@ it('is taken off the node again: shown first, not under a running agent, not fro
   await lab.agent(1, 'stop');
   expect(await cleanup([...elsewhere, '--yes'])).toMatchObject({ code: 1, out: '', err: expect.not.stringContaining('an agent answers') });
   expect(await nodeHolds()).toEqual(before);
-  // The agent hears nothing of it, so the switch's database still has its port.
+  // The agent gets no event of it, so the switch's database still has its port.
   await callPlugin('DEL', 'leaving', '');
   await deleteNetns(netns.leaving, deadline());
   expect((await cleanup([...elsewhere, '--yes'])).err).toContain('attached pods lose their network (1): default/elsewhere;');
@@ -149,7 +149,7 @@ async function cleanup(flags: readonly string[]): Promise<{ code: number; out: s
   return { code, out: stdout, err: stderr };
 }
 
-/** The agent is nobody but the service account of the manifest from here on. */
+/** From here on the agent has only the service account of the manifest. */
 async function runWithGrantedRights(): Promise<void> {
   const paths = nodePaths(lab.plan.dir, 'node-1');
   await lab.agent(1, 'stop');
@@ -218,7 +218,7 @@ async function callPlugin(command: 'ADD' | 'DEL', name: keyof typeof netns, uid:
   await run(inside.command, inside.args, { env, input: JSON.stringify(conf) }, deadline());
 }
 
-/** What the service account has asked the API server for. */
+/** The requests of the service account to the API server. */
 function asked(allowed: boolean): string[] {
   const lines = readFileSync(join(labPaths(lab.plan.dir).apiServer, 'access.log'), 'utf8')
     .trim()

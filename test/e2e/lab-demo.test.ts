@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { labIdOf, realLabDir } from '../../src/lab/names.ts';
-import { markedProcesses } from '../../src/lab/process.ts';
+import { markedProcesses } from '../../src/lab/machine/process.ts';
+import { labIdOf, realLabDir } from '../../src/lab/plan/names.ts';
 import { type Ran, runProgram } from '../support/run-program.ts';
 
 /** The demo is the main job, so it is also the first test of everything together. */

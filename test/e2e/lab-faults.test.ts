@@ -38,7 +38,7 @@ async function allReach(): Promise<boolean> {
   return true;
 }
 
-it('puts flows back that somebody deleted, within a second', async () => {
+it('restores deleted flows, within a second', async () => {
   const before = await dumpFlows('node-1');
   await lab.ovs('node-1', 'ovs-ofctl', '-O', 'OpenFlow15', 'del-flows', 'br-int');
   const tookMs = await until('the flows', 3_000, async () => (await dumpFlows('node-1')).length >= before.length);
@@ -47,7 +47,7 @@ it('puts flows back that somebody deleted, within a second', async () => {
   await until('pods to reach each other', 5_000, allReach);
 });
 
-it('removes a flow that somebody added, and nothing else', async () => {
+it('removes a foreign flow, and nothing else', async () => {
   const before = await dumpFlows('node-1');
   await lab.ovs('node-1', 'ovs-ofctl', '-O', 'OpenFlow15', 'add-flow', 'br-int', 'table=0,priority=65000,udp,tp_dst=9,actions=drop');
   await until('the foreign flow to go', 5_000, async () => (await dumpFlows('node-1')).length === before.length);

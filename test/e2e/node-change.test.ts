@@ -1,13 +1,13 @@
 import { rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { askControl } from '../../src/lab/control.ts';
-import { labPaths, nodePaths } from '../../src/lab/names.ts';
+import { askControl } from '../../src/lab/daemon/control.ts';
+import { labPaths, nodePaths } from '../../src/lab/plan/names.ts';
 import { askStatus } from '../../src/lab/up.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 
 const signal = () => AbortSignal.timeout(30_000);
-/** Addresses of pods that are gone are looked at so often. */
+/** Interval of the checks for addresses of deleted pods. */
 const reclaimEveryMs = 15_000;
 
 /** A node that becomes another one while its pods run: nothing is set up once and for all. */
@@ -110,7 +110,7 @@ describe('a node that changes under running pods', () => {
     await everybody();
   });
 
-  it('has its gateway back as quickly the eighth time that somebody deletes it', { timeout: 60_000 }, async () => {
+  it('has its gateway back as quickly the eighth time that it is deleted', { timeout: 60_000 }, async () => {
     const mac = await macOf('antrea-gw0');
     for (let time = 1; time <= 8; time++) {
       await ip('link', 'del', 'antrea-gw0');
@@ -161,7 +161,7 @@ describe('a node that changes under running pods', () => {
       await ip('address', 'add', `${to}/24`, 'dev', 'br-phy');
       await ip('route', 'replace', 'default', 'via', '192.168.77.254', 'dev', 'br-phy');
     };
-    // What the switch itself has learned of a stranger goes by itself.
+    // The flow that the switch learned of an unknown peer expires by itself.
     const known = async (address: string) =>
       (await lab.flows(2)).some(({ text }) => text.includes(address) && !text.includes('cookie=0x1ff'));
     await move('192.168.77.1', '192.168.77.101');

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { createAll } from '../../src/lab/demo/workload.ts';
-import { nodePaths } from '../../src/lab/names.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
 import { ask } from '../../src/lab/probe/probe.ts';
 import { askStatus } from '../../src/lab/up.ts';
 import { backUp, forgetHistory, restore } from '../support/api-backup.ts';
@@ -17,7 +17,7 @@ const services = '/api/v1/namespaces/default/services';
 const pods = '/api/v1/namespaces/default/pods';
 const never = new AbortController().signal;
 
-/** What happens to a node and its cluster once in a while. Node 1 is looked at; node 2 has a pod that answers. */
+/** What happens to a node and its cluster once in a while. Node 1 is observed; node 2 has a pod that answers. */
 describe('in the life of a node', () => {
   let lab: ConvergeLab;
   let runtime: CrashRuntime;
@@ -115,7 +115,7 @@ describe('in the life of a node', () => {
     await until(
       async () => !(await waits()).includes('true'),
       10_000,
-      () => 'the switch is never told to go on',
+      () => 'the switch is never released',
     );
     // A kubelet has every pod that it finds dead taken down and made anew, in no order that one could rely on.
     const [first, second, ...others] = [...runtime.live.keys()];
@@ -151,7 +151,7 @@ describe('in the life of a node', () => {
     expect((await lab.readiness(1)).ready).toBe(true);
   });
 
-  it('believes no list that lacks everything while a second one has it', { timeout: 180_000 }, async () => {
+  it('rejects an empty list while a second one is complete', { timeout: 180_000 }, async () => {
     const many: string[] = [];
     for (let each = 0; each < 12; each++) many.push(await startService(`many-${each}`));
     // A Service has flows before its endpoints are known.

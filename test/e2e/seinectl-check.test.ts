@@ -3,8 +3,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Finding } from '../../src/agent-api/check.ts';
-import { labPaths, nodePaths } from '../../src/lab/names.ts';
-import { inNetns } from '../../src/lab/node/netns.ts';
+import { inNetns } from '../../src/lab/machine/netns.ts';
+import { labPaths, nodePaths } from '../../src/lab/plan/names.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 
 /** `seinectl check` on a node that is broken in every way that a lab allows; mended by the very commands that it prints. */
@@ -152,7 +152,7 @@ it('finds what is wrong around the node: a narrow network, then a filter, the AP
   await world('nft delete table bridge t');
   for (const check of ['cni.config', 'firewall.pods']) await mend(found, check);
 
-  // Somebody's filter that drops the answers themselves: that is the one thing to mend.
+  // A filter that drops the replies themselves: only that is to be fixed.
   await breakNode(
     'nft "add table inet deaf; add chain inet deaf in { type filter hook input priority 0; }; add rule inet deaf in iifname antrea-gw0 drop"',
   );
@@ -168,7 +168,7 @@ it('finds what is wrong around the node: a narrow network, then a filter, the AP
   expect([...mended.keys()].filter((check) => !/^(api|clock)/.test(check))).toEqual([]);
 });
 
-it('says what it can without ovs-vswitchd, and without an agent', async () => {
+it('reports what it can without ovs-vswitchd, and without an agent', async () => {
   await lab.killOvs(1, 'ovs-vswitchd');
   const { code, found } = await troubles('--timeout 8s');
   expect([code, found.get('ovs.connection')?.[0]?.what]).toEqual([1, expect.stringContaining('ovs-vswitchd does not answer')]);

@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Entry, FlowEntry, Items, PortEntry } from '../../src/agent-api/entry.ts';
 import type { NodeView, PodView, ServiceView } from '../../src/agent-api/object.ts';
 import type { AgentStatus } from '../../src/agent-api/status.ts';
-import { nodePaths } from '../../src/lab/names.ts';
-import { inNetns } from '../../src/lab/node/netns.ts';
-import type { PodStatusLine } from '../../src/lab/status.ts';
+import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
+import { inNetns } from '../../src/lab/machine/netns.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { type Ran, runProgram } from '../support/run-program.ts';
 
@@ -60,7 +60,7 @@ it('answers an operator’s first questions, as plain `seinectl` on a node of th
   expect(stdout).toContain('No problems.');
   expect(stdout).toContain('* NetworkPolicy is not enforced: 1 object without effect, all traffic is allowed');
   expect(stdout).toMatch(/Open vSwitch 3\.\d+\.\d+/);
-  expect(stdout.split('\n').filter((line) => line.includes('as wanted'))).toHaveLength(4);
+  expect(stdout.split('\n').filter((line) => line.includes('as wanted'))).toHaveLength(5);
   expect(code).toBe(0);
 });
 
@@ -136,7 +136,7 @@ describe('what is not as it should be', () => {
     expect(await seinectl(['diff'])).toMatchObject({ code: 0, stdout: '' });
   });
 
-  it('is a flow that somebody deletes again and again: in ovs-ofctl’s words, with owner and reason', async () => {
+  it('is a flow that is deleted repeatedly: in ovs-ofctl’s notation, with owner and reason', async () => {
     const [lost] = (await dumpFlows('--names', '--no-stats')).filter((line) => line.includes('table=output, priority=0'));
     let diff: Ran = { code: 0, stdout: '', stderr: '' };
     await until(
@@ -144,7 +144,7 @@ describe('what is not as it should be', () => {
         await lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', '--strict', 'del-flows', 'br-int', 'table=110,priority=0');
         diff = await seinectl(['diff']);
         // From the eighth time on the agent waits four seconds or more: long enough to look.
-        return Number(/again and again; it was put back (\d+) times/.exec(diff.stdout)?.[1]) >= 8;
+        return Number(/keeps changing it; repaired (\d+) times/.exec(diff.stdout)?.[1]) >= 8;
       },
       60_000,
       () => 'the agent does not slow down',
@@ -152,12 +152,12 @@ describe('what is not as it should be', () => {
     expect(diff.code).toBe(1);
     expect(diff.stdout.split('\n')[0]).toBe(`+ ${lost} # node`);
     const [status, bad] = await Promise.all([seinectl(['status']), seinectl(['get', 'flows', '--bad'])]);
-    expect(status.stdout).toContain('! bridge (flows, groups): somebody else keeps changing 1 entry');
+    expect(status.stdout).toContain('! bridge (flows, groups): another program keeps changing 1 entry');
     expect(bad.stdout).toMatch(/^output +missing/m);
     await until(
       async () => (await seinectl(['diff'])).code === 0,
       70_000,
-      () => 'the flow is not put back',
+      () => 'the flow is not repaired',
     );
   });
 
@@ -180,7 +180,7 @@ describe('what is not as it should be', () => {
     ]);
   });
 
-  it('is counted when it is put back', async () => {
+  it('is counted when it is repaired', async () => {
     const drift = async (): Promise<number> => (await json<AgentStatus>('status')).parts.find(({ part }) => part === 'host')?.drift ?? -1;
     const before = await drift();
     const [route] = await linesOf('ip', '-4', 'route', 'show', 'proto', '94');
@@ -188,14 +188,14 @@ describe('what is not as it should be', () => {
     await until(
       async () => (await drift()) > before,
       5_000,
-      () => 'nobody noticed',
+      () => 'it was not noticed',
     );
-    // It is counted before it is put back.
+    // It is counted before it is repaired.
     await expect.poll(() => linesOf('ip', '-4', 'route', 'show', 'proto', '94')).toContain(route);
   });
 });
 
-describe('who may look', () => {
+describe('access', () => {
   const ask = (path: string, uid: number) =>
     runProgram('socat', ['-t', '5', '-', `UNIX-CONNECT:${path}`], { stdin: 'GET /livez HTTP/1.0\r\n\r\n', uid });
   const nobody = 65_534;
@@ -205,10 +205,16 @@ describe('who may look', () => {
     expect((await ask(socketOf(2), nobody)).stdout).toBe('');
     for (let path = socketOf(2); path.startsWith(lab.plan.dir); path = dirname(path)) chmodSync(path, 0o777);
     expect((await ask(socketOf(2), nobody)).stdout).toBe('');
-    expect(lab.log(2).some(({ msg, uid }) => msg.includes('else than root') && uid === nobody)).toBe(true);
+    expect(lab.log(2).some(({ msg, uid }) => msg.includes('not root') && uid === nobody)).toBe(true);
   });
 
-  it('is anybody who reaches the metrics address, for health and metrics only', async () => {
+  it('is open to the kubelet’s probes, by the plugin’s program', async () => {
+    const probe = (...words: readonly string[]) => runProgram(join(root, 'dist/bin/seine'), ['--probe', ...words], {});
+    for (const what of ['livez', 'readyz']) expect(await probe(what, socketOf(1))).toMatchObject({ code: 0, stdout: '', stderr: '' });
+    expect((await probe('readyz', `${socketOf(1)}.gone`)).stderr).toContain('No such file or directory');
+  });
+
+  it('is open at the metrics address, for health and metrics only', async () => {
     const get = async (path: string): Promise<string> => await lab.exec(1, 'curl', '-s', '-i', `http://127.0.0.1:10349${path}`);
     expect(await get('/livez')).toContain('200 OK');
     expect(await get('/readyz')).toContain('{"state":"ready"}');
@@ -220,26 +226,30 @@ describe('who may look', () => {
   });
 });
 
-it('counts strangers that send tunnel packets, by address', async () => {
-  const stranger = '192.168.77.200';
+it('counts tunnel packets of unknown peers, by address, under the former names too', async () => {
+  const foreign = '192.168.77.200';
   const [device] = JSON.parse(await lab.exec(2, 'ip', '-j', 'route', 'get', lab.node(1).ips[0] ?? '')) as [{ dev: string }];
-  await lab.exec(2, 'ip', 'addr', 'add', `${stranger}/24`, 'dev', device.dev);
+  await lab.exec(2, 'ip', 'addr', 'add', `${foreign}/24`, 'dev', device.dev);
   // A Geneve header without options that carries an Ethernet frame (RFC 8926), and a frame of zeros.
   const packet = Buffer.concat([Buffer.from([0, 0, 0x65, 0x58, 0, 0, 0, 0]), Buffer.alloc(60)]);
-  const { command, args } = inNetns(lab.node(2).netns, 'socat', ['-u', '-', `UDP4-SENDTO:${lab.node(1).ips[0]}:6081,bind=${stranger}`]);
+  const { command, args } = inNetns(lab.node(2).netns, 'socat', ['-u', '-', `UDP4-SENDTO:${lab.node(1).ips[0]}:6081,bind=${foreign}`]);
   await until(
     async () => {
       await runProgram(command, args, { stdin: packet.toString('latin1') });
-      return (await lab.exec(1, 'curl', '-s', 'http://127.0.0.1:10349/metrics')).includes(`stranger_packets{address="${stranger}"}`);
+      const scraped = await lab.exec(1, 'curl', '-s', 'http://127.0.0.1:10349/metrics');
+      return ['unknown_tunnel_peer_packets', 'stranger_packets'].every((name) =>
+        scraped.includes(`seine_agent_${name}{address="${foreign}"}`),
+      );
     },
     10_000,
-    () => 'no stranger is counted',
+    () => 'the packets are not counted',
   );
-  expect((await items<FlowEntry>('get', 'flows', '--table', 'strangers')).filter(({ state }) => state === 'learned')).toHaveLength(1);
+  for (const table of ['unknownTunnelPeers', 'strangers'])
+    expect((await items<FlowEntry>('get', 'flows', '--table', table)).filter(({ state }) => state === 'learned')).toHaveLength(1);
   expect(await seinectl(['diff'])).toMatchObject({ code: 0 });
 });
 
-it('says where it looked when there is no agent, with 3', async () => {
+it('names the socket when there is no agent, with 3', async () => {
   await lab.agent(1, 'stop');
   const { code, stderr } = await seinectl(['status']);
   expect(code).toBe(3);

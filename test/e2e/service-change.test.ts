@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { runIn } from '../../src/lab/node/netns.ts';
+import { runIn } from '../../src/lab/machine/netns.ts';
 import { type ConnectionCount, ConnectionStream } from '../../src/lab/probe/connection-stream.ts';
 import { connectTcpIn } from '../../src/lab/probe/sockets.ts';
 import { type Ip, parseIp } from '../../src/net/ip.ts';
@@ -141,7 +141,7 @@ describe('a UDP client that keeps its port', () => {
   });
 });
 
-/** Whether nobody hears a pod for a moment: the Service is no more. */
+/** Whether no client reaches a pod for a moment: the Service is deleted. */
 async function quiet(clients: readonly SteadyUdp[]): Promise<boolean> {
   const before = clients.map(({ answers }) => answers);
   await sleep(150);
@@ -190,7 +190,7 @@ describe('an established connection', () => {
   });
 });
 
-describe('a connection whose end was lost', () => {
+describe('a half-open connection', () => {
   /** To a pod of this node and one of another, straight and by a Service. */
   const all: { readonly pod: string; readonly address: string; readonly way: 'pod' | 'Service' }[] = [];
   const lose = 'add table inet t; add chain inet t o { type filter hook output priority 0; }; add rule inet t o tcp flags fin,rst drop';
@@ -310,7 +310,7 @@ describe('under a thousand connections a second', () => {
     console.log(`${what}: ${opened} connections, ${failed} failed, ${late} late ${failures.join(', ')}`);
   }
 
-  it('none fails while endpoints are replaced again and again', async () => {
+  it('none fails while endpoints are replaced repeatedly', async () => {
     const count = await rushed(lab.name('rolling'), async (roll) => {
       for (let step = 1; step <= 20; step++) {
         await roll(step);
@@ -382,7 +382,7 @@ function sum(counts: readonly ConnectionCount[]): ConnectionCount {
   return { opened: of('opened'), failed: of('failed'), late: of('late'), failures: counts.flatMap(({ failures }) => failures), byPod };
 }
 
-describe('what somebody deletes', () => {
+describe('a deleted object', () => {
   it('flows, groups and the packet filter are back, and addresses answer', async () => {
     const service = await lab.service(lab.name('mended'), { ...web, type: 'NodePort' });
     const aims = [...lab.clusterAims(service, ['client-1', 'node-1']), ...lab.nodeAims(service, 'world', 'node-1')];

@@ -100,7 +100,7 @@ describe('a cluster address', () => {
     await lab.seesEverywhere(services[1], ['client-1', 'node-3'], { pods: webs, failures: [] }, { tries: enough });
   });
 
-  it('brings a pod back to itself, as somebody else', async () => {
+  it('connects a pod to itself, with another source', async () => {
     const service = await lab.service(lab.name('loop'), { selector: { client: '1' } });
     await lab.seesEverywhere(service, ['client-1'], { pods: ['client-1'], failures: [] });
     for (const family of families) {
@@ -110,7 +110,7 @@ describe('a cluster address', () => {
     }
   });
 
-  it('leads to an address outside the cluster that somebody wrote by hand', async () => {
+  it('leads to an address outside the cluster that was written by hand', async () => {
     const name = lab.name('abroad');
     const service = await lab.service(name, {});
     const [ipv4 = '', ipv6 = ''] = lab.lab.plan.world.outside;
@@ -160,7 +160,7 @@ describe('a Service without endpoints', () => {
   });
 });
 
-describe('what is no Service of ours', () => {
+describe('a Service that is not Seine’s', () => {
   it.each([
     ['service.kubernetes.io/service-proxy-name', 'somebody-else'],
     ['service.kubernetes.io/headless', ''],
@@ -204,7 +204,7 @@ it('is there soon after it was made: a hundred Services', async () => {
   });
   const [median = 0, p90 = 0] = [50, 90].map((percent) => tookMs.toSorted((a, b) => a - b)[percent]);
   console.log(`Services answer after ${median.toFixed(0)} ms (p50), ${p90.toFixed(0)} ms (p90)`);
-  // What Kubernetes' own conformance test asks ("Service endpoints latency should not be very high").
+  // A measurement of Kubernetes' own conformance test ("Service endpoints latency should not be very high").
   expect(median).toBeLessThan(20_000);
   expect(p90).toBeLessThan(50_000);
   await inParallel(names, (name) => lab.delete('services', name));

@@ -74,7 +74,7 @@ describe('session affinity', () => {
     expect(await held(service, 1)).not.toEqual(first);
   });
 
-  it('lets go of an endpoint that is gone, at once, and of no other', async () => {
+  it('forgets a removed endpoint at once, and no other', async () => {
     const name = lab.name('leaving');
     const service = await lab.service(name, sticky(600));
     await lab.endpoints(name, [{ pod: 'web-1' }, { pod: 'web-2' }]);
@@ -229,7 +229,7 @@ describe('endpoints of the host network', () => {
 });
 
 describe.runIf(testDatapath === 'netdev')('SCTP on the userspace data path', () => {
-  it('passes for no other protocol, and the Service says so', async () => {
+  it('passes for no other protocol, which is reported', async () => {
     const name = lab.name('sctp');
     const service = await lab.service(name, {
       ...web,

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { nodePaths } from '../../src/lab/names.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
 import { connectTcpIn } from '../../src/lab/probe/sockets.ts';
 import { eventually, ServiceLab, silent } from '../support/service-lab.ts';
 
@@ -28,7 +28,7 @@ async function say(socket: Socket, text: string): Promise<string> {
   });
 }
 
-it('leaves a kube-proxy what it serves, and takes over when it is gone, without losing a connection', async () => {
+it('leaves Services to a kube-proxy, and takes over when it is gone, without losing a connection', async () => {
   const service = await lab.service(lab.name('shared'), { selector: { app: 'web' }, type: 'NodePort' });
   const port = lab.nodePort(service, 'tcp');
   const node = lab.ip('node-1', 'ipv4');
@@ -66,7 +66,7 @@ it('leaves a kube-proxy what it serves, and takes over when it is gone, without 
   const held = await connectTcpIn(lab.place('world'), node, port, signal());
   expect(await say(held, 'who\n')).toContain('demo/web-2');
   await lab.lab.exec(1, 'nft', 'delete table ip kube-proxy');
-  // It is looked for every ten seconds.
+  // It is checked for every ten seconds.
   await eventually(async () => expect(await lab.lab.exec(1, 'nft', 'list', 'tables')).toContain('seine-services'), 15_000);
   await lab.allSee(world, { failures: [] });
   await lab.sees({ from: 'world', address: node, port, tries: 30 }, { pods: ['web-1', 'web-2', 'web-3'] });

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inParallel } from '../../src/lab/demo/scene.ts';
-import { runIn } from '../../src/lab/node/netns.ts';
+import { runIn } from '../../src/lab/machine/netns.ts';
 import { transportInterface } from '../../src/lab/node/topology.ts';
+import { cidrOf, parseIp } from '../../src/net/ip.ts';
 import { type Aim, eventually, families, type KubeService, protocols, ServiceLab, silent } from '../support/service-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
 
@@ -88,6 +89,17 @@ describe('a node port', () => {
     await lab.seesEverywhere(service, ['client-1'], { pods: [] }, silent);
   });
 
+  it('shows an endpoint elsewhere who asked: a pod of the node as itself, the world by an address that no host has', async () => {
+    const name = lab.name('seen');
+    const service = await lab.service(name, { type: 'NodePort' });
+    await lab.endpoints(name, [{ pod: 'web-2' }]);
+    // Of the networks that every node of a lab has.
+    const network = (aim: Aim) => cidrOf(parseIp(lab.ip('client-1', familyOf(aim))), familyOf(aim) === 'ipv4' ? 22 : 64).network.text;
+    for (const aim of fromWorld(service, 'node-1')) await lab.sees(aim, { pods: ['web-2'], failures: [], clients: [network(aim)] });
+    for (const aim of lab.nodeAims(service, 'client-1', 'node-1'))
+      await lab.sees(aim, { pods: ['web-2'], failures: [], clients: [lab.ip('client-1', familyOf(aim))] });
+  });
+
   it('refuses at once while there is no endpoint', async () => {
     const service = await lab.service(lab.name('port-of-none'), { selector: { app: 'nobody' }, type: 'NodePort' });
     for (const from of ['world', 'client-2', 'node-2'])
@@ -129,7 +141,7 @@ describe('externalTrafficPolicy Local', () => {
     await lab.seesEverywhere(service, ['client-3', 'node-1'], { pods: ['web-2'], failures: [] });
   });
 
-  it('is told to load balancers: healthy where an endpoint is ready, not where it only terminates, though it serves', async () => {
+  it('is reported to load balancers: healthy where an endpoint is ready, not where it only terminates, though it serves', async () => {
     const name = lab.name('health');
     const { spec } = await lab.service(name, local);
     const health = (node: string, status: number, localEndpoints: number) =>
@@ -246,7 +258,7 @@ describe('external addresses', () => {
       await lab.allSee(at(externalIPs, from), { pods: webs, failures: [] }, { tries: enough });
   });
 
-  it('are refused outside them, and the Service says so', async () => {
+  it('are refused outside them, which is reported', async () => {
     const externalIPs = [...lab.lab.plan.world.outside];
     const name = lab.name('grabbing');
     const service = await lab.service(name, { ...web, externalIPs });

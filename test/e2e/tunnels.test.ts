@@ -3,8 +3,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { nodePaths } from '../../src/lab/names.ts';
 import { transportInterface } from '../../src/lab/node/topology.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
 import { type Ip, parseIp } from '../../src/net/ip.ts';
 import { type Mac, parseMac } from '../../src/net/mac.ts';
 import type { Packet } from '../model/packet.ts';
@@ -87,7 +87,7 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
     return encodeFrame({ ...outer, payload: family, ttl: 64, ...carrier }, data);
   }
 
-  it.each(tunnels)('$type carries pods, and nobody but nodes can use it', { timeout: 90_000 * slowness }, async (tunnel) => {
+  it.each(tunnels)('$type carries pods, and only nodes can use it', { timeout: 90_000 * slowness }, async (tunnel) => {
     await become(tunnel);
     await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
     await lab.untilReached(lab.pod('client-2'), lab.pod('web-1'));

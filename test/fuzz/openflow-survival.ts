@@ -23,17 +23,17 @@ export type Verdict =
  */
 export function survive(bytes: Uint8Array): Verdict {
   const startMs = performance.now();
-  const verdict = judged(bytes);
+  const verdict = verdictOf(bytes);
   if (performance.now() - startMs <= maxMs) return verdict;
   // On a busy machine anything takes long; what counts then is the time that it had a processor.
   const before = process.cpuUsage();
-  judged(bytes);
+  verdictOf(bytes);
   const { user, system } = process.cpuUsage(before);
   if (user + system > maxMs * 1000) throw new Error(`took more than ${maxMs} ms`);
   return verdict;
 }
 
-function judged(bytes: Uint8Array): Verdict {
+function verdictOf(bytes: Uint8Array): Verdict {
   const verdict = read(bytes);
   tolerate('PROTOCOL', () => decodeUnsolicited(bytes));
   tolerate('PROTOCOL', () => readEntries(bytes));

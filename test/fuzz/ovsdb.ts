@@ -72,9 +72,9 @@ const tokens = [
   '["map",[[',
 ];
 
-type Harm = (bytes: Buffer, random: SeededRandom) => Buffer;
+type Mutation = (bytes: Buffer, random: SeededRandom) => Buffer;
 
-const harms: readonly Harm[] = [
+const mutations: readonly Mutation[] = [
   (bytes, random) => bytes.subarray(0, random.below(bytes.length)),
   (bytes, random) => {
     const changed = Buffer.from(bytes);
@@ -107,7 +107,7 @@ function survive(random: SeededRandom): 'read' | 'refused' {
       closed: () => {},
     },
   );
-  const harmed = random.pick(harms)(Buffer.from(random.pick(sound)), random);
+  const harmed = random.pick(mutations)(Buffer.from(random.pick(sound)), random);
   const stream = Buffer.concat([sound.at(-5) ?? harmed, harmed, random.pick(sound)]);
   try {
     for (let at = 0; at < stream.length; ) {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { build } from 'esbuild';
+import { build, stop } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { withoutUnusedClients } from '../../build/unused-clients.mjs';
 import type { loadKubeAccess as LoadKubeAccess } from '../../src/kube/config.ts';
@@ -30,7 +30,10 @@ describe('a bundle without the clients we never use', () => {
     ({ loadKubeAccess } = (await import(pathToFileURL(outfile).href)) as { loadKubeAccess: typeof LoadKubeAccess });
   });
 
-  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  afterAll(async () => {
+    await stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
 
   function load(user: object, cluster: object = {}): ReturnType<typeof LoadKubeAccess> {
     const config = {

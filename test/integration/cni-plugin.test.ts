@@ -44,7 +44,7 @@ function start(program: string, env: Readonly<Record<string, string | undefined>
   return { done, kill: (signal) => child.kill(signal) };
 }
 
-/** Somebody on the agent's socket who is no agent. */
+/** A process on the agent's socket that is not an agent. */
 async function strangeAgent(path: string, act: (socket: Socket) => void): Promise<{ called: Promise<void>; stop: () => Promise<void> }> {
   const sockets: Socket[] = [];
   let onCall = () => {};
@@ -197,7 +197,7 @@ describe.each([
     const startedMs = performance.now();
     const status = await run('STATUS', '');
     expect(codeOf(status)).toBe(50);
-    expect(performance.now() - startedMs).toBeLessThan(1_000);
+    expect(performance.now() - startedMs).toBeLessThan(statusWithinMs);
   });
 
   it('gives up on an agent that takes the call and never answers', async () => {
@@ -206,7 +206,7 @@ describe.each([
     expect(codeOf(await run('ADD', 'a', { deadline: 0.3 }))).toBe(11);
     const askedMs = performance.now();
     expect(codeOf(await run('STATUS', ''))).toBe(50);
-    expect(performance.now() - askedMs).toBeLessThan(1_000);
+    expect(performance.now() - askedMs).toBeLessThan(statusWithinMs);
     expect(codeOf(await run('DEL', 'a', { deadline: 0.3 }))).toBe(0);
     await hanging.stop();
   });
@@ -228,7 +228,7 @@ describe.each([
     expect(codeOf(await start(program, variables('ADD', 'b'), tooLarge).done)).toBe(5);
   });
 
-  it('says so if the socket’s path is too long for a socket', async () => {
+  it('reports a path that is too long for a socket', async () => {
     const agentSocket = `/${'é'.repeat(80)}`;
     const run = await start(program, variables('ADD', 'a'), conf({ agentSocket })).done;
     expect(codeOf(run)).toBe(11);
@@ -260,6 +260,9 @@ it('starts in a millisecond or two', () => {
   const [median = 0] = times.toSorted((a, b) => a - b).slice(50);
   console.log(`plugin VERSION: ${median.toFixed(2)} ms, with what Node needs to start a process`);
 });
+
+/** The plugin gives an agent 0.8 s for it, and other calls thirty. */
+const statusWithinMs = 4_000;
 
 describe('with host-local for addresses', () => {
   const bench = new CniBench();

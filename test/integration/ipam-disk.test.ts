@@ -3,8 +3,8 @@ import { mkdtempSync, readFileSync, renameSync, rmSync, statSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Ipam } from '../../src/agent/ipam/ipam.ts';
-import { FileJournalStore } from '../../src/agent/ipam/journal-store.ts';
+import { Ipam } from '../../src/ipam/ipam.ts';
+import { FileJournalStore } from '../../src/ipam/journal-store.ts';
 import { silentLog } from '../../src/log/log.ts';
 import { poolOf } from '../support/cni-bench.ts';
 
@@ -116,7 +116,7 @@ it('says what a durable lease costs', async () => {
   }
 });
 
-it('begins its journal anew where somebody has removed the folder', async () => {
+it('begins a new journal where the folder was removed', async () => {
   const store = new FileJournalStore(journal);
   await store.load();
   await store.replace(Buffer.from('one\n'));

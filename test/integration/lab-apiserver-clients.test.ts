@@ -18,17 +18,17 @@ let forgotten: string;
 
 beforeAll(async () => {
   server = await LoneApiServer.start();
-  forgotten = String(server.api.core.store.revision);
+  forgotten = String(server.api.store.revision);
   forget();
 });
 
 afterAll(() => server.remove());
 
-/** So many changes of config maps that nobody can go on from before them. */
+/** So many changes of config maps that no watch can continue from before them. */
 function forget(): void {
   const metadata = { name: 'churn', namespace: 'default', uid: 'u', resourceVersion: '', creationTimestamp: '2026-01-01T00:00:00Z' };
   for (let count = 0; count < churn; count++)
-    server.api.core.store.put('configmaps', { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { count: String(count) } });
+    server.api.store.put('configmaps', { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { count: String(count) } });
 }
 
 it('python3-kubernetes finds what it would find of any other', async () => {

@@ -4,7 +4,6 @@ import { connect } from 'node:http2';
 import { join, resolve } from 'node:path';
 import { CoreV1Api, DiscoveryV1Api, KubeConfig, KubernetesObjectApi, type V1ConfigMap, Watch } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { deleteObject } from '../../src/lab/apiserver/deletion.ts';
 import { LoneApiServer } from '../support/lone-api-server.ts';
 import { type Ran, runProgram } from '../support/run-program.ts';
 
@@ -339,19 +338,19 @@ it('speaks HTTP/1.1 as well, on every listener', async () => {
 });
 
 it('keeps a slow watcher in step without holding its events in memory', async () => {
-  const { core } = server.api;
-  const resource = core.registry.find('', 'v1', 'configmaps');
+  const { registry, store, writer } = server.api;
+  const resource = registry.find('', 'v1', 'configmaps');
   if (resource === undefined) throw new Error('configmaps are served');
   const session = connect(server.url, { ca: server.api.caPem });
   const stream = session.request({
-    ':path': `/api/v1/namespaces/default/configmaps?watch=true&resourceVersion=${core.store.revision}`,
+    ':path': `/api/v1/namespaces/default/configmaps?watch=true&resourceVersion=${store.revision}`,
     authorization: `Bearer ${server.api.token}`,
   });
   await new Promise((responded) => stream.once('response', responded));
   stream.pause();
   const metadata = { name: 'busy', namespace: 'default', uid: 'u', resourceVersion: '', creationTimestamp: '2026-01-01T00:00:00Z' };
   for (let count = 0; count < 5000; count++)
-    core.store.put('configmaps', {
+    store.put('configmaps', {
       apiVersion: 'v1',
       kind: 'ConfigMap',
       metadata,
@@ -364,5 +363,5 @@ it('keeps a slow watcher in step without holding its events in memory', async ()
   expect(text.trim().split('\n').at(-1)).toContain('"count":"4999"');
   stream.close();
   session.close();
-  deleteObject(core, resource, 'default', 'busy', {});
+  writer.delete(resource, 'default', 'busy', {});
 });

@@ -73,7 +73,7 @@ it('gets data back', async () => {
   expect(await download(probe({}), 1_048_576)).toBe(1_048_576);
 });
 
-it('waits no longer than it was told for an address where nobody is', async () => {
+it('waits no longer than its timeout for an unused address', async () => {
   const outcome = await ask(probe({ address: '10.9.0.99', timeoutMs: 300 }));
   expect(outcome.is).toBe('TIMEOUT');
   expect(outcome.ms).toBeLessThan(1_000);

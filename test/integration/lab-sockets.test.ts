@@ -25,7 +25,7 @@ it.each(['10.0.0.2', 'fd00::2'])('serves and calls by TCP inside namespaces, at 
   }),
 );
 
-it('stops waiting for a connection that nobody answers', () =>
+it('stops waiting for a connection that is not answered', () =>
   withWire(async (one) => {
     const before = openDescriptors();
     const caller = new AbortController();

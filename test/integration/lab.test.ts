@@ -4,11 +4,11 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { readKubeconfig } from '../../src/lab/kube-access.ts';
-import { KubeApi } from '../../src/lab/kube-api.ts';
-import { labIdOf, realLabDir } from '../../src/lab/names.ts';
-import { markedProcesses } from '../../src/lab/process.ts';
-import type { LabStatus } from '../../src/lab/status.ts';
+import type { LabStatus } from '../../src/lab/daemon/status.ts';
+import { KubeApi } from '../../src/lab/kube/kube-api.ts';
+import { readKubeconfig } from '../../src/lab/kube/kubeconfig.ts';
+import { markedProcesses } from '../../src/lab/machine/process.ts';
+import { labIdOf, realLabDir } from '../../src/lab/plan/names.ts';
 import { type Ran, runProgram } from '../support/run-program.ts';
 
 /** The lab by itself: with an agent that only stands in, so that what is wrong here is the lab's fault. */
@@ -198,16 +198,16 @@ it('says a pod is ready when its probe passes, and not before', async () => {
   await podWhere('probed', isReady);
 });
 
-it('says why a pod gets no network, goes on trying, and lets go of it', async () => {
+it('reports why a pod gets no network, keeps trying, and gives up when it is deleted', async () => {
   const kube = await api();
   await runPod('refused', 'node-2', {}, {});
-  const told = await until('an event', async () => {
+  const reported = await until('an event', async () => {
     const { items } = (await kube.send({ method: 'GET', path: '/api/v1/namespaces/default/events' }, signal)) as {
       items: { reason: string; message: string; involvedObject: { name: string } }[];
     };
     return items.find(({ involvedObject: { name } }) => name === 'refused');
   });
-  expect(told).toMatchObject({ reason: 'FailedCreatePodSandBox', message: expect.stringContaining('this one is not wanted') });
+  expect(reported).toMatchObject({ reason: 'FailedCreatePodSandBox', message: expect.stringContaining('this one is not wanted') });
   const { status: waiting } = await podWhere('refused', () => true);
   expect(waiting.phase).toBe('Pending');
   await kube.send({ method: 'DELETE', path: `${pods}/refused` }, signal);

@@ -4,15 +4,15 @@ import { admissionPolicies } from '../../build/manifests/admission.ts';
 import { permissions } from '../../build/manifests/grants.ts';
 import { manifestParts } from '../../build/manifests/manifest.ts';
 import { defaultOptions, namespace } from '../../build/manifests/options.ts';
-import { keepNetworkCondition } from '../../src/agent/network-condition.ts';
 import { SeineError } from '../../src/errors/seine-error.ts';
 import { loadKubeAccess } from '../../src/kube/config.ts';
 import { EventPoster, eventPacing, type KubeEvent } from '../../src/kube/events.ts';
 import { KubeHttp } from '../../src/kube/http-client.ts';
 import type { Node } from '../../src/kube/node.ts';
-import type { JsonObject } from '../../src/lab/apiserver/json.ts';
-import { run } from '../../src/lab/process.ts';
+import type { JsonRecord } from '../../src/lab/apiserver/object/json.ts';
+import { run } from '../../src/lab/machine/process.ts';
 import { silentLog } from '../../src/log/log.ts';
+import { keepNetworkCondition } from '../../src/node/network-condition.ts';
 import { LoneApiServer } from '../support/lone-api-server.ts';
 
 /*
@@ -25,7 +25,7 @@ let admin: KubeHttp;
 /** Each with the token of the agent's pod on that node; the last with one that was given to no pod. */
 let agent1: KubeHttp;
 let agent2: KubeHttp;
-let nobody: KubeHttp;
+let unauthenticated: KubeHttp;
 
 const limit = () => AbortSignal.timeout(10_000);
 const kinds: Readonly<Record<string, string>> = {
@@ -46,7 +46,7 @@ const status = {
     { type: 'NetworkUnavailable', status: 'True', reason: 'NoRoute', message: '' },
     { type: 'Ready', status: 'True', reason: 'KubeletReady', message: '' },
   ],
-  images: [{ names: ['seine/agent:0.1.0'], sizeBytes: 42 }],
+  images: [{ names: ['seine.invalid/agent:0.2.0'], sizeBytes: 42 }],
 };
 
 beforeAll(async () => {
@@ -65,7 +65,7 @@ beforeAll(async () => {
   const bound = ['--bound-object-kind', 'Pod', '--bound-object-name', 'seine-agent-n2'];
   const args = ['--kubeconfig', server.kubeconfig, '-n', namespace, 'create', 'token', agentName, ...bound];
   agent2 = asUser((await run('kubectl', args, {}, limit())).trim());
-  nobody = asUser(await tokenFor({}));
+  unauthenticated = asUser(await tokenFor({}));
 });
 beforeEach(async () => {
   for (const name of ['n1', 'n2'])
@@ -75,7 +75,7 @@ beforeEach(async () => {
     );
 });
 afterAll(async () => {
-  for (const http of [admin, agent1, agent2, nobody]) http?.close();
+  for (const http of [admin, agent1, agent2, unauthenticated]) http?.close();
   await server.remove();
 });
 
@@ -86,7 +86,7 @@ function asUser(token: string | undefined): KubeHttp {
   return new KubeHttp({ ...access, credentials }, 'seine-test');
 }
 
-async function tokenFor(spec: JsonObject): Promise<string> {
+async function tokenFor(spec: JsonRecord): Promise<string> {
   const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${agentName}/token`;
   const answer = (await admin.json({ method: 'POST', path, body: { spec } }, limit())) as { readonly status: { readonly token: string } };
   return answer.status.token;
@@ -106,7 +106,7 @@ async function refusal(work: Promise<unknown>): Promise<string> {
 function patchStatus(
   http: KubeHttp,
   name: string,
-  body: JsonObject,
+  body: JsonRecord,
   contentType = 'application/strategic-merge-patch+json',
 ): Promise<string> {
   return refusal(http.json({ method: 'PATCH', path: `/api/v1/nodes/${name}/status`, contentType, body }, limit()));
@@ -149,7 +149,7 @@ it('lets no agent write to another node', async () => {
 });
 
 it('lets no token write that was given to no pod', async () => {
-  expect(await saysSo(nobody, 'n1')).toMatch(/this token names no node/);
+  expect(await saysSo(unauthenticated, 'n1')).toMatch(/this token names no node/);
 });
 
 for (const [what, change, why] of [
@@ -187,7 +187,7 @@ it('is the same for other kinds of patches', async () => {
   expect(await refusal(agent1.json(patch, limit()))).toMatch(/^403 .*nothing of a status/);
 });
 
-it('asks nobody but agents', async () => {
+it('applies to agents only', async () => {
   expect(await patchStatus(admin, 'n2', { metadata: { labels: { zone: 'b' } }, status: { capacity: { cpu: '4' } } })).toBe('');
 });
 
@@ -238,7 +238,7 @@ it('lets no agent tell events in another’s name, or of another node', async ()
   expect(await posts(agent2, { instance: 'n1' })).toMatch(denied);
   expect(await posts(agent1, { component: 'kubelet' })).toMatch(denied);
   expect(await posts(agent1, { about: about('Node', 'n2') })).toMatch(/of its own node only/);
-  expect(await posts(nobody, {})).toMatch(/this token names no node/);
+  expect(await posts(unauthenticated, {})).toMatch(/this token names no node/);
 });
 
 for (const [what, change] of [

@@ -72,7 +72,7 @@ it('takes a request that a filter of this node drops for one without an answer',
   });
 });
 
-it('says that there is no way, and ends when it is told to', async () => {
+it('reports a missing route, and ends with its signal', async () => {
   await withNamespaces(2, async (a, b) => {
     wire(a, b);
     expect(errnoOf(failureOf(() => asks(a, '192.0.2.1', '198.51.100.1')))).toBe('ENETUNREACH');

@@ -26,12 +26,14 @@ function described(event: KernelEvent): string {
       return `${event.change} route ${event.route.destination.text}`;
     case 'neighbour':
       return `${event.change} neighbour ${event.neighbour.address.text}`;
+    case 'netconf':
+      return `set ${event.netconf.family} settings of ${event.netconf.link}`;
     case 'overrun':
       return 'overrun';
   }
 }
 
-it('is deaf to what one socket does to addresses, routes and neighbours, and to nobody else', () =>
+it('leaves out the changes of one socket to addresses, routes and neighbours, and no others', () =>
   withNamespaces(1, async ({ namespace }) => {
     const [ours, others] = [NetlinkSocket.open({ namespace }), NetlinkSocket.open({ namespace })];
     done(ours, (batch) => createVeth(batch, { name: 'a', state: 'up', peer: { name: 'b' } }));

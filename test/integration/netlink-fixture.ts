@@ -37,7 +37,7 @@ export async function withNamespaces<T>(count: number, work: (...labs: Lab[]) =>
   }
 }
 
-/** What iproute2 says about a namespace: our judge. */
+/** The state of a namespace as iproute2 shows it: the oracle. */
 export function ip(lab: Lab | 'here', ...words: readonly string[]): Record<string, unknown>[] {
   const where = lab === 'here' ? [] : ['-n', lab.name];
   const output = execFileSync('ip', [...where, '-details', '-json', ...words], { encoding: 'utf8' });

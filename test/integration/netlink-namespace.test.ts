@@ -133,8 +133,8 @@ it('tells neighbours where an address is now', () =>
   }));
 
 it('knows the number by which a link names the namespace of its other end', () => {
-  const [near, far, stranger] = [randomName('nlt'), randomName('nlt'), randomName('nlt')].map((name) => createNamedNamespace(name));
-  if (!near || !far || !stranger) throw new Error('no namespaces');
+  const [near, far, foreign] = [randomName('nlt'), randomName('nlt'), randomName('nlt')].map((name) => createNamedNamespace(name));
+  if (!near || !far || !foreign) throw new Error('no namespaces');
   const socket = NetlinkSocket.open({ namespace: near });
   try {
     expect(namespaceIdOf(socket, far)).toBeUndefined();
@@ -144,10 +144,10 @@ it('knows the number by which a link names the namespace of its other end', () =
     const link = getLink(socket, 'here');
     expect(link?.peerNamespaceId).toBeDefined();
     expect(namespaceIdOf(socket, far)).toBe(link?.peerNamespaceId);
-    expect(namespaceIdOf(socket, stranger)).toBeUndefined();
+    expect(namespaceIdOf(socket, foreign)).toBeUndefined();
   } finally {
     socket.close();
-    for (const namespace of [near, far, stranger]) {
+    for (const namespace of [near, far, foreign]) {
       namespace.close();
       deleteNamedNamespace(basename(namespace.path));
     }

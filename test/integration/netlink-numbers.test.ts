@@ -26,13 +26,21 @@ const headers = [
     'linux/if_link.h',
   ],
   ...['linux/netlink.h', 'linux/rtnetlink.h', 'linux/genetlink.h', 'linux/neighbour.h', 'linux/net_namespace.h', 'linux/fib_rules.h'],
-  ...['linux/veth.h', 'linux/openvswitch.h'],
+  ...[
+    'linux/veth.h',
+    'linux/openvswitch.h',
+    'linux/netconf.h',
+    'linux/sock_diag.h',
+    'linux/netfilter/x_tables.h',
+    'linux/netfilter_ipv4/ip_tables.h',
+  ],
   ...['nfnetlink.h', 'nfnetlink_conntrack.h', 'nf_tables.h'].map((name) => `linux/netfilter/${name}`),
 ];
 
 /** Numbers of our own, which no header knows under that name. */
 const ours = new Set([
   ...['AT_ONCE', 'ECHO_HEADER', 'FIRST_TABLE', 'GENERIC_HEADER_BYTES', 'IFINFOMSG_LENGTH', 'OVS_HEADER_BYTES', 'PACKET_BYTES_MAX'],
+  ...['INFO_BYTES', 'SIZE_AT', 'ENTRIES_AT', 'TARGET_NAME_BEFORE', 'SOCKET_ID_BYTES', 'SOURCE_PORT_AT', 'NETCONFMSG_BYTES'],
   ...['RTGENMSG_LENGTH', 'RTMSG_LENGTH', 'RULE_PRIORITY', 'TOKEN_BYTES', 'TYPE_MASK'],
   // Theirs under another name.
   ...[

@@ -66,7 +66,7 @@ const writtenFlows = [
 ];
 
 describe('what Open vSwitch dumps is what we encoded, byte for byte', () => {
-  /** Flows of the corpus that name groups, meters or fields which this switch does not have or lets nobody match. */
+  /** Flows of the corpus that name groups, meters or fields that this switch does not have or does not match. */
   const impossible = /group:|meter:|write_actions\(output:1,group|delete_field|dp_hash|recirc_id/;
   const corpus = readFileSync(new URL('../fixtures/openflow-corpus.jsonl', import.meta.url), 'utf8')
     .trim()

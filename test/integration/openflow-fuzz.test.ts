@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { ofpParse } from '../fuzz/ofp-parse.ts';
-import { disagreement } from '../fuzz/openflow-judgement.ts';
 import { mutated } from '../fuzz/openflow-messages.ts';
+import { disagreement } from '../fuzz/openflow-oracle.ts';
 import { survive } from '../fuzz/openflow-survival.ts';
 import { SeededRandom } from '../fuzz/random.ts';
 

@@ -109,7 +109,7 @@ describe('packets', () => {
 });
 
 describe('changes that others make', () => {
-  it('are told by a flow monitor', async () => {
+  it('are reported by a flow monitor', async () => {
     const initial: FlowUpdate[] = [];
     await connection.bundle([flowMod({ table: 7, priority: 1 })], bridge.signal);
     const flags = monitorFlag.initial + monitorFlag.add + monitorFlag.removed + monitorFlag.modify + monitorFlag.instructions;
@@ -137,7 +137,7 @@ describe('changes that others make', () => {
     expect(removed).toMatchObject({ event: 'removed', reason: 'delete', cookie: 5n });
   });
 
-  it('are told for flows that ask for it', async () => {
+  it('are reported for flows with that flag', async () => {
     await connection.send([bytesOf((w) => writeSetAsync(w, { flowRemoved: 15 }))], bridge.signal);
     await connection.bundle(
       [flowMod({ table: 6, priority: 4, cookie: 77n, flags: flowFlag.sendFlowRemoved, matches: { reg0: 1 } })],

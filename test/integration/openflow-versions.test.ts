@@ -97,7 +97,7 @@ describe.each<Version>([OPENFLOW_13, OPENFLOW_15])('a real switch in version %d'
         expect(held).toHaveLength(flows.length);
         for (const entry of held) {
           const flow = flows[entry.priority];
-          if (flow === undefined) throw new Error(`nobody wanted ${entry.priority}`);
+          if (flow === undefined) throw new Error(`unexpected priority ${entry.priority}`);
           expect(hex(entry.match), shown(flow.match)).toBe(hex(encodeMatch(flow.match, version)));
           expect(hex(entry.instructions), shown(flow.instructions)).toBe(hex(encodeInstructions(flow.instructions, version)));
           expect(decodeInstructions(entry.instructions, version)).not.toHaveProperty('unknown');

@@ -145,10 +145,10 @@ describe('a replica', () => {
     await client.transact((tx) => tx.update('Port', [['name', '==', 'p3']], { tag: 9 }), stop.signal);
     await until(() => client.tables.Port.find('name', 'p3')?.tag === 9);
     const kept = client.tables.Port.find('name', 'p2');
-    const told: string[] = [];
+    const reported: string[] = [];
     client.onChange((changes) => {
       for (const { table, before, after } of changes)
-        told.push(`${table} ${before === undefined ? 'came' : after === undefined ? 'went' : 'changed'}`);
+        reported.push(`${table} ${before === undefined ? 'came' : after === undefined ? 'went' : 'changed'}`);
     }, stop.signal);
     // Another socket, so that the client cannot follow while the database changes.
     await server.kill();
@@ -159,10 +159,10 @@ describe('a replica', () => {
     server.vsctl('del-port', 'p1', '--', 'clear', 'Port', 'p3', 'tag', '--', 'add-port', 'br0', 'p4');
     await server.kill();
     Object.assign(server, { socketPath });
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     await server.start();
     await client.synced(stop.signal);
-    expect(told.toSorted()).toEqual(['Bridge changed', 'Interface came', 'Interface went', 'Port came', 'Port changed', 'Port went']);
+    expect(reported.toSorted()).toEqual(['Bridge changed', 'Interface came', 'Interface went', 'Port came', 'Port changed', 'Port went']);
     expect(client.tables.Port.find('name', 'p2')).toBe(kept);
     expect(holdings(client)).toEqual(holdings(await another()));
   });
@@ -190,7 +190,7 @@ describe('a replica', () => {
     );
   });
 
-  it('holds the rows that meet one of the conditions, and others as soon as it is told to', async () => {
+  it('holds the rows that meet one of the conditions, and others as soon as the conditions change', async () => {
     const client = connect();
     await addBridge(client, 'br0', ['p1', 'p2', 'p3']);
     const names = () => Array.from(client.tables.Port.rows(), ({ name }) => name).toSorted();

@@ -81,10 +81,10 @@ describe('a cluster of one', () => {
     await addBridges(client, ['kept', 'goes', 'changes']);
     await until(() => client.tables.Bridge.size === 63);
     const kept = client.tables.Bridge.find('name', 'kept');
-    const told: string[] = [];
+    const reported: string[] = [];
     client.onChange((changes) => {
       for (const { table, before, after } of changes)
-        if (table === 'Bridge') told.push(`${before?.name ?? ''}>${after?.name ?? ''} ${after?.external_ids.get('a') ?? ''}`.trim());
+        if (table === 'Bridge') reported.push(`${before?.name ?? ''}>${after?.name ?? ''} ${after?.external_ids.get('a') ?? ''}`.trim());
     }, stop.signal);
 
     proxy.refuse();
@@ -99,7 +99,7 @@ describe('a cluster of one', () => {
     proxy.accept();
     await client.synced(stop.signal);
 
-    expect(told.toSorted()).toEqual(['>comes', 'changes>changes 1', 'goes>']);
+    expect(reported.toSorted()).toEqual(['>comes', 'changes>changes 1', 'goes>']);
     expect(client.tables.Bridge.find('name', 'kept')).toBe(kept);
     const [answer] = proxy.repliesTo('monitor_cond_since', 'replica');
     expect(answer).toMatchObject([true, expect.stringMatching(/^[0-9a-f-]{36}$/), {}]);
@@ -122,7 +122,7 @@ describe('a cluster of one', () => {
     proxy.accept();
     await client.synced(stop.signal);
     expect(found(proxy)).toEqual([true]);
-    // Not confirmed: nobody knows for which rows the server's last words were.
+    // Not confirmed: it is unknown which rows the server's last messages were about.
     proxy.swallow();
     const unsure = client.filter('Bridge', [['name', '==', 'b']], stop.signal);
     const outcome = expect(unsure).rejects.toMatchObject({ code: 'UNAVAILABLE' });

@@ -3,7 +3,7 @@ import { localPolicy } from '../../src/async/reconnect.ts';
 import { OvsdbClient } from '../../src/ovsdb/client.ts';
 import { openVswitch } from '../../src/ovsdb/schema/open-vswitch.ts';
 import { TestOvsdbServer } from './ovsdb-server.ts';
-import { type Manner, RecordingProxy } from './stream-proxy.ts';
+import { type ProxyMode, RecordingProxy } from './stream-proxy.ts';
 
 let server: TestOvsdbServer;
 let proxy: RecordingProxy;
@@ -40,8 +40,8 @@ async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setTimeout(resolve, 2));
 }
 
-/** What is told about a copy, put together again: it must come out as what the copy holds. */
-function retold(client: Client): Map<string, unknown> {
+/** A copy rebuilt from its reported changes: it must equal the copy. */
+function replayed(client: Client): Map<string, unknown> {
   const rows = new Map<string, unknown>();
   client.onChange((changes) => {
     for (const { uuid, before, after } of changes) {
@@ -86,20 +86,20 @@ async function expectEqual(client: Client, writer: Client, marker: number): Prom
   expect(holdings(client)).toEqual(holdings(fresh));
 }
 
-it.each<Manner>(['whole', 'byte by byte', 'slowly'])('is followed while the server answers %s', async (manner) => {
-  proxy.deliver(manner);
+it.each<ProxyMode>(['whole', 'byte by byte', 'slowly'])('is followed while the server answers %s', async (mode) => {
+  proxy.deliver(mode);
   const client = connect(proxy.path);
-  const told = retold(client);
+  const reported = replayed(client);
   const writer = connect(server.socketPath);
   await churn(writer, 1, 12);
   await expectEqual(client, writer, 1);
-  expect(told).toEqual(holdings(client));
+  expect(reported).toEqual(holdings(client));
   expect(client.counters.syncs).toBe(1);
 });
 
 it('is followed while the server is killed, restarted and compacted, and connections are cut', async () => {
   const client = connect(proxy.path);
-  const told = retold(client);
+  const reported = replayed(client);
   const writer = connect(server.socketPath);
   await writer.synced(stop.signal);
   for (let round = 0; round < 5; round += 1) {
@@ -111,14 +111,14 @@ it('is followed while the server is killed, restarted and compacted, and connect
     } else proxy.cut();
     await writing;
     await expectEqual(client, writer, round);
-    expect(told).toEqual(holdings(client));
+    expect(reported).toEqual(holdings(client));
   }
   expect(client.counters.syncs).toBeGreaterThan(4);
 });
 
 it('is whole again after words of the server were lost with the connection', async () => {
   const client = connect(proxy.path);
-  const told = retold(client);
+  const reported = replayed(client);
   const writer = connect(server.socketPath);
   await client.synced(stop.signal);
   proxy.swallow();
@@ -126,10 +126,10 @@ it('is whole again after words of the server were lost with the connection', asy
   proxy.cut();
   proxy.deliver('whole');
   await expectEqual(client, writer, 9);
-  expect(told).toEqual(holdings(client));
+  expect(reported).toEqual(holdings(client));
 });
 
-it('follows a database that is taken away and put back', async () => {
+it('follows a database that is removed and restored', async () => {
   const client = connect(server.socketPath);
   await client.synced(stop.signal);
   server.ctl('ovsdb-server/remove-db', 'Open_vSwitch');

@@ -53,16 +53,16 @@ let stop: AbortController;
 let first: OvsdbClient<typeof openVswitch, Record<never, never>>;
 let second: typeof first;
 let third: typeof first;
-let told: { method: string; params: readonly unknown[]; id: null }[];
+let reported: { method: string; params: readonly unknown[]; id: null }[];
 
 beforeAll(async () => {
   server = new TestOvsdbServer();
   stop = new AbortController();
-  told = [];
+  reported = [];
   await server.start();
   server.vsctl('init');
   [first, second, third] = [connect(), connect(), connect()];
-  first.onNotification((one) => told.push({ ...one, id: null }), stop.signal);
+  first.onNotification((one) => reported.push({ ...one, id: null }), stop.signal);
   await Promise.all([first, second, third].map((client) => client.synced(stop.signal)));
 });
 
@@ -124,7 +124,7 @@ describe('what a server answered once, it answers to our client', () => {
     await first.call('echo', [], stop.signal);
     own.abort();
     await expect(waiting).rejects.toMatchObject({ code: 'CANCELLED', context: { sent: true } });
-    // It still talks to us, and a late reply confuses nobody.
+    // The session is still usable, and a late reply has no effect.
     expect(await first.call('echo', ['x'], stop.signal)).toEqual(['x']);
     expect(first.counters.syncs).toBe(1);
   });
@@ -154,8 +154,8 @@ async function replay(line: Line): Promise<void> {
   if (line.case.startsWith('lock B') || line.case.startsWith('steal') || line.case.startsWith('B gets')) return await replayLocks(line);
   if (line.case.startsWith('jsonrpc:') || line.case === 'id object') return await replayRaw(line);
   const asked = [...(unrecorded[line.case] ?? []), ...(typeof line.sent === 'string' ? [] : [line.sent])];
-  if (asked.length === 0) throw new Error(`the transcript has a line that nobody replays: ${line.case}`);
-  told.length = 0;
+  if (asked.length === 0) throw new Error(`the transcript has a line that no test replays: ${line.case}`);
+  reported.length = 0;
   let answer: unknown;
   for (const { method, params } of asked) {
     const fixed = JSON.parse(JSON.stringify(params).replaceAll('a696e205-4390-4d8c-93b0-af1e19fc2c71', await bridge()));
@@ -163,7 +163,7 @@ async function replay(line: Line): Promise<void> {
   }
   const expected = line.received.map((one) => (isObject(one) && 'method' in one ? comparable(one) : essence(one)));
   const notified = expected.filter((one) => isObject(one) && 'method' in one);
-  expect(comparable(told.filter(({ method }) => notified.length > 0 && method.startsWith('update')))).toEqual(notified);
+  expect(comparable(reported.filter(({ method }) => notified.length > 0 && method.startsWith('update')))).toEqual(notified);
   const replies = expected.filter((one) => !(isObject(one) && 'method' in one));
   if (replies.length > 0) expect(essence(answer)).toEqual(replies.at(-1));
 }

@@ -118,7 +118,7 @@ describe('a client', () => {
     expect(Array.from(client.tables.Bridge.rows(), ({ name }) => name).toSorted()).toEqual(['br0', 'br1']);
   });
 
-  it('is not let in with a certificate that nobody there knows, and takes the right one when it is there', async () => {
+  it('is refused with an unknown certificate, and uses the right one when it is there', async () => {
     await serve(`pssl:${port}:127.0.0.1`);
     let name = 'impostor';
     const client = connect(`ssl:127.0.0.1:${port}`, () => credentials(name));

@@ -68,16 +68,16 @@ describe('seinectl wire watch', () => {
     watching.stdin.end();
     expect(await exitCode(watching)).toBe(0);
     const row = 'external_ids={b="\\u001b[2J"} fail_mode=secure';
-    const told = lines();
-    expect(told.slice(0, 2)).toEqual([
+    const reported = lines();
+    expect(reported.slice(0, 2)).toEqual([
       'modify Bridge UUID fail_mode: [] -> secure; external_ids: {} -> {a="x y"}',
       'modify Bridge UUID external_ids: {a="x y"} -> {b="\\u001b[2J"}',
     ]);
-    expect(told[2]).toBe('Bridge: 1 row');
-    for (const part of ['  UUID ', ' name=br0', ...row.split(' ')]) expect(told[3]).toContain(part);
-    expect(told[4]).toBe('Mirror: 0 rows');
-    expect(told[5]).toMatch(/^delete Bridge UUID .*name=br0/);
-    expect(told.slice(6)).toEqual(['Bridge: 0 rows', 'Mirror: 0 rows']);
+    expect(reported[2]).toBe('Bridge: 1 row');
+    for (const part of ['  UUID ', ' name=br0', ...row.split(' ')]) expect(reported[3]).toContain(part);
+    expect(reported[4]).toBe('Mirror: 0 rows');
+    expect(reported[5]).toMatch(/^delete Bridge UUID .*name=br0/);
+    expect(reported.slice(6)).toEqual(['Bridge: 0 rows', 'Mirror: 0 rows']);
   });
 
   it('writes JSON for programs, integers exact', async () => {

@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -10,6 +10,20 @@ const root = join(import.meta.dirname, '..', '..');
 const schema = '/usr/share/openvswitch/vswitch.ovsschema';
 
 const consumers = ['consumer.ts', 'ovsdb.ts', 'openflow.ts'];
+
+/** Without skipLibCheck: the declarations of the package are checked as well. */
+const compilerOptions = [
+  '--strict',
+  '--exactOptionalPropertyTypes',
+  '--module',
+  'nodenext',
+  '--target',
+  'es2023',
+  '--types',
+  'node',
+  '--outDir',
+  '.',
+];
 
 /** A folder in which the packed tarball is installed, as somebody else's project would have it. */
 let project: string;
@@ -35,8 +49,7 @@ it('holds no sources and no tests', async () => {
 });
 
 it('brings types that a strict project can compile against', async () => {
-  const options = ['--strict', '--module', 'nodenext', '--target', 'es2023', '--types', 'node', '--outDir', '.'];
-  await run(join(root, 'node_modules', '.bin', 'tsc'), [...options, ...consumers], { cwd: project });
+  await run(join(root, 'node_modules', '.bin', 'tsc'), [...compilerOptions, ...consumers], { cwd: project });
 });
 
 it('brings an OVSDB client and an OpenFlow codec that work', async () => {
@@ -99,6 +112,38 @@ it('brings all of OpenFlow 1.3 and 1.5, from text to bytes and back', async () =
   }
 });
 
+it('has libraries that are packages of their own, and whose errors are one class', async () => {
+  const libraries = join(project, 'libraries');
+  await mkdir(libraries);
+  for (const library of ['ovsdb', 'openflow'])
+    await run('npm', ['pack', '--ignore-scripts', '--pack-destination', libraries], { cwd: join(root, 'dist', 'packages', library) });
+  await writeFile(join(libraries, 'package.json'), JSON.stringify({ type: 'module', private: true }));
+  const tarballs = (await readdir(libraries)).filter((name) => name.endsWith('.tgz')).map((name) => `./${name}`);
+  expect(tarballs).toHaveLength(2);
+  await run('npm', ['install', '--offline', '--ignore-scripts', ...tarballs], { cwd: libraries });
+  expect((await readdir(join(libraries, 'node_modules'))).filter((name) => !name.startsWith('.')).toSorted()).toEqual([
+    'seine-openflow',
+    'seine-ovsdb',
+  ]);
+  await cp(join(root, 'test', 'fixtures', 'package-consumer', 'libraries.ts'), join(libraries, 'libraries.ts'));
+  for (const library of ['ovsdb', 'openflow']) await writeFile(join(libraries, `${library}-page.ts`), await exampleOf(library));
+  await run(join(root, 'node_modules', '.bin', 'tsc'), [...compilerOptions, 'libraries.ts', 'ovsdb-page.ts', 'openflow-page.ts'], {
+    cwd: libraries,
+  });
+  const { stdout } = await run(process.execPath, ['libraries.js'], { cwd: libraries, timeout: 20_000 });
+  expect(JSON.parse(stdout)).toEqual({
+    match: true,
+    objection: '2 is not within 0 to 1',
+    errors: ['PROTOCOL', 'INVALID_INPUT'],
+    plain: false,
+  });
+});
+
+it.each(['seine-agent', 'seinectl', 'seine-lab'])('has one class of errors in %s', async (program) => {
+  const bundle = await readFile(join(project, 'node_modules', 'seine', 'dist', `${program}.mjs`), 'utf8');
+  expect(bundle.match(/Symbol\.for\(["']seine\.SeineError["']\)/g)).toHaveLength(1);
+});
+
 it('brings commands that start', async () => {
   const installed = join(project, 'node_modules', 'seine');
   await symlink(join(root, 'node_modules', 'koffi'), join(project, 'node_modules', 'koffi'));
@@ -110,3 +155,11 @@ it('brings commands that start', async () => {
     expect(stdout).toMatch(/^Usage: /);
   }
 });
+
+/** The first example of a library's page: from its import to where the text goes on. */
+async function exampleOf(library: string): Promise<string> {
+  const page = await readFile(join(root, 'dist', 'packages', library, 'README.md'), 'utf8');
+  const [, example = ''] = /^( {4}import [\s\S]*?)^\S/m.exec(page) ?? [];
+  expect(example).toContain(`from 'seine-${library}'`);
+  return example;
+}

@@ -27,7 +27,7 @@ async function sendFromA(...frames: readonly Uint8Array[]): Promise<void> {
   await tapped.settled('ipv4');
 }
 
-/** What is behind the Ethernet header: nobody changes that in ARP and ND. */
+/** The octets behind the Ethernet header: unchanged on the way in ARP and ND. */
 function body(frame: Uint8Array): Uint8Array {
   return frame.subarray(14);
 }
@@ -35,15 +35,15 @@ function body(frame: Uint8Array): Uint8Array {
 const broadcast = parseMac('ff:ff:ff:ff:ff:ff');
 const allNodes = { ip: parseIp('ff02::1'), mac: parseMac('33:33:00:00:00:01') };
 
-describe('a pod that lies about addresses', () => {
-  /** Nobody looks at the target's MAC, so it tells one frame from another. */
+describe('a pod that forges addresses', () => {
+  /** The target's MAC is not read, so it identifies a frame. */
   const arp = (fields: Partial<Packet>): Uint8Array => {
     const arpTha = macFromBytes(randomBytes(6));
     const said = { arpOp: 'reply', arpSha: macOf('a'), arpTha, arpTpa: addressOf('b', 'ipv4') } as const;
     return encodeFrame({ ethSrc: macOf('a'), ethDst: macOf('b'), payload: 'arp', ...said, ...fields });
   };
 
-  it('is heard when it tells the truth', async () => {
+  it('is received with its own addresses', async () => {
     const answer = arp({ arpSpa: addressOf('a', 'ipv4') });
     const announcement = arp({ ethDst: broadcast, arpOp: 'request', arpSpa: addressOf('a', 'ipv4'), arpTpa: addressOf('a', 'ipv4') });
     await sendFromA(answer, announcement);
@@ -132,7 +132,7 @@ describe.each(families)('over %s, a pod', (family) => {
     expect(tapped.heardBy(mark)).toEqual([]);
   });
 
-  it('cannot send to everybody', async () => {
+  it('cannot broadcast', async () => {
     const mark = randomBytes(12);
     const groups = family === 'ipv4' ? ['224.0.0.251', '255.255.255.255'] : ['ff02::fb', 'ff05::2'];
     await sendFromA(...groups.map((group) => encodeFrame(honest(family, { ip: parseIp(group), mac: broadcast }), mark)));
@@ -147,7 +147,7 @@ describe.each(families)('over %s, a pod', (family) => {
   });
 });
 
-/** As if a pod of the other node wrote to `victim`, or somebody else. */
+/** As if a pod of the other node wrote to `victim`, or another source. */
 function inner(family: Family, victim: 'b' | 'c', mark: Uint8Array, name?: Ip): Uint8Array {
   const source = other?.environment.podCidrs.find((cidr) => cidr.family === family);
   const ipSrc = name ?? (victim === 'b' && source ? cidrAddress(source, 99n) : addressOf('a', family));
@@ -221,7 +221,7 @@ describe.each(families)('a tunnel packet over %s', (family) => {
     );
   });
 
-  it('of somebody who is no node does not, and he is counted', async () => {
+  it('of an unknown peer does not, and it is counted', async () => {
     const mark = randomBytes(12);
     // The first one is still on its way to be remembered when it is counted, the switch may go on for a moment with what it decided
     // then, and counters are brought up to date now and then.
@@ -229,8 +229,8 @@ describe.each(families)('a tunnel packet over %s', (family) => {
     await vi.waitFor(
       async () => {
         await sendDatagram('world', addressOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', mark)));
-        const strangers = tapped.cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=120');
-        expect(strangers).toMatch(new RegExp(`n_packets=([2-9]|[0-9]{2,}),.*${source}`));
+        const counted = tapped.cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=120');
+        expect(counted).toMatch(new RegExp(`n_packets=([2-9]|[0-9]{2,}),.*${source}`));
       },
       { timeout: 10_000, interval: 200 },
     );
@@ -239,7 +239,7 @@ describe.each(families)('a tunnel packet over %s', (family) => {
     expect(tapped.wires.b.heard(mark)).toBe(false);
   });
 
-  /** What `a` sent before has come as far as it ever will: the second node heard something that took the same way later. */
+  /** `a`'s earlier frames have arrived by now, if at all: the second node received a later one on the same path. */
   async function afterTheMasquerade(): Promise<void> {
     tapped.cluster.exec('a', 'ping', '-q', '-c', '2', '-i', '0.1', '-W', '2', addressOf('n2', family).text);
     await tapped.settled(family);

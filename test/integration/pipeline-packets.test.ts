@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { conversations } from '../model/conversation.ts';
-import { Judge } from '../model/judge.ts';
-import { lies } from '../model/lies.ts';
+import { forgeries } from '../model/forgeries.ts';
+import { Oracle } from '../model/oracle.ts';
 import { exampleScene } from '../model/scene.ts';
 import { PacketBench } from '../support/packet-bench.ts';
 
-/** The third judge: packets, octet by octet, through a real switch with its own connection tracker, caches and tunnels. */
+/** The third oracle: packets, octet by octet, through a real switch with its own connection tracker, caches and tunnels. */
 describe('a real switch', () => {
   let bench: PacketBench;
   beforeAll(async () => {
@@ -14,27 +14,27 @@ describe('a real switch', () => {
   });
   afterAll(async () => bench.stop());
 
-  const judge = () => new Judge(exampleScene, (arrival) => bench.receive(arrival));
+  const oracle = () => new Oracle(exampleScene, (arrival) => bench.receive(arrival));
 
   const everyConversation = () =>
     fc.asyncProperty(conversations(exampleScene), async (conversation) => {
       await bench.forgetConnections();
-      await judge().follow(conversation);
+      await oracle().follow(conversation);
     });
 
   it('does what the product promises in every conversation', async () => {
     await fc.assert(everyConversation(), { numRuns: 3000 });
   });
 
-  it('believes nobody who lies', async () => {
-    const runs = fc.asyncProperty(lies(exampleScene), async (arrival) => {
+  it('accepts no forged packet', async () => {
+    const runs = fc.asyncProperty(forgeries(exampleScene), async (arrival) => {
       await bench.forgetConnections();
-      await judge().hear(arrival);
+      await oracle().hear(arrival);
     });
     await fc.assert(runs, { numRuns: 3000 });
   });
 
-  it('counts tunnel packets of strangers, by address', async () => {
+  it('counts tunnel packets of unknown peers, by address', async () => {
     const counted = bench.ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=120');
     expect(counted).toMatch(/n_packets=[1-9][0-9]*,.*tun_src=192\.168\.77\.66/);
     expect(counted).toMatch(/n_packets=[1-9][0-9]*,.*tun_ipv6_src=fd00:77::66/);

@@ -102,7 +102,7 @@ describe.each(families)('over %s', (family) => {
     expect(await asked('c', outside.far[family], port.server)).toEqual({ who: 'world', client: text('n2') });
   });
 
-  // An answer over IPv6 from outside may be too big for the pods' network at first: the sender is told, and sends again.
+  // An answer over IPv6 from outside may be too big for the pods' network at first: the sender learns it, and sends again.
   it('large datagrams arrive whole: on one node, on two, on a node, outside', async () => {
     const targets = [
       [address('b'), port.server],
@@ -181,7 +181,7 @@ describe.each(families)('over %s', (family) => {
     },
   );
 
-  it('what is for nobody ends: a ping to a Service, a Service that does not exist, an address that no pod has', async () => {
+  it('what has no receiver is dropped: a ping to a Service, a Service that does not exist, an address that no pod has', async () => {
     const before = sentByGateway();
     const nobody = family === 'ipv4' ? ['10.96.0.200', '10.10.4.77'] : ['fd00:96::c8', 'fd00:10:0:1::77'];
     for (const from of ['a', 'n1']) {

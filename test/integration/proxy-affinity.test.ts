@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { AffinityKeeper } from '../../src/agent/proxy/affinity-keeper.ts';
-import { encodeBridgeEntries } from '../../src/datapath/bridge-entry.ts';
-import { BridgeTarget } from '../../src/datapath/bridge-target.ts';
 import { silentLog } from '../../src/log/log.ts';
-import { parseIp } from '../../src/net/ip.ts';
+import { type Ip, parseIp } from '../../src/net/ip.ts';
 import { OpenFlowConnection } from '../../src/openflow/connection.ts';
 import { isLearned, type Owner, ownerOf } from '../../src/pipeline/cookie.ts';
 import { reg } from '../../src/pipeline/fields.ts';
 import { goto, load } from '../../src/pipeline/flow.ts';
 import { tables } from '../../src/pipeline/tables.ts';
 import { compileService } from '../../src/proxy/compile-service.ts';
-import type { Endpoint, ServiceIntent } from '../../src/proxy/service-intent.ts';
+import type { ServiceEndpoint, ServiceIntent } from '../../src/proxy/service-intent.ts';
+import { encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
+import { BridgeTarget } from '../../src/reconcile/bridge-target.ts';
+import { AffinityKeeper } from '../../src/serve/effects/affinity-keeper.ts';
 import { nothing } from '../../src/wanted/wanted.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 
@@ -19,7 +19,9 @@ const [first, second] = [
   { ip: parseIp('10.10.0.2'), port: 8080 },
 ];
 
-function intent(clusterIp: string, affinitySeconds: number, ...cluster: readonly Endpoint[]): ServiceIntent {
+const isOwn = (ip: Ip): boolean => ip.text.startsWith('10.10.');
+
+function intent(clusterIp: string, affinitySeconds: number, ...cluster: readonly ServiceEndpoint[]): ServiceIntent {
   return {
     name: 'http/ipv4',
     family: 'ipv4',
@@ -29,6 +31,7 @@ function intent(clusterIp: string, affinitySeconds: number, ...cluster: readonly
     internalPolicy: 'Cluster',
     externalPolicy: 'Cluster',
     affinitySeconds,
+    translation: 'endpoint',
     sourceRanges: [],
     cluster,
     local: [],
@@ -83,9 +86,9 @@ describe('learned choices of endpoints', () => {
     return [...dump.matchAll(/nw_src=([0-9.]+)/g)].map(([, client = '']) => client).toSorted();
   }
 
-  it('are taken away with their endpoint, and no others; all with the Service; long ones when nobody has used them', async () => {
+  it('are removed with their endpoint, and no others; all with the Service; long ones when unused', async () => {
     const time = { nowMs: 0 };
-    const keeper = new AffinityKeeper({ bridge, log: silentLog, signal: stop.signal, nowMs: () => time.nowMs });
+    const keeper = new AffinityKeeper({ bridge, isOwn, log: silentLog, signal: stop.signal, nowMs: () => time.nowMs });
     const both = intent('10.96.0.10', 80_000, first, second);
     const apart = intent('10.96.0.11', 600, first);
     await serve(web, 7, intent('10.96.0.10', 80_000, first));
@@ -96,7 +99,7 @@ describe('learned choices of endpoints', () => {
     for (const client of ['10.10.9.3', '10.10.9.4']) connect(client, '10.96.0.10');
     await expect.poll(remembered).toEqual(['10.10.9.1', '10.10.9.1', '10.10.9.2', '10.10.9.3', '10.10.9.4']);
 
-    keeper.changed(web, both, intent('10.96.0.10', 80_000, second), Promise.resolve());
+    keeper.portChanged(web, both, intent('10.96.0.10', 80_000, second), Promise.resolve());
     await expect.poll(remembered).toEqual(['10.10.9.1', '10.10.9.3', '10.10.9.4']);
     expect(keeper.removed).toBe(2);
 
@@ -108,8 +111,82 @@ describe('learned choices of endpoints', () => {
     await keeper.expire();
     expect(remembered()).toEqual(['10.10.9.1']);
 
-    keeper.changed(other, apart, undefined, Promise.resolve());
+    keeper.portChanged(other, apart, undefined, Promise.resolve());
     await expect.poll(remembered).toEqual([]);
     await bridge.dumpFlows({}, (flow) => expect(isLearned(flow.cookie)).toBe(false), stop.signal);
+  });
+
+  it('are taken away when a traffic policy no longer allows their endpoint, which need not be gone', async () => {
+    const keeper = new AffinityKeeper({ bridge, isOwn, log: silentLog, signal: stop.signal });
+    const owner = ownerOf('service', 'default/policy:http/ipv4');
+    for (const [client, endpoint] of [
+      ['10.10.9.1', first],
+      ['10.10.9.2', second],
+    ] as const) {
+      await serve(owner, 9, intent('10.96.0.12', 600, endpoint));
+      connect(client, '10.96.0.12');
+    }
+    await expect.poll(remembered).toEqual(['10.10.9.1', '10.10.9.2']);
+    const both = { ...intent('10.96.0.12', 600, first, second), local: [first] };
+    keeper.portChanged(owner, undefined, both, Promise.resolve());
+    const local = { ...both, internalPolicy: 'Local' } as const;
+    await serve(owner, 9, local);
+    keeper.portChanged(owner, both, local, Promise.resolve());
+    await expect.poll(remembered).toEqual(['10.10.9.1']);
+    keeper.portChanged(owner, local, undefined, Promise.resolve());
+    await expect.poll(remembered).toEqual([]);
+  });
+
+  describe('after a restart of the agent', () => {
+    const owners = ['kept', 'moved', 'plain', 'deleted'].map((name) => ownerOf('service', `default/${name}:http/ipv4`));
+    const [kept, moved, plain, deleted] = owners;
+    const ipOf = (index: number): string => `10.96.1.${index}`;
+
+    /** Every Service with `clients` clients that are bound to its first endpoint. */
+    async function bind(clients: readonly number[]): Promise<void> {
+      for (const [index, owner] of owners.entries()) {
+        await serve(owner, 20 + index, intent(ipOf(index), 600, first));
+        for (let client = 1; client <= (clients[index] ?? 0); client++) connect(`10.10.${20 + index}.${client}`, ipOf(index));
+      }
+      await expect.poll(() => remembered().length).toBe(clients.reduce((sum, each) => sum + each));
+    }
+
+    /** An agent that has just found out what there is now. */
+    function restarted(): AffinityKeeper {
+      if (kept === undefined || moved === undefined || plain === undefined || deleted === undefined) throw new Error('four owners');
+      const keeper = new AffinityKeeper({ bridge, isOwn, log: silentLog, signal: stop.signal });
+      const { affinitySeconds: _, ...withoutAffinity } = intent(ipOf(2), 600, first);
+      keeper.portChanged(kept, undefined, intent(ipOf(0), 600, first, second), Promise.resolve());
+      keeper.portChanged(moved, undefined, intent(ipOf(1), 600, second), Promise.resolve());
+      keeper.portChanged(plain, undefined, withoutAffinity, Promise.resolve());
+      return keeper;
+    }
+
+    it('go where the endpoint, the affinity or the Service went meanwhile, and stay where it did not', async () => {
+      await bind([9, 1, 1, 1]);
+      const keeper = restarted();
+      expect(await keeper.compare()).toBe('removed');
+      expect(remembered().every((client) => client.startsWith('10.10.20.'))).toBe(true);
+      expect(remembered()).toHaveLength(9);
+      expect(await keeper.compare()).toBe('kept');
+    });
+
+    it('are held until a second look where more than 30 % would go at once', async () => {
+      await bind([9, 4, 1, 1]);
+      const keeper = restarted();
+      expect(await keeper.compare()).toBe('held');
+      expect([remembered().length, keeper.held]).toEqual([15, 6]);
+      expect(await keeper.compare()).toBe('removed');
+      expect([remembered().length, keeper.held]).toEqual([9, 0]);
+    });
+
+    it('are compared by themselves once everything is in step, and not before', async () => {
+      await bind([9, 1, 1, 1]);
+      const inStep = Promise.withResolvers<void>();
+      void restarted().run(inStep.promise);
+      expect(remembered()).toHaveLength(12);
+      inStep.resolve();
+      await expect.poll(() => remembered().length).toBe(9);
+    });
   });
 });

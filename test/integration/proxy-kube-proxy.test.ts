@@ -1,55 +1,89 @@
-import { createServer } from 'node:http';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { afterEach, describe, expect, it } from 'vitest';
-import { lookForKubeProxy } from '../../src/agent/proxy/kube-proxy.ts';
+import { type LegacyIptables, legacyIptables } from '../../src/netlink/legacy-iptables.ts';
 import { Nftables } from '../../src/netlink/nftables.ts';
-import { withNamespaces } from './netlink-fixture.ts';
+import { NetlinkSocket } from '../../src/netlink/socket.ts';
+import { lookForKubeProxy } from '../../src/serve/kube-proxy.ts';
+import { inside, type Lab, withNamespaces } from './netlink-fixture.ts';
 
-const signal = new AbortController().signal;
-
-function looking(commands: string) {
-  return withNamespaces(1, async ({ namespace }) => {
+/** What is found in a namespace of its own after `set`. */
+function found(set: (lab: Lab, nftables: Nftables) => unknown): Promise<readonly string[]> {
+  return withNamespaces(1, async (lab) => {
+    const { namespace } = lab;
     const nftables = Nftables.open(namespace);
+    const routeSocket = NetlinkSocket.open({ namespace });
+    const diagnosisSocket = NetlinkSocket.open({ namespace, protocol: 'socketDiagnosis' });
     try {
-      if (commands !== '') nftables.run(commands);
-      return await lookForKubeProxy(nftables, signal);
+      await set(lab, nftables);
+      const legacy: LegacyIptables = {
+        tables: (family) => namespace.run(() => legacyIptables.tables(family)),
+        hasChain: (...wanted) => namespace.run(() => legacyIptables.hasChain(...wanted)),
+      };
+      return lookForKubeProxy({ nftables, routeSocket, diagnosisSocket, legacy }).found;
     } finally {
-      nftables.close();
+      for (const each of [nftables, routeSocket, diagnosisSocket]) each.close();
     }
   });
 }
 
 describe('a kube-proxy', () => {
-  it('is not there where nothing of it is', async () => {
-    expect(await looking('table ip other {\n}\n')).toEqual({ rules: [], alive: false });
+  it('is not there where nothing of it is, and the tables of iptables are not made by looking', async () => {
+    expect(await found((_, nftables) => nftables.run('table ip other {\n}\n'))).toEqual([]);
+    await withNamespaces(1, (lab) => expect(inside(lab, 'cat', '/proc/net/ip_tables_names')).toBe(''));
   });
   it('is known by its tables of nftables', async () => {
-    expect(await looking('table ip kube-proxy {\n}\ntable ip6 kube-proxy {\n}\n')).toMatchObject({
-      rules: ['nftables table ip kube-proxy', 'nftables table ip6 kube-proxy'],
-    });
+    const tables = 'table ip kube-proxy {\n}\ntable ip6 kube-proxy {\n}\n';
+    expect(await found((_, nftables) => nftables.run(tables))).toEqual(['nftables table ip kube-proxy', 'nftables table ip6 kube-proxy']);
   });
   it('is known by the canary among its chains of iptables', async () => {
-    expect(await looking('table ip mangle {\n chain KUBE-PROXY-CANARY {\n }\n}\n')).toMatchObject({
-      rules: ['iptables chain KUBE-PROXY-CANARY'],
-    });
+    expect(await found((_, nftables) => nftables.run('table ip mangle {\n chain KUBE-PROXY-CANARY {\n }\n}\n'))).toEqual([
+      'iptables chain KUBE-PROXY-CANARY',
+    ]);
+  });
+  it.each(['iptables', 'ip6tables'])(
+    'is known by its chains of %s from before nftables, and by no rule that names one',
+    async (program) => {
+      const make = (lab: Lab, ...words: readonly string[]): unknown => inside(lab, `${program}-legacy`, '-w', ...words);
+      const chains = await found((lab) => {
+        make(lab, '-t', 'nat', '-N', 'KUBE-SERVICES');
+        make(lab, '-t', 'mangle', '-N', 'KUBE-PROXY-CANARY');
+      });
+      expect(chains).toEqual([`${program}-legacy chain KUBE-PROXY-CANARY`, `${program}-legacy chain KUBE-SERVICES`]);
+      const others = await found((lab) => {
+        make(lab, '-t', 'nat', '-N', 'OTHER');
+        make(lab, '-t', 'nat', '-A', 'OTHER', '-m', 'comment', '--comment', 'KUBE-SERVICES');
+      });
+      expect(others).toEqual([]);
+    },
+  );
+  it('is known by the interface of its mode ipvs', async () => {
+    const interfaces = (lab: Lab): unknown => inside(lab, 'ip', 'link', 'add', 'kube-ipvs0', 'type', 'veth');
+    expect(await found(interfaces)).toEqual(['interface kube-ipvs0']);
   });
 
-  describe('that answers on its health address', () => {
-    const servers: ReturnType<typeof createServer>[] = [];
-    afterEach(() => Promise.all(servers.splice(0).map((server) => new Promise((resolve) => server.close(resolve)))));
+  describe('that listens on its health port', () => {
+    const listeners: ChildProcess[] = [];
+    afterEach(async () => {
+      for (const child of listeners.splice(0)) {
+        const ended = once(child, 'exit');
+        child.kill();
+        await ended;
+      }
+    });
 
-    async function serve(body: string): Promise<void> {
-      const server = createServer((_, response) => response.end(body));
-      servers.push(server);
-      await new Promise<void>((resolve) => server.listen(10_256, '127.0.0.1', () => resolve()));
+    async function listen({ name }: Lab, user: number, address: string): Promise<void> {
+      const text = `process.setuid(${user}); require('node:net').createServer().listen(10256, '${address}', () => console.log('ready'))`;
+      const child = spawn('ip', ['netns', 'exec', name, process.execPath, '-e', text], { stdio: ['ignore', 'pipe', 'inherit'] });
+      listeners.push(child);
+      await once(child.stdout, 'data');
     }
 
-    it('is known by what it says', async () => {
-      await serve('{"lastUpdated": "2026-01-01 00:00:00","currentTime": "2026-01-01 00:00:01", "nodeEligible": true}');
-      expect(await looking('')).toEqual({ rules: [], alive: true });
+    it.each(['0.0.0.0', '::'])('is known by a listener of root at %s', async (address) => {
+      expect(await found((lab) => listen(lab, 0, address))).toEqual(['a process of root listens on port 10256']);
     });
-    it('is not taken for somebody else, however long he talks', async () => {
-      await serve('x'.repeat(100_000));
-      expect(await looking('')).toEqual({ rules: [], alive: false });
+    it('is no process of another user, whatever it answers', async () => {
+      expect(await found((lab) => listen(lab, 65_534, '0.0.0.0'))).toEqual([]);
     });
   });
 });

@@ -9,12 +9,12 @@ import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { AgentStatus } from '../../src/agent-api/status.ts';
-import { labPaths, nodePaths } from '../../src/lab/names.ts';
-import { inNetns } from '../../src/lab/node/netns.ts';
+import { inNetns } from '../../src/lab/machine/netns.ts';
+import { labPaths, nodePaths } from '../../src/lab/plan/names.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { runProgram } from '../support/run-program.ts';
 
-/** A node as those meet it who wish it harm: local users, writers of API objects, callers of the plugin. */
+/** A node under attack: by local users, writers of API objects, callers of the plugin. */
 let lab: ConvergeLab;
 let scratch: string;
 const paths = () => nodePaths(lab.plan.dir, lab.node(1).name);
@@ -68,14 +68,14 @@ describe('a local user', () => {
     chmodSync(path, 0o666);
     try {
       const asRoot = await runProgram(process.execPath, ['-e', ask]);
-      const asNobody = await runProgram('setpriv', [...anyFile, process.execPath, '-e', ask]);
-      expect([asRoot.stdout, asNobody.stdout]).toEqual(['heard true\n', 'heard false\n']);
+      const asUnprivileged = await runProgram('setpriv', [...anyFile, process.execPath, '-e', ask]);
+      expect([asRoot.stdout, asUnprivileged.stdout]).toEqual(['heard true\n', 'heard false\n']);
     } finally {
       chmodSync(path, 0o600);
     }
   });
 
-  it('is told nothing about pods by the metrics’ port, which only this machine reaches', async () => {
+  it('learns nothing about pods from the metrics’ port, which only this machine reaches', async () => {
     const ask = "fetch('http://127.0.0.1:10349/v1/pods').then(({ status }) => console.log(status))";
     const inside = inNetns(lab.node(1).netns, process.execPath, ['-e', ask]);
     expect((await runProgram(inside.command, inside.args)).stdout).toBe('404\n');
@@ -227,7 +227,7 @@ describe('a caller of the plugin', () => {
 
   it.each<[string, () => string]>([
     ['a file', () => inScratch('file')],
-    ['a pipe that nobody writes to', () => inScratch('pipe')],
+    ['a pipe without a writer', () => inScratch('pipe')],
     ['a folder', () => scratch],
     ['a device', () => '/dev/zero'],
     ['nothing', () => inScratch('nothing')],

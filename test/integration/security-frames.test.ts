@@ -93,9 +93,9 @@ const targetIs = (mac: Mac): Uint8Array => new ByteWriter().u8(2).u8(1).raw(macT
 const nonce = (mark: Uint8Array): Uint8Array => new ByteWriter().u8(14).u8(1).raw(mark).finish();
 const joined = (...parts: readonly Uint8Array[]): Uint8Array => Buffer.concat(parts);
 
-describe('lies behind headers, in options and in fragments', () => {
+describe('forgeries behind headers, in options and in fragments', () => {
   const own = addressOf('a', 'ipv6');
-  const lies = { target: gatewayOf('n1', 'ipv6'), mac: macOf('a') };
+  const forgeries = { target: gatewayOf('n1', 'ipv6'), mac: macOf('a') };
   const filler = new Uint8Array([58, 0, 1, 4, 0, 0, 0, 0]); // next is ICMPv6, no more octets, PadN of four
 
   const behind = (first: number, header: Uint8Array, said: Uint8Array): Uint8Array =>
@@ -106,17 +106,19 @@ describe('lies behind headers, in options and in fragments', () => {
     ['destination options', 60],
   ])('cannot advertise the gateway behind %s', async (_, header) => {
     const mark = randomBytes(6);
-    const options = joined(targetIs(lies.mac), nonce(mark));
-    tapped.wires.a.send(behind(header, filler, advertisement(own, allNodes.ip, lies.target, options)));
+    const options = joined(targetIs(forgeries.mac), nonce(mark));
+    tapped.wires.a.send(behind(header, filler, advertisement(own, allNodes.ip, forgeries.target, options)));
     expect(await tapped.hearers(mark)).toEqual([]);
   });
 
-  it('cannot say two link-layer addresses, the second one a lie, nor one of no length', async () => {
+  it('cannot send two link-layer address options, the second one forged, nor one of no length', async () => {
     const [twice, cut] = [randomBytes(6), randomBytes(6)];
     const said = joined(targetIs(macOf('a')), targetIs(macOf('b')), nonce(twice));
     tapped.wires.a.send(ethernet(allNodes.mac, 0x86dd, ipv6(own, allNodes.ip, 58, advertisement(own, allNodes.ip, own, said))));
     const none = joined(new Uint8Array([1, 0]), cut, targetIs(macOf('b')));
-    tapped.wires.a.send(ethernet(allNodes.mac, 0x86dd, ipv6(own, allNodes.ip, 58, advertisement(own, allNodes.ip, lies.target, none))));
+    tapped.wires.a.send(
+      ethernet(allNodes.mac, 0x86dd, ipv6(own, allNodes.ip, 58, advertisement(own, allNodes.ip, forgeries.target, none))),
+    );
     expect([await tapped.hearers(twice), await tapped.hearers(cut)]).toEqual([[], []]);
   });
 
@@ -156,8 +158,8 @@ describe('lies behind headers, in options and in fragments', () => {
     ],
   ])('cannot advertise the gateway in fragments: %s', async (_, length, cuts) => {
     const mark = randomBytes(6);
-    const options = [targetIs(lies.mac), nonce(mark), ...Array.from({ length: (length - 40) / 8 }, () => nonce(randomBytes(6)))];
-    const whole = advertisement(own, neighbour6.ip, lies.target, joined(...options));
+    const options = [targetIs(forgeries.mac), nonce(mark), ...Array.from({ length: (length - 40) / 8 }, () => nonce(randomBytes(6)))];
+    const whole = advertisement(own, neighbour6.ip, forgeries.target, joined(...options));
     const id = randomBytes(4);
     for (const [from, to] of cuts) {
       const header = new ByteWriter()
@@ -195,9 +197,9 @@ describe('lies behind headers, in options and in fragments', () => {
   it.each<[string, Ip, Ip, To]>([
     ['IPv4', addressOf('a', 'ipv4'), addressOf('c', 'ipv4'), neighbour4],
     ['IPv6', addressOf('a', 'ipv6'), addressOf('c', 'ipv6'), neighbour6],
-  ])('can send fragments of %s as itself, and not as somebody else', async (_, itself, somebody, to) => {
+  ])('can send fragments of %s as itself, and not as another pod', async (_, itself, otherPod, to) => {
     const [honest, lie] = [randomBytes(16), randomBytes(16)];
-    inFragments(somebody, to, lie);
+    inFragments(otherPod, to, lie);
     inFragments(itself, to, honest);
     await tapped.wires.b.hears(honest);
     expect(await tapped.hearers(lie)).toEqual([]);
@@ -248,7 +250,7 @@ describe('frames of other kinds', () => {
       'ARP of another hardware',
       (mark) => ethernet(broadcast, 0x0806, joined(new Uint8Array([0, 6, 8, 0, 8, 4, 0, 1]), mark, new Uint8Array(34))),
     ],
-  ])('reach nobody: %s', async (_, frame) => {
+  ])('reach no receiver: %s', async (_, frame) => {
     const mark = randomBytes(16);
     tapped.wires.a.send(frame(mark));
     expect(await tapped.hearers(mark)).toEqual([]);

@@ -36,7 +36,7 @@ async function command(name: string, script: string): Promise<void> {
 }
 
 it('says at once that it needs root', async () => {
-  // In a user namespace without a mapping everybody is nobody.
+  // In a user namespace without a mapping every user is nobody (65534).
   const { code, stderr } = await run('unshare', ['--user', process.execPath, join(setup, 'run.mjs'), 'demo']);
   expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('`npm run demo` needs root') });
 });
@@ -73,7 +73,7 @@ it('lets only one set-up work at a time', async () => {
 });
 
 describe('installing Debian packages', () => {
-  /** With stand-ins for apt-get and others, and an empty /usr/sbin that nobody else sees. */
+  /** With stand-ins for apt-get and others, and an empty /usr/sbin that no other process sees. */
   function install(before: string): Promise<Ended> {
     const script = `import { installPackages } from '${setup}/debian.mjs'; await installPackages(['openvswitch-switch', 'socat']);`;
     const inside = `mount -t tmpfs none /usr/sbin && ${before} && "$0" --input-type=module -e "$1"; code=$?; ls /usr/sbin >>${scratch}/log; exit $code`;

@@ -5,7 +5,7 @@ import { JsonFramer } from '../../src/ovsdb/framer.ts';
 import { isObject } from '../../src/ovsdb/json-rpc.ts';
 
 /** How the bytes of a server reach its client. */
-export type Manner = 'whole' | 'byte by byte' | 'slowly' | 'swallowed';
+export type ProxyMode = 'whole' | 'byte by byte' | 'slowly' | 'swallowed';
 
 interface Conversation {
   readonly asked: Map<string, readonly unknown[]>;
@@ -19,7 +19,7 @@ export class RecordingProxy {
   readonly #dir: string;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  #manner: Manner = 'whole';
+  #mode: ProxyMode = 'whole';
   #refusing = false;
   #replies: { readonly method: string; readonly about: unknown; readonly result: unknown }[] = [];
 
@@ -44,7 +44,7 @@ export class RecordingProxy {
 
   accept(): void {
     this.#refusing = false;
-    this.#manner = 'whole';
+    this.#mode = 'whole';
   }
 
   cut(): void {
@@ -53,11 +53,11 @@ export class RecordingProxy {
 
   /** From now on the server's words get lost. */
   swallow(): void {
-    this.#manner = 'swallowed';
+    this.#mode = 'swallowed';
   }
 
-  deliver(manner: Manner): void {
-    this.#manner = manner;
+  deliver(mode: ProxyMode): void {
+    this.#mode = mode;
   }
 
   clear(): void {
@@ -107,12 +107,12 @@ export class RecordingProxy {
   }
 
   async #deliver(near: Socket, chunk: Uint8Array): Promise<void> {
-    if (this.#manner === 'swallowed') return;
-    const size = this.#manner === 'whole' ? chunk.length : this.#manner === 'slowly' ? 100 : 1;
+    if (this.#mode === 'swallowed') return;
+    const size = this.#mode === 'whole' ? chunk.length : this.#mode === 'slowly' ? 100 : 1;
     for (let at = 0; at < chunk.length && !near.destroyed; at += size) {
       near.write(chunk.subarray(at, at + size));
       // Each piece in a read of its own.
-      if (size < chunk.length) await new Promise((resolve) => (this.#manner === 'slowly' ? setTimeout(resolve, 2) : setImmediate(resolve)));
+      if (size < chunk.length) await new Promise((resolve) => (this.#mode === 'slowly' ? setTimeout(resolve, 2) : setImmediate(resolve)));
     }
   }
 }

@@ -2,10 +2,10 @@ import { execFileSync } from 'node:child_process';
 import type { DaemonSet } from 'kubernetes-types/apps/v1.d.ts';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Finding } from '../../src/agent-api/check.ts';
+import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
 import { createAll, demoNamespace, podsReady } from '../../src/lab/demo/workload.ts';
-import { runIn } from '../../src/lab/node/netns.ts';
-import { run } from '../../src/lab/process.ts';
-import type { PodStatusLine } from '../../src/lab/status.ts';
+import { runIn } from '../../src/lab/machine/netns.ts';
+import { run } from '../../src/lab/machine/process.ts';
 import { askStatus } from '../../src/lab/up.ts';
 import { CriDaemonSetPod } from '../runtime/cri-daemon-set-pod.ts';
 import { tinyImage } from '../runtime/image.ts';
@@ -106,7 +106,7 @@ async function ready(): Promise<void> {
   await until(asks, patienceMs, () => `the agent is not ready: ${said}\nagent:\n${ends()[0]}\novs:\n${ends()[1]}`);
 }
 
-/** What the kernel has told of its refusals. */
+/** The kernel's log of its refusals. */
 function denials(): readonly string[] {
   return execFileSync('dmesg', { encoding: 'utf8', maxBuffer: 1 << 26 })
     .split('\n')
@@ -117,7 +117,7 @@ async function reaches(from: RunningPod, to: RunningPod): Promise<void> {
   for (const ip of to.ips) expect(nameIn(await runtimes.exec(from, askName(ip), signal))).toBe(to.config.name);
 }
 
-/** A lab's pod answers whoever connects, at once. */
+/** A lab's pod answers every connection, at once. */
 async function reachesFar(from: RunningPod, ip: string): Promise<void> {
   expect(await runtimes.exec(from, ['sh', '-c', `nc -w 20 ${ip} 80 </dev/null`], signal)).toContain('"pod":"demo/far"');
 }
@@ -200,7 +200,7 @@ it('comes back when Open vSwitch does', async () => {
   await isReachedFromFar(one);
 });
 
-it('is not shown a namespace that is named by an unconfined process, and says so', async () => {
+it('is not shown a namespace that is named by an unconfined process, and reports it', async () => {
   const byProcess = ['--namespace', 'k8s.io', 'run', '--rm', '--cni', tinyImage, 'by-process', 'true'];
   const attached = runtimes.containerd(1).ctr(byProcess, signal);
   await expect(attached).rejects.toThrow(/EACCES|ermission denied/);

@@ -1,4 +1,4 @@
-import { AddressWorld, type Bug, type Mishap } from './address-world.ts';
+import { AddressWorld, type Bug, type InjectedFault } from './address-world.ts';
 
 export interface Step {
   readonly name: string;
@@ -28,7 +28,7 @@ export interface Explored {
   readonly fault?: { readonly steps: readonly string[]; readonly what: readonly string[] };
 }
 
-const addMishaps: readonly Mishap[] = [
+const addFaults: readonly InjectedFault[] = [
   'none',
   'diskFull',
   'refused',
@@ -38,17 +38,17 @@ const addMishaps: readonly Mishap[] = [
   'diesBeforeAnswer',
   'pluginGone',
 ];
-const delMishaps: readonly Mishap[] = ['none', 'diesBeforeLink', 'diesAfterLink', 'diesBeforeAnswer'];
+const delFaults: readonly InjectedFault[] = ['none', 'diesBeforeLink', 'diesAfterLink', 'diesBeforeAnswer'];
 
 /** Everything that can happen to these containers and their node. */
 function stepsFor(containers: readonly string[]): readonly Step[] {
   const ofContainers = containers.flatMap((container): Step[] => [
-    ...addMishaps.map((mishap) => ({
+    ...addFaults.map((mishap) => ({
       name: `ADD ${container} ${mishap}`,
       applies: (world: AddressWorld) => world.isUp && !world.live.has(container),
       run: (world: AddressWorld) => world.add(container, mishap),
     })),
-    ...delMishaps.map((mishap) => ({
+    ...delFaults.map((mishap) => ({
       name: `DEL ${container} ${mishap}`,
       applies: (world: AddressWorld) => mishap === 'none' || world.isUp,
       run: (world: AddressWorld) => world.del(container, mishap),

@@ -1,23 +1,25 @@
-import { CniCalls } from '../../src/agent/cni-server-calls.ts';
-import type { RecordedDeletion, RecordedDeletions } from '../../src/agent/cni-server-deletions.ts';
-import { Ipam } from '../../src/agent/ipam/ipam.ts';
-import { attachmentId, type Lease } from '../../src/agent/ipam/lease.ts';
-import { MachineDied, MemoryJournalStore, type WriteFate } from '../../src/agent/ipam/memory-journal-store.ts';
-import type { AttachedPod, AttachmentKey, PodAttachment, PodNetwork, ReadyState } from '../../src/agent/pod-network-port.ts';
+import { CniCalls } from '../../src/attach/cni/calls.ts';
+import type { RecordedDeletion, RecordedDeletions } from '../../src/attach/cni/deletions.ts';
+import type { PodNetwork } from '../../src/attach/cni/pod-network.ts';
 import { deletionFileName } from '../../src/cni/deletions.ts';
 import { cniCodes } from '../../src/cni/errors.ts';
 import { type DelRequest, parseCniRequest } from '../../src/cni/request.ts';
 import type { WireRequest } from '../../src/cni/wire.ts';
 import { SeineError } from '../../src/errors/seine-error.ts';
+import type { AttachedPod, AttachmentKey, PodAttachment } from '../../src/ipam/attachment.ts';
+import { Ipam } from '../../src/ipam/ipam.ts';
+import { attachmentId, type Lease } from '../../src/ipam/lease.ts';
+import { MemoryJournalStore, SimulatedCrash, type WriteOutcome } from '../../src/ipam/memory-journal-store.ts';
 import { silentLog } from '../../src/log/log.ts';
 import { parseMac } from '../../src/net/mac.ts';
+import type { ReadyState } from '../../src/node/readiness.ts';
 import { FakeDelegatedIpam, poolOf } from '../support/cni-bench.ts';
 
 const never = new AbortController().signal;
 const network = 'seine';
 
 /** Where an ADD or a DEL meets its fate. */
-export type Mishap =
+export type InjectedFault =
   | 'none'
   /** The disk refuses the next write. */
   | 'diskFull'
@@ -59,11 +61,11 @@ interface AgentProcess {
 export class AddressWorld {
   /** Interfaces the kernel has, and their addresses. */
   readonly links = new Map<string, readonly string[]>();
-  /** Interfaces that the kernel was told to remove and has not yet. */
+  /** Interfaces whose removal was requested and is not done yet. */
   readonly going = new Set<string>();
-  /** What the runtime believes to be attached, and with which addresses. */
+  /** The attachments in the runtime's view, with their addresses. */
   readonly live = new Map<string, readonly string[]>();
-  /** What the API server believes; it is behind. */
+  /** The API server's view; it lags. */
   readonly api = new Map<string, readonly string[]>();
   /** Containers that the runtime owes a DEL: lost, or with an ADD that failed. Only GC finds what is left of them. */
   readonly #owed = new Set<string>();
@@ -74,7 +76,7 @@ export class AddressWorld {
   #agent: AgentProcess | undefined;
   #content: Uint8Array = new Uint8Array();
   #boot = 1;
-  #mishap: Mishap = 'none';
+  #mishap: InjectedFault = 'none';
   #diskFull = false;
   #epoch = 0;
 
@@ -130,7 +132,7 @@ export class AddressWorld {
     this.live.clear();
   }
 
-  async add(container: string, mishap: Mishap): Promise<void> {
+  async add(container: string, mishap: InjectedFault): Promise<void> {
     const agent = this.#agent;
     if (!agent) return;
     this.#owed.add(container);
@@ -160,7 +162,7 @@ export class AddressWorld {
   }
 
   /** The runtime has no use for the container any more. */
-  async del(container: string, mishap: Mishap = 'none'): Promise<void> {
+  async del(container: string, mishap: InjectedFault = 'none'): Promise<void> {
     this.live.delete(container);
     const wire = wireOf('DEL', container);
     const agent = this.#agent;
@@ -280,7 +282,7 @@ export class AddressWorld {
   }
 
   /** For the model of the data plane. */
-  dies(at: Mishap, epoch: number): boolean {
+  dies(at: InjectedFault, epoch: number): boolean {
     if (epoch !== this.#epoch) return true;
     if (this.#mishap !== at) return false;
     this.kill();
@@ -294,7 +296,7 @@ export class AddressWorld {
       bootId: `boot ${this.#boot}`,
       isAbsent: async ({ containerId, addresses }) =>
         this.#bug === 'blindToLinks' || !addresses.some(({ ip }) => this.links.get(containerId)?.includes(ip.text)),
-      isSpokenFor: ({ addresses }) => [...this.api.values()].some((ips) => addresses.some(({ ip }) => ips.includes(ip.text))),
+      isClaimedByApi: ({ addresses }) => [...this.api.values()].some((ips) => addresses.some(({ ip }) => ips.includes(ip.text))),
       quarantinePatienceMs: 0,
       log: silentLog,
     });
@@ -312,7 +314,7 @@ export class AddressWorld {
     for (const container of this.links.keys()) if (!kept.has(container)) this.going.add(container);
   }
 
-  #nextFate(): WriteFate {
+  #nextFate(): WriteOutcome {
     if (this.#diskFull) return 'failed';
     if (this.#mishap !== 'diesInWrite') return 'done';
     return 'crash';
@@ -365,8 +367,8 @@ class ModelPodNetwork implements PodNetwork {
   async whenReady(): Promise<void> {}
 
   /** What is left of a dead agent does nothing more. */
-  #step(point: Mishap): void {
-    if (this.#world.dies(point, this.#epoch)) throw new MachineDied('the agent is dead');
+  #step(point: InjectedFault): void {
+    if (this.#world.dies(point, this.#epoch)) throw new SimulatedCrash('the agent is dead');
   }
 }
 

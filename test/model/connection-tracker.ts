@@ -12,7 +12,7 @@ export interface Tracking {
   readonly before: Remembered | undefined;
 }
 
-/** A packet remembers the connection it was found to be of; a second `ct()` in that zone does not look again. */
+/** A packet remembers the connection it was found to be of; a second `ct()` in that zone does not look it up again. */
 export interface Remembered {
   readonly zone: number;
   readonly connection: Connection;
@@ -65,6 +65,7 @@ export class ConnectionTracker implements Tracker {
     const fresh = new Set<CtState>(['trk', 'new']);
     if (!commit) return { packet, state: fresh, mark: 0 };
     const delivered = translated(tuple, nat);
+    if (nat) refuseFatal(tuple, delivered, nat);
     const connection: Connection = { original: tuple, reply: reversed(delivered), replied: false, mark: remark(0) };
     this.#connections.set(`${zone} ${tupleKey(tuple)}`, { zone, connection, reply: false });
     this.#connections.set(`${zone} ${tupleKey(connection.reply)}`, { zone, connection, reply: true });
@@ -84,6 +85,16 @@ export class ConnectionTracker implements Tracker {
   }
 }
 
+/**
+ * What makes Open vSwitch 3.1.0 abort sooner or later: a translation that changes nothing, and one of a packet that comes from where it
+ * goes to, beside one whose answer does. Source: lib/conntrack.c `process_one`, where both lookups find a connection's other half.
+ */
+function refuseFatal(tuple: Tuple, delivered: Tuple, nat: Nat): void {
+  if (nat.kind !== 'restore' && tupleKey(tuple) === tupleKey(delivered)) throw new Error(`${tupleKey(tuple)} is translated to what it is`);
+  if (nat.kind === 'dst' && tupleKey(tuple) === tupleKey(reversed(tuple)))
+    throw new Error(`${tupleKey(tuple)} is translated, which comes from where it goes to`);
+}
+
 function translated(tuple: Tuple, nat: Nat | undefined): Tuple {
   switch (nat?.kind) {
     case 'src':
@@ -97,7 +108,7 @@ function translated(tuple: Tuple, nat: Nat | undefined): Tuple {
 }
 
 /**
- * The tracker of `ofproto/trace --ct-next` (ovs-vswitchd(8)): answers what it is told to, translates only where the action
+ * The tracker of `ofproto/trace --ct-next` (ovs-vswitchd(8)): gives scripted answers, translates only where the action
  * itself says to what, and lets the packet keep its mark.
  */
 export class ScriptedTracker implements Tracker {

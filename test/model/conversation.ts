@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { cidrAddress, type Family, type Ip, parseIp } from '../../src/net/ip.ts';
 import { type Mac, parseMac } from '../../src/net/mac.ts';
-import type { Protocol } from '../../src/pipeline/flow.ts';
+import type { MatchProtocol } from '../../src/pipeline/flow.ts';
 import { nodePortAddress, serviceNextHop, virtualMac } from '../../src/pipeline/well-known.ts';
 import { echoReply, echoRequest, type Packet } from './packet.ts';
 import type { Scene } from './scene.ts';
@@ -23,7 +23,7 @@ export interface Conversation {
 
 const pick = <T>(...from: readonly T[]): fc.Arbitrary<T> => fc.constantFrom(...from);
 
-/** Conversations of everybody with everybody, and with addresses that nobody has. */
+/** Conversations between all parties, and with unused addresses. */
 export function conversations(scene: Scene): fc.Arbitrary<Conversation> {
   const families = scene.node.podCidrs.map(({ family }) => family);
   return fc
@@ -64,7 +64,7 @@ interface Opener {
   readonly outer: Pick<Packet, 'tunSrc' | 'tunDst'>;
 }
 
-/** Two clients that are nobody here: one that a load balancer lets in, one that it does not. */
+/** Two clients outside the scene: one that a load balancer lets in, one that it does not. */
 const world = ['203.0.113.77', '192.0.2.77', '2001:db8:77::1', '2001:db8:78::1'].map(parseIp);
 
 function openers({ node, peers, pods }: Scene, family: Family): Opener[] {
@@ -81,6 +81,10 @@ function openers({ node, peers, pods }: Scene, family: Family): Opener[] {
       ...node.transport,
       ...world,
       ...pods.flatMap((pod) => pod.addresses),
+      // Forged: virtual addresses, a Service's, and the one that the world is translated to.
+      ...Object.values(serviceNextHop),
+      ...node.serviceCidrs.map((cidr) => cidrAddress(cidr, 16n)),
+      ...node.podCidrs.map((cidr) => cidr.network),
     ]).map((ip): Opener => ({ kind: 'gateway', port: node.gateway.ofPort, mac: node.gateway.mac, ip, outer: {} })),
     ...peers.flatMap(({ podCidrs, transport: ends }) =>
       podCidrs
@@ -166,7 +170,7 @@ function nextHop({ node, pods }: Scene, hop: 'gateway' | 'receiver' | 'anybody',
   return hop === 'receiver' && receiver ? receiver.mac : node.gateway.mac;
 }
 
-/** What the receiver of `output` sends back, and where it comes in. @returns undefined if nobody received it */
+/** What the receiver of `output` sends back, and where it comes in. @returns undefined if it was not received */
 export function answerTo({ to, packet }: Output): Arrival | undefined {
   if (typeof to !== 'number') return undefined;
   const { ipSrc, ipDst, portSrc, portDst, tunSrc, tunDst, ethSrc, ethDst, icmpType, protocol } = packet;
@@ -186,7 +190,7 @@ export function answerTo({ to, packet }: Output): Arrival | undefined {
   return { inPort: to, packet: answer };
 }
 
-function isEcho(protocol: Protocol | undefined): protocol is 'icmp' | 'icmp6' {
+function isEcho(protocol: MatchProtocol | undefined): protocol is 'icmp' | 'icmp6' {
   return protocol === 'icmp' || protocol === 'icmp6';
 }
 
@@ -208,5 +212,5 @@ export function nextOf({ opening }: Conversation, answered: boolean): Arrival {
 }
 
 function fail(): never {
-  throw new Error('the scene has nobody of this kind');
+  throw new Error('the scene has none of this kind');
 }

@@ -1,6 +1,6 @@
 import type { Ip } from '../../src/net/ip.ts';
 import type { Mac } from '../../src/net/mac.ts';
-import type { Payload, Protocol } from '../../src/pipeline/flow.ts';
+import type { MatchProtocol, Payload } from '../../src/pipeline/flow.ts';
 
 /** A packet as the bridge sees it: headers only, flat, named as in `Match`. A field is there if the packet has that header. */
 export interface Packet {
@@ -9,7 +9,7 @@ export interface Packet {
   /** VLAN id, if tagged. */
   readonly vlan?: number;
   readonly payload: Payload | 'other';
-  readonly protocol?: Protocol;
+  readonly protocol?: MatchProtocol;
   readonly ipSrc?: Ip;
   readonly ipDst?: Ip;
   /** Or hop limit. */
@@ -65,7 +65,7 @@ function describePayload(packet: Packet): string {
 
 /** Addresses and ports of one direction. */
 export interface Tuple {
-  readonly protocol: Protocol | undefined;
+  readonly protocol: MatchProtocol | undefined;
   readonly src: Ip;
   readonly dst: Ip;
   readonly srcPort: number;

@@ -1,15 +1,16 @@
 import fc from 'fast-check';
 import type { EndpointSlice } from '../../src/kube/endpoint-slice.ts';
 import type { Service } from '../../src/kube/service.ts';
-import { type Family, parseIp } from '../../src/net/ip.ts';
-import { nodePortAddress } from '../../src/pipeline/well-known.ts';
+import { cidrContains, type Family, type Ip, parseIp } from '../../src/net/ip.ts';
+import { nodePortAddress, virtualRanges } from '../../src/pipeline/well-known.ts';
 import type { SceneService } from '../support/scene-service.ts';
+import { vantageOf } from './reference.ts';
 import { exampleScene, type Scene } from './scene.ts';
-import type { Asked, Asker } from './service-reference.ts';
+import { promised, type ServiceClient, type ServiceDestination } from './service-reference.ts';
 
 type SliceEndpoint = EndpointSlice['endpoints'][number];
 
-/** Whoever may be an endpoint in the example's cluster: pods and hosts of three nodes, and somebody outside. */
+/** Possible endpoints in the example's cluster: pods and hosts of three nodes, and a host outside. */
 const places: Readonly<Record<Family, readonly (readonly [address: string, node?: string])[]>> = {
   ipv4: [
     ['10.10.0.5', 'n1'],
@@ -20,6 +21,7 @@ const places: Readonly<Record<Family, readonly (readonly [address: string, node?
     ['192.168.77.1', 'n1'],
     ['192.168.77.2', 'n2'],
     ['203.0.113.200'],
+    ['198.51.100.200'],
   ],
   ipv6: [
     ['fd00:10::5', 'n1'],
@@ -28,7 +30,14 @@ const places: Readonly<Record<Family, readonly (readonly [address: string, node?
     ['fd00:10:0:2::9', 'n3'],
     ['fd00:77::1', 'n1'],
     ['fd00:77::2', 'n2'],
+    ['2001:db8:100::c8'],
   ],
+};
+
+/** Of those places, a load balancer's and one outside. */
+const sharedAddresses: Readonly<Record<Family, readonly [string, string]>> = {
+  ipv4: ['192.168.77.2', '198.51.100.200'],
+  ipv6: ['fd00:77::2', '2001:db8:100::c8'],
 };
 
 const pick = <T>(...from: readonly T[]): fc.Arbitrary<T> => fc.constantFrom(...from);
@@ -73,6 +82,9 @@ function service(index: number): fc.Arbitrary<SceneService> {
         affinity: fc.boolean(),
         publishNotReadyAddresses: pick(false, false, true),
         external: fc.boolean(),
+        /** Its addresses outside, and its port, may be an endpoint's. */
+        target: pick(8080, 8080, 80),
+        isEndpoint: fc.boolean(),
         ipMode: pick('VIP' as const, 'VIP' as const, 'Proxy' as const),
         ranges: fc.subarray(['203.0.113.0/24', '10.10.0.0/16', '192.168.77.0/24', '0.0.0.0/0', '2001:db8:77::/48', 'fd00:10::/32'], {
           maxLength: 2,
@@ -88,6 +100,8 @@ interface Drawn extends Pick<Service, 'type' | 'internalTrafficPolicy' | 'extern
   readonly protocol: 'TCP' | 'UDP';
   readonly affinity: boolean;
   readonly external: boolean;
+  readonly target: number;
+  readonly isEndpoint: boolean;
   readonly ipMode: 'VIP' | 'Proxy';
   readonly ranges: readonly string[];
   readonly label: string;
@@ -95,9 +109,10 @@ interface Drawn extends Pick<Service, 'type' | 'internalTrafficPolicy' | 'extern
 }
 
 function built(index: number, family: Family, drawn: Drawn): SceneService {
-  const { type, protocol, affinity, external, ipMode, ranges, label, slices, ...same } = drawn;
+  const { type, protocol, affinity, external, target, isEndpoint, ipMode, ranges, label, slices, ...same } = drawn;
   const address = (ipv4: string, ipv6: string): string => `${family === 'ipv4' ? ipv4 : ipv6}${index + 1}`;
   const name = `s${index}`;
+  const [balancer, outside] = sharedAddresses[family];
   return {
     service: {
       ...same,
@@ -107,10 +122,11 @@ function built(index: number, family: Family, drawn: Drawn): SceneService {
       type,
       clusterIps: type === 'ExternalName' ? [] : [address('10.96.1.', 'fd00:96::1:')],
       ipFamilies: [family],
-      ports: [{ name: 'p', protocol, port: 80, targetPort: 8080, nodePort: 30_000 + index }],
+      ports: [{ name: 'p', protocol, port: 80, targetPort: target, nodePort: 30_000 + index }],
       ...(affinity ? { affinitySeconds: 60 } : {}),
-      externalIps: external ? [address('198.51.100.', '2001:db8:100::')] : [],
-      loadBalancerIngress: [{ ip: address('192.0.2.', '2001:db8:200::'), ipMode }],
+      // Two Services cannot have one address.
+      externalIps: external ? [isEndpoint && index === 0 ? outside : address('198.51.100.', '2001:db8:100::')] : [],
+      loadBalancerIngress: [{ ip: isEndpoint && index === 1 ? balancer : address('192.0.2.', '2001:db8:200::'), ipMode }],
       loadBalancerSourceRanges: ranges,
       headlessLabel: label === 'headless',
       ...(label === 'other' ? { proxyName: 'other' } : {}),
@@ -120,7 +136,7 @@ function built(index: number, family: Family, drawn: Drawn): SceneService {
       name: `${name}-${at}`,
       service: name,
       family,
-      ports: [{ name: 'p', protocol, port: 8080 }],
+      ports: [{ name: 'p', protocol, port: target }],
       endpoints: list,
     })),
   };
@@ -132,12 +148,13 @@ export const clusters: fc.Arbitrary<Scene> = fc
   .map((services) => ({ ...exampleScene, services }));
 
 export interface Question {
-  readonly asked: Asked;
-  readonly by: Asker;
+  readonly asked: ServiceDestination;
+  readonly by: ServiceClient;
+  readonly portSrc: number;
   readonly inPort: number;
 }
 
-/** Everybody who can ask, at every address that a Service of the scene may have. */
+/** Every client, at every address that a Service of the scene may have. */
 export function questions({ node, pods, services }: Scene): readonly Question[] {
   return services.flatMap(({ service: each }) => {
     const [port] = each.ports;
@@ -148,9 +165,9 @@ export function questions({ node, pods, services }: Scene): readonly Question[] 
       ...named.map((ip) => ({ ip, port: port.port })),
       ...(family && port.nodePort !== undefined ? [{ ip: nodePortAddress[family], port: port.nodePort }] : []),
     ];
-    const byGateway = (kind: Asker['kind'], ip: string) => ({ by: { kind, ip: parseIp(ip) }, inPort: node.gateway.ofPort });
+    const byGateway = (kind: ServiceClient['kind'], ip: string) => ({ by: { kind, ip: parseIp(ip) }, inPort: node.gateway.ofPort });
     const [pod] = pods;
-    const askers = [
+    const clients = [
       ...(pod?.addresses ?? []).map((ip) => ({ by: { kind: 'pod' as const, ip }, inPort: pod?.ofPort ?? 0 })),
       ...node.gateway.addresses.map((ip) => ({ by: { kind: 'node' as const, ip }, inPort: node.gateway.ofPort })),
       ...['203.0.113.77', '192.0.2.177', '2001:db8:77::1', '2001:db8:78::1'].map((ip) => byGateway('world', ip)),
@@ -158,11 +175,33 @@ export function questions({ node, pods, services }: Scene): readonly Question[] 
     ];
     const protocol = port.protocol === 'TCP' ? ('tcp' as const) : ('udp' as const);
     return at.flatMap(({ ip, port: number }) =>
-      askers
+      clients
         .filter(
           ({ by, inPort }) => by.ip.family === ip.family && (inPort === node.gateway.ofPort || ip.text !== nodePortAddress[ip.family].text),
         )
-        .map(({ by, inPort }) => ({ asked: { protocol, ip, port: number }, by, inPort })),
+        .map(({ by, inPort }) => ({ asked: { protocol, ip, port: number }, by, inPort, portSrc: 40_000 }))
+        // Such a source is forged.
+        .concat(
+          isOutside(ip, each.clusterIps)
+            ? [{ asked: { protocol, ip, port: number }, ...byGateway('world', ip.text), portSrc: number }]
+            : [],
+        ),
     );
   });
+}
+
+function isOutside(ip: Ip, clusterIps: readonly string[]): boolean {
+  return !clusterIps.includes(ip.text) && !virtualRanges.some((range) => cidrContains(range, ip));
+}
+
+/**
+ * What the documentation promises, as a sorted list: endpoints, or what else. Who is asked by his own address and port gets the packet
+ * as it is.
+ */
+export function allowed(scene: Scene, { asked, by, portSrc }: Question): string[] {
+  const answer = promised(scene.services, asked, by, vantageOf(scene));
+  if (answer && by.ip.text === asked.ip.text && portSrc === asked.port) return ['itself'];
+  if (answer?.what !== 'endpoints') return [answer?.what ?? 'nobody'];
+  const own = `${asked.ip.text} ${asked.port}`;
+  return [...new Set(answer.endpoints.map((endpoint) => (endpoint === own ? 'itself' : endpoint)))].toSorted();
 }

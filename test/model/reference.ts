@@ -8,7 +8,7 @@ import { type Promised, promised, type Vantage } from './service-reference.ts';
 import type { Output } from './switch-model.ts';
 
 /** Something that may happen to a packet. */
-export interface Fate {
+export interface PacketOutcome {
   readonly outputs: readonly Output[];
   /** The connection that began, if one did. */
   readonly began?: Connection;
@@ -41,8 +41,8 @@ interface Place {
   readonly mac: Mac;
 }
 
-const dropped: readonly Fate[] = [{ outputs: [] }];
-const everybody = [parseCidr('224.0.0.0/4'), parseCidr('255.255.255.255/32'), parseCidr('ff00::/8')];
+const dropped: readonly PacketOutcome[] = [{ outputs: [] }];
+const allTargets = [parseCidr('224.0.0.0/4'), parseCidr('255.255.255.255/32'), parseCidr('ff00::/8')];
 const [allNodes, noIpv4, noIpv6] = [parseIp('ff02::1'), parseIp('0.0.0.0'), parseIp('::')];
 const neighbourDiscovery = { solicitation: 135, advertisement: 136, all: [133, 134, 135, 136, 137] };
 
@@ -52,13 +52,15 @@ const neighbourDiscovery = { solicitation: 135, advertisement: 136, all: [133, 1
  *
  * 1. A pod speaks with its own addresses only. Nodes speak by tunnel only from the addresses they are known by, and only for
  *    their own pods and gateway.
- * 2. Everybody reaches every pod; nobody reaches what does not exist; nothing comes back where it came from.
+ * 2. Every client reaches every pod; none reaches what does not exist; nothing comes back where it came from.
  * 3. A new connection to a Service goes to one of its endpoints and stays there; answers come from the Service. Without
- *    endpoints somebody says no.
+ *    endpoints is refused.
  * 4. Who is client and endpoint of one connection is answered from another address; the world reaches endpoints on other nodes from
- *    the gateway's. Everybody else keeps their address. What was asked through the node is answered through the node.
+ *    the pod network's own. All other sources stay. Requests through the node are answered through the node.
  * 5. Pods and peers cannot send tunnel packets to nodes.
  * 6. Where the bridge routes, the gateway's MAC is the source and a hop is counted; the node counts its own.
+ * 7. No client has an address of a Service or a virtual one, nor the one that it asks; and an endpoint that is asked by its own address
+ *    and port gets the packet as it is.
  */
 export class Reference {
   readonly #scene: Scene;
@@ -70,8 +72,8 @@ export class Reference {
     this.#scene = scene;
   }
 
-  /** Every allowed fate of this packet, one of which `settle` must then be told. */
-  fates(inPort: number, packet: Packet): readonly Fate[] {
+  /** Every allowed outcome of this packet; the actual one goes to `settle`. */
+  fates(inPort: number, packet: Packet): readonly PacketOutcome[] {
     const from = this.#from(inPort, packet);
     if (!from || packet.vlan !== undefined || packet.payload === 'other') return dropped;
     const arrival = { from, inPort, packet };
@@ -83,7 +85,7 @@ export class Reference {
     return this.#routed(arrival);
   }
 
-  settle({ began, chose }: Fate): void {
+  settle({ began, chose }: PacketOutcome): void {
     if (chose) this.#stays.set(chose.client, chose.endpoint);
     if (!began) return;
     this.#connections.set(tupleKey(began.asked), { connection: began, reply: false });
@@ -112,7 +114,7 @@ export class Reference {
     return this.#scene.pods.some((pod) => pod.ofPort === port && pod.mac === mac && has(pod.addresses, ip));
   }
 
-  #arp({ from, inPort, packet }: Arrival): readonly Fate[] {
+  #arp({ from, inPort, packet }: Arrival): readonly PacketOutcome[] {
     const { node, pods } = this.#scene;
     const { arpSpa, arpTpa, arpSha, ethSrc, arpOp } = packet;
     if (from === 'tunnel' || !arpTpa || !node.podCidrs.some(({ family }) => family === 'ipv4')) return dropped;
@@ -137,7 +139,7 @@ export class Reference {
     return delivered(inPort, { ...packet, ethSrc: virtualMac, ethDst: ethSrc, ...answer });
   }
 
-  #neighbourDiscovery(arrival: Arrival): readonly Fate[] {
+  #neighbourDiscovery(arrival: Arrival): readonly PacketOutcome[] {
     const { node, pods } = this.#scene;
     const { from, inPort, packet } = arrival;
     const { icmpType, ipDst, ndTarget, ethDst } = packet;
@@ -154,32 +156,43 @@ export class Reference {
     }
     if (icmpType !== neighbourDiscovery.advertisement) return dropped;
     if (sender && same(ipDst, allNodes)) return delivered('flood', packet);
-    const asker = pods.find(({ mac, addresses }) => has(neighbourAddresses(mac, addresses), ipDst));
-    if (asker) return delivered(asker.ofPort, packet, inPort);
+    const client = pods.find(({ mac, addresses }) => has(neighbourAddresses(mac, addresses), ipDst));
+    if (client) return delivered(client.ofPort, packet, inPort);
     return has(gateway, ipDst) && ethDst === node.gateway.mac ? delivered(node.gateway.ofPort, packet, inPort) : dropped;
   }
 
-  #routed(arrival: Arrival): readonly Fate[] {
+  #routed(arrival: Arrival): readonly PacketOutcome[] {
     const tuple = tupleOf(arrival.packet);
     if (!tuple) return dropped;
     const known = this.#connections.get(tupleKey(tuple));
     if (known) return [this.#send(arrival, known.connection, known.reply)];
     if (!mayOpen(arrival.packet)) return dropped;
     const plain = { asked: tuple, given: tuple, service: false, hairpin: false, byGateway: false };
+    if (arrival.from === 'gateway' && this.#isNoSource(tuple.src)) return dropped;
     const service = arrival.from === 'tunnel' ? undefined : this.#promised(arrival, tuple);
     if (!service) return [this.#send(arrival, plain, false)];
     if (service.what === 'dropped') return dropped;
     if (service.what === 'refused') return delivered('agent', arrival.packet);
     const stays = service.affinity ? this.#stays.get(choiceKey(tuple)) : undefined;
     const open = stays !== undefined && service.endpoints.includes(stays) ? [stays] : service.endpoints;
-    return open.map((endpoint) => ({
-      ...this.#send(arrival, this.#connect(arrival, tuple, endpoint), false),
-      ...(service.affinity && { chose: { client: choiceKey(tuple), endpoint } }),
-    }));
+    return open.map((endpoint) => {
+      if (endpoint === `${tuple.dst.text} ${tuple.dstPort}`) return this.#send(arrival, plain, false);
+      return {
+        ...this.#send(arrival, this.#connect(arrival, tuple, endpoint), false),
+        ...(service.affinity && { chose: { client: choiceKey(tuple), endpoint } }),
+      };
+    });
   }
 
-  #promised({ from, packet }: Arrival, { protocol, src, dst, dstPort }: Tuple): Promised | undefined {
+  #isNoSource(ip: Ip): boolean {
+    const { podCidrs, serviceCidrs } = this.#scene.node;
+    const virtual = [nodePortAddress, serviceNextHop].some((addresses) => same(ip, addresses[ip.family]));
+    return virtual || serviceCidrs.some((cidr) => cidrContains(cidr, ip)) || podCidrs.some(({ network }) => same(ip, network));
+  }
+
+  #promised({ from, packet }: Arrival, { protocol, src, dst, srcPort, dstPort }: Tuple): Promised | undefined {
     const { services } = this.#scene;
+    if (same(src, dst) && srcPort === dstPort) return undefined;
     // The virtual address of node ports is only for what the node's packet filter sends there.
     if (packet.ipDst && same(packet.ipDst, nodePortAddress[dst.family]) && from !== 'gateway') return undefined;
     const by = { kind: this.#kindOf(from, src), ip: src };
@@ -201,12 +214,12 @@ export class Reference {
     const itself = same(asked.src, ip);
     const hairpin = (from === 'pod' && itself) || (from === 'gateway' && place?.kind === 'gateway');
     const fromAfar = from === 'gateway' && place?.kind === 'tunnel' && this.#kindOf(from, asked.src) === 'world';
-    const gateway = this.#scene.node.gateway.addresses.find(({ family }) => family === ip.family);
-    const src = hairpin || itself ? serviceNextHop[ip.family] : fromAfar && gateway ? gateway : asked.src;
+    const network = this.#scene.node.podCidrs.find(({ family }) => family === ip.family)?.network;
+    const src = hairpin || itself ? serviceNextHop[ip.family] : fromAfar && network ? network : asked.src;
     return { asked, given: { ...asked, src, dst: ip, dstPort: Number(port) }, service: true, hairpin, byGateway: from === 'gateway' };
   }
 
-  #send({ from, inPort, packet }: Arrival, connection: Connection, reply: boolean): Fate {
+  #send({ from, inPort, packet }: Arrival, connection: Connection, reply: boolean): PacketOutcome {
     const { asked, given, service, hairpin, byGateway } = connection;
     const began = reply ? {} : { began: connection };
     // What the receiver is found by is the endpoint, before a hairpin's source is put in.
@@ -227,12 +240,12 @@ export class Reference {
     return { outputs: [{ to: to.port, packet: sent }], ...began };
   }
 
-  /** Behind which port an address is; nowhere if nobody can have it. */
+  /** The port that an address is behind; nowhere if no one can have it. */
   #place(ip: Ip): Place | undefined {
     const { node, pods } = this.#scene;
     const pod = pods.find(({ addresses }) => has(addresses, ip));
     if (pod) return { kind: 'pod', port: pod.ofPort, mac: pod.mac };
-    if (everybody.some((cidr) => cidrContains(cidr, ip)) || same(ip, serviceNextHop[ip.family])) return undefined;
+    if (allTargets.some((cidr) => cidrContains(cidr, ip)) || same(ip, serviceNextHop[ip.family])) return undefined;
     if (this.#peerCidrs().some((cidr) => cidrContains(cidr, ip))) return { kind: 'tunnel', port: node.tunnel.ofPort, mac: virtualMac };
     if (node.serviceCidrs.some((cidr) => cidrContains(cidr, ip))) return undefined;
     return { kind: 'gateway', port: node.gateway.ofPort, mac: node.gateway.mac };
@@ -283,7 +296,7 @@ function choiceKey({ protocol, src, dst, dstPort }: Tuple): string {
 }
 
 /** One line, equal for equal fates. */
-export function describeFate({ outputs }: Pick<Fate, 'outputs'>): string {
+export function describeOutcome({ outputs }: Pick<PacketOutcome, 'outputs'>): string {
   return outputs.length === 0 ? 'nothing' : outputs.map(({ to, packet }) => `to ${to}: ${describePacket(packet)}`).join('; ');
 }
 
@@ -303,7 +316,7 @@ function neighbourAddresses(mac: Mac, addresses: readonly Ip[]): readonly Ip[] {
   return global.length === 0 ? [] : [...global, linkLocal(mac)];
 }
 
-function delivered(to: Output['to'], packet: Packet, inPort?: number): readonly Fate[] {
+function delivered(to: Output['to'], packet: Packet, inPort?: number): readonly PacketOutcome[] {
   return to === inPort ? dropped : [{ outputs: [{ to, packet }] }];
 }
 

@@ -8,7 +8,7 @@ import type { Flow, Group } from '../../src/pipeline/flow.ts';
 import { formatFlow } from '../../src/pipeline/format.ts';
 import { compileEndpoint, compileService } from '../../src/proxy/compile-service.ts';
 import { type Proxying, serviceIntents } from '../../src/proxy/intent.ts';
-import { reachableEndpoints } from '../../src/proxy/service-intent.ts';
+import { translatedEndpoints } from '../../src/proxy/service-intent.ts';
 import type { Wanted } from '../../src/wanted/wanted.ts';
 import { exampleNode, examplePeers, examplePods, exampleProxying, exampleServices } from '../support/example-node.ts';
 import { type SceneService, sceneService } from '../support/scene-service.ts';
@@ -169,7 +169,7 @@ function serviceOwners(
       const options = { owner, node: proxying.node, groupId: (name: string) => groupId(`${owner}#${name}`) };
       return [
         [owner, compileService(intent, options)] as const,
-        ...reachableEndpoints(intent).map(
+        ...translatedEndpoints(intent).map(
           (endpoint) =>
             [
               ownerOf('endpoint', intent.transport, endpoint.ip.text, `${endpoint.port}`),

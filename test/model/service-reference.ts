@@ -1,14 +1,14 @@
 import { cidrContains, type Ip, parseCidr, parseIp } from '../../src/net/ip.ts';
-import type { Protocol } from '../../src/pipeline/flow.ts';
+import type { MatchProtocol } from '../../src/pipeline/flow.ts';
 import type { SceneService } from '../support/scene-service.ts';
 
 /** Who asks, as Kubernetes tells clients apart. */
-export interface Asker {
+export interface ServiceClient {
   readonly kind: 'pod' | 'node' | 'world';
   readonly ip: Ip;
 }
 
-/** Where somebody asks, and what is known there. */
+/** The node of a client, and what is known there. */
 export interface Vantage {
   readonly nodeName: string;
   readonly zone?: string;
@@ -19,13 +19,13 @@ export interface Vantage {
   readonly sctp: boolean;
 }
 
-export interface Asked {
-  readonly protocol: Protocol | undefined;
+export interface ServiceDestination {
+  readonly protocol: MatchProtocol | undefined;
   readonly ip: Ip;
   readonly port: number;
 }
 
-/** What Kubernetes promises: one of these endpoints, an answer that nobody is there, or silence. */
+/** Kubernetes' promise: one of these endpoints, a refusal, or silence. */
 export type Promised =
   | { readonly what: 'endpoints'; readonly endpoints: readonly string[]; readonly service: string; readonly affinity: boolean }
   | { readonly what: 'refused' }
@@ -38,9 +38,14 @@ type Endpoint = SceneService['slices'][number]['endpoints'][number] & { readonly
  * endpoints, session affinity), "Service" (types, external IPs, source ranges), "Topology Aware Routing", KEP-1669, KEP-2433,
  * KEP-3015, KEP-1860 (ipMode), and the reference of the Service and EndpointSlice types.
  *
- * @returns undefined if nobody's Service is asked
+ * @returns undefined if the destination is no Service
  */
-export function promised(services: readonly SceneService[], asked: Asked, by: Asker, here: Vantage): Promised | undefined {
+export function promised(
+  services: readonly SceneService[],
+  asked: ServiceDestination,
+  by: ServiceClient,
+  here: Vantage,
+): Promised | undefined {
   for (const each of services) {
     const { service } = each;
     if (service.type === 'ExternalName' || service.clusterIps.length === 0) continue;
@@ -58,7 +63,7 @@ export function promised(services: readonly SceneService[], asked: Asked, by: As
 type How = 'inside' | 'nodePort' | 'external' | 'loadBalancer';
 type Port = SceneService['service']['ports'][number];
 
-function howAsked({ service }: SceneService, port: Port, { ip, port: number }: Asked, here: Vantage): How | undefined {
+function howAsked({ service }: SceneService, port: Port, { ip, port: number }: ServiceDestination, here: Vantage): How | undefined {
   const is = (texts: readonly string[]): boolean => texts.some((text) => parseIp(text).text === ip.text);
   const outward = service.type === 'NodePort' || service.type === 'LoadBalancer';
   if (number === port.port) {
@@ -76,8 +81,8 @@ function howAsked({ service }: SceneService, port: Port, { ip, port: number }: A
 }
 
 interface Circumstances {
-  readonly asked: Asked;
-  readonly by: Asker;
+  readonly asked: ServiceDestination;
+  readonly by: ServiceClient;
   readonly here: Vantage;
 }
 
@@ -103,7 +108,7 @@ function answer(each: SceneService, { port, how }: { port: Port; how: How }, { a
 }
 
 /** `spec.loadBalancerSourceRanges` of the address's family; the node may if one of its addresses may. */
-function mayAsk({ service }: SceneService, by: Asker, here: Vantage): boolean {
+function mayAsk({ service }: SceneService, by: ServiceClient, here: Vantage): boolean {
   const ranges = service.loadBalancerSourceRanges.map(parseCidr).filter(({ family }) => family === by.ip.family);
   const mine = by.kind === 'node' ? [by.ip, ...here.nodeAddresses] : [by.ip];
   return ranges.length === 0 || ranges.some((range) => mine.some((ip) => cidrContains(range, ip)));
@@ -129,7 +134,7 @@ function worth({ ready, serving, terminating }: Endpoint): number {
   return ready ? 2 : serving && terminating ? 1 : 0;
 }
 
-/** Hints are followed only if all have them and somebody is meant; those for nodes come before those for zones. */
+/** Hints are followed only if all endpoints have them and one applies; those for nodes come before those for zones. */
 function nearest(ready: readonly Endpoint[], { nodeName, zone }: Vantage): readonly Endpoint[] {
   const meant = (hints: readonly (readonly string[] | undefined)[], us: string | undefined): readonly Endpoint[] =>
     us === undefined || hints.some((each) => each === undefined) ? [] : ready.filter((_, at) => hints[at]?.includes(us));

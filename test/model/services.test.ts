@@ -1,22 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Group } from '../../src/pipeline/flow.ts';
+import { parseIp } from '../../src/net/ip.ts';
+import type { Bucket, Group } from '../../src/pipeline/flow.ts';
+import { translateTo } from '../../src/proxy/translation.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
 import type { Packet } from './packet.ts';
-import { clusters, type Question, questions } from './random-services.ts';
-import { vantageOf } from './reference.ts';
+import { allowed, clusters, type Question, questions } from './random-services.ts';
 import { compileScene, type Scene } from './scene.ts';
-import { promised } from './service-reference.ts';
 import { SwitchModel } from './switch-model.ts';
 
 type Compiled = ReturnType<typeof compileScene>;
-
-/** What the documentation promises, as a sorted list. */
-function allowed(scene: Scene, { asked, by }: Question): string[] {
-  const answer = promised(scene.services, asked, by, vantageOf(scene));
-  if (answer?.what === 'endpoints') return [...new Set(answer.endpoints)].toSorted();
-  return [answer?.what ?? 'nobody'];
-}
 
 /** Everything that the pipeline may do with this question, whichever way its groups choose. */
 function happening(scene: Scene, question: Question, compiled: Compiled): string[] {
@@ -26,7 +19,7 @@ function happening(scene: Scene, question: Question, compiled: Compiled): string
 
 function outcome(
   { node, pods }: Scene,
-  { asked, by, inPort }: Question,
+  { asked, by, inPort, portSrc }: Question,
   { compiled, choice }: { compiled: Compiled; choice: number },
 ): string {
   const choose = ({ buckets }: Group) => choice % buckets.length;
@@ -39,20 +32,18 @@ function outcome(
     ...(asked.protocol && { protocol: asked.protocol }),
     ipSrc: by.ip,
     ipDst: asked.ip,
-    portSrc: 40_000,
+    portSrc,
     portDst: asked.port,
     ttl: 64,
     ...(asked.protocol === 'tcp' && { tcpFlags: 'syn' as const }),
   };
-  const { flows, outputs } = new SwitchModel(options).receive(inPort, packet);
+  const { tables, flows, outputs, translations } = new SwitchModel(options).receive(inPort, packet);
   if (outputs.some(({ to }) => to === 'agent')) return 'refused';
-  const translated = flows.flatMap(({ steps }) =>
-    steps.flatMap((step) => (step.do === 'ct' && step.nat?.kind === 'dst' ? [step.nat] : [])),
-  );
-  const [only] = translated;
-  if (only) return `${only.ip.text} ${only.port}`;
+  const [only] = translations;
+  if (only) return `${only.dst.text} ${only.dstPort}`;
   // A packet that no Service's flow wanted goes on as it is.
-  return flows.some(({ table }) => table === 'balance' || table === 'sourceRanges') ? 'dropped' : 'nobody';
+  if (!flows.some(({ table }) => table === 'balance' || table === 'sourceRanges')) return 'nobody';
+  return tables.includes('destinationIdentity') ? 'itself' : 'dropped';
 }
 
 function disagreement(scene: Scene, compiled = compileScene(scene)): string | undefined {
@@ -92,19 +83,40 @@ describe('whatever Services a cluster has', () => {
         loadBalancerIngress: loadBalancerIngress.map(({ ip }) => ({ ip, ipMode: 'VIP' })),
       })),
     'forgets source ranges': (scene) => ofService(scene, { loadBalancerSourceRanges: [] }),
-    'serves external addresses that nobody allowed': (scene) => ({
+    'serves external addresses that are not allowed': (scene) => ({
       ...scene,
       proxying: { ...scene.proxying, config: { ...scene.proxying.config, externalIpRanges: [] } },
     }),
     'takes the node for another': (scene) => ({ ...scene, proxying: { ...scene.proxying, node: { ...scene.proxying.node, name: 'n2' } } }),
   };
 
-  it.each(Object.entries(misread))('somebody notices a proxy that %s', (_, misreading) => {
+  it.each(Object.entries(misread))('the oracles notice a proxy that %s', (_, misreading) => {
     const property = fc.property(clusters, (scene) => disagreement(scene, compileScene(misreading(scene))) === undefined);
     expect(fc.check(property, { seed: 11, numRuns: 300, endOnFailure: true }).failed).toBe(true);
   });
 
-  it('somebody notices an endpoint that no bucket leads to', () => {
+  it.each([
+    [
+      'in the group of an address that is an endpoint’s',
+      (compiled: Compiled): Compiled => ({
+        ...compiled,
+        flows: compiled.flows,
+        groups: compiled.groups.map((group) => ({ ...group, buckets: group.buckets.map(translating) })),
+      }),
+    ],
+    [
+      'from where it goes to',
+      (compiled: Compiled): Compiled => ({
+        ...compiled,
+        flows: compiled.flows.filter(({ table, match }) => table !== 'sourceRanges' || match.portSrc === undefined),
+      }),
+    ],
+  ])('the oracles notice a translation %s', (_, mutate) => {
+    const property = fc.property(clusters, (scene) => disagreement(scene, mutate(compileScene(scene))) === undefined);
+    expect(fc.check(property, { seed: 11, numRuns: 300, endOnFailure: true }).failed).toBe(true);
+  });
+
+  it('the oracles notice an endpoint that no bucket leads to', () => {
     const property = fc.property(clusters, (scene) => {
       const compiled = compileScene(scene);
       const groups = compiled.groups.map((group) => {
@@ -116,6 +128,12 @@ describe('whatever Services a cluster has', () => {
     expect(fc.check(property, { seed: 11, numRuns: 100, endOnFailure: true }).failed).toBe(true);
   });
 });
+
+/** As if every bucket had to translate: to what its neighbours have is no translation of its own, so it is one of 198.51.100.200. */
+function translating(bucket: Bucket): Bucket {
+  const itself = bucket.steps.some((step) => step.do === 'resubmit' && step.table === 'destinationIdentity');
+  return itself ? { ...bucket, steps: [translateTo({ ip: parseIp('198.51.100.200'), port: 80 })] } : bucket;
+}
 
 type Service = Scene['services'][number]['service'];
 type Slice = Scene['services'][number]['slices'][number];

@@ -17,11 +17,11 @@ import {
 } from '../../src/pipeline/flow.ts';
 import { formatFlow } from '../../src/pipeline/format.ts';
 import type { Mark } from '../../src/pipeline/registers.ts';
-import type { TableName } from '../../src/pipeline/tables.ts';
+import type { PipelineTableName } from '../../src/pipeline/tables.ts';
 import type { Remembered, Tracker } from './connection-tracker.ts';
 import { describePacket, type Packet, type Tuple, tupleOf } from './packet.ts';
 
-/** Where a packet went: a port, everybody but where it came from, or the agent. */
+/** Where a packet went: a port, all but its input port (flood), or the agent. */
 export interface Output {
   readonly to: number | 'flood' | 'agent';
   readonly packet: Packet;
@@ -29,12 +29,14 @@ export interface Output {
 
 /** What became of one packet. Nothing in `outputs` means that it was dropped. */
 export interface Walk {
-  readonly tables: readonly TableName[];
-  /** What it met there, what tables do with packets that nobody wants excepted. */
+  readonly tables: readonly PipelineTableName[];
+  /** The flows it matched, the tables' misses excepted. */
   readonly flows: readonly Flow[];
   readonly outputs: readonly Output[];
+  /** What its destination was translated to where it was committed. */
+  readonly translations: readonly Tuple[];
   /** Outer source that was remembered. */
-  readonly strangers: readonly Ip[];
+  readonly unknownTunnelPeers: readonly Ip[];
 }
 
 export interface SwitchModelOptions {
@@ -70,9 +72,9 @@ const stepsMax = 500;
  */
 export class SwitchModel {
   readonly #options: SwitchModelOptions;
-  readonly #byTable: ReadonlyMap<TableName, readonly Flow[]>;
+  readonly #byTable: ReadonlyMap<PipelineTableName, readonly Flow[]>;
   readonly #groups: ReadonlyMap<number, Group>;
-  /** By what they match; forgotten by nobody. */
+  /** By match; entries never expire. */
   readonly #learned = new Map<string, Flow>();
 
   constructor(options: SwitchModelOptions) {
@@ -83,14 +85,20 @@ export class SwitchModel {
   }
 
   receive(inPort: number, packet: Packet, ctMark = 0): Walk {
-    const walk = { tables: [] as TableName[], flows: [] as Flow[], outputs: [] as Output[], strangers: [] as Ip[] };
+    const walk = {
+      tables: [] as PipelineTableName[],
+      flows: [] as Flow[],
+      outputs: [] as Output[],
+      translations: [] as Tuple[],
+      unknownTunnelPeers: [] as Ip[],
+    };
     const travel: Travel = { packet, inPort, regs: Array<number>(16).fill(0), ctState: new Set(), ctMark };
     this.#visit('classify', travel, walk);
     return walk;
   }
 
   /** @returns 'ended' if the packet is gone for good (its TTL ended) */
-  #visit(table: TableName, travel: Travel, walk: MutableWalk): 'goes on' | 'ended' {
+  #visit(table: PipelineTableName, travel: Travel, walk: MutableWalk): 'goes on' | 'ended' {
     walk.tables.push(table);
     if (walk.tables.length > stepsMax) throw new SeineError('INVARIANT', `${describePacket(travel.packet)} never ends`);
     const flow = this.#lookUp(table, travel);
@@ -98,7 +106,7 @@ export class SwitchModel {
     return this.#perform(flow?.steps ?? [], travel, walk);
   }
 
-  #lookUp(table: TableName, travel: Travel): Flow | undefined {
+  #lookUp(table: PipelineTableName, travel: Travel): Flow | undefined {
     const matching = [...this.#learnedIn(table), ...(this.#byTable.get(table) ?? [])].filter((flow) => matches(flow.match, travel));
     const [best, ...rest] = matching.filter((flow) => flow.priority === matching[0]?.priority);
     for (const other of rest) {
@@ -163,22 +171,22 @@ export class SwitchModel {
       case 'toAgent':
         walk.outputs.push({ to: 'agent', packet });
         break;
-      case 'learnStranger':
-        if (packet.tunSrc) walk.strangers.push(packet.tunSrc);
+      case 'learnUnknownTunnelPeer':
+        if (packet.tunSrc) walk.unknownTunnelPeers.push(packet.tunSrc);
         break;
       case 'learnChoice':
         this.#learn(step, travel);
         break;
       case 'meter':
         break; // the model's packets come one by one, and no meter minds
-      case 'learnPieces':
+      case 'learnFragments':
         break; // packets of the model are whole
     }
     return 'goes on';
   }
 
-  /** Above what a table does with packets that nobody wants. */
-  #learnedIn(table: TableName): readonly Flow[] {
+  /** Above the tables' misses. */
+  #learnedIn(table: PipelineTableName): readonly Flow[] {
     return table === 'affinity' ? [...this.#learned.values()] : [];
   }
 
@@ -201,14 +209,14 @@ export class SwitchModel {
         ...endpoint.map(whole),
         load(reg.endpointPort((regs[4] ?? 0) & 0xffff)),
         load(reg.serviceState('chosen')),
-        load(reg.rewriteMac('yes')),
+        load(reg.routed('yes')),
         whole(7),
       ],
     };
     this.#learned.set(`${family} ${transport} ${ipSrc?.text} ${ipDst?.text} ${portDst} ${(regs[0] ?? 0) & 0xf}`, flow);
   }
 
-  /** A switch never sends a packet out where it came in, unless told so by name (ovs-actions(7) "output"). */
+  /** A switch never sends a packet out where it came in, unless named explicitly (ovs-actions(7) "output"). */
   #emit(port: number, { inPort, packet }: Travel, walk: MutableWalk): void {
     const { tunSrc: _src, tunDst: _dst, ...inner } = packet;
     if (port !== inPort) walk.outputs.push({ to: port, packet: port === this.#options.tunnelPort ? packet : inner });
@@ -219,6 +227,8 @@ export class SwitchModel {
     const remark = (mark: number) => exec.reduce((sum, each) => remarked(sum, each, travel.regs), mark);
     const tracked = this.#options.tracker.track(travel.packet, travel.ctMark, { zone, commit, nat, remark, before: travel.remembered });
     const { packet, state: ctState, mark: ctMark, remembered } = tracked;
+    const to = tupleOf(packet);
+    if (commit && nat?.kind === 'dst' && to) walk.translations.push(to);
     const original = remembered?.connection.original ?? tupleOf(travel.packet);
     this.#visit(next, { ...travel, regs: [...travel.regs], packet, ctState, ctMark, remembered, original }, walk);
     travel.ctState = new Set();
@@ -237,7 +247,13 @@ export class SwitchModel {
   }
 }
 
-type MutableWalk = { readonly tables: TableName[]; readonly flows: Flow[]; readonly outputs: Output[]; readonly strangers: Ip[] };
+type MutableWalk = {
+  readonly tables: PipelineTableName[];
+  readonly flows: Flow[];
+  readonly outputs: Output[];
+  readonly translations: Tuple[];
+  readonly unknownTunnelPeers: Ip[];
+};
 
 /** RFC 826. */
 function arpAnswer(asked: Packet, ip: Ip, mac: Mac): Packet {

@@ -10,7 +10,7 @@ const killWithinMs = 500;
 /** For each round: three of them are a minute, 180 an hour. */
 const apiAwayMs = 20_000;
 const betweenPodsMs = 500;
-/** What an agent may log, and gain in memory: it tells of a failure at growing intervals, up to minutes. */
+/** Limits on the agent's log lines and memory: it logs a repeated failure at growing intervals, up to minutes. */
 const awayLimits = { lines: 60, linesPerMinute: 1, mib: 24 } as const;
 
 /** What the agent sent to the switch and its database since it began. */

@@ -94,7 +94,7 @@ async function comesAndGoes({ lab, random, rounds, signal }: FaultContext) {
   return { notes: [`${runtime.counts.added} ADDs, ${runtime.counts.lost} lost without a DEL`] };
 }
 
-/** Interfaces that are nobody's, and no agent: what the switch alone does of it. */
+/** Interfaces without an owner, and no agent: the switch's own reaction. */
 async function foreignInterfaces({ lab, rounds }: FaultContext) {
   const node = lab.node(1);
   await lab.agent(1, 'kill');

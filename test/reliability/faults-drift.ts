@@ -3,9 +3,9 @@ import { until } from '../support/converge-lab.ts';
 import { type Fault, type FaultContext, nothingLost } from './fault.ts';
 
 const byEventMs = 500;
-/** What is changed more often than this in a row is put back more and more slowly (src/datapath/repair-ledger.ts). */
+/** More consecutive changes than this are repaired at growing intervals (src/reconcile/repair-ledger.ts). */
 const mostRounds = 5;
-const forgivenMs = 10_000;
+const decayMs = 10_000;
 
 interface Drift {
   readonly name: string;
@@ -14,7 +14,7 @@ interface Drift {
   readonly everyTime?: true;
   /** The fault before changes the same: a pause lets the agent forget that, or it would take it for a fight and go slowly. */
   readonly after?: 'pause';
-  /** Changes it, as somebody on the node would. */
+  /** The foreign change. */
   readonly change: (context: FaultContext) => Promise<unknown>;
   /** What must be as before. */
   readonly look: (context: FaultContext) => Promise<string>;
@@ -139,7 +139,7 @@ function difference(before: string, now: string): string {
 async function putBack(context: FaultContext, { name, change, look, after }: Drift) {
   const took: number[] = [];
   const rounds = Math.min(context.rounds, mostRounds);
-  if (after === 'pause') await setTimeout(rounds * forgivenMs, undefined, { signal: context.signal });
+  if (after === 'pause') await setTimeout(rounds * decayMs, undefined, { signal: context.signal });
   for (let round = 0; round < rounds; round++) {
     const before = await look(context);
     const startedMs = performance.now();
@@ -148,7 +148,7 @@ async function putBack(context: FaultContext, { name, change, look, after }: Dri
     await until(
       async () => (now = await look(context)) === before,
       10_000,
-      () => `round ${round + 1}: ${name} is not put back: ${difference(before, now)}`,
+      () => `round ${round + 1}: ${name} is not repaired: ${difference(before, now)}`,
     );
     took.push(Math.round(performance.now() - startedMs));
   }
@@ -156,7 +156,7 @@ async function putBack(context: FaultContext, { name, change, look, after }: Dri
   // The dump that shows it is part of what was measured.
   return {
     notes: [
-      `put back within ${worst} ms${took.length > 1 ? ` (worst of ${took.length})` : ''}${worst > byEventMs ? ', later than asked' : ''}`,
+      `repaired within ${worst} ms${took.length > 1 ? ` (worst of ${took.length})` : ''}${worst > byEventMs ? ', later than allowed' : ''}`,
     ],
   };
 }

@@ -1,14 +1,14 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { nodePaths } from '../../src/lab/names.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
 import { until } from '../support/converge-lab.ts';
 import { type Fault, type FaultContext, nothingLost } from './fault.ts';
-import { type Mischief, SocketProxy } from './socket-proxy.ts';
+import { type SocketFault, SocketProxy } from './socket-proxy.ts';
 
-const mischiefMs = 5_000;
+const faultMs = 5_000;
 
-/** The agent talks to the switch, or its database, through somebody who means harm; then no more. */
-async function between({ lab }: FaultContext, socket: 'br-int.mgmt' | 'db.sock', mischief: Mischief) {
+/** A faulty proxy between the agent and the switch, or its database; then none. */
+async function between({ lab }: FaultContext, socket: 'br-int.mgmt' | 'db.sock', fault: SocketFault) {
   const before = JSON.stringify((await lab.flows(1)).map(({ text }) => text));
   const proxy = await SocketProxy.before(join(nodePaths(lab.plan.dir, lab.node(1).name).dir, socket));
   let readyMs: number;
@@ -16,8 +16,8 @@ async function between({ lab }: FaultContext, socket: 'br-int.mgmt' | 'db.sock',
     await lab.agent(1, 'kill');
     await lab.agent(1, 'start');
     await lab.untilReady(1);
-    proxy.turn(mischief);
-    await sleep(mischiefMs);
+    proxy.turn(fault);
+    await sleep(faultMs);
     const startedMs = performance.now();
     proxy.turn('pass');
     await lab.untilReady(1);
@@ -31,7 +31,7 @@ async function between({ lab }: FaultContext, socket: 'br-int.mgmt' | 'db.sock',
     await proxy.remove();
   }
   await lab.untilReady(1);
-  return { notes: [`for ${mischiefMs / 1_000} s; ready ${readyMs} ms after it ended`] };
+  return { notes: [`for ${faultMs / 1_000} s; ready ${readyMs} ms after it ended`] };
 }
 
 const sockets = { 'br-int.mgmt': 'OpenFlow', 'db.sock': 'OVSDB' } as const;
@@ -43,11 +43,11 @@ const says = {
 
 export const socketFaults: readonly Fault[] = (['br-int.mgmt', 'db.sock'] as const).flatMap((socket) =>
   (['stall', 'dribble', 'garbage'] as const).map(
-    (mischief): Fault => ({
-      name: `${sockets[socket].toLowerCase()}-${mischief}`,
-      what: `${sockets[socket]} socket: ${says[mischief]}`,
+    (fault): Fault => ({
+      name: `${sockets[socket].toLowerCase()}-${fault}`,
+      what: `${sockets[socket]} socket: ${says[fault]}`,
       limits: nothingLost,
-      act: (context) => between(context, socket, mischief),
+      act: (context) => between(context, socket, fault),
     }),
   ),
 );

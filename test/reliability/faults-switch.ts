@@ -35,7 +35,7 @@ async function killedWithoutAgent({ lab, traffic }: FaultContext, daemon: Daemon
   return { healedMs, notes: ['measured from the start of the agent’s process'] };
 }
 
-/** How much goes on without ovs-vswitchd: on the kernel's data path, what it has flows for. */
+/** What continues without ovs-vswitchd: on the kernel's data path, traffic that it has flows for. */
 async function gone({ lab, traffic }: FaultContext) {
   // A flow is known once packets of both directions have gone by after the first: only then can it go on.
   await backAgain(traffic, performance.now() + knownMs);
@@ -84,7 +84,7 @@ async function databaseControl(lab: FaultContext['lab']): Promise<string> {
   return `${rundir}/ovsdb-server.${ovsdbPid}.ctl`;
 }
 
-/** A table of the bridge that takes no more flows: the pod that comes is refused, and everybody else is served. */
+/** A table of the bridge that takes no more flows: the new pod is refused, and all others are served. */
 async function tableFull({ lab, signal }: FaultContext) {
   const runtime = await CrashRuntime.start(lab, 2, signal);
   await runtime.add();

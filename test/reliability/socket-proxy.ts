@@ -7,7 +7,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
  * - `dribble`: what the server says comes octet by octet
  * - `garbage`: what the server says is followed by octets that mean nothing
  */
-export type Mischief = 'pass' | 'stall' | 'dribble' | 'garbage';
+export type SocketFault = 'pass' | 'stall' | 'dribble' | 'garbage';
 
 const octetsPerMs = 8;
 
@@ -16,7 +16,7 @@ export class SocketProxy {
   readonly #path: string;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  #mischief: Mischief = 'pass';
+  #fault: SocketFault = 'pass';
 
   private constructor(path: string) {
     this.#path = path;
@@ -34,8 +34,8 @@ export class SocketProxy {
   }
 
   /** From now on, for new connections; those there are end. */
-  turn(mischief: Mischief): void {
-    this.#mischief = mischief;
+  turn(fault: SocketFault): void {
+    this.#fault = fault;
     for (const socket of this.#sockets) socket.destroy();
   }
 
@@ -53,7 +53,7 @@ export class SocketProxy {
 
   #serve(client: Socket): void {
     const server = connect(`${this.#path}.real`);
-    const mischief = this.#mischief;
+    const fault = this.#fault;
     for (const [socket, other] of [
       [client, server],
       [server, client],
@@ -65,10 +65,10 @@ export class SocketProxy {
         other.destroy();
       });
     }
-    if (mischief === 'stall') return;
+    if (fault === 'stall') return;
     client.pipe(server);
-    if (mischief === 'pass') server.pipe(client);
-    else if (mischief === 'dribble') dribble(server, client);
+    if (fault === 'pass') server.pipe(client);
+    else if (fault === 'dribble') dribble(server, client);
     else server.on('data', (chunk: Buffer) => client.write(Buffer.concat([chunk, Buffer.from('\u0000}]garbage{\u00ff')])));
   }
 }

@@ -1,14 +1,14 @@
 import { createServer, type Socket } from 'node:net';
+import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
 import { bindUdpIn, connectTcpIn, listenTcpIn } from '../../src/lab/probe/sockets.ts';
-import type { PodStatusLine } from '../../src/lab/status.ts';
 import { parseIp } from '../../src/net/ip.ts';
 import { until } from '../support/converge-lab.ts';
 import { Lane, type LaneCount } from './lane.ts';
 
-/** What the servers listen on, TCP and UDP, for those who ask them directly. */
+/** Ports of the servers, TCP and UDP, for direct clients. */
 const directPort = 7777;
 /**
- * And for those who ask through a Service. From one source port a client cannot talk to an endpoint both directly and through
+ * And for clients of a Service. From one source port a client cannot talk to an endpoint both directly and through
  * its Service: the answers would have the same addresses and ports, and the tracker of the userspace data path drops the second.
  */
 export const servicePort = 7778;
@@ -35,7 +35,7 @@ interface Way {
   readonly port: number;
 }
 
-/** So many datagrams, new connections and messages a second (100 if nobody says otherwise) along each route, in each family. */
+/** So many datagrams, new connections and messages a second (100 by default) along each route, in each family. */
 export class Traffic {
   readonly #lanes: { readonly kind: LaneKind; readonly lane: Lane }[] = [];
   readonly #closing: (() => void)[] = [];
@@ -188,7 +188,7 @@ export class Traffic {
         waiting.length = 0;
         if (this.#stopped.signal.aborted) return;
         this.#broken++;
-        connect().catch(() => undefined); // told as broken; what is not sent any more is not counted as lost
+        connect().catch(() => undefined); // reported as broken; datagrams that are no longer sent do not count as lost
       });
       socket = made;
     };
@@ -209,7 +209,7 @@ async function untilThere({ netns, address, port }: Way): Promise<void> {
     socket?.resetAndDestroy();
     return socket !== undefined;
   };
-  await until(connects, thereWithinMs, () => `nobody answers at ${address} port ${port}`);
+  await until(connects, thereWithinMs, () => `no answer from ${address} port ${port}`);
 }
 
 export interface TrafficCount {

@@ -4,7 +4,7 @@ import { type RunningPod, RuntimeLab } from './runtime-lab.ts';
 
 /*
  * Limits that a pod's annotations ask for, in both directions, through containerd: what a pod gets is limited by the chained
- * plugin, what it sends by the agent, with a meter in the switch. Nobody can choose a burst there: containerd 1.6 asks for the
+ * plugin, what it sends by the agent, with a meter in the switch. The burst cannot be configured there: containerd 1.6 asks for the
  * most that can be counted, half a gigabyte, which passes before what a pod gets is limited.
  */
 

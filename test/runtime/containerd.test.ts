@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { nodePaths } from '../../src/lab/names.ts';
-import { runIn } from '../../src/lab/node/netns.ts';
-import { environmentOf, markedProcesses } from '../../src/lab/process.ts';
+import { runIn } from '../../src/lab/machine/netns.ts';
+import { environmentOf, markedProcesses } from '../../src/lab/machine/process.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
 import { until } from '../support/converge-lab.ts';
 import { holdingsOf } from '../support/node-holdings.ts';
 import { GrpcError } from './grpc.ts';
@@ -170,7 +170,7 @@ describe('a runtime that dies while it makes sandboxes', () => {
       () => 'the plugins do not end',
     );
     const known = await containerd.cri.sandboxes(signal);
-    // A plugin that had not been told everything yet does nothing.
+    // A plugin without its complete configuration does nothing.
     expect(known).toEqual(expect.arrayContaining([...(await holdingsOf(runtimes.lab)).ports]));
     for (const id of known) {
       expect((await containerd.cri.sandboxStatus(id, signal)).ready).toBe(false);

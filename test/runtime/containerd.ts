@@ -72,7 +72,7 @@ export class Containerd {
     if (child !== undefined && child.exitCode === null && child.signalCode === null && child.kill(name)) await once(child, 'exit');
   }
 
-  /** Takes containers away behind the back of its CRI part, and restarts it: it then knows nothing of them, and no plugin was told. */
+  /** Removes containers without its CRI part, and restarts it: it then knows nothing of them, and no plugin was called. */
   async forget(ids: readonly string[], signal: AbortSignal): Promise<void> {
     const inCri = (...args: readonly string[]) => this.ctr(['--namespace', 'k8s.io', ...args], signal);
     for (const id of ids) {

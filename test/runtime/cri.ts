@@ -1,14 +1,12 @@
+import { join } from 'node:path';
+import { z } from 'zod';
 import { GrpcChannel } from './grpc.ts';
 import type { GrantedContainer, GrantedSecurity } from './pod-grants.ts';
-import { message, type Received, text, textMap, texts, whole } from './protobuf.ts';
 
-/** Field numbers here are those of `runtime.v1` in Kubernetes' `cri-api`, `api.proto`. */
-const runtime = 'runtime.v1.RuntimeService';
-
-const protocols = { tcp: 0, udp: 1, sctp: 2 } as const;
+const definitions = join(import.meta.dirname, 'cri.proto');
 
 export interface PublishedPort {
-  readonly protocol: keyof typeof protocols;
+  readonly protocol: 'tcp' | 'udp' | 'sctp';
   readonly containerPort: number;
   readonly hostPort: number;
 }
@@ -32,7 +30,7 @@ export interface ContainerConfig {
   readonly image: string;
   /** Empty: the image's own. */
   readonly command: readonly string[];
-  /** What a manifest grants it; a container without is what the runtime makes of no wishes at all. */
+  /** What a manifest grants it; without it, a container has the runtime's defaults. */
   readonly granted?: Omit<GrantedContainer, 'name' | 'image' | 'command'>;
 }
 
@@ -58,13 +56,41 @@ export interface Condition {
   readonly says: string;
 }
 
+const text = z.string();
+const sandboxId = z.object({ podSandboxId: text });
+const containerId = z.object({ containerId: text });
+const nothing = z.object({});
+const condition = z.object({ type: text, status: z.boolean(), reason: text, message: text });
+/** A message that was not sent is null. */
+const network = z.object({ ip: text, additionalIps: z.array(z.object({ ip: text })) }).nullable();
+const octets = z.instanceof(Uint8Array).transform((bytes) => Buffer.from(bytes).toString('utf8'));
+
+const runtimeAnswers = {
+  Version: z.object({ runtimeName: text, runtimeVersion: text }),
+  Status: z.object({ status: z.object({ conditions: z.array(condition) }) }),
+  RunPodSandbox: sandboxId,
+  StopPodSandbox: nothing,
+  RemovePodSandbox: nothing,
+  PodSandboxStatus: z.object({ status: z.object({ state: text, network }) }),
+  ListPodSandbox: z.object({ items: z.array(z.object({ id: text })) }),
+  CreateContainer: containerId,
+  StartContainer: nothing,
+  StopContainer: nothing,
+  RemoveContainer: nothing,
+  ContainerStatus: z.object({ status: z.object({ state: text, exitCode: z.number() }) }),
+  ExecSync: z.object({ stdout: octets, stderr: octets, exitCode: z.number() }),
+} as const;
+type RuntimeAnswers = typeof runtimeAnswers;
+
+const imageStatus = z.object({ image: z.object({ id: text }).nullable() });
+
 /** What a kubelet uses of a container runtime. Every call is one request to a real runtime. */
 export class CriClient {
   readonly #channel: GrpcChannel;
 
   /** @param socket path of the runtime's socket */
   constructor(socket: string) {
-    this.#channel = new GrpcChannel(socket);
+    this.#channel = new GrpcChannel(socket, definitions);
   }
 
   close(): void {
@@ -73,130 +99,139 @@ export class CriClient {
 
   /** Name and version of the runtime. */
   async version(signal: AbortSignal): Promise<{ readonly name: string; readonly version: string }> {
-    const answer = await this.#call('Version', text(1, 'v1'), signal);
-    return { name: answer.text(2), version: answer.text(3) };
+    const { runtimeName, runtimeVersion } = await this.#call('Version', { version: 'v1' }, signal);
+    return { name: runtimeName, version: runtimeVersion };
   }
 
   async conditions(signal: AbortSignal): Promise<readonly Condition[]> {
-    const answer = await this.#call('Status', whole(1, 0), signal);
-    return answer
-      .message(1)
-      .messages(1)
-      .map((one) => ({ type: one.text(1), holds: one.whole(2) === 1, says: `${one.text(3)} ${one.text(4)}`.trim() }));
+    const { status } = await this.#call('Status', {}, signal);
+    return status.conditions.map(({ type, status: holds, reason, message }) => ({ type, holds, says: `${reason} ${message}`.trim() }));
   }
 
   async hasImage(image: string, signal: AbortSignal): Promise<boolean> {
-    const answer = await this.#channel.call('runtime.v1.ImageService/ImageStatus', message(1, text(1, image)), signal);
-    return answer.messages(1).length > 0;
+    const answer = await this.#channel.call('runtime.v1.ImageService', 'ImageStatus', { image: { image } }, signal);
+    return imageStatus.parse(answer).image !== null;
   }
 
   /** @returns the sandbox's id, which is CNI's container id */
   async runSandbox(config: SandboxConfig, signal: AbortSignal): Promise<string> {
-    return (await this.#call('RunPodSandbox', message(1, ...sandboxFields(config)), signal)).text(1);
+    return (await this.#call('RunPodSandbox', { config: sandboxMessage(config) }, signal)).podSandboxId;
   }
 
   async stopSandbox(id: string, signal: AbortSignal): Promise<void> {
-    await this.#call('StopPodSandbox', text(1, id), signal);
+    await this.#call('StopPodSandbox', { podSandboxId: id }, signal);
   }
 
   async removeSandbox(id: string, signal: AbortSignal): Promise<void> {
-    await this.#call('RemovePodSandbox', text(1, id), signal);
+    await this.#call('RemovePodSandbox', { podSandboxId: id }, signal);
   }
 
   async sandboxStatus(id: string, signal: AbortSignal): Promise<SandboxStatus> {
-    const status = (await this.#call('PodSandboxStatus', text(1, id), signal)).message(1);
-    const network = status.message(5);
-    const ips = [network.text(1), ...network.messages(2).map((more) => more.text(1))];
-    return { ready: status.whole(3) === 0, ips: ips.filter((ip) => ip !== '') };
+    const { status } = await this.#call('PodSandboxStatus', { podSandboxId: id }, signal);
+    const ips = [status.network?.ip ?? '', ...(status.network?.additionalIps ?? []).map(({ ip }) => ip)];
+    return { ready: status.state === 'SANDBOX_READY', ips: ips.filter((ip) => ip !== '') };
   }
 
   /** Ids of all sandboxes, running or not. */
   async sandboxes(signal: AbortSignal): Promise<readonly string[]> {
-    return (await this.#call('ListPodSandbox', text(1, ''), signal)).messages(1).map((sandbox) => sandbox.text(1));
+    return (await this.#call('ListPodSandbox', {}, signal)).items.map(({ id }) => id);
   }
 
   /** Creates and starts a container in a sandbox. @returns its id */
   async startContainer(sandbox: { id: string; config: SandboxConfig }, container: ContainerConfig, signal: AbortSignal): Promise<string> {
-    const config = containerFields(container, sandbox.config);
-    const request = [text(1, sandbox.id), message(2, ...config), message(3, ...sandboxFields(sandbox.config))];
-    const id = (await this.#call('CreateContainer', Buffer.concat(request), signal)).text(1);
-    await this.#call('StartContainer', text(1, id), signal);
-    return id;
+    const config = containerMessage(container, sandbox.config);
+    const request = { podSandboxId: sandbox.id, config, sandboxConfig: sandboxMessage(sandbox.config) };
+    const created = await this.#call('CreateContainer', request, signal);
+    await this.#call('StartContainer', { containerId: created.containerId }, signal);
+    return created.containerId;
   }
 
   /** Ends a container and takes it away; its sandbox stays. @param graceSeconds after which it is killed */
   async removeContainer(id: string, graceSeconds: number, signal: AbortSignal): Promise<void> {
-    await this.#call('StopContainer', Buffer.concat([text(1, id), whole(2, graceSeconds)]), signal);
-    await this.#call('RemoveContainer', text(1, id), signal);
+    await this.#call('StopContainer', { containerId: id, timeout: graceSeconds }, signal);
+    await this.#call('RemoveContainer', { containerId: id }, signal);
   }
 
   async containerStatus(id: string, signal: AbortSignal): Promise<ContainerStatus> {
-    const status = (await this.#call('ContainerStatus', text(1, id), signal)).message(1);
-    return { state: containerStates[status.whole(3)] ?? 'unknown', exitCode: status.whole(7) };
+    const { state, exitCode } = (await this.#call('ContainerStatus', { containerId: id }, signal)).status;
+    const found = containerStates.find((name) => state === `CONTAINER_${name.toUpperCase()}`);
+    return { state: found ?? 'unknown', exitCode };
   }
 
   /** Runs a command in a container to its end. @param timeoutSeconds after which the runtime kills it */
   async exec(containerId: string, command: readonly string[], timeoutSeconds: number, signal: AbortSignal): Promise<Execution> {
-    const request = Buffer.concat([text(1, containerId), texts(2, command), whole(3, timeoutSeconds)]);
-    const answer = await this.#call('ExecSync', request, signal);
-    return { stdout: answer.text(1), stderr: answer.text(2), exitCode: answer.whole(3) };
+    return await this.#call('ExecSync', { containerId, cmd: command, timeout: timeoutSeconds }, signal);
   }
 
-  #call(method: string, request: Uint8Array, signal: AbortSignal): Promise<Received> {
-    return this.#channel.call(`${runtime}/${method}`, request, signal);
+  async #call<M extends keyof RuntimeAnswers>(method: M, request: object, signal: AbortSignal): Promise<z.infer<RuntimeAnswers[M]>> {
+    const answer = await this.#channel.call('runtime.v1.RuntimeService', method, request, signal);
+    return runtimeAnswers[method].parse(answer) as z.infer<RuntimeAnswers[M]>;
   }
 }
 
-function sandboxFields(config: SandboxConfig): readonly Uint8Array[] {
-  const ports = (config.ports ?? []).map((port) =>
-    message(5, whole(1, protocols[port.protocol]), whole(2, port.containerPort), whole(3, port.hostPort)),
-  );
-  const { ofNode } = config;
-  return [
-    message(1, text(1, config.name), text(2, config.uid), text(3, config.namespace)),
+function sandboxMessage({
+  namespace,
+  name,
+  uid,
+  ports = [],
+  annotations = {},
+  cgroupParent,
+  ofNode,
+  logFolder = '',
+}: SandboxConfig): object {
+  const portMappings = ports.map(({ protocol, ...numbers }) => ({ protocol: protocol.toUpperCase(), ...numbers }));
+  const securityContext = ofNode && { namespaceOptions: namespaceOptions(ofNode), seccomp: runtimeDefault };
+  return {
+    metadata: { name, uid, namespace },
     // A pod in the node's network has the node's name.
-    text(2, ofNode === undefined ? config.name : ''),
-    text(3, config.logFolder ?? ''),
-    ...ports,
-    textMap(7, config.annotations ?? {}),
-    message(8, text(1, config.cgroupParent), ...(ofNode === undefined ? [] : [message(2, namespaces(1, ofNode), message(9))])),
-  ];
+    hostname: ofNode === undefined ? name : '',
+    logDirectory: logFolder,
+    portMappings,
+    annotations,
+    linux: { cgroupParent, ...(securityContext && { securityContext }) },
+  };
 }
 
-function containerFields(container: ContainerConfig, sandbox: SandboxConfig): readonly Uint8Array[] {
-  const { name, image, command, granted } = container;
-  const fields = [message(1, text(1, name)), message(2, text(1, image)), texts(3, command)];
+function containerMessage({ name, image, command, granted }: ContainerConfig, sandbox: SandboxConfig): object {
+  const fields = { metadata: { name }, image: { image }, command };
   if (granted === undefined) return fields;
-  const environment = Object.entries(granted.env).map(([key, value]) => message(6, text(1, key), text(2, value)));
-  const mounts = granted.mounts.map(({ source, target, readOnly, hostToContainer }) =>
-    message(7, text(1, target), text(2, source), whole(3, Number(readOnly)), whole(5, Number(hostToContainer))),
-  );
-  const log = sandbox.logFolder === undefined ? '' : `${name}.log`;
-  const security = securityFields(granted.security, sandbox.ofNode);
-  return [...fields, texts(4, granted.args), ...environment, ...mounts, text(11, log), message(15, message(2, ...security))];
+  const mounts = granted.mounts.map(({ source, target, readOnly, hostToContainer }) => ({
+    containerPath: target,
+    hostPath: source,
+    readonly: readOnly,
+    propagation: hostToContainer ? 'PROPAGATION_HOST_TO_CONTAINER' : 'PROPAGATION_PRIVATE',
+  }));
+  return {
+    ...fields,
+    args: granted.args,
+    envs: Object.entries(granted.env).map(([key, value]) => ({ key, value })),
+    mounts,
+    logPath: sandbox.logFolder === undefined ? '' : `${name}.log`,
+    linux: { securityContext: securityMessage(granted.security, sandbox.ofNode) },
+  };
 }
 
 /** As a kubelet fills them in from a container's `securityContext`; seccomp is the runtime's default. */
-function securityFields(security: GrantedSecurity, ofNode: SandboxConfig['ofNode']): readonly Uint8Array[] {
+function securityMessage(security: GrantedSecurity, ofNode: SandboxConfig['ofNode']): object {
   const { noNewPrivileges, readOnlyRoot, user, dropped, added, appArmor } = security;
-  return [
-    message(1, texts(1, added), texts(2, dropped)),
-    ...(ofNode === undefined ? [] : [namespaces(3, ofNode)]),
-    message(5, whole(1, user)),
-    whole(7, Number(readOnlyRoot)),
-    whole(11, Number(noNewPrivileges)),
-    texts(13, maskedPaths),
-    texts(14, readOnlyPaths),
-    message(15),
-    ...(appArmor === undefined ? [] : [message(16, whole(1, appArmorTypes[appArmor]))]),
-  ];
+  return {
+    capabilities: { addCapabilities: added, dropCapabilities: dropped },
+    ...(ofNode && { namespaceOptions: namespaceOptions(ofNode) }),
+    runAsUser: { value: user },
+    readonlyRootfs: readOnlyRoot,
+    noNewPrivs: noNewPrivileges,
+    maskedPaths,
+    readonlyPaths: readOnlyPaths,
+    seccomp: runtimeDefault,
+    ...(appArmor && { apparmor: { profileType: appArmor } }),
+  };
 }
 
-/** NamespaceOption: 0 is the pod's own namespace, 1 the container's, 2 the node's. */
-const namespaces = (number: number, { hostPid }: { readonly hostPid: boolean }): Uint8Array =>
-  message(number, whole(1, 2), whole(2, hostPid ? 2 : 1));
+function namespaceOptions({ hostPid }: { readonly hostPid: boolean }): object {
+  return { network: 'NODE', pid: hostPid ? 'NODE' : 'CONTAINER' };
+}
 
-const appArmorTypes = { RuntimeDefault: 0, Unconfined: 1 } as const;
+const runtimeDefault = { profileType: 'RuntimeDefault' };
 const containerStates = ['created', 'running', 'exited', 'unknown'] as const;
 
 /** What a kubelet has hidden and protected unless `procMount` says otherwise. */

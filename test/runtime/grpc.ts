@@ -1,106 +1,67 @@
-import { type ClientHttp2Session, connect } from 'node:http2';
-import { createConnection } from 'node:net';
-import { Received } from './protobuf.ts';
+import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
+import protobuf from 'protobufjs';
 
-/** Of gRPC, in the order of their numbers. Source: grpc.io, "Status codes and their use in gRPC". */
-const codes = [
-  'OK',
-  'CANCELLED',
-  'UNKNOWN',
-  'INVALID_ARGUMENT',
-  'DEADLINE_EXCEEDED',
-  'NOT_FOUND',
-  'ALREADY_EXISTS',
-  'PERMISSION_DENIED',
-  'RESOURCE_EXHAUSTED',
-  'FAILED_PRECONDITION',
-  'ABORTED',
-  'OUT_OF_RANGE',
-  'UNIMPLEMENTED',
-  'INTERNAL',
-  'UNAVAILABLE',
-  'DATA_LOSS',
-  'UNAUTHENTICATED',
-] as const;
-export type GrpcCode = (typeof codes)[number];
-
-const answerBytesMax = 16 * 1024 * 1024;
+/** A runtime that tests restart is looked for often. */
+const channelOptions = {
+  'grpc.max_receive_message_length': 16 * 1024 * 1024,
+  'grpc.initial_reconnect_backoff_ms': 50,
+  'grpc.max_reconnect_backoff_ms': 200,
+};
 
 /** A call that the server refused, or that never reached it (`UNAVAILABLE`). */
 export class GrpcError extends Error {
-  readonly code: GrpcCode;
+  /** The name of a status. Source: grpc.io, "Status codes and their use in gRPC". */
+  readonly code: string;
 
-  constructor(code: GrpcCode, message: string) {
+  constructor(code: string, message: string) {
     super(`${code}: ${message}`);
     this.code = code;
   }
 }
 
-/** A gRPC server on a unix socket. Calls share one connection, which is made anew when it broke. */
+/** A gRPC server on a unix socket, and the services that a `.proto` file says it has. */
 export class GrpcChannel {
-  readonly #socket: string;
-  #session: ClientHttp2Session | undefined;
+  readonly #address: string;
+  #client: Client | undefined;
+  readonly #services: protobuf.Root;
 
-  constructor(socket: string) {
-    this.#socket = socket;
+  /** @param definitions path of the `.proto` file */
+  constructor(socket: string, definitions: string) {
+    this.#address = `unix:${socket}`;
+    this.#services = protobuf.loadSync(definitions);
+    this.#services.resolveAll();
   }
 
   /**
-   * One request, one answer. Source: grpc.io, "gRPC over HTTP2": each message has a prefix of one octet (compressed or not)
-   * and four of length; the outcome is in the trailers.
+   * One request, one answer: objects with the fields' names in camel case. In the answer every field is there, as proto3 wants.
    *
-   * @param method `package.Service/Method`
+   * @param service with its package
    * @throws GrpcError
    */
-  async call(method: string, request: Uint8Array, signal: AbortSignal): Promise<Received> {
-    const prefix = Buffer.alloc(5);
-    prefix.writeUInt32BE(request.length, 1);
-    const { body, status, said } = await this.#exchange(method, Buffer.concat([prefix, request]), signal);
-    if (status !== 0) throw new GrpcError(codes[status] ?? 'UNKNOWN', `${method}: ${said}`);
-    if (body.length < 5 || body.length !== 5 + body.readUInt32BE(1)) throw new GrpcError('INTERNAL', `${method}: half an answer`);
-    return new Received(body.subarray(5));
-  }
-
-  close(): void {
-    this.#session?.destroy();
-    this.#session = undefined;
-  }
-
-  #exchange(method: string, body: Uint8Array, signal: AbortSignal): Promise<{ body: Buffer; status: number; said: string }> {
+  call(service: string, method: string, request: object, signal: AbortSignal): Promise<unknown> {
+    const { resolvedRequestType, resolvedResponseType } = this.#services.lookupService(service).methods[method] ?? {};
+    if (!resolvedRequestType || !resolvedResponseType) throw new Error(`${service} has no method ${method}`);
+    const encode = (from: object): Buffer => Buffer.from(resolvedRequestType.encode(resolvedRequestType.fromObject(from)).finish());
+    const decode = (octets: Buffer): unknown =>
+      resolvedResponseType.toObject(resolvedResponseType.decode(octets), { defaults: true, longs: Number, enums: String });
     return new Promise((resolve, reject) => {
-      const lost = (cause: Error) => reject(new GrpcError('UNAVAILABLE', `${method}: ${cause.message}`));
-      const session = this.#open(lost);
-      const headers = { ':method': 'POST', ':path': `/${method}`, 'content-type': 'application/grpc', te: 'trailers' };
-      const stream = session.request(headers, { signal });
-      const chunks: Buffer[] = [];
-      let size = 0;
-      let outcome = { status: Number.NaN, said: '' };
-      const read = (from: Record<string, string | string[] | undefined>) => {
-        if (from['grpc-status'] === undefined) return;
-        outcome = { status: Number(from['grpc-status']), said: decodeURIComponent(String(from['grpc-message'] ?? '')) };
+      const path = `/${service}/${method}`;
+      const answered = (error: ServiceError | null, answer?: unknown): void => {
+        signal.removeEventListener('abort', cancel);
+        if (error) reject(new GrpcError(status[error.code], `${path}: ${error.details}`));
+        else resolve(answer);
       };
-      stream.on('response', read);
-      stream.on('trailers', read);
-      stream.on('data', (chunk: Buffer) => {
-        size += chunk.length;
-        chunks.push(chunk);
-        if (size > answerBytesMax) stream.close();
-      });
-      stream.once('error', lost);
-      stream.once('close', () =>
-        Number.isNaN(outcome.status)
-          ? lost(new Error('the connection ended before the answer'))
-          : resolve({ body: Buffer.concat(chunks), ...outcome }),
-      );
-      stream.end(body);
+      this.#client ??= new Client(this.#address, credentials.createInsecure(), channelOptions);
+      const call = this.#client.makeUnaryRequest(path, encode, decode, request, answered);
+      const cancel = (): void => call.cancel();
+      signal.addEventListener('abort', cancel, { once: true });
+      if (signal.aborted) cancel();
     });
   }
 
-  #open(lost: (cause: Error) => void): ClientHttp2Session {
-    if (this.#session !== undefined && !this.#session.destroyed && !this.#session.closed) return this.#session;
-    const session = connect('http://localhost', { createConnection: () => createConnection(this.#socket) });
-    session.once('error', lost);
-    this.#session = session;
-    return session;
+  /** A later call connects anew. */
+  close(): void {
+    this.#client?.close();
+    this.#client = undefined;
   }
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { run } from '../../src/lab/process.ts';
+import { run } from '../../src/lab/machine/process.ts';
 
 export const tinyImage = 'localhost/seine/tiny:1';
 
@@ -29,7 +29,7 @@ const applets = [
 export const tinyArchive = (folder: string): string => join(folder, 'image', 'tiny.tar');
 
 /**
- * Makes a container image of nothing but busybox, as `docker save` writes one; its containers sleep unless told otherwise.
+ * Makes a container image of nothing but busybox, as `docker save` writes one; its containers sleep by default.
  *
  * @param env of every container of it
  */

@@ -6,7 +6,7 @@ import { parseDocument } from 'yaml';
 import { agentGrants, type Grants, ovsGrants } from '../../build/manifests/grants.ts';
 import { manifestText, uninstallParts } from '../../build/manifests/manifest.ts';
 import type { Finding } from '../../src/agent-api/check.ts';
-import { nodePaths } from '../../src/lab/names.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
 import { until } from '../support/converge-lab.ts';
 import { DaemonSetPod } from './daemon-set-pod.ts';
 import { agentImage, buildImages, ovsImage, podman, releaseStorage } from './image-builder.ts';

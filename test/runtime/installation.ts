@@ -7,10 +7,10 @@ import type { ConfigMap } from 'kubernetes-types/core/v1.d.ts';
 import { parseAllDocuments } from 'yaml';
 import { manifestParts, manifestText } from '../../build/manifests/manifest.ts';
 import { defaultOptions, type ManifestOptions, namespace } from '../../build/manifests/options.ts';
-import { readKubeconfig } from '../../src/lab/kube-access.ts';
-import { labPaths } from '../../src/lab/names.ts';
+import { readKubeconfig } from '../../src/lab/kube/kubeconfig.ts';
+import { labMark } from '../../src/lab/machine/process.ts';
 import { agentConfig } from '../../src/lab/node/agent.ts';
-import { labMark } from '../../src/lab/process.ts';
+import { labPaths } from '../../src/lab/plan/names.ts';
 import { agentToken } from '../support/agent-token.ts';
 import { agentImage, ovsImage } from './image-builder.ts';
 import type { PodSurroundings } from './pod-grants.ts';
@@ -18,7 +18,7 @@ import type { RuntimeLab } from './runtime-lab.ts';
 
 const execute = promisify(execFile);
 
-/** What was applied, as the API server was told it. */
+/** The applied objects, as sent to the API server. */
 export interface Applied {
   readonly configMaps: readonly ConfigMap[];
   readonly daemonSets: readonly DaemonSet[];

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { labPaths, netnsPath, nodePaths } from '../../src/lab/names.ts';
-import { createNetns, runIn } from '../../src/lab/node/netns.ts';
+import { createNetns, runIn } from '../../src/lab/machine/netns.ts';
+import { labPaths, netnsPath, nodePaths } from '../../src/lab/plan/names.ts';
 import { buildLibcniClient, Libcni } from './libcni.ts';
 import { contentsOf } from './node-contents.ts';
 import { debianPlugins, type PluginConf, RuntimeLab } from './runtime-lab.ts';

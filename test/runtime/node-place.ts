@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { mkdirSync, openSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { netnsPath } from '../../src/lab/names.ts';
-import { labMark, processOf, run } from '../../src/lab/process.ts';
+import { labMark, processOf, run } from '../../src/lab/machine/process.ts';
+import { netnsPath } from '../../src/lab/plan/names.ts';
 
-/** Where runtimes have paths that cannot be told otherwise: each node writes to its own layer over the machine's. */
+/** Where runtimes have paths that cannot be configured: each node writes to its own layer over the machine's. */
 const layered = ['etc', 'opt', 'var/lib'];
 /** Where they keep what runs: each node has a folder of its own in its place. */
 const replaced = ['run/containerd', 'run/runc', 'run/libpod'];

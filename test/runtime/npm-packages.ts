@@ -1,6 +1,6 @@
 import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
-import { run } from '../../src/lab/process.ts';
+import { dirname, join, resolve } from 'node:path';
+import { run } from '../../src/lab/machine/process.ts';
 
 const root = resolve(import.meta.dirname, '..', '..');
 
@@ -19,9 +19,19 @@ export async function npmPackagesFor(architecture: NodeArchitecture, signal: Abo
   const lock = readFileSync(join(root, 'package-lock.json'), 'utf8');
   if (existsSync(mark) && readFileSync(mark, 'utf8') === lock) return folder;
   mkdirSync(folder, { recursive: true });
-  for (const name of ['package.json', 'package-lock.json', '.npmrc']) copyFileSync(join(root, name), join(folder, name));
+  const manifests = ['package.json', ...workspaces().map((workspace) => join(workspace, 'package.json'))];
+  for (const name of [...manifests, 'package-lock.json', '.npmrc']) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    copyFileSync(join(root, name), join(folder, name));
+  }
   const suiting = ['--os', 'linux', '--cpu', architecture, '--libc', 'glibc'];
   await run('npm', ['--prefix', folder, 'ci', '--ignore-scripts', '--include=optional', '--loglevel=error', ...suiting], {}, signal);
   writeFileSync(mark, lock);
   return folder;
+}
+
+/** Folders of the packages within this one; `npm ci` wants their manifests too. */
+function workspaces(): readonly string[] {
+  const { workspaces: folders } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { workspaces: readonly string[] };
+  return folders;
 }

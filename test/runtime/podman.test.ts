@@ -75,7 +75,7 @@ it('a container that its runtime lost in a crash is detached when it is removed'
   const pid = Number(await podman(1).call(['inspect', '--format', '{{.State.Pid}}', 'crash'], signal));
   const conmon = Number(await podman(1).call(['inspect', '--format', '{{.State.ConmonPid}}', 'crash'], signal));
   for (const each of [conmon, pid]) process.kill(each, 'SIGKILL');
-  // podman finds out that there is nobody to stop, and says so once.
+  // podman finds no process to stop, and reports that once.
   const isRemoved = async () =>
     await podman(1)
       .call(['rm', '--force', '--time', '0', 'crash'], signal)

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { writeFileWhole } from '../../src/lab/files.ts';
 import { CniRuntime } from '../../src/lab/kubelet/cni-runtime.ts';
-import { labPaths, nodePaths } from '../../src/lab/names.ts';
-import { endProcesses, labMark, markedProcesses, runAnyway } from '../../src/lab/process.ts';
+import { writeFileWhole } from '../../src/lab/machine/files.ts';
+import { endProcesses, labMark, markedProcesses, runAnyway } from '../../src/lab/machine/process.ts';
+import { labPaths, nodePaths } from '../../src/lab/plan/names.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { Containerd } from './containerd.ts';
 import type { PublishedPort, SandboxConfig } from './cri.ts';
@@ -116,7 +116,7 @@ export class RuntimeLab {
     writeFileWhole(path, JSON.stringify({ cniVersion, name: 'seine', plugins }, null, 2));
   }
 
-  /** What a kubelet says of a pod. Its UID is a static pod's, so that nobody asks the API server for it. */
+  /** A kubelet's names for a pod. Its UID is a static pod's, so that the API server is not queried for it. */
   sandboxConfig(pod: WantedPod): SandboxConfig {
     return { namespace: 'default', uid: randomBytes(16).toString('hex'), cgroupParent: this.cgroupParent, ...pod };
   }

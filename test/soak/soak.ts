@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { nodePaths } from '../../src/lab/names.ts';
 import { agentProcess, killAgent, startAgent } from '../../src/lab/node/agent.ts';
 import { ovsProcess } from '../../src/lab/node/ovs.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
 import { type ConvergeLab, until } from '../support/converge-lab.ts';
 import type { CrashRuntime } from '../support/crash-runtime.ts';
 import { holdingsOf } from '../support/node-holdings.ts';

@@ -86,6 +86,8 @@ export const services = {
   tunnelOfSecond: { last: 0x17, transport: 'udp', port: 80, endpoints: [{ who: 'n2', port: port.tunnel }] },
   closed: { last: 0x18, transport: 'tcp', port: 80, endpoints: [{ who: 'c', port: port.nobody }] },
   closedDatagrams: { last: 0x18, transport: 'udp', port: 80, endpoints: [{ who: 'c', port: port.nobody }] },
+  onlyC: { last: 0x19, transport: 'tcp', port: 80, endpoints: [{ who: 'c', port: port.datagrams }] },
+  onlyCDatagrams: { last: 0x19, transport: 'udp', port: 80, endpoints: [{ who: 'c', port: port.datagrams }] },
 } as const satisfies Readonly<Record<string, PlannedService>>;
 
 function podEndpoints(...names: readonly string[]): PlannedService['endpoints'] {

@@ -2,18 +2,19 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CniServer, type ServedCall } from '../../src/agent/cni-server.ts';
-import { type DelegatedCall, type DelegatedIpam, type DelegatedNetworkCall, delegatedIpam } from '../../src/agent/ipam/delegated-ipam.ts';
-import { Ipam } from '../../src/agent/ipam/ipam.ts';
-import { FileJournalStore } from '../../src/agent/ipam/journal-store.ts';
-import type { Lease, Pool } from '../../src/agent/ipam/lease.ts';
-import type { PodLookup } from '../../src/agent/node-pods.ts';
-import { FakePodNetwork } from '../../src/agent/pod-network-fake.ts';
+import type { ServedCall } from '../../src/attach/cni/calls.ts';
+import { FakePodNetwork } from '../../src/attach/cni/pod-network-fake.ts';
+import { CniServer } from '../../src/attach/cni/server.ts';
+import type { PodLookup } from '../../src/attach/node-pods.ts';
 import type { Environment } from '../../src/cni/environment.ts';
 import { CniError, cniCodes } from '../../src/cni/errors.ts';
 import { encodeRequest } from '../../src/cni/wire.ts';
 import { createNodeHost } from '../../src/cni-shim/node-host.ts';
 import { runPlugin } from '../../src/cni-shim/plugin.ts';
+import { type DelegatedCall, type DelegatedIpam, type DelegatedNetworkCall, delegatedIpam } from '../../src/ipam/delegated-ipam.ts';
+import { Ipam } from '../../src/ipam/ipam.ts';
+import { FileJournalStore } from '../../src/ipam/journal-store.ts';
+import type { Lease, Pool } from '../../src/ipam/lease.ts';
 import { type Log, silentLog } from '../../src/log/log.ts';
 import { cidrAddress, parseCidr, parseIp } from '../../src/net/ip.ts';
 import { peerCredentials } from '../../src/netlink/unix-peer.ts';
@@ -77,7 +78,7 @@ export class CniBench {
   readonly folder = mkdtempSync(join(tmpdir(), 'seine-cni-'));
   readonly network = new FakePodNetwork();
   readonly delegatedIpam = new FakeDelegatedIpam();
-  /** Plugins are other processes: ask the kernel who they are, and run IPAM plugins for real. */
+  /** Plugins are other processes: their identity is the kernel's, and IPAM plugins really run. */
   real = false;
   readonly pools: readonly Pool[];
   /** What `isAbsent` of the IPAM answers. */
@@ -113,7 +114,7 @@ export class CniBench {
     const store = new FileJournalStore(join(this.stateDir, 'ipam.journal'));
     const isAbsent = async (lease: Lease) => this.absent(lease);
     const isSpokenFor = (lease: Lease) => this.isSpokenFor(lease);
-    this.#ipam = await Ipam.open({ store, pools: this.pools, bootId: 'boot', isAbsent, isSpokenFor, log: this.log });
+    this.#ipam = await Ipam.open({ store, pools: this.pools, bootId: 'boot', isAbsent, isClaimedByApi: isSpokenFor, log: this.log });
     this.#server = await this.listen();
     return this;
   }

@@ -6,18 +6,18 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { askControl } from '../../src/lab/control.ts';
-import { createAll, type Manifest, manifests, podsReady } from '../../src/lab/demo/workload.ts';
+import { askControl } from '../../src/lab/daemon/control.ts';
+import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
+import { createAll, type DemoManifest, manifests, podsReady } from '../../src/lab/demo/workload.ts';
 import { removeLab } from '../../src/lab/down.ts';
-import { readKubeconfig } from '../../src/lab/kube-access.ts';
-import { KubeApi } from '../../src/lab/kube-api.ts';
-import { labPaths, nodePaths, realLabDir } from '../../src/lab/names.ts';
+import { KubeApi } from '../../src/lab/kube/kube-api.ts';
+import { readKubeconfig } from '../../src/lab/kube/kubeconfig.ts';
+import { inNetns } from '../../src/lab/machine/netns.ts';
 import { agentReadiness } from '../../src/lab/node/agent.ts';
-import { inNetns } from '../../src/lab/node/netns.ts';
 import type { OvsDaemon } from '../../src/lab/node/ovs.ts';
-import { type LabOptions, type LabPlan, type NodePlan, planLab } from '../../src/lab/plan.ts';
+import { labPaths, nodePaths, realLabDir } from '../../src/lab/plan/names.ts';
+import { type LabOptions, type LabPlan, type NodePlan, planLab } from '../../src/lab/plan/plan.ts';
 import { ask, type Outcome } from '../../src/lab/probe/probe.ts';
-import type { PodStatusLine } from '../../src/lab/status.ts';
 import { askStatus, bringUp } from '../../src/lab/up.ts';
 import { untilServed } from './served.ts';
 import { slowness, testDatapath } from './test-datapath.ts';
@@ -53,9 +53,9 @@ export class ConvergeLab {
   }
 
   /** @param agent what node runs as the agent; from the sources if left out */
-  static async start(nodes: number, agent?: string, wish: Partial<LabOptions> = {}): Promise<ConvergeLab> {
+  static async start(nodes: number, agent?: string, want: Partial<LabOptions> = {}): Promise<ConvergeLab> {
     const dir = realLabDir(`/run/seine-cv-${randomBytes(3).toString('hex')}`);
-    const plan = planLab({ nodes, dir, families: ['ipv4', 'ipv6'], tunnel: 'geneve', datapath: testDatapath, ...wish });
+    const plan = planLab({ nodes, dir, families: ['ipv4', 'ipv6'], tunnel: 'geneve', datapath: testDatapath, ...want });
     try {
       await bringUp({ plan, agent, onStep: () => {} }, AbortSignal.timeout(bringUpMs));
       return new ConvergeLab(plan, new KubeApi(await readKubeconfig(labPaths(dir).kubeconfig)));
@@ -65,7 +65,7 @@ export class ConvergeLab {
     }
   }
 
-  async startPods(more: readonly Manifest[] = []): Promise<void> {
+  async startPods(more: readonly DemoManifest[] = []): Promise<void> {
     const wanted = [...manifests(this.plan), ...more];
     await createAll(this.api, wanted, AbortSignal.timeout(bringUpMs));
     await podsReady(this.api, wanted.filter(({ object }) => object['kind'] === 'Pod').length, AbortSignal.timeout(bringUpMs));
@@ -118,7 +118,7 @@ export class ConvergeLab {
     return (await askStatus(this.plan.dir)).nodes.flatMap(({ agentPid }) => agentPid ?? []);
   }
 
-  /** Runs a command on a node, with the tools of Open vSwitch pointed at it; gives what it wrote. */
+  /** Runs a command on a node, with the tools of Open vSwitch pointed at it; returns its output. */
   async exec(number: number, command: string, ...args: readonly string[]): Promise<string> {
     const inside = inNetns(this.node(number).netns, command, args);
     const env = { ...process.env, OVS_RUNDIR: nodePaths(this.plan.dir, this.node(number).name).dir };
@@ -201,7 +201,7 @@ export class ConvergeLab {
     );
   }
 
-  /** Asks a pod, by one of its addresses, who it is. */
+  /** Asks a pod, by one of its addresses, for its name. */
   async reach(from: PodStatusLine, address: string, port = 80): Promise<Outcome> {
     return await ask({ from: from.netns, protocol: 'tcp', address, port, timeoutMs: 250 * slowness });
   }

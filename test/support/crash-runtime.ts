@@ -2,9 +2,9 @@ import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { type NetworkConf, parseNetworkConf } from '../../src/lab/kubelet/cni-conf.ts';
-import { type Attachment, CniRuntime } from '../../src/lab/kubelet/cni-runtime.ts';
-import { labPaths, netnsPath, nodePaths } from '../../src/lab/names.ts';
+import { type PluginChain, parseNetworkConf } from '../../src/lab/kubelet/cni-conf.ts';
+import { CniRuntime, type RuntimeAttachment } from '../../src/lab/kubelet/cni-runtime.ts';
+import { labPaths, netnsPath, nodePaths } from '../../src/lab/plan/names.ts';
 import type { ConvergeLab } from './converge-lab.ts';
 
 const execute = promisify(execFile);
@@ -34,7 +34,7 @@ export class CrashRuntime {
   readonly counts = { added: 0, removed: 0, lost: 0, checked: 0, addFailed: 0, delFailed: 0, pluginsKilled: 0 };
   readonly #runtime: CniRuntime;
   readonly #cacheFolder: string;
-  readonly #network: NetworkConf;
+  readonly #network: PluginChain;
   readonly #free: string[];
   readonly #plugins = new Set<AbortController>();
   #lastId = 0;
@@ -42,7 +42,7 @@ export class CrashRuntime {
 
   private constructor(
     { runtime, cacheFolder }: { readonly runtime: CniRuntime; readonly cacheFolder: string },
-    network: NetworkConf,
+    network: PluginChain,
     namespaces: readonly string[],
     prefix: string,
   ) {
@@ -171,7 +171,7 @@ export class CrashRuntime {
     this.live.set(container.containerId, container);
   }
 
-  async #delete(attachment: Attachment): Promise<void> {
+  async #delete(attachment: RuntimeAttachment): Promise<void> {
     for (let failed = 0; failed < retries; ) {
       try {
         await this.#call((signal) => this.#runtime.del(this.#network, attachment, signal));
@@ -195,7 +195,7 @@ export class CrashRuntime {
     }
   }
 
-  #attachment(containerId: string, netns: string): Attachment {
+  #attachment(containerId: string, netns: string): RuntimeAttachment {
     const args = [
       ['IgnoreUnknown', '1'],
       ['K8S_POD_NAMESPACE', 'crash'],

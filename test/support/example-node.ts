@@ -81,5 +81,6 @@ export const exampleProxying: Proxying = {
     proxyLoadBalancerIps: true,
     serviceProxyName: '',
     externalIpRanges: [parseCidr('198.51.100.0/24'), parseCidr('2001:db8:100::/48')],
+    bucketTranslation: true,
   },
 };

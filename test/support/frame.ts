@@ -3,11 +3,13 @@ import { macFromBytes, macToBytes } from '../../src/net/mac.ts';
 import { ByteReader, ByteWriter } from '../../src/wire/bytes.ts';
 import type { Packet } from '../model/packet.ts';
 
-const etherTypes = { arp: 0x0806, ipv4: 0x0800, ipv6: 0x86dd, vlan: 0x8100, other: 0x88cc } as const;
-const protocols = { icmp: 1, tcp: 6, udp: 17, gre: 47, icmp6: 58, sctp: 132 } as const;
+export const etherTypes = { arp: 0x0806, ipv4: 0x0800, ipv6: 0x86dd, vlan: 0x8100, other: 0x88cc } as const;
+export const ipProtocols = { icmp: 1, tcp: 6, udp: 17, gre: 47, icmp6: 58, sctp: 132 } as const;
+/** RFC 8200 section 4.7. */
+export const noNextHeader = 59;
 const genevePort = 6081;
 /** What says how far a connection has come, as both ends count: `seq` and `ack`. */
-const tcpSteps = {
+export const tcpSteps = {
   syn: { flags: 0x02, seq: 1000, ack: 0 },
   'syn-ack': { flags: 0x12, seq: 5000, ack: 1001 },
   ack: { flags: 0x10, seq: 1001, ack: 5001 },
@@ -46,7 +48,7 @@ export function encodeTunnelled(packet: Packet, link: Pick<Packet, 'ethSrc' | 'e
     .raw(carried)
     .finish();
   const w = new ByteWriter().raw(macToBytes(link.ethDst)).raw(macToBytes(link.ethSrc)).u16(etherTypes[tunSrc.family]);
-  return w.raw(encodeIp({ ipSrc: tunSrc, ipDst: tunDst, ttl: 64, protocol: protocols.udp }, udp)).finish();
+  return w.raw(encodeIp({ ipSrc: tunSrc, ipDst: tunDst, ttl: 64, protocol: ipProtocols.udp }, udp)).finish();
 }
 
 function encodePayload(packet: Packet, data: Uint8Array): Uint8Array {
@@ -55,7 +57,7 @@ function encodePayload(packet: Packet, data: Uint8Array): Uint8Array {
   if (payload === 'arp') return encodeArp(packet);
   if (!ipSrc || !ipDst) throw new Error('an IP packet needs addresses');
   const body = encodeTransport(packet, ipSrc, ipDst, data);
-  return encodeIp({ ipSrc, ipDst, ttl, protocol: protocol === undefined ? 59 : protocols[protocol] }, body);
+  return encodeIp({ ipSrc, ipDst, ttl, protocol: protocol === undefined ? noNextHeader : ipProtocols[protocol] }, body);
 }
 
 function encodeArp({ arpOp, arpSha, arpSpa, arpTha, arpTpa, ethSrc, ethDst }: Packet): Uint8Array {
@@ -156,7 +158,7 @@ function pseudoHeader(src: Ip, dst: Ip, protocol: Packet['protocol'], length: nu
     .raw(ipToBytes(src))
     .raw(ipToBytes(dst))
     .u32(length)
-    .u32(protocol === undefined ? 0 : protocols[protocol])
+    .u32(protocol === undefined ? 0 : ipProtocols[protocol])
     .finish();
 }
 
@@ -168,7 +170,7 @@ function checksum(bytes: Uint8Array): number {
   return ~sum & 0xffff;
 }
 
-/** @throws Error if a checksum is wrong: nobody would take the packet */
+/** @throws Error if a checksum is wrong: every receiver would drop the packet */
 export function decodeFrame(bytes: Uint8Array): Packet {
   const r = new ByteReader(bytes, 'frame');
   const [ethDst, ethSrc] = [macFromBytes(r.raw(6)), macFromBytes(r.raw(6))];
@@ -179,7 +181,7 @@ export function decodeFrame(bytes: Uint8Array): Packet {
   if (type === etherTypes.arp) return { ...link, payload: 'arp', ...decodeArp(r) };
   if (type !== etherTypes.ipv4 && type !== etherTypes.ipv6) return { ...link, payload: 'other' };
   const { header, body } = decodeIp(r, type);
-  if (header.protocol === protocols.udp && new DataView(body.buffer, body.byteOffset).getUint16(2) === genevePort && body.length > 16)
+  if (header.protocol === ipProtocols.udp && new DataView(body.buffer, body.byteOffset).getUint16(2) === genevePort && body.length > 16)
     return { ...decodeFrame(body.subarray(16)), tunSrc: header.ipSrc, tunDst: header.ipDst };
   const { ipSrc, ipDst, ttl } = header;
   return { ...link, payload: ipSrc.family, ipSrc, ipDst, ttl, ...decodeTransport(header, body) };
@@ -206,7 +208,7 @@ function decodeIp(r: ByteReader, type: number): { header: IpHeader; body: Uint8A
 }
 
 function decodeTransport({ ipSrc, ipDst, protocol: number }: IpHeader, body: Uint8Array): Partial<Packet> {
-  const protocol = (Object.keys(protocols) as (keyof typeof protocols)[]).find((name) => protocols[name] === number);
+  const protocol = (Object.keys(ipProtocols) as (keyof typeof ipProtocols)[]).find((name) => ipProtocols[name] === number);
   if (protocol === undefined || protocol === 'sctp') return {};
   if (protocol === 'gre') return { protocol };
   const before = protocol === 'icmp' ? new Uint8Array(0) : pseudoHeader(ipSrc, ipDst, protocol, body.length);

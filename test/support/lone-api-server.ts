@@ -1,15 +1,15 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type ApiServer, startApiServer } from '../../src/lab/apiserver/api-server.ts';
+import { type LabApiServer, startApiServer } from '../../src/lab/apiserver/api-server.ts';
 import { listenTcpIn } from '../../src/lab/probe/sockets.ts';
 
 /** The lab's API server without a lab: on this machine, at a port that it keeps when it is started again. */
 export class LoneApiServer {
   /** For its objects and for what a test puts beside them. */
   readonly dir: string;
-  #api: ApiServer;
+  #api: LabApiServer;
 
-  private constructor(dir: string, api: ApiServer) {
+  private constructor(dir: string, api: LabApiServer) {
     this.dir = dir;
     this.#api = api;
   }
@@ -22,7 +22,7 @@ export class LoneApiServer {
   }
 
   /** The one that runs since the last start. Its second listener is one that the server opened itself. */
-  get api(): ApiServer {
+  get api(): LabApiServer {
     return this.#api;
   }
 
@@ -46,7 +46,7 @@ export class LoneApiServer {
   }
 }
 
-function startIn(dir: string, port: number): Promise<ApiServer> {
+function startIn(dir: string, port: number): Promise<LabApiServer> {
   return startApiServer({
     dataDir: join(dir, 'api'),
     listeners: [{ fd: listenTcpIn('here', '127.0.0.1', port) }, { host: '127.0.0.1', port: 0 }],

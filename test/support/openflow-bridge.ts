@@ -1,7 +1,7 @@
 import { vi } from 'vitest';
 import { OpenFlowConnection, type OpenFlowConnectionOptions } from '../../src/openflow/connection.ts';
 import { type FlowMod, noInstructions, writeFlowMod } from '../../src/openflow/flow-mod.ts';
-import type { FlowEntry } from '../../src/openflow/flow-stats.ts';
+import type { FlowStats } from '../../src/openflow/flow-stats.ts';
 import { everyGroup, writeGroupMod } from '../../src/openflow/group.ts';
 import { encodeInstructions, type Instructions } from '../../src/openflow/instructions.ts';
 import { encodeMatch, type Match } from '../../src/openflow/match.ts';
@@ -13,7 +13,7 @@ import { startSwitch, type TestSwitch } from './open-vswitch.ts';
 /** The bridge `br-int` of a switch of its own, in the userspace data path, and connections to it that last for one test. */
 export class OpenFlowBridge {
   readonly ovs: TestSwitch;
-  /** What came to the connections without being asked for. */
+  /** Unsolicited messages. */
   unasked: Unsolicited[] = [];
   #connections = new AbortController();
 
@@ -40,7 +40,7 @@ export class OpenFlowBridge {
     this.unasked.push(decodeUnsolicited(message));
   };
 
-  /** Waits for something that nobody asked for. */
+  /** Waits for an unsolicited message. */
   hears<T>(find: (unasked: readonly Unsolicited[]) => T | undefined): Promise<T> {
     return vi.waitFor(
       () => {
@@ -92,8 +92,8 @@ export function linesOf(text: string): string[] {
     .filter((line) => line !== '');
 }
 
-export async function flowsOf(connection: OpenFlowConnection, signal: AbortSignal): Promise<FlowEntry[]> {
-  const entries: FlowEntry[] = [];
+export async function flowsOf(connection: OpenFlowConnection, signal: AbortSignal): Promise<FlowStats[]> {
+  const entries: FlowStats[] = [];
   await connection.dumpFlows({}, (entry) => entries.push(entry), signal);
   return entries;
 }

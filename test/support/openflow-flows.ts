@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { Action, LearnSpec, Nat } from '../../src/openflow/action.ts';
+import type { Action, LearnSpec, NatAction } from '../../src/openflow/action.ts';
 import type { FieldName } from '../../src/openflow/fields.ts';
 import { fields, type Subfield } from '../../src/openflow/fields.ts';
 import { encodeInstructions, type Instructions } from '../../src/openflow/instructions.ts';
@@ -108,7 +108,7 @@ function setAny(names: readonly FieldName[]): fc.Arbitrary<Action> {
 
 const port = fc.constantFrom(1, 2, 300, ofPort.inPort, ofPort.normal, ofPort.flood, ofPort.all, ofPort.local);
 
-const nat: fc.Arbitrary<Nat> = fc.oneof(
+const nat: fc.Arbitrary<NatAction> = fc.oneof(
   fc.constant({}),
   fc.record({ direction: fc.constantFrom('src' as const, 'dst' as const) }),
   fc

@@ -1,13 +1,13 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
-import { encodeBridgeEntries } from '../../src/datapath/bridge-entry.ts';
-import { BridgeTarget } from '../../src/datapath/bridge-target.ts';
-import { packetInController } from '../../src/datapath/to-openflow.ts';
 import { addressBits } from '../../src/net/ip.ts';
 import { parseMac } from '../../src/net/mac.ts';
 import { OpenFlowConnection } from '../../src/openflow/connection.ts';
 import { writeSetConfig, writeSetControllerId, writeUsePacketIn2 } from '../../src/openflow/control.ts';
 import { decodeUnsolicited } from '../../src/openflow/unsolicited.ts';
+import { encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
+import { BridgeTarget } from '../../src/reconcile/bridge-target.ts';
+import { packetInController } from '../../src/reconcile/to-openflow.ts';
 import { bytesOf } from '../../src/wire/bytes.ts';
 import type { Arrival } from '../model/conversation.ts';
 import { type Scene, wantedByOwner } from '../model/scene.ts';
@@ -131,7 +131,7 @@ function bridges({ node }: Scene, runDir: string, ports: ReadonlyMap<number, str
   ];
 }
 
-/** The node's own addresses, and where its peers are: nobody answers on this wire. */
+/** The node's own addresses, and where its peers are: nothing answers on this wire. */
 function addressUnderlay(ovs: TestSwitch, { node, peers }: Scene): void {
   for (const ip of node.transport) {
     const prefix = addressBits(ip.family) === 32 ? 24 : 64;

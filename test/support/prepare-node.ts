@@ -3,13 +3,13 @@
  * DATAPATH`. The bridge and its gateway are there already.
  */
 import { compileFirewall } from '../../src/connectivity/compile-firewall.ts';
-import { FirewallTarget } from '../../src/datapath/firewall-target.ts';
-import { hostEntries } from '../../src/datapath/host-entry.ts';
-import { HostTarget } from '../../src/datapath/host-target.ts';
 import { LinkRemover } from '../../src/netlink/link-remover.ts';
 import { Nftables } from '../../src/netlink/nftables.ts';
 import { createPodInterface } from '../../src/netlink/pod-interface.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
+import { FirewallTarget } from '../../src/reconcile/firewall-target.ts';
+import { hostEntries } from '../../src/reconcile/host-entry.ts';
+import { HostTarget } from '../../src/reconcile/host-target.ts';
 import { wantedByOwner } from '../model/scene.ts';
 import { mtu, nodes, sceneOf } from './cluster-plan.ts';
 

@@ -5,7 +5,7 @@ import { AF_PACKET, ETH_P_ALL, linkAddress, SOCK_NONBLOCK, SOCK_RAW } from '../.
 import { bind, type OwnedFd, receive, send, socket, Watch } from '../../src/netlink/sys.ts';
 import { slowness } from './test-datapath.ts';
 
-/** Sends frames as they are, and hears every frame of an interface, its own too. packet(7) */
+/** Sends frames unchanged, and receives every frame of an interface, its own too. packet(7) */
 export class RawSocket {
   readonly frames: Buffer[] = [];
   readonly #fd: OwnedFd;

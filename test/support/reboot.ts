@@ -3,11 +3,11 @@ import { randomUUID } from 'node:crypto';
 import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { writePidFile } from '../../src/lab/files.ts';
-import { agentFlags, agentProgram } from '../../src/lab/installation.ts';
-import { nodePaths } from '../../src/lab/names.ts';
-import { inNetns } from '../../src/lab/node/netns.ts';
-import { processOf } from '../../src/lab/process.ts';
+import { writePidFile } from '../../src/lab/machine/files.ts';
+import { agentFlags, agentProgram } from '../../src/lab/machine/installation.ts';
+import { inNetns } from '../../src/lab/machine/netns.ts';
+import { processOf } from '../../src/lab/machine/process.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
 import type { ConvergeLab } from './converge-lab.ts';
 import type { CrashRuntime } from './crash-runtime.ts';
 

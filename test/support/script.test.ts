@@ -11,7 +11,7 @@ it.each([
   ['an option that is none', () => parseArgs({ args: ['--frobnicate'], options: {} }), /^Unknown option '--frobnicate'.*--help/],
   ['a number that is none', () => wholeNumber('runs', '1e6'), /^--runs "1e6": a whole number from 1 on/],
   ['what a script refuses', () => Promise.reject(new UsageError('no row begins with "x"')), /^no row begins with "x"/],
-])('tells %s in one line, and ends with 2', async (_, work, line) => {
+])('reports %s in one line, and ends with 2', async (_, work, line) => {
   const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
   await runScript(async () => work());
   expect(said.mock.calls).toEqual([[expect.stringMatching(line)]]);

@@ -1,4 +1,4 @@
-/** A mistake of who typed the command: told in one line, without a stack. */
+/** A usage error: reported in one line, without a stack. */
 export class UsageError extends Error {}
 
 /** Runs a script to its end. @param main resolves to the exit code; anything else leaves what `process.exitCode` is */

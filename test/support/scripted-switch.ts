@@ -7,7 +7,7 @@ import { OpenFlowConnection, type OpenFlowConnectionOptions } from '../../src/op
 import { OpenFlowFramer } from '../../src/openflow/framer.ts';
 import { readHeader } from '../../src/openflow/protocol.ts';
 
-/** A switch that says what the test tells it to, and keeps what it hears. */
+/** A switch that sends what the test scripts, and records what it receives. */
 export class ScriptedSwitch {
   readonly path = join(tmpdir(), `seine-${randomBytes(4).toString('hex')}.sock`);
   readonly heard: Uint8Array[] = [];

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ServiceView } from '../../src/agent-api/object.ts';
 import { AgentClient } from '../../src/cli/agent-client.ts';
-import type { KubeApi } from '../../src/lab/kube-api.ts';
-import { nodePaths } from '../../src/lab/names.ts';
-import type { LabPlan } from '../../src/lab/plan.ts';
+import type { KubeApi } from '../../src/lab/kube/kube-api.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
+import type { LabPlan } from '../../src/lab/plan/plan.ts';
 import { parseIp } from '../../src/net/ip.ts';
 
 const pollMs = 10;
@@ -25,7 +25,7 @@ interface Pod {
 
 /**
  * Waits until every agent of a lab serves every Service with a cluster address, and leads to all the pods that it selects, which are
- * ready and ask for nothing special: what comes after that into a switch, a test has brought about. A pod is ready before its
+ * ready and have no special settings: what comes after that into a switch, a test has brought about. A pod is ready before its
  * endpoints have reached the agents.
  *
  * @throws unless that is so before the signal aborts

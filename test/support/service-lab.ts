@@ -1,11 +1,11 @@
 import { text } from 'node:stream/consumers';
 import { expect, vi } from 'vitest';
-import { askControl } from '../../src/lab/control.ts';
+import { askControl } from '../../src/lab/daemon/control.ts';
 import { inParallel } from '../../src/lab/demo/scene.ts';
-import type { Manifest } from '../../src/lab/demo/workload.ts';
+import type { DemoManifest } from '../../src/lab/demo/workload.ts';
 import { podsReady } from '../../src/lab/demo/workload.ts';
-import { labPaths, type Place } from '../../src/lab/names.ts';
-import { runIn } from '../../src/lab/node/netns.ts';
+import { runIn } from '../../src/lab/machine/netns.ts';
+import { labPaths, type NetnsRef } from '../../src/lab/plan/names.ts';
 import { ask, type Outcome } from '../../src/lab/probe/probe.ts';
 import { connectTcpIn } from '../../src/lab/probe/sockets.ts';
 import { askStatus } from '../../src/lab/up.ts';
@@ -57,20 +57,20 @@ export interface Aim {
   readonly timeoutMs?: number;
 }
 
-/** To see that nobody answers: a try that is answered by nobody ends only by its deadline. */
+/** To see that there is no answer: an unanswered try ends only by its deadline. */
 export const silent = { tries: 2, timeoutMs: 300 } as const;
 
 /** What came of a number of tries, each thing once and in order. */
 export interface Seen {
   /** Names of the pods that answered. */
   readonly pods: readonly string[];
-  /** `REFUSED`, `TIMEOUT` or the errno, of tries that nobody answered. */
+  /** `REFUSED`, `TIMEOUT` or the errno, of unanswered tries. */
   readonly failures: readonly string[];
   /** Addresses the servers saw. */
   readonly clients: readonly string[];
 }
 
-/** A lab of three nodes with the pods of the demo, for tests of Services: what they want, who answers, who is seen. */
+/** A lab of three nodes with the pods of the demo, for tests of Services: what is wanted, which endpoint answers, which source it sees. */
 export class ServiceLab {
   readonly lab: ConvergeLab;
   readonly #names = new Map<string, number>();
@@ -79,7 +79,7 @@ export class ServiceLab {
     this.lab = lab;
   }
 
-  static async start(more: readonly Manifest[] = []): Promise<ServiceLab> {
+  static async start(more: readonly DemoManifest[] = []): Promise<ServiceLab> {
     const lab = await ConvergeLab.start(3);
     await lab.startPods(more);
     return new ServiceLab(lab);
@@ -94,7 +94,7 @@ export class ServiceLab {
   }
 
   /** A pod, a node or `world`. */
-  place(who: string): Place {
+  place(who: string): NetnsRef {
     if (who === 'world') return this.lab.plan.world.netns;
     return this.lab.plan.nodes.find(({ name }) => name === who)?.netns ?? this.lab.pod(who).netns;
   }
@@ -136,7 +136,7 @@ export class ServiceLab {
   }
 
   /** Brings one more pod up; `manifest` is of `pod` below. */
-  async start(manifest: Manifest): Promise<void> {
+  async start(manifest: DemoManifest): Promise<void> {
     await this.lab.api.send({ method: 'POST', path: manifest.collection, body: manifest.object }, patience());
     await this.settlePods();
   }
@@ -300,7 +300,7 @@ export function podManifest(
   labels: Readonly<Record<string, string>>,
   more: object = {},
   ports: readonly number[] = [80],
-): Manifest {
+): DemoManifest {
   const containerPorts = ports.flatMap((containerPort) =>
     protocols.map((protocol) => ({ name: `${protocol}-${containerPort}`, containerPort, protocol: protocol.toUpperCase() })),
   );

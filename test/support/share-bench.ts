@@ -2,14 +2,17 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { encodeBridgeEntries } from '../../src/datapath/bridge-entry.ts';
-import { BridgeTarget } from '../../src/datapath/bridge-target.ts';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
 import { parseIp } from '../../src/net/ip.ts';
 import { OpenFlowConnection } from '../../src/openflow/connection.ts';
+import { encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
+import { BridgeTarget } from '../../src/reconcile/bridge-target.ts';
 import { wantedByOwner } from '../model/scene.ts';
 import { exampleNode, examplePods, exampleProxying } from './example-node.ts';
 import { startSwitch, type TestSwitch } from './open-vswitch.ts';
 import { type SceneService, sceneService } from './scene-service.ts';
+import { datapath } from './test-cluster.ts';
 
 export type Counts = Readonly<Record<string, number>>;
 
@@ -19,53 +22,92 @@ const gateway = exampleNode.gateway;
 
 /**
  * Services of many endpoints with real connections: a pod's namespace on one side of a real switch, and on the other, behind the
- * gateway, one namespace that has all the endpoints' addresses. Userspace data path.
+ * gateway, one namespace that has all the endpoints' addresses. `SEINE_TEST_DATAPATH=system`: on the kernel's data path.
  */
 export class ShareBench {
-  readonly ovs: TestSwitch;
-  readonly #client: string;
-  readonly #server: ChildProcess;
-  readonly #stop: AbortController;
+  readonly ovs = startSwitch();
+  readonly #client = `seine-c-${randomBytes(3).toString('hex')}`;
+  readonly #stop = new AbortController();
+  /** The server first. */
+  readonly #processes: ChildProcess[] = [];
 
-  private constructor(parts: { ovs: TestSwitch; client: string; server: ChildProcess; stop: AbortController }) {
-    this.ovs = parts.ovs;
-    this.#client = parts.client;
-    this.#server = parts.server;
-    this.#stop = parts.stop;
-  }
+  private constructor() {}
 
   /** @param udp how many of the endpoints also take datagrams */
-  static async start(services: readonly SceneService[], udp = 0): Promise<ShareBench> {
-    const ovs = startSwitch();
-    const client = `seine-c-${randomBytes(3).toString('hex')}`;
-    const stop = new AbortController();
-    execFileSync('ip', ['netns', 'add', client]);
-    const connection = new OpenFlowConnection({ endpoint: `unix:${ovs.runDir}/br-int.mgmt` });
-    connect(ovs, client);
-    void connection.run(stop.signal);
-    await connection.untilUp(stop.signal);
-    const scene = { node: exampleNode, peers: [], pods: [pod], services, proxying: exampleProxying };
+  static async start(services: readonly SceneService[], udp = 0, proxying = exampleProxying): Promise<ShareBench> {
+    const bench = new ShareBench();
+    try {
+      await bench.#start(services, udp, proxying);
+      return bench;
+    } catch (error) {
+      await bench.stop();
+      throw error;
+    }
+  }
+
+  async #start(services: readonly SceneService[], udp: number, proxying: typeof exampleProxying): Promise<void> {
+    execFileSync('ip', ['netns', 'add', this.#client]);
+    const connection = new OpenFlowConnection({ endpoint: `unix:${this.ovs.runDir}/br-int.mgmt` });
+    connect(this.ovs, this.#client);
+    void connection.run(this.#stop.signal);
+    await connection.untilUp(this.#stop.signal);
+    const scene = { node: exampleNode, peers: [], pods: [pod], services, proxying };
     const entries = [...wantedByOwner(scene)].flatMap(([owner, wanted]) => [...encodeBridgeEntries(owner, wanted)]);
-    await new BridgeTarget(connection).apply({ put: new Map(entries), remove: new Set() }, stop.signal);
+    await new BridgeTarget(connection).apply({ put: new Map(entries), remove: new Set() }, this.#stop.signal);
     const script = join(import.meta.dirname, 'share-server.ts');
-    const words = [`--net=/run/netns/${ovs.netns}`, process.execPath, script, `${target}`, ...endpointAddresses(udp)];
+    const words = [`--net=/run/netns/${this.ovs.netns}`, process.execPath, script, `${target}`, ...endpointAddresses(udp)];
     const server = spawn('nsenter', words, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+    this.#processes.push(server);
     await once(server, 'message');
-    return new ShareBench({ ovs, client, server, stop });
   }
 
   /** Opens so many connections to a Service, some at a time. */
   async open(protocol: 'tcp' | 'udp', to: { readonly ip: string; readonly port: number }, count: number, atOnce: number): Promise<void> {
     const script = join(import.meta.dirname, 'share-client.ts');
     const words = [`--net=/run/netns/${this.#client}`, process.execPath, script, protocol, to.ip, `${to.port}`, `${count}`, `${atOnce}`];
-    const [code] = (await once(spawn('nsenter', words, { stdio: ['ignore', 'ignore', 'inherit'] }), 'exit')) as [number | null];
+    const client = spawn('nsenter', words, { stdio: ['ignore', 'ignore', 'inherit'] });
+    this.#processes.push(client);
+    const [code] = (await once(client, 'exit')) as [number | null];
     if (code !== 0) throw new Error(`the client ended with ${code}`);
   }
 
-  /** Who was asked since the last time, how often. */
+  /**
+   * One connection of the pod from a port of its own choice; `ok` with the milliseconds that it took to hear of the server, or what came
+   * instead.
+   */
+  async connect(ip: string, port: number, portSrc: number, limitMs: number): Promise<string> {
+    const client = this.#oneConnection(ip, port, portSrc, limitMs);
+    return (await text(client.stdout)).trim();
+  }
+
+  /** The same, kept open. @returns ends it, and says whether it was `kept` or `lost` */
+  async keep(ip: string, port: number, portSrc: number, limitMs: number): Promise<() => Promise<string>> {
+    const client = this.#oneConnection(ip, port, portSrc, limitMs, 'keep');
+    const lines = createInterface({ input: client.stdout });
+    const heard: string[] = [];
+    lines.on('line', (line) => heard.push(line));
+    await once(lines, 'line');
+    if (!heard[0]?.startsWith('ok')) throw new Error(heard[0]);
+    return async () => {
+      client.stdin.end('\n');
+      if (heard.length < 2) await once(lines, 'line');
+      return heard[1] ?? '';
+    };
+  }
+
+  #oneConnection(ip: string, port: number, portSrc: number, limitMs: number, ...more: readonly string[]) {
+    const own = pod.addresses.find(({ family }) => family === 'ipv4')?.text ?? '';
+    const script = join(import.meta.dirname, 'one-connection.ts');
+    const words = [`--net=/run/netns/${this.#client}`, process.execPath, script, ip, `${port}`, own, `${portSrc}`, `${limitMs}`, ...more];
+    return spawn('nsenter', words, { stdio: ['pipe', 'pipe', 'inherit'] });
+  }
+
+  /** Requests by endpoint since the last call. */
   async counts(): Promise<Counts> {
-    const answered = once(this.#server, 'message') as Promise<[Counts]>;
-    this.#server.send('counts');
+    const [server] = this.#processes;
+    if (!server) throw new Error('the server was not started');
+    const answered = once(server, 'message') as Promise<[Counts]>;
+    server.send('counts');
     const [counts] = await answered;
     return counts;
   }
@@ -78,11 +120,11 @@ export class ShareBench {
       .filter((line) => line.includes('actions:')).length;
   }
 
+  /** Whatever it was doing. */
   async stop(): Promise<void> {
     this.#stop.abort();
-    this.#server.disconnect();
-    this.#server.kill('SIGKILL');
-    await once(this.#server, 'exit');
+    const running = this.#processes.filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null);
+    await Promise.all(running.map(async (each) => [each.kill('SIGKILL'), await once(each, 'exit')]));
     await this.ovs.stop();
     execFileSync('ip', ['netns', 'del', this.#client]);
   }
@@ -110,7 +152,7 @@ function connect(ovs: TestSwitch, client: string): void {
   const inClient = (...words: readonly string[]) => execFileSync('nsenter', [`--net=/run/netns/${client}`, ...words], { stdio: 'pipe' });
   const own = pod.addresses.find(({ family }) => family === 'ipv4') ?? parseIp('0.0.0.0');
   const router = gateway.addresses.find(({ family }) => family === 'ipv4') ?? parseIp('0.0.0.0');
-  const bridge = ['set', 'bridge', 'br-int', 'datapath_type=netdev', 'fail_mode=secure', 'other-config:disable-in-band=true'];
+  const bridge = ['set', 'bridge', 'br-int', `datapath_type=${datapath}`, 'fail_mode=secure', 'other-config:disable-in-band=true'];
   const internal = ['type=internal', `ofport_request=${gateway.ofPort}`, `mac="${gateway.mac}"`];
   ovs.exec(
     'ovs-vsctl',

@@ -1,5 +1,5 @@
 /**
- * Counts who is asked, by local address: `share-server.ts PORT [ADDRESS…]`. TCP on every address of the namespace, UDP on those named.
+ * Counts requests by local address: `share-server.ts PORT [ADDRESS…]`. TCP on every address of the namespace, UDP on those named.
  * Says `ready` to its parent, then answers every message of it with the counts so far, and begins anew.
  */
 import { createSocket } from 'node:dgram';
@@ -14,6 +14,7 @@ const tcp = createServer((socket) => {
   socket.on('error', () => undefined);
   count((socket.localAddress ?? '').replace('::ffff:', ''));
   socket.write('x');
+  socket.on('data', (data) => socket.write(data));
 });
 await new Promise<void>((resolve) => void tcp.listen(Number(port), '::', 16_384, resolve));
 for (const address of addresses) {

@@ -1,12 +1,12 @@
 import type { Socket } from 'node:dgram';
-import type { Place } from '../../src/lab/names.ts';
+import type { NetnsRef } from '../../src/lab/plan/names.ts';
 import { bindUdpIn } from '../../src/lab/probe/sockets.ts';
 import { parseIp } from '../../src/net/ip.ts';
 
 const tickMs = 20;
 
 /**
- * A client that keeps asking from one port, as those do that never make a new socket: whatever the connection trackers remember of
+ * A client that keeps sending from one port, as those with a single socket: whatever the connection trackers remember of
  * it, they remember for ever.
  */
 export class SteadyUdp {
@@ -23,7 +23,7 @@ export class SteadyUdp {
     this.#timer = setInterval(() => socket.send('who\n', (error) => error && this.#heard('REFUSED')), tickMs);
   }
 
-  static async start(from: Place, address: string, port: number): Promise<SteadyUdp> {
+  static async start(from: NetnsRef, address: string, port: number): Promise<SteadyUdp> {
     const socket = await bindUdpIn(from, parseIp(address).family === 'ipv4' ? '0.0.0.0' : '::', 0);
     await new Promise<void>((resolve) => socket.connect(port, address, resolve));
     return new SteadyUdp(socket);

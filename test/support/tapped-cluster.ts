@@ -48,7 +48,7 @@ export class TappedCluster {
     await this.cluster.stop();
   }
 
-  /** Everybody who heard these octets so far, but for the one who sent them. */
+  /** All that received these octets so far, except the sender. */
   heardBy(octets: Uint8Array): string[] {
     return (['b', 'c', 'n1', 'n2'] as const).filter((who) => this.wires[who].heard(octets));
   }

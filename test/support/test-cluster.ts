@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { encodeBridgeEntries } from '../../src/datapath/bridge-entry.ts';
-import { BridgeTarget } from '../../src/datapath/bridge-target.ts';
 import { OpenFlowConnection } from '../../src/openflow/connection.ts';
 import { tableNames, tables } from '../../src/pipeline/tables.ts';
+import { encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
+import { BridgeTarget } from '../../src/reconcile/bridge-target.ts';
 import { wantedByOwner } from '../model/scene.ts';
 import { nodes, outside, type PlannedNode, pods, sceneOf } from './cluster-plan.ts';
 import { startSwitch, type TestSwitch } from './open-vswitch.ts';
@@ -124,7 +124,7 @@ export class TestCluster {
 
 /**
  * The userspace data path sends tunnel packets only by ports of its own, so the node's address is on a bridge. A packet socket
- * only copies: the kernel must drop the original, and nobody fills in checksums.
+ * only copies: the kernel must drop the original, and checksums are not filled in.
  */
 function underlayBridge(ovs: TestSwitch): string {
   ovs.exec('ethtool', '-K', 'eth0', 'tx', 'off');

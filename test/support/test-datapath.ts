@@ -1,4 +1,4 @@
-import type { Datapath } from '../../src/lab/plan.ts';
+import type { Datapath } from '../../src/lab/plan/plan.ts';
 
 const variable = 'SEINE_TEST_DATAPATH';
 

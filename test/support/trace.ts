@@ -1,7 +1,9 @@
+import type { Ip } from '../../src/net/ip.ts';
 import type { CtState } from '../../src/pipeline/flow.ts';
-import { type TableName, tableName } from '../../src/pipeline/tables.ts';
+import { type PipelineTableName, tableName } from '../../src/pipeline/tables.ts';
 import type { Arrival } from '../model/conversation.ts';
-import { encodeFrame } from './frame.ts';
+import type { Packet } from '../model/packet.ts';
+import { etherTypes, ipProtocols, noNextHeader, tcpSteps } from './frame.ts';
 import type { Unixctl } from './unixctl.ts';
 
 /** What a trace pretends. */
@@ -15,36 +17,81 @@ export interface Pretence {
 
 export interface Traced {
   /** In the order of their visits, each as often as it was visited. */
-  readonly tables: readonly TableName[];
+  readonly tables: readonly PipelineTableName[];
   /** Ports by number, as the last table's actions name them. */
   readonly outputs: readonly number[];
   readonly text: string;
 }
 
-/** Asks the switch what it would do. Source: ovs-vswitchd(8) "ofproto/trace". */
+/**
+ * Asks the switch what it would do with a packet of these headers, and leaves nothing in it. A trace that is given the packet itself
+ * tracks its connection and learns its client, as if it had come: another packet with those ports meets them for as long as the
+ * switch remembers. Source: ovs-vswitchd(8) "ofproto/trace", "Side effects".
+ */
 export async function trace(control: Unixctl, { inPort, packet }: Arrival, { states, ctMark, dpHash }: Pretence): Promise<Traced> {
-  const { tunSrc, tunDst } = packet;
-  const outer = [tunSrc && `${key(tunSrc.family, 'src')}=${tunSrc.text}`, tunDst && `${key(tunDst.family, 'dst')}=${tunDst.text}`];
   // A mark counts only on a packet that was tracked.
-  const metadata = [
-    `in_port=${inPort}`,
-    'ct_state=trk',
-    `ct_mark=${ctMark}`,
-    `dp_hash=${dpHash}`,
-    ...outer.filter((part) => part !== undefined),
-  ];
+  const metadata = { in_port: inPort, ct_state: 'trk', ct_mark: ctMark, dp_hash: dpHash };
+  const fields = { ...metadata, ...outerFields(packet), ...innerFields(packet) };
+  const flow = Object.entries(fields).flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${value}`]));
   const next = states.flatMap((state) => ['--ct-next', state.join(',')]);
-  const text = await control.run('ofproto/trace', 'br-int', metadata.join(','), Buffer.from(encodeFrame(packet)).toString('hex'), ...next);
+  const text = await control.run('ofproto/trace', 'br-int', flow.join(','), ...next);
   return { ...visits(text), text };
 }
 
-function key(family: 'ipv4' | 'ipv6', end: 'src' | 'dst'): string {
-  return `tun_${family === 'ipv6' ? 'ipv6_' : ''}${end}`;
+type Fields = Readonly<Record<string, string | number | undefined>>;
+
+function outerFields({ tunSrc, tunDst }: Packet): Fields {
+  return { ...address('tun', 'tun_ipv6', 'src', tunSrc), ...address('tun', 'tun_ipv6', 'dst', tunDst) };
+}
+
+/** As ovs-ofctl(8) writes them, in an order in which each has its prerequisites before it. Source: ovs-fields(7). */
+function innerFields(packet: Packet): Fields {
+  const { ethSrc, ethDst, vlan, payload } = packet;
+  const link = { dl_src: ethSrc, dl_dst: ethDst, dl_vlan: vlan, dl_type: etherTypes[payload] };
+  if (payload === 'other') return link;
+  if (payload === 'arp') return { ...link, ...arpFields(packet) };
+  const { protocol, ipSrc, ipDst, ttl } = packet;
+  const ends = { ...address('nw', 'ipv6', 'src', ipSrc), ...address('nw', 'ipv6', 'dst', ipDst) };
+  const number = protocol === undefined ? noNextHeader : ipProtocols[protocol];
+  return { ...link, ...ends, nw_proto: number, nw_ttl: ttl, ...transportFields(packet) };
+}
+
+function arpFields({ ethSrc, ethDst, arpOp, arpSpa, arpTpa, arpSha, arpTha }: Packet): Fields {
+  const said = { arp_spa: arpSpa?.text, arp_tpa: arpTpa?.text, arp_sha: arpSha ?? ethSrc, arp_tha: arpTha ?? ethDst };
+  return { arp_op: arpOp === 'request' ? 1 : 2, ...said };
+}
+
+function transportFields(packet: Packet): Fields {
+  const { protocol, portSrc = 0, portDst = 0, icmpType = 0, icmpCode = 0 } = packet;
+  switch (protocol) {
+    case 'tcp':
+      return { tcp_src: portSrc, tcp_dst: portDst, tcp_flags: tcpSteps[packet.tcpFlags ?? 'syn'].flags };
+    case 'udp':
+      return { udp_src: portSrc, udp_dst: portDst };
+    case 'sctp':
+      return { sctp_src: portSrc, sctp_dst: portDst };
+    case 'icmp':
+      return { icmp_type: icmpType, icmp_code: icmpCode };
+    case 'icmp6':
+      return { icmpv6_type: icmpType, icmpv6_code: icmpCode, ...(icmpCode === 0 && neighbourFields(packet)) };
+    default:
+      return {};
+  }
+}
+
+/** Source: RFC 4861 sections 4.3 and 4.4. */
+function neighbourFields({ icmpType, ndTarget, ndSll, ndTll }: Packet): Fields {
+  if (icmpType === 135) return { nd_target: ndTarget?.text, nd_sll: ndSll };
+  return icmpType === 136 ? { nd_target: ndTarget?.text, nd_tll: ndTll } : {};
+}
+
+function address(ipv4: string, ipv6: string, end: 'src' | 'dst', ip: Ip | undefined): Fields {
+  return { [`${ip?.family === 'ipv6' ? ipv6 : ipv4}_${end}`]: ip?.text };
 }
 
 /** Tables and outputs of `br-int`; where a packet goes on by the tunnel, the next bridge's follow. */
 function visits(text: string): Pick<Traced, 'tables' | 'outputs'> {
-  const tables: TableName[] = [];
+  const tables: PipelineTableName[] = [];
   const outputs: number[] = [];
   let ours = false;
   for (const line of text.split('\n')) {

@@ -10,12 +10,12 @@ import { findingLines, summary } from './check-page.ts';
 import { type CniFolders, gatherCni } from './cni-facts.ts';
 import { messageOf } from './failures.ts';
 import { judgeCni } from './judge-cni.ts';
-import { lookWithoutAgent } from './without-agent.ts';
+import { checkWithoutAgent } from './without-agent.ts';
 
 /** What the agent gets less of the time than we have, so that what it says of what is not finished still arrives (ms). */
 const MARGIN_MS = 1_500;
 
-export interface CheckOptions extends CniFolders {
+interface CheckOptions extends CniFolders {
   readonly json?: boolean;
   /** Seconds, for all of it. */
   readonly timeout: number;
@@ -25,7 +25,7 @@ export interface CheckOptions extends CniFolders {
   readonly ovsRunDir: string;
 }
 
-export interface CheckContext {
+interface CheckCommandContext {
   readonly agent: AgentClient;
   readonly terminal: Terminal;
 }
@@ -38,9 +38,9 @@ export function addCheck(root: Command, run: (options: CheckOptions) => Promise<
       'test this node: kernel, switch, tunnels to other nodes with real packets, packet filters, clock, CNI files (exit 1 if anything is wrong)',
     )
     .option('--json', 'print {"node", "findings": […]} when all is known')
-    .option('--timeout <time>', 'for all of it; what is not known by then is said, e.g. 90s or 2m', wholeSeconds, 30)
-    .option('--peer <node>', 'ask only this node through the tunnel')
-    .option('--peers <number>', 'ask so many other nodes, by lot; all: every one (default: 16)', peerCount)
+    .option('--timeout <time>', 'time limit; unfinished checks are reported as unknown, e.g. 90s or 2m', wholeSeconds, 30)
+    .option('--peer <node>', 'try the tunnel to this node only')
+    .option('--peers <number>', 'try this many other nodes, drawn at random; all: every one (default: 16)', peerCount)
     .addOption(new Option('--conf-dir <path>', 'CNI configurations').env('SEINE_CNI_CONF_DIR').default('/etc/cni/net.d'))
     .addOption(new Option('--bin-dir <path>', 'CNI plugins').env('SEINE_CNI_BIN_DIR').default('/opt/cni/bin'))
     .addOption(new Option('--ovs-run-dir <path>', 'sockets of Open vSwitch').env('OVS_RUNDIR').default('/run/openvswitch'))
@@ -60,7 +60,7 @@ function peerCount(text: string): string {
 }
 
 /** @returns 0 if nothing is wrong, 1 if something is or is not known, 3 if no agent answers (what can be seen without it is looked at) */
-export async function check({ agent, terminal }: CheckContext, options: CheckOptions): Promise<number> {
+export async function check({ agent, terminal }: CheckCommandContext, options: CheckOptions): Promise<number> {
   const findings: Finding[] = [];
   const tell = (finding: Finding): void => {
     findings.push(finding);
@@ -68,7 +68,7 @@ export async function check({ agent, terminal }: CheckContext, options: CheckOpt
   };
   const signal = AbortSignal.timeout(options.timeout * 1_000);
   const asked = await askAgent(agent, options, { tell, progress: (says) => terminal.remark(safeLine(`… ${says}`)) }, signal);
-  if (asked.kind === 'silent') for (const finding of await lookWithoutAgent(agent.socketPath, asked.why, options.ovsRunDir)) tell(finding);
+  if (asked.kind === 'silent') for (const finding of await checkWithoutAgent(agent.socketPath, asked.why, options.ovsRunDir)) tell(finding);
   for (const finding of await lookAtCni(options, asked.kind === 'answered' ? asked.facts : undefined)) tell(finding);
   const node = asked.kind === 'answered' ? asked.node : null;
   if (options.json) terminal.line(safeText(JSON.stringify({ node, findings }, undefined, 2)));
@@ -77,25 +77,30 @@ export async function check({ agent, terminal }: CheckContext, options: CheckOpt
   return findings.some(({ state }) => state === 'problem' || state === 'unknown') ? exitCodes.different : exitCodes.ok;
 }
 
-type Asked =
+type AgentCheckResult =
   | { readonly kind: 'answered'; readonly node: string; readonly facts: AgentFacts }
   | { readonly kind: 'silent'; readonly why: string };
 
-interface Telling {
+interface FindingSink {
   tell(finding: Finding): void;
   progress(says: string): void;
 }
 
-async function askAgent(agent: AgentClient, options: CheckOptions, { tell, progress }: Telling, signal: AbortSignal): Promise<Asked> {
+async function askAgent(
+  agent: AgentClient,
+  options: CheckOptions,
+  { tell, progress }: FindingSink,
+  signal: AbortSignal,
+): Promise<AgentCheckResult> {
   let plan: Extract<CheckEvent, { kind: 'plan' }> | undefined;
-  const told = new Set<string>();
+  const reported = new Set<string>();
   try {
     for await (const line of agent.lines(pathOf(options), 'POST', signal)) {
       const event = JSON.parse(line) as CheckEvent;
       if (event.kind === 'plan') plan = event;
       if (event.kind === 'progress') progress(event.says);
       if (event.kind === 'finding') {
-        told.add(event.finding.check);
+        reported.add(event.finding.check);
         tell(event.finding);
       }
     }
@@ -103,7 +108,7 @@ async function askAgent(agent: AgentClient, options: CheckOptions, { tell, progr
     const error = SeineError.from(thrown, 'ask the agent');
     if (!plan && (error.code === 'UNAVAILABLE' || error.code === 'CANCELLED')) return { kind: 'silent', why: messageOf(error) };
     if (!plan || (error.code !== 'UNAVAILABLE' && error.code !== 'CANCELLED')) throw error;
-    for (const finding of untold(plan.checks, told, messageOf(error))) tell(finding);
+    for (const finding of untold(plan.checks, reported, messageOf(error))) tell(finding);
   }
   if (!plan) return { kind: 'silent', why: 'the answer breaks off' };
   return { kind: 'answered', node: plan.node, facts: plan.facts };
@@ -120,14 +125,14 @@ function pathOf({ timeout, peer, peers }: CheckOptions): string {
 }
 
 /** The checks of which nothing was heard before the answer broke off. */
-function untold(planned: readonly CheckName[], told: ReadonlySet<string>, why: string): readonly Finding[] {
+function untold(planned: readonly CheckName[], reported: ReadonlySet<string>, why: string): readonly Finding[] {
   return planned
-    .filter((name) => ![...told].some((each) => each === name || each.startsWith(`${name}.`)))
+    .filter((name) => ![...reported].some((each) => each === name || each.startsWith(`${name}.`)))
     .map((check) => ({
       check,
       state: 'unknown',
       what: `not known: ${why}`,
-      effect: 'nobody can say whether this is all right',
+      effect: 'whether this is in order is not known',
       mend: 'seinectl check --timeout 2m',
     }));
 }

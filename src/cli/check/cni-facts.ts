@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { AgentFacts } from '../../agent-api/check.ts';
-import { type ConfigurationFile, type ConfiguredPlugin, notThere, readConfigurations, whyNotExecutable } from './cni-files.ts';
+import { type ConfigurationFile, type ConfiguredPlugin, missingFileReason, notExecutableReason, readConfigurations } from './cni-files.ts';
 import { messageOf } from './failures.ts';
 import { buildVersion, type PluginAnswer, pluginError, runPlugin, supportedVersions } from './plugin-program.ts';
 
@@ -73,10 +73,10 @@ async function lookAt(type: string, binDir: string, signal: AbortSignal): Promis
 async function find(type: string, binDir: string): Promise<{ readonly path: string; readonly problem: string | undefined }> {
   const paths = binDir.split(':').map((folder) => join(folder, type));
   for (const path of paths) {
-    const problem = await whyNotExecutable(path);
-    if (problem !== notThere) return { path, problem };
+    const problem = await notExecutableReason(path);
+    if (problem !== missingFileReason) return { path, problem };
   }
-  return { path: paths[0] ?? type, problem: notThere };
+  return { path: paths[0] ?? type, problem: missingFileReason };
 }
 
 async function statusOf(

@@ -98,14 +98,14 @@ function textOf(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
-export const notThere = 'is not there';
+export const missingFileReason = 'is not there';
 
 /** @returns undefined if it can be executed, otherwise why not */
-export async function whyNotExecutable(path: string): Promise<string | undefined> {
+export async function notExecutableReason(path: string): Promise<string | undefined> {
   try {
     await access(path, constants.X_OK);
     return undefined;
   } catch (thrown) {
-    return isNoSuchFile(thrown) ? notThere : messageOf(thrown);
+    return isNoSuchFile(thrown) ? missingFileReason : messageOf(thrown);
   }
 }

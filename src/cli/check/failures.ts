@@ -1,6 +1,8 @@
-/** What somebody who looks at a node wants to read of an error. */
+import { withoutCode } from '../../errors/seine-error.ts';
+
+/** An error as operators read it. */
 export function messageOf(thrown: unknown): string {
-  return (thrown instanceof Error ? thrown.message : String(thrown)).replace(/^\[[A-Z_]+\] /, '');
+  return withoutCode(thrown instanceof Error ? thrown.message : String(thrown));
 }
 
 export function isNoSuchFile(thrown: unknown): boolean {

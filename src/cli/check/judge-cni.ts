@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { CheckName, Finding } from '../../agent-api/check.ts';
 import { type CniFacts, ownChain, ownPlugin, type PluginFacts } from './cni-facts.ts';
-import { notThere } from './cni-files.ts';
+import { missingFileReason } from './cni-files.ts';
 
 const noPods = 'no pod starts on this node; pods that run keep their network';
 const reinstall = 'kubectl -n seine-system rollout restart daemonset/seine-agent    # puts both in place again';
@@ -101,7 +101,7 @@ function isUnusable({ problem: why }: PluginFacts): boolean {
 
 function unusable({ type, path, problem: why }: PluginFacts): Finding {
   return problem('cni.plugins', {
-    what: `${path} ${why === notThere ? why : `cannot be executed: ${why}`}`,
+    what: `${path} ${why === missingFileReason ? why : `cannot be executed: ${why}`}`,
     effect: `every call of the chain fails: ${noPods}, and pods that end leave things behind until it is back`,
     mend:
       type === ownPlugin

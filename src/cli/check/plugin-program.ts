@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { within } from '../../async/within.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 
 const OUTPUT_CHARACTERS_MAX = 64 * 1024;
@@ -22,7 +23,7 @@ export function runPlugin(
 ): Promise<PluginAnswer> {
   const env = { PATH: process.env['PATH'] ?? '', ...(command === '--version' ? {} : { CNI_COMMAND: command, CNI_PATH: binDir }) };
   return new Promise((resolve, reject) => {
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]);
+    const limit = within(signal, PATIENCE_MS);
     const args = command === '--version' ? ['--version'] : [];
     const child = spawn(path, args, { env, stdio: ['pipe', 'pipe', 'ignore'], signal: limit, killSignal: 'SIGKILL' });
     let stdout = '';

@@ -10,7 +10,7 @@ const monitored = { Open_vSwitch: ['ovs_version', 'other_config'], Bridge: ['nam
 const PATIENCE_MS = 3_000;
 
 /** What can be seen of a node whose agent does not answer: that, and whether there is a switch that forwards. */
-export async function lookWithoutAgent(socketPath: string, why: string, ovsRunDir: string): Promise<readonly Finding[]> {
+export async function checkWithoutAgent(socketPath: string, why: string, ovsRunDir: string): Promise<readonly Finding[]> {
   const agent: Finding = {
     check: 'agent',
     state: 'problem',

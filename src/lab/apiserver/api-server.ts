@@ -1,22 +1,27 @@
 import { join } from 'node:path';
 import { type Log, silentLog } from '../../log/log.ts';
-import { openAccessLog } from './access-log.ts';
-import { serveAccessReview } from './access-review.ts';
-import type { Answer, ApiRequest, User } from './api-request.ts';
-import { authorize } from './authorization.ts';
-import { serverCredentials } from './certificates.ts';
-import { isPublic, serveCluster } from './cluster-handler.ts';
+import { openAccessLog } from './access/access-log.ts';
+import { serveAccessReview } from './access/access-review.ts';
+import { admit } from './access/admission.ts';
+import { authorize, type RoleStore } from './access/authorization.ts';
+import { serverCredentials } from './access/certificates.ts';
+import { readAccountToken, serveTokenRequest, type TokenPorts } from './access/service-account-token.ts';
+import { openClusterObjects } from './cluster-objects.ts';
 import { startControllers } from './controllers/controllers.ts';
-import type { Core } from './core.ts';
-import { type Listener, startHttp } from './http-server.ts';
-import { openJournal } from './journal.ts';
-import { newCore } from './new-core.ts';
-import { serveResource } from './resource-handler.ts';
-import { readAccountToken, serveTokenRequest } from './service-account-token.ts';
-import type { PortRange } from './service-ranges.ts';
-import { Store } from './store.ts';
+import { serveCluster } from './discovery/cluster-handler.ts';
+import type { ApiRequest, ApiResponse, User } from './http/api-request.ts';
+import { type Listener, startHttp } from './http/http-server.ts';
+import { isPublic } from './http/public-paths.ts';
+import type { ReadBehaviour } from './read/read-behaviour.ts';
+import type { Registry } from './resource/registry.ts';
+import { type ResourcePorts, serveResource } from './resource-handler.ts';
+import { openJournal } from './store/object-journal.ts';
+import { Store } from './store/store.ts';
+import type { PortRange } from './strategies/service/service-ranges.ts';
+import type { ObjectWriter } from './write/object-writer.ts';
+import { podBinder } from './write/pod-subresources.ts';
 
-export interface ApiServerOptions {
+interface LabApiServerOptions {
   /** Folder for objects and credentials, made if absent; a later start with the same folder goes on from there. */
   readonly dataDir: string;
   /** At least one: a descriptor that is already listening, or an address. */
@@ -30,22 +35,25 @@ export interface ApiServerOptions {
   readonly nodePortRange?: PortRange;
   /** Prefix lengths of a node's pod CIDRs; 22 and 64 if absent. */
   readonly nodeMasks?: { readonly ipv4: number; readonly ipv6: number };
-  /** Plural names of kinds whose cache is empty, see `Core`. */
+  /** Plural names of kinds whose cache is empty: lists and watches show none of them, and only a quorum read shows what there is. */
   readonly forgotten?: readonly string[];
+  /** What else a real server may do to clients that list and watch; for tests. */
+  readonly behaviour?: (store: Store) => ReadBehaviour;
   /** Further users by bearer token; RBAC objects say what they may do. */
   readonly users?: ReadonlyMap<string, User>;
   readonly log?: Log;
 }
 
-export interface ApiServer {
+export interface LabApiServer {
   readonly caPem: string;
   /** Bearer token of the administrator. */
   readonly token: string;
   /** In the order of the listeners. */
   readonly ports: readonly number[];
   readonly store: Store;
-  /** For callers in this process, who may use the functions of write.ts and read.ts without HTTP. */
-  readonly core: Core;
+  /** For callers in this process, without HTTP. */
+  readonly registry: Registry;
+  readonly writer: ObjectWriter;
   /** Text of a kubeconfig for the administrator. */
   kubeconfig(serverUrl: string): string;
   close(): Promise<void>;
@@ -54,60 +62,74 @@ export interface ApiServer {
 const defaultNodePorts: PortRange = { first: 30_000, last: 32_767 };
 const defaultNodeMasks = { ipv4: 22, ipv6: 64 };
 
+const administrator: User = { name: 'admin', groups: ['system:masters', 'system:authenticated'] };
+
 /** Starts a Kubernetes API server for a lab, with the controllers a network needs. */
-export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
+export async function startApiServer(options: LabApiServerOptions): Promise<LabApiServer> {
   const { log = silentLog } = options;
   const credentials = serverCredentials(options.dataDir, options.sans, Date.now());
   const store = new Store(openJournal(options.dataDir));
   const { serviceCidrs, nodePortRange = defaultNodePorts, forgotten = [] } = options;
-  const core = newCore({ store, serviceCidrs, nodePortRange, forgotten, now: Date.now });
+  const { now } = Date;
+  const { registry, writer } = openClusterObjects({ store, serviceCidrs, nodePortRange, now });
+  const bindPod = podBinder({ store, now });
   const podRanges = { cidrs: options.podCidrs, masks: options.nodeMasks ?? defaultNodeMasks };
-  const stopControllers = startControllers(core, { podRanges, caPem: credentials.caPem, log });
-  const tokens = new Map<string, User>([
-    [credentials.token, { name: 'admin', groups: ['system:masters', 'system:authenticated'] }],
-    ...(options.users ?? []),
-  ]);
-  const noteAccess = openAccessLog(join(options.dataDir, 'access.log'));
+  const stopControllers = startControllers({ store, registry, writer, bindPod, podRanges, caPem: credentials.caPem, log, now });
+  const tokens = new Map<string, User>([[credentials.token, administrator], ...(options.users ?? [])]);
+  const behaviour = options.behaviour?.(store);
+  const handlers: Handlers = {
+    roles: store,
+    registry,
+    tokens: { store, key: credentials.token, now },
+    resources: {
+      store,
+      registry,
+      writer,
+      bindPod,
+      admit: (admission) => admit(store, admission),
+      forgotten: new Set(forgotten),
+      ...(behaviour === undefined ? {} : { behaviour }),
+      now,
+    },
+    noteAccess: openAccessLog(join(options.dataDir, 'access.log')),
+  };
   const http = await startHttp(options.listeners, {
     ...credentials,
     tokens,
     accountOf: (token) => readAccountToken(credentials.token, token, Date.now()),
     log,
-    serve: (request) => serve(core, request, { accountKey: credentials.token, noteAccess }),
+    serve: (request) => serve(handlers, request),
   });
-  return {
-    caPem: credentials.caPem,
-    token: credentials.token,
-    ports: http.ports,
-    store,
-    core,
-    kubeconfig: (serverUrl) => kubeconfigText(serverUrl, credentials),
-    close: async () => {
-      await http.close();
-      await stopControllers();
-      store.close();
-    },
+  const close = async (): Promise<void> => {
+    await http.close();
+    await stopControllers();
+    store.close();
   };
+  const { caPem, token } = credentials;
+  return { caPem, token, ports: http.ports, store, registry, writer, kubeconfig: (url) => kubeconfigText(url, credentials), close };
 }
 
-interface Doors {
-  /** Signs tokens of service accounts. */
-  readonly accountKey: string;
+/** What each part that answers requests needs. */
+interface Handlers {
+  readonly roles: RoleStore;
+  readonly registry: Registry;
+  readonly tokens: TokenPorts;
+  readonly resources: ResourcePorts;
   readonly noteAccess: (request: ApiRequest, allowed: boolean) => void;
 }
 
-async function serve(core: Core, request: ApiRequest, { accountKey, noteAccess }: Doors): Promise<Answer> {
-  if (isPublic(request.path)) return serveCluster(core, request) ?? serveResource(core, request);
-  const review = await serveAccessReview(core, request);
+async function serve({ roles, registry, tokens, resources, noteAccess }: Handlers, request: ApiRequest): Promise<ApiResponse> {
+  if (isPublic(request.path)) return serveCluster(registry, request) ?? serveResource(resources, request);
+  const review = await serveAccessReview(roles, request);
   if (review !== undefined) return review;
   try {
-    authorize(core, request);
+    authorize(roles, request);
   } catch (refusal) {
     noteAccess(request, false);
     throw refusal;
   }
   noteAccess(request, true);
-  return serveCluster(core, request) ?? (await serveTokenRequest(core, request, accountKey)) ?? serveResource(core, request);
+  return serveCluster(registry, request) ?? (await serveTokenRequest(tokens, request)) ?? serveResource(resources, request);
 }
 
 function kubeconfigText(server: string, { caPem, token }: { readonly caPem: string; readonly token: string }): string {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Family } from '../../net/ip.ts';
 import { ConnectionStream } from '../probe/connection-stream.ts';
-import { type Check, demoPod, eventually, ofFamily, type Scene, type Trial, tryAll, type Verdict } from './scene.ts';
+import { type DemoCheck, demoPod, eventually, ofFamily, type Scene, type Trial, tryAll, type Verdict } from './scene.ts';
 import { demoNamespace, podPort } from './workload.ts';
 
 /** Connections a second. The kernel's data path is mostly seen in emulation, where more would starve the agent. */
@@ -14,14 +14,14 @@ const triesMax = 3;
 const pollMs = 50;
 
 /** Node ports, and a Service that changes while it is used, for one family. */
-export function changeChecks(scene: Scene, family: Family): Check[] {
+export function changeChecks(scene: Scene, family: Family): DemoCheck[] {
   return [
     { name: `nodeport.outside.${family}`, run: () => eventually(() => nodePortFromOutside(scene, family)) },
     { name: `service.removed-under-load.${family}`, run: (signal) => removedWithoutLoss(scene, family, signal) },
   ];
 }
 
-/** Whoever is outside reaches every endpoint by every node's own address, over TCP and UDP. */
+/** A client outside of the cluster reaches every endpoint by every node's own address, over TCP and UDP. */
 async function nodePortFromOutside({ plan, nodePorts }: Scene, family: Family): Promise<Verdict> {
   const answered = new Map<string, Set<string>>();
   const trials = plan.nodes.flatMap(({ name, ips }): Trial[] =>

@@ -1,9 +1,9 @@
 import type { Family } from '../../net/ip.ts';
+import type { PodStatusLine } from '../daemon/status.ts';
 import { download, upload } from '../probe/probe.ts';
-import type { PodStatusLine } from '../status.ts';
 import {
   addressOf,
-  type Check,
+  type DemoCheck,
   demoPod,
   meshPods,
   nodeOfPod,
@@ -20,10 +20,10 @@ const megabyte = 1_048_576;
 const transferTimeoutMs = 20_000;
 
 /** Everything without a Service, for one family. */
-export function connectivityChecks(scene: Scene, family: Family): Check[] {
+export function connectivityChecks(scene: Scene, family: Family): DemoCheck[] {
   const several = scene.plan.nodes.length > 1;
-  const check = (name: string, trials: () => Trial[]): Check => ({ name: `${name}.${family}`, run: () => tryAll(trials()) });
-  const transfer = (name: string, run: (from: PodStatusLine, to: string) => Promise<Verdict>): Check => ({
+  const check = (name: string, trials: () => Trial[]): DemoCheck => ({ name: `${name}.${family}`, run: () => tryAll(trials()) });
+  const transfer = (name: string, run: (from: PodStatusLine, to: string) => Promise<Verdict>): DemoCheck => ({
     name: `${name}.${family}`,
     run: () => run(demoPod(scene, 'client', 1), ofFamily(demoPod(scene, 'web', several ? 2 : 1).ips, family)),
   });

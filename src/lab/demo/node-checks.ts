@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SeineError } from '../../errors/seine-error.ts';
-import { askControl } from '../control.ts';
-import { labPaths, nodePaths } from '../names.ts';
+import { askControl } from '../daemon/control.ts';
+import { run } from '../machine/process.ts';
 import { agentReadiness } from '../node/agent.ts';
-import { run } from '../process.ts';
+import { labPaths, nodePaths } from '../plan/names.ts';
 import { pingStream } from './ping-stream.ts';
-import { type Check, demoPod, meshPods, type Scene, type Verdict } from './scene.ts';
+import { type DemoCheck, demoPod, meshPods, type Scene, type Verdict } from './scene.ts';
 
 /** A second or two on a machine; far more on an emulated one that is busy with our own packets. */
 const restartDeadlineMs = 180_000;
@@ -15,7 +15,7 @@ const aroundMs = 500;
 const pingHertz = { netdev: 1000, system: 20 };
 
 /** What is asked of nodes and agents. */
-export function nodeChecks(scene: Scene): Check[] {
+export function nodeChecks(scene: Scene): DemoCheck[] {
   return [
     { name: 'cni.check', run: () => cniCheck(scene) },
     { name: 'agent.restart-lossless', run: (signal) => restartLossless(scene, signal) },

@@ -1,18 +1,18 @@
 import { spawn } from 'node:child_process';
 import { SeineError } from '../../errors/seine-error.ts';
-import type { Place } from '../names.ts';
-import { inNetns } from '../node/netns.ts';
+import { inNetns } from '../machine/netns.ts';
+import type { NetnsRef } from '../plan/names.ts';
 
-export interface PingCount {
+interface PingCount {
   readonly sent: number;
   readonly lost: number;
 }
 
 /**
- * Pings so many times a second until told to stop, for a few minutes at most. The kernel answers, so nobody's event loop can
+ * Pings so many times a second until told to stop, for a few minutes at most. The kernel answers, so no event loop can
  * lose a packet.
  */
-export function pingStream(from: Place, to: string, hertz: number, stop: AbortSignal): Promise<PingCount> {
+export function pingStream(from: NetnsRef, to: string, hertz: number, stop: AbortSignal): Promise<PingCount> {
   const inside = inNetns(from, 'ping', ['-n', '-i', String(1 / hertz), to]);
   const child = spawn(inside.command, inside.args, { stdio: ['ignore', 'pipe', 'ignore'], env: { ...process.env, LC_ALL: 'C' } });
   stop.addEventListener('abort', () => child.kill('SIGINT'), { once: true });

@@ -1,32 +1,32 @@
-import { labPaths } from '../names.ts';
-import type { LabPlan } from '../plan.ts';
-import { columns } from '../status.ts';
-import type { CheckResult } from './scene.ts';
+import { columns } from '../daemon/status.ts';
+import { labPaths } from '../plan/names.ts';
+import type { LabPlan } from '../plan/plan.ts';
+import type { DemoCheckResult } from './scene.ts';
 
 /** How much of a detail fits beside the other columns. */
 const detailLengthMax = 110;
 
-type Paint = (text: string) => string;
+type TerminalColour = (text: string) => string;
 
-export interface Paints {
-  readonly good: Paint;
-  readonly bad: Paint;
-  readonly dim: Paint;
+interface Paints {
+  readonly good: TerminalColour;
+  readonly bad: TerminalColour;
+  readonly dim: TerminalColour;
 }
 
 /** Colours where a person looks at a terminal, and nowhere else. */
 export function paintsFor(stream: { readonly isTTY?: boolean }): Paints {
-  const colour = (code: number): Paint => (stream.isTTY === true ? (text) => `\u001b[${code}m${text}\u001b[0m` : (text) => text);
+  const colour = (code: number): TerminalColour => (stream.isTTY === true ? (text) => `\u001b[${code}m${text}\u001b[0m` : (text) => text);
   return { good: colour(32), bad: colour(31), dim: colour(2) };
 }
 
 /** One line as soon as a check is done. */
-export function checkLine({ name, ok, detail, ms }: CheckResult, { good, bad, dim }: Paints): string {
+export function checkLine({ name, ok, detail, ms }: DemoCheckResult, { good, bad, dim }: Paints): string {
   return `  ${ok ? good('ok    ') : bad('FAILED')}  ${name.padEnd(30)} ${dim(`${String(ms).padStart(6)} ms`)}  ${ok ? dim(shorten(detail)) : oneLine(detail)}`;
 }
 
 /** The table at the end. */
-export function resultTable(results: readonly CheckResult[], { good, bad }: Paints): string {
+export function resultTable(results: readonly DemoCheckResult[], { good, bad }: Paints): string {
   const rows = columns([
     ['CHECK', 'RESULT', 'MS', 'DETAIL'],
     ...results.map(({ name, ok, detail, ms }) => [name, ok ? 'ok' : 'FAILED', String(ms), shorten(detail)]),

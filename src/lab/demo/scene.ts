@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SeineError } from '../../errors/seine-error.ts';
 import { type Family, parseIp } from '../../net/ip.ts';
-import type { LabPlan, NodePlan } from '../plan.ts';
-import type { Answer } from '../probe/answer.ts';
+import type { LabStatus, PodStatusLine } from '../daemon/status.ts';
+import type { LabPlan, NodePlan } from '../plan/plan.ts';
 import { ask, type Outcome, type Probe } from '../probe/probe.ts';
-import type { LabStatus, PodStatusLine } from '../status.ts';
+import type { ResponderReply } from '../probe/responder-protocol.ts';
 import { demoNamespace, type NodePorts } from './workload.ts';
 
 const probeTimeoutMs = 3_000;
@@ -31,13 +31,13 @@ export interface Verdict {
   readonly detail: string;
 }
 
-export interface Check {
+export interface DemoCheck {
   readonly name: string;
   readonly run: (signal: AbortSignal) => Promise<Verdict>;
 }
 
 /** A check as it is reported. */
-export interface CheckResult extends Verdict {
+export interface DemoCheckResult extends Verdict {
   readonly name: string;
   readonly ms: number;
 }
@@ -86,7 +86,7 @@ export interface Trial {
   readonly label: string;
   readonly probe: Omit<Probe, 'timeoutMs' | 'protocol' | 'port'> & { readonly port: number | NodePorts };
   /** What is wrong with the answer, if anything. */
-  readonly wrong?: (answer: Answer) => string | undefined;
+  readonly wrong?: (answer: ResponderReply) => string | undefined;
 }
 
 /** Tries everything over TCP and over UDP. */

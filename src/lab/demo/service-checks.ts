@@ -1,7 +1,7 @@
 import type { Family } from '../../net/ip.ts';
-import type { Place } from '../names.ts';
+import type { NetnsRef } from '../plan/names.ts';
 import { ask, type Outcome } from '../probe/probe.ts';
-import { addressOf, type Check, demoPod, eventually, inParallel, ofFamily, outcomeText, type Scene, type Verdict } from './scene.ts';
+import { addressOf, type DemoCheck, demoPod, eventually, inParallel, ofFamily, outcomeText, type Scene, type Verdict } from './scene.ts';
 import { demoNamespace, podPort } from './workload.ts';
 
 const probeTimeoutMs = 3_000;
@@ -9,7 +9,7 @@ const probeTimeoutMs = 3_000;
 const spreadProbes = 24;
 
 /** ClusterIP Services, for one family. */
-export function serviceChecks(scene: Scene, family: Family): Check[] {
+export function serviceChecks(scene: Scene, family: Family): DemoCheck[] {
   return [
     { name: `service.spread.${family}`, run: () => eventually(() => spread(scene, family)) },
     { name: `service.hairpin.${family}`, run: () => eventually(() => hairpin(scene, family)) },
@@ -69,8 +69,8 @@ async function emptyRefused(scene: Scene, family: Family): Promise<Verdict> {
 }
 
 /** A client on each node, and each node itself. */
-function placesOf(scene: Scene): [name: string, Place][] {
-  return scene.plan.nodes.flatMap((node, index): [string, Place][] => [
+function placesOf(scene: Scene): [name: string, NetnsRef][] {
+  return scene.plan.nodes.flatMap((node, index): [string, NetnsRef][] => [
     [`client-${index + 1}`, demoPod(scene, 'client', index + 1).netns],
     [node.name, node.netns],
   ]);

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { SeineError } from '../../errors/seine-error.ts';
-import { type KubeApi, type KubeObject, keyOf, nodeOf } from '../kube-api.ts';
-import type { LabPlan } from '../plan.ts';
+import { type KubeApi, keyOf, nodeOf, type UnstructuredObject } from '../kube/kube-api.ts';
+import type { LabPlan } from '../plan/plan.ts';
 
 export const demoNamespace = 'demo';
 /** What the pods of the demo listen on, TCP and UDP. */
@@ -15,7 +15,7 @@ const pollMs = 50;
 export type NodePorts = Readonly<Record<'tcp' | 'udp', number>>;
 
 /** An object to create and the collection it goes to. */
-export interface Manifest {
+export interface DemoManifest {
   readonly collection: string;
   readonly object: Readonly<Record<string, unknown>>;
 }
@@ -27,9 +27,9 @@ const rollingLabel = 'rolling';
 
 /**
  * On each node a pod of the Service `web`, a client, and one in the node's own network; a Service for `web` with node ports, one
- * for the first client alone, one for nobody, and one for all pods with a network of their own.
+ * for the first client alone, one without endpoints, and one for all pods with a network of their own.
  */
-export function manifests(plan: LabPlan): Manifest[] {
+export function manifests(plan: LabPlan): DemoManifest[] {
   return [
     { collection: '/api/v1/namespaces', object: { apiVersion: 'v1', kind: 'Namespace', metadata: { name: demoNamespace } } },
     ...plan.nodes.flatMap(({ name }, index) => [
@@ -39,12 +39,12 @@ export function manifests(plan: LabPlan): Manifest[] {
     ]),
     service('web', { app: 'web' }, plan, 'NodePort'),
     service('loop', { client: '1' }, plan),
-    service('empty', { app: 'nobody' }, plan),
+    service('empty', { app: 'none' }, plan),
     service('rolling', { [rollingLabel]: 'yes' }, plan),
   ];
 }
 
-function pod(name: string, node: string, labels: Readonly<Record<string, string>>, port: number, more: object = {}): Manifest {
+function pod(name: string, node: string, labels: Readonly<Record<string, string>>, port: number, more: object = {}): DemoManifest {
   const ports = ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), containerPort: port, protocol }));
   const spec = {
     nodeSelector: { 'kubernetes.io/hostname': node },
@@ -55,7 +55,7 @@ function pod(name: string, node: string, labels: Readonly<Record<string, string>
   return { collection: `${inDemo}/pods`, object: { apiVersion: 'v1', kind: 'Pod', metadata: { name, labels }, spec } };
 }
 
-function service(name: string, selector: Readonly<Record<string, string>>, plan: LabPlan, type = 'ClusterIP'): Manifest {
+function service(name: string, selector: Readonly<Record<string, string>>, plan: LabPlan, type = 'ClusterIP'): DemoManifest {
   const ports = ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), port: podPort, targetPort: podPort, protocol }));
   const families = {
     ipFamilyPolicy: plan.families.length > 1 ? 'RequireDualStack' : 'SingleStack',
@@ -66,7 +66,7 @@ function service(name: string, selector: Readonly<Record<string, string>>, plan:
 }
 
 /** Creates what is not there. */
-export async function createAll(api: KubeApi, wanted: readonly Manifest[], signal: AbortSignal): Promise<void> {
+export async function createAll(api: KubeApi, wanted: readonly DemoManifest[], signal: AbortSignal): Promise<void> {
   for (const { collection, object } of wanted) {
     try {
       await api.send({ method: 'POST', path: collection, body: object }, signal);
@@ -83,7 +83,7 @@ export async function createAll(api: KubeApi, wanted: readonly Manifest[], signa
  * @throws SeineError `UNAVAILABLE` naming those that are not, and why
  */
 export async function podsReady(api: KubeApi, count: number, signal: AbortSignal): Promise<void> {
-  const pods = new Map<string, KubeObject>();
+  const pods = new Map<string, UnstructuredObject>();
   const done = new AbortController();
   const following = api.follow(
     `${inDemo}/pods`,
@@ -96,7 +96,7 @@ export async function podsReady(api: KubeApi, count: number, signal: AbortSignal
   try {
     while (pods.size < count || ![...pods.values()].every(isReady)) {
       signal.throwIfAborted();
-      if (performance.now() > deadline) throw new SeineError('UNAVAILABLE', `not ready: ${whyNot([...pods.values()]).join('; ')}`);
+      if (performance.now() > deadline) throw new SeineError('UNAVAILABLE', `not ready: ${unreadyReasons([...pods.values()]).join('; ')}`);
       await sleep(pollMs);
     }
   } finally {
@@ -137,22 +137,22 @@ export async function setRolling(api: KubeApi, pod: string, is: boolean, signal:
   await api.send({ method: 'PATCH', path: `${inDemo}/pods/${pod}`, body, contentType: 'application/merge-patch+json' }, signal);
 }
 
-interface Condition {
+interface ReportedCondition {
   readonly type: string;
   readonly status: string;
   readonly message?: string;
 }
 
-function conditionsOf({ status }: KubeObject): readonly Condition[] {
+function conditionsOf({ status }: UnstructuredObject): readonly ReportedCondition[] {
   const conditions = status && typeof status === 'object' && 'conditions' in status ? status.conditions : [];
   return Array.isArray(conditions) ? conditions : [];
 }
 
-function isReady(object: KubeObject): boolean {
+function isReady(object: UnstructuredObject): boolean {
   return conditionsOf(object).some(({ type, status }) => type === 'Ready' && status === 'True');
 }
 
-function whyNot(pods: readonly KubeObject[]): string[] {
+function unreadyReasons(pods: readonly UnstructuredObject[]): string[] {
   if (pods.length === 0) return ['no pod is there'];
   return pods
     .filter((object) => !isReady(object))

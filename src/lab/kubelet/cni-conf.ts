@@ -21,7 +21,7 @@ const confList = z.looseObject({
 export type PluginConf = z.infer<typeof plugin>;
 
 /** A network: plugins in the order of ADD, and the version they are spoken to in. */
-export interface NetworkConf {
+export interface PluginChain {
   readonly name: string;
   /** The highest of those offered that we speak. */
   readonly version: string;
@@ -35,7 +35,7 @@ export interface NetworkConf {
  *
  * @throws SeineError `INVALID_INPUT` naming what is wrong
  */
-export function parseNetworkConf(text: string): NetworkConf {
+export function parseNetworkConf(text: string): PluginChain {
   const parsed = confList.safeParse(parseJson(text));
   if (!parsed.success) throw new SeineError('INVALID_INPUT', `CNI configuration: ${z.prettifyError(parsed.error)}`);
   const { name, cniVersion, cniVersions = [], disableCheck, disableGC, plugins } = parsed.data;
@@ -59,7 +59,7 @@ function parseJson(text: string): unknown {
 }
 
 /** Keys of our own plugin. */
-export interface SeinePluginConf {
+interface SeinePluginConf {
   readonly agentSocket: string;
   readonly stateDir: string;
   /** Seconds. */

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { aloneConfList, chainConfList, parseNetworkConf } from './cni-conf.ts';
-import { type Attachment, CniRuntime } from './cni-runtime.ts';
+import { CniRuntime, type RuntimeAttachment } from './cni-runtime.ts';
 
 /**
  * Notes what it was called with, one JSON line a call, and answers from files beside it: `NAME.COMMAND` is printed with
@@ -23,7 +23,7 @@ if (existsSync(file)) process.stdout.write(readFileSync(file));
 `;
 
 const signal = new AbortController().signal;
-const attachment: Attachment = {
+const attachment: RuntimeAttachment = {
   containerId: 'c'.repeat(64),
   netns: '/run/netns/pod',
   ifName: 'eth0',

@@ -3,14 +3,14 @@ import { accessSync, constants, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { SeineError } from '../../errors/seine-error.ts';
-import { readIfThere, removeFile, writeFileWhole } from '../files.ts';
-import type { Place } from '../names.ts';
-import { inNetns } from '../node/netns.ts';
-import { runAnyway } from '../process.ts';
-import { isAtLeast, type NetworkConf, type PluginConf } from './cni-conf.ts';
+import { readIfThere, removeFile, writeFileWhole } from '../machine/files.ts';
+import { inNetns } from '../machine/netns.ts';
+import { runAnyway } from '../machine/process.ts';
+import type { NetnsRef } from '../plan/names.ts';
+import { isAtLeast, type PluginChain, type PluginConf } from './cni-conf.ts';
 
 /** One interface of one container on one network. */
-export interface Attachment {
+export interface RuntimeAttachment {
   readonly containerId: string;
   /** Path of the container's namespace; empty when it is gone. */
   readonly netns: string;
@@ -25,7 +25,7 @@ const result = z.looseObject({
   cniVersion: z.string().optional(),
   ips: z.array(z.looseObject({ address: z.string(), interface: z.number().optional() })).optional(),
 });
-export type CniResult = z.infer<typeof result>;
+export type PluginResult = z.infer<typeof result>;
 
 const cniError = z.looseObject({ code: z.number(), msg: z.string(), details: z.string().optional() });
 
@@ -41,9 +41,9 @@ type Cached = z.infer<typeof cached>;
 
 type Command = 'ADD' | 'DEL' | 'CHECK' | 'GC' | 'STATUS' | 'VERSION';
 
-export interface CniRuntimeOptions {
+interface CniRuntimeOptions {
   /** The namespace plugins run in: the node's. */
-  readonly nodeNetns: Place;
+  readonly nodeNetns: NetnsRef;
   /** Where plugins are looked for, in order. */
   readonly binFolders: readonly string[];
   /** Results of ADD are kept here until DEL, as the specification asks of a runtime. */
@@ -64,8 +64,8 @@ export class CniRuntime {
   }
 
   /** @throws SeineError `REFUSED` with the plugin's own code and message; what was done then is undone by `del` */
-  async add(network: NetworkConf, attachment: Attachment, signal: AbortSignal): Promise<CniResult> {
-    let answer: CniResult = {};
+  async add(network: PluginChain, attachment: RuntimeAttachment, signal: AbortSignal): Promise<PluginResult> {
+    let answer: PluginResult = {};
     for (const [index, plugin] of network.plugins.entries()) {
       const before = index === 0 ? {} : { prevResult: answer };
       answer = parseResult(plugin, await this.#execute('ADD', network, plugin, attachment, before, signal));
@@ -75,7 +75,7 @@ export class CniRuntime {
   }
 
   /** Does nothing where the version or the configuration knows no CHECK. @throws SeineError `REFUSED` if something differs */
-  async check(network: NetworkConf, attachment: Attachment, signal: AbortSignal): Promise<void> {
+  async check(network: PluginChain, attachment: RuntimeAttachment, signal: AbortSignal): Promise<void> {
     if (!network.checks || !isAtLeast(network.version, '0.4.0')) return;
     const known = this.#cachedResult(network, attachment);
     if (known === undefined) throw new SeineError('REFUSED', `CHECK: no ADD of ${attachment.containerId} is known`);
@@ -83,7 +83,7 @@ export class CniRuntime {
   }
 
   /** Fine if nothing was ever added. @throws SeineError `REFUSED`; to be called again later */
-  async del(network: NetworkConf, attachment: Attachment, signal: AbortSignal): Promise<void> {
+  async del(network: PluginChain, attachment: RuntimeAttachment, signal: AbortSignal): Promise<void> {
     const known = this.#cachedResult(network, attachment);
     const before = known !== undefined && isAtLeast(network.version, '0.4.0') ? { prevResult: known.result } : {};
     const asAdded = known === undefined ? attachment : { ...known, netns: attachment.netns };
@@ -92,7 +92,7 @@ export class CniRuntime {
   }
 
   /** Removes what no longer belongs to any of the attachments that are left. */
-  async gc(network: NetworkConf, valid: readonly Pick<Attachment, 'containerId' | 'ifName'>[], signal: AbortSignal): Promise<void> {
+  async gc(network: PluginChain, valid: readonly Pick<RuntimeAttachment, 'containerId' | 'ifName'>[], signal: AbortSignal): Promise<void> {
     if (!network.collectsGarbage) return;
     const isValid = ({ containerId, ifName }: Cached) => valid.some((kept) => kept.containerId === containerId && kept.ifName === ifName);
     for (const stale of this.#cachedOf(network.name).filter((entry) => !isValid(entry)))
@@ -104,7 +104,7 @@ export class CniRuntime {
   }
 
   /** Can this network take pods? Always, before 1.1.0. @throws SeineError `REFUSED` if not */
-  async status(network: NetworkConf, signal: AbortSignal): Promise<void> {
+  async status(network: PluginChain, signal: AbortSignal): Promise<void> {
     if (!isAtLeast(network.version, '1.1.0')) return;
     for (const plugin of network.plugins) await this.#execute('STATUS', network, plugin, undefined, {}, signal);
   }
@@ -118,9 +118,9 @@ export class CniRuntime {
 
   async #execute(
     command: Command,
-    network: NetworkConf,
+    network: PluginChain,
     plugin: PluginConf,
-    attachment: Attachment | undefined,
+    attachment: RuntimeAttachment | undefined,
     extra: Readonly<Record<string, unknown>>,
     signal: AbortSignal,
   ): Promise<string> {
@@ -133,12 +133,12 @@ export class CniRuntime {
     throw pluginError(`${plugin.type} ${command}`, code, stdout, stderr);
   }
 
-  #cacheFile(network: NetworkConf, { containerId, ifName }: Pick<Attachment, 'containerId' | 'ifName'>): string {
+  #cacheFile(network: PluginChain, { containerId, ifName }: Pick<RuntimeAttachment, 'containerId' | 'ifName'>): string {
     const key = createHash('sha256').update(`${network.name}/${containerId}/${ifName}`).digest('hex').slice(0, 32);
     return join(this.#options.cacheFolder, `${key}.json`);
   }
 
-  #cachedResult(network: NetworkConf, attachment: Attachment): (Cached & Attachment) | undefined {
+  #cachedResult(network: PluginChain, attachment: RuntimeAttachment): (Cached & RuntimeAttachment) | undefined {
     const text = readIfThere(this.#cacheFile(network, attachment));
     return text === undefined ? undefined : { ...cached.parse(JSON.parse(text)), netns: attachment.netns };
   }
@@ -150,7 +150,7 @@ export class CniRuntime {
         .map((file) => cached.parse(JSON.parse(readIfThere(join(this.#options.cacheFolder, file)) ?? '')))
         .filter((entry) => entry.network === network);
     } catch {
-      // No ADD yet, so no folder; or a result that nobody can read, which DEL does without.
+      // No ADD yet, so no folder; or a result that cannot be read, which DEL does without.
       return [];
     }
   }
@@ -158,9 +158,9 @@ export class CniRuntime {
 
 /** `plugin` as it stands in the list, and what the runtime adds to it. */
 function stdinOf(
-  network: NetworkConf,
+  network: PluginChain,
   plugin: PluginConf,
-  attachment: Attachment | undefined,
+  attachment: RuntimeAttachment | undefined,
   extra: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
   const offered = Object.entries(attachment?.capabilities ?? {}).filter(([name]) => plugin.capabilities?.[name] === true);
@@ -173,7 +173,7 @@ function stdinOf(
   };
 }
 
-function environmentFor({ containerId, netns, ifName, args }: Attachment): Record<string, string> {
+function environmentFor({ containerId, netns, ifName, args }: RuntimeAttachment): Record<string, string> {
   return {
     CNI_CONTAINERID: containerId,
     CNI_NETNS: netns,
@@ -182,7 +182,7 @@ function environmentFor({ containerId, netns, ifName, args }: Attachment): Recor
   };
 }
 
-function toCached(network: NetworkConf, { containerId, ifName, args, capabilities }: Attachment, answer: CniResult): Cached {
+function toCached(network: PluginChain, { containerId, ifName, args, capabilities }: RuntimeAttachment, answer: PluginResult): Cached {
   return {
     containerId,
     ifName,
@@ -203,14 +203,14 @@ function findPlugin(type: string, folders: readonly string[]): string {
       // Not in this folder; the next may have it.
     }
   }
-  throw new SeineError('REFUSED', `CNI plugin ${type} is in none of ${folders.join(', ')}`);
+  throw new SeineError('REFUSED', `CNI plugin ${type} is not found in ${folders.join(', ')}`);
 }
 
-function parseResult(plugin: PluginConf, stdout: string): CniResult {
+function parseResult(plugin: PluginConf, stdout: string): PluginResult {
   try {
     return result.parse(JSON.parse(stdout));
   } catch (cause) {
-    throw new SeineError('REFUSED', `${plugin.type} ADD: its result is not one`, { cause });
+    throw new SeineError('REFUSED', `${plugin.type} ADD: its result is invalid`, { cause });
   }
 }
 

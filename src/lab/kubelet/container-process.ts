@@ -3,8 +3,8 @@ import { createWriteStream, mkdirSync, type WriteStream } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pause } from '../../async/pause.ts';
-import { inNetns } from '../node/netns.ts';
-import { exitCodeOf } from '../process.ts';
+import { inNetns } from '../machine/netns.ts';
+import { exitCodeOf } from '../machine/process.ts';
 import type { ContainerSpec, RestartPolicy } from './pod-spec.ts';
 import type { ContainerState } from './pod-status.ts';
 
@@ -12,7 +12,7 @@ import type { ContainerState } from './pod-status.ts';
 const logBytesMax = 8 * 1024 * 1024;
 const restartMs = { first: 500, most: 30_000 };
 
-export interface ProcessOptions {
+interface ProcessOptions {
   readonly spec: ContainerSpec;
   readonly netns: string;
   readonly env: Readonly<Record<string, string>>;

@@ -1,17 +1,18 @@
 import { pause } from '../../async/pause.ts';
+import { within } from '../../async/within.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import { parseIp } from '../../net/ip.ts';
-import { inNetns } from '../node/netns.ts';
+import { inNetns } from '../machine/netns.ts';
+import { runAnyway } from '../machine/process.ts';
 import { Responder } from '../probe/responder.ts';
 import { connectTcpIn } from '../probe/sockets.ts';
-import { runAnyway } from '../process.ts';
 import { ContainerProcess } from './container-process.ts';
 import type { ContainerSpec, ProbeSpec, RestartPolicy } from './pod-spec.ts';
 import type { ContainerState } from './pod-status.ts';
 
 const retryMs = 500;
 
-export interface ContainerOptions {
+interface ContainerOptions {
   readonly spec: ContainerSpec;
   /** `namespace/name`. */
   readonly pod: string;
@@ -94,7 +95,7 @@ export class Container {
     const { signal } = this.#stopping;
     await pause(probe.initialDelaySeconds * 1_000, signal);
     while (!signal.aborted) {
-      const passes = await this.#passes(probe, AbortSignal.any([signal, AbortSignal.timeout(probe.timeoutSeconds * 1000)]));
+      const passes = await this.#passes(probe, within(signal, probe.timeoutSeconds * 1000));
       if (passes !== this.#probed) {
         this.#probed = passes;
         this.#options.changed();

@@ -1,9 +1,10 @@
 import { hostname, release } from 'node:os';
 import { pause } from '../../async/pause.ts';
+import { within } from '../../async/within.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { Log } from '../../log/log.ts';
-import { type KubeApi, type KubeObject, nodeOf } from '../kube-api.ts';
-import type { LabPlan, NodePlan } from '../plan.ts';
+import { type KubeApi, nodeOf, type UnstructuredObject } from '../kube/kube-api.ts';
+import type { LabPlan, NodePlan } from '../plan/plan.ts';
 import { parsePod } from './pod-spec.ts';
 import { PodWorker } from './pod-worker.ts';
 import type { Sandbox, Sandboxes } from './sandbox.ts';
@@ -11,7 +12,7 @@ import type { Sandbox, Sandboxes } from './sandbox.ts';
 const apiDeadlineMs = 15_000;
 const readinessPollMs = { waiting: 50, ready: 2_000 };
 
-export interface KubeletOptions {
+interface KubeletOptions {
   readonly plan: LabPlan;
   readonly node: NodePlan;
   readonly api: KubeApi;
@@ -42,11 +43,11 @@ export class Kubelet {
   readonly #options: KubeletOptions;
   readonly #workers = new Map<string, PodWorker>();
   readonly #leftovers: Map<string, Sandbox>;
-  readonly #pods: ReadonlyMap<string, KubeObject>;
+  readonly #pods: ReadonlyMap<string, UnstructuredObject>;
   #ready = false;
 
-  /** @param pods the copy of the API server's pods, of all nodes, kept by somebody else */
-  constructor(options: KubeletOptions, pods: ReadonlyMap<string, KubeObject>) {
+  /** @param pods the copy of the API server's pods, of all nodes, kept by the caller */
+  constructor(options: KubeletOptions, pods: ReadonlyMap<string, UnstructuredObject>) {
     this.#options = options;
     this.#pods = pods;
     this.#leftovers = new Map(options.sandboxes.recorded().map((sandbox) => [sandbox.uid, sandbox]));
@@ -117,7 +118,7 @@ export class Kubelet {
     await this.#persist('collect garbage', signal, () => this.#options.sandboxes.collectGarbage(signal));
   }
 
-  /** Sandboxes of pods that were deleted while nobody looked. */
+  /** Sandboxes of pods that were deleted while the kubelet did not run. */
   async #removeLeftovers(signal: AbortSignal): Promise<void> {
     for (const [uid, sandbox] of this.#leftovers) {
       await this.#persist('remove a leftover pod', signal, () => this.#options.sandboxes.remove(sandbox, signal));
@@ -147,7 +148,7 @@ export class Kubelet {
     };
     const body = { apiVersion: 'v1', kind: 'Node', metadata: { name: node.name, labels }, spec: {} };
     try {
-      await api.send({ method: 'POST', path: '/api/v1/nodes', body }, AbortSignal.any([signal, AbortSignal.timeout(apiDeadlineMs)]));
+      await api.send({ method: 'POST', path: '/api/v1/nodes', body }, within(signal, apiDeadlineMs));
     } catch (error) {
       // 409: it was registered before.
       if (!(error instanceof SeineError && error.context['status'] === 409)) throw error;
@@ -182,6 +183,6 @@ export class Kubelet {
   }
 }
 
-function isFinished({ status }: KubeObject): boolean {
+function isFinished({ status }: UnstructuredObject): boolean {
   return typeof status === 'object' && status !== null && 'phase' in status && (status.phase === 'Succeeded' || status.phase === 'Failed');
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { KubeApi } from '../kube-api.ts';
+import type { KubeApi } from '../kube/kube-api.ts';
 import type { PodSpec } from './pod-spec.ts';
 
 const messageLengthMax = 1_000;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { KubeObject } from '../kube-api.ts';
+import type { UnstructuredObject } from '../kube/kube-api.ts';
 
 const port = z.looseObject({
   name: z.string().optional(),
@@ -68,7 +68,7 @@ export interface PodSpec {
 }
 
 /** Undefined if this kubelet cannot run it. */
-export function parsePod(object: KubeObject): PodSpec | undefined {
+export function parsePod(object: UnstructuredObject): PodSpec | undefined {
   const { data } = pod.safeParse(object);
   if (data === undefined) return undefined;
   const { metadata, spec } = data;

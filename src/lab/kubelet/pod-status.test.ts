@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type ContainerState, type PodFacts, podStatus } from './pod-status.ts';
+import { type ContainerState, type PodRuntimeState, podStatus } from './pod-status.ts';
 
 const running: ContainerState = { name: 'a', image: 'i', restarts: 0, ready: true, run: { is: 'running', startedAt: 't0' } };
 const ended = (exitCode: number): ContainerState => ({
@@ -7,7 +7,7 @@ const ended = (exitCode: number): ContainerState => ({
   ready: false,
   run: { is: 'terminated', exitCode, startedAt: 't0', finishedAt: 't1' },
 });
-const facts: PodFacts = {
+const facts: PodRuntimeState = {
   containers: [running],
   restartPolicy: 'Always',
   containerId: 'abc',
@@ -15,7 +15,7 @@ const facts: PodFacts = {
   hostIps: ['192.168.77.1'],
   startTime: 't0',
 };
-const conditions = (wanted: PodFacts) =>
+const conditions = (wanted: PodRuntimeState) =>
   Object.fromEntries(podStatus(wanted, undefined, 'now').conditions.map((one) => [one.type, one.status]));
 
 it('is Running and Ready with both addresses', () => {

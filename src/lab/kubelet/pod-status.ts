@@ -12,7 +12,7 @@ export interface ContainerState {
     | { readonly is: 'terminated'; readonly exitCode: number; readonly startedAt: string; readonly finishedAt: string };
 }
 
-export interface PodFacts {
+export interface PodRuntimeState {
   readonly containers: readonly ContainerState[];
   readonly restartPolicy: RestartPolicy;
   readonly containerId?: string;
@@ -23,7 +23,7 @@ export interface PodFacts {
   readonly problem?: string;
 }
 
-interface Condition {
+interface PodCondition {
   readonly type: string;
   readonly status: 'True' | 'False';
   readonly lastTransitionTime: string;
@@ -33,7 +33,7 @@ interface Condition {
 
 export interface PodStatus {
   readonly phase: 'Pending' | 'Running' | 'Succeeded' | 'Failed';
-  readonly conditions: readonly Condition[];
+  readonly conditions: readonly PodCondition[];
   readonly [field: string]: unknown;
 }
 
@@ -43,10 +43,10 @@ export interface PodStatus {
  * @param before conditions keep the time of their last change from it
  * @param now RFC 3339, for the conditions that change
  */
-export function podStatus(facts: PodFacts, before: PodStatus | undefined, now: string): PodStatus {
+export function podStatus(facts: PodRuntimeState, before: PodStatus | undefined, now: string): PodStatus {
   const phase = phaseOf(facts);
   const ready = phase === 'Running' && facts.containers.every((container) => container.ready);
-  const condition = (type: string, holds: boolean, reason: string, message?: string): Condition => {
+  const condition = (type: string, holds: boolean, reason: string, message?: string): PodCondition => {
     const old = before?.conditions.find((known) => known.type === type);
     const status = holds ? 'True' : 'False';
     const since = old?.status === status ? old.lastTransitionTime : now;
@@ -73,7 +73,7 @@ export function podStatus(facts: PodFacts, before: PodStatus | undefined, now: s
   };
 }
 
-function phaseOf({ containers, restartPolicy, ips }: PodFacts): PodStatus['phase'] {
+function phaseOf({ containers, restartPolicy, ips }: PodRuntimeState): PodStatus['phase'] {
   const ended = containers.flatMap(({ run }) => (run.is === 'terminated' ? [run.exitCode] : []));
   if (restartPolicy !== 'Always' && containers.length > 0 && ended.length === containers.length) {
     if (ended.every((code) => code === 0)) return 'Succeeded';

@@ -4,9 +4,9 @@ import { Doorbell } from '../../async/doorbell.ts';
 import { pause } from '../../async/pause.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { Log } from '../../log/log.ts';
-import type { KubeApi } from '../kube-api.ts';
-import type { NodePlan } from '../plan.ts';
-import { podMark } from '../process.ts';
+import type { KubeApi } from '../kube/kube-api.ts';
+import { podMark } from '../machine/process.ts';
+import type { NodePlan } from '../plan/plan.ts';
 import { Container } from './container.ts';
 import { warnAboutPod } from './pod-event.ts';
 import type { PodSpec } from './pod-spec.ts';
@@ -17,7 +17,7 @@ const networkDeadlineMs = 60_000;
 const eventDeadlineMs = 2_000;
 const retryMs = { first: 200, most: 10_000 };
 
-export interface PodWorkerOptions {
+interface PodWorkerOptions {
   readonly pod: PodSpec;
   /** What an earlier run of the kubelet made for it. */
   readonly sandbox: Sandbox | undefined;

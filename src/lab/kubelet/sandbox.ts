@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { readIfThere, removeFile, writeFileWhole } from '../files.ts';
-import { netnsPath, type PodName, podNetns } from '../names.ts';
-import { createNetns, deleteNetns, netnsExists } from '../node/netns.ts';
-import type { NetworkConf } from './cni-conf.ts';
-import type { Attachment, CniResult, CniRuntime } from './cni-runtime.ts';
+import { readIfThere, removeFile, writeFileWhole } from '../machine/files.ts';
+import { createNetns, deleteNetns, netnsExists } from '../machine/netns.ts';
+import { netnsPath, type PodName, podNetns } from '../plan/names.ts';
+import type { PluginChain } from './cni-conf.ts';
+import type { CniRuntime, PluginResult, RuntimeAttachment } from './cni-runtime.ts';
 import type { PodSpec } from './pod-spec.ts';
 
 const ifName = 'eth0';
@@ -22,15 +22,15 @@ const record = z.object({
   ips: z.array(z.string()),
 });
 
-/** A pod's namespace and its network, as kept on disk: what is there is made undone even if nobody remembers why. */
+/** A pod's namespace and its network, as kept on disk: what is there is undone, also after a restart. */
 export type Sandbox = z.infer<typeof record>;
 
-export interface SandboxOptions {
+interface SandboxOptions {
   readonly labId: string;
   readonly node: string;
   readonly folder: string;
   readonly runtime: CniRuntime;
-  readonly network: NetworkConf;
+  readonly network: PluginChain;
 }
 
 /** Makes and removes the sandboxes of one node, the way a container runtime does it. */
@@ -93,7 +93,7 @@ export class Sandboxes {
     await this.#options.runtime.gc(this.#options.network, valid, signal);
   }
 
-  #attachment(sandbox: Sandbox, pod?: PodSpec): Attachment {
+  #attachment(sandbox: Sandbox, pod?: PodSpec): RuntimeAttachment {
     const { containerId, namespace, name, uid, netns } = sandbox;
     return {
       containerId,
@@ -124,7 +124,7 @@ export class Sandboxes {
   }
 }
 
-function addressesOf({ ips = [] }: CniResult): string[] {
+function addressesOf({ ips = [] }: PluginResult): string[] {
   return ips.map(({ address }) => address.replace(/\/.*$/, ''));
 }
 

@@ -4,12 +4,12 @@ import { request } from 'node:http';
 import { stringify } from 'yaml';
 import { SeineError } from '../../errors/seine-error.ts';
 import { parseCidr } from '../../net/ip.ts';
-import { livingProcess, writeFileWhole, writePidFile } from '../files.ts';
-import { agentFlags } from '../installation.ts';
-import { nodePaths } from '../names.ts';
-import { addressing, type LabPlan, type NodePlan } from '../plan.ts';
-import { endProcesses, type ProcessId, processOf, signalProcess } from '../process.ts';
-import { inNetns } from './netns.ts';
+import { livingProcess, writeFileWhole, writePidFile } from '../machine/files.ts';
+import { agentFlags } from '../machine/installation.ts';
+import { inNetns } from '../machine/netns.ts';
+import { endProcesses, type ProcessId, processOf, signalProcess } from '../machine/process.ts';
+import { nodePaths } from '../plan/names.ts';
+import { addressing, type LabPlan, type NodePlan } from '../plan/plan.ts';
 import { transportInterface } from './topology.ts';
 
 const stopGraceMs = 10_000;
@@ -111,7 +111,7 @@ function getFromSocket(socketPath: string, path: string): Promise<{ status: numb
       response.setEncoding('utf8');
       response.on('data', (text: string) => {
         body += text;
-        if (body.length > readyzBytesMax) response.destroy(new SeineError('PROTOCOL', 'the answer is too long'));
+        if (body.length > readyzBytesMax) response.destroy(new SeineError('PROTOCOL', 'the response is too long'));
       });
       response.once('error', reject);
       response.once('end', () => resolve({ status: response.statusCode ?? 0, body }));

@@ -1,7 +1,7 @@
 import { parseIp } from '../../net/ip.ts';
-import type { LabPlan } from '../plan.ts';
-import { runAnyway } from '../process.ts';
-import { inNetns } from './netns.ts';
+import { inNetns } from '../machine/netns.ts';
+import { runAnyway } from '../machine/process.ts';
+import type { LabPlan } from '../plan/plan.ts';
 
 /** A mesh of more nodes is more pings than a lost first packet is worth. */
 const meshMax = 8;

@@ -1,11 +1,11 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { SeineError } from '../../errors/seine-error.ts';
-import { readIfThere } from '../files.ts';
-import { type NodePaths, nodePaths } from '../names.ts';
-import type { LabPlan, NodePlan } from '../plan.ts';
-import { endProcesses, environmentOf, type ProcessId, processOf, run } from '../process.ts';
-import { runIn } from './netns.ts';
+import { readIfThere } from '../machine/files.ts';
+import { runIn } from '../machine/netns.ts';
+import { endProcesses, environmentOf, type ProcessId, processOf, run } from '../machine/process.ts';
+import { type NodePaths, nodePaths } from '../plan/names.ts';
+import type { LabPlan, NodePlan } from '../plan/plan.ts';
 import { addressNode, transportInterface } from './topology.ts';
 
 export type OvsDaemon = 'ovs-vswitchd' | 'ovsdb-server';
@@ -51,7 +51,7 @@ async function connectTransport(plan: LabPlan, node: NodePlan, rundir: string, s
 }
 
 /** Runs ovs-vsctl on a node's database. @throws SeineError `REFUSED` with what it said */
-export async function vsctl(rundir: string, args: readonly string[], signal: AbortSignal): Promise<string> {
+async function vsctl(rundir: string, args: readonly string[], signal: AbortSignal): Promise<string> {
   return run('ovs-vsctl', [`--timeout=${vsctlTimeoutSeconds}`, ...args], { env: { OVS_RUNDIR: rundir } }, signal);
 }
 

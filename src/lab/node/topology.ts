@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseIp } from '../../net/ip.ts';
-import { writeFileWhole } from '../files.ts';
-import { labPaths } from '../names.ts';
-import { addressing, type LabPlan, type NodePlan } from '../plan.ts';
-import { createNetns, deleteNetns, ipBatch, netnsExists, runIn } from './netns.ts';
+import { writeFileWhole } from '../machine/files.ts';
+import { createNetns, deleteNetns, ipBatch, netnsExists, runIn } from '../machine/netns.ts';
+import { labPaths } from '../plan/names.ts';
+import { addressing, type LabPlan, type NodePlan } from '../plan/plan.ts';
 
 /**
  * The wires of a lab, all of them inside its own namespaces:

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Place } from '../names.ts';
+import type { NetnsRef } from '../plan/names.ts';
 import { ask, type Outcome } from './probe.ts';
 
 const tickMs = 5;
@@ -10,8 +10,8 @@ const lateMs = 900;
 const timeoutMs = 5_000;
 
 /** Where connections come from and go to, and how many. */
-export interface ConnectionsWanted {
-  readonly from: Place;
+interface ConnectionsWanted {
+  readonly from: NetnsRef;
   readonly address: string;
   readonly port: number;
   readonly perSecond: number;

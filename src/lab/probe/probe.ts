@@ -4,8 +4,8 @@ import type { Socket } from 'node:net';
 import { z } from 'zod';
 import { SeineError } from '../../errors/seine-error.ts';
 import { parseIp } from '../../net/ip.ts';
-import type { Place } from '../names.ts';
-import type { Answer } from './answer.ts';
+import type { NetnsRef } from '../plan/names.ts';
+import type { ResponderReply } from './responder-protocol.ts';
 import { bindUdpIn, connectTcpIn } from './sockets.ts';
 
 const answerBytesMax = 64 * 1024 * 1024;
@@ -13,16 +13,16 @@ const resendMs = 500;
 
 /** Where a probe starts and what it tries to reach. */
 export interface Probe {
-  readonly from: Place;
+  readonly from: NetnsRef;
   readonly protocol: 'tcp' | 'udp';
   readonly address: string;
   readonly port: number;
   readonly timeoutMs: number;
 }
 
-/** What became of a probe. Refused means that somebody said no: a reset, or an ICMP port unreachable. */
+/** What became of a probe. Refused means that a reset or an ICMP port unreachable came back. */
 export type Outcome =
-  | { readonly is: 'OK'; readonly answer: Answer; readonly ms: number }
+  | { readonly is: 'OK'; readonly answer: ResponderReply; readonly ms: number }
   | { readonly is: 'REFUSED' | 'TIMEOUT'; readonly ms: number }
   | { readonly is: 'UNREACHABLE'; readonly errno: string; readonly ms: number };
 
@@ -73,12 +73,12 @@ function converse(socket: Socket, request: Buffer, signal: AbortSignal): Promise
       socket.destroy();
       reject(error);
     };
-    const onAbort = () => fail(new SeineError('CANCELLED', 'no answer in time'));
+    const onAbort = () => fail(new SeineError('CANCELLED', 'no response in time'));
     signal.addEventListener('abort', onAbort);
     socket.on('data', (chunk: Buffer) => {
       chunks.push(chunk);
       size += chunk.length;
-      if (size > answerBytesMax) fail(new SeineError('PROTOCOL', 'the answer does not end'));
+      if (size > answerBytesMax) fail(new SeineError('PROTOCOL', 'the response does not end'));
     });
     socket.once('error', fail);
     socket.once('end', () => resolve(Buffer.concat(chunks)));
@@ -109,7 +109,7 @@ function exchange(socket: DatagramSocket, { address, port }: Probe, request: Buf
       signal.removeEventListener('abort', onAbort);
       outcome();
     };
-    const onAbort = () => settle(() => reject(new SeineError('CANCELLED', 'no answer in time')));
+    const onAbort = () => settle(() => reject(new SeineError('CANCELLED', 'no response in time')));
     signal.addEventListener('abort', onAbort);
     socket.once('message', (message) => settle(() => resolve(message)));
     socket.on('error', (error) => settle(() => reject(error)));
@@ -121,7 +121,7 @@ function exchange(socket: DatagramSocket, { address, port }: Probe, request: Buf
 }
 
 /** Turns what a try came to into an outcome. @throws whatever says that we, not the network, are wrong */
-async function timed(probe: Probe, attempt: (signal: AbortSignal) => Promise<Answer>): Promise<Outcome> {
+async function timed(probe: Probe, attempt: (signal: AbortSignal) => Promise<ResponderReply>): Promise<Outcome> {
   const start = performance.now();
   const ms = () => Math.round(performance.now() - start);
   const timeout = AbortSignal.timeout(probe.timeoutMs);
@@ -141,11 +141,11 @@ function errnoOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
 
-function parseAnswer(bytes: Buffer): Answer {
+function parseAnswer(bytes: Buffer): ResponderReply {
   try {
     const { received, sha256, ...rest } = answer.parse(JSON.parse(bytes.toString('utf8')));
     return { ...rest, ...(received !== undefined && { received }), ...(sha256 !== undefined && { sha256 }) };
   } catch (cause) {
-    throw new SeineError('PROTOCOL', 'not the answer of a responder', { cause, context: { errno: 'EBADMSG' } });
+    throw new SeineError('PROTOCOL', 'not the reply of a responder', { cause, context: { errno: 'EBADMSG' } });
   }
 }

@@ -1,14 +1,14 @@
 import type { Socket as DatagramSocket } from 'node:dgram';
 import { createServer, type Server, type Socket } from 'node:net';
-import type { Place } from '../names.ts';
-import { answerDatagram, Conversation, endpoint, type Identity, type Reply } from './answer.ts';
+import type { NetnsRef } from '../plan/names.ts';
+import { answerDatagram, endpoint, type Identity, type ReplyBytes, ResponderProtocol } from './responder-protocol.ts';
 import { bindUdpIn, listenTcpIn } from './sockets.ts';
 
 const idleMs = 120_000;
 const connectionsMax = 4096;
 const fillerChunk = Buffer.alloc(64 * 1024, 'seine ');
 
-export interface ResponderPort {
+interface ResponderPort {
   readonly protocol: 'tcp' | 'udp';
   readonly port: number;
 }
@@ -32,7 +32,7 @@ export class Responder {
   /** @throws SeineError `REFUSED` if an address or a port cannot be had; nothing listens then */
   static async start(
     identity: Identity,
-    place: Place,
+    place: NetnsRef,
     addresses: Readonly<Record<ResponderPort['protocol'], readonly string[]>>,
     ports: readonly ResponderPort[],
     signal: AbortSignal,
@@ -87,7 +87,7 @@ export class Responder {
       client: endpoint(connection.remoteAddress, connection.remotePort),
       server: endpoint(connection.localAddress, connection.localPort),
     } as const;
-    const conversation = new Conversation(this.#identity, exchange);
+    const conversation = new ResponderProtocol(this.#identity, exchange);
     connection.setTimeout(idleMs, () => connection.destroy());
     connection.on('data', (chunk) => say(connection, conversation.push(chunk)));
     connection.on('end', () => say(connection, conversation.end()));
@@ -96,7 +96,7 @@ export class Responder {
   }
 }
 
-function say(connection: Socket, replies: readonly Reply[]): void {
+function say(connection: Socket, replies: readonly ReplyBytes[]): void {
   for (const { text, filler, close } of replies) {
     if (!connection.writable) return;
     for (let left = filler; left > 0; left -= fillerChunk.length) connection.write(fillerChunk.subarray(0, left));

@@ -17,12 +17,12 @@ import {
   SOL_SOCKET,
 } from '../../netlink/socket-address.ts';
 import { bind, connect, getSocketOption, listen, littleEndian, type OwnedFd, setSocketOption, socket, Watch } from '../../netlink/sys.ts';
-import { netnsPath, type Place } from '../names.ts';
+import { type NetnsRef, netnsPath } from '../plan/names.ts';
 
 const backlog = 511;
 
 /** A descriptor that listens, for `server.listen({ fd })`. Port 0 lets the kernel choose. */
-export function listenTcpIn(place: Place, address: string, port: number): number {
+export function listenTcpIn(place: NetnsRef, address: string, port: number): number {
   const fd = openIn(place, parseIp(address).family, SOCK_STREAM);
   try {
     setSocketOption(fd.number, SOL_SOCKET, SO_REUSEADDR, 1);
@@ -36,7 +36,7 @@ export function listenTcpIn(place: Place, address: string, port: number): number
 }
 
 /** A socket that receives on this address of the namespace. */
-export async function bindUdpIn(place: Place, address: string, port: number): Promise<DatagramSocket> {
+export async function bindUdpIn(place: NetnsRef, address: string, port: number): Promise<DatagramSocket> {
   const { family } = parseIp(address);
   const fd = openIn(place, family, SOCK_DGRAM);
   try {
@@ -58,7 +58,7 @@ export async function bindUdpIn(place: Place, address: string, port: number): Pr
  *
  * @throws SeineError `REFUSED` with `context.errno`, e.g. `ECONNREFUSED`; `CANCELLED` if the signal came first
  */
-export async function connectTcpIn(place: Place, address: string, port: number, signal: AbortSignal): Promise<Socket> {
+export async function connectTcpIn(place: NetnsRef, address: string, port: number, signal: AbortSignal): Promise<Socket> {
   const fd = openIn(place, parseIp(address).family, SOCK_STREAM | SOCK_NONBLOCK);
   try {
     if (connect(fd.number, internetAddress(parseIp(address), port), `to ${address} port ${port}`) === 'inProgress')
@@ -90,7 +90,7 @@ function refused(doing: string, errno: string): SeineError {
   return new SeineError('REFUSED', `${doing}: ${errno}`, { context: { errno } });
 }
 
-function openIn(place: Place, family: Family, type: number): OwnedFd {
+function openIn(place: NetnsRef, family: Family, type: number): OwnedFd {
   const make = () => socket(familyNumber[family], type, 0, 'socket');
   if (place === 'here') return inOnlyOneFamily(make(), family);
   const namespace = NetworkNamespace.open(netnsPath(place));

@@ -1,4 +1,4 @@
-import type { Action, ActionOf, ControllerAction, CtAction, KnownAction, LearnAction, LearnSpec, Nat } from '../action.ts';
+import type { Action, ActionOf, ControllerAction, CtAction, KnownAction, LearnAction, LearnSpec, NatAction } from '../action.ts';
 import type { Subfield } from '../fields.ts';
 import type { Instructions } from '../instructions.ts';
 import { requireField } from '../oxm.ts';
@@ -127,14 +127,14 @@ function printCt({ commit, force, zone, table, nat, alg, exec }: CtAction, names
   return `ct(${parts.join(',')})`;
 }
 
-function printNat({ direction, addresses, ports, persistent, hash, random }: Nat): string {
+function printNat({ direction, addresses, ports, persistent, hash, random }: NatAction): string {
   if (direction === undefined) return 'nat';
   const range = printNatAddresses(addresses, ports !== undefined) + printNatPorts(ports);
   const modes = [persistent && 'persistent', hash && 'hash', random && 'random'].filter((mode) => mode !== undefined);
   return `nat(${[range === '' ? direction : `${direction}=${range}`, ...modes].join(',')})`;
 }
 
-function printNatAddresses(addresses: Nat['addresses'], hasPorts: boolean): string {
+function printNatAddresses(addresses: NatAction['addresses'], hasPorts: boolean): string {
   if (addresses === undefined) return '';
   const { family, first, last } = addresses;
   const bracketed = (text: string) => (family === 'ipv6' && hasPorts ? `[${text}]` : text);
@@ -142,7 +142,7 @@ function printNatAddresses(addresses: Nat['addresses'], hasPorts: boolean): stri
   return print(first) + (last === undefined ? '' : `-${print(last)}`);
 }
 
-function printNatPorts(ports: Nat['ports']): string {
+function printNatPorts(ports: NatAction['ports']): string {
   return ports === undefined ? '' : `:${ports.first}${ports.last === undefined ? '' : `-${ports.last}`}`;
 }
 

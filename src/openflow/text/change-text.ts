@@ -10,7 +10,7 @@ import { printActions } from './action-text.ts';
 import { flagWords } from './flow-text.ts';
 import { printGroup } from './group-text.ts';
 import { printMatch } from './match-text.ts';
-import type { MessageContext, MessagePrinters } from './message-text.ts';
+import type { MessageContext, MessagePrinters } from './message-printers.ts';
 import { printBand, printMeterHead } from './meter-text.ts';
 import { bitsText, flowText, secondsText } from './plain-text.ts';
 import { octets, printMac, printPort, type TextNames } from './value-text.ts';

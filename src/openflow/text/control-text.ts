@@ -5,7 +5,7 @@ import type { Laid } from '../layout.ts';
 import type { BodyOf } from '../message.ts';
 import type { AsyncMasks } from '../messages/control.ts';
 import type { tableDescription } from '../messages/table.ts';
-import type { MessageContext, MessagePrinters } from './message-text.ts';
+import type { MessageContext, MessagePrinters } from './message-printers.ts';
 import { bitsText } from './plain-text.ts';
 import { printPort, type TextNames } from './value-text.ts';
 
@@ -110,9 +110,9 @@ function printMaps(maps: BodyOf<'tlvTableMod'>['maps']): string {
 
 const tlvCommands: Readonly<Record<string, string>> = { add: 'ADD', delete: 'DEL', clear: 'CLEAR' };
 
-type Tuple = BodyOf<'flushTuple'>['original'];
+type FlushTuple = BodyOf<'flushTuple'>['original'];
 
-function printTuple(tuple: Tuple, ipProtocol: number | undefined): string {
+function printTuple(tuple: FlushTuple, ipProtocol: number | undefined): string {
   const { src, dst, srcPort = 0, dstPort = 0, icmpId, icmpType, icmpCode } = tuple ?? {};
   const parts = [`ct_nw_src=${address(src)}`, `ct_nw_dst=${address(dst)}`];
   if (icmpId === undefined && icmpType === undefined && icmpCode === undefined) parts.push(`ct_tp_src=${srcPort}`, `ct_tp_dst=${dstPort}`);

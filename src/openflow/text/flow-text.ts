@@ -1,5 +1,5 @@
 import { flowFlag } from '../flow-mod.ts';
-import type { FlowEntry } from '../flow-stats.ts';
+import type { FlowStats } from '../flow-stats.ts';
 import { decodeInstructions } from '../instructions.ts';
 import { decodeMatch } from '../match.ts';
 import { OPENFLOW_15, type Version } from '../protocol.ts';
@@ -17,7 +17,7 @@ export const flagWords = [
 
 /** The parts of a flow that say what it is, without what it counted. */
 export type FlowIdentity = Pick<
-  FlowEntry,
+  FlowStats,
   'table' | 'priority' | 'cookie' | 'idleTimeout' | 'hardTimeout' | 'importance' | 'flags' | 'match' | 'instructions'
 >;
 

@@ -1,4 +1,5 @@
-import type { Bucket, Group, GroupType, Selection } from '../group.ts';
+import type { Bucket, GroupType } from '../bucket.ts';
+import type { Group, GroupSelection } from '../group.ts';
 import { type AnyValue, requireField } from '../oxm.ts';
 import { printActions } from './action-text.ts';
 import { fieldWord } from './field-names.ts';
@@ -28,7 +29,7 @@ export function printBucket(bucket: Bucket, names: TextNames = {}): string {
   return [...parts, `actions=${printActions(bucket.actions, names)}`].join(',');
 }
 
-function printSelection({ method, parameter, fields }: Selection, names: TextNames): string[] {
+function printSelection({ method, parameter, fields }: GroupSelection, names: TextNames): string[] {
   const parts = [`selection_method=${method}`];
   if (parameter !== undefined && parameter !== 0n) parts.push(`selection_method_param=${parameter}`);
   const given = Object.entries(fields ?? {}) as [string, AnyValue][];

@@ -1,22 +1,13 @@
 import { SeineError } from '../../errors/seine-error.ts';
-import type { BodyOf, Message, MessageKind } from '../message.ts';
+import type { Message } from '../message.ts';
 import { decodeMessage, messageName } from '../message.ts';
 import { HEADER_BYTES, OPENFLOW_13, readHeader, type Version } from '../protocol.ts';
 import { changePrinters } from './change-text.ts';
 import { controlPrinters } from './control-text.ts';
+import type { MessageContext, MessagePrinters } from './message-printers.ts';
 import { plainText } from './plain-text.ts';
 import { statisticsPrinters } from './statistics-text.ts';
 import { octets, type TextNames } from './value-text.ts';
-
-/** What a printer may depend on besides the body. */
-export interface MessageContext {
-  readonly names: TextNames;
-  readonly version: Version;
-  /** Prints a message inside the message, which may be cut off. */
-  nested(bytes: Uint8Array): string;
-}
-
-export type MessagePrinters = { readonly [K in MessageKind]?: (body: BodyOf<K>, context: MessageContext) => string };
 
 const printers: MessagePrinters = { ...controlPrinters, ...changePrinters, ...statisticsPrinters };
 

@@ -1,4 +1,5 @@
-import type { Bucket, Group, GroupType, Selection } from '../group.ts';
+import type { Bucket, GroupType } from '../bucket.ts';
+import type { Group, GroupSelection } from '../group.ts';
 import type { Match } from '../match.ts';
 import { type AnyValue, requireField } from '../oxm.ts';
 import { groupTypeWords } from './group-text.ts';
@@ -18,7 +19,7 @@ export function parseGroup(text: string, numbers: TextNumbers = {}): Group {
   const [head = '', ...bucketTexts] = text.split(/,?\s*bucket=/);
   let id: number | undefined;
   let type: GroupType = 'all';
-  let selection: Selection | undefined;
+  let selection: GroupSelection | undefined;
   for (const part of splitTop(head, ', ')) {
     const { before, after = '' } = cutAt(part, '=');
     if (before === 'group_id') id = parseNumber(after, 0xffff_ffff, before);
@@ -34,7 +35,7 @@ function unknownType(word: string): never {
   throw badText('no group type', word);
 }
 
-function parseSelectionPart(part: string, numbers: TextNumbers): Partial<Selection> {
+function parseSelectionPart(part: string, numbers: TextNumbers): Partial<GroupSelection> {
   const call = callOf(part);
   if (call?.name === 'fields') return { fields: parseFields(call.inside, numbers) };
   const { before, after = '' } = cutAt(part, '=');

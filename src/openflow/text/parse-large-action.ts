@@ -5,7 +5,7 @@ import {
   type CtAction,
   type LearnAction,
   type LearnSpec,
-  type Nat,
+  type NatAction,
   type PacketInReason,
   packetInReasons,
 } from '../action.ts';
@@ -37,8 +37,8 @@ function parseCtPart(part: string, context: ActionContext): Partial<CtAction> {
   throw badText('part of ct', part);
 }
 
-function parseNat(inside: string): Nat {
-  let nat: Nat = {};
+function parseNat(inside: string): NatAction {
+  let nat: NatAction = {};
   for (const part of splitTop(inside, ',')) {
     const { before, after } = cutAt(part, '=');
     if (before === 'src' || before === 'dst') nat = { ...nat, direction: before, ...(after === undefined ? {} : parseNatRange(after)) };
@@ -49,7 +49,7 @@ function parseNat(inside: string): Nat {
 }
 
 /** `a`, `a-b`, `a-b:80-90`, `[x]-[y]:80`, IPv6 without brackets where there are no ports. */
-function parseNatRange(text: string): Pick<Nat, 'addresses' | 'ports'> {
+function parseNatRange(text: string): Pick<NatAction, 'addresses' | 'ports'> {
   const whole = text.split('-');
   if (whole.length <= 2 && whole.every(isIp)) return { addresses: natAddresses(text, whole) };
   const [, addresses = '', ports] = /^([\d.-]*|\[[^\]]+\](?:-\[[^\]]+\])?)(?::([\d-]+))?$/.exec(text) ?? badMatch('nat range', text);
@@ -64,7 +64,7 @@ function badMatch(what: string, text: string): never {
   throw badText(what, text);
 }
 
-function natAddresses(text: string, ends: readonly string[]): NonNullable<Nat['addresses']> {
+function natAddresses(text: string, ends: readonly string[]): NonNullable<NatAction['addresses']> {
   const [first, last] = ends.map((end) => (isIp(end) ? parseIp(end) : badMatch('nat address', text)));
   if (first === undefined) throw badText('nat address', text);
   if (last !== undefined && last.family !== first.family) throw badText('nat addresses of two families', text);
@@ -72,7 +72,7 @@ function natAddresses(text: string, ends: readonly string[]): NonNullable<Nat['a
   return { family: 'ipv4', first: Number(first.value), ...(last === undefined ? {} : { last: Number(last.value) }) };
 }
 
-function natPorts(text: string): NonNullable<Nat['ports']> {
+function natPorts(text: string): NonNullable<NatAction['ports']> {
   const [first = '', last] = text.split('-');
   return { first: parseNumber(first, 0xffff, 'nat port'), ...(last === undefined ? {} : { last: parseNumber(last, 0xffff, 'nat port') }) };
 }

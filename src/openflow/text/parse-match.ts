@@ -5,7 +5,7 @@ import { shorthands } from './match-text.ts';
 import { fieldCalled, type ParsedValue, parseFieldValue, type TextNumbers } from './parse-value.ts';
 import { badText, cutAt, parseNumber } from './scan.ts';
 
-type Given = Record<string, AnyValue | Masked<AnyValue>>;
+type ParsedMatchFields = Record<string, AnyValue | Masked<AnyValue>>;
 
 /** `tcp`, `arp`, …: the Ethernet type and IP protocol that the word stands for. */
 const shorthandMatches = new Map<string, Match>([
@@ -29,7 +29,7 @@ const transports = new Map<unknown, 'tcp' | 'udp' | 'sctp'>([
  * @throws SeineError `INVALID_INPUT` if a part is not understood, or a field stands there twice
  */
 export function parseMatch(parts: readonly string[], numbers: TextNumbers = {}): Match {
-  const given: Given = {};
+  const given: ParsedMatchFields = {};
   for (const part of parts) {
     const shorthand = shorthandMatches.get(part);
     if (shorthand !== undefined) for (const [name, value] of Object.entries(shorthand)) put(given, name, value, part);
@@ -38,7 +38,7 @@ export function parseMatch(parts: readonly string[], numbers: TextNumbers = {}):
   return given as Match; // each name was put with a value of its row's type
 }
 
-function parsePart(given: Given, part: string, numbers: TextNumbers): void {
+function parsePart(given: ParsedMatchFields, part: string, numbers: TextNumbers): void {
   const { before: word, after: text } = cutAt(part, '=');
   if (text === undefined) throw badText('part of a match without a value', part);
   if (parseSpecial(given, word, text, part)) return;
@@ -49,7 +49,7 @@ function parsePart(given: Given, part: string, numbers: TextNumbers): void {
 }
 
 /** Words that are no field of their own. */
-function parseSpecial(given: Given, word: string, text: string, part: string): boolean {
+function parseSpecial(given: ParsedMatchFields, word: string, text: string, part: string): boolean {
   switch (word) {
     case 'dl_vlan': {
       const vid = parseNumber(text, 0xffff, word);
@@ -68,7 +68,7 @@ function parseSpecial(given: Given, word: string, text: string, part: string): b
   }
 }
 
-function fieldFor(word: string, given: Given): FieldName | undefined {
+function fieldFor(word: string, given: ParsedMatchFields): FieldName | undefined {
   const isV6 = given['eth_type'] === 0x86dd;
   if (word === 'icmp_type') return isV6 ? 'icmpv6_type' : 'icmp_type';
   if (word === 'icmp_code') return isV6 ? 'icmpv6_code' : 'icmp_code';
@@ -80,7 +80,7 @@ function fieldFor(word: string, given: Given): FieldName | undefined {
   return fieldCalled(word);
 }
 
-function putParsed(given: Given, name: FieldName, { value, mask }: ParsedValue, part: string): void {
+function putParsed(given: ParsedMatchFields, name: FieldName, { value, mask }: ParsedValue, part: string): void {
   if (mask === undefined) put(given, name, value, part);
   else if (!isNothing(mask)) put(given, name, { value, mask } as Masked<AnyValue>, part);
 }
@@ -89,7 +89,7 @@ function isNothing(mask: AnyValue): boolean {
   return typeof mask === 'object' ? mask.every((octet) => octet === 0) : Number(mask) === 0;
 }
 
-function put(given: Given, name: string, value: AnyValue | Masked<AnyValue> | undefined, part: string): void {
+function put(given: ParsedMatchFields, name: string, value: AnyValue | Masked<AnyValue> | undefined, part: string): void {
   if (value === undefined) return;
   if (given[name] !== undefined) throw badText(`${name} is matched twice`, part);
   given[name] = value;

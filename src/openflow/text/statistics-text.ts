@@ -5,7 +5,7 @@ import { ALL_TABLES, ofGroup, ofPort, type Version } from '../protocol.ts';
 import { printGroupIn, printPortDescription, removedReason } from './change-text.ts';
 import { printTableDescription } from './control-text.ts';
 import { flagWords } from './flow-text.ts';
-import type { MessageContext, MessagePrinters } from './message-text.ts';
+import type { MessageContext, MessagePrinters } from './message-printers.ts';
 import { printMeter, printMeterId } from './meter-text.ts';
 import { bitsText, flowText, secondsText } from './plain-text.ts';
 import { printPort, type TextNames } from './value-text.ts';

@@ -116,7 +116,7 @@ function printWide(format: FieldFormat, value: bigint, mask: bigint | undefined)
   return hexOrZero(value) + (mask === undefined ? '' : `/${hexOrZero(mask)}`);
 }
 
-/** Any piece, and one that is not the first. */
+/** Any fragment, and a later one. */
 const WHOLE_FRAGMENT_FIELD = 3;
 
 /** Source: ovs-fields(7) "ip_frag". */

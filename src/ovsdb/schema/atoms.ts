@@ -8,7 +8,7 @@ import { type Json, jsonInteger } from '../json.ts';
  */
 export interface AtomType<R, W = R> {
   readonly name: string;
-  /** What a column of this type holds if nobody ever set it (RFC 7047 section 5.2.1). */
+  /** Default of a column of this type (RFC 7047 section 5.2.1). */
   readonly fallback: R;
   /** @throws SeineError `PROTOCOL` if the value is of another type. */
   decode(json: unknown): R;

@@ -5,7 +5,7 @@ import { among, atLeast, atMost, between, ofLength } from './limits.ts';
 import type { Database, Table } from './table.ts';
 
 /**
- * What a program may rely on, made of a schema that was read at run time: for a database that nobody has generated tables of.
+ * What a program may rely on, made of a schema that was read at run time: for a database without generated tables.
  * Rows are then as in generated tables, but the compiler knows nothing of them.
  */
 export function databaseOf(schema: DatabaseSchema): Database {

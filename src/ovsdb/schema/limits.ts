@@ -2,8 +2,8 @@ import type { AtomType, Known } from './atoms.ts';
 import { string } from './atoms.ts';
 
 /*
- * Constraints of RFC 7047 section 3.2 `<base-type>`. They hold for what is written: a program learns of its mistake before it
- * is sent, by table and column. What is read is taken as it comes, because a newer server may allow more.
+ * Constraints of RFC 7047 section 3.2 `<base-type>`. They hold for what is written: the program gets the error before it
+ * is sent, by table and column. What is read is accepted, because a newer server may allow more.
  */
 
 /** A number of the range, ends included. */

@@ -1,36 +1,36 @@
 import { SeineError } from '../../../errors/seine-error.ts';
-import type { Core } from '../core.ts';
-import { cloneJson, type JsonObject } from '../json.ts';
-import { type KubeObject, keyOf, kubeTime } from '../kube-object.ts';
-import type { Resource } from '../resource.ts';
-import { createObject, updateObject } from '../write.ts';
+import { type ApiObject, keyOf, kubeTime } from '../object/api-object.ts';
+import { cloneJson, type JsonRecord } from '../object/json.ts';
+import type { Registry } from '../resource/registry.ts';
+import type { ApiResource } from '../resource/resource.ts';
+import type { ObjectWriter } from '../write/object-writer.ts';
 
 /** Built-in resources are always served. @throws SeineError `INVARIANT` for a name of none */
-export function builtIn(core: Core, group: string, plural: string): Resource {
-  const resource = core.registry.find(group, 'v1', plural);
+export function builtIn(registry: Pick<Registry, 'find'>, group: string, plural: string): ApiResource {
+  const resource = registry.find(group, 'v1', plural);
   if (resource === undefined) throw new SeineError('INVARIANT', `${plural} are not served`);
   return resource;
 }
 
 /** Changes a copy of an object and stores it. */
 export function changeObject(
-  core: Core,
-  resource: Resource,
-  object: KubeObject,
+  writer: Pick<ObjectWriter, 'update'>,
+  resource: ApiResource,
+  object: ApiObject,
   manager: string,
-  change: (draft: JsonObject) => void,
+  change: (draft: JsonRecord) => void,
   subresource?: string,
 ): void {
   const options = { fieldManager: manager, ...(subresource === undefined ? {} : { subresource }) };
-  const edit = (old: KubeObject) => {
-    const draft: JsonObject = cloneJson(old);
+  const edit = (old: ApiObject) => {
+    const draft: JsonRecord = cloneJson(old);
     change(draft);
     return draft;
   };
-  updateObject(core, resource, keyOf(object.metadata), edit, options);
+  writer.update(resource, keyOf(object.metadata), edit, options);
 }
 
-export interface Happening {
+interface Happening {
   readonly type: 'Normal' | 'Warning';
   readonly reason: string;
   readonly message: string;
@@ -38,19 +38,33 @@ export interface Happening {
 }
 
 /** Writes an event about an object, as `kubectl describe` shows them. */
-export function recordEvent(core: Core, about: KubeObject, { type, reason, message, component }: Happening): void {
-  const now = kubeTime(core.now());
-  const namespace = about.metadata.namespace ?? 'default';
-  const { name, uid, resourceVersion } = about.metadata;
+export type RecordEvent = (about: ApiObject, happening: Happening) => void;
+
+interface EventRecorderOptions {
+  readonly events: ApiResource;
+  readonly writer: Pick<ObjectWriter, 'create'>;
+  /** Milliseconds since 1970. */
+  now(): number;
+}
+
+export function eventRecorder({ events, writer, now }: EventRecorderOptions): RecordEvent {
+  return (about, happening) => {
+    const body = eventBody(about, happening, kubeTime(now()));
+    writer.create(events, about.metadata.namespace ?? 'default', body, { fieldManager: happening.component });
+  };
+}
+
+function eventBody(about: ApiObject, { type, reason, message, component }: Happening, time: string): JsonRecord {
+  const { namespace, name, uid, resourceVersion } = about.metadata;
   const involvedObject = {
     kind: about.kind,
     apiVersion: about.apiVersion,
     name,
     uid,
     resourceVersion,
-    ...(about.metadata.namespace === undefined ? {} : { namespace }),
+    ...(namespace === undefined ? {} : { namespace }),
   };
-  const body = {
+  return {
     metadata: { generateName: `${name}.` },
     involvedObject,
     type,
@@ -58,9 +72,8 @@ export function recordEvent(core: Core, about: KubeObject, { type, reason, messa
     message,
     source: { component },
     reportingComponent: component,
-    firstTimestamp: now,
-    lastTimestamp: now,
+    firstTimestamp: time,
+    lastTimestamp: time,
     count: 1,
   };
-  createObject(core, builtIn(core, '', 'events'), namespace, body, { fieldManager: component });
 }

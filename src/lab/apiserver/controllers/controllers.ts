@@ -1,5 +1,9 @@
 import type { Log } from '../../../log/log.ts';
-import type { Core } from '../core.ts';
+import type { Registry } from '../resource/registry.ts';
+import type { Store } from '../store/store.ts';
+import type { ObjectWriter } from '../write/object-writer.ts';
+import type { BindPod } from '../write/pod-subresources.ts';
+import { builtIn, eventRecorder } from './access.ts';
 import { startDefinitions } from './definitions.ts';
 import { startEndpointSlices } from './endpoint-slices.ts';
 import { startEventLimit } from './event-limit.ts';
@@ -9,23 +13,32 @@ import { startNamespaces } from './namespaces.ts';
 import { type NodeRanges, startNodeRanges } from './node-ranges.ts';
 import { startScheduler } from './scheduler.ts';
 
-export interface ControllerOptions {
+interface ControllerOptions {
+  readonly store: Store;
+  readonly registry: Registry;
+  readonly writer: ObjectWriter;
+  readonly bindPod: BindPod;
   readonly podRanges: NodeRanges;
   readonly caPem: string;
   readonly log: Log;
+  /** Milliseconds since 1970. */
+  now(): number;
 }
 
 /** Starts what kube-controller-manager and kube-scheduler would do for a network. @returns stops it */
-export function startControllers(core: Core, { podRanges, caPem, log }: ControllerOptions): () => Promise<void> {
+export function startControllers(options: ControllerOptions): () => Promise<void> {
+  const { store, registry, writer, bindPod, podRanges, caPem, log, now } = options;
+  const events = builtIn(registry, '', 'events');
+  const recordEvent = eventRecorder({ events, writer, now });
   const stopping = new AbortController();
   const loops: readonly ControllerLoop[] = [
-    startDefinitions(core, log),
-    startNamespaces(core, caPem, log),
-    startNodeRanges(core, podRanges, log),
-    startScheduler(core, log),
-    startEndpointSlices(core, log),
-    startGarbageCollector(core, log),
-    startEventLimit(core, log),
+    startDefinitions({ store, registry, writer, now }, log),
+    startNamespaces({ store, registry, writer, caPem }, log),
+    startNodeRanges({ store, writer, nodes: builtIn(registry, '', 'nodes'), recordEvent }, podRanges, log),
+    startScheduler({ store, writer, pods: builtIn(registry, '', 'pods'), bindPod, recordEvent, now }, log),
+    startEndpointSlices({ store, writer, slices: builtIn(registry, 'discovery.k8s.io', 'endpointslices') }, log),
+    startGarbageCollector({ store, registry, writer }, log),
+    startEventLimit({ store, events }, log),
   ];
   const running = Promise.all(loops.map((loop) => loop.run(stopping.signal)));
   return async () => {

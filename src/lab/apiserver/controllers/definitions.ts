@@ -1,12 +1,12 @@
 import type { CustomResourceDefinitionSpec } from 'kubernetes-types/apiextensions/v1.d.ts';
 import type { Log } from '../../../log/log.ts';
-import type { Core } from '../core.ts';
-import { resourcesOfDefinition } from '../crd-resources.ts';
-import { cleanupFinalizer } from '../crd-strategy.ts';
-import { deleteObject } from '../deletion.ts';
-import { arrayAt, isObject } from '../json.ts';
-import { type KubeObject, kubeTime } from '../kube-object.ts';
-import { storeOrFinish } from '../write.ts';
+import { resourcesOfDefinition } from '../kinds/crd-resources.ts';
+import { type ApiObject, kubeTime } from '../object/api-object.ts';
+import { arrayAt, isObject } from '../object/json.ts';
+import type { Registry } from '../resource/registry.ts';
+import type { Store } from '../store/store.ts';
+import { cleanupFinalizer } from '../strategies/crd-strategy.ts';
+import type { ObjectWriter } from '../write/object-writer.ts';
 import { builtIn, changeObject } from './access.ts';
 import { ControllerLoop } from './loop.ts';
 
@@ -14,54 +14,64 @@ const group = 'apiextensions.k8s.io';
 const plural = 'customresourcedefinitions';
 const emptyCheckMs = 200;
 
+interface DefinitionPorts {
+  readonly store: Pick<Store, 'get' | 'list' | 'subscribe'>;
+  /** Gains and loses the kinds that definitions define. */
+  readonly registry: Pick<Registry, 'find' | 'add' | 'remove'>;
+  readonly writer: Pick<ObjectWriter, 'update' | 'delete' | 'finish'>;
+  /** Milliseconds since 1970. */
+  now(): number;
+}
+
 /** Serves what definitions define, from the moment they are stored, and says so in their status. */
-export function startDefinitions(core: Core, log: Log): ControllerLoop {
-  const { storage } = builtIn(core, group, plural);
-  const loop: ControllerLoop = new ControllerLoop('custom resource definitions', (name) => reconcile(core, name, loop), log);
-  const serve = (definition: KubeObject) => {
-    for (const resource of resourcesOfDefinition(definition)) core.registry.add(resource);
+export function startDefinitions(ports: DefinitionPorts, log: Log): ControllerLoop {
+  const { storage } = builtIn(ports.registry, group, plural);
+  const loop: ControllerLoop = new ControllerLoop('custom resource definitions', (name) => reconcile(ports, name, loop), log);
+  const serve = (definition: ApiObject) => {
+    for (const resource of resourcesOfDefinition(definition)) ports.registry.add(resource);
     loop.mark(definition.metadata.name);
   };
-  for (const { object } of core.store.list(storage)) serve(object);
-  core.store.subscribe(storage, ({ type, entry, previous }) => {
-    if (previous !== undefined) for (const resource of resourcesOfDefinition(previous.object)) core.registry.remove(resource);
+  for (const { object } of ports.store.list(storage)) serve(object);
+  ports.store.subscribe(storage, ({ type, entry, previous }) => {
+    if (previous !== undefined) for (const resource of resourcesOfDefinition(previous.object)) ports.registry.remove(resource);
     if (type !== 'DELETED') serve(entry.object);
   });
   return loop;
 }
 
-function reconcile(core: Core, name: string, loop: ControllerLoop): void {
-  const definitions = builtIn(core, group, plural);
-  const definition = core.store.get(definitions.storage, name)?.object;
+function reconcile(ports: DefinitionPorts, name: string, loop: ControllerLoop): void {
+  const definitions = builtIn(ports.registry, group, plural);
+  const definition = ports.store.get(definitions.storage, name)?.object;
   if (definition === undefined) return;
   if (definition.metadata.deletionTimestamp === undefined) {
-    announce(core, definition);
+    announce(ports, definition);
     return;
   }
   const finalizers = definition.metadata.finalizers ?? [];
   if (!finalizers.includes(cleanupFinalizer)) return;
-  if (emptied(core, definition) > 0) loop.markAfter(name, emptyCheckMs);
+  if (emptied(ports, definition) > 0) loop.markAfter(name, emptyCheckMs);
   else {
     const left = finalizers.filter((one) => one !== cleanupFinalizer);
-    storeOrFinish(core, definitions, { ...definition, metadata: { ...definition.metadata, finalizers: left } });
+    ports.writer.finish(definitions, { ...definition, metadata: { ...definition.metadata, finalizers: left } });
   }
 }
 
 /** @returns how many objects of the kind are still there, held by finalizers */
-function emptied(core: Core, definition: KubeObject): number {
+function emptied(ports: DefinitionPorts, definition: ApiObject): number {
   const [resource] = resourcesOfDefinition(definition);
   if (resource === undefined) return 0;
-  const objects = core.store.list(resource.storage).map(({ object }) => object);
+  const objects = ports.store.list(resource.storage).map(({ object }) => object);
   return objects.filter(
-    ({ metadata }) => metadata.deletionTimestamp !== undefined || !deleteObject(core, resource, metadata.namespace, metadata.name, {}).gone,
+    ({ metadata }) =>
+      metadata.deletionTimestamp !== undefined || !ports.writer.delete(resource, metadata.namespace, metadata.name, {}).gone,
   ).length;
 }
 
-function announce(core: Core, definition: KubeObject): void {
+function announce(ports: DefinitionPorts, definition: ApiObject): void {
   const conditions = arrayAt(definition.status, 'conditions').filter(isObject);
   if (conditions.some(({ type, status }) => type === 'Established' && status === 'True')) return;
   const { names, versions } = definition.spec as CustomResourceDefinitionSpec;
-  const lastTransitionTime = kubeTime(core.now());
+  const lastTransitionTime = kubeTime(ports.now());
   const made = [
     { type: 'NamesAccepted', status: 'True', reason: 'NoConflicts', message: 'no conflicts found', lastTransitionTime },
     {
@@ -76,5 +86,5 @@ function announce(core: Core, definition: KubeObject): void {
   const change = (draft: Record<string, unknown>) => {
     draft['status'] = { conditions: made, acceptedNames: names, storedVersions };
   };
-  changeObject(core, builtIn(core, group, plural), definition, 'kube-apiserver', change, 'status');
+  changeObject(ports.writer, builtIn(ports.registry, group, plural), definition, 'kube-apiserver', change, 'status');
 }

@@ -1,14 +1,13 @@
 import type { ServiceSpec } from 'kubernetes-types/core/v1.d.ts';
 import type { Endpoint } from 'kubernetes-types/discovery/v1.d.ts';
 import type { Log } from '../../../log/log.ts';
-import type { Core } from '../core.ts';
-import { deleteObject } from '../deletion.ts';
-import { arrayAt, equalJson } from '../json.ts';
-import { type KubeObject, keyOf } from '../kube-object.ts';
-import type { Resource } from '../resource.ts';
-import type { Labels } from '../selectors.ts';
-import { createObject } from '../write.ts';
-import { builtIn, changeObject } from './access.ts';
+import { type ApiObject, keyOf } from '../object/api-object.ts';
+import { arrayAt, equalJson } from '../object/json.ts';
+import type { Labels } from '../object/selectors.ts';
+import type { ApiResource } from '../resource/resource.ts';
+import type { Store } from '../store/store.ts';
+import type { ObjectWriter } from '../write/object-writer.ts';
+import { changeObject } from './access.ts';
 import { type AddressType, addressTypesOf, type EndpointGroup, groupEndpoints } from './endpoints-of-service.ts';
 import { ControllerLoop } from './loop.ts';
 import { type Slice, spread } from './spread-endpoints.ts';
@@ -20,24 +19,29 @@ const headlessLabel = 'service.kubernetes.io/headless';
 const controller = 'endpointslice-controller.k8s.io';
 const manager = 'kube-controller-manager';
 
+interface EndpointSlicePorts {
+  readonly store: Pick<Store, 'get' | 'list' | 'subscribe'>;
+  readonly writer: Pick<ObjectWriter, 'create' | 'update' | 'delete'>;
+  readonly slices: ApiResource;
+}
+
 /** Keeps the EndpointSlices of every Service that has a selector: one slice or more for each family and set of target ports. */
-export function startEndpointSlices(core: Core, log: Log): ControllerLoop {
-  const { store } = core;
-  const slices = builtIn(core, 'discovery.k8s.io', 'endpointslices');
+export function startEndpointSlices(ports: EndpointSlicePorts, log: Log): ControllerLoop {
+  const { store, slices } = ports;
   const selectors = new Map<string, Labels>();
   const slicesOf = new Map<string, Set<string>>();
   const times = new TriggerTimes();
-  const loop = new ControllerLoop('endpoint slices', (key) => reconcile(core, key, slicesOf.get(key) ?? new Set(), times), log);
-  const noteService = (service: KubeObject) => {
+  const loop = new ControllerLoop('endpoint slices', (key) => reconcile(ports, key, slicesOf.get(key) ?? new Set(), times), log);
+  const noteService = (service: ApiObject) => {
     const { selector } = service.spec as ServiceSpec;
     if (selector !== undefined && Object.keys(selector).length > 0) selectors.set(keyOf(service.metadata), selector);
     loop.mark(keyOf(service.metadata));
   };
-  const noteSlice = (slice: KubeObject, change: 'add' | 'delete') => {
+  const noteSlice = (slice: ApiObject, change: 'add' | 'delete') => {
     const service = noteOwner(slicesOf, slice, change);
     if (service !== undefined) loop.mark(service);
   };
-  const markPod = ({ metadata: { namespace = '', labels = {} } }: KubeObject) => {
+  const markPod = ({ metadata: { namespace = '', labels = {} } }: ApiObject) => {
     for (const [key, selector] of selectors) if (key.startsWith(`${namespace}/`) && selects(selector, labels)) loop.mark(key);
   };
   for (const { object } of store.list(slices.storage)) noteSlice(object, 'add');
@@ -61,7 +65,7 @@ export function startEndpointSlices(core: Core, log: Log): ControllerLoop {
 }
 
 /** @returns the key of the Service whose slice it is, if it is one of ours */
-function noteOwner(slicesOf: Map<string, Set<string>>, slice: KubeObject, change: 'add' | 'delete'): string | undefined {
+function noteOwner(slicesOf: Map<string, Set<string>>, slice: ApiObject, change: 'add' | 'delete'): string | undefined {
   const service = ownedService(slice);
   if (service === undefined) return undefined;
   const keys = slicesOf.get(service) ?? new Set();
@@ -71,12 +75,12 @@ function noteOwner(slicesOf: Map<string, Set<string>>, slice: KubeObject, change
   return service;
 }
 
-function ownedService({ metadata }: KubeObject): string | undefined {
+function ownedService({ metadata }: ApiObject): string | undefined {
   const name = metadata.labels?.[serviceLabel];
   return name === undefined || metadata.labels?.[managedBy] !== controller ? undefined : `${metadata.namespace ?? ''}/${name}`;
 }
 
-function zoneOf(node: KubeObject | undefined): string | undefined {
+function zoneOf(node: ApiObject | undefined): string | undefined {
   return node?.metadata.labels?.['topology.kubernetes.io/zone'];
 }
 
@@ -84,48 +88,48 @@ function selects(selector: Labels, labels: Labels): boolean {
   return Object.entries(selector).every(([key, value]) => labels[key] === value);
 }
 
-function reconcile(core: Core, key: string, sliceKeys: ReadonlySet<string>, times: TriggerTimes): void {
-  const resource = builtIn(core, 'discovery.k8s.io', 'endpointslices');
-  const service = core.store.get('services', key)?.object;
+function reconcile(ports: EndpointSlicePorts, key: string, sliceKeys: ReadonlySet<string>, times: TriggerTimes): void {
+  const { slices: resource } = ports;
+  const service = ports.store.get('services', key)?.object;
   const existing = Array.from(sliceKeys)
     .toSorted()
-    .flatMap((slice) => core.store.get(resource.storage, slice)?.object ?? []);
+    .flatMap((slice) => ports.store.get(resource.storage, slice)?.object ?? []);
   const spec = service?.spec as ServiceSpec | undefined;
   if (service === undefined || spec === undefined || spec.type === 'ExternalName') {
     times.forget(key);
-    for (const slice of existing) deleteObject(core, resource, slice.metadata.namespace, slice.metadata.name, {});
+    for (const slice of existing) ports.writer.delete(resource, slice.metadata.namespace, slice.metadata.name, {});
     return;
   }
   if (spec.selector === undefined || Object.keys(spec.selector).length === 0) return;
   const { selector } = spec;
   const { namespace } = service.metadata;
-  const pods = core.store.list('pods').map(({ object }) => object);
+  const pods = ports.store.list('pods').map(({ object }) => object);
   const selected = pods.filter(({ metadata }) => metadata.namespace === namespace && selects(selector, metadata.labels ?? {}));
-  const nodeZone = (name: string) => zoneOf(core.store.get('nodes', name)?.object);
+  const nodeZone = (name: string) => zoneOf(ports.store.get('nodes', name)?.object);
   const types = addressTypesOf(spec);
   const triggerTime = times.next(key, service, selected);
   for (const type of types)
-    bringToTruth(
-      core,
+    writeSlices(
+      ports,
       { service, triggerTime },
       type,
       groupEndpoints(service, selected, type, nodeZone),
       existing.filter((slice) => slice['addressType'] === type),
     );
   for (const slice of existing) {
-    if (!types.includes(slice['addressType'] as AddressType)) deleteObject(core, resource, namespace, slice.metadata.name, {});
+    if (!types.includes(slice['addressType'] as AddressType)) ports.writer.delete(resource, namespace, slice.metadata.name, {});
   }
 }
 
 /** Makes the slices of one family hold exactly the endpoints given, with as few writes as possible. */
-function bringToTruth(
-  core: Core,
-  { service, triggerTime }: { readonly service: KubeObject; readonly triggerTime: string | undefined },
+function writeSlices(
+  slicePorts: EndpointSlicePorts,
+  { service, triggerTime }: { readonly service: ApiObject; readonly triggerTime: string | undefined },
   addressType: AddressType,
   groups: readonly EndpointGroup[],
-  existing: readonly KubeObject[],
+  existing: readonly ApiObject[],
 ): void {
-  const resource = builtIn(core, 'discovery.k8s.io', 'endpointslices');
+  const { writer, slices: resource } = slicePorts;
   const current: readonly Slice[] = existing.map((slice) => ({
     name: slice.metadata.name,
     ports: arrayAt(slice, 'ports') as Slice['ports'],
@@ -137,7 +141,7 @@ function bringToTruth(
   for (const { name, ports, endpoints } of updates) {
     const slice = byName.get(name);
     if (slice === undefined) continue;
-    changeObject(core, resource, slice, manager, (draft) =>
+    changeObject(writer, resource, slice, manager, (draft) =>
       Object.assign(draft, {
         ports,
         endpoints,
@@ -147,23 +151,23 @@ function bringToTruth(
     byName.delete(name);
   }
   for (const { ports, endpoints } of creations)
-    createObject(core, resource, service.metadata.namespace, newSlice(service, { addressType, ports, endpoints, labels, triggerTime }), {
+    writer.create(resource, service.metadata.namespace, newSlice(service, { addressType, ports, endpoints, labels, triggerTime }), {
       fieldManager: manager,
     });
   for (const name of removals) {
-    deleteObject(core, resource, service.metadata.namespace, name, {});
+    writer.delete(resource, service.metadata.namespace, name, {});
     byName.delete(name);
   }
-  for (const slice of byName.values()) relabel(core, resource, slice, labels);
+  for (const slice of byName.values()) relabel(slicePorts, slice, labels);
 }
 
-function relabel(core: Core, resource: Resource, slice: KubeObject, labels: Record<string, string>): void {
+function relabel({ writer, slices }: EndpointSlicePorts, slice: ApiObject, labels: Record<string, string>): void {
   if (equalJson(slice.metadata.labels, labels)) return;
-  changeObject(core, resource, slice, manager, (draft) => Object.assign(draft, { metadata: { ...slice.metadata, labels } }));
+  changeObject(writer, slices, slice, manager, (draft) => Object.assign(draft, { metadata: { ...slice.metadata, labels } }));
 }
 
 /** The Service's own labels go along, so that a proxy can be told to leave its slices alone too. */
-function sliceLabels(service: KubeObject): Record<string, string> {
+function sliceLabels(service: ApiObject): Record<string, string> {
   const { [headlessLabel]: _headless, ...own } = service.metadata.labels ?? {};
   const headless = (service.spec as ServiceSpec).clusterIP === 'None' ? { [headlessLabel]: '' } : {};
   return { ...own, [serviceLabel]: service.metadata.name, [managedBy]: controller, ...headless };
@@ -176,7 +180,7 @@ function annotationsAfter(before: Readonly<Record<string, string>> = {}, time: s
 }
 
 function newSlice(
-  service: KubeObject,
+  service: ApiObject,
   parts: Omit<Slice, 'name'> & {
     readonly addressType: AddressType;
     readonly labels: Record<string, string>;

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
-import type { KubeObject } from '../kube-object.ts';
+import type { ApiObject } from '../object/api-object.ts';
 import { groupEndpoints } from './endpoints-of-service.ts';
 import { TriggerTimes } from './trigger-times.ts';
 
-function service(spec: object): KubeObject {
+function service(spec: object): ApiObject {
   return {
     apiVersion: 'v1',
     kind: 'Service',
@@ -12,7 +12,7 @@ function service(spec: object): KubeObject {
   };
 }
 
-function pod(name: string, { node = 'n1', ready = 'True', since = '2026-01-01T00:00:05Z', going = false } = {}): KubeObject {
+function pod(name: string, { node = 'n1', ready = 'True', since = '2026-01-01T00:00:05Z', going = false } = {}): ApiObject {
   return {
     apiVersion: 'v1',
     kind: 'Pod',
@@ -22,7 +22,7 @@ function pod(name: string, { node = 'n1', ready = 'True', since = '2026-01-01T00
   };
 }
 
-const endpointOf = (spec: object, of: KubeObject, zone: string | undefined = 'a') =>
+const endpointOf = (spec: object, of: ApiObject, zone: string | undefined = 'a') =>
   groupEndpoints(service(spec), [of], 'IPv4', () => zone)[0]?.endpoints[0];
 
 it.each([

@@ -1,8 +1,8 @@
 import type { PodSpec, PodStatus, ServicePort, ServiceSpec } from 'kubernetes-types/core/v1.d.ts';
 import type { Endpoint, EndpointPort } from 'kubernetes-types/discovery/v1.d.ts';
-import { defined } from '../json.ts';
-import type { KubeObject } from '../kube-object.ts';
-import type { ServiceDraft } from '../service-facts.ts';
+import type { ApiObject } from '../object/api-object.ts';
+import { defined } from '../object/json.ts';
+import type { ServiceDraft } from '../strategies/service/service-facts.ts';
 
 export type AddressType = 'IPv4' | 'IPv6';
 
@@ -22,8 +22,8 @@ export function addressTypesOf({ ipFamilies = [] }: ServiceSpec): readonly Addre
  * stay, as terminating, until they are gone.
  */
 export function groupEndpoints(
-  service: KubeObject,
-  pods: readonly KubeObject[],
+  service: ApiObject,
+  pods: readonly ApiObject[],
   type: AddressType,
   zoneOf: (node: string) => string | undefined,
 ): readonly EndpointGroup[] {
@@ -45,7 +45,7 @@ export function groupEndpoints(
   }));
 }
 
-function addressOf(pod: KubeObject, type: AddressType): string | undefined {
+function addressOf(pod: ApiObject, type: AddressType): string | undefined {
   const { phase, podIPs = [] } = (pod.status ?? {}) as PodStatus;
   if (phase === 'Succeeded' || phase === 'Failed') return undefined;
   return podIPs.find(({ ip = '' }) => ip.includes(':') === (type === 'IPv6'))?.ip;
@@ -65,7 +65,7 @@ function namedPort({ containers }: PodSpec, name: string, protocol: string): num
   return ports.find((port) => port.name === name && (port.protocol ?? 'TCP') === protocol)?.containerPort;
 }
 
-function endpointOf(service: KubeObject, pod: KubeObject, address: string, zoneOf: (node: string) => string | undefined): Endpoint {
+function endpointOf(service: ApiObject, pod: ApiObject, address: string, zoneOf: (node: string) => string | undefined): Endpoint {
   const { publishNotReadyAddresses = false, trafficDistribution } = service.spec as ServiceDraft;
   const { nodeName, hostname, subdomain } = pod.spec as PodSpec;
   const serving = ((pod.status as PodStatus).conditions ?? []).some(({ type, status }) => type === 'Ready' && status === 'True');

@@ -3,7 +3,7 @@ import { Doorbell } from '../../../async/doorbell.ts';
 import type { Log } from '../../../log/log.ts';
 
 /** Brings what one key names to the state it should have. Called again after every change that concerns the key. */
-export type Reconcile = (key: string) => void;
+type Reconcile = (key: string) => void;
 
 const retryMs = 1000;
 /** Keys done before other work of the process gets its turn. */
@@ -39,15 +39,12 @@ export class ControllerLoop {
 
   /** Works until `signal`. A key that fails is tried again a second later. */
   async run(signal: AbortSignal): Promise<void> {
-    const ring = () => this.#bell.ring();
-    signal.addEventListener('abort', ring);
     while (!signal.aborted) {
-      if (this.#dirty.size === 0) await this.#bell.wait();
+      if (this.#dirty.size === 0) await this.#bell.wait(signal);
       const keys = Array.from(this.#dirty).slice(0, batch);
       for (const key of keys) if (!signal.aborted) this.#one(key);
       if (this.#dirty.size > 0) await nextTurn();
     }
-    signal.removeEventListener('abort', ring);
     for (const timer of this.#timers) clearTimeout(timer);
   }
 

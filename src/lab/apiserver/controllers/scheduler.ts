@@ -1,21 +1,33 @@
 import type { Node, NodeSpec, NodeStatus, PodSpec, Toleration } from 'kubernetes-types/core/v1.d.ts';
 import type { Log } from '../../../log/log.ts';
-import type { Core } from '../core.ts';
-import { arrayAt, isObject, textAt } from '../json.ts';
-import { type KubeObject, keyOf, kubeTime } from '../kube-object.ts';
-import { bindPod } from '../pod-subresources.ts';
-import { builtIn, changeObject, recordEvent } from './access.ts';
+import { type ApiObject, keyOf, kubeTime } from '../object/api-object.ts';
+import { arrayAt, isObject, textAt } from '../object/json.ts';
+import type { ApiResource } from '../resource/resource.ts';
+import type { Store } from '../store/store.ts';
+import type { ObjectWriter } from '../write/object-writer.ts';
+import type { BindPod } from '../write/pod-subresources.ts';
+import { changeObject, type RecordEvent } from './access.ts';
 import { ControllerLoop } from './loop.ts';
 
 const component = 'default-scheduler';
 
+interface SchedulerPorts {
+  readonly store: Pick<Store, 'get' | 'list' | 'subscribe'>;
+  readonly writer: Pick<ObjectWriter, 'update'>;
+  readonly pods: ApiResource;
+  readonly bindPod: BindPod;
+  readonly recordEvent: RecordEvent;
+  /** Milliseconds since 1970. */
+  now(): number;
+}
+
 /** Gives each pod without a node the ready, schedulable node that has the fewest, among those its selector and tolerations allow. */
-export function startScheduler(core: Core, log: Log): ControllerLoop {
-  const { store } = core;
+export function startScheduler(ports: SchedulerPorts, log: Log): ControllerLoop {
+  const { store } = ports;
   const counts = new Map<string, number>();
   const pending = new Set<string>();
-  const loop = new ControllerLoop('scheduler', (key) => schedule(core, key, counts), log);
-  const count = (pod: KubeObject, step: 1 | -1) => {
+  const loop = new ControllerLoop('scheduler', (key) => schedule(ports, key, counts), log);
+  const count = (pod: ApiObject, step: 1 | -1) => {
     const node = textAt(pod.spec, 'nodeName');
     if (node !== '') counts.set(node, (counts.get(node) ?? 0) + step);
     const key = keyOf(pod.metadata);
@@ -34,21 +46,21 @@ export function startScheduler(core: Core, log: Log): ControllerLoop {
   return loop;
 }
 
-function schedule(core: Core, key: string, counts: ReadonlyMap<string, number>): void {
-  const pod = core.store.get('pods', key)?.object;
+function schedule(ports: SchedulerPorts, key: string, counts: ReadonlyMap<string, number>): void {
+  const pod = ports.store.get('pods', key)?.object;
   if (pod === undefined || textAt(pod.spec, 'nodeName') !== '' || pod.metadata.deletionTimestamp !== undefined) return;
-  const nodes = core.store.list('nodes').map(({ object }) => object);
+  const nodes = ports.store.list('nodes').map(({ object }) => object);
   const fit = nodes.filter((node) => fits(pod.spec as PodSpec, node));
   const [best] = fit.toSorted(
     (a, b) => (counts.get(a.metadata.name) ?? 0) - (counts.get(b.metadata.name) ?? 0) || a.metadata.name.localeCompare(b.metadata.name),
   );
   const { namespace, name } = pod.metadata;
   if (best === undefined) {
-    markUnschedulable(core, pod, `0/${nodes.length} nodes are available: none is ready, schedulable and selected.`);
+    markUnschedulable(ports, pod, `0/${nodes.length} nodes are available: none is ready, schedulable and selected.`);
     return;
   }
-  bindPod(core, namespace, name, { target: { name: best.metadata.name } }, { fieldManager: component });
-  recordEvent(core, pod, {
+  ports.bindPod(namespace, name, { target: { name: best.metadata.name } }, { fieldManager: component });
+  ports.recordEvent(pod, {
     type: 'Normal',
     reason: 'Scheduled',
     message: `Successfully assigned ${key} to ${best.metadata.name}`,
@@ -56,7 +68,7 @@ function schedule(core: Core, key: string, counts: ReadonlyMap<string, number>):
   });
 }
 
-function fits({ nodeSelector = {}, tolerations = [] }: PodSpec, node: KubeObject): boolean {
+function fits({ nodeSelector = {}, tolerations = [] }: PodSpec, node: ApiObject): boolean {
   const { unschedulable, taints = [] } = (node.spec ?? {}) as NodeSpec;
   const { conditions = [] } = (node.status ?? {}) as NodeStatus;
   const labels = node.metadata.labels ?? {};
@@ -77,15 +89,15 @@ function tolerates({ key, operator = 'Equal', value = '', effect }: Toleration, 
   return key === taint.key && (operator === 'Exists' || value === (taint.value ?? ''));
 }
 
-/** Says why once; a pod that is told already is left alone, as each write would wake the scheduler again. */
-function markUnschedulable(core: Core, pod: KubeObject, message: string): void {
+/** Says why once; a pod that says so already is left alone, as each write would wake the scheduler again. */
+function markUnschedulable(ports: SchedulerPorts, pod: ApiObject, message: string): void {
   const conditions = arrayAt(pod.status, 'conditions').filter(isObject);
   if (conditions.some((one) => one['type'] === 'PodScheduled' && one['message'] === message)) return;
-  const condition = { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message, lastTransitionTime: kubeTime(core.now()) };
+  const condition = { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message, lastTransitionTime: kubeTime(ports.now()) };
   const change = (draft: Record<string, unknown>) => {
     const status = isObject(draft['status']) ? draft['status'] : {};
     draft['status'] = { ...status, conditions: [...conditions.filter((one) => one['type'] !== 'PodScheduled'), condition] };
   };
-  changeObject(core, builtIn(core, '', 'pods'), pod, component, change, 'status');
-  recordEvent(core, pod, { type: 'Warning', reason: 'FailedScheduling', message, component });
+  changeObject(ports.writer, ports.pods, pod, component, change, 'status');
+  ports.recordEvent(pod, { type: 'Warning', reason: 'FailedScheduling', message, component });
 }

@@ -1,5 +1,5 @@
 import type { Endpoint, EndpointPort } from 'kubernetes-types/discovery/v1.d.ts';
-import { equalJson } from '../json.ts';
+import { equalJson } from '../object/json.ts';
 import type { EndpointGroup } from './endpoints-of-service.ts';
 
 export interface Slice {

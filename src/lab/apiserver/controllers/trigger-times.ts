@@ -1,7 +1,7 @@
 import type { PodStatus } from 'kubernetes-types/core/v1.d.ts';
-import type { KubeObject } from '../kube-object.ts';
+import type { ApiObject } from '../object/api-object.ts';
 
-/** On a slice: when what it tells came about, for whoever measures how long that took to have an effect. */
+/** On a slice: when the change it carries happened, so that proxies can measure how long it took to have an effect. */
 export const triggerTimeAnnotation = 'endpoints.kubernetes.io/last-change-trigger-time';
 
 /** What each Service's slices were last made from: RFC 3339 times by pod, and its own creation. */
@@ -14,7 +14,7 @@ export class TriggerTimes {
    *
    * @param pods those the Service selects
    */
-  next(key: string, service: KubeObject, pods: readonly KubeObject[]): string | undefined {
+  next(key: string, service: ApiObject, pods: readonly ApiObject[]): string | undefined {
     const before = this.#before.get(key);
     const now = new Map(pods.flatMap((pod): [string, string][] => timeOf(pod)));
     const { creationTimestamp, uid = '' } = service.metadata;
@@ -29,7 +29,7 @@ export class TriggerTimes {
   }
 }
 
-function timeOf({ metadata: { uid = '' }, status }: KubeObject): [string, string][] {
+function timeOf({ metadata: { uid = '' }, status }: ApiObject): [string, string][] {
   const ready = ((status ?? {}) as PodStatus).conditions?.find(({ type }) => type === 'Ready');
   return ready?.lastTransitionTime === undefined ? [] : [[`Pod ${uid}`, ready.lastTransitionTime]];
 }

@@ -1,0 +1,52 @@
+/**
+ * Lays out `dist/packages/ovsdb` and `dist/packages/openflow`, of which `npm pack` makes tarballs: the manifest and the page beside the
+ * sources, and of `dist/src`, which tsc has made, the files that the library reaches. So a tarball needs no other package
+ * (docs/adr/0045-libraries-carry-what-they-stand-on.md).
+ */
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { dirname, join, normalize, resolve } from 'node:path';
+
+const root = resolve(import.meta.dirname, '..');
+const compiled = join(root, 'dist', 'src');
+
+for (const library of ['ovsdb', 'openflow']) {
+  const target = join(root, 'dist', 'packages', library);
+  rmSync(target, { recursive: true, force: true });
+  for (const file of reachedFrom(entriesOf(library))) copy(join(compiled, file), join(target, 'dist', file));
+  for (const name of ['package.json', 'README.md']) copy(join(root, 'src', library, name), join(target, name));
+  copy(join(root, 'LICENSE'), join(target, 'LICENSE'));
+}
+
+/** What `exports` of the manifest lets an importer name; a `*` stands for every source of its folder. */
+function entriesOf(library) {
+  const { exports } = JSON.parse(readFileSync(join(root, 'src', library, 'package.json'), 'utf8'));
+  return Object.values(exports).flatMap(({ default: path }) => {
+    const file = path.replace('./dist/', '');
+    if (!file.includes('*')) return [file];
+    const sources = readdirSync(join(root, 'src', dirname(file))).filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts'));
+    return sources.map((name) => join(dirname(file), name.replace(/\.ts$/, '.js')));
+  });
+}
+
+/** The files and all that they import, code and types. */
+function reachedFrom(entries) {
+  const reached = new Set();
+  const visit = (file) => {
+    if (reached.has(file)) return;
+    reached.add(file);
+    for (const [, specifier] of readFileSync(join(compiled, file), 'utf8').matchAll(/(?:from|import\(|import) ?['"](\.[^'"]+)['"]/g)) {
+      const target = normalize(join(dirname(file), specifier)).replace(/\.(?:d\.)?[jt]s$/, '');
+      visit(`${target}${file.endsWith('.d.ts') ? '.d.ts' : '.js'}`);
+    }
+  };
+  for (const entry of entries) {
+    visit(entry);
+    visit(entry.replace(/\.js$/, '.d.ts'));
+  }
+  return reached;
+}
+
+function copy(from, to) {
+  mkdirSync(dirname(to), { recursive: true });
+  copyFileSync(from, to);
+}

@@ -1,0 +1,151 @@
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
+import { constants } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { membersOf, mountNamespaceOf, parentOf } from './members.mjs';
+import { monotonicMs, readRecord, whyStuck } from './record.mjs';
+
+const markName = 'SEINE_TEST_RUN';
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'];
+const watchEveryMs = 500;
+/** What ends by itself has ended by then. */
+const settleMs = 5_000;
+const deadlineS = Number(process.env.SEINE_TEST_DEADLINE_S ?? 3600);
+
+/**
+ * Holds the mount namespace of the run: tells how the command ended, and stays, so that what is left can be looked at.
+ */
+const holder = `
+exec 2>&5
+mkdir -p /run/netns && mount -t tmpfs -o mode=755 tmpfs /run/netns || exit 125
+"$@" 3>&- 4<&- 5>&-
+echo $? >&3
+read -r _ <&4
+`;
+
+/**
+ * Runs a command until it, and everything that it started, has ended: by itself, or by us when `record` (the file that `reporter.ts`
+ * writes) says that it is stuck, or after the deadline. Says what was left.
+ *
+ * @returns {Promise<number>} its exit code; 1 if it left anything
+ */
+export async function runContained(command, args, { record, env, ...options }) {
+  const id = randomUUID();
+  const own = { ...env, [markName]: id };
+  // What unshare(1) itself says is of interest only if it does not come to running anything.
+  const stdio = ['inherit', 'inherit', 'pipe', 'pipe', 'pipe', 2];
+  const child = spawn('unshare', ['--mount', '--', 'sh', '-c', holder, 'sh', command, ...args], { ...options, env: own, stdio });
+  const gone = once(child, 'exit').catch(() => undefined); // `error` has said why it has not started
+  child.stdio[4].on('error', () => undefined);
+  const run = new Run(child, record, `${markName}=${id}`);
+  const interrupt = (signal) => run.interrupt(signal);
+  for (const signal of signals) process.on(signal, interrupt);
+  try {
+    const trouble = await run.untilOver();
+    const left = await run.leftOver(trouble !== undefined);
+    for (const line of [...(trouble === undefined ? [] : [trouble]), ...left]) console.error(`✗ ${line}`);
+    return trouble !== undefined || left.length > 0 ? run.code || 1 : run.code;
+  } finally {
+    for (const signal of signals) process.off(signal, interrupt);
+    await run.end();
+    await gone;
+  }
+}
+
+class Run {
+  code = 1;
+  #over = false;
+  #said = '';
+  #failure;
+  #child;
+  #record;
+  #mark;
+  #interrupted;
+  #deadlineMs = monotonicMs() + deadlineS * 1000;
+
+  constructor(child, record, mark) {
+    this.#mark = mark;
+    this.#child = child;
+    this.#record = record;
+    child.stdio[3].setEncoding('utf8').on('data', (text) => {
+      this.code = Number(text);
+      this.#over = true;
+    });
+    child.stderr.setEncoding('utf8').on('data', (text) => (this.#said += text));
+    child.once('error', ({ message }) => this.#failed(message));
+    child.once('exit', () => this.#failed(this.#said));
+  }
+
+  #failed(message) {
+    if (!this.#over) this.#failure = `cannot contain the run: ${message.trim()}`;
+    this.#over = true;
+  }
+
+  /** @returns {Promise<string | undefined>} why it had to be ended, if it had to be */
+  async untilOver() {
+    while (!this.#over) {
+      await sleep(watchEveryMs);
+      if (this.#interrupted) {
+        if (monotonicMs() < this.#interrupted.untilMs) continue;
+        this.code = 128 + constants.signals[this.#interrupted.signal];
+        return `ended by ${this.#interrupted.signal}`;
+      }
+      const trouble = monotonicMs() > this.#deadlineMs ? `the run has taken more than ${deadlineS} s` : whyStuck(readRecord(this.#record));
+      if (trouble !== undefined && !this.#over) return `${trouble}\n  ended.`;
+    }
+    return this.#failure;
+  }
+
+  /** Vitest ends its workers when it is told to end; what it does not end is left over. */
+  interrupt(signal) {
+    this.#interrupted ??= { signal, untilMs: monotonicMs() + settleMs };
+    for (const { pid } of this.#processes().filter(({ pid }) => parentOf(pid) === this.#child.pid)) process.kill(pid, signal);
+  }
+
+  /** Lines that name the processes and network namespaces that are left. */
+  async leftOver(atOnce) {
+    const untilMs = monotonicMs() + settleMs;
+    while (!atOnce && this.#processes().length > 0 && monotonicMs() < untilMs) await sleep(100);
+    const { namespaces = {} } = readRecord(this.#record) ?? {};
+    return [
+      ...this.#processes().map(({ pid, command }) => `left over and ended: process ${pid}: ${command}`),
+      ...this.#namespaces().map((name) => {
+        const files = namespaces[name] ?? [];
+        return `left over and removed: network namespace ${name}${files.length > 0 ? `, first seen while ${files.join(', ')} ran` : ''}`;
+      }),
+    ];
+  }
+
+  /** With the last process goes the mount namespace, and with that the network namespaces that only it names. */
+  async end() {
+    for (const untilMs = monotonicMs() + settleMs; this.#processes().length > 0 && monotonicMs() < untilMs; await sleep(20)) {
+      for (const { pid } of this.#processes()) kill(pid);
+    }
+    this.#child.stdio[4].end();
+  }
+
+  /** Apart from the holder. */
+  #processes() {
+    const mountNamespace = mountNamespaceOf(this.#child.pid);
+    const isOurs = mountNamespace !== undefined && mountNamespace !== mountNamespaceOf(process.pid);
+    return isOurs ? membersOf({ mountNamespace, mark: this.#mark }).filter(({ pid }) => pid !== this.#child.pid) : [];
+  }
+
+  #namespaces() {
+    try {
+      return readdirSync(`/proc/${this.#child.pid}/root/run/netns`);
+    } catch {
+      return [];
+    }
+  }
+}
+
+function kill(pid) {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has ended.
+  }
+}

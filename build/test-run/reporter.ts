@@ -1,0 +1,94 @@
+import { readdirSync, renameSync, writeFileSync } from 'node:fs';
+import type { Reporter, TestCase, TestModule } from 'vitest/node';
+
+const writeEveryMs = 250;
+
+/** How far a run is. Whoever watches it reads this from the file that `SEINE_TEST_RECORD` names. */
+interface TestRecord {
+  /** When anything was last heard of a test, by the clock of `process.hrtime`, which all processes share. */
+  atMs: number;
+  /** How long it may take until something is heard again. */
+  allowedMs: number;
+  ended: boolean;
+  running: { name: string; tests: string[] }[];
+  passed: number;
+  failed: number;
+  files: { name: string; project: string; ms: number; ok: boolean }[];
+  /** Network namespace → the files that ran when it was first seen. */
+  namespaces: Record<string, string[]>;
+}
+
+/** A vitest reporter that says nothing and writes down where the run is. */
+export default class RecordReporter implements Reporter {
+  readonly #file = process.env['SEINE_TEST_RECORD'];
+  /** By the id of the module: each event has an object of its own. */
+  readonly #running = new Map<string, { name: string; tests: Set<string>; allowedMs: number }>();
+  readonly #record: TestRecord = { atMs: 0, allowedMs: 0, ended: false, running: [], passed: 0, failed: 0, files: [], namespaces: {} };
+  #timer: NodeJS.Timeout | undefined;
+
+  onTestModuleQueued(module: TestModule): void {
+    this.#running.set(module.id, { name: module.relativeModuleId, tests: new Set(), allowedMs: 0 });
+    this.#heard();
+  }
+
+  onTestModuleCollected(module: TestModule): void {
+    const { testTimeout, hookTimeout } = module.project.config;
+    const own = [...module.children.allTests()].map(({ options }) => options.timeout ?? testTimeout);
+    this.#running.set(module.id, { name: module.relativeModuleId, tests: new Set(), allowedMs: Math.max(hookTimeout, ...own) });
+    this.#heard();
+  }
+
+  onTestCaseReady({ module, fullName }: TestCase): void {
+    this.#running.get(module.id)?.tests.add(fullName);
+    this.#heard();
+  }
+
+  onTestCaseResult(test: TestCase): void {
+    this.#running.get(test.module.id)?.tests.delete(test.fullName);
+    const { state } = test.result();
+    if (state === 'passed') this.#record.passed++;
+    if (state === 'failed') this.#record.failed++;
+    this.#heard();
+  }
+
+  onTestModuleEnd(module: TestModule): void {
+    const running = [...this.#running.values()].map(({ name }) => name);
+    for (const name of networkNamespaces()) this.#record.namespaces[name] ??= running;
+    this.#running.delete(module.id);
+    const { collectDuration, duration, setupDuration } = module.diagnostic();
+    const ms = Math.round(collectDuration + duration + setupDuration);
+    this.#record.files.push({ name: module.relativeModuleId, project: module.project.name, ms, ok: module.ok() });
+    this.#heard();
+  }
+
+  onTestRunEnd(): void {
+    this.#record.ended = true;
+    this.#heard();
+    this.#write();
+  }
+
+  #heard(): void {
+    this.#record.atMs = Number(process.hrtime.bigint() / 1_000_000n);
+    this.#timer ??= setTimeout(() => this.#write(), writeEveryMs).unref();
+  }
+
+  /** Whoever reads it reads a whole one. */
+  #write(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#file === undefined) return;
+    const running = [...this.#running.values()];
+    this.#record.running = running.map(({ name, tests }) => ({ name, tests: [...tests] }));
+    this.#record.allowedMs = Math.max(0, ...running.map(({ allowedMs }) => allowedMs));
+    writeFileSync(`${this.#file}.new`, JSON.stringify(this.#record));
+    renameSync(`${this.#file}.new`, this.#file);
+  }
+}
+
+function networkNamespaces(): string[] {
+  try {
+    return readdirSync('/run/netns');
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,189 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { within } from '../async/within.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import { WatchedUnixSocket } from '../files/watched-unix-socket.ts';
+import type { Log } from '../log/log.ts';
+import { type ApiAnswer, type ApiRoutes, text } from './answer.ts';
+
+/** Of a client: how long it may take to ask, and to take what it asked for (ms). */
+interface ApiTimeouts {
+  readonly requestMs: number;
+  readonly answerMs: number;
+}
+
+const patience: ApiTimeouts = { requestMs: 5_000, answerMs: 30_000 };
+/** Request line and headers together; more is answered 431. */
+const HEADER_BYTES_MAX = 8 * 1024;
+const CONNECTIONS_MAX = 64;
+/** Answers that are made at a time; an answer holds a copy of what it tells. */
+const ANSWERS_MAX = 8;
+
+export interface ApiOptions {
+  readonly routes: ApiRoutes;
+  /** Asked for by POST: what changes something. */
+  readonly actions?: ApiRoutes;
+  /** SO_PEERCRED says who is at the other end of a unix socket; whom this refuses is turned away without a word. */
+  readonly admits?: (socket: Socket) => boolean;
+  readonly timeouts?: ApiTimeouts;
+}
+
+/** Where to listen: a socket 0600 in a folder 0700, which is made anew when it is removed, or an address. */
+type ApiListenOptions = ApiSocket | ApiAddress;
+
+interface ApiSocket {
+  readonly socketPath: string;
+  readonly log: Log;
+  /** See `KeptSocket`. */
+  readonly lookMs?: number;
+}
+
+interface ApiAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** HTTP for those who look at the agent. */
+export class ApiServer {
+  readonly #options: ApiOptions;
+  readonly #sockets = new Set<Socket>();
+  readonly #answered = new Set<Socket>();
+  #listening: WatchedUnixSocket | TcpListener | undefined;
+  #answering = 0;
+
+  /** @throws SeineError `REFUSED` if another agent's socket is there, `UNAVAILABLE` if it cannot listen there, `INVALID_INPUT` */
+  static async start(options: ApiOptions, place: ApiListenOptions): Promise<ApiServer> {
+    const server = new ApiServer(options);
+    server.#listening = 'socketPath' in place ? await server.#onSocket(place) : await listenAt(place, server.#make());
+    return server;
+  }
+
+  private constructor(options: ApiOptions) {
+    this.#options = options;
+  }
+
+  /** The address it got; for port 0. */
+  get port(): number | undefined {
+    return this.#listening instanceof WatchedUnixSocket ? undefined : this.#listening?.port;
+  }
+
+  /** Lets go of every client. */
+  async close(): Promise<void> {
+    const closed = this.#listening?.close();
+    for (const socket of this.#sockets) socket.destroy();
+    await closed;
+  }
+
+  async #onSocket({ socketPath: path, log, lookMs }: ApiSocket): Promise<WatchedUnixSocket> {
+    const make = (): Server => {
+      // A server that no longer listens looks after no connection: who has not asked yet asks the next one.
+      for (const socket of this.#sockets) if (!this.#answered.has(socket)) socket.destroy();
+      return this.#make();
+    };
+    const without = 'the agent has no API: its socket cannot be made';
+    return await WatchedUnixSocket.listen({ path, name: 'API socket', without, make, log, ...(lookMs === undefined ? {} : { lookMs }) });
+  }
+
+  #make(): Server {
+    const { requestMs } = this.#options.timeouts ?? patience;
+    const server = createServer(
+      {
+        headersTimeout: requestMs,
+        requestTimeout: requestMs,
+        connectionsCheckingInterval: Math.max(10, requestMs / 4),
+        maxHeaderSize: HEADER_BYTES_MAX,
+        keepAliveTimeout: requestMs,
+      },
+      (request, response) => void this.#serve(request, response),
+    );
+    server.maxConnections = CONNECTIONS_MAX;
+    server.on('connection', (socket) => this.#accept(socket));
+    return server;
+  }
+
+  #accept(socket: Socket): void {
+    if (!isAdmitted(this.#options, socket)) {
+      socket.destroy();
+      return;
+    }
+    this.#sockets.add(socket);
+    socket.once('close', () => this.#sockets.delete(socket));
+  }
+
+  /** Never rejects. */
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const gone = new AbortController();
+    response.on('close', () => gone.abort(new SeineError('CANCELLED', 'the client has gone')));
+    this.#answering++;
+    this.#answered.add(request.socket);
+    try {
+      const { status, contentType, headers, body } = await this.#answer(request, gone.signal);
+      response.writeHead(status, { ...headers, 'content-type': contentType, 'cache-control': 'no-store' });
+      if (request.method === 'HEAD') response.end();
+      else if (typeof body === 'string') response.end(body);
+      else await this.#send(body, response, gone.signal);
+    } catch {
+      // The client has gone, or takes nothing, or the node could not be read to the end: it sees an answer that breaks off.
+      response.destroy();
+    } finally {
+      this.#answering--;
+      this.#answered.delete(request.socket);
+    }
+  }
+
+  async #answer(request: IncomingMessage, signal: AbortSignal): Promise<ApiAnswer> {
+    const acts = request.method === 'POST' && this.#options.actions !== undefined;
+    if (request.method !== 'GET' && request.method !== 'HEAD' && !acts)
+      return { ...text('only GET is served', 405), headers: { allow: 'GET, HEAD' } };
+    if (this.#answering > ANSWERS_MAX) return { ...text('too many requests at once', 503), headers: { 'retry-after': '1' } };
+    const url = URL.parse(request.url ?? '/', 'http://agent');
+    if (!url) return text('that is no path', 400);
+    const routes = acts ? (this.#options.actions ?? {}) : this.#options.routes;
+    const route = Object.hasOwn(routes, url.pathname) ? routes[url.pathname] : undefined;
+    if (!route) return text(`nothing at ${JSON.stringify(url.pathname)}; there is ${Object.keys(routes).join(' ')}`, 404);
+    try {
+      return await route(url.searchParams, signal);
+    } catch (thrown) {
+      const error = SeineError.from(thrown, url.pathname);
+      return text(error.message, error.code === 'INVALID_INPUT' ? 400 : error.code === 'UNAVAILABLE' ? 503 : 500);
+    }
+  }
+
+  /** As fast as the client takes it; one that takes nothing for too long is let go. */
+  async #send(pieces: AsyncIterable<string>, response: ServerResponse, signal: AbortSignal): Promise<void> {
+    const { answerMs } = this.#options.timeouts ?? patience;
+    for await (const piece of pieces) {
+      signal.throwIfAborted();
+      if (!response.write(piece)) await once(response, 'drain', { signal: within(signal, answerMs) });
+    }
+    response.end();
+  }
+}
+
+/** A peer without credentials is not served. */
+function isAdmitted({ admits }: ApiOptions, socket: Socket): boolean {
+  try {
+    return admits === undefined || admits(socket);
+  } catch {
+    return false;
+  }
+}
+
+interface TcpListener {
+  readonly port: number | undefined;
+  close(): Promise<void>;
+}
+
+async function listenAt(place: ApiAddress, server: Server): Promise<TcpListener> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error) => reject(SeineError.from(error, `listen on ${JSON.stringify(place)}`)));
+    server.listen(place, resolve);
+  });
+  server.on('error', () => undefined); // a connection that could not be accepted: its client tries again
+  const address = server.address();
+  return {
+    port: typeof address === 'object' ? address?.port : undefined,
+    close: () => new Promise<void>((resolve) => void server.close(() => resolve())),
+  };
+}

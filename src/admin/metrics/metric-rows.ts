@@ -1,0 +1,203 @@
+/** One metric of `/metrics`. The exporter, the documentation and the tests read the same rows. */
+export interface MetricRow {
+  readonly type: 'counter' | 'gauge' | 'histogram';
+  readonly help: string;
+  readonly labels?: readonly string[];
+  /** Upper bounds, in the metric's unit. */
+  readonly buckets?: readonly number[];
+}
+
+const callBuckets = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30];
+const stageBuckets = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10];
+const roundBuckets = [0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5];
+const programmingBuckets = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300];
+const lagBuckets = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
+
+/** Names without the prefix `seine_agent_`. Where Antrea has the metric, it has Antrea's name behind the prefix. */
+export const metricRows = {
+  info: { type: 'gauge', help: 'Always 1; the labels say which versions run.', labels: ['seine', 'node', 'ovs', 'data_path'] },
+  ready: { type: 'gauge', help: '1 if pods are served.' },
+  node_warnings: { type: 'gauge', help: 'What is wrong with the node itself, as `seinectl status` says it, in sentences.' },
+  repair_paused_seconds: { type: 'gauge', help: 'How long repair of foreign changes is paused still; 0 if it is not.' },
+
+  cni_calls_total: { type: 'counter', help: 'Calls of the CNI plugin, by command and CNI code (0: success).', labels: ['command', 'code'] },
+  cni_call_duration_seconds: {
+    type: 'histogram',
+    help: 'How long a call of the plugin took in the agent.',
+    labels: ['command'],
+    buckets: callBuckets,
+  },
+  cni_stage_duration_seconds: {
+    type: 'histogram',
+    help: 'Where the time of ADD and DEL goes: ready, turn, addresses, wiring; and within the wiring of ADD: flows, interface, port, announce.',
+    labels: ['command', 'stage'],
+    buckets: stageBuckets,
+  },
+
+  ovsdb_connected: { type: 'gauge', help: '1 if the switch database is connected and its copy is up to date.' },
+  ovsdb_connects_total: { type: 'counter', help: 'Times the copy of the switch database was brought up to date by a new connection.' },
+  ovsdb_transactions_total: { type: 'counter', help: 'Transactions sent to the switch database.' },
+  openflow_connected: {
+    type: 'gauge',
+    help: '1 if the OpenFlow connection is up: flows (programming) or packets (packet-ins).',
+    labels: ['connection'],
+  },
+  openflow_connects_total: { type: 'counter', help: 'Times the OpenFlow connection came up.', labels: ['connection'] },
+  ovs_flow_ops_count: { type: 'counter', help: 'Changes sent to the bridge, by kind: flow, group, meter.', labels: ['kind'] },
+  ovs_bundles_total: { type: 'counter', help: 'Atomic bundles of changes sent to the bridge.' },
+  ovs_flow_ops_error_count: { type: 'counter', help: 'Bundles that the bridge refused.' },
+  ovs_total_flow_count: { type: 'gauge', help: 'Flows, groups and meters that the bridge holds, as far as the agent knows.' },
+  ovs_flow_count: { type: 'gauge', help: 'Flows that are wanted, by table.', labels: ['table'] },
+
+  reconcile_rounds_total: { type: 'counter', help: 'Rounds that changed something, by part of the node.', labels: ['part'] },
+  reconcile_duration_seconds: {
+    type: 'histogram',
+    help: 'How long such a round took.',
+    labels: ['part'],
+    buckets: roundBuckets,
+  },
+  reconcile_entries_total: { type: 'counter', help: 'Entries that were put or removed.', labels: ['part', 'operation'] },
+  reconcile_failures_total: { type: 'counter', help: 'Rounds that failed and were retried.', labels: ['part'] },
+  drift_entries_total: {
+    type: 'counter',
+    help: 'Entries repaired after a foreign change or, on the bridge, after a restart of Open vSwitch.',
+    labels: ['part'],
+  },
+  drift_repair_duration_seconds: {
+    type: 'histogram',
+    help: 'From the notification of a possible foreign change to its repair, where there was one.',
+    labels: ['part'],
+    buckets: roundBuckets,
+  },
+  wanted_entries: { type: 'gauge', help: 'Entries that are wanted.', labels: ['part'] },
+  reconcile_age_seconds: {
+    type: 'gauge',
+    help: 'Since a part was last known to be as wanted: a round that succeeded, or a look that found nothing to do.',
+    labels: ['part'],
+  },
+  unrealized_revisions: { type: 'gauge', help: 'Revisions of the wanted state that the node is not yet known to hold.', labels: ['part'] },
+  refused_owners: { type: 'gauge', help: 'Owners whose entries are refused at present.', labels: ['part'] },
+  contested_entries: { type: 'gauge', help: 'Entries that another program keeps changing.', labels: ['part'] },
+
+  ip_addresses: { type: 'gauge', help: 'Addresses of the pod CIDR, by state: allocated, quarantined, free.', labels: ['cidr', 'state'] },
+  ipam_journal_failed: { type: 'gauge', help: '1 if no address can be allocated because the journal cannot be written.' },
+  recorded_deletions: { type: 'gauge', help: 'DELs that the plugin has recorded and the agent has not done yet.' },
+  local_pod_count: { type: 'gauge', help: 'Pods attached on this node.' },
+  peer_count: { type: 'gauge', help: 'Other nodes known.' },
+  service_count: { type: 'gauge', help: 'Services served on this node.' },
+  networkpolicy_not_enforced_count: { type: 'gauge', help: 'NetworkPolicies that exist and are not enforced by this version.' },
+
+  source_synced: { type: 'gauge', help: '1 if the API server has confirmed this resource since the agent began.', labels: ['kind'] },
+  source_in_step: {
+    type: 'gauge',
+    help: '1 if what is known of a resource is what the API server last said, and it is followed.',
+    labels: ['kind'],
+  },
+  source_objects: { type: 'gauge', help: 'Objects known of a resource.', labels: ['kind'] },
+  source_held: { type: 'gauge', help: '1 if removals wait for a second list because the first lacked too many objects.', labels: ['kind'] },
+  source_watch_age_seconds: {
+    type: 'gauge',
+    help: 'How long the present watch of a resource has lived; 0 if there is none.',
+    labels: ['kind'],
+  },
+  source_silence_seconds: {
+    type: 'gauge',
+    help: 'Since the API server last said anything of a resource. It does so about every minute even if nothing changes.',
+    labels: ['kind'],
+  },
+  source_failures_total: { type: 'counter', help: 'Failed attempts to list or watch a resource.', labels: ['kind'] },
+  objected_objects: {
+    type: 'gauge',
+    help: 'Objects that are served in part or not at all, because they claim what they cannot have.',
+    labels: ['kind'],
+  },
+
+  service_rejects_total: {
+    type: 'counter',
+    help: 'Connections to Services without endpoints: answered with a refusal, or suppressed by the rate limit.',
+    labels: ['outcome'],
+  },
+  half_open_connections_total: {
+    type: 'counter',
+    help: 'Connections whose end was lost and whose client came again: forgotten by the tracker, or suppressed by the rate limit (userspace data path only).',
+    labels: ['outcome'],
+  },
+  service_programming_duration_seconds: {
+    type: 'histogram',
+    help: 'From the news of a change of a Service to the switch’s acknowledgement.',
+    buckets: programmingBuckets,
+  },
+  network_programming_duration_seconds: {
+    type: 'histogram',
+    help: 'From the change that the endpoint slice controller noted to the switch’s acknowledgement (a Kubernetes SLI).',
+    buckets: programmingBuckets,
+  },
+  service_stale_connections_total: {
+    type: 'counter',
+    help: 'Connections that led nowhere: requests to the bridge to forget some, entries forgotten of the node’s own, and failures.',
+    labels: ['where'],
+  },
+
+  conntrack_entries: {
+    type: 'gauge',
+    help: 'Tracked connections of both families, by table: kernel (the node’s, and on the kernel’s data path the pods’), userspace (the pods’ on the userspace data path).',
+    labels: ['table'],
+  },
+  conntrack_limit: { type: 'gauge', help: 'How many connections such a table takes; more are dropped.', labels: ['table'] },
+  datapath_hits_total: {
+    type: 'counter',
+    help: 'Packets that the data path had a megaflow for (kernel’s data path only).',
+    labels: ['data_path'],
+  },
+  datapath_upcalls_missed_total: {
+    type: 'counter',
+    help: 'Packets that went to ovs-vswitchd because there was no megaflow (kernel’s data path only).',
+    labels: ['data_path'],
+  },
+  datapath_upcalls_lost_total: {
+    type: 'counter',
+    help: 'Packets dropped because ovs-vswitchd could not take them or decide about them.',
+    labels: ['data_path'],
+  },
+  datapath_megaflows: { type: 'gauge', help: 'Megaflows of the data path (kernel’s data path only).', labels: ['data_path'] },
+  datapath_masks: {
+    type: 'gauge',
+    help: 'Kinds of match among the megaflows: look-ups for a packet, at most (kernel’s data path only).',
+    labels: ['data_path'],
+  },
+
+  unknown_tunnel_peer_packets: {
+    type: 'gauge',
+    help: 'Tunnel packets from an address that is no node, while the switch remembers it.',
+    labels: ['address'],
+  },
+  stranger_packets: {
+    type: 'gauge',
+    help: 'The old name of unknown_tunnel_peer_packets; goes with the next release.',
+    labels: ['address'],
+  },
+
+  event_loop_lag_seconds: {
+    type: 'histogram',
+    help: 'How late the agent gets to what is due, sampled ten times a second.',
+    buckets: lagBuckets,
+  },
+} as const satisfies Readonly<Record<string, MetricRow>>;
+
+type MetricName = keyof typeof metricRows;
+export type HistogramName = { [N in MetricName]: (typeof metricRows)[N]['type'] extends 'histogram' ? N : never }[MetricName];
+/** Read from the agent at each scrape. */
+export type ScrapedName = Exclude<MetricName, HistogramName>;
+
+export const METRIC_PREFIX = 'seine_agent_';
+
+/** Of the process, under the names that every exporter uses. */
+export const processRows = {
+  process_cpu_seconds_total: { type: 'counter', help: 'User and system time of the agent.' },
+  process_resident_memory_bytes: { type: 'gauge', help: 'Memory of the agent that is in RAM.' },
+  process_open_fds: { type: 'gauge', help: 'Open file descriptors.' },
+  process_start_time_seconds: { type: 'gauge', help: 'When the agent began, in seconds since the epoch.' },
+  nodejs_heap_size_used_bytes: { type: 'gauge', help: "Used part of the JavaScript engine's heap." },
+} as const satisfies Readonly<Record<string, MetricRow>>;
+
+export type ProcessMetricName = keyof typeof processRows;

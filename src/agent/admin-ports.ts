@@ -1,0 +1,81 @@
+import type { RepairHistory } from '../admin/repair-history.ts';
+import type { RepairPause } from '../admin/repair-pause.ts';
+import type { AgentPorts } from '../admin/routes.ts';
+import type { DatapathProbe } from '../diagnose/datapath-capabilities.ts';
+import { NodeReader } from '../diagnose/entries/node-reader.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import type { PeerSource } from '../kube/peer-source.ts';
+import { presentTunnelPort } from '../node/node-wanted-state.ts';
+import type { Readiness } from '../node/readiness.ts';
+import type { HalfOpenConnections } from '../packet-in/half-open.ts';
+import type { NoEndpointResponder } from '../packet-in/no-endpoint.ts';
+import type { NodeState } from '../reconcile/node-state.ts';
+import type { AgentConfig } from './config.ts';
+import type { KubeSources } from './kube-sources.ts';
+import type { StartedNode } from './node-start.ts';
+import type { NodeStack } from './node-state.ts';
+import type { SwitchConnections } from './switch-connections.ts';
+
+/** What of the wiring admin looks at. */
+interface AdminParts {
+  readonly config: AgentConfig;
+  readonly readiness: Readiness;
+  readonly ovs: SwitchConnections;
+  readonly stack: NodeStack;
+  readonly nodeState: NodeState;
+  readonly sources: KubeSources;
+  readonly peers: PeerSource;
+  /** Undefined until the node is known. */
+  readonly started: () => StartedNode | undefined;
+  readonly more: {
+    readonly responder: NoEndpointResponder;
+    readonly halfOpen: HalfOpenConnections;
+    readonly repair: RepairPause;
+    readonly repairs: RepairHistory;
+    readonly dataPath: DatapathProbe;
+    /** Of the node, in sentences, by the part of the agent that found them. */
+    readonly warnings: ReadonlyMap<string, readonly string[]>;
+  };
+}
+
+/** What the API of `agent.sock`, the metrics and the checks read of this agent. */
+export function adminPorts(parts: AdminParts): AgentPorts & { readonly config: AgentConfig } {
+  const { config, readiness, ovs, stack, nodeState, sources, peers, started, more } = parts;
+  const { database, openflow, packets } = ovs;
+  const { http, turns, nodes, services, endpointSlices, networkPolicies, pods } = sources;
+  const node = () => nodeOf(started());
+  return {
+    ...more,
+    config,
+    readiness,
+    startedAt: new Date(),
+    database,
+    openflow,
+    packets,
+    host: stack.links,
+    nftables: stack.nftables,
+    nodeState,
+    sources,
+    peers,
+    http,
+    turns,
+    reader: new NodeReader({ openflow, database, nodeState, turns }),
+    sourceStatuses: () => [nodes, services, endpointSlices, networkPolicies, pods].map(({ status }) => status),
+    tunnelPort: () => presentTunnelPort(config, started()?.live.current),
+    node,
+    running: () => node() ?? notStarted(readiness),
+  };
+}
+
+/** The node as it is when it is asked for. */
+function nodeOf(started: StartedNode | undefined) {
+  if (!started) return undefined;
+  const { live, ipam, network, peers, proxy } = started;
+  return { environment: live.current, environmentProblem: live.problem, ipam, network, peers, services: proxy.services, proxy };
+}
+
+/** @throws SeineError `UNAVAILABLE`, saying what is missing */
+function notStarted(readiness: Readiness): never {
+  const state = readiness.state();
+  throw new SeineError('UNAVAILABLE', state.state === 'ready' ? 'the node is not known yet' : state.reason);
+}

@@ -1,0 +1,131 @@
+import { Debouncer } from '../async/debouncer.ts';
+import { hostInterfacePattern } from '../attach/attachment-names.ts';
+import { firewallTable } from '../connectivity/compile-firewall.ts';
+import type { Log } from '../log/log.ts';
+import { FirewallEvents } from '../netlink/firewall-events.ts';
+import { LinkRemover } from '../netlink/link-remover.ts';
+import { Nftables } from '../netlink/nftables.ts';
+import type { HostLinks } from '../netlink/pod-interface.ts';
+import { NetlinkSocket } from '../netlink/socket.ts';
+import { watchHost } from '../node/host-watch.ts';
+import { BridgeTarget } from '../reconcile/bridge-target.ts';
+import { FirewallTarget } from '../reconcile/firewall-target.ts';
+import { HostTarget } from '../reconcile/host-target.ts';
+import { LearnedFlows } from '../reconcile/learned-flows.ts';
+import { NodeState, type NodeStateEvents } from '../reconcile/node-state.ts';
+import { SettingsTarget } from '../reconcile/settings-target.ts';
+import { SwitchTarget } from '../reconcile/switch-target.ts';
+import { servicesTable } from '../serve/service-firewall.ts';
+import type { AgentConfig } from './config.ts';
+import type { NodeChanges } from './node-changes.ts';
+import type { SwitchConnections } from './switch-connections.ts';
+
+/** How long to wait for more news of foreign changes before everything is looked at again (ms). */
+const SETTLE_MS = 20;
+
+/** A program that changes things all the time gets a fifth of the agent's time and no more. */
+const REST_FOR_EACH_LOOK = 4;
+
+/** Tables of the packet filter that are Seine's. */
+const ownTables: readonly string[] = [firewallTable, servicesTable];
+
+/** The node's own stack: its kernel and its packet filter. */
+export interface NodeStack {
+  readonly links: HostLinks;
+  readonly target: HostTarget;
+  readonly nftables: Nftables;
+  close(): Promise<void>;
+}
+
+export function openNodeStack(gateway: string): NodeStack {
+  const links = { socket: NetlinkSocket.open(), remover: LinkRemover.open() };
+  const nftables = Nftables.open();
+  const target = new HostTarget(gateway);
+  const close = async (): Promise<void> => {
+    await Promise.all([links.remover.close(), target.close()]);
+    links.socket.close();
+    nftables.close();
+  };
+  return { links, target, nftables, close };
+}
+
+type StateConnections = Pick<SwitchConnections, 'database' | 'lock' | 'openflow'>;
+
+/** Where all that is wanted of the node is kept. Nothing is written while another agent has the bridge. */
+export function openNodeState(config: AgentConfig, ovs: StateConnections, stack: NodeStack, events: NodeStateEvents, log: Log): NodeState {
+  const { database, openflow, lock } = ovs;
+  const learned = new LearnedFlows();
+  const targets = {
+    bridge: new BridgeTarget(openflow, learned),
+    switch: new SwitchTarget(database, config.ovsBridge, lock.name),
+    host: stack.target,
+    firewall: new FirewallTarget(stack.nftables, ownTables),
+    settings: new SettingsTarget({
+      wanted: () => nodeState.settings,
+      mode: config.hostSettings,
+      changed: (setting, before, after) => log.info('kernel setting changed', { setting, before, after }),
+    }),
+  };
+  const nodeState = new NodeState(targets, events, () => lock.blockedBy(), learned);
+  return nodeState;
+}
+
+/** To be rung when something else may have changed a part: it is looked at once all is quiet, and not without rest. */
+export function debouncedRecheck(part: () => { readonly observeTookMs: number; recheck(): void }, signal: AbortSignal): Debouncer {
+  const restMs = (): number => REST_FOR_EACH_LOOK * part().observeTookMs;
+  return new Debouncer({ waitMs: SETTLE_MS, restMs }, () => part().recheck(), signal);
+}
+
+interface NodeWatchOptions {
+  readonly gateway: string;
+  readonly ovs: Pick<SwitchConnections, 'database'>;
+  readonly stack: NodeStack;
+  readonly nodeState: NodeState;
+  readonly changes: NodeChanges;
+}
+
+/** Keeps everything connected and as wanted until the signal. @throws SeineError `INVARIANT` */
+export async function keepNode(options: NodeWatchOptions & { readonly ovs: SwitchConnections }, signal: AbortSignal): Promise<void> {
+  const { ovs, stack, nodeState } = options;
+  const endWatch = watchNode(options, signal);
+  try {
+    await Promise.all([ovs.run(signal), nodeState.run(signal)]);
+  } finally {
+    endWatch();
+  }
+  // After a bug the process ends, and with it what other parts may be in the midst of using.
+  await stack.close();
+}
+
+/** Looks at each part again when another program has changed something of it, and reports what others follow. @returns what ends it */
+function watchNode({ gateway, ovs, stack, nodeState, changes }: NodeWatchOptions, signal: AbortSignal): () => void {
+  const { reconcilers } = nodeState;
+  const rows = debouncedRecheck(() => reconcilers.switch, signal);
+  ovs.database.onChange((changed) => {
+    rows.ring();
+    if (changed.some(({ table }) => table === 'Datapath')) changes.datapath.ring();
+  }, signal);
+  const host = debouncedRecheck(() => reconcilers.host, signal);
+  const settings = debouncedRecheck(() => reconcilers.settings, signal);
+  const hostWatch = watchHost({
+    socket: stack.links.socket,
+    ours: stack.target.port,
+    gateway,
+    isPodInterface: (name) => hostInterfacePattern.test(name),
+    isWantedNeighbour: ({ text }) => nodeState.host.wanted(`neighbour/${gateway}/${text}`) !== undefined,
+    changed: () => host.ring(),
+    gatewayMade: () => changes.gatewayMade.ring(),
+    nodeChanged: () => changes.interfaces.ring(),
+    settingsChanged: () => settings.ring(),
+    linkGone: (name) => changes.gone.note(name),
+  });
+  const tables = debouncedRecheck(() => reconcilers.firewall, signal);
+  const firewallWatch = FirewallEvents.open({}, (change) => {
+    if (change.kind === 'overrun' || ownTables.some((table) => change.tables.has(table))) tables.ring();
+    if (change.kind === 'overrun' || [...change.tables].some((table) => !ownTables.includes(table))) changes.foreignFirewall.ring();
+  });
+  return () => {
+    hostWatch.close();
+    firewallWatch.close();
+  };
+}

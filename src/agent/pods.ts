@@ -1,0 +1,138 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { LoopTurns } from '../async/loop-turns.ts';
+import { CniServer, type CniServerOptions } from '../attach/cni/server.ts';
+import { flowCheck } from '../attach/flow-check.ts';
+import { type InterfaceRepairPorts, repairInterfaces } from '../attach/interface-repair.ts';
+import { takeInventory } from '../attach/inventory/inventory.ts';
+import type { NodePods } from '../attach/node-pods.ts';
+import { NodePodNetwork, type PodNetworkOptions } from '../attach/pod-network.ts';
+import { Ipam } from '../ipam/ipam.ts';
+import { FileJournalStore } from '../ipam/journal-store.ts';
+import type { Log } from '../log/log.ts';
+import { getLink } from '../netlink/links.ts';
+import { peerCredentials } from '../netlink/unix-peer.ts';
+import { recreateGateway } from '../node/gateway-repair.ts';
+import type { LiveEnvironment } from '../node/live-environment.ts';
+import { podPoolsOf, wantSwitch } from '../node/node-wanted-state.ts';
+import type { Readiness } from '../node/readiness.ts';
+import { retryWhileHeld } from '../node/retry-while-held.ts';
+import { FrameInjector } from '../packet-in/packet-out.ts';
+import type { NodeState } from '../reconcile/node-state.ts';
+import type { PortWatch } from '../reconcile/port-watch.ts';
+import { unplugPort } from '../reconcile/replug-port.ts';
+import type { AgentConfig } from './config.ts';
+import type { NodeChanges } from './node-changes.ts';
+import type { NodeStack } from './node-state.ts';
+import type { SwitchConnections } from './switch-connections.ts';
+
+/** What pods are attached with. */
+export interface PodParts {
+  readonly config: AgentConfig;
+  readonly ovs: SwitchConnections;
+  readonly stack: NodeStack;
+  readonly nodeState: NodeState;
+  readonly ports: PortWatch;
+  readonly gone: NodeChanges['gone'];
+  readonly pods: NodePods;
+  readonly live: LiveEnvironment;
+  readonly readiness: Readiness;
+  readonly log: Log;
+}
+
+/** The pods that are here, and their addresses. */
+export interface AttachedPods {
+  readonly ipam: Ipam;
+  readonly network: NodePodNetwork;
+}
+
+export interface PodHooks {
+  readonly onPodStage?: NonNullable<PodNetworkOptions['onStage']>;
+  readonly onCall?: CniServerOptions['onCall'];
+}
+
+/** Takes the inventory of pods. What earlier calls have left half done is on its way out when this resolves. */
+export async function openPods(parts: PodParts, { onPodStage }: PodHooks, signal: AbortSignal): Promise<AttachedPods> {
+  const { config, live, ovs, stack, nodeState, gone, log } = parts;
+  let network: NodePodNetwork | undefined;
+  const pools = podPoolsOf(live.current);
+  const openIpam = () =>
+    Ipam.open({
+      store: new FileJournalStore(join(config.stateDir, 'ipam.journal')),
+      pools,
+      bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim(),
+      isAbsent: async (lease) => network?.isAbsent(lease) ?? false,
+      isClaimedByApi: (lease) => parts.pods.isClaimedByApi(lease),
+      log,
+    });
+  const ipam = await retryWhileHeld(openIpam, parts.readiness, log, signal);
+  const opened = new NodePodNetwork(networkOptions(parts, onPodStage, signal));
+  network = opened;
+  const inventory = await takeInventory({ ipam, pools, database: ovs.database, host: stack.links, network, log });
+  log.info('pods of this node', { ...inventory });
+  gone.note(...inventory.lostLinks);
+  // What an ADD or a DEL that was cut short has left must be gone before its numbers and names are used again.
+  nodeState.allowPodRemovals();
+  await nodeState.reconcilers.switch.confirmed(signal);
+  nodeState.reconcilers.bridge.confirmed(signal).then(
+    () => opened.orphansRemoved(),
+    () => undefined, // the agent stops
+  );
+  return { ipam, network };
+}
+
+function networkOptions(
+  { config, live, ovs, stack, nodeState, ports, readiness, log }: PodParts,
+  onStage: PodHooks['onPodStage'],
+  signal: AbortSignal,
+): PodNetworkOptions {
+  return {
+    nodeState,
+    ports,
+    host: stack.links,
+    readiness,
+    flowCheck: flowCheck(nodeState, ovs.openflow),
+    datapathType: config.ovsDatapathType,
+    disableTxChecksumOffload: config.disableTXChecksumOffload,
+    mtu: () => live.current.gateway.mtu,
+    frames: new FrameInjector(ovs, signal),
+    shutdown: signal,
+    ...(onStage ? { onStage } : {}),
+    log,
+  };
+}
+
+/** Answers the CNI plugin. Another agent that ends may still have the socket. */
+export async function serveCni(
+  { config, pods, readiness, log }: PodParts,
+  { ipam, network, turns, onCall }: AttachedPods & Pick<PodHooks, 'onCall'> & { readonly turns: LoopTurns },
+  signal: AbortSignal,
+): Promise<CniServer> {
+  const { cniSocket: socketPath, stateDir, status } = config;
+  const options = { socketPath, stateDir, ipam, network, pods, peerCredentials, turns, ...status, log, ...(onCall ? { onCall } : {}) };
+  return await retryWhileHeld(() => CniServer.start(options), readiness, log, signal);
+}
+
+/** Makes deleted interfaces anew, the gateway's among them, until the signal. */
+export async function keepInterfaces(
+  { config, live, ovs, stack, nodeState, ports, gone, log }: PodParts,
+  { ipam, network, repaired }: AttachedPods & Pick<InterfaceRepairPorts, 'repaired'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const name = config.hostGateway;
+  const unplug = async (port: string, until: AbortSignal): Promise<void> => {
+    await unplugPort({ database: ovs.database, bridge: config.ovsBridge, lock: ovs.lock.name }, port, until);
+  };
+  const gateway = {
+    name,
+    exists: () => getLink(stack.links.socket, name) !== undefined,
+    isSwitchUp: () => ovs.openflow.isUp,
+    ports,
+    wantPorts: (without?: string) => wantSwitch(config, nodeState, live.current, without),
+    realized: (revision: number, until: AbortSignal) => nodeState.reconcilers.switch.realized(revision, until),
+    unplug,
+    log,
+  };
+  const recreate = (until: AbortSignal) => recreateGateway(gateway, until);
+  await repairInterfaces({ gone, gateway: { name, recreate }, ipam, network, unplug, repaired, log }, signal);
+}

@@ -1,0 +1,143 @@
+import { join } from 'node:path';
+import type { Debouncer } from '../async/debouncer.ts';
+import type { SeineError } from '../errors/seine-error.ts';
+import type { Log } from '../log/log.ts';
+import { BridgeLock } from '../node/bridge-lock.ts';
+import type { Readiness } from '../node/readiness.ts';
+import { OpenFlowConnection } from '../openflow/connection.ts';
+import { type FlowUpdate, monitorFlag, writeFlowMonitorRequest } from '../openflow/flow-monitor.ts';
+import { encodeMessage } from '../openflow/message.ts';
+import { messageType, OPENFLOW_15, readHeader } from '../openflow/protocol.ts';
+import { decodeUnsolicited } from '../openflow/unsolicited.ts';
+import { PacketInbox } from '../packet-in/packet-inbox.ts';
+import { isLearned } from '../pipeline/cookie.ts';
+import type { LearnedFlows } from '../reconcile/learned-flows.ts';
+import { openSwitchDatabase, type SwitchDatabase } from '../reconcile/switch-database.ts';
+import { ByteWriter } from '../wire/bytes.ts';
+import type { AgentConfig } from './config.ts';
+
+/** The connections to Open vSwitch: its database, the bridge, and the bridge's packets for the agent. */
+export interface SwitchConnections {
+  readonly database: SwitchDatabase;
+  /** One agent per bridge. */
+  readonly lock: BridgeLock;
+  readonly openflow: OpenFlowConnection;
+  readonly packets: PacketInbox;
+  /** Keeps them up until `signal`. @throws SeineError `INVARIANT` if one was lost by a bug: a new one would be lost by the same. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+interface SwitchConnectionsOptions {
+  readonly config: AgentConfig;
+  readonly readiness: Readiness;
+  readonly log: Log;
+  /** The database's copy is complete again. */
+  readonly databaseSynced: () => void;
+  readonly databaseFailed?: ((cause: SeineError) => void) | undefined;
+  /** What is known of the bridge may be out of date. */
+  readonly bridgeUp: () => void;
+  readonly bridgeFailed?: ((cause: SeineError) => void) | undefined;
+  /** Rung when another OpenFlow controller has changed the bridge. */
+  readonly bridgeChanged: Debouncer;
+  /** Which flows the switch may have added itself. */
+  readonly learned: Pick<LearnedFlows, 'covers'>;
+}
+
+/** Opens nothing yet: `run` connects. */
+export function openSwitch(options: SwitchConnectionsOptions, signal: AbortSignal): SwitchConnections {
+  const { config, readiness, log } = options;
+  const { broken, noticeBug } = bugAlarm();
+  const database = openSwitchDatabase(join(config.ovsRunDir, 'db.sock'), {
+    synced: () => {
+      log.working('ovsdb');
+      options.databaseSynced();
+    },
+    failed: (cause, waitMs) => {
+      noticeBug(cause);
+      options.databaseFailed?.(cause);
+      log.failing('ovsdb', 'the switch database cannot be reached', { cause: cause.message, waitMs });
+    },
+  });
+  const endpoint = `unix:${join(config.ovsRunDir, `${config.ovsBridge}.mgmt`)}`;
+  const openflow = openBridge(endpoint, {
+    readiness,
+    log,
+    failed: (cause) => {
+      noticeBug(cause);
+      options.bridgeFailed?.(cause);
+      log.failing('openflow', 'the bridge is not connected', { cause: cause.message });
+    },
+    changed: options.bridgeUp,
+    foreign: options.bridgeChanged,
+    learned: options.learned,
+  });
+  const lock = new BridgeLock({ database, bridge: config.ovsBridge, readiness, log });
+  const packets = new PacketInbox(endpoint, signal);
+  return {
+    database,
+    lock,
+    openflow,
+    packets,
+    run: (until) => Promise.race([Promise.all([database.run(until), openflow.run(until), packets.run()]).then(() => undefined), broken]),
+  };
+}
+
+/** `broken` rejects with the first bug that is noticed. */
+function bugAlarm(): { readonly broken: Promise<never>; readonly noticeBug: (cause: SeineError) => void } {
+  const { promise: broken, reject } = Promise.withResolvers<never>();
+  broken.catch(() => undefined); // awaited by `run`
+  return { broken, noticeBug: (cause) => void (cause.remedy === 'crash' && reject(cause)) };
+}
+
+interface BridgeWatch {
+  readonly readiness: Readiness;
+  readonly log: Log;
+  /** What is known of the bridge may be out of date. */
+  readonly changed: () => void;
+  readonly foreign: Debouncer;
+  readonly learned: Pick<LearnedFlows, 'covers'>;
+  /** The connection was lost, or could not be made. */
+  readonly failed: (cause: SeineError) => void;
+}
+
+/** Asks for what other connections change of groups and meters, their requests forwarded: reasons 0 and 1. */
+const groupNews = encodeMessage({ kind: 'setAsync', version: OPENFLOW_15, xid: 0, body: { requestForward: 0b11 } });
+
+/** With what flows do: only by that a learned flow is told from one that only says so. */
+const monitored = monitorFlag.add + monitorFlag.removed + monitorFlag.modify + monitorFlag.instructions;
+
+function openBridge(endpoint: string, { readiness, log, changed, foreign, failed, learned }: BridgeWatch): OpenFlowConnection {
+  const monitor = new ByteWriter(64);
+  writeFlowMonitorRequest(monitor, { id: 1, flags: monitored });
+  const obstacle = 'openflow';
+  readiness.obstruct(obstacle, 'starting', 'ovs-vswitchd is not connected yet');
+  return new OpenFlowConnection({
+    endpoint,
+    greeting: [monitor.finish(), groupNews],
+    up: () => {
+      log.info('connected to the bridge');
+      log.working('openflow');
+      readiness.clear(obstacle);
+      changed();
+    },
+    failed,
+    down: (cause) => {
+      failed(cause);
+      readiness.obstruct(obstacle, 'impaired', 'ovs-vswitchd is not connected');
+    },
+    unsolicited: (message) => {
+      const received = decodeUnsolicited(message);
+      if (received.kind === 'error') log.failing('bridge error', 'the bridge reports an error', { cause: received.error.name });
+      if (received.kind === 'other' && readHeader(received.message).type === messageType.requestForward) foreign.ring();
+      if (received.kind !== 'flowUpdates') return;
+      if (received.updates.some((update) => isForeign(update, learned))) foreign.ring();
+    },
+  });
+}
+
+/** A learned flow that goes is no news: it was not wanted one by one, and a foreign one is looked for when it comes. */
+function isForeign(update: FlowUpdate, learned: Pick<LearnedFlows, 'covers'>): boolean {
+  if (update.event === 'abbreviated') return false;
+  if (!('cookie' in update) || !isLearned(update.cookie)) return true;
+  return update.event !== 'removed' && !learned.covers(update);
+}

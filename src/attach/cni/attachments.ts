@@ -1,0 +1,172 @@
+import { CniError, cniCodes } from '../../cni/errors.ts';
+import { toCniError } from '../../cni/from-seine-error.ts';
+import type { AddRequest, CheckRequest, DelRequest } from '../../cni/request.ts';
+import type { AttachedLease } from '../../ipam/attached-lease.ts';
+import type { AttachmentKey } from '../../ipam/attachment.ts';
+import type { Ipam } from '../../ipam/ipam.ts';
+import type { Lease } from '../../ipam/lease.ts';
+import type { Log } from '../../log/log.ts';
+import type { AttachmentAddresses, Caller } from './addresses.ts';
+import type { RecordedDeletions } from './deletions.ts';
+import type { PodNetwork } from './pod-network.ts';
+import { KeyedQueue } from './queue.ts';
+import { differencesFromResult } from './result.ts';
+
+/** For what goes on after the plugin has gone: taking back, and DELs. */
+const cleanupMs = 30_000;
+
+export interface AttachmentPorts {
+  readonly ipam: Ipam;
+  readonly addresses: AttachmentAddresses;
+  readonly network: PodNetwork;
+  readonly deletions: Pick<RecordedDeletions, 'has' | 'list' | 'remove'>;
+  readonly log: Log;
+}
+
+interface AddCaller extends Caller {
+  readonly request: AddRequest;
+}
+
+/** Makes and removes attachments: addresses and interface together. One container's calls run one after another. */
+export class Attachments {
+  readonly #ports: AttachmentPorts;
+  readonly #queue = new KeyedQueue();
+
+  constructor(ports: AttachmentPorts) {
+    this.#ports = ports;
+  }
+
+  isBusy(containerId: string): boolean {
+    return this.#queue.isBusy(containerId);
+  }
+
+  /**
+   * All or nothing: whatever fails, or if `signal` comes before bridge and kernel have acknowledged, nothing is left.
+   *
+   * @throws CniError
+   */
+  async add(caller: AddCaller, signal: AbortSignal): Promise<AttachedLease> {
+    return await this.#inTurn(caller.request.attachment, caller, () => this.#addAlone(caller, signal), signal);
+  }
+
+  /** An unknown attachment is fine. @throws CniError 102 or 105; then it can be tried again */
+  async remove(caller: Caller & { readonly request: DelRequest }, signal: AbortSignal): Promise<void> {
+    const { attachment } = caller.request;
+    await this.#inTurn(attachment, caller, () => this.#removeAlone(attachment, caller), signal);
+  }
+
+  /** Does a recorded DEL, unless it was done meanwhile. */
+  async settle(caller: Caller & { readonly request: DelRequest }, signal: AbortSignal): Promise<void> {
+    const { attachment } = caller.request;
+    await this.#inTurn(attachment, caller, () => this.#settleAlone(attachment, caller), signal);
+  }
+
+  /** Removes what this lease stands for, unless the attachment has another by now. */
+  async takeBack(lease: Lease, caller: Caller, signal: AbortSignal): Promise<void> {
+    await this.#inTurn(lease, caller, () => this.#takeBackAlone(lease, caller), signal);
+  }
+
+  /** @returns what differs, a sentence each. @throws CniError 3 for an unknown attachment */
+  async check(caller: Caller & { readonly request: CheckRequest }, signal: AbortSignal): Promise<readonly string[]> {
+    return await this.#inTurn(caller.request.attachment, caller, () => this.#checkAlone(caller, signal), signal);
+  }
+
+  async #inTurn<T>({ containerId }: AttachmentKey, { stages }: Caller, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    const waitsSinceMs = performance.now();
+    const end = await this.#queue.turn(containerId, signal);
+    try {
+      stages.add('turn', performance.now() - waitsSinceMs);
+      return await work();
+    } finally {
+      end();
+    }
+  }
+
+  async #addAlone(caller: AddCaller, signal: AbortSignal): Promise<AttachedLease> {
+    const key = caller.request.attachment;
+    const { ipam, network, addresses } = this.#ports;
+    await this.#settleAlone(key, caller);
+    const existing = ipam.leaseOf(key);
+    const done = existing && (await this.#alreadyDone(existing, caller, signal));
+    if (done) return done;
+    if (existing) await this.#takeBackAlone(existing, caller);
+    const lease = await caller.stages.measure('addresses', addresses.obtain(caller, signal));
+    try {
+      const attached = await inWiring(caller, network.attach(lease, signal));
+      await ipam.acknowledge(key, attached);
+      return { ...lease, attached };
+    } catch (thrown) {
+      await this.#giveBackQuietly(lease, caller);
+      throw thrown;
+    }
+  }
+
+  /**
+   * What an ADD finds that is for something with a lease.
+   *
+   * - Never acknowledged: that ADD was cut short by a crash of the agent; this one does it anew.
+   * - Acknowledged, and the plugin lost its connection before the answer: it asks again for what may be done already, and gets
+   *   the same answer if all of it is there.
+   * - Acknowledged otherwise: the runtime has called ADD twice, which CNI forbids. Refused, and nothing is touched.
+   */
+  async #alreadyDone(existing: Lease, caller: AddCaller, signal: AbortSignal): Promise<AttachedLease | undefined> {
+    const { attached } = existing;
+    if (!attached) return undefined;
+    if (caller.wire.attempt === 1 || existing.netns !== caller.request.netns)
+      throw new CniError(
+        cniCodes.alreadyAttached,
+        `${existing.ifName} of container ${existing.containerId} is attached to ${existing.network} already`,
+        'it was left as it is; DEL it first',
+      );
+    const differences = await inWiring(caller, this.#ports.network.check(existing, attached, signal));
+    return differences.length === 0 ? { ...existing, attached } : undefined;
+  }
+
+  /** Once begun it is finished even if the plugin goes away: half a DEL is worth nothing. */
+  async #removeAlone(key: AttachmentKey, caller: Caller): Promise<void> {
+    const signal = AbortSignal.timeout(cleanupMs);
+    await inWiring(caller, this.#ports.network.detach(key, signal));
+    await caller.stages.measure('addresses', this.#ports.addresses.giveBack(key, caller, signal));
+    await this.#ports.ipam.handedOver();
+    if (this.#ports.deletions.has(key)) await this.#ports.deletions.remove(key);
+  }
+
+  async #settleAlone(key: AttachmentKey, caller: Caller): Promise<void> {
+    if (this.#ports.deletions.has(key)) await this.#removeAlone(key, caller);
+  }
+
+  async #takeBackAlone(lease: Lease, caller: Caller): Promise<void> {
+    if (this.#ports.ipam.leaseOf(lease)?.serial === lease.serial) await this.#removeAlone(lease, caller);
+  }
+
+  /** After a failed attach, which leaves nothing behind. The failure that counts is the attach's. */
+  async #giveBackQuietly(lease: Lease, caller: Caller): Promise<void> {
+    try {
+      await this.#ports.addresses.giveBack(lease, caller, AbortSignal.timeout(cleanupMs));
+    } catch (thrown) {
+      this.#ports.log.warn('addresses not given back', { container: lease.containerId, reason: toCniError(thrown, 'addresses').message });
+    }
+  }
+
+  async #checkAlone(caller: Caller & { readonly request: CheckRequest }, signal: AbortSignal): Promise<readonly string[]> {
+    const { attachment, netns } = caller.request;
+    const lease = this.#ports.ipam.leaseOf(attachment);
+    if (!lease)
+      throw new CniError(
+        cniCodes.unknownContainer,
+        `container ${attachment.containerId} has no ${attachment.ifName} on ${attachment.network}`,
+      );
+    if (!lease.attached) return ['its ADD was never finished'];
+    await this.#ports.addresses.check(lease, caller, signal);
+    const actual = await inWiring(caller, this.#ports.network.check({ ...lease, netns }, lease.attached, signal));
+    return [...differencesFromResult(lease, caller.request), ...actual];
+  }
+}
+
+async function inWiring<T>({ stages }: Caller, work: Promise<T>): Promise<T> {
+  try {
+    return await stages.measure('wiring', work);
+  } catch (thrown) {
+    throw toCniError(thrown, 'wiring');
+  }
+}

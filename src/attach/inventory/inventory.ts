@@ -1,0 +1,148 @@
+import { SeineError } from '../../errors/seine-error.ts';
+import type { AttachedLease } from '../../ipam/attached-lease.ts';
+import type { Ipam } from '../../ipam/ipam.ts';
+import { attachmentId, type Lease, type Pool } from '../../ipam/lease.ts';
+import type { Log } from '../../log/log.ts';
+import { type Link, listLinks } from '../../netlink/links.ts';
+import { NetworkNamespace } from '../../netlink/namespace.ts';
+import type { HostLinks } from '../../netlink/pod-interface.ts';
+import type { SwitchDatabase } from '../../reconcile/switch-database.ts';
+import { hostInterfaceName, hostInterfacePattern } from '../attachment-names.ts';
+import type { NodePodNetwork } from '../pod-network.ts';
+import { KernelInventory } from './inventory-kernel.ts';
+import { leaseFromPort } from './ovs-port-record.ts';
+
+interface InventorySources {
+  readonly ipam: Ipam;
+  readonly pools: readonly Pool[];
+  readonly database: SwitchDatabase;
+  readonly host: HostLinks;
+  readonly network: NodePodNetwork;
+  readonly log: Log;
+}
+
+interface Inventory {
+  readonly adopted: number;
+  /** Of those, pods that the journal did not know. */
+  readonly recovered: number;
+  readonly released: number;
+  readonly removedLinks: number;
+  /** Interfaces of running pods that were deleted. */
+  readonly lostLinks: readonly string[];
+}
+
+type Links = ReadonlyMap<string, Link>;
+
+/**
+ * Finds the pods of this node again after a restart of the agent: the IPAM journal says which there are, the switch's database
+ * which ports they had, the kernel which interfaces are there. The journal comes first; where it knows nothing of an attachment
+ * at all, neither as given nor as given up, it was lost, and the switch's database speaks.
+ *
+ * - A lease with `attached` whose interface is there is a pod: taken over as it is.
+ * - A lease with `attached` without interface: the pod is gone, by a reboot or by its own hand; its addresses are given up. Unless
+ *   its namespace is there still: then the interface of a running pod was deleted, and is made anew.
+ * - A lease without `attached` is an ADD that was cut short: the runtime will ask again, so nothing of it is kept.
+ * - A port of ours whose interface is there and of which the journal has never heard is a pod: its lease is written anew.
+ * - An interface of ours of which neither has heard, and whose other end the kernel finds in a namespace, is a pod: the same.
+ * - An interface of ours that is none of these is what is left of a DEL or an ADD that was cut short: removed.
+ *
+ * Ports and flows without an owner go by themselves once removals are allowed.
+ */
+export async function takeInventory(sources: InventorySources): Promise<Inventory> {
+  const { ipam, host, network, log } = sources;
+  const links: Links = new Map(listLinks(host.socket, { kind: 'veth' }).map((link) => [link.name, link]));
+  const recovered = (await recoverLeases(sources, links)) + (await recoverFromKernel(sources, links));
+  const leases = ipam.leases().filter(({ state }) => state === 'allocated');
+  const seen = { links, rebooted: ipam.rebooted };
+  const pods = leases.filter((lease) => isPod(lease, seen));
+  adopt(sources, pods);
+  const gone = leases.filter((lease) => !isPod(lease, seen));
+  for (const lease of gone) {
+    ipam.release(lease);
+    log.info('the addresses of a pod that is gone are given up', {
+      container: lease.containerId,
+      pod: lease.pod?.name,
+      attached: lease.attached !== undefined,
+    });
+  }
+  const kept = new Set(pods.map(({ attached }) => attached.hostIfName));
+  const ends = new Map(ipam.leases().map((lease) => [lease.attached?.hostIfName ?? hostInterfaceName(lease, lease.pod), lease]));
+  const orphan = [...links.values()].filter((link) => isOurs(link) && !kept.has(link.name));
+  for (const { name } of orphan) {
+    log.info('an interface that no pod has is removed', { interface: name });
+    network.removeOrphan(name, ends.get(name));
+  }
+  const lostLinks = [...kept].filter((name) => !links.has(name));
+  return { adopted: pods.length, recovered, released: gone.length, removedLinks: orphan.length, lostLinks };
+}
+
+/** Writes leases for pods that the journal has lost. */
+async function recoverLeases({ ipam, pools, database, log }: InventorySources, links: Links): Promise<number> {
+  const known = new Set(ipam.leases().map(attachmentId));
+  let count = 0;
+  for (const port of database.tables.Port.rows()) {
+    const link = links.get(port.name);
+    if (!link) continue;
+    try {
+      const found = leaseFromPort(port.external_ids, link, pools);
+      if (!found || known.has(attachmentId(found))) continue;
+      await ipam.adopt(found);
+      count++;
+      log.warn('a pod that the IPAM journal has lost is recovered from its port', { port: port.name, container: found.containerId });
+    } catch (thrown) {
+      log.error('a pod that the IPAM journal may have lost cannot be recovered from its port', {
+        port: port.name,
+        cause: SeineError.from(thrown, 'adopt').message,
+      });
+    }
+  }
+  return count;
+}
+
+/** Writes leases for pods that journal and database have lost. */
+async function recoverFromKernel({ ipam, pools, host, log }: InventorySources, links: Links): Promise<number> {
+  const known = new Set(ipam.leases().map((lease) => lease.attached?.hostIfName ?? hostInterfaceName(lease, lease.pod)));
+  const unknown = [...links.values()].filter((link) => isOurs(link) && !known.has(link.name));
+  if (unknown.length === 0) return 0;
+  const kernel = await KernelInventory.look(host.socket);
+  let count = 0;
+  for (const link of unknown) {
+    const found = kernel.leaseOf(link, pools);
+    if (!found) continue;
+    try {
+      await ipam.adopt(found);
+      count++;
+      log.warn('a pod of which nothing else knows is recovered from its interface', { interface: link.name, container: found.containerId });
+    } catch (thrown) {
+      const cause = SeineError.from(thrown, 'adopt').message;
+      log.error('a pod of which nothing else knows cannot be recovered from its interface', { interface: link.name, cause });
+    }
+  }
+  return count;
+}
+
+function isPod(lease: Lease, { links, rebooted }: { readonly links: Links; readonly rebooted: boolean }): lease is AttachedLease {
+  return lease.attached !== undefined && (links.has(lease.attached.hostIfName) || (!rebooted && isRunning(lease)));
+}
+
+/** The path of a process is none to rely on: it may be another process's by now. */
+function isRunning({ netns, ipamType }: Lease): boolean {
+  if (ipamType !== undefined || netns.startsWith('/proc/')) return false;
+  try {
+    NetworkNamespace.open(netns).close();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Those whose number the database knows go first, so that no other pod is lent it. */
+function adopt({ database, network }: InventorySources, pods: readonly AttachedLease[]): void {
+  const numbered = pods.map((pod) => ({ pod, ofPort: database.tables.Interface.find('name', pod.attached.hostIfName)?.ofport_request }));
+  for (const { pod, ofPort } of numbered) if (ofPort !== undefined) network.adopt(pod, ofPort);
+  for (const { pod, ofPort } of numbered) if (ofPort === undefined) network.adopt(pod, undefined);
+}
+
+function isOurs({ name, alias }: Link): boolean {
+  return hostInterfacePattern.test(name) && alias?.includes('/') === true;
+}

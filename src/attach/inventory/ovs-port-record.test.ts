@@ -1,0 +1,37 @@
+import { expect, it } from 'vitest';
+import { cidrAddress, parseCidr, parseIp } from '../../net/ip.ts';
+import { parseMac } from '../../net/mac.ts';
+import type { Link } from '../../netlink/links.ts';
+import { leaseFromPort, portOfPod } from './ovs-port-record.ts';
+
+const pools = ['10.1.0.0/22', 'fd00::/64'].map(parseCidr).map((cidr) => ({ cidr, gateway: cidrAddress(cidr, 1n) }));
+const pod = {
+  network: 'seine',
+  containerId: 'c1',
+  ifName: 'eth0',
+  netns: '/run/netns/c1',
+  mac: parseMac('02:00:00:00:00:05'),
+  pod: { namespace: 'default', name: 'web-0', uid: '' },
+  addresses: pools.map(({ cidr, gateway }) => ({ ip: cidrAddress(cidr, 5n), prefixLength: cidr.prefixLength, gateway })),
+};
+const link = { name: 'web0-1234567', mac: parseMac('0e:00:00:00:00:01'), mtu: 1450 } as Link;
+const idsOf = (change: object = {}) => new Map(Object.entries({ ...portOfPod(pod, link.name, 32_784).externalIds, ...change }));
+
+it('tells from its port what a pod was given', () => {
+  expect(leaseFromPort(idsOf(), link, pools)).toEqual({ ...pod, attached: { hostIfName: link.name, hostMac: link.mac, mtu: 1450 } });
+});
+
+it('tells what it may send', () => {
+  const egress = { rate: 8_000_000, burst: 1_000_000 };
+  const ids = { ...portOfPod({ ...pod, egress }, link.name, 32_784).externalIds };
+  expect(leaseFromPort(new Map(Object.entries(ids)), link, pools)).toMatchObject({ egress });
+  expect(leaseFromPort(idsOf({ 'egress-rate': 'much', 'egress-burst': '5' }), link, pools)).not.toHaveProperty('egress');
+});
+
+it.each([
+  ['is no pod’s', new Map([['seine-owner', 'agent']])],
+  ['has an address of nobody', idsOf({ ip: '192.0.2.1' })],
+  ['has only one address that is ours', idsOf({ ip: `${parseIp('10.1.0.5').text},2001:db8::1` })],
+])('says nothing of a port that %s', (_, ids) => {
+  expect(leaseFromPort(ids, link, pools)).toBeUndefined();
+});

@@ -1,0 +1,59 @@
+import type { EgressLimit } from '../../connectivity/compile-pod.ts';
+import type { AttachedLease } from '../../ipam/attached-lease.ts';
+import type { PodAddress, PodAttachment } from '../../ipam/attachment.ts';
+import type { Pool } from '../../ipam/lease.ts';
+import { cidrContains, parseIp } from '../../net/ip.ts';
+import { parseMac } from '../../net/mac.ts';
+import type { Link } from '../../netlink/links.ts';
+import type { WantedPort } from '../../wanted/switch-row.ts';
+
+/** A pod's port on the bridge; its `external_ids` say all that is needed to know the pod again if the journal is lost. */
+export function portOfPod(want: PodAttachment, name: string, ofPort: number): WantedPort {
+  const externalIds = {
+    'container-id': want.containerId,
+    'if-name': want.ifName,
+    network: want.network,
+    netns: want.netns,
+    mac: want.mac,
+    ip: want.addresses.map(({ ip }) => ip.text).join(','),
+    ...(want.egress ? { 'egress-rate': String(want.egress.rate), 'egress-burst': String(want.egress.burst) } : {}),
+    ...(want.pod ? { 'pod-namespace': want.pod.namespace, 'pod-name': want.pod.name } : {}),
+  };
+  return { name, type: '', ofPort, options: {}, externalIds };
+}
+
+/**
+ * The lease of the pod that `portOfPod` described.
+ *
+ * @returns undefined if that is no pod's port, or one whose addresses come from elsewhere than `pools`
+ * @throws SeineError `INVALID_INPUT` if what stands there is no address
+ */
+export function leaseFromPort(
+  ids: ReadonlyMap<string, string>,
+  { name, mac: hostMac, mtu }: Link,
+  pools: readonly Pool[],
+): Omit<AttachedLease, 'serial' | 'state'> | undefined {
+  const [containerId, ifName, network, netns] = ['container-id', 'if-name', 'network', 'netns'].map((key) => ids.get(key));
+  const [mac, ips, namespace, podName] = ['mac', 'ip', 'pod-namespace', 'pod-name'].map((key) => ids.get(key));
+  if (!containerId || !ifName || !network || !netns || !mac || !ips || !hostMac) return undefined;
+  const addresses = ips.split(',').map((text) => addressIn(pools, text));
+  if (!addresses.every((address) => address !== undefined)) return undefined;
+  const pod = namespace && podName ? { pod: { namespace, name: podName, uid: '' } } : {};
+  const attached = { hostIfName: name, hostMac, mtu };
+  return { containerId, ifName, network, netns, mac: parseMac(mac), addresses, ...pod, ...egressIn(ids), attached };
+}
+
+/** What is no number of bits counts for nothing: a pod without its limit is better than no pod. */
+function egressIn(ids: ReadonlyMap<string, string>): { readonly egress?: EgressLimit } {
+  const [rate = 0, burst = 0] = ['egress-rate', 'egress-burst'].map((key) => {
+    const text = ids.get(key) ?? '';
+    return /^[1-9]\d{0,15}$/.test(text) ? Number(text) : 0;
+  });
+  return rate > 0 && burst > 0 ? { egress: { rate, burst } } : {};
+}
+
+function addressIn(pools: readonly Pool[], text: string): PodAddress | undefined {
+  const ip = parseIp(text);
+  const pool = pools.find(({ cidr }) => cidr.family === ip.family && cidrContains(cidr, ip));
+  return pool && { ip, prefixLength: pool.cidr.prefixLength, gateway: pool.gateway };
+}

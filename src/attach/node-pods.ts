@@ -1,0 +1,112 @@
+import { within } from '../async/within.ts';
+import { CniError, cniCodes } from '../cni/errors.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import type { PodIdentity } from '../ipam/attachment.ts';
+import type { Lease } from '../ipam/lease.ts';
+import type { Pod } from '../kube/pod.ts';
+import type { Replica } from '../kube/replica.ts';
+import { objectKey } from '../kube/resource.ts';
+
+interface NodePodsOptions {
+  /** The Pods of this node. */
+  readonly replica: Replica<Pod>;
+  /** Asks the API server itself. Undefined if there is none of that name. @throws SeineError if it does not answer */
+  readonly fetch: (namespace: string, name: string, signal: AbortSignal) => Promise<Pod | undefined>;
+  /** How long a watch that is behind is waited for (ms). */
+  readonly watchPatienceMs?: number;
+  /** How long the API server may take to answer (ms). */
+  readonly fetchPatienceMs?: number;
+}
+
+/** A watch is some milliseconds behind; kubelet's and ours race. */
+const WATCH_PATIENCE_MS = 300;
+const FETCH_PATIENCE_MS = 1_500;
+/** kubelet names a static pod by a hash of its file (MD5); the API server gives UIDs with dashes. */
+const staticUid = /^[0-9a-f]{32}$/;
+
+/** For the CNI server. */
+export type PodLookup = Pick<NodePods, 'expect'>;
+
+/** What the API server says of the pods of this node: whether a pod that is to be attached exists, and which addresses are spoken for. */
+export class NodePods {
+  readonly #options: NodePodsOptions;
+  /** Addresses of pods that have not ended; made when it is asked for. */
+  #addresses: ReadonlySet<string> | undefined;
+
+  constructor(options: NodePodsOptions) {
+    this.#options = options;
+    options.replica.subscribe(() => (this.#addresses = undefined));
+  }
+
+  /**
+   * Whether this pod is one the cluster knows. A runtime that does not say the UID is not asked for more; a static pod is known
+   * by the file it comes from, also before kubelet has made its mirror; and where the API server does not answer, kubelet's word
+   * counts: pods start without it.
+   *
+   * @throws CniError 107 if the API server has another pod of that name or none, CANCELLED if `signal` comes first
+   */
+  async expect(pod: PodIdentity, signal: AbortSignal): Promise<void> {
+    if (pod.uid === '' || (await this.#isWatched(pod, signal))) return;
+    const found = await this.#fetched(pod, signal);
+    if (found === 'no answer' || (found && isSame(found, pod)) || staticUid.test(pod.uid)) return;
+    const name = JSON.stringify(objectKey(pod.namespace, pod.name));
+    const uid = `K8S_POD_UID: ${JSON.stringify(pod.uid)}`;
+    if (found)
+      throw new CniError(cniCodes.unknownPod, `CNI_ARGS: ${uid}: the pod ${name} of the API server has UID ${JSON.stringify(found.uid)}`);
+    throw new CniError(cniCodes.unknownPod, `CNI_ARGS: ${uid}: the API server has no pod ${name}`);
+  }
+
+  /** True if a pod that has not ended is believed to have one of the addresses, or if no list of pods has come yet. */
+  isClaimedByApi({ addresses }: Pick<Lease, 'addresses'>): boolean {
+    const { replica } = this.#options;
+    if (!replica.synced && replica.size === 0) return true;
+    const claimed = (this.#addresses ??= addressesOf(replica));
+    return addresses.some(({ ip }) => claimed.has(ip.text));
+  }
+
+  /** Waits a little for the watch to show it. */
+  async #isWatched(pod: PodIdentity, signal: AbortSignal): Promise<boolean> {
+    const { replica, watchPatienceMs = WATCH_PATIENCE_MS } = this.#options;
+    const isThere = (): boolean => {
+      const known = replica.get(objectKey(pod.namespace, pod.name));
+      return known !== undefined && isSame(known, pod);
+    };
+    if (isThere()) return true;
+    return await new Promise<boolean>((resolve) => {
+      const finish = (found: boolean): void => {
+        end();
+        clearTimeout(timer);
+        signal.removeEventListener('abort', onAbort);
+        resolve(found);
+      };
+      const onAbort = (): void => finish(false);
+      const end = replica.subscribe(() => isThere() && finish(true));
+      const timer = setTimeout(() => finish(false), watchPatienceMs);
+      signal.addEventListener('abort', onAbort, { once: true });
+      if (signal.aborted) onAbort();
+    });
+  }
+
+  async #fetched({ namespace, name }: PodIdentity, signal: AbortSignal): Promise<Pod | undefined | 'no answer'> {
+    const { fetch, fetchPatienceMs = FETCH_PATIENCE_MS } = this.#options;
+    try {
+      return await fetch(namespace, name, within(signal, fetchPatienceMs));
+    } catch (thrown) {
+      if (signal.aborted) throw new SeineError('CANCELLED', 'look for a pod', { cause: thrown });
+      const error = SeineError.from(thrown, 'look for a pod');
+      if (error.code === 'INVARIANT') throw error;
+      return 'no answer';
+    }
+  }
+}
+
+function isSame(known: Pod, { uid }: PodIdentity): boolean {
+  return known.uid === uid || known.configHash === uid;
+}
+
+function addressesOf(replica: Replica<Pod>): ReadonlySet<string> {
+  const addresses = new Set<string>();
+  for (const [, { podIps, phase, hostNetwork }] of replica.entries())
+    if (!hostNetwork && phase !== 'Succeeded' && phase !== 'Failed') for (const ip of podIps) addresses.add(ip);
+  return addresses;
+}

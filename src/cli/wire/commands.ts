@@ -1,0 +1,11 @@
+import type { Command } from 'commander';
+import { addOpenFlow } from './openflow.ts';
+import { addWatch } from './watch.ts';
+import type { WireContext } from './wire-context.ts';
+
+/** `seinectl wire …`: the protocols of Open vSwitch, for people. */
+export function addWire(root: Command, context: WireContext): void {
+  const wire = root.command('wire').description('look at what Open vSwitch and its clients say to each other; needs no agent');
+  addOpenFlow(wire, context);
+  addWatch(wire, context);
+}

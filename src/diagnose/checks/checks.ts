@@ -1,0 +1,50 @@
+import {
+  type AgentStatePort,
+  agentState,
+  type ConnectionsPort,
+  connections,
+  type FlowDumpPort,
+  forged,
+  unknownTunnelPeers,
+} from './agent-state.ts';
+import { type ApiServerPort, apiServer } from './api-server.ts';
+import type { Check } from './check.ts';
+import { type PacketFiltersPort, packetFilters } from './filters.ts';
+import { type KernelPort, kernel } from './kernel.ts';
+import { type DiskPort, disk, limits } from './machine.ts';
+import { type PodLinksPort, podLinks } from './pods.ts';
+import { type OpenVswitchPort, openVswitch } from './switch.ts';
+import { type TunnelPort, tunnel } from './tunnel.ts';
+import { type NodePartsPort, wanted } from './wanted.ts';
+
+/** What the checks need, each of it: only the agent's wiring puts this together. */
+export type CheckPorts = AgentStatePort &
+  OpenVswitchPort &
+  ConnectionsPort &
+  KernelPort &
+  DiskPort &
+  ApiServerPort &
+  NodePartsPort &
+  PodLinksPort &
+  PacketFiltersPort &
+  FlowDumpPort &
+  TunnelPort;
+
+/** All checks of an agent, in the order of their findings. What is quick comes first. */
+export function checksOf(node: CheckPorts): readonly Check[] {
+  return [
+    agentState(node),
+    openVswitch(node),
+    connections(node),
+    kernel(node),
+    disk(node),
+    limits,
+    apiServer(node),
+    wanted(node),
+    podLinks(node),
+    packetFilters(node),
+    unknownTunnelPeers(node),
+    forged(node),
+    tunnel(node),
+  ];
+}

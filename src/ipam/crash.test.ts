@@ -1,0 +1,151 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { silentLog } from '../log/log.ts';
+import { cidrAddress, parseCidr } from '../net/ip.ts';
+import { Ipam } from './ipam.ts';
+import type { Lease } from './lease.ts';
+import { MemoryJournalStore, type WriteOutcome } from './memory-journal-store.ts';
+
+const never = new AbortController().signal;
+const pools = ['10.1.0.0/29', 'fd00::/125'].map(parseCidr).map((cidr) => ({ cidr, gateway: cidrAddress(cidr, 1n) }));
+
+type Operation =
+  | { readonly op: 'add'; readonly id: number; readonly attachFails: boolean }
+  | { readonly op: 'del' | 'vanish'; readonly id: number }
+  | { readonly op: 'reclaim' | 'restart' };
+
+const id = fc.integer({ min: 0, max: 7 });
+const operation: fc.Arbitrary<Operation> = fc.oneof(
+  { weight: 9, arbitrary: fc.record({ op: fc.constant('add' as const), id, attachFails: fc.nat(5).map((n) => n === 0) }) },
+  { weight: 5, arbitrary: fc.record({ op: fc.constant('del' as const), id }) },
+  { weight: 4, arbitrary: fc.record({ op: fc.constant('vanish' as const), id }) },
+  { weight: 2, arbitrary: fc.record({ op: fc.constantFrom('reclaim' as const, 'restart' as const) }) },
+);
+const fate: fc.Arbitrary<WriteOutcome> = fc.oneof(
+  { weight: 20, arbitrary: fc.constant('done' as const) },
+  { weight: 2, arbitrary: fc.constant('failed' as const) },
+  { weight: 2, arbitrary: fc.constant('crash' as const) },
+);
+
+/** A node: the IPAM on its disk, and the interfaces that really are there, by address. */
+class Node {
+  /** Address → pod. An interface outlives its DEL for a while, as in the kernel. */
+  readonly interfaces = new Map<string, string>();
+  /** What ADD has answered with and no DEL has taken back. */
+  readonly served = new Map<number, Lease>();
+  readonly #fates: WriteOutcome[];
+  readonly #cuts: number[];
+  #store: MemoryJournalStore;
+  #ipam: Ipam | undefined;
+
+  constructor(fates: readonly WriteOutcome[], cuts: readonly number[]) {
+    this.#fates = [...fates];
+    this.#cuts = [...cuts];
+    this.#store = this.#newStore(new Uint8Array());
+  }
+
+  async boot(): Promise<void> {
+    this.#store = this.#newStore(this.#store.content);
+    const isAbsent = async ({ addresses }: Lease) => !addresses.some(({ ip }) => this.interfaces.has(ip.text));
+    this.#ipam = await Ipam.open({ store: this.#store, pools, bootId: 'b', isAbsent, quarantinePatienceMs: 0, log: silentLog });
+    if (this.#store.dead) return await this.boot();
+    this.#checkServed();
+  }
+
+  async run(step: Operation): Promise<void> {
+    switch (step.op) {
+      case 'add':
+        await this.#add(step.id, step.attachFails);
+        break;
+      case 'del':
+        this.served.delete(step.id);
+        this.#here().release(keyOf(step.id));
+        break;
+      case 'vanish':
+        for (const [address, owner] of this.interfaces)
+          if (owner === `c${step.id}` && !this.served.has(step.id)) this.interfaces.delete(address);
+        break;
+      case 'reclaim':
+        await this.#here().reclaim(never);
+        break;
+      case 'restart':
+        await this.#here().close();
+        await this.boot();
+        break;
+    }
+    if (this.#store.dead) await this.boot();
+    this.#checkNoTwo();
+  }
+
+  async #add(number: number, attachFails: boolean): Promise<void> {
+    const ipam = this.#here();
+    const leftover = ipam.leaseOf(keyOf(number));
+    if (leftover) {
+      if (this.served.has(number)) return;
+      ipam.release(keyOf(number));
+    }
+    const lease = await ipam.allocate({ ...keyOf(number), netns: '/n', addresses: [] }, never).catch(() => undefined);
+    if (!lease) return;
+    for (const { ip } of lease.addresses) {
+      expect(this.interfaces.get(ip.text), `${ip.text} is lent to c${number} while it is on an interface`).toBeUndefined();
+      if (!attachFails) this.interfaces.set(ip.text, `c${number}`);
+    }
+    if (attachFails) return ipam.release(keyOf(number));
+    ipam.confirm(keyOf(number), { hostIfName: 'v', hostMac: lease.mac, mtu: 1450 });
+    this.served.set(number, lease);
+  }
+
+  /** Whatever was durable when ADD answered is there after any crash, unchanged. */
+  #checkServed(): void {
+    for (const [number, lease] of this.served) {
+      const found = this.#here().leaseOf(keyOf(number));
+      expect(found?.addresses.map(({ ip }) => ip.text)).toEqual(lease.addresses.map(({ ip }) => ip.text));
+    }
+  }
+
+  #checkNoTwo(): void {
+    const addresses = this.#here()
+      .leases()
+      .flatMap((lease) => lease.addresses.map(({ ip }) => ip.text));
+    expect(new Set(addresses).size).toBe(addresses.length);
+    for (const [address, owner] of this.interfaces) if (this.served.has(Number(owner.slice(1)))) expect(addresses).toContain(address);
+  }
+
+  #here(): Ipam {
+    if (!this.#ipam) throw new Error('not booted');
+    return this.#ipam;
+  }
+
+  #newStore(content: Uint8Array): MemoryJournalStore {
+    return new MemoryJournalStore(
+      content,
+      () => this.#fates.shift() ?? 'done',
+      (below) => (this.#cuts.shift() ?? 0) % below,
+    );
+  }
+}
+
+function keyOf(number: number) {
+  return { network: 'n', containerId: `c${number}`, ifName: 'eth0' };
+}
+
+it('a lease stays although the record of the one before it turned into zeros, and that one is freed', async () => {
+  const add = (id: number, attachFails = false): Operation => ({ op: 'add', id, attachFails });
+  const node = new Node(['done', 'done', 'done', 'done', 'done', 'done', 'done', 'crash'], [0, 0, 0, 63]);
+  await node.boot();
+  const steps = [add(0), { op: 'del', id: 0 }, add(0, true), add(0, true), add(0), add(1, true), add(1, true)] as const;
+  for (const step of steps) await node.run(step);
+});
+
+it('no two pods share an address and no live one is freed, whatever fails and wherever the machine dies', async () => {
+  const steps = fc.array(operation, { minLength: 10, maxLength: 120, size: 'max' });
+  const cuts = fc.array(fc.nat(2000), { maxLength: 20 });
+  await fc.assert(
+    fc.asyncProperty(steps, fc.array(fate, { maxLength: 60 }), cuts, async (operations, fates, places) => {
+      const node = new Node(fates, places);
+      await node.boot();
+      for (const step of operations) await node.run(step);
+    }),
+    { numRuns: 600 },
+  );
+}, 120_000);

@@ -1,0 +1,189 @@
+import type { FieldSet } from '../object/api-object.ts';
+import { equalJson, field, isObject } from '../object/json.ts';
+import type { ListSchema, Schema } from '../schema/schema.ts';
+
+/** Marks that a node of a set is itself a member, besides what is below it. */
+const self = '.';
+
+const untracked: ReadonlySet<string> = new Set([
+  'apiVersion',
+  'kind',
+  'metadata.name',
+  'metadata.generateName',
+  'metadata.namespace',
+  'metadata.uid',
+  'metadata.resourceVersion',
+  'metadata.generation',
+  'metadata.creationTimestamp',
+  'metadata.deletionTimestamp',
+  'metadata.deletionGracePeriodSeconds',
+  'metadata.managedFields',
+  'metadata.selfLink',
+]);
+
+/** Every leaf of an object, as FieldsV1. */
+export function fieldsOf(object: unknown, schema: Schema): FieldSet {
+  return below(object, schema, '');
+}
+
+/**
+ * The children of one value; none for a leaf.
+ *
+ * @param path dotted, only as deep as metadata's fields, to leave out what is not tracked
+ */
+function below(value: unknown, schema: Schema, path: string): FieldSet {
+  const set: FieldSet = {};
+  if (schema.type === 'object' && !schema.atomic && isObject(value)) {
+    for (const [name, child] of Object.entries(value)) {
+      const here = path === '' ? name : `${path}.${name}`;
+      if (child === undefined || untracked.has(here)) continue;
+      set[`f:${name}`] = below(child, schema.fields.get(name)?.schema ?? { type: 'any' }, path === '' ? name : 'deep');
+    }
+  } else if (schema.type === 'map' && !schema.atomic && isObject(value)) {
+    for (const [name, child] of Object.entries(value)) set[`f:${name}`] = below(child, schema.values, 'deep');
+  } else if (schema.type === 'list' && Array.isArray(value) && schema.semantics.keys !== undefined) {
+    for (const item of value) {
+      const children = below(item, schema.items, 'deep');
+      set[itemKey(item, schema)] = Object.keys(children).length === 0 ? {} : { [self]: {}, ...children };
+    }
+  }
+  return path === 'metadata' || path === '' ? withoutEmptyMetadata(set) : set;
+}
+
+/** An object whose metadata has nothing tracked owns no metadata. */
+function withoutEmptyMetadata(set: FieldSet): FieldSet {
+  const { 'f:metadata': metadata, ...others } = set;
+  return metadata === undefined || Object.keys(metadata).length > 0 ? set : others;
+}
+
+/** `k:{"port":80,"protocol":"TCP"}` for a list of objects, `v:"x"` for a set of scalars. */
+export function itemKey(item: unknown, { semantics, items }: ListSchema): string {
+  const keys = semantics.keys ?? [];
+  if (keys.length === 0) return `v:${JSON.stringify(item)}`;
+  const values = keys.toSorted().flatMap((key) => {
+    const value = field(item, key) ?? keyDefault(items, key);
+    return value === undefined ? [] : [[key, value] as const];
+  });
+  return `k:${JSON.stringify(Object.fromEntries(values))}`;
+}
+
+/** The one key that has a default: a port is TCP unless said otherwise. */
+function keyDefault(items: Schema, key: string): unknown {
+  return key === 'protocol' && items.type === 'object' && items.fields.has('protocol') ? 'TCP' : undefined;
+}
+
+/** Paths whose value is new or different in `now`, and paths that are gone. */
+export function compareFields(before: unknown, now: unknown, schema: Schema): { readonly changed: FieldSet; readonly removed: FieldSet } {
+  const [was, is] = [fieldsOf(before ?? {}, schema), fieldsOf(now, schema)];
+  return { changed: filterLeaves(is, before, now, schema), removed: subtract(was, is) };
+}
+
+/** The part of `set` whose values differ between two objects. */
+export function filterLeaves(set: FieldSet, a: unknown, b: unknown, schema: Schema): FieldSet {
+  const result: FieldSet = {};
+  for (const [key, children] of Object.entries(set)) {
+    if (key === self) {
+      if (a === undefined) result[self] = {};
+      continue;
+    }
+    const [left, right] = [childAt(a, key, schema), childAt(b, key, schema)];
+    if (isLeaf(children)) {
+      if (!equalJson(left.value, right.value)) result[key] = {};
+      continue;
+    }
+    const different = filterLeaves(children, left.value, right.value, right.schema);
+    if (!isLeaf(different)) result[key] = different;
+  }
+  return result;
+}
+
+/** Follows one step of a set into a value. */
+export function childAt(value: unknown, key: string, schema: Schema): { readonly value: unknown; readonly schema: Schema } {
+  const name = key.slice(2);
+  if (schema.type === 'object') return { value: field(value, name), schema: schema.fields.get(name)?.schema ?? { type: 'any' } };
+  if (schema.type === 'map') return { value: field(value, name), schema: schema.values };
+  if (schema.type === 'list' && Array.isArray(value))
+    return { value: value.find((item) => itemKey(item, schema) === key), schema: schema.items };
+  return { value: undefined, schema: schema.type === 'list' ? schema.items : { type: 'any' } };
+}
+
+export function isLeaf(set: FieldSet): boolean {
+  return Object.keys(set).length === 0;
+}
+
+export function union(a: FieldSet, b: FieldSet): FieldSet {
+  const result: FieldSet = { ...a };
+  for (const [key, children] of Object.entries(b)) {
+    const there = result[key];
+    if (there === undefined) result[key] = children;
+    else if (isLeaf(there) !== isLeaf(children)) result[key] = { [self]: {}, ...there, ...children };
+    else result[key] = union(there, children);
+  }
+  return result;
+}
+
+/** `a` without the members of `b`; a leaf of `b` takes everything below it along. */
+export function subtract(a: FieldSet, b: FieldSet): FieldSet {
+  const result: FieldSet = {};
+  for (const [key, children] of Object.entries(a)) {
+    const other = b[key];
+    if (other === undefined) result[key] = children;
+    else if (isLeaf(other)) continue;
+    else if (isLeaf(children)) {
+      if (other[self] === undefined) result[key] = children;
+    } else {
+      const rest = subtract(children, other);
+      if (!isLeaf(rest)) result[key] = rest;
+    }
+  }
+  return result;
+}
+
+/** `a` without the members of `b`, where a leaf of `b` is only itself: an empty map is not the same as what was in it. */
+export function without(a: FieldSet, b: FieldSet): FieldSet {
+  const result: FieldSet = {};
+  for (const [key, children] of Object.entries(a)) {
+    const other = b[key];
+    if (other === undefined) result[key] = children;
+    else if (isLeaf(children)) {
+      if (!isLeaf(other) && other[self] === undefined) result[key] = children;
+    } else {
+      const rest = isLeaf(other) ? children : without(children, other);
+      if (!isLeaf(rest)) result[key] = rest;
+    }
+  }
+  return result;
+}
+
+export function intersect(a: FieldSet, b: FieldSet): FieldSet {
+  const result: FieldSet = {};
+  for (const [key, children] of Object.entries(a)) {
+    const other = b[key];
+    if (other === undefined) continue;
+    if (isLeaf(children) && isLeaf(other)) result[key] = {};
+    else if (isLeaf(children) || isLeaf(other)) {
+      if (children[self] !== undefined || other[self] !== undefined) result[key] = {};
+    } else {
+      const both = intersect(children, other);
+      if (!isLeaf(both)) result[key] = both;
+    }
+  }
+  return result;
+}
+
+/** Leaf paths as people read them: `.spec.ports[port=80,protocol="TCP"].nodePort`. */
+export function pathsOf(set: FieldSet, prefix = ''): string[] {
+  return Object.entries(set).flatMap(([key, children]) => {
+    if (key === self) return [];
+    const here = `${prefix}${stepText(key)}`;
+    return isLeaf(children) ? [here] : pathsOf(children, here);
+  });
+}
+
+function stepText(key: string): string {
+  const text = key.slice(2);
+  if (key.startsWith('f:')) return `.${text}`;
+  if (key.startsWith('v:')) return `[=${text}]`;
+  const parts = Object.entries(JSON.parse(text) as Record<string, unknown>).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
+  return `[${parts.join(',')}]`;
+}

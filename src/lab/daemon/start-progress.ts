@@ -1,0 +1,47 @@
+/** One step of bringing a lab up, or its end. */
+type ProgressEvent =
+  | { readonly is: 'step'; readonly text: string; readonly atMs: number }
+  | { readonly is: 'ready'; readonly atMs: number }
+  | { readonly is: 'failed'; readonly text: string; readonly atMs: number };
+
+const eventsMax = 1000;
+
+/** What happened so far, for clients that ask early or late. */
+export class StartProgress {
+  readonly #events: ProgressEvent[] = [];
+  readonly #listeners = new Set<(event: ProgressEvent) => void>();
+  readonly #startMs = performance.now();
+
+  get outcome(): 'starting' | 'ready' | 'failed' {
+    const last = this.#events.at(-1);
+    return last === undefined || last.is === 'step' ? 'starting' : last.is;
+  }
+
+  step(text: string): void {
+    this.#tell({ is: 'step', text, atMs: this.#elapsedMs() });
+  }
+
+  ready(): void {
+    this.#tell({ is: 'ready', atMs: this.#elapsedMs() });
+  }
+
+  failed(text: string): void {
+    this.#tell({ is: 'failed', text, atMs: this.#elapsedMs() });
+  }
+
+  /** Tells all that happened, then all that happens, until the returned function is called. */
+  listen(listener: (event: ProgressEvent) => void): () => void {
+    for (const event of this.#events) listener(event);
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  #elapsedMs(): number {
+    return Math.round(performance.now() - this.#startMs);
+  }
+
+  #tell(event: ProgressEvent): void {
+    if (this.#events.length < eventsMax) this.#events.push(event);
+    for (const listener of this.#listeners) listener(event);
+  }
+}

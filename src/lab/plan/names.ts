@@ -1,0 +1,148 @@
+import { createHash } from 'node:crypto';
+import { realpathSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+
+/** Where named network namespaces are bound, for `ip netns` and `nsenter --net=`. */
+export const netnsFolder = '/run/netns';
+
+/** A namespace's name is a file name, of which Linux takes 255 octets; some are left for drafts. */
+const nameBytesMax = 250;
+
+/**
+ * The real path of a lab's folder, which need not exist yet: links in the part that exists are resolved, so that one
+ * folder is one lab whatever way it is named.
+ */
+export function realLabDir(dir: string): string {
+  const wanted = resolve(dir);
+  try {
+    return realpathSync(wanted);
+  } catch {
+    const parent = dirname(wanted);
+    return parent === wanted ? wanted : join(realLabDir(parent), basename(wanted));
+  }
+}
+
+/** Six hexadecimal digits of the real path of the lab's folder: the part of every name that keeps labs apart. */
+export function labIdOf(realDir: string): string {
+  return createHash('sha256').update(realDir).digest('hex').slice(0, 6);
+}
+
+/** What every namespace of a lab begins with. */
+export function netnsPrefix(labId: string): string {
+  return `seine-${labId}-`;
+}
+
+export function nodeNetns(labId: string, node: string): string {
+  return `${netnsPrefix(labId)}${node}`;
+}
+
+/** The switch between the nodes, which also plays the world outside the cluster. */
+export function worldNetns(labId: string): string {
+  return `${netnsPrefix(labId)}world`;
+}
+
+/** The network over which nodes reach the API server. */
+export function managementNetns(labId: string): string {
+  return `${netnsPrefix(labId)}mgmt`;
+}
+
+export interface PodName {
+  readonly node: string;
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/**
+ * The name of a pod's network namespace.
+ *
+ * Two pods can want one name (`a-b`/`c` and `a`/`b-c`), and a name can be too long for a file: the caller that finds the
+ * plain name taken asks for the distinct one, which carries a hash of the parts.
+ */
+export function podNetns(labId: string, pod: PodName, form: 'plain' | 'distinct' = 'plain'): string {
+  const plain = `${netnsPrefix(labId)}${pod.node}-${pod.namespace}-${pod.name}`;
+  if (form === 'plain' && plain.length <= nameBytesMax) return plain;
+  const hash = createHash('sha256').update(`${pod.node}/${pod.namespace}/${pod.name}`).digest('hex').slice(0, 8);
+  return `${plain.slice(0, nameBytesMax - hash.length - 1)}-${hash}`;
+}
+
+/** The name of a network namespace, or the one this process lives in. */
+export type NetnsRef = string | 'here';
+
+export function netnsPath(name: string): string {
+  return join(netnsFolder, name);
+}
+
+/** Files and folders of a lab. */
+interface LabPaths {
+  readonly dir: string;
+  readonly state: string;
+  readonly daemonLog: string;
+  readonly daemonPid: string;
+  readonly control: string;
+  readonly kubeconfig: string;
+  readonly apiServer: string;
+  readonly nodes: string;
+  readonly bin: string;
+  /** One file a namespace whose wires are complete. */
+  readonly wired: string;
+  /** There if the lab was made by the demo, which may then replace it. */
+  readonly demoMark: string;
+}
+
+export function labPaths(dir: string): LabPaths {
+  return {
+    dir,
+    state: join(dir, 'lab.json'),
+    daemonLog: join(dir, 'daemon.log'),
+    daemonPid: join(dir, 'daemon.pid'),
+    control: join(dir, 'control.sock'),
+    kubeconfig: join(dir, 'kubeconfig'),
+    apiServer: join(dir, 'apiserver'),
+    nodes: join(dir, 'nodes'),
+    bin: join(dir, 'bin'),
+    wired: join(dir, 'wired'),
+    demoMark: join(dir, 'demo'),
+  };
+}
+
+/** Files and folders of one node of a lab. */
+export interface NodePaths {
+  /** The node's run directory, which is Open vSwitch's too: `OVS_RUNDIR`. */
+  readonly dir: string;
+  /** Database and logs of Open vSwitch. */
+  readonly ovs: string;
+  readonly run: string;
+  readonly cniSocket: string;
+  readonly apiSocket: string;
+  readonly stateDir: string;
+  readonly agentConfig: string;
+  readonly agentLog: string;
+  readonly agentPid: string;
+  readonly kubeconfig: string;
+  readonly cniConfFolder: string;
+  readonly cniConf: string;
+  readonly cniConfAlone: string;
+  readonly cniCache: string;
+  readonly pods: string;
+}
+
+export function nodePaths(labDir: string, node: string): NodePaths {
+  const dir = join(labPaths(labDir).nodes, node);
+  return {
+    dir,
+    ovs: join(dir, 'ovs'),
+    run: join(dir, 'run'),
+    cniSocket: join(dir, 'run', 'cni.sock'),
+    apiSocket: join(dir, 'run', 'agent.sock'),
+    stateDir: join(dir, 'state'),
+    agentConfig: join(dir, 'agent.yaml'),
+    agentLog: join(dir, 'agent.log'),
+    agentPid: join(dir, 'agent.pid'),
+    kubeconfig: join(dir, 'kubeconfig'),
+    cniConfFolder: join(dir, 'net.d'),
+    cniConf: join(dir, 'net.d', '10-seine.conflist'),
+    cniConfAlone: join(dir, 'net.d', '20-seine-alone.conflist'),
+    cniCache: join(dir, 'cni-cache'),
+    pods: join(dir, 'pods'),
+  };
+}

@@ -1,0 +1,50 @@
+import { expect, it } from 'vitest';
+import { parseIp } from '../net/ip.ts';
+import type { Address } from '../netlink/addresses.ts';
+import type { KernelEvent } from '../netlink/events.ts';
+import type { IfIndex } from '../netlink/interface-name.ts';
+import type { Link } from '../netlink/links.ts';
+import type { Neighbour } from '../netlink/neighbours.ts';
+import { ourProtocol, type Route } from '../netlink/routes.ts';
+import { concernsNode, concernsUs } from './host-watch.ts';
+
+const gateway = 7 as IfIndex;
+const other = 8 as IfIndex;
+const peer = parseIp('10.244.4.1');
+const pod = parseIp('10.244.0.5');
+
+const neighbour = (change: 'set' | 'deleted', link: IfIndex, address: typeof peer, state: Neighbour['state']): KernelEvent => ({
+  kind: 'neighbour',
+  change,
+  neighbour: { link, address, mac: undefined, state, protocol: 0 },
+});
+const route = (protocol: number): KernelEvent => ({ kind: 'route', change: 'deleted', route: { protocol } as Route });
+
+it.each([
+  ['a peer’s neighbour is removed', neighbour('deleted', gateway, peer, 'failed'), true],
+  ['a peer’s neighbour becomes dynamic', neighbour('set', gateway, peer, 'stale'), true],
+  ['another program adds a permanent neighbour', neighbour('set', gateway, pod, 'permanent'), true],
+  ['the kernel learns of a pod', neighbour('set', gateway, pod, 'reachable'), false],
+  ['a neighbour elsewhere', neighbour('deleted', other, peer, 'permanent'), false],
+  ['a route of ours goes', route(ourProtocol), true],
+  ['a route of another program goes', route(4), false],
+  ['news were lost', { kind: 'overrun' } as const, true],
+])('%s: %#', (_, event, concerns) => {
+  expect(concernsUs(event, gateway, (ip) => ip.text === peer.text)).toBe(concerns);
+});
+
+const link = (index: IfIndex, name: string) => ({ kind: 'link', change: 'set', link: { index, name } as Link }) as const;
+const address = (index: IfIndex, scope: Address['scope']) =>
+  ({ kind: 'address', change: 'deleted', address: { link: index, scope } as Address }) as const;
+
+it.each([
+  ['an interface of the node changes', link(other, 'eth0'), true],
+  ['our own gateway changes', link(gateway, 'antrea-gw0'), false],
+  ['a pod’s interface comes', link(other, 'web1-0a1b2c3'), false],
+  ['the node loses an address', address(other, 'global'), true],
+  ['the gateway loses an address', address(gateway, 'global'), false],
+  ['a pod’s interface gets a link-local address', address(other, 'link'), false],
+  ['news were lost', { kind: 'overrun' } as const, true],
+])('%s: does it concern the node? %#', (_, event, concerns) =>
+  expect(concernsNode(event, gateway, (name) => name.startsWith('web1-'))).toBe(concerns),
+);

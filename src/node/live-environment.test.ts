@@ -1,0 +1,88 @@
+import { describe, expect, it } from 'vitest';
+import { parseConfig } from '../agent/config.ts';
+import type { NodeEnvironment } from '../connectivity/environment.ts';
+import type { Node } from '../kube/node.ts';
+import { ReplicaStore } from '../kube/replica.ts';
+import { silentLog } from '../log/log.ts';
+import { parseCidr, parseIp } from '../net/ip.ts';
+import { LiveEnvironment } from './live-environment.ts';
+
+const node: Node = { name: 'n1', uid: 'u', podCidrs: ['10.10.0.0/22'], internalIps: ['192.168.77.1'], deleting: false };
+
+function setUp() {
+  const nodes = new ReplicaStore<Node>();
+  let interfaces = [{ name: 'eth0', mtu: 1500, addresses: [parseIp('192.168.77.1')] }];
+  let version = 10;
+  const become = (change: Partial<Node>): void => {
+    nodes.put('n1', String((version += 10)), { ...node, ...change });
+    nodes.flush();
+  };
+  become({});
+  const live = new LiveEnvironment({
+    config: parseConfig('', { NODE_NAME: 'n1' }),
+    nodes,
+    interfaces: () => interfaces,
+    log: silentLog,
+  });
+  const seen: NodeEnvironment[] = [];
+  live.subscribe((now) => seen.push(now));
+  return { nodes, live, seen, become, wire: (mtu: number, ip: string) => (interfaces = [{ name: 'eth0', mtu, addresses: [parseIp(ip)] }]) };
+}
+
+describe('LiveEnvironment', () => {
+  it('tells nobody when nothing is different', () => {
+    const t = setUp();
+    t.become({ internalIps: ['192.168.77.1', '203.0.113.9'] });
+    t.live.look();
+    expect(t.seen).toEqual([]);
+  });
+
+  it('follows the MTU of the transport, and its address once the Node object says the same', () => {
+    const t = setUp();
+    t.wire(1400, '192.168.77.1');
+    t.live.look();
+    expect(t.live.current.gateway.mtu).toBe(1350);
+    t.wire(1400, '192.168.77.9');
+    t.live.look();
+    expect(t.live.problem).toContain('no transport interface with address 192.168.77.1');
+    expect(t.live.current.transport.map(({ text }) => text)).toEqual(['192.168.77.1']);
+    t.become({ internalIps: ['192.168.77.9'] });
+    t.live.look();
+    expect(t.live.problem).toBeUndefined();
+    expect(t.seen.at(-1)?.transport.map(({ text }) => text)).toEqual(['192.168.77.9']);
+  });
+
+  it('keeps a former pod network until its last pod is gone', () => {
+    const t = setUp();
+    let pods = [parseCidr('10.10.0.0/22')];
+    t.live.countPods(() => pods);
+    expect(t.seen).toEqual([]);
+    t.become({ podCidrs: ['10.20.0.0/22'] });
+    t.live.look();
+    const { current } = t.live;
+    expect(current.podCidrs.map(({ text }) => text)).toEqual(['10.20.0.0/22']);
+    expect(current.formerPodCidrs?.map(({ text }) => text)).toEqual(['10.10.0.0/22']);
+    expect(current.gateway.addresses.map(({ text }) => text)).toEqual(['10.20.0.1', '10.10.0.1']);
+    pods = [parseCidr('10.20.0.0/22')];
+    t.live.look();
+    expect(t.live.current.gateway.addresses.map(({ text }) => text)).toEqual(['10.20.0.1']);
+  });
+
+  it.each([
+    ['is gone', (t: ReturnType<typeof setUp>) => t.nodes.remove('n1', '25')],
+    ['has no pod network any more', (t: ReturnType<typeof setUp>) => t.become({ podCidrs: [] })],
+    ['is another machine’s', (t: ReturnType<typeof setUp>) => t.become({ internalIps: ['192.168.77.50'] })],
+    ['has a pod network that cannot be', (t: ReturnType<typeof setUp>) => t.become({ podCidrs: ['192.168.0.0/16'] })],
+  ])('stays what it was while its Node object %s', (_, happen) => {
+    const t = setUp();
+    const before = t.live.current;
+    happen(t);
+    t.live.look();
+    expect(t.live.problem).toBeDefined();
+    expect(t.live.current).toBe(before);
+    expect(t.seen).toEqual([]);
+    t.become({});
+    t.live.look();
+    expect(t.live.problem).toBeUndefined();
+  });
+});

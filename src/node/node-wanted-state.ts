@@ -1,0 +1,93 @@
+import { compileFirewall, firewallTable } from '../connectivity/compile-firewall.ts';
+import { compileNode } from '../connectivity/compile-node.ts';
+import type { NodeEnvironment } from '../connectivity/environment.ts';
+import type { Cidr, Ip } from '../net/ip.ts';
+import { ownerOf } from '../pipeline/cookie.ts';
+import { tableNames, tables } from '../pipeline/tables.ts';
+import { type TunnelType, tunnelCarriers } from '../pipeline/well-known.ts';
+import type { NodeState } from '../reconcile/node-state.ts';
+import type { WantedPort } from '../wanted/switch-row.ts';
+import type { NodeConfig } from './node-config.ts';
+
+export const nodeOwner = ownerOf('node');
+
+/** Where the node's own part is wanted. */
+type NodeWants = Pick<NodeState, 'want' | 'wantBridge' | 'wantFirewall'>;
+
+/** What is wanted of a node whatever its peers and pods are: bridge, gateway, tunnel, addresses and packet filter. */
+export function wantNode(config: NodeConfig, nodeState: NodeWants, environment: NodeEnvironment): void {
+  wantSwitch(config, nodeState, environment);
+  nodeState.want(nodeOwner, compileNode(environment));
+  nodeState.wantFirewall(nodeOwner, firewallTable, firewallBody(environment, config.noSNAT));
+}
+
+/** @param without a port that has to go for a moment. @returns the revision of what is wanted of the switch's database */
+export function wantSwitch(
+  config: NodeConfig,
+  nodeState: Pick<NodeWants, 'wantBridge'>,
+  environment: NodeEnvironment,
+  without?: string,
+): number {
+  const names = new Map(tableNames.map((name) => [tables[name].id, name]));
+  return nodeState.wantBridge(
+    nodeOwner,
+    { name: config.ovsBridge, datapathType: config.ovsDatapathType, tableNames: names, externalIds: {} },
+    ownPorts(config, environment).filter(({ name }) => name !== without),
+  );
+}
+
+/** What Open vSwitch calls tunnels. */
+export type TunnelPortType = TunnelType | 'ip6gre';
+
+/** The type of the tunnel's port. The kernel has one interface for GRE over IPv4 and another for GRE over IPv6; all else serves both. */
+export function tunnelPortType(
+  dataPath: NodeConfig['ovsDatapathType'],
+  { tunnel, transport }: Pick<NodeEnvironment, 'tunnel' | 'transport'>,
+): TunnelPortType {
+  const overIpv6 = transport.every(({ family }) => family === 'ipv6');
+  return tunnel.type === 'gre' && dataPath === 'system' && overIpv6 ? 'ip6gre' : tunnel.type;
+}
+
+/** Of this node as it is now; before it is known, of most nodes. */
+export function presentTunnelPort(
+  config: Pick<NodeConfig, 'ovsDatapathType' | 'tunnelType'>,
+  environment: NodeEnvironment | undefined,
+): TunnelPortType {
+  return environment ? tunnelPortType(config.ovsDatapathType, environment) : config.tunnelType;
+}
+
+function ownPorts(config: NodeConfig, environment: NodeEnvironment): readonly WantedPort[] {
+  const { gateway, tunnel } = environment;
+  const carrier = tunnelCarriers[tunnel.type];
+  const ownPort = carrier.protocol === 'udp' && carrier.port !== tunnel.port;
+  return [
+    { name: gateway.name, type: 'internal', ofPort: gateway.ofPort, options: {}, externalIds: {}, mac: gateway.mac, mtu: gateway.mtu },
+    {
+      name: config.tunnelInterface,
+      type: tunnelPortType(config.ovsDatapathType, environment),
+      ofPort: tunnel.ofPort,
+      options: {
+        remote_ip: 'flow',
+        key: 'flow',
+        local_ip: 'flow',
+        ...(ownPort ? { dst_port: String(tunnel.port) } : {}),
+        ...(config.tunnelCsum ? { csum: 'true' } : {}),
+      },
+      externalIds: {},
+    },
+  ];
+}
+
+function firewallBody(environment: NodeEnvironment, noSnat: boolean): string {
+  return compileFirewall(environment, { noSnat })
+    .map(({ name, hook, rules }) => `chain ${name} {\n${[hook, ...rules].join('\n')}\n}`)
+    .join('\n');
+}
+
+/** Where pods of this node get their addresses from. */
+export function podPoolsOf({ podCidrs, gateway }: NodeEnvironment): readonly { readonly cidr: Cidr; readonly gateway: Ip }[] {
+  return podCidrs.flatMap((cidr) => {
+    const address = gateway.addresses.find(({ family }) => family === cidr.family);
+    return address ? [{ cidr, gateway: address }] : [];
+  });
+}

@@ -1,0 +1,293 @@
+import { describe, expect, it } from 'vitest';
+import { exampleNode } from '../../test/support/example-node.ts';
+import { LoopTurns } from '../async/loop-turns.ts';
+import type { NodeEnvironment } from '../connectivity/environment.ts';
+import type { Node } from '../kube/node.ts';
+import { peersFromNodes } from '../kube/peer-source.ts';
+import { ReplicaStore } from '../kube/replica.ts';
+import { silentLog } from '../log/log.ts';
+import { cidrContains, parseCidr, parseIp } from '../net/ip.ts';
+import type { Owner } from '../pipeline/cookie.ts';
+import type { Flow } from '../pipeline/flow.ts';
+import { neededByFlow } from '../reconcile/bridge-entry.ts';
+import { FakeTarget } from '../reconcile/fake-target.ts';
+import { NodeState } from '../reconcile/node-state.ts';
+import { Peers } from './peers.ts';
+import { reservedRanges } from './reserved-ranges.ts';
+
+function setUp() {
+  const nodes = new ReplicaStore<Node>();
+  const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
+  const datapath = new NodeState(
+    {
+      bridge: new FakeTarget(neededByFlow),
+      switch: new FakeTarget(),
+      host: new FakeTarget(),
+      firewall: new FakeTarget(),
+      settings: new FakeTarget(),
+    },
+    events,
+  );
+  const addresses = [
+    { address: parseIp('192.168.77.1'), prefixLength: 24 },
+    { address: parseIp('fd00:77::1'), prefixLength: 64 },
+    { address: parseIp('172.30.0.1'), prefixLength: 16 },
+  ];
+  let environment = exampleNode;
+  const peers = new Peers({
+    source: peersFromNodes(nodes, 'n1'),
+    nodeState: datapath,
+    environment: () => environment,
+    reserved: () => reservedRanges(environment, addresses, '203.0.113.6'),
+    dataPath: 'system',
+    turns: new LoopTurns(1),
+    log: silentLog,
+  });
+  let version = 0;
+  const put = (name: string, change: Partial<Node>): void => {
+    const since = `2026-01-01T00:00:${String(++version).padStart(2, '0')}Z`;
+    const node = { name, uid: name, podCidrs: [], internalIps: [], createdAt: since, deleting: false, ...nodes.get(name), ...change };
+    nodes.put(name, String(version), node);
+    nodes.flush();
+  };
+  const flows = flowsWantedOf(datapath);
+  const routes = (): string[] =>
+    [...datapath.host.keys()]
+      .filter((key) => key.startsWith('route/'))
+      .map((key) => key.slice('route/'.length))
+      .toSorted();
+  peers.follow();
+  const become = (now: NodeEnvironment): void => {
+    environment = now;
+    peers.lookAgain();
+  };
+  return { nodes, datapath, peers, put, reached: () => networksReached(flows()), routes, passes: takes(flows), become };
+}
+
+/** What is wanted of the bridge's flows, in the order of asking. */
+function flowsWantedOf(datapath: NodeState): () => readonly Flow[] {
+  const flows = new Map<Owner, readonly Flow[]>();
+  const { want, forget } = datapath;
+  datapath.want = (owner, wanted) => {
+    flows.delete(owner);
+    flows.set(owner, wanted.flows);
+    return want.call(datapath, owner, wanted);
+  };
+  datapath.forget = (owner) => {
+    flows.delete(owner);
+    return forget.call(datapath, owner);
+  };
+  return () => [...flows.values()].flat();
+}
+
+/** Networks that tunnels lead to. */
+function networksReached(flows: readonly Flow[]): string[] {
+  const tunnels = flows.filter(({ table }) => table === 'tunnel');
+  return [...new Set(tunnels.map(({ match: { ipDst } }) => (ipDst ? ipDst.text : 'everything')))].toSorted();
+}
+
+/** Whether the bridge takes a tunnel packet from one address with another inside; whoever asked last has his way with a flow. */
+function takes(flows: () => readonly Flow[]): (tunnel: string, inside: string) => boolean {
+  return (tunnel, inside) => {
+    const classified = flows().findLast(({ table, match }) => table === 'classify' && match.tunSrc?.text === tunnel);
+    const loaded = new Set((classified?.steps ?? []).map((step) => JSON.stringify(step.do === 'load' ? step.mark : '')));
+    return flows().some(
+      ({ table, match: { ipSrc, regs = [] } }) =>
+        table === 'spoofGuard' &&
+        ipSrc !== undefined &&
+        'network' in ipSrc &&
+        cidrContains(ipSrc, parseIp(inside)) &&
+        regs.every((mark) => loaded.has(JSON.stringify(mark))),
+    );
+  };
+}
+
+const exampleOther: Node = { name: 'n2', uid: 'other', podCidrs: [], internalIps: ['192.168.77.2'], deleting: false };
+
+function at(nodes: ReplicaStore<Node>, name: string): Node {
+  const node = nodes.get(name);
+  if (!node) throw new Error(`no node ${name}`);
+  return node;
+}
+
+describe('Peers', () => {
+  it('serves what a node may have', () => {
+    const t = setUp();
+    t.put('n2', { podCidrs: ['10.10.4.0/22', 'fd00:10:0:1::/64'], internalIps: ['192.168.77.2'] });
+    expect(t.reached()).toEqual(['10.10.4.0/22', 'fd00:10:0:1::/64']);
+    expect(t.peers.objections.size).toBe(0);
+  });
+
+  it('says what a Node has that cannot be used, and serves the rest', () => {
+    const t = setUp();
+    const refusedPodCidrs = ['spec.podCIDRs: "10.10.4.1/22" has host bits; the network is 10.10.4.0/22'];
+    t.put('n2', { podCidrs: ['fd00:10:0:1::/64'], refusedPodCidrs, internalIps: ['192.168.77.2'] });
+    expect([t.reached(), t.peers.objections.of('n2')]).toEqual([['fd00:10:0:1::/64'], refusedPodCidrs]);
+  });
+
+  it('leads the node to neighbouring networks by one route, and never to one that nobody has', () => {
+    const t = setUp();
+    for (const [index, cidr] of ['10.20.0.0/24', '10.20.1.0/24', '10.20.2.0/24', '10.20.3.0/24'].entries())
+      t.put(`m${index}`, { podCidrs: [cidr], internalIps: [`192.168.77.${100 + index}`] });
+    expect(t.routes()).toEqual(['10.20.0.0/22']);
+    t.nodes.remove('m1', '90');
+    t.nodes.flush();
+    expect(t.routes()).toEqual(['10.20.0.0/24', '10.20.2.0/23']);
+    t.put('m2', { internalIps: [] });
+    expect(t.routes()).toEqual(['10.20.0.0/24', '10.20.3.0/24']);
+    t.put('m4', { podCidrs: ['10.20.2.0/24'], internalIps: ['192.168.77.104'] });
+    expect(t.routes()).toEqual(['10.20.0.0/24', '10.20.3.0/24']);
+    t.nodes.remove('m2', '91');
+    t.nodes.flush();
+    expect(t.routes()).toEqual(['10.20.0.0/24', '10.20.2.0/23']);
+  });
+
+  it('serves peers as the node that it is now', () => {
+    const t = setUp();
+    t.put('n2', { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2'] });
+    t.become({ ...exampleNode, podCidrs: [parseCidr('10.10.4.0/22')], formerPodCidrs: exampleNode.podCidrs });
+    expect(t.reached()).toEqual([]);
+    expect(t.peers.objections.of('n2')).toEqual([expect.stringContaining('pods of this node')]);
+    t.become(exampleNode);
+    expect(t.reached()).toEqual(['10.10.4.0/22']);
+    expect(t.peers.objections.size).toBe(0);
+  });
+
+  it('reaches pods in a network that a node had before, until somebody else has it', () => {
+    const t = setUp();
+    t.put('n2', { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2'] });
+    t.put('n2', { podCidrs: ['10.10.8.0/22'] });
+    expect(t.reached()).toEqual(['10.10.4.0/22', '10.10.8.0/22']);
+    expect(t.peers.objections.size).toBe(0);
+    t.put('n3', { podCidrs: ['10.10.4.0/23'], internalIps: ['192.168.77.3'] });
+    expect(t.reached()).toEqual(['10.10.4.0/23', '10.10.8.0/22']);
+    expect(t.peers.objections.size).toBe(0);
+    t.put('n3', { podCidrs: ['10.10.12.0/22'] });
+    expect(t.reached()).toEqual(['10.10.12.0/22', '10.10.4.0/23', '10.10.8.0/22']);
+  });
+
+  it.each([
+    ['a-new', 'z-old'],
+    ['z-new', 'a-old'],
+  ])('takes what a machine sends that has come back as %s while %s is still a Node, after any restart', (now, before) => {
+    const t = setUp();
+    t.put(before, { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2', 'fd00:77::2'] });
+    t.put(now, { podCidrs: ['10.10.8.0/22'], internalIps: ['192.168.77.2'] });
+    for (const restarted of [false, true]) {
+      if (restarted) t.peers.lookAgain();
+      expect(t.passes('192.168.77.2', '10.10.8.5')).toBe(true);
+      expect(t.passes('192.168.77.2', '10.10.4.5')).toBe(true);
+      // The other address is one node's alone, and speaks for that one only.
+      expect(t.passes('fd00:77::2', '10.10.4.5')).toBe(true);
+      expect(t.passes('fd00:77::2', '10.10.8.5')).toBe(false);
+    }
+    t.nodes.remove(before, '100');
+    t.nodes.flush();
+    expect(t.passes('192.168.77.2', '10.10.8.5')).toBe(true);
+    expect(t.passes('192.168.77.2', '10.10.4.5')).toBe(false);
+    expect(t.passes('fd00:77::2', '10.10.4.5')).toBe(false);
+  });
+
+  it('takes a node that comes back under another network for the same machine', () => {
+    const t = setUp();
+    t.put('n2', { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2'] });
+    t.nodes.remove('n2', '100');
+    t.nodes.flush();
+    expect(t.reached()).toEqual([]);
+    t.nodes.put('n2', '101', { ...exampleOther, podCidrs: ['10.10.8.0/22'] });
+    t.nodes.flush();
+    expect(t.reached()).toEqual(['10.10.4.0/22', '10.10.8.0/22']);
+  });
+
+  it.each([
+    ['geneve', ['192.168.77.1', 'fd00:77::1'], ['fd00:77::2'], undefined],
+    ['geneve', ['192.168.77.1'], ['fd00:77::2'], "tunnel address fd00:77::2 is of another family than this node's, 192.168.77.1"],
+    ['gre', ['192.168.77.1'], ['192.168.77.2', 'fd00:77::2'], undefined],
+    ['gre', ['192.168.77.1'], ['fd00:77::2'], 'tunnelType: geneve or vxlan'],
+    ['gre', ['fd00:77::1'], ['fd00:77::2'], undefined],
+    ['gre', ['fd00:77::1'], ['192.168.77.2', 'fd00:77::2'], 'no ip6gre tunnel'],
+    ['geneve', ['192.168.77.1'], [], undefined],
+  ] as const)('says of %s tunnels from %j to %j: %s', (type, own, internalIps, objection) => {
+    const t = setUp();
+    t.become({ ...exampleNode, tunnel: { ...exampleNode.tunnel, type }, transport: own.map(parseIp) });
+    t.put('n2', { podCidrs: ['10.10.4.0/22'], internalIps });
+    expect(t.peers.objections.of('n2')).toEqual(objection === undefined ? [] : [expect.stringContaining(objection)]);
+  });
+
+  it('gives others their turn while thousands join, and gives in the end what it would have given at once', async () => {
+    const t = setUp();
+    let turns = 0;
+    const count = setInterval(() => turns++, 1);
+    for (let n = 0; n < 3_000; n++)
+      t.nodes.put(`m${n}`, '1', {
+        name: `m${n}`,
+        uid: String(n),
+        podCidrs: [`10.${120 + (n >> 6)}.${(n % 64) * 4}.0/22`],
+        internalIps: [`192.168.${100 + (n >> 7)}.${n % 128}`],
+        createdAt: '2026-01-02T00:00:00Z',
+        deleting: false,
+      });
+    t.nodes.put('late', '1', { ...at(t.nodes, 'm7'), name: 'late', createdAt: '2026-01-03T00:00:00Z' });
+    t.nodes.flush();
+    await t.peers.settled();
+    clearInterval(count);
+    expect(turns).toBeGreaterThan(3);
+    expect(t.reached()).toHaveLength(3_000);
+    expect(t.routes()).toEqual([
+      '10.120.0.0/13',
+      '10.128.0.0/11',
+      '10.160.0.0/14',
+      '10.164.0.0/15',
+      '10.166.0.0/17',
+      '10.166.128.0/18',
+      '10.166.192.0/19',
+    ]);
+    expect(t.peers.objections.of('late')).toEqual([expect.stringContaining('node m7, which was there before')]);
+  });
+
+  it.each([
+    ['everything', '0.0.0.0/0', 'larger than the network of any node'],
+    ['half of everything', '128.0.0.0/1', 'larger than the network of any node'],
+    ['every IPv6 address', '::/0', 'larger than the network of any node'],
+    ['our pods', '10.10.0.0/16', 'pods of this node'],
+    ['one of our pods', '10.10.0.4/31', 'pods of this node'],
+    ['Services', '10.96.0.0/24', 'addresses of Services'],
+    ['the underlay', '192.168.77.128/25', 'the network that carries the tunnels'],
+    ['another address of ours', '172.30.0.0/24', 'an address of this node'],
+    ['the API server', '203.0.113.0/28', 'the API server'],
+    ['loopback', '127.1.0.0/16', 'addresses of a machine itself or of a link'],
+    ['a single address', '10.20.0.1/32', 'no room for a gateway'],
+    ['a single IPv6 address', 'fd00:20::1/128', 'no room for a gateway'],
+  ])('leaves out a node’s claim to %s, keeps the rest of it, and says so', (_, cidr, why) => {
+    const t = setUp();
+    t.put('n3', { podCidrs: ['10.10.8.0/22'], internalIps: ['192.168.77.3'] });
+    t.put('evil', { podCidrs: [cidr, '10.10.12.0/22'], internalIps: ['192.168.77.9'] });
+    expect(t.reached()).toEqual(['10.10.12.0/22', '10.10.8.0/22']);
+    expect(t.peers.objections.of('evil').join()).toContain(why);
+    expect(t.peers.objections.size).toBe(1);
+  });
+
+  it.each([
+    ['in our pods', '10.10.0.7'],
+    ['in another node’s pods', '10.10.8.7'],
+    ['our own', '192.168.77.1'],
+    ['a loopback address', '127.0.0.1'],
+  ])('takes no tunnel whose end is %s', (_, end) => {
+    const t = setUp();
+    t.put('n3', { podCidrs: ['10.10.8.0/22'], internalIps: ['192.168.77.3'] });
+    t.put('evil', { podCidrs: ['10.10.12.0/22'], internalIps: [end] });
+    expect(t.reached()).toEqual(['10.10.8.0/22']);
+    expect(t.peers.objections.of('evil').join()).toContain(`tunnel address ${end}/`);
+  });
+
+  it('gives a network back to the node that waits for it', () => {
+    const t = setUp();
+    t.put('n3', { podCidrs: ['10.10.8.0/22'], internalIps: ['192.168.77.3'] });
+    t.put('n4', { podCidrs: ['10.10.9.0/24'], internalIps: ['192.168.77.4'] });
+    expect(t.reached()).toEqual(['10.10.8.0/22']);
+    t.nodes.remove('n3', '90');
+    t.nodes.flush();
+    expect(t.reached()).toEqual(['10.10.9.0/24']);
+    expect(t.peers.objections.size).toBe(0);
+  });
+});

@@ -1,0 +1,246 @@
+import type { LoopTurns } from '../async/loop-turns.ts';
+import { CidrUnion } from '../connectivity/cidr-union.ts';
+import { compilePeer, compilePeerRoutes, type PeerIntent, reachedNetworks } from '../connectivity/compile-peer.ts';
+import { familiesOf, type NodeEnvironment } from '../connectivity/environment.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import type { Peer, PeerSource } from '../kube/peer-source.ts';
+import type { Log } from '../log/log.ts';
+import { UnservedReasons } from '../log/unserved-reasons.ts';
+import { type Cidr, cidrContains, hostCidr, type Ip, parseCidr, parseIp } from '../net/ip.ts';
+import { transportOf } from '../node/node-environment.ts';
+import { tunnelPortType } from '../node/node-wanted-state.ts';
+import { type Owner, ownerOf } from '../pipeline/cookie.ts';
+import type { NodeState } from '../reconcile/node-state.ts';
+import { type AddressClaim, AddressClaims, type ReservedRange } from './address-claims.ts';
+import { PreviousPodCidrs } from './previous-pod-cidrs.ts';
+
+/** So many peers are worked off without giving the loop a turn: a millisecond of work. */
+const AT_ONCE = 4;
+
+interface PeersOptions {
+  readonly source: PeerSource;
+  readonly nodeState: NodeState;
+  /** Present ones; `lookAgain` after they have changed. */
+  readonly environment: () => NodeEnvironment;
+  readonly reserved: () => readonly ReservedRange[];
+  readonly dataPath: 'system' | 'netdev';
+  /** Thousands of nodes may join at once, and pods start meanwhile. */
+  readonly turns: LoopTurns;
+  readonly log: Log;
+}
+
+/**
+ * Keeps what this node wants for each other node in step with the peer source, one peer at a time. What a Node object claims and
+ * cannot have is left out, and said.
+ *
+ * News are worked off at once where they are few, and in turns with the rest of the agent where they are many.
+ */
+export class Peers {
+  /** By the name of the node. */
+  readonly objections: UnservedReasons;
+  readonly #options: PeersOptions;
+  readonly #claims: AddressClaims;
+  readonly #previousCidrs = new PreviousPodCidrs();
+  /** What each peer has been given a way to, and all of them together. */
+  readonly #reached = new Map<string, readonly Cidr[]>();
+  readonly #routed = new CidrUnion();
+  /** Those of the latter that were last wanted. */
+  #routes = new Set<string>();
+  #pending = new Set<string>();
+  #isWorking = false;
+  #work: Promise<void> = Promise.resolve();
+
+  constructor(options: PeersOptions) {
+    this.#options = options;
+    this.#claims = new AddressClaims(options.reserved());
+    this.objections = new UnservedReasons('Node', options.log);
+  }
+
+  /** Wants what is known now and follows changes. @returns a function that ends it */
+  follow(): () => void {
+    const { source } = this.#options;
+    this.#refresh([...source.peers()].map(({ name }) => name));
+    return source.subscribe((names) => this.#refresh(names));
+  }
+
+  /** After a change of what this node is: every peer is served anew, by the node that it is now. */
+  lookAgain(): void {
+    const { source, reserved } = this.#options;
+    this.#claims.reserve(reserved());
+    this.#refresh([...source.peers()].map(({ name }) => name));
+  }
+
+  /** Resolves once all that is known of peers is wanted. */
+  async settled(): Promise<void> {
+    await this.#work;
+  }
+
+  /** What the compiler is given for each of them. */
+  *intents(): Generator<PeerIntent> {
+    for (const peer of this.#options.source.peers())
+      yield this.#intentWith(
+        peer,
+        this.#formerClaims(peer.name)
+          .filter((claim) => this.#isFine(claim))
+          .map(({ range }) => range),
+      );
+  }
+
+  /** What has this address already, in words for people, so that no Service may: a range of Services alone is no holder. */
+  holderOf(ip: Ip): string | undefined {
+    const { reserved, environment } = this.#options;
+    const { serviceCidrs } = environment();
+    const holds = ({ range, against }: ReservedRange): boolean =>
+      against === 'both' && !serviceCidrs.includes(range) && cidrContains(range, ip);
+    return reserved().find(holds)?.what ?? this.#claims.claimantOf(hostCidr(ip));
+  }
+
+  #refresh(names: Iterable<string>): void {
+    for (const name of names) this.#pending.add(name);
+    if (!this.#isWorking) this.#work = this.#workOff();
+  }
+
+  /** First what all of them claim, then what each of them gets: no node gets for a moment what another had first. */
+  async #workOff(): Promise<void> {
+    const { turns, source } = this.#options;
+    this.#isWorking = true;
+    while (this.#pending.size > 0) {
+      const concerned = this.#pending;
+      this.#pending = new Set();
+      for (const name of [...concerned]) {
+        const peer = source.get(name);
+        this.#previousCidrs.note(name, peer?.podCidrs);
+        for (const other of this.#claims.set(name, peer ? this.#claimsOf(peer) : [])) concerned.add(other);
+        if (concerned.size > AT_ONCE && turns.due) await turns.next();
+      }
+      for (const name of concerned) {
+        this.#want(name);
+        if (concerned.size > AT_ONCE && turns.due) await turns.next();
+      }
+      this.#wantRoutes();
+    }
+    this.#isWorking = false;
+  }
+
+  /** One Node object that makes no sense must not end the agent, which serves all others. */
+  #want(name: string): void {
+    const { source, nodeState: datapath } = this.#options;
+    const environment = this.#options.environment();
+    const owner = ownerOf('peer', name);
+    const peer = source.get(name);
+    try {
+      const intent = peer && this.#intent(peer);
+      if (intent) datapath.want(owner, compilePeer(intent, environment));
+      else datapath.forget(owner);
+      this.#reach(name, intent ? reachedNetworks(intent, environment) : []);
+      this.objections.set(name, peer ? this.#objectionsTo(peer) : []);
+    } catch (thrown) {
+      datapath.forget(owner);
+      this.#reach(name, []);
+      this.objections.set(name, [SeineError.from(thrown, `node ${name}`).message]);
+    }
+  }
+
+  /** Adds before it removes: what moves from node to node is never without a route. */
+  #reach(name: string, networks: readonly Cidr[]): void {
+    const before = this.#reached.get(name) ?? [];
+    for (const cidr of networks) this.#routed.add(cidr);
+    for (const cidr of before) this.#routed.remove(cidr);
+    if (networks.length === 0) this.#reached.delete(name);
+    else this.#reached.set(name, networks);
+  }
+
+  /** Each route by itself: thousands that stay are not described anew for one that comes. New ones first, then what they replace goes. */
+  #wantRoutes(): void {
+    const { nodeState: datapath, environment } = this.#options;
+    const before = this.#routes;
+    this.#routes = new Set();
+    for (const network of this.#routed.cover()) {
+      this.#routes.add(network.text);
+      if (!before.delete(network.text)) datapath.want(routeOwner(network.text), compilePeerRoutes([network], environment()));
+    }
+    for (const gone of before) datapath.forget(routeOwner(gone));
+  }
+
+  #intent(peer: Peer): PeerIntent {
+    return this.#intentWith(peer, this.#formerOf(peer.name));
+  }
+
+  #intentWith({ name, podCidrs, transport, since = '' }: Peer, former: readonly Cidr[]): PeerIntent {
+    const claimOf = (use: AddressClaim['use'], range: Cidr): AddressClaim => ({ node: name, since, use, range });
+    const ends = transportOf(transport).filter((ip) => this.#isFine(claimOf('tunnel', hostCidr(ip))));
+    const shared = ends.filter((ip) => this.#claims.isShared(claimOf('tunnel', hostCidr(ip))));
+    return {
+      name,
+      podCidrs: [...podCidrs.map(parseCidr).filter((range) => this.#isFine(claimOf('pods', range))), ...former],
+      transport: ends,
+      ...(shared.length > 0 ? { sharedTransport: shared } : {}),
+    };
+  }
+
+  #isFine(claim: AddressClaim): boolean {
+    return this.#claims.objection(claim) === undefined;
+  }
+
+  /** A node that has such a network now has it for good. */
+  #formerOf(name: string): readonly Cidr[] {
+    return this.#formerClaims(name).flatMap((claim) => {
+      if (this.#isFine(claim)) return [claim.range];
+      this.#previousCidrs.forget(name, claim.range.text);
+      this.#pending.add(name); // it claims less now
+      return [];
+    });
+  }
+
+  #objectionsTo(peer: Peer): readonly string[] {
+    const claims = this.#ownClaims(peer).flatMap((claim) => {
+      const why = this.#claims.objection(claim);
+      return why === undefined ? [] : [`${claim.use === 'pods' ? 'pod network' : 'tunnel address'} ${claim.range.text} ${why}`];
+    });
+    return [...(peer.refusedPodCidrs ?? []), ...claims, ...objectionsToFamily(peer, this.#options)];
+  }
+
+  #claimsOf(peer: Peer): readonly AddressClaim[] {
+    return [...this.#ownClaims(peer), ...this.#formerClaims(peer.name)];
+  }
+
+  /** How long they are needed is not known, so every other claim comes first. */
+  #formerClaims(node: string): readonly AddressClaim[] {
+    const families = familiesOf(this.#options.environment());
+    return this.#previousCidrs
+      .of(node)
+      .map(parseCidr)
+      .filter(({ family }) => families.includes(family))
+      .map((range): AddressClaim => ({ node, since: '', use: 'pods', range }));
+  }
+
+  /** Of the families that this node has: the others' are nothing to it. */
+  #ownClaims({ name: node, podCidrs, transport, since = '' }: Peer): readonly AddressClaim[] {
+    const families = familiesOf(this.#options.environment());
+    return [
+      ...podCidrs
+        .map(parseCidr)
+        .filter(({ family }) => families.includes(family))
+        .map((range): AddressClaim => ({ node, since, use: 'pods', range })),
+      ...transportOf(transport).map((ip): AddressClaim => ({ node, since, use: 'tunnel', range: hostCidr(ip) })),
+    ];
+  }
+}
+
+/** Where tunnels of this node and of the other end in different families, nothing is carried between them. */
+function objectionsToFamily({ transport }: Peer, { environment, dataPath }: Pick<PeersOptions, 'environment' | 'dataPath'>): string[] {
+  const own = environment();
+  const portType = tunnelPortType(dataPath, own);
+  // On the kernel's data path such a node takes GRE over IPv4 only, as this one would.
+  const theirs = portType === 'ip6gre' ? [transport.ipv4 ?? transport.ipv6] : [transport.ipv4, transport.ipv6];
+  const ends = theirs.flatMap((text) => (text === undefined ? [] : parseIp(text)));
+  if (ends.length === 0 || ends.some(({ family }) => own.transport.some((ip) => ip.family === family))) return [];
+  const words = (ips: readonly Ip[]): string => ips.map(({ text }) => text).join(', ');
+  const remedy = portType === 'gre' || portType === 'ip6gre' ? '; tunnelType: geneve or vxlan does with one family in common' : '';
+  return [`tunnel address ${words(ends)} is of another family than this node's, ${words(own.transport)}: no ${portType} tunnel${remedy}`];
+}
+
+/** No node's own: names of nodes have no slash. */
+function routeOwner(network: string): Owner {
+  return ownerOf('peer', 'route', network);
+}

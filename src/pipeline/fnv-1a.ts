@@ -1,0 +1,16 @@
+const offsetBasis = 0x811c9dc5;
+const prime = 0x01000193;
+
+/** The 32-bit FNV-1a of octets. Source: draft-eastlake-fnv. */
+export function fnv1a(octets: readonly number[]): number {
+  let hash = offsetBasis;
+  for (const octet of octets) hash = Math.imul(hash ^ octet, prime);
+  return hash >>> 0;
+}
+
+/** The same of a text, by its UTF-16 code units. */
+export function fnv1aOf(text: string): number {
+  let hash = offsetBasis;
+  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), prime);
+  return hash >>> 0;
+}

@@ -1,0 +1,144 @@
+import type { EndpointSlice } from '../kube/endpoint-slice.ts';
+import type { Service } from '../kube/service.ts';
+import { type Ip, parseIp } from '../net/ip.ts';
+import type { Transport } from '../pipeline/flow.ts';
+import { nodePortAddress } from '../pipeline/well-known.ts';
+import { type Proxying, requestedAddresses, transports } from './intent.ts';
+
+/**
+ * What a Service lays claim to. `allocated`: the API server gave it out, and to this Service alone – its cluster addresses with all
+ * their ports, and its node ports. `requested`: a user or a load balancer's controller wrote it.
+ */
+interface ServiceClaim {
+  readonly ip: string;
+  /** `PROTOCOL PORT`; absent: every port. */
+  readonly port?: string;
+  readonly right: 'allocated' | 'requested';
+}
+
+/** One port of one address. */
+interface AddressSpot {
+  readonly ip: string;
+  /** `PROTOCOL PORT` */
+  readonly port: string;
+}
+
+/** A holder of claims; the older one's stand before the younger one's, then by name. */
+interface Claimant {
+  readonly name: string;
+  /** RFC 3339; absent: as if younger than all others. */
+  readonly createdAt?: string;
+}
+
+interface Holding {
+  readonly claimant: Claimant;
+  readonly claims: readonly ServiceClaim[];
+}
+
+/** The API server's own Service; its endpoints are where every client that knows no Service finds it. */
+const apiServerService = 'default/kubernetes';
+
+/**
+ * The claims of a Service, whether or not this node serves it.
+ *
+ * @param isNodes says whether an address is a node's: on those, every node port is taken
+ */
+export function claimsOf(
+  service: Service,
+  slices: readonly EndpointSlice[],
+  { config, isNodes }: Pick<Proxying, 'config'> & { readonly isNodes: (ip: Ip) => boolean },
+): readonly ServiceClaim[] {
+  // A node's address is no cluster address, whatever the object says: it is not served as one, and bars no other Service.
+  const own = service.clusterIps.filter((ip) => !isNodes(parseIp(ip)));
+  const claims: ServiceClaim[] = own.map((ip) => ({ ip, right: 'allocated' }));
+  if (`${service.namespace}/${service.name}` === apiServerService) claims.push(...endpointClaims(slices));
+  // Most have nothing but their cluster address, and there are many.
+  const { externalIps, loadBalancerIngress, ports } = service;
+  if (externalIps.length + loadBalancerIngress.length === 0 && ports.every(({ nodePort }) => nodePort === undefined)) return claims;
+  for (const { kind, ip, port, transport } of requestedAddresses(service, config)) {
+    const at = portKey(transport, port);
+    if (kind === 'nodePort') claims.push({ ip: ip.text, port: at, right: 'allocated' });
+    else claims.push(...spotsOf(ip, at, isNodes).map((spot) => ({ ...spot, right: 'requested' as const })));
+  }
+  return claims;
+}
+
+/** Where one address of a Service may meet another claim: there, and on a node's address among all node ports. */
+export function spotsOf(ip: Ip, port: string, isNodes: (ip: Ip) => boolean): readonly AddressSpot[] {
+  const there = { ip: ip.text, port };
+  return isNodes(ip) ? [there, { ip: nodePortAddress[ip.family].text, port }] : [there];
+}
+
+export function portKey(transport: Transport, port: number): string {
+  return `${transport} ${port}`;
+}
+
+function endpointClaims(slices: readonly EndpointSlice[]): readonly ServiceClaim[] {
+  return slices.flatMap(({ endpoints, ports }) =>
+    endpoints.flatMap(({ addresses: [address] }) =>
+      address === undefined
+        ? []
+        : ports.flatMap(({ port, protocol }): readonly ServiceClaim[] =>
+            port === undefined ? [] : [{ ip: parseIp(address).text, port: portKey(transports[protocol], port), right: 'allocated' }],
+          ),
+    ),
+  );
+}
+
+/** Who holds which address, over all Services: one address and port leads to one of them, the same whatever came first. */
+export class ServiceClaims {
+  readonly #byIp = new Map<string, Map<string, Holding>>();
+  readonly #ipsOf = new Map<string, ReadonlySet<string>>();
+
+  /**
+   * Notes what a claimant claims now; nothing ends its claims.
+   *
+   * @returns the names of others that lay claim to an address of which these claims are others than before
+   */
+  note(claimant: Claimant, claims: readonly ServiceClaim[]): ReadonlySet<string> {
+    const byIp = Map.groupBy(claims, ({ ip }) => ip);
+    const concerned = new Set<string>();
+    for (const ip of new Set([...(this.#ipsOf.get(claimant.name) ?? []), ...byIp.keys()])) {
+      const holders = this.#byIp.get(ip) ?? new Map<string, Holding>();
+      const [was, is] = [holders.get(claimant.name), byIp.get(ip)];
+      if (was && is && textOf(was) === textOf({ claimant, claims: is })) continue;
+      for (const other of holders.keys()) if (other !== claimant.name) concerned.add(other);
+      if (is === undefined) holders.delete(claimant.name);
+      else holders.set(claimant.name, { claimant, claims: is });
+      if (holders.size === 0) this.#byIp.delete(ip);
+      else this.#byIp.set(ip, holders);
+    }
+    if (byIp.size === 0) this.#ipsOf.delete(claimant.name);
+    else this.#ipsOf.set(claimant.name, new Set(byIp.keys()));
+    return concerned;
+  }
+
+  /** Who has one of these spots before `name`, in words for people. */
+  holderBefore(name: string, spots: readonly AddressSpot[]): string | undefined {
+    for (const spot of spots) {
+      const first = this.#firstAt(spot);
+      if (first !== undefined && first !== name) return `Service ${first}`;
+    }
+    return undefined;
+  }
+
+  #firstAt({ ip, port }: AddressSpot): string | undefined {
+    const ranked = [...(this.#byIp.get(ip)?.values() ?? [])].flatMap(({ claimant, claims }) => {
+      const rank = rankOf(claimant, claims, port);
+      return rank === undefined ? [] : [{ rank, name: claimant.name }];
+    });
+    return ranked.reduce<(typeof ranked)[number] | undefined>((first, each) => (first && first.rank < each.rank ? first : each), undefined)
+      ?.name;
+  }
+}
+
+/** Orders claimants of one address and port: allocated before requested, older before younger, then by name. */
+function rankOf({ name, createdAt = '~' }: Claimant, claims: readonly ServiceClaim[], port: string): string | undefined {
+  const mine = claims.filter((claim) => claim.port === undefined || claim.port === port);
+  if (mine.length === 0) return undefined;
+  return `${mine.some(({ right }) => right === 'allocated') ? 0 : 1} ${createdAt} ${name}`;
+}
+
+function textOf({ claimant: { createdAt }, claims }: Holding): string {
+  return JSON.stringify([createdAt, claims]);
+}

@@ -1,0 +1,222 @@
+import type { FlowMod } from '../openflow/flow-mod.ts';
+import type { FlowStats } from '../openflow/flow-stats.ts';
+import { encodeGroup, type Group as OpenFlowGroup } from '../openflow/group.ts';
+import { decodeInstructions, encodeInstructions } from '../openflow/instructions.ts';
+import { encodeMatch } from '../openflow/match.ts';
+import { meterFlag, type Meter as OpenFlowMeter, writeMeterMod } from '../openflow/meter.ts';
+import { cookieOf, type Owner } from '../pipeline/cookie.ts';
+import type { Flow, Group, Meter } from '../pipeline/flow.ts';
+import { tables } from '../pipeline/tables.ts';
+import type { Wanted } from '../wanted/wanted.ts';
+import { ByteWriter } from '../wire/bytes.ts';
+import { toActions, toInstructions, toOpenFlowMatch } from './to-openflow.ts';
+
+/**
+ * The identity of an entry in the switch, one octet a character:
+ * `F`, u8 table, u16 priority, match – for a flow (OpenFlow 1.5.1, "Flow Table"); `G`, u32 group – for a group; `M`, u32 meter – for a meter.
+ *
+ * Keys and values are strings because V8 keeps them as plain octets and compares them fast: wanted and actual state of
+ * 100,000 flows share one copy.
+ */
+export type BridgeKey = string & { readonly brand: 'BridgeKey' };
+
+/** Everything else about the entry: u64 cookie, u16 idle, u16 hard, u16 flags, instructions; or the whole group or meter. */
+export type BridgeValue = string & { readonly brand: 'BridgeValue' };
+
+const VALUE_HEADER_BYTES = 14;
+const KEY_HEADER_BYTES = 4;
+const FLOW_KEY = 'F'.charCodeAt(0);
+/** Above are meters of the switch itself. Source: OpenFlow 1.5.1 `OFPM_MAX`. */
+const METER_MAX = 0xffff_0000;
+
+/** The bridge's part of what `owner` wants, ready to compare and to send. */
+export function encodeBridgeEntries(
+  owner: Owner,
+  { flows, groups, meters }: Pick<Wanted, 'flows' | 'groups' | 'meters'>,
+): ReadonlyMap<BridgeKey, BridgeValue> {
+  const cookie = cookieOf(owner);
+  const entries = new Map<BridgeKey, BridgeValue>();
+  for (const meter of meters) entries.set(meterKey(meter.id), meterValue(toOpenFlowMeter(meter)));
+  for (const group of groups) entries.set(groupKey(group.id), groupValue(toOpenFlowGroup(group)));
+  for (const flow of flows)
+    entries.set(keyOfFlow(flow), flowValue({ cookie, instructions: encodeInstructions(toInstructions(flow.steps)) }));
+  return entries;
+}
+
+function keyOfFlow(flow: Flow): BridgeKey {
+  return flowKey(tables[flow.table].id, flow.priority, encodeMatch(toOpenFlowMatch(flow.match)));
+}
+
+/** Built from bytes in one go: a concatenated string keeps its parts, which takes three times the memory. */
+function flowKey(table: number, priority: number, match: Uint8Array): BridgeKey {
+  scratch.writeUInt8(FLOW_KEY, 0);
+  scratch.writeUInt8(table, 1);
+  scratch.writeUInt16BE(priority, 2);
+  scratch.set(match, KEY_HEADER_BYTES);
+  return scratch.toString('latin1', 0, KEY_HEADER_BYTES + match.length) as BridgeKey;
+}
+
+/** Maximum length of an OpenFlow message. */
+const scratch = Buffer.alloc(0x10000);
+
+function groupKey(id: number): BridgeKey {
+  return numberedKey('G', id);
+}
+
+function meterKey(id: number): BridgeKey {
+  return numberedKey('M', id);
+}
+
+function numberedKey(kind: 'G' | 'M', id: number): BridgeKey {
+  return `${kind}${String.fromCharCode(id >>> 24, (id >>> 16) & 0xff, (id >>> 8) & 0xff, id & 0xff)}` as BridgeKey;
+}
+
+export function isFlowKey(key: BridgeKey): boolean {
+  return key.startsWith('F');
+}
+
+export function isGroupKey(key: BridgeKey): boolean {
+  return key.startsWith('G');
+}
+
+export function isMeterKey(key: BridgeKey): boolean {
+  return key.startsWith('M');
+}
+
+/** Undefined for groups and meters. */
+export function tableOfKey(key: BridgeKey): number | undefined {
+  return isFlowKey(key) ? key.charCodeAt(1) : undefined;
+}
+
+export function observedFlow(entry: FlowStats): [BridgeKey, BridgeValue] {
+  return [flowKey(entry.table, entry.priority, entry.match), flowValue(entry)];
+}
+
+export function observedGroup(group: OpenFlowGroup): [BridgeKey, BridgeValue] {
+  return [groupKey(group.id), groupValue(group)];
+}
+
+/** The same, from the octets of the group-mod "add". */
+export function observedGroupMod(id: number, message: Uint8Array): [BridgeKey, BridgeValue] {
+  return [groupKey(id), octets(message) as BridgeValue];
+}
+
+/** Meters that the switch has for itself are not part of the wanted state. */
+export function isOrdinaryMeter({ id }: OpenFlowMeter): boolean {
+  return id <= METER_MAX;
+}
+
+export function observedMeter(meter: OpenFlowMeter): [BridgeKey, BridgeValue] {
+  return [meterKey(meter.id), meterValue(meter)];
+}
+
+type FlowBody = Pick<FlowStats, 'cookie' | 'instructions'> & Partial<Pick<FlowStats, 'idleTimeout' | 'hardTimeout' | 'flags'>>;
+
+function flowValue({ cookie, instructions, idleTimeout = 0, hardTimeout = 0, flags = 0 }: FlowBody): BridgeValue {
+  scratch.writeBigUInt64BE(cookie, 0);
+  scratch.writeUInt16BE(idleTimeout, 8);
+  scratch.writeUInt16BE(hardTimeout, 10);
+  scratch.writeUInt16BE(flags, 12);
+  scratch.set(instructions, VALUE_HEADER_BYTES);
+  return scratch.toString('latin1', 0, VALUE_HEADER_BYTES + instructions.length) as BridgeValue;
+}
+
+function groupValue(group: OpenFlowGroup): BridgeValue {
+  return octets(encodeGroup(group)) as BridgeValue;
+}
+
+function toOpenFlowGroup({ id, buckets }: Group): OpenFlowGroup {
+  return {
+    id,
+    type: 'select',
+    selection: { method: 'dp_hash' },
+    buckets: buckets.map(({ weight, steps }, index) => ({ id: index, weight, actions: toActions(steps) })),
+  };
+}
+
+function meterValue(meter: OpenFlowMeter): BridgeValue {
+  const w = new ByteWriter(64);
+  writeMeterMod(w, { command: 'add', ...meter });
+  return octets(w.finish()) as BridgeValue;
+}
+
+function toOpenFlowMeter({ id, rate, burst }: Meter): OpenFlowMeter {
+  return { id, flags: meterFlag.kilobits + meterFlag.burst, bands: [{ kind: 'drop', rate, burst }] };
+}
+
+/** The OpenFlow form of a key and its value. */
+interface DecodedFlow {
+  readonly table: number;
+  readonly priority: number;
+  readonly match: Uint8Array;
+  readonly cookie: bigint;
+  readonly instructions: Uint8Array;
+}
+
+export function decodeFlowEntry(key: BridgeKey, value: BridgeValue): DecodedFlow {
+  const bytes = bytesOf(value);
+  return {
+    table: key.charCodeAt(1),
+    priority: key.charCodeAt(2) * 256 + key.charCodeAt(3),
+    match: bytesOf(key.slice(4)),
+    cookie: bytes.readBigUInt64BE(0),
+    instructions: bytes.subarray(VALUE_HEADER_BYTES),
+  };
+}
+
+/** Groups and meters that a flow leads to: the switch refuses it without them, and deletes it with them. */
+export function neededByFlow(key: BridgeKey, value: BridgeValue): readonly BridgeKey[] {
+  if (!isFlowKey(key)) return [];
+  const { apply = [], write = [] } = decodeInstructions(decodeFlowEntry(key, value).instructions);
+  return [...apply, ...write].flatMap((action) => {
+    if (action.kind === 'group') return [groupKey(action.group)];
+    return action.kind === 'meter' ? [meterKey(action.meter)] : [];
+  });
+}
+
+/** The whole flow, for printing; its counters are not in the value. */
+export function describeFlowEntry(
+  key: BridgeKey,
+  value: BridgeValue,
+): DecodedFlow & Required<Pick<FlowStats, 'idleTimeout' | 'hardTimeout' | 'flags' | 'importance'>> {
+  const bytes = bytesOf(value);
+  const [idleTimeout, hardTimeout, flags] = [bytes.readUInt16BE(8), bytes.readUInt16BE(10), bytes.readUInt16BE(12)];
+  return { ...decodeFlowEntry(key, value), idleTimeout, hardTimeout, flags, importance: 0 };
+}
+
+export function addFlow(key: BridgeKey, value: BridgeValue): FlowMod {
+  return { command: 'add', ...decodeFlowEntry(key, value) };
+}
+
+export function deleteFlow(key: BridgeKey): FlowMod {
+  return {
+    command: 'deleteStrict',
+    table: key.charCodeAt(1),
+    priority: key.charCodeAt(2) * 256 + key.charCodeAt(3),
+    match: bytesOf(key.slice(4)),
+    instructions: new Uint8Array(0),
+  };
+}
+
+/** The group-mod message that a value holds, as the command "add". */
+export function groupMessage(value: BridgeValue): Uint8Array {
+  return bytesOf(value);
+}
+
+/** The meter-mod message that a value holds, as the command "add". */
+export function meterMessage(value: BridgeValue): Uint8Array {
+  return bytesOf(value);
+}
+
+/** Of a group or a meter. */
+export function numberOf(key: BridgeKey): number {
+  return bytesOf(key).readUInt32BE(1);
+}
+
+function octets(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+}
+
+function bytesOf(text: string): Buffer {
+  return Buffer.from(text, 'latin1');
+}

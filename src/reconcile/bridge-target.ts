@@ -1,0 +1,97 @@
+import { SeineError } from '../errors/seine-error.ts';
+import type { OpenFlowConnection } from '../openflow/connection.ts';
+import { writeFlowMod } from '../openflow/flow-mod.ts';
+import { writeGroupMod } from '../openflow/group.ts';
+import { ByteWriter } from '../wire/bytes.ts';
+import {
+  addFlow,
+  type BridgeKey,
+  type BridgeValue,
+  deleteFlow,
+  groupMessage,
+  isFlowKey,
+  isGroupKey,
+  isMeterKey,
+  isOrdinaryMeter,
+  numberOf,
+  observedFlow,
+  observedGroupMod,
+  observedMeter,
+} from './bridge-entry.ts';
+import type { LearnedFlows } from './learned-flows.ts';
+import { deleteMeters, putMeters } from './meter-changes.ts';
+import type { Plan, Target } from './target.ts';
+
+/** Offset of the command in a group-mod message, and the command "add or modify" of Open vSwitch. */
+const GROUP_COMMAND = { offset: 8, addOrModify: 0x8000 } as const;
+
+/** Flows, groups and meters of one bridge. A plan is one ordered atomic bundle, with meters made before it and removed after it. */
+export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
+  readonly #connection: OpenFlowConnection;
+  readonly #learned: Pick<LearnedFlows, 'covers'> | undefined;
+
+  /** @param learned which flows the switch may have added itself; left out: none */
+  constructor(connection: OpenFlowConnection, learned?: Pick<LearnedFlows, 'covers'>) {
+    this.#connection = connection;
+    this.#learned = learned;
+  }
+
+  async observe(signal: AbortSignal): Promise<Map<BridgeKey, BridgeValue>> {
+    const entries = new Map<BridgeKey, BridgeValue>();
+    await this.visit((key, value) => entries.set(key, value), signal);
+    return entries;
+  }
+
+  /** Learned flows are the switch's own and wanted by no owner, so they are not shown: those that a wanted step teaches, and no others. */
+  async visit(see: (key: BridgeKey, value: BridgeValue) => void, signal: AbortSignal): Promise<void> {
+    await this.#connection.untilUp(signal);
+    for (const meter of await this.#connection.dumpMeters(signal)) if (isOrdinaryMeter(meter)) see(...observedMeter(meter));
+    await this.#connection.visitGroups((id, message) => see(...observedGroupMod(id, message)), signal);
+    await this.#connection.dumpFlows({}, (flow) => this.#learned?.covers(flow) || see(...observedFlow(flow)), signal);
+  }
+
+  /**
+   * Make before break: groups and meters before the flows that use them, additions before removals; and a group or meter goes
+   * last, because deleting it deletes the flows that use it (OpenFlow 1.5.1 sections 6.5, 6.6). A refused plan leaves nothing behind
+   * but changed rates of existing meters.
+   */
+  async apply({ put, remove }: Plan<BridgeKey, BridgeValue>, signal: AbortSignal): Promise<void> {
+    const messages: Uint8Array[] = [];
+    for (const [key, value] of put) if (isGroupKey(key)) messages.push(putGroup(value));
+    for (const [key, value] of put) if (isFlowKey(key)) messages.push(flowMessage(addFlow(key, value)));
+    for (const key of remove) if (isFlowKey(key)) messages.push(flowMessage(deleteFlow(key)));
+    for (const key of remove) if (isGroupKey(key)) messages.push(deleteGroup(numberOf(key)));
+    const meters = [...put].filter(([key]) => isMeterKey(key));
+    const made = await putMeters(this.#connection, meters, signal);
+    await this.#bundle(messages, made, signal);
+    await deleteMeters(this.#connection, [...remove].filter(isMeterKey), signal);
+  }
+
+  async #bundle(messages: readonly Uint8Array[], made: readonly BridgeKey[], signal: AbortSignal): Promise<void> {
+    try {
+      await this.#connection.bundle(messages, signal);
+    } catch (thrown) {
+      if (thrown instanceof SeineError && thrown.code === 'REFUSED') await deleteMeters(this.#connection, made, signal);
+      throw thrown;
+    }
+  }
+}
+
+function putGroup(value: BridgeValue): Uint8Array {
+  const message = groupMessage(value);
+  new DataView(message.buffer, message.byteOffset).setUint16(GROUP_COMMAND.offset, GROUP_COMMAND.addOrModify);
+  return message;
+}
+
+function deleteGroup(id: number): Uint8Array {
+  const w = new ByteWriter();
+  writeGroupMod(w, { command: 'delete', id, type: 'select', buckets: [] });
+  return w.finish();
+}
+
+const scratch = new ByteWriter(1024);
+
+function flowMessage(mod: Parameters<typeof writeFlowMod>[1]): Uint8Array {
+  writeFlowMod(scratch.truncate(0), mod);
+  return scratch.finish();
+}

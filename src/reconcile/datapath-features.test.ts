@@ -1,0 +1,35 @@
+import { expect, it } from 'vitest';
+import { capabilitiesOf, type DatapathFacts, datapathFeatures, missingIn } from './datapath-features.ts';
+
+const facts: DatapathFacts = {
+  type: 'system',
+  capabilities: new Map([
+    ['ct_zone', 'true'],
+    ['ct_state_nat', 'false'],
+    ['max_hash_alg', '1'],
+    ['max_mpls_depth', 'many'],
+  ]),
+  interfaceTypes: new Set(['geneve']),
+  meters: { maxMeters: 7, maxBands: 1, bands: 0b10, capabilities: 0b0001 },
+  groups: { types: 0b10, maxSelectGroups: 9 },
+  tracksSctp: true,
+  fillsChecksums: true,
+};
+
+it('says yes, no, how many, or nothing', () => {
+  expect(capabilitiesOf(facts)).toMatchObject({
+    ...{ ct_zone: true, ct_state_nat: false, ct_mark: null, max_hash_alg: 1, max_mpls_depth: null },
+    ...{ geneve: true, gre: false, meters_max: 7, meters_kbps: true, meters_burst: false, groups_select: true, groups_max: 9, sctp: true },
+  });
+});
+
+it('reports neither features nor missing ones of a switch without data', () => {
+  const silent: DatapathFacts = { ...facts, capabilities: undefined, interfaceTypes: undefined, meters: undefined, groups: undefined };
+  const abilities = capabilitiesOf({ ...silent, tracksSctp: undefined });
+  expect(new Set(Object.entries(abilities).map(([name, value]) => (name === 'checksums' ? null : value)))).toEqual(new Set([null]));
+  expect(missingIn(abilities)).toEqual([]);
+});
+
+it('names what is missing and what the effect on traffic is', () => {
+  expect(missingIn(capabilitiesOf(facts))).toEqual([{ feature: 'ct_state_nat', consequence: datapathFeatures.ct_state_nat.without }]);
+});

@@ -1,0 +1,55 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { DesiredState } from './desired-state.ts';
+
+it('keeps counts by kind equal to those of its keys, whichever owner claims or withdraws', () => {
+  const keys = fc.uniqueArray(fc.constantFrom('1a', '1b', '2a', '2b', '3a', 'x'), { maxLength: 5 });
+  const wantedByOwner = fc.array(fc.tuple(fc.constantFrom('p', 'q', 'r'), keys, fc.constantFrom('old', 'new')), { maxLength: 30 });
+  const kindOf = (key: string): number | undefined => (key === 'x' ? undefined : Number(key[0]));
+  fc.assert(
+    fc.property(wantedByOwner, (all) => {
+      const desired = new DesiredState<string, string>({ equal: (a, b) => a === b, kindOf });
+      for (const [owner, wanted, value] of all) desired.set(owner, new Map(wanted.map((key) => [key, value])));
+      const counts = new Map<number, number>();
+      for (const key of desired.keys()) {
+        const kind = kindOf(key);
+        if (kind !== undefined) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+      }
+      expect(new Map(desired.counts)).toEqual(counts);
+    }),
+  );
+});
+
+it('returns urgent changes apart, and once', () => {
+  const desired = new DesiredState<string, number>({ equal: (a, b) => a === b, isUrgent: (owner) => owner.startsWith('pod/') });
+  desired.set('peer/a', new Map([['x', 1]]));
+  expect(desired.takeUrgent()).toBeUndefined();
+  desired.set('pod/a', new Map([['y', 1]]));
+  desired.forget('pod/a');
+  expect(desired.takeUrgent()).toEqual({ keys: new Set(['y']), owners: new Set(['pod/a']) });
+  desired.set('pod/b', new Map([['z', 1]]));
+  expect(desired.takeDirty()).toEqual({ keys: new Set(['x', 'z']), owners: new Set(['peer/a', 'pod/b']) });
+  expect([desired.takeUrgent(), desired.takeDirty().keys.size]).toEqual([undefined, 0]);
+});
+
+it('lets the latest claim win, and names the conflicting owners', () => {
+  const desired = new DesiredState<string, number>({ equal: (a, b) => a === b });
+  const owned = (x: number) => new Map(Object.entries({ x, y: 1 }));
+  desired.set('a', owned(1));
+  desired.set('b', owned(2));
+  desired.set('c', owned(2));
+  expect([desired.wanted('x'), desired.ownersOf('x'), desired.ownersOf('y')]).toEqual([2, ['b', 'c'], ['a', 'b', 'c']]);
+  expect([desired.conflictingOwners('a'), desired.conflictingOwners('b')]).toEqual([['b', 'c'], ['a']]);
+  desired.forget('b');
+  desired.forget('c');
+  expect([desired.wanted('x'), desired.ownersOf('x'), desired.conflictingOwners('a')]).toEqual([1, ['a'], []]);
+});
+
+it('knows which keys are dirty, and that wanting the same again changes nothing', () => {
+  const desired = new DesiredState<string, number>({ equal: (a, b) => a === b });
+  desired.set('a', new Map([['x', 1]]));
+  const revision = desired.revision;
+  expect(desired.takeDirty()).toEqual({ keys: new Set(['x']), owners: new Set(['a']) });
+  expect(desired.set('a', new Map([['x', 1]]))).toBe(revision);
+  expect(desired.takeDirty()).toEqual({ keys: new Set(), owners: new Set() });
+});

@@ -1,0 +1,209 @@
+interface DesiredStateOptions<K, V> {
+  readonly equal: (a: V, b: V) => boolean;
+  /** The kind under which a key is counted; left out: keys are not counted. */
+  readonly kindOf?: (key: K) => number | undefined;
+  /** Whether an owner goes through the urgent lane; left out: none does. */
+  readonly isUrgent?: (owner: string) => boolean;
+}
+
+interface OwnerClaim<V> {
+  readonly owner: string;
+  readonly value: V;
+}
+
+/** What changed since the last call. */
+export interface Dirty<K> {
+  readonly keys: ReadonlySet<K>;
+  /** Owners that now want something else, or nothing. */
+  readonly owners: ReadonlySet<string>;
+}
+
+/** The mutable form, while it is collected. */
+interface Changes<K> {
+  readonly keys: Set<K>;
+  readonly owners: Set<string>;
+}
+
+/**
+ * The union of what all owners want, keyed as the target keys it, and what changed since the last call of `takeDirty`.
+ *
+ * Several owners may want one key; the entry stays until the last of them withdraws. Where their values differ, the latest
+ * claim wins, and the one before is restored after it: a CIDR may move to another node, or an address to
+ * another Service, in any order of events. Owners are named as in cookies, e.g. `pod/default/web-0/eth0@4f5e…`. Wanting the same
+ * again changes nothing and makes nothing dirty.
+ */
+export class DesiredState<K extends string, V> {
+  readonly #equal: (a: V, b: V) => boolean;
+  readonly #kindOf: (key: K) => number | undefined;
+  readonly #counts = new Map<number, number>();
+  /** Most owners want a single entry, and there are many of them. */
+  readonly #byOwner = new Map<string, K | readonly K[]>();
+  /** Several claims, in the order in which they were made. */
+  readonly #byKey = new Map<K, OwnerClaim<V> | readonly OwnerClaim<V>[]>();
+  readonly #isUrgent: (owner: string) => boolean;
+  #dirty = noChanges<K>();
+  #urgent = noChanges<K>();
+  #revision = 0;
+
+  constructor({ equal, kindOf = () => undefined, isUrgent = () => false }: DesiredStateOptions<K, V>) {
+    this.#equal = equal;
+    this.#kindOf = kindOf;
+    this.#isUrgent = isUrgent;
+  }
+
+  /** Grows by one with every change. A caller waits for its own change by waiting for this number. */
+  get revision(): number {
+    return this.#revision;
+  }
+
+  get size(): number {
+    return this.#byKey.size;
+  }
+
+  /** How many keys of each kind are wanted; kept with every change, so that reading it does not walk all keys. */
+  get counts(): ReadonlyMap<number, number> {
+    return this.#counts;
+  }
+
+  /** Replaces everything `owner` wants; an empty map removes the owner. Returns the revision that contains it. */
+  set(owner: string, wanted: ReadonlyMap<K, V>): number {
+    const had = this.keysOf(owner);
+    if (had.length === 0 && wanted.size === 0) return this.#revision;
+    const changed: K[] = [];
+    for (const key of had) if (!wanted.has(key) && this.#release(key, owner)) changed.push(key);
+    for (const [key, value] of wanted) if (this.#claim(key, owner, value)) changed.push(key);
+    const [only, ...others] = wanted.keys();
+    if (only === undefined) this.#byOwner.delete(owner);
+    else this.#byOwner.set(owner, others.length === 0 ? only : [only, ...others]);
+    if (changed.length === 0) return this.#revision;
+    const dirty = this.#isUrgent(owner) ? this.#urgent : this.#dirty;
+    for (const key of changed) dirty.keys.add(key);
+    dirty.owners.add(owner);
+    return ++this.#revision;
+  }
+
+  forget(owner: string): number {
+    return this.set(owner, new Map());
+  }
+
+  /** The wanted value of `key`; `undefined` if no owner wants it. */
+  wanted(key: K): V | undefined {
+    const claims = this.#byKey.get(key);
+    return claims === undefined ? undefined : winner(claims).value;
+  }
+
+  keys(): IterableIterator<K> {
+    return this.#byKey.keys();
+  }
+
+  /** Whether `owner` wants anything. */
+  has(owner: string): boolean {
+    return this.#byOwner.has(owner);
+  }
+
+  owners(): IterableIterator<string> {
+    return this.#byOwner.keys();
+  }
+
+  /** The owners that want the current value of `key`, in the order of their claims. */
+  ownersOf(key: K): readonly string[] {
+    const claims = this.#byKey.get(key);
+    if (claims === undefined) return [];
+    if (!isMany(claims)) return [claims.owner];
+    const { value } = winner(claims);
+    return claims.filter((claim) => this.#equal(claim.value, value)).map(({ owner }) => owner);
+  }
+
+  /** Other owners with a different value for a key of `owner`, each once. */
+  conflictingOwners(owner: string): readonly string[] {
+    const conflicting = new Set<string>();
+    for (const key of this.keysOf(owner)) {
+      const claims = this.#byKey.get(key);
+      if (claims === undefined || !isMany(claims)) continue;
+      const mine = claims.find((claim) => claim.owner === owner);
+      for (const claim of claims) if (mine && !this.#equal(claim.value, mine.value)) conflicting.add(claim.owner);
+    }
+    return [...conflicting];
+  }
+
+  /** Keys with different values from several owners, each with the owner whose value stands. Walks all keys. */
+  *disputed(): Generator<readonly [key: K, owner: string]> {
+    for (const [key, claims] of this.#byKey) {
+      const { owner, value } = winner(claims);
+      if (isMany(claims) && claims.some((claim) => !this.#equal(claim.value, value))) yield [key, owner];
+    }
+  }
+
+  keysOf(owner: string): readonly K[] {
+    const keys = this.#byOwner.get(owner);
+    if (keys === undefined) return [];
+    return typeof keys === 'string' ? [keys] : keys;
+  }
+
+  /** What changed since the last call, urgent or not. From now on the caller is responsible for it. */
+  takeDirty(): Dirty<K> {
+    const [taken, urgent] = [this.#dirty, this.takeUrgent()];
+    this.#dirty = noChanges();
+    if (urgent === undefined) return taken;
+    for (const key of urgent.keys) taken.keys.add(key);
+    for (const owner of urgent.owners) taken.owners.add(owner);
+    return taken;
+  }
+
+  /** As `takeDirty`, of urgent owners only; undefined if nothing is urgent. */
+  takeUrgent(): Dirty<K> | undefined {
+    if (this.#urgent.owners.size === 0) return undefined;
+    const taken = this.#urgent;
+    this.#urgent = noChanges();
+    return taken;
+  }
+
+  /** True if the wanted value of the key changed. */
+  #claim(key: K, owner: string, value: V): boolean {
+    const claims = this.#byKey.get(key);
+    if (claims === undefined) {
+      this.#byKey.set(key, { owner, value });
+      this.#count(key, 1);
+      return true;
+    }
+    const all = isMany(claims) ? claims : [claims];
+    const mine = all.find((claim) => claim.owner === owner);
+    if (mine && this.#equal(mine.value, value)) return false;
+    const rest = all.filter((claim) => claim !== mine);
+    this.#byKey.set(key, rest.length === 0 ? { owner, value } : [...rest, { owner, value }]);
+    return true;
+  }
+
+  /** True if the owner had a claim; the wanted value may still be the same. */
+  #release(key: K, owner: string): boolean {
+    const claims = this.#byKey.get(key);
+    if (claims === undefined) return false;
+    const rest = (isMany(claims) ? claims : [claims]).filter((claim) => claim.owner !== owner);
+    const [first] = rest;
+    if (first === undefined) {
+      this.#byKey.delete(key);
+      this.#count(key, -1);
+    } else this.#byKey.set(key, rest.length === 1 ? first : rest);
+    return true;
+  }
+
+  #count(key: K, by: 1 | -1): void {
+    const kind = this.#kindOf(key);
+    if (kind === undefined) return;
+    const count = (this.#counts.get(kind) ?? 0) + by;
+    if (count === 0) this.#counts.delete(kind);
+    else this.#counts.set(kind, count);
+  }
+}
+
+function noChanges<K>(): Changes<K> {
+  return { keys: new Set(), owners: new Set() };
+}
+
+function winner<V>(claims: OwnerClaim<V> | readonly OwnerClaim<V>[]): OwnerClaim<V> {
+  return isMany(claims) ? (claims.at(-1) as OwnerClaim<V>) : claims; // never an empty list
+}
+
+function isMany<V>(claims: OwnerClaim<V> | readonly OwnerClaim<V>[]): claims is readonly OwnerClaim<V>[] {
+  return Array.isArray(claims);
+}

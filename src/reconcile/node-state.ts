@@ -1,0 +1,285 @@
+import type { SeineError } from '../errors/seine-error.ts';
+import { cookieFeature, type Feature, type Owner, ownerOf } from '../pipeline/cookie.ts';
+import type { FlowPattern, TransportAddress } from '../pipeline/flow-pattern.ts';
+import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
+import type { Wanted } from '../wanted/wanted.ts';
+import {
+  type BridgeKey,
+  type BridgeValue,
+  decodeFlowEntry,
+  encodeBridgeEntries,
+  isFlowKey,
+  isMeterKey,
+  tableOfKey,
+} from './bridge-entry.ts';
+import { DesiredState } from './desired-state.ts';
+import type { FirewallKey } from './firewall-target.ts';
+import { FlowTemplates } from './flow-template.ts';
+import { type HostEntry, type HostKey, hostEntries, sameHostEntry } from './host-entry.ts';
+import { LearnedFlows } from './learned-flows.ts';
+import { Reconciler } from './reconciler.ts';
+import type { ReconcilerEvents } from './reconciler-options.ts';
+import type { SettingKey } from './settings-target.ts';
+import { sweepPeriodically } from './sweep.ts';
+import { portKey, type SwitchEntry, type SwitchKey, sameSwitchEntry } from './switch-entry.ts';
+import type { Target } from './target.ts';
+
+/** The reconciler of each part of the node. */
+interface NodeTargets {
+  readonly bridge: Target<BridgeKey, BridgeValue>;
+  readonly switch: Target<SwitchKey, SwitchEntry>;
+  readonly host: Target<HostKey, HostEntry>;
+  readonly firewall: Target<FirewallKey, string>;
+  readonly settings: Target<SettingKey, string>;
+}
+
+export type TargetName = keyof NodeTargets;
+export const parts: readonly TargetName[] = ['switch', 'bridge', 'host', 'firewall', 'settings'];
+
+export interface NodeStateEvents {
+  round(part: TargetName, result: { readonly put: number; readonly removed: number; readonly tookMs: number }): void;
+  failure(part: TargetName, error: SeineError): void;
+  recovered?(part: TargetName): void;
+  refused(part: TargetName, owner: string, error: SeineError): void;
+  accepted?(part: TargetName, owner: string): void;
+  drift(part: TargetName, keys: readonly string[]): void;
+  repaired(part: TargetName, tookMs: number): void;
+}
+
+/** A point in the history of the wanted state, to wait for. */
+export interface Revisions {
+  readonly owner: Owner;
+  readonly bridge: number;
+  readonly host: number;
+}
+
+/** Older than any: waiting for it returns at once. */
+const NO_REVISION = -1;
+
+const nothingOfHost: ReadonlyMap<HostKey, HostEntry> = new Map();
+/** Entries of one `apply`. ovs-vswitchd takes some 30 µs for a flow: a pod waits 15 ms at most for a batch of other owners that was sent before its own. */
+const batchSizes: Readonly<Record<TargetName, number>> = { bridge: 500, switch: 64, host: 500, firewall: 1_000, settings: 64 };
+
+const equalStrings = <S extends string>(a: S, b: S): boolean => a === b;
+
+/**
+ * The one port to the node: takes what is wanted of its bridge, its switch database, its own stack and its packet filter, and
+ * waits until it is realised. Each part has its desired state and its reconciler.
+ */
+export class NodeState {
+  /** Counts wanted flows by table. */
+  readonly bridge: DesiredState<BridgeKey, BridgeValue>;
+  readonly switch: DesiredState<SwitchKey, SwitchEntry>;
+  readonly host: DesiredState<HostKey, HostEntry>;
+  readonly firewall: DesiredState<FirewallKey, string>;
+  /** Settings of the kernel. */
+  readonly settings: DesiredState<SettingKey, string>;
+  /** For readers of what the node holds now; only the reconcilers change it. */
+  readonly targets: NodeTargets;
+  readonly reconcilers: {
+    readonly bridge: Reconciler<BridgeKey, BridgeValue>;
+    readonly switch: Reconciler<SwitchKey, SwitchEntry>;
+    readonly host: Reconciler<HostKey, HostEntry>;
+    readonly firewall: Reconciler<FirewallKey, string>;
+    readonly settings: Reconciler<SettingKey, string>;
+  };
+
+  readonly #templates = new FlowTemplates();
+
+  /** What the wanted flows teach the switch. */
+  readonly learned: LearnedFlows;
+
+  /**
+   * @param blockedBy why nothing of the node may be changed now, e.g. because another agent has the bridge; undefined if it may
+   * @param learned by which the bridge's target tells learned flows from foreign ones
+   */
+  constructor(
+    targets: NodeTargets,
+    events: NodeStateEvents,
+    blockedBy: () => string | undefined = () => undefined,
+    learned = new LearnedFlows(),
+  ) {
+    this.targets = targets;
+    this.learned = learned;
+    // The urgent lane: a pod that starts does not wait for thousands of new nodes or Services.
+    this.bridge = new DesiredState({ equal: equalStrings, kindOf: tableOfKey, isUrgent: (owner) => owner.startsWith('pod/') });
+    this.switch = new DesiredState({ equal: sameSwitchEntry });
+    this.host = new DesiredState({ equal: sameHostEntry });
+    this.firewall = new DesiredState({ equal: equalStrings });
+    this.settings = new DesiredState({ equal: equalStrings });
+    const reconciler = <K extends string, V>(
+      part: TargetName,
+      desired: DesiredState<K, V>,
+      target: Target<K, V>,
+      equal: (a: V, b: V) => boolean,
+    ): Reconciler<K, V> => new Reconciler({ ...common(part, events), blockedBy, desired, target, equal, batchSize: batchSizes[part] });
+    this.reconcilers = {
+      bridge: reconciler('bridge', this.bridge, targets.bridge, equalStrings),
+      switch: reconciler('switch', this.switch, targets.switch, sameSwitchEntry),
+      host: reconciler('host', this.host, targets.host, sameHostEntry),
+      firewall: reconciler('firewall', this.firewall, targets.firewall, equalStrings),
+      settings: reconciler('settings', this.settings, targets.settings, equalStrings),
+    };
+  }
+
+  /** Replaces everything that `owner` wants of bridge and host. */
+  want(owner: Owner, wanted: Wanted): Revisions {
+    this.learned.declare(owner, wanted.flows);
+    return this.#set(owner, encodeBridgeEntries(owner, wanted), hostEntries(wanted));
+  }
+
+  /** Replaces everything that `owner` wants by the flows of `pattern` for one endpoint; faster than `want`. */
+  wantEndpoint(owner: Owner, pattern: FlowPattern, place: TransportAddress): Revisions {
+    return this.#set(owner, this.#templates.entriesOf(owner, pattern, place), nothingOfHost);
+  }
+
+  forget(owner: Owner): Revisions {
+    this.learned.declare(owner, []);
+    return this.#set(owner, new Map(), nothingOfHost);
+  }
+
+  wantBridge(owner: Owner, bridge: WantedBridge, ports: readonly WantedPort[]): number {
+    const entries = new Map<SwitchKey, SwitchEntry>(ports.map((port) => [portKey(port.name), { kind: 'port', port }]));
+    return this.#setSwitch(owner, entries.set('bridge', { kind: 'bridge', bridge }));
+  }
+
+  wantPort(owner: Owner, port: WantedPort): number {
+    return this.#setSwitch(owner, new Map([[portKey(port.name), { kind: 'port', port }]]));
+  }
+
+  forgetPorts(owner: Owner): number {
+    return this.#setSwitch(owner, new Map());
+  }
+
+  wantFirewall(owner: Owner, table: string, body: string): number {
+    return this.wantElements(owner, new Map([[`table/${table}` as const, body]]));
+  }
+
+  /** Replaces everything that `owner` wants of the packet filter. The tables of elements are another owner's. */
+  wantElements(owner: Owner, entries: ReadonlyMap<FirewallKey, string>): number {
+    const revision = this.firewall.set(owner, entries);
+    this.reconcilers.firewall.poke();
+    return revision;
+  }
+
+  /** Replaces everything that is wanted of the kernel's settings. Each is an owner of its own: one may be refused, and the others not. */
+  wantSettings(wanted: ReadonlyMap<SettingKey, string>): void {
+    for (const key of [...this.settings.keys()]) if (!wanted.has(key)) this.settings.forget(ownerOf('node', key));
+    for (const [key, value] of wanted) this.settings.set(ownerOf('node', key), new Map([[key, value]]));
+    this.reconcilers.settings.poke();
+  }
+
+  /**
+   * Waits until bridge and host hold what `want` returned.
+   *
+   * @throws SeineError `REFUSED` if one of them refuses it, `CANCELLED` if `signal` comes first
+   */
+  async realized({ owner, bridge, host }: Revisions, signal: AbortSignal): Promise<void> {
+    await Promise.all([this.reconcilers.bridge.realizedFor(owner, bridge, signal), this.reconcilers.host.realizedFor(owner, host, signal)]);
+  }
+
+  /** Wants, and waits until bridge and host hold it. @throws SeineError as `realized` */
+  realize(owner: Owner, wanted: Wanted, signal: AbortSignal): Promise<void> {
+    return this.realized(this.want(owner, wanted), signal);
+  }
+
+  /** Every pod of this node is known now: ports, flows and meters of unknown pods are removed, whatever else is not known yet. */
+  allowPodRemovals(): void {
+    this.reconcilers.switch.allowRemovals();
+    this.reconcilers.bridge.allowRemovals((key, value) => isMeterKey(key) || (isFlowKey(key) && featureOfFlow(key, value) === 'pod'));
+  }
+
+  /** From now on, what no owner wants is removed. Call once every source of intents has finished its first sync. */
+  allowRemovals(): void {
+    this.learned.complete();
+    for (const part of parts) this.reconcilers[part].allowRemovals();
+  }
+
+  /** Observes everything again, as after a possible foreign change. */
+  recheck(): void {
+    for (const part of parts) this.reconcilers[part].recheck();
+  }
+
+  /** Foreign changes stay until `resumeRepair`. */
+  pauseRepair(): void {
+    for (const part of parts) this.reconcilers[part].pause();
+  }
+
+  resumeRepair(): void {
+    for (const part of parts) this.reconcilers[part].resume();
+  }
+
+  /** Takes everything for unknown: earlier acknowledgements no longer count. */
+  invalidate(): void {
+    for (const part of parts) this.reconcilers[part].invalidate();
+  }
+
+  /**
+   * Reconciles all parts until `signal`.
+   *
+   * @throws SeineError `INVARIANT`
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    await Promise.all(parts.flatMap((part) => [this.reconcilers[part].run(signal), this.#sweep(part, signal)]));
+  }
+
+  /** One by one, so that each has its own types. */
+  #sweep(part: TargetName, signal: AbortSignal): Promise<void> {
+    const { bridge, switch: rows, host, firewall, settings } = this.reconcilers;
+    switch (part) {
+      case 'bridge':
+        return sweepPeriodically(bridge, signal);
+      case 'switch':
+        return sweepPeriodically(rows, signal);
+      case 'host':
+        return sweepPeriodically(host, signal);
+      case 'firewall':
+        return sweepPeriodically(firewall, signal);
+      case 'settings':
+        return sweepPeriodically(settings, signal);
+    }
+  }
+
+  #set(owner: Owner, ofBridge: ReadonlyMap<BridgeKey, BridgeValue>, ofHost: ReadonlyMap<HostKey, HostEntry>): Revisions {
+    const before = this.bridge.revision;
+    const bridge = this.bridge.set(owner, ofBridge);
+    if (bridge !== before) this.reconcilers.bridge.poke();
+    return { owner, bridge, host: this.#setHost(owner, ofHost) };
+  }
+
+  /** Most owners want nothing of the host, and must not wait for other owners' entries there. */
+  #setHost(owner: Owner, entries: ReadonlyMap<HostKey, HostEntry>): number {
+    if (entries.size === 0 && this.host.keysOf(owner).length === 0) return NO_REVISION;
+    const revision = this.host.set(owner, entries);
+    this.reconcilers.host.poke();
+    return revision;
+  }
+
+  #setSwitch(owner: Owner, entries: ReadonlyMap<SwitchKey, SwitchEntry>): number {
+    const revision = this.switch.set(owner, entries);
+    this.reconcilers.switch.poke();
+    return revision;
+  }
+}
+
+function featureOfFlow(key: BridgeKey, value: BridgeValue): Feature | undefined {
+  return cookieFeature(decodeFlowEntry(key, value).cookie);
+}
+
+function common<K extends string>(name: TargetName, events: NodeStateEvents) {
+  const reported: ReconcilerEvents<K> = {
+    round: (result) => events.round(name, result),
+    failure: (error) => events.failure(name, error),
+    recovered: () => events.recovered?.(name),
+    refused: (owner, error) => events.refused(name, owner, error),
+    accepted: (owner) => events.accepted?.(name, owner),
+    drift: (keys) => events.drift(name, keys),
+    repaired: (tookMs) => events.repaired(name, tookMs),
+  };
+  return { name, events: reported, backoffMs, now: () => performance.now() };
+}
+
+/** 50 ms, doubling, to 5 s: a peer that restarts is back within the second, and a broken one is not flooded with attempts. */
+function backoffMs(failures: number): number {
+  return Math.min(5_000, 50 * 2 ** Math.min(failures - 1, 10)) * (0.75 + Math.random() / 2);
+}

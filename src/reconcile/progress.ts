@@ -1,0 +1,63 @@
+import { EventEmitter, once } from 'node:events';
+import { SeineError } from '../errors/seine-error.ts';
+
+/** Which revisions a target holds, for callers that wait. */
+export class Progress {
+  readonly #name: string;
+  readonly #settled = new EventEmitter().setMaxListeners(0);
+  #realized = -1;
+  #confirmed = -1;
+  /** Owners that are ahead of the common revision. */
+  readonly #ahead = new Map<string, number>();
+
+  /** @param name of the target, for messages */
+  constructor(name: string) {
+    this.#name = name;
+  }
+
+  /** The newest revision that the target is known to hold for all owners; -1 before the first. */
+  get realized(): number {
+    return this.#realized;
+  }
+
+  /** A whole round is over. @param invalidated the newest invalidation that it has answered */
+  reached(revision: number, invalidated: number): void {
+    this.#realized = revision;
+    this.#confirmed = invalidated;
+    for (const [owner, ahead] of this.#ahead) if (ahead <= revision) this.#ahead.delete(owner);
+    this.#settled.emit('round');
+  }
+
+  /** These owners have what they wanted at `revision`; others may not. */
+  reachedFor(owners: Iterable<string>, revision: number): void {
+    for (const owner of owners) this.#ahead.set(owner, revision);
+    this.#settled.emit('round');
+  }
+
+  /** Single owners' progress no longer counts: the target is another one. */
+  fallBack(): void {
+    this.#ahead.clear();
+  }
+
+  /** @param why called when the caller gives up: what blocked the target, or undefined */
+  async untilRealized(revision: number, why: () => SeineError | undefined, signal: AbortSignal): Promise<void> {
+    while (this.#realized < revision) await this.#next(why, signal);
+  }
+
+  async untilRealizedFor(owner: string, revision: number, why: () => SeineError | undefined, signal: AbortSignal): Promise<void> {
+    while (Math.max(this.#realized, this.#ahead.get(owner) ?? -1) < revision) await this.#next(why, signal);
+  }
+
+  async untilConfirmed(invalidated: number, why: () => SeineError | undefined, signal: AbortSignal): Promise<void> {
+    while (this.#confirmed < invalidated) await this.#next(why, signal);
+  }
+
+  async #next(why: () => SeineError | undefined, signal: AbortSignal): Promise<void> {
+    try {
+      await once(this.#settled, 'round', { signal });
+    } catch (thrown) {
+      const reason = why();
+      throw new SeineError('CANCELLED', `waiting for ${this.#name}${reason === undefined ? '' : `: ${reason.message}`}`, { cause: thrown });
+    }
+  }
+}

@@ -1,0 +1,35 @@
+import type { SeineError } from '../errors/seine-error.ts';
+import type { DesiredState } from './desired-state.ts';
+import type { Target } from './target.ts';
+
+export interface ReconcilerOptions<K extends string, V> {
+  readonly name: string;
+  readonly desired: DesiredState<K, V>;
+  readonly target: Target<K, V>;
+  readonly equal: (a: V, b: V) => boolean;
+  /** How long to wait after the nth failure in a row, in ms. */
+  readonly backoffMs: (failures: number) => number;
+  /** Most entries of one `apply`, unless one owner alone wants more. */
+  readonly batchSize: number;
+  readonly events: ReconcilerEvents<K>;
+  /** Why nothing may be written to the target now; undefined if it may. */
+  readonly blockedBy?: () => string | undefined;
+  /** Milliseconds, from any fixed moment; never goes back. */
+  readonly now: () => number;
+}
+
+/** Events that the agent logs and counts. Called synchronously; must not throw. */
+export interface ReconcilerEvents<K> {
+  round(result: { readonly put: number; readonly removed: number; readonly tookMs: number }): void;
+  failure(error: SeineError): void;
+  /** The first round without failure after some that failed. */
+  recovered?(): void;
+  /** The target refused an owner's entries; they are left out until they change or the back-off ends. */
+  refused(owner: string, error: SeineError): void;
+  /** A refused owner's entries were taken, or it wants something else. */
+  accepted?(owner: string): void;
+  /** Foreign changes, found by observing. */
+  drift(keys: readonly K[]): void;
+  /** Foreign changes are repaired, so long (ms) after the event that announced them. */
+  repaired(tookMs: number): void;
+}

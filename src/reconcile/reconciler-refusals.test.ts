@@ -1,0 +1,98 @@
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { SeineError } from '../errors/seine-error.ts';
+import { reconcilerScene } from './reconciler-scene.ts';
+
+let t = reconcilerScene();
+
+beforeEach(() => {
+  t = reconcilerScene();
+  t.start();
+  t.reconciler.allowRemovals();
+});
+afterEach(() => t.end());
+
+it('isolates the one refused owner, and writes it when it is corrected', async () => {
+  t.target.poison.add('bad');
+  const revision = t.desired.set('b', new Map([['bad', 1]]));
+  for (const owner of ['a', 'c', 'd', 'e']) t.desired.set(owner, new Map([[owner, 1]]));
+  t.reconciler.poke();
+  await t.reconciler.realized(t.desired.revision, t.deadline());
+  expect([...t.target.held.keys()].toSorted()).toEqual(['a', 'c', 'd', 'e']);
+  await expect(t.reconciler.realizedFor('b', revision, t.deadline())).rejects.toMatchObject({ code: 'REFUSED' });
+  expect(t.reconciler.failures().map(({ owner }) => owner)).toEqual(['b']);
+  await t.want('b', { good: 1 });
+  expect(t.target.held.has('good')).toBe(true);
+  expect(t.reconciler.failures()).toEqual([]);
+});
+
+it('reports the end of failures, and when refused entries are written', async () => {
+  t.target.die();
+  t.desired.set('a', new Map([['x', 1]]));
+  t.reconciler.invalidate();
+  await expect.poll(() => t.over.length).toBeGreaterThan(2);
+  t.target.revive();
+  await t.want('a', { x: 1 });
+  await expect.poll(() => t.over.at(-1)).toBe('recovered');
+  expect(t.over.filter((each) => each === 'recovered')).toHaveLength(1);
+  t.target.poison.add('bad');
+  await expect(t.want('b', { bad: 1 })).rejects.toThrow('REFUSED');
+  expect(t.over.at(-1)).toBe('recovered');
+  await t.want('b', { good: 1 });
+  expect(t.over.at(-1)).toBe('accepted b');
+  expect(t.reconciler.ageMs).toBe(0);
+});
+
+it('retries refused entries with growing back-off', async () => {
+  t.target.poison.add('bad');
+  t.desired.set('b', new Map([['bad', 1]]));
+  await t.round();
+  for (let second = 0; second < 600; second++) {
+    t.pass(1_000);
+    t.reconciler.recheck();
+    await t.round();
+  }
+  expect(t.refused).toHaveLength(1 + 4); // after 30, 60, 120 and 240 s
+});
+
+it('observes again before it accepts a refusal', async () => {
+  await t.want('a', { ground: 1 });
+  const { apply } = t.target;
+  t.target.apply = async (plan) => {
+    // As a flow that needs a group: refused while that is not there.
+    const stands = t.target.held.has('ground') || plan.put.has('ground');
+    if (!stands) throw new SeineError('REFUSED', 'no ground');
+    await apply.call(t.target, plan);
+  };
+  t.target.wipe(); // without an event
+  await t.want('b', { x: 1 });
+  expect([...t.target.held.keys()].toSorted()).toEqual(['ground', 'x']);
+  expect(t.refused).toEqual([]);
+});
+
+it('forgets a refusal with the owner, and does not spin', async () => {
+  t.target.poison.add('bad');
+  t.desired.set('b', new Map([['bad', 1]]));
+  t.reconciler.poke();
+  await t.reconciler.realized(t.desired.revision, t.deadline());
+  expect(t.reconciler.failures()).toHaveLength(1);
+  t.desired.forget('b');
+  await t.round();
+  expect(t.reconciler.failures()).toEqual([]);
+});
+
+it('tries the rest of an owner at once when its refused part is withdrawn', async () => {
+  t.target.poison.add('bad');
+  const bad = t.desired.set('b', new Map(Object.entries({ bad: 1, good: 1 })));
+  t.reconciler.poke();
+  await expect(t.reconciler.realizedFor('b', bad, t.deadline())).rejects.toMatchObject({ code: 'REFUSED' });
+  await t.want('b', { good: 1 });
+  expect([...t.target.held.keys()]).toEqual(['good']);
+});
+
+it('writes what a refused owner wants for other owners that want it too', async () => {
+  t.target.poison.add('bad');
+  t.desired.set('b', new Map(Object.entries({ bad: 1, shared: 1 })));
+  await t.want('a', { shared: 1 });
+  expect([...t.target.held.keys()]).toEqual(['shared']);
+  expect(t.reconciler.failures().map(({ owner }) => owner)).toEqual(['b']);
+});

@@ -1,0 +1,312 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { Doorbell } from '../async/doorbell.ts';
+import { idle } from '../async/pause.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import { BatchWriter, type WriteProgress } from './batch-writer.ts';
+import type { Dirty } from './desired-state.ts';
+import { COMPARE_SLICE, differences, eachOnce } from './differences.ts';
+import { type ObservedSnapshot, ObservedState } from './observed-state.ts';
+import { type PlanBatch, without } from './plan-batch.ts';
+import { Progress } from './progress.ts';
+import type { ReconcilerOptions } from './reconciler-options.ts';
+import type { OwnerFailure } from './refusals.ts';
+import { RepairLedger } from './repair-ledger.ts';
+import type { Plan } from './target.ts';
+import { WatchedTarget } from './watched-target.ts';
+
+/** The state of one round. */
+type Round<K, V> = ObservedSnapshot<K, V> & WriteProgress<K, V>;
+
+/**
+ * Keeps a target equal to a desired state, whatever happens to either.
+ *
+ * Level-triggered: it compares what is wanted now, never what changed. A first start, a changed
+ * Service, a restart of OVS and a failed write are the same round: observe if unsure, compare, apply. While the observed state is
+ * trusted, only dirty keys are compared; otherwise everything is, in slices.
+ */
+export class Reconciler<K extends string, V> {
+  readonly #options: ReconcilerOptions<K, V>;
+  readonly #bell = new Doorbell();
+  readonly #progress: Progress;
+  readonly #repairs: RepairLedger<K>;
+  readonly #observed: ObservedState<K, V>;
+  readonly #target: WatchedTarget<K, V>;
+  readonly #writer: BatchWriter<K, V>;
+  /** Keys that must be compared although no owner changed them. */
+  #recheck = new Set<K>();
+  #observeTookMs = 0;
+  #goodMs: number | undefined;
+  /** Which unwanted keys may be removed. */
+  #mayRemove: (key: K, held: V) => boolean = () => false;
+  /** Keys whose removal is not allowed yet. */
+  readonly #withheld = new Set<K>();
+  #lastError: SeineError | undefined;
+  /** When the retry timer fires; `Infinity` while there is none. */
+  #wakeAtMs = Infinity;
+
+  constructor(options: ReconcilerOptions<K, V>) {
+    this.#options = options;
+    this.#progress = new Progress(options.name);
+    this.#repairs = new RepairLedger(options.now);
+    this.#observed = new ObservedState(options.now, () => this.#bell.ring());
+    this.#target = new WatchedTarget(options.target, options.equal, options.blockedBy);
+    this.#writer = new BatchWriter({ ...options, target: this.#target });
+  }
+
+  /** The desired state may have changed. Cheap; may be called at any rate. */
+  poke(): void {
+    this.#bell.ring();
+  }
+
+  /** The target may hold anything now, e.g. because its connection is new: earlier acknowledgements no longer count. */
+  invalidate(): void {
+    this.#progress.fallBack();
+    this.#observed.replaced();
+  }
+
+  /**
+   * Another process may have changed single entries. They are looked for and repaired, but what the target acknowledges
+   * meanwhile counts: a flood of foreign changes must not keep callers waiting.
+   */
+  recheck(): void {
+    this.#observed.recheck();
+  }
+
+  /** Until `resume`, foreign changes are not repaired. Wanted changes are written, and a replaced target is filled. */
+  pause(): void {
+    this.#observed.pause();
+  }
+
+  resume(): void {
+    this.#observed.resume();
+  }
+
+  /**
+   * Observes everything beside the rounds, which go on meanwhile, and invalidates the observed state only if it finds a foreign
+   * change that no event announced. For one caller at a time.
+   *
+   * @throws SeineError as the target's `observe`
+   */
+  async sweep(signal: AbortSignal): Promise<void> {
+    const { actual } = this.#observed;
+    if (actual === undefined) return;
+    const startedMs = this.#options.now();
+    const differs = await this.#target.differsFrom(actual, signal);
+    this.#observeTookMs = this.#options.now() - startedMs;
+    if (differs && this.#observed.actual === actual) this.recheck();
+    else if (!differs) this.#goodMs = this.#options.now();
+  }
+
+  /**
+   * From now on unwanted entries are removed. Before every source has finished its first sync that would be too early; `which`
+   * selects the keys of sources that have.
+   */
+  allowRemovals(which: (key: K, held: V) => boolean = () => true): void {
+    this.#mayRemove = which;
+    for (const key of this.#withheld) this.#recheck.add(key);
+    this.#withheld.clear();
+    this.#bell.ring();
+  }
+
+  /** The newest revision that the target is known to hold, refused owners excepted; -1 before the first round. */
+  get realizedRevision(): number {
+    return this.#progress.realized;
+  }
+
+  get lastError(): SeineError | undefined {
+    return this.#lastError;
+  }
+
+  /** When the target was last known to hold the wanted state, refused owners excepted (ms): after a round, or a sweep without findings. */
+  get ageMs(): number | undefined {
+    return this.#goodMs === undefined ? undefined : this.#options.now() - this.#goodMs;
+  }
+
+  /** Duration of the last full observation (ms). */
+  get observeTookMs(): number {
+    return this.#observeTookMs;
+  }
+
+  /** What the target is known to hold. */
+  actual(): ReadonlyMap<K, V> | undefined {
+    return this.#observed.actual;
+  }
+
+  failures(): readonly OwnerFailure[] {
+    return this.#writer.refusals();
+  }
+
+  /** Keys that another process changes repeatedly, and which are therefore repaired at growing intervals. */
+  contested(): ReadonlyMap<K, { readonly repairs: number; readonly nextMs: number }> {
+    return this.#repairs.contested();
+  }
+
+  /** Resolves once the target holds everything that was wanted at `revision`; rejects if `signal` aborts first. */
+  async realized(revision: number, signal: AbortSignal): Promise<void> {
+    await this.#progress.untilRealized(revision, () => this.#lastError, signal);
+  }
+
+  /** Resolves once the target was observed anew and holds the wanted state, refused owners excepted. */
+  async confirmed(signal: AbortSignal): Promise<void> {
+    this.invalidate();
+    await this.#progress.untilConfirmed(this.#observed.invalidations, () => this.#lastError, signal);
+  }
+
+  /**
+   * As `realized`, for one owner, which may be ahead of the others.
+   *
+   * @throws SeineError `REFUSED` if the target refuses what this owner wants
+   */
+  async realizedFor(owner: string, revision: number, signal: AbortSignal): Promise<void> {
+    await this.#progress.untilRealizedFor(owner, revision, () => this.#lastError, signal);
+    const refusal = this.#writer.refusalOf(owner);
+    if (refusal) throw refusal.error;
+  }
+
+  /**
+   * Runs until `signal` aborts.
+   *
+   * @throws SeineError `INVARIANT`; every other failure is reported and retried.
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    let failures = 0;
+    while (!signal.aborted) {
+      try {
+        await this.#round(signal);
+        if (failures > 0) this.#options.events.recovered?.();
+        failures = 0;
+        this.#lastError = undefined;
+        this.#wakeForRetries(signal);
+        await this.#bell.wait(signal);
+      } catch (thrown) {
+        if (signal.aborted) return;
+        const error = SeineError.from(thrown, `reconcile ${this.#options.name}`);
+        if (error.remedy === 'crash') throw error;
+        this.#observed.forget();
+        this.#lastError = error;
+        this.#options.events.failure(error);
+        await idle(this.#options.backoffMs(++failures), signal);
+      }
+    }
+  }
+
+  async #round(signal: AbortSignal): Promise<void> {
+    const startedMs = this.#options.now();
+    const { desired } = this.#options;
+    const view = await this.#observed.snapshot(() => this.#target.observe(signal));
+    const { actual, invalidatedAtMs, invalidations } = view;
+    const drifted = view.source === 'observed' && (await this.#reportDrift(actual));
+    const round: Round<K, V> = { ...view, put: 0, removed: 0 };
+    await this.#applyUrgent(round, [], signal);
+    const { revision } = desired;
+    const concerned = this.#concerned(desired.takeDirty());
+    for (const key of this.#recheck) concerned.add(key);
+    this.#recheck = new Set();
+    const everything = eachOnce(desired.keys(), (key) => desired.wanted(key) !== undefined, actual.keys());
+    await this.#apply(await this.#compare(view.source === 'observed' ? everything : concerned, actual), round, signal);
+    const { put, removed } = round;
+    if (put + removed > 0) this.#options.events.round({ put, removed, tookMs: this.#options.now() - startedMs });
+    if (drifted) this.#options.events.repaired(this.#options.now() - (invalidatedAtMs ?? startedMs));
+    if (view.source === 'observed') this.#observeTookMs = this.#options.now() - startedMs;
+    if (!this.#observed.keep(round)) return; // the target was replaced meanwhile; another round is due
+    this.#goodMs = this.#options.now();
+    this.#progress.reached(revision, invalidations);
+  }
+
+  /** The keys to compare after these changes. Newly wanted entries are tried at once, without back-off. */
+  #concerned({ keys, owners }: Dirty<K>): Set<K> {
+    const concerned = new Set(keys);
+    for (const key of keys) this.#repairs.clear(key);
+    for (const owner of owners)
+      if (this.#writer.clearRefusal(owner)) for (const key of this.#options.desired.keysOf(owner)) concerned.add(key);
+    return concerned;
+  }
+
+  /**
+   * The urgent lane: urgent owners are served between two batches of the others, which may be thousands.
+   *
+   * @param queue the batches still to be applied in this round: nothing in them is newer than what is done here
+   */
+  async #applyUrgent(round: Round<K, V>, queue: PlanBatch<K, V>[], signal: AbortSignal): Promise<void> {
+    const { desired } = this.#options;
+    const { revision } = desired;
+    const urgent = desired.takeUrgent();
+    if (urgent === undefined) return;
+    const keys = this.#concerned(urgent);
+    for (const [index, batch] of queue.entries()) queue[index] = without(batch, keys);
+    const plan = await this.#compare(keys, round.actual);
+    await this.#write(this.#writer.cut(plan), round, signal);
+    if (this.#observed.stillOf(round)) this.#progress.reachedFor(urgent.owners, revision);
+  }
+
+  async #compare(keys: Iterable<K>, actual: Map<K, V>): Promise<Plan<K, V>> {
+    const { desired, equal, now } = this.#options;
+    const put = new Map<K, V>();
+    const remove = new Set<K>();
+    let compared = 0;
+    for (const key of keys) {
+      if (++compared % COMPARE_SLICE === 0) await nextTurn();
+      const wanted = desired.wanted(key);
+      const held = actual.get(key);
+      if (wanted === undefined) {
+        if (held !== undefined) (this.#mayRemove(key, held) ? remove : this.#withheld).add(key);
+        continue;
+      }
+      this.#withheld.delete(key);
+      if (held !== undefined && equal(held, wanted)) {
+        // One copy of key and value, not two: setting alone would keep the key that is there.
+        actual.delete(key);
+        actual.set(key, wanted);
+      } else if (!this.#isBackedOff(key, now())) put.set(key, wanted);
+    }
+    return { put, remove };
+  }
+
+  /** True for a key that is left alone for now: its owner was refused, or another process keeps changing it. */
+  #isBackedOff(key: K, nowMs: number): boolean {
+    return this.#repairs.isBackedOff(key, nowMs) || this.#writer.isBackedOff(key, nowMs);
+  }
+
+  async #apply(plan: Plan<K, V>, round: Round<K, V>, signal: AbortSignal): Promise<void> {
+    const queue = this.#writer.cut(plan);
+    while (queue.length > 0) {
+      await this.#applyUrgent(round, queue, signal);
+      await this.#write(queue.splice(0, 1), round, signal);
+    }
+  }
+
+  async #write(queue: readonly PlanBatch<K, V>[], round: Round<K, V>, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#writer.write(queue, round, signal);
+    } catch (thrown) {
+      const refused = thrown instanceof SeineError && thrown.code === 'REFUSED';
+      if (refused && round.source === 'remembered') this.#observed.invalidate(); // e.g. a group that the flow needs is gone, and no event said so
+      throw thrown;
+    }
+  }
+
+  /** @returns whether there was any */
+  async #reportDrift(actual: ReadonlyMap<K, V>): Promise<boolean> {
+    const lastTrusted = this.#observed.takeLastTrusted();
+    if (lastTrusted === undefined) return false;
+    const drifted: K[] = [];
+    for await (const key of differences(lastTrusted, actual, this.#options.equal)) drifted.push(key);
+    if (drifted.length === 0) return false;
+    this.#repairs.note(drifted, lastTrusted.size);
+    this.#options.events.drift(drifted);
+    return true;
+  }
+
+  /** Refused owners and contested keys are retried when their back-off ends, without an event. */
+  #wakeForRetries(signal: AbortSignal): void {
+    const due = Math.min(this.#repairs.nextMs() ?? Infinity, this.#writer.nextMs());
+    if (due >= this.#wakeAtMs) return;
+    this.#wakeAtMs = due;
+    void idle(Math.max(0, due - this.#options.now()) + 1, signal).then(() => {
+      this.#wakeAtMs = Infinity;
+      for (const { owner } of this.#writer.refusals()) for (const key of this.#options.desired.keysOf(owner)) this.#recheck.add(key);
+      for (const key of this.#repairs.contested().keys()) this.#recheck.add(key);
+      this.#bell.ring();
+    });
+  }
+}

@@ -1,0 +1,360 @@
+import { SeineError } from '../errors/seine-error.ts';
+import type { Cidr, Family, Ip } from '../net/ip.ts';
+import { addressBits } from '../net/ip.ts';
+import type { Mac } from '../net/mac.ts';
+import type { Action, LearnAction } from '../openflow/action.ts';
+import type { FieldName, FieldValue, Subfield } from '../openflow/fields.ts';
+import type { Instructions } from '../openflow/instructions.ts';
+import type { Match as OpenFlowMatch } from '../openflow/match.ts';
+import type { Masked } from '../openflow/oxm.ts';
+import { ofPort } from '../openflow/protocol.ts';
+import { learnedCookie } from '../pipeline/cookie.ts';
+import { reg, registerFields } from '../pipeline/fields.ts';
+import type { CtExec, CtState, CtStep, LearnChoice, LearnStep, Match, MatchProtocol, Nat, Step, Transport } from '../pipeline/flow.ts';
+import { priority } from '../pipeline/flow.ts';
+import { type BitRange, bitRange, type Mark } from '../pipeline/registers.ts';
+import { tables } from '../pipeline/tables.ts';
+import { packetInReason } from '../pipeline/well-known.ts';
+
+/** Packet-ins go to the connection that took this number with NXT_SET_CONTROLLER_ID; the one that programs flows has 0. */
+export const packetInController = 1;
+
+const etherTypes = { ipv4: 0x0800, ipv6: 0x86dd, arp: 0x0806 } as const;
+const ipProtocols: Readonly<Record<MatchProtocol, number>> = { icmp: 1, tcp: 6, udp: 17, gre: 47, icmp6: 58, sctp: 132 };
+const portFields = { tcp: 'tcp_dst', udp: 'udp_dst', sctp: 'sctp_dst' } as const satisfies Readonly<Record<Transport, FieldName>>;
+const sourcePortFields = { tcp_dst: 'tcp_src', udp_dst: 'udp_src', sctp_dst: 'sctp_src' } as const;
+/** Source: RFC 9293 section 3.1 "Control bits"; without those that RFC 3168 added. */
+const tcpFlagBits = { syn: 0x02, rst: 0x04 } as const;
+const tcpControlBits = 0x3f;
+/** Source: ovs-fields(7) "ip_frag". */
+const anyFragment = 1;
+/** Source: ovs-fields(7) "ct_state". */
+const ctStateBits: Readonly<Record<CtState, number>> = { new: 1, est: 2, rel: 4, rpl: 8, inv: 16, trk: 32, snat: 64, dnat: 128 };
+/** Limits of the packets of unknown tunnel peers that are remembered: count, and time (s). */
+const unknownTunnelPeers = { limit: 256, idleTimeout: 600, priority: 100 } as const;
+
+/**
+ * Limit of remembered clients of one Service port: a client that can send from any address must not fill the switch's memory. Beyond
+ * that, clients are balanced as if there were no affinity.
+ */
+const choicesMax = 10_000;
+/** Longer than the datapath caches the actions of first fragments (10 s), which then learn nothing (s). */
+const fragmentsIdleTimeout = 30;
+/** ovs-fields(7) `ip_frag`: a fragment, and not the first. */
+const laterFragment = 3;
+/** What a later fragment of IPv6 has as its protocol: ovs-fields(7) `ip_proto`, IANA protocol numbers. */
+const fragmentHeader = 44;
+const endpointPort = bitRange(registerFields.endpointPort);
+const serviceGroup = bitRange(registerFields.group);
+const sourceOfPacket = bitRange(registerFields.source);
+
+type MatchFields = { [F in FieldName]?: FieldValue<F> | Masked<FieldValue<F>> };
+
+/** @throws SeineError `INVARIANT` if the match names a field whose prerequisite it does not name. */
+export function toOpenFlowMatch(match: Match): OpenFlowMatch {
+  const fields: MatchFields = {
+    ...headerFields(match),
+    ...neighbourFields(match),
+    ...metadataFields(match),
+  };
+  return fields;
+}
+
+function headerFields(match: Match): MatchFields {
+  const fields: MatchFields = {};
+  if (match.ethSrc !== undefined) fields.eth_src = macNumber(match.ethSrc);
+  if (match.ethDst !== undefined) fields.eth_dst = macNumber(match.ethDst);
+  if (match.vlan !== undefined) fields.vlan_tci = { value: 0x1000, mask: 0x1000 };
+  if (match.payload !== undefined) fields.eth_type = etherTypes[match.payload];
+  if (match.protocol !== undefined) fields.ip_proto = ipProtocols[match.protocol];
+  if (match.ipSrc !== undefined) setAddress(fields, 'src', match.ipSrc);
+  if (match.ipDst !== undefined) setAddress(fields, 'dst', match.ipDst);
+  if (match.portDst !== undefined) fields[portField(match.protocol)] = match.portDst;
+  if (match.portSrc !== undefined) fields[sourcePortFields[portField(match.protocol)]] = match.portSrc;
+  if (match.tcpFlags !== undefined) fields.tcp_flags = { value: tcpFlagBits[match.tcpFlags], mask: tcpControlBits };
+  if (match.fragment !== undefined) fields.ip_frag = { value: anyFragment, mask: anyFragment };
+  if (match.icmpType !== undefined) fields[match.protocol === 'icmp6' ? 'icmpv6_type' : 'icmp_type'] = match.icmpType;
+  if (match.icmpCode !== undefined) fields[match.protocol === 'icmp6' ? 'icmpv6_code' : 'icmp_code'] = match.icmpCode;
+  return fields;
+}
+
+function neighbourFields(match: Match): MatchFields {
+  const fields: MatchFields = {};
+  if (match.ndTarget !== undefined) fields.nd_target = match.ndTarget.value;
+  if (match.ndSll !== undefined) fields.nd_sll = linkLayer(match.ndSll);
+  if (match.ndTll !== undefined) fields.nd_tll = linkLayer(match.ndTll);
+  if (match.arpOp !== undefined) fields.arp_op = match.arpOp === 'request' ? 1 : 2;
+  if (match.arpSpa !== undefined) fields.arp_spa = Number(match.arpSpa.value);
+  if (match.arpTpa !== undefined) fields.arp_tpa = Number(match.arpTpa.value);
+  if (match.arpSha !== undefined) fields.arp_sha = macNumber(match.arpSha);
+  return fields;
+}
+
+function metadataFields(match: Match): MatchFields {
+  const fields: MatchFields = {};
+  if (match.inPort !== undefined) fields.in_port = match.inPort;
+  if (match.tunSrc !== undefined) {
+    if (match.tunSrc.family === 'ipv4') fields.tun_src = Number(match.tunSrc.value);
+    else fields.tun_ipv6_src = match.tunSrc.value;
+  }
+  // A tunnelled packet has one outer header; the other family's addresses are zero.
+  if (match.tunFamily === 'ipv6') fields.tun_src = 0;
+  if (match.tunFamily === 'ipv4') fields.tun_ipv6_src = 0n;
+  if (match.ctState !== undefined) fields.ct_state = ctStateValue(match.ctState);
+  // Open vSwitch forgets these ports unless the tracked protocol is named too, and the flow would match every port.
+  if ((match.ctPortDst ?? match.ctPortSrc) !== undefined && match.protocol) fields.ct_nw_proto = ipProtocols[match.protocol];
+  if (match.ctPortDst !== undefined) fields.ct_tp_dst = match.ctPortDst;
+  if (match.ctPortSrc !== undefined) fields.ct_tp_src = match.ctPortSrc;
+  if (match.ctMarks !== undefined) fields.ct_mark = joined(match.ctMarks);
+  for (const [reg, marks] of Map.groupBy(match.regs ?? [], (mark) => mark.reg)) fields[registerName(reg)] = joined(marks);
+  return fields;
+}
+
+function portField(protocol: MatchProtocol | undefined): (typeof portFields)[Transport] {
+  if (protocol !== 'tcp' && protocol !== 'udp' && protocol !== 'sctp')
+    throw new SeineError('INVARIANT', `portDst is matched for protocol ${protocol}`);
+  return portFields[protocol];
+}
+
+function setAddress(fields: MatchFields, end: 'src' | 'dst', of: Ip | Cidr): void {
+  const { value, prefixLength } =
+    'network' in of
+      ? { value: of.network.value, prefixLength: of.prefixLength }
+      : { value: of.value, prefixLength: addressBits(of.family) };
+  const bits = addressBits(of.family);
+  const mask = (1n << BigInt(bits)) - (1n << BigInt(bits - prefixLength));
+  if (of.family === 'ipv4') fields[`ip_${end}`] = { value: Number(value), mask: Number(mask) };
+  else fields[`ipv6_${end}`] = { value, mask };
+}
+
+function ctStateValue(state: NonNullable<Match['ctState']>): Masked<number> {
+  let value = 0;
+  let mask = 0;
+  for (const bit of Object.keys(state) as CtState[]) {
+    mask |= ctStateBits[bit];
+    if (state[bit] === '+') value |= ctStateBits[bit];
+  }
+  return { value, mask };
+}
+
+function joined(marks: readonly Mark[]): Masked<number> {
+  return { value: marks.reduce((sum, mark) => sum + mark.value, 0), mask: marks.reduce((sum, mark) => sum + mark.mask, 0) };
+}
+
+/**
+ * @throws SeineError `INVARIANT` if a `goto` is not the last step
+ */
+export function toInstructions(steps: readonly Step[]): Instructions {
+  const last = steps.at(-1);
+  const apply = last?.do === 'goto' ? steps.slice(0, -1) : steps;
+  const instructions = { apply: toActions(apply) };
+  return last?.do === 'goto' ? { ...instructions, gotoTable: tables[last.table].id } : instructions;
+}
+
+export function toActions(steps: readonly Step[]): readonly Action[] {
+  const actions: Action[] = [];
+  for (const step of steps) for (const action of toAction(step)) actions.push(action);
+  return actions;
+}
+
+function toAction(step: Step): readonly Action[] {
+  switch (step.do) {
+    case 'load':
+      return [loadMark(registerName(step.mark.reg), step.mark)];
+    case 'setEthSrc':
+      return [{ kind: 'setField', field: 'eth_src', value: macNumber(step.mac) }];
+    case 'setEthDst':
+      return [{ kind: 'setField', field: 'eth_dst', value: macNumber(step.mac) }];
+    case 'setTunSrc':
+      return [setTunnel('src', step.ip)];
+    case 'setTunDst':
+      return [setTunnel('dst', step.ip)];
+    case 'decTtl':
+      return [{ kind: 'decTtl' }];
+    case 'answerArp':
+      return answerArp(step.ip, step.mac);
+    case 'ct':
+      return [toCt(step)];
+    case 'group':
+      return [{ kind: 'group', group: step.group }];
+    case 'meter':
+      return [{ kind: 'meter', meter: step.meter }];
+    case 'resubmit':
+      return [{ kind: 'resubmit', table: tables[step.table].id }];
+    case 'goto':
+      throw new SeineError('INVARIANT', `goto ${step.table} is not the last step`);
+    case 'output':
+      return [{ kind: 'output', port: step.port }];
+    case 'outputToRegister':
+      return [{ kind: 'outputRegister', from: whole('reg1', 32), maxLength: 0xffff }];
+    case 'outputInPort':
+      return [{ kind: 'output', port: ofPort.inPort }];
+    case 'normal':
+      return [{ kind: 'output', port: ofPort.normal }];
+    case 'toAgent':
+      return [{ kind: 'controller', controller: packetInController, userdata: Uint8Array.of(packetInReason[step.reason]) }];
+    case 'learnUnknownTunnelPeer':
+    case 'learnChoice':
+    case 'learnFragments':
+      return [toLearn(step)];
+  }
+}
+
+/** Also what says which flows the step can teach: `LearnedTemplate`. */
+export function toLearn(step: LearnStep): LearnAction {
+  switch (step.do) {
+    case 'learnUnknownTunnelPeer':
+      return learnUnknownPeer(step.family === 'ipv4' ? whole('tun_src', 32) : whole('tun_ipv6_src', 128));
+    case 'learnChoice':
+      return learnChoice(step);
+    case 'learnFragments':
+      return learnFragments(step.family);
+  }
+}
+
+/** RFC 826: the target's hardware address goes where the sender's was, and the packet goes back. */
+function answerArp(ip: Ip, mac: Mac): readonly Action[] {
+  return [
+    { kind: 'move', from: whole('eth_src', 48), to: whole('eth_dst', 48) },
+    { kind: 'setField', field: 'eth_src', value: macNumber(mac) },
+    { kind: 'setField', field: 'arp_op', value: 2 },
+    { kind: 'move', from: whole('arp_sha', 48), to: whole('arp_tha', 48) },
+    { kind: 'setField', field: 'arp_sha', value: macNumber(mac) },
+    { kind: 'move', from: whole('arp_spa', 32), to: whole('arp_tpa', 32) },
+    { kind: 'setField', field: 'arp_spa', value: Number(ip.value) },
+    { kind: 'output', port: ofPort.inPort },
+  ];
+}
+
+function toCt(step: CtStep): Action {
+  const base = { kind: 'ct', commit: step.commit, zone: step.zone, table: tables[step.next].id, exec: step.exec.map(toExec) } as const;
+  return step.nat ? { ...base, nat: toNat(step.nat) } : base;
+}
+
+function toNat(nat: Nat): NonNullable<Extract<Action, { kind: 'ct' }>['nat']> {
+  if (nat.kind === 'restore') return {};
+  const addresses =
+    nat.ip.family === 'ipv4'
+      ? ({ family: 'ipv4', first: Number(nat.ip.value) } as const)
+      : ({ family: 'ipv6', first: nat.ip.value } as const);
+  const port = nat.kind === 'dst' ? nat.port : undefined;
+  return port === undefined ? { direction: nat.kind, addresses } : { direction: nat.kind, addresses, ports: { first: port } };
+}
+
+function toExec(exec: CtExec): Action {
+  if (exec.do === 'mark') return loadMark('ct_mark', exec.mark);
+  return { kind: 'move', from: range(registerName(exec.from.reg), exec.from), to: range('ct_mark', exec.to) };
+}
+
+function learnUnknownPeer(source: Subfield): LearnAction {
+  return {
+    kind: 'learn',
+    table: tables.unknownTunnelPeers.id,
+    priority: unknownTunnelPeers.priority,
+    cookie: learnedCookie,
+    idleTimeout: unknownTunnelPeers.idleTimeout,
+    limit: unknownTunnelPeers.limit,
+    specs: [{ do: 'match', from: source, to: source }],
+  };
+}
+
+/** The learned flow gives later connections of this client the endpoint that was chosen for this one. */
+function learnChoice({ family, transport, idleSeconds, cookie }: LearnChoice): LearnAction {
+  const port = whole(portFields[transport], 16);
+  return {
+    kind: 'learn',
+    table: tables.affinity.id,
+    priority: priority.normal,
+    cookie,
+    ...(idleSeconds === undefined ? {} : { idleTimeout: idleSeconds }),
+    limit: choicesMax,
+    specs: [...clientFields(family, ipProtocols[transport]), { do: 'match', from: port, to: port }, ...chosenEndpoint(family)],
+  };
+}
+
+/**
+ * A later fragment shows no ports to find a Service by, not even the tracker's (`miniflow_extract` of Open vSwitch 3.1). Until all
+ * fragments are here to be translated, the tracker holds the first one back.
+ */
+function learnFragments(family: Family): LearnAction {
+  return {
+    kind: 'learn',
+    table: tables.affinity.id,
+    priority: priority.high,
+    cookie: learnedCookie,
+    idleTimeout: fragmentsIdleTimeout,
+    limit: choicesMax,
+    specs: [
+      ...clientFields(family, family === 'ipv4' ? ipProtocols.udp : fragmentHeader),
+      { do: 'match', from: laterFragment, to: whole('ip_frag', 2) },
+      ...chosenEndpoint(family),
+      { do: 'load', ...constantOf(reg.fragments('endpointKnown')) },
+    ],
+  };
+}
+
+function clientFields(family: Family, ipProtocol: number): LearnSpecs {
+  const bits = addressBits(family);
+  const addresses = family === 'ipv4' ? (['ip_src', 'ip_dst'] as const) : (['ipv6_src', 'ipv6_dst'] as const);
+  return [
+    { do: 'match', from: etherTypes[family], to: whole('eth_type', 16) },
+    { do: 'match', from: ipProtocol, to: whole('ip_proto', 8) },
+    ...addresses.map((field) => ({ do: 'match' as const, from: whole(field, bits), to: whole(field, bits) })),
+    // What came through the node has been allowed to, and a pod has not that comes straight.
+    { do: 'match', ...partOf(sourceOfPacket) },
+  ];
+}
+
+function chosenEndpoint(family: Family): LearnSpecs {
+  const endpoint = whole(family === 'ipv4' ? 'reg3' : 'xxreg3', addressBits(family));
+  const constants = [reg.serviceState('chosen'), reg.routed('yes')];
+  return [
+    { do: 'load', from: endpoint, to: endpoint },
+    { do: 'load', ...partOf(endpointPort) },
+    ...constants.map((mark) => ({ do: 'load' as const, ...constantOf(mark) })),
+    { do: 'load', ...partOf(serviceGroup) },
+  ];
+}
+
+type LearnSpecs = LearnAction['specs'];
+
+function partOf(part: BitRange) {
+  const place = range(registerName(part.reg), part);
+  return { from: place, to: place };
+}
+
+function constantOf({ reg: number, value, mask }: Mark) {
+  const first = 31 - Math.clz32(mask & -mask);
+  return { from: value >>> first, to: range(registerName(number), { reg: number, first, width: 32 - Math.clz32(mask >>> first) }) };
+}
+
+function loadMark(field: 'ct_mark' | ReturnType<typeof registerName>, { value, mask }: Mark): Action {
+  return mask === 0xffff_ffff ? { kind: 'setField', field, value } : { kind: 'setField', field, value, mask };
+}
+
+function setTunnel(end: 'src' | 'dst', ip: Ip): Action {
+  if (ip.family === 'ipv4') return { kind: 'setField', field: `tun_${end}`, value: Number(ip.value) };
+  return { kind: 'setField', field: `tun_ipv6_${end}`, value: ip.value };
+}
+
+type RegisterName = Extract<FieldName, `reg${number}`>;
+
+function registerName(reg: number): RegisterName {
+  return `reg${reg}` as RegisterName; // the checked layout has no register above 15
+}
+
+function range(field: FieldName, { first, width }: BitRange): Subfield {
+  return { field, offset: first, bits: width };
+}
+
+function whole(field: FieldName, bits: number): Subfield {
+  return { field, offset: 0, bits };
+}
+
+function linkLayer(mac: Mac | 'absent'): number {
+  return mac === 'absent' ? 0 : macNumber(mac);
+}
+
+function macNumber(mac: Mac): number {
+  return Number.parseInt(mac.replaceAll(':', ''), 16);
+}

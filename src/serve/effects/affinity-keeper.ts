@@ -1,0 +1,203 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { idle } from '../../async/pause.ts';
+import { SeineError } from '../../errors/seine-error.ts';
+import type { Log } from '../../log/log.ts';
+import type { Ip } from '../../net/ip.ts';
+import type { OpenFlowConnection } from '../../openflow/connection.ts';
+import type { FlowStats } from '../../openflow/flow-stats.ts';
+import { learnedCookie, learnedCookieOf, type Owner } from '../../pipeline/cookie.ts';
+import { tables } from '../../pipeline/tables.ts';
+import { longestSwitchTimeout } from '../../proxy/compile-service.ts';
+import { mayChoose, narrows } from '../../proxy/learned-choice.ts';
+import type { ServiceIntent } from '../../proxy/service-intent.ts';
+import { changedPorts, type ServiceChange, type ServiceSubscriber } from '../service-changes.ts';
+import { readLearnedFlow, strictDelete } from './learned-flow.ts';
+
+/**
+ * When learned choices are looked at after a change, in ms after the acknowledgement: a packet under way through what the data path
+ * remembers of the old flows learns the old choice once more.
+ */
+const AFTER_MS = [0, 40, 600] as const;
+/** How often choices that the switch cannot let expire are looked at (ms). */
+const LONG_LOOK_MS = 60_000;
+/** When all are compared again: after some were taken away, which a packet under way may learn once more, and after a failure or a hold. */
+const AGAIN_MS = { removed: 1_000, failed: 10_000, held: 10_000 } as const;
+/** A loss of more than this share, and of at least so many, is held until a second look comes to the same: as with lists of the API server. */
+const HOLD = { share: 0.3, atLeast: 5 } as const;
+const WHOLE_COOKIE = 0xffff_ffff_ffff_ffffn;
+const FEATURE_OF_COOKIE = 0xffff_ff00_0000_0000n;
+
+interface AffinityKeeperOptions {
+  readonly bridge: Pick<OpenFlowConnection, 'dumpFlows' | 'bundle' | 'untilUp'>;
+  /** Whether an address is in the pod networks of this node, the gateway's addresses among them. */
+  readonly isOwn: (ip: Ip) => boolean;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly nowMs?: () => number;
+}
+
+interface Use {
+  readonly packets: bigint;
+  readonly sinceMs: number;
+}
+
+/**
+ * Takes learned choices of endpoints away where the switch does not do it by itself: the Service may not choose that endpoint for that
+ * client any more, or its timeout is longer than a flow's can be.
+ */
+export class AffinityKeeper implements ServiceSubscriber {
+  readonly #options: AffinityKeeperOptions;
+  readonly #nowMs: () => number;
+  /** Ports that remember clients, by the cookie of what they have learned. */
+  readonly #ports = new Map<bigint, ServiceIntent>();
+  /** Seconds, of those that are ours to let expire. */
+  readonly #long = new Map<Owner, number>();
+  /** Since when each of their choices has seen no packet; by match. */
+  #uses = new Map<string, Use>();
+  #removed = 0;
+  #held = 0;
+  /** Something may be there that should not: nothing was compared yet, or taking away failed. */
+  #isBehind = true;
+
+  constructor(options: AffinityKeeperOptions) {
+    this.#options = options;
+    this.#nowMs = options.nowMs ?? (() => performance.now());
+  }
+
+  /** Choices taken away. */
+  get removed(): number {
+    return this.#removed;
+  }
+
+  /** Choices that are not allowed any more and are kept until a second look: they are too many to go at once. */
+  get held(): number {
+    return this.#held;
+  }
+
+  changed(change: ServiceChange, acknowledged: Promise<void>): void {
+    for (const { owner, was, is } of changedPorts(change)) this.portChanged(owner, was, is, acknowledged);
+  }
+
+  /** @param before undefined if the port is new */
+  portChanged(owner: Owner, before: ServiceIntent | undefined, after: ServiceIntent | undefined, acknowledged: Promise<void>): void {
+    const seconds = after?.affinitySeconds ?? 0;
+    if (after && seconds > 0) this.#ports.set(learnedCookieOf(owner), after);
+    else this.#ports.delete(learnedCookieOf(owner));
+    if (seconds > longestSwitchTimeout) this.#long.set(owner, seconds);
+    else this.#long.delete(owner);
+    if (before?.affinitySeconds === undefined || !narrows(before, after)) return;
+    this.#clean(owner, acknowledged).catch((thrown: unknown) => this.#failed(thrown));
+  }
+
+  /**
+   * Compares what is there with what the Services may choose now, which may have changed while no agent ran, and lets long choices
+   * expire; until the signal.
+   *
+   * @param inStep resolves once every Service that is known is on the bridge; rejects only when the agent stops
+   */
+  async run(inStep: Promise<void>): Promise<void> {
+    const { signal } = this.#options;
+    const isInStep = await inStep.then(
+      () => true,
+      () => false,
+    );
+    while (isInStep && !signal.aborted) {
+      const result = this.#isBehind ? await this.#tryCompare() : 'kept';
+      await idle(result === 'kept' ? LONG_LOOK_MS : AGAIN_MS[result], signal);
+      if (!signal.aborted) await this.expire().catch((thrown: unknown) => this.#failed(thrown));
+    }
+  }
+
+  async #tryCompare(): Promise<'kept' | 'removed' | 'held' | 'failed'> {
+    try {
+      const result = await this.compare();
+      this.#isBehind = result !== 'kept';
+      if (result !== 'held') this.#options.log.working('affinity');
+      return result;
+    } catch (thrown) {
+      this.#failed(thrown);
+      return 'failed';
+    }
+  }
+
+  /** Takes away every choice that is not allowed now. So many that the repair could be the outage go only when they are found again. */
+  async compare(): Promise<'kept' | 'removed' | 'held'> {
+    const { log } = this.#options;
+    const learned = { table: tables.affinity.id, cookie: learnedCookie, cookieMask: FEATURE_OF_COOKIE };
+    const gone: Uint8Array[] = [];
+    let all = 0;
+    await this.#list(learned, (flow) => {
+      // Of fragments: theirs is no owner's, and lives for seconds.
+      if (flow.cookie === learnedCookie) return;
+      all++;
+      if (!this.#isAllowed(flow)) gone.push(strictDelete(flow));
+    });
+    if (this.#held === 0 && gone.length >= HOLD.atLeast && gone.length > HOLD.share * all) {
+      this.#held = gone.length;
+      const told = 'many remembered clients have endpoints that they may not have now; they go if a second look comes to the same';
+      log.failing('affinity', told, { remembered: all, notAllowed: gone.length, cause: 'more than 30 % at once' });
+      return 'held';
+    }
+    this.#held = 0;
+    await this.#delete(gone);
+    return gone.length > 0 ? 'removed' : 'kept';
+  }
+
+  /** Takes away long choices that no new connection has used for their Service's time, as far as this agent has seen it. */
+  async expire(): Promise<void> {
+    const uses = new Map<string, Use>();
+    for (const [owner, seconds] of this.#long) {
+      await this.#remove(owner, (flow) => {
+        const key = Buffer.from(flow.match).toString('latin1');
+        const known = this.#uses.get(key);
+        const sinceMs = known?.packets === flow.packets ? known.sinceMs : this.#nowMs();
+        uses.set(key, { packets: flow.packets, sinceMs });
+        return this.#nowMs() - sinceMs >= seconds * 1_000;
+      });
+    }
+    this.#uses = uses;
+  }
+
+  async #clean(owner: Owner, acknowledged: Promise<void>): Promise<void> {
+    const { signal } = this.#options;
+    await acknowledged;
+    let passedMs = 0;
+    for (const atMs of AFTER_MS) {
+      if (atMs > passedMs) await sleep(atMs - passedMs, undefined, { signal, ref: false });
+      passedMs = atMs;
+      await this.#remove(owner, (flow) => !this.#isAllowed(flow));
+    }
+  }
+
+  #isAllowed(flow: FlowStats): boolean {
+    const choice = readLearnedFlow(flow);
+    return choice !== undefined && mayChoose(this.#ports.get(flow.cookie), choice, this.#options.isOwn);
+  }
+
+  async #remove(owner: Owner, which: (flow: FlowStats) => boolean): Promise<void> {
+    const gone: Uint8Array[] = [];
+    const learned = { table: tables.affinity.id, cookie: learnedCookieOf(owner), cookieMask: WHOLE_COOKIE };
+    await this.#list(learned, (flow) => void (which(flow) && gone.push(strictDelete(flow))));
+    await this.#delete(gone);
+  }
+
+  async #list(which: Parameters<AffinityKeeperOptions['bridge']['dumpFlows']>[0], take: (flow: FlowStats) => void): Promise<void> {
+    const { bridge, signal } = this.#options;
+    await bridge.untilUp(signal);
+    await bridge.dumpFlows(which, take, signal);
+  }
+
+  async #delete(gone: readonly Uint8Array[]): Promise<void> {
+    const { bridge, signal } = this.#options;
+    if (gone.length > 0) await bridge.bundle(gone, signal);
+    this.#removed += gone.length;
+  }
+
+  #failed(thrown: unknown): void {
+    if (this.#options.signal.aborted) return;
+    this.#isBehind = true;
+    this.#options.log.failing('affinity', 'choices that are not allowed any more were not all taken away; trying again', {
+      cause: SeineError.from(thrown, 'session affinity').message,
+    });
+  }
+}

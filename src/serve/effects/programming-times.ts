@@ -1,0 +1,98 @@
+import type { ObserveProgramming } from '../ports.ts';
+import type { Arrival, ServiceChange, ServiceSubscriber } from '../service-changes.ts';
+
+/** The last time that something of a Service was changed on the switch. */
+interface Programmed {
+  readonly at: Date;
+  /** From the news to the acknowledgement; undefined while the switch has not acknowledged it. */
+  readonly tookMs: number | undefined;
+}
+
+/** One Service has no more slices that changed at once and are worth telling apart. */
+const TRIGGERS_MAX = 64;
+/** Clocks of two machines differ, and an object may be older than the agent: what took longer says nothing about the network. */
+const PLAUSIBLE_MS = 10 * 60_000;
+
+interface ProgrammingTimesOptions {
+  readonly observe: ObserveProgramming;
+  readonly nowMs?: () => number;
+  readonly clockMs?: () => number;
+}
+
+/**
+ * How long changes of Services take: from the watch event, and from the moment that the controller noted in the slice
+ * (`endpoints.kubernetes.io/last-change-trigger-time`), to the switch's acknowledgement. The second is the SLI "network programming
+ * latency" of Kubernetes; each trigger counts once, and those before the agent began do not.
+ */
+export class ProgrammingTimes implements ServiceSubscriber {
+  /** By which `atMs` is told. */
+  readonly nowMs: () => number;
+  readonly #observe: ObserveProgramming;
+  readonly #clockMs: () => number;
+  readonly #startedMs: number;
+  readonly #last = new Map<string, Programmed>();
+  /** The newest trigger that was counted, by Service. */
+  readonly #counted = new Map<string, number>();
+
+  constructor({ observe, nowMs = () => performance.now(), clockMs = () => Date.now() }: ProgrammingTimesOptions) {
+    this.#observe = observe;
+    this.nowMs = nowMs;
+    this.#clockMs = clockMs;
+    this.#startedMs = clockMs();
+  }
+
+  /** @param waiting what came before and was not worked off yet */
+  arrived(waiting: Arrival | undefined, triggeredAt: string | undefined, atMs = this.nowMs()): Arrival {
+    const triggerMs = triggeredAt === undefined ? Number.NaN : Date.parse(triggeredAt);
+    const known = waiting?.triggeredMs ?? [];
+    const isNew = triggerMs >= this.#startedMs && !known.includes(triggerMs) && known.length < TRIGGERS_MAX;
+    return { atMs: Math.min(waiting?.atMs ?? Infinity, atMs), triggeredMs: isNew ? [...known, triggerMs] : known };
+  }
+
+  changed(change: ServiceChange, acknowledged: Promise<void>): void {
+    if (change.service) this.programmed(change.key, change, acknowledged);
+    else this.forget(change.key);
+  }
+
+  /**
+   * @param acknowledged resolves when the switch has the change
+   * @param change `start` for what was found at a start, whose time says nothing about changes
+   */
+  programmed(
+    key: string,
+    { arrival: { atMs, triggeredMs }, occasion }: { readonly arrival: Arrival; readonly occasion: 'news' | 'start' },
+    acknowledged: Promise<void>,
+  ): void {
+    const at = new Date(this.#clockMs());
+    this.#last.set(key, { at, tookMs: undefined });
+    acknowledged.then(
+      () => {
+        const tookMs = this.nowMs() - atMs;
+        if (this.#last.get(key)?.at === at) this.#last.set(key, { at, tookMs });
+        if (occasion === 'start') return;
+        this.#observe('service_programming_duration_seconds', {}, tookMs / 1_000);
+        this.#countTriggers(key, triggeredMs);
+      },
+      () => undefined, // the agent stops
+    );
+  }
+
+  of(key: string): Programmed | undefined {
+    return this.#last.get(key);
+  }
+
+  forget(key: string): void {
+    this.#last.delete(key);
+    this.#counted.delete(key);
+  }
+
+  #countTriggers(key: string, triggeredMs: readonly number[]): void {
+    const newest = this.#counted.get(key) ?? 0;
+    for (const triggerMs of triggeredMs) {
+      const tookMs = this.#clockMs() - triggerMs;
+      if (triggerMs <= newest || tookMs < 0 || tookMs > PLAUSIBLE_MS) continue;
+      this.#observe('network_programming_duration_seconds', {}, tookMs / 1_000);
+    }
+    if (triggeredMs.length > 0 && this.#last.has(key)) this.#counted.set(key, Math.max(newest, ...triggeredMs));
+  }
+}

@@ -1,0 +1,155 @@
+import { familiesOf, type NodeEnvironment } from '../connectivity/environment.ts';
+import type { Node } from '../kube/node.ts';
+import type { Service } from '../kube/service.ts';
+import { type Ip, parseIp } from '../net/ip.ts';
+import type { Proxying } from '../proxy/intent.ts';
+import type { ProxyNode } from '../proxy/proxy-config.ts';
+import { NodeAddresses, nodePortAddresses } from './node-addresses.ts';
+import type { ServeConfig, ServeNode, ServeSources } from './ports.ts';
+import type { ProxyMode } from './proxy-mode.ts';
+import { ServiceHost } from './service-host.ts';
+
+interface NodeProxyOptions {
+  readonly config: ServeConfig;
+  readonly sources: Pick<ServeSources, 'nodes' | 'peers' | 'apiServer' | 'apiServerPort'>;
+  readonly node: Pick<ServeNode, 'state' | 'routeSocket' | 'environment'>;
+  readonly mode: ProxyMode;
+}
+
+/** Picks out the Services that a change of the node concerns; left out: all of them. */
+type ConcernedServices = (service: Service) => boolean;
+
+/** What this node is to Services, and what of them it serves; says when that has changed. */
+export class NodeProxy {
+  readonly host: ServiceHost;
+  readonly #options: NodeProxyOptions;
+  readonly #addresses: NodeAddresses;
+  readonly #signal: AbortSignal;
+  #known:
+    | {
+        readonly environment: NodeEnvironment;
+        readonly node: Node | undefined;
+        readonly proxyAll: boolean;
+        readonly proxying: Proxying;
+      }
+    | undefined;
+  /** What of the Node object makes a difference; as text, to see whether it has changed. */
+  #identity = '';
+  #gatewayText = '';
+
+  constructor(options: NodeProxyOptions, signal: AbortSignal) {
+    const { config, node, mode } = options;
+    this.#options = options;
+    this.#signal = signal;
+    this.#addresses = new NodeAddresses(node.routeSocket, config.hostGateway);
+    this.host = new ServiceHost({
+      nodeState: node.state,
+      environment: () => node.environment.current,
+      own: this.#addresses,
+      nodePortAddresses: () =>
+        nodePortAddresses(this.#addresses.own, { among: config.proxy.nodePortAddresses, primary: this.#node()?.internalIps ?? [] }),
+      proxyAll: () => mode.proxyAll,
+      isElsewhere: elsewhere(options.sources, signal),
+      apiServer: { host: bareHost(options.sources.apiServer), port: options.sources.apiServerPort },
+    });
+  }
+
+  /** Wants what the node holds for Services whichever they are. */
+  want(): void {
+    this.#identity = this.#nodeText();
+    this.host.want();
+  }
+
+  /** Calls back when Services have to be compared again, until the signal. */
+  follow(changed: (which?: ConcernedServices) => void): void {
+    const { config, sources, node, mode } = this.#options;
+    const everythingChanged = (): void => {
+      this.host.want();
+      changed();
+    };
+    this.#addresses.follow((which) => {
+      this.host.want();
+      changed(usingOneOf(which));
+    }, this.#signal);
+    this.#gatewayText = textOf(node.environment.current.gateway.addresses);
+    node.environment.subscribe(() => {
+      this.host.want();
+      this.#compareGateway(changed);
+    });
+    sources.nodes.subscribe((names) => {
+      if (!names.has(config.nodeName) || this.#nodeText() === this.#identity) return;
+      this.#identity = this.#nodeText();
+      everythingChanged();
+    });
+    void mode.follow(everythingChanged, this.#signal);
+  }
+
+  /** What the node itself sends to a Service comes from the gateway's addresses: whoever says which sources it admits names them. */
+  #compareGateway(changed: (which?: ConcernedServices) => void): void {
+    const text = textOf(this.#options.node.environment.current.gateway.addresses);
+    if (text === this.#gatewayText) return;
+    this.#gatewayText = text;
+    changed(({ loadBalancerSourceRanges }) => loadBalancerSourceRanges.length > 0);
+  }
+
+  /** Read for each of thousands of Services: worked out anew only where something that it is made of is another than before. */
+  get proxying(): Proxying {
+    const { mode, node: side } = this.#options;
+    const [environment, node, { proxyAll }] = [side.environment.current, this.#node(), mode];
+    const known = this.#known;
+    if (known && known.environment === environment && known.node === node && known.proxyAll === proxyAll) return known.proxying;
+    const proxying = { config: mode.config, node: this.#proxyNode(environment, node) };
+    this.#known = { environment, node, proxyAll, proxying };
+    return proxying;
+  }
+
+  #node(): Node | undefined {
+    return this.#options.sources.nodes.get(this.#options.config.nodeName);
+  }
+
+  #nodeText(): string {
+    const node = this.#node();
+    return `${node?.zone} ${node?.internalIps.join()}`;
+  }
+
+  #proxyNode(environment: NodeEnvironment, node: Node | undefined): ProxyNode {
+    const { config } = this.#options;
+    return {
+      name: config.nodeName,
+      ...(node?.zone === undefined ? {} : { zone: node.zone }),
+      families: familiesOf(environment),
+      sctp: config.ovsDatapathType === 'system',
+      addresses: (node?.internalIps ?? []).map(parseIp),
+      gateway: environment.gateway.addresses,
+    };
+  }
+}
+
+function textOf(addresses: readonly Ip[]): string {
+  return addresses.map(({ text }) => text).join();
+}
+
+/** Only Services with an external address that the node got or lost are served otherwise than before. */
+function usingOneOf(addresses: readonly Ip[]): ConcernedServices {
+  const texts = new Set(addresses.map(({ text }) => text));
+  return ({ externalIps, loadBalancerIngress }) => [...externalIps, ...loadBalancerIngress.map(({ ip }) => ip)].some((ip) => texts.has(ip));
+}
+
+/** Without the brackets that an IPv6 address has in a URL. */
+function bareHost(host: string): string {
+  return host.replace(/^\[|\]$/g, '');
+}
+
+/** Addresses of other nodes and of the API server, kept up to date. */
+function elsewhere({ peers, apiServer }: NodeProxyOptions['sources'], signal: AbortSignal): (ip: Ip) => boolean {
+  const server = bareHost(apiServer);
+  let known: ReadonlySet<string> | undefined;
+  const end = peers.subscribe(() => {
+    known = undefined;
+  });
+  signal.addEventListener('abort', end, { once: true });
+  return ({ text }) => {
+    known ??= new Set([...peers.peers()].flatMap(({ transport }) => Object.values(transport)));
+    return text === server || known.has(text);
+  };
+}

@@ -1,0 +1,68 @@
+import { ownCidrs } from '../connectivity/environment.ts';
+import type { Log } from '../log/log.ts';
+import { cidrContains, type Ip } from '../net/ip.ts';
+import { legacyIptables } from '../netlink/legacy-iptables.ts';
+import { Nftables } from '../netlink/nftables.ts';
+import { NetlinkSocket } from '../netlink/socket.ts';
+import { AffinityKeeper } from './effects/affinity-keeper.ts';
+import { ConnectionCleaner } from './effects/connection-cleaner.ts';
+import { HealthCheckNodePorts } from './effects/health-check-node-ports.ts';
+import { ProgrammingTimes } from './effects/programming-times.ts';
+import { UnservedEvents } from './effects/unserved-events.ts';
+import { lookForKubeProxy } from './kube-proxy.ts';
+import { NodeProxy } from './node-proxy.ts';
+import type { AddressHolders, ObserveProgramming, ServeConfig, ServeNode, ServeSources } from './ports.ts';
+import { ProxyMode } from './proxy-mode.ts';
+import { Services } from './services.ts';
+
+export interface ServePorts {
+  readonly config: ServeConfig;
+  readonly sources: ServeSources;
+  readonly node: ServeNode;
+  readonly holders: AddressHolders;
+  readonly observe: ObserveProgramming;
+  readonly log: Log;
+}
+
+/** Services as this node serves them. */
+export interface NodeServices {
+  readonly services: Services;
+  readonly mode: ProxyMode;
+  readonly cleaner: ConnectionCleaner;
+  /** Serves what is known and follows what changes, until the signal. */
+  follow(): void;
+}
+
+/** Wires the room, and looks for a kube-proxy before the first Service is served. */
+export function openServices(ports: ServePorts, signal: AbortSignal): NodeServices {
+  const { config, sources, node: nodeSide, holders, observe, log } = ports;
+  const nftables = Nftables.open();
+  const conntrack = NetlinkSocket.open({ protocol: 'netfilter' });
+  const diagnosisSocket = NetlinkSocket.open({ protocol: 'socketDiagnosis' });
+  const places = { nftables, routeSocket: nodeSide.routeSocket, diagnosisSocket, legacy: legacyIptables };
+  const mode = new ProxyMode({ config: config.proxy, look: () => lookForKubeProxy(places), log });
+  const node = new NodeProxy({ config, sources, node: nodeSide, mode }, signal);
+  const { state: nodeState, bridge } = nodeSide;
+  const times = new ProgrammingTimes({ observe });
+  const services = new Services({ sources, nodeState, node, holders, times, log, signal });
+  const { forgetTCPConnections, disableServiceHealthCheckServer } = config.proxy;
+  const cleaner = new ConnectionCleaner({ bridge, host: conntrack, isOwn: (ip) => node.host.isOwn(ip), forgetTCPConnections, log, signal });
+  const isOwn = (ip: Ip): boolean => ownCidrs(nodeSide.environment.current).some((cidr) => cidrContains(cidr, ip));
+  const affinity = new AffinityKeeper({ bridge, isOwn, log, signal });
+  const isEnabled = () => mode.proxyAll && !disableServiceHealthCheckServer;
+  const health = new HealthCheckNodePorts({ nodeName: config.nodeName, isEnabled, log });
+  const events = new UnservedEvents({ nodeName: config.nodeName, peers: sources.peers, events: sources.events });
+  for (const subscriber of [affinity, cleaner, times, health, events]) services.subscribe(subscriber);
+  const close = (): void => {
+    for (const each of [health, nftables, conntrack, diagnosisSocket]) each.close();
+  };
+  signal.addEventListener('abort', close, { once: true });
+  mode.look();
+  const follow = () => {
+    node.want();
+    services.follow();
+    node.follow((which) => services.lookAgain(which));
+    void affinity.run(services.inStep(signal));
+  };
+  return { services, mode, cleaner, follow };
+}

@@ -1,0 +1,80 @@
+import type { LoopTurns } from '../async/loop-turns.ts';
+import type { NodeEnvironment } from '../connectivity/environment.ts';
+import type { EndpointSlice } from '../kube/endpoint-slice.ts';
+import type { EventPoster } from '../kube/events.ts';
+import type { Node } from '../kube/node.ts';
+import type { PeerSource } from '../kube/peer-source.ts';
+import type { Replica } from '../kube/replica.ts';
+import type { Service } from '../kube/service.ts';
+import type { Cidr, Ip } from '../net/ip.ts';
+import type { NetlinkSocket } from '../netlink/socket.ts';
+import type { OpenFlowConnection } from '../openflow/connection.ts';
+import type { NodeState } from '../reconcile/node-state.ts';
+
+/*
+ * What this room needs of the rest of the agent. The composition root hands it in; nothing here knows where it comes from.
+ */
+
+/** The part of the agent's configuration that decides what is served and where, by the same names. */
+export interface ServeConfig {
+  readonly nodeName: string;
+  readonly hostGateway: string;
+  readonly ovsDatapathType: 'system' | 'netdev';
+  readonly proxy: ServiceProxySettings;
+}
+
+/** The section `proxy` of the configuration; `docs/services.md` has the meaning of each key. */
+export interface ServiceProxySettings {
+  readonly proxyAll?: boolean | undefined;
+  readonly nodePortAddresses: readonly (Cidr | 'primary')[];
+  readonly skipServices: readonly string[];
+  readonly proxyLoadBalancerIPs: boolean;
+  readonly serviceProxyName: string;
+  readonly externalIPRanges: readonly Cidr[];
+  readonly bucketTranslation: boolean;
+  readonly disableServiceHealthCheckServer: boolean;
+  readonly forgetTCPConnections: boolean;
+}
+
+/** What the API server says. */
+export interface ServeSources {
+  readonly services: Replica<Service>;
+  readonly slices: Replica<EndpointSlice>;
+  readonly nodes: Replica<Node>;
+  readonly peers: PeerSource;
+  readonly events: Pick<EventPoster, 'post'>;
+  /** Host of the API server's URL, address or name. */
+  readonly apiServer: string;
+  readonly apiServerPort: number;
+  /** Thousands of Services may change at once, and pods start meanwhile. */
+  readonly turns: LoopTurns;
+}
+
+/** The part of the wanted state that Services write. */
+export type ServedState = Pick<NodeState, 'want' | 'wantEndpoint' | 'wantElements' | 'forget' | 'bridge' | 'reconcilers'>;
+
+/** The node and its bridge. */
+export interface ServeNode {
+  readonly state: ServedState;
+  readonly bridge: Pick<OpenFlowConnection, 'send' | 'barrier' | 'dumpFlows' | 'bundle' | 'untilUp'>;
+  /** Of protocol `route`. */
+  readonly routeSocket: NetlinkSocket;
+  readonly environment: LiveNodeEnvironment;
+}
+
+interface LiveNodeEnvironment {
+  readonly current: NodeEnvironment;
+  subscribe(changed: () => void): void;
+}
+
+export interface AddressHolders {
+  /** What has this address already, in words for people: a Service must not take the place of a node or a pod. */
+  holderOf(ip: Ip): string | undefined;
+}
+
+/** Takes a duration in seconds for `/metrics`. */
+export type ObserveProgramming = (
+  name: 'service_programming_duration_seconds' | 'network_programming_duration_seconds',
+  labels: Readonly<Record<string, string>>,
+  seconds: number,
+) => void;

@@ -1,0 +1,101 @@
+import type { Owner } from '../pipeline/cookie.ts';
+import type { Transport } from '../pipeline/flow.ts';
+import { compileService, translations } from '../proxy/compile-service.ts';
+import { endpointOwner, endpointOwners } from '../proxy/endpoint-owner.ts';
+import type { Proxying } from '../proxy/intent.ts';
+import { type ServiceEndpoint, type ServiceIntent, translatedEndpoints } from '../proxy/service-intent.ts';
+import type { Revisions } from '../reconcile/node-state.ts';
+import { GroupIdPool } from './group-id-pool.ts';
+import type { ServedState } from './ports.ts';
+import type { ServiceHost } from './service-host.ts';
+
+/** One port of a Service in one family, as it is served. */
+export interface ServedPort {
+  readonly intent: ServiceIntent;
+  /** By their names within the port. */
+  readonly groups: ReadonlyMap<string, number>;
+}
+
+interface ServedPortsOptions {
+  readonly nodeState: ServedState;
+  readonly node: { readonly proxying: Proxying; readonly host: Pick<ServiceHost, 'routes' | 'elements'> };
+  /** Ends waiting for the switch to confirm that groups are gone. */
+  readonly signal: AbortSignal;
+}
+
+/** Wants what single ports of Services need, lends them group numbers, and counts which endpoint is used by how many ports. */
+export class ServedPorts {
+  readonly #options: ServedPortsOptions;
+  readonly #groups = new GroupIdPool();
+  /** How many ports more than one lead to an endpoint; of most of a hundred thousand it is one. */
+  readonly #furtherUsers = new Map<Owner, number>();
+
+  constructor(options: ServedPortsOptions) {
+    this.#options = options;
+  }
+
+  /** @throws what the compilers throw; then the port is dropped, as it was and as it should have been */
+  serve(owner: Owner, intent: ServiceIntent, known: ServedPort | undefined): ServedPort {
+    const { nodeState, node } = this.#options;
+    const groups = new Map<string, number>();
+    const groupId = (name: string): number => {
+      const id = groups.get(name) ?? known?.groups.get(name) ?? this.#groups.lend(`${owner}#${name}`);
+      groups.set(name, id);
+      return id;
+    };
+    // Endpoints first: a group must not lead where nothing translates yet, should the two come in different bundles.
+    const had = new Set(known && endpointOwners(known.intent));
+    for (const endpoint of translatedEndpoints(intent)) this.#useEndpoint(intent.transport, endpoint, had);
+    try {
+      const wanted = compileService(intent, { owner, node: node.proxying.node, groupId });
+      this.#giveBack(nodeState.want(owner, { ...wanted, routes: node.host.routes(intent) }), unused(known?.groups, groups));
+      nodeState.wantElements(owner, node.host.elements(intent));
+    } catch (thrown) {
+      for (const endpoint of had) this.#leaveEndpoint(endpoint);
+      this.drop(owner, { intent, groups: new Map([...(known?.groups ?? []), ...groups]) });
+      throw thrown;
+    }
+    for (const endpoint of had) this.#leaveEndpoint(endpoint);
+    return { intent, groups };
+  }
+
+  drop(owner: Owner, port: ServedPort): void {
+    const { nodeState } = this.#options;
+    nodeState.wantElements(owner, new Map());
+    const gone = nodeState.forget(owner);
+    for (const endpoint of endpointOwners(port.intent)) this.#leaveEndpoint(endpoint);
+    this.#giveBack(gone, [...port.groups.values()]);
+  }
+
+  /** A number may be lent again only once no flow of the switch can lead to the old group. */
+  #giveBack(gone: Pick<Revisions, 'bridge'>, groups: readonly number[]): void {
+    if (groups.length === 0) return;
+    const { nodeState, signal } = this.#options;
+    nodeState.reconcilers.bridge.realized(gone.bridge, signal).then(
+      () => {
+        for (const id of groups) this.#groups.giveBack(id);
+      },
+      () => undefined, // the agent stops, and the pool with it
+    );
+  }
+
+  /** @param had endpoints that the port had before; one that it keeps is taken out of them, and stays counted */
+  #useEndpoint(transport: Transport, endpoint: ServiceEndpoint, had: Set<Owner>): void {
+    const owner = endpointOwner(transport, endpoint);
+    if (had.delete(owner)) return;
+    const { nodeState } = this.#options;
+    if (nodeState.bridge.has(owner)) this.#furtherUsers.set(owner, (this.#furtherUsers.get(owner) ?? 0) + 1);
+    else nodeState.wantEndpoint(owner, translations[transport], endpoint);
+  }
+
+  #leaveEndpoint(endpoint: Owner): void {
+    const further = this.#furtherUsers.get(endpoint) ?? 0;
+    if (further === 0) this.#options.nodeState.forget(endpoint);
+    else if (further === 1) this.#furtherUsers.delete(endpoint);
+    else this.#furtherUsers.set(endpoint, further - 1);
+  }
+}
+
+function unused(before: ReadonlyMap<string, number> = new Map(), after: ReadonlyMap<string, number>): number[] {
+  return [...before].flatMap(([name, id]) => (after.has(name) ? [] : [id]));
+}

@@ -1,0 +1,58 @@
+import type { EndpointSlice } from '../kube/endpoint-slice.ts';
+import type { Service } from '../kube/service.ts';
+import type { Owner } from '../pipeline/cookie.ts';
+import type { ServiceIntent } from '../proxy/service-intent.ts';
+import type { ServedPort } from './served-ports.ts';
+
+/** When news of a Service came, and what they were made of changed. */
+export interface Arrival {
+  /** By `performance.now()`: the oldest news that wait. */
+  readonly atMs: number;
+  /** Milliseconds since the epoch, each once. */
+  readonly triggeredMs: readonly number[];
+}
+
+/** A Service that was compared with what is wanted of it, whether or not anything differed. */
+export interface ServiceResult {
+  readonly key: string;
+  /** Undefined for a Service that was deleted. */
+  readonly service: Service | undefined;
+  readonly slices: readonly EndpointSlice[];
+  /** What is served of it from now on. */
+  readonly ports: ReadonlyMap<Owner, ServedPort>;
+  /** What is not served as the Service says, a sentence each. */
+  readonly objections: readonly string[];
+}
+
+/** A Service of which the bridge is to hold something else than before. */
+export interface ServiceChange {
+  readonly key: string;
+  /** Undefined for a Service that was deleted. */
+  readonly service: Service | undefined;
+  readonly before: ReadonlyMap<Owner, ServedPort>;
+  readonly after: ReadonlyMap<Owner, ServedPort>;
+  /** `start`: what the agent found when it started, which need not be new. */
+  readonly occasion: 'start' | 'news';
+  readonly arrival: Arrival;
+}
+
+/** An effect of serving beside flows, groups, routes and elements. Called synchronously; must not throw. */
+export interface ServiceSubscriber {
+  compared?(result: ServiceResult): void;
+  /** @param acknowledged resolves when the switch has the change; rejects only when the agent stops */
+  changed?(change: ServiceChange, acknowledged: Promise<void>): void;
+}
+
+/** Each port that a change concerns, as it was wanted before and is now. */
+export function* changedPorts({ before, after }: Pick<ServiceChange, 'before' | 'after'>): Generator<ChangedPort> {
+  for (const owner of new Set([...before.keys(), ...after.keys()]))
+    yield { owner, was: before.get(owner)?.intent, is: after.get(owner)?.intent };
+}
+
+interface ChangedPort {
+  readonly owner: Owner;
+  /** Undefined if the port is new. */
+  readonly was: ServiceIntent | undefined;
+  /** Undefined if the port is no longer served. */
+  readonly is: ServiceIntent | undefined;
+}

@@ -1,0 +1,95 @@
+import type { Family, Ip } from '../net/ip.ts';
+import { nftText } from '../netlink/nft-elements.ts';
+import { nodePortAddress } from '../pipeline/well-known.ts';
+import type { ServiceIntent } from '../proxy/service-intent.ts';
+import { elementKey, type FirewallKey } from '../reconcile/firewall-target.ts';
+
+/** Table of the node's packet filter that leads node ports to the bridge. */
+export const servicesTable = 'seine-services';
+
+const sets = {
+  ipv4: { addresses: 'node-addresses4', ports: 'node-ports4', own: 'own-external4' },
+  ipv6: { addresses: 'node-addresses6', ports: 'node-ports6', own: 'own-external6' },
+} as const satisfies Readonly<Record<Family, object>>;
+const words = { ipv4: { ip: 'ip', type: 'ipv4_addr' }, ipv6: { ip: 'ip6', type: 'ipv6_addr' } } as const;
+
+/** Before kube-proxy's and every other chain at `dstnat` (-100): a packet is translated by the first chain that has a rule for it. */
+const PRIORITY = -105;
+
+interface ServiceFirewallOptions {
+  readonly families: readonly Family[];
+  readonly gateway: string;
+}
+
+/**
+ * The table that translates what comes for a node port, or for an external address that is the node's own, to the virtual
+ * address that the bridge knows node ports by. Which ports and addresses is a matter of elements, so that a change of one Service
+ * costs one element.
+ *
+ * The source stays what it is, but for what the node itself sends (in the node's own table). A pod that asks its node is answered by the
+ * way it asked: the bridge sends answers to what came by the gateway back there.
+ *
+ * A packet of a translated connection that the connection tracker calls invalid would leave with the virtual address: it is dropped.
+ */
+export function serviceFirewall({ families, gateway }: ServiceFirewallOptions): string {
+  const translate = families.flatMap((family) => {
+    const { ip } = words[family];
+    const { addresses, ports, own } = sets[family];
+    return [
+      `dnat ${ip} addr . port to ${ip} daddr . meta l4proto . th dport map @${own}`,
+      `${ip} daddr @${addresses} meta l4proto . th dport @${ports} dnat ${ip} to ${nodePortAddress[family].text}`,
+    ];
+  });
+  const virtual = families.map((family) => `${words[family].ip} daddr ${nodePortAddress[family].text}`);
+  const invalid = families.map((family) => `${words[family].ip} saddr ${nodePortAddress[family].text} ct state invalid drop`);
+  const chain = (name: string, hook: string, rules: readonly string[]): string =>
+    `chain ${name} {\n${[`type ${hook}; policy accept;`, ...rules].join('\n')}\n}`;
+  // A client that addresses the virtual address itself: only translated packets may have it.
+  const guard = virtual.map((match) => `iifname != "${gateway}" ${match} ct status ! dnat drop`);
+  return [
+    ...families.flatMap((family) => declarations(family)),
+    chain('prerouting', `nat hook prerouting priority ${PRIORITY}`, translate),
+    chain('output', `nat hook output priority ${PRIORITY}`, translate),
+    chain('forward', 'filter hook forward priority -5', [...guard, ...invalid]),
+  ].join('\n');
+}
+
+function declarations(family: Family): readonly string[] {
+  const { type } = words[family];
+  const { addresses, ports, own } = sets[family];
+  return [
+    `set ${addresses} { type ${type}; }`,
+    `set ${ports} { type inet_proto . inet_service; }`,
+    `map ${own} { type ${type} . inet_proto . inet_service : ${type} . inet_service; }`,
+  ];
+}
+
+/** The elements that say on which addresses node ports are served. */
+export function addressElements(addresses: readonly Ip[], families: readonly Family[]): ReadonlyMap<FirewallKey, string> {
+  return new Map(
+    addresses.flatMap((ip) =>
+      families.includes(ip.family) ? [[elementKey(servicesTable, sets[ip.family].addresses, nftText(ip)), ''] as const] : [],
+    ),
+  );
+}
+
+/**
+ * The elements of one port of a Service: its node port, and its external addresses that are the node's own, which no route can
+ * lead to the bridge. Those are served as the node port is, or where there is none as the cluster address.
+ *
+ * @param own says whether an address is the node's
+ */
+export function portElements(intent: ServiceIntent, own: (ip: Ip) => boolean): ReadonlyMap<FirewallKey, string> {
+  const { family, transport, addresses } = intent;
+  const nodePort = addresses.find(({ kind }) => kind === 'nodePort');
+  const instead = nodePort ?? addresses.find(({ kind }) => kind === 'cluster');
+  const elements = new Map<FirewallKey, string>();
+  if (nodePort) elements.set(elementKey(servicesTable, sets[family].ports, nftText(transport, nodePort.port)), '');
+  for (const { kind, ip, port } of addresses) {
+    if ((kind !== 'external' && kind !== 'loadBalancer') || instead === undefined || !own(ip)) continue;
+    // The bridge would no longer see that it was the load balancer's address, and whom that is for.
+    if (kind === 'loadBalancer' && intent.sourceRanges.length > 0) continue;
+    elements.set(elementKey(servicesTable, sets[family].own, nftText(ip, transport, port)), nftText(instead.ip, instead.port));
+  }
+  return elements;
+}

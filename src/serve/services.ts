@@ -1,0 +1,326 @@
+import { abortable } from '../async/abortable.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import type { EndpointSlice } from '../kube/endpoint-slice.ts';
+import type { Service } from '../kube/service.ts';
+import type { Log } from '../log/log.ts';
+import { UnservedReasons } from '../log/unserved-reasons.ts';
+import type { Ip } from '../net/ip.ts';
+import { type Owner, ownerOf } from '../pipeline/cookie.ts';
+import { endpointOwners } from '../proxy/endpoint-owner.ts';
+import { type Proxying, serviceIntents } from '../proxy/intent.ts';
+import { claimsOf, portKey, ServiceClaims, spotsOf } from '../proxy/service-claims.ts';
+import type { ServiceAddress, ServiceIntent } from '../proxy/service-intent.ts';
+import type { ProgrammingTimes } from './effects/programming-times.ts';
+import type { AddressHolders, ServedState, ServeSources } from './ports.ts';
+import { type ServedPort, ServedPorts } from './served-ports.ts';
+import type { Arrival, ServiceChange, ServiceSubscriber } from './service-changes.ts';
+import type { ServiceHost } from './service-host.ts';
+import { SlicesOfServices } from './slices-of-services.ts';
+
+/** Changes that come within this time are worked off together (ms): a rollout is many small ones. */
+const COALESCE_MS = 2;
+
+/** What the node is to Services at present; `lookAgain` after that has changed. */
+interface ServingNode {
+  readonly proxying: Proxying;
+  readonly host: Pick<ServiceHost, 'routes' | 'elements' | 'staysWhereItIs' | 'portHolder'>;
+}
+
+interface ServicesOptions {
+  readonly sources: Pick<ServeSources, 'services' | 'slices' | 'turns'>;
+  readonly nodeState: ServedState;
+  readonly node: ServingNode;
+  readonly holders: AddressHolders;
+  readonly times: Pick<ProgrammingTimes, 'arrived' | 'nowMs' | 'of'>;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+/** A Service being looked at: what was served of it, what is from now on, and what is wrong with it. */
+interface Refresh {
+  readonly before: ReadonlyMap<Owner, ServedPort>;
+  readonly after: Map<Owner, ServedPort>;
+  /** Dropped already. */
+  readonly failed: Set<Owner>;
+  readonly objections: string[];
+}
+
+/**
+ * Keeps Services on the node in step with the API. What changed is looked at, nothing else: work grows with the change,
+ * not with the number of Services.
+ */
+export class Services {
+  readonly #options: ServicesOptions;
+  readonly #ports: ServedPorts;
+  readonly #slicesOf: SlicesOfServices;
+  readonly #claims = new ServiceClaims();
+  readonly #served = new Map<string, ReadonlyMap<Owner, ServedPort>>();
+  #pending = new Map<string, Arrival>();
+  /** Slices that may have changed, and when the news came (`performance.now()`). Whose they are is found out in turns, for there may be many. */
+  readonly #heard = new Map<string, number>();
+  /** Services that came before their slices. */
+  #early = new Map<string, Arrival>();
+  readonly #subscribers: ServiceSubscriber[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #work: Promise<void> | undefined;
+  #isSettled = false;
+  readonly #settling = Promise.withResolvers<void>();
+  /** By `namespace/name`. */
+  readonly objections: UnservedReasons;
+
+  constructor(options: ServicesOptions) {
+    this.#options = options;
+    this.#ports = new ServedPorts(options);
+    this.#slicesOf = new SlicesOfServices(options.sources.slices);
+    this.objections = new UnservedReasons('Service', options.log);
+  }
+
+  /** To be called before `follow`. */
+  subscribe(subscriber: ServiceSubscriber): void {
+    this.#subscribers.push(subscriber);
+  }
+
+  /** Begins to serve what is known now, and follows changes. @returns a function that ends it */
+  follow(): () => void {
+    const { times } = this.#options;
+    const { services, slices } = this.#options.sources;
+    const ofSlices = (names: Iterable<string>): void => {
+      const atMs = times.nowMs();
+      for (const name of names) if (!this.#heard.has(name)) this.#heard.set(name, atMs);
+      this.#schedule();
+    };
+    ofSlices([...slices.entries()].map(([name]) => name));
+    this.lookAgain();
+    const endServices = services.subscribe((keys) => {
+      for (const key of keys) this.#note(key);
+      this.#schedule();
+    });
+    const endSlices = slices.subscribe(ofSlices);
+    return () => {
+      endServices();
+      endSlices();
+      clearTimeout(this.#timer);
+    };
+  }
+
+  /** After a change of what this node is, what is ours to serve, or who has which address. @param which all if left out */
+  lookAgain(which: (service: Service) => boolean = () => true): void {
+    for (const [key, service] of this.#options.sources.services.entries()) if (which(service)) this.#note(key);
+    this.#schedule();
+  }
+
+  /** Resolves once all that is known of Services is wanted. */
+  async settled(): Promise<void> {
+    while (this.#isBehind || this.#work !== undefined) {
+      this.#begin();
+      await this.#work;
+    }
+  }
+
+  /** Whether everything that the API server has confirmed at first has been worked off: what is new now is new. */
+  get isInStep(): boolean {
+    return this.#isSettled;
+  }
+
+  /** Resolves once `isInStep` and the switch has acknowledged what is wanted by then. @throws the signal's reason */
+  async inStep(signal: AbortSignal): Promise<void> {
+    await abortable(this.#settling.promise, signal);
+    const { nodeState } = this.#options;
+    await nodeState.reconcilers.bridge.realized(nodeState.bridge.revision, signal);
+  }
+
+  get count(): number {
+    return this.#served.size;
+  }
+
+  /** Every port that is served, by owner. */
+  *served(): Generator<[Owner, ServedPort]> {
+    for (const ports of this.#served.values()) yield* ports;
+  }
+
+  /** Of one Service, by owner. */
+  portsOf(key: string): ReadonlyMap<Owner, ServedPort> {
+    return this.#served.get(key) ?? new Map<Owner, ServedPort>();
+  }
+
+  slicesOf(key: string): readonly EndpointSlice[] {
+    return this.#slicesOf.of(key);
+  }
+
+  /** What the node is, and what of Services is ours, at present. */
+  get proxying(): Proxying {
+    return this.#options.node.proxying;
+  }
+
+  get times(): Pick<ProgrammingTimes, 'of'> {
+    return this.#options.times;
+  }
+
+  /** The owners of what the bridge holds for a Service: its ports, and the endpoints that have a flow of their own. */
+  ownersOf(key: string): { readonly ports: readonly Owner[]; readonly endpoints: ReadonlySet<Owner> } {
+    const served = this.portsOf(key);
+    return { ports: [...served.keys()], endpoints: new Set([...served.values()].flatMap(({ intent }) => endpointOwners(intent))) };
+  }
+
+  get #isBehind(): boolean {
+    const early = this.#options.sources.slices.synced ? this.#early.size : 0;
+    return this.#pending.size + this.#heard.size + early > 0;
+  }
+
+  /**
+   * @param triggeredAt when what the change was made of changed, if the controller noted it (RFC 3339)
+   * @param atMs when it was heard of, if not just now
+   */
+  #note(key: string, triggeredAt?: string, atMs?: number): void {
+    this.#pending.set(key, this.#options.times.arrived(this.#pending.get(key), triggeredAt, atMs));
+  }
+
+  /** Of all that wait, before the first of them is compared; those whose address another takes or frees are compared too. */
+  #noteClaims(): void {
+    const { sources, node } = this.#options;
+    const context = { config: this.proxying.config, isNodes: (ip: Ip): boolean => node.host.staysWhereItIs(ip) };
+    const concerned = new Set<string>();
+    for (const key of this.#pending.keys()) {
+      const service = sources.services.get(key);
+      const claims = service ? claimsOf(service, this.#slicesOf.of(key), context) : [];
+      const claimant = { name: key, ...(service?.createdAt === undefined ? {} : { createdAt: service.createdAt }) };
+      for (const other of this.#claims.note(claimant, claims)) concerned.add(other);
+    }
+    for (const key of concerned) if (!this.#pending.has(key)) this.#note(key);
+  }
+
+  async #noteSlices(): Promise<void> {
+    const { slices, turns } = this.#options.sources;
+    for (const [name, atMs] of this.#heard) {
+      this.#heard.delete(name);
+      for (const key of this.#slicesOf.note(name)) this.#note(key, slices.get(name)?.triggeredAt, atMs);
+      if (turns.due) await turns.next();
+    }
+    if (slices.synced) this.#takeEarly();
+  }
+
+  /**
+   * True for a new Service whose slices may merely not be listed yet. To look at it now would mean to refuse its connections, where a
+   * bridge that outlived the agent's memory serves them, and to do all the work twice.
+   */
+  #isEarly(key: string): boolean {
+    const { services, slices } = this.#options.sources;
+    return !slices.synced && !this.#served.has(key) && services.get(key) !== undefined && this.#slicesOf.of(key).length === 0;
+  }
+
+  #takeEarly(): void {
+    for (const [key, arrival] of this.#early) if (!this.#pending.has(key)) this.#pending.set(key, arrival);
+    this.#early.clear();
+  }
+
+  /** Also where there is nothing to work off: then everything is in step. */
+  #schedule(): void {
+    if (this.#timer !== undefined || this.#work !== undefined || this.#options.signal.aborted) return;
+    this.#timer = setTimeout(() => this.#begin(), COALESCE_MS);
+  }
+
+  #begin(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#work ??= this.#workOff().finally(() => {
+      this.#work = undefined;
+      if (this.#isBehind) this.#schedule();
+    });
+  }
+
+  /** In order of name, so that a start gives the same group numbers as the one before. */
+  async #workOff(): Promise<void> {
+    const { signal } = this.#options;
+    const { turns, services, slices } = this.#options.sources;
+    do {
+      await this.#noteSlices();
+      const occasion = this.#isSettled ? 'news' : 'start';
+      this.#noteClaims();
+      const concerned = this.#pending;
+      this.#pending = new Map();
+      let changes: ServiceChange[] = [];
+      for (const key of [...concerned.keys()].sort()) {
+        const arrival = concerned.get(key);
+        if (arrival === undefined) continue;
+        if (this.#isEarly(key)) {
+          this.#early.set(key, arrival);
+          continue;
+        }
+        changes.push(...this.#refresh(key, arrival, occasion));
+        if (!turns.due) continue;
+        this.#announce(changes);
+        changes = [];
+        await turns.next();
+      }
+      this.#announce(changes);
+    } while (this.#isBehind && !signal.aborted);
+    this.#isSettled ||= services.synced && slices.synced;
+    if (this.#isSettled) this.#settling.resolve();
+  }
+
+  /** Hands changes to the subscribers, with one wait for the switch's acknowledgement for all of them. */
+  #announce(changes: readonly ServiceChange[]): void {
+    if (changes.length === 0) return;
+    const { nodeState, signal } = this.#options;
+    const acknowledged = nodeState.reconcilers.bridge.realized(nodeState.bridge.revision, signal);
+    acknowledged.catch(() => undefined); // only an abort rejects it; subscribers that wait for it learn that
+    for (const change of changes) for (const subscriber of this.#subscribers) subscriber.changed?.(change, acknowledged);
+  }
+
+  /** @returns what was changed on the bridge; nothing if it was nothing */
+  #refresh(key: string, arrival: Arrival, occasion: ServiceChange['occasion']): readonly ServiceChange[] {
+    const { sources, nodeState } = this.#options;
+    const service = sources.services.get(key);
+    const slices = this.#slicesOf.of(key);
+    const all = service ? serviceIntents(service, slices, this.proxying) : [];
+    const refresh: Refresh = {
+      before: this.portsOf(key),
+      after: new Map(),
+      failed: new Set(),
+      objections: all.flatMap((intent) => intent.objections),
+    };
+    const { revision } = nodeState.bridge;
+    for (const intent of all) this.#serve(key, intent, refresh);
+    const { before, after, failed, objections } = refresh;
+    for (const [owner, port] of before) if (!after.has(owner) && !failed.has(owner)) this.#ports.drop(owner, port);
+    if (after.size === 0) this.#served.delete(key);
+    else this.#served.set(key, after);
+    this.objections.set(key, [...new Set(objections)]);
+    const result = { key, service, slices, ports: after, objections: this.objections.of(key) };
+    for (const subscriber of this.#subscribers) subscriber.compared?.(result);
+    return nodeState.bridge.revision === revision ? [] : [{ key, service, arrival, before, after, occasion }];
+  }
+
+  /** A port that makes no sense to the compilers is left out, and said; it must not end the agent, which serves all others. */
+  #serve(key: string, intent: ServiceIntent, { before, after, failed, objections }: Refresh): void {
+    const addresses = intent.addresses.filter((address) => this.#mayServe(key, intent, address, objections));
+    if (addresses.length === 0) return;
+    const owner = ownerOf('service', `${key}:${intent.name}`);
+    try {
+      after.set(owner, this.#ports.serve(owner, { ...intent, addresses }, before.get(owner)));
+    } catch (thrown) {
+      failed.add(owner);
+      objections.push(SeineError.from(thrown, `port ${intent.port}`).message);
+    }
+  }
+
+  /**
+   * An external address may be a node's: load balancers give those out. A cluster address must be the Service's alone, and of no
+   * address a port that is another's already.
+   */
+  #mayServe(key: string, { transport }: ServiceIntent, { kind, ip, port }: ServiceAddress, objections: string[]): boolean {
+    const { node, holders } = this.#options;
+    const isNodes = kind !== 'cluster' && node.host.staysWhereItIs(ip);
+    const holder =
+      (kind === 'nodePort' || isNodes ? undefined : holders.holderOf(ip)) ??
+      (isNodes ? node.host.portHolder(ip, transport, port) : undefined) ??
+      this.#claims.holderBefore(
+        key,
+        spotsOf(ip, portKey(transport, port), () => isNodes),
+      );
+    if (holder === undefined) return true;
+    const address = kind === 'nodePort' ? `node port ${port}` : `${ip.text}${isNodes ? `, port ${port},` : ''}`;
+    objections.push(`${address} belongs to ${holder}`);
+    return false;
+  }
+}

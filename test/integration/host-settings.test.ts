@@ -1,0 +1,100 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { readSysctl, writeSysctl } from '../../src/netlink/sysctl.ts';
+import { contestedSettings } from '../../src/node/contested-settings.ts';
+import { wantHostSettings } from '../../src/node/host-settings.ts';
+import { SettingsTarget, settingKey } from '../../src/reconcile/settings-target.ts';
+import { exampleNode } from '../support/example-node.ts';
+import { becomeNode, type TestNode } from '../support/node-wiring.ts';
+
+/** The agent's own wiring on the real kernel, in a namespace of this process. */
+let node: TestNode;
+const forward = ['net', 'ipv4', 'ip_forward'] as const;
+const forward6 = ['net', 'ipv6', 'conf', 'all', 'forwarding'] as const;
+const ofGateway = (name: string) => ['net', 'ipv4', 'conf', exampleNode.gateway.name, name] as const;
+const read = (name: readonly string[]) => () => readSysctl(name).trim();
+
+beforeAll(async () => {
+  node = await becomeNode();
+});
+afterAll(async () => {
+  await node.close();
+});
+
+it('are made as they must be, whatever they were while no agent ran', async () => {
+  for (const name of [forward, forward6]) writeSysctl(name, 0);
+  writeSysctl(ofGateway('accept_redirects'), 1);
+  wantHostSettings(exampleNode, [], node.plane.nodeState);
+  await expect.poll(read(forward)).toBe('1');
+  await expect.poll(read(forward6)).toBe('1');
+  await expect.poll(read(ofGateway('accept_redirects'))).toBe('0');
+  await expect.poll(read(ofGateway('rp_filter'))).toBe('2');
+});
+
+it.each([
+  ['forwarding of IPv4', forward, '1'],
+  ['forwarding of IPv6', forward6, '1'],
+  ['forwarding from the gateway', ofGateway('forwarding'), '1'],
+  ['the gateway’s reverse path filter', ofGateway('rp_filter'), '2'],
+])('%s: put back at once, since the kernel reports it', async (_, name, wanted) => {
+  const startedMs = performance.now();
+  writeSysctl(name, name.at(-1) === 'rp_filter' ? 1 : 0);
+  await expect.poll(read(name), { timeout: 10_000 }).toBe(wanted);
+  // The sweep alone would need four seconds at least.
+  expect(performance.now() - startedMs).toBeLessThan(3_500);
+});
+
+it('are put back by the next look where the kernel reports nothing', async () => {
+  writeSysctl(ofGateway('accept_source_route'), 1);
+  await expect.poll(read(ofGateway('accept_source_route')), { timeout: 15_000 }).toBe('0');
+});
+
+it('stay while repair is paused, and are put back afterwards', async () => {
+  const { nodeState } = node.plane;
+  nodeState.pauseRepair();
+  writeSysctl(forward, 0);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(read(forward)()).toBe('0');
+  nodeState.resumeRepair();
+  await expect.poll(read(forward), { timeout: 10_000 }).toBe('1');
+});
+
+it('that another program sets again and again are contested: said, and put back more slowly', async () => {
+  const { nodeState } = node.plane;
+  const disturb = async (): Promise<string> => {
+    writeSysctl(forward, 0);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    return contestedSettings(nodeState).join('\n');
+  };
+  const said = /^net\.ipv4\.ip_forward must be 1, and another program sets it otherwise again and again \(\d+ times\)/m;
+  await expect.poll(disturb, { timeout: 20_000 }).toMatch(said);
+  await expect.poll(read(forward), { timeout: 30_000 }).toBe('1');
+});
+
+it('are only said where the configuration is to check', async () => {
+  const key = settingKey(forward);
+  const changed: string[] = [];
+  const wanted = new Map([[key, '2']]);
+  const target = new SettingsTarget({
+    wanted: () => ({ keys: () => wanted.keys(), wanted: (each) => wanted.get(each) }),
+    mode: 'check',
+    changed: (setting) => changed.push(setting),
+  });
+  const before = read(forward)();
+  expect(await target.observe()).toEqual(new Map([[key, before]]));
+  await expect(async () => target.apply({ put: wanted, remove: new Set() })).rejects.toMatchObject({
+    code: 'REFUSED',
+    message: expect.stringContaining(`net.ipv4.ip_forward is ${before} and not 2; hostSettings is check: sysctl -w net.ipv4.ip_forward=2`),
+  });
+  expect([read(forward)(), changed]).toEqual([before, []]);
+});
+
+it('of an interface that is gone are no difference', async () => {
+  const key = settingKey(['net', 'ipv4', 'conf', 'nowhere', 'rp_filter']);
+  const target = new SettingsTarget({
+    wanted: () => ({ keys: () => [key], wanted: () => '2' }),
+    mode: 'manage',
+    changed: () => {},
+  });
+  expect(await target.observe()).toEqual(new Map([[key, '2']]));
+  await target.apply({ put: new Map([[key, '2']]), remove: new Set() });
+});

@@ -1,0 +1,89 @@
+import { afterEach, expect, it } from 'vitest';
+import { parseConfig } from '../../src/agent/config.ts';
+import type { NodeEnvironment } from '../../src/connectivity/environment.ts';
+import type { Node } from '../../src/kube/node.ts';
+import { peersFromNodes } from '../../src/kube/peer-source.ts';
+import { ReplicaStore } from '../../src/kube/replica.ts';
+import type { Service } from '../../src/kube/service.ts';
+import { silentLog } from '../../src/log/log.ts';
+import { parseCidr, parseIp } from '../../src/net/ip.ts';
+import { NetlinkSocket } from '../../src/netlink/socket.ts';
+import { neededByFlow } from '../../src/reconcile/bridge-entry.ts';
+import { FakeTarget } from '../../src/reconcile/fake-target.ts';
+import { NodeState } from '../../src/reconcile/node-state.ts';
+import { noSigns } from '../../src/serve/kube-proxy.ts';
+import { NodeProxy } from '../../src/serve/node-proxy.ts';
+import { ProxyMode } from '../../src/serve/proxy-mode.ts';
+import { exampleNode } from '../support/example-node.ts';
+import { filledService } from '../support/scene-service.ts';
+
+/** What a change of the node means for Services, on a real node's addresses. */
+const stop = new AbortController();
+const routeSocket = NetlinkSocket.open();
+afterEach(() => {
+  stop.abort();
+  routeSocket.close();
+});
+
+function setUp() {
+  const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
+  const nodes = new ReplicaStore<Node>();
+  const config = { ...parseConfig('', {}), nodeName: 'n1' };
+  let environment: NodeEnvironment = exampleNode;
+  const changed: (() => void)[] = [];
+  const proxy = new NodeProxy(
+    {
+      config,
+      sources: {
+        nodes,
+        peers: peersFromNodes(nodes, 'n1'),
+        apiServer: '192.0.2.1',
+        apiServerPort: 6443,
+      },
+      node: {
+        state: new NodeState(
+          {
+            bridge: new FakeTarget(neededByFlow),
+            switch: new FakeTarget(),
+            host: new FakeTarget(),
+            firewall: new FakeTarget(),
+            settings: new FakeTarget(),
+          },
+          events,
+        ),
+        routeSocket,
+        environment: {
+          get current() {
+            return environment;
+          },
+          subscribe: (call) => void changed.push(call),
+        },
+      },
+      mode: new ProxyMode({ config: config.proxy, look: () => noSigns, log: silentLog }),
+    },
+    stop.signal,
+  );
+  const become = (next: NodeEnvironment): void => {
+    environment = next;
+    for (const call of changed) call();
+  };
+  return { proxy, become };
+}
+
+it('compares Services with source ranges again when the gateway has other addresses: they admit the node by those', () => {
+  const { proxy, become } = setUp();
+  const concerned: ((service: Service) => boolean)[] = [];
+  proxy.follow((which = () => true) => concerned.push(which));
+  concerned.length = 0;
+  become({ ...exampleNode, gateway: { ...exampleNode.gateway, mtu: 1400 } });
+  expect(concerned).toEqual([]);
+  become({
+    ...exampleNode,
+    podCidrs: [parseCidr('10.20.0.0/24')],
+    gateway: { ...exampleNode.gateway, addresses: [parseIp('10.20.0.1'), parseIp('10.10.0.1')] },
+  });
+  const plain = filledService({ name: 'plain', clusterIps: ['10.96.0.1'], ports: [] });
+  const ranged = { ...plain, name: 'ranged', loadBalancerSourceRanges: ['203.0.113.0/24'] };
+  expect(concerned.map((which) => [plain, ranged].filter(which).map(({ name }) => name))).toEqual([['ranged']]);
+  expect(proxy.proxying.node.gateway.map(({ text }) => text)).toEqual(['10.20.0.1', '10.10.0.1']);
+});

@@ -1,0 +1,70 @@
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { type Ran, runProgram } from '../support/run-program.ts';
+
+const root = join(import.meta.dirname, '..', '..');
+const fixtures = 'test/fixtures/test-run';
+
+/** Runs tests that misbehave as `npm test -- FILE` does, with less patience. */
+async function run(file: string, env: NodeJS.ProcessEnv = {}, config = 'vitest.config.ts'): Promise<Ran & { readonly said: string }> {
+  const words = ['build/test.mjs', '--config', `${fixtures}/${config}`, `${file}.fixture.ts`];
+  const own = { ...process.env, SEINE_TEST_GRACE_S: '2', ...env };
+  const ran = await runProgram(process.execPath, words, { cwd: root, env: own, timeoutMs: 50_000 });
+  return { ...ran, said: ran.stdout + ran.stderr };
+}
+
+/** Anywhere on the machine. */
+async function sleepers(seconds: number): Promise<string> {
+  return (await runProgram('pgrep', ['-f', `^sleep ${seconds}$`])).stdout;
+}
+
+/** Side by side, because each waits for something to be late. */
+describe.concurrent('a run of tests', () => {
+  it('that behave ends well, and says nothing more', async () => {
+    const { code, said } = await run('behaves');
+    expect(code, said).toBe(0);
+    expect(said).not.toContain('left over');
+  });
+
+  it('ends what a test left that timed out, and blames its file', async () => {
+    const { code, said } = await run('times-out');
+    expect(code).toBe(1);
+    expect(said).toMatch(/the tests of this file left processes, which were ended:\s+\d+: sleep 7101/);
+    expect(said).not.toContain('left over');
+    expect(await sleepers(7101)).toBe('');
+  });
+
+  it('ends a test that waits for a child and cannot time out, and says which it was', async () => {
+    const { code, said } = await run('blocks');
+    expect(code).toBe(1);
+    expect(said).toMatch(/no test has ended for \d+ s, .*running:\s+blocks\.fixture\.ts/);
+    expect(said).toMatch(/left over and ended: process \d+: sleep 7102/);
+    expect(await sleepers(7102)).toBe('');
+  });
+
+  it('ends an orphan that nothing marks', async () => {
+    const { code, said } = await run('orphan');
+    expect(code).toBe(1);
+    expect(said).toMatch(/left over and ended: process \d+: sleep 7103/);
+    expect(await sleepers(7103)).toBe('');
+  });
+
+  it('removes a network namespace, and says in which file it came up', async () => {
+    const { code, said } = await run('namespace');
+    expect(code).toBe(1);
+    expect(said).toMatch(/left over and removed: network namespace seine-t-left, first seen while namespace\.fixture\.ts ran/);
+    expect((await runProgram('ip', ['netns', 'list'])).stdout).not.toContain('seine-t-left');
+  });
+
+  it('ends vitest where it does not end itself', async () => {
+    const { code, said } = await run('stays', {}, 'stays.config.ts');
+    expect(code).toBe(1);
+    expect(said).toContain('all tests are over, and vitest is still there 2 s later');
+  });
+
+  it('has an end even while tests go on', async () => {
+    const { code, said } = await run('blocks', { SEINE_TEST_DEADLINE_S: '2', SEINE_TEST_GRACE_S: '60', SEINE_TEST_SLEEP: '7104' });
+    expect(code).toBe(1);
+    expect(said).toContain('the run has taken more than 2 s');
+  });
+});

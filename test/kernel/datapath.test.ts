@@ -1,0 +1,101 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { get } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { AgentStatus } from '../../src/agent-api/status.ts';
+import { inNetns } from '../../src/lab/machine/netns.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
+import { parseIp } from '../../src/net/ip.ts';
+import kernelAbilities from '../fixtures/data-paths/system.json' with { type: 'json' };
+import { ServiceLab } from '../support/service-lab.ts';
+
+/** What only the kernel's data path has. */
+let lab: ServiceLab;
+
+beforeAll(async () => {
+  lab = await ServiceLab.start();
+});
+afterAll(async () => {
+  await lab?.remove();
+});
+
+async function status(): Promise<AgentStatus> {
+  const { apiSocket: socketPath } = nodePaths(lab.lab.plan.dir, lab.lab.node(1).name);
+  const [response] = (await once(get({ socketPath, path: '/v1/status', agent: false }), 'response')) as [NodeJS.ReadableStream];
+  return JSON.parse(await text(response)) as AgentStatus;
+}
+
+it('is found to have what Seine needs, and what the documentation says', async () => {
+  await expect.poll(async () => (await status()).dataPath).toEqual(kernelAbilities);
+  expect((await status()).warnings).toEqual([]);
+});
+
+/** `dpctl/show` as ovs-vswitchd prints it: the oracle for what is read from the kernel. */
+async function shown() {
+  const page = await lab.lab.exec(1, 'ovs-appctl', 'dpctl/show', 'system@ovs-system');
+  const numbers = (pattern: RegExp) => (pattern.exec(page) ?? []).slice(1).map(Number);
+  const [hits, misses, lost] = numbers(/lookups: hit:(\d+) missed:(\d+) lost:(\d+)/);
+  return { hits, misses, lost, megaflows: numbers(/flows: (\d+)/)[0], masks: numbers(/masks: hit:\d+ total:(\d+)/)[0] };
+}
+
+it('tells how it fares: as many packets, misses, megaflows and masks as OVS itself says', async () => {
+  await expect
+    .poll(async () => {
+      const before = await shown();
+      const metrics = await lab.lab.metrics(1);
+      const read = (name: string) => metrics.get(`datapath_${name}{data_path="system"}`);
+      const ours = { hits: read('hits_total'), misses: read('upcalls_missed_total'), lost: read('upcalls_lost_total') };
+      const now = { ...ours, megaflows: read('megaflows'), masks: read('masks') };
+      // While packets go by, the value read lies between those of OVS before and after.
+      const after = await shown();
+      const between = (key: keyof typeof now) =>
+        Math.min(before[key] ?? NaN, after[key] ?? NaN) <= (now[key] ?? NaN) &&
+        (now[key] ?? NaN) <= Math.max(before[key] ?? NaN, after[key] ?? NaN);
+      return (Object.keys(now) as (keyof typeof now)[]).filter((key) => !between(key));
+    })
+    .toEqual([]);
+});
+
+it('tells how full the table of connections is, which is the node’s own', async () => {
+  const metrics = await lab.lab.metrics(1);
+  expect(metrics.get('conntrack_entries{table="kernel"}')).toBeGreaterThan(0);
+  expect(metrics.get('conntrack_limit{table="kernel"}')).toBeGreaterThan(metrics.get('conntrack_entries{table="kernel"}') ?? Infinity);
+  expect(metrics.get('conntrack_entries{table="userspace"}')).toBeUndefined();
+});
+
+/** Answers each association with the pod's name, until it is closed. */
+function sctpServer(pod: string, address: string): () => void {
+  const listen = parseIp(address).family === 'ipv4' ? `SCTP4-LISTEN:9999,bind=${address}` : `SCTP6-LISTEN:9999,bind=[${address}],ipv6only`;
+  const { command, args } = inNetns(lab.place(pod), 'socat', ['-U', `${listen},fork,reuseaddr`, `SYSTEM:echo ${pod}`]);
+  const server = spawn(command, args, { stdio: 'ignore' });
+  return () => void server.kill('SIGKILL');
+}
+
+async function sctpAnswer(from: string, address: string, port: number): Promise<string> {
+  const target = parseIp(address).family === 'ipv4' ? `SCTP4:${address}:${port}` : `SCTP6:[${address}]:${port}`;
+  const { command, args } = inNetns(lab.place(from), 'socat', ['-u', '-T', '10', `${target},connect-timeout=10`, '-']);
+  const client = spawn(command, args, { stdio: ['ignore', 'pipe', 'ignore'] });
+  const [answer] = await Promise.all([text(client.stdout), once(client, 'close')]);
+  return answer.trim();
+}
+
+it('leads SCTP to a Service’s endpoint, on this node and on another, over both families', async () => {
+  const name = lab.name('sctp');
+  const ports = [{ name: 'signals', port: 5000, targetPort: 9999, protocol: 'SCTP' }];
+  const service = await lab.service(name, { selector: { app: 'web' }, ports });
+  const closing = ['web-1', 'web-2', 'web-3'].flatMap((pod) => lab.lab.pod(pod).ips.map((ip) => sctpServer(pod, ip)));
+  try {
+    for (const address of service.spec.clusterIPs ?? []) {
+      const seen = new Set<string>();
+      await expect
+        .poll(async () => [...seen.add(await sctpAnswer('client-1', address, 5000))].filter((pod) => pod !== '').toSorted(), {
+          timeout: 300_000,
+        })
+        .toEqual(['web-1', 'web-2', 'web-3']);
+    }
+    expect(await lab.events('Service', name)).toEqual([]);
+  } finally {
+    for (const close of closing) close();
+  }
+});

@@ -1,0 +1,90 @@
+import type { Group } from '../../src/pipeline/flow.ts';
+import { ConnectionTracker } from './connection-tracker.ts';
+import { type Arrival, answerTo, type Conversation, nextOf, reopened } from './conversation.ts';
+import { describePacket } from './packet.ts';
+import { describeOutcome, type PacketOutcome, Reference } from './reference.ts';
+import { compileScene, type Scene } from './scene.ts';
+import { type Output, SwitchModel } from './switch-model.ts';
+
+/** Something that takes packets in and says where they go out: the model, or a real switch. */
+export type Bridge = (arrival: Arrival) => readonly Output[] | Promise<readonly Output[]>;
+
+/** The reference evaluator as a jury: it hears every packet that a bridge got, and says what it finds wrong. */
+export class Oracle {
+  readonly #reference: Reference;
+  readonly #bridge: Bridge;
+  readonly #scene: Scene;
+
+  constructor(scene: Scene, bridge: Bridge) {
+    this.#scene = scene;
+    this.#reference = new Reference(scene);
+    this.#bridge = bridge;
+  }
+
+  /** @returns what the bridge did. @throws Error naming packet, allowed fates and what happened, if that is none of them */
+  async hear(arrival: Arrival): Promise<readonly Output[]> {
+    const fates = this.#reference.fates(arrival.inPort, arrival.packet);
+    const outputs = await this.#bridge(arrival);
+    const fate = fates.find((each) => this.#agrees(each, arrival.inPort, outputs));
+    if (!fate) {
+      const allowed = fates.map(describeOutcome).join('\n     or ');
+      const what = `in by ${arrival.inPort}: ${describePacket(arrival.packet)}`;
+      throw new Error(`${what}\n allowed ${allowed}\nhappened ${describeOutcome({ outputs })}`);
+    }
+    this.#reference.settle(fate);
+    return outputs;
+  }
+
+  /** A switch that floods leaves out ports that it knows the receiver is not behind. */
+  #agrees(fate: PacketOutcome, inPort: number, outputs: readonly Output[]): boolean {
+    const [only] = fate.outputs;
+    if (only?.to !== 'flood' || outputs.some(({ to }) => to === 'flood')) return describeOutcome(fate) === describeOutcome({ outputs });
+    const { node, pods } = this.#scene;
+    const others = [node.gateway.ofPort, ...pods.map(({ ofPort }) => ofPort)].filter((port) => port !== inPort);
+    return outputs.every(({ to, packet }) => others.some((port) => port === to) && describePacket(packet) === describePacket(only.packet));
+  }
+
+  /** Plays a whole conversation; the receiver of the last packet answers, if there is one. */
+  async follow(conversation: Conversation): Promise<void> {
+    await this.#converse(conversation);
+    for (const arrival of reopened(conversation)) await this.hear(arrival);
+  }
+
+  async #converse(conversation: Conversation): Promise<void> {
+    let last: readonly Output[] = [];
+    let answered = false;
+    for (const fromOpener of conversation.order) {
+      if (fromOpener) {
+        last = await this.hear(nextOf(conversation, answered));
+        continue;
+      }
+      const [received] = last;
+      const answer = received && answerTo(received);
+      if (!answer) return;
+      answered = true;
+      last = await this.hear(answer);
+      // What comes back to the one who began is not answered again.
+      last = [];
+    }
+  }
+}
+
+export interface ModelOptions {
+  /** Whose connection tracker. */
+  readonly datapath: 'userspace' | 'kernel';
+  readonly choices?: readonly number[];
+  /** Other flows than the scene's, to see whether anybody notices. */
+  readonly compiled?: ReturnType<typeof compileScene>;
+}
+
+/**
+ * The model of this scene's switch before the oracle, with an empty connection tracker.
+ *
+ * @param choices which buckets groups choose, one after another
+ */
+export function modelOracle(scene: Scene, { datapath, choices = [0], compiled = compileScene(scene) }: ModelOptions): Oracle {
+  let turn = 0;
+  const choose = ({ buckets }: Group) => (choices[turn++ % choices.length] ?? 0) % buckets.length;
+  const model = new SwitchModel({ ...compiled, tracker: new ConnectionTracker(datapath), choose, tunnelPort: scene.node.tunnel.ofPort });
+  return new Oracle(scene, ({ inPort, packet }) => model.receive(inPort, packet).outputs);
+}

@@ -1,0 +1,104 @@
+import { join } from 'node:path';
+import { parseConfig } from '../../src/agent/config.ts';
+import { NodeChanges } from '../../src/agent/node-changes.ts';
+import { debouncedRecheck, keepNode, openNodeStack, openNodeState } from '../../src/agent/node-state.ts';
+import { openSwitch, type SwitchConnections } from '../../src/agent/switch-connections.ts';
+import type { Doorbell } from '../../src/async/doorbell.ts';
+import { flowCheck } from '../../src/attach/flow-check.ts';
+import { NodePodNetwork } from '../../src/attach/pod-network.ts';
+import { silentLog } from '../../src/log/log.ts';
+import type { HostLinks } from '../../src/netlink/pod-interface.ts';
+import { open, setns } from '../../src/netlink/sys.ts';
+import { Readiness } from '../../src/node/readiness.ts';
+import { FrameInjector } from '../../src/packet-in/packet-out.ts';
+import { ownerOf } from '../../src/pipeline/cookie.ts';
+import type { NodeState } from '../../src/reconcile/node-state.ts';
+import { PortWatch } from '../../src/reconcile/port-watch.ts';
+import { exampleNode } from './example-node.ts';
+import { startSwitch, type TestSwitch } from './open-vswitch.ts';
+
+const CLONE_NEWNET = 0x4000_0000;
+
+/** The switch and the node's stack as the agent wires them. */
+export interface TestPlane extends Pick<SwitchConnections, 'database' | 'lock' | 'openflow'> {
+  readonly host: HostLinks;
+  readonly ports: PortWatch;
+  readonly nodeState: NodeState;
+  readonly datapathChanged: Doorbell;
+}
+
+/** The agent's wiring with its pod network, on a real Open vSwitch, and without a cluster. */
+export interface TestNode {
+  readonly ovs: TestSwitch;
+  readonly plane: TestPlane;
+  readonly network: NodePodNetwork;
+  /** What the network is told of the node; may be changed. */
+  readonly environment: { mtu: () => number };
+  /** Ends when it is closed, or by a bug. */
+  readonly running: Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * Moves this thread into a fresh namespace, for good, and runs a node there. Once in a process, and before it has looked at its
+ * own namespace: vitest gives each test file a process.
+ */
+export async function becomeNode(): Promise<TestNode> {
+  const ovs = startSwitch();
+  const namespace = open(join('/run/netns', ovs.netns), 0, 'namespace of the test');
+  setns(namespace.number, CLONE_NEWNET);
+  namespace.close();
+  const stop = new AbortController();
+  const config = parseConfig(`{nodeName: test, ovsRunDir: ${ovs.runDir}, ovsDatapathType: netdev}`, {});
+  const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
+  const readiness = new Readiness();
+  const changes = new NodeChanges();
+  const stack = openNodeStack(config.hostGateway);
+  const connections = openSwitch(
+    {
+      config,
+      readiness,
+      log: silentLog,
+      databaseSynced: () => nodeState.reconcilers.switch.invalidate(),
+      bridgeUp: () => {
+        nodeState.reconcilers.bridge.invalidate();
+        changes.datapath.ring();
+      },
+      bridgeChanged: debouncedRecheck(() => nodeState.reconcilers.bridge, stop.signal),
+      learned: { covers: (flow) => nodeState.learned.covers(flow) },
+    },
+    stop.signal,
+  );
+  const nodeState: NodeState = openNodeState(config, connections, stack, events, silentLog);
+  const ports = new PortWatch(connections.database, stop.signal);
+  const plane: TestPlane = { ...connections, host: stack.links, ports, nodeState, datapathChanged: changes.datapath };
+  const running = keepNode({ gateway: config.hostGateway, ovs: connections, stack, nodeState, changes }, stop.signal);
+  await plane.lock.take(AbortSignal.timeout(10_000));
+  const { name, ofPort, mac, mtu } = exampleNode.gateway;
+  plane.nodeState.wantBridge(ownerOf('node'), { name: config.ovsBridge, datapathType: 'netdev', tableNames: new Map(), externalIds: {} }, [
+    { name, type: 'internal', ofPort, options: {}, externalIds: {}, mac, mtu },
+  ]);
+  plane.nodeState.allowRemovals();
+  await plane.ports.whenPlugged(name, ofPort, AbortSignal.timeout(10_000));
+  await plane.openflow.untilUp(AbortSignal.timeout(10_000));
+  const environment = { mtu: (): number => mtu };
+  const network = new NodePodNetwork({
+    nodeState: plane.nodeState,
+    ports: plane.ports,
+    host: plane.host,
+    readiness,
+    flowCheck: flowCheck(plane.nodeState, plane.openflow),
+    datapathType: 'netdev',
+    mtu: () => environment.mtu(),
+    frames: new FrameInjector(plane, stop.signal),
+    shutdown: stop.signal,
+    log: silentLog,
+  });
+  network.orphansRemoved();
+  const close = async (): Promise<void> => {
+    stop.abort();
+    await Promise.allSettled([running]);
+    await ovs.stop();
+  };
+  return { ovs, plane, network, environment, running, close };
+}

@@ -1,0 +1,103 @@
+import { execFile } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { gunzipSync } from 'node:zlib';
+import { z } from 'zod';
+
+const execute = promisify(execFile);
+const root = join(import.meta.dirname, '..', '..');
+const fixtures = join(root, 'test', 'fixtures', 'releases');
+/** What a build takes, of which each release has what it had. */
+const parts = ['package.json', '.npmrc', 'tsconfig.json', 'build', 'src'];
+
+const releaseSchema = z.strictObject({
+  version: z.string().regex(/^\d+\.\d+\.\d+$/),
+  commit: z.string().regex(/^[0-9a-f]{40}$/),
+  date: z.iso.date(),
+});
+
+/** A version that was released, as `npm run release` recorded it. */
+export type Release = z.infer<typeof releaseSchema>;
+
+/** The programs of a release, built from the history of this repository. */
+export interface BuiltRelease extends Release {
+  /** What node runs as the agent. */
+  readonly agent: string;
+  /** The CNI plugin. */
+  readonly plugin: string;
+  /** What node runs as seinectl. */
+  readonly seinectl: string;
+}
+
+/** All that are recorded, the newest first. @throws Error if a record is broken */
+export function releases(): readonly Release[] {
+  return readdirSync(fixtures)
+    .map((folder) => releaseSchema.parse(JSON.parse(readFileSync(join(fixtures, folder, 'release.json'), 'utf8'))))
+    .toSorted((a, b) => b.version.localeCompare(a.version, 'en', { numeric: true }));
+}
+
+/** The lock file that the release had. */
+export function lockFileOf({ version }: Release): string {
+  return gunzipSync(readFileSync(join(fixtures, version, 'package-lock.json.gz'))).toString('utf8');
+}
+
+/** @param version the newest release if left out. @throws Error that says which there are */
+export function releaseOf(version?: string): Release {
+  const all = releases();
+  const found = version === undefined ? all[0] : all.find((release) => release.version === version);
+  if (!found) throw new Error(`there is no release ${version ?? ''}; there are ${all.map((release) => release.version).join(', ')}`);
+  return found;
+}
+
+/**
+ * Builds a release from its commit with the packages of its lock file; once, as `.cache` keeps it.
+ *
+ * @throws Error that says what to do if the history does not go back to it, as in a shallow clone
+ */
+export async function builtRelease(release: Release): Promise<BuiltRelease> {
+  const folder = join(root, '.cache', `release-${release.version}-${release.commit.slice(0, 12)}`);
+  if (!existsSync(folder)) await build(release, folder);
+  const dist = join(folder, 'dist');
+  const [agent, plugin, seinectl] = [join(dist, 'seine-agent.mjs'), join(dist, 'bin', 'seine'), join(dist, 'seinectl.mjs')];
+  return { ...release, agent, plugin, seinectl };
+}
+
+/** Renamed into place when whole. */
+async function build(release: Release, folder: string): Promise<void> {
+  await ensureCommit(release);
+  mkdirSync(join(root, '.cache'), { recursive: true });
+  const fresh = mkdtempSync(join(root, '.cache', 'release-'));
+  try {
+    const archive = join(fresh, 'archive.tar');
+    await git('archive', `--output=${archive}`, release.commit, ...parts);
+    await execute('tar', ['-xf', archive, '-C', fresh]);
+    rmSync(archive);
+    writeFileSync(join(fresh, 'package-lock.json'), lockFileOf(release));
+    await execute('npm', ['ci'], { cwd: fresh });
+    for (const script of ['build/bundle.mjs', 'build/build-shim.mjs']) await execute(process.execPath, [script], { cwd: fresh });
+    renameSync(fresh, folder);
+  } catch (thrown) {
+    rmSync(fresh, { recursive: true, force: true });
+    throw thrown;
+  }
+}
+
+/** A shallow clone has not got it; the remote that it came from has. */
+async function ensureCommit({ version, commit }: Release): Promise<void> {
+  const isThere = () => git('cat-file', '-e', `${commit}^{commit}`).then(...asBoolean);
+  if (await isThere()) return;
+  const fetched = await git('fetch', '--quiet', '--depth=1', 'origin', commit).then(...asBoolean);
+  if (fetched && (await isThere())) return;
+  throw new Error(
+    `this clone has no commit ${commit}, release ${version} (test/fixtures/releases), and \`origin\` does not give it: ` +
+      `run \`git fetch --unshallow\`, or \`git fetch --depth=1 URL ${commit}\` with the repository's URL, then try again`,
+  );
+}
+
+const asBoolean = [() => true, () => false] as const;
+
+/** The clone may belong to another user than root. */
+async function git(...args: readonly string[]): Promise<void> {
+  await execute('git', ['-c', `safe.directory=${root}`, '-C', root, ...args]);
+}
