@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Packet } from '../../test/model/packet.ts';
 import { encodeFrame } from '../../test/support/frame.ts';
 import { silentLog } from '../log/log.ts';
@@ -69,6 +69,28 @@ describe.each([
   it('that resets has the attempt forgotten, and nothing sent: the switch has sent that on', () => {
     take(packetIn(frame('rst'), fields));
     expect(sent).toEqual([flush(direct)]);
+  });
+
+  it('that came again and resets has its packet sent anew, once: its own next one may have gone by before', () => {
+    take(packetIn(frame('syn'), fields));
+    take(packetIn(frame('rst'), fields));
+    expect(sent).toEqual([flush(direct), sent[1], flush(direct), sent[1]]);
+    sent.length = 0;
+    take(packetIn(frame('rst'), fields));
+    expect(sent).toEqual([flush(direct)]);
+  });
+
+  it('that resets long after has the attempt forgotten only', () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    try {
+      take(packetIn(frame('syn'), fields));
+      sent.length = 0;
+      vi.advanceTimersByTime(3_001);
+      take(packetIn(frame('rst'), fields));
+      expect(sent).toEqual([flush(direct)]);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it('of a Service is asked for by an answer that nobody gave', () => {

@@ -22,6 +22,10 @@ import { readTcpFrame, type TcpFrame, type TcpTuple, turned } from './tcp-frame.
 const rate = { perSecond: 200, burst: 500 } as const;
 /** Questions that may wait for their answer; the oldest is given up. */
 const questionsMax = 256;
+/** SYNs that were sent once more and may be reset yet; the oldest is let go. */
+const openingsMax = 256;
+/** A reset answers the server's challenge, which answers the SYN: a round trip, and however late the agent is. */
+const openingMs = 3_000;
 const TCP = 6;
 const SYN = 0x02;
 /** Source: ovs-fields(7) "ct_state". */
@@ -32,6 +36,12 @@ interface Refused {
   readonly data: Uint8Array;
   readonly fields: Match;
   readonly frame: TcpFrame;
+}
+
+/** A SYN that was sent once more, as a message to the switch. */
+interface Opening {
+  readonly atMs: number;
+  readonly message: Uint8Array;
 }
 
 /**
@@ -45,6 +55,8 @@ export class HalfOpenConnections {
   readonly #log: Log;
   readonly #tokens = new TokenBucket(rate);
   readonly #questions = new Map<number, Refused>();
+  /** By what the client called the server. */
+  readonly #openings = new Map<string, Opening>();
   #lastQuestion = 0;
   #forgotten = 0;
   #suppressed = 0;
@@ -98,8 +110,11 @@ export class HalfOpenConnections {
     const messages = [flush(main, original)];
     // A second entry has the source translated, of what has gone to the endpoint already.
     if (holds(fields.ct_mark, ctMark.snat('yes'))) messages.push(flush(snat, frame.tuple));
-    const again = !frame.isReset && original.src.text === frame.tuple.src.text && once(fields, frame.tuple, original, data);
+    const again = frame.isReset
+      ? this.#takeOpening(original)
+      : original.src.text === frame.tuple.src.text && once(fields, frame.tuple, original, data);
     if (again) messages.push(again);
+    if (again && !frame.isReset) this.#keepOpening(original, again);
     this.#forgotten++;
     this.#log.debug('a connection whose end was lost is forgotten', {
       client: `${original.src.text} ${original.srcPort}`,
@@ -108,11 +123,33 @@ export class HalfOpenConnections {
     this.#send(messages);
   }
 
+  #keepOpening(original: TcpTuple, message: Uint8Array): void {
+    const [oldest] = this.#openings.keys();
+    if (oldest !== undefined && this.#openings.size >= openingsMax) this.#openings.delete(oldest);
+    this.#openings.set(textOf(original), { atMs: performance.now(), message });
+  }
+
+  /**
+   * The SYN that this client's reset belongs to. It goes again behind the order to forget, for the client's own next one, milliseconds
+   * after its reset, may have gone by already: what the switch would learn of that connection next is a packet of its server, which nothing
+   * translates back. TCP takes the same SYN twice (RFC 9293 section 3.10.7.4).
+   */
+  #takeOpening(original: TcpTuple): Uint8Array | undefined {
+    const key = textOf(original);
+    const opening = this.#openings.get(key);
+    this.#openings.delete(key);
+    return opening && performance.now() - opening.atMs <= openingMs ? opening.message : undefined;
+  }
+
   #send(messages: readonly Uint8Array[]): void {
     this.#packets
       .send(messages)
       .catch((thrown: unknown) => this.#log.debug('a connection was not forgotten', { cause: SeineError.from(thrown, 'flush').message }));
   }
+}
+
+function textOf({ src, dst, srcPort, dstPort }: TcpTuple): string {
+  return `${src.text} ${srcPort} ${dst.text} ${dstPort}`;
 }
 
 /** The packet as its client sent it, from the tracker on. What is invalid then goes on as it is. */
