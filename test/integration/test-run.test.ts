@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { forSecondRun } from '../../build/test-run/second-run.mjs';
 import { type Ran, runProgram } from '../support/run-program.ts';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -66,5 +67,18 @@ describe.concurrent('a run of tests', () => {
     const { code, said } = await run('blocks', { SEINE_TEST_DEADLINE_S: '2', SEINE_TEST_GRACE_S: '60', SEINE_TEST_SLEEP: '7104' });
     expect(code).toBe(1);
     expect(said).toContain('the run has taken more than 2 s');
+  });
+});
+
+describe('a second run', () => {
+  const file = (name: string, ok: boolean, project = 'e2e') => ({ name, ok, project });
+
+  it('is of the files that failed', () => {
+    expect(forSecondRun([file('a', true), file('b', false), file('c', false, 'integration')])).toEqual(['b', 'c']);
+  });
+
+  it('is of none where many failed, or one that depends on nothing but its own code', () => {
+    expect(forSecondRun(['a', 'b', 'c', 'd'].map((name) => file(name, false)))).toEqual([]);
+    expect(forSecondRun([file('a', false), file('b', false, 'unit')])).toEqual([]);
   });
 });
