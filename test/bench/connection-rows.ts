@@ -9,7 +9,7 @@ import type { BenchPod, CniSide } from './cni-side.ts';
 import { compiled } from './compiled.ts';
 import type { Measured } from './row.ts';
 
-export const connectionRowNames = ['svc.connrate', 'svc.latency'];
+export const connectionRowNames = ['svc.connrate', 'svc.latency', 'svc.slowest'];
 
 const port = 80;
 /**
@@ -17,7 +17,8 @@ const port = 80;
  * Service and some not, meet with the same source port, and the connection tracker then changes that of the later one.
  */
 const servedPort = 81;
-const rounds = 6;
+/** So many that a client's source ports come round. */
+const rounds = 12;
 const seconds = 2;
 /** Connections at once. */
 const width = 4;
@@ -50,20 +51,23 @@ export async function connectionRows(lab: BenchLab, say: (text: string) => void)
 async function inTurn(netns: string, service: string, direct: string): Promise<readonly Measured[]> {
   const rates: Record<string, number[]> = { [service]: [], [direct]: [] };
   const times: Record<string, number[]> = { [service]: [], [direct]: [] };
+  const slowest: Record<string, number> = { [service]: 0, [direct]: 0 };
   for (let round = 0; round < rounds; round++)
     for (const address of round % 2 === 0 ? [service, direct] : [direct, service]) {
       const args = ['ask', address, String(port), String(seconds), String(width)];
-      const [rate = Number.NaN, microseconds = Number.NaN] = (await runIn(netns, compiled('connects'), args, {}, signal))
+      const [rate = Number.NaN, microseconds = Number.NaN, longest = Number.NaN] = (await runIn(netns, compiled('connects'), args, {}, signal))
         .split(' ')
         .map(Number);
       if (round === 0) continue; // it warms up
       rates[address]?.push(rate);
       times[address]?.push(microseconds);
+      slowest[address] = Math.max(slowest[address] ?? 0, longest / 1_000);
     }
   const peer = (values: readonly number[] = []) => ({ name: 'to the pod itself', values });
   return [
     { name: 'svc.connrate', unit: 'connections/s', ours: rates[service] ?? [], peer: peer(rates[direct]) },
     { name: 'svc.latency', unit: 'µs', ours: times[service] ?? [], peer: peer(times[direct]) },
+    { name: 'svc.slowest', unit: 'ms', ours: [slowest[service] ?? 0], peer: peer([slowest[direct] ?? 0]) },
   ];
 }
 

@@ -2,7 +2,7 @@
  * New connections, each for one small request: how many a second, and how long does one take?
  *
  *   connects serve ADDRESS PORT                  answers each connection's message with itself and waits for its end
- *   connects ask ADDRESS PORT SECONDS WIDTH      WIDTH at once; prints connections a second, then the median time in microseconds
+ *   connects ask ADDRESS PORT SECONDS WIDTH      WIDTH at once; prints connections a second, the median time and the longest in microseconds
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -113,7 +113,7 @@ static void ask_many(const struct sockaddr_in *to, double seconds, int width)
 	while (wait(NULL) > 0)
 		;
 	qsort(took, total, sizeof *took, ascending);
-	printf("%.1f %.1f\n", total / seconds, total ? took[total / 2] : 0);
+	printf("%.1f %.1f %.1f\n", total / seconds, total ? took[total / 2] : 0, total ? took[total - 1] : 0);
 }
 
 int main(int argc, char **argv)
