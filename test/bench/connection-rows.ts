@@ -9,7 +9,7 @@ import type { BenchPod, CniSide } from './cni-side.ts';
 import { compiled } from './compiled.ts';
 import type { Measured } from './row.ts';
 
-export const connectionRowNames = ['svc.connrate', 'svc.latency', 'svc.slowest'];
+export const connectionRowNames = ['svc.connrate', 'svc.latency', 'svc.connrate.slowest'];
 
 const port = 80;
 /**
@@ -38,7 +38,7 @@ export async function connectionRows(lab: BenchLab, say: (text: string) => void)
   const served = await serverIn(server.netns, compiled('connects'), 'serve', direct, String(servedPort));
   try {
     const service = await makeService(lab, direct);
-    await until(async () => (await tryOnce(client.netns, service)) !== 'TIMEOUT', 20_000, 'the Service to answer');
+    await until(() => isReached(client.netns, service), 20_000, 'the Service to answer');
     return await inTurn(client.netns, service, direct);
   } finally {
     answering.kill('SIGKILL');
@@ -55,7 +55,9 @@ async function inTurn(netns: string, service: string, direct: string): Promise<r
   for (let round = 0; round < rounds; round++)
     for (const address of round % 2 === 0 ? [service, direct] : [direct, service]) {
       const args = ['ask', address, String(port), String(seconds), String(width)];
-      const [rate = Number.NaN, microseconds = Number.NaN, longest = Number.NaN] = (await runIn(netns, compiled('connects'), args, {}, signal))
+      const [rate = Number.NaN, microseconds = Number.NaN, longest = Number.NaN] = (
+        await runIn(netns, compiled('connects'), args, {}, signal)
+      )
         .split(' ')
         .map(Number);
       if (round === 0) continue; // it warms up
@@ -67,7 +69,7 @@ async function inTurn(netns: string, service: string, direct: string): Promise<r
   return [
     { name: 'svc.connrate', unit: 'connections/s', ours: rates[service] ?? [], peer: peer(rates[direct]) },
     { name: 'svc.latency', unit: 'µs', ours: times[service] ?? [], peer: peer(times[direct]) },
-    { name: 'svc.slowest', unit: 'ms', ours: [slowest[service] ?? 0], peer: peer([slowest[direct] ?? 0]) },
+    { name: 'svc.connrate.slowest', unit: 'ms', ours: [slowest[service] ?? 0], peer: peer([slowest[direct] ?? 0]) },
   ];
 }
 
@@ -100,8 +102,9 @@ async function makeService(lab: BenchLab, endpoint: string): Promise<string> {
 }
 
 /** The server repeats what it is sent, which is no answer of a responder: that it is reached is enough. */
-async function tryOnce(from: string, address: string): Promise<string> {
-  return (await ask({ from, protocol: 'tcp', address, port, timeoutMs: 300 })).is;
+async function isReached(from: string, address: string): Promise<boolean> {
+  const { is } = await ask({ from, protocol: 'tcp', address, port, timeoutMs: 300 });
+  return is !== 'TIMEOUT' && is !== 'REFUSED';
 }
 
 async function serverIn(netns: string, command: string, ...args: readonly string[]): Promise<ChildProcess> {
