@@ -1,5 +1,6 @@
 import { METRIC_PREFIX, type MetricRow, metricRows, processRows } from '../../src/admin/metrics/metric-rows.ts';
 import { checkNames } from '../../src/agent-api/check.ts';
+import { problemKinds } from '../../src/agent-api/problem.ts';
 import { hostSettings } from '../../src/node/host-settings.ts';
 
 /** Tables of `docs/operations.md` and `docs/troubleshooting.md` that the agent's own tables say. */
@@ -19,4 +20,9 @@ export function kernelSettingsTable(): string {
 export function checksTable(): string {
   const rows = Object.entries(checkNames).map(([name, how]) => `| \`${name}\` | ${how} |`);
   return ['| Finding | What was looked at |', '|---|---|', ...rows].join('\n');
+}
+
+export function problemsTable(): string {
+  const rows = Object.entries(problemKinds).map(([kind, meaning]) => `| \`${kind}\` | ${meaning} |`);
+  return ['| Kind | Meaning |', '|---|---|', ...rows].join('\n');
 }

@@ -7,7 +7,7 @@ import { defaultOptions } from '../manifests/options.ts';
 import { dashboardJson } from '../observability/dashboard.ts';
 import { dataPathsTable } from './datapaths-page.ts';
 import { capabilitiesTable, hostPathsTable, objectsTable, permissionsTable } from './install-blocks.ts';
-import { checksTable, kernelSettingsTable, metricsTable } from './operations-blocks.ts';
+import { checksTable, kernelSettingsTable, metricsTable, problemsTable } from './operations-blocks.ts';
 import { pipelinePage } from './pipeline-page.ts';
 import { roomsPicture } from './rooms-picture.ts';
 
@@ -27,6 +27,7 @@ export function generatedPages(): Page[] {
   const troubleshooting = join(root, 'docs', 'troubleshooting.md');
   const dataPaths = join(root, 'docs', 'data-paths.md');
   const withMetrics = withBlock(readFileSync(operations, 'utf8'), 'metrics', metricsTable());
+  const withProblems = withBlock(withMetrics, 'problems', problemsTable());
   const install = join(root, 'docs', 'install.md');
   const installBlocks = {
     objects: objectsTable,
@@ -40,7 +41,7 @@ export function generatedPages(): Page[] {
   );
   return [
     page(install, installPage),
-    page(operations, withBlock(withMetrics, 'kernel settings', kernelSettingsTable())),
+    page(operations, withBlock(withProblems, 'kernel settings', kernelSettingsTable())),
     page(join(root, 'build', 'manifests', 'seine.yaml'), `${manifestText(manifestParts(defaultOptions))}\n`),
     page(join(root, 'build', 'manifests', 'uninstall.yaml'), `${manifestText(uninstallParts(defaultOptions))}\n`),
     page(dataPaths, withBlock(readFileSync(dataPaths, 'utf8'), 'data paths', dataPathsTable(kernel, userspace))),

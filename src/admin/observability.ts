@@ -8,6 +8,7 @@ import { ApiServer } from './http-server.ts';
 import { Exporter } from './metrics/exporter.ts';
 import { LoopLag } from './metrics/loop-lag.ts';
 import { AgentRecord, type CniCallRecord, type Observe } from './metrics/record.ts';
+import { NodeHealth } from './problems/node-health.ts';
 import { type AgentPorts, operatorActions, operatorRoutes, publicRoutes } from './routes.ts';
 
 /** How often an address that is in use is tried again (ms): an agent that is being replaced still has it. */
@@ -63,7 +64,9 @@ export class Observability {
 
   /** @throws SeineError `UNAVAILABLE` if the socket cannot be made; an address that is in use is tried until `signal` */
   async open(agent: AgentPorts & { readonly config: ListenConfig }, signal: AbortSignal): Promise<void> {
-    const sources = { agent, record: this.#record, lag: this.#lag, exporter: this.#exporter, control: this.#control };
+    const health = new NodeHealth(agent, this.#record);
+    health.start(signal);
+    const sources = { agent, record: this.#record, lag: this.#lag, health, exporter: this.#exporter, control: this.#control };
     this.#lag.start((name, labels, value) => this.#exporter.observe(name, labels, value), signal);
     const options = {
       routes: operatorRoutes(sources),

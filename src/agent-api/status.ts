@@ -1,5 +1,6 @@
 import type { PartName } from './entry.ts';
 import type { Failure } from './failure.ts';
+import type { HealthVerdict, LookStatus, Problem } from './problem.ts';
 
 /** A resource of the Kubernetes API that the agent follows. */
 export interface SourceStatus {
@@ -60,7 +61,14 @@ export interface PartStatus {
   readonly realizedRevision: number;
   /** Entries repaired since the agent started, after foreign changes or a restart of Open vSwitch. */
   readonly drift: number;
+  /** The first of them. */
   readonly refused: readonly RefusedOwner[];
+  /** All of them. Agents up to 0.2.0 do not say it, nor the two below. */
+  readonly refusedCount?: number;
+  /** Entries that another program changed, found and not repaired yet. */
+  readonly repairing?: number;
+  /** How long something that is wanted is not there yet; absent if all is. */
+  readonly behindSeconds?: number;
   /** Entries that another program keeps changing, repaired with back-off. */
   readonly contested: number;
   readonly lastError?: Failure;
@@ -109,6 +117,11 @@ export interface AgentStatus {
   readonly eventLoop: { readonly lagMsMax: number };
   /** How long repair is paused still; absent if it is not. */
   readonly repair?: { readonly pausedForSeconds: number };
-  /** What is wrong with the node itself, in words for people. */
+  /** What is wrong with the node itself, in words for people; each is a problem of kind `node`, too. */
   readonly warnings?: readonly string[];
+  /** All that is wrong, worst first. Agents up to 0.2.0 do not say it, nor the two below. */
+  readonly problems?: readonly Problem[];
+  /** When everything was last looked at, whether or not events said anything. */
+  readonly looks?: readonly LookStatus[];
+  readonly verdict?: HealthVerdict;
 }

@@ -64,6 +64,9 @@ export function adminPorts(parts: AdminParts): AgentPorts & { readonly config: A
     tunnelPort: () => presentTunnelPort(config, started()?.live.current),
     node,
     running: () => node() ?? notStarted(readiness),
+    looks: () => [],
+    found: () => [],
+    held: () => heldOf(started()),
   };
 }
 
@@ -72,6 +75,12 @@ function nodeOf(started: StartedNode | undefined) {
   if (!started) return undefined;
   const { live, ipam, network, peers, proxy } = started;
   return { environment: live.current, environmentProblem: live.problem, ipam, network, peers, services: proxy.services, proxy };
+}
+
+/** Losses so great that they wait for a second look. */
+function heldOf(started: StartedNode | undefined): readonly { readonly what: string; readonly count: number }[] {
+  const choices = started?.proxy.affinity.held ?? 0;
+  return choices === 0 ? [] : [{ what: 'remembered clients (session affinity)', count: choices }];
 }
 
 /** @throws SeineError `UNAVAILABLE`, saying what is missing */

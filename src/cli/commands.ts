@@ -12,7 +12,7 @@ import { safeText } from './escape.ts';
 import { exitCodes } from './exit-codes.ts';
 import { linesOf } from './lines.ts';
 import { type ResourceItems, type ResourceListing, type ResourceName, resources, sorted, summary } from './resources.ts';
-import { statusLines } from './status-page.ts';
+import { statusLines } from './status/status-page.ts';
 import { tableLines } from './table.ts';
 import type { Terminal } from './terminal.ts';
 import { count, duration } from './words.ts';

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse as parseYaml } from 'yaml';
 import type { Entry } from '../agent-api/entry.ts';
 import type { PodView } from '../agent-api/object.ts';
+import type { LookStatus } from '../agent-api/problem.ts';
 import type { AgentStatus } from '../agent-api/status.ts';
 import { plain } from './paint.ts';
 import { run } from './program.ts';
@@ -40,6 +41,11 @@ const status: AgentStatus = {
   parts: [{ part: 'bridge', wanted: 160, held: 160, revision: 4, realizedRevision: 4, drift: 0, refused: [], contested: 0 }],
   eventLoop: { lagMsMax: 3 },
 };
+
+function look(name: string, ageSeconds: number | null): LookStatus {
+  const state = ageSeconds === null ? 'not yet' : ageSeconds > 6 ? 'overdue' : 'fresh';
+  return { name, state, ageSeconds, everySeconds: 4, roundSeconds: 6, tookMs: 1 };
+}
 
 const pod: PodView = {
   name: 'default/web-0',
@@ -212,6 +218,26 @@ describe('status', () => {
     expect(out).toMatch(/API server, Node +in step/);
     expect(out).toMatch(/API server, Service +not confirmed/);
     expect(out).toMatch(/API server, Pod +failing/);
+  });
+
+  it('says what the agent finds wrong, with what to do, and how old the answer is', async () => {
+    const looks = [look('bridge', 1.2), look('cni', null), look('host', 75)];
+    const problem = { kind: 'agent.repair', about: 'pause', message: 'repair is paused\u001b[2J', ageSeconds: 61, mend: 'seinectl resume' };
+    answers['/v1/status'] = { ...status, problems: [problem], looks, verdict: 'problems' };
+    const { out } = await seinectl(['status']);
+    expect(out).toContain('! repair is paused\\u001b[2J (for 1m 1s)\n  mend: seinectl resume');
+    expect(out).not.toContain('No problem');
+    expect(out).toContain('Looked at: 2 looks of 3 missing: cni (not yet), host (1m 15s ago, due every 4s)');
+  });
+
+  it('does not say that nothing is wrong before everything was looked at', async () => {
+    const answer = { ...status, problems: [], looks: [look('bridge', 1.2), look('cni', null)] };
+    answers['/v1/status'] = { ...answer, verdict: 'not all looked at' };
+    expect((await seinectl(['status'])).out).toContain('No problem is known, but not all was looked at: cni (not yet)');
+    answers['/v1/status'] = { ...answer, looks: [look('bridge', 1.2)], verdict: 'no problems' };
+    const { out } = await seinectl(['status']);
+    expect(out).toContain('\nNo problems.\n');
+    expect(out).toContain('Looked at: all 1 within their round, the oldest 1s ago');
   });
 
   it('is JSON for scripts', async () => {

@@ -35,6 +35,11 @@ export class Reconciler<K extends string, V> {
   /** Keys that must be compared although no owner changed them. */
   #recheck = new Set<K>();
   #observeTookMs = 0;
+  #lastLook: { readonly beganMs: number; readonly tookMs: number } | undefined;
+  /** Foreign changes that were found and are not repaired yet. */
+  #repairing = 0;
+  /** Since when something is wanted that the target is not known to hold. */
+  #behindSinceMs: number | undefined;
   #goodMs: number | undefined;
   /** Which unwanted keys may be removed. */
   #mayRemove: (key: K, held: V) => boolean = () => false;
@@ -55,12 +60,14 @@ export class Reconciler<K extends string, V> {
 
   /** The desired state may have changed. Cheap; may be called at any rate. */
   poke(): void {
+    if (this.#options.desired.revision > this.#progress.realized) this.#behindSinceMs ??= this.#options.now();
     this.#bell.ring();
   }
 
   /** The target may hold anything now, e.g. because its connection is new: earlier acknowledgements no longer count. */
   invalidate(): void {
     this.#progress.fallBack();
+    this.#lastLook = undefined;
     this.#observed.replaced();
   }
 
@@ -92,6 +99,7 @@ export class Reconciler<K extends string, V> {
     if (actual === undefined) return;
     const startedMs = this.#options.now();
     const differs = await this.#target.differsFrom(actual, signal);
+    this.#looked(startedMs);
     this.#observeTookMs = this.#options.now() - startedMs;
     if (differs && this.#observed.actual === actual) this.recheck();
     else if (!differs) this.#goodMs = this.#options.now();
@@ -122,7 +130,24 @@ export class Reconciler<K extends string, V> {
     return this.#goodMs === undefined ? undefined : this.#options.now() - this.#goodMs;
   }
 
-  /** Duration of the last full observation (ms). */
+  /** The last time when everything that the target holds was looked at, if that was since it was last replaced (ms). */
+  get lastLook(): { readonly ageMs: number; readonly tookMs: number } | undefined {
+    if (this.#lastLook === undefined) return undefined;
+    const { beganMs, tookMs } = this.#lastLook;
+    return { ageMs: this.#options.now() - beganMs, tookMs };
+  }
+
+  /** Entries that another process changed, found and not repaired yet. */
+  get repairing(): number {
+    return this.#repairing;
+  }
+
+  /** How long something is wanted that the target is not known to hold (ms); undefined if it holds everything, refused owners excepted. */
+  get behindMs(): number | undefined {
+    return this.#behindSinceMs === undefined ? undefined : this.#options.now() - this.#behindSinceMs;
+  }
+
+  /** Duration of the last full observation (ms), of a round with what it wrote. */
   get observeTookMs(): number {
     return this.#observeTookMs;
   }
@@ -194,6 +219,7 @@ export class Reconciler<K extends string, V> {
     const startedMs = this.#options.now();
     const { desired } = this.#options;
     const view = await this.#observed.snapshot(() => this.#target.observe(signal));
+    if (view.source === 'observed' && this.#observed.stillOf(view)) this.#looked(startedMs);
     const { actual, invalidatedAtMs, invalidations } = view;
     const drifted = view.source === 'observed' && (await this.#reportDrift(actual));
     const round: Round<K, V> = { ...view, put: 0, removed: 0 };
@@ -210,7 +236,14 @@ export class Reconciler<K extends string, V> {
     if (view.source === 'observed') this.#observeTookMs = this.#options.now() - startedMs;
     if (!this.#observed.keep(round)) return; // the target was replaced meanwhile; another round is due
     this.#goodMs = this.#options.now();
+    this.#repairing = 0;
     this.#progress.reached(revision, invalidations);
+    // What was wanted meanwhile came after the beginning of this round.
+    this.#behindSinceMs = desired.revision > revision ? startedMs : undefined;
+  }
+
+  #looked(beganMs: number): void {
+    this.#lastLook = { beganMs, tookMs: this.#options.now() - beganMs };
   }
 
   /** The keys to compare after these changes. Newly wanted entries are tried at once, without back-off. */
@@ -293,6 +326,7 @@ export class Reconciler<K extends string, V> {
     for await (const key of differences(lastTrusted, actual, this.#options.equal)) drifted.push(key);
     if (drifted.length === 0) return false;
     this.#repairs.note(drifted, lastTrusted.size);
+    this.#repairing = drifted.length;
     this.#options.events.drift(drifted);
     return true;
   }

@@ -29,6 +29,7 @@ export interface NodeServices {
   readonly services: Services;
   readonly mode: ProxyMode;
   readonly cleaner: ConnectionCleaner;
+  readonly affinity: AffinityKeeper;
   /** Serves what is known and follows what changes, until the signal. */
   follow(): void;
 }
@@ -64,5 +65,5 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
     node.follow((which) => services.lookAgain(which));
     void affinity.run(services.inStep(signal));
   };
-  return { services, mode, cleaner, follow };
+  return { services, mode, cleaner, affinity, follow };
 }

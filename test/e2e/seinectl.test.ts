@@ -152,7 +152,7 @@ describe('what is not as it should be', () => {
     expect(diff.code).toBe(1);
     expect(diff.stdout.split('\n')[0]).toBe(`+ ${lost} # node`);
     const [status, bad] = await Promise.all([seinectl(['status']), seinectl(['get', 'flows', '--bad'])]);
-    expect(status.stdout).toContain('! bridge (flows, groups): another program keeps changing 1 entry');
+    expect(status.stdout).toContain('! bridge: another program keeps changing 1 entry');
     expect(bad.stdout).toMatch(/^output +missing/m);
     await until(
       async () => (await seinectl(['diff'])).code === 0,

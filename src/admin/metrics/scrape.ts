@@ -11,7 +11,7 @@ import type { OpenFlowConnection } from '../../openflow/connection.ts';
 import { tableName } from '../../pipeline/tables.ts';
 import { type DatapathLoad, readDatapathLoad } from '../../reconcile/datapath-load.ts';
 import { type NodeState, parts } from '../../reconcile/node-state.ts';
-import { type WarningsPort, warningsOf } from '../warnings.ts';
+import { type WarningsPort, warningsOf } from '../problems/warnings.ts';
 import type { Sample, Scrape } from './exporter.ts';
 import type { ProcessMetricName, ScrapedName } from './metric-rows.ts';
 import type { AgentRecord } from './record.ts';

@@ -1,87 +1,15 @@
-import type { AgentStatus, ConnectionStatus, PartStatus, PoolStatus, SourceStatus } from '../agent-api/status.ts';
-import { safeLine } from './escape.ts';
-import { type Room, type TableColumn, tableLines } from './table.ts';
-import { count, duration, failureText, shortOwner } from './words.ts';
+import type { AgentStatus, ConnectionStatus, PartStatus, PoolStatus, SourceStatus } from '../../agent-api/status.ts';
+import { safeLine } from '../escape.ts';
+import { type Room, type TableColumn, tableLines } from '../table.ts';
+import { count, duration } from '../words.ts';
+import { looksText, problemLines, verdictLines } from './health-lines.ts';
+import { connectionWords, partWords, sourceReliance } from './status-words.ts';
 
 /** Lag above which pods' ADDs and everything else feel it (ms). */
 const LAG_WORTH_SAYING_MS = 200;
-/** Part of a pool in use above which it is reported. */
-const FULL = 0.9;
-
-const partWords: Readonly<Record<string, string>> = {
-  switch: 'switch (bridge, ports)',
-  bridge: 'bridge (flows, groups)',
-  host: 'host (routes, neighbours)',
-  firewall: 'firewall (nftables)',
-  settings: 'settings (sysctl)',
-};
-const connectionWords: Readonly<Record<string, string>> = {
-  ovsdb: 'switch database',
-  openflow: 'OpenFlow, flows',
-  packetIn: 'OpenFlow, packets',
-};
-
-/** What an operator should do something about, a sentence each. */
-function problemsOf(status: AgentStatus): string[] {
-  const { readiness, connections, sources, parts, pods, objections, warnings = [] } = status;
-  return [
-    ...(readiness.state === 'ready' ? [] : [`not ready (${readiness.state}): ${readiness.reason ?? 'no reason given'}`]),
-    ...connections.filter(({ up }) => !up).map((each) => `${connectionWords[each.name] ?? each.name} is not connected${because(each)}`),
-    ...sources.flatMap(sourceProblems),
-    ...parts.flatMap(partProblems),
-    ...warnings,
-    ...objections.first.map(({ kind, name, reasons }) => `${kind} ${name} is not served as specified: ${reasons.join('; ')}`),
-    ...(objections.count > objections.first.length
-      ? [`${objections.count - objections.first.length} more objects are not served as specified`]
-      : []),
-    ...pods.pools
-      .filter(isFull)
-      .map(({ cidr, size, allocated, quarantined }) => `${allocated + quarantined} of ${size} addresses of ${cidr} are in use`),
-    ...(pods.journalError ? [`no address can be allocated: ${failureText(pods.journalError)}`] : []),
-  ].map(safeLine);
-}
-
-function sourceProblems(source: SourceStatus): string[] {
-  const { kind, held, failures, invalid, objects } = source;
-  const state = stateOf(source);
-  const known = count(objects, 'object');
-  const words: Readonly<Record<SourceReliance, string | undefined>> = {
-    'in step': undefined,
-    'not confirmed': `not confirmed by the API server; ${known} from before`,
-    held: held && `a list lacks ${held.missing} of ${held.known} objects; nothing is removed until a second list agrees`,
-    refused: `the API server does not let us read it; ${known} from before`,
-    gone: `the API server says that there is no such resource; ${known} from before, of which nothing is removed`,
-    behind: `the API server is behind what it said before; ${known} from before`,
-    failing: `the API server cannot be followed, ${count(failures, 'failure')} in a row`,
-  };
-  const said = words[state];
-  return [
-    ...(said === undefined ? [] : [`${kind}: ${said}${because(source)}`]),
-    ...invalid.map(({ name, message }) => `${kind} ${name} is invalid: ${failureText({ message })}`),
-  ];
-}
-
-function partProblems({ part, refused, contested, lastError }: PartStatus): string[] {
-  const name = partWords[part] ?? part;
-  return [
-    ...(lastError ? [`${name}: ${failureText(lastError)}`] : []),
-    ...refused.map(({ owner, error }) => `${name}: entries of ${shortOwner(owner)} are refused: ${failureText(error)}`),
-    ...(contested > 0 ? [`${name}: another program keeps changing ${count(contested, 'entry', 'entries')}`] : []),
-  ];
-}
-
-function because({ lastError }: Pick<ConnectionStatus, 'lastError'>): string {
-  return lastError ? `: ${failureText(lastError)}` : '';
-}
-
-function isFull({ size, allocated, quarantined }: PoolStatus): boolean {
-  return allocated + quarantined >= size * FULL;
-}
-
 /** The page of `seinectl status`: first whether all is well, then what there is. */
 export function statusLines(status: AgentStatus, room: Room): string[] {
   const { paint } = room;
-  const problems = problemsOf(status);
   const { state } = status.readiness;
   const { versions, bridge } = status;
   return [
@@ -90,9 +18,9 @@ export function statusLines(status: AgentStatus, room: Room): string[] {
       `Seine ${versions.seine}, Node ${versions.node}, Open vSwitch ${versions.ovs ?? 'unknown'}; ${bridge.name} (${bridge.dataPath}); pid ${status.pid}`,
     ),
     '',
-    ...problems.map((problem) => `${paint('bad', '!')} ${problem}`),
+    ...problemLines(status, room),
     ...remarks(status).map((remark) => `${paint('warning', '*')} ${remark}`),
-    ...(problems.length === 0 ? [paint('good', 'No problems.')] : []),
+    ...verdictLines(status, room),
     '',
     ...facts(status).map(([name, value]) => `${(name === '' ? '' : `${name}:`).padEnd(11)}${safeLine(value)}`),
     '',
@@ -103,13 +31,16 @@ export function statusLines(status: AgentStatus, room: Room): string[] {
 }
 
 /** Not wrong, but to be known. */
-function remarks({ networkPolicy, parts, eventLoop, repair }: AgentStatus): string[] {
+function remarks({ networkPolicy, parts, eventLoop, repair, problems }: AgentStatus): string[] {
   const drifted = parts.filter(({ drift }) => drift > 0);
   return [
     ...(networkPolicy.objects > 0
       ? [`NetworkPolicy is ${networkPolicy.enforcement}: ${count(networkPolicy.objects, 'object')} without effect, all traffic is allowed`]
       : []),
-    ...(repair ? [`repair is paused: foreign changes stay for another ${duration(repair.pausedForSeconds)}`] : []),
+    // Of an agent that says it, a problem.
+    ...(repair && problems === undefined
+      ? [`repair is paused: foreign changes stay for another ${duration(repair.pausedForSeconds)}`]
+      : []),
     ...drifted.map(
       ({ part, drift }) =>
         `${partWords[part] ?? part}: ${count(drift, 'entry', 'entries')} repaired after foreign changes${part === 'bridge' ? ' or a restart of Open vSwitch' : ''}`,
@@ -120,7 +51,9 @@ function remarks({ networkPolicy, parts, eventLoop, repair }: AgentStatus): stri
   ].map(safeLine);
 }
 
-function facts({ bridge, dataPath, network, pods, peers, services, proxy, networkPolicy }: AgentStatus): [string, string][] {
+function facts(status: AgentStatus): [string, string][] {
+  const { bridge, dataPath, network, pods, peers, services, proxy, networkPolicy } = status;
+  const looks = looksText(status);
   return [
     ...(network
       ? [
@@ -137,6 +70,7 @@ function facts({ bridge, dataPath, network, pods, peers, services, proxy, networ
     ['Services', `${services} served${network && network.serviceCidrs.length > 0 ? `, from ${network.serviceCidrs.join(' and ')}` : ''}`],
     ['proxyAll', proxy.proxyAll],
     ['Policies', `NetworkPolicy: ${networkPolicy.enforcement} by this version`],
+    ...(looks === undefined ? [] : [['Looked at', looks] as [string, string]]),
   ];
 }
 
@@ -199,18 +133,8 @@ function connectionRow({ name, up, connects, counters }: ConnectionStatus): Stat
   };
 }
 
-type SourceReliance = NonNullable<SourceStatus['state']>;
-
-/** Also of an agent that does not say it. */
-function stateOf({ state, held, synced, failures }: SourceStatus): SourceReliance {
-  if (state !== undefined) return state;
-  if (held !== undefined) return 'held';
-  if (synced) return 'in step';
-  return failures > 0 ? 'failing' : 'not confirmed';
-}
-
 function sourceRow(source: SourceStatus): StatusRow {
   const { kind, objects } = source;
-  const state = stateOf(source);
+  const state = sourceReliance(source);
   return { name: `API server, ${kind}`, state, good: state === 'in step', more: count(objects, 'object') };
 }

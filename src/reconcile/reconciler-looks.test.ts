@@ -1,0 +1,74 @@
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { reconcilerScene } from './reconciler-scene.ts';
+import { restMs, untilDueMs } from './sweep.ts';
+
+let t = reconcilerScene();
+
+beforeEach(() => {
+  t = reconcilerScene();
+  t.start();
+  t.reconciler.allowRemovals();
+});
+afterEach(() => t.end());
+
+it('knows how long ago it last looked at everything: by a round that observed, and by a sweep', async () => {
+  await t.want('a', { x: 1 });
+  t.pass(3_000);
+  await t.want('a', { x: 2 });
+  expect(t.reconciler.lastLook).toEqual({ ageMs: 3_000, tookMs: 0 });
+  await t.reconciler.sweep(t.deadline());
+  expect(t.reconciler.lastLook).toEqual({ ageMs: 0, tookMs: 0 });
+});
+
+it('has not looked at what was replaced', async () => {
+  await t.want('a', { x: 1 });
+  t.target.die();
+  t.reconciler.invalidate();
+  expect(t.reconciler.lastLook).toBeUndefined();
+  t.target.revive();
+  await t.round();
+  expect(t.reconciler.lastLook).toEqual({ ageMs: 0, tookMs: 0 });
+});
+
+it('keeps the age of the last look that was finished', async () => {
+  await t.want('a', { x: 1 });
+  t.pass(2_000);
+  t.target.die();
+  await expect(t.reconciler.sweep(t.deadline())).rejects.toThrow('not reachable');
+  expect(t.reconciler.lastLook?.ageMs).toBe(2_000);
+});
+
+it('says how many foreign changes are not repaired yet', async () => {
+  await t.want('a', { x: 1, y: 2, z: 3 });
+  t.target.held.delete('x');
+  t.target.failNext(...Array.from({ length: 1_000 }, () => 'loseRequest' as const));
+  await t.reconciler.sweep(t.deadline());
+  await expect.poll(() => t.reconciler.repairing).toBe(1);
+  t.target.failNoMore();
+  await t.round();
+  expect(t.reconciler.repairing).toBe(0);
+});
+
+it('says since when something is wanted that is not there', async () => {
+  await t.want('a', { x: 1 });
+  expect(t.reconciler.behindMs).toBeUndefined();
+  t.target.failNext(...Array.from({ length: 1_000 }, () => 'loseRequest' as const));
+  t.desired.set('a', new Map([['x', 2]]));
+  t.reconciler.poke();
+  t.pass(6_000);
+  t.reconciler.poke();
+  expect(t.reconciler.behindMs).toBe(6_000);
+  t.target.failNoMore();
+  await t.round();
+  expect(t.reconciler.behindMs).toBeUndefined();
+});
+
+it('rests for fifty times what a look took, from four seconds to a minute', () => {
+  expect([1, 100, 1_000, 5_000].map(restMs)).toEqual([4_000, 5_000, 50_000, 60_000]);
+});
+
+it('counts the rest from the end of the last look, whoever took it', () => {
+  const due = (ageMs: number, tookMs: number) => untilDueMs({ lastLook: { ageMs, tookMs } });
+  expect([due(0, 0), due(3_000, 0), due(4_000, 0), due(1_500, 1_000), due(9_000, 100)]).toEqual([4_000, 1_000, 0, 49_500, 0]);
+  expect(untilDueMs({ lastLook: undefined })).toBeGreaterThan(0);
+});
