@@ -218,7 +218,7 @@ describe('its socket', () => {
   it.each([
     ['alone', () => rmSync(socketPath)],
     ['with its folder', () => rmSync(dirname(socketPath), { recursive: true })],
-  ])('is made anew when somebody removes it %s, and who is answered is answered', async (_, remove) => {
+  ])('is made anew when another process removes it %s, and who is answered is answered', async (_, remove) => {
     let connected = 0;
     await start({ admits: () => ++connected > 0, timeouts: { requestMs: 60_000, answerMs: 60_000 } });
     const waiting = get('/slow');
@@ -227,7 +227,7 @@ describe('its socket', () => {
     remove();
     await expect.poll(() => existsSync(socketPath)).toBe(true);
     expect(await get('/ok')).toMatchObject({ status: 200 });
-    expect(await silent).toBe(''); // nobody would ever lose patience with it
+    expect(await silent).toBe(''); // no deadline would ever end it
     hold.resolve();
     expect(await waiting).toMatchObject({ status: 200, body: 'at last\n' });
     expect([statSync(socketPath).mode & 0o777, statSync(dirname(socketPath)).mode & 0o777]).toEqual([0o600, 0o700]);

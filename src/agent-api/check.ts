@@ -2,7 +2,7 @@
  * How one thing was found:
  *
  * - `ok`       as it should be
- * - `warning`  works, and may not for long, or not for everybody
+ * - `warning`  works, and may not for long, or not for all clients
  * - `problem`  packets or pods are lost by it
  * - `unknown`  it could not be looked at, or not in time
  */

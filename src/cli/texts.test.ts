@@ -108,7 +108,7 @@ describe('annotate', () => {
     expect(annotated(line)).toEqual({ line: `${line} # ${owner}`, cookie: 'known' });
   });
 
-  it('says what it knows of cookies that nobody has', () => {
+  it('says what it knows of cookies without an owner', () => {
     const other = cookieOf(ownerOf('service', 'x'));
     expect(annotated(` cookie=0x${other.toString(16)}, table=26, actions=drop`)).toMatchObject({
       line: expect.stringContaining('# unknown: a service that is not wanted on this node any more'),

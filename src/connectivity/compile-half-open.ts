@@ -18,7 +18,7 @@ import { drop, goto, load, priority } from '../pipeline/flow.ts';
  * forgotten too, so that the client's next one is new.
  *
  * Only for pods and peers: what they send is their own, and their own connections are all that they can end. Who sends by the gateway
- * may be anybody who guesses another's addresses and ports.
+ * may be any host that guesses another's addresses and ports.
  */
 export function invalidOfKnown(family: Family): readonly Flow[] {
   const flow = (level: number, match: Match, ...steps: Step[]): Flow => ({

@@ -208,7 +208,7 @@ describe('remove', () => {
     remove(want, say);
   });
 
-  it('keeps a plugin that somebody has replaced since', () => {
+  it('keeps a plugin that another installer has replaced since', () => {
     install(want, say);
     plugin(want.bin, 'portmap', ['1.0.0'], 'the administrator’s');
     remove(want, say);
@@ -218,7 +218,7 @@ describe('remove', () => {
   it.each([
     ['a damaged one', '{"plug', false],
     ['an empty one', '', false],
-    ['somebody else’s', '{"name":"x","cniVersion":"1.0.0","plugins":[{"type":"bridge"}]}', true],
+    ['another network’s', '{"name":"x","cniVersion":"1.0.0","plugins":[{"type":"bridge"}]}', true],
   ])('treats %s under our name as what it is, and takes away the rest', (_, text, stays) => {
     install(want, say);
     writeFileSync(conf(), text);

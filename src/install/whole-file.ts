@@ -8,8 +8,8 @@ interface FileContent {
 }
 
 /**
- * Puts a file into its place whole: whoever looks, also after a power cut, sees the old one or the new one. `check` sees it before it
- * is in place, under another name in the same folder; if it throws, nothing has changed. Drafts of it that somebody who was killed
+ * Puts a file into its place whole: a reader, also after a power cut, sees the old one or the new one. `check` sees it before it
+ * is in place, under another name in the same folder; if it throws, nothing has changed. Drafts of it that a killed process
  * has left are cleared away.
  */
 export function placeFile(path: string, { bytes, mode }: FileContent, check: (draft: string) => void = () => undefined): void {

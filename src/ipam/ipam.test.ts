@@ -104,7 +104,7 @@ describe('IPAM', () => {
     expect((await open({ store, bootId: 'second' })).ipam.rebooted).toBe(true);
   });
 
-  it('gives a released address to nobody until its absence is proven', async () => {
+  it('lends a released address to no pod until its absence is proven', async () => {
     const gone = new Set<string>();
     const { ipam } = await open({ isAbsent: ({ containerId }) => gone.has(containerId) });
     for (const id of ['a', 'b', 'c', 'd', 'e']) await ipam.allocate(request(id), never);
@@ -243,7 +243,7 @@ describe('IPAM', () => {
     expect(ipsOf(await ipam.allocate(request('c'), never))).toEqual(['10.1.0.3']);
   });
 
-  it('takes in what was found on the node, unless the address is somebody else’s', async () => {
+  it('takes in what was found on the node, unless the address is another pod’s', async () => {
     const { ipam } = await open();
     const { serial, state, ...found } = await (await open()).ipam.allocate(request('a'), never);
     expect([serial, state]).toEqual([1, 'allocated']);

@@ -14,9 +14,9 @@ export function announcement(mac: Mac, address: Ip): Uint8Array {
 
 /** Source: RFC 5227 section 2.3: a request whose sender and target are both the announced address. */
 function arpAnnouncement(mac: Uint8Array, address: Uint8Array): Uint8Array {
-  const everybody = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+  const broadcast = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
   const head = [0, 1, 0x08, 0, 6, 4, 0, 1]; // Ethernet, IPv4, lengths of both, request
-  return Uint8Array.from([...everybody, ...mac, 0x08, 0x06, ...head, ...mac, ...address, 0, 0, 0, 0, 0, 0, ...address]);
+  return Uint8Array.from([...broadcast, ...mac, 0x08, 0x06, ...head, ...mac, ...address, 0, 0, 0, 0, 0, 0, ...address]);
 }
 
 /** Source: RFC 4861 sections 4.4 and 7.2.6: to all nodes, override set, solicited clear, with the link-layer address. */

@@ -30,7 +30,7 @@ function setUp() {
 }
 
 describe('LiveEnvironment', () => {
-  it('tells nobody when nothing is different', () => {
+  it('tells no subscriber when nothing is different', () => {
     const t = setUp();
     t.become({ internalIps: ['192.168.77.1', '203.0.113.9'] });
     t.live.look();

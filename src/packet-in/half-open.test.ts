@@ -93,13 +93,13 @@ describe.each([
     }
   });
 
-  it('of a Service is asked for by an answer that nobody gave', () => {
+  it('of a Service is asked for by an answer that no server sent', () => {
     const marked = { ...fields, ct_state: state.invalid | state.dnat, ct_mark: ctMark.service('yes').value };
     take(packetIn(frame('syn'), marked));
     expect(sent).toHaveLength(1);
-    const question = decodePacketOut(sent[0] ?? new Uint8Array(0));
-    expect(question.fields).toEqual({ in_port: ofPort.controller });
-    expect(readTcpFrame(question.data)).toMatchObject({
+    const probe = decodePacketOut(sent[0] ?? new Uint8Array(0));
+    expect(probe.fields).toEqual({ in_port: ofPort.controller });
+    expect(readTcpFrame(probe.data)).toMatchObject({
       tuple: { src: endpoint, dst: client, srcPort: 8080, dstPort: clientPort },
       isReset: true,
     });
@@ -135,7 +135,7 @@ describe.each([
   });
 });
 
-it('answers nobody asked for, and what is no TCP, end here', () => {
+it('answers without a probe, and what is no TCP, end here', () => {
   const syn = encodeFrame({
     ...link,
     payload: 'ipv4',

@@ -20,8 +20,8 @@ import { readTcpFrame, type TcpFrame, type TcpTuple, turned } from './tcp-frame.
 
 /** Packets a second that are looked at, and how many at once; clients send theirs again. */
 const rate = { perSecond: 200, burst: 500 } as const;
-/** Questions that may wait for their answer; the oldest is given up. */
-const questionsMax = 256;
+/** Probes that may wait for their answer; the oldest is given up. */
+const probesMax = 256;
 /** SYNs that were sent once more and may be reset yet; the oldest is let go. */
 const openingsMax = 256;
 /** A reset answers the server's challenge, which answers the SYN: a round trip, and however late the agent is. */
@@ -54,10 +54,10 @@ export class HalfOpenConnections {
   readonly #packets: PacketExchange;
   readonly #log: Log;
   readonly #tokens = new TokenBucket(rate);
-  readonly #questions = new Map<number, Refused>();
+  readonly #probes = new Map<number, Refused>();
   /** By what the client called the server. */
   readonly #openings = new Map<string, Opening>();
-  #lastQuestion = 0;
+  #lastProbe = 0;
   #forgotten = 0;
   #suppressed = 0;
 
@@ -76,8 +76,8 @@ export class HalfOpenConnections {
     if (!frame) return;
     if (holds(fields.reg0, reg.halfOpenProbe('sent'))) {
       const id = numberOf(fields.reg6);
-      const refused = this.#questions.get(id);
-      this.#questions.delete(id);
+      const refused = this.#probes.get(id);
+      this.#probes.delete(id);
       if (refused) this.#forget(refused, turned(frame.tuple));
       return;
     }
@@ -86,21 +86,21 @@ export class HalfOpenConnections {
       return;
     }
     const state = numberOf(fields.ct_state);
-    if (state & translated.dst) this.#ask({ data: data.slice(), fields, frame });
+    if (state & translated.dst) this.#probe({ data: data.slice(), fields, frame });
     // The server of a connection to a Service speaks, and in the Service's name by now.
     else this.#forget({ data, fields, frame }, state & translated.src ? turned(frame.tuple) : frame.tuple);
   }
 
-  #ask(refused: Refused): void {
+  #probe(refused: Refused): void {
     const opening = Uint8Array.from(refused.data);
     opening[refused.frame.flagsAt] = SYN;
     const answer = refuse(opening);
     if (!answer) return;
-    const [oldest] = this.#questions.keys();
-    if (oldest !== undefined && this.#questions.size >= questionsMax) this.#questions.delete(oldest);
-    const id = (this.#lastQuestion + 1) >>> 0;
-    this.#lastQuestion = id;
-    this.#questions.set(id, refused);
+    const [oldest] = this.#probes.keys();
+    if (oldest !== undefined && this.#probes.size >= probesMax) this.#probes.delete(oldest);
+    const id = (this.#lastProbe + 1) >>> 0;
+    this.#lastProbe = id;
+    this.#probes.set(id, refused);
     this.#send([packetOut({ in_port: ofPort.controller }, tracked(reg.halfOpenProbe('sent'), reg.probeId(id)), answer)]);
   }
 

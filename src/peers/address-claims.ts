@@ -22,7 +22,7 @@ export interface ReservedRange {
 const shortestPrefix: Readonly<Record<Family, number>> = { ipv4: 8, ipv6: 16 };
 
 /**
- * Which of the addresses that nodes claim they may have. Who writes a Node object could draw everybody's traffic to himself
+ * Which of the addresses that nodes claim they may have. Who writes a Node object could draw other nodes' traffic to itself
  * otherwise, or cut nodes off: by a network of pods that covers other nodes, the underlay or Services, or by a tunnel that ends
  * at a pod.
  *

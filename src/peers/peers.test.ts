@@ -125,7 +125,7 @@ describe('Peers', () => {
     expect([t.reached(), t.peers.objections.of('n2')]).toEqual([['fd00:10:0:1::/64'], refusedPodCidrs]);
   });
 
-  it('leads the node to neighbouring networks by one route, and never to one that nobody has', () => {
+  it('leads the node to neighbouring networks by one route, and never to one that no node has', () => {
     const t = setUp();
     for (const [index, cidr] of ['10.20.0.0/24', '10.20.1.0/24', '10.20.2.0/24', '10.20.3.0/24'].entries())
       t.put(`m${index}`, { podCidrs: [cidr], internalIps: [`192.168.77.${100 + index}`] });
@@ -153,7 +153,7 @@ describe('Peers', () => {
     expect(t.peers.objections.size).toBe(0);
   });
 
-  it('reaches pods in a network that a node had before, until somebody else has it', () => {
+  it('reaches pods in a network that a node had before, until another node has it', () => {
     const t = setUp();
     t.put('n2', { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2'] });
     t.put('n2', { podCidrs: ['10.10.8.0/22'] });

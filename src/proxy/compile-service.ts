@@ -148,7 +148,7 @@ class Distribution {
 
 type Balance = Extract<ServiceVerdict, { do: 'balance' }>;
 
-/** Everybody is answered alike, or the world differently from pods and the node itself. */
+/** All clients are answered alike, or the world differently from pods and the node itself. */
 function balance(intent: ServiceIntent, address: ServiceAddress, shares: Distribution): Flow[] {
   const [inside, world] = [answerFor(intent, address.kind, 'pod'), answerFor(intent, address.kind, 'world')];
   const sameAnswer = inside.do === world.do && (inside.do !== 'balance' || world.do !== 'balance' || inside.scope === world.scope);
@@ -255,7 +255,7 @@ export const translations: Readonly<Record<Transport, FlowPattern>> = {
   sctp: (place) => compileEndpoint('sctp', place).flows,
 };
 
-/** Translation to one endpoint. Owned by the endpoint, not by a Service: it is the same whoever chose it. */
+/** Translation to one endpoint. Owned by the endpoint, not by a Service: it is the same whichever Service chose it. */
 export function compileEndpoint(transport: Transport, endpoint: ServiceEndpoint): Wanted {
   const { ip } = endpoint;
   const flow: Flow = {

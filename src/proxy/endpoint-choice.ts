@@ -1,13 +1,13 @@
 import type { Candidate } from './endpoint-lists.ts';
 import type { ServiceEndpoint } from './service-intent.ts';
 
-/** Where somebody asks from. */
+/** Where a client is. */
 export interface NodeLocation {
   readonly node: string;
   readonly zone?: string;
 }
 
-/** Whose endpoints come first: those of the same node, of the same zone, or everybody's alike. */
+/** Whose endpoints come first: those of the same node, of the same zone, or all alike. */
 type Topology = 'node' | 'zone' | 'everywhere';
 
 interface Choice {

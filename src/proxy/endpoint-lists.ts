@@ -8,7 +8,7 @@ import { byAddress, type ServiceEndpoint } from './service-intent.ts';
 /** An endpoint with what decides whether it is used. */
 export interface Candidate extends ServiceEndpoint {
   readonly ready: boolean;
-  /** Serves, although it terminates: used only if nobody is ready (KEP-1669). */
+  /** Serves, although it terminates: used only if no endpoint is ready (KEP-1669). */
   readonly leaving: boolean;
   readonly nodeName?: string;
   readonly zoneHints?: readonly string[];
@@ -18,14 +18,14 @@ export interface Candidate extends ServiceEndpoint {
 interface Candidates {
   /** Sorted by address, each once. */
   readonly all: readonly Candidate[];
-  /** Addresses that are nobody's in a cluster. */
+  /** Addresses that no endpoint of a cluster can have. */
   readonly refused: readonly string[];
 }
 
 interface EndpointsWanted {
   readonly port: Pick<ServicePort, 'name' | 'protocol'>;
   readonly family: Family;
-  /** `publishNotReadyAddresses`: everybody counts as ready. */
+  /** `publishNotReadyAddresses`: every endpoint counts as ready. */
   readonly publishNotReady: boolean;
 }
 
@@ -89,7 +89,7 @@ function candidate(ip: Ip, port: number, endpoint: SliceEndpoint, publishNotRead
   };
 }
 
-/** Two slices that disagree are of different age, and nobody can tell which is newer: whoever is ready in one of them is used. */
+/** Two slices that disagree are of different age, and it is not known which is newer: an endpoint that is ready in one of them is used. */
 function eachOnce(sorted: readonly Candidate[]): readonly Candidate[] {
   const once: Candidate[] = [];
   for (const each of sorted) {
@@ -105,7 +105,7 @@ function rank({ ready, leaving }: Candidate): number {
   return leaving ? 1 : 0;
 }
 
-/** Addresses that mean something to a machine itself, or to this bridge, and are nobody's in a cluster. */
+/** Addresses that mean something to a machine itself, or to this bridge, and that no endpoint of a cluster can have. */
 export function isUnroutable(ip: Ip): boolean {
   return isSpecial(ip) || virtualRanges.some((range) => cidrContains(range, ip));
 }

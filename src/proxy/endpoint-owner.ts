@@ -2,7 +2,7 @@ import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import type { Transport } from '../pipeline/flow.ts';
 import { type ServiceEndpoint, type ServiceIntent, translatedEndpoints } from './service-intent.ts';
 
-/** Whoever wants the translations to a port's endpoints. */
+/** The owner that wants the translations to a port's endpoints. */
 export function endpointOwners(intent: ServiceIntent): readonly Owner[] {
   return translatedEndpoints(intent).map((endpoint) => endpointOwner(intent.transport, endpoint));
 }

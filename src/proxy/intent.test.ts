@@ -111,7 +111,7 @@ describe('serviceIntents', () => {
     expect(cluster({ ...web, proxyName: 'other' }, slices, named)['http/ipv4']).toEqual(['10.10.0.3 8080']);
   });
 
-  it('lets nobody in where no source range can be used, and says why', () => {
+  it('lets no client in where no source range can be used, and says why', () => {
     const refused = { family: 'ipv4', why: '"10.0.0.0/08" has leading zeros' } as const;
     const balanced = { type: 'LoadBalancer', refusedSourceRanges: [refused] } as const;
     const [ipv4, ipv6] = serviceIntents({ ...web, ...balanced }, [], here);

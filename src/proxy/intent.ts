@@ -16,7 +16,7 @@ export interface Proxying {
 
 export const transports = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const satisfies Readonly<Record<ServicePort['protocol'], Transport>>;
 
-/** Why nobody asks this proxy to serve a Service, in words for people; `undefined` if it is ours. */
+/** Why this proxy is not to serve a Service, in words for people; `undefined` if it is ours. */
 export function skipReason(service: Service, { skipServices, serviceProxyName }: ProxyConfig): string | undefined {
   if (service.type === 'ExternalName') return 'ExternalName is for DNS';
   if (service.clusterIps.length === 0 || service.headlessLabel) return 'headless: DNS gives the endpoints';
@@ -150,11 +150,11 @@ function sourceRanges({ type, loadBalancerSourceRanges, refusedSourceRanges = []
   if (type !== 'LoadBalancer') return [];
   const ranges = loadBalancerSourceRanges.map(parseCidr).filter((range) => range.family === family);
   const isClosed = ranges.length === 0 && refusedSourceRanges.some((refused) => refused.family === family);
-  return isClosed ? [nobody[family]] : ranges;
+  return isClosed ? [noAddress[family]] : ranges;
 }
 
 /** The address that says "no address yet": no client of a Service has it. */
-const nobody: Readonly<Record<Family, Cidr>> = { ipv4: parseCidr('0.0.0.0/32'), ipv6: parseCidr('::/128') };
+const noAddress: Readonly<Record<Family, Cidr>> = { ipv4: parseCidr('0.0.0.0/32'), ipv6: parseCidr('::/128') };
 
 function refusedRanges({ type, refusedSourceRanges = [] }: Service, family: Family): readonly string[] {
   if (type !== 'LoadBalancer') return [];
@@ -171,7 +171,7 @@ interface UnusedEndpoint extends ServiceEndpoint {
   readonly why: string;
 }
 
-/** Why endpoints that a Service's slices name for `intent` are not used. For people: computed when somebody asks. */
+/** Why endpoints that a Service's slices name for `intent` are not used. For people: computed on request. */
 export function unusedEndpoints(
   service: Service,
   slices: readonly EndpointSlice[],

@@ -4,7 +4,7 @@ import type { Cidr, Family, Ip } from '../net/ip.ts';
 export interface ProxyConfig {
   /** Everything that kube-proxy does. Otherwise cluster addresses only, and kube-proxy is left the rest. */
   readonly proxyAll: boolean;
-  /** Services left to somebody else, as `namespace/name` or as one of their cluster addresses in canonical text. */
+  /** Services left to another proxy, as `namespace/name` or as one of their cluster addresses in canonical text. */
   readonly skipServices: ReadonlySet<string>;
   /** Addresses of load balancers are served in the cluster; otherwise packets to them go out to the load balancer. */
   readonly proxyLoadBalancerIps: boolean;

@@ -88,7 +88,7 @@ function partsOf(endpoints: readonly ServiceEndpoint[]): readonly GroupPart[] {
   const bits = Math.ceil(Math.log2(endpoints.length / membersOnAverage));
   const parts = split(endpoints, bits, (endpoint) => hashOf(endpoint) >>> (32 - bits));
   if (parts.every((members) => members.length > 0 && members.length <= slotsMost)) return withPorts(parts, bits);
-  // Nobody has seen it, but addresses can be chosen so that their hashes are alike.
+  // Not seen yet, but addresses can be chosen so that their hashes are alike.
   return withPorts(
     split(endpoints, bits, (_, at) => at % 2 ** bits),
     bits,

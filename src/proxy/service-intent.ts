@@ -55,7 +55,7 @@ export interface ServiceIntent {
   readonly objections: readonly string[];
 }
 
-/** Who opens a connection: a pod of this node, the node itself, or anybody who reaches the Service through the node. */
+/** Who opens a connection: a pod of this node, the node itself, or a host outside that reaches the Service through the node. */
 export type ClientLocation = 'pod' | 'node' | 'world';
 
 /** What a client of one of a Service's addresses gets. `scope` names the list of the intent. */
@@ -79,7 +79,7 @@ function scopeFor({ internalPolicy, externalPolicy }: ServiceIntent, kind: Addre
   return externalPolicy === 'Local' && client === 'world' ? 'local' : 'cluster';
 }
 
-/** Every endpoint that somebody may be sent to from this node. Sorted, each once. */
+/** Every endpoint that a client may be sent to from this node. Sorted, each once. */
 export function reachableEndpoints({ cluster, local }: ServiceIntent): readonly ServiceEndpoint[] {
   if (local.length === 0) return cluster;
   const known = new Set(cluster.map(endpointKey));

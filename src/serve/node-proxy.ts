@@ -84,7 +84,7 @@ export class NodeProxy {
     void mode.follow(everythingChanged, this.#signal);
   }
 
-  /** What the node itself sends to a Service comes from the gateway's addresses: whoever says which sources it admits names them. */
+  /** What the node itself sends to a Service comes from the gateway's addresses: a Service that lists the sources it admits must name them. */
   #compareGateway(changed: (which?: ConcernedServices) => void): void {
     const text = textOf(this.#options.node.environment.current.gateway.addresses);
     if (text === this.#gatewayText) return;

@@ -282,7 +282,7 @@ describe('Services', () => {
     expect(t.served.objections.of('default/b')).toEqual(['192.0.2.1 belongs to pods of node n2']);
   });
 
-  it('sends nothing to endpoints that are nobody’s, and says so', async () => {
+  it('sends nothing to addresses that no endpoint can have, and says so', async () => {
     const t = setUp();
     t.services.put('default/a', '1', service('a', 1));
     t.slices.put(
@@ -298,7 +298,7 @@ describe('Services', () => {
     expect(t.served.objections.size).toBe(0);
   });
 
-  it('does not serve an address that somebody has, and lets it go if it was served', async () => {
+  it('does not serve an address that another owner has, and lets it go if it was served', async () => {
     const t = setUp();
     const a = service('a', 1);
     t.services.put('default/a', '1', a);

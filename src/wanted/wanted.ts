@@ -26,7 +26,7 @@ export interface HostAddress {
   readonly prefixLength: number;
 }
 
-/** An interface that is ours, up and of this size. Somebody else makes it. */
+/** An interface that is ours, up and of this size. Another part makes it. */
 export interface HostLink {
   readonly name: string;
   /** Bytes of an IP packet. */

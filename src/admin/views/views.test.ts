@@ -134,7 +134,7 @@ describe('flows', () => {
     expect(wanted).not.toBe(actual);
   });
 
-  it('nobody wants any more still say whose they were', async () => {
+  it('no owner wants any more still say whose they were', async () => {
     const byCookie = await ownersByCookie([pod, service], new LoopTurns(8));
     const held = snapshot();
     datapath.forget(service);
@@ -150,7 +150,7 @@ describe('flows', () => {
     expect(await flows(snapshot(), { owner: 'service' })).toHaveLength(1);
   });
 
-  it('that the switch learned are shown and are nobody’s fault', async () => {
+  it('that the switch learned are shown and are no foreign change', async () => {
     const held = snapshot();
     const key = keyWhere((table) => table === 'balance');
     const value = held.held.get(key);

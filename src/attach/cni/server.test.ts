@@ -221,7 +221,7 @@ describe('calls for one container', () => {
 });
 
 describe('DEL', () => {
-  it('removes, and again is fine, also of what nobody knows', async () => {
+  it('removes, and again is fine, also of an attachment that is not known', async () => {
     await bench.call('ADD', 'a');
     for (const netns of ['/run/netns/a', '', '/gone'])
       expect(await bench.call('DEL', 'a', {}, { CNI_NETNS: netns })).toMatchObject({ exit: 0, stdout: '' });
@@ -319,7 +319,7 @@ describe('a DEL that found no agent', () => {
     expect(recorded()).toEqual([]);
   });
 
-  it('that cannot be read is dropped, and stops nobody', async () => {
+  it('that cannot be read is dropped, and stops no other call', async () => {
     await bench.stop();
     mkdirSync(join(bench.stateDir, 'deletions'), { recursive: true });
     writeFileSync(join(bench.stateDir, 'deletions', `${'0'.repeat(64)}.json`), '{"v":1');

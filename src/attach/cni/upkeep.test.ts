@@ -40,7 +40,7 @@ describe('CHECK', () => {
     expect((await check({ interfaces: [{ ...interfaces[1], mac: '02:00:00:00:00:99' }] })).stdout).toContain('it was attached with');
   });
 
-  it('of what nobody knows is code 3', async () => {
+  it('of an attachment that is not known is code 3', async () => {
     const added = await bench.call('ADD', 'a');
     expect(codeOf(await bench.call('CHECK', 'b', prevResultOf(added)))).toBe(3);
   });
@@ -216,7 +216,7 @@ it('reports each call with its code and where its time went', async () => {
   expect(inStages).toBeLessThanOrEqual(first?.tookMs ?? 0);
 });
 
-describe('the socket that somebody removes', () => {
+describe('the socket that another process removes', () => {
   it.each([
     ['alone', () => rmSync(bench.socketPath)],
     ['with its folder', () => rmSync(dirname(bench.socketPath), { recursive: true })],

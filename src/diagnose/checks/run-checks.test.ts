@@ -18,7 +18,7 @@ async function all(checks: readonly Check[], signal: AbortSignal): Promise<reado
 const names = (news: readonly CheckNews[]): readonly string[] =>
   news.map((each) => (each.kind === 'finding' ? `${each.finding.check} ${each.finding.state}` : each.says));
 
-it('tells what each finds, a failure of one being nobody else’s', async () => {
+it('tells what each finds, a failure of one being no other’s', async () => {
   const checks: Check[] = [
     { name: 'disk', run: (_, tell) => tell.finding(fine('disk', 'well')) },
     {

@@ -42,7 +42,7 @@ describe('the longest packet', () => {
 
 describe('whom to ask', () => {
   const nodes = Array.from({ length: 50 }, (_, at) => ({ name: `n${at}` }));
-  it('is everybody if they are few, else some by lot, or the one that was named', () => {
+  it('is every peer if they are few, else some by lot, or the one that was named', () => {
     expect(choose(nodes, { most: 50 })).toEqual(nodes);
     expect(new Set(choose(nodes, { most: 16 })).size).toBe(16);
     expect(choose(nodes, { most: 2 }, () => 0)).toEqual(nodes.slice(0, 2));
@@ -93,7 +93,7 @@ describe('what is said of a peer', () => {
       mend: expect.stringContaining(refers),
     });
     expect(silent({ received: false, dataPath: 'system' })?.what).toMatch(/drops what comes to this node, and may drop UDP 6081 as well$/);
-    expect(silent({})?.mend).toContain(refers); // one of many, which nobody looked at closely
+    expect(silent({})?.mend).toContain(refers); // one of many, which was not looked at closely
     expect(silent({ received: false, dataPath: 'netdev' })?.mend).toContain(guess); // no filter sees tunnel packets there
     expect(silent({ unheard: ['ipv6'] })?.mend).toContain(guess);
     expect(silent({ ways: [lost, { ...lost, family: 'ipv6', to: 'fd00::1' }] })?.mend).toContain(guess);
