@@ -67,36 +67,20 @@ const administrator: User = { name: 'admin', groups: ['system:masters', 'system:
 /** Starts a Kubernetes API server for a lab, with the controllers a network needs. */
 export async function startApiServer(options: LabApiServerOptions): Promise<LabApiServer> {
   const { log = silentLog } = options;
-  const credentials = serverCredentials(options.dataDir, options.sans, Date.now());
-  const store = new Store(openJournal(options.dataDir));
-  const { serviceCidrs, nodePortRange = defaultNodePorts, forgotten = [] } = options;
   const { now } = Date;
+  const credentials = serverCredentials(options.dataDir, options.sans, now());
+  const store = new Store(openJournal(options.dataDir));
+  const { serviceCidrs, nodePortRange = defaultNodePorts } = options;
   const { registry, writer } = openClusterObjects({ store, serviceCidrs, nodePortRange, now });
   const bindPod = podBinder({ store, now });
   const podRanges = { cidrs: options.podCidrs, masks: options.nodeMasks ?? defaultNodeMasks };
   const stopControllers = startControllers({ store, registry, writer, bindPod, podRanges, caPem: credentials.caPem, log, now });
   const tokens = new Map<string, User>([[credentials.token, administrator], ...(options.users ?? [])]);
-  const behaviour = options.behaviour?.(store);
-  const handlers: Handlers = {
-    roles: store,
-    registry,
-    tokens: { store, key: credentials.token, now },
-    resources: {
-      store,
-      registry,
-      writer,
-      bindPod,
-      admit: (admission) => admit(store, admission),
-      forgotten: new Set(forgotten),
-      ...(behaviour === undefined ? {} : { behaviour }),
-      now,
-    },
-    noteAccess: openAccessLog(join(options.dataDir, 'access.log')),
-  };
+  const handlers = handlersOf(options, { store, registry, writer, bindPod, now }, credentials.token);
   const http = await startHttp(options.listeners, {
     ...credentials,
     tokens,
-    accountOf: (token) => readAccountToken(credentials.token, token, Date.now()),
+    accountOf: (token) => readAccountToken(credentials.token, token, now()),
     log,
     serve: (request) => serve(handlers, request),
   });
@@ -107,6 +91,26 @@ export async function startApiServer(options: LabApiServerOptions): Promise<LabA
   };
   const { caPem, token } = credentials;
   return { caPem, token, ports: http.ports, store, registry, writer, kubeconfig: (url) => kubeconfigText(url, credentials), close };
+}
+
+type ObjectParts = Pick<Handlers['resources'], 'writer' | 'bindPod' | 'now'> &
+  ReturnType<typeof openClusterObjects> & { readonly store: Store };
+
+function handlersOf({ behaviour, forgotten = [], dataDir }: LabApiServerOptions, objects: ObjectParts, key: string): Handlers {
+  const { store, registry, now } = objects;
+  const behaving = behaviour?.(store);
+  return {
+    roles: store,
+    registry,
+    tokens: { store, key, now },
+    resources: {
+      ...objects,
+      admit: (admission) => admit(store, admission),
+      forgotten: new Set(forgotten),
+      ...(behaving === undefined ? {} : { behaviour: behaving }),
+    },
+    noteAccess: openAccessLog(join(dataDir, 'access.log')),
+  };
 }
 
 /** What each part that answers requests needs. */
