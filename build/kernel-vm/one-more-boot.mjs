@@ -1,19 +1,26 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { say } from '../setup/progress.mjs';
-import { logsOf, runInVirtualMachine } from './vm.mjs';
+import { EndedBeforeJob, logsOf, runInVirtualMachine } from './vm.mjs';
 
 /** Exit codes of a process that SIGILL, SIGTRAP, SIGABRT or SIGSEGV ended: V8 and the emulated processor disagree. */
 const crashed = new Set([132, 133, 134, 139]);
 
 /**
  * As `runInVirtualMachine`, and once more if Node crashed in it, as it does now and then under emulation: the job itself, or one
- * of the processes it started, of which the guest's kernel tells.
+ * of the processes it started, of which the guest's kernel tells. Once more too if the guest's kernel itself ended early.
  *
  * @returns the job's exit code
  */
 export async function runWithOneMoreBoot(job) {
-  const code = await runInVirtualMachine(job);
+  let code;
+  try {
+    code = await runInVirtualMachine(job);
+  } catch (thrown) {
+    if (!(thrown instanceof EndedBeforeJob)) throw thrown;
+    say(`${thrown.message}; booting once more`);
+    return await runInVirtualMachine(job);
+  }
   const why = whyAgain(code, job);
   if (why === undefined) return code;
   say(`${why}, which emulation makes Node do now and then; booting once more`);
