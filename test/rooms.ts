@@ -22,6 +22,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   wanted: ['types:net', 'types:pipeline'],
   connectivity: ['net', 'pipeline', 'wanted'],
   proxy: ['net', 'types:kube', 'pipeline', 'wanted'],
+  'policy-reference': ['net'],
   policy: ['errors', 'net', 'types:kube', 'pipeline', 'wanted'],
   reconcile: ['errors', 'async', 'wire', 'net', 'ovsdb', 'ovsdb/schema', 'openflow', 'netlink', 'pipeline', 'wanted'],
   inputs: [
