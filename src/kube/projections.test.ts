@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { endpointSlices, serviceKeyOf } from './endpoint-slice.ts';
-import { networkPolicies } from './network-policy.ts';
 import { nodes } from './node.ts';
 import { pods, podsOf } from './pod.ts';
 import { identityOf } from './resource.ts';
@@ -247,14 +246,5 @@ describe('Pod', () => {
   it('accepts an unscheduled pod', () => {
     expect(pods.project({ metadata, spec: {} })).toMatchObject({ podIps: [], phase: 'Pending' });
     expect(podsOf('n1').fieldSelector).toBe('spec.nodeName=n1');
-  });
-});
-
-it('knows of a NetworkPolicy that it exists', () => {
-  expect(networkPolicies.project({ metadata: { ...metadata, generation: 3 }, spec: { podSelector: {} } })).toEqual({
-    namespace: 'default',
-    name: 'web',
-    uid: 'u1',
-    generation: 3,
   });
 });

@@ -64,7 +64,7 @@ export function parseObject<S extends z.ZodType>(schema: S, raw: unknown): z.out
 
 const MAX_ISSUES = 5;
 
-function formatPath(path: readonly PropertyKey[]): string {
+export function formatPath(path: readonly PropertyKey[]): string {
   return path.map((part, index) => (typeof part === 'number' ? `[${part}]` : `${index === 0 ? '' : '.'}${String(part)}`)).join('');
 }
 

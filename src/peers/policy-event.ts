@@ -5,16 +5,18 @@ import type { Replica } from '../kube/replica.ts';
 import { isReportingNode } from '../kube/reporting-node.ts';
 
 interface PolicyNoticeOptions {
-  readonly policies: Replica<NetworkPolicy>;
-  readonly peers: PeerSource;
+  readonly policies: Pick<Replica<NetworkPolicy>, 'get' | 'entries' | 'subscribe'>;
+  readonly peers: Pick<PeerSource, 'peers'>;
   readonly nodeName: string;
-  readonly events: EventPoster;
+  readonly events: Pick<EventPoster, 'post'>;
 }
 
 const message = 'NetworkPolicy is not enforced by this version of Seine: all traffic that it would restrict is allowed';
 
+const faultsMessage = 'what Seine cannot read of a NetworkPolicy allows nothing where it is enforced';
+
 /**
- * Tells the owner of each NetworkPolicy that it is not in force. One node speaks for each policy, chosen by a hash of both
+ * Tells the owner of each NetworkPolicy that it is not in force, and what of it could not be. One node speaks for each policy, chosen by a hash of both
  * names, so that a large cluster does not write one event a node.
  */
 export function followPolicies({ policies, peers, nodeName, events }: PolicyNoticeOptions): () => void {
@@ -28,7 +30,11 @@ export function followPolicies({ policies, peers, nodeName, events }: PolicyNoti
       name: policy.name,
       uid: policy.uid,
     };
-    events.post({ type: 'Warning', reason: 'NotEnforced', message, about, occasion: String(policy.generation) });
+    const occasion = String(policy.generation);
+    events.post({ type: 'Warning', reason: 'NotEnforced', message, about, occasion });
+    const { faults } = policy;
+    if (faults)
+      events.post({ type: 'Warning', reason: 'NotUnderstood', message: `${faultsMessage}: ${faults.join('; ')}`, about, occasion });
   };
   for (const [key] of policies.entries()) notice(key);
   return policies.subscribe((keys) => {
