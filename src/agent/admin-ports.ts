@@ -79,8 +79,11 @@ function nodeOf(started: StartedNode | undefined) {
 
 /** Losses so great that they wait for a second look. */
 function heldOf(started: StartedNode | undefined): readonly { readonly what: string; readonly count: number }[] {
-  const choices = started?.proxy.affinity.held ?? 0;
-  return choices === 0 ? [] : [{ what: 'remembered clients (session affinity)', count: choices }];
+  const held = [
+    { what: 'remembered clients (session affinity)', count: started?.proxy.affinity.held ?? 0 },
+    { what: 'endpoints whose tracked connections are stale', count: started?.proxy.startCleaner.held ?? 0 },
+  ];
+  return held.filter(({ count }) => count > 0);
 }
 
 /** @throws SeineError `UNAVAILABLE`, saying what is missing */

@@ -3,6 +3,7 @@ import { resizePods } from '../attach/pod-resize.ts';
 import { familiesOf, type NodeEnvironment, ownCidrs } from '../connectivity/environment.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Ipam } from '../ipam/ipam.ts';
+import { assertReadableJournal } from '../ipam/journal-store.ts';
 import { leasedNetworks } from '../ipam/lease-networks.ts';
 import type { PeerSource } from '../kube/peer-source.ts';
 import { listAddresses } from '../netlink/addresses.ts';
@@ -23,7 +24,7 @@ import { type NodeServices, openServices, type ServePorts } from '../serve/open-
 import { type KubeSources, whenInStep } from './kube-sources.ts';
 import { tuneMemory } from './memory-tuner.ts';
 import type { NodeChanges } from './node-changes.ts';
-import { type AttachedPods, keepInterfaces, openPods, type PodHooks, type PodParts, serveCni } from './pods.ts';
+import { type AttachedPods, journalPath, keepInterfaces, openPods, type PodHooks, type PodParts, serveCni } from './pods.ts';
 
 /** How long Services that no disk remembers are waited for before the switch may forward without them (ms). */
 const KNOWLEDGE_PATIENCE_MS = 5_000;
@@ -70,6 +71,7 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
   const server = await serveCni(podParts, { ...pods, turns: sources.turns, ...onCall }, signal);
   const reclaiming = setInterval(() => reclaim(parts, node, signal), RECLAIM_EVERY_MS);
   try {
+    await node.proxy.remember();
     const nodes = sources.nodes.replica;
     followEnvironment(parts, node);
     const keeping = [
@@ -80,7 +82,9 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
       keepNetworkCondition({ nodeName: config.nodeName, nodes, http: sources.http, readiness, log }, signal),
       ovs.lock.keep(() => nodeState.invalidate(), signal),
     ];
-    await Promise.all([serve(parts, node, signal), allowRemovals(parts, node, signal), ...keeping, untilAborted(signal)]);
+    const released = allowRemovals(parts, node, signal);
+    const serving = serve(parts, node, released, signal);
+    await Promise.all([serving, released.then(() => tuneMemory(signal)), ...keeping, untilAborted(signal)]);
   } finally {
     clearInterval(reclaiming);
     await server.close();
@@ -93,6 +97,8 @@ async function prepareBridge(parts: StartParts, signal: AbortSignal): Promise<Li
   const { config, ovs, stack, nodeState, ports, sources, readiness, log } = parts;
   report(parts, 'connecting to the switch database');
   await ovs.lock.take(signal);
+  // Before anything is wanted: an agent that does not know the journal's format ends, and must leave the node as the newer one had it.
+  await assertReadableJournal(journalPath(config));
   const interfaces = () => readHostInterfaces(stack.links.socket);
   const live = await awaitEnvironment({ config, nodes: sources.nodes.replica, interfaces, readiness, log }, signal);
   wantNode(config, nodeState, live.current);
@@ -177,11 +183,15 @@ async function keepHostSettings(parts: StartParts, live: LiveEnvironment, signal
   }
 }
 
-/** Follows the cluster, and reports ready once the switch holds what is known of it. */
-async function serve(parts: StartParts, { peers, proxy }: StartedNode, signal: AbortSignal): Promise<void> {
+/**
+ * Follows the cluster, and reports ready once the switch holds what is known of it.
+ *
+ * @param released resolves once every source is in step
+ */
+async function serve(parts: StartParts, { peers, proxy }: StartedNode, released: Promise<void>, signal: AbortSignal): Promise<void> {
   const { config, ovs, nodeState, sources, peerSource, readiness, log } = parts;
   peers.follow();
-  proxy.follow();
+  proxy.follow(released);
   followPolicies({ policies: sources.networkPolicies.replica, peers: peerSource, nodeName: config.nodeName, events: sources.events });
   report(parts, 'waiting to know the Services');
   await untilServicesKnown(sources, signal);
@@ -231,7 +241,6 @@ async function allowRemovals({ sources, nodeState, log }: StartParts, { peers, p
   await proxy.services.settled();
   nodeState.allowRemovals();
   log.info('every source is in step; what no owner wants is removed from now on');
-  await tuneMemory(signal);
 }
 
 async function untilAborted(signal: AbortSignal): Promise<void> {

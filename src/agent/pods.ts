@@ -51,6 +51,11 @@ export interface PodHooks {
   readonly onCall?: CniServerOptions['onCall'];
 }
 
+/** Where the addresses of pods are remembered. */
+export function journalPath({ stateDir }: Pick<AgentConfig, 'stateDir'>): string {
+  return join(stateDir, 'ipam.journal');
+}
+
 /** Takes the inventory of pods. What earlier calls have left half done is on its way out when this resolves. */
 export async function openPods(parts: PodParts, { onPodStage }: PodHooks, signal: AbortSignal): Promise<AttachedPods> {
   const { config, live, ovs, stack, nodeState, gone, log } = parts;
@@ -58,7 +63,7 @@ export async function openPods(parts: PodParts, { onPodStage }: PodHooks, signal
   const pools = podPoolsOf(live.current);
   const openIpam = () =>
     Ipam.open({
-      store: new FileJournalStore(join(config.stateDir, 'ipam.journal')),
+      store: new FileJournalStore(journalPath(config)),
       pools,
       bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim(),
       isAbsent: async (lease) => network?.isAbsent(lease) ?? false,

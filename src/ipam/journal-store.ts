@@ -3,6 +3,7 @@ import { type FileHandle, mkdir, open, readFile, rename, rm, stat } from 'node:f
 import { dirname } from 'node:path';
 import { SeineError } from '../errors/seine-error.ts';
 import { tryLock } from '../netlink/sys.ts';
+import { decodeJournal } from './journal-records.ts';
 
 /** Where the journal's bytes live. Durable means: there after a crash of the machine. */
 export interface JournalStore {
@@ -64,14 +65,7 @@ export class FileJournalStore implements JournalStore {
       if (thrown instanceof SeineError) throw thrown;
       // A disk that cannot be written: what is leased is read all the same, and the first write tries for the lock again.
     }
-    try {
-      const { size } = await stat(this.#path);
-      if (size > bytesMax) throw new SeineError('INVALID_INPUT', `${this.#path} has ${size} bytes and is no IPAM journal`);
-      return await readFile(this.#path);
-    } catch (thrown) {
-      if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT') return new Uint8Array();
-      throw thrown;
-    }
+    return await readJournal(this.#path);
   }
 
   /** The file is opened with O_DSYNC, so a write that ended is durable: one trip to the thread pool, not two. */
@@ -174,6 +168,27 @@ export class FileJournalStore implements JournalStore {
 function identityAt(path: string): string | undefined {
   const present = statSync(path, { throwIfNoEntry: false });
   return present && identityOf(present);
+}
+
+/** Everything that is in the file; empty if there is none. @throws SeineError `INVALID_INPUT` for a file that can be no journal */
+async function readJournal(path: string): Promise<Uint8Array> {
+  try {
+    const { size } = await stat(path);
+    if (size > bytesMax) throw new SeineError('INVALID_INPUT', `${path} has ${size} bytes and is no IPAM journal`);
+    return await readFile(path);
+  } catch (thrown) {
+    if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT') return new Uint8Array();
+    throw thrown;
+  }
+}
+
+/**
+ * Looks whether this agent can read the journal, and takes no lock: another agent may still have it. For before anything is changed.
+ *
+ * @throws SeineError `INVALID_INPUT` for a journal of a newer format
+ */
+export async function assertReadableJournal(path: string): Promise<void> {
+  decodeJournal(Buffer.from(await readJournal(path)).toString('utf8'));
 }
 
 function identityOf({ dev, ino }: { readonly dev: number; readonly ino: number }): string {

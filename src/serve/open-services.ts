@@ -7,7 +7,9 @@ import { NetlinkSocket } from '../netlink/socket.ts';
 import { AffinityKeeper } from './effects/affinity-keeper.ts';
 import { ConnectionCleaner } from './effects/connection-cleaner.ts';
 import { HealthCheckNodePorts } from './effects/health-check-node-ports.ts';
+import { HostConnections } from './effects/host-connections.ts';
 import { ProgrammingTimes } from './effects/programming-times.ts';
+import { StartCleaner } from './effects/start-cleaner.ts';
 import { UnservedEvents } from './effects/unserved-events.ts';
 import { lookForKubeProxy } from './kube-proxy.ts';
 import { NodeProxy } from './node-proxy.ts';
@@ -30,8 +32,15 @@ export interface NodeServices {
   readonly mode: ProxyMode;
   readonly cleaner: ConnectionCleaner;
   readonly affinity: AffinityKeeper;
-  /** Serves what is known and follows what changes, until the signal. */
-  follow(): void;
+  readonly startCleaner: StartCleaner;
+  /** To be awaited before `follow`: reads what the bridge serves. Rejects only when the agent stops. */
+  remember(): Promise<void>;
+  /**
+   * Serves what is known and follows what changes, until the signal.
+   *
+   * @param released resolves once every source is in step and all of it is wanted; rejects only when the agent stops
+   */
+  follow(released: Promise<void>): void;
 }
 
 /** Wires the room, and looks for a kube-proxy before the first Service is served. */
@@ -47,9 +56,11 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
   const times = new ProgrammingTimes({ observe });
   const services = new Services({ sources, nodeState, node, holders, times, log, signal });
   const { forgetTCPConnections, disableServiceHealthCheckServer } = config.proxy;
-  const cleaner = new ConnectionCleaner({ bridge, host: conntrack, isOwn: (ip) => node.host.isOwn(ip), forgetTCPConnections, log, signal });
+  const host = new HostConnections(conntrack, (ip) => node.host.isOwn(ip));
+  const cleaner = new ConnectionCleaner({ bridge, host, forgetTCPConnections, log, signal });
   const isOwn = (ip: Ip): boolean => ownCidrs(nodeSide.environment.current).some((cidr) => cidrContains(cidr, ip));
   const affinity = new AffinityKeeper({ bridge, isOwn, log, signal });
+  const startCleaner = new StartCleaner({ bridge, cleaner, log, signal });
   const isEnabled = () => mode.proxyAll && !disableServiceHealthCheckServer;
   const health = new HealthCheckNodePorts({ nodeName: config.nodeName, isEnabled, log });
   const events = new UnservedEvents({ nodeName: config.nodeName, peers: sources.peers, events: sources.events });
@@ -59,11 +70,13 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
   };
   signal.addEventListener('abort', close, { once: true });
   mode.look();
-  const follow = () => {
+  const follow = (released: Promise<void>) => {
     node.want();
     services.follow();
     node.follow((which) => services.lookAgain(which));
-    void affinity.run(services.inStep(signal));
+    const inStep = released.then(() => services.inStep(signal));
+    void affinity.run(inStep);
+    void startCleaner.run(inStep);
   };
-  return { services, mode, cleaner, affinity, follow };
+  return { services, mode, cleaner, affinity, startCleaner, remember: () => startCleaner.remember(), follow };
 }

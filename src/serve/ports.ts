@@ -56,7 +56,7 @@ export type ServedState = Pick<NodeState, 'want' | 'wantEndpoint' | 'wantElement
 /** The node and its bridge. */
 export interface ServeNode {
   readonly state: ServedState;
-  readonly bridge: Pick<OpenFlowConnection, 'send' | 'barrier' | 'dumpFlows' | 'bundle' | 'untilUp'>;
+  readonly bridge: Pick<OpenFlowConnection, 'send' | 'barrier' | 'dumpFlows' | 'gather' | 'bundle' | 'untilUp'>;
   /** Of protocol `route`. */
   readonly routeSocket: NetlinkSocket;
   readonly environment: LiveNodeEnvironment;

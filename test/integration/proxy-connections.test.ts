@@ -7,6 +7,7 @@ import { NetworkNamespace } from '../../src/netlink/namespace.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { OpenFlowConnection } from '../../src/openflow/connection.ts';
 import { ConnectionCleaner } from '../../src/serve/effects/connection-cleaner.ts';
+import { HostConnections } from '../../src/serve/effects/host-connections.ts';
 import type { Stale } from '../../src/serve/effects/stale-connections.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 
@@ -79,8 +80,10 @@ describe('connections of Services', () => {
       .toSorted();
   }
 
+  const ofNode = () => new HostConnections(host, ({ text }) => text === '127.0.0.1');
+
   async function clean(stale: Stale): Promise<number> {
-    const cleaner = new ConnectionCleaner({ bridge, host, isOwn: ({ text }) => text === '127.0.0.1', log: silentLog, signal: stop.signal });
+    const cleaner = new ConnectionCleaner({ bridge, host: ofNode(), log: silentLog, signal: stop.signal });
     const begin = performance.now();
     const size = tracked().length;
     cleaner.clean(stale, Promise.resolve());
@@ -135,7 +138,7 @@ describe('connections of Services', () => {
         .toSorted();
     expect(ends()).toEqual(['127.0.0.1 30053', '127.0.0.1 30054', '127.0.0.2 30053']);
     const nodePort = { kind: 'nodePort', ip: parseIp('169.254.0.252'), port: 30_053 } as const;
-    const cleaner = new ConnectionCleaner({ bridge, host, isOwn: ({ text }) => text === '127.0.0.1', log: silentLog, signal: stop.signal });
+    const cleaner = new ConnectionCleaner({ bridge, host: ofNode(), log: silentLog, signal: stop.signal });
     cleaner.clean({ bridge: [], host: [{ ipProtocol: UDP, address: nodePort }] }, Promise.resolve());
     await expect.poll(ends).toEqual(['127.0.0.1 30054', '127.0.0.2 30053']);
     expect(cleaner.counters.host).toBe(1);

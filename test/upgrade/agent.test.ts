@@ -237,7 +237,7 @@ it('refuses a journal of a newer format and removes nothing, and goes on without
   );
   expect(JSON.stringify(lab.log(1).at(-1))).toContain('the IPAM journal has format 99');
   expect(readFileSync(path, 'utf8')).toBe(newer);
-  // It has wanted the node's own flows by then, as it knows them, and removed none.
+  // A release before 0.3 has wanted the node's own flows by then, as it knows them, and removed none.
   const matchOf = ({ text }: DumpedFlow): string => text.split(' actions=')[0] ?? text;
   const there = (await lab.flows(1)).map(matchOf);
   expect(before.flows.map(matchOf).filter((match) => !there.includes(match))).toEqual([]);

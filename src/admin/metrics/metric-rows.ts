@@ -134,7 +134,7 @@ export const metricRows = {
   },
   service_stale_connections_total: {
     type: 'counter',
-    help: 'Connections that led nowhere: requests to the bridge to forget some, entries forgotten of the node’s own, and failures.',
+    help: 'Connections that led nowhere: requests to the bridge to forget some, entries forgotten of the node’s own, failures (tried again), and requests merged because too many waited.',
     labels: ['where'],
   },
 

@@ -41,7 +41,7 @@ interface ServedNode {
   readonly network: { readonly count: number };
   readonly peers: { readonly objections: { readonly size: number } };
   readonly services: { readonly count: number; readonly objections: { readonly size: number } };
-  readonly proxy: { readonly cleaner: { readonly counters: Readonly<Record<'bridge' | 'host' | 'failures' | 'dropped', number>> } };
+  readonly proxy: { readonly cleaner: { readonly counters: Readonly<Record<'bridge' | 'host' | 'failures' | 'merged', number>> } };
 }
 
 /** Metrics of the connections to Open vSwitch. */
@@ -107,7 +107,7 @@ function ofNode(agent: NodeMetricsPort) {
       [{ kind: 'Node' }, node?.peers.objections.size ?? 0],
       [{ kind: 'Service' }, node?.services.objections.size ?? 0],
     ] satisfies Sample[],
-    service_stale_connections_total: (['bridge', 'host', 'failures', 'dropped'] as const).map(
+    service_stale_connections_total: (['bridge', 'host', 'failures', 'merged'] as const).map(
       (where): Sample => [{ where }, node?.proxy.cleaner.counters[where] ?? 0],
     ),
     service_rejects_total: [

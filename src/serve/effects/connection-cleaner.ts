@@ -1,17 +1,22 @@
-import { idle } from '../../async/pause.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { Log } from '../../log/log.ts';
-import type { Ip } from '../../net/ip.ts';
-import { deleteConnection, listConnections, type TrackedConnection } from '../../netlink/conntrack.ts';
-import { Batch } from '../../netlink/message.ts';
-import type { NetlinkSocket } from '../../netlink/socket.ts';
 import type { OpenFlowConnection } from '../../openflow/connection.ts';
 import { writeConntrackFlush } from '../../openflow/conntrack-flush.ts';
-import { nodePortAddress } from '../../pipeline/well-known.ts';
-import { endpointKey } from '../../proxy/service-intent.ts';
+import { endpointKey, type ServiceIntent } from '../../proxy/service-intent.ts';
 import { ByteWriter } from '../../wire/bytes.ts';
 import { changedPorts, type ServiceChange, type ServiceSubscriber } from '../service-changes.ts';
-import { type Stale, type StaleConnections, type StaleHostConnections, type StaleOptions, staleAfter } from './stale-connections.ts';
+import { CleanQueue } from './clean-queue.ts';
+import type { HostConnections } from './host-connections.ts';
+import {
+  ipProtocols,
+  isServedAgain,
+  type Stale,
+  type StaleConnections,
+  type StaleHostConnections,
+  type StaleOptions,
+  servedKey,
+  staleAfter,
+} from './stale-connections.ts';
 
 /**
  * When connections are forgotten, in ms after the switch acknowledged the change. A packet that was under way through the old
@@ -19,52 +24,79 @@ import { type Stale, type StaleConnections, type StaleHostConnections, type Stal
  * half a second when much is in it (ovs-vswitchd.conf.db(5) `max-revalidator`).
  */
 const AFTER_MS = { endpoint: [0, 40, 600], address: [0, 600] } as const;
-/** Of changes that wait to be cleaned up after; the switch walks its whole table for each. */
+/** Of what waits to be forgotten; the switch walks its whole table for each. */
 const WAITING_MAX = 20_000;
-/** A walk through the kernel's table takes 13 ms when it has 262,144 buckets, however few are used: a fifth of our time and no more. */
-const REST_FOR_EACH_PASS = 4;
 
 interface ConnectionCleanerOptions {
   readonly bridge: Pick<OpenFlowConnection, 'send' | 'barrier' | 'untilUp'>;
-  /** Of protocol `netfilter`. */
-  readonly host: NetlinkSocket;
-  /** Whether an address is the node's. */
-  readonly isOwn: (ip: Ip) => boolean;
+  readonly host: Pick<HostConnections, 'forget'>;
   /** TCP connections to an endpoint that is gone are forgotten too. Left out: they go on until they end. */
   readonly forgetTCPConnections?: boolean;
   readonly log: Log;
   readonly signal: AbortSignal;
 }
 
-type CleanTask =
-  | { readonly dueMs: number; readonly where: 'bridge'; readonly stale: StaleConnections }
-  | { readonly dueMs: number; readonly where: 'host'; readonly stale: StaleHostConnections };
-
 /**
  * Forgets connections that lead nowhere, in the bridge's tracker and in the node's. What is due at one time is done in one pass,
- * for however many Services it is.
+ * for however many Services it is. What failed is tried again until it succeeds or what it was to forget is served again.
+ *
+ * An answer that was lost counts as a failure: a connection that was forgotten is not there a second time, and those of clients that came
+ * meanwhile lead to endpoints that are served.
  */
 export class ConnectionCleaner implements ServiceSubscriber {
   readonly #options: ConnectionCleanerOptions;
-  #tasks: CleanTask[] = [];
-  #isWorking = false;
-  #forgotten = { bridge: 0, host: 0, failures: 0, dropped: 0 };
+  /** Those whose connections are cleaned up after. */
+  readonly transports: StaleOptions['transports'];
+  readonly #bridge: CleanQueue<StaleConnections>;
+  readonly #host: CleanQueue<StaleHostConnections>;
+  readonly #served = new Map<string, ServiceIntent>();
+  #forgotten = { bridge: 0, host: 0, failures: 0 };
 
   constructor(options: ConnectionCleanerOptions) {
     this.#options = options;
+    this.transports = options.forgetTCPConnections ? ['udp', 'sctp', 'tcp'] : ['udp', 'sctp'];
+    const { signal } = options;
+    this.#bridge = new CleanQueue({
+      keyOf: bridgeKey,
+      waitingMax: WAITING_MAX,
+      coarser: ({ zone, ipProtocol, address }) => this.#tooMany({ zone, ipProtocol, address }),
+      isOutOfDate: (stale) => isServedAgain(stale, this.#served.get(servedKey(stale.ipProtocol, stale.address))),
+      pass: (due) => this.#forgetInBridge(due),
+      failed: (thrown) => this.#failed(thrown, 'bridge'),
+      signal,
+    });
+    this.#host = new CleanQueue({
+      keyOf: hostKey,
+      waitingMax: WAITING_MAX,
+      coarser: (stale) => stale,
+      isOutOfDate: () => false,
+      pass: (due) => this.#forgetInHost(due),
+      failed: (thrown) => this.#failed(thrown, 'host'),
+      signal,
+    });
   }
 
-  /** `bridge`: requests, each for any number of connections; `host`: connections. */
-  get counters(): { readonly bridge: number; readonly host: number; readonly failures: number; readonly dropped: number } {
-    return this.#forgotten;
+  /** `bridge`: requests, each for any number of connections; `host`: connections; `merged`: requests for an endpoint that became one for its address. */
+  get counters(): { readonly bridge: number; readonly host: number; readonly failures: number; readonly merged: number } {
+    return { ...this.#forgotten, merged: this.#bridge.merged };
+  }
+
+  /** Requests that are still to be made, or to be made once more. */
+  get waiting(): number {
+    return this.#bridge.waiting + this.#host.waiting;
+  }
+
+  /** Ports of `transports` that are served now, by `servedKey`. */
+  get served(): ReadonlyMap<string, ServiceIntent> {
+    return this.#served;
   }
 
   changed(change: ServiceChange, acknowledged: Promise<void>): void {
-    const options: StaleOptions = {
-      transports: this.#options.forgetTCPConnections ? ['udp', 'sctp', 'tcp'] : ['udp', 'sctp'],
-      newServices: change.occasion === 'news' ? 'flushed' : 'kept',
-    };
-    const stale = Array.from(changedPorts(change), ({ was, is }) => staleAfter(was, is, options));
+    const options: StaleOptions = { transports: this.transports, newServices: change.occasion === 'news' ? 'flushed' : 'kept' };
+    const stale = Array.from(changedPorts(change), ({ was, is }) => {
+      this.#noteServed(was, is);
+      return staleAfter(was, is, options);
+    });
     this.clean({ bridge: stale.flatMap(({ bridge }) => bridge), host: stale.flatMap(({ host }) => host) }, acknowledged);
   }
 
@@ -72,96 +104,63 @@ export class ConnectionCleaner implements ServiceSubscriber {
   clean({ bridge, host }: Stale, acknowledged: Promise<void>): void {
     if (bridge.length + host.length === 0) return;
     acknowledged.then(
-      () => this.#plan(bridge, host),
+      () => {
+        const byKind = Map.groupBy(bridge, ({ endpoint }) => (endpoint ? 'endpoint' : 'address'));
+        for (const [kind, stale] of byKind) this.#bridge.add(stale, AFTER_MS[kind]);
+        this.#host.add(host, AFTER_MS.address);
+      },
       () => undefined, // the agent stops
     );
   }
 
-  #plan(bridge: readonly StaleConnections[], host: readonly StaleHostConnections[]): void {
-    if (this.#tasks.length + bridge.length + host.length > WAITING_MAX) {
-      this.#forgotten.dropped += bridge.length + host.length;
-      this.#options.log.failing('connection queue', 'too many stale connections wait to be forgotten; some are left to time out', {
-        waiting: this.#tasks.length,
-        cause: 'too many',
-      });
-      return;
+  #noteServed(was: ServiceIntent | undefined, is: ServiceIntent | undefined): void {
+    for (const [intent, isGone] of [
+      [was, true],
+      [is, false],
+    ] as const) {
+      if (intent === undefined || !this.transports.includes(intent.transport)) continue;
+      for (const address of intent.addresses) {
+        const key = servedKey(ipProtocols[intent.transport], address);
+        if (!isGone) this.#served.set(key, intent);
+        else if (this.#served.get(key) === intent) this.#served.delete(key);
+      }
     }
-    const nowMs = performance.now();
-    for (const stale of bridge)
-      for (const afterMs of AFTER_MS[stale.endpoint ? 'endpoint' : 'address'])
-        this.#tasks.push({ dueMs: nowMs + afterMs, where: 'bridge', stale });
-    for (const stale of host) for (const afterMs of AFTER_MS.address) this.#tasks.push({ dueMs: nowMs + afterMs, where: 'host', stale });
-    if (!this.#isWorking) void this.#work();
-  }
-
-  /** Never rejects: what cannot be forgotten now is counted, and times out. */
-  async #work(): Promise<void> {
-    const { signal } = this.#options;
-    this.#isWorking = true;
-    while (this.#tasks.length > 0 && !signal.aborted) {
-      const beginMs = performance.now();
-      const due = this.#tasks.filter(({ dueMs }) => dueMs <= beginMs);
-      this.#tasks = this.#tasks.filter(({ dueMs }) => dueMs > beginMs);
-      await this.#pass(due).catch((thrown: unknown) => this.#failed(thrown));
-      const endMs = performance.now();
-      const next = Math.min(...this.#tasks.map(({ dueMs }) => dueMs));
-      const restMs = Math.max(next - endMs, due.length > 0 ? REST_FOR_EACH_PASS * (endMs - beginMs) : 0);
-      if (this.#tasks.length > 0) await idle(restMs, signal);
-    }
-    this.#isWorking = false;
-  }
-
-  async #pass(due: readonly CleanTask[]): Promise<void> {
-    const [bridge, host] = [due.flatMap(bridgeTask), due.flatMap(hostTask)];
-    if (bridge.length > 0) await this.#forgetInBridge(bridge);
-    if (host.length > 0) this.#forgetInHost(host);
   }
 
   async #forgetInBridge(stale: readonly StaleConnections[]): Promise<void> {
     const { bridge, signal } = this.#options;
-    const messages = new Map(stale.map((each) => [bridgeKey(each), each]));
     await bridge.untilUp(signal);
-    await bridge.send([...messages.values()].map(flushMessage), signal);
+    await bridge.send(stale.map(flushMessage), signal);
     await bridge.barrier(signal);
     this.#forgotten.bridge += stale.length;
+    this.#options.log.working('connections bridge');
   }
 
-  /** One walk through the table for each family and protocol. */
-  #forgetInHost(all: readonly StaleHostConnections[]): void {
-    const { host, isOwn } = this.#options;
-    for (const same of Map.groupBy(all, ({ ipProtocol, address: { ip } }) => `${ipProtocol} ${ip.family}`).values()) {
-      const [first] = same;
-      if (!first) continue;
-      const { ipProtocol, address } = first;
-      const byPort = Map.groupBy(same, (each) => each.address.port);
-      const only = byPort.size === 1 ? { dstPort: address.port } : {};
-      const batch = new Batch();
-      for (const connection of listConnections(host, { family: address.ip.family, ipProtocol, ...only }))
-        if (byPort.get(connection.original.dstPort)?.some((stale) => isStale(connection, stale.address, isOwn)))
-          deleteConnection(batch, connection);
-      // One that ended meanwhile is as good as forgotten.
-      if (batch.entries.length > 0) this.#forgotten.host += host.attempt(batch).filter((error) => error === undefined).length;
-    }
+  #forgetInHost(stale: readonly StaleHostConnections[]): void {
+    this.#forgotten.host += this.#options.host.forget(stale);
+    this.#options.log.working('connections host');
   }
 
-  #failed(thrown: unknown): void {
+  #tooMany(coarser: StaleConnections): StaleConnections {
+    const told = 'too many stale connections wait to be forgotten; where endpoints are gone, connections to others are forgotten with them';
+    this.#options.log.failing('connection queue', told, { waiting: this.#bridge.waiting, cause: 'too many' });
+    return coarser;
+  }
+
+  #failed(thrown: unknown, where: 'bridge' | 'host'): void {
     if (this.#options.signal.aborted) return;
     this.#forgotten.failures++;
-    const cause = SeineError.from(thrown, 'forget connections');
-    this.#options.log.failing('connections', 'stale connections could not be forgotten', { cause: cause.message });
+    const { message: cause } = SeineError.from(thrown, 'forget connections');
+    this.#options.log.failing(`connections ${where}`, 'stale connections could not be forgotten; trying again', { cause });
   }
-}
-
-function bridgeTask(task: CleanTask): readonly StaleConnections[] {
-  return task.where === 'bridge' ? [task.stale] : [];
-}
-
-function hostTask(task: CleanTask): readonly StaleHostConnections[] {
-  return task.where === 'host' ? [task.stale] : [];
 }
 
 function bridgeKey({ zone, ipProtocol, address: { ip, port }, endpoint }: StaleConnections): string {
   return `${zone} ${ipProtocol} ${ip.text} ${port} ${endpoint && endpointKey(endpoint)}`;
+}
+
+function hostKey({ ipProtocol, address: { kind, ip, port } }: StaleHostConnections): string {
+  return `${ipProtocol} ${kind} ${ip.text} ${port}`;
 }
 
 function flushMessage({ zone, ipProtocol, address, endpoint }: StaleConnections): Uint8Array {
@@ -169,15 +168,4 @@ function flushMessage({ zone, ipProtocol, address, endpoint }: StaleConnections)
   const reply = endpoint && { src: endpoint.ip, srcPort: endpoint.port };
   writeConntrackFlush(w, { zone, ipProtocol, original: { dst: address.ip, dstPort: address.port }, ...(reply ? { reply } : {}) });
   return w.finish();
-}
-
-/** Of zone 0, which is the node's own. Of a node port: what was translated to the virtual address, or should have been. */
-function isStale(
-  { zone, original, reply }: TrackedConnection,
-  { kind, ip }: StaleHostConnections['address'],
-  isOwn: (ip: Ip) => boolean,
-): boolean {
-  if (zone !== 0) return false;
-  if (kind !== 'nodePort') return original.dst.text === ip.text;
-  return reply.src.text === nodePortAddress[ip.family].text || (reply.src.text === original.dst.text && isOwn(original.dst));
 }

@@ -1,5 +1,4 @@
 import { type Family, type Ip, ipFromValue } from '../../net/ip.ts';
-import type { Action } from '../../openflow/action.ts';
 import { writeFlowMod } from '../../openflow/flow-mod.ts';
 import type { FlowStats } from '../../openflow/flow-stats.ts';
 import { decodeInstructions } from '../../openflow/instructions.ts';
@@ -8,6 +7,7 @@ import { reg } from '../../pipeline/fields.ts';
 import type { LearnedChoice } from '../../proxy/learned-choice.ts';
 import { endpointKey } from '../../proxy/service-intent.ts';
 import { ByteWriter } from '../../wire/bytes.ts';
+import { chosenEndpoint } from './chosen-endpoint.ts';
 
 const byGateway = reg.source('gateway');
 
@@ -16,11 +16,11 @@ export function readLearnedFlow(flow: Pick<FlowStats, 'match' | 'instructions'>)
   const match = decodeMatch(flow.match);
   const [client, address] = [sourceOf(match), destinationOf(match)];
   const port = match.tcp_dst ?? match.udp_dst ?? match.sctp_dst;
-  const endpoint = chosenEndpoint(flow);
+  const endpoint = chosenEndpoint(decodeInstructions(flow.instructions).apply ?? []);
   if (client === undefined || address === undefined || typeof port !== 'number' || endpoint === undefined) return undefined;
   const { reg0 } = match;
   const source = typeof reg0 === 'object' ? reg0.value : reg0;
-  return { client, address, port, endpoint, byGateway: ((source ?? 0) & byGateway.mask) >>> 0 === byGateway.value };
+  return { client, address, port, endpoint: endpointKey(endpoint), byGateway: ((source ?? 0) & byGateway.mask) >>> 0 === byGateway.value };
 }
 
 export function strictDelete({ table, priority, match }: Pick<FlowStats, 'table' | 'priority' | 'match'>): Uint8Array {
@@ -39,21 +39,4 @@ function destinationOf({ ip_dst: ipv4, ipv6_dst: ipv6 }: Match): Ip | undefined 
 
 function whole(family: Family, value: unknown): Ip | undefined {
   return typeof value === 'number' || typeof value === 'bigint' ? ipFromValue(family, BigInt(value)) : undefined;
-}
-
-/** As `endpointKey` has it: what a learned flow loads into the registers of the chosen endpoint. */
-function chosenEndpoint({ instructions }: Pick<FlowStats, 'instructions'>): string | undefined {
-  const { apply: actions = [] } = decodeInstructions(instructions);
-  const value = (field: string, mask?: number): bigint | undefined => {
-    const found = actions.findLast((action) => isLoad(action, field, mask));
-    return found?.kind === 'setField' && !(found.value instanceof Uint8Array) ? BigInt(found.value) : undefined;
-  };
-  const [ipv4, ipv6, port] = [value('reg3'), value('xxreg3'), value('reg4', 0xffff)];
-  if (port === undefined || (ipv4 === undefined && ipv6 === undefined)) return undefined;
-  const ip = ipv6 === undefined ? ipFromValue('ipv4', ipv4 ?? 0n) : ipFromValue('ipv6', ipv6);
-  return endpointKey({ ip, port: Number(port) });
-}
-
-function isLoad(action: Action, field: string, mask: number | undefined): boolean {
-  return action.kind === 'setField' && action.field === field && (mask === undefined || Number(action.mask) === mask);
 }

@@ -8,7 +8,8 @@ import {
   type ServiceIntent,
 } from '../../proxy/service-intent.ts';
 
-const ipProtocols: Readonly<Record<Transport, number>> = { tcp: 6, udp: 17, sctp: 132 };
+/** Numbers of IP protocols. */
+export const ipProtocols: Readonly<Record<Transport, number>> = { tcp: 6, udp: 17, sctp: 132 };
 
 /** Connections of the bridge's tracker that lead to an endpoint or address that is no longer served, or past a Service that is served now. */
 export interface StaleConnections {
@@ -70,6 +71,28 @@ export function staleAfter(before: ServiceIntent | undefined, after: ServiceInte
   };
 }
 
+/**
+ * Whether a connection that was stale leads to what this address serves now: its endpoint came back before the connection was forgotten.
+ *
+ * @param now the port that serves the address; undefined if none does
+ */
+export function isServedAgain({ address, endpoint }: StaleConnections, now: ServiceIntent | undefined): boolean {
+  if (endpoint === undefined || now === undefined) return false;
+  const kind = kindOf(address, now);
+  const allowed = kind !== 'cluster' && now.externalPolicy === 'Local' ? now.local : endpointsAt(kind, now);
+  return allowed.some((each) => endpointKey(each) === endpointKey(endpoint));
+}
+
+/** By which a port finds the connections that are its own, and they the port. */
+export function servedKey(ipProtocol: number, { ip, port }: Pick<ServiceAddress, 'ip' | 'port'>): string {
+  return `${ipProtocol} ${ip.text} ${port}`;
+}
+
+/** Which of the port's addresses this is. */
+export function kindOf({ kind, ip, port }: ServiceAddress, now: ServiceIntent): ServiceAddress['kind'] {
+  return now.addresses.find((each) => each.ip.text === ip.text && each.port === port)?.kind ?? kind;
+}
+
 function leftEndpoints({ kind }: ServiceAddress, before: ServiceIntent, after: ServiceIntent): readonly ServiceEndpoint[] {
   const turned = kind !== 'cluster' && before.externalPolicy === 'Cluster' && after.externalPolicy === 'Local';
   const [was, is] = [endpointsAt(kind, before), turned ? after.local : endpointsAt(kind, after)];
@@ -79,7 +102,7 @@ function leftEndpoints({ kind }: ServiceAddress, before: ServiceIntent, after: S
 }
 
 /** Every endpoint that a client may be sent to: of external addresses, pods and the node get every endpoint, whatever the policy. */
-function endpointsAt(kind: ServiceAddress['kind'], intent: ServiceIntent): readonly ServiceEndpoint[] {
+export function endpointsAt(kind: ServiceAddress['kind'], intent: ServiceIntent): readonly ServiceEndpoint[] {
   if (kind !== 'cluster') return intent.externalPolicy === 'Local' ? reachableEndpoints(intent) : intent.cluster;
   return intent.internalPolicy === 'Local' ? intent.local : intent.cluster;
 }
