@@ -25,6 +25,16 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
       },
     },
     {
+      title: 'Problems',
+      about: 'As `seinectl status` says them, by kind.',
+      queries: { '{{instance}} {{kind}}': `${value('problems')} > 0` },
+    },
+    {
+      title: 'Age of looks',
+      about: 'Part of a round since each look began. Above 1 it is overdue.',
+      queries: { '{{instance}} {{look}}': `${value('look_age_seconds')} / ${value('look_round_seconds')}` },
+    },
+    {
       title: 'Not yet as wanted',
       about: 'Changes that the node is not known to hold yet. More than a moment is a problem.',
       queries: { '{{instance}} {{part}}': value('unrealized_revisions') },

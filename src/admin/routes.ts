@@ -38,7 +38,7 @@ export type AgentPorts = StatusPort &
   ServiceExplanationPort &
   InputsPort &
   LeasesPort &
-  CheckRoutePort &
+  Omit<CheckRoutePort, 'health'> &
   RepairPort;
 
 interface RepairPort {
@@ -52,7 +52,8 @@ interface RouteSources extends StatusSources {
 }
 
 /** Served over the network: nothing that names pods. */
-export function publicRoutes({ agent, record, exporter }: RouteSources): ApiRoutes {
+export function publicRoutes(sources: RouteSources): ApiRoutes {
+  const { agent, exporter } = sources;
   return {
     '/livez': () => text('ok'),
     '/readyz': () => {
@@ -62,7 +63,7 @@ export function publicRoutes({ agent, record, exporter }: RouteSources): ApiRout
     '/metrics': async (_, signal) => ({
       status: 200,
       contentType: exporter.contentType,
-      body: await exporter.text({ ...scrapeProcess(), ...(await scrapeAgent(agent, record, signal)) }),
+      body: await exporter.text({ ...scrapeProcess(), ...(await scrapeAgent(sources, signal)) }),
     }),
   };
 }
@@ -94,10 +95,10 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
 }
 
 /** What root on this node may change, all of it for a while only; and tests that send packets. */
-export function operatorActions({ agent, control }: Pick<RouteSources, 'agent' | 'control'>): ApiRoutes {
+export function operatorActions({ agent, health, control }: Pick<RouteSources, 'agent' | 'health' | 'control'>): ApiRoutes {
   return {
     '/v1/log-level': (query) => setLogLevel(control, query),
-    '/v1/check': (query, signal) => check(agent, query, signal),
+    '/v1/check': (query, signal) => check({ ...agent, health }, query, signal),
     ...repairActions(agent),
   };
 }

@@ -17,6 +17,8 @@ export const checkNames = {
   agent: 'whether an agent answers on its socket',
   'agent.ready': 'whether it serves pods',
   'agent.repair': 'whether it repairs foreign changes',
+  'agent.problems':
+    'the agent’s own list of problems, but for those that have a finding here; whether everything was looked at within its last round',
   ovs: 'without an agent: whether the switch database answers, and which bridges there are',
   'ovs.connection': 'the agent’s connections to database and bridge; whether the switch still waits to be filled',
   'ovs.version': 'the version that ovs-vswitchd reports',

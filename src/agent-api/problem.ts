@@ -60,6 +60,8 @@ export interface LookStatus {
   /** A round of it: a look that is older is overdue. */
   readonly roundSeconds: number;
   readonly tookMs: number | null;
+  /** What it has put right since the agent began, where it is not a part of the node. */
+  readonly repaired?: number;
   /** Why the last one could not be finished, if it could not. */
   readonly lastError?: Failure;
 }
@@ -70,4 +72,11 @@ export interface LookStatus {
  * - `not all looked at`  none is known, but a look is missing or overdue
  */
 const verdicts = ['no problems', 'problems', 'not all looked at'] as const;
-export type HealthVerdict = (typeof verdicts)[number];
+type HealthVerdict = (typeof verdicts)[number];
+
+/** All that is wrong, worst first, and how old the answer is. */
+export interface HealthReport {
+  readonly problems: readonly Problem[];
+  readonly looks: readonly LookStatus[];
+  readonly verdict: HealthVerdict;
+}

@@ -1,6 +1,6 @@
 import type { PartName } from './entry.ts';
 import type { Failure } from './failure.ts';
-import type { HealthVerdict, LookStatus, Problem } from './problem.ts';
+import type { HealthReport } from './problem.ts';
 
 /** A resource of the Kubernetes API that the agent follows. */
 export interface SourceStatus {
@@ -82,7 +82,8 @@ export interface PoolStatus {
   readonly quarantined: number;
 }
 
-export interface AgentStatus {
+/** Of its health agents up to 0.2.0 say nothing. */
+export interface AgentStatus extends Partial<HealthReport> {
   readonly node: string;
   readonly versions: { readonly seine: string; readonly node: string; readonly ovs: string | null };
   readonly pid: number;
@@ -119,9 +120,4 @@ export interface AgentStatus {
   readonly repair?: { readonly pausedForSeconds: number };
   /** What is wrong with the node itself, in words for people; each is a problem of kind `node`, too. */
   readonly warnings?: readonly string[];
-  /** All that is wrong, worst first. Agents up to 0.2.0 do not say it, nor the two below. */
-  readonly problems?: readonly Problem[];
-  /** When everything was last looked at, whether or not events said anything. */
-  readonly looks?: readonly LookStatus[];
-  readonly verdict?: HealthVerdict;
 }

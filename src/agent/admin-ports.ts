@@ -5,6 +5,7 @@ import type { DatapathProbe } from '../diagnose/datapath-capabilities.ts';
 import { NodeReader } from '../diagnose/entries/node-reader.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { PeerSource } from '../kube/peer-source.ts';
+import type { Looks } from '../looks/looks.ts';
 import { presentTunnelPort } from '../node/node-wanted-state.ts';
 import type { Readiness } from '../node/readiness.ts';
 import type { HalfOpenConnections } from '../packet-in/half-open.ts';
@@ -33,6 +34,8 @@ interface AdminParts {
     readonly repair: RepairPause;
     readonly repairs: RepairHistory;
     readonly dataPath: DatapathProbe;
+    readonly looks: Looks;
+    readonly postNodeEvent: AgentPorts['postNodeEvent'];
     /** Of the node, in sentences, by the part of the agent that found them. */
     readonly warnings: ReadonlyMap<string, readonly string[]>;
   };
@@ -64,8 +67,6 @@ export function adminPorts(parts: AdminParts): AgentPorts & { readonly config: A
     tunnelPort: () => presentTunnelPort(config, started()?.live.current),
     node,
     running: () => node() ?? notStarted(readiness),
-    looks: () => [],
-    found: () => [],
     held: () => heldOf(started()),
   };
 }

@@ -8,6 +8,7 @@ import { watchForeignFirewall } from '../diagnose/firewall/firewall-watch.ts';
 import { peersFromNodes } from '../kube/peer-source.ts';
 import { fetchPod } from '../kube/pod.ts';
 import type { Log } from '../log/log.ts';
+import { Looks } from '../looks/looks.ts';
 import { selfTest } from '../netlink/self-test.ts';
 import { watchContestedSettings } from '../node/contested-settings.ts';
 import { Readiness } from '../node/readiness.ts';
@@ -49,6 +50,7 @@ export function createAgent(config: AgentConfig, hooks: AgentEvents, log: Log, s
   const postNodeEvent = nodeEventPoster(sources, config.nodeName);
   const repair = new RepairPause({ nodeState, log, tell: postNodeEvent, now: () => performance.now() });
   const dataPath = new DatapathProbe();
+  const looks = new Looks({ log });
   const warnings = new Map<string, readonly string[]>();
   warnOfPodNetworks(sources.nodes.replica, config.nodeName, warnings);
   const companions = ({ live }: StartedNode): readonly Promise<void>[] => {
@@ -69,7 +71,7 @@ export function createAgent(config: AgentConfig, hooks: AgentEvents, log: Log, s
     started: (node) => (started = node),
     companions,
   };
-  const more = { ...packetIn, dataPath, warnings, repair, repairs };
+  const more = { ...packetIn, dataPath, looks, postNodeEvent, warnings, repair, repairs };
   const parts = { config, ovs, stack, nodeState, ports, changes, sources, peerSource: peers, pods, readiness, log };
   return {
     admin: adminPorts({ config, readiness, ovs, stack, nodeState, sources, peers, started: () => started, more }),

@@ -18,6 +18,15 @@ export const metricRows = {
   info: { type: 'gauge', help: 'Always 1; the labels say which versions run.', labels: ['seine', 'node', 'ovs', 'data_path'] },
   ready: { type: 'gauge', help: '1 if pods are served.' },
   node_warnings: { type: 'gauge', help: 'What is wrong with the node itself, as `seinectl status` says it, in sentences.' },
+  problems: { type: 'gauge', help: 'What is wrong, as `seinectl status` says it, by kind.', labels: ['kind'] },
+  look_age_seconds: {
+    type: 'gauge',
+    help: 'Since the last finished look at everything of one kind began; since the agent began, if there was none.',
+    labels: ['look'],
+  },
+  look_round_seconds: { type: 'gauge', help: 'The age from which such a look is overdue.', labels: ['look'] },
+  look_duration_seconds: { type: 'gauge', help: 'How long the last such look took.', labels: ['look'] },
+  look_repairs_total: { type: 'counter', help: 'What looks beside the parts of the node have put right.', labels: ['look'] },
   repair_paused_seconds: { type: 'gauge', help: 'How long repair of foreign changes is paused still; 0 if it is not.' },
 
   cni_calls_total: { type: 'counter', help: 'Calls of the CNI plugin, by command and CNI code (0: success).', labels: ['command', 'code'] },

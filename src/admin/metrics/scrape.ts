@@ -1,5 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { problemKinds } from '../../agent-api/problem.ts';
 import { seineVersion } from '../../agent-api/version.ts';
 import { within } from '../../async/within.ts';
 import { deletionsFolder } from '../../cni/deletions.ts';
@@ -11,6 +12,7 @@ import type { OpenFlowConnection } from '../../openflow/connection.ts';
 import { tableName } from '../../pipeline/tables.ts';
 import { type DatapathLoad, readDatapathLoad } from '../../reconcile/datapath-load.ts';
 import { type NodeState, parts } from '../../reconcile/node-state.ts';
+import type { NodeHealth } from '../problems/node-health.ts';
 import { type WarningsPort, warningsOf } from '../problems/warnings.ts';
 import type { Sample, Scrape } from './exporter.ts';
 import type { ProcessMetricName, ScrapedName } from './metric-rows.ts';
@@ -68,8 +70,14 @@ interface SourceMetricsPort {
 
 export type ScrapePort = NodeMetricsPort & ConnectionMetricsPort & DatapathMetricsPort & PartMetricsPort & SourceMetricsPort;
 
+interface ScrapeSources {
+  readonly agent: ScrapePort;
+  readonly record: AgentRecord;
+  readonly health: Pick<NodeHealth, 'report'>;
+}
+
 /** Everything that is read from the agent for `/metrics`. */
-export async function scrapeAgent(agent: ScrapePort, record: AgentRecord, signal: AbortSignal): Promise<Scrape> {
+export async function scrapeAgent({ agent, record, health }: ScrapeSources, signal: AbortSignal): Promise<Scrape> {
   const unknownPeers = await unknownTunnelPeers(agent.openflow, signal);
   return {
     ...ofNode(agent),
@@ -77,6 +85,7 @@ export async function scrapeAgent(agent: ScrapePort, record: AgentRecord, signal
     ...ofConnections(agent),
     ...ofParts(agent, record),
     ...ofSources(agent, record),
+    ...ofHealth(health.report()),
     cni_calls_total: record.samples('cni_calls_total'),
     ...(await dataPathLoad(agent, signal)),
     unknown_tunnel_peer_packets: unknownPeers,
@@ -178,6 +187,17 @@ function ofParts({ nodeState: datapath }: PartMetricsPort, record: AgentRecord) 
     unrealized_revisions: each((part) => Math.max(0, datapath[part].revision - datapath.reconcilers[part].realizedRevision)),
     refused_owners: each((part) => datapath.reconcilers[part].failures().length),
     contested_entries: each((part) => datapath.reconcilers[part].contested().size),
+  };
+}
+
+function ofHealth({ problems, looks }: ReturnType<NodeHealth['report']>) {
+  const each = (value: (look: (typeof looks)[number]) => number): Sample[] => looks.map((look) => [{ look: look.name }, value(look)]);
+  return {
+    problems: Object.keys(problemKinds).map((kind): Sample => [{ kind }, problems.filter((problem) => problem.kind === kind).length]),
+    look_age_seconds: each(({ ageSeconds }) => ageSeconds ?? performance.now() / 1_000),
+    look_round_seconds: each(({ roundSeconds }) => roundSeconds),
+    look_duration_seconds: looks.flatMap(({ name, tookMs }): Sample[] => (tookMs === null ? [] : [[{ look: name }, tookMs / 1_000]])),
+    look_repairs_total: looks.flatMap(({ name, repaired }): Sample[] => (repaired === undefined ? [] : [[{ look: name }, repaired]])),
   };
 }
 

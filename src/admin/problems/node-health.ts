@@ -1,11 +1,12 @@
-import type { FoundProblem, HealthVerdict, LookStatus, Problem } from '../../agent-api/problem.ts';
+import type { FoundProblem, HealthReport, LookStatus, Problem } from '../../agent-api/problem.ts';
 import { failure } from '../../diagnose/entries/compare.ts';
-import type { SeineError } from '../../errors/seine-error.ts';
 import { freshnessOf, type LookRecord, roundMs } from '../../looks/look-round.ts';
+import type { LookCourseRecord, Looks } from '../../looks/looks.ts';
 import { type NodeState, parts } from '../../reconcile/node-state.ts';
 import { restMs } from '../../reconcile/sweep.ts';
 import type { AgentRecord } from '../metrics/record.ts';
 import { agentProblems } from './agent-problems.ts';
+import { ProblemEvents } from './problem-events.ts';
 import { ProblemLedger } from './problem-ledger.ts';
 import { type FactsNode, type FactsPort, statusFacts } from './status-facts.ts';
 import { namedWarnings, type WarningsPort } from './warnings.ts';
@@ -24,17 +25,11 @@ export interface HealthPort extends FactsPort {
   readonly nodeState: NodeState;
   readonly node: () => (FactsNode & NonNullable<ReturnType<WarningsPort['node']>>) | undefined;
   readonly warnings: WarningsPort['warnings'];
-  /** Of everything that is looked at beside the parts of the node. */
-  readonly looks: () => readonly (LookRecord & { readonly lastError?: SeineError | undefined })[];
-  /** What those looks found wrong. */
-  readonly found: () => readonly FoundProblem[];
+  /** At everything beside the parts of the node. */
+  readonly looks: Pick<Looks, 'records' | 'problems'>;
   readonly held: () => readonly HeldRemovals[];
-}
-
-interface HealthReport {
-  readonly problems: readonly Problem[];
-  readonly looks: readonly LookStatus[];
-  readonly verdict: HealthVerdict;
+  /** Of this node's Node object. */
+  readonly postNodeEvent: (reason: string, message: string, type: 'Normal' | 'Warning') => void;
 }
 
 /** What is wrong with the node, since when, and how old the answer is. One place, for status, check, metrics and events alike. */
@@ -42,15 +37,17 @@ export class NodeHealth {
   readonly #agent: HealthPort;
   readonly #record: AgentRecord;
   readonly #ledger = new ProblemLedger();
+  readonly #events: ProblemEvents;
 
   constructor(agent: HealthPort, record: AgentRecord) {
     this.#agent = agent;
     this.#record = record;
+    this.#events = new ProblemEvents(agent.postNodeEvent);
   }
 
-  /** Notes every second what there is, until `signal`. */
+  /** Notes every second what there is, and tells the cluster of what lasts, until `signal`. */
   start(signal: AbortSignal): void {
-    const timer = setInterval(() => this.problems(), EVERY_MS).unref();
+    const timer = setInterval(() => this.#events.note(this.problems()), EVERY_MS).unref();
     signal.addEventListener('abort', () => clearInterval(timer), { once: true });
   }
 
@@ -64,7 +61,7 @@ export class NodeHealth {
     const agent = this.#agent;
     return this.#ledger.note([
       ...agentProblems(statusFacts(agent, this.#record)),
-      ...agent.found(),
+      ...agent.looks.problems(),
       ...agent.held().map(heldRemovals),
       ...namedWarnings(agent).map(([about, message]): FoundProblem => ({ kind: 'node', about, message })),
     ]);
@@ -76,17 +73,17 @@ export class NodeHealth {
       const { lastLook } = nodeState.reconcilers[name];
       return { name, everyMs: restMs(lastLook?.tookMs ?? 0), last: lastLook };
     });
-    return [...ofParts, ...this.#agent.looks()].map(lookStatus);
+    return [...ofParts, ...this.#agent.looks.records()].map(lookStatus);
   }
 }
 
-function verdictOf(problems: readonly Problem[], looks: readonly LookStatus[]): HealthVerdict {
+function verdictOf(problems: readonly Problem[], looks: readonly LookStatus[]): HealthReport['verdict'] {
   if (problems.length > 0) return 'problems';
   return looks.every(({ state }) => state === 'fresh') ? 'no problems' : 'not all looked at';
 }
 
-function lookStatus(look: LookRecord & { readonly lastError?: SeineError | undefined }): LookStatus {
-  const { name, everyMs, last, lastError } = look;
+function lookStatus(look: LookRecord & Partial<LookCourseRecord>): LookStatus {
+  const { name, everyMs, last, repaired, lastError } = look;
   return {
     name,
     state: freshnessOf(look),
@@ -94,6 +91,7 @@ function lookStatus(look: LookRecord & { readonly lastError?: SeineError | undef
     everySeconds: seconds(everyMs),
     roundSeconds: seconds(roundMs(look)),
     tookMs: last === undefined ? null : Math.round(last.tookMs * 10) / 10,
+    ...(repaired === undefined ? {} : { repaired }),
     ...(lastError ? { lastError: failure(lastError, undefined, 0) } : {}),
   };
 }

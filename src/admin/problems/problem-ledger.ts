@@ -12,13 +12,13 @@ export class ProblemLedger {
   /** Takes all problems that there are now: what is not among them is over. @returns them, each with its age */
   note(found: readonly FoundProblem[]): readonly Problem[] {
     const nowMs = this.#nowMs();
-    const since = new Map(found.map((problem) => [nameOf(problem), this.#since.get(nameOf(problem)) ?? nowMs]));
+    const since = new Map(found.map((problem) => [problemName(problem), this.#since.get(problemName(problem)) ?? nowMs]));
     this.#since = since;
-    return found.map((problem) => ({ ...problem, ageSeconds: Math.floor((nowMs - (since.get(nameOf(problem)) ?? nowMs)) / 1_000) }));
+    return found.map((problem) => ({ ...problem, ageSeconds: Math.floor((nowMs - (since.get(problemName(problem)) ?? nowMs)) / 1_000) }));
   }
 }
 
 /** The sentence may change while it is the same problem, e.g. a count in it. */
-function nameOf({ kind, part, about }: FoundProblem): string {
+export function problemName({ kind, part, about }: FoundProblem): string {
   return JSON.stringify([kind, part ?? null, about]);
 }

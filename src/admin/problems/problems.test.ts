@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { FoundProblem } from '../../agent-api/problem.ts';
+import type { FoundProblem, Problem } from '../../agent-api/problem.ts';
 import type { PartStatus } from '../../agent-api/status.ts';
 import { agentProblems, type StatusFacts } from './agent-problems.ts';
+import { ProblemEvents } from './problem-events.ts';
 import { ProblemLedger } from './problem-ledger.ts';
 
 const part: PartStatus = {
@@ -95,5 +96,30 @@ describe('the age of a problem', () => {
       ['a', 0],
       ['b', 6],
     ]);
+  });
+});
+
+describe('events', () => {
+  const told: string[] = [];
+  const events = new ProblemEvents((reason, message, type) => told.push(`${type} ${reason} ${message}`));
+  const problem = (about: string, ageSeconds: number, kind: Problem['kind'] = 'part.failing'): Problem => ({
+    kind,
+    about,
+    message: about,
+    ageSeconds,
+  });
+
+  it('tell of what lasts a minute, once, and when it is over', () => {
+    events.note([problem('a', 59)]);
+    expect(told).toEqual([]);
+    for (const ageSeconds of [60, 61]) events.note([problem('a', ageSeconds), problem('b', 1)]);
+    events.note([]);
+    expect(told).toEqual(['Warning NodeNetworkProblem a', 'Normal NodeNetworkProblemOver a']);
+  });
+
+  it('do not tell what every node would, nor without bound', () => {
+    told.length = 0;
+    events.note([problem('Node', 99, 'source'), ...Array.from({ length: 50 }, (_, at) => problem(`x${at}`, 99))]);
+    expect(told).toHaveLength(20);
   });
 });

@@ -1,4 +1,5 @@
 import type { Finding } from '../../agent-api/check.ts';
+import type { HealthReport, Problem } from '../../agent-api/problem.ts';
 import type { Readiness } from '../../node/readiness.ts';
 import type { OpenFlowConnection } from '../../openflow/connection.ts';
 import { priority } from '../../pipeline/flow.ts';
@@ -15,7 +16,14 @@ const NEARLY_FULL = 0.8;
 export interface AgentStatePort {
   readonly readiness: Pick<Readiness, 'state'>;
   readonly repair: { readonly secondsLeft: number };
+  readonly health: { report(): HealthReport };
 }
+
+/** What other findings are about; of `node`, the packet filter's. */
+const foundElsewhere = new Set<Problem['kind']>(['agent.ready', 'agent.repair', 'connection', 'source', 'part.drift']);
+/** What costs no packets now. */
+const warned = new Set<Problem['kind']>(['object', 'source.object', 'addresses', 'held', 'look.failing']);
+const PROBLEMS_NAMED_MAX = 5;
 
 /** Reads flows with their counters from the bridge. */
 export interface FlowDumpPort {
@@ -23,8 +31,34 @@ export interface FlowDumpPort {
 }
 
 /** Whether the agent serves pods, and repairs what others change. */
-export function agentState({ readiness, repair }: AgentStatePort): Check {
-  return { name: 'agent', run: (_, tell) => reportAll(tell, judgeAgent(readiness.state(), repair.secondsLeft)) };
+export function agentState({ readiness, repair, health }: AgentStatePort): Check {
+  return {
+    name: 'agent',
+    run: (_, tell) => {
+      reportAll(tell, judgeAgent(readiness.state(), repair.secondsLeft));
+      tell.finding(judgeHealth(health.report()));
+    },
+  };
+}
+
+export function judgeHealth({ problems, looks }: Pick<HealthReport, 'problems' | 'looks'>): Finding {
+  const own = problems.filter(({ kind, about }) => !foundElsewhere.has(kind) && !(kind === 'node' && about === 'firewall'));
+  const stale = looks.filter(({ state }) => state !== 'fresh').map(({ name }) => name);
+  if (own.length > 0) {
+    const named = own.slice(0, PROBLEMS_NAMED_MAX).map(({ message }) => message);
+    const more = own.length > named.length ? [`and ${own.length - named.length} more`] : [];
+    return trouble('agent.problems', own.every(({ kind }) => warned.has(kind)) ? 'warning' : 'problem', {
+      what: [...named, ...more].join('; '),
+      effect: 'what it says: the agent works on it, or cannot',
+      mend: own.find(({ mend }) => mend !== undefined)?.mend ?? 'seinectl status',
+    });
+  }
+  if (stale.length === 0) return fine('agent.problems', `none; ${looks.length} looks at the node, each within its last round`);
+  return trouble('agent.problems', 'warning', {
+    what: `not looked at within its last round: ${stale.join(', ')}`,
+    effect: 'a foreign change that no event announced is not seen there',
+    mend: 'seinectl status',
+  });
 }
 
 export function judgeAgent(

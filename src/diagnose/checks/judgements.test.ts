@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Finding } from '../../agent-api/check.ts';
+import type { Problem } from '../../agent-api/problem.ts';
 import { SeineError } from '../../errors/seine-error.ts';
-import { judgeAgent, judgeConnections, judgeForged, judgeUnknownTunnelPeers } from './agent-state.ts';
+import { judgeAgent, judgeConnections, judgeForged, judgeHealth, judgeUnknownTunnelPeers } from './agent-state.ts';
 import { judgeSilence, judgeSources } from './api-server.ts';
 import { judgeClock, offsetOf } from './clock.ts';
 import { judgeBlocked } from './filters.ts';
@@ -13,6 +14,36 @@ import { judgeEntries } from './wanted.ts';
 
 const states = (findings: readonly Finding[]): readonly string[] => findings.map(({ check, state }) => `${check} ${state}`);
 const MIB = 1024 * 1024;
+
+describe('the agent’s own problems', () => {
+  const look = { name: 'bridge', state: 'fresh', ageSeconds: 1, everySeconds: 4, roundSeconds: 6, tookMs: 1 } as const;
+  const problem = (kind: Problem['kind'], about = 'x'): Problem => ({
+    kind,
+    about,
+    message: `${kind} is wrong`,
+    ageSeconds: 1,
+    mend: 'do this',
+  });
+
+  it('are a finding, but for those that have one of their own', () => {
+    expect(states([judgeHealth({ problems: [], looks: [look] })])).toEqual(['agent.problems ok']);
+    const elsewhere = [problem('connection'), problem('node', 'firewall')];
+    expect(states([judgeHealth({ problems: elsewhere, looks: [look] })])).toEqual(['agent.problems ok']);
+    expect(judgeHealth({ problems: [...elsewhere, problem('node', 'settings')], looks: [look] })).toMatchObject({
+      state: 'problem',
+      what: 'node is wrong',
+      mend: 'do this',
+    });
+    expect(states([judgeHealth({ problems: [problem('object')], looks: [look] })])).toEqual(['agent.problems warning']);
+  });
+
+  it('are not denied while something was not looked at', () => {
+    expect(judgeHealth({ problems: [], looks: [look, { ...look, name: 'cni', state: 'overdue' }] })).toMatchObject({
+      state: 'warning',
+      what: 'not looked at within its last round: cni',
+    });
+  });
+});
 
 describe('the clock', () => {
   const sent = Date.parse('2026-01-01T12:00:00.400Z');
