@@ -103,6 +103,11 @@ export interface ReflectorPolicy {
   readonly snapshotIdleMs: number;
   readonly snapshotMs: number;
   readonly watchGraceMs: number;
+  /**
+   * How long a watch that has brought a bookmark may be silent. A kube-apiserver sends one a minute; one that is frozen, or a load balancer
+   * that holds the connection for it, sends none, and its kernel goes on answering keep-alives.
+   */
+  readonly watchSilenceMs: number;
 }
 
 export const reflectorPolicy: ReflectorPolicy = {
@@ -117,6 +122,7 @@ export const reflectorPolicy: ReflectorPolicy = {
   snapshotIdleMs: 30_000,
   snapshotMs: 300_000,
   watchGraceMs: 30_000,
+  watchSilenceMs: 180_000,
 };
 
 interface ReflectorMoment {

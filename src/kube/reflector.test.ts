@@ -224,6 +224,24 @@ it('ends a watch that outlives its own time', async () => {
   await eventually(() => expect(t.names()).toEqual(['a']));
 });
 
+it('ends a watch that falls silent, once it has brought a bookmark', async () => {
+  t.server.answer(watch([bookmark('5', true), bookmark('6')]), watch([event('ADDED', node('a', 7))]));
+  t.start({ ...hasty, watchSilenceMs: 50 });
+  await eventually(() => expect(t.names()).toEqual(['a']));
+  expect(t.reported('failed').map((report) => report.what === 'failed' && report.error.message)).toEqual([
+    expect.stringContaining('the API server has said nothing for 0.05 s, not even a bookmark'),
+  ]);
+});
+
+it('stays with a silent watch of a server that brings no bookmarks', async () => {
+  t.server.answer(watch([bookmark('5', true), event('ADDED', node('a', 6))]), watch([event('ADDED', node('b', 7))]));
+  t.start({ ...hasty, minWatchSeconds: 0, maxWatchSeconds: 0, watchGraceMs: 300, watchSilenceMs: 20 });
+  await eventually(() => expect(t.names()).toEqual(['a', 'b']));
+  expect(t.reported('failed').map((report) => report.what === 'failed' && report.error.message)).toEqual([
+    expect.stringContaining('the watch outlived its time'),
+  ]);
+});
+
 it('requests a quorum read when the server has gone back in time', async () => {
   t.server.answer(watch([event('ADDED', node('a', 900)), bookmark('900', true), event('DELETED', node('b', 901))], 'end'));
   t.server.answer(

@@ -171,7 +171,7 @@ export class Reflector<T> {
         onValue: (raw) => this.#onEvent(watch, raw),
         onUnreadable: (what) => this.#draftUnreadable(watch.draft, what),
         onPause: () => {
-          if (watch.draft) this.#armForWatch(watch);
+          if (watch.draft || watch.bringsBookmarks) this.#armForWatch(watch);
           this.#store.flush();
         },
       });
@@ -198,15 +198,22 @@ export class Reflector<T> {
   #onBookmark(watch: RunningWatch<T>, version: string, marks: 'initialEventsEnd' | 'progress'): void {
     if (watch.draft && marks === 'progress') return;
     const action = watch.draft ? this.#commit(watch.draft, version) : this.#step({ type: 'bookmark', version });
-    const wasDraft = watch.draft !== undefined;
     watch.draft = undefined;
+    watch.bringsBookmarks ||= marks === 'progress';
     if (action.do !== 'stay') watch.leaveFor(action);
-    else if (wasDraft) this.#armForWatch(watch);
+    else this.#armForWatch(watch);
   }
 
-  #armForWatch({ draft, watchdog, action }: RunningWatch<T>): void {
-    if (draft) this.#armForSnapshot(watchdog);
-    else watchdog.arm(action.timeoutSeconds * 1_000 + this.#policy.watchGraceMs, 'the watch outlived its time');
+  #armForWatch(watch: RunningWatch<T>): void {
+    const { draft, watchdog, action, bringsBookmarks } = watch;
+    const { watchGraceMs, watchSilenceMs } = this.#policy;
+    if (draft) return this.#armForSnapshot(watchdog);
+    const nowMs = performance.now();
+    watch.endsAtMs ??= nowMs + action.timeoutSeconds * 1_000 + watchGraceMs;
+    const leftMs = Math.max(0, watch.endsAtMs - nowMs);
+    if (bringsBookmarks && watchSilenceMs < leftMs)
+      watchdog.arm(watchSilenceMs, `the API server has said nothing for ${watchSilenceMs / 1_000} s, not even a bookmark`);
+    else watchdog.arm(leftMs, 'the watch outlived its time');
   }
 
   #read(

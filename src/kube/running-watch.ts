@@ -12,6 +12,10 @@ export class RunningWatch<T> {
   readonly leave = new AbortController();
   /** The snapshot, while the initial events arrive. */
   draft: SnapshotDraft<T> | undefined;
+  /** It has brought a bookmark, beside the one that ends the initial events: silence means something. */
+  bringsBookmarks = false;
+  /** When it has outlived its own time (`performance.now()`); unset while the initial events arrive. */
+  endsAtMs: number | undefined;
   #next: ReflectorAction | undefined;
 
   constructor(action: WatchAction, draft: SnapshotDraft<T> | undefined) {
