@@ -6,7 +6,7 @@ import type { Plan } from './target.ts';
 
 type BatchWriterOptions<K extends string, V> = Pick<
   ReconcilerOptions<K, V>,
-  'name' | 'desired' | 'target' | 'batchSize' | 'events' | 'now'
+  'name' | 'desired' | 'target' | 'batchSize' | 'events' | 'now' | 'refusals'
 >;
 
 /** The target's known content while it is written to, and what was written. */
@@ -37,17 +37,23 @@ export class BatchWriter<K extends string, V> {
   /**
    * Writes the batches in order. What the target took is noted in `writing`.
    *
+   * @param written called after each batch that the target took, with the owners that it was for
    * @throws SeineError `REFUSED` if the observed state may be out of date (it was remembered, or removals alone were refused);
    *   otherwise as the target's `apply`. What is in `writing` was written.
    */
-  async write(all: readonly PlanBatch<K, V>[], writing: WriteProgress<K, V>, signal: AbortSignal): Promise<void> {
+  async write(
+    all: readonly PlanBatch<K, V>[],
+    writing: WriteProgress<K, V>,
+    signal: AbortSignal,
+    written: (owners: readonly string[]) => void = () => {},
+  ): Promise<void> {
     const queue = [...all];
     for (let batch = queue.shift(); batch !== undefined; batch = queue.shift()) {
       try {
         await this.#options.target.apply(batch, signal);
       } catch (thrown) {
         const error = SeineError.from(thrown, `apply to ${this.#options.name}`);
-        if (error.code !== 'REFUSED' || writing.source === 'remembered') throw error;
+        if (error.code !== 'REFUSED' || (writing.source === 'remembered' && this.#options.refusals !== 'certain')) throw error;
         queue.unshift(...this.#isolate(batch, error));
         continue;
       }
@@ -56,6 +62,7 @@ export class BatchWriter<K extends string, V> {
       for (const key of batch.remove) writing.actual.delete(key);
       writing.put += batch.put.size;
       writing.removed += batch.remove.size;
+      written(batch.owners);
     }
   }
 

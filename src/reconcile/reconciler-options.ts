@@ -12,6 +12,11 @@ export interface ReconcilerOptions<K extends string, V> {
   /** Most entries of one `apply`, unless one owner alone wants more. */
   readonly batchSize: number;
   readonly events: ReconcilerEvents<K>;
+  /**
+   * What a refusal says. `ifObserved` (if left out): it may only mean that the remembered state is out of date, and counts once the target
+   * was observed anew. `certain`: the target looks itself before it writes.
+   */
+  readonly refusals?: 'ifObserved' | 'certain';
   /** Why nothing may be written to the target now; undefined if it may. */
   readonly blockedBy?: () => string | undefined;
   /** Milliseconds, from any fixed moment; never goes back. */

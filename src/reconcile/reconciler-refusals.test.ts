@@ -96,3 +96,49 @@ it('writes what a refused owner wants for other owners that want it too', async 
   expect([...t.target.held.keys()]).toEqual(['shared']);
   expect(t.reconciler.failures().map(({ owner }) => owner)).toEqual(['b']);
 });
+
+it('takes a refusal back once another hand has put what was refused, and does not spin', async () => {
+  t.target.poison.add('bad');
+  await expect(t.want('b', { bad: 1 })).rejects.toMatchObject({ code: 'REFUSED' });
+  t.target.held.set('bad', 1);
+  t.reconciler.recheck();
+  await t.round();
+  expect(t.reconciler.failures()).toEqual([]);
+  expect(t.over.at(-1)).toBe('accepted b');
+});
+
+it('takes a refusal for certain, without a look at everything, where the target looks before it writes', async () => {
+  const sure = reconcilerScene({ refusals: 'certain' });
+  sure.start();
+  try {
+    await sure.want('a', { x: 1 });
+    sure.target.poison.add('bad');
+    const looks = sure.target.log.filter((line) => line === 'observe').length;
+    await expect(sure.want('b', { bad: 1 })).rejects.toMatchObject({ code: 'REFUSED' });
+    expect(sure.target.log.filter((line) => line === 'observe')).toHaveLength(looks);
+    expect(sure.over).toEqual([]);
+  } finally {
+    await sure.end();
+  }
+});
+
+it('tells an urgent owner as soon as its own batch is written', async () => {
+  const scene = reconcilerScene({ batchSize: 1 });
+  scene.start();
+  try {
+    await scene.round();
+    const apply = scene.target.apply.bind(scene.target);
+    const second = Promise.withResolvers<void>();
+    scene.target.apply = async (plan) => {
+      if (plan.put.has('y')) await second.promise;
+      await apply(plan);
+    };
+    const [first, later] = [scene.want('urgent/a', { x: 1 }), scene.want('urgent/b', { y: 1 })];
+    await first;
+    expect(scene.target.held.has('y')).toBe(false);
+    second.resolve();
+    await later;
+  } finally {
+    await scene.end();
+  }
+});

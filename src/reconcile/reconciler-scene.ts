@@ -6,7 +6,13 @@ import { Reconciler } from './reconciler.ts';
 const equal = (a: number, b: number): boolean => a === b;
 
 /** A reconciler between a desired state and a target in memory, with a clock moved by hand, and its events. For its tests. */
-export function reconcilerScene({ batchSize = 100 } = {}) {
+export function reconcilerScene({
+  batchSize = 100,
+  refusals = 'ifObserved',
+}: {
+  readonly batchSize?: number;
+  readonly refusals?: 'ifObserved' | 'certain';
+} = {}) {
   const desired = new DesiredState<string, number>({ equal, isUrgent: (owner) => owner.startsWith('urgent') });
   const target = new FakeTarget<string, number>();
   const { events, ...said } = notebook();
@@ -16,7 +22,8 @@ export function reconcilerScene({ batchSize = 100 } = {}) {
     desired,
     target,
     equal,
-    batchSize: batchSize,
+    batchSize,
+    refusals,
     backoffMs: () => 0,
     now: () => nowMs,
     events,

@@ -230,6 +230,7 @@ export class Reconciler<K extends string, V> {
     this.#recheck = new Set();
     const everything = eachOnce(desired.keys(), (key) => desired.wanted(key) !== undefined, actual.keys());
     await this.#apply(await this.#compare(view.source === 'observed' ? everything : concerned, actual), round, signal);
+    this.#clearMetRefusals(actual);
     const { put, removed } = round;
     if (put + removed > 0) this.#options.events.round({ put, removed, tookMs: this.#options.now() - startedMs });
     if (drifted) this.#options.events.repaired(this.#options.now() - (invalidatedAtMs ?? startedMs));
@@ -268,8 +269,12 @@ export class Reconciler<K extends string, V> {
     const keys = this.#concerned(urgent);
     for (const [index, batch] of queue.entries()) queue[index] = without(batch, keys);
     const plan = await this.#compare(keys, round.actual);
-    await this.#write(this.#writer.cut(plan), round, signal);
-    if (this.#observed.stillOf(round)) this.#progress.reachedFor(urgent.owners, revision);
+    // With removals still to come, an owner may have what is new and also what is old.
+    const reached = (owners: Iterable<string>): void => {
+      if (this.#observed.stillOf(round)) this.#progress.reachedFor(owners, revision);
+    };
+    await this.#write(this.#writer.cut(plan), round, signal, plan.remove.size === 0 ? reached : undefined);
+    reached(urgent.owners);
   }
 
   async #compare(keys: Iterable<K>, actual: Map<K, V>): Promise<Plan<K, V>> {
@@ -295,6 +300,16 @@ export class Reconciler<K extends string, V> {
     return { put, remove };
   }
 
+  /** Refused owners whose entries are all there now, by another hand: nothing will be written for them. */
+  #clearMetRefusals(actual: ReadonlyMap<K, V>): void {
+    const { desired, equal } = this.#options;
+    const isMet = (key: K): boolean => {
+      const [held, wanted] = [actual.get(key), desired.wanted(key)];
+      return held !== undefined && wanted !== undefined && equal(held, wanted);
+    };
+    for (const { owner } of this.#writer.refusals()) if (desired.keysOf(owner).every(isMet)) this.#writer.clearRefusal(owner);
+  }
+
   /** True for a key that is left alone for now: its owner was refused, or another process keeps changing it. */
   #isBackedOff(key: K, nowMs: number): boolean {
     return this.#repairs.isBackedOff(key, nowMs) || this.#writer.isBackedOff(key, nowMs);
@@ -308,9 +323,14 @@ export class Reconciler<K extends string, V> {
     }
   }
 
-  async #write(queue: readonly PlanBatch<K, V>[], round: Round<K, V>, signal: AbortSignal): Promise<void> {
+  async #write(
+    queue: readonly PlanBatch<K, V>[],
+    round: Round<K, V>,
+    signal: AbortSignal,
+    written?: (owners: readonly string[]) => void,
+  ): Promise<void> {
     try {
-      await this.#writer.write(queue, round, signal);
+      await this.#writer.write(queue, round, signal, written);
     } catch (thrown) {
       const refused = thrown instanceof SeineError && thrown.code === 'REFUSED';
       if (refused && round.source === 'remembered') this.#observed.invalidate(); // e.g. a group that the flow needs is gone, and no event said so
