@@ -40,6 +40,7 @@ export const checkNames = {
   'node.flows': 'flows, groups and meters, from the switch',
   'node.routes': 'routes, addresses and neighbours, from the kernel',
   'node.firewall': 'Seine’s tables of the packet filter',
+  'node.interfaces': 'pods’ pairs of interfaces, from the kernel and their namespaces',
   pods: 'the pods’ own side',
   'pods.interface': 'the interface in the pod’s namespace',
   'pods.checksum': 'whether checksums of pods’ packets are filled in',

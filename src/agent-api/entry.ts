@@ -1,7 +1,7 @@
 import type { Failure } from './failure.ts';
 
 /** The parts of a node that are kept as wanted. */
-const partNames = ['switch', 'bridge', 'host', 'firewall', 'settings'] as const;
+const partNames = ['switch', 'bridge', 'host', 'firewall', 'settings', 'links'] as const;
 export type PartName = (typeof partNames)[number];
 
 /**
@@ -27,7 +27,8 @@ export type EntryKind =
   | 'neighbour'
   | 'route'
   | 'firewall'
-  | 'setting';
+  | 'setting'
+  | 'interface';
 
 /** One thing the node holds or should hold. */
 export interface Entry {

@@ -15,6 +15,7 @@ import { Readiness } from '../node/readiness.ts';
 import { HalfOpenConnections } from '../packet-in/half-open.ts';
 import { NoEndpointResponder } from '../packet-in/no-endpoint.ts';
 import { UntranslatedPackets } from '../packet-in/untranslated.ts';
+import type { LinksTarget } from '../reconcile/links-target.ts';
 import type { NodeState, NodeStateEvents } from '../reconcile/node-state.ts';
 import { PortWatch } from '../reconcile/port-watch.ts';
 import { adminPorts } from './admin-ports.ts';
@@ -40,7 +41,8 @@ export function createAgent(config: AgentConfig, hooks: AgentEvents, log: Log, s
   const changes = new NodeChanges();
   const repairs = new RepairHistory();
   const stack = openNodeStack(config.hostGateway);
-  const { ovs, nodeState } = openNode({ config, stack, changes, readiness, hooks, repairs, log }, signal);
+  const warnings = new Map<string, readonly string[]>();
+  const { ovs, nodeState, links } = openNode({ config, stack, changes, readiness, hooks, repairs, warnings, log }, signal);
   const ports = new PortWatch(ovs.database, signal);
   const packetIn = { responder: new NoEndpointResponder(ovs.packets, log), halfOpen: new HalfOpenConnections(ovs.packets, log) };
   new UntranslatedPackets(ovs.packets, log);
@@ -51,7 +53,6 @@ export function createAgent(config: AgentConfig, hooks: AgentEvents, log: Log, s
   const repair = new RepairPause({ nodeState, log, tell: postNodeEvent, now: () => performance.now() });
   const dataPath = new DatapathProbe();
   const looks = new Looks({ log });
-  const warnings = new Map<string, readonly string[]>();
   warnOfPodNetworks(sources.nodes.replica, config.nodeName, warnings);
   const companions = ({ live }: StartedNode): readonly Promise<void>[] => {
     const { openflow, database } = ovs;
@@ -67,12 +68,11 @@ export function createAgent(config: AgentConfig, hooks: AgentEvents, log: Log, s
   let started: StartedNode | undefined;
   const startHooks: StartHooks = {
     ...hooks,
-    repaired: (lease, owner) => repairs.note('interface', [lease], () => [owner]),
     started: (node) => (started = node),
     companions,
   };
   const more = { ...packetIn, dataPath, looks, postNodeEvent, warnings, repair, repairs };
-  const parts = { config, ovs, stack, nodeState, ports, changes, sources, peerSource: peers, pods, readiness, log };
+  const parts = { config, ovs, stack, nodeState, links, ports, changes, sources, peerSource: peers, pods, readiness, log };
   return {
     admin: adminPorts({ config, readiness, ovs, stack, nodeState, sources, peers, started: () => started, more }),
     run: async () =>
@@ -91,12 +91,19 @@ interface NodeParts {
   readonly readiness: Readiness;
   readonly hooks: AgentEvents;
   readonly repairs: RepairHistory;
+  readonly warnings: Map<string, readonly string[]>;
   readonly log: Log;
 }
 
+interface OpenedNode {
+  readonly ovs: SwitchConnections;
+  readonly nodeState: NodeState;
+  readonly links: LinksTarget;
+}
+
 /** Each needs the other: what the switch reports makes the state look again, and the state writes by the switch's connections. */
-function openNode(parts: NodeParts, signal: AbortSignal): { readonly ovs: SwitchConnections; readonly nodeState: NodeState } {
-  const { config, stack, changes, readiness, hooks, repairs, log } = parts;
+function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
+  const { config, stack, changes, readiness, hooks, repairs, warnings, log } = parts;
   const ovs = openSwitch(
     {
       config,
@@ -114,14 +121,11 @@ function openNode(parts: NodeParts, signal: AbortSignal): { readonly ovs: Switch
     },
     signal,
   );
-  const nodeState: NodeState = openNodeState(
-    config,
-    ovs,
-    stack,
-    notingDrift(hooks.events, repairs, () => nodeState),
-    log,
-  );
-  return { ovs, nodeState };
+  const podsLooked = (sentences: readonly string[]): void =>
+    void (sentences.length > 0 ? warnings.set('pods', sentences) : warnings.delete('pods'));
+  const events = notingDrift(hooks.events, repairs, () => nodeState);
+  const { nodeState, links }: Omit<OpenedNode, 'ovs'> = openNodeState(config, ovs, stack, { events, podsLooked, log });
+  return { ovs, nodeState, links };
 }
 
 /** The same events, and what was repaired is remembered with its owners. */

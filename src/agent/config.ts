@@ -119,6 +119,8 @@ const schema = z.strictObject({
   hostFirewall: z.enum(['own', 'manage']).default('own'),
   /** `check`: kernel settings that the node needs are not written, only reported. */
   hostSettings: z.enum(['manage', 'check']).default('manage'),
+  /** Whether names, addresses and routes inside pods are put back; otherwise what differs is only reported. */
+  repairPods: z.boolean().default(false),
   /** What STATUS of the CNI plugin says. */
   status: statusSchema.prefault({}),
   logLevel: z.enum(['error', 'warn', 'info', 'debug']).default('info'),

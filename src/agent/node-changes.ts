@@ -1,5 +1,4 @@
 import { Doorbell } from '../async/doorbell.ts';
-import { GoneInterfaces } from '../attach/gone-interfaces.ts';
 
 /** What kernel and switch report, for the parts of the agent that follow it. */
 export class NodeChanges {
@@ -11,6 +10,6 @@ export class NodeChanges {
   readonly datapath = new Doorbell();
   /** Tables of the packet filter that are not Seine's have changed. */
   readonly foreignFirewall = new Doorbell();
-  /** Interfaces that were deleted. */
-  readonly gone = new GoneInterfaces();
+  /** The gateway's interface was deleted. */
+  readonly gatewayGone = new Doorbell();
 }

@@ -1,5 +1,4 @@
 import { within } from '../async/within.ts';
-import { resizePods } from '../attach/pod-resize.ts';
 import { familiesOf, type NodeEnvironment, ownCidrs } from '../connectivity/environment.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Ipam } from '../ipam/ipam.ts';
@@ -24,7 +23,7 @@ import { type NodeServices, openServices, type ServePorts } from '../serve/open-
 import { type KubeSources, whenInStep } from './kube-sources.ts';
 import { tuneMemory } from './memory-tuner.ts';
 import type { NodeChanges } from './node-changes.ts';
-import { type AttachedPods, journalPath, keepInterfaces, openPods, type PodHooks, type PodParts, serveCni } from './pods.ts';
+import { type AttachedPods, journalPath, keepGateway, openPods, type PodHooks, type PodParts, serveCni } from './pods.ts';
 
 /** How long Services that no disk remembers are waited for before the switch may forward without them (ms). */
 const KNOWLEDGE_PATIENCE_MS = 5_000;
@@ -34,7 +33,7 @@ const REFUSED_RETRY_MS = 1_000;
 const RECLAIM_EVERY_MS = 15_000;
 
 /** What is there before the node is known. */
-interface StartParts extends Omit<PodParts, 'live' | 'gone'> {
+interface StartParts extends Omit<PodParts, 'live'> {
   readonly changes: NodeChanges;
   readonly sources: KubeSources;
   readonly peerSource: PeerSource;
@@ -49,7 +48,6 @@ export interface StartedNode extends AttachedPods {
 
 export interface StartHooks extends PodHooks {
   readonly observe?: ServePorts['observe'];
-  readonly repaired: Parameters<typeof keepInterfaces>[1]['repaired'];
   readonly started: (node: StartedNode) => void;
   /** What runs beside it until the signal. */
   readonly companions: (node: StartedNode) => readonly Promise<void>[];
@@ -62,7 +60,7 @@ export interface StartHooks extends PodHooks {
 export async function startNode(parts: StartParts, hooks: StartHooks, signal: AbortSignal): Promise<void> {
   const { config, ovs, nodeState, changes, sources, readiness, log } = parts;
   const live = await prepareBridge(parts, signal);
-  const podParts = { ...parts, live, gone: changes.gone };
+  const podParts = { ...parts, live };
   report(parts, 'taking the inventory of pods');
   const pods = await openPods(podParts, hooks, signal);
   const node = { ...pods, live, ...openPeersAndServices(parts, live, hooks, signal) };
@@ -77,7 +75,7 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
     const keeping = [
       keepHostSettings(parts, live, signal),
       watchEnvironment({ live, nodeName: config.nodeName, nodes, interfacesChanged: changes.interfaces }, signal),
-      keepInterfaces(podParts, { ...pods, repaired: hooks.repaired }, signal),
+      keepGateway(podParts, changes.gatewayGone, signal),
       ...hooks.companions(node),
       keepNetworkCondition({ nodeName: config.nodeName, nodes, http: sources.http, readiness, log }, signal),
       ovs.lock.keep(() => nodeState.invalidate(), signal),
@@ -141,9 +139,8 @@ function globalAddresses({ links }: StartParts['stack']): ReturnType<typeof list
  * Each part follows what this node is, by a subscription of its own, in this order. Pods keep their addresses whatever becomes of
  * the node's networks; the gateway keeps the addresses of the former ones until the last of their pods is gone.
  */
-function followEnvironment(parts: StartParts, { live, ipam, peers, proxy }: StartedNode): void {
-  const { config, nodeState, stack, log } = parts;
-  const resize = (mtu: number): void => resizePods({ host: stack.links.socket, ipam, log }, mtu);
+function followEnvironment(parts: StartParts, { live, ipam, network, peers, proxy }: StartedNode): void {
+  const { config, nodeState } = parts;
   const on = (aspect: (environment: NodeEnvironment) => string, act: (now: NodeEnvironment) => void): void => {
     live.subscribe((now, before) => aspect(now) !== aspect(before) && act(now));
   };
@@ -152,9 +149,9 @@ function followEnvironment(parts: StartParts, { live, ipam, peers, proxy }: Star
   on(identity, () => peers.lookAgain());
   on(families, (now) => applyHostSettings(parts, now));
   on(families, () => proxy.services.lookAgain());
-  on(mtuOf, (now) => resize(now.gateway.mtu));
+  on(mtuOf, () => network.resize());
   live.countPods(() => leasedNetworks(ipam.leases()));
-  resize(live.current.gateway.mtu);
+  network.resize();
 }
 
 const podNetworks = ({ podCidrs }: NodeEnvironment): string => textOf(podCidrs);

@@ -1,5 +1,7 @@
 import { Debouncer } from '../async/debouncer.ts';
-import { hostInterfacePattern } from '../attach/attachment-names.ts';
+import { within } from '../async/within.ts';
+import { hostInterfacePattern, isPodInterface } from '../attach/attachment-names.ts';
+import { podWarnings } from '../attach/pod-warnings.ts';
 import { firewallTable } from '../connectivity/compile-firewall.ts';
 import type { Log } from '../log/log.ts';
 import { FirewallEvents } from '../netlink/firewall-events.ts';
@@ -12,7 +14,10 @@ import { BridgeTarget } from '../reconcile/bridge-target.ts';
 import { FirewallTarget } from '../reconcile/firewall-target.ts';
 import { HostTarget } from '../reconcile/host-target.ts';
 import { LearnedFlows } from '../reconcile/learned-flows.ts';
+import { LinksTarget } from '../reconcile/links-target.ts';
+import { LinksWatch } from '../reconcile/links-watch.ts';
 import { NodeState, type NodeStateEvents } from '../reconcile/node-state.ts';
+import { unplugPort } from '../reconcile/replug-port.ts';
 import { SettingsTarget } from '../reconcile/settings-target.ts';
 import { SwitchTarget } from '../reconcile/switch-target.ts';
 import { servicesTable } from '../serve/service-firewall.ts';
@@ -51,10 +56,34 @@ export function openNodeStack(gateway: string): NodeStack {
 
 type StateConnections = Pick<SwitchConnections, 'database' | 'lock' | 'openflow'>;
 
+interface NodeStateHooks {
+  readonly events: NodeStateEvents;
+  /** What was changed inside pods, in sentences. Called after each look at all of them. */
+  readonly podsLooked: (sentences: readonly string[]) => void;
+  readonly log: Log;
+}
+
 /** Where all that is wanted of the node is kept. Nothing is written while another agent has the bridge. */
-export function openNodeState(config: AgentConfig, ovs: StateConnections, stack: NodeStack, events: NodeStateEvents, log: Log): NodeState {
+export function openNodeState(
+  config: AgentConfig,
+  ovs: StateConnections,
+  stack: NodeStack,
+  { events, podsLooked, log }: NodeStateHooks,
+): { readonly nodeState: NodeState; readonly links: LinksTarget } {
   const { database, openflow, lock } = ovs;
   const learned = new LearnedFlows();
+  const links = new LinksTarget({
+    host: stack.links,
+    wanted: () => nodeState.links,
+    isPodInterface,
+    ports: {
+      plug: (name) => nodeState.linkedPorts.plug(name),
+      unplug: (name, signal) => unplugLink({ database, bridge: config.ovsBridge, lock: lock.name, nodeState }, name, signal),
+    },
+    repairPods: config.repairPods,
+    looked: (inside) => podsLooked(podWarnings(inside, config.repairPods)),
+    notRemoved: (name, { message: cause }) => log.error('a pod interface could not be removed', { interface: name, cause }),
+  });
   const targets = {
     bridge: new BridgeTarget(openflow, learned),
     switch: new SwitchTarget(database, config.ovsBridge, lock.name),
@@ -65,9 +94,22 @@ export function openNodeState(config: AgentConfig, ovs: StateConnections, stack:
       mode: config.hostSettings,
       changed: (setting, before, after) => log.info('kernel setting changed', { setting, before, after }),
     }),
+    links,
   };
   const nodeState = new NodeState(targets, events, () => lock.blockedBy(), learned);
-  return nodeState;
+  return { nodeState, links };
+}
+
+/** How long ovs-vswitchd may take to let go of a port whose interface is made anew (ms). New pods wait that long as well. */
+const UNPLUG_PATIENCE_MS = 1_000;
+
+type UnplugPorts = Parameters<typeof unplugPort>[0] & { readonly nodeState: NodeState };
+
+/** A pair that is new has no port yet, and nothing is waited for. */
+async function unplugLink({ nodeState, ...ovs }: UnplugPorts, name: string, signal: AbortSignal): Promise<void> {
+  const patience = within(signal, UNPLUG_PATIENCE_MS);
+  await nodeState.linkedPorts.unplug(name, patience);
+  if (ovs.database.tables.Interface.find('name', name) !== undefined) await unplugPort(ovs, name, patience);
 }
 
 /** To be rung when something else may have changed a part: it is looked at once all is quiet, and not without rest. */
@@ -107,6 +149,7 @@ function watchNode({ gateway, ovs, stack, nodeState, changes }: NodeWatchOptions
   }, signal);
   const host = debouncedRecheck(() => reconcilers.host, signal);
   const settings = debouncedRecheck(() => reconcilers.settings, signal);
+  const links = new LinksWatch(nodeState, signal);
   const hostWatch = watchHost({
     socket: stack.links.socket,
     ours: stack.target.port,
@@ -117,7 +160,9 @@ function watchNode({ gateway, ovs, stack, nodeState, changes }: NodeWatchOptions
     gatewayMade: () => changes.gatewayMade.ring(),
     nodeChanged: () => changes.interfaces.ring(),
     settingsChanged: () => settings.ring(),
-    linkGone: (name) => changes.gone.note(name),
+    gatewayGone: () => changes.gatewayGone.ring(),
+    podInterface: (change, link) => links.note(change, link),
+    overrun: () => links.lookAgain(),
   });
   const tables = debouncedRecheck(() => reconcilers.firewall, signal);
   const firewallWatch = FirewallEvents.open({}, (change) => {

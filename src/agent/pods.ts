@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Doorbell } from '../async/doorbell.ts';
 import type { LoopTurns } from '../async/loop-turns.ts';
 import { CniServer, type CniServerOptions } from '../attach/cni/server.ts';
 import { flowCheck } from '../attach/flow-check.ts';
-import { type InterfaceRepairPorts, repairInterfaces } from '../attach/interface-repair.ts';
 import { takeInventory } from '../attach/inventory/inventory.ts';
 import type { NodePods } from '../attach/node-pods.ts';
 import { NodePodNetwork, type PodNetworkOptions } from '../attach/pod-network.ts';
@@ -12,17 +12,17 @@ import { FileJournalStore } from '../ipam/journal-store.ts';
 import type { Log } from '../log/log.ts';
 import { getLink } from '../netlink/links.ts';
 import { peerCredentials } from '../netlink/unix-peer.ts';
-import { recreateGateway } from '../node/gateway-repair.ts';
+import { repairGateway } from '../node/gateway-repair.ts';
 import type { LiveEnvironment } from '../node/live-environment.ts';
 import { podPoolsOf, wantSwitch } from '../node/node-wanted-state.ts';
 import type { Readiness } from '../node/readiness.ts';
 import { retryWhileHeld } from '../node/retry-while-held.ts';
 import { FrameInjector } from '../packet-in/packet-out.ts';
+import type { LinksTarget } from '../reconcile/links-target.ts';
 import type { NodeState } from '../reconcile/node-state.ts';
 import type { PortWatch } from '../reconcile/port-watch.ts';
 import { unplugPort } from '../reconcile/replug-port.ts';
 import type { AgentConfig } from './config.ts';
-import type { NodeChanges } from './node-changes.ts';
 import type { NodeStack } from './node-state.ts';
 import type { SwitchConnections } from './switch-connections.ts';
 
@@ -33,7 +33,7 @@ export interface PodParts {
   readonly stack: NodeStack;
   readonly nodeState: NodeState;
   readonly ports: PortWatch;
-  readonly gone: NodeChanges['gone'];
+  readonly links: LinksTarget;
   readonly pods: NodePods;
   readonly live: LiveEnvironment;
   readonly readiness: Readiness;
@@ -58,7 +58,7 @@ export function journalPath({ stateDir }: Pick<AgentConfig, 'stateDir'>): string
 
 /** Takes the inventory of pods. What earlier calls have left half done is on its way out when this resolves. */
 export async function openPods(parts: PodParts, { onPodStage }: PodHooks, signal: AbortSignal): Promise<AttachedPods> {
-  const { config, live, ovs, stack, nodeState, gone, log } = parts;
+  const { config, live, ovs, stack, nodeState, links, log } = parts;
   let network: NodePodNetwork | undefined;
   const pools = podPoolsOf(live.current);
   const openIpam = () =>
@@ -71,14 +71,14 @@ export async function openPods(parts: PodParts, { onPodStage }: PodHooks, signal
       log,
     });
   const ipam = await retryWhileHeld(openIpam, parts.readiness, log, signal);
-  const opened = new NodePodNetwork(networkOptions(parts, onPodStage, signal));
+  const opened = new NodePodNetwork(networkOptions(parts, ipam, onPodStage, signal));
   network = opened;
   const inventory = await takeInventory({ ipam, pools, database: ovs.database, host: stack.links, network, log });
   log.info('pods of this node', { ...inventory });
-  gone.note(...inventory.lostLinks);
   // What an ADD or a DEL that was cut short has left must be gone before its numbers and names are used again.
   nodeState.allowPodRemovals();
-  await nodeState.reconcilers.switch.confirmed(signal);
+  await Promise.all([nodeState.reconcilers.switch.confirmed(signal), nodeState.reconcilers.links.confirmed(signal)]);
+  await links.idle();
   nodeState.reconcilers.bridge.confirmed(signal).then(
     () => opened.orphansRemoved(),
     () => undefined, // the agent stops
@@ -87,20 +87,25 @@ export async function openPods(parts: PodParts, { onPodStage }: PodHooks, signal
 }
 
 function networkOptions(
-  { config, live, ovs, stack, nodeState, ports, readiness, log }: PodParts,
+  { config, live, ovs, stack, nodeState, links, ports, readiness, log }: PodParts,
+  ipam: Ipam,
   onStage: PodHooks['onPodStage'],
   signal: AbortSignal,
 ): PodNetworkOptions {
   return {
     nodeState,
     ports,
-    host: stack.links,
+    links,
+    socket: stack.links.socket,
     readiness,
     flowCheck: flowCheck(nodeState, ovs.openflow),
     datapathType: config.ovsDatapathType,
     disableTxChecksumOffload: config.disableTXChecksumOffload,
     mtu: () => live.current.gateway.mtu,
     frames: new FrameInjector(ovs, signal),
+    changed: (key, attached) => {
+      if (ipam.leaseOf(key)?.attached) ipam.confirm(key, attached);
+    },
     shutdown: signal,
     ...(onStage ? { onStage } : {}),
     log,
@@ -118,16 +123,13 @@ export async function serveCni(
   return await retryWhileHeld(() => CniServer.start(options), readiness, log, signal);
 }
 
-/** Makes deleted interfaces anew, the gateway's among them, until the signal. */
-export async function keepInterfaces(
-  { config, live, ovs, stack, nodeState, ports, gone, log }: PodParts,
-  { ipam, network, repaired }: AttachedPods & Pick<InterfaceRepairPorts, 'repaired'>,
+/** Makes the gateway's interface anew whenever it was deleted, until the signal. */
+export async function keepGateway(
+  { config, live, ovs, stack, nodeState, ports, log }: PodParts,
+  gone: Doorbell,
   signal: AbortSignal,
 ): Promise<void> {
   const name = config.hostGateway;
-  const unplug = async (port: string, until: AbortSignal): Promise<void> => {
-    await unplugPort({ database: ovs.database, bridge: config.ovsBridge, lock: ovs.lock.name }, port, until);
-  };
   const gateway = {
     name,
     exists: () => getLink(stack.links.socket, name) !== undefined,
@@ -135,9 +137,9 @@ export async function keepInterfaces(
     ports,
     wantPorts: (without?: string) => wantSwitch(config, nodeState, live.current, without),
     realized: (revision: number, until: AbortSignal) => nodeState.reconcilers.switch.realized(revision, until),
-    unplug,
+    unplug: (port: string, until: AbortSignal) =>
+      unplugPort({ database: ovs.database, bridge: config.ovsBridge, lock: ovs.lock.name }, port, until),
     log,
   };
-  const recreate = (until: AbortSignal) => recreateGateway(gateway, until);
-  await repairInterfaces({ gone, gateway: { name, recreate }, ipam, network, unplug, repaired, log }, signal);
+  await repairGateway(gateway, gone, signal);
 }

@@ -18,8 +18,13 @@ export function hostInterfaceName(key: AttachmentKey, pod: PodIdentity | undefin
   return `${prefix}-${hash}`;
 }
 
-/** Links that an agent may have left behind look like this, and carry an alias with a slash. */
+/** What `hostInterfaceName` returns looks like this. */
 export const hostInterfacePattern = /^[a-z0-9]{1,7}-[0-9a-f]{7}$/;
+
+/** Whether an interface is the node's end of a pod's pair, which an agent has made: its alias has a slash. */
+export function isPodInterface({ name, alias }: { readonly name: string; readonly alias?: string | undefined }): boolean {
+  return hostInterfacePattern.test(name) && alias?.includes('/') === true;
+}
 
 export function podOwner(key: AttachmentKey, pod: PodIdentity | undefined): Owner {
   return ownerOf('pod', pod?.namespace ?? '-', pod?.name ?? '-', `${key.ifName}@${key.containerId}`);

@@ -24,10 +24,15 @@ export function setTransmitChecksum(socket: NetlinkSocket, name: string, state: 
 }
 
 /** @throws SeineError `REFUSED` with errno `ENODEV` if there is no such interface */
+export function readTransmitChecksum(socket: NetlinkSocket, name: string): 'on' | 'off' {
+  return value(socket, name, ETHTOOL_GTXCSUM, 0, `read offloads of ${name}`) === 0 ? 'off' : 'on';
+}
+
+/** @throws SeineError `REFUSED` with errno `ENODEV` if there is no such interface */
 export function readOffloads(socket: NetlinkSocket, name: string): Offloads {
   const read = (command: number) => (value(socket, name, command, 0, `read offloads of ${name}`) === 0 ? 'off' : 'on');
   return {
-    transmitChecksum: read(0x16),
+    transmitChecksum: read(ETHTOOL_GTXCSUM),
     receiveChecksum: read(0x14),
     scatterGather: read(0x18),
     tcpSegmentation: read(0x1e),
@@ -37,6 +42,7 @@ export function readOffloads(socket: NetlinkSocket, name: string): Offloads {
 }
 
 const SIOCETHTOOL = 0x8946;
+const ETHTOOL_GTXCSUM = 0x16;
 const ETHTOOL_STXCSUM = 0x17;
 
 /** `struct ethtool_value`: u32 command · u32 value, which the kernel overwrites. */

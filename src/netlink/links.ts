@@ -4,7 +4,7 @@ import { type IfIndex, interfaceName } from './interface-name.ts';
 import { linkIn, macIn, optionalLinkIn } from './kernel-values.ts';
 import { type Batch, flag, type NetlinkMessage, splitPayload } from './message.ts';
 import type { NetworkNamespace } from './namespace.ts';
-import type { NetlinkSocket } from './socket.ts';
+import type { ListRequest, NetlinkSocket } from './socket.ts';
 import { littleEndian } from './sys.ts';
 
 /** A network interface as the kernel shows it. Source: `struct ifinfomsg`, `IFLA_*` (linux/if_link.h). */
@@ -138,20 +138,33 @@ export function getLinkOffThread(socket: NetlinkSocket, target: LinkTarget): Pro
   return socket.getOffThread(RTM_GETLINK, `get link ${target}`, (batch) => getLinkRequest(batch, target), decodeLink);
 }
 
+interface LinkFilter {
+  readonly kind?: string;
+  readonly master?: IfIndex;
+}
+
 /** Sorted by index. @param filter evaluated in the kernel */
-export function listLinks(socket: NetlinkSocket, filter: { readonly kind?: string; readonly master?: IfIndex } = {}): Link[] {
-  const links = socket.dump(
-    RTM_GETLINK,
-    'list links',
-    (batch) => {
+export function listLinks(socket: NetlinkSocket, filter: LinkFilter = {}): Link[] {
+  return socket.list(linkList(filter)).sort((a, b) => a.index - b.index);
+}
+
+/** As `listLinks`, off the main thread, and not sorted. */
+export function listLinksOffThread(socket: NetlinkSocket, filter: LinkFilter): Promise<Link[]> {
+  return socket.listOffThread(linkList(filter));
+}
+
+function linkList({ kind, master }: LinkFilter): ListRequest<Link> {
+  return {
+    type: RTM_GETLINK,
+    what: 'list links',
+    body: (batch) => {
       ifinfomsg(batch, 0, 0, 0);
       batch.attributeU32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
-      if (filter.master !== undefined) batch.attributeU32(IFLA_MASTER, filter.master);
-      if (filter.kind !== undefined) batch.nested(IFLA_LINKINFO, () => batch.attributeText(IFLA_INFO_KIND, filter.kind ?? ''));
+      if (master !== undefined) batch.attributeU32(IFLA_MASTER, master);
+      if (kind !== undefined) batch.nested(IFLA_LINKINFO, () => batch.attributeText(IFLA_INFO_KIND, kind));
     },
-    (message) => (message.type === RTM_NEWLINK ? decodeLink(message) : undefined),
-  );
-  return links.sort((a, b) => a.index - b.index);
+    decode: (message) => (message.type === RTM_NEWLINK ? decodeLink(message) : undefined),
+  };
 }
 
 export function linkStatistics(socket: NetlinkSocket, target: LinkTarget): LinkStatistics | undefined {

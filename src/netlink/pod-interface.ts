@@ -49,6 +49,14 @@ export interface PodInterface {
   readonly netnsCookie: string | undefined;
 }
 
+/** Called on the way; each is waited for. */
+interface PodInterfaceSteps {
+  /** The namespace is the one that is meant, and nothing is made yet. */
+  readonly beforeCreation?: () => Promise<void>;
+  /** The node's end is up and the pod's end is not yet: time to start the rest of the work in parallel. */
+  readonly hostEndReady?: () => Promise<void>;
+}
+
 /** What is inside the pod, for CHECK. */
 export interface PodInterfaceState {
   readonly link: Link;
@@ -62,9 +70,8 @@ export interface PodInterfaceState {
 /**
  * Makes the pair of interfaces of a pod and sets up both ends, the node's first.
  *
- * It waits only for `hostEndReady`, and to undo its work, if something fails.
+ * It waits only for its steps, and to undo its work, if something fails.
  *
- * @param hostEndReady called when the node's end is up and the pod's end is not yet: time to start the rest of the work in parallel
  * @throws SeineError `INVALID_INPUT` for a path that is no other network namespace, or a name that cannot be;
  *   `REFUSED` with `conflict` `hostName` or `podName` (errno `EEXIST`) if that name is taken, then nothing was changed;
  *   `REFUSED` for anything else the kernel refused, with `errno`, and `rollback` if even taking back failed
@@ -73,7 +80,7 @@ export async function createPodInterface(
   host: HostLinks,
   spec: PodInterfaceSpec,
   signal: AbortSignal,
-  hostEndReady: () => Promise<void> = async () => {},
+  { beforeCreation, hostEndReady }: PodInterfaceSteps = {},
 ): Promise<PodInterface> {
   throwIfAborted(spec, signal);
   interfaceName(spec.hostName);
@@ -81,11 +88,12 @@ export async function createPodInterface(
   const namespace = NetworkNamespace.open(spec.netnsPath);
   try {
     refuseForeignInterface(namespace, spec);
+    await beforeCreation?.();
     const setUp = createPair(host, namespace, spec);
     try {
       if (setUp) throw setUp;
       bringUpHostEnd(host, spec);
-      await hostEndReady();
+      await hostEndReady?.();
       throwIfAborted(spec, signal);
       return setUpPodEnd(host, namespace, spec);
     } catch (error) {

@@ -66,6 +66,30 @@ function setUpAsFirst(pod: NetlinkSocket, link: IfIndex, routing: PodRouting): R
   return taken;
 }
 
+/**
+ * Gives a pod's interface those addresses and routes again that it lacks; what there is more of stays.
+ *
+ * @param tables as `setUpRouting` returned them
+ * @throws SeineError `REFUSED`
+ */
+export function restoreRouting(pod: NetlinkSocket, link: IfIndex, routing: PodRouting, tables: RouteTables): void {
+  const taken = new Set<Family>((['ipv4', 'ipv6'] as const).filter((family) => tables[family] !== undefined));
+  const batch = new Batch();
+  for (const { address, prefixLength } of routing.addresses)
+    replaceAddress(batch, { link, address, prefixLength, ...(taken.has(address.family) ? { prefixRoute: 'noPrefixRoute' } : {}) });
+  const add = (destination: Cidr, gateway: Ip | undefined, more: Partial<NewRoute> = {}): void => {
+    const route = { ...routeBy(link, destination, gateway, routing), ...more, protocol: bootProtocol };
+    const table = tables[destination.family];
+    for (const place of table === undefined ? [{}] : placesOf(table)) addRoute(batch, { ...route, ...place });
+  };
+  for (const { address, prefixLength } of routing.addresses)
+    if (taken.has(address.family)) add(cidrOf(address, prefixLength), undefined, { source: address });
+  for (const { address } of routing.gateways) add(everything(address), address);
+  for (const { destination, gateway } of routing.routes ?? []) add(destination, gateway);
+  for (const failure of pod.attempt(batch)) if (failure !== undefined && errnoOf(failure) !== 'EEXIST') throw failure;
+  for (const [family, table] of Object.entries(tables)) addRules(pod, { routing, taken: new Set([family as Family]), table });
+}
+
 /** The main table's is for sockets bound to the interface, with a higher metric than the others. */
 function placesOf(table: number): readonly Pick<NewRoute, 'table' | 'metric'>[] {
   return [{ table }, { metric: table }];

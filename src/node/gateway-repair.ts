@@ -1,9 +1,13 @@
+import type { Doorbell } from '../async/doorbell.ts';
+import { pause } from '../async/pause.ts';
 import { within } from '../async/within.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
 import { ofPorts } from '../pipeline/well-known.ts';
 import type { PortWatch } from '../reconcile/port-watch.ts';
 
+/** How long a program that deletes the gateway may take to end ovs-vswitchd as well (ms). */
+const PATIENCE_MS = 150;
 /** How long the switch may take to put a port back (ms). */
 const PLUG_PATIENCE_MS = 1_000;
 
@@ -22,12 +26,21 @@ interface GatewayRepairPorts {
   readonly log: Log;
 }
 
+/** Makes the gateway's interface anew whenever it was deleted, until the signal. */
+export async function repairGateway(gateway: GatewayRepairPorts, gone: Doorbell, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await gone.wait(signal);
+    await pause(PATIENCE_MS, signal);
+    if (!signal.aborted && (await recreateGateway(gateway, signal)) === 'failed') gone.ring();
+  }
+}
+
 /**
  * Lets ovs-vswitchd make the gateway's interface anew after it was deleted: it does once it has seen that the port was gone.
  *
  * @returns `failed` if it is to be tried again
  */
-export async function recreateGateway(node: GatewayRepairPorts, signal: AbortSignal): Promise<'done' | 'failed'> {
+async function recreateGateway(node: GatewayRepairPorts, signal: AbortSignal): Promise<'done' | 'failed'> {
   const { name, ports, log } = node;
   // If ovs-vswitchd has gone, so has its gateway, and it brings it back.
   if (node.exists() || !node.isSwitchUp() || ports.ofPort(name) !== ofPorts.gateway) return 'done';

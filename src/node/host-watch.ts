@@ -1,7 +1,7 @@
 import type { Ip } from '../net/ip.ts';
 import { type KernelEvent, KernelEvents } from '../netlink/events.ts';
 import type { IfIndex } from '../netlink/interface-name.ts';
-import { getLink } from '../netlink/links.ts';
+import { getLink, type Link } from '../netlink/links.ts';
 import { ourProtocol } from '../netlink/routes.ts';
 import type { NetlinkSocket } from '../netlink/socket.ts';
 
@@ -22,8 +22,12 @@ interface HostWatchOptions {
   readonly nodeChanged: () => void;
   /** The kernel's settings of all interfaces, or of the gateway, may be others than before. */
   readonly settingsChanged: () => void;
-  /** The gateway, or the node's end of a pod's interface, is gone. */
-  readonly linkGone: (name: string) => void;
+  /** The gateway's interface is gone. */
+  readonly gatewayGone: () => void;
+  /** The node's end of a pod's pair is another than before, or gone. */
+  readonly podInterface: (change: 'set' | 'deleted', link: Link) => void;
+  /** News was lost. */
+  readonly overrun: () => void;
 }
 
 /** Reports what the kernel, or another program, changes of what is ours in the node's own stack, until closed. */
@@ -39,8 +43,9 @@ export function watchHost({ socket, ours, gateway, isPodInterface, isWantedNeigh
     if (event.kind === 'overrun' || event.kind === 'link' || event.kind === 'address') {
       if (concernsNode(event, index, isPodInterface)) tell.nodeChanged();
     }
-    if (event.kind === 'link' && event.change === 'deleted' && (event.link.name === gateway || isPodInterface(event.link.name)))
-      tell.linkGone(event.link.name);
+    if (event.kind === 'link' && event.change === 'deleted' && event.link.name === gateway) tell.gatewayGone();
+    if (event.kind === 'link' && isPodInterface(event.link.name)) tell.podInterface(event.change, event.link);
+    if (event.kind === 'overrun') tell.overrun();
     if (concernsSettings(event, index)) tell.settingsChanged();
     if (concernsUs(event, index, isWantedNeighbour)) changed();
   });

@@ -25,6 +25,7 @@ function setUp() {
       host: new FakeTarget(),
       firewall: new FakeTarget(),
       settings: new FakeTarget(),
+      links: new FakeTarget(),
     },
     events,
   );

@@ -1,6 +1,8 @@
-import type { SeineError } from '../errors/seine-error.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { SeineError } from '../errors/seine-error.ts';
 import { cookieFeature, type Feature, type Owner, ownerOf } from '../pipeline/cookie.ts';
 import type { FlowPattern, TransportAddress } from '../pipeline/flow-pattern.ts';
+import type { PodLink } from '../wanted/pod-link.ts';
 import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
 import type { Wanted } from '../wanted/wanted.ts';
 import {
@@ -17,6 +19,8 @@ import type { FirewallKey } from './firewall-target.ts';
 import { FlowTemplates } from './flow-template.ts';
 import { type HostEntry, type HostKey, hostEntries, sameHostEntry } from './host-entry.ts';
 import { LearnedFlows } from './learned-flows.ts';
+import { type LinkEntry, type LinkKey, linkKey, sameLinkEntry, wantedLink } from './link-entry.ts';
+import { LinkedPorts } from './linked-ports.ts';
 import { Reconciler } from './reconciler.ts';
 import type { ReconcilerEvents } from './reconciler-options.ts';
 import type { SettingKey } from './settings-target.ts';
@@ -31,10 +35,25 @@ interface NodeTargets {
   readonly host: Target<HostKey, HostEntry>;
   readonly firewall: Target<FirewallKey, string>;
   readonly settings: Target<SettingKey, string>;
+  readonly links: Target<LinkKey, LinkEntry>;
 }
 
 export type TargetName = keyof NodeTargets;
-export const parts: readonly TargetName[] = ['switch', 'bridge', 'host', 'firewall', 'settings'];
+export const parts: readonly TargetName[] = ['switch', 'bridge', 'host', 'firewall', 'settings', 'links'];
+
+/** What a pod is made of. */
+interface WantedPod {
+  readonly wanted: Wanted;
+  readonly link: PodLink;
+  readonly port: WantedPort;
+}
+
+interface PodWaits {
+  /** Waits until ovs-vswitchd has plugged a port in. @throws SeineError `REFUSED`, `CANCELLED` */
+  readonly plugged: (port: WantedPort, signal: AbortSignal) => Promise<void>;
+  /** Of what succeeds, how long it took (ms); they overlap. */
+  readonly onStage: (stage: 'flows' | 'interface' | 'port', tookMs: number) => void;
+}
 
 export interface NodeStateEvents {
   round(part: TargetName, result: { readonly put: number; readonly removed: number; readonly tookMs: number }): void;
@@ -58,7 +77,15 @@ const NO_REVISION = -1;
 
 const nothingOfHost: ReadonlyMap<HostKey, HostEntry> = new Map();
 /** Entries of one `apply`. ovs-vswitchd takes some 30 µs for a flow: a pod waits 15 ms at most for a batch of other owners that was sent before its own. */
-const batchSizes: Readonly<Record<TargetName, number>> = { bridge: 500, switch: 64, host: 500, firewall: 1_000, settings: 64 };
+const batchSizes: Readonly<Record<TargetName, number>> = {
+  bridge: 500,
+  switch: 64,
+  host: 500,
+  firewall: 1_000,
+  settings: 64,
+  // Each is made by itself: none waits for another, and none is tried again because another was refused.
+  links: 1,
+};
 
 const equalStrings = <S extends string>(a: S, b: S): boolean => a === b;
 
@@ -74,6 +101,8 @@ export class NodeState {
   readonly firewall: DesiredState<FirewallKey, string>;
   /** Settings of the kernel. */
   readonly settings: DesiredState<SettingKey, string>;
+  /** Pods' pairs of interfaces. */
+  readonly links: DesiredState<LinkKey, LinkEntry>;
   /** For readers of what the node holds now; only the reconcilers change it. */
   readonly targets: NodeTargets;
   readonly reconcilers: {
@@ -82,9 +111,13 @@ export class NodeState {
     readonly host: Reconciler<HostKey, HostEntry>;
     readonly firewall: Reconciler<FirewallKey, string>;
     readonly settings: Reconciler<SettingKey, string>;
+    readonly links: Reconciler<LinkKey, LinkEntry>;
   };
 
   readonly #templates = new FlowTemplates();
+
+  /** Ports of pods, wanted while the node's end of the pair is there. */
+  readonly linkedPorts = new LinkedPorts(this);
 
   /** What the wanted flows teach the switch. */
   readonly learned: LearnedFlows;
@@ -107,18 +140,30 @@ export class NodeState {
     this.host = new DesiredState({ equal: sameHostEntry });
     this.firewall = new DesiredState({ equal: equalStrings });
     this.settings = new DesiredState({ equal: equalStrings });
+    this.links = new DesiredState({ equal: sameLinkEntry, isUrgent: () => true });
     const reconciler = <K extends string, V>(
       part: TargetName,
       desired: DesiredState<K, V>,
       target: Target<K, V>,
       equal: (a: V, b: V) => boolean,
-    ): Reconciler<K, V> => new Reconciler({ ...common(part, events), blockedBy, desired, target, equal, batchSize: batchSizes[part] });
+    ): Reconciler<K, V> =>
+      new Reconciler({
+        ...common(part, events),
+        blockedBy,
+        desired,
+        target,
+        equal,
+        batchSize: batchSizes[part],
+        // It looks before it writes.
+        refusals: part === 'links' ? 'certain' : 'ifObserved',
+      });
     this.reconcilers = {
       bridge: reconciler('bridge', this.bridge, targets.bridge, equalStrings),
       switch: reconciler('switch', this.switch, targets.switch, sameSwitchEntry),
       host: reconciler('host', this.host, targets.host, sameHostEntry),
       firewall: reconciler('firewall', this.firewall, targets.firewall, equalStrings),
       settings: reconciler('settings', this.settings, targets.settings, equalStrings),
+      links: reconciler('links', this.links, targets.links, sameLinkEntry),
     };
   }
 
@@ -149,6 +194,19 @@ export class NodeState {
 
   forgetPorts(owner: Owner): number {
     return this.#setSwitch(owner, new Map());
+  }
+
+  /**
+   * Wants a pod's pair of interfaces, and the port that takes its node's end: at once if the pair was made before, else as soon as that end
+   * is there.
+   */
+  wantLink(owner: Owner, link: PodLink, port: WantedPort): number {
+    this.linkedPorts.want({ owner, port }, link.made === undefined ? 'later' : 'now');
+    return this.#setLinks(owner, new Map([[linkKey(link.hostName), wantedLink(link)]]));
+  }
+
+  forgetLinks(owner: Owner): number {
+    return this.#setLinks(owner, new Map());
   }
 
   wantFirewall(owner: Owner, table: string, body: string): number {
@@ -183,10 +241,33 @@ export class NodeState {
     return this.realized(this.want(owner, wanted), signal);
   }
 
-  /** Every pod of this node is known now: ports, flows and meters of unknown pods are removed, whatever else is not known yet. */
+  /**
+   * Wants a pod's flows, pair of interfaces and port, each as early as the one before lets it, and waits until all of it is there. A
+   * failure leaves it wanted.
+   *
+   * @throws SeineError `REFUSED` if bridge, kernel or switch refuse it, or if another owner wants otherwise of one of its entries; `CANCELLED`
+   */
+  async realizePod(owner: Owner, { wanted, link, port }: WantedPod, { plugged, onStage }: PodWaits, signal: AbortSignal): Promise<void> {
+    const timed = async (stage: 'flows' | 'interface', work: Promise<void>): Promise<void> => {
+      const startedMs = performance.now();
+      await work;
+      onStage(stage, performance.now() - startedMs);
+    };
+    const flows = timed('flows', this.realize(owner, wanted, signal));
+    flows.catch(() => undefined); // looked at below, unless the pair fails first
+    const [rival] = this.bridge.conflictingOwners(owner);
+    if (rival !== undefined) throw new SeineError('REFUSED', `${rival} has an address of ${owner}`, { context: { owner, rival } });
+    await nextTurn(); // the flows are sent: the switch works on them while the kernel makes the pair
+    const revision = this.wantLink(owner, link, port);
+    await Promise.all([flows, timed('interface', this.reconcilers.links.realizedFor(owner, revision, signal))]);
+    onStage('port', await this.linkedPorts.plugged(link.hostName, plugged, signal));
+  }
+
+  /** Every pod of this node is known now: interfaces, ports, flows and meters of unknown pods are removed, whatever else is not known yet. */
   allowPodRemovals(): void {
     this.reconcilers.switch.allowRemovals();
     this.reconcilers.bridge.allowRemovals((key, value) => isMeterKey(key) || (isFlowKey(key) && featureOfFlow(key, value) === 'pod'));
+    this.reconcilers.links.allowRemovals();
   }
 
   /** From now on, what no owner wants is removed. Call once every source of intents has finished its first sync. */
@@ -225,7 +306,7 @@ export class NodeState {
 
   /** One by one, so that each has its own types. */
   #sweep(part: TargetName, signal: AbortSignal): Promise<void> {
-    const { bridge, switch: rows, host, firewall, settings } = this.reconcilers;
+    const { bridge, switch: rows, host, firewall, settings, links } = this.reconcilers;
     switch (part) {
       case 'bridge':
         return sweepPeriodically(bridge, signal);
@@ -237,6 +318,8 @@ export class NodeState {
         return sweepPeriodically(firewall, signal);
       case 'settings':
         return sweepPeriodically(settings, signal);
+      case 'links':
+        return sweepPeriodically(links, signal);
     }
   }
 
@@ -252,6 +335,12 @@ export class NodeState {
     if (entries.size === 0 && this.host.keysOf(owner).length === 0) return NO_REVISION;
     const revision = this.host.set(owner, entries);
     this.reconcilers.host.poke();
+    return revision;
+  }
+
+  #setLinks(owner: Owner, entries: ReadonlyMap<LinkKey, LinkEntry>): number {
+    const revision = this.links.set(owner, entries);
+    this.reconcilers.links.poke();
     return revision;
   }
 

@@ -1,7 +1,4 @@
 import { SeineError } from '../errors/seine-error.ts';
-import type { Owner } from '../pipeline/cookie.ts';
-import type { WantedPort } from '../wanted/switch-row.ts';
-import type { NodeState } from './node-state.ts';
 import type { SwitchDatabase } from './switch-database.ts';
 
 type InterfaceRow = NonNullable<ReturnType<SwitchDatabase['tables']['Interface']['get']>>;
@@ -31,17 +28,6 @@ export class PortWatch {
   /** Whether the switch's database has an interface of this name. */
   isKnown(name: string): boolean {
     return this.#database.tables.Interface.find('name', name) !== undefined;
-  }
-
-  /**
-   * Wants a port, and waits until ovs-vswitchd has plugged it in under the number that is requested.
-   *
-   * @throws SeineError `REFUSED` if the database or ovs-vswitchd does not take it, `CANCELLED` if `signal` comes first
-   */
-  async plug(nodeState: Pick<NodeState, 'wantPort' | 'reconcilers'>, owner: Owner, port: WantedPort, signal: AbortSignal): Promise<void> {
-    const revision = nodeState.wantPort(owner, port);
-    await nodeState.reconcilers.switch.realizedFor(owner, revision, signal);
-    await this.whenPlugged(port.name, port.ofPort, signal);
   }
 
   /**

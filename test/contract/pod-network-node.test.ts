@@ -157,52 +157,114 @@ describe('a pod on a real node', () => {
     expect(getLink(node.plane.host.socket, attached.hostIfName)?.mtu).toBe(now);
   });
 
-  it('gets its interface back each time that it is deleted, however often', async () => {
-    const lease = { ...pod, serial: 1, state: 'allocated', attached } as const;
+  it('gets its interface back each time that it is deleted, under its number', async () => {
     const { database, host } = node.plane;
     const row = () => database.tables.Interface.find('name', attached.hostIfName);
-    const unplug = async (): Promise<void> => {
-      const [before] = database.tables.Open_vSwitch.rows();
-      if (!before) throw new Error('the database is empty');
-      await database.transact((tx) => tx.mutate('Open_vSwitch', [], ['next_cfg', '+=', 1n]), patience());
-      await database.tables.Open_vSwitch.when(before._uuid, (now) => (now && now.cur_cfg > before.next_cfg ? true : undefined), patience());
-      expect(row()).toBeUndefined();
-    };
     const number = ofPort();
-    for (let time = 0; time < 8; time++) {
+    for (let time = 0; time < 4; time++) {
+      const index = getLink(host.socket, attached.hostIfName)?.index;
+      const told = node.changed.length;
       execFileSync('ip', ['link', 'del', attached.hostIfName]);
-      await expect.poll(() => getLink(host.socket, attached.hostIfName)).toBeUndefined();
-      const again = await node.network.recreate(lease, unplug, patience());
-      expect(again).toBeDefined();
-      attached = again ?? attached;
+      await expect.poll(() => node.changed.length, { timeout: 10_000 }).toBeGreaterThan(told);
+      attached = node.changed.at(-1)?.attached ?? attached;
+      await expect.poll(check, { timeout: 10_000 }).toEqual([]);
+      expect(getLink(host.socket, attached.hostIfName)?.index).not.toBe(index);
       expect(row()).toMatchObject({ ofport: Number(number) });
       expect(row()?.error ?? '').toBe('');
-      expect(await check()).toEqual([]);
     }
   });
 
-  it('keeps its wish for a port if its interface cannot be made anew', async () => {
-    const lease = { ...pod, serial: 1, state: 'allocated', attached } as const;
-    execFileSync('ip', ['link', 'del', attached.hostIfName]);
-    const failing = async (): Promise<void> => {
-      throw new SeineError('UNAVAILABLE', 'test: no answer');
-    };
-    await expect(node.network.recreate(lease, failing, patience())).rejects.toMatchObject({ code: 'UNAVAILABLE' });
-    const ports = () => [...node.plane.database.tables.Port.rows()].map(({ name }) => name);
-    await expect.poll(ports, { timeout: 5_000 }).toContain(attached.hostIfName);
-  });
-
-  it('gets no interface back into another namespace that has its path by now', async () => {
-    const lease = { ...pod, serial: 1, state: 'allocated', attached } as const;
+  it('gets no interface back into another namespace that has its path by now, and keeps its port until it goes', async () => {
     deleteNamedNamespace(nameIn(path));
     createNamedNamespace(nameIn(path)).close();
-    const hasLink = () => listLinks(node.plane.host.socket, { kind: 'veth' }).some(({ name }) => name === attached.hostIfName);
-    await expect.poll(hasLink, { timeout: 10_000 }).toBe(false);
-    await expect(node.network.recreate(lease, async () => {}, patience())).rejects.toMatchObject({
-      code: 'INVALID_INPUT',
-      message: expect.stringContaining('is another namespace by now'),
-    });
+    const { reconcilers } = node.plane.nodeState;
+    const refusal = () =>
+      reconcilers.links
+        .failures()
+        .map(({ error }) => error.message)
+        .join();
+    await expect.poll(refusal, { timeout: 10_000 }).toContain('is another namespace by now');
     expect(inPod('ip', '-br', 'link')).not.toContain('eth0');
+    expect([...node.plane.database.tables.Port.rows()].map(({ name }) => name)).toContain(attached.hostIfName);
+    await node.network.detach(pod, patience());
+    await expect.poll(refusal, { timeout: 10_000 }).toBe('');
+  });
+
+  const host = (...words: readonly string[]) => execFileSync('ip', ['link', 'set', attached.hostIfName, ...words]);
+  const seen = async () => {
+    const [onNode] = JSON.parse(execFileSync('ip', ['-json', 'link', 'show', attached.hostIfName], { encoding: 'utf8' }));
+    const { ifalias, mtu, flags } = onNode;
+    return [await check(), ifalias, mtu, flags.includes('NOARP'), inPod('ethtool', '-k', 'eth0').includes('tx-checksumming: off')];
+  };
+  it.each([
+    ['the node’s end is set down', () => host('down')],
+    ['the node’s end has another MTU', () => host('mtu', '1300')],
+    ['the node’s end has another alias', () => host('alias', 'mine')],
+    ['the node’s end has no alias', () => host('alias', '')],
+    ['the node’s end answers ARP', () => host('arp', 'on')],
+    ['the pod’s end is set down', () => inPod('ip', 'link', 'set', 'eth0', 'down')],
+    ['the pod’s end has a larger MTU', () => inPod('ip', 'link', 'set', 'eth0', 'mtu', '9000')],
+    ['the pod’s end has another MAC', () => inPod('ip', 'link', 'set', 'eth0', 'address', '0e:00:00:00:99:99')],
+    ['the pod’s end leaves checksums to others', () => inPod('ethtool', '-K', 'eth0', 'tx', 'on')],
+  ])('is as before after %s', async (_, change) => {
+    const before = await seen();
+    change();
+    node.plane.nodeState.recheck();
+    await expect.poll(seen, { timeout: 10_000 }).toEqual(before);
+    expect(node.inside.sentences).toEqual([]);
+  });
+
+  it.each([
+    ['the node’s end down', () => host('down')],
+    ['the pod’s end down', () => inPod('ip', 'link', 'set', 'eth0', 'down')],
+  ])('is told of without a sweep: %s', async (_, change) => {
+    const before = await seen();
+    change();
+    await expect.poll(seen, { timeout: 2_000 }).toEqual(before);
+  });
+
+  it('says what was changed in its namespace, and leaves it', async () => {
+    const { reconcilers } = node.plane.nodeState;
+    const [ipv4] = pod.addresses;
+    const told = async (): Promise<string> => {
+      await reconcilers.links.confirmed(patience());
+      return node.inside.sentences.join();
+    };
+    inPod('ip', '-6', 'route', 'del', 'default');
+    inPod('ip', 'address', 'add', '10.99.0.1/32', 'dev', 'eth0'); // as a service mesh may
+    expect(await told()).toBe(
+      `in pod default/${pod.pod?.name}: default route by fd00:10::ffff is missing on eth0; repairPods is false, so that it stays`,
+    );
+    inPod('ip', 'address', 'del', `${ipv4?.ip.text}/22`, 'dev', 'eth0');
+    expect(await told()).toContain(`address ${ipv4?.ip.text}/22 is missing on eth0`);
+    inPod('ip', 'link', 'set', 'eth0', 'down');
+    inPod('ip', 'link', 'set', 'eth0', 'name', 'eth0-nic');
+    expect(await told()).toContain('eth0 is named eth0-nic');
+    expect(inPod('ip', 'link', 'show', 'eth0-nic')).toContain('state DOWN'); // whoever renamed it has it in hand
+    expect(reconcilers.links.failures()).toEqual([]);
+  });
+
+  it('keeps a smaller MTU that a program in it has chosen, and not the one that the node had', async () => {
+    const before = node.environment.mtu();
+    const mtuInPod = () => Number(/mtu (\d+)/.exec(inPod('ip', 'link', 'show', 'eth0'))?.[1]);
+    const become = async (mtu: number): Promise<void> => {
+      const told = node.changed.length;
+      node.environment.mtu = () => mtu;
+      node.network.resize();
+      await expect.poll(() => node.changed.length, { timeout: 10_000 }).toBeGreaterThan(told);
+    };
+    try {
+      await become(1_300);
+      expect(mtuInPod()).toBe(1_300);
+      await become(1_350);
+      expect(mtuInPod()).toBe(1_350);
+      inPod('ip', 'link', 'set', 'eth0', 'mtu', '1280');
+      await become(1_400);
+      expect(mtuInPod()).toBe(1_280);
+      expect(getLink(node.plane.host.socket, attached.hostIfName)?.mtu).toBe(1_400);
+    } finally {
+      node.environment.mtu = () => before;
+    }
   });
 
   it('becomes absent although the kernel would not let go of its interface at first', async () => {
@@ -214,6 +276,7 @@ describe('a pod on a real node', () => {
     };
     await node.network.detach(pod, patience());
     const lease: Lease = { ...pod, serial: 1, state: 'quarantined', attached };
-    await expect.poll(() => node.network.isAbsent(lease), { timeout: 5_000 }).toBe(true);
+    // The next sweep finds it.
+    await expect.poll(() => node.network.isAbsent(lease), { timeout: 15_000 }).toBe(true);
   });
 });

@@ -19,7 +19,7 @@ interface Stop {
 }
 
 const limits = {
-  add: { stops: 36, entries: 2 },
+  add: { stops: 30, entries: 2 },
   'endpoint change': { stops: 18, entries: Number.POSITIVE_INFINITY },
 } as const;
 

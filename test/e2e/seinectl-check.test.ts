@@ -91,8 +91,8 @@ it('finds what was changed on the node while repair was paused, and prints what 
   const node = nodePaths(lab.plan.dir, lab.node(1).name);
   const pod = lab.pods.find(({ node: name, ips }) => name === lab.node(1).name && !ips.some((ip) => lab.node(1).ips.includes(ip)));
   const inPod = inNetns(pod?.netns ?? '', 'ethtool', ['-K', 'eth0', 'tx', 'on']);
-  await execute(inPod.command, inPod.args);
   await breakNode('seinectl pause --for 10m');
+  await execute(inPod.command, inPod.args);
   await breakNode("ip -4 route del $(ip -4 route show proto 94 | grep '^10.244.*via' | cut -d ' ' -f 1)");
   await breakNode('nft delete table inet seine');
   await breakNode('ovs-ofctl -O OpenFlow15 del-flows br-int table=0,in_port=32768');
@@ -107,6 +107,7 @@ it('finds what was changed on the node while repair was paused, and prints what 
       'node.flows',
       'node.routes',
       'node.firewall',
+      'node.interfaces',
       'kernel.settings',
       'pods.checksum',
       'tunnel.reach',

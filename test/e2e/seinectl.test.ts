@@ -60,7 +60,7 @@ it('answers an operator’s first questions, as plain `seinectl` on a node of th
   expect(stdout).toContain('No problems.');
   expect(stdout).toContain('* NetworkPolicy is not enforced: 1 object without effect, all traffic is allowed');
   expect(stdout).toMatch(/Open vSwitch 3\.\d+\.\d+/);
-  expect(stdout.split('\n').filter((line) => line.includes('as wanted'))).toHaveLength(5);
+  expect(stdout.split('\n').filter((line) => line.includes('as wanted'))).toHaveLength(6);
   expect(code).toBe(0);
 });
 
@@ -166,6 +166,7 @@ describe('what is not as it should be', () => {
     const [{ hostInterface }] = (await items<PodView>('get', 'pods')).filter(({ name }) => name === `${pod.namespace}/${pod.name}`) as [
       PodView,
     ];
+    await seinectl(['pause', '--for', '10m']);
     await lab.exec(1, 'ip', 'link', 'set', hostInterface, 'down');
     expect(await seinectl(['get', 'pods'])).toMatchObject({
       code: 0,
@@ -178,6 +179,7 @@ describe('what is not as it should be', () => {
     expect((await json<PodView>('get', 'pods', pod.name, '-n', pod.namespace)).differences).toEqual([
       expect.stringContaining('interface eth0 has MAC 0e:00:00:00:00:99'),
     ]);
+    await seinectl(['resume']);
   });
 
   it('is counted when it is repaired', async () => {

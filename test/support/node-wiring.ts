@@ -6,6 +6,7 @@ import { openSwitch, type SwitchConnections } from '../../src/agent/switch-conne
 import type { Doorbell } from '../../src/async/doorbell.ts';
 import { flowCheck } from '../../src/attach/flow-check.ts';
 import { NodePodNetwork } from '../../src/attach/pod-network.ts';
+import type { AttachedPod, AttachmentKey } from '../../src/ipam/attachment.ts';
 import { silentLog } from '../../src/log/log.ts';
 import type { HostLinks } from '../../src/netlink/pod-interface.ts';
 import { open, setns } from '../../src/netlink/sys.ts';
@@ -34,6 +35,10 @@ export interface TestNode {
   readonly network: NodePodNetwork;
   /** What the network is told of the node; may be changed. */
   readonly environment: { mtu: () => number };
+  /** What the network has told of attached pods that are otherwise than before. */
+  readonly changed: readonly { readonly key: AttachmentKey; readonly attached: AttachedPod }[];
+  /** What was found changed inside pods by the last look. */
+  readonly inside: { readonly sentences: readonly string[] };
   /** Ends when it is closed, or by a bug. */
   readonly running: Promise<void>;
   close(): Promise<void>;
@@ -42,15 +47,19 @@ export interface TestNode {
 /**
  * Moves this thread into a fresh namespace, for good, and runs a node there. Once in a process, and before it has looked at its
  * own namespace: vitest gives each test file a process.
+ *
+ * @param more of the configuration, as YAML in a flow mapping: `, key: value`
  */
-export async function becomeNode(): Promise<TestNode> {
+export async function becomeNode(more = ''): Promise<TestNode> {
   const ovs = startSwitch();
   const namespace = open(join('/run/netns', ovs.netns), 0, 'namespace of the test');
   setns(namespace.number, CLONE_NEWNET);
   namespace.close();
   const stop = new AbortController();
-  const config = parseConfig(`{nodeName: test, ovsRunDir: ${ovs.runDir}, ovsDatapathType: netdev}`, {});
+  const config = parseConfig(`{nodeName: test, ovsRunDir: ${ovs.runDir}, ovsDatapathType: netdev${more}}`, {});
   const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
+  const inside: { sentences: readonly string[] } = { sentences: [] };
+  const podsLooked = (sentences: readonly string[]): void => void (inside.sentences = sentences);
   const readiness = new Readiness();
   const changes = new NodeChanges();
   const stack = openNodeStack(config.hostGateway);
@@ -69,7 +78,8 @@ export async function becomeNode(): Promise<TestNode> {
     },
     stop.signal,
   );
-  const nodeState: NodeState = openNodeState(config, connections, stack, events, silentLog);
+  const opened: ReturnType<typeof openNodeState> = openNodeState(config, connections, stack, { events, podsLooked, log: silentLog });
+  const { nodeState, links } = opened;
   const ports = new PortWatch(connections.database, stop.signal);
   const plane: TestPlane = { ...connections, host: stack.links, ports, nodeState, datapathChanged: changes.datapath };
   const running = keepNode({ gateway: config.hostGateway, ovs: connections, stack, nodeState, changes }, stop.signal);
@@ -82,15 +92,18 @@ export async function becomeNode(): Promise<TestNode> {
   await plane.ports.whenPlugged(name, ofPort, AbortSignal.timeout(10_000));
   await plane.openflow.untilUp(AbortSignal.timeout(10_000));
   const environment = { mtu: (): number => mtu };
+  const changed: { key: AttachmentKey; attached: AttachedPod }[] = [];
   const network = new NodePodNetwork({
     nodeState: plane.nodeState,
     ports: plane.ports,
-    host: plane.host,
+    links,
+    socket: plane.host.socket,
     readiness,
     flowCheck: flowCheck(plane.nodeState, plane.openflow),
     datapathType: 'netdev',
     mtu: () => environment.mtu(),
     frames: new FrameInjector(plane, stop.signal),
+    changed: (key, attached) => changed.push({ key, attached }),
     shutdown: stop.signal,
     log: silentLog,
   });
@@ -100,5 +113,5 @@ export async function becomeNode(): Promise<TestNode> {
     await Promise.allSettled([running]);
     await ovs.stop();
   };
-  return { ovs, plane, network, environment, running, close };
+  return { ovs, plane, network, environment, changed, inside, running, close };
 }

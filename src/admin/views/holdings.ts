@@ -45,9 +45,9 @@ function stateOf(...shares: readonly Share[]): Holdings['state'] {
   return shares.some(({ changed }) => changed > 0) ? 'changed' : 'ok';
 }
 
-function refusalOf({ bridge, switch: switchPart, host }: Parts, owners: readonly string[]): Failure | undefined {
+function refusalOf({ bridge, switch: switchPart, host, links }: Parts, owners: readonly string[]): Failure | undefined {
   const nowMs = performance.now();
-  for (const { reconciler } of [bridge, switchPart, host])
+  for (const { reconciler } of [bridge, switchPart, host, links])
     for (const refused of reconciler.failures()) if (owners.includes(refused.owner)) return failure(refused.error, refused.atMs, nowMs);
   return undefined;
 }

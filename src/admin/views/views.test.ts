@@ -20,6 +20,7 @@ import { type BridgeKey, type BridgeValue, describeFlowEntry, isFlowKey, isGroup
 import { FakeTarget } from '../../reconcile/fake-target.ts';
 import type { FirewallKey } from '../../reconcile/firewall-target.ts';
 import type { HostEntry, HostKey } from '../../reconcile/host-entry.ts';
+import type { LinkEntry, LinkKey } from '../../reconcile/link-entry.ts';
 import { NodeState } from '../../reconcile/node-state.ts';
 import type { SettingKey } from '../../reconcile/settings-target.ts';
 import type { SwitchEntry, SwitchKey } from '../../reconcile/switch-entry.ts';
@@ -64,6 +65,7 @@ let targets: {
   host: FakeTarget<HostKey, HostEntry>;
   firewall: FakeTarget<FirewallKey, string>;
   settings: FakeTarget<SettingKey, string>;
+  links: FakeTarget<LinkKey, LinkEntry>;
 };
 let datapath: NodeState;
 
@@ -75,6 +77,7 @@ beforeEach(async () => {
     host: new FakeTarget(),
     firewall: new FakeTarget(),
     settings: new FakeTarget(),
+    links: new FakeTarget(),
   };
   datapath = new NodeState(targets, silent);
   datapath.want(pod, compilePod({ ofPort: 32_784, mac: parseMac('0e:00:00:00:00:05'), addresses: [parseIp('10.10.0.5')] }));

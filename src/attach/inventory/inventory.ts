@@ -7,7 +7,7 @@ import { type Link, listLinks } from '../../netlink/links.ts';
 import { NetworkNamespace } from '../../netlink/namespace.ts';
 import type { HostLinks } from '../../netlink/pod-interface.ts';
 import type { SwitchDatabase } from '../../reconcile/switch-database.ts';
-import { hostInterfaceName, hostInterfacePattern } from '../attachment-names.ts';
+import { hostInterfaceName, isPodInterface } from '../attachment-names.ts';
 import type { NodePodNetwork } from '../pod-network.ts';
 import { KernelInventory } from './inventory-kernel.ts';
 import { leaseFromPort } from './ovs-port-record.ts';
@@ -26,9 +26,8 @@ interface Inventory {
   /** Of those, pods that the journal did not know. */
   readonly recovered: number;
   readonly released: number;
-  readonly removedLinks: number;
-  /** Interfaces of running pods that were deleted. */
-  readonly lostLinks: readonly string[];
+  /** Interfaces that no pod has: they go once removals are allowed. */
+  readonly orphanLinks: number;
 }
 
 type Links = ReadonlyMap<string, Link>;
@@ -40,16 +39,16 @@ type Links = ReadonlyMap<string, Link>;
  *
  * - A lease with `attached` whose interface is there is a pod: taken over as it is.
  * - A lease with `attached` without interface: the pod is gone, by a reboot or by its own hand; its addresses are given up. Unless
- *   its namespace is there still: then the interface of a running pod was deleted, and is made anew.
+ *   its namespace is there still: then the interface of a running pod was deleted.
  * - A lease without `attached` is an ADD that was cut short: the runtime will ask again, so nothing of it is kept.
  * - A port of ours whose interface is there and of which the journal has never heard is a pod: its lease is written anew.
  * - An interface of ours of which neither has heard, and whose other end the kernel finds in a namespace, is a pod: the same.
- * - An interface of ours that is none of these is what is left of a DEL or an ADD that was cut short: removed.
+ * - An interface of ours that is none of these is what is left of a DEL or an ADD that was cut short.
  *
- * Ports and flows without an owner go by themselves once removals are allowed.
+ * Interfaces, ports and flows without an owner go by themselves once removals are allowed, and the interface of a pod that has none is made anew.
  */
 export async function takeInventory(sources: InventorySources): Promise<Inventory> {
-  const { ipam, host, network, log } = sources;
+  const { ipam, host, log } = sources;
   const links: Links = new Map(listLinks(host.socket, { kind: 'veth' }).map((link) => [link.name, link]));
   const recovered = (await recoverLeases(sources, links)) + (await recoverFromKernel(sources, links));
   const leases = ipam.leases().filter(({ state }) => state === 'allocated');
@@ -66,14 +65,9 @@ export async function takeInventory(sources: InventorySources): Promise<Inventor
     });
   }
   const kept = new Set(pods.map(({ attached }) => attached.hostIfName));
-  const ends = new Map(ipam.leases().map((lease) => [lease.attached?.hostIfName ?? hostInterfaceName(lease, lease.pod), lease]));
-  const orphan = [...links.values()].filter((link) => isOurs(link) && !kept.has(link.name));
-  for (const { name } of orphan) {
-    log.info('an interface that no pod has is removed', { interface: name });
-    network.removeOrphan(name, ends.get(name));
-  }
-  const lostLinks = [...kept].filter((name) => !links.has(name));
-  return { adopted: pods.length, recovered, released: gone.length, removedLinks: orphan.length, lostLinks };
+  const orphans = [...links.values()].filter((link) => isPodInterface(link) && !kept.has(link.name));
+  for (const { name } of orphans) log.info('an interface that no pod has is removed', { interface: name });
+  return { adopted: pods.length, recovered, released: gone.length, orphanLinks: orphans.length };
 }
 
 /** Writes leases for pods that the journal has lost. */
@@ -102,7 +96,7 @@ async function recoverLeases({ ipam, pools, database, log }: InventorySources, l
 /** Writes leases for pods that journal and database have lost. */
 async function recoverFromKernel({ ipam, pools, host, log }: InventorySources, links: Links): Promise<number> {
   const known = new Set(ipam.leases().map((lease) => lease.attached?.hostIfName ?? hostInterfaceName(lease, lease.pod)));
-  const unknown = [...links.values()].filter((link) => isOurs(link) && !known.has(link.name));
+  const unknown = [...links.values()].filter((link) => isPodInterface(link) && !known.has(link.name));
   if (unknown.length === 0) return 0;
   const kernel = await KernelInventory.look(host.socket);
   let count = 0;
@@ -141,8 +135,4 @@ function adopt({ database, network }: InventorySources, pods: readonly AttachedL
   const numbered = pods.map((pod) => ({ pod, ofPort: database.tables.Interface.find('name', pod.attached.hostIfName)?.ofport_request }));
   for (const { pod, ofPort } of numbered) if (ofPort !== undefined) network.adopt(pod, ofPort);
   for (const { pod, ofPort } of numbered) if (ofPort === undefined) network.adopt(pod, undefined);
-}
-
-function isOurs({ name, alias }: Link): boolean {
-  return hostInterfacePattern.test(name) && alias?.includes('/') === true;
 }

@@ -199,8 +199,20 @@ describe('Open vSwitch', () => {
 describe('what is wanted', () => {
   const entry = { kind: 'route', name: '10.10.4.0/22', state: 'missing', owners: ['peer/node-2'], wanted: 'route', actual: null } as const;
   it('is judged part by part', () => {
-    expect(states(judgeEntries([], 0))).toEqual(['node.ports ok', 'node.flows ok', 'node.routes ok', 'node.firewall ok']);
-    expect(states(judgeEntries([entry], 0))).toEqual(['node.ports ok', 'node.flows ok', 'node.routes problem', 'node.firewall ok']);
+    expect(states(judgeEntries([], 0))).toEqual([
+      'node.ports ok',
+      'node.flows ok',
+      'node.routes ok',
+      'node.firewall ok',
+      'node.interfaces ok',
+    ]);
+    expect(states(judgeEntries([entry], 0))).toEqual([
+      'node.ports ok',
+      'node.flows ok',
+      'node.routes problem',
+      'node.firewall ok',
+      'node.interfaces ok',
+    ]);
   });
 
   it('is mended by ending a pause, if there is one', () => {

@@ -30,6 +30,7 @@ const parts = [
     kinds: ['firewall'],
     effect: 'pods reach the outside with their own addresses and get no answer; node ports do not answer',
   },
+  { check: 'node.interfaces', kinds: ['interface'], effect: 'the pods that have them lose packets, or have no network' },
 ] as const;
 
 export interface NodePartsPort {
@@ -37,7 +38,7 @@ export interface NodePartsPort {
   readonly repair: { readonly secondsLeft: number };
 }
 
-/** Whether flows, ports, routes and our tables of the packet filter are as wanted. */
+/** Whether flows, ports, interfaces, routes and our tables of the packet filter are as wanted. */
 export function wanted({ reader, repair }: NodePartsPort): Check {
   return {
     name: 'node',

@@ -1,6 +1,7 @@
 import type { Entry, PortEntry } from '../../agent-api/entry.ts';
 import { type FirewallKey, isTable } from '../../reconcile/firewall-target.ts';
 import type { HostEntry, HostKey } from '../../reconcile/host-entry.ts';
+import type { LinkEntry, LinkKey } from '../../reconcile/link-entry.ts';
 import { type SettingKey, settingText } from '../../reconcile/settings-target.ts';
 import type { SwitchEntry, SwitchKey } from '../../reconcile/switch-entry.ts';
 import { type Compared, compare, type ReconciledTarget } from './compare.ts';
@@ -135,4 +136,31 @@ export function* settingEntries(part: ReconciledTarget<SettingKey, string>, held
     const text = (value: string | undefined) => (value === undefined ? null : `${settingText(key)} = ${value}`);
     yield { kind: 'setting', name: key, state, owners, wanted: text(wanted), actual: text(actual), ...(error ? { error } : {}) };
   }
+}
+
+/** Pods' pairs of interfaces, by the node's end; near to how ip(8) writes them. */
+export function* interfaceEntries(part: ReconciledTarget<LinkKey, LinkEntry>, held: ReadonlyMap<LinkKey, LinkEntry>): Generator<Entry> {
+  for (const { key, state, owners, wanted, actual, error } of compare(part, held)) {
+    const name = key.slice('link/'.length);
+    yield {
+      kind: 'interface',
+      name,
+      state,
+      owners,
+      wanted: wanted?.link ? interfaceText(wanted.link) : null,
+      actual:
+        actual === undefined
+          ? null
+          : actual.differs.length > 0
+            ? `interface ${name}: ${actual.differs.join(', ')}`
+            : interfaceText(actual.link),
+      ...(error ? { error } : {}),
+    };
+  }
+}
+
+function interfaceText(link: LinkEntry['link']): string | null {
+  if (link === undefined) return null;
+  const { hostName, podName, netnsPath, mac, mtu, alias } = link;
+  return `interface ${hostName} up mtu ${mtu} alias ${JSON.stringify(alias)} peer ${podName} up mtu ${mtu} address ${mac} netns ${netnsPath}`;
 }

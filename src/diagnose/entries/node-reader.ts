@@ -16,7 +16,7 @@ import {
   numberedEntries,
   readBridge,
 } from './bridge-entries.ts';
-import { firewallEntries, hostEntries, type InterfaceState, portEntries, settingEntries } from './node-entries.ts';
+import { firewallEntries, hostEntries, type InterfaceState, interfaceEntries, portEntries, settingEntries } from './node-entries.ts';
 import { ownersByCookie } from './owners.ts';
 import { type Parts, partsOf } from './parts.ts';
 
@@ -93,6 +93,7 @@ export class NodeReader {
     const routes = await this.routes(signal);
     const filter = firewallEntries(this.parts.firewall, await this.#sources.nodeState.targets.firewall.observe(signal));
     const settings = settingEntries(this.parts.settings, await this.#sources.nodeState.targets.settings.observe(signal));
+    const interfaces = interfaceEntries(this.parts.links, await this.#sources.nodeState.targets.links.observe(signal));
     const [bridgePart, context] = [this.parts.bridge, await this.#context()];
     async function* entries(): AsyncGenerator<Entry> {
       yield* unlike(ports);
@@ -100,6 +101,7 @@ export class NodeReader {
       yield* unlike(routes);
       yield* unlike(filter);
       yield* unlike(settings);
+      yield* unlike(interfaces);
     }
     return entries();
   }

@@ -1,6 +1,7 @@
 import type { BridgeKey, BridgeValue } from '../../reconcile/bridge-entry.ts';
 import type { FirewallKey } from '../../reconcile/firewall-target.ts';
 import { type HostEntry, type HostKey, sameHostEntry } from '../../reconcile/host-entry.ts';
+import { type LinkEntry, type LinkKey, sameLinkEntry } from '../../reconcile/link-entry.ts';
 import type { NodeState } from '../../reconcile/node-state.ts';
 import type { SettingKey } from '../../reconcile/settings-target.ts';
 import { type SwitchEntry, type SwitchKey, sameSwitchEntry } from '../../reconcile/switch-entry.ts';
@@ -13,6 +14,7 @@ export interface Parts {
   readonly host: ReconciledTarget<HostKey, HostEntry>;
   readonly firewall: ReconciledTarget<FirewallKey, string>;
   readonly settings: ReconciledTarget<SettingKey, string>;
+  readonly links: ReconciledTarget<LinkKey, LinkEntry>;
 }
 
 const equalStrings = (a: string, b: string): boolean => a === b;
@@ -25,5 +27,6 @@ export function partsOf(datapath: NodeState): Parts {
     host: { desired: datapath.host, reconciler: reconcilers.host, equal: sameHostEntry },
     firewall: { desired: datapath.firewall, reconciler: reconcilers.firewall, equal: equalStrings },
     settings: { desired: datapath.settings, reconciler: reconcilers.settings, equal: equalStrings },
+    links: { desired: datapath.links, reconciler: reconcilers.links, equal: sameLinkEntry },
   };
 }
