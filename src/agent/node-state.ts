@@ -96,7 +96,16 @@ export function openNodeState(
     }),
     links,
   };
-  const nodeState = new NodeState(targets, events, () => lock.blockedBy(), learned);
+  // What is refused to a pod that is only coming, its ADD says.
+  const isComing = (owner: string): boolean =>
+    nodeState.links.keysOf(owner).every((key) => {
+      const link = nodeState.links.wanted(key)?.link;
+      return link !== undefined && link.made === undefined && links.madeOf(link.hostName) === undefined;
+    });
+  const refused: NodeStateEvents['refused'] = (part, owner, error) => {
+    if (part !== 'links' || !isComing(owner)) events.refused(part, owner, error);
+  };
+  const nodeState = new NodeState(targets, { ...events, refused }, () => lock.blockedBy(), learned);
   return { nodeState, links };
 }
 

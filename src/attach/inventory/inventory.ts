@@ -27,7 +27,7 @@ interface Inventory {
   readonly recovered: number;
   readonly released: number;
   /** Interfaces that no pod has: they go once removals are allowed. */
-  readonly orphanLinks: number;
+  readonly removedLinks: number;
 }
 
 type Links = ReadonlyMap<string, Link>;
@@ -67,7 +67,7 @@ export async function takeInventory(sources: InventorySources): Promise<Inventor
   const kept = new Set(pods.map(({ attached }) => attached.hostIfName));
   const orphans = [...links.values()].filter((link) => isPodInterface(link) && !kept.has(link.name));
   for (const { name } of orphans) log.info('an interface that no pod has is removed', { interface: name });
-  return { adopted: pods.length, recovered, released: gone.length, orphanLinks: orphans.length };
+  return { adopted: pods.length, recovered, released: gone.length, removedLinks: orphans.length };
 }
 
 /** Writes leases for pods that the journal has lost. */
