@@ -16,6 +16,7 @@ export const problemKinds = {
   object: 'a Service or Node is not served, or in part only',
   addresses: 'a pod CIDR is nearly used up',
   journal: 'no address can be allocated: the journal cannot be written',
+  'pod.gone': 'the API server does not have a pod (any more) that has addresses here',
   node: 'something is wrong with the node itself; `about` is what looked at it',
   held: 'so much would be removed at once that it waits for a second look; `about` is what',
   'look.failing': 'something could not be looked at, again and again',

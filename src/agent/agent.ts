@@ -21,6 +21,7 @@ import { PortWatch } from '../reconcile/port-watch.ts';
 import { adminPorts } from './admin-ports.ts';
 import type { AgentConfig } from './config.ts';
 import { type KubeSources, openKubeSources, runKubeSources, warnOfPodNetworks } from './kube-sources.ts';
+import { leaseLook } from './lease-look.ts';
 import { NodeChanges } from './node-changes.ts';
 import { type StartedNode, type StartHooks, startNode } from './node-start.ts';
 import { debouncedRecheck, keepNode, type NodeStack, openNodeStack, openNodeState } from './node-state.ts';
@@ -54,7 +55,7 @@ export function createAgent(config: AgentConfig, hooks: AgentEvents, log: Log, s
   const dataPath = new DatapathProbe();
   const looks = new Looks({ log });
   warnOfPodNetworks(sources.nodes.replica, config.nodeName, warnings);
-  const companions = ({ live }: StartedNode): readonly Promise<void>[] => {
+  const companions = ({ live, gonePods }: StartedNode): readonly Promise<void>[] => {
     const { openflow, database } = ovs;
     const { datapath: datapathChanged, foreignFirewall } = changes;
     const firewall = { config, openflow, host: stack.links, nftables: stack.nftables, readiness, foreignFirewall, warnings, postNodeEvent };
@@ -62,6 +63,7 @@ export function createAgent(config: AgentConfig, hooks: AgentEvents, log: Log, s
     return [
       watchForeignFirewall(firewall, { live, log, signal }),
       watchContestedSettings({ nodeState, warnings, log }, signal),
+      looks.follow(leaseLook(gonePods), signal),
       dataPath.follow({ dataPath: config.ovsDatapathType, plane, warnings }, log, signal),
     ];
   };

@@ -1,4 +1,5 @@
 import { within } from '../async/within.ts';
+import type { GonePods } from '../attach/gone-pods.ts';
 import { familiesOf, type NodeEnvironment, ownCidrs } from '../connectivity/environment.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Ipam } from '../ipam/ipam.ts';
@@ -21,6 +22,7 @@ import { reservedRanges } from '../peers/reserved-ranges.ts';
 import { ofPorts } from '../pipeline/well-known.ts';
 import { type NodeServices, openServices, type ServePorts } from '../serve/open-services.ts';
 import { type KubeSources, whenInStep } from './kube-sources.ts';
+import { openGonePods } from './lease-look.ts';
 import { tuneMemory } from './memory-tuner.ts';
 import type { NodeChanges } from './node-changes.ts';
 import { type AttachedPods, journalPath, keepGateway, openPods, type PodHooks, type PodParts, serveCni } from './pods.ts';
@@ -41,6 +43,7 @@ interface StartParts extends Omit<PodParts, 'live'> {
 
 /** What is there once the node is known. */
 export interface StartedNode extends AttachedPods {
+  readonly gonePods: GonePods;
   readonly live: LiveEnvironment;
   readonly peers: Peers;
   readonly proxy: NodeServices;
@@ -63,7 +66,8 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
   const podParts = { ...parts, live };
   report(parts, 'taking the inventory of pods');
   const pods = await openPods(podParts, hooks, signal);
-  const node = { ...pods, live, ...openPeersAndServices(parts, live, hooks, signal) };
+  const gonePods = openGonePods({ ...parts, ...pods }, () => server);
+  const node = { ...pods, gonePods, live, ...openPeersAndServices(parts, live, hooks, signal) };
   hooks.started(node);
   const onCall = hooks.onCall ? { onCall: hooks.onCall } : {};
   const server = await serveCni(podParts, { ...pods, turns: sources.turns, ...onCall }, signal);

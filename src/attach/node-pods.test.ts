@@ -110,6 +110,24 @@ it('knows which addresses are spoken for', () => {
   expect(pods.isClaimedByApi(lease('10.0.0.5'))).toBe(false);
 });
 
+it('says of a pod whether it lives or is gone, and nothing of what is not the API server’s', async () => {
+  const mirror = podWith({ name: 'mirror', uid: 'u-9', configHash: staticHash });
+  const { pods, show } = scene([], down);
+  show(podWith({ phase: 'Running' }), podWith({ name: 'job', phase: 'Succeeded' }), mirror);
+  const named = (name: string, uid: string) => ({ namespace: 'default', name, uid });
+  expect(
+    [named('web', 'u-1'), named('web', ''), named('web', 'u-2'), named('job', 'u-1'), named('none', 'u-3')].map((pod) => pods.wordOf(pod)),
+  ).toEqual(['living', 'living', 'gone', 'gone', 'gone']);
+  expect([undefined, named('mirror', staticHash), named('mirror', ''), named('gone', staticHash)].map((pod) => pods.wordOf(pod))).toEqual([
+    'unknown',
+    'unknown',
+    'unknown',
+    'unknown',
+  ]);
+  expect(await pods.isGoneNow(named('web', 'u-1'), never)).toBe(false); // no answer
+  expect(await scene([], async () => undefined).pods.isGoneNow(named('web', 'u-1'), never)).toBe(true);
+});
+
 it('is asked by ADD, and by nothing else', async () => {
   const bench = new CniBench();
   bench.pods = scene([podWith()], async () => undefined).pods;

@@ -24,6 +24,15 @@ const FETCH_PATIENCE_MS = 1_500;
 /** kubelet names a static pod by a hash of its file (MD5); the API server gives UIDs with dashes. */
 const staticUid = /^[0-9a-f]{32}$/;
 
+/**
+ * What the API server says of a pod:
+ *
+ * - `living`   it has it, and the pod has not ended
+ * - `gone`     it has no such pod, or one of that name that is another, or the pod has ended
+ * - `unknown`  nothing that counts: the pod is none of the API server's
+ */
+export type PodWord = 'living' | 'gone' | 'unknown';
+
 /** For the CNI server. */
 export type PodLookup = Pick<NodePods, 'expect'>;
 
@@ -64,6 +73,19 @@ export class NodePods {
     return addresses.some(({ ip }) => claimed.has(ip.text));
   }
 
+  /** As the copy has it, which may be behind. */
+  wordOf(pod: PodIdentity | undefined): PodWord {
+    // A static pod is kubelet's own; its mirror may be deleted and come again while it runs.
+    if (pod === undefined || staticUid.test(pod.uid)) return 'unknown';
+    return wordFor(this.#options.replica.get(objectKey(pod.namespace, pod.name)), pod);
+  }
+
+  /** As the API server has it now. False if it does not answer. @throws SeineError `CANCELLED`, `INVARIANT` */
+  async isGoneNow(pod: PodIdentity, signal: AbortSignal): Promise<boolean> {
+    const found = await this.#fetched(pod, signal);
+    return found !== 'no answer' && wordFor(found, pod) === 'gone';
+  }
+
   /** Waits a little for the watch to show it. */
   async #isWatched(pod: PodIdentity, signal: AbortSignal): Promise<boolean> {
     const { replica, watchPatienceMs = WATCH_PATIENCE_MS } = this.#options;
@@ -100,13 +122,23 @@ export class NodePods {
   }
 }
 
+/** Where the runtime does not say the UID, any pod of that name will do. */
+function wordFor(known: Pod | undefined, pod: PodIdentity): PodWord {
+  if (known?.configHash !== undefined) return 'unknown';
+  if (known === undefined || hasEnded(known)) return 'gone';
+  return pod.uid === '' || isSame(known, pod) ? 'living' : 'gone';
+}
+
+function hasEnded({ phase }: Pod): boolean {
+  return phase === 'Succeeded' || phase === 'Failed';
+}
+
 function isSame(known: Pod, { uid }: PodIdentity): boolean {
   return known.uid === uid || known.configHash === uid;
 }
 
 function addressesOf(replica: Replica<Pod>): ReadonlySet<string> {
   const addresses = new Set<string>();
-  for (const [, { podIps, phase, hostNetwork }] of replica.entries())
-    if (!hostNetwork && phase !== 'Succeeded' && phase !== 'Failed') for (const ip of podIps) addresses.add(ip);
+  for (const [, pod] of replica.entries()) if (!pod.hostNetwork && !hasEnded(pod)) for (const ip of pod.podIps) addresses.add(ip);
   return addresses;
 }

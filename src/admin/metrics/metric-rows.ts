@@ -92,6 +92,11 @@ export const metricRows = {
   ipam_journal_failed: { type: 'gauge', help: '1 if no address can be allocated because the journal cannot be written.' },
   recorded_deletions: { type: 'gauge', help: 'DELs that the plugin has recorded and the agent has not done yet.' },
   local_pod_count: { type: 'gauge', help: 'Pods attached on this node.' },
+  gone_pods: {
+    type: 'gauge',
+    help: 'Pods with addresses here that the API server does not have: kept as long as something of them is left, or their DEL is waited for.',
+  },
+  gone_pods_released_total: { type: 'counter', help: 'Pods that were gone and whose DEL never came: their addresses were given up.' },
   peer_count: { type: 'gauge', help: 'Other nodes known.' },
   service_count: { type: 'gauge', help: 'Services served on this node.' },
   networkpolicy_not_enforced_count: { type: 'gauge', help: 'NetworkPolicies that exist and are not enforced by this version.' },

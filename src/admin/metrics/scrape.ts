@@ -41,6 +41,7 @@ interface NodeMetricsPort extends WarningsPort {
 interface ServedNode {
   readonly ipam: Pick<Ipam, 'failure' | 'usage'>;
   readonly network: { readonly count: number };
+  readonly gonePods: { readonly released: number; readonly kept: readonly unknown[] };
   readonly peers: { readonly objections: { readonly size: number } };
   readonly services: { readonly count: number; readonly objections: { readonly size: number } };
   readonly proxy: { readonly cleaner: { readonly counters: Readonly<Record<'bridge' | 'host' | 'failures' | 'merged', number>> } };
@@ -109,6 +110,8 @@ function ofNode(agent: NodeMetricsPort) {
       [{ cidr, state: 'free' }, size - allocated - quarantined],
     ]),
     local_pod_count: one(node?.network.count ?? 0),
+    gone_pods: one(node?.gonePods.kept.length ?? 0),
+    gone_pods_released_total: one(node?.gonePods.released ?? 0),
     peer_count: one(Math.max(0, agent.sources.nodes.replica.size - 1)),
     service_count: one(node?.services.count ?? 0),
     networkpolicy_not_enforced_count: one(agent.sources.networkPolicies.replica.size),

@@ -11,6 +11,7 @@ import type { RecordedDeletions } from './deletions.ts';
 import type { PodNetwork } from './pod-network.ts';
 import { KeyedQueue } from './queue.ts';
 import { differencesFromResult } from './result.ts';
+import { StageTimes } from './stages.ts';
 
 /** For what goes on after the plugin has gone: taking back, and DELs. */
 const cleanupMs = 30_000;
@@ -66,12 +67,23 @@ export class Attachments {
     await this.#inTurn(lease, caller, () => this.#takeBackAlone(lease, caller), signal);
   }
 
+  /** As `takeBack`, for a pod of which no call will come. The lease is our own IPAM's. */
+  async abandon(lease: Lease, signal: AbortSignal): Promise<void> {
+    const caller = { stages: new StageTimes() };
+    await this.#inTurn(lease, caller, () => this.#abandonAlone(lease, caller), signal);
+  }
+
   /** @returns what differs, a sentence each. @throws CniError 3 for an unknown attachment */
   async check(caller: Caller & { readonly request: CheckRequest }, signal: AbortSignal): Promise<readonly string[]> {
     return await this.#inTurn(caller.request.attachment, caller, () => this.#checkAlone(caller, signal), signal);
   }
 
-  async #inTurn<T>({ containerId }: AttachmentKey, { stages }: Caller, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  async #inTurn<T>(
+    { containerId }: AttachmentKey,
+    { stages }: Pick<Caller, 'stages'>,
+    work: () => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<T> {
     const waitsSinceMs = performance.now();
     const end = await this.#queue.turn(containerId, signal);
     try {
@@ -124,11 +136,20 @@ export class Attachments {
 
   /** Once begun it is finished even if the plugin goes away: half a DEL is worth nothing. */
   async #removeAlone(key: AttachmentKey, caller: Caller): Promise<void> {
+    await this.#detach(key, caller, (signal) => this.#ports.addresses.giveBack(key, caller, signal));
+  }
+
+  async #detach(key: AttachmentKey, caller: Pick<Caller, 'stages'>, giveBack: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const signal = AbortSignal.timeout(cleanupMs);
     await inWiring(caller, this.#ports.network.detach(key, signal));
-    await caller.stages.measure('addresses', this.#ports.addresses.giveBack(key, caller, signal));
+    await caller.stages.measure('addresses', giveBack(signal));
     await this.#ports.ipam.handedOver();
     if (this.#ports.deletions.has(key)) await this.#ports.deletions.remove(key);
+  }
+
+  async #abandonAlone(lease: Lease, caller: Pick<Caller, 'stages'>): Promise<void> {
+    if (this.#ports.ipam.leaseOf(lease)?.serial !== lease.serial) return;
+    await this.#detach(lease, caller, async () => this.#ports.ipam.release(lease));
   }
 
   async #settleAlone(key: AttachmentKey, caller: Caller): Promise<void> {
@@ -163,7 +184,7 @@ export class Attachments {
   }
 }
 
-async function inWiring<T>({ stages }: Caller, work: Promise<T>): Promise<T> {
+async function inWiring<T>({ stages }: Pick<Caller, 'stages'>, work: Promise<T>): Promise<T> {
   try {
     return await stages.measure('wiring', work);
   } catch (thrown) {

@@ -16,7 +16,7 @@ import { formatResult } from '../../cni/result.ts';
 import { type CniVersion, formatVersions, newestVersion } from '../../cni/versions.ts';
 import type { WireReply, WireRequest } from '../../cni/wire.ts';
 import type { DelegatedIpam } from '../../ipam/delegated-ipam.ts';
-import { attachmentId } from '../../ipam/lease.ts';
+import { attachmentId, type Lease } from '../../ipam/lease.ts';
 import type { PodLookup } from '../node-pods.ts';
 import { AttachmentAddresses, type Caller } from './addresses.ts';
 import { type AttachmentPorts, Attachments } from './attachments.ts';
@@ -119,6 +119,11 @@ export class CniCalls {
     };
     await Promise.all(Array.from({ length: settledAtOnce }, settle));
     if (!signal.aborted) this.#drained.abort();
+  }
+
+  /** What a DEL would do, for a pod that is gone and whose DEL has not come. @throws CniError 102; then it can be tried again */
+  async abandon(lease: Lease, signal: AbortSignal): Promise<void> {
+    await this.#attachments.abandon(lease, signal);
   }
 
   async #settle(deletion: RecordedDeletion, signal: AbortSignal): Promise<void> {

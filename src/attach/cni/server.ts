@@ -5,6 +5,7 @@ import { SeineError } from '../../errors/seine-error.ts';
 import { WatchedUnixSocket } from '../../files/watched-unix-socket.ts';
 import { type DelegatedIpam, delegatedIpam } from '../../ipam/delegated-ipam.ts';
 import type { Ipam } from '../../ipam/ipam.ts';
+import type { Lease } from '../../ipam/lease.ts';
 import type { Log } from '../../log/log.ts';
 import { descriptorOf } from '../../netlink/unix-peer.ts';
 import type { PodLookup } from '../node-pods.ts';
@@ -71,6 +72,11 @@ export class CniServer {
     this.#options = options;
     const delegated = options.delegatedIpam ?? delegatedIpam;
     this.#calls = new CniCalls({ ipam, network, log, deletions, delegatedIpam: delegated, reportPoolExhausted, pods, turns, onCall });
+  }
+
+  /** What a DEL would do, for a pod that is gone and whose DEL has not come. @throws CniError 102; then it can be tried again */
+  async abandon(lease: Lease, signal: AbortSignal): Promise<void> {
+    await this.#calls.abandon(lease, signal);
   }
 
   /** Stops listening and lets go of every plugin; what they were waiting for is taken back, and they try again with the next agent. */

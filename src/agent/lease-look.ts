@@ -1,0 +1,45 @@
+import type { CniServer } from '../attach/cni/server.ts';
+import { GonePods, goneLookEveryMs } from '../attach/gone-pods.ts';
+import type { NodePods } from '../attach/node-pods.ts';
+import { hasSandbox } from '../attach/sandbox.ts';
+import type { Ipam } from '../ipam/ipam.ts';
+import type { Log } from '../log/log.ts';
+import type { Look } from '../looks/look.ts';
+import type { KubeSources } from './kube-sources.ts';
+import type { NodeStack } from './node-state.ts';
+
+interface LeaseLookParts {
+  readonly sources: Pick<KubeSources, 'pods'>;
+  readonly stack: Pick<NodeStack, 'links'>;
+  readonly pods: NodePods;
+  readonly ipam: Pick<Ipam, 'leases'>;
+  readonly log: Log;
+}
+
+/** @param server asked for only once it serves, which is before anything is looked at */
+export function openGonePods({ sources, stack, pods, ipam, log }: LeaseLookParts, server: () => CniServer): GonePods {
+  return new GonePods({
+    leases: () => ipam.leases(),
+    pods,
+    isInStep: () => sources.pods.status.state === 'in step',
+    hasSandbox: (lease) => hasSandbox(stack.links.socket, lease),
+    abandon: (lease, signal) => server().abandon(lease, signal),
+    log,
+  });
+}
+
+/** Leases whose pod is gone; while the copy of Pods is not in step, nothing is suspected, and status says that of the source. */
+export function leaseLook(gonePods: GonePods): Look {
+  return {
+    name: 'leases',
+    everyMs: goneLookEveryMs,
+    look: async (signal) => {
+      await gonePods.look(signal);
+      const problems = gonePods.kept.map(({ pod, why }) => {
+        const message = `pod ${pod} is gone from the API server and keeps its addresses: ${why}`;
+        return { kind: 'pod.gone', about: pod, message } as const;
+      });
+      return { problems };
+    },
+  };
+}
