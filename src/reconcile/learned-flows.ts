@@ -58,7 +58,10 @@ export class LearnedFlows {
     for (const cookie of cookies) this.#replace(cookie, owner, after);
   }
 
-  /** From now on every step is known: until then any flow of a shape that some step has passes for a learned one. */
+  /**
+   * From now on every step is known, and what withdrawn steps taught has been judged by who wanted them (30 % at once are held there): until
+   * then any flow of a shape that some step has passes for a learned one.
+   */
   complete(): void {
     this.#isComplete = true;
   }

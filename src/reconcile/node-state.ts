@@ -270,9 +270,11 @@ export class NodeState {
     this.reconcilers.links.allowRemovals();
   }
 
-  /** From now on, what no owner wants is removed. Call once every source of intents has finished its first sync. */
+  /**
+   * From now on, what no owner wants is removed. Call once every source of intents has finished its first sync. What the switch learned
+   * counts as wanted until `learned.complete()`, too.
+   */
   allowRemovals(): void {
-    this.learned.complete();
     for (const part of parts) this.reconcilers[part].allowRemovals();
   }
 

@@ -59,7 +59,7 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
   const host = new HostConnections(conntrack, (ip) => node.host.isOwn(ip));
   const cleaner = new ConnectionCleaner({ bridge, host, forgetTCPConnections, log, signal });
   const isOwn = (ip: Ip): boolean => ownCidrs(nodeSide.environment.current).some((cidr) => cidrContains(cidr, ip));
-  const affinity = new AffinityKeeper({ bridge, isOwn, log, signal });
+  const affinity = new AffinityKeeper({ bridge, isOwn, compared: () => nodeState.learned.complete(), log, signal });
   const startCleaner = new StartCleaner({ bridge, cleaner, log, signal });
   const isEnabled = () => mode.proxyAll && !disableServiceHealthCheckServer;
   const health = new HealthCheckNodePorts({ nodeName: config.nodeName, isEnabled, log });

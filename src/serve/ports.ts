@@ -51,7 +51,7 @@ export interface ServeSources {
 }
 
 /** The part of the wanted state that Services write. */
-export type ServedState = Pick<NodeState, 'want' | 'wantEndpoint' | 'wantElements' | 'forget' | 'bridge' | 'reconcilers'>;
+export type ServedState = Pick<NodeState, 'want' | 'wantEndpoint' | 'wantElements' | 'forget' | 'bridge' | 'learned' | 'reconcilers'>;
 
 /** The node and its bridge. */
 export interface ServeNode {

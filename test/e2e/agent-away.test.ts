@@ -5,6 +5,7 @@ import { crc32 } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { agentProcess } from '../../src/lab/node/agent.ts';
 import { nodePaths } from '../../src/lab/plan/names.ts';
+import { tables } from '../../src/pipeline/tables.ts';
 import { eventually, families, type KubeService, ofFamily, ServiceLab } from '../support/service-lab.ts';
 import { SteadyUdp } from '../support/steady-udp.ts';
 import { slowness } from '../support/test-datapath.ts';
@@ -185,6 +186,10 @@ describe('clients that are remembered, after a time without agent', () => {
       await endpointsOf('off', sticky),
     ];
     for (const service of [leaving, gone, off]) await lab.seesEverywhere(service, ['client-1', 'node-1'], { failures: [] });
+    const addresses = gone.spec.clusterIPs ?? [];
+    const learned = async () => (await lab.lab.flows(1)).filter(({ text }) => text.includes(`table=${tables.affinity.id},`));
+    const forsakenClients = async () => (await learned()).filter(({ text }) => addresses.some((ip) => text.includes(`_dst=${ip},`))).length;
+    expect(await forsakenClients()).toBeGreaterThan(0);
     const first = await bound(leaving);
     const lost = first[0] ?? '';
     const left = webs.filter(({ pod }) => pod !== lost);
@@ -193,7 +198,13 @@ describe('clients that are remembered, after a time without agent', () => {
       await lab.delete('services', 'forsaken');
       await lab.change('off', { spec: { sessionAffinity: 'None', sessionAffinityConfig: null } });
     });
+    const held = () => lab.lab.log(1).findLast(({ msg }) => msg.startsWith('many remembered clients have endpoints'));
+    await eventually(async () => expect(held()).toBeDefined(), mendedMs);
+    // Nor does the sweep take them, which looks at everything every four seconds.
+    await sleep(6_000);
+    expect(await forsakenClients()).toBeGreaterThan(0);
     await eventually(async () => expect(await bound(leaving)).not.toContain(lost), heldMs);
+    expect(await forsakenClients()).toBe(0);
     const then = await bound(leaving);
     expect(first.filter((pod, at) => pod !== lost && then[at] !== pod)).toEqual([]);
     for (const aim of aims(gone)) await lab.sees({ ...aim, tries: 2, timeoutMs: 300 }, { pods: [] });

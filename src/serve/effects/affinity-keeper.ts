@@ -31,6 +31,8 @@ interface AffinityKeeperOptions {
   readonly bridge: Pick<OpenFlowConnection, 'dumpFlows' | 'bundle' | 'untilUp'>;
   /** Whether an address is in the pod networks of this node, the gateway's addresses among them. */
   readonly isOwn: (ip: Ip) => boolean;
+  /** What may not be there was taken away, and no more of it is held: what is learned and not wanted now is foreign. May be called again. */
+  readonly compared?: () => void;
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly nowMs?: () => number;
@@ -112,7 +114,9 @@ export class AffinityKeeper implements ServiceSubscriber {
     try {
       const result = await this.compare();
       this.#isBehind = result !== 'kept';
-      if (result !== 'held') this.#options.log.working('affinity');
+      if (result === 'held') return result;
+      this.#options.compared?.();
+      this.#options.log.working('affinity');
       return result;
     } catch (thrown) {
       this.#failed(thrown);
