@@ -7,6 +7,7 @@ import {
   addFlow,
   type BridgeKey,
   type BridgeValue,
+  decodeFlowEntry,
   deleteFlow,
   groupMessage,
   isFlowKey,
@@ -28,10 +29,10 @@ const GROUP_COMMAND = { offset: 8, addOrModify: 0x8000 } as const;
 /** Flows, groups and meters of one bridge. A plan is one ordered atomic bundle, with meters made before it and removed after it. */
 export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
   readonly #connection: OpenFlowConnection;
-  readonly #learned: Pick<LearnedFlows, 'covers'> | undefined;
+  readonly #learned: Pick<LearnedFlows, 'covers' | 'wasTaught'> | undefined;
 
   /** @param learned which flows the switch may have added itself; left out: none */
-  constructor(connection: OpenFlowConnection, learned?: Pick<LearnedFlows, 'covers'>) {
+  constructor(connection: OpenFlowConnection, learned?: Pick<LearnedFlows, 'covers' | 'wasTaught'>) {
     this.#connection = connection;
     this.#learned = learned;
   }
@@ -48,6 +49,11 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
     for (const meter of await this.#connection.dumpMeters(signal)) if (isOrdinaryMeter(meter)) see(...observedMeter(meter));
     await this.#connection.visitGroups((id, message) => see(...observedGroupMod(id, message)), signal);
     await this.#connection.dumpFlows({}, (flow) => this.#learned?.covers(flow) || see(...observedFlow(flow)), signal);
+  }
+
+  /** What a step taught that is not wanted any more. */
+  isLeftover(key: BridgeKey, value: BridgeValue): boolean {
+    return isFlowKey(key) && this.#learned?.wasTaught(decodeFlowEntry(key, value)) === true;
   }
 
   /**

@@ -140,6 +140,11 @@ export class DesiredState<K extends string, V> {
     return typeof keys === 'string' ? [keys] : keys;
   }
 
+  /** Whether something else is wanted of this key since the last call of `takeDirty`. */
+  isDirty(key: K): boolean {
+    return this.#dirty.keys.has(key) || this.#urgent.keys.has(key);
+  }
+
   /** What changed since the last call, urgent or not. From now on the caller is responsible for it. */
   takeDirty(): Dirty<K> {
     const [taken, urgent] = [this.#dirty, this.takeUrgent()];

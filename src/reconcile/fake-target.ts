@@ -13,6 +13,7 @@ export class FakeTarget<K, V> implements Target<K, V> {
   readonly log: string[] = [];
   /** Absent, as for most targets. */
   visit?: NonNullable<Target<K, V>['visit']>;
+  isLeftover?: NonNullable<Target<K, V>['isLeftover']>;
   /** Keys that are always refused. */
   readonly poison = new Set<K>();
   readonly #faults: Fault[] = [];

@@ -9,6 +9,9 @@ import { toLearn } from './to-openflow.ts';
  */
 const AFTERLIFE_MS = 10_000;
 
+/** So many withdrawn owners' cookies are remembered. */
+const WITHDRAWN_MAX = 10_000;
+
 const families = ['ipv4', 'ipv6'] as const;
 const transports = ['tcp', 'udp', 'sctp'] as const;
 
@@ -37,6 +40,8 @@ export class LearnedFlows {
   readonly #templates = new Map<string, LearnedTemplate>();
   readonly #byOwner = new Map<string, readonly Declaration[]>();
   readonly #byCookie = new Map<bigint, readonly Declaration[]>();
+  /** Cookies of steps that are not wanted any more; oldest first. */
+  readonly #withdrawn = new Set<bigint>();
   #isComplete = false;
 
   constructor(nowMs: () => number = () => performance.now()) {
@@ -55,7 +60,10 @@ export class LearnedFlows {
     else this.#byOwner.set(owner, after);
     for (const each of before) each.untilMs = this.#nowMs() + AFTERLIFE_MS;
     const cookies = new Set([...before, ...after].map(({ step }) => cookieOfStep(step)));
-    for (const cookie of cookies) this.#replace(cookie, owner, after);
+    for (const cookie of cookies) {
+      this.#replace(cookie, owner, after);
+      this.#noteWithdrawn(cookie, after);
+    }
   }
 
   /**
@@ -81,6 +89,19 @@ export class LearnedFlows {
   /** Whether the switch may have learned this flow. */
   covers(flow: FlowToJudge): boolean {
     return this.teacherOf(flow) !== undefined;
+  }
+
+  /** Whether a step that was wanted a while ago taught this flow. Only for what is said of its removal: a flow that says so may be foreign. */
+  wasTaught({ cookie }: Pick<FlowToJudge, 'cookie'>): boolean {
+    return isLearned(cookie) && this.#withdrawn.has(cookie);
+  }
+
+  #noteWithdrawn(cookie: bigint, after: readonly Declaration[]): void {
+    this.#withdrawn.delete(cookie);
+    if (cookie === learnedCookie || after.some(({ step }) => cookieOfStep(step) === cookie)) return;
+    this.#withdrawn.add(cookie);
+    const [oldest] = this.#withdrawn;
+    if (this.#withdrawn.size > WITHDRAWN_MAX && oldest !== undefined) this.#withdrawn.delete(oldest);
   }
 
   #replace(cookie: bigint, owner: string, after: readonly Declaration[]): void {

@@ -133,3 +133,24 @@ it('realizes wanted changes although another process changes the target all the 
   await reconciler.confirmed(t.deadline());
   expect([...target.held]).toEqual([['x', 19]]);
 });
+
+it('takes for no foreign change what is wanted since the last look and was there before', async () => {
+  await t.want('a', { x: 1 });
+  t.target.held.set('there', 7);
+  t.desired.set('b', new Map([['there', 8]]));
+  t.reconciler.recheck();
+  t.reconciler.poke();
+  await t.reconciler.realized(t.desired.revision, t.deadline());
+  expect(t.target.held.get('there')).toBe(8);
+  expect(t.drift).toEqual([]);
+});
+
+it('removes what something that was wanted has left behind, and calls it no foreign change', async () => {
+  await t.want('a', { x: 1 });
+  t.target.isLeftover = (key) => key === 'left';
+  t.target.held.set('left', 1);
+  t.target.held.set('foreign', 1);
+  await t.reconciler.sweep(t.deadline());
+  await expect.poll(() => Object.fromEntries(t.target.held)).toEqual({ x: 1 });
+  expect(t.drift).toEqual(['foreign']);
+});

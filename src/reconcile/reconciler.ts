@@ -343,12 +343,22 @@ export class Reconciler<K extends string, V> {
     const lastTrusted = this.#observed.takeLastTrusted();
     if (lastTrusted === undefined) return false;
     const drifted: K[] = [];
-    for await (const key of differences(lastTrusted, actual, this.#options.equal)) drifted.push(key);
+    for await (const key of differences(lastTrusted, actual, this.#options.equal))
+      if (this.#isForeign(key, lastTrusted, actual)) drifted.push(key);
     if (drifted.length === 0) return false;
     this.#repairs.note(drifted, lastTrusted.size);
     this.#repairing = drifted.length;
     this.#options.events.drift(drifted);
     return true;
+  }
+
+  /** Not what is only wanted since, and may be looked at for the first time; nor what something that was wanted has left behind. */
+  #isForeign(key: K, lastTrusted: ReadonlyMap<K, V>, actual: ReadonlyMap<K, V>): boolean {
+    if (lastTrusted.has(key)) return true;
+    const { desired, target } = this.#options;
+    const value = actual.get(key);
+    if (desired.isDirty(key) || value === undefined) return false;
+    return desired.wanted(key) !== undefined || target.isLeftover?.(key, value) !== true;
   }
 
   /** Refused owners and contested keys are retried when their back-off ends, without an event. */

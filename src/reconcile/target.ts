@@ -13,6 +13,12 @@ export interface Target<K, V> {
   visit?(see: (key: K, value: V) => void, signal: AbortSignal): Promise<void>;
 
   /**
+   * Whether this, which no owner wants, was left behind by what an owner wanted: it goes, and is nobody's foreign change. Left out:
+   * nothing is.
+   */
+  isLeftover?(key: K, value: V): boolean;
+
+  /**
    * Makes the change, all of it or none of it. The order inside one plan is up to the target.
    *
    * @throws SeineError `REFUSED` (nothing was changed) or `UNAVAILABLE`. After the latter the outcome is unknown:
