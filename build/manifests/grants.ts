@@ -104,7 +104,7 @@ export const agentGrants = ({ cniBinFolder, cniConfFolder }: ManifestOptions): G
       inside: '/opt/cni/bin',
       type: 'DirectoryOrCreate',
       readOnly: true,
-      why: 'only looked at, by seinectl check: is the plugin in place, and of this version?',
+      why: 'only looked at, by the agent and seinectl check: is the plugin in place, and the one that was installed?',
     },
     {
       name: 'cni-conf',
@@ -112,7 +112,7 @@ export const agentGrants = ({ cniBinFolder, cniConfFolder }: ManifestOptions): G
       inside: '/etc/cni/net.d',
       type: 'DirectoryOrCreate',
       readOnly: true,
-      why: 'only looked at, likewise: is the configuration in place, and the first by name?',
+      why: 'only looked at, likewise: is the configuration in place, as installed, and the first by name?',
     },
   ],
 });

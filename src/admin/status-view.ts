@@ -18,6 +18,7 @@ interface NodeStatusPort {
     readonly noSNAT: boolean;
   };
   readonly startedAt: Date;
+  readonly cni: { readonly chain: AgentStatus['cni'] | undefined };
   readonly dataPath: { readonly capabilities: DatapathCapabilities | undefined };
   readonly node: () => (StatusNode & NonNullable<ReturnType<HealthPort['node']>>) | undefined;
 }
@@ -62,6 +63,7 @@ export async function agentStatus({ agent, record, lag, health }: StatusSources,
     peers: [...agent.peers.peers()].length,
     services: node?.services.count ?? 0,
     proxy: { proxyAll: node?.proxy.mode.sentence ?? 'not known yet' },
+    ...(agent.cni.chain ? { cni: agent.cni.chain } : {}),
     networkPolicy: { enforcement: 'not enforced', objects: sources.networkPolicies.replica.size },
     ...statusFacts(agent, record),
     eventLoop: { lagMsMax: Math.round(lag.maxMs * 10) / 10 },

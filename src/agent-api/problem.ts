@@ -17,6 +17,7 @@ export const problemKinds = {
   addresses: 'a pod CIDR is nearly used up',
   journal: 'no address can be allocated: the journal cannot be written',
   'pod.gone': 'the API server does not have a pod (any more) that has addresses here',
+  cni: 'the CNI plugin or its configuration is not what was installed; `about` is the file',
   node: 'something is wrong with the node itself; `about` is what looked at it',
   held: 'so much would be removed at once that it waits for a second look; `about` is what',
   'look.failing': 'something could not be looked at, again and again',

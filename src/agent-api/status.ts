@@ -109,6 +109,8 @@ export interface AgentStatus extends Partial<HealthReport> {
   readonly services: number;
   /** What this version does for Services. */
   readonly proxy: { readonly proxyAll: string };
+  /** The plugins that the container runtime calls, in order; those that others have added to our list, e.g. a service mesh. Absent if not known. */
+  readonly cni?: { readonly chain: readonly string[]; readonly added: readonly string[] };
   readonly networkPolicy: { readonly enforcement: 'not enforced'; readonly objects: number };
   readonly sources: readonly SourceStatus[];
   /** The first of them, and how many there are. */

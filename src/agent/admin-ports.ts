@@ -35,6 +35,7 @@ interface AdminParts {
     readonly repairs: RepairHistory;
     readonly dataPath: DatapathProbe;
     readonly looks: Looks;
+    readonly cni: AgentPorts['cni'];
     readonly postNodeEvent: AgentPorts['postNodeEvent'];
     /** Of the node, in sentences, by the part of the agent that found them. */
     readonly warnings: ReadonlyMap<string, readonly string[]>;

@@ -5,6 +5,8 @@ import { RepairPause } from '../admin/repair-pause.ts';
 import { NodePods } from '../attach/node-pods.ts';
 import { DatapathProbe } from '../diagnose/datapath-capabilities.ts';
 import { watchForeignFirewall } from '../diagnose/firewall/firewall-watch.ts';
+import { CniFiles } from '../install/cni-look.ts';
+import { journalLook } from '../ipam/journal-look.ts';
 import { peersFromNodes } from '../kube/peer-source.ts';
 import { fetchPod } from '../kube/pod.ts';
 import type { Log } from '../log/log.ts';
@@ -25,6 +27,7 @@ import { leaseLook } from './lease-look.ts';
 import { NodeChanges } from './node-changes.ts';
 import { type StartedNode, type StartHooks, startNode } from './node-start.ts';
 import { debouncedRecheck, keepNode, type NodeStack, openNodeStack, openNodeState } from './node-state.ts';
+import { journalPath } from './pods.ts';
 import { openSwitch, type SwitchConnections } from './switch-connections.ts';
 
 interface WiredAgent {
@@ -54,8 +57,9 @@ export function createAgent(config: AgentConfig, hooks: AgentEvents, log: Log, s
   const repair = new RepairPause({ nodeState, log, tell: postNodeEvent, now: () => performance.now() });
   const dataPath = new DatapathProbe();
   const looks = new Looks({ log });
+  const cni = new CniFiles({ folders: { bin: config.cniBinDir, conf: config.cniConfDir, state: config.stateDir } });
   warnOfPodNetworks(sources.nodes.replica, config.nodeName, warnings);
-  const companions = ({ live, gonePods }: StartedNode): readonly Promise<void>[] => {
+  const companions = ({ live, ipam, gonePods }: StartedNode): readonly Promise<void>[] => {
     const { openflow, database } = ovs;
     const { datapath: datapathChanged, foreignFirewall } = changes;
     const firewall = { config, openflow, host: stack.links, nftables: stack.nftables, readiness, foreignFirewall, warnings, postNodeEvent };
@@ -65,6 +69,8 @@ export function createAgent(config: AgentConfig, hooks: AgentEvents, log: Log, s
       watchContestedSettings({ nodeState, warnings, log }, signal),
       looks.follow(leaseLook(gonePods), signal),
       dataPath.follow({ dataPath: config.ovsDatapathType, plane, warnings }, log, signal),
+      looks.follow(cni.look, signal),
+      looks.follow(journalLook(ipam, journalPath(config)), signal),
     ];
   };
   let started: StartedNode | undefined;
@@ -73,7 +79,7 @@ export function createAgent(config: AgentConfig, hooks: AgentEvents, log: Log, s
     started: (node) => (started = node),
     companions,
   };
-  const more = { ...packetIn, dataPath, looks, postNodeEvent, warnings, repair, repairs };
+  const more = { ...packetIn, dataPath, looks, cni, postNodeEvent, warnings, repair, repairs };
   const parts = { config, ovs, stack, nodeState, links, ports, changes, sources, peerSource: peers, pods, readiness, log };
   return {
     admin: adminPorts({ config, readiness, ovs, stack, nodeState, sources, peers, started: () => started, more }),

@@ -111,6 +111,9 @@ const schema = z.strictObject({
   transportInterface: interfaceName.optional(),
   transportInterfaceCIDRs: z.array(cidr).default([]),
   cniSocket: socketPath.default('/run/seine/cni.sock'),
+  /** Where the runtime looks for CNI plugins and their configuration, as the agent sees them. */
+  cniBinDir: absolutePath.default('/opt/cni/bin'),
+  cniConfDir: absolutePath.default('/etc/cni/net.d'),
   apiSocket: socketPath.default('/run/seine/agent.sock'),
   stateDir: absolutePath.default('/var/lib/seine'),
   ovsRunDir: absolutePath.default('/run/openvswitch'),

@@ -1,6 +1,9 @@
 import { join } from 'node:path';
 import { ownPlugin } from './conflist.ts';
 
+export const pluginMode = 0o755;
+export const confMode = 0o600;
+
 /** Folders of a node, as this process sees them. */
 export interface Folders {
   readonly bin: string;
@@ -19,6 +22,9 @@ export interface InstallPaths {
   readonly goodFolder: string;
   readonly goodPlugin: string;
   readonly goodConf: string;
+  /** What is installed now, for who looks whether it is still there. */
+  readonly currentPlugin: string;
+  readonly currentConf: string;
   /** Exists while plugin and configuration may be of two installations: one was begun and has not ended. */
   readonly unfinished: string;
   /** Other files installed into the plugin folder, with the hash of each. */
@@ -33,6 +39,8 @@ export function installPathsIn({ bin, conf, state }: Folders): InstallPaths {
     goodFolder,
     goodPlugin: join(goodFolder, ownPlugin),
     goodConf: join(goodFolder, confName),
+    currentPlugin: join(state, 'cni-current'),
+    currentConf: join(state, 'cni-current.conflist'),
     unfinished: join(state, 'cni-unfinished'),
     record: join(state, 'cni-installed.json'),
   };

@@ -5,12 +5,10 @@ import { z } from 'zod';
 import { SeineError } from '../errors/seine-error.ts';
 import { privateFolder } from '../files/private-folder.ts';
 import { type ConfList, isForeign, ownPlugin, parseConfList, withVersions } from './conflist.ts';
-import { confName, type Folders, type InstallPaths, installPathsIn } from './install-paths.ts';
+import { confMode, confName, type Folders, type InstallPaths, installPathsIn, pluginMode } from './install-paths.ts';
 import { pluginVersions } from './plugin-versions.ts';
 import { placeFile, removeFile } from './whole-file.ts';
 
-const pluginMode = 0o755;
-const confMode = 0o600;
 /** containerd and CRI-O call it for every pod, whatever the list says. */
 const loopback = 'loopback';
 
@@ -51,6 +49,7 @@ export function install({ source, conflist, ...folders }: Installation, say: Say
     placeFile(places.conf, { bytes: text, mode: confMode });
     say(`${places.conf} installed`);
   }
+  noteCurrent(places, { plugin, conf: text });
   removeFile(places.unfinished);
   warnOfShadows(folders.conf, say);
 }
@@ -66,6 +65,7 @@ export function rollBack(folders: Folders, say: Say): void {
     placeFile(places.conf, { bytes: readFileSync(places.goodConf), mode: confMode });
     say(`${places.conf} brought back`);
   }
+  noteCurrent(places, { plugin: readFileSync(places.plugin), conf: readFileSync(places.conf) });
   removeFile(places.unfinished);
 }
 
@@ -79,12 +79,14 @@ export function installedFiles(folders: Folders): readonly string[] {
   const others = ours.map(([name]) => join(folders.bin, name));
   const conf = existsSync(places.conf) && !isForeign(readText(places.conf)) ? [places.conf] : [];
   return [
+    // First what an agent that still runs would put back from.
+    ...[places.currentConf, places.currentPlugin].filter((path) => existsSync(path)),
     ...conf,
     ...[places.plugin, ...others, places.goodConf, places.goodPlugin, places.unfinished, places.record].filter((path) => existsSync(path)),
   ];
 }
 
-/** Takes away what was installed; the configuration first, so that no runtime calls a plugin that is gone. */
+/** Takes away what was installed; the configuration before the plugin, so that no runtime calls one that is gone. */
 export function remove(folders: Folders, say: Say): void {
   for (const path of installedFiles(folders)) if (removeFile(path)) say(`${path} removed`);
 }
@@ -97,6 +99,12 @@ function begin(places: InstallPaths, say: Say): void {
   if (existsSync(places.unfinished)) return;
   keepGood(places, say);
   placeFile(places.unfinished, { bytes: Buffer.alloc(0), mode: confMode });
+}
+
+/** The agent puts these back; it does so only while no installation is under way, so that it never brings back what was replaced. */
+function noteCurrent(places: InstallPaths, { plugin, conf }: { readonly plugin: Uint8Array; readonly conf: Uint8Array }): void {
+  placeFile(places.currentPlugin, { bytes: plugin, mode: pluginMode });
+  placeFile(places.currentConf, { bytes: conf, mode: confMode });
 }
 
 /** Only what works is worth keeping. */

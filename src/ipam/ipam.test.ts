@@ -302,3 +302,40 @@ describe('the journal', () => {
     expect(store.content.length).toBeLessThan(400 * 1024);
   });
 });
+
+describe('the journal, read back', () => {
+  it('is what is in memory, whatever was done', async () => {
+    const { ipam, store } = await open();
+    for (const id of ['a', 'b', 'c']) await ipam.allocate(request(id), never);
+    ipam.confirm(request('a'), attached);
+    ipam.release(request('b'));
+    expect(await ipam.checkJournal()).toBeUndefined();
+    expect(store.replaces).toBe(1);
+  });
+
+  it.each<[string, (text: string) => string]>([
+    ['cut off', (text) => text.slice(0, text.lastIndexOf('\n', text.length - 2) + 1)],
+    ['empty', () => ''],
+    ['damaged in the middle', (text) => text.replace('"containerId":"a"', '"containerId":"x"')],
+    ['of another node', () => '9bc5ac5c {"op":"open"}\n'],
+    ['of a newer format', (text) => text.replace(/^.*\n/, '')],
+  ])('is written again if it is %s', async (_, harm) => {
+    const { ipam, store } = await open();
+    for (const id of ['a', 'b']) await ipam.allocate(request(id), never);
+    store.content = Buffer.from(harm(Buffer.from(store.content).toString('utf8')));
+    expect(await ipam.checkJournal()).toMatch(/^it (was damaged|did not lead to|could not be read)/);
+    expect(await ipam.checkJournal()).toBeUndefined();
+    const again = await open({ store: new MemoryJournalStore(Uint8Array.from(store.content)) });
+    expect(again.ipam.leases()).toEqual(ipam.leases());
+  });
+
+  it('is told from one that cannot be written', async () => {
+    let fate: WriteOutcome = 'done';
+    const { ipam, store } = await open({ store: new MemoryJournalStore(undefined, () => fate) });
+    await ipam.allocate(request('a'), never);
+    fate = 'failed';
+    store.content = new Uint8Array();
+    expect(await ipam.checkJournal()).toBeUndefined();
+    expect(ipam.failure?.message).toContain('cannot be written');
+  });
+});

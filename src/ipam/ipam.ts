@@ -95,6 +95,17 @@ export class Ipam {
     if (!this.#journal.isInPlace) await this.#journal.rewrite().catch(() => undefined); // it is in `failure`
   }
 
+  /**
+   * Reads the journal back, and writes it again if the next agent would not find there what this one has in memory. What cannot be written is
+   * in `failure`.
+   *
+   * @returns why it had to be written again; undefined if it had not
+   * @throws SeineError `UNAVAILABLE` if it cannot be compared now
+   */
+  checkJournal(): Promise<string | undefined> {
+    return this.#journal.check();
+  }
+
   /** The allocated lease of an attachment. */
   leaseOf(key: AttachmentKey): Lease | undefined {
     return this.#table.allocated(key);
@@ -262,26 +273,11 @@ export class Ipam {
   }
 
   #replay(record: JournalRecord): void {
-    switch (record.op) {
-      case 'open':
-        this.#table.skipTo(record.serial);
-        for (const cursor of record.cursors) this.#moveCursors(parseIp(cursor));
-        return;
-      case 'lease':
-        // Leases up to the serial of `open` were there when the file was begun, and the cursors with them.
-        if (record.lease.serial > this.#table.lastSerial) for (const { ip } of record.lease.addresses) this.#moveCursors(ip);
-        this.#table.put(record.lease);
-        return;
-      case 'attached':
-        this.#table.update(record.serial, { attached: record.attached });
-        return;
-      case 'quarantine':
-        this.#table.update(record.serial, { state: 'quarantined' });
-        return;
-      case 'free':
-        this.#table.remove(record.serial);
-        return;
-    }
+    if (record.op === 'open') for (const cursor of record.cursors) this.#moveCursors(parseIp(cursor));
+    // Leases up to the serial of `open` were there when the file was begun, and the cursors with them.
+    if (record.op === 'lease' && record.lease.serial > this.#table.lastSerial)
+      for (const { ip } of record.lease.addresses) this.#moveCursors(ip);
+    this.#table.replay(record);
   }
 
   #snapshot(): readonly JournalRecord[] {

@@ -1,9 +1,13 @@
 import { SeineError } from '../errors/seine-error.ts';
+import { journalFault } from './journal-fault.ts';
 import { encodeRecord, type JournalRecord } from './journal-records.ts';
 import type { JournalStore } from './journal-store.ts';
 
 /** Rewritten when what was appended exceeds this and four times the last rewrite. */
 const compactionBytesMin = 256 * 1024;
+
+/** How often a file that was written to meanwhile is read again. */
+const READ_ATTEMPTS = 10;
 
 interface Waiter {
   readonly resolve: () => void;
@@ -32,6 +36,8 @@ export class Journal {
   #appended = 0;
   #compactAt = compactionBytesMin;
   #failure: SeineError | undefined;
+  /** Counts records and rewrites. */
+  #written = 0;
 
   /** @param snapshot all records that make the present state, `open` first. Called before a rewrite. */
   constructor(store: JournalStore, snapshot: () => readonly JournalRecord[]) {
@@ -57,6 +63,7 @@ export class Journal {
 
   /** Begins to write without waiting. A failure is not lost: the next rewrite has the state the record led to. */
   note(record: JournalRecord): void {
+    this.#written++;
     this.#lines.push(encodeRecord(record));
     this.#draining ??= this.#drain();
   }
@@ -66,6 +73,7 @@ export class Journal {
    * survive the machine's.
    */
   keep(record: JournalRecord): void {
+    this.#written++;
     if (this.#rewrite || this.#replacing) {
       this.note(record);
       return;
@@ -97,9 +105,35 @@ export class Journal {
   /** Tries to bring the file in line with the state. @throws SeineError `UNAVAILABLE` */
   async rewrite(): Promise<void> {
     this.#rewrite = true;
+    this.#written++;
     const durable = new Promise<void>((resolve, reject) => this.#waiters.push({ resolve, reject }));
     this.#draining ??= this.#drain();
     await durable;
+  }
+
+  /**
+   * Reads the file back, and writes it again if the next agent would not find there what this one has in memory. What cannot be written is
+   * in `failure`.
+   *
+   * @returns why it had to be written again; undefined if it had not, or cannot be
+   * @throws SeineError `UNAVAILABLE` if it cannot be compared now
+   */
+  async check(): Promise<string | undefined> {
+    const fault = this.isInPlace ? await this.#faultOfFile() : 'it was gone, or another file';
+    if (fault === undefined) return undefined;
+    await this.rewrite().catch(() => undefined); // it is in `failure`
+    return this.#failure === undefined ? fault : undefined;
+  }
+
+  /** Only what is read while nothing is being written must lead to the state of that moment. */
+  async #faultOfFile(): Promise<string | undefined> {
+    for (let attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
+      await this.#draining;
+      const before = this.#written;
+      const bytes = await this.#store.load();
+      if (this.#written === before && this.#draining === undefined) return journalFault(bytes, this.#snapshot());
+    }
+    throw new SeineError('UNAVAILABLE', 'the IPAM journal is written to without a pause');
   }
 
   /** Waits for writes under way; then no more may come. */

@@ -1,5 +1,6 @@
 import type { Mac } from '../net/mac.ts';
 import type { AttachmentKey } from './attachment.ts';
+import type { JournalRecord } from './journal-records.ts';
 import { attachmentId, type Lease } from './lease.ts';
 
 /** The leases, found by serial, by attachment and by MAC. Of one attachment at most one is allocated. */
@@ -38,6 +39,27 @@ export class LeaseTable {
 
   hasMac(mac: Mac): boolean {
     return this.#macs.has(mac);
+  }
+
+  /** Applies what a journal holds; its records come in order. */
+  replay(record: JournalRecord): void {
+    switch (record.op) {
+      case 'open':
+        this.skipTo(record.serial);
+        return;
+      case 'lease':
+        this.put(record.lease);
+        return;
+      case 'attached':
+        this.update(record.serial, { attached: record.attached });
+        return;
+      case 'quarantine':
+        this.update(record.serial, { state: 'quarantined' });
+        return;
+      case 'free':
+        this.remove(record.serial);
+        return;
+    }
   }
 
   /**

@@ -40,7 +40,7 @@ export interface SessionOptions {
 
 const maxExpectations = 1024;
 /** What one turn of the event loop may spend on reading answers, before everything else gets its turn; other jobs take 8 ms of it. */
-const turnMs = 4;
+const turnMs = 2;
 
 /** One OpenFlow stream from its hello to its end: matches answers to requests, answers echoes, bounds what is under way. */
 export class OpenFlowSession implements Conversation {

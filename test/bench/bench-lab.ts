@@ -5,6 +5,7 @@ import { request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import type { AgentStatus } from '../../src/agent-api/status.ts';
 import { type ClusterObjects, openClusterObjects } from '../../src/lab/apiserver/cluster-objects.ts';
 import { openJournal } from '../../src/lab/apiserver/store/object-journal.ts';
 import { Store } from '../../src/lab/apiserver/store/store.ts';
@@ -104,10 +105,13 @@ export class BenchLab {
     return Number(kib) / 1024;
   }
 
+  async status(): Promise<AgentStatus> {
+    return JSON.parse(await getText(this.paths.apiSocket, '/v1/status')) as AgentStatus;
+  }
+
   /** How late the agent was at most, in the last minutes (ms). */
   async lagMsMax(): Promise<number> {
-    const status = JSON.parse(await getText(this.paths.apiSocket, '/v1/status')) as { readonly eventLoop: { readonly lagMsMax: number } };
-    return status.eventLoop.lagMsMax;
+    return (await this.status()).eventLoop.lagMsMax;
   }
 
   /** What the agent's metric of this name and these labels shows; 0 while it is not there. */

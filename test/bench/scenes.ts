@@ -2,11 +2,12 @@ import { agentRowNames, agentRows, busyMemory, joinRow, restingMemory, untilSett
 import { BenchLab } from './bench-lab.ts';
 import { addNodes, addServices } from './cluster-fill.ts';
 import { cniRowNames, cniRows, openOurs, startCniBench } from './cni-rows.ts';
+import { loopRowNames } from './loop-rows.ts';
 import { openflowRowNames, openflowRows } from './openflow-rows.ts';
 import { ovsdbRowNames, ovsdbRows } from './ovsdb-rows.ts';
 import { pipelineRowNames, pipelineRows } from './pipeline-rows.ts';
 import type { Measured } from './row.ts';
-import { besidePacketFilter, coldScene, tenThousandRowNames, tenThousandServices } from './service-rows.ts';
+import { besidePacketFilter, coldScene, loopOfTenThousand, tenThousandRowNames, tenThousandServices } from './service-rows.ts';
 import { stormOfPeers, stormRowNames } from './storm-rows.ts';
 
 /** Which rows are asked for, and where progress goes. */
@@ -29,6 +30,7 @@ const manyNodes = 5_000;
 export const scenes: readonly Scene[] = [
   { rows: [...cniRowNames, ...agentRowNames, 'agent.rss.busy', ...pipelineRowNames, 'cni.add.svc10k'], measure: plainNode },
   { rows: tenThousandRowNames, measure: tenThousandServices },
+  { rows: loopRowNames, measure: loopOfTenThousand },
   { rows: ['svc.cold1000'], measure: besidePacketFilter },
   { rows: ['svc.250x1000'], measure: coldScene('svc.250x1000', { services: 1_000, endpoints: 250 }) },
   { rows: ['svc.endpoints5000'], measure: coldScene('svc.endpoints5000', { services: 1, endpoints: 5_000 }) },

@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ovsProcess } from '../../src/lab/node/ovs.ts';
@@ -11,6 +12,7 @@ import { BenchLab, makeNamespaces, until } from './bench-lab.ts';
 import { addLargeServices, type ManyServices, remoteEndpoint, sliceName } from './cluster-fill.ts';
 import { connectionRowNames, connectionRows } from './connection-rows.ts';
 import { kubeProxyShaped } from './kube-proxy-shape.ts';
+import { loopRows, noteHolds } from './loop-rows.ts';
 import type { Measured } from './row.ts';
 import type { SceneOptions } from './scenes.ts';
 
@@ -42,6 +44,19 @@ export async function tenThousandServices(want: SceneOptions): Promise<readonly 
     if (connectionRowNames.some(wanted)) rows.push(...(await connectionRows(lab, say)));
     return rows.filter(({ name }) => wanted(name));
   });
+}
+
+/** The same, with an agent that notes how long its event loop is held. */
+export async function loopOfTenThousand(want: SceneOptions): Promise<readonly Measured[]> {
+  const holds = join(tmpdir(), `seine-holds-${process.pid}`);
+  const takeBack = noteHolds(holds);
+  try {
+    const rows = await withServices(of10k, want, async (lab) => [...(await loopRows(lab, holds, want.say))]);
+    return rows.filter(({ name }) => want.wanted(name));
+  } finally {
+    takeBack();
+    rmSync(holds, { force: true });
+  }
 }
 
 /** A cold start with so many Services of one size, beside `ovs-ofctl` loading the same. */

@@ -70,8 +70,13 @@ function facts(status: AgentStatus): [string, string][] {
     ['Services', `${services} served${network && network.serviceCidrs.length > 0 ? `, from ${network.serviceCidrs.join(' and ')}` : ''}`],
     ['proxyAll', proxy.proxyAll],
     ['Policies', `NetworkPolicy: ${networkPolicy.enforcement} by this version`],
+    ...(status.cni ? [['CNI', chainText(status.cni)] as [string, string]] : []),
     ...(looks === undefined ? [] : [['Looked at', looks] as [string, string]]),
   ];
+}
+
+function chainText({ chain, added }: NonNullable<AgentStatus['cni']>): string {
+  return `${chain.join(' → ')}${added.length > 0 ? `; added by others, and kept: ${added.join(', ')}` : ''}`;
 }
 
 const dataPathWords = { system: 'the kernel’s', netdev: 'in userspace' } as const;

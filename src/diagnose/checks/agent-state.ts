@@ -20,7 +20,7 @@ export interface AgentStatePort {
 }
 
 /** What other findings are about; of `node`, the packet filter's. */
-const foundElsewhere = new Set<Problem['kind']>(['agent.ready', 'agent.repair', 'connection', 'source', 'part.drift']);
+const foundElsewhere = new Set<Problem['kind']>(['agent.ready', 'agent.repair', 'connection', 'source', 'part.drift', 'cni']);
 /** What costs no packets now. */
 const warned = new Set<Problem['kind']>(['object', 'source.object', 'addresses', 'held', 'look.failing']);
 const PROBLEMS_NAMED_MAX = 5;

@@ -33,6 +33,8 @@ export function agentConfig(plan: LabPlan, node: NodePlan): Record<string, unkno
     transportInterface: transportInterface(plan),
     cniSocket: paths.cniSocket,
     apiSocket: paths.apiSocket,
+    cniBinDir: paths.cniBinFolder,
+    cniConfDir: paths.cniConfFolder,
     stateDir: paths.stateDir,
     ovsRunDir: paths.dir,
     ovsDatapathType: plan.datapath,

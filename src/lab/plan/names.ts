@@ -119,6 +119,8 @@ export interface NodePaths {
   readonly agentLog: string;
   readonly agentPid: string;
   readonly kubeconfig: string;
+  /** Empty: the lab's runtime takes plugins from where they are. */
+  readonly cniBinFolder: string;
   readonly cniConfFolder: string;
   readonly cniConf: string;
   readonly cniConfAlone: string;
@@ -139,6 +141,7 @@ export function nodePaths(labDir: string, node: string): NodePaths {
     agentLog: join(dir, 'agent.log'),
     agentPid: join(dir, 'agent.pid'),
     kubeconfig: join(dir, 'kubeconfig'),
+    cniBinFolder: join(dir, 'cni-bin'),
     cniConfFolder: join(dir, 'net.d'),
     cniConf: join(dir, 'net.d', '10-seine.conflist'),
     cniConfAlone: join(dir, 'net.d', '20-seine-alone.conflist'),

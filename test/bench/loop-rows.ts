@@ -1,0 +1,90 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { LookStatus } from '../../src/agent-api/problem.ts';
+import type { AgentStatus } from '../../src/agent-api/status.ts';
+import type { BenchLab } from './bench-lab.ts';
+import type { Measured } from './row.ts';
+
+/** Long enough for a few looks at a bridge that takes a second. */
+const watchMs = 150_000;
+const pollMs = 500;
+
+export const loopRowNames = ['loop.look10k', 'loop.round10k', 'loop.hold10k.p99', 'loop.hold10k.max'];
+
+/** The variables by which the agents of a lab that is started now note how long their loops are held. @returns what takes them back */
+export function noteHolds(file: string): () => void {
+  const before = process.env['NODE_OPTIONS'];
+  process.env['NODE_OPTIONS'] = `--import=${join(import.meta.dirname, 'hold-probe.ts')}`;
+  process.env['SEINE_HOLDS'] = file;
+  return () => {
+    delete process.env['SEINE_HOLDS'];
+    if (before === undefined) delete process.env['NODE_OPTIONS'];
+    else process.env['NODE_OPTIONS'] = before;
+  };
+}
+
+interface SeenLook {
+  readonly beganMs: number;
+  readonly tookMs: number;
+}
+
+/**
+ * An agent at rest, which does nothing but look at what there is: what a look at the bridge takes, how long it is from one to the next, and how
+ * long a turn of the event loop takes while it looks.
+ */
+export async function loopRows(lab: BenchLab, holds: string, say: (text: string) => void): Promise<readonly Measured[]> {
+  say('  looks at the bridge, and turns of the event loop');
+  const looks = await bridgeLooks(lab);
+  const rounds = looks.slice(1).map(({ beganMs }, at) => (beganMs - (looks[at]?.beganMs ?? 0)) / 1_000);
+  const { held, collected } = holdsDuring(looks, holds);
+  const p99 = held[Math.ceil(held.length * 0.99) - 1] ?? Number.NaN;
+  say(
+    `  ${looks.length} looks, ${held.length} turns of a millisecond or more while they were taken; the longest: ${held.slice(-10).join(', ')} ms`,
+  );
+  say(`  collections of garbage, the longest: ${collected.slice(-10).join(', ')} ms`);
+  return [
+    { name: 'loop.look10k', unit: 'ms', ours: looks.map(({ tookMs }) => tookMs) },
+    { name: 'loop.round10k', unit: 's', ours: rounds },
+    { name: 'loop.hold10k.p99', unit: 'ms', ours: [p99] },
+    { name: 'loop.hold10k.max', unit: 'ms', ours: [held.at(-1) ?? Number.NaN] },
+  ];
+}
+
+async function bridgeLooks(lab: BenchLab): Promise<readonly SeenLook[]> {
+  const seen: SeenLook[] = [];
+  const endMs = Date.now() + watchMs;
+  while (Date.now() < endMs) {
+    const status: AgentStatus = await lab.status();
+    const look = status.looks?.find(({ name }) => name === 'bridge');
+    if (look !== undefined) note(seen, look);
+    await sleep(pollMs);
+  }
+  return seen;
+}
+
+function note(seen: SeenLook[], { ageSeconds, tookMs }: LookStatus): void {
+  if (ageSeconds === null || tookMs === null) return;
+  const beganMs = Date.now() - ageSeconds * 1_000;
+  // The age is to a tenth of a second, and the answer was under way.
+  if (beganMs - (seen.at(-1)?.beganMs ?? 0) > 2_000) seen.push({ beganMs, tookMs });
+}
+
+interface NotedSecond {
+  readonly atMs: number;
+  readonly held: readonly number[];
+  readonly collected: readonly number[];
+}
+
+/** The first look may have been before anything was noted. */
+function holdsDuring(looks: readonly SeenLook[], file: string): Readonly<Record<'held' | 'collected', readonly number[]>> {
+  if (!existsSync(file)) throw new Error(`no agent has written ${file}`);
+  const seconds = readFileSync(file, 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as NotedSecond);
+  const isWithin = (atMs: number): boolean => looks.some(({ beganMs, tookMs }) => atMs > beganMs && atMs - 1_000 < beganMs + tookMs);
+  const within = seconds.filter(({ atMs }) => isWithin(atMs));
+  const sorted = (values: readonly number[]): readonly number[] => values.toSorted((a, b) => a - b);
+  return { held: sorted(within.flatMap(({ held }) => held)), collected: sorted(within.flatMap(({ collected }) => collected)) };
+}
