@@ -234,8 +234,9 @@ describe('status', () => {
     const answer = { ...status, problems: [], looks: [look('bridge', 1.2), look('cni', null)] };
     answers['/v1/status'] = { ...answer, verdict: 'not all looked at' };
     expect((await seinectl(['status'])).out).toContain('No problem is known, but not all was looked at: cni (not yet)');
-    answers['/v1/status'] = { ...answer, looks: [look('bridge', 1.2)], verdict: 'no problems' };
+    answers['/v1/status'] = { ...answer, looks: [{ ...look('bridge', 1.2), repaired: 2 }], verdict: 'no problems' };
     const { out } = await seinectl(['status']);
+    expect(out).toContain('* bridge: 2 faults repaired; the log has each');
     expect(out).toContain('\nNo problems.\n');
     expect(out).toContain('Looked at: all 1 within their round, the oldest 1s ago');
   });

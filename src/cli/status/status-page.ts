@@ -31,7 +31,7 @@ export function statusLines(status: AgentStatus, room: Room): string[] {
 }
 
 /** Not wrong, but to be known. */
-function remarks({ networkPolicy, parts, eventLoop, repair, problems }: AgentStatus): string[] {
+function remarks({ networkPolicy, parts, looks = [], eventLoop, repair, problems }: AgentStatus): string[] {
   const drifted = parts.filter(({ drift }) => drift > 0);
   return [
     ...(networkPolicy.objects > 0
@@ -45,6 +45,7 @@ function remarks({ networkPolicy, parts, eventLoop, repair, problems }: AgentSta
       ({ part, drift }) =>
         `${partWords[part] ?? part}: ${count(drift, 'entry', 'entries')} repaired after foreign changes${part === 'bridge' ? ' or a restart of Open vSwitch' : ''}`,
     ),
+    ...looks.flatMap(({ name, repaired = 0 }) => (repaired > 0 ? [`${name}: ${count(repaired, 'fault')} repaired; the log has each`] : [])),
     ...(eventLoop.lagMsMax > LAG_WORTH_SAYING_MS
       ? [`the agent was up to ${Math.round(eventLoop.lagMsMax)} ms late in the last minutes`]
       : []),
