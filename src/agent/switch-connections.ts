@@ -12,6 +12,7 @@ import { decodeUnsolicited } from '../openflow/unsolicited.ts';
 import { PacketInbox } from '../packet-in/packet-inbox.ts';
 import { isLearned } from '../pipeline/cookie.ts';
 import type { LearnedFlows } from '../reconcile/learned-flows.ts';
+import { isHiding } from '../reconcile/openflow-settings.ts';
 import { openSwitchDatabase, type SwitchDatabase } from '../reconcile/switch-database.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 import type { AgentConfig } from './config.ts';
@@ -100,8 +101,8 @@ interface BridgeWatch {
   readonly failed: (cause: SeineError) => void;
 }
 
-/** Asks for what other connections change of groups and meters, their requests forwarded: reasons 0 and 1. */
-const groupNews = encodeMessage({ kind: 'setAsync', version: OPENFLOW_15, xid: 0, body: { requestForward: 0b11 } });
+/** Asks for what other connections change of groups and meters, their requests forwarded: reasons 0 and 1; and of ports: reason 2. */
+const news = encodeMessage({ kind: 'setAsync', version: OPENFLOW_15, xid: 0, body: { requestForward: 0b11, portStatus: 0b100 } });
 
 /** With what flows do: only by that a learned flow is told from one that only says so. */
 const monitored = monitorFlag.add + monitorFlag.removed + monitorFlag.modify + monitorFlag.instructions;
@@ -113,7 +114,7 @@ function openBridge(endpoint: string, { readiness, log, changed, foreign, failed
   readiness.obstruct(obstacle, 'starting', 'ovs-vswitchd is not connected yet');
   return new OpenFlowConnection({
     endpoint,
-    greeting: [monitor.finish(), groupNews],
+    greeting: [monitor.finish(), news],
     up: () => {
       log.info('connected to the bridge');
       log.working('openflow');
@@ -129,6 +130,7 @@ function openBridge(endpoint: string, { readiness, log, changed, foreign, failed
       const received = decodeUnsolicited(message);
       if (received.kind === 'error') log.failing('bridge error', 'the bridge reports an error', { cause: received.error.name });
       if (received.kind === 'other' && readHeader(received.message).type === messageType.requestForward) foreign.ring();
+      if (received.kind === 'portStatus' && isHiding(received.status.port)) foreign.ring();
       if (received.kind !== 'flowUpdates') return;
       if (received.updates.some((update) => isForeign(update, learned))) foreign.ring();
     },

@@ -10,6 +10,8 @@ import type { PortWatch } from '../reconcile/port-watch.ts';
 const PATIENCE_MS = 150;
 /** How long the switch may take to put a port back (ms). */
 const PLUG_PATIENCE_MS = 1_000;
+/** How often it is looked whether there is a gateway: it may have been deleted before the kernel's events were listened to, or they were lost (ms). */
+const LOOK_EVERY_MS = 4_000;
 
 interface GatewayRepairPorts {
   /** Of the gateway's interface. */
@@ -28,8 +30,9 @@ interface GatewayRepairPorts {
 
 /** Makes the gateway's interface anew whenever it was deleted, until the signal. */
 export async function repairGateway(gateway: GatewayRepairPorts, gone: Doorbell, signal: AbortSignal): Promise<void> {
+  gone.ring();
   while (!signal.aborted) {
-    await gone.wait(signal);
+    await gone.wait(within(signal, LOOK_EVERY_MS));
     await pause(PATIENCE_MS, signal);
     if (!signal.aborted && (await recreateGateway(gateway, signal)) === 'failed') gone.ring();
   }

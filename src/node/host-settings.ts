@@ -24,6 +24,7 @@ export function hostSettings(families: readonly Family[], gateway: string): read
   ];
   const ipv6: readonly HostSetting[] = [
     { name: ['net', 'ipv6', 'conf', 'all', 'forwarding'], value: '1', why: 'pods reach the world through the node' },
+    { name: ['net', 'ipv6', 'conf', gateway, 'disable_ipv6'], value: '0', why: 'without IPv6 it loses its addresses and routes' },
     { name: ['net', 'ipv6', 'conf', gateway, 'accept_ra'], value: '0', why: 'the bridge has no router for the node' },
     { name: ['net', 'ipv6', 'conf', gateway, 'accept_redirects'], value: '0', why: 'no pod says where the node sends packets' },
     { name: ['net', 'ipv6', 'conf', gateway, 'accept_source_route'], value: '-1', why: 'no pod says which way its packets take' },

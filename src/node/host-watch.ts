@@ -53,9 +53,12 @@ export function watchHost({ socket, ours, gateway, isPodInterface, isWantedNeigh
   return watch;
 }
 
-/** Pods' interfaces come with settings of their own. */
+/**
+ * Pods' interfaces come with settings of their own. `disable_ipv6` has no event, and takes the addresses away.
+ */
 function concernsSettings(event: KernelEvent, gateway: IfIndex | undefined): boolean {
   if (event.kind === 'overrun') return true;
+  if (event.kind === 'address') return event.change === 'deleted' && event.address.link === gateway;
   return event.kind === 'netconf' && (event.netconf.link === 'all' || event.netconf.link === gateway);
 }
 

@@ -31,7 +31,7 @@ export function wantSwitch(
   const names = new Map(tableNames.map((name) => [tables[name].id, name]));
   return nodeState.wantBridge(
     nodeOwner,
-    { name: config.ovsBridge, datapathType: config.ovsDatapathType, tableNames: names, externalIds: {} },
+    { name: config.ovsBridge, datapathType: config.ovsDatapathType, tableNames: names },
     ownPorts(config, environment).filter(({ name }) => name !== without),
   );
 }

@@ -13,7 +13,9 @@ import { toActions, toInstructions, toOpenFlowMatch } from './to-openflow.ts';
 
 /**
  * The identity of an entry in the switch, one octet a character:
- * `F`, u8 table, u16 priority, match – for a flow (OpenFlow 1.5.1, "Flow Table"); `G`, u32 group – for a group; `M`, u32 meter – for a meter.
+ * `F`, u8 table, u16 priority, match – for a flow (OpenFlow 1.5.1, "Flow Table"); `G`, u32 group – for a group; `M`, u32 meter – for a meter;
+ * `P`, u32 port, its address in hexadecimal digits – for what OpenFlow sets of a port; `C` – for how fragments are treated. The last two are there only where
+ * they are not as a new bridge has them.
  *
  * Keys and values are strings because V8 keeps them as plain octets and compares them fast: wanted and actual state of
  * 100,000 flows share one copy.
@@ -25,6 +27,8 @@ export type BridgeValue = string & { readonly brand: 'BridgeValue' };
 
 const VALUE_HEADER_BYTES = 14;
 const KEY_HEADER_BYTES = 4;
+/** Of a kind and a u32. */
+const NUMBERED_KEY_LENGTH = 5;
 const FLOW_KEY = 'F'.charCodeAt(0);
 /** Above are meters of the switch itself. Source: OpenFlow 1.5.1 `OFPM_MAX`. */
 const METER_MAX = 0xffff_0000;
@@ -67,7 +71,7 @@ function meterKey(id: number): BridgeKey {
   return numberedKey('M', id);
 }
 
-function numberedKey(kind: 'G' | 'M', id: number): BridgeKey {
+function numberedKey(kind: 'G' | 'M' | 'P', id: number): BridgeKey {
   return `${kind}${String.fromCharCode(id >>> 24, (id >>> 16) & 0xff, (id >>> 8) & 0xff, id & 0xff)}` as BridgeKey;
 }
 
@@ -81,6 +85,26 @@ export function isGroupKey(key: BridgeKey): boolean {
 
 export function isMeterKey(key: BridgeKey): boolean {
   return key.startsWith('M');
+}
+
+/** What OpenFlow sets beside flows, groups and meters. */
+export function isOpenFlowSetting(key: BridgeKey): boolean {
+  return key.startsWith('P') || isFragmentsKey(key);
+}
+
+export const fragmentsKey = 'C' as BridgeKey;
+
+export function isFragmentsKey(key: BridgeKey): boolean {
+  return key === fragmentsKey;
+}
+
+/** The address is part of the key since a change must name it. */
+export function portSettingKey({ number, address }: { readonly number: number; readonly address: number }): BridgeKey {
+  return `${numberedKey('P', number)}${address.toString(16)}` as BridgeKey;
+}
+
+export function portOfSettingKey(key: BridgeKey): { readonly port: number; readonly address: number } {
+  return { port: numberOf(key), address: Number.parseInt(key.slice(NUMBERED_KEY_LENGTH), 16) };
 }
 
 /** Undefined for groups and meters. */
@@ -208,7 +232,7 @@ export function meterMessage(value: BridgeValue): Uint8Array {
   return bytesOf(value);
 }
 
-/** Of a group or a meter. */
+/** Of a group, a meter, or a port's setting. */
 export function numberOf(key: BridgeKey): number {
   return bytesOf(key).readUInt32BE(1);
 }

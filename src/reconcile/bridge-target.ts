@@ -13,6 +13,7 @@ import {
   isFlowKey,
   isGroupKey,
   isMeterKey,
+  isOpenFlowSetting,
   isOrdinaryMeter,
   numberOf,
   observedFlow,
@@ -21,12 +22,13 @@ import {
 } from './bridge-entry.ts';
 import type { LearnedFlows } from './learned-flows.ts';
 import { deleteMeters, putMeters } from './meter-changes.ts';
+import { restoreSettings, visitSettings } from './openflow-settings.ts';
 import type { Plan, Target } from './target.ts';
 
 /** Offset of the command in a group-mod message, and the command "add or modify" of Open vSwitch. */
 const GROUP_COMMAND = { offset: 8, addOrModify: 0x8000 } as const;
 
-/** Flows, groups and meters of one bridge. A plan is one ordered atomic bundle, with meters made before it and removed after it. */
+/** Flows, groups and meters of one bridge, and that nothing else of OpenFlow is set. A plan is one ordered atomic bundle, with meters made before it and removed after it. */
 export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
   readonly #connection: OpenFlowConnection;
   readonly #learned: Pick<LearnedFlows, 'covers' | 'wasTaught'> | undefined;
@@ -48,6 +50,7 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
     await this.#connection.untilUp(signal);
     for (const meter of await this.#connection.dumpMeters(signal)) if (isOrdinaryMeter(meter)) see(...observedMeter(meter));
     await this.#connection.visitGroups((id, message) => see(...observedGroupMod(id, message)), signal);
+    await visitSettings(this.#connection, see, signal);
     await this.#connection.dumpFlows({}, (flow) => this.#learned?.covers(flow) || see(...observedFlow(flow)), signal);
   }
 
@@ -71,6 +74,7 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
     const made = await putMeters(this.#connection, meters, signal);
     await this.#bundle(messages, made, signal);
     await deleteMeters(this.#connection, [...remove].filter(isMeterKey), signal);
+    await restoreSettings(this.#connection, [...remove].filter(isOpenFlowSetting), signal);
   }
 
   async #bundle(messages: readonly Uint8Array[], made: readonly BridgeKey[], signal: AbortSignal): Promise<void> {

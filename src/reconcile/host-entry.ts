@@ -1,12 +1,24 @@
+import { type Cidr, parseCidr } from '../net/ip.ts';
 import type { HostAddress, HostLink, Wanted, WantedNeighbour, WantedRoute } from '../wanted/wanted.ts';
 
 export type HostEntry =
   | { readonly kind: 'link'; readonly link: HostLink }
   | { readonly kind: 'address'; readonly address: HostAddress }
   | { readonly kind: 'neighbour'; readonly neighbour: WantedNeighbour }
-  | { readonly kind: 'route'; readonly route: WantedRoute };
+  | { readonly kind: 'route'; readonly route: WantedRoute; readonly foreign?: ForeignRoute };
 
-/** `link/DEV`, `address/DEV/IP`, `neighbour/DEV/IP`, `route/CIDR`: the identity of an entry in the kernel. */
+/** How a route with Seine's protocol number is otherwise than any that Seine makes. */
+export interface ForeignRoute {
+  /** Another table or metric than that of ours: the kernel holds both. Part of the key. */
+  readonly place?: { readonly table: number; readonly metric: number };
+  /** What else ours have not, in the words of `ip route`. */
+  readonly details?: string;
+}
+
+/**
+ * `link/DEV`, `address/DEV/IP`, `neighbour/DEV/IP`, `route/CIDR`: the identity of an entry in the kernel. A route that is not where ours
+ * are has ` table NUMBER metric NUMBER` after it.
+ */
 export type HostKey = `${HostEntry['kind']}/${string}`;
 
 /** Order of creation: an address needs its link up, a route needs both. */
@@ -24,9 +36,17 @@ export function keyOf(entry: HostEntry): HostKey {
       return `address/${entry.address.dev}/${entry.address.ip.text}`;
     case 'neighbour':
       return `neighbour/${entry.neighbour.dev}/${entry.neighbour.ip.text}`;
-    case 'route':
-      return `route/${entry.route.destination.text}`;
+    case 'route': {
+      const place = entry.foreign?.place;
+      return `route/${entry.route.destination.text}${place ? ` table ${place.table} metric ${place.metric}` : ''}`;
+    }
   }
+}
+
+/** @param key of a route */
+export function routeOfKey(key: HostKey): { readonly destination: Cidr; readonly table?: number; readonly metric?: number } {
+  const [cidr = '', , table, , metric] = key.slice('route/'.length).split(' ');
+  return { destination: parseCidr(cidr), ...(table === undefined ? {} : { table: Number(table), metric: Number(metric) }) };
 }
 
 /** Of most Services: there are many of them. */
@@ -58,7 +78,7 @@ function details(entry: HostEntry): string {
       return entry.neighbour.mac;
     case 'route': {
       const { via, dev, src } = entry.route;
-      return `${via?.text} ${dev} ${src?.text}`;
+      return `${via?.text} ${dev} ${src?.text} ${entry.foreign?.details}`;
     }
   }
 }

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SeineError } from '../errors/seine-error.ts';
-import { type Family, parseCidr, parseIp } from '../net/ip.ts';
+import { type Family, parseIp } from '../net/ip.ts';
 import { parseMac } from '../net/mac.ts';
 import { deleteAddress, listAddressesOffThread, replaceAddress } from '../netlink/addresses.ts';
 import { errnoOf } from '../netlink/errno.ts';
@@ -9,9 +9,9 @@ import { changeLink, getLinkOffThread, type Link } from '../netlink/links.ts';
 import { Batch } from '../netlink/message.ts';
 import type { NetworkNamespace } from '../netlink/namespace.ts';
 import { deleteNeighbour, listNeighboursOffThread, type Neighbour, replaceNeighbour } from '../netlink/neighbours.ts';
-import { deleteRoute, type Route as KernelRoute, listRoutesOffThread, ourProtocol, replaceRoute } from '../netlink/routes.ts';
+import { deleteRoute, type Route as KernelRoute, listRoutesOffThread, mainTable, ourProtocol, replaceRoute } from '../netlink/routes.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
-import { type HostEntry, type HostKey, inOrder, keyOf, sameHostEntry } from './host-entry.ts';
+import { type ForeignRoute, type HostEntry, type HostKey, inOrder, keyOf, routeOfKey, sameHostEntry } from './host-entry.ts';
 import type { Plan, Target } from './target.ts';
 
 const families: readonly Family[] = ['ipv4', 'ipv6'];
@@ -117,8 +117,10 @@ export class HostTarget implements Target<HostKey, HostEntry> {
     for (const family of families) yield this.#ourRoutes(await listRoutesOffThread(socket, { family, protocol: ourProtocol }), link);
   }
 
-  *#gatewayItself({ state, mtu, mac }: Link): Generator<HostEntry> {
-    if (state === 'up' && mac !== undefined) yield { kind: 'link', link: { name: this.#gateway, mtu, mac } };
+  /** Down, without ARP, or part of another bridge it is none that anything could be wanted of. */
+  *#gatewayItself({ state, arp, master, mtu, mac }: Link): Generator<HostEntry> {
+    if (state === 'up' && arp === 'on' && master === undefined && mac !== undefined)
+      yield { kind: 'link', link: { name: this.#gateway, mtu, mac } };
   }
 
   *#ourNeighbours(neighbours: readonly Neighbour[]): Generator<HostEntry> {
@@ -133,7 +135,8 @@ export class HostTarget implements Target<HostKey, HostEntry> {
       const found = { destination: route.destination, dev };
       const via = route.gateway ? { via: route.gateway } : {};
       const src = route.source ? { src: route.source } : {};
-      yield { kind: 'route', route: { ...found, ...via, ...src } };
+      const foreign = foreignOfRoute(route);
+      yield { kind: 'route', route: { ...found, ...via, ...src }, ...(foreign ? { foreign } : {}) };
     }
   }
 
@@ -153,7 +156,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
     const named: HostEntry[] = [];
     for (const key of keys) {
       const [kind, rest] = [key.slice(0, key.indexOf('/')), key.slice(key.indexOf('/') + 1)];
-      if (kind === 'route') named.push({ kind, route: { destination: parseCidr(rest), dev } });
+      if (kind === 'route') named.push(routeEntry(key, dev));
       if (kind === 'neighbour') named.push({ kind, neighbour: { dev, ip: parseIp(rest.slice(rest.indexOf('/') + 1)), mac: noMac } });
     }
     return [...named, ...addresses.filter((entry) => keys.has(keyOf(entry)))];
@@ -173,7 +176,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
           deleteNeighbour(batch, { link, address: entry.neighbour.ip });
           break;
         case 'route':
-          deleteRoute(batch, { destination: entry.route.destination, protocol: ourProtocol });
+          deleteRoute(batch, { destination: entry.route.destination, protocol: ourProtocol, ...entry.foreign?.place });
           break;
       }
     }
@@ -183,7 +186,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
   #put(batch: Batch, entry: HostEntry, link: IfIndex): void {
     switch (entry.kind) {
       case 'link':
-        changeLink(batch, link, { state: 'up', mtu: entry.link.mtu, mac: entry.link.mac });
+        changeLink(batch, link, { state: 'up', arp: 'on', master: 'none', mtu: entry.link.mtu, mac: entry.link.mac });
         break;
       case 'address':
         replaceAddress(batch, { link, address: entry.address.ip, prefixLength: entry.address.prefixLength });
@@ -203,6 +206,28 @@ export class HostTarget implements Target<HostKey, HostEntry> {
         break;
     }
   }
+}
+
+/** Where the kernel puts routes that name neither table nor metric. */
+const ordinaryMetric: Readonly<Record<Family, number>> = { ipv4: 0, ipv6: 1024 };
+
+function foreignOfRoute(route: KernelRoute): ForeignRoute | undefined {
+  const { table, metric, kind, mtu, nextHops, unmodelled } = route;
+  const inPlace = table === mainTable && metric === ordinaryMetric[route.destination.family];
+  const details = [
+    ...(kind === 'unicast' ? [] : [String(kind)]),
+    ...(mtu === undefined ? [] : [`mtu ${mtu}`]),
+    ...nextHops.map(() => 'nexthop'),
+    ...unmodelled.map((type) => `attribute ${type}`),
+  ].join(' ');
+  if (inPlace && details === '') return undefined;
+  return { ...(inPlace ? {} : { place: { table, metric } }), ...(details === '' ? {} : { details }) };
+}
+
+function routeEntry(key: HostKey, dev: string): HostEntry {
+  const { destination, table, metric } = routeOfKey(key);
+  const foreign = table === undefined || metric === undefined ? {} : { foreign: { place: { table, metric } } };
+  return { kind: 'route', route: { destination, dev }, ...foreign };
 }
 
 type AddressEntry = Extract<HostEntry, { readonly kind: 'address' }>;

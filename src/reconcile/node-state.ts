@@ -12,6 +12,7 @@ import {
   encodeBridgeEntries,
   isFlowKey,
   isMeterKey,
+  isOpenFlowSetting,
   tableOfKey,
 } from './bridge-entry.ts';
 import { DesiredState } from './desired-state.ts';
@@ -266,7 +267,9 @@ export class NodeState {
   /** Every pod of this node is known now: interfaces, ports, flows and meters of unknown pods are removed, whatever else is not known yet. */
   allowPodRemovals(): void {
     this.reconcilers.switch.allowRemovals();
-    this.reconcilers.bridge.allowRemovals((key, value) => isMeterKey(key) || (isFlowKey(key) && featureOfFlow(key, value) === 'pod'));
+    this.reconcilers.bridge.allowRemovals(
+      (key, value) => isMeterKey(key) || isOpenFlowSetting(key) || (isFlowKey(key) && featureOfFlow(key, value) === 'pod'),
+    );
     this.reconcilers.links.allowRemovals();
   }
 

@@ -3,7 +3,13 @@ import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
 /** `bridge` for the bridge itself, `port/NAME` for each of its ports. */
 export type SwitchKey = 'bridge' | `port/${string}`;
 
-export type SwitchEntry = { readonly kind: 'bridge'; readonly bridge: WantedBridge } | { readonly kind: 'port'; readonly port: WantedPort };
+export type SwitchEntry = (
+  | { readonly kind: 'bridge'; readonly bridge: WantedBridge }
+  | { readonly kind: 'port'; readonly port: WantedPort }
+) & {
+  /** What another program has set beside what can be wanted, in the words of `ovs-vsctl`. */
+  readonly foreign?: string;
+};
 
 export function portKey(name: string): SwitchKey {
   return `port/${name}`;
@@ -16,11 +22,11 @@ export function sameSwitchEntry(a: SwitchEntry, b: SwitchEntry): boolean {
 /** Canonical text: members and maps in order of their names. */
 function canonical(entry: SwitchEntry): string {
   if (entry.kind === 'bridge') {
-    const { name, datapathType, tableNames, externalIds } = entry.bridge;
-    return JSON.stringify([name, datapathType, [...tableNames].toSorted(([a], [b]) => a - b), sorted(externalIds)]);
+    const { name, datapathType, tableNames } = entry.bridge;
+    return JSON.stringify([name, datapathType, [...tableNames].toSorted(([a], [b]) => a - b), entry.foreign ?? '']);
   }
   const { name, type, ofPort, options, externalIds, mac, mtu } = entry.port;
-  return JSON.stringify([name, type, ofPort, sorted(options), sorted(externalIds), mac ?? null, mtu ?? null]);
+  return JSON.stringify([name, type, ofPort, sorted(options), sorted(externalIds), mac ?? null, mtu ?? null, entry.foreign ?? '']);
 }
 
 function sorted(record: Readonly<Record<string, string>>): readonly (readonly [string, string])[] {

@@ -4,18 +4,20 @@ import type { NewRow, Uuid } from '../ovsdb/schema/atoms.ts';
 import type { openVswitch } from '../ovsdb/schema/open-vswitch.ts';
 import type { Committed, Transaction } from '../ovsdb/transaction.ts';
 import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
+import {
+  type BridgeRow,
+  bridgeDefaults,
+  foreignOfBridge,
+  foreignOfPort,
+  interfaceDefaults,
+  otherConfig,
+  ownerMark,
+  type PortRow,
+} from './foreign-columns.ts';
 import type { SwitchDatabase } from './switch-database.ts';
 import type { SwitchEntry, SwitchKey } from './switch-entry.ts';
 import { portKey } from './switch-entry.ts';
 import type { Plan, Target } from './target.ts';
-
-/** Marks rows as Seine's: other rows on the bridge are left alone. */
-const OWNER = 'seine-owner';
-const OWNER_VALUE = 'agent';
-
-const protocols = ['OpenFlow10', 'OpenFlow13', 'OpenFlow14', 'OpenFlow15'] as const;
-/** In-band control would put hidden flows of highest priority on the bridge. */
-const otherConfig = new Map([['disable-in-band', 'true']]);
 
 /** How long the copy may take to show what was committed (ms). It may never: another client may have changed it at once. */
 const SEEN_WITHIN_MS = 1_000;
@@ -44,10 +46,10 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
     const entries = new Map<SwitchKey, SwitchEntry>();
     const bridge = this.#bridge();
     if (!bridge) return entries;
-    entries.set('bridge', { kind: 'bridge', bridge: this.#observedBridge(bridge) });
+    entries.set('bridge', this.#observedBridge(bridge));
     for (const row of this.#database.tables.Port.rows()) {
-      const port = this.#observedPort(row);
-      if (port) entries.set(portKey(port.name), { kind: 'port', port });
+      const entry = this.#observedPort(row);
+      if (entry) entries.set(portKey(row.name), entry);
     }
     return entries;
   }
@@ -101,30 +103,30 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
     return this.#database.tables.Bridge.find('name', this.#bridgeName);
   }
 
-  #observedBridge(row: BridgeRow): WantedBridge {
-    const names = Array.from(row.flow_tables, ([id, uuid]) => [id, this.#database.tables.Flow_Table.get(uuid)?.name ?? ''] as const);
-    const asWanted =
-      this.#hasDatapath(row.datapath_type) &&
-      row.fail_mode === 'secure' &&
-      protocols.every((protocol) => row.protocols.has(protocol)) &&
-      hasAll(row.other_config, otherConfig);
-    const { [OWNER]: owner, ...externalIds } = Object.fromEntries(row.external_ids);
-    return {
-      // A bridge with other settings, or without Seine's mark, must not compare equal to any wanted one.
-      name: asWanted && owner === OWNER_VALUE ? row.name : '',
+  #observedBridge(row: BridgeRow): SwitchEntry {
+    const { Flow_Table } = this.#database.tables;
+    const tables = Array.from(row.flow_tables, ([id, uuid]) => [id, Flow_Table.get(uuid)] as const);
+    const lacks = this.#hasDatapath(row.datapath_type) ? [] : [`no row of data path ${row.datapath_type}`];
+    const set = foreignOfBridge(
+      row,
+      Array.from(tables, ([, table]) => table),
+    );
+    const foreign = [...set, ...lacks].join(' ');
+    const bridge: WantedBridge = {
+      name: row.name,
       datapathType: row.datapath_type === 'netdev' ? 'netdev' : 'system',
-      tableNames: new Map(names),
-      externalIds,
+      tableNames: new Map(tables.map(([id, table]) => [id, table?.name ?? ''])),
     };
+    return { kind: 'bridge', bridge, ...(foreign === '' ? {} : { foreign }) };
   }
 
   /** A port of Seine's is on Seine's bridge: OVSDB garbage-collects rows without a reference. */
-  #observedPort(row: PortRow): WantedPort | undefined {
-    if (row.external_ids.get(OWNER) !== OWNER_VALUE) return undefined;
+  #observedPort(row: PortRow): SwitchEntry | undefined {
+    if (row.external_ids.get(ownerMark.key) !== ownerMark.value) return undefined;
     const [interfaceUuid] = row.interfaces;
     const link = interfaceUuid === undefined ? undefined : this.#database.tables.Interface.get(interfaceUuid);
-    const { [OWNER]: _, ...externalIds } = Object.fromEntries(row.external_ids);
-    return {
+    const { [ownerMark.key]: _, ...externalIds } = Object.fromEntries(row.external_ids);
+    const port: WantedPort = {
       name: row.name,
       type: link?.type ?? '',
       ofPort: link?.ofport_request ?? 0,
@@ -133,17 +135,14 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
       ...(link?.mac === undefined ? {} : { mac: link.mac }),
       ...(link?.mtu_request === undefined ? {} : { mtu: link.mtu_request }),
     };
+    const foreign = foreignOfPort(row, link).join(' ');
+    return { kind: 'port', port, ...(foreign === '' ? {} : { foreign }) };
   }
 
   #putBridge(tx: SwitchTransaction, bridge: WantedBridge): void {
     const tables = Array.from(bridge.tableNames, ([id, name]) => [id, tx.insert('Flow_Table', { name })] as const);
-    const values = {
-      datapath_type: bridge.datapathType,
-      fail_mode: 'secure',
-      protocols,
-      flow_tables: tables,
-    } as const;
-    const external = [...Object.entries(bridge.externalIds), [OWNER, OWNER_VALUE] as const];
+    const values = { ...bridgeDefaults, datapath_type: bridge.datapathType, flow_tables: tables } as const;
+    const external = [[ownerMark.key, ownerMark.value]] as const;
     const existing = this.#bridge();
     this.#putDatapath(tx, bridge.datapathType);
     if (existing) {
@@ -170,13 +169,13 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
   /** ovs-vswitchd reports a datapath's capabilities in its row, but does not create the row. */
   #putDatapath(tx: SwitchTransaction, type: WantedBridge['datapathType']): void {
     if (this.#hasDatapath(type)) return;
-    const row = tx.insert('Datapath', { external_ids: [[OWNER, OWNER_VALUE]] });
+    const row = tx.insert('Datapath', { external_ids: [[ownerMark.key, ownerMark.value]] });
     tx.mutate('Open_vSwitch', [], ['datapaths', 'insert', [[type, row]]]);
   }
 
   /** @returns the new row, if there was none */
   #putPort(tx: SwitchTransaction, port: WantedPort): NewRow[] {
-    const external = [...Object.entries(port.externalIds), [OWNER, OWNER_VALUE] as const];
+    const external = [...Object.entries(port.externalIds), [ownerMark.key, ownerMark.value] as const];
     const link = {
       type: port.type,
       ofport_request: port.ofPort,
@@ -187,9 +186,9 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
     const existing = this.#database.tables.Port.find('name', port.name);
     const [interfaceUuid] = existing?.interfaces ?? [];
     if (existing && interfaceUuid !== undefined) {
-      tx.update('Port', existing._uuid, { external_ids: external });
+      tx.update('Port', existing._uuid, { external_ids: external, qos: undefined });
       // ovs-vswitchd tries again, and the earlier error does not answer that.
-      tx.update('Interface', interfaceUuid, { ...link, error: undefined });
+      tx.update('Interface', interfaceUuid, { ...link, ...interfaceDefaults, error: undefined });
       tx.mutate('Bridge', [['name', '==', this.#bridgeName]], ['ports', 'insert', [existing._uuid]]);
       return [];
     }
@@ -214,11 +213,4 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
     if (port) tx.mutate('Bridge', [['name', '==', this.#bridgeName]], ['ports', 'delete', [port._uuid]]);
     return port ? [port._uuid] : [];
   }
-}
-
-type PortRow = NonNullable<ReturnType<SwitchDatabase['tables']['Port']['get']>>;
-type BridgeRow = NonNullable<ReturnType<SwitchDatabase['tables']['Bridge']['get']>>;
-
-function hasAll(held: ReadonlyMap<string, string>, wanted: ReadonlyMap<string, string>): boolean {
-  return [...wanted].every(([key, value]) => held.get(key) === value);
 }

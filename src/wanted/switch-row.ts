@@ -19,5 +19,4 @@ export interface WantedBridge {
   readonly datapathType: 'system' | 'netdev';
   /** Names of the tables, so that `ovs-ofctl --names` shows them. */
   readonly tableNames: ReadonlyMap<number, string>;
-  readonly externalIds: Readonly<Record<string, string>>;
 }

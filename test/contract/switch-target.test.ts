@@ -13,7 +13,7 @@ import { type Specimen, targetContract } from './target.ts';
 const lockName = 'seine_test';
 const bridge: SwitchEntry = {
   kind: 'bridge',
-  bridge: { name: 'br-int', datapathType: 'netdev', tableNames: new Map([[0, 'classify']]), externalIds: {} },
+  bridge: { name: 'br-int', datapathType: 'netdev', tableNames: new Map([[0, 'classify']]) },
 };
 
 function port(name: string, ofPort: number): ReadonlyMap<SwitchKey, SwitchEntry> {
@@ -157,6 +157,31 @@ describe('the switch’s database', () => {
     }
     expect(keeper.refused).toEqual([]);
     expect(server.vsctl('list-ports', 'br-int').split('\n').length).toBe(12 + 1);
+  });
+
+  it('keeps what others note at the bridge, and sees no difference in it', async () => {
+    server.vsctl('br-set-external-id', 'br-int', 'noted-by', 'another');
+    await expect.poll(() => keeper.database.tables.Bridge.find('name', 'br-int')?.external_ids.get('noted-by')).toBe('another');
+    await keeper.reconciler.confirmed(AbortSignal.timeout(10_000));
+    const held = await new SwitchTarget(keeper.database, 'br-int', lockName).observe(AbortSignal.timeout(10_000));
+    expect(held.get('bridge')).toEqual(bridge);
+    expect(server.vsctl('br-get-external-id', 'br-int', 'noted-by')).toBe('another\n');
+  });
+
+  it.each([
+    ['Bridge', 'stp_enable=true'],
+    ['Bridge', 'rstp_enable=true'],
+    ['Interface', 'ingress_policing_rate=1'],
+  ])('restores what another program sets of a %s: %s', async (table, value) => {
+    await keeper.realized('a', keeper.want('a', port('a', 1)));
+    const [name, column = ''] = [table === 'Bridge' ? 'br-int' : 'a', value.split('=')[0]];
+    const before = server.vsctl('get', table, name, column);
+    server.vsctl('set', table, name, value);
+    const looked = (): string => {
+      keeper.reconciler.recheck();
+      return server.vsctl('get', table, name, column);
+    };
+    await expect.poll(looked).toBe(before);
   });
 
   it('is not written to while another agent holds the lock, and afterwards is', async () => {

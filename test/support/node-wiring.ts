@@ -85,7 +85,7 @@ export async function becomeNode(more = ''): Promise<TestNode> {
   const running = keepNode({ gateway: config.hostGateway, ovs: connections, stack, nodeState, changes }, stop.signal);
   await plane.lock.take(AbortSignal.timeout(10_000));
   const { name, ofPort, mac, mtu } = exampleNode.gateway;
-  plane.nodeState.wantBridge(ownerOf('node'), { name: config.ovsBridge, datapathType: 'netdev', tableNames: new Map(), externalIds: {} }, [
+  plane.nodeState.wantBridge(ownerOf('node'), { name: config.ovsBridge, datapathType: 'netdev', tableNames: new Map() }, [
     { name, type: 'internal', ofPort, options: {}, externalIds: {}, mac, mtu },
   ]);
   plane.nodeState.allowRemovals();

@@ -1,6 +1,7 @@
 import type { Entry, FlowEntry } from '../../agent-api/entry.ts';
 import type { LoopTurns } from '../../async/loop-turns.ts';
 import { SeineError } from '../../errors/seine-error.ts';
+import type { OpenFlowConnection } from '../../openflow/connection.ts';
 import type { FlowFilter, FlowStats as SwitchFlow } from '../../openflow/flow-stats.ts';
 import { decodeGroupMod, type Group } from '../../openflow/group.ts';
 import { decodeMeterMod, type Meter } from '../../openflow/meter.ts';
@@ -15,8 +16,10 @@ import {
   describeFlowEntry,
   groupMessage,
   isFlowKey,
+  isFragmentsKey,
   isGroupKey,
   isMeterKey,
+  isOpenFlowSetting,
   isOrdinaryMeter,
   meterMessage,
   numberOf,
@@ -25,10 +28,11 @@ import {
   observedMeter,
 } from '../../reconcile/bridge-entry.ts';
 import type { LearnedFlows } from '../../reconcile/learned-flows.ts';
+import { visitSettings } from '../../reconcile/openflow-settings.ts';
 import { type Compared, compare, type ReconciledTarget } from './compare.ts';
 
 /** What is asked of the switch itself, now. */
-export interface BridgeReader {
+export interface BridgeReader extends Pick<OpenFlowConnection, 'request' | 'gather'> {
   dumpFlows(filter: FlowFilter, visit: (flow: SwitchFlow) => void, signal: AbortSignal): Promise<void>;
   dumpGroups(signal: AbortSignal): Promise<readonly Group[]>;
   dumpMeters(signal: AbortSignal): Promise<readonly Meter[]>;
@@ -78,6 +82,7 @@ export async function readBridge(
   if (table === undefined) {
     for (const group of await reader.dumpGroups(signal)) held.set(...observedGroup(group));
     for (const meter of await reader.dumpMeters(signal)) if (isOrdinaryMeter(meter)) held.set(...observedMeter(meter));
+    await visitSettings(reader, (key, value) => held.set(key, value), signal);
   }
   await reader.dumpFlows(
     table === undefined ? {} : { table: tables[table].id },
@@ -141,7 +146,7 @@ export async function* numberedEntries(
   }
 }
 
-/** Flows, groups and meters that are not as wanted. What is as wanted is not put into words: a large bridge costs only the comparison. */
+/** Flows, groups, meters and settings that are not as wanted. What is as wanted is not put into words: a large bridge costs only the comparison. */
 export async function* bridgeDifferences(
   part: BridgePart,
   snapshot: BridgeSnapshot,
@@ -149,8 +154,20 @@ export async function* bridgeDifferences(
 ): AsyncGenerator<Entry> {
   for (const each of compare(part, snapshot.held)) {
     if (turns.due) await turns.next();
-    if (each.state !== 'ok') yield isFlowKey(each.key) ? flowEntry(each, snapshot, words) : numberedEntry(each, words);
+    if (each.state !== 'ok') yield differenceOf(each, snapshot, words);
   }
+}
+
+function differenceOf(each: Compared<BridgeKey, BridgeValue>, snapshot: BridgeSnapshot, words: BridgeNames): Entry {
+  if (isFlowKey(each.key)) return flowEntry(each, snapshot, words);
+  return isOpenFlowSetting(each.key) ? openFlowSettingEntry(each, words) : numberedEntry(each, words);
+}
+
+/** What another OpenFlow controller set of a port or of the bridge, in the words of ovs-ofctl. */
+function openFlowSettingEntry({ key, state, owners, actual }: Compared<BridgeKey, BridgeValue>, { names }: BridgeNames): Entry {
+  const port = isFragmentsKey(key) ? undefined : numberOf(key);
+  const name = port === undefined ? 'set-frags' : `mod-port ${names.port?.(port) ?? port}`;
+  return { kind: 'setting', name: `openflow/${name}`, state, owners, wanted: null, actual: `${name} ${actual}` };
 }
 
 function flowEntry(each: Compared<BridgeKey, BridgeValue>, { counted }: BridgeSnapshot, { names, ownerOf }: BridgeNames): FlowEntry {

@@ -45,13 +45,10 @@ function portEntry(each: Compared<SwitchKey, SwitchEntry>, stateOf: (name: strin
 
 /** Columns as ovs-vsctl takes them. */
 function switchText(entry: SwitchEntry): string {
+  const foreign = entry.foreign === undefined ? [] : [entry.foreign];
   if (entry.kind === 'bridge') {
-    const { name, datapathType, tableNames, externalIds } = entry.bridge;
-    // The target shows a bridge that lacks what every bridge of ours has without a name.
-    if (name === '') return `bridge set up otherwise datapath_type=${datapathType}`;
-    return ['bridge', name, `datapath_type=${datapathType}`, `tables=${tableNames.size}`, ...mapColumn('external_ids', externalIds)].join(
-      ' ',
-    );
+    const { name, datapathType, tableNames } = entry.bridge;
+    return ['bridge', name, `datapath_type=${datapathType}`, `tables=${tableNames.size}`, ...foreign].join(' ');
   }
   const { name, type, ofPort, options, externalIds, mac, mtu } = entry.port;
   const columns = [
@@ -62,7 +59,7 @@ function switchText(entry: SwitchEntry): string {
     ...mapColumn('options', options),
     ...mapColumn('external_ids', externalIds),
   ];
-  return ['port', name, ...columns].join(' ');
+  return ['port', name, ...columns, ...foreign].join(' ');
 }
 
 function mapColumn(column: string, values: Readonly<Record<string, string>>): string[] {
@@ -98,7 +95,9 @@ function hostText(entry: HostEntry): string {
       return `neigh ${entry.neighbour.ip.text} dev ${entry.neighbour.dev} lladdr ${entry.neighbour.mac} nud permanent`;
     case 'route': {
       const { destination, via, dev, src } = entry.route;
-      return `route ${destination.text}${via ? ` via ${via.text}` : ''} dev ${dev}${via ? ' onlink' : ''}${src ? ` src ${src.text}` : ''}`;
+      const { place, details } = entry.foreign ?? {};
+      const way = `${via ? ` via ${via.text}` : ''} dev ${dev}${via ? ' onlink' : ''}${src ? ` src ${src.text}` : ''}`;
+      return `route ${destination.text}${way}${place ? ` table ${place.table} metric ${place.metric}` : ''}${details ? ` ${details}` : ''}`;
     }
   }
 }
