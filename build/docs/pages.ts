@@ -6,6 +6,7 @@ import { manifestParts, manifestText, uninstallParts } from '../manifests/manife
 import { defaultOptions } from '../manifests/options.ts';
 import { dashboardJson } from '../observability/dashboard.ts';
 import { dataPathsTable } from './datapaths-page.ts';
+import { heldStatesTable } from './held-states-table.ts';
 import { capabilitiesTable, hostPathsTable, objectsTable, permissionsTable } from './install-blocks.ts';
 import { checksTable, kernelSettingsTable, metricsTable, problemsTable } from './operations-blocks.ts';
 import { pipelinePage } from './pipeline-page.ts';
@@ -25,6 +26,7 @@ export function generatedPages(): Page[] {
   const architecture = join(root, 'docs', 'architecture.md');
   const operations = join(root, 'docs', 'operations.md');
   const troubleshooting = join(root, 'docs', 'troubleshooting.md');
+  const reliability = join(root, 'docs', 'reliability.md');
   const dataPaths = join(root, 'docs', 'data-paths.md');
   const withMetrics = withBlock(readFileSync(operations, 'utf8'), 'metrics', metricsTable());
   const withProblems = withBlock(withMetrics, 'problems', problemsTable());
@@ -46,6 +48,7 @@ export function generatedPages(): Page[] {
     page(join(root, 'build', 'manifests', 'uninstall.yaml'), `${manifestText(uninstallParts(defaultOptions))}\n`),
     page(dataPaths, withBlock(readFileSync(dataPaths, 'utf8'), 'data paths', dataPathsTable(kernel, userspace))),
     page(troubleshooting, withBlock(readFileSync(troubleshooting, 'utf8'), 'checks', checksTable())),
+    page(reliability, withBlock(readFileSync(reliability, 'utf8'), 'held states', heldStatesTable())),
     page(join(root, 'docs', 'pipeline.md'), pipelinePage()),
     page(join(root, 'build', 'observability', 'dashboard.json'), dashboardJson()),
     page(architecture, withBlock(readFileSync(architecture, 'utf8'), 'rooms', roomsPicture())),

@@ -1,4 +1,4 @@
-import { appendFileSync, copyFileSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { appendFileSync, copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -116,6 +116,20 @@ describe('the CNI files', () => {
     expect(readFileSync(join(paths.cniBinFolder, 'seine'))).toEqual(readFileSync(join(root, 'dist', 'bin', 'seine')));
     await untilWell(20_000);
     expect((await status()).cni).toEqual({ chain: ['seine', 'istio-cni'], added: ['istio-cni'] });
+  });
+
+  it('are put back though they were harmed while no agent ran', async () => {
+    const plugin = join(paths.cniBinFolder, 'seine');
+    await lab.agent(1, 'kill');
+    rmSync(paths.cniConf);
+    writeFileSync(plugin, 'cut off');
+    await lab.agent(1, 'start');
+    await until(
+      () => existsSync(paths.cniConf) && readFileSync(plugin).equals(readFileSync(join(root, 'dist', 'bin', 'seine'))),
+      60_000,
+      () => 'the files are not put back',
+    );
+    await untilWell(60_000);
   });
 });
 
