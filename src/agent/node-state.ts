@@ -6,6 +6,7 @@ import { firewallTable } from '../connectivity/compile-firewall.ts';
 import type { Log } from '../log/log.ts';
 import { FirewallEvents } from '../netlink/firewall-events.ts';
 import { LinkRemover } from '../netlink/link-remover.ts';
+import { getLink } from '../netlink/links.ts';
 import { Nftables } from '../netlink/nftables.ts';
 import type { HostLinks } from '../netlink/pod-interface.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
@@ -158,7 +159,7 @@ function watchNode({ gateway, ovs, stack, nodeState, changes }: NodeWatchOptions
   }, signal);
   const host = debouncedRecheck(() => reconcilers.host, signal);
   const settings = debouncedRecheck(() => reconcilers.settings, signal);
-  const links = new LinksWatch(nodeState, signal);
+  const links = new LinksWatch(nodeState, (name) => getLink(stack.links.socket, name), signal);
   const hostWatch = watchHost({
     socket: stack.links.socket,
     ours: stack.target.port,

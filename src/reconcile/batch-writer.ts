@@ -6,7 +6,7 @@ import type { Plan } from './target.ts';
 
 type BatchWriterOptions<K extends string, V> = Pick<
   ReconcilerOptions<K, V>,
-  'name' | 'desired' | 'target' | 'batchSize' | 'events' | 'now' | 'refusals'
+  'name' | 'desired' | 'target' | 'batchSize' | 'events' | 'now' | 'refusals' | 'sideBySide'
 >;
 
 /** The target's known content while it is written to, and what was written. */
@@ -37,33 +37,35 @@ export class BatchWriter<K extends string, V> {
   /**
    * Writes the batches in order. What the target took is noted in `writing`.
    *
-   * @param written called after each batch that the target took, with the owners that it was for
    * @throws SeineError `REFUSED` if the observed state may be out of date (it was remembered, or removals alone were refused);
    *   otherwise as the target's `apply`. What is in `writing` was written.
    */
-  async write(
-    all: readonly PlanBatch<K, V>[],
-    writing: WriteProgress<K, V>,
-    signal: AbortSignal,
-    written: (owners: readonly string[]) => void = () => {},
-  ): Promise<void> {
+  async write(all: readonly PlanBatch<K, V>[], writing: WriteProgress<K, V>, signal: AbortSignal): Promise<void> {
+    const { sideBySide = 1 } = this.#options;
     const queue = [...all];
-    for (let batch = queue.shift(); batch !== undefined; batch = queue.shift()) {
-      try {
-        await this.#options.target.apply(batch, signal);
-      } catch (thrown) {
-        const error = SeineError.from(thrown, `apply to ${this.#options.name}`);
-        if (error.code !== 'REFUSED' || (writing.source === 'remembered' && this.#options.refusals !== 'certain')) throw error;
-        queue.unshift(...this.#isolate(batch, error));
-        continue;
-      }
-      for (const owner of batch.owners) this.clearRefusal(owner);
-      for (const [key, value] of batch.put) writing.actual.set(key, value);
-      for (const key of batch.remove) writing.actual.delete(key);
-      writing.put += batch.put.size;
-      writing.removed += batch.remove.size;
-      written(batch.owners);
+    while (queue.length > 0) {
+      const group = queue.splice(0, sideBySide);
+      const ended = await Promise.allSettled(group.map((batch) => this.#writeOne(batch, writing, signal)));
+      for (const result of ended) if (result.status === 'rejected') throw result.reason;
+      queue.unshift(...ended.flatMap((result) => (result.status === 'fulfilled' ? result.value : [])));
     }
+  }
+
+  /** @returns what is to be written in its place, if it was refused */
+  async #writeOne(batch: PlanBatch<K, V>, writing: WriteProgress<K, V>, signal: AbortSignal): Promise<readonly PlanBatch<K, V>[]> {
+    try {
+      await this.#options.target.apply(batch, signal);
+    } catch (thrown) {
+      const error = SeineError.from(thrown, `apply to ${this.#options.name}`);
+      if (error.code !== 'REFUSED' || (writing.source === 'remembered' && this.#options.refusals !== 'certain')) throw error;
+      return this.#isolate(batch, error);
+    }
+    for (const owner of batch.owners) this.clearRefusal(owner);
+    for (const [key, value] of batch.put) writing.actual.set(key, value);
+    for (const key of batch.remove) writing.actual.delete(key);
+    writing.put += batch.put.size;
+    writing.removed += batch.remove.size;
+    return [];
   }
 
   /** Call when this owner's wanted entries changed or were written. @returns whether it was refused */

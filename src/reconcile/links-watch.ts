@@ -17,26 +17,32 @@ const REST_FOR_EACH_LOOK = 4;
  */
 export class LinksWatch {
   readonly #state: Pick<NodeState, 'links' | 'reconcilers'>;
+  readonly #now: (name: string) => Link | undefined;
   readonly #debouncer: Debouncer;
   /** Names of ends that are not as wanted, as far as was heard. */
   readonly #suspects = new Set<string>();
 
-  constructor(state: Pick<NodeState, 'links' | 'reconcilers'>, signal: AbortSignal) {
+  /** @param now how an interface is at this moment; undefined if there is none */
+  constructor(state: Pick<NodeState, 'links' | 'reconcilers'>, now: (name: string) => Link | undefined, signal: AbortSignal) {
     this.#state = state;
+    this.#now = now;
     const restMs = (): number => REST_FOR_EACH_LOOK * state.reconcilers.links.observeTookMs;
     this.#debouncer = new Debouncer({ waitMs: PATIENCE_MS, restMs }, () => this.#look(), signal);
   }
 
   /** News of an interface, `deleted` or as it is now. */
   note(change: 'set' | 'deleted', link: Link): void {
-    const wanted = this.#state.links.wanted(linkKey(link.name))?.link;
-    if (wanted === undefined) return;
-    const isWell = change === 'set' && link.carrier && hostDifferences(wanted, link).length === 0;
-    if (isWell) this.#suspects.delete(link.name);
+    if (this.#isWell(link.name, change === 'set' ? link : undefined)) this.#suspects.delete(link.name);
     else {
       this.#suspects.add(link.name);
       this.#debouncer.ring();
     }
+  }
+
+  /** Also what no pod has: that is the sweep's affair. */
+  #isWell(name: string, link: Link | undefined): boolean {
+    const wanted = this.#state.links.wanted(linkKey(name))?.link;
+    return wanted === undefined || (link?.carrier === true && hostDifferences(wanted, link).length === 0);
   }
 
   /** News was lost. */
@@ -44,12 +50,12 @@ export class LinksWatch {
     this.#state.reconcilers.links.recheck();
   }
 
-  /** Pairs that are being made, or whose pods have gone meanwhile, are not looked at. */
+  /** Pairs that are being made are not looked at; and while many are, the news of them comes late. */
   #look(): void {
-    const { links, reconcilers } = this.#state;
-    const held = reconcilers.links.actual();
-    const suspects = [...this.#suspects].map(linkKey).filter((key) => links.wanted(key) !== undefined && held?.has(key) === true);
+    const { links } = this.#state.reconcilers;
+    const held = links.actual();
+    const suspects = [...this.#suspects].filter((name) => held?.has(linkKey(name)) === true);
     this.#suspects.clear();
-    if (suspects.length > 0) reconcilers.links.recheck();
+    if (suspects.some((name) => !this.#isWell(name, this.#now(name)))) links.recheck();
   }
 }

@@ -11,6 +11,8 @@ export interface ReconcilerOptions<K extends string, V> {
   readonly backoffMs: (failures: number) => number;
   /** Most entries of one `apply`, unless one owner alone wants more. */
   readonly batchSize: number;
+  /** Batches that are written at once, in any order; 1 if left out. */
+  readonly sideBySide?: number;
   readonly events: ReconcilerEvents<K>;
   /**
    * What a refusal says. `ifObserved` (if left out): it may only mean that the remembered state is out of date, and counts once the target

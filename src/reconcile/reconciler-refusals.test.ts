@@ -122,22 +122,25 @@ it('takes a refusal for certain, without a look at everything, where the target 
   }
 });
 
-it('tells an urgent owner as soon as its own batch is written', async () => {
-  const scene = reconcilerScene({ batchSize: 1 });
+it('writes batches side by side where that is wanted, and isolates the refused one', async () => {
+  const scene = reconcilerScene({ batchSize: 1, refusals: 'certain', sideBySide: 3 });
   scene.start();
   try {
     await scene.round();
+    scene.target.poison.add('bad');
     const apply = scene.target.apply.bind(scene.target);
-    const second = Promise.withResolvers<void>();
+    const together = Promise.withResolvers<void>();
+    const begun: string[] = [];
     scene.target.apply = async (plan) => {
-      if (plan.put.has('y')) await second.promise;
+      begun.push(...plan.put.keys());
+      if (begun.length === 3) together.resolve();
+      await together.promise;
       await apply(plan);
     };
-    const [first, later] = [scene.want('urgent/a', { x: 1 }), scene.want('urgent/b', { y: 1 })];
-    await first;
-    expect(scene.target.held.has('y')).toBe(false);
-    second.resolve();
-    await later;
+    const wants = [scene.want('urgent/a', { x: 1 }), scene.want('urgent/b', { bad: 1 }), scene.want('urgent/c', { z: 1 })];
+    expect((await Promise.allSettled(wants)).map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+    expect([...scene.target.held.keys()].filter((key) => key !== 'tick').toSorted()).toEqual(['x', 'z']);
+    expect(scene.reconciler.failures().map(({ owner }) => owner)).toEqual(['urgent/b']);
   } finally {
     await scene.end();
   }

@@ -9,9 +9,11 @@ const equal = (a: number, b: number): boolean => a === b;
 export function reconcilerScene({
   batchSize = 100,
   refusals = 'ifObserved',
+  sideBySide = 1,
 }: {
   readonly batchSize?: number;
   readonly refusals?: 'ifObserved' | 'certain';
+  readonly sideBySide?: number;
 } = {}) {
   const desired = new DesiredState<string, number>({ equal, isUrgent: (owner) => owner.startsWith('urgent') });
   const target = new FakeTarget<string, number>();
@@ -24,6 +26,7 @@ export function reconcilerScene({
     equal,
     batchSize,
     refusals,
+    sideBySide,
     backoffMs: () => 0,
     now: () => nowMs,
     events,

@@ -269,12 +269,8 @@ export class Reconciler<K extends string, V> {
     const keys = this.#concerned(urgent);
     for (const [index, batch] of queue.entries()) queue[index] = without(batch, keys);
     const plan = await this.#compare(keys, round.actual);
-    // With removals still to come, an owner may have what is new and also what is old.
-    const reached = (owners: Iterable<string>): void => {
-      if (this.#observed.stillOf(round)) this.#progress.reachedFor(owners, revision);
-    };
-    await this.#write(this.#writer.cut(plan), round, signal, plan.remove.size === 0 ? reached : undefined);
-    reached(urgent.owners);
+    await this.#write(this.#writer.cut(plan), round, signal);
+    if (this.#observed.stillOf(round)) this.#progress.reachedFor(urgent.owners, revision);
   }
 
   async #compare(keys: Iterable<K>, actual: Map<K, V>): Promise<Plan<K, V>> {
@@ -319,18 +315,13 @@ export class Reconciler<K extends string, V> {
     const queue = this.#writer.cut(plan);
     while (queue.length > 0) {
       await this.#applyUrgent(round, queue, signal);
-      await this.#write(queue.splice(0, 1), round, signal);
+      await this.#write(queue.splice(0, this.#options.sideBySide ?? 1), round, signal);
     }
   }
 
-  async #write(
-    queue: readonly PlanBatch<K, V>[],
-    round: Round<K, V>,
-    signal: AbortSignal,
-    written?: (owners: readonly string[]) => void,
-  ): Promise<void> {
+  async #write(queue: readonly PlanBatch<K, V>[], round: Round<K, V>, signal: AbortSignal): Promise<void> {
     try {
-      await this.#writer.write(queue, round, signal, written);
+      await this.#writer.write(queue, round, signal);
     } catch (thrown) {
       const refused = thrown instanceof SeineError && thrown.code === 'REFUSED';
       if (refused && round.source === 'remembered') this.#observed.invalidate(); // e.g. a group that the flow needs is gone, and no event said so

@@ -44,6 +44,22 @@ it('leaves out what is written during the observation, and only that', async () 
   expect(await watched.differsFrom(known, signal)).toBe(true);
 });
 
+it('leaves out what was being written already when the observation began', async () => {
+  const half = Promise.withResolvers<void>();
+  const apply = real.apply.bind(real);
+  real.apply = async (plan) => {
+    real.held.set('x', 9); // half done
+    await half.promise;
+    await apply(plan);
+  };
+  const writing = watched.apply({ put: new Map([['x', 1]]), remove: nothing }, signal);
+  expect(await watched.differsFrom(actual(), signal)).toBe(false);
+  half.resolve();
+  await writing;
+  real.held.set('x', 9);
+  expect(await watched.differsFrom(actual(), signal)).toBe(true);
+});
+
 it('drops the record of writes with the observation, also a failed one', async () => {
   const observe = real.observe.bind(real);
   real.observe = async () => {

@@ -11,6 +11,8 @@ export class WatchedTarget<K, V> implements Target<K, V> {
   readonly #blockedBy: () => string | undefined;
   /** What was written since an observation began; absent while there is none. */
   #written: Set<K> | undefined;
+  /** What is being written now. */
+  readonly #writing = new Set<K>();
 
   /** @param blockedBy why nothing may be written now; undefined if it may */
   constructor(target: Target<K, V>, equal: (a: V, b: V) => boolean, blockedBy: () => string | undefined = () => undefined) {
@@ -27,8 +29,16 @@ export class WatchedTarget<K, V> implements Target<K, V> {
   async apply(plan: Plan<K, V>, signal: AbortSignal): Promise<void> {
     const reason = this.#blockedBy();
     if (reason !== undefined) throw new SeineError('UNAVAILABLE', reason);
-    for (const key of [...plan.put.keys(), ...plan.remove]) this.#written?.add(key);
-    await this.#target.apply(plan, signal);
+    const keys = [...plan.put.keys(), ...plan.remove];
+    for (const key of keys) {
+      this.#written?.add(key);
+      this.#writing.add(key);
+    }
+    try {
+      await this.#target.apply(plan, signal);
+    } finally {
+      for (const key of keys) this.#writing.delete(key);
+    }
   }
 
   /**
@@ -40,7 +50,7 @@ export class WatchedTarget<K, V> implements Target<K, V> {
    * @throws SeineError as the target's `observe`
    */
   async differsFrom(actual: ReadonlyMap<K, V>, signal: AbortSignal): Promise<boolean> {
-    const written = new Set<K>();
+    const written = new Set<K>(this.#writing);
     this.#written = written;
     try {
       return await this.#differs(actual, written, signal);
