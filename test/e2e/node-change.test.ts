@@ -63,9 +63,9 @@ describe('a node that changes under running pods', () => {
     await everybody();
     await ip('link', 'set', 'br-phy', 'mtu', '1500');
     await until(
-      async () => (await mtuInPod('web-1')) === before,
+      async () => (await mtuInPod('web-1')) === before && (await mtuInPod('client-1')) === before,
       10_000,
-      () => 'the pod keeps its smaller MTU',
+      () => 'a pod keeps its smaller MTU',
     );
   });
 
