@@ -10,6 +10,7 @@ import { HealthCheckNodePorts } from './effects/health-check-node-ports.ts';
 import { HostConnections } from './effects/host-connections.ts';
 import { ProgrammingTimes } from './effects/programming-times.ts';
 import { StartCleaner } from './effects/start-cleaner.ts';
+import { TrackedConnections } from './effects/tracked-connections.ts';
 import { UnservedEvents } from './effects/unserved-events.ts';
 import { lookForKubeProxy } from './kube-proxy.ts';
 import { NodeProxy } from './node-proxy.ts';
@@ -60,7 +61,7 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
   const cleaner = new ConnectionCleaner({ bridge, host, forgetTCPConnections, log, signal });
   const isOwn = (ip: Ip): boolean => ownCidrs(nodeSide.environment.current).some((cidr) => cidrContains(cidr, ip));
   const affinity = new AffinityKeeper({ bridge, isOwn, compared: () => nodeState.learned.complete(), log, signal });
-  const startCleaner = new StartCleaner({ bridge, cleaner, log, signal });
+  const startCleaner = new StartCleaner({ bridge, cleaner, tracked: new TrackedConnections(conntrack), log, signal });
   const isEnabled = () => mode.proxyAll && !disableServiceHealthCheckServer;
   const health = new HealthCheckNodePorts({ nodeName: config.nodeName, isEnabled, log });
   const events = new UnservedEvents({ nodeName: config.nodeName, peers: sources.peers, events: sources.events });

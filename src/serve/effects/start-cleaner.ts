@@ -2,39 +2,53 @@ import { idle } from '../../async/pause.ts';
 import { within } from '../../async/within.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { Log } from '../../log/log.ts';
+import type { TrackedConnection } from '../../netlink/conntrack.ts';
 import type { ConnectionCleaner } from './connection-cleaner.ts';
 import { leftBehind } from './left-behind.ts';
 import { type LedAddress, type LedReader, readServed } from './served-before.ts';
+import { judgeConnection, type TrackedConnections } from './tracked-connections.ts';
 
 /** How long the bridge is waited for before Services are served without knowing what it served (ms). */
 const PATIENCE_MS = 5_000;
 /** When it is compared again: after some was stale, with each look in a row twice as late; after a failure, and after a hold. */
 const AGAIN_MS = { stale: 1_000, failed: 5_000, held: 10_000 } as const;
-const AGAIN_AT_LATEST_MS = 60_000;
+/** What is still stale after so many looks is made anew by what this agent does not know: it is left alone. */
+const STALE_LOOKS_MAX = 6;
 /** A loss of more than this share, and of at least so many, is held until a second look comes to the same: as with lists of the API server. */
 const HOLD = { share: 0.3, atLeast: 5 } as const;
 
 interface StartCleanerOptions {
   readonly bridge: LedReader;
   readonly cleaner: Pick<ConnectionCleaner, 'clean' | 'served' | 'transports'>;
+  /** The kernel's, which can be listed. */
+  readonly tracked: Pick<TrackedConnections, 'list' | 'forget'>;
   readonly log: Log;
   readonly signal: AbortSignal;
+  /** Waits so long (ms), or until the signal. */
+  readonly idle?: (ms: number, signal: AbortSignal) => Promise<void>;
+}
+
+/** Of those that there are, how many would go. */
+interface Loss {
+  readonly lost: number;
+  readonly all: number;
 }
 
 /**
- * Forgets connections that went stale while no agent ran. The userspace data path's tracker cannot be listed by a protocol; but the bridge
- * still leads where the last agent wanted it to, and what differs from that is what a running agent would have cleaned up after.
+ * Forgets connections that went stale while no agent ran. The kernel's tracker is listed. The userspace data path's cannot be, by any protocol;
+ * but the bridge still leads where the last agent wanted it to, and what differs from that is what a running agent would have cleaned up after.
  */
 export class StartCleaner {
   readonly #options: StartCleanerOptions;
-  #led: readonly LedAddress[] | undefined;
+  /** Empty where the bridge could not be read. */
+  #led: readonly LedAddress[] = [];
   #held = 0;
 
   constructor(options: StartCleanerOptions) {
     this.#options = options;
   }
 
-  /** Endpoints and addresses whose connections are kept until a second look, for they are too many to go at once. */
+  /** Endpoints and connections that are kept until a second look, for they are too many to go at once. */
   get held(): number {
     return this.#held;
   }
@@ -60,33 +74,62 @@ export class StartCleaner {
       () => true,
       () => false,
     );
-    for (let looks = 0; isInStep && this.#led !== undefined && !signal.aborted; looks++) {
-      const result = await this.#compare(this.#led);
-      if (result !== 'done') await idle(Math.min(AGAIN_AT_LATEST_MS, AGAIN_MS[result] * 2 ** looks), signal);
+    let looks = 0;
+    while (isInStep && !signal.aborted) {
+      const result = await this.#tryCompare();
+      if (result === 'stale') looks++;
+      if (result === 'done' || looks === STALE_LOOKS_MAX) return;
+      await (this.#options.idle ?? idle)(AGAIN_MS[result] * (result === 'stale' ? 2 ** (looks - 1) : 1), signal);
     }
   }
 
-  /** Done once the bridge leads nowhere that is stale: until its old flows are gone, they make such connections anew. */
-  async #compare(led: readonly LedAddress[]): Promise<'done' | 'stale' | 'failed' | 'held'> {
-    const { bridge, cleaner, log, signal } = this.#options;
-    const { stale, lost, all } = leftBehind(led, cleaner.served);
-    if (this.#held === 0 && lost >= HOLD.atLeast && lost > HOLD.share * all) {
-      this.#held = lost;
+  async #tryCompare(): Promise<'done' | 'stale' | 'failed' | 'held'> {
+    const { log, signal } = this.#options;
+    try {
+      const result = await this.#compare();
+      if (result !== 'held') log.working('start connections');
+      return result;
+    } catch (thrown) {
+      const { message: cause } = SeineError.from(thrown, 'compare connections');
+      if (!signal.aborted) log.failing('start connections', 'connections could not be compared with the Services', { cause });
+      return 'failed';
+    }
+  }
+
+  /** Done once nothing is stale and the bridge leads nowhere that is: until its old flows are gone, they make such connections anew. */
+  async #compare(): Promise<'done' | 'stale' | 'held'> {
+    const { bridge, cleaner, tracked, log, signal } = this.#options;
+    const { stale, ...ofBridge } = leftBehind(this.#led, cleaner.served);
+    const { astray, ...ofKernel } = judged(await tracked.list(cleaner.transports), cleaner.served);
+    if (this.#held === 0 && (isTooMuch(ofBridge) || isTooMuch(ofKernel))) {
+      this.#held = Math.max(ofBridge.lost, ofKernel.lost);
       const told = 'connections to many endpoints would be forgotten at once; they are if a second look comes to the same';
-      log.failing('start connections', told, { endpoints: all, gone: lost, cause: 'more than 30 % at once' });
+      const numbers = { endpoints: ofBridge.all, gone: ofBridge.lost, connections: ofKernel.all, astray: ofKernel.lost };
+      log.failing('start connections', told, { ...numbers, cause: 'more than 30 % at once' });
       return 'held';
     }
     this.#held = 0;
+    if (ofBridge.lost + ofKernel.lost === 0) return 'done';
+    log.info('Services changed while no agent ran; connections that lead to what is gone are forgotten', {
+      endpoints: ofBridge.lost,
+      connections: ofKernel.lost,
+    });
     cleaner.clean(stale, Promise.resolve());
-    if (lost > 0) log.info('Services changed while no agent ran; connections that lead to what is gone are forgotten', { endpoints: lost });
-    try {
-      this.#led = lost === 0 ? undefined : await readServed(bridge, cleaner.transports, signal);
-    } catch (thrown) {
-      if (!signal.aborted)
-        log.failing('start connections', 'the bridge could not be read', { cause: SeineError.from(thrown, 'read').message });
-      return 'failed';
-    }
-    log.working('start connections');
-    return this.#led === undefined ? 'done' : 'stale';
+    await tracked.forget(astray);
+    this.#led = await readServed(bridge, cleaner.transports, signal);
+    return 'stale';
   }
+}
+
+function judged(
+  connections: readonly TrackedConnection[],
+  served: ConnectionCleaner['served'],
+): Loss & { readonly astray: TrackedConnection[] } {
+  const verdicts = Map.groupBy(connections, (each) => judgeConnection(each, served));
+  const [well, astray] = [verdicts.get('well') ?? [], verdicts.get('astray') ?? []];
+  return { lost: astray.length, all: well.length + astray.length, astray };
+}
+
+function isTooMuch({ lost, all }: Loss): boolean {
+  return lost >= HOLD.atLeast && lost > HOLD.share * all;
 }
