@@ -23,7 +23,8 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   connectivity: ['net', 'pipeline', 'wanted'],
   proxy: ['net', 'types:kube', 'pipeline', 'wanted'],
   'policy-reference': ['net'],
-  policy: ['errors', 'net', 'types:kube', 'pipeline', 'wanted'],
+  'policy-matrix': ['net'],
+  policy: ['net', 'types:kube', 'policy-matrix'],
   reconcile: ['errors', 'async', 'wire', 'net', 'ovsdb', 'ovsdb/schema', 'openflow', 'netlink', 'pipeline', 'wanted'],
   inputs: [
     'errors',

@@ -23,7 +23,7 @@ export interface NetworkPolicy {
 /** All requirements hold for a match; none: everything matches. `matchLabels` are requirements `In` with one value. */
 type SelectorRequirements = readonly LabelRequirement[];
 
-interface LabelRequirement {
+export interface LabelRequirement {
   readonly key: string;
   readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
   /** Empty for `Exists` and `DoesNotExist`. */
@@ -31,18 +31,18 @@ interface LabelRequirement {
 }
 
 /** At its place in `spec.ingress` or `spec.egress`. An empty list matches nothing; the API's empty list is `any`. */
-interface NetworkPolicyRule {
+export interface NetworkPolicyRule {
   readonly peers: 'any' | readonly NetworkPolicyPeer[];
   readonly ports: 'any' | readonly NetworkPolicyPort[];
 }
 
-type NetworkPolicyPeer =
+export type NetworkPolicyPeer =
   /** Canonical text. */
   | { readonly cidr: string; readonly except: readonly string[] }
   /** Without `namespaces`: pods of the policy's own. */
   | { readonly namespaces?: SelectorRequirements; readonly pods: SelectorRequirements };
 
-interface NetworkPolicyPort {
+export interface NetworkPolicyPort {
   readonly protocol: Protocol;
   /** Absent: all ports. A text is the name of a port of the destination's containers. */
   readonly port?: number | string;

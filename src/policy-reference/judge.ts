@@ -53,9 +53,11 @@ interface End {
  *
  * @throws SeineError `INVALID_INPUT` if an address or a network is none
  */
-export function judge(objects: api.PolicyObjects, connection: JudgedConnection): Judgement {
-  const source = whoHas(objects, connection.from);
-  const destination = whoHas(objects, connection.to);
+export function judge(
+  objects: api.PolicyObjects,
+  connection: JudgedConnection,
+  { source, destination } = { source: whoHas(objects, connection.from), destination: whoHas(objects, connection.to) },
+): Judgement {
   const egress =
     source.is === 'pod' &&
     judgeEnd(objects, connection, { direction: 'egress', subject: source.pod, peer: destination, address: connection.to, destination });
@@ -185,7 +187,7 @@ function matches({ matchLabels = {}, matchExpressions = [] }: api.LabelSelectorO
 }
 
 /** A pod that is alive and has a network of its own, else a node, else whoever may be in a pod network, else the world. */
-function whoHas(objects: api.PolicyObjects, address: string): Party {
+export function whoHas(objects: api.PolicyObjects, address: string): Party {
   const { text } = parseIp(address);
   const pod = podsWith(objects, text)[0];
   if (pod) return { is: 'pod', pod };

@@ -6,6 +6,7 @@ import { loopRowNames } from './loop-rows.ts';
 import { openflowRowNames, openflowRows } from './openflow-rows.ts';
 import { ovsdbRowNames, ovsdbRows } from './ovsdb-rows.ts';
 import { pipelineRowNames, pipelineRows } from './pipeline-rows.ts';
+import { policyRowNames, policyRows } from './policy-rows.ts';
 import type { Measured } from './row.ts';
 import { besidePacketFilter, coldScene, loopOfTenThousand, tenThousandRowNames, tenThousandServices } from './service-rows.ts';
 import { stormOfPeers, stormRowNames } from './storm-rows.ts';
@@ -38,6 +39,7 @@ export const scenes: readonly Scene[] = [
   { rows: stormRowNames, measure: stormOfPeers },
   { rows: ovsdbRowNames, measure: ovsdbRows },
   { rows: openflowRowNames, measure: openflowRows },
+  { rows: policyRowNames, measure: policyRows },
 ];
 
 /**

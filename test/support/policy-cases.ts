@@ -55,7 +55,7 @@ const selectors: readonly PolicyCase[] = [
   one('no egress rule without types does not', { ...db, egress: [] }, ['db > world TCP/1'], ['api > db TCP/1']),
   one(
     'expressions select',
-    { podSelector: { matchExpressions: [{ key: 'app', operator: 'In', values: ['db', 'x'] }] } },
+    { podSelector: { matchExpressions: [{ key: 'app', operator: 'In', values: ['another', 'db'] }] } },
     ['db > api TCP/1'],
     ['api > db TCP/1'],
   ),

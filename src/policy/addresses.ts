@@ -1,0 +1,155 @@
+import {
+  addressBits,
+  type Cidr,
+  cidrContains,
+  cidrOf,
+  type Family,
+  hostCidr,
+  type Ip,
+  ipFromValue,
+  parseCidr,
+  parseIp,
+} from '../net/ip.ts';
+import type { IndexedPod } from './kinds.ts';
+import { type PrefixMark, type PrefixSets, prefixSets } from './prefixes.ts';
+import { compareTexts } from './selector.ts';
+
+/** A node of the cluster. Addresses and networks are canonical text. */
+export interface PolicyNode {
+  readonly name: string;
+  readonly podCidrs: readonly string[];
+  /** All that its Node names, internal and external. */
+  readonly addresses: readonly string[];
+}
+
+interface KnownNode {
+  readonly name: string;
+  readonly podCidrs: readonly Cidr[];
+  readonly addresses: readonly Ip[];
+  /** Its own in the pod networks: the gateway's, and what the world's packets are given on their way to another node. */
+  readonly gateways: readonly Ip[];
+}
+
+/** Who has an address. */
+type AddressOwner = { readonly pod: IndexedPod } | { readonly gatewayOf: KnownNode };
+
+export const families: readonly Family[] = ['ipv4', 'ipv6'];
+
+/** Whose each address of the cluster is. */
+export class Addresses {
+  readonly #pods = new Map<string, { readonly ip: Ip; readonly claims: Set<IndexedPod> }>();
+  readonly #nodes = new Map<string, KnownNode>();
+  readonly #gateways = new Map<string, { readonly ip: Ip; readonly nodes: Set<KnownNode> }>();
+  #networks: Readonly<Record<Family, PrefixSets<'pods'>>> | undefined;
+  #marks: readonly PrefixMark<'pods'>[] = [];
+  #strays: ReadonlyMap<string, Ip> | undefined;
+
+  addPod(pod: IndexedPod): void {
+    for (const ip of pod.addresses) {
+      const known = this.#pods.get(ip.text);
+      if (known) known.claims.add(pod);
+      else this.#pods.set(ip.text, { ip, claims: new Set([pod]) });
+      if (this.#strays && this.#isStray(ip)) this.#strays = new Map([...this.#strays, [ip.text, ip]]);
+    }
+  }
+
+  removePod(pod: IndexedPod): void {
+    for (const { text } of pod.addresses) {
+      const known = this.#pods.get(text);
+      known?.claims.delete(pod);
+      if (known?.claims.size !== 0) continue;
+      this.#pods.delete(text);
+      if (this.#strays?.has(text)) this.#strays = undefined;
+    }
+  }
+
+  putNode({ name, podCidrs, addresses }: PolicyNode): void {
+    this.removeNode(name);
+    const cidrs = podCidrs.map(parseCidr);
+    const node: KnownNode = { name, podCidrs: cidrs, addresses: addresses.map(parseIp), gateways: cidrs.flatMap(gatewaysOf) };
+    this.#nodes.set(name, node);
+    for (const ip of node.gateways) {
+      const known = this.#gateways.get(ip.text);
+      if (known) known.nodes.add(node);
+      else this.#gateways.set(ip.text, { ip, nodes: new Set([node]) });
+    }
+  }
+
+  removeNode(name: string): void {
+    const node = this.#nodes.get(name);
+    this.#networks = undefined;
+    this.#strays = undefined;
+    this.#nodes.delete(name);
+    for (const { text } of node?.gateways ?? []) {
+      const known = this.#gateways.get(text);
+      if (node && known?.nodes.delete(node) && known.nodes.size === 0) this.#gateways.delete(text);
+    }
+  }
+
+  node(name: string): KnownNode | undefined {
+    return this.#nodes.get(name);
+  }
+
+  /** Of two pods that claim an address: the one whose node has the network, then the younger one, then by name. */
+  ownerOf({ text }: Ip): AddressOwner | undefined {
+    const claims = [...(this.#pods.get(text)?.claims ?? [])];
+    const [pod] = claims.length > 1 ? claims.sort((a, b) => this.#rank(b, text) - this.#rank(a, text) || byAge(a, b)) : claims;
+    if (pod) return { pod };
+    const [node] = this.#gateways.get(text)?.nodes ?? [];
+    return node && { gatewayOf: node };
+  }
+
+  gateways(): Iterable<Ip> {
+    return [...this.#gateways.values()].map(({ ip }) => ip);
+  }
+
+  /** Where pods may be: networks of nodes, without what in them is a node's. */
+  podNetworks(): readonly PrefixMark<'pods'>[] {
+    this.#networksNow();
+    return this.#marks;
+  }
+
+  /** Addresses of pods that lie in no pod network. */
+  strays(): Iterable<Ip> {
+    this.#strays ??= new Map([...this.#pods.values()].filter(({ ip }) => this.#isStray(ip)).map(({ ip }) => [ip.text, ip]));
+    return this.#strays.values();
+  }
+
+  #isStray(ip: Ip): boolean {
+    return !this.#networksNow()[ip.family].heldAt(ip).has('pods');
+  }
+
+  #networksNow(): Readonly<Record<Family, PrefixSets<'pods'>>> {
+    if (this.#networks) return this.#networks;
+    const nodes = [...this.#nodes.values()];
+    const within: PrefixMark<'pods'>[] = nodes.flatMap(({ podCidrs }) =>
+      podCidrs.flatMap((cidr): readonly PrefixMark<'pods'>[] => [
+        { cidr, adds: 'pods' },
+        { cidr: cidrOf(cidr.network, Math.max(cidr.prefixLength, addressBits(cidr.family) - 1)), removes: 'pods' },
+      ]),
+    );
+    const inside = setsOf(within);
+    const foreign = nodes.flatMap(({ addresses }) => addresses.filter((ip) => inside[ip.family].heldAt(ip).has('pods')));
+    this.#marks = [...within, ...foreign.map((ip): PrefixMark<'pods'> => ({ cidr: hostCidr(ip), removes: 'pods' }))];
+    this.#networks = foreign.length === 0 ? inside : setsOf(this.#marks);
+    return this.#networks;
+  }
+
+  #rank({ pod }: IndexedPod, address: string): number {
+    const networks = pod.nodeName === undefined ? [] : (this.#nodes.get(pod.nodeName)?.podCidrs ?? []);
+    return networks.some((cidr) => cidrContains(cidr, parseIp(address))) ? 1 : 0;
+  }
+}
+
+function setsOf(marks: readonly PrefixMark<'pods'>[]): Readonly<Record<Family, PrefixSets<'pods'>>> {
+  return { ipv4: prefixSets('ipv4', marks), ipv6: prefixSets('ipv6', marks) };
+}
+
+/** The network's first two addresses, or as many as it has. */
+function gatewaysOf({ family, network, prefixLength }: Cidr): readonly Ip[] {
+  return prefixLength === addressBits(family) ? [network] : [network, ipFromValue(family, network.value + 1n)];
+}
+
+function byAge(a: IndexedPod, b: IndexedPod): number {
+  return compareTexts(b.pod.createdAt ?? '', a.pod.createdAt ?? '') || compareTexts(a.key, b.key);
+}

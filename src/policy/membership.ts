@@ -1,0 +1,252 @@
+import { addTo, type Kind, type PodKinds, removeFrom } from './kinds.ts';
+import type { NamespaceLabels } from './namespace-labels.ts';
+import { type PeerSet, PeerSets, type TermHolding } from './peer-set.ts';
+import { certainLabel, labelText, matchesLabels, type PodLabels } from './selector.ts';
+import { isWide, type PodsTerm, type Term } from './term.ts';
+
+/** A term in use in one direction. */
+interface UsedTerm {
+  readonly term: Term;
+  uses: number;
+  /** One, or for a term with the name of a port one for each number it has; 0 where there is none. */
+  readonly holdings: Map<number, TermHolding>;
+  readonly kinds: Set<Kind>;
+  readonly namespaces: Set<string>;
+}
+
+/** What a round has changed: whose sets are others now. */
+export interface MembershipChange {
+  readonly kinds: ReadonlySet<Kind>;
+  readonly namespaces: ReadonlySet<string>;
+  /** Blocks, or that any pod is meant at all. */
+  readonly blocks: boolean;
+}
+
+/** Which terms hold which kinds of pods, and which namespaces, in one direction. Each pair is looked at once. */
+export class Membership {
+  readonly sets = new PeerSets();
+  readonly #kinds: PodKinds;
+  readonly #namespaces: NamespaceLabels;
+  readonly #terms = new Map<string, UsedTerm>();
+  /** Terms that look at labels or ports of pods; found by labels of pods. */
+  readonly #fineTerms = new TermIndex();
+  /** Terms that look at namespaces only; found by labels of namespaces. */
+  readonly #wideTerms = new TermIndex();
+  readonly #fine = new Map<Kind, PeerSet>();
+  readonly #wideSets = new Map<string, PeerSet>();
+  readonly #fresh = new Set<UsedTerm>();
+  readonly #gone = new Set<UsedTerm>();
+  #lastId = 0;
+
+  constructor(kinds: PodKinds, namespaces: NamespaceLabels) {
+    this.#kinds = kinds;
+    this.#namespaces = namespaces;
+  }
+
+  acquire(term: Term): void {
+    const known = this.#terms.get(term.text);
+    if (known) {
+      known.uses++;
+      this.#gone.delete(known);
+      return;
+    }
+    const used: UsedTerm = { term, uses: 1, holdings: new Map(), kinds: new Set(), namespaces: new Set() };
+    this.#terms.set(term.text, used);
+    this.#fresh.add(used);
+  }
+
+  release(term: Term): void {
+    const used = this.#terms.get(term.text);
+    if (!used || --used.uses > 0) return;
+    this.#gone.add(used);
+  }
+
+  /** Terms that are blocks or any pod, with what says that an address is in them. */
+  *blocks(): Iterable<{ readonly term: Term; readonly holding: TermHolding }> {
+    for (const used of this.#terms.values()) if (used.term.is !== 'pods') yield { term: used.term, holding: this.#holdingOf(used) };
+  }
+
+  /** That any pod is meant, if a term in use says so. */
+  get anyPod(): PeerSet {
+    const used = this.#terms.get('any pod');
+    return used ? this.sets.of([this.#holdingOf(used)]) : this.sets.empty;
+  }
+
+  fineOf(kind: Kind): PeerSet {
+    return this.#fine.get(kind) ?? this.sets.empty;
+  }
+
+  wideOf(namespace: string): PeerSet {
+    return this.#wideSets.get(namespace) ?? this.sets.empty;
+  }
+
+  setsInUse(): readonly PeerSet[] {
+    return [...this.#fine.values(), ...this.#wideSets.values()];
+  }
+
+  /** Works off what has changed. @param relabelled namespaces */
+  settle(kinds: ReturnType<PodKinds['takeChanges']>, relabelled: ReadonlySet<string>): MembershipChange {
+    const dirtyKinds = new Set<Kind>(kinds.added);
+    const dirtyNamespaces = new Set<string>(relabelled);
+    let blocks = false;
+    for (const kind of kinds.removed) this.#forget(kind);
+    for (const used of this.#gone) {
+      blocks ||= used.term.is !== 'pods';
+      for (const kind of used.kinds) dirtyKinds.add(kind);
+      for (const name of used.namespaces) dirtyNamespaces.add(name);
+      this.#terms.delete(used.term.text);
+      this.#indexOf(used)?.remove(used);
+    }
+    for (const used of this.#fresh) {
+      // Also gone again since; then there is nothing to look for.
+      if (!this.#terms.has(used.term.text)) continue;
+      blocks ||= used.term.is !== 'pods';
+      this.#indexOf(used)?.add(used);
+      for (const kind of this.#candidateKinds(used.term)) dirtyKinds.add(kind);
+      for (const name of this.#candidateNamespaces(used.term)) dirtyNamespaces.add(name);
+    }
+    this.#fresh.clear();
+    this.#gone.clear();
+    for (const name of relabelled) for (const kind of this.#kinds.ofNamespace(name)) dirtyKinds.add(kind);
+    for (const { namespace } of kinds.added) if (!this.#wideSets.has(namespace)) dirtyNamespaces.add(namespace);
+    return { kinds: this.#changedKinds(dirtyKinds), namespaces: this.#changedNamespaces(dirtyNamespaces), blocks };
+  }
+
+  #changedKinds(dirty: ReadonlySet<Kind>): ReadonlySet<Kind> {
+    const changed = new Set<Kind>();
+    for (const kind of dirty) {
+      if (kind.pods.size === 0) continue;
+      const holdings: TermHolding[] = [];
+      for (const used of this.#fineTerms.candidates(kind.namespace, kind.labels)) {
+        if (this.#holds(used.term, kind)) {
+          used.kinds.add(kind);
+          holdings.push(this.#holdingOf(used, kind));
+        } else used.kinds.delete(kind);
+      }
+      const set = this.sets.of(holdings);
+      if (set === this.fineOf(kind)) continue;
+      if (set === this.sets.empty) this.#fine.delete(kind);
+      else this.#fine.set(kind, set);
+      changed.add(kind);
+    }
+    return changed;
+  }
+
+  #changedNamespaces(dirty: ReadonlySet<string>): ReadonlySet<string> {
+    const changed = new Set<string>();
+    for (const name of dirty) {
+      if (this.#kinds.ofNamespace(name).size === 0) {
+        this.#forgetNamespace(name);
+        continue;
+      }
+      const labels = this.#namespaces.get(name);
+      const holdings: TermHolding[] = [];
+      for (const used of this.#wideTerms.candidates(name, labels ?? {})) {
+        if (used.term.is === 'pods' && matchesNamespace(used.term, name, labels)) {
+          used.namespaces.add(name);
+          holdings.push(this.#holdingOf(used));
+        } else used.namespaces.delete(name);
+      }
+      const set = this.sets.of(holdings);
+      const isOther = set !== this.wideOf(name);
+      this.#wideSets.set(name, set);
+      if (isOther) changed.add(name);
+    }
+    return changed;
+  }
+
+  #holds(term: Term, { namespace, labels, ports }: Kind): boolean {
+    if (term.is !== 'pods' || !matchesLabels(term.pods, labels)) return false;
+    if (term.portName !== undefined && !Object.hasOwn(ports, term.portName)) return false;
+    return matchesNamespace(term, namespace, this.#namespaces.get(namespace));
+  }
+
+  #holdingOf({ term, holdings }: UsedTerm, kind?: Kind): TermHolding {
+    const port = (kind && term.is === 'pods' && term.portName !== undefined ? kind.ports[term.portName] : undefined) ?? 0;
+    const known = holdings.get(port);
+    if (known) return known;
+    const isNumbered = term.is === 'pods' && term.portName !== undefined;
+    const holding: TermHolding = {
+      id: ++this.#lastId,
+      text: isNumbered ? `${term.text}=${port}` : term.text,
+      term,
+      ...(isNumbered ? { port } : {}),
+    };
+    holdings.set(port, holding);
+    return holding;
+  }
+
+  #candidateKinds(term: Term): Iterable<Kind> {
+    if (term.is !== 'pods' || isWide(term)) return [];
+    if (typeof term.namespaces === 'string') return this.#kinds.ofNamespace(term.namespaces);
+    const label = certainLabel(term.pods);
+    return label === undefined ? this.#kinds.all() : this.#kinds.withLabel(label);
+  }
+
+  #candidateNamespaces(term: Term): Iterable<string> {
+    if (term.is !== 'pods' || !isWide(term)) return [];
+    if (typeof term.namespaces === 'string') return [term.namespaces];
+    const label = certainLabel(term.namespaces);
+    return label === undefined ? this.#kinds.namespaces() : this.#namespaces.withLabel(label);
+  }
+
+  #indexOf({ term }: UsedTerm): TermIndex | undefined {
+    if (term.is !== 'pods') return undefined;
+    return isWide(term) ? this.#wideTerms : this.#fineTerms;
+  }
+
+  #forget(kind: Kind): void {
+    for (const used of this.#fineTerms.candidates(kind.namespace, kind.labels)) used.kinds.delete(kind);
+    this.#fine.delete(kind);
+    if (this.#kinds.ofNamespace(kind.namespace).size === 0) this.#forgetNamespace(kind.namespace);
+  }
+
+  #forgetNamespace(name: string): void {
+    if (!this.#wideSets.delete(name)) return;
+    for (const used of this.#wideTerms.all()) used.namespaces.delete(name);
+  }
+}
+
+/** Terms by the name of a namespace, else by a label that whatever they hold has, else the rest. */
+class TermIndex {
+  readonly #ofNamespace = new Map<string, Set<UsedTerm>>();
+  readonly #withLabel = new Map<string, Set<UsedTerm>>();
+  readonly #rest = new Set<UsedTerm>();
+
+  add(used: UsedTerm): void {
+    const { name, label } = placeOf(used.term);
+    if (name !== undefined) addTo(this.#ofNamespace, name, used);
+    else if (label !== undefined) addTo(this.#withLabel, label, used);
+    else this.#rest.add(used);
+  }
+
+  remove(used: UsedTerm): void {
+    const { name, label } = placeOf(used.term);
+    if (name !== undefined) removeFrom(this.#ofNamespace, name, used);
+    else if (label !== undefined) removeFrom(this.#withLabel, label, used);
+    else this.#rest.delete(used);
+  }
+
+  *candidates(namespace: string, labels: PodLabels): Iterable<UsedTerm> {
+    yield* this.#ofNamespace.get(namespace) ?? [];
+    for (const [key, value] of Object.entries(labels)) yield* this.#withLabel.get(labelText(key, value)) ?? [];
+    yield* this.#rest;
+  }
+
+  *all(): Iterable<UsedTerm> {
+    for (const terms of [...this.#ofNamespace.values(), ...this.#withLabel.values()]) yield* terms;
+    yield* this.#rest;
+  }
+}
+
+function placeOf(term: Term): { readonly name?: string; readonly label?: string | undefined } {
+  if (term.is !== 'pods') return {};
+  if (typeof term.namespaces === 'string') return { name: term.namespaces };
+  return { label: certainLabel(isWide(term) ? term.namespaces : term.pods) };
+}
+
+/** Of a namespace that is not known, no label is known, neither that it is there nor that it is not. */
+function matchesNamespace({ namespaces }: PodsTerm, name: string, labels: PodLabels | undefined): boolean {
+  if (typeof namespaces === 'string') return namespaces === name;
+  return labels === undefined ? namespaces.length === 0 : matchesLabels(namespaces, labels);
+}

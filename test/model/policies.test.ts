@@ -1,0 +1,52 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { PolicyEngine } from '../../src/policy/policy-engine.ts';
+import { policyCases } from '../support/policy-cases.ts';
+import { exampleAddresses, exampleCluster } from '../support/policy-cluster.ts';
+import { type ObjectSet, objectSet, prove, provenNode, put } from './policy-proof.ts';
+import { runHistory } from './policy-run.ts';
+import { policyHistories } from './random-policies.ts';
+
+const casePorts = {
+  TCP: [0, 1, 9, 10, 25, 41, 53, 80, 84, 85, 91, 5432, 5978, 6379, 8080, 8081, 9100, 65_535],
+  UDP: [0, 53, 54, 5432, 65_535],
+  SCTP: [7, 999, 1000, 2000, 2001],
+} as const;
+
+/** A seed to repeat a run with, and how many clusters. */
+const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
+const runs = Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 12);
+
+function engineOf(set: ObjectSet): PolicyEngine {
+  const engine = new PolicyEngine(provenNode);
+  for (const each of set.values()) put(engine, each);
+  engine.update();
+  return engine;
+}
+
+it.each(policyCases)('the matrix is what the reference says: $name', ({ policies }) => {
+  const set = objectSet({ ...exampleCluster, networkPolicies: policies });
+  const addresses = [...Object.values(exampleAddresses).flat(), '10.99.1.1', '10.99.1.2', '203.1.0.9', '169.254.169.254', '198.51.100.7'];
+  expect(prove(set, engineOf(set).matrix, addresses, casePorts).differences.slice(0, 3)).toEqual([]);
+});
+
+it(`the matrix is what the reference says, for random clusters that change (SEINE_TEST_SEED=${seed})`, { timeout: 600_000 }, () => {
+  const total = { allowed: 0, denied: 0, peers: {} as Record<string, number> };
+  fc.assert(
+    fc.property(policyHistories, (history) => {
+      const result = runHistory(() => new PolicyEngine(provenNode), history);
+      expect(result.differences.slice(0, 3)).toEqual([]);
+      total.allowed += result.allowed;
+      total.denied += result.denied;
+      for (const [peer, count] of Object.entries(result.peers)) total.peers[peer] = (total.peers[peer] ?? 0) + count;
+    }),
+    { seed, numRuns: runs, endOnFailure: true },
+  );
+  const probes = total.allowed + total.denied;
+  process.stdout.write(
+    `${probes} probes, ${((100 * total.allowed) / probes).toFixed(1)} % allowed, by peer ${JSON.stringify(total.peers)}\n`,
+  );
+  expect(total.allowed / probes).toBeGreaterThan(0.3);
+  expect(total.denied / probes).toBeGreaterThan(0.3);
+  expect(Object.keys(total.peers)).toHaveLength(8);
+});

@@ -1,0 +1,225 @@
+import { namespaces } from '../../src/kube/namespace.ts';
+import { networkPolicies } from '../../src/kube/network-policy.ts';
+import { policyPods } from '../../src/kube/policy-pod.ts';
+import type { PolicyNode } from '../../src/policy/addresses.ts';
+import type { PolicyEngine } from '../../src/policy/policy-engine.ts';
+import { interpret, type MatrixAnswer, type PolicyPacket } from '../../src/policy-matrix/interpret.ts';
+import { type PolicyDecision, type PolicyMatrix, policyDirections } from '../../src/policy-matrix/matrix.ts';
+import { type JudgedConnection, judge, whoHas } from '../../src/policy-reference/judge.ts';
+import type { NetworkPolicyObject, NodeObject, PodObject, PolicyObjects } from '../../src/policy-reference/objects.ts';
+
+/*
+ * The matrix against the reference: every local pod × direction × address at which anything may begin or end × port at which anything may.
+ */
+
+/** The node whose pods are judged. */
+export const provenNode = 'n1';
+
+type EnginePort = Pick<
+  PolicyEngine,
+  | 'putNamespace'
+  | 'removeNamespace'
+  | 'putNode'
+  | 'removeNode'
+  | 'putPod'
+  | 'removePod'
+  | 'putPolicy'
+  | 'removePolicy'
+  | 'update'
+  | 'matrix'
+>;
+
+type Party = ReturnType<typeof whoHas>;
+
+/** Objects by kind and name, `Pod shop/db`. */
+export type ObjectSet = ReadonlyMap<string, PolicyObject>;
+export type PolicyObject =
+  | { readonly kind: 'Namespace'; readonly object: PolicyObjects['namespaces'][number] }
+  | { readonly kind: 'Node'; readonly object: NodeObject }
+  | { readonly kind: 'Pod'; readonly object: PodObject }
+  | { readonly kind: 'NetworkPolicy'; readonly object: NetworkPolicyObject };
+
+export function objectSet({ namespaces, nodes, pods, networkPolicies }: PolicyObjects): Map<string, PolicyObject> {
+  const all: PolicyObject[] = [
+    ...namespaces.map((object) => ({ kind: 'Namespace' as const, object })),
+    ...nodes.map((object) => ({ kind: 'Node' as const, object })),
+    ...pods.map((object) => ({ kind: 'Pod' as const, object })),
+    ...networkPolicies.map((object) => ({ kind: 'NetworkPolicy' as const, object })),
+  ];
+  return new Map(all.map((each) => [nameOf(each), each]));
+}
+
+export function nameOf({ kind, object: { metadata } }: PolicyObject): string {
+  return `${kind} ${'namespace' in metadata ? `${metadata.namespace}/` : ''}${metadata.name}`;
+}
+
+function objectsOf(set: ObjectSet): PolicyObjects {
+  const of = <K extends PolicyObject['kind']>(kind: K) =>
+    [...set.values()].filter((each): each is Extract<PolicyObject, { kind: K }> => each.kind === kind).map(({ object }) => object);
+  return {
+    namespaces: of('Namespace') as PolicyObjects['namespaces'],
+    nodes: of('Node') as PolicyObjects['nodes'],
+    pods: of('Pod') as PolicyObjects['pods'],
+    networkPolicies: of('NetworkPolicy') as PolicyObjects['networkPolicies'],
+  };
+}
+
+/** By the projections of the sources, as an agent reads them. */
+export function put(engine: EnginePort, each: PolicyObject): void {
+  switch (each.kind) {
+    case 'Namespace': {
+      const namespace = namespaces.project(each.object);
+      if (namespace) engine.putNamespace(namespace.name, namespace.labels);
+      return;
+    }
+    case 'Node':
+      engine.putNode(nodeOf(each.object));
+      return;
+    case 'Pod': {
+      const pod = policyPods.project(each.object);
+      if (pod) engine.putPod(pod);
+      else engine.removePod(keyOf(each));
+      return;
+    }
+    case 'NetworkPolicy': {
+      const policy = networkPolicies.project({ ...each.object, metadata: { ...each.object.metadata, uid: 'u' } });
+      if (policy) engine.putPolicy(policy);
+    }
+  }
+}
+
+export function remove(engine: EnginePort, each: PolicyObject): void {
+  const key = keyOf(each);
+  if (each.kind === 'Namespace') engine.removeNamespace(key);
+  else if (each.kind === 'Node') engine.removeNode(key);
+  else if (each.kind === 'Pod') engine.removePod(key);
+  else engine.removePolicy(key);
+}
+
+function keyOf(each: PolicyObject): string {
+  return nameOf(each).slice(each.kind.length + 1);
+}
+
+function nodeOf({ metadata, spec, status }: NodeObject): PolicyNode {
+  const addresses = status.addresses.filter(({ type }) => type !== 'Hostname').map(({ address }) => address);
+  return { name: metadata.name, podCidrs: spec.podCIDRs ?? [], addresses };
+}
+
+export interface ProofResult {
+  readonly differences: readonly string[];
+  readonly allowed: number;
+  readonly denied: number;
+  /** Probes by who the other end is. */
+  readonly peers: Readonly<Record<string, number>>;
+}
+
+export type ProbedPorts = Readonly<Record<'TCP' | 'UDP' | 'SCTP', readonly number[]>>;
+
+/** @param addresses the other ends @param ports destination ports, for each protocol that has some */
+export function prove(set: ObjectSet, matrix: PolicyMatrix, addresses: readonly string[], ports: ProbedPorts): ProofResult {
+  const objects = objectsOf(set);
+  const result = { differences: [] as string[], allowed: 0, denied: 0, peers: {} as Record<string, number> };
+  const services = [
+    ...(['TCP', 'UDP', 'SCTP'] as const).flatMap((protocol) => ports[protocol].map((port) => ({ protocol, port }))),
+    { protocol: 'ICMP' },
+    { protocol: 'GRE' },
+  ];
+  const parties = new Map<string, Party>();
+  const partyOf = (address: string): Party => {
+    const party = parties.get(address) ?? whoHas(objects, address);
+    parties.set(address, party);
+    return party;
+  };
+  const ends = addresses.map((address) => ({ address, peer: `${partyOf(address).is} ${address.includes(':') ? 'ipv6' : 'ipv4'}` }));
+  for (const { pod, ips } of localPods(objects))
+    for (const direction of policyDirections)
+      for (const { address, peer } of ends)
+        for (const own of ips.filter((ip) => ip.includes(':') === address.includes(':')))
+          for (const masqueraded of direction === 'ingress' && matrix.ownNode.has(address) ? [false, true] : [false])
+            for (const service of services) {
+              const packet: PolicyPacket = { direction, pod, address, ...service, masqueraded };
+              const answer = interpret(matrix, packet);
+              result.peers[peer] = (result.peers[peer] ?? 0) + 1;
+              if (answer.verdict === 'allow') result.allowed++;
+              else result.denied++;
+              const tuple = direction === 'ingress' ? { from: address, to: own } : { from: own, to: address };
+              const difference = differenceOf(packet, answer, { ...tuple, ...service, masqueraded }, (connection) =>
+                judge(objects, connection, { source: partyOf(connection.from), destination: partyOf(connection.to) }),
+              );
+              if (difference !== undefined) result.differences.push(difference);
+            }
+  return result;
+}
+
+function differenceOf(
+  { direction, pod }: PolicyPacket,
+  answer: MatrixAnswer,
+  connection: JudgedConnection,
+  judged: (connection: JudgedConnection) => ReturnType<typeof judge>,
+): string | undefined {
+  const end = judged(connection)[direction];
+  const { from, to, protocol, port, masqueraded } = connection;
+  const what = `${direction} of ${pod}: ${masqueraded ? 'masqueraded ' : ''}${from} > ${to} ${protocol}/${port ?? '-'}`;
+  if (!end) return `${what}: the reference knows of no pod there`;
+  const said = `${what}: matrix ${JSON.stringify(answer)}, reference ${JSON.stringify(end)}`;
+  if (end.verdict !== answer.verdict) return said;
+  if (answer.why !== 'decision') return answer.why === end.why ? undefined : said;
+  if (answer.verdict === 'deny') return answer.by.join() === end.isolatedBy.join() ? undefined : said;
+  return answer.by.length === 1 && end.allowedBy.includes(answer.by[0] ?? '') ? undefined : said;
+}
+
+/** Live pods of the node, with those of their addresses that are theirs alone. */
+function localPods({ pods }: PolicyObjects): readonly { readonly pod: string; readonly ips: readonly string[] }[] {
+  const live = pods.filter(({ spec, status }) => spec.hostNetwork !== true && !['Succeeded', 'Failed'].includes(status.phase));
+  const uses = Map.groupBy(
+    live.flatMap(({ status }) => (status.podIPs ?? []).map(({ ip }) => ip)),
+    (ip) => ip,
+  );
+  return live
+    .filter(({ spec }) => spec.nodeName === provenNode)
+    .map(({ metadata, status }) => ({
+      pod: `${metadata.namespace}/${metadata.name}`,
+      ips: (status.podIPs ?? []).map(({ ip }) => ip).filter((ip) => uses.get(ip)?.length === 1),
+    }));
+}
+
+/** The matrix with contents in place of numbers: equal for two engines that mean the same. */
+export function describe({ subjects, ownNode, ingress, egress }: PolicyMatrix): unknown {
+  const directions = { ingress, egress };
+  const described = policyDirections.map((direction) => {
+    const { identities, relations } = directions[direction];
+    const names = new Map<string, string>();
+    for (const subject of subjects.values()) {
+      const own = subject[direction];
+      if (own) names.set(`${own.id}`, own.text);
+    }
+    const classes = new Map<string, string>([['0', '']]);
+    for (const { coarse, fine } of identities.values())
+      for (const each of [coarse, fine]) classes.set(`${each.id}`, each.terms.join(' | '));
+    return {
+      identities: sorted(
+        [...identities].map(([cidr, { coarse, fine }]) => `${cidr}: ${coarse.terms.join(' | ')} & ${fine.terms.join(' | ')}`),
+      ),
+      relations: sorted(
+        [...relations].map(([key, decision]) => {
+          const [subject = '', coarse, fine] = key.split(' ');
+          const nameIn = (id: string | undefined) => (id === undefined ? '-' : (classes.get(id) ?? `unused class ${id}`));
+          return `${names.get(subject) ?? `unused subject ${subject}`} / ${nameIn(coarse)} / ${nameIn(fine)}: ${decisionLine(decision)}`;
+        }),
+      ),
+    };
+  });
+  return {
+    subjects: sorted([...subjects].map(([key, each]) => `${key} ${each.addresses.join()} ${each.ingress?.text} ${each.egress?.text}`)),
+    ownNode: sorted([...ownNode]),
+    described,
+  };
+}
+
+function decisionLine({ ranges, otherwise }: PolicyDecision): string {
+  return JSON.stringify([ranges, otherwise]);
+}
+
+function sorted(lines: readonly string[]): readonly string[] {
+  return lines.toSorted();
+}
