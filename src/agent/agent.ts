@@ -14,6 +14,7 @@ import { Looks } from '../looks/looks.ts';
 import { selfTest } from '../netlink/self-test.ts';
 import { watchContestedSettings } from '../node/contested-settings.ts';
 import { Readiness } from '../node/readiness.ts';
+import { TakenWays } from '../node/taken-ways.ts';
 import { HalfOpenConnections } from '../packet-in/half-open.ts';
 import { NoEndpointResponder } from '../packet-in/no-endpoint.ts';
 import { UntranslatedPackets } from '../packet-in/untranslated.ts';
@@ -28,6 +29,7 @@ import { NodeChanges } from './node-changes.ts';
 import { type StartedNode, type StartHooks, startNode } from './node-start.ts';
 import { debouncedRecheck, keepNode, type NodeStack, openNodeStack, openNodeState } from './node-state.ts';
 import { journalPath } from './pods.ts';
+import { routingLook } from './routing-look.ts';
 import { openSwitch, type SwitchConnections } from './switch-connections.ts';
 
 interface WiredAgent {
@@ -59,6 +61,8 @@ export function createAgent(config: AgentConfig, hooks: AgentEvents, log: Log, s
   const looks = new Looks({ log });
   const cni = new CniFiles({ folders: { bin: config.cniBinDir, conf: config.cniConfDir, state: config.stateDir } });
   warnOfPodNetworks(sources.nodes.replica, config.nodeName, warnings);
+  const held = () => nodeState.reconcilers.host.actual();
+  const ways = new TakenWays({ socket: stack.links.socket, gateway: config.hostGateway, held });
   const companions = ({ live, ipam, gonePods }: StartedNode): readonly Promise<void>[] => {
     const { openflow, database } = ovs;
     const { datapath: datapathChanged, foreignFirewall } = changes;
@@ -68,6 +72,7 @@ export function createAgent(config: AgentConfig, hooks: AgentEvents, log: Log, s
       watchForeignFirewall(firewall, { live, log, signal }),
       watchContestedSettings({ nodeState, warnings, log }, signal),
       looks.follow(leaseLook(gonePods), signal),
+      looks.follow(routingLook(ways, config.hostGateway), signal),
       dataPath.follow({ dataPath: config.ovsDatapathType, plane, warnings }, log, signal),
       looks.follow(cni.look, signal),
       looks.follow(journalLook(ipam, journalPath(config)), signal),

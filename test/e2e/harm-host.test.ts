@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Harm, HarmLab, harmTests } from '../support/harm-lab.ts';
+import { heldStates } from '../support/held-states.ts';
 
 /** The node's own stack: the gateway, its addresses, routes and neighbours. */
 let node: HarmLab;
@@ -157,3 +158,46 @@ harmTests('kernel settings', () => node, [
     looked: async () => (await settings()) + (await overGateway()) + (await addresses()),
   },
 ]);
+
+/** Ways that other programs take to what is ours: only said, so they are undone here. */
+interface Taking {
+  readonly what: string;
+  readonly family: '-4' | '-6';
+  readonly words: (to: string) => string;
+}
+const rule: Taking = { what: 'a rule', family: '-4', words: (to) => `rule VERB to ${to} blackhole priority 100` };
+const takings: readonly Taking[] = [
+  rule,
+  { what: 'a smaller network', family: '-4', words: (to) => `route VERB unreachable ${to.replace(/\/\d+$/, '/28')} proto static` },
+  { what: 'a better metric', family: '-6', words: (to) => `route VERB blackhole ${to} metric 1 proto static` },
+];
+
+describe('a way that is taken', () => {
+  const take = async (verb: 'add' | 'delete', { family, words }: Taking, to: string) =>
+    await ip(`${family} ${words(to).replace('VERB', verb)}`);
+  const untilSaid = async (to: string, said: boolean) =>
+    await expect
+      .poll(async () => (await node.status()).problems?.some(({ about }) => about === `routing/${to}`), {
+        timeout: heldStates.routing.withinMs,
+      })
+      .toBe(said);
+
+  it.each(takings)('is said while the agent runs, and until it ends: $what', async (taking) => {
+    const { to } = await way(taking.family);
+    await take('add', taking, to);
+    await untilSaid(to, true);
+    await take('delete', taking, to);
+    await untilSaid(to, false);
+  });
+
+  it('is said by an agent that starts', async () => {
+    const { to } = await way(rule.family);
+    await node.lab.agent(1, 'kill');
+    await take('add', rule, to);
+    await node.lab.agent(1, 'start');
+    await node.lab.untilReady(1, 90_000);
+    await untilSaid(to, true);
+    await take('delete', rule, to);
+    await untilSaid(to, false);
+  });
+});

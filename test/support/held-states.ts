@@ -117,6 +117,16 @@ export const heldStates = {
     alerts: repairable,
     tests: ['e2e/harm-host'],
   },
+  routing: {
+    state: 'Policy rules and routes of other programs that lead packets for pods or Services elsewhere',
+    found: 'look `routing`, every four seconds: the kernel is asked which way it takes',
+    withinMs: SWEPT_MS,
+    repaired: 'reported only: they are not ours',
+    said: 'problem `node` about `routing/NETWORK`, with the commands that show it',
+    alerts: ['SeineProblem', 'SeineLookOverdue'],
+    tests: ['e2e/harm-host'],
+    titles: ['is said while the agent runs, and until it ends: $what', 'is said by an agent that starts'],
+  },
   neighbours: {
     state: 'Permanent neighbours of the gateway',
     found: 'neighbour events of the kernel, at once; sweep',
@@ -160,7 +170,7 @@ export const heldStates = {
     found: 'look `cni`, every ten seconds',
     withinMs: 15_000,
     repaired: 'put back from the copies that `install-cni` keeps, where the agent may write; plugins that others appended to our list stay',
-    said: 'problem `node`, look `cni`, `look_repairs_total`',
+    said: 'problem `cni`, look `cni`, `look_repairs_total`',
     alerts: ['SeineProblem', 'SeineLookOverdue'],
     tests: ['e2e/looks'],
     titles: [
