@@ -207,7 +207,10 @@ export class Reflector<T> {
   #armForWatch(watch: RunningWatch<T>): void {
     const { draft, watchdog, action, bringsBookmarks } = watch;
     const { watchGraceMs, watchSilenceMs } = this.#policy;
-    if (draft) return this.#armForSnapshot(watchdog);
+    if (draft) {
+      this.#armForSnapshot(watchdog);
+      return;
+    }
     const nowMs = performance.now();
     watch.endsAtMs ??= nowMs + action.timeoutSeconds * 1_000 + watchGraceMs;
     const leftMs = Math.max(0, watch.endsAtMs - nowMs);
