@@ -22,7 +22,7 @@ const whole = (what: string, command: string): Harm => ({ ...nft(what, command),
 
 harmTests('packet filter', () => node, [
   whole('everything flushed', 'flush ruleset'),
-  nft('a table deleted', 'delete table inet seine'),
+  nft('a table deleted', 'delete table inet seine-services'),
   whole('a table dormant', 'add table inet seine { flags dormant; }'),
   nft('a chain flushed', 'flush chain inet seine postrouting'),
   nft('a rule before ours', 'insert rule inet seine forward drop'),
