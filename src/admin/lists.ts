@@ -138,14 +138,9 @@ function askedOwner(query: URLSearchParams): string | undefined {
   return owner;
 }
 
-/** Names that tables had before, accepted for a release. */
-const formerTableNames: Readonly<Record<string, PipelineTableName>> = { strangers: 'unknownTunnelPeers' };
-
 /** By name or number. @throws SeineError `INVALID_INPUT` */
 function tableOf(text: string): PipelineTableName {
-  const name = /^\d{1,3}$/.test(text)
-    ? tableName(Number(text))
-    : (tableNames.find((each) => each === text) ?? Object.entries(formerTableNames).find(([former]) => former === text)?.[1]);
+  const name = /^\d{1,3}$/.test(text) ? tableName(Number(text)) : tableNames.find((each) => each === text);
   if (name === undefined) throw new SeineError('INVALID_INPUT', `no table ${JSON.stringify(text)}; there is ${tableNames.join(', ')}`);
   return name;
 }

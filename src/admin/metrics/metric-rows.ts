@@ -185,11 +185,6 @@ export const metricRows = {
     help: 'Tunnel packets from an address that is no node, while the switch remembers it.',
     labels: ['address'],
   },
-  stranger_packets: {
-    type: 'gauge',
-    help: 'The old name of unknown_tunnel_peer_packets; goes with the next release.',
-    labels: ['address'],
-  },
 
   event_loop_lag_seconds: {
     type: 'histogram',

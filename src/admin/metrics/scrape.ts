@@ -90,7 +90,6 @@ export async function scrapeAgent({ agent, record, health }: ScrapeSources, sign
     cni_calls_total: record.samples('cni_calls_total'),
     ...(await dataPathLoad(agent, signal)),
     unknown_tunnel_peer_packets: unknownPeers,
-    stranger_packets: unknownPeers,
   };
 }
 
