@@ -8,11 +8,11 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
  * lab; `runtime` needs a lab and container runtimes, `upgrade` a lab and the repository's history, and neither is part of `npm test`.
  * Deadlines are for a machine that does other things as well: they tell that something hangs, not how fast it is.
  *
- * Files run side by side, each in namespaces with names of its own. Most of them wait most of the time, so there is one more than the
- * machine has processors.
+ * Files run side by side, each in namespaces with names of its own: as many as the machine has processors. With one more, the labs of three
+ * files take the processors from one another's switches, and packets are late that a test says must not be.
  */
 const workersMost = 6;
-const maxWorkers = Math.min(availableParallelism() + 1, workersMost);
+const maxWorkers = Math.min(Math.max(2, availableParallelism()), workersMost);
 const shared = {
   maxWorkers,
   expect: { poll: { timeout: 10_000 } },
