@@ -3,7 +3,7 @@ import { idle } from '../async/pause.ts';
 import { addressBits, type Cidr, cidrAddress, type Ip } from '../net/ip.ts';
 import { errnoOf } from '../netlink/errno.ts';
 import { getLink } from '../netlink/links.ts';
-import { lookUpRoute } from '../netlink/routes.ts';
+import { listRoutes, lookUpRoute, ourProtocol } from '../netlink/routes.ts';
 import type { NetlinkSocket } from '../netlink/socket.ts';
 import type { HostEntry, HostKey } from '../reconcile/host-entry.ts';
 
@@ -61,8 +61,17 @@ export class TakenWays {
     this.#from = (this.#from + asked) % networks.length;
     if (taken.length === 0) return [];
     await idle(CONFIRMED_AFTER_MS, signal);
-    return taken.map(({ network }) => wayTo(socket, network)).filter(({ link }) => link !== index);
+    const there = ourRoutes(socket, taken);
+    const confirmed = taken.filter(({ network }) => there.has(network.text)).map(({ network }) => wayTo(socket, network));
+    return confirmed.filter(({ link }) => link !== index);
   }
+}
+
+/** A route of ours that is not there is for the reconciler to repair and to say, be it paused. */
+function ourRoutes(socket: NetlinkSocket, taken: readonly TakenWay[]): ReadonlySet<string> {
+  const families = new Set(taken.map(({ network }) => network.family));
+  const routes = [...families].flatMap((family) => listRoutes(socket, { family, protocol: ourProtocol }));
+  return new Set(routes.map(({ destination }) => destination.text));
 }
 
 function wayTo(socket: NetlinkSocket, network: Cidr): TakenWay {
