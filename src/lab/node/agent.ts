@@ -48,7 +48,9 @@ export function agentConfig(plan: LabPlan, node: NodePlan): Record<string, unkno
 export function writeAgentConfig(plan: LabPlan, node: NodePlan): void {
   const paths = nodePaths(plan.dir, node.name);
   for (const folder of [paths.run, paths.stateDir]) mkdirSync(folder, { recursive: true, mode: 0o700 });
-  writeFileWhole(paths.agentConfig, stringify(agentConfig(plan, node)));
+  const left = new Set(plan.withoutAgentKeys);
+  const keys = Object.entries(agentConfig(plan, node)).filter(([key]) => !left.has(key));
+  writeFileWhole(paths.agentConfig, stringify(Object.fromEntries(keys)));
 }
 
 /**

@@ -36,6 +36,8 @@ export interface LabOptions {
   readonly serviceCidrs?: readonly string[] | undefined;
   /** Of an API server that exists already; none means one of our own. */
   readonly kubeconfig?: string | undefined;
+  /** Keys of the agent's configuration that are left out: an agent of an earlier release ends on one that it does not know. */
+  readonly withoutAgentKeys?: readonly string[];
 }
 
 const tunnel = z.enum(['geneve', 'vxlan', 'gre']);
@@ -63,6 +65,7 @@ const labPlan = z.object({
   podCidrs: z.array(z.string()),
   serviceCidrs: z.array(z.string()),
   kubeconfig: z.string().optional(),
+  withoutAgentKeys: z.array(z.string()).optional(),
   world: z.object({ netns: z.string(), ips: z.array(z.string()), outside: z.array(z.string()) }),
   management: z.object({ netns: z.string(), ip: z.string(), apiServerUrl: z.string() }),
   nodes: z.array(nodePlan),
@@ -106,6 +109,7 @@ export function planLab(options: LabOptions): LabPlan {
     datapath: options.datapath,
     ...networksOf(options),
     ...(options.kubeconfig !== undefined && { kubeconfig: options.kubeconfig }),
+    ...(options.withoutAgentKeys !== undefined && { withoutAgentKeys: [...options.withoutAgentKeys] }),
     world: {
       netns: worldNetns(id),
       ips: families.map((of) => cidrAddress(addressing.transport[of], 254n).text),
