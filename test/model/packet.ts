@@ -16,8 +16,7 @@ export interface Packet {
   readonly ttl?: number;
   readonly portSrc?: number;
   readonly portDst?: number;
-  /** `far-off`: out of any window. */
-  readonly tcpFlags?: 'syn' | 'syn-ack' | 'ack' | 'ack-back' | 'far-off' | 'rst';
+  readonly tcpFlags?: 'syn' | 'syn-ack' | 'ack' | 'ack-back' | 'rst';
   readonly icmpType?: number;
   readonly icmpCode?: number;
   /** Of an echo: tells pings apart as ports do connections. */
