@@ -6,7 +6,7 @@ import type { Plan } from './target.ts';
 
 type BatchWriterOptions<K extends string, V> = Pick<
   ReconcilerOptions<K, V>,
-  'name' | 'desired' | 'target' | 'batchSize' | 'events' | 'now' | 'refusals' | 'sideBySide'
+  'name' | 'desired' | 'target' | 'batchSize' | 'depthOf' | 'events' | 'now' | 'refusals' | 'sideBySide'
 >;
 
 /** The target's known content while it is written to, and what was written. */
@@ -31,7 +31,8 @@ export class BatchWriter<K extends string, V> {
   }
 
   cut(plan: Plan<K, V>): PlanBatch<K, V>[] {
-    return planBatches(plan, (key) => this.#ownerOf(key), this.#options.batchSize);
+    const { batchSize, depthOf } = this.#options;
+    return planBatches(plan, (key) => this.#ownerOf(key), batchSize, depthOf);
   }
 
   /**

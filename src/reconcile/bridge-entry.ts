@@ -107,6 +107,12 @@ export function portOfSettingKey(key: BridgeKey): { readonly port: number; reado
   return { port: numberOf(key), address: Number.parseInt(key.slice(NUMBERED_KEY_LENGTH), 16) };
 }
 
+/** Where an entry lies on the way of a packet, counted from the front: a group behind the table that leads to it, all else behind the first. */
+export function depthOfKey(key: BridgeKey): number {
+  if (isFlowKey(key)) return key.charCodeAt(1);
+  return (isGroupKey(key) ? tables.balance.id : tables.classify.id) + 0.5;
+}
+
 /** Undefined for groups and meters. */
 export function tableOfKey(key: BridgeKey): number | undefined {
   return isFlowKey(key) ? key.charCodeAt(1) : undefined;

@@ -9,6 +9,7 @@ import {
   type BridgeValue,
   decodeFlowEntry,
   deleteFlow,
+  depthOfKey,
   groupMessage,
   isFlowKey,
   isGroupKey,
@@ -60,15 +61,17 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
   }
 
   /**
-   * Make before break: groups and meters before the flows that use them, additions before removals; and a group or meter goes
+   * Make before break: groups and meters before the flows that use them, additions before removals, later tables before those that lead to them, and after them when they go; and a group or meter goes
    * last, because deleting it deletes the flows that use it (OpenFlow 1.5.1 sections 6.5, 6.6). A refused plan leaves nothing behind
    * but changed rates of existing meters.
    */
   async apply({ put, remove }: Plan<BridgeKey, BridgeValue>, signal: AbortSignal): Promise<void> {
     const messages: Uint8Array[] = [];
     for (const [key, value] of put) if (isGroupKey(key)) messages.push(putGroup(value));
-    for (const [key, value] of put) if (isFlowKey(key)) messages.push(flowMessage(addFlow(key, value)));
-    for (const key of remove) if (isFlowKey(key)) messages.push(flowMessage(deleteFlow(key)));
+    const puts = [...put].filter(([key]) => isFlowKey(key)).sort(([a], [b]) => depthOfKey(b) - depthOfKey(a));
+    const removals = [...remove].filter(isFlowKey).sort((a, b) => depthOfKey(a) - depthOfKey(b));
+    for (const [key, value] of puts) messages.push(flowMessage(addFlow(key, value)));
+    for (const key of removals) messages.push(flowMessage(deleteFlow(key)));
     for (const key of remove) if (isGroupKey(key)) messages.push(deleteGroup(numberOf(key)));
     const meters = [...put].filter(([key]) => isMeterKey(key));
     const made = await putMeters(this.#connection, meters, signal);

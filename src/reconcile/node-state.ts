@@ -9,6 +9,7 @@ import {
   type BridgeKey,
   type BridgeValue,
   decodeFlowEntry,
+  depthOfKey,
   encodeBridgeEntries,
   isFlowKey,
   isMeterKey,
@@ -23,7 +24,7 @@ import { LearnedFlows } from './learned-flows.ts';
 import { type LinkEntry, type LinkKey, linkKey, sameLinkEntry, wantedLink } from './link-entry.ts';
 import { LinkedPorts } from './linked-ports.ts';
 import { Reconciler } from './reconciler.ts';
-import type { ReconcilerEvents } from './reconciler-options.ts';
+import type { ReconcilerEvents, ReconcilerOptions } from './reconciler-options.ts';
 import type { SettingKey } from './settings-target.ts';
 import { sweepPeriodically } from './sweep.ts';
 import { portKey, type SwitchEntry, type SwitchKey, sameSwitchEntry } from './switch-entry.ts';
@@ -150,23 +151,16 @@ export class NodeState {
       desired: DesiredState<K, V>,
       target: Target<K, V>,
       equal: (a: V, b: V) => boolean,
+      more: Pick<ReconcilerOptions<K, V>, 'depthOf' | 'refusals' | 'sideBySide'> = {},
     ): Reconciler<K, V> =>
-      new Reconciler({
-        ...common(part, events),
-        blockedBy,
-        desired,
-        target,
-        equal,
-        batchSize: batchSizes[part],
-        ...(part === 'links' ? ofLinks : {}),
-      });
+      new Reconciler({ ...common(part, events), ...more, blockedBy, desired, target, equal, batchSize: batchSizes[part] });
     this.reconcilers = {
-      bridge: reconciler('bridge', this.bridge, targets.bridge, equalStrings),
+      bridge: reconciler('bridge', this.bridge, targets.bridge, equalStrings, { depthOf: depthOfKey }),
       switch: reconciler('switch', this.switch, targets.switch, sameSwitchEntry),
       host: reconciler('host', this.host, targets.host, sameHostEntry),
       firewall: reconciler('firewall', this.firewall, targets.firewall, equalStrings),
       settings: reconciler('settings', this.settings, targets.settings, equalStrings),
-      links: reconciler('links', this.links, targets.links, sameLinkEntry),
+      links: reconciler('links', this.links, targets.links, sameLinkEntry, ofLinks),
     };
   }
 

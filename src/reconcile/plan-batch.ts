@@ -9,9 +9,21 @@ export interface PlanBatch<K, V> extends Plan<K, V> {
  * Cuts a plan into batches of about `size` entries without separating the entries of one owner: groups and the flows that
  * use them, or a policy's isolation and its exceptions, become true together. Removals no longer have an owner and
  * come last, so that nothing is missing in between.
+ *
+ * What lies behind is put before what leads to it, and removed after it: owners by the foremost of their entries, removals one by one.
+ * What an owner wants in one place only is never led to before it is there.
+ *
+ * @param depthOf where an entry lies on the way of a packet, counted from the front; left out: anywhere
  */
-export function planBatches<K, V>(plan: Plan<K, V>, ownerOf: (key: K) => string, size: number): PlanBatch<K, V>[] {
-  const byOwner = Map.groupBy(plan.put.keys(), ownerOf);
+export function planBatches<K, V>(
+  plan: Plan<K, V>,
+  ownerOf: (key: K) => string,
+  size: number,
+  depthOf?: (key: K) => number,
+): PlanBatch<K, V>[] {
+  const isOne = plan.put.size + plan.remove.size <= size; // and true at once
+  const [byOwner, removals] =
+    depthOf && !isOne ? ordered(plan, ownerOf, depthOf) : [Map.groupBy(plan.put.keys(), ownerOf), [...plan.remove]];
   const result: PlanBatch<K, V>[] = [];
   let put = new Map<K, V>();
   let owners: string[] = [];
@@ -26,10 +38,21 @@ export function planBatches<K, V>(plan: Plan<K, V>, ownerOf: (key: K) => string,
     for (const key of keys) put.set(key, plan.put.get(key) as V);
   }
   if (put.size + plan.remove.size > size) close(new Set());
-  const removals = [...plan.remove];
   do close(new Set(removals.splice(0, size)));
   while (removals.length > 0);
   return result;
+}
+
+function ordered<K, V>(
+  { put, remove }: Plan<K, V>,
+  ownerOf: (key: K) => string,
+  depthOf: (key: K) => number,
+): [puts: Iterable<[string, K[]]>, removals: K[]] {
+  const foremost = (keys: readonly K[]): number => keys.reduce((least, key) => Math.min(least, depthOf(key)), Infinity);
+  const owners = Array.from(Map.groupBy(put.keys(), ownerOf), ([owner, keys]) => ({ owner, keys, depth: foremost(keys) }));
+  owners.sort((a, b) => b.depth - a.depth);
+  const removals = Array.from(remove, (key) => ({ key, depth: depthOf(key) })).sort((a, b) => a.depth - b.depth);
+  return [owners.map(({ owner, keys }): [string, K[]] => [owner, keys]), removals.map(({ key }) => key)];
 }
 
 /** Two halves of a batch, by owner; for finding the one that the target refuses. Removals go with the second. */

@@ -13,6 +13,8 @@ export interface ReconcilerOptions<K extends string, V> {
   readonly batchSize: number;
   /** Batches that are written at once, in any order; 1 if left out. */
   readonly sideBySide?: number;
+  /** Where an entry lies on the way of a packet, counted from the front: what lies behind is put first and removed last. Left out: anywhere. */
+  readonly depthOf?: (key: K) => number;
   readonly events: ReconcilerEvents<K>;
   /**
    * What a refusal says. `ifObserved` (if left out): it may only mean that the remembered state is out of date, and counts once the target

@@ -1,0 +1,42 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { type PlanBatch, planBatches } from './plan-batch.ts';
+
+/** Keys are `owner/table/number`; an owner may have entries in several tables. */
+const ownerOf = (key: string): string => key.split('/')[0] ?? '';
+const depthOf = (key: string): number => Number(key.split('/')[1]);
+const keys = fc.uniqueArray(
+  fc.tuple(fc.integer({ min: 0, max: 9 }), fc.integer({ min: 0, max: 5 }), fc.nat(20)).map((parts) => parts.join('/')),
+  { maxLength: 60 },
+);
+const plans = fc.record({ put: keys, remove: keys, size: fc.integer({ min: 1, max: 30 }) });
+
+/** The tables of what each batch puts, owner by owner, the foremost of each. */
+function foremost({ put }: PlanBatch<string, number>): number[] {
+  return [...Map.groupBy(put.keys(), ownerOf).values()].map((own) => Math.min(...own.map(depthOf)));
+}
+
+it('puts everything once, an owner’s entries together, what lies behind first, and removes it last', () => {
+  const runs = fc.property(plans, ({ put, remove, size }) => {
+    const plan = { put: new Map(put.map((key) => [key, 1])), remove: new Set(remove) };
+    const batches = planBatches(plan, ownerOf, size, depthOf);
+    expect(batches.flatMap((batch) => [...batch.put.keys()]).toSorted()).toEqual(put.toSorted());
+    expect(batches.flatMap((batch) => [...batch.remove]).toSorted()).toEqual(remove.toSorted());
+    for (const [at, { put: now, owners, remove: gone }] of batches.entries()) {
+      expect(new Set([...now.keys()].map(ownerOf))).toEqual(new Set(owners));
+      const later = batches.slice(at + 1);
+      expect(later.some((batch) => owners.some((owner) => batch.owners.includes(owner)))).toBe(false);
+      expect(Math.min(...foremost({ put: now, remove: gone, owners }))).toBeGreaterThanOrEqual(Math.max(...later.flatMap(foremost)));
+      if (gone.size > 0) expect(later.every((batch) => batch.put.size === 0)).toBe(true);
+      expect(Math.max(...[...gone].map(depthOf))).toBeLessThanOrEqual(
+        Math.min(...later.flatMap((batch) => [...batch.remove]).map(depthOf)),
+      );
+    }
+  });
+  fc.assert(runs, { numRuns: 500 });
+});
+
+it('leaves what fits into one as it is: it comes true at once', () => {
+  const plan = { put: new Map(['1/0/0', '0/1/0', '1/2/0'].map((key) => [key, 1])), remove: new Set(['2/5/0', '2/1/0']) };
+  expect(planBatches(plan, ownerOf, 5, depthOf)).toEqual([{ ...plan, put: plan.put, owners: ['1', '0'] }]);
+});
