@@ -30,9 +30,17 @@ export class OfPortPool {
     return ofPort;
   }
 
-  /** To be called once the switch is known to have removed the port. */
-  giveBack(ofPort: number): void {
-    this.#lent.delete(ofPort);
+  /**
+   * Lends the number again once all of this is acknowledged: that the port is gone, and that every flow is that names it. The next pod
+   * must inherit nothing of the last one, least of all what that was allowed. A number of which this is not known stays lent.
+   *
+   * @param gone rejected where the waiting was given up
+   */
+  giveBackAfter(ofPort: number, gone: readonly Promise<void>[]): void {
+    void Promise.all(gone).then(
+      () => this.#lent.delete(ofPort),
+      () => undefined, // the agent stops, and the pool with it
+    );
   }
 
   get lentCount(): number {

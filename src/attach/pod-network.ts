@@ -290,10 +290,7 @@ export class NodePodNetwork implements PodNetwork {
     const port = datapath.linkedPorts.forget(owner, hostIfName);
     const { reconcilers } = datapath;
     const { shutdown: life } = this.#options;
-    void Promise.all([reconcilers.switch.realized(port, life), reconcilers.bridge.realized(flows.bridge, life)]).then(
-      () => this.#ofPorts.giveBack(ofPort),
-      () => undefined, // the agent stops, and the pool with it
-    );
+    this.#ofPorts.giveBackAfter(ofPort, [reconcilers.switch.realized(port, life), reconcilers.bridge.realized(flows.bridge, life)]);
     try {
       await reconcilers.switch.realized(port, signal);
     } catch (thrown) {
