@@ -41,6 +41,11 @@ const parts = [
     what: 'connections that come again, and the world and the node from one port',
     files: ['test/integration/service-again.test.ts', 'test/integration/service-world.test.ts'],
   },
+  {
+    name: 'let-in',
+    what: 'connections that nobody let in, and pods that nobody has decided about',
+    files: ['test/integration/let-in.test.ts'],
+  },
   { name: 'data-path', what: 'what it can do and how it fares, SCTP', files: ['test/kernel/datapath.test.ts'] },
   { name: 'check', what: 'seinectl check, with a filter in the way', files: ['test/kernel/check.test.ts'] },
   { name: 'agent', what: 'the agent restarts and is killed: nothing is written, nothing lost', files: e2e('converge-restart') },

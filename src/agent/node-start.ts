@@ -14,7 +14,7 @@ import { wantHostSettings } from '../node/host-settings.ts';
 import type { LiveEnvironment } from '../node/live-environment.ts';
 import { keepNetworkCondition } from '../node/network-condition.ts';
 import { readHostInterfaces } from '../node/node-environment.ts';
-import { nodeOwner, podPoolsOf, wantNode } from '../node/node-wanted-state.ts';
+import { nodeOwner, podPoolsOf, wantNode, wantSwitch } from '../node/node-wanted-state.ts';
 import { retryUntilAccepted } from '../node/retry-until-accepted.ts';
 import { Peers } from '../peers/peers.ts';
 import { followPolicies } from '../peers/policy-event.ts';
@@ -66,6 +66,8 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
   const podParts = { ...parts, live };
   report(parts, 'taking the inventory of pods');
   const pods = await openPods(podParts, hooks, signal);
+  // After the pods: an earlier release's flows let all pods pass, and the node's own of this one only those with flows in the entry tables.
+  wantNode(config, nodeState, live.current);
   const gonePods = openGonePods({ ...parts, ...pods }, () => server);
   const node = { ...pods, gonePods, live, ...openPeersAndServices(parts, live, hooks, signal) };
   hooks.started(node);
@@ -94,7 +96,7 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
   }
 }
 
-/** The bridge with its gateway and tunnel, and the node's own part of everything. */
+/** The bridge with its gateway and tunnel. */
 async function prepareBridge(parts: StartParts, signal: AbortSignal): Promise<LiveEnvironment> {
   const { config, ovs, stack, nodeState, ports, sources, readiness, log } = parts;
   report(parts, 'connecting to the switch database');
@@ -103,7 +105,7 @@ async function prepareBridge(parts: StartParts, signal: AbortSignal): Promise<Li
   await assertReadableJournal(journalPath(config));
   const interfaces = () => readHostInterfaces(stack.links.socket);
   const live = await awaitEnvironment({ config, nodes: sources.nodes.replica, interfaces, readiness, log }, signal);
-  wantNode(config, nodeState, live.current);
+  wantSwitch(config, nodeState, live.current);
   report(parts, `waiting for the switch to make ${config.hostGateway}`);
   const plugged = () => ports.whenPlugged(config.hostGateway, ofPorts.gateway, signal);
   await retryUntilAccepted({ what: 'gateway', work: plugged, readiness, log, retryMs: REFUSED_RETRY_MS }, signal);

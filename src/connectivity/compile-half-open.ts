@@ -8,8 +8,9 @@ import { drop, goto, load, priority } from '../pipeline/flow.ts';
  * it calls invalid. Pure.
  *
  * It passes, translated as ever, and the ends judge it by their own numbers: the tracker counts from a client's first SYN, though
- * another came with new numbers before any answer, and then calls invalid what the server says. It may open nothing: whatever comes to
- * decide here who may talk to whom has its place above, and must take this for a packet that opens a connection, but commit none.
+ * another came with new numbers before any answer, and then calls invalid what the server says. It has no direction, so it never stands
+ * as an answer does: who may talk to whom is asked as for a packet that opens a connection, and nothing is committed. Of a connection
+ * that nobody let in it ends here.
  *
  * What opens a connection where the tracker has one already, whose end was lost, is looked at by the agent first. The tracker keeps the
  * old one for a day, and calls all invalid that belongs to the new one; the kernel's lets such a SYN pass. The agent has the switch
@@ -30,19 +31,14 @@ export function invalidOfKnown(family: Family): readonly Flow[] {
   const invalid: Match = { ctState: { inv: '+', trk: '+' }, protocol: 'tcp' };
   const toAgent: Step = { do: 'toAgent', reason: 'halfOpen' };
   const passing = (level: number, match: Match, ...before: readonly Step[]): Flow[] => [
-    flow(level, { ...invalid, ...match, ctMarks: [ctMark.service('no')] }, ...before, goto('destinationIdentity')),
-    flow(
-      level,
-      { ...invalid, ...match, ctMarks: [ctMark.service('yes')] },
-      ...before,
-      load(reg.routed('yes')),
-      goto('destinationIdentity'),
-    ),
+    flow(level, { ...invalid, ...match, ctMarks: [ctMark.service('no')] }, ...before, goto('egressEntry')),
+    flow(level, { ...invalid, ...match, ctMarks: [ctMark.service('yes')] }, ...before, load(reg.routed('yes')), goto('egressEntry')),
   ];
   return [
     flow(priority.guard, { protocol: 'tcp', regs: [reg.halfOpenProbe('sent')] }, toAgent),
     // Of no known connection: invalid by itself.
     flow(priority.override, { ...invalid, ctMarks: [ctMark.source(0)] }, ...drop),
+    flow(priority.override, { ...invalid, ctMarks: [ctMark.barred('yes')] }, ...drop),
     ...(['pod', 'tunnel'] as const).flatMap((from) => [
       flow(priority.highest, { ...invalid, tcpFlags: 'syn', regs: [reg.source(from), reg.halfOpenProbe('no')] }, toAgent),
       ...passing(priority.highest, { tcpFlags: 'rst', regs: [reg.source(from)] }, toAgent),

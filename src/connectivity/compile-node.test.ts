@@ -53,24 +53,32 @@ describe('a node of IPv4', () => {
       'track,priority=200,ip actions=ct(table=state,zone=65520,nat)',
       'state,priority=250,reg0=0x40000/0xc0000,tcp actions=controller(userdata=05)',
       'state,priority=240,ct_state=+inv+trk,ct_mark=0x0/0xf,tcp actions=drop',
+      'state,priority=240,ct_state=+inv+trk,ct_mark=0x80/0x80,tcp actions=drop',
       'state,priority=230,reg0=0x3/0xf,reg0=0x0/0xc0000,ct_state=+inv+trk,tcp,tcp_flags=-fin+syn-rst-psh-ack-urg actions=controller(userdata=05)',
-      'state,priority=230,reg0=0x3/0xf,ct_state=+inv+trk,ct_mark=0x0/0x10,tcp,tcp_flags=-fin-syn+rst-psh-ack-urg actions=controller(userdata=05),goto_table:destinationIdentity',
-      'state,priority=230,reg0=0x3/0xf,ct_state=+inv+trk,ct_mark=0x10/0x10,tcp,tcp_flags=-fin-syn+rst-psh-ack-urg actions=controller(userdata=05),set_field:0x200/0x200->reg0,goto_table:destinationIdentity',
+      'state,priority=230,reg0=0x3/0xf,ct_state=+inv+trk,ct_mark=0x0/0x10,tcp,tcp_flags=-fin-syn+rst-psh-ack-urg actions=controller(userdata=05),goto_table:egressEntry',
+      'state,priority=230,reg0=0x3/0xf,ct_state=+inv+trk,ct_mark=0x10/0x10,tcp,tcp_flags=-fin-syn+rst-psh-ack-urg actions=controller(userdata=05),set_field:0x200/0x200->reg0,goto_table:egressEntry',
       'state,priority=230,reg0=0x1/0xf,reg0=0x0/0xc0000,ct_state=+inv+trk,tcp,tcp_flags=-fin+syn-rst-psh-ack-urg actions=controller(userdata=05)',
-      'state,priority=230,reg0=0x1/0xf,ct_state=+inv+trk,ct_mark=0x0/0x10,tcp,tcp_flags=-fin-syn+rst-psh-ack-urg actions=controller(userdata=05),goto_table:destinationIdentity',
-      'state,priority=230,reg0=0x1/0xf,ct_state=+inv+trk,ct_mark=0x10/0x10,tcp,tcp_flags=-fin-syn+rst-psh-ack-urg actions=controller(userdata=05),set_field:0x200/0x200->reg0,goto_table:destinationIdentity',
-      'state,priority=220,ct_state=+inv+trk,ct_mark=0x0/0x10,tcp actions=goto_table:destinationIdentity',
-      'state,priority=220,ct_state=+inv+trk,ct_mark=0x10/0x10,tcp actions=set_field:0x200/0x200->reg0,goto_table:destinationIdentity',
+      'state,priority=230,reg0=0x1/0xf,ct_state=+inv+trk,ct_mark=0x0/0x10,tcp,tcp_flags=-fin-syn+rst-psh-ack-urg actions=controller(userdata=05),goto_table:egressEntry',
+      'state,priority=230,reg0=0x1/0xf,ct_state=+inv+trk,ct_mark=0x10/0x10,tcp,tcp_flags=-fin-syn+rst-psh-ack-urg actions=controller(userdata=05),set_field:0x200/0x200->reg0,goto_table:egressEntry',
+      'state,priority=220,ct_state=+inv+trk,ct_mark=0x0/0x10,tcp actions=goto_table:egressEntry',
+      'state,priority=220,ct_state=+inv+trk,ct_mark=0x10/0x10,tcp actions=set_field:0x200/0x200->reg0,goto_table:egressEntry',
       'state,priority=210,ct_state=+inv+trk,ip actions=drop',
-      'state,priority=200,ct_state=-new+trk,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,goto_table:egressAdmin',
-      'state,priority=200,ct_state=+new+trk,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,goto_table:serviceEntry',
-      'state,priority=190,ct_state=-new+trk,ip actions=goto_table:egressAdmin',
-      'state,priority=100,ct_state=+new+trk,ip actions=goto_table:serviceEntry',
+      'state,priority=210,ct_state=-new+rpl+trk,ct_mark=0x80/0x80,ip actions=drop',
+      'state,priority=210,ct_state=-new+rel+trk,ct_mark=0x80/0x80,ip actions=drop',
+      'state,priority=200,ct_state=-new+rpl+trk,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
+      'state,priority=200,ct_state=-new+rel+trk,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
+      'state,priority=200,ct_state=-new-rpl-rel+trk,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,goto_table:egressEntry',
+      'state,priority=200,ct_state=+new+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x80,ip actions=set_field:0x200/0x200->reg0,set_field:0x0/0x100000->reg0,goto_table:serviceEntry',
+      'state,priority=200,ct_state=+new+trk,ct_mark=0x10/0x10,ct_mark=0x80/0x80,ip actions=set_field:0x200/0x200->reg0,set_field:0x100000/0x100000->reg0,goto_table:serviceEntry',
+      'state,priority=190,ct_state=-new+rpl+trk,ip actions=set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
+      'state,priority=190,ct_state=-new+rel+trk,ip actions=set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
+      'state,priority=190,ct_state=-new-rpl-rel+trk,ip actions=goto_table:egressEntry',
+      'state,priority=100,ct_state=+new+trk,ip actions=set_field:0x100000/0x100000->reg0,goto_table:serviceEntry',
       'serviceEntry,priority=220,reg0=0x2/0xf,ip,nw_src=169.254.0.252/31 actions=drop',
       'serviceEntry,priority=220,reg0=0x2/0xf,ip,nw_src=10.96.0.0/16 actions=drop',
       'serviceEntry,priority=220,reg0=0x2/0xf,ip,nw_src=10.10.0.0/32 actions=drop',
       'serviceEntry,priority=210,reg0=0x2/0xf,ip,nw_src=10.10.0.1 actions=set_field:0x800000/0x1c00000->reg4,goto_table:sourceRanges',
-      'serviceEntry,priority=200,reg0=0x1/0xf,ip actions=goto_table:destinationIdentity',
+      'serviceEntry,priority=200,reg0=0x1/0xf,ip actions=goto_table:egressEntry',
       'serviceEntry,priority=200,reg0=0x3/0xf,ip actions=set_field:0x400000/0x1c00000->reg4,goto_table:sourceRanges',
       'serviceEntry,priority=200,reg0=0x2/0xf,ip,nw_src=10.10.0.0/22 actions=set_field:0x400000/0x1c00000->reg4,goto_table:sourceRanges',
       'serviceEntry,priority=190,reg0=0x2/0xf,ip actions=set_field:0xc00000/0x1c00000->reg4,goto_table:sourceRanges',
@@ -110,9 +118,9 @@ describe('a node of IPv4', () => {
   it('translates the source of the node that is client and endpoint at once, and of the world to another node’s endpoint', () => {
     expect(dump(ipv4, 'snatMark', 'snat')).toEqual([
       'snatMark,priority=200,reg0=0x2/0xf,reg0=0x20/0xf0,ct_state=+new+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ip ' +
-        'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark))',
+        'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark,set_field:0x0/0x80->ct_mark))',
       'snatMark,priority=200,reg4=0xc00000/0x1c00000,reg0=0x10/0xf0,ct_state=+new+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ip ' +
-        'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark))',
+        'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark,set_field:0x0/0x80->ct_mark))',
       'snat,priority=200,ct_state=+new+trk,ct_mark=0x20/0x20,ct_mark=0x40/0x40,ip actions=ct(commit,table=switch,zone=65521,nat(src=169.254.0.253),' +
         'exec(set_field:0x10/0x10->ct_mark,set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark))',
       'snat,priority=200,ct_state=+new+trk,ct_mark=0x20/0x20,ct_mark=0x0/0x40,ip actions=ct(commit,table=switch,zone=65521,nat(src=10.10.0.0),' +
@@ -124,8 +132,8 @@ describe('a node of IPv4', () => {
 
   it('tries twice more to translate what found no free tuple, and then gives up', () => {
     const failed = (tries: string) =>
-      `destinationIdentity,priority=250,reg4=0x20000/0x70000,reg4=${tries}/0xc000000,ct_state=+new+trk,ct_mark=0x0/0x10,ip`;
-    expect(dump(ipv4, 'destinationIdentity')).toEqual([
+      `egressEntry,priority=250,reg4=0x20000/0x70000,reg4=${tries}/0xc000000,ct_state=+new+trk,ct_mark=0x0/0x10,ip`;
+    expect(dump(ipv4, 'egressEntry').slice(0, 4)).toEqual([
       `${failed('0x0')} actions=set_field:0x4000000/0xc000000->reg4,resubmit(,sourceRanges)`,
       `${failed('0x4000000')} actions=set_field:0x8000000/0xc000000->reg4,resubmit(,sourceRanges)`,
       `${failed('0x8000000').replace(',ct_state', ',reg0=0x0/0xc0000,ct_state')} actions=controller(userdata=06)`,
@@ -133,11 +141,21 @@ describe('a node of IPv4', () => {
     ]);
   });
 
-  it('commits what no earlier table committed, and outputs it', () => {
+  it('lets others than pods send and receive; pods have flows of their own', () => {
+    expect(dump(ipv4, 'egressEntry', 'ingressEntry').filter((flow) => !flow.includes('ct_state'))).toEqual([
+      'egressEntry,priority=200,reg0=0x2/0xf actions=goto_table:route',
+      'egressEntry,priority=200,reg0=0x1/0xf actions=goto_table:route',
+      'ingressEntry,priority=200,reg0=0x20/0xf0 actions=goto_table:commit',
+      'ingressEntry,priority=200,reg0=0x10/0xf0 actions=goto_table:commit',
+    ]);
+  });
+
+  it('commits what no earlier table committed, lets in what one did, and outputs it', () => {
     expect(dump(ipv4, 'switch', 'commit', 'output')).toEqual([
       'switch,priority=200,dl_dst=0e:00:00:00:01:01 actions=set_field:0x8001->reg1,set_field:0x20/0xf0->reg0,goto_table:ingressEntry',
       'switch,priority=200,dl_dst=aa:bb:cc:dd:ee:ff actions=set_field:0x8000->reg1,set_field:0x10/0xf0->reg0,goto_table:ingressEntry',
-      'commit,priority=200,ct_state=+new+trk,ct_mark=0x0/0x10,ip actions=ct(commit,table=tunnel,zone=65520,exec(move:reg0[0..3]->ct_mark[0..3]))',
+      'commit,priority=210,ct_state=+trk,ct_mark=0x80/0x80,ip actions=ct(commit,zone=65520,exec(set_field:0x0/0x80->ct_mark)),goto_table:tunnel',
+      'commit,priority=200,ct_state=+new+trk,ct_mark=0x0/0x10,ip actions=ct(commit,zone=65520,exec(move:reg0[0..3]->ct_mark[0..3])),goto_table:tunnel',
       'output,priority=210,reg0=0x3/0xf,reg0=0x30/0xf0,ct_mark=0x40/0x40 actions=IN_PORT',
       'output,priority=210,reg0=0x2/0xf,reg0=0x20/0xf0,ct_mark=0x40/0x40 actions=IN_PORT',
       'output,priority=200,reg0=0x30/0xf0 actions=output:reg1',

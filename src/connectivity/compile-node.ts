@@ -1,11 +1,12 @@
 import type { Cidr, Family } from '../net/ip.ts';
 import { cidrAddress, hostCidr, parseCidr } from '../net/ip.ts';
 import { ctMark, reg, sourceToCtMark } from '../pipeline/fields.ts';
-import type { CtStep, Flow, Match, Step } from '../pipeline/flow.ts';
+import type { CtExec, CtStep, Flow, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, output, priority } from '../pipeline/flow.ts';
-import type { PipelineTableName } from '../pipeline/tables.ts';
+import type { Mark } from '../pipeline/registers.ts';
 import { serviceNextHop, tunnelCarriers, virtualMac, zones } from '../pipeline/well-known.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
+import { entriesOfOthers } from './compile-entry.ts';
 import { invalidOfKnown } from './compile-half-open.ts';
 import { compileServicePath } from './compile-service-path.ts';
 import { compileTables } from './compile-tables.ts';
@@ -35,6 +36,7 @@ export function compileNode(environment: NodeEnvironment): Wanted {
     ]),
     ...unSnat(environment),
     ...compileServicePath(environment),
+    ...entriesOfOthers(),
     ...switching(environment),
     ...outputs(),
   ];
@@ -157,15 +159,51 @@ function state(family: Family): Flow[] {
   const guards =
     family === 'ipv6' ? neighbourDiscovery.map((icmpType) => flow(priority.guard, { protocol: 'icmp6', icmpType }, ...drop)) : [];
   const service = ctMark.service('yes');
+  const routed = load(reg.routed('yes'));
+  const fresh: Match['ctState'] = { new: '+', trk: '+' };
   return [
     ...guards,
     flow(priority.high, { ctState: { inv: '+', trk: '+' } }, ...drop),
-    flow(priority.normal, { ctState: { new: '-', trk: '+' }, ctMarks: [service] }, load(reg.routed('yes')), goto('egressAdmin')),
+    ...answers.map((ctState) => flow(priority.high, { ctState, ctMarks: [ctMark.barred('yes')] }, ...drop)),
+    ...known(flow, priority.normal, [service], [routed]),
     // Until the first reply, a client's second packet arrives translated already on the userspace datapath, and matches no
-    // Service below; on the kernel's it does not, chooses again, and the connection keeps the endpoint that it has.
-    flow(priority.normal, { ctState: { new: '+', trk: '+' }, ctMarks: [service] }, load(reg.routed('yes')), goto('serviceEntry')),
-    flow(priority.low, { ctState: { new: '-', trk: '+' } }, goto('egressAdmin')),
-    flow(priority.lowest, { ctState: { new: '+', trk: '+' } }, goto('serviceEntry')),
+    // Service below; on the kernel's it does not, chooses again, and the connection keeps the endpoint that it has. There it is
+    // committed again too, and must stay what it was.
+    ...(['no', 'yes'] as const).map((yes) =>
+      flow(
+        priority.normal,
+        { ctState: fresh, ctMarks: [service, ctMark.barred(yes)] },
+        routed,
+        load(reg.unsettled(yes)),
+        goto('serviceEntry'),
+      ),
+    ),
+    ...known(flow, priority.low, [], []),
+    flow(priority.lowest, { ctState: fresh }, load(reg.unsettled('yes')), goto('serviceEntry')),
+  ];
+}
+
+/** What belongs to a connection without opening it: its server's packets, and errors about it. */
+const answers: readonly NonNullable<Match['ctState']>[] = [
+  { new: '-', rpl: '+', trk: '+' },
+  { new: '-', rel: '+', trk: '+' },
+];
+
+/**
+ * Packets of known connections. Answers stand: they were let in with what they answer. The opening side is asked each time, so that what
+ * was let in once can be ended.
+ */
+function known(
+  flow: (level: number, match: Match, ...steps: Step[]) => Flow,
+  level: number,
+  ctMarks: readonly Mark[],
+  first: readonly Step[],
+): Flow[] {
+  const marked: Match = ctMarks.length > 0 ? { ctMarks } : {};
+  const entry = goto('egressEntry');
+  return [
+    ...answers.map((ctState) => flow(level, { ctState, ...marked }, ...first, load(reg.verdict('standing')), entry)),
+    flow(level, { ctState: { new: '-', rpl: '-', rel: '-', trk: '+' }, ...marked }, ...first, entry),
   ];
 }
 
@@ -227,16 +265,20 @@ function switching({ gateway, tunnel }: NodeEnvironment): Flow[] {
   return [flow(gateway.mac, gateway.ofPort, 'gateway'), flow(virtualMac, tunnel.ofPort, 'tunnel')];
 }
 
+/**
+ * What comes here was let in. A connection to a Service was committed before that, `barred`. Nothing behind asks the tracker, so no packet
+ * takes another pass through the data path for it.
+ */
 function commit(family: Family): Flow[] {
-  const next: PipelineTableName = 'tunnel';
-  const step: CtStep = { do: 'ct', zone: zones[family].main, commit: true, next, exec: [{ do: 'moveToMark', ...sourceToCtMark }] };
+  const flow = (level: number, match: Match, exec: CtExec): Flow => ({
+    table: 'commit',
+    priority: level,
+    match: { payload: family, ...match },
+    steps: [{ do: 'ct', zone: zones[family].main, commit: true, exec: [exec] }, goto('tunnel')],
+  });
   return [
-    {
-      table: 'commit',
-      priority: priority.normal,
-      match: { payload: family, ctState: { new: '+', trk: '+' }, ctMarks: [ctMark.service('no')] },
-      steps: [step],
-    },
+    flow(priority.high, { ctState: { trk: '+' }, ctMarks: [ctMark.barred('yes')] }, { do: 'mark', mark: ctMark.barred('no') }),
+    flow(priority.normal, { ctState: { new: '+', trk: '+' }, ctMarks: [ctMark.service('no')] }, { do: 'moveToMark', ...sourceToCtMark }),
   ];
 }
 

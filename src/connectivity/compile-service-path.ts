@@ -55,7 +55,7 @@ function serviceEntry(family: Family, environment: NodeEnvironment): Flow[] {
     flow(level, { regs: [reg.source('gateway')], ...(ipSrc && { ipSrc }) }, load(reg.scope(scope)), goto('sourceRanges'));
   const ofFamily = <T extends { readonly family: Family }>(all: readonly T[]): T[] => all.filter((each) => each.family === family);
   return [
-    flow(priority.normal, { regs: [reg.source('tunnel')] }, goto('destinationIdentity')),
+    flow(priority.normal, { regs: [reg.source('tunnel')] }, goto('egressEntry')),
     flow(priority.normal, { regs: [reg.source('pod')] }, load(reg.scope('pod')), goto('sourceRanges')),
     ...ofFamily(environment.gateway.addresses).map((ip) => byGateway(priority.high, ip, 'node')),
     ...ofFamily(ownCidrs(environment)).map((cidr) => byGateway(priority.normal, cidr, 'pod')),
@@ -81,7 +81,7 @@ function notSources(environment: NodeEnvironment): readonly Cidr[] {
  */
 function untranslated(family: Family): Flow[] {
   const flow = (level: number, regs: readonly Mark[], ...steps: Step[]): Flow => ({
-    table: 'destinationIdentity',
+    table: 'egressEntry',
     priority: level,
     match: {
       payload: family,
@@ -161,7 +161,8 @@ function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[]
     table: 'snatMark',
     priority: priority.normal,
     match: { payload: family, ctState: { new: '+', trk: '+' }, ctMarks: [ctMark.service('yes'), ctMark.snat('no')], regs },
-    steps: [{ do: 'ct', zone: main, commit: true, next: 'snat', exec: written(...marks) }],
+    // No ingress policy of another pod follows: it leaves by the tunnel, or goes back to the node.
+    steps: [{ do: 'ct', zone: main, commit: true, next: 'snat', exec: written(...marks, ctMark.barred('no')) }],
   });
   const translate = (ip: Ip, hairpin: Mark): Flow => ({
     table: 'snat',

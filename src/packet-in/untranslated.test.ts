@@ -16,7 +16,7 @@ function scene() {
   );
   const data = Uint8Array.of(1, 2, 3);
   const take = (fields: PacketIn['fields']): void => {
-    for (const taker of takers) taker({ table: tables.destinationIdentity.id, reason: 'action', fields, fullLength: data.length, data });
+    for (const taker of takers) taker({ table: tables.egressEntry.id, reason: 'action', fields, fullLength: data.length, data });
   };
   return { sent, take, untranslated };
 }

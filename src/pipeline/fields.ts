@@ -13,13 +13,24 @@ export const registerFields = {
   },
   destination: { reg: 0, bits: [4, 7], doc: 'What kind of port it leaves by.', values: { tunnel: 1, gateway: 2, pod: 3 } },
   routed: { reg: 0, bits: [9, 9], doc: 'The packet is routed: Ethernet source and TTL change.', values: { no: 0, yes: 1 } },
-  verdict: { reg: 0, bits: [10, 12], doc: 'What policy decided (reserved).' },
+  verdict: {
+    reg: 0,
+    bits: [10, 12],
+    doc: 'What was decided: an answer to what was let in, and what belongs to it, stands. Policy asks for the rest (reserved).',
+    values: { standing: 1 },
+  },
   reason: { reg: 0, bits: [13, 17], doc: 'Why a copy goes to the agent (reserved).' },
   halfOpenProbe: {
     reg: 0,
     bits: [18, 19],
     doc: 'Half-open connection: the agent asks the tracker for the original destination, or sends the packet again.',
     values: { no: 0, sent: 1, repeated: 2 },
+  },
+  unsettled: {
+    reg: 0,
+    bits: [20, 20],
+    doc: 'Nobody has let this connection in yet: where it is committed before that, it is `barred`.',
+    values: { no: 0, yes: 1 },
   },
   outPort: { reg: 1, bits: [0, 31], doc: 'OpenFlow port chosen by `switch`.' },
   ruleId: { reg: 2, bits: [0, 31], doc: 'Policy rule that decided (reserved).' },
@@ -72,9 +83,13 @@ export const ctMarkFields = {
   service: { reg: 0, bits: [4, 4], doc: 'Translated to an endpoint of a Service.', values: { no: 0, yes: 1 } },
   snat: { reg: 0, bits: [5, 5], doc: 'Its source is translated as well, in the SNAT zone.', values: { no: 0, yes: 1 } },
   hairpin: { reg: 0, bits: [6, 6], doc: 'Leaves by the port it came in by.', values: { no: 0, yes: 1 } },
+  barred: { reg: 0, bits: [7, 7], doc: 'Committed, and not let in: answers to it are dropped.', values: { no: 0, yes: 1 } },
 } as const satisfies Readonly<Record<string, FieldSpec>>;
 
 export const ctMark = layoutFields(ctMarkFields);
+
+/** Stores in the connection whether it is let in yet. */
+export const unsettledToCtMark = { from: bitRange(registerFields.unsettled), to: bitRange(ctMarkFields.barred) } as const;
 
 /** Stores in the connection where it was opened from. */
 export const sourceToCtMark = { from: bitRange(registerFields.source), to: bitRange(ctMarkFields.source) } as const;

@@ -88,8 +88,8 @@ export interface CtStep {
   readonly do: 'ct';
   readonly zone: number;
   readonly commit: boolean;
-  /** The table where the tracked packet continues. */
-  readonly next: PipelineTableName;
+  /** The table where the tracked packet continues; without one the packet goes on with the next step, untracked. */
+  readonly next?: PipelineTableName;
   readonly nat?: Nat;
   readonly exec: readonly CtExec[];
 }

@@ -133,7 +133,7 @@ function formatCt(step: CtStep): string {
   const exec = step.exec.map(formatExec).join(',');
   const parts = [
     step.commit ? 'commit' : undefined,
-    `table=${step.next}`,
+    step.next && `table=${step.next}`,
     `zone=${step.zone}`,
     step.nat && formatNat(step.nat),
     exec === '' ? undefined : `exec(${exec})`,

@@ -40,8 +40,8 @@ function compile(change: Partial<ServiceIntent> = {}): { readonly flows: string[
 
 /** What translates to an endpoint. */
 function ct(text: string): string {
-  const exec = 'exec(set_field:0x10/0x10->ct_mark,move:reg0[0..3]->ct_mark[0..3])';
-  return `ct(commit,table=destinationIdentity,zone=65520,nat(dst=${text}),${exec})`;
+  const exec = 'exec(set_field:0x10/0x10->ct_mark,move:reg0[0..3]->ct_mark[0..3],move:reg0[20..20]->ct_mark[7..7])';
+  return `ct(commit,table=egressEntry,zone=65520,nat(dst=${text}),${exec})`;
 }
 const tried = 'set_field:0x20000/0x70000->reg4';
 
@@ -87,7 +87,7 @@ describe('compileService', () => {
     const own = { kind: 'loadBalancer', ip: parseIp('10.10.1.5'), port: 53 } as const;
     const asked = 'tcp,nw_dst=10.10.1.5,tp_dst=53';
     const fromItself =
-      'table=sourceRanges,priority=230,tcp,nw_src=10.10.1.5,nw_dst=10.10.1.5,tp_src=0x35/0xffff,tp_dst=53 actions=goto_table:destinationIdentity';
+      'table=sourceRanges,priority=230,tcp,nw_src=10.10.1.5,nw_dst=10.10.1.5,tp_src=0x35/0xffff,tp_dst=53 actions=goto_table:egressEntry';
 
     it('has a group of its own, in which that endpoint’s bucket does not translate', () => {
       const [, , ...flows] = compile({ addresses: [...dns.addresses, own] }).flows;
@@ -96,14 +96,14 @@ describe('compileService', () => {
       const marked = `set_field:0x200/0x200->reg0,set_field:0x7->reg7,${tried},`;
       expect(groups).toEqual([
         'group_id=8,type=select,selection_method=dp_hash,' +
-          `bucket=weight:387,actions=${marked}${ct('10.10.0.9:53')},bucket=weight:400,actions=resubmit(,destinationIdentity),bucket=weight:13,actions=${marked}${ct('10.10.0.9:53')}`,
+          `bucket=weight:387,actions=${marked}${ct('10.10.0.9:53')},bucket=weight:400,actions=resubmit(,egressEntry),bucket=weight:13,actions=${marked}${ct('10.10.0.9:53')}`,
       ]);
     });
 
     it('lets through as it is what can only go there, and what comes from there', () => {
       expect(compile({ addresses: [own], cluster: endpoints.slice(1) }).flows).toEqual([
         fromItself,
-        `table=balance,priority=200,reg4=0x10000/0x70000,${asked} actions=goto_table:destinationIdentity`,
+        `table=balance,priority=200,reg4=0x10000/0x70000,${asked} actions=goto_table:egressEntry`,
       ]);
     });
 
@@ -117,7 +117,7 @@ describe('compileService', () => {
       });
       expect(flows.filter((flow) => /table=dnat|ip_frag/.test(flow))).toEqual([
         'table=dnat,priority=220,reg3=0xa0a0105,reg4=0x35/0xffff,reg4=0x20000/0x70000,udp,nw_dst=10.10.1.5,tp_dst=53 ' +
-          'actions=set_field:0x10000/0x70000->reg4,goto_table:destinationIdentity',
+          'actions=set_field:0x10000/0x70000->reg4,goto_table:egressEntry',
       ]);
       expect(flows.join('\n')).not.toMatch(/table=balance.*learn.*goto_table:dnat\n/);
     });
@@ -160,7 +160,7 @@ describe('compileService', () => {
   it('lets in whom the source ranges name, and the node if it is one of them', () => {
     const sourceRanges = ['203.0.113.0/24', '192.168.0.0/16'].map(parseCidr);
     expect(compile({ addresses: [balancer], sourceRanges, cluster: endpoints.slice(0, 1) }).flows.slice(0, 5)).toEqual([
-      'table=sourceRanges,priority=230,tcp,nw_src=198.51.100.7,nw_dst=198.51.100.7,tp_src=0x35/0xffff,tp_dst=53 actions=goto_table:destinationIdentity',
+      'table=sourceRanges,priority=230,tcp,nw_src=198.51.100.7,nw_dst=198.51.100.7,tp_src=0x35/0xffff,tp_dst=53 actions=goto_table:egressEntry',
       'table=sourceRanges,priority=200,tcp,nw_src=203.0.113.0/24,nw_dst=198.51.100.7,tp_dst=53 actions=resubmit(,affinity),resubmit(,balance)',
       'table=sourceRanges,priority=200,tcp,nw_src=192.168.0.0/16,nw_dst=198.51.100.7,tp_dst=53 actions=resubmit(,affinity),resubmit(,balance)',
       'table=sourceRanges,priority=200,tcp,nw_src=10.10.0.1/32,nw_dst=198.51.100.7,tp_dst=53 actions=resubmit(,affinity),resubmit(,balance)',
@@ -192,7 +192,7 @@ describe('compileEndpoint', () => {
   it('translates and remembers where the connection came from', () => {
     expect(compileEndpoint('tcp', { ip: parseIp('10.10.1.5'), port: 8080 }).flows.map(formatFlow)).toEqual([
       'table=dnat,priority=200,reg3=0xa0a0105,reg4=0x1f90/0xffff,reg4=0x20000/0x70000,tcp ' +
-        'actions=ct(commit,table=destinationIdentity,zone=65520,nat(dst=10.10.1.5:8080),exec(set_field:0x10/0x10->ct_mark,move:reg0[0..3]->ct_mark[0..3]))',
+        'actions=ct(commit,table=egressEntry,zone=65520,nat(dst=10.10.1.5:8080),exec(set_field:0x10/0x10->ct_mark,move:reg0[0..3]->ct_mark[0..3],move:reg0[20..20]->ct_mark[7..7]))',
     ]);
   });
   it('names IPv6 endpoints in four registers', () => {

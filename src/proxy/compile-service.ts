@@ -111,13 +111,13 @@ class Distribution {
   /** What a packet of this Service has in its registers before an endpoint is chosen. */
   get #marked(): readonly Step[] {
     const { translation } = this.#intent;
-    // A bucket translates without a look at registers, and still tells `destinationIdentity` that a translation was tried.
+    // A bucket translates without a look at registers, and still tells `egressEntry` that a translation was tried.
     const tried = translation === 'bucket' ? [load(reg.serviceState('chosen'))] : [];
     return [load(reg.routed('yes')), load(reg.group(this.identity)), ...tried];
   }
 
   #straightTo(endpoint: ServiceEndpoint, address: ServiceAddress): readonly Step[] {
-    if (isItself(endpoint, address)) return [goto('destinationIdentity')];
+    if (isItself(endpoint, address)) return [goto('egressEntry')];
     if (this.#intent.translation === 'bucket') return [...this.#marked, translateTo(endpoint)];
     const learn = learnChoice(this.#intent, this.#options.owner);
     return [...this.#marked, ...choiceOf(endpoint, 'chosen').map(load), ...(learn ? [learn] : []), goto('dnat')];
@@ -131,7 +131,7 @@ class Distribution {
   #ownGroupsOf({ scope, endpoints }: Balance, address: ServiceAddress): readonly ServiceGroup[] {
     const name = `${scope} at ${endpointKey(address)}`;
     const bucket = (endpoint: ServiceEndpoint): readonly Step[] =>
-      isItself(endpoint, address) ? [resubmit('destinationIdentity')] : [...this.#marked, ...bucketFor(this.#intent, endpoint)];
+      isItself(endpoint, address) ? [resubmit('egressEntry')] : [...this.#marked, ...bucketFor(this.#intent, endpoint)];
     return this.#once(name, () => groupsFor(endpoints, this.#numbers(name), bucket));
   }
 
@@ -213,7 +213,7 @@ function sourceRanges(intent: ServiceIntent, address: ServiceAddress, { addresse
 function fromItself(intent: ServiceIntent, address: ServiceAddress): Flow[] {
   if (address.kind === 'cluster' || address.kind === 'nodePort') return [];
   const match: Match = { ...matchOf(intent, address, { value: address.port, mask: 0xffff }), ipSrc: address.ip };
-  return [{ table: 'sourceRanges', priority: priority.highest, match, steps: [goto('destinationIdentity')] }];
+  return [{ table: 'sourceRanges', priority: priority.highest, match, steps: [goto('egressEntry')] }];
 }
 
 /** A client that was remembered for this endpoint, at the endpoint's own address, before that was looked at. */
@@ -225,7 +225,7 @@ function chosenItself(intent: ServiceIntent, address: ServiceAddress): Flow[] {
       table: 'dnat',
       priority: priority.higher,
       match: { ...matchOf(intent, address), regs: choiceOf(endpoint, 'chosen') },
-      steps: [load(reg.serviceState('choose')), goto('destinationIdentity')],
+      steps: [load(reg.serviceState('choose')), goto('egressEntry')],
     }));
 }
 

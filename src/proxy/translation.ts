@@ -1,19 +1,20 @@
-import { ctMark, sourceToCtMark } from '../pipeline/fields.ts';
+import { ctMark, sourceToCtMark, unsettledToCtMark } from '../pipeline/fields.ts';
 import type { CtStep } from '../pipeline/flow.ts';
 import { zones } from '../pipeline/well-known.ts';
 import type { ServiceAddress, ServiceEndpoint } from './service-intent.ts';
 
-/** Translates to an endpoint, and commits the connection with that. */
+/** Translates to an endpoint, and commits the connection with that: before anybody has let it in. */
 export function translateTo({ ip, port }: ServiceEndpoint): CtStep {
   return {
     do: 'ct',
     zone: zones[ip.family].main,
     commit: true,
-    next: 'destinationIdentity',
+    next: 'egressEntry',
     nat: { kind: 'dst', ip, port },
     exec: [
       { do: 'mark', mark: ctMark.service('yes') },
       { do: 'moveToMark', ...sourceToCtMark },
+      { do: 'moveToMark', ...unsettledToCtMark },
     ],
   };
 }

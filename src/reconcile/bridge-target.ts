@@ -61,9 +61,9 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
   }
 
   /**
-   * Make before break: groups and meters before the flows that use them, additions before removals, later tables before those that lead to them, and after them when they go; and a group or meter goes
-   * last, because deleting it deletes the flows that use it (OpenFlow 1.5.1 sections 6.5, 6.6). A refused plan leaves nothing behind
-   * but changed rates of existing meters.
+   * Make before break: groups and meters before the flows that use them, additions before removals, later tables before those that lead
+   * to them, and after them when they go; and a group or meter goes last, because deleting it deletes the flows that use it (OpenFlow
+   * 1.5.1 sections 6.5, 6.6). A refused plan leaves nothing behind but changed rates of existing meters.
    */
   async apply({ put, remove }: Plan<BridgeKey, BridgeValue>, signal: AbortSignal): Promise<void> {
     const messages: Uint8Array[] = [];

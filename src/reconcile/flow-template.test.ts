@@ -27,7 +27,7 @@ function translation(transport: Transport): FlowPattern {
         : [reg.endpointIpv6a(word(3n)), reg.endpointIpv6b(word(2n)), reg.endpointIpv6c(word(1n)), reg.endpointIpv6d(word(0n))];
     const match = { payload: ip.family, protocol: transport, regs: [...address, reg.endpointPort(port), reg.serviceState('chosen')] };
     const nat = { kind: 'dst', ip, port } as const;
-    const ct = { do: 'ct', zone: 7, commit: true, next: 'destinationIdentity', nat, exec: [] } as const;
+    const ct = { do: 'ct', zone: 7, commit: true, next: 'egressEntry', nat, exec: [] } as const;
     const flow: Flow = { table: 'dnat', priority: 200, match, steps: [ct] };
     return [flow, { ...flow, priority: 210, steps: [load(reg.endpointPort(port)), ct] }];
   };

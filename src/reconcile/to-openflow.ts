@@ -227,7 +227,8 @@ function answerArp(ip: Ip, mac: Mac): readonly Action[] {
 }
 
 function toCt(step: CtStep): Action {
-  const base = { kind: 'ct', commit: step.commit, zone: step.zone, table: tables[step.next].id, exec: step.exec.map(toExec) } as const;
+  const next = step.next ? { table: tables[step.next].id } : {};
+  const base = { kind: 'ct', commit: step.commit, zone: step.zone, ...next, exec: step.exec.map(toExec) } as const;
   return step.nat ? { ...base, nat: toNat(step.nat) } : base;
 }
 

@@ -82,12 +82,32 @@ const mutants: Readonly<Record<string, Mutation>> = {
   ),
   'lets the second packet to a Service go past the choice': steps(
     (flow) => flow.table === 'state' && marks(flow, ctMark.service('yes')) && flow.match.ctState?.new === '+',
-    (all) => all.map((step) => (step.do === 'goto' ? { do: 'goto', table: 'egressAdmin' } : step)),
+    (all) => all.map((step) => (step.do === 'goto' ? { do: 'goto', table: 'egressEntry' } : step)),
   ),
   'does not remember Service connections': steps(isTranslation, (all) =>
     all.map((step) => (step.do === 'ct' ? { ...step, exec: step.exec.filter((exec) => exec.do !== 'mark') } : step)),
   ),
   'does not commit': without((flow) => flow.table === 'commit' && flow.priority > 0),
+  'never lets in what it committed for a Service': without((flow) => flow.table === 'commit' && marks(flow, ctMark.barred('yes'))),
+  'never lets in what it translated the source of': steps(
+    ({ table }) => table === 'snatMark',
+    (all) =>
+      all.map((each) =>
+        each.do === 'ct' ? { ...each, exec: each.exec.filter((exec) => exec.do !== 'mark' || exec.mark.field !== 'barred') } : each,
+      ),
+  ),
+  'bars a connection that was let in, at its second packet': steps(
+    (flow) => flow.table === 'state' && marks(flow, ctMark.barred('no')),
+    (all) => all.map((each) => (each.do === 'load' && each.mark.field === 'unsettled' ? { do: 'load', mark: reg.unsettled('yes') } : each)),
+  ),
+  'forgets that the gateway sends': without((flow) => flow.table === 'egressEntry' && marks(flow, reg.source('gateway'))),
+  'forgets that peers send': without((flow) => flow.table === 'egressEntry' && marks(flow, reg.source('tunnel'))),
+  'forgets that the gateway receives': without((flow) => flow.table === 'ingressEntry' && marks(flow, reg.destination('gateway'))),
+  'forgets that peers receive': without((flow) => flow.table === 'ingressEntry' && marks(flow, reg.destination('tunnel'))),
+  'forgets that a pod sends': without(({ table, match }) => table === 'egressEntry' && match.inPort !== undefined),
+  'forgets that a pod receives': without(
+    ({ table, match }) => table === 'ingressEntry' && match.regs?.some(({ field }) => field === 'outPort') === true,
+  ),
   'does not translate the port': steps(isTranslation, (all) =>
     all.map((step) => (step.do === 'ct' && step.nat?.kind === 'dst' ? { ...step, nat: { kind: 'dst', ip: step.nat.ip } } : step)),
   ),

@@ -16,7 +16,8 @@ export interface Packet {
   readonly ttl?: number;
   readonly portSrc?: number;
   readonly portDst?: number;
-  readonly tcpFlags?: 'syn' | 'syn-ack' | 'ack' | 'ack-back' | 'rst';
+  /** `far-off`: out of any window. */
+  readonly tcpFlags?: 'syn' | 'syn-ack' | 'ack' | 'ack-back' | 'far-off' | 'rst';
   readonly icmpType?: number;
   readonly icmpCode?: number;
   /** Of an echo: tells pings apart as ports do connections. */

@@ -43,7 +43,7 @@ function outcome(
   if (only) return `${only.dst.text} ${only.dstPort}`;
   // A packet that no Service's flow wanted goes on as it is.
   if (!flows.some(({ table }) => table === 'balance' || table === 'sourceRanges')) return 'nobody';
-  return tables.includes('destinationIdentity') ? 'itself' : 'dropped';
+  return tables.includes('egressEntry') ? 'itself' : 'dropped';
 }
 
 function disagreement(scene: Scene, compiled = compileScene(scene)): string | undefined {
@@ -131,7 +131,7 @@ describe('whatever Services a cluster has', () => {
 
 /** As if every bucket had to translate: to what its neighbours have is no translation of its own, so it is one of 198.51.100.200. */
 function translating(bucket: Bucket): Bucket {
-  const itself = bucket.steps.some((step) => step.do === 'resubmit' && step.table === 'destinationIdentity');
+  const itself = bucket.steps.some((step) => step.do === 'resubmit' && step.table === 'egressEntry');
   return itself ? { ...bucket, steps: [translateTo({ ip: parseIp('198.51.100.200'), port: 80 })] } : bucket;
 }
 

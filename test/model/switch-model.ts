@@ -222,7 +222,7 @@ export class SwitchModel {
     if (port !== inPort) walk.outputs.push({ to: port, packet: port === this.#options.tunnelPort ? packet : inner });
   }
 
-  /** The tracked packet goes on in the next table by itself; the rest of the actions see an untracked one. */
+  /** The tracked packet goes on in the next table by itself, if there is one; the rest of the actions see an untracked one. */
   #recirculate({ zone, commit, nat, exec, next }: CtStep, travel: Travel, walk: MutableWalk): void {
     const remark = (mark: number) => exec.reduce((sum, each) => remarked(sum, each, travel.regs), mark);
     const tracked = this.#options.tracker.track(travel.packet, travel.ctMark, { zone, commit, nat, remark, before: travel.remembered });
@@ -230,7 +230,8 @@ export class SwitchModel {
     const to = tupleOf(packet);
     if (commit && nat?.kind === 'dst' && to) walk.translations.push(to);
     const original = remembered?.connection.original ?? tupleOf(travel.packet);
-    this.#visit(next, { ...travel, regs: [...travel.regs], packet, ctState, ctMark, remembered, original }, walk);
+    if (next) this.#visit(next, { ...travel, regs: [...travel.regs], packet, ctState, ctMark, remembered, original }, walk);
+    else travel.packet = packet;
     travel.ctState = new Set();
     travel.ctMark = 0;
   }

@@ -14,6 +14,7 @@ export const tcpSteps = {
   'syn-ack': { flags: 0x12, seq: 5000, ack: 1001 },
   ack: { flags: 0x10, seq: 1001, ack: 5001 },
   'ack-back': { flags: 0x10, seq: 5001, ack: 1001 },
+  'far-off': { flags: 0x10, seq: 900_000_000, ack: 1_900_000_000 },
   rst: { flags: 0x04, seq: 1001, ack: 0 },
 } as const;
 

@@ -10,7 +10,7 @@ export function chosenEndpoint(actions: readonly Action[]): ServiceEndpoint | un
 
 /** Whether actions of ours send a connection on as it is, to an endpoint whose address is the Service's. */
 export function choosesItself(actions: readonly Action[]): boolean {
-  return actions.some((action) => action.kind === 'resubmit' && action.table === tables.destinationIdentity.id);
+  return actions.some((action) => action.kind === 'resubmit' && action.table === tables.egressEntry.id);
 }
 
 function translatedTo(actions: readonly Action[]): ServiceEndpoint | undefined {

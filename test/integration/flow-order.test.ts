@@ -1,0 +1,90 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { OpenFlowConnection } from '../../src/openflow/connection.ts';
+import { monitorFlag, writeFlowMonitorRequest } from '../../src/openflow/flow-monitor.ts';
+import { decodeUnsolicited } from '../../src/openflow/unsolicited.ts';
+import { ownerOf } from '../../src/pipeline/cookie.ts';
+import { drop, type Flow, priority } from '../../src/pipeline/flow.ts';
+import { type PipelineTableName, tables } from '../../src/pipeline/tables.ts';
+import { type BridgeKey, type BridgeValue, depthOfKey, encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
+import { BridgeTarget } from '../../src/reconcile/bridge-target.ts';
+import { planBatches } from '../../src/reconcile/plan-batch.ts';
+import { nothing } from '../../src/wanted/wanted.ts';
+import { bytesOf } from '../../src/wire/bytes.ts';
+import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
+
+let ovs: TestSwitch;
+let connection: OpenFlowConnection;
+const stop = new AbortController();
+/** Tables of the flows that the switch took and let go of, in its own order. */
+let happened: number[] = [];
+
+beforeAll(async () => {
+  ovs = startSwitch();
+  ovs.exec('ovs-vsctl', 'add-br', 'br-int', '--', 'set', 'bridge', 'br-int', 'datapath_type=netdev', 'fail_mode=secure');
+  const endpoint = `unix:${ovs.runDir}/br-int.mgmt`;
+  connection = new OpenFlowConnection({ endpoint });
+  // Another one: a switch tells of what a connection changed itself in short only.
+  const watching = new OpenFlowConnection({
+    endpoint,
+    greeting: [bytesOf((w) => writeFlowMonitorRequest(w, { id: 1, flags: monitorFlag.add + monitorFlag.removed }))],
+    unsolicited: (message) => {
+      const heard = decodeUnsolicited(message);
+      if (heard.kind !== 'flowUpdates') return;
+      for (const update of heard.updates) if ('table' in update) happened.push(update.table);
+    },
+  });
+  for (const each of [connection, watching]) {
+    void each.run(stop.signal);
+    await each.untilUp(stop.signal);
+    await each.barrier(stop.signal);
+  }
+});
+afterAll(async () => {
+  stop.abort();
+  await ovs.stop();
+});
+
+const policy: readonly PipelineTableName[] = [
+  'egressEntry',
+  'egressAdmin',
+  'egressAdminPorts',
+  'egressVerdict',
+  'ingressEntry',
+  'ingressAdmin',
+];
+
+/** As policy wants it: an owner for the rows of a pair, each in one table. */
+function entries(): Map<BridgeKey, BridgeValue> {
+  const flow = (table: PipelineTableName, portDst: number): Flow => ({
+    table,
+    priority: priority.normal,
+    match: { payload: 'ipv4', protocol: 'tcp', portDst },
+    steps: drop,
+  });
+  return new Map(
+    Array.from({ length: 60 }, (_, n) => n).flatMap((n) => {
+      const table = policy[n % policy.length] ?? 'egressEntry';
+      return [...encodeBridgeEntries(ownerOf('policy', `${n}`), { ...nothing, flows: [flow(table, n), flow(table, 1_000 + n)] })];
+    }),
+  );
+}
+
+it.each([
+  ['in portions', 7],
+  ['at once', 1_000],
+] as const)('later tables are put first and removed last, %s', async (_, size) => {
+  const target = new BridgeTarget(connection);
+  const all = entries();
+  const owner = (key: BridgeKey): string => all.get(key)?.slice(0, 8) ?? '';
+  for (const plan of [
+    { put: all, remove: new Set<BridgeKey>() },
+    { put: new Map<BridgeKey, BridgeValue>(), remove: new Set(all.keys()) },
+  ]) {
+    happened = [];
+    for (const batch of planBatches(plan, owner, size, depthOfKey)) await target.apply(batch, stop.signal);
+    await expect.poll(() => happened.length).toBe(all.size);
+    const order = [...happened];
+    expect(new Set(order)).toEqual(new Set(policy.map((name) => tables[name].id)));
+    expect(order).toEqual(order.toSorted((a, b) => (plan.put.size > 0 ? b - a : a - b)));
+  }
+});
