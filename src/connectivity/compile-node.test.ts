@@ -145,6 +145,9 @@ describe('a node of IPv4', () => {
     expect(dump(ipv4, 'egressEntry', 'ingressEntry').filter((flow) => !flow.includes('ct_state'))).toEqual([
       'egressEntry,priority=200,reg0=0x2/0xf actions=goto_table:route',
       'egressEntry,priority=200,reg0=0x1/0xf actions=goto_table:route',
+      'ingressEntry,priority=220,reg0=0x2/0xf,reg0=0x30/0xf0,ip,nw_src=10.10.0.1 actions=goto_table:commit',
+      'ingressEntry,priority=220,reg0=0x2/0xf,reg0=0x30/0xf0,ip,nw_src=192.168.77.1 actions=goto_table:commit',
+      'ingressEntry,priority=220,reg0=0x30/0xf0,ct_mark=0x40/0x40 actions=goto_table:commit',
       'ingressEntry,priority=200,reg0=0x20/0xf0 actions=goto_table:commit',
       'ingressEntry,priority=200,reg0=0x10/0xf0 actions=goto_table:commit',
     ]);

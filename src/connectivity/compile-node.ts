@@ -10,6 +10,7 @@ import { entriesOfOthers } from './compile-entry.ts';
 import { invalidOfKnown } from './compile-half-open.ts';
 import { compileServicePath } from './compile-service-path.ts';
 import { compileTables } from './compile-tables.ts';
+import { compileVerdicts } from './compile-verdict.ts';
 import { familiesOf, linkLocal, type NodeEnvironment, ownCidrs } from './environment.ts';
 import { icmpv6, neighbourDiscovery } from './icmpv6.ts';
 
@@ -36,7 +37,8 @@ export function compileNode(environment: NodeEnvironment): Wanted {
     ]),
     ...unSnat(environment),
     ...compileServicePath(environment),
-    ...entriesOfOthers(),
+    ...entriesOfOthers(environment),
+    ...compileVerdicts(environment),
     ...switching(environment),
     ...outputs(),
   ];

@@ -6,7 +6,7 @@ import type { Flow, Match, Meter, Step } from '../pipeline/flow.ts';
 import { goto, load, meter, output, priority } from '../pipeline/flow.ts';
 import { zones } from '../pipeline/well-known.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
-import { freePod } from './compile-entry.ts';
+import { compileSubject } from './compile-entry.ts';
 import { linkLocal } from './environment.ts';
 import { icmpv6 } from './icmpv6.ts';
 
@@ -38,7 +38,11 @@ const unspecified: Readonly<Record<Family, Ip>> = { ipv4: parseIp('0.0.0.0'), ip
 export function compilePod(pod: PodIntent): Wanted {
   const flows = pod.addresses.flatMap((ip) => [...(ip.family === 'ipv4' ? arp(pod, ip) : neighbourDiscovery(pod, ip)), ...routed(pod, ip)]);
   const meters = pod.egress ? [meterOf(pod.ofPort, pod.egress)] : [];
-  return { ...nothing, flows: [classify(pod), ...flows, toPort(pod), ...freePod(pod.ofPort)], meters };
+  return {
+    ...nothing,
+    flows: [classify(pod), ...flows, toPort(pod), ...compileSubject({ ofPort: pod.ofPort, addresses: pod.addresses })],
+    meters,
+  };
 }
 
 /** A pod's meter has the number of its port: unique, and the same after a restart. */

@@ -23,11 +23,19 @@ export interface NodeEnvironment {
   readonly transport: readonly Ip[];
   /** Service address ranges that this node serves; empty where another proxy serves them. */
   readonly serviceCidrs: readonly Cidr[];
+  /** `audit`: what policy denies is counted and goes on. Absent: `enforce`. */
+  readonly policyMode?: 'enforce' | 'audit';
 }
 
 /** Every network that pods of this node live in. */
 export function ownCidrs({ podCidrs, formerPodCidrs = [] }: NodeEnvironment): readonly Cidr[] {
   return [...podCidrs, ...formerPodCidrs];
+}
+
+/** What this node sends from, and is reached at. Behind the gateway's port all its other addresses are translated to the gateway's. */
+export function ownAddresses({ gateway, transport, podCidrs }: NodeEnvironment): readonly Ip[] {
+  const families = new Set(podCidrs.map(({ family }) => family));
+  return [...gateway.addresses, ...transport].filter(({ family }) => families.has(family));
 }
 
 /**

@@ -101,6 +101,7 @@ function describe({
   formerPodCidrs,
   transport,
   serviceCidrs,
+  policyMode = 'enforce',
 }: NodeEnvironment): Readonly<Record<string, string>> {
   const list = (values: readonly { readonly text: string }[]): string => values.map(({ text }) => text).join(', ');
   return {
@@ -112,5 +113,6 @@ function describe({
     formerPodCidrs: list(formerPodCidrs ?? []),
     transport: list(transport),
     serviceCidrs: list(serviceCidrs),
+    policyMode,
   };
 }

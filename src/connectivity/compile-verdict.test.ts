@@ -1,0 +1,76 @@
+import { describe, expect, it } from 'vitest';
+import { exampleNode } from '../../test/support/example-node.ts';
+import { formatFlow } from '../pipeline/format.ts';
+import { compileSubject } from './compile-entry.ts';
+import { compileVerdicts } from './compile-verdict.ts';
+import type { NodeEnvironment } from './environment.ts';
+
+const node: NodeEnvironment = { ...exampleNode, podCidrs: exampleNode.podCidrs.filter(({ family }) => family === 'ipv4') };
+const dump = (environment: NodeEnvironment, table: string) =>
+  compileVerdicts(environment)
+    .map((flow) => formatFlow(flow).replace(/^table=/, ''))
+    .filter((line) => line.startsWith(`${table},`));
+const ports = { ofPort: 32784, addresses: [] };
+
+describe('the way of policy', () => {
+  it('lets answers stand, and looks up the other address for the rest', () => {
+    expect([...dump(node, 'egressLookup'), ...dump(node, 'ingressLookup')]).toEqual([
+      'egressLookup,priority=200,reg0=0x400/0x1c00 actions=goto_table:route',
+      'egressLookup,priority=190,reg0=0x0/0x1c00 actions=resubmit(,destinationIdentity),goto_table:egressNetworkPolicy',
+      'ingressLookup,priority=200,reg0=0x400/0x1c00 actions=goto_table:commit',
+      'ingressLookup,priority=190,reg0=0x0/0x1c00 actions=resubmit(,sourceIdentity),goto_table:ingressNetworkPolicy',
+    ]);
+  });
+
+  it('lets a closed pod reach its own node alone', () => {
+    const allow = 'actions=set_field:0x800/0x1c00->reg0,goto_table:egressVerdict';
+    const deny = (table: string) => `actions=set_field:0xc00/0x1c00->reg0,goto_table:${table}`;
+    expect(dump(node, 'egressNetworkPolicy').toSorted()).toEqual([
+      `egressNetworkPolicy,priority=100,reg13=0x800/0x3ff800 ${deny('egressVerdict')}`,
+      `egressNetworkPolicy,priority=190,reg13=0x800/0x3ff800,ip,nw_dst=10.10.0.1 ${allow}`,
+      `egressNetworkPolicy,priority=190,reg13=0x800/0x3ff800,ip,nw_dst=192.168.77.1 ${allow}`,
+    ]);
+    expect(dump(node, 'ingressNetworkPolicy')).toEqual([
+      `ingressNetworkPolicy,priority=100,reg13=0x800/0x3ff800 ${deny('ingressVerdict')}`,
+    ]);
+  });
+
+  const forgotten =
+    'set_field:0x0/0x1c00->reg0,set_field:0x0/0x3ff800->reg13,set_field:0x0->reg12,' +
+    'set_field:0x0/0xfff00000->reg8,set_field:0x0/0xfffff->reg8,set_field:0x0/0xfff00000->reg9,set_field:0x0/0xfffff->reg9';
+
+  it('forgets its registers where it lets through, and bars what is known and has a direction where it does not', () => {
+    expect(dump(node, 'ingressVerdict')).toEqual([
+      `ingressVerdict,priority=200,reg0=0x800/0x1c00 actions=${forgotten},goto_table:commit`,
+      'ingressVerdict,priority=210,reg0=0xc00/0x1c00,ct_state=-new-inv+trk,ct_mark=0x0/0x80,ip actions=ct(commit,zone=65520,exec(set_field:0x80/0x80->ct_mark))',
+      'ingressVerdict,priority=200,reg0=0xc00/0x1c00 actions=drop',
+    ]);
+  });
+
+  it('lets through what it denies in audit mode, by a flow that counts it', () => {
+    expect(dump({ ...node, policyMode: 'audit' }, 'egressVerdict')).toEqual([
+      `egressVerdict,priority=200,reg0=0x800/0x1c00 actions=${forgotten},goto_table:route`,
+      `egressVerdict,priority=200,reg0=0xc00/0x1c00 actions=${forgotten},goto_table:route`,
+    ]);
+  });
+});
+
+describe('a subject', () => {
+  const lines = (...more: Parameters<typeof compileSubject>) => compileSubject(...more).map(formatFlow);
+
+  it('asks policy where it is isolated, and goes on where it is not', () => {
+    expect(lines({ ...ports, ingress: 5 })).toEqual([
+      'table=egressEntry,priority=200,in_port=32784 actions=goto_table:route',
+      'table=ingressEntry,priority=200,reg1=0x8010 actions=set_field:0x2800/0x3ff800->reg13,goto_table:ingressLookup',
+    ]);
+  });
+
+  it('reaches itself, whatever it is isolated from', () => {
+    const [address = expect.fail()] = node.gateway.addresses;
+    expect(lines({ ...ports, addresses: [address], egress: 'closed', ingress: 'closed' })).toEqual([
+      'table=egressEntry,priority=200,in_port=32784 actions=set_field:0x800/0x3ff800->reg13,goto_table:egressLookup',
+      'table=ingressEntry,priority=200,reg1=0x8010 actions=set_field:0x800/0x3ff800->reg13,goto_table:ingressLookup',
+      'table=egressEntry,priority=210,in_port=32784,ip,nw_dst=10.10.0.1 actions=goto_table:route',
+    ]);
+  });
+});

@@ -1,0 +1,92 @@
+import type { Family } from '../net/ip.ts';
+import { ctMark, reg } from '../pipeline/fields.ts';
+import type { Flow, Match, Step } from '../pipeline/flow.ts';
+import { drop, goto, load, priority, resubmit } from '../pipeline/flow.ts';
+import type { PipelineTableName } from '../pipeline/tables.ts';
+import { zones } from '../pipeline/well-known.ts';
+import { familiesOf, type NodeEnvironment, ownAddresses } from './environment.ts';
+
+/** One direction's tables. What was let in goes on at `next`. */
+interface Direction {
+  readonly lookup: PipelineTableName;
+  readonly identity: PipelineTableName;
+  readonly classes: PipelineTableName;
+  readonly verdicts: PipelineTableName;
+  readonly next: PipelineTableName;
+}
+
+const egress: Direction = {
+  lookup: 'egressLookup',
+  identity: 'destinationIdentity',
+  classes: 'egressNetworkPolicy',
+  verdicts: 'egressVerdict',
+  next: 'route',
+};
+const ingress: Direction = {
+  lookup: 'ingressLookup',
+  identity: 'sourceIdentity',
+  classes: 'ingressNetworkPolicy',
+  verdicts: 'ingressVerdict',
+  next: 'commit',
+};
+
+/**
+ * Policy's way, whatever policies there are: answers stand, the rest is asked, and what was decided is done. Pods that nobody has decided
+ * about have a class of their own, and talk with their own node only. Pure.
+ */
+export function compileVerdicts(environment: NodeEnvironment): readonly Flow[] {
+  const closed = reg.networkPolicyClass('closed');
+  const decided = (table: PipelineTableName, level: number, verdict: 'allow' | 'deny', to: PipelineTableName, match: Match = {}): Flow => ({
+    table,
+    priority: level,
+    match: { ...match, regs: [closed] },
+    steps: [load(reg.verdict(verdict)), goto(to)],
+  });
+  return [
+    ...[egress, ingress].flatMap((direction) => [
+      ...asked(direction),
+      decided(direction.classes, priority.lowest, 'deny', direction.verdicts),
+      ...done(direction, environment),
+    ]),
+    ...ownAddresses(environment).map((ipDst) =>
+      decided(egress.classes, priority.low, 'allow', egress.verdicts, { payload: ipDst.family, ipDst }),
+    ),
+  ];
+}
+
+function asked({ lookup, identity, classes, next }: Direction): Flow[] {
+  return [
+    { table: lookup, priority: priority.normal, match: { regs: [reg.verdict('standing')] }, steps: [goto(next)] },
+    { table: lookup, priority: priority.low, match: { regs: [reg.verdict('none')] }, steps: [resubmit(identity), goto(classes)] },
+  ];
+}
+
+/**
+ * What was denied is dropped; of a connection that is known, the rest is barred by it. What the tracker calls invalid has no direction:
+ * it bars nothing, or an answer could bar what it answers.
+ *
+ * In audit mode what would be denied goes on: the flow that counts it is there all the same.
+ */
+function done({ verdicts, next }: Direction, environment: NodeEnvironment): Flow[] {
+  const denied = reg.verdict('deny');
+  const flow = (level: number, match: Match, steps: readonly Step[]): Flow => ({ table: verdicts, priority: level, match, steps });
+  const goOn = [...forgotten(), goto(next)];
+  const bar = (family: Family): Flow =>
+    flow(priority.high, { payload: family, ctState: { new: '-', inv: '-', trk: '+' }, ctMarks: [ctMark.barred('no')], regs: [denied] }, [
+      { do: 'ct', zone: zones[family].main, commit: true, exec: [{ do: 'mark', mark: ctMark.barred('yes') }] },
+    ]);
+  return [
+    flow(priority.normal, { regs: [reg.verdict('allow')] }, goOn),
+    ...(environment.policyMode === 'audit'
+      ? [flow(priority.normal, { regs: [denied] }, goOn)]
+      : [...familiesOf(environment).map(bar), flow(priority.normal, { regs: [denied] }, drop)]),
+  ];
+}
+
+/** What is in registers when a packet passes the tracker is another context for each of its values: nothing of policy stays. */
+function forgotten(): Step[] {
+  const { verdict, networkPolicyClass, decision, sourceCoarse, sourceFine, destinationCoarse, destinationFine } = reg;
+  return [verdict, networkPolicyClass, decision, sourceCoarse, sourceFine, destinationCoarse, destinationFine].map((field) =>
+    load(field(0)),
+  );
+}
