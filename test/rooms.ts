@@ -24,6 +24,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   proxy: ['net', 'types:kube', 'pipeline', 'wanted'],
   'policy-reference': ['net'],
   'policy-matrix': ['net'],
+  'policy-bytes': ['net', 'openflow', 'pipeline'],
   policy: ['net', 'types:kube', 'policy-matrix'],
   reconcile: ['errors', 'async', 'wire', 'net', 'ovsdb', 'ovsdb/schema', 'openflow', 'netlink', 'pipeline', 'wanted'],
   inputs: [
