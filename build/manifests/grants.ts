@@ -147,14 +147,15 @@ export const permissions: readonly Permission[] = [
   },
   {
     rule: { apiGroups: [''], resources: ['pods'], verbs: ['get', ...follow] },
-    why: 'the pods of this node (selected by spec.nodeName; RBAC cannot say so): is the pod that the runtime names the one of that UID?',
+    why: 'the pods of this node: is the pod that the runtime names the one of that UID? All pods, without those of the host network: policies name them by labels',
   },
   { rule: { apiGroups: [''], resources: ['services'], verbs: follow }, why: 'what Services are served' },
   { rule: { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], verbs: follow }, why: 'where Services lead' },
   {
     rule: { apiGroups: ['networking.k8s.io'], resources: ['networkpolicies'], verbs: follow },
-    why: 'to say, by an event of each, that policies are not enforced by this version',
+    why: 'what pods may talk with',
   },
+  { rule: { apiGroups: [''], resources: ['namespaces'], verbs: follow }, why: 'policies name namespaces by their labels' },
   {
     rule: { apiGroups: [''], resources: ['events'], verbs: ['create'] },
     why: 'tells what is wrong with a node or an object; in whose name: `seine-agent-events`',

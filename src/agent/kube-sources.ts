@@ -5,9 +5,11 @@ import { loadKubeAccess } from '../kube/config.ts';
 import { endpointSlices } from '../kube/endpoint-slice.ts';
 import { EventPoster } from '../kube/events.ts';
 import { KubeHttp } from '../kube/http-client.ts';
+import { namespaces } from '../kube/namespace.ts';
 import { networkPolicies } from '../kube/network-policy.ts';
 import { type Node, nodes } from '../kube/node.ts';
 import { type pods, podsOf } from '../kube/pod.ts';
+import { policyPods } from '../kube/policy-pod.ts';
 import { type Reflector, Reflector as Watching } from '../kube/reflector.ts';
 import type { ReflectorReport, ReflectorStatus } from '../kube/reflector-report.ts';
 import type { Replica } from '../kube/replica.ts';
@@ -31,6 +33,9 @@ export interface KubeSources {
   readonly services: Reflector<ReturnType<typeof services.project> & {}>;
   readonly endpointSlices: Reflector<ReturnType<typeof endpointSlices.project> & {}>;
   readonly networkPolicies: Reflector<ReturnType<typeof networkPolicies.project> & {}>;
+  readonly namespaces: Reflector<ReturnType<typeof namespaces.project> & {}>;
+  /** Of the whole cluster, without those of the host network. */
+  readonly policyPods: Reflector<ReturnType<typeof policyPods.project> & {}>;
   /** Of this node only. */
   readonly pods: Reflector<ReturnType<typeof pods.project> & {}>;
   readonly events: EventPoster;
@@ -67,6 +72,8 @@ export function openKubeSources(config: AgentConfig, { stateDir, log, onFailure 
     services: watch(services),
     endpointSlices: watch(endpointSlices),
     networkPolicies: watch(networkPolicies),
+    namespaces: watch(namespaces),
+    policyPods: watch(policyPods),
     pods: watch(podsOf(config.nodeName)),
     events: new EventPoster({ http, component: 'seine-agent', instance: config.nodeName, onFailure: eventLost }),
   };
@@ -74,9 +81,9 @@ export function openKubeSources(config: AgentConfig, { stateDir, log, onFailure 
 
 /** Runs all of them until `signal`. @throws SeineError `INVARIANT` */
 export async function runKubeSources(sources: KubeSources, signal: AbortSignal): Promise<void> {
-  const { nodes, services, endpointSlices, networkPolicies, pods, events } = sources;
+  const { nodes, services, endpointSlices, networkPolicies, namespaces: ns, policyPods: all, pods, events } = sources;
   try {
-    await Promise.all([nodes, services, endpointSlices, networkPolicies, pods, events].map((source) => source.run(signal)));
+    await Promise.all([nodes, services, endpointSlices, networkPolicies, ns, all, pods, events].map((source) => source.run(signal)));
   } finally {
     sources.http.close();
   }

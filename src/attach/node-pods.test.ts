@@ -10,7 +10,18 @@ const never = new AbortController().signal;
 const staticHash = '0123456789abcdef0123456789abcdef';
 
 function podWith(changes: Partial<Pod> = {}): Pod {
-  return { namespace: 'default', name: 'web', uid: 'u-1', podIps: [], hostNetwork: false, phase: 'Pending', deleting: false, ...changes };
+  return {
+    namespace: 'default',
+    name: 'web',
+    uid: 'u-1',
+    podIps: [],
+    hostNetwork: false,
+    labels: {},
+    ports: {},
+    phase: 'Pending',
+    deleting: false,
+    ...changes,
+  };
 }
 
 const asked = (uid: string, name = 'web') => ({ namespace: 'default', name, uid });

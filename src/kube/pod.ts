@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { SeineError } from '../errors/seine-error.ts';
 import { type KubeHttp, segment } from './http-client.ts';
+import { namedPorts, portedContainers } from './named-ports.ts';
 import { ipText, listOf, ownValue, parseObject, type Resource, stringMap } from './resource.ts';
 
 /** A Pod, as the agent of its own node needs it. Addresses are canonical text. */
@@ -12,6 +13,9 @@ export interface Pod {
   readonly nodeName?: string;
   readonly podIps: readonly string[];
   readonly hostNetwork: boolean;
+  readonly labels: Readonly<Record<string, string>>;
+  /** As of `PolicyPod`. */
+  readonly ports: Readonly<Record<string, number>>;
   readonly phase: 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Unknown';
   readonly deleting: boolean;
   /**
@@ -27,9 +31,15 @@ const schema = z.object({
     name: z.string(),
     uid: z.string(),
     deletionTimestamp: z.string().nullish(),
+    labels: stringMap,
     annotations: stringMap,
   }),
-  spec: z.object({ nodeName: z.string().nullish(), hostNetwork: z.boolean().nullish() }),
+  spec: z.object({
+    nodeName: z.string().nullish(),
+    hostNetwork: z.boolean().nullish(),
+    containers: portedContainers,
+    initContainers: portedContainers,
+  }),
   status: z
     .object({
       phase: z.enum(['Pending', 'Running', 'Succeeded', 'Failed', 'Unknown', '']).nullish(),
@@ -47,7 +57,7 @@ export function podsOf(nodeName: string): Resource<Pod> {
 export const pods: Resource<Pod> = {
   kind: 'Pod',
   path: '/api/v1/pods',
-  revision: 2,
+  revision: 3,
   project: (raw) => {
     const { metadata, spec, status } = parseObject(schema, raw);
     const configHash = ownValue(metadata.annotations, 'kubernetes.io/config.hash');
@@ -59,6 +69,8 @@ export const pods: Resource<Pod> = {
       ...(spec.nodeName ? { nodeName: spec.nodeName } : {}),
       podIps: podIps.length === 0 && status?.podIP ? [status.podIP] : podIps,
       hostNetwork: spec.hostNetwork ?? false,
+      labels: metadata.labels ?? {},
+      ports: namedPorts(spec),
       phase: status?.phase || 'Pending',
       deleting: typeof metadata.deletionTimestamp === 'string',
       ...(configHash ? { configHash } : {}),

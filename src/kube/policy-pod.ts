@@ -1,5 +1,6 @@
 import * as z from 'zod';
-import { ipText, listOf, parseObject, protocol, type Resource, stringMap } from './resource.ts';
+import { namedPorts, portedContainers } from './named-ports.ts';
+import { ipText, listOf, parseObject, type Resource, stringMap } from './resource.ts';
 
 /** A Pod of the cluster, as the other end of a policy or as its subject. Addresses are canonical text. */
 export interface PolicyPod {
@@ -14,18 +15,13 @@ export interface PolicyPod {
   readonly ports: Readonly<Record<string, number>>;
 }
 
-const container = z.object({
-  restartPolicy: z.string().nullish(),
-  ports: listOf(z.object({ name: z.string().nullish(), containerPort: z.int().min(0).max(65_535), protocol: protocol.nullish() })),
-});
-
 const schema = z.object({
   metadata: z.object({ namespace: z.string(), name: z.string(), labels: stringMap, creationTimestamp: z.string().nullish() }),
   spec: z.object({
     nodeName: z.string().nullish(),
     hostNetwork: z.boolean().nullish(),
-    containers: listOf(container),
-    initContainers: listOf(container),
+    containers: portedContainers,
+    initContainers: portedContainers,
   }),
   status: z
     .object({
@@ -36,19 +32,16 @@ const schema = z.object({
     .nullish(),
 });
 
-/** Pods that ended, and pods of the host network, are nobody to a policy. */
+/** Pods that ended, and pods of the host network, are nobody to a policy. The kind is not the API's: a node's own Pods are another copy. */
 export const policyPods: Resource<PolicyPod> = {
-  kind: 'Pod',
+  kind: 'PolicyPod',
   path: '/api/v1/pods',
+  fieldSelector: 'spec.hostNetwork=false,status.phase!=Succeeded,status.phase!=Failed',
   revision: 1,
   project: (raw) => {
     const { metadata, spec, status } = parseObject(schema, raw);
     if (spec.hostNetwork || status?.phase === 'Succeeded' || status?.phase === 'Failed') return undefined;
     const podIps = (status?.podIPs ?? []).flatMap(({ ip }) => (ip ? [ip] : []));
-    const sidecars = spec.initContainers.filter(({ restartPolicy }) => restartPolicy === 'Always');
-    const ports: Record<string, number> = {};
-    for (const { name, protocol, containerPort } of [...spec.containers, ...sidecars].flatMap((each) => each.ports))
-      if (name) ports[`${name}/${protocol ?? 'TCP'}`] ??= containerPort;
     return {
       namespace: metadata.namespace,
       name: metadata.name,
@@ -56,7 +49,7 @@ export const policyPods: Resource<PolicyPod> = {
       ...(metadata.creationTimestamp ? { createdAt: metadata.creationTimestamp } : {}),
       podIps: podIps.length === 0 && status?.podIP ? [status.podIP] : podIps,
       labels: metadata.labels ?? {},
-      ports,
+      ports: namedPorts(spec),
     };
   },
 };

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { endpointSlices, serviceKeyOf } from './endpoint-slice.ts';
 import { nodes } from './node.ts';
 import { pods, podsOf } from './pod.ts';
+import { policyPods } from './policy-pod.ts';
 import { identityOf } from './resource.ts';
 import { services } from './service.ts';
 
@@ -238,9 +239,25 @@ describe('Pod', () => {
       nodeName: 'n1',
       podIps: ['10.0.0.1', 'fd00::1'],
       hostNetwork: false,
+      labels: {},
+      ports: {},
       phase: 'Running',
       deleting: false,
     });
+  });
+
+  it('keeps what policies ask for: labels, and named ports of containers and sidecars', () => {
+    const port = (name: string, containerPort: number, protocol?: string) => ({ name, containerPort, ...(protocol && { protocol }) });
+    const raw = {
+      metadata: { ...metadata, labels: { app: 'web' } },
+      spec: {
+        containers: [{ ports: [port('http', 8080), port('dns', 53, 'UDP')] }, { ports: [port('http', 9090)] }],
+        initContainers: [{ ports: [port('setup', 1)] }, { restartPolicy: 'Always', ports: [port('metrics', 9100)] }],
+      },
+    };
+    const asked = { labels: { app: 'web' }, ports: { 'http/TCP': 8080, 'dns/UDP': 53, 'metrics/TCP': 9100 } };
+    expect(pods.project(raw)).toMatchObject(asked);
+    expect(policyPods.project(raw)).toMatchObject(asked);
   });
 
   it('accepts an unscheduled pod', () => {
