@@ -26,6 +26,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   'policy-matrix': ['net'],
   'policy-bytes': ['net', 'openflow', 'pipeline'],
   policy: ['net', 'types:kube', 'policy-matrix'],
+  'policy-flows': ['errors', 'net', 'pipeline', 'policy-matrix', 'types:policy'],
   reconcile: ['errors', 'async', 'wire', 'net', 'ovsdb', 'ovsdb/schema', 'openflow', 'netlink', 'pipeline', 'wanted'],
   inputs: [
     'errors',

@@ -39,7 +39,8 @@ export interface Match {
   readonly protocol?: MatchProtocol;
   readonly ipSrc?: Ip | Cidr;
   readonly ipDst?: Ip | Cidr;
-  readonly portDst?: number;
+  /** One port, or those with these bits. */
+  readonly portDst?: number | Bits;
   /** Of FIN, SYN, RST, PSH, ACK and URG this one alone: the packet that opens a connection, or a reset of an unknown one. */
   readonly tcpFlags?: 'syn' | 'rst';
   /** Source ports with these bits, by which a Service is divided over several groups. */

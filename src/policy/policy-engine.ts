@@ -19,7 +19,7 @@ import { matchesLabels, type PodLabels } from './selector.ts';
 import { type SubjectRules, subjectRules } from './subject-rules.ts';
 
 /** Keys of the matrix whose rows have come, gone or changed. */
-interface PolicyChange {
+export interface PolicyChange {
   readonly subjects: ReadonlySet<string>;
   readonly ingress: DirectionChange;
   readonly egress: DirectionChange;

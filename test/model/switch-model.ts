@@ -287,7 +287,8 @@ const tests: Tests = {
   protocol: (wanted, { packet }) => packet.protocol === wanted,
   ipSrc: (wanted, { packet }) => within(packet.ipSrc, wanted),
   ipDst: (wanted, { packet }) => within(packet.ipDst, wanted),
-  portDst: (wanted, { packet }) => packet.portDst === wanted,
+  portDst: (wanted, { packet }) =>
+    typeof wanted === 'number' ? packet.portDst === wanted : packet.portDst !== undefined && hasBits(packet.portDst, wanted),
   portSrc: (wanted, { packet }) => packet.portSrc !== undefined && hasBits(packet.portSrc, wanted),
   tcpFlags: (wanted, { packet }) => packet.tcpFlags === wanted,
   // The model knows whole packets only.

@@ -1,0 +1,12 @@
+import type { Mark } from './registers.ts';
+import type { PipelineTableName } from './tables.ts';
+
+/** What a flow on the bridge says of the numbers that it was made with: an agent that starts reads there what its predecessor lent. */
+export interface RecoveredFlow {
+  readonly table: PipelineTableName;
+  readonly priority: number;
+  /** Of its owner (`cookieOf`). */
+  readonly cookie: bigint;
+  /** Registers that it matches, each under one mask. */
+  readonly regs: readonly Omit<Mark, 'field'>[];
+}

@@ -1,0 +1,76 @@
+import { createHash } from 'node:crypto';
+import { type Owner, ownerOf } from '../pipeline/cookie.ts';
+import type { PeerClass, PolicyDecision, PolicyDirection, PolicyOutcome, SubjectClass } from '../policy-matrix/matrix.ts';
+
+/**
+ * Names of contents. Equal contents have one name in every agent and after every start, and users who write policies do not find two contents
+ * of one name: the number that stands for one must not come to stand for the other.
+ */
+export class ContentNames {
+  readonly #direction: PolicyDirection;
+  readonly #known = new WeakMap<object, string>();
+
+  constructor(direction: PolicyDirection) {
+    this.#direction = direction;
+  }
+
+  class(subject: SubjectClass): Owner {
+    return this.#owner(
+      'class',
+      this.#hash(subject, () => subject.text),
+    );
+  }
+
+  coarse(peers: PeerClass): Owner {
+    return this.#owner(
+      'coarse',
+      this.#hash(peers, () => JSON.stringify(peers.terms)),
+    );
+  }
+
+  fine(peers: PeerClass): Owner {
+    return this.#owner(
+      'fine',
+      this.#hash(peers, () => JSON.stringify(peers.terms)),
+    );
+  }
+
+  decision(decision: PolicyDecision): Owner {
+    return this.#owner(
+      'decision',
+      this.#hash(decision, () => decisionContent(decision)),
+    );
+  }
+
+  relation(subject: SubjectClass, ...peers: readonly PeerClass[]): Owner {
+    if (peers.length === 0) return this.class(subject);
+    const parts = peers.map((each) => this.#hash(each, () => JSON.stringify(each.terms)));
+    return this.#owner(
+      'relation',
+      this.#hash(subject, () => subject.text),
+      ...parts,
+    );
+  }
+
+  address(cidr: string): Owner {
+    return this.#owner('address', cidr);
+  }
+
+  #owner(...path: readonly string[]): Owner {
+    return ownerOf('policy', this.#direction, ...path);
+  }
+
+  /** Equal contents are mostly one object, whose text may be long. */
+  #hash(of: object, text: () => string): string {
+    const known = this.#known.get(of);
+    if (known !== undefined) return known;
+    const hash = createHash('sha256').update(text()).digest('base64url').slice(0, 20);
+    this.#known.set(of, hash);
+    return hash;
+  }
+}
+
+function decisionContent({ ranges, otherwise }: PolicyDecision): string {
+  const outcome = ({ verdict, by }: PolicyOutcome): readonly unknown[] => [verdict, by];
+  return JSON.stringify([ranges.map(({ protocol, first, last, outcome: of }) => [protocol, first, last, outcome(of)]), outcome(otherwise)]);
+}

@@ -1,0 +1,272 @@
+import { SeineError } from '../errors/seine-error.ts';
+import { type Family, parseCidr } from '../net/ip.ts';
+import type { Owner } from '../pipeline/cookie.ts';
+import { registerFields } from '../pipeline/fields.ts';
+import type { Flow } from '../pipeline/flow.ts';
+import type { RecoveredFlow } from '../pipeline/recovered-flow.ts';
+import type { FieldSpec } from '../pipeline/registers.ts';
+import type { DirectionMatrix, PeerClass, PeerIdentity, PolicyDecision, PolicyDirection, SubjectClass } from '../policy-matrix/matrix.ts';
+import { ContentNames } from './content.ts';
+import { LentNumbers } from './lent-numbers.ts';
+import { type NumberKind, numberKinds, recoveredNumbers } from './recovered-numbers.ts';
+import {
+  addressFlow,
+  type DirectionTables,
+  decisionFlows,
+  dictionaryFlow,
+  directionTables,
+  type IdentityNumbers,
+  relationFlow,
+} from './rows.ts';
+
+/** Keys of one direction that are to be looked at. */
+interface DirectionKeys {
+  readonly identities: ReadonlySet<string>;
+  readonly relations: ReadonlySet<string>;
+}
+
+interface WrittenRelation {
+  readonly owner: Owner;
+  readonly decision: Owner | undefined;
+}
+
+/** First numbers are not lent: 0 is nobody's, and class 1 is that of pods that nobody has decided about. */
+const firstNumbers: Readonly<Record<NumberKind, number>> = { class: 2, coarse: 1, fine: 1, decision: 1 };
+const noPeers = 0;
+
+/** Rows of one direction by owner. What has no number is left out, which denies: a policy only allows. */
+export class DirectionFlows {
+  readonly numbers: Readonly<Record<NumberKind, LentNumbers>>;
+  readonly names: ContentNames;
+  readonly #tables: DirectionTables;
+  readonly #families: readonly Family[];
+  readonly #subjects = new Map<string, SubjectClass>();
+  readonly #classes = new Map<number, { readonly subject: SubjectClass; pods: number }>();
+  readonly #identities = new Map<string, PeerIdentity>();
+  readonly #peers = new Map<number, { readonly peers: PeerClass; uses: number }>();
+  readonly #relations = new Map<string, WrittenRelation>();
+  readonly #relationUses = new Map<Owner, number>();
+  readonly #decisions = new Map<Owner, PolicyDecision>();
+  /** For want of a number. */
+  readonly #starved = { identities: new Set<string>(), relations: new Set<string>() };
+  #wanted = new Map<Owner, readonly Flow[]>();
+
+  constructor(direction: PolicyDirection, families: readonly Family[], recovered: Iterable<RecoveredFlow>) {
+    this.#tables = directionTables[direction];
+    this.#families = families;
+    this.names = new ContentNames(direction);
+    const found = recoveredNumbers(this.#tables, recovered);
+    const pool = (kind: NumberKind): LentNumbers => new LentNumbers({ first: firstNumbers[kind], last: lastNumber(kind) }, found[kind]);
+    this.numbers = { class: pool('class'), coarse: pool('coarse'), fine: pool('fine'), decision: pool('decision') };
+  }
+
+  /** @param subjects classes of pods that have come, gone or changed @returns what owners want that want something else */
+  update(
+    { identities, relations }: DirectionMatrix,
+    subjects: ReadonlyMap<string, SubjectClass | undefined>,
+    changed: DirectionKeys,
+  ): ReadonlyMap<Owner, readonly Flow[]> {
+    const keys = {
+      identities: union(changed.identities, this.#starved.identities),
+      relations: union(changed.relations, this.#starved.relations),
+    };
+    this.#announce({ identities, relations }, subjects, keys);
+    const relationsBefore = [...keys.relations].flatMap((key) => this.#relations.get(key) ?? []);
+    const before = [...keys.identities].flatMap((cidr) => this.#identities.get(cidr) ?? []);
+    const classesBefore = [...subjects.keys()].flatMap((pod) => this.#subjects.get(pod) ?? []);
+    for (const key of keys.relations) this.#forgetRelation(key);
+    for (const [pod, subject] of subjects) this.#enter(pod, subject);
+    for (const cidr of keys.identities) this.#identify(cidr, identities.get(cidr));
+    for (const key of keys.relations) this.#relate(key, relations.get(key));
+    for (const { decision } of relationsBefore) if (decision !== undefined) this.#releaseDecision(decision);
+    for (const identity of before) this.#leavePeers(identity);
+    for (const subject of classesBefore) this.#leave(subject);
+    this.#dictionaries();
+    const wanted = this.#wanted;
+    this.#wanted = new Map();
+    return wanted;
+  }
+
+  /** Undefined: the pod has no class, or a class without a number. */
+  classOf(pod: string): number | undefined {
+    const subject = this.#subjects.get(pod);
+    return subject && this.numbers.class.numberOf(this.names.class(subject));
+  }
+
+  /** Rows that are not as the matrix says, for want of numbers. */
+  get starved(): number {
+    return this.#starved.identities.size + this.#starved.relations.size;
+  }
+
+  #announce(
+    { identities, relations }: DirectionMatrix,
+    subjects: ReadonlyMap<string, SubjectClass | undefined>,
+    keys: DirectionKeys,
+  ): void {
+    const names: Record<NumberKind, Set<Owner>> = { class: new Set(), coarse: new Set(), fine: new Set(), decision: new Set() };
+    for (const subject of subjects.values()) if (subject) names.class.add(this.names.class(subject));
+    for (const cidr of keys.identities) {
+      const { coarse, fine } = identities.get(cidr) ?? {};
+      if (coarse) names.coarse.add(this.names.coarse(coarse));
+      if (fine) names.fine.add(this.names.fine(fine));
+    }
+    for (const key of keys.relations) {
+      const decision = relations.get(key);
+      if (decision && decision.ranges.length > 0) names.decision.add(this.names.decision(decision));
+    }
+    for (const kind of numberKinds) this.numbers[kind].announce(names[kind]);
+  }
+
+  #enter(pod: string, subject: SubjectClass | undefined): void {
+    if (!subject) {
+      this.#subjects.delete(pod);
+      return;
+    }
+    this.#subjects.set(pod, subject);
+    const known = this.#classes.get(subject.id);
+    if (known) known.pods++;
+    else this.#classes.set(subject.id, { subject, pods: 1 });
+    this.numbers.class.acquire(this.names.class(subject));
+  }
+
+  #leave(subject: SubjectClass): void {
+    this.numbers.class.release(this.names.class(subject));
+    const known = this.#classes.get(subject.id);
+    if (known && --known.pods === 0) this.#classes.delete(subject.id);
+  }
+
+  #identify(cidr: string, identity: PeerIdentity | undefined): void {
+    this.#starved.identities.delete(cidr);
+    const network = parseCidr(cidr);
+    const owner = this.names.address(cidr);
+    if (!identity || !this.#families.includes(network.family)) {
+      if (this.#identities.delete(cidr)) this.#wanted.set(owner, []);
+      return;
+    }
+    this.#identities.set(cidr, identity);
+    const numbers = { coarse: this.#enterPeers('coarse', identity.coarse), fine: this.#enterPeers('fine', identity.fine) };
+    if (numbers.coarse === undefined || numbers.fine === undefined) this.#starved.identities.add(cidr);
+    this.#wanted.set(owner, [addressFlow(this.#tables, network, known(numbers))]);
+  }
+
+  #enterPeers(kind: 'coarse' | 'fine', peers: PeerClass): number | undefined {
+    const held = this.#peers.get(peers.id);
+    if (held) held.uses++;
+    else this.#peers.set(peers.id, { peers, uses: 1 });
+    return peers.id === noPeers ? 0 : this.numbers[kind].acquire(this.names[kind](peers));
+  }
+
+  #leavePeers({ coarse, fine }: PeerIdentity): void {
+    for (const [kind, peers] of [['coarse', coarse] as const, ['fine', fine] as const]) {
+      const held = this.#peers.get(peers.id);
+      if (held && --held.uses === 0) this.#peers.delete(peers.id);
+      if (peers.id !== noPeers) this.numbers[kind].release(this.names[kind](peers));
+    }
+  }
+
+  #forgetRelation(key: string): void {
+    const written = this.#relations.get(key);
+    if (!written) return;
+    this.#relations.delete(key);
+    const uses = (this.#relationUses.get(written.owner) ?? 1) - 1;
+    if (uses > 0) this.#relationUses.set(written.owner, uses);
+    else {
+      this.#relationUses.delete(written.owner);
+      this.#wanted.set(written.owner, []);
+    }
+  }
+
+  #relate(key: string, decision: PolicyDecision | undefined): void {
+    this.#starved.relations.delete(key);
+    if (!decision) return;
+    const { subject, peers } = this.#contentsOf(key);
+    const numbers = this.#numbersOf(subject, peers);
+    const decided = numbers && this.#decide(decision);
+    if (!numbers || decided === undefined) {
+      this.#starved.relations.add(key);
+      return;
+    }
+    const owner = this.names.relation(subject, ...peers);
+    this.#relations.set(key, { owner, decision: typeof decided === 'string' ? undefined : this.names.decision(decision) });
+    this.#relationUses.set(owner, (this.#relationUses.get(owner) ?? 0) + 1);
+    this.#wanted.set(owner, [relationFlow(this.#tables, numbers.subject, numbers, decided)]);
+  }
+
+  /** @throws SeineError `INVARIANT` if the key names a class that no pod or no address has: a matrix has none */
+  #contentsOf(key: string): { readonly subject: SubjectClass; readonly peers: readonly PeerClass[] } {
+    const [id = 0, ...peerIds] = key.split(' ').map(Number);
+    const subject = this.#classes.get(id)?.subject;
+    const peers = peerIds.flatMap((each) => this.#peers.get(each)?.peers ?? (each === noPeers ? nobody : []));
+    if (!subject || peers.length !== peerIds.length) throw new SeineError('INVARIANT', `nobody is in a class of relation ${key}`);
+    return { subject, peers };
+  }
+
+  #numbersOf(subject: SubjectClass, [coarse, fine]: readonly PeerClass[]): RelationNumbers | undefined {
+    const numberOf = (kind: 'coarse' | 'fine', peers: PeerClass) =>
+      peers.id === noPeers ? 0 : this.numbers[kind].numberOf(this.names[kind](peers));
+    const numbers = {
+      subject: this.numbers.class.numberOf(this.names.class(subject)),
+      ...(coarse && { coarse: numberOf('coarse', coarse) }),
+      ...(fine && { fine: numberOf('fine', fine) }),
+    };
+    return Object.values(numbers).includes(undefined) ? undefined : (numbers as RelationNumbers);
+  }
+
+  #decide(decision: PolicyDecision): 'allow' | 'deny' | { readonly decision: number } | undefined {
+    if (decision.ranges.length === 0) return decision.otherwise.verdict;
+    const name = this.names.decision(decision);
+    const number = this.numbers.decision.acquire(name);
+    if (number === undefined) return undefined;
+    this.#decisions.set(name, decision);
+    return { decision: number };
+  }
+
+  #releaseDecision(name: Owner): void {
+    this.numbers.decision.release(name);
+  }
+
+  /** What says which number stands for what: it comes and goes with the number. */
+  #dictionaries(): void {
+    for (const kind of ['coarse', 'fine'] as const) {
+      const { began, ended } = this.numbers[kind].takeChanges();
+      for (const name of ended) this.#wanted.set(name, []);
+      for (const name of began) this.#wanted.set(name, [dictionaryFlow(this.#tables, kind, this.numbers[kind].numberOf(name) ?? 0)]);
+    }
+    this.numbers.class.takeChanges();
+    const { began, ended } = this.numbers.decision.takeChanges();
+    for (const name of ended) {
+      this.#wanted.set(name, []);
+      this.#decisions.delete(name);
+    }
+    for (const name of began) {
+      const [number, decision] = [this.numbers.decision.numberOf(name), this.#decisions.get(name)];
+      if (number !== undefined && decision) this.#wanted.set(name, decisionFlows(this.#tables, number, decision, this.#families));
+    }
+  }
+}
+
+interface RelationNumbers {
+  readonly subject: number;
+  readonly coarse?: number;
+  readonly fine?: number;
+}
+
+const nobody: PeerClass = { id: noPeers, terms: [] };
+
+function known({ coarse = 0, fine = 0 }: { readonly [P in keyof IdentityNumbers]: number | undefined }): IdentityNumbers {
+  return { coarse, fine };
+}
+
+function lastNumber(kind: NumberKind): number {
+  const field: FieldSpec = {
+    class: registerFields.networkPolicyClass,
+    coarse: registerFields.sourceCoarse,
+    fine: registerFields.sourceFine,
+    decision: registerFields.decision,
+  }[kind];
+  return 2 ** (field.bits[1] - field.bits[0] + 1) - 1;
+}
+
+function union(a: ReadonlySet<string>, b: ReadonlySet<string>): ReadonlySet<string> {
+  return b.size === 0 ? a : new Set([...a, ...b]);
+}

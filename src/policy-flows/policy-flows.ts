@@ -1,0 +1,119 @@
+import type { Family } from '../net/ip.ts';
+import type { Owner } from '../pipeline/cookie.ts';
+import type { Flow } from '../pipeline/flow.ts';
+import type { RecoveredFlow } from '../pipeline/recovered-flow.ts';
+import type { PolicyChange } from '../policy/policy-engine.ts';
+import { type MatrixSubject, type PolicyMatrix, policyDirections, type SubjectClass } from '../policy-matrix/matrix.ts';
+import { DirectionFlows } from './direction-flows.ts';
+import { numberKinds } from './recovered-numbers.ts';
+
+interface PolicyFlowsOptions {
+  /** Of the node: rows are made for no other. */
+  readonly families: readonly Family[];
+  /** What the bridge holds of an earlier agent, whose numbers go on being valid. */
+  readonly recovered?: Iterable<RecoveredFlow>;
+}
+
+/** What a round has changed, to be written in one synchronous update of the wanted state. */
+interface PolicyFlowsChange {
+  /** Owners that want something else than before; an empty list: nothing any more. */
+  readonly wanted: ReadonlyMap<Owner, readonly Flow[]>;
+  /** Pods, `namespace/name`, whose `classesOf` or addresses may be others than before. */
+  readonly subjects: ReadonlySet<string>;
+}
+
+/**
+ * Who a local pod is to its entry flows. `free`: no policy isolates it. `closed`: nobody has decided about it, or there is no number for its class. Else the number of its
+ * class in each direction that isolates it; a direction that is absent is free.
+ */
+type PodClasses = 'free' | 'closed' | { readonly ingress?: number; readonly egress?: number };
+
+/**
+ * From the rows of a matrix to flows by owner. Numbers stand for contents – a class, a decision – and never come to mean something else while
+ * the bridge may have them. Each owner wants rows in one table, so that what is behind is there before what leads to it.
+ *
+ * Knows no clock and no switch. Of one round: `update`, write what it says, `written`; and `acknowledged`, now and then, by which numbers get free.
+ */
+export class PolicyFlows {
+  readonly #directions: Readonly<Record<(typeof policyDirections)[number], DirectionFlows>>;
+  readonly #pods = new Map<string, MatrixSubject>();
+  /** Closed for want of a number. */
+  readonly #starved = new Set<string>();
+
+  constructor({ families, recovered = [] }: PolicyFlowsOptions) {
+    const flows = [...recovered];
+    this.#directions = { ingress: new DirectionFlows('ingress', families, flows), egress: new DirectionFlows('egress', families, flows) };
+  }
+
+  /**
+   * @param matrix as `PolicyEngine` has it now
+   * @param change since the last call, all of it: rows that are not named are taken for what they were
+   */
+  update(matrix: PolicyMatrix, change: PolicyChange): PolicyFlowsChange {
+    const pods = new Set([...change.subjects, ...this.#starved]);
+    const wanted = new Map<Owner, readonly Flow[]>();
+    for (const direction of policyDirections) {
+      const subjects = new Map<string, SubjectClass | undefined>();
+      for (const pod of pods) subjects.set(pod, matrix.subjects.get(pod)?.[direction]);
+      for (const [owner, flows] of this.#directions[direction].update(matrix[direction], subjects, change[direction]))
+        wanted.set(owner, flows);
+    }
+    for (const pod of pods) {
+      const subject = matrix.subjects.get(pod);
+      if (subject) this.#pods.set(pod, subject);
+      else this.#pods.delete(pod);
+      if (subject && this.classesOf(pod) === 'closed') this.#starved.add(pod);
+      else this.#starved.delete(pod);
+    }
+    return { wanted, subjects: pods };
+  }
+
+  /** @param pod `namespace/name` of a local pod; one that the matrix does not have is closed */
+  classesOf(pod: string): PodClasses {
+    const subject = this.#pods.get(pod);
+    if (!subject) return 'closed';
+    const classes: { ingress?: number; egress?: number } = {};
+    for (const direction of policyDirections) {
+      if (!subject[direction]) continue;
+      const number = this.#directions[direction].classOf(pod);
+      if (number === undefined) return 'closed';
+      classes[direction] = number;
+    }
+    return Object.keys(classes).length === 0 ? 'free' : classes;
+  }
+
+  /** What `update` has said since the last call is in the wanted state of the bridge from this revision on. */
+  written(revision: number): void {
+    for (const numbers of this.#pools()) numbers.written(revision);
+  }
+
+  /**
+   * The bridge holds this revision of the wanted state, and nothing that it does not want of policy any more.
+   *
+   * @param nowMs from any fixed moment
+   * @returns whether what went without a number may get one now: then `update` is to be called
+   */
+  acknowledged(revision: number, nowMs: number): boolean {
+    let isFreed = false;
+    for (const numbers of this.#pools()) isFreed = numbers.acknowledged(revision, nowMs) || isFreed;
+    return isFreed && this.problems.length > 0;
+  }
+
+  /** All sources are in step, and the bridge has nothing left of policy that nobody wants: numbers of an earlier agent that nobody asked for are free. */
+  leftoversGone(): void {
+    for (const numbers of this.#pools()) numbers.leftoversGone();
+  }
+
+  /** What is denied that policies allow, because numbers have run out; in words. */
+  get problems(): readonly string[] {
+    const rows = policyDirections.flatMap((direction) => {
+      const { starved } = this.#directions[direction];
+      return starved === 0 ? [] : [`${direction}: ${starved} rows have no number: what they would allow is denied`];
+    });
+    return this.#starved.size === 0 ? rows : [`${this.#starved.size} pods are closed: there is no number for their class`, ...rows];
+  }
+
+  #pools() {
+    return policyDirections.flatMap((direction) => numberKinds.map((kind) => this.#directions[direction].numbers[kind]));
+  }
+}

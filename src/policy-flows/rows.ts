@@ -1,0 +1,125 @@
+import { type Cidr, cidrAddress, type Family } from '../net/ip.ts';
+import { reg } from '../pipeline/fields.ts';
+import { type Flow, goto, load, type Match, priority, type Step, type Transport } from '../pipeline/flow.ts';
+import type { Mark } from '../pipeline/registers.ts';
+import type { PipelineTableName } from '../pipeline/tables.ts';
+import type { DecidedRange, PolicyDecision, PolicyDirection } from '../policy-matrix/matrix.ts';
+import { portPrefixes } from './port-prefixes.ts';
+
+/** What a direction's rows are made of. */
+export interface DirectionTables {
+  readonly identity: PipelineTableName;
+  readonly relations: PipelineTableName;
+  readonly decisions: PipelineTableName;
+  readonly verdicts: PipelineTableName;
+  /** The end of a packet that is not the local pod's. */
+  readonly peer: 'ipSrc' | 'ipDst';
+  readonly coarse: (number: number) => Mark;
+  readonly fine: (number: number) => Mark;
+}
+
+export const directionTables: Readonly<Record<PolicyDirection, DirectionTables>> = {
+  egress: {
+    identity: 'destinationIdentity',
+    relations: 'egressNetworkPolicy',
+    decisions: 'egressNetworkPolicyPorts',
+    verdicts: 'egressVerdict',
+    peer: 'ipDst',
+    coarse: reg.destinationCoarse,
+    fine: reg.destinationFine,
+  },
+  ingress: {
+    identity: 'sourceIdentity',
+    relations: 'ingressNetworkPolicy',
+    decisions: 'ingressNetworkPolicyPorts',
+    verdicts: 'ingressVerdict',
+    peer: 'ipSrc',
+    coarse: reg.sourceCoarse,
+    fine: reg.sourceFine,
+  },
+};
+
+/** Of rows in the tables of identities: the longest network that holds an address says its identity. */
+const networkPriority = 1_000;
+const protocols: Readonly<Record<DecidedRange['protocol'], Transport>> = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' };
+
+/** Numbers of a class of peers; 0: no term holds it. */
+export interface IdentityNumbers {
+  readonly coarse: number;
+  readonly fine: number;
+}
+
+/** Network or address to identity: one row, of one action. */
+export function addressFlow({ identity, peer, coarse, fine }: DirectionTables, cidr: Cidr, numbers: IdentityNumbers): Flow {
+  const [wide, narrow] = [coarse(numbers.coarse), fine(numbers.fine)];
+  const whole: Mark = { field: 'identity', reg: wide.reg, value: wide.value + narrow.value, mask: wide.mask + narrow.mask };
+  const isHost = cidr.prefixLength === (cidr.family === 'ipv4' ? 32 : 128);
+  return {
+    table: identity,
+    priority: networkPriority + cidr.prefixLength,
+    match: { payload: cidr.family, [peer]: isHost ? cidrAddress(cidr, 0n) : cidr },
+    steps: [load(whole)],
+  };
+}
+
+/**
+ * Says in its cookie what a number stands for. No packet matches it: where it is, the register is 0. The two kinds have a priority each,
+ * for a packet of both would match two flows.
+ */
+export function dictionaryFlow(tables: DirectionTables, kind: 'coarse' | 'fine', number: number): Flow {
+  return {
+    table: tables.identity,
+    priority: dictionaryPriority[kind],
+    match: { regs: [tables[kind](number)] },
+    steps: [],
+  };
+}
+
+export const dictionaryPriority = { coarse: priority.lowest, fine: priority.low } as const;
+
+/** How exactly a row of relations says who the peer is. */
+export const relationPriority = { class: priority.normal, coarse: priority.high, fine: priority.higher } as const;
+
+/** Class of the local pod, and of its peer as far as it is said, to a verdict or to a decision by ports. */
+export function relationFlow(
+  tables: DirectionTables,
+  subject: number,
+  peer: { readonly coarse?: number; readonly fine?: number },
+  decided: PolicyDecision['otherwise']['verdict'] | { readonly decision: number },
+): Flow {
+  const { coarse, fine } = peer;
+  const regs = [
+    reg.networkPolicyClass(subject),
+    ...(coarse === undefined ? [] : [tables.coarse(coarse)]),
+    ...(fine === undefined ? [] : [tables.fine(fine)]),
+  ];
+  const level = fine !== undefined ? 'fine' : coarse !== undefined ? 'coarse' : 'class';
+  const steps =
+    typeof decided === 'string' ? verdictSteps(tables, decided) : [load(reg.decision(decided.decision)), goto(tables.decisions)];
+  return { table: tables.relations, priority: relationPriority[level], match: { regs }, steps };
+}
+
+/** A decision by ports: ranges as values under masks, of each family. What is in none of them is the last row's. */
+export function decisionFlows(
+  tables: DirectionTables,
+  number: number,
+  { ranges, otherwise }: PolicyDecision,
+  families: readonly Family[],
+): readonly Flow[] {
+  const row = (level: number, match: Match, verdict: PolicyDecision['otherwise']['verdict']): Flow => ({
+    table: tables.decisions,
+    priority: level,
+    match: { ...match, regs: [reg.decision(number)] },
+    steps: verdictSteps(tables, verdict),
+  });
+  const rowsOf = ({ protocol, outcome, ...range }: DecidedRange, payload: Family): readonly Flow[] =>
+    portPrefixes(range).map((portDst) => {
+      const match: Match = { payload, protocol: protocols[protocol] };
+      return portDst.mask === 0 ? row(priority.high, match, outcome.verdict) : row(priority.higher, { ...match, portDst }, outcome.verdict);
+    });
+  return [...families.flatMap((family) => ranges.flatMap((range) => rowsOf(range, family))), row(priority.normal, {}, otherwise.verdict)];
+}
+
+function verdictSteps({ verdicts }: DirectionTables, verdict: 'allow' | 'deny'): readonly Step[] {
+  return [load(reg.verdict(verdict)), goto(verdicts)];
+}

@@ -1,0 +1,37 @@
+import type { Owner } from '../../src/pipeline/cookie.ts';
+import type { Flow } from '../../src/pipeline/flow.ts';
+import type { PolicyEngine } from '../../src/policy/policy-engine.ts';
+import { PolicyFlows } from '../../src/policy-flows/policy-flows.ts';
+import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
+import { recoveredFlows } from '../../src/reconcile/recovered-flows.ts';
+import { nothing } from '../../src/wanted/wanted.ts';
+
+export const families = ['ipv4', 'ipv6'] as const;
+
+/** What is wanted of a bridge by policy, as the agent keeps it: each owner's flows, and what they are as entries. */
+export class WrittenPolicy {
+  readonly flows: PolicyFlows;
+  readonly byOwner = new Map<Owner, readonly Flow[]>();
+  readonly #engine: PolicyEngine;
+
+  constructor(engine: PolicyEngine, held: ReadonlyMap<BridgeKey, BridgeValue> = new Map()) {
+    this.#engine = engine;
+    this.flows = new PolicyFlows({ families, recovered: recoveredFlows(held) });
+  }
+
+  update(): ReadonlyMap<Owner, readonly Flow[]> {
+    const change = this.#engine.update();
+    const { wanted } = this.flows.update(this.#engine.matrix, change);
+    for (const [owner, flows] of wanted)
+      if (flows.length === 0) this.byOwner.delete(owner);
+      else this.byOwner.set(owner, flows);
+    return wanted;
+  }
+
+  entries(): ReadonlyMap<BridgeKey, BridgeValue> {
+    const all = new Map<BridgeKey, BridgeValue>();
+    for (const [owner, flows] of this.byOwner)
+      for (const [key, value] of encodeBridgeEntries(owner, { ...nothing, flows })) all.set(key, value);
+    return all;
+  }
+}

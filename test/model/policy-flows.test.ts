@@ -1,0 +1,76 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { PolicyEngine } from '../../src/policy/policy-engine.ts';
+import { WrittenPolicy } from './policy-flow-run.ts';
+import { nameOf, type PolicyObject, provenNode, put, remove } from './policy-proof.ts';
+import { type PolicyHistory, policyHistories } from './random-policies.ts';
+
+const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
+const runs = Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 100);
+
+/** Lives a history. @param each after every change */
+function live({ objects, changes }: PolicyHistory, engine: PolicyEngine, each: () => void): ReadonlyMap<string, PolicyObject> {
+  const set = new Map<string, PolicyObject>();
+  const take = (one: PolicyObject): void => {
+    set.set(nameOf(one), one);
+    put(engine, one);
+  };
+  for (const one of objects) take(one);
+  each();
+  for (const steps of changes) {
+    for (const step of steps) {
+      if ('put' in step) {
+        take(step.put);
+        continue;
+      }
+      const name = [...set.keys()][step.remove % Math.max(1, set.size)];
+      const one = name === undefined ? undefined : set.get(name);
+      if (name === undefined || !one) continue;
+      set.delete(name);
+      remove(engine, one);
+    }
+    each();
+  }
+  return set;
+}
+
+it(`an agent that starts wants of the bridge what is there (SEINE_TEST_SEED=${seed})`, { timeout: 600_000 }, () => {
+  fc.assert(
+    fc.property(policyHistories, (history) => {
+      const engine = new PolicyEngine(provenNode);
+      const before = new WrittenPolicy(engine);
+      const set = live(history, engine, () => void before.update());
+      const anew = new PolicyEngine(provenNode);
+      for (const each of [...set.values()].toReversed()) put(anew, each);
+      const after = new WrittenPolicy(anew, before.entries());
+      after.update();
+      expect(sorted(after.entries())).toEqual(sorted(before.entries()));
+      for (const pod of engine.matrix.subjects.keys()) expect(after.flows.classesOf(pod)).toEqual(before.flows.classesOf(pod));
+    }),
+    { seed, numRuns: runs, endOnFailure: true },
+  );
+});
+
+it(`what a relation or a decision says is never said otherwise (SEINE_TEST_SEED=${seed})`, { timeout: 600_000 }, () => {
+  fc.assert(
+    fc.property(policyHistories, (history) => {
+      const engine = new PolicyEngine(provenNode);
+      const written = new WrittenPolicy(engine);
+      const said = new Map<string, string>();
+      live(history, engine, () => {
+        written.update();
+        for (const [key, value] of written.entries()) {
+          if ([38, 82].includes(key.charCodeAt(1))) continue;
+          expect(said.get(key) ?? value).toBe(value);
+          said.set(key, value);
+        }
+      });
+      expect(written.flows.problems).toEqual([]);
+    }),
+    { seed, numRuns: runs, endOnFailure: true },
+  );
+});
+
+function sorted(entries: ReadonlyMap<string, string>): readonly (readonly [string, string])[] {
+  return [...entries].sort(([a], [b]) => (a < b ? -1 : 1));
+}
