@@ -91,9 +91,11 @@ export class Identities {
     const { coarse, fine } = this.#identityOf(ip, network);
     const cidr = hostCidr(ip).text;
     const before = this.#own.get(cidr);
-    if (before?.pair.coarse === coarse && before.pair.fine === fine) return;
-    if (coarse === network && fine === membership.sets.empty) this.#own.delete(cidr);
-    else this.#own.set(cidr, { ip, pair: relations.acquirePair(coarse, fine) });
+    // Also one that its network has come to have: a row of its own would say nothing.
+    const isOwn = coarse !== network || fine !== membership.sets.empty;
+    if (isOwn ? before?.pair.coarse === coarse && before.pair.fine === fine : !before) return;
+    if (isOwn) this.#own.set(cidr, { ip, pair: relations.acquirePair(coarse, fine) });
+    else this.#own.delete(cidr);
     this.#renewRow(cidr);
     if (before) relations.releasePair(before.pair);
   }
