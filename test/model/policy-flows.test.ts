@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { formatFlow } from '../../src/pipeline/format.ts';
 import { PolicyEngine } from '../../src/policy/policy-engine.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';
 import { nameOf, type PolicyObject, provenNode, put, remove } from './policy-proof.ts';
@@ -44,6 +45,7 @@ it(`an agent that starts wants of the bridge what is there (SEINE_TEST_SEED=${se
       for (const each of [...set.values()].toReversed()) put(anew, each);
       const after = new WrittenPolicy(anew, before.entries());
       after.update();
+      expect(lines(after)).toEqual(lines(before));
       expect(sorted(after.entries())).toEqual(sorted(before.entries()));
       for (const pod of engine.matrix.subjects.keys()) expect(after.flows.classesOf(pod)).toEqual(before.flows.classesOf(pod));
     }),
@@ -70,6 +72,11 @@ it(`what a relation or a decision says is never said otherwise (SEINE_TEST_SEED=
     { seed, numRuns: runs, endOnFailure: true },
   );
 });
+
+/** For people. */
+function lines({ byOwner }: WrittenPolicy): readonly string[] {
+  return [...byOwner].flatMap(([owner, flows]) => flows.map((flow) => `${owner} ${formatFlow(flow)}`)).toSorted();
+}
 
 function sorted(entries: ReadonlyMap<string, string>): readonly (readonly [string, string])[] {
   return [...entries].sort(([a], [b]) => (a < b ? -1 : 1));
