@@ -166,21 +166,21 @@ function state(family: Family): Flow[] {
   return [
     ...guards,
     flow(priority.high, { ctState: { inv: '+', trk: '+' } }, ...drop),
-    ...answers.map((ctState) => flow(priority.high, { ctState, ctMarks: [ctMark.barred('yes')] }, ...drop)),
-    ...known(flow, priority.normal, [service], [routed]),
+    ...answers.map((ctState) => flow(priority.higher, { ctState, ctMarks: [ctMark.barred('yes')] }, ...drop)),
+    ...known(flow, service, routed),
     // Until the first reply, a client's second packet arrives translated already on the userspace datapath, and matches no
     // Service below; on the kernel's it does not, chooses again, and the connection keeps the endpoint that it has. There it is
     // committed again too, and must stay what it was.
     ...(['no', 'yes'] as const).map((yes) =>
       flow(
-        priority.normal,
-        { ctState: fresh, ctMarks: [service, ctMark.barred(yes)] },
+        priority.high,
+        { ctState: { ...fresh, inv: '-' }, ctMarks: [service, ctMark.barred(yes)] },
         routed,
         load(reg.unsettled(yes)),
         goto('serviceEntry'),
       ),
     ),
-    ...known(flow, priority.low, [], []),
+    ...known(flow, ctMark.service('no')),
     flow(priority.lowest, { ctState: fresh }, load(reg.unsettled('yes')), goto('serviceEntry')),
   ];
 }
@@ -194,18 +194,16 @@ const answers: readonly NonNullable<Match['ctState']>[] = [
 /**
  * Packets of known connections. Answers stand: they were let in with what they answer. The opening side is asked each time, so that what
  * was let in once can be ended.
+ *
+ * Above what releases up to 0.3.0 have here (`normal`, `low`), which leads past `egressEntry` to tables that drop now: theirs stay until
+ * every source is in step, and whichever of two flows of one priority wins.
  */
-function known(
-  flow: (level: number, match: Match, ...steps: Step[]) => Flow,
-  level: number,
-  ctMarks: readonly Mark[],
-  first: readonly Step[],
-): Flow[] {
-  const marked: Match = ctMarks.length > 0 ? { ctMarks } : {};
+function known(flow: (level: number, match: Match, ...steps: Step[]) => Flow, service: Mark, ...first: readonly Step[]): Flow[] {
   const entry = goto('egressEntry');
+  const of = (ctState: NonNullable<Match['ctState']>): Match => ({ ctState: { ...ctState, inv: '-' }, ctMarks: [service] });
   return [
-    ...answers.map((ctState) => flow(level, { ctState, ...marked }, ...first, load(reg.verdict('standing')), entry)),
-    flow(level, { ctState: { new: '-', rpl: '-', rel: '-', trk: '+' }, ...marked }, ...first, entry),
+    ...answers.map((ctState) => flow(priority.high, of(ctState), ...first, load(reg.verdict('standing')), entry)),
+    flow(priority.high, of({ new: '-', rpl: '-', rel: '-', trk: '+' }), ...first, entry),
   ];
 }
 
