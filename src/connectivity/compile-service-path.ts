@@ -181,7 +181,15 @@ function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[]
     ],
   });
   const restore: Step = { do: 'ct', zone: snat, commit: false, next: 'switch', nat: { kind: 'restore' }, exec: [] };
+  // Denied once it was known, and let in again by now. Behind the other zone its mark is not seen any more.
+  const clear: Flow = {
+    table: 'snatMark',
+    priority: priority.normal,
+    match: { payload: family, ctState: { new: '-', inv: '-', trk: '+' }, ctMarks: [ctMark.snat('yes'), ctMark.barred('yes')] },
+    steps: [{ do: 'ct', zone: main, commit: true, next: 'snat', exec: written(ctMark.barred('no')) }],
+  };
   return [
+    clear,
     markIt([reg.source('gateway'), reg.destination('gateway')], ctMark.snat('yes'), ctMark.hairpin('yes')),
     translate(serviceNextHop[family], ctMark.hairpin('yes')),
     ...(ours ? [markIt([reg.scope('world'), reg.destination('tunnel')], ctMark.snat('yes')), translate(ours, ctMark.hairpin('no'))] : []),

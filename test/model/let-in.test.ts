@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ownAddresses } from '../../src/connectivity/environment.ts';
-import type { Ip } from '../../src/net/ip.ts';
+import { type Ip, parseIp } from '../../src/net/ip.ts';
 import { ctMark, reg, unsettledToCtMark } from '../../src/pipeline/fields.ts';
 import { drop, type Flow, type Group, type Step } from '../../src/pipeline/flow.ts';
 import type { Mark } from '../../src/pipeline/registers.ts';
+import { zones } from '../../src/pipeline/well-known.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
 import { type Arrival, answerTo, type Conversation, conversations, nextOf } from './conversation.ts';
 import type { Packet } from './packet.ts';
@@ -111,6 +112,32 @@ describe.each(['userspace', 'kernel'] as const)('on the %s data path', (datapath
     ],
   ])('that is found out of a bridge that %s', (_, compiled) => {
     expect(findsHole(compiled, datapath, 2_000)).toBe(true);
+  });
+
+  it('a connection of a pod to itself by a Service that was barred goes on with its next packet, once it may', () => {
+    const [{ ofPort, mac, addresses } = fail()] = pods;
+    const [ipSrc = fail()] = addresses;
+    const tracker = new ConnectionTracker(datapath);
+    const own = { flows: whole.flows, groups: whole.groups, tracker, choose: () => 0, tunnelPort: node.tunnel.ofPort };
+    const denied: readonly Flow[] = [true, false].map((known) => ({
+      table: 'egressEntry',
+      priority: known ? 60_001 : 60_000,
+      match: { inPort: ofPort, payload: 'ipv4', regs: [reg.verdict('none')], ...(known && { ctState: { new: '-', inv: '-', trk: '+' } }) },
+      steps: known ? [{ do: 'ct', zone: zones.ipv4.main, commit: true, exec: [{ do: 'mark', mark: ctMark.barred('yes') }] }] : drop,
+    }));
+    const open = new SwitchModel(own);
+    const shut = new SwitchModel({ ...own, flows: [...whole.flows, ...denied] });
+    const tuple = { ipSrc, ipDst: parseIp('10.96.0.10'), portSrc: 40_000, portDst: 80 };
+    const asked: Packet = { ethSrc: mac, ethDst: node.gateway.mac, payload: 'ipv4', ttl: 64, protocol: 'tcp', tcpFlags: 'syn', ...tuple };
+    const [heard] = open.receive(ofPort, asked).outputs;
+    const answer = heard && answerTo(heard);
+    if (!answer) throw new Error('the pod does not reach itself');
+    const later: Packet = { ...asked, tcpFlags: 'ack' };
+    const arrives = (bridge: SwitchModel, packet: Packet): boolean =>
+      bridge.receive(ofPort, packet).outputs.some(({ to }) => to === ofPort);
+    expect([arrives(open, answer.packet), arrives(open, later)]).toEqual([true, true]);
+    expect([arrives(shut, later), arrives(open, answer.packet)]).toEqual([false, false]);
+    expect([arrives(open, later), arrives(open, answer.packet)]).toEqual([true, true]);
   });
 
   it.each(['egressEntry', 'ingressEntry'] as const)('a pod without its flow in %s sends nothing, or receives nothing', (table) => {
