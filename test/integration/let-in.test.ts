@@ -59,6 +59,29 @@ function allow(family: Family, transport: Transport): void {
   for (const [match] of denials(family, transport)) ofctl('--strict', 'del-flows', 'br-int', match);
 }
 
+const ofPorts = { a: 32784, b: 32785 } as const;
+
+/** As a subject of class `closed` is. */
+function close(who: 'a' | 'b'): void {
+  const load = 'set_field:0x800/0x3ff800->reg13';
+  ofctl('add-flow', 'br-int', `table=36,priority=200,in_port=${ofPorts[who]},actions=${load},goto_table:37`);
+  ofctl('add-flow', 'br-int', `table=80,priority=200,reg1=${ofPorts[who]},actions=${load},goto_table:81`);
+}
+
+function free(who: 'a' | 'b'): void {
+  ofctl('add-flow', 'br-int', `table=80,priority=200,reg1=${ofPorts[who]},actions=goto_table:100`);
+  ofctl('add-flow', 'br-int', `table=36,priority=200,in_port=${ofPorts[who]},actions=goto_table:56`);
+}
+
+/** From the gateway's own address. */
+async function nodeReaches(who: 'a' | 'b', family: Family): Promise<void> {
+  const mark = randomBytes(12);
+  const ends = { ethSrc: gatewayMac, ethDst: macOf(who), ipSrc: gatewayOf('n1', family), ipDst: addressOf(who, family) };
+  const packet: Packet = { ...ends, payload: family, protocol: 'udp', ttl: 64, portSrc: ++clientPort, portDst: port.server };
+  tapped.wires.n1.send(encodeFrame(packet, mark));
+  await tapped.wires[who].hears(mark);
+}
+
 function ofctl(...words: readonly string[]): void {
   tapped.cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', ...words);
 }
@@ -191,11 +214,30 @@ describe.each(families)('over %s', (family) => {
     },
   );
 
-  it('two whose segments are all out of window do not talk on when they are denied', async () => {
+  it('a pod that nobody has decided about is barred from others and heard again once it is free; its node reaches it', async () => {
+    const { asks, answers } = connection(family, 'tcp', 'endpoint');
+    const fromOther = connection(family, 'udp', 'endpoint', [endpoint, client]);
+    expect([await asks('syn'), await answers('syn-ack'), await asks('ack'), await answers('ack-back')]).toEqual([true, true, true, true]);
+    close(client);
+    try {
+      await expect.poll(() => asks('ack')).toBe(false);
+      expect([await answers('ack-back'), await asks('syn'), await fromOther.asks('syn')]).toEqual([false, false, false]);
+      await nodeReaches(client, family);
+    } finally {
+      free(client);
+    }
+    await expect.poll(() => asks('ack')).toBe(true);
+    expect([await answers('ack-back'), await fromOther.asks('syn')]).toEqual([true, true]);
+  });
+
+  it.each([
+    ['a flow denies', () => deny(family, 'tcp'), () => allow(family, 'tcp')],
+    ['policy denies', () => close(client), () => free(client)],
+  ])('two whose segments are all out of window do not talk on when %s it', async (_, end, begin) => {
     const { asks, answers } = connection(family, 'tcp', 'endpoint');
     expect([await asks('syn'), await answers('syn-ack'), await asks('ack')]).toEqual([true, true, true]);
     expect([await asks('far-off'), await answers('far-off')]).toEqual([true, true]);
-    deny(family, 'tcp');
+    end();
     try {
       await expect.poll(async () => [await asks('far-off'), await answers('far-off')]).toEqual([false, false]);
       // On the userspace data path that has barred nothing: what is invalid there has no direction. The kernel's calls nothing invalid
@@ -203,7 +245,7 @@ describe.each(families)('over %s', (family) => {
       expect(await answers('ack-back')).toBe(datapath === 'netdev');
       expect([await asks('ack'), await answers('ack-back'), await answers('far-off')]).toEqual([false, false, false]);
     } finally {
-      allow(family, 'tcp');
+      begin();
     }
   });
 });
