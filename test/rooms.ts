@@ -25,6 +25,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   'policy-reference': ['net'],
   'policy-matrix': ['net'],
   'policy-bytes': ['net', 'openflow', 'pipeline'],
+  'policy-proof': ['net', 'pipeline', 'types:policy-bytes', 'policy-reference'],
   policy: ['net', 'types:kube', 'policy-matrix'],
   'policy-flows': ['errors', 'net', 'pipeline', 'policy-matrix', 'types:policy'],
   reconcile: ['errors', 'async', 'wire', 'net', 'ovsdb', 'ovsdb/schema', 'openflow', 'netlink', 'pipeline', 'wanted'],
