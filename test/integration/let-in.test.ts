@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Family } from '../../src/net/ip.ts';
+import { type Family, type Ip, parseIp } from '../../src/net/ip.ts';
 import { macFromBytes } from '../../src/net/mac.ts';
 import { zones } from '../../src/pipeline/well-known.ts';
 import type { Packet } from '../model/packet.ts';
@@ -73,13 +73,23 @@ function free(who: 'a' | 'b'): void {
   ofctl('add-flow', 'br-int', `table=36,priority=200,in_port=${ofPorts[who]},actions=goto_table:56`);
 }
 
-/** From the gateway's own address. */
-async function nodeReaches(who: 'a' | 'b', family: Family): Promise<void> {
-  const mark = randomBytes(12);
-  const ends = { ethSrc: gatewayMac, ethDst: macOf(who), ipSrc: gatewayOf('n1', family), ipDst: addressOf(who, family) };
-  const packet: Packet = { ...ends, payload: family, protocol: 'udp', ttl: 64, portSrc: ++clientPort, portDst: port.server };
-  tapped.wires.n1.send(encodeFrame(packet, mark));
-  await tapped.wires[who].hears(mark);
+/**
+ * Who is heard that comes by the gateway: the node itself, the world, and the other pod by a port of the node. The node's own packet is the
+ * last: what was sent before and is not there with it never comes.
+ */
+async function heardByGateway(who: 'a' | 'b', other: 'a' | 'b', family: Family): Promise<readonly string[]> {
+  const sources = { world: parseIp(family === 'ipv4' ? '203.0.113.77' : '2001:db8:77::7'), pod: addressOf(other, family) };
+  const ends = { ethSrc: gatewayMac, ethDst: macOf(who), ipDst: addressOf(who, family) };
+  const send = (ipSrc: Ip): Uint8Array => {
+    const mark = randomBytes(12);
+    const packet: Packet = { ...ends, ipSrc, payload: family, protocol: 'udp', ttl: 64, portSrc: ++clientPort, portDst: port.server };
+    tapped.wires.n1.send(encodeFrame(packet, mark));
+    return mark;
+  };
+  const marks = Object.entries(sources).map(([name, ip]) => [name, send(ip)] as const);
+  await tapped.wires[who].hears(send(gatewayOf('n1', family)));
+  if (upcallsMs > 0) await Promise.allSettled(marks.map(([, mark]) => tapped.wires[who].hears(mark, upcallsMs)));
+  return [...marks.filter(([, mark]) => tapped.wires[who].heard(mark)).map(([name]) => name), 'node'];
 }
 
 function ofctl(...words: readonly string[]): void {
@@ -218,11 +228,12 @@ describe.each(families)('over %s', (family) => {
     const { asks, answers } = connection(family, 'tcp', 'endpoint');
     const fromOther = connection(family, 'udp', 'endpoint', [endpoint, client]);
     expect([await asks('syn'), await answers('syn-ack'), await asks('ack'), await answers('ack-back')]).toEqual([true, true, true, true]);
+    expect(await heardByGateway(client, endpoint, family)).toEqual(['world', 'pod', 'node']);
     close(client);
     try {
       await expect.poll(() => asks('ack')).toBe(false);
       expect([await answers('ack-back'), await asks('syn'), await fromOther.asks('syn')]).toEqual([false, false, false]);
-      await nodeReaches(client, family);
+      expect(await heardByGateway(client, endpoint, family)).toEqual(['node']);
     } finally {
       free(client);
     }
