@@ -1,4 +1,7 @@
+import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import type { NodeEnvironment } from '../../src/connectivity/environment.ts';
+import { cidrAddress, parseCidr, parseIp } from '../../src/net/ip.ts';
 import { PolicyEngine } from '../../src/policy/policy-engine.ts';
 import { PolicyBytes } from '../../src/policy-bytes/policy-bytes.ts';
 import type { HeldFlow } from '../../src/policy-bytes/table-index.ts';
@@ -7,34 +10,35 @@ import type { PolicyObjects } from '../../src/policy-reference/objects.ts';
 import { exampleNode } from '../support/example-node.ts';
 import { policyCases } from '../support/policy-cases.ts';
 import { exampleCluster } from '../support/policy-cluster.ts';
-import { writtenFlows } from '../support/policy-rows.ts';
-import { objectSet, provenNode, put } from './policy-proof.ts';
+import { localPods, nameOf, objectSet, objectsOf, provenNode, put } from './policy-proof.ts';
+import { policyHistories } from './random-policies.ts';
+import { type BridgedPod, writtenBridge } from './written-bridge.ts';
 
 /*
- * The flows of a node, in bytes, against the reference: each case's matrix is written down as flows, read again by `policy-bytes`, and
- * compared with what the policies say.
+ * The flows of a node, in bytes, against the reference: what the engine and the compilers want of the bridge is read again by
+ * `policy-bytes`, and compared with what the policies say.
  */
 
-const pods = [
+const pods: readonly BridgedPod[] = [
   { pod: 'shop/db', ofPort: 32784, addresses: ['10.10.0.5', 'fd00:10::5'] },
   { pod: 'shop/api', ofPort: 32785, addresses: ['10.10.0.6', 'fd00:10::6'] },
   { pod: 'ops/agent', ofPort: 32786, addresses: ['10.10.0.8', 'fd00:10::8'] },
 ];
 
-function flowsOf(objects: PolicyObjects, node = exampleNode): HeldFlow[] {
+function flowsOf(objects: PolicyObjects, node: NodeEnvironment = exampleNode, local = pods): HeldFlow[] {
   const engine = new PolicyEngine(provenNode);
   for (const each of objectSet(objects).values()) put(engine, each);
-  engine.update();
-  return writtenFlows(engine.matrix, node, pods);
+  return writtenBridge(engine, node, local);
 }
 
 function proofOf(
   objects: PolicyObjects,
   flows: readonly HeldFlow[],
   mode: 'enforce' | 'audit' = 'enforce',
+  local = pods,
 ): ProofResult & { problems: readonly string[] } {
   const bytes = new PolicyBytes(flows);
-  const steps = prove({ objects, nodeName: provenNode, pods, bytes, mode });
+  const steps = prove({ objects, nodeName: provenNode, pods: local, bytes, mode });
   for (;;) {
     const { done, value } = steps.next();
     if (done) return { ...value, problems: bytes.problems };
@@ -74,3 +78,38 @@ it('in audit what was decided counts', () => {
   expect(proofOf(objects, flows, 'audit')).toMatchObject({ differencesTotal: 0, problems: [] });
   expect(proofOf(objects, flows, 'enforce').differencesTotal).toBeGreaterThan(10);
 });
+
+const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
+const runs = Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 6);
+
+it(`flows do what the policies say, for random clusters (SEINE_TEST_SEED=${seed})`, { timeout: 600_000 }, () => {
+  let cells = 0;
+  fc.assert(
+    fc.property(policyHistories, ({ objects: begin, changes }) => {
+      const put = changes.flat().flatMap((step) => ('put' in step ? [step.put] : []));
+      const objects = objectsOf(new Map([...begin, ...put].map((each) => [nameOf(each), each])));
+      const own = objects.nodes.find(({ metadata }) => metadata.name === provenNode);
+      fc.pre(own !== undefined);
+      const local = localPods(objects).map(({ pod, ips }, at) => ({ pod, ofPort: 32784 + at, addresses: ips }));
+      const result = proofOf(objects, flowsOf(objects, environmentOf(own), local), 'enforce', local);
+      expect(
+        result.differences.map(({ flows, ...each }) => ({ ...each, tables: flows.map(({ table }) => table).join() })).slice(0, 3),
+      ).toEqual([]);
+      expect(result.problems).toEqual([]);
+      cells += result.cells;
+    }),
+    { seed, numRuns: runs, endOnFailure: true },
+  );
+  process.stdout.write(`${cells} cells\n`);
+});
+
+function environmentOf(node: PolicyObjects['nodes'][number] | undefined): NodeEnvironment {
+  const podCidrs = (node?.spec.podCIDRs ?? []).map(parseCidr);
+  const transport = (node?.status.addresses ?? []).filter(({ type }) => type !== 'Hostname').map(({ address }) => parseIp(address));
+  return {
+    ...exampleNode,
+    podCidrs,
+    transport,
+    gateway: { ...exampleNode.gateway, addresses: podCidrs.map((cidr) => cidrAddress(cidr, 1n)) },
+  };
+}

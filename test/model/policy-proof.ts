@@ -53,7 +53,7 @@ export function nameOf({ kind, object: { metadata } }: PolicyObject): string {
   return `${kind} ${'namespace' in metadata ? `${metadata.namespace}/` : ''}${metadata.name}`;
 }
 
-function objectsOf(set: ObjectSet): PolicyObjects {
+export function objectsOf(set: ObjectSet): PolicyObjects {
   const of = <K extends PolicyObject['kind']>(kind: K) =>
     [...set.values()].filter((each): each is Extract<PolicyObject, { kind: K }> => each.kind === kind).map(({ object }) => object);
   return {
@@ -169,7 +169,7 @@ function differenceOf(
 }
 
 /** Live pods of the node, with those of their addresses that are theirs alone. */
-function localPods({ pods }: PolicyObjects): readonly { readonly pod: string; readonly ips: readonly string[] }[] {
+export function localPods({ pods }: PolicyObjects): readonly { readonly pod: string; readonly ips: readonly string[] }[] {
   const live = pods.filter(({ spec, status }) => spec.hostNetwork !== true && !['Succeeded', 'Failed'].includes(status.phase));
   const uses = Map.groupBy(
     live.flatMap(({ status }) => (status.podIPs ?? []).map(({ ip }) => ip)),
