@@ -3,8 +3,9 @@ import { expect, it } from 'vitest';
 import { formatFlow } from '../../src/pipeline/format.ts';
 import { PolicyEngine } from '../../src/policy/policy-engine.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';
-import { nameOf, type PolicyObject, provenNode, put, remove } from './policy-proof.ts';
-import { type PolicyHistory, policyHistories } from './random-policies.ts';
+import { nameOf, type PolicyObject, prove, provenNode, put, remove } from './policy-proof.ts';
+import { PolicySwitch } from './policy-switch.ts';
+import { type PolicyHistory, policyHistories, probedAddresses, probedPorts } from './random-policies.ts';
 
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const runs = Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 100);
@@ -71,6 +72,31 @@ it(`what a relation or a decision says is never said otherwise (SEINE_TEST_SEED=
     }),
     { seed, numRuns: runs, endOnFailure: true },
   );
+});
+
+it(`reference, matrix and the flows on a switch decide alike (SEINE_TEST_SEED=${seed})`, { timeout: 600_000 }, () => {
+  const total = { allowed: 0, denied: 0 };
+  const peers = new Map<string, number>();
+  fc.assert(
+    fc.property(policyHistories, (history) => {
+      const engine = new PolicyEngine(provenNode);
+      const written = new WrittenPolicy(engine);
+      const set = live(history, engine, () => void written.update());
+      const { verdict } = new PolicySwitch(engine.matrix, written);
+      const proof = prove(set, engine.matrix, probedAddresses, probedPorts, { verdict, every: 11 });
+      expect(proof.differences.slice(0, 3)).toEqual([]);
+      total.allowed += proof.allowed;
+      total.denied += proof.denied;
+      for (const [peer, count] of Object.entries(proof.peers)) peers.set(peer, (peers.get(peer) ?? 0) + count);
+    }),
+    { seed, numRuns: runs, endOnFailure: true },
+  );
+  const probes = total.allowed + total.denied;
+  process.stdout.write(
+    `${probes} probes, ${((100 * total.allowed) / probes).toFixed(1)} % allowed, by peer ${JSON.stringify(Object.fromEntries(peers))}\n`,
+  );
+  expect(total.allowed / probes).toBeGreaterThan(runs >= 100 ? 0.3 : 0.1);
+  expect(total.denied / probes).toBeGreaterThan(runs >= 100 ? 0.3 : 0.1);
 });
 
 /** For people. */

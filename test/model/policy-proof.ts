@@ -115,8 +115,22 @@ export interface ProofResult {
 
 export type ProbedPorts = Readonly<Record<'TCP' | 'UDP' | 'SCTP', readonly number[]>>;
 
+/** One more judge, and how many probes there are for each that is made. */
+interface ThirdJudge {
+  /** Undefined: nothing of the kind comes to where it looks. */
+  readonly verdict: (packet: PolicyPacket) => 'allow' | 'deny' | undefined;
+  readonly every: number;
+}
+
 /** @param addresses the other ends @param ports destination ports, for each protocol that has some */
-export function prove(set: ObjectSet, matrix: PolicyMatrix, addresses: readonly string[], ports: ProbedPorts): ProofResult {
+export function prove(
+  set: ObjectSet,
+  matrix: PolicyMatrix,
+  addresses: readonly string[],
+  ports: ProbedPorts,
+  third?: ThirdJudge,
+): ProofResult {
+  let probe = 0;
   const objects = objectsOf(set);
   const result = { differences: [] as string[], allowed: 0, denied: 0, peers: {} as Record<string, number> };
   const services = [
@@ -137,8 +151,11 @@ export function prove(set: ObjectSet, matrix: PolicyMatrix, addresses: readonly 
         for (const own of ips.filter((ip) => ip.includes(':') === address.includes(':')))
           for (const masqueraded of direction === 'ingress' && matrix.ownNode.has(address) ? [false, true] : [false])
             for (const service of services) {
+              if (third && probe++ % third.every !== 0) continue;
               const packet: PolicyPacket = { direction, pod, address, ...service, masqueraded };
               const answer = interpret(matrix, packet);
+              const other = third?.verdict(packet) ?? answer.verdict;
+              if (other !== answer.verdict) result.differences.push(`${JSON.stringify(packet)}: matrix ${answer.verdict}, flows ${other}`);
               result.peers[peer] = (result.peers[peer] ?? 0) + 1;
               if (answer.verdict === 'allow') result.allowed++;
               else result.denied++;

@@ -1,0 +1,115 @@
+import { compileSubject, entriesOfOthers } from '../../src/connectivity/compile-entry.ts';
+import { compileTables } from '../../src/connectivity/compile-tables.ts';
+import { compileVerdicts } from '../../src/connectivity/compile-verdict.ts';
+import type { NodeEnvironment } from '../../src/connectivity/environment.ts';
+import { parseCidr, parseIp } from '../../src/net/ip.ts';
+import { reg } from '../../src/pipeline/fields.ts';
+import { type Flow, goto, load, type MatchProtocol, priority } from '../../src/pipeline/flow.ts';
+import { tables } from '../../src/pipeline/tables.ts';
+import { podOfPorts } from '../../src/pipeline/well-known.ts';
+import type { PolicyPacket } from '../../src/policy-matrix/interpret.ts';
+import type { PolicyMatrix } from '../../src/policy-matrix/matrix.ts';
+import { exampleNode } from '../support/example-node.ts';
+import { ConnectionTracker } from './connection-tracker.ts';
+import { echoRequest, type Packet } from './packet.ts';
+import type { WrittenPolicy } from './policy-flow-run.ts';
+import { SwitchModel } from './switch-model.ts';
+
+/** The node of `random-policies.ts` that is proven. */
+const node: NodeEnvironment = {
+  ...exampleNode,
+  gateway: { ...exampleNode.gateway, addresses: [parseIp('10.1.0.1'), parseIp('fd00:1::1')] },
+  podCidrs: [parseCidr('10.1.0.0/24'), parseCidr('fd00:1::/64')],
+  transport: [parseIp('192.168.0.1'), parseIp('fd00:77::1')],
+};
+const own = new Set([...node.gateway.addresses, ...node.transport].map(({ text }) => text));
+/** What the world is given on its way to other nodes: it comes back to no pod of this one. */
+const unsent = new Set(node.podCidrs.map(({ network }) => network.text));
+const protocols: Readonly<Record<string, MatchProtocol>> = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp', GRE: 'gre' };
+/** Ports by which packets come to the tables of ingress, by where they are from. */
+const arrivals = { gateway: 10_000, world: 20_000 };
+
+/** The tables of policy, with whoever is local, on the model of a switch. Packets come straight to the entry tables. */
+export class PolicySwitch {
+  readonly #model: SwitchModel;
+  readonly #ports = new Map<string, number>();
+  readonly #matrix: PolicyMatrix;
+
+  constructor(matrix: PolicyMatrix, { flows, byOwner }: WrittenPolicy) {
+    this.#matrix = matrix;
+    for (const pod of matrix.subjects.keys()) this.#ports.set(pod, podOfPorts.first + this.#ports.size);
+    const subjects = [...matrix.subjects].flatMap(([pod, { addresses }]): readonly Flow[] => {
+      const classes = flows.classesOf(pod);
+      const subject = { ofPort: this.#portOf(pod), addresses: addresses.map(parseIp) };
+      if (classes === 'closed') return compileSubject({ ...subject, ingress: 'closed', egress: 'closed' });
+      return compileSubject(classes === 'free' ? subject : { ...subject, ...classes });
+    });
+    const misses = compileTables().filter(({ table }) => isOfPolicy(table));
+    this.#model = new SwitchModel({
+      flows: [
+        ...misses,
+        ...entriesOfOthers(node),
+        ...compileVerdicts(node),
+        ...subjects,
+        ...[...byOwner.values()].flat(),
+        ...[...this.#ports.values()].flatMap(arrivalsOf),
+      ],
+      groups: [],
+      tracker: new ConnectionTracker('userspace'),
+      choose: () => 0,
+      tunnelPort: node.tunnel.ofPort,
+    });
+  }
+
+  /** Undefined for what comes to no local pod by its tables: its own packets to itself, and addresses that nothing sends from. */
+  readonly verdict = ({ direction, pod, address, protocol, port, masqueraded }: PolicyPacket): 'allow' | 'deny' | undefined => {
+    const peer = parseIp(address);
+    const isIngress = direction === 'ingress';
+    const addresses = this.#matrix.subjects.get(pod)?.addresses ?? [];
+    const mine = addresses.map(parseIp).find(({ family }) => family === peer.family);
+    if (!mine || (isIngress && (addresses.includes(peer.text) || unsent.has(peer.text)))) return undefined;
+    // The node knows its own addresses, also where its Node is gone.
+    if (isIngress && own.has(peer.text) && !this.#matrix.ownNode.has(peer.text)) return undefined;
+    const icmp = peer.family === 'ipv4' ? 'icmp' : 'icmp6';
+    const packet: Packet = {
+      ethSrc: node.gateway.mac,
+      ethDst: node.gateway.mac,
+      payload: peer.family,
+      protocol: protocols[protocol] ?? icmp,
+      ipSrc: isIngress ? peer : mine,
+      ipDst: isIngress ? mine : peer,
+      ttl: 64,
+      ...(port === undefined ? {} : { portSrc: 40_000, portDst: port }),
+      ...(protocol === 'ICMP' ? { icmpType: echoRequest[icmp], icmpId: 1 } : {}),
+    };
+    const from = own.has(peer.text) && !masqueraded ? arrivals.gateway : arrivals.world;
+    const ofPort = this.#portOf(pod);
+    const { tables: visited } = this.#model.receive(isIngress ? from + ofPort : ofPort, packet);
+    return visited.at(-1) === (isIngress ? 'commit' : 'route') ? 'allow' : 'deny';
+  };
+
+  #portOf(pod: string): number {
+    return this.#ports.get(pod) ?? 0;
+  }
+}
+
+function isOfPolicy(table: Flow['table']): boolean {
+  const { id } = tables[table];
+  return (id >= tables.egressEntry.id && id < tables.route.id) || (id >= tables.ingressEntry.id && id < tables.commit.id);
+}
+
+/** What the tables before those of policy do. */
+function arrivalsOf(ofPort: number): readonly Flow[] {
+  const at = (inPort: number, ...steps: Flow['steps']): Flow => ({
+    table: 'classify',
+    priority: priority.normal,
+    match: { inPort },
+    steps,
+  });
+  const toPod = [load(reg.outPort(ofPort)), load(reg.destination('pod')), goto('ingressEntry')];
+  return [
+    at(ofPort, load(reg.source('pod')), goto('egressEntry')),
+    at(arrivals.gateway + ofPort, load(reg.source('gateway')), ...toPod),
+    at(arrivals.world + ofPort, load(reg.source('world')), ...toPod),
+  ];
+}
