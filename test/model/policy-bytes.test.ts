@@ -79,6 +79,25 @@ it('in audit what was decided counts', () => {
   expect(proofOf(objects, flows, 'enforce').differencesTotal).toBeGreaterThan(10);
 });
 
+it('a pod that nobody has decided about talks with its own node, and nobody else', () => {
+  const unknown: BridgedPod = { pod: 'shop/new', ofPort: 32790, addresses: ['10.10.0.20', 'fd00:10::14'] };
+  const bytes = new PolicyBytes(flowsOf({ ...exampleCluster, networkPolicies: [] }, exampleNode, [...pods, unknown]));
+  const verdicts = (direction: 'ingress' | 'egress', own: string, peer: string, from: 'gateway' | 'tunnel'): readonly string[] => {
+    const { outcomes } = bytes.decide({ direction, ofPort: unknown.ofPort, own: parseIp(own), peer: parseIp(peer), from });
+    return [...new Set(outcomes.map(({ verdict }) => verdict))];
+  };
+  const ways = [
+    ['10.10.0.20', '192.168.77.1', '10.10.4.7'],
+    ['fd00:10::14', 'fd00:10::1', 'fd00:10:0:1::7'],
+  ] as const;
+  for (const [own, node, other] of ways)
+    for (const direction of ['ingress', 'egress'] as const) {
+      expect(verdicts(direction, own, node, 'gateway')).toEqual(['allow']);
+      expect(verdicts(direction, own, other, 'tunnel')).toEqual(['closed']);
+    }
+  expect(bytes.problems).toEqual([]);
+});
+
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const runs = Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 6);
 
