@@ -1,6 +1,7 @@
 import type { LoopTurns } from '../async/loop-turns.ts';
 import type { NodePodNetwork } from '../attach/pod-network.ts';
 import type { NodeEnvironment } from '../connectivity/environment.ts';
+import type { Enforcement } from '../enforce/enforcement.ts';
 import { writeEnd, writeInput, writeStart } from '../inputs/inputs-document.ts';
 import type { Ipam } from '../ipam/ipam.ts';
 import type { Peers } from '../peers/peers.ts';
@@ -20,6 +21,7 @@ export interface InputsPort {
     readonly peers: Pick<Peers, 'intents'>;
     readonly ipam: Pick<Ipam, 'leases'>;
     readonly network: Pick<NodePodNetwork, 'inputOf'>;
+    readonly policy: Pick<Enforcement, 'inputs'>;
   };
 }
 
@@ -30,7 +32,7 @@ export function inputs(port: InputsPort): ApiAnswer {
 
 function* inputLines(
   { config, nodeState }: InputsPort,
-  { environment, services, peers, ipam, network }: ReturnType<InputsPort['running']>,
+  { environment, services, peers, ipam, network, policy }: ReturnType<InputsPort['running']>,
 ): Generator<string> {
   const { addresses, gateway } = services.proxying.node;
   yield writeStart({ node: config.nodeName, revision: nodeState.bridge.revision }, { environment, proxy: { addresses, gateway } });
@@ -47,6 +49,7 @@ function* inputLines(
       const input = lease.state === 'allocated' ? network.inputOf(lease) : undefined;
       if (input) yield writeInput('pod', input);
     }
+    for (const subject of policy.inputs()) yield writeInput('subject', subject);
     for (const [owner, { intent, groups }] of services.served()) yield writeInput('service', { owner, intent, groups });
     for (const [key, owner] of nodeState.bridge.disputed()) yield writeInput('dispute', { key, owner: owner as Owner });
   }

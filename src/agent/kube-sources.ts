@@ -104,6 +104,17 @@ export async function whenInStep(sources: readonly JudgedSource[], signal: Abort
   }
 }
 
+/** Whether what this source has is known: in step since this process began, or stored by one before it. */
+export function isKnown({
+  replica,
+  status,
+}: {
+  readonly replica: Pick<Replica<unknown>, 'synced'>;
+  readonly status: Pick<ReflectorStatus, 'version'>;
+}): boolean {
+  return replica.synced || status.version !== '';
+}
+
 /** Keeps among the agent's warnings what its own Node has of pod networks that cannot be used. */
 export function warnOfPodNetworks(nodes: Replica<Node>, nodeName: string, warnings: Map<string, readonly string[]>): void {
   nodes.subscribe((names) => {

@@ -1,6 +1,7 @@
 import { within } from '../async/within.ts';
 import type { GonePods } from '../attach/gone-pods.ts';
 import { familiesOf, type NodeEnvironment, ownCidrs } from '../connectivity/environment.ts';
+import type { Enforcement } from '../enforce/enforcement.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Ipam } from '../ipam/ipam.ts';
 import { assertReadableJournal } from '../ipam/journal-store.ts';
@@ -26,6 +27,7 @@ import { openGonePods } from './lease-look.ts';
 import { tuneMemory } from './memory-tuner.ts';
 import type { NodeChanges } from './node-changes.ts';
 import { type AttachedPods, journalPath, keepGateway, openPods, type PodHooks, type PodParts, serveCni } from './pods.ts';
+import { openPolicy } from './policy.ts';
 
 /** How long Services that no disk remembers are waited for before the switch may forward without them (ms). */
 const KNOWLEDGE_PATIENCE_MS = 5_000;
@@ -35,7 +37,7 @@ const REFUSED_RETRY_MS = 1_000;
 const RECLAIM_EVERY_MS = 15_000;
 
 /** What is there before the node is known. */
-interface StartParts extends Omit<PodParts, 'live'> {
+interface StartParts extends Omit<PodParts, 'live' | 'policy'> {
   readonly changes: NodeChanges;
   readonly sources: KubeSources;
   readonly peerSource: PeerSource;
@@ -45,6 +47,7 @@ interface StartParts extends Omit<PodParts, 'live'> {
 export interface StartedNode extends AttachedPods {
   readonly gonePods: GonePods;
   readonly live: LiveEnvironment;
+  readonly policy: Enforcement;
   readonly peers: Peers;
   readonly proxy: NodeServices;
 }
@@ -63,13 +66,14 @@ export interface StartHooks extends PodHooks {
 export async function startNode(parts: StartParts, hooks: StartHooks, signal: AbortSignal): Promise<void> {
   const { config, ovs, nodeState, changes, sources, readiness, log } = parts;
   const live = await prepareBridge(parts, signal);
-  const podParts = { ...parts, live };
+  const policy = await openPolicy(parts, live, signal);
+  const podParts = { ...parts, live, policy };
   report(parts, 'taking the inventory of pods');
   const pods = await openPods(podParts, hooks, signal);
   // After the pods: an earlier release's flows let all pods pass, and the node's own of this one only those with flows in the entry tables.
   wantNode(config, nodeState, live.current);
   const gonePods = openGonePods({ ...parts, ...pods }, () => server);
-  const node = { ...pods, gonePods, live, ...openPeersAndServices(parts, live, hooks, signal) };
+  const node = { ...pods, gonePods, live, policy, ...openPeersAndServices(parts, live, hooks, signal) };
   hooks.started(node);
   const onCall = hooks.onCall ? { onCall: hooks.onCall } : {};
   const server = await serveCni(podParts, { ...pods, turns: sources.turns, ...onCall }, signal);
@@ -237,11 +241,19 @@ async function untilServicesKnown({ services, endpointSlices }: KubeSources, sig
   );
 }
 
-async function allowRemovals({ sources, nodeState, log }: StartParts, { peers, proxy }: StartedNode, signal: AbortSignal): Promise<void> {
+async function allowRemovals(
+  { sources, nodeState, log }: StartParts,
+  { peers, proxy, policy }: StartedNode,
+  signal: AbortSignal,
+): Promise<void> {
   const { nodes, services, endpointSlices } = sources;
   await whenInStep([nodes, services, endpointSlices], signal);
   await peers.settled();
   await proxy.services.settled();
+  nodeState.allowRemovalsButPolicy();
+  const { namespaces, networkPolicies, policyPods, pods } = sources;
+  await whenInStep([nodes, namespaces, networkPolicies, policyPods, pods], signal);
+  await policy.settled();
   nodeState.allowRemovals();
   log.info('every source is in step; what no owner wants is removed from now on');
 }

@@ -7,6 +7,7 @@ import { flowCheck } from '../attach/flow-check.ts';
 import { takeInventory } from '../attach/inventory/inventory.ts';
 import type { NodePods } from '../attach/node-pods.ts';
 import { NodePodNetwork, type PodNetworkOptions } from '../attach/pod-network.ts';
+import type { Enforcement } from '../enforce/enforcement.ts';
 import { Ipam } from '../ipam/ipam.ts';
 import { FileJournalStore } from '../ipam/journal-store.ts';
 import type { Log } from '../log/log.ts';
@@ -35,6 +36,7 @@ export interface PodParts {
   readonly ports: PortWatch;
   readonly links: LinksTarget;
   readonly pods: NodePods;
+  readonly policy: Enforcement;
   readonly live: LiveEnvironment;
   readonly readiness: Readiness;
   readonly log: Log;
@@ -76,7 +78,7 @@ export async function openPods(parts: PodParts, { onPodStage }: PodHooks, signal
   const inventory = await takeInventory({ ipam, pools, database: ovs.database, host: stack.links, network, log });
   log.info('pods of this node', { ...inventory });
   // What an ADD or a DEL that was cut short has left must be gone before its numbers and names are used again.
-  nodeState.allowPodRemovals();
+  nodeState.allowPodRemovals(parts.policy.owners());
   await Promise.all([nodeState.reconcilers.switch.confirmed(signal), nodeState.reconcilers.links.confirmed(signal)]);
   await links.idle();
   nodeState.reconcilers.bridge.confirmed(signal).then(
@@ -87,7 +89,7 @@ export async function openPods(parts: PodParts, { onPodStage }: PodHooks, signal
 }
 
 function networkOptions(
-  { config, live, ovs, stack, nodeState, links, ports, readiness, log }: PodParts,
+  { config, live, ovs, stack, nodeState, links, ports, policy, readiness, log }: PodParts,
   ipam: Ipam,
   onStage: PodHooks['onPodStage'],
   signal: AbortSignal,
@@ -99,6 +101,7 @@ function networkOptions(
     socket: stack.links.socket,
     readiness,
     flowCheck: flowCheck(nodeState, ovs.openflow),
+    policy,
     datapathType: config.ovsDatapathType,
     disableTxChecksumOffload: config.disableTXChecksumOffload,
     mtu: () => live.current.gateway.mtu,

@@ -30,6 +30,11 @@ export function podOwner(key: AttachmentKey, pod: PodIdentity | undefined): Owne
   return ownerOf('pod', pod?.namespace ?? '-', pod?.name ?? '-', `${key.ifName}@${key.containerId}`);
 }
 
+/** Of its flows in the entry tables: who the attachment is to policy. */
+export function subjectOwner(key: AttachmentKey, pod: PodIdentity | undefined): Owner {
+  return ownerOf('subject', pod?.namespace ?? '-', pod?.name ?? '-', `${key.ifName}@${key.containerId}`);
+}
+
 /** The kernel takes no more (`IFALIASZ` of linux/if.h, less the NUL). */
 const ALIAS_BYTES_MAX = 255;
 

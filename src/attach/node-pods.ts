@@ -21,6 +21,8 @@ interface NodePodsOptions {
 /** A watch is some milliseconds behind; kubelet's and ours race. */
 const WATCH_PATIENCE_MS = 300;
 const FETCH_PATIENCE_MS = 1_500;
+/** Pods that are remembered besides those of the watch; it is behind by a moment only. */
+const ASKED_MAX = 64;
 /** kubelet names a static pod by a hash of its file (MD5); the API server gives UIDs with dashes. */
 const staticUid = /^[0-9a-f]{32}$/;
 
@@ -39,6 +41,8 @@ export type PodLookup = Pick<NodePods, 'expect'>;
 /** What the API server says of the pods of this node: whether a pod that is to be attached exists, and which addresses are spoken for. */
 export class NodePods {
   readonly #options: NodePodsOptions;
+  /** What the watch did not show when it was asked for, the oldest first. */
+  readonly #asked = new Map<string, Pod>();
   /** Addresses of pods that have not ended; made when it is asked for. */
   #addresses: ReadonlySet<string> | undefined;
 
@@ -57,12 +61,21 @@ export class NodePods {
   async expect(pod: PodIdentity, signal: AbortSignal): Promise<void> {
     if (pod.uid === '' || (await this.#isWatched(pod, signal))) return;
     const found = await this.#fetched(pod, signal);
+    if (found !== 'no answer' && found) this.#remember(found);
     if (found === 'no answer' || (found && isSame(found, pod)) || staticUid.test(pod.uid)) return;
     const name = JSON.stringify(objectKey(pod.namespace, pod.name));
     const uid = `K8S_POD_UID: ${JSON.stringify(pod.uid)}`;
     if (found)
       throw new CniError(cniCodes.unknownPod, `CNI_ARGS: ${uid}: the pod ${name} of the API server has UID ${JSON.stringify(found.uid)}`);
     throw new CniError(cniCodes.unknownPod, `CNI_ARGS: ${uid}: the API server has no pod ${name}`);
+  }
+
+  /** What is known of a pod of this node, by the watch or by what was asked when it began. Undefined: nothing of this very pod. */
+  known(pod: PodIdentity): Pod | undefined {
+    const key = objectKey(pod.namespace, pod.name);
+    const isIt = (found: Pod | undefined): found is Pod =>
+      found !== undefined && (pod.uid === '' || isSame(found, pod) || staticUid.test(pod.uid));
+    return [this.#options.replica.get(key), this.#asked.get(key)].find(isIt);
   }
 
   /** True if a pod that has not ended is believed to have one of the addresses, or if no list of pods has come yet. */
@@ -107,6 +120,16 @@ export class NodePods {
       signal.addEventListener('abort', onAbort, { once: true });
       if (signal.aborted) onAbort();
     });
+  }
+
+  #remember(pod: Pod): void {
+    const key = objectKey(pod.namespace, pod.name);
+    this.#asked.delete(key);
+    this.#asked.set(key, pod);
+    for (const oldest of this.#asked.keys()) {
+      if (this.#asked.size <= ASKED_MAX) break;
+      this.#asked.delete(oldest);
+    }
   }
 
   async #fetched({ namespace, name }: PodIdentity, signal: AbortSignal): Promise<Pod | undefined | 'no answer'> {

@@ -3,9 +3,10 @@ import { within } from '../async/within.ts';
 import { compilePod, type PodIntent } from '../connectivity/compile-pod.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { AttachedLease } from '../ipam/attached-lease.ts';
-import type { AttachedPod, AttachmentKey, PodAddress, PodAttachment } from '../ipam/attachment.ts';
+import type { AttachedPod, AttachmentKey, PodAddress, PodAttachment, PodIdentity } from '../ipam/attachment.ts';
 import { attachmentId, type Lease } from '../ipam/lease.ts';
 import type { Log } from '../log/log.ts';
+import type { Ip } from '../net/ip.ts';
 import { announcement } from '../netlink/announce.ts';
 import { getLink } from '../netlink/links.ts';
 import type { NetlinkSocket } from '../netlink/socket.ts';
@@ -13,11 +14,11 @@ import type { Readiness, ReadyState } from '../node/readiness.ts';
 import type { FrameInjector } from '../packet-in/packet-out.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import type { LinksTarget } from '../reconcile/links-target.ts';
-import type { NodeState } from '../reconcile/node-state.ts';
+import type { NodeState, Revisions } from '../reconcile/node-state.ts';
 import type { PortWatch } from '../reconcile/port-watch.ts';
 import type { PodLink } from '../wanted/pod-link.ts';
 import type { Wanted } from '../wanted/wanted.ts';
-import { hostInterfaceName, podOwner } from './attachment-names.ts';
+import { hostInterfaceName, podOwner, subjectOwner } from './attachment-names.ts';
 import type { PodNetwork } from './cni/pod-network.ts';
 import { portOfPod } from './inventory/ovs-port-record.ts';
 import { OfPortPool } from './of-port-pool.ts';
@@ -33,6 +34,7 @@ export interface PodNetworkOptions {
   readonly socket: NetlinkSocket;
   readonly readiness: Readiness;
   readonly flowCheck: FlowCheck;
+  readonly policy: PodPolicy;
   /** On the userspace data path the host end stays a part of the node's own stack, and no driver fills in checksums. */
   readonly datapathType: 'system' | 'netdev';
   /** Pods fill in checksums themselves also where the data path could. */
@@ -48,6 +50,22 @@ export interface PodNetworkOptions {
   /** For metrics: what an ADD spent its time on. `flows`, `interface` and `port` overlap. */
   readonly onStage?: (stage: PodStage, tookMs: number) => void;
   readonly log: Log;
+}
+
+/** Polices attachments: their flows in the entry tables, without which they neither send nor receive. */
+export interface PodPolicy {
+  /** Wants them before it returns, as far as policy is known, and resolves once they are acknowledged. @throws SeineError */
+  attach(subject: AttachedSubject, signal: AbortSignal): Promise<void>;
+  adopt(subject: AttachedSubject): void;
+  /** @returns what the bridge is without them */
+  detach(owner: Owner): Pick<Revisions, 'bridge'>;
+}
+
+interface AttachedSubject {
+  readonly owner: Owner;
+  readonly ofPort: number;
+  readonly addresses: readonly Ip[];
+  readonly pod?: PodIdentity;
 }
 
 type PodStage = 'flows' | 'interface' | 'port' | 'announce';
@@ -148,6 +166,7 @@ export class NodePodNetwork implements PodNetwork {
     this.#attached.set(id, adopted);
     this.#inUse.set(hostIfName, lease.addresses);
     this.#options.nodeState.want(owner, this.#flowsOf(lease, adopted));
+    this.#options.policy.adopt(subjectOf(adopted));
     this.#wantLink(adopted);
   }
 
@@ -205,7 +224,11 @@ export class NodePodNetwork implements PodNetwork {
     const { nodeState, ports, onStage = () => {} } = this.#options;
     const plugged: PortWatch['whenPlugged'] = (name, ofPort, until) => ports.whenPlugged(name, ofPort, until);
     const pod = { wanted: this.#flowsOf(want, attached), link: this.#linkOf(attached), port: portOfPod(want, hostIfName, attached.ofPort) };
+    // In the same bundle, where its policies are known.
+    const policed = this.#options.policy.attach(subjectOf(attached), signal);
+    policed.catch(() => undefined); // looked at below, unless something else fails first
     await nodeState.realizePod(owner, pod, { plugged: (port, until) => plugged(port.name, port.ofPort, until), onStage }, signal);
+    await policed;
     this.#inUse.set(hostIfName, want.addresses);
     if (this.#options.mtu() === pod.link.mtu) return;
     await nodeState.reconcilers.links.realizedFor(owner, this.#wantLink({ ...attached, told: this.#toldOf(attached) }), signal);
@@ -285,7 +308,9 @@ export class NodePodNetwork implements PodNetwork {
     const { nodeState: datapath, log } = this.#options;
     this.#attached.delete(attachmentId(want));
     this.#inUse.delete(hostIfName);
-    const flows = datapath.forget(owner);
+    datapath.forget(owner);
+    // Policy's flows by this number too: the next pod must not be the last one to policy.
+    const flows = this.#options.policy.detach(subjectOwner(want, want.pod));
     this.#lastForgotten = flows.bridge;
     const port = datapath.linkedPorts.forget(owner, hostIfName);
     const { reconcilers } = datapath;
@@ -319,6 +344,11 @@ export class NodePodNetwork implements PodNetwork {
     if (blockingRemovals.length === 0) return;
     await abortable(Promise.all(blockingRemovals.map(([, { done }]) => done)), signal);
   }
+}
+
+function subjectOf({ want, ofPort }: Pick<Attached, 'want' | 'ofPort'>): AttachedSubject {
+  const addresses = want.addresses.map(({ ip }) => ip);
+  return { owner: subjectOwner(want, want.pod), ofPort, addresses, ...(want.pod ? { pod: want.pod } : {}) };
 }
 
 /** Says which of the runtime's variables is at fault, where one is. */

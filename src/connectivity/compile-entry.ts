@@ -34,7 +34,7 @@ export function entriesOfOthers(environment: NodeEnvironment): readonly Flow[] {
 type PolicyClass = number | 'closed';
 
 /** Who a local pod is to policy, by its interface. */
-interface SubjectIntent {
+export interface SubjectIntent {
   readonly ofPort: number;
   /** Its own, for it always reaches itself. At most one of each family. */
   readonly addresses: readonly Ip[];

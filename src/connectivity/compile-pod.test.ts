@@ -26,8 +26,6 @@ describe('a pod of IPv4', () => {
       'snatMark,priority=200,ct_state=+new+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ip,nw_src=10.10.0.5,nw_dst=10.10.0.5 ' +
         'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark,set_field:0x0/0x80->ct_mark))',
       'switch,priority=200,dl_dst=0e:aa:00:00:00:05 actions=set_field:0x8010->reg1,set_field:0x30/0xf0->reg0,goto_table:ingressEntry',
-      'egressEntry,priority=200,in_port=32784 actions=goto_table:route',
-      'ingressEntry,priority=200,reg1=0x8010 actions=goto_table:commit',
     ]);
   });
 });

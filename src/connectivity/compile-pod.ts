@@ -6,7 +6,6 @@ import type { Flow, Match, Meter, Step } from '../pipeline/flow.ts';
 import { goto, load, meter, output, priority } from '../pipeline/flow.ts';
 import { zones } from '../pipeline/well-known.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
-import { compileSubject } from './compile-entry.ts';
 import { linkLocal } from './environment.ts';
 import { icmpv6 } from './icmpv6.ts';
 
@@ -34,15 +33,11 @@ const frameKilobits = Math.ceil((9_216 * 8) / 1_000);
 
 const unspecified: Readonly<Record<Family, Ip>> = { ipv4: parseIp('0.0.0.0'), ipv6: parseIp('::') };
 
-/** What the bridge holds for one pod. Pure, and the same for every pod: Services and policy are other owners'. */
+/** What the bridge holds for one pod. Pure, and the same for every pod: Services and policy are other owners', who it is to policy as well (`compileSubject`). */
 export function compilePod(pod: PodIntent): Wanted {
   const flows = pod.addresses.flatMap((ip) => [...(ip.family === 'ipv4' ? arp(pod, ip) : neighbourDiscovery(pod, ip)), ...routed(pod, ip)]);
   const meters = pod.egress ? [meterOf(pod.ofPort, pod.egress)] : [];
-  return {
-    ...nothing,
-    flows: [classify(pod), ...flows, toPort(pod), ...compileSubject({ ofPort: pod.ofPort, addresses: pod.addresses })],
-    meters,
-  };
+  return { ...nothing, flows: [classify(pod), ...flows, toPort(pod)], meters };
 }
 
 /** A pod's meter has the number of its port: unique, and the same after a restart. */

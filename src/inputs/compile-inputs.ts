@@ -1,3 +1,4 @@
+import { compileSubject } from '../connectivity/compile-entry.ts';
 import { compileNode } from '../connectivity/compile-node.ts';
 import { compilePeer } from '../connectivity/compile-peer.ts';
 import { compilePod } from '../connectivity/compile-pod.ts';
@@ -8,7 +9,7 @@ import { endpointOwner } from '../proxy/endpoint-owner.ts';
 import { translatedEndpoints } from '../proxy/service-intent.ts';
 import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../reconcile/bridge-entry.ts';
 import { LearnedFlows } from '../reconcile/learned-flows.ts';
-import type { Wanted } from '../wanted/wanted.ts';
+import { nothing, type Wanted } from '../wanted/wanted.ts';
 import type { NodeInputs, ServiceInput } from './node-inputs.ts';
 
 /** The bridge that results from inputs. */
@@ -28,6 +29,7 @@ export function compileInputs(inputs: NodeInputs): CompiledBridge {
   bridge.want(ownerOf('node'), () => compileNode(environment));
   for (const peer of inputs.peers) bridge.want(ownerOf('peer', peer.name), () => compilePeer(peer, environment));
   for (const { owner, intent } of inputs.pods) bridge.want(owner, () => compilePod(intent));
+  for (const { owner, intent } of inputs.subjects) bridge.want(owner, () => ({ ...nothing, flows: compileSubject(intent) }));
   for (const service of inputs.services) wantService(bridge, service, inputs.proxy);
   bridge.learned.complete();
   return bridge;

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { seineVersion } from '../agent-api/version.ts';
+import type { SubjectIntent } from '../connectivity/compile-entry.ts';
 import type { PeerIntent } from '../connectivity/compile-peer.ts';
 import type { EgressLimit, PodIntent } from '../connectivity/compile-pod.ts';
 import type { NodeEnvironment } from '../connectivity/environment.ts';
@@ -9,7 +10,7 @@ import { type Mac, parseMac } from '../net/mac.ts';
 import { generation, type Owner } from '../pipeline/cookie.ts';
 import type { ServiceAddress, ServiceEndpoint, ServiceIntent } from '../proxy/service-intent.ts';
 import type { BridgeKey } from '../reconcile/bridge-entry.ts';
-import type { CommonInputs, Dispute, NodeInputs, PodInput, ServiceInput } from './node-inputs.ts';
+import type { CommonInputs, Dispute, NodeInputs, PodInput, ServiceInput, SubjectInput } from './node-inputs.ts';
 
 /** Incremented when an older reader would misread the format. */
 const inputsFormat = 1;
@@ -115,6 +116,14 @@ const intent: z.ZodType<ServiceIntent> = z.strictObject({
 const groups = z.record(z.string(), z.int().min(1).max(0xffff_ff00)).transform((lent) => new Map(Object.entries(lent)));
 const service: z.ZodType<ServiceInput> = z.strictObject({ owner, intent, groups });
 const pod: z.ZodType<PodInput> = z.strictObject({ owner, intent: podIntent });
+const policyClass = z.literal('closed').or(z.int().min(0).max(2_047));
+const subjectIntent: z.ZodType<SubjectIntent> = z.strictObject({
+  ofPort,
+  addresses: z.array(ip),
+  ingress: policyClass.exactOptional(),
+  egress: policyClass.exactOptional(),
+} satisfies Shape<SubjectIntent>);
+const subject: z.ZodType<SubjectInput> = z.strictObject({ owner, intent: subjectIntent });
 const dispute: z.ZodType<Dispute> = z.strictObject({
   owner,
   key: z
@@ -136,6 +145,7 @@ const line = z.discriminatedUnion('is', [
   }),
   z.object({ is: z.literal('peer'), of: peer }),
   z.object({ is: z.literal('pod'), of: pod }),
+  z.object({ is: z.literal('subject'), of: subject }),
   z.object({ is: z.literal('service'), of: service }),
   z.object({ is: z.literal('dispute'), of: dispute }),
   z.object({ is: z.literal('end'), revision: z.int(), lines: z.int() }),
@@ -146,7 +156,10 @@ export function writeStart({ node, revision }: Taken, { environment, proxy }: Co
   return written({ is: 'start', format: inputsFormat, seine: seineVersion, generation, node, revision, environment, proxy });
 }
 
-export function writeInput(is: 'peer' | 'pod' | 'service' | 'dispute', of: PeerIntent | PodInput | ServiceInput | Dispute): string {
+export function writeInput(
+  is: 'peer' | 'pod' | 'subject' | 'service' | 'dispute',
+  of: PeerIntent | PodInput | SubjectInput | ServiceInput | Dispute,
+): string {
   return written({ is, of: 'key' in of ? { ...of, key: Buffer.from(of.key, 'latin1').toString('hex') } : of });
 }
 
@@ -178,10 +191,11 @@ export function readInputs(text: string): ReadInputs {
   const { environment, proxy, node, seine } = start;
   const peers = rest.flatMap((each) => (each.is === 'peer' ? [each.of] : []));
   const pods = rest.flatMap((each) => (each.is === 'pod' ? [each.of] : []));
+  const subjects = rest.flatMap((each) => (each.is === 'subject' ? [each.of] : []));
   const services = rest.flatMap((each) => (each.is === 'service' ? [each.of] : []));
   const disputes = rest.flatMap((each) => (each.is === 'dispute' ? [each.of] : []));
   return {
-    inputs: { environment, proxy, peers, pods, services, disputes },
+    inputs: { environment, proxy, peers, pods, subjects, services, disputes },
     node,
     seine,
     generation: start.generation,

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { clusters } from '../../test/model/random-services.ts';
 import { exampleScene, type Scene } from '../../test/model/scene.ts';
 import { examplePeers, examplePods } from '../../test/support/example-node.ts';
+import { compileSubject } from '../connectivity/compile-entry.ts';
 import { compileNode } from '../connectivity/compile-node.ts';
 import { compilePeer } from '../connectivity/compile-peer.ts';
 import { compilePod } from '../connectivity/compile-pod.ts';
@@ -13,6 +14,7 @@ import { serviceIntents } from '../proxy/intent.ts';
 import { translatedEndpoints } from '../proxy/service-intent.ts';
 import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../reconcile/bridge-entry.ts';
 import { DesiredState } from '../reconcile/desired-state.ts';
+import { nothing } from '../wanted/wanted.ts';
 import { compileInputs } from './compile-inputs.ts';
 import { readInputs, writeEnd, writeInput, writeStart } from './inputs-document.ts';
 import type { NodeInputs, ServiceInput } from './node-inputs.ts';
@@ -25,6 +27,11 @@ function agentWith({ node: environment, peers, pods, services, proxying }: Scene
   for (const peer of peers) want(ownerOf('peer', peer.name), compilePeer(peer, environment));
   const podInputs = pods.map((intent, at) => ({ owner: ownerOf('pod', 'default', `p${at}`, 'eth0@abc'), intent }));
   for (const { owner, intent } of podInputs) want(owner, compilePod(intent));
+  const subjects = pods.map(({ ofPort, addresses }, at) => ({
+    owner: ownerOf('subject', 'default', `p${at}`, 'eth0@abc'),
+    intent: { ofPort, addresses, ...(at === 0 ? { ingress: 7, egress: 'closed' as const } : {}) },
+  }));
+  for (const { owner, intent } of subjects) want(owner, { ...nothing, flows: compileSubject(intent) });
   let lent = 0;
   const served: ServiceInput[] = [];
   for (const { service, slices } of services)
@@ -42,17 +49,18 @@ function agentWith({ node: environment, peers, pods, services, proxying }: Scene
     }
   const { addresses, gateway } = proxying.node;
   const disputes = [...bridge.disputed()].map(([key, owner]) => ({ key, owner: owner as Owner }));
-  const inputs: NodeInputs = { environment, proxy: { addresses, gateway }, peers, pods: podInputs, services: served, disputes };
+  const inputs: NodeInputs = { environment, proxy: { addresses, gateway }, peers, pods: podInputs, subjects, services: served, disputes };
   return { bridge, inputs };
 }
 
 function written(
-  { environment, proxy, peers, pods, services, disputes }: NodeInputs,
+  { environment, proxy, peers, pods, subjects, services, disputes }: NodeInputs,
   revisions: readonly [number, number] = [7, 7],
 ): string {
   const lines = [
     ...peers.map((each) => writeInput('peer', each)),
     ...pods.map((each) => writeInput('pod', each)),
+    ...subjects.map((each) => writeInput('subject', each)),
     ...services.map((each) => writeInput('service', each)),
     ...disputes.map((each) => writeInput('dispute', each)),
   ];

@@ -1,3 +1,4 @@
+import type { SubjectIntent } from '../connectivity/compile-entry.ts';
 import type { PeerIntent } from '../connectivity/compile-peer.ts';
 import type { PodIntent } from '../connectivity/compile-pod.ts';
 import type { NodeEnvironment } from '../connectivity/environment.ts';
@@ -18,6 +19,12 @@ export interface PodInput {
   readonly intent: PodIntent;
 }
 
+/** Who an attachment is to policy. */
+export interface SubjectInput {
+  readonly owner: Owner;
+  readonly intent: SubjectIntent;
+}
+
 /** What is the same for every compiler. */
 export interface CommonInputs {
   readonly environment: NodeEnvironment;
@@ -35,6 +42,7 @@ export interface Dispute {
 export interface NodeInputs extends CommonInputs {
   readonly peers: readonly PeerIntent[];
   readonly pods: readonly PodInput[];
+  readonly subjects: readonly SubjectInput[];
   readonly services: readonly ServiceInput[];
   readonly disputes: readonly Dispute[];
 }

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { parseObject, type Resource, stringMap } from './resource.ts';
 
 /** A Namespace, for selectors of namespaces. */
-interface Namespace {
+export interface Namespace {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
 }

@@ -4,7 +4,7 @@ export const generation = 1;
 
 /** What a flow is for. Numbers are in cookies on live switches: added to, never re-used. */
 export const features = { node: 1, peer: 2, pod: 3, service: 4, endpoint: 5, policy: 6, subject: 7, learned: 255 } as const;
-export type Feature = keyof typeof features;
+type Feature = keyof typeof features;
 
 /** An owner as a text, `feature` or `feature/…`: `node`, `peer/worker-1`, `pod/default/web-0/eth0@4f5e…`, `service/default/web:http`. */
 export type Owner = string & { readonly brand: 'Owner' };

@@ -26,7 +26,7 @@ interface PolicyFlowsChange {
  * Who a local pod is to its entry flows. `free`: no policy isolates it. `closed`: nobody has decided about it, or there is no number for its class. Else the number of its
  * class in each direction that isolates it; a direction that is absent is free.
  */
-type PodClasses = 'free' | 'closed' | { readonly ingress?: number; readonly egress?: number };
+export type PodClasses = 'free' | 'closed' | { readonly ingress?: number; readonly egress?: number };
 
 /**
  * From the rows of a matrix to flows by owner. Numbers stand for contents – a class, a decision – and never come to mean something else while

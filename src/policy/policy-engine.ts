@@ -138,6 +138,11 @@ export class PolicyEngine {
     this.#touchSubjects(namespace);
   }
 
+  /** Whether there is any policy that may isolate pods of this namespace. */
+  hasPolicies(namespace: string): boolean {
+    return this.#policies.has(namespace);
+  }
+
   /** Works off what has changed since the last time. @returns which rows are others now */
   update(): PolicyChange {
     this.#assignSubjects();

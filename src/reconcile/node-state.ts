@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SeineError } from '../errors/seine-error.ts';
-import { cookieFeature, type Feature, type Owner, ownerOf } from '../pipeline/cookie.ts';
+import { cookieFeature, cookieOf, type Owner, ownerOf } from '../pipeline/cookie.ts';
 import type { FlowPattern, TransportAddress } from '../pipeline/flow-pattern.ts';
 import type { PodLink } from '../wanted/pod-link.ts';
 import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
@@ -140,7 +140,11 @@ export class NodeState {
     this.targets = targets;
     this.learned = learned;
     // The urgent lane: a pod that starts does not wait for thousands of new nodes or Services.
-    this.bridge = new DesiredState({ equal: equalStrings, kindOf: tableOfKey, isUrgent: (owner) => owner.startsWith('pod/') });
+    this.bridge = new DesiredState({
+      equal: equalStrings,
+      kindOf: tableOfKey,
+      isUrgent: (owner) => owner.startsWith('pod/') || owner.startsWith('subject/'),
+    });
     this.switch = new DesiredState({ equal: sameSwitchEntry });
     this.host = new DesiredState({ equal: sameHostEntry });
     this.firewall = new DesiredState({ equal: equalStrings });
@@ -260,13 +264,28 @@ export class NodeState {
     onStage('port', await this.linkedPorts.plugged(link.hostName, plugged, signal));
   }
 
-  /** Every pod of this node is known now: interfaces, ports, flows and meters of unknown pods are removed, whatever else is not known yet. */
-  allowPodRemovals(): void {
+  /**
+   * Every pod of this node is known now: interfaces, ports, flows and meters of unknown pods are removed, whatever else is not known yet.
+   *
+   * @param subjects what pods are to policy, by owner: it stays until it is computed
+   */
+  allowPodRemovals(subjects: Iterable<Owner> = []): void {
+    const kept = new Set([...subjects].map(cookieOf));
+    const isGone = (cookie: bigint): boolean => {
+      const feature = cookieFeature(cookie);
+      return feature === 'pod' || (feature === 'subject' && !kept.has(cookie));
+    };
     this.reconcilers.switch.allowRemovals();
     this.reconcilers.bridge.allowRemovals(
-      (key, value) => isMeterKey(key) || isOpenFlowSetting(key) || (isFlowKey(key) && featureOfFlow(key, value) === 'pod'),
+      (key, value) => isMeterKey(key) || isOpenFlowSetting(key) || (isFlowKey(key) && isGone(cookieOfFlow(key, value))),
     );
     this.reconcilers.links.allowRemovals();
+  }
+
+  /** As `allowRemovals`, but for what belongs to policy: its sources are not in step yet. */
+  allowRemovalsButPolicy(): void {
+    for (const part of parts) if (part !== 'bridge') this.reconcilers[part].allowRemovals();
+    this.reconcilers.bridge.allowRemovals((key, value) => !isFlowKey(key) || !isOfPolicy(cookieOfFlow(key, value)));
   }
 
   /**
@@ -352,8 +371,13 @@ export class NodeState {
   }
 }
 
-function featureOfFlow(key: BridgeKey, value: BridgeValue): Feature | undefined {
-  return cookieFeature(decodeFlowEntry(key, value).cookie);
+function cookieOfFlow(key: BridgeKey, value: BridgeValue): bigint {
+  return decodeFlowEntry(key, value).cookie;
+}
+
+function isOfPolicy(cookie: bigint): boolean {
+  const feature = cookieFeature(cookie);
+  return feature === 'policy' || feature === 'subject';
 }
 
 function common<K extends string>(name: TargetName, events: NodeStateEvents) {

@@ -1,3 +1,4 @@
+import { compileSubject } from '../../src/connectivity/compile-entry.ts';
 import { compileNode } from '../../src/connectivity/compile-node.ts';
 import { compilePeer, compilePeerRoutes, type PeerIntent, reachedNetworks } from '../../src/connectivity/compile-peer.ts';
 import { compilePod, type PodIntent } from '../../src/connectivity/compile-pod.ts';
@@ -9,7 +10,7 @@ import { formatFlow } from '../../src/pipeline/format.ts';
 import { compileEndpoint, compileService } from '../../src/proxy/compile-service.ts';
 import { type Proxying, serviceIntents } from '../../src/proxy/intent.ts';
 import { translatedEndpoints } from '../../src/proxy/service-intent.ts';
-import type { Wanted } from '../../src/wanted/wanted.ts';
+import { nothing, type Wanted } from '../../src/wanted/wanted.ts';
 import { exampleNode, examplePeers, examplePods, exampleProxying, exampleServices } from '../support/example-node.ts';
 import { type SceneService, sceneService } from '../support/scene-service.ts';
 
@@ -153,6 +154,13 @@ export function wantedByOwner({ node, peers, pods, services, proxying }: Scene):
       ),
     ],
     ...pods.map((pod) => [ownerOf('pod', `${pod.ofPort}`), compilePod(pod)] as const),
+    ...pods.map(
+      (pod) =>
+        [
+          ownerOf('subject', `${pod.ofPort}`),
+          { ...nothing, flows: compileSubject({ ofPort: pod.ofPort, addresses: pod.addresses }) },
+        ] as const,
+    ),
     ...services.flatMap((each) => serviceOwners(each, proxying, groupId)),
   ]);
 }

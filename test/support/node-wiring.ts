@@ -5,7 +5,8 @@ import { debouncedRecheck, keepNode, openNodeStack, openNodeState } from '../../
 import { openSwitch, type SwitchConnections } from '../../src/agent/switch-connections.ts';
 import type { Doorbell } from '../../src/async/doorbell.ts';
 import { flowCheck } from '../../src/attach/flow-check.ts';
-import { NodePodNetwork } from '../../src/attach/pod-network.ts';
+import { NodePodNetwork, type PodPolicy } from '../../src/attach/pod-network.ts';
+import { compileSubject } from '../../src/connectivity/compile-entry.ts';
 import type { AttachedPod, AttachmentKey } from '../../src/ipam/attachment.ts';
 import { silentLog } from '../../src/log/log.ts';
 import type { HostLinks } from '../../src/netlink/pod-interface.ts';
@@ -15,6 +16,7 @@ import { FrameInjector } from '../../src/packet-in/packet-out.ts';
 import { ownerOf } from '../../src/pipeline/cookie.ts';
 import type { NodeState } from '../../src/reconcile/node-state.ts';
 import { PortWatch } from '../../src/reconcile/port-watch.ts';
+import { nothing } from '../../src/wanted/wanted.ts';
 import { exampleNode } from './example-node.ts';
 import { startSwitch, type TestSwitch } from './open-vswitch.ts';
 
@@ -100,6 +102,7 @@ export async function becomeNode(more = ''): Promise<TestNode> {
     socket: plane.host.socket,
     readiness,
     flowCheck: flowCheck(plane.nodeState, plane.openflow),
+    policy: allFree(nodeState),
     datapathType: 'netdev',
     mtu: () => environment.mtu(),
     frames: new FrameInjector(plane, stop.signal),
@@ -114,4 +117,15 @@ export async function becomeNode(more = ''): Promise<TestNode> {
     await ovs.stop();
   };
   return { ovs, plane, network, environment, changed, inside, running, close };
+}
+
+/** As if nobody had a policy. */
+function allFree(nodeState: NodeState): PodPolicy {
+  const want = ({ owner, ofPort, addresses }: Parameters<PodPolicy['adopt']>[0]) =>
+    nodeState.want(owner, { ...nothing, flows: compileSubject({ ofPort, addresses }) });
+  return {
+    attach: (subject, signal) => nodeState.realized(want(subject), signal),
+    adopt: (subject) => void want(subject),
+    detach: (owner) => nodeState.forget(owner),
+  };
 }

@@ -1,0 +1,326 @@
+import type { LoopTurns } from '../async/loop-turns.ts';
+import { compileSubject, type SubjectIntent } from '../connectivity/compile-entry.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import type { PodIdentity } from '../ipam/attachment.ts';
+import type { Log } from '../log/log.ts';
+import type { Owner } from '../pipeline/cookie.ts';
+import { PolicyEngine } from '../policy/policy-engine.ts';
+import type { PodClasses, PolicyFlows } from '../policy-flows/policy-flows.ts';
+import type { PolicyMatrix } from '../policy-matrix/matrix.ts';
+import type { NodeState, Revisions } from '../reconcile/node-state.ts';
+import { nothing } from '../wanted/wanted.ts';
+import { type LocalPodFacts, type LocalSubject, LocalSubjects, podKeyOf } from './local-subjects.ts';
+import { ObjectFeed, type PolicySources } from './object-feed.ts';
+
+/** Changes that come within this time are worked off together (ms). */
+const COALESCE_MS = 2;
+
+/** What is done with a pod of which it is not known whether a policy concerns it. */
+type WhenUnknown = 'closed' | 'refuse' | 'open';
+
+/** What the bridge held when the agent began: flows of an agent with policy, of one without it, or of none. */
+export type BridgeBefore = 'with policy' | 'without policy' | 'empty';
+
+interface EnforcementOptions {
+  readonly nodeName: string;
+  readonly sources: PolicySources;
+  /** Whether policies and namespaces are known: in step with the API server, or as an earlier agent has stored them. */
+  readonly rulesKnown: () => boolean;
+  /** What the API server says of a pod of this node; undefined if that is not known. */
+  readonly factsOf: (pod: PodIdentity) => LocalPodFacts | undefined;
+  readonly flows: PolicyFlows;
+  readonly nodeState: Pick<NodeState, 'want' | 'forget' | 'bridge' | 'realized'> & {
+    readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'realized' | 'realizedRevision'> };
+  };
+  readonly whenUnknown: WhenUnknown;
+  readonly bridgeBefore: BridgeBefore;
+  readonly turns: LoopTurns;
+  readonly log: Log;
+  /** The agent's. */
+  readonly signal: AbortSignal;
+}
+
+/** What holds for an attachment. */
+type SubjectStanding =
+  | { readonly is: 'free' }
+  | { readonly is: 'policed'; readonly classes: Exclude<PodClasses, string> }
+  | { readonly is: 'closed'; readonly why: string };
+
+/**
+ * Policy in force: from what the API server has to what the bridge is to hold.
+ *
+ * A pod's flows in the entry tables are wanted last: once the switch has acknowledged the rows of the classes that they lead to. What no
+ * class needs any more is removed after that. So a packet meets what held before or what holds now, and nothing between.
+ */
+export class Enforcement {
+  readonly #options: EnforcementOptions;
+  readonly #engine: PolicyEngine;
+  readonly #objects: ObjectFeed;
+  readonly #subjects = new LocalSubjects();
+  readonly #standing = new Map<Owner, SubjectStanding>();
+  /** Adopted, and not known well enough since. */
+  readonly #undecided = new Set<Owner>();
+  /** Pods whose flows may be others now. */
+  readonly #due = new Set<string>();
+  /** Owners of rows to be forgotten once nothing leads to them. */
+  readonly #leaving = new Set<Owner>();
+  /** The bridge's revision that has the rows of a class, by direction and text. */
+  readonly #readyAt = new Map<string, number>();
+  /** Whether everything that was known at the start has been looked at. */
+  #isFed = false;
+  #timer: NodeJS.Timeout | undefined;
+  #work: Promise<void> | undefined;
+
+  constructor(options: EnforcementOptions) {
+    this.#options = options;
+    const { nodeName, sources, turns } = options;
+    this.#engine = new PolicyEngine(nodeName);
+    this.#objects = new ObjectFeed({
+      engine: this.#engine,
+      sources,
+      isLocal: (key, pod) => pod.nodeName === nodeName || this.#subjects.has(key),
+      turns,
+      changed: () => this.#schedule(),
+    });
+  }
+
+  /** As of the last change; a view. */
+  get matrix(): PolicyMatrix {
+    return this.#engine.matrix;
+  }
+
+  /** By owner of the attachment's flows. */
+  standings(): ReadonlyMap<Owner, SubjectStanding> {
+    return this.#standing;
+  }
+
+  /** Of all attachments. */
+  owners(): Iterable<Owner> {
+    return [...this.#subjects.all()].map(({ owner }) => owner);
+  }
+
+  /** What attachments' flows in the entry tables are compiled from. */
+  *inputs(): Generator<{ readonly owner: Owner; readonly intent: SubjectIntent }> {
+    for (const subject of this.#subjects.all()) {
+      const standing = this.#standing.get(subject.owner);
+      if (standing) yield { owner: subject.owner, intent: intentOf(subject, standing) };
+    }
+  }
+
+  /** Follows the cluster. @returns a function that ends it */
+  follow(): () => void {
+    const end = this.#objects.follow();
+    return () => {
+      end();
+      clearTimeout(this.#timer);
+    };
+  }
+
+  /** What the API server says of these pods of this node may be otherwise. @param pods `namespace/name` */
+  podsChanged(pods: Iterable<string>): void {
+    for (const key of pods) if (this.#subjects.has(key)) this.#putLocal(key);
+    this.#schedule();
+  }
+
+  /** Resolves once all that is known is wanted. */
+  async settled(): Promise<void> {
+    do {
+      this.#begin();
+      await this.#work;
+    } while (this.#isBehind);
+  }
+
+  /**
+   * Polices an attachment that begins: what is known of its policies is wanted when this returns a promise, and acknowledged when that
+   * resolves.
+   *
+   * @throws SeineError `UNAVAILABLE` if too little is known of it and `whenUnknown` is `refuse`, `CANCELLED`
+   */
+  async attach(subject: LocalSubject, signal: AbortSignal): Promise<void> {
+    const { whenUnknown, nodeState } = this.#options;
+    this.#subjects.add(subject);
+    const key = podKeyOf(subject);
+    if (key !== undefined) {
+      this.#objects.workOnRules();
+      this.#putLocal(key);
+      this.#update();
+    }
+    for (;;) {
+      const standing = this.#standingOf(subject);
+      if (standing.is === 'closed' && whenUnknown === 'refuse') throw new SeineError('UNAVAILABLE', `its policies: ${standing.why}`);
+      await this.#untilReady(standing, signal);
+      if (isSameStanding(standing, this.#standingOf(subject))) break; // else another one by now, whose rows may be under way
+    }
+    await nodeState.realized(this.#want(subject), signal);
+  }
+
+  /** An attachment that an earlier agent has made. Until more is known it keeps what the bridge had of it. */
+  adopt(subject: LocalSubject): void {
+    const { bridgeBefore } = this.#options;
+    this.#subjects.add(subject);
+    this.#undecided.add(subject.owner);
+    const key = podKeyOf(subject);
+    if (key === undefined || bridgeBefore === 'without policy') this.#lead(subject, { is: 'free' });
+    else if (bridgeBefore === 'empty') this.#lead(subject, { is: 'closed', why: 'policies are not known yet' });
+    if (key === undefined) return;
+    this.#putLocal(key);
+    this.#schedule();
+  }
+
+  /** @returns when its flows are gone */
+  detach(owner: Owner): Revisions {
+    const subject = this.#subjects.remove(owner);
+    this.#standing.delete(owner);
+    this.#undecided.delete(owner);
+    const key = subject && podKeyOf(subject);
+    if (key !== undefined) {
+      if (this.#subjects.has(key)) this.#putLocal(key);
+      else {
+        this.#engine.removePod(key);
+        this.#objects.lookAgain(key);
+      }
+      this.#schedule();
+    }
+    return this.#options.nodeState.forget(owner);
+  }
+
+  #putLocal(key: string): void {
+    const { nodeName, factsOf } = this.#options;
+    const [subject] = this.#subjects.ofPod(key);
+    const facts = subject?.pod && factsOf(subject.pod);
+    if (facts) this.#engine.putPod(this.#subjects.policyPod(key, nodeName, facts));
+    else this.#engine.removePod(key);
+    this.#due.add(key);
+  }
+
+  get #isBehind(): boolean {
+    return this.#objects.isBehind || (this.#options.rulesKnown() && this.#due.size + this.#leaving.size > 0);
+  }
+
+  #schedule(): void {
+    if (this.#timer !== undefined || this.#work !== undefined || this.#options.signal.aborted) return;
+    this.#timer = setTimeout(() => this.#begin(), COALESCE_MS);
+  }
+
+  #begin(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#work ??= this.#workOff()
+      .catch((thrown: unknown) => {
+        if (!this.#options.signal.aborted) throw thrown;
+      })
+      .finally(() => {
+        this.#work = undefined;
+        if (this.#isBehind) this.#schedule();
+      });
+  }
+
+  async #workOff(): Promise<void> {
+    const { signal, nodeState } = this.#options;
+    do {
+      await this.#objects.work();
+      if (!this.#options.rulesKnown()) return;
+      if (!this.#isFed) for (const key of this.#subjects.pods()) this.#due.add(key);
+      this.#isFed = true;
+      this.#update();
+      const due = [...this.#due];
+      for (const key of due) await this.#flip(key);
+      const leaving = [...this.#leaving];
+      if (this.#due.size > 0 || leaving.length === 0) continue;
+      for (const owner of leaving) {
+        this.#leaving.delete(owner);
+        nodeState.forget(owner);
+      }
+      this.#options.flows.written(nodeState.bridge.revision);
+    } while (this.#isBehind && !signal.aborted);
+  }
+
+  /** Wants the rows that a round has changed; what is not needed any more stays until nothing leads to it. */
+  #update(): void {
+    const { flows, nodeState } = this.#options;
+    const { wanted, subjects } = flows.update(this.#engine.matrix, this.#engine.update());
+    for (const key of subjects) this.#due.add(key);
+    for (const [owner, rows] of wanted) {
+      if (rows.length === 0) this.#leaving.add(owner);
+      else {
+        this.#leaving.delete(owner);
+        nodeState.want(owner, { ...nothing, flows: rows });
+      }
+    }
+    if (subjects.size > 0) this.#noteClasses();
+  }
+
+  /** Rows of a class that nobody was in are wanted as of now; those of a class that nobody is in may go, and come again. */
+  #noteClasses(): void {
+    const { revision } = this.#options.nodeState.bridge;
+    const used = new Set([...this.#subjects.pods()].flatMap((key) => classNames(this.#options.flows.classesOf(key))));
+    for (const name of this.#readyAt.keys()) if (!used.has(name)) this.#readyAt.delete(name);
+    for (const name of used) if (!this.#readyAt.has(name)) this.#readyAt.set(name, revision);
+  }
+
+  /** Leads a pod's packets to what holds for it now, as soon as the rows of that are on the switch. */
+  async #flip(key: string): Promise<void> {
+    this.#due.delete(key);
+    for (const subject of [...this.#subjects.ofPod(key)]) {
+      const standing = this.#standingOf(subject);
+      if (standing.is === 'closed' && this.#undecided.has(subject.owner)) continue; // what the bridge has of it is better than nothing
+      await this.#untilReady(standing, this.#options.signal);
+      if (isSameStanding(standing, this.#standingOf(subject))) this.#want(subject);
+      else this.#due.add(key); // another one by now, whose rows may be under way
+    }
+  }
+
+  async #untilReady(standing: SubjectStanding, signal: AbortSignal): Promise<void> {
+    if (standing.is !== 'policed') return;
+    const { bridge } = this.#options.nodeState.reconcilers;
+    const revision = Math.max(0, ...classNames(standing.classes).map((name) => this.#readyAt.get(name) ?? 0));
+    if (bridge.realizedRevision < revision) await bridge.realized(revision, signal);
+  }
+
+  /** Wants an attachment's flows as of now. */
+  #want(subject: LocalSubject): Revisions {
+    this.#undecided.delete(subject.owner);
+    return this.#lead(subject, this.#standingOf(subject));
+  }
+
+  #lead(subject: LocalSubject, standing: SubjectStanding): Revisions {
+    const { nodeState, log } = this.#options;
+    const before = this.#standing.get(subject.owner);
+    this.#standing.set(subject.owner, standing);
+    if (standing.is === 'closed' && before?.is !== 'closed')
+      log.warn('a pod is closed until its policies are known', { pod: podKeyOf(subject), why: standing.why });
+    return nodeState.want(subject.owner, { ...nothing, flows: compileSubject(intentOf(subject, standing)) });
+  }
+
+  #standingOf(subject: LocalSubject): SubjectStanding {
+    const key = podKeyOf(subject);
+    if (subject.pod === undefined || key === undefined) return { is: 'free' };
+    const { rulesKnown, whenUnknown, flows } = this.#options;
+    if (rulesKnown() && this.#isFed && this.#engine.matrix.subjects.has(key)) {
+      const classes = flows.classesOf(key);
+      if (classes === 'closed') return { is: 'closed', why: 'there is no number for its class' };
+      return classes === 'free' ? { is: 'free' } : { is: 'policed', classes };
+    }
+    if (whenUnknown === 'open') return { is: 'free' };
+    if (!rulesKnown() || !this.#isFed) return { is: 'closed', why: 'policies are not known yet' };
+    return this.#engine.hasPolicies(subject.pod.namespace)
+      ? { is: 'closed', why: 'the labels of the pod are not known yet' }
+      : { is: 'free' };
+  }
+}
+
+function intentOf({ ofPort, addresses }: LocalSubject, standing: SubjectStanding): SubjectIntent {
+  const classes = standing.is === 'policed' ? standing.classes : standing.is === 'closed' ? closed : {};
+  return { ofPort, addresses, ...classes };
+}
+
+const closed = { ingress: 'closed', egress: 'closed' } as const;
+
+function classNames(classes: PodClasses): readonly string[] {
+  return typeof classes === 'string' ? [] : Object.entries(classes).map(([direction, number]) => `${direction} ${number}`);
+}
+
+function isSameStanding(a: SubjectStanding, b: SubjectStanding): boolean {
+  if (a.is !== 'policed' || b.is !== 'policed') return a.is === b.is;
+  return classNames(a.classes).join() === classNames(b.classes).join();
+}

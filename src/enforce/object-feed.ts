@@ -1,0 +1,126 @@
+import type { LoopTurns } from '../async/loop-turns.ts';
+import type { Namespace } from '../kube/namespace.ts';
+import type { NetworkPolicy } from '../kube/network-policy.ts';
+import type { Node } from '../kube/node.ts';
+import type { PolicyPod } from '../kube/policy-pod.ts';
+import type { Replica } from '../kube/replica.ts';
+import type { PolicyEngine } from '../policy/policy-engine.ts';
+
+/** What policy is computed from, each a copy of what the API server has. */
+export interface PolicySources {
+  readonly namespaces: Replica<Namespace>;
+  readonly nodes: Replica<Node>;
+  readonly policies: Replica<NetworkPolicy>;
+  /** Of the whole cluster. */
+  readonly pods: Replica<PolicyPod>;
+}
+
+interface ObjectFeedOptions {
+  readonly engine: PolicyEngine;
+  readonly sources: PolicySources;
+  /** Pods of this node are put by who attaches them, and knows them sooner. @param key `namespace/name` */
+  readonly isLocal: (key: string, pod: PolicyPod) => boolean;
+  readonly turns: LoopTurns;
+  /** Something has to be worked off. */
+  readonly changed: () => void;
+}
+
+type ObjectKind = keyof PolicySources;
+const kinds: readonly ObjectKind[] = ['namespaces', 'nodes', 'policies', 'pods'];
+
+/** Puts into the engine what the API server has: names are noted as they change, and read when it is their turn. */
+export class ObjectFeed {
+  readonly #options: ObjectFeedOptions;
+  readonly #dirty: Readonly<Record<ObjectKind, Set<string>>> = {
+    namespaces: new Set(),
+    nodes: new Set(),
+    policies: new Set(),
+    pods: new Set(),
+  };
+  /** Put as of the cluster's list. */
+  readonly #pods = new Set<string>();
+
+  constructor(options: ObjectFeedOptions) {
+    this.#options = options;
+  }
+
+  /** Takes what is there, and follows it. @returns a function that ends it */
+  follow(): () => void {
+    const { sources, changed } = this.#options;
+    const ends = kinds.map((kind) => {
+      const note = (keys: Iterable<string>): void => {
+        for (const key of keys) this.#dirty[kind].add(key);
+        changed();
+      };
+      note([...sources[kind].entries()].map(([key]) => key));
+      return sources[kind].subscribe(note);
+    });
+    return () => {
+      for (const end of ends) end();
+    };
+  }
+
+  get isBehind(): boolean {
+    return kinds.some((kind) => this.#dirty[kind].size > 0);
+  }
+
+  /** A pod of this node is here no longer, or is from now on: whether the cluster's list counts for it is another question now. */
+  lookAgain(pod: string): void {
+    this.#pods.delete(pod);
+    this.#dirty.pods.add(pod);
+    this.#options.changed();
+  }
+
+  /** Puts all that waits, in turns. */
+  async work(): Promise<void> {
+    const { turns } = this.#options;
+    for (const kind of kinds)
+      for (const key of this.#dirty[kind]) {
+        this.#put(kind, key);
+        if (turns.due) await turns.next();
+      }
+  }
+
+  /** Puts all but the pods, at once: a pod that starts must not be free of a policy that is known. */
+  workOnRules(): void {
+    for (const kind of kinds) if (kind !== 'pods') for (const key of this.#dirty[kind]) this.#put(kind, key);
+  }
+
+  #put(kind: ObjectKind, key: string): void {
+    this.#dirty[kind].delete(key);
+    if (kind === 'namespaces') this.#putNamespace(key);
+    else if (kind === 'nodes') this.#putNode(key);
+    else if (kind === 'policies') this.#putPolicy(key);
+    else this.#putPod(key);
+  }
+
+  #putNamespace(key: string): void {
+    const { engine, sources } = this.#options;
+    const namespace = sources.namespaces.get(key);
+    if (namespace) engine.putNamespace(key, namespace.labels);
+    else engine.removeNamespace(key);
+  }
+
+  #putNode(key: string): void {
+    const { engine, sources } = this.#options;
+    const node = sources.nodes.get(key);
+    if (node) engine.putNode({ name: key, podCidrs: node.podCidrs, addresses: node.internalIps });
+    else engine.removeNode(key);
+  }
+
+  #putPolicy(key: string): void {
+    const { engine, sources } = this.#options;
+    const policy = sources.policies.get(key);
+    if (policy) engine.putPolicy(policy);
+    else engine.removePolicy(key);
+  }
+
+  #putPod(key: string): void {
+    const { engine, sources, isLocal } = this.#options;
+    const pod = sources.pods.get(key);
+    if (pod && !isLocal(key, pod)) {
+      engine.putPod(pod);
+      this.#pods.add(key);
+    } else if (this.#pods.delete(key)) engine.removePod(key);
+  }
+}

@@ -1,0 +1,14 @@
+import { cookieFeature } from '../pipeline/cookie.ts';
+import { tables } from '../pipeline/tables.ts';
+import { type BridgeKey, type BridgeValue, decodeFlowEntry, isFlowKey, tableOfKey } from './bridge-entry.ts';
+
+/** Whose flows a bridge has: of an agent that polices pods, of one that does not, or of nobody's pods. */
+export function bridgeBefore(held: ReadonlyMap<BridgeKey, BridgeValue>): 'with policy' | 'without policy' | 'empty' {
+  let hasPods = false;
+  for (const [key, value] of held) {
+    if (!isFlowKey(key)) continue;
+    if (tableOfKey(key) === tables.egressEntry.id) return 'with policy';
+    hasPods ||= cookieFeature(decodeFlowEntry(key, value).cookie) === 'pod';
+  }
+  return hasPods ? 'without policy' : 'empty';
+}
