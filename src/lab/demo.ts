@@ -3,13 +3,16 @@ import { relative } from 'node:path';
 import { Command, Option } from 'commander';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Family } from '../net/ip.ts';
+import type { PodStatusLine } from './daemon/status.ts';
 import { changeChecks } from './demo/change-checks.ts';
 import { connectivityChecks } from './demo/connectivity-checks.ts';
+import { guardedManifests, guardedNamespace, newPod, setClientsMayAsk } from './demo/guarded.ts';
 import { nodeChecks } from './demo/node-checks.ts';
+import { policyChecks } from './demo/policy-checks.ts';
 import { checkLine, howToGoOn, paintsFor, resultTable } from './demo/report.ts';
 import { type DemoCheck, type DemoCheckResult, demoPod, type Scene } from './demo/scene.ts';
 import { serviceChecks } from './demo/service-checks.ts';
-import { clusterIps, createAll, manifests, nodePorts, podsReady, setRolling } from './demo/workload.ts';
+import { clusterIps, createAll, type DemoManifest, manifests, nodePorts, podsReady, setRolling } from './demo/workload.ts';
 import { removeLab } from './down.ts';
 import { KubeApi } from './kube/kube-api.ts';
 import { readKubeconfig } from './kube/kubeconfig.ts';
@@ -93,6 +96,7 @@ function checksOf(scene: Scene): DemoCheck[] {
     ...families.flatMap((family) => connectivityChecks(scene, family)),
     ...families.flatMap((family) => serviceChecks(scene, family)),
     ...families.flatMap((family) => changeChecks(scene, family)),
+    ...families.flatMap((family) => policyChecks(scene, family)),
     ...nodeChecks(scene),
   ];
 }
@@ -113,12 +117,17 @@ async function raise(plan: LabPlan, options: DemoOptions, signal: AbortSignal): 
 }
 
 async function startPods(api: KubeApi, plan: LabPlan, signal: AbortSignal): Promise<{ ok: boolean; detail: string }> {
-  const wanted = manifests(plan);
-  const pods = wanted.filter(({ object }) => object['kind'] === 'Pod').length;
-  say(`starting ${pods} pods`);
-  await createAll(api, wanted, signal);
+  const [wanted, guarded] = [manifests(plan), guardedManifests(plan)];
+  const pods = countPods(wanted);
+  say(`starting ${pods + countPods(guarded)} pods`);
+  await createAll(api, [...wanted, ...guarded], signal);
   await podsReady(api, pods, signal);
-  return { ok: true, detail: `${pods} pods` };
+  await podsReady(api, countPods(guarded), signal, guardedNamespace);
+  return { ok: true, detail: `${pods + countPods(guarded)} pods` };
+}
+
+function countPods(wanted: readonly DemoManifest[]): number {
+  return wanted.filter(({ object }) => object['kind'] === 'Pod').length;
 }
 
 async function look(api: KubeApi, plan: LabPlan, pings: number | undefined, signal: AbortSignal): Promise<Scene> {
@@ -132,7 +141,22 @@ async function look(api: KubeApi, plan: LabPlan, pings: number | undefined, sign
     nodePorts: await nodePorts(api, 'web', signal),
     pings,
     setRolling: (pod, is) => setRolling(api, pod, is, signal),
+    setClientsMayAsk: (may) => setClientsMayAsk(api, may, signal),
+    addGuarded: (name, until) => addGuarded(api, plan, name, until),
+    removeGuarded: async (name, until) =>
+      void (await api.send({ method: 'DELETE', path: `/api/v1/namespaces/${guardedNamespace}/pods/${name}` }, until)),
   };
+}
+
+async function addGuarded(api: KubeApi, plan: LabPlan, name: string, signal: AbortSignal): Promise<PodStatusLine> {
+  const isGuarded = ({ namespace }: PodStatusLine) => namespace === guardedNamespace;
+  const { pods: before } = await askStatus(plan.dir);
+  await createAll(api, [newPod(name, plan)], signal);
+  await podsReady(api, before.filter(isGuarded).length + 1, signal, guardedNamespace);
+  const { pods } = await askStatus(plan.dir);
+  const pod = pods.find((each) => isGuarded(each) && each.name === name);
+  if (pod === undefined) throw new SeineError('UNAVAILABLE', `${guardedNamespace}/${name} does not run`);
+  return pod;
 }
 
 async function judge(check: DemoCheck, signal: AbortSignal): Promise<DemoCheckResult> {

@@ -24,6 +24,11 @@ export interface Scene {
   readonly pings: number | undefined;
   /** Takes a pod out of the Service `rolling`, or puts it back. */
   readonly setRolling: (pod: string, is: boolean) => Promise<void>;
+  /** Takes away the policy that lets clients ask the guarded pod, or gives it back. */
+  readonly setClientsMayAsk: (may: boolean) => Promise<void>;
+  /** Starts another pod where nothing is allowed. */
+  readonly addGuarded: (name: string, signal: AbortSignal) => Promise<PodStatusLine>;
+  readonly removeGuarded: (name: string, signal: AbortSignal) => Promise<void>;
 }
 
 export interface Verdict {

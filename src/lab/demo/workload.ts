@@ -45,6 +45,20 @@ export function manifests(plan: LabPlan): DemoManifest[] {
 }
 
 function pod(name: string, node: string, labels: Readonly<Record<string, string>>, port: number, more: object = {}): DemoManifest {
+  return podManifest({ namespace: demoNamespace, name, node, labels, port, more });
+}
+
+interface WantedPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly node: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly port: number;
+  readonly more?: object;
+}
+
+/** A pod on a node that answers who it is on a port. */
+export function podManifest({ namespace, name, node, labels, port, more = {} }: WantedPod): DemoManifest {
   const ports = ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), containerPort: port, protocol }));
   const spec = {
     nodeSelector: { 'kubernetes.io/hostname': node },
@@ -52,7 +66,8 @@ function pod(name: string, node: string, labels: Readonly<Record<string, string>
     containers: [{ name: 'responder', image: 'responder', ports }],
     ...more,
   };
-  return { collection: `${inDemo}/pods`, object: { apiVersion: 'v1', kind: 'Pod', metadata: { name, labels }, spec } };
+  const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name, labels }, spec };
+  return { collection: `/api/v1/namespaces/${namespace}/pods`, object };
 }
 
 function service(name: string, selector: Readonly<Record<string, string>>, plan: LabPlan, type = 'ClusterIP'): DemoManifest {
@@ -78,15 +93,16 @@ export async function createAll(api: KubeApi, wanted: readonly DemoManifest[], s
 }
 
 /**
- * Waits until all pods of the demo are ready.
+ * Waits until all pods of a namespace are ready.
  *
+ * @param count how many there are
  * @throws SeineError `UNAVAILABLE` naming those that are not, and why
  */
-export async function podsReady(api: KubeApi, count: number, signal: AbortSignal): Promise<void> {
+export async function podsReady(api: KubeApi, count: number, signal: AbortSignal, namespace = demoNamespace): Promise<void> {
   const pods = new Map<string, UnstructuredObject>();
   const done = new AbortController();
   const following = api.follow(
-    `${inDemo}/pods`,
+    `/api/v1/namespaces/${namespace}/pods`,
     pods,
     () => {},
     () => {},

@@ -1,0 +1,49 @@
+import type { KubeApi } from '../kube/kube-api.ts';
+import type { LabPlan } from '../plan/plan.ts';
+import { type DemoManifest, demoNamespace, podManifest, podPort } from './workload.ts';
+
+/** A namespace where nothing comes in or goes out that no policy allows: clients of the demo may ask `db`. */
+export const guardedNamespace = 'guarded';
+export const guardedPod = 'db';
+const policies = `/apis/networking.k8s.io/v1/namespaces/${guardedNamespace}/networkpolicies`;
+
+/** Namespace and policies before the pod, which must not have a moment without them. */
+export function guardedManifests(plan: LabPlan): DemoManifest[] {
+  return [
+    { collection: '/api/v1/namespaces', object: { apiVersion: 'v1', kind: 'Namespace', metadata: { name: guardedNamespace } } },
+    policy('deny-all', { podSelector: {}, policyTypes: ['Ingress', 'Egress'] }),
+    clientsMayAsk,
+    newPod(guardedPod, plan),
+  ];
+}
+
+/** A pod on the first node. */
+export function newPod(name: string, { nodes }: LabPlan): DemoManifest {
+  return podManifest({ namespace: guardedNamespace, name, node: nodes[0]?.name ?? '', labels: { app: name }, port: podPort });
+}
+
+const clientsMayAsk = policy('clients-may-ask', {
+  podSelector: { matchLabels: { app: guardedPod } },
+  policyTypes: ['Ingress'],
+  ingress: [
+    {
+      from: [
+        {
+          namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': demoNamespace } },
+          podSelector: { matchLabels: { app: 'client' } },
+        },
+      ],
+      ports: (['TCP', 'UDP'] as const).map((protocol) => ({ protocol, port: podPort })),
+    },
+  ],
+});
+
+function policy(name: string, spec: object): DemoManifest {
+  return { collection: policies, object: { apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy', metadata: { name }, spec } };
+}
+
+/** Takes away what lets clients ask, or gives it back. */
+export async function setClientsMayAsk(api: KubeApi, may: boolean, signal: AbortSignal): Promise<void> {
+  if (may) await api.send({ method: 'POST', path: policies, body: clientsMayAsk.object }, signal);
+  else await api.send({ method: 'DELETE', path: `${policies}/clients-may-ask` }, signal);
+}
