@@ -92,6 +92,11 @@ export class ConvergeLab {
     return pod;
   }
 
+  /** Of a namespace, as they run now. */
+  async podNames(namespace: string): Promise<readonly string[]> {
+    return (await askStatus(this.plan.dir)).pods.filter((pod) => pod.namespace === namespace).map(({ name }) => name);
+  }
+
   async agent(number: number, verb: 'stop' | 'kill' | 'start'): Promise<void> {
     await this.#tell(`/agents/${this.node(number).name}/${verb}`);
   }

@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
+import { createAll } from '../../src/lab/demo/workload.ts';
+import { DatagramStream } from '../../src/lab/probe/datagram-stream.ts';
+import { ConvergeLab } from '../support/converge-lab.ts';
+import { addPods, datagramsReceived, denyAll, namespaceManifest, networkPolicy, removePods } from '../support/guarded-lab.ts';
+import { slowness } from '../support/test-datapath.ts';
+import { echo, UdpStream } from '../support/udp-stream.ts';
+import { setUrgency, urgent } from '../support/urgency.ts';
+
+const port = 7777;
+/** Packets of each stream before and after a change. */
+const around = 200;
+/** A machine that is busy otherwise loses packets when nothing changes, too; what a change loses it loses every time. */
+const triesMax = 3;
+const signal = () => AbortSignal.timeout(30_000 * slowness);
+
+const ofDemo = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'demo' } } };
+const clients = { ...ofDemo, podSelector: { matchLabels: { app: 'client' } } };
+const ingress = (from: object, ports: object) => ({ podSelector: { matchLabels: { app: 'db' } }, ingress: [{ from: [from], ports: [ports] }] });
+const allowed = networkPolicy('guarded', 'clients', ingress(clients, { protocol: 'UDP', port }));
+const allowedAsWell = networkPolicy('guarded', 'clients-too', ingress(clients, { protocol: 'UDP', port }));
+const withRange = ingress(clients, { protocol: 'UDP', port: 7_000, endPort: 7_999 });
+const ofOthers = networkPolicy('guarded', 'others', { podSelector: { matchLabels: { app: 'other' } }, ingress: [{}] });
+const clientsSend = networkPolicy('demo', 'clients-send', {
+  podSelector: { matchLabels: { app: 'client' } },
+  policyTypes: ['Egress'],
+  egress: [{ to: [{ namespaceSelector: {} }] }],
+});
+
+/** A change never passes through a state that neither the old policy is nor the new one. */
+describe('under packets that are allowed, or denied, before and after', () => {
+  let lab: ConvergeLab;
+  let db: PodStatusLine;
+  const closing: (() => void)[] = [];
+
+  beforeAll(async () => {
+    lab = await ConvergeLab.start(2);
+    await lab.startPods([namespaceManifest('guarded'), networkPolicy('guarded', 'deny-all', denyAll), allowed]);
+    [db] = (await addPods(lab, 'guarded', ['db'])) as [PodStatusLine];
+    for (const ip of db.ips) closing.push(await echo(db.netns, ip, port));
+    closing.push(setUrgency(process.pid, urgent));
+    for (const pid of await lab.switchPids()) setUrgency(pid, urgent);
+  });
+  afterAll(async () => {
+    for (const close of closing) close();
+    await lab?.remove();
+  });
+
+  const send = (method: 'PATCH' | 'DELETE', path: string, body?: object) =>
+    lab.api.send({ method, path, ...(body ? { body, contentType: 'application/merge-patch+json' } : {}) }, signal());
+  const put = (...wanted: Parameters<typeof createAll>[1]) => createAll(lab.api, wanted, signal());
+  const gone = (name: string, namespace = 'guarded') =>
+    send('DELETE', `/apis/networking.k8s.io/v1/namespaces/${namespace}/networkpolicies/${name}`);
+  const ports = (spec: object) => send('PATCH', '/apis/networking.k8s.io/v1/namespaces/guarded/networkpolicies/clients-too', { spec });
+  const labelled = (path: string, labels: object) => send('PATCH', path, { metadata: { labels } });
+
+  const changes: readonly (readonly [what: string, change: () => Promise<unknown>])[] = [
+    ['another policy allows the same', () => put(allowedAsWell)],
+    ['of two policies one goes', () => gone('clients')],
+    ['a port becomes a range', () => ports(withRange)],
+    ['a range becomes a port', () => ports(ingress(clients, { protocol: 'UDP', port }))],
+    ['a pod gets another label', () => labelled('/api/v1/namespaces/demo/pods/client-1', { more: 'yes' })],
+    ['a namespace gets another label', () => labelled('/api/v1/namespaces/demo', { more: 'yes' })],
+    ['a policy of other pods comes', () => put(ofOthers)],
+    ['another pod comes', () => addPods(lab, 'guarded', ['other'])],
+    ['the senders are isolated too', () => put(clientsSend)],
+    ['and no more', () => gone('clients-send', 'demo')],
+    ['another pod goes', () => removePods(lab, 'guarded', ['other'])],
+    ['the policy is what it was', async () => [await put(allowed), await gone('clients-too'), await gone('others')]],
+    [
+      'the agent dies and comes again',
+      async () => {
+        await lab.agent(1, 'kill');
+        await lab.agent(1, 'start');
+        await lab.untilReady(1);
+      },
+    ],
+  ];
+
+  async function live() {
+    const from = [lab.pod('client-1'), lab.pod('client-2')];
+    const wanted = await Promise.all(from.flatMap(({ netns }) => db.ips.map((ip) => UdpStream.start(netns, ip, port))));
+    const strangers = [lab.pod('web-1'), lab.pod('web-2')].flatMap(({ netns }) => db.ips.map((address) => ({ from: netns, address, port: 9 })));
+    const unwanted = await Promise.all(strangers.map((each) => DatagramStream.start({ ...each, everyMs: 1 })));
+    const received = () => datagramsReceived(db.netns);
+    const more = async () => {
+      const goals = wanted.map(({ answered }) => answered + around);
+      const isMore = () => wanted.every(({ answered }, at) => answered >= (goals[at] ?? 0));
+      await expect.poll(isMore, { timeout: 20_000 * slowness }).toBe(true);
+    };
+    const lost: Record<string, number> = {};
+    await more();
+    try {
+      for (const [what, change] of changes) {
+        await change();
+        await more();
+        lost[what] = 0;
+      }
+    } finally {
+      for (const stream of unwanted) stream.close();
+    }
+    const counts = await Promise.all(wanted.map((stream) => stream.stop()));
+    const answered = counts.reduce((sum, count) => sum + count.sent - count.lost, 0);
+    return { counts, strangers: (await received()) - answered };
+  }
+
+  it('loses none, and lets none through, whatever changes', { timeout: 600_000 }, async () => {
+    const before = await datagramsReceived(db.netns);
+    let sum = before;
+    for (let at = 0; ; at++) {
+      const { counts, strangers } = await live();
+      const lost = counts.map((count) => count.lost);
+      console.log(`try ${at}: ${counts.map(({ sent }) => sent).join(', ')} datagrams sent, lost ${lost.join(', ')}`);
+      expect(strangers - sum).toBe(0);
+      if (lost.every((count) => count === 0) || at === triesMax - 1) {
+        expect(counts.filter((count) => count.lost > 0)).toEqual([]);
+        return;
+      }
+      sum = await datagramsReceived(db.netns);
+    }
+  });
+});

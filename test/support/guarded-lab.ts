@@ -1,0 +1,51 @@
+import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
+import { createAll, type DemoManifest, podManifest, podsReady } from '../../src/lab/demo/workload.ts';
+import { runIn } from '../../src/lab/machine/netns.ts';
+import { askStatus } from '../../src/lab/up.ts';
+import { type Family, type Ip, ipFromValue, parseIp } from '../../src/net/ip.ts';
+import type { ConvergeLab } from './converge-lab.ts';
+import { slowness } from './test-datapath.ts';
+
+const signal = () => AbortSignal.timeout(120_000 * slowness);
+
+export function networkPolicy(namespace: string, name: string, spec: object): DemoManifest {
+  const object = { apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy', metadata: { name }, spec };
+  return { collection: `/apis/networking.k8s.io/v1/namespaces/${namespace}/networkpolicies`, object };
+}
+
+export const denyAll = { podSelector: {}, policyTypes: ['Ingress', 'Egress'] };
+
+export function namespaceManifest(name: string): DemoManifest {
+  return { collection: '/api/v1/namespaces', object: { apiVersion: 'v1', kind: 'Namespace', metadata: { name } } };
+}
+
+/** Starts pods of a namespace on the first node. @returns them, ready */
+export async function addPods(lab: ConvergeLab, namespace: string, names: readonly string[]): Promise<readonly PodStatusLine[]> {
+  const ofNamespace = async () => (await askStatus(lab.plan.dir)).pods.filter((pod) => pod.namespace === namespace);
+  const before = await ofNamespace();
+  const node = lab.node(1).name;
+  const wanted = names.map((name) => podManifest({ namespace, name, node, labels: { app: name }, port: 80 }));
+  await createAll(lab.api, wanted, signal());
+  await podsReady(lab.api, before.length + names.length, signal(), namespace);
+  return (await ofNamespace()).filter(({ name }) => names.includes(name));
+}
+
+export async function removePods(lab: ConvergeLab, namespace: string, names: readonly string[]): Promise<void> {
+  for (const name of names) await lab.api.send({ method: 'DELETE', path: `/api/v1/namespaces/${namespace}/pods/${name}` }, signal());
+}
+
+/** Addresses that the node's next pods may get: they are given in order. */
+export function nextAddresses(lastGiven: readonly string[], family: Family, count: number): readonly string[] {
+  const used = lastGiven.map(parseIp).filter((ip) => ip.family === family);
+  const last = used.reduce<Ip | undefined>((most, ip) => (most === undefined || ip.value > most.value ? ip : most), undefined);
+  if (last === undefined) throw new Error(`no ${family} address was given yet`);
+  return Array.from({ length: count }, (_, at) => ipFromValue(family, last.value + BigInt(at) + 1n).text);
+}
+
+/** Datagrams that came to a namespace, for sockets and for ports that nobody listens on, by the kernel's own counters. */
+export async function datagramsReceived(netns: string): Promise<number> {
+  const text = await runIn(netns, 'cat', ['/proc/net/snmp', '/proc/net/snmp6'], {}, signal());
+  const [, received = '', unheard = ''] = /^Udp: (\d+) (\d+) /m.exec(text) ?? [];
+  const ipv6 = [...text.matchAll(/^Udp6(?:InDatagrams|NoPorts)\s+(\d+)$/gm)].map(([, count]) => Number(count));
+  return [Number(received), Number(unheard), ...ipv6].reduce((sum, count) => sum + count, 0);
+}
