@@ -22,12 +22,14 @@ export class DatagramStream {
   #sent = 0;
   #sinceAnswer = 0;
   #answeredInARow = 0;
+  #answered = 0;
 
   private constructor(socket: Socket, everyMs: number) {
     this.#socket = socket;
     socket.on('message', () => {
       this.#sinceAnswer = 0;
       this.#answeredInARow++;
+      this.#answered++;
     });
     socket.on('error', () => {}); // refused: no answer
     this.#timer = setInterval(() => this.#send(), everyMs);
@@ -41,6 +43,10 @@ export class DatagramStream {
 
   get sent(): number {
     return this.#sent;
+  }
+
+  get answered(): number {
+    return this.#answered;
   }
 
   get isAnswered(): boolean {
