@@ -48,7 +48,7 @@ function pod(name: string, node: string, labels: Readonly<Record<string, string>
   return podManifest({ namespace: demoNamespace, name, node, labels, port, more });
 }
 
-interface WantedPod {
+interface DemoPod {
   readonly namespace: string;
   readonly name: string;
   readonly node: string;
@@ -58,7 +58,7 @@ interface WantedPod {
 }
 
 /** A pod on a node that answers who it is on a port. */
-export function podManifest({ namespace, name, node, labels, port, more = {} }: WantedPod): DemoManifest {
+export function podManifest({ namespace, name, node, labels, port, more = {} }: DemoPod): DemoManifest {
   const ports = ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), containerPort: port, protocol }));
   const spec = {
     nodeSelector: { 'kubernetes.io/hostname': node },
