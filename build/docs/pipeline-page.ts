@@ -2,7 +2,16 @@ import { features, generation } from '../../src/pipeline/cookie.ts';
 import { ctMarkFields, registerFields } from '../../src/pipeline/fields.ts';
 import type { FieldSpec } from '../../src/pipeline/registers.ts';
 import { type PipelineTableName, tableNames, tables } from '../../src/pipeline/tables.ts';
-import { ofPorts, packetInReason, podOfPorts, serviceNextHop, tunnelCarriers, virtualMac, zones } from '../../src/pipeline/well-known.ts';
+import {
+  masqueradedWorld,
+  ofPorts,
+  packetInReason,
+  podOfPorts,
+  serviceNextHop,
+  tunnelCarriers,
+  virtualMac,
+  zones,
+} from '../../src/pipeline/well-known.ts';
 import { packetWalks } from './packet-walks.ts';
 
 /** Text of `docs/pipeline.md`, from the tables that the agent itself runs on. */
@@ -88,6 +97,10 @@ function wellKnown(): string[][] {
     ['Pods’ ports', `${podOfPorts.first} to ${podOfPorts.last}`],
     ['Ethernet address of every next hop behind a tunnel', `\`${virtualMac}\``],
     ['Next hop of Service routes, and source of hairpin connections', `\`${serviceNextHop.ipv4.text}\`, \`${serviceNextHop.ipv6.text}\``],
+    [
+      'The world, where a kube-proxy masquerades it to a pod of this node',
+      `\`${masqueradedWorld.ipv4.text}\`, \`${masqueradedWorld.ipv6.text}\``,
+    ],
     ...Object.entries(tunnelCarriers).map(([type, carrier]) => [
       `Carrier of ${type}`,
       'port' in carrier ? `UDP port ${carrier.port}` : `IP protocol ${carrier.ipProtocol}`,

@@ -8,7 +8,7 @@ const dump = (environment: NodeEnvironment, noSnat = false) =>
   compileFirewall(environment, { noSnat }).flatMap(({ name, rules }) => rules.map((rule) => `${name}: ${rule}`));
 
 it('masquerades pods, and drops tunnel packets that come from pods', () => {
-  expect(dump(node)).toEqual([
+  expect(dump(node).filter((rule) => !rule.startsWith('postrouting-world'))).toEqual([
     'postrouting: oifname != "antrea-gw0" ip saddr 10.10.0.0/22 masquerade fully-random',
     'postrouting: oifname != "antrea-gw0" ip6 saddr fd00:10::/64 masquerade fully-random',
     'postrouting: oifname != "antrea-gw0" ip saddr 169.254.0.253 masquerade',
@@ -36,4 +36,14 @@ it('matches GRE by its protocol', () => {
   const rules = dump({ ...node, tunnel: { ofPort: 32768, type: 'gre', port: 0 } });
   expect(rules).toContain('input: iifname "antrea-gw0" meta l4proto 47 drop');
   expect(rules).toContain('prerouting-raw: meta l4proto 47 notrack');
+});
+
+it('gives what a kube-proxy masquerades on the way to a pod of this node an address that is not the node’s', () => {
+  const rules = dump(node).filter((rule) => rule.startsWith('postrouting-world: '));
+  expect(rules.map((rule) => rule.split(' snat ')[1])).toEqual([
+    'ip to 169.254.0.251 fully-random',
+    'ip6 to fc01::aabb:ccdd:eefd fully-random',
+  ]);
+  for (const rule of rules)
+    expect(rule).toContain(' meta mark & 0x4000 == 0x4000 fib saddr type != local meta mark set meta mark & 0xffffbfff ');
 });

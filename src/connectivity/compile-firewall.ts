@@ -1,5 +1,5 @@
-import type { Family } from '../net/ip.ts';
-import { serviceNextHop, tunnelCarriers } from '../pipeline/well-known.ts';
+import type { Cidr, Family } from '../net/ip.ts';
+import { masqueradedWorld, serviceNextHop, tunnelCarriers } from '../pipeline/well-known.ts';
 import { familiesOf, type NodeEnvironment, ownCidrs } from './environment.ts';
 
 /** The node's own table of the packet filter. */
@@ -11,6 +11,11 @@ interface FirewallChain {
   readonly hook: string;
   readonly rules: readonly string[];
 }
+
+/** By which kube-proxy knows what it is to masquerade, in each of its modes: the default of `--iptables-masquerade-bit`. */
+const KUBE_PROXY_MARK = 0x4000;
+/** Before kube-proxy's and every other chain at `srcnat` (100): a packet is translated by the first chain that has a rule for it. */
+const BEFORE_KUBE_PROXY = 95;
 
 /** Settings beside the environment. */
 interface FirewallOptions {
@@ -28,6 +33,9 @@ interface FirewallOptions {
  *
  * The bridge drops tunnel packets that pods forge, but on the userspace datapath it cannot see the port of a fragment. Here
  * fragments are reassembled.
+ *
+ * What a kube-proxy beside us masquerades on its way from the world to a pod of this node would come with the gateway's address, as the
+ * node's own does, and policy lets that pass. It gets an address of its own before; the mark is taken off as kube-proxy does.
  */
 export function compileFirewall(environment: NodeEnvironment, { noSnat }: FirewallOptions): readonly FirewallChain[] {
   const { gateway, tunnel } = environment;
@@ -50,6 +58,11 @@ export function compileFirewall(environment: NodeEnvironment, { noSnat }: Firewa
   const forged = `iifname "${gateway.name}" ${carried} drop`;
   return [
     {
+      name: 'postrouting-world',
+      hook: `type nat hook postrouting priority ${BEFORE_KUBE_PROXY}; policy accept;`,
+      rules: ownCidrs(environment).map((cidr) => ofWorld(gateway.name, cidr)),
+    },
+    {
       name: 'postrouting',
       hook: 'type nat hook postrouting priority srcnat; policy accept;',
       rules: [...(noSnat ? [] : masquerade), ...fromVirtual, ...fromNode],
@@ -63,6 +76,16 @@ export function compileFirewall(environment: NodeEnvironment, { noSnat }: Firewa
       rules: [forged, `iifname "${gateway.name}" accept`, `oifname "${gateway.name}" accept`],
     },
   ];
+}
+
+function ofWorld(gateway: string, { family, text }: Cidr): string {
+  const ip = keyword[family];
+  const [mark, others] = [KUBE_PROXY_MARK, ~KUBE_PROXY_MARK >>> 0].map((bits) => `0x${bits.toString(16)}`);
+  return [
+    `oifname "${gateway}" ${ip} daddr ${text} ct original ${ip} daddr != ${text}`,
+    `meta mark & ${mark} == ${mark} fib saddr type != local`,
+    `meta mark set meta mark & ${others} snat ${ip} to ${masqueradedWorld[family].text} fully-random`,
+  ].join(' ');
 }
 
 const keyword: Readonly<Record<Family, string>> = { ipv4: 'ip', ipv6: 'ip6' };

@@ -3,7 +3,7 @@ import { ctMark, reg } from '../pipeline/fields.ts';
 import type { CtStep, Flow, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, priority, resubmit } from '../pipeline/flow.ts';
 import type { Mark } from '../pipeline/registers.ts';
-import { serviceNextHop, virtualRanges, zones } from '../pipeline/well-known.ts';
+import { serviceNextHop, unsentRanges, zones } from '../pipeline/well-known.ts';
 import { familiesOf, type NodeEnvironment, ownCidrs, worldSource } from './environment.ts';
 
 /** What Services need on every node, independent of the Services themselves. Pure. */
@@ -70,7 +70,7 @@ function serviceEntry(family: Family, environment: NodeEnvironment): Flow[] {
  */
 function notSources(environment: NodeEnvironment): readonly Cidr[] {
   const sources = ownCidrs(environment).map((cidr) => cidrOf(worldSource(cidr), addressBits(cidr.family)));
-  return [...virtualRanges, ...environment.serviceCidrs, ...sources];
+  return [...unsentRanges, ...environment.serviceCidrs, ...sources];
 }
 
 /**

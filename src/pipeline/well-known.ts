@@ -1,4 +1,4 @@
-import { type Cidr, type Ip, parseCidr, parseIp } from '../net/ip.ts';
+import { type Cidr, hostCidr, type Ip, parseCidr, parseIp } from '../net/ip.ts';
 import { parseMac } from '../net/mac.ts';
 
 /** OpenFlow ports that are the same on every node, above the range that OVS allocates by itself. */
@@ -22,8 +22,20 @@ export const nodePortAddress: Readonly<Record<'ipv4' | 'ipv6', Ip>> = {
   ipv6: parseIp('fc01::aabb:ccdd:eefe'),
 };
 
+/**
+ * What the node's packet filter translates the world to that a kube-proxy beside us masquerades: the gateway's address, which kube-proxy would
+ * give it, is what policy knows the node itself by.
+ */
+export const masqueradedWorld: Readonly<Record<'ipv4' | 'ipv6', Ip>> = {
+  ipv4: parseIp('169.254.0.251'),
+  ipv6: parseIp('fc01::aabb:ccdd:eefd'),
+};
+
+/** Virtual addresses that no packet comes from by the gateway. */
+export const unsentRanges: readonly Cidr[] = [parseCidr('169.254.0.252/31'), parseCidr('fc01::aabb:ccdd:eefe/127')];
+
 /** All virtual addresses. */
-export const virtualRanges: readonly Cidr[] = [parseCidr('169.254.0.252/31'), parseCidr('fc01::aabb:ccdd:eefe/127')];
+export const virtualRanges: readonly Cidr[] = [...unsentRanges, ...Object.values(masqueradedWorld).map((ip) => hostCidr(ip))];
 
 /** Conntrack zones. Connections outlive an agent: numbers are never re-used for something else. */
 export const zones = {

@@ -4,7 +4,9 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { nodePaths } from '../../src/lab/plan/names.ts';
 import { connectTcpIn } from '../../src/lab/probe/sockets.ts';
-import { eventually, ServiceLab, silent } from '../support/service-lab.ts';
+import type { Family } from '../../src/net/ip.ts';
+import { masqueradedWorld } from '../../src/pipeline/well-known.ts';
+import { eventually, families, ServiceLab, silent } from '../support/service-lab.ts';
 
 /** Seine beside a kube-proxy, and after it. The rules are those of kube-proxy's nftables mode in small. */
 let lab: ServiceLab;
@@ -28,6 +30,35 @@ async function say(socket: Socket, text: string): Promise<string> {
   });
 }
 
+const words = { ipv4: 'ip', ipv6: 'ip6' } as const;
+/** A node port of kube-proxy's, with an endpoint on the node that is asked. */
+const ownPort = 29_999;
+
+/** Node ports of node-1, each to port 80 of a pod, masqueraded by the mark that kube-proxy has for it in all its modes. */
+function rulesOf(family: Family, endpoints: Readonly<Record<number, string>>): string {
+  const ip = words[family];
+  const to = (pod: string) => (family === 'ipv4' ? `${lab.ip(pod, family)}:80` : `[${lab.ip(pod, family)}]:80`);
+  const translate = Object.entries(endpoints).map(
+    ([port, pod]) => `${ip} daddr ${lab.ip('node-1', family)} tcp dport ${port} meta mark set meta mark | 0x4000 dnat to ${to(pod)}`,
+  );
+  const chain = (hook: string, ...rules: readonly string[]): string =>
+    `chain nat-${hook} {\ntype nat hook ${hook} priority ${hook === 'postrouting' ? 100 : -100};\n${rules.join('\n')}\n}`;
+  return `table ${ip} kube-proxy {
+    ${chain('prerouting', ...translate)}
+    ${chain('output', ...translate)}
+    ${chain('postrouting', 'meta mark & 0x4000 == 0x4000 meta mark set meta mark ^ 0x4000 masquerade fully-random')}
+  }`;
+}
+
+/** Whoever has the gateway's address is the node itself, to which no policy closes its pods. */
+async function tellsWorldFromNode(family: Family): Promise<void> {
+  const aim = { address: lab.ip('node-1', family), port: ownPort };
+  const shown = await lab.lab.exec(1, 'ip', '-o', 'address', 'show', 'dev', 'antrea-gw0', 'scope', 'global');
+  await lab.sees({ ...aim, from: 'world' }, { pods: ['web-1'], failures: [], clients: [masqueradedWorld[family].text] });
+  const [client] = (await lab.look({ ...aim, from: 'node-1' })).clients;
+  expect(shown).toContain(` ${client}/`);
+}
+
 it('leaves Services to a kube-proxy, and takes over when it is gone, without losing a connection', async () => {
   const service = await lab.service(lab.name('shared'), { selector: { app: 'web' }, type: 'NodePort' });
   const port = lab.nodePort(service, 'tcp');
@@ -39,23 +70,13 @@ it('leaves Services to a kube-proxy, and takes over when it is gone, without los
   const path = nodePaths(lab.lab.plan.dir, 'node-1').agentConfig;
   const config = parse(readFileSync(path, 'utf8'));
   writeFileSync(path, stringify({ ...config, proxy: { ...config.proxy, proxyAll: undefined } }));
-  const endpoint = lab.ip('web-2', 'ipv4');
-  const rules = `table ip kube-proxy {
-    chain nat-prerouting { type nat hook prerouting priority dstnat
-      ip daddr ${node} tcp dport ${port} dnat to ${endpoint}:80
-    }
-    chain nat-postrouting { type nat hook postrouting priority srcnat
-      ct status dnat masquerade
-    }
-  }`
-    .replaceAll(/\{ type/g, '{\n type')
-    .replaceAll(/(dstnat|srcnat)\n/g, '$1;\n');
-  await lab.lab.exec(1, 'nft', rules);
+  for (const family of families) await lab.lab.exec(1, 'nft', rulesOf(family, { [port]: 'web-2', [ownPort]: 'web-1' }));
   await lab.lab.agent(1, 'stop');
   await lab.lab.agent(1, 'start');
 
   await eventually(async () => expect(await lab.lab.exec(1, 'nft', 'list', 'tables')).not.toContain('seine-services'));
   await lab.sees({ from: 'world', address: node, port }, { pods: ['web-2'], failures: [] });
+  for (const family of families) await tellsWorldFromNode(family);
   await lab.allSee(cluster, { failures: [] });
   await lab.allSee(
     world.filter(({ protocol }) => protocol === 'udp'),
@@ -65,7 +86,7 @@ it('leaves Services to a kube-proxy, and takes over when it is gone, without los
 
   const held = await connectTcpIn(lab.place('world'), node, port, signal());
   expect(await say(held, 'who\n')).toContain('demo/web-2');
-  await lab.lab.exec(1, 'nft', 'delete table ip kube-proxy');
+  for (const family of families) await lab.lab.exec(1, 'nft', `delete table ${words[family]} kube-proxy`);
   // It is checked for every ten seconds.
   await eventually(async () => expect(await lab.lab.exec(1, 'nft', 'list', 'tables')).toContain('seine-services'), 15_000);
   await lab.allSee(world, { failures: [] });
@@ -73,3 +94,25 @@ it('leaves Services to a kube-proxy, and takes over when it is gone, without los
   expect(await say(held, 'who\n')).toContain('demo/web-2');
   held.destroy();
 }, 60_000);
+
+it.each(['', '-legacy'])(
+  'tells the world from the node behind rules of kube-proxy’s mode iptables%s',
+  async (variant) => {
+    for (const family of families) {
+      const program = `${family === 'ipv4' ? 'iptables' : 'ip6tables'}${variant}`;
+      const change = (...rule: readonly string[]) => lab.lab.exec(1, program, '-w', '-t', 'nat', ...rule);
+      const endpoint = family === 'ipv4' ? `${lab.ip('web-1', family)}:80` : `[${lab.ip('web-1', family)}]:80`;
+      await change('-N', 'KUBE-NODEPORTS');
+      for (const chain of ['PREROUTING', 'OUTPUT']) await change('-A', chain, '-d', lab.ip('node-1', family), '-j', 'KUBE-NODEPORTS');
+      const match = ['-p', 'tcp', '--dport', String(ownPort)];
+      await change('-A', 'KUBE-NODEPORTS', ...match, '-j', 'MARK', '--or-mark', '0x4000');
+      await change('-A', 'KUBE-NODEPORTS', ...match, '-j', 'DNAT', '--to-destination', endpoint);
+      const marked = ['-m', 'mark', '--mark', '0x4000/0x4000', '-j'];
+      await change('-A', 'POSTROUTING', ...marked, 'MASQUERADE', '--random-fully');
+      await tellsWorldFromNode(family);
+      await change('-F');
+      await change('-X', 'KUBE-NODEPORTS');
+    }
+  },
+  60_000,
+);
