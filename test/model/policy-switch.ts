@@ -5,12 +5,13 @@ import type { NodeEnvironment } from '../../src/connectivity/environment.ts';
 import { parseCidr, parseIp } from '../../src/net/ip.ts';
 import { reg } from '../../src/pipeline/fields.ts';
 import { type Flow, goto, load, type MatchProtocol, priority } from '../../src/pipeline/flow.ts';
-import { tables } from '../../src/pipeline/tables.ts';
+import { type PipelineTableName, tables } from '../../src/pipeline/tables.ts';
 import { podOfPorts } from '../../src/pipeline/well-known.ts';
 import type { PolicyPacket } from '../../src/policy-matrix/interpret.ts';
 import type { PolicyMatrix } from '../../src/policy-matrix/matrix.ts';
 import { exampleNode } from '../support/example-node.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
+import type { Arrival } from './conversation.ts';
 import { echoRequest, type Packet } from './packet.ts';
 import type { WrittenPolicy } from './policy-flow-run.ts';
 import { SwitchModel } from './switch-model.ts';
@@ -29,8 +30,9 @@ const protocols: Readonly<Record<string, MatchProtocol>> = { TCP: 'tcp', UDP: 'u
 /** Ports by which packets come to the tables of ingress, by where they are from. */
 const arrivals = { gateway: 10_000, world: 20_000 };
 
-/** The tables of policy, with whoever is local, on the model of a switch. Packets come straight to the entry tables. */
+/** The tables of policy, with whoever is local: their flows, and what the model of a switch does by them. Packets come straight to the entry tables. */
 export class PolicySwitch {
+  readonly flows: readonly Flow[];
   readonly #model: SwitchModel;
   readonly #ports = new Map<string, number>();
   readonly #matrix: PolicyMatrix;
@@ -44,25 +46,25 @@ export class PolicySwitch {
       if (classes === 'closed') return compileSubject({ ...subject, ingress: 'closed', egress: 'closed' });
       return compileSubject(classes === 'free' ? subject : { ...subject, ...classes });
     });
-    const misses = compileTables().filter(({ table }) => isOfPolicy(table));
-    this.#model = new SwitchModel({
-      flows: [
-        ...misses,
-        ...entriesOfOthers(node),
-        ...compileVerdicts(node),
-        ...subjects,
-        ...[...byOwner.values()].flat(),
-        ...[...this.#ports.values()].flatMap(arrivalsOf),
-      ],
-      groups: [],
-      tracker: new ConnectionTracker('userspace'),
-      choose: () => 0,
-      tunnelPort: node.tunnel.ofPort,
-    });
+    this.flows = [
+      ...compileTables().filter(({ table }) => isOfPolicy(table)),
+      ...entriesOfOthers(node),
+      ...compileVerdicts(node),
+      ...subjects,
+      ...[...byOwner.values()].flat(),
+      ...[...this.#ports.values()].flatMap(arrivalsOf),
+    ];
+    this.#model = modelOf(this.flows);
   }
 
   /** Undefined for what comes to no local pod by its tables: its own packets to itself, and addresses that nothing sends from. */
-  readonly verdict = ({ direction, pod, address, protocol, port, masqueraded }: PolicyPacket): 'allow' | 'deny' | undefined => {
+  readonly verdict = (packet: PolicyPacket): 'allow' | 'deny' | undefined => {
+    const arrival = this.arrivalOf(packet);
+    return arrival && endOf(packet, this.#model.receive(arrival.inPort, arrival.packet).tables);
+  };
+
+  /** How the packet comes to these tables; undefined as for `verdict`. */
+  arrivalOf({ direction, pod, address, protocol, port, masqueraded }: PolicyPacket): Arrival | undefined {
     const peer = parseIp(address);
     const isIngress = direction === 'ingress';
     const addresses = this.#matrix.subjects.get(pod)?.addresses ?? [];
@@ -84,13 +86,22 @@ export class PolicySwitch {
     };
     const from = own.has(peer.text) && !masqueraded ? arrivals.gateway : arrivals.world;
     const ofPort = this.#portOf(pod);
-    const { tables: visited } = this.#model.receive(isIngress ? from + ofPort : ofPort, packet);
-    return visited.at(-1) === (isIngress ? 'commit' : 'route') ? 'allow' : 'deny';
-  };
+    return { inPort: isIngress ? from + ofPort : ofPort, packet };
+  }
 
   #portOf(pod: string): number {
     return this.#ports.get(pod) ?? 0;
   }
+}
+
+/** What has become of a packet that has visited these tables, by the last of them. */
+export function endOf({ direction }: PolicyPacket, visited: readonly PipelineTableName[]): 'allow' | 'deny' {
+  return visited.at(-1) === (direction === 'ingress' ? 'commit' : 'route') ? 'allow' : 'deny';
+}
+
+function modelOf(flows: readonly Flow[]): SwitchModel {
+  const tracker = new ConnectionTracker('userspace');
+  return new SwitchModel({ flows, groups: [], tracker, choose: () => 0, tunnelPort: node.tunnel.ofPort });
 }
 
 function isOfPolicy(table: Flow['table']): boolean {
