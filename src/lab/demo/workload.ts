@@ -129,15 +129,15 @@ const allocated = z.looseObject({
 });
 
 /** What the API server gave a Service. @throws SeineError `PROTOCOL` if it gave it no cluster addresses */
-async function allocatedTo(api: KubeApi, name: string, signal: AbortSignal) {
-  const { data } = allocated.safeParse(await api.send({ method: 'GET', path: `${inDemo}/services/${name}` }, signal));
+async function allocatedTo(api: KubeApi, name: string, signal: AbortSignal, namespace = demoNamespace) {
+  const { data } = allocated.safeParse(await api.send({ method: 'GET', path: `/api/v1/namespaces/${namespace}/services/${name}` }, signal));
   if (data === undefined) throw new SeineError('PROTOCOL', `Service ${name} has no cluster addresses`);
   return data.spec;
 }
 
 /** Cluster addresses of a Service, in the order of its families. */
-export async function clusterIps(api: KubeApi, name: string, signal: AbortSignal): Promise<readonly string[]> {
-  return (await allocatedTo(api, name, signal)).clusterIPs;
+export async function clusterIps(api: KubeApi, name: string, signal: AbortSignal, namespace = demoNamespace): Promise<readonly string[]> {
+  return (await allocatedTo(api, name, signal, namespace)).clusterIPs;
 }
 
 /** Node ports of a Service by protocol; 0 where it has none. */
