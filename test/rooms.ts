@@ -157,9 +157,11 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
     'types:ipam',
     'diagnose/entries',
     'types:agent-api',
+    'types:enforce',
     'types:admin/metrics',
   ],
   'admin/views': [
+    'types:enforce',
     'errors',
     'net',
     'openflow',

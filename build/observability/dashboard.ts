@@ -192,10 +192,10 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
     },
     {
       title: 'Not fully served',
-      about: 'Objects that claim what they cannot have, and policies without effect.',
+      about: 'Objects that claim what they cannot have, and pods that are closed because it is not known what policies say of them.',
       queries: {
         '{{instance}} {{kind}}': value('objected_objects'),
-        'NetworkPolicy {{instance}}': value('networkpolicy_not_enforced_count'),
+        'closed pods {{instance}}': value('policy_closed_pods'),
       },
     },
   ],

@@ -3,6 +3,7 @@ import type { LoopTurns } from '../async/loop-turns.ts';
 import { podOwner } from '../attach/attachment-names.ts';
 import type { BridgeSnapshot } from '../diagnose/entries/bridge-entries.ts';
 import type { NodeReader } from '../diagnose/entries/node-reader.ts';
+import type { Enforcement } from '../enforce/enforcement.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Ipam } from '../ipam/ipam.ts';
 import { type Lease, podName } from '../ipam/lease.ts';
@@ -35,6 +36,7 @@ interface ExplainedNode {
   readonly ipam: Pick<Ipam, 'leases'>;
   readonly network: PodChecker;
   readonly services: ServiceSources;
+  readonly policy: Pick<Enforcement, 'pods'>;
 }
 
 export interface PodExplanationPort extends UnservedTargetPort {
@@ -82,6 +84,7 @@ export async function podExplanation(port: PodExplanationPort, query: URLSearchP
           .map(({ at, what, owners: whose }): PodRepair => ({ at: at.toISOString(), what, entries: whose.get(owner) ?? null })),
       ),
       policies: [...sources.networkPolicies.replica.entries()].filter(([, { namespace }]) => name.startsWith(`${namespace}/`)).length,
+      standing: node.policy.pods().get(name),
       pausedForSeconds: repair.secondsLeft,
       notReady: state.state === 'ready' ? undefined : state.reason,
       warnings: [...warnings.values()].flat(),

@@ -32,7 +32,6 @@ interface StatusNode {
 
 interface SourceStatusPort {
   readonly peers: { peers(): Iterable<unknown> };
-  readonly sources: { readonly networkPolicies: { readonly replica: { readonly size: number } } };
 }
 
 export type StatusPort = NodeStatusPort & SourceStatusPort & HealthPort;
@@ -46,7 +45,7 @@ export interface StatusSources {
 
 /** What `seinectl status` shows. Costs little: no target is read for it. */
 export async function agentStatus({ agent, record, lag, health }: StatusSources, signal: AbortSignal): Promise<AgentStatus> {
-  const { config, openflow, sources } = agent;
+  const { config, openflow } = agent;
   const ovs = (await ovsVersion(openflow, signal)) ?? null;
   const node = agent.node();
   return {
@@ -64,7 +63,6 @@ export async function agentStatus({ agent, record, lag, health }: StatusSources,
     services: node?.services.count ?? 0,
     proxy: { proxyAll: node?.proxy.mode.sentence ?? 'not known yet' },
     ...(agent.cni.chain ? { cni: agent.cni.chain } : {}),
-    networkPolicy: { enforcement: 'not enforced', objects: sources.networkPolicies.replica.size },
     ...statusFacts(agent, record),
     eventLoop: { lagMsMax: Math.round(lag.maxMs * 10) / 10 },
     warnings: warningsOf(agent),

@@ -14,6 +14,8 @@ export const problemKinds = {
   'part.drift': 'a foreign change was found and is being repaired',
   'part.behind': 'what is wanted is not there yet, for seconds',
   object: 'a Service or Node is not served, or in part only',
+  'policy.closed': 'a pod of this node is closed: what policies say of it is not known, and nothing but its node may talk to it',
+  'policy.numbers': 'numbers for policies have run out: less is allowed than they say',
   addresses: 'a pod CIDR is nearly used up',
   journal: 'no address can be allocated: the journal cannot be written',
   'pod.gone': 'the API server does not have a pod (any more) that has addresses here',

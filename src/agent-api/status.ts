@@ -82,6 +82,28 @@ export interface PoolStatus {
   readonly quarantined: number;
 }
 
+/** What NetworkPolicies do on this node. */
+export interface NetworkPolicyStatus {
+  /** Agents up to 0.3.0 enforce none, and say nothing of pods. */
+  readonly enforcement: 'enforced' | 'not enforced';
+  /** Of the cluster. */
+  readonly objects: number;
+  /** Those that isolate pods of this node. */
+  readonly selecting?: number;
+  /** Pods of this node: that policies isolate, and that are closed, with why. */
+  readonly isolatedPods?: number;
+  readonly closedPods?: readonly ClosedPod[];
+  /** What is denied that policies allow because numbers for it have run out, in words. */
+  readonly shortages?: readonly string[];
+}
+
+/** A pod to which nothing but its own node may talk. */
+interface ClosedPod {
+  /** `namespace/name`. */
+  readonly pod: string;
+  readonly why: string;
+}
+
 /** Of its health agents up to 0.2.0 say nothing. */
 export interface AgentStatus extends Partial<HealthReport> {
   readonly node: string;
@@ -111,7 +133,7 @@ export interface AgentStatus extends Partial<HealthReport> {
   readonly proxy: { readonly proxyAll: string };
   /** The plugins that the container runtime calls, in order; those that others have added to our list, e.g. a service mesh. Absent if not known. */
   readonly cni?: { readonly chain: readonly string[]; readonly added: readonly string[] };
-  readonly networkPolicy: { readonly enforcement: 'not enforced'; readonly objects: number };
+  readonly networkPolicy: NetworkPolicyStatus;
   readonly sources: readonly SourceStatus[];
   /** The first of them, and how many there are. */
   readonly objections: { readonly count: number; readonly first: readonly ObjectedObject[] };

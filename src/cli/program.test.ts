@@ -34,7 +34,7 @@ const status: AgentStatus = {
   peers: 2,
   services: 3,
   proxy: { proxyAll: 'on' },
-  networkPolicy: { enforcement: 'not enforced', objects: 0 },
+  networkPolicy: { enforcement: 'enforced', objects: 3, selecting: 2, isolatedPods: 4, closedPods: [], shortages: [] },
   objections: { count: 0, first: [] },
   sources: [{ kind: 'Node', synced: true, state: 'in step', doing: 'watch', objects: 3, failures: 0, invalid: [] }],
   connections: [{ name: 'ovsdb', up: true, connects: 1, counters: { transactions: 3 } }],
@@ -132,7 +132,7 @@ describe('status', () => {
       '',
       'No problems.',
     ]);
-    expect(out).toContain('NetworkPolicy: not enforced');
+    expect(out).toContain('Policies:  enforced, 2 of 3 NetworkPolicies select 4 pods here\n');
     expect(out).toContain('10.10.0.0/22: 1 of 1021 in use, 2 in quarantine');
   });
 

@@ -40,6 +40,17 @@ interface EnforcementOptions {
   readonly signal: AbortSignal;
 }
 
+/** What policies do to a pod of this node. */
+export interface PodStanding {
+  /** `undecided`: adopted, and not known well enough since; it keeps what the bridge has of it. */
+  readonly is: SubjectStanding['is'] | 'undecided';
+  /** Of a closed one. */
+  readonly why?: string;
+  /** Policies that isolate it, `namespace/name`. */
+  readonly ingress: readonly string[];
+  readonly egress: readonly string[];
+}
+
 /** What holds for an attachment. */
 type SubjectStanding =
   | { readonly is: 'free' }
@@ -92,6 +103,29 @@ export class Enforcement {
   /** By owner of the attachment's flows. */
   standings(): ReadonlyMap<Owner, SubjectStanding> {
     return this.#standing;
+  }
+
+  /** Of each pod of the cluster that has an attachment here, by `namespace/name`. */
+  pods(): ReadonlyMap<string, PodStanding> {
+    const pods = new Map<string, PodStanding>();
+    for (const subject of this.#subjects.all()) {
+      const key = podKeyOf(subject);
+      if (key === undefined || pods.get(key)?.is === 'closed') continue;
+      const standing = this.#standing.get(subject.owner) ?? { is: 'undecided' };
+      const rules = standing.is === 'policed' ? this.#engine.matrix.subjects.get(key) : undefined;
+      pods.set(key, {
+        is: standing.is,
+        ...(standing.is === 'closed' ? { why: standing.why } : {}),
+        ingress: rules?.ingress?.isolatedBy ?? [],
+        egress: rules?.egress?.isolatedBy ?? [],
+      });
+    }
+    return pods;
+  }
+
+  /** What is denied that policies allow, in words. */
+  get shortages(): readonly string[] {
+    return this.#options.flows.problems;
   }
 
   /** Of all attachments. */

@@ -7,8 +7,8 @@ import { json, ScriptedApiServer, status } from './scripted-api-server.ts';
 
 const event = (name: string, more: Partial<KubeEvent> = {}): KubeEvent => ({
   type: 'Warning',
-  reason: 'NotEnforced',
-  message: 'NetworkPolicy is not enforced by this version',
+  reason: 'NotUnderstood',
+  message: 'a field cannot be read',
   about: { apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy', namespace: 'shop', name, uid: `uid-${name}` },
   ...more,
 });
@@ -61,8 +61,8 @@ describe('EventPoster', () => {
         metadata: { name: expect.stringMatching(/^deny\.[0-9a-f]{16}$/), namespace: 'shop' },
         involvedObject: { apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy', namespace: 'shop', name: 'deny', uid: 'uid-deny' },
         type: 'Warning',
-        reason: 'NotEnforced',
-        message: 'NetworkPolicy is not enforced by this version',
+        reason: 'NotUnderstood',
+        message: 'a field cannot be read',
         source: { component: 'seine-agent', host: 'n1' },
         reportingComponent: 'seine-agent',
         reportingInstance: 'n1',

@@ -7,7 +7,7 @@ import { type KubeHttp, segment } from './http-client.ts';
 /** An event for the owner of an object. */
 export interface KubeEvent {
   readonly type: 'Normal' | 'Warning';
-  /** CamelCase, constant; e.g. `NotEnforced`. */
+  /** CamelCase, constant; e.g. `NotUnderstood`. */
   readonly reason: string;
   readonly message: string;
   readonly about: {

@@ -11,18 +11,16 @@ interface PolicyNoticeOptions {
   readonly events: Pick<EventPoster, 'post'>;
 }
 
-const message = 'NetworkPolicy is not enforced by this version of Seine: all traffic that it would restrict is allowed';
-
-const faultsMessage = 'what Seine cannot read of a NetworkPolicy allows nothing where it is enforced';
+const message = 'what Seine cannot read of a NetworkPolicy allows nothing';
 
 /**
- * Tells the owner of each NetworkPolicy that it is not in force, and what of it could not be. One node speaks for each policy, chosen by a hash of both
- * names, so that a large cluster does not write one event a node.
+ * Tells the owner of each NetworkPolicy what of it could not be read. One node speaks for each policy, chosen by a hash of both names, so
+ * that a large cluster does not write one event a node.
  */
 export function followPolicies({ policies, peers, nodeName, events }: PolicyNoticeOptions): () => void {
   const notice = (key: string): void => {
     const policy = policies.get(key);
-    if (!policy || !isReportingNode(policy.uid, nodeName, peers)) return;
+    if (!policy?.faults || !isReportingNode(policy.uid, nodeName, peers)) return;
     const about = {
       apiVersion: 'networking.k8s.io/v1',
       kind: 'NetworkPolicy',
@@ -30,11 +28,13 @@ export function followPolicies({ policies, peers, nodeName, events }: PolicyNoti
       name: policy.name,
       uid: policy.uid,
     };
-    const occasion = String(policy.generation);
-    events.post({ type: 'Warning', reason: 'NotEnforced', message, about, occasion });
-    const { faults } = policy;
-    if (faults)
-      events.post({ type: 'Warning', reason: 'NotUnderstood', message: `${faultsMessage}: ${faults.join('; ')}`, about, occasion });
+    events.post({
+      type: 'Warning',
+      reason: 'NotUnderstood',
+      message: `${message}: ${policy.faults.join('; ')}`,
+      about,
+      occasion: String(policy.generation),
+    });
   };
   for (const [key] of policies.entries()) notice(key);
   return policies.subscribe((keys) => {

@@ -27,6 +27,8 @@ export interface SubjectClass {
   /** Lent by the engine that made it; not the same in another one. */
   readonly id: number;
   readonly text: string;
+  /** Policies, `namespace/name`, sorted. */
+  readonly isolatedBy: readonly string[];
 }
 
 /** Addresses that the same terms of rules hold. Identity as of `SubjectClass`; 0 is that of addresses that no term holds. */

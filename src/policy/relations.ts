@@ -29,6 +29,7 @@ interface RuleOfTerm {
 class SubjectState implements SubjectClass {
   readonly id: number;
   readonly text: string;
+  readonly isolatedBy: readonly string[];
   readonly rules: SubjectRules;
   readonly terms: readonly Term[];
   uses = 0;
@@ -43,6 +44,7 @@ class SubjectState implements SubjectClass {
   constructor(id: number, rules: SubjectRules) {
     this.id = id;
     this.text = rules.text;
+    this.isolatedBy = rules.isolatedBy;
     this.rules = rules;
     this.terms = termsOf(rules);
     this.#outcomes = rules.rules.map(({ name }) => ({ verdict: 'allow', by: [name] }));

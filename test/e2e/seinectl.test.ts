@@ -60,7 +60,7 @@ it('answers an operator’s first questions, as plain `seinectl` on a node of th
   expect(stdout).toContain('No problems.');
   // What is set for the first time is no foreign change.
   expect(stdout).not.toContain('repaired after foreign changes');
-  expect(stdout).toContain('* NetworkPolicy is not enforced: 1 object without effect, all traffic is allowed');
+  expect(stdout).toMatch(/Policies: {2}enforced, 1 of 1 NetworkPolicies select \d+ pods? here/);
   expect(stdout).toMatch(/Open vSwitch 3\.\d+\.\d+/);
   expect(stdout.split('\n').filter((line) => line.includes('as wanted'))).toHaveLength(6);
   expect(code).toBe(0);
@@ -225,7 +225,7 @@ describe('access', () => {
     expect(await get('/v1/status')).toContain('404');
     const metrics = await get('/metrics');
     expect(metrics).toMatch(/^seine_agent_cni_stage_duration_seconds_count\{command="ADD",stage="flows"\} [1-9]/m);
-    expect(metrics).toMatch(/^seine_agent_networkpolicy_not_enforced_count 1$/m);
+    expect(metrics).toMatch(/^seine_agent_networkpolicy_count 1$/m);
     expect(metrics).toMatch(new RegExp(`^seine_agent_local_pod_count ${podsHere().length}$`, 'm'));
   });
 });

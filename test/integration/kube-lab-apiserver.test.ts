@@ -108,14 +108,14 @@ it('posts an Event and sets the condition of a Node', async () => {
   const poster = new EventPoster({ http, component: 'seine-agent', instance: 'n1', onFailure: (error) => failures.push(error) });
   running.push(poster.run(stop.signal));
   const about = { apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy', namespace: 'default', name: 'deny', uid: 'u' };
-  poster.post({ type: 'Warning', reason: 'NotEnforced', message: 'not enforced', about });
+  poster.post({ type: 'Warning', reason: 'NotUnderstood', message: 'not understood', about });
   await eventually(() => expect(poster.waiting).toBe(0));
   expect(failures).toEqual([]);
   const events = await http.json(
     { path: '/api/v1/namespaces/default/events', query: { fieldSelector: 'involvedObject.name=deny' } },
     AbortSignal.timeout(5_000),
   );
-  expect(events).toMatchObject({ items: [{ reason: 'NotEnforced', type: 'Warning' }] });
+  expect(events).toMatchObject({ items: [{ reason: 'NotUnderstood', type: 'Warning' }] });
 
   const condition = { type: 'NetworkUnavailable', status: 'False', reason: 'SeineIsUp', message: 'ready' } as const;
   await setNodeCondition(http, 'n1', condition, AbortSignal.timeout(5_000));

@@ -99,7 +99,9 @@ export const metricRows = {
   gone_pods_released_total: { type: 'counter', help: 'Pods that were gone and whose DEL never came: their addresses were given up.' },
   peer_count: { type: 'gauge', help: 'Other nodes known.' },
   service_count: { type: 'gauge', help: 'Services served on this node.' },
-  networkpolicy_not_enforced_count: { type: 'gauge', help: 'NetworkPolicies that exist and are not enforced by this version.' },
+  networkpolicy_count: { type: 'gauge', help: 'NetworkPolicies of the cluster.' },
+  policy_isolated_pods: { type: 'gauge', help: 'Pods of this node that policies isolate.' },
+  policy_closed_pods: { type: 'gauge', help: 'Pods of this node that are closed because it is not known what policies say of them.' },
 
   source_synced: { type: 'gauge', help: '1 if the API server has confirmed this resource since the agent began.', labels: ['kind'] },
   source_in_step: {

@@ -13,6 +13,7 @@ import { tableName } from '../../pipeline/tables.ts';
 import { type DatapathLoad, readDatapathLoad } from '../../reconcile/datapath-load.ts';
 import { type NodeState, parts } from '../../reconcile/node-state.ts';
 import type { NodeHealth } from '../problems/node-health.ts';
+import { type PolicyFactsNode, policyFacts } from '../problems/policy-facts.ts';
 import { type WarningsPort, warningsOf } from '../problems/warnings.ts';
 import type { Sample, Scrape } from './exporter.ts';
 import type { ProcessMetricName, ScrapedName } from './metric-rows.ts';
@@ -38,7 +39,7 @@ interface NodeMetricsPort extends WarningsPort {
 }
 
 /** The node, once it is known. */
-interface ServedNode {
+interface ServedNode extends PolicyFactsNode {
   readonly ipam: Pick<Ipam, 'failure' | 'usage'>;
   readonly network: { readonly count: number };
   readonly gonePods: { readonly released: number; readonly kept: readonly unknown[] };
@@ -113,7 +114,7 @@ function ofNode(agent: NodeMetricsPort) {
     gone_pods_released_total: one(node?.gonePods.released ?? 0),
     peer_count: one(Math.max(0, agent.sources.nodes.replica.size - 1)),
     service_count: one(node?.services.count ?? 0),
-    networkpolicy_not_enforced_count: one(agent.sources.networkPolicies.replica.size),
+    ...ofPolicies(agent),
     objected_objects: [
       [{ kind: 'Node' }, node?.peers.objections.size ?? 0],
       [{ kind: 'Service' }, node?.services.objections.size ?? 0],
@@ -129,6 +130,15 @@ function ofNode(agent: NodeMetricsPort) {
       [{ outcome: 'forgotten' }, halfOpen.forgotten],
       [{ outcome: 'suppressed' }, halfOpen.suppressed],
     ] satisfies Sample[],
+  };
+}
+
+function ofPolicies(agent: NodeMetricsPort) {
+  const { objects, isolatedPods = 0, closedPods = [] } = policyFacts(agent, agent.node());
+  return {
+    networkpolicy_count: one(objects),
+    policy_isolated_pods: one(isolatedPods),
+    policy_closed_pods: one(closedPods.length),
   };
 }
 

@@ -1,6 +1,7 @@
 import type { FoundProblem } from '../../agent-api/problem.ts';
 import type { AgentStatus, ConnectionStatus, PartStatus, PoolStatus, SourceStatus } from '../../agent-api/status.ts';
 import { withoutCode } from '../../errors/seine-error.ts';
+import { policyProblems } from './policy-facts.ts';
 
 /** Part of a pool in use above which it is reported. */
 const FULL = 0.9;
@@ -8,16 +9,21 @@ const FULL = 0.9;
 const BEHIND_SECONDS = 5;
 
 /** What the agent says of itself in numbers and states, of which some are wrong. */
-export type StatusFacts = Pick<AgentStatus, 'readiness' | 'connections' | 'sources' | 'parts' | 'pods' | 'objections' | 'repair'>;
+export type StatusFacts = Pick<
+  AgentStatus,
+  'readiness' | 'connections' | 'sources' | 'parts' | 'pods' | 'objections' | 'networkPolicy' | 'repair'
+>;
 
 /** What an operator should do something about, worst first. */
-export function agentProblems({ readiness, connections, sources, parts, pods, objections, repair }: StatusFacts): readonly FoundProblem[] {
+export function agentProblems(facts: StatusFacts): readonly FoundProblem[] {
+  const { readiness, connections, sources, parts, pods, objections, networkPolicy, repair } = facts;
   return [
     ...(readiness.state === 'ready' ? [] : [notReady(readiness)]),
     ...connections.filter(({ up }) => !up).map(notConnected),
     ...sources.flatMap(ofSource),
     ...parts.flatMap(ofPart),
     ...(repair ? [paused(repair.pausedForSeconds)] : []),
+    ...policyProblems(networkPolicy),
     ...ofObjects(objections),
     ...pods.pools.filter(isFull).map(nearlyFull),
     ...(pods.journalError

@@ -24,6 +24,7 @@ const well: StatusFacts = {
   parts: [part],
   pods: { attached: 1, pools: [{ cidr: '10.10.0.0/22', size: 1_000, allocated: 899, quarantined: 0 }] },
   objections: { count: 0, first: [] },
+  networkPolicy: { enforcement: 'enforced', objects: 3, selecting: 1, isolatedPods: 2, closedPods: [], shortages: [] },
 };
 const named = (facts: Partial<StatusFacts>) => agentProblems({ ...well, ...facts }).map(({ kind, about }) => `${kind} ${about}`);
 
@@ -56,6 +57,16 @@ describe('what is wrong', () => {
       'objects that are not served as specified',
       { objections: { count: 2, first: [{ kind: 'Service', name: 'a/b', reasons: ['its address is a pod’s'] }] } },
       ['object Service a/b', 'object more'],
+    ],
+    [
+      'a pod that is closed',
+      { networkPolicy: { ...well.networkPolicy, closedPods: [{ pod: 'shop/a', why: 'policies are not known yet' }] } },
+      ['policy.closed shop/a'],
+    ],
+    [
+      'numbers that have run out',
+      { networkPolicy: { ...well.networkPolicy, shortages: ['2 pods are closed: there is no number for their class'] } },
+      ['policy.numbers pods are closed: there is no number for their class'],
     ],
     [
       'a pool that is nearly used up',

@@ -8,6 +8,7 @@ import type { OpenFlowConnection } from '../../openflow/connection.ts';
 import { type NodeState, parts, type TargetName } from '../../reconcile/node-state.ts';
 import type { AgentRecord } from '../metrics/record.ts';
 import type { StatusFacts } from './agent-problems.ts';
+import { type PolicyFactsNode, type PolicyObjectsPort, policyFacts } from './policy-facts.ts';
 
 /** Of objects that make no sense, so many are named. */
 const INVALID_NAMED_MAX = 10;
@@ -16,7 +17,7 @@ const REFUSED_NAMED_MAX = 20;
 const OBJECTIONS_NAMED_MAX = 10;
 
 /** The node, once it is known. */
-export interface FactsNode {
+export interface FactsNode extends PolicyFactsNode {
   readonly ipam: Pick<Ipam, 'failure' | 'usage'>;
   readonly network: { readonly count: number };
   readonly peers: { readonly objections: UnservedCount };
@@ -37,7 +38,7 @@ interface PartFactsPort {
   readonly nodeState: NodeState;
 }
 
-export interface FactsPort extends ConnectionFactsPort, PartFactsPort {
+export interface FactsPort extends ConnectionFactsPort, PartFactsPort, PolicyObjectsPort {
   readonly readiness: { state(): AgentStatus['readiness'] };
   readonly repair: { readonly secondsLeft: number };
   readonly sourceStatuses: () => readonly ReflectorStatus[];
@@ -58,6 +59,7 @@ export function statusFacts(agent: FactsPort, record: AgentRecord): StatusFacts 
     },
     sources: agent.sourceStatuses().map((status) => sourceStatus(status, record)),
     objections: objectionsOf(node),
+    networkPolicy: policyFacts(agent, node),
     connections: connections(agent, record),
     parts: parts.map((part) => partStatus(part, agent, record)),
     ...(secondsLeft > 0 ? { repair: { pausedForSeconds: secondsLeft } } : {}),

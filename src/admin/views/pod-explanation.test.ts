@@ -43,6 +43,7 @@ const facts: PodFacts = {
   ],
   repairs: [],
   policies: 0,
+  standing: { is: 'free', ingress: [], egress: [] },
   pausedForSeconds: 0,
   notReady: undefined,
   warnings: [],
@@ -59,7 +60,7 @@ describe('a pod, explained', () => {
       'All 4 flows that it needs are there: 1 in classify, 3 in spoofGuard.',
       'Services lead to it from this node: shop/web port 80/TCP (10.96.0.10:80, node port 30080).',
       'It is named by, and not used for: shop/api port 81/TCP (10.96.0.11:81), because it is not ready.',
-      'No NetworkPolicy is in its namespace.',
+      'No NetworkPolicy is in its namespace: it is free.',
       'No foreign change since the agent started.',
     ]);
     expect(explainPod(facts)).toMatchObject({ state: 'ok', problems: [], attachments: [{ ofPort: 32_784, ageSeconds: 10_900 }] });
@@ -124,12 +125,39 @@ describe('a pod, explained', () => {
       { at: '2026-11-21T01:02:03.000Z', what: 'bridge', entries: 3 },
       { at: '2026-11-21T02:02:03.000Z', what: 'bridge', entries: null },
     ];
-    const lines = linesOf({ repairs, pausedForSeconds: 60, policies: 2 });
+    const lines = linesOf({ repairs, pausedForSeconds: 60 });
     expect(lines).toContain(
       'Repaired 2 times, after foreign changes or a restart of Open vSwitch: 2026-11-21T01:02:03.000Z bridge, 3 of its entries; 2026-11-21T02:02:03.000Z bridge.',
     );
     expect(lines.at(-1)).toBe('Repair is paused: foreign changes to it stay for another 60 s.');
-    expect(lines.join()).toContain('the 2 of its namespace have no effect');
+  });
+
+  it.each<[string, Partial<PodFacts>, string]>([
+    ['no policy selects', { policies: 2 }, 'It is free: none of the 2 NetworkPolicies of its namespace isolates it.'],
+    ['the one policy does not select', { policies: 1 }, 'It is free: the NetworkPolicy of its namespace does not isolate it.'],
+    [
+      'policies isolate in ingress',
+      { policies: 2, standing: { is: 'policed', ingress: ['shop/a', 'shop/b'], egress: [] } },
+      'In ingress it is isolated by shop/a, shop/b: only what they allow passes.',
+    ],
+    [
+      'a policy isolates in egress',
+      { policies: 2, standing: { is: 'policed', ingress: [], egress: ['shop/c'] } },
+      'In egress it is isolated by shop/c: only what they allow passes.',
+    ],
+    [
+      'was adopted, with policies not known',
+      { standing: { is: 'undecided', ingress: [], egress: [] } },
+      'What policies say of it is not known yet: until then holds what the bridge has.',
+    ],
+    [
+      'is closed',
+      { standing: { is: 'closed', why: 'policies are not known yet', ingress: [], egress: [] } },
+      '! it is closed, nothing but its node may talk to it: policies are not known yet.',
+    ],
+  ])('tells what policies do to one that %s', (_, more, line) => {
+    const lines = linesOf(more);
+    expect(lines.filter((each) => /isolate|closed|not known yet|free/.test(each))).toEqual([line]);
   });
 
   it('names no more Services than can be read', () => {

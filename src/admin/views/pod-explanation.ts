@@ -1,4 +1,5 @@
 import type { PodExplanation, PodFlows, PodRepair, PodService, PodView } from '../../agent-api/object.ts';
+import type { PodStanding } from '../../enforce/enforcement.ts';
 import { withoutCode } from '../../errors/seine-error.ts';
 
 /** One interface of a pod. */
@@ -28,8 +29,10 @@ export interface PodFacts {
   readonly known: KnownPod | undefined;
   readonly services: readonly PodService[];
   readonly repairs: readonly PodRepair[];
-  /** NetworkPolicies of its namespace, none of which is in force. */
+  /** NetworkPolicies of its namespace. */
   readonly policies: number;
+  /** What they do to it; absent while it has no attachment. */
+  readonly standing?: PodStanding | undefined;
   readonly pausedForSeconds: number;
   readonly notReady: string | undefined;
   /** What is wrong with the node as a whole. */
@@ -38,6 +41,7 @@ export interface PodFacts {
 
 const REPAIRS_SHOWN = 5;
 const SERVICES_SHOWN = 20;
+const POLICIES_SHOWN = 10;
 
 /** What a pod's network is, a sentence a line, and what is wrong with it. Pure. */
 export function explainPod(facts: PodFacts): PodExplanation {
@@ -54,7 +58,7 @@ export function explainPod(facts: PodFacts): PodExplanation {
         ...problems.map((problem) => `! ${problem}.`),
         ...attachments.flatMap((attachment) => attachmentLines(attachment, facts)),
         ...servicesLines(services),
-        policyLine(facts),
+        ...policyLines(facts),
         ...repairLines(repairs),
         ...(facts.pausedForSeconds > 0 ? [`Repair is paused: foreign changes to it stay for another ${facts.pausedForSeconds} s.`] : []),
       ];
@@ -73,7 +77,7 @@ function plainAttachment({ view, gateways, flows, ageSeconds, rivals }: Explaine
   return { ...view, gateways, tables: flows, ageSeconds, rivals };
 }
 
-function problemsOf({ attachments, known, notReady, warnings }: PodFacts): readonly string[] {
+function problemsOf({ attachments, known, standing, notReady, warnings }: PodFacts): readonly string[] {
   if (known?.hostNetwork) return [];
   const several = attachments.length > 1;
   return [
@@ -84,6 +88,7 @@ function problemsOf({ attachments, known, notReady, warnings }: PodFacts): reado
       ...rivals.map((rival) => `${rival} wants one of its addresses as well`),
     ]),
     ...disagreement(attachments, known),
+    ...(standing?.is === 'closed' ? [`it is closed, nothing but its node may talk to it: ${standing.why}`] : []),
     ...(notReady === undefined ? [] : [`the agent is not ready: ${notReady}`]),
     ...warnings,
   ];
@@ -130,10 +135,24 @@ function reported(texts: readonly string[]): string {
   return `${texts.slice(0, SERVICES_SHOWN).join('; ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
-function policyLine({ policies }: PodFacts): string {
-  return policies === 0
-    ? 'No NetworkPolicy is in its namespace.'
-    : `NetworkPolicy is not enforced by this version: ${policies === 1 ? 'the one' : `the ${policies}`} of its namespace have no effect, all traffic is allowed.`;
+function policyLines({ policies, standing }: PodFacts): readonly string[] {
+  if (!standing) return [];
+  const { is, ingress, egress } = standing;
+  if (is === 'closed') return []; // a problem
+  if (is === 'undecided') return ['What policies say of it is not known yet: until then holds what the bridge has.'];
+  const isolated = [direction('ingress', ingress), direction('egress', egress)].flat();
+  if (isolated.length > 0) return isolated;
+  if (policies === 0) return ['No NetworkPolicy is in its namespace: it is free.'];
+  return [
+    `It is free: ${policies === 1 ? 'the NetworkPolicy' : `none of the ${policies} NetworkPolicies`} of its namespace ${policies === 1 ? 'does not isolate' : 'isolates'} it.`,
+  ];
+}
+
+function direction(name: 'ingress' | 'egress', by: readonly string[]): readonly string[] {
+  if (by.length === 0) return [];
+  const shown = by.slice(0, POLICIES_SHOWN).join(', ');
+  const more = by.length > POLICIES_SHOWN ? ` and ${by.length - POLICIES_SHOWN} more` : '';
+  return [`In ${name} it is isolated by ${shown}${more}: only what they allow passes.`];
 }
 
 function repairLines(repairs: readonly PodRepair[]): readonly string[] {

@@ -1,4 +1,4 @@
-import type { AgentStatus, ConnectionStatus, PartStatus, PoolStatus, SourceStatus } from '../../agent-api/status.ts';
+import type { AgentStatus, ConnectionStatus, NetworkPolicyStatus, PartStatus, PoolStatus, SourceStatus } from '../../agent-api/status.ts';
 import { safeLine } from '../escape.ts';
 import { type Room, type TableColumn, tableLines } from '../table.ts';
 import { count, duration } from '../words.ts';
@@ -34,8 +34,9 @@ export function statusLines(status: AgentStatus, room: Room): string[] {
 function remarks({ networkPolicy, parts, looks = [], eventLoop, repair, problems }: AgentStatus): string[] {
   const drifted = parts.filter(({ drift }) => drift > 0);
   return [
-    ...(networkPolicy.objects > 0
-      ? [`NetworkPolicy is ${networkPolicy.enforcement}: ${count(networkPolicy.objects, 'object')} without effect, all traffic is allowed`]
+    // Of an agent up to 0.3.0.
+    ...(networkPolicy.enforcement === 'not enforced' && networkPolicy.objects > 0
+      ? [`NetworkPolicy is not enforced: ${count(networkPolicy.objects, 'object')} without effect, all traffic is allowed`]
       : []),
     // Of an agent that says it, a problem.
     ...(repair && problems === undefined
@@ -70,10 +71,18 @@ function facts(status: AgentStatus): [string, string][] {
     ['Nodes', `${count(peers, 'other node')}`],
     ['Services', `${services} served${network && network.serviceCidrs.length > 0 ? `, from ${network.serviceCidrs.join(' and ')}` : ''}`],
     ['proxyAll', proxy.proxyAll],
-    ['Policies', `NetworkPolicy: ${networkPolicy.enforcement} by this version`],
+    ['Policies', policiesText(networkPolicy)],
     ...(status.cni ? [['CNI', chainText(status.cni)] as [string, string]] : []),
     ...(looks === undefined ? [] : [['Looked at', looks] as [string, string]]),
   ];
+}
+
+function policiesText({ enforcement, objects, selecting = 0, isolatedPods = 0, closedPods = [] }: NetworkPolicyStatus): string {
+  if (enforcement === 'not enforced') return 'NetworkPolicy: not enforced by this version';
+  const selected = `enforced, ${selecting} of ${objects} NetworkPolicies select ${count(isolatedPods, 'pod')} here`;
+  if (closedPods.length === 0) return selected;
+  const reasons = [...new Set(closedPods.map(({ why }) => why))];
+  return `${selected}; ${count(closedPods.length, 'pod')} closed: ${reasons.join('; ')}`;
 }
 
 function chainText({ chain, added }: NonNullable<AgentStatus['cni']>): string {
