@@ -24,6 +24,7 @@ import {
 } from './lists.ts';
 import type { Exporter } from './metrics/exporter.ts';
 import { type ScrapePort, scrapeAgent, scrapeProcess } from './metrics/scrape.ts';
+import { type PolicyPort, podPolicy, policies, policyExplanation } from './policy-routes.ts';
 import { pauseSecondsMax, type RepairPause } from './repair-pause.ts';
 import { agentStatus, type StatusPort, type StatusSources } from './status-view.ts';
 
@@ -36,6 +37,7 @@ export type AgentPorts = StatusPort &
   ServiceListPort &
   PodExplanationPort &
   ServiceExplanationPort &
+  PolicyPort &
   InputsPort &
   LeasesPort &
   Omit<CheckRoutePort, 'health'> &
@@ -84,6 +86,9 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/routes': (query, signal) => routes(agent, query, signal),
     '/v1/explain/service': (query) => serviceExplanation(agent, query),
     '/v1/explain/pod': (query, signal) => podExplanation(agent, query, signal),
+    '/v1/policy/pod': (query) => podPolicy(agent, query),
+    '/v1/policy/explain': (query) => policyExplanation(agent, query),
+    '/v1/policy/policies': () => policies(agent),
     '/v1/diff': (_, signal) => differences(agent, signal),
     '/v1/owners': () => owners(agent),
     '/v1/inputs': () => inputs(agent),

@@ -1,6 +1,5 @@
 import { createReadStream } from 'node:fs';
 import type { Readable } from 'node:stream';
-import { stringify as toYaml } from 'yaml';
 import type { Entry, Items } from '../agent-api/entry.ts';
 import type { ServiceExplanation } from '../agent-api/object.ts';
 import type { AgentStatus } from '../agent-api/status.ts';
@@ -11,13 +10,12 @@ import { diffLines } from './diff-lines.ts';
 import { safeText } from './escape.ts';
 import { exitCodes } from './exit-codes.ts';
 import { linesOf } from './lines.ts';
+import { type OutputForm, print } from './output.ts';
 import { type ResourceItems, type ResourceListing, type ResourceName, resources, sorted, summary } from './resources.ts';
 import { statusLines } from './status/status-page.ts';
 import { tableLines } from './table.ts';
 import type { Terminal } from './terminal.ts';
 import { count, duration } from './words.ts';
-
-export type OutputForm = 'table' | 'wide' | 'json' | 'yaml';
 
 export interface CommandContext {
   readonly agent: AgentClient;
@@ -137,14 +135,6 @@ export async function version({ agent, terminal }: CommandContext): Promise<numb
   const { versions } = (await agent.json('/v1/status')) as AgentStatus;
   terminal.line(safeText(`seine-agent  ${versions.seine} (Node ${versions.node}, Open vSwitch ${versions.ovs ?? 'unknown'})`));
   return exitCodes.ok;
-}
-
-function print(terminal: Terminal, value: unknown, form: 'json' | 'yaml'): void {
-  terminal.line(
-    safeText(
-      form === 'json' ? JSON.stringify(value, undefined, 2) : toYaml(value, { lineWidth: 0, aliasDuplicateObjects: false }).trimEnd(),
-    ),
-  );
 }
 
 /** @param seconds from now */

@@ -6,23 +6,13 @@ import { SeineError } from '../errors/seine-error.ts';
 import { AgentClient } from './agent-client.ts';
 import { addDiagnostics } from './bundle/diagnostics.ts';
 import { addCheck, check } from './check/check-command.ts';
-import {
-  annotate,
-  type CommandContext,
-  diff,
-  explainService,
-  type GetOptions,
-  get,
-  type OutputForm,
-  pause,
-  resume,
-  status,
-  version,
-} from './commands.ts';
+import { annotate, type CommandContext, diff, explainService, type GetOptions, get, pause, resume, status, version } from './commands.ts';
 import { safeText } from './escape.ts';
 import { exitCodeHelp, exitCodes } from './exit-codes.ts';
 import { explainPod } from './explain-pod.ts';
 import { addNode } from './node-cleanup.ts';
+import { type OutputForm, outputOption } from './output.ts';
+import { addPolicy } from './policy/policy-command.ts';
 import { type ResourceName, resources } from './resources.ts';
 import type { Terminal } from './terminal.ts';
 import { secondsUpToADay } from './time-option.ts';
@@ -39,6 +29,7 @@ Examples:
   seinectl pause --for 10m                        change flows by hand; they are not repaired meanwhile
   ovs-ofctl --names dump-flows br-int | seinectl annotate
   seinectl explain pod shop/web-0                 a pod's network in sentences, and its problems
+  seinectl policy pod shop/web-0                  which policies isolate a pod, and what they let through
   seinectl collect                                everything about this node in one archive
 
 ${exitCodeHelp}
@@ -78,6 +69,7 @@ function programFor(terminal: Terminal, stdin: Readable) {
   };
   const hands: ProgramContext = { context, terminal, ends };
   addInspection(root, hands);
+  addPolicy(root, { agent: () => context().agent, terminal, ends });
   addPause(root, hands);
   root
     .command('annotate')
@@ -195,10 +187,6 @@ function addGet(root: Command, action: (what: ResourceName, options: GetOptions)
       return action(what as ResourceName, { ...flags, ...(name === undefined ? {} : { name }) });
     });
   }
-}
-
-function outputOption(forms: readonly OutputForm[]): Option {
-  return new Option('-o, --output <form>', 'how to print it').choices(forms).default('table' satisfies OutputForm);
 }
 
 function explain(error: SeineError, socket: string, terminal: Terminal): number {

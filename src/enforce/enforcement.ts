@@ -100,6 +100,11 @@ export class Enforcement {
     return this.#engine.matrix;
   }
 
+  /** What a class of the matrix is made of; undefined if there is no such class any more. */
+  rulesOf(...of: Parameters<PolicyEngine['rulesOf']>): ReturnType<PolicyEngine['rulesOf']> {
+    return this.#engine.rulesOf(...of);
+  }
+
   /** By owner of the attachment's flows. */
   standings(): ReadonlyMap<Owner, SubjectStanding> {
     return this.#standing;

@@ -33,6 +33,15 @@ export type MatrixAnswer =
 
 /** Looks a packet up as the switch does: subject, peer, relation, decision; what is missing is a denial. Slow: it tries every prefix. */
 export function interpret(matrix: PolicyMatrix, packet: PolicyPacket): MatrixAnswer {
+  const found = lookUp(matrix, packet);
+  return 'verdict' in found ? found : { ...outcomeOf(found, packet), why: 'decision' };
+}
+
+/** What holds for all ports of a packet's two ends: a verdict that no port changes, or the decision. */
+export function lookUp(
+  matrix: PolicyMatrix,
+  packet: Omit<PolicyPacket, 'protocol' | 'port'>,
+): Exclude<MatrixAnswer, { readonly why: 'decision' }> | PolicyDecision {
   const subject = matrix.subjects.get(packet.pod);
   if (!subject) return { verdict: 'deny', why: 'closed' };
   const { text } = parseIp(packet.address);
@@ -41,8 +50,7 @@ export function interpret(matrix: PolicyMatrix, packet: PolicyPacket): MatrixAns
   const subjectClass = subject[packet.direction];
   if (!subjectClass) return { verdict: 'allow', why: 'not isolated' };
   const rows = matrix[packet.direction];
-  const decision = relationOf(rows, subjectClass, identityOf(rows, packet.address));
-  return decision ? { ...outcomeOf(decision, packet), why: 'decision' } : { verdict: 'deny', why: 'no row' };
+  return relationOf(rows, subjectClass, identityOf(rows, packet.address)) ?? { verdict: 'deny', why: 'no row' };
 }
 
 function identityOf({ identities }: DirectionMatrix, address: string): PeerIdentity | undefined {

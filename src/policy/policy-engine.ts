@@ -143,6 +143,11 @@ export class PolicyEngine {
     return this.#policies.has(namespace);
   }
 
+  /** What a class of local pods is made of; undefined if there is no such class any more. */
+  rulesOf(direction: PolicyDirection, subject: SubjectClass): SubjectRules | undefined {
+    return this.#directions[direction].relations.rulesOf(subject);
+  }
+
   /** Works off what has changed since the last time. @returns which rows are others now */
   update(): PolicyChange {
     this.#assignSubjects();

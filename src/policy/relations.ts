@@ -166,6 +166,11 @@ export class Relations {
     }
   }
 
+  /** Undefined if no local pod has this class. */
+  rulesOf({ text }: SubjectClass): SubjectRules | undefined {
+    return this.#subjects.get(text)?.rules;
+  }
+
   acquirePair(coarse: PeerSet, fine: PeerSet): Pair {
     const key = `${coarse.id} ${fine.id}`;
     const known = this.#pairs.get(key);

@@ -1,0 +1,64 @@
+import { describe, expect, it } from 'vitest';
+import { LoopTurns } from '../async/loop-turns.ts';
+import type { Lease } from '../ipam/lease.ts';
+import { parseIp } from '../net/ip.ts';
+import { PolicyEngine } from '../policy/policy-engine.ts';
+import { type PolicyPort, podPolicy, policyExplanation } from './policy-routes.ts';
+
+function setUp() {
+  const engine = new PolicyEngine('node-1');
+  engine.putPod({ namespace: 'shop', name: 'db', nodeName: 'node-1', podIps: ['10.10.0.5'], labels: {}, ports: {} });
+  engine.update();
+  const lease = {
+    state: 'allocated',
+    containerId: 'c',
+    ifName: 'eth0',
+    pod: { namespace: 'shop', name: 'db', uid: 'u' },
+    addresses: [{ ip: parseIp('10.10.0.5') }],
+  } as unknown as Lease;
+  const far = { namespace: 'shop', name: 'far', nodeName: 'node-2', podIps: ['10.10.1.7'], labels: {}, ports: {} };
+  const port: PolicyPort = {
+    turns: new LoopTurns(4),
+    sources: {
+      networkPolicies: { replica: { entries: () => [] } },
+      policyPods: { replica: { get: (key) => (key === 'shop/far' ? far : undefined) } },
+    },
+    running: () => ({
+      ipam: { leases: () => [lease] },
+      policy: {
+        matrix: engine.matrix,
+        rulesOf: (...of) => engine.rulesOf(...of),
+        standings: () => new Map([['pod/shop/db/eth0@c' as never, { is: 'free' }]]),
+      },
+    }),
+  };
+  const bodyOf = ({ body }: { readonly body: unknown }): unknown => JSON.parse(String(body));
+  return {
+    pod: (name: string) => bodyOf(podPolicy(port, new URLSearchParams({ name }))),
+    explain: (query: Readonly<Record<string, string>>) => bodyOf(policyExplanation(port, new URLSearchParams(query))),
+  };
+}
+
+describe('what is asked about policies', () => {
+  it('finds a pod of this node, and no other', () => {
+    const { pod } = setUp();
+    expect(pod('shop/db')).toMatchObject({ addresses: ['10.10.0.5'], ingress: { state: 'free' }, egress: { state: 'free' } });
+    expect(() => pod('shop/far')).toThrow('this node has no pod "shop/far"');
+  });
+  it('finds who has an address or a name', () => {
+    const { explain } = setUp();
+    expect(explain({ from: 'shop/far', to: '10.10.0.5' })).toMatchObject({
+      verdict: 'allow',
+      ends: [{ pod: 'shop/db', from: '10.10.1.7' }],
+    });
+    expect(explain({ from: '::ffff:192.0.2.7', to: 'shop/db' })).toMatchObject({ ends: [] });
+  });
+  it.each([
+    [{ from: 'shop/far', to: '192.0.2.7' }, 'neither is a pod of this node'],
+    [{ from: 'shop/nobody', to: 'shop/db' }, 'no pod with an address'],
+    [{ from: 'shop/far', to: 'shop/db', port: '80' }, 'is not of the form 80/TCP'],
+    [{ from: 'shop/far', to: 'shop/db', port: '70000/TCP' }, 'is not of the form 80/TCP'],
+  ])('refuses %j', (query, why) => {
+    expect(() => setUp().explain(query as Record<string, string>)).toThrow(why);
+  });
+});

@@ -1,0 +1,89 @@
+import type { LoopTurns } from '../async/loop-turns.ts';
+import { podOwner } from '../attach/attachment-names.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import type { Ipam } from '../ipam/ipam.ts';
+import { podName } from '../ipam/lease.ts';
+import type { NetworkPolicy } from '../kube/network-policy.ts';
+import type { PolicyPod } from '../kube/policy-pod.ts';
+import { isIp, parseIp } from '../net/ip.ts';
+import type { Owner } from '../pipeline/cookie.ts';
+import { type ApiAnswer, itemsAnswer, json } from './answer.ts';
+import { type AskedConnection, type ConnectionParty, explainConnection } from './policy/explain-connection.ts';
+import { type AttachmentStanding, nodePolicyViews, type PolicyInForce, podPolicyView } from './policy/policed-pods.ts';
+
+interface PolicedNode {
+  readonly ipam: Pick<Ipam, 'leases'>;
+  readonly policy: PolicyInForce & { standings(): ReadonlyMap<Owner, Exclude<AttachmentStanding, undefined>> };
+}
+
+export interface PolicyPort {
+  readonly turns: LoopTurns;
+  readonly sources: {
+    readonly networkPolicies: { readonly replica: { entries(): Iterable<readonly [string, NetworkPolicy]> } };
+    readonly policyPods: { readonly replica: { get(key: string): PolicyPod | undefined } };
+  };
+  /** @throws SeineError `UNAVAILABLE` until the node is known */
+  readonly running: () => PolicedNode;
+}
+
+/** `?name=NAMESPACE/NAME`. @throws SeineError `INVALID_INPUT` for a pod that this node does not have */
+export function podPolicy(port: PolicyPort, query: URLSearchParams): ApiAnswer {
+  const node = port.running();
+  const name = query.get('name') ?? '';
+  const leases = node.ipam.leases().filter((lease) => lease.state === 'allocated' && podName(lease) === name);
+  if (leases.length === 0) throw new SeineError('INVALID_INPUT', `this node has no pod ${JSON.stringify(name)}; ask the node that has it`);
+  const addresses = leases.flatMap((lease) => lease.addresses.map(({ ip }) => ip.text));
+  const standings = node.policy.standings();
+  return json(
+    podPolicyView(
+      inForce(node),
+      name,
+      addresses,
+      leases.map((lease) => standings.get(podOwner(lease, lease.pod))),
+    ),
+  );
+}
+
+export function policies({ running, sources, turns }: PolicyPort): ApiAnswer {
+  return itemsAnswer(nodePolicyViews(inForce(running()), sources.networkPolicies.replica.entries()), turns);
+}
+
+/** `?from=POD|ADDRESS&to=POD|ADDRESS&port=80/TCP`, the last if it is asked about. @throws SeineError `INVALID_INPUT` */
+export function policyExplanation(port: PolicyPort, query: URLSearchParams): ApiAnswer {
+  const node = port.running();
+  const [from, to] = [partyOf(port, node, query.get('from') ?? ''), partyOf(port, node, query.get('to') ?? '')];
+  if (!from.local && !to.local) throw new SeineError('INVALID_INPUT', 'neither is a pod of this node; ask the node of one of them');
+  const asked = query.get('port');
+  return json(explainConnection(node.policy.matrix, { from, to, ...(asked === null ? {} : { port: portOf(asked) }) }));
+}
+
+function partyOf({ sources }: PolicyPort, { ipam, policy }: PolicedNode, name: string): ConnectionParty {
+  const ip = isIp(name) ? parseIp(name).text : undefined;
+  const lease = ipam
+    .leases()
+    .find(
+      (each) =>
+        each.state === 'allocated' && (ip === undefined ? podName(each) === name : each.addresses.some((own) => own.ip.text === ip)),
+    );
+  if (lease) {
+    const local = { pod: podName(lease), standing: policy.standings().get(podOwner(lease, lease.pod)) };
+    return { name, addresses: ip === undefined ? lease.addresses.map((each) => each.ip.text) : [ip], local };
+  }
+  if (ip !== undefined) return { name, addresses: [ip] };
+  const pod = sources.policyPods.replica.get(name);
+  if (!pod || pod.podIps.length === 0)
+    throw new SeineError('INVALID_INPUT', `no pod with an address is known by the name ${JSON.stringify(name)}`);
+  return { name, addresses: pod.podIps, ...(pod.nodeName === undefined ? {} : { elsewhere: { node: pod.nodeName } }) };
+}
+
+function portOf(text: string): NonNullable<AskedConnection['port']> {
+  const [, digits = '', protocol] = /^(\d{1,5})\/(TCP|UDP|SCTP)$/.exec(text) ?? [];
+  const number = Number(digits);
+  if ((protocol !== 'TCP' && protocol !== 'UDP' && protocol !== 'SCTP') || number < 1 || number > 65_535)
+    throw new SeineError('INVALID_INPUT', `port: ${JSON.stringify(text)} is not of the form 80/TCP`);
+  return { protocol, number };
+}
+
+function inForce({ policy }: PolicedNode): PolicyInForce {
+  return { matrix: policy.matrix, rulesOf: (...of) => policy.rulesOf(...of) };
+}

@@ -1,0 +1,188 @@
+import { describe, expect, it } from 'vitest';
+import { type NetworkPolicy, networkPolicies } from '../../kube/network-policy.ts';
+import { PolicyEngine } from '../../policy/policy-engine.ts';
+import { type ConnectionParty, explainConnection } from './explain-connection.ts';
+import { nodePolicyViews, podPolicyView } from './policed-pods.ts';
+
+function policyOf(name: string, spec: unknown): NetworkPolicy {
+  const policy = networkPolicies.project({ metadata: { namespace: 'shop', name, uid: name }, spec });
+  if (!policy) throw new Error('no policy');
+  return policy;
+}
+
+const guarded = policyOf('db', {
+  podSelector: { matchLabels: { app: 'db' } },
+  ingress: [
+    {
+      from: [{ podSelector: { matchLabels: { app: 'api' } } }, { ipBlock: { cidr: '192.0.2.0/24' } }],
+      ports: [{ port: 5432 }, { port: 9000, endPort: 9009 }],
+    },
+  ],
+});
+const nothingOut = policyOf('nothing-out', { podSelector: { matchLabels: { app: 'db' } }, policyTypes: ['Egress'] });
+const named = policyOf('named', {
+  podSelector: { matchLabels: { app: 'api' } },
+  policyTypes: ['Egress'],
+  egress: [{ to: [{ podSelector: {} }], ports: [{ port: 'sql' }] }],
+});
+
+function setUp(...policies: readonly NetworkPolicy[]) {
+  const engine = new PolicyEngine('node-1');
+  engine.putNamespace('shop', {});
+  engine.putNode({ name: 'node-1', podCidrs: ['10.10.0.0/24'], addresses: ['192.168.77.1'] });
+  const pod = (name: string, nodeName: string, address: string, ports = {}): void =>
+    engine.putPod({ namespace: 'shop', name, nodeName, podIps: [address], labels: { app: name }, ports });
+  pod('db', 'node-1', '10.10.0.5', { 'sql/TCP': 5432 });
+  pod('api', 'node-1', '10.10.0.6');
+  pod('far', 'node-2', '10.10.1.7');
+  for (const policy of policies) engine.putPolicy(policy);
+  engine.update();
+  const inForce = { matrix: engine.matrix, rulesOf: (...of: Parameters<PolicyEngine['rulesOf']>) => engine.rulesOf(...of) };
+  return { inForce, matrix: engine.matrix };
+}
+
+const policed = { is: 'policed' } as const;
+const closed = { is: 'closed', why: 'policies are not known yet' } as const;
+
+describe('a pod', () => {
+  it('is isolated by direction, with rules, peers and ports', () => {
+    const { inForce } = setUp(guarded, nothingOut);
+    const view = podPolicyView(inForce, 'shop/db', ['10.10.0.5'], [policed]);
+    expect(view.ingress).toEqual({
+      state: 'isolated',
+      isolatedBy: ['shop/db'],
+      rules: [
+        {
+          name: 'shop/db spec.ingress[0]',
+          peers: ['pods of "shop": app in api', 'block 192.0.2.0/24'],
+          morePeers: 0,
+          ports: ['TCP 5432', 'TCP 9000-9009'],
+        },
+      ],
+      moreRules: 0,
+    });
+    expect(view.egress).toEqual({ state: 'isolated', isolatedBy: ['shop/nothing-out'], rules: [], moreRules: 0 });
+  });
+
+  it('is free of policies that select others', () => {
+    const { inForce } = setUp(guarded);
+    const { ingress, egress } = podPolicyView(inForce, 'shop/api', ['10.10.0.6'], [{ is: 'free' }]);
+    expect([ingress.state, egress.state]).toEqual(['free', 'free']);
+  });
+
+  it('names the port that each peer has a number for', () => {
+    const { inForce } = setUp(named);
+    const { egress } = podPolicyView(inForce, 'shop/api', ['10.10.0.6'], [policed]);
+    expect(egress.rules).toEqual([
+      { name: 'shop/named spec.egress[0]', peers: ['pods of "shop" with "sql/TCP"'], morePeers: 0, ports: ['sql/TCP'] },
+    ]);
+  });
+
+  it('is closed if any of its attachments is, and as before until something is decided', () => {
+    const { inForce } = setUp(guarded);
+    const closedView = podPolicyView(inForce, 'shop/db', ['10.10.0.5'], [policed, closed]);
+    expect(closedView.ingress).toMatchObject({ state: 'closed', why: 'policies are not known yet' });
+    expect(podPolicyView(inForce, 'shop/db', ['10.10.0.5'], [undefined]).egress).toMatchObject({ state: 'as before' });
+  });
+});
+
+describe('policies of the node', () => {
+  it('have the number of pods that they isolate, and what is not understood', () => {
+    const odd = policyOf('odd', { podSelector: { matchLabels: { app: 'nobody' } }, ingress: [{ from: [{ nonsense: {} }] }] });
+    const idle = policyOf('idle', { podSelector: { matchLabels: { app: 'nobody' } } });
+    const all = [guarded, nothingOut, odd, idle];
+    const { inForce } = setUp(...all);
+    const views = [
+      ...nodePolicyViews(
+        inForce,
+        all.map((each) => [`shop/${each.name}`, each]),
+      ),
+    ];
+    expect(views.slice(0, 2)).toEqual([
+      { name: 'shop/db', ingress: 1, egress: 0, notUnderstood: [] },
+      { name: 'shop/nothing-out', ingress: 0, egress: 1, notUnderstood: [] },
+    ]);
+    expect(views.slice(2)).toEqual([
+      { name: 'shop/odd', ingress: 0, egress: 0, notUnderstood: [expect.stringContaining('nonsense'), expect.anything()] },
+    ]);
+  });
+});
+
+const db: ConnectionParty = { name: 'shop/db', addresses: ['10.10.0.5'], local: { pod: 'shop/db', standing: policed } };
+const api: ConnectionParty = { name: 'shop/api', addresses: ['10.10.0.6'], local: { pod: 'shop/api', standing: { is: 'free' } } };
+const far: ConnectionParty = { name: 'shop/far', addresses: ['10.10.1.7'], elsewhere: { node: 'node-2' } };
+const address = (text: string): ConnectionParty => ({ name: text, addresses: [text] });
+const tcp = (number: number) => ({ port: { protocol: 'TCP' as const, number } });
+
+describe('a connection', () => {
+  it('is allowed by a rule at one end, and free at the other', () => {
+    const { matrix } = setUp(guarded);
+    const { verdict, ends, remarks } = explainConnection(matrix, { from: api, to: db, ...tcp(5432) });
+    expect(verdict).toBe('allow');
+    expect(ends.map(({ direction, why, by }) => [direction, why, by])).toEqual([
+      ['ingress', 'a rule allows it', ['shop/db spec.ingress[0]']],
+      ['egress', 'not isolated', []],
+    ]);
+    expect(remarks).toEqual([]);
+  });
+
+  it('is denied, with the rule that would have to be there', () => {
+    const { matrix } = setUp(guarded);
+    const { verdict, ends, remarks } = explainConnection(matrix, { from: far, to: db, ...tcp(80) });
+    expect(verdict).toBe('deny');
+    expect(ends).toEqual([
+      {
+        direction: 'ingress',
+        pod: 'shop/db',
+        from: '10.10.1.7',
+        to: '10.10.0.5',
+        ports: 'TCP 80',
+        verdict: 'deny',
+        why: 'no rule allows it',
+        by: ['shop/db'],
+        change:
+          'A rule in spec.ingress of shop/db, or of another policy that selects shop/db, with from that matches shop/far and ports with TCP 80',
+      },
+    ]);
+    expect(remarks).toEqual(['The egress policies of shop/far are decided on node-2: ask there as well']);
+  });
+
+  it('is told port by port if no port is asked about', () => {
+    const { matrix } = setUp(guarded);
+    const { verdict, ends } = explainConnection(matrix, { from: address('192.0.2.7'), to: db });
+    expect(verdict).toBe('mixed');
+    expect(ends.map(({ ports, verdict: each }) => [ports, each])).toEqual([
+      ['TCP 5432', 'allow'],
+      ['TCP 9000-9009', 'allow'],
+      ['any other', 'deny'],
+    ]);
+  });
+
+  it('is denied if either end denies all of it', () => {
+    const { matrix } = setUp(guarded, nothingOut);
+    expect(explainConnection(matrix, { from: db, to: api }).verdict).toBe('deny');
+    expect(explainConnection(matrix, { from: db, to: db })).toMatchObject({
+      verdict: 'allow',
+      ends: [{ why: 'itself' }, { why: 'itself' }],
+    });
+  });
+
+  it('of a closed pod is its own node’s alone', () => {
+    const { matrix } = setUp();
+    const closedDb = { ...db, local: { pod: 'shop/db', standing: closed } };
+    expect(explainConnection(matrix, { from: address('192.168.77.1'), to: closedDb }).ends).toMatchObject([{ why: 'own node' }]);
+    expect(explainConnection(matrix, { from: address('192.0.2.7'), to: closedDb })).toMatchObject({
+      verdict: 'deny',
+      ends: [{ why: 'closed', change: 'Its policies have to become known (policies are not known yet)' }],
+    });
+  });
+
+  it('of ends without a common family is denied', () => {
+    const { matrix } = setUp();
+    expect(explainConnection(matrix, { from: address('2001:db8::7'), to: db })).toMatchObject({
+      verdict: 'deny',
+      ends: [],
+      remarks: ['They have no family of addresses in common'],
+    });
+  });
+});

@@ -1,0 +1,72 @@
+/** What NetworkPolicy does with a pod of this node. */
+export interface PodPolicyView {
+  /** `namespace/name`. */
+  readonly name: string;
+  readonly addresses: readonly string[];
+  readonly ingress: DirectionPolicyView;
+  readonly egress: DirectionPolicyView;
+}
+
+/**
+ * `free`: no policy isolates the pod in this direction. `closed`: too little is known, and all but its own node is denied. `as before`:
+ * too little is known, and the bridge keeps what an earlier agent wanted for the pod.
+ */
+export interface DirectionPolicyView {
+  readonly state: 'free' | 'isolated' | 'closed' | 'as before';
+  /** Of what is closed. */
+  readonly why?: string;
+  /** `namespace/name` of policies. */
+  readonly isolatedBy: readonly string[];
+  readonly rules: readonly PolicyRuleView[];
+  /** Rules that are not listed. */
+  readonly moreRules: number;
+}
+
+export interface PolicyRuleView {
+  /** `namespace/name spec.ingress[2]`. */
+  readonly name: string;
+  /** Empty: any. */
+  readonly peers: readonly string[];
+  readonly morePeers: number;
+  /** `TCP 80`, `UDP 5000-5010`, and for a name `http/TCP`, whose number each peer says; empty: any. */
+  readonly ports: readonly string[];
+}
+
+/** A policy that isolates pods of this node, or that is not fully understood in a namespace that has some. */
+export interface NodePolicyView {
+  readonly name: string;
+  /** How many pods of this node it isolates. */
+  readonly ingress: number;
+  readonly egress: number;
+  /** Fields that cannot be read and what is beyond limits, in words; each allows nothing. */
+  readonly notUnderstood: readonly string[];
+}
+
+/** Whether a connection may be opened, as far as this node decides that. */
+export interface ConnectionPolicyView {
+  readonly from: string;
+  readonly to: string;
+  /** Absent: all ports. */
+  readonly port?: string;
+  /** Of the ends that this node decides; `mixed`: it depends on the port or on the family of addresses. */
+  readonly verdict: 'allow' | 'deny' | 'mixed';
+  readonly ends: readonly ConnectionEndView[];
+  /** Sentences about what is decided elsewhere or not at all. */
+  readonly remarks: readonly string[];
+}
+
+export interface ConnectionEndView {
+  readonly direction: 'ingress' | 'egress';
+  /** The pod whose policies decide. */
+  readonly pod: string;
+  readonly from: string;
+  readonly to: string;
+  /** As in `PolicyRuleView.ports`; `any other`: what no other entry of the same end and addresses names. */
+  readonly ports: string;
+  readonly verdict: 'allow' | 'deny';
+  readonly why: 'itself' | 'own node' | 'not isolated' | 'closed' | 'a rule allows it' | 'no rule allows it';
+  /** The rule that allows, or the policies that isolate. */
+  readonly by: readonly string[];
+  /** What would have to be otherwise for the other verdict, in a sentence. */
+  readonly change: string;
+}

@@ -1,0 +1,118 @@
+import { isIP } from 'node:net';
+import { type Command, InvalidArgumentError } from 'commander';
+import type { Items } from '../../agent-api/entry.ts';
+import type { ConnectionPolicyView, NodePolicyView, PodPolicyView } from '../../agent-api/policy.ts';
+import type { AgentClient } from '../agent-client.ts';
+import { safeLine } from '../escape.ts';
+import { exitCodes } from '../exit-codes.ts';
+import { type OutputForm, outputOption, print } from '../output.ts';
+import { sorted } from '../resources.ts';
+import { type TableColumn, tableLines } from '../table.ts';
+import type { Terminal } from '../terminal.ts';
+import { connectionLines } from './connection-lines.ts';
+import { podPolicyLines } from './pod-policy-lines.ts';
+
+interface PolicyCommandContext {
+  readonly agent: () => AgentClient;
+  readonly terminal: Terminal;
+  /** Takes the exit code. */
+  readonly ends: (work: Promise<number>) => Promise<void>;
+}
+
+interface FormOption {
+  readonly output: OutputForm;
+}
+
+const podHelp = `
+Examples:
+  seinectl policy pod shop/db
+  seinectl policy pod db -o json
+
+Exit codes: 0 it is known what holds for the pod; 1 it is not (closed, or as before); 2 this node has no such pod.`;
+
+const explainHelp = `
+Each end is decided on the node of its pod. A Service's connection has the endpoint as its other end: name that, not the Service.
+
+Examples:
+  seinectl policy explain shop/api shop/db 5432
+  seinectl policy explain 192.0.2.7 shop/db 53/UDP
+  seinectl policy explain shop/api 198.51.100.7        all ports
+
+Exit codes: 0 allowed as far as this node decides; 1 denied, or for some ports or addresses; 2 no such pod.`;
+
+/** Adds `seinectl policy`. */
+export function addPolicy(root: Command, { agent, terminal, ends }: PolicyCommandContext): void {
+  const policy = root.command('policy').description('what NetworkPolicy does on this node');
+  policy
+    .command('pod')
+    .description('whether policies isolate a pod of this node, which, and what their rules let through')
+    .argument('<name>', 'NAME or NAMESPACE/NAME')
+    .addOption(outputOption(['table', 'json', 'yaml']))
+    .addHelpText('after', podHelp)
+    .action((name: string, { output }: FormOption) => ends(pod({ agent: agent(), terminal }, name, output)));
+  policy
+    .command('list')
+    .description('policies that isolate pods of this node, and what of them is not understood (exit 1 if there is anything)')
+    .addOption(outputOption(['table', 'json', 'yaml']))
+    .action(({ output }: FormOption) => ends(list({ agent: agent(), terminal }, output)));
+  policy
+    .command('explain')
+    .description('whether policies let a connection be opened, which say so, and what would change that')
+    .argument('<from>', 'NAMESPACE/POD, NAME or an address')
+    .argument('<to>', 'NAMESPACE/POD, NAME or an address; one of the two is a pod of this node')
+    .argument('[port]', 'PORT or PORT/PROTOCOL (TCP, UDP, SCTP); all if left out', portAndProtocol)
+    .addOption(outputOption(['table', 'json', 'yaml']))
+    .addHelpText('after', explainHelp)
+    .action((from: string, to: string, port: string | undefined, { output }: FormOption) =>
+      ends(
+        explain({ agent: agent(), terminal }, { from: fullName(from), to: fullName(to), ...(port === undefined ? {} : { port }) }, output),
+      ),
+    );
+}
+
+function portAndProtocol(text: string): string {
+  const [, port = '', protocol = 'TCP'] = /^(\d{1,5})(?:\/(TCP|UDP|SCTP))?$/i.exec(text) ?? [];
+  if (Number(port) < 1 || Number(port) > 65_535) throw new InvalidArgumentError('a port from 1 to 65535 is wanted, e.g. 80 or 53/UDP.');
+  return `${Number(port)}/${protocol.toUpperCase()}`;
+}
+
+interface PolicyRun {
+  readonly agent: AgentClient;
+  readonly terminal: Terminal;
+}
+
+async function pod({ agent, terminal }: PolicyRun, name: string, form: OutputForm): Promise<number> {
+  const view = (await agent.json(`/v1/policy/pod?${new URLSearchParams({ name: fullName(name) })}`)) as PodPolicyView;
+  if (form === 'json' || form === 'yaml') print(terminal, view, form);
+  else for (const line of podPolicyLines(view)) terminal.line(safeLine(line));
+  const isKnown = [view.ingress, view.egress].every(({ state }) => state === 'free' || state === 'isolated');
+  return isKnown ? exitCodes.ok : exitCodes.different;
+}
+
+/** @param name an address stays one */
+function fullName(name: string): string {
+  return name.includes('/') || isIP(name) !== 0 ? name : `default/${name}`;
+}
+
+const columns: readonly TableColumn<NodePolicyView>[] = [
+  { title: 'POLICY', of: ({ name }) => name },
+  { title: 'INGRESS', of: ({ ingress }) => String(ingress), align: 'right' },
+  { title: 'EGRESS', of: ({ egress }) => String(egress), align: 'right' },
+  { title: 'NOT UNDERSTOOD', of: ({ notUnderstood }) => notUnderstood.join('; '), tone: () => 'warning', flexible: true },
+];
+
+async function list({ agent, terminal }: PolicyRun, form: OutputForm): Promise<number> {
+  const answer = (await agent.json('/v1/policy/policies')) as Items<NodePolicyView>;
+  const items = sorted(answer.items, ({ name }) => [name]);
+  if (form === 'json' || form === 'yaml') print(terminal, { items }, form);
+  else if (items.length === 0) terminal.remark('no policy isolates a pod of this node');
+  else for (const line of tableLines(columns, items, terminal.room)) terminal.line(line);
+  return items.some(({ notUnderstood }) => notUnderstood.length > 0) ? exitCodes.different : exitCodes.ok;
+}
+
+async function explain({ agent, terminal }: PolicyRun, asked: Readonly<Record<string, string>>, form: OutputForm): Promise<number> {
+  const view = (await agent.json(`/v1/policy/explain?${new URLSearchParams(asked)}`)) as ConnectionPolicyView;
+  if (form === 'json' || form === 'yaml') print(terminal, view, form);
+  else for (const line of connectionLines(view)) terminal.line(safeLine(line));
+  return view.verdict === 'allow' ? exitCodes.ok : exitCodes.different;
+}
