@@ -9,4 +9,6 @@ export interface RecoveredFlow {
   readonly cookie: bigint;
   /** Registers that it matches, each under one mask. */
   readonly regs: readonly Omit<Mark, 'field'>[];
+  /** Registers that it loads; one may be there several times, with other bits. */
+  readonly loads: readonly Omit<Mark, 'field'>[];
 }

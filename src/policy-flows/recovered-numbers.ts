@@ -9,17 +9,17 @@ export const numberKinds = ['class', 'coarse', 'fine', 'decision'] as const;
 export type NumberKind = (typeof numberKinds)[number];
 
 /**
- * Which numbers the bridge has in one direction, and to which contents they are lent. A row that names one by its cookie says so; any other row that has one keeps it
- * from being lent to something else.
+ * Which numbers the bridge has in one direction, and to which contents they are lent. A row that names one by its cookie says so; any other row that
+ * has one, or only gives it to packets, keeps it from being lent to something else.
  */
 export function recoveredNumbers(tables: DirectionTables, flows: Iterable<RecoveredFlow>): Readonly<Record<NumberKind, RecoveredNumbers>> {
   const lent = Object.fromEntries(numberKinds.map((kind) => [kind, new Numbers()])) as Record<NumberKind, Numbers>;
   for (const flow of flows) {
-    if (flow.table !== tables.identity && flow.table !== tables.relations && flow.table !== tables.decisions) continue;
+    if (![tables.entry, tables.identity, tables.relations, tables.decisions].includes(flow.table)) continue;
     for (const kind of numberKinds) {
-      const number = numberIn(flow, markOf(tables, kind));
-      if (number === undefined) continue;
-      lent[kind].see(number, names(tables, flow, kind) ? flow.cookie : undefined);
+      const [matched, loaded] = [flow.regs, flow.loads].map((bits) => numberIn(bits, markOf(tables, kind)));
+      if (matched !== undefined) lent[kind].see(matched, names(tables, flow, kind) ? flow.cookie : undefined);
+      if (loaded !== undefined) lent[kind].see(loaded, undefined);
     }
   }
   return { class: lent.class.result(), coarse: lent.coarse.result(), fine: lent.fine.result(), decision: lent.decision.result() };
@@ -37,8 +37,8 @@ function names({ identity, relations, decisions }: DirectionTables, { table, pri
   return table === identity && priority === dictionaryPriority[kind];
 }
 
-/** Undefined: the row does not look at all bits of the field. */
-function numberIn({ regs }: RecoveredFlow, of: (number: number) => Mark): number | undefined {
+/** Undefined: the row does not have all bits of the field. */
+function numberIn(regs: RecoveredFlow['regs'], of: (number: number) => Mark): number | undefined {
   const { reg: register, mask } = of(0);
   const found = regs.find((each) => each.reg === register);
   if (!found || (found.mask & mask) >>> 0 !== mask >>> 0) return undefined;

@@ -8,6 +8,8 @@ import { portPrefixes } from './port-prefixes.ts';
 
 /** What a direction's rows are made of. */
 export interface DirectionTables {
+  /** Where a local pod is given its class. */
+  readonly entry: PipelineTableName;
   readonly identity: PipelineTableName;
   readonly relations: PipelineTableName;
   readonly decisions: PipelineTableName;
@@ -20,6 +22,7 @@ export interface DirectionTables {
 
 export const directionTables: Readonly<Record<PolicyDirection, DirectionTables>> = {
   egress: {
+    entry: 'egressEntry',
     identity: 'destinationIdentity',
     relations: 'egressNetworkPolicy',
     decisions: 'egressNetworkPolicyPorts',
@@ -29,6 +32,7 @@ export const directionTables: Readonly<Record<PolicyDirection, DirectionTables>>
     fine: reg.destinationFine,
   },
   ingress: {
+    entry: 'ingressEntry',
     identity: 'sourceIdentity',
     relations: 'ingressNetworkPolicy',
     decisions: 'ingressNetworkPolicyPorts',

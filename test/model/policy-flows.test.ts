@@ -1,7 +1,15 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { compileSubject } from '../../src/connectivity/compile-entry.ts';
+import { parseCidr } from '../../src/net/ip.ts';
+import { ownerOf } from '../../src/pipeline/cookie.ts';
 import { formatFlow } from '../../src/pipeline/format.ts';
 import { PolicyEngine } from '../../src/policy/policy-engine.ts';
+import { recoveredNumbers } from '../../src/policy-flows/recovered-numbers.ts';
+import { addressFlow, directionTables, relationFlow } from '../../src/policy-flows/rows.ts';
+import { encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
+import { recoveredFlows } from '../../src/reconcile/recovered-flows.ts';
+import { nothing } from '../../src/wanted/wanted.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';
 import { nameOf, type PolicyObject, prove, provenNode, put, remove } from './policy-proof.ts';
 import { PolicySwitch } from './policy-switch.ts';
@@ -52,6 +60,21 @@ it(`an agent that starts wants of the bridge what is there (SEINE_TEST_SEED=${se
     }),
     { seed, numRuns: runs, endOnFailure: true },
   );
+});
+
+it('a number that the bridge only loads is not lent to something else', () => {
+  const { egress, ingress } = directionTables;
+  const flows = [
+    addressFlow(egress, parseCidr('10.1.0.5/32'), { coarse: 3, fine: 7 }),
+    relationFlow(ingress, 9, {}, { decision: 12 }),
+    ...compileSubject({ ofPort: 32784, addresses: [], ingress: 4, egress: 5 }),
+  ];
+  const held = encodeBridgeEntries(ownerOf('policy'), { ...nothing, flows });
+  const seen = (tables: typeof egress) => Object.values(recoveredNumbers(tables, recoveredFlows(held))).map((kind) => [...kind.seen]);
+  // Classes, coarse, fine, decisions.
+  expect(seen(egress)).toEqual([[5], [3], [7], []]);
+  expect(seen(ingress)).toEqual([[9, 4], [], [], [12]]);
+  expect(recoveredNumbers(egress, recoveredFlows(held)).coarse.byCookie.size).toBe(0);
 });
 
 it(`what a relation or a decision says is never said otherwise (SEINE_TEST_SEED=${seed})`, { timeout: 600_000 }, () => {
