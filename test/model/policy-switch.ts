@@ -33,7 +33,8 @@ const arrivals = { gateway: 10_000, world: 20_000 };
 /** The tables of policy, with whoever is local: their flows, and what the model of a switch does by them. Packets come straight to the entry tables. */
 export class PolicySwitch {
   readonly flows: readonly Flow[];
-  readonly #model: SwitchModel;
+  /** Undefined for what comes to no local pod by its tables: its own packets to itself, and addresses that nothing sends from. */
+  readonly verdict: (packet: PolicyPacket) => 'allow' | 'deny' | undefined;
   readonly #ports = new Map<string, number>();
   readonly #matrix: PolicyMatrix;
 
@@ -42,7 +43,7 @@ export class PolicySwitch {
     for (const pod of matrix.subjects.keys()) this.#ports.set(pod, podOfPorts.first + this.#ports.size);
     const subjects = [...matrix.subjects].flatMap(([pod, { addresses }]): readonly Flow[] => {
       const classes = flows.classesOf(pod);
-      const subject = { ofPort: this.#portOf(pod), addresses: addresses.map(parseIp) };
+      const subject = { ofPort: this.portOf(pod), addresses: addresses.map(parseIp) };
       if (classes === 'closed') return compileSubject({ ...subject, ingress: 'closed', egress: 'closed' });
       return compileSubject(classes === 'free' ? subject : { ...subject, ...classes });
     });
@@ -54,14 +55,18 @@ export class PolicySwitch {
       ...[...byOwner.values()].flat(),
       ...[...this.#ports.values()].flatMap(arrivalsOf),
     ];
-    this.#model = modelOf(this.flows);
+    this.verdict = this.verdictBy(this.flows);
   }
 
-  /** Undefined for what comes to no local pod by its tables: its own packets to itself, and addresses that nothing sends from. */
-  readonly verdict = (packet: PolicyPacket): 'allow' | 'deny' | undefined => {
-    const arrival = this.arrivalOf(packet);
-    return arrival && endOf(packet, this.#model.receive(arrival.inPort, arrival.packet).tables);
-  };
+  /** `verdict` where the switch has other flows. */
+  verdictBy(flows: readonly Flow[]): (packet: PolicyPacket) => 'allow' | 'deny' | undefined {
+    const tracker = new ConnectionTracker('userspace');
+    const model = new SwitchModel({ flows, groups: [], tracker, choose: () => 0, tunnelPort: node.tunnel.ofPort });
+    return (packet) => {
+      const arrival = this.arrivalOf(packet);
+      return arrival && endOf(packet, model.receive(arrival.inPort, arrival.packet).tables);
+    };
+  }
 
   /** How the packet comes to these tables; undefined as for `verdict`. */
   arrivalOf({ direction, pod, address, protocol, port, masqueraded }: PolicyPacket): Arrival | undefined {
@@ -85,11 +90,12 @@ export class PolicySwitch {
       ...(protocol === 'ICMP' ? { icmpType: echoRequest[icmp], icmpId: 1 } : {}),
     };
     const from = own.has(peer.text) && !masqueraded ? arrivals.gateway : arrivals.world;
-    const ofPort = this.#portOf(pod);
+    const ofPort = this.portOf(pod);
     return { inPort: isIngress ? from + ofPort : ofPort, packet };
   }
 
-  #portOf(pod: string): number {
+  /** OpenFlow port of a local pod. */
+  portOf(pod: string): number {
     return this.#ports.get(pod) ?? 0;
   }
 }
@@ -97,11 +103,6 @@ export class PolicySwitch {
 /** What has become of a packet that has visited these tables, by the last of them. */
 export function endOf({ direction }: PolicyPacket, visited: readonly PipelineTableName[]): 'allow' | 'deny' {
   return visited.at(-1) === (direction === 'ingress' ? 'commit' : 'route') ? 'allow' : 'deny';
-}
-
-function modelOf(flows: readonly Flow[]): SwitchModel {
-  const tracker = new ConnectionTracker('userspace');
-  return new SwitchModel({ flows, groups: [], tracker, choose: () => 0, tunnelPort: node.tunnel.ofPort });
 }
 
 function isOfPolicy(table: Flow['table']): boolean {

@@ -1,0 +1,222 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { SeineError } from '../../src/errors/seine-error.ts';
+import { addressBits, ipFromValue, parseIp } from '../../src/net/ip.ts';
+import { ownerOf } from '../../src/pipeline/cookie.ts';
+import type { Flow } from '../../src/pipeline/flow.ts';
+import { formatFlow } from '../../src/pipeline/format.ts';
+import { tables } from '../../src/pipeline/tables.ts';
+import { PolicyEngine } from '../../src/policy/policy-engine.ts';
+import { PolicyBytes } from '../../src/policy-bytes/policy-bytes.ts';
+import { interpret, type PolicyPacket } from '../../src/policy-matrix/interpret.ts';
+import { type PolicyDirection, type PolicyMatrix, policyDirections } from '../../src/policy-matrix/matrix.ts';
+import { decodeFlowEntry, encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
+import { nothing } from '../../src/wanted/wanted.ts';
+import { generator } from '../support/random.ts';
+import { WrittenPolicy } from './policy-flow-run.ts';
+import { networkOf, type PolicyMutation, policyMutations } from './policy-mutations.ts';
+import { provenNode, put } from './policy-proof.ts';
+import { PolicySwitch } from './policy-switch.ts';
+import { policyHistories, probedAddresses, probedPorts } from './random-policies.ts';
+
+/*
+ * What the judges of policy's flows are worth: a change to the flows of a node that changes what becomes of any packet is noticed by both, the
+ * model of a switch and the interpreter of octets, which know nothing of one another. Changes that change nothing are told apart.
+ */
+
+const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
+const mutants = Number(process.env['SEINE_TEST_POLICY_MUTANTS'] ?? 60);
+/** The model is slow: of more packets than this, it is asked about so many that lie evenly among them. */
+const modelledMost = 2_000;
+
+/** A node with the flows that it should have. */
+interface MutatedNode {
+  readonly matrix: PolicyMatrix;
+  readonly policySwitch: PolicySwitch;
+  readonly edges: readonly string[];
+  readonly bytes: PolicyBytes;
+}
+
+function nodeOf(objects: readonly Parameters<typeof put>[1][]): MutatedNode {
+  const engine = new PolicyEngine(provenNode);
+  for (const each of objects) put(engine, each);
+  const written = new WrittenPolicy(engine);
+  written.update();
+  const policySwitch = new PolicySwitch(engine.matrix, written);
+  const edges = [...new Set([...probedAddresses, ...edgesOf(policySwitch.flows)])];
+  return { matrix: engine.matrix, policySwitch, edges, bytes: bytesOf(policySwitch.flows) };
+}
+
+/** The first and last address of each network, and the two beside it. */
+function edgesOf(flows: readonly Flow[]): readonly string[] {
+  return flows.flatMap((flow) => {
+    const cidr = networkOf(flow);
+    if (!cidr) return [];
+    const bits = BigInt(addressBits(cidr.family));
+    const size = 1n << (bits - BigInt(cidr.prefixLength));
+    const first = cidr.network.value;
+    return [first - 1n, first, first + size / 2n, first + size - 1n, first + size]
+      .filter((value) => value >= 0n && value < 1n << bits)
+      .map((value) => ipFromValue(cidr.family, value).text);
+  });
+}
+
+function bytesOf(flows: readonly Flow[]): PolicyBytes {
+  const entries = encodeBridgeEntries(ownerOf('node'), { ...nothing, flows });
+  return new PolicyBytes([...entries].map(([key, value]) => decodeFlowEntry(key, value)));
+}
+
+type Place = Pick<PolicyPacket, 'direction' | 'pod' | 'address'> & { readonly masqueraded: boolean };
+
+/** Local pod × direction × address: what comes to the tables of policy. */
+function* placesOf(
+  { matrix, policySwitch }: MutatedNode,
+  directions: readonly PolicyDirection[],
+  addresses: readonly string[],
+): Generator<Place> {
+  for (const pod of matrix.subjects.keys())
+    for (const direction of directions)
+      for (const address of addresses)
+        for (const masqueraded of direction === 'ingress' && matrix.ownNode.has(address) ? [false, true] : [false]) {
+          const place = { direction, pod, address, masqueraded };
+          if (policySwitch.arrivalOf({ ...place, protocol: 'GRE' })) yield place;
+        }
+}
+
+function decided({ matrix, policySwitch }: MutatedNode, bytes: PolicyBytes, { direction, pod, address, masqueraded }: Place) {
+  const peer = parseIp(address);
+  const own = (matrix.subjects.get(pod)?.addresses ?? []).map(parseIp).find(({ family }) => family === peer.family) ?? peer;
+  const from = matrix.ownNode.has(address) && !masqueraded ? 'gateway' : 'world';
+  return bytes.decide({ direction, ofPort: policySwitch.portOf(pod), own, peer, from }).outcomes;
+}
+
+interface OctetsChange {
+  /** That other flows decide otherwise by their octets. */
+  readonly packet?: PolicyPacket;
+  /** Which of two flows is taken is undefined. */
+  readonly isUndefined: boolean;
+}
+
+/** All addresses at which anything begins or ends, with all ports there are. */
+function changeOf(node: MutatedNode, flows: readonly Flow[]): OctetsChange {
+  const bytes = bytesOf(flows);
+  const addresses = [...new Set([...node.edges, ...edgesOf(flows)])];
+  for (const place of placesOf(node, policyDirections, addresses)) {
+    const [before, after] = [decided(node, node.bytes, place), decided(node, bytes, place)];
+    for (const { protocol, first, last, verdict } of after) {
+      const was = before.find(
+        (each) => each.protocol === protocol && each.first <= last && each.last >= first && isAllowed(each) !== (verdict === 'allow'),
+      );
+      if (!was) continue;
+      const port = protocol === 'ICMP' || protocol === 'other' ? {} : { port: Math.max(first, was.first) };
+      const packet = { ...place, protocol: protocol === 'other' ? 'GRE' : protocol, ...port };
+      return { packet, isUndefined: bytes.problems.length > 0 };
+    }
+  }
+  return { isUndefined: bytes.problems.length > 0 };
+}
+
+function isAllowed({ verdict }: { readonly verdict: string }): boolean {
+  return verdict === 'allow';
+}
+
+/** Packets that have to do with the rows that were changed. */
+function packetsAbout(node: MutatedNode, { gone, come }: PolicyMutation): readonly PolicyPacket[] {
+  const rows = [...gone, ...come];
+  const directions = policyDirections.filter((direction) =>
+    rows.some(({ table }) => tables[table].id < tables.route.id === (direction === 'egress')),
+  );
+  const networks = edgesOf(rows);
+  const bounds = rows.flatMap(({ match: { portDst } }) =>
+    typeof portDst === 'object' ? [portDst.value, portDst.value + 0xffff - portDst.mask] : [],
+  );
+  const services = [
+    ...(['TCP', 'UDP', 'SCTP'] as const).flatMap((protocol) =>
+      [...new Set(bounds.length > 0 ? bounds : probedPorts[protocol])].map((port) => ({ protocol, port })),
+    ),
+    { protocol: 'ICMP' },
+    { protocol: 'GRE' },
+  ];
+  const places = placesOf(node, directions, networks.length > 0 ? [...new Set(networks)] : probedAddresses);
+  const packets = [...places].flatMap((place) => services.map((service) => ({ ...place, ...service })));
+  const step = Math.max(1, packets.length / modelledMost);
+  return Array.from({ length: Math.min(packets.length, modelledMost) }, (_, at) => packets[Math.floor(at * step)]).flatMap(
+    (each) => each ?? [],
+  );
+}
+
+/** Whether the model of a switch decides otherwise by these flows than the matrix says, or cannot know which of two flows is taken. */
+function modelNotices(
+  { matrix, policySwitch }: MutatedNode,
+  flows: readonly Flow[],
+  packets: readonly PolicyPacket[],
+): boolean | 'undefined' {
+  const verdict = policySwitch.verdictBy(flows);
+  try {
+    return packets.some((packet) => verdict(packet) !== interpret(matrix, packet).verdict);
+  } catch (error) {
+    if (error instanceof SeineError && error.message.includes('undefined which')) return 'undefined';
+    throw error;
+  }
+}
+
+type Judgement = 'noticed by both' | 'noticed by the model where the octets point' | 'changes nothing' | 'MISSED';
+
+/** By what the model says on its own, and about the packet that the octets say is decided otherwise. */
+function judgementOf(node: MutatedNode, mutation: PolicyMutation): Judgement {
+  const flows = mutatedFlows(node.policySwitch.flows, mutation);
+  const { packet, isUndefined } = changeOf(node, flows);
+  const noticed = modelNotices(node, flows, packetsAbout(node, mutation));
+  if (noticed === 'undefined') return isUndefined || packet ? 'noticed by both' : 'MISSED';
+  if (!packet) return noticed ? 'MISSED' : 'changes nothing';
+  if (noticed) return 'noticed by both';
+  return modelNotices(node, flows, [packet]) === false ? 'MISSED' : 'noticed by the model where the octets point';
+}
+
+/** A switch has one flow of a table, a priority and a match: the last one. */
+function mutatedFlows(flows: readonly Flow[], { gone, come }: PolicyMutation): readonly Flow[] {
+  const keyOf = (flow: Flow): string => [...encodeBridgeEntries(ownerOf('node'), { ...nothing, flows: [flow] }).keys()].join();
+  const others = come.map((flow) => ({ ...flow, key: keyOf(flow) }));
+  const isReplaced = (flow: Flow): boolean =>
+    others.some(({ table, priority, key }) => table === flow.table && priority === flow.priority && key === keyOf(flow));
+  return [...flows.filter((flow) => !gone.includes(flow) && !isReplaced(flow)), ...come];
+}
+
+/** Nodes of one seed; of each, one mutant of every kind that its flows can have. */
+function* mutated(): Generator<{ readonly kind: string; readonly node: MutatedNode; readonly mutation: PolicyMutation }> {
+  const random = generator(seed);
+  const pick = <T>(from: readonly T[]): T | undefined => from[Math.floor(random() * from.length)];
+  let left = mutants;
+  for (const { objects } of fc.sample(policyHistories, { seed, numRuns: mutants })) {
+    const node = nodeOf(objects);
+    expect(modelNotices(node, node.policySwitch.flows, packetsAbout(node, { gone: node.policySwitch.flows, come: [] }))).toBe(false);
+    for (const [kind, mutate] of Object.entries(policyMutations)) {
+      const mutation = mutate(node.policySwitch.flows, pick);
+      if (!mutation) continue;
+      yield { kind, node, mutation };
+      if (--left === 0) return;
+    }
+  }
+}
+
+it(`both judges notice what is wrong with flows (SEINE_TEST_SEED=${seed})`, { timeout: 60_000 + mutants * 2_000 }, () => {
+  const found = new Map<string, Map<Judgement, number>>();
+  for (const { kind, node, mutation } of mutated()) {
+    const judgement = judgementOf(node, mutation);
+    const told = () => [...mutation.gone, ...mutation.come].map(formatFlow).join('\n');
+    expect(judgement, judgement === 'MISSED' ? `${kind}:\n${told()}` : kind).not.toBe('MISSED');
+    const ofKind = found.get(kind) ?? new Map<Judgement, number>();
+    found.set(kind, ofKind.set(judgement, (ofKind.get(judgement) ?? 0) + 1));
+  }
+  for (const [kind, counts] of found)
+    process.stdout.write(`${kind}: ${[...counts].map(([what, count]) => `${count} ${what}`).join(', ')}\n`);
+  const total = (what: Judgement): number => [...found.values()].reduce((sum, counts) => sum + (counts.get(what) ?? 0), 0);
+  const [noticed, pointed, equal] = [
+    total('noticed by both'),
+    total('noticed by the model where the octets point'),
+    total('changes nothing'),
+  ];
+  process.stdout.write(`${noticed + pointed} noticed, ${pointed} of them where the octets point; ${equal} change nothing\n`);
+  expect(noticed + pointed + equal).toBe(mutants);
+  expect(noticed).toBeGreaterThan(mutants / 4);
+});

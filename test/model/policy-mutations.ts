@@ -1,0 +1,171 @@
+import { addressBits, type Cidr, cidrOf } from '../../src/net/ip.ts';
+import { reg } from '../../src/pipeline/fields.ts';
+import { type Flow, goto, load, priority, type Step } from '../../src/pipeline/flow.ts';
+import type { Mark } from '../../src/pipeline/registers.ts';
+import { type PipelineTableName, tables } from '../../src/pipeline/tables.ts';
+import { relationPriority } from '../../src/policy-flows/rows.ts';
+
+/* Bugs that what makes flows of a matrix might have, as changes to the flows of a whole node. */
+
+/** Some flows are not there, and others are instead. */
+export interface PolicyMutation {
+  readonly gone: readonly Flow[];
+  readonly come: readonly Flow[];
+}
+
+/** One of several, by chance; undefined: there is none. */
+type Pick = <T>(from: readonly T[]) => T | undefined;
+/** Undefined: these flows have nothing of the kind. */
+type Mutate = (flows: readonly Flow[], pick: Pick) => PolicyMutation | undefined;
+
+const ofTables =
+  (...names: readonly PipelineTableName[]) =>
+  ({ table }: Flow): boolean =>
+    names.includes(table);
+const isIn = {
+  entries: ofTables('egressEntry', 'ingressEntry'),
+  identities: ofTables('destinationIdentity', 'sourceIdentity'),
+  relations: ofTables('egressNetworkPolicy', 'ingressNetworkPolicy'),
+  decisions: ofTables('egressNetworkPolicyPorts', 'ingressNetworkPolicyPorts'),
+};
+
+/** Of a local pod that some policy isolates: what says its class. */
+const isEntry = (flow: Flow): boolean => isIn.entries(flow) && loadOf(flow, 'networkPolicyClass') !== undefined;
+const isAddress = (flow: Flow): boolean => isIn.identities(flow) && flow.steps.length > 0;
+/** The node's own are below. */
+const isRelation = (flow: Flow): boolean => isIn.relations(flow) && flow.priority >= relationPriority.class;
+const isDecision = (flow: Flow): boolean => isIn.decisions(flow) && flow.priority > priority.miss;
+const isRow = (flow: Flow): boolean => [isEntry, isAddress, isRelation, isDecision].some((is) => is(flow));
+
+function loadOf({ steps }: Flow, field: string): Mark | undefined {
+  return steps.flatMap((step) => (step.do === 'load' && step.mark.field === field ? [step.mark] : []))[0];
+}
+
+function withLoad(flow: Flow, mark: Mark): Flow {
+  return { ...flow, steps: flow.steps.map((step) => (step.do === 'load' && step.mark.field === mark.field ? load(mark) : step)) };
+}
+
+function replaced(flow: Flow | undefined, by: (flow: Flow) => Flow | undefined): PolicyMutation | undefined {
+  const other = flow && by(flow);
+  return flow && other ? { gone: [flow], come: [other] } : undefined;
+}
+
+const verdicts = { allow: reg.verdict('allow'), deny: reg.verdict('deny') };
+const says = (flow: Flow, verdict: keyof typeof verdicts): boolean => loadOf(flow, 'verdict')?.value === verdicts[verdict].value;
+
+/** Another row of the table that loads something else into this field. */
+function otherLoad(flows: readonly Flow[], pick: Pick, of: Flow, field: string): Mark | undefined {
+  const mine = loadOf(of, field)?.value;
+  const marks = flows.filter((each) => each.table === of.table && isRow(each)).flatMap((each) => loadOf(each, field) ?? []);
+  return pick(marks.filter(({ value }) => value !== mine));
+}
+
+function shifted(flow: Flow, pick: Pick): Flow | undefined {
+  const { portDst } = flow.match;
+  if (typeof portDst !== 'object') return undefined;
+  const size = 0x1_0000 - portDst.mask;
+  const value = pick([portDst.value - size, portDst.value + size].filter((each) => each >= 0 && each <= 0xffff));
+  return value === undefined ? undefined : { ...flow, match: { ...flow.match, portDst: { ...portDst, value } } };
+}
+
+/** The network that a row of identities is of. */
+export function networkOf({ match }: Flow): Cidr | undefined {
+  const of = match.ipSrc ?? match.ipDst;
+  return of && ('network' in of ? of : cidrOf(of, addressBits(of.family)));
+}
+
+function resized(flow: Flow, pick: Pick): Flow | undefined {
+  const cidr = networkOf(flow);
+  if (!cidr) return undefined;
+  const by = pick([-1, 1].filter((step) => cidr.prefixLength + step >= 0 && cidr.prefixLength + step <= addressBits(cidr.family)));
+  if (by === undefined) return undefined;
+  const end = flow.match.ipSrc ? 'ipSrc' : 'ipDst';
+  return { ...flow, priority: flow.priority + by, match: { ...flow.match, [end]: cidrOf(cidr.network, cidr.prefixLength + by) } };
+}
+
+function otherEnd(flow: Flow): Flow {
+  const { ipSrc, ipDst, ...match } = flow.match;
+  return { ...flow, match: { ...match, ...(ipSrc && { ipDst: ipSrc }), ...(ipDst && { ipSrc: ipDst }) } };
+}
+
+/** Relations of a class, for whoever is in another one as well. */
+const tooMany: Mutate = (flows, pick) => {
+  const row = pick(flows.filter((flow) => isRelation(flow) && flow.priority > relationPriority.class));
+  const classOf = ({ match }: Flow): Mark | undefined => match.regs?.find(({ field }) => field === 'networkPolicyClass');
+  const mine = row && classOf(row);
+  if (!row || !mine) return undefined;
+  const others = flows.filter((flow) => isRelation(flow) && flow.table === row.table).flatMap((flow) => classOf(flow) ?? []);
+  const other = pick(others.filter(({ value }) => value !== mine.value));
+  if (!other) return undefined;
+  const match = { ...row.match, regs: (row.match.regs ?? []).map((mark) => (mark === mine ? other : mark)) };
+  const isTheSame = (flow: Flow): boolean =>
+    flow.table === row.table && flow.priority === row.priority && JSON.stringify(flow.match) === JSON.stringify(match);
+  return { gone: flows.filter(isTheSame), come: [{ ...row, match }] };
+};
+
+const swapped: Mutate = (flows, pick) => {
+  const one = pick(flows.filter((flow) => isRow(flow) && !isEntry(flow)));
+  if (!one) return undefined;
+  const text = (steps: readonly Step[]): string => JSON.stringify(steps);
+  const other = pick(flows.filter((flow) => isRow(flow) && flow.table === one.table && text(flow.steps) !== text(one.steps)));
+  return (
+    other && {
+      gone: [one, other],
+      come: [
+        { ...one, steps: other.steps },
+        { ...other, steps: one.steps },
+      ],
+    }
+  );
+};
+
+/** A row that denies is missing, and what finds no row goes on as if it were allowed. */
+const openMiss: Mutate = (flows, pick) => {
+  const row = pick(
+    flows.filter((flow) => (isRelation(flow) || isDecision(flow)) && flow.priority === priority.normal && says(flow, 'deny')),
+  );
+  const miss = row && flows.find((flow) => flow.table === row.table && flow.priority === priority.miss);
+  const verdictTable = tables[row?.table ?? 'classify'].id < tables.route.id ? 'egressVerdict' : 'ingressVerdict';
+  return row && miss && { gone: [row, miss], come: [{ ...miss, steps: [load(verdicts.allow), goto(verdictTable)] }] };
+};
+
+/** The pod has in one direction the class that it has in the other. */
+const crossed: Mutate = (flows, pick) => {
+  const entry = pick(flows.filter(isEntry));
+  const classOf = (flow: Flow): number | undefined => loadOf(flow, 'networkPolicyClass')?.value;
+  const ports = entry && [entry.match.inPort, entry.match.regs?.[0]?.value];
+  const other = flows.find(
+    (flow) => isEntry(flow) && flow.table !== entry?.table && (ports?.includes(flow.match.inPort ?? flow.match.regs?.[0]?.value) ?? false),
+  );
+  const mark = other && loadOf(other, 'networkPolicyClass');
+  return entry && mark && mark.value !== classOf(entry) ? replaced(entry, (flow) => withLoad(flow, mark)) : undefined;
+};
+
+export const policyMutations: Readonly<Record<string, Mutate>> = {
+  'a row is missing': (flows, pick) => {
+    const row = pick(flows.filter(isRow));
+    return row && { gone: [row], come: [] };
+  },
+  'a row is there for another class as well': tooMany,
+  'two rows say what the other should': swapped,
+  'a range of ports is beside itself': (flows, pick) =>
+    replaced(pick(flows.filter((flow) => isDecision(flow) && flow.match.portDst !== undefined)), (flow) => shifted(flow, pick)),
+  'a prefix is one bit too long or too short': (flows, pick) => replaced(pick(flows.filter(isAddress)), (flow) => resized(flow, pick)),
+  'two classes are one': (flows, pick) =>
+    replaced(pick(flows.filter(isEntry)), (flow) => {
+      const other = otherLoad(flows, pick, flow, 'networkPolicyClass');
+      return other && withLoad(flow, other);
+    }),
+  'a class is that of the other direction': crossed,
+  'the peer is looked for at the wrong end': (flows, pick) => replaced(pick(flows.filter(isAddress)), otherEnd),
+  'a verdict is the other one': (flows, pick) =>
+    replaced(pick(flows.filter((flow) => (isRelation(flow) || isDecision(flow)) && loadOf(flow, 'verdict') !== undefined)), (flow) =>
+      withLoad(flow, says(flow, 'allow') ? verdicts.deny : verdicts.allow),
+    ),
+  'an address has the identity of another': (flows, pick) =>
+    replaced(pick(flows.filter(isAddress)), (flow) => {
+      const other = otherLoad(flows, pick, flow, 'identity');
+      return other && withLoad(flow, other);
+    }),
+  'what finds no row is allowed': openMiss,
+};
