@@ -13,6 +13,7 @@ import { watchEnvironment } from '../node/environment-watch.ts';
 import { keepFlowRestore } from '../node/flow-restore.ts';
 import { wantHostSettings } from '../node/host-settings.ts';
 import type { LiveEnvironment } from '../node/live-environment.ts';
+import { readLocalAddresses } from '../node/local-addresses.ts';
 import { keepNetworkCondition } from '../node/network-condition.ts';
 import { readHostInterfaces } from '../node/node-environment.ts';
 import { nodeOwner, podPoolsOf, wantNode, wantSwitch } from '../node/node-wanted-state.ts';
@@ -108,7 +109,9 @@ async function prepareBridge(parts: StartParts, signal: AbortSignal): Promise<Li
   // Before anything is wanted: an agent that does not know the journal's format ends, and must leave the node as the newer one had it.
   await assertReadableJournal(journalPath(config));
   const interfaces = () => readHostInterfaces(stack.links.socket);
-  const live = await awaitEnvironment({ config, nodes: sources.nodes.replica, interfaces, readiness, log }, signal);
+  const localAddresses = () => readLocalAddresses(stack.links.socket);
+  const about = { config, nodes: sources.nodes.replica, interfaces, localAddresses };
+  const live = await awaitEnvironment({ ...about, readiness, log }, signal);
   wantSwitch(config, nodeState, live.current);
   report(parts, `waiting for the switch to make ${config.hostGateway}`);
   const plugged = () => ports.whenPlugged(config.hostGateway, ofPorts.gateway, signal);

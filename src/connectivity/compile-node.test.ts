@@ -107,6 +107,21 @@ describe('a node of IPv4', () => {
     ]);
   });
 
+  it('knows what else it is reached at, a Service’s address that is left to it included', () => {
+    const bound = { ...ipv4, localAddresses: ['169.254.20.10', '10.96.0.10', '192.168.77.1', 'fd00:96::a'].map(parseIp) };
+    const more = dump(bound, 'route', 'ingressEntry', 'egressNetworkPolicy').filter(
+      (line) => !dump(ipv4, 'route', 'ingressEntry', 'egressNetworkPolicy').includes(line),
+    );
+    const allow = 'actions=set_field:0x800/0x1c00->reg0,goto_table:egressVerdict';
+    expect(more).toEqual([
+      'route,priority=200,reg0=0x3/0xf,ip,nw_dst=10.96.0.10 actions=set_field:0e:00:00:00:01:01->eth_dst,set_field:0x20/0xf0->reg0,goto_table:ttl',
+      'ingressEntry,priority=220,reg0=0x2/0xf,reg0=0x30/0xf0,ip,nw_src=169.254.20.10 actions=goto_table:commit',
+      'ingressEntry,priority=220,reg0=0x2/0xf,reg0=0x30/0xf0,ip,nw_src=10.96.0.10 actions=goto_table:commit',
+      `egressNetworkPolicy,priority=190,reg13=0x800/0x3ff800,ip,nw_dst=169.254.20.10 ${allow}`,
+      `egressNetworkPolicy,priority=190,reg13=0x800/0x3ff800,ip,nw_dst=10.96.0.10 ${allow}`,
+    ]);
+  });
+
   it('decrements TTL where the bridge routes, and not where the node does', () => {
     expect(dump(ipv4, 'ttl')).toEqual([
       'ttl,priority=210,reg0=0x200/0x200,reg0=0x2/0xf,ip actions=set_field:0e:00:00:00:01:01->eth_src,goto_table:snatMark',

@@ -1,5 +1,5 @@
 import type { Cidr, Family } from '../net/ip.ts';
-import { cidrAddress, hostCidr, parseCidr } from '../net/ip.ts';
+import { cidrAddress, cidrContains, hostCidr, parseCidr } from '../net/ip.ts';
 import { ctMark, reg, sourceToCtMark } from '../pipeline/fields.ts';
 import type { CtExec, CtStep, Flow, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, output, priority } from '../pipeline/flow.ts';
@@ -208,7 +208,7 @@ function known(flow: (level: number, match: Match, ...steps: Step[]) => Flow, se
 }
 
 function route(family: Family, environment: NodeEnvironment): Flow[] {
-  const { gateway, tunnel, serviceCidrs } = environment;
+  const { gateway, tunnel, serviceCidrs, localAddresses = [] } = environment;
   const flow = (level: number, match: Match, ...steps: Step[]): Flow => ({
     table: 'route',
     priority: level,
@@ -234,6 +234,10 @@ function route(family: Family, environment: NodeEnvironment): Flow[] {
     // another protocol. Sent to the node it would come straight back.
     ...ofFamily(ownCidrs(environment)).map((ipDst) => flow(priority.low, { ipDst, regs: [reg.source('gateway')] }, ...drop)),
     ...ofFamily(serviceCidrs).map((ipDst) => flow(priority.low, { ipDst }, ...drop)),
+    // A Service that is left to the node, which has its address: NodeLocal DNSCache binds that of kube-dns.
+    ...localAddresses
+      .filter((ip) => ip.family === family && serviceCidrs.some((cidr) => cidrContains(cidr, ip)))
+      .map((ipDst) => flow(priority.normal, { ipDst, regs: [reg.source('pod')] }, ...toGateway)),
     flow(priority.low, { regs: [reg.source('gateway')], ctMarks: [ctMark.service('no')] }, ...drop),
     flow(priority.lowest, {}, ...toGateway),
   ];

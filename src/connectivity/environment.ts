@@ -23,6 +23,8 @@ export interface NodeEnvironment {
   readonly transport: readonly Ip[];
   /** Service address ranges that this node serves; empty where another proxy serves them. */
   readonly serviceCidrs: readonly Cidr[];
+  /** What else the node is reached at, on whatever interface; gateway's and transport's may be among them. */
+  readonly localAddresses?: readonly Ip[];
   /** `audit`: what policy denies is counted and goes on. Absent: `enforce`. */
   readonly policyMode?: 'enforce' | 'audit';
 }
@@ -32,10 +34,14 @@ export function ownCidrs({ podCidrs, formerPodCidrs = [] }: NodeEnvironment): re
   return [...podCidrs, ...formerPodCidrs];
 }
 
-/** What this node sends from, and is reached at. Behind the gateway's port all its other addresses are translated to the gateway's. */
-export function ownAddresses({ gateway, transport, podCidrs }: NodeEnvironment): readonly Ip[] {
+/**
+ * What this node sends from, and is reached at. What its packet filter tracks leaves by the gateway's port with the gateway's address; the
+ * rest, e.g. what NodeLocal DNSCache exempts from that, with whatever address it has.
+ */
+export function ownAddresses({ gateway, transport, localAddresses = [], podCidrs }: NodeEnvironment): readonly Ip[] {
   const families = new Set(podCidrs.map(({ family }) => family));
-  return [...gateway.addresses, ...transport].filter(({ family }) => families.has(family));
+  const all = new Map([...gateway.addresses, ...transport, ...localAddresses].map((ip) => [ip.text, ip]));
+  return [...all.values()].filter(({ family }) => families.has(family));
 }
 
 /**

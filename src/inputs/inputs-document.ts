@@ -72,6 +72,7 @@ const environment: z.ZodType<NodeEnvironment> = z.strictObject({
   formerPodCidrs: z.array(cidr).exactOptional(),
   transport: z.array(ip),
   serviceCidrs: z.array(cidr),
+  localAddresses: z.array(ip).exactOptional(),
   policyMode: z.enum(['enforce', 'audit']).exactOptional(),
 } satisfies Shape<NodeEnvironment>);
 const proxy: z.ZodType<CommonInputs['proxy']> = z.strictObject({

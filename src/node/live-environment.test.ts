@@ -17,16 +17,26 @@ function setUp() {
     nodes.put('n1', String((version += 10)), { ...node, ...change });
     nodes.flush();
   };
+  let localAddresses = [parseIp('192.168.77.1')];
   become({});
   const live = new LiveEnvironment({
     config: parseConfig('', { NODE_NAME: 'n1' }),
     nodes,
     interfaces: () => interfaces,
+    localAddresses: () => localAddresses,
     log: silentLog,
   });
   const seen: NodeEnvironment[] = [];
   live.subscribe((now) => seen.push(now));
-  return { nodes, live, seen, become, wire: (mtu: number, ip: string) => (interfaces = [{ name: 'eth0', mtu, addresses: [parseIp(ip)] }]) };
+  const bind = (...texts: readonly string[]): void => void (localAddresses = texts.map(parseIp));
+  return {
+    nodes,
+    live,
+    seen,
+    become,
+    bind,
+    wire: (mtu: number, ip: string) => (interfaces = [{ name: 'eth0', mtu, addresses: [parseIp(ip)] }]),
+  };
 }
 
 describe('LiveEnvironment', () => {
@@ -50,6 +60,19 @@ describe('LiveEnvironment', () => {
     t.live.look();
     expect(t.live.problem).toBeUndefined();
     expect(t.seen.at(-1)?.transport.map(({ text }) => text)).toEqual(['192.168.77.9']);
+  });
+
+  it('follows what else the node is reached at', () => {
+    const t = setUp();
+    t.bind('169.254.20.10', '192.168.77.1');
+    t.live.look();
+    t.live.look();
+    t.bind('192.168.77.1');
+    t.live.look();
+    expect(t.seen.map(({ localAddresses }) => localAddresses?.map(({ text }) => text))).toEqual([
+      ['169.254.20.10', '192.168.77.1'],
+      ['192.168.77.1'],
+    ]);
   });
 
   it('keeps a former pod network until its last pod is gone', () => {

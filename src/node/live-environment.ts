@@ -3,7 +3,7 @@ import { SeineError } from '../errors/seine-error.ts';
 import type { Node } from '../kube/node.ts';
 import type { Replica } from '../kube/replica.ts';
 import type { Log } from '../log/log.ts';
-import type { Cidr } from '../net/ip.ts';
+import type { Cidr, Ip } from '../net/ip.ts';
 import type { NodeConfig } from './node-config.ts';
 import { type HostInterface, resolveEnvironment } from './node-environment.ts';
 
@@ -11,6 +11,8 @@ export interface EnvironmentSources {
   readonly config: NodeConfig;
   readonly nodes: Pick<Replica<Node>, 'get' | 'synced'>;
   readonly interfaces: () => readonly HostInterface[];
+  /** What else the node is reached at; absent: nothing. */
+  readonly localAddresses?: () => readonly Ip[];
   readonly log: Log;
 }
 
@@ -82,14 +84,15 @@ export class LiveEnvironment {
   }
 
   #resolve(): NodeEnvironment {
-    const { config, nodes, interfaces } = this.#sources;
+    const { config, nodes, interfaces, localAddresses } = this.#sources;
     const node = nodes.get(config.nodeName);
     if (!node)
       throw new SeineError(
         'UNAVAILABLE',
         nodes.synced ? `the API server has no Node ${config.nodeName}` : 'the API server has not answered yet',
       );
-    return resolveEnvironment(config, node, interfaces(), this.#previousCidrs());
+    const resolved = resolveEnvironment(config, node, interfaces(), this.#previousCidrs());
+    return localAddresses ? { ...resolved, localAddresses: localAddresses() } : resolved;
   }
 }
 
@@ -101,6 +104,7 @@ function describe({
   formerPodCidrs,
   transport,
   serviceCidrs,
+  localAddresses = [],
   policyMode = 'enforce',
 }: NodeEnvironment): Readonly<Record<string, string>> {
   const list = (values: readonly { readonly text: string }[]): string => values.map(({ text }) => text).join(', ');
@@ -113,6 +117,7 @@ function describe({
     formerPodCidrs: list(formerPodCidrs ?? []),
     transport: list(transport),
     serviceCidrs: list(serviceCidrs),
+    localAddresses: list(localAddresses),
     policyMode,
   };
 }

@@ -4,7 +4,7 @@ import { type Family, type Ip, parseIp } from '../../src/net/ip.ts';
 import { macFromBytes } from '../../src/net/mac.ts';
 import { zones } from '../../src/pipeline/well-known.ts';
 import type { Packet } from '../model/packet.ts';
-import { addressOf, clusterIp, families, gatewayOf, macOf, port, services } from '../support/cluster-plan.ts';
+import { addressOf, clusterIp, dnsCache, families, gatewayOf, macOf, port, services } from '../support/cluster-plan.ts';
 import { encodeFrame, tcpSteps } from '../support/frame.ts';
 import { gatewayMac, TappedCluster } from '../support/tapped-cluster.ts';
 import { datapath, patienceMs } from '../support/test-cluster.ts';
@@ -94,6 +94,11 @@ async function heardByGateway(who: 'a' | 'b', other: 'a' | 'b', family: Family):
 
 function ofctl(...words: readonly string[]): void {
   tapped.cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', ...words);
+}
+
+interface End {
+  readonly ip: Ip;
+  readonly port: number;
 }
 
 type Segment = keyof typeof tcpSteps;
@@ -240,6 +245,40 @@ describe.each(families)('over %s', (family) => {
     await expect.poll(() => asks('ack')).toBe(true);
     expect([await answers('ack-back'), await fromOther.asks('syn')]).toEqual([true, true]);
   });
+
+  it.each(['itself', 'the Service'] as const)(
+    'a pod that nobody has decided about talks with its node’s DNS cache, by the address of %s',
+    async (whose) => {
+      const ip = dnsCache[family][whose === 'itself' ? 0 : 1] ?? gatewayOf('n1', family);
+      const ends = { asking: { ip: addressOf(client, family), port: ++clientPort }, cache: { ip, port: 53 } };
+      const say = async (speaker: typeof client | 'n1', src: End, dst: End): Promise<void> => {
+        const [ethSrc, ethDst] = speaker === 'n1' ? [gatewayMac, macOf(client)] : [macOf(client), gatewayMac];
+        const packet: Packet = {
+          ethSrc,
+          ethDst,
+          payload: family,
+          protocol: 'udp',
+          ttl: 64,
+          ipSrc: src.ip,
+          ipDst: dst.ip,
+          portSrc: src.port,
+          portDst: dst.port,
+        };
+        const mark = randomBytes(12);
+        tapped.wires[speaker].send(encodeFrame(packet, mark));
+        await tapped.wires[speaker === 'n1' ? client : 'n1'].hears(mark);
+      };
+      close(client);
+      try {
+        await say(client, ends.asking, ends.cache);
+        await say('n1', ends.cache, ends.asking);
+        // Nothing begins with the address of a Service.
+        if (whose === 'itself') await say('n1', ends.cache, { ...ends.asking, port: ++clientPort });
+      } finally {
+        free(client);
+      }
+    },
+  );
 
   it.each([
     ['a flow denies', () => deny(family, 'tcp'), () => allow(family, 'tcp')],

@@ -26,6 +26,12 @@ export interface PlannedNode {
 
 export const mtu = 1450;
 
+/** What NodeLocal DNSCache binds on each node: an address of its own, and that of the Service, which is left to it. */
+export const dnsCache: Readonly<Record<Family, readonly Ip[]>> = {
+  ipv4: [parseIp('169.254.20.10'), parseIp('10.96.0.200')],
+  ipv6: [parseIp('fd00:5353::10'), parseIp('fd00:96::c8')],
+};
+
 /** Two nodes; the first has two pods, the second one. */
 export const nodes: readonly PlannedNode[] = [node(1, ['a', 'b']), node(2, ['c'])];
 export const pods: readonly PlannedPod[] = nodes.flatMap((each) => each.pods);
@@ -49,6 +55,7 @@ function node(number: number, names: readonly string[]): PlannedNode {
     podCidrs,
     transport: [parseIp(`192.168.77.${number}`), parseIp(`fd00:77::${number}`)],
     serviceCidrs: [parseCidr('10.96.0.0/16'), parseCidr('fd00:96::/112')],
+    localAddresses: Object.values(dnsCache).flat(),
   };
   const planned = names.map((name, index) => ({
     name,

@@ -1,0 +1,35 @@
+import { addressBits, type Ip } from '../net/ip.ts';
+import { isSpecial } from '../net/special-ranges.ts';
+import { type Address, listAddresses } from '../netlink/addresses.ts';
+import { type Link, listLinks } from '../netlink/links.ts';
+import type { NetlinkSocket } from '../netlink/socket.ts';
+
+/** So many are told apart: each is a few flows. */
+const ADDRESSES_MAX = 64;
+/** The interface of kube-proxy's mode ipvs: its addresses are Services', behind which any pod may be. */
+const IPVS_INTERFACE = 'kube-ipvs0';
+
+/** What `localAddresses` says now. */
+export function readLocalAddresses(socket: NetlinkSocket): readonly Ip[] {
+  return localAddresses(listAddresses(socket), listLinks(socket));
+}
+
+/**
+ * Addresses of any interface of the node that pods reach it at, in order of their text, the first 64: what NodeLocal DNSCache binds on
+ * an interface of its own is among them. One that is of a link is none unless somebody bound it alone (169.254.20.10/32). Pure.
+ */
+export function localAddresses(
+  addresses: readonly Pick<Address, 'link' | 'address' | 'prefixLength' | 'scope' | 'duplicateDetection'>[],
+  links: readonly Pick<Link, 'name' | 'index'>[],
+): readonly Ip[] {
+  const ipvs = links.find(({ name }) => name === IPVS_INTERFACE)?.index;
+  const reached = addresses.filter(
+    ({ link, address, prefixLength, scope, duplicateDetection }) =>
+      link !== ipvs &&
+      scope === 'global' &&
+      duplicateDetection !== 'failed' &&
+      (!isSpecial(address) || (address.text.startsWith('169.254.') && prefixLength === addressBits(address.family))),
+  );
+  const byText = new Map(reached.map(({ address }) => [address.text, address]));
+  return [...byText.values()].sort((a, b) => (a.text < b.text ? -1 : 1)).slice(0, ADDRESSES_MAX);
+}
