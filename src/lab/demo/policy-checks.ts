@@ -25,6 +25,10 @@ const followMs = 20_000;
 const pollMs = 20;
 /** Addresses behind the last pod's that the next pod may get. */
 const guesses = 12;
+/** Between two datagrams (ms). The kernel's data path is mostly seen in emulation, where more would starve the agent. */
+const everyMs = { netdev: 12, system: 200 };
+/** So many more, once the pod is ready. */
+const moreDatagrams = { netdev: 100, system: 10 };
 
 /** What NetworkPolicy allows and denies, for one family. */
 export function policyChecks(scene: Scene, family: Family): DemoCheck[] {
@@ -58,7 +62,8 @@ async function denied(scene: Scene, family: Family): Promise<Verdict> {
 /** A conversation that goes on while its policy is taken away and given back. */
 async function livingConnection(scene: Scene, family: Family, signal: AbortSignal): Promise<Verdict> {
   const client = demoPod(scene, 'client', scene.plan.nodes.length);
-  const stream = await DatagramStream.start({ from: client.netns, address: addressOfGuarded(scene, family), port: podPort });
+  const address = addressOfGuarded(scene, family);
+  const stream = await DatagramStream.start({ from: client.netns, address, port: podPort, everyMs: 2 * everyMs[scene.plan.datapath] });
   try {
     if (!(await within(() => stream.isAnswered, signal))) return { ok: false, detail: 'was never answered' };
     const cutMs = await changed(
@@ -88,7 +93,7 @@ async function firstPacket(scene: Scene, family: Family, signal: AbortSignal): P
   const stranger = demoPod(scene, 'web', 1);
   const targets = nextAddresses(scene, family);
   const streams = await Promise.all(
-    targets.map((address) => DatagramStream.start({ from: stranger.netns, address, port: podPort, everyMs: guesses })),
+    targets.map((address) => DatagramStream.start({ from: stranger.netns, address, port: podPort, everyMs: everyMs[scene.plan.datapath] })),
   );
   const name = `late-${family}`;
   try {
@@ -97,7 +102,7 @@ async function firstPacket(scene: Scene, family: Family, signal: AbortSignal): P
     if (!targets.includes(address)) return { ok: false, detail: `got ${address}, which nobody had guessed` };
     const stream = streams[targets.indexOf(address)];
     const sentBefore = stream?.sent ?? 0;
-    await within(() => (stream?.sent ?? 0) > sentBefore + 100, signal);
+    await within(() => (stream?.sent ?? 0) > sentBefore + moreDatagrams[scene.plan.datapath], signal);
     const received = await datagramsReceived(pod.netns, family, signal);
     return { ok: received === 0, detail: `${stream?.sent} datagrams sent since before it was there, ${received} received` };
   } finally {
