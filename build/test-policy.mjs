@@ -34,6 +34,7 @@ else {
   const env = {
     ...process.env,
     SEINE_TEST_POLICY_SETS: number('sets', sets) ?? (short ? '100' : '10000'),
+    SEINE_TEST_POLICY_MUTANTS: short ? '60' : '1000',
     SEINE_TEST_POLICY_ADDS: number('adds', adds) ?? (short ? '50' : '10000'),
     ...(seed === undefined ? {} : { SEINE_TEST_SEED: number('seed', seed) }),
   };
