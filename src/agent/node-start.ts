@@ -258,6 +258,7 @@ async function allowRemovals(
   await whenInStep([nodes, namespaces, networkPolicies, policyPods, pods], signal);
   await policy.settled();
   nodeState.allowRemovals();
+  policy.removalsAllowed();
   log.info('every source is in step; what no owner wants is removed from now on');
 }
 

@@ -10,10 +10,13 @@ import type { PolicyMatrix } from '../policy-matrix/matrix.ts';
 import type { NodeState, Revisions } from '../reconcile/node-state.ts';
 import { nothing } from '../wanted/wanted.ts';
 import { type LocalPodFacts, type LocalSubject, LocalSubjects, podKeyOf } from './local-subjects.ts';
+import { NumberReturns } from './number-returns.ts';
 import { ObjectFeed, type PolicySources } from './object-feed.ts';
 
 /** Changes that come within this time are worked off together (ms). */
 const COALESCE_MS = 2;
+/** How often is looked at which numbers are free again (ms). */
+const RETURNS_EVERY_MS = 1_000;
 
 /** What is done with a pod of which it is not known whether a policy concerns it. */
 type WhenUnknown = 'closed' | 'refuse' | 'open';
@@ -29,7 +32,7 @@ interface EnforcementOptions {
   /** What the API server says of a pod of this node; undefined if that is not known. */
   readonly factsOf: (pod: PodIdentity) => LocalPodFacts | undefined;
   readonly flows: PolicyFlows;
-  readonly nodeState: Pick<NodeState, 'want' | 'forget' | 'bridge' | 'realized'> & {
+  readonly nodeState: Pick<NodeState, 'want' | 'forget' | 'bridge' | 'realized' | 'hasPolicyLeftovers'> & {
     readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'realized' | 'realizedRevision'> };
   };
   readonly whenUnknown: WhenUnknown;
@@ -67,6 +70,7 @@ export class Enforcement {
   readonly #options: EnforcementOptions;
   readonly #engine: PolicyEngine;
   readonly #objects: ObjectFeed;
+  readonly #returns: NumberReturns;
   readonly #subjects = new LocalSubjects();
   readonly #standing = new Map<Owner, SubjectStanding>();
   /** Adopted, and not known well enough since. */
@@ -86,6 +90,7 @@ export class Enforcement {
     this.#options = options;
     const { nodeName, sources, turns } = options;
     this.#engine = new PolicyEngine(nodeName);
+    this.#returns = new NumberReturns({ ...options, now: () => performance.now() });
     this.#objects = new ObjectFeed({
       engine: this.#engine,
       sources,
@@ -149,10 +154,19 @@ export class Enforcement {
   /** Follows the cluster. @returns a function that ends it */
   follow(): () => void {
     const end = this.#objects.follow();
+    const returns = setInterval(() => {
+      if (this.#returns.look()) this.#schedule();
+    }, RETURNS_EVERY_MS).unref();
     return () => {
       end();
+      clearInterval(returns);
       clearTimeout(this.#timer);
     };
+  }
+
+  /** The bridge is rid of what nobody wants from now on, flows of policy included: numbers that nobody uses are lent again. */
+  removalsAllowed(): void {
+    this.#returns.removalsAllowed();
   }
 
   /** What the API server says of these pods of this node may be otherwise. @param pods `namespace/name` */
@@ -262,6 +276,8 @@ export class Enforcement {
       if (!this.#isFed) for (const key of this.#subjects.pods()) this.#due.add(key);
       this.#isFed = true;
       this.#update();
+      // Of those the engine says nothing, and a policy may have come to their namespace.
+      for (const key of this.#subjects.pods()) if (!this.#engine.matrix.subjects.has(key)) this.#due.add(key);
       const due = [...this.#due];
       for (const key of due) await this.#flip(key);
       const leaving = [...this.#leaving];

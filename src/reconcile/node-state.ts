@@ -296,6 +296,15 @@ export class NodeState {
     for (const part of parts) this.reconcilers[part].allowRemovals();
   }
 
+  /** Whether the bridge may have flows of policy that nobody wants. */
+  hasPolicyLeftovers(): boolean {
+    const held = this.reconcilers.bridge.actual();
+    if (held === undefined) return true;
+    for (const [key, value] of held)
+      if (this.bridge.wanted(key) === undefined && isFlowKey(key) && isOfPolicy(cookieOfFlow(key, value))) return true;
+    return false;
+  }
+
   /** Observes everything again, as after a possible foreign change. */
   recheck(): void {
     for (const part of parts) this.reconcilers[part].recheck();

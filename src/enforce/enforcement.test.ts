@@ -1,0 +1,305 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { LoopTurns } from '../async/loop-turns.ts';
+import type { Namespace } from '../kube/namespace.ts';
+import { type NetworkPolicy, networkPolicies } from '../kube/network-policy.ts';
+import type { Node } from '../kube/node.ts';
+import type { PolicyPod } from '../kube/policy-pod.ts';
+import { ReplicaStore } from '../kube/replica.ts';
+import { silentLog } from '../log/log.ts';
+import { parseIp } from '../net/ip.ts';
+import { type Owner, ownerOf } from '../pipeline/cookie.ts';
+import { PolicyFlows } from '../policy-flows/policy-flows.ts';
+import type { Revisions } from '../reconcile/node-state.ts';
+import type { Wanted } from '../wanted/wanted.ts';
+import { Enforcement } from './enforcement.ts';
+import type { LocalPodFacts, LocalSubject } from './local-subjects.ts';
+import { NumberReturns } from './number-returns.ts';
+
+/** A wanted state whose bridge has what it is told to have, when it is told to. */
+class TestBridge {
+  readonly wanted = new Map<Owner, Wanted>();
+  /** What was written since the last look, in order. */
+  readonly told: string[] = [];
+  readonly bridge = { revision: 0 };
+  realizedRevision = 0;
+  /** Whether everything is acknowledged as it comes. */
+  isQuick = true;
+  readonly #waiting: { readonly revision: number; readonly go: () => void }[] = [];
+  readonly reconcilers = { bridge: this as { readonly realizedRevision: number; realized(revision: number): Promise<void> } };
+
+  want(owner: Owner, wanted: Wanted): Revisions {
+    this.wanted.set(owner, wanted);
+    return this.#change(owner, `want ${owner}`);
+  }
+
+  forget(owner: Owner): Revisions {
+    this.wanted.delete(owner);
+    return this.#change(owner, `forget ${owner}`);
+  }
+
+  async realized(what: number | Revisions): Promise<void> {
+    const revision = typeof what === 'number' ? what : what.bridge;
+    if (this.realizedRevision < revision) await new Promise<void>((go) => this.#waiting.push({ revision, go }));
+  }
+
+  hasPolicyLeftovers(): boolean {
+    return false;
+  }
+
+  acknowledge(): void {
+    this.realizedRevision = this.bridge.revision;
+    for (const { go } of this.#waiting.splice(0)) go();
+  }
+
+  get isAwaited(): boolean {
+    return this.#waiting.length > 0;
+  }
+
+  /** What of these kinds was written since the last look: `class`, `subject` … */
+  take(...kinds: readonly string[]): readonly string[] {
+    const words = this.told.splice(0).map((line) => line.replace(/\/[0-9a-f]{16,}.*/, '').replace(/^(\w+) policy\/\w+\/(\w+).*/, '$1 $2'));
+    return words.filter((line) => kinds.some((kind) => line.includes(` ${kind}`)));
+  }
+
+  #change(owner: Owner, line: string): Revisions {
+    this.told.push(line);
+    this.bridge.revision++;
+    if (this.isQuick) this.acknowledge();
+    return { owner, bridge: this.bridge.revision, host: -1 };
+  }
+}
+
+const never = new AbortController().signal;
+const web: LocalSubject = {
+  owner: ownerOf('subject', 'shop', 'web', 'eth0@a'),
+  ofPort: 7,
+  addresses: [parseIp('10.10.0.7')],
+  pod: { namespace: 'shop', name: 'web', uid: 'u' },
+};
+const second: LocalSubject = {
+  ...web,
+  owner: ownerOf('subject', 'shop', 'two', 'eth0@b'),
+  ofPort: 8,
+  addresses: [parseIp('10.10.0.8')],
+  pod: { namespace: 'shop', name: 'two', uid: 'v' },
+};
+const denyAll = policy('deny-all', { podSelector: {}, policyTypes: ['Ingress'] });
+
+function policy(name: string, spec: object): NetworkPolicy {
+  const projected = networkPolicies.project({ metadata: { namespace: 'shop', name, uid: name, generation: 1 }, spec });
+  if (!projected) throw new Error('no policy');
+  return projected;
+}
+
+let bridge: TestBridge;
+let policies: ReplicaStore<NetworkPolicy>;
+let facts: Map<string, LocalPodFacts>;
+let known: boolean;
+let version: number;
+let stop: AbortController;
+
+beforeEach(() => {
+  bridge = new TestBridge();
+  policies = new ReplicaStore();
+  facts = new Map(['web', 'two'].map((name) => [name, { labels: { app: name }, ports: {} }]));
+  known = true;
+  version = 0;
+  stop = new AbortController();
+});
+afterEach(() => stop.abort());
+
+type Options = ConstructorParameters<typeof Enforcement>[0];
+
+async function enforce(more: Partial<Options> = {}): Promise<Enforcement> {
+  const sources = {
+    policies,
+    namespaces: new ReplicaStore<Namespace>(),
+    nodes: new ReplicaStore<Node>(),
+    pods: new ReplicaStore<PolicyPod>(),
+  };
+  const enforcement = new Enforcement({
+    nodeName: 'n1',
+    sources,
+    rulesKnown: () => known,
+    factsOf: ({ name }) => facts.get(name),
+    flows: new PolicyFlows({ families: ['ipv4'] }),
+    nodeState: bridge as unknown as Options['nodeState'],
+    whenUnknown: 'closed',
+    bridgeBefore: 'with policy',
+    turns: new LoopTurns(5),
+    log: silentLog,
+    signal: stop.signal,
+    ...more,
+  });
+  stop.signal.addEventListener('abort', enforcement.follow());
+  await enforcement.settled();
+  bridge.told.length = 0;
+  return enforcement;
+}
+
+function put(object: NetworkPolicy): void {
+  policies.put(`${object.namespace}/${object.name}`, String(++version), object);
+  policies.flush();
+}
+
+function remove({ namespace, name }: NetworkPolicy): void {
+  policies.remove(`${namespace}/${name}`, String(++version));
+  policies.flush();
+}
+
+const is = (enforcement: Enforcement, pod = 'shop/web') => enforcement.pods().get(pod)?.is;
+
+describe('a pod', () => {
+  it('is led to rows only once the switch has acknowledged them, and they go only after it was led elsewhere', async () => {
+    const enforcement = await enforce();
+    await enforcement.attach(web, never);
+    expect(is(enforcement)).toBe('free');
+    bridge.told.length = 0;
+
+    bridge.isQuick = false;
+    put(denyAll);
+    const settled = enforcement.settled();
+    await expect.poll(() => bridge.isAwaited).toBe(true);
+    expect(bridge.take('class', 'subject')).toEqual(['want class']);
+    expect(is(enforcement)).toBe('free');
+    bridge.acknowledge();
+    await settled;
+    expect(bridge.take('class', 'subject')).toEqual([`want ${web.owner}`]);
+    expect(enforcement.pods().get('shop/web')).toEqual({ is: 'policed', ingress: ['shop/deny-all'], egress: [] });
+
+    bridge.isQuick = true;
+    remove(denyAll);
+    await enforcement.settled();
+    expect(bridge.take('class', 'subject')).toEqual([`want ${web.owner}`, 'forget class']);
+  });
+
+  it('that starts waits for the rows of a class that is new, and for none where others are in it', async () => {
+    put(denyAll);
+    const enforcement = await enforce();
+    bridge.isQuick = false;
+    const attached = enforcement.attach(web, never);
+    await expect.poll(() => bridge.isAwaited).toBe(true);
+    expect(bridge.take('class', 'subject')).toEqual(['want class']);
+    bridge.acknowledge();
+    await expect.poll(() => bridge.take('subject')).toEqual([`want ${web.owner}`]);
+    bridge.acknowledge();
+    await attached;
+    void enforcement.attach(second, never);
+    expect(bridge.take('class')).toEqual([]);
+    await expect.poll(() => bridge.wanted.has(second.owner)).toBe(true);
+    bridge.acknowledge();
+  });
+
+  it('that another policy isolates while it waits is led to what holds then', async () => {
+    const enforcement = await enforce();
+    await enforcement.attach(web, never);
+    bridge.isQuick = false;
+    put(denyAll);
+    const settled = enforcement.settled();
+    await expect.poll(() => bridge.isAwaited).toBe(true);
+    bridge.told.length = 0;
+    remove(denyAll);
+    bridge.isQuick = true;
+    bridge.acknowledge();
+    await settled;
+    await enforcement.settled();
+    expect(is(enforcement)).toBe('free');
+    expect([...bridge.wanted.keys()]).toEqual([web.owner]);
+  });
+
+  it('that is gone takes its flows with it at once, and the rows of its class after them', async () => {
+    put(denyAll);
+    const enforcement = await enforce();
+    await enforcement.attach(web, never);
+    bridge.told.length = 0;
+    enforcement.detach(web.owner);
+    expect(bridge.told).toEqual([`forget ${web.owner}`]);
+    await enforcement.settled();
+    expect([...bridge.wanted.keys()]).toEqual([]);
+    expect(enforcement.pods().size).toBe(0);
+  });
+});
+
+describe('a pod of which too little is known', () => {
+  it('keeps what the bridge has if an earlier agent attached it, and is policed as soon as it is known', async () => {
+    put(denyAll);
+    known = false;
+    const enforcement = await enforce();
+    enforcement.adopt(web);
+    await enforcement.settled();
+    expect(is(enforcement)).toBe('undecided');
+    expect(bridge.wanted.has(web.owner)).toBe(false);
+    known = true;
+    enforcement.podsChanged(['shop/web']);
+    await enforcement.settled();
+    expect(is(enforcement)).toBe('policed');
+  });
+
+  it.each([
+    ['without policy', 'free'],
+    ['empty', 'closed'],
+  ] as const)('is on a bridge that was %s %s', async (bridgeBefore, standing) => {
+    known = false;
+    const enforcement = await enforce({ bridgeBefore });
+    enforcement.adopt(web);
+    expect(is(enforcement)).toBe(standing);
+  });
+
+  it.each([
+    ['closed', 'closed'],
+    ['open', 'free'],
+  ] as const)('is, where `whenUnknown` is %s, %s', async (whenUnknown, standing) => {
+    known = false;
+    const enforcement = await enforce({ whenUnknown });
+    await enforcement.attach(web, never);
+    expect(is(enforcement)).toBe(standing);
+  });
+
+  it('is refused where `whenUnknown` says so', async () => {
+    known = false;
+    const enforcement = await enforce({ whenUnknown: 'refuse' });
+    await expect(enforcement.attach(web, never)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    expect(bridge.wanted.has(web.owner)).toBe(false);
+  });
+
+  it('is closed without labels in a namespace with policies, and says why, and free in one without', async () => {
+    facts.clear();
+    const enforcement = await enforce();
+    await enforcement.attach(web, never);
+    expect(is(enforcement)).toBe('free');
+    await enforcement.settled();
+    put(denyAll);
+    await enforcement.settled();
+    expect(is(enforcement)).toBe('closed');
+    await enforcement.attach(second, never);
+    expect(enforcement.pods().get('shop/two')).toMatchObject({ is: 'closed', why: 'the labels of the pod are not known yet' });
+  });
+});
+
+describe('numbers', () => {
+  const asked: string[] = [];
+  let leftovers = true;
+  const returns = () =>
+    new NumberReturns({
+      flows: {
+        acknowledged: (revision) => asked.push(`acknowledged ${revision}`) > 99,
+        leftoversGone: () => void asked.push('leftovers gone'),
+        problems: ['a pod has no number'],
+      },
+      nodeState: { hasPolicyLeftovers: () => leftovers, reconcilers: { bridge: { realizedRevision: 5 } } },
+      now: () => 0,
+    });
+
+  it('are not free before removals are allowed, nor before the bridge was seen without leftovers', () => {
+    const numbers = returns();
+    expect(numbers.look()).toBe(false);
+    numbers.removalsAllowed();
+    expect(numbers.look()).toBe(false);
+    expect(asked).toEqual([]);
+    leftovers = false;
+    expect(numbers.look()).toBe(true);
+    leftovers = true; // of no matter any more: what this agent wants and removes goes by revisions
+    expect(numbers.look()).toBe(false);
+    expect(asked).toEqual(['leftovers gone', 'acknowledged 5', 'acknowledged 5']);
+  });
+});

@@ -1,0 +1,39 @@
+import type { PolicyFlows } from '../policy-flows/policy-flows.ts';
+import type { NodeState } from '../reconcile/node-state.ts';
+
+interface NumberReturnsOptions {
+  readonly flows: Pick<PolicyFlows, 'acknowledged' | 'leftoversGone' | 'problems'>;
+  readonly nodeState: Pick<NodeState, 'hasPolicyLeftovers'> & {
+    readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'realizedRevision'> };
+  };
+  /** Milliseconds from any fixed moment. */
+  readonly now: () => number;
+}
+
+/** Says which revisions the bridge has reached with their removals: what is not on it any more can be lent again. */
+export class NumberReturns {
+  readonly #options: NumberReturnsOptions;
+  #areRemovalsAllowed = false;
+  /** Whether the bridge was seen without anything of an earlier agent that nobody wants. */
+  #isSwept = false;
+
+  constructor(options: NumberReturnsOptions) {
+    this.#options = options;
+  }
+
+  /** Before this a revision may be reached with what it does not want still on the bridge. */
+  removalsAllowed(): void {
+    this.#areRemovalsAllowed = true;
+  }
+
+  /** @returns whether what went without a number may get one now */
+  look(): boolean {
+    const { flows, nodeState, now } = this.#options;
+    const isFirst = !this.#isSwept;
+    if (!this.#areRemovalsAllowed || (isFirst && nodeState.hasPolicyLeftovers())) return false;
+    if (isFirst) flows.leftoversGone();
+    this.#isSwept = true;
+    const isFreed = flows.acknowledged(nodeState.reconcilers.bridge.realizedRevision, now());
+    return isFreed || (isFirst && flows.problems.length > 0);
+  }
+}
