@@ -28,7 +28,7 @@ function setUp() {
       policy: {
         matrix: engine.matrix,
         rulesOf: (...of) => engine.rulesOf(...of),
-        standings: () => new Map([['pod/shop/db/eth0@c' as never, { is: 'free' }]]),
+        pods: () => new Map([['shop/db', { is: 'free', ingress: [], egress: [] }]]),
       },
     }),
   };

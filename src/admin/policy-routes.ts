@@ -1,19 +1,18 @@
 import type { LoopTurns } from '../async/loop-turns.ts';
-import { podOwner } from '../attach/attachment-names.ts';
+import type { Enforcement } from '../enforce/enforcement.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Ipam } from '../ipam/ipam.ts';
 import { podName } from '../ipam/lease.ts';
 import type { NetworkPolicy } from '../kube/network-policy.ts';
 import type { PolicyPod } from '../kube/policy-pod.ts';
 import { isIp, parseIp } from '../net/ip.ts';
-import type { Owner } from '../pipeline/cookie.ts';
 import { type ApiAnswer, itemsAnswer, json } from './answer.ts';
 import { type AskedConnection, type ConnectionParty, explainConnection } from './policy/explain-connection.ts';
-import { type AttachmentStanding, nodePolicyViews, type PolicyInForce, podPolicyView } from './policy/policed-pods.ts';
+import { nodePolicyViews, type PolicyInForce, type PolicyStanding, podPolicyView } from './policy/policed-pods.ts';
 
 interface PolicedNode {
   readonly ipam: Pick<Ipam, 'leases'>;
-  readonly policy: PolicyInForce & { standings(): ReadonlyMap<Owner, Exclude<AttachmentStanding, undefined>> };
+  readonly policy: PolicyInForce & Pick<Enforcement, 'pods'>;
 }
 
 export interface PolicyPort {
@@ -33,15 +32,7 @@ export function podPolicy(port: PolicyPort, query: URLSearchParams): ApiAnswer {
   const leases = node.ipam.leases().filter((lease) => lease.state === 'allocated' && podName(lease) === name);
   if (leases.length === 0) throw new SeineError('INVALID_INPUT', `this node has no pod ${JSON.stringify(name)}; ask the node that has it`);
   const addresses = leases.flatMap((lease) => lease.addresses.map(({ ip }) => ip.text));
-  const standings = node.policy.standings();
-  return json(
-    podPolicyView(
-      inForce(node),
-      name,
-      addresses,
-      leases.map((lease) => standings.get(podOwner(lease, lease.pod))),
-    ),
-  );
+  return json(podPolicyView(inForce(node), name, addresses, standingOf(node, name)));
 }
 
 export function policies({ running, sources, turns }: PolicyPort): ApiAnswer {
@@ -57,16 +48,16 @@ export function policyExplanation(port: PolicyPort, query: URLSearchParams): Api
   return json(explainConnection(node.policy.matrix, { from, to, ...(asked === null ? {} : { port: portOf(asked) }) }));
 }
 
-function partyOf({ sources }: PolicyPort, { ipam, policy }: PolicedNode, name: string): ConnectionParty {
+function partyOf({ sources }: PolicyPort, node: PolicedNode, name: string): ConnectionParty {
   const ip = isIp(name) ? parseIp(name).text : undefined;
-  const lease = ipam
+  const lease = node.ipam
     .leases()
     .find(
       (each) =>
         each.state === 'allocated' && (ip === undefined ? podName(each) === name : each.addresses.some((own) => own.ip.text === ip)),
     );
   if (lease) {
-    const local = { pod: podName(lease), standing: policy.standings().get(podOwner(lease, lease.pod)) };
+    const local = { pod: podName(lease), standing: standingOf(node, podName(lease)) };
     return { name, addresses: ip === undefined ? lease.addresses.map((each) => each.ip.text) : [ip], local };
   }
   if (ip !== undefined) return { name, addresses: [ip] };
@@ -82,6 +73,13 @@ function portOf(text: string): NonNullable<AskedConnection['port']> {
   if ((protocol !== 'TCP' && protocol !== 'UDP' && protocol !== 'SCTP') || number < 1 || number > 65_535)
     throw new SeineError('INVALID_INPUT', `port: ${JSON.stringify(text)} is not of the form 80/TCP`);
   return { protocol, number };
+}
+
+/** @param pod `namespace/name` */
+function standingOf({ policy }: PolicedNode, pod: string): PolicyStanding {
+  const { is = 'undecided', why = 'nothing is known of it' } = policy.pods().get(pod) ?? {};
+  if (is === 'undecided') return undefined;
+  return is === 'closed' ? { is, why } : { is };
 }
 
 function inForce({ policy }: PolicedNode): PolicyInForce {

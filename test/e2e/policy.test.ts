@@ -1,4 +1,9 @@
+import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { ConnectionPolicyView, NodePolicyView, PodPolicyView } from '../../src/agent-api/policy.ts';
+import { plain } from '../../src/cli/paint.ts';
+import { run } from '../../src/cli/program.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
 import { eventually, ServiceLab, silent } from '../support/service-lab.ts';
 
 /** NetworkPolicy with real packets. */
@@ -25,6 +30,38 @@ async function withdraw(name: string): Promise<void> {
 
 const client = (n: number, to: string) => ({ from: `client-${n}`, address: lab.ip(to, 'ipv4'), port: 80 });
 
+/** What `seinectl policy` says on node 1, which has `web-1`. */
+async function asked<View>(...args: readonly string[]): Promise<{ readonly code: number; readonly view: View }> {
+  const out: string[] = [];
+  const terminal = {
+    room: { width: Number.POSITIVE_INFINITY, paint: plain },
+    line: (text: string) => void out.push(text),
+    remark: () => undefined,
+  };
+  const socket = nodePaths(lab.lab.plan.dir, lab.lab.node(1).name).apiSocket;
+  const code = await run(['--socket', socket, 'policy', ...args, '-o', 'json'], terminal, Readable.from([]));
+  return { code, view: JSON.parse(out.join('\n')) as View };
+}
+
+async function isExplained(): Promise<void> {
+  const pod = await asked<PodPolicyView>('pod', 'demo/web-1');
+  expect(pod).toMatchObject({
+    code: 0,
+    view: { ingress: { state: 'isolated', isolatedBy: ['demo/clients', 'demo/default-deny'] }, egress: { state: 'free' } },
+  });
+  expect(pod.view.ingress.rules.map(({ name }) => name)).toEqual(['demo/clients spec.ingress[0]']);
+  const { view: list } = await asked<{ readonly items: readonly NodePolicyView[] }>('list');
+  expect(list.items.map(({ name, notUnderstood }) => [name, notUnderstood])).toEqual([
+    ['demo/clients', []],
+    ['demo/default-deny', []],
+  ]);
+  const rule = { direction: 'ingress', verdict: 'allow', by: ['demo/clients spec.ingress[0]'] };
+  const allowed = await asked<ConnectionPolicyView>('explain', 'demo/client-1', 'demo/web-1', '80');
+  expect(allowed).toMatchObject({ code: 0, view: { verdict: 'allow', ends: expect.arrayContaining([expect.objectContaining(rule)]) } });
+  const denied = await asked<ConnectionPolicyView>('explain', '198.51.100.7', 'demo/web-1', '80');
+  expect(denied).toMatchObject({ code: 1, view: { verdict: 'deny', ends: [{ by: ['demo/clients', 'demo/default-deny'] }] } });
+}
+
 describe('a NetworkPolicy', () => {
   it('denies all that it selects, lets in what it names by labels, and heals when it goes', async () => {
     const aims = [client(1, 'web-1'), client(1, 'web-2')];
@@ -37,6 +74,7 @@ describe('a NetworkPolicy', () => {
         ingress: [{ from: [{ podSelector: { matchLabels: { app: 'client' } } }] }],
       });
       for (const aim of aims) await lab.sees(aim, { failures: [] });
+      await isExplained();
       await withdraw('clients');
       for (const aim of aims) await lab.sees({ ...aim, ...silent }, { pods: [] });
       await eventually(async () => expect((await lab.look({ ...client(1, 'web-1'), from: 'node-1' })).failures).toEqual([]));

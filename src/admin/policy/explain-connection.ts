@@ -9,7 +9,7 @@ import {
   type PolicyOutcome,
   policyDirections,
 } from '../../policy-matrix/matrix.ts';
-import { type AttachmentStanding, portsText } from './policed-pods.ts';
+import { type PolicyStanding, portsText } from './policed-pods.ts';
 
 /** One of the two that talk. */
 export interface ConnectionParty {
@@ -17,7 +17,7 @@ export interface ConnectionParty {
   readonly name: string;
   readonly addresses: readonly string[];
   /** Set for a pod of this node: what its flows lead to. */
-  readonly local?: { readonly pod: string; readonly standing: AttachmentStanding };
+  readonly local?: { readonly pod: string; readonly standing: PolicyStanding };
   /** Set for a pod of another node. */
   readonly elsewhere?: { readonly node: string };
 }
@@ -87,7 +87,7 @@ interface AskedEnd {
   /** Canonical. */
   readonly peerAddress: string;
   readonly isItself: boolean;
-  readonly standing: AttachmentStanding;
+  readonly standing: PolicyStanding;
   readonly port: AskedConnection['port'];
 }
 
@@ -125,7 +125,7 @@ function changeOf(
   pod: string,
   peer: string,
   { verdict, why, by, ports }: PortOutcome,
-  standing: AttachmentStanding,
+  standing: PolicyStanding,
 ): string {
   const [namespace] = pod.split('/', 1);
   const type = direction === 'ingress' ? 'Ingress' : 'Egress';

@@ -14,23 +14,20 @@ export interface PolicyInForce {
   rulesOf(direction: PolicyDirection, subject: SubjectClass): SubjectRules | undefined;
 }
 
-/** What the flows of one of a pod's attachments lead to; undefined: nothing is decided since the agent began. */
-export type AttachmentStanding = { readonly is: 'free' | 'policed' } | { readonly is: 'closed'; readonly why: string } | undefined;
+/** What a pod's flows lead to; undefined: nothing is decided since the agent began. */
+export type PolicyStanding = { readonly is: 'free' | 'policed' } | { readonly is: 'closed'; readonly why: string } | undefined;
 
-/** @param standings of the pod's attachments; what is closed of one is told of the pod */
 export function podPolicyView(
   { matrix, rulesOf }: PolicyInForce,
   name: string,
   addresses: readonly string[],
-  standings: readonly AttachmentStanding[],
+  standing: PolicyStanding,
 ): PodPolicyView {
   const subject = matrix.subjects.get(name);
-  const closed = standings.find((standing) => standing?.is === 'closed');
-  const isUndecided = standings.some((standing) => standing === undefined);
   const of = (direction: PolicyDirection): DirectionPolicyView => {
     const none = { isolatedBy: [], rules: [], moreRules: 0 };
-    if (closed) return { state: 'closed', why: closed.why, ...none };
-    if (isUndecided) return { state: 'as before', ...none };
+    if (standing?.is === 'closed') return { state: 'closed', why: standing.why, ...none };
+    if (!standing) return { state: 'as before', ...none };
     const subjectClass = subject?.[direction];
     const rules = subjectClass && rulesOf(direction, subjectClass);
     return rules ? isolatedView(rules) : { state: 'free', ...none };

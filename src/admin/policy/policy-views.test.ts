@@ -47,7 +47,7 @@ const closed = { is: 'closed', why: 'policies are not known yet' } as const;
 describe('a pod', () => {
   it('is isolated by direction, with rules, peers and ports', () => {
     const { inForce } = setUp(guarded, nothingOut);
-    const view = podPolicyView(inForce, 'shop/db', ['10.10.0.5'], [policed]);
+    const view = podPolicyView(inForce, 'shop/db', ['10.10.0.5'], policed);
     expect(view.ingress).toEqual({
       state: 'isolated',
       isolatedBy: ['shop/db'],
@@ -66,23 +66,23 @@ describe('a pod', () => {
 
   it('is free of policies that select others', () => {
     const { inForce } = setUp(guarded);
-    const { ingress, egress } = podPolicyView(inForce, 'shop/api', ['10.10.0.6'], [{ is: 'free' }]);
+    const { ingress, egress } = podPolicyView(inForce, 'shop/api', ['10.10.0.6'], { is: 'free' });
     expect([ingress.state, egress.state]).toEqual(['free', 'free']);
   });
 
   it('names the port that each peer has a number for', () => {
     const { inForce } = setUp(named);
-    const { egress } = podPolicyView(inForce, 'shop/api', ['10.10.0.6'], [policed]);
+    const { egress } = podPolicyView(inForce, 'shop/api', ['10.10.0.6'], policed);
     expect(egress.rules).toEqual([
       { name: 'shop/named spec.egress[0]', peers: ['pods of "shop" with "sql/TCP"'], morePeers: 0, ports: ['sql/TCP'] },
     ]);
   });
 
-  it('is closed if any of its attachments is, and as before until something is decided', () => {
+  it('is closed, and why, and as before until something is decided', () => {
     const { inForce } = setUp(guarded);
-    const closedView = podPolicyView(inForce, 'shop/db', ['10.10.0.5'], [policed, closed]);
+    const closedView = podPolicyView(inForce, 'shop/db', ['10.10.0.5'], closed);
     expect(closedView.ingress).toMatchObject({ state: 'closed', why: 'policies are not known yet' });
-    expect(podPolicyView(inForce, 'shop/db', ['10.10.0.5'], [undefined]).egress).toMatchObject({ state: 'as before' });
+    expect(podPolicyView(inForce, 'shop/db', ['10.10.0.5'], undefined).egress).toMatchObject({ state: 'as before' });
   });
 });
 
