@@ -40,12 +40,19 @@ function configMap(options: ManifestOptions): ConfigMap {
 
 function agentConfig({ dataPath, apiServer, agent }: ManifestOptions): string {
   const required = { ovsDatapathType: dataPath, ...(apiServer === undefined ? {} : { kubeAPIServerOverride: apiServer }) };
-  return `${apiServer === undefined ? apiServerHint : ''}${stringify({ ...required, tunnelType: 'geneve', logLevel: 'info', ...agent })}`;
+  return `${apiServer === undefined ? apiServerHint : ''}${stringify({ ...required, tunnelType: 'geneve', logLevel: 'info', ...agent })}${policyHint}`;
 }
 
 const apiServerHint = [
   '# Without kube-proxy the agent must not look for the API server by its Service, which the agent itself serves:',
   '# kubeAPIServerOverride: https://ADDRESS-OF-THE-API-SERVER:6443',
+  '',
+].join('\n');
+
+/** A comment: an agent up to 0.3.0 refuses the key, and has to start with this ConfigMap after a `rollout undo`. */
+const policyHint = [
+  '# NetworkPolicy: enforce, audit or "off"; an annotation of a Node stands above it. Releases up to 0.3.0 refuse this key.',
+  '# policy: { mode: enforce }',
   '',
 ].join('\n');
 

@@ -86,6 +86,8 @@ export interface PoolStatus {
 export interface NetworkPolicyStatus {
   /** Agents up to 0.3.0 enforce none, and say nothing of pods. */
   readonly enforcement: 'enforced' | 'not enforced';
+  /** Of this node; absent if it is not known yet. */
+  readonly mode?: 'enforce' | 'audit' | 'off';
   /** Of the cluster. */
   readonly objects: number;
   /** Those that isolate pods of this node. */

@@ -29,6 +29,7 @@ import { NodeChanges } from './node-changes.ts';
 import { type StartedNode, type StartHooks, startNode } from './node-start.ts';
 import { debouncedRecheck, keepNode, type NodeStack, openNodeStack, openNodeState } from './node-state.ts';
 import { journalPath } from './pods.ts';
+import { tellPolicyMode } from './policy-mode.ts';
 import { routingLook } from './routing-look.ts';
 import { openSwitch, type SwitchConnections } from './switch-connections.ts';
 
@@ -68,6 +69,7 @@ export function createAgent(config: AgentConfig, hooks: AgentEvents, log: Log, s
     const { datapath: datapathChanged, foreignFirewall } = changes;
     const firewall = { config, openflow, host: stack.links, nftables: stack.nftables, readiness, foreignFirewall, warnings, postNodeEvent };
     const plane = { database, openflow, datapathChanged };
+    tellPolicyMode({ config, live, nodes: sources.nodes.replica, warnings, postNodeEvent, log });
     return [
       watchForeignFirewall(firewall, { live, log, signal }),
       watchContestedSettings({ nodeState, warnings, log }, signal),

@@ -28,6 +28,11 @@ describe('parseConfig', () => {
     expect(proxy).toMatchObject({ proxyAll: true, skipServices: ['kube-system/kube-dns', 'fd00::a'] });
     expect(proxy.nodePortAddresses).toMatchObject(['primary', { text: '10.0.0.0/8' }]);
   });
+  it('enforces policies, and closes pods of which too little is known, unless it is told otherwise', () => {
+    expect(parseConfig('', {}).policy).toEqual({ mode: 'enforce', whenUnknown: 'closed' });
+    expect(parseConfig('policy: { mode: audit, whenUnknown: refuse }', {}).policy).toEqual({ mode: 'audit', whenUnknown: 'refuse' });
+    expect(parseConfig('policy: { mode: "off" }', {}).policy.mode).toBe('off');
+  });
   it.each([
     ['tunelType: geneve', /unknown field "tunelType"/],
     ['trafficEncapMode: noEncap', /trafficEncapMode: "noEncap" is not supported yet; supported: encap/],
@@ -47,6 +52,9 @@ describe('parseConfig', () => {
     ['proxy: { skipServices: [kube-dns] }', /proxy.skipServices.0: "kube-dns" is neither NAMESPACE\/NAME nor an address/],
     ['proxy: { serviceProxyName: "a b" }', /proxy.serviceProxyName: is no value of a label/],
     ['proxy: { proxyall: true }', /unknown field "proxyall"/],
+    ['policy: { mode: log }', /policy.mode: /],
+    ['policy: { whenUnknown: deny }', /policy.whenUnknown: /],
+    ['policy: { Mode: audit }', /unknown field "Mode"/],
     ['kubeAPIServerOverride: api.example', /kubeAPIServerOverride: is no https:/],
     ['a: [', /configuration: /],
     ['noSNAT: "yes"\nlogLevel: loud', /noSNAT: .*; logLevel: /],

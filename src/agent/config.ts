@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
+import { policyModes } from '../connectivity/environment.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { type Cidr, isIp, parseIp, readCidr } from '../net/ip.ts';
 
@@ -77,6 +78,13 @@ const proxySchema = z.strictObject({
 
 const statusSchema = z.strictObject({ reportPoolExhausted: z.boolean().default(true) });
 
+const policySchema = z.strictObject({
+  /** The annotation `seine.dev/policy-mode` of the Node stands above it. */
+  mode: z.enum(policyModes).default('enforce'),
+  /** What becomes of a pod of which it is not known whether a policy concerns it. */
+  whenUnknown: z.enum(['closed', 'refuse', 'open']).default('closed'),
+});
+
 const schema = z.strictObject({
   nodeName: z
     .string()
@@ -126,15 +134,16 @@ const schema = z.strictObject({
   repairPods: z.boolean().default(false),
   /** What STATUS of the CNI plugin says. */
   status: statusSchema.prefault({}),
+  policy: policySchema.prefault({}),
   logLevel: z.enum(['error', 'warn', 'info', 'debug']).default('info'),
 });
 
 /** How an agent is set up; keys and their meaning are Antrea's where Antrea has them. */
 export type AgentConfig = Omit<z.output<typeof schema>, 'nodeName'> & { readonly nodeName: string };
 
-/** Every key that there is, those of `proxy` and `status` with a dot. */
+/** Every key that there is, those of `proxy`, `status` and `policy` with a dot. */
 export function configKeys(): readonly string[] {
-  const inner = { proxy: proxySchema, status: statusSchema };
+  const inner = { proxy: proxySchema, status: statusSchema, policy: policySchema };
   const parts = Object.entries(inner).flatMap(([name, { shape }]) => Object.keys(shape).map((key) => `${name}.${key}`));
   return [...Object.keys(schema.shape).filter((key) => !Object.hasOwn(inner, key)), ...parts];
 }

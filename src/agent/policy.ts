@@ -36,7 +36,8 @@ export async function openPolicy(
     factsOf: (pod) => pods.known(pod),
     flows: new PolicyFlows({ families: familiesOf(live.current), recovered: recoveredFlows(held) }),
     nodeState,
-    whenUnknown: 'closed',
+    whenUnknown: config.policy.whenUnknown,
+    mode: () => live.current.policyMode ?? 'enforce',
     bridgeBefore: before,
     turns,
     log,
@@ -44,10 +45,12 @@ export async function openPolicy(
   });
   const endOwn = own.replica.subscribe((keys) => enforcement.podsChanged(keys));
   const end = enforcement.follow();
+  const endMode = live.subscribe((now, was) => now.policyMode !== was.policyMode && enforcement.modeChanged());
   signal.addEventListener(
     'abort',
     () => {
       endOwn();
+      endMode();
       end();
     },
     { once: true },

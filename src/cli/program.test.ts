@@ -136,6 +136,11 @@ describe('status', () => {
     expect(out).toContain('10.10.0.0/22: 1 of 1021 in use, 2 in quarantine');
   });
 
+  it('names the policy mode of a node that does not enforce', async () => {
+    answers['/v1/status'] = { ...status, networkPolicy: { ...status.networkPolicy, mode: 'audit' } };
+    expect((await seinectl(['status'])).out).toContain('Policies:  audit, 2 of 3 NetworkPolicies select 4 pods here\n');
+  });
+
   it('names objects that are not served as specified, and lets none of them act on the terminal', async () => {
     const first = [{ kind: 'Node', name: 'evil\u001b[2J', reasons: ['pod network 0.0.0.0/0 is larger than the network of any node'] }];
     answers['/v1/status'] = { ...status, objections: { count: 3, first } };

@@ -47,8 +47,8 @@ describe('the way of policy', () => {
     ]);
   });
 
-  it('lets through what it denies in audit mode, by a flow that counts it', () => {
-    expect(dump({ ...node, policyMode: 'audit' }, 'egressVerdict')).toEqual([
+  it.each(['audit', 'off'] as const)('lets through what it denies in mode %s, by a flow that counts it', (policyMode) => {
+    expect(dump({ ...node, policyMode }, 'egressVerdict')).toEqual([
       `egressVerdict,priority=200,reg0=0x800/0x1c00 actions=${forgotten},goto_table:route`,
       `egressVerdict,priority=200,reg0=0xc00/0x1c00 actions=${forgotten},goto_table:route`,
     ]);

@@ -65,9 +65,10 @@ function asked({ lookup, identity, classes, next }: Direction): Flow[] {
  * What was denied is dropped; of a connection that is known, the rest is barred by it. What the tracker calls invalid has no direction:
  * it bars nothing, or an answer could bar what it answers.
  *
- * In audit mode what would be denied goes on: the flow that counts it is there all the same.
+ * Where policies are not enforced what would be denied goes on: the flow that counts it is there all the same.
  */
 function done({ verdicts, next }: Direction, environment: NodeEnvironment): Flow[] {
+  const { policyMode = 'enforce' } = environment;
   const denied = reg.verdict('deny');
   const flow = (level: number, match: Match, steps: readonly Step[]): Flow => ({ table: verdicts, priority: level, match, steps });
   const goOn = [...forgotten(), goto(next)];
@@ -77,9 +78,9 @@ function done({ verdicts, next }: Direction, environment: NodeEnvironment): Flow
     ]);
   return [
     flow(priority.normal, { regs: [reg.verdict('allow')] }, goOn),
-    ...(environment.policyMode === 'audit'
-      ? [flow(priority.normal, { regs: [denied] }, goOn)]
-      : [...familiesOf(environment).map(bar), flow(priority.normal, { regs: [denied] }, drop)]),
+    ...(policyMode === 'enforce'
+      ? [...familiesOf(environment).map(bar), flow(priority.normal, { regs: [denied] }, drop)]
+      : [flow(priority.normal, { regs: [denied] }, goOn)]),
   ];
 }
 

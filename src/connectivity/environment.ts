@@ -3,6 +3,11 @@ import { ipFromValue } from '../net/ip.ts';
 import type { Mac } from '../net/mac.ts';
 import type { TunnelType } from '../pipeline/well-known.ts';
 
+export const policyModes = ['enforce', 'audit', 'off'] as const;
+
+/** `audit`: what policies deny is counted and goes on. `off`: no pod is policed. */
+export type PolicyMode = (typeof policyModes)[number];
+
 /** What is the same for every compiler on this node. */
 export interface NodeEnvironment {
   readonly gateway: {
@@ -25,8 +30,8 @@ export interface NodeEnvironment {
   readonly serviceCidrs: readonly Cidr[];
   /** What else the node is reached at, on whatever interface; gateway's and transport's may be among them. */
   readonly localAddresses?: readonly Ip[];
-  /** `audit`: what policy denies is counted and goes on. Absent: `enforce`. */
-  readonly policyMode?: 'enforce' | 'audit';
+  /** Absent: `enforce`. */
+  readonly policyMode?: PolicyMode;
 }
 
 /** Every network that pods of this node live in. */

@@ -125,6 +125,7 @@ async function enforce(more: Partial<Options> = {}): Promise<Enforcement> {
     flows: new PolicyFlows({ families: ['ipv4'] }),
     nodeState: bridge as unknown as Options['nodeState'],
     whenUnknown: 'closed',
+    mode: () => 'enforce',
     bridgeBefore: 'with policy',
     turns: new LoopTurns(5),
     log: silentLog,

@@ -1,5 +1,6 @@
 import type { LoopTurns } from '../async/loop-turns.ts';
 import { compileSubject, type SubjectIntent } from '../connectivity/compile-entry.ts';
+import type { PolicyMode } from '../connectivity/environment.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { PodIdentity } from '../ipam/attachment.ts';
 import type { Log } from '../log/log.ts';
@@ -19,7 +20,7 @@ const COALESCE_MS = 2;
 const RETURNS_EVERY_MS = 1_000;
 
 /** What is done with a pod of which it is not known whether a policy concerns it. */
-type WhenUnknown = 'closed' | 'refuse' | 'open';
+export type WhenUnknown = 'closed' | 'refuse' | 'open';
 
 /** What the bridge held when the agent began: flows of an agent with policy, of one without it, or of none. */
 export type BridgeBefore = 'with policy' | 'without policy' | 'empty';
@@ -36,6 +37,8 @@ interface EnforcementOptions {
     readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'realized' | 'realizedRevision'> };
   };
   readonly whenUnknown: WhenUnknown;
+  /** As of now. */
+  readonly mode: () => PolicyMode;
   readonly bridgeBefore: BridgeBefore;
   readonly turns: LoopTurns;
   readonly log: Log;
@@ -175,6 +178,13 @@ export class Enforcement {
     this.#schedule();
   }
 
+  /** The mode is another one. Pods are free at once; to what holds for them they go as they went at the start. */
+  modeChanged(): void {
+    if (this.#options.mode() === 'off') for (const subject of this.#subjects.all()) this.#want(subject);
+    for (const key of this.#subjects.pods()) this.#due.add(key);
+    this.#schedule();
+  }
+
   /** Resolves once all that is known is wanted. */
   async settled(): Promise<void> {
     do {
@@ -187,10 +197,10 @@ export class Enforcement {
    * Polices an attachment that begins: what is known of its policies is wanted when this returns a promise, and acknowledged when that
    * resolves.
    *
-   * @throws SeineError `UNAVAILABLE` if too little is known of it and `whenUnknown` is `refuse`, `CANCELLED`
+   * @throws SeineError `UNAVAILABLE` if policies are enforced, too little is known of it, and `whenUnknown` is `refuse`; `CANCELLED`
    */
   async attach(subject: LocalSubject, signal: AbortSignal): Promise<void> {
-    const { whenUnknown, nodeState } = this.#options;
+    const { whenUnknown, nodeState, mode } = this.#options;
     this.#subjects.add(subject);
     const key = podKeyOf(subject);
     if (key !== undefined) {
@@ -200,7 +210,8 @@ export class Enforcement {
     }
     for (;;) {
       const standing = this.#standingOf(subject);
-      if (standing.is === 'closed' && whenUnknown === 'refuse') throw new SeineError('UNAVAILABLE', `its policies: ${standing.why}`);
+      if (standing.is === 'closed' && whenUnknown === 'refuse' && mode() === 'enforce')
+        throw new SeineError('UNAVAILABLE', `its policies: ${standing.why}`);
       await this.#untilReady(standing, signal);
       if (isSameStanding(standing, this.#standingOf(subject))) break; // else another one by now, whose rows may be under way
     }
@@ -209,12 +220,12 @@ export class Enforcement {
 
   /** An attachment that an earlier agent has made. Until more is known it keeps what the bridge had of it. */
   adopt(subject: LocalSubject): void {
-    const { bridgeBefore } = this.#options;
+    const { bridgeBefore, mode } = this.#options;
     this.#subjects.add(subject);
     this.#undecided.add(subject.owner);
     const key = podKeyOf(subject);
     if (key === undefined || bridgeBefore === 'without policy') this.#lead(subject, { is: 'free' });
-    else if (bridgeBefore === 'empty') this.#lead(subject, { is: 'closed', why: 'policies are not known yet' });
+    else if (bridgeBefore === 'empty' || mode() === 'off') this.#lead(subject, this.#standingOf(subject));
     if (key === undefined) return;
     this.#putLocal(key);
     this.#schedule();
@@ -318,7 +329,7 @@ export class Enforcement {
     this.#due.delete(key);
     for (const subject of [...this.#subjects.ofPod(key)]) {
       const standing = this.#standingOf(subject);
-      if (standing.is === 'closed' && this.#undecided.has(subject.owner)) continue; // what the bridge has of it is better than nothing
+      if (this.#undecided.has(subject.owner) && (standing.is === 'closed' || this.#lackOf(subject) !== undefined)) continue; // what the bridge has of it is better
       await this.#untilReady(standing, this.#options.signal);
       if (isSameStanding(standing, this.#standingOf(subject))) this.#want(subject);
       else this.#due.add(key); // another one by now, whose rows may be under way
@@ -348,19 +359,23 @@ export class Enforcement {
   }
 
   #standingOf(subject: LocalSubject): SubjectStanding {
+    const { whenUnknown, flows, mode } = this.#options;
     const key = podKeyOf(subject);
-    if (subject.pod === undefined || key === undefined) return { is: 'free' };
-    const { rulesKnown, whenUnknown, flows } = this.#options;
-    if (rulesKnown() && this.#isFed && this.#engine.matrix.subjects.has(key)) {
-      const classes = flows.classesOf(key);
-      if (classes === 'closed') return { is: 'closed', why: 'there is no number for its class' };
-      return classes === 'free' ? { is: 'free' } : { is: 'policed', classes };
-    }
-    if (whenUnknown === 'open') return { is: 'free' };
-    if (!rulesKnown() || !this.#isFed) return { is: 'closed', why: 'policies are not known yet' };
-    return this.#engine.hasPolicies(subject.pod.namespace)
-      ? { is: 'closed', why: 'the labels of the pod are not known yet' }
-      : { is: 'free' };
+    if (key === undefined || mode() === 'off') return { is: 'free' };
+    const why = this.#lackOf(subject);
+    if (why !== undefined) return whenUnknown === 'open' ? { is: 'free' } : { is: 'closed', why };
+    if (!this.#engine.matrix.subjects.has(key)) return { is: 'free' };
+    const classes = flows.classesOf(key);
+    if (classes === 'closed') return { is: 'closed', why: 'there is no number for its class' };
+    return classes === 'free' ? { is: 'free' } : { is: 'policed', classes };
+  }
+
+  /** What is missing to know whether a policy concerns a pod, in words; undefined if nothing is. */
+  #lackOf({ pod }: LocalSubject): string | undefined {
+    if (pod === undefined) return undefined;
+    if (!this.#options.rulesKnown() || !this.#isFed) return 'policies are not known yet';
+    const isKnown = this.#engine.matrix.subjects.has(`${pod.namespace}/${pod.name}`) || !this.#engine.hasPolicies(pod.namespace);
+    return isKnown ? undefined : 'the labels of the pod are not known yet';
   }
 }
 

@@ -13,12 +13,17 @@ export interface Node {
   readonly internalIps: readonly string[];
   /** Label `topology.kubernetes.io/zone`. */
   readonly zone?: string;
+  /** Annotation `seine.dev/policy-mode` as it is written, and no more of it than can be a mode and a few characters; absent if there is none. */
+  readonly policyMode?: string;
   /** `metadata.creationTimestamp`, RFC 3339 in UTC; absent only from what an older agent stored. */
   readonly createdAt?: string;
   readonly deleting: boolean;
   /** Condition `NetworkUnavailable`; absent if it was never set. */
   readonly networkUnavailable?: boolean;
 }
+
+/** So much of an annotation that is no mode is kept, to be shown. */
+const MODE_SHOWN_MAX = 32;
 
 /** Gives the InternalIP, or `undefined` for the other types, whose text need not be an address (Hostname). */
 const internalIp = z.object({ type: z.string(), address: z.string() }).transform(({ type, address }, context) => {
@@ -42,6 +47,7 @@ const schema = z.object({
     name: z.string(),
     uid: z.string(),
     labels: stringMap,
+    annotations: stringMap,
     creationTimestamp: z.string().nullish(),
     deletionTimestamp: z.string().nullish(),
   }),
@@ -52,11 +58,12 @@ const schema = z.object({
 export const nodes: Resource<Node> = {
   kind: 'Node',
   path: '/api/v1/nodes',
-  revision: 2,
+  revision: 3,
   project: (raw) => {
     const { metadata, spec, status } = parseObject(schema, raw);
     const { cidrs, refused } = networksOf(spec);
     const zone = ownValue(metadata.labels, 'topology.kubernetes.io/zone');
+    const policyMode = ownValue(metadata.annotations, 'seine.dev/policy-mode');
     return {
       name: metadata.name,
       uid: metadata.uid,
@@ -64,6 +71,7 @@ export const nodes: Resource<Node> = {
       ...(refused.length > 0 ? { refusedPodCidrs: refused.map(({ why }) => `spec.podCIDRs: ${why}`) } : {}),
       internalIps: (status?.addresses ?? []).filter((ip) => ip !== undefined),
       ...(zone === undefined ? {} : { zone }),
+      ...(policyMode === undefined ? {} : { policyMode: policyMode.slice(0, MODE_SHOWN_MAX) }),
       ...(metadata.creationTimestamp ? { createdAt: metadata.creationTimestamp } : {}),
       deleting: typeof metadata.deletionTimestamp === 'string',
       ...networkCondition(status?.conditions),

@@ -43,6 +43,13 @@ describe('Node', () => {
     });
   });
 
+  it('keeps the annotation of the policy mode, as much of it as is worth showing', () => {
+    const modeOf = (annotations: object) => nodes.project({ metadata: { name: 'n1', uid: 'u1', annotations } })?.policyMode;
+    expect(modeOf({ 'seine.dev/policy-mode': 'audit', other: 'x' })).toBe('audit');
+    expect(modeOf({ 'seine.dev/policy-mode': 'x'.repeat(100_000) })).toBe('x'.repeat(32));
+    expect(modeOf({ other: 'x' })).toBeUndefined();
+  });
+
   it('takes a node that has nothing yet, and the old single podCIDR', () => {
     const bare = nodes.project({ metadata: { name: 'n1', uid: 'u1' } });
     expect(bare).toEqual({ name: 'n1', uid: 'u1', podCidrs: [], internalIps: [], deleting: false });

@@ -9,7 +9,7 @@ import { LiveEnvironment } from './live-environment.ts';
 
 const node: Node = { name: 'n1', uid: 'u', podCidrs: ['10.10.0.0/22'], internalIps: ['192.168.77.1'], deleting: false };
 
-function setUp() {
+function setUp(config = '') {
   const nodes = new ReplicaStore<Node>();
   let interfaces = [{ name: 'eth0', mtu: 1500, addresses: [parseIp('192.168.77.1')] }];
   let version = 10;
@@ -20,7 +20,7 @@ function setUp() {
   let localAddresses = [parseIp('192.168.77.1')];
   become({});
   const live = new LiveEnvironment({
-    config: parseConfig('', { NODE_NAME: 'n1' }),
+    config: parseConfig(config, { NODE_NAME: 'n1' }),
     nodes,
     interfaces: () => interfaces,
     localAddresses: () => localAddresses,
@@ -107,5 +107,16 @@ describe('LiveEnvironment', () => {
     t.become({});
     t.live.look();
     expect(t.live.problem).toBeUndefined();
+  });
+
+  it('takes the policy mode of the annotation before the configured one, and the configured one where there is none or no mode', () => {
+    const t = setUp('policy: { mode: audit }');
+    const modes = (['enforce', 'off', 'of', undefined] as const).map((policyMode) => {
+      t.become(policyMode === undefined ? {} : { policyMode });
+      t.live.look();
+      return t.live.current.policyMode ?? 'enforce';
+    });
+    expect(modes).toEqual(['enforce', 'off', 'audit', 'audit']);
+    expect(t.seen).toHaveLength(3);
   });
 });

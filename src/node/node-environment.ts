@@ -10,6 +10,7 @@ import { type Link, listLinks } from '../netlink/links.ts';
 import type { NetlinkSocket } from '../netlink/socket.ts';
 import { ofPorts, type TunnelType, tunnelCarriers, virtualRanges } from '../pipeline/well-known.ts';
 import type { NodeConfig } from './node-config.ts';
+import { nodePolicyMode } from './policy-mode.ts';
 
 /** An interface of the node with what matters for carrying tunnels. */
 export interface HostInterface {
@@ -59,6 +60,7 @@ export function resolveEnvironment(
   const type = config.tunnelType;
   const carrier = tunnelCarriers[type];
   const formerPodCidrs = formerCidrs(podCidrs, usedCidrs);
+  const policyMode = nodePolicyMode(config.policy.mode, node);
   return {
     gateway: {
       name: config.hostGateway,
@@ -76,6 +78,7 @@ export function resolveEnvironment(
     formerPodCidrs,
     transport: ends,
     serviceCidrs: [config.serviceCIDR, config.serviceCIDRv6].filter((cidr) => cidr !== undefined),
+    ...(policyMode === 'enforce' ? {} : { policyMode }),
   };
 }
 

@@ -11,6 +11,7 @@ export interface PolicyObjectsPort {
 
 /** The node, once it is known. */
 export interface PolicyFactsNode {
+  readonly environment: { readonly policyMode?: NonNullable<NetworkPolicyStatus['mode']> };
   readonly policy: { pods(): ReadonlyMap<string, PodStanding>; readonly shortages: readonly string[] };
 }
 
@@ -26,10 +27,13 @@ export function policyFacts({ sources }: PolicyObjectsPort, node: PolicyFactsNod
   }
   const shortages = node?.policy.shortages ?? [];
   const objects = sources.networkPolicies.replica.size;
-  return { enforcement: 'enforced', objects, selecting: selecting.size, isolatedPods, closedPods, shortages };
+  const mode = node && { mode: node.environment.policyMode ?? 'enforce' };
+  return { enforcement: 'enforced', ...mode, objects, selecting: selecting.size, isolatedPods, closedPods, shortages };
 }
 
-export function policyProblems({ closedPods = [], shortages = [] }: NetworkPolicyStatus): readonly FoundProblem[] {
+/** Where policies are not enforced, closed pods lack nothing. */
+export function policyProblems({ mode, closedPods: all = [], shortages = [] }: NetworkPolicyStatus): readonly FoundProblem[] {
+  const closedPods = mode === 'audit' ? [] : all;
   const more = closedPods.length - CLOSED_NAMED_MAX;
   return [
     ...closedPods.slice(0, CLOSED_NAMED_MAX).map(({ pod, why }): FoundProblem => {

@@ -64,6 +64,11 @@ describe('what is wrong', () => {
       ['policy.closed shop/a'],
     ],
     [
+      'a pod that is closed where nothing is enforced',
+      { networkPolicy: { ...well.networkPolicy, mode: 'audit', closedPods: [{ pod: 'shop/a', why: 'policies are not known yet' }] } },
+      [],
+    ],
+    [
       'numbers that have run out',
       { networkPolicy: { ...well.networkPolicy, shortages: ['2 pods are closed: there is no number for their class'] } },
       ['policy.numbers pods are closed: there is no number for their class'],

@@ -77,9 +77,9 @@ function facts(status: AgentStatus): [string, string][] {
   ];
 }
 
-function policiesText({ enforcement, objects, selecting = 0, isolatedPods = 0, closedPods = [] }: NetworkPolicyStatus): string {
+function policiesText({ enforcement, mode, objects, selecting = 0, isolatedPods = 0, closedPods = [] }: NetworkPolicyStatus): string {
   if (enforcement === 'not enforced') return 'NetworkPolicy: not enforced by this version';
-  const selected = `enforced, ${selecting} of ${objects} NetworkPolicies select ${count(isolatedPods, 'pod')} here`;
+  const selected = `${mode === undefined || mode === 'enforce' ? 'enforced' : mode}, ${selecting} of ${objects} NetworkPolicies select ${count(isolatedPods, 'pod')} here`;
   if (closedPods.length === 0) return selected;
   const reasons = [...new Set(closedPods.map(({ why }) => why))];
   return `${selected}; ${count(closedPods.length, 'pod')} closed: ${reasons.join('; ')}`;

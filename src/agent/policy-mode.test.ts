@@ -1,0 +1,56 @@
+import { expect, it } from 'vitest';
+import type { NodeEnvironment } from '../connectivity/environment.ts';
+import type { Node } from '../kube/node.ts';
+import { ReplicaStore } from '../kube/replica.ts';
+import { silentLog } from '../log/log.ts';
+import { parseConfig } from './config.ts';
+import { tellPolicyMode } from './policy-mode.ts';
+
+const node: Node = { name: 'n1', uid: 'u', podCidrs: [], internalIps: [], deleting: false };
+
+function setUp() {
+  const nodes = new ReplicaStore<Node>();
+  const warnings = new Map<string, readonly string[]>();
+  const events: string[] = [];
+  const listeners: Parameters<Parameters<typeof tellPolicyMode>[0]['live']['subscribe']>[0][] = [];
+  const subscribe = (one: (typeof listeners)[number]) => {
+    listeners.push(one);
+    return () => undefined;
+  };
+  const live = { current: {} as NodeEnvironment, subscribe };
+  const postNodeEvent = (reason: string, message: string, type: string) => void events.push(`${type} ${reason} ${message}`);
+  tellPolicyMode({ config: parseConfig('', { NODE_NAME: 'n1' }), live, nodes, warnings, postNodeEvent, log: silentLog });
+  let version = 0;
+  const annotate = (name: string, policyMode?: string): void => {
+    nodes.put(name, String((version += 1)), { ...node, name, ...(policyMode === undefined ? {} : { policyMode }) });
+    nodes.flush();
+  };
+  const become = (now: object, before: object) => {
+    for (const listener of listeners) listener(now as NodeEnvironment, before as NodeEnvironment);
+  };
+  return { warnings, events, annotate, become };
+}
+
+it('warns of an annotation that is no mode, as long as it is there, and of no other node', () => {
+  const t = setUp();
+  t.annotate('n2', 'x');
+  expect(t.warnings.size).toBe(0);
+  t.annotate('n1', 'Audit');
+  t.annotate('n1', 'Audit');
+  const fault = 'the Node\'s annotation seine.dev/policy-mode is "Audit", and none of enforce, audit, off: enforce stays, as configured';
+  expect([...t.warnings.values()]).toEqual([[fault]]);
+  expect(t.events).toEqual([`Warning PolicyModeInvalid ${fault}`]);
+  t.annotate('n1', 'audit');
+  expect(t.warnings.size).toBe(0);
+});
+
+it('posts an event of a change, a warning where policies stop being enforced', () => {
+  const t = setUp();
+  t.become({ policyMode: 'audit' }, {});
+  t.become({ policyMode: 'audit', podCidrs: [] }, { policyMode: 'audit' });
+  t.become({}, { policyMode: 'audit' });
+  expect(t.events).toEqual([
+    'Warning PolicyModeChanged the policy mode of this node is audit, and was enforce: what policies deny is counted and passes',
+    'Normal PolicyModeChanged the policy mode of this node is enforce, and was audit: what policies deny is dropped',
+  ]);
+});

@@ -1,0 +1,56 @@
+import type { PolicyMode } from '../connectivity/environment.ts';
+import type { Node } from '../kube/node.ts';
+import type { Replica } from '../kube/replica.ts';
+import type { Log } from '../log/log.ts';
+import type { LiveEnvironment } from '../node/live-environment.ts';
+import { policyModeFault } from '../node/policy-mode.ts';
+import type { AgentConfig } from './config.ts';
+
+interface PolicyModeOptions {
+  readonly config: Pick<AgentConfig, 'nodeName' | 'policy'>;
+  readonly live: Pick<LiveEnvironment, 'current' | 'subscribe'>;
+  readonly nodes: Pick<Replica<Node>, 'get' | 'subscribe'>;
+  readonly warnings: Map<string, readonly string[]>;
+  readonly postNodeEvent: (reason: string, message: string, type: 'Normal' | 'Warning') => void;
+  readonly log: Log;
+}
+
+/** Under this name they stand among the warnings. */
+const WARNING = 'policy mode';
+
+const meanings: Readonly<Record<PolicyMode, string>> = {
+  enforce: 'what policies deny is dropped',
+  audit: 'what policies deny is counted and passes',
+  off: 'no pod is policed',
+};
+
+/** Tells in events of the Node which policy mode holds on it as it changes. An annotation that is no mode is a warning, and an event. */
+export function tellPolicyMode(options: PolicyModeOptions): void {
+  const { live, postNodeEvent, log } = options;
+  const mode = live.current.policyMode ?? 'enforce';
+  if (mode !== 'enforce') log.warn('NetworkPolicy is not enforced on this node', { mode, meaning: meanings[mode] });
+  live.subscribe(({ policyMode: now = 'enforce' }, { policyMode: before = 'enforce' }) => {
+    if (now === before) return;
+    const message = `the policy mode of this node is ${now}, and was ${before}: ${meanings[now]}`;
+    postNodeEvent('PolicyModeChanged', message, now === 'enforce' ? 'Normal' : 'Warning');
+  });
+  warnOfAnnotation(options);
+}
+
+function warnOfAnnotation({ config, nodes, warnings, postNodeEvent, log }: PolicyModeOptions): void {
+  let named: string | undefined;
+  const look = (): void => {
+    const node = nodes.get(config.nodeName);
+    const fault = node && policyModeFault(config.policy.mode, node);
+    if (fault === named) return;
+    named = fault;
+    if (fault === undefined) warnings.delete(WARNING);
+    else {
+      warnings.set(WARNING, [fault]);
+      log.warn('the policy mode of the Node cannot be used', { reason: fault });
+      postNodeEvent('PolicyModeInvalid', fault, 'Warning');
+    }
+  };
+  look();
+  nodes.subscribe((names) => void (names.has(config.nodeName) && look()));
+}

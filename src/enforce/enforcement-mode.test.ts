@@ -1,0 +1,151 @@
+import { describe, expect, it } from 'vitest';
+import { LoopTurns } from '../async/loop-turns.ts';
+import type { PolicyMode } from '../connectivity/environment.ts';
+import type { Namespace } from '../kube/namespace.ts';
+import type { NetworkPolicy } from '../kube/network-policy.ts';
+import type { Node } from '../kube/node.ts';
+import type { PolicyPod } from '../kube/policy-pod.ts';
+import { ReplicaStore } from '../kube/replica.ts';
+import { silentLog } from '../log/log.ts';
+import { parseIp } from '../net/ip.ts';
+import { type Owner, ownerOf } from '../pipeline/cookie.ts';
+import { PolicyFlows } from '../policy-flows/policy-flows.ts';
+import type { Wanted } from '../wanted/wanted.ts';
+import { type BridgeBefore, Enforcement, type WhenUnknown } from './enforcement.ts';
+import type { LocalPodFacts, LocalSubject } from './local-subjects.ts';
+
+const owner = ownerOf('subject', 'a');
+const a: LocalSubject = {
+  owner,
+  ofPort: 16,
+  addresses: [parseIp('10.0.0.2')],
+  pod: { namespace: 'shop', name: 'a', uid: 'u' },
+};
+const denyAll: NetworkPolicy = { namespace: 'shop', name: 'deny', uid: 'p', generation: 1, podSelector: [], ingress: [], egress: [] };
+const labelled: LocalPodFacts = { labels: {}, ports: {} };
+
+interface Known {
+  readonly rules?: boolean;
+  readonly pod?: boolean;
+  readonly whenUnknown?: WhenUnknown;
+  readonly mode?: PolicyMode;
+  readonly bridgeBefore?: BridgeBefore;
+}
+
+/** A node whose switch acknowledges everything at once; `shop` has a policy that denies all. */
+function scene(known: Known) {
+  const now = { rules: true, pod: true, mode: 'enforce' as PolicyMode, ...known };
+  const policies = new ReplicaStore<NetworkPolicy>();
+  policies.put('shop/deny', '1', denyAll);
+  const namespaces = new ReplicaStore<Namespace>();
+  namespaces.put('shop', '1', { name: 'shop', labels: {} });
+  const wanted = new Map<Owner, Wanted>();
+  const revisions = { owner, bridge: 1, host: 1 };
+  const realizing = { realizedRevision: 1, realized: async () => undefined };
+  const enforcement = new Enforcement({
+    nodeName: 'n1',
+    sources: { namespaces, policies, nodes: new ReplicaStore<Node>(), pods: new ReplicaStore<PolicyPod>() },
+    rulesKnown: () => now.rules,
+    factsOf: () => (now.pod ? labelled : undefined),
+    flows: new PolicyFlows({ families: ['ipv4'] }),
+    nodeState: {
+      want: (of: Owner, what: Wanted) => {
+        wanted.set(of, what);
+        return revisions;
+      },
+      forget: (of: Owner) => {
+        wanted.delete(of);
+        return revisions;
+      },
+      realized: async () => undefined,
+      hasPolicyLeftovers: () => false,
+      bridge: { revision: 1 },
+      reconcilers: { bridge: realizing },
+    } as unknown as ConstructorParameters<typeof Enforcement>[0]['nodeState'],
+    whenUnknown: known.whenUnknown ?? 'closed',
+    mode: () => now.mode,
+    bridgeBefore: known.bridgeBefore ?? 'empty',
+    turns: new LoopTurns(5),
+    log: silentLog,
+    signal: new AbortController().signal,
+  });
+  enforcement.follow();
+  const standing = () => enforcement.standings().get(owner)?.is;
+  const attach = async () => {
+    await enforcement.settled();
+    await enforcement.attach(a, AbortSignal.timeout(5_000));
+    return standing();
+  };
+  return { now, enforcement, standing, attach, entries: () => wanted.get(owner)?.flows.length };
+}
+
+describe('a pod that begins', () => {
+  it.each<[Known, string]>([
+    [{}, 'policed'],
+    [{ rules: false }, 'closed'],
+    [{ pod: false }, 'closed'],
+    [{ rules: false, whenUnknown: 'open' }, 'free'],
+    [{ pod: false, whenUnknown: 'open' }, 'free'],
+    [{ whenUnknown: 'open' }, 'policed'],
+    [{ whenUnknown: 'refuse' }, 'policed'],
+    [{ mode: 'audit' }, 'policed'],
+    [{ pod: false, mode: 'audit', whenUnknown: 'refuse' }, 'closed'],
+    [{ mode: 'off' }, 'free'],
+    [{ rules: false, mode: 'off', whenUnknown: 'refuse' }, 'free'],
+  ])('with %j is %s', async (known, is) => {
+    expect(await scene(known).attach()).toBe(is);
+  });
+
+  it.each<[Known, string]>([
+    [{ rules: false }, 'policies are not known yet'],
+    [{ pod: false }, 'the labels of the pod are not known yet'],
+  ])('with %j is refused where that is wanted', async (known, why) => {
+    await expect(scene({ ...known, whenUnknown: 'refuse' }).attach()).rejects.toThrow(why);
+  });
+});
+
+describe('a pod of an earlier agent of which too little is known', () => {
+  it.each<[Known, string | undefined]>([
+    [{}, 'closed'],
+    [{ whenUnknown: 'open' }, 'free'],
+    [{ bridgeBefore: 'with policy' }, undefined],
+    [{ bridgeBefore: 'with policy', whenUnknown: 'open' }, undefined],
+    [{ bridgeBefore: 'with policy', mode: 'off' }, 'free'],
+    [{ bridgeBefore: 'without policy' }, 'free'],
+  ])('with %j is %s, and policed once it is known', async (known, is) => {
+    const s = scene({ ...known, pod: false });
+    s.enforcement.adopt(a);
+    await s.enforcement.settled();
+    expect(s.standing()).toBe(is);
+    s.now.pod = true;
+    s.now.mode = 'enforce';
+    s.enforcement.modeChanged();
+    s.enforcement.podsChanged(['shop/a']);
+    await s.enforcement.settled();
+    expect(s.standing()).toBe('policed');
+  });
+});
+
+describe('a change of the mode', () => {
+  it('frees a pod at once, and polices it again', async () => {
+    const s = scene({});
+    expect(await s.attach()).toBe('policed');
+    s.now.mode = 'off';
+    s.enforcement.modeChanged();
+    expect([s.standing(), s.entries()]).toEqual(['free', 2]);
+    await s.enforcement.settled();
+    expect(s.standing()).toBe('free');
+    s.now.mode = 'audit';
+    s.enforcement.modeChanged();
+    await s.enforcement.settled();
+    expect([s.standing(), s.entries()]).toEqual(['policed', 3]);
+  });
+
+  it('frees a pod whose policies nobody knows', async () => {
+    const s = scene({ rules: false });
+    expect(await s.attach()).toBe('closed');
+    s.now.mode = 'off';
+    s.enforcement.modeChanged();
+    expect(s.standing()).toBe('free');
+  });
+});

@@ -1,0 +1,125 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
+import { createAll } from '../../src/lab/demo/workload.ts';
+import { ConvergeLab, until } from '../support/converge-lab.ts';
+import { denyAll, networkPolicy } from '../support/guarded-lab.ts';
+import { slowness } from '../support/test-datapath.ts';
+
+/** The policy mode of a node, changed by its annotation, with real packets. */
+let lab: ConvergeLab;
+let server: PodStatusLine;
+let node: number;
+
+const signal = () => AbortSignal.timeout(20_000 * slowness);
+const followMs = 10_000;
+
+beforeAll(async () => {
+  lab = await ConvergeLab.start(2);
+  await lab.startPods();
+  server = lab.pod('web-1');
+  node = lab.plan.nodes.findIndex(({ name }) => name === server.node) + 1;
+}, 300_000);
+afterAll(async () => {
+  await lab?.remove();
+});
+
+async function annotate(mode: string | null): Promise<void> {
+  const body = { metadata: { annotations: { 'seine.dev/policy-mode': mode } } };
+  await lab.api.send(
+    { method: 'PATCH', path: `/api/v1/nodes/${server.node}`, body, contentType: 'application/merge-patch+json' },
+    signal(),
+  );
+}
+
+async function events(reason: string): Promise<readonly string[]> {
+  const { items } = (await lab.api.send({ method: 'GET', path: '/api/v1/namespaces/default/events' }, signal())) as {
+    items: { reason: string; message?: string; note?: string }[];
+  };
+  return items.filter((event) => event.reason === reason).map(({ message, note }) => message ?? note ?? '');
+}
+
+async function answers(): Promise<readonly string[]> {
+  const asked = [lab.pod('client-1'), lab.pod('client-2')].flatMap((from) => server.ips.map((ip) => lab.reach(from, ip)));
+  return [...new Set((await Promise.all(asked)).map(({ is }) => is))];
+}
+
+async function untilAnswers(is: string): Promise<void> {
+  let seen = '';
+  await until(
+    async () => (seen = (await answers()).join()) === is,
+    followMs,
+    () => `answers are ${seen}, not ${is}`,
+  );
+}
+
+/** Packets that the flows of denied ones have counted, by what becomes of them. */
+async function denied(): Promise<{ readonly dropped: boolean; readonly packets: number }> {
+  const rows = (await Promise.all([46, 90].map(rowsOf))).flat();
+  const ofDenied = rows.filter((row) => row.includes('reg0=0xc00/0x1c00') && row.includes('priority=200,'));
+  const packets = ofDenied.reduce((sum, row) => sum + Number(/n_packets=(\d+)/.exec(row)?.[1]), 0);
+  expect(ofDenied).toHaveLength(2);
+  return { dropped: ofDenied.every((row) => row.includes('actions=drop')), packets };
+}
+
+/** Flows that lead pods' packets to policy. */
+async function policed(): Promise<number> {
+  return (await rowsOf(80)).filter((row) => row.includes('goto_table:81')).length;
+}
+
+async function rowsOf(table: number): Promise<readonly string[]> {
+  const dump = await lab.exec(node, 'ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', `table=${table}`);
+  return dump.split('\n').filter((line) => line.includes('actions='));
+}
+
+it('drops, counts or does not ask, as the annotation says, and drops again without it', { timeout: 180_000 * slowness }, async () => {
+  await untilAnswers('OK');
+  await createAll(lab.api, [networkPolicy('demo', 'deny-all', { ...denyAll, policyTypes: ['Ingress'] })], signal());
+  await untilAnswers('TIMEOUT');
+  expect(await policed()).toBeGreaterThan(0);
+  expect(await denied()).toMatchObject({ dropped: true });
+
+  await annotate('audit');
+  await untilAnswers('OK');
+  const audited = await denied();
+  expect(audited.dropped).toBe(false);
+  expect(await answers()).toEqual(['OK']);
+  await until(
+    async () => (await denied()).packets > audited.packets,
+    followMs,
+    () => 'what passes is not counted as denied',
+  );
+
+  await annotate('off');
+  await until(
+    async () => (await events('PolicyModeChanged')).some((message) => message.includes('is off, and was audit')),
+    followMs,
+    () => 'no event says that the mode is off',
+  );
+  await until(
+    async () => (await policed()) === 0,
+    followMs,
+    () => 'there is a pod that is policed',
+  );
+  expect(await answers()).toEqual(['OK']);
+
+  await annotate(null);
+  await untilAnswers('TIMEOUT');
+  expect(await denied()).toMatchObject({ dropped: true });
+});
+
+it('stays as it is configured where the annotation is no mode, and names that', { timeout: 60_000 * slowness }, async () => {
+  await annotate('Off');
+  await until(
+    async () => (await events('PolicyModeInvalid')).length > 0,
+    followMs,
+    () => 'no event names the annotation',
+  );
+  expect(await events('PolicyModeInvalid')).toEqual([
+    'the Node\'s annotation seine.dev/policy-mode is "Off", and none of enforce, audit, off: enforce stays, as configured',
+  ]);
+  expect((await lab.metrics(node)).get('node_warnings')).toBeGreaterThan(0);
+  expect(await answers()).toEqual(['TIMEOUT']);
+  await annotate('off');
+  await untilAnswers('OK');
+  expect(await events('PolicyModeChanged')).toContain('the policy mode of this node is off, and was enforce: no pod is policed');
+});
