@@ -3,11 +3,13 @@ import { SeineError } from '../errors/seine-error.ts';
 import type { FlowStats } from '../openflow/flow-stats.ts';
 import type { Group } from '../openflow/group.ts';
 import type { Meter } from '../openflow/meter.ts';
-import { isLearned } from '../pipeline/cookie.ts';
+import { cookieFeature, isLearned } from '../pipeline/cookie.ts';
 import {
   type BridgeKey,
   type BridgeValue,
+  decodeFlowEntry,
   describeFlowEntry,
+  isFlowKey,
   observedFlow,
   observedGroup,
   observedMeter,
@@ -31,22 +33,30 @@ function keyAndValue(entry: HeldEntry): [BridgeKey, BridgeValue] {
   return 'group' in entry ? observedGroup(entry.group) : observedMeter(entry.meter);
 }
 
+interface HeldBridge {
+  readonly held: ReadonlyMap<BridgeKey, BridgeValue>;
+  /** Left out: rows by which policies decide. Inputs have who a pod is to policy, and not the policies. */
+  readonly policyRows: number;
+}
+
 /**
- * The recorded entries of a bridge, without those that the switch learned by itself, which no owner wants.
+ * The recorded entries of a bridge, without those that the switch learned by itself, which no owner wants, and without policy's rows.
  *
  * @param taught which those may be
  * @throws SeineError `INVALID_INPUT`
  */
-export function readHeld(text: string, taught: Pick<LearnedFlows, 'covers'>): ReadonlyMap<BridgeKey, BridgeValue> {
+export function readHeld(text: string, taught: Pick<LearnedFlows, 'covers'>): HeldBridge {
+  let policyRows = 0;
   const held = new Map<BridgeKey, BridgeValue>();
   for (const [at, each] of text.split('\n').entries()) {
     if (each === '') continue;
     const result = line.safeParse(parsed(each));
     if (!result.success) throw new SeineError('INVALID_INPUT', `line ${at + 1} of what the bridge held cannot be parsed`);
     const [key, value] = [latin1(result.data.key) as BridgeKey, latin1(result.data.value) as BridgeValue];
-    if (!result.data.learned || !taught.covers(describeFlowEntry(key, value))) held.set(key, value);
+    if (isFlowKey(key) && cookieFeature(decodeFlowEntry(key, value).cookie) === 'policy') policyRows++;
+    else if (!result.data.learned || !taught.covers(describeFlowEntry(key, value))) held.set(key, value);
   }
-  return held;
+  return { held, policyRows };
 }
 
 function parsed(text: string): unknown {

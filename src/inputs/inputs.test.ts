@@ -16,6 +16,7 @@ import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../reconc
 import { DesiredState } from '../reconcile/desired-state.ts';
 import { nothing } from '../wanted/wanted.ts';
 import { compileInputs } from './compile-inputs.ts';
+import { readHeld } from './held-bridge.ts';
 import { readInputs, writeEnd, writeInput, writeStart } from './inputs-document.ts';
 import type { NodeInputs, ServiceInput } from './node-inputs.ts';
 
@@ -106,6 +107,17 @@ describe('inputs that are recorded and read again', () => {
     expect(failures[0]?.error.message).toContain('has no number for group');
     expect(entries.size).toBeGreaterThan(50);
   });
+});
+
+it('counts rows of policy on a bridge apart: inputs do not have what they are made of', () => {
+  const lineOf = ([key, value]: readonly [string, string]): string =>
+    JSON.stringify({ key: Buffer.from(key, 'latin1').toString('hex'), value: Buffer.from(value, 'latin1').toString('hex') });
+  const flows = compileSubject({ ofPort: 7, addresses: [], ingress: 7 });
+  const entriesOf = (owner: Owner): string[] => [...encodeBridgeEntries(owner, { ...nothing, flows })].map(lineOf);
+  const { learned } = compileInputs(agentWith(exampleScene).inputs);
+  const subject = entriesOf(ownerOf('subject', 'default', 'p0', 'eth0@abc'));
+  const { held, policyRows } = readHeld([...subject, ...entriesOf(ownerOf('policy', 'ingress', 'class'))].join('\n'), learned);
+  expect([held.size, policyRows]).toEqual([subject.length, subject.length]);
 });
 
 describe('an invalid text', () => {

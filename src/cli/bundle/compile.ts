@@ -54,7 +54,8 @@ function remarks(read: ReadInputs, { entries, failures }: CompiledBridge, termin
 
 /** As `seinectl diff`: `+` was missing, `-` is not wanted, `~` was otherwise. */
 function check({ entries, learned }: CompiledBridge, text: string, terminal: Terminal): number {
-  const held = readHeld(text, learned);
+  const { held, policyRows } = readHeld(text, learned);
+  if (policyRows > 0) terminal.remark(`seinectl: ${count(policyRows, 'row')} of policy not compared: the inputs have no policies`);
   let differences = 0;
   const say = (line: string): void => {
     differences++;
