@@ -240,7 +240,8 @@ const policy = {
   apiVersion: 'networking.k8s.io/v1',
   kind: 'NetworkPolicy',
   metadata: { name: 'none', namespace: 'default' },
-  spec: { podSelector: {}, policyTypes: ['Ingress'] },
+  // A network that this version cannot use: its owner is told by an event.
+  spec: { podSelector: {}, ingress: [{ from: [{ ipBlock: { cidr: '::ffff:10.0.0.0/104' } }] }] },
 };
 
 const podElsewhere = (name: string) => ({

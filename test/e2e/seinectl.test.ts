@@ -60,7 +60,7 @@ it('answers an operator’s first questions, as plain `seinectl` on a node of th
   expect(stdout).toContain('No problems.');
   // What is set for the first time is no foreign change.
   expect(stdout).not.toContain('repaired after foreign changes');
-  expect(stdout).toMatch(/Policies: {2}enforced, 1 of 1 NetworkPolicies select \d+ pods? here/);
+  expect(stdout).toMatch(/Policies: {2}enforced, 0 of 1 NetworkPolicies select 0 pods here/);
   expect(stdout).toMatch(/Open vSwitch 3\.\d+\.\d+/);
   expect(stdout.split('\n').filter((line) => line.includes('as wanted'))).toHaveLength(6);
   expect(code).toBe(0);
@@ -129,7 +129,7 @@ describe('annotate', () => {
     expect([code, stderr]).toEqual([0, '']);
     const flows = stdout.split('\n').filter((line) => line.includes('cookie='));
     expect(flows).toHaveLength(dump.filter((line) => line.includes('cookie=')).length);
-    expect(flows.filter((line) => !/ # (node|peer\/|pod\/|service\/|endpoint\/)/.test(line))).toEqual([]);
+    expect(flows.filter((line) => !/ # (node|peer\/|pod\/|subject\/|service\/|endpoint\/)/.test(line))).toEqual([]);
   });
 });
 
