@@ -155,7 +155,7 @@ describe('an established connection', () => {
       const service = await lab.service(name, {});
       await lab.endpoints(name, [{ pod: 'web-2' }]);
       const address = ofFamily(service.spec.clusterIPs ?? [], family);
-      await lab.sees({ from: 'client-1', address, port: 80 }, { pods: ['web-2'], failures: [] });
+      for (const from of ['client-1', 'node-3']) await lab.sees({ from, address, port: 80 }, { pods: ['web-2'], failures: [] });
       const talks = [await talk('client-1', address), await talk('node-3', address)];
       await lab.endpoints(name, [{ pod: 'web-1' }]);
       await lab.sees({ from: 'client-1', address, port: 80 }, { pods: ['web-1'], failures: [] });
