@@ -7,7 +7,8 @@ export function bridgeBefore(held: ReadonlyMap<BridgeKey, BridgeValue>): 'with p
   let hasPods = false;
   for (const [key, value] of held) {
     if (!isFlowKey(key)) continue;
-    if (tableOfKey(key) === tables.egressEntry.id) return 'with policy';
+    // Not `egressEntry`, whose number another table had in releases up to 0.3.0, with a flow for what it did not match.
+    if (tableOfKey(key) === tables.egressLookup.id) return 'with policy';
     hasPods ||= cookieFeature(decodeFlowEntry(key, value).cookie) === 'pod';
   }
   return hasPods ? 'without policy' : 'empty';
