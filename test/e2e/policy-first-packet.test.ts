@@ -47,7 +47,7 @@ describe('the first packet', () => {
     const targets = families.flatMap((family) => nextAddresses(given, family, guesses));
     const streams = await Promise.all(targets.map((address) => DatagramStream.start({ from: netns, address, port: 80, everyMs })));
     try {
-      const [pods] = await Promise.all([addPods(lab, namespace, names), meanwhile()]);
+      const pods = await addPods(lab, namespace, names, meanwhile);
       const goals = streams.map((stream) => stream.sent + 50);
       await expect.poll(() => streams.every((stream, at) => stream.sent >= (goals[at] ?? 0))).toBe(true);
       const guessed = pods.filter(({ ips }) => ips.some((ip) => targets.includes(ip)));

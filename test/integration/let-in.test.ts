@@ -53,10 +53,17 @@ function denials(family: Family, transport: Transport): (readonly [match: string
 
 function deny(family: Family, transport: Transport): void {
   for (const [match, actions] of denials(family, transport)) ofctl('add-flow', 'br-int', `${match},actions=${actions}`);
+  obeyed();
 }
 
 function allow(family: Family, transport: Transport): void {
   for (const [match] of denials(family, transport)) ofctl('--strict', 'del-flows', 'br-int', match);
+  obeyed();
+}
+
+/** The data path goes on for a while with what it has cached; without that, it asks for the flows again: ovs-vswitchd(8), revalidator/purge. */
+function obeyed(): void {
+  tapped.cluster.switchOf('n1').exec('ovs-appctl', 'revalidator/purge');
 }
 
 const ofPorts = { a: 32784, b: 32785 } as const;
@@ -66,11 +73,13 @@ function close(who: 'a' | 'b'): void {
   const load = 'set_field:0x800/0x3ff800->reg13';
   ofctl('add-flow', 'br-int', `table=36,priority=200,in_port=${ofPorts[who]},actions=${load},goto_table:37`);
   ofctl('add-flow', 'br-int', `table=80,priority=200,reg1=${ofPorts[who]},actions=${load},goto_table:81`);
+  obeyed();
 }
 
 function free(who: 'a' | 'b'): void {
   ofctl('add-flow', 'br-int', `table=80,priority=200,reg1=${ofPorts[who]},actions=goto_table:100`);
   ofctl('add-flow', 'br-int', `table=36,priority=200,in_port=${ofPorts[who]},actions=goto_table:56`);
+  obeyed();
 }
 
 /**

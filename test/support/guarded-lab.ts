@@ -19,14 +19,24 @@ export function namespaceManifest(name: string): DemoManifest {
   return { collection: '/api/v1/namespaces', object: { apiVersion: 'v1', kind: 'Namespace', metadata: { name } } };
 }
 
-/** Starts pods of a namespace on the first node. @returns them, ready */
-export async function addPods(lab: ConvergeLab, namespace: string, names: readonly string[]): Promise<readonly PodStatusLine[]> {
+/**
+ * Starts pods of a namespace on the first node.
+ *
+ * @param meanwhile what happens to the node and the API server from when the pods are asked for
+ * @returns them, ready
+ */
+export async function addPods(
+  lab: ConvergeLab,
+  namespace: string,
+  names: readonly string[],
+  meanwhile: () => Promise<void> = async () => {},
+): Promise<readonly PodStatusLine[]> {
   const ofNamespace = async () => (await askStatus(lab.plan.dir)).pods.filter((pod) => pod.namespace === namespace);
   const before = await ofNamespace();
   const node = lab.node(1).name;
   const wanted = names.map((name) => podManifest({ namespace, name, node, labels: { app: name }, port: 80 }));
   await createAll(lab.api, wanted, signal());
-  await podsReady(lab.api, before.length + names.length, signal(), namespace);
+  await Promise.all([podsReady(lab.api, before.length + names.length, signal(), namespace), meanwhile()]);
   return (await ofNamespace()).filter(({ name }) => names.includes(name));
 }
 
