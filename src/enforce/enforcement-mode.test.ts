@@ -11,8 +11,9 @@ import { parseIp } from '../net/ip.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import { PolicyFlows } from '../policy-flows/policy-flows.ts';
 import type { Wanted } from '../wanted/wanted.ts';
-import { type BridgeBefore, Enforcement, type WhenUnknown } from './enforcement.ts';
+import { type BridgeBefore, Enforcement } from './enforcement.ts';
 import type { LocalPodFacts, LocalSubject } from './local-subjects.ts';
+import type { WhenUnknown } from './standings.ts';
 
 const owner = ownerOf('subject', 'a');
 const a: LocalSubject = {

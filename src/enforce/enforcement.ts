@@ -6,21 +6,20 @@ import type { PodIdentity } from '../ipam/attachment.ts';
 import type { Log } from '../log/log.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import { PolicyEngine } from '../policy/policy-engine.ts';
-import type { PodClasses, PolicyFlows } from '../policy-flows/policy-flows.ts';
+import type { PolicyFlows } from '../policy-flows/policy-flows.ts';
 import type { PolicyMatrix } from '../policy-matrix/matrix.ts';
 import type { NodeState, Revisions } from '../reconcile/node-state.ts';
 import { nothing } from '../wanted/wanted.ts';
+import { ClassRows } from './class-rows.ts';
 import { type LocalPodFacts, type LocalSubject, LocalSubjects, podKeyOf } from './local-subjects.ts';
 import { NumberReturns } from './number-returns.ts';
 import { ObjectFeed, type PolicySources } from './object-feed.ts';
+import { intentOf, isSameStanding, Standings, type SubjectStanding, type WhenUnknown } from './standings.ts';
 
 /** Changes that come within this time are worked off together (ms). */
 const COALESCE_MS = 2;
 /** How often is looked at which numbers are free again (ms). */
 const RETURNS_EVERY_MS = 1_000;
-
-/** What is done with a pod of which it is not known whether a policy concerns it. */
-export type WhenUnknown = 'closed' | 'refuse' | 'open';
 
 /** What the bridge held when the agent began: flows of an agent with policy, of one without it, or of none. */
 export type BridgeBefore = 'with policy' | 'without policy' | 'empty';
@@ -57,12 +56,6 @@ export interface PodStanding {
   readonly egress: readonly string[];
 }
 
-/** What holds for an attachment. */
-type SubjectStanding =
-  | { readonly is: 'free' }
-  | { readonly is: 'policed'; readonly classes: Exclude<PodClasses, string> }
-  | { readonly is: 'closed'; readonly why: string };
-
 /**
  * Policy in force: from what the API server has to what the bridge is to hold.
  *
@@ -74,16 +67,14 @@ export class Enforcement {
   readonly #engine: PolicyEngine;
   readonly #objects: ObjectFeed;
   readonly #returns: NumberReturns;
+  readonly #rows: ClassRows;
+  readonly #standings: Standings;
   readonly #subjects = new LocalSubjects();
   readonly #standing = new Map<Owner, SubjectStanding>();
   /** Adopted, and not known well enough since. */
   readonly #undecided = new Set<Owner>();
   /** Pods whose flows may be others now. */
   readonly #due = new Set<string>();
-  /** Owners of rows to be forgotten once nothing leads to them. */
-  readonly #leaving = new Set<Owner>();
-  /** The bridge's revision that has the rows of a class, by direction and text. */
-  readonly #readyAt = new Map<string, number>();
   /** Whether everything that was known at the start has been looked at. */
   #isFed = false;
   #timer: NodeJS.Timeout | undefined;
@@ -93,9 +84,12 @@ export class Enforcement {
     this.#options = options;
     const { nodeName, sources, turns } = options;
     this.#engine = new PolicyEngine(nodeName);
+    const engine = this.#engine;
+    this.#rows = new ClassRows({ ...options, engine, pods: () => this.#subjects.pods() });
+    this.#standings = new Standings({ ...options, engine, rulesKnown: () => options.rulesKnown() && this.#isFed });
     this.#returns = new NumberReturns({ ...options, now: () => performance.now() });
     this.#objects = new ObjectFeed({
-      engine: this.#engine,
+      engine,
       sources,
       isLocal: (key, pod) => pod.nodeName === nodeName || this.#subjects.has(key),
       turns,
@@ -206,14 +200,14 @@ export class Enforcement {
     if (key !== undefined) {
       this.#objects.workOnRules();
       this.#putLocal(key);
-      this.#update();
+      this.#updateRows();
     }
     for (;;) {
-      const standing = this.#standingOf(subject);
+      const standing = this.#standings.of(subject);
       if (standing.is === 'closed' && whenUnknown === 'refuse' && mode() === 'enforce')
         throw new SeineError('UNAVAILABLE', `its policies: ${standing.why}`);
-      await this.#untilReady(standing, signal);
-      if (isSameStanding(standing, this.#standingOf(subject))) break; // else another one by now, whose rows may be under way
+      await this.#rows.untilReady(standing, signal);
+      if (isSameStanding(standing, this.#standings.of(subject))) break; // else another one by now, whose rows may be under way
     }
     await nodeState.realized(this.#want(subject), signal);
   }
@@ -225,7 +219,7 @@ export class Enforcement {
     this.#undecided.add(subject.owner);
     const key = podKeyOf(subject);
     if (key === undefined || bridgeBefore === 'without policy') this.#lead(subject, { is: 'free' });
-    else if (bridgeBefore === 'empty' || mode() === 'off') this.#lead(subject, this.#standingOf(subject));
+    else if (bridgeBefore === 'empty' || mode() === 'off') this.#lead(subject, this.#standings.of(subject));
     if (key === undefined) return;
     this.#putLocal(key);
     this.#schedule();
@@ -258,7 +252,7 @@ export class Enforcement {
   }
 
   get #isBehind(): boolean {
-    return this.#objects.isBehind || (this.#options.rulesKnown() && this.#due.size + this.#leaving.size > 0);
+    return this.#objects.isBehind || (this.#options.rulesKnown() && (this.#due.size > 0 || this.#rows.areLeaving));
   }
 
   #schedule(): void {
@@ -280,73 +274,40 @@ export class Enforcement {
   }
 
   async #workOff(): Promise<void> {
-    const { signal, nodeState } = this.#options;
+    const { signal } = this.#options;
     do {
       await this.#objects.work();
       if (!this.#options.rulesKnown()) return;
       if (!this.#isFed) for (const key of this.#subjects.pods()) this.#due.add(key);
       this.#isFed = true;
-      this.#update();
+      this.#updateRows();
       // Of those the engine says nothing, and a policy may have come to their namespace.
       for (const key of this.#subjects.pods()) if (!this.#engine.matrix.subjects.has(key)) this.#due.add(key);
-      const due = [...this.#due];
-      for (const key of due) await this.#flip(key);
-      const leaving = [...this.#leaving];
-      if (this.#due.size > 0 || leaving.length === 0) continue;
-      for (const owner of leaving) {
-        this.#leaving.delete(owner);
-        nodeState.forget(owner);
-      }
-      this.#options.flows.written(nodeState.bridge.revision);
+      for (const key of [...this.#due]) await this.#flip(key);
+      if (this.#due.size === 0) this.#rows.forgetLeft();
     } while (this.#isBehind && !signal.aborted);
   }
 
-  /** Wants the rows that a round has changed; what is not needed any more stays until nothing leads to it. */
-  #update(): void {
-    const { flows, nodeState } = this.#options;
-    const { wanted, subjects } = flows.update(this.#engine.matrix, this.#engine.update());
-    for (const key of subjects) this.#due.add(key);
-    for (const [owner, rows] of wanted) {
-      if (rows.length === 0) this.#leaving.add(owner);
-      else {
-        this.#leaving.delete(owner);
-        nodeState.want(owner, { ...nothing, flows: rows });
-      }
-    }
-    if (subjects.size > 0) this.#noteClasses();
-  }
-
-  /** Rows of a class that nobody was in are wanted as of now; those of a class that nobody is in may go, and come again. */
-  #noteClasses(): void {
-    const { revision } = this.#options.nodeState.bridge;
-    const used = new Set([...this.#subjects.pods()].flatMap((key) => classNames(this.#options.flows.classesOf(key))));
-    for (const name of this.#readyAt.keys()) if (!used.has(name)) this.#readyAt.delete(name);
-    for (const name of used) if (!this.#readyAt.has(name)) this.#readyAt.set(name, revision);
+  #updateRows(): void {
+    for (const key of this.#rows.update()) this.#due.add(key);
   }
 
   /** Leads a pod's packets to what holds for it now, as soon as the rows of that are on the switch. */
   async #flip(key: string): Promise<void> {
     this.#due.delete(key);
     for (const subject of [...this.#subjects.ofPod(key)]) {
-      const standing = this.#standingOf(subject);
-      if (this.#undecided.has(subject.owner) && (standing.is === 'closed' || this.#lackOf(subject) !== undefined)) continue; // what the bridge has of it is better
-      await this.#untilReady(standing, this.#options.signal);
-      if (isSameStanding(standing, this.#standingOf(subject))) this.#want(subject);
+      const standing = this.#standings.of(subject);
+      if (this.#undecided.has(subject.owner) && (standing.is === 'closed' || this.#standings.lackOf(subject) !== undefined)) continue; // what the bridge has of it is better
+      await this.#rows.untilReady(standing, this.#options.signal);
+      if (isSameStanding(standing, this.#standings.of(subject))) this.#want(subject);
       else this.#due.add(key); // another one by now, whose rows may be under way
     }
-  }
-
-  async #untilReady(standing: SubjectStanding, signal: AbortSignal): Promise<void> {
-    if (standing.is !== 'policed') return;
-    const { bridge } = this.#options.nodeState.reconcilers;
-    const revision = Math.max(0, ...classNames(standing.classes).map((name) => this.#readyAt.get(name) ?? 0));
-    if (bridge.realizedRevision < revision) await bridge.realized(revision, signal);
   }
 
   /** Wants an attachment's flows as of now. */
   #want(subject: LocalSubject): Revisions {
     this.#undecided.delete(subject.owner);
-    return this.#lead(subject, this.#standingOf(subject));
+    return this.#lead(subject, this.#standings.of(subject));
   }
 
   #lead(subject: LocalSubject, standing: SubjectStanding): Revisions {
@@ -357,40 +318,4 @@ export class Enforcement {
       log.warn('a pod is closed until its policies are known', { pod: podKeyOf(subject), why: standing.why });
     return nodeState.want(subject.owner, { ...nothing, flows: compileSubject(intentOf(subject, standing)) });
   }
-
-  #standingOf(subject: LocalSubject): SubjectStanding {
-    const { whenUnknown, flows, mode } = this.#options;
-    const key = podKeyOf(subject);
-    if (key === undefined || mode() === 'off') return { is: 'free' };
-    const why = this.#lackOf(subject);
-    if (why !== undefined) return whenUnknown === 'open' ? { is: 'free' } : { is: 'closed', why };
-    if (!this.#engine.matrix.subjects.has(key)) return { is: 'free' };
-    const classes = flows.classesOf(key);
-    if (classes === 'closed') return { is: 'closed', why: 'there is no number for its class' };
-    return classes === 'free' ? { is: 'free' } : { is: 'policed', classes };
-  }
-
-  /** What is missing to know whether a policy concerns a pod, in words; undefined if nothing is. */
-  #lackOf({ pod }: LocalSubject): string | undefined {
-    if (pod === undefined) return undefined;
-    if (!this.#options.rulesKnown() || !this.#isFed) return 'policies are not known yet';
-    const isKnown = this.#engine.matrix.subjects.has(`${pod.namespace}/${pod.name}`) || !this.#engine.hasPolicies(pod.namespace);
-    return isKnown ? undefined : 'the labels of the pod are not known yet';
-  }
-}
-
-function intentOf({ ofPort, addresses }: LocalSubject, standing: SubjectStanding): SubjectIntent {
-  const classes = standing.is === 'policed' ? standing.classes : standing.is === 'closed' ? closed : {};
-  return { ofPort, addresses, ...classes };
-}
-
-const closed = { ingress: 'closed', egress: 'closed' } as const;
-
-function classNames(classes: PodClasses): readonly string[] {
-  return typeof classes === 'string' ? [] : Object.entries(classes).map(([direction, number]) => `${direction} ${number}`);
-}
-
-function isSameStanding(a: SubjectStanding, b: SubjectStanding): boolean {
-  if (a.is !== 'policed' || b.is !== 'policed') return a.is === b.is;
-  return classNames(a.classes).join() === classNames(b.classes).join();
 }

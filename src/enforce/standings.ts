@@ -1,0 +1,73 @@
+import type { SubjectIntent } from '../connectivity/compile-entry.ts';
+import type { PolicyMode } from '../connectivity/environment.ts';
+import type { PolicyEngine } from '../policy/policy-engine.ts';
+import type { PodClasses, PolicyFlows } from '../policy-flows/policy-flows.ts';
+import { type LocalSubject, podKeyOf } from './local-subjects.ts';
+
+/** What is done with a pod of which it is not known whether a policy concerns it. */
+export type WhenUnknown = 'closed' | 'refuse' | 'open';
+
+/** What holds for an attachment. */
+export type SubjectStanding =
+  | { readonly is: 'free' }
+  | { readonly is: 'policed'; readonly classes: Exclude<PodClasses, string> }
+  | { readonly is: 'closed'; readonly why: string };
+
+interface StandingsOptions {
+  readonly engine: Pick<PolicyEngine, 'matrix' | 'hasPolicies'>;
+  readonly flows: Pick<PolicyFlows, 'classesOf'>;
+  readonly whenUnknown: WhenUnknown;
+  /** As of now. */
+  readonly mode: () => PolicyMode;
+  /** Whether policies and namespaces are known, and all that was known at the start has been looked at. */
+  readonly rulesKnown: () => boolean;
+}
+
+/** Says what holds for an attachment, as of what is known now. */
+export class Standings {
+  readonly #options: StandingsOptions;
+
+  constructor(options: StandingsOptions) {
+    this.#options = options;
+  }
+
+  of(subject: LocalSubject): SubjectStanding {
+    const { engine, whenUnknown, flows, mode } = this.#options;
+    const key = podKeyOf(subject);
+    if (key === undefined || mode() === 'off') return { is: 'free' };
+    const why = this.lackOf(subject);
+    if (why !== undefined) return whenUnknown === 'open' ? { is: 'free' } : { is: 'closed', why };
+    if (!engine.matrix.subjects.has(key)) return { is: 'free' };
+    const classes = flows.classesOf(key);
+    if (classes === 'closed') return { is: 'closed', why: 'there is no number for its class' };
+    return classes === 'free' ? { is: 'free' } : { is: 'policed', classes };
+  }
+
+  /** What is missing to know whether a policy concerns a pod, in words; undefined if nothing is. */
+  lackOf({ pod }: LocalSubject): string | undefined {
+    if (pod === undefined) return undefined;
+    const { engine, rulesKnown } = this.#options;
+    if (!rulesKnown()) return 'policies are not known yet';
+    const isKnown = engine.matrix.subjects.has(`${pod.namespace}/${pod.name}`) || !engine.hasPolicies(pod.namespace);
+    return isKnown ? undefined : 'the labels of the pod are not known yet';
+  }
+}
+
+/** From what its flows in the entry tables are compiled. */
+export function intentOf({ ofPort, addresses }: LocalSubject, standing: SubjectStanding): SubjectIntent {
+  const classes = standing.is === 'policed' ? standing.classes : standing.is === 'closed' ? closed : {};
+  return { ofPort, addresses, ...classes };
+}
+
+const closed = { ingress: 'closed', egress: 'closed' } as const;
+
+/** Of classes that have a number, one for each direction. */
+export function classNames(classes: PodClasses): readonly string[] {
+  return typeof classes === 'string' ? [] : Object.entries(classes).map(([direction, number]) => `${direction} ${number}`);
+}
+
+/** Whether both lead to the same rows. */
+export function isSameStanding(a: SubjectStanding, b: SubjectStanding): boolean {
+  if (a.is !== 'policed' || b.is !== 'policed') return a.is === b.is;
+  return classNames(a.classes).join() === classNames(b.classes).join();
+}
