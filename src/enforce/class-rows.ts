@@ -9,7 +9,7 @@ interface ClassRowsOptions {
   readonly engine: Pick<PolicyEngine, 'matrix' | 'update'>;
   readonly flows: Pick<PolicyFlows, 'update' | 'classesOf' | 'written'>;
   readonly nodeState: Pick<NodeState, 'want' | 'forget' | 'bridge'> & {
-    readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'realized' | 'realizedRevision'> };
+    readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'held' | 'isHeld'> };
   };
   /** Of this node, `namespace/name`. */
   readonly pods: () => Iterable<string>;
@@ -20,8 +20,10 @@ export class ClassRows {
   readonly #options: ClassRowsOptions;
   /** Owners of rows to be forgotten once nothing leads to them. */
   readonly #leaving = new Set<Owner>();
-  /** The bridge's revision that has the rows of a class, by direction and number. */
-  readonly #readyAt = new Map<string, number>();
+  /** Rows that the switch may not have yet. */
+  readonly #coming = new Set<Owner>();
+  /** Rows that were coming when a class came, by its direction and number: they may be its own, or what its peers are known by. */
+  readonly #needs = new Map<string, ReadonlySet<Owner>>();
 
   constructor(options: ClassRowsOptions) {
     this.#options = options;
@@ -32,9 +34,12 @@ export class ClassRows {
     const { engine, flows, nodeState } = this.#options;
     const { wanted, subjects } = flows.update(engine.matrix, engine.update());
     for (const [owner, rows] of wanted) {
-      if (rows.length === 0) this.#leaving.add(owner);
-      else {
+      if (rows.length === 0) {
+        this.#leaving.add(owner);
+        this.#coming.delete(owner);
+      } else {
         this.#leaving.delete(owner);
+        this.#coming.add(owner);
         nodeState.want(owner, { ...nothing, flows: rows });
       }
     }
@@ -60,16 +65,24 @@ export class ClassRows {
   async untilReady(standing: SubjectStanding, signal: AbortSignal): Promise<void> {
     if (standing.is !== 'policed') return;
     const { bridge } = this.#options.nodeState.reconcilers;
-    const revision = Math.max(0, ...classNames(standing.classes).map((name) => this.#readyAt.get(name) ?? 0));
-    if (bridge.realizedRevision < revision) await bridge.realized(revision, signal);
+    for (const name of classNames(standing.classes)) {
+      const needs = this.#needs.get(name) ?? nobody;
+      if (needs.size === 0) continue;
+      await bridge.held(needs, signal);
+      if (this.#needs.get(name) === needs) this.#needs.set(name, nobody);
+    }
   }
 
   /** Rows of a class that nobody was in are wanted as of now; those of a class that nobody is in may go, and come again. */
   #noteClasses(): void {
     const { nodeState, pods, flows } = this.#options;
-    const { revision } = nodeState.bridge;
+    const { bridge } = nodeState.reconcilers;
+    for (const owner of this.#coming) if (bridge.isHeld(owner)) this.#coming.delete(owner);
+    const coming = new Set(this.#coming);
     const used = new Set([...pods()].flatMap((key) => classNames(flows.classesOf(key))));
-    for (const name of this.#readyAt.keys()) if (!used.has(name)) this.#readyAt.delete(name);
-    for (const name of used) if (!this.#readyAt.has(name)) this.#readyAt.set(name, revision);
+    for (const name of this.#needs.keys()) if (!used.has(name)) this.#needs.delete(name);
+    for (const name of used) if (!this.#needs.has(name)) this.#needs.set(name, coming);
   }
 }
+
+const nobody: ReadonlySet<Owner> = new Set();

@@ -42,7 +42,7 @@ function scene(known: Known) {
   namespaces.put('shop', '1', { name: 'shop', labels: {} });
   const wanted = new Map<Owner, Wanted>();
   const revisions = { owner, bridge: 1, host: 1 };
-  const realizing = { realizedRevision: 1, realized: async () => undefined };
+  const realizing = { realizedRevision: 1, held: async () => undefined, isHeld: () => true };
   const enforcement = new Enforcement({
     nodeName: 'n1',
     sources: { namespaces, policies, nodes: new ReplicaStore<Node>(), pods: new ReplicaStore<PolicyPod>() },

@@ -10,7 +10,7 @@ import { parseIp } from '../net/ip.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import { PolicyFlows } from '../policy-flows/policy-flows.ts';
 import type { Revisions } from '../reconcile/node-state.ts';
-import type { Wanted } from '../wanted/wanted.ts';
+import { nothing, type Wanted } from '../wanted/wanted.ts';
 import { Enforcement } from './enforcement.ts';
 import type { LocalPodFacts, LocalSubject } from './local-subjects.ts';
 import { NumberReturns } from './number-returns.ts';
@@ -25,7 +25,9 @@ class TestBridge {
   /** Whether everything is acknowledged as it comes. */
   isQuick = true;
   readonly #waiting: { readonly revision: number; readonly go: () => void }[] = [];
-  readonly reconcilers = { bridge: this as { readonly realizedRevision: number; realized(revision: number): Promise<void> } };
+  /** Owners of which the switch has what they want. */
+  readonly #has = new Set<Owner>();
+  readonly reconcilers = { bridge: this as unknown as Reconciler };
 
   want(owner: Owner, wanted: Wanted): Revisions {
     this.wanted.set(owner, wanted);
@@ -37,9 +39,17 @@ class TestBridge {
     return this.#change(owner, `forget ${owner}`);
   }
 
-  async realized(what: number | Revisions): Promise<void> {
-    const revision = typeof what === 'number' ? what : what.bridge;
+  async realized({ bridge: revision }: Revisions): Promise<void> {
     if (this.realizedRevision < revision) await new Promise<void>((go) => this.#waiting.push({ revision, go }));
+  }
+
+  isHeld(owner: Owner): boolean {
+    return this.#has.has(owner);
+  }
+
+  async held(owners: Iterable<Owner>): Promise<void> {
+    const { revision } = this.bridge;
+    while (![...owners].every((owner) => this.isHeld(owner))) await new Promise<void>((go) => this.#waiting.push({ revision, go }));
   }
 
   hasPolicyLeftovers(): boolean {
@@ -48,6 +58,7 @@ class TestBridge {
 
   acknowledge(): void {
     this.realizedRevision = this.bridge.revision;
+    for (const owner of this.wanted.keys()) this.#has.add(owner);
     for (const { go } of this.#waiting.splice(0)) go();
   }
 
@@ -61,13 +72,22 @@ class TestBridge {
     return words.filter((line) => kinds.some((kind) => line.includes(` ${kind}`)));
   }
 
+  /** Of policy's rows; of all else nothing. */
+  acknowledgeRows(): void {
+    for (const owner of this.wanted.keys()) if (owner.startsWith('policy/')) this.#has.add(owner);
+    for (const { go } of this.#waiting.splice(0)) go();
+  }
+
   #change(owner: Owner, line: string): Revisions {
     this.told.push(line);
+    this.#has.delete(owner);
     this.bridge.revision++;
     if (this.isQuick) this.acknowledge();
     return { owner, bridge: this.bridge.revision, host: -1 };
   }
 }
+
+type Reconciler = ConstructorParameters<typeof Enforcement>[0]['nodeState']['reconcilers']['bridge'];
 
 const never = new AbortController().signal;
 const web: LocalSubject = {
@@ -189,6 +209,19 @@ describe('a pod', () => {
     expect(bridge.take('class')).toEqual([]);
     await expect.poll(() => bridge.wanted.has(second.owner)).toBe(true);
     bridge.acknowledge();
+  });
+
+  it('is led to its rows while the bridge is behind with what others want, or refuses it', async () => {
+    const enforcement = await enforce();
+    await enforcement.attach(web, never);
+    bridge.isQuick = false;
+    bridge.want(ownerOf('service', 'shop', 'web', '80'), nothing);
+    put(denyAll);
+    const settled = enforcement.settled();
+    await expect.poll(() => bridge.isAwaited).toBe(true);
+    bridge.acknowledgeRows();
+    await settled;
+    expect([is(enforcement), bridge.realizedRevision < bridge.bridge.revision]).toEqual(['policed', true]);
   });
 
   it('that another policy isolates while it waits is led to what holds then', async () => {

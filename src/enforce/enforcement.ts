@@ -33,7 +33,7 @@ interface EnforcementOptions {
   readonly factsOf: (pod: PodIdentity) => LocalPodFacts | undefined;
   readonly flows: PolicyFlows;
   readonly nodeState: Pick<NodeState, 'want' | 'forget' | 'bridge' | 'realized' | 'hasPolicyLeftovers'> & {
-    readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'realized' | 'realizedRevision'> };
+    readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'held' | 'isHeld' | 'realizedRevision'> };
   };
   readonly whenUnknown: WhenUnknown;
   /** As of now. */

@@ -26,12 +26,18 @@ export class Progress {
     this.#confirmed = invalidated;
     for (const [owner, ahead] of this.#ahead) if (ahead <= revision) this.#ahead.delete(owner);
     this.#settled.emit('round');
+    this.#settled.emit('part');
   }
 
   /** These owners have what they wanted at `revision`; others may not. */
   reachedFor(owners: Iterable<string>, revision: number): void {
     for (const owner of owners) this.#ahead.set(owner, revision);
     this.#settled.emit('round');
+  }
+
+  /** A part of a round is over. */
+  advanced(): void {
+    this.#settled.emit('part');
   }
 
   /** Single owners' progress no longer counts: the target is another one. */
@@ -48,13 +54,18 @@ export class Progress {
     while (Math.max(this.#realized, this.#ahead.get(owner) ?? -1) < revision) await this.#next(why, signal);
   }
 
+  /** @param isSo looked at again after each part of a round */
+  async until(isSo: () => boolean, why: () => SeineError | undefined, signal: AbortSignal): Promise<void> {
+    while (!isSo()) await this.#next(why, signal, 'part');
+  }
+
   async untilConfirmed(invalidated: number, why: () => SeineError | undefined, signal: AbortSignal): Promise<void> {
     while (this.#confirmed < invalidated) await this.#next(why, signal);
   }
 
-  async #next(why: () => SeineError | undefined, signal: AbortSignal): Promise<void> {
+  async #next(why: () => SeineError | undefined, signal: AbortSignal, event: 'round' | 'part' = 'round'): Promise<void> {
     try {
-      await once(this.#settled, 'round', { signal });
+      await once(this.#settled, event, { signal });
     } catch (thrown) {
       const reason = why();
       throw new SeineError('CANCELLED', `waiting for ${this.#name}${reason === undefined ? '' : `: ${reason.message}`}`, { cause: thrown });

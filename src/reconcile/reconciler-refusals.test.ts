@@ -145,3 +145,33 @@ it('writes batches side by side where that is wanted, and isolates the refused o
     await scene.end();
   }
 });
+
+it('knows that an owner is served while others are under way, and that one was refused', async () => {
+  const scene = reconcilerScene({ batchSize: 1 });
+  scene.start();
+  try {
+    await scene.round();
+    const apply = scene.target.apply.bind(scene.target);
+    const stuck = Promise.withResolvers<void>();
+    scene.target.apply = async (plan) => {
+      if (plan.put.has('slow')) await stuck.promise;
+      await apply(plan);
+    };
+    scene.target.poison.add('bad');
+    scene.desired.set('a', new Map([['x', 1]]));
+    scene.desired.set('slow', new Map([['slow', 1]]));
+    scene.desired.set('bad', new Map([['bad', 1]]));
+    const { revision } = scene.desired;
+    expect(scene.reconciler.isHeld('a')).toBe(false);
+    scene.reconciler.poke();
+    await scene.reconciler.held(['a'], scene.deadline());
+    expect([scene.reconciler.isHeld('slow'), scene.reconciler.realizedRevision < revision]).toEqual([false, true]);
+    stuck.resolve();
+    await scene.reconciler.held(['a', 'slow', 'bad'], scene.deadline());
+    expect([...scene.target.held.keys()].filter((key) => key !== 'tick').toSorted()).toEqual(['slow', 'x']);
+    scene.desired.set('a', new Map([['x', 2]]));
+    expect(scene.reconciler.isHeld('a')).toBe(false);
+  } finally {
+    await scene.end();
+  }
+});

@@ -46,6 +46,8 @@ export class Reconciler<K extends string, V> {
   /** Keys whose removal is not allowed yet. */
   readonly #withheld = new Set<K>();
   #lastError: SeineError | undefined;
+  /** The round that is under way. */
+  #writing: Round<K, V> | undefined;
   /** When the retry timer fires; `Infinity` while there is none. */
   #wakeAtMs = Infinity;
 
@@ -188,6 +190,22 @@ export class Reconciler<K extends string, V> {
     if (refusal) throw refusal.error;
   }
 
+  /** Whether the target is known to hold all that `owner` wants now, or refuses it. */
+  isHeld(owner: string): boolean {
+    const held = this.#writing && this.#observed.stillOf(this.#writing) ? this.#writing.actual : this.#observed.actual;
+    return held !== undefined && (this.#writer.refusalOf(owner) !== undefined || this.#isMet(owner, held));
+  }
+
+  /** Resolves once `isHeld` of all of these, whatever others wait for; rejects if `signal` aborts first. */
+  async held(owners: Iterable<string>, signal: AbortSignal): Promise<void> {
+    const missing = new Set(owners);
+    const areHeld = (): boolean => {
+      for (const owner of missing) if (this.isHeld(owner)) missing.delete(owner);
+      return missing.size === 0;
+    };
+    await this.#progress.until(areHeld, () => this.#lastError, signal);
+  }
+
   /**
    * Runs until `signal` aborts.
    *
@@ -204,6 +222,7 @@ export class Reconciler<K extends string, V> {
         this.#wakeForRetries(signal);
         await this.#bell.wait(signal);
       } catch (thrown) {
+        this.#writing = undefined;
         if (signal.aborted) return;
         const error = SeineError.from(thrown, `reconcile ${this.#options.name}`);
         if (error.remedy === 'crash') throw error;
@@ -223,6 +242,7 @@ export class Reconciler<K extends string, V> {
     const { actual, invalidatedAtMs, invalidations } = view;
     const drifted = view.source === 'observed' && (await this.#reportDrift(actual));
     const round: Round<K, V> = { ...view, put: 0, removed: 0 };
+    this.#writing = round;
     await this.#applyUrgent(round, [], signal);
     const { revision } = desired;
     const concerned = this.#concerned(desired.takeDirty());
@@ -235,6 +255,7 @@ export class Reconciler<K extends string, V> {
     if (put + removed > 0) this.#options.events.round({ put, removed, tookMs: this.#options.now() - startedMs });
     if (drifted) this.#options.events.repaired(this.#options.now() - (invalidatedAtMs ?? startedMs));
     if (view.source === 'observed') this.#observeTookMs = this.#options.now() - startedMs;
+    this.#writing = undefined;
     if (!this.#observed.keep(round)) return; // the target was replaced meanwhile; another round is due
     this.#goodMs = this.#options.now();
     this.#repairing = 0;
@@ -298,12 +319,15 @@ export class Reconciler<K extends string, V> {
 
   /** Refused owners whose entries are all there now, by another hand: nothing will be written for them. */
   #clearMetRefusals(actual: ReadonlyMap<K, V>): void {
+    for (const { owner } of this.#writer.refusals()) if (this.#isMet(owner, actual)) this.#writer.clearRefusal(owner);
+  }
+
+  #isMet(owner: string, actual: ReadonlyMap<K, V>): boolean {
     const { desired, equal } = this.#options;
-    const isMet = (key: K): boolean => {
+    return desired.keysOf(owner).every((key) => {
       const [held, wanted] = [actual.get(key), desired.wanted(key)];
       return held !== undefined && wanted !== undefined && equal(held, wanted);
-    };
-    for (const { owner } of this.#writer.refusals()) if (desired.keysOf(owner).every(isMet)) this.#writer.clearRefusal(owner);
+    });
   }
 
   /** True for a key that is left alone for now: its owner was refused, or another process keeps changing it. */
@@ -322,6 +346,7 @@ export class Reconciler<K extends string, V> {
   async #write(queue: readonly PlanBatch<K, V>[], round: Round<K, V>, signal: AbortSignal): Promise<void> {
     try {
       await this.#writer.write(queue, round, signal);
+      this.#progress.advanced();
     } catch (thrown) {
       const refused = thrown instanceof SeineError && thrown.code === 'REFUSED';
       if (refused && round.source === 'remembered') this.#observed.invalidate(); // e.g. a group that the flow needs is gone, and no event said so
