@@ -35,6 +35,13 @@ describe('the way of policy', () => {
     ]);
   });
 
+  it('lets fragments open nothing where ports decide, and go on with what was let in', () => {
+    expect(dump(node, 'ingressNetworkPolicyPorts')).toEqual([
+      'ingressNetworkPolicyPorts,priority=230,ct_state=-new-inv+trk,ct_mark=0x0/0x80,ip,ip_frag=yes actions=set_field:0x800/0x1c00->reg0,goto_table:ingressVerdict',
+      'ingressNetworkPolicyPorts,priority=205,ip,ip_frag=yes actions=set_field:0xc00/0x1c00->reg0,set_field:0x6000/0x3e000->reg0,goto_table:ingressVerdict',
+    ]);
+  });
+
   const forgotten =
     'set_field:0x0/0x1c00->reg0,set_field:0x0/0x3ff800->reg13,set_field:0x0->reg12,' +
     'set_field:0x0/0xfff00000->reg8,set_field:0x0/0xfffff->reg8,set_field:0x0/0xfff00000->reg9,set_field:0x0/0xfffff->reg9';

@@ -11,6 +11,7 @@ interface Direction {
   readonly lookup: PipelineTableName;
   readonly identity: PipelineTableName;
   readonly classes: PipelineTableName;
+  readonly ports: PipelineTableName;
   readonly verdicts: PipelineTableName;
   readonly next: PipelineTableName;
 }
@@ -19,6 +20,7 @@ const egress: Direction = {
   lookup: 'egressLookup',
   identity: 'destinationIdentity',
   classes: 'egressNetworkPolicy',
+  ports: 'egressNetworkPolicyPorts',
   verdicts: 'egressVerdict',
   next: 'route',
 };
@@ -26,6 +28,7 @@ const ingress: Direction = {
   lookup: 'ingressLookup',
   identity: 'sourceIdentity',
   classes: 'ingressNetworkPolicy',
+  ports: 'ingressNetworkPolicyPorts',
   verdicts: 'ingressVerdict',
   next: 'commit',
 };
@@ -46,6 +49,7 @@ export function compileVerdicts(environment: NodeEnvironment): readonly Flow[] {
     ...[egress, ingress].flatMap((direction) => [
       ...asked(direction),
       decided(direction.classes, priority.lowest, 'deny', direction.verdicts),
+      ...familiesOf(environment).flatMap((family) => fragments(direction, family)),
       ...done(direction, environment),
     ]),
     ...ownAddresses(environment).map((ipDst) =>
@@ -58,6 +62,25 @@ function asked({ lookup, identity, classes, next }: Direction): Flow[] {
   return [
     { table: lookup, priority: priority.normal, match: { regs: [reg.verdict('standing')] }, steps: [goto(next)] },
     { table: lookup, priority: priority.low, match: { regs: [reg.verdict('none')] }, steps: [resubmit(identity), goto(classes)] },
+  ];
+}
+
+/**
+ * Where ports decide, of datagrams that the tracker shows in pieces (the userspace data path's): none shows its port. Those of a
+ * connection that was let in go on, for its packets had the port that was judged; none opens one. Decisions for a protocol as a whole
+ * are above, and hold for the pieces that show their protocol.
+ */
+function fragments({ ports, verdicts }: Direction, payload: Family): Flow[] {
+  const flow = (level: number, match: Match, ...loads: Step[]): Flow => ({
+    table: ports,
+    priority: level,
+    match: { payload, fragment: 'yes', ...match },
+    steps: [...loads, goto(verdicts)],
+  });
+  const settled: Match = { ctState: { new: '-', inv: '-', trk: '+' }, ctMarks: [ctMark.barred('no')] };
+  return [
+    flow(priority.highest, settled, load(reg.verdict('allow'))),
+    flow(priority.above, {}, load(reg.verdict('deny')), load(reg.reason('pieces'))),
   ];
 }
 

@@ -19,7 +19,12 @@ export const registerFields = {
     doc: 'What was decided: an answer to what was let in, and what belongs to it, stands. Policy is asked for the rest.',
     values: { none: 0, standing: 1, allow: 2, deny: 3 },
   },
-  reason: { reg: 0, bits: [13, 17], doc: 'Why a copy of a denied packet goes to the agent.', values: { none: 0, log: 1 } },
+  reason: {
+    reg: 0,
+    bits: [13, 17],
+    doc: 'Why a packet is denied that no rule denies, or why a copy of it goes to the agent.',
+    values: { none: 0, log: 1, pieces: 3 },
+  },
   halfOpenProbe: {
     reg: 0,
     bits: [18, 19],

@@ -10,6 +10,7 @@ export const priority = {
   lowest: 100,
   low: 190,
   normal: 200,
+  above: 205,
   high: 210,
   higher: 220,
   highest: 230,

@@ -122,6 +122,16 @@ function encodeTransport(packet: Packet, ipSrc: Ip, ipDst: Ip, data: Uint8Array)
       return withChecksum(encodeIcmp(packet), 2, new Uint8Array(0));
     case 'icmp6':
       return pseudo(encodeIcmp(packet), 2);
+    case 'sctp':
+      // RFC 9260 sections 3 and 3.3.6: the ports, no checksum that anybody looks at here, and a chunk of data.
+      return new ByteWriter()
+        .u16(portSrc)
+        .u16(portDst)
+        .u32(1)
+        .u32(0)
+        .u32(4 + data.length)
+        .raw(data)
+        .finish();
     case 'gre':
       // A frame has 14 octets at least.
       return new ByteWriter()

@@ -2,9 +2,11 @@ import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { OpenFlowConnection } from '../../src/openflow/connection.ts';
+import type { Owner } from '../../src/pipeline/cookie.ts';
 import { tableNames, tables } from '../../src/pipeline/tables.ts';
 import { encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
 import { BridgeTarget } from '../../src/reconcile/bridge-target.ts';
+import type { Wanted } from '../../src/wanted/wanted.ts';
 import { wantedByOwner } from '../model/scene.ts';
 import { nodes, outside, type PlannedNode, pods, sceneOf } from './cluster-plan.ts';
 import { startSwitch, type TestSwitch } from './open-vswitch.ts';
@@ -13,6 +15,8 @@ export type Datapath = 'netdev' | 'system';
 
 /** `SEINE_TEST_DATAPATH=system` runs the same tests on the kernel's data path, where the machine's kernel has one. */
 export const datapath: Datapath = process.env['SEINE_TEST_DATAPATH'] === 'system' ? 'system' : 'netdev';
+
+const nothingHeld: ReturnType<typeof encodeBridgeEntries> = new Map();
 
 /** To bring a cluster up. The kernel's data path may be in an emulated machine. */
 export const patienceMs = datapath === 'system' ? 240_000 : 60_000;
@@ -25,6 +29,9 @@ export class TestCluster {
   readonly switches: ReadonlyMap<string, TestSwitch>;
   readonly #prefix: string;
   readonly #stop = new AbortController();
+  readonly #targets = new Map<string, BridgeTarget>();
+  /** By node and owner. */
+  readonly #held = new Map<string, ReturnType<typeof encodeBridgeEntries>>();
 
   private constructor(prefix: string, switches: ReadonlyMap<string, TestSwitch>) {
     this.#prefix = prefix;
@@ -113,12 +120,30 @@ export class TestCluster {
     }
   }
 
+  /** Puts what an owner wants on a node's bridge, in place of what it wanted. */
+  async hold(node: string, owner: Owner, wanted: Wanted): Promise<void> {
+    const held = this.#held.get(`${node} ${owner}`) ?? nothingHeld;
+    const put = encodeBridgeEntries(owner, wanted);
+    const remove = new Set([...held.keys()].filter((key) => !put.has(key)));
+    await this.#targetOf(node).apply({ put, remove }, this.#stop.signal);
+    this.#held.set(`${node} ${owner}`, put);
+  }
+
+  #targetOf(node: string): BridgeTarget {
+    const found = this.#targets.get(node);
+    if (!found) throw new Error(`there is no bridge of ${node} yet`);
+    return found;
+  }
+
   async #putFlows(node: PlannedNode, ovs: TestSwitch): Promise<void> {
     const connection = new OpenFlowConnection({ endpoint: `unix:${ovs.runDir}/br-int.mgmt` });
     void connection.run(this.#stop.signal);
-    const entries = [...wantedByOwner(sceneOf(node))].flatMap(([owner, wanted]) => [...encodeBridgeEntries(owner, wanted)]);
+    const owners = [...wantedByOwner(sceneOf(node))].map(([owner, wanted]) => [owner, encodeBridgeEntries(owner, wanted)] as const);
     await connection.untilUp(this.#stop.signal);
-    await new BridgeTarget(connection).apply({ put: new Map(entries), remove: new Set() }, this.#stop.signal);
+    const target = new BridgeTarget(connection);
+    this.#targets.set(node.name, target);
+    await target.apply({ put: new Map(owners.flatMap(([, entries]) => [...entries])), remove: new Set() }, this.#stop.signal);
+    for (const [owner, entries] of owners) this.#held.set(`${node.name} ${owner}`, entries);
   }
 }
 

@@ -1,0 +1,133 @@
+import { randomBytes, randomInt } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { compileSubject } from '../../src/connectivity/compile-entry.ts';
+import type { Family } from '../../src/net/ip.ts';
+import { macFromBytes, macToBytes } from '../../src/net/mac.ts';
+import { ownerOf } from '../../src/pipeline/cookie.ts';
+import type { Flow, MatchProtocol } from '../../src/pipeline/flow.ts';
+import { decisionFlows, directionTables, relationFlow } from '../../src/policy-flows/rows.ts';
+import type { DecidedRange, PolicyOutcome } from '../../src/policy-matrix/matrix.ts';
+import { nothing } from '../../src/wanted/wanted.ts';
+import type { Packet } from '../model/packet.ts';
+import { addressOf, families, macOf, nodes, port } from '../support/cluster-plan.ts';
+import { encodeFrame } from '../support/frame.ts';
+import { fragmentsOf } from '../support/frame-fragments.ts';
+import { TappedCluster } from '../support/tapped-cluster.ts';
+import { datapath, patienceMs } from '../support/test-cluster.ts';
+
+/*
+ * Packets that show a switch less than others: where ports decide and none is seen. `b` is isolated in egress, and may send to one port;
+ * `a` is free.
+ */
+let tapped: TappedCluster;
+
+beforeAll(async () => {
+  tapped = await TappedCluster.start();
+  // Their own kernels know nothing of what is said here, and would answer.
+  for (const pod of ['a', 'b'] as const)
+    tapped.cluster.exec(pod, 'nft', 'add table inet quiet; add chain inet quiet out { type filter hook output priority 0; policy drop; }');
+}, patienceMs);
+afterAll(() => tapped.stop());
+
+type Speaker = 'a' | 'b';
+const intents = new Map(nodes.flatMap(({ pods }) => pods.map(({ name, intent }) => [name, intent] as const)));
+const subjectClass = 5;
+const decision = 9;
+const allow: PolicyOutcome = { verdict: 'allow', by: ['test/one spec.egress[0]'] };
+const deny: PolicyOutcome = { verdict: 'deny', by: ['test/one'] };
+
+/** What holds for `b`: it is free, everything is allowed or denied alike, or its ports decide. */
+async function hold(
+  what: 'free' | 'allow' | 'deny' | readonly DecidedRange['protocol'][],
+  direction: 'egress' | 'ingress' = 'egress',
+): Promise<void> {
+  const { ofPort, addresses } = intents.get('b') ?? { ofPort: 0, addresses: [] };
+  const tables = directionTables[direction];
+  const rows = (): readonly Flow[] => {
+    if (what === 'free') return [];
+    if (typeof what === 'string') return [relationFlow(tables, subjectClass, {}, what)];
+    const ranges = what.map((protocol): DecidedRange => ({ protocol, first: port.server, last: port.server, outcome: allow }));
+    return [
+      relationFlow(tables, subjectClass, {}, { decision }),
+      ...decisionFlows(tables, decision, { ranges, otherwise: deny }, families),
+    ];
+  };
+  const subject = compileSubject({ ofPort, addresses, ...(what === 'free' ? {} : { [direction]: subjectClass }) });
+  const owner = ownerOf('policy', direction, 'test');
+  if (what !== 'free') await tapped.cluster.hold('n1', owner, { ...nothing, flows: rows() });
+  await tapped.cluster.hold('n1', ownerOf('subject', `${ofPort}`), { ...nothing, flows: subject });
+  if (what === 'free') await tapped.cluster.hold('n1', owner, nothing);
+}
+
+/** Others than those of earlier tests, whose connections the tracker still knows. */
+let clientPort = 30_000;
+
+interface Talk {
+  readonly from: Speaker;
+  readonly protocol: MatchProtocol;
+  readonly portSrc: number;
+  readonly portDst: number;
+}
+
+/** Sends a datagram, in pieces if `size` is more than one frame takes. @returns whether its first and its last octets arrived */
+async function heard(family: Family, { from, ...ports }: Talk, size = 24): Promise<readonly boolean[]> {
+  const to = from === 'a' ? 'b' : 'a';
+  const packet: Packet = {
+    ethSrc: macOf(from),
+    ethDst: macOf(to),
+    payload: family,
+    ttl: 64,
+    ipSrc: addressOf(from, family),
+    ipDst: addressOf(to, family),
+    ...ports,
+  };
+  const marks = [randomBytes(12), randomBytes(12)] as const;
+  const frame = encodeFrame(packet, Buffer.concat([marks[0], Buffer.alloc(size - 24), marks[1]]));
+  for (const each of size > 1_400 ? fragmentsOf(frame, randomInt(2 ** 16)) : [frame]) tapped.wires[from].send(each);
+  await settled(from);
+  return marks.map((mark) => tapped.wires[to].heard(mark));
+}
+
+function answerTo({ from, portSrc, portDst, ...rest }: Talk): Talk {
+  return { ...rest, from: from === 'a' ? 'b' : 'a', portSrc: portDst, portDst: portSrc };
+}
+
+/** What was sent before and has not arrived now never will. ARP passes whoever may talk. */
+async function settled(from: Speaker): Promise<void> {
+  const to = from === 'a' ? 'b' : 'a';
+  const mark = macFromBytes(randomBytes(6));
+  const own = { ethSrc: macOf(from), arpSha: macOf(from), arpSpa: addressOf(from, 'ipv4') };
+  const answer: Packet = { ...own, ethDst: macOf(to), payload: 'arp', arpOp: 'reply', arpTha: mark, arpTpa: addressOf(to, 'ipv4') };
+  tapped.wires[from].send(encodeFrame(answer));
+  await tapped.wires[to].hears(macToBytes(mark));
+}
+
+const yes = [true, true];
+const no = [false, false];
+
+describe.each(families)('over %s', (family) => {
+  afterEach(async () => {
+    await hold('free');
+    await hold('free', 'ingress');
+  });
+
+  // The kernel's data path puts datagrams together, and shows nobody their pieces.
+  it('a datagram in pieces opens nothing where ports decide, and goes on where one in one piece did', async () => {
+    const asks = { from: 'b', protocol: 'udp', portSrc: ++clientPort, portDst: port.server } as const;
+    await hold(['UDP']);
+    expect(await heard(family, asks, 2_000)).toEqual(datapath === 'system' ? yes : no);
+    expect(await heard(family, asks)).toEqual(yes);
+    expect(await heard(family, answerTo(asks))).toEqual(yes);
+    expect([await heard(family, asks, 2_000), await heard(family, answerTo(asks), 2_000)]).toEqual([yes, yes]);
+    const other = { ...asks, portDst: port.nobody };
+    expect([await heard(family, other), await heard(family, other, 2_000)]).toEqual([no, no]);
+  });
+
+  it('a datagram in pieces opens what may be opened by any port, and ends with it', async () => {
+    const asks = { from: 'b', protocol: 'udp', portSrc: ++clientPort, portDst: port.server } as const;
+    await hold('allow');
+    expect(await heard(family, asks, 2_000)).toEqual(yes);
+    await hold('deny');
+    await expect.poll(() => heard(family, asks, 2_000)).toEqual(no);
+  });
+});
