@@ -1,16 +1,25 @@
 import { parseArgs } from 'node:util';
 import { runTests } from './test-run/run-tests.mjs';
 
-const help = `npm run test:policy [-- options]: policy, as much of it as takes an hour or two; \`npm test\` does a part
+const help = `npm run test:policy [-- options]: policy, as much of it as takes some hours; \`npm test\` does a part
 
   --seed N      repeat a run that printed this seed
   --sets N      random clusters that change (10000)
   --adds N      pods that nobody may talk to, talked to before they are there (10000)
-  --short       100 clusters and 50 pods, as in \`npm test\`
+  --only NAME   a part: \`model\` (clusters, mutants, connections of the model), \`switch\` (the same on Open vSwitch), or \`lab\` (the rest)
+  --short       as much as in \`npm test\`
   -h, --help    this text
 `;
 
-const options = { seed: { type: 'string' }, sets: { type: 'string' }, adds: { type: 'string' }, short: { type: 'boolean' } };
+const text = { type: 'string' };
+const options = { seed: text, sets: text, adds: text, only: text, short: { type: 'boolean' } };
+const parts = {
+  model: ['--project', 'unit', 'test/model/polic'],
+  switch: ['--project', 'integration', 'test/integration/polic'],
+  lab: ['--project', 'e2e', 'test/e2e/polic'],
+};
+/** The whole of it on a machine with two cores that does other things as well. */
+const deadlineS = '43200';
 
 /** @returns {string | undefined} a whole number as it was given */
 function number(name, text) {
@@ -28,7 +37,11 @@ function parsed() {
   }
 }
 
-const { seed, sets, adds, short, help: asked } = parsed();
+const { seed, sets, adds, only, short, help: asked } = parsed();
+if (only !== undefined && !Object.hasOwn(parts, only)) {
+  process.stderr.write(`test:policy: --only: one of ${Object.keys(parts).join(', ')}\n`);
+  process.exit(2);
+}
 if (asked) process.stdout.write(help);
 else {
   const env = {
@@ -36,7 +49,9 @@ else {
     SEINE_TEST_POLICY_SETS: number('sets', sets) ?? (short ? '100' : '10000'),
     SEINE_TEST_POLICY_MUTANTS: short ? '60' : '1000',
     SEINE_TEST_POLICY_ADDS: number('adds', adds) ?? (short ? '50' : '10000'),
+    SEINE_TEST_POLICY_CONNECTIONS: short ? '200' : '10000',
+    SEINE_TEST_DEADLINE_S: deadlineS,
     ...(seed === undefined ? {} : { SEINE_TEST_SEED: number('seed', seed) }),
   };
-  process.exitCode = await runTests(['polic'], env);
+  process.exitCode = await runTests(only === undefined ? ['polic'] : parts[only], env);
 }

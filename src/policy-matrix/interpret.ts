@@ -33,7 +33,11 @@ export type MatrixAnswer =
 
 /** Looks a packet up as the switch does: subject, peer, relation, decision; what is missing is a denial. Slow: it tries every prefix. */
 export function interpret(matrix: PolicyMatrix, packet: PolicyPacket): MatrixAnswer {
-  const found = lookUp(matrix, packet);
+  return answerOf(lookUp(matrix, packet), packet);
+}
+
+/** `interpret`, of what `lookUp` has found for the packet's two ends. */
+export function answerOf(found: ReturnType<typeof lookUp>, packet: Pick<PolicyPacket, 'protocol' | 'port'>): MatrixAnswer {
   return 'verdict' in found ? found : { ...outcomeOf(found, packet), why: 'decision' };
 }
 
@@ -70,7 +74,7 @@ function relationOf({ relations }: DirectionMatrix, subject: SubjectClass, ident
   );
 }
 
-function outcomeOf({ ranges, otherwise }: PolicyDecision, { protocol, port }: PolicyPacket): PolicyOutcome {
+function outcomeOf({ ranges, otherwise }: PolicyDecision, { protocol, port }: Pick<PolicyPacket, 'protocol' | 'port'>): PolicyOutcome {
   const range = ranges.find((each) => each.protocol === protocol && port !== undefined && port >= each.first && port <= each.last);
   return range?.outcome ?? otherwise;
 }

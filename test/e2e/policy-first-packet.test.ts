@@ -12,10 +12,12 @@ import {
   nextAddresses,
   removePods,
 } from '../support/guarded-lab.ts';
+import { timeoutOf } from '../support/portions.ts';
 
 /** ADDs into a namespace where nothing is allowed: 10,000 are asked of `npm run test:policy`. */
 const adds = Number(process.env['SEINE_TEST_POLICY_ADDS'] ?? 50);
 const atOnce = 5;
+const saidEvery = 100;
 const guesses = 2 * atOnce;
 /** Each address is sent to so often (ms), beginning before its pod is asked for. */
 const everyMs = 4;
@@ -67,6 +69,7 @@ describe('the first packet', () => {
       total.received += received;
       total.sentTo += sentTo;
       total.pods += pods.length;
+      if (total.pods % saidEvery === 0) console.log(`${total.pods} of ${count} ADDs, ${total.received} datagrams received`);
       await removePods(lab, namespace, names);
       await expect.poll(async () => (await lab.podNames(namespace)).length, { timeout: 30_000 }).toBe(0);
     }
@@ -93,7 +96,7 @@ describe('the first packet', () => {
   });
 
   it(`never comes where nothing is allowed, in ${adds} ADDs with kills of the agent and outages of the API`, {
-    timeout: 3_600_000,
+    timeout: timeoutOf(adds),
   }, async () => {
     const { received, sentTo, pods } = await rounds('guarded', adds, (at) => levers[at % levers.length] ?? (async () => {}));
     console.log(`${pods} ADDs, ${sentTo} of them sent to before and after, ${received} datagrams received`);

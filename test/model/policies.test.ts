@@ -3,6 +3,7 @@ import { expect, it } from 'vitest';
 import { PolicyEngine } from '../../src/policy/policy-engine.ts';
 import { policyCases } from '../support/policy-cases.ts';
 import { exampleAddresses, exampleCluster } from '../support/policy-cluster.ts';
+import { portions, timeoutOf } from '../support/portions.ts';
 import { type ObjectSet, objectSet, prove, provenNode, put } from './policy-proof.ts';
 import { runHistory } from './policy-run.ts';
 import { policyHistories } from './random-policies.ts';
@@ -30,18 +31,21 @@ it.each(policyCases)('the matrix is what the reference says: $name', ({ policies
   expect(prove(set, engineOf(set).matrix, addresses, casePorts).differences.slice(0, 3)).toEqual([]);
 });
 
-it(`the matrix is what the reference says, for random clusters that change (SEINE_TEST_SEED=${seed})`, { timeout: 600_000 }, () => {
+it(`the matrix is what the reference says, for random clusters that change (SEINE_TEST_SEED=${seed})`, {
+  timeout: timeoutOf(runs),
+}, async () => {
   const total = { allowed: 0, denied: 0, peers: {} as Record<string, number> };
-  fc.assert(
-    fc.property(policyHistories, (history) => {
-      const result = runHistory(() => new PolicyEngine(provenNode), history);
-      expect(result.differences.slice(0, 3)).toEqual([]);
-      total.allowed += result.allowed;
-      total.denied += result.denied;
-      for (const [peer, count] of Object.entries(result.peers)) total.peers[peer] = (total.peers[peer] ?? 0) + count;
-    }),
-    { seed, numRuns: runs, endOnFailure: true },
-  );
+  for await (const portion of portions('matrix and reference', { seed, runs }))
+    fc.assert(
+      fc.property(policyHistories, (history) => {
+        const result = runHistory(() => new PolicyEngine(provenNode), history);
+        expect(result.differences.slice(0, 3)).toEqual([]);
+        total.allowed += result.allowed;
+        total.denied += result.denied;
+        for (const [peer, count] of Object.entries(result.peers)) total.peers[peer] = (total.peers[peer] ?? 0) + count;
+      }),
+      { seed: portion.seed, numRuns: portion.runs, endOnFailure: true },
+    );
   const probes = total.allowed + total.denied;
   process.stdout.write(
     `${probes} probes, ${((100 * total.allowed) / probes).toFixed(1)} % allowed, by peer ${JSON.stringify(total.peers)}\n`,

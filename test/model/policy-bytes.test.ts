@@ -10,6 +10,7 @@ import type { PolicyObjects } from '../../src/policy-reference/objects.ts';
 import { exampleNode } from '../support/example-node.ts';
 import { policyCases } from '../support/policy-cases.ts';
 import { exampleCluster } from '../support/policy-cluster.ts';
+import { portions, timeoutOf } from '../support/portions.ts';
 import { localPods, nameOf, objectSet, objectsOf, provenNode, put } from './policy-proof.ts';
 import { policyHistories } from './random-policies.ts';
 import { type BridgedPod, writtenBridge } from './written-bridge.ts';
@@ -102,24 +103,25 @@ it('a pod that nobody has decided about talks with its own node, and nobody else
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const runs = Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 6);
 
-it(`flows do what the policies say, for random clusters (SEINE_TEST_SEED=${seed})`, { timeout: 600_000 }, () => {
+it(`flows do what the policies say, for random clusters (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {
   let cells = 0;
-  fc.assert(
-    fc.property(policyHistories, ({ objects: begin, changes }) => {
-      const put = changes.flat().flatMap((step) => ('put' in step ? [step.put] : []));
-      const objects = objectsOf(new Map([...begin, ...put].map((each) => [nameOf(each), each])));
-      const own = objects.nodes.find(({ metadata }) => metadata.name === provenNode);
-      fc.pre(own !== undefined);
-      const local = localPods(objects).map(({ pod, ips }, at) => ({ pod, ofPort: 32784 + at, addresses: ips }));
-      const result = proofOf(objects, flowsOf(objects, environmentOf(own), local), 'enforce', local);
-      expect(
-        result.differences.map(({ flows, ...each }) => ({ ...each, tables: flows.map(({ table }) => table).join() })).slice(0, 3),
-      ).toEqual([]);
-      expect(result.problems).toEqual([]);
-      cells += result.cells;
-    }),
-    { seed, numRuns: runs, endOnFailure: true },
-  );
+  for await (const portion of portions('bytes and reference', { seed, runs }))
+    fc.assert(
+      fc.property(policyHistories, ({ objects: begin, changes }) => {
+        const put = changes.flat().flatMap((step) => ('put' in step ? [step.put] : []));
+        const objects = objectsOf(new Map([...begin, ...put].map((each) => [nameOf(each), each])));
+        const own = objects.nodes.find(({ metadata }) => metadata.name === provenNode);
+        fc.pre(own !== undefined);
+        const local = localPods(objects).map(({ pod, ips }, at) => ({ pod, ofPort: 32784 + at, addresses: ips }));
+        const result = proofOf(objects, flowsOf(objects, environmentOf(own), local), 'enforce', local);
+        expect(
+          result.differences.map(({ flows, ...each }) => ({ ...each, tables: flows.map(({ table }) => table).join() })).slice(0, 3),
+        ).toEqual([]);
+        expect(result.problems).toEqual([]);
+        cells += result.cells;
+      }),
+      { seed: portion.seed, numRuns: portion.runs, endOnFailure: true },
+    );
   process.stdout.write(`${cells} cells\n`);
 });
 

@@ -10,6 +10,7 @@ import { addressFlow, directionTables, relationFlow } from '../../src/policy-flo
 import { encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
 import { recoveredFlows } from '../../src/reconcile/recovered-flows.ts';
 import { nothing } from '../../src/wanted/wanted.ts';
+import { portions, timeoutOf } from '../support/portions.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';
 import { nameOf, type PolicyObject, prove, provenNode, put, remove } from './policy-proof.ts';
 import { PolicySwitch } from './policy-switch.ts';
@@ -44,22 +45,23 @@ function live({ objects, changes }: PolicyHistory, engine: PolicyEngine, each: (
   return set;
 }
 
-it(`an agent that starts wants of the bridge what is there (SEINE_TEST_SEED=${seed})`, { timeout: 600_000 }, () => {
-  fc.assert(
-    fc.property(policyHistories, (history) => {
-      const engine = new PolicyEngine(provenNode);
-      const before = new WrittenPolicy(engine);
-      const set = live(history, engine, () => void before.update());
-      const anew = new PolicyEngine(provenNode);
-      for (const each of [...set.values()].toReversed()) put(anew, each);
-      const after = new WrittenPolicy(anew, before.entries());
-      after.update();
-      expect(lines(after)).toEqual(lines(before));
-      expect(sorted(after.entries())).toEqual(sorted(before.entries()));
-      for (const pod of engine.matrix.subjects.keys()) expect(after.flows.classesOf(pod)).toEqual(before.flows.classesOf(pod));
-    }),
-    { seed, numRuns: runs, endOnFailure: true },
-  );
+it(`an agent that starts wants of the bridge what is there (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {
+  for await (const portion of portions('a start', { seed, runs }))
+    fc.assert(
+      fc.property(policyHistories, (history) => {
+        const engine = new PolicyEngine(provenNode);
+        const before = new WrittenPolicy(engine);
+        const set = live(history, engine, () => void before.update());
+        const anew = new PolicyEngine(provenNode);
+        for (const each of [...set.values()].toReversed()) put(anew, each);
+        const after = new WrittenPolicy(anew, before.entries());
+        after.update();
+        expect(lines(after)).toEqual(lines(before));
+        expect(sorted(after.entries())).toEqual(sorted(before.entries()));
+        for (const pod of engine.matrix.subjects.keys()) expect(after.flows.classesOf(pod)).toEqual(before.flows.classesOf(pod));
+      }),
+      { seed: portion.seed, numRuns: portion.runs, endOnFailure: true },
+    );
 });
 
 it('a number that the bridge only loads is not lent to something else', () => {
@@ -77,43 +79,45 @@ it('a number that the bridge only loads is not lent to something else', () => {
   expect(recoveredNumbers(egress, recoveredFlows(held)).coarse.byCookie.size).toBe(0);
 });
 
-it(`what a relation or a decision says is never said otherwise (SEINE_TEST_SEED=${seed})`, { timeout: 600_000 }, () => {
-  fc.assert(
-    fc.property(policyHistories, (history) => {
-      const engine = new PolicyEngine(provenNode);
-      const written = new WrittenPolicy(engine);
-      const said = new Map<string, string>();
-      live(history, engine, () => {
-        written.update();
-        for (const [key, value] of written.entries()) {
-          if ([38, 82].includes(key.charCodeAt(1))) continue;
-          expect(said.get(key) ?? value).toBe(value);
-          said.set(key, value);
-        }
-      });
-      expect(written.flows.problems).toEqual([]);
-    }),
-    { seed, numRuns: runs, endOnFailure: true },
-  );
+it(`what a relation or a decision says is never said otherwise (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {
+  for await (const portion of portions('rows', { seed, runs }))
+    fc.assert(
+      fc.property(policyHistories, (history) => {
+        const engine = new PolicyEngine(provenNode);
+        const written = new WrittenPolicy(engine);
+        const said = new Map<string, string>();
+        live(history, engine, () => {
+          written.update();
+          for (const [key, value] of written.entries()) {
+            if ([38, 82].includes(key.charCodeAt(1))) continue;
+            expect(said.get(key) ?? value).toBe(value);
+            said.set(key, value);
+          }
+        });
+        expect(written.flows.problems).toEqual([]);
+      }),
+      { seed: portion.seed, numRuns: portion.runs, endOnFailure: true },
+    );
 });
 
-it(`reference, matrix and the flows on a switch decide alike (SEINE_TEST_SEED=${seed})`, { timeout: 600_000 }, () => {
+it(`reference, matrix and the flows on a switch decide alike (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {
   const total = { allowed: 0, denied: 0 };
   const peers = new Map<string, number>();
-  fc.assert(
-    fc.property(policyHistories, (history) => {
-      const engine = new PolicyEngine(provenNode);
-      const written = new WrittenPolicy(engine);
-      const set = live(history, engine, () => void written.update());
-      const { verdict } = new PolicySwitch(engine.matrix, written);
-      const proof = prove(set, engine.matrix, probedAddresses, probedPorts, { verdict, every: 11 });
-      expect(proof.differences.slice(0, 3)).toEqual([]);
-      total.allowed += proof.allowed;
-      total.denied += proof.denied;
-      for (const [peer, count] of Object.entries(proof.peers)) peers.set(peer, (peers.get(peer) ?? 0) + count);
-    }),
-    { seed, numRuns: runs, endOnFailure: true },
-  );
+  for await (const portion of portions('flows on a switch', { seed, runs }))
+    fc.assert(
+      fc.property(policyHistories, (history) => {
+        const engine = new PolicyEngine(provenNode);
+        const written = new WrittenPolicy(engine);
+        const set = live(history, engine, () => void written.update());
+        const { verdict } = new PolicySwitch(engine.matrix, written);
+        const proof = prove(set, engine.matrix, probedAddresses, probedPorts, { verdict, every: 11 });
+        expect(proof.differences.slice(0, 3)).toEqual([]);
+        total.allowed += proof.allowed;
+        total.denied += proof.denied;
+        for (const [peer, count] of Object.entries(proof.peers)) peers.set(peer, (peers.get(peer) ?? 0) + count);
+      }),
+      { seed: portion.seed, numRuns: portion.runs, endOnFailure: true },
+    );
   const probes = total.allowed + total.denied;
   process.stdout.write(
     `${probes} probes, ${((100 * total.allowed) / probes).toFixed(1)} % allowed, by peer ${JSON.stringify(Object.fromEntries(peers))}\n`,

@@ -3,7 +3,7 @@ import { networkPolicies } from '../../src/kube/network-policy.ts';
 import { policyPods } from '../../src/kube/policy-pod.ts';
 import type { PolicyNode } from '../../src/policy/addresses.ts';
 import type { PolicyEngine } from '../../src/policy/policy-engine.ts';
-import { interpret, type MatrixAnswer, type PolicyPacket } from '../../src/policy-matrix/interpret.ts';
+import { answerOf, lookUp, type MatrixAnswer, type PolicyPacket } from '../../src/policy-matrix/interpret.ts';
 import { type PolicyDecision, type PolicyMatrix, policyDirections } from '../../src/policy-matrix/matrix.ts';
 import { type JudgedConnection, judge, whoHas } from '../../src/policy-reference/judge.ts';
 import type { NetworkPolicyObject, NodeObject, PodObject, PolicyObjects } from '../../src/policy-reference/objects.ts';
@@ -149,11 +149,12 @@ export function prove(
     for (const direction of policyDirections)
       for (const { address, peer } of ends)
         for (const own of ips.filter((ip) => ip.includes(':') === address.includes(':')))
-          for (const masqueraded of direction === 'ingress' && matrix.ownNode.has(address) ? [false, true] : [false])
+          for (const masqueraded of direction === 'ingress' && matrix.ownNode.has(address) ? [false, true] : [false]) {
+            const found = lookUp(matrix, { direction, pod, address, masqueraded });
             for (const service of services) {
               if (third && probe++ % third.every !== 0) continue;
               const packet: PolicyPacket = { direction, pod, address, ...service, masqueraded };
-              const answer = interpret(matrix, packet);
+              const answer = answerOf(found, packet);
               const other = third?.verdict(packet) ?? answer.verdict;
               if (other !== answer.verdict) result.differences.push(`${JSON.stringify(packet)}: matrix ${answer.verdict}, flows ${other}`);
               result.peers[peer] = (result.peers[peer] ?? 0) + 1;
@@ -165,6 +166,7 @@ export function prove(
               );
               if (difference !== undefined) result.differences.push(difference);
             }
+          }
   return result;
 }
 

@@ -27,7 +27,7 @@ type NodeName = keyof typeof nodes;
 const nodeNames = Object.keys(nodes) as NodeName[];
 
 const oneOf = <T>(all: readonly T[]) => fc.constantFrom(...all);
-const labels = fc.dictionary(oneOf(keys), oneOf(values), { maxKeys: 3 });
+export const podLabels = fc.dictionary(oneOf(keys), oneOf(values), { maxKeys: 3 });
 const rarely = <T>(arbitrary: fc.Arbitrary<T>, weight = 9) => fc.option(arbitrary, { nil: undefined, freq: weight });
 
 const requirement = fc.oneof(
@@ -46,18 +46,6 @@ const namespaceSelector: fc.Arbitrary<LabelSelectorObject> = fc.oneof(
 
 const blocks = ['0.0.0.0/0', '10.0.0.0/8', '10.1.0.0/23', '10.1.1.0/24', '10.1.1.8/29', '10.1.0.5/32', '192.168.0.0/30', '192.168.0.2/32'];
 const blocks6 = ['::/0', 'fd00::/16', 'fd00:1::/48', 'fd00:1:0:1::/64', 'fd00:1::5/128', 'fd00:77::/64', '2001:db8::7/32'];
-const block = oneOf([blocks, blocks6]).chain((family) =>
-  fc.record({
-    cidr: oneOf(family),
-    except: fc.option(fc.array(oneOf([...family, '10.1.1.10/32', 'fd00:1:0:1::a/128']), { maxLength: 3 })),
-  }),
-);
-const peer: fc.Arbitrary<PolicyPeerObject> = fc.oneof(
-  { weight: 2, arbitrary: fc.record({ podSelector: selector }) },
-  { weight: 2, arbitrary: fc.record({ namespaceSelector }) },
-  { weight: 2, arbitrary: fc.record({ podSelector: selector, namespaceSelector }) },
-  { weight: 3, arbitrary: fc.record({ ipBlock: block }) },
-);
 const port: fc.Arbitrary<PolicyPortObject> = fc
   .record({
     protocol: rarely(oneOf(['TCP', 'UDP', 'SCTP']), 2),
@@ -70,23 +58,40 @@ const port: fc.Arbitrary<PolicyPortObject> = fc
     ...(typeof port === 'number' && last !== undefined && last >= port ? { endPort: last } : {}),
   }));
 
-const peers = fc.option(fc.array(peer, { maxLength: 3 }), { freq: 6 });
 const ports = fc.option(fc.array(port, { maxLength: 3 }), { freq: 3 });
-const rulesOf = (direction: 'from' | 'to'): fc.Arbitrary<readonly PolicyRuleObject[]> =>
-  fc.array(
-    fc.record({ peers, ports }).map((rule) => ({ [direction]: rule.peers, ports: rule.ports })),
-    { maxLength: 3 },
-  );
 
-const policy: fc.Arbitrary<NetworkPolicyObject> = fc.record({
-  metadata: fc.record({ namespace: oneOf(namespaceNames), name: oneOf(['one', 'two', 'three', 'four']) }),
-  spec: fc.record({
-    podSelector: fc.oneof({ weight: 2, arbitrary: fc.constant({}) }, { weight: 1, arbitrary: selector }),
-    policyTypes: fc.option(oneOf([['Ingress'], ['Egress'], ['Ingress', 'Egress'], ['Ingress', 'Egress']]), { freq: 3, nil: null }),
-    ingress: fc.option(rulesOf('from'), { nil: null }),
-    egress: fc.option(rulesOf('to'), { nil: null }),
-  }),
-});
+/** @param families networks of each family that rules name, and except */
+export function policiesWith(families: readonly (readonly string[])[]): fc.Arbitrary<NetworkPolicyObject> {
+  const block = oneOf(families).chain((family) =>
+    fc.record({
+      cidr: oneOf(family),
+      except: fc.option(fc.array(oneOf([...family, '10.1.1.10/32', 'fd00:1:0:1::a/128']), { maxLength: 3 })),
+    }),
+  );
+  const peer: fc.Arbitrary<PolicyPeerObject> = fc.oneof(
+    { weight: 2, arbitrary: fc.record({ podSelector: selector }) },
+    { weight: 2, arbitrary: fc.record({ namespaceSelector }) },
+    { weight: 2, arbitrary: fc.record({ podSelector: selector, namespaceSelector }) },
+    { weight: 3, arbitrary: fc.record({ ipBlock: block }) },
+  );
+  const peers = fc.option(fc.array(peer, { maxLength: 3 }), { freq: 6 });
+  const rulesOf = (direction: 'from' | 'to'): fc.Arbitrary<readonly PolicyRuleObject[]> =>
+    fc.array(
+      fc.record({ peers, ports }).map((rule) => ({ [direction]: rule.peers, ports: rule.ports })),
+      { maxLength: 3 },
+    );
+  return fc.record({
+    metadata: fc.record({ namespace: oneOf(namespaceNames), name: oneOf(['one', 'two', 'three', 'four']) }),
+    spec: fc.record({
+      podSelector: fc.oneof({ weight: 2, arbitrary: fc.constant({}) }, { weight: 1, arbitrary: selector }),
+      policyTypes: fc.option(oneOf([['Ingress'], ['Egress'], ['Ingress', 'Egress'], ['Ingress', 'Egress']]), { freq: 3, nil: null }),
+      ingress: fc.option(rulesOf('from'), { nil: null }),
+      egress: fc.option(rulesOf('to'), { nil: null }),
+    }),
+  });
+}
+
+const policy = policiesWith([blocks, blocks6]);
 
 const container = fc.record({
   ports: fc.array(
@@ -107,7 +112,7 @@ const pod: fc.Arbitrary<PodObject> = fc
     name: oneOf(['p', 'q', 'r', 's', 't']),
     host: oneOf(hosts),
     stray: rarely(oneOf(nodeNames), 8),
-    labels,
+    labels: podLabels,
     containers: fc.array(container, { minLength: 1, maxLength: 2 }),
     initContainers: fc.array(
       fc.record({ restartPolicy: oneOf(['Always', 'Never']), ports: fc.constant([{ name: 'dns', containerPort: 81 }]) }),
@@ -133,7 +138,7 @@ const object: fc.Arbitrary<PolicyObject> = fc.oneof(
   {
     weight: 1,
     arbitrary: fc
-      .record({ name: oneOf(namespaceNames), labels })
+      .record({ name: oneOf(namespaceNames), labels: podLabels })
       .map((each) => ({ kind: 'Namespace' as const, object: namespaceObject(each.name, each.labels) })),
   },
   {
@@ -160,7 +165,7 @@ const everyNode: readonly PolicyObject[] = nodeNames.map((name) => ({
 export const policyHistories: fc.Arbitrary<PolicyHistory> = fc.record({
   objects: fc
     .record({
-      namespaces: fc.tuple(...namespaceNames.map((name) => labels.map((own) => namespaceObject(name, own)))),
+      namespaces: fc.tuple(...namespaceNames.map((name) => podLabels.map((own) => namespaceObject(name, own)))),
       pods: fc.array(pod, { minLength: 4, maxLength: 12 }),
       policies: fc.array(policy, { minLength: 5, maxLength: 10 }),
     })

@@ -5,9 +5,11 @@ import { parseMac } from '../../src/net/mac.ts';
 import { OpenFlowConnection } from '../../src/openflow/connection.ts';
 import { writeSetConfig, writeSetControllerId, writeUsePacketIn2 } from '../../src/openflow/control.ts';
 import { decodeUnsolicited } from '../../src/openflow/unsolicited.ts';
-import { encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
+import type { Owner } from '../../src/pipeline/cookie.ts';
+import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
 import { BridgeTarget } from '../../src/reconcile/bridge-target.ts';
 import { packetInController } from '../../src/reconcile/to-openflow.ts';
+import type { Wanted } from '../../src/wanted/wanted.ts';
 import { bytesOf } from '../../src/wire/bytes.ts';
 import type { Arrival } from '../model/conversation.ts';
 import { type Scene, wantedByOwner } from '../model/scene.ts';
@@ -30,6 +32,7 @@ export class PacketBench {
   readonly #captures: ReadonlyMap<number, Capture>;
   readonly #connection: OpenFlowConnection;
   readonly #toAgent: Output[];
+  #entries: ReadonlyMap<BridgeKey, BridgeValue> = new Map();
 
   private constructor(parts: {
     ovs: TestSwitch;
@@ -62,9 +65,10 @@ export class PacketBench {
       const connection = agentConnection(ovs.runDir, toAgent);
       void connection.run(stop.signal);
       await connection.untilUp(stop.signal);
-      await putFlows(connection, scene, stop.signal);
       const control = await Unixctl.open(ovs.runDir);
-      return new PacketBench({ ovs, control, scene, stop, captures, connection, toAgent });
+      const bench = new PacketBench({ ovs, control, scene, stop, captures, connection, toAgent });
+      await bench.become(wantedByOwner(scene));
+      return bench;
     } catch (error) {
       stop.abort();
       await ovs.stop();
@@ -87,6 +91,16 @@ export class PacketBench {
     // The underlay also carries what the node's own stack says there.
     const ours = outputs.filter(({ to, packet: { tunDst } }) => (to === this.#scene.node.tunnel.ofPort) === (tunDst !== undefined));
     return [...ours, ...this.#toAgent.splice(0)];
+  }
+
+  /** Changes what it holds to what is wanted now. Resolves when packets meet that, and nothing that was there before. */
+  async become(wanted: ReadonlyMap<Owner, Wanted>): Promise<void> {
+    const entries = new Map([...wanted].flatMap(([owner, each]) => [...encodeBridgeEntries(owner, each)]));
+    const put = new Map([...entries].filter(([key, value]) => this.#entries.get(key) !== value));
+    const remove = new Set([...this.#entries.keys()].filter((key) => !entries.has(key)));
+    await new BridgeTarget(this.#connection).apply({ put, remove }, this.#stop.signal);
+    this.#entries = entries;
+    await this.control.run('revalidator/wait');
   }
 
   async forgetConnections(): Promise<void> {
@@ -155,11 +169,6 @@ function agentConnection(runDir: string, received: Output[]): OpenFlowConnection
       if (heard.kind === 'packetIn') received.push({ to: 'agent', packet: decodeFrame(heard.packet.data) });
     },
   });
-}
-
-async function putFlows(connection: OpenFlowConnection, scene: Scene, signal: AbortSignal): Promise<void> {
-  const entries = [...wantedByOwner(scene)].flatMap(([owner, wanted]) => [...encodeBridgeEntries(owner, wanted)]);
-  await new BridgeTarget(connection).apply({ put: new Map(entries), remove: new Set() }, signal);
 }
 
 /** What a port sent, read from the file that the switch writes. Source: pcap-savefile(5). */

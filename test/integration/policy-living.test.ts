@@ -1,0 +1,35 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type LivingCounts, lifetimes, liveThrough, livingScene } from '../model/living.ts';
+import { PacketBench } from '../support/packet-bench.ts';
+import { portions, timeoutOf } from '../support/portions.ts';
+
+/* As `test/model/policy-living.test.ts`, on a real switch with its own connection tracker. */
+
+const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
+const connections = Number(process.env['SEINE_TEST_POLICY_CONNECTIONS'] ?? 80);
+/** Of those that are tried some two in five live. */
+const openings = 100;
+const livingOfEach = 40;
+
+let bench: PacketBench;
+beforeAll(async () => {
+  bench = await PacketBench.start(livingScene);
+});
+afterAll(() => bench?.stop());
+
+it(`of connections that live exactly those stop that are denied (SEINE_TEST_SEED=${seed})`, {
+  timeout: timeoutOf(connections),
+}, async () => {
+  const counts: LivingCounts = { living: {}, lived: 0, wentOn: 0, stopped: 0, healed: 0 };
+  const lives = fc.asyncProperty(lifetimes(openings), async (lifetime) => {
+    await bench.forgetConnections();
+    const wrong = await liveThrough(bench, lifetime, counts);
+    expect(wrong.slice(0, 3)).toEqual([]);
+  });
+  for await (const { seed: own, runs } of portions('living on a switch', { seed, runs: Math.ceil(connections / livingOfEach) }))
+    await fc.assert(lives, { seed: own, numRuns: runs, endOnFailure: true });
+  process.stdout.write(`${JSON.stringify(counts)}\n`);
+  expect(counts.lived).toBeGreaterThan(connections / 2);
+  if (connections >= 1_000) expect(Math.min(counts.stopped, counts.healed)).toBeGreaterThan(connections / 20);
+});

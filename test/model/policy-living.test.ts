@@ -1,0 +1,89 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import type { Owner } from '../../src/pipeline/cookie.ts';
+import { ctMark, reg } from '../../src/pipeline/fields.ts';
+import { type Flow, load } from '../../src/pipeline/flow.ts';
+import type { Wanted } from '../../src/wanted/wanted.ts';
+import { portions, timeoutOf } from '../support/portions.ts';
+import { ConnectionTracker } from './connection-tracker.ts';
+import { type LivingBridge, type LivingCounts, lifetimes, liveThrough, livingScene } from './living.ts';
+import { SwitchModel } from './switch-model.ts';
+
+const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
+const connections = Number(process.env['SEINE_TEST_POLICY_CONNECTIONS'] ?? 200);
+/** So often each bug is looked for, with a seed of its own. */
+const bugged = Number(process.env['SEINE_TEST_POLICY_MUTANTS'] ?? 0) >= 1_000 ? 30 : 1;
+/** Of those that are tried some two in five live. */
+const openings = 100;
+const livingOfEach = 40;
+
+/** A bug: the flows that there are instead of one. */
+type Change = (flow: Flow) => readonly Flow[];
+
+class ModelBridge implements LivingBridge {
+  readonly #tracker: ConnectionTracker;
+  readonly #change: Change;
+  #model: SwitchModel | undefined;
+
+  constructor(datapath: 'userspace' | 'kernel', change: Change = (flow) => [flow]) {
+    this.#tracker = new ConnectionTracker(datapath);
+    this.#change = change;
+  }
+
+  receive({ inPort, packet }: Parameters<LivingBridge['receive']>[0]) {
+    return this.#model?.receive(inPort, packet).outputs ?? [];
+  }
+
+  become(wanted: ReadonlyMap<Owner, Wanted>): void {
+    const flows = [...wanted.values()].flatMap((each) => each.flows.flatMap(this.#change));
+    const groups = [...wanted.values()].flatMap((each) => each.groups);
+    this.#model = new SwitchModel({
+      flows,
+      groups,
+      tracker: this.#tracker,
+      choose: () => 0,
+      tunnelPort: livingScene.node.tunnel.ofPort,
+    });
+  }
+}
+
+it.each(['userspace', 'kernel'] as const)(
+  `of connections that live on the %s data path exactly those stop that are denied (SEINE_TEST_SEED=${seed})`,
+  { timeout: timeoutOf(connections) },
+  async (datapath) => {
+    const counts: LivingCounts = { living: {}, lived: 0, wentOn: 0, stopped: 0, healed: 0 };
+    for await (const portion of portions(`living on ${datapath}`, { seed, runs: Math.ceil(connections / livingOfEach) }))
+      await fc.assert(
+        fc.asyncProperty(lifetimes(openings), async (lifetime) => {
+          const wrong = await liveThrough(new ModelBridge(datapath), lifetime, counts);
+          expect(wrong.slice(0, 3)).toEqual([]);
+        }),
+        { seed: portion.seed, numRuns: portion.runs, endOnFailure: true },
+      );
+    process.stdout.write(`${JSON.stringify(counts)}\n`);
+    expect(counts.lived).toBeGreaterThan(connections / 2);
+    expect(Math.min(counts.stopped, counts.healed)).toBeGreaterThan(connections / 20);
+  },
+);
+
+const isAbout = ({ match }: Flow, barred: 'yes' | 'no'): boolean =>
+  match.ctMarks?.some(({ field, value }) => field === 'barred' && value === ctMark.barred(barred).value) === true;
+const isOfOpener = ({ table, match: { ctState } }: Flow): boolean => table === 'state' && ctState?.new === '-' && ctState.rpl === '-';
+const standing = (flow: Flow): Flow => ({ ...flow, steps: [load(reg.verdict('standing')), ...flow.steps] });
+const isVerdict = ({ table }: Flow): boolean => table === 'egressVerdict' || table === 'ingressVerdict';
+
+it.each<[string, Change]>([
+  ['bars nothing that is denied', (flow) => (isVerdict(flow) && isAbout(flow, 'no') ? [] : [flow])],
+  ['passes answers to what is barred', (flow) => (flow.table === 'state' && isAbout(flow, 'yes') && flow.steps.length === 0 ? [] : [flow])],
+  ['never lets in again what it barred', (flow) => (flow.table === 'commit' && isAbout(flow, 'yes') ? [] : [flow])],
+  ['asks policy for what opens a connection only', (flow) => [isOfOpener(flow) ? standing(flow) : flow]],
+])('that is noticed of a bridge that %s', { timeout: timeoutOf(bugged) }, async (_, change) => {
+  for (let run = 0; run < bugged; run++) {
+    const counts: LivingCounts = { living: {}, lived: 0, wentOn: 0, stopped: 0, healed: 0 };
+    const lives = fc.asyncProperty(lifetimes(openings), async (lifetime) => {
+      return (await liveThrough(new ModelBridge('userspace', change), lifetime, counts)).length === 0;
+    });
+    const { failed } = await fc.check(lives, { seed: seed + run, numRuns: 50, endOnFailure: true });
+    expect(failed).toBe(true);
+  }
+});
