@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
 import { createAll } from '../../src/lab/demo/workload.ts';
 import { DatagramStream } from '../../src/lab/probe/datagram-stream.ts';
+import { timeoutOf } from '../support/batches.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import {
   addPods,
@@ -12,7 +13,6 @@ import {
   nextAddresses,
   removePods,
 } from '../support/guarded-lab.ts';
-import { timeoutOf } from '../support/portions.ts';
 
 /** ADDs into a namespace where nothing is allowed: 10,000 are asked of `npm run test:policy`. */
 const adds = Number(process.env['SEINE_TEST_POLICY_ADDS'] ?? 50);

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type LivingCounts, lifetimes, liveThrough, livingScene } from '../model/living.ts';
+import { batches, timeoutOf } from '../support/batches.ts';
 import { PacketBench } from '../support/packet-bench.ts';
-import { portions, timeoutOf } from '../support/portions.ts';
 
 /* As `test/model/policy-living.test.ts`, on a real switch with its own connection tracker. */
 
@@ -27,7 +27,7 @@ it(`of connections that live exactly those stop that are denied (SEINE_TEST_SEED
     const wrong = await liveThrough(bench, lifetime, counts);
     expect(wrong.slice(0, 3)).toEqual([]);
   });
-  for await (const { seed: own, runs } of portions('living on a switch', { seed, runs: Math.ceil(connections / livingOfEach) }))
+  for await (const { seed: own, runs } of batches('living on a switch', { seed, runs: Math.ceil(connections / livingOfEach) }))
     await fc.assert(lives, { seed: own, numRuns: runs, endOnFailure: true });
   process.stdout.write(`${JSON.stringify(counts)}\n`);
   expect(counts.lived).toBeGreaterThan(connections / 2);

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { PolicyEngine } from '../../src/policy/policy-engine.ts';
+import { batches, timeoutOf } from '../support/batches.ts';
 import { policyCases } from '../support/policy-cases.ts';
 import { exampleAddresses, exampleCluster } from '../support/policy-cluster.ts';
-import { portions, timeoutOf } from '../support/portions.ts';
 import { type ObjectSet, objectSet, prove, provenNode, put } from './policy-proof.ts';
 import { runHistory } from './policy-run.ts';
 import { policyHistories } from './random-policies.ts';
@@ -35,7 +35,7 @@ it(`the matrix is what the reference says, for random clusters that change (SEIN
   timeout: timeoutOf(runs),
 }, async () => {
   const total = { allowed: 0, denied: 0, peers: {} as Record<string, number> };
-  for await (const portion of portions('matrix and reference', { seed, runs }))
+  for await (const batch of batches('matrix and reference', { seed, runs }))
     fc.assert(
       fc.property(policyHistories, (history) => {
         const result = runHistory(() => new PolicyEngine(provenNode), history);
@@ -44,7 +44,7 @@ it(`the matrix is what the reference says, for random clusters that change (SEIN
         total.denied += result.denied;
         for (const [peer, count] of Object.entries(result.peers)) total.peers[peer] = (total.peers[peer] ?? 0) + count;
       }),
-      { seed: portion.seed, numRuns: portion.runs, endOnFailure: true },
+      { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
     );
   const probes = total.allowed + total.denied;
   process.stdout.write(

@@ -7,10 +7,10 @@ import { PolicyBytes } from '../../src/policy-bytes/policy-bytes.ts';
 import type { HeldFlow } from '../../src/policy-bytes/table-index.ts';
 import { type ProofResult, prove } from '../../src/policy-proof/prove.ts';
 import type { PolicyObjects } from '../../src/policy-reference/objects.ts';
+import { batches, timeoutOf } from '../support/batches.ts';
 import { exampleNode } from '../support/example-node.ts';
 import { policyCases } from '../support/policy-cases.ts';
 import { exampleCluster } from '../support/policy-cluster.ts';
-import { portions, timeoutOf } from '../support/portions.ts';
 import { localPods, nameOf, objectSet, objectsOf, provenNode, put } from './policy-proof.ts';
 import { policyHistories } from './random-policies.ts';
 import { type BridgedPod, writtenBridge } from './written-bridge.ts';
@@ -105,7 +105,7 @@ const runs = Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 6);
 
 it(`flows do what the policies say, for random clusters (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {
   let cells = 0;
-  for await (const portion of portions('bytes and reference', { seed, runs }))
+  for await (const batch of batches('bytes and reference', { seed, runs }))
     fc.assert(
       fc.property(policyHistories, ({ objects: begin, changes }) => {
         const put = changes.flat().flatMap((step) => ('put' in step ? [step.put] : []));
@@ -120,7 +120,7 @@ it(`flows do what the policies say, for random clusters (SEINE_TEST_SEED=${seed}
         expect(result.problems).toEqual([]);
         cells += result.cells;
       }),
-      { seed: portion.seed, numRuns: portion.runs, endOnFailure: true },
+      { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
     );
   process.stdout.write(`${cells} cells\n`);
 });

@@ -10,7 +10,7 @@ import { addressFlow, directionTables, relationFlow } from '../../src/policy-flo
 import { encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
 import { recoveredFlows } from '../../src/reconcile/recovered-flows.ts';
 import { nothing } from '../../src/wanted/wanted.ts';
-import { portions, timeoutOf } from '../support/portions.ts';
+import { batches, timeoutOf } from '../support/batches.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';
 import { nameOf, type PolicyObject, prove, provenNode, put, remove } from './policy-proof.ts';
 import { PolicySwitch } from './policy-switch.ts';
@@ -46,7 +46,7 @@ function live({ objects, changes }: PolicyHistory, engine: PolicyEngine, each: (
 }
 
 it(`an agent that starts wants of the bridge what is there (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {
-  for await (const portion of portions('a start', { seed, runs }))
+  for await (const batch of batches('a start', { seed, runs }))
     fc.assert(
       fc.property(policyHistories, (history) => {
         const engine = new PolicyEngine(provenNode);
@@ -60,7 +60,7 @@ it(`an agent that starts wants of the bridge what is there (SEINE_TEST_SEED=${se
         expect(sorted(after.entries())).toEqual(sorted(before.entries()));
         for (const pod of engine.matrix.subjects.keys()) expect(after.flows.classesOf(pod)).toEqual(before.flows.classesOf(pod));
       }),
-      { seed: portion.seed, numRuns: portion.runs, endOnFailure: true },
+      { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
     );
 });
 
@@ -80,7 +80,7 @@ it('a number that the bridge only loads is not lent to something else', () => {
 });
 
 it(`what a relation or a decision says is never said otherwise (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {
-  for await (const portion of portions('rows', { seed, runs }))
+  for await (const batch of batches('rows', { seed, runs }))
     fc.assert(
       fc.property(policyHistories, (history) => {
         const engine = new PolicyEngine(provenNode);
@@ -96,14 +96,14 @@ it(`what a relation or a decision says is never said otherwise (SEINE_TEST_SEED=
         });
         expect(written.flows.problems).toEqual([]);
       }),
-      { seed: portion.seed, numRuns: portion.runs, endOnFailure: true },
+      { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
     );
 });
 
 it(`reference, matrix and the flows on a switch decide alike (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {
   const total = { allowed: 0, denied: 0 };
   const peers = new Map<string, number>();
-  for await (const portion of portions('flows on a switch', { seed, runs }))
+  for await (const batch of batches('flows on a switch', { seed, runs }))
     fc.assert(
       fc.property(policyHistories, (history) => {
         const engine = new PolicyEngine(provenNode);
@@ -116,7 +116,7 @@ it(`reference, matrix and the flows on a switch decide alike (SEINE_TEST_SEED=${
         total.denied += proof.denied;
         for (const [peer, count] of Object.entries(proof.peers)) peers.set(peer, (peers.get(peer) ?? 0) + count);
       }),
-      { seed: portion.seed, numRuns: portion.runs, endOnFailure: true },
+      { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
     );
   const probes = total.allowed + total.denied;
   process.stdout.write(

@@ -4,7 +4,7 @@ import type { Owner } from '../../src/pipeline/cookie.ts';
 import { ctMark, reg } from '../../src/pipeline/fields.ts';
 import { type Flow, load } from '../../src/pipeline/flow.ts';
 import type { Wanted } from '../../src/wanted/wanted.ts';
-import { portions, timeoutOf } from '../support/portions.ts';
+import { batches, timeoutOf } from '../support/batches.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
 import { type LivingBridge, type LivingCounts, lifetimes, liveThrough, livingScene } from './living.ts';
 import { SwitchModel } from './switch-model.ts';
@@ -52,13 +52,13 @@ it.each(['userspace', 'kernel'] as const)(
   { timeout: timeoutOf(connections) },
   async (datapath) => {
     const counts: LivingCounts = { living: {}, lived: 0, wentOn: 0, stopped: 0, healed: 0 };
-    for await (const portion of portions(`living on ${datapath}`, { seed, runs: Math.ceil(connections / livingOfEach) }))
+    for await (const batch of batches(`living on ${datapath}`, { seed, runs: Math.ceil(connections / livingOfEach) }))
       await fc.assert(
         fc.asyncProperty(lifetimes(openings), async (lifetime) => {
           const wrong = await liveThrough(new ModelBridge(datapath), lifetime, counts);
           expect(wrong.slice(0, 3)).toEqual([]);
         }),
-        { seed: portion.seed, numRuns: portion.runs, endOnFailure: true },
+        { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
       );
     process.stdout.write(`${JSON.stringify(counts)}\n`);
     expect(counts.lived).toBeGreaterThan(connections / 2);
