@@ -50,6 +50,13 @@ export const runtimePackages = {
   'golang-github-appc-cni-dev': 'libcni, the library with which runtimes execute plugins',
 };
 
+/** For a real Kubernetes in the lab; all else of it is built. Go is not among them: Debian 12 has one that is too old. */
+export const kubernetesPackages = {
+  runc: runtimePackages.runc,
+  'netcat-openbsd': 'upstream’s tests call it inside of containers',
+  'bind9-dnsutils': 'dig, called there as well',
+};
+
 /** For `npm run test:kernel` only, further than those. The virtual machine shares this machine's programs. */
 export const kernelTestPackages = {
   apparmor: 'loads into the virtual machine’s kernel the profiles that containers get',

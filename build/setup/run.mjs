@@ -13,6 +13,7 @@ import {
   kernelDemoPackages,
   kernelTestPackages,
   kubectlStep,
+  kubernetesPackages,
   missingPackages,
   packages,
   runtimePackages,
@@ -64,6 +65,7 @@ async function setUpMachine(needs) {
     ...(needs.includes('kernel tests') && kernelTestPackages),
     ...(needs.includes('arm64') && arm64Packages),
     ...(needs.includes('runtimes') && runtimePackages),
+    ...(needs.includes('kubernetes') && kubernetesPackages),
   };
   const isReady = () => missingPackages(wanted).length === 0 && kubectlStep() === 'nothing' && (!withKernel || kernelIsThere());
   if (isReady()) return;

@@ -2,8 +2,8 @@
  * What `npm run VERB` does once the set-up is done.
  *
  * `needs` is how much of the set-up comes first: `machine` (Debian packages; root), `kernel` (what the virtual machine
- * takes; root), `kernel tests` (what its tests take; root), `runtimes` (container runtimes; root), `arm64` (emulators and
- * podman; root), `npm` (the packages of the lock file and the pinned Node), `products` (plugin, bundles, exports).
+ * takes; root), `kernel tests` (what its tests take; root), `runtimes` (container runtimes; root), `kubernetes` (what a real one
+ * takes beside what is built; root), `arm64` (emulators and podman; root), `npm` (the packages of the lock file and the pinned Node), `products` (plugin, bundles, exports).
  * `run` is a command line to which the caller's arguments are added; one that starts with a `.ts` or `.mjs` file is a
  * script for the pinned Node.
  */
@@ -15,6 +15,7 @@ export const verbs = {
   'demo:kernel': { needs: ['machine', 'kernel', 'npm', 'products'], run: ['build/kernel-vm/run.mjs'] },
   lab: { needs: ['machine', 'npm', 'products'], run: ['bin/seine-lab.mjs'] },
   build: { needs: ['npm', 'products'] },
+  'build:kubernetes': { needs: ['machine', 'kubernetes'], run: ['build/kubernetes/build.mjs'] },
   'test:arm64': { needs: ['machine', 'arm64', 'npm', 'products'], run: ['build/arm64/test.mjs'] },
   'test:crash': { needs: ['machine', 'npm', 'products'], run: ['build/test-crash.mjs'] },
   'test:fuzz': { needs: ['machine', 'npm'], run: ['test/fuzz/openflow.ts'] },

@@ -1,0 +1,198 @@
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { ask } from '../setup/commands.mjs';
+import { SetupError, say } from '../setup/progress.mjs';
+
+/** Debian packages whose programs upstream's tests call inside of containers; the machine's own, with the libraries they load. */
+const toolPackages =
+  'bash dash coreutils curl wget grep sed mawk gawk hostname procps iproute2 iputils-ping netcat-openbsd bind9-dnsutils bind9-host findutils iperf';
+/** What Debian links to one of several programs. */
+const alternatives = { sh: 'dash', awk: 'mawk', nc: 'nc.openbsd' };
+const files = ['/etc/ssl/certs/ca-certificates.crt', '/etc/nsswitch.conf', '/etc/protocols', '/etc/services'];
+const passwd = 'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n';
+const group = 'root:x:0:\nnogroup:x:65534:\n';
+
+/** The port of the Kubernetes image registry that names are under; nothing is ever asked of it. */
+const registry = 'registry.k8s.io/';
+const coreDnsImage = `${registry}coredns/coredns:seine`;
+
+/** Which archives this machine's images go into, next to the programs they are made of. @param {string} programs their folder */
+export function imageFolder(programs) {
+  const recipe = createHash('sha256')
+    .update(readFileSync(import.meta.filename))
+    .digest('hex')
+    .slice(0, 12);
+  return join(programs, `images-${recipe}`);
+}
+
+/**
+ * Makes the archives of images, without Docker and without asking a registry: each program in a layer of its own, above the machine's
+ * own shell, curl and dig where tests call those. Whole or not at all.
+ *
+ * @param {{ programs: string, porter: string }} sources `porter` is the folder with agnhost's certificate for its server
+ * @returns {string} their folder
+ */
+export function makeImages({ programs, porter }) {
+  const folder = imageFolder(programs);
+  say('packing images of pause, CoreDNS and the tests');
+  const work = mkdtempSync(join(programs, '.images.'));
+  try {
+    const out = join(work, 'out');
+    mkdirSync(out);
+    for (const image of imagesOf({ programs, porter, work })) writeArchive(work, join(out, `${image.name}.tar`), image);
+    renameSync(out, folder);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+  return folder;
+}
+
+function imagesOf({ programs, porter, work }) {
+  const from = (name) => join(programs, name);
+  const named = namesFor(ask(from('e2e.test'), ['--list-images']) ?? '');
+  const tools = layer(work, 'tools', toolTree(join(work, 'tools')));
+  const pause = layer(work, 'pause', tree(join(work, 'pause'), { pause: from('pause') }));
+  const coreDns = layer(work, 'coredns', tree(join(work, 'coredns'), { coredns: from('coredns') }));
+  const certificates = Object.fromEntries(['crt', 'key'].map((end) => [`localhost.${end}`, join(porter, `localhost.${end}`)]));
+  const agnhost = layer(work, 'agnhost', tree(join(work, 'agnhost'), { agnhost: from('agnhost'), ...certificates }));
+  const regression = 'regression-issue-74839';
+  return [
+    { name: 'pause', tags: named('pause'), layers: [pause], entry: ['/pause'], user: '65535:65535' },
+    { name: 'coredns', tags: [coreDnsImage], layers: [coreDns], entry: ['/coredns'] },
+    {
+      name: 'agnhost',
+      tags: named('e2e-test-images/agnhost'),
+      layers: [tools, coreDns, pause, agnhost],
+      entry: ['/agnhost'],
+      command: ['pause'],
+    },
+    {
+      name: 'tools',
+      tags: [...named('e2e-test-images/busybox'), ...named('e2e-test-images/glibc-dns-testing')],
+      layers: [tools],
+      command: ['sh'],
+    },
+    {
+      name: regression,
+      tags: named(`e2e-test-images/${regression}`),
+      layers: [layer(work, regression, tree(join(work, regression), { [regression]: from(regression) }))],
+      entry: [`/${regression}`],
+    },
+  ];
+}
+
+/** The names that upstream's tests ask for, each with its versions. */
+function namesFor(listed) {
+  const all = listed.split('\n');
+  return (name) => {
+    const found = all.filter((one) => one.startsWith(`${registry}${name}:`));
+    if (found.length === 0) throw new SetupError(`e2e.test lists no image ${name}`, 'run `npm run build:kubernetes` again');
+    return found;
+  };
+}
+
+/** A folder with these files, by their names in it. */
+function tree(folder, sources) {
+  for (const name of ['etc', 'proc', 'sys', 'dev', 'tmp']) mkdirSync(join(folder, name), { recursive: true });
+  for (const [name, source] of Object.entries(sources)) linkOrCopy(source, join(folder, name));
+  return folder;
+}
+
+function linkOrCopy(source, target) {
+  mkdirSync(dirname(target), { recursive: true });
+  try {
+    linkSync(source, target);
+  } catch {
+    copyFileSync(source, target);
+  }
+}
+
+/** The machine's programs of `toolPackages`, and the libraries that they load, under the paths they have. */
+function toolTree(folder) {
+  tree(folder, {});
+  for (const name of ['bin', 'sbin', 'lib', 'lib64']) {
+    mkdirSync(join(folder, 'usr', name), { recursive: true });
+    symlinkSync(`usr/${name}`, join(folder, name));
+  }
+  const programs = toolPackages.split(' ').flatMap(programsOfPackage);
+  const libraries = new Set(programs.flatMap(librariesOf));
+  for (const path of [...programs, ...libraries, ...files]) if (existsSync(path)) copyInto(folder, path);
+  for (const [name, program] of Object.entries(alternatives))
+    if (!existsSync(join(folder, 'usr/bin', name))) symlinkSync(program, join(folder, 'usr/bin', name));
+  mkdirSync(join(folder, 'root'), { recursive: true });
+  writeFileSync(join(folder, 'etc/passwd'), passwd);
+  writeFileSync(join(folder, 'etc/group'), group);
+  return folder;
+}
+
+function programsOfPackage(name) {
+  const listed = (ask('dpkg-query', ['-L', name]) ?? '').split('\n');
+  return listed.filter((path) => /^(\/usr)?\/s?bin\/[^/]+$/.test(path) && existsSync(path) && statSync(path).isFile());
+}
+
+function librariesOf(program) {
+  const said = ask('ldd', [program]) ?? '';
+  return [...said.matchAll(/(?:=> )?(\/\S+) \(0x/g)].map(([, path]) => path);
+}
+
+/** `/bin` is `/usr/bin` in the image, as on the machine. A link becomes the file that it leads to, under both names. */
+function copyInto(folder, path) {
+  const target = join(folder, path.replace(/^\/(bin|sbin|lib|lib64)\//, '/usr/$1/'));
+  if (lstatSync(target, { throwIfNoEntry: false })) return;
+  mkdirSync(dirname(target), { recursive: true });
+  cpSync(realpathSync(path), target);
+}
+
+/** A layer's archive and what an image names it by. */
+function layer(work, name, folder) {
+  const file = join(work, `${name}.layer.tar`);
+  if (!existsSync(file)) tar(file, folder, ['.']);
+  return { file, digest: createHash('sha256').update(readFileSync(file)).digest('hex') };
+}
+
+/** As `docker save` writes it: containerd takes that as well, and Kubernetes pulls nothing that is there. */
+function writeArchive(work, file, { tags, layers, entry, command, user }) {
+  const folder = mkdtempSync(join(work, 'archive.'));
+  for (const { file: source, digest } of layers) linkOrCopy(source, join(folder, `${digest}.tar`));
+  const config = JSON.stringify({
+    architecture: process.arch === 'x64' ? 'amd64' : process.arch,
+    os: 'linux',
+    config: {
+      Env: ['PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'],
+      ...(entry && { Entrypoint: entry }),
+      ...(command && { Cmd: command }),
+      ...(user && { User: user }),
+    },
+    rootfs: { type: 'layers', diff_ids: layers.map(({ digest }) => `sha256:${digest}`) },
+    history: layers.map(() => ({ created_by: 'seine' })),
+  });
+  const configName = `${createHash('sha256').update(config).digest('hex')}.json`;
+  writeFileSync(join(folder, configName), config);
+  const manifest = [{ Config: configName, RepoTags: tags, Layers: layers.map(({ digest }) => `${digest}.tar`) }];
+  writeFileSync(join(folder, 'manifest.json'), JSON.stringify(manifest));
+  tar(file, folder, ['manifest.json', configName, ...new Set(layers.map(({ digest }) => `${digest}.tar`))]);
+  rmSync(folder, { recursive: true });
+}
+
+/** The same octets from the same files: what is packed twice has one digest. */
+function tar(file, folder, names) {
+  const same = ['--sort=name', '--owner=0', '--group=0', '--numeric-owner', '--mtime=@0', '--format=gnu', '--hard-dereference'];
+  execFileSync('tar', [...same, '-C', folder, '-cf', file, ...names], { stdio: ['ignore', 'ignore', 'inherit'] });
+}
