@@ -4,14 +4,17 @@ import { ownerOf } from '../../src/pipeline/cookie.ts';
 import type { Flow } from '../../src/pipeline/flow.ts';
 import { PolicyEngine } from '../../src/policy/policy-engine.ts';
 import type { PolicyPacket } from '../../src/policy-matrix/interpret.ts';
-import { encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
+import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
 import { BridgeTarget } from '../../src/reconcile/bridge-target.ts';
 import { nothing } from '../../src/wanted/wanted.ts';
 import { WrittenPolicy } from '../model/policy-flow-run.ts';
 import { nameOf, type PolicyObject, type ProofResult, prove, provenNode, put } from '../model/policy-proof.ts';
+import { statesOf } from '../model/policy-run.ts';
 import { endOf, PolicySwitch } from '../model/policy-switch.ts';
 import { type PolicyHistory, policyHistories, probedAddresses, probedPorts } from '../model/random-policies.ts';
+import { batches, timeoutOf } from '../support/batches.ts';
 import { flowsOf, OpenFlowBridge } from '../support/openflow-bridge.ts';
+import { generator } from '../support/random.ts';
 import { trace } from '../support/trace.ts';
 import { Unixctl } from '../support/unixctl.ts';
 
@@ -20,13 +23,17 @@ import { Unixctl } from '../support/unixctl.ts';
  */
 
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
-/** Clusters of which neither much nor little is allowed; a run of hours has every three-hundredth of its clusters here. */
-const clusters = Math.max(3, Math.floor(Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 0) / 300));
-/** One of so many probes is asked of the switch. */
+const sets = Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 12);
+/** Clusters of which neither much nor little is allowed, and that are asked much about. */
+const clusters = Math.max(3, Math.floor(sets / 300));
+/** One of so many probes of those is asked of the switch. */
 const every = 5;
+/** Of every other cluster, so many probes of each verdict after each change. */
+const ofEachVerdict = 4;
 
 let bridge: OpenFlowBridge;
 let control: Unixctl;
+let held: ReadonlyMap<BridgeKey, BridgeValue> = new Map();
 beforeAll(async () => {
   bridge = new OpenFlowBridge();
   control = await Unixctl.open(bridge.ovs.runDir);
@@ -83,31 +90,98 @@ function* judgedClusters(): Generator<JudgedCluster> {
   throw new Error('too few clusters in which much is allowed and much is denied');
 }
 
+/** Leads the bridge from what it holds to these flows, as a change does. */
 async function hold(flows: readonly Flow[]): Promise<void> {
   const connection = await bridge.connect();
-  await bridge.empty(connection);
   const entries = encodeBridgeEntries(ownerOf('node'), { ...nothing, flows });
-  await new BridgeTarget(connection).apply({ put: new Map(entries), remove: new Set() }, bridge.signal);
-  expect(await flowsOf(connection, bridge.signal)).toHaveLength(entries.size);
+  const put = new Map([...entries].filter(([key, value]) => held.get(key) !== value));
+  const remove = new Set([...held.keys()].filter((key) => !entries.has(key)));
+  await new BridgeTarget(connection).apply({ put, remove }, bridge.signal);
+  held = entries;
   bridge.disconnect();
+}
+
+/** What the switch itself would do is what the judges say. */
+async function compare(policySwitch: PolicySwitch, { packet, verdict }: PolicyProbe): Promise<void> {
+  const arrival = policySwitch.arrivalOf(packet);
+  if (!arrival) return;
+  const { tables, text } = await trace(control, arrival, { states: [], ctMark: 0, dpHash: 1 });
+  const does = endOf(packet, tables);
+  if (does !== verdict) throw new Error(`${JSON.stringify(packet)}: policies ${verdict}, switch ${does}\n${text}`);
+}
+
+interface Tally {
+  allowed: number;
+  denied: number;
+  ipv4: number;
+  ipv6: number;
+}
+
+function count(total: Tally, { packet, verdict }: PolicyProbe): void {
+  total[verdict === 'allow' ? 'allowed' : 'denied']++;
+  total[packet.address.includes(':') ? 'ipv6' : 'ipv4']++;
+}
+
+function expectMixed({ allowed, denied, ipv4, ipv6 }: Tally): void {
+  expect(Math.min(allowed, denied) / (allowed + denied)).toBeGreaterThan(0.3);
+  expect(Math.min(ipv4, ipv6) / (allowed + denied)).toBeGreaterThan(0.2);
 }
 
 it(`a switch does what policies say (SEINE_TEST_SEED=${seed})`, { timeout: clusters * 60_000 }, async () => {
   const total = { allowed: 0, denied: 0, ipv4: 0, ipv6: 0 };
   for (const { policySwitch, probes } of judgedClusters()) {
     await hold(policySwitch.flows);
-    for (const { packet, verdict } of probes) {
-      const arrival = policySwitch.arrivalOf(packet);
-      if (!arrival) continue;
-      const { tables, text } = await trace(control, arrival, { states: [], ctMark: 0, dpHash: 1 });
-      const does = endOf(packet, tables);
-      if (does !== verdict) throw new Error(`${JSON.stringify(packet)}: policies ${verdict}, switch ${does}\n${text}`);
-      total[verdict === 'allow' ? 'allowed' : 'denied']++;
-      total[packet.address.includes(':') ? 'ipv6' : 'ipv4']++;
+    const connection = await bridge.connect();
+    expect(await flowsOf(connection, bridge.signal)).toHaveLength(held.size);
+    bridge.disconnect();
+    for (const probe of probes) {
+      await compare(policySwitch, probe);
+      count(total, probe);
     }
   }
-  const traced = total.allowed + total.denied;
-  process.stdout.write(`${traced} probes of ${clusters} clusters: ${JSON.stringify(total)}\n`);
-  expect(Math.min(total.allowed, total.denied) / traced).toBeGreaterThan(0.3);
-  expect(Math.min(total.ipv4, total.ipv6) / traced).toBeGreaterThan(0.2);
+  process.stdout.write(`${total.allowed + total.denied} probes of ${clusters} clusters: ${JSON.stringify(total)}\n`);
+  expectMixed(total);
+});
+
+/** After each change some packets, of both verdicts where there are both. */
+function* sampledStates(history: PolicyHistory, random: () => number): Generator<Pick<JudgedCluster, 'policySwitch' | 'probes'>> {
+  const engine = new PolicyEngine(provenNode);
+  const written = new WrittenPolicy(engine);
+  const some = <T>(from: readonly T[], most: number): readonly T[] =>
+    Array.from({ length: most }, () => from[Math.floor(random() * from.length)] as T);
+  for (const set of statesOf(history, engine)) {
+    written.update();
+    const policySwitch = new PolicySwitch(engine.matrix, written);
+    const probes: PolicyProbe[] = [];
+    const verdict = (packet: PolicyPacket) => {
+      const said = policySwitch.verdict(packet);
+      if (said !== undefined) probes.push({ packet, verdict: said });
+      return said;
+    };
+    const ports = { TCP: some(probedPorts.TCP, 1), UDP: some(probedPorts.UDP, 1), SCTP: some(probedPorts.SCTP, 1) };
+    const { differences } = prove(set, engine.matrix, some(probedAddresses, 6), ports, { verdict, every: 1 });
+    expect(differences.slice(0, 3)).toEqual([]);
+    const of = (which: PolicyProbe['verdict']) => {
+      const those = probes.filter((probe) => probe.verdict === which);
+      return some(those, Math.min(ofEachVerdict, those.length));
+    };
+    yield { policySwitch, probes: [...of('allow'), ...of('deny')] };
+  }
+}
+
+it(`a switch does what policies say of every cluster and change (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(sets) }, async () => {
+  const total = { allowed: 0, denied: 0, ipv4: 0, ipv6: 0 };
+  for await (const batch of batches('clusters on a switch', { seed, runs: sets })) {
+    const random = generator(batch.seed);
+    for (const history of fc.sample(policyHistories, { seed: batch.seed, numRuns: batch.runs }))
+      for (const { policySwitch, probes } of sampledStates(history, random)) {
+        await hold(policySwitch.flows);
+        for (const probe of probes) {
+          await compare(policySwitch, probe);
+          count(total, probe);
+        }
+      }
+  }
+  process.stdout.write(`${total.allowed + total.denied} probes of ${sets} clusters: ${JSON.stringify(total)}\n`);
+  expectMixed(total);
 });

@@ -12,36 +12,18 @@ import { recoveredFlows } from '../../src/reconcile/recovered-flows.ts';
 import { nothing } from '../../src/wanted/wanted.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';
-import { nameOf, type PolicyObject, prove, provenNode, put, remove } from './policy-proof.ts';
+import { type PolicyObject, prove, provenNode, put } from './policy-proof.ts';
+import { statesOf } from './policy-run.ts';
 import { PolicySwitch } from './policy-switch.ts';
 import { type PolicyHistory, policyHistories, probedAddresses, probedPorts } from './random-policies.ts';
 
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const runs = Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 100);
 
-/** Lives a history. @param each after every change */
-function live({ objects, changes }: PolicyHistory, engine: PolicyEngine, each: () => void): ReadonlyMap<string, PolicyObject> {
-  const set = new Map<string, PolicyObject>();
-  const take = (one: PolicyObject): void => {
-    set.set(nameOf(one), one);
-    put(engine, one);
-  };
-  for (const one of objects) take(one);
-  each();
-  for (const steps of changes) {
-    for (const step of steps) {
-      if ('put' in step) {
-        take(step.put);
-        continue;
-      }
-      const name = [...set.keys()][step.remove % Math.max(1, set.size)];
-      const one = name === undefined ? undefined : set.get(name);
-      if (name === undefined || !one) continue;
-      set.delete(name);
-      remove(engine, one);
-    }
-    each();
-  }
+/** Lives a history. @param each after every change @returns what is there in the end */
+function live(history: PolicyHistory, engine: PolicyEngine, each: () => void): ReadonlyMap<string, PolicyObject> {
+  let set: ReadonlyMap<string, PolicyObject> = new Map();
+  for (set of statesOf(history, engine)) each();
   return set;
 }
 

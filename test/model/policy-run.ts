@@ -1,21 +1,43 @@
 import type { PolicyEngine } from '../../src/policy/policy-engine.ts';
 import { describe, nameOf, type PolicyObject, type ProofResult, prove, put, remove } from './policy-proof.ts';
-import { type PolicyChangeStep, type PolicyHistory, probedAddresses, probedPorts } from './random-policies.ts';
+import { type PolicyHistory, probedAddresses, probedPorts } from './random-policies.ts';
 
-/** Lives a history: after each change the matrix is that of an engine that began with what is there now; the last one is proven. */
-export function runHistory(newEngine: () => PolicyEngine, { objects, changes }: PolicyHistory): ProofResult {
+/**
+ * Lives a history: puts what the cluster begins with, then makes each change.
+ *
+ * @returns after the beginning and after each change, what there is then
+ */
+export function* statesOf({ objects, changes }: PolicyHistory, engine: PolicyEngine): Generator<ReadonlyMap<string, PolicyObject>> {
   const set = new Map<string, PolicyObject>();
-  const engine = newEngine();
   const take = (each: PolicyObject): void => {
     set.set(nameOf(each), each);
     put(engine, each);
   };
+  const leave = (at: number): void => {
+    const name = [...set.keys()][at % Math.max(1, set.size)];
+    const each = name === undefined ? undefined : set.get(name);
+    if (name === undefined || !each) return;
+    set.delete(name);
+    remove(engine, each);
+  };
   for (const each of objects) take(each);
-  engine.update();
+  yield set;
+  for (const steps of changes) {
+    for (const step of steps)
+      if ('put' in step) take(step.put);
+      else leave(step.remove);
+    yield set;
+  }
+}
+
+/** Lives a history: after each change the matrix is that of an engine that began with what is there now; the last one is proven. */
+export function runHistory(newEngine: () => PolicyEngine, history: PolicyHistory): ProofResult {
+  const engine = newEngine();
   const differences: string[] = [];
   const decided = new Map<string, string>();
-  for (const [at, steps] of changes.entries()) {
-    for (const step of steps) apply(step);
+  let set: ReadonlyMap<string, PolicyObject> = new Map();
+  let at = 0;
+  for (set of statesOf(history, engine)) {
     engine.update();
     const anew = newEngine();
     for (const each of set.values()) put(anew, each);
@@ -27,22 +49,10 @@ export function runHistory(newEngine: () => PolicyEngine, { objects, changes }: 
       if ((decided.get(row) ?? value) !== value) differences.push(`a row has another value than before: ${row}`);
       decided.set(row, value);
     }
+    at++;
   }
   const last = prove(set, engine.matrix, probedAddresses, probedPorts);
   return { ...last, differences: [...differences, ...last.differences] };
-
-  function apply(step: PolicyChangeStep): void {
-    if ('put' in step) {
-      take(step.put);
-      return;
-    }
-    const names = [...set.keys()];
-    const name = names[step.remove % names.length];
-    const each = name === undefined ? undefined : set.get(name);
-    if (name === undefined || !each) return;
-    set.delete(name);
-    remove(engine, each);
-  }
 }
 
 function rowsOf({ matrix }: PolicyEngine): readonly (readonly [string, string])[] {

@@ -155,7 +155,7 @@ export interface PolicyHistory {
   readonly objects: readonly PolicyObject[];
   readonly changes: readonly (readonly PolicyChangeStep[])[];
 }
-export type PolicyChangeStep = { readonly put: PolicyObject } | { readonly remove: number };
+type PolicyChangeStep = { readonly put: PolicyObject } | { readonly remove: number };
 
 const everyNode: readonly PolicyObject[] = nodeNames.map((name) => ({
   kind: 'Node',
