@@ -29,13 +29,17 @@ export function itemsAnswer(items: Iterable<unknown> | AsyncIterable<unknown>, t
 }
 
 /** Lines, written out while they are made. */
-export function linesAnswer(lines: Iterable<string>, turns: LoopTurns, contentType = 'application/x-ndjson'): ApiAnswer {
+export function linesAnswer(
+  lines: Iterable<string> | AsyncIterable<string>,
+  turns: LoopTurns,
+  contentType = 'application/x-ndjson',
+): ApiAnswer {
   return { status: 200, contentType, body: linePieces(lines, turns) };
 }
 
-async function* linePieces(lines: Iterable<string>, turns: LoopTurns): AsyncGenerator<string> {
+async function* linePieces(lines: Iterable<string> | AsyncIterable<string>, turns: LoopTurns): AsyncGenerator<string> {
   let piece = '';
-  for (const line of lines) {
+  for await (const line of lines) {
     piece += `${line}\n`;
     if (piece.length >= PIECE_LENGTH) {
       yield piece;

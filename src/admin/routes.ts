@@ -24,6 +24,7 @@ import {
 } from './lists.ts';
 import type { Exporter } from './metrics/exporter.ts';
 import { type ScrapePort, scrapeAgent, scrapeProcess } from './metrics/scrape.ts';
+import { type PolicyEvidencePort, policyEvidence } from './policy-evidence.ts';
 import { type PolicyPort, podPolicy, policies, policyExplanation } from './policy-routes.ts';
 import { pauseSecondsMax, type RepairPause } from './repair-pause.ts';
 import { agentStatus, type StatusPort, type StatusSources } from './status-view.ts';
@@ -38,6 +39,7 @@ export type AgentPorts = StatusPort &
   PodExplanationPort &
   ServiceExplanationPort &
   PolicyPort &
+  PolicyEvidencePort &
   InputsPort &
   LeasesPort &
   Omit<CheckRoutePort, 'health'> &
@@ -89,6 +91,7 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/policy/pod': (query) => podPolicy(agent, query),
     '/v1/policy/explain': (query) => policyExplanation(agent, query),
     '/v1/policy/policies': () => policies(agent),
+    '/v1/policy/evidence': (_, signal) => policyEvidence(agent, signal),
     '/v1/diff': (_, signal) => differences(agent, signal),
     '/v1/owners': () => owners(agent),
     '/v1/inputs': () => inputs(agent),

@@ -4,7 +4,8 @@ import { decodeMatch } from '../openflow/match.ts';
 import { ctMark, reg } from '../pipeline/fields.ts';
 import { tables } from '../pipeline/tables.ts';
 import { ofPorts } from '../pipeline/well-known.ts';
-import { type HeldFlow, readFlow, TableIndex } from './table-index.ts';
+import { Likeness } from './likeness.ts';
+import { type HeldFlow, type ReadFlow, readFlow, TableIndex } from './table-index.ts';
 import { Walk, type Walked } from './walk.ts';
 import { conditionOf, packetWords, type Words, writeMark } from './words.ts';
 
@@ -34,6 +35,7 @@ const directions = {
  */
 export class PolicyBytes {
   readonly #walks: Readonly<Record<BridgePacket['direction'], Walk>>;
+  readonly #likeness: Readonly<Record<BridgePacket['direction'], Likeness>>;
   readonly #problems: string[] = [];
 
   /** @param flows of any tables; those that policy has nothing to do with are left out */
@@ -43,6 +45,12 @@ export class PolicyBytes {
     const walk = (direction: BridgePacket['direction']): Walk =>
       new Walk(byTable, directions[direction], (problem) => this.#problems.push(problem));
     this.#walks = { egress: walk('egress'), ingress: walk('ingress') };
+    const likeness = (direction: BridgePacket['direction']): Likeness => {
+      const { from, verdict } = directions[direction];
+      const own = [...byTable].filter(([table]) => table >= from && table <= verdict).map(([, index]) => index);
+      return new Likeness(own, direction === 'egress' ? 'dst' : 'src');
+    };
+    this.#likeness = { egress: likeness('egress'), ingress: likeness('ingress') };
   }
 
   /** What could not be read, and where two flows of one priority match one packet; grows as packets are asked about. */
@@ -55,16 +63,26 @@ export class PolicyBytes {
     return this.#walks[packet.direction].walk(wordsOf(packet));
   }
 
+  /** Equal for peers of one family that fare alike with every pod of this node, come by the same way. */
+  likenessOf(direction: BridgePacket['direction'], peer: Ip): string {
+    return this.#likeness[direction].of(wordsOf({ direction, ofPort: 0, own: peer, peer }));
+  }
+
   #read(held: HeldFlow, byTable: Map<number, TableIndex>): void {
-    const condition = conditionOf(decodeMatch(held.match));
-    if (!condition) {
+    const flow = readable(held);
+    if (!flow) {
       this.#problems.push(`table ${held.table}, priority ${held.priority}, cookie 0x${held.cookie.toString(16)}: the match cannot be read`);
       return;
     }
     const index = byTable.get(held.table) ?? new TableIndex();
     byTable.set(held.table, index);
-    index.add(readFlow(held, condition, decodeInstructions(held.instructions)));
+    index.add(flow);
   }
+}
+
+function readable(held: HeldFlow): ReadFlow | undefined {
+  const condition = conditionOf(decodeMatch(held.match));
+  return condition && readFlow(held, condition, decodeInstructions(held.instructions));
 }
 
 function isOfPolicy(table: number): boolean {

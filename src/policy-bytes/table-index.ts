@@ -51,6 +51,10 @@ export class TableIndex {
     else shape.flows.set(key, [flow]);
   }
 
+  *flows(): Generator<ReadFlow> {
+    for (const { flows } of this.#shapes.values()) for (const sameKey of flows.values()) yield* sameKey;
+  }
+
   /** Highest priority first. */
   candidates(words: Words): readonly ReadFlow[] {
     let found: ReadFlow[] | undefined;

@@ -11,6 +11,14 @@ export type Words = Uint32Array;
 const places = { in_port: 0, eth_type: 1, ip_frag: 2, ct_state: 3, ct_mark: 4, src: 5, dst: 9, reg: 13 } as const;
 export const wordCount = 29;
 
+const isWordOf = (start: number): ReadonlySet<number> => new Set([start, start + 1, start + 2, start + 3]);
+/** The words of each end's address. */
+export const addressWords = { src: isWordOf(places.src), dst: isWordOf(places.dst) } as const;
+
+export function isFamilyWord(word: number): boolean {
+  return word === places.eth_type;
+}
+
 const etherTypes: Readonly<Record<Family, number>> = { ipv4: 0x0800, ipv6: 0x86dd };
 /** IANA protocol numbers; `other` is shown by GRE. */
 const protocols: Readonly<Record<number, LaneProtocol>> = { 6: 'TCP', 17: 'UDP', 132: 'SCTP', 1: 'ICMP', 58: 'ICMP', 47: 'other' };

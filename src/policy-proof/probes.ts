@@ -10,8 +10,8 @@ const strangers = ['198.51.100.77', '2001:db8:ffff::77'];
  * The addresses at which anything that policies say begins or ends: all pods' and nodes', and of each network that is named the first
  * and the last one in it and the two beside it. Canonical texts.
  */
-export function probedAddresses({ pods, nodes, networkPolicies }: PolicyObjects): readonly string[] {
-  const found = new Set<string>(strangers);
+export function probedAddresses({ pods, nodes, networkPolicies }: PolicyObjects, more: Iterable<string> = []): readonly string[] {
+  const found = new Set<string>([...strangers, ...more]);
   const add = (text: string): void => {
     if (isIp(text)) found.add(parseIp(text).text);
   };
@@ -39,18 +39,30 @@ function edgesOf({ family, network, prefixLength }: Cidr): readonly string[] {
     .map((value) => ipFromValue(family, value).text);
 }
 
-/** Ports at which a rule or a named port begins, or has just ended, by protocol; always 0. */
-export function portBoundaries({ pods, networkPolicies }: PolicyObjects): Readonly<Record<string, readonly number[]>> {
+/** Ports by protocol at which something begins, or has just ended; always 0. */
+export type PortBoundaries = Readonly<Record<string, readonly number[]>>;
+
+/** Where rules of these policies begin and end, and where they name ports, those of `destination` too: on it names are looked up. */
+export function portBoundaries(
+  policies: PolicyObjects['networkPolicies'],
+  destination: PolicyObjects['pods'][number] | undefined,
+): PortBoundaries {
   const found = Object.fromEntries(portProtocols.map((protocol) => [protocol, new Set([0])]));
   const add = (protocol = 'TCP', first = 0, last = first): void => {
     found[protocol]?.add(first);
     if (last < 65_535) found[protocol]?.add(last + 1);
   };
-  for (const { spec } of networkPolicies)
-    for (const { ports } of [...(spec.ingress ?? []), ...(spec.egress ?? [])])
-      for (const { protocol, port, endPort } of ports ?? []) if (typeof port === 'number') add(protocol, port, endPort);
-  for (const { spec } of pods)
-    for (const { ports } of [...spec.containers, ...(spec.initContainers ?? [])])
+  for (const { protocol, port, endPort } of portsOf(policies)) if (typeof port === 'number') add(protocol, port, endPort);
+  if (destination && namesPorts(policies))
+    for (const { ports } of [...destination.spec.containers, ...(destination.spec.initContainers ?? [])])
       for (const { protocol, containerPort } of ports ?? []) add(protocol, containerPort);
   return Object.fromEntries(Object.entries(found).map(([protocol, ports]) => [protocol, [...ports].toSorted((a, b) => a - b)]));
+}
+
+function namesPorts(policies: PolicyObjects['networkPolicies']): boolean {
+  return portsOf(policies).some(({ port }) => typeof port === 'string');
+}
+
+function portsOf(policies: PolicyObjects['networkPolicies']) {
+  return policies.flatMap(({ spec }) => [...(spec.ingress ?? []), ...(spec.egress ?? [])]).flatMap(({ ports }) => ports ?? []);
 }

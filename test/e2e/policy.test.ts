@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ConnectionPolicyView, NodePolicyView, PodPolicyView } from '../../src/agent-api/policy.ts';
 import { plain } from '../../src/cli/paint.ts';
+import type { Verification } from '../../src/cli/policy/verification.ts';
 import { run } from '../../src/cli/program.ts';
 import { nodePaths } from '../../src/lab/plan/names.ts';
 import { eventually, ServiceLab, silent } from '../support/service-lab.ts';
@@ -30,8 +31,8 @@ async function withdraw(name: string): Promise<void> {
 
 const client = (n: number, to: string) => ({ from: `client-${n}`, address: lab.ip(to, 'ipv4'), port: 80 });
 
-/** What `seinectl policy` says on node 1, which has `web-1`. */
-async function asked<View>(...args: readonly string[]): Promise<{ readonly code: number; readonly view: View }> {
+/** On node 1, which has `web-1`. */
+async function seinectl(...args: readonly string[]): Promise<{ readonly code: number; readonly text: string }> {
   const out: string[] = [];
   const terminal = {
     room: { width: Number.POSITIVE_INFINITY, paint: plain },
@@ -39,8 +40,13 @@ async function asked<View>(...args: readonly string[]): Promise<{ readonly code:
     remark: () => undefined,
   };
   const socket = nodePaths(lab.lab.plan.dir, lab.lab.node(1).name).apiSocket;
-  const code = await run(['--socket', socket, 'policy', ...args, '-o', 'json'], terminal, Readable.from([]));
-  return { code, view: JSON.parse(out.join('\n')) as View };
+  const code = await run(['--socket', socket, ...args], terminal, Readable.from([]));
+  return { code, text: out.join('\n') };
+}
+
+async function asked<View>(...args: readonly string[]): Promise<{ readonly code: number; readonly view: View }> {
+  const { code, text } = await seinectl('policy', ...args, '-o', 'json');
+  return { code, view: JSON.parse(text) as View };
 }
 
 async function isExplained(): Promise<void> {
@@ -62,6 +68,29 @@ async function isExplained(): Promise<void> {
   expect(denied).toMatchObject({ code: 1, view: { verdict: 'deny', ends: [{ by: ['demo/clients', 'demo/default-deny'] }] } });
 }
 
+const verified = () =>
+  asked<Pick<Verification, 'pods' | 'leftOut' | 'cells' | 'allowed' | 'denied' | 'differences' | 'problems'>>('verify');
+
+/** The bridge does what the policies say, and a flow that somebody added is told with its name. */
+async function isProven(): Promise<void> {
+  const good = await verified();
+  expect(good).toMatchObject({ code: 0, view: { leftOut: [], differences: [], problems: [] } });
+  expect(Math.min(good.view.pods, good.view.allowed, good.view.denied)).toBeGreaterThan(0);
+  const flow = 'table=90,priority=300,reg0=0xc00/0x1c00,ip';
+  await seinectl('pause', '--for', '5m');
+  try {
+    await lab.lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'add-flow', 'br-int', `cookie=0xbad,${flow},actions=goto_table:100`);
+    const { code, view } = await verified();
+    expect(code).toBe(1);
+    const [first] = view.differences;
+    expect(first).toMatchObject({ direction: 'ingress', bridge: 'allow', policies: 'deny', by: ['demo/clients', 'demo/default-deny'] });
+    expect(first?.flows.at(-1)?.text).toContain('cookie=0xbad, table=ingressVerdict, priority=300,');
+  } finally {
+    await seinectl('resume');
+  }
+  await eventually(async () => expect((await verified()).code).toBe(0));
+}
+
 describe('a NetworkPolicy', () => {
   it('denies all that it selects, lets in what it names by labels, and heals when it goes', async () => {
     const aims = [client(1, 'web-1'), client(1, 'web-2')];
@@ -75,6 +104,7 @@ describe('a NetworkPolicy', () => {
       });
       for (const aim of aims) await lab.sees(aim, { failures: [] });
       await isExplained();
+      await isProven();
       await withdraw('clients');
       for (const aim of aims) await lab.sees({ ...aim, ...silent }, { pods: [] });
       await eventually(async () => expect((await lab.look({ ...client(1, 'web-1'), from: 'node-1' })).failures).toEqual([]));

@@ -11,6 +11,7 @@ import { type TableColumn, tableLines } from '../table.ts';
 import type { Terminal } from '../terminal.ts';
 import { connectionLines } from './connection-lines.ts';
 import { podPolicyLines } from './pod-policy-lines.ts';
+import { verify } from './verify.ts';
 
 interface PolicyCommandContext {
   readonly agent: () => AgentClient;
@@ -40,6 +41,12 @@ Examples:
 
 Exit codes: 0 allowed as far as this node decides; 1 denied, or for some ports or addresses; 2 no such pod.`;
 
+const verifyHelp = `
+Reads policies, pods, namespaces and nodes from the API server anew, and the flows from the switch; compares, in this process, what flows do
+with what the API's text says of the policies: each pod of this node, direction, group of addresses that nothing tells apart, range of ports.
+
+Exit codes: 0 equal; 1 something is different, at two looks; 2 it could not be found out; 3 no agent answers.`;
+
 /** Adds `seinectl policy`. */
 export function addPolicy(root: Command, { agent, terminal, ends }: PolicyCommandContext): void {
   const policy = root.command('policy').description('what NetworkPolicy does on this node');
@@ -55,6 +62,15 @@ export function addPolicy(root: Command, { agent, terminal, ends }: PolicyComman
     .description('policies that isolate pods of this node, and what of them is not understood (exit 1 if there is anything)')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .action(({ output }: FormOption) => ends(list({ agent: agent(), terminal }, output)));
+  policy
+    .command('verify')
+    .description('prove that the flows on the bridge do what the policies say')
+    .option('--pod <name>', 'one pod of this node, NAME or NAMESPACE/NAME')
+    .addOption(outputOption(['table', 'json', 'yaml']))
+    .addHelpText('after', verifyHelp)
+    .action(({ pod: name, output }: FormOption & { readonly pod?: string }) =>
+      ends(verify({ agent: agent(), terminal }, { output, ...(name === undefined ? {} : { pod: fullName(name) }) })),
+    );
   policy
     .command('explain')
     .description('whether policies let a connection be opened, which say so, and what would change that')

@@ -1,0 +1,76 @@
+import { count, shortOwner } from '../words.ts';
+import type { Verification } from './verification.ts';
+
+/** So many differences are told, and so many pods named of a kind. */
+const DIFFERENCES_SHOWN = 20;
+const PODS_SHOWN = 10;
+
+const modes = {
+  enforce: 'what policies deny is dropped',
+  audit: 'what policies deny passes, and what they decide is compared',
+  off: 'no pod is policed, and everything has to pass',
+} as const;
+const verdicts = { allow: 'allowed', deny: 'denied', closed: 'denied (closed)', unreadable: 'not readable' } as const;
+
+/** What a verification found, in lines that are not escaped yet. */
+export function verificationLines(found: Verification): string[] {
+  const { node, mode, pods, policies, flows, cells, allowed, denied, closed, addresses, groups, proofSeconds } = found;
+  return [
+    `Node ${node}, mode ${mode}: ${modes[mode]}`,
+    `${count(pods, 'pod')}, ${count(policies, 'policy', 'policies')}, ${count(flows, 'flow')}, ${addresses} addresses in ${count(groups, 'group')}: ` +
+      `${count(cells, 'cell')} compared in ${proofSeconds.toFixed(2)} s, ${allowed} allowed, ${denied} denied${closed > 0 ? `, ${closed} of these closed` : ''}`,
+    ...otherwiseLines(found),
+    ...leftOutLines(found),
+    ...(found.passing > 0 ? [`${found.passing} were different at the first look only: something was changing`] : []),
+    ...found.problems.map((problem) => `NOT READABLE ${problem}`),
+    ...differenceLines(found),
+    found.differencesTotal + found.problems.length === 0
+      ? 'equal: the bridge does what the policies say'
+      : `${found.differencesTotal + found.problems.length} different`,
+  ];
+}
+
+function otherwiseLines({ otherwise }: Verification): string[] {
+  return [...Map.groupBy(otherwise, ({ holds, why }) => `compared with "${holds}" in place of the policies, for ${why}`)].map(
+    ([what, pods]) => `${namesOf(pods)}: ${what}`,
+  );
+}
+
+function leftOutLines({ leftOut }: Verification): string[] {
+  return [...Map.groupBy(leftOut, ({ why }) => why)].map(([why, pods]) => `${namesOf(pods)}: not compared, ${why}`);
+}
+
+function namesOf(pods: readonly { readonly pod: string }[]): string {
+  const names = pods.slice(0, PODS_SHOWN).map(({ pod }) => pod);
+  return pods.length > PODS_SHOWN ? `${names.join(', ')} and ${pods.length - PODS_SHOWN} more` : names.join(', ');
+}
+
+function differenceLines({ differences, differencesTotal }: Verification): string[] {
+  const shown = differences.slice(0, DIFFERENCES_SHOWN);
+  const rest = differencesTotal - shown.length;
+  return [...shown.flatMap(linesOf), ...(rest > 0 ? [`and ${rest} more`] : [])];
+}
+
+function linesOf({
+  pod,
+  direction,
+  peer,
+  morePeers,
+  protocol,
+  first,
+  last,
+  bridge,
+  policies,
+  by,
+  flows,
+}: Verification['differences'][number]): string[] {
+  const others = morePeers > 0 ? ` and ${morePeers} alike` : '';
+  const ports = first === 0 && last === 65_535 ? protocol : `${protocol} ${first === last ? first : `${first}-${last}`}`;
+  const who = by.length === 0 ? '' : ` by ${by.join(', ')}`;
+  return [
+    `DIFFERENT ${direction} of ${pod} ${direction === 'ingress' ? 'from' : 'to'} ${peer}${others}, ${ports}`,
+    `  policies: ${verdicts[policies]}${who}`,
+    `  bridge: ${verdicts[bridge]}${flows.length === 0 ? ', no flow matches' : ', by'}`,
+    ...flows.map(({ owner, text }) => `    ${text}${owner === undefined ? ' # wanted by nobody' : ` # ${shortOwner(owner)}`}`),
+  ];
+}

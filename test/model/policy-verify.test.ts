@@ -1,0 +1,145 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import type { EvidenceNode, PolicyEvidence } from '../../src/agent-api/policy-evidence.ts';
+import { plain } from '../../src/cli/paint.ts';
+import { run } from '../../src/cli/program.ts';
+import { PolicyEngine } from '../../src/policy/policy-engine.ts';
+import type { HeldFlow } from '../../src/policy-bytes/table-index.ts';
+import type { PolicyObjects } from '../../src/policy-reference/objects.ts';
+import { exampleNode } from '../support/example-node.ts';
+import { exampleCluster, policyObject } from '../support/policy-cluster.ts';
+import { objectSet, provenNode, put } from './policy-proof.ts';
+import { writtenBridge } from './written-bridge.ts';
+
+/* `seinectl policy verify` against an agent that says what is written here: flows are those that engine and compilers want. */
+
+const ingress = [{ from: [{ podSelector: { matchLabels: { app: 'api' } } }], ports: [{ port: 5432 }] }];
+const objects: PolicyObjects = {
+  ...exampleCluster,
+  networkPolicies: [policyObject('shop/db', { podSelector: { matchLabels: { app: 'db' } }, ingress })],
+};
+const local = [
+  { pod: 'shop/db', ofPort: 32784, addresses: ['10.10.0.5', 'fd00:10::5'] },
+  { pod: 'shop/api', ofPort: 32785, addresses: ['10.10.0.6', 'fd00:10::6'] },
+];
+const { gateway, transport } = exampleNode;
+const node: EvidenceNode = {
+  kind: 'node',
+  name: provenNode,
+  mode: 'enforce',
+  ownAddresses: [...gateway.addresses, ...transport].map(({ text }) => text),
+  pods: local.map(({ pod, ...rest }) => ({ name: pod, ...rest, holds: 'policies' })),
+};
+
+function flowsOf(of: PolicyObjects): readonly HeldFlow[] {
+  const engine = new PolicyEngine(provenNode);
+  for (const each of objectSet(of).values()) put(engine, each);
+  return writtenBridge(engine, exampleNode, local);
+}
+
+function evidence(flows: readonly HeldFlow[], said: EvidenceNode = node): readonly PolicyEvidence[] {
+  const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
+  return [
+    said,
+    ...(['networkPolicies', 'namespaces', 'nodes', 'pods'] as const).flatMap((of) =>
+      objects[of].map((object) => ({ kind: 'object' as const, of, object })),
+    ),
+    ...flows.map(({ cookie, match, instructions, ...flow }) => ({
+      kind: 'flow' as const,
+      ...flow,
+      cookie: cookie.toString(16),
+      match: base64(match),
+      instructions: base64(instructions),
+    })),
+    { kind: 'end' },
+  ];
+}
+
+const good = flowsOf(objects);
+/** In place of the row that denies what is not 5432. */
+const opened = good.map((flow) => {
+  const allows = good.find(({ table, priority }) => table === 87 && priority > flow.priority);
+  return flow.table === 87 && allows ? { ...flow, cookie: 0xbadn, instructions: allows.instructions } : flow;
+});
+
+let folder = '';
+let server: Server | undefined;
+let answers: (readonly PolicyEvidence[])[] = [];
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'seinectl-'));
+  server = createServer((_, response) => {
+    const lines = answers.length > 1 ? answers.shift() : answers[0];
+    response.end((lines ?? []).map((line) => `${JSON.stringify(line)}\n`).join(''));
+  });
+  await new Promise<void>((resolve) => server?.listen(join(folder, 'agent.sock'), resolve));
+});
+afterEach(async () => {
+  server?.closeAllConnections();
+  await new Promise((resolve) => server?.close(resolve));
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function verify(...args: readonly string[]) {
+  const [out, err]: [string[], string[]] = [[], []];
+  const room = { width: Number.POSITIVE_INFINITY, paint: plain };
+  const terminal = { room, line: (text: string) => void out.push(text), remark: (text: string) => void err.push(text) };
+  const code = await run(['--socket', join(folder, 'agent.sock'), 'policy', 'verify', ...args], terminal, Readable.from(['']));
+  return { code, out: out.join('\n'), err: err.join('\n') };
+}
+
+it('is fine with flows that do what the policies say', async () => {
+  answers = [evidence(good)];
+  const { code, out } = await verify();
+  expect(out).toMatch(/^Node n1, mode enforce: what policies deny is dropped\n2 pods, 1 policy, \d+ flows, \d+ addresses in \d+ groups: /);
+  expect(out).toContain('equal: the bridge does what the policies say');
+  expect(code).toBe(0);
+});
+
+it('tells a flow that does otherwise, by its words, and what the policies say', async () => {
+  answers = [evidence(opened)];
+  const { code, out } = await verify('--pod', 'shop/db');
+  expect(code).toBe(1);
+  expect(out).toContain('DIFFERENT ingress of shop/db from 10.10.0.6, TCP 0-5431\n  policies: denied by shop/db\n  bridge: allowed, by\n');
+  expect(out).toMatch(/cookie=0xbad, table=ingressNetworkPolicyPorts, priority=200,reg12=0x1 actions=.* # wanted by nobody/);
+});
+
+it('takes no change for a difference', async () => {
+  answers = [evidence(opened), evidence(good)];
+  const { code, out, err } = await verify();
+  expect([code, out]).toEqual([0, expect.stringMatching(/\d+ were different at the first look only.*\nequal/)]);
+  expect(err).toContain('looking again');
+});
+
+it('says what it compares pods with that policies do not hold for, and which are left out', async () => {
+  const pods = [
+    {
+      ...node.pods[0],
+      name: 'shop/db',
+      addresses: ['10.10.0.5', 'fd00:10::5'],
+      holds: 'everything' as const,
+      why: 'the policy mode of this node is off',
+    },
+    { name: 'shop/new', addresses: ['10.10.0.20'], ofPort: 32790, holds: 'policies' as const },
+    { name: 'shop/old', addresses: ['10.10.0.21'], holds: 'policies' as const },
+  ];
+  answers = [evidence(flowsOf({ ...objects, networkPolicies: [] }), { ...node, mode: 'off', pods })];
+  const { code, out } = await verify();
+  expect(out).toContain('shop/db: compared with "everything" in place of the policies, for the policy mode of this node is off');
+  expect(out).toContain('shop/new: not compared, the API server has no such pod here that lives');
+  expect(out).toContain('shop/old: not compared, what holds for it is not decided since the agent began');
+  expect(code).toBe(0);
+});
+
+it('cannot be done without the API server, with half an answer, and for a pod that is not here', async () => {
+  answers = [[node, { kind: 'failed', message: 'the API server answered 403 Forbidden' }]];
+  expect(await verify()).toMatchObject({ code: 2, err: 'could not be verified: the API server answered 403 Forbidden' });
+  answers = [evidence(good).slice(0, -1)];
+  expect(await verify()).toMatchObject({ code: 2, err: 'could not be verified: the answer breaks off' });
+  answers = [evidence(good)];
+  expect(await verify('--pod', 'shop/far')).toMatchObject({ code: 2, err: expect.stringContaining('has no pod "shop/far"') });
+});
