@@ -8,6 +8,7 @@ const readers: Readonly<Record<string, string>> = {
   'agent/admin-ports.ts': 'says since when the agent runs',
   'agent/agent.ts': 'says which occasion an Event is of',
   'agent/main.ts': 'stamps a line of the log',
+  'agent/policy.ts': 'says when a suspension of policies ends, which outlives the agent; the clock since the machine’s start ends it, too',
   'attach/cni/deletions.ts':
     'tells a draft that a plugin left long ago by the time of its file; whose draft goes too early is called again',
   'bundle/collect.ts': 'stamps the begin and the end of a bundle',

@@ -196,6 +196,7 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
       queries: {
         '{{instance}} {{kind}}': value('objected_objects'),
         'closed pods {{instance}}': value('policy_closed_pods'),
+        'suspensions of policies {{instance}}': value('policy_suspensions'),
       },
     },
   ],

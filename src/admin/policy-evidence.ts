@@ -116,5 +116,6 @@ function nodeLine(name: string, { environment, ipam, policy }: ProvenNode): Evid
 
 function holdsOf(mode: PolicyMode, standing: PodStanding | undefined): Pick<EvidencePod, 'holds' | 'why'> {
   if (mode === 'off') return { holds: 'everything', why: 'the policy mode of this node is off' };
+  if (standing?.is === 'suspended') return { holds: 'everything', why: `its policies are suspended ${standing.why ?? ''}` };
   return standing?.is === 'closed' ? { holds: 'own node only', why: standing.why ?? 'nothing is known of it' } : { holds: 'policies' };
 }

@@ -79,7 +79,7 @@ function portOf(text: string): NonNullable<AskedConnection['port']> {
 function standingOf({ policy }: PolicedNode, pod: string): PolicyStanding {
   const { is = 'undecided', why = 'nothing is known of it' } = policy.pods().get(pod) ?? {};
   if (is === 'undecided') return undefined;
-  return is === 'closed' ? { is, why } : { is };
+  return is === 'closed' || is === 'suspended' ? { is, why } : { is };
 }
 
 function inForce({ policy }: PolicedNode): PolicyInForce {

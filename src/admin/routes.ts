@@ -28,6 +28,7 @@ import { type PolicyEvidencePort, policyEvidence } from './policy-evidence.ts';
 import { type PolicyPort, podPolicy, policies, policyExplanation } from './policy-routes.ts';
 import { pauseSecondsMax, type RepairPause } from './repair-pause.ts';
 import { agentStatus, type StatusPort, type StatusSources } from './status-view.ts';
+import { type SuspensionPort, suspensionActions, suspensions } from './suspension-routes.ts';
 
 /** What the handlers need, each of it: only the agent's wiring puts this together. */
 export type AgentPorts = StatusPort &
@@ -40,6 +41,7 @@ export type AgentPorts = StatusPort &
   ServiceExplanationPort &
   PolicyPort &
   PolicyEvidencePort &
+  SuspensionPort &
   InputsPort &
   LeasesPort &
   Omit<CheckRoutePort, 'health'> &
@@ -92,6 +94,7 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/policy/explain': (query) => policyExplanation(agent, query),
     '/v1/policy/policies': () => policies(agent),
     '/v1/policy/evidence': (_, signal) => policyEvidence(agent, signal),
+    '/v1/policy/suspensions': () => suspensions(agent),
     '/v1/diff': (_, signal) => differences(agent, signal),
     '/v1/owners': () => owners(agent),
     '/v1/inputs': () => inputs(agent),
@@ -108,6 +111,7 @@ export function operatorActions({ agent, health, control }: Pick<RouteSources, '
     '/v1/log-level': (query) => setLogLevel(control, query),
     '/v1/check': (query, signal) => check({ ...agent, health }, query, signal),
     ...repairActions(agent),
+    ...suspensionActions(agent),
   };
 }
 

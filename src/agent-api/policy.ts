@@ -9,11 +9,11 @@ export interface PodPolicyView {
 
 /**
  * `free`: no policy isolates the pod in this direction. `closed`: too little is known, and all but its own node is denied. `as before`:
- * too little is known, and the bridge keeps what an earlier agent wanted for the pod.
+ * too little is known, and the bridge keeps what an earlier agent wanted for the pod. `suspended`: nothing is denied for a while.
  */
 export interface DirectionPolicyView {
-  readonly state: 'free' | 'isolated' | 'closed' | 'as before';
-  /** Of what is closed. */
+  readonly state: 'free' | 'isolated' | 'closed' | 'as before' | 'suspended';
+  /** Of what is closed; of what is suspended until when, and the reason that was given. */
   readonly why?: string;
   /** `namespace/name` of policies. */
   readonly isolatedBy: readonly string[];
@@ -64,9 +64,32 @@ export interface ConnectionEndView {
   /** As in `PolicyRuleView.ports`; `any other`: what no other entry of the same end and addresses names. */
   readonly ports: string;
   readonly verdict: 'allow' | 'deny';
-  readonly why: 'itself' | 'own node' | 'not isolated' | 'closed' | 'a rule allows it' | 'no rule allows it';
+  readonly why: 'itself' | 'own node' | 'suspended' | 'not isolated' | 'closed' | 'a rule allows it' | 'no rule allows it';
   /** The rule that allows, or the policies that isolate. */
   readonly by: readonly string[];
   /** What would have to be otherwise for the other verdict, in a sentence. */
   readonly change: string;
+}
+
+/** Policies that do nothing to some pods for a while. */
+export interface SuspensionView {
+  readonly what: 'pod' | 'namespace' | 'node';
+  /** `namespace/name` of a pod; empty for the node. */
+  readonly name: string;
+  readonly reason: string;
+  /** RFC 3339. */
+  readonly since: string;
+  readonly until: string;
+  /** How many pods of this node it opens now. */
+  readonly pods: number;
+}
+
+/** What became of a request to suspend policies, or to let them hold again. */
+export interface SuspensionAnswer {
+  /** Of `resume`: whether there was one of exactly this target. */
+  readonly was: boolean;
+  /** False: the disk refused, and an agent that starts does not know of it. */
+  readonly isRemembered: boolean;
+  /** Of `suspend`. */
+  readonly suspension?: SuspensionView;
 }

@@ -1,5 +1,6 @@
 import type { PartName } from './entry.ts';
 import type { Failure } from './failure.ts';
+import type { SuspensionView } from './policy.ts';
 import type { HealthReport } from './problem.ts';
 
 /** A resource of the Kubernetes API that the agent follows. */
@@ -95,6 +96,8 @@ export interface NetworkPolicyStatus {
   /** Pods of this node: that policies isolate, and that are closed, with why. */
   readonly isolatedPods?: number;
   readonly closedPods?: readonly ClosedPod[];
+  /** Policies that do nothing to some pods for a while. */
+  readonly suspensions?: readonly SuspensionView[];
   /** What is denied that policies allow because numbers for it have run out, in words. */
   readonly shortages?: readonly string[];
 }

@@ -33,6 +33,7 @@ interface AdminParts {
     readonly halfOpen: HalfOpenConnections;
     readonly repair: RepairPause;
     readonly repairs: RepairHistory;
+    readonly suspensions: AgentPorts['suspensions'];
     readonly dataPath: DatapathProbe;
     readonly looks: Looks;
     readonly cni: AgentPorts['cni'];

@@ -29,6 +29,7 @@ import { NodeChanges } from './node-changes.ts';
 import { type StartedNode, type StartHooks, startNode } from './node-start.ts';
 import { debouncedRecheck, keepNode, type NodeStack, openNodeStack, openNodeState } from './node-state.ts';
 import { journalPath } from './pods.ts';
+import { openSuspensions } from './policy.ts';
 import { tellPolicyMode } from './policy-mode.ts';
 import { routingLook } from './routing-look.ts';
 import { openSwitch, type SwitchConnections } from './switch-connections.ts';
@@ -57,6 +58,7 @@ export function createAgent(config: AgentConfig, hooks: AgentEvents, log: Log, s
   const peers = peersFromNodes(sources.nodes.replica, config.nodeName);
   const pods = new NodePods({ replica: sources.pods.replica, fetch: (...pod) => fetchPod(sources.http, ...pod) });
   const postNodeEvent = nodeEventPoster(sources, config.nodeName);
+  const suspensions = openSuspensions(config, postNodeEvent, log);
   const repair = new RepairPause({ nodeState, log, tell: postNodeEvent, now: () => performance.now() });
   const dataPath = new DatapathProbe();
   const looks = new Looks({ log });
@@ -86,8 +88,8 @@ export function createAgent(config: AgentConfig, hooks: AgentEvents, log: Log, s
     started: (node) => (started = node),
     companions,
   };
-  const more = { ...packetIn, dataPath, looks, cni, postNodeEvent, warnings, repair, repairs };
-  const parts = { config, ovs, stack, nodeState, links, ports, changes, sources, peerSource: peers, pods, readiness, log };
+  const more = { ...packetIn, dataPath, looks, cni, postNodeEvent, warnings, repair, repairs, suspensions };
+  const parts = { config, ovs, stack, nodeState, links, ports, changes, sources, peerSource: peers, pods, suspensions, readiness, log };
   return {
     admin: adminPorts({ config, readiness, ovs, stack, nodeState, sources, peers, started: () => started, more }),
     run: async () =>

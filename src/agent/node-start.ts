@@ -2,6 +2,7 @@ import { within } from '../async/within.ts';
 import type { GonePods } from '../attach/gone-pods.ts';
 import { familiesOf, type NodeEnvironment, ownCidrs } from '../connectivity/environment.ts';
 import type { Enforcement } from '../enforce/enforcement.ts';
+import type { Suspensions } from '../enforce/suspensions.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Ipam } from '../ipam/ipam.ts';
 import { assertReadableJournal } from '../ipam/journal-store.ts';
@@ -42,6 +43,7 @@ interface StartParts extends Omit<PodParts, 'live' | 'policy'> {
   readonly changes: NodeChanges;
   readonly sources: KubeSources;
   readonly peerSource: PeerSource;
+  readonly suspensions: Suspensions;
 }
 
 /** What is there once the node is known. */

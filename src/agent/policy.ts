@@ -1,6 +1,11 @@
+import { readFileSync } from 'node:fs';
+import { uptime } from 'node:os';
+import { join } from 'node:path';
 import type { NodePods } from '../attach/node-pods.ts';
 import { familiesOf } from '../connectivity/environment.ts';
 import { type BridgeBefore, Enforcement } from '../enforce/enforcement.ts';
+import { Suspensions } from '../enforce/suspensions.ts';
+import { StateFile } from '../files/state-file.ts';
 import type { Log } from '../log/log.ts';
 import type { LiveEnvironment } from '../node/live-environment.ts';
 import { PolicyFlows } from '../policy-flows/policy-flows.ts';
@@ -15,12 +20,13 @@ interface PolicyParts {
   readonly sources: KubeSources;
   readonly pods: NodePods;
   readonly nodeState: NodeState;
+  readonly suspensions: Suspensions;
   readonly log: Log;
 }
 
 /** Policy as the API server and the bridge have it: numbers that an earlier agent lent go on being valid. */
 export async function openPolicy(
-  { config, sources, pods, nodeState, log }: PolicyParts,
+  { config, sources, pods, nodeState, suspensions, log }: PolicyParts,
   live: LiveEnvironment,
   signal: AbortSignal,
 ): Promise<Enforcement> {
@@ -36,6 +42,7 @@ export async function openPolicy(
     factsOf: (pod) => pods.known(pod),
     flows: new PolicyFlows({ families: familiesOf(live.current), recovered: recoveredFlows(held) }),
     nodeState,
+    suspensions,
     whenUnknown: config.policy.whenUnknown,
     mode: () => live.current.policyMode ?? 'enforce',
     bridgeBefore: before,
@@ -43,17 +50,34 @@ export async function openPolicy(
     log,
     signal,
   });
-  const endOwn = own.replica.subscribe((keys) => enforcement.podsChanged(keys));
-  const end = enforcement.follow();
-  const endMode = live.subscribe((now, was) => now.policyMode !== was.policyMode && enforcement.modeChanged());
-  signal.addEventListener(
-    'abort',
-    () => {
-      endOwn();
-      endMode();
-      end();
-    },
-    { once: true },
-  );
+  const ends = [
+    own.replica.subscribe((keys) => enforcement.podsChanged(keys)),
+    enforcement.follow(),
+    live.subscribe((now, was) => now.policyMode !== was.policyMode && enforcement.modeChanged()),
+    suspensions.subscribe(() => enforcement.suspensionsChanged()),
+    suspensions.follow(),
+  ];
+  signal.addEventListener('abort', () => ends.forEach((end) => void end()), { once: true });
   return enforcement;
+}
+
+/** A hundred of them are a tenth of this. */
+const BYTES_MAX = 1024 * 1024;
+
+/** What of policies is suspended, as an earlier agent left it. Times are compared with the clock on the wall and with that since the machine's start. */
+export function openSuspensions(
+  { stateDir }: Pick<AgentConfig, 'stateDir'>,
+  tell: ConstructorParameters<typeof Suspensions>[0]['tell'],
+  log: Log,
+): Suspensions {
+  return new Suspensions({
+    file: new StateFile(join(stateDir, 'suspensions.json'), BYTES_MAX),
+    clock: {
+      wallMs: () => Date.now(),
+      bootMs: () => Math.round(uptime() * 1_000),
+      bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim(),
+    },
+    tell,
+    log,
+  });
 }

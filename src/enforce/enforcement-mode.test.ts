@@ -31,7 +31,12 @@ interface Known {
   readonly whenUnknown?: WhenUnknown;
   readonly mode?: PolicyMode;
   readonly bridgeBefore?: BridgeBefore;
+  /** Pods whose policies are. */
+  readonly suspended?: readonly string[];
+  readonly endedAway?: boolean;
 }
+
+const suspension = { what: 'pod', name: 'shop/a', reason: 'a test', sinceMs: 0, untilMs: 60_000, bootEndMs: 0, bootId: '' } as const;
 
 /** A node whose switch acknowledges everything at once; `shop` has a policy that denies all. */
 function scene(known: Known) {
@@ -63,6 +68,10 @@ function scene(known: Known) {
       bridge: { revision: 1 },
       reconcilers: { bridge: realizing },
     } as unknown as ConstructorParameters<typeof Enforcement>[0]['nodeState'],
+    suspensions: {
+      of: (pod) => (now.suspended?.includes(pod) ? suspension : undefined),
+      endedAway: () => known.endedAway === true,
+    },
     whenUnknown: known.whenUnknown ?? 'closed',
     mode: () => now.mode,
     bridgeBefore: known.bridgeBefore ?? 'empty',
@@ -148,5 +157,57 @@ describe('a change of the mode', () => {
     s.now.mode = 'off';
     s.enforcement.modeChanged();
     expect(s.standing()).toBe('free');
+  });
+});
+
+describe('a suspension', () => {
+  it.each<[Known]>([[{}], [{ rules: false }], [{ pod: false, whenUnknown: 'refuse' }], [{ mode: 'audit' }]])(
+    'frees a pod that begins with %j',
+    async (known) => {
+      const s = scene({ ...known, suspended: ['shop/a'] });
+      expect(await s.attach()).toBe('suspended');
+      expect(s.entries()).toBe(2);
+    },
+  );
+
+  it('frees a pod at once, says why, and polices it again', async () => {
+    const s = scene({});
+    expect(await s.attach()).toBe('policed');
+    s.now.suspended = ['shop/a'];
+    s.enforcement.suspensionsChanged();
+    expect([s.standing(), s.entries()]).toEqual(['suspended', 2]);
+    await s.enforcement.settled();
+    expect(s.enforcement.pods().get('shop/a')).toEqual({
+      is: 'suspended',
+      why: 'until 1970-01-01T00:01:00.000Z: a test',
+      ingress: ['shop/deny'],
+      egress: ['shop/deny'],
+    });
+    s.now.suspended = [];
+    s.enforcement.suspensionsChanged();
+    await s.enforcement.settled();
+    expect([s.standing(), s.entries()]).toEqual(['policed', 3]);
+  });
+
+  it('closes a pod at its end whose policies nobody knows', async () => {
+    const s = scene({ rules: false, suspended: ['shop/a'] });
+    expect(await s.attach()).toBe('suspended');
+    s.now.suspended = [];
+    s.enforcement.suspensionsChanged();
+    expect(s.standing()).toBe('closed');
+  });
+
+  it.each<[Known, string | undefined, string]>([
+    [{ suspended: ['shop/a'] }, 'suspended', 'suspended'],
+    [{ suspended: ['shop/a'], rules: false }, 'suspended', 'suspended'],
+    [{ endedAway: true, rules: false }, 'closed', 'closed'],
+    [{ endedAway: true, pod: false }, undefined, 'closed'],
+    [{ endedAway: true }, undefined, 'policed'],
+  ])('of an earlier agent, with %j: the pod is %s, then %s', async (known, first, then) => {
+    const s = scene({ ...known, bridgeBefore: 'with policy' });
+    s.enforcement.adopt(a);
+    expect(s.standing()).toBe(first);
+    await s.enforcement.settled();
+    expect(s.standing()).toBe(then);
   });
 });

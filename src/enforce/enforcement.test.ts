@@ -144,6 +144,7 @@ async function enforce(more: Partial<Options> = {}): Promise<Enforcement> {
     factsOf: ({ name }) => facts.get(name),
     flows: new PolicyFlows({ families: ['ipv4'] }),
     nodeState: bridge as unknown as Options['nodeState'],
+    suspensions: { of: () => undefined, endedAway: () => false },
     whenUnknown: 'closed',
     mode: () => 'enforce',
     bridgeBefore: 'with policy',

@@ -15,6 +15,7 @@ import { type LocalPodFacts, type LocalSubject, LocalSubjects, podKeyOf } from '
 import { NumberReturns } from './number-returns.ts';
 import { ObjectFeed, type PolicySources } from './object-feed.ts';
 import { intentOf, isSameStanding, Standings, type SubjectStanding, type WhenUnknown } from './standings.ts';
+import type { Suspensions } from './suspensions.ts';
 
 /** Changes that come within this time are worked off together (ms). */
 const COALESCE_MS = 2;
@@ -35,6 +36,7 @@ interface EnforcementOptions {
   readonly nodeState: Pick<NodeState, 'want' | 'forget' | 'bridge' | 'realized' | 'hasPolicyLeftovers'> & {
     readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'held' | 'isHeld' | 'realizedRevision'> };
   };
+  readonly suspensions: Pick<Suspensions, 'of' | 'endedAway'>;
   readonly whenUnknown: WhenUnknown;
   /** As of now. */
   readonly mode: () => PolicyMode;
@@ -49,7 +51,7 @@ interface EnforcementOptions {
 export interface PodStanding {
   /** `undecided`: adopted, and not known well enough since; it keeps what the bridge has of it. */
   readonly is: SubjectStanding['is'] | 'undecided';
-  /** Of a closed one. */
+  /** Of a closed one, and of one whose policies are suspended. */
   readonly why?: string;
   /** Policies that isolate it, `namespace/name`. */
   readonly ingress: readonly string[];
@@ -119,10 +121,10 @@ export class Enforcement {
       const key = podKeyOf(subject);
       if (key === undefined || pods.get(key)?.is === 'closed') continue;
       const standing = this.#standing.get(subject.owner) ?? { is: 'undecided' };
-      const rules = standing.is === 'policed' ? this.#engine.matrix.subjects.get(key) : undefined;
+      const rules = standing.is === 'policed' || standing.is === 'suspended' ? this.#engine.matrix.subjects.get(key) : undefined;
       pods.set(key, {
         is: standing.is,
-        ...(standing.is === 'closed' ? { why: standing.why } : {}),
+        ...('why' in standing ? { why: standing.why } : {}),
         ingress: rules?.ingress?.isolatedBy ?? [],
         egress: rules?.egress?.isolatedBy ?? [],
       });
@@ -179,6 +181,16 @@ export class Enforcement {
     this.#schedule();
   }
 
+  /** Policies of some pods are suspended now, or no more: those that are free or closed by it are so at once, others as they were at the start. */
+  suspensionsChanged(): void {
+    for (const subject of this.#subjects.all()) {
+      const [is, was] = [this.#standings.of(subject).is, this.#standing.get(subject.owner)?.is];
+      if (is === 'suspended' || (was === 'suspended' && is !== 'policed')) this.#want(subject);
+    }
+    for (const key of this.#subjects.pods()) this.#due.add(key);
+    this.#schedule();
+  }
+
   /** Resolves once all that is known is wanted. */
   async settled(): Promise<void> {
     do {
@@ -214,12 +226,16 @@ export class Enforcement {
 
   /** An attachment that an earlier agent has made. Until more is known it keeps what the bridge had of it. */
   adopt(subject: LocalSubject): void {
-    const { bridgeBefore, mode } = this.#options;
+    const { bridgeBefore, mode, suspensions, rulesKnown } = this.#options;
     this.#subjects.add(subject);
-    this.#undecided.add(subject.owner);
     const key = podKeyOf(subject);
+    const standing = this.#standings.of(subject);
+    // Then what the bridge has is what a suspension that is over has opened.
+    const isOpened = key !== undefined && suspensions.endedAway(key);
+    if (!isOpened) this.#undecided.add(subject.owner);
     if (key === undefined || bridgeBefore === 'without policy') this.#lead(subject, { is: 'free' });
-    else if (bridgeBefore === 'empty' || mode() === 'off') this.#lead(subject, this.#standings.of(subject));
+    else if (bridgeBefore === 'empty' || mode() === 'off' || standing.is === 'suspended') this.#lead(subject, standing);
+    else if (isOpened && !rulesKnown()) this.#lead(subject, standing);
     if (key === undefined) return;
     this.#putLocal(key);
     this.#schedule();
@@ -297,7 +313,8 @@ export class Enforcement {
     this.#due.delete(key);
     for (const subject of [...this.#subjects.ofPod(key)]) {
       const standing = this.#standings.of(subject);
-      if (this.#undecided.has(subject.owner) && (standing.is === 'closed' || this.#standings.lackOf(subject) !== undefined)) continue; // what the bridge has of it is better
+      const isAdopted = this.#undecided.has(subject.owner) && standing.is !== 'suspended';
+      if (isAdopted && (standing.is === 'closed' || this.#standings.lackOf(subject) !== undefined)) continue; // what the bridge has of it is better
       await this.#rows.untilReady(standing, this.#options.signal);
       if (isSameStanding(standing, this.#standings.of(subject))) this.#want(subject);
       else this.#due.add(key); // another one by now, whose rows may be under way

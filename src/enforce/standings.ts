@@ -3,6 +3,8 @@ import type { PolicyMode } from '../connectivity/environment.ts';
 import type { PolicyEngine } from '../policy/policy-engine.ts';
 import type { PodClasses, PolicyFlows } from '../policy-flows/policy-flows.ts';
 import { type LocalSubject, podKeyOf } from './local-subjects.ts';
+import type { Suspension } from './suspension-records.ts';
+import type { Suspensions } from './suspensions.ts';
 
 /** What is done with a pod of which it is not known whether a policy concerns it. */
 export type WhenUnknown = 'closed' | 'refuse' | 'open';
@@ -10,12 +12,14 @@ export type WhenUnknown = 'closed' | 'refuse' | 'open';
 /** What holds for an attachment. */
 export type SubjectStanding =
   | { readonly is: 'free' }
+  | { readonly is: 'suspended'; readonly why: string }
   | { readonly is: 'policed'; readonly classes: Exclude<PodClasses, string> }
   | { readonly is: 'closed'; readonly why: string };
 
 interface StandingsOptions {
   readonly engine: Pick<PolicyEngine, 'matrix' | 'hasPolicies'>;
   readonly flows: Pick<PolicyFlows, 'classesOf'>;
+  readonly suspensions: Pick<Suspensions, 'of'>;
   readonly whenUnknown: WhenUnknown;
   /** As of now. */
   readonly mode: () => PolicyMode;
@@ -32,9 +36,11 @@ export class Standings {
   }
 
   of(subject: LocalSubject): SubjectStanding {
-    const { engine, whenUnknown, flows, mode } = this.#options;
+    const { engine, suspensions, whenUnknown, flows, mode } = this.#options;
     const key = podKeyOf(subject);
     if (key === undefined || mode() === 'off') return { is: 'free' };
+    const suspension = suspensions.of(key);
+    if (suspension) return { is: 'suspended', why: whyOf(suspension) };
     const why = this.lackOf(subject);
     if (why !== undefined) return whenUnknown === 'open' ? { is: 'free' } : { is: 'closed', why };
     if (!engine.matrix.subjects.has(key)) return { is: 'free' };
@@ -51,6 +57,10 @@ export class Standings {
     const isKnown = engine.matrix.subjects.has(`${pod.namespace}/${pod.name}`) || !engine.hasPolicies(pod.namespace);
     return isKnown ? undefined : 'the labels of the pod are not known yet';
   }
+}
+
+function whyOf({ untilMs, reason }: Suspension): string {
+  return `until ${new Date(untilMs).toISOString()}: ${reason}`;
 }
 
 /** From what its flows in the entry tables are compiled. */

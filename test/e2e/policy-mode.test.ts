@@ -1,6 +1,12 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { plain } from '../../src/cli/paint.ts';
+import { run } from '../../src/cli/program.ts';
 import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
 import { createAll } from '../../src/lab/demo/workload.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { denyAll, networkPolicy } from '../support/guarded-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
@@ -12,6 +18,7 @@ let node: number;
 
 const signal = () => AbortSignal.timeout(20_000 * slowness);
 const followMs = 10_000;
+const denyIngress = networkPolicy('demo', 'deny-all', { ...denyAll, policyTypes: ['Ingress'] });
 
 beforeAll(async () => {
   lab = await ConvergeLab.start(2);
@@ -71,9 +78,33 @@ async function rowsOf(table: number): Promise<readonly string[]> {
   return dump.split('\n').filter((line) => line.includes('actions='));
 }
 
+/** All that the bridge has but what is in the entry tables and what it learned, without counters. */
+async function otherFlows(): Promise<readonly string[]> {
+  return (await lab.flows(node)).map(({ text }) => text).filter((text) => !/table=(36|80),|cookie=0x1ff/.test(text));
+}
+
+async function seinectl(...words: readonly string[]): Promise<readonly string[]> {
+  const out: string[] = [];
+  const line = (text: string) => void out.push(text);
+  const terminal = { room: { width: Number.POSITIVE_INFINITY, paint: plain }, line, remark: line };
+  await run(['--socket', nodePaths(lab.plan.dir, server.node).apiSocket, ...words], terminal, Readable.from([]));
+  return out;
+}
+
+/** The agent's copies of objects are not written with each change: until the last line about this one is as it should be. */
+async function untilOnDisk(kind: string, isSo: (line: string) => boolean): Promise<void> {
+  const path = join(nodePaths(lab.plan.dir, server.node).stateDir, 'kube', `${kind}.jsonl`);
+  const about = kind === 'node' ? server.node : 'deny-all';
+  const holds = async (): Promise<boolean> => {
+    const lines = (await readFile(path, 'utf8').catch(() => '')).split('\n'); // not there before the first
+    return isSo(lines.findLast((line) => line.includes(about)) ?? '');
+  };
+  await until(holds, 30_000, () => `${path} is not as it should be`);
+}
+
 it('drops, counts or does not ask, as the annotation says, and drops again without it', { timeout: 180_000 * slowness }, async () => {
   await untilAnswers('OK');
-  await createAll(lab.api, [networkPolicy('demo', 'deny-all', { ...denyAll, policyTypes: ['Ingress'] })], signal());
+  await createAll(lab.api, [denyIngress], signal());
   await untilAnswers('TIMEOUT');
   expect(await policed()).toBeGreaterThan(0);
   expect(await denied()).toMatchObject({ dropped: true });
@@ -122,4 +153,34 @@ it('stays as it is configured where the annotation is no mode, and names that', 
   await annotate('off');
   await untilAnswers('OK');
   expect(await events('PolicyModeChanged')).toContain('the policy mode of this node is off, and was enforce: no pod is policed');
+});
+
+it('does nothing to a pod whose policies are suspended, whatever is away, until that ends', { timeout: 180_000 * slowness }, async () => {
+  await annotate(null);
+  await untilAnswers('TIMEOUT');
+  const pod = `demo/${server.name}`;
+  const before = await otherFlows();
+  await seinectl('policy', 'suspend', '--pod', pod, '--for', '10m', '--reason', 'orders fail');
+  await untilAnswers('OK');
+  expect(await otherFlows()).toEqual(before);
+  expect((await seinectl('policy', 'pod', pod)).join()).toMatch(/ingress: suspended, nothing is denied until .*: orders fail/);
+  expect((await seinectl('policy', 'list')).join()).toContain(`suspended: pod ${pod} until`);
+  expect((await seinectl('status')).join()).toContain(`policies do nothing to pod ${pod}`);
+  expect((await lab.metrics(node)).get('policy_suspensions')).toBe(1);
+  await expect.poll(() => events('PolicySuspended'), { timeout: followMs }).toHaveLength(1);
+  expect(lab.log(node).find(({ msg }) => msg === 'policy is suspended')).toMatchObject({ target: `pod ${pod}`, reason: 'orders fail' });
+
+  await untilOnDisk('networkpolicy', (line) => line.includes('deny-all'));
+  await untilOnDisk('node', (line) => line !== '' && !line.includes('"off"'));
+  await lab.apiServer('stop');
+  await lab.agent(node, 'kill');
+  await lab.agent(node, 'start');
+  await lab.untilReady(node);
+  expect(await answers()).toEqual(['OK']);
+  await seinectl('policy', 'resume', '--pod', pod);
+  await untilAnswers('TIMEOUT');
+  await seinectl('policy', 'suspend', '--node', '--for', '5s', '--reason', 'without the API server');
+  await untilAnswers('OK');
+  await untilAnswers('TIMEOUT');
+  await expect.poll(() => seinectl('policy', 'list'), { timeout: followMs }).not.toContain('suspended');
 });

@@ -102,6 +102,7 @@ export const metricRows = {
   networkpolicy_count: { type: 'gauge', help: 'NetworkPolicies of the cluster.' },
   policy_isolated_pods: { type: 'gauge', help: 'Pods of this node that policies isolate.' },
   policy_closed_pods: { type: 'gauge', help: 'Pods of this node that are closed because it is not known what policies say of them.' },
+  policy_suspensions: { type: 'gauge', help: 'Suspensions of policies, each of a pod, a namespace or this node, until they end.' },
 
   source_synced: { type: 'gauge', help: '1 if the API server has confirmed this resource since the agent began.', labels: ['kind'] },
   source_in_step: {

@@ -13,7 +13,7 @@ import { tableName } from '../../pipeline/tables.ts';
 import { type DatapathLoad, readDatapathLoad } from '../../reconcile/datapath-load.ts';
 import { type NodeState, parts } from '../../reconcile/node-state.ts';
 import type { NodeHealth } from '../problems/node-health.ts';
-import { type PolicyFactsNode, policyFacts } from '../problems/policy-facts.ts';
+import { type PolicyFactsNode, type PolicyObjectsPort, policyFacts } from '../problems/policy-facts.ts';
 import { type WarningsPort, warningsOf } from '../problems/warnings.ts';
 import type { Sample, Scrape } from './exporter.ts';
 import type { ProcessMetricName, ScrapedName } from './metric-rows.ts';
@@ -28,7 +28,7 @@ const one = (value: number): readonly Sample[] => [[{}, value]];
 const yes = (value: boolean): number => (value ? 1 : 0);
 
 /** Metrics of pods, Services and the node itself. */
-interface NodeMetricsPort extends WarningsPort {
+interface NodeMetricsPort extends WarningsPort, Pick<PolicyObjectsPort, 'suspensions'> {
   readonly config: { readonly stateDir: string };
   readonly readiness: { state(): { readonly state: string } };
   readonly repair: { readonly secondsLeft: number };
@@ -134,11 +134,12 @@ function ofNode(agent: NodeMetricsPort) {
 }
 
 function ofPolicies(agent: NodeMetricsPort) {
-  const { objects, isolatedPods = 0, closedPods = [] } = policyFacts(agent, agent.node());
+  const { objects, isolatedPods = 0, closedPods = [], suspensions = [] } = policyFacts(agent, agent.node());
   return {
     networkpolicy_count: one(objects),
     policy_isolated_pods: one(isolatedPods),
     policy_closed_pods: one(closedPods.length),
+    policy_suspensions: one(suspensions.length),
   };
 }
 

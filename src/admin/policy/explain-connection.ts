@@ -97,6 +97,7 @@ function outcomesOf(matrix: PolicyMatrix, { direction, pod, peerAddress, isItsel
   ];
   if (isItself) return whole('allow', 'itself');
   if (standing?.is === 'closed') return matrix.ownNode.has(peerAddress) ? whole('allow', 'own node') : whole('deny', 'closed');
+  if (standing?.is === 'suspended') return whole('allow', 'suspended');
   if (standing?.is === 'free') return whole('allow', 'not isolated');
   const found = lookUp(matrix, { direction, pod, address: peerAddress });
   if ('verdict' in found) return whole(found.verdict, found.why === 'no row' ? 'no rule allows it' : found.why);
@@ -130,6 +131,7 @@ function changeOf(
   const [namespace] = pod.split('/', 1);
   const type = direction === 'ingress' ? 'Ingress' : 'Egress';
   if (why === 'itself' || why === 'own node') return 'Nothing would: no policy is asked about this';
+  if (why === 'suspended') return 'The end of the suspension: `seinectl policy explain` says after it what policies say';
   if (why === 'closed') return `Its policies have to become known (${standing?.is === 'closed' ? standing.why : 'nothing is known of it'})`;
   if (why === 'not isolated')
     return `A policy of namespace ${namespace} that selects ${pod} and has the type ${type} would deny what it does not name`;

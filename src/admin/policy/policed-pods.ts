@@ -15,7 +15,10 @@ export interface PolicyInForce {
 }
 
 /** What a pod's flows lead to; undefined: nothing is decided since the agent began. */
-export type PolicyStanding = { readonly is: 'free' | 'policed' } | { readonly is: 'closed'; readonly why: string } | undefined;
+export type PolicyStanding =
+  | { readonly is: 'free' | 'policed' }
+  | { readonly is: 'closed' | 'suspended'; readonly why: string }
+  | undefined;
 
 export function podPolicyView(
   { matrix, rulesOf }: PolicyInForce,
@@ -27,6 +30,7 @@ export function podPolicyView(
   const of = (direction: PolicyDirection): DirectionPolicyView => {
     const none = { isolatedBy: [], rules: [], moreRules: 0 };
     if (standing?.is === 'closed') return { state: 'closed', why: standing.why, ...none };
+    if (standing?.is === 'suspended') return { state: 'suspended', why: standing.why, ...none };
     if (!standing) return { state: 'as before', ...none };
     const subjectClass = subject?.[direction];
     const rules = subjectClass && rulesOf(direction, subjectClass);

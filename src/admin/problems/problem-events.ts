@@ -7,7 +7,7 @@ const LASTS_SECONDS = 60;
 const TOLD_MAX = 20;
 
 /** What has events of its own, or is the cluster's and would be told by every node at once. */
-const toldElsewhere = new Set<Problem['kind']>(['agent.ready', 'agent.repair', 'source', 'source.object', 'object']);
+const toldElsewhere = new Set<Problem['kind']>(['agent.ready', 'agent.repair', 'policy.suspended', 'source', 'source.object', 'object']);
 
 type Tell = (reason: string, message: string, type: 'Normal' | 'Warning') => void;
 

@@ -16,6 +16,8 @@ function directionLines(direction: 'ingress' | 'egress', view: DirectionPolicyVi
       return [`${direction}: free, no policy isolates it`];
     case 'closed':
       return [`${direction}: closed but for its own node: ${view.why ?? 'nothing is known of it'}`];
+    case 'suspended':
+      return [`${direction}: suspended, nothing is denied ${view.why ?? 'for a while'}`];
     case 'as before':
       return [`${direction}: as before, what the bridge has of it holds until its policies and labels are known`];
     case 'isolated':

@@ -48,7 +48,12 @@ let asked: string[] = [];
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'seinectl-'));
   asked = [];
-  answers = { '/v1/policy/pod': pod, '/v1/policy/policies': { items: [] }, '/v1/policy/explain': denied };
+  answers = {
+    '/v1/policy/pod': pod,
+    '/v1/policy/policies': { items: [] },
+    '/v1/policy/suspensions': { items: [] },
+    '/v1/policy/explain': denied,
+  };
   server = createServer((request, response) => {
     asked.push(request.url ?? '');
     const answer = answers[request.url?.split('?')[0] ?? ''];
@@ -137,5 +142,54 @@ describe('policy explain', () => {
   it.each(['0', '65536', 'http', '80/ICMP', '80/', ''])('does not guess what port %j is', async (port) => {
     expect((await seinectl('explain', 'a', 'b', port)).code).toBe(2);
     expect(asked).toEqual([]);
+  });
+});
+
+const suspension = { what: 'pod', name: 'shop/db', reason: 'orders\u001b[2J fail', since: '', until: '2026-11-23T14:00:00.000Z', pods: 1 };
+
+describe('policy suspend', () => {
+  it('asks the agent for a pod, a namespace or the node, and shows what came of it', async () => {
+    answers['/v1/policy/suspend'] = { was: false, isRemembered: true, suspension };
+    const reason = ['--for', '30m', '--reason', 'orders fail'];
+    expect(await seinectl('suspend', '--pod', 'shop/db', ...reason)).toMatchObject({
+      code: 0,
+      out: ['suspended: pod shop/db until 2026-11-23T14:00:00.000Z, 1 pod here: orders\\u001b[2J fail'],
+    });
+    await seinectl('suspend', '--namespace', 'shop', ...reason);
+    await seinectl('suspend', '--node', ...reason);
+    expect(asked).toEqual([
+      '/v1/policy/suspend?what=pod&name=shop%2Fdb&seconds=1800&reason=orders+fail',
+      '/v1/policy/suspend?what=namespace&name=shop&seconds=1800&reason=orders+fail',
+      '/v1/policy/suspend?what=node&name=&seconds=1800&reason=orders+fail',
+    ]);
+  });
+
+  it('says when it does not outlive the agent, and whether there was anything to end', async () => {
+    answers['/v1/policy/resume'] = { was: true, isRemembered: false };
+    expect(await seinectl('resume', '--node')).toMatchObject({ code: 1, err: expect.stringContaining('the disk does not hold it') });
+    answers['/v1/policy/resume'] = { was: false, isRemembered: true };
+    expect(await seinectl('resume', '--pod', 'db')).toMatchObject({ code: 0, out: ['nothing of exactly this was suspended'] });
+    expect(asked.at(-1)).toBe('/v1/policy/resume?what=pod&name=default%2Fdb');
+  });
+
+  it.each([
+    ['--pod', 'a/b', '--for', '30m'],
+    ['--pod', 'a/b', '--reason', 'x'],
+    ['--for', '30m', '--reason', 'x'],
+    ['--pod', 'a/b', '--node', '--for', '30m', '--reason', 'x'],
+    ['--node', '--for', '2d', '--reason', 'x'],
+  ])('does not guess: %j', async (...words) => {
+    expect((await seinectl('suspend', ...words)).code).toBe(2);
+    expect(asked).toEqual([]);
+  });
+
+  it('is shown by list and by pod', async () => {
+    answers['/v1/policy/suspensions'] = { items: [suspension] };
+    expect((await seinectl('list')).err).toContain('suspended: pod shop/db until');
+    answers['/v1/policy/pod'] = { ...pod, ingress: { ...free, state: 'suspended', why: 'until noon: orders fail' } };
+    expect(await seinectl('pod', 'shop/db')).toMatchObject({
+      code: 1,
+      out: expect.arrayContaining(['ingress: suspended, nothing is denied until noon: orders fail']),
+    });
   });
 });

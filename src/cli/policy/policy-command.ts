@@ -11,6 +11,7 @@ import { type TableColumn, tableLines } from '../table.ts';
 import type { Terminal } from '../terminal.ts';
 import { connectionLines } from './connection-lines.ts';
 import { podPolicyLines } from './pod-policy-lines.ts';
+import { addSuspend, suspensionLines } from './suspend-command.ts';
 import { verify } from './verify.ts';
 
 interface PolicyCommandContext {
@@ -48,7 +49,8 @@ with what the API's text says of the policies: each pod of this node, direction,
 Exit codes: 0 equal; 1 something is different, at two looks; 2 it could not be found out; 3 no agent answers.`;
 
 /** Adds `seinectl policy`. */
-export function addPolicy(root: Command, { agent, terminal, ends }: PolicyCommandContext): void {
+export function addPolicy(root: Command, context: PolicyCommandContext): void {
+  const { agent, terminal, ends } = context;
   const policy = root.command('policy').description('what NetworkPolicy does on this node');
   policy
     .command('pod')
@@ -84,6 +86,7 @@ export function addPolicy(root: Command, { agent, terminal, ends }: PolicyComman
         explain({ agent: agent(), terminal }, { from: fullName(from), to: fullName(to), ...(port === undefined ? {} : { port }) }, output),
       ),
     );
+  addSuspend(policy, context);
 }
 
 function portAndProtocol(text: string): string {
@@ -123,6 +126,7 @@ async function list({ agent, terminal }: PolicyRun, form: OutputForm): Promise<n
   if (form === 'json' || form === 'yaml') print(terminal, { items }, form);
   else if (items.length === 0) terminal.remark('no policy isolates a pod of this node');
   else for (const line of tableLines(columns, items, terminal.room)) terminal.line(line);
+  if (form === 'table') for (const line of await suspensionLines(agent)) terminal.remark(safeLine(line));
   return items.some(({ notUnderstood }) => notUnderstood.length > 0) ? exitCodes.different : exitCodes.ok;
 }
 

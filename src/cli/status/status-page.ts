@@ -1,3 +1,4 @@
+import type { SuspensionView } from '../../agent-api/policy.ts';
 import type { AgentStatus, ConnectionStatus, NetworkPolicyStatus, PartStatus, PoolStatus, SourceStatus } from '../../agent-api/status.ts';
 import { safeLine } from '../escape.ts';
 import { type Room, type TableColumn, tableLines } from '../table.ts';
@@ -77,12 +78,18 @@ function facts(status: AgentStatus): [string, string][] {
   ];
 }
 
-function policiesText({ enforcement, mode, objects, selecting = 0, isolatedPods = 0, closedPods = [] }: NetworkPolicyStatus): string {
+function policiesText({ enforcement, mode, objects, selecting = 0, isolatedPods = 0, ...more }: NetworkPolicyStatus): string {
   if (enforcement === 'not enforced') return 'NetworkPolicy: not enforced by this version';
-  const selected = `${mode === undefined || mode === 'enforce' ? 'enforced' : mode}, ${selecting} of ${objects} NetworkPolicies select ${count(isolatedPods, 'pod')} here`;
+  const { closedPods = [], suspensions = [] } = more;
+  const suspended = suspensions.length === 0 ? '' : `; suspended for ${suspensions.map(suspendedText).join(', ')}`;
+  const selected = `${mode === undefined || mode === 'enforce' ? 'enforced' : mode}, ${selecting} of ${objects} NetworkPolicies select ${count(isolatedPods, 'pod')} here${suspended}`;
   if (closedPods.length === 0) return selected;
   const reasons = [...new Set(closedPods.map(({ why }) => why))];
   return `${selected}; ${count(closedPods.length, 'pod')} closed: ${reasons.join('; ')}`;
+}
+
+function suspendedText({ what, name }: SuspensionView): string {
+  return what === 'node' ? 'this node' : `${what} ${name}`;
 }
 
 function chainText({ chain, added }: NonNullable<AgentStatus['cni']>): string {
