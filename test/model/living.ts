@@ -10,7 +10,7 @@ import type { NetworkPolicyObject, PodObject } from '../../src/policy-reference/
 import { nothing, type Wanted } from '../../src/wanted/wanted.ts';
 import { namespaceObject, nodeObject, podObject } from '../support/policy-cluster.ts';
 import { type Arrival, answerTo, type Conversation, conversations, nextOf } from './conversation.ts';
-import { describePacket, type Packet, tupleKey, tupleOf } from './packet.ts';
+import { describePacket, type Packet, tupleOf } from './packet.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';
 import { nameOf, objectsOf, type PolicyObject, provenNode, put, remove } from './policy-proof.ts';
 import { podLabels, policiesWith } from './random-policies.ts';
@@ -201,22 +201,23 @@ export async function liveThrough(bridge: LivingBridge, lifetime: Lifetime, coun
   return wrong;
 }
 
-/** Those that both ends speak on. */
+/** Those that both ends speak on, each from a port of its own. */
 async function opened(bridge: LivingBridge, openings: readonly Conversation[], counts: LivingCounts): Promise<LivingConnection[]> {
   const living: LivingConnection[] = [];
   const used = new Set<string>();
-  const isNew = (...packets: readonly Packet[]): boolean => {
-    const keys = packets.flatMap((packet) => tupleOf(packet) ?? []).map(tupleKey);
-    const isFree = keys.every((key) => !used.has(key));
-    for (const key of keys) used.add(key);
-    return isFree;
+  const isNew = ({ packet }: Arrival): boolean => {
+    const { protocol, src, srcPort } = tupleOf(packet) ?? { src: packet.ipSrc };
+    const client = `${protocol} ${src?.text} ${srcPort}`;
+    if (used.has(client)) return false;
+    used.add(client);
+    return true;
   };
   for (const conversation of openings) {
     const { opening } = conversation;
-    if (unsent.has(opening.packet.ipSrc?.text ?? '') || !isNew(opening.packet)) continue;
+    if (unsent.has(opening.packet.ipSrc?.text ?? '') || !isNew(opening)) continue;
     const [heard, ...others] = await bridge.receive(opening);
     const answer = heard && others.length === 0 ? answerTo(heard) : undefined;
-    if (!heard || !answer || typeof heard.to !== 'number' || isByNodeToItself(opening, heard) || !isNew(answer.packet)) continue;
+    if (!heard || !answer || typeof heard.to !== 'number' || isByNodeToItself(opening, heard)) continue;
     const next = nextOf(conversation, true);
     const [back] = await bridge.receive(answer);
     const [again] = back ? await bridge.receive(next) : [];
