@@ -95,7 +95,7 @@ async function shapedNode(lab: BenchLab, side: CniSide, pods: readonly BenchPod[
 }
 
 /** From the plugin's answer to ADD. */
-function attachmentOf(side: CniSide, pod: BenchPod) {
+export function attachmentOf(side: CniSide, pod: BenchPod) {
   const answer = JSON.parse(readFileSync(side.answerFile(pod), 'utf8')) as {
     interfaces: readonly { name: string; mac: string; sandbox?: string }[];
     ips: readonly { address: string; gateway: string }[];
@@ -108,7 +108,7 @@ function attachmentOf(side: CniSide, pod: BenchPod) {
   return { ip, network: ipv4.address, gateway: ipv4.gateway, mac: inside.mac, hostInterface: outside.name };
 }
 
-async function serverIn(netns: string, command: string, ...args: readonly string[]): Promise<ChildProcess> {
+export async function serverIn(netns: string, command: string, ...args: readonly string[]): Promise<ChildProcess> {
   const inside = inNetns(netns, command, args);
   const child = spawn(inside.command, inside.args, { stdio: ['ignore', 'pipe', 'inherit'] });
   await once(child.stdout, 'data'); // both say that they listen
@@ -116,7 +116,7 @@ async function serverIn(netns: string, command: string, ...args: readonly string
   return child;
 }
 
-async function throughput(netns: string, to: string): Promise<number> {
+export async function throughput(netns: string, to: string): Promise<number> {
   const args = ['-c', to, '-p', String(port.iperf), '-t', String(tcpSeconds), '-O', '1', '-J'];
   let answer: unknown;
   await until(

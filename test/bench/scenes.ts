@@ -7,6 +7,7 @@ import { openflowRowNames, openflowRows } from './openflow-rows.ts';
 import { ovsdbRowNames, ovsdbRows } from './ovsdb-rows.ts';
 import { pipelineRowNames, pipelineRows } from './pipeline-rows.ts';
 import { policyRowNames, policyRows } from './policy-rows.ts';
+import { policySwitchRowNames, policySwitchRows } from './policy-switch-rows.ts';
 import type { Measured } from './row.ts';
 import { besidePacketFilter, coldScene, loopOfTenThousand, tenThousandRowNames, tenThousandServices } from './service-rows.ts';
 import { stormOfPeers, stormRowNames } from './storm-rows.ts';
@@ -40,6 +41,7 @@ export const scenes: readonly Scene[] = [
   { rows: ovsdbRowNames, measure: ovsdbRows },
   { rows: openflowRowNames, measure: openflowRows },
   { rows: policyRowNames, measure: policyRows },
+  { rows: policySwitchRowNames, measure: policySwitchRows },
 ];
 
 /**

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import type { NetworkPolicy } from '../../src/kube/network-policy.ts';
 import type { Flow } from '../../src/pipeline/flow.ts';
 import { PolicyEngine } from '../../src/policy/policy-engine.ts';
 import { PolicyFlows } from '../../src/policy-flows/policy-flows.ts';
 import { portPrefixes } from '../../src/policy-flows/port-prefixes.ts';
 import { type DirectionMatrix, type PolicyDecision, policyDirections } from '../../src/policy-matrix/matrix.ts';
+import { largeNode } from '../support/large-policy-node.ts';
 import { provenNode, put } from './policy-proof.ts';
 import { policyHistories } from './random-policies.ts';
 
@@ -41,49 +41,8 @@ it('are as many as the formula says', () => {
   );
 });
 
-/** 110 pods here, in 60 namespaces of 100 pods each: nothing but the own namespace, ingress controllers and DNS. */
-function largeNode(): PolicyEngine {
-  const engine = new PolicyEngine('n0');
-  for (let at = 0; at < 100; at++) engine.putNode({ name: `n${at}`, podCidrs: [`10.${at}.0.0/16`], addresses: [`192.168.0.${at + 1}`] });
-  const app = (value: string) => [{ key: 'app', operator: 'In' as const, values: [value] }];
-  const named = (name: string) => [{ key: 'kubernetes.io/metadata.name', operator: 'In' as const, values: [name] }];
-  for (let at = 0; at < 60; at++) {
-    const namespace = `ns${at}`;
-    engine.putNamespace(namespace, { 'kubernetes.io/metadata.name': namespace });
-    for (let n = 0; n < 100; n++) {
-      const isHere = at * 100 + n < 6_000 && (n === 0 || (n === 1 && at < 50));
-      const node = isHere ? 0 : 1 + ((at + n) % 99);
-      engine.putPod({
-        namespace,
-        name: `p${n}`,
-        nodeName: `n${node}`,
-        podIps: [`10.${node}.${at + 1}.${n + 1}`],
-        labels: { app: `a${n % 4}`, 'statefulset.kubernetes.io/pod-name': `p${n}` },
-        ports: {},
-      });
-    }
-    const policy: NetworkPolicy = {
-      namespace,
-      name: 'own',
-      uid: namespace,
-      generation: 1,
-      podSelector: [],
-      ingress: [
-        { peers: [{ pods: [] }], ports: 'any' },
-        { peers: [{ namespaces: named('ns0'), pods: app('a0') }], ports: [{ protocol: 'TCP', port: 8080 }] },
-      ],
-      egress: [
-        { peers: [{ pods: [] }], ports: 'any' },
-        { peers: [{ namespaces: named('ns1'), pods: app('a1') }], ports: [{ protocol: 'UDP', port: 53 }] },
-      ],
-    };
-    engine.putPolicy(policy);
-  }
-  return engine;
-}
-
 it('are 15,000 at most for one family on a node with 110 pods of 60 namespaces with 6,000 pods', () => {
-  const engine = largeNode();
+  const { engine } = largeNode();
   const flows = flowsOf(engine, ['ipv4']);
   expect(engine.matrix.subjects.size).toBe(110);
   process.stdout.write(`${flows.length} flows\n`);

@@ -1,0 +1,210 @@
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { LoopTurns } from '../../src/async/loop-turns.ts';
+import { OpenFlowConnection } from '../../src/openflow/connection.ts';
+import type { Owner } from '../../src/pipeline/cookie.ts';
+import type { Flow } from '../../src/pipeline/flow.ts';
+import { tables } from '../../src/pipeline/tables.ts';
+import { PolicyEngine } from '../../src/policy/policy-engine.ts';
+import { PolicyFlows } from '../../src/policy-flows/policy-flows.ts';
+import { type BridgeKey, type BridgeValue, depthOfKey, encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
+import { BridgeTarget } from '../../src/reconcile/bridge-target.ts';
+import { DesiredState } from '../../src/reconcile/desired-state.ts';
+import { Reconciler } from '../../src/reconcile/reconciler.ts';
+import { nothing } from '../../src/wanted/wanted.ts';
+import { largeNode } from '../support/large-policy-node.ts';
+import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
+import { conjunctionsShaped } from './conjunctions-shape.ts';
+import type { Measured } from './row.ts';
+import type { SceneOptions } from './scenes.ts';
+
+export const policySwitchRowNames = ['policy.flows', 'policy.flows.load', 'policy.cold', 'policy.cold.cpu'] as const;
+
+const bridge = 'br-int';
+const runs = 3;
+const addresses = 100_000;
+/** As the agent's for a bridge. */
+const batchSize = 500;
+const sliceMs = 4;
+const execute = promisify(execFile);
+
+/**
+ * Policy on its way to a switch. `flows`: how many the node of the design's example has, beside a conjunction for each rule and an address for each peer, as Antrea writes them.
+ * `cold`: rows of 100,000 addresses on an empty bridge, from objects that are all known until the last acknowledgement, beside the tool with the very same.
+ */
+export async function policySwitchRows({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
+  const ovs = startSwitch('--disable-system');
+  try {
+    ovs.exec('ovs-vsctl', 'add-br', bridge, '--', 'set', 'Bridge', bridge, 'datapath_type=netdev', 'fail_mode=secure');
+    const rows: Measured[] = [];
+    if (['policy.flows', 'policy.flows.load'].some(wanted)) rows.push(...(await flowRows(ovs, say)));
+    if (policySwitchRowNames.slice(2).some(wanted)) rows.push(...(await coldRows(ovs, say)));
+    return rows.filter(({ name }) => wanted(name));
+  } finally {
+    await ovs.stop();
+  }
+}
+
+function flowsOf(engine: PolicyEngine): ReadonlyMap<Owner, readonly Flow[]> {
+  return new PolicyFlows({ families: ['ipv4'] }).update(engine.matrix, engine.update()).wanted;
+}
+
+async function flowRows(ovs: TestSwitch, say: SceneOptions['say']): Promise<readonly Measured[]> {
+  const node = largeNode();
+  const shaped = conjunctionsShaped(node, 'n0');
+  const load: Pair = { ours: [], peer: [] };
+  say(`policy of 110 pods in 60 namespaces of 100 pods: into an empty switch`);
+  const wanted = flowsOf(node.engine);
+  const ours = [...wanted.values()].flat().length;
+  const file = join(ovs.runDir, 'conjunctions.txt');
+  writeFileSync(file, `${shaped.join('\n')}\n`);
+  for (let run = 0; run < runs; run++) {
+    const cold = await ColdNode.start(ovs);
+    load.ours.push(await timed(() => cold.hold(wanted)));
+    await cold.stop();
+    await empty(ovs);
+    load.peer.push(await timed(() => ofctl(ovs, '--bundle', 'add-flows', bridge, file)));
+    await empty(ovs);
+  }
+  return [
+    { name: 'policy.flows', unit: 'flows', ours: [ours], peer: { name: 'conjunctions over addresses', values: [shaped.length] } },
+    { name: 'policy.flows.load', unit: 'ms', ours: load.ours, peer: { name: 'ovs-ofctl --bundle, conjunctions', values: load.peer } },
+  ];
+}
+
+interface Pair {
+  readonly ours: number[];
+  readonly peer: number[];
+}
+
+async function coldRows(ovs: TestSwitch, say: SceneOptions['say']): Promise<readonly Measured[]> {
+  say(`rows of ${addresses} addresses into an empty switch`);
+  const cold: Pair = { ours: [], peer: [] };
+  const cpu: number[] = [];
+  for (let run = 0; run < runs; run++) {
+    const engine = engineOfAddresses();
+    const node = await ColdNode.start(ovs);
+    const began = process.cpuUsage();
+    cold.ours.push(
+      await timed(async () => {
+        engine.putPod({ namespace: 'ns0', name: 'here', nodeName: 'n0', podIps: ['10.255.0.5'], labels: {}, ports: {} });
+        await node.hold(flowsOf(engine));
+      }),
+    );
+    const { user, system } = process.cpuUsage(began);
+    cpu.push((user + system) / 1_000);
+    const held = Number(/flow_count=(\d+)/.exec(ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-aggregate', bridge, identities))?.[1]);
+    if (held < addresses) throw new Error(`${held} rows of ${addresses} addresses`);
+    if (run === 0) await writeFloor(ovs);
+    await node.stop();
+    await empty(ovs);
+    cold.peer.push(await timed(() => ofctl(ovs, '--bundle', 'add-flows', bridge, floorFile(ovs))));
+    await empty(ovs);
+    say(
+      `  ${cold.ours.at(-1)?.toFixed(0)} ms, ${cpu.at(-1)?.toFixed(0)} of them on a processor; ovs-ofctl ${cold.peer.at(-1)?.toFixed(0)} ms`,
+    );
+  }
+  return [
+    { name: 'policy.cold', unit: 'ms', ours: cold.ours, peer: { name: 'ovs-ofctl --bundle of the same', values: cold.peer } },
+    { name: 'policy.cold.cpu', unit: 'ms', ours: cpu },
+  ];
+}
+
+const identities = `table=${tables.sourceIdentity.id}`;
+
+/** Pods of other nodes that a rule's selector holds, all of them; a pod of this node is still to come. */
+function engineOfAddresses(): PolicyEngine {
+  const engine = new PolicyEngine('n0');
+  for (let at = 0; at < 1_000; at++)
+    engine.putNode({ name: `n${at}`, podCidrs: [`10.${at >> 2}.${(at & 3) << 6}.0/18`], addresses: [`192.168.${at >> 8}.${at & 255}`] });
+  for (let at = 0; at < addresses / 20; at++) engine.putNamespace(`ns${at}`, { 'kubernetes.io/metadata.name': `ns${at}` });
+  const peers = [{ namespaces: [], pods: [{ key: 'app', operator: 'In' as const, values: ['a'] }] }];
+  engine.putPolicy({ namespace: 'ns0', name: 'one', uid: 'u', generation: 1, podSelector: [], ingress: [{ peers, ports: 'any' }] });
+  for (let at = 0; at < addresses; at++) {
+    const [node, host] = [1 + (at % 999), 2 + Math.floor(at / 999)];
+    engine.putPod({
+      namespace: `ns${at % (addresses / 20)}`,
+      name: `p${at}`,
+      nodeName: `n${node}`,
+      podIps: [`10.${node >> 2}.${((node & 3) << 6) + (host >> 8)}.${host & 255}`],
+      labels: { app: 'a' },
+      ports: {},
+    });
+  }
+  engine.update();
+  return engine;
+}
+
+/** The part of an agent that brings flows to its switch. */
+class ColdNode {
+  readonly #desired = new DesiredState<BridgeKey, BridgeValue>({ equal: (a, b) => a === b });
+  readonly #stop: AbortController;
+  readonly #reconciler: Reconciler<BridgeKey, BridgeValue>;
+  readonly #running: Promise<unknown>;
+
+  private constructor(connection: OpenFlowConnection, stop: AbortController, running: Promise<unknown>) {
+    this.#stop = stop;
+    this.#reconciler = new Reconciler({
+      name: 'bridge',
+      desired: this.#desired,
+      target: new BridgeTarget(connection),
+      equal: (a, b) => a === b,
+      backoffMs: () => 100,
+      batchSize,
+      depthOf: depthOfKey,
+      events: { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} },
+      now: () => performance.now(),
+    });
+    this.#running = Promise.all([running, this.#reconciler.run(stop.signal)]).catch(() => undefined);
+  }
+
+  static async start(ovs: TestSwitch): Promise<ColdNode> {
+    const stop = new AbortController();
+    const connection = new OpenFlowConnection({ endpoint: `unix:${ovs.runDir}/${bridge}.mgmt` });
+    const running = connection.run(stop.signal);
+    await connection.untilUp(stop.signal);
+    return new ColdNode(connection, stop, running);
+  }
+
+  /** Resolves when the switch has acknowledged the last of them. */
+  async hold(wanted: ReadonlyMap<Owner, readonly Flow[]>): Promise<void> {
+    const turns = new LoopTurns(sliceMs);
+    for (const [owner, flows] of wanted) {
+      this.#desired.set(owner, encodeBridgeEntries(owner, { ...nothing, flows }));
+      if (turns.due) await turns.next();
+    }
+    this.#reconciler.poke();
+    await this.#reconciler.realized(this.#desired.revision, this.#stop.signal);
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
+  }
+}
+
+function floorFile(ovs: TestSwitch): string {
+  return join(ovs.runDir, 'floor.txt');
+}
+
+async function writeFloor(ovs: TestSwitch): Promise<void> {
+  const dump = ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', '--no-stats', 'dump-flows', bridge).split('\n');
+  writeFileSync(floorFile(ovs), `${dump.filter((line) => line.includes('actions=')).join('\n')}\n`);
+}
+
+async function empty(ovs: TestSwitch): Promise<void> {
+  await ofctl(ovs, 'del-flows', bridge);
+}
+
+async function ofctl({ netns, runDir }: TestSwitch, ...args: readonly string[]): Promise<void> {
+  const env = { ...process.env, OVS_RUNDIR: runDir };
+  await execute('nsenter', [`--net=/run/netns/${netns}`, 'ovs-ofctl', '-O', 'OpenFlow15', ...args], { env });
+}
+
+async function timed(work: () => Promise<unknown>): Promise<number> {
+  const startMs = performance.now();
+  await work();
+  return performance.now() - startMs;
+}
