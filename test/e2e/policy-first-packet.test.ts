@@ -51,7 +51,7 @@ describe('the first packet', () => {
     try {
       const pods = await addPods(lab, namespace, names, meanwhile);
       const goals = streams.map((stream) => stream.sent + 50);
-      await expect.poll(() => streams.every((stream, at) => stream.sent >= (goals[at] ?? 0))).toBe(true);
+      await expect.poll(() => streams.every((stream, at) => stream.sent >= (goals[at] ?? 0)), { timeout: 60_000 }).toBe(true);
       const guessed = pods.filter(({ ips }) => ips.some((ip) => targets.includes(ip)));
       const counts = await Promise.all(guessed.map((pod) => datagramsReceived(pod.netns)));
       return { pods, received: counts.reduce((sum, count) => sum + count, 0), sentTo: guessed.length };

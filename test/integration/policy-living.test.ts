@@ -31,7 +31,8 @@ beforeAll(async () => {
     '.',
     'datapaths:netdev=@dp',
   );
-  for (const { main } of Object.values(zones)) bench.ovs.exec('ovs-vsctl', 'add-zone-tp', 'netdev', `zone=${main}`, ...patient);
+  for (const zone of Object.values(zones).flatMap((ofFamily) => Object.values(ofFamily)))
+    bench.ovs.exec('ovs-vsctl', 'add-zone-tp', 'netdev', `zone=${zone}`, ...patient);
 });
 afterAll(() => bench?.stop());
 
