@@ -121,7 +121,8 @@ export function cidrOf(ip: Ip, prefixLength: number): Cidr {
 
 /** The network of one address. */
 export function hostCidr(ip: Ip): Cidr {
-  return cidrOf(ip, addressBits(ip.family));
+  const prefixLength = addressBits(ip.family);
+  return { family: ip.family, network: ip, prefixLength, text: `${ip.text}/${prefixLength}` };
 }
 
 export function cidrContains(cidr: Cidr, ip: Ip): boolean {

@@ -37,7 +37,8 @@ export const families: readonly Family[] = ['ipv4', 'ipv6'];
 
 /** Whose each address of the cluster is. */
 export class Addresses {
-  readonly #pods = new Map<string, { readonly ip: Ip; readonly claims: Set<IndexedPod> }>();
+  /** There are many addresses, and nearly all of them are one pod's: lists are a quarter of what sets are. */
+  readonly #pods = new Map<string, { readonly ip: Ip; readonly claims: IndexedPod[] }>();
   readonly #nodes = new Map<string, KnownNode>();
   readonly #gateways = new Map<string, { readonly ip: Ip; readonly nodes: Set<KnownNode> }>();
   #networks: Readonly<Record<Family, PrefixSets<'pods'>>> | undefined;
@@ -47,17 +48,19 @@ export class Addresses {
   addPod(pod: IndexedPod): void {
     for (const ip of pod.addresses) {
       const known = this.#pods.get(ip.text);
-      if (known) known.claims.add(pod);
-      else this.#pods.set(ip.text, { ip, claims: new Set([pod]) });
+      if (known) known.claims.push(pod);
+      else this.#pods.set(ip.text, { ip, claims: [pod] });
       if (this.#strays && this.#isStray(ip)) this.#strays = new Map([...this.#strays, [ip.text, ip]]);
     }
   }
 
   removePod(pod: IndexedPod): void {
     for (const { text } of pod.addresses) {
-      const known = this.#pods.get(text);
-      known?.claims.delete(pod);
-      if (known?.claims.size !== 0) continue;
+      const claims = this.#pods.get(text)?.claims ?? [];
+      const at = claims.indexOf(pod);
+      if (at < 0) continue;
+      claims.splice(at, 1);
+      if (claims.length > 0) continue;
       this.#pods.delete(text);
       if (this.#strays?.has(text)) this.#strays = undefined;
     }
@@ -92,8 +95,8 @@ export class Addresses {
 
   /** Of two pods that claim an address: the one whose node has the network, then the younger one, then by name. */
   ownerOf({ text }: Ip): AddressOwner | undefined {
-    const claims = [...(this.#pods.get(text)?.claims ?? [])];
-    const [pod] = claims.length > 1 ? claims.sort((a, b) => this.#rank(b, text) - this.#rank(a, text) || byAge(a, b)) : claims;
+    const claims = this.#pods.get(text)?.claims ?? [];
+    const [pod] = claims.length > 1 ? claims.toSorted((a, b) => this.#rank(b, text) - this.#rank(a, text) || byAge(a, b)) : claims;
     if (pod) return { pod };
     const [node] = this.#gateways.get(text)?.nodes ?? [];
     return node && { gatewayOf: node };

@@ -18,9 +18,8 @@ interface IdentitiesOptions {
 
 /** Which identity each address has in one direction: rows of networks, and of addresses that are something else than their network. */
 export class Identities {
-  readonly rows = new Map<string, PeerIdentity>();
+  readonly #rows = new Map<string, Pair>();
   readonly #options: IdentitiesOptions;
-  readonly #pairs = new Map<string, Pair>();
   #networks: Readonly<Record<Family, PrefixSets<TermHolding>>> = networksOf([]);
   #peerSets = new Map<ReadonlySet<TermHolding>, PeerSet>();
   #networkRows = new Map<string, PeerSet>();
@@ -30,6 +29,11 @@ export class Identities {
 
   constructor(options: IdentitiesOptions) {
     this.#options = options;
+  }
+
+  /** By network. A view. */
+  get rows(): ReadonlyMap<string, PeerIdentity> {
+    return this.#rows;
   }
 
   /** @param moved addresses of pods that have come, gone or changed @param nodesChanged the networks or addresses of some node have */
@@ -117,16 +121,11 @@ export class Identities {
   #renewRow(cidr: string): void {
     const { relations, membership, changed } = this.#options;
     const network = this.#networkRows.get(cidr);
-    const before = this.#pairs.get(cidr);
+    const before = this.#rows.get(cidr);
     const own = this.#own.get(cidr)?.pair;
     const pair = own ? relations.acquirePair(own.coarse, own.fine) : network && relations.acquirePair(network, membership.sets.empty);
-    if (pair) {
-      this.#pairs.set(cidr, pair);
-      this.rows.set(cidr, pair);
-    } else {
-      this.#pairs.delete(cidr);
-      this.rows.delete(cidr);
-    }
+    if (pair) this.#rows.set(cidr, pair);
+    else this.#rows.delete(cidr);
     if (before !== pair) changed.add(cidr);
     if (before) relations.releasePair(before);
   }

@@ -73,8 +73,9 @@ export class PodKinds {
   #added = new Set<Kind>();
   #emptied = new Set<Kind>();
 
+  /** @param key of a pod that is not here */
   put(key: string, pod: PolicyPod): IndexedPod {
-    this.remove(key);
+    if (this.#pods.size === 0) this.#renewNames();
     const known: IndexedPod = { key, pod, addresses: pod.podIps.map(parseIp), kind: this.#kindOf(pod) };
     known.kind.pods.add(known);
     this.#pods.set(key, known);
@@ -126,7 +127,7 @@ export class PodKinds {
     const concerns = ({ pod }: IndexedPod): boolean =>
       isAnew || labels.some((key) => Object.hasOwn(pod.labels, key)) || ports.some((name) => Object.hasOwn(pod.ports, name));
     const moving = [...this.#pods.values()].filter(concerns);
-    if (isAnew) for (const names of [this.#labels, this.#ports]) names.renew();
+    if (isAnew) this.#renewNames();
     else {
       this.#labels.projected = new Set([...this.#labels.projected, ...labels].sort());
       this.#ports.projected = new Set([...this.#ports.projected, ...ports].sort());
@@ -154,6 +155,11 @@ export class PodKinds {
     this.#added = new Set();
     this.#emptied = new Set();
     return { added, removed };
+  }
+
+  /** Where there are no pods yet it costs nothing, and the first of them are told apart at once. */
+  #renewNames(): void {
+    for (const names of [this.#labels, this.#ports]) names.renew();
   }
 
   #kindOf(pod: PolicyPod): Kind {

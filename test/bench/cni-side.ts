@@ -10,6 +10,13 @@ export interface BenchPod {
   readonly netns: string;
 }
 
+export const podNamespace = 'bench';
+
+/** As runtimes name it to the plugin. */
+export function podNameOf({ netns }: BenchPod): string {
+  return netns.slice(-30);
+}
+
 /** A plugin on a node, called as a runtime would. */
 export interface SideOptions {
   /** Of the row's peer, and of namespaces. */
@@ -46,14 +53,15 @@ export class CniSide {
     this.#launcher = new Launcher(options.place);
   }
 
-  /** Namespaces for this many pods, made beforehand. */
-  prepare(lab: BenchLab, count: number): void {
+  /** Namespaces for this many pods, made beforehand. @returns the pods, in the order in which they are used */
+  prepare(lab: BenchLab, count: number): readonly BenchPod[] {
     const pods = Array.from({ length: count }, (_, index) => {
       const name = `${this.name.replaceAll(/[^a-z0-9]/g, '')}-${index}`;
       return { containerId: `${name}-${'0'.repeat(40)}`, netns: lab.netns(name) };
     });
     makeNamespaces(pods.map(({ netns }) => netns));
     this.#spare.push(...pods);
+    return pods;
   }
 
   /** @returns each ADD, and how long all of them took (ms) */
@@ -114,7 +122,7 @@ export class CniSide {
       CNI_NETNS: `/run/netns/${pod.netns}`,
       CNI_IFNAME: 'eth0',
       CNI_PATH: pluginFolders,
-      CNI_ARGS: `IgnoreUnknown=1;K8S_POD_NAMESPACE=bench;K8S_POD_NAME=${pod.netns.slice(-30)};K8S_POD_INFRA_CONTAINER_ID=${pod.containerId}`,
+      CNI_ARGS: `IgnoreUnknown=1;K8S_POD_NAMESPACE=${podNamespace};K8S_POD_NAME=${podNameOf(pod)};K8S_POD_INFRA_CONTAINER_ID=${pod.containerId}`,
       PATH: '/usr/sbin:/usr/bin:/sbin:/bin',
     };
     rmSync(this.#outputFile(command, pod), { force: true });

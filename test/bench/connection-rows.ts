@@ -73,6 +73,12 @@ async function inTurn(netns: string, service: string, direct: string): Promise<r
   ];
 }
 
+/** New connections a second from a pod to a `connects serve`. */
+export async function connectionRate(netns: string, address: string, at: number): Promise<number> {
+  const args = ['ask', address, String(at), String(seconds), String(width)];
+  return Number((await runIn(netns, compiled('connects'), args, {}, signal)).split(' ')[0]);
+}
+
 /** @returns its cluster address */
 async function makeService(lab: BenchLab, endpoint: string): Promise<string> {
   const made = await lab.api.send(

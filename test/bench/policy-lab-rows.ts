@@ -1,44 +1,47 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { runIn } from '../../src/lab/machine/netns.ts';
-import { podOfPorts } from '../../src/pipeline/well-known.ts';
+import type { OpenFlowConnection } from '../../src/openflow/connection.ts';
 import { tables } from '../../src/pipeline/tables.ts';
 import { BenchLab, until } from './bench-lab.ts';
 import { openOurs } from './cni-rows.ts';
-import type { BenchPod, CniSide } from './cni-side.ts';
+import { type BenchPod, type CniSide, podNameOf, podNamespace } from './cni-side.ts';
 import { compiled } from './compiled.ts';
+import { connectionRate } from './connection-rows.ts';
 import { attachmentOf, serverIn, throughput } from './pipeline-rows.ts';
 import type { Measured } from './row.ts';
 import type { SceneOptions } from './scenes.ts';
+import { withConnection } from './service-rows.ts';
 
-const addNames = ['policy.add', 'policy.add.flowmods'] as const;
+const addNames = ['policy.add', 'policy.add.flowmods', 'policy.del.flowmods'] as const;
 const changeNames = ['policy.change', 'policy.change.p99', 'policy.change.lag'] as const;
 const packetNames = ['policy.tcp', 'policy.connect'] as const;
-export const policyLabRowNames = [...addNames, ...changeNames, ...packetNames];
+export const policyLabRowNames = [...addNames, ...changeNames, ...packetNames] as const;
 
-const namespace = 'bench';
-const local = 20;
-const adds = { warm: 20, pairs: 200 } as const;
+const prepared = 24;
+/** Pods that stay, half of them policed. */
+const staying = 12;
+const adds = { warm: 10, pairs: 60 } as const;
 const manyPolicies = 1_000;
 const changes = 60;
 const rounds = 7;
-const port = { iperf: 5201, connects: 80 } as const;
-const connects = { seconds: 2, width: 4 } as const;
+const iperfPort = 5201;
+const connectPort = 80;
 const signal = new AbortController().signal;
-const deadlineMs = 10_000;
+const withinMs = 30_000;
+const policies = `/apis/networking.k8s.io/v1/namespaces/${podNamespace}/networkpolicies`;
 
-/** Policies on a node of a lab, with pods that the API server knows and that the benchmark starts itself. */
+/** Policies on a node of a lab, of pods that the API server knows and that the benchmark starts itself. */
 export async function policyLabRows({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
   say('a node with policies');
   const lab = await BenchLab.start({ families: ['ipv4'] });
   const side = openOurs(lab);
   try {
-    side.prepare(lab, local);
-    await post(lab, '/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
-    for (const [at, pod] of side.spare.entries()) await post(lab, `/api/v1/namespaces/${namespace}/pods`, podObject(lab, pod, at % 2 === 0));
+    const pods = side.prepare(lab, prepared);
+    await post(lab, '/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: podNamespace } });
+    for (const [at, pod] of pods.entries()) await post(lab, `/api/v1/namespaces/${podNamespace}/pods`, podObject(lab, pod, at));
+    await side.add(staying, 1);
     const rows: Measured[] = [];
-    if (packetNames.some(wanted)) rows.push(...(await packetRows(lab, side, { wanted, say })));
+    if (packetNames.some(wanted)) rows.push(...(await packetRows(lab, side, say)));
     if (addNames.some(wanted)) rows.push(...(await addRows(lab, side, say)));
-    if (changeNames.some(wanted)) rows.push(...(await changeRows(lab, side, say)));
+    if (changeNames.some(wanted)) rows.push(...(await changeRows(lab, say)));
     return rows.filter(({ name }) => wanted(name));
   } finally {
     await side.stop();
@@ -46,12 +49,143 @@ export async function policyLabRows({ wanted, say }: SceneOptions): Promise<read
   }
 }
 
-/** Of a pod that the lab's kubelet does not understand, and leaves alone: this program starts it. */
-function podObject(lab: BenchLab, pod: BenchPod, isPoliced: boolean): object {
+/** Of a kind that the lab's kubelet does not understand, and leaves alone. Every other pod is policed. */
+function podObject(lab: BenchLab, pod: BenchPod, at: number): object {
+  const labels = { policed: at % 2 === 0 ? 'yes' : 'no', number: `${at}` };
+  const spec = { nodeName: lab.node.name, containers: [{ name: 'none', image: 'none', readinessProbe: { periodSeconds: 0 } }] };
+  return { apiVersion: 'v1', kind: 'Pod', metadata: { name: podNameOf(pod), labels }, spec };
+}
+
+/** Lets pods of the namespace ask for these ports, and nobody anything else. */
+function policyObject(name: string, matchLabels: Readonly<Record<string, string>>, ports: readonly number[]): object {
+  const allowed = [{ podSelector: {} }];
+  const rule = ports.map((port) => ({ protocol: 'TCP', port }));
   return {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: { name: side30(pod), namespace, labels: { policed: isPoliced ? 'yes' : 'no' } },
-    spec: { nodeName: lab.node.name, containers: [{ name: 'none', image: 'none', readinessProbe: { periodSeconds: 0 } }] },
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'NetworkPolicy',
+    metadata: { name },
+    spec: {
+      podSelector: { matchLabels },
+      policyTypes: ['Ingress', 'Egress'],
+      ingress: [{ from: allowed, ports: rule }],
+      egress: [{ to: allowed, ports: rule }],
+    },
   };
+}
+
+async function post(lab: BenchLab, path: string, body: object): Promise<void> {
+  await lab.api.send({ method: 'POST', path, body }, signal);
+}
+
+/** So many flows in a table that load something before they go on. */
+async function untilPoliced(lab: BenchLab, pods: number): Promise<void> {
+  const isSo = async (): Promise<boolean> => {
+    const dump = await lab.exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', `table=${tables.ingressEntry.id}`);
+    return dump.split(`goto_table:${tables.ingressLookup.id}`).length - 1 === pods;
+  };
+  await until(isSo, withinMs, `${pods} pods to be policed`);
+}
+
+/** Two pods of the node, with a policy that lets them talk, and without any, in turn. */
+async function packetRows(lab: BenchLab, side: CniSide, say: SceneOptions['say']): Promise<readonly Measured[]> {
+  say('  two pods with a policy that lets them talk, and without');
+  const [server, , client] = side.attached;
+  if (!server || !client) throw new Error('two policed pods are needed');
+  const { ip } = attachmentOf(side, server);
+  const servers = [
+    await serverIn(server.netns, 'iperf3', '-s', '-p', String(iperfPort), '--forceflush'),
+    await serverIn(server.netns, compiled('connects'), 'serve', ip, String(connectPort)),
+  ];
+  const values = { tcp: { with: [] as number[], without: [] as number[] }, connect: { with: [] as number[], without: [] as number[] } };
+  try {
+    for (let round = 0; round < rounds; round++)
+      for (const policed of round % 2 === 0 ? (['with', 'without'] as const) : (['without', 'with'] as const)) {
+        if (policed === 'with') await post(lab, policies, policyObject('talk', { policed: 'yes' }, [iperfPort, connectPort]));
+        await untilPoliced(lab, policed === 'with' ? staying / 2 : 0);
+        values.tcp[policed].push(await throughput(client.netns, ip));
+        values.connect[policed].push(await connectionRate(client.netns, ip, connectPort));
+        if (policed === 'with') await lab.api.send({ method: 'DELETE', path: `${policies}/talk` }, signal);
+        await untilPoliced(lab, 0);
+      }
+  } finally {
+    for (const process of servers) process.kill('SIGKILL');
+  }
+  const row = (name: string, unit: string, each: typeof values.tcp): Measured => ({
+    name,
+    unit,
+    ours: each.with,
+    peer: { name: 'without a policy', values: each.without },
+  });
+  return [row('policy.tcp', 'Gbit/s', values.tcp), row('policy.connect', 'connections/s', values.connect)];
+}
+
+/** One pod more of a class that is known, in turn with one that nothing isolates. */
+async function addRows(lab: BenchLab, side: CniSide, say: SceneOptions['say']): Promise<readonly Measured[]> {
+  say(`  ${adds.pairs} pods with a policy, and without, in turn`);
+  await post(lab, policies, policyObject('add', { policed: 'yes' }, [connectPort]));
+  await untilPoliced(lab, staying / 2);
+  const times: { readonly [is: string]: number[] } = { policed: [], free: [] };
+  const flowMods: { readonly [is: string]: number[] } = { policed: [], free: [] };
+  const gone: { readonly [is: string]: number[] } = { policed: [], free: [] };
+  const count = () => lab.metric('ovs_flow_ops_count', { kind: 'flow' });
+  for (let run = 0; run < 2 * (adds.warm + adds.pairs); run++) {
+    const is = run % 2 === 0 ? 'policed' : 'free'; // pods are used in their order, every other is policed
+    const before = await count();
+    const { each } = await side.add(1, 1);
+    const between = await count();
+    await side.del(1, 1);
+    const after = await count();
+    if (run < 2 * adds.warm) continue;
+    times[is]?.push(...each);
+    flowMods[is]?.push(between - before);
+    gone[is]?.push(after - between);
+  }
+  await lab.api.send({ method: 'DELETE', path: `${policies}/add` }, signal);
+  await untilPoliced(lab, 0);
+  const row = (name: string, unit: string, { policed = [], free = [] }: typeof times): Measured => ({
+    name,
+    unit,
+    ours: policed,
+    peer: { name: 'a pod without policy', values: free },
+  });
+  return [row('policy.add', 'ms', times), row('policy.add.flowmods', 'messages', flowMods), row('policy.del.flowmods', 'messages', gone)];
+}
+
+/** One port of one of a thousand policies of the node's pods: from the request to the API server until the switch has what it means. */
+async function changeRows(lab: BenchLab, say: SceneOptions['say']): Promise<readonly Measured[]> {
+  say(`  ${changes} changes among ${manyPolicies} policies`);
+  for (let at = 0; at < manyPolicies; at++)
+    await post(lab, policies, policyObject(`many-${at}`, { number: `${at % staying}` }, [10_000 + at]));
+  await untilPoliced(lab, staying);
+  return await withConnection(lab, async (connection) => {
+    const ours: number[] = [];
+    for (let change = 0; change < changes; change++) {
+      const name = `many-${(change * 163) % manyPolicies}`;
+      const port = 20_000 + change;
+      const { spec } = policyObject(name, { number: `${((change * 163) % manyPolicies) % staying}` }, [port]) as { spec: object };
+      const path = `${policies}/${name}`;
+      const before = await entries(connection);
+      const startMs = performance.now();
+      await lab.api.send({ method: 'PATCH', path, body: { spec }, contentType: 'application/merge-patch+json' }, signal);
+      await until(async () => (await entries(connection)) !== before, withinMs, `${name} to be in force`);
+      ours.push(performance.now() - startMs);
+    }
+    const p99 = ours.toSorted((a, b) => a - b)[Math.ceil(ours.length * 0.99) - 1] ?? Number.NaN;
+    return [
+      { name: 'policy.change', unit: 'ms', ours },
+      { name: 'policy.change.p99', unit: 'ms', ours: [p99] },
+      { name: 'policy.change.lag', unit: 'ms', ours: [await lab.lagMsMax()] },
+    ];
+  });
+}
+
+/** What leads to the classes of pods: it changes once what it leads to is there. */
+async function entries(connection: OpenFlowConnection): Promise<string> {
+  const found: string[] = [];
+  await connection.dumpFlows(
+    { table: tables.ingressEntry.id },
+    ({ match, instructions }) => found.push(Buffer.concat([match, instructions]).toString('latin1')),
+    signal,
+  );
+  return found.toSorted().join();
 }

@@ -6,6 +6,7 @@ import { loopRowNames } from './loop-rows.ts';
 import { openflowRowNames, openflowRows } from './openflow-rows.ts';
 import { ovsdbRowNames, ovsdbRows } from './ovsdb-rows.ts';
 import { pipelineRowNames, pipelineRows } from './pipeline-rows.ts';
+import { policyLabRowNames, policyLabRows } from './policy-lab-rows.ts';
 import { policyRowNames, policyRows } from './policy-rows.ts';
 import { policySwitchRowNames, policySwitchRows } from './policy-switch-rows.ts';
 import type { Measured } from './row.ts';
@@ -41,6 +42,7 @@ export const scenes: readonly Scene[] = [
   { rows: ovsdbRowNames, measure: ovsdbRows },
   { rows: openflowRowNames, measure: openflowRows },
   { rows: policyRowNames, measure: policyRows },
+  { rows: policyLabRowNames, measure: policyLabRows },
   { rows: policySwitchRowNames, measure: policySwitchRows },
 ];
 

@@ -272,7 +272,7 @@ function switchMemory(lab: BenchLab): number {
   return Number(kib) / 1024;
 }
 
-async function withConnection<T>(lab: BenchLab, use: (connection: OpenFlowConnection) => Promise<T>): Promise<T> {
+export async function withConnection<T>(lab: BenchLab, use: (connection: OpenFlowConnection) => Promise<T>): Promise<T> {
   const stop = new AbortController();
   const connection = new OpenFlowConnection({ endpoint: `unix:${lab.paths.dir}/br-int.mgmt` });
   const running = connection.run(stop.signal).catch(() => {});
