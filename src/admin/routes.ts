@@ -2,6 +2,7 @@ import { SeineError } from '../errors/seine-error.ts';
 import type { LogControl } from '../log/log.ts';
 import { type ApiRoutes, json, text } from './answer.ts';
 import { type CheckRoutePort, check } from './check-route.ts';
+import { type DeniedLogPort, deniedLog, setDeniedLog, wouldDeny } from './denied-log-routes.ts';
 import { configuration, type LeasesPort, lastLines, leases, logLevel, setLogLevel } from './diagnostics.ts';
 import { type PodExplanationPort, podExplanation } from './explain-pod-route.ts';
 import { type ServiceExplanationPort, serviceExplanation } from './explain-service-route.ts';
@@ -42,6 +43,7 @@ export type AgentPorts = StatusPort &
   PolicyPort &
   PolicyEvidencePort &
   SuspensionPort &
+  DeniedLogPort &
   InputsPort &
   LeasesPort &
   Omit<CheckRoutePort, 'health'> &
@@ -95,6 +97,7 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/policy/policies': () => policies(agent),
     '/v1/policy/evidence': (_, signal) => policyEvidence(agent, signal),
     '/v1/policy/suspensions': () => suspensions(agent),
+    '/v1/policy/log': () => deniedLog(agent),
     '/v1/diff': (_, signal) => differences(agent, signal),
     '/v1/owners': () => owners(agent),
     '/v1/inputs': () => inputs(agent),
@@ -109,6 +112,8 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
 export function operatorActions({ agent, health, control }: Pick<RouteSources, 'agent' | 'health' | 'control'>): ApiRoutes {
   return {
     '/v1/log-level': (query) => setLogLevel(control, query),
+    '/v1/policy/log': (query) => setDeniedLog(agent, query),
+    '/v1/policy/would-deny': (query, signal) => wouldDeny(agent, query, signal),
     '/v1/check': (query, signal) => check({ ...agent, health }, query, signal),
     ...repairActions(agent),
     ...suspensionActions(agent),

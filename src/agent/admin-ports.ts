@@ -76,9 +76,9 @@ export function adminPorts(parts: AdminParts): AgentPorts & { readonly config: A
 /** The node as it is when it is asked for. */
 function nodeOf(started: StartedNode | undefined) {
   if (!started) return undefined;
-  const { live, ipam, network, policy, peers, proxy, gonePods } = started;
+  const { live, ipam, network, policy, denied, peers, proxy, gonePods } = started;
   const environment = { environment: live.current, environmentProblem: live.problem };
-  return { ...environment, ipam, network, policy, peers, services: proxy.services, proxy, gonePods };
+  return { ...environment, ipam, network, policy, denied, peers, services: proxy.services, proxy, gonePods };
 }
 
 /** Losses so great that they wait for a second look. */

@@ -29,8 +29,12 @@ describe('parseConfig', () => {
     expect(proxy.nodePortAddresses).toMatchObject(['primary', { text: '10.0.0.0/8' }]);
   });
   it('enforces policies, and closes pods of which too little is known, unless it is told otherwise', () => {
-    expect(parseConfig('', {}).policy).toEqual({ mode: 'enforce', whenUnknown: 'closed' });
-    expect(parseConfig('policy: { mode: audit, whenUnknown: refuse }', {}).policy).toEqual({ mode: 'audit', whenUnknown: 'refuse' });
+    expect(parseConfig('', {}).policy).toEqual({ mode: 'enforce', whenUnknown: 'closed', logDenied: 'annotated' });
+    expect(parseConfig('policy: { mode: audit, whenUnknown: refuse, logDenied: all }', {}).policy).toEqual({
+      mode: 'audit',
+      whenUnknown: 'refuse',
+      logDenied: 'all',
+    });
     expect(parseConfig('policy: { mode: "off" }', {}).policy.mode).toBe('off');
   });
   it.each([

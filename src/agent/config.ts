@@ -83,6 +83,8 @@ const policySchema = z.strictObject({
   mode: z.enum(policyModes).default('enforce'),
   /** What becomes of a pod of which it is not known whether a policy concerns it. */
   whenUnknown: z.enum(['closed', 'refuse', 'open']).default('closed'),
+  /** Of which pods what policies deny is logged; `annotated`: those with `seine.dev/log`, or in a namespace with it. */
+  logDenied: z.enum(['off', 'annotated', 'all']).default('annotated'),
 });
 
 const schema = z.strictObject({

@@ -1,6 +1,7 @@
 import { within } from '../async/within.ts';
 import type { GonePods } from '../attach/gone-pods.ts';
 import { familiesOf, type NodeEnvironment, ownCidrs } from '../connectivity/environment.ts';
+import { type OpenedDeniedLog, openDeniedLog } from '../denied-log/open-denied-log.ts';
 import type { Enforcement } from '../enforce/enforcement.ts';
 import type { Suspensions } from '../enforce/suspensions.ts';
 import { SeineError } from '../errors/seine-error.ts';
@@ -51,6 +52,7 @@ export interface StartedNode extends AttachedPods {
   readonly gonePods: GonePods;
   readonly live: LiveEnvironment;
   readonly policy: Enforcement;
+  readonly denied: OpenedDeniedLog;
   readonly peers: Peers;
   readonly proxy: NodeServices;
 }
@@ -70,13 +72,14 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
   const { config, ovs, nodeState, changes, sources, readiness, log } = parts;
   const live = await prepareBridge(parts, signal);
   const policy = await openPolicy(parts, live, signal);
-  const podParts = { ...parts, live, policy };
+  const denied = openDeniedLog(parts, { live, policy }, signal);
+  const podParts = { ...parts, live, policy: denied.policy };
   report(parts, 'taking the inventory of pods');
   const pods = await openPods(podParts, hooks, signal);
   // After the pods: an earlier release's flows let all pods pass, and the node's own of this one only those with flows in the entry tables.
   wantNode(config, nodeState, live.current);
   const gonePods = openGonePods({ ...parts, ...pods }, () => server);
-  const node = { ...pods, gonePods, live, policy, ...openPeersAndServices(parts, live, hooks, signal) };
+  const node = { ...pods, gonePods, live, policy, denied, ...openPeersAndServices(parts, live, hooks, signal) };
   hooks.started(node);
   const onCall = hooks.onCall ? { onCall: hooks.onCall } : {};
   const server = await serveCni(podParts, { ...pods, turns: sources.turns, ...onCall }, signal);

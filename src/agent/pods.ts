@@ -7,7 +7,7 @@ import { flowCheck } from '../attach/flow-check.ts';
 import { takeInventory } from '../attach/inventory/inventory.ts';
 import type { NodePods } from '../attach/node-pods.ts';
 import { NodePodNetwork, type PodNetworkOptions } from '../attach/pod-network.ts';
-import type { Enforcement } from '../enforce/enforcement.ts';
+import type { OpenedDeniedLog } from '../denied-log/open-denied-log.ts';
 import { Ipam } from '../ipam/ipam.ts';
 import { FileJournalStore } from '../ipam/journal-store.ts';
 import type { Log } from '../log/log.ts';
@@ -36,7 +36,7 @@ export interface PodParts {
   readonly ports: PortWatch;
   readonly links: LinksTarget;
   readonly pods: NodePods;
-  readonly policy: Enforcement;
+  readonly policy: OpenedDeniedLog['policy'];
   readonly live: LiveEnvironment;
   readonly readiness: Readiness;
   readonly log: Log;

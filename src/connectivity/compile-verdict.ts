@@ -65,6 +65,22 @@ function asked({ lookup, identity, classes, next }: Direction): Flow[] {
   ];
 }
 
+function done(direction: Direction, environment: NodeEnvironment): Flow[] {
+  const { verdicts, next } = direction;
+  const allowed = {
+    table: verdicts,
+    priority: priority.normal,
+    match: { regs: [reg.verdict('allow')] },
+    steps: [...forgotten(), goto(next)],
+  };
+  return [allowed, ...denied(direction, environment)];
+}
+
+/** What becomes of what a pod of this node is denied, in both directions; a copy of it may go to the agent (`compileDeniedLog`). Pure. */
+export function deniedFlows(environment: NodeEnvironment): Readonly<Record<'egress' | 'ingress', readonly Flow[]>> {
+  return { egress: denied(egress, environment), ingress: denied(ingress, environment) };
+}
+
 /**
  * Where ports decide, of datagrams that the tracker shows in pieces (the userspace data path's): none shows its port. Those of a
  * connection that was let in go on, for its packets had the port that was judged; none opens one. Decisions for a protocol as a whole
@@ -90,21 +106,17 @@ function fragments({ ports, verdicts }: Direction, payload: Family): Flow[] {
  *
  * Where policies are not enforced what would be denied goes on: the flow that counts it is there all the same.
  */
-function done({ verdicts, next }: Direction, environment: NodeEnvironment): Flow[] {
+function denied({ verdicts, next }: Direction, environment: NodeEnvironment): Flow[] {
   const { policyMode = 'enforce' } = environment;
-  const denied = reg.verdict('deny');
+  const verdict = reg.verdict('deny');
   const flow = (level: number, match: Match, steps: readonly Step[]): Flow => ({ table: verdicts, priority: level, match, steps });
-  const goOn = [...forgotten(), goto(next)];
   const bar = (family: Family): Flow =>
-    flow(priority.high, { payload: family, ctState: { new: '-', inv: '-', trk: '+' }, ctMarks: [ctMark.barred('no')], regs: [denied] }, [
+    flow(priority.high, { payload: family, ctState: { new: '-', inv: '-', trk: '+' }, ctMarks: [ctMark.barred('no')], regs: [verdict] }, [
       { do: 'ct', zone: zones[family].main, commit: true, exec: [{ do: 'mark', mark: ctMark.barred('yes') }] },
     ]);
-  return [
-    flow(priority.normal, { regs: [reg.verdict('allow')] }, goOn),
-    ...(policyMode === 'enforce'
-      ? [...familiesOf(environment).map(bar), flow(priority.normal, { regs: [denied] }, drop)]
-      : [flow(priority.normal, { regs: [denied] }, goOn)]),
-  ];
+  return policyMode === 'enforce'
+    ? [...familiesOf(environment).map(bar), flow(priority.normal, { regs: [verdict] }, drop)]
+    : [flow(priority.normal, { regs: [verdict] }, [...forgotten(), goto(next)])];
 }
 
 /** What is in registers when a packet passes the tracker is another context for each of its values: nothing of policy stays. */

@@ -4,6 +4,7 @@ import type { PolicyMode } from '../connectivity/environment.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { PodIdentity } from '../ipam/attachment.ts';
 import type { Log } from '../log/log.ts';
+import type { Ip } from '../net/ip.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import { PolicyEngine } from '../policy/policy-engine.ts';
 import type { PolicyFlows } from '../policy-flows/policy-flows.ts';
@@ -107,6 +108,11 @@ export class Enforcement {
   /** What a class of the matrix is made of; undefined if there is no such class any more. */
   rulesOf(...of: Parameters<PolicyEngine['rulesOf']>): ReturnType<PolicyEngine['rulesOf']> {
     return this.#engine.rulesOf(...of);
+  }
+
+  /** As of `PolicyEngine`. */
+  holderOf(address: Ip): string | undefined {
+    return this.#engine.holderOf(address);
   }
 
   /** By owner of the attachment's flows. */

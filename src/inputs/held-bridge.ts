@@ -9,6 +9,7 @@ import {
   type BridgeValue,
   decodeFlowEntry,
   describeFlowEntry,
+  isDeniedMeterKey,
   isFlowKey,
   observedFlow,
   observedGroup,
@@ -53,7 +54,7 @@ export function readHeld(text: string, taught: Pick<LearnedFlows, 'covers'>): He
     const result = line.safeParse(parsed(each));
     if (!result.success) throw new SeineError('INVALID_INPUT', `line ${at + 1} of what the bridge held cannot be parsed`);
     const [key, value] = [latin1(result.data.key) as BridgeKey, latin1(result.data.value) as BridgeValue];
-    if (isFlowKey(key) && cookieFeature(decodeFlowEntry(key, value).cookie) === 'policy') policyRows++;
+    if (isDeniedMeterKey(key) || (isFlowKey(key) && cookieFeature(decodeFlowEntry(key, value).cookie) === 'policy')) policyRows++;
     else if (!result.data.learned || !taught.covers(describeFlowEntry(key, value))) held.set(key, value);
   }
   return { held, policyRows };

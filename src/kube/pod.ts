@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { SeineError } from '../errors/seine-error.ts';
 import { type KubeHttp, segment } from './http-client.ts';
 import { namedPorts, portedContainers } from './named-ports.ts';
-import { ipText, listOf, ownValue, parseObject, type Resource, stringMap } from './resource.ts';
+import { ipText, listOf, logAnnotation, ownValue, parseObject, type Resource, stringMap } from './resource.ts';
 
 /** A Pod, as the agent of its own node needs it. Addresses are canonical text. */
 export interface Pod {
@@ -23,6 +23,8 @@ export interface Pod {
    * object is that pod's mirror then, and has a UID of its own.
    */
   readonly configHash?: string;
+  /** As of `Namespace`. */
+  readonly log?: string;
 }
 
 const schema = z.object({
@@ -57,7 +59,7 @@ export function podsOf(nodeName: string): Resource<Pod> {
 export const pods: Resource<Pod> = {
   kind: 'Pod',
   path: '/api/v1/pods',
-  revision: 3,
+  revision: 4,
   project: (raw) => {
     const { metadata, spec, status } = parseObject(schema, raw);
     const configHash = ownValue(metadata.annotations, 'kubernetes.io/config.hash');
@@ -74,6 +76,7 @@ export const pods: Resource<Pod> = {
       phase: status?.phase || 'Pending',
       deleting: typeof metadata.deletionTimestamp === 'string',
       ...(configHash ? { configHash } : {}),
+      ...logAnnotation(metadata.annotations),
     };
   },
 };

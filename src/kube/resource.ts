@@ -122,4 +122,13 @@ export function ownValue(map: Readonly<Record<string, string>> | null | undefine
   return map && Object.hasOwn(map, key) ? map[key] : undefined;
 }
 
+/** So much of an annotation is kept: more than any value of it that means something. */
+const logShownMax = 16;
+
+/** Annotation `seine.dev/log` of a Namespace or a Pod. */
+export function logAnnotation(annotations: Readonly<Record<string, string>> | null | undefined): { readonly log?: string } {
+  const log = ownValue(annotations, 'seine.dev/log');
+  return log === undefined ? {} : { log: log.slice(0, logShownMax) };
+}
+
 export const stringMap = z.record(z.string(), z.string()).nullish();

@@ -16,7 +16,15 @@ import {
   writeFlowDescRequest,
 } from './flow-stats.ts';
 import { decodeGroupDescriptions, type Group, visitGroupMods, writeGroupDescRequest } from './group.ts';
-import { ALL_METERS, decodeMeters, type Meter, writeMeterDescRequest } from './meter.ts';
+import {
+  ALL_METERS,
+  decodeMeterStats,
+  decodeMeters,
+  type Meter,
+  type MeterStats,
+  writeMeterDescRequest,
+  writeMeterStatsRequest,
+} from './meter.ts';
 import { multipartType, writeMultipartRequest } from './multipart.ts';
 import { beginMessage, endMessage, HEADER_BYTES, messageType, OPENFLOW_13, OPENFLOW_15, type Version, versionNames } from './protocol.ts';
 import { runMultipart, runRequest } from './request-run.ts';
@@ -239,6 +247,12 @@ export class OpenFlowConnection {
   async dumpMeters(signal: AbortSignal): Promise<Meter[]> {
     const { version } = this.#require();
     return this.gather((w) => writeMeterDescRequest(w, ALL_METERS, version), decodeMeters, signal);
+  }
+
+  /** What every meter has seen. */
+  async dumpMeterStats(signal: AbortSignal): Promise<MeterStats[]> {
+    const { version } = this.#require();
+    return this.gather((w) => writeMeterStatsRequest(w, ALL_METERS, version), decodeMeterStats, signal);
   }
 
   /**

@@ -135,6 +135,7 @@ export {
   type Meter,
   type MeterBand,
   type MeterMod,
+  type MeterStats,
   meterCommands,
   meterFlag,
   writeMeterDescRequest,

@@ -80,6 +80,40 @@ export function decodeMeters(body: Uint8Array): Meter[] {
   return meters;
 }
 
+/** What a meter has seen since it was made. */
+export interface MeterStats {
+  readonly id: number;
+  readonly packets: bigint;
+  /** By band: packets that it was applied to. */
+  readonly bands: readonly { readonly packets: bigint }[];
+}
+
+export function writeMeterStatsRequest(w: ByteWriter, meter: number = ALL_METERS, version: Version = OPENFLOW_15): void {
+  writeMultipartRequest(w, multipartType.meterStats, (body) => body.u32(meter).zeros(4), version);
+}
+
+const STATS_BYTES = 40;
+
+/**
+ * @param body of a meter statistics reply. Source: OpenFlow 1.5.1 `ofp_meter_stats` (u32 meter, u16 length, 6 zero, u32 flows, u64 packets,
+ *   u64 octets, u32 seconds, u32 nanoseconds, bands), `ofp_meter_band_stats` (u64 packets, u64 octets)
+ */
+export function decodeMeterStats(body: Uint8Array): MeterStats[] {
+  const stats: MeterStats[] = [];
+  const all = new ByteReader(body, 'meter statistics');
+  while (all.remaining > 0) {
+    const length = all.peekU16(4);
+    if (length < STATS_BYTES) throw new SeineError('PROTOCOL', `meter statistics of ${length} bytes`);
+    const r = new ByteReader(all.raw(length), 'meter statistics');
+    const id = r.u32();
+    const packets = r.skip(12).u64();
+    const bands: { packets: bigint }[] = [];
+    for (r.skip(16); r.remaining > 0; r.skip(8)) bands.push({ packets: r.u64() });
+    stats.push({ id, packets, bands });
+  }
+  return stats;
+}
+
 /** Bands to the end. @throws SeineError `PROTOCOL` for a band of a kind that no version has */
 export function readBands(r: ByteReader): MeterBand[] {
   const bands: MeterBand[] = [];

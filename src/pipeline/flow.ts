@@ -116,7 +116,8 @@ export type Step =
   | { readonly do: 'outputInPort' }
   /** The NORMAL action, a learning switch: floods frames for unknown addresses. */
   | { readonly do: 'normal' }
-  | { readonly do: 'toAgent'; readonly reason: PipelinePacketInReason }
+  /** What exceeds the meter's rate the agent does not get; the packet itself goes on. */
+  | { readonly do: 'toAgent'; readonly reason: PipelinePacketInReason; readonly meter?: number }
   | LearnStep;
 
 /**
@@ -168,9 +169,11 @@ export interface Group {
 /** A meter with one drop band. */
 export interface Meter {
   readonly id: number;
-  /** Kilobits a second, of whole Ethernet frames. */
+  /** Absent: kilobits, of whole Ethernet frames. */
+  readonly unit?: 'packets';
+  /** Units a second. */
   readonly rate: number;
-  /** Burst size in kilobits. */
+  /** Burst size in units. */
   readonly burst: number;
 }
 

@@ -14,8 +14,8 @@ export function formatGroup(group: Group): string {
   return [`group_id=${group.id},type=select,selection_method=dp_hash`, ...buckets].join(',');
 }
 
-export function formatMeter({ id, rate, burst }: Meter): string {
-  return `meter=${id},kbps,burst,bands=type=drop,rate=${rate},burst_size=${burst}`;
+export function formatMeter({ id, unit, rate, burst }: Meter): string {
+  return `meter=${id},${unit === 'packets' ? 'pktps' : 'kbps'},burst,bands=type=drop,rate=${rate},burst_size=${burst}`;
 }
 
 function formatMatch(match: Match): string {
@@ -119,7 +119,7 @@ function formatStep(step: Step): string {
     case 'normal':
       return 'NORMAL';
     case 'toAgent':
-      return `controller(userdata=0${packetInReason[step.reason]})`;
+      return `controller(userdata=0${packetInReason[step.reason]}${step.meter === undefined ? '' : `,meter_id=${step.meter}`})`;
     case 'learnUnknownTunnelPeer':
       return `learn(table=unknownTunnelPeers,${step.family === 'ipv4' ? 'tun_src' : 'tun_ipv6_src'})`;
     case 'learnChoice':

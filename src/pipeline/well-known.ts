@@ -44,8 +44,11 @@ export const zones = {
 } as const;
 
 /** First byte of the userdata of a packet that the bridge sends to the agent. */
-export const packetInReason = { noEndpoint: 4, halfOpen: 5, untranslated: 6 } as const;
+export const packetInReason = { noEndpoint: 4, halfOpen: 5, untranslated: 6, denied: 7 } as const;
 export type PipelinePacketInReason = keyof typeof packetInReason;
+
+/** The meter of a pod's denied packets, which are shown to the agent, is this and the pod's port; that of what a pod sends is the port alone. */
+export const deniedMeters = { first: 0x1_0000 } as const;
 
 /** UDP port, or IP protocol for GRE, that carries each tunnel type. */
 export const tunnelCarriers = {

@@ -143,6 +143,12 @@ export class PolicyEngine {
     return this.#policies.has(namespace);
   }
 
+  /** Whose an address of the pod networks is: `namespace/name` of a pod, or `node NAME`; undefined for what is neither's. */
+  holderOf(address: Ip): string | undefined {
+    const owner = this.#addresses.ownerOf(address);
+    return owner && ('pod' in owner ? owner.pod.key : `node ${owner.gatewayOf.name}`);
+  }
+
   /** What a class of local pods is made of; undefined if there is no such class any more. */
   rulesOf(direction: PolicyDirection, subject: SubjectClass): SubjectRules | undefined {
     return this.#directions[direction].relations.rulesOf(subject);

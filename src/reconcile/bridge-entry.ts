@@ -7,6 +7,7 @@ import { meterFlag, type Meter as OpenFlowMeter, writeMeterMod } from '../openfl
 import { cookieOf, type Owner } from '../pipeline/cookie.ts';
 import type { Flow, Group, Meter } from '../pipeline/flow.ts';
 import { tables } from '../pipeline/tables.ts';
+import { deniedMeters } from '../pipeline/well-known.ts';
 import type { Wanted } from '../wanted/wanted.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 import { toActions, toInstructions, toOpenFlowMatch } from './to-openflow.ts';
@@ -87,6 +88,11 @@ export function isMeterKey(key: BridgeKey): boolean {
   return key.startsWith('M');
 }
 
+/** Of a pod's denied packets: it belongs to policy as flows do that say so in their cookie. */
+export function isDeniedMeterKey(key: BridgeKey): boolean {
+  return isMeterKey(key) && numberOf(key) >= deniedMeters.first;
+}
+
 /** What OpenFlow sets beside flows, groups and meters. */
 export function isOpenFlowSetting(key: BridgeKey): boolean {
   return key.startsWith('P') || isFragmentsKey(key);
@@ -110,7 +116,8 @@ export function portOfSettingKey(key: BridgeKey): { readonly port: number; reado
 /** Where an entry lies on the way of a packet, counted from the front: a group behind the table that leads to it, all else behind the first. */
 export function depthOfKey(key: BridgeKey): number {
   if (isFlowKey(key)) return key.charCodeAt(1);
-  return (isGroupKey(key) ? tables.balance.id : tables.classify.id) + 0.5;
+  if (isGroupKey(key)) return tables.balance.id + 0.5;
+  return (isDeniedMeterKey(key) ? tables.ingressVerdict.id : tables.classify.id) + 0.5;
 }
 
 /** Undefined for groups and meters. */
@@ -170,8 +177,9 @@ function meterValue(meter: OpenFlowMeter): BridgeValue {
   return octets(w.finish()) as BridgeValue;
 }
 
-function toOpenFlowMeter({ id, rate, burst }: Meter): OpenFlowMeter {
-  return { id, flags: meterFlag.kilobits + meterFlag.burst, bands: [{ kind: 'drop', rate, burst }] };
+function toOpenFlowMeter({ id, unit, rate, burst }: Meter): OpenFlowMeter {
+  const counts = unit === 'packets' ? meterFlag.packets : meterFlag.kilobits;
+  return { id, flags: counts + meterFlag.burst, bands: [{ kind: 'drop', rate, burst }] };
 }
 
 /** The OpenFlow form of a key and its value. */
@@ -200,6 +208,7 @@ export function neededByFlow(key: BridgeKey, value: BridgeValue): readonly Bridg
   const { apply = [], write = [] } = decodeInstructions(decodeFlowEntry(key, value).instructions);
   return [...apply, ...write].flatMap((action) => {
     if (action.kind === 'group') return [groupKey(action.group)];
+    if (action.kind === 'controller') return action.meter === undefined ? [] : [meterKey(action.meter)];
     return action.kind === 'meter' ? [meterKey(action.meter)] : [];
   });
 }

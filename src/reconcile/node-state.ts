@@ -11,6 +11,7 @@ import {
   decodeFlowEntry,
   depthOfKey,
   encodeBridgeEntries,
+  isDeniedMeterKey,
   isFlowKey,
   isMeterKey,
   isOpenFlowSetting,
@@ -277,7 +278,8 @@ export class NodeState {
     };
     this.reconcilers.switch.allowRemovals();
     this.reconcilers.bridge.allowRemovals(
-      (key, value) => isMeterKey(key) || isOpenFlowSetting(key) || (isFlowKey(key) && isGone(cookieOfFlow(key, value))),
+      (key, value) =>
+        (isMeterKey(key) && !isDeniedMeterKey(key)) || isOpenFlowSetting(key) || (isFlowKey(key) && isGone(cookieOfFlow(key, value))),
     );
     this.reconcilers.links.allowRemovals();
   }
@@ -285,7 +287,9 @@ export class NodeState {
   /** As `allowRemovals`, but for what belongs to policy: its sources are not in step yet. */
   allowRemovalsButPolicy(): void {
     for (const part of parts) if (part !== 'bridge') this.reconcilers[part].allowRemovals();
-    this.reconcilers.bridge.allowRemovals((key, value) => !isFlowKey(key) || !isOfPolicy(cookieOfFlow(key, value)));
+    this.reconcilers.bridge.allowRemovals((key, value) =>
+      isFlowKey(key) ? !isOfPolicy(cookieOfFlow(key, value)) : !isDeniedMeterKey(key),
+    );
   }
 
   /**

@@ -192,7 +192,14 @@ function toAction(step: Step): readonly Action[] {
     case 'normal':
       return [{ kind: 'output', port: ofPort.normal }];
     case 'toAgent':
-      return [{ kind: 'controller', controller: packetInController, userdata: Uint8Array.of(packetInReason[step.reason]) }];
+      return [
+        {
+          kind: 'controller',
+          controller: packetInController,
+          userdata: Uint8Array.of(packetInReason[step.reason]),
+          ...(step.meter === undefined ? {} : { meter: step.meter }),
+        },
+      ];
     case 'learnUnknownTunnelPeer':
     case 'learnChoice':
     case 'learnFragments':

@@ -1,6 +1,8 @@
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { DeniedLogView, WouldDenyView } from '../../src/agent-api/denied-log.ts';
 import type { ConnectionPolicyView, NodePolicyView, PodPolicyView } from '../../src/agent-api/policy.ts';
+import { AgentClient } from '../../src/cli/agent-client.ts';
 import { plain } from '../../src/cli/paint.ts';
 import type { Verification } from '../../src/cli/policy/verification.ts';
 import { run } from '../../src/cli/program.ts';
@@ -90,6 +92,46 @@ async function isProven(): Promise<void> {
   }
   await eventually(async () => expect((await verified()).code).toBe(0));
 }
+
+/** What the agent of node 1 has logged of denied packets. */
+async function denials(): Promise<readonly Readonly<Record<string, unknown>>[]> {
+  const { body } = await new AgentClient(nodePaths(lab.lab.plan.dir, lab.lab.node(1).name).apiSocket).get('/v1/logs');
+  const lines = body.split('\n').filter((line) => line.includes('"NetworkPolicy denied"'));
+  return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+const copies = async () => (await lab.lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int')).match(/meter_id=\d+/g) ?? [];
+
+describe('what a NetworkPolicy denies', () => {
+  it('is logged while an operator wants to see it, and told by pairs', { timeout: 90_000 }, async () => {
+    const aim = { ...client(1, 'web-1'), ...silent };
+    await policy('default-deny', { podSelector: {}, policyTypes: ['Ingress'] });
+    try {
+      await lab.sees(aim, { pods: [], failures: ['TIMEOUT'] });
+      expect([await denials(), await copies()]).toEqual([[], []]);
+      expect(await asked<DeniedLogView>('log', '--for', '10m', '--pod', 'demo/web-1')).toMatchObject({
+        code: 0,
+        view: { setting: 'annotated', requests: [{ namespace: 'demo', pod: 'web-1' }] },
+      });
+      const line = { verdict: 'denied', direction: 'ingress', policies: ['demo/default-deny'], pod: 'demo/web-1', peer: 'demo/client-1' };
+      await eventually(async () => {
+        await lab.look(aim);
+        expect(await denials()).toContainEqual(expect.objectContaining({ ...line, protocol: 'TCP', port: 80 }));
+      });
+      expect(new Set(await copies()).size).toBe(1);
+      await eventually(async () => expect((await verified()).code).toBe(0));
+      await eventually(async () => {
+        const [{ code, view }] = await Promise.all([asked<WouldDenyView>('would-deny', '--for', '2s'), lab.look(aim)]);
+        expect([code, view.mode, view.pairs.find(({ peer }) => peer === line.peer)]).toMatchObject([1, 'enforce', line]);
+      });
+      expect(await asked<DeniedLogView>('log', '--off')).toMatchObject({ code: 0, view: { requests: [] } });
+      await eventually(async () => expect(await copies()).toEqual([]));
+    } finally {
+      await withdraw('default-deny');
+    }
+    await lab.sees(client(1, 'web-1'), { failures: [] });
+  });
+});
 
 describe('a NetworkPolicy', () => {
   it('denies all that it selects, lets in what it names by labels, and heals when it goes', async () => {

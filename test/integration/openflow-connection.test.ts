@@ -203,6 +203,8 @@ describe('a switch', () => {
     expect((await connection.gather(writeMeterDescRequest, decodeMeters, bridge.signal)).map(({ id, bands }) => ({ id, bands }))).toEqual(
       meters.map(({ id, bands }) => ({ id, bands })),
     );
+    const stats = await connection.dumpMeterStats(bridge.signal);
+    expect(stats).toEqual(meters.map(({ id }) => ({ id, packets: 0n, bands: [{ packets: 0n }] })));
     for (const { id } of meters)
       await connection.send([bytesOf((w) => writeMeterMod(w, { command: 'delete', id, flags: 0, bands: [] }))], bridge.signal);
   });

@@ -1,13 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { compileDeniedLog } from '../../src/connectivity/compile-denied-log.ts';
 import type { NodeEnvironment } from '../../src/connectivity/environment.ts';
 import { cidrAddress, parseCidr, parseIp } from '../../src/net/ip.ts';
 import { encodeParsedFlow, parseFlow } from '../../src/openflow/text/parse-flow.ts';
+import { ownerOf } from '../../src/pipeline/cookie.ts';
 import { PolicyEngine } from '../../src/policy/policy-engine.ts';
 import { PolicyBytes } from '../../src/policy-bytes/policy-bytes.ts';
 import type { HeldFlow } from '../../src/policy-bytes/table-index.ts';
 import { type ProofResult, prove } from '../../src/policy-proof/prove.ts';
 import type { PolicyObjects } from '../../src/policy-reference/objects.ts';
+import { decodeFlowEntry, encodeBridgeEntries, isFlowKey } from '../../src/reconcile/bridge-entry.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
 import { exampleNode } from '../support/example-node.ts';
 import { policyCases } from '../support/policy-cases.ts';
@@ -111,6 +114,19 @@ describe('one address shows what becomes of those that nothing tells apart', () 
     const found = without('table=82,ip,nw_src=203.0.113.0/25');
     expect(new Set(found.map(String))).toEqual(new Set(['203.0.113.0,2,deny']));
   });
+});
+
+it('a copy of what is denied changes nothing of what becomes of it', () => {
+  const policies = policyCases.find(({ name }) => name.startsWith('default deny all'))?.policies ?? [];
+  const objects = { ...exampleCluster, networkPolicies: policies };
+  for (const mode of ['enforce', 'audit'] as const) {
+    const node: NodeEnvironment = { ...exampleNode, ...(mode === 'audit' ? { policyMode: mode } : {}) };
+    const copies = pods.flatMap(({ ofPort }) => [...encodeBridgeEntries(ownerOf('policy', 'log'), compileDeniedLog(ofPort, node))]);
+    const rows = copies.flatMap(([key, value]) => (isFlowKey(key) ? [decodeFlowEntry(key, value)] : []));
+    const { differencesTotal, problems, cells } = proofOf(objects, [...flowsOf(objects, node), ...rows], mode);
+    expect([differencesTotal, problems, rows.length > 0]).toEqual([0, [], true]);
+    expect(cells).toBeGreaterThan(100);
+  }
 });
 
 it('in audit what was decided counts', () => {

@@ -104,6 +104,12 @@ export const metricRows = {
   policy_closed_pods: { type: 'gauge', help: 'Pods of this node that are closed because it is not known what policies say of them.' },
   policy_suspensions: { type: 'gauge', help: 'Suspensions of policies, each of a pod, a namespace or this node, until they end.' },
 
+  policy_log_packets_total: {
+    type: 'counter',
+    help: 'Denied packets of pods whose denials are logged: with a line, like one that has a line, beyond the rate of lines, beyond the switch’s meters.',
+    labels: ['outcome'],
+  },
+
   source_synced: { type: 'gauge', help: '1 if the API server has confirmed this resource since the agent began.', labels: ['kind'] },
   source_in_step: {
     type: 'gauge',

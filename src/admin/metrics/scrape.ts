@@ -40,6 +40,7 @@ interface NodeMetricsPort extends WarningsPort, Pick<PolicyObjectsPort, 'suspens
 
 /** The node, once it is known. */
 interface ServedNode extends PolicyFactsNode {
+  readonly denied: { readonly log: { readonly counters: Readonly<Record<'lines' | 'repeated' | 'suppressed' | 'metered', number>> } };
   readonly ipam: Pick<Ipam, 'failure' | 'usage'>;
   readonly network: { readonly count: number };
   readonly gonePods: { readonly released: number; readonly kept: readonly unknown[] };
@@ -140,6 +141,9 @@ function ofPolicies(agent: NodeMetricsPort) {
     policy_isolated_pods: one(isolatedPods),
     policy_closed_pods: one(closedPods.length),
     policy_suspensions: one(suspensions.length),
+    policy_log_packets_total: (['lines', 'repeated', 'suppressed', 'metered'] as const).map(
+      (outcome): Sample => [{ outcome }, agent.node()?.denied.log.counters[outcome] ?? 0],
+    ),
   };
 }
 

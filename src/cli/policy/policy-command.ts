@@ -10,6 +10,7 @@ import { sorted } from '../resources.ts';
 import { type TableColumn, tableLines } from '../table.ts';
 import type { Terminal } from '../terminal.ts';
 import { connectionLines } from './connection-lines.ts';
+import { addDenied } from './denied-commands.ts';
 import { podPolicyLines } from './pod-policy-lines.ts';
 import { addSuspend, suspensionLines } from './suspend-command.ts';
 import { verify } from './verify.ts';
@@ -52,6 +53,7 @@ Exit codes: 0 equal; 1 something is different, at two looks; 2 it could not be f
 export function addPolicy(root: Command, context: PolicyCommandContext): void {
   const { agent, terminal, ends } = context;
   const policy = root.command('policy').description('what NetworkPolicy does on this node');
+  addDenied(policy, { agent, terminal, ends });
   policy
     .command('pod')
     .description('whether policies isolate a pod of this node, which, and what their rules let through')

@@ -1,0 +1,53 @@
+/** Who has not asked for so long is not counted any more (ms). */
+const idleMs = 10_000;
+/** Who comes beyond that many gets nothing until others are idle. */
+const namesMax = 1_024;
+
+interface ShareBucket {
+  tokens: number;
+  atMs: number;
+}
+
+interface FairSharesOptions {
+  /** Of all together. */
+  readonly perSecond: number;
+  /** Milliseconds, from any fixed moment; never goes back. */
+  readonly now: () => number;
+}
+
+/** A rate that is divided equally among those who ask: who asks for much takes nothing of what others would get. */
+export class FairShares {
+  readonly #options: FairSharesOptions;
+  readonly #buckets = new Map<string, ShareBucket>();
+  #lookedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: FairSharesOptions) {
+    this.#options = options;
+  }
+
+  /** @returns whether there was something left for this one */
+  take(name: string): boolean {
+    const nowMs = this.#options.now();
+    this.#forgetIdle(nowMs);
+    const share = () => this.#options.perSecond / this.#buckets.size;
+    let bucket = this.#buckets.get(name);
+    if (!bucket) {
+      if (this.#buckets.size >= namesMax) return false;
+      bucket = { tokens: 0, atMs: nowMs };
+      this.#buckets.set(name, bucket);
+      bucket.tokens = Math.max(1, share());
+    }
+    const [passed, most] = [(nowMs - bucket.atMs) / 1_000, Math.max(1, share())];
+    bucket.tokens = Math.min(most, bucket.tokens + passed * share());
+    bucket.atMs = nowMs;
+    if (bucket.tokens < 1) return false;
+    bucket.tokens--;
+    return true;
+  }
+
+  #forgetIdle(nowMs: number): void {
+    if (nowMs - this.#lookedMs < 1_000) return;
+    this.#lookedMs = nowMs;
+    for (const [name, { atMs }] of this.#buckets) if (nowMs - atMs > idleMs) this.#buckets.delete(name);
+  }
+}

@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest';
+import { DeniedMeterCounts } from './follow-denied-log.ts';
+
+it('tells what meters of denied packets have kept back since, of one that is made anew from 0, and nothing of others', () => {
+  const told: (readonly [meter: number, packets: number])[] = [];
+  const counts = new DeniedMeterCounts((meter, packets) => told.push([meter, packets]));
+  const see = (...meters: readonly (readonly [id: number, packets: bigint])[]) =>
+    counts.see(meters.map(([id, packets]) => ({ id, packets, bands: [{ packets }] })));
+  see([0x1_0007, 1_000n], [7, 5n]);
+  expect(told).toEqual([]);
+  see([0x1_0007, 1_030n], [0x1_0008, 4n], [7, 50n]);
+  see([0x1_0007, 2n]);
+  see([0x1_0007, 2n]);
+  expect(told).toEqual([
+    [0x1_0007, 30],
+    [0x1_0008, 4],
+    [0x1_0007, 2],
+  ]);
+});
