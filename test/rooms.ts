@@ -196,11 +196,12 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
     'diagnose/entries',
     'ipam',
   ],
+  config: ['errors', 'net', 'connectivity'],
   agent: [
+    'config',
     'errors',
     'async',
     'wire',
-    'net',
     'log',
     'looks',
     'files',

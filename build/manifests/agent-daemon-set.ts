@@ -8,17 +8,12 @@ import { type ManifestOptions, namespace } from './options.ts';
 import { labelsOf, type Note, type Part } from './part.ts';
 import { mountsOf, notesOfCapabilities, notesOfVolumes, podSpec, securityContext, volumesOf } from './pods.ts';
 
-const config: Volume = {
-  name: 'config',
-  configMap: {
-    name: configName,
-    defaultMode: 0o600,
-    items: [
-      { key: agentConfigKey, path: agentConfigKey },
-      { key: conflistKey, path: conflistKey },
-    ],
-  },
-};
+function configVolume(options: ManifestOptions): Volume {
+  const items = [agentConfigKey, conflistKey].map((key) => ({ key, path: key }));
+  return { name: 'config', configMap: { name: configName(options), defaultMode: 0o600, items } };
+}
+/** An agent that is well for so long counts as rolled out; one that is not stops the roll-out at its node. */
+const MIN_READY_SECONDS = 60;
 const configMount: VolumeMount = { name: 'config', mountPath: '/etc/seine', readOnly: true };
 const stateName = 'var-lib-seine';
 
@@ -36,14 +31,15 @@ function probe(what: 'livez' | 'readyz', { agent }: ManifestOptions): Probe {
 export function agentDaemonSet(options: ManifestOptions): Part {
   const install = installGrants(options);
   const grants = agentGrants(options);
-  const volumes = [...volumesOf(...grants.paths), config];
+  const volumes = [...volumesOf(...grants.paths), configVolume(options)];
   const object: DaemonSet = {
     apiVersion: 'apps/v1',
     kind: 'DaemonSet',
     metadata: { name: agentName, namespace, labels: labelsOf(agentName) },
     spec: {
       selector: { matchLabels: { app: agentName } },
-      updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: '10%' } },
+      updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: options.size.maxUnavailable } },
+      minReadySeconds: MIN_READY_SECONDS,
       template: {
         metadata: { labels: labelsOf(agentName) },
         spec: podSpec({
@@ -86,9 +82,11 @@ function agentContainer(options: ManifestOptions): Container {
     command: ['seine-agent'],
     args: ['--config', agentConfigPath],
     env: [nodeName],
-    resources: { requests: { cpu: '100m', memory: '150Mi' } },
+    resources: { requests: { cpu: '100m', memory: options.size.agentMemory } },
     securityContext: securityContext(agentGrants(options)),
     volumeMounts: [...mountsOf(agentGrants(options)), configMount],
+    // What is wrong with a configuration is then said by `kubectl describe pod`, too.
+    terminationMessagePolicy: 'FallbackToLogsOnError',
     startupProbe: { ...probe('livez', options), periodSeconds: 2, failureThreshold: 60 },
     livenessProbe: { ...probe('livez', options), periodSeconds: 10, failureThreshold: 6 },
     readinessProbe: { ...probe('readyz', options), periodSeconds: 5 },

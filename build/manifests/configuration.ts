@@ -1,10 +1,10 @@
+import { createHash } from 'node:crypto';
 import type { ConfigMap, Namespace } from 'kubernetes-types/core/v1.d.ts';
 import { stringify } from 'yaml';
 import { chainConfList } from '../../src/lab/kubelet/cni-conf.ts';
 import { type ManifestOptions, namespace } from './options.ts';
 import { labelsOf, type Part } from './part.ts';
 
-export const configName = 'seine-config';
 export const agentConfigKey = 'agent.yaml';
 export const conflistKey = '10-seine.conflist';
 export const agentConfigPath = '/etc/seine/agent.yaml';
@@ -18,7 +18,7 @@ export function configuration(options: ManifestOptions): Part[] {
     {
       object: configMap(options),
       about:
-        'The agent’s configuration (docs/configuration.md), and that of the CNI plugin (docs/cni.md). A change needs a restart:\n`kubectl -n seine-system rollout restart daemonset/seine-agent`.',
+        'The agent’s configuration (docs/configuration.md), and that of the CNI plugin (docs/cni.md). Its name has a hash of what is in it, which\nnever changes: to change a setting render and apply again, and the agents are rolled out; `rollout undo` brings back both.',
     },
   ];
 }
@@ -33,9 +33,22 @@ function configMap(options: ManifestOptions): ConfigMap {
   return {
     apiVersion: 'v1',
     kind: 'ConfigMap',
-    metadata: { name: configName, namespace, labels: labelsOf('seine-agent') },
-    data: { [agentConfigKey]: agentConfig(options), [conflistKey]: conflist() },
+    metadata: { name: configName(options), namespace, labels: labelsOf('seine-agent') },
+    immutable: true,
+    data: configData(options),
   };
+}
+
+/** Another content is another object: a roll-out and the way back take image and configuration together. */
+export function configName(options: ManifestOptions): string {
+  const hash = createHash('sha256')
+    .update(JSON.stringify(configData(options)))
+    .digest('hex');
+  return `seine-config-${hash.slice(0, 10)}`;
+}
+
+function configData(options: ManifestOptions): Record<string, string> {
+  return { [agentConfigKey]: agentConfig(options), [conflistKey]: conflist() };
 }
 
 function agentConfig({ dataPath, apiServer, agent }: ManifestOptions): string {

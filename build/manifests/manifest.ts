@@ -20,7 +20,7 @@ export function uninstallParts(options: ManifestOptions): Part[] {
 
 const head = [
   '# Seine. What each object is for is said in docs/install.md; how all of it is taken away again, in docs/uninstall.md.',
-  '# Rendered by `node build/manifests/render.ts`: change build/manifests/*.ts, not this file.',
+  '# Rendered by `npm run render`: change build/manifests/*.ts, not this file.',
 ];
 
 /** The manifest as YAML, every grant with its reason in front of it. */

@@ -8,13 +8,29 @@ export interface ManifestOptions {
   /** Where the kubelet's runtime looks for plugins and for their configuration, on the node. */
   readonly cniBinFolder: string;
   readonly cniConfFolder: string;
-  /** Address of the API server for programs that cannot use its Service yet; needed without kube-proxy. */
   readonly dataPath: 'system' | 'netdev';
   /** Where the API server is for those who cannot use its Service yet; needed without kube-proxy. */
   readonly apiServer?: string;
   /** Further keys of the agent's configuration. */
   readonly agent: Readonly<Record<string, unknown>>;
+  readonly size: ClusterSize;
 }
+
+/** What a roll-out may take, and what is asked for the containers. */
+interface ClusterSize {
+  /** How many nodes may be without a ready agent at a time: a number, or percents of all. */
+  readonly maxUnavailable: number | string;
+  readonly agentMemory: string;
+  readonly ovsMemory: string;
+}
+
+/** By what was measured: docs/performance.md has `agent.rss.*` and `svc.rss10k`. */
+export const clusterSizes = {
+  /** Up to some hundreds of nodes. */
+  small: { maxUnavailable: 1, agentMemory: '150Mi', ovsMemory: '100Mi' },
+  /** Up to thousands of nodes, or ten thousand Services: one node after the other would take days. */
+  large: { maxUnavailable: '1%', agentMemory: '300Mi', ovsMemory: '200Mi' },
+} as const satisfies Record<string, ClusterSize>;
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string };
 
@@ -32,6 +48,7 @@ export const defaultOptions: ManifestOptions = {
   cniConfFolder: '/etc/cni/net.d',
   dataPath: 'system',
   agent: {},
+  size: clusterSizes.small,
 };
 
 /** Where distributions differ from what kubeadm does; docs/install.md has the steps. */

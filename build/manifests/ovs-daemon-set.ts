@@ -29,7 +29,7 @@ export function ovsDaemonSet(options: ManifestOptions): Part {
               name: 'ovs',
               image: options.ovsImage,
               imagePullPolicy: options.imagePullPolicy,
-              resources: { requests: { cpu: '100m', memory: '128Mi' } },
+              resources: { requests: { cpu: '100m', memory: options.size.ovsMemory } },
               securityContext: securityContext(grants),
               volumeMounts: [...mountsOf(grants), { name: scratch.name, mountPath: '/tmp' }],
               livenessProbe: { exec: { command: ['ovs-start', 'alive'] }, periodSeconds: 30, timeoutSeconds: 15, failureThreshold: 4 },

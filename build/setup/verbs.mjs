@@ -29,6 +29,7 @@ export const verbs = {
   'test:unit': { needs: ['npm'], run: ['vitest', 'run', '--project', 'unit'] },
   typecheck: { needs: ['npm'], run: ['tsc', '--noEmit', '-p', '.'] },
   lint: { needs: ['npm'], run: ['biome', 'ci', '--error-on-warnings'] },
+  render: { needs: ['npm'], run: ['build/manifests/render.ts'] },
   release: { needs: ['npm'], run: ['build/release.mjs'] },
   docs: { needs: ['npm'], run: ['build/docs/generate.ts'] },
 };

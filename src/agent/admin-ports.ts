@@ -1,6 +1,7 @@
 import type { RepairHistory } from '../admin/repair-history.ts';
 import type { RepairPause } from '../admin/repair-pause.ts';
 import type { AgentPorts } from '../admin/routes.ts';
+import type { AgentConfig } from '../config/agent-config.ts';
 import type { DatapathProbe } from '../diagnose/datapath-capabilities.ts';
 import { NodeReader } from '../diagnose/entries/node-reader.ts';
 import { SeineError } from '../errors/seine-error.ts';
@@ -11,7 +12,6 @@ import type { Readiness } from '../node/readiness.ts';
 import type { HalfOpenConnections } from '../packet-in/half-open.ts';
 import type { NoEndpointResponder } from '../packet-in/no-endpoint.ts';
 import type { NodeState } from '../reconcile/node-state.ts';
-import type { AgentConfig } from './config.ts';
 import type { KubeSources } from './kube-sources.ts';
 import type { StartedNode } from './node-start.ts';
 import type { NodeStack } from './node-state.ts';

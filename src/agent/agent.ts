@@ -3,6 +3,7 @@ import type { AgentEvents } from '../admin/observability.ts';
 import { RepairHistory } from '../admin/repair-history.ts';
 import { RepairPause } from '../admin/repair-pause.ts';
 import { NodePods } from '../attach/node-pods.ts';
+import type { AgentConfig } from '../config/agent-config.ts';
 import { DatapathProbe } from '../diagnose/datapath-capabilities.ts';
 import { watchForeignFirewall } from '../diagnose/firewall/firewall-watch.ts';
 import { CniFiles } from '../install/cni-look.ts';
@@ -22,7 +23,6 @@ import type { LinksTarget } from '../reconcile/links-target.ts';
 import type { NodeState, NodeStateEvents } from '../reconcile/node-state.ts';
 import { PortWatch } from '../reconcile/port-watch.ts';
 import { adminPorts } from './admin-ports.ts';
-import type { AgentConfig } from './config.ts';
 import { type KubeSources, openKubeSources, runKubeSources, warnOfPodNetworks } from './kube-sources.ts';
 import { leaseLook } from './lease-look.ts';
 import { NodeChanges } from './node-changes.ts';
@@ -41,15 +41,26 @@ interface WiredAgent {
   run(): Promise<void>;
 }
 
-/** Opens everything and starts nothing. @throws SeineError `REFUSED` if the machine lacks something, `INVALID_INPUT` */
-export function createAgent(config: AgentConfig, hooks: AgentEvents, log: Log, signal: AbortSignal): WiredAgent {
+/**
+ * Opens everything and starts nothing.
+ *
+ * @param ofConfig what of the configuration is not in force, in sentences
+ * @throws SeineError `REFUSED` if the machine lacks something, `INVALID_INPUT`
+ */
+export function createAgent(
+  config: AgentConfig,
+  hooks: AgentEvents,
+  log: Log,
+  signal: AbortSignal,
+  ofConfig: readonly string[] = [],
+): WiredAgent {
   selfTest();
   const readiness = new Readiness();
   readiness.obstruct('start', 'starting', 'the agent starts');
   const changes = new NodeChanges();
   const repairs = new RepairHistory();
   const stack = openNodeStack(config.hostGateway);
-  const warnings = new Map<string, readonly string[]>();
+  const warnings = new Map<string, readonly string[]>(ofConfig.length > 0 ? [['configuration', ofConfig]] : []);
   const { ovs, nodeState, links } = openNode({ config, stack, changes, readiness, hooks, repairs, warnings, log }, signal);
   const ports = new PortWatch(ovs.database, signal);
   const packetIn = { responder: new NoEndpointResponder(ovs.packets, log), halfOpen: new HalfOpenConnections(ovs.packets, log) };

@@ -1,5 +1,6 @@
 import { LoopTurns } from '../async/loop-turns.ts';
 import { pause } from '../async/pause.ts';
+import type { AgentConfig } from '../config/agent-config.ts';
 import type { SeineError } from '../errors/seine-error.ts';
 import { loadKubeAccess } from '../kube/config.ts';
 import { endpointSlices } from '../kube/endpoint-slice.ts';
@@ -16,7 +17,6 @@ import type { Replica } from '../kube/replica.ts';
 import type { Resource } from '../kube/resource.ts';
 import { services } from '../kube/service.ts';
 import type { Log } from '../log/log.ts';
-import type { AgentConfig } from './config.ts';
 
 /** No job of ours keeps the event loop for longer at a stretch, and for a moment only while a plugin is being answered. */
 const SLICE_MS = 4;

@@ -1,12 +1,12 @@
 import { parseArgs } from 'node:util';
 import { Observability } from '../admin/observability.ts';
 import { seineVersion } from '../agent-api/version.ts';
+import { configInForce, keepConfig } from '../config/config-file.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { privateFolder } from '../files/private-folder.ts';
 import { createLog, type Log } from '../log/log.ts';
 import type { NodeStateEvents } from '../reconcile/node-state.ts';
 import { createAgent } from './agent.ts';
-import { readConfig } from './config.ts';
 
 const usage = `Usage: seine-agent [--config FILE]
 
@@ -46,15 +46,17 @@ async function main(): Promise<void> {
   }
   // Whatever is made by us or by what we start is for root alone.
   process.umask(0o077);
-  const config = readConfig(values.config, process.env);
+  const { config, text, warnings } = configInForce(values.config, process.env);
   privateFolder(config.stateDir);
   const programLog = createLog(config.logLevel);
   const log = programLog.child({ node: config.nodeName });
+  for (const warning of warnings) log.warn('not all of the configuration is in force', { cause: warning });
+  if (text !== undefined) remember(config.stateDir, text, log);
   const stop = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort(new SeineError('CANCELLED', `${name} received`)));
   log.info('agent starts', { bridge: config.ovsBridge, dataPath: config.ovsDatapathType, tunnel: config.tunnelType });
   const observability = new Observability(log, programLog.control);
-  const agent = createAgent(config, observability.hooks(loggedEvents(log)), log, stop.signal);
+  const agent = createAgent(config, observability.hooks(loggedEvents(log)), log, stop.signal, warnings);
   await observability.open(agent.admin, stop.signal);
   try {
     await agent.run();
@@ -65,6 +67,15 @@ async function main(): Promise<void> {
     await observability.close();
   }
   log.info('agent stops');
+}
+
+/** Without it a later mistake has nothing to fall back on; that is no reason not to run. */
+function remember(stateDir: string, text: string, log: Log): void {
+  try {
+    keepConfig(stateDir, text);
+  } catch (thrown) {
+    log.warn('the configuration is not kept', { cause: thrown instanceof Error ? thrown.message : String(thrown) });
+  }
 }
 
 function loggedEvents(log: Log): NodeStateEvents {

@@ -2,6 +2,7 @@ import { Debouncer } from '../async/debouncer.ts';
 import { within } from '../async/within.ts';
 import { hostInterfacePattern, isPodInterface } from '../attach/attachment-names.ts';
 import { podWarnings } from '../attach/pod-warnings.ts';
+import type { AgentConfig } from '../config/agent-config.ts';
 import { firewallTable } from '../connectivity/compile-firewall.ts';
 import type { Log } from '../log/log.ts';
 import { FirewallEvents } from '../netlink/firewall-events.ts';
@@ -22,7 +23,6 @@ import { unplugPort } from '../reconcile/replug-port.ts';
 import { SettingsTarget } from '../reconcile/settings-target.ts';
 import { SwitchTarget } from '../reconcile/switch-target.ts';
 import { servicesTable } from '../serve/service-firewall.ts';
-import type { AgentConfig } from './config.ts';
 import type { NodeChanges } from './node-changes.ts';
 import type { SwitchConnections } from './switch-connections.ts';
 

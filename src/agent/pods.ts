@@ -7,6 +7,7 @@ import { flowCheck } from '../attach/flow-check.ts';
 import { takeInventory } from '../attach/inventory/inventory.ts';
 import type { NodePods } from '../attach/node-pods.ts';
 import { NodePodNetwork, type PodNetworkOptions } from '../attach/pod-network.ts';
+import type { AgentConfig } from '../config/agent-config.ts';
 import type { OpenedDeniedLog } from '../denied-log/open-denied-log.ts';
 import { Ipam } from '../ipam/ipam.ts';
 import { FileJournalStore } from '../ipam/journal-store.ts';
@@ -23,7 +24,6 @@ import type { LinksTarget } from '../reconcile/links-target.ts';
 import type { NodeState } from '../reconcile/node-state.ts';
 import type { PortWatch } from '../reconcile/port-watch.ts';
 import { unplugPort } from '../reconcile/replug-port.ts';
-import type { AgentConfig } from './config.ts';
 import type { NodeStack } from './node-state.ts';
 import type { SwitchConnections } from './switch-connections.ts';
 

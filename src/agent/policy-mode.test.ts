@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
+import { parseConfig } from '../config/agent-config.ts';
 import type { NodeEnvironment } from '../connectivity/environment.ts';
 import type { Node } from '../kube/node.ts';
 import { ReplicaStore } from '../kube/replica.ts';
 import { silentLog } from '../log/log.ts';
-import { parseConfig } from './config.ts';
 import { tellPolicyMode } from './policy-mode.ts';
 
 const node: Node = { name: 'n1', uid: 'u', podCidrs: [], internalIps: [], deleting: false };

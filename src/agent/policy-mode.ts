@@ -1,10 +1,10 @@
+import type { AgentConfig } from '../config/agent-config.ts';
 import type { PolicyMode } from '../connectivity/environment.ts';
 import type { Node } from '../kube/node.ts';
 import type { Replica } from '../kube/replica.ts';
 import type { Log } from '../log/log.ts';
 import type { LiveEnvironment } from '../node/live-environment.ts';
 import { policyModeFault } from '../node/policy-mode.ts';
-import type { AgentConfig } from './config.ts';
 
 interface PolicyModeOptions {
   readonly config: Pick<AgentConfig, 'nodeName' | 'policy'>;

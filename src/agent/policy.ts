@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { uptime } from 'node:os';
 import { join } from 'node:path';
 import type { NodePods } from '../attach/node-pods.ts';
+import type { AgentConfig } from '../config/agent-config.ts';
 import { familiesOf } from '../connectivity/environment.ts';
 import { type BridgeBefore, Enforcement } from '../enforce/enforcement.ts';
 import { Suspensions } from '../enforce/suspensions.ts';
@@ -12,7 +13,6 @@ import { PolicyFlows } from '../policy-flows/policy-flows.ts';
 import { bridgeBefore } from '../reconcile/bridge-before.ts';
 import type { NodeState } from '../reconcile/node-state.ts';
 import { recoveredFlows } from '../reconcile/recovered-flows.ts';
-import type { AgentConfig } from './config.ts';
 import { isKnown, type KubeSources } from './kube-sources.ts';
 
 interface PolicyParts {

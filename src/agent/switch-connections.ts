@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import type { Debouncer } from '../async/debouncer.ts';
+import type { AgentConfig } from '../config/agent-config.ts';
 import type { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
 import { BridgeLock } from '../node/bridge-lock.ts';
@@ -15,7 +16,6 @@ import type { LearnedFlows } from '../reconcile/learned-flows.ts';
 import { isHiding } from '../reconcile/openflow-settings.ts';
 import { openSwitchDatabase, type SwitchDatabase } from '../reconcile/switch-database.ts';
 import { ByteWriter } from '../wire/bytes.ts';
-import type { AgentConfig } from './config.ts';
 
 /** The connections to Open vSwitch: its database, the bridge, and the bridge's packets for the agent. */
 export interface SwitchConnections {

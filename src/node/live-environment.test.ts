@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseConfig } from '../agent/config.ts';
+import { parseConfig } from '../config/agent-config.ts';
 import type { NodeEnvironment } from '../connectivity/environment.ts';
 import type { Node } from '../kube/node.ts';
 import { ReplicaStore } from '../kube/replica.ts';

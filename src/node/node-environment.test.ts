@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseConfig } from '../agent/config.ts';
+import { parseConfig } from '../config/agent-config.ts';
 import type { Node } from '../kube/node.ts';
 import { parseIp } from '../net/ip.ts';
 import { carrierOf, resolveEnvironment } from './node-environment.ts';

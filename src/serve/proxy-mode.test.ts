@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { parseConfig } from '../agent/config.ts';
+import { parseConfig } from '../config/agent-config.ts';
 import { silentLog } from '../log/log.ts';
 import { type KubeProxySigns, noSigns } from './kube-proxy.ts';
 import { ProxyMode } from './proxy-mode.ts';

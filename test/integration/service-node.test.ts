@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from 'vitest';
-import { parseConfig } from '../../src/agent/config.ts';
+import { parseConfig } from '../../src/config/agent-config.ts';
 import type { NodeEnvironment } from '../../src/connectivity/environment.ts';
 import type { Node } from '../../src/kube/node.ts';
 import { peersFromNodes } from '../../src/kube/peer-source.ts';

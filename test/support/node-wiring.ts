@@ -1,11 +1,11 @@
 import { join } from 'node:path';
-import { parseConfig } from '../../src/agent/config.ts';
 import { NodeChanges } from '../../src/agent/node-changes.ts';
 import { debouncedRecheck, keepNode, openNodeStack, openNodeState } from '../../src/agent/node-state.ts';
 import { openSwitch, type SwitchConnections } from '../../src/agent/switch-connections.ts';
 import type { Doorbell } from '../../src/async/doorbell.ts';
 import { flowCheck } from '../../src/attach/flow-check.ts';
 import { NodePodNetwork, type PodPolicy } from '../../src/attach/pod-network.ts';
+import { parseConfig } from '../../src/config/agent-config.ts';
 import { compileSubject } from '../../src/connectivity/compile-entry.ts';
 import type { AttachedPod, AttachmentKey } from '../../src/ipam/attachment.ts';
 import { silentLog } from '../../src/log/log.ts';

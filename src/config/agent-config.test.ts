@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseConfig } from './config.ts';
+import { parseConfig } from './agent-config.ts';
 
 describe('parseConfig', () => {
   it('has a default for everything but the name, which comes from the environment', () => {
@@ -55,10 +55,10 @@ describe('parseConfig', () => {
     ['proxy: { nodePortAddresses: [all] }', /proxy.nodePortAddresses.0: /],
     ['proxy: { skipServices: [kube-dns] }', /proxy.skipServices.0: "kube-dns" is neither NAMESPACE\/NAME nor an address/],
     ['proxy: { serviceProxyName: "a b" }', /proxy.serviceProxyName: is no value of a label/],
-    ['proxy: { proxyall: true }', /unknown field "proxyall"/],
+    ['proxy: { proxyall: true }', /unknown field "proxy.proxyall"/],
     ['policy: { mode: log }', /policy.mode: /],
     ['policy: { whenUnknown: deny }', /policy.whenUnknown: /],
-    ['policy: { Mode: audit }', /unknown field "Mode"/],
+    ['policy: { Mode: audit }', /unknown field "policy.Mode"/],
     ['kubeAPIServerOverride: api.example', /kubeAPIServerOverride: is no https:/],
     ['a: [', /configuration: /],
     ['noSNAT: "yes"\nlogLevel: loud', /noSNAT: .*; logLevel: /],

@@ -1,6 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { parse as parseYaml } from 'yaml';
+import { parse as parseYaml, parseDocument as parseYamlDocument } from 'yaml';
 import { z } from 'zod';
 import { policyModes } from '../connectivity/environment.ts';
 import { SeineError } from '../errors/seine-error.ts';
@@ -151,27 +150,59 @@ export function configKeys(): readonly string[] {
 }
 
 /**
- * Reads the configuration.
+ * Reads a configuration of which every key must be known.
  *
  * @param text YAML; empty means all defaults
  * @throws SeineError `INVALID_INPUT` naming every wrong field with its path and what is wrong with it
  */
-export function parseConfig(text: string, environment: Readonly<Record<string, string | undefined>>): AgentConfig {
-  const result = schema.safeParse(parseDocument(text) ?? {});
-  if (!result.success) throw new SeineError('INVALID_INPUT', `configuration: ${result.error.issues.map(describe).join('; ')}`);
-  const { nodeName = environment['NODE_NAME'] ?? hostname().toLowerCase(), ...rest } = result.data;
-  return { nodeName, ...rest };
+export function parseConfig(text: string, environment: Variables): AgentConfig {
+  const { config, unknown } = acceptConfig(text, environment);
+  if (unknown.length > 0) throw invalid(unknown.map((key) => `unknown field ${JSON.stringify(key)}`));
+  return config;
 }
 
-/** @throws SeineError `INVALID_INPUT` also if the file cannot be read */
-export function readConfig(path: string, environment: Readonly<Record<string, string | undefined>>): AgentConfig {
-  try {
-    return parseConfig(readFileSync(path, 'utf8'), environment);
-  } catch (thrown) {
-    if (thrown instanceof SeineError) throw thrown;
-    const why = thrown instanceof Error ? thrown.message : String(thrown);
-    throw new SeineError('INVALID_INPUT', `configuration ${path} cannot be read: ${why}`, { cause: thrown });
-  }
+type Variables = Readonly<Record<string, string | undefined>>;
+
+/**
+ * As `parseConfig`, but leaves out keys that this release does not know: a newer release's may be there after a way back, and a restart must
+ * not take the node off the network.
+ *
+ * @returns the unknown keys by their path, e.g. `proxy.fastPath`
+ */
+export function acceptConfig(text: string, environment: Variables): { readonly config: AgentConfig; readonly unknown: readonly string[] } {
+  const document = parseDocument(text) ?? {};
+  const first = schema.safeParse(document);
+  const unknown = first.success ? [] : first.error.issues.flatMap(unknownKeys);
+  const result = unknown.length === 0 ? first : schema.safeParse(unknown.reduce(without, document));
+  if (!result.success) throw invalid([...unknown.map(unknownField), ...result.error.issues.map(describe)]);
+  const { nodeName = environment['NODE_NAME'] ?? hostname().toLowerCase(), ...rest } = result.data;
+  return { config: { nodeName, ...rest }, unknown: unknown.map((path) => path.join('.')) };
+}
+
+/** Where an agent keeps its state by this configuration, however much else is wrong with it. */
+export function stateDirOf(text: string): string {
+  const { stateDir } = schema.shape;
+  return stateDir.safeParse(parseYamlDocument(text).get('stateDir')).data ?? stateDir.parse(undefined);
+}
+
+type KeyPath = readonly PropertyKey[];
+
+function unknownKeys(issue: z.core.$ZodIssue): readonly KeyPath[] {
+  return issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [...issue.path, key]) : [];
+}
+
+function without(value: unknown, [key, ...inside]: KeyPath): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  const kept = Object.entries(value).filter(([name]) => inside.length > 0 || name !== key);
+  return Object.fromEntries(kept.map(([name, inner]) => [name, name === key ? without(inner, inside) : inner]));
+}
+
+function unknownField(path: KeyPath): string {
+  return `unknown field ${JSON.stringify(path.join('.'))}`;
+}
+
+function invalid(faults: readonly string[]): SeineError {
+  return new SeineError('INVALID_INPUT', `configuration: ${faults.join('; ')}`);
 }
 
 function parseDocument(text: string): unknown {
@@ -187,6 +218,5 @@ function parseDocument(text: string): unknown {
 }
 
 function describe(issue: z.core.$ZodIssue): string {
-  if (issue.code === 'unrecognized_keys') return `unknown field ${issue.keys.map((key) => JSON.stringify(key)).join(', ')}`;
   return `${issue.path.join('.') || 'the document'}: ${issue.message}`;
 }
