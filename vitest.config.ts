@@ -50,7 +50,7 @@ export default defineConfig({
             'test/model/*.test.ts',
             'test/support/*.test.ts',
           ],
-          testTimeout: 60_000,
+          testTimeout: 180_000,
         },
       },
       {

@@ -22,6 +22,7 @@ const usage = `Usage: npm run render -- [options]
   --size NAME          small (default): agents are replaced one after the other; large: 1 % of the nodes at a time, and more memory is asked for
   --set KEY=VALUE      a setting of the agent (docs/configuration.md), e.g. --set proxy.proxyAll=true; may be given several times
   --uninstall          what takes it off the nodes again (docs/uninstall.md)
+  --help               this text
 `;
 
 interface Asked {
