@@ -31,6 +31,8 @@ const group = 'root:x:0:\nnogroup:x:65534:\n';
 
 /** The port of the Kubernetes image registry that names are under; nothing is ever asked of it. */
 const registry = 'registry.k8s.io/';
+/** The lab's own image: the lab answers in its pods, and the container only waits. */
+const responderImage = 'docker.io/library/responder:latest';
 const coreDnsImage = `${registry}coredns/coredns:seine`;
 
 /** Which archives this machine's images go into, next to the programs they are made of. @param {string} programs their folder */
@@ -74,7 +76,7 @@ function imagesOf({ programs, porter, work }) {
   const agnhost = layer(work, 'agnhost', tree(join(work, 'agnhost'), { agnhost: from('agnhost'), ...certificates }));
   const regression = 'regression-issue-74839';
   return [
-    { name: 'pause', tags: named('pause'), layers: [pause], entry: ['/pause'], user: '65535:65535' },
+    { name: 'pause', tags: [...named('pause'), responderImage], layers: [pause], entry: ['/pause'], user: '65535:65535' },
     { name: 'coredns', tags: [coreDnsImage], layers: [coreDns], entry: ['/coredns'] },
     {
       name: 'agnhost',

@@ -1,6 +1,9 @@
 import { readdirSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { removeCgroups } from './kubernetes/cgroups.ts';
+import { bulkFolder } from './kubernetes/paths.ts';
 import { livingProcess } from './machine/files.ts';
+import { unmountBelow } from './machine/mounts.ts';
 import { deleteNetns, netnsOfLab } from './machine/netns.ts';
 import { endProcesses, markedProcesses, type ProcessId } from './machine/process.ts';
 import { ovsProcess } from './node/ovs.ts';
@@ -29,9 +32,11 @@ export async function removeLab(dir: string, signal: AbortSignal): Promise<Remov
   if (daemon) await endProcesses([daemon], daemonGraceMs);
   const processes = unique([...markedProcesses(id), ...recordedProcesses(dir)]);
   await endProcesses(processes, graceMs);
+  const contained = await removeCgroups(id, signal);
+  await unmountBelow(dir, signal);
   const namespaces = netnsOfLab(id);
   for (const name of namespaces) await deleteNetns(name, signal);
-  return { processes: processes.length + (daemon ? 1 : 0), namespaces: namespaces.length, files: removeFiles(dir) };
+  return { processes: processes.length + contained + (daemon ? 1 : 0), namespaces: namespaces.length, files: removeFiles(dir) };
 }
 
 /** By their pid files: the second way to find them, should the first fail. */
@@ -53,8 +58,18 @@ function removeFiles(dir: string): boolean {
   const ours = [...Object.values(paths).filter((path) => path !== dir), join(dir, 'apiserver.port')];
   const present = entriesOf(dir).map((name) => join(dir, name));
   for (const path of ours) rmSync(path, { recursive: true, force: true });
+  rmSync(join(bulkFolder, labIdOf(dir)), { recursive: true, force: true });
+  removeIfEmpty(bulkFolder);
   if (present.length > 0 && entriesOf(dir).length === 0) rmdirSync(dir);
   return present.some((path) => ours.includes(path));
+}
+
+function removeIfEmpty(folder: string): void {
+  try {
+    rmdirSync(folder);
+  } catch {
+    // Another lab's is there, or none ever was.
+  }
 }
 
 function entriesOf(folder: string): string[] {

@@ -5,6 +5,7 @@ import { askControl } from './daemon/control.ts';
 import { formatStatus } from './daemon/status.ts';
 import { removeLab } from './down.ts';
 import { executeInPod, executeInWorld, executeOnNode } from './execute.ts';
+import { builtKubernetes } from './kubernetes/built-programs.ts';
 import { packageVersion } from './machine/installation.ts';
 import { commaSeparated, defaultLabDir, familiesOption, needRoot, oneOf, seconds, wholeNumber } from './options.ts';
 import { labPaths, realLabDir } from './plan/names.ts';
@@ -25,6 +26,7 @@ interface UpCommandOptions extends DirOption {
   readonly podCidr?: string[];
   readonly serviceCidr?: string[];
   readonly kubeconfig?: string;
+  readonly kubernetes?: string | true;
   readonly agent?: string;
 }
 
@@ -67,10 +69,17 @@ withDir(program.command('up').description('create a lab and wait until its nodes
   .option('--pod-cidr <list>', 'networks of the pods, one a family; each node gets a /22 and a /64 of them', commaSeparated)
   .option('--service-cidr <list>', 'networks of the Services, one a family', commaSeparated)
   .option('--kubeconfig <file>', "use the API server that this file names instead of the lab's own")
+  .addOption(
+    new Option(
+      '--kubernetes [version]',
+      'a real Kubernetes: its control plane, containerd and kubelets; built once, which takes minutes',
+    ).conflicts('kubeconfig'),
+  )
   .addOption(new Option('--agent <file>', 'what node runs as the agent').hideHelp())
-  .action(async ({ dir, podCidr, serviceCidr, agent, ...options }: UpCommandOptions) => {
+  .action(async ({ dir, podCidr, serviceCidr, agent, kubernetes: version, ...options }: UpCommandOptions) => {
     needRoot();
-    const plan = planLab({ ...options, dir: realLabDir(dir), podCidrs: podCidr, serviceCidrs: serviceCidr });
+    const kubernetes = version === undefined ? undefined : await builtKubernetes(version === true ? undefined : version);
+    const plan = planLab({ ...options, kubernetes, dir: realLabDir(dir), podCidrs: podCidr, serviceCidrs: serviceCidr });
     const tookMs = await bringUp({ plan, agent, onStep: (text, atMs) => say(`${seconds(atMs)}  ${text}`) }, signal);
     say(`${seconds(tookMs)}  ready: export KUBECONFIG=${labPaths(plan.dir).kubeconfig}`);
   });
@@ -111,7 +120,7 @@ withDir(
     process.exitCode = await executeInWorld(planOf(realLabDir(dir)), withoutDashes(command));
   });
 
-withDir(program.command('apiserver').description("stop or start the lab's own API server"))
+withDir(program.command('apiserver').description('stop or start the API server of the lab'))
   .argument(
     '<verb>',
     'stop or start; start-empty: start with an empty watch cache of nodes and Services, which only quorum reads see',
@@ -131,6 +140,12 @@ withDir(program.command('ovs').description('kill or start Open vSwitch on a node
   .action(async (name: string, verb: string, { dir, only = 'all' }: DirOption & { only?: string }) =>
     tell(dir, `/ovs/${encodeURIComponent(name)}/${verb === 'kill' ? `kill/${only}` : 'start'}`),
   );
+
+for (const name of ['kubelet', 'containerd'])
+  withDir(program.command(name).description(`stop, kill or start the ${name} of a node; in a lab with a real Kubernetes`))
+    .argument('<node>', 'such as node-1; status lists them')
+    .argument('<verb>', 'stop, kill or start', oneOf('stop', 'kill', 'start'))
+    .action(async (node: string, verb: string, { dir }: DirOption) => tell(dir, `/programs/${name}/${encodeURIComponent(node)}/${verb}`));
 
 withDir(program.command('check').description("run the plugins' CHECK for a pod"))
   .argument('<pod>', 'NAMESPACE/POD')

@@ -1,14 +1,16 @@
-import { connect, createServer, type Server } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { SeineError } from '../../errors/seine-error.ts';
 import { startApiServer } from '../apiserver/api-server.ts';
 import { type ApiCredentials, readKubeconfig } from '../kube/kubeconfig.ts';
+import type { ControlPlane } from '../kubernetes/control-plane.ts';
 import { readIfThere, writeFileWhole } from '../machine/files.ts';
 import { labPaths } from '../plan/names.ts';
 import { addressing, type LabPlan } from '../plan/plan.ts';
-import { listenTcpIn } from '../probe/sockets.ts';
+import { connectTcpIn, listenTcpIn } from '../probe/sockets.ts';
 
 const portTries = 20;
+const connectTimeoutMs = 5_000;
 /** Above what the kernel gives to outgoing connections by itself: 32768 to 60999. */
 const firstPort = 61_000;
 const lastPort = 65_535;
@@ -27,6 +29,23 @@ export interface ApiAccess {
  */
 export function openApi(plan: LabPlan, forgotten: readonly string[] = []): Promise<ApiAccess> {
   return plan.kubeconfig === undefined ? startOwn(plan, forgotten) : forwardTo(plan, plan.kubeconfig);
+}
+
+/** Starts a real control plane, and carries to it what this machine sends to a port of its loopback. */
+export async function openRealApi(plan: LabPlan, controlPlane: ControlPlane, signal: AbortSignal): Promise<ApiAccess> {
+  await controlPlane.prepare(signal);
+  const { fd, port } = listenOnMachine(join(labPaths(plan.dir).dir, 'apiserver.port'));
+  const { netns, ip, apiServerUrl } = plan.management;
+  const forwarder = forward(() => connectTcpIn(netns, ip, addressing.apiServerPort, AbortSignal.timeout(connectTimeoutMs)));
+  await listening(forwarder, fd);
+  const fromMachine = controlPlane.administrator(`https://127.0.0.1:${port}`);
+  try {
+    await controlPlane.start(fromMachine, signal);
+  } catch (error) {
+    forwarder.close();
+    throw error;
+  }
+  return { fromMachine, fromNodes: controlPlane.administrator(apiServerUrl), close: async () => void forwarder.close() };
 }
 
 async function startOwn(plan: LabPlan, forgotten: readonly string[]): Promise<ApiAccess> {
@@ -72,11 +91,8 @@ async function forwardTo(plan: LabPlan, kubeconfig: string): Promise<ApiAccess> 
   const fromMachine = await readKubeconfig(kubeconfig);
   const { hostname, port } = new URL(fromMachine.server);
   const host = hostname.replace(/^\[|\]$/g, '');
-  const forwarder = forward(host, Number(port || 443));
-  await new Promise<void>((resolve, reject) => {
-    forwarder.once('error', reject);
-    forwarder.listen({ fd: listenTcpIn(plan.management.netns, plan.management.ip, addressing.apiServerPort) }, resolve);
-  });
+  const forwarder = forward(async () => connect({ host, port: Number(port || 443) }));
+  await listening(forwarder, listenTcpIn(plan.management.netns, plan.management.ip, addressing.apiServerPort));
   return {
     fromMachine,
     fromNodes: { ...fromMachine, server: plan.management.apiServerUrl, serverName: fromMachine.serverName ?? host },
@@ -84,15 +100,30 @@ async function forwardTo(plan: LabPlan, kubeconfig: string): Promise<ApiAccess> 
   };
 }
 
-function forward(host: string, port: number): Server {
-  return createServer((inner) => {
-    const outer = connect({ host, port });
-    const hangUp = () => {
-      inner.destroy();
-      outer.destroy();
-    };
-    inner.on('error', hangUp).on('close', hangUp);
-    outer.on('error', hangUp).on('close', hangUp);
-    inner.pipe(outer).pipe(inner);
+function listening(server: Server, fd: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ fd }, resolve);
   });
+}
+
+/** Joins each connection to one of its own. @param open makes that, or rejects */
+function forward(open: () => Promise<Socket>): Server {
+  return createServer({ allowHalfOpen: true }, (inner) => {
+    inner.on('error', () => inner.destroy());
+    open().then(
+      (outer) => joinSockets(inner, outer),
+      () => inner.destroy(),
+    );
+  });
+}
+
+function joinSockets(inner: Socket, outer: Socket): void {
+  const hangUp = () => {
+    inner.destroy();
+    outer.destroy();
+  };
+  for (const end of [inner, outer]) end.on('error', hangUp).on('close', hangUp);
+  if (inner.destroyed) outer.destroy();
+  inner.pipe(outer).pipe(inner);
 }

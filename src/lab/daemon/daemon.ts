@@ -78,7 +78,13 @@ function routesOf(lab: Lab): ControlRoutes {
     },
     'POST /apiserver/:verb': async ({ verb = '' }) => {
       if (verb !== 'start' && verb !== 'start-empty' && verb !== 'stop') throw new SeineError('INVALID_INPUT', `unknown verb ${verb}`);
-      await lab.apiServer(verb);
+      await lab.apiServer(verb, deadline());
+      return done;
+    },
+    'POST /programs/:program/:node/:verb': async ({ program = '', node = '', verb = '' }) => {
+      if (program !== 'kubelet' && program !== 'containerd') throw new SeineError('INVALID_INPUT', `unknown program ${program}`);
+      if (verb !== 'start' && verb !== 'stop' && verb !== 'kill') throw new SeineError('INVALID_INPUT', `unknown verb ${verb}`);
+      await lab.turn(node, program, verb, deadline());
       return done;
     },
     'POST /ovs/:node/start': async ({ node = '' }) => {

@@ -1,8 +1,9 @@
 import { SeineError } from '../../errors/seine-error.ts';
 import type { Log } from '../../log/log.ts';
-import { KubeApi, nodeOf, type UnstructuredObject } from '../kube/kube-api.ts';
+import { KubeApi } from '../kube/kube-api.ts';
 import { kubeconfigText } from '../kube/kubeconfig.ts';
-import type { Kubelet, RunningPod } from '../kubelet/kubelet.ts';
+import { ControlPlane } from '../kubernetes/control-plane.ts';
+import type { NodeProgram } from '../kubernetes/node-runtime.ts';
 import { writeFileWhole } from '../machine/files.ts';
 import { installPrograms } from '../machine/installation.ts';
 import { containerProcesses, endProcesses } from '../machine/process.ts';
@@ -13,8 +14,11 @@ import { createSwitches } from '../node/topology.ts';
 import { labPaths, nodePaths } from '../plan/names.ts';
 import type { LabPlan, NodePlan } from '../plan/plan.ts';
 import { Responder } from '../probe/responder.ts';
-import { type ApiAccess, openApi } from './api-access.ts';
-import { configureNode, makeKubelet, raiseNode } from './node-runner.ts';
+import { type ApiAccess, openApi, openRealApi } from './api-access.ts';
+import { LabKubelets } from './lab-kubelets.ts';
+import { configureNode, raiseNode } from './node-runner.ts';
+import type { PodRunners } from './pod-runners.ts';
+import { RealKubelets } from './real-kubelets.ts';
 import { StartProgress } from './start-progress.ts';
 import { type LabStatus, nodeStatus, versions } from './status.ts';
 
@@ -36,15 +40,21 @@ interface LabSettings {
 export class Lab {
   readonly progress = new StartProgress();
   readonly #settings: LabSettings;
-  readonly #kubelets = new Map<string, Kubelet>();
-  readonly #pods = new Map<string, UnstructuredObject>();
-  readonly #tasks: Promise<void>[] = [];
+  readonly #controlPlane: ControlPlane | undefined;
+  readonly #runners: PodRunners;
   #access: ApiAccess | undefined;
   #api: KubeApi | undefined;
   #world: Responder | undefined;
 
   constructor(settings: LabSettings) {
     this.#settings = settings;
+    const { plan, log } = settings;
+    const { kubernetes: programs } = plan;
+    this.#controlPlane = programs && new ControlPlane(plan, programs);
+    this.#runners =
+      programs && this.#controlPlane
+        ? new RealKubelets({ plan, programs, controlPlane: this.#controlPlane, log })
+        : new LabKubelets(plan, log);
   }
 
   /** Brings up whatever is not up, and resolves when every node takes pods. @throws SeineError saying what did not come up */
@@ -57,14 +67,14 @@ export class Lab {
     const pluginFolders = installPrograms(labPaths(plan.dir).bin);
     progress.step(`Open vSwitch on ${plan.nodes.length} nodes, API server`);
     const raising = plan.nodes.map((node) => raiseNode(plan, node, signal));
-    const [access] = await Promise.all([openApi(plan), ...raising]);
+    const [access] = await Promise.all([this.#openApi([], signal), ...raising]);
     this.#access = access;
     this.#api = new KubeApi(access.fromMachine);
     writeFileWhole(labPaths(plan.dir).kubeconfig, kubeconfigText(access.fromMachine, `seine-lab-${plan.id}`));
     progress.step('agents and kubelets');
     await Promise.all(plan.nodes.map((node) => configureNode(plan, node, access.fromNodes, pluginFolders, signal)));
     for (const node of plan.nodes) startAgent(plan, node, agentProgram);
-    this.#startKubelets(this.#api, pluginFolders, signal);
+    await this.#runners.start(this.#api, pluginFolders, signal);
     this.#world = await this.#startWorld(signal);
     await this.#allReady(signal);
     if (plan.datapath === 'netdev') await introduceNodes(plan, signal);
@@ -76,7 +86,7 @@ export class Lab {
     this.#world?.close();
     this.#api?.close();
     await this.#access?.close();
-    await Promise.all(this.#tasks);
+    await this.#runners.ended();
   }
 
   async status(signal: AbortSignal): Promise<LabStatus> {
@@ -86,17 +96,14 @@ export class Lab {
       dir: plan.dir,
       kubeconfig: labPaths(plan.dir).kubeconfig,
       nodes: plan.nodes.map((node) => nodeStatus(plan, node)),
-      pods: [...this.#kubelets.values()].flatMap(({ running }): readonly RunningPod[] => running),
+      pods: this.#runners.running,
       versions: await versions(signal),
     };
   }
 
   /** Runs CHECK of the plugin chain for a pod. @throws SeineError `REFUSED` naming what differs */
   async check(namespace: string, name: string, signal: AbortSignal): Promise<void> {
-    const key = `${namespace}/${name}`;
-    const worker = [...this.#kubelets.values()].flatMap((kubelet) => kubelet.worker(key) ?? [])[0];
-    if (worker === undefined) throw new SeineError('INVALID_INPUT', `no pod ${key} runs here`);
-    await worker.check(signal);
+    await this.#runners.check(namespace, name, signal);
   }
 
   async agent(nodeName: string, verb: 'start' | 'stop' | 'kill'): Promise<void> {
@@ -111,14 +118,23 @@ export class Lab {
    * Of a lab that has an API server of its own. Its objects outlive it, and its address and credentials stay. After `start-empty` it
    * shows no nodes and Services but to quorum reads, until it is started anew.
    */
-  async apiServer(verb: 'start' | 'start-empty' | 'stop'): Promise<void> {
+  async apiServer(verb: 'start' | 'start-empty' | 'stop', signal: AbortSignal): Promise<void> {
     const { plan } = this.#settings;
     if (plan.kubeconfig !== undefined) throw new SeineError('INVALID_INPUT', "the API server is not the lab's own");
+    if (this.#controlPlane !== undefined) return this.#turnRealApiServer(this.#controlPlane, verb, signal);
     const running = this.#access;
     if (verb === 'stop') {
       this.#access = undefined;
       await running?.close();
     } else this.#access = running ?? (await openApi(plan, verb === 'start-empty' ? forgettable : []));
+  }
+
+  /** @throws SeineError `INVALID_INPUT` if the lab has no real one */
+  async turn(nodeName: string, program: NodeProgram, verb: 'start' | 'stop' | 'kill', signal: AbortSignal): Promise<void> {
+    const { name } = this.#node(nodeName);
+    if (!(this.#runners instanceof RealKubelets))
+      throw new SeineError('INVALID_INPUT', `this lab has no ${program} of its own: it was made without --kubernetes`);
+    await this.#runners.turn(name, program, verb, signal);
   }
 
   async killOvs(nodeName: string, daemons: readonly OvsDaemon[]): Promise<void> {
@@ -127,6 +143,12 @@ export class Lab {
 
   async startOvs(nodeName: string, signal: AbortSignal): Promise<void> {
     await startOvs(this.#settings.plan, this.#node(nodeName), signal);
+  }
+
+  async #turnRealApiServer(controlPlane: ControlPlane, verb: 'start' | 'start-empty' | 'stop', signal: AbortSignal): Promise<void> {
+    if (verb === 'start-empty') throw new SeineError('INVALID_INPUT', 'a real API server does not start empty');
+    if (verb === 'stop') await controlPlane.stopApiServer();
+    else if (this.#access) await controlPlane.startApiServer(this.#access.fromMachine, signal);
   }
 
   #node(name: string): NodePlan {
@@ -139,20 +161,9 @@ export class Lab {
     return node;
   }
 
-  #startKubelets(api: KubeApi, pluginFolders: readonly string[], signal: AbortSignal): void {
-    const { plan, log } = this.#settings;
-    for (const node of plan.nodes) this.#kubelets.set(node.name, makeKubelet(plan, node, { api, pluginFolders, log }, this.#pods));
-    const lastNode = new Map<string, string>();
-    const listed = Promise.withResolvers<void>();
-    const changed = (key: string) => {
-      const object = this.#pods.get(key);
-      const node = (object && nodeOf(object)) ?? lastNode.get(key);
-      if (object === undefined) lastNode.delete(key);
-      else if (node !== undefined) lastNode.set(key, node);
-      if (node !== undefined) this.#kubelets.get(node)?.podChanged(key);
-    };
-    this.#tasks.push(api.follow('/api/v1/pods', this.#pods, changed, listed.resolve, signal));
-    for (const kubelet of this.#kubelets.values()) this.#tasks.push(kubelet.run(listed.promise, signal));
+  #openApi(forgotten: readonly string[], signal: AbortSignal): Promise<ApiAccess> {
+    const { plan } = this.#settings;
+    return this.#controlPlane === undefined ? openApi(plan, forgotten) : openRealApi(plan, this.#controlPlane, signal);
   }
 
   /** The world answers on port 80, so that pods have something outside to reach. */
@@ -173,7 +184,7 @@ export class Lab {
     while (told.size < plan.nodes.length) {
       signal.throwIfAborted();
       for (const node of plan.nodes) {
-        if (told.has(node.name) || !this.#kubelets.get(node.name)?.ready) continue;
+        if (told.has(node.name) || !this.#runners.isReady(node.name)) continue;
         told.add(node.name);
         this.progress.step(`${node.name} is ready`);
       }

@@ -63,7 +63,7 @@ export function podManifest({ namespace, name, node, labels, port, more = {} }: 
   const spec = {
     nodeSelector: { 'kubernetes.io/hostname': node },
     terminationGracePeriodSeconds: 1,
-    containers: [{ name: 'responder', image: 'responder', ports }],
+    containers: [{ name: 'responder', image: 'responder', imagePullPolicy: 'IfNotPresent', ports }],
     ...more,
   };
   const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name, labels }, spec };

@@ -24,7 +24,7 @@ interface KubeletOptions {
 }
 
 /** What a status of the lab says of a pod. */
-export interface RunningPod {
+interface RunningPod {
   readonly namespace: string;
   readonly name: string;
   readonly node: string;

@@ -1,13 +1,13 @@
-import { spawn } from 'node:child_process';
-import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { request } from 'node:http';
 import { stringify } from 'yaml';
 import { SeineError } from '../../errors/seine-error.ts';
 import { parseCidr } from '../../net/ip.ts';
-import { livingProcess, writeFileWhole, writePidFile } from '../machine/files.ts';
+import { startInBackground } from '../machine/background.ts';
+import { livingProcess, writeFileWhole } from '../machine/files.ts';
 import { agentFlags } from '../machine/installation.ts';
 import { inNetns } from '../machine/netns.ts';
-import { endProcesses, type ProcessId, processOf, signalProcess } from '../machine/process.ts';
+import { endProcesses, type ProcessId, signalProcess } from '../machine/process.ts';
 import { nodePaths } from '../plan/names.ts';
 import { addressing, type LabPlan, type NodePlan } from '../plan/plan.ts';
 import { transportInterface } from './topology.ts';
@@ -60,20 +60,8 @@ export function writeAgentConfig(plan: LabPlan, node: NodePlan): void {
  */
 export function startAgent(plan: LabPlan, node: NodePlan, program: string): ProcessId {
   const paths = nodePaths(plan.dir, node.name);
-  const running = agentProcess(plan, node);
-  if (running) return running;
-  const inside = inNetns(node.netns, process.execPath, [...agentFlags, program, '--config', paths.agentConfig]);
-  const log = openSync(paths.agentLog, 'a', 0o600);
-  try {
-    const child = spawn(inside.command, inside.args, { stdio: ['ignore', log, log], detached: true });
-    child.unref();
-    const id = child.pid === undefined ? undefined : processOf(child.pid);
-    if (id === undefined) throw new SeineError('REFUSED', `the agent of ${node.name} does not start; see ${paths.agentLog}`);
-    writePidFile(paths.agentPid, id);
-    return id;
-  } finally {
-    closeSync(log);
-  }
+  const { command, args } = inNetns(node.netns, process.execPath, [...agentFlags, program, '--config', paths.agentConfig]);
+  return startInBackground({ command, args, logFile: paths.agentLog, pidFile: paths.agentPid });
 }
 
 export function agentProcess(plan: LabPlan, node: NodePlan): ProcessId | undefined {

@@ -65,11 +65,12 @@ export function podNetns(labId: string, pod: PodName, form: 'plain' | 'distinct'
   return `${plain.slice(0, nameBytesMax - hash.length - 1)}-${hash}`;
 }
 
-/** The name of a network namespace, or the one this process lives in. */
+/** The name of a network namespace, a path to one, or the one this process lives in. */
 export type NetnsRef = string | 'here';
 
+/** @param name a path stays what it is: a runtime has folders of its own for namespaces */
 export function netnsPath(name: string): string {
-  return join(netnsFolder, name);
+  return name.startsWith('/') ? name : join(netnsFolder, name);
 }
 
 /** Files and folders of a lab. */

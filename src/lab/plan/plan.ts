@@ -13,6 +13,8 @@ const nodesMax = 60;
 /** The fixed part of a lab's addresses. All of it lives in namespaces of the lab, so labs may share it. */
 export const addressing = {
   transport: { ipv4: parseCidr('192.168.77.0/24'), ipv6: parseCidr('fd00:77::/64') },
+  /** The machine of a real control plane, on the nodes' network. */
+  controlPlane: { ipv4: '192.168.77.253', ipv6: 'fd00:77::fd' },
   /** Where the world answers; nodes reach it by their default route. */
   outside: { ipv4: '203.0.113.10', ipv6: '2001:db8:113::10' },
   management: parseCidr('172.31.255.0/24'),
@@ -36,6 +38,8 @@ export interface LabOptions {
   readonly serviceCidrs?: readonly string[] | undefined;
   /** Of an API server that exists already; none means one of our own. */
   readonly kubeconfig?: string | undefined;
+  /** Of a real Kubernetes, instead of the lab's small one. */
+  readonly kubernetes?: KubernetesPrograms | undefined;
   /** Keys of the agent's configuration that are left out: an agent of an earlier release ends on one that it does not know. */
   readonly withoutAgentKeys?: readonly string[];
 }
@@ -45,6 +49,26 @@ const datapath = z.enum(['netdev', 'system']);
 const family = z.enum(['ipv4', 'ipv6']);
 export type Tunnel = z.infer<typeof tunnel>;
 export type Datapath = z.infer<typeof datapath>;
+
+const kubernetesPrograms = z.object({
+  /** Such as `1.37.2`. */
+  version: z.string(),
+  /** The folder of the programs. */
+  programs: z.string(),
+  /** The folder of the images' archives. */
+  images: z.string(),
+});
+/** What `npm run build:kubernetes` says it has made. */
+export type KubernetesPrograms = z.infer<typeof kubernetesPrograms>;
+
+/** @throws SeineError `INVALID_INPUT` if the text is not what the build says */
+export function parseKubernetesPrograms(text: string): KubernetesPrograms {
+  try {
+    return kubernetesPrograms.parse(JSON.parse(text));
+  } catch (cause) {
+    throw new SeineError('INVALID_INPUT', 'the build of Kubernetes said nothing of use', { cause });
+  }
+}
 
 const nodePlan = z.object({
   name: z.string(),
@@ -65,6 +89,7 @@ const labPlan = z.object({
   podCidrs: z.array(z.string()),
   serviceCidrs: z.array(z.string()),
   kubeconfig: z.string().optional(),
+  kubernetes: kubernetesPrograms.optional(),
   withoutAgentKeys: z.array(z.string()).optional(),
   world: z.object({ netns: z.string(), ips: z.array(z.string()), outside: z.array(z.string()) }),
   management: z.object({ netns: z.string(), ip: z.string(), apiServerUrl: z.string() }),
@@ -109,6 +134,7 @@ export function planLab(options: LabOptions): LabPlan {
     datapath: options.datapath,
     ...networksOf(options),
     ...(options.kubeconfig !== undefined && { kubeconfig: options.kubeconfig }),
+    ...(options.kubernetes !== undefined && { kubernetes: options.kubernetes }),
     ...(options.withoutAgentKeys !== undefined && { withoutAgentKeys: [...options.withoutAgentKeys] }),
     world: {
       netns: worldNetns(id),

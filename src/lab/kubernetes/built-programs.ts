@@ -1,0 +1,38 @@
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { SeineError } from '../../errors/seine-error.ts';
+import { packageRoot } from '../machine/installation.ts';
+import { type KubernetesPrograms, parseKubernetesPrograms } from '../plan/plan.ts';
+
+/**
+ * The programs of a real Kubernetes, built if they are not there. What the build says goes to standard error.
+ *
+ * @param version the one wanted; whichever there is if absent
+ * @throws SeineError `INVALID_INPUT` if there is no such version, `REFUSED` if the build failed, which has said why
+ */
+export async function builtKubernetes(version?: string): Promise<KubernetesPrograms> {
+  const build = join(packageRoot, 'build', 'kubernetes', 'build.mjs');
+  if (!existsSync(build))
+    throw new SeineError('INVALID_INPUT', 'a real Kubernetes is built by a checkout of the sources, and this is a package');
+  const built = parseKubernetesPrograms(lastLine(await outputOf(process.execPath, [build])));
+  if (version !== undefined && version.replace(/^v/, '') !== built.version)
+    throw new SeineError('INVALID_INPUT', `--kubernetes ${version}: only ${built.version} is built here`);
+  return built;
+}
+
+function outputOf(command: string, args: readonly string[]): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, [...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+    let text = '';
+    child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+      text += chunk;
+    });
+    child.once('error', (cause) => reject(new SeineError('REFUSED', `run ${args.join(' ')}`, { cause })));
+    child.once('close', (code) => (code === 0 ? resolve(text) : reject(new SeineError('REFUSED', 'Kubernetes was not built'))));
+  });
+}
+
+function lastLine(text: string): string {
+  return text.trimEnd().split('\n').at(-1) ?? '';
+}

@@ -1,0 +1,82 @@
+import { join } from 'node:path';
+import { labPaths, nodePaths } from '../plan/names.ts';
+
+/** What outgrows a folder in memory, as `/run` is: images and the file systems of containers. A folder a lab, by its id. */
+export const bulkFolder = '/var/lib/seine-lab';
+
+/** Where containerd puts the namespaces of pods, below its state: a mount there is seen by the agent as well. */
+const netnsBelowState = 'io.containerd.grpc.v1.cri/netns';
+
+/** Files of the control plane. */
+export interface ControlPlanePaths {
+  readonly dir: string;
+  readonly etcd: string;
+  readonly pki: string;
+  pidFile(program: string): string;
+  logFile(program: string): string;
+  kubeconfig(user: string): string;
+}
+
+export function controlPlanePaths(labDir: string): ControlPlanePaths {
+  const dir = join(labPaths(labDir).apiServer, 'control-plane');
+  return {
+    dir,
+    etcd: join(dir, 'etcd'),
+    pki: join(dir, 'pki'),
+    pidFile: (program) => join(dir, `${program}.pid`),
+    logFile: (program) => join(dir, `${program}.log`),
+    kubeconfig: (user) => join(dir, `${user}.kubeconfig`),
+  };
+}
+
+/** Files of one node's kubelet and runtime. */
+export interface RuntimePaths {
+  readonly dir: string;
+  /** Images and file systems of containers. */
+  readonly containerd: string;
+  readonly kubelet: string;
+  readonly state: string;
+  readonly netns: string;
+  readonly staticPods: string;
+  readonly containerdConfig: string;
+  readonly kubeletConfig: string;
+  readonly resolvConf: string;
+  readonly script: string;
+  /** What libcni remembers of the pods' networks, one file an attachment. */
+  readonly attachments: string;
+  /** Folders that have a fixed place on a node: that place, and the folder which is mounted there. */
+  readonly places: readonly (readonly [place: string, folder: string])[];
+  pidFile(program: string): string;
+  logFile(program: string): string;
+}
+
+export function runtimePaths(labDir: string, labId: string, node: string): RuntimePaths {
+  const dir = join(nodePaths(labDir, node).dir, 'kubernetes');
+  const bulk = join(bulkFolder, labId, node);
+  const state = join(dir, 'state');
+  const cni = join(dir, 'cni');
+  const kubelet = join(bulk, 'kubelet');
+  return {
+    dir,
+    containerd: join(bulk, 'containerd'),
+    kubelet,
+    state,
+    netns: join(state, netnsBelowState),
+    staticPods: join(dir, 'manifests'),
+    containerdConfig: join(dir, 'containerd.toml'),
+    kubeletConfig: join(dir, 'kubelet.yaml'),
+    resolvConf: join(dir, 'resolv.conf'),
+    script: join(dir, 'mounts'),
+    attachments: join(cni, 'results'),
+    places: [
+      ['/var/lib/kubelet', kubelet],
+      ['/run/containerd', join(dir, 'run-containerd')],
+      ['/run/runc', join(dir, 'run-runc')],
+      ['/var/lib/cni', cni],
+      ['/var/log/pods', join(dir, 'pod-logs')],
+      ['/var/log/containers', join(dir, 'container-logs')],
+    ],
+    pidFile: (program) => join(dir, `${program}.pid`),
+    logFile: (program) => join(dir, `${program}.log`),
+  };
+}
