@@ -1,4 +1,5 @@
 import { existsSync, readdirSync } from 'node:fs';
+import { stripTypeScriptTypes } from 'node:module';
 import { dirname, join } from 'node:path';
 import { expect, it } from 'vitest';
 import { foldersByProtocol, mayUse } from './rooms.ts';
@@ -7,6 +8,18 @@ import { folderOf, generated, sourceFiles, src } from './support/source-tree.ts'
 const files = sourceFiles();
 const imports = files.flatMap((file) => file.imports);
 const folders = [...new Set(files.map(({ path }) => folderOf(path)))];
+
+it('every source is one that Node runs as it is', () => {
+  const refused = files.filter(({ text }) => {
+    try {
+      stripTypeScriptTypes(text);
+      return false;
+    } catch {
+      return true;
+    }
+  });
+  expect(refused.map(({ path }) => path)).toEqual([]);
+});
 
 it('every room, and every folder inside a room, is in the table', () => {
   expect(folders.filter((folder) => !Object.hasOwn(mayUse, folder))).toEqual([]);

@@ -59,8 +59,8 @@ async function* evidenceLines(port: PolicyEvidencePort, node: EvidenceNode, sign
 
 async function* evidence(port: PolicyEvidencePort, node: EvidenceNode, signal: AbortSignal): AsyncGenerator<PolicyEvidence> {
   yield node;
-  for (const of of ['networkPolicies', 'namespaces', 'nodes', 'pods'] as const)
-    for await (const object of listObjects<unknown>(port, lists[of], signal)) yield { kind: 'object', of, object };
+  for (const kind of ['networkPolicies', 'namespaces', 'nodes', 'pods'] as const)
+    for await (const object of listObjects<unknown>(port, lists[kind], signal)) yield { kind: 'object', of: kind, object };
   const owners = await port.reader.ownersByCookie();
   for (const table of policyTables) yield* await flowsOf(port, table, owners, signal);
   yield { kind: 'end' };
