@@ -29,11 +29,12 @@ describe('parseConfig', () => {
     expect(proxy.nodePortAddresses).toMatchObject(['primary', { text: '10.0.0.0/8' }]);
   });
   it('enforces policies, and closes pods of which too little is known, unless it is told otherwise', () => {
-    expect(parseConfig('', {}).policy).toEqual({ mode: 'enforce', whenUnknown: 'closed', logDenied: 'annotated' });
-    expect(parseConfig('policy: { mode: audit, whenUnknown: refuse, logDenied: all }', {}).policy).toEqual({
+    expect(parseConfig('', {}).policy).toEqual({ mode: 'enforce', whenUnknown: 'closed', logDenied: 'annotated', liveConnections: 'cut' });
+    expect(parseConfig('policy: { mode: audit, whenUnknown: refuse, logDenied: all, liveConnections: keep }', {}).policy).toEqual({
       mode: 'audit',
       whenUnknown: 'refuse',
       logDenied: 'all',
+      liveConnections: 'keep',
     });
     expect(parseConfig('policy: { mode: "off" }', {}).policy.mode).toBe('off');
   });
@@ -59,6 +60,7 @@ describe('parseConfig', () => {
     ['policy: { mode: log }', /policy.mode: /],
     ['policy: { whenUnknown: deny }', /policy.whenUnknown: /],
     ['policy: { Mode: audit }', /unknown field "policy.Mode"/],
+    ['policy: { liveConnections: drain }', /policy.liveConnections: /],
     ['kubeAPIServerOverride: api.example', /kubeAPIServerOverride: is no https:/],
     ['a: [', /configuration: /],
     ['noSNAT: "yes"\nlogLevel: loud', /noSNAT: .*; logLevel: /],

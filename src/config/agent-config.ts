@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { parse as parseYaml, parseDocument as parseYamlDocument } from 'yaml';
 import { z } from 'zod';
-import { policyModes } from '../connectivity/environment.ts';
+import { liveConnectionsChoices, policyModes } from '../connectivity/environment.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { type Cidr, isIp, parseIp, readCidr } from '../net/ip.ts';
 
@@ -84,6 +84,8 @@ const policySchema = z.strictObject({
   whenUnknown: z.enum(['closed', 'refuse', 'open']).default('closed'),
   /** Of which pods what policies deny is logged; `annotated`: those with `seine.dev/log`, or in a namespace with it. */
   logDenied: z.enum(['off', 'annotated', 'all']).default('annotated'),
+  /** What becomes of connections that were let in and policies deny now. */
+  liveConnections: z.enum(liveConnectionsChoices).default('cut'),
 });
 
 const schema = z.strictObject({

@@ -29,7 +29,7 @@ export function compileNode(environment: NodeEnvironment): Wanted {
     ...neighbour(environment),
     ...families.flatMap((family) => [
       ...track(family),
-      ...state(family),
+      ...state(family, environment),
       ...invalidOfKnown(family),
       ...route(family, environment),
       ...ttl(family, environment),
@@ -150,7 +150,7 @@ function track(family: Family): Flow[] {
   return [{ table: 'track', priority: priority.normal, match: { payload: family }, steps: [step] }];
 }
 
-function state(family: Family): Flow[] {
+function state(family: Family, { liveConnections }: NodeEnvironment): Flow[] {
   const flow = (level: number, match: Match, ...steps: Step[]): Flow => ({
     table: 'state',
     priority: level,
@@ -181,6 +181,7 @@ function state(family: Family): Flow[] {
       ),
     ),
     ...known(flow, ctMark.service('no')),
+    ...(liveConnections === 'keep' ? [...kept(flow, service, routed), ...kept(flow, ctMark.service('no'))] : []),
     flow(priority.lowest, { ctState: fresh }, load(reg.unsettled('yes')), goto('serviceEntry')),
   ];
 }
@@ -203,8 +204,16 @@ function known(flow: (level: number, match: Match, ...steps: Step[]) => Flow, se
   const of = (ctState: NonNullable<Match['ctState']>): Match => ({ ctState: { ...ctState, inv: '-' }, ctMarks: [service] });
   return [
     ...answers.map((ctState) => flow(priority.high, of(ctState), ...first, load(reg.verdict('standing')), entry)),
-    flow(priority.high, of({ new: '-', rpl: '-', rel: '-', trk: '+' }), ...first, entry),
+    flow(priority.high, of(openingSide), ...first, entry),
   ];
+}
+
+const openingSide: NonNullable<Match['ctState']> = { new: '-', rpl: '-', rel: '-', trk: '+' };
+
+/** The opening side of what was let in stands too, where policies end no connection that lives. What is barred is asked as ever. */
+function kept(flow: (level: number, match: Match, ...steps: Step[]) => Flow, service: Mark, ...first: readonly Step[]): Flow[] {
+  const match: Match = { ctState: { ...openingSide, inv: '-' }, ctMarks: [service, ctMark.barred('no')] };
+  return [flow(priority.higher, match, ...first, load(reg.verdict('standing')), goto('egressEntry'))];
 }
 
 function route(family: Family, environment: NodeEnvironment): Flow[] {

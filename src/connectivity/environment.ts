@@ -8,6 +8,8 @@ export const policyModes = ['enforce', 'audit', 'off'] as const;
 /** `audit`: what policies deny is counted and goes on. `off`: no pod is policed. */
 export type PolicyMode = (typeof policyModes)[number];
 
+export const liveConnectionsChoices = ['cut', 'keep'] as const;
+
 /** What is the same for every compiler on this node. */
 export interface NodeEnvironment {
   readonly gateway: {
@@ -32,6 +34,8 @@ export interface NodeEnvironment {
   readonly localAddresses?: readonly Ip[];
   /** Absent: `enforce`. */
   readonly policyMode?: PolicyMode;
+  /** What becomes of connections that were let in and policies deny now: they end (`cut`, also if absent), or go on. */
+  readonly liveConnections?: (typeof liveConnectionsChoices)[number];
 }
 
 /** Every network that pods of this node live in. */

@@ -3,7 +3,7 @@ import { seineVersion } from '../agent-api/version.ts';
 import type { SubjectIntent } from '../connectivity/compile-entry.ts';
 import type { PeerIntent } from '../connectivity/compile-peer.ts';
 import type { EgressLimit, PodIntent } from '../connectivity/compile-pod.ts';
-import { type NodeEnvironment, policyModes } from '../connectivity/environment.ts';
+import { liveConnectionsChoices, type NodeEnvironment, policyModes } from '../connectivity/environment.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { type Cidr, type Ip, parseCidr, parseIp } from '../net/ip.ts';
 import { type Mac, parseMac } from '../net/mac.ts';
@@ -74,6 +74,7 @@ const environment: z.ZodType<NodeEnvironment> = z.strictObject({
   serviceCidrs: z.array(cidr),
   localAddresses: z.array(ip).exactOptional(),
   policyMode: z.enum(policyModes).exactOptional(),
+  liveConnections: z.enum(liveConnectionsChoices).exactOptional(),
 } satisfies Shape<NodeEnvironment>);
 const proxy: z.ZodType<CommonInputs['proxy']> = z.strictObject({
   addresses: z.array(ip),

@@ -106,6 +106,7 @@ function describe({
   serviceCidrs,
   localAddresses = [],
   policyMode = 'enforce',
+  liveConnections = 'cut',
 }: NodeEnvironment): Readonly<Record<string, string>> {
   const list = (values: readonly { readonly text: string }[]): string => values.map(({ text }) => text).join(', ');
   return {
@@ -119,5 +120,6 @@ function describe({
     serviceCidrs: list(serviceCidrs),
     localAddresses: list(localAddresses),
     policyMode,
+    liveConnections,
   };
 }

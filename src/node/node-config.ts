@@ -1,4 +1,4 @@
-import type { PolicyMode } from '../connectivity/environment.ts';
+import type { NodeEnvironment, PolicyMode } from '../connectivity/environment.ts';
 import type { Cidr } from '../net/ip.ts';
 import type { TunnelType } from '../pipeline/well-known.ts';
 
@@ -16,7 +16,7 @@ export interface NodeConfig {
   /** 0: the transport interface's, less what the tunnel needs. */
   readonly defaultMTU: number;
   readonly noSNAT: boolean;
-  readonly policy: { readonly mode: PolicyMode };
+  readonly policy: { readonly mode: PolicyMode; readonly liveConnections: NonNullable<NodeEnvironment['liveConnections']> };
   readonly transportInterface?: string | undefined;
   readonly transportInterfaceCIDRs: readonly Cidr[];
   readonly serviceCIDR?: Cidr | undefined;

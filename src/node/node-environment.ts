@@ -79,6 +79,7 @@ export function resolveEnvironment(
     transport: ends,
     serviceCidrs: [config.serviceCIDR, config.serviceCIDRv6].filter((cidr) => cidr !== undefined),
     ...(policyMode === 'enforce' ? {} : { policyMode }),
+    ...(config.policy.liveConnections === 'cut' ? {} : { liveConnections: config.policy.liveConnections }),
   };
 }
 

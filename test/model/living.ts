@@ -100,9 +100,11 @@ class LivingNode {
   readonly #set = new Map<string, PolicyObject>();
   readonly #engine = new PolicyEngine(provenNode);
   readonly #written = new WrittenPolicy(this.#engine);
-  readonly #base = new Map([...wantedByOwner(livingScene)].filter(([owner]) => !owner.startsWith('subject/')));
+  readonly #base: ReadonlyMap<Owner, Wanted>;
 
-  constructor({ policies, labels }: Lifetime) {
+  constructor({ policies, labels }: Lifetime, keeps: boolean) {
+    const scene: Scene = keeps ? { ...livingScene, node: { ...livingScene.node, liveConnections: 'keep' } } : livingScene;
+    this.#base = new Map([...wantedByOwner(scene)].filter(([owner]) => !owner.startsWith('subject/')));
     const { node, peers } = livingScene;
     const text = (all: readonly { readonly text: string }[]) => all.map((each) => each.text);
     this.put({ kind: 'Node', object: nodeObject(provenNode, text(node.podCidrs), text(node.transport)) });
@@ -173,17 +175,23 @@ function podOf(at: number, labels: Readonly<Record<string, string>>): PodObject 
 /**
  * Opens connections, changes policies while they live, and puts back what was there.
  *
+ * @param keeps whether what lives goes on whatever policies say then
  * @returns what was wrong, in words
  */
-export async function liveThrough(bridge: LivingBridge, lifetime: Lifetime, counts: LivingCounts): Promise<readonly string[]> {
-  const node = new LivingNode(lifetime);
+export async function liveThrough(
+  bridge: LivingBridge,
+  lifetime: Lifetime,
+  counts: LivingCounts,
+  keeps = false,
+): Promise<readonly string[]> {
+  const node = new LivingNode(lifetime, keeps);
   await bridge.become(node.wanted());
   const living = await opened(bridge, lifetime.openings, counts);
   const wrong: string[] = [];
   const look = async (): Promise<void> => {
     await bridge.become(node.wanted());
     for (const connection of living) {
-      const difference = await goesOn(bridge, connection, node.allows(connection), counts);
+      const difference = await goesOn(bridge, connection, keeps || node.allows(connection), counts);
       if (difference !== undefined) wrong.push(difference);
     }
   };

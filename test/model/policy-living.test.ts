@@ -66,6 +66,19 @@ it.each(['userspace', 'kernel'] as const)(
   },
 );
 
+it.each(['userspace', 'kernel'] as const)(
+  `of connections that live on the %s data path none stops where they are kept, whatever policies say (SEINE_TEST_SEED=${seed})`,
+  async (datapath) => {
+    const counts: LivingCounts = { living: {}, lived: 0, wentOn: 0, stopped: 0, healed: 0 };
+    const lives = fc.asyncProperty(lifetimes(openings), async (lifetime) => {
+      const wrong = await liveThrough(new ModelBridge(datapath), lifetime, counts, true);
+      expect(wrong.slice(0, 3)).toEqual([]);
+    });
+    await fc.assert(lives, { seed, numRuns: 3, endOnFailure: true });
+    expect([counts.lived > 30, counts.wentOn > counts.lived, counts.stopped]).toEqual([true, true, 0]);
+  },
+);
+
 const isAbout = ({ match }: Flow, barred: 'yes' | 'no'): boolean =>
   match.ctMarks?.some(({ field, value }) => field === 'barred' && value === ctMark.barred(barred).value) === true;
 const isOfOpener = ({ table, match: { ctState } }: Flow): boolean => table === 'state' && ctState?.new === '-' && ctState.rpl === '-';
