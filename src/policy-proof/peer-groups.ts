@@ -3,6 +3,7 @@ import type { PolicyBytes } from '../policy-bytes/policy-bytes.ts';
 import type { whoHas } from '../policy-reference/judge.ts';
 import type { PodObject, PolicyObjects, PolicyPeerObject, PolicyRuleObject } from '../policy-reference/objects.ts';
 import { NetworkIndex } from './network-index.ts';
+import { Numbering } from './numbering.ts';
 
 /** An address and who has it. */
 export interface ProbedEnd {
@@ -15,6 +16,8 @@ export interface PeerGroup {
   readonly shown: ProbedEnd;
   /** How many addresses it stands for, itself among them. */
   readonly size: number;
+  /** The same for groups that fare alike on the bridge, if they come by the same way. */
+  readonly likeness: number;
 }
 
 /**
@@ -40,12 +43,14 @@ export class PeerGroups {
   }
 
   of(direction: 'ingress' | 'egress', ends: readonly ProbedEnd[], bytes: Pick<PolicyBytes, 'likenessOf'>): readonly PeerGroup[] {
-    const groups = new Map<string, { shown: ProbedEnd; size: number }>();
+    const groups = new Map<string, { shown: ProbedEnd; size: number; likeness: number }>();
+    const likenesses = new Numbering();
     for (const shown of ends) {
-      const key = [shown.ip.family, this.#who(shown), this.#held(shown.ip), bytes.likenessOf(direction, shown.ip)].join('\n');
+      const likeness = likenesses.of(`${shown.ip.family} ${bytes.likenessOf(direction, shown.ip)}`);
+      const key = [likeness, this.#who(shown), this.#held(shown.ip)].join('\n');
       const known = groups.get(key);
       if (known) known.size++;
-      else groups.set(key, { shown, size: 1 });
+      else groups.set(key, { shown, size: 1, likeness });
     }
     return [...groups.values()];
   }

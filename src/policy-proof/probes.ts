@@ -59,7 +59,7 @@ export function portBoundaries(
   return Object.fromEntries(Object.entries(found).map(([protocol, ports]) => [protocol, [...ports].toSorted((a, b) => a - b)]));
 }
 
-function namesPorts(policies: PolicyObjects['networkPolicies']): boolean {
+export function namesPorts(policies: PolicyObjects['networkPolicies']): boolean {
   return portsOf(policies).some(({ port }) => typeof port === 'string');
 }
 

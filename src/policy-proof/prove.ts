@@ -2,10 +2,12 @@ import { parseCidr, parseIp } from '../net/ip.ts';
 import { serviceNextHop } from '../pipeline/well-known.ts';
 import type { BridgePacket, PolicyBytes } from '../policy-bytes/policy-bytes.ts';
 import type { HeldFlow } from '../policy-bytes/table-index.ts';
+import type { Walked } from '../policy-bytes/walk.ts';
 import { judge, whoHas } from '../policy-reference/judge.ts';
 import type { PolicyObjects } from '../policy-reference/objects.ts';
 import { NarrowedObjects } from './narrowed-objects.ts';
 import { type PeerGroup, PeerGroups, type ProbedEnd } from './peer-groups.ts';
+import { PeerSight } from './peer-sight.ts';
 import { type PortBoundaries, portBoundaries, probedAddresses } from './probes.ts';
 
 /** A pod of this node whose flows are looked at. */
@@ -90,20 +92,88 @@ export function* prove(input: ProofInput): Generator<undefined, ProofResult> {
     ),
     egress: grouping.of('egress', ends, bytes),
   };
-  const tally = {
+  const tally: Tally = {
     ...nothing,
-    differences: [] as ProofDifference[],
+    differences: [],
     addresses: ends.length,
     groups: Math.max(groups.ingress.length, groups.egress.length),
   };
+  const sights = sightsOf(input, known, groups);
   for (const { addresses, ...pod } of pods) {
     const subject: ProvenSubject = { ...pod, ends: addresses.map(partyOf), known, boundaries: new Map() };
     for (const direction of directions) {
-      for (const group of groups[direction]) for (const cell of cellsOf(input, subject, direction, group)) count(tally, cell);
+      compare(input, subject, direction, { groups: groups[direction], sights: sights(pod.pod.split('/', 1)[0] ?? '', direction) }, tally);
       yield;
     }
   }
   return tally;
+}
+
+type ProvenDirection = BridgePacket['direction'];
+type Tally = { -readonly [K in keyof ProofResult]: ProofResult[K] } & { differences: ProofDifference[] };
+
+/** By namespace, direction and place of the group. */
+function sightsOf(
+  { nodeName, ownAddresses }: ProofInput,
+  objects: NarrowedObjects,
+  groups: Readonly<Record<ProvenDirection, readonly PeerGroup[]>>,
+): (namespace: string, direction: ProvenDirection) => readonly number[] {
+  const found = new Map<string, readonly number[]>();
+  return (namespace, direction) => {
+    const key = `${direction} ${namespace}`;
+    const known = found.get(key);
+    if (known) return known;
+    const sight = new PeerSight(objects, namespace, direction);
+    const sights = groups[direction].map(({ shown }) => sight.of(shown, isOwnNode(nodeName, ownAddresses, shown)));
+    found.set(key, sights);
+    return sights;
+  };
+}
+
+/** What the bridge does with a group is asked once for those that fare alike on it, and compared once with those that policies see alike. */
+function compare(
+  input: ProofInput,
+  subject: ProvenSubject,
+  direction: ProvenDirection,
+  { groups, sights }: { readonly groups: readonly PeerGroup[]; readonly sights: readonly number[] },
+  tally: Tally,
+): void {
+  const walked = new Map<string, Walked>();
+  const compared = new Map<Walked['outcomes'], Map<number, Tallied>>();
+  for (const [at, group] of groups.entries()) {
+    const asked = packetOf(input, subject, direction, group);
+    if (!asked) continue;
+    const way = `${group.likeness} ${asked.packet.from}`;
+    const said = (asked.isItself ? undefined : walked.get(way)) ?? input.bytes.decide(asked.packet);
+    if (!asked.isItself) walked.set(way, said);
+    const bySight = compared.get(said.outcomes) ?? new Map<number, Tallied>();
+    compared.set(said.outcomes, bySight);
+    const sight = asked.isItself ? -1 : (sights[at] ?? -1);
+    const known = bySight.get(sight) ?? summaryOf(cellsOf(input, subject, direction, { ...asked, group, said }));
+    bySight.set(sight, known);
+    tally.cells += known.cells;
+    tally.allowed += known.allowed;
+    tally.denied += known.denied;
+    tally.closed += known.closed;
+    if (known.differ === 0) continue;
+    tally.differencesTotal += known.differ;
+    for (const { isEqual, ...difference } of cellsOf(input, subject, direction, { ...asked, group, said }))
+      if (!isEqual && tally.differences.length < DIFFERENCES_MAX) tally.differences.push(difference);
+  }
+}
+
+type Tallied = Readonly<Record<'cells' | 'allowed' | 'denied' | 'closed' | 'differ', number>>;
+
+function summaryOf(cells: Iterable<Cell>): Tallied {
+  const sum = { cells: 0, allowed: 0, denied: 0, closed: 0, differ: 0 };
+  for (const { bridge, isEqual } of cells) {
+    sum.cells++;
+    if (bridge === 'allow') sum.allowed++;
+    else sum.denied++;
+    if (bridge === 'closed') sum.closed++;
+    if (!isEqual) sum.differ++;
+  }
+  return sum;
 }
 
 const directions = ['ingress', 'egress'] as const;
@@ -144,35 +214,40 @@ interface Cell extends ProofDifference {
   readonly isEqual: boolean;
 }
 
-function count(tally: { -readonly [K in keyof ProofResult]: ProofResult[K] } & { differences: ProofDifference[] }, cell: Cell): void {
-  const { isEqual, ...difference } = cell;
-  tally.cells++;
-  if (cell.bridge === 'allow') tally.allowed++;
-  else tally.denied++;
-  if (cell.bridge === 'closed') tally.closed++;
-  if (isEqual) return;
-  tally.differencesTotal++;
-  if (tally.differences.length < DIFFERENCES_MAX) tally.differences.push(difference);
+interface AskedPacket {
+  readonly packet: BridgePacket;
+  readonly own: ProbedEnd;
+  /** The pod talks with itself. */
+  readonly isItself: boolean;
+}
+
+/** Undefined where the pod has no address of the family. */
+function packetOf(
+  { nodeName }: ProofInput,
+  { ofPort, ends }: ProvenSubject,
+  direction: ProvenDirection,
+  { shown: { ip: peer, party } }: PeerGroup,
+): AskedPacket | undefined {
+  const own = ends.find(({ ip }) => ip.family === peer.family);
+  if (!own) return undefined;
+  const isItself = ends.some(({ ip }) => ip.text === peer.text);
+  const way: Pick<BridgePacket, 'peer' | 'from' | 'hairpin'> =
+    isItself && direction === 'ingress' ? { peer: serviceNextHop[peer.family], hairpin: true } : { peer, from: wayOf(party, nodeName) };
+  return { packet: { direction, ofPort, own: own.ip, ...way }, own, isItself };
 }
 
 function* cellsOf(
-  { nodeName, ownAddresses, bytes, mode }: ProofInput,
+  { nodeName, ownAddresses, mode }: ProofInput,
   subject: ProvenSubject,
-  direction: BridgePacket['direction'],
-  { shown: { ip: peer, party }, size }: PeerGroup,
+  direction: ProvenDirection,
+  { own, group, said: { way, outcomes } }: AskedPacket & { readonly group: PeerGroup; readonly said: Walked },
 ): Generator<Cell> {
-  const { pod, ofPort, ends } = subject;
-  const own = ends.find(({ ip }) => ip.family === peer.family);
-  if (!own) return;
-  const isHairpin = direction === 'ingress' && ends.some(({ ip }) => ip.text === peer.text);
-  const packet: BridgePacket = isHairpin
-    ? { direction, ofPort, own: own.ip, peer: serviceNextHop[peer.family], hairpin: true }
-    : { direction, ofPort, own: own.ip, peer, from: wayOf(party, nodeName) };
-  const { way, outcomes } = bytes.decide(packet);
+  const { shown, size } = group;
+  const { ip: peer, party } = shown;
   const isIngress = direction === 'ingress';
   const parties = isIngress ? { source: party, destination: own.party } : { source: own.party, destination: party };
   const tuple = isIngress ? { from: peer.text, to: own.ip.text } : { from: own.ip.text, to: peer.text };
-  const asked = questionOf(subject, direction, { own: own.party, peer: party }, isOwnNode(nodeName, ownAddresses, { ip: peer, party }));
+  const asked = questionOf(subject, direction, { own: own.party, peer: party }, isOwnNode(nodeName, ownAddresses, shown));
   const boundaries = boundariesFor(subject, parties.destination);
   for (const outcome of outcomes)
     for (const { first, last } of cut(outcome, boundaries[outcome.protocol])) {
@@ -183,7 +258,7 @@ function* cellsOf(
       const policies = end?.verdict ?? 'deny';
       const isEqual = (bridge === 'closed' ? 'deny' : bridge) === policies;
       const flows = isEqual ? [] : [...way, ...outcome.way];
-      const where = { pod, direction, peer: peer.text, morePeers: size - 1, protocol, first, last };
+      const where = { pod: subject.pod, direction, peer: peer.text, morePeers: size - 1, protocol, first, last };
       yield { ...where, bridge, policies, by: namesOf(end), flows, isEqual };
     }
 }
@@ -194,7 +269,7 @@ type Tail<T extends readonly unknown[]> = T extends [unknown, ...infer Rest] ? R
 /** The reference, or what stands in its place for a pod that policies do not hold for. */
 function questionOf(
   { known, holds = 'policies' }: ProvenSubject,
-  direction: BridgePacket['direction'],
+  direction: ProvenDirection,
   { own, peer }: { readonly own: PeerParty; readonly peer: PeerParty },
   isFromOwnNode: boolean,
 ): Question {

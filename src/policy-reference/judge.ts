@@ -120,7 +120,13 @@ function allows(
   return peers.some((peer) => isPeer(objects, policy, peer, end) && portIs(peer));
 }
 
-function isPeer(objects: api.PolicyObjects, policy: api.NetworkPolicyObject, peer: api.PolicyPeerObject, end: End): boolean {
+/** Whether an entry of `from` or `to` means the other end. */
+export function isPeer(
+  objects: api.PolicyObjects,
+  policy: api.NetworkPolicyObject,
+  peer: api.PolicyPeerObject,
+  end: Pick<End, 'direction' | 'peer' | 'address'>,
+): boolean {
   const { podSelector, namespaceSelector, ipBlock } = peer;
   if (ipBlock) return addressesOf(end).some((address) => holds(ipBlock, address));
   if (!podSelector && !namespaceSelector) return false;
@@ -136,7 +142,7 @@ function isPeer(objects: api.PolicyObjects, policy: api.NetworkPolicyObject, pee
 }
 
 /** The packet's, and where that is the node's in the pod network, also those that the node has for others: a block of nodes means both. */
-function addressesOf({ address, peer }: End): readonly string[] {
+function addressesOf({ address, peer }: Pick<End, 'address' | 'peer'>): readonly string[] {
   const { family, text } = parseIp(address);
   if (peer.is !== 'node' || !gatewaysOf(peer.node).includes(text)) return [address];
   const others = peer.node.status.addresses.flatMap((each) => (isAddress(each) ? [each.address] : []));
