@@ -124,6 +124,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   'diagnose/firewall': ['errors', 'async', 'wire', 'net', 'types:log', 'netlink', 'pipeline', 'packet-in', 'connectivity', 'types:node'],
   admin: [
     'errors',
+    'openflow',
     'async',
     'log',
     'net',

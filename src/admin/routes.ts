@@ -25,6 +25,7 @@ import {
 } from './lists.ts';
 import type { Exporter } from './metrics/exporter.ts';
 import { type ScrapePort, scrapeAgent, scrapeProcess } from './metrics/scrape.ts';
+import { type PolicyCountersPort, policyCounters } from './policy-counters.ts';
 import { type PolicyEvidencePort, policyEvidence } from './policy-evidence.ts';
 import { type PolicyPort, podPolicy, policies, policyExplanation } from './policy-routes.ts';
 import { pauseSecondsMax, type RepairPause } from './repair-pause.ts';
@@ -42,6 +43,7 @@ export type AgentPorts = StatusPort &
   ServiceExplanationPort &
   PolicyPort &
   PolicyEvidencePort &
+  PolicyCountersPort &
   SuspensionPort &
   DeniedLogPort &
   InputsPort &
@@ -95,6 +97,7 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/policy/pod': (query) => podPolicy(agent, query),
     '/v1/policy/explain': (query) => policyExplanation(agent, query),
     '/v1/policy/policies': () => policies(agent),
+    '/v1/policy/counters': (_, signal) => policyCounters(agent, signal),
     '/v1/policy/evidence': (_, signal) => policyEvidence(agent, signal),
     '/v1/policy/suspensions': () => suspensions(agent),
     '/v1/policy/log': () => deniedLog(agent),

@@ -42,6 +42,17 @@ export interface NodePolicyView {
   readonly notUnderstood: readonly string[];
 }
 
+/** What flows of policy's rules have counted, since each is on the switch. */
+export interface RuleCounters {
+  readonly direction: 'ingress' | 'egress';
+  readonly verdict: 'allow' | 'deny';
+  /** The rule that allows, `namespace/name spec.ingress[2]`; or the policies that isolate, `namespace/name`, where no rule allows. */
+  readonly by: readonly string[];
+  /** May exceed 2^53. */
+  readonly packets: string;
+  readonly bytes: string;
+}
+
 /** Whether a connection may be opened, as far as this node decides that. */
 export interface ConnectionPolicyView {
   readonly from: string;

@@ -115,6 +115,11 @@ export class Enforcement {
     return this.#engine.holderOf(address);
   }
 
+  /** Owners of rows that say what becomes of a packet, with what they are made of. */
+  decided(): ReturnType<PolicyFlows['decided']> {
+    return this.#options.flows.decided(this.#engine.matrix);
+  }
+
   /** By owner of the attachment's flows. */
   standings(): ReadonlyMap<Owner, SubjectStanding> {
     return this.#standing;

@@ -93,6 +93,15 @@ export class DirectionFlows {
     return subject && this.numbers.class.numberOf(this.names.class(subject));
   }
 
+  /** Owners of rows that say what becomes of a packet, each with the decision that its rows are made of. */
+  *decided({ relations }: Pick<DirectionMatrix, 'relations'>): Generator<readonly [Owner, PolicyDecision]> {
+    yield* this.#decisions;
+    for (const [key, { owner, decision: elsewhere }] of this.#relations) {
+      const decision = elsewhere === undefined ? relations.get(key) : undefined;
+      if (decision) yield [owner, decision];
+    }
+  }
+
   /** Rows that are not as the matrix says, for want of numbers. */
   get starved(): number {
     return this.#starved.identities.size + this.#starved.relations.size;

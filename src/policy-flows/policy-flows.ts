@@ -3,7 +3,14 @@ import type { Owner } from '../pipeline/cookie.ts';
 import type { Flow } from '../pipeline/flow.ts';
 import type { RecoveredFlow } from '../pipeline/recovered-flow.ts';
 import type { PolicyChange } from '../policy/policy-engine.ts';
-import { type MatrixSubject, type PolicyMatrix, policyDirections, type SubjectClass } from '../policy-matrix/matrix.ts';
+import {
+  type MatrixSubject,
+  type PolicyDecision,
+  type PolicyDirection,
+  type PolicyMatrix,
+  policyDirections,
+  type SubjectClass,
+} from '../policy-matrix/matrix.ts';
 import { DirectionFlows } from './direction-flows.ts';
 import { numberKinds } from './recovered-numbers.ts';
 
@@ -27,6 +34,13 @@ interface PolicyFlowsChange {
  * class in each direction that isolates it; a direction that is absent is free.
  */
 export type PodClasses = 'free' | 'closed' | { readonly ingress?: number; readonly egress?: number };
+
+interface DecidedRows {
+  readonly direction: PolicyDirection;
+  readonly owner: Owner;
+  /** Without ranges: a row of relations, which has no other. */
+  readonly decision: PolicyDecision;
+}
 
 /**
  * From the rows of a matrix to flows by owner. Numbers stand for contents – a class, a decision – and never come to mean something else while
@@ -80,6 +94,12 @@ export class PolicyFlows {
       classes[direction] = number;
     }
     return Object.keys(classes).length === 0 ? 'free' : classes;
+  }
+
+  /** Owners of rows that say what becomes of a packet, with what they are made of. @param matrix as of the last `update` */
+  *decided(matrix: PolicyMatrix): Generator<DecidedRows> {
+    for (const direction of policyDirections)
+      for (const [owner, decision] of this.#directions[direction].decided(matrix[direction])) yield { direction, owner, decision };
   }
 
   /** What `update` has said since the last call is in the wanted state of the bridge from this revision on. */

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { DeniedLogView, WouldDenyView } from '../../src/agent-api/denied-log.ts';
-import type { ConnectionPolicyView, NodePolicyView, PodPolicyView } from '../../src/agent-api/policy.ts';
+import type { ConnectionPolicyView, NodePolicyView, PodPolicyView, RuleCounters } from '../../src/agent-api/policy.ts';
 import { AgentClient } from '../../src/cli/agent-client.ts';
 import { plain } from '../../src/cli/paint.ts';
 import type { Verification } from '../../src/cli/policy/verification.ts';
@@ -64,6 +64,8 @@ async function isExplained(): Promise<void> {
     ['demo/default-deny', []],
   ]);
   const rule = { direction: 'ingress', verdict: 'allow', by: ['demo/clients spec.ingress[0]'] };
+  const { view: counted } = await asked<{ readonly items: readonly RuleCounters[] }>('top', '--for', '1s');
+  expect(Number(counted.items.find(({ by }) => by.join() === rule.by.join())?.packets)).toBeGreaterThan(0);
   const allowed = await asked<ConnectionPolicyView>('explain', 'demo/client-1', 'demo/web-1', '80');
   expect(allowed).toMatchObject({ code: 0, view: { verdict: 'allow', ends: expect.arrayContaining([expect.objectContaining(rule)]) } });
   const denied = await asked<ConnectionPolicyView>('explain', '198.51.100.7', 'demo/web-1', '80');

@@ -9,10 +9,12 @@ import { type OutputForm, outputOption, print } from '../output.ts';
 import { sorted } from '../resources.ts';
 import { type TableColumn, tableLines } from '../table.ts';
 import type { Terminal } from '../terminal.ts';
+import { secondsUpToADay } from '../time-option.ts';
 import { connectionLines } from './connection-lines.ts';
 import { addDenied } from './denied-commands.ts';
 import { podPolicyLines } from './pod-policy-lines.ts';
 import { addSuspend, suspensionLines } from './suspend-command.ts';
+import { top } from './top.ts';
 import { verify } from './verify.ts';
 
 interface PolicyCommandContext {
@@ -66,6 +68,16 @@ export function addPolicy(root: Command, context: PolicyCommandContext): void {
     .description('policies that isolate pods of this node, and what of them is not understood (exit 1 if there is anything)')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .action(({ output }: FormOption) => ends(list({ agent: agent(), terminal }, output)));
+  policy
+    .command('top')
+    .description(
+      'what each rule has counted, and counts: packets that open connections or go on in their direction; no rule allows: isolating policies',
+    )
+    .option('--for <time>', 'how long to look for the rate, e.g. 30s', secondsUpToADay, 10)
+    .addOption(outputOption(['table', 'json', 'yaml']))
+    .action(({ for: seconds, output }: FormOption & { readonly for: number }) =>
+      ends(top({ agent: agent(), terminal }, { seconds, output })),
+    );
   policy
     .command('verify')
     .description('prove that the flows on the bridge do what the policies say')
