@@ -15,7 +15,7 @@ import { type IndexedPod, type Kind, PodKinds } from './kinds.ts';
 import { Membership } from './membership.ts';
 import { NamespaceLabels } from './namespace-labels.ts';
 import { Relations } from './relations.ts';
-import { matchesLabels, type PodLabels } from './selector.ts';
+import { matchesLabels, type PodLabels, selectorOf } from './selector.ts';
 import { type SubjectRules, subjectRules } from './subject-rules.ts';
 
 /** Keys of the matrix whose rows have come, gone or changed. */
@@ -123,7 +123,7 @@ export class PolicyEngine {
     this.#kinds.mention(mentionedNames(policy), 1);
     const policies = this.#policies.get(namespace) ?? new Map<string, KnownPolicy>();
     this.#policies.set(namespace, policies.set(name, { policy }));
-    this.#touchSubjects(namespace);
+    this.#touchSubjects(policy);
   }
 
   /** @param key `namespace/name` */
@@ -135,7 +135,7 @@ export class PolicyEngine {
     this.#kinds.mention(mentionedNames(known.policy), -1);
     policies.delete(name);
     if (policies.size === 0) this.#policies.delete(namespace);
-    this.#touchSubjects(namespace);
+    this.#touchSubjects(known.policy);
   }
 
   /** Whether there is any policy that may isolate pods of this namespace. */
@@ -200,8 +200,12 @@ export class PolicyEngine {
     for (const ip of addresses) this.#moved.set(ip.text, ip);
   }
 
-  #touchSubjects(namespace: string): void {
-    for (const key of this.#local.get(namespace) ?? []) this.#dirtySubjects.add(key);
+  /** Pods here that it selects: of the others none has other rules than before. */
+  #touchSubjects({ namespace, podSelector }: NetworkPolicy): void {
+    const local = this.#local.get(namespace);
+    const selector = local && selectorOf(podSelector);
+    if (!local || !selector) return;
+    for (const key of local) if (matchesLabels(selector, this.#kinds.get(key)?.pod.labels ?? {})) this.#dirtySubjects.add(key);
   }
 
   /** New classes first, then what nobody is in any more: terms that both have stay as they are. */
