@@ -58,11 +58,14 @@ export class LocalSubjects {
     return this.#byOwner.values();
   }
 
-  /** A pod as the engine has to know it: with what the journal says of its addresses. */
-  policyPod(key: string, nodeName: string, facts: LocalPodFacts): PolicyPod {
+  /**
+   * A pod as the engine has to know it: with what the journal says of its addresses. What the API server says of them comes later, and
+   * may be of a sandbox that is gone, whose address another pod has by now.
+   */
+  policyPod(key: string, nodeName: string, { labels, ports, createdAt }: LocalPodFacts): PolicyPod {
     const [namespace = '', name = ''] = key.split('/');
     const podIps = [...this.ofPod(key)].flatMap(({ addresses }) => addresses.map(({ text }) => text));
-    return { namespace, name, nodeName, podIps, ...facts };
+    return { namespace, name, nodeName, podIps, labels, ports, ...(createdAt === undefined ? {} : { createdAt }) };
   }
 }
 
