@@ -197,7 +197,24 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
         '{{instance}} {{kind}}': value('objected_objects'),
         'closed pods {{instance}}': value('policy_closed_pods'),
         'suspensions of policies {{instance}}': value('policy_suspensions'),
+        'faulty policies {{instance}}': value('policy_faulty_count'),
+        'policies only audited, or off {{instance}}': value('policy_mode', ',mode!="enforce"'),
       },
+    },
+    {
+      title: 'A change of a policy',
+      about: 'From the news of what policies look at to the switch’s acknowledgement.',
+      unit: 's',
+      queries: {
+        median: quantile(0.5, 'policy_programming_duration_seconds'),
+        '99 %': quantile(0.99, 'policy_programming_duration_seconds'),
+      },
+    },
+    {
+      title: 'Denied packets of pods that are logged',
+      about: 'With a line, like one that has a line, beyond the rate of lines, beyond the switch’s meters.',
+      unit: 'ops',
+      queries: { '{{outcome}}': rate('policy_log_packets_total', 'outcome') },
     },
   ],
   Agent: [

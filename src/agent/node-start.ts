@@ -58,7 +58,7 @@ export interface StartedNode extends AttachedPods {
 }
 
 export interface StartHooks extends PodHooks {
-  readonly observe?: ServePorts['observe'];
+  readonly observe?: ServePorts['observe'] & NonNullable<Parameters<typeof openPolicy>[0]['observe']>;
   readonly started: (node: StartedNode) => void;
   /** What runs beside it until the signal. */
   readonly companions: (node: StartedNode) => readonly Promise<void>[];
@@ -71,7 +71,7 @@ export interface StartHooks extends PodHooks {
 export async function startNode(parts: StartParts, hooks: StartHooks, signal: AbortSignal): Promise<void> {
   const { config, ovs, nodeState, changes, sources, readiness, log } = parts;
   const live = await prepareBridge(parts, signal);
-  const policy = await openPolicy(parts, live, signal);
+  const policy = await openPolicy({ ...parts, observe: hooks.observe }, live, signal);
   const denied = openDeniedLog(parts, { live, policy }, signal);
   const podParts = { ...parts, live, policy: denied.policy };
   report(parts, 'taking the inventory of pods');

@@ -5,6 +5,7 @@ import type { NodePods } from '../attach/node-pods.ts';
 import type { AgentConfig } from '../config/agent-config.ts';
 import { familiesOf } from '../connectivity/environment.ts';
 import { type BridgeBefore, Enforcement } from '../enforce/enforcement.ts';
+import { PolicyProgramming } from '../enforce/policy-programming.ts';
 import { Suspensions } from '../enforce/suspensions.ts';
 import { StateFile } from '../files/state-file.ts';
 import type { Log } from '../log/log.ts';
@@ -21,12 +22,15 @@ interface PolicyParts {
   readonly pods: NodePods;
   readonly nodeState: NodeState;
   readonly suspensions: Suspensions;
+  readonly observe?:
+    | ((name: 'policy_programming_duration_seconds', labels: Readonly<Record<string, string>>, seconds: number) => void)
+    | undefined;
   readonly log: Log;
 }
 
 /** Policy as the API server and the bridge have it: numbers that an earlier agent lent go on being valid. */
 export async function openPolicy(
-  { config, sources, pods, nodeState, suspensions, log }: PolicyParts,
+  { config, sources, pods, nodeState, suspensions, observe, log }: PolicyParts,
   live: LiveEnvironment,
   signal: AbortSignal,
 ): Promise<Enforcement> {
@@ -46,6 +50,11 @@ export async function openPolicy(
     whenUnknown: config.policy.whenUnknown,
     mode: () => live.current.policyMode ?? 'enforce',
     bridgeBefore: before,
+    programming: new PolicyProgramming({
+      bridge: { revision: () => nodeState.bridge.revision, realized: (revision) => bridge.realized(revision, signal) },
+      observe: (seconds) => observe?.('policy_programming_duration_seconds', {}, seconds),
+      now: () => performance.now(),
+    }),
     turns,
     log,
     signal,

@@ -15,6 +15,7 @@ import { ClassRows } from './class-rows.ts';
 import { type LocalPodFacts, type LocalSubject, LocalSubjects, podKeyOf } from './local-subjects.ts';
 import { NumberReturns } from './number-returns.ts';
 import { ObjectFeed, type PolicySources } from './object-feed.ts';
+import type { PolicyProgramming } from './policy-programming.ts';
 import { intentOf, isSameStanding, Standings, type SubjectStanding, type WhenUnknown } from './standings.ts';
 import type { Suspensions } from './suspensions.ts';
 
@@ -42,6 +43,8 @@ interface EnforcementOptions {
   /** As of now. */
   readonly mode: () => PolicyMode;
   readonly bridgeBefore: BridgeBefore;
+  /** For metrics. */
+  readonly programming?: PolicyProgramming;
   readonly turns: LoopTurns;
   readonly log: Log;
   /** The agent's. */
@@ -96,7 +99,10 @@ export class Enforcement {
       sources,
       isLocal: (key, pod) => pod.nodeName === nodeName || this.#subjects.has(key),
       turns,
-      changed: () => this.#schedule(),
+      changed: () => {
+        this.#options.programming?.noted();
+        this.#schedule();
+      },
     });
   }
 
@@ -177,6 +183,7 @@ export class Enforcement {
   /** The bridge is rid of what nobody wants from now on, flows of policy included: numbers that nobody uses are lent again. */
   removalsAllowed(): void {
     this.#returns.removalsAllowed();
+    this.#options.programming?.begin();
   }
 
   /** What the API server says of these pods of this node may be otherwise. @param pods `namespace/name` */
@@ -297,6 +304,7 @@ export class Enforcement {
       .finally(() => {
         this.#work = undefined;
         if (this.#isBehind) this.#schedule();
+        else this.#options.programming?.workedOff();
       });
   }
 

@@ -104,6 +104,13 @@ export const metricRows = {
   policy_closed_pods: { type: 'gauge', help: 'Pods of this node that are closed because it is not known what policies say of them.' },
   policy_suspensions: { type: 'gauge', help: 'Suspensions of policies, each of a pod, a namespace or this node, until they end.' },
 
+  policy_mode: { type: 'gauge', help: '1 for the policy mode of this node: enforce, audit, off.', labels: ['mode'] },
+  policy_faulty_count: { type: 'gauge', help: 'NetworkPolicies of the cluster of which something cannot be used, and allows nothing.' },
+  policy_programming_duration_seconds: {
+    type: 'histogram',
+    help: 'From the news of a change that policies look at to the switch’s acknowledgement of all that it changes.',
+    buckets: programmingBuckets,
+  },
   policy_log_packets_total: {
     type: 'counter',
     help: 'Denied packets of pods whose denials are logged: with a line, like one that has a line, beyond the rate of lines, beyond the switch’s meters.',

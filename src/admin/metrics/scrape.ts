@@ -34,7 +34,12 @@ interface NodeMetricsPort extends WarningsPort, Pick<PolicyObjectsPort, 'suspens
   readonly repair: { readonly secondsLeft: number };
   readonly responder: { readonly counters: { readonly answered: number; readonly suppressed: number } };
   readonly halfOpen: { readonly counters: { readonly forgotten: number; readonly suppressed: number } };
-  readonly sources: Readonly<Record<'nodes' | 'networkPolicies', { readonly replica: { readonly size: number } }>>;
+  readonly sources: {
+    readonly nodes: { readonly replica: { readonly size: number } };
+    readonly networkPolicies: {
+      readonly replica: { readonly size: number; entries(): Iterable<readonly [string, { readonly faults?: readonly string[] }]> };
+    };
+  };
   readonly node: () => (ServedNode & ReturnType<WarningsPort['node']>) | undefined;
 }
 
@@ -135,16 +140,24 @@ function ofNode(agent: NodeMetricsPort) {
 }
 
 function ofPolicies(agent: NodeMetricsPort) {
-  const { objects, isolatedPods = 0, closedPods = [], suspensions = [] } = policyFacts(agent, agent.node());
+  const { mode, objects, isolatedPods = 0, closedPods = [], suspensions = [] } = policyFacts(agent, agent.node());
   return {
     networkpolicy_count: one(objects),
     policy_isolated_pods: one(isolatedPods),
     policy_closed_pods: one(closedPods.length),
     policy_suspensions: one(suspensions.length),
+    policy_mode: (['enforce', 'audit', 'off'] as const).map((each): Sample => [{ mode: each }, yes(mode === each)]),
+    policy_faulty_count: one(faultyPolicies(agent)),
     policy_log_packets_total: (['lines', 'repeated', 'suppressed', 'metered'] as const).map(
       (outcome): Sample => [{ outcome }, agent.node()?.denied.log.counters[outcome] ?? 0],
     ),
   };
+}
+
+function faultyPolicies({ sources }: NodeMetricsPort): number {
+  let faulty = 0;
+  for (const [, { faults }] of sources.networkPolicies.replica.entries()) if (faults !== undefined) faulty++;
+  return faulty;
 }
 
 /** One look at a folder that is empty but for trouble. */

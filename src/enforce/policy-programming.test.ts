@@ -1,0 +1,33 @@
+import { expect, it } from 'vitest';
+import { PolicyProgramming } from './policy-programming.ts';
+
+it('tells how long a round took from its first news to the acknowledgement of all of it, and nothing of news that change nothing', async () => {
+  let [nowMs, revision] = [0, 1];
+  const told: number[] = [];
+  const waiting: (() => void)[] = [];
+  const programming = new PolicyProgramming({
+    bridge: { revision: () => revision, realized: () => new Promise<void>((go) => waiting.push(go)) },
+    observe: (seconds) => told.push(seconds),
+    now: () => nowMs,
+  });
+  programming.noted();
+  revision++;
+  programming.workedOff();
+  expect(waiting).toEqual([]);
+
+  programming.begin();
+  programming.noted();
+  programming.workedOff();
+  expect(waiting).toEqual([]);
+
+  nowMs = 1_000;
+  programming.noted();
+  nowMs = 1_500;
+  programming.noted();
+  revision++;
+  programming.workedOff();
+  programming.workedOff();
+  nowMs = 3_000;
+  for (const go of waiting.splice(0)) go();
+  await expect.poll(() => told).toEqual([2]);
+});
