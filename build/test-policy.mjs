@@ -50,6 +50,7 @@ else {
     SEINE_TEST_POLICY_MUTANTS: short ? '60' : '1000',
     SEINE_TEST_POLICY_ADDS: number('adds', adds) ?? (short ? '50' : '10000'),
     SEINE_TEST_POLICY_CONNECTIONS: short ? '200' : '10000',
+    SEINE_TEST_POLICY_FLOOD_S: short ? '1' : '60',
     SEINE_TEST_DEADLINE_S: deadlineS,
     ...(seed === undefined ? {} : { SEINE_TEST_SEED: number('seed', seed) }),
   };

@@ -48,6 +48,7 @@ export async function openPolicy(
     nodeState,
     suspensions,
     whenUnknown: config.policy.whenUnknown,
+    serviceOpenings: config.policy.serviceOpenings,
     mode: () => live.current.policyMode ?? 'enforce',
     bridgeBefore: before,
     programming: new PolicyProgramming({

@@ -29,12 +29,19 @@ describe('parseConfig', () => {
     expect(proxy.nodePortAddresses).toMatchObject(['primary', { text: '10.0.0.0/8' }]);
   });
   it('enforces policies, and closes pods of which too little is known, unless it is told otherwise', () => {
-    expect(parseConfig('', {}).policy).toEqual({ mode: 'enforce', whenUnknown: 'closed', logDenied: 'annotated', liveConnections: 'cut' });
+    expect(parseConfig('', {}).policy).toEqual({
+      mode: 'enforce',
+      whenUnknown: 'closed',
+      logDenied: 'annotated',
+      liveConnections: 'cut',
+      serviceOpenings: 2_000,
+    });
     expect(parseConfig('policy: { mode: audit, whenUnknown: refuse, logDenied: all, liveConnections: keep }', {}).policy).toEqual({
       mode: 'audit',
       whenUnknown: 'refuse',
       logDenied: 'all',
       liveConnections: 'keep',
+      serviceOpenings: 2_000,
     });
     expect(parseConfig('policy: { mode: "off" }', {}).policy.mode).toBe('off');
   });

@@ -86,6 +86,8 @@ const policySchema = z.strictObject({
   logDenied: z.enum(['off', 'annotated', 'all']).default('annotated'),
   /** What becomes of connections that were let in and policies deny now. */
   liveConnections: z.enum(liveConnectionsChoices).default('cut'),
+  /** New connections a second that one pod whose egress is policed may open to Services. */
+  serviceOpenings: z.int().min(1).max(1_000_000).default(2_000),
 });
 
 const schema = z.strictObject({

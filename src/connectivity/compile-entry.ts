@@ -40,6 +40,8 @@ export interface SubjectIntent {
   readonly addresses: readonly Ip[];
   readonly ingress?: PolicyClass;
   readonly egress?: PolicyClass;
+  /** New connections to Services a second, where its egress is policed (`compileOpenings`). Absent: any number. */
+  readonly openings?: number;
 }
 
 /**

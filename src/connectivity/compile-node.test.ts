@@ -77,6 +77,7 @@ describe('a node of IPv4', () => {
       'serviceEntry,priority=220,reg0=0x2/0xf,ip,nw_src=169.254.0.252/31 actions=drop',
       'serviceEntry,priority=220,reg0=0x2/0xf,ip,nw_src=10.96.0.0/16 actions=drop',
       'serviceEntry,priority=220,reg0=0x2/0xf,ip,nw_src=10.10.0.0/32 actions=drop',
+      'serviceEntry,priority=210,reg0=0x3/0xf,ip,nw_dst=10.96.0.0/16 actions=set_field:0x400000/0x1c00000->reg4,goto_table:openings',
       'serviceEntry,priority=210,reg0=0x2/0xf,ip,nw_src=10.10.0.1 actions=set_field:0x800000/0x1c00000->reg4,goto_table:sourceRanges',
       'serviceEntry,priority=200,reg0=0x1/0xf,ip actions=goto_table:egressEntry',
       'serviceEntry,priority=200,reg0=0x3/0xf,ip actions=set_field:0x400000/0x1c00000->reg4,goto_table:sourceRanges',

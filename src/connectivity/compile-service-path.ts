@@ -57,6 +57,10 @@ function serviceEntry(family: Family, environment: NodeEnvironment): Flow[] {
   return [
     flow(priority.normal, { regs: [reg.source('tunnel')] }, goto('egressEntry')),
     flow(priority.normal, { regs: [reg.source('pod')] }, load(reg.scope('pod')), goto('sourceRanges')),
+    // Addresses of Services in no range have flows of their Services.
+    ...ofFamily(environment.serviceCidrs).map((ipDst) =>
+      flow(priority.high, { ipDst, regs: [reg.source('pod')] }, load(reg.scope('pod')), goto('openings')),
+    ),
     ...ofFamily(environment.gateway.addresses).map((ip) => byGateway(priority.high, ip, 'node')),
     ...ofFamily(ownCidrs(environment)).map((cidr) => byGateway(priority.normal, cidr, 'pod')),
     byGateway(priority.low, undefined, 'world'),

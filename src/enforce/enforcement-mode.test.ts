@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { LoopTurns } from '../async/loop-turns.ts';
+import { openingsOwner } from '../connectivity/compile-openings.ts';
 import type { PolicyMode } from '../connectivity/environment.ts';
 import type { Namespace } from '../kube/namespace.ts';
 import type { NetworkPolicy } from '../kube/network-policy.ts';
@@ -18,7 +19,7 @@ import type { WhenUnknown } from './standings.ts';
 const owner = ownerOf('subject', 'a');
 const a: LocalSubject = {
   owner,
-  ofPort: 16,
+  ofPort: 32_790,
   addresses: [parseIp('10.0.0.2')],
   pod: { namespace: 'shop', name: 'a', uid: 'u' },
 };
@@ -73,6 +74,7 @@ function scene(known: Known) {
       endedAway: () => known.endedAway === true,
     },
     whenUnknown: known.whenUnknown ?? 'closed',
+    serviceOpenings: 2_000,
     mode: () => now.mode,
     bridgeBefore: known.bridgeBefore ?? 'empty',
     turns: new LoopTurns(5),
@@ -86,7 +88,14 @@ function scene(known: Known) {
     await enforcement.attach(a, AbortSignal.timeout(5_000));
     return standing();
   };
-  return { now, enforcement, standing, attach, entries: () => wanted.get(owner)?.flows.length };
+  return {
+    now,
+    enforcement,
+    standing,
+    attach,
+    entries: () => wanted.get(owner)?.flows.length,
+    meters: () => wanted.get(openingsOwner(owner))?.meters,
+  };
 }
 
 describe('a pod that begins', () => {
@@ -111,6 +120,36 @@ describe('a pod that begins', () => {
     [{ pod: false }, 'the labels of the pod are not known yet'],
   ])('with %j is refused where that is wanted', async (known, why) => {
     await expect(scene({ ...known, whenUnknown: 'refuse' }).attach()).rejects.toThrow(why);
+  });
+});
+
+describe('what a pod opens to Services', () => {
+  const meter = [{ id: 7, unit: 'packets', rate: 2_000, burst: 2_000 }];
+
+  it.each<[Known, unknown]>([
+    [{}, meter],
+    [{ pod: false }, meter],
+    [{ mode: 'audit' }, undefined],
+    [{ mode: 'off' }, undefined],
+  ])('with %j passes %j', async (known, meters) => {
+    const s = scene(known);
+    await s.attach();
+    expect(s.meters()).toEqual(meters);
+  });
+
+  it('passes a meter for as long as policies are enforced, and it is there', async () => {
+    const s = scene({});
+    await s.attach();
+    s.now.mode = 'audit';
+    s.enforcement.modeChanged();
+    await s.enforcement.settled();
+    expect(s.meters()).toBeUndefined();
+    s.now.mode = 'enforce';
+    s.enforcement.modeChanged();
+    await s.enforcement.settled();
+    expect(s.meters()).toEqual(meter);
+    s.enforcement.detach(owner);
+    expect(s.meters()).toBeUndefined();
   });
 });
 

@@ -146,6 +146,7 @@ async function enforce(more: Partial<Options> = {}): Promise<Enforcement> {
     nodeState: bridge as unknown as Options['nodeState'],
     suspensions: { of: () => undefined, endedAway: () => false },
     whenUnknown: 'closed',
+    serviceOpenings: 2_000,
     mode: () => 'enforce',
     bridgeBefore: 'with policy',
     turns: new LoopTurns(5),

@@ -1,5 +1,6 @@
 import type { LoopTurns } from '../async/loop-turns.ts';
 import { compileSubject, type SubjectIntent } from '../connectivity/compile-entry.ts';
+import { compileOpenings, openingsOwner } from '../connectivity/compile-openings.ts';
 import type { PolicyMode } from '../connectivity/environment.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { PodIdentity } from '../ipam/attachment.ts';
@@ -40,6 +41,8 @@ interface EnforcementOptions {
   };
   readonly suspensions: Pick<Suspensions, 'of' | 'endedAway'>;
   readonly whenUnknown: WhenUnknown;
+  /** New connections a second that one pod whose egress is policed may open to Services. */
+  readonly serviceOpenings: number;
   /** As of now. */
   readonly mode: () => PolicyMode;
   readonly bridgeBefore: BridgeBefore;
@@ -77,6 +80,8 @@ export class Enforcement {
   readonly #standings: Standings;
   readonly #subjects = new LocalSubjects();
   readonly #standing = new Map<Owner, SubjectStanding>();
+  /** Whose openings to Services pass a meter. */
+  readonly #limited = new Set<Owner>();
   /** Adopted, and not known well enough since. */
   readonly #undecided = new Set<Owner>();
   /** Pods whose flows may be others now. */
@@ -154,16 +159,16 @@ export class Enforcement {
     return this.#options.flows.problems;
   }
 
-  /** Of all attachments. */
+  /** Of what all attachments have on the bridge. */
   owners(): Iterable<Owner> {
-    return [...this.#subjects.all()].map(({ owner }) => owner);
+    return [...this.#subjects.all()].flatMap(({ owner }) => [owner, openingsOwner(owner)]);
   }
 
   /** What attachments' flows in the entry tables are compiled from. */
   *inputs(): Generator<{ readonly owner: Owner; readonly intent: SubjectIntent }> {
     for (const subject of this.#subjects.all()) {
       const standing = this.#standing.get(subject.owner);
-      if (standing) yield { owner: subject.owner, intent: intentOf(subject, standing) };
+      if (standing) yield { owner: subject.owner, intent: intentOf(subject, standing, this.#openings) };
     }
   }
 
@@ -239,7 +244,9 @@ export class Enforcement {
       await this.#rows.untilReady(standing, signal);
       if (isSameStanding(standing, this.#standings.of(subject))) break; // else another one by now, whose rows may be under way
     }
-    await nodeState.realized(this.#want(subject), signal);
+    this.#undecided.delete(subject.owner);
+    await nodeState.realized(this.#lead(subject, this.#standings.of(subject)), signal);
+    if (this.#standing.has(subject.owner)) this.#limit(subject); // else detached meanwhile
   }
 
   /** An attachment that an earlier agent has made. Until more is known it keeps what the bridge had of it. */
@@ -273,6 +280,7 @@ export class Enforcement {
       }
       this.#schedule();
     }
+    this.#unlimit(owner);
     return this.#options.nodeState.forget(owner);
   }
 
@@ -343,7 +351,9 @@ export class Enforcement {
   /** Wants an attachment's flows as of now. */
   #want(subject: LocalSubject): Revisions {
     this.#undecided.delete(subject.owner);
-    return this.#lead(subject, this.#standings.of(subject));
+    const led = this.#lead(subject, this.#standings.of(subject));
+    this.#limit(subject);
+    return led;
   }
 
   #lead(subject: LocalSubject, standing: SubjectStanding): Revisions {
@@ -353,5 +363,26 @@ export class Enforcement {
     if (standing.is === 'closed' && before?.is !== 'closed')
       log.warn('a pod is closed until its policies are known', { pod: podKeyOf(subject), why: standing.why });
     return nodeState.want(subject.owner, { ...nothing, flows: compileSubject(intentOf(subject, standing)) });
+  }
+
+  /** Undefined: nothing that is not enforced limits anybody. */
+  get #openings(): number | undefined {
+    return this.#options.mode() === 'enforce' ? this.#options.serviceOpenings : undefined;
+  }
+
+  /** Limits what it opens to Services, if what holds for it asks for that. */
+  #limit(subject: LocalSubject): void {
+    const standing = this.#standing.get(subject.owner) ?? { is: 'free' };
+    const wanted = compileOpenings(intentOf(subject, standing, this.#openings));
+    if (wanted === nothing) {
+      this.#unlimit(subject.owner);
+      return;
+    }
+    this.#limited.add(subject.owner);
+    this.#options.nodeState.want(openingsOwner(subject.owner), wanted);
+  }
+
+  #unlimit(owner: Owner): void {
+    if (this.#limited.delete(owner)) this.#options.nodeState.forget(openingsOwner(owner));
   }
 }

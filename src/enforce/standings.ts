@@ -64,9 +64,9 @@ function whyOf({ untilMs, reason }: Suspension): string {
 }
 
 /** From what its flows in the entry tables are compiled. */
-export function intentOf({ ofPort, addresses }: LocalSubject, standing: SubjectStanding): SubjectIntent {
+export function intentOf({ ofPort, addresses }: LocalSubject, standing: SubjectStanding, openings?: number): SubjectIntent {
   const classes = standing.is === 'policed' ? standing.classes : standing.is === 'closed' ? closed : {};
-  return { ofPort, addresses, ...classes };
+  return { ofPort, addresses, ...classes, ...('egress' in classes && openings !== undefined ? { openings } : {}) };
 }
 
 const closed = { ingress: 'closed', egress: 'closed' } as const;

@@ -1,5 +1,6 @@
 import { compileSubject } from '../connectivity/compile-entry.ts';
 import { compileNode } from '../connectivity/compile-node.ts';
+import { compileOpenings, openingsOwner } from '../connectivity/compile-openings.ts';
 import { compilePeer } from '../connectivity/compile-peer.ts';
 import { compilePod } from '../connectivity/compile-pod.ts';
 import { SeineError } from '../errors/seine-error.ts';
@@ -30,6 +31,8 @@ export function compileInputs(inputs: NodeInputs): CompiledBridge {
   for (const peer of inputs.peers) bridge.want(ownerOf('peer', peer.name), () => compilePeer(peer, environment));
   for (const { owner, intent } of inputs.pods) bridge.want(owner, () => compilePod(intent));
   for (const { owner, intent } of inputs.subjects) bridge.want(owner, () => ({ ...nothing, flows: compileSubject(intent) }));
+  for (const { owner, intent } of inputs.subjects)
+    if (compileOpenings(intent) !== nothing) bridge.want(openingsOwner(owner), () => compileOpenings(intent));
   for (const service of inputs.services) wantService(bridge, service, inputs.proxy);
   bridge.learned.complete();
   return bridge;

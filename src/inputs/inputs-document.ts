@@ -124,6 +124,7 @@ const subjectIntent: z.ZodType<SubjectIntent> = z.strictObject({
   addresses: z.array(ip),
   ingress: policyClass.exactOptional(),
   egress: policyClass.exactOptional(),
+  openings: z.int().min(1).max(0xffff_ffff).exactOptional(),
 } satisfies Shape<SubjectIntent>);
 const subject: z.ZodType<SubjectInput> = z.strictObject({ owner, intent: subjectIntent });
 const dispute: z.ZodType<Dispute> = z.strictObject({

@@ -25,6 +25,11 @@ export const tables = {
     miss: 'sourceRanges',
     doc: 'Client of a Service: pod, node or world. Peers have chosen an endpoint already.',
   },
+  openings: {
+    id: 21,
+    miss: 'sourceRanges',
+    doc: 'Opening packets of local pods to Services: those of a pod that policy isolates pass a meter.',
+  },
   sourceRanges: { id: 22, miss: 'balanceOrPass', doc: 'loadBalancerSourceRanges; runs `affinity`, then `balance`.' },
   affinity: { id: 24, miss: 'chooseEndpoint', doc: 'Learned: the endpoint of a client.' },
   balance: { id: 26, miss: 'dnat', doc: 'Service address and port to a group; each bucket names an endpoint.' },

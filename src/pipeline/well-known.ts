@@ -7,6 +7,9 @@ export const ofPorts = { tunnel: 32768, gateway: 32769 } as const;
 /** Pods' ports are allocated from here. 32770 and 32771 stay free for an uplink and a host port. */
 export const podOfPorts = { first: 32784, last: 65279 } as const;
 
+/** Meters of what pods open to Services; those of pods' egress limits have the numbers of the pods' ports. */
+export const openingsMeters = { first: 1, last: 1 + podOfPorts.last - podOfPorts.first } as const;
+
 /** Stands for every next hop behind a tunnel, and for the next hop of Services. */
 export const virtualMac = parseMac('aa:bb:cc:dd:ee:ff');
 

@@ -88,10 +88,12 @@ describe('compileService', () => {
     const asked = 'tcp,nw_dst=10.10.1.5,tp_dst=53';
     const fromItself =
       'table=sourceRanges,priority=230,tcp,nw_src=10.10.1.5,nw_dst=10.10.1.5,tp_src=0x35/0xffff,tp_dst=53 actions=goto_table:egressEntry';
+    /** Its own meter is on the way of a pod that asks there. */
+    const opened = `table=serviceEntry,priority=210,reg0=0x3/0xf,${asked} actions=set_field:0x400000/0x1c00000->reg4,goto_table:openings`;
 
     it('has a group of its own, in which that endpoint’s bucket does not translate', () => {
       const [, , ...flows] = compile({ addresses: [...dns.addresses, own] }).flows;
-      expect(flows).toEqual([`table=balance,priority=200,reg4=0x10000/0x70000,${asked} actions=group:8`]);
+      expect(flows).toEqual([opened, `table=balance,priority=200,reg4=0x10000/0x70000,${asked} actions=group:8`]);
       const { groups } = compile({ addresses: [own] });
       const marked = `set_field:0x200/0x200->reg0,set_field:0x7->reg7,${tried},`;
       expect(groups).toEqual([
@@ -103,6 +105,7 @@ describe('compileService', () => {
     it('lets through as it is what can only go there, and what comes from there', () => {
       expect(compile({ addresses: [own], cluster: endpoints.slice(1) }).flows).toEqual([
         fromItself,
+        opened,
         `table=balance,priority=200,reg4=0x10000/0x70000,${asked} actions=goto_table:egressEntry`,
       ]);
     });
@@ -115,7 +118,7 @@ describe('compileService', () => {
         translation: 'endpoint',
         affinitySeconds: 60,
       });
-      expect(flows.filter((flow) => /table=dnat|ip_frag/.test(flow))).toEqual([
+      expect(flows.filter((flow) => /table=dnat|table=balance.*ip_frag/.test(flow))).toEqual([
         'table=dnat,priority=220,reg3=0xa0a0105,reg4=0x35/0xffff,reg4=0x20000/0x70000,udp,nw_dst=10.10.1.5,tp_dst=53 ' +
           'actions=set_field:0x10000/0x70000->reg4,goto_table:egressEntry',
       ]);

@@ -43,6 +43,7 @@ export function compileService(intent: ServiceIntent, options: ServiceCompileOpt
   const flows = intent.addresses.flatMap((address) => [
     ...fromItself(intent, address),
     ...sourceRanges(intent, address, options.node),
+    ...opened(intent, address),
     ...balance(intent, address, shares),
     ...chosenItself(intent, address),
   ]);
@@ -203,6 +204,14 @@ function sourceRanges(intent: ServiceIntent, address: ServiceAddress, { addresse
     ),
     flow(priority.low, match, drop),
   ]);
+}
+
+/** What is in no range of Services' addresses is a Service's all the same to a pod that asks it. */
+function opened(intent: ServiceIntent, address: ServiceAddress): Flow[] {
+  if (address.kind === 'cluster' || address.kind === 'nodePort') return [];
+  const steps = [load(reg.scope('pod')), goto('openings')];
+  const both = [matchOf(intent, address), ...(intent.transport === 'udp' ? [fragmentsOf(intent, address)] : [])];
+  return both.map((match) => ({ table: 'serviceEntry', priority: priority.high, match: { ...match, regs: [reg.source('pod')] }, steps }));
 }
 
 /**

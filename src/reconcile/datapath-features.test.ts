@@ -19,7 +19,17 @@ const facts: DatapathFacts = {
 it('says yes, no, how many, or nothing', () => {
   expect(capabilitiesOf(facts)).toMatchObject({
     ...{ ct_zone: true, ct_state_nat: false, ct_mark: null, max_hash_alg: 1, max_mpls_depth: null },
-    ...{ geneve: true, gre: false, meters_max: 7, meters_kbps: true, meters_burst: false, groups_select: true, groups_max: 9, sctp: true },
+    ...{
+      geneve: true,
+      gre: false,
+      meters_max: 7,
+      meters_kbps: true,
+      meters_pktps: false,
+      meters_burst: false,
+      groups_select: true,
+      groups_max: 9,
+      sctp: true,
+    },
   });
 });
 
@@ -31,5 +41,8 @@ it('reports neither features nor missing ones of a switch without data', () => {
 });
 
 it('names what is missing and what the effect on traffic is', () => {
-  expect(missingIn(capabilitiesOf(facts))).toEqual([{ feature: 'ct_state_nat', consequence: datapathFeatures.ct_state_nat.without }]);
+  expect(missingIn(capabilitiesOf(facts))).toEqual([
+    { feature: 'ct_state_nat', consequence: datapathFeatures.ct_state_nat.without },
+    { feature: 'meters_pktps', consequence: datapathFeatures.meters_pktps.without },
+  ]);
 });

@@ -81,9 +81,17 @@ export const datapathFeatures = {
   groups_select: { use: 'a Service’s endpoints', without: 'Services fail', of: ({ groups }) => bit(groups?.types, 1) },
   groups_max: { use: 'one for each Service port, and more for large ones', of: ({ groups }) => groups?.maxSelectGroups },
   max_hash_alg: { use: 'dp_hash of groups: 0 is the kernel’s own hash, 1 adds a symmetric one', of: number('max_hash_alg') },
-  meters_max: { use: 'egress limits of pods, one meter each', of: ({ meters }) => meters?.maxMeters },
+  meters_max: {
+    use: 'egress limits of pods and what isolated ones may open to Services, one meter each',
+    of: ({ meters }) => meters?.maxMeters,
+  },
   meters_kbps: { use: 'egress limits of pods, in bits', of: ({ meters }) => bit(meters?.capabilities, 0) },
-  meters_burst: { use: 'burst size of egress limits', of: ({ meters }) => bit(meters?.capabilities, 2) },
+  meters_pktps: {
+    use: 'what a pod that policy isolates may open to Services, in packets; one meter each',
+    without: 'a pod that is denied may fill the connection tracker by asking Services',
+    of: ({ meters }) => bit(meters?.capabilities, 1),
+  },
+  meters_burst: { use: 'burst size of both', of: ({ meters }) => bit(meters?.capabilities, 2) },
   checksums: {
     use: 'pods may leave checksums to the device; otherwise, the agent turns that off in every pod',
     of: ({ fillsChecksums }) => fillsChecksums,

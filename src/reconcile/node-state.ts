@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SeineError } from '../errors/seine-error.ts';
 import { cookieFeature, cookieOf, type Owner, ownerOf } from '../pipeline/cookie.ts';
 import type { FlowPattern, TransportAddress } from '../pipeline/flow-pattern.ts';
+import { openingsMeters } from '../pipeline/well-known.ts';
 import type { PodLink } from '../wanted/pod-link.ts';
 import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
 import type { Wanted } from '../wanted/wanted.ts';
@@ -15,6 +16,7 @@ import {
   isFlowKey,
   isMeterKey,
   isOpenFlowSetting,
+  numberOf,
   tableOfKey,
 } from './bridge-entry.ts';
 import { DesiredState } from './desired-state.ts';
@@ -279,7 +281,7 @@ export class NodeState {
     this.reconcilers.switch.allowRemovals();
     this.reconcilers.bridge.allowRemovals(
       (key, value) =>
-        (isMeterKey(key) && !isDeniedMeterKey(key)) || isOpenFlowSetting(key) || (isFlowKey(key) && isGone(cookieOfFlow(key, value))),
+        (isMeterKey(key) && !isOfPolicy(key, value)) || isOpenFlowSetting(key) || (isFlowKey(key) && isGone(cookieOfFlow(key, value))),
     );
     this.reconcilers.links.allowRemovals();
   }
@@ -287,9 +289,7 @@ export class NodeState {
   /** As `allowRemovals`, but for what belongs to policy: its sources are not in step yet. */
   allowRemovalsButPolicy(): void {
     for (const part of parts) if (part !== 'bridge') this.reconcilers[part].allowRemovals();
-    this.reconcilers.bridge.allowRemovals((key, value) =>
-      isFlowKey(key) ? !isOfPolicy(cookieOfFlow(key, value)) : !isDeniedMeterKey(key),
-    );
+    this.reconcilers.bridge.allowRemovals((key, value) => !isOfPolicy(key, value));
   }
 
   /**
@@ -304,8 +304,7 @@ export class NodeState {
   hasPolicyLeftovers(): boolean {
     const held = this.reconcilers.bridge.actual();
     if (held === undefined) return true;
-    for (const [key, value] of held)
-      if (this.bridge.wanted(key) === undefined && isFlowKey(key) && isOfPolicy(cookieOfFlow(key, value))) return true;
+    for (const [key, value] of held) if (this.bridge.wanted(key) === undefined && isFlowKey(key) && isOfPolicy(key, value)) return true;
     return false;
   }
 
@@ -388,8 +387,9 @@ function cookieOfFlow(key: BridgeKey, value: BridgeValue): bigint {
   return decodeFlowEntry(key, value).cookie;
 }
 
-function isOfPolicy(cookie: bigint): boolean {
-  const feature = cookieFeature(cookie);
+function isOfPolicy(key: BridgeKey, value: BridgeValue): boolean {
+  if (isMeterKey(key)) return isDeniedMeterKey(key) || numberOf(key) <= openingsMeters.last;
+  const feature = isFlowKey(key) ? cookieFeature(cookieOfFlow(key, value)) : undefined;
   return feature === 'policy' || feature === 'subject';
 }
 

@@ -1,6 +1,8 @@
 import { randomBytes, randomInt } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { compileSubject } from '../../src/connectivity/compile-entry.ts';
+import { compileOpenings, openingsOwner } from '../../src/connectivity/compile-openings.ts';
 import type { Family } from '../../src/net/ip.ts';
 import { macFromBytes, macToBytes } from '../../src/net/mac.ts';
 import { ownerOf } from '../../src/pipeline/cookie.ts';
@@ -9,11 +11,13 @@ import { decisionFlows, directionTables, relationFlow } from '../../src/policy-f
 import type { DecidedRange, PolicyOutcome } from '../../src/policy-matrix/matrix.ts';
 import { nothing } from '../../src/wanted/wanted.ts';
 import type { Packet } from '../model/packet.ts';
-import { addressOf, families, macOf, nodes, port } from '../support/cluster-plan.ts';
+import { addressOf, clusterIp, families, macOf, nodes, port, services } from '../support/cluster-plan.ts';
 import { encodeFrame } from '../support/frame.ts';
 import { fragmentsOf } from '../support/frame-fragments.ts';
-import { TappedCluster } from '../support/tapped-cluster.ts';
+import { gatewayMac, TappedCluster } from '../support/tapped-cluster.ts';
 import { datapath, patienceMs } from '../support/test-cluster.ts';
+import { slowness } from '../support/test-datapath.ts';
+import { Unixctl } from '../support/unixctl.ts';
 
 /*
  * Packets that show a switch less than others: where ports decide and none is seen. `b` is isolated in egress, and may send to one port;
@@ -31,6 +35,10 @@ afterAll(() => tapped.stop());
 
 type Speaker = 'a' | 'b';
 const intents = new Map(nodes.flatMap(({ pods }) => pods.map(({ name, intent }) => [name, intent] as const)));
+/** How long a denied pod asks. */
+const floodMs = 1_000 * Number(process.env['SEINE_TEST_POLICY_FLOOD_S'] ?? 1);
+/** Of an entry that nobody answers, with what the tracker takes to sweep it (s). */
+const lifeS = 30 + 10;
 const subjectClass = 5;
 const decision = 9;
 const allow: PolicyOutcome = { verdict: 'allow', by: ['test/one spec.egress[0]'] };
@@ -57,6 +65,27 @@ async function hold(
   if (what !== 'free') await tapped.cluster.hold('n1', owner, { ...nothing, flows: rows() });
   await tapped.cluster.hold('n1', ownerOf('subject', `${ofPort}`), { ...nothing, flows: subject });
   if (what === 'free') await tapped.cluster.hold('n1', owner, nothing);
+}
+
+/** What holds for `b`: it may not send, and opens so many connections to Services a second. */
+async function limited(openings: number): Promise<void> {
+  const intent = { ofPort: intents.get('b')?.ofPort ?? 0, addresses: [], egress: subjectClass, openings };
+  await tapped.cluster.hold('n1', openingsOwner(ownerOf('subject', 'b')), compileOpenings(intent));
+}
+
+async function tracked(): Promise<number> {
+  const control = await Unixctl.open(tapped.cluster.switchOf('n1').runDir);
+  try {
+    return Number(await control.run('dpctl/ct-get-nconns'));
+  } finally {
+    control.close();
+  }
+}
+
+/** A SYN to a Service of one endpoint. */
+function opening(family: Family, from: Speaker, service: 'onlyA' | 'onlyC', portSrc: number): Uint8Array {
+  const ends = { ethSrc: macOf(from), ethDst: gatewayMac, ipSrc: addressOf(from, family), ipDst: clusterIp(service, family) };
+  return encodeFrame({ ...ends, payload: family, protocol: 'tcp', ttl: 64, portSrc, portDst: services[service].port, tcpFlags: 'syn' });
 }
 
 /** Others than those of earlier tests, whose connections the tracker still knows. */
@@ -105,6 +134,28 @@ async function settled(from: Speaker): Promise<void> {
 const yes = [true, true];
 const no = [false, false];
 
+/** Gives a TCP packet another source port, and the checksum that this makes (RFC 1624): faster than to make another packet. */
+function renumber(frame: Uint8Array, family: Family, portSrc: number): Uint8Array {
+  const view = new DataView(frame.buffer, frame.byteOffset + 14 + (family === 'ipv4' ? 20 : 40));
+  const sum = (~view.getUint16(16) & 0xffff) + (~view.getUint16(0) & 0xffff) + portSrc;
+  const folded = (sum & 0xffff) + (sum >>> 16);
+  view.setUint16(0, portSrc);
+  view.setUint16(16, ~((folded & 0xffff) + (folded >>> 16)) & 0xffff);
+  return frame;
+}
+
+/** Which of these are in a TCP header to this port, as its source. */
+function openedTo(portDst: number): ReadonlySet<number> {
+  const at = { ipv4: 14 + 20, ipv6: 14 + 40 };
+  const ports = tapped.wires.c.frames.flatMap((frame) => {
+    const start = frame[12] === 0x08 ? at.ipv4 : at.ipv6;
+    return frame.length > start + 13 && frame.readUInt16BE(start + 2) === portDst && frame[start + 13] === 0x02
+      ? [frame.readUInt16BE(start)]
+      : [];
+  });
+  return new Set(ports);
+}
+
 describe.each(families)('over %s', (family) => {
   afterEach(async () => {
     await hold('free');
@@ -130,4 +181,30 @@ describe.each(families)('over %s', (family) => {
     await hold('deny');
     await expect.poll(() => heard(family, asks, 2_000)).toEqual(no);
   });
+
+  // The kernel's data path says how many it has tracked elsewhere.
+  it.runIf(datapath === 'netdev')(
+    'a denied pod that goes on asking Services fills no tracker, and costs nobody else a connection',
+    async () => {
+      const [openings, batch, firstPort] = [500, 100, 1_024];
+      await hold('deny');
+      await limited(openings);
+      tapped.wires.c.frames.length = 0;
+      const before = await tracked();
+      const [ofDenied, ofAllowed] = [opening(family, 'b', 'onlyA', 0), opening(family, 'a', 'onlyC', 0)];
+      const [startedMs, asked] = [performance.now(), { denied: 0, allowed: 0 }];
+      while (performance.now() - startedMs < floodMs) {
+        for (let at = 0; at < batch; at++) tapped.wires.b.send(renumber(ofDenied, family, firstPort + (asked.denied++ % 64_000)));
+        tapped.wires.a.send(renumber(ofAllowed, family, firstPort + (asked.allowed++ % 64_000)));
+        await nextTurn();
+      }
+      const tookS = (performance.now() - startedMs) / 1_000;
+      await expect.poll(() => openedTo(port.datagrams).size, { timeout: 10_000 * slowness }).toBe(Math.min(asked.allowed, 64_000));
+      const held = (await tracked()) - before - Math.min(asked.allowed, 64_000);
+      process.stdout.write(
+        `${Math.round(asked.denied / tookS)} denied and ${Math.round(asked.allowed / tookS)} allowed a second, ${held} tracked\n`,
+      );
+      expect(held).toBeLessThanOrEqual(openings * (2 + Math.min(lifeS, (performance.now() - startedMs) / 1_000)));
+    },
+  );
 });
