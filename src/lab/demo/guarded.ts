@@ -10,7 +10,10 @@ const policies = `/apis/networking.k8s.io/v1/namespaces/${guardedNamespace}/netw
 /** Namespace and policies before the pod, which must not have a moment without them. */
 export function guardedManifests(plan: LabPlan): DemoManifest[] {
   return [
-    { collection: '/api/v1/namespaces', object: { apiVersion: 'v1', kind: 'Namespace', metadata: { name: guardedNamespace } } },
+    {
+      collection: '/api/v1/namespaces',
+      object: { apiVersion: 'v1', kind: 'Namespace', metadata: { name: guardedNamespace, annotations: { 'seine.dev/log': 'denied' } } },
+    },
     policy('deny-all', { podSelector: {}, policyTypes: ['Ingress', 'Egress'] }),
     clientsMayAsk,
     newPod(guardedPod, plan),

@@ -5,6 +5,7 @@ import { runIn } from '../machine/netns.ts';
 import { DatagramStream } from '../probe/datagram-stream.ts';
 import { ask } from '../probe/probe.ts';
 import { guardedNamespace, guardedPod } from './guarded.ts';
+import { deniedLine } from './policy-log-check.ts';
 import {
   type DemoCheck,
   demoPod,
@@ -35,6 +36,7 @@ export function policyChecks(scene: Scene, family: Family): DemoCheck[] {
   return [
     { name: `policy.allow.${family}`, run: () => eventually(() => tryAll(asked(scene, family, 'client'))) },
     { name: `policy.deny.${family}`, run: () => denied(scene, family) },
+    { name: `policy.log.${family}`, run: () => deniedLine(scene, family) },
     { name: `policy.live-cut.${family}`, run: (signal) => livingConnection(scene, family, signal) },
     { name: `policy.first-packet.${family}`, run: (signal) => firstPacket(scene, family, signal) },
   ];
