@@ -16,6 +16,7 @@ import { clusterIps, createAll, type DemoManifest, manifests, nodePorts, podsRea
 import { removeLab } from './down.ts';
 import { KubeApi } from './kube/kube-api.ts';
 import { readKubeconfig } from './kube/kubeconfig.ts';
+import { builtIfAsked } from './kubernetes/built-programs.ts';
 import { writeFileWhole } from './machine/files.ts';
 import { labProgram } from './machine/installation.ts';
 import { defaultLabDir, familiesOption, needRoot, seconds, wholeNumber } from './options.ts';
@@ -34,6 +35,7 @@ interface DemoOptions {
   readonly down?: boolean;
   readonly agent?: string;
   readonly pings?: number;
+  readonly kubernetes?: string | true;
 }
 
 const command = new Command('npm run demo --')
@@ -44,6 +46,7 @@ const command = new Command('npm run demo --')
   .addOption(new Option('--tunnel <type>', 'tunnel protocol between nodes').choices(['geneve', 'vxlan', 'gre']).default('geneve'))
   .addOption(new Option('--datapath <type>', 'of Open vSwitch').choices(['netdev', 'system']).default('netdev'))
   .option('--json', 'print the results as JSON, as the last line; everything else goes to standard error')
+  .option('--kubernetes [version]', 'on a real Kubernetes, which is built if it is not there: docs/lab-kubernetes.md')
   .option('--down', 'remove everything at the end')
   .addOption(new Option('--agent <file>', 'what node runs as the agent').hideHelp())
   .addOption(new Option('--pings <per second>', 'on each path over a restart').argParser(wholeNumber).hideHelp());
@@ -52,7 +55,8 @@ const paints = paintsFor(process.stderr);
 
 async function main(options: DemoOptions, signal: AbortSignal): Promise<number> {
   needRoot();
-  const plan = planLab({ ...options, dir: realLabDir(options.dir) });
+  const kubernetes = await builtIfAsked(options.kubernetes);
+  const plan = planLab({ ...options, kubernetes, dir: realLabDir(options.dir) });
   const results: DemoCheckResult[] = [];
   const record = (result: DemoCheckResult) => {
     results.push(result);

@@ -5,7 +5,7 @@ import { askControl } from './daemon/control.ts';
 import { formatStatus } from './daemon/status.ts';
 import { removeLab } from './down.ts';
 import { executeInPod, executeInWorld, executeOnNode } from './execute.ts';
-import { builtKubernetes } from './kubernetes/built-programs.ts';
+import { builtIfAsked } from './kubernetes/built-programs.ts';
 import { packageVersion } from './machine/installation.ts';
 import { commaSeparated, defaultLabDir, familiesOption, needRoot, oneOf, seconds, wholeNumber } from './options.ts';
 import { labPaths, realLabDir } from './plan/names.ts';
@@ -78,7 +78,7 @@ withDir(program.command('up').description('create a lab and wait until its nodes
   .addOption(new Option('--agent <file>', 'what node runs as the agent').hideHelp())
   .action(async ({ dir, podCidr, serviceCidr, agent, kubernetes: version, ...options }: UpCommandOptions) => {
     needRoot();
-    const kubernetes = version === undefined ? undefined : await builtKubernetes(version === true ? undefined : version);
+    const kubernetes = await builtIfAsked(version);
     const plan = planLab({ ...options, kubernetes, dir: realLabDir(dir), podCidrs: podCidr, serviceCidrs: serviceCidr });
     const tookMs = await bringUp({ plan, agent, onStep: (text, atMs) => say(`${seconds(atMs)}  ${text}`) }, signal);
     say(`${seconds(tookMs)}  ready: export KUBECONFIG=${labPaths(plan.dir).kubeconfig}`);

@@ -21,8 +21,8 @@ export function guardedManifests(plan: LabPlan): DemoManifest[] {
 }
 
 /** A pod on the first node. */
-export function newPod(name: string, { nodes }: LabPlan): DemoManifest {
-  return podManifest({ namespace: guardedNamespace, name, node: nodes[0]?.name ?? '', labels: { app: name }, port: podPort });
+export function newPod(name: string, plan: LabPlan): DemoManifest {
+  return podManifest({ plan, namespace: guardedNamespace, name, node: plan.nodes[0]?.name ?? '', labels: { app: name }, port: podPort });
 }
 
 const clientsMayAsk = policy('clients-may-ask', {

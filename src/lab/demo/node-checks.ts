@@ -17,7 +17,8 @@ const pingHertz = { netdev: 1000, system: 20 };
 /** What is asked of nodes and agents. */
 export function nodeChecks(scene: Scene): DemoCheck[] {
   return [
-    { name: 'cni.check', run: () => cniCheck(scene) },
+    // Real runtimes run no CHECK.
+    ...(scene.plan.kubernetes === undefined ? [{ name: 'cni.check', run: () => cniCheck(scene) }] : []),
     { name: 'agent.restart-lossless', run: (signal) => restartLossless(scene, signal) },
     { name: 'flows.by-table', run: (signal) => flowsByTable(scene, signal) },
   ];

@@ -11,6 +11,7 @@ export const hostPort = 8081;
 
 const readyDeadlineMs = 180_000;
 const pollMs = 50;
+const accountDeadlineMs = 30_000;
 
 export type NodePorts = Readonly<Record<'tcp' | 'udp', number>>;
 
@@ -33,9 +34,9 @@ export function manifests(plan: LabPlan): DemoManifest[] {
   return [
     { collection: '/api/v1/namespaces', object: { apiVersion: 'v1', kind: 'Namespace', metadata: { name: demoNamespace } } },
     ...plan.nodes.flatMap(({ name }, index) => [
-      pod(`web-${index + 1}`, name, { app: 'web', [rollingLabel]: 'yes' }, podPort),
-      pod(`client-${index + 1}`, name, { app: 'client', client: String(index + 1), [rollingLabel]: 'yes' }, podPort),
-      pod(`host-${index + 1}`, name, { app: 'host' }, hostPort, { hostNetwork: true }),
+      pod(plan, `web-${index + 1}`, name, { app: 'web', [rollingLabel]: 'yes' }),
+      pod(plan, `client-${index + 1}`, name, { app: 'client', client: String(index + 1), [rollingLabel]: 'yes' }),
+      podManifest({ ...inNamespace(plan, `host-${index + 1}`, name, { app: 'host' }), port: hostPort, more: { hostNetwork: true } }),
     ]),
     service('web', { app: 'web' }, plan, 'NodePort'),
     service('loop', { client: '1' }, plan),
@@ -44,11 +45,16 @@ export function manifests(plan: LabPlan): DemoManifest[] {
   ];
 }
 
-function pod(name: string, node: string, labels: Readonly<Record<string, string>>, port: number, more: object = {}): DemoManifest {
-  return podManifest({ namespace: demoNamespace, name, node, labels, port, more });
+function pod(plan: LabPlan, name: string, node: string, labels: Readonly<Record<string, string>>): DemoManifest {
+  return podManifest({ ...inNamespace(plan, name, node, labels), port: podPort });
+}
+
+function inNamespace(plan: LabPlan, name: string, node: string, labels: Readonly<Record<string, string>>): Omit<DemoPod, 'port'> {
+  return { plan, namespace: demoNamespace, name, node, labels };
 }
 
 interface DemoPod {
+  readonly plan?: Pick<LabPlan, 'kubernetes'>;
   readonly namespace: string;
   readonly name: string;
   readonly node: string;
@@ -58,16 +64,21 @@ interface DemoPod {
 }
 
 /** A pod on a node that answers who it is on a port. */
-export function podManifest({ namespace, name, node, labels, port, more = {} }: DemoPod): DemoManifest {
+export function podManifest({ plan, namespace, name, node, labels, port, more = {} }: DemoPod): DemoManifest {
   const ports = ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), containerPort: port, protocol }));
   const spec = {
     nodeSelector: { 'kubernetes.io/hostname': node },
     terminationGracePeriodSeconds: 1,
-    containers: [{ name: 'responder', image: 'responder', imagePullPolicy: 'IfNotPresent', ports }],
+    containers: [{ name: 'responder', image: 'responder', imagePullPolicy: 'IfNotPresent', ports, ...probeOf(plan, port) }],
     ...more,
   };
   const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name, labels }, spec };
   return { collection: `/api/v1/namespaces/${namespace}/pods`, object };
+}
+
+/** To a real kubelet a container runs before the lab answers in its pod; the lab's own waits for that. */
+function probeOf(plan: Pick<LabPlan, 'kubernetes'> | undefined, port: number): object {
+  return plan?.kubernetes === undefined ? {} : { readinessProbe: { tcpSocket: { port }, periodSeconds: 1 } };
 }
 
 function service(name: string, selector: Readonly<Record<string, string>>, plan: LabPlan, type = 'ClusterIP'): DemoManifest {
@@ -82,14 +93,21 @@ function service(name: string, selector: Readonly<Record<string, string>>, plan:
 
 /** Creates what is not there. */
 export async function createAll(api: KubeApi, wanted: readonly DemoManifest[], signal: AbortSignal): Promise<void> {
-  for (const { collection, object } of wanted) {
-    try {
-      await api.send({ method: 'POST', path: collection, body: object }, signal);
-    } catch (error) {
-      // 409: there already.
-      if (!(error instanceof SeineError && error.context['status'] === 409)) throw error;
-    }
+  const deadline = performance.now() + accountDeadlineMs;
+  for (const manifest of wanted)
+    while ((await create(api, manifest, signal)) === 'later' && performance.now() < deadline) await sleep(pollMs);
+}
+
+/** A new namespace takes pods once a controller has given it the account that they run as. */
+async function create(api: KubeApi, { collection, object }: DemoManifest, signal: AbortSignal): Promise<'there' | 'later'> {
+  try {
+    await api.send({ method: 'POST', path: collection, body: object }, signal);
+  } catch (error) {
+    const status = error instanceof SeineError ? error.context['status'] : undefined;
+    if (status === 403 && String(error).includes('serviceaccount')) return 'later';
+    if (status !== 409) throw error; // 409: there already
   }
+  return 'there';
 }
 
 /**

@@ -5,20 +5,35 @@ import { SeineError } from '../../errors/seine-error.ts';
 import { packageRoot } from '../machine/installation.ts';
 import { type KubernetesPrograms, parseKubernetesPrograms } from '../plan/plan.ts';
 
+/** By the option `--kubernetes [version]`. @throws SeineError as `builtKubernetes` */
+export async function builtIfAsked(option: string | true | undefined): Promise<KubernetesPrograms | undefined> {
+  return option === undefined ? undefined : builtKubernetes(option === true ? undefined : option);
+}
+
 /**
  * The programs of a real Kubernetes, built if they are not there. What the build says goes to standard error.
  *
  * @param version the one wanted; whichever there is if absent
  * @throws SeineError `INVALID_INPUT` if there is no such version, `REFUSED` if the build failed, which has said why
  */
-export async function builtKubernetes(version?: string): Promise<KubernetesPrograms> {
+async function builtKubernetes(version?: string): Promise<KubernetesPrograms> {
   const build = join(packageRoot, 'build', 'kubernetes', 'build.mjs');
   if (!existsSync(build))
     throw new SeineError('INVALID_INPUT', 'a real Kubernetes is built by a checkout of the sources, and this is a package');
+  needRunc();
   const built = parseKubernetesPrograms(lastLine(await outputOf(process.execPath, [build])));
   if (version !== undefined && version.replace(/^v/, '') !== built.version)
     throw new SeineError('INVALID_INPUT', `--kubernetes ${version}: only ${built.version} is built here`);
   return built;
+}
+
+function needRunc(): void {
+  const folders = (process.env['PATH'] ?? '').split(':');
+  if (!folders.some((folder) => existsSync(join(folder, 'runc'))))
+    throw new SeineError(
+      'INVALID_INPUT',
+      'a real Kubernetes needs runc: `npm run build:kubernetes` installs it, as `apt-get install runc` does',
+    );
 }
 
 function outputOf(command: string, args: readonly string[]): Promise<string> {
