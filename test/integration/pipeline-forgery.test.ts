@@ -6,7 +6,7 @@ import { cidrAddress, type Family, type Ip, parseIp } from '../../src/net/ip.ts'
 import { macFromBytes, parseMac } from '../../src/net/mac.ts';
 import { serviceNextHop } from '../../src/pipeline/well-known.ts';
 import type { Packet } from '../model/packet.ts';
-import { addressOf, clusterIp, families, gatewayOf, macOf, nodes, outside, port, services } from '../support/cluster-plan.ts';
+import { addressOf, clusterIp, dnsCache, families, gatewayOf, macOf, nodes, outside, port, services } from '../support/cluster-plan.ts';
 import { encodeFrame, encodeGeneve } from '../support/frame.ts';
 import { gatewayMac, honest, TappedCluster } from '../support/tapped-cluster.ts';
 import { patienceMs } from '../support/test-cluster.ts';
@@ -124,6 +124,8 @@ describe.each(families)('over %s, a pod', (family) => {
     ['a pod of another node', (packet) => ({ ...packet, ipSrc: addressOf('c', family) })],
     ['the gateway', (packet) => ({ ...packet, ipSrc: gatewayOf('n1', family) })],
     ['its node', (packet) => ({ ...packet, ipSrc: addressOf('n1', family) })],
+    ['what else its node has', (packet) => ({ ...packet, ipSrc: dnsCache[family][0] ?? addressOf('n1', family) })],
+    ['its node’s loopback', (packet) => ({ ...packet, ipSrc: parseIp(family === 'ipv4' ? '127.0.0.1' : '::1') })],
     ['another Ethernet address', (packet) => ({ ...packet, ethSrc: macOf('b') })],
   ])('cannot send as %s', async (_, lie) => {
     const mark = randomBytes(12);
