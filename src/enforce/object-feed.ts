@@ -104,7 +104,7 @@ export class ObjectFeed {
   #putNode(key: string): void {
     const { engine, sources } = this.#options;
     const node = sources.nodes.get(key);
-    if (node) engine.putNode({ name: key, podCidrs: node.podCidrs, addresses: node.internalIps });
+    if (node) engine.putNode({ name: key, podCidrs: node.podCidrs, addresses: addressesOf(node) });
     else engine.removeNode(key);
   }
 
@@ -123,4 +123,9 @@ export class ObjectFeed {
       this.#pods.add(key);
     } else if (this.#pods.delete(key)) engine.removePod(key);
   }
+}
+
+/** All that a rule's block may mean the node by. */
+export function addressesOf({ internalIps, externalIps = [] }: Pick<Node, 'internalIps' | 'externalIps'>): readonly string[] {
+  return [...internalIps, ...externalIps];
 }

@@ -11,6 +11,8 @@ export interface Node {
   readonly refusedPodCidrs?: readonly string[];
   /** `status.addresses` of type InternalIP in the Node's own order; the first of a family is the one to use. */
   readonly internalIps: readonly string[];
+  /** The same of type ExternalIP, which need not be on any interface of the node; absent if there is none. */
+  readonly externalIps?: readonly string[];
   /** Label `topology.kubernetes.io/zone`. */
   readonly zone?: string;
   /** Annotation `seine.dev/policy-mode` as it is written, and no more of it than can be a mode and a few characters; absent if there is none. */
@@ -25,11 +27,12 @@ export interface Node {
 /** So much of an annotation that is no mode is kept, to be shown. */
 const MODE_SHOWN_MAX = 32;
 
-/** Gives the InternalIP, or `undefined` for the other types, whose text need not be an address (Hostname). */
-const internalIp = z.object({ type: z.string(), address: z.string() }).transform(({ type, address }, context) => {
-  if (type !== 'InternalIP') return undefined;
+/** Gives an InternalIP or ExternalIP, or `undefined` for the other types, whose text need not be an address (Hostname). */
+const nodeIp = z.object({ type: z.string(), address: z.string() }).transform(({ type, address }, context) => {
+  if (type !== 'InternalIP' && type !== 'ExternalIP') return undefined;
   const parsed = ipText.safeParse(address);
-  if (parsed.success) return parsed.data;
+  if (parsed.success) return { type, ip: parsed.data };
+  if (type === 'ExternalIP') return undefined; // no tunnel goes there, and no pod is served by it
   context.issues.push(
     ...parsed.error.issues.map(({ message }) => ({ code: 'custom' as const, message, path: ['address'], input: address })),
   );
@@ -52,16 +55,18 @@ const schema = z.object({
     deletionTimestamp: z.string().nullish(),
   }),
   spec: z.object({ podCIDR: oneNetwork, podCIDRs: networkList }).nullish(),
-  status: z.object({ addresses: listOf(internalIp), conditions: z.unknown().optional() }).nullish(),
+  status: z.object({ addresses: listOf(nodeIp), conditions: z.unknown().optional() }).nullish(),
 });
 
 export const nodes: Resource<Node> = {
   kind: 'Node',
   path: '/api/v1/nodes',
-  revision: 3,
+  revision: 4,
   project: (raw) => {
     const { metadata, spec, status } = parseObject(schema, raw);
     const { cidrs, refused } = networksOf(spec);
+    const of = (type: string): readonly string[] =>
+      (status?.addresses ?? []).flatMap((address) => (address?.type === type ? [address.ip] : []));
     const zone = ownValue(metadata.labels, 'topology.kubernetes.io/zone');
     const policyMode = ownValue(metadata.annotations, 'seine.dev/policy-mode');
     return {
@@ -69,7 +74,8 @@ export const nodes: Resource<Node> = {
       uid: metadata.uid,
       podCidrs: cidrs,
       ...(refused.length > 0 ? { refusedPodCidrs: refused.map(({ why }) => `spec.podCIDRs: ${why}`) } : {}),
-      internalIps: (status?.addresses ?? []).filter((ip) => ip !== undefined),
+      internalIps: of('InternalIP'),
+      ...(of('ExternalIP').length > 0 ? { externalIps: of('ExternalIP') } : {}),
       ...(zone === undefined ? {} : { zone }),
       ...(policyMode === undefined ? {} : { policyMode: policyMode.slice(0, MODE_SHOWN_MAX) }),
       ...(metadata.creationTimestamp ? { createdAt: metadata.creationTimestamp } : {}),

@@ -71,6 +71,16 @@ describe('Node', () => {
     expect(nodes.project({ metadata: { name: 'n1', uid: 'u1' }, status: { conditions } })).toMatchObject({ networkUnavailable });
   });
 
+  it('has the addresses by which others reach it apart, where they are addresses', () => {
+    const addresses = [
+      { type: 'ExternalIP', address: '2001:DB8::7' },
+      { type: 'InternalIP', address: '192.168.0.1' },
+      { type: 'ExternalIP', address: 'none' },
+    ];
+    const node = nodes.project({ metadata: { name: 'n', uid: 'u' }, status: { addresses } });
+    expect(node).toMatchObject({ internalIps: ['192.168.0.1'], externalIps: ['2001:db8::7'] });
+  });
+
   it('names the wrong field', () => {
     const badAddress = { metadata: { name: 'n', uid: 'u' }, status: { addresses: [{ type: 'InternalIP', address: '1.2.3' }] } };
     expect(() => nodes.project(badAddress)).toThrow('status.addresses[0].address: "1.2.3" is not an IP address');

@@ -129,6 +129,17 @@ it('a copy of what is denied changes nothing of what becomes of it', () => {
   }
 });
 
+it('a block of a node’s external address is its gateway too', () => {
+  const [first, second] = exampleCluster.nodes;
+  if (!first || !second) throw new Error('the example has two nodes');
+  const addresses = [...second.status.addresses, { type: 'ExternalIP', address: '198.51.100.2' }];
+  const ingress = [{ from: [{ ipBlock: { cidr: '198.51.100.2/32' } }] }];
+  const networkPolicies = [policyObject('shop/db', { podSelector: { matchLabels: { app: 'db' } }, ingress })];
+  const objects = { ...exampleCluster, nodes: [first, { ...second, status: { addresses } }], networkPolicies };
+  const { differences, problems } = proofOf(objects, flowsOf(objects));
+  expect([differences.map(({ peer }) => peer), problems]).toEqual([[], []]);
+});
+
 it('in audit what was decided counts', () => {
   const policies = policyCases.find(({ name }) => name.startsWith('default deny all'))?.policies ?? [];
   const objects = { ...exampleCluster, networkPolicies: policies };

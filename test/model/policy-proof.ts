@@ -1,5 +1,7 @@
+import { addressesOf } from '../../src/enforce/object-feed.ts';
 import { namespaces } from '../../src/kube/namespace.ts';
 import { networkPolicies } from '../../src/kube/network-policy.ts';
+import { nodes } from '../../src/kube/node.ts';
 import { policyPods } from '../../src/kube/policy-pod.ts';
 import type { PolicyNode } from '../../src/policy/addresses.ts';
 import type { PolicyEngine } from '../../src/policy/policy-engine.ts';
@@ -100,9 +102,9 @@ function keyOf(each: PolicyObject): string {
   return nameOf(each).slice(each.kind.length + 1);
 }
 
-function nodeOf({ metadata, spec, status }: NodeObject): PolicyNode {
-  const addresses = status.addresses.filter(({ type }) => type !== 'Hostname').map(({ address }) => address);
-  return { name: metadata.name, podCidrs: spec.podCIDRs ?? [], addresses };
+function nodeOf(object: NodeObject): PolicyNode {
+  const node = nodes.project({ ...object, metadata: { ...object.metadata, uid: 'u' } });
+  return { name: object.metadata.name, podCidrs: node?.podCidrs ?? [], addresses: node ? addressesOf(node) : [] };
 }
 
 export interface ProofResult {
