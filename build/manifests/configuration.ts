@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { ConfigMap, Namespace } from 'kubernetes-types/core/v1.d.ts';
 import { stringify } from 'yaml';
 import { chainConfList } from '../../src/lab/kubelet/cni-conf.ts';
+import { liveSettingsName } from './grants.ts';
 import { type ManifestOptions, namespace } from './options.ts';
 import { labelsOf, type Part } from './part.ts';
 
@@ -19,6 +20,11 @@ export function configuration(options: ManifestOptions): Part[] {
       object: configMap(options),
       about:
         'The agent’s configuration (docs/configuration.md), and that of the CNI plugin (docs/cni.md). Its name has a hash of what is in it, which\nnever changes: to change a setting render and apply again, and the agents are rolled out; `rollout undo` brings back both.',
+    },
+    {
+      object: liveSettings(options),
+      about:
+        'What holds on all nodes and is followed while agents run (docs/configuration.md#networkpolicy): `policy.mode` is enforce, audit or off. A Node’s\nannotation seine.dev/policy-mode stands above it.',
     },
   ];
 }
@@ -39,6 +45,11 @@ function configMap(options: ManifestOptions): ConfigMap {
   };
 }
 
+function liveSettings({ policyMode }: ManifestOptions): ConfigMap {
+  const metadata = { name: liveSettingsName, namespace, labels: labelsOf('seine-agent') };
+  return { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { 'policy.mode': policyMode } };
+}
+
 /** Another content is another object: a roll-out and the way back take image and configuration together. */
 export function configName(options: ManifestOptions): string {
   const hash = createHash('sha256')
@@ -53,19 +64,12 @@ function configData(options: ManifestOptions): Record<string, string> {
 
 function agentConfig({ dataPath, apiServer, agent }: ManifestOptions): string {
   const required = { ovsDatapathType: dataPath, ...(apiServer === undefined ? {} : { kubeAPIServerOverride: apiServer }) };
-  return `${apiServer === undefined ? apiServerHint : ''}${stringify({ ...required, tunnelType: 'geneve', logLevel: 'info', ...agent })}${policyHint}`;
+  return `${apiServer === undefined ? apiServerHint : ''}${stringify({ ...required, tunnelType: 'geneve', logLevel: 'info', ...agent })}`;
 }
 
 const apiServerHint = [
   '# Without kube-proxy the agent must not look for the API server by its Service, which the agent itself serves:',
   '# kubeAPIServerOverride: https://ADDRESS-OF-THE-API-SERVER:6443',
-  '',
-].join('\n');
-
-/** A comment: an agent up to 0.3.0 refuses the key, and has to start with this ConfigMap after a `rollout undo`. */
-const policyHint = [
-  '# NetworkPolicy: enforce, audit or "off"; an annotation of a Node stands above it. Releases up to 0.3.0 refuse this key.',
-  '# policy: { mode: enforce }',
   '',
 ].join('\n');
 

@@ -139,6 +139,9 @@ export interface Permission {
 
 const follow = ['list', 'watch'];
 
+/** The ConfigMap that agents follow; src/kube/live-settings.ts. */
+export const liveSettingsName = 'seine-live';
+
 /** Everything the agent may ask the API server for. A test runs agents with these alone, and shows that each is used. */
 export const permissions: readonly Permission[] = [
   {
@@ -156,6 +159,10 @@ export const permissions: readonly Permission[] = [
     why: 'what pods may talk with',
   },
   { rule: { apiGroups: [''], resources: ['namespaces'], verbs: follow }, why: 'policies name namespaces by their labels' },
+  {
+    rule: { apiGroups: [''], resources: ['configmaps'], resourceNames: [liveSettingsName], verbs: follow },
+    why: 'what holds on all nodes and is followed live; no other ConfigMap',
+  },
   {
     rule: { apiGroups: [''], resources: ['events'], verbs: ['create'] },
     why: 'tells what is wrong with a node or an object; in whose name: `seine-agent-events`',

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import type { PolicyMode } from '../../src/connectivity/environment.ts';
 
 /** What differs from cluster to cluster; everything else of the manifest is fixed. */
 export interface ManifestOptions {
@@ -14,6 +15,8 @@ export interface ManifestOptions {
   /** Further keys of the agent's configuration. */
   readonly agent: Readonly<Record<string, unknown>>;
   readonly size: ClusterSize;
+  /** On all nodes, until it is changed there. */
+  readonly policyMode: PolicyMode;
 }
 
 /** What a roll-out may take, and what is asked for the containers. */
@@ -49,6 +52,7 @@ export const defaultOptions: ManifestOptions = {
   dataPath: 'system',
   agent: {},
   size: clusterSizes.small,
+  policyMode: 'enforce',
 };
 
 /** Where distributions differ from what kubeadm does; docs/install.md has the steps. */

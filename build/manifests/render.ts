@@ -20,6 +20,7 @@ const usage = `Usage: npm run render -- [options]
   --cni-conf FOLDER    where it looks for their configuration (default ${defaultOptions.cniConfFolder})
   --datapath TYPE      system (default) or netdev
   --size NAME          small (default): agents are replaced one after the other; large: 1 % of the nodes at a time, and more memory is asked for
+  --policy-mode MODE   of all nodes: enforce (default), audit or off (docs/policy.md)
   --set KEY=VALUE      a setting of the agent (docs/configuration.md), e.g. --set proxy.proxyAll=true; may be given several times
   --uninstall          what takes it off the nodes again (docs/uninstall.md)
   --help               this text
@@ -45,6 +46,7 @@ function given() {
       'cni-conf': text,
       datapath: { type: 'string', default: defaultOptions.dataPath },
       size: { type: 'string', default: 'small' },
+      'policy-mode': { type: 'string', default: defaultOptions.policyMode },
       set: { type: 'string', multiple: true, default: [] },
       uninstall: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
@@ -70,6 +72,7 @@ function asked(): Asked | undefined {
     cniBinFolder: values['cni-bin'] ?? base.cniBinFolder,
     cniConfFolder: values['cni-conf'] ?? base.cniConfFolder,
     size: oneOf('size', values.size, clusterSizes),
+    policyMode: oneOf('policy-mode', values['policy-mode'], { enforce: 'enforce', audit: 'audit', off: 'off' } as const),
     agent: settings(values.set),
     ...(apiServer === undefined ? {} : { apiServer }),
   };

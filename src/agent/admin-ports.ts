@@ -47,7 +47,7 @@ interface AdminParts {
 export function adminPorts(parts: AdminParts): AgentPorts & { readonly config: AgentConfig } {
   const { config, readiness, ovs, stack, nodeState, sources, peers, started, more } = parts;
   const { database, openflow, packets } = ovs;
-  const { http, turns, nodes, services, endpointSlices, networkPolicies, namespaces, policyPods, pods } = sources;
+  const { http, turns, nodes, services, endpointSlices, networkPolicies, namespaces, policyPods, pods, liveSettings } = sources;
   const node = () => nodeOf(started());
   return {
     ...more,
@@ -65,7 +65,8 @@ export function adminPorts(parts: AdminParts): AgentPorts & { readonly config: A
     http,
     turns,
     reader: new NodeReader({ openflow, database, nodeState, turns }),
-    sourceStatuses: () => [nodes, services, endpointSlices, networkPolicies, namespaces, policyPods, pods].map(({ status }) => status),
+    sourceStatuses: () =>
+      [nodes, services, endpointSlices, networkPolicies, namespaces, policyPods, pods, liveSettings].map(({ status }) => status),
     tunnelPort: () => presentTunnelPort(config, started()?.live.current),
     node,
     running: () => node() ?? notStarted(readiness),

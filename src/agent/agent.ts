@@ -82,7 +82,7 @@ export function createAgent(
     const { datapath: datapathChanged, foreignFirewall } = changes;
     const firewall = { config, openflow, host: stack.links, nftables: stack.nftables, readiness, foreignFirewall, warnings, postNodeEvent };
     const plane = { database, openflow, datapathChanged };
-    tellPolicyMode({ config, live, nodes: sources.nodes.replica, warnings, postNodeEvent, log });
+    tellPolicyMode({ config, live, nodes: sources.nodes.replica, settings: sources.liveSettings.replica, warnings, postNodeEvent, log });
     return [
       watchForeignFirewall(firewall, { live, log, signal }),
       watchContestedSettings({ nodeState, warnings, log }, signal),

@@ -6,6 +6,7 @@ import { loadKubeAccess } from '../kube/config.ts';
 import { endpointSlices } from '../kube/endpoint-slice.ts';
 import { EventPoster } from '../kube/events.ts';
 import { KubeHttp } from '../kube/http-client.ts';
+import { type LiveSettings, liveSettings, liveSettingsKey } from '../kube/live-settings.ts';
 import { namespaces } from '../kube/namespace.ts';
 import { networkPolicies } from '../kube/network-policy.ts';
 import { type Node, nodes } from '../kube/node.ts';
@@ -23,6 +24,9 @@ const SLICE_MS = 4;
 const SHORT_SLICE_MS = 1;
 /** How often sources are looked at that were in step and are not (ms). */
 const IN_STEP_LOOK_MS = 250;
+/** How long a start waits for settings that are followed live, and how often it looks (ms). */
+const SETTINGS_PATIENCE_MS = 5_000;
+const SETTINGS_LOOK_MS = 20;
 
 /** What the agent reads from the Kubernetes API, each a copy that keeps itself up to date. */
 export interface KubeSources {
@@ -38,6 +42,7 @@ export interface KubeSources {
   readonly policyPods: Reflector<ReturnType<typeof policyPods.project> & {}>;
   /** Of this node only. */
   readonly pods: Reflector<ReturnType<typeof pods.project> & {}>;
+  readonly liveSettings: Reflector<LiveSettings>;
   readonly events: EventPoster;
 }
 
@@ -75,15 +80,16 @@ export function openKubeSources(config: AgentConfig, { stateDir, log, onFailure 
     namespaces: watch(namespaces),
     policyPods: watch(policyPods),
     pods: watch(podsOf(config.nodeName)),
+    liveSettings: watch(liveSettings),
     events: new EventPoster({ http, component: 'seine-agent', instance: config.nodeName, onFailure: eventLost }),
   };
 }
 
 /** Runs all of them until `signal`. @throws SeineError `INVARIANT` */
 export async function runKubeSources(sources: KubeSources, signal: AbortSignal): Promise<void> {
-  const { nodes, services, endpointSlices, networkPolicies, namespaces: ns, policyPods: all, pods, events } = sources;
+  const { nodes, services, endpointSlices, networkPolicies, namespaces: ns, policyPods: all, pods, liveSettings: live, events } = sources;
   try {
-    await Promise.all([nodes, services, endpointSlices, networkPolicies, ns, all, pods, events].map((source) => source.run(signal)));
+    await Promise.all([nodes, services, endpointSlices, networkPolicies, ns, all, pods, live, events].map((source) => source.run(signal)));
   } finally {
     sources.http.close();
   }
@@ -113,6 +119,24 @@ export function isKnown({
   readonly status: Pick<ReflectorStatus, 'version'>;
 }): boolean {
   return replica.synced || status.version !== '';
+}
+
+/** What is said of the policy mode of all nodes. */
+export function liveModeOf({ liveSettings }: Pick<KubeSources, 'liveSettings'>): string | undefined {
+  return liveSettings.replica.get(liveSettingsKey)?.policyMode;
+}
+
+/**
+ * Resolves once it is known what holds on all nodes, or that it cannot be known now: a first flow in another mode would cut connections.
+ *
+ * @throws the signal's reason
+ */
+export async function whenSettingsKnown({ liveSettings }: Pick<KubeSources, 'liveSettings'>, signal: AbortSignal): Promise<void> {
+  const patience = AbortSignal.timeout(SETTINGS_PATIENCE_MS);
+  while (!isKnown(liveSettings) && liveSettings.status.failures === 0 && !patience.aborted) {
+    await pause(SETTINGS_LOOK_MS, signal);
+    signal.throwIfAborted();
+  }
 }
 
 /** Keeps among the agent's warnings what its own Node has of pod networks that cannot be used. */

@@ -25,7 +25,7 @@ import { followPolicies } from '../peers/policy-event.ts';
 import { reservedRanges } from '../peers/reserved-ranges.ts';
 import { ofPorts } from '../pipeline/well-known.ts';
 import { type NodeServices, openServices, type ServePorts } from '../serve/open-services.ts';
-import { type KubeSources, whenInStep } from './kube-sources.ts';
+import { type KubeSources, liveModeOf, whenInStep, whenSettingsKnown } from './kube-sources.ts';
 import { openGonePods } from './lease-look.ts';
 import { tuneMemory } from './memory-tuner.ts';
 import type { NodeChanges } from './node-changes.ts';
@@ -115,7 +115,8 @@ async function prepareBridge(parts: StartParts, signal: AbortSignal): Promise<Li
   await assertReadableJournal(journalPath(config));
   const interfaces = () => readHostInterfaces(stack.links.socket);
   const localAddresses = () => readLocalAddresses(stack.links.socket);
-  const about = { config, nodes: sources.nodes.replica, interfaces, localAddresses };
+  const about = { config, nodes: sources.nodes.replica, interfaces, localAddresses, liveMode: () => liveModeOf(sources) };
+  await whenSettingsKnown(sources, signal);
   const live = await awaitEnvironment({ ...about, readiness, log }, signal);
   wantSwitch(config, nodeState, live.current);
   report(parts, `waiting for the switch to make ${config.hostGateway}`);
@@ -158,11 +159,12 @@ function globalAddresses({ links }: StartParts['stack']): ReturnType<typeof list
  * the node's networks; the gateway keeps the addresses of the former ones until the last of their pods is gone.
  */
 function followEnvironment(parts: StartParts, { live, ipam, network, peers, proxy }: StartedNode): void {
-  const { config, nodeState } = parts;
+  const { config, nodeState, sources } = parts;
   const on = (aspect: (environment: NodeEnvironment) => string, act: (now: NodeEnvironment) => void): void => {
     live.subscribe((now, before) => aspect(now) !== aspect(before) && act(now));
   };
   live.subscribe((now) => wantNode(config, nodeState, now));
+  sources.liveSettings.replica.subscribe(() => live.look());
   on(podNetworks, (now) => ipam.setPools(podPoolsOf(now)));
   on(identity, () => peers.lookAgain());
   on(families, (now) => applyHostSettings(parts, now));

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { parseConfig } from '../config/agent-config.ts';
 import type { NodeEnvironment } from '../connectivity/environment.ts';
+import { type LiveSettings, liveSettingsKey } from '../kube/live-settings.ts';
 import type { Node } from '../kube/node.ts';
 import { ReplicaStore } from '../kube/replica.ts';
 import { silentLog } from '../log/log.ts';
@@ -10,6 +11,7 @@ const node: Node = { name: 'n1', uid: 'u', podCidrs: [], internalIps: [], deleti
 
 function setUp() {
   const nodes = new ReplicaStore<Node>();
+  const settings = new ReplicaStore<LiveSettings>();
   const warnings = new Map<string, readonly string[]>();
   const events: string[] = [];
   const listeners: Parameters<Parameters<typeof tellPolicyMode>[0]['live']['subscribe']>[0][] = [];
@@ -19,16 +21,20 @@ function setUp() {
   };
   const live = { current: {} as NodeEnvironment, subscribe };
   const postNodeEvent = (reason: string, message: string, type: string) => void events.push(`${type} ${reason} ${message}`);
-  tellPolicyMode({ config: parseConfig('', { NODE_NAME: 'n1' }), live, nodes, warnings, postNodeEvent, log: silentLog });
+  tellPolicyMode({ config: parseConfig('', { NODE_NAME: 'n1' }), live, nodes, settings, warnings, postNodeEvent, log: silentLog });
   let version = 0;
   const annotate = (name: string, policyMode?: string): void => {
     nodes.put(name, String((version += 1)), { ...node, name, ...(policyMode === undefined ? {} : { policyMode }) });
     nodes.flush();
   };
+  const sayOfAll = (policyMode: string): void => {
+    settings.put(liveSettingsKey, String((version += 1)), { policyMode });
+    settings.flush();
+  };
   const become = (now: object, before: object) => {
     for (const listener of listeners) listener(now as NodeEnvironment, before as NodeEnvironment);
   };
-  return { warnings, events, annotate, become };
+  return { warnings, events, annotate, sayOfAll, become };
 }
 
 it('warns of an annotation that is no mode, as long as it is there, and of no other node', () => {
@@ -37,11 +43,25 @@ it('warns of an annotation that is no mode, as long as it is there, and of no ot
   expect(t.warnings.size).toBe(0);
   t.annotate('n1', 'Audit');
   t.annotate('n1', 'Audit');
-  const fault = 'the Node\'s annotation seine.dev/policy-mode is "Audit", and none of enforce, audit, off: enforce stays, as configured';
+  const fault = 'the Node\'s annotation seine.dev/policy-mode is "Audit", and none of enforce, audit, off: enforce holds';
   expect([...t.warnings.values()]).toEqual([[fault]]);
   expect(t.events).toEqual([`Warning PolicyModeInvalid ${fault}`]);
   t.annotate('n1', 'audit');
   expect(t.warnings.size).toBe(0);
+});
+
+it('warns of a ConfigMap that says no mode, beside the annotation', () => {
+  const t = setUp();
+  t.sayOfAll('Audit');
+  const fault = 'policy.mode in ConfigMap seine-system/seine-live is "Audit", and none of enforce, audit, off: enforce holds';
+  expect([...t.warnings.values()]).toEqual([[fault]]);
+  t.annotate('n1', 'of');
+  expect([...t.warnings.values()].flat()).toHaveLength(2);
+  t.sayOfAll('audit');
+  t.annotate('n1', 'off');
+  expect(t.warnings.size).toBe(0);
+  // What holds in its place is another mode by then, which is said, too.
+  expect(t.events).toHaveLength(3);
 });
 
 it('posts an event of a change, a warning where policies stop being enforced', () => {

@@ -1,15 +1,17 @@
 import type { AgentConfig } from '../config/agent-config.ts';
 import type { PolicyMode } from '../connectivity/environment.ts';
+import { type LiveSettings, liveSettingsKey } from '../kube/live-settings.ts';
 import type { Node } from '../kube/node.ts';
 import type { Replica } from '../kube/replica.ts';
 import type { Log } from '../log/log.ts';
 import type { LiveEnvironment } from '../node/live-environment.ts';
-import { policyModeFault } from '../node/policy-mode.ts';
+import { policyModeFaults } from '../node/policy-mode.ts';
 
 interface PolicyModeOptions {
   readonly config: Pick<AgentConfig, 'nodeName' | 'policy'>;
   readonly live: Pick<LiveEnvironment, 'current' | 'subscribe'>;
   readonly nodes: Pick<Replica<Node>, 'get' | 'subscribe'>;
+  readonly settings: Pick<Replica<LiveSettings>, 'get' | 'subscribe'>;
   readonly warnings: Map<string, readonly string[]>;
   readonly postNodeEvent: (reason: string, message: string, type: 'Normal' | 'Warning') => void;
   readonly log: Log;
@@ -24,7 +26,7 @@ const meanings: Readonly<Record<PolicyMode, string>> = {
   off: 'no pod is policed',
 };
 
-/** Tells in events of the Node which policy mode holds on it as it changes. An annotation that is no mode is a warning, and an event. */
+/** Tells in events of the Node which policy mode holds on it as it changes. What is said and is no mode is a warning, and an event. */
 export function tellPolicyMode(options: PolicyModeOptions): void {
   const { live, postNodeEvent, log } = options;
   const mode = live.current.policyMode ?? 'enforce';
@@ -34,23 +36,23 @@ export function tellPolicyMode(options: PolicyModeOptions): void {
     const message = `the policy mode of this node is ${now}, and was ${before}: ${meanings[now]}`;
     postNodeEvent('PolicyModeChanged', message, now === 'enforce' ? 'Normal' : 'Warning');
   });
-  warnOfAnnotation(options);
+  warnOfFaults(options);
 }
 
-function warnOfAnnotation({ config, nodes, warnings, postNodeEvent, log }: PolicyModeOptions): void {
-  let named: string | undefined;
+function warnOfFaults({ config, nodes, settings, warnings, postNodeEvent, log }: PolicyModeOptions): void {
+  let named: readonly string[] = [];
   const look = (): void => {
-    const node = nodes.get(config.nodeName);
-    const fault = node && policyModeFault(config.policy.mode, node);
-    if (fault === named) return;
-    named = fault;
-    if (fault === undefined) warnings.delete(WARNING);
-    else {
-      warnings.set(WARNING, [fault]);
-      log.warn('the policy mode of the Node cannot be used', { reason: fault });
+    const annotation = nodes.get(config.nodeName)?.policyMode;
+    const faults = policyModeFaults({ annotation, live: settings.get(liveSettingsKey)?.policyMode, configured: config.policy.mode });
+    if (faults.length === 0) warnings.delete(WARNING);
+    else warnings.set(WARNING, faults);
+    for (const fault of faults.filter((each) => !named.includes(each))) {
+      log.warn('what is said of the policy mode cannot be used', { reason: fault });
       postNodeEvent('PolicyModeInvalid', fault, 'Warning');
     }
+    named = faults;
   };
   look();
   nodes.subscribe((names) => void (names.has(config.nodeName) && look()));
+  settings.subscribe(look);
 }

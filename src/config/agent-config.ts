@@ -78,7 +78,7 @@ const proxySchema = z.strictObject({
 const statusSchema = z.strictObject({ reportPoolExhausted: z.boolean().default(true) });
 
 const policySchema = z.strictObject({
-  /** The annotation `seine.dev/policy-mode` of the Node stands above it. */
+  /** The ConfigMap `seine-live` stands above it, and the annotation `seine.dev/policy-mode` of the Node above both. */
   mode: z.enum(policyModes).default('enforce'),
   /** What becomes of a pod of which it is not known whether a policy concerns it. */
   whenUnknown: z.enum(['closed', 'refuse', 'open']).default('closed'),

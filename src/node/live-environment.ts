@@ -13,6 +13,8 @@ export interface EnvironmentSources {
   readonly interfaces: () => readonly HostInterface[];
   /** What else the node is reached at; absent: nothing. */
   readonly localAddresses?: () => readonly Ip[];
+  /** What is said of the policy mode of all nodes; absent: nothing. */
+  readonly liveMode?: () => string | undefined;
   readonly log: Log;
 }
 
@@ -84,14 +86,14 @@ export class LiveEnvironment {
   }
 
   #resolve(): NodeEnvironment {
-    const { config, nodes, interfaces, localAddresses } = this.#sources;
+    const { config, nodes, interfaces, localAddresses, liveMode } = this.#sources;
     const node = nodes.get(config.nodeName);
     if (!node)
       throw new SeineError(
         'UNAVAILABLE',
         nodes.synced ? `the API server has no Node ${config.nodeName}` : 'the API server has not answered yet',
       );
-    const resolved = resolveEnvironment(config, node, interfaces(), this.#previousCidrs());
+    const resolved = resolveEnvironment(config, node, interfaces(), this.#previousCidrs(), liveMode?.());
     return localAddresses ? { ...resolved, localAddresses: localAddresses() } : resolved;
   }
 }

@@ -39,6 +39,7 @@ export function readHostInterfaces(socket: NetlinkSocket): readonly HostInterfac
  * What is the same for every compiler on this node, from its configuration, its Node object and its interfaces. Pure.
  *
  * @param usedCidrs networks of pods that the node has; those that are not its own any more stay until their last pod is gone
+ * @param liveMode what is said of the policy mode of all nodes
  * @throws SeineError `UNAVAILABLE` for what may still come: pod CIDRs, an interface with the node's address
  */
 export function resolveEnvironment(
@@ -46,6 +47,7 @@ export function resolveEnvironment(
   node: Node,
   interfaces: readonly HostInterface[],
   usedCidrs: readonly Cidr[] = [],
+  liveMode?: string,
 ): NodeEnvironment {
   const podCidrs = onePerFamily(node.podCidrs.map(parseCidr));
   if (podCidrs.length === 0)
@@ -60,7 +62,7 @@ export function resolveEnvironment(
   const type = config.tunnelType;
   const carrier = tunnelCarriers[type];
   const formerPodCidrs = formerCidrs(podCidrs, usedCidrs);
-  const policyMode = nodePolicyMode(config.policy.mode, node);
+  const policyMode = nodePolicyMode({ annotation: node.policyMode, live: liveMode, configured: config.policy.mode });
   return {
     gateway: {
       name: config.hostGateway,

@@ -8,7 +8,7 @@ import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
 import { createAll } from '../../src/lab/demo/workload.ts';
 import { nodePaths } from '../../src/lab/plan/names.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
-import { denyAll, networkPolicy } from '../support/guarded-lab.ts';
+import { denyAll, namespaceManifest, networkPolicy } from '../support/guarded-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
 
 /** The policy mode of a node, changed by its annotation, with real packets. */
@@ -102,6 +102,24 @@ async function untilOnDisk(kind: string, isSo: (line: string) => boolean): Promi
   await until(holds, 30_000, () => `${path} is not as it should be`);
 }
 
+it('is what the ConfigMap seine-live says on all nodes, and what the annotation says above it', {
+  timeout: 180_000 * slowness,
+}, async () => {
+  const collection = '/api/v1/namespaces/seine-system/configmaps';
+  await createAll(lab.api, [namespaceManifest('seine-system'), denyIngress], signal());
+  await untilAnswers('TIMEOUT');
+  const settings = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'seine-live' }, data: { 'policy.mode': 'audit' } };
+  await createAll(lab.api, [{ collection, object: settings }], signal());
+  await untilAnswers('OK');
+  await annotate('enforce');
+  await untilAnswers('TIMEOUT');
+  await annotate(null);
+  await untilAnswers('OK');
+  await lab.api.send({ method: 'DELETE', path: `${collection}/seine-live` }, signal());
+  await untilAnswers('TIMEOUT');
+  await lab.api.send({ method: 'DELETE', path: '/apis/networking.k8s.io/v1/namespaces/demo/networkpolicies/deny-all' }, signal());
+});
+
 it('drops, counts or does not ask, as the annotation says, and drops again without it', { timeout: 180_000 * slowness }, async () => {
   await untilAnswers('OK');
   await createAll(lab.api, [denyIngress], signal());
@@ -146,7 +164,7 @@ it('stays as it is configured where the annotation is no mode, and names that', 
     () => 'no event names the annotation',
   );
   expect(await events('PolicyModeInvalid')).toEqual([
-    'the Node\'s annotation seine.dev/policy-mode is "Off", and none of enforce, audit, off: enforce stays, as configured',
+    'the Node\'s annotation seine.dev/policy-mode is "Off", and none of enforce, audit, off: enforce holds',
   ]);
   expect((await lab.metrics(node)).get('node_warnings')).toBeGreaterThan(0);
   expect(await answers()).toEqual(['TIMEOUT']);

@@ -69,7 +69,9 @@ export function accessOf({ method, path, query }: ApiRequest): AccessAttributes 
     return { verb: method === 'HEAD' ? 'get' : method.toLowerCase(), group: '', resource: '', name: '', namespace: '', path };
   const { group, plural, subresource, name = '', namespace = '' } = target;
   const resource = subresource === undefined ? plural : `${plural}/${subresource}`;
-  return { verb: verbOf(method, name, isTrue(query.get('watch'))), group, resource, name, namespace, path };
+  // A list of one object counts as a request for it, as in Kubernetes.
+  const [, selected = ''] = /^metadata\.name=([^,!=]+)$/.exec(query.get('fieldSelector') ?? '') ?? [];
+  return { verb: verbOf(method, name, isTrue(query.get('watch'))), group, resource, name: name || selected, namespace, path };
 }
 
 function verbOf(method: string, name: string, watch: boolean): string {
