@@ -16,6 +16,7 @@ export const problemKinds = {
   object: 'a Service or Node is not served, or in part only',
   'policy.closed': 'a pod of this node is closed: what policies say of it is not known, and nothing but its node may talk to it',
   'policy.suspended': 'policies do nothing to some pods for a while; `about` is the pod, the namespace, or the node',
+  'policy.opened': 'flows put by hand open a pod, whatever policies say, until their time is over',
   'policy.numbers': 'numbers for policies have run out: less is allowed than they say',
   addresses: 'a pod CIDR is nearly used up',
   journal: 'no address can be allocated: the journal cannot be written',

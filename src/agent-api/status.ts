@@ -98,6 +98,8 @@ export interface NetworkPolicyStatus {
   readonly closedPods?: readonly ClosedPod[];
   /** Policies that do nothing to some pods for a while. */
   readonly suspensions?: readonly SuspensionView[];
+  /** Pods that flows put by hand open; a port that is no pod's is named by its number. */
+  readonly openedByHand?: readonly { readonly pod: string; readonly secondsLeft: number }[];
   /** What is denied that policies allow because numbers for it have run out, in words. */
   readonly shortages?: readonly string[];
 }

@@ -34,6 +34,7 @@ interface AdminParts {
     readonly repair: RepairPause;
     readonly repairs: RepairHistory;
     readonly suspensions: AgentPorts['suspensions'];
+    readonly openedByHand: AgentPorts['openedByHand'];
     readonly dataPath: DatapathProbe;
     readonly looks: Looks;
     readonly cni: AgentPorts['cni'];

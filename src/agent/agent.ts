@@ -21,6 +21,7 @@ import { NoEndpointResponder } from '../packet-in/no-endpoint.ts';
 import { UntranslatedPackets } from '../packet-in/untranslated.ts';
 import type { LinksTarget } from '../reconcile/links-target.ts';
 import type { NodeState, NodeStateEvents } from '../reconcile/node-state.ts';
+import type { OpenedByHand } from '../reconcile/opened-by-hand.ts';
 import { PortWatch } from '../reconcile/port-watch.ts';
 import { adminPorts } from './admin-ports.ts';
 import { type KubeSources, openKubeSources, runKubeSources, warnOfPodNetworks } from './kube-sources.ts';
@@ -61,7 +62,7 @@ export function createAgent(
   const repairs = new RepairHistory();
   const stack = openNodeStack(config.hostGateway);
   const warnings = new Map<string, readonly string[]>(ofConfig.length > 0 ? [['configuration', ofConfig]] : []);
-  const { ovs, nodeState, links } = openNode({ config, stack, changes, readiness, hooks, repairs, warnings, log }, signal);
+  const { ovs, nodeState, links, openedByHand } = openNode({ config, stack, changes, readiness, hooks, repairs, warnings, log }, signal);
   const ports = new PortWatch(ovs.database, signal);
   const packetIn = { responder: new NoEndpointResponder(ovs.packets, log), halfOpen: new HalfOpenConnections(ovs.packets, log) };
   new UntranslatedPackets(ovs.packets, log);
@@ -99,7 +100,7 @@ export function createAgent(
     started: (node) => (started = node),
     companions,
   };
-  const more = { ...packetIn, dataPath, looks, cni, postNodeEvent, warnings, repair, repairs, suspensions };
+  const more = { ...packetIn, dataPath, looks, cni, postNodeEvent, warnings, repair, repairs, suspensions, openedByHand };
   const parts = { config, ovs, stack, nodeState, links, ports, changes, sources, peerSource: peers, pods, suspensions, readiness, log };
   return {
     admin: adminPorts({ config, readiness, ovs, stack, nodeState, sources, peers, started: () => started, more }),
@@ -127,6 +128,7 @@ interface OpenedNode {
   readonly ovs: SwitchConnections;
   readonly nodeState: NodeState;
   readonly links: LinksTarget;
+  readonly openedByHand: OpenedByHand;
 }
 
 /** Each needs the other: what the switch reports makes the state look again, and the state writes by the switch's connections. */
@@ -152,8 +154,8 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
   const podsLooked = (sentences: readonly string[]): void =>
     void (sentences.length > 0 ? warnings.set('pods', sentences) : warnings.delete('pods'));
   const events = notingDrift(hooks.events, repairs, () => nodeState);
-  const { nodeState, links }: Omit<OpenedNode, 'ovs'> = openNodeState(config, ovs, stack, { events, podsLooked, log });
-  return { ovs, nodeState, links };
+  const { nodeState, ...opened }: Omit<OpenedNode, 'ovs'> = openNodeState(config, ovs, stack, { events, podsLooked, log });
+  return { ovs, nodeState, ...opened };
 }
 
 /** The same events, and what was repaired is remembered with its owners. */

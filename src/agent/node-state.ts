@@ -19,6 +19,7 @@ import { LearnedFlows } from '../reconcile/learned-flows.ts';
 import { LinksTarget } from '../reconcile/links-target.ts';
 import { LinksWatch } from '../reconcile/links-watch.ts';
 import { NodeState, type NodeStateEvents } from '../reconcile/node-state.ts';
+import type { OpenedByHand } from '../reconcile/opened-by-hand.ts';
 import { unplugPort } from '../reconcile/replug-port.ts';
 import { SettingsTarget } from '../reconcile/settings-target.ts';
 import { SwitchTarget } from '../reconcile/switch-target.ts';
@@ -70,7 +71,7 @@ export function openNodeState(
   ovs: StateConnections,
   stack: NodeStack,
   { events, podsLooked, log }: NodeStateHooks,
-): { readonly nodeState: NodeState; readonly links: LinksTarget } {
+): { readonly nodeState: NodeState; readonly links: LinksTarget; readonly openedByHand: OpenedByHand } {
   const { database, openflow, lock } = ovs;
   const learned = new LearnedFlows();
   const links = new LinksTarget({
@@ -85,8 +86,9 @@ export function openNodeState(
     looked: (inside) => podsLooked(podWarnings(inside, config.repairPods)),
     notRemoved: (name, { message: cause }) => log.error('a pod interface could not be removed', { interface: name, cause }),
   });
+  const bridge = new BridgeTarget(openflow, learned);
   const targets = {
-    bridge: new BridgeTarget(openflow, learned),
+    bridge,
     switch: new SwitchTarget(database, config.ovsBridge, lock.name),
     host: stack.target,
     firewall: new FirewallTarget(stack.nftables, ownTables),
@@ -107,7 +109,7 @@ export function openNodeState(
     if (part !== 'links' || !isComing(owner)) events.refused(part, owner, error);
   };
   const nodeState = new NodeState(targets, { ...events, refused }, () => lock.blockedBy(), learned);
-  return { nodeState, links };
+  return { nodeState, links, openedByHand: bridge.openedByHand };
 }
 
 /** How long ovs-vswitchd may take to let go of a port whose interface is made anew (ms). New pods wait that long as well. */

@@ -164,6 +164,12 @@ export class Enforcement {
     return [...this.#subjects.all()].flatMap(({ owner }) => [owner, openingsOwner(owner)]);
   }
 
+  /** `namespace/name` of the pod of the cluster that has this OpenFlow port; undefined if none has. */
+  podAt(ofPort: number): string | undefined {
+    for (const subject of this.#subjects.all()) if (subject.ofPort === ofPort) return podKeyOf(subject);
+    return undefined;
+  }
+
   /** What attachments' flows in the entry tables are compiled from. */
   *inputs(): Generator<{ readonly owner: Owner; readonly intent: SubjectIntent }> {
     for (const subject of this.#subjects.all()) {

@@ -46,6 +46,9 @@ export function learnedCookieOf(owner: Owner): bigint {
   return learnedCookie | (BigInt(first) << 8n) | BigInt(last);
 }
 
+/** Of flows by which root opens a pod while no agent runs (docs/troubleshooting.md has the lines). Not an owner's: nobody's name gives it. */
+export const openedByHandCookie: bigint = (BigInt(generation) << 48n) | (254n << 40n);
+
 /** Whether a flow says that it was learned. Anyone can write such a cookie: `LearnedFlows` says whether a wanted step teaches it. */
 export function isLearned(cookie: bigint): boolean {
   return ((cookie >> 40n) & 0xffn) === BigInt(features.learned);

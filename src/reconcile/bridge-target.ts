@@ -23,6 +23,7 @@ import {
 } from './bridge-entry.ts';
 import type { LearnedFlows } from './learned-flows.ts';
 import { deleteMeters, putMeters } from './meter-changes.ts';
+import { OpenedByHand } from './opened-by-hand.ts';
 import { restoreSettings, visitSettings } from './openflow-settings.ts';
 import type { Plan, Target } from './target.ts';
 
@@ -33,6 +34,8 @@ const GROUP_COMMAND = { offset: 8, addOrModify: 0x8000 } as const;
 export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
   readonly #connection: OpenFlowConnection;
   readonly #learned: Pick<LearnedFlows, 'covers' | 'wasTaught'> | undefined;
+  /** By which root has opened pods: left alone until their time is over. */
+  readonly openedByHand = new OpenedByHand();
 
   /** @param learned which flows the switch may have added itself; left out: none */
   constructor(connection: OpenFlowConnection, learned?: Pick<LearnedFlows, 'covers' | 'wasTaught'>) {
@@ -52,7 +55,12 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
     for (const meter of await this.#connection.dumpMeters(signal)) if (isOrdinaryMeter(meter)) see(...observedMeter(meter));
     await this.#connection.visitGroups((id, message) => see(...observedGroupMod(id, message)), signal);
     await visitSettings(this.#connection, see, signal);
-    await this.#connection.dumpFlows({}, (flow) => this.#learned?.covers(flow) || see(...observedFlow(flow)), signal);
+    await this.#connection.dumpFlows(
+      {},
+      (flow) => this.#learned?.covers(flow) || this.openedByHand.note(flow) || see(...observedFlow(flow)),
+      signal,
+    );
+    this.openedByHand.looked();
   }
 
   /** What a step taught that is not wanted any more. */

@@ -202,3 +202,28 @@ it('does nothing to a pod whose policies are suspended, whatever is away, until 
   await untilAnswers('TIMEOUT');
   await expect.poll(() => seinectl('policy', 'list'), { timeout: followMs }).not.toContain('suspended');
 });
+
+it('leaves a pod open that was opened by hand while no agent ran, as the docs say, and names it', {
+  timeout: 180_000 * slowness,
+}, async () => {
+  await untilAnswers('TIMEOUT');
+  await lab.agent(node, 'kill');
+  const page = await readFile(join(import.meta.dirname, '../../docs/troubleshooting.md'), 'utf8');
+  const [, lines = ''] = /^```sh\n(name=.*?)^```$/ms.exec(page) ?? [];
+  expect(lines.match(/ovs-ofctl .*hard_timeout=1800/g)).toHaveLength(2);
+  await lab.exec(node, 'sh', '-e', '-c', lines.replaceAll('NAMESPACE', 'demo').replaceAll('=NAME', `=${server.name}`));
+  await untilAnswers('OK');
+  await lab.exec(node, 'ovs-ofctl', '-O', 'OpenFlow15', 'add-flow', 'br-int', 'cookie=0x1fe0000000000,priority=251,table=36,actions=drop');
+  await lab.apiServer('start'); // nothing is removed before every source is in step
+  await lab.agent(node, 'start');
+  await lab.untilReady(node);
+  await expect
+    .poll(async () => (await seinectl('status')).join(), { timeout: 30_000 })
+    .toContain(`flows put by hand open pod demo/${server.name}`);
+  const endless = async () => (await rowsOf(36)).some((row) => row.includes('priority=251'));
+  await expect.poll(endless, { timeout: 30_000 }).toBe(false);
+  await untilAnswers('OK');
+  expect((await rowsOf(36)).concat(await rowsOf(80)).filter((row) => row.includes('hard_timeout=1800'))).toHaveLength(2);
+  await lab.exec(node, 'ovs-ofctl', '-O', 'OpenFlow15', 'del-flows', 'br-int', 'cookie=0x1fe0000000000/-1');
+  await untilAnswers('TIMEOUT');
+});

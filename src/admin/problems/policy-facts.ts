@@ -3,6 +3,7 @@ import type { FoundProblem } from '../../agent-api/problem.ts';
 import type { NetworkPolicyStatus } from '../../agent-api/status.ts';
 import type { PodStanding } from '../../enforce/enforcement.ts';
 import type { Suspensions } from '../../enforce/suspensions.ts';
+import type { OpenedByHand } from '../../reconcile/opened-by-hand.ts';
 
 /** Of pods that are closed, so many are named. */
 const CLOSED_NAMED_MAX = 20;
@@ -10,16 +11,24 @@ const CLOSED_NAMED_MAX = 20;
 export interface PolicyObjectsPort {
   readonly sources: { readonly networkPolicies: { readonly replica: { readonly size: number } } };
   readonly suspensions: Pick<Suspensions, 'list'>;
+  readonly openedByHand: Pick<OpenedByHand, 'list'>;
 }
 
 /** The node, once it is known. */
 export interface PolicyFactsNode {
   readonly environment: { readonly policyMode?: NonNullable<NetworkPolicyStatus['mode']> };
-  readonly policy: { pods(): ReadonlyMap<string, PodStanding>; readonly shortages: readonly string[] };
+  readonly policy: {
+    pods(): ReadonlyMap<string, PodStanding>;
+    podAt(ofPort: number): string | undefined;
+    readonly shortages: readonly string[];
+  };
 }
 
 /** What NetworkPolicies do on this node. */
-export function policyFacts({ sources, suspensions }: PolicyObjectsPort, node: PolicyFactsNode | undefined): NetworkPolicyStatus {
+export function policyFacts(
+  { sources, suspensions, openedByHand }: PolicyObjectsPort,
+  node: PolicyFactsNode | undefined,
+): NetworkPolicyStatus {
   const selecting = new Set<string>();
   const closedPods: { pod: string; why: string }[] = [];
   let isolatedPods = 0;
@@ -33,8 +42,11 @@ export function policyFacts({ sources, suspensions }: PolicyObjectsPort, node: P
   const objects = sources.networkPolicies.replica.size;
   const mode = node && { mode: node.environment.policyMode ?? 'enforce' };
   const suspended = suspensions.list(pods.keys());
+  const opened = openedByHand
+    .list()
+    .map(({ ofPort, secondsLeft }) => ({ pod: node?.policy.podAt(ofPort) ?? `port ${ofPort}`, secondsLeft }));
   const counts = { objects, selecting: selecting.size, isolatedPods };
-  return { enforcement: 'enforced', ...mode, ...counts, closedPods, suspensions: suspended, shortages };
+  return { enforcement: 'enforced', ...mode, ...counts, closedPods, suspensions: suspended, openedByHand: opened, shortages };
 }
 
 /** Where policies are not enforced, closed pods lack nothing. */
@@ -42,6 +54,7 @@ export function policyProblems({
   mode,
   closedPods: all = [],
   suspensions = [],
+  openedByHand = [],
   shortages = [],
 }: NetworkPolicyStatus): readonly FoundProblem[] {
   const closedPods = mode === 'audit' ? [] : all;
@@ -53,6 +66,7 @@ export function policyProblems({
     }),
     ...(more > 0 ? [{ kind: 'policy.closed', about: 'more', message: `${more} more pods are closed` } as const] : []),
     ...suspensions.map(suspended),
+    ...openedByHand.map(opened),
     ...shortages.map((message): FoundProblem => ({ kind: 'policy.numbers', about: message.replace(/\d+ /, ''), message })),
   ];
 }
@@ -62,3 +76,11 @@ function suspended({ what, name, reason, until, pods }: SuspensionView): FoundPr
   const message = `policies do nothing to ${about} until ${until} (${pods} pods here): ${reason}`;
   return { kind: 'policy.suspended', about, message, mend: `seinectl policy resume --${what}${what === 'node' ? '' : ` ${name}`}` };
 }
+
+function opened({ pod, secondsLeft }: NonNullable<NetworkPolicyStatus['openedByHand']>[number]): FoundProblem {
+  const message = `flows put by hand open pod ${pod}, whatever policies say, for another ${secondsLeft} s`;
+  return { kind: 'policy.opened', about: pod, message, mend: `ovs-ofctl -O OpenFlow15 del-flows br-int cookie=${openedByHandMask}` };
+}
+
+/** `openedByHandCookie`, as `ovs-ofctl` takes it. */
+const openedByHandMask = '0x1fe0000000000/-1';

@@ -69,6 +69,17 @@ describe('what is wrong', () => {
       [],
     ],
     [
+      'policies that are suspended, and a pod that was opened by hand',
+      {
+        networkPolicy: {
+          ...well.networkPolicy,
+          suspensions: [{ what: 'pod', name: 'shop/a', reason: 'x', since: '', until: '', pods: 1 }],
+          openedByHand: [{ pod: 'shop/b', secondsLeft: 7 }],
+        },
+      },
+      ['policy.suspended pod shop/a', 'policy.opened shop/b'],
+    ],
+    [
       'numbers that have run out',
       { networkPolicy: { ...well.networkPolicy, shortages: ['2 pods are closed: there is no number for their class'] } },
       ['policy.numbers pods are closed: there is no number for their class'],
