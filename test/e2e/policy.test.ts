@@ -123,7 +123,7 @@ describe('what a NetworkPolicy denies', () => {
       expect(new Set(await copies()).size).toBe(1);
       await eventually(async () => expect((await verified()).code).toBe(0));
       await eventually(async () => {
-        const [{ code, view }] = await Promise.all([asked<WouldDenyView>('would-deny', '--for', '2s'), lab.look(aim)]);
+        const { code, view } = await whileAsking(asked<WouldDenyView>('would-deny', '--for', '2s'), () => lab.look(aim));
         expect([code, view.mode, view.pairs.find(({ peer }) => peer === line.peer)]).toMatchObject([1, 'enforce', line]);
       });
       expect(await asked<DeniedLogView>('log', '--off')).toMatchObject({ code: 0, view: { requests: [] } });
@@ -134,6 +134,14 @@ describe('what a NetworkPolicy denies', () => {
     await lab.sees(client(1, 'web-1'), { failures: [] });
   });
 });
+
+/** What somebody sees who looks for a while at what goes on all the time. */
+async function whileAsking<T>(asked: Promise<T>, goOn: () => Promise<unknown>): Promise<T> {
+  let isAnswered = false;
+  const answer = asked.finally(() => (isAnswered = true));
+  while (!isAnswered) await goOn();
+  return await answer;
+}
 
 describe('a NetworkPolicy', () => {
   it('denies all that it selects, lets in what it names by labels, and heals when it goes', async () => {
