@@ -24,7 +24,7 @@ import type { NodeState, NodeStateEvents } from '../reconcile/node-state.ts';
 import type { OpenedByHand } from '../reconcile/opened-by-hand.ts';
 import { PortWatch } from '../reconcile/port-watch.ts';
 import { adminPorts } from './admin-ports.ts';
-import { type KubeSources, openKubeSources, runKubeSources, warnOfPodNetworks } from './kube-sources.ts';
+import { type KubeSources, openKubeSources, runKubeSources, warnOfPodNetworks, warnOfWatchedPods } from './kube-sources.ts';
 import { leaseLook } from './lease-look.ts';
 import { NodeChanges } from './node-changes.ts';
 import { type StartedNode, type StartHooks, startNode } from './node-start.ts';
@@ -76,6 +76,7 @@ export function createAgent(
   const looks = new Looks({ log });
   const cni = new CniFiles({ folders: { bin: config.cniBinDir, conf: config.cniConfDir, state: config.stateDir } });
   warnOfPodNetworks(sources.nodes.replica, config.nodeName, warnings);
+  warnOfWatchedPods(sources.policyPods.replica, config.policy.directWatchPods, warnings);
   const held = () => nodeState.reconcilers.host.actual();
   const ways = new TakenWays({ socket: stack.links.socket, gateway: config.hostGateway, held });
   const companions = ({ live, ipam, gonePods }: StartedNode): readonly Promise<void>[] => {

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { type JudgedSource, whenInStep } from './kube-sources.ts';
+import { ReplicaStore } from '../kube/replica.ts';
+import { type JudgedSource, warnOfWatchedPods, whenInStep } from './kube-sources.ts';
 
 it('waits until every source is in step at the same moment, though each has been before', async () => {
   const states: JudgedSource['status']['state'][] = ['in step', 'refused'];
@@ -17,4 +18,21 @@ it('waits until every source is in step at the same moment, though each has been
   expect(isOver).toBe(false);
   states[1] = 'in step';
   await waiting;
+});
+
+it('warns while it watches more pods than it was meant to', () => {
+  const pods = new ReplicaStore<object>();
+  const warnings = new Map<string, readonly string[]>();
+  warnOfWatchedPods(pods, 2, warnings);
+  const put = (count: number): void => {
+    for (let at = 0; at < count; at++) pods.put(`p${at}`, '1', {});
+    pods.flush();
+  };
+  put(2);
+  expect(warnings.size).toBe(0);
+  put(3);
+  expect([...warnings.values()].flat()).toEqual([expect.stringMatching(/^3 pods .* policy.directWatchPods \(2\)/)]);
+  pods.remove('p0', '2');
+  pods.flush();
+  expect(warnings.size).toBe(0);
 });

@@ -153,7 +153,23 @@ export function warnOfPodNetworks(nodes: Replica<Node>, nodeName: string, warnin
   });
 }
 
-/** Under this name they stand among the warnings. */
+/** Keeps among the agent's warnings that it watches more pods than it was meant to. It goes on: nothing is opened or closed for that. */
+export function warnOfWatchedPods(
+  pods: Pick<Replica<unknown>, 'size' | 'subscribe'>,
+  most: number,
+  warnings: Map<string, readonly string[]>,
+): void {
+  pods.subscribe(() => {
+    if (pods.size <= most) warnings.delete(WATCHED_PODS);
+    else
+      warnings.set(WATCHED_PODS, [
+        `${pods.size} pods of the cluster are watched, more than policy.directWatchPods (${most}): policies hold, but the agent needs more memory than it was meant to`,
+      ]);
+  });
+}
+
+/** Under these names they stand among the warnings. */
+const WATCHED_PODS = 'watched pods';
 const POD_NETWORKS = 'pod networks';
 
 const reports: Readonly<Record<ReflectorReport['what'], readonly [level: 'info' | 'warn' | 'error', message: string]>> = {

@@ -34,6 +34,7 @@ describe('parseConfig', () => {
       whenUnknown: 'closed',
       logDenied: 'annotated',
       liveConnections: 'cut',
+      directWatchPods: 20_000,
       serviceOpenings: 2_000,
     });
     expect(parseConfig('policy: { mode: audit, whenUnknown: refuse, logDenied: all, liveConnections: keep }', {}).policy).toEqual({
@@ -41,6 +42,7 @@ describe('parseConfig', () => {
       whenUnknown: 'refuse',
       logDenied: 'all',
       liveConnections: 'keep',
+      directWatchPods: 20_000,
       serviceOpenings: 2_000,
     });
     expect(parseConfig('policy: { mode: "off" }', {}).policy.mode).toBe('off');

@@ -88,6 +88,8 @@ const policySchema = z.strictObject({
   liveConnections: z.enum(liveConnectionsChoices).default('cut'),
   /** New connections a second that one pod whose egress is policed may open to Services. */
   serviceOpenings: z.int().min(1).max(1_000_000).default(2_000),
+  /** Above so many pods of the cluster the agent warns that it watches them all; it goes on. */
+  directWatchPods: z.int().min(1).default(20_000),
 });
 
 const schema = z.strictObject({
