@@ -97,19 +97,26 @@ const eventPolicy: Policy = {
   name: `${agentName}-events`,
   about: 'An agent signs its events with its own name and that of its node, and of Nodes it speaks of its own only.',
   rule: { operation: 'CREATE', resource: 'events' },
-  variables: [node],
+  variables: [
+    node,
+    {
+      name: 'event',
+      expression: 'dyn(object)',
+      why: 'API servers check the types of expressions against events of events.k8s.io, too, whose fields have other names.',
+    },
+  ],
   validations: [
     namesNode,
     {
-      expression: `has(object.reportingInstance) && object.reportingInstance == variables.node && has(object.source) && has(object.source.host) && object.source.host == variables.node`,
+      expression: `has(variables.event.reportingInstance) && variables.event.reportingInstance == variables.node && has(variables.event.source) && has(variables.event.source.host) && variables.event.source.host == variables.node`,
       message: 'an event names the node of the agent that writes it: reportingInstance and source.host',
     },
     {
-      expression: `has(object.reportingComponent) && object.reportingComponent == '${agentName}' && has(object.source.component) && object.source.component == '${agentName}'`,
+      expression: `has(variables.event.reportingComponent) && variables.event.reportingComponent == '${agentName}' && has(variables.event.source.component) && variables.event.source.component == '${agentName}'`,
       message: `an event of an agent comes from ${agentName}: reportingComponent and source.component`,
     },
     {
-      expression: `!has(object.involvedObject.kind) || object.involvedObject.kind != 'Node' || (has(object.involvedObject.name) && object.involvedObject.name == variables.node)`,
+      expression: `!has(variables.event.involvedObject.kind) || variables.event.involvedObject.kind != 'Node' || (has(variables.event.involvedObject.name) && variables.event.involvedObject.name == variables.node)`,
       message: 'an agent writes events of its own node only',
     },
   ],
