@@ -197,7 +197,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
     'diagnose/entries',
     'ipam',
   ],
-  config: ['errors', 'net', 'connectivity'],
+  config: ['errors', 'net', 'files', 'connectivity'],
   agent: [
     'config',
     'errors',

@@ -51,7 +51,7 @@ async function main(): Promise<void> {
   const programLog = createLog(config.logLevel);
   const log = programLog.child({ node: config.nodeName });
   for (const warning of warnings) log.warn('not all of the configuration is in force', { cause: warning });
-  if (text !== undefined) remember(config.stateDir, text, log);
+  if (text !== undefined) await remember(config.stateDir, text, log);
   const stop = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort(new SeineError('CANCELLED', `${name} received`)));
   log.info('agent starts', { bridge: config.ovsBridge, dataPath: config.ovsDatapathType, tunnel: config.tunnelType });
@@ -70,9 +70,9 @@ async function main(): Promise<void> {
 }
 
 /** Without it a later mistake has nothing to fall back on; that is no reason not to run. */
-function remember(stateDir: string, text: string, log: Log): void {
+async function remember(stateDir: string, text: string, log: Log): Promise<void> {
   try {
-    keepConfig(stateDir, text);
+    await keepConfig(stateDir, text);
   } catch (thrown) {
     log.warn('the configuration is not kept', { cause: thrown instanceof Error ? thrown.message : String(thrown) });
   }

@@ -15,46 +15,46 @@ describe('configInForce', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  function start() {
+  async function start() {
     const { config, text, warnings } = configInForce(file, environment);
-    if (text !== undefined) keepConfig(config.stateDir, text);
+    if (text !== undefined) await keepConfig(config.stateDir, text);
     return { tunnelType: config.tunnelType, warnings };
   }
 
-  it('is the file, without what this release does not know', () => {
+  it('is the file, without what this release does not know', async () => {
     write('tunnelType: vxlan\nfastPath: true\nproxy: { proxyAll: true, later: 1 }\n');
-    expect(start()).toEqual({
+    expect(await start()).toEqual({
       tunnelType: 'vxlan',
       warnings: [expect.stringContaining('no field "proxy.later"'), expect.stringContaining('no field "fastPath"')],
     });
   });
 
-  it('is the last that could be used, when the file cannot be', () => {
+  it('is the last that could be used, when the file cannot be', async () => {
     write('tunnelType: vxlan');
-    expect(start().warnings).toEqual([]);
+    expect((await start()).warnings).toEqual([]);
     for (const wrong of ['tunnelType: gneve', 'tunnelType: [', 'later: *none']) {
       write(wrong);
-      expect(start()).toEqual({ tunnelType: 'vxlan', warnings: [expect.stringContaining('is not in force')] });
+      expect(await start()).toEqual({ tunnelType: 'vxlan', warnings: [expect.stringContaining('is not in force')] });
     }
     write('tunnelType: gre');
-    expect(start()).toEqual({ tunnelType: 'gre', warnings: [] });
+    expect(await start()).toEqual({ tunnelType: 'gre', warnings: [] });
   });
 
-  it('names every fault when there was none before', () => {
+  it('names every fault when there was none before', async () => {
     write('tunnelType: gneve\nlater: 1\nlogLevel: loud');
-    expect(() => start()).toThrow(/unknown field "later"; tunnelType: "gneve" is unknown.*; logLevel: /);
+    await expect(start()).rejects.toThrow(/unknown field "later"; tunnelType: "gneve" is unknown.*; logLevel: /);
   });
 
-  it('reads no more than a configuration has, and says that it cannot read it', () => {
+  it('reads no more than a configuration has, and says that it cannot read it', async () => {
     write('x'.repeat(2_000_000));
-    expect(start).toThrow('more than 1048576 bytes');
+    await expect(start()).rejects.toThrow('more than 1048576 bytes');
     rmSync(file);
-    expect(start).toThrow('cannot be read');
+    await expect(start()).rejects.toThrow('cannot be read');
   });
 
-  it('keeps what it keeps for root alone', () => {
+  it('keeps what it keeps for root alone', async () => {
     write('');
-    start();
+    await start();
     expect(statSync(join(folder, 'agent.yaml')).mode & 0o777).toBe(0o600);
   });
 });

@@ -1,6 +1,7 @@
-import { closeSync, constants, fstatSync, fsyncSync, openSync, readSync, renameSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { SeineError } from '../errors/seine-error.ts';
+import { StateFile } from '../files/state-file.ts';
 import { type AgentConfig, acceptConfig, stateDirOf } from './agent-config.ts';
 
 /** A configuration that is longer was not written by people (bytes). */
@@ -33,36 +34,27 @@ export function configInForce(path: string, environment: Readonly<Record<string,
     };
   } catch (thrown) {
     const why = SeineError.from(thrown, 'configuration');
-    const kept = lastGood(keptPath(stateDirOf(text)), environment);
+    const kept = lastGood(keptIn(stateDirOf(text)), environment);
     if (kept === undefined) throw why;
     return { config: kept, warnings: [`${path} is not in force, the last configuration that could be used is: ${why.message}`] };
   }
 }
 
-/** Remembers a configuration that could be used. The folder is there already. @throws an error of the file system */
-export function keepConfig(stateDir: string, text: string): void {
-  const path = keptPath(stateDir);
-  const draft = `${path}.new`;
-  rmSync(draft, { force: true });
-  const fd = openSync(draft, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600);
-  try {
-    writeSync(fd, text);
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
-  renameSync(draft, path);
+/** Remembers a configuration that could be used. @throws SeineError `UNAVAILABLE` */
+export async function keepConfig(stateDir: string, text: string): Promise<void> {
+  await keptIn(stateDir).write(text);
 }
 
-function keptPath(stateDir: string): string {
-  return join(stateDir, 'agent.yaml');
+function keptIn(stateDir: string): StateFile {
+  return new StateFile(join(stateDir, 'agent.yaml'), BYTES_MAX);
 }
 
-function lastGood(path: string, environment: Readonly<Record<string, string | undefined>>): AgentConfig | undefined {
+function lastGood(kept: StateFile, environment: Readonly<Record<string, string | undefined>>): AgentConfig | undefined {
   try {
-    return acceptConfig(readText(path), environment).config;
+    const text = kept.read();
+    return text === undefined ? undefined : acceptConfig(text, environment).config;
   } catch {
-    return undefined; // There is none, or it is of no use: what is wrong with the new one is what matters.
+    return undefined; // It is of no use: what is wrong with the new one is what matters.
   }
 }
 
