@@ -166,7 +166,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
     'types:kube',
     'types:openflow',
   ],
-  'admin/policy': ['net', 'types:agent-api', 'types:kube', 'policy', 'policy-matrix'],
+  'admin/policy': ['net', 'types:agent-api', 'types:async', 'types:kube', 'policy', 'policy-matrix'],
   'admin/problems': [
     'errors',
     'types:log',

@@ -3,7 +3,7 @@ import { LoopTurns } from '../async/loop-turns.ts';
 import type { Lease } from '../ipam/lease.ts';
 import { parseIp } from '../net/ip.ts';
 import { PolicyEngine } from '../policy/policy-engine.ts';
-import { type PolicyPort, podPolicy, policyExplanation } from './policy-routes.ts';
+import { onePolicy, type PolicyPort, podPolicy, policyExplanation } from './policy-routes.ts';
 
 function setUp() {
   const engine = new PolicyEngine('node-1');
@@ -17,10 +17,11 @@ function setUp() {
     addresses: [{ ip: parseIp('10.10.0.5') }],
   } as unknown as Lease;
   const far = { namespace: 'shop', name: 'far', nodeName: 'node-2', podIps: ['10.10.1.7'], labels: {}, ports: {} };
+  const policy = { namespace: 'shop', name: 'db', uid: 'u', generation: 1, podSelector: [], ingress: [] };
   const port: PolicyPort = {
     turns: new LoopTurns(4),
     sources: {
-      networkPolicies: { replica: { entries: () => [] } },
+      networkPolicies: { replica: { entries: () => [], get: (key) => (key === 'shop/db' ? policy : undefined) } },
       policyPods: { replica: { get: (key) => (key === 'shop/far' ? far : undefined) } },
     },
     running: () => ({
@@ -28,6 +29,7 @@ function setUp() {
       policy: {
         matrix: engine.matrix,
         rulesOf: (...of) => engine.rulesOf(...of),
+        podsOf: (...of) => engine.podsOf(...of),
         pods: () => new Map([['shop/db', { is: 'free', ingress: [], egress: [] }]]),
       },
     }),
@@ -35,6 +37,7 @@ function setUp() {
   const bodyOf = ({ body }: { readonly body: unknown }): unknown => JSON.parse(String(body));
   return {
     pod: (name: string) => bodyOf(podPolicy(port, new URLSearchParams({ name }))),
+    policy: async (name: string) => bodyOf(await onePolicy(port, new URLSearchParams({ name }))),
     explain: (query: Readonly<Record<string, string>>) => bodyOf(policyExplanation(port, new URLSearchParams(query))),
   };
 }
@@ -44,6 +47,11 @@ describe('what is asked about policies', () => {
     const { pod } = setUp();
     expect(pod('shop/db')).toMatchObject({ addresses: ['10.10.0.5'], ingress: { state: 'free' }, egress: { state: 'free' } });
     expect(() => pod('shop/far')).toThrow('this node has no pod "shop/far"');
+  });
+  it('finds a policy by its name, and no other', async () => {
+    const { policy } = setUp();
+    expect(await policy('shop/db')).toMatchObject({ name: 'shop/db', pods: [], ingress: { rules: [] } });
+    await expect(policy('shop/web')).rejects.toThrow('no policy is known by the name "shop/web"');
   });
   it('finds who has an address or a name', () => {
     const { explain } = setUp();

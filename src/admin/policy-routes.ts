@@ -8,17 +8,20 @@ import type { PolicyPod } from '../kube/policy-pod.ts';
 import { isIp, parseIp } from '../net/ip.ts';
 import { type ApiAnswer, itemsAnswer, json } from './answer.ts';
 import { type AskedConnection, type ConnectionParty, explainConnection } from './policy/explain-connection.ts';
-import { nodePolicyViews, type PolicyInForce, type PolicyStanding, podPolicyView } from './policy/policed-pods.ts';
+import { onePolicyView, type PolicyTermsInForce } from './policy/one-policy.ts';
+import { nodePolicyViews, type PolicyStanding, podPolicyView } from './policy/policed-pods.ts';
 
 interface PolicedNode {
   readonly ipam: Pick<Ipam, 'leases'>;
-  readonly policy: PolicyInForce & Pick<Enforcement, 'pods'>;
+  readonly policy: PolicyTermsInForce & Pick<Enforcement, 'pods'>;
 }
 
 export interface PolicyPort {
   readonly turns: LoopTurns;
   readonly sources: {
-    readonly networkPolicies: { readonly replica: { entries(): Iterable<readonly [string, NetworkPolicy]> } };
+    readonly networkPolicies: {
+      readonly replica: { entries(): Iterable<readonly [string, NetworkPolicy]>; get(key: string): NetworkPolicy | undefined };
+    };
     readonly policyPods: { readonly replica: { get(key: string): PolicyPod | undefined } };
   };
   /** @throws SeineError `UNAVAILABLE` until the node is known */
@@ -37,6 +40,15 @@ export function podPolicy(port: PolicyPort, query: URLSearchParams): ApiAnswer {
 
 export function policies({ running, sources, turns }: PolicyPort): ApiAnswer {
   return itemsAnswer(nodePolicyViews(inForce(running()), sources.networkPolicies.replica.entries()), turns);
+}
+
+/** `?name=NAMESPACE/NAME`. @throws SeineError `INVALID_INPUT` for a policy that is not known */
+export async function onePolicy({ running, sources, turns }: PolicyPort, query: URLSearchParams): Promise<ApiAnswer> {
+  const node = running();
+  const name = query.get('name') ?? '';
+  const policy = sources.networkPolicies.replica.get(name);
+  if (!policy) throw new SeineError('INVALID_INPUT', `no policy is known by the name ${JSON.stringify(name)}`);
+  return json(await onePolicyView(inForce(node), { policy, standingOf: (pod) => standingOf(node, pod), turns }));
 }
 
 /** `?from=POD|ADDRESS&to=POD|ADDRESS&port=80/TCP`, the last if it is asked about. @throws SeineError `INVALID_INPUT` */
@@ -82,6 +94,6 @@ function standingOf({ policy }: PolicedNode, pod: string): PolicyStanding {
   return is === 'closed' || is === 'suspended' ? { is, why } : { is };
 }
 
-function inForce({ policy }: PolicedNode): PolicyInForce {
-  return { matrix: policy.matrix, rulesOf: (...of) => policy.rulesOf(...of) };
+function inForce({ policy }: PolicedNode): PolicyTermsInForce {
+  return { matrix: policy.matrix, rulesOf: (...of) => policy.rulesOf(...of), podsOf: (...of) => policy.podsOf(...of) };
 }

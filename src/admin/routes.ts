@@ -27,7 +27,7 @@ import type { Exporter } from './metrics/exporter.ts';
 import { type ScrapePort, scrapeAgent, scrapeProcess } from './metrics/scrape.ts';
 import { type PolicyCountersPort, policyCounters } from './policy-counters.ts';
 import { type PolicyEvidencePort, policyEvidence } from './policy-evidence.ts';
-import { type PolicyPort, podPolicy, policies, policyExplanation } from './policy-routes.ts';
+import { onePolicy, type PolicyPort, podPolicy, policies, policyExplanation } from './policy-routes.ts';
 import { pauseSecondsMax, type RepairPause } from './repair-pause.ts';
 import { agentStatus, type StatusPort, type StatusSources } from './status-view.ts';
 import { type SuspensionPort, suspensionActions, suspensions } from './suspension-routes.ts';
@@ -96,6 +96,7 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/explain/pod': (query, signal) => podExplanation(agent, query, signal),
     '/v1/policy/pod': (query) => podPolicy(agent, query),
     '/v1/policy/explain': (query) => policyExplanation(agent, query),
+    '/v1/policy/policy': (query) => onePolicy(agent, query),
     '/v1/policy/policies': () => policies(agent),
     '/v1/policy/counters': (_, signal) => policyCounters(agent, signal),
     '/v1/policy/evidence': (_, signal) => policyEvidence(agent, signal),

@@ -42,6 +42,53 @@ export interface NodePolicyView {
   readonly notUnderstood: readonly string[];
 }
 
+/** One policy, as this node understands it and with what it does here. */
+export interface OnePolicyView {
+  /** `namespace/name`. */
+  readonly name: string;
+  readonly generation: number;
+  /** Its selector in normal form, `app in db`; empty: every pod of its namespace; absent: it contradicts itself, and selects none. */
+  readonly selects?: string;
+  /** Pods of this node that it isolates, in one direction or both. */
+  readonly pods: readonly SelectedPodView[];
+  /** Absent: it does not isolate in this direction. */
+  readonly ingress?: OneDirectionView;
+  readonly egress?: OneDirectionView;
+  /** As in `NodePolicyView`. */
+  readonly notUnderstood: readonly string[];
+}
+
+export interface SelectedPodView {
+  /** `namespace/name`. */
+  readonly name: string;
+  /** `policed`: this policy and the others of the pod hold; `free`: policies are off on this node; else as in `DirectionPolicyView`. */
+  readonly state: 'policed' | 'free' | 'closed' | 'suspended' | 'as before';
+}
+
+export interface OneDirectionView {
+  readonly rules: readonly OneRuleView[];
+  /** Rules that are not listed. */
+  readonly moreRules: number;
+}
+
+/** A rule as it is written; an empty list matches nothing. */
+export interface OneRuleView {
+  /** `spec.ingress[2]`. */
+  readonly path: string;
+  readonly peers: 'any' | readonly PeerTermView[];
+  readonly morePeers: number;
+  /** As in `PolicyRuleView`. */
+  readonly ports: 'any' | readonly string[];
+}
+
+export interface PeerTermView {
+  readonly text: string;
+  /** Pods of the cluster in it; absent for a block, and where no pod of this node has the rule: it is not looked for them then. */
+  readonly pods?: number;
+  /** Addresses of a block; may exceed 2^53. */
+  readonly addresses?: string;
+}
+
 /** What flows of policy's rules have counted, since each is on the switch. */
 export interface RuleCounters {
   readonly direction: 'ingress' | 'egress';

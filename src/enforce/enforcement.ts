@@ -122,6 +122,11 @@ export class Enforcement {
   }
 
   /** As of `PolicyEngine`. */
+  podsOf(...of: Parameters<PolicyEngine['podsOf']>): number | undefined {
+    return this.#engine.podsOf(...of);
+  }
+
+  /** As of `PolicyEngine`. */
   holderOf(address: Ip): string | undefined {
     return this.#engine.holderOf(address);
   }

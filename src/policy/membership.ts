@@ -80,6 +80,21 @@ export class Membership {
     return this.#wideSets.get(namespace) ?? this.sets.empty;
   }
 
+  /** How many pods a term holds; undefined for a block, and for a term that no rule of a local pod has. */
+  podsOf({ text }: Term): number | undefined {
+    const used = this.#terms.get(text);
+    if (!used || used.term.is === 'block') return undefined;
+    let pods = 0;
+    for (const kind of this.#kindsOf(used)) pods += kind.pods.size;
+    return pods;
+  }
+
+  *#kindsOf({ term, kinds, namespaces }: UsedTerm): Iterable<Kind> {
+    if (term.is === 'any pod') yield* this.#kinds.all();
+    else if (isWide(term)) for (const name of namespaces) yield* this.#kinds.ofNamespace(name);
+    else yield* kinds;
+  }
+
   setsInUse(): readonly PeerSet[] {
     return [...this.#fine.values(), ...this.#wideSets.values()];
   }

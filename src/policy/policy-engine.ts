@@ -17,6 +17,7 @@ import { NamespaceLabels } from './namespace-labels.ts';
 import { Relations } from './relations.ts';
 import { matchesLabels, type PodLabels, selectorOf } from './selector.ts';
 import { type SubjectRules, subjectRules } from './subject-rules.ts';
+import type { Term } from './term.ts';
 
 /** Keys of the matrix whose rows have come, gone or changed. */
 export interface PolicyChange {
@@ -152,6 +153,11 @@ export class PolicyEngine {
   /** What a class of local pods is made of; undefined if there is no such class any more. */
   rulesOf(direction: PolicyDirection, subject: SubjectClass): SubjectRules | undefined {
     return this.#directions[direction].relations.rulesOf(subject);
+  }
+
+  /** How many pods of the cluster are in a term; undefined for a block, and for a term that no rule of a local pod has. */
+  podsOf(direction: PolicyDirection, term: Term): number | undefined {
+    return this.#directions[direction].membership.podsOf(term);
   }
 
   /** Works off what has changed since the last time. @returns which rows are others now */

@@ -42,24 +42,24 @@ export function subjectRules(
   return { text: textOf(isolatedBy, rules), isolatedBy, rules };
 }
 
-function subjectRule(
-  direction: PolicyDirection,
-  key: string,
-  { path, peers, ports, portNames }: IntentRule,
-  own: Readonly<Record<string, number>>,
-): SubjectRule {
+function subjectRule(direction: PolicyDirection, key: string, rule: IntentRule, own: Readonly<Record<string, number>>): SubjectRule {
+  const { path, peers, ports, portNames } = rule;
   const name = `${key} ${path}`;
   if (ports === 'any' || portNames.length === 0) return { name, peers, ports, namedPeers: [] };
   if (direction === 'ingress') return { name, peers, ports: [...ports, ...portNames.flatMap((each) => spanOf(each, own))], namedPeers: [] };
+  return { name, peers, ports, namedPeers: namedPeersOf(rule) };
+}
+
+/** Peers of an egress rule that are told with the names of ports. */
+export function namedPeersOf({ peers, portNames }: Pick<IntentRule, 'peers' | 'portNames'>): readonly Term[] {
   const withName = (term: Term, portName: string): readonly Term[] => {
     // A block has no names; of pods that are not known no name is known.
     if (term.is === 'block') return [];
     return [term.is === 'any pod' ? podsTerm([], [], portName) : podsTerm(term.namespaces, term.pods, portName)];
   };
-  const namedPeers = portNames.flatMap((portName) =>
+  return portNames.flatMap((portName) =>
     peers === 'any' ? [podsTerm([], [], portName)] : peers.flatMap((term) => withName(term, portName)),
   );
-  return { name, peers, ports, namedPeers };
 }
 
 function spanOf(portName: string, own: Readonly<Record<string, number>>): readonly PortSpan[] {

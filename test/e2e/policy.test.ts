@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { DeniedLogView, WouldDenyView } from '../../src/agent-api/denied-log.ts';
-import type { ConnectionPolicyView, NodePolicyView, PodPolicyView, RuleCounters } from '../../src/agent-api/policy.ts';
+import type { ConnectionPolicyView, NodePolicyView, OnePolicyView, PodPolicyView, RuleCounters } from '../../src/agent-api/policy.ts';
 import { AgentClient } from '../../src/cli/agent-client.ts';
 import { plain } from '../../src/cli/paint.ts';
 import type { Verification } from '../../src/cli/policy/verification.ts';
@@ -63,6 +63,9 @@ async function isExplained(): Promise<void> {
     ['demo/clients', []],
     ['demo/default-deny', []],
   ]);
+  const { code, view: shown } = await asked<OnePolicyView>('show', 'demo/clients');
+  expect([code, shown.pods, shown.egress]).toMatchObject([0, [{ name: 'demo/web-1', state: 'policed' }], undefined]);
+  expect(shown.ingress?.rules).toMatchObject([{ path: 'spec.ingress[0]' }]);
   const rule = { direction: 'ingress', verdict: 'allow', by: ['demo/clients spec.ingress[0]'] };
   const { view: counted } = await asked<{ readonly items: readonly RuleCounters[] }>('top', '--for', '1s');
   expect(Number(counted.items.find(({ by }) => by.join() === rule.by.join())?.packets)).toBeGreaterThan(0);

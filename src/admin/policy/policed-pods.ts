@@ -5,8 +5,8 @@ import type { SubjectRules } from '../../policy/subject-rules.ts';
 import { type PolicyDirection, type PolicyMatrix, policyDirections, type SubjectClass } from '../../policy-matrix/matrix.ts';
 
 /** A rule may name ten thousands of peers, and a pod may have a thousand rules. */
-const PEERS_MAX = 50;
-const RULES_MAX = 200;
+export const PEERS_MAX = 50;
+export const RULES_MAX = 200;
 
 /** What is read of the policies in force. */
 export interface PolicyInForce {
@@ -45,15 +45,18 @@ function isolatedView({ isolatedBy, rules }: SubjectRules): DirectionPolicyView 
 }
 
 function ruleView({ name, peers, ports, namedPeers }: SubjectRules['rules'][number]): PolicyRuleView {
-  const texts = [...(peers === 'any' || ports.length === 0 ? [] : peers), ...namedPeers].map(({ text }) =>
-    text.replace(/: (?=$| with ")/, ''),
-  );
+  const texts = [...(peers === 'any' || ports.length === 0 ? [] : peers), ...namedPeers].map(termText);
   return {
     name,
     peers: texts.slice(0, PEERS_MAX),
     morePeers: Math.max(0, texts.length - PEERS_MAX),
     ports: [...(ports === 'any' ? [] : ports.map(portsText)), ...new Set(namedPeers.flatMap(portNameOf))],
   };
+}
+
+/** A selector that asks for nothing is not said. */
+export function termText({ text }: { readonly text: string }): string {
+  return text.replace(/: (?=$| with ")/, '');
 }
 
 function portNameOf(term: SubjectRules['rules'][number]['namedPeers'][number]): readonly string[] {

@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { LoopTurns } from '../../async/loop-turns.ts';
 import { type NetworkPolicy, networkPolicies } from '../../kube/network-policy.ts';
 import { PolicyEngine } from '../../policy/policy-engine.ts';
 import { type ConnectionParty, explainConnection } from './explain-connection.ts';
-import { nodePolicyViews, podPolicyView } from './policed-pods.ts';
+import { onePolicyView } from './one-policy.ts';
+import { nodePolicyViews, type PolicyStanding, podPolicyView } from './policed-pods.ts';
 
 function policyOf(name: string, spec: unknown): NetworkPolicy {
   const policy = networkPolicies.project({ metadata: { namespace: 'shop', name, uid: name }, spec });
@@ -37,7 +39,9 @@ function setUp(...policies: readonly NetworkPolicy[]) {
   pod('far', 'node-2', '10.10.1.7');
   for (const policy of policies) engine.putPolicy(policy);
   engine.update();
-  const inForce = { matrix: engine.matrix, rulesOf: (...of: Parameters<PolicyEngine['rulesOf']>) => engine.rulesOf(...of) };
+  const rulesOf = (...of: Parameters<PolicyEngine['rulesOf']>) => engine.rulesOf(...of);
+  const podsOf = (...of: Parameters<PolicyEngine['podsOf']>) => engine.podsOf(...of);
+  const inForce = { matrix: engine.matrix, rulesOf, podsOf };
   return { inForce, matrix: engine.matrix };
 }
 
@@ -105,6 +109,82 @@ describe('policies of the node', () => {
     expect(views.slice(2)).toEqual([
       { name: 'shop/odd', ingress: 0, egress: 0, notUnderstood: [expect.stringContaining('nonsense'), expect.anything()] },
     ]);
+  });
+});
+
+describe('one policy', () => {
+  const standingOf = (): PolicyStanding => policed;
+  const viewOf = (policy: NetworkPolicy, ...others: readonly NetworkPolicy[]) =>
+    onePolicyView(setUp(policy, ...others).inForce, { policy, standingOf, turns: new LoopTurns(4) });
+
+  it('has its pods here, and in its own order its rules with how many are in each term', async () => {
+    const { pods, ...view } = await viewOf(guarded, nothingOut);
+    expect(pods).toEqual([{ name: 'shop/db', state: 'policed' }]);
+    expect(view).toEqual({
+      name: 'shop/db',
+      generation: 0,
+      selects: 'app in db',
+      ingress: {
+        rules: [
+          {
+            path: 'spec.ingress[0]',
+            peers: [
+              { text: 'pods of "shop": app in api', pods: 1 },
+              { text: 'block 192.0.2.0/24', addresses: '256' },
+            ],
+            morePeers: 0,
+            ports: ['TCP 5432', 'TCP 9000-9009'],
+          },
+        ],
+        moreRules: 0,
+      },
+      notUnderstood: [],
+    });
+  });
+
+  it('counts pods of all nodes: of whole namespaces, of names of ports, of the cluster', async () => {
+    const spec = { podSelector: { matchLabels: { app: 'db' } }, ingress: [{ from: [{ podSelector: {} }, { namespaceSelector: {} }] }] };
+    const { ingress } = await viewOf(policyOf('all', spec));
+    expect(ingress?.rules).toMatchObject([
+      {
+        peers: [
+          { text: 'pods of "shop"', pods: 3 },
+          { text: 'any pod', pods: 3 },
+        ],
+        ports: 'any',
+      },
+    ]);
+    const { egress, pods } = await viewOf(named);
+    expect(pods.map(({ name }) => name)).toEqual(['shop/api']);
+    expect(egress?.rules).toMatchObject([{ peers: [{ text: 'pods of "shop" with "sql/TCP"', pods: 1 }], ports: ['sql/TCP'] }]);
+  });
+
+  it('takes what is excepted out of a block, and does not look for peers of pods elsewhere', async () => {
+    const from = [{ ipBlock: { cidr: '10.0.0.0/8', except: ['10.1.0.0/16'] } }, { podSelector: {} }];
+    const { pods, ingress } = await viewOf(policyOf('far', { podSelector: { matchLabels: { app: 'far' } }, ingress: [{ from }] }));
+    expect(pods).toEqual([]);
+    expect(ingress?.rules[0]?.peers).toEqual([
+      { text: 'block 10.0.0.0/8 -10.1.0.0/16', addresses: String(2 ** 24 - 2 ** 16) },
+      { text: 'pods of "shop"' },
+    ]);
+  });
+
+  it('says field and value of what is not understood, and that the rule lets nobody in', async () => {
+    const { notUnderstood, ingress } = await viewOf(
+      policyOf('odd', { ingress: [{ from: [{ nonsense: {} }], ports: [{ port: 80, endPort: 7 }] }] }),
+    );
+    expect(notUnderstood).toEqual([
+      expect.stringMatching(/^spec\.ingress\[0\]\.from\[0\]: .*nonsense/),
+      expect.anything(),
+      expect.stringMatching(/^spec\.ingress\[0\]\.ports\[0\]: .*"endPort":7/),
+    ]);
+    expect(ingress?.rules).toEqual([{ path: 'spec.ingress[0]', peers: [], morePeers: 0, ports: [] }]);
+  });
+
+  it('names pods that it selects and that something else decides about', async () => {
+    const { inForce } = setUp(guarded);
+    const view = await onePolicyView(inForce, { policy: guarded, standingOf: () => closed, turns: new LoopTurns(4) });
+    expect(view.pods).toEqual([{ name: 'shop/db', state: 'closed' }]);
   });
 });
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { ConnectionPolicyView, DirectionPolicyView, PodPolicyView } from '../../agent-api/policy.ts';
+import type { ConnectionPolicyView, DirectionPolicyView, OnePolicyView, PodPolicyView } from '../../agent-api/policy.ts';
 import { plain } from '../paint.ts';
 import { run } from '../program.ts';
 
@@ -119,6 +119,70 @@ describe('policy list', () => {
     expect((await seinectl('list')).out).toEqual(['POLICY    INGRESS  EGRESS', 'shop/db         2       0', 'shop/web        2       0']);
     answers['/v1/policy/policies'] = { items: [{ ...item, notUnderstood: ['spec.odd'] }] };
     expect(await seinectl('list')).toMatchObject({ code: 1, out: [expect.anything(), expect.stringContaining('spec.odd')] });
+  });
+});
+
+const shown: OnePolicyView = {
+  name: 'shop/db',
+  generation: 3,
+  selects: 'app in db',
+  pods: [{ name: 'shop/db-0', state: 'policed' }],
+  ingress: {
+    rules: [
+      {
+        path: 'spec.ingress[0]',
+        peers: [{ text: 'pods of "shop": app in api', pods: 2 }, { text: 'block 192.0.2.0/24', addresses: '256' }, { text: 'pods of "x"' }],
+        morePeers: 1,
+        ports: ['TCP 5432'],
+      },
+      { path: 'spec.ingress[1]', peers: 'any', morePeers: 0, ports: 'any' },
+      { path: 'spec.ingress[2]', peers: [], morePeers: 0, ports: [] },
+    ],
+    moreRules: 2,
+  },
+  notUnderstood: [],
+};
+
+describe('policy show', () => {
+  it('says what a policy selects, lets through and from how many, and lets nothing act on the terminal', async () => {
+    answers['/v1/policy/policy'] = shown;
+    expect(await seinectl('show', 'shop/db')).toMatchObject({
+      code: 0,
+      out: [
+        'Policy shop/db, generation 3, selects pods with app in db',
+        'of this node: 1 pod',
+        '  shop/db-0: policed',
+        'ingress: isolated, but for',
+        '  spec.ingress[0]: TCP 5432, from',
+        '    pods of "shop": app in api (2 pods)',
+        '    block 192.0.2.0/24 (256 addresses)',
+        '    pods of "x" (not looked for: no rule of a pod here asks for it)',
+        '    and 1 more peer',
+        '  spec.ingress[1]: from anybody, any port',
+        '  spec.ingress[2]: from nobody, no port',
+        '  and 2 more rules',
+        'egress: not isolated by it',
+      ],
+    });
+    expect(asked).toEqual(['/v1/policy/policy?name=shop%2Fdb']);
+    const { selects, ingress, ...rest } = shown;
+    answers['/v1/policy/policy'] = { ...rest, pods: [], egress: { rules: [], moreRules: 0 }, name: 'shop/\u001b[2J' };
+    expect((await seinectl('show', 'db')).out).toEqual([
+      'Policy shop/\\u001b[2J, generation 3, selects no pod: its selector contradicts itself',
+      'of this node: no pod',
+      'ingress: not isolated by it',
+      'egress: isolated, no rule lets anything through',
+    ]);
+  });
+  it('prints what came, for programs, ends with 1 if something is not understood, and with 2 without such a policy', async () => {
+    answers['/v1/policy/policy'] = { ...shown, notUnderstood: ['spec.odd: a field'] };
+    expect(await seinectl('show', 'db')).toMatchObject({
+      code: 1,
+      out: expect.arrayContaining(['not understood, and allows nothing: spec.odd: a field']),
+    });
+    expect(JSON.parse((await seinectl('show', 'db', '-o', 'json')).out.join('\n'))).toMatchObject({ notUnderstood: ['spec.odd: a field'] });
+    answers['/v1/policy/policy'] = 'no policy is known';
+    expect((await seinectl('show', 'db')).code).toBe(2);
   });
 });
 

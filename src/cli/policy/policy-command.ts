@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Items } from '../../agent-api/entry.ts';
-import type { ConnectionPolicyView, NodePolicyView, PodPolicyView } from '../../agent-api/policy.ts';
+import type { ConnectionPolicyView, NodePolicyView, OnePolicyView, PodPolicyView } from '../../agent-api/policy.ts';
 import type { AgentClient } from '../agent-client.ts';
 import { safeLine } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
@@ -12,6 +12,7 @@ import type { Terminal } from '../terminal.ts';
 import { secondsUpToADay } from '../time-option.ts';
 import { connectionLines } from './connection-lines.ts';
 import { addDenied } from './denied-commands.ts';
+import { onePolicyLines } from './one-policy-lines.ts';
 import { podPolicyLines } from './pod-policy-lines.ts';
 import { addSuspend, suspensionLines } from './suspend-command.ts';
 import { top } from './top.ts';
@@ -34,6 +35,13 @@ Examples:
   seinectl policy pod db -o json
 
 Exit codes: 0 it is known what holds for the pod; 1 it is not (closed, or as before); 2 this node has no such pod.`;
+
+const showHelp = `
+Examples:
+  seinectl policy show shop/default-deny
+  seinectl policy show default-deny -o json
+
+Exit codes: 0 all of it is understood; 1 something is not, and allows nothing; 2 no such policy is known here.`;
 
 const explainHelp = `
 Each end is decided on the node of its pod. A Service's connection has the endpoint as its other end: name that, not the Service.
@@ -68,6 +76,7 @@ export function addPolicy(root: Command, context: PolicyCommandContext): void {
     .description('policies that isolate pods of this node, and what of them is not understood (exit 1 if there is anything)')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .action(({ output }: FormOption) => ends(list({ agent: agent(), terminal }, output)));
+  addShow(policy, context);
   policy
     .command('top')
     .description(
@@ -103,6 +112,16 @@ export function addPolicy(root: Command, context: PolicyCommandContext): void {
   addSuspend(policy, context);
 }
 
+function addShow(policy: Command, { agent, terminal, ends }: PolicyCommandContext): void {
+  policy
+    .command('show')
+    .description('one policy as this node understands it: its pods here, rules, who is in them, and what is not understood')
+    .argument('<name>', 'NAME or NAMESPACE/NAME')
+    .addOption(outputOption(['table', 'json', 'yaml']))
+    .addHelpText('after', showHelp)
+    .action((name: string, { output }: FormOption) => ends(show({ agent: agent(), terminal }, name, output)));
+}
+
 function portAndProtocol(text: string): string {
   const [, port = '', protocol = 'TCP'] = /^(\d{1,5})(?:\/(TCP|UDP|SCTP))?$/i.exec(text) ?? [];
   if (Number(port) < 1 || Number(port) > 65_535) throw new InvalidArgumentError('a port from 1 to 65535 is wanted, e.g. 80 or 53/UDP.');
@@ -120,6 +139,13 @@ async function pod({ agent, terminal }: PolicyRun, name: string, form: OutputFor
   else for (const line of podPolicyLines(view)) terminal.line(safeLine(line));
   const isKnown = [view.ingress, view.egress].every(({ state }) => state === 'free' || state === 'isolated');
   return isKnown ? exitCodes.ok : exitCodes.different;
+}
+
+async function show({ agent, terminal }: PolicyRun, name: string, form: OutputForm): Promise<number> {
+  const view = (await agent.json(`/v1/policy/policy?${new URLSearchParams({ name: fullName(name) })}`)) as OnePolicyView;
+  if (form === 'json' || form === 'yaml') print(terminal, view, form);
+  else for (const line of onePolicyLines(view)) terminal.line(safeLine(line));
+  return view.notUnderstood.length > 0 ? exitCodes.different : exitCodes.ok;
 }
 
 /** @param name an address stays one */

@@ -1,0 +1,91 @@
+import type { OneDirectionView, OnePolicyView, OneRuleView, PeerTermView, SelectedPodView } from '../../agent-api/policy.ts';
+import type { LoopTurns } from '../../async/loop-turns.ts';
+import type { NetworkPolicy } from '../../kube/network-policy.ts';
+import { addressBits, type Cidr } from '../../net/ip.ts';
+import { type IntentRule, type PolicyIntent, policyIntent } from '../../policy/intent.ts';
+import { selectorText } from '../../policy/selector.ts';
+import { namedPeersOf } from '../../policy/subject-rules.ts';
+import type { Term } from '../../policy/term.ts';
+import { type PolicyDirection, policyDirections } from '../../policy-matrix/matrix.ts';
+import { PEERS_MAX, type PolicyInForce, type PolicyStanding, portsText, RULES_MAX, termText } from './policed-pods.ts';
+
+/** What is read of the policies in force, with what is in their terms. */
+export interface PolicyTermsInForce extends PolicyInForce {
+  /** Undefined for a block, and for a term that no rule of a local pod has. */
+  podsOf(direction: PolicyDirection, term: Term): number | undefined;
+}
+
+interface AskedPolicy {
+  readonly policy: NetworkPolicy;
+  /** What a pod's flows lead to, by `namespace/name`. */
+  readonly standingOf: (pod: string) => PolicyStanding;
+  /** To count who is in the terms of a thousand rules takes a while. */
+  readonly turns: LoopTurns;
+}
+
+/** One policy as this node understands it, and what it does here. */
+export async function onePolicyView(inForce: PolicyTermsInForce, { policy, standingOf, turns }: AskedPolicy): Promise<OnePolicyView> {
+  const intent = policyIntent(policy);
+  const of = async (direction: PolicyDirection): Promise<OneDirectionView | undefined> => {
+    const { [direction]: rules } = intent;
+    if (!rules) return undefined;
+    const shown: OneRuleView[] = [];
+    for (const rule of rules.slice(0, RULES_MAX)) {
+      if (turns.due) await turns.next();
+      shown.push(ruleView(inForce, direction, rule));
+    }
+    return { rules: shown, moreRules: rules.length - shown.length };
+  };
+  const [ingress, egress] = [await of('ingress'), await of('egress')];
+  return {
+    name: intent.key,
+    generation: policy.generation,
+    ...(intent.pods ? { selects: selectorText(intent.pods) } : {}),
+    pods: selectedPods(inForce, intent, standingOf),
+    ...(ingress ? { ingress } : {}),
+    ...(egress ? { egress } : {}),
+    notUnderstood: [...(policy.faults ?? []), ...intent.refused],
+  };
+}
+
+/** Pods of this node that it isolates; what it decides of them is said by their standing. */
+function selectedPods(
+  { matrix, rulesOf }: PolicyInForce,
+  { key }: PolicyIntent,
+  standingOf: AskedPolicy['standingOf'],
+): readonly SelectedPodView[] {
+  const selected: SelectedPodView[] = [];
+  for (const [pod, subject] of matrix.subjects) {
+    const isIsolated = policyDirections.some((direction) => {
+      const subjectClass = subject[direction];
+      return subjectClass && rulesOf(direction, subjectClass)?.isolatedBy.includes(key);
+    });
+    if (isIsolated) selected.push({ name: pod, state: standingOf(pod)?.is ?? 'as before' });
+  }
+  return selected.sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+function ruleView(inForce: PolicyTermsInForce, direction: PolicyDirection, { path, peers, ports, portNames }: IntentRule): OneRuleView {
+  const named = direction === 'egress' && ports !== 'any' ? namedPeersOf({ peers, portNames }) : [];
+  // Peers of a rule that has names only are told by these.
+  const plain = peers !== 'any' && (ports === 'any' || ports.length > 0 || named.length === 0) ? peers : [];
+  const terms = [...plain, ...named];
+  const isAny = peers === 'any' && (ports === 'any' || ports.length > 0 || named.length === 0);
+  return {
+    path,
+    peers: isAny ? 'any' : terms.slice(0, PEERS_MAX).map((term) => peerView(inForce, direction, term)),
+    morePeers: isAny ? 0 : Math.max(0, terms.length - PEERS_MAX),
+    ports: ports === 'any' ? 'any' : [...ports.map(portsText), ...portNames],
+  };
+}
+
+function peerView(inForce: PolicyTermsInForce, direction: PolicyDirection, term: Term): PeerTermView {
+  if (term.is === 'block') return { text: term.text, addresses: String(addressesIn(term)) };
+  const pods = inForce.podsOf(direction, term);
+  return { text: termText(term), ...(pods === undefined ? {} : { pods }) };
+}
+
+function addressesIn({ cidr, except }: { readonly cidr: Cidr; readonly except: readonly Cidr[] }): bigint {
+  const size = ({ family, prefixLength }: Cidr): bigint => 1n << BigInt(addressBits(family) - prefixLength);
+  return except.reduce((rest, each) => rest - size(each), size(cidr));
+}
