@@ -14,6 +14,8 @@ export interface StreamCount {
   readonly longestGap: number;
   /** Numbers of the first packets that were lost. */
   readonly firstLost: readonly number[];
+  /** How many packets had been sent before each of these. */
+  readonly lostNumbers: readonly number[];
 }
 
 /** Sends back whatever comes to an address of a namespace, until closed. */
@@ -50,6 +52,10 @@ export class UdpStream {
     return this.#answered.size;
   }
 
+  get sent(): number {
+    return this.#sent;
+  }
+
   async stop(): Promise<StreamCount> {
     clearInterval(this.#timer);
     await new Promise((resolve) => setTimeout(resolve, settleMs));
@@ -62,7 +68,7 @@ export class UdpStream {
       if (gap > 0) lost.push(number);
       longestGap = Math.max(longestGap, gap);
     }
-    return { sent: this.#sent, lost: lost.length, longestGap, firstLost: lost.slice(0, 5) };
+    return { sent: this.#sent, lost: lost.length, longestGap, firstLost: lost.slice(0, 5), lostNumbers: lost };
   }
 
   /** One a millisecond. What a pause of this process kept from being sent is not made up for. */
