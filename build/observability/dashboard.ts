@@ -211,6 +211,12 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
       },
     },
     {
+      title: 'What policies decide',
+      about: 'Packets of the opening direction, by verdict; under audit denied ones pass.',
+      unit: 'pps',
+      queries: { '{{direction}} {{verdict}}': rate('policy_packets_total', 'direction, verdict') },
+    },
+    {
       title: 'Denied packets of pods that are logged',
       about: 'With a line, like one that has a line, beyond the rate of lines, beyond the switch’s meters.',
       unit: 'ops',

@@ -2,7 +2,7 @@ import type { DeniedLogView, DeniedPairView, WouldDenyView } from '../agent-api/
 import { idle } from '../async/pause.ts';
 import { within } from '../async/within.ts';
 import type { NodeEnvironment } from '../connectivity/environment.ts';
-import { type DeniedCounts, readDeniedCounts } from '../denied-log/denied-counts.ts';
+import { readDeniedCounts, type VerdictCounts } from '../denied-log/denied-counts.ts';
 import type { DeniedLog } from '../denied-log/denied-log.ts';
 import { type LoggedPods, logSecondsMax } from '../denied-log/logged-pods.ts';
 import { SeineError } from '../errors/seine-error.ts';
@@ -76,12 +76,12 @@ async function* watched(port: DeniedLogPort, seconds: number, signal: AbortSigna
 }
 
 /** Undefined if the switch does not answer: what was seen is worth telling all the same. */
-async function countsOf({ openflow }: DeniedLogPort, signal: AbortSignal): Promise<DeniedCounts | undefined> {
+async function countsOf({ openflow }: DeniedLogPort, signal: AbortSignal): Promise<VerdictCounts | undefined> {
   return await readDeniedCounts(openflow, within(signal, COUNTS_PATIENCE_MS)).catch(() => undefined);
 }
 
-function since(before: DeniedCounts, after: DeniedCounts): NonNullable<WouldDenyView['counted']> {
-  const between = (direction: keyof DeniedCounts): string => {
+function since(before: VerdictCounts, after: VerdictCounts): NonNullable<WouldDenyView['counted']> {
+  const between = (direction: keyof VerdictCounts): string => {
     const packets = after[direction] - before[direction];
     return String(packets < 0n ? after[direction] : packets); // flows that were made anew meanwhile count from 0
   };

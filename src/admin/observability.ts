@@ -8,6 +8,7 @@ import { ApiServer } from './http-server.ts';
 import { Exporter } from './metrics/exporter.ts';
 import { LoopLag } from './metrics/loop-lag.ts';
 import { AgentRecord, type CniCallRecord, type Observe } from './metrics/record.ts';
+import { PolicyPackets } from './policy-packets.ts';
 import { NodeHealth } from './problems/node-health.ts';
 import { type AgentPorts, operatorActions, operatorRoutes, publicRoutes } from './routes.ts';
 
@@ -66,7 +67,9 @@ export class Observability {
   async open(agent: AgentPorts & { readonly config: ListenConfig }, signal: AbortSignal): Promise<void> {
     const health = new NodeHealth(agent, this.#record);
     health.start(signal);
-    const sources = { agent, record: this.#record, lag: this.#lag, health, exporter: this.#exporter, control: this.#control };
+    const policyPackets = new PolicyPackets(agent, signal);
+    const own = { record: this.#record, lag: this.#lag, exporter: this.#exporter, control: this.#control };
+    const sources = { agent, health, policyPackets, ...own };
     this.#lag.start((name, labels, value) => this.#exporter.observe(name, labels, value), signal);
     const options = {
       routes: operatorRoutes(sources),

@@ -26,11 +26,13 @@ const countedTables: readonly PipelineTableName[] = [
 /** IANA protocol numbers of those that have ports. */
 const protocols: Readonly<Record<number, 'TCP' | 'UDP' | 'SCTP'>> = { 6: 'TCP', 17: 'UDP', 132: 'SCTP' };
 
-/**
- * `GET /v1/policy/counters`: what rules have counted, by their names. Read from the switch for this request: packets of the opening direction,
- * and of a rule that several rows are made of the sum.
- */
-export async function policyCounters({ openflow, running }: PolicyCountersPort, signal: AbortSignal): Promise<ApiAnswer> {
+/** `GET /v1/policy/counters`: what rules have counted, by their names. Read from the switch for this request. */
+export async function policyCounters(port: PolicyCountersPort, signal: AbortSignal): Promise<ApiAnswer> {
+  return json({ items: await readRuleCounters(port, signal) });
+}
+
+/** Packets of the opening direction, and of a rule that several rows are made of the sum. @throws SeineError as `BridgeReader.dumpFlows` */
+export async function readRuleCounters({ openflow, running }: PolicyCountersPort, signal: AbortSignal): Promise<readonly RuleCounters[]> {
   const byCookie = new Map<bigint, Decided>();
   for (const rows of running().policy.decided()) byCookie.set(cookieOf(rows.owner), rows);
   const sums = new Map<string, Omit<RuleCounters, 'packets' | 'bytes'> & { packets: bigint; bytes: bigint }>();
@@ -50,10 +52,9 @@ export async function policyCounters({ openflow, running }: PolicyCountersPort, 
       },
       signal,
     );
-  const items = [...sums.values()].map(
+  return [...sums.values()].map(
     ({ packets, bytes, ...rest }): RuleCounters => ({ ...rest, packets: String(packets), bytes: String(bytes) }),
   );
-  return json({ items });
 }
 
 /** Of the range that the flow is a part of. */

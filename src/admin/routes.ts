@@ -27,6 +27,7 @@ import type { Exporter } from './metrics/exporter.ts';
 import { type ScrapePort, scrapeAgent, scrapeProcess } from './metrics/scrape.ts';
 import { type PolicyCountersPort, policyCounters } from './policy-counters.ts';
 import { type PolicyEvidencePort, policyEvidence } from './policy-evidence.ts';
+import type { PolicyPackets, PolicyPacketsPort } from './policy-packets.ts';
 import { onePolicy, type PolicyPort, podPolicy, policies, policyExplanation } from './policy-routes.ts';
 import { pauseSecondsMax, type RepairPause } from './repair-pause.ts';
 import { agentStatus, type StatusPort, type StatusSources } from './status-view.ts';
@@ -44,6 +45,7 @@ export type AgentPorts = StatusPort &
   PolicyPort &
   PolicyEvidencePort &
   PolicyCountersPort &
+  PolicyPacketsPort &
   SuspensionPort &
   DeniedLogPort &
   InputsPort &
@@ -59,6 +61,7 @@ interface RouteSources extends StatusSources {
   readonly agent: AgentPorts;
   readonly exporter: Exporter;
   readonly control: LogControl;
+  readonly policyPackets: Pick<PolicyPackets, 'read'>;
 }
 
 /** Served over the network: nothing that names pods. */

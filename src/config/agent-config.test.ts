@@ -35,6 +35,7 @@ describe('parseConfig', () => {
       logDenied: 'annotated',
       liveConnections: 'cut',
       directWatchPods: 20_000,
+      ruleMetrics: false,
       serviceOpenings: 2_000,
     });
     expect(parseConfig('policy: { mode: audit, whenUnknown: refuse, logDenied: all, liveConnections: keep }', {}).policy).toEqual({
@@ -43,6 +44,7 @@ describe('parseConfig', () => {
       logDenied: 'all',
       liveConnections: 'keep',
       directWatchPods: 20_000,
+      ruleMetrics: false,
       serviceOpenings: 2_000,
     });
     expect(parseConfig('policy: { mode: "off" }', {}).policy.mode).toBe('off');

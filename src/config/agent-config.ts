@@ -90,6 +90,8 @@ const policySchema = z.strictObject({
   serviceOpenings: z.int().min(1).max(1_000_000).default(2_000),
   /** Above so many pods of the cluster the agent warns that it watches them all; it goes on. */
   directWatchPods: z.int().min(1).default(20_000),
+  /** Whether what each rule has counted is a metric; its labels name policies. */
+  ruleMetrics: z.boolean().default(false),
 });
 
 const schema = z.strictObject({

@@ -4,15 +4,26 @@ import { reg } from '../pipeline/fields.ts';
 import { tables } from '../pipeline/tables.ts';
 import { toOpenFlowMatch } from '../reconcile/to-openflow.ts';
 
-/** Packets that policies denied, or would have, since their flows are there. */
-export interface DeniedCounts {
+/** Packets that policies denied, or would have, or allowed, since their flows are there. */
+export interface VerdictCounts {
   readonly ingress: bigint;
   readonly egress: bigint;
 }
 
+type Bridge = Pick<OpenFlowConnection, 'aggregate'>;
+
 /** By the flows that say no, with a copy to the agent or without. @throws SeineError as `OpenFlowConnection.aggregate` */
-export async function readDeniedCounts(bridge: Pick<OpenFlowConnection, 'aggregate'>, signal: AbortSignal): Promise<DeniedCounts> {
-  const match = encodeMatch(toOpenFlowMatch({ regs: [reg.verdict('deny')] }));
+export async function readDeniedCounts(bridge: Bridge, signal: AbortSignal): Promise<VerdictCounts> {
+  return await countsOf(bridge, 'deny', signal);
+}
+
+/** By the flows that say yes. @throws SeineError as `OpenFlowConnection.aggregate` */
+export async function readAllowedCounts(bridge: Bridge, signal: AbortSignal): Promise<VerdictCounts> {
+  return await countsOf(bridge, 'allow', signal);
+}
+
+async function countsOf(bridge: Bridge, verdict: 'allow' | 'deny', signal: AbortSignal): Promise<VerdictCounts> {
+  const match = encodeMatch(toOpenFlowMatch({ regs: [reg.verdict(verdict)] }));
   const [ingress, egress] = await Promise.all([
     bridge.aggregate({ table: tables.ingressVerdict.id, match }, signal),
     bridge.aggregate({ table: tables.egressVerdict.id, match }, signal),

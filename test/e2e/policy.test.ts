@@ -69,6 +69,9 @@ async function isExplained(): Promise<void> {
   const rule = { direction: 'ingress', verdict: 'allow', by: ['demo/clients spec.ingress[0]'] };
   const { view: counted } = await asked<{ readonly items: readonly RuleCounters[] }>('top', '--for', '1s');
   expect(Number(counted.items.find(({ by }) => by.join() === rule.by.join())?.packets)).toBeGreaterThan(0);
+  const { body } = await new AgentClient(nodePaths(lab.lab.plan.dir, lab.lab.node(1).name).apiSocket).get('/metrics');
+  const packets = /^seine_agent_policy_packets_total\{direction="ingress",verdict="(allow|deny)"\} [1-9]/gm;
+  expect(body.match(packets)).toHaveLength(2);
   const allowed = await asked<ConnectionPolicyView>('explain', 'demo/client-1', 'demo/web-1', '80');
   expect(allowed).toMatchObject({ code: 0, view: { verdict: 'allow', ends: expect.arrayContaining([expect.objectContaining(rule)]) } });
   const denied = await asked<ConnectionPolicyView>('explain', '198.51.100.7', 'demo/web-1', '80');

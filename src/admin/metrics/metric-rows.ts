@@ -111,6 +111,17 @@ export const metricRows = {
     help: 'From the news of a change that policies look at to the switch’s acknowledgement of all that it changes.',
     buckets: programmingBuckets,
   },
+  policy_packets_total: {
+    type: 'counter',
+    help: 'Packets of the opening direction that policies have decided about on this node; under audit, denied ones pass. Read from the switch at most every 15 s.',
+    labels: ['direction', 'verdict'],
+  },
+  policy_rule_packets_total: {
+    type: 'counter',
+    help: 'The same by rule, and where no rule allows by the policies that isolate (policy.ruleMetrics); a thousand rules at most.',
+    labels: ['direction', 'verdict', 'by'],
+  },
+  policy_rule_packets_left_out: { type: 'gauge', help: 'Rules beyond those of policy_rule_packets_total, which have no series.' },
   policy_log_packets_total: {
     type: 'counter',
     help: 'Denied packets of pods whose denials are logged: with a line, like one that has a line, beyond the rate of lines, beyond the switch’s meters.',

@@ -78,15 +78,25 @@ interface SourceMetricsPort {
 
 export type ScrapePort = NodeMetricsPort & ConnectionMetricsPort & DatapathMetricsPort & PartMetricsPort & SourceMetricsPort;
 
+/** What policies have decided, in packets. */
+export interface PolicyPacketsSamples {
+  readonly verdicts: readonly Sample[];
+  readonly rules: readonly Sample[];
+  readonly rulesLeftOut: number;
+}
+
 interface ScrapeSources {
   readonly agent: ScrapePort;
+  /** Answers soon, by what it has read before if the switch is slow. */
+  readonly policyPackets: { read(signal: AbortSignal): Promise<PolicyPacketsSamples> };
   readonly record: AgentRecord;
   readonly health: Pick<NodeHealth, 'report'>;
 }
 
 /** Everything that is read from the agent for `/metrics`. */
-export async function scrapeAgent({ agent, record, health }: ScrapeSources, signal: AbortSignal): Promise<Scrape> {
+export async function scrapeAgent({ agent, record, health, policyPackets }: ScrapeSources, signal: AbortSignal): Promise<Scrape> {
   const unknownPeers = await unknownTunnelPeers(agent.openflow, signal);
+  const { verdicts, rules, rulesLeftOut } = await policyPackets.read(signal);
   return {
     ...ofNode(agent),
     info: await versions(agent, signal),
@@ -97,6 +107,9 @@ export async function scrapeAgent({ agent, record, health }: ScrapeSources, sign
     cni_calls_total: record.samples('cni_calls_total'),
     ...(await dataPathLoad(agent, signal)),
     unknown_tunnel_peer_packets: unknownPeers,
+    policy_packets_total: verdicts,
+    policy_rule_packets_total: rules,
+    policy_rule_packets_left_out: one(rulesLeftOut),
   };
 }
 
