@@ -112,11 +112,15 @@ export class Membership {
       this.#terms.delete(used.term.text);
       this.#indexOf(used)?.remove(used);
     }
+    const looked = new Set<string>();
     for (const used of this.#fresh) {
       // Also gone again since; then there is nothing to look for.
       if (!this.#terms.has(used.term.text)) continue;
       blocks ||= used.term.is !== 'pods';
       this.#indexOf(used)?.add(used);
+      const place = `${isWide(used.term)} ${placeOf(used.term)}`;
+      if (looked.has(place)) continue; // then the same kinds and namespaces are dirty already
+      looked.add(place);
       for (const kind of this.#candidateKinds(used.term)) dirtyKinds.add(kind);
       for (const name of this.#candidateNamespaces(used.term)) dirtyNamespaces.add(name);
     }
@@ -193,9 +197,11 @@ export class Membership {
 
   #candidateKinds(term: Term): Iterable<Kind> {
     if (term.is !== 'pods' || isWide(term)) return [];
-    if (typeof term.namespaces === 'string') return this.#kinds.ofNamespace(term.namespaces);
     const label = certainLabel(term.pods);
-    return label === undefined ? this.#kinds.all() : this.#kinds.withLabel(label);
+    const labelled = label === undefined ? undefined : this.#kinds.withLabel(label);
+    if (typeof term.namespaces !== 'string') return labelled ?? this.#kinds.all();
+    const own = this.#kinds.ofNamespace(term.namespaces);
+    return labelled && labelled.size < own.size ? labelled : own;
   }
 
   #candidateNamespaces(term: Term): Iterable<string> {
@@ -222,42 +228,40 @@ export class Membership {
   }
 }
 
-/** Terms by the name of a namespace, else by a label that whatever they hold has, else the rest. */
+/**
+ * Terms by the name of a namespace and by a label that whatever they hold has, as far as they have either. A policy may name as many pods of
+ * its namespace by their labels as there are, and each pod is to meet its own terms only.
+ */
 class TermIndex {
-  readonly #ofNamespace = new Map<string, Set<UsedTerm>>();
-  readonly #withLabel = new Map<string, Set<UsedTerm>>();
-  readonly #rest = new Set<UsedTerm>();
+  readonly #places = new Map<string, Set<UsedTerm>>();
 
   add(used: UsedTerm): void {
-    const { name, label } = placeOf(used.term);
-    if (name !== undefined) addTo(this.#ofNamespace, name, used);
-    else if (label !== undefined) addTo(this.#withLabel, label, used);
-    else this.#rest.add(used);
+    addTo(this.#places, placeOf(used.term), used);
   }
 
   remove(used: UsedTerm): void {
-    const { name, label } = placeOf(used.term);
-    if (name !== undefined) removeFrom(this.#ofNamespace, name, used);
-    else if (label !== undefined) removeFrom(this.#withLabel, label, used);
-    else this.#rest.delete(used);
+    removeFrom(this.#places, placeOf(used.term), used);
   }
 
   *candidates(namespace: string, labels: PodLabels): Iterable<UsedTerm> {
-    yield* this.#ofNamespace.get(namespace) ?? [];
-    for (const [key, value] of Object.entries(labels)) yield* this.#withLabel.get(labelText(key, value)) ?? [];
-    yield* this.#rest;
+    const certain = [undefined, ...Object.entries(labels).map(([key, value]) => labelText(key, value))];
+    for (const name of [undefined, namespace]) for (const label of certain) yield* this.#places.get(placeText(name, label)) ?? [];
   }
 
   *all(): Iterable<UsedTerm> {
-    for (const terms of [...this.#ofNamespace.values(), ...this.#withLabel.values()]) yield* terms;
-    yield* this.#rest;
+    for (const terms of this.#places.values()) yield* terms;
   }
 }
 
-function placeOf(term: Term): { readonly name?: string; readonly label?: string | undefined } {
-  if (term.is !== 'pods') return {};
-  if (typeof term.namespaces === 'string') return { name: term.namespaces };
-  return { label: certainLabel(isWide(term) ? term.namespaces : term.pods) };
+function placeOf(term: Term): string {
+  if (term.is !== 'pods') return placeText();
+  if (typeof term.namespaces === 'string') return placeText(term.namespaces, certainLabel(term.pods));
+  return placeText(undefined, certainLabel(isWide(term) ? term.namespaces : term.pods));
+}
+
+/** A namespace's name has no space. */
+function placeText(namespace = '', label = ''): string {
+  return `${namespace} ${label}`;
 }
 
 /** Of a namespace that is not known, no label is known, neither that it is there nor that it is not. */
