@@ -3,8 +3,8 @@ import { SeineError, withoutCode } from '../errors/seine-error.ts';
 
 /** An agent that says nothing for so long is not going to (ms). */
 const SILENCE_MS = 15_000;
-/** An object of the API has 2 MiB at most. */
-const LINE_CHARACTERS_MAX = 4 * 1024 * 1024;
+/** An object of the API has 8 MiB at most. */
+const LINE_CHARACTERS_MAX = 16 * 1024 * 1024;
 const ANSWER_CHARACTERS_MAX = 400_000_000;
 
 /** What an agent said to one question. */

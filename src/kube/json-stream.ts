@@ -3,10 +3,11 @@ import { SeineError } from '../errors/seine-error.ts';
 import { JsonCutter, type JsonLimits, type JsonShape } from './json-cutter.ts';
 
 /**
- * An API object may have 1.5 MiB in etcd; parsing 2 MiB takes about 20 ms, and nothing else can run meanwhile.
+ * An API object may have 1.5 MiB in etcd, as protobuf; as JSON a NetworkPolicy is up to three times that. One that cannot be read isolates
+ * nobody, so the limit is above all that an API server serves. Nothing else can run while an object is parsed, 10 ms for each MiB.
  * Depth: no object we read is deeper than some 15.
  */
-export const apiLimits: JsonLimits = { maxValueBytes: 2 * 1024 * 1024, maxDepth: 64, maxEnvelopeBytes: 256 * 1024 };
+export const apiLimits: JsonLimits = { maxValueBytes: 8 * 1024 * 1024, maxDepth: 64, maxEnvelopeBytes: 256 * 1024 };
 
 /** A value that was there but is not known, because a limit forbade to read it. */
 export interface Unreadable {

@@ -36,7 +36,7 @@ describe('a list', () => {
   it('is no list if a page is gone or refused, an object too large, or an object none', async () => {
     server.answer(json({ metadata: { continue: 'more' }, items: [namespace('a')] }), status(410, 'Expired'));
     await expect(listed('namespaces')).rejects.toMatchObject({ code: 'REFUSED', context: { status: 410 } });
-    server.answer(json({ items: [{ ...namespace('a'), x: 'y'.repeat(3 << 20) }] }));
+    server.answer(json({ items: [{ ...namespace('a'), x: 'y'.repeat(9 << 20) }] }));
     await expect(listed('namespaces')).rejects.toThrow('a Namespace of');
     server.answer(json({ items: [{ metadata: {} }] }));
     await expect(listed('namespaces')).rejects.toThrow('metadata.name');

@@ -169,8 +169,8 @@ it('rejects a truncated snapshot', async () => {
   expect(t.server.requests[1]).toContain('resourceVersion=0&sendInitialEvents');
 });
 
-it('survives an object of 5 MB, and removes nothing on the word of a snapshot that has one', async () => {
-  const huge = node('huge', 6, '10.0.0.0/24', { annotations: { x: 'y'.repeat(5_000_000) } });
+it('survives an object of 9 MB, and removes nothing on the word of a snapshot that has one', async () => {
+  const huge = node('huge', 6, '10.0.0.0/24', { annotations: { x: 'y'.repeat(9_000_000) } });
   t.server.answer(
     watch(
       [...many(10).map((object) => event('ADDED', object)), bookmark('5', true), event('ADDED', huge), event('ADDED', node('b', 7))],

@@ -131,4 +131,16 @@ export function logAnnotation(annotations: Readonly<Record<string, string>> | nu
   return log === undefined ? {} : { log: log.slice(0, logShownMax) };
 }
 
-export const stringMap = z.record(z.string(), z.string()).nullish();
+/** Labels, annotations. A record of zod has no `__proto__`: whoever has that label would be taken for somebody without it. */
+export const stringMap = z
+  .unknown()
+  .transform((raw, context): Readonly<Record<string, string>> | null | undefined => {
+    if (raw === null || raw === undefined) return raw;
+    const issue = (message: string, path: readonly string[] = []) =>
+      void context.issues.push({ code: 'custom', message, input: raw, path: [...path] });
+    if (typeof raw !== 'object' || Array.isArray(raw)) issue('expected an object');
+    const members = Object.entries(raw);
+    for (const [key, value] of members) if (typeof value !== 'string') issue('expected a string', [key]);
+    return Object.fromEntries(members);
+  })
+  .optional();
