@@ -117,11 +117,12 @@ const UNPLUG_PATIENCE_MS = 1_000;
 
 type UnplugPorts = Parameters<typeof unplugPort>[0] & { readonly nodeState: NodeState };
 
-/** A pair that is new has no port yet, and nothing is waited for. */
+/** A pair that is new has no port yet, and nothing is waited for. For another it does not suffice that its row is gone: ovs-vswitchd may not have read that. */
 async function unplugLink({ nodeState, ...ovs }: UnplugPorts, name: string, signal: AbortSignal): Promise<void> {
   const patience = within(signal, UNPLUG_PATIENCE_MS);
+  const hadPort = ovs.database.tables.Interface.find('name', name) !== undefined;
   await nodeState.linkedPorts.unplug(name, patience);
-  if (ovs.database.tables.Interface.find('name', name) !== undefined) await unplugPort(ovs, name, patience);
+  if (hadPort) await unplugPort(ovs, name, patience);
 }
 
 /** To be rung when something else may have changed a part: it is looked at once all is quiet, and not without rest. */

@@ -110,6 +110,24 @@ describe('a node that changes under running pods', () => {
     await everybody();
   });
 
+  it('has a pod’s interface back though the switch was busy while it was deleted', async () => {
+    const [pids, name] = [await lab.switchPids(), await hostEnd('web-1')];
+    const isThere = () =>
+      ip('link', 'show', name).then(
+        () => true,
+        () => false,
+      );
+    for (const pid of pids) process.kill(pid, 'SIGSTOP');
+    try {
+      await ip('link', 'del', name);
+      // It is to come back once the switch has seen that it was gone, and not before.
+      await expect(until(isThere, 700, () => 'not yet')).rejects.toThrow('not yet');
+    } finally {
+      for (const pid of pids) process.kill(pid, 'SIGCONT');
+    }
+    await everybody();
+  });
+
   it('has its gateway back as quickly the eighth time that it is deleted', { timeout: 60_000 }, async () => {
     const mac = await macOf('antrea-gw0');
     for (let time = 1; time <= 8; time++) {
