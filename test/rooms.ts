@@ -85,6 +85,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
     'types:kube',
     'types:node',
     'types:enforce',
+    'types:agent-api',
   ],
   serve: [
     'errors',

@@ -30,7 +30,7 @@ interface ClusterSize {
 /** By what was measured: docs/performance.md has `agent.rss.*` and `svc.rss10k`. */
 export const clusterSizes = {
   /** Up to some hundreds of nodes. */
-  small: { maxUnavailable: 1, agentMemory: '150Mi', ovsMemory: '100Mi' },
+  small: { maxUnavailable: 1, agentMemory: '150Mi', ovsMemory: '128Mi' },
   /** Up to thousands of nodes, or ten thousand Services: one node after the other would take days. */
   large: { maxUnavailable: '1%', agentMemory: '300Mi', ovsMemory: '200Mi' },
 } as const satisfies Record<string, ClusterSize>;

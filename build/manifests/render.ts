@@ -88,7 +88,8 @@ function oneOf<T>(option: string, value: string, choices: Readonly<Record<string
 
 /** Values are YAML, as in the file. @throws Error naming the setting that agents would refuse */
 function settings(assignments: readonly string[]): Record<string, unknown> {
-  const agent: Record<string, unknown> = {};
+  // Without a prototype: `constructor` is a key that agents do not know, and no object of its own.
+  const agent: Record<string, unknown> = Object.create(null);
   for (const assignment of assignments) {
     const [, group, key = '', value = ''] = /^(?:([A-Za-z]+)\.)?([A-Za-z0-9]+)=(.*)$/s.exec(assignment) ?? [];
     if (key === '') throw new Error(`--set ${assignment}: KEY=VALUE is wanted, such as proxy.proxyAll=true`);

@@ -14,7 +14,7 @@ interface LogRequestView {
 }
 
 /** What a packet was, and whose. Names are printable ASCII. */
-interface DenialView {
+export interface DenialView {
   /** `would deny`: it passed, for policies are audited on this node. */
   readonly verdict: 'denied' | 'would deny';
   readonly direction: 'ingress' | 'egress';

@@ -1,3 +1,4 @@
+import type { DenialView } from '../agent-api/denied-log.ts';
 import { TokenBucket } from '../async/token-bucket.ts';
 import type { PolicyMode } from '../connectivity/environment.ts';
 import type { PodIdentity } from '../ipam/attachment.ts';
@@ -42,23 +43,6 @@ interface DeniedLogOptions {
   readonly log: Log;
   /** Milliseconds, from any fixed moment; never goes back. */
   readonly now: () => number;
-}
-
-/** What was denied, in words that are safe to print. */
-interface DescribedDenial {
-  readonly verdict: 'denied' | 'would deny';
-  readonly direction: DeniedPacket['direction'];
-  readonly policies: readonly string[];
-  readonly why: string;
-  /** `namespace/name`. */
-  readonly pod: string;
-  readonly podAddress: string;
-  readonly peer: string;
-  readonly peerAddress: string;
-  readonly protocol: string;
-  /** Of who was asked. */
-  readonly port?: number;
-  readonly icmpType?: number;
 }
 
 interface RecentLine {
@@ -168,7 +152,7 @@ export class DeniedLog {
   }
 
   /** @param pod `namespace/name` */
-  describe(pod: string, packet: DeniedPacket): DescribedDenial {
+  describe(pod: string, packet: DeniedPacket): DenialView {
     const { direction, own, peer, protocol, ports, icmp } = packet;
     const { denialOf, ownerOf, mode } = this.#options;
     const { policies, closed } = denialOf(pod, direction);
