@@ -116,7 +116,10 @@ export class Membership {
     for (const used of this.#fresh) {
       // Also gone again since; then there is nothing to look for.
       if (!this.#terms.has(used.term.text)) continue;
-      blocks ||= used.term.is !== 'pods';
+      if (used.term.is !== 'pods') {
+        blocks = true;
+        continue;
+      }
       this.#indexOf(used)?.add(used);
       const place = `${isWide(used.term)} ${placeOf(used.term)}`;
       if (looked.has(place)) continue; // then the same kinds and namespaces are dirty already

@@ -196,6 +196,15 @@ it('a source port opens nothing', () => {
   expect(ends).toEqual(['deny', 'allow']);
 });
 
+it('a block beside a selector of namespaces takes nobody from it, also where both come after the pods', () => {
+  const judges = cluster({ pods: [web, client({})] });
+  expect(judges.judge(['10.2.0.5', '203.0.113.9'])).toEqual({ '10.2.0.5': 'allow', '203.0.113.9': 'allow' });
+  const others = { matchExpressions: [{ key: 'a', operator: 'DoesNotExist' }] };
+  const from = [{ ipBlock: { cidr: '203.0.113.0/24' } }, { namespaceSelector: others }];
+  judges.put({ kind: 'NetworkPolicy', object: policyObject('shop/p', isolating([{ from }])) });
+  expect(judges.judge(['10.2.0.5', '203.0.113.9'])).toEqual({ '10.2.0.5': 'allow', '203.0.113.9': 'allow' });
+});
+
 it('the policies of a namespace that ends hold until they and their pods are gone', () => {
   const deny = policyObject('shop/p', isolating([{ from: [{ namespaceSelector: { matchLabels: { team: 'sre' } } }] }]));
   const namespaces = [namespaceObject('shop'), namespaceObject('ops', { team: 'sre' })];
