@@ -5,8 +5,9 @@ import { agentName } from './access.ts';
 import { agentConfigKey, agentConfigPath, configName, conflistKey } from './configuration.ts';
 import { agentGrants, type Grants, insideCniBin, insideCniConf, installGrants } from './grants.ts';
 import { type ManifestOptions, namespace } from './options.ts';
-import { labelsOf, type Note, type Part } from './part.ts';
+import { type Note, type Part, pooledLabels } from './part.ts';
 import { mountsOf, notesOfCapabilities, notesOfVolumes, podSpec, securityContext, volumesOf } from './pods.ts';
+import { placement, pooledName } from './pool.ts';
 
 function configVolume(options: ManifestOptions): Volume {
   const items = [agentConfigKey, conflistKey].map((key) => ({ key, path: key }));
@@ -32,18 +33,21 @@ export function agentDaemonSet(options: ManifestOptions): Part {
   const install = installGrants(options);
   const grants = agentGrants(options);
   const volumes = [...volumesOf(...grants.paths), configVolume(options)];
+  const name = pooledName(agentName, options.pool);
+  const labels = pooledLabels(agentName, options.pool);
   const object: DaemonSet = {
     apiVersion: 'apps/v1',
     kind: 'DaemonSet',
-    metadata: { name: agentName, namespace, labels: labelsOf(agentName) },
+    metadata: { name, namespace, labels },
     spec: {
-      selector: { matchLabels: { app: agentName } },
+      selector: { matchLabels: { app: name } },
       updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: options.size.maxUnavailable } },
       minReadySeconds: MIN_READY_SECONDS,
       template: {
-        metadata: { labels: labelsOf(agentName) },
+        metadata: { labels },
         spec: podSpec({
           serviceAccountName: agentName,
+          affinity: placement('agent', options.pool, options.leftToPools),
           hostPID: true,
           terminationGracePeriodSeconds: 15,
           initContainers: [installContainer(options, install)],
@@ -97,6 +101,10 @@ const podAt = ['spec', 'template', 'spec'];
 const agentAt = [...podAt, 'containers', 0];
 
 const notes: readonly Note[] = [
+  [
+    [...podAt, 'affinity'],
+    'No node has two agents: those of a pool run where its label says so, all others where it is not (docs/upgrade.md#pools).',
+  ],
   [[...podAt, 'hostPID'], 'Who calls the plugin’s socket is known by its process, and some runtimes name namespaces by one.'],
   [[...podAt, 'initContainers', 0], 'Puts the plugin, then its configuration, into the folders of the runtime: whole, or not at all.'],
   [[...agentAt, 'resources'], 'No limit: the agent needs about 20 KiB a Service with ten endpoints (docs/performance.md).'],

@@ -4,7 +4,8 @@ import { stringify } from 'yaml';
 import { chainConfList } from '../../src/lab/kubelet/cni-conf.ts';
 import { liveSettingsName } from './grants.ts';
 import { type ManifestOptions, namespace } from './options.ts';
-import { labelsOf, type Part } from './part.ts';
+import { labelsOf, type Part, pooledLabels } from './part.ts';
+import { pooledName } from './pool.ts';
 
 export const agentConfigKey = 'agent.yaml';
 export const conflistKey = '10-seine.conflist';
@@ -16,17 +17,22 @@ export function configuration(options: ManifestOptions): Part[] {
       object: home,
       about: 'All of Seine lives in a namespace of its own. Its pods share the network of their node, which Pod Security calls privileged.',
     },
-    {
-      object: configMap(options),
-      about:
-        'The agent’s configuration (docs/configuration.md), and that of the CNI plugin (docs/cni.md). Its name has a hash of what is in it, which\nnever changes: to change a setting render and apply again, and the agents are rolled out; `rollout undo` brings back both.',
-    },
+    agentConfiguration(options),
     {
       object: liveSettings(options),
       about:
         'What holds on all nodes and is followed while agents run (docs/configuration.md#networkpolicy): `policy.mode` is enforce, audit or off. A Node’s\nannotation seine.dev/policy-mode stands above it.',
     },
   ];
+}
+
+/** Of which each pool has its own. */
+export function agentConfiguration(options: ManifestOptions): Part {
+  return {
+    object: configMap(options),
+    about:
+      'The agent’s configuration (docs/configuration.md), and that of the CNI plugin (docs/cni.md). Its name has a hash of what is in it, which\nnever changes: to change a setting render and apply again, and the agents are rolled out; `rollout undo` brings back both.',
+  };
 }
 
 const home: Namespace = {
@@ -39,7 +45,7 @@ function configMap(options: ManifestOptions): ConfigMap {
   return {
     apiVersion: 'v1',
     kind: 'ConfigMap',
-    metadata: { name: configName(options), namespace, labels: labelsOf('seine-agent') },
+    metadata: { name: configName(options), namespace, labels: pooledLabels('seine-agent', options.pool) },
     immutable: true,
     data: configData(options),
   };
@@ -55,7 +61,7 @@ export function configName(options: ManifestOptions): string {
   const hash = createHash('sha256')
     .update(JSON.stringify(configData(options)))
     .digest('hex');
-  return `seine-config-${hash.slice(0, 10)}`;
+  return `${pooledName('seine-config', options.pool)}-${hash.slice(0, 10)}`;
 }
 
 function configData(options: ManifestOptions): Record<string, string> {

@@ -3,7 +3,7 @@ import { access } from './access.ts';
 import { admissionPolicies } from './admission.ts';
 import { agentDaemonSet } from './agent-daemon-set.ts';
 import { cleanupDaemonSet } from './cleanup-daemon-set.ts';
-import { configuration } from './configuration.ts';
+import { agentConfiguration, configuration } from './configuration.ts';
 import type { ManifestOptions } from './options.ts';
 import { ovsDaemonSet } from './ovs-daemon-set.ts';
 import type { Part } from './part.ts';
@@ -11,6 +11,11 @@ import type { Part } from './part.ts';
 /** Every object that is installed, in the order of installing. */
 export function manifestParts(options: ManifestOptions): Part[] {
   return [...configuration(options), ...access(), ...admissionPolicies(), ovsDaemonSet(options), agentDaemonSet(options)];
+}
+
+/** What a pool has of its own. All else is the cluster's, and rendered once, without a pool. */
+export function poolParts(options: ManifestOptions): Part[] {
+  return [agentConfiguration(options), ...(options.pool?.ovs ? [ovsDaemonSet(options)] : []), agentDaemonSet(options)];
 }
 
 /** What takes it off the nodes again. */

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { PolicyMode } from '../../src/connectivity/environment.ts';
+import type { LeftToPools, Pool } from './pool.ts';
 
 /** What differs from cluster to cluster; everything else of the manifest is fixed. */
 export interface ManifestOptions {
@@ -17,6 +18,9 @@ export interface ManifestOptions {
   readonly size: ClusterSize;
   /** On all nodes, until it is changed there. */
   readonly policyMode: PolicyMode;
+  /** Whose objects these are; those of all nodes that are in no pool, and of the cluster, if left out. */
+  readonly pool?: Pool;
+  readonly leftToPools: LeftToPools;
 }
 
 /** What a roll-out may take, and what is asked for the containers. */
@@ -53,6 +57,7 @@ export const defaultOptions: ManifestOptions = {
   agent: {},
   size: clusterSizes.small,
   policyMode: 'enforce',
+  leftToPools: { agent: [], ovs: [] },
 };
 
 /** Where distributions differ from what kubeadm does; docs/install.md has the steps. */

@@ -2,8 +2,9 @@ import type { DaemonSet } from 'kubernetes-types/apps/v1.d.ts';
 import type { Volume } from 'kubernetes-types/core/v1.d.ts';
 import { ovsGrants } from './grants.ts';
 import { type ManifestOptions, namespace } from './options.ts';
-import { labelsOf, type Part } from './part.ts';
+import { type Part, pooledLabels } from './part.ts';
 import { mountsOf, notesOfCapabilities, notesOfVolumes, podSpec, securityContext, volumesOf } from './pods.ts';
+import { placement, pooledName } from './pool.ts';
 
 const app = 'seine-ovs';
 /** ovsdb-server makes its first file there; the image's own file system is read-only. */
@@ -12,17 +13,20 @@ const scratch: Volume = { name: 'tmp', emptyDir: {} };
 export function ovsDaemonSet(options: ManifestOptions): Part {
   const grants = ovsGrants(options);
   const volumes = [...volumesOf(...grants.paths), scratch];
+  const name = pooledName(app, options.pool);
+  const labels = pooledLabels(app, options.pool);
   const object: DaemonSet = {
     apiVersion: 'apps/v1',
     kind: 'DaemonSet',
-    metadata: { name: app, namespace, labels: labelsOf(app) },
+    metadata: { name, namespace, labels },
     spec: {
-      selector: { matchLabels: { app } },
+      selector: { matchLabels: { app: name } },
       updateStrategy: { type: 'OnDelete' },
       template: {
-        metadata: { labels: labelsOf(app) },
+        metadata: { labels },
         spec: podSpec({
           automountServiceAccountToken: false,
+          affinity: placement('ovs', options.pool, options.leftToPools),
           terminationGracePeriodSeconds: 30,
           containers: [
             {
@@ -46,6 +50,7 @@ export function ovsDaemonSet(options: ManifestOptions): Part {
     object,
     about: 'Open vSwitch: forwards packets, and goes on when the agent restarts or is replaced.',
     notes: [
+      [['spec', 'template', 'spec', 'affinity'], 'As for the agent, by a label of its own: to change it restarts Open vSwitch.'],
       [
         ['spec', 'updateStrategy'],
         'A restart of Open vSwitch costs packets, so it is left to you: delete the pod, node by node (docs/upgrade.md).',

@@ -1,3 +1,5 @@
+import { type Pool, pooledName, poolLabels } from './pool.ts';
+
 /** An object of the manifest, and the reasons for its fields. */
 export interface Part {
   readonly object: KubeObject;
@@ -18,4 +20,13 @@ export interface KubeObject {
 /** On every object, so that they are found together: `kubectl get -l app.kubernetes.io/part-of=seine`. */
 export function labelsOf(app: string): Record<string, string> {
   return { app, 'app.kubernetes.io/name': app, 'app.kubernetes.io/part-of': 'seine' };
+}
+
+/**
+ * Of what each pool has one. `app` is what a DaemonSet knows its pods by, which can never be changed: it differs from pool to pool. `app.kubernetes.io/name`
+ * is the same in all of them.
+ */
+export function pooledLabels(app: string, pool: Pool | undefined): Record<string, string> {
+  const labels = labelsOf(app);
+  return pool === undefined ? labels : { ...labels, app: pooledName(app, pool), [poolLabels.agent]: pool.name };
 }

@@ -205,7 +205,7 @@ function explain(error: SeineError, socket: string, terminal: Terminal): number 
 function hints(errno: unknown): readonly string[] {
   if (errno === 'EACCES' || errno === 'ECONNRESET' || errno === 'EPIPE') return ['only root may use the API of the agent: try sudo'];
   return [
-    'Does the agent run?          kubectl -n seine-system get pods -l app=seine-agent -o wide; in a lab: seine-lab status',
+    'Does the agent run?          kubectl -n seine-system get pods -l app.kubernetes.io/name=seine-agent -o wide; in a lab: seine-lab status',
     'Is its socket elsewhere?     --socket PATH or SEINE_SOCKET; the agent is told by apiSocket in its configuration',
     'Is this the right machine?   seinectl looks at the node it runs on; in a lab: seine-lab node exec NODE -- seinectl status',
   ];

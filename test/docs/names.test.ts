@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join, matchesGlob } from 'node:path';
 import { Readable } from 'node:stream';
 import { expect, it } from 'vitest';
-import { manifestParts, uninstallParts } from '../../build/manifests/manifest.ts';
+import { manifestParts, poolParts, uninstallParts } from '../../build/manifests/manifest.ts';
 import { defaultOptions } from '../../build/manifests/options.ts';
 import { METRIC_PREFIX, metricRows } from '../../src/admin/metrics/metric-rows.ts';
 import { plain } from '../../src/cli/paint.ts';
@@ -73,11 +73,13 @@ it('names metrics that an agent exports', () => {
 });
 
 it('names objects of the manifest that there are', () => {
-  const names = new Set([...manifestParts(defaultOptions), ...uninstallParts(defaultOptions)].map(({ object }) => object.metadata?.name));
+  const canary = { ...defaultOptions, pool: { name: 'canary', ovs: true } };
+  const parts = [...manifestParts(defaultOptions), ...poolParts(canary), ...uninstallParts(defaultOptions)];
+  const names = new Set(parts.map(({ object }) => object.metadata?.name));
   const named = ({ code }: Page) =>
     code.flatMap((text) =>
       text.includes('-n seine-system')
-        ? Array.from(text.matchAll(/(?:ds\/|daemonset[/ ]|configmap[/ ]|app=)(seine-[\w-]+)/g), ([, name = '']) => name)
+        ? Array.from(text.matchAll(/(?:ds\/|daemonset[/ ]|configmap[/ ]|app=|name=)(seine-[\w-]+)/g), ([, name = '']) => name)
         : [],
     );
   expect(pages.flatMap(named).length).toBeGreaterThan(5);

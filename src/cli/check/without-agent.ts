@@ -16,7 +16,7 @@ export async function checkWithoutAgent(socketPath: string, why: string, ovsRunD
     state: 'problem',
     what: `no agent answers on ${socketPath}: ${why}; kernel, tunnels, packet filters, clock and API server are not looked at`,
     effect: 'what is connected stays connected; no pod starts, and nothing that changes in the cluster is seen',
-    mend: 'kubectl -n seine-system logs -l app=seine-agent --tail 20; seinectl check --socket PATH    # if it is elsewhere',
+    mend: 'kubectl -n seine-system logs -l app.kubernetes.io/name=seine-agent --tail 20; seinectl check --socket PATH    # if it is elsewhere',
   };
   return [agent, await lookAtSwitch(ovsRunDir)];
 }

@@ -33,7 +33,7 @@ const watchSecondsMax = 600;
 
 const logHelp = `
 A line for the first packet of its kind, then one a second that says how many were like it. Lines are the agent's:
-  kubectl -n seine-system logs -l app=seine-agent | grep 'NetworkPolicy denied'
+  kubectl -n seine-system logs -l app.kubernetes.io/name=seine-agent | grep 'NetworkPolicy denied'
 
 Examples:
   seinectl policy log --for 10m --pod shop/db
