@@ -234,9 +234,10 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   install: ['async', 'errors', 'files', 'types:looks', 'ovsdb', 'ovsdb/schema', 'netlink', 'types:agent-api'],
   'cni-shim': ['cni', 'agent-api'],
   'agent-api': [],
-  cli: ['errors', 'pipeline', 'install', 'agent-api', 'cli/bundle', 'cli/check', 'cli/policy', 'cli/status', 'cli/wire'],
+  cli: ['errors', 'pipeline', 'install', 'agent-api', 'cli/bundle', 'cli/check', 'cli/cluster', 'cli/policy', 'cli/status', 'cli/wire'],
   'cli/bundle': ['errors', 'pipeline', 'inputs', 'bundle', 'agent-api', 'cli'],
   'cli/check': ['errors', 'async', 'ovsdb', 'ovsdb/schema', 'types:agent-api', 'cli'],
+  'cli/cluster': ['errors', 'async', 'kube', 'agent-api', 'cli'],
   'cli/policy': [
     'errors',
     'async',

@@ -6,6 +6,7 @@ import { SeineError } from '../errors/seine-error.ts';
 import { AgentClient } from './agent-client.ts';
 import { addDiagnostics } from './bundle/diagnostics.ts';
 import { addCheck, check } from './check/check-command.ts';
+import { addCluster } from './cluster/cluster-command.ts';
 import { annotate, type CommandContext, diff, explainService, type GetOptions, get, pause, resume, status, version } from './commands.ts';
 import { safeText } from './escape.ts';
 import { exitCodeHelp, exitCodes } from './exit-codes.ts';
@@ -30,6 +31,7 @@ Examples:
   ovs-ofctl --names dump-flows br-int | seinectl annotate
   seinectl explain pod shop/web-0                 a pod's network in sentences, and its problems
   seinectl policy pod shop/web-0                  which policies isolate a pod, and what they let through
+  seinectl cluster status                         the agents of all nodes, from any machine with a kubeconfig
   seinectl collect                                everything about this node in one archive
 
 ${exitCodeHelp}
@@ -79,6 +81,7 @@ function programFor(terminal: Terminal, stdin: Readable) {
   addDiagnostics(root, { agent: () => context().agent, terminal, ends });
   addNode(root, { socket, terminal, ends });
   addWire(root, { terminal, stdin, ends });
+  addCluster(root, { terminal, env: process.env, ends });
   root
     .command('version')
     .description('versions of seinectl, the agent, Node and Open vSwitch')

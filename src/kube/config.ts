@@ -18,7 +18,7 @@ export interface KubeAccess {
   invalidate(): void;
 }
 
-interface KubeCredentials {
+export interface KubeCredentials {
   /** `Authorization`, impersonation. Secret: never log. */
   readonly headers: Readonly<Record<string, string>>;
   readonly tls: Readonly<Pick<RequestOptions, 'ca' | 'cert' | 'key' | 'rejectUnauthorized' | 'servername'>>;
@@ -26,7 +26,14 @@ interface KubeCredentials {
 
 /** `server` takes the place of the address that the source names; certificates and credentials stay the source's. */
 type KubeConfigSource = { readonly server?: string } & (
-  | { readonly from: 'file'; readonly path: string }
+  | {
+      readonly from: 'file';
+      readonly path: string;
+      /** Merged into the first, as kubectl does with the paths of `KUBECONFIG`. */
+      readonly further?: readonly string[];
+      /** The current one if left out. */
+      readonly context?: string;
+    }
   /** The Pod's service account; `KUBERNETES_SERVICE_HOST` and `_PORT` must be set. */
   | { readonly from: 'cluster' }
 );
@@ -67,12 +74,33 @@ export function loadKubeAccess(source: KubeConfigSource): KubeAccess {
 function readConfig(source: KubeConfigSource): KubeConfig {
   const config = new KubeConfig();
   try {
-    if (source.from === 'file') config.loadFromFile(source.path);
+    if (source.from === 'file') readFiles(config, source);
     else config.loadFromCluster();
   } catch (cause) {
     throw new SeineError('INVALID_INPUT', 'kubeconfig', { context: { ...source }, cause });
   }
+  if (source.from === 'file' && source.context !== undefined && config.getContextObject(source.context) === null)
+    throw new SeineError('INVALID_INPUT', `kubeconfig: there is no context ${source.context}; there are: ${contextsOf(config)}`);
   return config;
+}
+
+function readFiles(config: KubeConfig, { path, further = [], context }: KubeConfigSource & { readonly from: 'file' }): void {
+  config.loadFromFile(path);
+  for (const each of further) {
+    const next = new KubeConfig();
+    next.loadFromFile(each);
+    config.mergeConfig(next, config.currentContext !== '');
+  }
+  if (context !== undefined) config.setCurrentContext(context);
+}
+
+function contextsOf(config: KubeConfig): string {
+  return (
+    config
+      .getContexts()
+      .map(({ name }) => name)
+      .join(', ') || 'none'
+  );
 }
 
 /** A file that is being replaced must not cost us the configuration we have. */
@@ -105,7 +133,7 @@ function serverOf(config: KubeConfig, override?: string): URL {
   if (config.getCurrentCluster()?.proxyUrl !== undefined)
     throw new SeineError(
       'INVALID_INPUT',
-      'kubeconfig: clusters[].cluster.proxy-url is not supported: a node must reach its API server itself',
+      'kubeconfig: clusters[].cluster.proxy-url is not supported: the API server must be reached directly',
     );
   return url;
 }

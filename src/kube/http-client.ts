@@ -14,6 +14,8 @@ interface KubeRequest {
   readonly query?: Readonly<Record<string, string>>;
   /** Sent as JSON. */
   readonly body?: unknown;
+  /** Media types of the answer; JSON if left out. */
+  readonly accept?: string;
   /** For a PATCH, e.g. `application/strategic-merge-patch+json`. */
   readonly contentType?: string;
   /** Until the headers of the answer are there. */
@@ -145,7 +147,7 @@ export class KubeHttp {
     }
   }
 
-  async #open({ method = 'GET', path, query = {}, body, contentType }: KubeRequest, signal: AbortSignal): Promise<IncomingMessage> {
+  async #open({ method = 'GET', path, query = {}, body, accept, contentType }: KubeRequest, signal: AbortSignal): Promise<IncomingMessage> {
     const { headers, tls } = await this.#access.credentials();
     signal.throwIfAborted();
     const url = new URL(this.#access.server);
@@ -158,7 +160,7 @@ export class KubeHttp {
       agent: this.#agent,
       headers: {
         ...headers,
-        Accept: 'application/json',
+        Accept: accept ?? 'application/json',
         'User-Agent': this.#userAgent,
         ...(payload ? { 'Content-Type': contentType ?? 'application/json', 'Content-Length': payload.length } : {}),
       },
@@ -192,7 +194,7 @@ class ClosedBeforeUse {
 }
 
 /** What an answer other than 2xx means; reads (a bounded part of) its `Status` object. */
-async function refusal(request: KubeRequest, response: IncomingMessage): Promise<SeineError> {
+export async function refusal(request: KubeRequest, response: IncomingMessage): Promise<SeineError> {
   const status = response.statusCode ?? 0;
   const said = await readStatus(response);
   const retryAfterMs = secondsToMs(said.retryAfterSeconds) ?? secondsToMs(Number(response.headers['retry-after'] ?? Number.NaN));

@@ -2,6 +2,7 @@ import { agentRowNames, agentRows, busyMemory, joinRow, restingMemory, untilSett
 import { BenchLab } from './bench-lab.ts';
 import { addNodes, addServices } from './cluster-fill.ts';
 import { cniRowNames, cniRows, openOurs, startCniBench } from './cni-rows.ts';
+import { fleetRowNames, fleetRows } from './fleet-rows.ts';
 import { loopRowNames } from './loop-rows.ts';
 import { openflowRowNames, openflowRows } from './openflow-rows.ts';
 import { ovsdbRowNames, ovsdbRows } from './ovsdb-rows.ts';
@@ -44,6 +45,7 @@ export const scenes: readonly Scene[] = [
   { rows: policyRowNames, measure: policyRows },
   { rows: policyLabRowNames, measure: policyLabRows },
   { rows: policySwitchRowNames, measure: policySwitchRows },
+  { rows: fleetRowNames, measure: fleetRows },
 ];
 
 /**

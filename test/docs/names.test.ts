@@ -97,7 +97,7 @@ const optionsOf = (words: readonly string[]) => words.filter((word) => /^--?[a-z
 const verbsOf = (words: readonly string[]) => words.filter((word) => /^[a-z]/.test(word));
 
 it('uses verbs and options that seinectl has', async () => {
-  const groups = new Set(['get', 'explain', 'policy', 'wire', 'node']);
+  const groups = new Set(['get', 'explain', 'policy', 'wire', 'node', 'cluster']);
   const uses = usesOf('seinectl');
   expect(uses.size).toBeGreaterThan(40);
   for (const use of uses) {

@@ -1,0 +1,60 @@
+import { safeLine } from '../escape.ts';
+import { type Room, type TableColumn, tableLines } from '../table.ts';
+import type { Answers, SummarisedNode } from './answers.ts';
+import { grouped, nodesText } from './grouped.ts';
+import type { NodeSummary, PolicySummary } from './node-summary.ts';
+
+const sum = (rows: readonly SummarisedNode[], of: (policy: PolicySummary) => number): string =>
+  String(rows.reduce((total, { said }) => total + of(said.policy), 0));
+
+/** Agents that follow the API server a moment apart see one policy more or less. */
+function range(rows: readonly SummarisedNode[], of: (policy: PolicySummary) => number): string {
+  const numbers = rows.map(({ said }) => of(said.policy));
+  const [least, most] = [Math.min(...numbers), Math.max(...numbers)];
+  return least === most ? String(least) : `${least} to ${most}`;
+}
+
+const columns: readonly TableColumn<readonly SummarisedNode[]>[] = [
+  { title: 'POOL', of: ([first]) => first?.pod.pool ?? '' },
+  { title: 'MODE', of: ([first]) => first?.said.policy.mode ?? '' },
+  { title: 'NODES', of: (rows) => String(rows.length), align: 'right' },
+  { title: 'POLICIES', of: (rows) => range(rows, ({ objects }) => objects), align: 'right' },
+  { title: 'ISOLATED PODS', of: (rows) => sum(rows, ({ isolatedPods }) => isolatedPods), align: 'right' },
+  { title: 'CLOSED PODS', of: (rows) => sum(rows, ({ closedPods }) => closedPods), align: 'right' },
+  { title: 'SUSPENSIONS', of: (rows) => sum(rows, ({ suspensions }) => suspensions), align: 'right' },
+  { title: 'OPENED BY HAND', of: (rows) => sum(rows, ({ openedByHand }) => openedByHand), align: 'right' },
+];
+
+/** By pool and mode; a line for each node where there is room for it. */
+export function policyTable({ rows }: Answers<NodeSummary>, room: Room, wide: boolean): string[] {
+  if (rows.length === 0) return [];
+  const nodeColumn: TableColumn<readonly SummarisedNode[]> = { title: 'NODE', of: ([first]) => first?.pod.node ?? '' };
+  if (wide)
+    return tableLines(
+      [nodeColumn, ...columns.filter(({ title }) => title !== 'NODES')],
+      rows.map((row) => [row]),
+      room,
+    );
+  const groups = grouped(rows, ({ pod, said }) => JSON.stringify([pod.pool, said.policy.mode]));
+  return tableLines(
+    columns,
+    groups.map(([, of]) => of),
+    room,
+  );
+}
+
+const deviations: readonly (readonly [what: string, is: (policy: PolicySummary) => boolean])[] = [
+  ['policies are not enforced', ({ enforcement, mode }) => enforcement !== 'enforced' || mode !== 'enforce'],
+  ['pods are closed', ({ closedPods }) => closedPods > 0],
+  ['policies are suspended', ({ suspensions }) => suspensions > 0],
+  ['pods are opened by hand', ({ openedByHand }) => openedByHand > 0],
+  ['less is allowed than policies say: numbers have run out', ({ shortages }) => shortages > 0],
+];
+
+/** Where policies do less, or more, than they say. */
+export function policyDeviations({ rows }: Answers<NodeSummary>, { paint }: Room): string[] {
+  return deviations.flatMap(([what, is]) => {
+    const names = rows.filter(({ said }) => is(said.policy)).map(({ pod }) => pod.node);
+    return names.length === 0 ? [] : [`${paint('bad', '!')} ${safeLine(what)} (${nodesText(names)})`];
+  });
+}

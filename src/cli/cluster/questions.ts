@@ -1,0 +1,59 @@
+import type { Room } from '../table.ts';
+import type { Answers } from './answers.ts';
+import { badFindings, checkTable, findingsOf, type NodeFindings } from './check-report.ts';
+import { type NodeSummary, summaryOf } from './node-summary.ts';
+import { policyDeviations, policyTable } from './policy-report.ts';
+import { problemsOfFleet, statusTable } from './status-report.ts';
+import { versionsTable } from './versions-report.ts';
+
+/** What one of the commands asks each agent, and what it makes of the answers. */
+export interface FleetQuestion<T> {
+  readonly command: (seconds: number) => readonly string[];
+  readonly understand: (stdout: string) => T;
+  readonly table: (answers: Answers<T>, room: Room, wide: boolean) => string[];
+  /** What is not as it should be. */
+  readonly faults: (answers: Answers<T>, room: Room) => string[];
+  /** Said where there is no fault. */
+  readonly fine: string;
+  /** Whether a fault, or an answer that is not fine, is exit code 1. */
+  readonly isFine: (said: T) => boolean;
+}
+
+const statusCommand = (): readonly string[] => ['seinectl', 'status', '-o', 'json'];
+/** What of an agent's time the check gets, so that what it has found by then still arrives (s). */
+const CHECK_MARGIN_SECONDS = 3;
+
+export const status: FleetQuestion<NodeSummary> = {
+  command: statusCommand,
+  understand: summaryOf,
+  table: statusTable,
+  faults: problemsOfFleet,
+  fine: 'No problems.',
+  isFine: ({ ready, problemCount }) => ready && problemCount === 0,
+};
+
+export const versions: FleetQuestion<NodeSummary> = {
+  ...status,
+  table: versionsTable,
+  faults: () => [],
+  fine: '',
+  isFine: () => true,
+};
+
+export const policy: FleetQuestion<NodeSummary> = {
+  ...status,
+  table: policyTable,
+  faults: policyDeviations,
+  fine: 'Policies are enforced on all of them.',
+  isFine: ({ policy: { enforcement, mode, closedPods, suspensions, openedByHand, shortages } }) =>
+    enforcement === 'enforced' && mode === 'enforce' && closedPods + suspensions + openedByHand + shortages === 0,
+};
+
+export const check: FleetQuestion<NodeFindings> = {
+  command: (seconds) => ['seinectl', 'check', '--json', '--timeout', `${Math.max(2, seconds - CHECK_MARGIN_SECONDS)}s`],
+  understand: findingsOf,
+  table: checkTable,
+  faults: badFindings,
+  fine: 'Nothing is wrong.',
+  isFine: ({ counts }) => counts.problem === 0 && counts.unknown === 0,
+};

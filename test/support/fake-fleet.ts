@@ -1,0 +1,214 @@
+import http, { type IncomingMessage, type ServerResponse } from 'node:http';
+import https from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
+import { type WebSocket, WebSocketServer } from 'ws';
+import type { AgentStatus } from '../../src/agent-api/status.ts';
+
+/** How an agent, or the API server on the way to it, behaves when it is asked. */
+export interface FakeAgent {
+  readonly node: string;
+  readonly pool?: string;
+  /** No pod of an agent is on the node. */
+  readonly absent?: boolean;
+  /** Its container waits for this. */
+  readonly waiting?: string;
+  /**
+   * `answer` is what seinectl prints, with its exit code; `silent` never answers; `cut` breaks off in the midst; `refused` is the API server's
+   * 403; `no program` is an image without seinectl; `exit` prints nothing but a remark.
+   */
+  readonly reply: { readonly answer: string; readonly code?: number } | 'silent' | 'cut' | 'refused' | 'no program' | 'exit';
+}
+
+interface FakeFleetOptions {
+  readonly agents: readonly FakeAgent[];
+  readonly tls?: { readonly key: string; readonly cert: string };
+  /** How long an agent takes (ms). */
+  readonly delayMs?: number;
+  /** Nodes may not be listed. */
+  readonly nodesForbidden?: boolean;
+}
+
+const PAGE = 500;
+const CHANNEL = { stdout: 1, stderr: 2, status: 3 } as const;
+
+/** As much of an API server as `seinectl cluster` asks: lists of pods and nodes, and exec over WebSocket as Kubernetes 1.30 and newer have it. */
+export class FakeFleet {
+  readonly #options: FakeFleetOptions;
+  readonly #byPod: ReadonlyMap<string, FakeAgent>;
+  readonly #server: http.Server;
+  readonly #exec = new WebSocketServer({ noServer: true, handleProtocols: (offered) => [...offered][0] ?? false });
+  /** Commands that were run, and how many at most at a time. */
+  readonly commands: string[][] = [];
+  atATime = 0;
+  #running = 0;
+
+  constructor(options: FakeFleetOptions) {
+    this.#options = options;
+    this.#byPod = new Map(options.agents.map((agent) => [podName(agent.node), agent]));
+    const answer = (request: IncomingMessage, response: ServerResponse): void => this.#list(request, response);
+    this.#server = options.tls ? https.createServer(options.tls, answer) : http.createServer(answer);
+    this.#server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => this.#upgrade(request, socket, head));
+  }
+
+  /** @returns the port, on 127.0.0.1 */
+  async listen(): Promise<number> {
+    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  async close(): Promise<void> {
+    for (const client of this.#exec.clients) client.terminate();
+    this.#server.closeAllConnections();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  #list(request: IncomingMessage, response: ServerResponse): void {
+    const url = new URL(request.url ?? '', 'http://fake');
+    const from = Number(url.searchParams.get('continue') ?? 0);
+    const { agents, nodesForbidden } = this.#options;
+    const isNodes = url.pathname === '/api/v1/nodes';
+    if (isNodes && nodesForbidden) {
+      refuse(response, 'nodes is forbidden');
+      return;
+    }
+    const known = isNodes ? agents.map(({ node }) => nodeObject(node)) : agents.filter(({ absent }) => !absent).map(podObject);
+    const items = isNodes || url.pathname === '/api/v1/namespaces/seine-system/pods' ? known : [];
+    const rest = items.length > from + PAGE ? { continue: String(from + PAGE) } : {};
+    const body = { kind: 'List', apiVersion: 'v1', metadata: { resourceVersion: '1', ...rest }, items: items.slice(from, from + PAGE) };
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  }
+
+  #upgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
+    const url = new URL(request.url ?? '', 'http://fake');
+    const [, pod = ''] = /\/pods\/([^/]+)\/exec$/.exec(url.pathname) ?? [];
+    const agent = this.#byPod.get(pod);
+    if (agent === undefined || agent.reply === 'refused') {
+      const message = JSON.stringify({ kind: 'Status', reason: 'Forbidden', message: `pods "${pod}" is forbidden`, code: 403 });
+      socket.end(`HTTP/1.1 403 Forbidden\r\nContent-Length: ${message.length}\r\nConnection: close\r\n\r\n${message}`);
+      return;
+    }
+    this.commands.push(url.searchParams.getAll('command'));
+    this.#running++;
+    this.atATime = Math.max(this.atATime, this.#running);
+    this.#exec.handleUpgrade(request, socket, head, (client) => {
+      setTimeout(() => {
+        this.#running--;
+        answerOn(client, agent);
+      }, this.#options.delayMs ?? 0);
+    });
+  }
+}
+
+function answerOn(client: WebSocket, { reply }: FakeAgent): void {
+  const send = (channel: number, text: string): void => client.send(Buffer.concat([Buffer.of(channel), Buffer.from(text)]));
+  if (reply === 'silent' || reply === 'refused') return;
+  if (reply === 'cut') {
+    send(CHANNEL.stdout, '{"node":');
+    client.terminate();
+    return;
+  }
+  if (reply === 'no program')
+    send(CHANNEL.status, JSON.stringify({ status: 'Failure', message: 'exec: "seinectl": not found', reason: 'InternalError' }));
+  else {
+    const { answer, code = 0 } = reply === 'exit' ? { answer: '', code: 3 } : reply;
+    // Pieces end anywhere, also within a letter, and channels are in no order with each other.
+    send(CHANNEL.status, exitStatus(code));
+    if (reply === 'exit') send(CHANNEL.stderr, 'seinectl: no agent answers on /run/seine/agent.sock\n');
+    const bytes = Buffer.from(answer);
+    const middle = bytes.length >> 1;
+    for (const piece of [bytes.subarray(0, middle), bytes.subarray(middle)]) client.send(Buffer.concat([Buffer.of(CHANNEL.stdout), piece]));
+  }
+  client.close(1000);
+}
+
+function exitStatus(code: number): string {
+  if (code === 0) return JSON.stringify({ metadata: {}, status: 'Success' });
+  const details = { causes: [{ reason: 'ExitCode', message: String(code) }] };
+  return JSON.stringify({ status: 'Failure', message: `command terminated with exit code ${code}`, reason: 'NonZeroExitCode', details });
+}
+
+function refuse(response: ServerResponse, message: string): void {
+  const body = { kind: 'Status', apiVersion: 'v1', status: 'Failure', reason: 'Forbidden', message, code: 403 };
+  response.writeHead(403, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+const podName = (node: string): string => `seine-agent-of-${node}`;
+
+function nodeObject(name: string): object {
+  return { metadata: { name, labels: { 'kubernetes.io/os': 'linux' } } };
+}
+
+function podObject({ node, pool, waiting }: FakeAgent): object {
+  const state = waiting === undefined ? { running: {} } : { waiting: { reason: waiting } };
+  return {
+    metadata: {
+      name: podName(node),
+      namespace: 'seine-system',
+      labels: { 'app.kubernetes.io/name': 'seine-agent', ...(pool === undefined ? {} : { 'seine.dev/pool': pool }) },
+    },
+    spec: { nodeName: node, containers: [{ name: 'agent', image: 'seine.invalid/agent:0.5.0' }] },
+    status: {
+      phase: 'Running',
+      initContainerStatuses: [{ name: 'install-cni', state: { terminated: { reason: 'Completed' } } }],
+      containerStatuses: [{ name: 'agent', state }],
+    },
+  };
+}
+
+/** The status of an agent that is well, about as long as that of a node with thirty pods. */
+export function fakeStatus(node: string, change: Partial<AgentStatus> = {}): string {
+  const looks = ['bridge', 'ovsdb', 'links', 'routes', 'firewall', 'settings', 'cni', 'leases'].map((name, at) => ({
+    name,
+    state: 'fresh',
+    ageSeconds: at + 1.5,
+    everySeconds: 4,
+    roundSeconds: 10,
+    tookMs: 1.25,
+  }));
+  const sources = ['Node', 'Service', 'EndpointSlice', 'Pod', 'NetworkPolicy', 'Namespace'].map((kind) => ({
+    kind,
+    synced: true,
+    state: 'in step',
+    doing: 'watch',
+    objects: 5_000,
+    failures: 0,
+    invalid: [],
+  }));
+  const parts = ['bridge', 'ovsdb', 'links', 'routes', 'firewall', 'settings'].map((part) => ({
+    part,
+    wanted: 1_000,
+    held: 1_000,
+    revision: 9,
+    realizedRevision: 9,
+    drift: 0,
+    refused: [],
+    contested: 0,
+  }));
+  const features = Object.fromEntries(Array.from({ length: 40 }, (_, at) => [`feature of the data path ${at}`, true]));
+  return JSON.stringify(
+    {
+      node,
+      versions: { seine: '0.5.0', node: 'v24.21.0', ovs: '3.1.0' },
+      readiness: { state: 'ready' },
+      verdict: 'no problems',
+      problems: [],
+      looks,
+      sources,
+      parts,
+      bridge: { name: 'br-int', dataPath: 'system' },
+      dataPath: features,
+      networkPolicy: {
+        enforcement: 'enforced',
+        mode: 'enforce',
+        objects: 40,
+        selecting: 7,
+        isolatedPods: 12,
+        closedPods: [],
+        suspensions: [],
+      },
+      ...change,
+    },
+    undefined,
+    2,
+  );
+}
