@@ -49,6 +49,7 @@ export default defineConfig({
             'test/docs/*.test.ts',
             'test/model/*.test.ts',
             'test/support/*.test.ts',
+            'test/torture/*.test.ts',
           ],
           testTimeout: 180_000,
         },

@@ -26,6 +26,7 @@ export const verbs = {
   'test:reliability': { needs: ['machine', 'npm', 'products'], run: ['test/reliability/main.ts'] },
   'test:runtime': { needs: ['machine', 'runtimes', 'npm', 'products'], run: ['build/test.mjs', '--project', 'runtime'] },
   'test:soak': { needs: ['machine', 'npm', 'products'], run: ['test/soak/main.ts'] },
+  'test:torture': { needs: ['machine', 'npm', 'products'], run: ['test/torture/main.ts'] },
   'test:upgrade': { needs: ['machine', 'npm', 'products'], run: ['build/test.mjs', '--project', 'upgrade'] },
   'test:unit': { needs: ['npm'], run: ['vitest', 'run', '--project', 'unit'] },
   typecheck: { needs: ['npm'], run: ['tsc', '--noEmit', '-p', '.'] },

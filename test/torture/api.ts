@@ -1,0 +1,85 @@
+import { readFileSync } from 'node:fs';
+import { Agent, type RequestOptions, request } from 'node:https';
+import { text } from 'node:stream/consumers';
+import { parse } from 'yaml';
+
+/** An object of the API, as far as the driver looks into it. */
+export interface ApiObject {
+  readonly apiVersion?: string;
+  readonly kind?: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string; readonly labels?: Readonly<Record<string, string>> };
+  readonly spec?: Readonly<Record<string, unknown>>;
+  readonly status?: Readonly<Record<string, unknown>>;
+  readonly [field: string]: unknown;
+}
+
+interface Kubeconfig {
+  readonly clusters: readonly { readonly cluster: { readonly server: string; readonly 'certificate-authority-data': string } }[];
+  readonly users: readonly { readonly user: { readonly token: string } }[];
+}
+
+/** A client of the API server, and what its requests are made of, for who passes on another's. */
+export class Api {
+  readonly #options: RequestOptions;
+
+  constructor(kubeconfig: string) {
+    const { clusters, users } = parse(readFileSync(kubeconfig, 'utf8')) as Kubeconfig;
+    const cluster = clusters[0]?.cluster;
+    if (cluster === undefined) throw new Error(`${kubeconfig} names no cluster`);
+    const { hostname, port } = new URL(cluster.server);
+    const agent = new Agent({ keepAlive: true, ca: Buffer.from(cluster['certificate-authority-data'], 'base64') });
+    this.#options = { hostname, port, agent, headers: { Authorization: `Bearer ${users[0]?.user.token}` } };
+  }
+
+  /** Options of a request of ours with these. */
+  options(method: string, path: string, headers: Readonly<Record<string, string>> = {}): RequestOptions {
+    return { ...this.#options, method, path, headers: { ...this.#options.headers, ...headers } };
+  }
+
+  async list(path: string): Promise<readonly ApiObject[]> {
+    const { items } = await this.#ask<{ items: ApiObject[] }>('GET', path);
+    return items;
+  }
+
+  get(path: string): Promise<ApiObject> {
+    return this.#ask('GET', path);
+  }
+
+  create(collection: string, object: ApiObject): Promise<ApiObject> {
+    return this.#ask('POST', collection, object);
+  }
+
+  replace(path: string, object: ApiObject): Promise<ApiObject> {
+    return this.#ask('PUT', path, object);
+  }
+
+  /** A merge patch (RFC 7396). */
+  patch(path: string, change: object): Promise<ApiObject> {
+    return this.#ask('PATCH', path, change, 'application/merge-patch+json');
+  }
+
+  async delete(path: string): Promise<void> {
+    await this.#ask('DELETE', path);
+  }
+
+  close(): void {
+    const { agent } = this.#options;
+    if (agent instanceof Agent) agent.destroy();
+  }
+
+  #ask<T>(method: string, path: string, body?: object, type = 'application/json'): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const options = this.options(method, path, { 'Content-Type': type, Accept: 'application/json' });
+      const sent = request({ ...options, timeout: 30_000 }, (answer) => {
+        text(answer).then((said) => {
+          const status = answer.statusCode ?? 0;
+          if (status >= 200 && status < 300) resolve(JSON.parse(said) as T);
+          else reject(new Error(`${method} ${path}: ${status} ${said.slice(0, 500)}`));
+        }, reject);
+      });
+      sent.once('timeout', () => sent.destroy(new Error(`${method} ${path}: no answer`)));
+      sent.once('error', reject);
+      sent.end(body === undefined ? undefined : JSON.stringify(body));
+    });
+  }
+}

@@ -1,0 +1,130 @@
+import { randomBytes } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { Api } from './api.ts';
+import { askSocket, type Place, run, runOn, until } from './machine.ts';
+
+export const root = join(import.meta.dirname, '..', '..');
+const program = join(root, 'bin', 'seine-lab.mjs');
+/** As it ships: one bundle. */
+export const shippedAgent = join(root, 'dist', 'seine-agent.mjs');
+const raiseMs = 180_000;
+const readyMs = 120_000;
+
+/** What `seine-lab status --json` says of a node. */
+export interface LabNode extends Place {
+  readonly name: string;
+  readonly ip: readonly string[];
+  readonly agentPid: number | null;
+  readonly vswitchdPid: number | null;
+  readonly ovsdbPid: number | null;
+  readonly agentSocket: string;
+  readonly cniConf: string;
+}
+
+/** What it says of a pod that has a network. */
+export interface LabPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly node: string;
+  readonly netns: string;
+  readonly ips: readonly string[];
+  readonly containerID: string;
+}
+
+interface LabStatus {
+  readonly nodes: readonly LabNode[];
+  readonly pods: readonly LabPod[];
+}
+
+/** A lab of two nodes, of which the first is tortured. Nothing of it is known but its command line, its socket and what it prints. */
+export class Lab {
+  readonly dir: string;
+  readonly api: Api;
+  /** Names, sockets and namespaces, which do not change. */
+  readonly tried: LabNode;
+  readonly other: LabNode;
+
+  private constructor(dir: string, api: Api, nodes: readonly LabNode[]) {
+    const [tried, other] = nodes;
+    if (tried === undefined || other === undefined) throw new Error('the lab has no two nodes');
+    [this.dir, this.api, this.tried, this.other] = [dir, api, tried, other];
+  }
+
+  /** @param agent what node runs as the tried agent */
+  static async raise(agent: string): Promise<Lab> {
+    const dir = `/run/seine-torture-${randomBytes(3).toString('hex')}`;
+    try {
+      await run(process.execPath, [program, 'up', '--dir', dir, '--nodes', '2', '--agent', agent], { timeoutMs: raiseMs });
+      return new Lab(dir, new Api(join(dir, 'kubeconfig')), (await statusOf(dir)).nodes);
+    } catch (thrown) {
+      await down(dir);
+      throw thrown;
+    }
+  }
+
+  async status(): Promise<LabStatus> {
+    return await statusOf(this.dir);
+  }
+
+  /** Of the tried node, which live and have a network of their own. */
+  async pods(): Promise<readonly LabPod[]> {
+    return (await this.status()).pods.filter(({ node }) => node === this.tried.name);
+  }
+
+  /** The tried node, with the processes that it has now. */
+  async now(): Promise<LabNode> {
+    const found = (await this.status()).nodes.find(({ name }) => name === this.tried.name);
+    if (found === undefined) throw new Error(`${this.tried.name} is gone`);
+    return found;
+  }
+
+  /** Runs a command on the tried node. */
+  on(command: string, ...args: readonly string[]): Promise<string> {
+    return runOn(this.tried, command, ...args);
+  }
+
+  /** A lever of the lab's daemon, such as `agents/node-1/start`. */
+  async pull(lever: string): Promise<void> {
+    const { status, body } = await askSocket(join(this.dir, 'control.sock'), 'POST', `/${lever}`);
+    if (status !== 200) throw new Error(`${lever}: ${body}`);
+  }
+
+  async untilReady(): Promise<void> {
+    let says = '';
+    await until(
+      async () => {
+        const answer = await readiness(this.tried.agentSocket);
+        says = answer.says;
+        return answer.ready;
+      },
+      readyMs,
+      () => `the tried agent is not ready: ${says}`,
+    );
+  }
+
+  async remove(): Promise<void> {
+    this.api.close();
+    await down(this.dir);
+  }
+}
+
+/** What an agent answers to `GET /readyz`. */
+export async function readiness(socket: string): Promise<{ readonly ready: boolean; readonly says: string }> {
+  try {
+    const { status, body } = await askSocket(socket, 'GET', '/readyz', 1_000);
+    return { ready: status === 200, says: body.trim() };
+  } catch (error) {
+    return { ready: false, says: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+async function statusOf(dir: string): Promise<LabStatus> {
+  const { body } = await askSocket(join(dir, 'control.sock'), 'GET', '/status');
+  return JSON.parse(body) as LabStatus;
+}
+
+async function down(dir: string): Promise<void> {
+  await run(process.execPath, [program, 'down', '--dir', dir]);
+  rmSync(dir, { recursive: true, force: true });
+}

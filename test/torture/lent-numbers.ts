@@ -1,0 +1,101 @@
+/** A number that an agent lends, and that another agent may lend otherwise. */
+export interface Lent {
+  readonly kind: 'port' | 'group' | 'meter' | 'class' | 'fine' | 'coarse' | 'decision';
+  /** Classes and peers have numbers of each direction. */
+  readonly of: 'egress' | 'ingress' | '';
+  readonly value: number;
+}
+
+/** A line cut where lent numbers are: text and numbers. */
+export type Cut = readonly (string | Lent)[];
+
+/** Below are the ports that every node has: tunnel and gateway (docs/pipeline.md). */
+const firstPodPort = 32_784;
+/** A pod that nobody has decided about is of class 1; number 0 is nobody's. */
+const firstClass = 2;
+
+interface Field {
+  readonly from: number;
+  readonly bits: number;
+  readonly kind: Lent['kind'];
+  readonly of?: Lent['of'];
+  readonly first: number;
+  /** Only in the tables of policy; elsewhere an address is in this register. */
+  readonly policyOnly?: true;
+}
+
+const whole = { from: 0, bits: 32 };
+const fine = { from: 0, bits: 20, kind: 'fine', first: 1 } as const;
+const coarse = { from: 20, bits: 12, kind: 'coarse', first: 1 } as const;
+
+/** Registers with lent numbers, as docs/pipeline.md lays them out. */
+const registers: Readonly<Record<string, readonly Field[]>> = {
+  reg1: [{ ...whole, kind: 'port', first: firstPodPort }],
+  reg7: [{ ...whole, kind: 'group', first: 1 }],
+  reg8: [
+    { ...fine, of: 'ingress' },
+    { ...coarse, of: 'ingress' },
+  ],
+  reg9: [
+    { ...fine, of: 'egress' },
+    { ...coarse, of: 'egress' },
+  ],
+  reg12: [{ ...whole, kind: 'decision', first: 1, policyOnly: true }],
+  reg13: [{ from: 11, bits: 11, kind: 'class', first: firstClass, policyOnly: true }],
+};
+
+const policyTables = { egress: [36, 46], ingress: [80, 90] } as const;
+
+/** Ways to write a number: `name=5`, `name:5`; or a register's value, matched or set. */
+const written =
+  /(?<word>in_port=|in_port:|output:|ofport=|ofport_request=|group:|group_id=|meter:|meter=|meter_id=)(?<number>\d+)|(?<matched>reg\d+)=(?<value>0x[0-9a-f]+|\d+)(?:\/(?<mask>0x[0-9a-f]+))?|set_field:(?<set>0x[0-9a-f]+|\d+)(?:\/(?<setMask>0x[0-9a-f]+))?->(?<target>reg\d+)/g;
+
+/** Cuts a line of `ovs-ofctl`, or of a snapshot, at the numbers that are lent. */
+export function cut(line: string): Cut {
+  const parts: (string | Lent)[] = [];
+  const direction = directionOf(Number(/table=(\d+)/.exec(line)?.[1] ?? 0));
+  let at = 0;
+  for (const found of line.matchAll(written)) {
+    parts.push(line.slice(at, found.index), ...partsOf(found.groups ?? {}, direction));
+    at = found.index + found[0].length;
+  }
+  parts.push(line.slice(at));
+  return parts;
+}
+
+function partsOf(groups: Readonly<Record<string, string | undefined>>, direction: Lent['of']): (string | Lent)[] {
+  const { word, number, matched, value, mask, set, setMask, target } = groups;
+  if (word !== undefined) return [word, namedNumber(word, Number(number))];
+  const register = matched ?? target ?? '';
+  const fields = fieldsOf(register, Number(value ?? set), Number(mask ?? setMask ?? 0xffff_ffff), direction);
+  return matched === undefined ? ['set_field:', ...fields, `->${register}`] : [`${register}=`, ...fields];
+}
+
+function namedNumber(word: string, value: number): string | Lent {
+  if (word.startsWith('group')) return { kind: 'group', of: '', value };
+  if (word.startsWith('meter')) return { kind: 'meter', of: '', value };
+  return value < firstPodPort || value > 65_279 ? String(value) : { kind: 'port', of: '', value };
+}
+
+/** What is left of the value once its fields are taken out, its mask, and the fields. */
+function fieldsOf(register: string, value: number, mask: number, direction: Lent['of']): (string | Lent)[] {
+  const lent: Lent[] = [];
+  let rest = value;
+  for (const { from, bits, kind, of, first, policyOnly } of registers[register] ?? []) {
+    if (policyOnly && direction === '') continue;
+    const size = 2 ** bits;
+    const held = Math.floor(value / 2 ** from) % size;
+    if (Math.floor(mask / 2 ** from) % size !== size - 1 || held < first) continue;
+    if (kind === 'port' && held > 65_279) continue;
+    const direct = policyOnly ? direction : (of ?? '');
+    lent.push({ kind, of: direct, value: held });
+    rest -= held * 2 ** from;
+  }
+  return [`0x${rest.toString(16)}/0x${mask.toString(16)}`, ...lent.flatMap((each): (string | Lent)[] => [`+${each.kind}`, each])];
+}
+
+function directionOf(table: number): Lent['of'] {
+  for (const [direction, [first, last]] of Object.entries(policyTables))
+    if (table >= first && table <= last) return direction as keyof typeof policyTables;
+  return '';
+}

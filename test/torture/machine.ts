@@ -1,0 +1,85 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { request } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** A network namespace of this machine with an Open vSwitch in it. */
+export interface Place {
+  readonly netns: string;
+  /** `OVS_RUNDIR` for the tools of Open vSwitch. */
+  readonly rundir: string;
+}
+
+interface RunOptions {
+  readonly input?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly timeoutMs?: number;
+}
+
+const commandTimeoutMs = 60_000;
+const pollMs = 20;
+
+/** Runs a command to its end. @returns what it printed. @throws Error with its command line and what it said */
+export function run(
+  command: string,
+  args: readonly string[],
+  { input, env, timeoutMs = commandTimeoutMs }: RunOptions = {},
+): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const options = { env: { ...process.env, ...env }, maxBuffer: 1 << 28, timeout: timeoutMs };
+    const child = execFile(command, [...args], options, (error, stdout, stderr) => {
+      if (error === null) resolve(stdout);
+      else reject(new Error(`${command} ${args.join(' ')}: ${stderr.trim() || stdout.trim() || error.message}`));
+    });
+    // A command that ends without reading takes the pipe with it, and its exit code says why.
+    child.stdin?.on('error', () => {});
+    child.stdin?.end(input ?? '');
+  });
+}
+
+function inside(netns: string, command: string, args: readonly string[]): readonly [string, string[]] {
+  return ['nsenter', [`--net=/run/netns/${netns}`, command, ...args]];
+}
+
+/** As `run`, in a network namespace. */
+export function runIn(netns: string, command: string, args: readonly string[], options: RunOptions = {}): Promise<string> {
+  return run(...inside(netns, command, args), options);
+}
+
+/** As `run`, on a node: in its namespace, with the tools of Open vSwitch pointed at its switch. */
+export function runOn({ netns, rundir }: Place, command: string, ...args: readonly string[]): Promise<string> {
+  return runIn(netns, command, args, { env: { OVS_RUNDIR: rundir } });
+}
+
+/** Starts a process in a namespace that runs until it is killed. @param log a file descriptor, for what it prints */
+export function startIn(
+  netns: string,
+  command: string,
+  args: readonly string[],
+  log: number,
+  env: Readonly<Record<string, string>>,
+): ChildProcess {
+  const [program, all] = inside(netns, command, args);
+  return spawn(program, all, { stdio: ['ignore', log, log], env: { ...process.env, ...env } });
+}
+
+/** Asks a server that listens on a unix socket. */
+export function askSocket(socketPath: string, method: string, path: string, timeoutMs = 60_000): Promise<{ status: number; body: string }> {
+  return new Promise((resolve, reject) => {
+    const sent = request({ socketPath, method, path, agent: false, signal: AbortSignal.timeout(timeoutMs) }, (answer) => {
+      text(answer).then((body) => resolve({ status: answer.statusCode ?? 0, body }), reject);
+    });
+    sent.once('error', reject);
+    sent.end();
+  });
+}
+
+/** Looks again and again until it holds. @returns how long it took (ms). @throws Error with `problem` if it does not come to hold */
+export async function until(holds: () => Promise<boolean>, withinMs: number, problem: () => string): Promise<number> {
+  const startedMs = performance.now();
+  while (!(await holds())) {
+    if (performance.now() - startedMs > withinMs) throw new Error(`${problem()}, after ${withinMs} ms`);
+    await sleep(pollMs);
+  }
+  return performance.now() - startedMs;
+}

@@ -1,0 +1,126 @@
+import { join } from 'node:path';
+import { ApiView } from './api-view.ts';
+import { type AgentState, act, type DrawnStep, deadlineOf, drawStep } from './draw.ts';
+import { judge, steadySnapshot, type TriedNode, type Verdict } from './judge.ts';
+import { Lab } from './lab.ts';
+import { Random } from './random.ts';
+import { Scene } from './scene.ts';
+import type { Snapshot } from './snapshot.ts';
+import type { Deadline } from './step.ts';
+import { Virgin } from './virgin.ts';
+import { type NodeWires, VirginGround, wiresOf } from './virgin-ground.ts';
+
+/** One round of the sweep, on a node that is quick to look at, and two seconds (docs/reliability.md). */
+export const deadlinesMs: Readonly<Record<Deadline, number>> = { announced: 2_000, swept: 6_000, restarted: 10_000 };
+
+export interface RunOptions {
+  readonly seed: number;
+  /** Numbers of the steps to do, in order; each draws by the seed and its number. */
+  readonly steps: readonly number[];
+  /** What node runs as the tried agent. */
+  readonly agent: string;
+  /** How many times the deadline a machine that does other things as well is given. */
+  readonly patience: number;
+  readonly say: (line: string) => void;
+}
+
+/** A step that was done. */
+export interface StepReport extends Verdict {
+  readonly number: number;
+  readonly agent: AgentState;
+  readonly kinds: readonly string[];
+  readonly deeds: readonly string[];
+}
+
+/** A lab under torture. */
+export class Torture {
+  readonly #options: RunOptions;
+  readonly #lab: Lab;
+  readonly #scene: Scene;
+  readonly #wires: NodeWires;
+  readonly #view: ApiView;
+  readonly #viewSocket: string;
+  /** The place of the next virgin, made while there is time. */
+  #next: Promise<VirginGround>;
+  #virgins = 0;
+  #wanted: Snapshot | undefined;
+
+  private constructor(options: RunOptions, lab: Lab, scene: Scene, wires: NodeWires, view: ApiView, viewSocket: string) {
+    this.#options = options;
+    this.#lab = lab;
+    this.#scene = scene;
+    this.#wires = wires;
+    this.#view = view;
+    this.#viewSocket = viewSocket;
+    this.#next = this.#prepare();
+  }
+
+  static async begin(options: RunOptions): Promise<Torture> {
+    const lab = await Lab.raise(options.agent);
+    try {
+      const [scene, wires] = [await Scene.set(lab), await wiresOf(lab)];
+      const socket = join(lab.dir, 'view.sock');
+      return new Torture(options, lab, scene, wires, await ApiView.open(socket, lab.api), socket);
+    } catch (thrown) {
+      await lab.remove();
+      throw thrown;
+    }
+  }
+
+  /** Does the steps until one leaves the node otherwise than it ought to be. */
+  async *steps(): AsyncGenerator<StepReport> {
+    yield await this.#settle(-1, { agent: 'alive', drawn: [] }, []);
+    for (const number of this.#options.steps) {
+      const report = await this.#step(number);
+      yield report;
+      if (report.problems.length > 0) return;
+    }
+  }
+
+  async end(): Promise<void> {
+    await this.#next.then((ground) => ground.remove()).catch((error: unknown) => this.#options.say(String(error)));
+    this.#view.close();
+    await this.#lab.remove();
+  }
+
+  async #step(number: number): Promise<StepReport> {
+    await this.#scene.look();
+    const step = drawStep(this.#scene, new Random(this.#options.seed, number));
+    const deeds = await act(this.#scene, step);
+    return await this.#settle(number, step, deeds);
+  }
+
+  /** Judges what the step has left. */
+  async #settle(number: number, step: DrawnStep, deeds: readonly string[]): Promise<StepReport> {
+    const since = performance.now();
+    if (step.drawn.some(({ kind }) => kind.changes === 'objects')) this.#wanted = undefined;
+    const wanted = this.#wanted === undefined ? this.#fresh() : Promise.resolve(this.#wanted);
+    const verdict = await judge(this.#tried, wanted, since, deadlinesMs[deadlineOf(step)] * this.#options.patience);
+    this.#wanted = await wanted;
+    return { ...verdict, number, agent: step.agent, kinds: step.drawn.map(({ kind }) => kind.name), deeds };
+  }
+
+  /** What ought to be now. */
+  async #fresh(): Promise<Snapshot> {
+    const ground = await this.#next;
+    const virgin = await Virgin.start(this.#lab, this.#wires, ground);
+    const snapshot = await steadySnapshot(
+      virgin.place,
+      virgin.pods.map(({ netns, triedNetns }) => ({ netns, as: triedNetns })),
+    );
+    await virgin.remove();
+    this.#next = this.#prepare();
+    return snapshot;
+  }
+
+  get #tried(): TriedNode {
+    const pods = async () => (await this.#lab.pods()).map(({ netns }) => ({ netns, as: netns }));
+    return { place: this.#lab.tried, pods };
+  }
+
+  #prepare(): Promise<VirginGround> {
+    const prepared = VirginGround.prepare(this.#lab, this.#wires, this.#virgins++, this.#viewSocket);
+    prepared.catch(() => {}); // whoever needs it is told
+    return prepared;
+  }
+}

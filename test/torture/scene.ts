@@ -1,0 +1,118 @@
+import type { ApiObject } from './api.ts';
+import type { Lab, LabPod } from './lab.ts';
+import { until } from './machine.ts';
+
+export const namespaces = ['shop', 'depot'] as const;
+const podsReadyMs = 120_000;
+
+interface ScenePod {
+  readonly name: string;
+  readonly namespace: string;
+  readonly node: string;
+  readonly app: string;
+}
+
+/** The lab with the objects that it has now. Steps draw from what they see here. */
+export class Scene {
+  readonly lab: Lab;
+  pods: readonly LabPod[] = [];
+  podObjects: readonly ApiObject[] = [];
+  services: readonly ApiObject[] = [];
+  policies: readonly ApiObject[] = [];
+  slices: readonly ApiObject[] = [];
+  nodes: readonly ApiObject[] = [];
+
+  private constructor(lab: Lab) {
+    this.lab = lab;
+  }
+
+  /** Creates what every run begins with. */
+  static async set(lab: Lab): Promise<Scene> {
+    const scene = new Scene(lab);
+    for (const name of namespaces) await lab.api.create('/api/v1/namespaces', { metadata: { name, labels: { team: name } } });
+    const pods = firstPods(lab);
+    await Promise.all(pods.map((pod) => lab.api.create(`/api/v1/namespaces/${pod.namespace}/pods`, podObject(pod))));
+    await scene.podsRun(pods.length);
+    await lab.api.create('/api/v1/namespaces/shop/services', firstService);
+    await scene.look();
+    return scene;
+  }
+
+  /** Reads what there is now. */
+  async look(): Promise<void> {
+    const { api } = this.lab;
+    const ours = async (path: string): Promise<readonly ApiObject[]> =>
+      sorted((await api.list(path)).filter(({ metadata }) => namespaces.some((name) => name === metadata.namespace)));
+    [this.pods, this.podObjects, this.services, this.policies, this.slices, this.nodes] = await Promise.all([
+      this.lab.status().then(({ pods }) => pods),
+      ours('/api/v1/pods'),
+      ours('/api/v1/services'),
+      ours('/apis/networking.k8s.io/v1/networkpolicies'),
+      ours('/apis/discovery.k8s.io/v1/endpointslices'),
+      api.list('/api/v1/nodes').then(sorted),
+    ]);
+  }
+
+  /** Waits until so many pods of ours run, and none goes. */
+  async podsRun(count: number): Promise<void> {
+    await until(
+      async () => {
+        const all = (await Promise.all(namespaces.map((name) => this.lab.api.list(`/api/v1/namespaces/${name}/pods`)))).flat();
+        const ready = all.filter(({ status, metadata }) => status?.['phase'] === 'Running' && !('deletionTimestamp' in metadata));
+        const networked = (await this.lab.status()).pods.filter(({ namespace }) => namespaces.some((name) => name === namespace));
+        return ready.length === count && all.length === count && networked.length === count;
+      },
+      podsReadyMs,
+      () => `not ${count} pods run`,
+    );
+  }
+}
+
+function firstPods({ tried, other }: Lab): readonly ScenePod[] {
+  const on = (node: string, ...names: readonly string[]): ScenePod[] =>
+    names.map((path) => {
+      const [namespace = '', name = ''] = path.split('/');
+      return { name, namespace, node, app: name.replace(/-\d+$/, '') };
+    });
+  return [
+    ...on(tried.name, 'shop/web-0', 'shop/web-1', 'shop/cli-0', 'depot/db-0', 'depot/cli-0'),
+    ...on(other.name, 'shop/web-2', 'depot/db-1', 'depot/cli-1'),
+  ];
+}
+
+export function podObject({ name, namespace, node, app }: ScenePod): ApiObject {
+  const ports = ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), containerPort: 80, protocol }));
+  return {
+    metadata: { name, namespace, labels: { app, from: 'torture' } },
+    spec: {
+      nodeSelector: { 'kubernetes.io/hostname': node },
+      terminationGracePeriodSeconds: 1,
+      containers: [{ name: 'responder', image: 'responder', ports }],
+    },
+  };
+}
+
+const firstService: ApiObject = {
+  metadata: { name: 'first', namespace: 'shop' },
+  spec: {
+    type: 'NodePort',
+    ipFamilyPolicy: 'PreferDualStack',
+    selector: { app: 'web' },
+    ports: [{ name: 'http', port: 80, targetPort: 80 }],
+  },
+};
+
+export function pathOf(plural: string, { metadata }: ApiObject): string {
+  const group =
+    plural === 'networkpolicies' ? '/apis/networking.k8s.io/v1' : plural === 'endpointslices' ? '/apis/discovery.k8s.io/v1' : '/api/v1';
+  const where = metadata.namespace === undefined ? '' : `/namespaces/${metadata.namespace}`;
+  return `${group}${where}/${plural}/${metadata.name}`;
+}
+
+export function keyOf({ metadata }: ApiObject): string {
+  return `${metadata.namespace ?? ''}/${metadata.name}`;
+}
+
+function sorted(objects: readonly ApiObject[]): readonly ApiObject[] {
+  return objects.toSorted((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
+}

@@ -1,0 +1,93 @@
+import { type Place, runOn } from './machine.ts';
+
+/** What a lab gives a node; the agent looks after none of it. */
+const wires = new Set(['lo', 'eth0', 'mgmt0', 'br-phy', 'ovs-netdev']);
+/** Of the protocol number that our routes carry (docs/uninstall.md), as `ip` prints it. */
+const ourProtocol = '94';
+/** Flags that say how a link fares, not how it was set. */
+const passing = new Set(['LOWER_UP', 'NO-CARRIER', 'M-DOWN']);
+
+type Fields = Readonly<Record<string, unknown>>;
+type Execute = (command: string, args: readonly string[]) => Promise<string>;
+
+export async function hostLines(place: Place): Promise<string[]> {
+  const execute: Execute = (command, args) => runOn(place, command, ...args);
+  const [routes, rules, neighbours, links, settings] = await Promise.all([
+    routeLines(execute, (route) => isOurs(route)),
+    ruleLines(execute),
+    json(execute, ['neighbour', 'show', 'nud', 'permanent']),
+    linkLines(execute, (name) => !wires.has(name)),
+    settingLines(execute),
+  ]);
+  return [...routes, ...rules, ...neighbours.map((fields) => `neighbour ${line(fields)}`), ...links, ...settings];
+}
+
+/** Inside a pod: its interface, addresses and routes. @param name what the pod's lines begin with */
+export async function podLines(name: string, execute: Execute): Promise<string[]> {
+  const [links, routes] = await Promise.all([linkLines(execute, () => true), routeLines(execute, () => true)]);
+  return [...links, ...routes].map((text) => `in ${name}: ${text}`);
+}
+
+function isOurs({ dev, protocol, type }: Fields): boolean {
+  return protocol === ourProtocol || dev === 'antrea-gw0' || (dev === undefined && type !== undefined);
+}
+
+async function routeLines(execute: Execute, wanted: (route: Fields) => boolean): Promise<string[]> {
+  const both = await Promise.all(['-4', '-6'].map((family) => json(execute, ['-d', family, 'route', 'show', 'table', 'all'])));
+  return both
+    .flat()
+    .filter(wanted)
+    .map((fields) => `route ${line({ ...fields, flags: notPassing(fields['flags'], 'linkdown', 'dead') })}`);
+}
+
+async function ruleLines(execute: Execute): Promise<string[]> {
+  const both = await Promise.all(['-4', '-6'].map(async (family) => [family, await json(execute, [family, 'rule', 'show'])] as const));
+  return both.flatMap(([family, rules]) => rules.map((fields) => `rule ${family} ${line(fields)}`));
+}
+
+/** Links as they were set, and their addresses. */
+async function linkLines(execute: Execute, wanted: (name: string) => boolean): Promise<string[]> {
+  const all = await json(execute, ['-d', 'address', 'show']);
+  return all
+    .filter(({ ifname }) => wanted(String(ifname)))
+    .flatMap(({ ifname, mtu, flags, ifalias, linkinfo, master, address, addr_info, xdp }) => {
+      const kind = (linkinfo as { info_kind?: string } | undefined)?.info_kind;
+      // What the kernel drew for the node's end of a pod's pair is used by nobody.
+      const mac = ifname === 'antrea-gw0' || ifname === 'eth0' ? address : undefined;
+      const set = { mtu, flags: notPassing(flags, ...passing), ifalias, kind, master, mac, xdp };
+      const addresses = (addr_info as Fields[]).map(({ local, prefixlen, scope }) => `address ${ifname} ${local}/${prefixlen} ${scope}`);
+      return [`link ${ifname} ${line(set)}`, ...addresses];
+    });
+}
+
+/** Kernel settings of the node, of its interfaces, and of forwarding. */
+async function settingLines(execute: Execute): Promise<string[]> {
+  const folders = 'ipv4/conf ipv6/conf ipv4/ip_forward';
+  const read = await execute('sh', ['-c', `cd /proc/sys/net && grep -rs . ${folders}; true`]);
+  return read
+    .split('\n')
+    .filter((text) => text !== '')
+    .map((text) => `sysctl ${text}`);
+}
+
+async function json(execute: Execute, args: readonly string[]): Promise<Fields[]> {
+  const text = await execute('ip', ['-j', ...args]);
+  return text.trim() === '' ? [] : (JSON.parse(text) as Fields[]);
+}
+
+function notPassing(flags: unknown, ...left: readonly string[]): string {
+  return Array.isArray(flags)
+    ? flags
+        .filter((flag) => !left.includes(String(flag)))
+        .toSorted()
+        .join()
+    : '';
+}
+
+function line(fields: Fields): string {
+  return Object.entries(fields)
+    .filter(([, value]) => value !== undefined && value !== '')
+    .map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
+    .toSorted()
+    .join(' ');
+}

@@ -1,0 +1,68 @@
+import { type Place, runIn, runOn } from './machine.ts';
+import { databaseLines } from './snapshot-database.ts';
+import { hostLines, podLines } from './snapshot-host.ts';
+import { packetFilterLines } from './snapshot-nftables.ts';
+
+/** What a node holds, as lines of text: each is one thing, and their order says nothing. */
+export interface Snapshot {
+  /** Flows, groups, meters and rows of the database: they name each other by numbers that are lent. */
+  readonly numbered: readonly string[];
+  /** Routes, rules, neighbours, nftables, kernel settings, links, and what OpenFlow sets beside flows. */
+  readonly plain: readonly string[];
+  /** Flows that the switch has made by itself; they come and go with packets. */
+  readonly learned: readonly string[];
+}
+
+/** A pod whose namespace is called otherwise on the node that this one is compared with. */
+export interface PodNamespace {
+  readonly netns: string;
+  readonly as: string;
+}
+
+/** Cookies of flows that the switch learns: of any generation, feature 255. */
+const learnedCookie = /^cookie=0x[0-9a-f]{1,4}ff[0-9a-f]{10},/;
+
+/** @param pods those whose insides are looked at */
+export async function snapshotOf(place: Place, pods: readonly PodNamespace[]): Promise<Snapshot> {
+  const [flows, groups, meters, settings, database, host, filter, ...inside] = await Promise.all([
+    ofctl(place, '--no-stats', 'dump-flows'),
+    ofctl(place, 'dump-groups'),
+    ofctl(place, 'dump-meters'),
+    bridgeSettings(place),
+    databaseLines(place),
+    hostLines(place),
+    packetFilterLines(place),
+    ...pods.map(({ netns, as }) => podLines(as, (command, args) => runIn(netns, command, args))),
+  ]);
+  const renamed = (line: string): string => pods.reduce((text, { netns, as }) => text.replaceAll(netns, as), line);
+  return {
+    numbered: [
+      ...flows.filter((line) => !learnedCookie.test(line)).map((line) => `flow ${withTable(line)}`),
+      ...groups.map((line) => `group ${line}`),
+      ...meters.map((line) => `meter ${line}`),
+      ...database.map(renamed),
+    ],
+    plain: [...settings, ...host, ...filter, ...inside.flat()],
+    learned: flows.filter((line) => learnedCookie.test(line)).map(withTable),
+  };
+}
+
+async function ofctl(place: Place, ...what: readonly string[]): Promise<string[]> {
+  return (await runOn(place, 'ovs-ofctl', '-O', 'OpenFlow15', ...what, 'br-int'))
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '' && !line.includes(' reply (OF'));
+}
+
+/** What OpenFlow sets beside flows: of ports, and of fragments. */
+async function bridgeSettings(place: Place): Promise<string[]> {
+  const ports = (await ofctl(place, 'dump-ports-desc')).join('\n');
+  const configured = [...ports.matchAll(/^(?:\d+|LOCAL)\((?<name>[^)]+)\): addr:\S+\s+config:\s+(?<config>.*)$/gm)];
+  const fragments = (await runOn(place, 'ovs-ofctl', '-O', 'OpenFlow10', 'get-frags', 'br-int')).trim();
+  return [`openflow ${fragments}`, ...configured.map(({ groups }) => `openflow port ${groups?.['name']} ${groups?.['config']}`)];
+}
+
+/** `ovs-ofctl` leaves out the first table's number. */
+function withTable(flow: string): string {
+  return flow.includes(' table=') ? flow : flow.replace(', ', ', table=0, ');
+}

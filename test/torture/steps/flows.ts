@@ -1,0 +1,62 @@
+import type { Random } from '../random.ts';
+import type { Scene } from '../scene.ts';
+import type { StepKind } from '../step.ts';
+
+const ofctl = (scene: Scene, ...args: readonly string[]): Promise<string> => scene.lab.on('ovs-ofctl', '-O', 'OpenFlow15', ...args);
+
+/** A flow of the tried bridge: what it matches, as `ovs-ofctl` takes it. */
+async function someFlow(scene: Scene, random: Random): Promise<string> {
+  const dump = await ofctl(scene, '--no-stats', 'dump-flows', 'br-int');
+  const lines = dump.split('\n').filter((line) => line.includes(' actions=') && !/cookie=0x1?ff0/.test(line));
+  const picked = random.pick(lines.toSorted()).trim();
+  const [match = ''] = picked.split(' actions=');
+  return match
+    .replace(/^cookie=\w+, /, '')
+    .replaceAll(', ', ',')
+    .replace(/send_flow_rem |reset_counts /g, '')
+    .replaceAll(' ', '');
+}
+
+function harm(name: string, change: (scene: Scene, random: Random) => Promise<unknown>): StepKind {
+  return {
+    name: `flow.${name}`,
+    changes: 'node',
+    deadline: 'announced',
+    draw: (scene, random) => ({ what: name, act: () => change(scene, random) }),
+  };
+}
+
+export const flowSteps: readonly StepKind[] = [
+  harm('deleted', async (scene, random) => {
+    const flow = await someFlow(scene, random);
+    await ofctl(scene, '--strict', 'del-flows', 'br-int', flow);
+    return flow;
+  }),
+  harm('drops', async (scene, random) => {
+    const flow = await someFlow(scene, random);
+    await ofctl(scene, '--strict', 'mod-flows', 'br-int', `${flow},actions=drop`);
+    return flow;
+  }),
+  harm('foreign', async (scene, random) => {
+    const flow = `table=${random.pick([0, 4, 26, 36, 56, 72, 110])},priority=${1 + random.below(65_535)},udp,tp_dst=${random.below(65_536)}`;
+    await ofctl(scene, 'add-flow', 'br-int', `${flow},actions=drop`);
+    return flow;
+  }),
+  harm('table emptied', async (scene, random) => {
+    const table = random.pick([0, 4, 8, 26, 36, 56, 72, 80, 104]);
+    await ofctl(scene, 'del-flows', 'br-int', `table=${table}`);
+    return `${table}`;
+  }),
+  harm('all deleted', (scene) => ofctl(scene, 'del-flows', 'br-int')),
+  harm('groups deleted', (scene) => ofctl(scene, 'del-groups', 'br-int')),
+  harm('group changed', async (scene, random) => {
+    const groups = (await ofctl(scene, 'dump-groups', 'br-int')).match(/(?<=group_id=)\d+/g) ?? [];
+    const group = random.maybe(groups.toSorted());
+    if (group !== undefined) await ofctl(scene, 'mod-group', 'br-int', `group_id=${group},type=select,bucket=actions=drop`);
+    return group ?? 'there is none';
+  }),
+  harm('foreign group', (scene, random) =>
+    ofctl(scene, 'add-group', 'br-int', `group_id=${1 + random.below(9)},type=all,bucket=actions=drop`),
+  ),
+  harm('foreign meter', (scene, random) => ofctl(scene, 'add-meter', 'br-int', `meter=${1 + random.below(9)},pktps,band=type=drop,rate=9`)),
+];

@@ -1,0 +1,75 @@
+import type { Lab, LabNode } from '../lab.ts';
+import { until } from '../machine.ts';
+import type { Random } from '../random.ts';
+import type { StepKind } from '../step.ts';
+
+const frozenMs = 1_000;
+
+function life(name: string, act: (lab: Lab, random: Random) => Promise<unknown>): StepKind {
+  return {
+    name,
+    changes: 'node',
+    deadline: 'restarted',
+    alone: true,
+    draw: ({ lab }, random) => ({ what: '', act: () => act(lab, random) }),
+  };
+}
+
+type Daemon = 'agentPid' | 'vswitchdPid' | 'ovsdbPid';
+
+async function signal(lab: Lab, daemon: Daemon, name: NodeJS.Signals): Promise<void> {
+  const pid = (await lab.now())[daemon];
+  if (pid === null) throw new Error(`there is no process for ${daemon}`);
+  process.kill(pid, name);
+}
+
+export async function killed(lab: Lab, ...daemons: readonly Daemon[]): Promise<void> {
+  for (const daemon of daemons) await signal(lab, daemon, 'SIGKILL');
+  const gone = (node: LabNode): boolean => daemons.every((daemon) => node[daemon] === null);
+  await until(
+    async () => gone(await lab.now()),
+    10_000,
+    () => `${daemons.join()} lives on`,
+  );
+}
+
+/** Stopped for a while, in which something may happen to it. */
+export async function frozen(lab: Lab, daemon: Daemon, meanwhile: () => Promise<unknown>): Promise<void> {
+  await signal(lab, daemon, 'SIGSTOP');
+  try {
+    await meanwhile();
+  } finally {
+    await signal(lab, daemon, 'SIGCONT');
+  }
+}
+
+const pause = () => new Promise<void>((resolve) => setTimeout(resolve, frozenMs));
+const startSwitch = (lab: Lab): Promise<void> => lab.pull(`ovs/${lab.tried.name}/start`);
+export const startAgent = (lab: Lab): Promise<void> => lab.pull(`agents/${lab.tried.name}/start`);
+
+export const lifeSteps: readonly StepKind[] = [
+  life('switch.killed', async (lab) => {
+    await killed(lab, 'vswitchdPid');
+    await startSwitch(lab);
+  }),
+  life('switch.frozen', (lab) => frozen(lab, 'vswitchdPid', pause)),
+  life('database.killed', async (lab) => {
+    await killed(lab, 'ovsdbPid');
+    await startSwitch(lab);
+  }),
+  life('database.frozen', (lab) => frozen(lab, 'ovsdbPid', pause)),
+  life('database.compacted', (lab) => lab.on('ovs-appctl', '-t', 'ovsdb-server', 'ovsdb-server/compact')),
+  life('both killed', async (lab) => {
+    await killed(lab, 'vswitchdPid', 'ovsdbPid');
+    await startSwitch(lab);
+  }),
+  life('everything killed', async (lab) => {
+    await killed(lab, 'agentPid', 'vswitchdPid', 'ovsdbPid');
+    await startSwitch(lab);
+    await startAgent(lab);
+  }),
+  life('agent restarted', async (lab) => {
+    await killed(lab, 'agentPid');
+    await startAgent(lab);
+  }),
+];
