@@ -3,13 +3,15 @@
 import { parseArgs } from 'node:util';
 import { runScript, wholeNumber } from '../support/script.ts';
 import { shippedAgent } from './lab.ts';
-import { type StepReport, Torture } from './run.ts';
+import { type RunOptions, type StepReport, Torture } from './run.ts';
+import { shrink } from './shrink.ts';
 
-const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--agent FILE] [--patience N]
+const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrink N] [--agent FILE] [--patience N]
 
   --seed      of what is done; a new one without it, which is printed
   --steps     how many; 20
   --from      number of the first step; 0. A run in pieces, from fresh labs, is a seed and ranges of steps
+  --shrink    after a difference, how many fresh labs to look with for a shorter list of steps that leads to it; 0
   --agent     what node runs as the tried agent; dist/seine-agent.mjs, which every virgin agent is
   --patience  how many times the deadlines of docs/reliability.md, for a machine that does other things as well; 1
 `;
@@ -18,6 +20,7 @@ const options = {
   seed: { type: 'string' },
   steps: { type: 'string', default: '20' },
   from: { type: 'string', default: '0' },
+  shrink: { type: 'string', default: '0' },
   agent: { type: 'string', default: shippedAgent },
   patience: { type: 'string', default: '1' },
   help: { type: 'boolean', default: false },
@@ -33,16 +36,49 @@ async function main(): Promise<number> {
   const from = wholeNumber('from', values.from, 0);
   const steps = Array.from({ length: wholeNumber('steps', values.steps) }, (_, index) => from + index);
   say(`seed ${seed}, steps ${from} to ${from + steps.length - 1}`);
-  const torture = await Torture.begin({ seed, steps, agent: values.agent, patience: wholeNumber('patience', values.patience), say });
+  const setting = { seed, agent: values.agent, patience: wholeNumber('patience', values.patience), say };
+  const done = await torture({ ...setting, steps }, tell);
+  say(distribution(done));
+  if (done.at(-1)?.problems.length === 0) return 0;
+  const tries = wholeNumber('shrink', values.shrink, 0);
+  const failing = done.map(({ number }) => number).filter((number) => number >= 0);
+  if (tries === 0 || failing.length === 0) return 1;
+  const silent = { ...setting, say: () => {} };
+  const fails = async (some: readonly number[]): Promise<boolean> => {
+    const differs = (await torture({ ...silent, steps: some }, () => {})).at(-1)?.problems.length !== 0;
+    say(`shrinking: ${some.join(',')} ${differs ? 'fail' : 'hold'}`);
+    return differs;
+  };
+  say(`fails by these steps of seed ${seed}: ${(await shrink(failing, fails, tries)).join(',')}`);
+  return 1;
+}
+
+/** Does the steps in a fresh lab, until one leaves a difference. */
+async function torture(run: RunOptions, told: (report: StepReport) => void): Promise<readonly StepReport[]> {
+  const lab = await Torture.begin(run);
+  const done: StepReport[] = [];
   try {
-    for await (const report of torture.steps()) {
-      tell(report);
-      if (report.problems.length > 0) return 1;
+    for await (const report of lab.steps()) {
+      told(report);
+      done.push(report);
     }
-    return 0;
   } finally {
-    await torture.end();
+    await lab.end();
   }
+  return done;
+}
+
+/** How often each kind of step was done, and what the agent did meanwhile. */
+function distribution(done: readonly StepReport[]): string {
+  const counts = new Map<string, number>();
+  const names = done
+    .filter(({ number }) => number >= 0)
+    .flatMap(({ kinds, agent }) => [...kinds, `agent ${agent}`, kinds.length > 1 ? 'pairs' : 'single']);
+  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return [...counts]
+    .toSorted()
+    .map(([name, count]) => `${name} ${count}`)
+    .join(', ');
 }
 
 function tell({ number, agent, deeds, problems, tookMs }: StepReport): void {

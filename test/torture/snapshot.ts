@@ -1,4 +1,5 @@
-import { type Place, runIn, runOn } from './machine.ts';
+import { join } from 'node:path';
+import { askSocket, type Place, runIn, runOn } from './machine.ts';
 import { databaseLines } from './snapshot-database.ts';
 import { hostLines, podLines } from './snapshot-host.ts';
 import { packetFilterLines } from './snapshot-nftables.ts';
@@ -7,7 +8,7 @@ import { packetFilterLines } from './snapshot-nftables.ts';
 export interface Snapshot {
   /** Flows, groups, meters and rows of the database: they name each other by numbers that are lent. */
   readonly numbered: readonly string[];
-  /** Routes, rules, neighbours, nftables, kernel settings, links, and what OpenFlow sets beside flows. */
+  /** Problems that the status names, routes, rules, neighbours, nftables, kernel settings, links, and what OpenFlow sets beside flows. */
   readonly plain: readonly string[];
   /** Flows that the switch has made by itself; they come and go with packets. */
   readonly learned: readonly string[];
@@ -24,10 +25,11 @@ const learnedCookie = /^cookie=0x[0-9a-f]{1,4}ff[0-9a-f]{10},/;
 
 /** @param pods those whose insides are looked at */
 export async function snapshotOf(place: Place, pods: readonly PodNamespace[]): Promise<Snapshot> {
-  const [flows, groups, meters, settings, database, host, filter, ...inside] = await Promise.all([
+  const [flows, groups, meters, problems, settings, database, host, filter, ...inside] = await Promise.all([
     ofctl(place, '--no-stats', 'dump-flows'),
     ofctl(place, 'dump-groups'),
     ofctl(place, 'dump-meters'),
+    problemLines(place),
     bridgeSettings(place),
     databaseLines(place),
     hostLines(place),
@@ -42,7 +44,7 @@ export async function snapshotOf(place: Place, pods: readonly PodNamespace[]): P
       ...meters.map((line) => `meter ${line}`),
       ...database.map(renamed),
     ],
-    plain: [...settings, ...host, ...filter, ...inside.flat()],
+    plain: [...problems, ...settings, ...host, ...filter, ...inside.flat()],
     learned: flows.filter((line) => learnedCookie.test(line)).map(withTable),
   };
 }
@@ -52,6 +54,13 @@ async function ofctl(place: Place, ...what: readonly string[]): Promise<string[]
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '' && !line.includes(' reply (OF'));
+}
+
+/** What the agent itself says is wrong: nothing, where nothing is. */
+async function problemLines({ rundir }: Place): Promise<string[]> {
+  const { body } = await askSocket(join(rundir, 'run', 'agent.sock'), 'GET', '/v1/status', 10_000);
+  const { problems, verdict } = JSON.parse(body) as { problems: { kind: string; about: string }[]; verdict: string };
+  return [`status: ${verdict}`, ...problems.map(({ kind, about }) => `problem ${kind} ${about}`)];
 }
 
 /** What OpenFlow sets beside flows: of ports, and of fragments. */
