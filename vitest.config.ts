@@ -5,7 +5,8 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /**
  * Projects by what they need: `unit` needs nothing; `integration` needs root, real Open vSwitch and namespaces; `e2e` needs a whole
- * lab; `runtime` needs a lab and container runtimes, `upgrade` a lab and the repository's history, and neither is part of `npm test`.
+ * lab; `runtime` needs a lab and container runtimes, `upgrade` a lab and the repository's history, `kubernetes`
+ * a real one, which is built; none of these is part of `npm test`.
  * Deadlines are for a machine that does other things as well: they tell that something hangs, not how fast it is.
  *
  * Files run side by side, each in namespaces with names of its own: as many as the machine has processors. With one more, the labs of three
@@ -22,7 +23,7 @@ const oneAfterAnother = { fileParallelism: false, maxWorkers: 1 };
 
 /** It boots an emulated machine that keeps every processor busy, so nothing runs beside it. */
 const emulated = 'test/e2e/kernel-datapath.test.ts';
-const order = ['unit', 'e2e', 'integration', 'emulated', 'runtime', 'upgrade'];
+const order = ['unit', 'e2e', 'integration', 'emulated', 'runtime', 'upgrade', 'kubernetes'];
 
 /** What is soon known first, then what takes long, so that no worker waits for another in the end. */
 class FileOrder extends BaseSequencer {
@@ -50,6 +51,7 @@ export default defineConfig({
             'test/model/*.test.ts',
             'test/support/*.test.ts',
             'test/torture/*.test.ts',
+            'test/kubernetes/page-commands.test.ts',
           ],
           testTimeout: 180_000,
         },
@@ -103,6 +105,19 @@ export default defineConfig({
           testTimeout: 300_000,
           hookTimeout: 300_000,
           sequence: { groupOrder: 3 },
+        },
+      },
+      {
+        test: {
+          ...shared,
+          ...oneAfterAnother,
+          name: 'kubernetes',
+          // What is to be looked at afterwards is not ended.
+          setupFiles: process.env['SEINE_TEST_KEEP'] === undefined ? shared.setupFiles : [],
+          include: ['test/kubernetes/install.test.ts'],
+          testTimeout: 600_000,
+          hookTimeout: 600_000,
+          sequence: { groupOrder: 4 },
         },
       },
     ],

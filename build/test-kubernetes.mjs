@@ -1,5 +1,6 @@
 /**
- * `npm run test:kubernetes`: upstream's end-to-end tests of the network, against a real Kubernetes on the nodes of a lab of its own.
+ * `npm run test:kubernetes`: a real Kubernetes on the nodes of a lab of its own, on which Seine is installed as a user does it, and against which
+ * upstream's end-to-end tests of the network run.
  */
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,21 +9,24 @@ import { focusOf, readResults, sets } from './kubernetes/upstream-tests.mjs';
 import { runForeground, runLogged } from './setup/commands.mjs';
 import { cache, root } from './setup/paths.mjs';
 import { SetupError } from './setup/progress.mjs';
+import { runTests } from './test-run/run-tests.mjs';
 
-const help = `npm run test:kubernetes [-- options]: upstream's tests of the network on a real Kubernetes, which is built if it is not there
+const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, which is built if it is not there
 
-  --only SET        ${Object.keys(sets).join(' or ')}; both if absent
-  --short           a few of each, in one order of the families
-  --focus REGEX     those of a set whose names match, instead of all
-  --families LIST   such as ipv6,ipv4; if absent, once IPv4 first and once IPv6 first
-  --nodes N         nodes of the lab (2)
-  --procs N         tests side by side (3)
+  --only SET        install: Seine installed, broken and uninstalled as a user does it; ${Object.keys(sets).join(' or ')}: upstream's tests; all if absent
+  --short           a few of upstream's, in one order of the families
+  --focus REGEX     those of upstream's whose names match, instead of all
+  --families LIST   such as ipv6,ipv4; if absent, upstream's once IPv4 first and once IPv6 first, install IPv4 first
+  --nodes N         nodes of upstream's lab (2)
+  --procs N         upstream's tests side by side (3)
   --keep            leave the lab as it is after the tests, to be looked at
   -h, --help        this text
 
 Nothing is tried twice. Reports and logs are in .cache/kubernetes.
 `;
 
+/** The set that is ours. */
+const installation = 'install';
 const orders = ['ipv4,ipv6', 'ipv6,ipv4'];
 const labFolder = '/run/seine-kubernetes';
 const labProgram = join(root, 'bin', 'seine-lab.mjs');
@@ -43,8 +47,8 @@ const options = {
 function parsed() {
   try {
     const { values } = parseArgs({ options });
-    if (values.only !== undefined && !Object.hasOwn(sets, values.only))
-      throw new Error(`--only ${values.only}: ${Object.keys(sets).join(' or ')} is wanted`);
+    if (values.only !== undefined && values.only !== installation && !Object.hasOwn(sets, values.only))
+      throw new Error(`--only ${values.only}: ${[installation, ...Object.keys(sets)].join(' or ')} is wanted`);
     for (const name of ['nodes', 'procs'])
       if (values[name] !== undefined && !/^[1-9]\d?$/.test(values[name]))
         throw new Error(`--${name} ${values[name]}: a whole number is wanted`);
@@ -115,11 +119,22 @@ function report(set, families, file, failure) {
   return failure === undefined && passed > 0 && passed === results.length;
 }
 
+/** @returns {Promise<boolean>} did all of them pass? */
+async function runInstallation({ families = orders[0], keep }) {
+  const args = ['--project=kubernetes', '--disable-console-intercept', '--bail=1'];
+  const env = { ...process.env, SEINE_TEST_FAMILIES: families };
+  // What is to stay must not be in the mounts of a run that removes all that is left.
+  const kept = () => runForeground('vitest', ['run', ...args], { cwd: root, env: { ...env, SEINE_TEST_KEEP: 'yes' } });
+  return (await (keep ? kept() : runTests(args, env))) === 0;
+}
+
 const asked = parsed();
 if (asked.help) process.stdout.write(help);
 else {
-  const wanted = asked.families === undefined ? (asked.short ? orders.slice(0, 1) : orders) : [asked.families];
-  let ok = true;
+  const { only } = asked;
+  const upstream = only === installation ? [] : asked.short ? orders.slice(0, 1) : orders;
+  const wanted = asked.families === undefined ? upstream : upstream.slice(0, 1).map(() => asked.families);
+  let ok = only === undefined || only === installation ? await runInstallation(asked) : true;
   for (const families of wanted) ok = (await runOrder(families, asked)) && ok;
   process.exitCode = ok ? 0 : 1;
 }

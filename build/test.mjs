@@ -11,7 +11,7 @@ import { forSecondRun } from './test-run/second-run.mjs';
 
 const slowestCount = 10;
 /** Those have commands of their own. */
-const withoutOthers = ['--project=!runtime', '--project=!upgrade'];
+const withoutOthers = ['--project=!runtime', '--project=!upgrade', '--project=!kubernetes'];
 
 const checks = [
   { name: 'types', run: () => check('tsc', '--noEmit', '-p', '.') },
@@ -61,7 +61,7 @@ function printSlowest() {
 
 /** A path or a project of theirs asks for them; a name alone does not. */
 function projectsFor(args) {
-  return args.some((arg) => /^--project|runtime|upgrade/.test(arg)) ? [] : withoutOthers;
+  return args.some((arg) => /^--project|runtime|upgrade|kubernetes/.test(arg)) ? [] : withoutOthers;
 }
 
 const only = process.argv.slice(2);

@@ -57,6 +57,9 @@ export const kubernetesPackages = {
   'bind9-dnsutils': 'dig, called there as well',
 };
 
+/** What builds the images of an installation, beside those. */
+export const imagePackages = { podman: runtimePackages.podman, debootstrap: runtimePackages.debootstrap };
+
 /** For `npm run test:kernel` only, further than those. The virtual machine shares this machine's programs. */
 export const kernelTestPackages = {
   apparmor: 'loads into the virtual machine’s kernel the profiles that containers get',

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { runForeground } from './commands.mjs';
 import {
   arm64Packages,
+  imagePackages,
   installPackages,
   kernelDemoPackages,
   kernelTestPackages,
@@ -66,6 +67,7 @@ async function setUpMachine(needs) {
     ...(needs.includes('arm64') && arm64Packages),
     ...(needs.includes('runtimes') && runtimePackages),
     ...(needs.includes('kubernetes') && kubernetesPackages),
+    ...(needs.includes('images') && imagePackages),
   };
   const isReady = () => missingPackages(wanted).length === 0 && kubectlStep() === 'nothing' && (!withKernel || kernelIsThere());
   if (isReady()) return;

@@ -3,7 +3,7 @@
  *
  * `needs` is how much of the set-up comes first: `machine` (Debian packages; root), `kernel` (what the virtual machine
  * takes; root), `kernel tests` (what its tests take; root), `runtimes` (container runtimes; root), `kubernetes` (what a real one
- * takes beside what is built; root), `arm64` (emulators and podman; root), `npm` (the packages of the lock file and the pinned Node), `products` (plugin, bundles, exports).
+ * takes beside what is built; root), `images` (what builds the images of an installation; root), `arm64` (emulators and podman; root), `npm` (the packages of the lock file and the pinned Node), `products` (plugin, bundles, exports).
  * `run` is a command line to which the caller's arguments are added; one that starts with a `.ts` or `.mjs` file is a
  * script for the pinned Node.
  */
@@ -21,7 +21,7 @@ export const verbs = {
   'test:fuzz': { needs: ['machine', 'npm'], run: ['test/fuzz/openflow.ts'] },
   'test:fuzz:ovsdb': { needs: ['npm'], run: ['test/fuzz/ovsdb.ts'] },
   'test:kernel': { needs: ['machine', 'kernel', 'kernel tests', 'npm', 'products'], run: ['build/kernel-vm/test.mjs'] },
-  'test:kubernetes': { needs: ['machine', 'kubernetes', 'npm', 'products'], run: ['build/test-kubernetes.mjs'] },
+  'test:kubernetes': { needs: ['machine', 'kubernetes', 'images', 'npm', 'products'], run: ['build/test-kubernetes.mjs'] },
   'test:policy': { needs: ['machine', 'npm', 'products'], run: ['build/test-policy.mjs'] },
   'test:reliability': { needs: ['machine', 'npm', 'products'], run: ['test/reliability/main.ts'] },
   'test:runtime': { needs: ['machine', 'runtimes', 'npm', 'products'], run: ['build/test.mjs', '--project', 'runtime'] },

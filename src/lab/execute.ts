@@ -1,10 +1,13 @@
 import { spawn } from 'node:child_process';
+import { delimiter, join } from 'node:path';
 import { SeineError } from '../errors/seine-error.ts';
+import { runtimePaths } from './kubernetes/paths.ts';
+import { livingProcess } from './machine/files.ts';
 import { debianPlugins } from './machine/installation.ts';
 import { inNetns } from './machine/netns.ts';
 import { exitCodeOf, labMark } from './machine/process.ts';
 import { labPaths, nodePaths } from './plan/names.ts';
-import type { LabPlan } from './plan/plan.ts';
+import type { LabPlan, NodePlan } from './plan/plan.ts';
 import { askStatus } from './up.ts';
 
 const forwarded = ['SIGTERM', 'SIGHUP', 'SIGQUIT'] as const;
@@ -27,6 +30,7 @@ export async function executeOnNode(plan: LabPlan, nodeName: string, command: re
   if (node === undefined)
     throw new SeineError('INVALID_INPUT', `no node ${nodeName}; the nodes are ${plan.nodes.map(({ name }) => name).join(', ')}`);
   const paths = nodePaths(plan.dir, node.name);
+  if (plan.bare) return executeOnBareNode(plan, node, command);
   return execute(plan, node.netns, command, {
     OVS_RUNDIR: paths.dir,
     SEINE_SOCKET: paths.apiSocket,
@@ -34,6 +38,17 @@ export async function executeOnNode(plan: LabPlan, nodeName: string, command: re
     SEINE_CNI_BIN_DIR: `${labPaths(plan.dir).bin}:${debianPlugins}`,
     KUBECONFIG: paths.kubeconfig,
     PATH: `${labPaths(plan.dir).bin}:${process.env['PATH'] ?? ''}`,
+  });
+}
+
+/** With the mounts of the node, so that what is installed on it is where any machine has it, and with the programs of its runtime. */
+function executeOnBareNode(plan: LabPlan, { name, netns }: NodePlan, command: readonly string[]): Promise<number> {
+  const { dir, pidFile } = runtimePaths(plan, name);
+  const holder = livingProcess(pidFile('mounts'));
+  if (holder === undefined) throw new SeineError('UNAVAILABLE', `the mounts of ${name} are gone`);
+  return execute(plan, netns, ['nsenter', `--target=${holder.pid}`, '--mount', '--', ...command], {
+    KUBECONFIG: join(dir, 'kubeconfig'),
+    PATH: [labPaths(plan.dir).bin, plan.kubernetes?.programs, process.env['PATH']].join(delimiter),
   });
 }
 

@@ -27,6 +27,7 @@ interface UpCommandOptions extends DirOption {
   readonly serviceCidr?: string[];
   readonly kubeconfig?: string;
   readonly kubernetes?: string | true;
+  readonly bare?: boolean;
   readonly agent?: string;
 }
 
@@ -75,6 +76,7 @@ withDir(program.command('up').description('create a lab and wait until its nodes
       'a real Kubernetes: its control plane, containerd and kubelets; built once, which takes minutes',
     ).conflicts('kubeconfig'),
   )
+  .option('--bare', 'with --kubernetes: nodes without Open vSwitch, agent and plugin, which stay NotReady until a network is installed')
   .addOption(new Option('--agent <file>', 'what node runs as the agent').hideHelp())
   .action(async ({ dir, podCidr, serviceCidr, agent, kubernetes: version, ...options }: UpCommandOptions) => {
     needRoot();

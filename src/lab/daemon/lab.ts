@@ -65,19 +65,21 @@ export class Lab {
     progress.step('switches between the nodes');
     await createSwitches(plan, signal);
     const pluginFolders = installPrograms(labPaths(plan.dir).bin);
-    progress.step(`Open vSwitch on ${plan.nodes.length} nodes, API server`);
+    progress.step(`${plan.bare ? 'wires of' : 'Open vSwitch on'} ${plan.nodes.length} nodes, API server`);
     const raising = plan.nodes.map((node) => raiseNode(plan, node, signal));
     const [access] = await Promise.all([this.#openApi([], signal), ...raising]);
     this.#access = access;
     this.#api = new KubeApi(access.fromMachine);
     writeFileWhole(labPaths(plan.dir).kubeconfig, kubeconfigText(access.fromMachine, `seine-lab-${plan.id}`));
-    progress.step('agents and kubelets');
-    await Promise.all(plan.nodes.map((node) => configureNode(plan, node, access.fromNodes, pluginFolders, signal)));
-    for (const node of plan.nodes) startAgent(plan, node, agentProgram);
+    progress.step(plan.bare ? 'kubelets' : 'agents and kubelets');
+    if (!plan.bare) {
+      await Promise.all(plan.nodes.map((node) => configureNode(plan, node, access.fromNodes, pluginFolders, signal)));
+      for (const node of plan.nodes) startAgent(plan, node, agentProgram);
+    }
     await this.#runners.start(this.#api, pluginFolders, signal);
     this.#world = await this.#startWorld(signal);
     await this.#allReady(signal);
-    if (plan.datapath === 'netdev') await introduceNodes(plan, signal);
+    if (plan.datapath === 'netdev' && !plan.bare) await introduceNodes(plan, signal);
     log.info('the lab is ready', { nodes: plan.nodes.length });
   }
 
@@ -108,7 +110,7 @@ export class Lab {
 
   async agent(nodeName: string, verb: 'start' | 'stop' | 'kill'): Promise<void> {
     const { plan, agentProgram } = this.#settings;
-    const node = this.#node(nodeName);
+    const node = this.#equipped(nodeName);
     if (verb === 'start') startAgent(plan, node, agentProgram);
     else if (verb === 'stop') await stopAgent(plan, node);
     else await killAgent(plan, node);
@@ -138,11 +140,11 @@ export class Lab {
   }
 
   async killOvs(nodeName: string, daemons: readonly OvsDaemon[]): Promise<void> {
-    await killOvs(nodePaths(this.#settings.plan.dir, this.#node(nodeName).name).dir, daemons);
+    await killOvs(nodePaths(this.#settings.plan.dir, this.#equipped(nodeName).name).dir, daemons);
   }
 
   async startOvs(nodeName: string, signal: AbortSignal): Promise<void> {
-    await startOvs(this.#settings.plan, this.#node(nodeName), signal);
+    await startOvs(this.#settings.plan, this.#equipped(nodeName), signal);
   }
 
   async #turnRealApiServer(controlPlane: ControlPlane, verb: 'start' | 'start-empty' | 'stop', signal: AbortSignal): Promise<void> {
@@ -159,6 +161,13 @@ export class Lab {
         `no node ${name}; there are ${this.#settings.plan.nodes.map((known) => known.name).join(', ')}`,
       );
     return node;
+  }
+
+  /** A node with Open vSwitch and agent of the lab's. @throws SeineError `INVALID_INPUT` */
+  #equipped(name: string): NodePlan {
+    if (this.#settings.plan.bare)
+      throw new SeineError('INVALID_INPUT', 'a bare lab has no agents and no Open vSwitch of its own: what was installed runs in pods');
+    return this.#node(name);
   }
 
   #openApi(forgotten: readonly string[], signal: AbortSignal): Promise<ApiAccess> {
@@ -186,11 +195,12 @@ export class Lab {
       for (const node of plan.nodes) {
         if (told.has(node.name) || !this.#runners.isReady(node.name)) continue;
         told.add(node.name);
-        this.progress.step(`${node.name} is ready`);
+        this.progress.step(`${node.name} ${plan.bare ? 'waits for a network' : 'is ready'}`);
       }
       const missing = plan.nodes.filter(({ name }) => !told.has(name));
       const dead = missing.find((node) => agentProcess(plan, node) === undefined);
-      if (dead) throw new SeineError('REFUSED', `the agent of ${dead.name} ended; see ${nodePaths(plan.dir, dead.name).agentLog}`);
+      if (dead && !plan.bare)
+        throw new SeineError('REFUSED', `the agent of ${dead.name} ended; see ${nodePaths(plan.dir, dead.name).agentLog}`);
       if (missing[0] && performance.now() > deadline) throw await this.#notReady(missing[0]);
       await new Promise((resolve) => setTimeout(resolve, pollMs));
     }

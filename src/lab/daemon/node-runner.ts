@@ -10,7 +10,7 @@ import { Kubelet } from '../kubelet/kubelet.ts';
 import { Sandboxes } from '../kubelet/sandbox.ts';
 import { writeFileWhole } from '../machine/files.ts';
 import { agentReadiness, writeAgentConfig } from '../node/agent.ts';
-import { startOvs } from '../node/ovs.ts';
+import { leaveTransportBridge, startOvs } from '../node/ovs.ts';
 import { createNode } from '../node/topology.ts';
 import { nodePaths } from '../plan/names.ts';
 import type { LabPlan, NodePlan } from '../plan/plan.ts';
@@ -21,7 +21,8 @@ const chain = ['seine', 'portmap', 'bandwidth'];
 /** Everything below the agent: namespace, wires, Open vSwitch. */
 export async function raiseNode(plan: LabPlan, node: NodePlan, signal: AbortSignal): Promise<void> {
   await createNode(plan, node, signal);
-  await startOvs(plan, node, signal);
+  if (!plan.bare) await startOvs(plan, node, signal);
+  else if (plan.datapath === 'netdev') await leaveTransportBridge(plan, node, signal);
 }
 
 /** Writes what the agent and the runtime of a node read. */

@@ -17,6 +17,8 @@ import type { PodRunners } from './pod-runners.ts';
 import type { PodStatusLine } from './status.ts';
 
 const pollMs = 200;
+/** For nodes that come again. */
+const watchMs = 2_000;
 const network = 'seine';
 /** The image of a pod in which the lab's responder answers; its container only waits. */
 const responderImage = 'responder';
@@ -93,7 +95,7 @@ export class RealKubelets implements PodRunners {
   #attachedOn(node: NodePlan): PodStatusLine[] {
     const runtime = this.#runtimes.get(node.name);
     if (runtime === undefined) return [];
-    return attachedPods(runtime.paths.attachments, network).map(({ containerId, ...pod }) => ({
+    return attachedPods(runtime.paths, network).map(({ containerId, ...pod }) => ({
       ...pod,
       node: node.name,
       containerID: containerId,
@@ -109,14 +111,17 @@ export class RealKubelets implements PodRunners {
     });
   }
 
-  /** A node is ready when its kubelet and its agent are, and the control plane has a way to its pods. */
+  /**
+   * A node is ready when its kubelet and its agent are, and the control plane has a way to its pods. Of a bare lab the Node is enough; and it may
+   * come again with another pod network, so it is looked at for as long as the lab lives.
+   */
   async #watchNodes(api: KubeApi, signal: AbortSignal): Promise<void> {
     const { plan } = this.#options;
-    while (!signal.aborted && this.#ready.size < plan.nodes.length) {
+    while (!signal.aborted && (plan.bare || this.#ready.size < plan.nodes.length)) {
       const objects = await api.send({ method: 'GET', path: '/api/v1/nodes' }, signal).catch(() => undefined);
       const { data } = z.looseObject({ items: z.array(z.unknown()) }).safeParse(objects);
       for (const object of data?.items ?? []) await this.#lookAtNode(object, signal);
-      await pause(pollMs, signal);
+      await pause(this.#ready.size < plan.nodes.length ? pollMs : watchMs, signal);
     }
   }
 
@@ -124,9 +129,8 @@ export class RealKubelets implements PodRunners {
     const { plan, log } = this.#options;
     const { data } = knownNode.safeParse(object);
     const node = plan.nodes.find(({ name }) => name === data?.metadata.name);
-    if (data === undefined || node === undefined || this.#ready.has(node.name)) return;
-    if (!data.status.conditions.some(({ type, status }) => type === 'Ready' && status === 'True')) return;
-    if (!(await agentReadiness(nodePaths(plan.dir, node.name).apiSocket)).ready) return;
+    if (data === undefined || node === undefined || (this.#ready.has(node.name) && !plan.bare)) return;
+    if (!plan.bare && !(await isRunningPods(plan, node, data.status.conditions))) return;
     const ways = data.spec.podCIDRs.flatMap((podCidr) => {
       const via = node.ips.find((ip) => ip.includes(':') === podCidr.includes(':'));
       return via === undefined ? [] : { podCidr, via };
@@ -176,6 +180,11 @@ export class RealKubelets implements PodRunners {
       });
     return [[`${pod.containerID}/${container.name}`, start]];
   }
+}
+
+async function isRunningPods(plan: LabPlan, node: NodePlan, conditions: readonly { type: string; status: string }[]): Promise<boolean> {
+  if (!conditions.some(({ type, status }) => type === 'Ready' && status === 'True')) return false;
+  return (await agentReadiness(nodePaths(plan.dir, node.name).apiSocket)).ready;
 }
 
 /** Its grace is over at once: the responder is none of its processes. */

@@ -40,7 +40,7 @@ describe('the control plane', () => {
 });
 
 describe('a node', () => {
-  const paths = runtimePaths(plan.dir, plan.id, 'node-1');
+  const paths = runtimePaths(plan, 'node-1');
   const [node] = plan.nodes;
 
   it('has a kubelet with its own addresses, control group and DNS server', () => {
@@ -53,18 +53,34 @@ describe('a node', () => {
   });
 
   it('has a runtime that looks for plugins where the lab has them', () => {
-    const text = containerdConfig({ paths, pauseImage: 'pause:1', pluginFolders: ['/lab/bin', '/usr/lib/cni'], confFolder: '/net.d' });
+    const text = containerdConfig({
+      paths,
+      pauseImage: 'pause:1',
+      pluginFolders: ['/lab/bin', '/usr/lib/cni'],
+      confFolder: '/net.d',
+      netnsBelowState: true,
+    });
     expect(text).toContain('bin_dirs = ["/lab/bin","/usr/lib/cni"]');
     expect(text).toContain('sandbox = "pause:1"');
+    expect(text).toMatch(/nri\.v1\.nri'\]\n {2}disable = true/);
     expect(text).toContain(`root = "/var/lib/seine-lab/${plan.id}/node-1/containerd"`);
   });
 
   it('keeps its mounts to itself, and shows where the namespaces of pods are', () => {
-    const script = mountScript(paths);
+    const script = mountScript(paths, ['/run/netns']);
     expect(script).toContain(`'${paths.netns}'|`);
     expect(script).toContain(`mount --bind '${paths.kubelet}' /var/lib/kubelet`);
     expect(script.trimEnd().split('\n').at(-1)).toBe('exec sleep infinity');
   });
+});
+
+it('has on a bare node the places where an installed network puts its files, and nothing of the machine there', () => {
+  const bare = runtimePaths({ ...plan, bare: true }, 'node-1');
+  const script = mountScript(bare, []);
+  for (const place of ['/etc/cni/net.d', '/opt/cni/bin', '/run/seine', '/var/lib/seine', '/run/openvswitch', '/var/lib/openvswitch'])
+    expect(script).toContain(` ${place}\n`);
+  expect(script).toContain(`while mountpoint -q /run/netns; do umount -l /run/netns; done; mount --bind '${bare.netns}' /run/netns`);
+  expect(script).not.toContain("'/run/netns'/*");
 });
 
 it("gives CoreDNS the tenth address of the Services' networks, one a family", () => {

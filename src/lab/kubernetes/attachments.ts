@@ -1,7 +1,8 @@
 import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { z } from 'zod';
 import { readIfThere } from '../machine/files.ts';
+import type { RuntimePaths } from './paths.ts';
 
 /** What libcni remembers of an attachment. Source: libcni/api.go, cachedInfo. */
 const cached = z.looseObject({
@@ -20,14 +21,15 @@ interface RecordedPod {
   readonly namespace: string;
   readonly name: string;
   readonly containerId: string;
-  /** Path of its network namespace. */
+  /** Path of its network namespace, on the machine. */
   readonly netns: string;
   readonly ips: readonly string[];
 }
 
-/** @param folder where libcni keeps results */
-export function attachedPods(folder: string, network: string): RecordedPod[] {
-  return filesOf(folder).flatMap((file) => attachedPod(readIfThere(join(folder, file)), network) ?? []);
+/** @param paths where libcni keeps results, and the namespaces that they name */
+export function attachedPods(paths: Pick<RuntimePaths, 'attachments' | 'netns'>, network: string): RecordedPod[] {
+  const pods = filesOf(paths.attachments).flatMap((file) => attachedPod(readIfThere(join(paths.attachments, file)), network) ?? []);
+  return pods.map((pod) => ({ ...pod, netns: join(paths.netns, basename(pod.netns)) }));
 }
 
 /** Undefined if the text is no attachment to this network: a file that is half written is read at the next time. */

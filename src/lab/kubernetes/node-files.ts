@@ -1,5 +1,4 @@
 import { stringify } from 'yaml';
-import { netnsFolder } from '../plan/names.ts';
 import { addressing, type LabPlan } from '../plan/plan.ts';
 import { cgroupOf } from './cgroups.ts';
 import { serviceAddress } from './control-plane-arguments.ts';
@@ -23,10 +22,12 @@ interface ContainerdChoices {
   readonly pauseImage: string;
   readonly pluginFolders: readonly string[];
   readonly confFolder: string;
+  /** Where the namespaces of pods are mounted: below the state of containerd, or where machines have them. */
+  readonly netnsBelowState: boolean;
 }
 
-/** containerd's configuration, version 3. Strings are JSON's, which are TOML's as well. */
-export function containerdConfig({ paths, pauseImage, pluginFolders, confFolder }: ContainerdChoices): string {
+/** containerd's configuration, version 3. Strings are JSON's, which are TOML's as well. NRI's socket has one place on the machine: the second node would end on it. */
+export function containerdConfig({ paths, pauseImage, pluginFolders, confFolder, netnsBelowState }: ContainerdChoices): string {
   const text = (value: string | readonly string[]) => JSON.stringify(value);
   return `version = 3
 root = ${text(paths.containerd)}
@@ -38,10 +39,13 @@ state = ${text(paths.state)}
 [plugins.'io.containerd.cri.v1.runtime']
   restrict_oom_score_adj = true
   disable_apparmor = true
-  netns_mounts_under_state_dir = true
+  netns_mounts_under_state_dir = ${netnsBelowState}
   [plugins.'io.containerd.cri.v1.runtime'.cni]
     bin_dirs = ${text(pluginFolders)}
     conf_dir = ${text(confFolder)}
+
+[plugins.'io.containerd.nri.v1.nri']
+  disable = true
 
 [plugins.'io.containerd.cri.v1.images']
   snapshotter = "overlayfs"
@@ -101,8 +105,12 @@ export function resolvConf({ families }: LabPlan): string {
 /**
  * Makes the mounts of a node, in a mount namespace of its own, and then stays there for others to enter. All that is mounted there goes
  * with the last process, but the namespaces of pods: the agent opens them by the same path, from outside.
+ *
+ * What the machine has mounted at those places is taken away from the node: containerd looks at the first mount of a path, not at the uppermost.
+ *
+ * @param shared mounts that stay as they are for the machine, with all below them
  */
-export function mountScript(paths: RuntimePaths): string {
+export function mountScript(paths: RuntimePaths, shared: readonly string[]): string {
   const settings = Object.entries(machineSettings).map(([name, value]) => {
     const file = `${paths.dir}/settings/${name.replaceAll('/', '.')}`;
     return `echo ${value} > '${file}'; [ ! -e /proc/sys/${name} ] || mount --bind '${file}' /proc/sys/${name}`;
@@ -110,10 +118,10 @@ export function mountScript(paths: RuntimePaths): string {
   return `set -eu
 while read -r _ _ _ _ at _; do
   at=$(printf '%b' "$at")
-  case $at in '${paths.netns}'|'${netnsFolder}'|'${netnsFolder}'/*) ;; *) mount --make-private "$at" 2>/dev/null || true ;; esac
+  case $at in '${paths.netns}'${shared.map((place) => `|'${place}'|'${place}'/*`).join('')}) ;; *) mount --make-private "$at" 2>/dev/null || true ;; esac
 done < /proc/self/mountinfo
 mkdir -p '${paths.dir}/settings'
-${paths.places.map(([place, folder]) => `mkdir -p ${place} '${folder}'; mount --bind '${folder}' ${place}`).join('\n')}
+${paths.places.map(([place, folder]) => `mkdir -p ${place} '${folder}'; while mountpoint -q ${place}; do umount -l ${place}; done; mount --bind '${folder}' ${place}`).join('\n')}
 mount --make-shared /var/lib/kubelet
 ${settings.join('\n')}
 touch '${paths.dir}/mounted'

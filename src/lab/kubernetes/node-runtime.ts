@@ -6,12 +6,12 @@ import { startInBackground } from '../machine/background.ts';
 import { livingProcess, writeFileWhole } from '../machine/files.ts';
 import { inNetns } from '../machine/netns.ts';
 import { endProcesses, type ProcessId, run, runAnyway, signalProcess } from '../machine/process.ts';
-import { nodePaths } from '../plan/names.ts';
+import { netnsFolder, nodePaths } from '../plan/names.ts';
 import type { KubernetesPrograms, LabPlan, NodePlan } from '../plan/plan.ts';
 import { cgroupOf, createCgroup } from './cgroups.ts';
 import type { ControlPlane } from './control-plane.ts';
 import { containerdConfig, kubeletArguments, kubeletConfig, mountScript, resolvConf, runtimeSocket } from './node-files.ts';
-import { type RuntimePaths, runtimePaths } from './paths.ts';
+import { cniPlaces, type RuntimePaths, runtimePaths } from './paths.ts';
 
 export type NodeProgram = 'containerd' | 'kubelet';
 
@@ -34,7 +34,7 @@ export class NodeRuntime {
 
   constructor(options: NodeRuntimeOptions) {
     this.#options = options;
-    this.paths = runtimePaths(options.plan.dir, options.plan.id, options.node.name);
+    this.paths = runtimePaths(options.plan, options.node.name);
   }
 
   /** Starts what does not run; resolves when containerd answers and has the images, and the kubelet was started. */
@@ -85,8 +85,10 @@ export class NodeRuntime {
     const choices = {
       paths,
       pauseImage: await pauseImageOf(images, signal),
-      pluginFolders,
-      confFolder: nodePaths(plan.dir, node.name).cniConfFolder,
+      ...(plan.bare
+        ? { pluginFolders: [cniPlaces.bin], confFolder: cniPlaces.conf }
+        : { pluginFolders, confFolder: nodePaths(plan.dir, node.name).cniConfFolder }),
+      netnsBelowState: !plan.bare,
     };
     writeFileWhole(paths.containerdConfig, containerdConfig(choices));
     writeFileWhole(paths.kubeletConfig, kubeletConfig(plan, node.name, paths, controlPlane.certificates.file('ca', 'crt')));
@@ -102,7 +104,8 @@ export class NodeRuntime {
     const there = await runAnyway('mountpoint', ['-q', paths.netns], {}, signal);
     if (there.code !== 0) await run('mount', ['--bind', paths.netns, paths.netns], {}, signal);
     await run('mount', ['--make-shared', paths.netns], {}, signal);
-    writeFileWhole(paths.script, mountScript(paths));
+    for (const [, folder] of paths.places) mkdirSync(folder, { recursive: true });
+    writeFileWhole(paths.script, mountScript(paths, this.#options.plan.bare ? [] : [netnsFolder]));
     rmSync(join(paths.dir, 'mounted'), { force: true });
     const inside = inNetns(this.#options.node.netns, 'unshare', ['--mount', '--propagation', 'unchanged', 'sh', paths.script]);
     startInBackground({ ...inside, logFile: paths.logFile('mounts'), pidFile: paths.pidFile('mounts') });

@@ -1,11 +1,15 @@
 import { join } from 'node:path';
-import { labPaths, nodePaths } from '../plan/names.ts';
+import { labPaths, type NodePaths, netnsFolder, nodePaths } from '../plan/names.ts';
+import type { LabPlan } from '../plan/plan.ts';
 
 /** What outgrows a folder in memory, as `/run` is: images and the file systems of containers. A folder a lab, by its id. */
 export const bulkFolder = '/var/lib/seine-lab';
 
 /** Where containerd puts the namespaces of pods, below its state: a mount there is seen by the agent as well. */
 const netnsBelowState = 'io.containerd.grpc.v1.cri/netns';
+
+/** Where every runtime looks for plugins and their configuration unless it is told otherwise. */
+export const cniPlaces = { bin: '/opt/cni/bin', conf: '/etc/cni/net.d' } as const;
 
 /** Files of the control plane. */
 export interface ControlPlanePaths {
@@ -50,9 +54,10 @@ export interface RuntimePaths {
   logFile(program: string): string;
 }
 
-export function runtimePaths(labDir: string, labId: string, node: string): RuntimePaths {
-  const dir = join(nodePaths(labDir, node).dir, 'kubernetes');
-  const bulk = join(bulkFolder, labId, node);
+export function runtimePaths(plan: Pick<LabPlan, 'dir' | 'id' | 'bare'>, node: string): RuntimePaths {
+  const ofNode = nodePaths(plan.dir, node);
+  const dir = join(ofNode.dir, 'kubernetes');
+  const bulk = join(bulkFolder, plan.id, node);
   const state = join(dir, 'state');
   const cni = join(dir, 'cni');
   const kubelet = join(bulk, 'kubelet');
@@ -61,7 +66,7 @@ export function runtimePaths(labDir: string, labId: string, node: string): Runti
     containerd: join(bulk, 'containerd'),
     kubelet,
     state,
-    netns: join(state, netnsBelowState),
+    netns: plan.bare ? join(dir, 'netns') : join(state, netnsBelowState),
     staticPods: join(dir, 'manifests'),
     containerdConfig: join(dir, 'containerd.toml'),
     kubeletConfig: join(dir, 'kubelet.yaml'),
@@ -75,8 +80,22 @@ export function runtimePaths(labDir: string, labId: string, node: string): Runti
       ['/var/lib/cni', cni],
       ['/var/log/pods', join(dir, 'pod-logs')],
       ['/var/log/containers', join(dir, 'container-logs')],
+      ...(plan.bare ? installedPlaces(ofNode, dir) : []),
     ],
     pidFile: (program) => join(dir, `${program}.pid`),
     logFile: (program) => join(dir, `${program}.log`),
   };
+}
+
+/** Where an installed network has its files on a node, by its manifest. The lab finds the agent's socket where its own agents have theirs. */
+function installedPlaces(node: NodePaths, dir: string): (readonly [place: string, folder: string])[] {
+  return [
+    [netnsFolder, join(dir, 'netns')],
+    [cniPlaces.conf, node.cniConfFolder],
+    [cniPlaces.bin, node.cniBinFolder],
+    ['/run/openvswitch', join(dir, 'run-openvswitch')],
+    ['/var/lib/openvswitch', node.ovs],
+    ['/run/seine', node.run],
+    ['/var/lib/seine', node.stateDir],
+  ];
 }

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { SeineError } from '../../errors/seine-error.ts';
-import { readIfThere } from '../machine/files.ts';
+import { readIfThere, writeFileWhole } from '../machine/files.ts';
 import { runIn } from '../machine/netns.ts';
 import { endProcesses, environmentOf, type ProcessId, processOf, run } from '../machine/process.ts';
 import { type NodePaths, nodePaths } from '../plan/names.ts';
@@ -48,6 +48,19 @@ async function connectTransport(plan: LabPlan, node: NodePlan, rundir: string, s
   const wanted = ['--may-exist', 'add-br', bridge, '--', 'set', 'bridge', bridge, 'datapath_type=netdev', 'fail_mode=standalone'];
   await vsctl(rundir, [...wanted, '--', '--may-exist', 'add-port', bridge, 'eth0'], signal);
   await addressNode(plan, node, bridge, signal);
+}
+
+/**
+ * Leaves the bridge with the node's address in the database of an Open vSwitch to come, and none that runs. The bridge's interface
+ * stays meanwhile, with its address; it carries nothing. Done once.
+ */
+export async function leaveTransportBridge(plan: LabPlan, node: NodePlan, signal: AbortSignal): Promise<void> {
+  const { dir, ovs } = nodePaths(plan.dir, node.name);
+  const done = join(ovs, 'transport');
+  if (existsSync(done)) return;
+  await startOvs(plan, node, signal);
+  await killOvs(dir, ['ovs-vswitchd', 'ovsdb-server']);
+  writeFileWhole(done, '');
 }
 
 /** Runs ovs-vsctl on a node's database. @throws SeineError `REFUSED` with what it said */

@@ -3,6 +3,13 @@ import { type LabOptions, parsePlan, planLab } from './plan.ts';
 
 const options: LabOptions = { nodes: 3, dir: '/run/seine-lab', families: ['ipv4', 'ipv6'], tunnel: 'geneve', datapath: 'netdev' };
 
+it('is bare only with a real Kubernetes', () => {
+  const asked = { nodes: 1, dir: '/run/l', families: ['ipv4'], tunnel: 'geneve', datapath: 'netdev', bare: true } as const;
+  expect(() => planLab(asked)).toThrow('--bare: only with --kubernetes');
+  const kubernetes = { version: '1', programs: '/p', images: '/i' };
+  expect(parsePlan(JSON.stringify(planLab({ ...asked, kubernetes }))).bare).toBe(true);
+});
+
 it('gives every node a namespace, an address of each family and one for management', () => {
   expect(planLab(options).nodes[2]).toEqual({
     name: 'node-3',

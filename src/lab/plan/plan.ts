@@ -40,6 +40,8 @@ export interface LabOptions {
   readonly kubeconfig?: string | undefined;
   /** Of a real Kubernetes, instead of the lab's small one. */
   readonly kubernetes?: KubernetesPrograms | undefined;
+  /** Of a real Kubernetes: nodes as machines are before a network is installed on them. */
+  readonly bare?: boolean | undefined;
   /** Keys of the agent's configuration that are left out: an agent of an earlier release ends on one that it does not know. */
   readonly withoutAgentKeys?: readonly string[];
 }
@@ -90,6 +92,7 @@ const labPlan = z.object({
   serviceCidrs: z.array(z.string()),
   kubeconfig: z.string().optional(),
   kubernetes: kubernetesPrograms.optional(),
+  bare: z.literal(true).optional(),
   withoutAgentKeys: z.array(z.string()).optional(),
   world: z.object({ netns: z.string(), ips: z.array(z.string()), outside: z.array(z.string()) }),
   management: z.object({ netns: z.string(), ip: z.string(), apiServerUrl: z.string() }),
@@ -116,6 +119,8 @@ export function planLab(options: LabOptions): LabPlan {
   const { dir, families, nodes } = options;
   if (!Number.isInteger(nodes) || nodes < 1 || nodes > nodesMax)
     throw new SeineError('INVALID_INPUT', `--nodes ${nodes}: between 1 and ${nodesMax}`);
+  if (options.bare === true && options.kubernetes === undefined)
+    throw new SeineError('INVALID_INPUT', '--bare: only with --kubernetes, whose nodes can have a network installed');
   if (families.length === 0 || new Set(families).size !== families.length)
     throw new SeineError('INVALID_INPUT', '--families: ipv4, ipv6 or both, each once');
   if (Buffer.byteLength(dir) + longestSocket.length > socketPathMax)
@@ -135,6 +140,7 @@ export function planLab(options: LabOptions): LabPlan {
     ...networksOf(options),
     ...(options.kubeconfig !== undefined && { kubeconfig: options.kubeconfig }),
     ...(options.kubernetes !== undefined && { kubernetes: options.kubernetes }),
+    ...(options.bare === true && { bare: true as const }),
     ...(options.withoutAgentKeys !== undefined && { withoutAgentKeys: [...options.withoutAgentKeys] }),
     world: {
       netns: worldNetns(id),

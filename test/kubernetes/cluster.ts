@@ -1,0 +1,129 @@
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
+import { labProgram, packageRoot } from '../../src/lab/machine/installation.ts';
+import { run, runAnyway } from '../../src/lab/machine/process.ts';
+import { labPaths, realLabDir } from '../../src/lab/plan/names.ts';
+import type { LabPlan } from '../../src/lab/plan/plan.ts';
+import { askStatus, planOf } from '../../src/lab/up.ts';
+
+const folder = join(packageRoot, '.cache', 'kubernetes', 'install');
+const startedMs = performance.now();
+
+/** A line of progress, with the seconds since the run began. */
+export function say(text: string): void {
+  console.log(`${((performance.now() - startedMs) / 1_000).toFixed(0).padStart(5)} s  ${text}`);
+}
+
+interface ClusterOptions {
+  readonly dir: string;
+  readonly nodes: number;
+  readonly families: string;
+}
+
+/** A real Kubernetes in a lab, without a network of pods, and an administrator's place to work from. */
+export class BareCluster {
+  readonly plan: LabPlan;
+  readonly signal: AbortSignal;
+  /** Where the administrator works: what commands write is here. */
+  readonly folder = folder;
+
+  private constructor(plan: LabPlan, signal: AbortSignal) {
+    this.plan = plan;
+    this.signal = signal;
+  }
+
+  static async up({ dir, nodes, families }: ClusterOptions, signal: AbortSignal): Promise<BareCluster> {
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder, { recursive: true });
+    await lab(dir, ['down'], signal);
+    await lab(dir, ['up', '--kubernetes', '--bare', '--nodes', String(nodes), '--families', families], signal);
+    return new BareCluster(planOf(realLabDir(dir)), signal);
+  }
+
+  static async down(dir: string, signal: AbortSignal): Promise<void> {
+    say((await lab(dir, ['down'], signal)).trim());
+  }
+
+  get nodes(): readonly string[] {
+    return this.plan.nodes.map(({ name }) => name);
+  }
+
+  async kubectl(...args: readonly string[]): Promise<string> {
+    return await run('kubectl', args, { env: this.#env }, this.signal);
+  }
+
+  /** As `kubectl`; what is on its standard input is applied. */
+  async apply(objects: readonly object[]): Promise<void> {
+    const input = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects });
+    await run('kubectl', ['apply', '--validate=strict', '-f', '-'], { env: this.#env, input }, this.signal);
+  }
+
+  /** What it says, whatever its exit code. */
+  async kubectlAnyway(...args: readonly string[]): Promise<string> {
+    const { stdout, stderr } = await runAnyway('kubectl', args, { env: this.#env }, this.signal);
+    return `${stdout}${stderr}`;
+  }
+
+  /** Waits for a jsonpath or a condition, with the patience that is given (s). */
+  async wait(seconds: number, ...args: readonly string[]): Promise<void> {
+    await this.kubectl('wait', `--timeout=${seconds}s`, ...args);
+  }
+
+  /** Runs a line of a page as an administrator would: in a shell, in his folder. `npm run` finds the checkout. */
+  async type(command: string): Promise<string> {
+    say(`$ ${command}`);
+    const line = command.replace(/^npm run /, `npm --silent --prefix ${packageRoot} run `);
+    return await run('sh', ['-ec', `cd ${folder}; ${line}`], { env: this.#env }, this.signal);
+  }
+
+  async lab(...args: readonly string[]): Promise<string> {
+    return await lab(this.plan.dir, args, this.signal);
+  }
+
+  /** Runs a command on a node, with the node's own files and network. */
+  async onNode(node: string, ...command: readonly string[]): Promise<string> {
+    return await this.lab('node', 'exec', node, '--', ...command);
+  }
+
+  /** Puts images into the containerd of each node. @param archive as `podman save` writes it */
+  async importImages(archive: string): Promise<void> {
+    await Promise.all(this.nodes.map((node) => this.onNode(node, 'ctr', '-n', 'k8s.io', 'images', 'import', '--local', archive)));
+  }
+
+  async exec(pod: string, ...command: readonly string[]): Promise<string> {
+    return await this.kubectl('exec', pod, '--', ...command);
+  }
+
+  /** Where the network of a pod is on this machine. */
+  async pod(name: string): Promise<PodStatusLine> {
+    const { pods } = await askStatus(this.plan.dir);
+    const found = pods.find((pod) => pod.name === name);
+    if (found === undefined) throw new Error(`no pod ${name} has a network`);
+    return found;
+  }
+
+  /** The pod of a DaemonSet of Seine's on a node. */
+  async podOf(app: string, node: string): Promise<string> {
+    const fields = ['--field-selector', `spec.nodeName=${node},status.phase!=Failed`];
+    const names = await this.kubectl('-n', 'seine-system', 'get', 'pods', '-l', `app=${app}`, ...fields, '-o', 'name');
+    return names.trim();
+  }
+
+  /** The last lines of a log of the lab or of a node, to say what happened. */
+  logOf(node: string, program: string): string {
+    const file = join(labPaths(this.plan.dir).nodes, node, 'kubernetes', `${program}.log`);
+    return readFileSync(file, 'utf8').slice(-2_000);
+  }
+
+  get #env(): Record<string, string> {
+    const path = [this.plan.kubernetes?.programs, process.env['PATH']].join(delimiter);
+    return { KUBECONFIG: labPaths(this.plan.dir).kubeconfig, PATH: path };
+  }
+}
+
+async function lab(dir: string, args: readonly string[], signal: AbortSignal): Promise<string> {
+  const { code, stdout, stderr } = await runAnyway(process.execPath, [labProgram, ...args], { env: { SEINE_LAB_DIR: dir } }, signal);
+  if (code !== 0) throw new Error(`seine-lab ${args.join(' ')}: exit code ${code}: ${stderr.trim() || stdout.trim()}`);
+  return stdout || stderr;
+}
