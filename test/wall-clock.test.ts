@@ -19,6 +19,7 @@ const readers: Readonly<Record<string, string>> = {
   'kube/events.ts': 'stamps Events',
   'kube/node-condition.ts': 'stamps a condition',
   'serve/effects/programming-times.ts': 'takes the age of a change for a metric; one that is impossible is not counted',
+  'serve/effects/proxy-healthz.ts': 'says to load balancers when the node was last seen to forward',
 };
 
 it('nothing that lasts is timed by the clock on the wall', () => {

@@ -27,7 +27,7 @@ interface NodeStatusPort {
 interface StatusNode {
   readonly environment: NodeEnvironment;
   readonly services: { readonly count: number };
-  readonly proxy: { readonly mode: { readonly sentence: string } };
+  readonly proxy: { readonly mode: { readonly sentence: string }; readonly healthz: { readonly sentence: string } };
 }
 
 interface SourceStatusPort {
@@ -61,7 +61,7 @@ export async function agentStatus({ agent, record, lag, health }: StatusSources,
     network: node ? networkOf(config, node.environment) : null,
     peers: [...agent.peers.peers()].length,
     services: node?.services.count ?? 0,
-    proxy: { proxyAll: node?.proxy.mode.sentence ?? 'not known yet' },
+    proxy: { proxyAll: node?.proxy.mode.sentence ?? 'not known yet', healthz: node?.proxy.healthz.sentence ?? 'not known yet' },
     ...(agent.cni.chain ? { cni: agent.cni.chain } : {}),
     ...statusFacts(agent, record),
     eventLoop: { lagMsMax: Math.round(lag.maxMs * 10) / 10 },

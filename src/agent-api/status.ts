@@ -137,7 +137,11 @@ export interface AgentStatus extends Partial<HealthReport> {
   readonly peers: number;
   readonly services: number;
   /** What this version does for Services. */
-  readonly proxy: { readonly proxyAll: string };
+  readonly proxy: {
+    readonly proxyAll: string;
+    /** What load balancers are told at kube-proxy's health address, or why nothing. Agents up to 0.5.0 tell nothing. */
+    readonly healthz?: string;
+  };
   /** The plugins that the container runtime calls, in order; those that others have added to our list, e.g. a service mesh. Absent if not known. */
   readonly cni?: { readonly chain: readonly string[]; readonly added: readonly string[] };
   readonly networkPolicy: NetworkPolicyStatus;

@@ -132,7 +132,7 @@ function openPeersAndServices(
   { observe = () => undefined }: StartHooks,
   signal: AbortSignal,
 ): Pick<StartedNode, 'peers' | 'proxy'> {
-  const { config, ovs, stack, nodeState, sources, peerSource, log } = parts;
+  const { config, ovs, stack, nodeState, sources, peerSource, readiness, log } = parts;
   const reservedNow = () => reservedRanges(live.current, globalAddresses(stack), sources.http.host);
   let known = reservedNow();
   live.subscribe(() => (known = reservedNow()));
@@ -141,11 +141,15 @@ function openPeersAndServices(
   const { turns } = sources;
   const peers = new Peers({ source: peerSource, nodeState, environment, reserved, dataPath: config.ovsDatapathType, turns, log });
   const node = { state: nodeState, bridge: ovs.openflow, routeSocket: stack.links.socket, environment: live };
-  const serving = { config, sources: serveSources(sources, peerSource), node, holders: peers, observe, log };
+  const obstacle = (): string | undefined => {
+    const state = readiness.state();
+    return state.state === 'ready' ? undefined : state.reason;
+  };
+  const serving = { config, sources: { ...serveSources(sources, peerSource), obstacle }, node, holders: peers, observe, log };
   return { peers, proxy: openServices(serving, signal) };
 }
 
-function serveSources({ services, endpointSlices, nodes, events, http, turns }: KubeSources, peers: PeerSource): ServePorts['sources'] {
+function serveSources({ services, endpointSlices, nodes, events, http, turns }: KubeSources, peers: PeerSource) {
   const slices = endpointSlices.replica;
   return { services: services.replica, slices, nodes: nodes.replica, peers, events, apiServer: http.host, apiServerPort: http.port, turns };
 }

@@ -19,6 +19,7 @@ describe('parseConfig', () => {
       externalIPRanges: [],
       bucketTranslation: true,
       disableServiceHealthCheckServer: false,
+      healthzBindAddress: '[::]:10256',
       forgetTCPConnections: false,
     });
     const { proxy } = parseConfig(

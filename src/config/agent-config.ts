@@ -71,6 +71,8 @@ const proxySchema = z.strictObject({
   /** Whether buckets of groups translate, where they can; otherwise each endpoint has a flow that does. */
   bucketTranslation: z.boolean().default(true),
   disableServiceHealthCheckServer: z.boolean().default(false),
+  /** kube-proxy's health address, which clouds' load balancers ask; empty: nowhere. */
+  healthzBindAddress: address.default('[::]:10256'),
   /** Whether TCP connections to an endpoint that is gone are forgotten as those of UDP are; otherwise they go on. */
   forgetTCPConnections: z.boolean().default(false),
 });

@@ -20,6 +20,8 @@ export interface Node {
   /** `metadata.creationTimestamp`, RFC 3339 in UTC; absent only from what an older agent stored. */
   readonly createdAt?: string;
   readonly deleting: boolean;
+  /** Taint `ToBeDeletedByClusterAutoscaler`; absent if it has none. */
+  readonly toBeDeleted?: true;
   /** Condition `NetworkUnavailable`; absent if it was never set. */
   readonly networkUnavailable?: boolean;
 }
@@ -54,7 +56,7 @@ const schema = z.object({
     creationTimestamp: z.string().nullish(),
     deletionTimestamp: z.string().nullish(),
   }),
-  spec: z.object({ podCIDR: oneNetwork, podCIDRs: networkList }).nullish(),
+  spec: z.object({ podCIDR: oneNetwork, podCIDRs: networkList, taints: z.unknown().optional() }).nullish(),
   status: z.object({ addresses: listOf(nodeIp), conditions: z.unknown().optional() }).nullish(),
 });
 
@@ -80,6 +82,7 @@ export const nodes: Resource<Node> = {
       ...(policyMode === undefined ? {} : { policyMode: policyMode.slice(0, MODE_SHOWN_MAX) }),
       ...(metadata.creationTimestamp ? { createdAt: metadata.creationTimestamp } : {}),
       deleting: typeof metadata.deletionTimestamp === 'string',
+      ...(isToBeDeleted(spec?.taints) ? { toBeDeleted: true as const } : {}),
       ...networkCondition(status?.conditions),
     };
   },
@@ -92,6 +95,11 @@ function networksOf(spec: z.output<typeof schema>['spec']): Networks {
 }
 
 const noNetworks: Networks = { cidrs: [], refused: [] };
+
+/** What the cluster's autoscaler puts on a node before it drains and deletes it, and kube-proxy's health check goes by. */
+function isToBeDeleted(taints: unknown): boolean {
+  return Array.isArray(taints) && taints.some((one: unknown) => isRecord(one) && one['key'] === 'ToBeDeletedByClusterAutoscaler');
+}
 
 /** Searched without a decoder: every node has a handful of conditions, which change all the time, and only this one matters. */
 function networkCondition(conditions: unknown): Pick<Node, 'networkUnavailable'> {

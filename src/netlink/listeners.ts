@@ -3,14 +3,21 @@ import { type Batch, splitPayload } from './message.ts';
 import type { NetlinkSocket } from './socket.ts';
 import { littleEndian } from './sys.ts';
 
+/** Who listens on a port. */
+interface PortListener {
+  /** Of a port that any process may bind, this is what a process cannot choose. */
+  readonly user: number;
+  /** How many connections it lets wait: what it gave to listen(2), or `net.core.somaxconn` if that is less. */
+  readonly backlog: number;
+}
+
 /**
- * The users whose processes listen on a TCP port, on whatever address, each once: of a port that any process may bind, the user is
- * what a process cannot choose. Source: sock_diag(7), `struct inet_diag_req_v2` and `inet_diag_msg` of linux/inet_diag.h.
+ * The sockets that listen on a TCP port, on whatever address. Source: sock_diag(7), `struct inet_diag_req_v2` and `inet_diag_msg` of linux/inet_diag.h.
  *
  * @param socket of protocol `socketDiagnosis`
  */
-export function usersListeningOn(socket: NetlinkSocket, port: number): readonly number[] {
-  const users = (['ipv4', 'ipv6'] as const).flatMap((family) =>
+export function listenersOn(socket: NetlinkSocket, port: number): readonly PortListener[] {
+  return (['ipv4', 'ipv6'] as const).flatMap((family) =>
     socket.dump(
       SOCK_DIAG_BY_FAMILY,
       `listeners of ${family}`,
@@ -18,11 +25,11 @@ export function usersListeningOn(socket: NetlinkSocket, port: number): readonly 
       ({ type, payload }) => {
         if (type !== SOCK_DIAG_BY_FAMILY) return undefined;
         const { head } = splitPayload(payload, MESSAGE_BYTES, 'inet_diag_msg');
-        return head.getUint16(SOURCE_PORT_AT, false) === port ? head.getUint32(UID_AT, littleEndian) : undefined;
+        if (head.getUint16(SOURCE_PORT_AT, false) !== port) return undefined;
+        return { user: head.getUint32(UID_AT, littleEndian), backlog: head.getUint32(WRITE_QUEUE_AT, littleEndian) };
       },
     ),
   );
-  return [...new Set(users)];
 }
 
 const SOCK_DIAG_BY_FAMILY = 20;
@@ -34,6 +41,8 @@ const SOCKET_ID_BYTES = 48;
 /** u8 family · u8 state · u8 timer · u8 retransmissions · the socket’s id · u32 expires, queues, uid, inode */
 const MESSAGE_BYTES = 4 + SOCKET_ID_BYTES + 20;
 const SOURCE_PORT_AT = 4;
+/** Of a socket that listens: its backlog. */
+const WRITE_QUEUE_AT = 4 + SOCKET_ID_BYTES + 8;
 const UID_AT = 4 + SOCKET_ID_BYTES + 12;
 
 function request(batch: Batch, family: number): void {

@@ -2,12 +2,17 @@ import { SeineError } from '../errors/seine-error.ts';
 import { errnoOf } from '../netlink/errno.ts';
 import type { LegacyIptables } from '../netlink/legacy-iptables.ts';
 import { getLink } from '../netlink/links.ts';
-import { usersListeningOn } from '../netlink/listeners.ts';
+import { listenersOn } from '../netlink/listeners.ts';
 import { type Nftables, objectsIn } from '../netlink/nftables.ts';
 import type { NetlinkSocket } from '../netlink/socket.ts';
 
 /** Where kube-proxy says that it is well (`--healthz-bind-address`). What is said there is not asked: any process may say it. */
 const HEALTHZ_PORT = 10_256;
+/**
+ * The backlog of agents' sockets, by which they are told from a kube-proxy's (Go takes `net.core.somaxconn`), also one that hangs and can be asked
+ * nothing: to take it for a kube-proxy would take node ports from the world.
+ */
+export const AGENTS_BACKLOG = 211;
 /** The interface of kube-proxy’s mode ipvs, which has all cluster addresses. */
 const IPVS_INTERFACE = 'kube-ipvs0';
 
@@ -37,13 +42,15 @@ interface KubeProxyPlaces {
   /** Of protocol `socketDiagnosis`. */
   readonly diagnosisSocket: NetlinkSocket;
   readonly legacy: LegacyIptables;
+  /** Whether this process listens on the port, whatever its backlog became; false if left out. */
+  readonly isOwn?: (port: number) => boolean;
 }
 
 /**
  * Looks for a kube-proxy in the agent's network namespace, by what needs root: whatever a pod of the host's network could do as
  * another user would turn node ports off.
  */
-export function lookForKubeProxy({ nftables, routeSocket, diagnosisSocket, legacy }: KubeProxyPlaces): KubeProxySigns {
+export function lookForKubeProxy({ nftables, routeSocket, diagnosisSocket, legacy, isOwn = () => false }: KubeProxyPlaces): KubeProxySigns {
   const tables = tablesIn(tryRun(nftables, 'list tables')).filter(({ name }) => name === 'kube-proxy');
   return {
     found: [
@@ -51,7 +58,7 @@ export function lookForKubeProxy({ nftables, routeSocket, diagnosisSocket, legac
       ...canaries.filter(({ command }) => tryRun(nftables, command) !== '').map(({ program }) => `${program} chain KUBE-PROXY-CANARY`),
       ...canaries.flatMap(({ family, program }) => legacySigns(legacy, family, program)),
       ...(getLink(routeSocket, IPVS_INTERFACE) ? [`interface ${IPVS_INTERFACE}`] : []),
-      ...(rootListens(diagnosisSocket) ? [`a process of root listens on port ${HEALTHZ_PORT}`] : []),
+      ...(!isOwn(HEALTHZ_PORT) && rootListens(diagnosisSocket) ? [`a process of root listens on port ${HEALTHZ_PORT}`] : []),
     ],
   };
 }
@@ -59,7 +66,7 @@ export function lookForKubeProxy({ nftables, routeSocket, diagnosisSocket, legac
 /** False on a kernel that has no sock_diag of TCP. */
 function rootListens(socket: NetlinkSocket): boolean {
   try {
-    return usersListeningOn(socket, HEALTHZ_PORT).includes(0);
+    return listenersOn(socket, HEALTHZ_PORT).some(({ user, backlog }) => user === 0 && backlog !== AGENTS_BACKLOG);
   } catch (thrown) {
     if (['ENOENT', 'EOPNOTSUPP'].includes(errnoOf(thrown) ?? '')) return false;
     throw thrown;

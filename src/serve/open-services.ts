@@ -9,6 +9,7 @@ import { ConnectionCleaner } from './effects/connection-cleaner.ts';
 import { HealthCheckNodePorts } from './effects/health-check-node-ports.ts';
 import { HostConnections } from './effects/host-connections.ts';
 import { ProgrammingTimes } from './effects/programming-times.ts';
+import { ProxyHealthz } from './effects/proxy-healthz.ts';
 import { StartCleaner } from './effects/start-cleaner.ts';
 import { TrackedConnections } from './effects/tracked-connections.ts';
 import { UnservedEvents } from './effects/unserved-events.ts';
@@ -31,6 +32,7 @@ export interface ServePorts {
 export interface NodeServices {
   readonly services: Services;
   readonly mode: ProxyMode;
+  readonly healthz: Pick<ProxyHealthz, 'sentence'>;
   readonly cleaner: ConnectionCleaner;
   readonly affinity: AffinityKeeper;
   readonly startCleaner: StartCleaner;
@@ -50,8 +52,12 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
   const nftables = Nftables.open();
   const conntrack = NetlinkSocket.open({ protocol: 'netfilter' });
   const diagnosisSocket = NetlinkSocket.open({ protocol: 'socketDiagnosis' });
-  const places = { nftables, routeSocket: nodeSide.routeSocket, diagnosisSocket, legacy: legacyIptables };
-  const mode = new ProxyMode({ config: config.proxy, look: () => lookForKubeProxy(places), log });
+  const isOwn = (port: number): boolean => healthz.isOwn(port);
+  const places = { nftables, routeSocket: nodeSide.routeSocket, diagnosisSocket, legacy: legacyIptables, isOwn };
+  const mode = new ProxyMode({ config: config.proxy, look: () => lookForKubeProxy(places), looked: () => healthz.look(), log });
+  const { nodeName } = config;
+  const { obstacle, nodes } = sources;
+  const healthz = new ProxyHealthz({ nodeName, address: config.proxy.healthzBindAddress, mode, nodes, obstacle, log });
   const node = new NodeProxy({ config, sources, node: nodeSide, mode }, signal);
   const { state: nodeState, bridge } = nodeSide;
   const times = new ProgrammingTimes({ observe });
@@ -59,15 +65,15 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
   const { forgetTCPConnections, disableServiceHealthCheckServer } = config.proxy;
   const host = new HostConnections(conntrack, (ip) => node.host.isOwn(ip));
   const cleaner = new ConnectionCleaner({ bridge, host, forgetTCPConnections, log, signal });
-  const isOwn = (ip: Ip): boolean => ownCidrs(nodeSide.environment.current).some((cidr) => cidrContains(cidr, ip));
-  const affinity = new AffinityKeeper({ bridge, isOwn, compared: () => nodeState.learned.complete(), log, signal });
+  const isOfNode = (ip: Ip): boolean => ownCidrs(nodeSide.environment.current).some((cidr) => cidrContains(cidr, ip));
+  const affinity = new AffinityKeeper({ bridge, isOwn: isOfNode, compared: () => nodeState.learned.complete(), log, signal });
   const startCleaner = new StartCleaner({ bridge, cleaner, tracked: new TrackedConnections(conntrack), log, signal });
   const isEnabled = () => mode.proxyAll && !disableServiceHealthCheckServer;
   const health = new HealthCheckNodePorts({ nodeName: config.nodeName, isEnabled, log });
   const events = new UnservedEvents({ nodeName: config.nodeName, peers: sources.peers, events: sources.events });
   for (const subscriber of [affinity, cleaner, times, health, events]) services.subscribe(subscriber);
   const close = (): void => {
-    for (const each of [health, nftables, conntrack, diagnosisSocket]) each.close();
+    for (const each of [healthz, health, nftables, conntrack, diagnosisSocket]) each.close();
   };
   signal.addEventListener('abort', close, { once: true });
   mode.look();
@@ -79,5 +85,5 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
     void affinity.run(inStep);
     void startCleaner.run(inStep);
   };
-  return { services, mode, cleaner, affinity, startCleaner, remember: () => startCleaner.remember(), follow };
+  return { services, mode, healthz, cleaner, affinity, startCleaner, remember: () => startCleaner.remember(), follow };
 }

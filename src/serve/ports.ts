@@ -33,6 +33,7 @@ export interface ServiceProxySettings {
   readonly externalIPRanges: readonly Cidr[];
   readonly bucketTranslation: boolean;
   readonly disableServiceHealthCheckServer: boolean;
+  readonly healthzBindAddress: string;
   readonly forgetTCPConnections: boolean;
 }
 
@@ -46,6 +47,8 @@ export interface ServeSources {
   /** Host of the API server's URL, address or name. */
   readonly apiServer: string;
   readonly apiServerPort: number;
+  /** Why the node forwards nothing now; undefined if it does. */
+  readonly obstacle: () => string | undefined;
   /** Thousands of Services may change at once, and pods start meanwhile. */
   readonly turns: LoopTurns;
 }

@@ -13,6 +13,8 @@ interface ProxyModeOptions {
   readonly config: ServiceProxySettings;
   /** @throws SeineError if it cannot be looked for */
   readonly look: () => KubeProxySigns;
+  /** Called after each look, whatever it has found. */
+  readonly looked?: () => void;
   readonly log: Log;
 }
 
@@ -58,6 +60,7 @@ export class ProxyMode {
   look(): boolean {
     const before = { ...this.#signs, proxyAll: this.proxyAll };
     this.#signs = this.#options.look();
+    this.#options.looked?.();
     if (isDeepStrictEqual(before, { ...this.#signs, proxyAll: this.proxyAll })) return false;
     this.#options.log.info('kube-proxy was looked for', { ...this.#signs, proxyAll: this.sentence });
     return before.proxyAll !== this.proxyAll;

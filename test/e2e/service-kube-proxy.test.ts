@@ -20,6 +20,18 @@ afterAll(async () => {
 
 const signal = () => AbortSignal.timeout(20_000);
 
+/** What a load balancer that asks a node for its health is told; undefined if nobody answers. */
+async function healthOf(family: Family): Promise<string | undefined> {
+  try {
+    const socket = await connectTcpIn(lab.place('world'), lab.ip('node-1', family), 10_256, signal());
+    const answer = await say(socket, 'GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n');
+    socket.destroy();
+    return `${/^HTTP\/1.1 (\d+)/.exec(answer)?.[1]} ${/"nodeEligible":(\w+)/.exec(answer)?.[1]}`;
+  } catch {
+    return undefined;
+  }
+}
+
 /** The answer to one line. */
 async function say(socket: Socket, text: string): Promise<string> {
   socket.write(text);
@@ -76,6 +88,7 @@ it('leaves Services to a kube-proxy, and takes over when it is gone, without los
 
   await eventually(async () => expect(await lab.lab.exec(1, 'nft', 'list', 'tables')).not.toContain('seine-services'));
   await lab.sees({ from: 'world', address: node, port }, { pods: ['web-2'], failures: [] });
+  expect(await healthOf('ipv4')).toBe(undefined);
   for (const family of families) await tellsWorldFromNode(family);
   await lab.allSee(cluster, { failures: [] });
   await lab.allSee(
@@ -93,6 +106,12 @@ it('leaves Services to a kube-proxy, and takes over when it is gone, without los
   await lab.sees({ from: 'world', address: node, port, tries: 30 }, { pods: ['web-1', 'web-2', 'web-3'] });
   expect(await say(held, 'who\n')).toContain('demo/web-2');
   held.destroy();
+  // Clouds' load balancers ask kube-proxy's health address: without one the agent answers, and not for a node that is about to go.
+  for (const family of families) await eventually(async () => expect(await healthOf(family)).toBe('200 true'));
+  await lab.taint('node-1', 'ToBeDeletedByClusterAutoscaler');
+  await eventually(async () => expect(await healthOf('ipv4')).toBe('503 false'));
+  await lab.taint('node-1', undefined);
+  await eventually(async () => expect(await healthOf('ipv4')).toBe('200 true'));
 }, 60_000);
 
 it.each(['', '-legacy'])(

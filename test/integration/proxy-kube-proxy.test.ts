@@ -4,11 +4,11 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { type LegacyIptables, legacyIptables } from '../../src/netlink/legacy-iptables.ts';
 import { Nftables } from '../../src/netlink/nftables.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
-import { lookForKubeProxy } from '../../src/serve/kube-proxy.ts';
+import { AGENTS_BACKLOG, lookForKubeProxy } from '../../src/serve/kube-proxy.ts';
 import { inside, type Lab, withNamespaces } from './netlink-fixture.ts';
 
 /** What is found in a namespace of its own after `set`. */
-function found(set: (lab: Lab, nftables: Nftables) => unknown): Promise<readonly string[]> {
+function found(set: (lab: Lab, nftables: Nftables) => unknown, isOwn = (_port: number) => false): Promise<readonly string[]> {
   return withNamespaces(1, async (lab) => {
     const { namespace } = lab;
     const nftables = Nftables.open(namespace);
@@ -20,7 +20,7 @@ function found(set: (lab: Lab, nftables: Nftables) => unknown): Promise<readonly
         tables: (family) => namespace.run(() => legacyIptables.tables(family)),
         hasChain: (...wanted) => namespace.run(() => legacyIptables.hasChain(...wanted)),
       };
-      return lookForKubeProxy({ nftables, routeSocket, diagnosisSocket, legacy }).found;
+      return lookForKubeProxy({ nftables, routeSocket, diagnosisSocket, legacy, isOwn }).found;
     } finally {
       for (const each of [nftables, routeSocket, diagnosisSocket]) each.close();
     }
@@ -72,8 +72,8 @@ describe('a kube-proxy', () => {
       }
     });
 
-    async function listen({ name }: Lab, user: number, address: string): Promise<void> {
-      const text = `process.setuid(${user}); require('node:net').createServer().listen(10256, '${address}', () => console.log('ready'))`;
+    async function listen({ name }: Lab, user: number, address: string, backlog = 511): Promise<void> {
+      const text = `process.setuid(${user}); require('node:net').createServer().listen(10256, '${address}', ${backlog}, () => console.log('ready'))`;
       const child = spawn('ip', ['netns', 'exec', name, process.execPath, '-e', text], { stdio: ['ignore', 'pipe', 'inherit'] });
       listeners.push(child);
       await once(child.stdout, 'data');
@@ -81,6 +81,17 @@ describe('a kube-proxy', () => {
 
     it.each(['0.0.0.0', '::'])('is known by a listener of root at %s', async (address) => {
       expect(await found((lab) => listen(lab, 0, address))).toEqual(['a process of root listens on port 10256']);
+    });
+    it('is no other agent, not even one that hangs', async () => {
+      expect(await found((lab) => listen(lab, 0, '::', AGENTS_BACKLOG))).toEqual([]);
+    });
+    it('is not this agent, which answers there itself', async () => {
+      expect(
+        await found(
+          (lab) => listen(lab, 0, '::'),
+          (port) => port === 10_256,
+        ),
+      ).toEqual([]);
     });
     it('is no process of another user, whatever it answers', async () => {
       expect(await found((lab) => listen(lab, 65_534, '0.0.0.0'))).toEqual([]);

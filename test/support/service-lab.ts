@@ -131,6 +131,15 @@ export class ServiceLab {
     return (await this.lab.api.send({ method: 'PATCH', path, body: patch, contentType }, patience())) as KubeService;
   }
 
+  /** The node's only taint, or none. */
+  async taint(node: string, key: string | undefined): Promise<void> {
+    const body = { spec: { taints: key === undefined ? null : [{ key, effect: 'NoSchedule' }] } };
+    await this.lab.api.send(
+      { method: 'PATCH', path: `/api/v1/nodes/${node}`, body, contentType: 'application/merge-patch+json' },
+      patience(),
+    );
+  }
+
   async delete(kind: 'services' | 'pods', name: string, body?: object): Promise<void> {
     await this.lab.api.send({ method: 'DELETE', path: `${inDemo}/${kind}/${name}`, ...(body && { body }) }, patience());
   }

@@ -72,6 +72,7 @@ function facts(status: AgentStatus): [string, string][] {
     ['Nodes', `${count(peers, 'other node')}`],
     ['Services', `${services} served${network && network.serviceCidrs.length > 0 ? `, from ${network.serviceCidrs.join(' and ')}` : ''}`],
     ['proxyAll', proxy.proxyAll],
+    ...(proxy.healthz === undefined ? [] : [['healthz', proxy.healthz] as [string, string]]),
     ['Policies', policiesText(networkPolicy)],
     ...(status.cni ? [['CNI', chainText(status.cni)] as [string, string]] : []),
     ...(looks === undefined ? [] : [['Looked at', looks] as [string, string]]),

@@ -1,7 +1,6 @@
-import { createServer, type Server, type ServerResponse } from 'node:http';
-import { idle } from '../../async/pause.ts';
-import { SeineError } from '../../errors/seine-error.ts';
+import type { ServerResponse } from 'node:http';
 import type { Log } from '../../log/log.ts';
+import { CheckServer } from './check-server.ts';
 
 /** What a load balancer that asks a node about a Service is told. */
 interface HealthCheck {
@@ -11,10 +10,6 @@ interface HealthCheck {
   /** Ready endpoints on this node: while there are some, the load balancer may send here. */
   readonly localEndpoints: number;
 }
-
-const LISTEN_RETRY_MS = 5_000;
-const MOST_CONNECTIONS = 256;
-const PATIENCE_MS = 5_000;
 
 /**
  * One HTTP server for each Service with a `healthCheckNodePort` (externalTrafficPolicy Local): 200 while this node has an endpoint
@@ -36,8 +31,13 @@ export class HealthChecks {
       known.server.close();
     }
     if (!check) return;
-    const server = this.#checks.get(key)?.server ?? new CheckServer(check.port, (response) => this.#answer(key, response), this.#log);
+    const server = this.#checks.get(key)?.server ?? this.#serverOf(key, check.port);
     this.#checks.set(key, { ...check, server });
+  }
+
+  #serverOf(key: string, port: number): CheckServer {
+    const what = 'the health check port of a Service';
+    return new CheckServer({ port, what, answer: (_, response) => this.#answer(key, response), log: this.#log });
   }
 
   get size(): number {
@@ -63,63 +63,4 @@ export class HealthChecks {
     });
     response.end(body);
   }
-}
-
-/** Listens on all addresses of the node, as soon as no other process has the port. */
-class CheckServer {
-  readonly #stop = new AbortController();
-  readonly #server: Server;
-  /** Of both families, where there are two. */
-  #address: '::' | '0.0.0.0' = '::';
-
-  constructor(port: number, answer: (response: ServerResponse) => void, log: Log) {
-    this.#server = createServer({ requestTimeout: PATIENCE_MS, headersTimeout: PATIENCE_MS, maxHeaderSize: 8_192 }, (request, response) => {
-      request.resume();
-      answer(response);
-    });
-    this.#server.maxConnections = MOST_CONNECTIONS;
-    this.#server.on('clientError', (_, socket) => socket.destroy());
-    void this.#listen(port, log);
-  }
-
-  close(): void {
-    this.#stop.abort();
-    this.#server.close();
-    this.#server.closeAllConnections();
-  }
-
-  /** Never rejects: a Service without its health check port is served all the same. */
-  async #listen(port: number, log: Log): Promise<void> {
-    const { signal } = this.#stop;
-    for (let reported = false; !signal.aborted; reported = true) {
-      try {
-        await this.#once(port);
-        return;
-      } catch (thrown) {
-        if (this.#address === '::' && isWithoutIpv6(thrown)) {
-          this.#address = '0.0.0.0';
-          continue;
-        }
-        const cause = SeineError.from(thrown, 'listen').message;
-        if (!reported) log.error('the health check port of a Service is taken; trying again', { port, cause });
-      }
-      await idle(LISTEN_RETRY_MS, signal);
-    }
-  }
-
-  async #once(port: number): Promise<void> {
-    await new Promise<void>((resolve, reject) => {
-      this.#server.once('error', reject);
-      this.#server.listen({ port, host: this.#address, ipv6Only: false }, () => {
-        this.#server.off('error', reject);
-        this.#server.on('error', () => undefined); // of accepting; the next client may fare better
-        if (this.#stop.signal.aborted) this.#server.close();
-        resolve();
-      });
-    });
-  }
-}
-
-function isWithoutIpv6(thrown: unknown): boolean {
-  return thrown instanceof Error && 'code' in thrown && (thrown.code === 'EAFNOSUPPORT' || thrown.code === 'EADDRNOTAVAIL');
 }

@@ -1,0 +1,87 @@
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import { idle } from '../../async/pause.ts';
+import { SeineError } from '../../errors/seine-error.ts';
+import type { Log } from '../../log/log.ts';
+import { AGENTS_BACKLOG } from '../kube-proxy.ts';
+
+interface CheckServerOptions {
+  readonly port: number;
+  /** All addresses of the node, of both families where there are two, if left out. */
+  readonly host?: string;
+  /** For the log. */
+  readonly what: string;
+  /** @param path without query */
+  readonly answer: (path: string, response: ServerResponse) => void;
+  readonly log: Log;
+}
+
+const LISTEN_RETRY_MS = 5_000;
+const MOST_CONNECTIONS = 256;
+const PATIENCE_MS = 5_000;
+
+/** What load balancers ask: listens as soon as no other process has the port, and keeps nobody long. */
+export class CheckServer {
+  readonly #options: CheckServerOptions;
+  readonly #stop = new AbortController();
+  readonly #server: Server;
+  #host: string;
+
+  constructor(options: CheckServerOptions) {
+    this.#options = options;
+    this.#host = options.host ?? '::';
+    this.#server = createServer({ requestTimeout: PATIENCE_MS, headersTimeout: PATIENCE_MS, maxHeaderSize: 8_192 }, (request, response) => {
+      request.resume();
+      options.answer((request.url ?? '').split('?')[0] ?? '', response);
+    });
+    this.#server.maxConnections = MOST_CONNECTIONS;
+    this.#server.on('clientError', (_, socket) => socket.destroy());
+    void this.#listen();
+  }
+
+  /** False while another process has the port. */
+  get listens(): boolean {
+    return this.#server.listening;
+  }
+
+  close(): void {
+    this.#stop.abort();
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+
+  /** Never rejects: what the port is about works without it. */
+  async #listen(): Promise<void> {
+    const { signal } = this.#stop;
+    const { port, what, log } = this.#options;
+    for (let reported = false; !signal.aborted; reported = true) {
+      try {
+        await this.#once(port);
+        return;
+      } catch (thrown) {
+        if (this.#host === '::' && isWithoutIpv6(thrown)) {
+          this.#host = '0.0.0.0';
+          continue;
+        }
+        const cause = SeineError.from(thrown, 'listen').message;
+        if (!reported) log.error(`${what} is taken; trying again`, { port, cause });
+      }
+      await idle(LISTEN_RETRY_MS, signal);
+    }
+  }
+
+  async #once(port: number): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', reject);
+      this.#server.listen({ port, host: this.#host, ipv6Only: false, backlog: AGENTS_BACKLOG }, () => {
+        this.#server.off('error', reject);
+        this.#server.on('error', () => undefined); // of accepting; the next client may fare better
+        if (this.#stop.signal.aborted) this.#server.close();
+        resolve();
+      });
+    });
+  }
+}
+
+function isWithoutIpv6(thrown: unknown): boolean {
+  return thrown instanceof Error && 'code' in thrown && (thrown.code === 'EAFNOSUPPORT' || thrown.code === 'EADDRNOTAVAIL');
+}
