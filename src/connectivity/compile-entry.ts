@@ -1,7 +1,7 @@
 import type { Ip } from '../net/ip.ts';
 import { ctMark, reg } from '../pipeline/fields.ts';
 import type { Flow, Step } from '../pipeline/flow.ts';
-import { goto, load, priority } from '../pipeline/flow.ts';
+import { goto, load, priority, resubmit, resubmitAsOpened } from '../pipeline/flow.ts';
 import { type NodeEnvironment, ownAddresses } from './environment.ts';
 
 /**
@@ -77,5 +77,43 @@ export function compileSubject({ ofPort, addresses, ingress, egress }: SubjectIn
             steps: [goto('route')],
           }),
         )),
+    ...(typeof ingress === 'number' ? [answersFrom(ofPort, ingress)] : []),
+    ...(typeof egress === 'number' ? [answersTo(ofPort, egress)] : []),
   ];
+}
+
+/** What has an original tuple, as the switch sees to it. */
+export const answer = { rpl: '+', trk: '+' } as const;
+
+/**
+ * Answers that nobody has to acknowledge are looked up as the packet was that opened the connection: where the server is, as what it
+ * received. A pod that nobody has decided about yet has nobody to answer but its node.
+ */
+function answersFrom(ofPort: number, ingress: number): Flow {
+  return {
+    table: 'egressEntry',
+    priority: priority.higher,
+    match: { inPort: ofPort, ctState: answer, regs: [reg.answerFrom('yes')] },
+    steps: [
+      load(reg.answerFrom('asked')),
+      load(reg.networkPolicyClass(ingress)),
+      resubmitAsOpened('sourceIdentity'),
+      goto('ingressLookup'),
+    ],
+  };
+}
+
+/** And where the client is, as what it sent: but not what came in its name by the node, which was judged when it left the client. */
+function answersTo(ofPort: number, egress: number): Flow {
+  return {
+    table: 'ingressEntry',
+    priority: priority.highest,
+    match: { ctState: answer, ctMarks: [ctMark.source('pod')], regs: [reg.outPort(ofPort), reg.answerTo('yes')] },
+    steps: [
+      load(reg.answerTo('asked')),
+      load(reg.networkPolicyClass(egress)),
+      resubmitAsOpened('destinationIdentity'),
+      resubmit('egressNetworkPolicy'),
+    ],
+  };
 }

@@ -11,7 +11,7 @@ import { invalidOfKnown } from './compile-half-open.ts';
 import { compileServicePath } from './compile-service-path.ts';
 import { compileTables } from './compile-tables.ts';
 import { compileVerdicts } from './compile-verdict.ts';
-import { familiesOf, linkLocal, type NodeEnvironment, ownCidrs } from './environment.ts';
+import { asksAboutAnswers, familiesOf, linkLocal, type NodeEnvironment, ownCidrs } from './environment.ts';
 import { icmpv6, neighbourDiscovery } from './icmpv6.ts';
 
 const multicast: Readonly<Record<Family, readonly Cidr[]>> = {
@@ -150,7 +150,7 @@ function track(family: Family): Flow[] {
   return [{ table: 'track', priority: priority.normal, match: { payload: family }, steps: [step] }];
 }
 
-function state(family: Family, { liveConnections }: NodeEnvironment): Flow[] {
+function state(family: Family, environment: NodeEnvironment): Flow[] {
   const flow = (level: number, match: Match, ...steps: Step[]): Flow => ({
     table: 'state',
     priority: level,
@@ -181,7 +181,10 @@ function state(family: Family, { liveConnections }: NodeEnvironment): Flow[] {
       ),
     ),
     ...known(flow, ctMark.service('no')),
-    ...(liveConnections === 'keep' ? [...kept(flow, service, routed), ...kept(flow, ctMark.service('no'))] : []),
+    ...(environment.liveConnections === 'keep' ? [...kept(flow, service, routed), ...kept(flow, ctMark.service('no'))] : []),
+    ...(asksAboutAnswers(environment)
+      ? [...unacknowledged(flow, family, service, routed), ...unacknowledged(flow, family, ctMark.service('no'), load(reg.answerTo('yes')))]
+      : []),
     flow(priority.lowest, { ctState: fresh }, load(reg.unsettled('yes')), goto('serviceEntry')),
   ];
 }
@@ -214,6 +217,31 @@ const openingSide: NonNullable<Match['ctState']> = { new: '-', rpl: '-', rel: '-
 function kept(flow: (level: number, match: Match, ...steps: Step[]) => Flow, service: Mark, ...first: readonly Step[]): Flow[] {
   const match: Match = { ctState: { ...openingSide, inv: '-' }, ctMarks: [service, ctMark.barred('no')] };
   return [flow(priority.higher, match, ...first, load(reg.verdict('standing')), goto('egressEntry'))];
+}
+
+/**
+ * Answers that no client has to acknowledge: a server that alone goes on speaking would outlive every denial. So they stand only as long as
+ * policy says the same of what they answer: where the server is, and where the client is, which of a Service has asked for an address
+ * that is nobody's.
+ */
+function unacknowledged(
+  flow: (level: number, match: Match, ...steps: Step[]) => Flow,
+  family: Family,
+  service: Mark,
+  ...first: readonly Step[]
+): Flow[] {
+  const ctState: Match['ctState'] = { new: '-', inv: '-', rel: '-', rpl: '+', trk: '+' };
+  const ctMarks = [service, ctMark.barred('no'), ctMark.hairpin('no')];
+  return (['udp', family === 'ipv4' ? 'icmp' : 'icmp6'] as const).map((protocol) =>
+    flow(
+      priority.higher,
+      { ctState, ctMarks, protocol },
+      ...first,
+      load(reg.verdict('standing')),
+      load(reg.answerFrom('yes')),
+      goto('egressEntry'),
+    ),
+  );
 }
 
 function route(family: Family, environment: NodeEnvironment): Flow[] {

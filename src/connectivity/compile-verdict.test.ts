@@ -14,7 +14,8 @@ const ports = { ofPort: 32784, addresses: [] };
 
 describe('the way of policy', () => {
   it('lets answers stand, and looks up the other address for the rest', () => {
-    expect([...dump(node, 'egressLookup'), ...dump(node, 'ingressLookup')]).toEqual([
+    const kept: NodeEnvironment = { ...node, liveConnections: 'keep' };
+    expect([...dump(kept, 'egressLookup'), ...dump(kept, 'ingressLookup')]).toEqual([
       'egressLookup,priority=200,reg0=0x400/0x1c00 actions=goto_table:route',
       'egressLookup,priority=190,reg0=0x0/0x1c00 actions=resubmit(,destinationIdentity),goto_table:egressNetworkPolicy',
       'ingressLookup,priority=200,reg0=0x400/0x1c00 actions=goto_table:commit',
@@ -36,10 +37,27 @@ describe('the way of policy', () => {
   });
 
   it('lets fragments open nothing where ports decide, and go on with what was let in', () => {
-    expect(dump(node, 'ingressNetworkPolicyPorts')).toEqual([
+    expect(dump({ ...node, liveConnections: 'keep' }, 'ingressNetworkPolicyPorts')).toEqual([
       'ingressNetworkPolicyPorts,priority=230,ct_state=-new-inv+trk,ct_mark=0x0/0x80,ip,ip_frag=yes actions=set_field:0x800/0x1c00->reg0,goto_table:ingressVerdict',
       'ingressNetworkPolicyPorts,priority=205,ip,ip_frag=yes actions=set_field:0xc00/0x1c00->reg0,set_field:0x6000/0x3e000->reg0,goto_table:ingressVerdict',
     ]);
+  });
+
+  it('looks up the ports of answers as those that their connection was opened with, and takes a Service’s for allowed', () => {
+    const asked = 'ingressNetworkPolicyPorts,priority=250,reg0=0x400000/0x600000';
+    const flows = dump(node, 'ingressNetworkPolicyPorts').filter((line) => line.includes('priority=250'));
+    expect(flows).toEqual([
+      `${asked},reg0=0x0/0x2000000,ct_state=+rpl+trk,ct_mark=0x0/0x10 actions=set_field:0x2000000/0x2000000->reg0,resubmit(,ingressNetworkPolicyPorts,ct)`,
+      `${asked},ct_mark=0x10/0x10 actions=set_field:0x800/0x1c00->reg0,goto_table:ingressVerdict`,
+    ]);
+  });
+
+  it('leaves answers alone where what lives goes on', () => {
+    const asked = /reg0=0x(1000000\/0x1800000|400000\/0x600000)/;
+    const all = (environment: NodeEnvironment) => compileVerdicts(environment).filter((flow) => asked.test(formatFlow(flow)));
+    expect(all(node)).toHaveLength(11);
+    expect(all({ ...node, liveConnections: 'keep' })).toEqual([]);
+    expect(all({ ...node, policyMode: 'audit' })).toEqual([]);
   });
 
   const forgotten =
@@ -51,6 +69,9 @@ describe('the way of policy', () => {
       `ingressVerdict,priority=200,reg0=0x800/0x1c00 actions=${forgotten},goto_table:commit`,
       'ingressVerdict,priority=210,reg0=0xc00/0x1c00,ct_state=-new-inv+trk,ct_mark=0x0/0x80,ip actions=ct(commit,zone=65520,exec(set_field:0x80/0x80->ct_mark))',
       'ingressVerdict,priority=200,reg0=0xc00/0x1c00 actions=drop',
+      `ingressVerdict,priority=250,reg0=0x400000/0x600000,reg0=0x800/0x1c00 actions=${forgotten},set_field:0x0/0x600000->reg0,` +
+        'set_field:0x0/0x2000000->reg0,set_field:0x400/0x1c00->reg0,resubmit(,route)',
+      'ingressVerdict,priority=250,reg0=0x400000/0x600000,reg0=0xc00/0x1c00,ct_state=+trk,ip actions=ct(commit,zone=65520,exec(set_field:0x80/0x80->ct_mark))',
     ]);
   });
 
@@ -69,7 +90,13 @@ describe('a subject', () => {
     expect(lines({ ...ports, ingress: 5 })).toEqual([
       'table=egressEntry,priority=200,in_port=32784 actions=goto_table:route',
       'table=ingressEntry,priority=200,reg1=0x8010 actions=set_field:0x2800/0x3ff800->reg13,goto_table:ingressLookup',
+      'table=egressEntry,priority=220,in_port=32784,reg0=0x200000/0x600000,ct_state=+rpl+trk ' +
+        'actions=set_field:0x400000/0x600000->reg0,set_field:0x2800/0x3ff800->reg13,resubmit(,sourceIdentity,ct),goto_table:ingressLookup',
     ]);
+    expect(lines({ ...ports, egress: 5 }).at(-1)).toBe(
+      'table=ingressEntry,priority=230,reg1=0x8010,reg0=0x800000/0x1800000,ct_state=+rpl+trk,ct_mark=0x3/0xf ' +
+        'actions=set_field:0x1000000/0x1800000->reg0,set_field:0x2800/0x3ff800->reg13,resubmit(,destinationIdentity,ct),resubmit(,egressNetworkPolicy)',
+    );
   });
 
   it('reaches itself, whatever it is isolated from', () => {

@@ -1,10 +1,11 @@
 import type { Family } from '../net/ip.ts';
 import { ctMark, reg } from '../pipeline/fields.ts';
 import type { Flow, Match, Step } from '../pipeline/flow.ts';
-import { drop, goto, load, priority, resubmit } from '../pipeline/flow.ts';
+import { drop, goto, load, priority, resubmit, resubmitAsOpened } from '../pipeline/flow.ts';
 import type { PipelineTableName } from '../pipeline/tables.ts';
 import { zones } from '../pipeline/well-known.ts';
-import { familiesOf, type NodeEnvironment, ownAddresses } from './environment.ts';
+import { answer } from './compile-entry.ts';
+import { asksAboutAnswers, familiesOf, type NodeEnvironment, ownAddresses } from './environment.ts';
 
 /** One direction's tables. What was let in goes on at `next`. */
 interface Direction {
@@ -14,6 +15,9 @@ interface Direction {
   readonly ports: PipelineTableName;
   readonly verdicts: PipelineTableName;
   readonly next: PipelineTableName;
+  /** Marks the answers to what is decided here, and where those go on that still stand. */
+  readonly answers: ReturnType<typeof reg.answerFrom>;
+  readonly answersNext: PipelineTableName;
 }
 
 const egress: Direction = {
@@ -23,6 +27,8 @@ const egress: Direction = {
   ports: 'egressNetworkPolicyPorts',
   verdicts: 'egressVerdict',
   next: 'route',
+  answers: reg.answerTo('asked'),
+  answersNext: 'commit',
 };
 const ingress: Direction = {
   lookup: 'ingressLookup',
@@ -31,6 +37,8 @@ const ingress: Direction = {
   ports: 'ingressNetworkPolicyPorts',
   verdicts: 'ingressVerdict',
   next: 'commit',
+  answers: reg.answerFrom('asked'),
+  answersNext: 'route',
 };
 
 /**
@@ -51,7 +59,9 @@ export function compileVerdicts(environment: NodeEnvironment): readonly Flow[] {
       decided(direction.classes, priority.lowest, 'deny', direction.verdicts),
       ...familiesOf(environment).flatMap((family) => fragments(direction, family)),
       ...done(direction, environment),
+      ...(asksAboutAnswers(environment) ? answered(direction, environment) : []),
     ]),
+    ...(asksAboutAnswers(environment) ? answersToTheNode(environment) : []),
     ...ownAddresses(environment).map((ipDst) =>
       decided(egress.classes, priority.low, 'allow', egress.verdicts, { payload: ipDst.family, ipDst }),
     ),
@@ -101,6 +111,50 @@ function fragments({ ports, verdicts }: Direction, payload: Family): Flow[] {
 }
 
 /**
+ * What becomes of answers that policy was asked about once more (`answersFrom`, `answersTo`). Where ports decide, they are those that the connection was
+ * opened with; of one by a Service that is the Service's, which says nothing, so that it stands. What is denied now is barred.
+ */
+function answered({ ports, verdicts, answers, answersNext }: Direction, environment: NodeEnvironment): Flow[] {
+  const flow = (table: PipelineTableName, level: number, match: Match, steps: readonly Step[]): Flow => ({
+    table,
+    priority: level,
+    match,
+    steps,
+  });
+  const [allow, deny] = [reg.verdict('allow'), reg.verdict('deny')];
+  const asOpened = [load(reg.answerPorts('yes')), resubmitAsOpened(ports)];
+  return [
+    flow(ports, priority.guard, { ctState: answer, ctMarks: [ctMark.service('no')], regs: [answers, reg.answerPorts('no')] }, asOpened),
+    flow(ports, priority.guard, { ctMarks: [ctMark.service('yes')], regs: [answers] }, [load(allow), goto(verdicts)]),
+    flow(verdicts, priority.guard, { regs: [answers, allow] }, [...stands(answers), resubmit(answersNext)]),
+    ...familiesOf(environment).map((payload) =>
+      flow(verdicts, priority.guard, { payload, ctState: { trk: '+' }, regs: [answers, deny] }, [barred(payload)]),
+    ),
+  ];
+}
+
+/** Of answers to what the node itself makes nobody is asked: it reaches its pods, whatever policies say. */
+function answersToTheNode(environment: NodeEnvironment): Flow[] {
+  const flow = (level: number, match: Match, steps: readonly Step[]): Flow => ({
+    table: 'ingressLookup',
+    priority: level,
+    match: { ...match, regs: [ingress.answers] },
+    steps,
+  });
+  return [
+    flow(priority.high, {}, [goto('ingressNetworkPolicy')]),
+    ...ownAddresses(environment).map((ipDst) =>
+      flow(priority.higher, { payload: ipDst.family, ipDst }, [...stands(ingress.answers), resubmit(ingress.answersNext)]),
+    ),
+  ];
+}
+
+/** Nothing remains of the question. */
+function stands(answers: Direction['answers']): Step[] {
+  return [...forgotten(), load({ ...answers, value: 0 }), load(reg.answerPorts('no')), load(reg.verdict('standing'))];
+}
+
+/**
  * What was denied is dropped; of a connection that is known, the rest is barred by it. What the tracker calls invalid has no direction:
  * it bars nothing, or an answer could bar what it answers.
  *
@@ -112,11 +166,15 @@ function denied({ verdicts, next }: Direction, environment: NodeEnvironment): Fl
   const flow = (level: number, match: Match, steps: readonly Step[]): Flow => ({ table: verdicts, priority: level, match, steps });
   const bar = (family: Family): Flow =>
     flow(priority.high, { payload: family, ctState: { new: '-', inv: '-', trk: '+' }, ctMarks: [ctMark.barred('no')], regs: [verdict] }, [
-      { do: 'ct', zone: zones[family].main, commit: true, exec: [{ do: 'mark', mark: ctMark.barred('yes') }] },
+      barred(family),
     ]);
   return policyMode === 'enforce'
     ? [...familiesOf(environment).map(bar), flow(priority.normal, { regs: [verdict] }, drop)]
     : [flow(priority.normal, { regs: [verdict] }, [...forgotten(), goto(next)])];
+}
+
+function barred(family: Family): Step {
+  return { do: 'ct', zone: zones[family].main, commit: true, exec: [{ do: 'mark', mark: ctMark.barred('yes') }] };
 }
 
 /** What is in registers when a packet passes the tracker is another context for each of its values: nothing of policy stays. */

@@ -71,3 +71,8 @@ export function linkLocal(mac: Mac): Ip {
   const identifier = [a ^ 2, b, c, 0xff, 0xfe, d, e, f].reduce((value, octet) => (value << 8n) | BigInt(octet), 0n);
   return ipFromValue('ipv6', (0xfe80n << 112n) | identifier);
 }
+
+/** Whether answers that nobody has to acknowledge are asked about, each time: where policies end what lives. */
+export function asksAboutAnswers({ liveConnections, policyMode = 'enforce' }: NodeEnvironment): boolean {
+  return liveConnections !== 'keep' && policyMode === 'enforce';
+}

@@ -187,7 +187,7 @@ describe('a change of the mode', () => {
     s.now.mode = 'audit';
     s.enforcement.modeChanged();
     await s.enforcement.settled();
-    expect([s.standing(), s.entries()]).toEqual(['policed', 3]);
+    expect([s.standing(), s.entries()]).toEqual(['policed', 5]);
   });
 
   it('frees a pod whose policies nobody knows', async () => {
@@ -225,7 +225,7 @@ describe('a suspension', () => {
     s.now.suspended = [];
     s.enforcement.suspensionsChanged();
     await s.enforcement.settled();
-    expect([s.standing(), s.entries()]).toEqual(['policed', 3]);
+    expect([s.standing(), s.entries()]).toEqual(['policed', 5]);
   });
 
   it('closes a pod at its end whose policies nobody knows', async () => {

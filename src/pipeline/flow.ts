@@ -109,7 +109,8 @@ export type Step =
   | { readonly do: 'group'; readonly group: number }
   /** Drops what exceeds the meter's rate. First of a flow's actions, or it would meter what other actions made of the packet. */
   | { readonly do: 'meter'; readonly meter: number }
-  | { readonly do: 'resubmit'; readonly table: PipelineTableName }
+  /** `by` the original tuple, that table sees addresses and ports as the connection's first packet had them; those behind it do not. */
+  | { readonly do: 'resubmit'; readonly table: PipelineTableName; readonly by?: 'originalTuple' }
   | { readonly do: 'goto'; readonly table: PipelineTableName }
   | { readonly do: 'output'; readonly port: number }
   | { readonly do: 'outputToRegister' }
@@ -182,5 +183,6 @@ export const group = (id: number): Step => ({ do: 'group', group: id });
 export const meter = (id: number): Step => ({ do: 'meter', meter: id });
 export const goto = (table: PipelineTableName): Step => ({ do: 'goto', table });
 export const resubmit = (table: PipelineTableName): Step => ({ do: 'resubmit', table });
+export const resubmitAsOpened = (table: PipelineTableName): Step => ({ do: 'resubmit', table, by: 'originalTuple' });
 export const output = (port: number): Step => ({ do: 'output', port });
 export const drop: readonly Step[] = [];

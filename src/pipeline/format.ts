@@ -107,7 +107,7 @@ function formatStep(step: Step): string {
     case 'meter':
       return `meter:${step.meter}`;
     case 'resubmit':
-      return `resubmit(,${step.table})`;
+      return `resubmit(,${step.table}${step.by ? ',ct' : ''})`;
     case 'goto':
       return `goto_table:${step.table}`;
     case 'output':

@@ -180,7 +180,7 @@ function toAction(step: Step): readonly Action[] {
     case 'meter':
       return [{ kind: 'meter', meter: step.meter }];
     case 'resubmit':
-      return [{ kind: 'resubmit', table: tables[step.table].id }];
+      return [{ kind: 'resubmit', table: tables[step.table].id, ...(step.by ? { withTracked: true } : {}) }];
     case 'goto':
       throw new SeineError('INVARIANT', `goto ${step.table} is not the last step`);
     case 'output':

@@ -7,7 +7,8 @@ import { plain } from '../../src/cli/paint.ts';
 import type { Verification } from '../../src/cli/policy/verification.ts';
 import { run } from '../../src/cli/program.ts';
 import { nodePaths } from '../../src/lab/plan/names.ts';
-import { eventually, ServiceLab, silent } from '../support/service-lab.ts';
+import { LoneServer } from '../support/lone-server.ts';
+import { eventually, families, ServiceLab, silent } from '../support/service-lab.ts';
 
 /** NetworkPolicy with real packets. */
 let lab: ServiceLab;
@@ -170,5 +171,32 @@ describe('a NetworkPolicy', () => {
       await withdraw('default-deny');
     }
     for (const aim of aims) await lab.sees(aim, { failures: [] });
+  });
+
+  it('ends a stream whose server alone speaks, at either end, until its client asks again and may', async () => {
+    const pods = [lab.lab.pod('web-1'), lab.lab.pod('web-2')];
+    const client = lab.lab.pod('client-1');
+    const streams = await Promise.all(pods.flatMap((server) => families.map((family) => LoneServer.start(server, client, family))));
+    const all = (is: 'isHeard' | 'isSilent') => eventually(async () => expect(streams.filter((stream) => !stream[is])).toHaveLength(0));
+    const labels = (app: string) => ({ podSelector: { matchLabels: { app } } });
+    const ends: readonly (readonly [string, object])[] = [
+      ['servers', { ...labels('web'), ingress: [{ from: [labels('nobody')], ports: [{ protocol: 'UDP', port: 5005 }] }] }],
+      ['clients', { ...labels('client'), policyTypes: ['Egress'], egress: [{ ports: [{ protocol: 'UDP', port: 53 }] }] }],
+    ];
+    try {
+      await all('isHeard');
+      for (const [name, spec] of ends) {
+        await policy(name, spec);
+        await all('isSilent');
+        await withdraw(name);
+        // What was cut stays cut until its client is let in again.
+        await eventually(async () => {
+          for (const stream of streams) stream.ask();
+          expect(streams.filter((stream) => !stream.isHeard)).toHaveLength(0);
+        });
+      }
+    } finally {
+      for (const stream of streams) stream.close();
+    }
   });
 });

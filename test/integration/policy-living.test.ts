@@ -39,7 +39,7 @@ afterAll(() => bench?.stop());
 it(`of connections that live exactly those stop that are denied (SEINE_TEST_SEED=${seed})`, {
   timeout: timeoutOf(connections),
 }, async () => {
-  const counts: LivingCounts = { living: {}, lived: 0, wentOn: 0, stopped: 0, healed: 0 };
+  const counts: LivingCounts = { living: {}, lived: 0, wentOn: 0, stopped: 0, healed: 0, silenced: 0 };
   const lives = fc.asyncProperty(lifetimes(openings), async (lifetime) => {
     await bench.forgetConnections();
     const wrong = await liveThrough(bench, lifetime, counts);

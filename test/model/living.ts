@@ -47,6 +47,8 @@ export interface LivingCounts {
   wentOn: number;
   stopped: number;
   healed: number;
+  /** Of those that were denied, how many no longer heard a server that alone went on speaking. */
+  silenced: number;
 }
 
 const morePods: readonly PodIntent[] = [
@@ -92,6 +94,7 @@ interface LivingConnection {
   readonly answer: Arrival;
   readonly deliveredTo: number;
   readonly tuple: { readonly from: string; readonly to: string; readonly protocol: string; readonly port?: number };
+  readonly isByService: boolean;
   isCut: boolean;
 }
 
@@ -230,9 +233,11 @@ async function opened(bridge: LivingBridge, openings: readonly Conversation[], c
     const [back] = await bridge.receive(answer);
     const [again] = back ? await bridge.receive(next) : [];
     if (again?.to !== heard.to) continue;
-    living.push({ next, answer: later(answer), deliveredTo: heard.to, tuple: judgedTuple(opening.packet, heard.packet), isCut: false });
     const { protocol, payload, ipDst } = opening.packet;
-    const way = ipDst?.text === heard.packet.ipDst?.text ? '' : ' by a Service';
+    const isByService = ipDst?.text !== heard.packet.ipDst?.text;
+    const tuple = judgedTuple(opening.packet, heard.packet);
+    living.push({ next, answer: later(answer), deliveredTo: heard.to, tuple, isByService, isCut: false });
+    const way = isByService ? ' by a Service' : '';
     const kind = `${protocol} ${payload}${way}`;
     counts.living[kind] = (counts.living[kind] ?? 0) + 1;
     counts.lived++;
@@ -255,20 +260,40 @@ function judgedTuple({ ipSrc, protocol = 'gre' }: Packet, { ipDst, portDst }: Pa
   return { from: ipSrc?.text ?? '', to: ipDst?.text ?? '', protocol: names[protocol] ?? 'GRE', ...port };
 }
 
-/** Both ends speak once, the one who opened it first. */
+/** Both ends speak once, the one who opened it first; where nobody has to wait for that one, the other speaks before, too. */
 async function goesOn(
   bridge: LivingBridge,
   connection: LivingConnection,
   isAllowed: boolean,
   counts: LivingCounts,
 ): Promise<string | undefined> {
+  const alone = await speaksAlone(bridge, connection, isAllowed, counts);
   const asked = (await bridge.receive(connection.next)).length > 0;
   const answered = (await bridge.receive(connection.answer)).length > 0;
   if (isAllowed && connection.isCut) counts.healed++;
   if (isAllowed) counts.wentOn++;
   else counts.stopped++;
   connection.isCut = !isAllowed;
-  if (asked === isAllowed && answered === isAllowed) return undefined;
-  const does = `asked ${asked ? 'goes on' : 'is dropped'}, answered ${answered ? 'goes on' : 'is dropped'}`;
+  if (alone === 'well' && asked === isAllowed && answered === isAllowed) return undefined;
+  const does = `alone ${alone}, asked ${asked ? 'goes on' : 'is dropped'}, answered ${answered ? 'goes on' : 'is dropped'}`;
   return `${describePacket(connection.next.packet)}: policies ${isAllowed ? 'allow' : 'deny'} ${JSON.stringify(connection.tuple)}; ${does}`;
+}
+
+/**
+ * The server speaks before its client does. What goes by a Service may go on until the client speaks; what was cut is not heard before
+ * that, whatever policies say meanwhile.
+ */
+async function speaksAlone(
+  bridge: LivingBridge,
+  connection: LivingConnection,
+  isAllowed: boolean,
+  counts: LivingCounts,
+): Promise<'well' | 'passes' | 'is dropped'> {
+  const { answer, isByService, isCut, tuple } = connection;
+  if (tuple.protocol !== 'UDP' && tuple.protocol !== 'ICMP') return 'well';
+  const isHeard = (await bridge.receive(answer)).length > 0;
+  const isDenied = isCut || !isAllowed;
+  if (isDenied && !isHeard) counts.silenced++;
+  if (isHeard !== isDenied || (isHeard && isByService && !isCut)) return 'well';
+  return isHeard ? 'passes' : 'is dropped';
 }

@@ -55,9 +55,9 @@ it('a number that the bridge only loads is not lent to something else', () => {
   ];
   const held = encodeBridgeEntries(ownerOf('policy'), { ...nothing, flows });
   const seen = (tables: typeof egress) => Object.values(recoveredNumbers(tables, recoveredFlows(held))).map((kind) => [...kind.seen]);
-  // Classes, coarse, fine, decisions.
-  expect(seen(egress)).toEqual([[5], [3], [7], []]);
-  expect(seen(ingress)).toEqual([[9, 4], [], [], [12]]);
+  // Classes, coarse, fine, decisions. A pod's class of either direction is loaded in both entry tables, for answers.
+  expect(seen(egress)).toEqual([[5, 4], [3], [7], []]);
+  expect(seen(ingress)).toEqual([[9, 4, 5], [], [], [12]]);
   expect(recoveredNumbers(egress, recoveredFlows(held)).coarse.byCookie.size).toBe(0);
 });
 

@@ -98,10 +98,10 @@ export class SwitchModel {
   }
 
   /** @returns 'ended' if the packet is gone for good (its TTL ended) */
-  #visit(table: PipelineTableName, travel: Travel, walk: MutableWalk): 'goes on' | 'ended' {
+  #visit(table: PipelineTableName, travel: Travel, walk: MutableWalk, seen = travel): 'goes on' | 'ended' {
     walk.tables.push(table);
     if (walk.tables.length > stepsMax) throw new SeineError('INVARIANT', `${describePacket(travel.packet)} never ends`);
-    const flow = this.#lookUp(table, travel);
+    const flow = this.#lookUp(table, seen);
     if (flow && flow.priority > priority.miss) walk.flows.push(flow);
     return this.#perform(flow?.steps ?? [], travel, walk);
   }
@@ -154,6 +154,7 @@ export class SwitchModel {
         this.#choose(step.group, travel, walk);
         break;
       case 'resubmit':
+        return this.#visit(step.table, travel, walk, step.by === 'originalTuple' ? asOpened(travel) : travel);
       case 'goto':
         return this.#visit(step.table, travel, walk);
       case 'output':
@@ -255,6 +256,14 @@ type MutableWalk = {
   readonly translations: Tuple[];
   readonly unknownTunnelPeers: Ip[];
 };
+
+/** What a table sees of a packet that is looked up by the original tuple of its connection. */
+function asOpened(travel: Travel): Travel {
+  const { original, packet } = travel;
+  if (!original) throw new SeineError('INVARIANT', `${describePacket(packet)} is of no connection`);
+  const ports = packet.portDst === undefined ? {} : { portSrc: original.srcPort, portDst: original.dstPort };
+  return { ...travel, packet: { ...packet, ipSrc: original.src, ipDst: original.dst, ...ports } };
+}
 
 /** RFC 826. */
 function arpAnswer(asked: Packet, ip: Ip, mac: Mac): Packet {

@@ -1,0 +1,68 @@
+import type { Socket } from 'node:dgram';
+import { once } from 'node:events';
+import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
+import { bindUdpIn } from '../../src/lab/probe/sockets.ts';
+import { type Family, parseIp } from '../../src/net/ip.ts';
+
+const everyMs = 20;
+/** So many in a row that did not arrive are silence, so many that did are a stream. */
+const inARow = 15;
+const port = 5005;
+
+/** A client that asked once, and a server that goes on speaking to it: nothing goes the other way until the client asks again. */
+export class LoneServer {
+  readonly #server: Socket;
+  readonly #client: Socket;
+  #timer: NodeJS.Timeout | undefined;
+  #heardInARow = 0;
+  #sinceHeard = 0;
+
+  private constructor(server: Socket, client: Socket) {
+    this.#server = server;
+    this.#client = client;
+    for (const socket of [server, client]) socket.on('error', () => {}); // an ICMP error: not heard
+    server.once('message', (_, { port: to, address }) => {
+      this.#timer = setInterval(() => this.#speak(to, address), everyMs);
+    });
+    client.on('message', () => {
+      this.#sinceHeard = 0;
+      this.#heardInARow++;
+    });
+  }
+
+  static async start(server: PodStatusLine, client: PodStatusLine, family: Family): Promise<LoneServer> {
+    const address = server.ips.find((ip) => parseIp(ip).family === family) ?? '';
+    const listening = await bindUdpIn(server.netns, address, port);
+    const asking = await bindUdpIn(client.netns, family === 'ipv4' ? '0.0.0.0' : '::', 0);
+    await new Promise<void>((resolve) => asking.connect(port, address, resolve));
+    const pair = new LoneServer(listening, asking);
+    const asked = once(listening, 'message');
+    pair.ask();
+    await asked;
+    return pair;
+  }
+
+  /** The client speaks, once. */
+  ask(): void {
+    this.#client.send('go on', () => {}); // what is refused is not heard
+  }
+
+  get isHeard(): boolean {
+    return this.#heardInARow >= inARow && this.#sinceHeard < inARow;
+  }
+
+  get isSilent(): boolean {
+    return this.#timer !== undefined && this.#sinceHeard >= inARow;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#server.close();
+    this.#client.close();
+  }
+
+  #speak(to: number, address: string): void {
+    this.#server.send('still here', to, address, () => {});
+    if (++this.#sinceHeard >= inARow) this.#heardInARow = 0;
+  }
+}
