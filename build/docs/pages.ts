@@ -11,6 +11,7 @@ import { capabilitiesTable, hostPathsTable, objectsTable, permissionsTable } fro
 import { checksTable, kernelSettingsTable, metricsTable, problemsTable } from './operations-blocks.ts';
 import { pipelinePage } from './pipeline-page.ts';
 import { roomsPicture } from './rooms-picture.ts';
+import { pinnedTable, releasesTable } from './versions-blocks.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 
@@ -30,6 +31,8 @@ export function generatedPages(): Page[] {
   const dataPaths = join(root, 'docs', 'data-paths.md');
   const withMetrics = withBlock(readFileSync(operations, 'utf8'), 'metrics', metricsTable());
   const withProblems = withBlock(withMetrics, 'problems', problemsTable());
+  const versions = join(root, 'docs', 'versions.md');
+  const withReleases = withBlock(readFileSync(versions, 'utf8'), 'releases', releasesTable());
   const install = join(root, 'docs', 'install.md');
   const installBlocks = {
     objects: objectsTable,
@@ -49,6 +52,7 @@ export function generatedPages(): Page[] {
     page(dataPaths, withBlock(readFileSync(dataPaths, 'utf8'), 'data paths', dataPathsTable(kernel, userspace))),
     page(troubleshooting, withBlock(readFileSync(troubleshooting, 'utf8'), 'checks', checksTable())),
     page(reliability, withBlock(readFileSync(reliability, 'utf8'), 'held states', heldStatesTable())),
+    page(versions, withBlock(withReleases, 'pinned', pinnedTable())),
     page(join(root, 'docs', 'pipeline.md'), pipelinePage()),
     page(join(root, 'build', 'observability', 'dashboard.json'), dashboardJson()),
     page(architecture, withBlock(readFileSync(architecture, 'utf8'), 'rooms', roomsPicture())),

@@ -26,9 +26,10 @@ interface FakeFleetOptions {
   readonly delayMs?: number;
   /** Nodes may not be listed. */
   readonly nodesForbidden?: boolean;
+  /** Objects of a page. */
+  readonly page?: number;
 }
 
-const PAGE = 500;
 const CHANNEL = { stdout: 1, stderr: 2, status: 3 } as const;
 
 /** As much of an API server as `seinectl cluster` asks: lists of pods and nodes, and exec over WebSocket as Kubernetes 1.30 and newer have it. */
@@ -65,7 +66,7 @@ export class FakeFleet {
   #list(request: IncomingMessage, response: ServerResponse): void {
     const url = new URL(request.url ?? '', 'http://fake');
     const from = Number(url.searchParams.get('continue') ?? 0);
-    const { agents, nodesForbidden } = this.#options;
+    const { agents, nodesForbidden, page = 500 } = this.#options;
     const isNodes = url.pathname === '/api/v1/nodes';
     if (isNodes && nodesForbidden) {
       refuse(response, 'nodes is forbidden');
@@ -73,8 +74,8 @@ export class FakeFleet {
     }
     const known = isNodes ? agents.map(({ node }) => nodeObject(node)) : agents.filter(({ absent }) => !absent).map(podObject);
     const items = isNodes || url.pathname === '/api/v1/namespaces/seine-system/pods' ? known : [];
-    const rest = items.length > from + PAGE ? { continue: String(from + PAGE) } : {};
-    const body = { kind: 'List', apiVersion: 'v1', metadata: { resourceVersion: '1', ...rest }, items: items.slice(from, from + PAGE) };
+    const rest = items.length > from + page ? { continue: String(from + page) } : {};
+    const body = { kind: 'List', apiVersion: 'v1', metadata: { resourceVersion: '1', ...rest }, items: items.slice(from, from + page) };
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   }
 

@@ -20,7 +20,7 @@ afterEach(async () => {
 
 const well = (node: string, more: Partial<FakeAgent> = {}): FakeAgent => ({ node, reply: { answer: fakeStatus(node) }, ...more });
 
-async function fleetOf(agents: readonly FakeAgent[], more: { readonly nodesForbidden?: boolean } = {}) {
+async function fleetOf(agents: readonly FakeAgent[], more: { readonly nodesForbidden?: boolean; readonly page?: number } = {}) {
   const fleet = new FakeFleet({ agents, ...more });
   fleets.push(fleet);
   const port = await fleet.listen();
@@ -121,25 +121,28 @@ it('says who did not answer and why, which nodes have no agent, and ends with 3'
   expect(code).toBe(3);
 });
 
-it('waits for one that is silent no longer than told, and for all others', async () => {
-  const { kubeconfig } = await fleetOf([well('node-1', { reply: 'silent' }), well('node-2')]);
+it('waits for one that is silent no longer than told', async () => {
+  const { kubeconfig } = await fleetOf([well('node-1', { reply: 'silent' })]);
   const { code, out } = await asked(kubeconfig, 'status', { timeout: 1 });
   expect(out).toContain('? no answer: no answer in time (1 node: node-1)');
-  expect(out).toContain('2 agents: 1 answered, 1 did not');
+  expect(out).toContain('1 agent: 0 answered, 1 did not');
   expect(code).toBe(3);
 });
 
 it('asks so many at a time, tells how far it is on standard error, and lists a node a line where asked', async () => {
-  const { fleet, kubeconfig } = await fleetOf(Array.from({ length: 600 }, (_, at) => well(`node-${at + 1}`)));
+  const { fleet, kubeconfig } = await fleetOf(
+    Array.from({ length: 120 }, (_, at) => well(`node-${at + 1}`)),
+    { page: 50 },
+  );
   const { code, out, err } = await asked(kubeconfig, 'status', { parallel: 7, output: 'wide' });
   expect(code).toBe(0);
   expect(fleet.atATime).toBeGreaterThan(1);
   expect(fleet.atATime).toBeLessThanOrEqual(7);
-  expect(fleet.commands).toHaveLength(600);
+  expect(fleet.commands).toHaveLength(120);
   expect(err.split('\n')).toHaveLength(11);
-  expect(err).toContain('… 300 of 600 asked');
+  expect(err).toContain('… 60 of 120 asked');
   const rows = out.split('\n').filter((line) => line.startsWith('node-'));
-  expect(rows).toHaveLength(600);
+  expect(rows).toHaveLength(120);
   expect(rows[9]).toMatch(/^node-10 +default +yes +0 +8s +0\.5\.0 +3\.1\.0 +system +enforce +seine-agent-of-node-10$/);
 });
 

