@@ -14,6 +14,7 @@ const readers: Readonly<Record<string, string>> = {
   'bundle/collect.ts': 'stamps the begin and the end of a bundle',
   'bundle/file-parts.ts': 'stamps the versions of a bundle',
   'cli/bundle/collect.ts': 'names a bundle',
+  'cli/timeline.ts': 'shows lines of the log since a time of day, by the stamps that they have',
   'cni-shim/node-host.ts': 'makes the name of a draft, beside the number of the process',
   'diagnose/checks/check.ts': 'compares clocks, which is what it is for',
   'kube/events.ts': 'stamps Events',

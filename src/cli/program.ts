@@ -17,6 +17,7 @@ import { addPolicy } from './policy/policy-command.ts';
 import { type ResourceName, resources } from './resources.ts';
 import type { Terminal } from './terminal.ts';
 import { secondsUpToADay } from './time-option.ts';
+import { addTimeline } from './timeline.ts';
 import { addWire } from './wire/commands.ts';
 
 const examples = `
@@ -29,6 +30,7 @@ Examples:
   seinectl diff                                   entries that differ from the wanted state (exit 1 if any)
   seinectl pause --for 10m                        change flows by hand; they are not repaired meanwhile
   ovs-ofctl --names dump-flows br-int | seinectl annotate
+  seinectl timeline --since 10m                   what the agent did last, a line an event
   seinectl explain pod shop/web-0                 a pod's network in sentences, and its problems
   seinectl policy pod shop/web-0                  which policies isolate a pod, and what they let through
   seinectl cluster status                         the agents of all nodes, from any machine with a kubeconfig
@@ -78,6 +80,7 @@ function programFor(terminal: Terminal, stdin: Readable) {
     .description('copy `ovs-ofctl dump-flows` from FILE or standard input, and append the owner of each flow')
     .argument('[file]', 'a dump; - is standard input')
     .action((file: string | undefined) => ends(annotate(context(), file)));
+  addTimeline(root, { agent: () => context().agent, terminal, ends });
   addDiagnostics(root, { agent: () => context().agent, terminal, ends });
   addNode(root, { socket, terminal, ends });
   addWire(root, { terminal, stdin, ends });
