@@ -1,5 +1,5 @@
 import type { SuspensionAnswer } from '../agent-api/policy.ts';
-import type { PodStanding } from '../enforce/enforcement.ts';
+import type { PodStanding } from '../enforce/standings.ts';
 import type { SuspendedTarget } from '../enforce/suspension-records.ts';
 import type { Suspensions } from '../enforce/suspensions.ts';
 import { SeineError } from '../errors/seine-error.ts';

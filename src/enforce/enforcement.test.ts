@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { LoopTurns } from '../async/loop-turns.ts';
 import type { Namespace } from '../kube/namespace.ts';
@@ -241,6 +242,36 @@ describe('a pod', () => {
     await enforcement.settled();
     expect(is(enforcement)).toBe('free');
     expect([...bridge.wanted.keys()]).toEqual([web.owner]);
+  });
+
+  it('that starts while much is worked off waits for none of it, if others of its class are here, and nobody reads the half of it', async () => {
+    put(policy('some', { podSelector: {}, ingress: [{ from: [{ namespaceSelector: {}, podSelector: { matchLabels: { app: 'a' } } }] }] }));
+    const pods = new ReplicaStore<PolicyPod>();
+    const enforcement = await enforce({
+      sources: { policies, namespaces: new ReplicaStore(), nodes: new ReplicaStore(), pods },
+      turns: new LoopTurns(0),
+    });
+    await enforcement.attach(web, never);
+    await enforcement.settled();
+    const many = 2_000;
+    for (let at = 0; at < many; at++) {
+      const podIps = [`10.20.${at >> 8}.${at & 255}`];
+      pods.put(`many/${at}`, '1', { namespace: 'many', name: `${at}`, nodeName: 'n2', podIps, labels: { app: 'a' }, ports: {} });
+    }
+    pods.flush();
+    bridge.told.length = 0;
+    let isSettled = false;
+    const settled = enforcement.settled().then(() => {
+      isSettled = true;
+    });
+    while (bridge.take('address').length === 0) await nextTurn();
+    expect(enforcement.matrix.ingress.identities.size).toBe(0);
+    await enforcement.attach(second, never);
+    expect([isSettled, is(enforcement, 'shop/two')]).toEqual([false, 'policed']);
+    expect(enforcement.matrix.ingress.identities.size).toBe(0);
+    await settled;
+    expect(enforcement.matrix.ingress.identities.size).toBe(many);
+    expect(enforcement.matrix.subjects.get('shop/two')?.ingress).toBe(enforcement.matrix.subjects.get('shop/web')?.ingress);
   });
 
   it('that is gone takes its flows with it at once, and the rows of its class after them', async () => {

@@ -4,6 +4,7 @@ import { compileOpenings, openingsOwner } from '../connectivity/compile-openings
 import type { PolicyMode } from '../connectivity/environment.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { PodIdentity } from '../ipam/attachment.ts';
+import type { PolicyPod } from '../kube/policy-pod.ts';
 import type { Log } from '../log/log.ts';
 import type { Ip } from '../net/ip.ts';
 import type { Owner } from '../pipeline/cookie.ts';
@@ -17,7 +18,7 @@ import { type LocalPodFacts, type LocalSubject, LocalSubjects, podKeyOf } from '
 import { NumberReturns } from './number-returns.ts';
 import { ObjectFeed, type PolicySources } from './object-feed.ts';
 import type { PolicyProgramming } from './policy-programming.ts';
-import { intentOf, isSameStanding, Standings, type SubjectStanding, type WhenUnknown } from './standings.ts';
+import { intentOf, isSameStanding, type PodStanding, Standings, type SubjectStanding, type WhenUnknown } from './standings.ts';
 import type { Suspensions } from './suspensions.ts';
 
 /** Changes that come within this time are worked off together (ms). */
@@ -54,17 +55,6 @@ interface EnforcementOptions {
   readonly signal: AbortSignal;
 }
 
-/** What policies do to a pod of this node. */
-export interface PodStanding {
-  /** `undecided`: adopted, and not known well enough since; it keeps what the bridge has of it. */
-  readonly is: SubjectStanding['is'] | 'undecided';
-  /** Of a closed one, and of one whose policies are suspended. */
-  readonly why?: string;
-  /** Policies that isolate it, `namespace/name`. */
-  readonly ingress: readonly string[];
-  readonly egress: readonly string[];
-}
-
 /**
  * Policy in force: from what the API server has to what the bridge is to hold.
  *
@@ -84,6 +74,8 @@ export class Enforcement {
   readonly #limited = new Set<Owner>();
   /** Adopted, and not known well enough since. */
   readonly #undecided = new Set<Owner>();
+  /** Of pods that start, and of which what is read may be that of their predecessors. */
+  readonly #learning = new Set<Owner>();
   /** Pods whose flows may be others now. */
   readonly #due = new Set<string>();
   /** Whether everything that was known at the start has been looked at. */
@@ -96,7 +88,10 @@ export class Enforcement {
     const { nodeName, sources, turns } = options;
     this.#engine = new PolicyEngine(nodeName);
     const engine = this.#engine;
-    this.#rows = new ClassRows({ ...options, engine, pods: () => this.#subjects.pods() });
+    const published = (pods: Iterable<string>): void => {
+      for (const key of pods) this.#due.add(key);
+    };
+    this.#rows = new ClassRows({ ...options, engine, pods: () => this.#subjects.pods(), published });
     this.#standings = new Standings({ ...options, engine, rulesKnown: () => options.rulesKnown() && this.#isFed });
     this.#returns = new NumberReturns({ ...options, now: () => performance.now() });
     this.#objects = new ObjectFeed({
@@ -126,7 +121,6 @@ export class Enforcement {
     return this.#engine.podsOf(...of);
   }
 
-  /** As of `PolicyEngine`. */
   holderOf(address: Ip): string | undefined {
     return this.#engine.holderOf(address);
   }
@@ -243,11 +237,7 @@ export class Enforcement {
     const { whenUnknown, nodeState, mode } = this.#options;
     this.#subjects.add(subject);
     const key = podKeyOf(subject);
-    if (key !== undefined) {
-      this.#objects.workOnRules();
-      this.#putLocal(key);
-      this.#updateRows();
-    }
+    if (key !== undefined) await this.#learn(subject, key);
     for (;;) {
       const standing = this.#standings.of(subject);
       if (standing.is === 'closed' && whenUnknown === 'refuse' && mode() === 'enforce')
@@ -295,17 +285,31 @@ export class Enforcement {
     return this.#options.nodeState.forget(owner);
   }
 
-  #putLocal(key: string): void {
+  /** Puts a pod that starts, and has what is known of its policies wanted: at once, if it is little or others of its classes are here. */
+  async #learn({ owner }: LocalSubject, key: string): Promise<void> {
+    if (this.#isFed) this.#objects.workOnRules(key);
+    const pod = this.#putLocal(key);
+    if (!this.#isFed) return;
+    const isAtOnce = this.#rows.updateQuickly() || (pod ? this.#rows.admit(pod) : !this.#engine.matrix.subjects.has(key));
+    this.#learning.add(owner);
+    if (!isAtOnce) await this.#rows.update();
+    this.#learning.delete(owner);
+    this.#schedule();
+  }
+
+  #putLocal(key: string): PolicyPod | undefined {
     const { nodeName, factsOf } = this.#options;
     const [subject] = this.#subjects.ofPod(key);
     const facts = subject?.pod && factsOf(subject.pod);
-    if (facts) this.#engine.putPod(this.#subjects.policyPod(key, nodeName, facts));
+    const pod = facts && this.#subjects.policyPod(key, nodeName, facts);
+    if (pod) this.#engine.putPod(pod);
     else this.#engine.removePod(key);
     this.#due.add(key);
+    return pod;
   }
 
   get #isBehind(): boolean {
-    return this.#objects.isBehind || (this.#options.rulesKnown() && (this.#due.size > 0 || this.#rows.areLeaving));
+    return this.#objects.isBehind || (this.#options.rulesKnown() && (this.#due.size > 0 || this.#rows.isBehind || this.#rows.areLeaving));
   }
 
   #schedule(): void {
@@ -332,24 +336,21 @@ export class Enforcement {
     do {
       await this.#objects.work();
       if (!this.#options.rulesKnown()) return;
+      await this.#rows.update();
       if (!this.#isFed) for (const key of this.#subjects.pods()) this.#due.add(key);
       this.#isFed = true;
-      this.#updateRows();
       // Of those the engine says nothing, and a policy may have come to their namespace.
       for (const key of this.#subjects.pods()) if (!this.#engine.matrix.subjects.has(key)) this.#due.add(key);
       for (const key of [...this.#due]) await this.#flip(key);
-      if (this.#due.size === 0) this.#rows.forgetLeft();
+      if (this.#due.size === 0) await this.#rows.forgetLeft();
     } while (this.#isBehind && !signal.aborted);
-  }
-
-  #updateRows(): void {
-    for (const key of this.#rows.update()) this.#due.add(key);
   }
 
   /** Leads a pod's packets to what holds for it now, as soon as the rows of that are on the switch. */
   async #flip(key: string): Promise<void> {
     this.#due.delete(key);
     for (const subject of [...this.#subjects.ofPod(key)]) {
+      if (this.#learning.has(subject.owner)) continue; // it is led as it begins
       const standing = this.#standings.of(subject);
       const isAdopted = this.#undecided.has(subject.owner) && standing.is !== 'suspended';
       if (isAdopted && (standing.is === 'closed' || this.#standings.lackOf(subject) !== undefined)) continue; // what the bridge has of it is better

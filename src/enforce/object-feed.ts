@@ -81,9 +81,10 @@ export class ObjectFeed {
       }
   }
 
-  /** Puts all but the pods, at once: a pod that starts must not be free of a policy that is known. */
-  workOnRules(): void {
-    for (const kind of kinds) if (kind !== 'pods') for (const key of this.#dirty[kind]) this.#put(kind, key);
+  /** Puts policies of a pod's namespace at once: a pod that starts must not be free of a policy that is known. @param pod `namespace/name` */
+  workOnRules(pod: string): void {
+    const namespace = pod.slice(0, pod.indexOf('/') + 1);
+    for (const key of this.#dirty.policies) if (key.startsWith(namespace)) this.#put('policies', key);
   }
 
   #put(kind: ObjectKind, key: string): void {

@@ -16,6 +16,17 @@ export type SubjectStanding =
   | { readonly is: 'policed'; readonly classes: Exclude<PodClasses, string> }
   | { readonly is: 'closed'; readonly why: string };
 
+/** What policies do to a pod of this node. */
+export interface PodStanding {
+  /** `undecided`: adopted, and not known well enough since; it keeps what the bridge has of it. */
+  readonly is: SubjectStanding['is'] | 'undecided';
+  /** Of a closed one, and of one whose policies are suspended. */
+  readonly why?: string;
+  /** Policies that isolate it, `namespace/name`. */
+  readonly ingress: readonly string[];
+  readonly egress: readonly string[];
+}
+
 interface StandingsOptions {
   readonly engine: Pick<PolicyEngine, 'matrix' | 'hasPolicies'>;
   readonly flows: Pick<PolicyFlows, 'classesOf'>;

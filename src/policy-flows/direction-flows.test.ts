@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { finish } from '../async/steps.ts';
 import type { PolicyDecision, SubjectClass } from '../policy-matrix/matrix.ts';
 import { DirectionFlows } from './direction-flows.ts';
 
@@ -11,9 +12,11 @@ it('wants a row for as long as one of two classes of the same content has it', (
   ];
   const owner = flows.names.relation(one);
   const round = (pods: Readonly<Record<string, SubjectClass | undefined>>, relations: readonly string[], changed: readonly string[]) => {
-    const matrix = { identities: new Map(), relations: new Map(relations.map((key) => [key, denied])) };
+    const subjects = new Map(Object.entries(pods).map(([pod, ingress]) => [pod, { addresses: [], ...(ingress ? { ingress } : {}) }]));
+    const ingress = { identities: new Map(), relations: new Map(relations.map((key) => [key, denied])) };
+    const matrix = { subjects, ownNode: new Set<string>(), ingress, egress: ingress };
     const keys = { identities: new Set<string>(), relations: new Set(changed) };
-    return flows.update(matrix, new Map(Object.entries(pods)), keys).get(owner)?.length;
+    return finish(flows.round(matrix, new Set(subjects.keys()), keys)).rows.get(owner)?.length;
   };
   expect(round({ a: one, b: other }, ['1', '2'], ['1', '2'])).toBe(1);
   // Nothing is said about the owner: it wants what it wanted.

@@ -1,3 +1,4 @@
+import type { Steps } from '../async/steps.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { type Family, parseCidr } from '../net/ip.ts';
 import type { Owner } from '../pipeline/cookie.ts';
@@ -5,7 +6,15 @@ import { registerFields } from '../pipeline/fields.ts';
 import type { Flow } from '../pipeline/flow.ts';
 import type { RecoveredFlow } from '../pipeline/recovered-flow.ts';
 import type { FieldSpec } from '../pipeline/registers.ts';
-import type { DirectionMatrix, PeerClass, PeerIdentity, PolicyDecision, PolicyDirection, SubjectClass } from '../policy-matrix/matrix.ts';
+import type {
+  DirectionMatrix,
+  PeerClass,
+  PeerIdentity,
+  PolicyDecision,
+  PolicyDirection,
+  PolicyMatrix,
+  SubjectClass,
+} from '../policy-matrix/matrix.ts';
 import { ContentNames } from './content.ts';
 import { LentNumbers } from './lent-numbers.ts';
 import { type NumberKind, numberKinds, recoveredNumbers } from './recovered-numbers.ts';
@@ -30,6 +39,13 @@ interface WrittenRelation {
   readonly decision: Owner | undefined;
 }
 
+/** What owners want that want something else than before; an empty list: nothing any more. */
+interface WantedFlows {
+  readonly rows: ReadonlyMap<Owner, readonly Flow[]>;
+  /** They lead to rows. */
+  readonly addresses: ReadonlyMap<Owner, readonly Flow[]>;
+}
+
 /** First numbers are not lent: 0 is nobody's, and class 1 is that of pods that nobody has decided about. */
 const firstNumbers: Readonly<Record<NumberKind, number>> = { class: 2, coarse: 1, fine: 1, decision: 1 };
 const noPeers = 0;
@@ -38,9 +54,12 @@ const noPeers = 0;
 export class DirectionFlows {
   readonly numbers: Readonly<Record<NumberKind, LentNumbers>>;
   readonly names: ContentNames;
+  readonly #direction: PolicyDirection;
   readonly #tables: DirectionTables;
   readonly #families: readonly Family[];
   readonly #subjects = new Map<string, SubjectClass>();
+  /** Classes of pods that were admitted to others: rows of a round that is under way may still be theirs. */
+  readonly #admittedFrom: SubjectClass[] = [];
   readonly #classes = new Map<number, { readonly subject: SubjectClass; pods: number }>();
   readonly #identities = new Map<string, PeerIdentity>();
   readonly #peers = new Map<number, { readonly peers: PeerClass; uses: number }>();
@@ -50,8 +69,10 @@ export class DirectionFlows {
   /** For want of a number. */
   readonly #starved = { identities: new Set<string>(), relations: new Set<string>() };
   #wanted = new Map<Owner, readonly Flow[]>();
+  #wantedAddresses = new Map<Owner, readonly Flow[]>();
 
   constructor(direction: PolicyDirection, families: readonly Family[], recovered: Iterable<RecoveredFlow>) {
+    this.#direction = direction;
     this.#tables = directionTables[direction];
     this.#families = families;
     this.names = new ContentNames(direction);
@@ -60,31 +81,52 @@ export class DirectionFlows {
     this.numbers = { class: pool('class'), coarse: pool('coarse'), fine: pool('fine'), decision: pool('decision') };
   }
 
-  /** @param subjects classes of pods that have come, gone or changed @returns what owners want that want something else */
-  update(
-    { identities, relations }: DirectionMatrix,
-    subjects: ReadonlyMap<string, SubjectClass | undefined>,
-    changed: DirectionKeys,
-  ): ReadonlyMap<Owner, readonly Flow[]> {
+  /** @param pods local ones that have come, gone or changed @returns what owners want that want something else */
+  *round(matrix: PolicyMatrix, pods: ReadonlySet<string>, changed: DirectionKeys): Steps<WantedFlows> {
+    const { identities, relations } = matrix[this.#direction];
     const keys = {
       identities: union(changed.identities, this.#starved.identities),
       relations: union(changed.relations, this.#starved.relations),
     };
-    this.#announce({ identities, relations }, subjects, keys);
-    const relationsBefore = [...keys.relations].flatMap((key) => this.#relations.get(key) ?? []);
-    const before = [...keys.identities].flatMap((cidr) => this.#identities.get(cidr) ?? []);
-    const classesBefore = [...subjects.keys()].flatMap((pod) => this.#subjects.get(pod) ?? []);
-    for (const key of keys.relations) this.#forgetRelation(key);
-    for (const [pod, subject] of subjects) this.#enter(pod, subject);
-    for (const cidr of keys.identities) this.#identify(cidr, identities.get(cidr));
-    for (const key of keys.relations) this.#relate(key, relations.get(key));
-    for (const { decision } of relationsBefore) if (decision !== undefined) this.#releaseDecision(decision);
-    for (const identity of before) this.#leavePeers(identity);
-    for (const subject of classesBefore) this.#leave(subject);
-    this.#dictionaries();
-    const wanted = this.#wanted;
+    const classOf = (pod: string): SubjectClass | undefined => matrix.subjects.get(pod)?.[this.#direction];
+    yield* this.#announce({ identities, relations }, new Set([...pods].flatMap((pod) => classOf(pod) ?? [])), keys);
+    // What is used again keeps its number: all that is new has been taken before anything is given back.
+    const [decisions, peers, classes]: [Owner[], PeerIdentity[], SubjectClass[]] = [[], [], this.#admittedFrom.splice(0)];
+    for (const key of keys.relations) {
+      decisions.push(...this.#forgetRelation(key));
+      yield;
+    }
+    for (const pod of pods) {
+      classes.push(...this.#enter(pod, classOf(pod)));
+      yield;
+    }
+    for (const cidr of keys.identities) {
+      peers.push(...this.#identify(cidr, identities.get(cidr)));
+      yield;
+    }
+    for (const key of keys.relations) {
+      this.#relate(key, relations.get(key));
+      yield;
+    }
+    for (const decision of decisions) {
+      this.numbers.decision.release(decision);
+      yield;
+    }
+    for (const identity of peers) {
+      this.#leavePeers(identity);
+      yield;
+    }
+    for (const subject of classes) this.#leave(subject);
+    yield* this.#dictionaries();
+    const wanted = { rows: this.#wanted, addresses: this.#wantedAddresses };
     this.#wanted = new Map();
+    this.#wantedAddresses = new Map();
     return wanted;
+  }
+
+  /** A pod is of a class that others of the node are of, between rounds or in the middle of one. */
+  admit(pod: string, subject: SubjectClass | undefined): void {
+    this.#admittedFrom.push(...this.#enter(pod, subject));
   }
 
   /** Undefined: the pod has no class, or a class without a number. */
@@ -107,35 +149,37 @@ export class DirectionFlows {
     return this.#starved.identities.size + this.#starved.relations.size;
   }
 
-  #announce(
-    { identities, relations }: DirectionMatrix,
-    subjects: ReadonlyMap<string, SubjectClass | undefined>,
-    keys: DirectionKeys,
-  ): void {
+  *#announce({ identities, relations }: DirectionMatrix, subjects: ReadonlySet<SubjectClass>, keys: DirectionKeys): Steps {
     const names: Record<NumberKind, Set<Owner>> = { class: new Set(), coarse: new Set(), fine: new Set(), decision: new Set() };
-    for (const subject of subjects.values()) if (subject) names.class.add(this.names.class(subject));
+    for (const subject of subjects) names.class.add(this.names.class(subject));
     for (const cidr of keys.identities) {
       const { coarse, fine } = identities.get(cidr) ?? {};
       if (coarse) names.coarse.add(this.names.coarse(coarse));
       if (fine) names.fine.add(this.names.fine(fine));
+      yield;
     }
     for (const key of keys.relations) {
       const decision = relations.get(key);
       if (decision && decision.ranges.length > 0) names.decision.add(this.names.decision(decision));
+      yield;
     }
     for (const kind of numberKinds) this.numbers[kind].announce(names[kind]);
   }
 
-  #enter(pod: string, subject: SubjectClass | undefined): void {
+  /** @returns the class that it was of, to be left */
+  #enter(pod: string, subject: SubjectClass | undefined): readonly SubjectClass[] {
+    const before = this.#subjects.get(pod);
+    const left = before ? [before] : [];
     if (!subject) {
       this.#subjects.delete(pod);
-      return;
+      return left;
     }
     this.#subjects.set(pod, subject);
     const known = this.#classes.get(subject.id);
     if (known) known.pods++;
     else this.#classes.set(subject.id, { subject, pods: 1 });
     this.numbers.class.acquire(this.names.class(subject));
+    return left;
   }
 
   #leave(subject: SubjectClass): void {
@@ -144,18 +188,22 @@ export class DirectionFlows {
     if (known && --known.pods === 0) this.#classes.delete(subject.id);
   }
 
-  #identify(cidr: string, identity: PeerIdentity | undefined): void {
+  /** @returns the identity that it had, to be left */
+  #identify(cidr: string, identity: PeerIdentity | undefined): readonly PeerIdentity[] {
+    const before = this.#identities.get(cidr);
+    const left = before ? [before] : [];
     this.#starved.identities.delete(cidr);
     const network = parseCidr(cidr);
     const owner = this.names.address(cidr);
     if (!identity || !this.#families.includes(network.family)) {
-      if (this.#identities.delete(cidr)) this.#wanted.set(owner, []);
-      return;
+      if (this.#identities.delete(cidr)) this.#wantedAddresses.set(owner, []);
+      return left;
     }
     this.#identities.set(cidr, identity);
     const numbers = { coarse: this.#enterPeers('coarse', identity.coarse), fine: this.#enterPeers('fine', identity.fine) };
     if (numbers.coarse === undefined || numbers.fine === undefined) this.#starved.identities.add(cidr);
-    this.#wanted.set(owner, [addressFlow(this.#tables, network, known(numbers))]);
+    this.#wantedAddresses.set(owner, [addressFlow(this.#tables, network, known(numbers))]);
+    return left;
   }
 
   #enterPeers(kind: 'coarse' | 'fine', peers: PeerClass): number | undefined {
@@ -173,9 +221,10 @@ export class DirectionFlows {
     }
   }
 
-  #forgetRelation(key: string): void {
+  /** @returns the decision that it led to, to be released */
+  #forgetRelation(key: string): readonly Owner[] {
     const written = this.#relations.get(key);
-    if (!written) return;
+    if (!written) return [];
     this.#relations.delete(key);
     const uses = (this.#relationUses.get(written.owner) ?? 1) - 1;
     if (uses > 0) this.#relationUses.set(written.owner, uses);
@@ -183,6 +232,7 @@ export class DirectionFlows {
       this.#relationUses.delete(written.owner);
       this.#wanted.set(written.owner, []);
     }
+    return written.decision === undefined ? [] : [written.decision];
   }
 
   #relate(key: string, decision: PolicyDecision | undefined): void {
@@ -230,26 +280,30 @@ export class DirectionFlows {
     return { decision: number };
   }
 
-  #releaseDecision(name: Owner): void {
-    this.numbers.decision.release(name);
-  }
-
   /** What says which number stands for what: it comes and goes with the number. */
-  #dictionaries(): void {
+  *#dictionaries(): Steps {
     for (const kind of ['coarse', 'fine'] as const) {
       const { began, ended } = this.numbers[kind].takeChanges();
-      for (const name of ended) this.#wanted.set(name, []);
-      for (const name of began) this.#wanted.set(name, [dictionaryFlow(this.#tables, kind, this.numbers[kind].numberOf(name) ?? 0)]);
+      for (const name of ended) {
+        this.#wanted.set(name, []);
+        yield;
+      }
+      for (const name of began) {
+        this.#wanted.set(name, [dictionaryFlow(this.#tables, kind, this.numbers[kind].numberOf(name) ?? 0)]);
+        yield;
+      }
     }
     this.numbers.class.takeChanges();
     const { began, ended } = this.numbers.decision.takeChanges();
     for (const name of ended) {
       this.#wanted.set(name, []);
       this.#decisions.delete(name);
+      yield;
     }
     for (const name of began) {
       const [number, decision] = [this.numbers.decision.numberOf(name), this.#decisions.get(name)];
       if (number !== undefined && decision) this.#wanted.set(name, decisionFlows(this.#tables, number, decision, this.#families));
+      yield;
     }
   }
 }

@@ -1,3 +1,4 @@
+import { finish, type Steps } from '../async/steps.ts';
 import type { Family } from '../net/ip.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import type { Flow } from '../pipeline/flow.ts';
@@ -9,7 +10,6 @@ import {
   type PolicyDirection,
   type PolicyMatrix,
   policyDirections,
-  type SubjectClass,
 } from '../policy-matrix/matrix.ts';
 import { DirectionFlows } from './direction-flows.ts';
 import { numberKinds } from './recovered-numbers.ts';
@@ -21,11 +21,17 @@ interface PolicyFlowsOptions {
   readonly recovered?: Iterable<RecoveredFlow>;
 }
 
-/** What a round has changed, to be written in one synchronous update of the wanted state. */
+/** What a round has changed. */
 interface PolicyFlowsChange {
   /** Owners that want something else than before; an empty list: nothing any more. */
   readonly wanted: ReadonlyMap<Owner, readonly Flow[]>;
   /** Pods, `namespace/name`, whose `classesOf` or addresses may be others than before. */
+  readonly subjects: ReadonlySet<string>;
+}
+
+/** The same in parts, each of which leads to those before it. */
+interface PolicyFlowsRound {
+  readonly wanted: readonly ReadonlyMap<Owner, readonly Flow[]>[];
   readonly subjects: ReadonlySet<string>;
 }
 
@@ -50,7 +56,7 @@ interface DecidedRows {
  */
 export class PolicyFlows {
   readonly #directions: Readonly<Record<(typeof policyDirections)[number], DirectionFlows>>;
-  readonly #pods = new Map<string, MatrixSubject>();
+  readonly #pods = new Map<string, PodClasses>();
   /** Closed for want of a number. */
   readonly #starved = new Set<string>();
 
@@ -59,33 +65,52 @@ export class PolicyFlows {
     this.#directions = { ingress: new DirectionFlows('ingress', families, flows), egress: new DirectionFlows('egress', families, flows) };
   }
 
-  /**
-   * @param matrix as `PolicyEngine` has it now
-   * @param change since the last call, all of it: rows that are not named are taken for what they were
-   */
+  /** A whole round at once. @param matrix as `PolicyEngine` has it now @param change as of `round` */
   update(matrix: PolicyMatrix, change: PolicyChange): PolicyFlowsChange {
+    const { wanted, subjects } = finish(this.round(matrix, change));
+    this.publish(matrix, subjects);
+    return { wanted: new Map(wanted.flatMap((each) => [...each])), subjects };
+  }
+
+  /**
+   * Readers see nothing of it before `publish`.
+   *
+   * @param matrix as it is going to be
+   * @param change since the last round, all of it: rows that are not named are taken for what they were
+   */
+  *round(matrix: PolicyMatrix, change: PolicyChange): Steps<PolicyFlowsRound> {
     const pods = new Set([...change.subjects, ...this.#starved]);
-    const wanted = new Map<Owner, readonly Flow[]>();
-    for (const direction of policyDirections) {
-      const subjects = new Map<string, SubjectClass | undefined>();
-      for (const pod of pods) subjects.set(pod, matrix.subjects.get(pod)?.[direction]);
-      for (const [owner, flows] of this.#directions[direction].update(matrix[direction], subjects, change[direction]))
-        wanted.set(owner, flows);
-    }
-    for (const pod of pods) {
-      const subject = matrix.subjects.get(pod);
-      if (subject) this.#pods.set(pod, subject);
-      else this.#pods.delete(pod);
-      if (subject && this.classesOf(pod) === 'closed') this.#starved.add(pod);
-      else this.#starved.delete(pod);
-    }
-    return { wanted, subjects: pods };
+    const { ingress, egress } = this.#directions;
+    const into = yield* ingress.round(matrix, pods, change.ingress);
+    const out = yield* egress.round(matrix, pods, change.egress);
+    return { wanted: [into.rows, out.rows, into.addresses, out.addresses], subjects: pods };
+  }
+
+  /** @param matrix as of the last round @param pods its subjects */
+  publish({ subjects }: Pick<PolicyMatrix, 'subjects'>, pods: Iterable<string>): void {
+    for (const pod of pods) this.#publishPod(pod, subjects.get(pod));
+  }
+
+  /** A pod is of classes that others of the node are of, between rounds or in the middle of one. @param subject its row, as `PolicyEngine.admit` says */
+  admit(pod: string, subject: MatrixSubject): void {
+    for (const direction of policyDirections) this.#directions[direction].admit(pod, subject[direction]);
+    this.#publishPod(pod, subject);
+  }
+
+  #publishPod(pod: string, subject: MatrixSubject | undefined): void {
+    const classes = subject && this.#numbersOf(pod, subject);
+    if (classes) this.#pods.set(pod, classes);
+    else this.#pods.delete(pod);
+    if (classes === 'closed') this.#starved.add(pod);
+    else this.#starved.delete(pod);
   }
 
   /** @param pod `namespace/name` of a local pod; one that the matrix does not have is closed */
   classesOf(pod: string): PodClasses {
-    const subject = this.#pods.get(pod);
-    if (!subject) return 'closed';
+    return this.#pods.get(pod) ?? 'closed';
+  }
+
+  #numbersOf(pod: string, subject: MatrixSubject): PodClasses {
     const classes: { ingress?: number; egress?: number } = {};
     for (const direction of policyDirections) {
       if (!subject[direction]) continue;

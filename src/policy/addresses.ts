@@ -1,3 +1,4 @@
+import type { Steps } from '../async/steps.ts';
 import {
   addressBits,
   type Cidr,
@@ -41,16 +42,16 @@ export class Addresses {
   readonly #pods = new Map<string, { readonly ip: Ip; readonly claims: IndexedPod[] }>();
   readonly #nodes = new Map<string, KnownNode>();
   readonly #gateways = new Map<string, { readonly ip: Ip; readonly nodes: Set<KnownNode> }>();
-  #networks: Readonly<Record<Family, PrefixSets<'pods'>>> | undefined;
-  #marks: readonly PrefixMark<'pods'>[] = [];
-  #strays: ReadonlyMap<string, Ip> | undefined;
+  /** Undefined: not known since nodes have changed. */
+  #networks: PodNetworks | undefined;
+  #strays: Map<string, Ip> | undefined;
 
   addPod(pod: IndexedPod): void {
     for (const ip of pod.addresses) {
       const known = this.#pods.get(ip.text);
       if (known) known.claims.push(pod);
       else this.#pods.set(ip.text, { ip, claims: [pod] });
-      if (this.#strays && this.#isStray(ip)) this.#strays = new Map([...this.#strays, [ip.text, ip]]);
+      if (this.#networks && isStray(ip, this.#networks)) this.#strays?.set(ip.text, ip);
     }
   }
 
@@ -62,7 +63,7 @@ export class Addresses {
       claims.splice(at, 1);
       if (claims.length > 0) continue;
       this.#pods.delete(text);
-      if (this.#strays?.has(text)) this.#strays = undefined;
+      this.#strays?.delete(text);
     }
   }
 
@@ -102,39 +103,45 @@ export class Addresses {
     return node && { gatewayOf: node };
   }
 
-  gateways(): Iterable<Ip> {
-    return [...this.#gateways.values()].map(({ ip }) => ip);
+  *gateways(): Iterable<Ip> {
+    for (const { ip } of this.#gateways.values()) yield ip;
   }
 
   /** Where pods may be: networks of nodes, without what in them is a node's. */
-  podNetworks(): readonly PrefixMark<'pods'>[] {
-    this.#networksNow();
-    return this.#marks;
+  *podNetworks(): Steps<readonly PrefixMark<'pods'>[]> {
+    return (yield* this.#networksNow()).marks;
   }
 
   /** Addresses of pods that lie in no pod network. */
-  strays(): Iterable<Ip> {
-    this.#strays ??= new Map([...this.#pods.values()].filter(({ ip }) => this.#isStray(ip)).map(({ ip }) => [ip.text, ip]));
-    return this.#strays.values();
+  *strays(): Steps<Iterable<Ip>> {
+    if (this.#strays) return this.#strays.values();
+    const networks = yield* this.#networksNow();
+    const strays = new Map<string, Ip>();
+    for (const { ip } of this.#pods.values()) {
+      if (isStray(ip, networks)) strays.set(ip.text, ip);
+      yield;
+    }
+    this.#strays = strays;
+    return strays.values();
   }
 
-  #isStray(ip: Ip): boolean {
-    return !this.#networksNow()[ip.family].heldAt(ip).has('pods');
-  }
-
-  #networksNow(): Readonly<Record<Family, PrefixSets<'pods'>>> {
+  *#networksNow(): Steps<PodNetworks> {
     if (this.#networks) return this.#networks;
-    const nodes = [...this.#nodes.values()];
-    const within: PrefixMark<'pods'>[] = nodes.flatMap(({ podCidrs }) =>
-      podCidrs.flatMap((cidr): readonly PrefixMark<'pods'>[] => [
-        { cidr, adds: 'pods' },
-        { cidr: cidrOf(cidr.network, Math.max(cidr.prefixLength, addressBits(cidr.family) - 1)), removes: 'pods' },
-      ]),
-    );
-    const inside = setsOf(within);
-    const foreign = nodes.flatMap(({ addresses }) => addresses.filter((ip) => inside[ip.family].heldAt(ip).has('pods')));
-    this.#marks = [...within, ...foreign.map((ip): PrefixMark<'pods'> => ({ cidr: hostCidr(ip), removes: 'pods' }))];
-    this.#networks = foreign.length === 0 ? inside : setsOf(this.#marks);
+    const marks: PrefixMark<'pods'>[] = [];
+    for (const { podCidrs } of this.#nodes.values()) {
+      for (const cidr of podCidrs) {
+        const gateways = cidrOf(cidr.network, Math.max(cidr.prefixLength, addressBits(cidr.family) - 1));
+        marks.push({ cidr, adds: 'pods' }, { cidr: gateways, removes: 'pods' });
+      }
+      yield;
+    }
+    const inside = yield* setsOf(marks);
+    const before = marks.length;
+    for (const { addresses } of this.#nodes.values()) {
+      for (const ip of addresses) if (inside[ip.family].heldAt(ip).has('pods')) marks.push({ cidr: hostCidr(ip), removes: 'pods' });
+      yield;
+    }
+    this.#networks = { marks, sets: marks.length === before ? inside : yield* setsOf(marks) };
     return this.#networks;
   }
 
@@ -144,8 +151,17 @@ export class Addresses {
   }
 }
 
-function setsOf(marks: readonly PrefixMark<'pods'>[]): Readonly<Record<Family, PrefixSets<'pods'>>> {
-  return { ipv4: prefixSets('ipv4', marks), ipv6: prefixSets('ipv6', marks) };
+interface PodNetworks {
+  readonly marks: readonly PrefixMark<'pods'>[];
+  readonly sets: Readonly<Record<Family, PrefixSets<'pods'>>>;
+}
+
+function isStray(ip: Ip, { sets }: PodNetworks): boolean {
+  return !sets[ip.family].heldAt(ip).has('pods');
+}
+
+function* setsOf(marks: readonly PrefixMark<'pods'>[]): Steps<PodNetworks['sets']> {
+  return { ipv4: yield* prefixSets('ipv4', marks), ipv6: yield* prefixSets('ipv6', marks) };
 }
 
 /** The network's first two addresses, or as many as it has. */

@@ -1,26 +1,27 @@
+import { finish, type Steps } from '../async/steps.ts';
 import { type Family, hostCidr, type Ip } from '../net/ip.ts';
-import type { PeerIdentity } from '../policy-matrix/matrix.ts';
 import { type Addresses, families } from './addresses.ts';
 import type { IndexedPod, Kind, PodKinds } from './kinds.ts';
 import type { Membership, MembershipChange } from './membership.ts';
 import type { PeerSet, TermHolding } from './peer-set.ts';
 import { type PrefixMark, type PrefixSets, prefixSets } from './prefixes.ts';
 import type { Pair, Relations } from './relations.ts';
+import { SteadyRows } from './steady-rows.ts';
+import type { BlockTerm } from './term.ts';
 
 interface IdentitiesOptions {
   readonly membership: Membership;
   readonly relations: Relations;
   readonly kinds: PodKinds;
   readonly addresses: Addresses;
-  /** Gets the networks whose rows come, go or change. */
-  readonly changed: Set<string>;
 }
 
 /** Which identity each address has in one direction: rows of networks, and of addresses that are something else than their network. */
 export class Identities {
-  readonly #rows = new Map<string, Pair>();
+  /** By network. */
+  readonly rows = new SteadyRows<Pair>();
   readonly #options: IdentitiesOptions;
-  #networks: Readonly<Record<Family, PrefixSets<TermHolding>>> = networksOf([]);
+  #networks: Readonly<Record<Family, PrefixSets<TermHolding>>> = finish(networksOf([]));
   #peerSets = new Map<ReadonlySet<TermHolding>, PeerSet>();
   #networkRows = new Map<string, PeerSet>();
   /** Addresses with a row of their own. */
@@ -31,62 +32,74 @@ export class Identities {
     this.#options = options;
   }
 
-  /** By network. A view. */
-  get rows(): ReadonlyMap<string, PeerIdentity> {
-    return this.#rows;
-  }
-
   /** @param moved addresses of pods that have come, gone or changed @param nodesChanged the networks or addresses of some node have */
-  settle({ kinds, namespaces, blocks }: MembershipChange, moved: Iterable<Ip>, nodesChanged: boolean): void {
+  *settle({ kinds, namespaces, blocks }: MembershipChange, moved: Iterable<Ip>, nodesChanged: boolean): Steps {
     const dirty = new Map<string, Ip>();
-    const mark = (ips: Iterable<Ip>): void => {
-      for (const ip of ips) dirty.set(ip.text, ip);
-    };
-    mark(moved);
-    for (const kind of kinds) mark(addressesOf(kind));
-    for (const name of namespaces) for (const kind of this.#options.kinds.ofNamespace(name)) mark(addressesOf(kind));
+    yield* mark(dirty, moved);
+    for (const kind of kinds) yield* mark(dirty, addressesOf(kind));
+    for (const name of namespaces) for (const kind of this.#options.kinds.ofNamespace(name)) yield* mark(dirty, addressesOf(kind));
     this.#unions.clear();
     if (blocks || nodesChanged) {
-      this.#renewNetworks();
-      mark(this.#dependents());
+      yield* this.#renewNetworks();
+      yield* this.#markDependents(dirty);
     }
-    for (const ip of dirty.values()) this.#renewAddress(ip);
+    for (const ip of dirty.values()) {
+      this.#renewAddress(ip);
+      yield;
+    }
   }
 
-  setsInUse(): readonly PeerSet[] {
-    return [...this.#networkRows.values(), ...this.#peerSets.values()];
+  *setsInUse(): Iterable<PeerSet> {
+    yield* this.#networkRows.values();
+    yield* this.#peerSets.values();
   }
 
-  /** Whose row depends on the networks: pods that some term holds or that lie in no pod network, gateways, and what has a row. */
-  *#dependents(): Iterable<Ip> {
+  /** Whose row depends on the networks: pods that some term holds, gateways, strays, and what has a row. */
+  *#markDependents(dirty: Map<string, Ip>): Steps {
     const { membership, kinds, addresses } = this.#options;
-    for (const { ip } of this.#own.values()) yield ip;
+    for (const { ip } of this.#own.values()) {
+      dirty.set(ip.text, ip);
+      yield;
+    }
     for (const name of kinds.namespaces()) {
       const isWide = membership.wideOf(name) !== membership.sets.empty;
-      for (const kind of kinds.ofNamespace(name)) if (isWide || membership.fineOf(kind) !== membership.sets.empty) yield* addressesOf(kind);
+      for (const kind of kinds.ofNamespace(name)) {
+        if (isWide || membership.fineOf(kind) !== membership.sets.empty) yield* mark(dirty, addressesOf(kind));
+        yield;
+      }
+      yield;
     }
-    if (membership.anyPod !== membership.sets.empty) yield* addresses.strays();
-    if (this.#networkRows.size > 0) yield* addresses.gateways();
+    if (membership.anyPod !== membership.sets.empty) yield* mark(dirty, yield* addresses.strays());
+    if (this.#networkRows.size > 0) yield* mark(dirty, addresses.gateways());
   }
 
-  #renewNetworks(): void {
+  *#renewNetworks(): Steps {
     const marks: PrefixMark<TermHolding>[] = [];
     for (const { term, holding } of this.#options.membership.blocks()) {
-      if (term.is === 'block') {
-        marks.push({ cidr: term.cidr, adds: holding });
-        for (const cidr of term.except) marks.push({ cidr, removes: holding });
-      } else
-        for (const { cidr, adds, removes } of this.#options.addresses.podNetworks())
-          marks.push({ cidr, ...(adds ? { adds: holding } : {}), ...(removes ? { removes: holding } : {}) });
+      const within = term.is === 'block' ? blockMarks(term) : yield* this.#options.addresses.podNetworks();
+      for (const { cidr, adds, removes } of within) {
+        marks.push({ cidr, ...(adds ? { adds: holding } : {}), ...(removes ? { removes: holding } : {}) });
+        yield;
+      }
     }
-    this.#networks = networksOf(marks);
+    this.#networks = yield* networksOf(marks);
     this.#peerSets = new Map();
     const rows = new Map<string, PeerSet>();
-    for (const family of families) for (const { cidr, held } of this.#networks[family].rows) rows.set(cidr.text, this.#peerSetOf(held));
+    for (const family of families)
+      for (const { cidr, held } of this.#networks[family].rows) {
+        rows.set(cidr.text, this.#peerSetOf(held));
+        yield;
+      }
     const before = this.#networkRows;
     this.#networkRows = rows;
-    for (const [text, set] of rows) if (before.get(text) !== set) this.#renewRow(text);
-    for (const text of before.keys()) if (!rows.has(text)) this.#renewRow(text);
+    for (const [text, set] of rows) {
+      if (before.get(text) !== set) this.#renewRow(text);
+      yield;
+    }
+    for (const text of before.keys()) {
+      if (!rows.has(text)) this.#renewRow(text);
+      yield;
+    }
   }
 
   #renewAddress(ip: Ip): void {
@@ -119,14 +132,13 @@ export class Identities {
 
   /** What an address has for itself goes before what its network has, where both are rows of one key. */
   #renewRow(cidr: string): void {
-    const { relations, membership, changed } = this.#options;
+    const { relations, membership } = this.#options;
     const network = this.#networkRows.get(cidr);
-    const before = this.#rows.get(cidr);
+    const before = this.rows.current.get(cidr);
     const own = this.#own.get(cidr)?.pair;
     const pair = own ? relations.acquirePair(own.coarse, own.fine) : network && relations.acquirePair(network, membership.sets.empty);
-    if (pair) this.#rows.set(cidr, pair);
-    else this.#rows.delete(cidr);
-    if (before !== pair) changed.add(cidr);
+    if (pair) this.rows.set(cidr, pair);
+    else this.rows.delete(cidr);
     if (before) relations.releasePair(before);
   }
 
@@ -152,10 +164,22 @@ export class Identities {
   }
 }
 
-function networksOf(marks: readonly PrefixMark<TermHolding>[]): Readonly<Record<Family, PrefixSets<TermHolding>>> {
-  return { ipv4: prefixSets('ipv4', marks), ipv6: prefixSets('ipv6', marks) };
+function* networksOf(marks: readonly PrefixMark<TermHolding>[]): Steps<Readonly<Record<Family, PrefixSets<TermHolding>>>> {
+  return { ipv4: yield* prefixSets('ipv4', marks), ipv6: yield* prefixSets('ipv6', marks) };
+}
+
+function* blockMarks({ cidr, except }: BlockTerm): Iterable<PrefixMark<true>> {
+  yield { cidr, adds: true };
+  for (const each of except) yield { cidr: each, removes: true };
 }
 
 function* addressesOf({ pods }: Kind): Iterable<Ip> {
   for (const { addresses } of pods as ReadonlySet<IndexedPod>) yield* addresses;
+}
+
+function* mark(dirty: Map<string, Ip>, ips: Iterable<Ip>): Steps {
+  for (const ip of ips) {
+    dirty.set(ip.text, ip);
+    yield;
+  }
 }

@@ -1,3 +1,4 @@
+import type { Steps } from '../async/steps.ts';
 import type { PolicyPod } from '../kube/policy-pod.ts';
 import { type Ip, parseIp } from '../net/ip.ts';
 import { labelText, type PodLabels } from './selector.ts';
@@ -27,6 +28,12 @@ interface MovedPod {
   readonly from: Kind;
 }
 
+/** Kinds that are new, and kinds that have no pods any more. */
+export interface KindChanges {
+  readonly added: ReadonlySet<Kind>;
+  readonly removed: ReadonlySet<Kind>;
+}
+
 /** PodLabels and named ports that a policy looks at, of peers. */
 export interface MentionedNames {
   readonly labels: ReadonlySet<string>;
@@ -48,6 +55,10 @@ class UsedNames {
   /** What is newly used. */
   missing(): readonly string[] {
     return [...this.#uses.keys()].filter((name) => !this.projected.has(name));
+  }
+
+  get isBehind(): boolean {
+    return this.isStale || this.missing().length > 0;
   }
 
   get isStale(): boolean {
@@ -112,6 +123,11 @@ export class PodKinds {
     return this.#kinds.values();
   }
 
+  /** Whether there is something to tell apart, or kinds have come or gone. */
+  get isBehind(): boolean {
+    return this.#added.size > 0 || this.#emptied.size > 0 || this.#labels.isBehind || this.#ports.isBehind;
+  }
+
   /** A policy that looks at these comes, or goes. Those of all policies count: one that becomes of use here then tells no new kinds apart. */
   mention({ labels, ports }: MentionedNames, by: 1 | -1): void {
     for (const key of labels) this.#labels.change(key, by);
@@ -119,38 +135,46 @@ export class PodKinds {
   }
 
   /** Tells apart what policies tell apart. @returns pods that are of another kind now */
-  project(): readonly MovedPod[] {
+  *project(): Steps<readonly MovedPod[]> {
     const labels = this.#labels.missing();
     const ports = this.#ports.missing();
     const isAnew = this.#labels.isStale || this.#ports.isStale;
     if (labels.length === 0 && ports.length === 0 && !isAnew) return [];
-    const concerns = ({ pod }: IndexedPod): boolean =>
-      isAnew || labels.some((key) => Object.hasOwn(pod.labels, key)) || ports.some((name) => Object.hasOwn(pod.ports, name));
-    const moving = [...this.#pods.values()].filter(concerns);
     if (isAnew) this.#renewNames();
     else {
       this.#labels.projected = new Set([...this.#labels.projected, ...labels].sort());
       this.#ports.projected = new Set([...this.#ports.projected, ...ports].sort());
     }
-    return moving.flatMap((known): readonly MovedPod[] => {
-      const kind = this.#kindOf(known.pod);
-      const { kind: from } = known;
-      if (kind === from) return [];
-      this.#leave(known);
-      known.kind = kind;
-      kind.pods.add(known);
-      return [{ known, from }];
-    });
+    const concerns = ({ pod }: IndexedPod): boolean =>
+      isAnew || labels.some((key) => Object.hasOwn(pod.labels, key)) || ports.some((name) => Object.hasOwn(pod.ports, name));
+    const moved: MovedPod[] = [];
+    for (const known of this.#pods.values()) {
+      if (concerns(known)) this.#intern(known, moved);
+      yield;
+    }
+    return moved;
   }
 
-  /** Kinds that are new, and kinds that have no pods any more, since this was last called. */
-  takeChanges(): { readonly added: ReadonlySet<Kind>; readonly removed: ReadonlySet<Kind> } {
+  #intern(known: IndexedPod, moved: MovedPod[]): void {
+    const kind = this.#kindOf(known.pod);
+    const { kind: from } = known;
+    if (kind === from) return;
+    this.#leave(known);
+    known.kind = kind;
+    kind.pods.add(known);
+    moved.push({ known, from });
+  }
+
+  /** Since this was last called. */
+  *takeChanges(): Steps<KindChanges> {
     const removed = new Set<Kind>();
-    for (const kind of this.#emptied)
+    for (const kind of this.#emptied) {
       if (kind.pods.size === 0) {
         this.#forget(kind);
         if (!this.#added.delete(kind)) removed.add(kind);
       }
+      yield;
+    }
     const added = this.#added;
     this.#added = new Set();
     this.#emptied = new Set();

@@ -1,4 +1,5 @@
-import { addTo, type Kind, type PodKinds, removeFrom } from './kinds.ts';
+import type { Steps } from '../async/steps.ts';
+import { addTo, type Kind, type KindChanges, type PodKinds, removeFrom } from './kinds.ts';
 import type { NamespaceLabels } from './namespace-labels.ts';
 import { type PeerSet, PeerSets, type TermHolding } from './peer-set.ts';
 import { certainLabel, labelText, matchesLabels, type PodLabels } from './selector.ts';
@@ -95,25 +96,54 @@ export class Membership {
     else yield* kinds;
   }
 
-  setsInUse(): readonly PeerSet[] {
-    return [...this.#fine.values(), ...this.#wideSets.values()];
+  *setsInUse(): Iterable<PeerSet> {
+    yield* this.#fine.values();
+    yield* this.#wideSets.values();
   }
 
   /** Works off what has changed. @param relabelled namespaces */
-  settle(kinds: ReturnType<PodKinds['takeChanges']>, relabelled: ReadonlySet<string>): MembershipChange {
-    const dirtyKinds = new Set<Kind>(kinds.added);
-    const dirtyNamespaces = new Set<string>(relabelled);
+  *settle({ added, removed }: KindChanges, relabelled: ReadonlySet<string>): Steps<MembershipChange> {
+    const dirty = { kinds: new Set<Kind>(), namespaces: new Set<string>() };
+    for (const kind of removed) yield* this.#forget(kind);
+    for (const kind of added) {
+      dirty.kinds.add(kind);
+      if (!this.#wideSets.has(kind.namespace)) dirty.namespaces.add(kind.namespace);
+      yield;
+    }
+    for (const name of relabelled) {
+      dirty.namespaces.add(name);
+      yield* addAll(dirty.kinds, this.#kinds.ofNamespace(name));
+    }
+    const areGone = yield* this.#dropGone(dirty);
+    const areNew = yield* this.#takeFresh(dirty);
+    return {
+      kinds: yield* this.#changedKinds(dirty.kinds),
+      namespaces: yield* this.#changedNamespaces(dirty.namespaces),
+      blocks: areGone || areNew,
+    };
+  }
+
+  /** @returns whether there are blocks among them */
+  *#dropGone(dirty: DirtyPeers): Steps<boolean> {
     let blocks = false;
-    for (const kind of kinds.removed) this.#forget(kind);
     for (const used of this.#gone) {
       blocks ||= used.term.is !== 'pods';
-      for (const kind of used.kinds) dirtyKinds.add(kind);
-      for (const name of used.namespaces) dirtyNamespaces.add(name);
+      yield* addAll(dirty.kinds, used.kinds);
+      yield* addAll(dirty.namespaces, used.namespaces);
       this.#terms.delete(used.term.text);
       this.#indexOf(used)?.remove(used);
+      yield;
     }
+    this.#gone.clear();
+    return blocks;
+  }
+
+  /** @returns whether there are blocks among them */
+  *#takeFresh(dirty: DirtyPeers): Steps<boolean> {
+    let blocks = false;
     const looked = new Set<string>();
     for (const used of this.#fresh) {
+      yield;
       // Also gone again since; then there is nothing to look for.
       if (!this.#terms.has(used.term.text)) continue;
       if (used.term.is !== 'pods') {
@@ -124,19 +154,17 @@ export class Membership {
       const place = `${isWide(used.term)} ${placeOf(used.term)}`;
       if (looked.has(place)) continue; // then the same kinds and namespaces are dirty already
       looked.add(place);
-      for (const kind of this.#candidateKinds(used.term)) dirtyKinds.add(kind);
-      for (const name of this.#candidateNamespaces(used.term)) dirtyNamespaces.add(name);
+      yield* addAll(dirty.kinds, this.#candidateKinds(used.term));
+      yield* addAll(dirty.namespaces, this.#candidateNamespaces(used.term));
     }
     this.#fresh.clear();
-    this.#gone.clear();
-    for (const name of relabelled) for (const kind of this.#kinds.ofNamespace(name)) dirtyKinds.add(kind);
-    for (const { namespace } of kinds.added) if (!this.#wideSets.has(namespace)) dirtyNamespaces.add(namespace);
-    return { kinds: this.#changedKinds(dirtyKinds), namespaces: this.#changedNamespaces(dirtyNamespaces), blocks };
+    return blocks;
   }
 
-  #changedKinds(dirty: ReadonlySet<Kind>): ReadonlySet<Kind> {
+  *#changedKinds(dirty: ReadonlySet<Kind>): Steps<ReadonlySet<Kind>> {
     const changed = new Set<Kind>();
     for (const kind of dirty) {
+      yield;
       if (kind.pods.size === 0) continue;
       const holdings: TermHolding[] = [];
       for (const used of this.#fineTerms.candidates(kind.namespace, kind.labels)) {
@@ -154,11 +182,12 @@ export class Membership {
     return changed;
   }
 
-  #changedNamespaces(dirty: ReadonlySet<string>): ReadonlySet<string> {
+  *#changedNamespaces(dirty: ReadonlySet<string>): Steps<ReadonlySet<string>> {
     const changed = new Set<string>();
     for (const name of dirty) {
+      yield;
       if (this.#kinds.ofNamespace(name).size === 0) {
-        this.#forgetNamespace(name);
+        yield* this.#forgetNamespace(name);
         continue;
       }
       const labels = this.#namespaces.get(name);
@@ -219,16 +248,28 @@ export class Membership {
     return isWide(term) ? this.#wideTerms : this.#fineTerms;
   }
 
-  #forget(kind: Kind): void {
-    for (const used of this.#fineTerms.candidates(kind.namespace, kind.labels)) used.kinds.delete(kind);
+  *#forget(kind: Kind): Steps {
+    for (const used of this.#fineTerms.candidates(kind.namespace, kind.labels)) {
+      used.kinds.delete(kind);
+      yield;
+    }
     this.#fine.delete(kind);
-    if (this.#kinds.ofNamespace(kind.namespace).size === 0) this.#forgetNamespace(kind.namespace);
+    if (this.#kinds.ofNamespace(kind.namespace).size === 0) yield* this.#forgetNamespace(kind.namespace);
   }
 
-  #forgetNamespace(name: string): void {
+  *#forgetNamespace(name: string): Steps {
     if (!this.#wideSets.delete(name)) return;
-    for (const used of this.#wideTerms.all()) used.namespaces.delete(name);
+    for (const used of this.#wideTerms.all()) {
+      used.namespaces.delete(name);
+      yield;
+    }
   }
+}
+
+/** What is to be looked at. */
+interface DirtyPeers {
+  readonly kinds: Set<Kind>;
+  readonly namespaces: Set<string>;
 }
 
 /**
@@ -271,4 +312,11 @@ function placeText(namespace = '', label = ''): string {
 function matchesNamespace({ namespaces }: PodsTerm, name: string, labels: PodLabels | undefined): boolean {
   if (typeof namespaces === 'string') return namespaces === name;
   return labels === undefined ? namespaces.length === 0 : matchesLabels(namespaces, labels);
+}
+
+function* addAll<T>(to: Set<T>, from: Iterable<T>): Steps {
+  for (const each of from) {
+    to.add(each);
+    yield;
+  }
 }

@@ -1,3 +1,4 @@
+import type { Steps } from '../async/steps.ts';
 import type { PeerClass } from '../policy-matrix/matrix.ts';
 import { compareTexts } from './selector.ts';
 import type { Term } from './term.ts';
@@ -29,7 +30,7 @@ export class PeerSet implements PeerClass {
 /** Interns sets. Those that are in use no longer are forgotten when they are most of all. */
 export class PeerSets {
   readonly empty = new PeerSet(0, []);
-  #sets = new Map<string, PeerSet>();
+  readonly #sets = new Map<string, PeerSet>();
   #lastId = 0;
   #sweepAt = SWEEP_MIN;
 
@@ -52,10 +53,17 @@ export class PeerSets {
   }
 
   /** @param inUse gives every set that is still referred to */
-  sweep(inUse: () => Iterable<PeerSet>): void {
+  *sweep(inUse: () => Iterable<PeerSet>): Steps {
     if (this.#sets.size < this.#sweepAt) return;
-    const used = new Set(inUse());
-    this.#sets = new Map([...this.#sets].filter(([, set]) => used.has(set)));
+    const used = new Set<PeerSet>();
+    for (const set of inUse()) {
+      used.add(set);
+      yield;
+    }
+    for (const [key, set] of this.#sets) {
+      if (!used.has(set)) this.#sets.delete(key);
+      yield;
+    }
     this.#sweepAt = Math.max(SWEEP_MIN, 2 * this.#sets.size);
   }
 }

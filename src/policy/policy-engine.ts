@@ -1,3 +1,4 @@
+import { finish, type Steps } from '../async/steps.ts';
 import type { NetworkPolicy } from '../kube/network-policy.ts';
 import type { PolicyPod } from '../kube/policy-pod.ts';
 import type { Ip } from '../net/ip.ts';
@@ -10,13 +11,14 @@ import {
 } from '../policy-matrix/matrix.ts';
 import { Addresses, type PolicyNode } from './addresses.ts';
 import { Identities } from './identities.ts';
-import { mentionedNames, type PolicyIntent, policyIntent } from './intent.ts';
+import { Inbox } from './inbox.ts';
 import { type IndexedPod, type Kind, PodKinds } from './kinds.ts';
 import { Membership } from './membership.ts';
 import { NamespaceLabels } from './namespace-labels.ts';
 import { Relations } from './relations.ts';
-import { matchesLabels, type PodLabels, selectorOf } from './selector.ts';
-import { type SubjectRules, subjectRules } from './subject-rules.ts';
+import type { PodLabels } from './selector.ts';
+import type { SubjectRules } from './subject-rules.ts';
+import { Subjects } from './subjects.ts';
 import type { Term } from './term.ts';
 
 /** Keys of the matrix whose rows have come, gone or changed. */
@@ -31,117 +33,136 @@ interface DirectionChange {
   readonly relations: ReadonlySet<string>;
 }
 
-/** A policy is understood when one of its namespace's pods is here, and not before. */
-interface KnownPolicy {
-  readonly policy: NetworkPolicy;
-  intent?: PolicyIntent;
-}
-
 /**
- * From the objects of a cluster to the matrix of one node. Objects are put and removed in any order, by name; `update` works off what has changed and nothing
- * else, and gives what an engine that had all of it from the start would give. Knows no clock, no loop and no switch.
+ * From the objects of a cluster to the matrix of one node. Objects are put and removed in any order, by name; a round works off what has changed and nothing
+ * else, piece by piece, and publishes what an engine that had all of it from the start would have. Knows no clock, no loop and no switch.
  */
 export class PolicyEngine {
   readonly #nodeName: string;
   readonly #kinds = new PodKinds();
   readonly #namespaces = new NamespaceLabels();
   readonly #addresses = new Addresses();
-  readonly #policies = new Map<string, Map<string, KnownPolicy>>();
-  readonly #local = new Map<string, Set<string>>();
-  readonly #subjects = new Map<string, MatrixSubject>();
   readonly #directions = { ingress: this.#newDirection(), egress: this.#newDirection() };
+  readonly #subjects: Subjects;
   readonly #dirtyNamespaces = new Set<string>();
-  readonly #dirtySubjects = new Set<string>();
   readonly #moved = new Map<string, Ip>();
-  readonly #changedSubjects = new Set<string>();
+  readonly #inbox = new Inbox();
+  #isRunning = false;
   #nodesChanged = false;
   #ownNode: ReadonlySet<string> = new Set();
 
   /** @param nodeName the node whose pods are the subjects */
   constructor(nodeName: string) {
     this.#nodeName = nodeName;
+    this.#subjects = new Subjects({ nodeName, kinds: this.#kinds, directions: this.#directions });
   }
 
-  /** As of the last `update`: a view, which changes with the next one. */
+  /** As of the last `publish`: a view, which changes with the next one. */
   get matrix(): PolicyMatrix {
     const rowsOf = ({ identities, relations }: PolicyEngineDirection) => ({ identities: identities.rows, relations: relations.rows });
     return {
-      subjects: this.#subjects,
+      subjects: this.#subjects.rows,
       ownNode: this.#ownNode,
       ingress: rowsOf(this.#directions.ingress),
       egress: rowsOf(this.#directions.egress),
     };
   }
 
+  /** What a round that has come to its end is going to publish: a view. */
+  get coming(): PolicyMatrix {
+    const rowsOf = ({ identities, relations }: PolicyEngineDirection) => ({
+      identities: identities.rows.current,
+      relations: relations.rows.current,
+    });
+    return {
+      subjects: this.#subjects.rows.current,
+      ownNode: this.#ownAddresses(),
+      ingress: rowsOf(this.#directions.ingress),
+      egress: rowsOf(this.#directions.egress),
+    };
+  }
+
+  /** Whether something was put that no round has taken. */
+  get isBehind(): boolean {
+    const { size } = this.#inbox;
+    return size > 0 || (!this.#isRunning && (this.#isDirty || this.#nodesChanged));
+  }
+
   putNamespace(name: string, labels: PodLabels): void {
+    this.#inbox.take(() => this.#putNamespace(name, labels));
+  }
+
+  #putNamespace(name: string, labels: PodLabels): void {
     this.#namespaces.put(name, labels);
     this.#dirtyNamespaces.add(name);
   }
 
   /** Of its pods and policies those stay that have not been removed themselves. */
   removeNamespace(name: string): void {
+    this.#inbox.take(() => this.#removeNamespace(name));
+  }
+
+  #removeNamespace(name: string): void {
     this.#namespaces.remove(name);
     this.#dirtyNamespaces.add(name);
   }
 
   putNode(node: PolicyNode): void {
+    this.#inbox.take(() => this.#putNode(node));
+  }
+
+  #putNode(node: PolicyNode): void {
     this.#addresses.putNode(node);
     this.#nodesChanged = true;
   }
 
   removeNode(name: string): void {
+    this.#inbox.take(() => this.#removeNode(name));
+  }
+
+  #removeNode(name: string): void {
     this.#addresses.removeNode(name);
     this.#nodesChanged = true;
   }
 
   putPod(pod: PolicyPod): void {
+    this.#inbox.take(() => this.#putPod(pod));
+  }
+
+  #putPod(pod: PolicyPod): void {
     const key = `${pod.namespace}/${pod.name}`;
-    this.removePod(key);
+    this.#removePod(key);
     const known = this.#kinds.put(key, pod);
     this.#addresses.addPod(known);
     this.#move(known);
-    if (pod.nodeName !== this.#nodeName) return;
-    this.#dirtySubjects.add(key);
-    const local = this.#local.get(pod.namespace) ?? new Set();
-    this.#local.set(pod.namespace, local.add(key));
+    if (pod.nodeName === this.#nodeName) this.#subjects.put(key, pod.namespace);
   }
 
   /** @param key `namespace/name` */
   removePod(key: string): void {
+    this.#inbox.take(() => this.#removePod(key));
+  }
+
+  #removePod(key: string): void {
     const known = this.#kinds.remove(key);
     if (!known) return;
     this.#addresses.removePod(known);
     this.#move(known);
-    const local = this.#local.get(known.pod.namespace);
-    if (!local?.delete(key)) return;
-    this.#dirtySubjects.add(key);
-    if (local.size === 0) this.#local.delete(known.pod.namespace);
+    this.#subjects.remove(key, known.pod.namespace);
   }
 
   putPolicy(policy: NetworkPolicy): void {
-    const { namespace, name } = policy;
-    this.removePolicy(`${namespace}/${name}`);
-    this.#kinds.mention(mentionedNames(policy), 1);
-    const policies = this.#policies.get(namespace) ?? new Map<string, KnownPolicy>();
-    this.#policies.set(namespace, policies.set(name, { policy }));
-    this.#touchSubjects(policy);
+    this.#inbox.take(() => this.#subjects.putPolicy(policy), policy.namespace);
   }
 
   /** @param key `namespace/name` */
   removePolicy(key: string): void {
-    const [namespace = '', name = ''] = key.split('/');
-    const policies = this.#policies.get(namespace);
-    const known = policies?.get(name);
-    if (!policies || !known) return;
-    this.#kinds.mention(mentionedNames(known.policy), -1);
-    policies.delete(name);
-    if (policies.size === 0) this.#policies.delete(namespace);
-    this.#touchSubjects(known.policy);
+    this.#inbox.take(() => this.#subjects.removePolicy(key), namespaceOf(key));
   }
 
   /** Whether there is any policy that may isolate pods of this namespace. */
   hasPolicies(namespace: string): boolean {
-    return this.#policies.has(namespace);
+    return this.#subjects.hasPolicies(namespace) || this.#inbox.hasRulesOf(namespace);
   }
 
   /** Whose an address of the pod networks is: `namespace/name` of a pod, or `node NAME`; undefined for what is neither's. */
@@ -160,107 +181,86 @@ export class PolicyEngine {
     return this.#directions[direction].membership.podsOf(term);
   }
 
-  /** Works off what has changed since the last time. @returns which rows are others now */
+  /** A whole round at once. @returns which rows are others now */
   update(): PolicyChange {
-    this.#assignSubjects();
-    this.#project();
-    const kinds = this.#kinds.takeChanges();
+    const change = finish(this.round());
+    this.publish();
+    return change;
+  }
+
+  /**
+   * Works off what has changed since the last round began; what is put meanwhile is the next one's. Readers see nothing of it before `publish`, which has to
+   * come before the next round.
+   *
+   * @returns which rows will be others
+   */
+  *round(): Steps<PolicyChange> {
+    this.#isRunning = true;
+    yield* this.#inbox.empty();
+    yield* this.#subjects.settle();
+    yield* this.#project();
+    const kinds = yield* this.#kinds.takeChanges();
     for (const direction of policyDirections) {
       const { membership, identities } = this.#directions[direction];
-      identities.settle(membership.settle(kinds, this.#dirtyNamespaces), this.#moved.values(), this.#nodesChanged);
+      const change = yield* membership.settle(kinds, this.#dirtyNamespaces);
+      yield* identities.settle(change, this.#moved.values(), this.#nodesChanged);
     }
+    yield* this.#sweep();
+    return yield* this.#changes();
+  }
+
+  /** What the round has made is what readers see from now on. */
+  publish(): void {
     if (this.#nodesChanged) this.#ownNode = this.#ownAddresses();
     this.#nodesChanged = false;
     this.#dirtyNamespaces.clear();
     this.#moved.clear();
-    this.#sweep();
-    return this.#takeChange();
+    this.#subjects.rows.publish();
+    for (const { relations, identities } of Object.values(this.#directions)) {
+      relations.publish();
+      identities.rows.publish();
+    }
+    this.#inbox.open();
+    this.#isRunning = false;
+  }
+
+  /**
+   * Gives a pod that was put its classes at once, if they are classes that readers know; everything else of it is the next round's. So a pod that starts need not
+   * wait for what many others are concerned by.
+   *
+   * @returns its row; undefined if it has to wait for that round
+   */
+  admit(pod: PolicyPod): MatrixSubject | undefined {
+    const isWaited = pod.nodeName !== this.#nodeName || this.#inbox.hasRulesOf(pod.namespace);
+    return isWaited ? undefined : this.#subjects.admit(pod, this.#isRunning);
+  }
+
+  get #isDirty(): boolean {
+    return this.#dirtyNamespaces.size > 0 || this.#moved.size > 0 || this.#subjects.isBehind || this.#kinds.isBehind;
   }
 
   /** What was held as one of its former kind is looked at again; what is held now is told by the kinds that are new. */
-  #project(): void {
+  *#project(): Steps {
     const isHeld = (kind: Kind): boolean =>
       policyDirections.some((direction) => {
         const { membership } = this.#directions[direction];
         return membership.fineOf(kind) !== membership.sets.empty;
       });
-    for (const { known, from } of this.#kinds.project()) if (isHeld(from)) this.#move(known);
+    for (const { known, from } of yield* this.#kinds.project()) {
+      if (isHeld(from)) this.#move(known);
+      yield;
+    }
   }
 
   #newDirection(): PolicyEngineDirection {
-    const changed = { identities: new Set<string>(), relations: new Set<string>() };
     const membership = new Membership(this.#kinds, this.#namespaces);
-    const relations = new Relations(membership.sets.empty, changed.relations);
-    const { identities: changedIdentities } = changed;
-    const identities = new Identities({
-      membership,
-      relations,
-      kinds: this.#kinds,
-      addresses: this.#addresses,
-      changed: changedIdentities,
-    });
-    return { membership, relations, identities, changed };
+    const relations = new Relations(membership.sets.empty);
+    const identities = new Identities({ membership, relations, kinds: this.#kinds, addresses: this.#addresses });
+    return { membership, relations, identities };
   }
 
   #move({ addresses }: IndexedPod): void {
     for (const ip of addresses) this.#moved.set(ip.text, ip);
-  }
-
-  /** Pods here that it selects: of the others none has other rules than before. */
-  #touchSubjects({ namespace, podSelector }: NetworkPolicy): void {
-    const local = this.#local.get(namespace);
-    const selector = local && selectorOf(podSelector);
-    if (!local || !selector) return;
-    for (const key of local) if (matchesLabels(selector, this.#kinds.get(key)?.pod.labels ?? {})) this.#dirtySubjects.add(key);
-  }
-
-  /** New classes first, then what nobody is in any more: terms that both have stay as they are. */
-  #assignSubjects(): void {
-    const released: (() => void)[] = [];
-    const rulesOf = this.#ruleCache();
-    for (const key of this.#dirtySubjects) {
-      const before = this.#subjects.get(key);
-      const known = this.#kinds.get(key);
-      const isLocal = known?.pod.nodeName === this.#nodeName;
-      const after = isLocal ? this.#subjectOf(known, rulesOf) : undefined;
-      for (const direction of policyDirections) {
-        const former = before?.[direction];
-        if (former) released.push(() => this.#release(direction, former));
-      }
-      if (after) this.#subjects.set(key, after);
-      else this.#subjects.delete(key);
-      if (!isSame(before, after)) this.#changedSubjects.add(key);
-    }
-    this.#dirtySubjects.clear();
-    for (const release of released) release();
-  }
-
-  #subjectOf(known: IndexedPod, rulesOf: RulesOf): MatrixSubject {
-    const policies = [...(this.#policies.get(known.pod.namespace)?.values() ?? [])]
-      .map((each) => (each.intent ??= policyIntent(each.policy)))
-      .filter(({ pods }) => pods && matchesLabels(pods, known.pod.labels));
-    const classOf = (direction: PolicyDirection): SubjectClass | undefined => {
-      const rules = policies.length > 0 ? rulesOf(direction, policies, known.pod) : undefined;
-      const { relations, membership } = this.#directions[direction];
-      return rules && relations.acquireSubject(rules, (term) => membership.acquire(term));
-    };
-    const [ingress, egress] = policyDirections.map(classOf);
-    return { addresses: known.addresses.map(({ text }) => text), ...(ingress ? { ingress } : {}), ...(egress ? { egress } : {}) };
-  }
-
-  /** Pods of one deployment have the same rules: they are made once a round. */
-  #ruleCache(): RulesOf {
-    const known = new Map<string, SubjectRules | undefined>();
-    return (direction, policies, { ports }) => {
-      const key = JSON.stringify([direction, policies.map((policy) => policy.key), direction === 'ingress' ? ports : {}]);
-      if (!known.has(key)) known.set(key, subjectRules(direction, policies, ports));
-      return known.get(key);
-    };
-  }
-
-  #release(direction: PolicyDirection, former: SubjectClass): void {
-    const { relations, membership } = this.#directions[direction];
-    relations.releaseSubject(former, (term) => membership.release(term));
   }
 
   #ownAddresses(): ReadonlySet<string> {
@@ -268,36 +268,31 @@ export class PolicyEngine {
     return new Set(own ? [...own.addresses, ...own.gateways].map(({ text }) => text) : []);
   }
 
-  #sweep(): void {
-    for (const direction of policyDirections) {
-      const { membership, relations, identities } = this.#directions[direction];
-      membership.sets.sweep(() => [...membership.setsInUse(), ...relations.setsInUse(), ...identities.setsInUse()]);
-    }
+  *#sweep(): Steps {
+    for (const { membership, relations, identities } of Object.values(this.#directions))
+      yield* membership.sets.sweep(function* () {
+        yield* membership.setsInUse();
+        yield* relations.setsInUse();
+        yield* identities.setsInUse();
+      });
   }
 
-  #takeChange(): PolicyChange {
-    const taken = (keys: Set<string>): ReadonlySet<string> => {
-      const copy = new Set(keys);
-      keys.clear();
-      return copy;
+  *#changes(): Steps<PolicyChange> {
+    const { ingress, egress } = this.#directions;
+    return {
+      subjects: yield* this.#subjects.rows.changes(),
+      ingress: { identities: yield* ingress.identities.rows.changes(), relations: yield* ingress.relations.rows.changes() },
+      egress: { identities: yield* egress.identities.rows.changes(), relations: yield* egress.relations.rows.changes() },
     };
-    const of = (direction: PolicyDirection): DirectionChange => {
-      const { identities, relations } = this.#directions[direction].changed;
-      return { identities: taken(identities), relations: taken(relations) };
-    };
-    return { subjects: taken(this.#changedSubjects), ingress: of('ingress'), egress: of('egress') };
   }
 }
-
-type RulesOf = (direction: PolicyDirection, policies: readonly PolicyIntent[], pod: PolicyPod) => SubjectRules | undefined;
 
 interface PolicyEngineDirection {
   readonly membership: Membership;
   readonly relations: Relations;
   readonly identities: Identities;
-  readonly changed: { readonly identities: Set<string>; readonly relations: Set<string> };
 }
 
-function isSame(a: MatrixSubject | undefined, b: MatrixSubject | undefined): boolean {
-  return a?.ingress === b?.ingress && a?.egress === b?.egress && a?.addresses.join() === b?.addresses.join();
+function namespaceOf(key: string): string {
+  return key.slice(0, key.indexOf('/'));
 }

@@ -1,3 +1,4 @@
+import type { Steps } from '../async/steps.ts';
 import { addressBits, type Cidr, type Family, type Ip } from '../net/ip.ts';
 import { byAddress } from './term.ts';
 
@@ -22,8 +23,11 @@ interface OpenNetwork<T> {
 }
 
 /** Marks to what holds in each network that is marked: networks are walked in the order of their addresses, larger ones first. */
-export function prefixSets<T>(family: Family, marks: readonly PrefixMark<T>[]): PrefixSets<T> {
-  const own = marks.filter(({ cidr }) => cidr.family === family).sort((a, b) => byAddress(a.cidr, b.cidr));
+export function* prefixSets<T>(family: Family, marks: readonly PrefixMark<T>[]): Steps<PrefixSets<T>> {
+  const own = yield* sorted(
+    marks.filter(({ cidr }) => cidr.family === family),
+    (a, b) => byAddress(a.cidr, b.cidr),
+  );
   const nothing: ReadonlySet<T> = new Set();
   const rows: { readonly cidr: Cidr; readonly held: ReadonlySet<T> }[] = [];
   const starts: bigint[] = [0n];
@@ -37,11 +41,13 @@ export function prefixSets<T>(family: Family, marks: readonly PrefixMark<T>[]): 
       sets.push(around());
     }
   };
-  for (const [first, ...more] of Map.groupBy(own, ({ cidr }) => cidr.text).values()) {
-    if (!first) continue;
+  for (let [from, to] = [0, 0]; from < own.length; from = to) {
+    const first = own[from];
+    if (!first) break;
+    for (to = from; own[to]?.cidr.text === first.cidr.text; to++) yield;
     const { cidr } = first;
     close(cidr.network.value);
-    const held = changed(around(), [first, ...more]);
+    const held = changed(around(), own.slice(from, to));
     if (held !== around()) rows.push({ cidr, held });
     starts.push(cidr.network.value);
     sets.push(held);
@@ -50,6 +56,28 @@ export function prefixSets<T>(family: Family, marks: readonly PrefixMark<T>[]): 
   close(1n << BigInt(addressBits(family)));
   return { rows, heldAt: (ip) => sets[lastAtMost(starts, ip.value)] ?? nothing };
 }
+
+/** Marks are as many as a policy may name: sorted in runs that are merged, a comparison or a short run at a time. */
+function* sorted<T>(all: readonly T[], compare: (a: T, b: T) => number): Steps<readonly T[]> {
+  if (all.length <= shortRun) return all.toSorted(compare);
+  const middle = all.length >> 1;
+  const [left, right] = [yield* sorted(all.slice(0, middle), compare), yield* sorted(all.slice(middle), compare)];
+  const merged: T[] = [];
+  for (let [at, other] = [0, 0]; at < left.length || other < right.length; ) {
+    const [a, b] = [left[at], right[other]];
+    if (a !== undefined && (b === undefined || compare(a, b) <= 0)) {
+      merged.push(a);
+      at++;
+    } else if (b !== undefined) {
+      merged.push(b);
+      other++;
+    }
+    yield;
+  }
+  return merged;
+}
+
+const shortRun = 64;
 
 /** The same object if nothing changes. What is both added and removed at one network does not hold there. */
 function changed<T>(around: ReadonlySet<T>, marks: readonly PrefixMark<T>[]): ReadonlySet<T> {

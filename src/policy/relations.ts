@@ -1,8 +1,10 @@
+import type { Steps } from '../async/steps.ts';
 import { type PeerIdentity, type PolicyDecision, type PolicyOutcome, relationKey, type SubjectClass } from '../policy-matrix/matrix.ts';
 import { type AppliedRule, decisionOf, decisionText } from './decision.ts';
 import type { PortSpan } from './intent.ts';
 import { addTo, removeFrom } from './kinds.ts';
 import type { PeerSet, TermHolding } from './peer-set.ts';
+import { SteadyRows } from './steady-rows.ts';
 import { protocolOf, type SubjectRules, termsOf } from './subject-rules.ts';
 import type { Term } from './term.ts';
 
@@ -33,6 +35,8 @@ class SubjectState implements SubjectClass {
   readonly rules: SubjectRules;
   readonly terms: readonly Term[];
   uses = 0;
+  /** Whether readers of the matrix have its rows. */
+  isPublished = false;
   readonly rows = new Map<string, Pair | undefined>();
   readonly #byTerm = new Map<string, RuleOfTerm[]>();
   readonly #outcomes: readonly PolicyOutcome[];
@@ -114,61 +118,86 @@ function namedSpan({ term, port }: TermHolding): readonly PortSpan[] {
 
 /** Decisions of one direction: for each class of local pods and each identity that addresses have, a row where it says something of its own. */
 export class Relations {
-  readonly rows = new Map<string, PolicyDecision>();
-  readonly #changed: Set<string>;
+  readonly rows = new SteadyRows<PolicyDecision>();
   readonly #subjects = new Map<string, SubjectState>();
+  /** Since the last publication. */
+  #added: SubjectState[] = [];
+  #removed = new Map<string, SubjectState>();
   readonly #pairs = new Map<string, Pair>();
   readonly #subjectsOfTerm = new Map<string, Set<SubjectState>>();
   readonly #pairsOfTerm = new Map<string, Set<Pair>>();
   readonly #empty: PeerSet;
   #lastId = 0;
 
-  /**
-   * @param empty the set of nothing
-   * @param changed gets the keys of rows that come and go
-   */
-  constructor(empty: PeerSet, changed: Set<string>) {
+  /** @param empty the set of nothing */
+  constructor(empty: PeerSet) {
     this.#empty = empty;
-    this.#changed = changed;
   }
 
   /** @param onNew gets each of its terms, if no local pod had this class */
-  acquireSubject(rules: SubjectRules, onNew: (term: Term) => void): SubjectClass {
+  *acquireSubject(rules: SubjectRules, onNew: (term: Term) => void): Steps<SubjectClass> {
     const known = this.#subjects.get(rules.text);
     const subject = known ?? new SubjectState(++this.#lastId, rules);
     subject.uses++;
     if (known) return subject;
     this.#subjects.set(rules.text, subject);
-    this.#set(relationKey(subject), subject.decide());
+    this.#added.push(subject);
+    this.rows.set(relationKey(subject), subject.decide());
     subject.rows.set(relationKey(subject), undefined);
     const pairs = new Set<Pair>();
     for (const term of subject.terms) {
       onNew(term);
       addTo(this.#subjectsOfTerm, term.text, subject);
-      for (const pair of this.#pairsOfTerm.get(term.text) ?? []) pairs.add(pair);
+      yield;
+      for (const pair of this.#pairsOfTerm.get(term.text) ?? []) {
+        pairs.add(pair);
+        yield;
+      }
     }
-    for (const pair of pairs) this.#relate(subject, pair);
+    for (const pair of pairs) {
+      this.#relate(subject, pair);
+      yield;
+    }
     return subject;
   }
 
   /** @param onGone gets each of its terms, if no local pod has this class any more */
-  releaseSubject({ text }: SubjectClass, onGone: (term: Term) => void): void {
+  *releaseSubject({ text }: SubjectClass, onGone: (term: Term) => void): Steps {
     const subject = this.#subjects.get(text);
     if (!subject || --subject.uses > 0) return;
     this.#subjects.delete(text);
+    if (subject.isPublished) this.#removed.set(text, subject);
     for (const term of subject.terms) {
       onGone(term);
       removeFrom(this.#subjectsOfTerm, term.text, subject);
+      yield;
     }
     for (const [key, pair] of subject.rows) {
       pair?.rows.delete(key);
-      this.#delete(key);
+      this.rows.delete(key);
+      yield;
     }
+  }
+
+  /** One use more of a class that readers know and that some pod has; undefined if it is not such a class. */
+  acquirePublished({ text }: SubjectRules): SubjectClass | undefined {
+    const subject = this.#subjects.get(text);
+    if (!subject?.isPublished) return undefined;
+    subject.uses++;
+    return subject;
+  }
+
+  /** Rows are what readers see from now on. */
+  publish(): void {
+    for (const subject of this.#added) subject.isPublished = true;
+    this.#added = [];
+    this.#removed.clear();
+    this.rows.publish();
   }
 
   /** Undefined if no local pod has this class. */
   rulesOf({ text }: SubjectClass): SubjectRules | undefined {
-    return this.#subjects.get(text)?.rules;
+    return (this.#subjects.get(text) ?? this.#removed.get(text))?.rules;
   }
 
   acquirePair(coarse: PeerSet, fine: PeerSet): Pair {
@@ -195,14 +224,17 @@ export class Relations {
     for (const { term } of holdingsOf(pair)) removeFrom(this.#pairsOfTerm, term.text, pair);
     for (const [key, subject] of pair.rows) {
       subject.rows.delete(key);
-      this.#delete(key);
+      this.rows.delete(key);
     }
     const base = fine.holdings.length > 0 ? this.#pairs.get(`${coarse.id} 0`) : undefined;
     if (base) this.releasePair(base);
   }
 
-  setsInUse(): readonly PeerSet[] {
-    return [...this.#pairs.values()].flatMap(({ coarse, fine }) => [coarse, fine]);
+  *setsInUse(): Iterable<PeerSet> {
+    for (const { coarse, fine } of this.#pairs.values()) {
+      yield coarse;
+      yield fine;
+    }
   }
 
   /** A row only where it differs from what is asked after it. */
@@ -213,17 +245,8 @@ export class Relations {
     const without = isFine ? subject.decide(coarse) : subject.decide();
     if (decision === without) return;
     const key = isFine ? relationKey(subject, coarse, fine) : relationKey(subject, coarse);
-    this.#set(key, decision);
+    this.rows.set(key, decision);
     pair.rows.set(key, subject);
     subject.rows.set(key, pair);
-  }
-
-  #set(key: string, decision: PolicyDecision): void {
-    this.rows.set(key, decision);
-    this.#changed.add(key);
-  }
-
-  #delete(key: string): void {
-    if (this.rows.delete(key)) this.#changed.add(key);
   }
 }

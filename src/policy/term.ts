@@ -20,7 +20,7 @@ interface AnyPodTerm {
   readonly text: 'any pod';
 }
 
-interface BlockTerm {
+export interface BlockTerm {
   readonly is: 'block';
   readonly text: string;
   readonly cidr: Cidr;

@@ -1,7 +1,7 @@
 import type { SuspensionView } from '../../agent-api/policy.ts';
 import type { FoundProblem } from '../../agent-api/problem.ts';
 import type { NetworkPolicyStatus } from '../../agent-api/status.ts';
-import type { PodStanding } from '../../enforce/enforcement.ts';
+import type { PodStanding } from '../../enforce/standings.ts';
 import type { Suspensions } from '../../enforce/suspensions.ts';
 import type { OpenedByHand } from '../../reconcile/opened-by-hand.ts';
 

@@ -1,5 +1,5 @@
 import type { PodExplanation, PodFlows, PodRepair, PodService, PodView } from '../../agent-api/object.ts';
-import type { PodStanding } from '../../enforce/enforcement.ts';
+import type { PodStanding } from '../../enforce/standings.ts';
 import { withoutCode } from '../../errors/seine-error.ts';
 
 /** One interface of a pod. */
