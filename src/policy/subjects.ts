@@ -4,10 +4,10 @@ import type { PolicyPod } from '../kube/policy-pod.ts';
 import { parseIp } from '../net/ip.ts';
 import { type MatrixSubject, type PolicyDirection, policyDirections, type SubjectClass } from '../policy-matrix/matrix.ts';
 import { mentionedNames, type PolicyIntent, policyIntent } from './intent.ts';
-import type { IndexedPod, PodKinds } from './kinds.ts';
+import { addTo, type IndexedPod, type PodKinds, removeFrom } from './kinds.ts';
 import type { Membership } from './membership.ts';
 import type { Relations } from './relations.ts';
-import { matchesLabels, selectorOf } from './selector.ts';
+import { labelText, matchesLabels, selectorOf } from './selector.ts';
 import { SteadyRows } from './steady-rows.ts';
 import { type SubjectRules, subjectRules } from './subject-rules.ts';
 
@@ -28,6 +28,8 @@ export class Subjects {
   readonly rows = new SteadyRows<MatrixSubject>();
   readonly #options: SubjectsOptions;
   readonly #policies = new Map<string, Map<string, KnownPolicy>>();
+  /** Of namespaces with pods here, as far as it was asked for: policies by a label that each of their pods has, `''` where none is certain. */
+  readonly #byLabel = new Map<string, Map<string, Set<KnownPolicy>>>();
   readonly #local = new Map<string, Set<string>>();
   readonly #dirty = new Set<string>();
   /** One use less each, once all that is new has its own. */
@@ -52,7 +54,9 @@ export class Subjects {
     const local = this.#local.get(namespace);
     if (!local?.delete(key)) return;
     this.#dirty.add(key);
-    if (local.size === 0) this.#local.delete(namespace);
+    if (local.size > 0) return;
+    this.#local.delete(namespace);
+    this.#byLabel.delete(namespace);
   }
 
   putPolicy(policy: NetworkPolicy): void {
@@ -60,7 +64,10 @@ export class Subjects {
     this.removePolicy(`${namespace}/${name}`);
     this.#options.kinds.mention(mentionedNames(policy), 1);
     const policies = this.#policies.get(namespace) ?? new Map<string, KnownPolicy>();
-    this.#policies.set(namespace, policies.set(name, { policy }));
+    const known: KnownPolicy = { policy };
+    this.#policies.set(namespace, policies.set(name, known));
+    const index = this.#byLabel.get(namespace);
+    if (index) addTo(index, placeOf(policy), known);
     this.#touch(policy);
   }
 
@@ -72,6 +79,8 @@ export class Subjects {
     if (!policies || !known) return;
     this.#options.kinds.mention(mentionedNames(known.policy), -1);
     policies.delete(name);
+    const index = this.#byLabel.get(namespace);
+    if (index) removeFrom(index, placeOf(known.policy), known);
     if (policies.size === 0) this.#policies.delete(namespace);
     this.#touch(known.policy);
   }
@@ -122,13 +131,28 @@ export class Subjects {
   }
 
   *#policiesOf({ namespace, labels }: PolicyPod): Steps<readonly PolicyIntent[]> {
+    const index = yield* this.#indexOf(namespace);
     const found: PolicyIntent[] = [];
+    for (const label of ['', ...Object.entries(labels).map(([key, value]) => labelText(key, value))])
+      for (const each of index.get(label) ?? []) {
+        each.intent ??= policyIntent(each.policy);
+        if (each.intent.pods && matchesLabels(each.intent.pods, labels)) found.push(each.intent);
+        yield;
+      }
+    return found;
+  }
+
+  /** A namespace may have thousands of policies, each for a few of its pods. */
+  *#indexOf(namespace: string): Steps<ReadonlyMap<string, ReadonlySet<KnownPolicy>>> {
+    const known = this.#byLabel.get(namespace);
+    if (known) return known;
+    const index = new Map<string, Set<KnownPolicy>>();
     for (const each of this.#policies.get(namespace)?.values() ?? []) {
-      each.intent ??= policyIntent(each.policy);
-      if (each.intent.pods && matchesLabels(each.intent.pods, labels)) found.push(each.intent);
+      addTo(index, placeOf(each.policy), each);
       yield;
     }
-    return found;
+    if (this.#local.has(namespace)) this.#byLabel.set(namespace, index);
+    return index;
   }
 
   *#subjectOf(known: IndexedPod, rulesOf: RulesOf): Steps<MatrixSubject> {
@@ -174,6 +198,12 @@ export class Subjects {
     if (!local || !selector) return;
     for (const key of local) if (matchesLabels(selector, this.#options.kinds.get(key)?.pod.labels ?? {})) this.#dirty.add(key);
   }
+}
+
+/** A label that whatever it selects has, as `key=value`; `''` if none is certain. */
+function placeOf({ podSelector }: NetworkPolicy): string {
+  const equality = podSelector.find(({ operator, values }) => operator === 'In' && values.length === 1);
+  return equality ? labelText(equality.key, equality.values[0] ?? '') : '';
 }
 
 type RulesOf = (direction: PolicyDirection, policies: readonly PolicyIntent[], pod: PolicyPod) => SubjectRules | undefined;
