@@ -4,6 +4,7 @@ import type { PolicyPod } from '../kube/policy-pod.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import type { Flow } from '../pipeline/flow.ts';
 import type { PolicyEngine } from '../policy/policy-engine.ts';
+import type { AddressRow } from '../policy-flows/direction-flows.ts';
 import type { PolicyFlows } from '../policy-flows/policy-flows.ts';
 import type { NodeState } from '../reconcile/node-state.ts';
 import { nothing } from '../wanted/wanted.ts';
@@ -12,7 +13,7 @@ import { classNames, type SubjectStanding } from './standings.ts';
 interface ClassRowsOptions {
   readonly engine: Pick<PolicyEngine, 'matrix' | 'coming' | 'round' | 'publish' | 'admit' | 'isBehind'>;
   readonly flows: Pick<PolicyFlows, 'round' | 'publish' | 'admit' | 'classesOf' | 'written'>;
-  readonly nodeState: Pick<NodeState, 'want' | 'forget' | 'bridge'> & {
+  readonly nodeState: Pick<NodeState, 'want' | 'wantEndpoint' | 'forget' | 'bridge'> & {
     readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'held' | 'isHeld'> };
   };
   /** Of this node, `namespace/name`. */
@@ -116,8 +117,9 @@ export class ClassRows {
     published(subjects);
   }
 
-  #want(owner: Owner, rows: readonly Flow[]): void {
-    if (rows.length === 0) {
+  #want(owner: Owner, rows: AddressRow | readonly Flow[]): void {
+    const { nodeState } = this.#options;
+    if ('length' in rows && rows.length === 0) {
       this.#leaving.add(owner);
       this.#coming.delete(owner);
       return;
@@ -125,7 +127,8 @@ export class ClassRows {
     this.#leaving.delete(owner);
     this.#going.delete(owner);
     this.#coming.add(owner);
-    this.#options.nodeState.want(owner, { ...nothing, flows: rows });
+    if ('pattern' in rows) nodeState.wantEndpoint(owner, rows.pattern, { ip: rows.ip, port: 0 });
+    else nodeState.want(owner, { ...nothing, flows: rows });
   }
 
   /** Whether there are rows that nobody needs any more. */

@@ -9,6 +9,7 @@ import { ReplicaStore } from '../kube/replica.ts';
 import { silentLog } from '../log/log.ts';
 import { parseIp } from '../net/ip.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
+import type { FlowPattern, TransportAddress } from '../pipeline/flow-pattern.ts';
 import { PolicyFlows } from '../policy-flows/policy-flows.ts';
 import type { Revisions } from '../reconcile/node-state.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
@@ -33,6 +34,10 @@ class TestBridge {
   want(owner: Owner, wanted: Wanted): Revisions {
     this.wanted.set(owner, wanted);
     return this.#change(owner, `want ${owner}`);
+  }
+
+  wantEndpoint(owner: Owner, pattern: FlowPattern, place: TransportAddress): Revisions {
+    return this.want(owner, { ...nothing, flows: pattern(place) });
   }
 
   forget(owner: Owner): Revisions {

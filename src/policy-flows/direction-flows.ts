@@ -1,9 +1,10 @@
 import type { Steps } from '../async/steps.ts';
 import { SeineError } from '../errors/seine-error.ts';
-import { type Family, parseCidr } from '../net/ip.ts';
+import { addressBits, type Cidr, type Family, hostCidr, type Ip, parseCidr } from '../net/ip.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import { registerFields } from '../pipeline/fields.ts';
 import type { Flow } from '../pipeline/flow.ts';
+import type { FlowPattern } from '../pipeline/flow-pattern.ts';
 import type { RecoveredFlow } from '../pipeline/recovered-flow.ts';
 import type { FieldSpec } from '../pipeline/registers.ts';
 import type {
@@ -43,8 +44,17 @@ interface WrittenRelation {
 interface WantedFlows {
   readonly rows: ReadonlyMap<Owner, readonly Flow[]>;
   /** They lead to rows. */
-  readonly addresses: ReadonlyMap<Owner, readonly Flow[]>;
+  readonly addresses: ReadonlyMap<Owner, AddressRow | readonly Flow[]>;
 }
+
+/** The row of one address: of an identity that many have, its flows differ in nothing else. */
+export interface AddressRow {
+  readonly ip: Ip;
+  readonly pattern: FlowPattern;
+}
+
+/** So many patterns are kept for addresses to come. */
+const patternsMost = 4_096;
 
 /** First numbers are not lent: 0 is nobody's, and class 1 is that of pods that nobody has decided about. */
 const firstNumbers: Readonly<Record<NumberKind, number>> = { class: 2, coarse: 1, fine: 1, decision: 1 };
@@ -55,6 +65,7 @@ export class DirectionFlows {
   readonly numbers: Readonly<Record<NumberKind, LentNumbers>>;
   readonly names: ContentNames;
   readonly #direction: PolicyDirection;
+  readonly #isRecovered: boolean;
   readonly #tables: DirectionTables;
   readonly #families: readonly Family[];
   readonly #subjects = new Map<string, SubjectClass>();
@@ -69,7 +80,9 @@ export class DirectionFlows {
   /** For want of a number. */
   readonly #starved = { identities: new Set<string>(), relations: new Set<string>() };
   #wanted = new Map<Owner, readonly Flow[]>();
-  #wantedAddresses = new Map<Owner, readonly Flow[]>();
+  #wantedAddresses = new Map<Owner, AddressRow | readonly Flow[]>();
+  /** By numbers, coarse and fine. */
+  readonly #patterns = new Map<string, FlowPattern>();
 
   constructor(direction: PolicyDirection, families: readonly Family[], recovered: Iterable<RecoveredFlow>) {
     this.#direction = direction;
@@ -77,6 +90,7 @@ export class DirectionFlows {
     this.#families = families;
     this.names = new ContentNames(direction);
     const found = recoveredNumbers(this.#tables, recovered);
+    this.#isRecovered = numberKinds.some((kind) => found[kind].byCookie.size > 0);
     const pool = (kind: NumberKind): LentNumbers => new LentNumbers({ first: firstNumbers[kind], last: lastNumber(kind) }, found[kind]);
     this.numbers = { class: pool('class'), coarse: pool('coarse'), fine: pool('fine'), decision: pool('decision') };
   }
@@ -89,7 +103,7 @@ export class DirectionFlows {
       relations: union(changed.relations, this.#starved.relations),
     };
     const classOf = (pod: string): SubjectClass | undefined => matrix.subjects.get(pod)?.[this.#direction];
-    yield* this.#announce({ identities, relations }, new Set([...pods].flatMap((pod) => classOf(pod) ?? [])), keys);
+    if (this.#isRecovered) yield* this.#announce({ identities, relations }, new Set([...pods].flatMap((pod) => classOf(pod) ?? [])), keys);
     // What is used again keeps its number: all that is new has been taken before anything is given back.
     const [decisions, peers, classes]: [Owner[], PeerIdentity[], SubjectClass[]] = [[], [], this.#admittedFrom.splice(0)];
     for (const key of keys.relations) {
@@ -202,8 +216,17 @@ export class DirectionFlows {
     this.#identities.set(cidr, identity);
     const numbers = { coarse: this.#enterPeers('coarse', identity.coarse), fine: this.#enterPeers('fine', identity.fine) };
     if (numbers.coarse === undefined || numbers.fine === undefined) this.#starved.identities.add(cidr);
-    this.#wantedAddresses.set(owner, [addressFlow(this.#tables, network, known(numbers))]);
+    this.#wantedAddresses.set(owner, this.#addressRow(network, known(numbers)));
     return left;
+  }
+
+  #addressRow(cidr: Cidr, numbers: IdentityNumbers): AddressRow | readonly Flow[] {
+    if (cidr.prefixLength < addressBits(cidr.family)) return [addressFlow(this.#tables, cidr, numbers)];
+    const name = `${numbers.coarse} ${numbers.fine}`;
+    const pattern = this.#patterns.get(name) ?? (({ ip }) => [addressFlow(this.#tables, hostCidr(ip), numbers)]);
+    if (this.#patterns.size >= patternsMost) this.#patterns.clear();
+    this.#patterns.set(name, pattern);
+    return { ip: cidr.network, pattern };
   }
 
   #enterPeers(kind: 'coarse' | 'fine', peers: PeerClass): number | undefined {

@@ -11,7 +11,7 @@ import {
   type PolicyMatrix,
   policyDirections,
 } from '../policy-matrix/matrix.ts';
-import { DirectionFlows } from './direction-flows.ts';
+import { type AddressRow, DirectionFlows } from './direction-flows.ts';
 import { numberKinds } from './recovered-numbers.ts';
 
 interface PolicyFlowsOptions {
@@ -31,7 +31,7 @@ interface PolicyFlowsChange {
 
 /** The same in parts, each of which leads to those before it. */
 interface PolicyFlowsRound {
-  readonly wanted: readonly ReadonlyMap<Owner, readonly Flow[]>[];
+  readonly wanted: readonly ReadonlyMap<Owner, AddressRow | readonly Flow[]>[];
   readonly subjects: ReadonlySet<string>;
 }
 
@@ -69,7 +69,9 @@ export class PolicyFlows {
   update(matrix: PolicyMatrix, change: PolicyChange): PolicyFlowsChange {
     const { wanted, subjects } = finish(this.round(matrix, change));
     this.publish(matrix, subjects);
-    return { wanted: new Map(wanted.flatMap((each) => [...each])), subjects };
+    const flowsOf = (rows: AddressRow | readonly Flow[]): readonly Flow[] =>
+      'pattern' in rows ? rows.pattern({ ip: rows.ip, port: 0 }) : rows;
+    return { wanted: new Map(wanted.flatMap((each) => [...each].map(([owner, rows]) => [owner, flowsOf(rows)] as const))), subjects };
   }
 
   /**

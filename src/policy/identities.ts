@@ -1,5 +1,5 @@
 import { finish, type Steps } from '../async/steps.ts';
-import { type Family, hostCidr, type Ip } from '../net/ip.ts';
+import { type Family, hostCidr, type Ip, parseCidr } from '../net/ip.ts';
 import { type Addresses, families } from './addresses.ts';
 import type { IndexedPod, Kind, PodKinds } from './kinds.ts';
 import type { Membership, MembershipChange } from './membership.ts';
@@ -25,7 +25,7 @@ export class Identities {
   #peerSets = new Map<ReadonlySet<TermHolding>, PeerSet>();
   #networkRows = new Map<string, PeerSet>();
   /** Addresses with a row of their own. */
-  readonly #own = new Map<string, { readonly ip: Ip; readonly pair: Pair }>();
+  readonly #own = new Map<string, Pair>();
   #unions = new Map<string, PeerSet>();
 
   constructor(options: IdentitiesOptions) {
@@ -57,7 +57,8 @@ export class Identities {
   /** Whose row depends on the networks: pods that some term holds, gateways, strays, and what has a row. */
   *#markDependents(dirty: Map<string, Ip>): Steps {
     const { membership, kinds, addresses } = this.#options;
-    for (const { ip } of this.#own.values()) {
+    for (const cidr of this.#own.keys()) {
+      const ip = parseCidr(cidr).network;
       dirty.set(ip.text, ip);
       yield;
     }
@@ -110,11 +111,11 @@ export class Identities {
     const before = this.#own.get(cidr);
     // Also one that its network has come to have: a row of its own would say nothing.
     const isOwn = coarse !== network || fine !== membership.sets.empty;
-    if (isOwn ? before?.pair.coarse === coarse && before.pair.fine === fine : !before) return;
-    if (isOwn) this.#own.set(cidr, { ip, pair: relations.acquirePair(coarse, fine) });
+    if (isOwn ? before?.coarse === coarse && before.fine === fine : !before) return;
+    if (isOwn) this.#own.set(cidr, relations.acquirePair(coarse, fine));
     else this.#own.delete(cidr);
     this.#renewRow(cidr);
-    if (before) relations.releasePair(before.pair);
+    if (before) relations.releasePair(before);
   }
 
   #identityOf(ip: Ip, network: PeerSet): { readonly coarse: PeerSet; readonly fine: PeerSet } {
@@ -135,7 +136,7 @@ export class Identities {
     const { relations, membership } = this.#options;
     const network = this.#networkRows.get(cidr);
     const before = this.rows.current.get(cidr);
-    const own = this.#own.get(cidr)?.pair;
+    const own = this.#own.get(cidr);
     const pair = own ? relations.acquirePair(own.coarse, own.fine) : network && relations.acquirePair(network, membership.sets.empty);
     if (pair) this.rows.set(cidr, pair);
     else this.rows.delete(cidr);

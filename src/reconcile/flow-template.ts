@@ -25,7 +25,8 @@ const prober = ownerOf('node');
  * every octet; a third endpoint verifies them.
  */
 export class FlowTemplates {
-  readonly #known = new Map<FlowPattern, Map<Family, readonly EntryTemplate[]>>();
+  /** For as long as somebody keeps the pattern. */
+  readonly #known = new WeakMap<FlowPattern, Map<Family, readonly EntryTemplate[]>>();
   readonly #endpoint = new Uint8Array(18);
   readonly #view = new DataView(this.#endpoint.buffer);
 

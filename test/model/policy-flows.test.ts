@@ -1,13 +1,15 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { compileSubject } from '../../src/connectivity/compile-entry.ts';
-import { parseCidr } from '../../src/net/ip.ts';
+import { hostCidr, parseCidr, parseIp } from '../../src/net/ip.ts';
 import { ownerOf } from '../../src/pipeline/cookie.ts';
+import type { FlowPattern } from '../../src/pipeline/flow-pattern.ts';
 import { formatFlow } from '../../src/pipeline/format.ts';
 import { PolicyEngine } from '../../src/policy/policy-engine.ts';
 import { recoveredNumbers } from '../../src/policy-flows/recovered-numbers.ts';
 import { addressFlow, directionTables, relationFlow } from '../../src/policy-flows/rows.ts';
 import { encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
+import { FlowTemplates } from '../../src/reconcile/flow-template.ts';
 import { recoveredFlows } from '../../src/reconcile/recovered-flows.ts';
 import { nothing } from '../../src/wanted/wanted.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
@@ -59,6 +61,23 @@ it('a number that the bridge only loads is not lent to something else', () => {
   expect(seen(egress)).toEqual([[5, 4], [3], [7], []]);
   expect(seen(ingress)).toEqual([[9, 4, 5], [], [], [12]]);
   expect(recoveredNumbers(egress, recoveredFlows(held)).coarse.byCookie.size).toBe(0);
+});
+
+it('rows of addresses are encoded from a pattern as they are one by one', () => {
+  const templates = new FlowTemplates();
+  for (const tables of Object.values(directionTables))
+    for (const [coarse, fine] of [
+      [0, 0],
+      [3, 7],
+      [4_095, 1_048_575],
+    ] as const) {
+      const pattern: FlowPattern = ({ ip }) => [addressFlow(tables, hostCidr(ip), { coarse, fine })];
+      for (const text of ['10.1.0.5', '16.17.18.19', '255.255.255.255', 'fd00::1', '1011:1213:1415:1617:1819:1a1b:1c1d:1e1f']) {
+        const [owner, ip] = [ownerOf('policy', text), parseIp(text)];
+        const alone = encodeBridgeEntries(owner, { ...nothing, flows: [addressFlow(tables, hostCidr(ip), { coarse, fine })] });
+        expect([...templates.entriesOf(owner, pattern, { ip, port: 0 })]).toEqual([...alone]);
+      }
+    }
 });
 
 it(`what a relation or a decision says is never said otherwise (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {
