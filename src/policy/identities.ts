@@ -1,7 +1,7 @@
-import { finish, type Steps } from '../async/steps.ts';
+import { finish, type Steps, tinyWork } from '../async/steps.ts';
 import { type Family, hostCidr, type Ip, parseCidr } from '../net/ip.ts';
 import { type Addresses, families } from './addresses.ts';
-import type { IndexedPod, Kind, PodKinds } from './kinds.ts';
+import type { Kind, PodKinds } from './kinds.ts';
 import type { Membership, MembershipChange } from './membership.ts';
 import type { PeerSet, TermHolding } from './peer-set.ts';
 import { type PrefixMark, type PrefixSets, prefixSets } from './prefixes.ts';
@@ -36,8 +36,8 @@ export class Identities {
   *settle({ kinds, namespaces, blocks }: MembershipChange, moved: Iterable<Ip>, nodesChanged: boolean): Steps {
     const dirty = new Map<string, Ip>();
     yield* mark(dirty, moved);
-    for (const kind of kinds) yield* mark(dirty, addressesOf(kind));
-    for (const name of namespaces) for (const kind of this.#options.kinds.ofNamespace(name)) yield* mark(dirty, addressesOf(kind));
+    yield* markKinds(dirty, kinds);
+    for (const name of namespaces) yield* markKinds(dirty, this.#options.kinds.ofNamespace(name));
     this.#unions.clear();
     if (blocks || nodesChanged) {
       yield* this.#renewNetworks();
@@ -65,7 +65,7 @@ export class Identities {
     for (const name of kinds.namespaces()) {
       const isWide = membership.wideOf(name) !== membership.sets.empty;
       for (const kind of kinds.ofNamespace(name)) {
-        if (isWide || membership.fineOf(kind) !== membership.sets.empty) yield* mark(dirty, addressesOf(kind));
+        if (isWide || membership.fineOf(kind) !== membership.sets.empty) yield* markKinds(dirty, [kind]);
         yield;
       }
       yield;
@@ -174,8 +174,13 @@ function* blockMarks({ cidr, except }: BlockTerm): Iterable<PrefixMark<true>> {
   for (const each of except) yield { cidr: each, removes: true };
 }
 
-function* addressesOf({ pods }: Kind): Iterable<Ip> {
-  for (const { addresses } of pods as ReadonlySet<IndexedPod>) yield* addresses;
+function* markKinds(dirty: Map<string, Ip>, kinds: Iterable<Kind>): Steps {
+  let work = 0;
+  for (const { pods } of kinds)
+    for (const { addresses } of pods) {
+      for (const ip of addresses) dirty.set(ip.text, ip);
+      if (++work % tinyWork === 0) yield;
+    }
 }
 
 function* mark(dirty: Map<string, Ip>, ips: Iterable<Ip>): Steps {

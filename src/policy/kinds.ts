@@ -1,4 +1,4 @@
-import type { Steps } from '../async/steps.ts';
+import { type Steps, tinyWork } from '../async/steps.ts';
 import type { PolicyPod } from '../kube/policy-pod.ts';
 import { type Ip, parseIp } from '../net/ip.ts';
 import { labelText, type PodLabels } from './selector.ts';
@@ -148,9 +148,10 @@ export class PodKinds {
     const concerns = ({ pod }: IndexedPod): boolean =>
       isAnew || labels.some((key) => Object.hasOwn(pod.labels, key)) || ports.some((name) => Object.hasOwn(pod.ports, name));
     const moved: MovedPod[] = [];
+    let work = 0;
     for (const known of this.#pods.values()) {
       if (concerns(known)) this.#intern(known, moved);
-      yield;
+      if (++work % tinyWork === 0) yield;
     }
     return moved;
   }

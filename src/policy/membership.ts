@@ -1,4 +1,4 @@
-import type { Steps } from '../async/steps.ts';
+import { type Steps, tinyWork } from '../async/steps.ts';
 import { addTo, type Kind, type KindChanges, type PodKinds, removeFrom } from './kinds.ts';
 import type { NamespaceLabels } from './namespace-labels.ts';
 import { type PeerSet, PeerSets, type TermHolding } from './peer-set.ts';
@@ -105,10 +105,11 @@ export class Membership {
   *settle({ added, removed }: KindChanges, relabelled: ReadonlySet<string>): Steps<MembershipChange> {
     const dirty = { kinds: new Set<Kind>(), namespaces: new Set<string>() };
     for (const kind of removed) yield* this.#forget(kind);
+    let work = 0;
     for (const kind of added) {
       dirty.kinds.add(kind);
       if (!this.#wideSets.has(kind.namespace)) dirty.namespaces.add(kind.namespace);
-      yield;
+      if (++work % tinyWork === 0) yield;
     }
     for (const name of relabelled) {
       dirty.namespaces.add(name);
@@ -315,8 +316,9 @@ function matchesNamespace({ namespaces }: PodsTerm, name: string, labels: PodLab
 }
 
 function* addAll<T>(to: Set<T>, from: Iterable<T>): Steps {
+  let work = 0;
   for (const each of from) {
     to.add(each);
-    yield;
+    if (++work % tinyWork === 0) yield;
   }
 }

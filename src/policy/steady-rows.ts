@@ -1,4 +1,4 @@
-import type { Steps } from '../async/steps.ts';
+import { type Steps, tinyWork } from '../async/steps.ts';
 
 /** Rows of a matrix. Readers see those of the last publication, all of them, while the next ones are made piece by piece. */
 export class SteadyRows<V extends object> implements ReadonlyMap<string, V> {
@@ -32,9 +32,10 @@ export class SteadyRows<V extends object> implements ReadonlyMap<string, V> {
   /** Which rows will have come, gone or changed. */
   *changes(): Steps<ReadonlySet<string>> {
     const changed = new Set<string>();
+    let work = 0;
     for (const [key, before] of this.#before) {
       if (this.#current.get(key) !== before) changed.add(key);
-      yield;
+      if (++work % tinyWork === 0) yield;
     }
     return changed;
   }
