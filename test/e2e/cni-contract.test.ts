@@ -1,10 +1,13 @@
 import { execFile, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse, stringify } from 'yaml';
+import { createAll } from '../../src/lab/demo/workload.ts';
 import { labPaths, nodePaths } from '../../src/lab/plan/names.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
+import { denyAll, namespaceManifest, networkPolicy } from '../support/guarded-lab.ts';
 
 /*
  * The plugin's contract on a real node: real agent, plugin, switch and namespaces, called as a runtime calls.
@@ -179,5 +182,55 @@ describe('STATUS', () => {
     await becomes(51);
     await lab.startOvs(1);
     await becomes(0);
+  });
+});
+
+describe('an ADD of a pod that is not known, where policies are', () => {
+  const pings = (from: string, address: string) =>
+    execute('ip', ['netns', 'exec', from, 'ping', '-c', '2', '-i', '0.2', '-W', '1', address]).then(
+      () => true,
+      () => false,
+    );
+
+  /** What was read before the API server went is known; a pod that comes meanwhile is not. */
+  async function startWith(whenUnknown: string): Promise<void> {
+    const { agentConfig } = nodePaths(lab.plan.dir, lab.node(1).name);
+    const config = parse(readFileSync(agentConfig, 'utf8')) as Readonly<Record<string, unknown>>;
+    writeFileSync(agentConfig, stringify({ ...config, policy: { whenUnknown } }));
+    await lab.agent(1, 'stop');
+    await lab.agent(1, 'start');
+    await lab.untilReady(1);
+  }
+
+  it('leaves the pod to its node, is refused, or leaves it free, as is configured', { timeout: 180_000 }, async () => {
+    const [peer, ...pods] = [await namespace(), await namespace(), await namespace(), await namespace()];
+    await call('ADD', { id: 'stranger', netns: pathOf(peer) });
+    const added = async (at: number): Promise<Answer & { readonly addresses: readonly string[] }> => {
+      const args = `K8S_POD_NAMESPACE=unread;K8S_POD_NAME=p${at};K8S_POD_UID=7a1c6e2a-0000-4000-8000-00000000000${at}`;
+      const answer = await call('ADD', { id: `unread-${at}`, netns: pathOf(pods[at] ?? ''), args });
+      return { ...answer, addresses: addressesOf(answer.result) };
+    };
+    await createAll(lab.api, [namespaceManifest('unread'), networkPolicy('unread', 'deny-all', denyAll)], AbortSignal.timeout(30_000));
+    await until(
+      async () => (await lab.metrics(1)).get('source_objects{kind="NetworkPolicy"}') === 1,
+      30_000,
+      () => 'the agent has not seen the policy',
+    );
+    await lab.apiServer('stop');
+    try {
+      const closed = await added(0);
+      expect(closed).toMatchObject({ code: 0, addresses: [expect.any(String), expect.any(String)] });
+      for (const address of closed.addresses) {
+        await reaches(lab.node(1).netns, address);
+        expect(await pings(peer, address)).toBe(false);
+      }
+      await startWith('refuse');
+      expect(await added(1)).toMatchObject({ code: 102, msg: expect.stringContaining('the labels of the pod are not known yet') });
+      await startWith('open');
+      for (const address of (await added(2)).addresses) await reaches(peer, address);
+      for (const address of closed.addresses) await reaches(lab.node(1).netns, address);
+    } finally {
+      await lab.apiServer('start');
+    }
   });
 });

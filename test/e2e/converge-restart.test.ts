@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { clusterIps } from '../../src/lab/demo/workload.ts';
-import { ConvergeLab } from '../support/converge-lab.ts';
+import { clusterIps, createAll } from '../../src/lab/demo/workload.ts';
+import { ConvergeLab, until } from '../support/converge-lab.ts';
+import { networkPolicy } from '../support/guarded-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
 import { echo, UdpStream } from '../support/udp-stream.ts';
 import { setUrgency, urgent } from '../support/urgency.ts';
@@ -11,6 +12,20 @@ const triesMax = 4;
 /** Between a dump and the reading of the clock. */
 const slackMs = 500;
 
+const app = (name: string) => ({ podSelector: { matchLabels: { app: name } } });
+const ports = [
+  { protocol: 'UDP', port: echoPort },
+  { protocol: 'TCP', port: 80 },
+];
+/** Classes, blocks, decisions by port, and a meter for what clients open to Services. */
+const policies = [
+  networkPolicy('demo', 'servers', {
+    ...app('web'),
+    ingress: [{ from: [app('client')], ports }, { from: [{ ipBlock: { cidr: '203.0.113.0/24', except: ['203.0.113.64/26'] } }] }],
+  }),
+  networkPolicy('demo', 'clients', { ...app('client'), policyTypes: ['Egress'], egress: [{ to: [app('web')], ports }] }),
+];
+
 /** A restart of the agent with nothing changed is nothing to the node: decision 2. */
 describe('a restart of the agent', () => {
   let lab: ConvergeLab;
@@ -19,13 +34,12 @@ describe('a restart of the agent', () => {
 
   beforeAll(async () => {
     lab = await ConvergeLab.start(2);
-    const ports = [{ name: 'echo', port: echoPort, targetPort: echoPort, protocol: 'UDP' }];
     const families = { ipFamilyPolicy: 'RequireDualStack', ipFamilies: ['IPv4', 'IPv6'] };
     const service = {
       apiVersion: 'v1',
       kind: 'Service',
       metadata: { name: 'echo' },
-      spec: { selector: { app: 'web' }, ports, ...families },
+      spec: { selector: { app: 'web' }, ports: [{ name: 'echo', port: echoPort, targetPort: echoPort, protocol: 'UDP' }], ...families },
     };
     await lab.startPods([{ collection: '/api/v1/namespaces/demo/services', object: service }]);
     serviceIps = await clusterIps(lab.api, 'echo', AbortSignal.timeout(10_000 * slowness));
@@ -33,6 +47,17 @@ describe('a restart of the agent', () => {
       const { netns, ips } = lab.pod(name);
       for (const ip of ips) closing.push(await echo(netns, ip, echoPort));
     }
+    await createAll(lab.api, policies, AbortSignal.timeout(10_000 * slowness));
+    const rows = [/table=43,.*udp/, /table=82,.*203\.0\.113\.64/, /table=87,.*udp/, /table=21,.*meter/];
+    const flows = async () => (await lab.flows(1)).map(({ text }) => text).join('\n');
+    await until(
+      async () => {
+        const text = await flows();
+        return rows.every((row) => row.test(text));
+      },
+      30_000,
+      () => 'policies are not in force',
+    );
     await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'));
     await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
     // What else runs on the machine must not lose packets for us: switching and streams come first, the agent has to wait.

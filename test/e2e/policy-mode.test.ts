@@ -1,14 +1,17 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { parse, stringify } from 'yaml';
 import { plain } from '../../src/cli/paint.ts';
 import { run } from '../../src/cli/program.ts';
 import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
 import { createAll } from '../../src/lab/demo/workload.ts';
 import { nodePaths } from '../../src/lab/plan/names.ts';
+import { DatagramStream } from '../../src/lab/probe/datagram-stream.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { denyAll, namespaceManifest, networkPolicy } from '../support/guarded-lab.ts';
+import { LoneServer } from '../support/lone-server.ts';
 import { slowness } from '../support/test-datapath.ts';
 
 /** The policy mode of a node, changed by its annotation, with real packets. */
@@ -226,4 +229,30 @@ it('leaves a pod open that was opened by hand while no agent ran, as the docs sa
   expect((await rowsOf(36)).concat(await rowsOf(80)).filter((row) => row.includes('hard_timeout=1800'))).toHaveLength(2);
   await lab.exec(node, 'ovs-ofctl', '-O', 'OpenFlow15', 'del-flows', 'br-int', 'cookie=0x1fe0000000000/-1');
   await untilAnswers('TIMEOUT');
+});
+
+it('keeps what lives where that is configured, and denies what is new', { timeout: 120_000 * slowness }, async () => {
+  const path = nodePaths(lab.plan.dir, server.node).agentConfig;
+  const config = parse(await readFile(path, 'utf8')) as Readonly<Record<string, unknown>>;
+  await writeFile(path, stringify({ ...config, policy: { liveConnections: 'keep' } }));
+  await lab.api.send({ method: 'DELETE', path: '/apis/networking.k8s.io/v1/namespaces/demo/networkpolicies/deny-all' }, signal());
+  await untilAnswers('OK');
+  await lab.agent(node, 'stop');
+  await lab.agent(node, 'start');
+  await lab.untilReady(node);
+  // A client that goes on asking, and servers that alone go on speaking.
+  const asked = await Promise.all(
+    server.ips.map((address) => DatagramStream.start({ from: lab.pod('client-1').netns, address, port: 80 })),
+  );
+  const alone = await Promise.all((['ipv4', 'ipv6'] as const).map((family) => LoneServer.start(server, lab.pod('client-2'), family)));
+  try {
+    const live = () => asked.every(({ isAnswered }) => isAnswered) && alone.every(({ isHeard }) => isHeard);
+    await expect.poll(live, { timeout: followMs }).toBe(true);
+    await createAll(lab.api, [denyIngress], signal());
+    await untilAnswers('TIMEOUT');
+    const goals = asked.map(({ answered }) => answered + 50);
+    await expect.poll(() => asked.every(({ answered }, at) => answered >= (goals[at] ?? 0)) && live(), { timeout: followMs }).toBe(true);
+  } finally {
+    for (const each of [...asked, ...alone]) each.close();
+  }
 });
