@@ -1,31 +1,42 @@
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { runtimePaths } from '../../src/lab/kubernetes/paths.ts';
 import { agentImage, buildImages, ovsImage, podman, releaseStorage } from '../runtime/image-builder.ts';
+import { asAgentOf } from './agent-account.ts';
 import { BareCluster, say } from './cluster.ts';
+import { onlyFrom, pod, probedPods, service } from './objects.ts';
 import { commandOf } from './page-commands.ts';
+import { type Cost, TrafficCourse } from './under-traffic.ts';
 
 /*
  * An installation as a user makes one: a real Kubernetes without a network, images that are built, the manifest, and the commands of the
- * pages. What runs afterwards runs in pods of real DaemonSets, with the rights of their service account.
+ * pages. What runs afterwards runs in pods of real DaemonSets, with the rights of their service account. One story: each part begins where the
+ * one before has ended.
  */
 
 const page = 'docs/install.md';
 const dir = '/run/seine-install';
 const limit = AbortSignal.timeout(3_000_000);
 const patience = 180;
-const tests = 'registry.k8s.io/e2e-test-images/agnhost:2.66.1';
+const pollMs = { timeout: 60_000, interval: 500 };
 
 let cluster: BareCluster;
+let traffic: TrafficCourse;
+let first = '';
+let second = '';
 
 beforeAll(async () => {
   say('images of agent and Open vSwitch');
   await buildImages(limit);
   say('a Kubernetes without a network');
   cluster = await BareCluster.up({ dir, nodes: 2, families: process.env['SEINE_TEST_FAMILIES'] ?? 'ipv4,ipv6' }, limit);
+  [first = '', second = ''] = cluster.nodes;
   const archive = join(cluster.folder, 'images.tar');
   await podman(['save', '--quiet', '--multi-image-archive', '--output', archive, agentImage, ovsImage], limit);
   await releaseStorage(limit);
   await cluster.importImages(archive);
+  rmSync(archive);
   say('images are on the nodes');
 }, 1_500_000);
 afterAll(async () => {
@@ -39,14 +50,27 @@ it('finds nodes that wait for a network, and pods that wait for nodes', async ()
   expect(dns).toBe('Pending Pending');
 });
 
-it('is installed by the commands of the page', async () => {
-  const images = commandOf(page, 'Images', 'npm run render');
-  const render = commandOf(page, 'kubeadm', 'npm run render');
-  const ofImages = images.replace(/^npm run render -- /, '').replace(/ -o .*$/, '');
-  const names = ofImages.replace(/\S+\/agent:\S+/, agentImage).replace(/\S+\/ovs:\S+/, ovsImage);
+/** The command of the page, with what this cluster has in the place of what everybody's is called, and more options. */
+function renderCommand(more = '', names = imageOptions()): string {
   const server = new URL(cluster.plan.management.apiServerUrl).hostname;
-  await cluster.type(`${render.replace('CONTROL-PLANE-ADDRESS', server)} ${names} --datapath netdev --set transportInterface=br-phy`);
+  const command = commandOf(page, 'kubeadm', 'npm run render').replace('CONTROL-PLANE-ADDRESS', server);
+  return `${command} ${names} --datapath netdev --set transportInterface=br-phy${more}`;
+}
+
+/** As the page gives them to the renderer. */
+function imageOptions(agent = agentImage): string {
+  const command = commandOf(page, 'Images', 'npm run render');
+  const options = command.replace(/^npm run render -- /, '').replace(/ -o .*$/, '');
+  return options.replace(/\S+\/agent:\S+/, agent).replace(/\S+\/ovs:\S+/, ovsImage);
+}
+
+async function applyRendered(more?: string, names?: string): Promise<void> {
+  await cluster.type(renderCommand(more, names));
   await cluster.type(commandOf(page, 'kubeadm', 'kubectl apply'));
+}
+
+it('is installed by the commands of the page', async () => {
+  await applyRendered();
   await cluster.wait(patience, '--for=condition=Ready', 'nodes', '--all');
   say('nodes are Ready');
   await cluster.wait(patience, '--for=condition=Ready', 'pod', '-n', 'seine-system', '--all');
@@ -59,18 +83,112 @@ it('brings CoreDNS up', async () => {
 });
 
 it('lets pods of both nodes reach each other', async () => {
-  await cluster.apply(cluster.nodes.map((node) => waitingPod(`on-${node}`, node)));
-  await cluster.wait(patience, '--for=condition=Ready', 'pod', '-l', 'app=waits');
-  const [first = '', second = ''] = cluster.nodes;
-  const from = await cluster.pod(`on-${first}`);
-  for (const ip of (await cluster.pod(`on-${second}`)).ips) {
-    const all = async () => (await cluster.exec(from.name, 'ping', '-n', '-c', '3', '-i', '0.2', ip)).includes(' 0% packet loss');
+  traffic = new TrafficCourse(cluster);
+  await traffic.prepare();
+  for (const ip of (await cluster.pod('far')).ips) {
+    const all = async () => (await cluster.exec('client', 'ping', '-n', '-c', '3', '-i', '0.2', ip)).includes(' 0% packet loss');
     // The userspace data path drops the first packet to a node that it has not met.
-    await expect.poll(all, { timeout: 60_000 }).toBe(true);
+    await expect.poll(all, pollMs).toBe(true);
   }
 });
 
-function waitingPod(name: string, nodeName: string): object {
-  const spec = { nodeName, terminationGracePeriodSeconds: 1, containers: [{ name: 'main', image: tests, args: ['pause'] }] };
-  return { apiVersion: 'v1', kind: 'Pod', metadata: { name, labels: { app: 'waits' } }, spec };
+it('lets probes of every kind pass, and a pod with one that fails is restarted', async () => {
+  const fails = { httpGet: { path: '/hostname', port: 8080 }, failureThreshold: 3 };
+  await cluster.apply([...probedPods(second), pod({ name: 'fails', app: 'fails', nodeName: second, probe: fails })]);
+  await cluster.wait(patience, '--for=condition=Ready', 'pod', '-l', 'app=probed');
+  say('probes by http, tcp, exec and grpc pass');
+  const restarts = (label: string) =>
+    cluster.kubectl('get', 'pods', '-l', label, '-o', 'jsonpath={.items[*].status.containerStatuses[*].restartCount}');
+  await expect.poll(async () => Number(await restarts('app=fails')), { timeout: 180_000, interval: 1_000 }).toBeGreaterThan(0);
+  expect(await restarts('app=probed')).toBe('0 0 0 0');
+  await cluster.kubectl('delete', 'pod', '-l', 'app in (probed, fails)', '--wait=false');
+});
+
+it('gives a static pod its network', async () => {
+  const { staticPods } = runtimePaths(cluster.plan, second);
+  mkdirSync(staticPods, { recursive: true });
+  const file = join(staticPods, 'static.json');
+  writeFileSync(file, JSON.stringify(pod({ name: 'static', app: 'static', args: ['netexec'] })));
+  const name = `static-${second}`;
+  await expect.poll(async () => await cluster.kubectlAnyway('get', 'pod', name), pollMs).toContain('Running');
+  await cluster.wait(patience, '--for=condition=Ready', `pod/${name}`);
+  for (const ip of (await cluster.pod(name)).ips)
+    expect(await curl(`http://${ip.includes(':') ? `[${ip}]` : ip}:8080/hostname`)).toBe(name);
+  rmSync(file);
+  await cluster.wait(patience, '--for=delete', `pod/${name}`);
+});
+
+it('serves Services by name, and enforces NetworkPolicy', async () => {
+  await cluster.apply([
+    ...cluster.nodes.map((node) => pod({ name: `web-${node}`, app: 'web', nodeName: node, args: ['netexec'] })),
+    pod({ name: 'stranger', app: 'stranger', nodeName: first }),
+    service('web', 'web', [{ port: 80, targetPort: 8080 }]),
+  ]);
+  await cluster.wait(patience, '--for=condition=Ready', 'pod', '-l', 'app in (web, stranger)');
+  await expect.poll(async () => await curl('http://web/hostname'), pollMs).toMatch(/^web-/);
+  await cluster.apply([onlyFrom('client', 'web')]);
+  await expect.poll(async () => await curl('http://web/hostname', 'stranger'), pollMs).toContain('exit code 28');
+  expect(await curl('http://web/hostname')).toMatch(/^web-/);
+  await cluster.kubectl('delete', 'networkpolicy', 'only-client');
+  await expect.poll(async () => await curl('http://web/hostname', 'stranger'), pollMs).toMatch(/^web-/);
+});
+
+it('gives an agent its own node, and nothing of others', async () => {
+  const agent = await asAgentOf(cluster, first);
+  const patch = async (node: string, status: object) => await agent('PATCH', `/api/v1/nodes/${node}/status`, { status });
+  const condition = { type: 'NetworkUnavailable', status: 'False', reason: 'SeineIsUp', message: 'tried by a test' };
+  expect(await patch(first, { conditions: [condition] })).toBe('done');
+  expect(await patch(second, { conditions: [condition] })).toContain(`the agent of node ${first} may not write to node ${second}`);
+  expect(await patch(first, { capacity: { cpu: '99' } })).toContain('an agent changes nothing of a status but its condition');
+  expect(await agent('GET', '/api/v1/secrets')).toMatch(/cannot list resource .*secrets/);
+  expect(await agent('GET', '/api/v1/namespaces/seine-system/configmaps/seine-live')).toMatch(/cannot get resource .*configmaps/);
+  expect(await agent('DELETE', '/api/v1/namespaces/default/pods/near')).toMatch(/cannot delete resource .*pods/);
+});
+
+/** What restarts cost nobody, by docs/reliability.md and docs/upgrade.md. Datagrams are the userspace data path's to lose when it is busy. */
+function costsNothing(cost: Cost): void {
+  expect([cost.connectsFailed, cost.broken]).toEqual([0, 0]);
+  expect(cost.udpLost).toBeLessThanOrEqual(cost.udpSent / 50);
+}
+
+it('loses nothing while kubelet, containerd, the agent and the API server are restarted', async () => {
+  for (const program of ['kubelet', 'containerd'] as const) {
+    const restarted = async () => {
+      await cluster.lab(program, first, 'kill');
+      await cluster.lab(program, first, 'start');
+      await cluster.wait(patience, '--for=condition=Ready', `node/${first}`);
+    };
+    costsNothing(await traffic.during(`${program} killed and started`, restarted));
+  }
+  const apiServer = async () => {
+    await cluster.lab('apiserver', 'stop');
+    await cluster.lab('apiserver', 'start');
+    await cluster.wait(patience, '--for=condition=Ready', 'nodes', '--all');
+  };
+  costsNothing(await traffic.during('API server stopped and started', apiServer));
+  costsNothing(await traffic.during('the pod of the agent deleted', async () => await replaced('seine-agent')));
+});
+
+it('forwards again once the pod of Open vSwitch was replaced', async () => {
+  const cost = await traffic.during('the pod of Open vSwitch deleted', async () => {
+    await replaced('seine-ovs');
+    await cluster.wait(patience, '--for=condition=Ready', 'pod', '-n', 'seine-system', '-l', 'app=seine-agent');
+  });
+  expect(cost.connectsFailed).toBeLessThan(cost.connects);
+  const restarts = await cluster.kubectl('get', 'pods', '-o', 'jsonpath={.items[*].status.containerStatuses[*].restartCount}');
+  expect(restarts).toMatch(/^[0 ]+$/);
+});
+
+/** Deletes Seine's pod on the first node, and waits for the one in its place. */
+async function replaced(app: string): Promise<void> {
+  const old = await cluster.podOf(app, first);
+  await cluster.kubectl('-n', 'seine-system', 'delete', old);
+  await expect.poll(async () => await cluster.podOf(app, first), pollMs).toMatch(/^pod\/\S+$/);
+  await cluster.wait(patience, '--for=condition=Ready', '-n', 'seine-system', await cluster.podOf(app, first));
+}
+
+/** What a pod gets, or the exit code of curl. */
+async function curl(url: string, from = 'client'): Promise<string> {
+  const said = await cluster.kubectlAnyway('exec', from, '--', 'curl', '-s', '-m', '5', url);
+  return said.trim();
 }

@@ -1,0 +1,86 @@
+import { type Route, servicePort, Traffic, type TrafficCount } from '../reliability/traffic.ts';
+import { until } from '../support/converge-lab.ts';
+import { type BareCluster, say } from './cluster.ts';
+import { pod, service } from './objects.ts';
+
+const hertz = 10;
+const backWithinMs = 120_000;
+const readyWithinS = 180;
+
+/** What one fault cost, as the tables of docs/reliability.md count it. */
+export interface Cost {
+  readonly udpLost: number;
+  readonly udpSent: number;
+  readonly udpLostOnNode: number;
+  readonly gapMs: number;
+  readonly connectsFailed: number;
+  readonly connects: number;
+  readonly stallMs: number;
+  readonly broken: number;
+}
+
+/** Traffic from a pod of the first node to pods of the first and the second, and to a Service of both. */
+export class TrafficCourse {
+  readonly #cluster: BareCluster;
+  #routes: readonly Route[] = [];
+
+  constructor(cluster: BareCluster) {
+    this.#cluster = cluster;
+  }
+
+  async prepare(): Promise<void> {
+    const [first = '', second = ''] = this.#cluster.nodes;
+    const ports = ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), port: servicePort, protocol }));
+    await this.#cluster.apply([
+      pod({ name: 'client', app: 'client', nodeName: first }),
+      pod({ name: 'near', app: 'echo', nodeName: first }),
+      pod({ name: 'far', app: 'echo', nodeName: second }),
+      service('echo', 'echo', ports),
+    ]);
+    await this.#cluster.wait(readyWithinS, '--for=condition=Ready', 'pod/client', 'pod/near', 'pod/far');
+    const addresses = await this.#cluster.kubectl('get', 'service', 'echo', '-o', 'jsonpath={.spec.clusterIPs[*]}');
+    const from = await this.#cluster.pod('client');
+    const direct = await Promise.all(
+      ['near', 'far'].map(async (name) => ({ name, from, addresses: (await this.#cluster.pod(name)).ips, service: false })),
+    );
+    this.#routes = [...direct, { name: 'Service', from, addresses: addresses.trim().split(' '), service: true }];
+  }
+
+  /** Harms something while packets flow, and counts what was lost until all of it is as before. @param fault resolves when it is mended */
+  async during(name: string, fault: () => Promise<void>): Promise<Cost> {
+    const servers = await Promise.all(['near', 'far'].map((server) => this.#cluster.pod(server)));
+    const traffic = await Traffic.start(servers, this.#routes, hertz);
+    let counted: TrafficCount | undefined;
+    try {
+      await fault();
+      const mendedMs = performance.now();
+      const back = () => traffic.backAfter(mendedMs) !== undefined;
+      await until(back, backWithinMs, () => `after ${name}: no answers on ${traffic.silentSince(mendedMs).join(', ')}`);
+    } finally {
+      counted = await traffic.stop();
+    }
+    const cost = costOf(counted);
+    say(
+      `${name}: ${cost.udpLost} of ${cost.udpSent} datagrams lost (${cost.udpLostOnNode} on the node), longest gap ${cost.gapMs} ms; ` +
+        `${cost.connectsFailed} of ${cost.connects} connects failed; longest stall ${cost.stallMs} ms; ${cost.broken} connections broken`,
+    );
+    return cost;
+  }
+}
+
+function costOf({ lanes, broken }: TrafficCount): Cost {
+  const of = (kind: string) => lanes.filter((lane) => lane.kind === kind);
+  const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
+  const most = (numbers: readonly number[]) => Math.round(Math.max(0, ...numbers));
+  const [udp, connect, talk] = [of('udp'), of('connect'), of('talk')];
+  return {
+    udpLost: sum(udp.map(({ lost }) => lost)),
+    udpSent: sum(udp.map(({ sent }) => sent)),
+    udpLostOnNode: sum(udp.filter(({ name }) => name.includes('near')).map(({ lost }) => lost)),
+    gapMs: most(udp.map(({ gapMs }) => gapMs)),
+    connectsFailed: sum(connect.map(({ lost }) => lost)),
+    connects: sum(connect.map(({ sent }) => sent)),
+    stallMs: most(talk.map(({ slowestMs }) => slowestMs)),
+    broken,
+  };
+}
