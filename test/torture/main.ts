@@ -3,16 +3,19 @@
 import { parseArgs } from 'node:util';
 import { runScript, wholeNumber } from '../support/script.ts';
 import { shippedAgent } from './lab.ts';
+import { makeMutant } from './mutants.ts';
 import { type RunOptions, type StepReport, Torture } from './run.ts';
 import { shrink } from './shrink.ts';
 
-const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrink N] [--agent FILE] [--patience N]
+const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrink N] [--agent FILE | --mutant NAME]
+                       [--patience N]
 
   --seed      of what is done; a new one without it, which is printed
   --steps     how many; 20
   --from      number of the first step; 0. A run in pieces, from fresh labs, is a seed and ranges of steps
   --shrink    after a difference, how many fresh labs to look with for a shorter list of steps that leads to it; 0
   --agent     what node runs as the tried agent; dist/seine-agent.mjs, which every virgin agent is
+  --mutant    an agent with a fault, which the run must catch; mutants.ts has their names
   --patience  how many times the deadlines of docs/reliability.md, for a machine that does other things as well; 1
 `;
 
@@ -22,6 +25,7 @@ const options = {
   from: { type: 'string', default: '0' },
   shrink: { type: 'string', default: '0' },
   agent: { type: 'string', default: shippedAgent },
+  mutant: { type: 'string' },
   patience: { type: 'string', default: '1' },
   help: { type: 'boolean', default: false },
 } as const;
@@ -36,11 +40,22 @@ async function main(): Promise<number> {
   const from = wholeNumber('from', values.from, 0);
   const steps = Array.from({ length: wholeNumber('steps', values.steps) }, (_, index) => from + index);
   say(`seed ${seed}, steps ${from} to ${from + steps.length - 1}`);
-  const setting = { seed, agent: values.agent, patience: wholeNumber('patience', values.patience), say };
-  const done = await torture({ ...setting, steps }, tell);
+  const patience = wholeNumber('patience', values.patience);
+  const mutant = values.mutant === undefined ? undefined : makeMutant(values.mutant);
+  try {
+    return await tortureAndShrink(
+      { seed, agent: mutant?.agent ?? values.agent, patience, steps, say },
+      wholeNumber('shrink', values.shrink, 0),
+    );
+  } finally {
+    mutant?.remove();
+  }
+}
+
+async function tortureAndShrink(setting: RunOptions, tries: number): Promise<number> {
+  const done = await torture(setting, tell);
   say(distribution(done));
   if (done.at(-1)?.problems.length === 0) return 0;
-  const tries = wholeNumber('shrink', values.shrink, 0);
   const failing = done.map(({ number }) => number).filter((number) => number >= 0);
   if (tries === 0 || failing.length === 0) return 1;
   const silent = { ...setting, say: () => {} };
@@ -49,7 +64,7 @@ async function main(): Promise<number> {
     say(`shrinking: ${some.join(',')} ${differs ? 'fail' : 'hold'}`);
     return differs;
   };
-  say(`fails by these steps of seed ${seed}: ${(await shrink(failing, fails, tries)).join(',')}`);
+  say(`fails by these steps of seed ${setting.seed}: ${(await shrink(failing, fails, tries)).join(',')}`);
   return 1;
 }
 

@@ -3,12 +3,16 @@ import { ApiView } from './api-view.ts';
 import { type AgentState, act, type DrawnStep, deadlineOf, drawStep } from './draw.ts';
 import { judge, steadySnapshot, type TriedNode, type Verdict } from './judge.ts';
 import { Lab } from './lab.ts';
+import { probe } from './probes.ts';
 import { Random } from './random.ts';
 import { Scene } from './scene.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { Deadline } from './step.ts';
 import { Virgin } from './virgin.ts';
 import { type NodeWires, VirginGround, wiresOf } from './virgin-ground.ts';
+
+/** What the other side has still to learn, e.g. after a daemon's death. */
+const probeMs = 5_000;
 
 /** One round of the sweep, on a node that is quick to look at, and two seconds (docs/reliability.md). */
 export const deadlinesMs: Readonly<Record<Deadline, number>> = { announced: 2_000, swept: 6_000, restarted: 10_000 };
@@ -97,7 +101,8 @@ export class Torture {
     const wanted = this.#wanted === undefined ? this.#fresh() : Promise.resolve(this.#wanted);
     const verdict = await judge(this.#tried, wanted, since, deadlinesMs[deadlineOf(step)] * this.#options.patience);
     this.#wanted = await wanted;
-    return { ...verdict, number, agent: step.agent, kinds: step.drawn.map(({ kind }) => kind.name), deeds };
+    const problems = [...verdict.problems, ...(await probe(this.#scene, probeMs * this.#options.patience))];
+    return { ...verdict, problems, number, agent: step.agent, kinds: step.drawn.map(({ kind }) => kind.name), deeds };
   }
 
   /** What ought to be now. */

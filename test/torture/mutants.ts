@@ -1,0 +1,84 @@
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { root } from './lab.ts';
+
+/** An agent with a fault, which a run must catch. Text of one file, which must be there once, and what stands for it. */
+export interface Mutant {
+  readonly what: string;
+  readonly file: string;
+  readonly from: string;
+  readonly to: string;
+}
+
+const bridge = 'reconcile/bridge-target.ts';
+
+/** Written by hand: what an agent may forget. The steps that caught them are in docs/reliability.md. */
+export const mutants: Readonly<Record<string, Mutant>> = {
+  'event-ignored': {
+    what: 'a watch’s DELETED events are ignored',
+    file: 'kube/watch-event.ts',
+    from: "    case 'DELETED':\n      return { type, object };",
+    to: "    case 'DELETED':\n      return { type: type === 'DELETED' ? 'MODIFIED' : type, object };",
+  },
+  'flow-kept': {
+    what: 'flows that nobody wants any more are not removed',
+    file: bridge,
+    from: 'for (const key of removals) messages.push(flowMessage(deleteFlow(key)));',
+    to: 'void removals;',
+  },
+  'group-stale': {
+    what: 'groups that nobody wants any more are not removed',
+    file: bridge,
+    from: 'for (const key of remove) if (isGroupKey(key)) messages.push(deleteGroup(numberOf(key)));',
+    to: 'void deleteGroup; void numberOf;',
+  },
+  'meter-kept': {
+    what: 'meters that nobody wants are not removed',
+    file: bridge,
+    from: 'await deleteMeters(this.#connection, [...remove].filter(isMeterKey), signal);',
+    to: '',
+  },
+  'table-not-swept': {
+    what: 'flows of the first table are not looked at',
+    file: bridge,
+    from: '(flow) => this.#learned?.covers(flow) ||',
+    to: '(flow) => flow.table === 0 || this.#learned?.covers(flow) ||',
+  },
+  'element-kept': {
+    what: 'elements of nftables are not removed',
+    file: 'netlink/nft-elements.ts',
+    from: '  if (remove.length > 0) lines.push(',
+    to: '  if (remove.length > 1e9) lines.push(',
+  },
+  'setting-left': {
+    what: 'kernel settings are not written again',
+    file: 'reconcile/settings-target.ts',
+    from: 'for (const [key, value] of forwardingLast) this.#put(key, value);',
+    to: 'void forwardingLast;',
+  },
+  'route-kept': {
+    what: 'routes, addresses and neighbours that nobody wants are not removed',
+    file: 'reconcile/host-target.ts',
+    from: 'for (const slice of slices(removals.filter((',
+    to: 'for (const slice of slices(removals.filter(() => false).filter((',
+  },
+};
+
+/** Makes the agent with the fault beside the sources that it is made from. @returns what node runs, and how to take it away */
+export function makeMutant(name: string): { readonly agent: string; readonly remove: () => void } {
+  const mutant = mutants[name];
+  if (mutant === undefined) throw new Error(`no mutant ${name}; there are ${Object.keys(mutants).join(', ')}`);
+  const folder = join(root, '.cache', 'mutants');
+  mkdirSync(folder, { recursive: true });
+  const made = mkdtempSync(join(folder, `${name}-`));
+  cpSync(join(root, 'src'), join(made, 'src'), { recursive: true });
+  cpSync(join(root, 'package.json'), join(made, 'package.json'));
+  const file = join(made, 'src', mutant.file);
+  const text = readFileSync(file, 'utf8');
+  if (text.split(mutant.from).length !== 2) throw new Error(`${mutant.file} does not have the text of ${name} once`);
+  writeFileSync(
+    file,
+    text.replace(mutant.from, () => mutant.to),
+  );
+  return { agent: join(made, 'src', 'agent', 'main.ts'), remove: () => rmSync(made, { recursive: true, force: true }) };
+}
