@@ -7,6 +7,12 @@ const ourProtocol = '94';
 /** Flags that say how a link fares, not how it was set. */
 const passing = new Set(['LOWER_UP', 'NO-CARRIER', 'M-DOWN']);
 
+/**
+ * Whether addresses are tried before they are used: the kernel sets it by itself on an interface without ARP, once that had an MTU too
+ * small for IPv6. The node's ends of pods' pairs have no address.
+ */
+const detection = /^ipv6\/conf\/(?!all|default|antrea-gw0)[^/]+\/accept_dad:/;
+
 type Fields = Readonly<Record<string, unknown>>;
 type Execute = (command: string, args: readonly string[]) => Promise<string>;
 
@@ -66,7 +72,7 @@ async function settingLines(execute: Execute): Promise<string[]> {
   const read = await execute('sh', ['-c', `cd /proc/sys/net && grep -rs . ${folders}; true`]);
   return read
     .split('\n')
-    .filter((text) => text !== '')
+    .filter((text) => text !== '' && !detection.test(text))
     .map((text) => `sysctl ${text}`);
 }
 
