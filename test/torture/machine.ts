@@ -69,7 +69,7 @@ export function askSocket(socketPath: string, method: string, path: string, time
     const sent = request({ socketPath, method, path, agent: false, signal: AbortSignal.timeout(timeoutMs) }, (answer) => {
       text(answer).then((body) => resolve({ status: answer.statusCode ?? 0, body }), reject);
     });
-    sent.once('error', reject);
+    sent.on('error', reject); // more than one may come
     sent.end();
   });
 }
