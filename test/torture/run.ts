@@ -73,7 +73,9 @@ export class Torture {
 
   /** Does the steps until one leaves the node otherwise than it ought to be. */
   async *steps(): AsyncGenerator<StepReport> {
-    yield await this.#settle(-1, { agent: 'alive', drawn: [] }, []);
+    const beginning = await this.#settle(-1, { agent: 'alive', drawn: [] }, []);
+    yield beginning;
+    if (beginning.problems.length > 0) return;
     for (const number of this.#options.steps) {
       const report = await this.#step(number);
       yield report;

@@ -73,5 +73,5 @@ async function bridgeSettings(place: Place): Promise<string[]> {
 
 /** `ovs-ofctl` leaves out the first table's number. */
 function withTable(flow: string): string {
-  return flow.includes(' table=') ? flow : flow.replace(', ', ', table=0, ');
+  return /(?:^| )table=/.test(flow) ? flow : flow.replace(/^(?=priority)|(?<=^cookie=\w+, )/, 'table=0, ');
 }
