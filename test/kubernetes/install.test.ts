@@ -7,6 +7,7 @@ import { asAgentOf } from './agent-account.ts';
 import { BareCluster, say } from './cluster.ts';
 import { onlyFrom, pod, probedPods, service } from './objects.ts';
 import { commandOf } from './page-commands.ts';
+import { agentPods, stopsAtOneNode, undo, untilUniform } from './roll-out.ts';
 import { type Cost, TrafficCourse } from './under-traffic.ts';
 
 /*
@@ -186,6 +187,29 @@ async function replaced(app: string): Promise<void> {
   await expect.poll(async () => await cluster.podOf(app, first), pollMs).toMatch(/^pod\/\S+$/);
   await cluster.wait(patience, '--for=condition=Ready', '-n', 'seine-system', await cluster.podOf(app, first));
 }
+
+it('stops at one node with an image that is not there, and comes back by rollout undo', async () => {
+  const usual = await untilUniform(cluster);
+  const cost = await traffic.during('an image that is not there, and rollout undo', async () => {
+    await applyRendered('', imageOptions('seine.invalid/agent:none'));
+    const broken = await stopsAtOneNode(cluster, ({ waits }) => /ImagePull/.test(waits));
+    expect(await cluster.kubectl('-n', 'seine-system', 'describe', 'pod', broken.name)).toContain('seine.invalid/agent:none');
+    await undo(cluster);
+    await untilUniform(cluster);
+  });
+  costsNothing(cost);
+  expect((await agentPods(cluster)).map(({ config, image }) => [config, image])).toEqual(usual.map(({ config, image }) => [config, image]));
+});
+
+it('brings the earlier configuration back by rollout undo', async () => {
+  const [usual] = await untilUniform(cluster);
+  await applyRendered(' --set logLevel=debug');
+  const changed = async () => (await agentPods(cluster)).some(({ config, ready }) => ready && config !== usual?.config);
+  await expect.poll(changed, { timeout: 180_000, interval: 500 }).toBe(true);
+  await undo(cluster);
+  const back = await untilUniform(cluster);
+  expect(new Set(back.map(({ config }) => config))).toEqual(new Set([usual?.config]));
+});
 
 /** What a pod gets, or the exit code of curl. */
 async function curl(url: string, from = 'client'): Promise<string> {

@@ -1,0 +1,81 @@
+import { expect } from 'vitest';
+import { until } from '../support/converge-lab.ts';
+import { type BareCluster, say } from './cluster.ts';
+
+const system = ['-n', 'seine-system'] as const;
+const agents = 'daemonset/seine-agent';
+const patienceMs = 180_000;
+
+/** A pod of the DaemonSet of agents. */
+interface AgentPod {
+  readonly name: string;
+  readonly node: string;
+  readonly ready: boolean;
+  /** The ConfigMap that it runs with. */
+  readonly config: string;
+  readonly image: string;
+  /** Why its container waits, in the kubelet's word; empty if it does not. */
+  readonly waits: string;
+}
+
+const line = [
+  '.metadata.name',
+  '.spec.nodeName',
+  '.status.conditions[?(@.type=="Ready")].status',
+  '.spec.volumes[?(@.name=="config")].configMap.name',
+  '.spec.containers[0].image',
+  '.status.initContainerStatuses[0].state.waiting.reason',
+].map((path) => `{${path}}`);
+
+export async function agentPods(cluster: BareCluster): Promise<readonly AgentPod[]> {
+  const path = `jsonpath={range .items[*]}${line.join('|')}{"\\n"}{end}`;
+  const text = await cluster.kubectl(...system, 'get', 'pods', '-l', 'app=seine-agent', '-o', path);
+  return text
+    .split('\n')
+    .filter((each) => each !== '')
+    .map((each) => {
+      const [name = '', node = '', ready, config = '', image = '', waits = ''] = each.split('|');
+      return { name, node, ready: ready === 'True', config, image, waits };
+    });
+}
+
+/** Until every node has one agent, ready, and of one configuration and image. */
+export async function untilUniform(cluster: BareCluster): Promise<readonly AgentPod[]> {
+  let found: readonly AgentPod[] = [];
+  const uniform = async () => {
+    found = await agentPods(cluster);
+    const kinds = new Set(found.map(({ config, image }) => `${config} ${image}`));
+    return found.length === cluster.nodes.length && kinds.size === 1 && found.every(({ ready }) => ready);
+  };
+  await until(uniform, patienceMs, () => `agents are not alike: ${JSON.stringify(found)}`);
+  return found;
+}
+
+export async function undo(cluster: BareCluster): Promise<void> {
+  await cluster.type('kubectl rollout undo daemonset/seine-agent -n seine-system');
+}
+
+/** A roll-out of something broken: waits until one pod is as `broken` says, and looks that the others were left alone. */
+export async function stopsAtOneNode(cluster: BareCluster, broken: (pod: AgentPod) => boolean): Promise<AgentPod> {
+  const before = new Set((await agentPods(cluster)).map(({ name }) => name));
+  let found: readonly AgentPod[] = [];
+  const stuck = async () => {
+    found = await agentPods(cluster);
+    return found.some((pod) => broken(pod));
+  };
+  await until(stuck, patienceMs, () => `no pod is broken: ${JSON.stringify(found)}`);
+  const others = found.filter((pod) => !broken(pod));
+  expect(others.map(({ ready }) => ready)).toEqual(cluster.nodes.slice(1).map(() => true));
+  const [one] = found.filter((pod) => broken(pod));
+  if (one === undefined) throw new Error('it is whole again');
+  say(`stopped at ${one.node}: ${one.waits || 'not ready'}; ${before.size - 1} others are ready`);
+  const { unavailable, updated } = await progress(cluster);
+  expect([unavailable, updated]).toEqual([1, 1]);
+  return one;
+}
+
+async function progress(cluster: BareCluster): Promise<{ readonly unavailable: number; readonly updated: number }> {
+  const path = 'jsonpath={.status.numberUnavailable} {.status.updatedNumberScheduled}';
+  const [unavailable, updated] = (await cluster.kubectl(...system, 'get', agents, '-o', path)).split(' ').map(Number);
+  return { unavailable: unavailable ?? 0, updated: updated ?? 0 };
+}
