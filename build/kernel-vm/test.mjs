@@ -15,7 +15,7 @@ import { logsOf } from './vm.mjs';
 
 const help = `Usage: npm run test:kernel -- [--only NAME[,NAME…]] [--list]
 
-The end-to-end tests on the kernel's data path, in emulated virtual machines, one for each part: some 55 minutes for all.
+The end-to-end tests on the kernel's data path, in emulated virtual machines, one for each part: some 75 minutes for all.
 
   --only    only these parts
   --list    only say which there are
@@ -29,7 +29,7 @@ const e2e = (...names) => names.map((name) => `test/e2e/${name}.test.ts`);
 /** Images of an installation: built outside, where it takes a tenth of the time. */
 const images = join(cache, 'images', 'installation.tar');
 
-/** `before` is a script with its arguments that runs outside of the virtual machine. */
+/** `before` is a script with its arguments that runs outside of the virtual machine; `env` is for the tests. */
 const parts = [
   { name: 'modules', what: 'loaded for a container that may load none', files: ['test/kernel/modules.test.ts'] },
   { name: 'tunnels', what: 'pods over Geneve, VXLAN and GRE, over both families', files: e2e('tunnels') },
@@ -46,6 +46,18 @@ const parts = [
     what: 'connections that nobody let in, and pods that nobody has decided about',
     files: ['test/integration/let-in.test.ts'],
   },
+  {
+    name: 'policy-flows',
+    what: '200 random clusters: what the switch would do is what their policies say',
+    files: ['test/integration/policy-flows.test.ts'],
+    env: { SEINE_TEST_POLICY_SETS: '200' },
+  },
+  {
+    name: 'policy-packets',
+    what: 'pieces, packets whose ports nobody sees, what a denied pod may cost',
+    files: ['test/integration/policy-packets.test.ts'],
+  },
+  { name: 'policy', what: 'NetworkPolicy in a lab: who is let in, who is not, what is cut', files: e2e('policy', 'policy-transition') },
   { name: 'data-path', what: 'what it can do and how it fares, SCTP', files: ['test/kernel/datapath.test.ts'] },
   { name: 'check', what: 'seinectl check, with a filter in the way', files: ['test/kernel/check.test.ts'] },
   { name: 'agent', what: 'the agent restarts and is killed: nothing is written, nothing lost', files: e2e('converge-restart') },
@@ -59,10 +71,11 @@ const parts = [
   },
 ];
 
-function jobFor({ name, files }) {
+function jobFor({ name, files, env = {} }) {
   const script = [
     `cd ${quote(root)}`,
     `export PATH=${quote(toolPath())} SEINE_TEST_LOGS=/run/seine-vm/labs SEINE_TEST_IMAGES=${quote(images)}`,
+    ...Object.entries(env).map(([key, value]) => `export ${key}=${quote(value)}`),
     `exec vitest run --config test/kernel/vitest.config.ts ${files.map(quote).join(' ')}`,
   ];
   return { name: `test-${name}`, script: `${script.join('\n')}\n`, limitSeconds };

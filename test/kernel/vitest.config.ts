@@ -1,14 +1,18 @@
 import { defineConfig } from 'vitest/config';
 
 /**
- * What `npm run test:kernel` runs in its virtual machine: the end-to-end tests that are told which files, three of connections without an agent, and
+ * What `npm run test:kernel` runs in its virtual machine: the end-to-end tests that are told which files, some of flows without an agent, and
  * those of this folder, with labs on the kernel's data path. Modules are loaded once for all files: emulated, that costs more than the tests.
  */
 export default defineConfig({
   test: {
     name: 'kernel',
     root: `${import.meta.dirname}/../..`,
-    include: ['test/kernel/**/*.test.ts', 'test/e2e/**/*.test.ts', 'test/integration/{let-in,service-again,service-world}.test.ts'],
+    include: [
+      'test/kernel/**/*.test.ts',
+      'test/e2e/**/*.test.ts',
+      'test/integration/{let-in,policy-*,service-again,service-world}.test.ts',
+    ],
     env: { SEINE_TEST_DATAPATH: 'system' },
     pool: 'threads',
     isolate: false,

@@ -9,8 +9,9 @@ import { ALL_TABLES, type Version, versionNames } from '../../src/openflow/proto
 import { decodeUnsolicited, type Unsolicited } from '../../src/openflow/unsolicited.ts';
 import { bytesOf } from '../../src/wire/bytes.ts';
 import { startSwitch, type TestSwitch } from './open-vswitch.ts';
+import { testDatapath } from './test-datapath.ts';
 
-/** The bridge `br-int` of a switch of its own, in the userspace data path, and connections to it that last for one test. */
+/** The bridge `br-int` of a switch of its own, and connections to it that last for one test. */
 export class OpenFlowBridge {
   readonly ovs: TestSwitch;
   /** Unsolicited messages. */
@@ -20,7 +21,8 @@ export class OpenFlowBridge {
   /** @param options more arguments of ovs-vswitchd */
   constructor(...options: readonly string[]) {
     this.ovs = startSwitch(...options);
-    this.ovs.exec('ovs-vsctl', 'add-br', 'br-int', '--', 'set', 'bridge', 'br-int', 'datapath_type=netdev', 'fail_mode=secure');
+    const settings = [`datapath_type=${testDatapath}`, 'fail_mode=secure'];
+    this.ovs.exec('ovs-vsctl', 'add-br', 'br-int', '--', 'set', 'bridge', 'br-int', ...settings);
   }
 
   /** Aborts with the next `disconnect`. */
