@@ -6,7 +6,8 @@ import { deleteRoute, listRoutes, localTable, ourProtocol, type Route } from '..
 import { NetlinkSocket } from '../netlink/socket.ts';
 import type { Leftover } from './leftover.ts';
 
-const firewallTable = 'seine';
+/** Of the node and of Services. */
+const firewallTables = ['seine', 'seine-services'];
 /** Names of the node's ends of pods' interfaces; they carry an alias that begins with `NAMESPACE/POD`. */
 const podLinkName = /^[a-z0-9]{1,7}-[0-9a-f]{7}$/;
 
@@ -42,19 +43,22 @@ export function kernelLeftovers({ gateway, bridge }: { readonly gateway: string;
 function packetFilter(): Leftover[] {
   const nftables = Nftables.open();
   try {
-    if (nftables.listTable('inet', firewallTable) === undefined) return [];
+    return firewallTables.filter((table) => nftables.listTable('inet', table) !== undefined).map(tableLeftover);
   } finally {
     nftables.close();
   }
+}
+
+function tableLeftover(table: string): Leftover {
   const remove = (): void => {
     const own = Nftables.open();
     try {
-      own.run(`add table inet ${firewallTable}\ndelete table inet ${firewallTable}`);
+      own.run(`add table inet ${table}\ndelete table inet ${table}`);
     } finally {
       own.close();
     }
   };
-  return [{ what: `nftables table inet ${firewallTable}`, remove }];
+  return { what: `nftables table inet ${table}`, remove };
 }
 
 function routes(socket: NetlinkSocket, links: readonly Link[]): Leftover[] {

@@ -137,7 +137,7 @@ async function nodeHolds(): Promise<string[]> {
   );
   return [
     ...(bridges ?? '').split('\n').filter((line) => line !== ''),
-    ...(tables?.includes('inet seine\n') ? ['nft'] : []),
+    ...(tables?.includes('table inet seine') ? ['nft'] : []),
     ...(`${routes}${routes6}`.trim() === '' ? [] : ['routes']),
     ...(veths?.includes('default/elsewhere') ? ['veth'] : []),
   ].toSorted();
