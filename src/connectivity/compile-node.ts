@@ -6,6 +6,7 @@ import { drop, goto, load, output, priority } from '../pipeline/flow.ts';
 import type { Mark } from '../pipeline/registers.ts';
 import { serviceNextHop, tunnelCarriers, virtualMac, zones } from '../pipeline/well-known.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
+import { associations } from './compile-associations.ts';
 import { entriesOfOthers } from './compile-entry.ts';
 import { invalidOfKnown } from './compile-half-open.ts';
 import { compileServicePath } from './compile-service-path.ts';
@@ -38,6 +39,7 @@ export function compileNode(environment: NodeEnvironment): Wanted {
     ...unSnat(environment),
     ...compileServicePath(environment),
     ...entriesOfOthers(environment),
+    ...associations(environment),
     ...compileVerdicts(environment),
     ...switching(environment),
     ...outputs(),

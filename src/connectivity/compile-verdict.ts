@@ -4,6 +4,7 @@ import type { Flow, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, priority, resubmit, resubmitAsOpened } from '../pipeline/flow.ts';
 import type { PipelineTableName } from '../pipeline/tables.ts';
 import { zones } from '../pipeline/well-known.ts';
+import { associationsInPieces, deniedAssociations } from './compile-associations.ts';
 import { answer } from './compile-entry.ts';
 import { asksAboutAnswers, familiesOf, type NodeEnvironment, ownAddresses } from './environment.ts';
 
@@ -58,6 +59,7 @@ export function compileVerdicts(environment: NodeEnvironment): readonly Flow[] {
       ...asked(direction),
       decided(direction.classes, priority.lowest, 'deny', direction.verdicts),
       ...familiesOf(environment).flatMap((family) => fragments(direction, family)),
+      ...associationsInPieces(direction.ports, direction.verdicts, environment),
       ...done(direction, environment),
       ...(asksAboutAnswers(environment) ? answered(direction, environment) : []),
     ]),
@@ -169,7 +171,7 @@ function denied({ verdicts, next }: Direction, environment: NodeEnvironment): Fl
       barred(family),
     ]);
   return policyMode === 'enforce'
-    ? [...familiesOf(environment).map(bar), flow(priority.normal, { regs: [verdict] }, drop)]
+    ? [...familiesOf(environment).map(bar), ...deniedAssociations(verdicts, environment), flow(priority.normal, { regs: [verdict] }, drop)]
     : [flow(priority.normal, { regs: [verdict] }, [...forgotten(), goto(next)])];
 }
 

@@ -36,6 +36,8 @@ export interface NodeEnvironment {
   readonly policyMode?: PolicyMode;
   /** What becomes of connections that were let in and policies deny now: they end (`cut`, also if absent), or go on. */
   readonly liveConnections?: (typeof liveConnectionsChoices)[number];
+  /** The connection tracker sees no ports of SCTP: all associations of two addresses are one connection to it. */
+  readonly blindToSctp?: true;
 }
 
 /** Every network that pods of this node live in. */

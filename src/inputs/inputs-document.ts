@@ -75,6 +75,7 @@ const environment: z.ZodType<NodeEnvironment> = z.strictObject({
   localAddresses: z.array(ip).exactOptional(),
   policyMode: z.enum(policyModes).exactOptional(),
   liveConnections: z.enum(liveConnectionsChoices).exactOptional(),
+  blindToSctp: z.literal(true).exactOptional(),
 } satisfies Shape<NodeEnvironment>);
 const proxy: z.ZodType<CommonInputs['proxy']> = z.strictObject({
   addresses: z.array(ip),

@@ -109,6 +109,7 @@ function describe({
   localAddresses = [],
   policyMode = 'enforce',
   liveConnections = 'cut',
+  blindToSctp,
 }: NodeEnvironment): Readonly<Record<string, string>> {
   const list = (values: readonly { readonly text: string }[]): string => values.map(({ text }) => text).join(', ');
   return {
@@ -123,5 +124,6 @@ function describe({
     localAddresses: list(localAddresses),
     policyMode,
     liveConnections,
+    blindToSctp: String(blindToSctp === true),
   };
 }

@@ -82,6 +82,7 @@ export function resolveEnvironment(
     serviceCidrs: [config.serviceCIDR, config.serviceCIDRv6].filter((cidr) => cidr !== undefined),
     ...(policyMode === 'enforce' ? {} : { policyMode }),
     ...(config.policy.liveConnections === 'cut' ? {} : { liveConnections: config.policy.liveConnections }),
+    ...(config.ovsDatapathType === 'netdev' ? { blindToSctp: true } : {}),
   };
 }
 

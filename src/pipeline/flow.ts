@@ -130,7 +130,8 @@ export type LearnStep =
   | { readonly do: 'learnUnknownTunnelPeer'; readonly family: Family }
   | LearnChoice
   /** Learns into table `affinity`, for seconds, that later fragments of this client's datagrams to this address get the same endpoint. */
-  | { readonly do: 'learnFragments'; readonly family: Family };
+  | { readonly do: 'learnFragments'; readonly family: Family }
+  | LearnAssociation;
 
 /** Learns into table `affinity` the endpoint of this client at this address and port of a Service. */
 export interface LearnChoice {
@@ -143,8 +144,25 @@ export interface LearnChoice {
   readonly cookie: bigint;
 }
 
+const learnSteps: ReadonlySet<Step['do']> = new Set<LearnStep['do']>([
+  'learnChoice',
+  'learnFragments',
+  'learnAssociation',
+  'learnUnknownTunnelPeer',
+]);
+
+/** Learns into table `associations` one side of the SCTP association that this packet is of, for so long after the last such packet. */
+export interface LearnAssociation {
+  readonly do: 'learnAssociation';
+  readonly family: Family;
+  /** Whose packets the flow is for: of who sent this packet, or with the ends exchanged of who answers it. */
+  readonly side: 'opener' | 'answer';
+  /** Its answers stand (`letIn`), and what it sends itself stands too (`kept`), or its answers are denied (`barred`). */
+  readonly as: 'letIn' | 'kept' | 'barred';
+}
+
 export function isLearnStep(step: Step): step is LearnStep {
-  return step.do === 'learnChoice' || step.do === 'learnFragments' || step.do === 'learnUnknownTunnelPeer';
+  return learnSteps.has(step.do);
 }
 
 export interface Flow {

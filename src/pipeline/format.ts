@@ -126,6 +126,8 @@ function formatStep(step: Step): string {
       return formatLearnChoice(step);
     case 'learnFragments':
       return `learn(table=affinity,${step.family === 'ipv4' ? 'udp,ip_frag=later,nw_src,nw_dst' : 'ipv6,nw_proto=44,ip_frag=later,ipv6_src,ipv6_dst'},load:endpoint)`;
+    case 'learnAssociation':
+      return `learn(table=associations,${step.family === 'ipv4' ? 'sctp' : 'sctp6'},${step.side === 'opener' ? 'as sent' : 'ends exchanged'},${step.as})`;
   }
 }
 

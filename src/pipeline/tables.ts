@@ -38,6 +38,11 @@ export const tables = {
     miss: 'egressEntry',
     doc: 'Translates to the chosen endpoint and commits the connection, which counts once it was let in.',
   },
+  associations: {
+    id: 34,
+    miss: 'return',
+    doc: 'Learned: SCTP associations that were let in, where the tracker sees no ports of SCTP.',
+  },
   egressEntry: {
     id: 36,
     miss: 'drop',

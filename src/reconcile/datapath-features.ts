@@ -75,7 +75,7 @@ export const datapathFeatures = {
   ct_zero_snat: { use: 'not used', of: flag('ct_zero_snat') },
   ct_eventmask: { use: 'spares listeners of connection events', of: flag('ct_eventmask') },
   sctp: {
-    use: 'Services of SCTP; without it their ports are not served, and each such Service says so',
+    use: 'Services of SCTP; without it their ports are not served, and each such Service says so. Policies hold without it too (ADR 56)',
     of: ({ tracksSctp }) => tracksSctp,
   },
   groups_select: { use: 'a Service’s endpoints', without: 'Services fail', of: ({ groups }) => bit(groups?.types, 1) },

@@ -1,7 +1,7 @@
 import { isLearned, learnedCookie } from '../pipeline/cookie.ts';
 import { type Flow, isLearnStep, type LearnStep } from '../pipeline/flow.ts';
+import { toLearn } from './learn-actions.ts';
 import { type FlowToJudge, LearnedTemplate } from './learned-template.ts';
-import { toLearn } from './to-openflow.ts';
 
 /**
  * How long what a step taught outlives it (ms): packets under way teach once more, and what was learned is taken away by what knows the
@@ -14,11 +14,14 @@ const WITHDRAWN_MAX = 10_000;
 
 const families = ['ipv4', 'ipv6'] as const;
 const transports = ['tcp', 'udp', 'sctp'] as const;
+const sides = ['opener', 'answer'] as const;
+const standings = ['letIn', 'kept', 'barred'] as const;
 
 /** Every shape that there is, for as long as not every step is known. */
 const everyStep: readonly LearnStep[] = families.flatMap((family): LearnStep[] => [
   { do: 'learnUnknownTunnelPeer', family },
   { do: 'learnFragments', family },
+  ...sides.flatMap((side) => standings.map((as): LearnStep => ({ do: 'learnAssociation', family, side, as }))),
   ...transports.map((transport): LearnStep => ({ do: 'learnChoice', family, transport, cookie: learnedCookie })),
 ]);
 
@@ -135,7 +138,9 @@ function cookieOfStep(step: LearnStep): bigint {
 }
 
 function shapeOf(step: LearnStep): string {
-  return step.do === 'learnChoice' ? `${step.do} ${step.family} ${step.transport}` : `${step.do} ${step.family}`;
+  const { do: what, family } = step;
+  if (step.do === 'learnChoice') return `${what} ${family} ${step.transport}`;
+  return step.do === 'learnAssociation' ? `${what} ${family} ${step.side} ${step.as}` : `${what} ${family}`;
 }
 
 function cookieAndShape(step: LearnStep): string {

@@ -1,27 +1,23 @@
 import { SeineError } from '../errors/seine-error.ts';
-import type { Cidr, Family, Ip } from '../net/ip.ts';
+import type { Cidr, Ip } from '../net/ip.ts';
 import { addressBits } from '../net/ip.ts';
 import type { Mac } from '../net/mac.ts';
-import type { Action, LearnAction } from '../openflow/action.ts';
-import type { FieldName, FieldValue, Subfield } from '../openflow/fields.ts';
+import type { Action } from '../openflow/action.ts';
+import type { FieldName, FieldValue } from '../openflow/fields.ts';
 import type { Instructions } from '../openflow/instructions.ts';
 import type { Match as OpenFlowMatch } from '../openflow/match.ts';
 import type { Masked } from '../openflow/oxm.ts';
 import { ofPort } from '../openflow/protocol.ts';
-import { learnedCookie } from '../pipeline/cookie.ts';
-import { reg, registerFields } from '../pipeline/fields.ts';
-import type { CtExec, CtState, CtStep, LearnChoice, LearnStep, Match, MatchProtocol, Nat, Step, Transport } from '../pipeline/flow.ts';
-import { priority } from '../pipeline/flow.ts';
-import { type BitRange, bitRange, type Mark } from '../pipeline/registers.ts';
+import type { CtExec, CtState, CtStep, Match, MatchProtocol, Nat, Step, Transport } from '../pipeline/flow.ts';
+import type { Mark } from '../pipeline/registers.ts';
 import { tables } from '../pipeline/tables.ts';
 import { packetInReason } from '../pipeline/well-known.ts';
+import { toLearn } from './learn-actions.ts';
+import { etherTypes, ipProtocols, portFields, type RegisterName, range, registerName, whole } from './openflow-words.ts';
 
 /** Packet-ins go to the connection that took this number with NXT_SET_CONTROLLER_ID; the one that programs flows has 0. */
 export const packetInController = 1;
 
-const etherTypes = { ipv4: 0x0800, ipv6: 0x86dd, arp: 0x0806 } as const;
-const ipProtocols: Readonly<Record<MatchProtocol, number>> = { icmp: 1, tcp: 6, udp: 17, gre: 47, icmp6: 58, sctp: 132 };
-const portFields = { tcp: 'tcp_dst', udp: 'udp_dst', sctp: 'sctp_dst' } as const satisfies Readonly<Record<Transport, FieldName>>;
 const sourcePortFields = { tcp_dst: 'tcp_src', udp_dst: 'udp_src', sctp_dst: 'sctp_src' } as const;
 /** Source: RFC 9293 section 3.1 "Control bits"; without those that RFC 3168 added. */
 const tcpFlagBits = { syn: 0x02, rst: 0x04 } as const;
@@ -30,24 +26,6 @@ const tcpControlBits = 0x3f;
 const anyFragment = 1;
 /** Source: ovs-fields(7) "ct_state". */
 const ctStateBits: Readonly<Record<CtState, number>> = { new: 1, est: 2, rel: 4, rpl: 8, inv: 16, trk: 32, snat: 64, dnat: 128 };
-/** Limits of the packets of unknown tunnel peers that are remembered: count, and time (s). */
-const unknownTunnelPeers = { limit: 256, idleTimeout: 600, priority: 100 } as const;
-
-/**
- * Limit of remembered clients of one Service port: a client that can send from any address must not fill the switch's memory. Beyond
- * that, clients are balanced as if there were no affinity.
- */
-const choicesMax = 10_000;
-/** Longer than the datapath caches the actions of first fragments (10 s), which then learn nothing (s). */
-const fragmentsIdleTimeout = 30;
-/** ovs-fields(7) `ip_frag`: a fragment, and not the first. */
-const laterFragment = 3;
-/** What a later fragment of IPv6 has as its protocol: ovs-fields(7) `ip_proto`, IANA protocol numbers. */
-const fragmentHeader = 44;
-const endpointPort = bitRange(registerFields.endpointPort);
-const serviceGroup = bitRange(registerFields.group);
-const sourceOfPacket = bitRange(registerFields.source);
-
 type MatchFields = { [F in FieldName]?: FieldValue<F> | Masked<FieldValue<F>> };
 
 /** @throws SeineError `INVARIANT` if the match names a field whose prerequisite it does not name. */
@@ -203,19 +181,8 @@ function toAction(step: Step): readonly Action[] {
     case 'learnUnknownTunnelPeer':
     case 'learnChoice':
     case 'learnFragments':
+    case 'learnAssociation':
       return [toLearn(step)];
-  }
-}
-
-/** Also what says which flows the step can teach: `LearnedTemplate`. */
-export function toLearn(step: LearnStep): LearnAction {
-  switch (step.do) {
-    case 'learnUnknownTunnelPeer':
-      return learnUnknownPeer(step.family === 'ipv4' ? whole('tun_src', 32) : whole('tun_ipv6_src', 128));
-    case 'learnChoice':
-      return learnChoice(step);
-    case 'learnFragments':
-      return learnFragments(step.family);
   }
 }
 
@@ -254,109 +221,13 @@ function toExec(exec: CtExec): Action {
   return { kind: 'move', from: range(registerName(exec.from.reg), exec.from), to: range('ct_mark', exec.to) };
 }
 
-function learnUnknownPeer(source: Subfield): LearnAction {
-  return {
-    kind: 'learn',
-    table: tables.unknownTunnelPeers.id,
-    priority: unknownTunnelPeers.priority,
-    cookie: learnedCookie,
-    idleTimeout: unknownTunnelPeers.idleTimeout,
-    limit: unknownTunnelPeers.limit,
-    specs: [{ do: 'match', from: source, to: source }],
-  };
-}
-
-/** The learned flow gives later connections of this client the endpoint that was chosen for this one. */
-function learnChoice({ family, transport, idleSeconds, cookie }: LearnChoice): LearnAction {
-  const port = whole(portFields[transport], 16);
-  return {
-    kind: 'learn',
-    table: tables.affinity.id,
-    priority: priority.normal,
-    cookie,
-    ...(idleSeconds === undefined ? {} : { idleTimeout: idleSeconds }),
-    limit: choicesMax,
-    specs: [...clientFields(family, ipProtocols[transport]), { do: 'match', from: port, to: port }, ...chosenEndpoint(family)],
-  };
-}
-
-/**
- * A later fragment shows no ports to find a Service by, not even the tracker's (`miniflow_extract` of Open vSwitch 3.1). Until all
- * fragments are here to be translated, the tracker holds the first one back.
- */
-function learnFragments(family: Family): LearnAction {
-  return {
-    kind: 'learn',
-    table: tables.affinity.id,
-    priority: priority.high,
-    cookie: learnedCookie,
-    idleTimeout: fragmentsIdleTimeout,
-    limit: choicesMax,
-    specs: [
-      ...clientFields(family, family === 'ipv4' ? ipProtocols.udp : fragmentHeader),
-      { do: 'match', from: laterFragment, to: whole('ip_frag', 2) },
-      ...chosenEndpoint(family),
-      { do: 'load', ...constantOf(reg.fragments('endpointKnown')) },
-    ],
-  };
-}
-
-function clientFields(family: Family, ipProtocol: number): LearnSpecs {
-  const bits = addressBits(family);
-  const addresses = family === 'ipv4' ? (['ip_src', 'ip_dst'] as const) : (['ipv6_src', 'ipv6_dst'] as const);
-  return [
-    { do: 'match', from: etherTypes[family], to: whole('eth_type', 16) },
-    { do: 'match', from: ipProtocol, to: whole('ip_proto', 8) },
-    ...addresses.map((field) => ({ do: 'match' as const, from: whole(field, bits), to: whole(field, bits) })),
-    // What came through the node has been allowed to, and a pod has not that comes straight.
-    { do: 'match', ...partOf(sourceOfPacket) },
-  ];
-}
-
-function chosenEndpoint(family: Family): LearnSpecs {
-  const endpoint = whole(family === 'ipv4' ? 'reg3' : 'xxreg3', addressBits(family));
-  const constants = [reg.serviceState('chosen'), reg.routed('yes')];
-  return [
-    { do: 'load', from: endpoint, to: endpoint },
-    { do: 'load', ...partOf(endpointPort) },
-    ...constants.map((mark) => ({ do: 'load' as const, ...constantOf(mark) })),
-    { do: 'load', ...partOf(serviceGroup) },
-  ];
-}
-
-type LearnSpecs = LearnAction['specs'];
-
-function partOf(part: BitRange) {
-  const place = range(registerName(part.reg), part);
-  return { from: place, to: place };
-}
-
-function constantOf({ reg: number, value, mask }: Mark) {
-  const first = 31 - Math.clz32(mask & -mask);
-  return { from: value >>> first, to: range(registerName(number), { reg: number, first, width: 32 - Math.clz32(mask >>> first) }) };
-}
-
-function loadMark(field: 'ct_mark' | ReturnType<typeof registerName>, { value, mask }: Mark): Action {
+function loadMark(field: 'ct_mark' | RegisterName, { value, mask }: Mark): Action {
   return mask === 0xffff_ffff ? { kind: 'setField', field, value } : { kind: 'setField', field, value, mask };
 }
 
 function setTunnel(end: 'src' | 'dst', ip: Ip): Action {
   if (ip.family === 'ipv4') return { kind: 'setField', field: `tun_${end}`, value: Number(ip.value) };
   return { kind: 'setField', field: `tun_ipv6_${end}`, value: ip.value };
-}
-
-type RegisterName = Extract<FieldName, `reg${number}`>;
-
-function registerName(reg: number): RegisterName {
-  return `reg${reg}` as RegisterName; // the checked layout has no register above 15
-}
-
-function range(field: FieldName, { first, width }: BitRange): Subfield {
-  return { field, offset: first, bits: width };
-}
-
-function whole(field: FieldName, bits: number): Subfield {
-  return { field, offset: 0, bits };
 }
 
 function linkLayer(mac: Mac | 'absent'): number {

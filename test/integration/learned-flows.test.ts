@@ -43,6 +43,12 @@ const lesson = fc.constantFrom(...families).chain((family) =>
 );
 type Lesson = typeof lesson extends fc.Arbitrary<infer L> ? L : never;
 
+/** Of one packet only one flow a side. */
+const associationSides = [
+  { side: 'opener', as: 'letIn' },
+  { side: 'answer', as: 'barred' },
+] as const;
+
 /** Everything that any compiler has the switch learn, of one packet. */
 function lessonFlow({ family, transport, outer, endpoint, source, group, seconds }: Lesson): Flow {
   const idle = seconds === undefined ? {} : { idleSeconds: seconds };
@@ -54,8 +60,14 @@ function lessonFlow({ family, transport, outer, endpoint, source, group, seconds
     { do: 'learnUnknownTunnelPeer', family },
     { do: 'learnFragments', family },
     { do: 'learnChoice', family, transport, ...idle, cookie: learnedCookieOf(service) },
+    ...(transport === 'sctp' ? associationSides.map((of): Step => ({ do: 'learnAssociation', family, ...of })) : []),
   ];
   return { table: 'classify', priority: 1, match: { payload: family, protocol: transport }, steps };
+}
+
+/** The owner of each flow that a node's own steps teach. */
+function nodesOf({ transport }: Lesson): readonly string[] {
+  return ['node', 'node', ...(transport === 'sctp' ? associationSides.map(() => 'node') : [])];
 }
 
 function packetOf({ family, transport, from, to, port }: Lesson): string {
@@ -70,7 +82,7 @@ function packetOf({ family, transport, from, to, port }: Lesson): string {
 /** What the flows of a real node and of one Service teach. */
 function declared(only?: Transport): LearnedFlows {
   const learned = new LearnedFlows();
-  learned.declare('node', compileNode(exampleNode).flows);
+  learned.declare('node', compileNode({ ...exampleNode, blindToSctp: true }).flows);
   const some = transports.filter((each) => only === undefined || each === only);
   const steps = families.flatMap((family) =>
     some.map((transport): Step => ({ do: 'learnChoice', family, transport, cookie: learnedCookieOf(service) })),
@@ -119,7 +131,7 @@ describe('what a real switch learns', () => {
     await new BridgeTarget(bridge).apply({ put, remove: new Set() }, stop.signal);
     ovs.exec('ovs-appctl', 'netdev-dummy/receive', 'p1', packetOf(each));
     let found: FlowToJudge[] = [];
-    await expect.poll(async () => (found = await learnedNow()).length).toBe(3);
+    await expect.poll(async () => (found = await learnedNow()).length).toBe(nodesOf(each).length + 1);
     return found;
   }
 
@@ -131,8 +143,8 @@ describe('what a real switch learns', () => {
         const other = declared(transports.find((transport) => transport !== each.transport));
         for (const known of [learned, other]) known.complete();
         expect(flows.map((flow) => [learned.covers(flow), atStart.covers(flow)])).toEqual(flows.map(() => [true, true]));
-        expect(flows.map((flow) => learned.teacherOf(flow)).toSorted()).toEqual(['node', 'node', service]);
-        expect(flows.map((flow) => other.teacherOf(flow) ?? 'none').toSorted()).toEqual(['node', 'node', 'none']);
+        expect(flows.map((flow) => learned.teacherOf(flow)).toSorted()).toEqual([...nodesOf(each), service]);
+        expect(flows.map((flow) => other.teacherOf(flow) ?? 'none').toSorted()).toEqual([...nodesOf(each), 'none']);
       }),
       { numRuns: 25 },
     );

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { zones } from '../../src/pipeline/well-known.ts';
-import { type LivingCounts, lifetimes, liveThrough, livingScene } from '../model/living.ts';
+import { associationLifetimes, lifetimes, liveThrough, livingScene, noCounts } from '../model/living.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
 import { PacketBench } from '../support/packet-bench.ts';
 
@@ -39,7 +39,7 @@ afterAll(() => bench?.stop());
 it(`of connections that live exactly those stop that are denied (SEINE_TEST_SEED=${seed})`, {
   timeout: timeoutOf(connections),
 }, async () => {
-  const counts: LivingCounts = { living: {}, lived: 0, wentOn: 0, stopped: 0, healed: 0, silenced: 0 };
+  const counts = noCounts();
   const lives = fc.asyncProperty(lifetimes(openings), async (lifetime) => {
     await bench.forgetConnections();
     const wrong = await liveThrough(bench, lifetime, counts);
@@ -50,4 +50,18 @@ it(`of connections that live exactly those stop that are denied (SEINE_TEST_SEED
   process.stdout.write(`${JSON.stringify(counts)}\n`);
   expect(counts.lived).toBeGreaterThan(connections / 2);
   if (connections >= 1_000) expect(Math.min(counts.stopped, counts.healed)).toBeGreaterThan(connections / 20);
+});
+
+it(`of SCTP, of which the tracker sees no ports, each association is by itself (SEINE_TEST_SEED=${seed})`, {
+  timeout: timeoutOf(connections),
+}, async () => {
+  const counts = noCounts();
+  const lives = fc.asyncProperty(associationLifetimes(40), async (lifetime) => {
+    await bench.forgetConnections();
+    const wrong = await liveThrough(bench, lifetime, counts);
+    expect(wrong.slice(0, 3)).toEqual([]);
+  });
+  await fc.assert(lives, { seed, numRuns: Math.ceil(connections / livingOfEach), endOnFailure: true });
+  process.stdout.write(`${JSON.stringify(counts)}\n`);
+  expect(counts.lived).toBeGreaterThan(connections / 8);
 });

@@ -40,6 +40,12 @@ export interface Connection {
   mark: number;
 }
 
+/** The userspace data path's tracker sees no ports of SCTP. Source: lib/conntrack.c `extract_l4`. */
+function seenBy(of: 'userspace' | 'kernel', packet: Packet): Tuple | undefined {
+  const tuple = tupleOf(packet);
+  return tuple && of === 'userspace' && tuple.protocol === 'sctp' ? { ...tuple, srcPort: 0, dstPort: 0 } : tuple;
+}
+
 /**
  * Connection tracking as ovs-actions(7) "ct" has it: a connection is known once it is committed; it is new until an answer
  * came; only its first commit decides about translation, and every later packet gets that translation if it asks for any.
@@ -57,7 +63,7 @@ export class ConnectionTracker implements Tracker {
 
   track(packet: Packet, _mark: number, { zone, commit, nat, remark, before }: Tracking): Tracked {
     if (before?.zone === zone) return this.#seen(packet, before, { commit, nat, remark });
-    const tuple = tupleOf(packet);
+    const tuple = seenBy(this.#of, packet);
     if (!tuple) return { packet, state: new Set(['trk', 'inv']), mark: 0 };
     const found = this.#connections.get(`${zone} ${tupleKey(tuple)}`);
     if (found) return this.#seen(packet, found, { commit, nat, remark });
@@ -69,7 +75,7 @@ export class ConnectionTracker implements Tracker {
     const connection: Connection = { original: tuple, reply: reversed(delivered), replied: false, mark: remark(0) };
     this.#connections.set(`${zone} ${tupleKey(tuple)}`, { zone, connection, reply: false });
     this.#connections.set(`${zone} ${tupleKey(connection.reply)}`, { zone, connection, reply: true });
-    return { packet: withTuple(packet, delivered), state: fresh, mark: connection.mark, remembered: { zone, connection, reply: false } };
+    return { packet: this.#sentOn(packet, delivered), state: fresh, mark: connection.mark, remembered: { zone, connection, reply: false } };
   }
 
   #seen(packet: Packet, remembered: Remembered, { commit, nat, remark }: Pick<Tracking, 'commit' | 'nat' | 'remark'>): Tracked {
@@ -80,8 +86,15 @@ export class ConnectionTracker implements Tracker {
     if (reply) state.add('rpl');
     const towards = reversed(reply ? connection.original : connection.reply);
     const refused = this.#of === 'kernel' && nat?.kind === 'restore' && !connection.replied;
-    const onTheWay = nat && !refused ? withTuple(packet, towards) : packet;
+    const onTheWay = nat && !refused ? this.#sentOn(packet, towards) : packet;
     return { packet: onTheWay, state, mark: connection.mark, remembered };
+  }
+
+  /** What it does not see it does not change. */
+  #sentOn(packet: Packet, to: Tuple): Packet {
+    const { portSrc: srcPort = 0, portDst: dstPort = 0 } = packet;
+    const isBlind = this.#of === 'userspace' && packet.protocol === 'sctp';
+    return withTuple(packet, isBlind ? { ...to, srcPort, dstPort } : to);
   }
 }
 

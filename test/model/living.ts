@@ -6,11 +6,11 @@ import { parseMac } from '../../src/net/mac.ts';
 import { type Owner, ownerOf } from '../../src/pipeline/cookie.ts';
 import { PolicyEngine } from '../../src/policy/policy-engine.ts';
 import { judge, whoHas } from '../../src/policy-reference/judge.ts';
-import type { NetworkPolicyObject, PodObject } from '../../src/policy-reference/objects.ts';
+import type { NetworkPolicyObject, PodObject, PolicyRuleObject } from '../../src/policy-reference/objects.ts';
 import { nothing, type Wanted } from '../../src/wanted/wanted.ts';
 import { namespaceObject, nodeObject, podObject } from '../support/policy-cluster.ts';
 import { type Arrival, answerTo, type Conversation, conversations, nextOf } from './conversation.ts';
-import { describePacket, type Packet, tupleOf } from './packet.ts';
+import { describePacket, type Packet, reversed, tupleKey, tupleOf } from './packet.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';
 import { nameOf, objectsOf, type PolicyObject, provenNode, put, remove } from './policy-proof.ts';
 import { podLabels, policiesWith } from './random-policies.ts';
@@ -49,6 +49,20 @@ export interface LivingCounts {
   healed: number;
   /** Of those that were denied, how many no longer heard a server that alone went on speaking. */
   silenced: number;
+  /** Of other ports of two ends that speak SCTP. */
+  readonly strangers: { passed: number; dropped: number };
+}
+
+export function noCounts(): LivingCounts {
+  return { living: {}, lived: 0, wentOn: 0, stopped: 0, healed: 0, silenced: 0, strangers: { passed: 0, dropped: 0 } };
+}
+
+/** What else a life depends on. */
+export interface LivingOptions {
+  /** Whose connection tracker. Absent: the userspace data path's. */
+  readonly datapath?: 'userspace' | 'kernel';
+  /** What lives goes on, whatever policies say then. */
+  readonly keeps?: boolean;
 }
 
 const morePods: readonly PodIntent[] = [
@@ -89,6 +103,37 @@ export function lifetimes(openings: number): fc.Arbitrary<Lifetime> {
   });
 }
 
+/** As `lifetimes`, of SCTP alone and of few addresses, so that many associations are of the same two. */
+export function associationLifetimes(openings: number): fc.Arbitrary<Lifetime> {
+  const ends = fc.record({
+    conversation: conversations(livingScene).filter(({ opening }) => opening.packet.portSrc !== undefined),
+    to: fc.nat(),
+    portSrc: fc.constantFrom(1, 53, 80, 443, 1000, 2000),
+    portDst: fc.constantFrom(1, 53, 80, 443, 1000, 2000),
+  });
+  const opening = ends.map(({ conversation, to, ...ports }): Conversation => {
+    const { tcpFlags: _, ...packet } = conversation.opening.packet;
+    const own = places.flatMap(({ addresses }) => addresses.filter(({ family }) => family === packet.payload));
+    const ipDst = own[to % own.length];
+    const about = { protocol: 'sctp', ethDst: livingScene.node.gateway.mac, ttl: 64, ...ports, ...(ipDst && { ipDst }) } as const;
+    return { ...conversation, opening: { ...conversation.opening, packet: { ...packet, ...about } } };
+  });
+  const ofSctp = ({ metadata, spec }: NetworkPolicyObject): NetworkPolicyObject => {
+    const rules = (all: readonly PolicyRuleObject[]): PolicyRuleObject[] =>
+      all.map((rule) => ({ ...rule, ...(rule.ports && { ports: rule.ports.map((port) => ({ ...port, protocol: 'SCTP' })) }) }));
+    const { ingress, egress } = spec;
+    return { metadata, spec: { ...spec, ...(ingress && { ingress: rules(ingress) }), ...(egress && { egress: rules(egress) }) } };
+  };
+  return lifetimes(1).chain(({ policies, labels, changes }) =>
+    fc.array(opening, { minLength: openings, maxLength: openings }).map((all) => ({
+      labels,
+      openings: all,
+      policies: policies.map(ofSctp),
+      changes: changes.map((some) => some.map((each) => ('policy' in each ? { policy: ofSctp(each.policy) } : each))),
+    })),
+  );
+}
+
 interface LivingConnection {
   readonly next: Arrival;
   readonly answer: Arrival;
@@ -105,8 +150,10 @@ class LivingNode {
   readonly #written = new WrittenPolicy(this.#engine);
   readonly #base: ReadonlyMap<Owner, Wanted>;
 
-  constructor({ policies, labels }: Lifetime, keeps: boolean) {
-    const scene: Scene = keeps ? { ...livingScene, node: { ...livingScene.node, liveConnections: 'keep' } } : livingScene;
+  constructor({ policies, labels }: Lifetime, { datapath = 'userspace', keeps }: LivingOptions) {
+    const lives = keeps ? ({ liveConnections: 'keep' } as const) : {};
+    const sees = datapath === 'userspace' ? ({ blindToSctp: true } as const) : {};
+    const scene: Scene = { ...livingScene, node: { ...livingScene.node, ...lives, ...sees } };
     this.#base = new Map([...wantedByOwner(scene)].filter(([owner]) => !owner.startsWith('subject/')));
     const { node, peers } = livingScene;
     const text = (all: readonly { readonly text: string }[]) => all.map((each) => each.text);
@@ -153,7 +200,7 @@ class LivingNode {
   }
 
   /** Whether the ends that are here let it be opened. */
-  allows({ next: { inPort }, deliveredTo, tuple }: LivingConnection): boolean {
+  allows({ next: { inPort }, deliveredTo, tuple }: Pick<LivingConnection, 'next' | 'deliveredTo' | 'tuple'>): boolean {
     const objects = objectsOf(this.#set);
     const isPod = (port: number): boolean => livingScene.pods.some(({ ofPort }) => ofPort === port);
     const parties = { source: whoHas(objects, tuple.from), destination: whoHas(objects, tuple.to) };
@@ -178,24 +225,29 @@ function podOf(at: number, labels: Readonly<Record<string, string>>): PodObject 
 /**
  * Opens connections, changes policies while they live, and puts back what was there.
  *
- * @param keeps whether what lives goes on whatever policies say then
  * @returns what was wrong, in words
  */
 export async function liveThrough(
   bridge: LivingBridge,
   lifetime: Lifetime,
   counts: LivingCounts,
-  keeps = false,
+  options: LivingOptions = {},
 ): Promise<readonly string[]> {
-  const node = new LivingNode(lifetime, keeps);
+  const node = new LivingNode(lifetime, options);
   await bridge.become(node.wanted());
   const living = await opened(bridge, lifetime.openings, counts);
   const wrong: string[] = [];
   const look = async (): Promise<void> => {
     await bridge.become(node.wanted());
     for (const connection of living) {
-      const difference = await goesOn(bridge, connection, keeps || node.allows(connection), counts);
+      const difference = await goesOn(bridge, connection, options.keeps || node.allows(connection), counts);
       if (difference !== undefined) wrong.push(difference);
+      if (options.keeps) continue;
+      for (const stranger of strangersOf(connection)) {
+        const passes = (await bridge.receive(stranger.next)).length > 0;
+        counts.strangers[passes ? 'passed' : 'dropped']++;
+        if (passes !== node.allows(stranger)) wrong.push(`${describePacket(stranger.next.packet)}: ${passes ? 'passes' : 'is dropped'}`);
+      }
     }
   };
   for (const change of lifetime.changes) {
@@ -217,8 +269,10 @@ async function opened(bridge: LivingBridge, openings: readonly Conversation[], c
   const living: LivingConnection[] = [];
   const used = new Set<string>();
   const isNew = ({ packet }: Arrival): boolean => {
-    const { protocol, src, srcPort } = tupleOf(packet) ?? { src: packet.ipSrc };
-    const client = `${protocol} ${src?.text} ${srcPort}`;
+    const sent = tupleOf(packet);
+    // Of SCTP, ends that speak to many; the other way round it is the same association.
+    const ends = sent?.protocol === 'sctp' ? [tupleKey(sent), tupleKey(reversed(sent))].toSorted() : [];
+    const client = ends[0] ?? `${sent?.protocol} ${packet.ipSrc?.text} ${sent?.srcPort}`;
     if (used.has(client)) return false;
     used.add(client);
     return true;
@@ -250,12 +304,30 @@ function isByNodeToItself({ inPort, packet }: Arrival, heard: Output): boolean {
   return inPort === livingScene.node.gateway.ofPort && packet.ipSrc?.text === heard.packet.ipDst?.text;
 }
 
+/** Of SCTP, what is of the same two ends and not of their association: another port of the one who answers, spoken to and speaking. */
+function strangersOf({
+  next,
+  answer,
+  deliveredTo,
+  tuple,
+}: LivingConnection): readonly Pick<LivingConnection, 'next' | 'deliveredTo' | 'tuple'>[] {
+  if (tuple.protocol !== 'SCTP') return [];
+  const [port, speaking] = [4444, 4445];
+  // A pod may have come by the gateway.
+  const opener = livingScene.pods.find(({ addresses }) => addresses.some(({ text }) => text === tuple.from))?.ofPort ?? next.inPort;
+  const back = { from: tuple.to, to: tuple.from, protocol: 'SCTP', port: next.packet.portSrc ?? 0 };
+  return [
+    { next: { ...next, packet: { ...next.packet, portDst: port } }, deliveredTo, tuple: { ...tuple, port } },
+    { next: { ...answer, packet: { ...answer.packet, portSrc: speaking } }, deliveredTo: opener, tuple: back },
+  ];
+}
+
 function later({ inPort, packet }: Arrival): Arrival {
   return { inPort, packet: packet.tcpFlags === 'syn-ack' ? { ...packet, tcpFlags: 'ack-back' } : packet };
 }
 
 function judgedTuple({ ipSrc, protocol = 'gre' }: Packet, { ipDst, portDst }: Packet): LivingConnection['tuple'] {
-  const names: Readonly<Record<string, string>> = { tcp: 'TCP', udp: 'UDP', icmp: 'ICMP', icmp6: 'ICMP' };
+  const names: Readonly<Record<string, string>> = { tcp: 'TCP', udp: 'UDP', sctp: 'SCTP', icmp: 'ICMP', icmp6: 'ICMP' };
   const port = portDst === undefined ? {} : { port: portDst };
   return { from: ipSrc?.text ?? '', to: ipDst?.text ?? '', protocol: names[protocol] ?? 'GRE', ...port };
 }

@@ -2,11 +2,11 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { Owner } from '../../src/pipeline/cookie.ts';
 import { ctMark, reg } from '../../src/pipeline/fields.ts';
-import { type Flow, load, resubmit, type Step } from '../../src/pipeline/flow.ts';
+import { type Flow, type LearnAssociation, load, resubmit, type Step } from '../../src/pipeline/flow.ts';
 import type { Wanted } from '../../src/wanted/wanted.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
-import { type LivingBridge, type LivingCounts, lifetimes, liveThrough, livingScene } from './living.ts';
+import { associationLifetimes, type LivingBridge, lifetimes, liveThrough, livingScene, noCounts } from './living.ts';
 import { SwitchModel } from './switch-model.ts';
 
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
@@ -23,6 +23,7 @@ type Change = (flow: Flow) => readonly Flow[];
 class ModelBridge implements LivingBridge {
   readonly #tracker: ConnectionTracker;
   readonly #change: Change;
+  readonly #learned = new Map<string, Flow>();
   #model: SwitchModel | undefined;
 
   constructor(datapath: 'userspace' | 'kernel', change: Change = (flow) => [flow]) {
@@ -43,6 +44,7 @@ class ModelBridge implements LivingBridge {
       tracker: this.#tracker,
       choose: () => 0,
       tunnelPort: livingScene.node.tunnel.ofPort,
+      learned: this.#learned,
     });
   }
 }
@@ -51,11 +53,11 @@ it.each(['userspace', 'kernel'] as const)(
   `of connections that live on the %s data path exactly those stop that are denied (SEINE_TEST_SEED=${seed})`,
   { timeout: timeoutOf(connections) },
   async (datapath) => {
-    const counts: LivingCounts = { living: {}, lived: 0, wentOn: 0, stopped: 0, healed: 0, silenced: 0 };
+    const counts = noCounts();
     for await (const batch of batches(`living on ${datapath}`, { seed, runs: Math.ceil(connections / livingOfEach) }))
       await fc.assert(
         fc.asyncProperty(lifetimes(openings), async (lifetime) => {
-          const wrong = await liveThrough(new ModelBridge(datapath), lifetime, counts);
+          const wrong = await liveThrough(new ModelBridge(datapath), lifetime, counts, { datapath });
           expect(wrong.slice(0, 3)).toEqual([]);
         }),
         { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
@@ -70,15 +72,30 @@ it.each(['userspace', 'kernel'] as const)(
 it.each(['userspace', 'kernel'] as const)(
   `of connections that live on the %s data path none stops where they are kept, whatever policies say (SEINE_TEST_SEED=${seed})`,
   async (datapath) => {
-    const counts: LivingCounts = { living: {}, lived: 0, wentOn: 0, stopped: 0, healed: 0, silenced: 0 };
+    const counts = noCounts();
     const lives = fc.asyncProperty(lifetimes(openings), async (lifetime) => {
-      const wrong = await liveThrough(new ModelBridge(datapath), lifetime, counts, true);
+      const wrong = await liveThrough(new ModelBridge(datapath), lifetime, counts, { datapath, keeps: true });
       expect(wrong.slice(0, 3)).toEqual([]);
     });
     await fc.assert(lives, { seed, numRuns: 3, endOnFailure: true });
     expect([counts.lived > 30, counts.wentOn > counts.lived, counts.stopped]).toEqual([true, true, 0]);
   },
 );
+
+it.each([
+  ['userspace', {}],
+  ['kernel', {}],
+  ['userspace', { keeps: true }],
+] as const)(`of SCTP on the %s data path each association is by itself, %j (SEINE_TEST_SEED=${seed})`, async (datapath, options) => {
+  const counts = noCounts();
+  const lives = fc.asyncProperty(associationLifetimes(60), async (lifetime) => {
+    const wrong = await liveThrough(new ModelBridge(datapath), lifetime, counts, { datapath, ...options });
+    expect(wrong.slice(0, 3)).toEqual([]);
+  });
+  await fc.assert(lives, { seed, numRuns: 10, endOnFailure: true });
+  process.stdout.write(`${JSON.stringify(counts)}\n`);
+  expect(counts.lived).toBeGreaterThan(50);
+});
 
 const isAbout = ({ match }: Flow, barred: 'yes' | 'no'): boolean =>
   match.ctMarks?.some(({ field, value }) => field === 'barred' && value === ctMark.barred(barred).value) === true;
@@ -101,11 +118,38 @@ it.each<[string, Change]>([
   ['asks policy for what opens a connection only', (flow) => [isOfOpener(flow) ? standing(flow) : flow]],
 ])('that is noticed of a bridge that %s', { timeout: timeoutOf(bugged) }, async (_, change) => {
   for (let run = 0; run < bugged; run++) {
-    const counts: LivingCounts = { living: {}, lived: 0, wentOn: 0, stopped: 0, healed: 0, silenced: 0 };
+    const counts = noCounts();
     const lives = fc.asyncProperty(lifetimes(openings), async (lifetime) => {
       return (await liveThrough(new ModelBridge('userspace', change), lifetime, counts)).length === 0;
     });
     const { failed } = await fc.check(lives, { seed: seed + run, numRuns: 100, endOnFailure: true });
+    expect(failed).toBe(true);
+  }
+});
+
+const isOfSctp = ({ match }: Flow): boolean => match.protocol === 'sctp';
+const without = (flow: Flow, which: (step: LearnAssociation) => boolean): Flow => ({
+  ...flow,
+  steps: flow.steps.filter((step) => step.do !== 'learnAssociation' || !which(step)),
+});
+
+it.each<[string, Change]>([
+  ['believes the tracker about SCTP', (flow) => (flow.table === 'state' && isOfSctp(flow) ? [] : [flow])],
+  ['passes answers to what it denies by now', (flow) => (flow.table === 'egressEntry' && isOfSctp(flow) ? [] : [flow])],
+  ['denies the opener only', (flow) => (isVerdict(flow) && isOfSctp(flow) ? [without(flow, () => true)] : [flow])],
+  ['forgets at a denial who opened it', (flow) => [without(flow, ({ side, as }) => side === 'opener' && as === 'letIn')]],
+  ['learns no answers', (flow) => [without(flow, ({ side, as }) => side === 'answer' && as === 'letIn')]],
+  ['bars the connection of all associations', (flow) => (isVerdict(flow) && isOfSctp(flow) ? [] : [flow])],
+  [
+    'lets answers teach',
+    (flow) => (flow.table === 'commit' && isOfSctp(flow) ? [{ ...flow, match: { ...flow.match, regs: [] } }] : [flow]),
+  ],
+])('that is noticed of SCTP on a bridge that %s', { timeout: timeoutOf(bugged) }, async (_, change) => {
+  for (let run = 0; run < bugged; run++) {
+    const lives = fc.asyncProperty(associationLifetimes(60), async (lifetime) => {
+      return (await liveThrough(new ModelBridge('userspace', change), lifetime, noCounts())).length === 0;
+    });
+    const { failed } = await fc.check(lives, { seed: seed + run, numRuns: 50, endOnFailure: true });
     expect(failed).toBe(true);
   }
 });

@@ -22,6 +22,7 @@ const node: NodeEnvironment = {
   gateway: { ...exampleNode.gateway, addresses: [parseIp('10.1.0.1'), parseIp('fd00:1::1')] },
   podCidrs: [parseCidr('10.1.0.0/24'), parseCidr('fd00:1::/64')],
   transport: [parseIp('192.168.0.1'), parseIp('fd00:77::1')],
+  blindToSctp: true,
 };
 const own = new Set([...node.gateway.addresses, ...node.transport].map(({ text }) => text));
 /** What the world is given on its way to other nodes: it comes back to no pod of this one. */

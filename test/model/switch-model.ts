@@ -9,6 +9,7 @@ import {
   type CtStep,
   type Flow,
   type Group,
+  type LearnAssociation,
   type LearnChoice,
   load,
   type Match,
@@ -19,7 +20,7 @@ import { formatFlow } from '../../src/pipeline/format.ts';
 import type { Mark } from '../../src/pipeline/registers.ts';
 import type { PipelineTableName } from '../../src/pipeline/tables.ts';
 import type { Remembered, Tracker } from './connection-tracker.ts';
-import { describePacket, type Packet, type Tuple, tupleOf } from './packet.ts';
+import { describePacket, type Packet, reversed, type Tuple, tupleOf } from './packet.ts';
 
 /** Where a packet went: a port, all but its input port (flood), or the agent. */
 export interface Output {
@@ -47,6 +48,8 @@ export interface SwitchModelOptions {
   readonly choose: (group: Group) => number;
   /** Elsewhere a packet goes out without its outer addresses. */
   readonly tunnelPort: number;
+  /** What it has learned so far, and adds to. Absent: nothing. */
+  readonly learned?: Map<string, Flow>;
 }
 
 /** A packet on its way. */
@@ -75,10 +78,11 @@ export class SwitchModel {
   readonly #byTable: ReadonlyMap<PipelineTableName, readonly Flow[]>;
   readonly #groups: ReadonlyMap<number, Group>;
   /** By match; entries never expire. */
-  readonly #learned = new Map<string, Flow>();
+  readonly #learned: Map<string, Flow>;
 
   constructor(options: SwitchModelOptions) {
     this.#options = options;
+    this.#learned = options.learned ?? new Map();
     const sorted = options.flows.toSorted((a, b) => b.priority - a.priority);
     this.#byTable = Map.groupBy(sorted, ({ table }) => table);
     this.#groups = new Map(options.groups.map((group) => [group.id, group]));
@@ -178,6 +182,9 @@ export class SwitchModel {
       case 'learnChoice':
         this.#learn(step, travel);
         break;
+      case 'learnAssociation':
+        this.#learned.set(...associationOf(step, packet));
+        break;
       case 'meter':
         break; // the model's packets come one by one, and no meter minds
       case 'learnFragments':
@@ -188,7 +195,7 @@ export class SwitchModel {
 
   /** Above the tables' misses. */
   #learnedIn(table: PipelineTableName): readonly Flow[] {
-    return table === 'affinity' ? [...this.#learned.values()] : [];
+    return [...this.#learned.values()].filter((flow) => flow.table === table);
   }
 
   /** The learned flow loads what the packet that taught it has in its registers. */
@@ -263,6 +270,22 @@ function asOpened(travel: Travel): Travel {
   if (!original) throw new SeineError('INVARIANT', `${describePacket(packet)} is of no connection`);
   const ports = packet.portDst === undefined ? {} : { portSrc: original.srcPort, portDst: original.dstPort };
   return { ...travel, packet: { ...packet, ipSrc: original.src, ipDst: original.dst, ...ports } };
+}
+
+/** The learned flow of one side, by its match. */
+function associationOf({ family, side, as }: LearnAssociation, packet: Packet): readonly [key: string, flow: Flow] {
+  const sent = tupleOf(packet);
+  if (!sent) throw new SeineError('INVARIANT', `${describePacket(packet)} is of no association`);
+  const { src, dst, srcPort, dstPort } = side === 'answer' ? reversed(sent) : sent;
+  const verdict = side === 'opener' ? (as === 'kept' ? 'standing' : 'none') : as === 'barred' ? 'deny' : 'standing';
+  const whole = (value: number): Bits => ({ value, mask: 0xffff });
+  const flow: Flow = {
+    table: 'associations',
+    priority: priority.normal,
+    match: { payload: family, protocol: 'sctp', ipSrc: src, ipDst: dst, portSrc: whole(srcPort), portDst: dstPort },
+    steps: [load(reg.sctpSide(side)), load(reg.verdict(verdict))],
+  };
+  return [`association ${src.text} ${srcPort} ${dst.text} ${dstPort}`, flow];
 }
 
 /** RFC 826. */

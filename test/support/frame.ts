@@ -220,7 +220,9 @@ function decodeIp(r: ByteReader, type: number): { header: IpHeader; body: Uint8A
 
 function decodeTransport({ ipSrc, ipDst, protocol: number }: IpHeader, body: Uint8Array): Partial<Packet> {
   const protocol = (Object.keys(ipProtocols) as (keyof typeof ipProtocols)[]).find((name) => ipProtocols[name] === number);
-  if (protocol === undefined || protocol === 'sctp') return {};
+  if (protocol === undefined) return {};
+  if (protocol === 'sctp')
+    return { protocol, portSrc: (body[0] ?? 0) * 256 + (body[1] ?? 0), portDst: (body[2] ?? 0) * 256 + (body[3] ?? 0) };
   if (protocol === 'gre') return { protocol };
   const before = protocol === 'icmp' ? new Uint8Array(0) : pseudoHeader(ipSrc, ipDst, protocol, body.length);
   if (checksum(Buffer.concat([before, body])) !== 0) throw new Error(`wrong ${protocol} checksum`);

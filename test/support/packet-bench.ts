@@ -6,6 +6,7 @@ import { OpenFlowConnection } from '../../src/openflow/connection.ts';
 import { writeSetConfig, writeSetControllerId, writeUsePacketIn2 } from '../../src/openflow/control.ts';
 import { decodeUnsolicited } from '../../src/openflow/unsolicited.ts';
 import type { Owner } from '../../src/pipeline/cookie.ts';
+import { tables } from '../../src/pipeline/tables.ts';
 import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
 import { BridgeTarget } from '../../src/reconcile/bridge-target.ts';
 import { packetInController } from '../../src/reconcile/to-openflow.ts';
@@ -106,6 +107,7 @@ export class PacketBench {
 
   async forgetConnections(): Promise<void> {
     await this.control.run('dpctl/flush-conntrack');
+    this.ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'del-flows', 'br-int', `table=${tables.associations.id}`);
   }
 
   async stop(): Promise<void> {
