@@ -67,6 +67,7 @@ it(`of SCTP, of which the tracker sees no ports, each association is by itself (
   };
   const lives = fc.asyncProperty(associationLifetimes(40), async (lifetime) => {
     await bench.forgetConnections();
+    bench.forgetAssociations();
     const wrong = await liveThrough(obedient, lifetime, counts);
     expect(wrong.slice(0, 3)).toEqual([]);
   });
