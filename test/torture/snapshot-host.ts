@@ -38,11 +38,16 @@ function isOurs({ dev, protocol, type }: Fields): boolean {
   return protocol === ourProtocol || dev === 'antrea-gw0' || (dev === undefined && type !== undefined);
 }
 
+/** The kernel puts it by itself, once it has found out that nobody else has the address; addresses are compared. */
+function followsAddress({ table, protocol }: Fields): boolean {
+  return table === 'local' && protocol === 'kernel';
+}
+
 async function routeLines(execute: Execute, wanted: (route: Fields) => boolean): Promise<string[]> {
   const both = await Promise.all(['-4', '-6'].map((family) => json(execute, ['-d', family, 'route', 'show', 'table', 'all'])));
   return both
     .flat()
-    .filter(wanted)
+    .filter((route) => wanted(route) && !followsAddress(route))
     .map((fields) => `route ${line({ ...fields, flags: notPassing(fields['flags'], 'linkdown', 'dead') })}`);
 }
 
