@@ -53,10 +53,11 @@ const written =
 /** Cuts a line of `ovs-ofctl`, or of a snapshot, at the numbers that are lent. */
 export function cut(line: string): Cut {
   const parts: (string | Lent)[] = [];
-  const direction = directionOf(Number(/table=(\d+)/.exec(line)?.[1] ?? 0));
+  const matches = directionOf(Number(/table=(\d+)/.exec(line)?.[1] ?? 0));
+  const loads = directionLedTo(line) ?? matches;
   let at = 0;
   for (const found of line.matchAll(written)) {
-    parts.push(line.slice(at, found.index), ...partsOf(found.groups ?? {}, direction));
+    parts.push(line.slice(at, found.index), ...partsOf(found.groups ?? {}, found.groups?.['target'] === undefined ? matches : loads));
     at = found.index + found[0].length;
   }
   parts.push(line.slice(at));
@@ -92,6 +93,12 @@ function fieldsOf(register: string, value: number, mask: number, direction: Lent
     rest -= held * 2 ** from;
   }
   return [`0x${rest.toString(16)}/0x${mask.toString(16)}`, ...lent.flatMap((each): (string | Lent)[] => [`+${each.kind}`, each])];
+}
+
+/** Of answers the entry of one direction asks the tables of the other. */
+function directionLedTo(line: string): Lent['of'] | undefined {
+  const tables = [...line.matchAll(/goto_table:(\d+)|resubmit\(,(\d+)/g)].map(([, to, again]) => directionOf(Number(to ?? again)));
+  return tables.findLast((direction) => direction !== '');
 }
 
 function directionOf(table: number): Lent['of'] {

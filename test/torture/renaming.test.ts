@@ -48,3 +48,18 @@ it('takes no number that is fixed for a lent one', () => {
   const gateway = (port: number): string[] => [`flow table=0, in_port=${port} actions=drop`];
   expect(compareRenamed(gateway(32_768), gateway(32_769)).more).toEqual(gateway(32_768));
 });
+
+it('tells classes of the two directions apart, also where one direction asks the tables of the other', () => {
+  const subject = (egress: number, ingress: number): string[] => {
+    const load = (number: number) => `set_field:0x${(number * 2 ** 11).toString(16)}/0x3ff800->reg13`;
+    return [
+      `flow table=36, priority=200,in_port=40000 actions=${load(egress)},goto_table:37`,
+      `flow table=36, priority=220,ct_state=+rpl+trk,in_port=40000 actions=${load(ingress)},resubmit(,82,ct),goto_table:81`,
+      `flow table=80, priority=200,reg1=0x9c40 actions=${load(ingress)},goto_table:81`,
+      `flow table=80, priority=230,ct_state=+rpl+trk,reg1=0x9c40 actions=${load(egress)},resubmit(,38,ct),resubmit(,42)`,
+    ];
+  };
+  expect(compareRenamed(subject(2, 3), subject(2, 2))).toEqual(same);
+  const crossed = [...subject(2, 3).slice(0, 3), ...subject(3, 3).slice(3)];
+  expect(compareRenamed([...crossed, ...subject(2, 3)], [...subject(2, 3), ...subject(2, 3)]).more).not.toEqual([]);
+});
