@@ -55,8 +55,15 @@ export const flowSteps: readonly StepKind[] = [
     if (group !== undefined) await ofctl(scene, 'mod-group', 'br-int', `group_id=${group},type=select,bucket=actions=drop`);
     return group ?? 'there is none';
   }),
-  harm('foreign group', (scene, random) =>
-    ofctl(scene, 'add-group', 'br-int', `group_id=${1 + random.below(9)},type=all,bucket=actions=drop`),
-  ),
-  harm('foreign meter', (scene, random) => ofctl(scene, 'add-meter', 'br-int', `meter=${1 + random.below(9)},pktps,band=type=drop,rate=9`)),
+  harm('foreign group', (scene, random) => addOrChange(scene, 'group', `group_id=${1 + random.below(9)},type=all,bucket=actions=drop`)),
+  harm('foreign meter', (scene, random) => addOrChange(scene, 'meter', `meter=${1 + random.below(9)},pktps,band=type=drop,rate=9`)),
 ];
+
+/** The number may be lent. */
+async function addOrChange(scene: Scene, what: 'group' | 'meter', text: string): Promise<string> {
+  try {
+    return await ofctl(scene, `add-${what}`, 'br-int', text);
+  } catch {
+    return await ofctl(scene, `mod-${what}`, 'br-int', text);
+  }
+}
