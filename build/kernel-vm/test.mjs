@@ -15,7 +15,7 @@ import { logsOf } from './vm.mjs';
 
 const help = `Usage: npm run test:kernel -- [--only NAME[,NAME…]] [--list]
 
-The end-to-end tests on the kernel's data path, in emulated virtual machines, one for each part: some 75 minutes for all.
+The end-to-end tests on the kernel's data path, in emulated virtual machines, one for each part: more than an hour for all.
 
   --only    only these parts
   --list    only say which there are

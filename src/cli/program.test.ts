@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse as parseYaml } from 'yaml';
+import { recordingTerminal } from '../../test/support/recording-terminal.ts';
 import type { Entry } from '../agent-api/entry.ts';
 import type { PodView } from '../agent-api/object.ts';
 import type { LookStatus } from '../agent-api/problem.ts';
 import type { AgentStatus } from '../agent-api/status.ts';
-import { plain } from './paint.ts';
 import { run } from './program.ts';
 
 const status: AgentStatus = {
@@ -111,13 +111,7 @@ afterEach(async () => {
 });
 
 async function seinectl(args: readonly string[], { stdin = '', socket = join(folder, 'agent.sock') } = {}) {
-  const out: string[] = [];
-  const err: string[] = [];
-  const terminal = {
-    room: { width: Number.POSITIVE_INFINITY, paint: plain },
-    line: (text: string) => void out.push(text),
-    remark: (text: string) => void err.push(text),
-  };
+  const { terminal, out, err } = recordingTerminal();
   const code = await run(['--socket', socket, ...args], terminal, Readable.from([stdin]));
   return { code, out: out.join('\n'), err: err.join('\n') };
 }

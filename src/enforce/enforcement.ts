@@ -292,9 +292,12 @@ export class Enforcement {
     if (!this.#isFed) return;
     const isAtOnce = this.#rows.updateQuickly() || (pod ? this.#rows.admit(pod) : !this.#engine.matrix.subjects.has(key));
     this.#learning.add(owner);
-    if (!isAtOnce) await this.#rows.update();
-    this.#learning.delete(owner);
-    this.#schedule();
+    try {
+      if (!isAtOnce) await this.#rows.update();
+    } finally {
+      this.#learning.delete(owner);
+      this.#schedule();
+    }
   }
 
   #putLocal(key: string): PolicyPod | undefined {

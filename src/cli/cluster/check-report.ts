@@ -1,8 +1,9 @@
 import * as z from 'zod';
 import { SeineError } from '../../errors/seine-error.ts';
 import { safeLine } from '../escape.ts';
-import { type Room, type TableColumn, tableLines } from '../table.ts';
+import type { Room, TableColumn } from '../table.ts';
 import type { Answers, NodeAnswer } from './answers.ts';
+import { groupTable } from './group-table.ts';
 import { grouped, nodesText } from './grouped.ts';
 
 /** What a check found on one node. */
@@ -54,10 +55,7 @@ const columns: readonly TableColumn<readonly CheckedNode[]>[] = [
 
 /** By pool; a line for each node where there is room for it. */
 export function checkTable({ rows }: Answers<NodeFindings>, room: Room, wide: boolean): string[] {
-  if (rows.length === 0) return [];
-  const nodeColumn: TableColumn<readonly CheckedNode[]> = { title: 'NODE', of: ([first]) => first?.pod.node ?? '' };
-  const groups = wide ? rows.map((row) => [row]) : grouped(rows, ({ pod }) => pod.pool).map(([, of]) => of);
-  return tableLines(wide ? [nodeColumn, ...columns.filter(({ title }) => title !== 'NODES')] : columns, groups, room);
+  return groupTable(columns, rows, ({ pod }) => pod.pool, room, wide);
 }
 
 const MESSAGES_SHOWN = 3;

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { parse as parseYaml } from 'yaml';
 import { type FakeAgent, FakeFleet, fakeStatus } from '../../../test/support/fake-fleet.ts';
+import { recordingTerminal } from '../../../test/support/recording-terminal.ts';
 import { plain } from '../paint.ts';
 import { look } from './look.ts';
 
@@ -44,13 +45,7 @@ function kubeconfigText(port: number): string {
 type LookOptions = Parameters<typeof look>[1];
 
 async function asked(kubeconfig: string, what: Parameters<typeof look>[0] = 'status', more: Partial<LookOptions> = {}) {
-  const out: string[] = [];
-  const err: string[] = [];
-  const terminal = {
-    room: { width: Number.POSITIVE_INFINITY, paint: plain },
-    line: (text: string) => void out.push(text),
-    remark: (text: string) => void err.push(text),
-  };
+  const { terminal, out, err } = recordingTerminal();
   const options: LookOptions = { kubeconfig, namespace: 'seine-system', timeout: 20, parallel: 100, output: 'table', ...more };
   const code = await look(what, options, terminal, {});
   return { code, out: out.join('\n'), err: err.join('\n') };

@@ -1,7 +1,8 @@
 import { safeLine } from '../escape.ts';
-import { type Room, type TableColumn, tableLines } from '../table.ts';
+import type { Room, TableColumn } from '../table.ts';
 import type { Answers, SummarisedNode } from './answers.ts';
-import { grouped, nodesText } from './grouped.ts';
+import { groupTable } from './group-table.ts';
+import { nodesText } from './grouped.ts';
 import type { NodeSummary, PolicySummary } from './node-summary.ts';
 
 const sum = (rows: readonly SummarisedNode[], of: (policy: PolicySummary) => number): string =>
@@ -27,20 +28,7 @@ const columns: readonly TableColumn<readonly SummarisedNode[]>[] = [
 
 /** By pool and mode; a line for each node where there is room for it. */
 export function policyTable({ rows }: Answers<NodeSummary>, room: Room, wide: boolean): string[] {
-  if (rows.length === 0) return [];
-  const nodeColumn: TableColumn<readonly SummarisedNode[]> = { title: 'NODE', of: ([first]) => first?.pod.node ?? '' };
-  if (wide)
-    return tableLines(
-      [nodeColumn, ...columns.filter(({ title }) => title !== 'NODES')],
-      rows.map((row) => [row]),
-      room,
-    );
-  const groups = grouped(rows, ({ pod, said }) => JSON.stringify([pod.pool, said.policy.mode]));
-  return tableLines(
-    columns,
-    groups.map(([, of]) => of),
-    room,
-  );
+  return groupTable(columns, rows, ({ pod, said }) => JSON.stringify([pod.pool, said.policy.mode]), room, wide);
 }
 
 const deviations: readonly (readonly [what: string, is: (policy: PolicySummary) => boolean])[] = [

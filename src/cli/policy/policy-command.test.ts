@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { recordingTerminal } from '../../../test/support/recording-terminal.ts';
 import type { ConnectionPolicyView, DirectionPolicyView, OnePolicyView, PodPolicyView } from '../../agent-api/policy.ts';
-import { plain } from '../paint.ts';
 import { run } from '../program.ts';
 
 const free: DirectionPolicyView = { state: 'free', isolatedBy: [], rules: [], moreRules: 0 };
@@ -69,13 +69,7 @@ afterEach(async () => {
 });
 
 async function seinectl(...args: readonly string[]) {
-  const out: string[] = [];
-  const err: string[] = [];
-  const terminal = {
-    room: { width: Number.POSITIVE_INFINITY, paint: plain },
-    line: (text: string) => void out.push(text),
-    remark: (text: string) => void err.push(text),
-  };
+  const { terminal, out, err } = recordingTerminal();
   const code = await run(['--socket', join(folder, 'agent.sock'), 'policy', ...args], terminal, Readable.from(['']));
   return { code, out, err: err.join('\n') };
 }

@@ -1,0 +1,17 @@
+import { type Room, type TableColumn, tableLines } from '../table.ts';
+import type { NodeAnswer } from './answers.ts';
+import { grouped } from './grouped.ts';
+
+/** A line for each group of nodes, or for each node where there is room for it. @param groupOf what the nodes of a group have in common */
+export function groupTable<T>(
+  columns: readonly TableColumn<readonly NodeAnswer<T>[]>[],
+  rows: readonly NodeAnswer<T>[],
+  groupOf: (row: NodeAnswer<T>) => string,
+  room: Room,
+  wide: boolean,
+): string[] {
+  if (rows.length === 0) return [];
+  const nodeColumn: TableColumn<readonly NodeAnswer<T>[]> = { title: 'NODE', of: ([first]) => first?.pod.node ?? '' };
+  const groups = wide ? rows.map((row) => [row]) : grouped(rows, groupOf).map(([, of]) => of);
+  return tableLines(wide ? [nodeColumn, ...columns.filter(({ title }) => title !== 'NODES')] : columns, groups, room);
+}

@@ -1,0 +1,14 @@
+import { plain } from '../../src/cli/paint.ts';
+import type { Terminal } from '../../src/cli/terminal.ts';
+
+/** A terminal without an end of its lines and without colours, and what was written to it, by line. */
+export function recordingTerminal(): { readonly terminal: Terminal; readonly out: string[]; readonly err: string[] } {
+  const out: string[] = [];
+  const err: string[] = [];
+  const terminal: Terminal = {
+    room: { width: Number.POSITIVE_INFINITY, paint: plain },
+    line: (text) => void out.push(text),
+    remark: (text) => void err.push(text),
+  };
+  return { terminal, out, err };
+}
