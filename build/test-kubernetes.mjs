@@ -13,7 +13,8 @@ import { runTests } from './test-run/run-tests.mjs';
 
 const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, which is built if it is not there
 
-  --only SET        install: Seine installed, broken and uninstalled as a user does it; ${Object.keys(sets).join(' or ')}: upstream's tests; all if absent
+  --only SET        install: Seine installed, broken and uninstalled as a user does it; chart: the Helm chart against \`npm run render\`, without a
+                    cluster; helm: it installed, upgraded, rolled back and uninstalled by the real helm; ${Object.keys(sets).join(' or ')}: upstream's tests; all if absent
   --short           a few of upstream's, in one order of the families
   --focus REGEX     those of upstream's whose names match, instead of all
   --families LIST   such as ipv6,ipv4; if absent, upstream's once IPv4 first and once IPv6 first, install IPv4 first
@@ -25,8 +26,8 @@ const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, 
 Nothing is tried twice. Reports and logs are in .cache/kubernetes.
 `;
 
-/** The set that is ours. */
-const installation = 'install';
+/** The sets that are ours, in their order. */
+const ours = ['chart', 'install', 'helm'];
 const orders = ['ipv4,ipv6', 'ipv6,ipv4'];
 const labFolder = '/run/seine-kubernetes';
 const labProgram = join(root, 'bin', 'seine-lab.mjs');
@@ -47,8 +48,8 @@ const options = {
 function parsed() {
   try {
     const { values } = parseArgs({ options });
-    if (values.only !== undefined && values.only !== installation && !Object.hasOwn(sets, values.only))
-      throw new Error(`--only ${values.only}: ${[installation, ...Object.keys(sets)].join(' or ')} is wanted`);
+    if (values.only !== undefined && !ours.includes(values.only) && !Object.hasOwn(sets, values.only))
+      throw new Error(`--only ${values.only}: ${[...ours, ...Object.keys(sets)].join(' or ')} is wanted`);
     for (const name of ['nodes', 'procs'])
       if (values[name] !== undefined && !/^[1-9]\d?$/.test(values[name]))
         throw new Error(`--${name} ${values[name]}: a whole number is wanted`);
@@ -120,8 +121,8 @@ function report(set, families, file, failure) {
 }
 
 /** @returns {Promise<boolean>} did all of them pass? */
-async function runInstallation({ families = orders[0], keep }) {
-  const args = ['--project=kubernetes', '--disable-console-intercept', '--bail=1'];
+async function runOurs(set, { families = orders[0], keep }) {
+  const args = ['--project=kubernetes', '--disable-console-intercept', '--bail=1', `test/kubernetes/${set}.test.ts`];
   const env = { ...process.env, SEINE_TEST_FAMILIES: families };
   // What is to stay must not be in the mounts of a run that removes all that is left.
   const kept = () => runForeground('vitest', ['run', ...args], { cwd: root, env: { ...env, SEINE_TEST_KEEP: 'yes' } });
@@ -132,9 +133,10 @@ const asked = parsed();
 if (asked.help) process.stdout.write(help);
 else {
   const { only } = asked;
-  const upstream = only === installation ? [] : asked.short ? orders.slice(0, 1) : orders;
+  const upstream = ours.includes(only) ? [] : asked.short ? orders.slice(0, 1) : orders;
   const wanted = asked.families === undefined ? upstream : upstream.slice(0, 1).map(() => asked.families);
-  let ok = only === undefined || only === installation ? await runInstallation(asked) : true;
+  let ok = true;
+  for (const set of ours) if (only === undefined || only === set) ok = (await runOurs(set, asked)) && ok;
   for (const families of wanted) ok = (await runOrder(families, asked)) && ok;
   process.exitCode = ok ? 0 : 1;
 }

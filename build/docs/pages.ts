@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import userspace from '../../test/fixtures/data-paths/netdev.json' with { type: 'json' };
 import kernel from '../../test/fixtures/data-paths/system.json' with { type: 'json' };
+import { chartFiles } from '../manifests/chart.ts';
 import { manifestParts, manifestText, uninstallParts } from '../manifests/manifest.ts';
 import { defaultOptions } from '../manifests/options.ts';
 import { dashboardJson } from '../observability/dashboard.ts';
@@ -49,6 +50,7 @@ export function generatedPages(): Page[] {
     page(operations, withBlock(withProblems, 'kernel settings', kernelSettingsTable())),
     page(join(root, 'build', 'manifests', 'seine.yaml'), `${manifestText(manifestParts(defaultOptions))}\n`),
     page(join(root, 'build', 'manifests', 'uninstall.yaml'), `${manifestText(uninstallParts(defaultOptions))}\n`),
+    ...Object.entries(chartFiles()).map(([path, text]) => page(join(root, 'build', 'helm', 'seine', path), text)),
     page(dataPaths, withBlock(readFileSync(dataPaths, 'utf8'), 'data paths', dataPathsTable(kernel, userspace))),
     page(troubleshooting, withBlock(readFileSync(troubleshooting, 'utf8'), 'checks', checksTable())),
     page(reliability, withBlock(readFileSync(reliability, 'utf8'), 'held states', heldStatesTable())),

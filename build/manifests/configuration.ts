@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import type { ConfigMap, Namespace } from 'kubernetes-types/core/v1.d.ts';
-import { stringify } from 'yaml';
 import { chainConfList } from '../../src/lab/kubelet/cni-conf.ts';
 import { liveSettingsName } from './grants.ts';
 import { type ManifestOptions, namespace } from './options.ts';
@@ -11,21 +10,6 @@ export const agentConfigKey = 'agent.yaml';
 export const conflistKey = '10-seine.conflist';
 export const agentConfigPath = '/etc/seine/agent.yaml';
 
-export function configuration(options: ManifestOptions): Part[] {
-  return [
-    {
-      object: home,
-      about: 'All of Seine lives in a namespace of its own. Its pods share the network of their node, which Pod Security calls privileged.',
-    },
-    agentConfiguration(options),
-    {
-      object: liveSettings(options),
-      about:
-        'What holds on all nodes and is followed while agents run (docs/configuration.md#networkpolicy): `policy.mode` is enforce, audit or off. A Node’s\nannotation seine.dev/policy-mode stands above it.',
-    },
-  ];
-}
-
 /** Of which each pool has its own. */
 export function agentConfiguration(options: ManifestOptions): Part {
   return {
@@ -35,10 +19,15 @@ export function agentConfiguration(options: ManifestOptions): Part {
   };
 }
 
-const home: Namespace = {
+const homeObject: Namespace = {
   apiVersion: 'v1',
   kind: 'Namespace',
   metadata: { name: namespace, labels: { ...labelsOf('seine'), 'pod-security.kubernetes.io/enforce': 'privileged' } },
+};
+
+export const home: Part = {
+  object: homeObject,
+  about: 'All of Seine lives in a namespace of its own. Its pods share the network of their node, which Pod Security calls privileged.',
 };
 
 function configMap(options: ManifestOptions): ConfigMap {
@@ -51,36 +40,69 @@ function configMap(options: ManifestOptions): ConfigMap {
   };
 }
 
-function liveSettings({ policyMode }: ManifestOptions): ConfigMap {
+export function liveSettings({ policyMode }: ManifestOptions): Part {
   const metadata = { name: liveSettingsName, namespace, labels: labelsOf('seine-agent') };
-  return { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { 'policy.mode': policyMode } };
+  const object: ConfigMap = { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { 'policy.mode': policyMode } };
+  return {
+    object,
+    about:
+      'What holds on all nodes and is followed while agents run (docs/configuration.md#networkpolicy): `policy.mode` is enforce, audit or off. A Node’s\nannotation seine.dev/policy-mode stands above it.',
+  };
 }
 
 /** Another content is another object: a roll-out and the way back take image and configuration together. */
 export function configName(options: ManifestOptions): string {
-  const hash = createHash('sha256')
-    .update(JSON.stringify(configData(options)))
-    .digest('hex');
+  const { [agentConfigKey]: config, [conflistKey]: plugins } = configData(options);
+  const hash = createHash('sha256').update(`${config}---\n${plugins}`).digest('hex');
   return `${pooledName('seine-config', options.pool)}-${hash.slice(0, 10)}`;
 }
 
-function configData(options: ManifestOptions): Record<string, string> {
+function configData(options: ManifestOptions) {
   return { [agentConfigKey]: agentConfig(options), [conflistKey]: conflist() };
 }
 
+/** What no option changes; a setting does. */
+export const fixedSettings = { tunnelType: 'geneve', logLevel: 'info' } as const;
+
 function agentConfig({ dataPath, apiServer, agent }: ManifestOptions): string {
   const required = { ovsDatapathType: dataPath, ...(apiServer === undefined ? {} : { kubeAPIServerOverride: apiServer }) };
-  return `${apiServer === undefined ? apiServerHint : ''}${stringify({ ...required, tunnelType: 'geneve', logLevel: 'info', ...agent })}`;
+  return `${apiServer === undefined ? apiServerHint : ''}${settingsText({ ...required, ...fixedSettings, ...agent })}`;
 }
 
-const apiServerHint = [
+export const apiServerHint = [
   '# Without kube-proxy the agent must not look for the API server by its Service, which the agent itself serves:',
   '# kubeAPIServerOverride: https://ADDRESS-OF-THE-API-SERVER:6443',
   '',
 ].join('\n');
 
+/**
+ * Settings as YAML, a line each, in the order of their keys, values as JSON. The Helm chart writes the same bytes, which `configName` is a hash of
+ * (`seine.settings` of build/helm/seine/templates/_seine.tpl): no library of YAML does as another one.
+ */
+function settingsText(settings: Settings): string {
+  const lines = sorted(settings).map(([key, value]) => {
+    const inner = isGroup(value) ? sorted(value) : [];
+    return inner.length === 0
+      ? `${key}: ${inOrder(value)}\n`
+      : `${key}:\n${inner.map(([name, each]) => `  ${name}: ${inOrder(each)}\n`).join('')}`;
+  });
+  return lines.join('');
+}
+
+type Settings = Readonly<Record<string, unknown>>;
+
+const isGroup = (value: unknown): value is Settings => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function sorted(settings: Settings): readonly (readonly [string, unknown])[] {
+  return Object.entries(settings).toSorted(([one], [other]) => (one < other ? -1 : 1));
+}
+
+function inOrder(value: unknown): string {
+  return JSON.stringify(value, (_, each: unknown) => (isGroup(each) ? Object.fromEntries(sorted(each)) : each));
+}
+
 /** The chain of the lab, so that what is tested there is what is installed. `cniVersions` is filled in on the node, by what its plugins can do. */
-function conflist(): string {
+export function conflist(): string {
   const { cniVersion, name, plugins } = JSON.parse(chainConfList({ agentSocket: '', stateDir: '', deadline: 0 }, [])) as ConfList;
   const withDefaults = plugins.map(({ type, capabilities }) => ({ type, ...(capabilities ? { capabilities } : {}) }));
   return `${JSON.stringify({ cniVersion, name, plugins: withDefaults }, null, 2)}\n`;

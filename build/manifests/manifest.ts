@@ -3,14 +3,15 @@ import { access } from './access.ts';
 import { admissionPolicies } from './admission.ts';
 import { agentDaemonSet } from './agent-daemon-set.ts';
 import { cleanupDaemonSet } from './cleanup-daemon-set.ts';
-import { agentConfiguration, configuration } from './configuration.ts';
+import { agentConfiguration, home, liveSettings } from './configuration.ts';
 import type { ManifestOptions } from './options.ts';
 import { ovsDaemonSet } from './ovs-daemon-set.ts';
 import type { Part } from './part.ts';
 
 /** Every object that is installed, in the order of installing. */
 export function manifestParts(options: ManifestOptions): Part[] {
-  return [...configuration(options), ...access(), ...admissionPolicies(), ovsDaemonSet(options), agentDaemonSet(options)];
+  const settings = [home, agentConfiguration(options), liveSettings(options)];
+  return [...settings, ...access(), ...admissionPolicies(), ovsDaemonSet(options), agentDaemonSet(options)];
 }
 
 /** What a pool has of its own. All else is the cluster's, and rendered once, without a pool. */
@@ -30,7 +31,12 @@ const head = [
 
 /** The manifest as YAML, every grant with its reason in front of it. */
 export function manifestText(parts: readonly Part[]): string {
-  return [...head, ...parts.map(documentText)].join('\n');
+  return [...head, documentsText(parts)].join('\n');
+}
+
+/** The same without what stands at the head of a manifest. */
+export function documentsText(parts: readonly Part[]): string {
+  return parts.map(documentText).join('\n');
 }
 
 function documentText({ object, about, notes = [] }: Part): string {

@@ -62,9 +62,11 @@ export function pooledName(name: string, pool: Pool | undefined): string {
   return pool === undefined ? name : `${name}-${pool.name}`;
 }
 
+export const poolNameOrNone = /^(?:[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?)?$/;
+
 /** @throws Error naming the option and the value */
 export function poolName(option: string, value: string): string {
-  if (!/^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$/.test(value))
+  if (value === '' || !poolNameOrNone.test(value))
     throw new Error(`${option} ${value}: up to 32 small letters, digits and dashes are wanted, such as canary`);
   if (value === defaultPool) throw new Error(`${option} ${value}: this is what the agents of no pool are called`);
   return value;
@@ -88,5 +90,6 @@ export function nodeLabels(option: string, value: string): NodeLabels {
       throw new Error(`${option} ${value}: ${key} is what pools without this option are known by; leave it out`);
     labels.set(key, wanted);
   }
-  return Object.fromEntries(labels);
+  // In the order of their keys, as the Helm chart has them.
+  return Object.fromEntries([...labels].toSorted(([one], [other]) => (one < other ? -1 : 1)));
 }

@@ -159,6 +159,11 @@ export function configKeys(): readonly string[] {
   return [...Object.keys(schema.shape).filter((key) => !Object.hasOwn(inner, key)), ...parts];
 }
 
+/** JSON Schema of what may be written, as far as one can say it: conditions on values that are computed are left out. */
+export function settingsSchema(): z.core.JSONSchema.BaseSchema {
+  return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+}
+
 /**
  * Reads a configuration of which every key must be known.
  *

@@ -1,0 +1,2 @@
+export declare function helmVersion(): string;
+export declare function builtHelm(): Promise<string>;

@@ -1,0 +1,149 @@
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { builtHelm } from '../../build/helm/program.mjs';
+import { packageRoot } from '../../src/lab/machine/installation.ts';
+import { agentImage, buildImages, ovsImage, podman, releaseStorage } from '../runtime/image-builder.ts';
+import { until } from '../support/converge-lab.ts';
+import { BareCluster, say } from './cluster.ts';
+import { commandOf } from './page-commands.ts';
+import { agentPods, untilUniform } from './roll-out.ts';
+
+/*
+ * The chart by the commands of the pages, with the real `helm` on a real Kubernetes: installed, upgraded, rolled back, broken, and taken away. One
+ * story: each part begins where the one before has ended.
+ */
+
+const page = 'docs/install.md';
+const dir = '/run/seine-install';
+const limit = AbortSignal.timeout(3_000_000);
+const patience = 180;
+const conflist = '/etc/cni/net.d/10-seine.conflist';
+
+let cluster: BareCluster;
+let helm = '';
+let node = '';
+
+beforeAll(async () => {
+  helm = await builtHelm();
+  say('images of agent and Open vSwitch');
+  await buildImages(limit);
+  say('a Kubernetes without a network');
+  cluster = await BareCluster.up({ dir, nodes: 1, families: process.env['SEINE_TEST_FAMILIES'] ?? 'ipv4,ipv6' }, limit);
+  [node = ''] = cluster.nodes;
+  const archive = join(cluster.folder, 'images.tar');
+  await podman(['save', '--quiet', '--multi-image-archive', '--output', archive, agentImage, ovsImage], limit);
+  await releaseStorage(limit);
+  await cluster.importImages(archive);
+  rmSync(archive);
+}, 1_500_000);
+afterAll(async () => {
+  if (process.env['SEINE_TEST_KEEP'] === undefined) await BareCluster.down(dir, AbortSignal.timeout(120_000));
+}, 180_000);
+
+/** A command of a page as an administrator of this cluster types it. */
+async function typed(command: string, more = '', chart = join(packageRoot, 'build', 'helm', 'seine')): Promise<string> {
+  const server = new URL(cluster.plan.management.apiServerUrl).hostname;
+  const here = command.replace('CONTROL-PLANE-ADDRESS', server).replace('build/helm/seine', chart);
+  return await cluster.type(`PATH=${dirname(helm)}:$PATH; ${here} ${more}`);
+}
+
+const installed = () => commandOf(page, 'Helm', 'helm install');
+const upgraded = () => commandOf(page, 'Helm', 'helm upgrade');
+const rolledBack = () => commandOf(page, 'Helm', 'helm rollback');
+const values = async () => JSON.parse(await typed('helm get values seine --namespace kube-system -o json')) as Record<string, unknown>;
+
+interface Deployed {
+  readonly config: string;
+  readonly image: string;
+}
+
+async function untilDeployed(expected: (now: Deployed) => boolean): Promise<Deployed> {
+  let now: Deployed = { config: '', image: '' };
+  const asExpected = async () => {
+    [now = now] = await untilUniform(cluster);
+    return expected(now);
+  };
+  await until(asExpected, patience * 1_000, () => `deployed is ${JSON.stringify(now)}`);
+  return { config: now.config, image: now.image };
+}
+
+const plugins = async () => await cluster.onNode(node, 'cat', conflist);
+
+let first: Deployed;
+let second: Deployed;
+
+it('is installed by the command of the page', async () => {
+  const names = `--set agentImage=${agentImage} --set ovsImage=${ovsImage}`;
+  await typed(installed(), `${names} --set datapath=netdev --set agent.transportInterface=br-phy`);
+  await cluster.wait(patience, '--for=condition=Ready', 'nodes', '--all');
+  await typed(commandOf(page, 'Helm', 'kubectl -n seine-system rollout'));
+  first = await untilDeployed(() => true);
+  expect(await cluster.type(commandOf(page, 'kubeadm', 'kubectl -n seine-system exec'))).toContain('READY');
+});
+
+it('keeps values over an upgrade by the command of the page, and rolls the other setting out', async () => {
+  const before = await values();
+  await typed(upgraded());
+  second = await untilDeployed(({ config }) => config !== first.config);
+  const { agent, ...rest } = await values();
+  const { agent: former, ...others } = before;
+  expect([rest, agent]).toEqual([others, { ...Object(former), logLevel: 'debug' }]);
+});
+
+it('keeps them without options, too, in a version of the chart that has another list of plugins', async () => {
+  const chart = join(cluster.folder, 'chart');
+  cpSync(join(packageRoot, 'build', 'helm', 'seine'), chart, { recursive: true });
+  const file = join(chart, 'files', '10-seine.conflist');
+  const { plugins: chain, ...list } = JSON.parse(readFileSync(file, 'utf8')) as { readonly plugins: readonly { readonly type: string }[] };
+  writeFileSync(file, JSON.stringify({ ...list, plugins: chain.filter(({ type }) => type !== 'bandwidth') }, null, 2));
+  const before = await values();
+  await typed(`helm upgrade seine ${chart} --namespace kube-system`);
+  await untilDeployed(({ config }) => config !== second.config);
+  expect(await values()).toEqual(before);
+  expect(await plugins()).not.toContain('bandwidth"\n');
+  expect(JSON.parse(await plugins())).toMatchObject({ plugins: [{ type: 'seine' }, { type: 'portmap' }] });
+});
+
+it('brings agent, configuration and plugin list back by helm rollback', async () => {
+  await typed(rolledBack());
+  expect(await untilDeployed(({ config }) => config === second.config)).toEqual(second);
+  expect(JSON.parse(await plugins())).toMatchObject({ plugins: [{ type: 'seine' }, { type: 'portmap' }, { type: 'bandwidth' }] });
+});
+
+it('comes back from an image that is not there', async () => {
+  await typed(upgraded(), '--set agentImage=seine.invalid/agent:none');
+  const broken = async () => (await agentPods(cluster)).some(({ waits }) => /ImagePull/.test(waits));
+  await until(broken, patience * 1_000, () => 'no pod waits for the image');
+  await typed(rolledBack());
+  expect(await untilDeployed(({ image }) => image === second.image)).toEqual(second);
+});
+
+it('brings back by kubectl rollout undo what helm has replaced', async () => {
+  await typed(
+    `helm upgrade seine ${join(packageRoot, 'build', 'helm', 'seine')} --namespace kube-system --reset-then-reuse-values --set agent.logLevel=warn`,
+  );
+  await untilDeployed(({ config }) => config !== second.config);
+  await cluster.type('kubectl rollout undo daemonset/seine-agent -n seine-system');
+  expect(await untilDeployed(({ config }) => config === second.config)).toEqual(second);
+});
+
+it('is taken away by the commands of the page, and the node is clean', async () => {
+  await cluster.kubectl('-n', 'kube-system', 'scale', 'deployment/coredns', '--replicas=0');
+  const commands = 'Uninstalling';
+  await typed(commandOf('docs/uninstall.md', commands, 'helm upgrade'));
+  await until(
+    async () =>
+      (await cluster.kubectl('-n', 'seine-system', 'get', 'daemonsets', '-o', 'name')) ===
+      'daemonset.apps/seine-cleanup\ndaemonset.apps/seine-ovs\n',
+    patience * 1_000,
+    () => 'the agents stay',
+  );
+  await cluster.kubectl('-n', 'seine-system', 'rollout', 'status', 'daemonset/seine-cleanup', `--timeout=${patience}s`);
+  await typed(commandOf('docs/uninstall.md', commands, 'helm uninstall'));
+  await cluster.wait(patience, '--for=delete', 'namespace/seine-system');
+  expect(
+    await cluster.kubectlAnyway('get', 'clusterrole,flowschema,validatingadmissionpolicy', '-l', 'app.kubernetes.io/part-of=seine'),
+  ).toContain('No resources found');
+  expect(await cluster.onNode(node, 'ls', '/etc/cni/net.d')).not.toContain('seine');
+});
