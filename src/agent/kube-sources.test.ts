@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { ReplicaStore } from '../kube/replica.ts';
-import { type JudgedSource, warnOfWatchedPods, whenInStep } from './kube-sources.ts';
+import { firstListsSpanMs, type JudgedSource, untilTurnToList, warnOfWatchedPods, whenInStep } from './kube-sources.ts';
 
 it('waits until every source is in step at the same moment, though each has been before', async () => {
   const states: JudgedSource['status']['state'][] = ['in step', 'refused'];
@@ -18,6 +18,17 @@ it('waits until every source is in step at the same moment, though each has been
   expect(isOver).toBe(false);
   states[1] = 'in step';
   await waiting;
+});
+
+it('lists the pods of a large cluster at a time of its own, and those of a small one at once', () => {
+  expect([3, 5_000, 100_000].map(firstListsSpanMs)).toEqual([3, 5_000, 10_000]);
+});
+
+it('does not wait to list pods for nodes that cannot be read', async () => {
+  const refused = { replica: { synced: false, size: 0 }, status: { version: '', failures: 1 } };
+  await untilTurnToList(refused, 1, AbortSignal.timeout(10_000));
+  const aborted = { ...refused, status: { version: '', failures: 0 } };
+  await untilTurnToList(aborted, 1, AbortSignal.abort());
 });
 
 it('warns while it watches more pods than it was meant to', () => {

@@ -24,9 +24,11 @@ const SLICE_MS = 4;
 const SHORT_SLICE_MS = 1;
 /** How often sources are looked at that were in step and are not (ms). */
 const IN_STEP_LOOK_MS = 250;
-/** How long a start waits for settings that are followed live, and how often it looks (ms). */
-const SETTINGS_PATIENCE_MS = 5_000;
-const SETTINGS_LOOK_MS = 20;
+/** How long a start waits for what others of its sources begin with, and how often it looks (ms). */
+const START_PATIENCE_MS = 5_000;
+const START_LOOK_MS = 20;
+/** The list of all pods is most of what a start asks of an API server: with 5,000 nodes a thousand agents a second may ask for it. */
+const FIRST_LISTS = { msOfNode: 1, maxMs: 10_000 } as const;
 
 /** What the agent reads from the Kubernetes API, each a copy that keeps itself up to date. */
 export interface KubeSources {
@@ -58,10 +60,11 @@ export function openKubeSources(config: AgentConfig, { stateDir, log, onFailure 
   const server = config.kubeAPIServerOverride;
   const http = new KubeHttp(loadKubeAccess({ ...from, ...(server === undefined ? {} : { server }) }), 'seine-agent');
   const turns = new LoopTurns(SLICE_MS, SHORT_SLICE_MS);
-  const watch = <T>(resource: Resource<T>): Reflector<T> =>
+  const watch = <T>(resource: Resource<T>, whenToBegin?: (signal: AbortSignal) => Promise<void>): Reflector<T> =>
     new Watching({
       http,
       resource,
+      ...(whenToBegin ? { whenToBegin } : {}),
       turns,
       stateDir,
       onReport: (report) => {
@@ -70,15 +73,16 @@ export function openKubeSources(config: AgentConfig, { stateDir, log, onFailure 
       },
     });
   const eventLost = (error: Error): void => log.failing('events', 'an Event could not be posted', { cause: error.message });
+  const nodesSource = watch(nodes);
   return {
     http,
     turns,
-    nodes: watch(nodes),
+    nodes: nodesSource,
     services: watch(services),
     endpointSlices: watch(endpointSlices),
     networkPolicies: watch(networkPolicies),
     namespaces: watch(namespaces),
-    policyPods: watch(policyPods),
+    policyPods: watch(policyPods, (signal) => untilTurnToList(nodesSource, Math.random(), signal)),
     pods: watch(podsOf(config.nodeName)),
     liveSettings: watch(liveSettings),
     events: new EventPoster({ http, component: 'seine-agent', instance: config.nodeName, onFailure: eventLost }),
@@ -132,11 +136,40 @@ export function liveModeOf({ liveSettings }: Pick<KubeSources, 'liveSettings'>):
  * @throws the signal's reason
  */
 export async function whenSettingsKnown({ liveSettings }: Pick<KubeSources, 'liveSettings'>, signal: AbortSignal): Promise<void> {
-  const patience = AbortSignal.timeout(SETTINGS_PATIENCE_MS);
-  while (!isKnown(liveSettings) && liveSettings.status.failures === 0 && !patience.aborted) {
-    await pause(SETTINGS_LOOK_MS, signal);
-    signal.throwIfAborted();
-  }
+  await untilTried(liveSettings, signal);
+  signal.throwIfAborted();
+}
+
+/** A source of which something is known, or that has failed. */
+interface KnownSource {
+  readonly replica: Pick<Replica<unknown>, 'synced'>;
+  readonly status: Pick<ReflectorStatus, 'version' | 'failures'>;
+}
+
+/** Waits no longer than a start has patience for, or until `signal` aborts. */
+async function untilTried(source: KnownSource, signal: AbortSignal): Promise<void> {
+  const patience = AbortSignal.timeout(START_PATIENCE_MS);
+  while (!isKnown(source) && source.status.failures === 0 && !patience.aborted && !signal.aborted) await pause(START_LOOK_MS, signal);
+}
+
+/**
+ * Resolves when this agent may list the pods of the cluster, or once `signal` aborts: agents that start together, as after an outage or in a roll-out, do so one after another, each at a
+ * random time of a span that the number of nodes makes. Until then it has what an earlier agent has stored.
+ *
+ * @param chance 0 to 1, of this agent
+ */
+export async function untilTurnToList(
+  nodes: KnownSource & { readonly replica: { readonly size: number } },
+  chance: number,
+  signal: AbortSignal,
+): Promise<void> {
+  await untilTried(nodes, signal);
+  await pause(chance * firstListsSpanMs(nodes.replica.size), signal);
+}
+
+/** In which the agents of a cluster of so many nodes list its pods. */
+export function firstListsSpanMs(nodes: number): number {
+  return Math.min(nodes * FIRST_LISTS.msOfNode, FIRST_LISTS.maxMs);
 }
 
 /** Keeps among the agent's warnings what its own Node has of pod networks that cannot be used. */

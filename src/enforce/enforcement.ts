@@ -21,8 +21,6 @@ import type { PolicyProgramming } from './policy-programming.ts';
 import { intentOf, isSameStanding, type PodStanding, Standings, type SubjectStanding, type WhenUnknown } from './standings.ts';
 import type { Suspensions } from './suspensions.ts';
 
-/** Changes that come within this time are worked off together (ms). */
-const COALESCE_MS = 2;
 /** How often is looked at which numbers are free again (ms). */
 const RETURNS_EVERY_MS = 1_000;
 
@@ -80,7 +78,7 @@ export class Enforcement {
   readonly #due = new Set<string>();
   /** Whether everything that was known at the start has been looked at. */
   #isFed = false;
-  #timer: NodeJS.Timeout | undefined;
+  #begins: NodeJS.Immediate | undefined;
   #work: Promise<void> | undefined;
 
   constructor(options: EnforcementOptions) {
@@ -186,7 +184,7 @@ export class Enforcement {
     return () => {
       end();
       clearInterval(returns);
-      clearTimeout(this.#timer);
+      clearImmediate(this.#begins);
     };
   }
 
@@ -315,14 +313,15 @@ export class Enforcement {
     return this.#objects.isBehind || (this.#options.rulesKnown() && (this.#due.size > 0 || this.#rows.isBehind || this.#rows.areLeaving));
   }
 
+  /** Changes of one turn of the loop are worked off together, and so are those that come while others are worked off. */
   #schedule(): void {
-    if (this.#timer !== undefined || this.#work !== undefined || this.#options.signal.aborted) return;
-    this.#timer = setTimeout(() => this.#begin(), COALESCE_MS);
+    if (this.#begins !== undefined || this.#work !== undefined || this.#options.signal.aborted) return;
+    this.#begins = setImmediate(() => this.#begin());
   }
 
   #begin(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    clearImmediate(this.#begins);
+    this.#begins = undefined;
     this.#work ??= this.#workOff()
       .catch((thrown: unknown) => {
         if (!this.#options.signal.aborted) throw thrown;

@@ -35,6 +35,8 @@ interface ReflectorOptions<T> {
   /** The least time between two writes of the stored copy, in ms. */
   readonly saveEveryMs?: number;
   readonly policy?: ReflectorPolicy;
+  /** Resolves when the server may be asked for the first time, or once `signal` aborts; what is stored is there before. Absent: at once. */
+  readonly whenToBegin?: (signal: AbortSignal) => Promise<void>;
 }
 
 const DEFAULT_SAVE_EVERY_MS = 10_000;
@@ -94,6 +96,7 @@ export class Reflector<T> {
     const over = new AbortController();
     const keeping = keeper?.run(() => this.#state.version ?? '', over.signal);
     try {
+      await this.#options.whenToBegin?.(signal);
       let action = this.#step({ type: 'start', version: version || undefined });
       while (!signal.aborted) action = await this.#perform(action, signal);
     } finally {

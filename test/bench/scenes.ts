@@ -10,6 +10,7 @@ import { pipelineRowNames, pipelineRows } from './pipeline-rows.ts';
 import { policyLabRowNames, policyLabRows } from './policy-lab-rows.ts';
 import { policyRowNames, policyRows } from './policy-rows.ts';
 import { policySwitchRowNames, policySwitchRows } from './policy-switch-rows.ts';
+import { policyVerifyRowNames, policyVerifyRows } from './policy-verify-rows.ts';
 import type { Measured } from './row.ts';
 import { besidePacketFilter, coldScene, loopOfTenThousand, tenThousandRowNames, tenThousandServices } from './service-rows.ts';
 import { stormOfPeers, stormRowNames } from './storm-rows.ts';
@@ -43,6 +44,7 @@ export const scenes: readonly Scene[] = [
   { rows: ovsdbRowNames, measure: ovsdbRows },
   { rows: openflowRowNames, measure: openflowRows },
   { rows: policyRowNames, measure: policyRows },
+  { rows: policyVerifyRowNames, measure: policyVerifyRows },
   { rows: policyLabRowNames, measure: policyLabRows },
   { rows: policySwitchRowNames, measure: policySwitchRows },
   { rows: fleetRowNames, measure: fleetRows },
