@@ -4,8 +4,12 @@ import { within } from '../async/within.ts';
 import type { NodeEnvironment } from '../connectivity/environment.ts';
 import { readDeniedCounts, type VerdictCounts } from '../denied-log/denied-counts.ts';
 import type { DeniedLog } from '../denied-log/denied-log.ts';
+import { DeniedPairs } from '../denied-log/denied-pairs.ts';
+import { deniedConnections } from '../denied-log/living-connections.ts';
 import { type LoggedPods, logSecondsMax } from '../denied-log/logged-pods.ts';
+import type { Enforcement } from '../enforce/enforcement.ts';
 import { SeineError } from '../errors/seine-error.ts';
+import type { NodeServices } from '../serve/open-services.ts';
 import { type ApiAnswer, json } from './answer.ts';
 
 const watchSecondsMax = 600;
@@ -15,7 +19,10 @@ const COUNTS_PATIENCE_MS = 1_000;
 const kubernetesName = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 
 export interface DeniedLogPort {
-  readonly config: { readonly policy: { readonly logDenied: DeniedLogView['setting'] } };
+  readonly config: {
+    readonly policy: { readonly logDenied: DeniedLogView['setting'] };
+    readonly ovsDatapathType: 'system' | 'netdev';
+  };
   /** @throws SeineError `UNAVAILABLE` until the node is known */
   readonly running: () => {
     readonly environment: NodeEnvironment;
@@ -23,6 +30,9 @@ export interface DeniedLogPort {
       readonly log: Pick<DeniedLog, 'collect' | 'describe'>;
       readonly pods: Pick<LoggedPods, 'logFor' | 'endRequests' | 'requests'>;
     };
+    readonly policy: Pick<Enforcement, 'matrix' | 'pods'>;
+    /** The kernel's, which is the bridge's own where the kernel has the data path. */
+    readonly proxy: { readonly tracked: Pick<NodeServices['tracked'], 'list'> };
   };
   readonly openflow: Parameters<typeof readDeniedCounts>[0];
 }
@@ -69,10 +79,25 @@ async function* watched(port: DeniedLogPort, seconds: number, signal: AbortSigna
     const views = pairs.pairs.map(({ pod, packet, packets }): DeniedPairView => ({ ...denied.log.describe(pod, packet), packets }));
     const counted = before && after && since(before, after);
     const mode = environment.policyMode ?? 'enforce';
-    yield `${JSON.stringify({ mode, seconds, pairs: views, morePackets: pairs.others, ...(counted ? { counted } : {}) } satisfies WouldDenyView)}\n`;
+    const all = { mode, seconds, pairs: views, morePackets: pairs.others, ...(await livingOf(port)), ...(counted ? { counted } : {}) };
+    yield `${JSON.stringify(all satisfies WouldDenyView)}\n`;
   } finally {
     end();
   }
+}
+
+/** What the tracker holds that policies deny now; nothing where it cannot be listed. */
+async function livingOf({ config, running }: DeniedLogPort): Promise<Pick<WouldDenyView, 'living' | 'moreLiving'>> {
+  if (config.ovsDatapathType !== 'system') return {};
+  const { denied, policy, proxy } = running();
+  const policed = new Set([...policy.pods()].flatMap(([pod, { is }]) => (is === 'policed' ? [pod] : [])));
+  const found = new DeniedPairs();
+  const connections = await proxy.tracked.list(['tcp', 'udp', 'sctp']);
+  for (const { pod, attempt } of deniedConnections(connections, { matrix: policy.matrix, policed })) found.note(pod, attempt);
+  return {
+    living: found.pairs.map(({ pod, packet, packets }) => ({ ...denied.log.describe(pod, packet), connections: packets })),
+    moreLiving: found.others,
+  };
 }
 
 /** Undefined if the switch does not answer: what was seen is worth telling all the same. */

@@ -39,6 +39,11 @@ export interface DeniedPairView extends DenialView {
   readonly packets: number;
 }
 
+/** Connections that were let in once, alike but for the port of who asks. */
+export interface DeniedConnectionsView extends DenialView {
+  readonly connections: number;
+}
+
 /** What policies denied while somebody looked, or would have. */
 export interface WouldDenyView {
   readonly mode: 'enforce' | 'audit' | 'off';
@@ -47,6 +52,13 @@ export interface WouldDenyView {
   readonly pairs: readonly DeniedPairView[];
   /** Packets of pairs that are not listed. */
   readonly morePackets: number;
+  /**
+   * Connections that live, whether they carry anything or not, and that policies deny as they are at the end; most first. Absent: the tracker of
+   * the userspace data path cannot be listed.
+   */
+  readonly living?: readonly DeniedConnectionsView[];
+  /** Living connections that are not listed. */
+  readonly moreLiving?: number;
   /** All that the switch counted, as text; absent if it could not be asked. */
   readonly counted?: { readonly ingress: string; readonly egress: string };
 }

@@ -6,7 +6,7 @@ import type { Log } from '../log/log.ts';
 import type { Ip } from '../net/ip.ts';
 import type { PacketIn } from '../openflow/packet.ts';
 import type { PacketExchange } from '../packet-in/packet-inbox.ts';
-import { type DeniedPacket, readDeniedPacket } from './denied-packet.ts';
+import { type DeniedAttempt, type DeniedPacket, readDeniedPacket } from './denied-packet.ts';
 import { DeniedPairs, pairKey } from './denied-pairs.ts';
 import { FairShares } from './fair-shares.ts';
 import type { LoggedPods } from './logged-pods.ts';
@@ -152,7 +152,7 @@ export class DeniedLog {
   }
 
   /** @param pod `namespace/name` */
-  describe(pod: string, packet: DeniedPacket): DenialView {
+  describe(pod: string, packet: DeniedAttempt): DenialView {
     const { direction, own, peer, protocol, ports, icmp } = packet;
     const { denialOf, ownerOf, mode } = this.#options;
     const { policies, closed } = denialOf(pod, direction);
@@ -183,7 +183,7 @@ export class DeniedLog {
   }
 }
 
-function whyOf({ direction, inPieces }: DeniedPacket, closed: string | undefined): string {
+function whyOf({ direction, inPieces }: DeniedAttempt, closed: string | undefined): string {
   if (closed !== undefined) return `closed: ${closed}`;
   return inPieces ? 'a datagram in pieces shows no port' : `no rule of spec.${direction} allows it`;
 }

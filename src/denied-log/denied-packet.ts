@@ -3,11 +3,9 @@ import type { PacketIn } from '../openflow/packet.ts';
 import { reg } from '../pipeline/fields.ts';
 import { tables } from '../pipeline/tables.ts';
 
-/** What a pod was denied to send or to get, as far as the packet shows it. */
-export interface DeniedPacket {
+/** What a pod is denied to send or to get. */
+export interface DeniedAttempt {
   readonly direction: 'ingress' | 'egress';
-  /** OpenFlow port of the pod whose policies decided. */
-  readonly ofPort: number;
   /** The pod's own address, and the other end's. */
   readonly own: Ip;
   readonly peer: Ip;
@@ -20,9 +18,16 @@ export interface DeniedPacket {
   readonly inPieces?: true;
 }
 
+/** As far as the packet shows it. */
+export interface DeniedPacket extends DeniedAttempt {
+  /** OpenFlow port of the pod whose policies decided. */
+  readonly ofPort: number;
+}
+
 const ETHERNET_BYTES = 14;
 const IPV6_BYTES = 40;
-const names: Readonly<Record<number, string>> = { 1: 'ICMP', 6: 'TCP', 17: 'UDP', 58: 'ICMPv6', 132: 'SCTP' };
+/** Of IP protocols, as they are told. */
+export const protocolNames: Readonly<Record<number, string>> = { 1: 'ICMP', 6: 'TCP', 17: 'UDP', 58: 'ICMPv6', 132: 'SCTP' };
 const ported: ReadonlySet<number> = new Set([6, 17, 132]);
 const icmps: ReadonlySet<number> = new Set([1, 58]);
 /** Hop-by-hop options, routing, destination options: RFC 8200 section 4.1. */
@@ -50,7 +55,7 @@ export function readDeniedPacket({ table, fields, data }: PacketIn): DeniedPacke
     ofPort,
     own: isEgress ? source : destination,
     peer: isEgress ? destination : source,
-    protocol: names[protocol] ?? String(protocol),
+    protocol: protocolNames[protocol] ?? String(protocol),
     ...(isInPieces(fields.reg0) ? { inPieces: true } : {}),
     ...(at === undefined ? {} : readTransport(bytes, protocol, at)),
   };

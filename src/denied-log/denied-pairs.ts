@@ -1,4 +1,4 @@
-import type { DeniedPacket } from './denied-packet.ts';
+import type { DeniedAttempt } from './denied-packet.ts';
 
 /** So many pairs are told apart; packets of others are counted together. */
 const pairsMax = 1_000;
@@ -7,7 +7,7 @@ const pairsMax = 1_000;
 interface DeniedPair {
   /** `namespace/name`. */
   readonly pod: string;
-  readonly packet: DeniedPacket;
+  readonly packet: DeniedAttempt;
   /** As far as they were shown to the agent. */
   packets: number;
 }
@@ -17,7 +17,7 @@ export class DeniedPairs {
   readonly #pairs = new Map<string, DeniedPair>();
   #others = 0;
 
-  note(pod: string, packet: DeniedPacket): void {
+  note(pod: string, packet: DeniedAttempt): void {
     const key = pairKey(pod, packet);
     const known = this.#pairs.get(key);
     if (known) known.packets++;
@@ -37,6 +37,6 @@ export class DeniedPairs {
 }
 
 /** Equal for packets that ask for the same: the port of who asks does not count. */
-export function pairKey(pod: string, { direction, own, peer, protocol, ports, icmp }: DeniedPacket): string {
+export function pairKey(pod: string, { direction, own, peer, protocol, ports, icmp }: DeniedAttempt): string {
   return [pod, direction, own.family, peer.text, protocol, ports?.destination ?? icmp?.type ?? ''].join(' ');
 }

@@ -23,7 +23,14 @@ export interface TrackedConnection {
   readonly id: number;
   readonly original: ConnectionTuple;
   readonly reply: ConnectionTuple;
+  /** Absent: 0, or the kernel keeps none. */
+  readonly mark?: number;
+  /** `enum tcp_conntrack` of linux/netfilter/nf_conntrack_tcp.h; absent for other protocols. */
+  readonly tcpState?: number;
 }
+
+/** Ended at both ends: what of `tcpState` is kept for late packets alone. */
+export const tcpEnded: ReadonlySet<number> = new Set([6, 7, 8]);
 
 interface ConnectionFilter {
   readonly family: Family;
@@ -94,7 +101,18 @@ function decodeConnection(message: NetlinkMessage): TrackedConnection | undefine
   const [original, reply] = [tupleIn(from, family), tupleIn(back, family)];
   const ipProtocol = from.nested(CTA_TUPLE_PROTO)?.u8(CTA_PROTO_NUM);
   if (!original || !reply || ipProtocol === undefined) return undefined;
-  return { family, ipProtocol, zone: bigEndian16(attributes, CTA_ZONE) ?? 0, id: bigEndian32(attributes, CTA_ID) ?? 0, original, reply };
+  const mark = bigEndian32(attributes, CTA_MARK);
+  const tcpState = attributes.nested(CTA_PROTOINFO)?.nested(CTA_PROTOINFO_TCP)?.u8(CTA_PROTOINFO_TCP_STATE);
+  return {
+    family,
+    ipProtocol,
+    zone: bigEndian16(attributes, CTA_ZONE) ?? 0,
+    id: bigEndian32(attributes, CTA_ID) ?? 0,
+    original,
+    reply,
+    ...(mark === undefined ? {} : { mark }),
+    ...(tcpState === undefined ? {} : { tcpState }),
+  };
 }
 
 const CT_NEW = 0x100;
@@ -103,6 +121,8 @@ const CT_DELETE = 0x102;
 
 const CTA_TUPLE_ORIG = 1;
 const CTA_TUPLE_REPLY = 2;
+const CTA_PROTOINFO = 4;
+const CTA_MARK = 8;
 const CTA_ID = 12;
 const CTA_ZONE = 18;
 const CTA_FILTER = 25;
@@ -114,6 +134,8 @@ const ipTypes = { ipv4: { src: 1, dst: 2 }, ipv6: { src: 3, dst: 4 } } as const;
 const CTA_PROTO_NUM = 1;
 const CTA_PROTO_SRC_PORT = 2;
 const CTA_PROTO_DST_PORT = 3;
+const CTA_PROTOINFO_TCP = 1;
+const CTA_PROTOINFO_TCP_STATE = 1;
 const CTA_FILTER_ORIG_FLAGS = 1;
 const CTA_FILTER_REPLY_FLAGS = 2;
 /** `CTA_FILTER_F_*`: bits of net/netfilter/nf_conntrack_netlink.c. */

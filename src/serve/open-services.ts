@@ -36,6 +36,7 @@ export interface NodeServices {
   readonly cleaner: ConnectionCleaner;
   readonly affinity: AffinityKeeper;
   readonly startCleaner: StartCleaner;
+  readonly tracked: TrackedConnections;
   /** To be awaited before `follow`: reads what the bridge serves. Rejects only when the agent stops. */
   remember(): Promise<void>;
   /**
@@ -67,7 +68,8 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
   const cleaner = new ConnectionCleaner({ bridge, host, forgetTCPConnections, log, signal });
   const isOfNode = (ip: Ip): boolean => ownCidrs(nodeSide.environment.current).some((cidr) => cidrContains(cidr, ip));
   const affinity = new AffinityKeeper({ bridge, isOwn: isOfNode, compared: () => nodeState.learned.complete(), log, signal });
-  const startCleaner = new StartCleaner({ bridge, cleaner, tracked: new TrackedConnections(conntrack), log, signal });
+  const tracked = new TrackedConnections(conntrack);
+  const startCleaner = new StartCleaner({ bridge, cleaner, tracked, log, signal });
   const isEnabled = () => mode.proxyAll && !disableServiceHealthCheckServer;
   const health = new HealthCheckNodePorts({ nodeName: config.nodeName, isEnabled, log });
   const events = new UnservedEvents({ nodeName: config.nodeName, peers: sources.peers, events: sources.events });
@@ -85,5 +87,5 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
     void affinity.run(inStep);
     void startCleaner.run(inStep);
   };
-  return { services, mode, healthz, cleaner, affinity, startCleaner, remember: () => startCleaner.remember(), follow };
+  return { services, mode, healthz, cleaner, affinity, startCleaner, tracked, remember: () => startCleaner.remember(), follow };
 }

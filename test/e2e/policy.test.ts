@@ -9,11 +9,15 @@ import { run } from '../../src/cli/program.ts';
 import { nodePaths } from '../../src/lab/plan/names.ts';
 import { LoneServer } from '../support/lone-server.ts';
 import { eventually, families, ServiceLab, silent } from '../support/service-lab.ts';
+import { testDatapath } from '../support/test-datapath.ts';
+import { echo, UdpStream } from '../support/udp-stream.ts';
 
 /** NetworkPolicy with real packets. */
 let lab: ServiceLab;
 
 const policies = '/apis/networking.k8s.io/v1/namespaces/demo/networkpolicies';
+/** Of `web-1`: a connection to it lives when a policy comes. */
+const echoPort = 7_007;
 const patience = () => AbortSignal.timeout(20_000);
 
 beforeAll(async () => {
@@ -114,6 +118,10 @@ const copies = async () => (await lab.lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15
 describe('what a NetworkPolicy denies', () => {
   it('is logged while an operator wants to see it, and told by pairs', { timeout: 90_000 }, async () => {
     const aim = { ...client(1, 'web-1'), ...silent };
+    const [web, asking] = [lab.lab.pod('web-1'), lab.lab.pod('client-1')];
+    const endEcho = await echo(web.netns, lab.ip('web-1', 'ipv4'), echoPort);
+    const living = await UdpStream.start(asking.netns, lab.ip('web-1', 'ipv4'), echoPort);
+    await expect.poll(() => living.answered).toBeGreaterThan(0);
     await policy('default-deny', { podSelector: {}, policyTypes: ['Ingress'] });
     try {
       await lab.sees(aim, { pods: [], failures: ['TIMEOUT'] });
@@ -132,10 +140,16 @@ describe('what a NetworkPolicy denies', () => {
       await eventually(async () => {
         const { code, view } = await whileAsking(asked<WouldDenyView>('would-deny', '--for', '2s'), () => lab.look(aim));
         expect([code, view.mode, view.pairs.find(({ peer }) => peer === line.peer)]).toMatchObject([1, 'enforce', line]);
+        const own = view.living?.filter(({ port }) => port === echoPort);
+        expect(own).toEqual(
+          testDatapath === 'netdev' ? undefined : [expect.objectContaining({ ...line, protocol: 'UDP', connections: 1 })],
+        );
       });
       expect(await asked<DeniedLogView>('log', '--off')).toMatchObject({ code: 0, view: { requests: [] } });
       await eventually(async () => expect(await copies()).toEqual([]));
     } finally {
+      await living.stop();
+      endEcho();
       await withdraw('default-deny');
     }
     await lab.sees(client(1, 'web-1'), { failures: [] });

@@ -8,6 +8,7 @@ import { Nftables } from '../../src/netlink/nftables.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { type Lab, withNamespaces } from './netlink-fixture.ts';
 
+const TCP = 6;
 const UDP = 17;
 
 /** One datagram to a port of the namespace itself; the connection tracker remembers it. */
@@ -52,6 +53,30 @@ it('lists connections of one protocol and port, translated ones with both ends, 
       const [done, again] = socket.attempt(batch);
       expect([done, errnoOf(again)]).toEqual([undefined, 'ENOENT']);
       expect(listConnections(socket, { family: 'ipv4', ipProtocol: UDP, dstPort: 53 })).toHaveLength(1);
+    } finally {
+      socket.close();
+      nftables.close();
+    }
+  }));
+
+it('tells the mark of a connection, and how far TCP is', () =>
+  withNamespaces(1, (lab) => {
+    const nftables = Nftables.open(lab.namespace);
+    const socket = NetlinkSocket.open({ protocol: 'netfilter', namespace: lab.namespace });
+    try {
+      execFileSync('ip', ['-n', lab.name, 'link', 'set', 'lo', 'up']);
+      nftables.run(`table inet t {
+        chain o { type filter hook output priority 0;
+          tcp dport 4003 ct mark set 0x84
+        }
+      }`);
+      const code = `const net = require('net');
+        const server = net.createServer({ allowHalfOpen: true }).listen(4003, '127.0.0.1', () => net.connect(4003, '127.0.0.1', () => process.exit()));`;
+      execFileSync('nsenter', [`--net=${lab.path}`, process.execPath, '-e', code]);
+      const [found] = listConnections(socket, { family: 'ipv4', ipProtocol: TCP, dstPort: 4003 });
+      expect(found).toMatchObject({ mark: 0x84, tcpState: expect.any(Number) });
+      send(lab, '::1', 4002, 53);
+      expect(listConnections(socket, { family: 'ipv6', ipProtocol: UDP })[0]).not.toHaveProperty('tcpState');
     } finally {
       socket.close();
       nftables.close();

@@ -99,9 +99,32 @@ describe('policy would-deny', () => {
         'DIRECTION  POD      PEER                  ASKS FOR  PACKETS  POLICIES',
         'ingress    shop/db  shop/far (10.10.1.7)  TCP 5432       12  shop/deny-all',
       ],
-      err: ['1 pair in 10s would have been denied; the switch counted 90 packets to pods and 0 from them'],
+      err: [
+        '1 pair in 10s would have been denied; the switch counted 90 packets to pods and 0 from them',
+        'Connections that carried nothing are not among them: the userspace data path has no list of its connections for us',
+      ],
     });
     expect(asked).toEqual(['POST /v1/policy/would-deny?seconds=10']);
+  });
+
+  it('lists connections that live beside them, where they can be listed', async () => {
+    const [pair] = audited.pairs;
+    if (!pair) throw new Error('a pair is needed');
+    const { packets, ...denial } = pair;
+    answers['/v1/policy/would-deny'] = { ...nothing, living: [{ ...denial, connections: 3 }], moreLiving: 4 } satisfies WouldDenyView;
+    expect(await seinectl('would-deny')).toEqual({
+      code: 1,
+      out: [
+        'DIRECTION  POD      PEER                  ASKS FOR  CONNECTIONS  POLICIES',
+        'ingress    shop/db  shop/far (10.10.1.7)  TCP 5432            3  shop/deny-all',
+      ],
+      err: [
+        '0 pairs in 10s would have been denied; the switch counted 0 packets to pods and 0 from them',
+        '7 living connections would be denied, also of those that carried nothing',
+      ],
+    });
+    answers['/v1/policy/would-deny'] = { ...nothing, living: [], moreLiving: 0 } satisfies WouldDenyView;
+    expect((await seinectl('would-deny')).code).toBe(0);
   });
 
   it('ends with 0 where nothing is denied, and not where more is than is listed', async () => {
@@ -110,7 +133,10 @@ describe('policy would-deny', () => {
     answers['/v1/policy/would-deny'] = { ...nothing, counted: { ingress: '1', egress: '0' } };
     expect((await seinectl('would-deny')).code).toBe(1);
     answers['/v1/policy/would-deny'] = { ...nothing, morePackets: 3 };
-    expect(await seinectl('would-deny')).toMatchObject({ code: 1, err: [expect.anything(), '3 packets of pairs that are not listed'] });
+    expect(await seinectl('would-deny')).toMatchObject({
+      code: 1,
+      err: [expect.anything(), '3 packets of pairs that are not listed', expect.anything()],
+    });
     expect((await seinectl('would-deny', '--for', '11m')).code).toBe(2);
   });
 });

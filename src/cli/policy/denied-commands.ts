@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import type { DeniedLogView, DeniedPairView, WouldDenyView } from '../../agent-api/denied-log.ts';
+import type { DenialView, DeniedConnectionsView, DeniedLogView, DeniedPairView, WouldDenyView } from '../../agent-api/denied-log.ts';
 import type { AgentClient } from '../agent-client.ts';
 import { exitCodes } from '../exit-codes.ts';
 import { type OutputForm, outputOption, print } from '../output.ts';
@@ -117,33 +117,52 @@ function logLines({ setting, requests }: DeniedLogView): string[] {
   return [settings[setting], ...requests.map((request) => `Of ${whose(request)} for ${duration(request.secondsLeft)} still.`)];
 }
 
-const columns: readonly TableColumn<DeniedPairView>[] = [
-  { title: 'DIRECTION', of: ({ direction }) => direction },
-  { title: 'POD', of: ({ pod }) => pod },
-  { title: 'PEER', of: ({ peer, peerAddress }) => (peer === peerAddress ? peer : `${peer} (${peerAddress})`) },
-  { title: 'ASKS FOR', of: ({ protocol, port, icmpType }) => [protocol, port ?? icmpType].filter((part) => part !== undefined).join(' ') },
-  { title: 'PACKETS', of: ({ packets }) => String(packets), align: 'right' },
-  { title: 'POLICIES', of: ({ policies, why }) => (policies.length === 0 ? why : policies.join(', ')), flexible: true },
-];
+function columns<T extends DenialView>(amount: TableColumn<T>): readonly TableColumn<T>[] {
+  return [
+    { title: 'DIRECTION', of: ({ direction }) => direction },
+    { title: 'POD', of: ({ pod }) => pod },
+    { title: 'PEER', of: ({ peer, peerAddress }) => (peer === peerAddress ? peer : `${peer} (${peerAddress})`) },
+    {
+      title: 'ASKS FOR',
+      of: ({ protocol, port, icmpType }) => [protocol, port ?? icmpType].filter((part) => part !== undefined).join(' '),
+    },
+    { ...amount, align: 'right' },
+    { title: 'POLICIES', of: ({ policies, why }) => (policies.length === 0 ? why : policies.join(', ')), flexible: true },
+  ];
+}
+
+const pairColumns = columns<DeniedPairView>({ title: 'PACKETS', of: ({ packets }) => String(packets) });
+const livingColumns = columns<DeniedConnectionsView>({ title: 'CONNECTIONS', of: ({ connections }) => String(connections) });
 
 async function wouldDeny({ agent, terminal }: DeniedRun, { for: seconds, output }: WouldDenyFlags): Promise<number> {
   const view = (await agent.json(`/v1/policy/would-deny?seconds=${seconds}`, 'POST')) as WouldDenyView;
-  const { pairs, morePackets, counted } = view;
+  const { pairs, morePackets, counted, living = [] } = view;
   const isNothing =
-    pairs.length === 0 && [0n, BigInt(counted?.ingress ?? 0), BigInt(counted?.egress ?? 0)].every((packets) => packets === 0n);
+    pairs.length + living.length === 0 &&
+    [0n, BigInt(counted?.ingress ?? 0), BigInt(counted?.egress ?? 0)].every((packets) => packets === 0n);
   if (output === 'json' || output === 'yaml') print(terminal, view, output);
   else {
-    if (pairs.length > 0) for (const line of tableLines(columns, pairs, terminal.room)) terminal.line(line);
+    if (pairs.length > 0) for (const line of tableLines(pairColumns, pairs, terminal.room)) terminal.line(line);
+    if (pairs.length > 0 && living.length > 0) terminal.line('');
+    if (living.length > 0) for (const line of tableLines(livingColumns, living, terminal.room)) terminal.line(line);
     for (const line of summary(view)) terminal.remark(line);
   }
   return isNothing && morePackets === 0 ? exitCodes.ok : exitCodes.different;
 }
 
-function summary({ mode, seconds, pairs, morePackets, counted }: WouldDenyView): string[] {
+function summary({ mode, seconds, pairs, morePackets, counted, living, moreLiving = 0 }: WouldDenyView): string[] {
   const does = { enforce: 'were denied', audit: 'would have been denied', off: 'were looked at: no pod is policed' }[mode];
   const all = counted === undefined ? '' : `; the switch counted ${counted.ingress} packets to pods and ${counted.egress} from them`;
   return [
     `${count(pairs.length, 'pair')} in ${duration(seconds)} ${does}${all}`,
     ...(morePackets > 0 ? [`${count(morePackets, 'packet')} of pairs that are not listed`] : []),
+    livingText(mode, living, moreLiving),
   ];
+}
+
+function livingText(mode: WouldDenyView['mode'], living: WouldDenyView['living'], more: number): string {
+  if (living === undefined)
+    return 'Connections that carried nothing are not among them: the userspace data path has no list of its connections for us';
+  const all = living.reduce((sum, { connections }) => sum + connections, more);
+  return `${count(all, 'living connection')} ${mode === 'enforce' ? 'denied' : 'would be denied'}, also of those that carried nothing`;
 }
