@@ -57,7 +57,7 @@ export const kubernetesPackages = {
   'bind9-dnsutils': 'dig, called there as well',
 };
 
-/** What builds the images of an installation, beside those. */
+/** What builds the images of an installation, beside those; debootstrap fetches the Open vSwitch of other releases, too. */
 export const imagePackages = { podman: runtimePackages.podman, debootstrap: runtimePackages.debootstrap };
 
 /** For `npm run test:kernel` only, further than those. The virtual machine shares this machine's programs. */

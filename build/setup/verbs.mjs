@@ -22,6 +22,7 @@ export const verbs = {
   'test:fuzz:ovsdb': { needs: ['npm'], run: ['test/fuzz/ovsdb.ts'] },
   'test:kernel': { needs: ['machine', 'kernel', 'kernel tests', 'npm', 'products'], run: ['build/kernel-vm/test.mjs'] },
   'test:kubernetes': { needs: ['machine', 'kubernetes', 'images', 'npm', 'products'], run: ['build/test-kubernetes.mjs'] },
+  'test:ovs': { needs: ['machine', 'images', 'npm', 'products'], run: ['build/ovs/test.mjs'] },
   'test:policy': { needs: ['machine', 'npm', 'products'], run: ['build/test-policy.mjs'] },
   'test:reliability': { needs: ['machine', 'npm', 'products'], run: ['test/reliability/main.ts'] },
   'test:runtime': { needs: ['machine', 'runtimes', 'npm', 'products'], run: ['build/test.mjs', '--project', 'runtime'] },

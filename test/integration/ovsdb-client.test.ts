@@ -6,6 +6,7 @@ import { SeineError } from '../../src/errors/seine-error.ts';
 import { OvsdbClient } from '../../src/ovsdb/client.ts';
 import { openVswitch } from '../../src/ovsdb/schema/open-vswitch.ts';
 import type { FoundRows, Transaction } from '../../src/ovsdb/transaction.ts';
+import { switchSchema } from '../support/open-vswitch.ts';
 import { TestOvsdbServer } from './ovsdb-server.ts';
 
 let server: TestOvsdbServer;
@@ -241,7 +242,7 @@ describe('a replica', () => {
   it('connects anew when the schema of the database is converted', async () => {
     const client = connect();
     await addBridge(client, 'br0', ['p1']);
-    const schema = JSON.parse(readFileSync('/usr/share/openvswitch/vswitch.ovsschema', 'utf8'));
+    const schema = JSON.parse(readFileSync(switchSchema, 'utf8'));
     await client.call('convert', ['Open_vSwitch', schema], stop.signal);
     await until(() => client.counters.syncs === 2);
     await addBridge(client, 'br1');

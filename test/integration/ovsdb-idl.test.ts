@@ -9,6 +9,7 @@ import type { NewRow } from '../../src/ovsdb/schema/atoms.ts';
 import { openVswitch } from '../../src/ovsdb/schema/open-vswitch.ts';
 import type { AnyRow, TableView } from '../../src/ovsdb/table-replica.ts';
 import type { Transaction } from '../../src/ovsdb/transaction.ts';
+import { switchSchema } from '../support/open-vswitch.ts';
 import { TestOvsdbServer } from './ovsdb-server.ts';
 
 const monitor = {
@@ -35,9 +36,8 @@ beforeEach(async () => {
   await server.start();
   server.vsctl('init');
   const script = fileURLToPath(new URL('../fixtures/ovsdb-idl.py', import.meta.url));
-  const schema = '/usr/share/openvswitch/vswitch.ovsschema';
   // Debian's own: its packages are where python3-openvswitch is.
-  python = spawn('/usr/bin/python3', [script, `unix:${server.socketPath}`, schema, JSON.stringify(monitor)]);
+  python = spawn('/usr/bin/python3', [script, `unix:${server.socketPath}`, switchSchema, JSON.stringify(monitor)]);
   python.stderr.pipe(process.stderr);
   copies = createInterface(python.stdout)[Symbol.asyncIterator]();
 });

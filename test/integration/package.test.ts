@@ -4,10 +4,10 @@ import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'n
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { switchSchema } from '../support/open-vswitch.ts';
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '..', '..');
-const schema = '/usr/share/openvswitch/vswitch.ovsschema';
 
 const consumers = ['consumer.ts', 'ovsdb.ts', 'openflow.ts'];
 
@@ -54,7 +54,7 @@ it('brings types that a strict project can compile against', async () => {
 
 it('brings an OVSDB client and an OpenFlow codec that work', async () => {
   const socket = join(project, 'db.sock');
-  await run('ovsdb-tool', ['create', join(project, 'conf.db'), schema]);
+  await run('ovsdb-tool', ['create', join(project, 'conf.db'), switchSchema]);
   const server = spawn('ovsdb-server', [join(project, 'conf.db'), `--remote=punix:${socket}`, '--no-chdir'], {
     env: { ...process.env, OVS_RUNDIR: project },
     stdio: 'ignore',
@@ -72,7 +72,7 @@ it('brings an OVSDB client and an OpenFlow codec that work', async () => {
 
 it('brings all of the OVSDB client', async () => {
   const socket = join(project, 'db2.sock');
-  await run('ovsdb-tool', ['create', join(project, 'conf2.db'), schema]);
+  await run('ovsdb-tool', ['create', join(project, 'conf2.db'), switchSchema]);
   const options = [`--remote=punix:${socket}`, `--unixctl=${join(project, 'ctl2')}`, '--no-chdir'];
   const server = spawn('ovsdb-server', [join(project, 'conf2.db'), ...options], { stdio: 'ignore' });
   try {

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 
 const test = resolve(import.meta.dirname, '..');
 
-it('knows nothing of our code: no file that the driver imports is from src', () => {
+it('knows nothing of our code: what the driver imports is of the tests or brings the machine to where they run', () => {
   const reached = new Set<string>();
   const visit = (file: string): void => {
     if (reached.has(file)) return;
@@ -15,5 +15,7 @@ it('knows nothing of our code: no file that the driver imports is from src', () 
   const own = readdirSync(import.meta.dirname, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
   for (const name of own) visit(join(import.meta.dirname, name));
   expect(reached.size).toBeGreaterThan(own.length);
-  expect([...reached].map((file) => relative(test, file)).filter((path) => path.startsWith('..'))).toEqual([]);
+  expect([...reached].map((file) => relative(test, file)).filter((path) => path.startsWith('..') && !path.startsWith('../build/'))).toEqual(
+    [],
+  );
 });

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /** `npm run test:torture`: harms and changes a running cluster by a seed, and compares its node with what a virgin agent makes. */
 import { parseArgs } from 'node:util';
+import { ovsEnvironment } from '../../build/ovs/programs.mjs';
 import { runScript, wholeNumber } from '../support/script.ts';
 import { shippedAgent } from './lab.ts';
 import { makeMutant } from './mutants.ts';
@@ -8,7 +9,7 @@ import { type RunOptions, type StepReport, Torture } from './run.ts';
 import { shrink } from './shrink.ts';
 
 const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrink N] [--agent FILE | --mutant NAME]
-                       [--patience N]
+                       [--patience N] [--ovs VERSION]
 
   --seed      of what is done; a new one without it, which is printed
   --steps     how many; 20
@@ -16,6 +17,7 @@ const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrin
   --shrink    after a difference, how many fresh labs to look with for a shorter list of steps that leads to it; 0
   --agent     what node runs as the tried agent; dist/seine-agent.mjs, which every virgin agent is
   --mutant    an agent with a fault, which the run must catch; mutants.ts has their names
+  --ovs       Open vSwitch of another Debian release, which is fetched once (npm run test:ovs -- --help); what is in PATH
   --patience  how many times the deadlines of docs/reliability.md, for a machine that does other things as well; 1
 `;
 
@@ -27,6 +29,7 @@ const options = {
   agent: { type: 'string', default: shippedAgent },
   mutant: { type: 'string' },
   patience: { type: 'string', default: '1' },
+  ovs: { type: 'string' },
   help: { type: 'boolean', default: false },
 } as const;
 
@@ -36,6 +39,7 @@ async function main(): Promise<number> {
     process.stdout.write(help);
     return 0;
   }
+  if (values.ovs !== undefined) Object.assign(process.env, await ovsEnvironment(values.ovs));
   const seed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : wholeNumber('seed', values.seed, 0);
   const from = wholeNumber('from', values.from, 0);
   const steps = Array.from({ length: wholeNumber('steps', values.steps) }, (_, index) => from + index);

@@ -1,0 +1,118 @@
+/**
+ * Open vSwitch of other Debian releases, beside the machine's own: its programs and the libraries that they were linked with, unpacked
+ * into a cache outside of the tree and installed nowhere.
+ *
+ * A program is started by the loader of its own C library, which is told where its libraries are. So it sees the machine's files, namespaces
+ * and sockets as an installed one does, needs no mounts, and leaves nothing when it is killed.
+ */
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readdirSync, readSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { ask, runLogged } from '../setup/commands.mjs';
+import { exclusively } from '../setup/lock.mjs';
+import { SetupError, say } from '../setup/progress.mjs';
+
+/** The Debian release that has it. The last one moves on: what came is asked for its version. */
+export const debianOf = { 3.1: 'bookworm', 3.5: 'trixie', '4.0': 'sid' };
+
+const switchPackage = 'openvswitch-switch';
+const packageFiles = /^(?:lib|openvswitch-).*\.deb$/;
+/** Debian chooses between two builds of `ovs-vswitchd` by a link that is made when the package is installed. */
+const programFolders = ['usr/bin', 'usr/sbin', 'usr/lib/openvswitch-switch'];
+const elf = Buffer.from([0x7f, 0x45, 0x4c, 0x46]);
+
+/**
+ * The environment in which commands find this version first, unpacked unless it is there. Empty where it is what the machine has.
+ *
+ * @param {string} version of two numbers
+ * @throws SetupError if there is none such, or it does not come
+ */
+export async function ovsEnvironment(version) {
+  const release = Object.hasOwn(debianOf, version) ? debianOf[version] : undefined;
+  if (release === undefined)
+    throw new SetupError(`no Debian release is known for Open vSwitch ${version}`, `one of ${Object.keys(debianOf).join(', ')}`);
+  if (versionOf('ovs-vswitchd') === version) return {};
+  const folder = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'seine', 'ovs', version);
+  const programs = join(folder, 'bin');
+  if (!existsSync(folder)) await exclusively(`${folder}.lock`, () => existsSync(folder) || unpack(version, release, folder));
+  return {
+    PATH: [programs, process.env.PATH ?? ''].join(delimiter),
+    OVS_PKGDATADIR: join(folder, 'files', 'usr', 'share', 'openvswitch'),
+  };
+}
+
+/** Two numbers, or undefined if it does not run. */
+function versionOf(program) {
+  return /\(Open vSwitch\) (\d+\.\d+)/.exec(ask(program, ['--version']) ?? '')?.[1];
+}
+
+/** Whole or not at all: what was cut short is a draft, which the next one takes away. */
+async function unpack(version, release, folder) {
+  const draft = `${folder}.draft`;
+  const [download, files] = [join(draft, 'download'), join(draft, 'files')];
+  rmSync(draft, { recursive: true, force: true });
+  mkdirSync(files, { recursive: true });
+  say(`fetching Open vSwitch ${version} of Debian ${release}, once`);
+  const remedy = 'see that apt’s mirror of Debian has that release and can be reached, and run the command again';
+  const what = ['--download-only', '--variant=minbase', `--include=${switchPackage}`, release, download, mirror(release)];
+  await runLogged(`ovs-${version}-download`, 'debootstrap', what, { remedy });
+  const archives = join(download, 'var', 'cache', 'apt', 'archives');
+  const each = `for file; do dpkg-deb -x "$file" "${files}"; done`;
+  const packages = readdirSync(archives).filter((name) => packageFiles.test(name));
+  await runLogged(`ovs-${version}-unpack`, 'sh', ['-ec', each, 'sh', ...packages.map((name) => join(archives, name))], { remedy });
+  rmSync(download, { recursive: true });
+  writeLaunchers(draft);
+  const came = versionOf(join(draft, 'bin', 'ovs-vswitchd'));
+  if (came !== version)
+    throw new SetupError(`Debian ${release} has Open vSwitch ${came ?? 'that does not run'}`, 'see `debianOf` in build/ovs/programs.mjs');
+  renameSync(draft, folder);
+}
+
+/** The site that apt has for a release, or for the machine's own: mirrors have them all. */
+function mirror(release) {
+  const targets = ask('apt-get', ['indextargets', '--format', '$(SITE) $(RELEASE) $(COMPONENT)', 'Created-By: Packages']) ?? '';
+  const sites = targets.split('\n').map((line) => line.split(' '));
+  const own = ask('sh', ['-c', '. /etc/os-release && printf %s "$VERSION_CODENAME"']);
+  const found = [release, own].flatMap((name) => sites.find(([, of, component]) => of === name && component === 'main')?.[0] ?? []);
+  if (found.length === 0) throw new SetupError('apt knows no mirror of Debian', 'see sources.list(5)');
+  return found[0];
+}
+
+/** One for each program, by its own name, which finds loader and libraries from where it lies itself. */
+function writeLaunchers(folder) {
+  const files = join(folder, 'files');
+  const libraries = onlyOne(files, 'usr/lib', /-linux-gnu\w*$/);
+  const loader = onlyOne(files, libraries, /^ld-linux.*\.so\.\d+$/);
+  mkdirSync(join(folder, 'bin'));
+  for (const [name, path] of programsBelow(files)) {
+    const launcher = join(folder, 'bin', name);
+    const line = `exec "$files/${loader}" --library-path "$files/${libraries}" --argv0 "$0" "$files/${path}" "$@"`;
+    writeFileSync(launcher, `#!/bin/sh\nfiles=\${0%/bin/*}/files\n${line}\n`);
+    chmodSync(launcher, 0o755);
+  }
+}
+
+/** Path of the one entry of a folder that is so named. */
+function onlyOne(files, folder, name) {
+  const [found] = readdirSync(join(files, folder)).filter((entry) => name.test(entry));
+  if (found === undefined) throw new SetupError(`what came has nothing like ${name} in ${folder}`, 'this Debian is laid out otherwise');
+  return join(folder, found);
+}
+
+/** Name and path of those that are compiled; scripts need other packages. */
+function programsBelow(files) {
+  return programFolders
+    .filter((folder) => existsSync(join(files, folder)))
+    .flatMap((folder) => readdirSync(join(files, folder)).map((name) => [name, join(folder, name)]))
+    .filter(([name, path]) => /^ovs/.test(name) && isCompiled(join(files, path)));
+}
+
+function isCompiled(path) {
+  const [fd, head] = [openSync(path, 'r'), Buffer.alloc(elf.length)];
+  try {
+    readSync(fd, head, 0, head.length, 0);
+  } finally {
+    closeSync(fd);
+  }
+  return head.equals(elf);
+}
