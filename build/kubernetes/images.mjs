@@ -22,7 +22,7 @@ import { SetupError, say } from '../setup/progress.mjs';
 
 /** Debian packages whose programs upstream's tests call inside of containers; the machine's own, with the libraries they load. */
 const toolPackages =
-  'bash dash libc-bin coreutils curl wget grep sed mawk gawk hostname procps iproute2 iputils-ping netcat-openbsd bind9-dnsutils bind9-host findutils iperf';
+  'bash dash libc-bin coreutils curl wget grep sed mawk hostname procps iproute2 iputils-ping netcat-openbsd bind9-dnsutils bind9-host findutils iperf';
 /** What Debian links to one of several programs. */
 const alternatives = { sh: 'dash', awk: 'mawk', nc: 'nc.openbsd' };
 const files = ['/etc/ssl/certs/ca-certificates.crt', '/etc/nsswitch.conf', '/etc/protocols', '/etc/services'];
@@ -145,8 +145,9 @@ function toolTree(folder) {
 }
 
 function programsOfPackage(name) {
-  const listed = (ask('dpkg-query', ['-L', name]) ?? '').split('\n');
-  return listed.filter((path) => /^(\/usr)?\/s?bin\/[^/]+$/.test(path) && existsSync(path) && statSync(path).isFile());
+  const listed = ask('dpkg-query', ['-L', name]);
+  if (listed === undefined) throw new SetupError(`the Debian package ${name} is not installed`, `\`apt-get install ${name}\``);
+  return listed.split('\n').filter((path) => /^(\/usr)?\/s?bin\/[^/]+$/.test(path) && existsSync(path) && statSync(path).isFile());
 }
 
 function librariesOf(program) {

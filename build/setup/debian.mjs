@@ -55,6 +55,7 @@ export const kubernetesPackages = {
   runc: runtimePackages.runc,
   'netcat-openbsd': 'upstream’s tests call it inside of containers',
   'bind9-dnsutils': 'dig, called there as well',
+  iperf: 'measures there',
 };
 
 /** What builds the images of an installation, beside those; debootstrap fetches the Open vSwitch of other releases, too. */

@@ -1,13 +1,13 @@
 import { KubeApi } from '../../src/lab/kube/kube-api.ts';
 import { readKubeconfig } from '../../src/lab/kube/kubeconfig.ts';
 import { labPaths } from '../../src/lab/plan/names.ts';
-import type { BareCluster } from './cluster.ts';
+import type { RealCluster } from './cluster.ts';
 
 const tokenFile = '/var/run/secrets/kubernetes.io/serviceaccount/token';
 
 /** Asks the API server as the agent of a node, with the token that the kubelet gave to its pod. Resolves to what it was refused for, or `done`. */
 export async function asAgentOf(
-  cluster: BareCluster,
+  cluster: RealCluster,
   node: string,
 ): Promise<(method: 'GET' | 'PATCH' | 'DELETE', path: string, body?: object) => Promise<string>> {
   const pod = await cluster.podOf('seine-agent', node);

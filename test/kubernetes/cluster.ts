@@ -1,5 +1,5 @@
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { basename, delimiter, join } from 'node:path';
 import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
 import { labProgram, packageRoot } from '../../src/lab/machine/installation.ts';
 import { run, runAnyway } from '../../src/lab/machine/process.ts';
@@ -7,7 +7,6 @@ import { labPaths, realLabDir } from '../../src/lab/plan/names.ts';
 import type { LabPlan } from '../../src/lab/plan/plan.ts';
 import { askStatus, planOf } from '../../src/lab/up.ts';
 
-const folder = join(packageRoot, '.cache', 'kubernetes', 'install');
 const startedMs = performance.now();
 
 /** A line of progress, with the seconds since the run began. */
@@ -19,26 +18,29 @@ interface ClusterOptions {
   readonly dir: string;
   readonly nodes: number;
   readonly families: string;
+  /** Without a network of pods; with the lab's own agents if left out. */
+  readonly bare?: boolean;
 }
 
-/** A real Kubernetes in a lab, without a network of pods, and an administrator's place to work from. */
-export class BareCluster {
+/** A real Kubernetes in a lab, and an administrator's place to work from. */
+export class RealCluster {
   readonly plan: LabPlan;
   readonly signal: AbortSignal;
   /** Where the administrator works: what commands write is here. */
-  readonly folder = folder;
+  readonly folder: string;
 
   private constructor(plan: LabPlan, signal: AbortSignal) {
     this.plan = plan;
     this.signal = signal;
+    this.folder = join(packageRoot, '.cache', 'kubernetes', basename(plan.dir));
+    rmSync(this.folder, { recursive: true, force: true });
+    mkdirSync(this.folder, { recursive: true });
   }
 
-  static async up({ dir, nodes, families }: ClusterOptions, signal: AbortSignal): Promise<BareCluster> {
-    rmSync(folder, { recursive: true, force: true });
-    mkdirSync(folder, { recursive: true });
+  static async up({ dir, nodes, families, bare }: ClusterOptions, signal: AbortSignal): Promise<RealCluster> {
     await lab(dir, ['down'], signal);
-    await lab(dir, ['up', '--kubernetes', '--bare', '--nodes', String(nodes), '--families', families], signal);
-    return new BareCluster(planOf(realLabDir(dir)), signal);
+    await lab(dir, ['up', '--kubernetes', ...(bare ? ['--bare'] : []), '--nodes', String(nodes), '--families', families], signal);
+    return new RealCluster(planOf(realLabDir(dir)), signal);
   }
 
   static async down(dir: string, signal: AbortSignal): Promise<void> {
@@ -74,7 +76,7 @@ export class BareCluster {
   async type(command: string): Promise<string> {
     say(`$ ${command}`);
     const line = command.replace(/^npm run /, `npm --silent --prefix ${packageRoot} run `);
-    return await run('sh', ['-ec', `cd ${folder}; ${line}`], { env: this.#env }, this.signal);
+    return await run('sh', ['-ec', `cd ${this.folder}; ${line}`], { env: this.#env }, this.signal);
   }
 
   async lab(...args: readonly string[]): Promise<string> {

@@ -1,11 +1,11 @@
-import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { builtHelm } from '../../build/helm/program.mjs';
 import { packageRoot } from '../../src/lab/machine/installation.ts';
-import { agentImage, buildImages, ovsImage, podman, releaseStorage } from '../runtime/image-builder.ts';
+import { agentImage, ovsImage } from '../runtime/image-builder.ts';
 import { until } from '../support/converge-lab.ts';
-import { BareCluster, say } from './cluster.ts';
+import { RealCluster, say } from './cluster.ts';
 import { commandOf } from './page-commands.ts';
 import { agentPods, untilUniform } from './roll-out.ts';
 
@@ -20,25 +20,19 @@ const limit = AbortSignal.timeout(3_000_000);
 const patience = 180;
 const conflist = '/etc/cni/net.d/10-seine.conflist';
 
-let cluster: BareCluster;
+let cluster: RealCluster;
 let helm = '';
 let node = '';
 
 beforeAll(async () => {
   helm = await builtHelm();
-  say('images of agent and Open vSwitch');
-  await buildImages(limit);
   say('a Kubernetes without a network');
-  cluster = await BareCluster.up({ dir, nodes: 1, families: process.env['SEINE_TEST_FAMILIES'] ?? 'ipv4,ipv6' }, limit);
+  cluster = await RealCluster.up({ dir, nodes: 1, bare: true, families: process.env['SEINE_TEST_FAMILIES'] ?? 'ipv4,ipv6' }, limit);
   [node = ''] = cluster.nodes;
-  const archive = join(cluster.folder, 'images.tar');
-  await podman(['save', '--quiet', '--multi-image-archive', '--output', archive, agentImage, ovsImage], limit);
-  await releaseStorage(limit);
-  await cluster.importImages(archive);
-  rmSync(archive);
+  await cluster.importImages(process.env['SEINE_TEST_IMAGES'] ?? 'none: npm run test:kubernetes builds them');
 }, 1_500_000);
 afterAll(async () => {
-  if (process.env['SEINE_TEST_KEEP'] === undefined) await BareCluster.down(dir, AbortSignal.timeout(120_000));
+  if (process.env['SEINE_TEST_KEEP'] === undefined) await RealCluster.down(dir, AbortSignal.timeout(120_000));
 }, 180_000);
 
 /** A command of a page as an administrator of this cluster types it. */

@@ -2,9 +2,9 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { runtimePaths } from '../../src/lab/kubernetes/paths.ts';
-import { agentImage, buildImages, ovsImage, podman, releaseStorage } from '../runtime/image-builder.ts';
+import { agentImage, ovsImage } from '../runtime/image-builder.ts';
 import { asAgentOf } from './agent-account.ts';
-import { BareCluster, say } from './cluster.ts';
+import { RealCluster, say } from './cluster.ts';
 import { onlyFrom, pod, probedPods, service } from './objects.ts';
 import { commandOf } from './page-commands.ts';
 import { agentPods, stopsAtOneNode, undo, untilUniform } from './roll-out.ts';
@@ -22,26 +22,20 @@ const limit = AbortSignal.timeout(3_000_000);
 const patience = 180;
 const pollMs = { timeout: 60_000, interval: 500 };
 
-let cluster: BareCluster;
+let cluster: RealCluster;
 let traffic: TrafficCourse;
 let first = '';
 let second = '';
 
 beforeAll(async () => {
-  say('images of agent and Open vSwitch');
-  await buildImages(limit);
   say('a Kubernetes without a network');
-  cluster = await BareCluster.up({ dir, nodes: 2, families: process.env['SEINE_TEST_FAMILIES'] ?? 'ipv4,ipv6' }, limit);
+  cluster = await RealCluster.up({ dir, nodes: 2, bare: true, families: process.env['SEINE_TEST_FAMILIES'] ?? 'ipv4,ipv6' }, limit);
   [first = '', second = ''] = cluster.nodes;
-  const archive = join(cluster.folder, 'images.tar');
-  await podman(['save', '--quiet', '--multi-image-archive', '--output', archive, agentImage, ovsImage], limit);
-  await releaseStorage(limit);
-  await cluster.importImages(archive);
-  rmSync(archive);
+  await cluster.importImages(process.env['SEINE_TEST_IMAGES'] ?? 'none: npm run test:kubernetes builds them');
   say('images are on the nodes');
 }, 1_500_000);
 afterAll(async () => {
-  if (process.env['SEINE_TEST_KEEP'] === undefined) await BareCluster.down(dir, AbortSignal.timeout(120_000));
+  if (process.env['SEINE_TEST_KEEP'] === undefined) await RealCluster.down(dir, AbortSignal.timeout(120_000));
 }, 180_000);
 
 it('finds nodes that wait for a network, and pods that wait for nodes', async () => {

@@ -33,8 +33,8 @@ export function probedPods(nodeName: string): readonly object[] {
 }
 
 /** Both families, if the cluster has them. */
-export function service(name: string, app: string, ports: readonly object[]): object {
-  const spec = { selector: { app }, ipFamilyPolicy: 'PreferDualStack', ports };
+export function service(name: string, app: string, ports: readonly object[], type = 'ClusterIP'): object {
+  const spec = { type, selector: { app }, ipFamilyPolicy: 'PreferDualStack', ports };
   return { apiVersion: 'v1', kind: 'Service', metadata: { name }, spec };
 }
 

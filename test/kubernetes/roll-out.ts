@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import { until } from '../support/converge-lab.ts';
-import { type BareCluster, say } from './cluster.ts';
+import { type RealCluster, say } from './cluster.ts';
 
 const system = ['-n', 'seine-system'] as const;
 const agents = 'daemonset/seine-agent';
@@ -27,7 +27,7 @@ const line = [
   '.status.initContainerStatuses[0].state.waiting.reason',
 ].map((path) => `{${path}}`);
 
-export async function agentPods(cluster: BareCluster): Promise<readonly AgentPod[]> {
+export async function agentPods(cluster: RealCluster): Promise<readonly AgentPod[]> {
   const path = `jsonpath={range .items[*]}${line.join('|')}{"\\n"}{end}`;
   const text = await cluster.kubectl(...system, 'get', 'pods', '-l', 'app=seine-agent', '-o', path);
   return text
@@ -40,7 +40,7 @@ export async function agentPods(cluster: BareCluster): Promise<readonly AgentPod
 }
 
 /** Until every node has one agent, ready, and of one configuration and image. */
-export async function untilUniform(cluster: BareCluster): Promise<readonly AgentPod[]> {
+export async function untilUniform(cluster: RealCluster): Promise<readonly AgentPod[]> {
   let found: readonly AgentPod[] = [];
   const uniform = async () => {
     found = await agentPods(cluster);
@@ -51,12 +51,12 @@ export async function untilUniform(cluster: BareCluster): Promise<readonly Agent
   return found;
 }
 
-export async function undo(cluster: BareCluster): Promise<void> {
+export async function undo(cluster: RealCluster): Promise<void> {
   await cluster.type('kubectl rollout undo daemonset/seine-agent -n seine-system');
 }
 
 /** A roll-out of something broken: waits until one pod is as `broken` says, and looks that the others were left alone. */
-export async function stopsAtOneNode(cluster: BareCluster, broken: (pod: AgentPod) => boolean): Promise<AgentPod> {
+export async function stopsAtOneNode(cluster: RealCluster, broken: (pod: AgentPod) => boolean): Promise<AgentPod> {
   const before = new Set((await agentPods(cluster)).map(({ name }) => name));
   let found: readonly AgentPod[] = [];
   const stuck = async () => {
@@ -74,7 +74,7 @@ export async function stopsAtOneNode(cluster: BareCluster, broken: (pod: AgentPo
   return one;
 }
 
-async function progress(cluster: BareCluster): Promise<{ readonly unavailable: number; readonly updated: number }> {
+async function progress(cluster: RealCluster): Promise<{ readonly unavailable: number; readonly updated: number }> {
   const path = 'jsonpath={.status.numberUnavailable} {.status.updatedNumberScheduled}';
   const [unavailable, updated] = (await cluster.kubectl(...system, 'get', agents, '-o', path)).split(' ').map(Number);
   return { unavailable: unavailable ?? 0, updated: updated ?? 0 };

@@ -1,6 +1,6 @@
 import { type Route, servicePort, Traffic, type TrafficCount } from '../reliability/traffic.ts';
 import { until } from '../support/converge-lab.ts';
-import { type BareCluster, say } from './cluster.ts';
+import { type RealCluster, say } from './cluster.ts';
 import { pod, service } from './objects.ts';
 
 const hertz = 10;
@@ -19,31 +19,54 @@ export interface Cost {
   readonly broken: number;
 }
 
-/** Traffic from a pod of the first node to pods of the first and the second, and to a Service of both. */
+/** Of the Service whose node ports are used. */
+const nodePort = 30_778;
+
+/** Traffic from a pod of the first node to pods of the first and the second, and to a Service of both; or to that Service by all its ways. */
 export class TrafficCourse {
-  readonly #cluster: BareCluster;
+  readonly #cluster: RealCluster;
   #routes: readonly Route[] = [];
 
-  constructor(cluster: BareCluster) {
+  constructor(cluster: RealCluster) {
     this.#cluster = cluster;
   }
 
   async prepare(): Promise<void> {
-    const [first = '', second = ''] = this.#cluster.nodes;
-    const ports = ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), port: servicePort, protocol }));
-    await this.#cluster.apply([
-      pod({ name: 'client', app: 'client', nodeName: first }),
-      pod({ name: 'near', app: 'echo', nodeName: first }),
-      pod({ name: 'far', app: 'echo', nodeName: second }),
-      service('echo', 'echo', ports),
-    ]);
-    await this.#cluster.wait(readyWithinS, '--for=condition=Ready', 'pod/client', 'pod/near', 'pod/far');
-    const addresses = await this.#cluster.kubectl('get', 'service', 'echo', '-o', 'jsonpath={.spec.clusterIPs[*]}');
+    const addresses = await this.#serve();
     const from = await this.#cluster.pod('client');
     const direct = await Promise.all(
       ['near', 'far'].map(async (name) => ({ name, from, addresses: (await this.#cluster.pod(name)).ips, service: false })),
     );
-    this.#routes = [...direct, { name: 'Service', from, addresses: addresses.trim().split(' '), service: true }];
+    this.#routes = [...direct, { name: 'Service', from, addresses, service: true }];
+  }
+
+  /** From the world to a node port of the first node, and from a pod and the node itself to the cluster's addresses. */
+  async prepareServiceAlone(): Promise<void> {
+    const addresses = await this.#serve(nodePort);
+    const { nodes, world } = this.#cluster.plan;
+    const [node] = nodes;
+    if (node === undefined) throw new Error('a cluster without nodes');
+    this.#routes = [
+      { name: 'node port', from: world, addresses: node.ips, service: true, port: nodePort },
+      { name: 'pod', from: await this.#cluster.pod('client'), addresses, service: true },
+      { name: 'node', from: node, addresses, service: true },
+    ];
+  }
+
+  /** @returns the addresses of the Service */
+  async #serve(wantedNodePort?: number): Promise<readonly string[]> {
+    const [first = '', second = ''] = this.#cluster.nodes;
+    const same = { port: servicePort, ...(wantedNodePort !== undefined && { nodePort: wantedNodePort }) };
+    const ports = ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), protocol, ...same }));
+    await this.#cluster.apply([
+      pod({ name: 'client', app: 'client', nodeName: first }),
+      pod({ name: 'near', app: 'echo', nodeName: first }),
+      pod({ name: 'far', app: 'echo', nodeName: second }),
+      service('echo', 'echo', ports, wantedNodePort === undefined ? 'ClusterIP' : 'NodePort'),
+    ]);
+    await this.#cluster.wait(readyWithinS, '--for=condition=Ready', 'pod/client', 'pod/near', 'pod/far');
+    const addresses = await this.#cluster.kubectl('get', 'service', 'echo', '-o', 'jsonpath={.spec.clusterIPs[*]}');
+    return addresses.trim().split(' ');
   }
 
   /** Harms something while packets flow, and counts what was lost until all of it is as before. @param fault resolves when it is mended */

@@ -2,7 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { focusOf, readResults, sets } from '../../build/kubernetes/upstream-tests.mjs';
+import { conformancePage } from '../../build/docs/conformance-page.ts';
+import { summaryOf } from '../../build/kubernetes/upstream-report.mjs';
+import { expectedFailures, focusOf, leftOut, readResults, sets, surprises } from '../../build/kubernetes/upstream-tests.mjs';
 
 const names = {
   policy: "[sig-network] Netpol NetworkPolicy between server and client should support a 'default-deny-ingress' policy",
@@ -15,10 +17,60 @@ it('asks upstream for the tests of a set, a few of them, or those of a name', ()
     for (const short of [false, true]) expect(names[set]).toMatch(new RegExp(focusOf(set, { short }).focus));
     expect(names.other).not.toMatch(new RegExp(focusOf(set, {}).focus));
     expect(names[set]).not.toMatch(new RegExp(sets[set].skip));
+    // All of the network's holds the parts of it.
+    expect(names[set]).toMatch(new RegExp(focusOf('e2e', {}).focus));
+    expect(names[set]).not.toMatch(new RegExp(sets.e2e.skip));
   }
+  expect(names.other).not.toMatch(new RegExp(focusOf('e2e', {}).focus));
   expect(names.policy).toMatch(new RegExp(focusOf('policy', { focus: 'default-deny' }).focus));
   expect(names.policy).not.toMatch(new RegExp(focusOf('policy', { focus: 'named port' }).focus));
   expect(names.conformance).toMatch(new RegExp(focusOf('conformance', { focus: 'ExternalName' }).focus));
+});
+
+it('is surprised by a failure that nobody knew of, and by a known one that does not come', () => {
+  const known = '[sig-network] Networking should check kube-proxy urls';
+  const result = (name: string, state: string) => ({ name, state, seconds: 1, said: '' });
+  expect(surprises([result(known, 'failed'), result('[sig-network] A works', 'passed')])).toEqual([]);
+  const wrong = [result(known, 'passed'), result('[sig-network] A works', 'failed')];
+  expect(surprises(wrong)).toEqual(wrong);
+  expect([...leftOut, ...expectedFailures].filter(({ why }) => why === '')).toEqual([]);
+});
+
+it('keeps of a report what each test came to, and why, and makes a page of it', () => {
+  const spec = (group: string, text: string, state: string, message?: string) => ({
+    ContainerHierarchyTexts: [`[sig-network] ${group}`, 'Granular'],
+    LeafNodeText: text,
+    LeafNodeType: 'It',
+    State: state,
+    ...(message !== undefined && { Failure: { Message: message } }),
+  });
+  const reports = [
+    spec('Services', 'works [Conformance]', 'passed'),
+    spec('Services', 'does not', 'failed', 'no answer\nfrom nowhere'),
+    spec('Networking', 'should check kube-proxy urls', 'failed', 'exit code 7'),
+    spec('Topology', 'needs six', 'skipped', 'need six nodes'),
+    spec('LoadBalancers [Feature:LoadBalancer]', 'balances', 'skipped'),
+    { ...spec('Pods', 'run', 'passed'), ContainerHierarchyTexts: ['[sig-node] Pods'] },
+  ];
+  const file = join(mkdtempSync(join(tmpdir(), 'seine-report-')), 'report.json');
+  writeFileSync(file, JSON.stringify([{ RunTime: 90e9, SpecReports: reports }]));
+  const about = { families: 'ipv6,ipv4', date: '2026-11-23', command: 'npm run it', versions: { Linux: '6.18' } };
+  const run = summaryOf(file, about);
+  rmSync(file);
+  expect(run.tests.map(({ group, state }) => `${group} ${state}`)).toEqual([
+    'LoadBalancers [Feature:LoadBalancer] left out',
+    'Networking failed',
+    'Services failed',
+    'Services passed',
+    'Topology skipped',
+  ]);
+  const page = conformancePage([run]);
+  expect(page).toContain('| Services | 1 of 2 |');
+  expect(page).toContain('| of these, conformance tests | 1 of 1 |');
+  expect(page).toContain('| Services Granular does not | every | not known: no answer |');
+  expect(page).toContain(`| Networking Granular should check kube-proxy urls | every | ${expectedFailures[0]?.why} |`);
+  expect(page).toContain('| Topology Granular needs six | every | need six nodes |');
+  expect(page).toContain("| needs a cloud's load balancer | 1 |");
 });
 
 it('reads what ran and how it ended, and failures outside of tests', () => {

@@ -22,10 +22,12 @@ export type LaneKind = 'udp' | 'connect' | 'talk';
 
 export interface Route {
   readonly name: string;
-  readonly from: PodStatusLine;
+  readonly from: Pick<PodStatusLine, 'netns'>;
   readonly addresses: readonly string[];
   /** They are a Service's. */
   readonly service: boolean;
+  /** Where the Service has not the port of its endpoints, such as a node port. */
+  readonly port?: number;
 }
 
 /** From where to where one lane goes. */
@@ -54,9 +56,9 @@ export class Traffic {
     try {
       for (const { netns, ips } of servers)
         for (const address of ips) for (const port of [directPort, servicePort]) await traffic.#serve({ netns, address, port });
-      for (const { name, from, addresses, service } of routes)
+      for (const { name, from, addresses, service, port = service ? servicePort : directPort } of routes)
         for (const address of addresses) {
-          const way = { netns: from.netns, address, port: service ? servicePort : directPort };
+          const way = { netns: from.netns, address, port };
           await untilThere(way);
           await traffic.#along(name, way);
         }

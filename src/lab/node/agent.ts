@@ -40,9 +40,14 @@ export function agentConfig(plan: LabPlan, node: NodePlan): Record<string, unkno
     ovsDatapathType: plan.datapath,
     metricsAddress: '127.0.0.1:10349',
     // Said, not found out: a kube-proxy of the machine is none of the node's.
-    proxy: { proxyAll: true, externalIPRanges: plan.families.map((family) => addressing.externalIps[family]) },
+    proxy: { proxyAll: true, externalIPRanges: externalIpRanges(plan) },
     logLevel: 'info',
   };
+}
+
+function externalIpRanges({ families, kubernetes }: LabPlan): string[] {
+  const { externalIps, upstreamExternalIp } = addressing;
+  return families.flatMap((family) => [externalIps[family], ...(kubernetes === undefined ? [] : [upstreamExternalIp[family]])]);
 }
 
 export function writeAgentConfig(plan: LabPlan, node: NodePlan): void {

@@ -23,6 +23,8 @@ export const addressing = {
   serviceCidr: { ipv4: '10.96.0.0/12', ipv6: 'fd00:10:96::/112' },
   /** What Services may take as `externalIPs`. */
   externalIps: { ipv4: '198.18.0.0/15', ipv6: '2001:db8:198::/48' },
+  /** The one that upstream's test of `externalIPs` takes (test/e2e/network/service.go), on a real Kubernetes. */
+  upstreamExternalIp: { ipv4: '203.0.113.250/32', ipv6: '2001:db8::cb00:71fa/128' },
   /** Length of the prefix each node gets from the pods' network. */
   nodeMask: { ipv4: 22, ipv6: 64 },
 } as const;

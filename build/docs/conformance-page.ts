@@ -1,0 +1,138 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const folder = join(import.meta.dirname, '..', '..', 'test', 'fixtures', 'conformance');
+
+interface UpstreamTest {
+  /** Upstream's outermost heading, such as `Services`. */
+  readonly group: string;
+  readonly name: string;
+  /** `left out`: we did not ask for it; `skipped`: it was asked for, and left itself out. */
+  readonly state: 'passed' | 'failed' | 'skipped' | 'left out';
+  /** Why it failed or was not run, in upstream's words, or in ours if it was left out. */
+  readonly said?: string;
+  /** Why it fails here, if that is known. */
+  readonly why?: string;
+}
+
+/** What `npm run test:kubernetes -- --only e2e --record` keeps of a run. */
+interface RecordedRun {
+  /** Such as `ipv4,ipv6`: the first is that of Services and pods with one address. */
+  readonly families: string;
+  readonly date: string;
+  readonly command: string;
+  /** What ran, by its name, with its version. */
+  readonly versions: Readonly<Record<string, string>>;
+  readonly minutes: number;
+  readonly tests: readonly UpstreamTest[];
+}
+
+function recordedRuns(): readonly RecordedRun[] {
+  const files = readdirSync(folder).filter((name) => name.endsWith('.json'));
+  return files.toSorted().map((name) => JSON.parse(readFileSync(join(folder, name), 'utf8')) as RecordedRun);
+}
+
+/** `docs/conformance.md`, from the runs that are on record. */
+export function conformancePage(runs = recordedRuns()): string {
+  return [
+    '# Conformance',
+    '',
+    'What became of every end-to-end test that Kubernetes has for the network (`[sig-network]`), on [a real Kubernetes](lab-kubernetes.md) with Seine as its network and its Service proxy.',
+    'Tests ran side by side, and none was tried twice. This page is generated from the reports that are kept in `test/fixtures/conformance`; `npm run test:kubernetes -- --only e2e --record` makes them anew.',
+    '',
+    '## What was run',
+    '',
+    runsTable(runs),
+    '',
+    '## By group',
+    '',
+    'How many passed of those that ran.',
+    '',
+    groupsTable(runs),
+    '',
+    '## What failed',
+    '',
+    reasonsTable(runs, 'failed', ({ said, why }) => why ?? `not known: ${said ?? ''}`),
+    '',
+    '## What upstream left out by itself',
+    '',
+    reasonsTable(runs, 'skipped', ({ said }) => said ?? ''),
+    '',
+    '## What was not asked for',
+    '',
+    leftOutTable(runs),
+    '',
+    '## In the code',
+    '',
+    '- `build/kubernetes/upstream-tests.mjs`: which tests are asked for, and why others are not',
+    '- `build/kubernetes/upstream-report.mjs`: what is kept of a report',
+    '- `build/docs/conformance-page.ts`: this page',
+    '',
+  ].join('\n');
+}
+
+const orderOf = ({ families }: RecordedRun): string => (families.startsWith('ipv4') ? 'IPv4 first' : 'IPv6 first');
+const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
+  [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.map(inCell).join(' | ')} |`).join('\n');
+const inCell = (text: string): string => text.replaceAll('|', '\\|');
+const count = ({ tests }: RecordedRun, state: UpstreamTest['state']): string => String(tests.filter((test) => test.state === state).length);
+
+function runsTable(runs: readonly RecordedRun[]): string {
+  const conformance = ({ tests }: RecordedRun): string => {
+    const all = tests.filter(({ name }) => name.includes('[Conformance]'));
+    return `${all.filter(({ state }) => state === 'passed').length} of ${all.length}`;
+  };
+  const names = [...new Set(runs.flatMap(({ versions }) => Object.keys(versions)))];
+  return table(
+    ['', ...runs.map(orderOf)],
+    [
+      ['date', ...runs.map(({ date }) => date)],
+      ['command', ...runs.map(({ command }) => `\`${command}\``)],
+      ...names.map((name) => [name, ...runs.map(({ versions }) => versions[name] ?? '')]),
+      ['took', ...runs.map(({ minutes }) => `${minutes} minutes`)],
+      ['passed', ...runs.map((run) => count(run, 'passed'))],
+      ['of these, conformance tests', ...runs.map(conformance)],
+      ['failed', ...runs.map((run) => count(run, 'failed'))],
+      ['left out by upstream', ...runs.map((run) => count(run, 'skipped'))],
+      ['not asked for', ...runs.map((run) => count(run, 'left out'))],
+    ],
+  );
+}
+
+function groupsTable(runs: readonly RecordedRun[]): string {
+  const groups = new Set(runs.flatMap(({ tests }) => tests.map(({ group }) => group)));
+  const cell = ({ tests }: RecordedRun, group: string): string => {
+    const ran = tests.filter((test) => test.group === group && (test.state === 'passed' || test.state === 'failed'));
+    return ran.length === 0 ? 'none ran' : `${ran.filter(({ state }) => state === 'passed').length} of ${ran.length}`;
+  };
+  const rows = [...groups].toSorted().map((group) => [group, ...runs.map((run) => cell(run, group))]);
+  return table(['Group', ...runs.map(orderOf)], rows);
+}
+
+/** One line a test; a test of which both orders say the same has one line. */
+function reasonsTable(runs: readonly RecordedRun[], state: UpstreamTest['state'], why: (test: UpstreamTest) => string): string {
+  const lines = new Map<string, { readonly test: string; readonly reason: string; readonly orders: string[] }>();
+  for (const run of runs)
+    for (const test of run.tests.filter((each) => each.state === state)) {
+      const line = { test: `${test.group} ${test.name}`, reason: why(test), orders: [] as string[] };
+      const key = `${line.test} ${line.reason}`;
+      lines.set(key, lines.get(key) ?? line);
+      lines.get(key)?.orders.push(orderOf(run));
+    }
+  if (lines.size === 0) return 'Nothing.';
+  const rows = [...lines.values()].map(({ test, reason, orders }) => [
+    test,
+    orders.length === runs.length ? 'every' : orders.join(', '),
+    reason,
+  ]);
+  return table(['Test', 'Run', 'Why'], rows);
+}
+
+function leftOutTable(runs: readonly RecordedRun[]): string {
+  const reasons = new Map<string, Set<string>>();
+  for (const { group, name, said = '' } of runs.flatMap(({ tests }) => tests.filter(({ state }) => state === 'left out')))
+    reasons.set(said, (reasons.get(said) ?? new Set()).add(`${group} ${name}`));
+  if (reasons.size === 0) return 'Nothing.';
+  const rows = [...reasons].map(([reason, tests]) => [reason, String(tests.size), [...tests].join('; ')]);
+  return table(['Why', 'Tests', 'Which'], rows);
+}

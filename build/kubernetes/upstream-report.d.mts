@@ -1,0 +1,12 @@
+interface Summary {
+  readonly minutes: number;
+  readonly tests: readonly {
+    readonly group: string;
+    readonly name: string;
+    readonly state: 'passed' | 'failed' | 'skipped' | 'left out';
+    readonly said?: string;
+    readonly why?: string;
+  }[];
+}
+
+export declare function summaryOf<About extends object>(file: string, about: About): About & Summary;

@@ -1,0 +1,43 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { expectedFailures, leftOut } from './upstream-tests.mjs';
+
+const room = '[sig-network] ';
+
+/**
+ * What a run of upstream's tests for the network has come to, test by test, from ginkgo's JSON report: small enough to be kept.
+ *
+ * @param {string} file of the report
+ * @param {object} about what is to be kept beside it: when, with what
+ */
+export function summaryOf(file, about) {
+  const suites = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : [];
+  const seconds = suites.reduce((sum, { RunTime: nanoseconds }) => sum + nanoseconds / 1e9, 0);
+  const specs = suites.flatMap(({ SpecReports: reports }) => reports ?? []).filter(isOfNetwork);
+  const tests = specs.map(testOf).toSorted((a, b) => (a.group + a.name < b.group + b.name ? -1 : 1));
+  return { ...about, minutes: Math.round(seconds / 60), tests };
+}
+
+function isOfNetwork({ LeafNodeType: type, ContainerHierarchyTexts: containers }) {
+  return type === 'It' && containers?.[0]?.startsWith(room);
+}
+
+function testOf({ ContainerHierarchyTexts: [first, ...containers], LeafNodeText: text, State: state, Failure: failure }) {
+  const group = first.slice(room.length);
+  const name = [...containers, text].join(' ');
+  const [said = ''] = (failure?.Message ?? '').split('\n');
+  if (state === 'passed') return { group, name, state };
+  // Ginkgo says of tests that were not asked for that they are skipped as well, but not why.
+  if (state === 'skipped' || state === 'pending')
+    return { group, name, ...(said === '' ? notAskedFor(`${first} ${name}`) : { state, said }) };
+  return { group, name, state: 'failed', said, ...reasonOf(`${first} ${name}`) };
+}
+
+function notAskedFor(name) {
+  const { why } = leftOut.find(({ pattern }) => new RegExp(pattern).test(name)) ?? { why: 'not asked for' };
+  return { state: 'left out', said: why };
+}
+
+function reasonOf(name) {
+  const { why } = expectedFailures.find(({ pattern }) => new RegExp(pattern).test(name)) ?? {};
+  return why === undefined ? {} : { why };
+}
