@@ -11,6 +11,11 @@ interface Bundle {
   readonly messages: readonly Uint8Array[];
 }
 
+interface RefusedMessage {
+  readonly index: number;
+  readonly error: ErrorMessage;
+}
+
 const flags = bundleFlag.atomic + bundleFlag.ordered;
 /** Bytes handed to the socket at once. */
 export const chunkBytes = 256 * 1024;
@@ -37,12 +42,29 @@ export async function runBundle(session: OpenFlowSession, { bundle, messages }: 
   }
 }
 
+/**
+ * As `runBundle`, with the commit right behind the messages: one round trip. What is written at once must fit into the window.
+ *
+ * @returns false, with nothing sent, if it does not
+ * @throws SeineError see `OpenFlowConnection.bundleAtOnce`
+ */
+export async function runBundleAtOnce(session: OpenFlowSession, { bundle, messages }: Bundle, signal: AbortSignal): Promise<boolean> {
+  if (signal.aborted || !session.hasRoom(bundledBytes(messages) + 64)) return false;
+  const run = new BundleRun(session, bundle, messages.length);
+  try {
+    await run.addAndCommit(messages, signal);
+    return true;
+  } finally {
+    run.end();
+  }
+}
+
 class BundleRun {
   readonly #session: OpenFlowSession;
   readonly #bundle: number;
   readonly #count: number;
   readonly #run: RangeRun;
-  #refused: { readonly index: number; readonly error: ErrorMessage } | undefined;
+  #refused: RefusedMessage | undefined;
   #controlError: ErrorMessage | undefined;
   #stage: 'adding' | 'added' | 'committing' | 'finished' = 'adding';
 
@@ -54,13 +76,12 @@ class BundleRun {
   }
 
   async add(messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
-    const { version } = this.#session;
     let w = new ByteWriter(Math.min(chunkBytes, bundledBytes(messages) + 64));
     this.#writeControl(w, 'openRequest', this.#run.firstXid);
     for (let index = 0; index < messages.length; index++) {
       const message = messages[index];
       if (message === undefined) continue;
-      writeBundleAdd(w, { bundle: this.#bundle, flags, xid: this.#run.firstXid + 1 + index, message }, version);
+      this.#writeAdd(w, index, message);
       if (w.length < chunkBytes - 0xffff) continue;
       await this.#send(w, signal);
       w = new ByteWriter(chunkBytes);
@@ -69,6 +90,19 @@ class BundleRun {
     if (!this.#sendNow(w)) await this.#send(w, signal);
     this.#session.writeBarrier(this.#barrierXid);
     await this.#run.until(() => this.#stage === 'added', signal);
+    this.#throwRefusal();
+  }
+
+  async addAndCommit(messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
+    const w = new ByteWriter(bundledBytes(messages) + 64);
+    this.#writeControl(w, 'openRequest', this.#run.firstXid);
+    for (const [index, message] of messages.entries()) this.#writeAdd(w, index, message);
+    this.#writeControl(w, 'commitRequest', this.#lastXid);
+    this.#stage = 'committing';
+    this.#run.sent = true;
+    this.#session.write(w.finish());
+    await this.#run.until(() => this.#stage === 'finished', signal);
+    if (this.#refused !== undefined && this.#controlError === undefined) throw madeInPart(this.#refused);
     this.#throwRefusal();
   }
 
@@ -130,6 +164,10 @@ class BundleRun {
     if (this.#controlError !== undefined) throw refusal(this.#controlError, 'bundle');
   }
 
+  #writeAdd(w: ByteWriter, index: number, message: Uint8Array): void {
+    writeBundleAdd(w, { bundle: this.#bundle, flags, xid: this.#run.firstXid + 1 + index, message }, this.#session.version);
+  }
+
   #writeControl(w: ByteWriter, type: BundleControlType, xid: number): void {
     const start = w.length;
     writeBundleControl(w, { bundle: this.#bundle, type, flags }, this.#session.version);
@@ -141,6 +179,12 @@ class BundleRun {
     this.#writeControl(w, type, this.#lastXid);
     return w.finish();
   }
+}
+
+/** The switch has thrown one message away, and made the rest. */
+function madeInPart({ index, error }: RefusedMessage): SeineError {
+  const cause = refusal(error, 'bundle', { index });
+  return new SeineError('UNAVAILABLE', 'a bundle was made in part', { context: { sent: true, inPart: true, index }, cause });
 }
 
 /** The messages with what puts each into a bundle. */

@@ -102,6 +102,44 @@ describe('a bundle', () => {
     expect(controls()).toEqual([0, 6]);
   });
 
+  describe('at once', () => {
+    const committed = '0000000100050003'; // bundle 1, commit reply, atomic and ordered
+    const controlsHeard = () => peer.heard.filter((each) => readHeader(each).type === messageType.bundleControl).map((each) => each[13]);
+
+    it('asks nothing before its commit', async () => {
+      peer.answer = (heard, socket) => {
+        const { type, xid } = readHeader(heard);
+        if (type === messageType.bundleControl && heard[13] === 4) socket.write(reply(messageType.bundleControl, xid, committed));
+      };
+      const connection = peer.connect();
+      await connection.untilUp(peer.signal);
+      await connection.bundleAtOnce([flow, flow], peer.signal);
+      expect(controlsHeard()).toEqual([0, 4]);
+      expect(peer.heard.filter((each) => readHeader(each).type === messageType.barrierRequest)).toEqual([]);
+      expect(connection.counters).toMatchObject({ bundles: 1, flowMods: 2, bundlesRefused: 0 });
+    });
+
+    it('that is lost has an unknown outcome', async () => {
+      dieAt(messageType.bundleAdd, 1);
+      const connection = peer.connect();
+      await connection.untilUp(peer.signal);
+      await expect(connection.bundleAtOnce([flow], peer.signal)).rejects.toMatchObject({ code: 'UNAVAILABLE', context: { sent: true } });
+    });
+
+    it('asks first if the window has no room for it', async () => {
+      const connection = peer.connect({ windowBytes: 1_000 });
+      await connection.untilUp(peer.signal);
+      await connection.send([flow], peer.signal);
+      const asked = connection.bundleAtOnce(
+        Array.from({ length: 40 }, () => flow),
+        peer.signal,
+      );
+      await peer.hears(messageType.barrierRequest);
+      peer.socket?.destroy();
+      await expect(asked).rejects.toMatchObject({ code: 'UNAVAILABLE', context: { sent: false } });
+    });
+  });
+
   it('of nothing asks nothing', async () => {
     const connection = peer.connect();
     await connection.untilUp(peer.signal);

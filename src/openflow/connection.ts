@@ -5,7 +5,7 @@ import { Waiters } from '../async/waiters.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { type ByteWriter, bytesOf } from '../wire/bytes.ts';
 import { runApply } from './apply-run.ts';
-import { runBundle } from './bundle-run.ts';
+import { runBundle, runBundleAtOnce } from './bundle-run.ts';
 import {
   decodeAggregate,
   type FlowAggregate,
@@ -267,6 +267,25 @@ export class OpenFlowConnection {
    *   nothing was.
    */
   async bundle(messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
+    await this.#bundled(messages, (session, bundle) => runBundle(session, bundle, signal));
+  }
+
+  /**
+   * As `bundle`, in one round trip where the window has room for all of it: the commit goes with the messages.
+   *
+   * @throws SeineError as `bundle`, and `UNAVAILABLE` with `context.inPart`: the switch refused the message at `context.index` when it was added,
+   *   and made all others
+   */
+  async bundleAtOnce(messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
+    await this.#bundled(messages, async (session, bundle) => {
+      if (!(await runBundleAtOnce(session, bundle, signal))) await runBundle(session, bundle, signal);
+    });
+  }
+
+  async #bundled(
+    messages: readonly Uint8Array[],
+    run: (session: OpenFlowSession, bundle: { readonly bundle: number; readonly messages: readonly Uint8Array[] }) => Promise<void>,
+  ): Promise<void> {
     if (messages.length === 0) return;
     const session = this.#require();
     this.#check(messages, session);
@@ -275,9 +294,9 @@ export class OpenFlowConnection {
     const bundle = this.#nextBundle;
     this.#nextBundle = (this.#nextBundle % 0xffff_ffff) + 1;
     try {
-      await runBundle(session, { bundle, messages }, signal);
+      await run(session, { bundle, messages });
     } catch (thrown) {
-      if (thrown instanceof SeineError && thrown.code === 'REFUSED') this.#counters.bundlesRefused++;
+      if (thrown instanceof SeineError && (thrown.code === 'REFUSED' || thrown.context['inPart'] === true)) this.#counters.bundlesRefused++;
       throw thrown;
     }
   }

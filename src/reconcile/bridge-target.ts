@@ -30,12 +30,17 @@ import type { Plan, Target } from './target.ts';
 /** Offset of the command in a group-mod message, and the command "add or modify" of Open vSwitch. */
 const GROUP_COMMAND = { offset: 8, addOrModify: 0x8000 } as const;
 
+/** What is not more than this goes in one round trip. Open vSwitch reads fifty messages in a turn of its loop. */
+const atOnceMost = 256;
+
 /** Flows, groups and meters of one bridge, and that nothing else of OpenFlow is set. A plan is one ordered atomic bundle, with meters made before it and removed after it. */
 export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
   readonly #connection: OpenFlowConnection;
   readonly #learned: Pick<LearnedFlows, 'covers' | 'wasTaught'> | undefined;
   /** By which root has opened pods: left alone until their time is over. */
   readonly openedByHand = new OpenedByHand();
+  /** Once the switch has refused a message and made the rest of its bundle: it is asked about each bundle before that is committed. */
+  #isAsked = false;
 
   /** @param learned which flows the switch may have added itself; left out: none */
   constructor(connection: OpenFlowConnection, learned?: Pick<LearnedFlows, 'covers' | 'wasTaught'>) {
@@ -72,6 +77,9 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
    * Make before break: groups and meters before the flows that use them, additions before removals, later tables before those that lead
    * to them, and after them when they go; and a group or meter goes last, because deleting it deletes the flows that use it (OpenFlow
    * 1.5.1 sections 6.5, 6.6). A refused plan leaves nothing behind but changed rates of existing meters.
+   *
+   * A small plan is committed with its messages, in one round trip. The first time that the switch refuses one of these, what is left of the plan is there:
+   * `UNAVAILABLE`, so the bridge is looked at anew; and from then on the switch is asked before it is told to commit.
    */
   async apply({ put, remove }: Plan<BridgeKey, BridgeValue>, signal: AbortSignal): Promise<void> {
     const messages: Uint8Array[] = [];
@@ -89,9 +97,11 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
   }
 
   async #bundle(messages: readonly Uint8Array[], made: readonly BridgeKey[], signal: AbortSignal): Promise<void> {
+    const isAtOnce = !this.#isAsked && messages.length <= atOnceMost;
     try {
-      await this.#connection.bundle(messages, signal);
+      await (isAtOnce ? this.#connection.bundleAtOnce(messages, signal) : this.#connection.bundle(messages, signal));
     } catch (thrown) {
+      if (thrown instanceof SeineError && thrown.context['inPart'] === true) this.#isAsked = true;
       if (thrown instanceof SeineError && thrown.code === 'REFUSED') await deleteMeters(this.#connection, made, signal);
       throw thrown;
     }

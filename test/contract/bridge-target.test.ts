@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { compilePod, type EgressLimit, type PodIntent } from '../../src/connectivity/compile-pod.ts';
 import { OpenFlowConnection } from '../../src/openflow/connection.ts';
 import { learnedCookie, ownerOf } from '../../src/pipeline/cookie.ts';
-import { drop, group } from '../../src/pipeline/flow.ts';
+import { drop, type Flow, goto, group } from '../../src/pipeline/flow.ts';
 import { tableName } from '../../src/pipeline/tables.ts';
 import {
   type BridgeKey,
@@ -167,6 +167,19 @@ describe('the bridge of a real Open vSwitch', () => {
   it('takes everything away again', async () => {
     const held = await target.observe(stop.signal);
     await target.apply({ put: new Map(), remove: new Set(held.keys()) }, stop.signal);
+    expect((await target.observe(stop.signal)).size).toBe(0);
+  });
+
+  it('makes the rest of a small plan of which a message is refused when it is sent, says so, and asks first from then on', async () => {
+    const back: Flow = { table: 'route', priority: 7, match: {}, steps: [goto('classify')] };
+    const flows = encodeBridgeEntries(ownerOf('pod', 'bad'), { ...nothing, flows: [...compilePod(firstPod).flows, back] });
+    await expect(target.apply({ put: flows, remove: new Set() }, stop.signal)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    const rest = await target.observe(stop.signal);
+    expect([...flows].flatMap(([key, value]) => (rest.get(key) === value ? [] : [words(key, value).split(' ', 2)]))).toEqual([
+      ['route', '7'],
+    ]);
+    await target.apply({ put: new Map(), remove: new Set(rest.keys()) }, stop.signal);
+    await expect(target.apply({ put: flows, remove: new Set() }, stop.signal)).rejects.toMatchObject({ code: 'REFUSED' });
     expect((await target.observe(stop.signal)).size).toBe(0);
   });
 

@@ -61,6 +61,25 @@ describe('a bundle', () => {
     expect(connection.counters.bundlesRefused).toBe(1);
   });
 
+  it('at once makes all its changes, or none of them if one is refused when it is committed', async () => {
+    await connection.bundleAtOnce([flowMod({ table: 1, priority: 1 }), flowMod({ table: 2, priority: 2 })], bridge.signal);
+    const broken = flowMod({ table: 2, priority: 3, does: { apply: [{ kind: 'group', group: 77 }] } });
+    const refused = connection.bundleAtOnce([flowMod({ table: 3, priority: 3 }), broken], bridge.signal);
+    await expect(refused).rejects.toMatchObject({ code: 'REFUSED', context: { index: 1, error: 'OFPBAC_BAD_OUT_GROUP' } });
+    expect((await flowsOf(connection, bridge.signal)).map((entry) => [entry.table, entry.priority])).toEqual([
+      [1, 1],
+      [2, 2],
+    ]);
+  });
+
+  it('at once says so if one is refused when it is added, and the others are made', async () => {
+    const broken = flowMod({ table: 9, priority: 2, does: { gotoTable: 3 } });
+    const given = connection.bundleAtOnce([flowMod({ table: 1, priority: 1 }), broken, flowMod({ table: 3, priority: 3 })], bridge.signal);
+    await expect(given).rejects.toMatchObject({ code: 'UNAVAILABLE', context: { index: 1, inPart: true, sent: true } });
+    expect((await flowsOf(connection, bridge.signal)).map(({ table }) => table)).toEqual([1, 3]);
+    expect(connection.counters.bundlesRefused).toBe(1);
+  });
+
   it('carries groups before the flows that use them, and 20,000 flows', async () => {
     const group: Group = { id: 5, type: 'select', buckets: [{ id: 0, weight: 100, actions: [{ kind: 'output', port: 1 }] }] };
     const flows = Array.from({ length: 20_000 }, (_, ip) =>
