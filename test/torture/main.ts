@@ -16,7 +16,7 @@ const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrin
   --from      number of the first step; 0. A run in pieces, from fresh labs, is a seed and ranges of steps
   --shrink    after a difference, how many fresh labs to look with for a shorter list of steps that leads to it; 0
   --agent     what node runs as the tried agent; dist/seine-agent.mjs, which every virgin agent is
-  --mutant    an agent with a fault, which the run must catch; mutants.ts has their names
+  --mutant    an agent with a fault, which the run must catch: one of mutants.ts, or drawn-N, drawn by the seed N
   --ovs       Open vSwitch of another Debian release, which is fetched once (npm run test:ovs -- --help); what is in PATH
   --patience  how many times the deadlines of docs/reliability.md, for a machine that does other things as well; 1
 `;
@@ -46,6 +46,7 @@ async function main(): Promise<number> {
   say(`seed ${seed}, steps ${from} to ${from + steps.length - 1}`);
   const patience = wholeNumber('patience', values.patience);
   const mutant = values.mutant === undefined ? undefined : makeMutant(values.mutant);
+  if (mutant !== undefined) say(mutant.what);
   try {
     return await tortureAndShrink(
       { seed, agent: mutant?.agent ?? values.agent, patience, steps, say },

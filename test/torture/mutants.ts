@@ -1,14 +1,7 @@
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { drawMutant, type Mutant } from './drawn-mutant.ts';
 import { root } from './lab.ts';
-
-/** An agent with a fault, which a run must catch. Text of one file, which must be there once, and what stands for it. */
-export interface Mutant {
-  readonly what: string;
-  readonly file: string;
-  readonly from: string;
-  readonly to: string;
-}
 
 const bridge = 'reconcile/bridge-target.ts';
 
@@ -62,14 +55,28 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     from: 'for (const slice of slices(removals.filter((',
     to: 'for (const slice of slices(removals.filter(() => false).filter((',
   },
+  'mtu-left': {
+    what: 'the MTU of a pod’s interface is not set again',
+    file: 'reconcile/links-target.ts',
+    from: "{ state: 'up', mtu, alias,",
+    to: "{ state: 'up', alias,",
+  },
+  'column-left': {
+    what: 'what others write into the row of an interface stays',
+    file: 'reconcile/switch-target.ts',
+    from: '{ ...link, ...interfaceDefaults, error: undefined }',
+    to: '{ ...link, error: undefined }',
+  },
 };
 
-/** Makes the agent with the fault beside the sources that it is made from. @returns what node runs, and how to take it away */
-export function makeMutant(name: string): { readonly agent: string; readonly remove: () => void } {
-  const mutant = mutants[name];
-  if (mutant === undefined) throw new Error(`no mutant ${name}; there are ${Object.keys(mutants).join(', ')}`);
+/** Made with a fault that is in the list, or `drawn-N`, which draws one by the seed N. @returns what node runs, what its fault is, and how to take it away */
+export function makeMutant(name: string): { readonly agent: string; readonly what: string; readonly remove: () => void } {
+  const drawn = /^drawn-(\d+)$/.exec(name)?.[1];
+  const mutant = drawn === undefined ? mutants[name] : drawMutant(Number(drawn));
+  if (mutant === undefined) throw new Error(`no mutant ${name}; there are drawn-N, ${Object.keys(mutants).join(', ')}`);
   const folder = join(root, '.cache', 'mutants');
   mkdirSync(folder, { recursive: true });
+  // Beside the sources, for the packages that they import.
   const made = mkdtempSync(join(folder, `${name}-`));
   cpSync(join(root, 'src'), join(made, 'src'), { recursive: true });
   cpSync(join(root, 'package.json'), join(made, 'package.json'));
@@ -80,5 +87,9 @@ export function makeMutant(name: string): { readonly agent: string; readonly rem
     file,
     text.replace(mutant.from, () => mutant.to),
   );
-  return { agent: join(made, 'src', 'agent', 'main.ts'), remove: () => rmSync(made, { recursive: true, force: true }) };
+  return {
+    agent: join(made, 'src', 'agent', 'main.ts'),
+    what: `${mutant.file}: ${mutant.what}`,
+    remove: () => rmSync(made, { recursive: true, force: true }),
+  };
 }

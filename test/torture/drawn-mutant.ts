@@ -1,0 +1,48 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { root } from './lab.ts';
+import { Random } from './random.ts';
+
+/** An agent with a fault, which a run must catch. Text of one file, which must be there once, and what stands for it. */
+export interface Mutant {
+  readonly what: string;
+  readonly file: string;
+  readonly from: string;
+  readonly to: string;
+}
+
+/** Where an agent decides what a node has; what only tells of it is not compared. */
+const rooms = ['attach', 'connectivity', 'enforce', 'kube', 'node', 'peers', 'policy', 'proxy', 'reconcile', 'serve', 'wanted'];
+/** Of tests, and of what only tests have. */
+const notOurs = /\.test\.ts$|fake|scene|scripted|entry\.ts$/;
+
+/** How a line is made wrong; a line that has what it looks for. */
+const faults: readonly { readonly what: string; readonly at: RegExp; readonly to: string }[] = [
+  { what: 'a comparison is turned', at: / === (?!undefined|null)/, to: ' !== ' },
+  { what: 'a comparison is turned', at: / !== (?!undefined|null)/, to: ' === ' },
+  { what: 'a thing is not forgotten', at: /^ +(?:this\.)?#?[\w.#]+\.delete\(.*\);$/, to: '' },
+  { what: 'nobody is told', at: /^ +(?:this\.)?#?[\w.#]+\.(?:emit|notify|changed|dirty|mark|wake)\(.*\);$/, to: '' },
+  { what: 'nobody listens', at: /^ +(?:this\.)?#?[\w.#]+\.(?:on|watch|subscribe|follow)\(.*\);$/, to: '' },
+];
+
+/** One line of the agent made wrong, drawn by a seed among all that may be. */
+export function drawMutant(seed: number): Mutant {
+  const random = new Random(seed, 0);
+  const fault = random.pick(faults);
+  const places = sources().flatMap((file) => {
+    const text = readFileSync(join(root, 'src', file), 'utf8');
+    const lines = text.split('\n').filter((line) => fault.at.test(line) && !/^ *(?:\/\/|\*|\/\*)/.test(line));
+    return lines.filter((line) => text.split(line).length === 2).map((line) => ({ file, line }));
+  });
+  const { file, line } = random.pick(places);
+  return { what: `${fault.what}: ${line.trim()}`, file, from: line, to: line.replace(fault.at, fault.to) };
+}
+
+function sources(): readonly string[] {
+  const inRoom = (room: string): readonly string[] =>
+    readdirSync(join(root, 'src', room), { recursive: true, encoding: 'utf8' }).map((name) => join(room, name));
+  return rooms
+    .flatMap(inRoom)
+    .filter((name) => name.endsWith('.ts') && !notOurs.test(name))
+    .toSorted();
+}
