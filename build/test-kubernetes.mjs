@@ -18,8 +18,8 @@ const procsUsual = '3';
 const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, which is built if it is not there
 
   --only SET        install: Seine installed, broken and uninstalled as a user does it; chart: the Helm chart against \`npm run render\`, without a
-                    cluster; helm: it installed, upgraded, rolled back and uninstalled by the real helm; e2e: all of upstream's tests of the
-                    network that need no cloud; policy or conformance: a part of those; all but the parts if absent
+                    cluster; helm-objects: it installed, upgraded, rolled back and uninstalled at an API server without nodes; helm: the
+                    same with agents that run; e2e: all of upstream's tests of the network that need no cloud; policy or conformance: a part of those; all but the parts if absent
   --short           a few of upstream's, in one order of the families, and nothing else
   --focus REGEX     those of upstream's whose names match, instead of all
   --families LIST   such as ipv6,ipv4; if absent, upstream's once IPv4 first and once IPv6 first, others IPv4 first
@@ -33,7 +33,9 @@ Nothing is tried twice. Reports and logs are in .cache/kubernetes.
 `;
 
 /** The sets that are ours, in their order. */
-const ours = ['chart', 'install', 'helm'];
+const ours = ['chart', 'helm-objects', 'install', 'helm'];
+/** What `helm` talks with where there is no node. */
+const controlPlane = 'etcd,kube-apiserver,kube-controller-manager,kubectl';
 const orders = ['ipv4,ipv6', 'ipv6,ipv4'];
 /** All of upstream's for the network; the other sets are parts of it. */
 const whole = 'e2e';
@@ -184,6 +186,11 @@ async function builtImages() {
 
 /** @returns {Promise<boolean>} did all tests of ours pass? */
 async function runOurs(set, { families = orders[0], keep }) {
+  if (
+    set === 'helm-objects' &&
+    (await runForeground(process.execPath, ['build/kubernetes/build.mjs', '--only', controlPlane], { cwd: root })) !== 0
+  )
+    return false;
   const args = ['--project=kubernetes', '--disable-console-intercept', '--bail=1', `test/kubernetes/${set}.test.ts`];
   const images = ['install', 'helm'].includes(set) ? { SEINE_TEST_IMAGES: await builtImages() } : {};
   const env = { ...process.env, SEINE_TEST_FAMILIES: families, ...images };

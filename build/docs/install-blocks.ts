@@ -1,4 +1,4 @@
-import { agentGrants, type Grants, installGrants, ovsGrants, permissions } from '../manifests/grants.ts';
+import { agentGrants, type Grants, installGrants, ovsGrants, permissions, reviewPermissions } from '../manifests/grants.ts';
 import { manifestParts } from '../manifests/manifest.ts';
 import { defaultOptions } from '../manifests/options.ts';
 
@@ -35,7 +35,7 @@ export function hostPathsTable(): string {
 }
 
 export function permissionsTable(): string {
-  const rows = permissions.map(({ rule: { resources = [], verbs, apiGroups = [] }, why }) => {
+  const rows = [...permissions, ...reviewPermissions].map(({ rule: { resources = [], verbs, apiGroups = [] }, why }) => {
     const group = apiGroups.join() === '' ? '' : ` (${apiGroups.join(', ')})`;
     return `| ${resources.join(', ')}${group} | ${verbs.join(', ')} | ${why} |`;
   });

@@ -12,6 +12,7 @@ import { capabilitiesTable, hostPathsTable, objectsTable, permissionsTable } fro
 import { checksTable, kernelSettingsTable, metricsTable, problemsTable } from './operations-blocks.ts';
 import { pipelinePage } from './pipeline-page.ts';
 import { roomsPicture } from './rooms-picture.ts';
+import { switchesTable } from './switches-table.ts';
 import { pinnedTable, releasesTable } from './versions-blocks.ts';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -34,6 +35,7 @@ export function generatedPages(): Page[] {
   const withProblems = withBlock(withMetrics, 'problems', problemsTable());
   const versions = join(root, 'docs', 'versions.md');
   const withReleases = withBlock(readFileSync(versions, 'utf8'), 'releases', releasesTable());
+  const configuration = join(root, 'docs', 'configuration.md');
   const install = join(root, 'docs', 'install.md');
   const installBlocks = {
     objects: objectsTable,
@@ -51,6 +53,7 @@ export function generatedPages(): Page[] {
     page(join(root, 'build', 'manifests', 'seine.yaml'), `${manifestText(manifestParts(defaultOptions))}\n`),
     page(join(root, 'build', 'manifests', 'uninstall.yaml'), `${manifestText(uninstallParts(defaultOptions))}\n`),
     ...Object.entries(chartFiles()).map(([path, text]) => page(join(root, 'build', 'helm', 'seine', path), text)),
+    page(configuration, withBlock(readFileSync(configuration, 'utf8'), 'switches', switchesTable())),
     page(dataPaths, withBlock(readFileSync(dataPaths, 'utf8'), 'data paths', dataPathsTable(kernel, userspace))),
     page(troubleshooting, withBlock(readFileSync(troubleshooting, 'utf8'), 'checks', checksTable())),
     page(reliability, withBlock(readFileSync(reliability, 'utf8'), 'held states', heldStatesTable())),

@@ -1,18 +1,19 @@
 import type { ServiceAccount } from 'kubernetes-types/core/v1.d.ts';
 import type { FlowSchema } from 'kubernetes-types/flowcontrol/v1.d.ts';
 import type { ClusterRole, ClusterRoleBinding } from 'kubernetes-types/rbac/v1.d.ts';
-import { permissions } from './grants.ts';
-import { namespace } from './options.ts';
+import { type Permission, permissionsOf } from './grants.ts';
+import { type ManifestOptions, namespace } from './options.ts';
 import { labelsOf, type Part } from './part.ts';
 
 export const agentName = 'seine-agent';
 const rbac = 'rbac.authorization.k8s.io';
 
-export function access(): Part[] {
+export function access(options: ManifestOptions): Part[] {
+  const permissions = permissionsOf(options);
   return [
     { object: serviceAccount, about: 'The agents’ identity for the API server. Open vSwitch has none.' },
     {
-      object: clusterRole,
+      object: clusterRole(permissions),
       about: 'What the agents may do. Nothing is written but events and one condition of a node; the policies below name them.',
       notes: permissions.map(({ why }, index) => [['rules', index], why] as const),
     },
@@ -33,12 +34,14 @@ const serviceAccount: ServiceAccount = {
   metadata: { name: agentName, namespace, labels: labelsOf(agentName) },
 };
 
-const clusterRole: ClusterRole = {
-  apiVersion: `${rbac}/v1`,
-  kind: 'ClusterRole',
-  metadata: { name: agentName, labels: labelsOf(agentName) },
-  rules: permissions.map(({ rule }) => rule),
-};
+function clusterRole(permissions: readonly Permission[]): ClusterRole {
+  return {
+    apiVersion: `${rbac}/v1`,
+    kind: 'ClusterRole',
+    metadata: { name: agentName, labels: labelsOf(agentName) },
+    rules: permissions.map(({ rule }) => rule),
+  };
+}
 
 const clusterRoleBinding: ClusterRoleBinding = {
   apiVersion: `${rbac}/v1`,

@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import { parse, stringify } from 'yaml';
 import { parseConfig } from '../../src/config/agent-config.ts';
+import { hasMetricsByTls } from './grants.ts';
 import { manifestParts, poolParts, uninstallParts } from './manifest.ts';
 import { clusterSizes, defaultOptions, distributions, type ManifestOptions } from './options.ts';
 import type { Part } from './part.ts';
@@ -19,6 +20,7 @@ export const usage = `Usage: npm run render -- [options]
   --size NAME          small (default): agents are replaced one after the other; large: 1 % of the nodes at a time, and more memory is asked for
   --policy-mode MODE   of all nodes: enforce (default), audit or off (docs/policy.md)
   --set KEY=VALUE      a setting of the agent (docs/configuration.md), e.g. --set proxy.proxyAll=true; may be given several times
+  --pod-monitor        a PodMonitor for Prometheus' operator, and an identity that may get the metrics; wants --set metricsTLSAddress=ADDRESS:PORT
   --uninstall          what takes it off the nodes again (docs/uninstall.md)
   --help               this text
 
@@ -60,6 +62,7 @@ function given(args: readonly string[]) {
       'node-selector': text,
       except: texts,
       'except-ovs': texts,
+      'pod-monitor': { type: 'boolean', default: false },
       uninstall: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
@@ -91,9 +94,12 @@ export function asked(args: readonly string[]): Asked | undefined {
     policyMode: oneOf('policy-mode', values['policy-mode'] ?? base.policyMode, { enforce: 'enforce', audit: 'audit', off: 'off' } as const),
     agent: settings(values.set),
     leftToPools: { agent: [...values.except.map((value) => nodeLabels('--except', value)), ...ovsToo], ovs: ovsToo },
+    podMonitor: values['pod-monitor'],
     ...(apiServer === undefined ? {} : { apiServer }),
     ...(pool === undefined ? {} : { pool }),
   };
+  if (options.podMonitor && !hasMetricsByTls(options.agent))
+    throw new Error('--pod-monitor: of which port? --set metricsTLSAddress=ADDRESS:PORT is wanted with it, such as 0.0.0.0:10352');
   return { options, parts: values.uninstall ? uninstallParts : pool === undefined ? manifestParts : poolParts, output: values.output };
 }
 
@@ -111,6 +117,7 @@ function poolOf(values: Given): Pool | undefined {
     throw new Error(
       `--policy-mode ${mode}: it is the same on all nodes and rendered without --pool; on one node an annotation stands above it`,
     );
+  if (values['pod-monitor']) throw new Error(`--pool ${name}: the PodMonitor is of all agents, and rendered without --pool`);
   if (values.uninstall) throw new Error(`--pool ${name}: what --uninstall renders is for all nodes, and rendered without --pool`);
   const image = values['ovs-image'];
   if (image !== undefined && !values['pool-ovs'])

@@ -9,6 +9,7 @@ import { agentDaemonSet } from './agent-daemon-set.ts';
 import { cleanupDaemonSet } from './cleanup-daemon-set.ts';
 import { agentConfiguration, apiServerHint, conflist, conflistKey, fixedSettings, home, liveSettings } from './configuration.ts';
 import { documentsText } from './manifest.ts';
+import { monitoring } from './monitoring.ts';
 import { clusterSizes, defaultOptions, type ManifestOptions } from './options.ts';
 import { ovsDaemonSet } from './ovs-daemon-set.ts';
 import type { Part } from './part.ts';
@@ -32,6 +33,7 @@ const markers = {
   ovsMemory: 'MARK-ovs-memory',
   maxUnavailable: 'MARK-max-unavailable',
   pool: 'MARK-pool',
+  metricsTLSAddress: '192.0.2.1:65535',
 } as const;
 
 const marked: ManifestOptions = {
@@ -41,7 +43,8 @@ const marked: ManifestOptions = {
   cniBinFolder: markers.cniBin,
   cniConfFolder: markers.cniConf,
   dataPath: 'netdev',
-  agent: { apiSocket: markers.apiSocket },
+  agent: { apiSocket: markers.apiSocket, metricsTLSAddress: markers.metricsTLSAddress },
+  podMonitor: true,
   size: { maxUnavailable: markers.maxUnavailable, agentMemory: markers.agentMemory, ovsMemory: markers.ovsMemory },
   pool: { name: markers.pool, ovs: true },
 };
@@ -59,6 +62,7 @@ const expressions: readonly (readonly [pattern: RegExp, expression: string])[] =
   [/MARK-max-unavailable/g, ofSize('maxUnavailable')],
   [/seine-config-MARK-pool-[0-9a-f]{10}/g, '{{ include "seine.configName" . }}'],
   [/^( *)(seine\.dev\/pool): MARK-pool$/gm, '{{- with .Values.pool.name }}\n$1$2: {{ . | quote }}\n{{- end }}'],
+  [/portNumber: 65535/g, 'portNumber: {{ .Values.agent.metricsTLSAddress | splitList ":" | last }}'],
   [/policy\.mode: enforce/g, 'policy.mode: {{ .Values.policyMode | quote }}'],
   [/-MARK-pool/g, '{{ include "seine.ofPool" . }}'],
 ];
@@ -70,7 +74,11 @@ export function chartFiles(): Readonly<Record<string, string>> {
     'values.schema.json': `${JSON.stringify(valuesSchema(), null, 2)}\n`,
     [`files/${conflistKey}`]: conflist(),
     'templates/_constants.tpl': constants(),
-    'templates/cluster.yaml': template('not .Values.pool.name', [home, liveSettings(marked), ...access(), ...admissionPolicies()]),
+    'templates/cluster.yaml': template(
+      'not .Values.pool.name',
+      [home, liveSettings(marked), ...access(marked), ...admissionPolicies()],
+      withReviews,
+    ),
     'templates/configuration.yaml': template('not .Values.uninstall', [agentConfiguration(marked)], withContent),
     'templates/ovs.yaml': template(
       'or (not .Values.pool.name) .Values.pool.ovs',
@@ -79,6 +87,7 @@ export function chartFiles(): Readonly<Record<string, string>> {
       ofUserspace,
     ),
     'templates/agent.yaml': template('not .Values.uninstall', [agentDaemonSet(marked)], withPlacementOf('agent')),
+    'templates/monitoring.yaml': template('.Values.podMonitor', monitoring(marked)),
     'templates/cleanup.yaml': template('.Values.uninstall', [cleanupDaemonSet(marked)]),
   };
 }
@@ -146,6 +155,12 @@ function ofUserspace(text: string): string {
   return text.replace(item, (lines) => `{{- if eq .Values.datapath "netdev" }}\n${lines}{{- end }}\n`);
 }
 
+/** The rules of a role that only the metrics' port of TLS needs: the last ones, with the comments in front of them. */
+function withReviews(text: string): string {
+  const rules = /^ *#.*\n- apiGroups:\n *- authentication\.k8s\.io\n(?:.*\n)*? *- subjectaccessreviews\n *verbs:\n *- create\n/m;
+  return text.replace(rules, (lines) => `{{- if .Values.agent.metricsTLSAddress }}\n${lines}{{- end }}\n`);
+}
+
 /** JSON Schema of the values: what `render` refuses, `helm` refuses by it. */
 function valuesSchema(): object {
   const text = z.string();
@@ -166,6 +181,7 @@ function valuesSchema(): object {
     pool: z.strictObject({ name: z.string().regex(poolNameOrNone), ovs: z.boolean(), nodeSelector: labels }),
     except: z.array(labels),
     exceptOvs: z.array(labels),
+    podMonitor: z.boolean(),
     uninstall: z.boolean(),
   });
   const { properties, ...schema } = z.toJSONSchema(values);

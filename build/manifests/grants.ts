@@ -172,3 +172,24 @@ export const permissions: readonly Permission[] = [
     why: 'the condition NetworkUnavailable of its own node; RBAC cannot say "its own", the admission policy `seine-agent-nodes` does',
   },
 ];
+
+/** For the metrics' port of TLS, and only with it: to know who asks, and whether he may. */
+export const reviewPermissions: readonly Permission[] = [
+  {
+    rule: { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'], verbs: ['create'] },
+    why: 'who asks for metrics; only with `metricsTLSAddress`',
+  },
+  {
+    rule: { apiGroups: ['authorization.k8s.io'], resources: ['subjectaccessreviews'], verbs: ['create'] },
+    why: 'whether he may `get` /metrics; only with `metricsTLSAddress`',
+  },
+];
+
+/** Everything that agents of these settings may ask the API server for. */
+export function permissionsOf({ agent }: ManifestOptions): readonly Permission[] {
+  return hasMetricsByTls(agent) ? [...permissions, ...reviewPermissions] : permissions;
+}
+
+export function hasMetricsByTls({ metricsTLSAddress = '' }: ManifestOptions['agent']): boolean {
+  return metricsTLSAddress !== '';
+}

@@ -4,6 +4,7 @@ import { admissionPolicies } from './admission.ts';
 import { agentDaemonSet } from './agent-daemon-set.ts';
 import { cleanupDaemonSet } from './cleanup-daemon-set.ts';
 import { agentConfiguration, home, liveSettings } from './configuration.ts';
+import { monitoring } from './monitoring.ts';
 import type { ManifestOptions } from './options.ts';
 import { ovsDaemonSet } from './ovs-daemon-set.ts';
 import type { Part } from './part.ts';
@@ -11,7 +12,7 @@ import type { Part } from './part.ts';
 /** Every object that is installed, in the order of installing. */
 export function manifestParts(options: ManifestOptions): Part[] {
   const settings = [home, agentConfiguration(options), liveSettings(options)];
-  return [...settings, ...access(), ...admissionPolicies(), ovsDaemonSet(options), agentDaemonSet(options)];
+  return [...settings, ...access(options), ...admissionPolicies(), ovsDaemonSet(options), agentDaemonSet(options), ...monitoring(options)];
 }
 
 /** What a pool has of its own. All else is the cluster's, and rendered once, without a pool. */

@@ -21,6 +21,8 @@ export interface ManifestOptions {
   /** Whose objects these are; those of all nodes that are in no pool, and of the cluster, if left out. */
   readonly pool?: Pool;
   readonly leftToPools: LeftToPools;
+  /** Whether Prometheus’ operator is told where the metrics are. */
+  readonly podMonitor: boolean;
 }
 
 /** What a roll-out may take, and what is asked for the containers. */
@@ -58,6 +60,7 @@ export const defaultOptions: ManifestOptions = {
   size: clusterSizes.small,
   policyMode: 'enforce',
   leftToPools: { agent: [], ovs: [] },
+  podMonitor: false,
 };
 
 /** Where distributions differ from what kubeadm does; docs/install.md has the steps. */

@@ -1,11 +1,13 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { within } from '../async/within.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { WatchedUnixSocket } from '../files/watched-unix-socket.ts';
 import type { Log } from '../log/log.ts';
 import { type ApiAnswer, type ApiRoutes, text } from './answer.ts';
+import type { ServerCertificate } from './metrics/certificate.ts';
 
 /** Of a client: how long it may take to ask, and to take what it asked for (ms). */
 interface ApiTimeouts {
@@ -26,6 +28,8 @@ export interface ApiOptions {
   readonly actions?: ApiRoutes;
   /** SO_PEERCRED says who is at the other end of a unix socket; whom this refuses is turned away without a word. */
   readonly admits?: (socket: Socket) => boolean;
+  /** Asked before each answer; what it gives is the answer instead. */
+  readonly refuses?: (request: IncomingMessage, signal: AbortSignal) => Promise<ApiAnswer | undefined>;
   readonly timeouts?: ApiTimeouts;
 }
 
@@ -42,6 +46,8 @@ interface ApiSocket {
 interface ApiAddress {
   readonly host: string;
   readonly port: number;
+  /** Absent: without TLS. */
+  readonly tls?: ServerCertificate;
 }
 
 /** HTTP for those who look at the agent. */
@@ -55,7 +61,7 @@ export class ApiServer {
   /** @throws SeineError `REFUSED` if another agent's socket is there, `UNAVAILABLE` if it cannot listen there, `INVALID_INPUT` */
   static async start(options: ApiOptions, place: ApiListenOptions): Promise<ApiServer> {
     const server = new ApiServer(options);
-    server.#listening = 'socketPath' in place ? await server.#onSocket(place) : await listenAt(place, server.#make());
+    server.#listening = 'socketPath' in place ? await server.#onSocket(place) : await listenAt(place, server.#make(place.tls));
     return server;
   }
 
@@ -66,6 +72,12 @@ export class ApiServer {
   /** The address it got; for port 0. */
   get port(): number | undefined {
     return this.#listening instanceof WatchedUnixSocket ? undefined : this.#listening?.port;
+  }
+
+  /** For connections from now on. @throws Error if it is none */
+  renewCertificate(certificate: ServerCertificate): void {
+    if (this.#listening instanceof WatchedUnixSocket) return;
+    this.#listening?.renewCertificate(certificate);
   }
 
   /** Lets go of every client. */
@@ -79,26 +91,38 @@ export class ApiServer {
     const make = (): Server => {
       // A server that no longer listens looks after no connection: who has not asked yet asks the next one.
       for (const socket of this.#sockets) if (!this.#answered.has(socket)) socket.destroy();
-      return this.#make();
+      return this.#makePlain();
     };
     const without = 'the agent has no API: its socket cannot be made';
     return await WatchedUnixSocket.listen({ path, name: 'API socket', without, make, log, ...(lookMs === undefined ? {} : { lookMs }) });
   }
 
-  #make(): Server {
+  #make(tls: ServerCertificate | undefined): Server | TlsServer {
+    if (tls === undefined) return this.#makePlain();
     const { requestMs } = this.#options.timeouts ?? patience;
-    const server = createServer(
-      {
-        headersTimeout: requestMs,
-        requestTimeout: requestMs,
-        connectionsCheckingInterval: Math.max(10, requestMs / 4),
-        maxHeaderSize: HEADER_BYTES_MAX,
-        keepAliveTimeout: requestMs,
-      },
-      (request, response) => void this.#serve(request, response),
-    );
+    return this.#bounded(createTlsServer({ ...this.#limits, ...tls, minVersion: 'TLSv1.2', handshakeTimeout: requestMs }, this.#handle));
+  }
+
+  #makePlain(): Server {
+    return this.#bounded(createServer(this.#limits, this.#handle));
+  }
+
+  get #limits() {
+    const { requestMs } = this.#options.timeouts ?? patience;
+    return {
+      headersTimeout: requestMs,
+      requestTimeout: requestMs,
+      connectionsCheckingInterval: Math.max(10, requestMs / 4),
+      maxHeaderSize: HEADER_BYTES_MAX,
+      keepAliveTimeout: requestMs,
+    };
+  }
+
+  readonly #handle = (request: IncomingMessage, response: ServerResponse): void => void this.#serve(request, response);
+
+  #bounded<S extends Server | TlsServer>(server: S): S {
     server.maxConnections = CONNECTIONS_MAX;
-    server.on('connection', (socket) => this.#accept(socket));
+    server.on('connection', (socket: Socket) => this.#accept(socket));
     return server;
   }
 
@@ -141,6 +165,8 @@ export class ApiServer {
     if (!url) return text('that is no path', 400);
     const routes = acts ? (this.#options.actions ?? {}) : this.#options.routes;
     const route = Object.hasOwn(routes, url.pathname) ? routes[url.pathname] : undefined;
+    const refusal = await this.#options.refuses?.(request, signal);
+    if (refusal) return refusal;
     if (!route) return text(`nothing at ${JSON.stringify(url.pathname)}; there is ${Object.keys(routes).join(' ')}`, 404);
     try {
       return await route(url.searchParams, signal);
@@ -172,18 +198,22 @@ function isAdmitted({ admits }: ApiOptions, socket: Socket): boolean {
 
 interface TcpListener {
   readonly port: number | undefined;
+  renewCertificate(certificate: ServerCertificate): void;
   close(): Promise<void>;
 }
 
-async function listenAt(place: ApiAddress, server: Server): Promise<TcpListener> {
+async function listenAt(place: ApiAddress, server: Server | TlsServer): Promise<TcpListener> {
   await new Promise<void>((resolve, reject) => {
-    server.once('error', (error) => reject(SeineError.from(error, `listen on ${JSON.stringify(place)}`)));
-    server.listen(place, resolve);
+    server.once('error', (error) => reject(SeineError.from(error, `listen on ${place.host} port ${place.port}`)));
+    server.listen({ host: place.host, port: place.port }, resolve);
   });
   server.on('error', () => undefined); // a connection that could not be accepted: its client tries again
   const address = server.address();
   return {
     port: typeof address === 'object' ? address?.port : undefined,
+    renewCertificate: (certificate) => {
+      if ('setSecureContext' in server) server.setSecureContext({ ...certificate, minVersion: 'TLSv1.2' });
+    },
     close: () => new Promise<void>((resolve) => void server.close(() => resolve())),
   };
 }

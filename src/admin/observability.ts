@@ -4,10 +4,12 @@ import { SeineError } from '../errors/seine-error.ts';
 import type { Log, LogControl } from '../log/log.ts';
 import { descriptorOf, peerCredentials } from '../netlink/unix-peer.ts';
 import type { NodeStateEvents } from '../reconcile/node-state.ts';
+import type { ApiRoutes } from './answer.ts';
 import { ApiServer } from './http-server.ts';
 import { Exporter } from './metrics/exporter.ts';
 import { LoopLag } from './metrics/loop-lag.ts';
 import { AgentRecord, type CniCallRecord, type Observe } from './metrics/record.ts';
+import { MetricsByTls, type MetricsTlsConfig } from './metrics-by-tls.ts';
 import { PolicyPackets } from './policy-packets.ts';
 import { NodeHealth } from './problems/node-health.ts';
 import { type AgentPorts, operatorActions, operatorRoutes, publicRoutes } from './routes.ts';
@@ -28,7 +30,7 @@ export interface AgentEvents {
 }
 
 /** Where the agent listens for operators and for Prometheus. */
-interface ListenConfig {
+interface ListenConfig extends MetricsTlsConfig {
   readonly apiSocket: string;
   /** `ADDRESS:PORT`; empty: none. */
   readonly metricsAddress: string;
@@ -80,6 +82,14 @@ export class Observability {
     await this.#openSocket(onSocket, signal);
     const address = parseAddress(agent.config.metricsAddress);
     if (address) void this.#openLater('metrics', () => ApiServer.start({ routes: publicRoutes(sources) }, address), signal);
+    this.#openByTls(agent, publicRoutes(sources), signal);
+  }
+
+  #openByTls({ config, http }: AgentPorts & { readonly config: ListenConfig }, routes: ApiRoutes, signal: AbortSignal): void {
+    const address = parseAddress(config.metricsTLSAddress);
+    if (!address) return;
+    const metrics = new MetricsByTls({ config, http, routes, log: this.#log });
+    void this.#openLater('metrics by TLS', () => metrics.start(address, signal), signal);
   }
 
   async close(): Promise<void> {

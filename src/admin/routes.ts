@@ -25,6 +25,7 @@ import {
 } from './lists.ts';
 import type { Exporter } from './metrics/exporter.ts';
 import { type ScrapePort, scrapeAgent, scrapeProcess } from './metrics/scrape.ts';
+import type { CallersPort } from './metrics-by-tls.ts';
 import { type PolicyCountersPort, policyCounters } from './policy-counters.ts';
 import { type PolicyEvidencePort, policyEvidence } from './policy-evidence.ts';
 import type { PolicyPackets, PolicyPacketsPort } from './policy-packets.ts';
@@ -51,6 +52,7 @@ export type AgentPorts = StatusPort &
   InputsPort &
   LeasesPort &
   Omit<CheckRoutePort, 'health'> &
+  CallersPort &
   RepairPort;
 
 interface RepairPort {

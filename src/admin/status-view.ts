@@ -18,6 +18,8 @@ interface NodeStatusPort {
     readonly noSNAT: boolean;
   };
   readonly startedAt: Date;
+  /** Keys that are not the default, in words. */
+  readonly changedSwitches: readonly string[];
   readonly cni: { readonly chain: AgentStatus['cni'] | undefined };
   readonly dataPath: { readonly capabilities: DatapathCapabilities | undefined };
   readonly node: () => (StatusNode & NonNullable<ReturnType<HealthPort['node']>>) | undefined;
@@ -63,6 +65,7 @@ export async function agentStatus({ agent, record, lag, health }: StatusSources,
     services: node?.services.count ?? 0,
     proxy: { proxyAll: node?.proxy.mode.sentence ?? 'not known yet', healthz: node?.proxy.healthz.sentence ?? 'not known yet' },
     ...(agent.cni.chain ? { cni: agent.cni.chain } : {}),
+    switches: agent.changedSwitches,
     ...statusFacts(agent, record),
     eventLoop: { lagMsMax: Math.round(lag.maxMs * 10) / 10 },
     warnings: warningsOf(agent),

@@ -153,6 +153,8 @@ export interface AgentStatus extends Partial<HealthReport> {
   readonly eventLoop: { readonly lagMsMax: number };
   /** How long repair is paused still; absent if it is not. */
   readonly repair?: { readonly pausedForSeconds: number };
+  /** What of the configuration changes packets or the node and is not the default, e.g. `policy.mode=audit (default enforce)`. */
+  readonly switches?: readonly string[];
   /** What is wrong with the node itself, in words for people; each is a problem of kind `node`, too. */
   readonly warnings?: readonly string[];
 }

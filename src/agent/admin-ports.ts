@@ -2,6 +2,7 @@ import type { RepairHistory } from '../admin/repair-history.ts';
 import type { RepairPause } from '../admin/repair-pause.ts';
 import type { AgentPorts } from '../admin/routes.ts';
 import type { AgentConfig } from '../config/agent-config.ts';
+import { changedSwitches } from '../config/switches.ts';
 import type { DatapathProbe } from '../diagnose/datapath-capabilities.ts';
 import { NodeReader } from '../diagnose/entries/node-reader.ts';
 import { SeineError } from '../errors/seine-error.ts';
@@ -55,6 +56,7 @@ export function adminPorts(parts: AdminParts): AgentPorts & { readonly config: A
     config,
     readiness,
     startedAt: new Date(),
+    changedSwitches: changedSwitches(config),
     database,
     openflow,
     packets,

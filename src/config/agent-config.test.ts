@@ -78,3 +78,9 @@ describe('parseConfig', () => {
     ['noSNAT: "yes"\nlogLevel: loud', /noSNAT: .*; logLevel: /],
   ])('refuses %j and says where', (text, message) => expect(() => parseConfig(text, {})).toThrow(message));
 });
+
+it('wants certificate and key of the metrics together', () => {
+  expect(() => parseConfig('metricsTLSCertFile: /c.pem', {})).toThrow('metricsTLSKeyFile: is wanted with metricsTLSCertFile');
+  expect(() => parseConfig('metricsTLSKeyFile: /k.pem', {})).toThrow('metricsTLSKeyFile');
+  expect(parseConfig('{metricsTLSCertFile: /c.pem, metricsTLSKeyFile: /k.pem}', {}).metricsTLSAddress).toBe('');
+});

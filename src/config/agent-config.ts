@@ -96,58 +96,68 @@ const policySchema = z.strictObject({
   ruleMetrics: z.boolean().default(false),
 });
 
-const schema = z.strictObject({
-  nodeName: z
-    .string()
-    .regex(/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/, 'is no node name (RFC 1123 subdomain)')
-    .optional(),
-  kubeconfig: absolutePath.optional(),
-  /** Where the API server is when its Service is not served yet: by this agent itself, without kube-proxy. */
-  kubeAPIServerOverride: z.url({ protocol: /^https?$/, error: 'is no https:// or http:// URL' }).optional(),
-  ovsBridge: interfaceName.default('br-int'),
-  hostGateway: interfaceName.default('antrea-gw0'),
-  tunnelInterface: interfaceName.default('antrea-tun0'),
-  trafficEncapMode: later(['encap'], ['noEncap', 'hybrid', 'networkPolicyOnly']).default('encap'),
-  trafficEncryptionMode: later(['none'], ['ipsec', 'wireGuard']).default('none'),
-  tunnelType: later(['geneve', 'vxlan', 'gre'], ['stt']).default('geneve'),
-  /** 0: the type's own. */
-  tunnelPort: z.int().min(0).max(65_535).default(0),
-  /** Checksum of the outer UDP or GRE header, for networks that do not check what they carry. */
-  tunnelCsum: z.boolean().default(false),
-  /** Pods fill in checksums themselves; for data paths that do not. */
-  disableTXChecksumOffload: z.boolean().default(false),
-  /** 0: the transport interface's, less what the tunnel needs. */
-  defaultMTU: z
-    .int()
-    .min(0)
-    .max(65_535)
-    .refine((mtu) => mtu === 0 || mtu >= 1280, 'is below 1280, the least that IPv6 allows')
-    .default(0),
-  noSNAT: z.boolean().default(false),
-  proxy: proxySchema.prefault({}),
-  serviceCIDR: cidrOf('ipv4').optional(),
-  serviceCIDRv6: cidrOf('ipv6').optional(),
-  transportInterface: interfaceName.optional(),
-  transportInterfaceCIDRs: z.array(cidr).default([]),
-  cniSocket: socketPath.default('/run/seine/cni.sock'),
-  /** Where the runtime looks for CNI plugins and their configuration, as the agent sees them. */
-  cniBinDir: absolutePath.default('/opt/cni/bin'),
-  cniConfDir: absolutePath.default('/etc/cni/net.d'),
-  apiSocket: socketPath.default('/run/seine/agent.sock'),
-  stateDir: absolutePath.default('/var/lib/seine'),
-  ovsRunDir: absolutePath.default('/run/openvswitch'),
-  ovsDatapathType: later(['system', 'netdev'], []).default('system'),
-  metricsAddress: address.default('127.0.0.1:10351'),
-  hostFirewall: z.enum(['own', 'manage']).default('own'),
-  /** `check`: kernel settings that the node needs are not written, only reported. */
-  hostSettings: z.enum(['manage', 'check']).default('manage'),
-  /** Whether names, addresses and routes inside pods are put back; otherwise what differs is only reported. */
-  repairPods: z.boolean().default(false),
-  /** What STATUS of the CNI plugin says. */
-  status: statusSchema.prefault({}),
-  policy: policySchema.prefault({}),
-  logLevel: z.enum(['error', 'warn', 'info', 'debug']).default('info'),
-});
+const schema = z
+  .strictObject({
+    nodeName: z
+      .string()
+      .regex(/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/, 'is no node name (RFC 1123 subdomain)')
+      .optional(),
+    kubeconfig: absolutePath.optional(),
+    /** Where the API server is when its Service is not served yet: by this agent itself, without kube-proxy. */
+    kubeAPIServerOverride: z.url({ protocol: /^https?$/, error: 'is no https:// or http:// URL' }).optional(),
+    ovsBridge: interfaceName.default('br-int'),
+    hostGateway: interfaceName.default('antrea-gw0'),
+    tunnelInterface: interfaceName.default('antrea-tun0'),
+    trafficEncapMode: later(['encap'], ['noEncap', 'hybrid', 'networkPolicyOnly']).default('encap'),
+    trafficEncryptionMode: later(['none'], ['ipsec', 'wireGuard']).default('none'),
+    tunnelType: later(['geneve', 'vxlan', 'gre'], ['stt']).default('geneve'),
+    /** 0: the type's own. */
+    tunnelPort: z.int().min(0).max(65_535).default(0),
+    /** Checksum of the outer UDP or GRE header, for networks that do not check what they carry. */
+    tunnelCsum: z.boolean().default(false),
+    /** Pods fill in checksums themselves; for data paths that do not. */
+    disableTXChecksumOffload: z.boolean().default(false),
+    /** 0: the transport interface's, less what the tunnel needs. */
+    defaultMTU: z
+      .int()
+      .min(0)
+      .max(65_535)
+      .refine((mtu) => mtu === 0 || mtu >= 1280, 'is below 1280, the least that IPv6 allows')
+      .default(0),
+    noSNAT: z.boolean().default(false),
+    proxy: proxySchema.prefault({}),
+    serviceCIDR: cidrOf('ipv4').optional(),
+    serviceCIDRv6: cidrOf('ipv6').optional(),
+    transportInterface: interfaceName.optional(),
+    transportInterfaceCIDRs: z.array(cidr).default([]),
+    cniSocket: socketPath.default('/run/seine/cni.sock'),
+    /** Where the runtime looks for CNI plugins and their configuration, as the agent sees them. */
+    cniBinDir: absolutePath.default('/opt/cni/bin'),
+    cniConfDir: absolutePath.default('/etc/cni/net.d'),
+    apiSocket: socketPath.default('/run/seine/agent.sock'),
+    stateDir: absolutePath.default('/var/lib/seine'),
+    ovsRunDir: absolutePath.default('/run/openvswitch'),
+    ovsDatapathType: later(['system', 'netdev'], []).default('system'),
+    metricsAddress: address.default('127.0.0.1:10351'),
+    /** `/metrics` by TLS, for callers whom the API server knows and RBAC lets; empty: nowhere. */
+    metricsTLSAddress: address.default(''),
+    /** PEM. Without them the agent makes a certificate that nobody has signed. */
+    metricsTLSCertFile: absolutePath.optional(),
+    metricsTLSKeyFile: absolutePath.optional(),
+    hostFirewall: z.enum(['own', 'manage']).default('own'),
+    /** `check`: kernel settings that the node needs are not written, only reported. */
+    hostSettings: z.enum(['manage', 'check']).default('manage'),
+    /** Whether names, addresses and routes inside pods are put back; otherwise what differs is only reported. */
+    repairPods: z.boolean().default(false),
+    /** What STATUS of the CNI plugin says. */
+    status: statusSchema.prefault({}),
+    policy: policySchema.prefault({}),
+    logLevel: z.enum(['error', 'warn', 'info', 'debug']).default('info'),
+  })
+  .refine((config) => (config.metricsTLSCertFile === undefined) === (config.metricsTLSKeyFile === undefined), {
+    path: ['metricsTLSKeyFile'],
+    error: 'is wanted with metricsTLSCertFile, and that with it',
+  });
 
 /** How an agent is set up; keys and their meaning are Antrea's where Antrea has them. */
 export type AgentConfig = Omit<z.output<typeof schema>, 'nodeName'> & { readonly nodeName: string };

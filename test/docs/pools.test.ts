@@ -119,6 +119,8 @@ it.each([
   [['--pool', 'a', '--policy-mode', 'audit'], /^--policy-mode audit: it is the same on all nodes/],
   [['--pool', 'a', '--ovs-image', 'a.example/ovs:2'], /^--ovs-image a\.example\/ovs:2: pool a keeps the Open vSwitch of all other nodes/],
   [['--pool', 'a', '--uninstall'], /^--pool a: what --uninstall renders is for all nodes/],
+  [['--pod-monitor'], /^--pod-monitor: of which port\?/],
+  [['--pool', 'a', '--pod-monitor'], /^--pool a: the PodMonitor is of all agents/],
   [['--size', 'huge'], /^--size huge: one of small, large is wanted$/],
 ])('refuses %j', (args, message) => {
   expect(() => asked(args)).toThrow(message);

@@ -78,6 +78,11 @@ const askings: Readonly<Record<string, Asking>> = {
     values:
       'apiServer: https://a.example:6443\nagent: {ovsDatapathType: netdev, kubeAPIServerOverride: "https://b.example:6443/a?b=<c>&d"}',
   },
+  'metrics by TLS': { render: ['--set', 'metricsTLSAddress=0.0.0.0:10352'], values: 'agent: {metricsTLSAddress: "0.0.0.0:10352"}' },
+  'metrics by TLS, and a PodMonitor': {
+    render: ['--set', 'metricsTLSAddress="[::]:9443"', '--pod-monitor'],
+    values: 'agent: {metricsTLSAddress: "[::]:9443"}\npodMonitor: true',
+  },
   'a pool by its label': {
     render: ['--pool', 'canary', '--set', 'logLevel=debug'],
     values: 'pool: {name: canary}\nagent: {logLevel: debug}',
@@ -122,6 +127,7 @@ it.each([
   ['size: huge', /small.*large/],
   ['pool: {name: Canary}', /pool\/name|pool\.name/],
   ['pool: {ovs: true}', /of which pool\?/],
+  ['podMonitor: true', /podMonitor is of the release/],
   ['pool: {name: canary}\nuninstall: true', /uninstall cleans all nodes/],
   ['cniBin: opt/cni', /cniBin/],
   [`except: [${Array.from({ length: 6 }, (_, at) => `{a${at}: x, b${at}: x}`).join()}]`, /64 alternatives, more than 32/],

@@ -55,7 +55,7 @@ function remarks({ networkPolicy, parts, looks = [], eventLoop, repair, problems
 }
 
 function facts(status: AgentStatus): [string, string][] {
-  const { bridge, dataPath, network, pods, peers, services, proxy, networkPolicy } = status;
+  const { bridge, dataPath, network, pods, peers, services, proxy, networkPolicy, switches = [] } = status;
   const looks = looksText(status);
   return [
     ...(network
@@ -75,6 +75,7 @@ function facts(status: AgentStatus): [string, string][] {
     ...(proxy.healthz === undefined ? [] : [['healthz', proxy.healthz] as [string, string]]),
     ['Policies', policiesText(networkPolicy)],
     ...(status.cni ? [['CNI', chainText(status.cni)] as [string, string]] : []),
+    ...switches.map((each, at): [string, string] => [at === 0 ? 'Switches' : '', each]),
     ...(looks === undefined ? [] : [['Looked at', looks] as [string, string]]),
   ];
 }

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { type Log, silentLog } from '../../log/log.ts';
 import { openAccessLog } from './access/access-log.ts';
-import { serveAccessReview } from './access/access-review.ts';
+import { serveAccessReview, serveReviewOfOthers } from './access/access-review.ts';
 import { admit } from './access/admission.ts';
 import { authorize, type RoleStore } from './access/authorization.ts';
 import { serverCredentials } from './access/certificates.ts';
@@ -76,11 +76,13 @@ export async function startApiServer(options: LabApiServerOptions): Promise<LabA
   const podRanges = { cidrs: options.podCidrs, masks: options.nodeMasks ?? defaultNodeMasks };
   const stopControllers = startControllers({ store, registry, writer, bindPod, podRanges, caPem: credentials.caPem, log, now });
   const tokens = new Map<string, User>([[credentials.token, administrator], ...(options.users ?? [])]);
-  const handlers = handlersOf(options, { store, registry, writer, bindPod, now }, credentials.token);
+  const accountOf = (token: string) => readAccountToken(credentials.token, token, now());
+  const userOf = (token: string) => tokens.get(token) ?? accountOf(token);
+  const handlers = { ...handlersOf(options, { store, registry, writer, bindPod, now }, credentials.token), userOf };
   const http = await startHttp(options.listeners, {
     ...credentials,
     tokens,
-    accountOf: (token) => readAccountToken(credentials.token, token, now()),
+    accountOf,
     log,
     serve: (request) => serve(handlers, request),
   });
@@ -96,7 +98,11 @@ export async function startApiServer(options: LabApiServerOptions): Promise<LabA
 type ObjectParts = Pick<Handlers['resources'], 'writer' | 'bindPod' | 'now'> &
   ReturnType<typeof openClusterObjects> & { readonly store: Store };
 
-function handlersOf({ behaviour, forgotten = [], dataDir }: LabApiServerOptions, objects: ObjectParts, key: string): Handlers {
+function handlersOf(
+  { behaviour, forgotten = [], dataDir }: LabApiServerOptions,
+  objects: ObjectParts,
+  key: string,
+): Omit<Handlers, 'userOf'> {
   const { store, registry, now } = objects;
   const behaving = behaviour?.(store);
   return {
@@ -116,13 +122,14 @@ function handlersOf({ behaviour, forgotten = [], dataDir }: LabApiServerOptions,
 /** What each part that answers requests needs. */
 interface Handlers {
   readonly roles: RoleStore;
+  readonly userOf: (token: string) => User | undefined;
   readonly registry: Registry;
   readonly tokens: TokenPorts;
   readonly resources: ResourcePorts;
   readonly noteAccess: (request: ApiRequest, allowed: boolean) => void;
 }
 
-async function serve({ roles, registry, tokens, resources, noteAccess }: Handlers, request: ApiRequest): Promise<ApiResponse> {
+async function serve({ roles, userOf, registry, tokens, resources, noteAccess }: Handlers, request: ApiRequest): Promise<ApiResponse> {
   if (isPublic(request.path)) return serveCluster(registry, request) ?? serveResource(resources, request);
   const review = await serveAccessReview(roles, request);
   if (review !== undefined) return review;
@@ -133,6 +140,8 @@ async function serve({ roles, registry, tokens, resources, noteAccess }: Handler
     throw refusal;
   }
   noteAccess(request, true);
+  const ofOthers = await serveReviewOfOthers({ roles, userOf }, request);
+  if (ofOthers !== undefined) return ofOthers;
   return serveCluster(registry, request) ?? (await serveTokenRequest(tokens, request)) ?? serveResource(resources, request);
 }
 

@@ -103,6 +103,9 @@ nodeAffinity:
 {{- if and (not .Values.pool.name) (or .Values.pool.ovs .Values.pool.nodeSelector) -}}
 {{- fail "pool.ovs and pool.nodeSelector: of which pool? pool.name is wanted with them" -}}
 {{- end -}}
+{{- if and .Values.podMonitor (or .Values.pool.name (not .Values.agent.metricsTLSAddress)) -}}
+{{- fail "podMonitor is of the release without pool.name, and wants agent.metricsTLSAddress, such as 0.0.0.0:10352" -}}
+{{- end -}}
 {{- if and .Values.pool.name .Values.uninstall -}}
 {{- fail "uninstall cleans all nodes: set it in the release without pool.name, after the releases of pools are uninstalled" -}}
 {{- end -}}

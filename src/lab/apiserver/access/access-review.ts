@@ -1,8 +1,8 @@
 import { decodeProtoBody, protobufType } from '../body/proto-body.ts';
 import { parseYamlOrJson } from '../body/text-body.ts';
 import { pathNotFound } from '../errors/api-error.ts';
-import { type ApiRequest, jsonResponse, type WholeResponse } from '../http/api-request.ts';
-import { at, isObject, type JsonRecord, textAt } from '../object/json.ts';
+import { type ApiRequest, jsonResponse, type User, type WholeResponse } from '../http/api-request.ts';
+import { arrayAt, at, isObject, type JsonRecord, textAt } from '../object/json.ts';
 import { type AccessAttributes, mayDo, type RoleStore } from './authorization.ts';
 
 const path = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
@@ -37,4 +37,27 @@ function accessOf(review: JsonRecord): AccessAttributes {
     'namespace',
   ].map((field) => textAt(attributes, field));
   return { verb, group, resource: part === '' ? plural : `${plural}/${part}`, name, namespace, path: '' };
+}
+
+interface ReviewPorts {
+  readonly roles: RoleStore;
+  userOf(token: string): User | undefined;
+}
+
+/** Answers those who ask about others, which is a right of its own: who has a token, and whether somebody may. @returns undefined for other paths */
+export async function serveReviewOfOthers({ roles, userOf }: ReviewPorts, request: ApiRequest): Promise<WholeResponse | undefined> {
+  const ofToken = request.path === '/apis/authentication.k8s.io/v1/tokenreviews';
+  if (!ofToken && request.path !== '/apis/authorization.k8s.io/v1/subjectaccessreviews') return undefined;
+  if (request.method !== 'POST') throw pathNotFound();
+  const review = parseYamlOrJson(Buffer.from(await request.body()).toString('utf8'));
+  if (ofToken) return jsonResponse(201, JSON.stringify({ ...review, status: tokenStatus(userOf(textAt(review['spec'], 'token'))) }));
+  const groups = arrayAt(review['spec'], 'groups') as readonly string[];
+  const allowed = mayDo(roles, { name: textAt(review['spec'], 'user'), groups }, accessOf(review));
+  return jsonResponse(201, JSON.stringify({ ...review, status: { allowed } }));
+}
+
+function tokenStatus(user: User | undefined): object {
+  if (user === undefined) return { authenticated: false, error: 'token not found' };
+  const { name, ...rest } = user;
+  return { authenticated: true, user: { username: name, ...rest } };
 }

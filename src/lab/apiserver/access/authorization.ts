@@ -28,7 +28,8 @@ const rbac = 'rbac.authorization.k8s.io';
  */
 export function mayDo(roles: RoleStore, user: User, access: AccessAttributes): boolean {
   if (user.groups.includes('system:masters')) return true;
-  if (access.resource === '') return /^\/(api|apis|openapi|version|healthz|livez|readyz)(\/|$)/.test(access.path) && access.verb === 'get';
+  const discovery = /^\/(api|apis|openapi|version|healthz|livez|readyz)(\/|$)/;
+  if (access.resource === '' && discovery.test(access.path) && access.verb === 'get') return true;
   const bound = (binding: ApiObject) =>
     (arrayAt(binding, 'subjects') as readonly Subject[]).some((subject) => isSubject(user, subject, binding.metadata.namespace));
   const clusterWide = roles.list(`${rbac}/clusterrolebindings`).filter(({ object }) => bound(object));
@@ -51,7 +52,9 @@ function rulesOf(roles: RoleStore, binding: ApiObject): readonly PolicyRule[] {
   return arrayAt(role?.object, 'rules') as readonly PolicyRule[];
 }
 
-function allows({ verbs, apiGroups = [], resources = [], resourceNames = [] }: PolicyRule, access: AccessAttributes): boolean {
+function allows({ verbs, nonResourceURLs = [], ...rest }: PolicyRule, access: AccessAttributes): boolean {
+  const { apiGroups = [], resources = [], resourceNames = [] } = rest;
+  if (access.resource === '') return nonResourceURLs.includes(access.path) && verbs.includes(access.verb);
   const has = (list: readonly string[], wanted: string) => list.includes('*') || list.includes(wanted);
   const [, subresource] = access.resource.split('/');
   return (
