@@ -17,6 +17,8 @@ function configVolume(options: ManifestOptions): Volume {
 const MIN_READY_SECONDS = 60;
 const configMount: VolumeMount = { name: 'config', mountPath: '/etc/seine', readOnly: true };
 const stateName = 'var-lib-seine';
+/** Where `seinectl collect` puts an archive, the image's own file system being read-only. */
+const scratch: Volume = { name: 'tmp', emptyDir: {} };
 
 const nodeName: EnvVar = { name: 'NODE_NAME', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } };
 
@@ -32,7 +34,7 @@ function probe(what: 'livez' | 'readyz', { agent }: ManifestOptions): Probe {
 export function agentDaemonSet(options: ManifestOptions): Part {
   const install = installGrants(options);
   const grants = agentGrants(options);
-  const volumes = [...volumesOf(...grants.paths), configVolume(options)];
+  const volumes = [...volumesOf(...grants.paths), configVolume(options), scratch];
   const name = pooledName(agentName, options.pool);
   const labels = pooledLabels(agentName, options.pool);
   const object: DaemonSet = {
@@ -88,7 +90,7 @@ function agentContainer(options: ManifestOptions): Container {
     env: [nodeName],
     resources: { requests: { cpu: '100m', memory: options.size.agentMemory } },
     securityContext: securityContext(agentGrants(options)),
-    volumeMounts: [...mountsOf(agentGrants(options)), configMount],
+    volumeMounts: [...mountsOf(agentGrants(options)), configMount, { name: scratch.name, mountPath: '/tmp' }],
     // What is wrong with a configuration is then said by `kubectl describe pod`, too.
     terminationMessagePolicy: 'FallbackToLogsOnError',
     startupProbe: { ...probe('livez', options), periodSeconds: 2, failureThreshold: 60 },

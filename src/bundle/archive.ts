@@ -1,5 +1,5 @@
 import { createReadStream, createWriteStream, openSync } from 'node:fs';
-import { Readable, Transform } from 'node:stream';
+import { Readable, Transform, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import { createTarPacker, type TarHeader, unpackTar } from 'modern-tar';
@@ -15,14 +15,15 @@ export class ArchiveWriter {
   readonly #folder: string;
 
   /**
-   * @param path must not exist
+   * @param place a path, which must not exist, or a stream, which is left open
    * @param folder that all files are in, so that unpacking makes one folder
    * @throws SeineError `INVALID_INPUT` if there is a file already, or none can be made
    */
-  constructor(path: string, folder: string) {
+  constructor(place: string | Writable, folder: string) {
     this.#folder = folder;
-    const out = createWriteStream(path, { fd: openNew(path) });
-    this.#written = pipeline(Readable.fromWeb(this.#packer.readable), createGzip(), out);
+    const isPath = typeof place === 'string';
+    const out = isPath ? createWriteStream(place, { fd: openNew(place) }) : place;
+    this.#written = pipeline(Readable.fromWeb(this.#packer.readable), createGzip(), out, { end: isPath });
     this.#written.catch(() => undefined); // reported to the caller of add or close
   }
 

@@ -17,7 +17,8 @@ const secretNames =
 const fields: readonly (readonly [RegExp, string])[] = [
   [new RegExp(`("${secretNames}"\\s*:\\s*)"(?:[^"\\\\]|\\\\.)*"`, 'gi'), `$1"${taken}"`],
   [new RegExp(`(\\[\\s*"${secretNames}",\\s*)"(?:[^"\\\\]|\\\\.)*"`, 'gi'), `$1"${taken}"`],
-  // YAML.
+  // YAML, in flow style and in block style.
+  [new RegExp(`([{,][ \\t]*${secretNames}[ \\t]*:[ \\t]+)(?=[^\\s"{\\[])[^\\n,}]+`, 'gi'), `$1${taken}`],
   [new RegExp(`^([ \\t]*(?:- )?${secretNames}[ \\t]*[:=][ \\t]*)(?=[^\\s|>{\\[])[^\\n]+`, 'gim'), `$1${taken}`],
 ];
 

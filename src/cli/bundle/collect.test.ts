@@ -1,8 +1,11 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { readArchive } from '../../bundle/archive.ts';
 import { AgentClient } from '../agent-client.ts';
 import { plain } from '../paint.ts';
 import { collectBundle } from './collect.ts';
@@ -38,4 +41,30 @@ it('leaves no half of an archive when it is interrupted', async () => {
     agent.closeAllConnections();
     agent.close();
   }
+});
+
+it('writes the archive to standard output, and nothing else there', async () => {
+  const lines: string[] = [];
+  const terminal = { room: { width: Number.POSITIVE_INFINITY, paint: plain }, line: (text: string) => lines.push(text), remark: () => {} };
+  const stdout = new PassThrough();
+  const collected = buffer(stdout);
+  const options = { output: '-', config: join(folder, 'agent.yaml'), log: [] };
+  writeFileSync(options.config, `{nodeName: n1, ovsRunDir: ${folder}, stateDir: ${folder}, apiToken: hunter2}`);
+  // No agent and no switch: parts are missing, and the archive says so.
+  expect(await collectBundle(new AgentClient(join(folder, 'none.sock')), options, terminal, stdout)).toBe(1);
+  stdout.end();
+  const file = join(folder, 'streamed.tar.gz');
+  writeFileSync(file, await collected);
+  const files = await readArchive(file, () => true);
+  expect([...files.keys()]).toContain('manifest.json');
+  expect(Buffer.concat([...files.values()]).toString()).not.toContain('hunter2');
+  expect(lines).toEqual([]);
+  expect(readdirSync(folder).toSorted()).toEqual(['agent.yaml', 'streamed.tar.gz']);
+});
+
+it('puts no archive on a screen', async () => {
+  const terminal = { room: { width: 80, paint: plain }, line: () => {}, remark: () => {} };
+  const options = { output: '-', config: join(folder, 'agent.yaml'), log: [] };
+  const screen = Object.assign(new PassThrough(), { isTTY: true });
+  await expect(collectBundle(new AgentClient(join(folder, 'none.sock')), options, terminal, screen)).rejects.toThrow('-o - > FILE');
 });

@@ -1,6 +1,7 @@
-import { readFileSync, rmSync } from 'node:fs';
-import { hostname } from 'node:os';
+import { accessSync, constants, readFileSync, rmSync } from 'node:fs';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Writable } from 'node:stream';
 import { parse as parseYaml } from 'yaml';
 import { defaultPaths } from '../../agent-api/default-paths.ts';
 import { agentParts } from '../../bundle/agent-parts.ts';
@@ -19,6 +20,7 @@ import type { Terminal } from '../terminal.ts';
 import { count } from '../words.ts';
 
 export interface CollectOptions {
+  /** A path, or `-` for standard output. */
   readonly output?: string;
   /** Where to look up what a silent agent was told. */
   readonly config: string;
@@ -35,12 +37,28 @@ interface CollectedNode {
   readonly agent: 'answers' | 'silent';
 }
 
-/** `seinectl collect`: the path of the archive on standard output, progress on standard error. @returns 1 if a part is not whole */
-export async function collectBundle(agent: AgentClient, options: CollectOptions, terminal: Terminal): Promise<number> {
+/** As `process.stdout` is. */
+type StandardOutput = Writable & { readonly isTTY?: boolean };
+
+/**
+ * `seinectl collect`: the path of the archive on standard output, or the archive itself; progress on standard error.
+ *
+ * @returns 1 if a part is not whole
+ * @throws SeineError `INVALID_INPUT` if the archive cannot be written there
+ */
+export async function collectBundle(
+  agent: AgentClient,
+  options: CollectOptions,
+  terminal: Terminal,
+  stdout: StandardOutput = process.stdout,
+): Promise<number> {
+  const isStream = options.output === '-';
+  if (isStream && stdout.isTTY === true)
+    throw new SeineError('INVALID_INPUT', 'an archive is nothing to be shown on a screen: redirect it, `-o - > FILE`, or name a file');
   const node = await findNode(agent, options, terminal);
   const name = `seine-${node.name}-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
-  const path = options.output ?? `${name}.tar.gz`;
-  const archive = new ArchiveWriter(path, name);
+  const path = options.output ?? join(usualFolder(), `${name}.tar.gz`);
+  const archive = new ArchiveWriter(isStream ? stdout : path, name);
   const places = {
     ...defaultPaths,
     configFile: options.config,
@@ -65,12 +83,23 @@ export async function collectBundle(agent: AgentClient, options: CollectOptions,
   try {
     const manifest = await collect(parts, { node: node.name, archive, limits: usualLimits, onPart }, interrupted.signal);
     await archive.close();
-    return report(manifest, path, terminal);
+    if (!isStream) terminal.line(path);
+    return report(manifest, terminal);
   } catch (thrown) {
-    rmSync(path, { force: true });
+    if (!isStream) rmSync(path, { force: true });
     throw thrown;
   } finally {
     for (const name of interruptions) process.off(name, interrupt);
+  }
+}
+
+/** Here, unless nothing can be written here: a container's own file system is read-only. */
+function usualFolder(): string {
+  try {
+    accessSync('.', constants.W_OK);
+    return '';
+  } catch {
+    return tmpdir();
   }
 }
 
@@ -125,8 +154,7 @@ function progressLine({ name, state, bytes, reason }: PartRecord): string {
   return safeLine(`${isFine ? ' ' : '!'} ${name.padEnd(28)} ${what}${why}`);
 }
 
-function report({ parts }: Manifest, path: string, terminal: Terminal): number {
-  terminal.line(path);
+function report({ parts }: Manifest, terminal: Terminal): number {
   const lacking = parts.filter(({ state }) => state === 'failed' || state === 'cut');
   terminal.remark(
     `seinectl: ${count(parts.length, 'part')}${lacking.length === 0 ? '' : `, ${lacking.length} of them failed or cut; the manifest says why`}. ` +

@@ -56,7 +56,7 @@ export function addDiagnostics(root: Command, { agent, terminal, ends }: Diagnos
   root
     .command('collect')
     .description("collect this node's state into one archive, without secrets")
-    .option('-o, --output <file>', 'the archive; must not exist')
+    .option('-o, --output <file>', 'the archive, which must not exist; - for standard output')
     .option('--config <file>', "the agent's configuration, where no agent answers", defaultPaths.configFile)
     .option('--log <file>', 'take the end of this log as well; may be repeated', (file: string, others: string[]) => [...others, file], [])
     .addHelpText('after', collectHelp)
