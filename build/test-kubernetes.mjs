@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { summaryOf } from './kubernetes/upstream-report.mjs';
+import { ranAgain, summaryOf } from './kubernetes/upstream-report.mjs';
 import { focusOf, readResults, sets, surprises } from './kubernetes/upstream-tests.mjs';
 import { ask, runForeground, runLogged } from './setup/commands.mjs';
 import { cache, root } from './setup/paths.mjs';
@@ -19,13 +19,15 @@ const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, 
 
   --only SET        install: Seine installed, broken and uninstalled as a user does it; chart: the Helm chart against \`npm run render\`, without a
                     cluster; helm-objects: it installed, upgraded, rolled back and uninstalled at an API server without nodes; helm: the
-                    same with agents that run; e2e: all of upstream's tests of the network that need no cloud; policy or conformance: a part of those; all but the parts if absent
+                    same with agents that run; e2e: all of upstream's tests of the network that need no cloud; policy or conformance: a part
+                    of those; all but the parts if absent
   --short           a few of upstream's, in one order of the families, and nothing else
   --focus REGEX     those of upstream's whose names match, instead of all
   --families LIST   such as ipv6,ipv4; if absent, upstream's once IPv4 first and once IPv6 first, others IPv4 first
   --nodes N         nodes of upstream's lab (${nodesUsual})
   --procs N         upstream's tests side by side (${procsUsual})
-  --record          keep what e2e came to for docs/conformance.md, which \`npm run docs\` writes anew
+  --record          keep what e2e came to for docs/conformance.md, which \`npm run docs\` writes anew; of a part (--focus): which failures
+                    did not come again
   --keep            leave the lab as it is after the tests, to be looked at
   -h, --help        this text
 
@@ -121,8 +123,7 @@ async function runSet(set, families, asked) {
     throw error;
   });
   const file = join(folder, 'report.json');
-  const all = set === whole && asked.focus === undefined && !asked.short;
-  if (asked.record && all) record(families, summaryOf(file, { families, ...factsOf(kubernetes, asked, nodes.length) }));
+  if (asked.record && set === whole) record(summaryOf(file, { families, ...factsOf(kubernetes, asked, nodes.length) }), asked);
   return report(set, families, file, failure);
 }
 
@@ -143,9 +144,13 @@ function factsOf({ version, programs }, asked, nodes) {
   return { date: new Date().toISOString().slice(0, 10), command: 'npm run test:kubernetes -- --only e2e', versions };
 }
 
-function record(families, summary) {
+/** A part does not replace what is on record of the whole: it says of failures that they did not come again. */
+function record(summary, { focus, short }) {
+  const file = join(recordFolder, `e2e-${summary.families.replace(',', '-')}.json`);
+  const part = focus !== undefined || short;
+  const kept = part ? ranAgain(JSON.parse(readFileSync(file, 'utf8')), summary) : summary;
   mkdirSync(recordFolder, { recursive: true });
-  writeFileSync(join(recordFolder, `e2e-${families.replace(',', '-')}.json`), `${JSON.stringify(summary, undefined, 1)}\n`);
+  writeFileSync(file, `${JSON.stringify(kept, undefined, 1)}\n`);
 }
 
 /** Each node is a zone of its own: tests of topology run where there are three. */

@@ -6,6 +6,7 @@ import { chartFiles } from '../manifests/chart.ts';
 import { manifestParts, manifestText, uninstallParts } from '../manifests/manifest.ts';
 import { defaultOptions } from '../manifests/options.ts';
 import { dashboardJson } from '../observability/dashboard.ts';
+import { conformancePage } from './conformance-page.ts';
 import { dataPathsTable } from './datapaths-page.ts';
 import { heldStatesTable } from './held-states-table.ts';
 import { capabilitiesTable, hostPathsTable, objectsTable, permissionsTable } from './install-blocks.ts';
@@ -59,6 +60,7 @@ export function generatedPages(): Page[] {
     page(reliability, withBlock(readFileSync(reliability, 'utf8'), 'held states', heldStatesTable())),
     page(versions, withBlock(withReleases, 'pinned', pinnedTable())),
     page(join(root, 'docs', 'pipeline.md'), pipelinePage()),
+    page(join(root, 'docs', 'conformance.md'), conformancePage()),
     page(join(root, 'build', 'observability', 'dashboard.json'), dashboardJson()),
     page(architecture, withBlock(readFileSync(architecture, 'utf8'), 'rooms', roomsPicture())),
   ];

@@ -2,6 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { expectedFailures, leftOut } from './upstream-tests.mjs';
 
 const room = '[sig-network] ';
+/** Of what a test says of its failure, a line may hold a whole object. */
+const saidMost = 160;
 
 /**
  * What a run of upstream's tests for the network has come to, test by test, from ginkgo's JSON report: small enough to be kept.
@@ -17,6 +19,20 @@ export function summaryOf(file, about) {
   return { ...about, minutes: Math.round(seconds / 60), tests };
 }
 
+/**
+ * A run on record, with what became of some of its tests in a later one: a failure that did not come again stays one, and says so.
+ *
+ * @param {ReturnType<typeof summaryOf>} recorded
+ * @param {ReturnType<typeof summaryOf>} later
+ */
+export function ranAgain(recorded, later) {
+  const passed = new Set(later.tests.filter(({ state }) => state === 'passed').map(({ group, name }) => `${group} ${name}`));
+  const tests = recorded.tests.map((test) =>
+    test.state === 'failed' && passed.has(`${test.group} ${test.name}`) ? { ...test, again: later.date } : test,
+  );
+  return { ...recorded, tests };
+}
+
 function isOfNetwork({ LeafNodeType: type, ContainerHierarchyTexts: containers }) {
   return type === 'It' && containers?.[0]?.startsWith(room);
 }
@@ -24,7 +40,9 @@ function isOfNetwork({ LeafNodeType: type, ContainerHierarchyTexts: containers }
 function testOf({ ContainerHierarchyTexts: [first, ...containers], LeafNodeText: text, State: state, Failure: failure }) {
   const group = first.slice(room.length);
   const name = [...containers, text].join(' ');
-  const [said = ''] = (failure?.Message ?? '').split('\n');
+  const [line = ''] = (failure?.Message ?? '').split('\n');
+  // Without where programs are on this machine.
+  const said = line.replace(/\/\S+\/(?=\w+ )/g, '').slice(0, saidMost);
   if (state === 'passed') return { group, name, state };
   // Ginkgo says of tests that were not asked for that they are skipped as well, but not why.
   if (state === 'skipped' || state === 'pending')
@@ -38,6 +56,6 @@ function notAskedFor(name) {
 }
 
 function reasonOf(name) {
-  const { why } = expectedFailures.find(({ pattern }) => new RegExp(pattern).test(name)) ?? {};
+  const { why } = [...expectedFailures, ...leftOut].find(({ pattern }) => new RegExp(pattern).test(name)) ?? {};
   return why === undefined ? {} : { why };
 }

@@ -32,8 +32,8 @@ beforeAll(async () => {
   await cluster.importImages(process.env['SEINE_TEST_IMAGES'] ?? 'none: npm run test:kubernetes builds them');
 }, 1_500_000);
 afterAll(async () => {
-  if (process.env['SEINE_TEST_KEEP'] === undefined) await RealCluster.down(dir, AbortSignal.timeout(120_000));
-}, 180_000);
+  if (process.env['SEINE_TEST_KEEP'] === undefined) await RealCluster.down(dir, AbortSignal.timeout(300_000));
+}, 360_000);
 
 /** A command of a page as an administrator of this cluster types it. */
 async function typed(command: string, more = '', chart = join(packageRoot, 'build', 'helm', 'seine')): Promise<string> {

@@ -35,8 +35,8 @@ beforeAll(async () => {
   say('images are on the nodes');
 }, 1_500_000);
 afterAll(async () => {
-  if (process.env['SEINE_TEST_KEEP'] === undefined) await RealCluster.down(dir, AbortSignal.timeout(120_000));
-}, 180_000);
+  if (process.env['SEINE_TEST_KEEP'] === undefined) await RealCluster.down(dir, AbortSignal.timeout(300_000));
+}, 360_000);
 
 it('finds nodes that wait for a network, and pods that wait for nodes', async () => {
   const status = await cluster.kubectl('get', 'nodes', '-o', `jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`);
