@@ -70,14 +70,16 @@ export function ipFromBytes(bytes: Uint8Array): Ip {
 
 /** @throws SeineError `INVALID_INPUT` unless `text` is `address/length`. Host bits are cleared. */
 export function parseCidr(text: string): Cidr {
-  const [address = '', length = '', ...more] = text.split('/');
-  if (more.length > 0 || !/^\d{1,3}$/.test(length) || !isIp(address))
+  const slash = text.indexOf('/');
+  const [address, length] = [text.slice(0, slash), text.slice(slash + 1)];
+  if (slash < 0 || !/^\d{1,3}$/.test(length) || !isIp(address))
     throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is not a CIDR`);
   const ip = parseIp(address);
   const prefixLength = Number(length);
   if (prefixLength > addressBits(ip.family))
     throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)}: a prefix of ${ip.family} has at most ${addressBits(ip.family)} bits`);
-  return cidrOf(ip, prefixLength);
+  // Of single addresses there are a hundred thousand.
+  return prefixLength === addressBits(ip.family) ? hostCidr(ip) : cidrOf(ip, prefixLength);
 }
 
 /** Addresses of IPv4 written as IPv6 (RFC 4291, 2.5.5.2). No packet has them, so a rule that names them holds for none. */

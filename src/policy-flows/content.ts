@@ -9,9 +9,13 @@ import type { PeerClass, PolicyDecision, PolicyDirection, PolicyOutcome, Subject
 export class ContentNames {
   readonly #direction: PolicyDirection;
   readonly #known = new WeakMap<object, string>();
+  /** Each is asked for with every address that it stands for. */
+  readonly #peers = { coarse: new WeakMap<PeerClass, Owner>(), fine: new WeakMap<PeerClass, Owner>() };
+  readonly #addresses: string;
 
   constructor(direction: PolicyDirection) {
     this.#direction = direction;
+    this.#addresses = this.#owner('address', '');
   }
 
   class(subject: SubjectClass): Owner {
@@ -22,17 +26,11 @@ export class ContentNames {
   }
 
   coarse(peers: PeerClass): Owner {
-    return this.#owner(
-      'coarse',
-      this.#hash(peers, () => JSON.stringify(peers.terms)),
-    );
+    return this.#peersOwner('coarse', peers);
   }
 
   fine(peers: PeerClass): Owner {
-    return this.#owner(
-      'fine',
-      this.#hash(peers, () => JSON.stringify(peers.terms)),
-    );
+    return this.#peersOwner('fine', peers);
   }
 
   decision(decision: PolicyDecision): Owner {
@@ -53,7 +51,18 @@ export class ContentNames {
   }
 
   address(cidr: string): Owner {
-    return this.#owner('address', cidr);
+    return `${this.#addresses}${cidr}` as Owner;
+  }
+
+  #peersOwner(kind: 'coarse' | 'fine', peers: PeerClass): Owner {
+    const known = this.#peers[kind].get(peers);
+    if (known !== undefined) return known;
+    const owner = this.#owner(
+      kind,
+      this.#hash(peers, () => JSON.stringify(peers.terms)),
+    );
+    this.#peers[kind].set(peers, owner);
+    return owner;
   }
 
   #owner(...path: readonly string[]): Owner {

@@ -1,5 +1,5 @@
 import { finish, type Steps, tinyWork } from '../async/steps.ts';
-import { type Family, hostCidr, type Ip, parseCidr } from '../net/ip.ts';
+import { addressBits, type Family, type Ip, parseCidr } from '../net/ip.ts';
 import { type Addresses, families } from './addresses.ts';
 import type { Kind, PodKinds } from './kinds.ts';
 import type { Membership, MembershipChange } from './membership.ts';
@@ -107,7 +107,7 @@ export class Identities {
     const { relations, membership } = this.#options;
     const network = this.#networkOf(ip);
     const { coarse, fine } = this.#identityOf(ip, network);
-    const cidr = hostCidr(ip).text;
+    const cidr = `${ip.text}/${addressBits(ip.family)}`;
     const before = this.#own.get(cidr);
     // Also one that its network has come to have: a row of its own would say nothing.
     const isOwn = coarse !== network || fine !== membership.sets.empty;
@@ -155,7 +155,10 @@ export class Identities {
     return set;
   }
 
-  #union(...sets: readonly PeerSet[]): PeerSet {
+  #union(network: PeerSet, ...more: readonly PeerSet[]): PeerSet {
+    const { empty } = this.#options.membership.sets;
+    if (more.every((each) => each === empty)) return network;
+    const sets = [network, ...more];
     const key = sets.map(({ id }) => id).join();
     const known = this.#unions.get(key);
     if (known) return known;
