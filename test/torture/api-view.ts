@@ -3,11 +3,16 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { request } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Api } from './api.ts';
+import { passLate } from './late-events.ts';
+import { Random } from './random.ts';
 
 /**
- * The API server as a virgin agent sees it: it reads what there is, and what it writes is answered as if it had been written
- * (`dryRun=All`). Plain HTTP on a unix socket, with the driver's own credentials.
+ * Of a virgin: it reads what there is, and what it writes is answered as if it had been written (`dryRun=All`). Of the tried agent: what
+ * it writes is written, and it hears of some changes late, or twice.
  */
+type Viewer = { readonly is: 'virgin' } | { readonly is: 'tried'; readonly seed: number };
+
+/** The API server as an agent sees it. Plain HTTP on a unix socket, with the driver's own credentials. */
 export class ApiView {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -20,9 +25,10 @@ export class ApiView {
     });
   }
 
-  static async open(socketPath: string, api: Api): Promise<ApiView> {
+  static async open(socketPath: string, api: Api, viewer: Viewer): Promise<ApiView> {
     rmSync(socketPath, { force: true });
-    const view = new ApiView(createServer((asked, answer) => pass(api, asked, answer)));
+    let asked = 0;
+    const view = new ApiView(createServer((request, answer) => pass(api, viewer, { asked: request, answer, number: asked++ })));
     await new Promise<void>((resolve, reject) => {
       view.#server.once('error', reject);
       view.#server.listen(socketPath, resolve);
@@ -36,15 +42,23 @@ export class ApiView {
   }
 }
 
-function pass(api: Api, asked: IncomingMessage, answer: ServerResponse): void {
+interface Exchange {
+  readonly asked: IncomingMessage;
+  readonly answer: ServerResponse;
+  readonly number: number;
+}
+
+function pass(api: Api, viewer: Viewer, { asked, answer, number }: Exchange): void {
   const { method = 'GET', url = '/' } = asked;
-  const path = method === 'GET' ? url : `${url}${url.includes('?') ? '&' : '?'}dryRun=All`;
+  const path = method === 'GET' || viewer.is === 'tried' ? url : `${url}${url.includes('?') ? '&' : '?'}dryRun=All`;
   const sent = request(api.options(method, path, forwarded(asked)), (got) => {
     answer.writeHead(got.statusCode ?? 502, got.headers);
     answer.flushHeaders();
-    got.pipe(answer);
     // A watch that the server ends without its last chunk ends so here, too.
     got.once('error', () => answer.destroy());
+    if (viewer.is === 'tried' && got.statusCode === 200 && /[?&]watch=(?:1|true)/.test(url))
+      passLate(got, answer, new Random(viewer.seed, number)).catch(() => answer.destroy());
+    else got.pipe(answer);
   });
   sent.once('error', () => answer.destroy());
   answer.once('close', () => sent.destroy());
@@ -54,4 +68,16 @@ function pass(api: Api, asked: IncomingMessage, answer: ServerResponse): void {
 function forwarded({ headers }: IncomingMessage): Record<string, string> {
   const names = ['accept', 'content-type', 'content-length', 'transfer-encoding'];
   return Object.fromEntries(names.flatMap((name) => (typeof headers[name] === 'string' ? [[name, headers[name]]] : [])));
+}
+
+/** Of an agent that reads a view, once the view listens on this address. */
+export function plainKubeconfig(server: string): object {
+  return {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'view', cluster: { server } }],
+    users: [{ name: 'view', user: {} }],
+    contexts: [{ name: 'view', context: { cluster: 'view', user: 'view' } }],
+    'current-context': 'view',
+  };
 }

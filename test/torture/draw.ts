@@ -3,12 +3,14 @@ import type { Scene } from './scene.ts';
 import type { Deadline, Deed, StepKind } from './step.ts';
 import { stepFamilies } from './steps/all.ts';
 import { frozen, killed, startAgent } from './steps/life.ts';
+import { podSteps } from './steps/pods.ts';
 
 /** What the agent does while a step happens. */
 export type AgentState = 'alive' | 'dead' | 'starting' | 'frozen';
 
 const drawsMost = 60;
 const pairsOf = 0.25;
+const podsOf = 0.15;
 /** Of families of steps in the order of the list; what an agent's start costs is paid once in a while. */
 const weights = [3, 4, 3, 0.7];
 const states: readonly AgentState[] = ['alive', 'alive', 'alive', 'alive', 'alive', 'alive', 'frozen', 'frozen', 'dead', 'starting'];
@@ -28,7 +30,9 @@ export function drawStep(scene: Scene, random: Random): DrawnStep {
   const first = drawOne(scene, random, false);
   if (first.kind.alone) return { agent: 'alive', drawn: [first] };
   const agent = random.pick(states);
-  return { agent, drawn: random.chance(pairsOf) ? [first, drawOne(scene, random, true)] : [first] };
+  const drawn = random.chance(pairsOf) ? [first, drawOne(scene, random, true)] : [first];
+  const pod = random.chance(podsOf) ? drawPod(scene, random) : undefined;
+  return { agent, drawn: pod === undefined ? drawn : [pod, ...drawn.slice(1)] };
 }
 
 function drawOne(scene: Scene, random: Random, beside: boolean): Drawn {
@@ -38,6 +42,13 @@ function drawOne(scene: Scene, random: Random, beside: boolean): Drawn {
     if (deed !== undefined) return { kind, deed };
   }
   throw new Error('no step can be done');
+}
+
+/** In the place of what was drawn first. */
+function drawPod(scene: Scene, random: Random): Drawn | undefined {
+  const kind = random.pick(podSteps);
+  const deed = kind.draw(scene, random);
+  return deed && { kind, deed };
 }
 
 function family(random: Random): readonly StepKind[] {
@@ -66,6 +77,7 @@ export async function act({ lab }: Scene, { agent, drawn }: DrawnStep): Promise<
     if (agent === 'starting') await both();
     await lab.untilReady();
   }
+  for (const { deed } of drawn) await deed.settled?.();
   return told;
 }
 

@@ -18,6 +18,7 @@ interface RunOptions {
 
 const commandTimeoutMs = 60_000;
 const pollMs = 20;
+const asksMost = 5;
 
 /** Runs a command to its end. @returns what it printed. @throws Error with its command line and what it said */
 export function run(
@@ -63,8 +64,27 @@ export function startIn(
   return spawn(program, all, { stdio: ['ignore', log, log], env: { ...process.env, ...env } });
 }
 
-/** Asks a server that listens on a unix socket. */
-export function askSocket(socketPath: string, method: string, path: string, timeoutMs = 60_000): Promise<{ status: number; body: string }> {
+interface SocketAnswer {
+  readonly status: number;
+  readonly body: string;
+}
+
+/**
+ * Asks a server that listens on a unix socket. While this process compares, seconds may lie between its connection and its question, and a
+ * server hangs up on who does not ask: then a question that changes nothing is asked again.
+ */
+export async function askSocket(socketPath: string, method: string, path: string, timeoutMs = 60_000): Promise<SocketAnswer> {
+  for (let left = method === 'GET' ? asksMost - 1 : 0; ; left--) {
+    try {
+      return await askOnce(socketPath, method, path, timeoutMs);
+    } catch (thrown) {
+      const hungUp = thrown instanceof Error && 'code' in thrown && (thrown.code === 'EPIPE' || thrown.code === 'ECONNRESET');
+      if (left <= 0 || !hungUp) throw thrown;
+    }
+  }
+}
+
+function askOnce(socketPath: string, method: string, path: string, timeoutMs: number): Promise<SocketAnswer> {
   return new Promise((resolve, reject) => {
     const sent = request({ socketPath, method, path, agent: false, signal: AbortSignal.timeout(timeoutMs) }, (answer) => {
       text(answer).then((body) => resolve({ status: answer.statusCode ?? 0, body }), reject);

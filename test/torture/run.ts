@@ -3,11 +3,13 @@ import { ApiView } from './api-view.ts';
 import { type AgentState, act, type DrawnStep, deadlineOf, drawStep } from './draw.ts';
 import { judge, steadySnapshot, type TriedNode, type Verdict } from './judge.ts';
 import { Lab } from './lab.ts';
+import { lateMostMs } from './late-events.ts';
 import { probe } from './probes.ts';
 import { Random } from './random.ts';
 import { Scene } from './scene.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { Deadline } from './step.ts';
+import { TriedView } from './tried-view.ts';
 import { Virgin } from './virgin.ts';
 import { type NodeWires, VirginGround, wiresOf } from './virgin-ground.ts';
 
@@ -36,6 +38,16 @@ export interface StepReport extends Verdict {
   readonly deeds: readonly string[];
 }
 
+/** What a run consists of. */
+interface Parts {
+  readonly lab: Lab;
+  readonly scene: Scene;
+  readonly wires: NodeWires;
+  readonly view: ApiView;
+  readonly viewSocket: string;
+  readonly triedView: TriedView;
+}
+
 /** A lab under torture. */
 export class Torture {
   readonly #options: RunOptions;
@@ -44,28 +56,34 @@ export class Torture {
   readonly #wires: NodeWires;
   readonly #view: ApiView;
   readonly #viewSocket: string;
+  readonly #triedView: TriedView;
   /** The place of the next virgin, made while there is time. */
   #next: Promise<VirginGround>;
   #virgins = 0;
   #wanted: Snapshot | undefined;
 
-  private constructor(options: RunOptions, lab: Lab, scene: Scene, wires: NodeWires, view: ApiView, viewSocket: string) {
+  private constructor(options: RunOptions, { lab, scene, wires, view, viewSocket, triedView }: Parts) {
     this.#options = options;
     this.#lab = lab;
     this.#scene = scene;
     this.#wires = wires;
     this.#view = view;
     this.#viewSocket = viewSocket;
+    this.#triedView = triedView;
     this.#next = this.#prepare();
   }
 
   static async begin(options: RunOptions): Promise<Torture> {
     const lab = await Lab.raise(options.agent);
+    let view: ApiView | undefined;
     try {
       const [scene, wires] = [await Scene.set(lab), await wiresOf(lab)];
-      const socket = join(lab.dir, 'view.sock');
-      return new Torture(options, lab, scene, wires, await ApiView.open(socket, lab.api), socket);
+      const viewSocket = join(lab.dir, 'view.sock');
+      view = await ApiView.open(viewSocket, lab.api, { is: 'virgin' });
+      const triedView = await TriedView.open(lab, wires.labId, options.seed);
+      return new Torture(options, { lab, scene, wires, view, viewSocket, triedView });
     } catch (thrown) {
+      view?.close();
       await lab.remove();
       throw thrown;
     }
@@ -86,6 +104,7 @@ export class Torture {
   async end(): Promise<void> {
     await this.#next.then((ground) => ground.remove()).catch((error: unknown) => this.#options.say(String(error)));
     this.#view.close();
+    this.#triedView.close();
     await this.#lab.remove();
   }
 
@@ -101,7 +120,8 @@ export class Torture {
     const since = performance.now();
     if (step.drawn.some(({ kind }) => kind.changes === 'objects')) this.#wanted = undefined;
     const wanted = this.#wanted === undefined ? this.#fresh() : Promise.resolve(this.#wanted);
-    const verdict = await judge(this.#tried, wanted, since, deadlinesMs[deadlineOf(step)] * this.#options.patience);
+    const withinMs = (deadlinesMs[deadlineOf(step)] + lateMostMs) * this.#options.patience;
+    const verdict = await judge(this.#tried, wanted, since, withinMs);
     this.#wanted = await wanted;
     const problems = [...verdict.problems, ...(await probe(this.#scene, probeMs * this.#options.patience))];
     return { ...verdict, problems, number, agent: step.agent, kinds: step.drawn.map(({ kind }) => kind.name), deeds };

@@ -32,7 +32,7 @@ export class Scene {
     for (const name of namespaces) await lab.api.create('/api/v1/namespaces', { metadata: { name, labels: { team: name } } });
     const pods = firstPods(lab);
     await Promise.all(pods.map((pod) => lab.api.create(`/api/v1/namespaces/${pod.namespace}/pods`, podObject(pod))));
-    await scene.podsRun(pods.length);
+    await scene.podsRun();
     await lab.api.create('/api/v1/namespaces/shop/services', firstService);
     await scene.look();
     return scene;
@@ -53,17 +53,23 @@ export class Scene {
     ]);
   }
 
-  /** Waits until so many pods of ours run, and none goes. */
-  async podsRun(count: number): Promise<void> {
+  /** Waits until all pods of ours run, none goes, and the runtime has no others. */
+  async podsRun(): Promise<void> {
+    const ours = ({ namespace }: { readonly namespace?: string }): boolean => namespaces.some((name) => name === namespace);
+    let missing = '';
     await until(
       async () => {
         const all = (await Promise.all(namespaces.map((name) => this.lab.api.list(`/api/v1/namespaces/${name}/pods`)))).flat();
-        const ready = all.filter(({ status, metadata }) => status?.['phase'] === 'Running' && !('deletionTimestamp' in metadata));
-        const networked = (await this.lab.status()).pods.filter(({ namespace }) => namespaces.some((name) => name === namespace));
-        return ready.length === count && all.length === count && networked.length === count;
+        const isReady = ({ status, metadata }: ApiObject): boolean => status?.['phase'] === 'Running' && !('deletionTimestamp' in metadata);
+        const networked = (await this.lab.status()).pods.filter(ours).map(({ namespace, name }) => `${namespace}/${name}`);
+        missing = all
+          .filter((pod) => !isReady(pod))
+          .map(keyOf)
+          .join();
+        return missing === '' && all.map(keyOf).toSorted().join() === networked.toSorted().join();
       },
       podsReadyMs,
-      () => `not ${count} pods run`,
+      () => `not all pods run, or others have a network: ${missing}`,
     );
   }
 }

@@ -12,6 +12,8 @@ export interface Deed {
   /** For people; names what it changes. */
   readonly what: string;
   readonly act: () => Promise<unknown>;
+  /** Waits for what others than the agent do about it, once an agent lives. */
+  readonly settled?: () => Promise<unknown>;
 }
 
 /** A kind of step: an entry of the driver's list. */

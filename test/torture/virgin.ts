@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
+import { plainKubeconfig } from './api-view.ts';
 import { type Lab, readiness, root, shippedAgent } from './lab.ts';
 import { type Place, run, runIn, startIn, until } from './machine.ts';
 import type { NodeWires, VirginGround } from './virgin-ground.ts';
@@ -83,17 +84,6 @@ export class Virgin {
     await this.#ground.remove();
     for (const { netns } of this.pods) await run('ip', ['netns', 'delete', netns]);
   }
-}
-
-function plainKubeconfig(server: string): object {
-  return {
-    apiVersion: 'v1',
-    kind: 'Config',
-    clusters: [{ name: 'view', cluster: { server } }],
-    users: [{ name: 'view', user: {} }],
-    contexts: [{ name: 'view', context: { cluster: 'view', user: 'view' } }],
-    'current-context': 'view',
-  };
 }
 
 function agentFlags(): readonly string[] {

@@ -1,0 +1,20 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { PassThrough } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { expect, it } from 'vitest';
+import { passLate } from './late-events.ts';
+import { Random } from './random.ts';
+
+it('tells all there is, in order, some of it twice, and bookmarks once', async () => {
+  const events = Array.from({ length: 60 }, (_, number) => `{"type":"${number % 3 === 0 ? 'BOOKMARK' : 'ADDED'}","object":${number}}`);
+  const [from, to] = [new PassThrough(), new PassThrough()];
+  // Cut anywhere, as the network does.
+  for (const piece of `${events.join('\n')}\n`.match(/[\s\S]{1,37}/g) ?? []) from.write(piece);
+  from.end();
+  const passed = passLate(from as unknown as IncomingMessage, to as unknown as ServerResponse, new Random(7, 0));
+  const told = (await text(to)).trimEnd().split('\n');
+  await passed;
+  expect(told.filter((line, at) => line !== told[at - 1])).toEqual(events);
+  expect(told.length).toBeGreaterThan(events.length);
+  expect(told.filter((line) => line.includes('BOOKMARK'))).toHaveLength(20);
+});

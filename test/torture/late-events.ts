@@ -1,0 +1,49 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Random } from './random.ts';
+
+/** How long an event is held back at most (ms). */
+export const lateMostMs = 1_000;
+const lateOf = 0.3;
+const twiceOf = 0.2;
+const objectEvent = /^\{"type":"(?:ADDED|MODIFIED|DELETED)"/;
+
+interface Held {
+  readonly text: string;
+  readonly at: number;
+}
+
+/**
+ * Passes a watch on, some events late, with all that come after them, and some twice. Within one watch their order stays, as the API
+ * promises; other kinds have watches of their own, which overtake it.
+ */
+export async function passLate(from: IncomingMessage, to: ServerResponse, random: Random): Promise<void> {
+  const held: Held[] = [];
+  let passing = Promise.resolve();
+  for await (const line of linesOf(from)) {
+    const delayMs = random.chance(lateOf) ? random.below(lateMostMs) : 0;
+    const at = Math.max(performance.now() + delayMs, held.at(-1)?.at ?? 0);
+    held.push({ text: objectEvent.test(line) && random.chance(twiceOf) ? `${line}\n${line}\n` : `${line}\n`, at });
+    passing = passing.then(() => passOne(held, to));
+  }
+  await passing;
+  to.end();
+}
+
+async function passOne(held: Held[], to: ServerResponse): Promise<void> {
+  const [next] = held;
+  if (next === undefined) return;
+  await sleep(Math.max(0, next.at - performance.now()));
+  held.shift();
+  if (!to.destroyed) to.write(next.text);
+}
+
+async function* linesOf(from: IncomingMessage): AsyncGenerator<string> {
+  let rest = '';
+  from.setEncoding('utf8');
+  for await (const text of from) {
+    const lines = (rest + String(text)).split('\n');
+    rest = lines.pop() ?? '';
+    yield* lines;
+  }
+}
