@@ -56,7 +56,8 @@ export async function run(args: readonly string[], terminal: Terminal, stdin: Re
   }
 }
 
-function programFor(terminal: Terminal, stdin: Readable) {
+/** The command line, with what each command does. */
+export function programFor(terminal: Terminal, stdin: Readable) {
   let code: number = exitCodes.ok;
   const root = new Command('seinectl')
     .description("Shows what Seine's agent on this node wants, what the node holds, and the owner of each entry.")
