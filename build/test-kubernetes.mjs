@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { ranAgain, summaryOf } from './kubernetes/upstream-report.mjs';
+import { isWhole, ranAgain, summaryOf } from './kubernetes/upstream-report.mjs';
 import { focusOf, readResults, sets, surprises } from './kubernetes/upstream-tests.mjs';
 import { ask, runForeground, runLogged } from './setup/commands.mjs';
 import { cache, root } from './setup/paths.mjs';
@@ -123,7 +123,8 @@ async function runSet(set, families, asked) {
     throw error;
   });
   const file = join(folder, 'report.json');
-  if (asked.record && set === whole) record(summaryOf(file, { families, ...factsOf(kubernetes, asked, nodes.length) }), asked);
+  if (asked.record && set === whole && isWhole(file))
+    record(summaryOf(file, { families, ...factsOf(kubernetes, asked, nodes.length) }), asked);
   return report(set, families, file, failure);
 }
 

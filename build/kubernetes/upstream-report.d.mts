@@ -12,3 +12,4 @@ interface Summary {
 
 export declare function summaryOf<About extends object>(file: string, about: About): About & Summary;
 export declare function ranAgain<Recorded extends Summary>(recorded: Recorded, later: Summary & { readonly date: string }): Recorded;
+export declare function isWhole(file: string): boolean;

@@ -19,6 +19,15 @@ export function summaryOf(file, about) {
   return { ...about, minutes: Math.round(seconds / 60), tests };
 }
 
+/** Whether the run came to its own end: what was ended from outside says nothing of the tests that it did not come to. @param {string} file of the report */
+export function isWhole(file) {
+  const suites = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : [];
+  const cut = suites
+    .flatMap(({ SpecialSuiteFailureReasons: reasons }) => reasons ?? [])
+    .filter((reason) => /interrupt|timeout|timed out/i.test(reason));
+  return suites.length > 0 && cut.length === 0;
+}
+
 /**
  * A run on record, with what became of some of its tests in a later one: a failure that did not come again stays one, and says so.
  *

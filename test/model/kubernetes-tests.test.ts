@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { conformancePage } from '../../build/docs/conformance-page.ts';
-import { summaryOf } from '../../build/kubernetes/upstream-report.mjs';
+import { isWhole, ranAgain, summaryOf } from '../../build/kubernetes/upstream-report.mjs';
 import { expectedFailures, focusOf, leftOut, readResults, sets, surprises } from '../../build/kubernetes/upstream-tests.mjs';
 
 const names = {
@@ -56,6 +56,9 @@ it('keeps of a report what each test came to, and why, and makes a page of it', 
   writeFileSync(file, JSON.stringify([{ RunTime: 90e9, SpecReports: reports }]));
   const about = { families: 'ipv6,ipv4', date: '2026-11-23', command: 'npm run it', versions: { Linux: '6.18' } };
   const run = summaryOf(file, about);
+  expect(isWhole(file)).toBe(true);
+  writeFileSync(file, JSON.stringify([{ RunTime: 1e9, SpecReports: [], SpecialSuiteFailureReasons: ['Interrupted by User'] }]));
+  expect(isWhole(file)).toBe(false);
   rmSync(file);
   expect(run.tests.map(({ group, state }) => `${group} ${state}`)).toEqual([
     'LoadBalancers [Feature:LoadBalancer] left out',
@@ -70,6 +73,10 @@ it('keeps of a report what each test came to, and why, and makes a page of it', 
   expect(page).toContain('| Services Granular does not | every | not known: no answer |');
   const known = expectedFailures.find(({ pattern }) => pattern.includes('kube-proxy urls'));
   expect(page).toContain(`| Networking Granular should check kube-proxy urls | every | ${known?.why} |`);
+  const later = { ...run, date: '2026-11-24', tests: run.tests.map((test) => ({ ...test, state: 'passed' as const })) };
+  expect(conformancePage([ranAgain(run, later)])).toContain(
+    '| Services Granular does not | every | passed in a later run of its own (2026-11-24), after: no answer |',
+  );
   expect(page).toContain('| Topology Granular needs six | every | need six nodes |');
   expect(page).toContain("| needs a cloud's load balancer | 1 |");
 });
