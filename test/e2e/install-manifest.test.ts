@@ -1,13 +1,14 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { request } from 'node:https';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { agentName } from '../../build/manifests/access.ts';
-import { permissions } from '../../build/manifests/grants.ts';
+import { asked as askedFor } from '../../build/manifests/asked.ts';
+import { permissions, reviewPermissions } from '../../build/manifests/grants.ts';
 import { manifestParts } from '../../build/manifests/manifest.ts';
 import { defaultOptions, namespace } from '../../build/manifests/options.ts';
 import { install } from '../../src/install/install.ts';
@@ -24,8 +25,8 @@ import { ConvergeLab } from '../support/converge-lab.ts';
 const execute = promisify(execFile);
 const manifest = join(import.meta.dirname, '../../build/manifests/seine.yaml');
 const plugin = join(import.meta.dirname, '../../dist/bin/seine');
-const anyMoment = { timeout: 20_000, interval: 100 };
-const deadline = () => AbortSignal.timeout(30_000);
+const anyMoment = { timeout: 90_000, interval: 200 };
+const deadline = () => AbortSignal.timeout(60_000);
 
 const olderPort = 6_444;
 
@@ -63,15 +64,48 @@ it('grants the agents what they use, and nothing more', async () => {
   await kubectl('create', '-f', writeObject(policy));
   // Of another node: the agent's watch does not have it, so it has to request this one.
   await addPod('elsewhere');
-  const wanted = permissions.flatMap(({ rule: { apiGroups = [], resources = [], verbs } }) =>
-    apiGroups.flatMap((group) => resources.flatMap((resource) => verbs.map((verb) => `${verb} ${resource} ${group}`))),
-  );
-  await vi.waitFor(() => expect(asked(true)).toEqual(wanted.toSorted()), anyMoment);
+  await vi.waitFor(() => expect(asked(true)).toEqual(lines(permissions)), anyMoment);
   expect(asked(false)).toEqual([]);
   expect(await kubectl('get', 'node', 'node-1', '-o', `jsonpath={.status.conditions[?(@.type=="NetworkUnavailable")].status}`)).toBe(
     'False',
   );
 });
+
+it('gives metrics by TLS to whom RBAC lets, by two rights more that come with the key', async () => {
+  const chosen = askedFor(['--set', `metricsTLSAddress=${metricsAddress}`, '--pod-monitor']);
+  const objects = (chosen?.parts(chosen.options) ?? []).map(({ object }) => object);
+  const rights = objects.filter(({ kind }) => kind !== 'DaemonSet' && kind !== 'PodMonitor');
+  await kubectl('apply', '--validate=strict', '-f', writeObject({ apiVersion: 'v1', kind: 'List', items: rights }));
+  const { agentConfig, apiSocket } = nodePaths(lab.plan.dir, 'node-1');
+  await lab.agent(1, 'stop');
+  appendFileSync(agentConfig, `metricsTLSAddress: ${metricsAddress}\n`);
+  await lab.agent(1, 'start');
+  const scraper = await kubectl('-n', namespace, 'create', 'token', 'seine-metrics');
+  await vi.waitFor(async () => expect(await metricsByTls(scraper)).toContain('\nseine_agent_ready 1\n'), anyMoment);
+  expect(await metricsByTls(undefined)).toBe('401');
+  expect(await metricsByTls('unheard-of')).toBe('401');
+  // Known to the API server, and not bound to the role.
+  expect(await metricsByTls(token.text)).toBe('403');
+  expect(asked(true)).toEqual(lines([...permissions, ...reviewPermissions]));
+  expect(await agentReadiness(apiSocket)).toMatchObject({ ready: true });
+});
+
+const metricsAddress = '127.0.0.1:10352';
+
+/** The metrics, or the status if it is not 200. */
+async function metricsByTls(bearer: string | undefined): Promise<string> {
+  const header = bearer === undefined ? [] : ['-H', `Authorization: Bearer ${bearer.trim()}`];
+  const url = `https://${metricsAddress}/metrics`;
+  const said = await lab.exec(1, 'curl', '-sk', '-m', '10', '-w', '%{http_code}', ...header, url);
+  return said.endsWith('200') ? said.slice(0, -3) : said.slice(-3);
+}
+
+function lines(granted: typeof permissions): string[] {
+  const all = granted.flatMap(({ rule: { apiGroups = [], resources = [], verbs } }) =>
+    apiGroups.flatMap((group) => resources.flatMap((resource) => verbs.map((verb) => `${verb} ${resource} ${group}`))),
+  );
+  return all.toSorted();
+}
 
 it('is taken off the node again: shown first, not under a running agent, not from under pods, and then wholly', async () => {
   const paths = nodePaths(lab.plan.dir, 'node-1');
