@@ -76,14 +76,14 @@ describe('the node’s part of a Service', () => {
     const { host } = setUp();
     expect([...host.elements({ ...balancer, sourceRanges: [parseCidr('198.51.100.0/24')] }).keys()]).toHaveLength(1);
   });
-  it('is nothing while another proxy serves all but pods, and comes and goes', () => {
+  it('is the route of connections that live, and nothing else, while another proxy serves all but pods, and comes and goes', () => {
     const { host, state, datapath } = setUp();
     host.want();
     expect([...datapath.firewall.keys()]).toContain('element/seine-services/node-addresses4/192.0.2.1');
     expect([...datapath.host.keys()]).toContain('route/169.254.0.252/32');
     state.proxyAll = false;
     host.want();
-    expect([datapath.firewall.size, datapath.host.size]).toEqual([0, 0]);
+    expect([datapath.firewall.size, [...datapath.host.keys()]]).toEqual([0, ['route/169.254.0.252/32', 'route/fc01::aabb:ccdd:eefe/128']]);
     expect([host.routes(balancer), host.elements(balancer).size]).toEqual([[], 0]);
   });
 });

@@ -65,15 +65,15 @@ export class ServiceHost {
     const { nodeState, environment, nodePortAddresses, proxyAll } = this.#options;
     const { gateway } = environment();
     const families = familiesOf(environment());
+    // Also where another proxy serves node ports: connections that this agent's rules have translated live in the tracker, and go on.
+    nodeState.want(hostOwner, { ...nothing, routes: families.map((family) => this.#route(nodePortAddress[family])) });
     if (!proxyAll()) {
-      nodeState.forget(hostOwner);
       nodeState.wantElements(hostOwner, new Map());
       return;
     }
     const body = serviceFirewall({ families, gateway: gateway.name });
     const table: readonly [FirewallKey, string] = [`table/${servicesTable}`, body];
     nodeState.wantElements(hostOwner, new Map([table, ...addressElements(nodePortAddresses(), families)]));
-    nodeState.want(hostOwner, { ...nothing, routes: families.map((family) => this.#route(nodePortAddress[family])) });
   }
 
   /** One route for each address that no configured range covers: ranges of Services may change, and nothing else is taken. */

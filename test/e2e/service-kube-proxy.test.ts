@@ -79,6 +79,9 @@ it('leaves Services to a kube-proxy, and takes over when it is gone, without los
   const cluster = lab.clusterAims(service, ['client-1']);
   await lab.allSee([...world, ...cluster], { failures: [] });
 
+  const connected = await Promise.all(families.map((family) => connectTcpIn(lab.place('world'), lab.ip('node-1', family), port, signal())));
+  const served = await Promise.all(connected.map((each) => say(each, 'who\n')));
+
   const path = nodePaths(lab.lab.plan.dir, 'node-1').agentConfig;
   const config = parse(readFileSync(path, 'utf8'));
   writeFileSync(path, stringify({ ...config, proxy: { ...config.proxy, proxyAll: undefined } }));
@@ -88,6 +91,9 @@ it('leaves Services to a kube-proxy, and takes over when it is gone, without los
 
   await eventually(async () => expect(await lab.lab.exec(1, 'nft', 'list', 'tables')).not.toContain('seine-services'));
   await lab.sees({ from: 'world', address: node, port }, { pods: ['web-2'], failures: [] });
+  // What Seine has translated goes on until it ends.
+  expect(await Promise.all(connected.map((each) => say(each, 'who\n')))).toEqual(served);
+  for (const each of connected) each.destroy();
   expect(await healthOf('ipv4')).toBe(undefined);
   for (const family of families) await tellsWorldFromNode(family);
   await lab.allSee(cluster, { failures: [] });
