@@ -3,6 +3,7 @@ import { sourceFiles } from './support/source-tree.ts';
 
 /** Where the time of day is read, and that nothing that matters is decided by it: it may jump, by hours and backwards. */
 const readers: Readonly<Record<string, string>> = {
+  'admin/metrics-by-tls.ts': 'says from when to when a certificate is valid that nobody else has made',
   'admin/metrics/scrape.ts': 'says since when the agent runs',
   'admin/repair-history.ts': 'stamps repairs for people',
   'agent/admin-ports.ts': 'says since when the agent runs',

@@ -7,10 +7,11 @@ import { plain } from '../../src/cli/paint.ts';
 import type { Verification } from '../../src/cli/policy/verification.ts';
 import { run } from '../../src/cli/program.ts';
 import { nodePaths } from '../../src/lab/plan/names.ts';
+import { DatagramStream } from '../../src/lab/probe/datagram-stream.ts';
 import { LoneServer } from '../support/lone-server.ts';
 import { eventually, families, ServiceLab, silent } from '../support/service-lab.ts';
-import { testDatapath } from '../support/test-datapath.ts';
-import { echo, UdpStream } from '../support/udp-stream.ts';
+import { slowness, testDatapath } from '../support/test-datapath.ts';
+import { echo } from '../support/udp-stream.ts';
 
 /** NetworkPolicy with real packets. */
 let lab: ServiceLab;
@@ -18,11 +19,11 @@ let lab: ServiceLab;
 const policies = '/apis/networking.k8s.io/v1/namespaces/demo/networkpolicies';
 /** Of `web-1`: a connection to it lives when a policy comes. */
 const echoPort = 7_007;
-const patience = () => AbortSignal.timeout(20_000);
+const patience = () => AbortSignal.timeout(20_000 * slowness);
 
 beforeAll(async () => {
   lab = await ServiceLab.start();
-}, 180_000);
+}, 180_000 * slowness);
 afterAll(async () => {
   await lab?.remove();
 });
@@ -116,11 +117,12 @@ async function denials(): Promise<readonly Readonly<Record<string, unknown>>[]> 
 const copies = async () => (await lab.lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int')).match(/meter_id=\d+/g) ?? [];
 
 describe('what a NetworkPolicy denies', () => {
-  it('is logged while an operator wants to see it, and told by pairs', { timeout: 90_000 }, async () => {
+  it('is logged while an operator wants to see it, and told by pairs', { timeout: 90_000 * slowness }, async () => {
     const aim = { ...client(1, 'web-1'), ...silent };
     const [web, asking] = [lab.lab.pod('web-1'), lab.lab.pod('client-1')];
     const endEcho = await echo(web.netns, lab.ip('web-1', 'ipv4'), echoPort);
-    const living = await UdpStream.start(asking.netns, lab.ip('web-1', 'ipv4'), echoPort);
+    // Seldom enough for the meter of what is logged to show other packets, too.
+    const living = await DatagramStream.start({ from: asking.netns, address: lab.ip('web-1', 'ipv4'), port: echoPort, everyMs: 250 });
     await expect.poll(() => living.answered).toBeGreaterThan(0);
     await policy('default-deny', { podSelector: {}, policyTypes: ['Ingress'] });
     try {
@@ -148,7 +150,7 @@ describe('what a NetworkPolicy denies', () => {
       expect(await asked<DeniedLogView>('log', '--off')).toMatchObject({ code: 0, view: { requests: [] } });
       await eventually(async () => expect(await copies()).toEqual([]));
     } finally {
-      await living.stop();
+      living.close();
       endEcho();
       await withdraw('default-deny');
     }
