@@ -19,8 +19,8 @@ const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, 
 
   --only SET        install: Seine installed, broken and uninstalled as a user does it; chart: the Helm chart against \`npm run render\`, without a
                     cluster; helm-objects: it installed, upgraded, rolled back and uninstalled at an API server without nodes; helm: the
-                    same with agents that run; e2e: all of upstream's tests of the network that need no cloud; policy or conformance: a part
-                    of those; all but the parts if absent
+                    same with agents that run; kube-proxy: beside a real one that comes and goes; e2e: all of upstream's tests of the network
+                    that need no cloud; policy or conformance: a part of those; all but the parts if absent
   --short           a few of upstream's, in one order of the families, and nothing else
   --focus REGEX     those of upstream's whose names match, instead of all
   --families LIST   such as ipv6,ipv4; if absent, upstream's once IPv4 first and once IPv6 first, others IPv4 first
@@ -35,7 +35,7 @@ Nothing is tried twice. Reports and logs are in .cache/kubernetes.
 `;
 
 /** The sets that are ours, in their order. */
-const ours = ['chart', 'helm-objects', 'install', 'helm'];
+const ours = ['chart', 'helm-objects', 'install', 'helm', 'kube-proxy'];
 /** What `helm` talks with where there is no node. */
 const controlPlane = 'etcd,kube-apiserver,kube-controller-manager,kubectl';
 const orders = ['ipv4,ipv6', 'ipv6,ipv4'];

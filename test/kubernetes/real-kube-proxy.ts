@@ -1,0 +1,63 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync } from 'node:fs';
+import { join } from 'node:path';
+import { inNetns, runIn } from '../../src/lab/machine/netns.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
+import type { RealCluster } from './cluster.ts';
+
+/** Of kube-proxy: how it has its rules in the kernel. */
+export type KubeProxyMode = 'nftables' | 'iptables';
+
+/** What a network namespace that is not the machine's own does not let anybody set. */
+const nothingOfTheMachine = ['--conntrack-max-per-core=0', '--conntrack-tcp-timeout-established=0', '--conntrack-tcp-timeout-close-wait=0'];
+
+/** A real kube-proxy on every node of a cluster, as processes that end with us. */
+export class RealKubeProxy {
+  readonly #cluster: RealCluster;
+  readonly #program: string;
+  #running: readonly ChildProcess[] = [];
+
+  constructor(cluster: RealCluster) {
+    this.#cluster = cluster;
+    this.#program = join(cluster.plan.kubernetes?.programs ?? '', 'kube-proxy');
+  }
+
+  start(mode: KubeProxyMode): void {
+    const { plan, folder } = this.#cluster;
+    this.#running = plan.nodes.map(({ name, netns }) => {
+      const log = openSync(join(folder, `kube-proxy-${mode}-${name}.log`), 'a');
+      try {
+        const args = [
+          `--kubeconfig=${nodePaths(plan.dir, name).kubeconfig}`,
+          `--hostname-override=${name}`,
+          `--proxy-mode=${mode}`,
+          `--cluster-cidr=${plan.podCidrs.join(',')}`,
+          ...nothingOfTheMachine,
+        ];
+        const inside = inNetns(netns, this.#program, args);
+        return spawn(inside.command, inside.args, { stdio: ['ignore', log, log] });
+      } finally {
+        closeSync(log);
+      }
+    });
+  }
+
+  /** Ends it; its rules stay. */
+  async stop(): Promise<void> {
+    const running = this.#running.filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null);
+    this.#running = [];
+    await Promise.all(
+      running.map(async (child) => {
+        const ended = once(child, 'exit');
+        child.kill();
+        await ended;
+      }),
+    );
+  }
+
+  /** Takes the rules of every mode away, as its own program does it. */
+  async cleanUp(): Promise<void> {
+    for (const { netns } of this.#cluster.plan.nodes) await runIn(netns, this.#program, ['--cleanup'], {}, this.#cluster.signal);
+  }
+}
