@@ -1,21 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { UpstreamTest } from '../kubernetes/upstream-report.mjs';
 
 const folder = join(import.meta.dirname, '..', '..', 'test', 'fixtures', 'conformance');
-
-interface UpstreamTest {
-  /** Upstream's outermost heading, such as `Services`. */
-  readonly group: string;
-  readonly name: string;
-  /** `left out`: we did not ask for it; `skipped`: it was asked for, and left itself out. */
-  readonly state: 'passed' | 'failed' | 'skipped' | 'left out';
-  /** Why it failed or was not run, in upstream's words, or in ours if it was left out. */
-  readonly said?: string;
-  /** Why it fails here, if that is known. */
-  readonly why?: string;
-  /** The day on which it passed in a later run of a part, after it had failed in this one. */
-  readonly again?: string;
-}
 
 /** What `npm run test:kubernetes -- --only e2e --record` keeps of a run. */
 interface RecordedRun {

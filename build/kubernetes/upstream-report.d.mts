@@ -1,13 +1,21 @@
+/** What is kept of one of upstream's tests. */
+export interface UpstreamTest {
+  /** Upstream's outermost heading, such as `Services`. */
+  readonly group: string;
+  readonly name: string;
+  /** `left out`: we did not ask for it; `skipped`: it was asked for, and left itself out. */
+  readonly state: 'passed' | 'failed' | 'skipped' | 'left out';
+  /** Why it failed or was not run, in upstream's words, or in ours if it was left out. */
+  readonly said?: string;
+  /** Why it fails here, if that is known. */
+  readonly why?: string;
+  /** The day on which it passed in a later run of a part, after it had failed in this one. */
+  readonly again?: string;
+}
+
 interface Summary {
   readonly minutes: number;
-  readonly tests: readonly {
-    readonly group: string;
-    readonly name: string;
-    readonly state: 'passed' | 'failed' | 'skipped' | 'left out';
-    readonly said?: string;
-    readonly why?: string;
-    readonly again?: string;
-  }[];
+  readonly tests: readonly UpstreamTest[];
 }
 
 export declare function summaryOf<About extends object>(file: string, about: About): About & Summary;

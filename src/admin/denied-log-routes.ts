@@ -1,4 +1,5 @@
 import type { DeniedLogView, DeniedPairView, WouldDenyView } from '../agent-api/denied-log.ts';
+import type { LoopTurns } from '../async/loop-turns.ts';
 import { idle } from '../async/pause.ts';
 import { within } from '../async/within.ts';
 import type { NodeEnvironment } from '../connectivity/environment.ts';
@@ -35,6 +36,7 @@ export interface DeniedLogPort {
     readonly proxy: { readonly tracked: Pick<NodeServices['tracked'], 'list'> };
   };
   readonly openflow: Parameters<typeof readDeniedCounts>[0];
+  readonly turns: Pick<LoopTurns, 'due' | 'next'>;
 }
 
 export function deniedLog(port: DeniedLogPort): ApiAnswer {
@@ -79,21 +81,35 @@ async function* watched(port: DeniedLogPort, seconds: number, signal: AbortSigna
     const views = pairs.pairs.map(({ pod, packet, packets }): DeniedPairView => ({ ...denied.log.describe(pod, packet), packets }));
     const counted = before && after && since(before, after);
     const mode = environment.policyMode ?? 'enforce';
-    const all = { mode, seconds, pairs: views, morePackets: pairs.others, ...(await livingOf(port)), ...(counted ? { counted } : {}) };
+    const all = {
+      mode,
+      seconds,
+      pairs: views,
+      morePackets: pairs.others,
+      ...(await livingOf(port, signal)),
+      ...(counted ? { counted } : {}),
+    };
     yield `${JSON.stringify(all satisfies WouldDenyView)}\n`;
   } finally {
     end();
   }
 }
 
-/** What the tracker holds that policies deny now; nothing where it cannot be listed. */
-async function livingOf({ config, running }: DeniedLogPort): Promise<Pick<WouldDenyView, 'living' | 'moreLiving'>> {
-  if (config.ovsDatapathType !== 'system') return {};
+/** What the tracker holds that policies deny now; nothing where it cannot be listed: what was seen is worth telling all the same. */
+async function livingOf(
+  { config, running, turns }: DeniedLogPort,
+  signal: AbortSignal,
+): Promise<Pick<WouldDenyView, 'living' | 'moreLiving'>> {
+  if (config.ovsDatapathType !== 'system' || signal.aborted) return {};
   const { denied, policy, proxy } = running();
+  const connections = await proxy.tracked.list(['tcp', 'udp', 'sctp']).catch(() => undefined);
+  if (connections === undefined) return {};
   const policed = new Set([...policy.pods()].flatMap(([pod, { is }]) => (is === 'policed' ? [pod] : [])));
   const found = new DeniedPairs();
-  const connections = await proxy.tracked.list(['tcp', 'udp', 'sctp']);
-  for (const { pod, attempt } of deniedConnections(connections, { matrix: policy.matrix, policed })) found.note(pod, attempt);
+  for (const each of deniedConnections(connections, { matrix: policy.matrix, policed })) {
+    if (each) found.note(each.pod, each.attempt);
+    else if (turns.due) await turns.next();
+  }
   return {
     living: found.pairs.map(({ pod, packet, packets }) => ({ ...denied.log.describe(pod, packet), connections: packets })),
     moreLiving: found.others,

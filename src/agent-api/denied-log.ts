@@ -53,8 +53,8 @@ export interface WouldDenyView {
   /** Packets of pairs that are not listed. */
   readonly morePackets: number;
   /**
-   * Connections that live, whether they carry anything or not, and that policies deny as they are at the end; most first. Absent: the tracker of
-   * the userspace data path cannot be listed.
+   * Connections that live, whether they carry anything or not, and that policies deny as they are at the end; most first. Absent: the tracker
+   * cannot be listed, as that of the userspace data path.
    */
   readonly living?: readonly DeniedConnectionsView[];
   /** Living connections that are not listed. */

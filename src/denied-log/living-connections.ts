@@ -15,13 +15,16 @@ interface JudgedPods {
 /**
  * Connections of the bridge in the kernel's tracker that policies deny as they are now, at each end that is a pod of this node: also those
  * that carry nothing. What was never let in is none, and neither is TCP that both ends have ended.
+ *
+ * Yields undefined for each connection: there may be hundreds of thousands, and the caller lets others have the loop.
  */
 export function* deniedConnections(
   connections: Iterable<TrackedConnection>,
   { matrix, policed }: JudgedPods,
-): Generator<{ readonly pod: string; readonly attempt: DeniedAttempt }> {
+): Generator<{ readonly pod: string; readonly attempt: DeniedAttempt } | undefined> {
   const podAt = new Map([...matrix.subjects].flatMap(([pod, { addresses }]) => addresses.map((address) => [address, pod] as const)));
   for (const connection of connections) {
+    yield;
     if (!isLiving(connection)) continue;
     for (const direction of policyDirections) {
       const { own, peer } = endsOf(connection, direction);

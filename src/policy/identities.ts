@@ -1,5 +1,5 @@
 import { finish, type Steps, tinyWork } from '../async/steps.ts';
-import { addressBits, type Family, type Ip, parseCidr } from '../net/ip.ts';
+import { type Family, hostCidr, type Ip, parseCidr } from '../net/ip.ts';
 import { type Addresses, families } from './addresses.ts';
 import type { Kind, PodKinds } from './kinds.ts';
 import type { Membership, MembershipChange } from './membership.ts';
@@ -107,7 +107,7 @@ export class Identities {
     const { relations, membership } = this.#options;
     const network = this.#networkOf(ip);
     const { coarse, fine } = this.#identityOf(ip, network);
-    const cidr = `${ip.text}/${addressBits(ip.family)}`;
+    const cidr = hostCidr(ip).text;
     const before = this.#own.get(cidr);
     // Also one that its network has come to have: a row of its own would say nothing.
     const isOwn = coarse !== network || fine !== membership.sets.empty;

@@ -101,7 +101,7 @@ describe('policy would-deny', () => {
       ],
       err: [
         '1 pair in 10s would have been denied; the switch counted 90 packets to pods and 0 from them',
-        'Connections that carried nothing are not among them: the userspace data path has no list of its connections for us',
+        'Connections that carried nothing are not among them: what the tracker holds cannot be listed (of the userspace data path never)',
       ],
     });
     expect(asked).toEqual(['POST /v1/policy/would-deny?seconds=10']);

@@ -162,7 +162,7 @@ function summary({ mode, seconds, pairs, morePackets, counted, living, moreLivin
 
 function livingText(mode: WouldDenyView['mode'], living: WouldDenyView['living'], more: number): string {
   if (living === undefined)
-    return 'Connections that carried nothing are not among them: the userspace data path has no list of its connections for us';
+    return 'Connections that carried nothing are not among them: what the tracker holds cannot be listed (of the userspace data path never)';
   const all = living.reduce((sum, { connections }) => sum + connections, more);
   return `${count(all, 'living connection')} ${mode === 'enforce' ? 'denied' : 'would be denied'}, also of those that carried nothing`;
 }
