@@ -35,6 +35,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   node: ['errors', 'async', 'net', 'types:log', 'netlink', 'kube', 'pipeline', 'types:wanted', 'connectivity', 'reconcile'],
   peers: ['errors', 'types:async', 'net', 'log', 'kube', 'pipeline', 'connectivity', 'types:reconcile', 'node'],
   'packet-in': ['errors', 'async', 'wire', 'net', 'types:log', 'openflow', 'pipeline', 'proxy', 'reconcile'],
+  'host-ports': ['errors', 'types:net', 'types:log', 'netlink', 'pipeline', 'connectivity', 'reconcile'],
   attach: [
     'errors',
     'async',
@@ -54,7 +55,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
     'types:attach/cni',
     'attach/inventory',
   ],
-  'attach/cni': ['errors', 'async', 'net', 'types:log', 'files', 'netlink', 'cni', 'ipam', 'types:node', 'types:attach'],
+  'attach/cni': ['errors', 'async', 'net', 'types:log', 'files', 'netlink', 'cni', 'connectivity', 'ipam', 'types:node', 'types:attach'],
   'attach/inventory': ['errors', 'net', 'types:log', 'netlink', 'types:wanted', 'types:connectivity', 'types:reconcile', 'ipam', 'attach'],
   enforce: [
     'errors',
@@ -191,7 +192,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
     'types:netlink',
     'types:kube',
     'pipeline',
-    'types:connectivity',
+    'connectivity',
     'proxy',
     'reconcile',
     'attach',
@@ -219,6 +220,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
     'node',
     'peers',
     'packet-in',
+    'host-ports',
     'attach',
     'attach/cni',
     'attach/inventory',

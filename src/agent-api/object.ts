@@ -37,6 +37,8 @@ export interface PodView extends ObjectView {
   readonly mtu: number | null;
   /** What the bridge lets it send (bits a second, bits); null without limit, and where the chained `bandwidth` plugin sees to it. */
   readonly egress: { readonly rate: number; readonly burst: number } | null;
+  /** Ports of the node that lead to it, `8080/tcp to 80`, with the address where it is at one alone. */
+  readonly hostPorts: readonly string[];
 }
 
 export interface NodeView extends ObjectView {

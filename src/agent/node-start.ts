@@ -5,6 +5,7 @@ import { type OpenedDeniedLog, openDeniedLog } from '../denied-log/open-denied-l
 import type { Enforcement } from '../enforce/enforcement.ts';
 import type { Suspensions } from '../enforce/suspensions.ts';
 import { SeineError } from '../errors/seine-error.ts';
+import type { HostPorts } from '../host-ports/host-ports.ts';
 import type { Ipam } from '../ipam/ipam.ts';
 import { assertReadableJournal } from '../ipam/journal-store.ts';
 import { leasedNetworks } from '../ipam/lease-networks.ts';
@@ -75,21 +76,24 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
   const denied = openDeniedLog(parts, { live, policy }, signal);
   const podParts = { ...parts, live, policy: denied.policy };
   report(parts, 'taking the inventory of pods');
-  const pods = await openPods(podParts, hooks, signal);
+  const loopbackChanged = (usesLoopback: boolean) => wantSettings(parts, live.current, { usesLoopback });
+  const pods = await openPods(podParts, { ...hooks, loopbackChanged }, signal);
+  wantSettings(parts, live.current, pods.hostPorts);
   // After the pods: an earlier release's flows let all pods pass, and the node's own of this one only those with flows in the entry tables.
   wantNode(config, nodeState, live.current);
   const gonePods = openGonePods({ ...parts, ...pods }, () => server);
   const node = { ...pods, gonePods, live, policy, denied, ...openPeersAndServices(parts, live, hooks, signal) };
   hooks.started(node);
   const onCall = hooks.onCall ? { onCall: hooks.onCall } : {};
-  const server = await serveCni(podParts, { ...pods, turns: sources.turns, ...onCall }, signal);
+  const { hostPortHolder } = node.proxy;
+  const server = await serveCni(podParts, { ...pods, turns: sources.turns, ...onCall, hostPortHolder }, signal);
   const reclaiming = setInterval(() => reclaim(parts, node, signal), RECLAIM_EVERY_MS);
   try {
     await node.proxy.remember();
     const nodes = sources.nodes.replica;
     followEnvironment(parts, node);
     const keeping = [
-      keepHostSettings(parts, live, signal),
+      keepHostSettings(parts, node, signal),
       watchEnvironment({ live, nodeName: config.nodeName, nodes, interfacesChanged: changes.interfaces }, signal),
       keepGateway(podParts, changes.gatewayGone, signal),
       ...hooks.companions(node),
@@ -162,7 +166,7 @@ function globalAddresses({ links }: StartParts['stack']): ReturnType<typeof list
  * Each part follows what this node is, by a subscription of its own, in this order. Pods keep their addresses whatever becomes of
  * the node's networks; the gateway keeps the addresses of the former ones until the last of their pods is gone.
  */
-function followEnvironment(parts: StartParts, { live, ipam, network, peers, proxy }: StartedNode): void {
+function followEnvironment(parts: StartParts, { live, ipam, network, hostPorts, peers, proxy }: StartedNode): void {
   const { config, nodeState, sources } = parts;
   const on = (aspect: (environment: NodeEnvironment) => string, act: (now: NodeEnvironment) => void): void => {
     live.subscribe((now, before) => aspect(now) !== aspect(before) && act(now));
@@ -171,7 +175,8 @@ function followEnvironment(parts: StartParts, { live, ipam, network, peers, prox
   sources.liveSettings.replica.subscribe(() => live.look());
   on(podNetworks, (now) => ipam.setPools(podPoolsOf(now)));
   on(identity, () => peers.lookAgain());
-  on(families, (now) => applyHostSettings(parts, now));
+  on(families, (now) => applyHostSettings(parts, now, hostPorts));
+  on(families, () => hostPorts.want());
   on(families, () => proxy.services.lookAgain());
   on(mtuOf, () => network.resize());
   live.countPods(() => leasedNetworks(ipam.leases()));
@@ -188,19 +193,25 @@ function textOf(values: readonly { readonly text: string }[]): string {
   return values.map(({ text }) => text).join();
 }
 
-/** Kernel settings without which packets are lost. */
-function applyHostSettings({ stack, nodeState }: StartParts, environment: NodeEnvironment): void {
-  wantHostSettings(environment, readHostInterfaces(stack.links.socket), nodeState);
+/** Kernel settings without which packets are lost. @param hostPorts left out until it is known which there are */
+function wantSettings({ stack, nodeState }: StartParts, environment: NodeEnvironment, hostPorts?: Pick<HostPorts, 'usesLoopback'>): void {
+  const interfaces = readHostInterfaces(stack.links.socket);
+  wantHostSettings(environment, { interfaces, ...(hostPorts ? { hostPortsAtLoopback: hostPorts.usesLoopback } : {}) }, nodeState);
+}
+
+function applyHostSettings(parts: StartParts, environment: NodeEnvironment, hostPorts?: Pick<HostPorts, 'usesLoopback'>): void {
+  const { nodeState } = parts;
+  wantSettings(parts, environment, hostPorts);
   nodeState.reconcilers.settings.recheck();
   nodeState.reconcilers.host.invalidate();
 }
 
 /** The kernel's settings of an interface go with it when ovs-vswitchd makes it anew. */
-async function keepHostSettings(parts: StartParts, live: LiveEnvironment, signal: AbortSignal): Promise<void> {
+async function keepHostSettings(parts: StartParts, { live, hostPorts }: StartedNode, signal: AbortSignal): Promise<void> {
   const { gatewayMade } = parts.changes;
   while (!signal.aborted) {
     await gatewayMade.wait(signal);
-    if (!signal.aborted) applyHostSettings(parts, live.current);
+    if (!signal.aborted) applyHostSettings(parts, live.current, hostPorts);
   }
 }
 

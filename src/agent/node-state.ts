@@ -4,6 +4,7 @@ import { hostInterfacePattern, isPodInterface } from '../attach/attachment-names
 import { podWarnings } from '../attach/pod-warnings.ts';
 import type { AgentConfig } from '../config/agent-config.ts';
 import { firewallTable } from '../connectivity/compile-firewall.ts';
+import { hostPortsTable } from '../host-ports/host-port-firewall.ts';
 import type { Log } from '../log/log.ts';
 import { FirewallEvents } from '../netlink/firewall-events.ts';
 import { LinkRemover } from '../netlink/link-remover.ts';
@@ -34,7 +35,7 @@ const SETTLE_MS = 20;
 const REST_FOR_EACH_LOOK = 4;
 
 /** Tables of the packet filter that are Seine's. */
-const ownTables: readonly string[] = [firewallTable, servicesTable];
+const ownTables: readonly string[] = [firewallTable, servicesTable, hostPortsTable];
 
 /** The node's own stack: its kernel and its packet filter. */
 export interface NodeStack {

@@ -9,6 +9,10 @@ import type { NodePods } from '../attach/node-pods.ts';
 import { NodePodNetwork, type PodNetworkOptions } from '../attach/pod-network.ts';
 import type { AgentConfig } from '../config/agent-config.ts';
 import type { OpenedDeniedLog } from '../denied-log/open-denied-log.ts';
+import { HostPortConnections } from '../host-ports/host-port-connections.ts';
+import { isHostPort } from '../host-ports/host-port-firewall.ts';
+import { HostPorts } from '../host-ports/host-ports.ts';
+import { PluginLeftovers } from '../host-ports/plugin-leftovers.ts';
 import { Ipam } from '../ipam/ipam.ts';
 import { FileJournalStore } from '../ipam/journal-store.ts';
 import type { Log } from '../log/log.ts';
@@ -46,11 +50,18 @@ export interface PodParts {
 export interface AttachedPods {
   readonly ipam: Ipam;
   readonly network: NodePodNetwork;
+  readonly hostPorts: HostPorts;
 }
 
 export interface PodHooks {
   readonly onPodStage?: NonNullable<PodNetworkOptions['onStage']>;
   readonly onCall?: CniServerOptions['onCall'];
+}
+
+/** What of the node pods make otherwise. */
+interface PodEffects {
+  /** Whether host ports are at the node's loopback is otherwise than before. */
+  readonly loopbackChanged: (usesLoopback: boolean) => void;
 }
 
 /** Where the addresses of pods are remembered. */
@@ -59,7 +70,11 @@ export function journalPath({ stateDir }: Pick<AgentConfig, 'stateDir'>): string
 }
 
 /** Takes the inventory of pods. What earlier calls have left half done is on its way out when this resolves. */
-export async function openPods(parts: PodParts, { onPodStage }: PodHooks, signal: AbortSignal): Promise<AttachedPods> {
+export async function openPods(
+  parts: PodParts,
+  { onPodStage, loopbackChanged }: PodHooks & PodEffects,
+  signal: AbortSignal,
+): Promise<AttachedPods> {
   const { config, live, ovs, stack, nodeState, links, log } = parts;
   let network: NodePodNetwork | undefined;
   const pools = podPoolsOf(live.current);
@@ -73,24 +88,36 @@ export async function openPods(parts: PodParts, { onPodStage }: PodHooks, signal
       log,
     });
   const ipam = await retryWhileHeld(openIpam, parts.readiness, log, signal);
-  const opened = new NodePodNetwork(networkOptions(parts, ipam, onPodStage, signal));
+  const hostPorts = openHostPorts(parts, { loopbackChanged }, signal);
+  const opened = new NodePodNetwork(networkOptions(parts, { ipam, hostPorts }, onPodStage, signal));
   network = opened;
   const inventory = await takeInventory({ ipam, pools, database: ovs.database, host: stack.links, network, log });
   log.info('pods of this node', { ...inventory });
   // What an ADD or a DEL that was cut short has left must be gone before its numbers and names are used again.
   nodeState.allowPodRemovals(parts.policy.owners());
+  nodeState.reconcilers.firewall.allowRemovals(isHostPort);
   await Promise.all([nodeState.reconcilers.switch.confirmed(signal), nodeState.reconcilers.links.confirmed(signal)]);
   await links.idle();
   nodeState.reconcilers.bridge.confirmed(signal).then(
     () => opened.orphansRemoved(),
     () => undefined, // the agent stops
   );
-  return { ipam, network };
+  return { ipam, network, hostPorts };
+}
+
+function openHostPorts({ live, stack, nodeState, log }: PodParts, { loopbackChanged }: PodEffects, signal: AbortSignal): HostPorts {
+  const connections = new HostPortConnections(stack.links.socket);
+  signal.addEventListener('abort', () => connections.close(), { once: true });
+  const environment = () => live.current;
+  const leftovers = new PluginLeftovers({ socket: stack.links.socket });
+  const opened: HostPorts = new HostPorts({ nodeState, environment, connections, leftovers, loopbackChanged, log, signal });
+  opened.want();
+  return opened;
 }
 
 function networkOptions(
   { config, live, ovs, stack, nodeState, links, ports, policy, readiness, log }: PodParts,
-  ipam: Ipam,
+  { ipam, hostPorts }: Pick<AttachedPods, 'ipam' | 'hostPorts'>,
   onStage: PodHooks['onPodStage'],
   signal: AbortSignal,
 ): PodNetworkOptions {
@@ -102,6 +129,7 @@ function networkOptions(
     readiness,
     flowCheck: flowCheck(nodeState, ovs.openflow),
     policy,
+    hostPorts,
     datapathType: config.ovsDatapathType,
     disableTxChecksumOffload: config.disableTXChecksumOffload,
     mtu: () => live.current.gateway.mtu,
@@ -118,11 +146,29 @@ function networkOptions(
 /** Answers the CNI plugin. Another agent that ends may still have the socket. */
 export async function serveCni(
   { config, pods, readiness, log }: PodParts,
-  { ipam, network, turns, onCall }: AttachedPods & Pick<PodHooks, 'onCall'> & { readonly turns: LoopTurns },
+  {
+    ipam,
+    network,
+    turns,
+    onCall,
+    hostPortHolder,
+  }: Omit<AttachedPods, 'hostPorts'> & Pick<CniServerOptions, 'onCall' | 'hostPortHolder'> & { readonly turns: LoopTurns },
   signal: AbortSignal,
 ): Promise<CniServer> {
   const { cniSocket: socketPath, stateDir, status } = config;
-  const options = { socketPath, stateDir, ipam, network, pods, peerCredentials, turns, ...status, log, ...(onCall ? { onCall } : {}) };
+  const options = {
+    socketPath,
+    stateDir,
+    ipam,
+    network,
+    pods,
+    peerCredentials,
+    turns,
+    ...status,
+    log,
+    ...(onCall ? { onCall } : {}),
+    ...(hostPortHolder ? { hostPortHolder } : {}),
+  };
   return await retryWhileHeld(() => CniServer.start(options), readiness, log, signal);
 }
 

@@ -35,6 +35,7 @@ export interface PodNetworkOptions {
   readonly readiness: Readiness;
   readonly flowCheck: FlowCheck;
   readonly policy: PodPolicy;
+  readonly hostPorts: PodHostPorts;
   /** On the userspace data path the host end stays a part of the node's own stack, and no driver fills in checksums. */
   readonly datapathType: 'system' | 'netdev';
   /** Pods fill in checksums themselves also where the data path could. */
@@ -59,6 +60,17 @@ export interface PodPolicy {
   adopt(subject: AttachedSubject): void;
   /** @returns what the bridge is without them */
   detach(owner: Owner): Pick<Revisions, 'bridge'>;
+}
+
+/** Leads ports of the node to attachments that ask for some. */
+interface PodHostPorts {
+  /** Wants them before it returns, and resolves once the packet filter has them. @throws SeineError */
+  attach(owner: Owner, want: PodAttachment, signal: AbortSignal): Promise<void>;
+  adopt(owner: Owner, want: PodAttachment): void;
+  detach(owner: Owner, want: PodAttachment): void;
+  /** Whether nothing leads to pods any more that are gone. */
+  readonly isClear: boolean;
+  differences(owner: Owner): readonly string[];
 }
 
 interface AttachedSubject {
@@ -142,7 +154,9 @@ export class NodePodNetwork implements PodNetwork {
   async check(want: PodAttachment, attached: AttachedPod, signal: AbortSignal): Promise<readonly string[]> {
     const known = this.#attached.get(attachmentId(want));
     const link = getLink(this.#options.socket, attached.hostIfName);
-    return describeDifferences({ want, attached, link, known, ports: this.#options.ports, flowCheck: this.#options.flowCheck }, signal);
+    const { ports, flowCheck, hostPorts } = this.#options;
+    const found = await describeDifferences({ want, attached, link, known, ports, flowCheck }, signal);
+    return known ? [...found, ...hostPorts.differences(known.owner)] : found;
   }
 
   ready(): ReadyState {
@@ -167,6 +181,7 @@ export class NodePodNetwork implements PodNetwork {
     this.#inUse.set(hostIfName, lease.addresses);
     this.#options.nodeState.want(owner, this.#flowsOf(lease, adopted));
     this.#options.policy.adopt(subjectOf(adopted));
+    this.#options.hostPorts.adopt(owner, lease);
     this.#wantLink(adopted);
   }
 
@@ -194,7 +209,7 @@ export class NodePodNetwork implements PodNetwork {
   isAbsent(lease: Lease): boolean {
     const hostIfName = lease.attached?.hostIfName ?? hostInterfaceName(lease, lease.pod);
     if (this.#orphans === 'perhaps') return false;
-    if (this.#removals.has(hostIfName)) return false;
+    if (this.#removals.has(hostIfName) || !this.#options.hostPorts.isClear) return false;
     const { nodeState, ports, socket } = this.#options;
     if (nodeState.reconcilers.bridge.realizedRevision < this.#lastForgotten) return false;
     const currentHolders = this.#inUse.get(hostIfName);
@@ -226,9 +241,10 @@ export class NodePodNetwork implements PodNetwork {
     const pod = { wanted: this.#flowsOf(want, attached), link: this.#linkOf(attached), port: portOfPod(want, hostIfName, attached.ofPort) };
     // In the same bundle, where its policies are known.
     const policed = this.#options.policy.attach(subjectOf(attached), signal);
-    policed.catch(() => undefined); // looked at below, unless something else fails first
+    const ported = this.#options.hostPorts.attach(owner, want, signal);
+    for (const work of [policed, ported]) work.catch(() => undefined); // looked at below, unless something else fails first
     await nodeState.realizePod(owner, pod, { plugged: (port, until) => plugged(port.name, port.ofPort, until), onStage }, signal);
-    await policed;
+    await Promise.all([policed, ported]);
     this.#inUse.set(hostIfName, want.addresses);
     if (this.#options.mtu() === pod.link.mtu) return;
     await nodeState.reconcilers.links.realizedFor(owner, this.#wantLink({ ...attached, told: this.#toldOf(attached) }), signal);
@@ -309,6 +325,7 @@ export class NodePodNetwork implements PodNetwork {
     this.#attached.delete(attachmentId(want));
     this.#inUse.delete(hostIfName);
     datapath.forget(owner);
+    this.#options.hostPorts.detach(owner, want);
     // Policy's flows by this number too: the next pod must not be the last one to policy.
     const flows = this.#options.policy.detach(subjectOwner(want, want.pod));
     this.#lastForgotten = flows.bridge;

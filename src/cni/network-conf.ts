@@ -109,7 +109,7 @@ export interface RequestedIp {
   readonly field: string;
 }
 
-interface PortMapping {
+export interface PortMapping {
   readonly hostPort: number;
   readonly containerPort: number;
   readonly protocol: 'tcp' | 'udp' | 'sctp';

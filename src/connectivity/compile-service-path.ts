@@ -143,7 +143,16 @@ function answers(family: Family, { gateway, tunnel }: NodeEnvironment): Flow[] {
   const flow = (level: number, match: Match, steps: readonly Step[]): Flow => ({ table: 'route', priority: level, match, steps });
   const toGateway = [{ do: 'setEthDst', mac: gateway.mac } as const, load(reg.destination('gateway')), goto('ttl')];
   const carrier: Match = tunnel.type === 'gre' ? { protocol: 'gre' } : { protocol: 'udp', portDst: tunnel.port };
+  // Translated by the node's packet filter alone: host ports.
+  const ofHostPort: Match = {
+    payload: family,
+    ctState: { rpl: '+', trk: '+' },
+    ctMarks: [ctMark.service('no'), ctMark.source('gateway')],
+    regs: [reg.source('pod')],
+  };
   return [
+    flow(priority.guard, { ...ofHostPort, ...carrier }, drop),
+    flow(priority.override, ofHostPort, toGateway),
     ...all.flatMap((answer) => [
       ...(['pod', 'tunnel'] as const).map((from) => flow(priority.guard, { ...answer, ...carrier, regs: [reg.source(from)] }, drop)),
       flow(priority.override, answer, toGateway),

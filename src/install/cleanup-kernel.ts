@@ -6,8 +6,8 @@ import { deleteRoute, listRoutes, localTable, ourProtocol, type Route } from '..
 import { NetlinkSocket } from '../netlink/socket.ts';
 import type { Leftover } from './leftover.ts';
 
-/** Of the node and of Services. */
-const firewallTables = ['seine', 'seine-services'];
+/** Of the node, of Services and of host ports. */
+const firewallTables = ['seine', 'seine-services', 'seine-host-ports'];
 /** Names of the node's ends of pods' interfaces; they carry an alias that begins with `NAMESPACE/POD`. */
 const podLinkName = /^[a-z0-9]{1,7}-[0-9a-f]{7}$/;
 

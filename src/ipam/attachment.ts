@@ -1,4 +1,5 @@
 import type { EgressLimit } from '../connectivity/compile-pod.ts';
+import type { HostPort } from '../connectivity/host-port.ts';
 import type { Cidr, Family, Ip } from '../net/ip.ts';
 import type { Mac } from '../net/mac.ts';
 
@@ -41,6 +42,8 @@ export interface PodAttachment extends AttachmentKey {
   readonly routes?: readonly PodRoute[];
   readonly mac: Mac;
   readonly egress?: EgressLimit;
+  /** Ports of the node that lead to it; absent: none. */
+  readonly hostPorts?: readonly HostPort[];
 }
 
 /** What became of it, as the runtime is told. */

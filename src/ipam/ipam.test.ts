@@ -86,7 +86,11 @@ describe('IPAM', () => {
 
   it('knows everything again after a restart', async () => {
     const { ipam, store } = await open();
-    await ipam.allocate(request('a', { pod: { namespace: 'ns', name: 'web', uid: 'u' } }), never);
+    const hostPorts = [
+      { transport: 'tcp' as const, hostPort: 80, containerPort: 8_080 },
+      { transport: 'udp' as const, hostPort: 53, containerPort: 53, hostIp: parseIp('::') },
+    ];
+    await ipam.allocate(request('a', { pod: { namespace: 'ns', name: 'web', uid: 'u' }, hostPorts }), never);
     ipam.confirm(request('a'), attached);
     await ipam.allocate(request('b', { addresses: [parseIp('fd00::77')] }), never);
     await ipam.allocate(request('c'), never);
@@ -94,7 +98,7 @@ describe('IPAM', () => {
     await ipam.close();
     const again = await open({ store });
     expect(again.ipam.leases()).toEqual(ipam.leases());
-    expect(again.ipam.leaseOf(request('a'))).toMatchObject({ attached, pod: { namespace: 'ns', name: 'web', uid: 'u' } });
+    expect(again.ipam.leaseOf(request('a'))).toMatchObject({ attached, pod: { namespace: 'ns', name: 'web', uid: 'u' }, hostPorts });
     expect(again.ipam.rebooted).toBe(false);
     expect(ipsOf(await again.ipam.allocate(request('d'), never))).toEqual(['10.1.0.5', 'fd00::4']);
   });

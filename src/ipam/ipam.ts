@@ -299,9 +299,9 @@ export class Ipam {
       }
       addresses.push({ ip, prefixLength: pool.pool.cidr.prefixLength, gateway: pool.pool.gateway });
     }
-    const { network, containerId, ifName, netns, pod, egress } = request;
+    const { network, containerId, ifName, netns, pod, egress, hostPorts } = request;
     const serial = this.#table.nextSerial();
-    const more = { ...(pod ? { pod } : {}), ...(egress ? { egress } : {}) };
+    const more = { ...(pod ? { pod } : {}), ...(egress ? { egress } : {}), ...(hostPorts ? { hostPorts } : {}) };
     const lease: Lease = { serial, network, containerId, ifName, state: 'allocated', addresses, mac, netns, ...more };
     this.#table.put(lease);
     return lease;

@@ -1,6 +1,7 @@
 import { crc32 } from 'node:zlib';
 import type { CniDns } from '../cni/result.ts';
 import type { EgressLimit } from '../connectivity/compile-pod.ts';
+import type { HostPort } from '../connectivity/host-port.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { parseCidr, parseIp } from '../net/ip.ts';
 import { parseMac } from '../net/mac.ts';
@@ -34,11 +35,12 @@ export function encodeRecord(record: JournalRecord): string {
 function plain(record: JournalRecord): object {
   if (record.op === 'open') return { v: formatVersion, ...record };
   if (record.op !== 'lease') return record;
-  const { addresses, routes, ...rest } = record.lease;
+  const { addresses, routes, hostPorts, ...rest } = record.lease;
   return {
     op: 'lease',
     ...rest,
     ...(routes ? { routes: routes.map(({ destination, gateway }) => ({ dst: destination.text, gw: gateway?.text })) } : {}),
+    ...(hostPorts ? { hostPorts: hostPorts.map(({ hostIp, ...each }) => ({ ...each, hostIp: hostIp?.text })) } : {}),
     addresses: addresses.map(({ ip, prefixLength, gateway }) => ({ ip: `${ip.text}/${prefixLength}`, gateway: gateway.text })),
   };
 }
@@ -103,6 +105,11 @@ interface RawRecord {
   readonly routes?: readonly { readonly dst: string; readonly gw?: string }[];
   readonly dns?: CniDns;
   readonly egress?: EgressLimit;
+  readonly hostPorts?: readonly RawHostPort[];
+}
+
+interface RawHostPort extends Omit<HostPort, 'hostIp'> {
+  readonly hostIp?: string;
 }
 
 interface RawAttached {
@@ -134,7 +141,7 @@ function recordOf(raw: RawRecord): JournalRecord {
 }
 
 function leaseOf(raw: RawRecord): Lease {
-  const { pod, attached, ipamType, routes, dns, egress } = raw;
+  const { pod, attached, ipamType, routes, dns, egress, hostPorts } = raw;
   return {
     serial: present(raw.serial),
     network: present(raw.network),
@@ -146,6 +153,7 @@ function leaseOf(raw: RawRecord): Lease {
     netns: present(raw.netns),
     ...(pod === undefined ? {} : { pod: { namespace: pod.namespace, name: pod.name, uid: pod.uid } }),
     ...(egress === undefined ? {} : { egress: { rate: egress.rate, burst: egress.burst } }),
+    ...(hostPorts === undefined ? {} : { hostPorts: hostPorts.map(hostPortOf) }),
     ...(ipamType === undefined ? {} : { ipamType }),
     ...(routes === undefined ? {} : { routes: routes.map(routeOf) }),
     ...(dns === undefined ? {} : { dns }),
@@ -161,6 +169,10 @@ function attachedOf({ hostIfName, hostMac, mtu, netnsCookie, routeTables }: RawA
     ...(netnsCookie === undefined ? {} : { netnsCookie }),
     ...(routeTables === undefined ? {} : { routeTables }),
   };
+}
+
+function hostPortOf({ transport, hostPort, containerPort, hostIp }: RawHostPort): HostPort {
+  return { transport, hostPort, containerPort, ...(hostIp === undefined ? {} : { hostIp: parseIp(hostIp) }) };
 }
 
 function routeOf({ dst, gw }: { readonly dst: string; readonly gw?: string }): PodRoute {

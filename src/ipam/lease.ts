@@ -1,5 +1,6 @@
 import type { CniDns } from '../cni/result.ts';
 import type { EgressLimit } from '../connectivity/compile-pod.ts';
+import type { HostPort } from '../connectivity/host-port.ts';
 import type { Cidr, Ip } from '../net/ip.ts';
 import type { Mac } from '../net/mac.ts';
 import type { AttachedPod, AttachmentKey, PodAddress, PodIdentity, PodRoute } from './attachment.ts';
@@ -23,6 +24,7 @@ export interface Lease extends AttachmentKey {
   readonly netns: string;
   readonly pod?: PodIdentity;
   readonly egress?: EgressLimit;
+  readonly hostPorts?: readonly HostPort[];
   /** The plugin that lent the addresses, if it was not us: we keep the record only, and it decides when they are free. */
   readonly ipamType?: string;
   /** What that plugin gave besides. */
@@ -46,6 +48,7 @@ export interface LeaseRequest extends AttachmentKey {
   readonly addresses: readonly Ip[];
   readonly mac?: Mac;
   readonly egress?: EgressLimit;
+  readonly hostPorts?: readonly HostPort[];
 }
 
 export interface PoolUsage {

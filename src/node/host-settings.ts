@@ -11,13 +11,18 @@ export interface HostSetting {
   readonly why: string;
 }
 
-/** Kernel settings of the node without which packets are lost, or pods could misuse the node; `docs/operations.md` lists them for administrators. */
-export function hostSettings(families: readonly Family[], gateway: string): readonly HostSetting[] {
+/**
+ * Kernel settings of the node without which packets are lost, or pods could misuse the node; `docs/operations.md` lists them for administrators.
+ *
+ * @param hostPortsAtLoopback left out while that is not known
+ */
+export function hostSettings(families: readonly Family[], gateway: string, hostPortsAtLoopback?: boolean): readonly HostSetting[] {
   const ipv4: readonly HostSetting[] = [
     { name: ['net', 'ipv4', 'ip_forward'], value: '1', why: 'pods reach the world through the node' },
     { name: ['net', 'ipv4', 'conf', gateway, 'forwarding'], value: '1', why: 'what comes from pods is forwarded' },
     // Answers to a Service come from an address that no route of the interface names.
     { name: ['net', 'ipv4', 'conf', gateway, 'rp_filter'], value: '2', why: 'replies of Services take another way than requests' },
+    ...(hostPortsAtLoopback === undefined ? [] : [routeLocalnet(gateway, hostPortsAtLoopback)]),
     { name: ['net', 'ipv4', 'conf', gateway, 'send_redirects'], value: '0', why: 'the gateway is the right next hop' },
     { name: ['net', 'ipv4', 'conf', gateway, 'accept_redirects'], value: '0', why: 'no pod says where the node sends packets' },
     { name: ['net', 'ipv4', 'conf', gateway, 'accept_source_route'], value: '0', why: 'no pod says which way its packets take' },
@@ -32,15 +37,25 @@ export function hostSettings(families: readonly Family[], gateway: string): read
   return [...(families.includes('ipv4') ? ipv4 : []), ...(families.includes('ipv6') ? ipv6 : [])];
 }
 
+function routeLocalnet(gateway: string, hostPortsAtLoopback: boolean): HostSetting {
+  const why =
+    'at 127.0.0.1 host ports answer the node’s own programs: 1 while a pod has one there. What comes for it by the gateway is dropped';
+  return { name: ['net', 'ipv4', 'conf', gateway, 'route_localnet'], value: hostPortsAtLoopback ? '1' : '0', why };
+}
+
 /** What of `NodeState` holds the settings. */
 type SettingsState = Pick<NodeState, 'wantSettings'>;
 
 /** Wants the kernel settings that go with what the node is at present. */
-export function wantHostSettings(environment: NodeEnvironment, interfaces: readonly HostInterface[], state: SettingsState): void {
+export function wantHostSettings(
+  environment: NodeEnvironment,
+  { interfaces, hostPortsAtLoopback }: { readonly interfaces: readonly HostInterface[]; readonly hostPortsAtLoopback?: boolean },
+  state: SettingsState,
+): void {
   const transport = carrierOf(environment.transport, interfaces);
   const families = familiesOf(environment);
   const kept = families.includes('ipv6') && transport !== undefined ? keptRouterAdvertisements(transport) : [];
-  const all = [...kept, ...hostSettings(families, environment.gateway.name)];
+  const all = [...kept, ...hostSettings(families, environment.gateway.name, hostPortsAtLoopback)];
   state.wantSettings(new Map(all.map(({ name, value }) => [settingKey(name), value])));
 }
 

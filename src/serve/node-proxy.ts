@@ -92,6 +92,11 @@ export class NodeProxy {
     changed(({ loadBalancerSourceRanges }) => loadBalancerSourceRanges.length > 0);
   }
 
+  /** The node's own, as they are now. */
+  get addresses(): readonly Ip[] {
+    return this.#addresses.own;
+  }
+
   /** Read for each of thousands of Services: worked out anew only where something that it is made of is another than before. */
   get proxying(): Proxying {
     const { mode, node: side } = this.#options;

@@ -13,6 +13,7 @@ import { ProxyHealthz } from './effects/proxy-healthz.ts';
 import { StartCleaner } from './effects/start-cleaner.ts';
 import { TrackedConnections } from './effects/tracked-connections.ts';
 import { UnservedEvents } from './effects/unserved-events.ts';
+import { hostPortHolder } from './host-port-holders.ts';
 import { lookForKubeProxy } from './kube-proxy.ts';
 import { NodeProxy } from './node-proxy.ts';
 import type { AddressHolders, ObserveProgramming, ServeConfig, ServeNode, ServeSources } from './ports.ts';
@@ -37,6 +38,8 @@ export interface NodeServices {
   readonly affinity: AffinityKeeper;
   readonly startCleaner: StartCleaner;
   readonly tracked: TrackedConnections;
+  /** Who has a port of the node already, in words for people: a pod's host port must not take its place. */
+  readonly hostPortHolder: ReturnType<typeof hostPortHolder>;
   /** To be awaited before `follow`: reads what the bridge serves. Rejects only when the agent stops. */
   remember(): Promise<void>;
   /**
@@ -87,5 +90,17 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
     void affinity.run(inStep);
     void startCleaner.run(inStep);
   };
-  return { services, mode, healthz, cleaner, affinity, startCleaner, tracked, remember: () => startCleaner.remember(), follow };
+  const holder = hostPortHolder({ services: sources.services, host: node.host, own: () => node.addresses });
+  return {
+    services,
+    mode,
+    healthz,
+    cleaner,
+    affinity,
+    startCleaner,
+    tracked,
+    hostPortHolder: holder,
+    remember: () => startCleaner.remember(),
+    follow,
+  };
 }

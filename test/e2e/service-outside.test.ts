@@ -3,7 +3,7 @@ import { inParallel } from '../../src/lab/demo/scene.ts';
 import { runIn } from '../../src/lab/machine/netns.ts';
 import { transportInterface } from '../../src/lab/node/topology.ts';
 import { cidrOf, parseIp } from '../../src/net/ip.ts';
-import { type Aim, eventually, families, type KubeService, protocols, ServiceLab, silent } from '../support/service-lab.ts';
+import { type Aim, eventually, families, type KubeService, podManifest, protocols, ServiceLab, silent } from '../support/service-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
 
 /** Node ports, load balancers and external addresses, from the world outside, from pods and from nodes, in both families. */
@@ -177,6 +177,56 @@ it('falls back to endpoints that terminate, with externalTrafficPolicy Cluster',
   await lab.allSee(fromWorld(service, 'node-3'), { pods: ['web-2'], failures: [] }, { tries: 12 });
   await lab.endpoints(name, [{ pod: 'web-1', ...leaving }]);
   await lab.allSee(fromWorld(service, 'node-3'), { pods: ['web-1'], failures: [] });
+});
+
+describe('a host port', () => {
+  const containerPort = 8_000;
+  /** @param hostPorts those of TCP and UDP, both of the container's port */
+  const start = async (name: string, ...hostPorts: readonly { readonly hostPort: number; readonly hostIP?: string }[]) => {
+    const ports = hostPorts.flatMap((each, at) =>
+      protocols.map((protocol) => ({ name: `${protocol}-${at}`, containerPort, protocol: protocol.toUpperCase(), ...each })),
+    );
+    await lab.start(podManifest(name, 'node-1', { app: name }, { container: { ports } }));
+  };
+  const at = (from: string, address: string, port: number): Aim[] => protocols.map((protocol) => ({ from, address, port, protocol }));
+  const atNode = (from: string, port: number): Aim[] => families.flatMap((family) => at(from, lab.ip('node-1', family), port));
+
+  it('leads to its pod: from the world, pods of this node and of others, both nodes, and from the pod itself', async () => {
+    const name = lab.name('ported');
+    await start(name, { hostPort: 8_080 });
+    for (const from of ['world', 'client-1', 'client-2', 'node-1', 'node-2', name])
+      await lab.allSee(atNode(from, 8_080), { pods: [name], failures: [] });
+    await lab.allSee(at('node-1', '127.0.0.1', 8_080), { pods: [name], failures: [] });
+    for (const from of ['world', 'client-1'])
+      for (const aim of atNode(from, 8_080)) await lab.sees(aim, { clients: [lab.ip(from, familyOf(aim))] });
+    await lab.delete('pods', name);
+    for (const from of ['world', 'node-1']) await lab.allSee(atNode(from, 8_080), { pods: [] }, silent);
+  });
+
+  it('is at one address of the node, if it says which', async () => {
+    const [here, loopback] = [lab.name('addressed'), lab.name('addressed')];
+    await start(here, { hostPort: 8_083, hostIP: lab.ip('node-1', 'ipv4') });
+    await start(loopback, { hostPort: 8_083, hostIP: '127.0.0.1' });
+    await lab.allSee(at('world', lab.ip('node-1', 'ipv4'), 8_083), { pods: [here], failures: [] });
+    await lab.allSee(at('world', lab.ip('node-1', 'ipv6'), 8_083), { pods: [] }, silent);
+    await lab.allSee(at('node-1', '127.0.0.1', 8_083), { pods: [loopback], failures: [] });
+  });
+
+  it('belongs to one pod, and no pod gets a node port of a Service', async () => {
+    const [first, second, third] = [lab.name('claimed'), lab.name('claimed'), lab.name('claimed')];
+    await start(first, { hostPort: 8_082 });
+    const service = await lab.service(lab.name('claiming'), { ...web, type: 'NodePort' });
+    const nodePort = lab.nodePort(service, 'tcp');
+    for (const [name, hostPort] of [[second, 8_082] as const, [third, nodePort] as const]) {
+      const manifest = podManifest(name, 'node-1', {}, { container: { ports: [{ containerPort, hostPort }] } });
+      await lab.lab.api.send({ method: 'POST', path: manifest.collection, body: manifest.object }, AbortSignal.timeout(10_000));
+    }
+    const said = async (name: string) => (await lab.events('Pod', name)).join();
+    await eventually(async () => expect(await said(second)).toContain(`hostPort: 8082/tcp belongs to pod demo/${first}`));
+    await eventually(async () => expect(await said(third)).toContain(`hostPort: ${nodePort}/tcp belongs to Service demo/`));
+    for (const name of [second, third]) await lab.delete('pods', name);
+    await lab.allSee(atNode('world', 8_082), { pods: [first], failures: [] });
+  });
 });
 
 /** Addresses of the tests' own, that the world sends to node 1. */

@@ -23,7 +23,7 @@ afterAll(async () => {
 it('are made as they must be, whatever they were while no agent ran', async () => {
   for (const name of [forward, forward6]) writeSysctl(name, 0);
   writeSysctl(ofGateway('accept_redirects'), 1);
-  wantHostSettings(exampleNode, [], node.plane.nodeState);
+  wantHostSettings(exampleNode, { interfaces: [] }, node.plane.nodeState);
   await expect.poll(read(forward)).toBe('1');
   await expect.poll(read(forward6)).toBe('1');
   await expect.poll(read(ofGateway('accept_redirects'))).toBe('0');

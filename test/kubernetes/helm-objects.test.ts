@@ -94,14 +94,14 @@ it('keeps values without options, too, in a version of the chart that has anothe
   await typed(`helm upgrade seine ${next} --namespace kube-system`);
   expect(await values()).toEqual(before);
   expect((await wanted()).image).toBe('registry.example/seine/agent:99.0.0');
-  expect(JSON.parse(await plugins())).toMatchObject({ plugins: [{ type: 'seine' }, { type: 'portmap' }] });
+  expect(JSON.parse(await plugins())).toMatchObject({ plugins: [{ type: 'seine' }] });
 });
 
 it('brings agent, configuration and plugin list back by the command of the page', async () => {
   await typed(rollback());
   expect(await wanted()).toEqual(second);
   expect(await settings()).toContain('logLevel: "debug"\n');
-  expect(JSON.parse(await plugins())).toMatchObject({ plugins: [{ type: 'seine' }, { type: 'portmap' }, { type: 'bandwidth' }] });
+  expect(JSON.parse(await plugins())).toMatchObject({ plugins: [{ type: 'seine' }, { type: 'bandwidth' }] });
 });
 
 it('brings back by kubectl rollout undo what helm has replaced', async () => {

@@ -96,13 +96,13 @@ it('keeps them without options, too, in a version of the chart that has another 
   await untilDeployed(({ config }) => config !== second.config);
   expect(await values()).toEqual(before);
   expect(await plugins()).not.toContain('bandwidth"\n');
-  expect(JSON.parse(await plugins())).toMatchObject({ plugins: [{ type: 'seine' }, { type: 'portmap' }] });
+  expect(JSON.parse(await plugins())).toMatchObject({ plugins: [{ type: 'seine' }] });
 });
 
 it('brings agent, configuration and plugin list back by helm rollback', async () => {
   await typed(rolledBack());
   expect(await untilDeployed(({ config }) => config === second.config)).toEqual(second);
-  expect(JSON.parse(await plugins())).toMatchObject({ plugins: [{ type: 'seine' }, { type: 'portmap' }, { type: 'bandwidth' }] });
+  expect(JSON.parse(await plugins())).toMatchObject({ plugins: [{ type: 'seine' }, { type: 'bandwidth' }] });
 });
 
 it('comes back from an image that is not there', async () => {

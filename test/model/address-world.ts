@@ -107,6 +107,7 @@ export class AddressWorld {
       deletions,
       delegatedIpam: new FakeDelegatedIpam(),
       reportPoolExhausted: true,
+      hostPortHolder: () => undefined,
       pods: undefined,
       log: silentLog,
     });

@@ -167,7 +167,7 @@ export class Reference {
     const known = this.#connections.get(tupleKey(tuple));
     if (known) return [this.#send(arrival, known.connection, known.reply)];
     if (!mayOpen(arrival.packet)) return dropped;
-    const plain = { asked: tuple, given: tuple, service: false, hairpin: false, byGateway: false };
+    const plain = { asked: tuple, given: tuple, service: false, hairpin: false, byGateway: arrival.from === 'gateway' };
     if (arrival.from === 'gateway' && this.#isNoSource(tuple.src)) return dropped;
     const service = arrival.from === 'tunnel' ? undefined : this.#promised(arrival, tuple);
     if (!service) return [this.#send(arrival, plain, false)];
@@ -225,7 +225,8 @@ export class Reference {
     // What the receiver is found by is the endpoint, before a hairpin's source is put in.
     const translatedPacket = withTuple(packet, reply ? reversed(asked) : given);
     const toGateway = { kind: 'gateway', port: this.#scene.node.gateway.ofPort, mac: this.#scene.node.gateway.mac } as const;
-    const to = reply && service && byGateway ? toGateway : translatedPacket.ipDst && this.#place(translatedPacket.ipDst);
+    const to =
+      reply && byGateway && (service || from === 'pod') ? toGateway : translatedPacket.ipDst && this.#place(translatedPacket.ipDst);
     if (!to || !this.#mayGo(from, to, translatedPacket, { service, answer: reply && byGateway }))
       return { outputs: [], ...(service && began) };
     if (to.port === inPort && !hairpin) return { outputs: [], ...began };

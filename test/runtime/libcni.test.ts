@@ -106,7 +106,8 @@ describe('a chain', () => {
   const portMappings = [{ hostPort: 8082, containerPort: 80, protocol: 'tcp' }];
 
   it('of ours, portmap, bandwidth and tuning', async () => {
-    write([...runtimes.chain(1), { type: 'tuning', sysctl: { 'net.ipv4.conf.IFNAME.arp_filter': '1' }, mtu: 1300 }]);
+    const portmap = { type: 'portmap', capabilities: { portMappings: true } };
+    write([...runtimes.chain(1), portmap, { type: 'tuning', sysctl: { 'net.ipv4.conf.IFNAME.arp_filter': '1' }, mtu: 1300 }]);
     const bandwidth = { ingressRate: 1e6, ingressBurst: 1e6, egressRate: 1e6, egressBurst: 1e6 };
     const one = await container({ portMappings, bandwidth });
     await live(one, async ([address]) => {

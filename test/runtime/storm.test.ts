@@ -56,7 +56,7 @@ async function quietFigures(before: Awaited<ReturnType<typeof contentsOf>>): Pro
 }
 
 it('leave nothing behind, and cost no memory or descriptors the second time', { timeout: 600_000 }, async () => {
-  // The first host port leaves portmap's own chains, for ever.
+  // What the first pod of a node leaves for ever is none of the storm's.
   const { cri } = runtimes.containerd(1);
   const first = await cri.runSandbox(runtimes.sandboxConfig(stormPod(0)), signal);
   await cri.stopSandbox(first, signal);

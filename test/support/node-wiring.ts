@@ -7,6 +7,7 @@ import { flowCheck } from '../../src/attach/flow-check.ts';
 import { NodePodNetwork, type PodPolicy } from '../../src/attach/pod-network.ts';
 import { parseConfig } from '../../src/config/agent-config.ts';
 import { compileSubject } from '../../src/connectivity/compile-entry.ts';
+import { HostPorts } from '../../src/host-ports/host-ports.ts';
 import type { AttachedPod, AttachmentKey } from '../../src/ipam/attachment.ts';
 import { silentLog } from '../../src/log/log.ts';
 import type { HostLinks } from '../../src/netlink/pod-interface.ts';
@@ -95,6 +96,16 @@ export async function becomeNode(more = ''): Promise<TestNode> {
   await plane.openflow.untilUp(AbortSignal.timeout(10_000));
   const environment = { mtu: (): number => mtu };
   const changed: { key: AttachmentKey; attached: AttachedPod }[] = [];
+  const hostPorts = new HostPorts({
+    nodeState,
+    environment: () => exampleNode,
+    connections: { forget: () => 0 },
+    leftovers: { remove: () => [] },
+    loopbackChanged: () => {},
+    log: silentLog,
+    signal: stop.signal,
+  });
+  hostPorts.want();
   const network = new NodePodNetwork({
     nodeState: plane.nodeState,
     ports: plane.ports,
@@ -103,6 +114,7 @@ export async function becomeNode(more = ''): Promise<TestNode> {
     readiness,
     flowCheck: flowCheck(plane.nodeState, plane.openflow),
     policy: allFree(nodeState),
+    hostPorts,
     datapathType: 'netdev',
     mtu: () => environment.mtu(),
     frames: new FrameInjector(plane, stop.signal),

@@ -103,7 +103,7 @@ function disagreement(attachments: readonly ExplainedAttachment[], known: KnownP
 }
 
 function attachmentLines({ view, gateways, flows, ageSeconds }: ExplainedAttachment, { bridge }: PodFacts): readonly string[] {
-  const { addresses, interface: name, mac, mtu, hostInterface, ofPort, wantedOfPort, egress } = view;
+  const { addresses, interface: name, mac, mtu, hostInterface, ofPort, wantedOfPort, egress, hostPorts } = view;
   const hops = gateways.length === 0 ? '' : `; it reaches everything else by ${gateways.join(' and ')}`;
   const wanted = flows.reduce((sum, each) => sum + each.wanted, 0);
   const held = flows.reduce((sum, each) => sum + each.held, 0);
@@ -111,6 +111,7 @@ function attachmentLines({ view, gateways, flows, ageSeconds }: ExplainedAttachm
     `It has ${addresses.join(' and ')} on ${name} (${mac}${mtu === null ? '' : `, MTU ${mtu}`})${hops}.`,
     `On the node that is ${hostInterface}, port ${ofPort ?? 'none'} of ${bridge}${ofPort === wantedOfPort ? '' : ` instead of ${wantedOfPort ?? 'none'}`}.`,
     ...(egress ? [`What it sends is limited to ${egress.rate} bit/s, in bursts of ${egress.burst} bits.`] : []),
+    ...(hostPorts.length > 0 ? [`Ports of the node lead to it: ${reported(hostPorts)}.`] : []),
     ageSeconds === null
       ? 'None of its flows is on the bridge.'
       : `It has been on the bridge since ${span(ageSeconds)} ago, as far as its oldest flow says.`,

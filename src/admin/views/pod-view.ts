@@ -1,6 +1,7 @@
 import type { PodView } from '../../agent-api/object.ts';
 import { hostInterfaceName, podOwner } from '../../attach/attachment-names.ts';
 import type { NodePodNetwork } from '../../attach/pod-network.ts';
+import { hostPortText } from '../../connectivity/host-port.ts';
 import type { InterfaceState } from '../../diagnose/entries/node-entries.ts';
 import type { NodeSnapshot } from '../../diagnose/entries/node-reader.ts';
 import type { Parts } from '../../diagnose/entries/parts.ts';
@@ -55,6 +56,7 @@ export async function podView(lease: Lease, sources: PodSources): Promise<PodVie
     link: link?.state ?? 'missing',
     mtu: link?.mtu ?? null,
     egress: egressOf(parts, owner),
+    hostPorts: (lease.hostPorts ?? []).map((each) => `${hostPortText(each)} to ${each.containerPort}`),
   };
 }
 

@@ -4,6 +4,7 @@ import { show } from '../../cni/json.ts';
 import type { RequestedIp } from '../../cni/network-conf.ts';
 import type { AddRequest, CheckRequest, DelRequest, GcRequest, StatusRequest } from '../../cni/request.ts';
 import type { WireRequest } from '../../cni/wire.ts';
+import type { HostPort } from '../../connectivity/host-port.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { AttachmentKey } from '../../ipam/attachment.ts';
 import type { DelegatedCall, DelegatedIpam, DelegatedNetworkCall } from '../../ipam/delegated-ipam.ts';
@@ -24,6 +25,12 @@ export interface Caller {
   readonly stages: StageTimes;
 }
 
+/** An ADD, with what was claimed for it. */
+interface AddressCaller extends Caller {
+  readonly request: AddRequest;
+  readonly hostPorts: readonly HostPort[];
+}
+
 /** Addresses for pods: from our own IPAM, or from the plugin that the configuration names, with our IPAM keeping the record. */
 export class AttachmentAddresses {
   readonly #ipam: Ipam;
@@ -35,12 +42,14 @@ export class AttachmentAddresses {
   }
 
   /** @throws CniError 4, 7, 11, 101 or 105; then nothing is leased */
-  async obtain(caller: Caller & { readonly request: AddRequest }, signal: AbortSignal): Promise<Lease> {
+  async obtain(caller: AddressCaller, signal: AbortSignal): Promise<Lease> {
     const { attachment, netns, pod, requestedIps, requestedMac, ipamType, egress } = caller.request;
     try {
       const mac = requestedMac && parsed(requestedMac, parseMac);
       const addresses = requestedIps.map((ip) => parsed(ip, parseIp));
-      const more = { ...(pod ? { pod } : {}), ...(mac ? { mac } : {}), ...(egress ? { egress } : {}) };
+      const { hostPorts } = caller;
+      const ports = hostPorts.length > 0 ? { hostPorts } : {};
+      const more = { ...(pod ? { pod } : {}), ...(mac ? { mac } : {}), ...(egress ? { egress } : {}), ...ports };
       const wanted = { ...attachment, netns, addresses, ...more };
       if (ipamType === undefined) return await this.#ipam.allocate(wanted, signal);
       return await this.#delegate(wanted, delegatedCall(attachment, ipamType, caller), signal);
@@ -83,7 +92,7 @@ export class AttachmentAddresses {
   }
 
   async #delegate(wanted: LeaseRequest, call: DelegatedCall, signal: AbortSignal): Promise<Lease> {
-    const { network, containerId, ifName, netns, pod, egress } = wanted;
+    const { network, containerId, ifName, netns, pod, egress, hostPorts } = wanted;
     try {
       const { addresses, routes, dns } = await this.#delegated.add(call, signal);
       const mac = wanted.mac ?? podMac(wanted, (taken) => this.#ipam.hasMac(taken));
@@ -97,6 +106,7 @@ export class AttachmentAddresses {
         ipamType: call.ipamType,
         ...(pod ? { pod } : {}),
         ...(egress ? { egress } : {}),
+        ...(hostPorts ? { hostPorts } : {}),
         ...(routes.length > 0 ? { routes } : {}),
         ...(Object.keys(dns).length > 0 ? { dns } : {}),
       });

@@ -30,6 +30,7 @@ it('taking back an ADD spares what was attached after it', async () => {
   const { ipam, network, delegatedIpam, stateDir } = bench;
   const deletions = new RecordedDeletions(stateDir, silentLog);
   const attachments = new Attachments({
+    hostPortHolder: () => undefined,
     ipam,
     network,
     deletions,

@@ -8,6 +8,7 @@ import type { Lease } from '../../ipam/lease.ts';
 import type { Log } from '../../log/log.ts';
 import type { AttachmentAddresses, Caller } from './addresses.ts';
 import type { RecordedDeletions } from './deletions.ts';
+import { assertReached, HostPortClaims, type HostPortHolder } from './host-ports.ts';
 import type { PodNetwork } from './pod-network.ts';
 import { KeyedQueue } from './queue.ts';
 import { differencesFromResult } from './result.ts';
@@ -21,6 +22,7 @@ export interface AttachmentPorts {
   readonly addresses: AttachmentAddresses;
   readonly network: PodNetwork;
   readonly deletions: Pick<RecordedDeletions, 'has' | 'list' | 'remove'>;
+  readonly hostPortHolder: HostPortHolder;
   readonly log: Log;
 }
 
@@ -32,9 +34,11 @@ interface AddCaller extends Caller {
 export class Attachments {
   readonly #ports: AttachmentPorts;
   readonly #queue = new KeyedQueue();
+  readonly #hostPorts: HostPortClaims;
 
   constructor(ports: AttachmentPorts) {
     this.#ports = ports;
+    this.#hostPorts = new HostPortClaims(() => ports.ipam.leases(), ports.hostPortHolder);
   }
 
   isBusy(containerId: string): boolean {
@@ -96,20 +100,32 @@ export class Attachments {
 
   async #addAlone(caller: AddCaller, signal: AbortSignal): Promise<AttachedLease> {
     const key = caller.request.attachment;
-    const { ipam, network, addresses } = this.#ports;
+    const { ipam, network } = this.#ports;
     await this.#settleAlone(key, caller);
     const existing = ipam.leaseOf(key);
     const done = existing && (await this.#alreadyDone(existing, caller, signal));
     if (done) return done;
     if (existing) await this.#takeBackAlone(existing, caller);
-    const lease = await caller.stages.measure('addresses', addresses.obtain(caller, signal));
+    const lease = await this.#leaseFor(caller, signal);
     try {
+      assertReached(lease.hostPorts ?? [], lease.addresses);
       const attached = await inWiring(caller, network.attach(lease, signal));
       await ipam.acknowledge(key, attached);
       return { ...lease, attached };
     } catch (thrown) {
       await this.#giveBackQuietly(lease, caller);
       throw thrown;
+    }
+  }
+
+  /** Of two that ask for one host port, the first has it. */
+  async #leaseFor(caller: AddCaller, signal: AbortSignal): Promise<Lease> {
+    const claim = this.#hostPorts.claim(caller.request);
+    const { hostPorts } = claim;
+    try {
+      return await caller.stages.measure('addresses', this.#ports.addresses.obtain({ ...caller, hostPorts }, signal));
+    } finally {
+      claim.end();
     }
   }
 

@@ -12,6 +12,7 @@ import type { PodLookup } from '../node-pods.ts';
 import { CniCalls, type ServedCall } from './calls.ts';
 import { serveConnection } from './connection.ts';
 import { RecordedDeletions } from './deletions.ts';
+import type { HostPortHolder } from './host-ports.ts';
 import type { PodNetwork } from './pod-network.ts';
 
 export interface CniServerOptions {
@@ -28,6 +29,8 @@ export interface CniServerOptions {
   readonly reportPoolExhausted?: boolean;
   /** Other IPAM plugins; left out, their programs are run as libcni does. */
   readonly delegatedIpam?: DelegatedIpam;
+  /** Who besides pods has ports of the node; left out: nobody. */
+  readonly hostPortHolder?: HostPortHolder;
   readonly log: Log;
   /** Shares the loop between the long jobs of the process; left out: there are none. */
   readonly turns?: LoopTurns;
@@ -71,7 +74,9 @@ export class CniServer {
     const deletions = new RecordedDeletions(stateDir, log);
     this.#options = options;
     const delegated = options.delegatedIpam ?? delegatedIpam;
-    this.#calls = new CniCalls({ ipam, network, log, deletions, delegatedIpam: delegated, reportPoolExhausted, pods, turns, onCall });
+    const { hostPortHolder = () => undefined } = options;
+    const ours = { deletions, delegatedIpam: delegated, hostPortHolder };
+    this.#calls = new CniCalls({ ipam, network, log, ...ours, reportPoolExhausted, pods, turns, onCall });
   }
 
   /** What a DEL would do, for a pod that is gone and whose DEL has not come. @throws CniError 102; then it can be tried again */

@@ -28,6 +28,18 @@ it('tells what it may send', () => {
   expect(leaseFromPort(idsOf({ 'egress-rate': 'much', 'egress-burst': '5' }), link, pools)).not.toHaveProperty('egress');
 });
 
+it('tells which ports of the node lead to it', () => {
+  const hostPorts = [
+    { transport: 'tcp' as const, hostPort: 8_080, containerPort: 80 },
+    { transport: 'udp' as const, hostPort: 53, containerPort: 5_353, hostIp: parseIp('2001:db8::1') },
+  ];
+  const ids = { ...portOfPod({ ...pod, hostPorts }, link.name, 32_784).externalIds };
+  expect(ids['host-ports']).toBe('tcp 8080 80,udp 53 5353 2001:db8::1');
+  expect(leaseFromPort(new Map(Object.entries(ids)), link, pools)).toMatchObject({ hostPorts });
+  for (const text of ['', 'icmp 1 1', 'tcp 0 80', 'tcp 80', 'tcp 80 80 here', 'tcp 80 70000'])
+    expect(leaseFromPort(idsOf({ 'host-ports': text }), link, pools)).not.toHaveProperty('hostPorts');
+});
+
 it.each([
   ['is no pod’s', new Map([['seine-owner', 'agent']])],
   ['has an address of nobody', idsOf({ ip: '192.0.2.1' })],

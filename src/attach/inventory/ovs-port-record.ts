@@ -6,6 +6,7 @@ import { cidrContains, parseIp } from '../../net/ip.ts';
 import { parseMac } from '../../net/mac.ts';
 import type { Link } from '../../netlink/links.ts';
 import type { WantedPort } from '../../wanted/switch-row.ts';
+import { hostPortsIn, hostPortsText } from './host-port-record.ts';
 
 /** A pod's port on the bridge; its `external_ids` say all that is needed to know the pod again if the journal is lost. */
 export function portOfPod(want: PodAttachment, name: string, ofPort: number): WantedPort {
@@ -17,6 +18,7 @@ export function portOfPod(want: PodAttachment, name: string, ofPort: number): Wa
     mac: want.mac,
     ip: want.addresses.map(({ ip }) => ip.text).join(','),
     ...(want.egress ? { 'egress-rate': String(want.egress.rate), 'egress-burst': String(want.egress.burst) } : {}),
+    ...(want.hostPorts?.length ? { 'host-ports': hostPortsText(want.hostPorts) } : {}),
     ...(want.pod ? { 'pod-namespace': want.pod.namespace, 'pod-name': want.pod.name } : {}),
   };
   return { name, type: '', ofPort, options: {}, externalIds };
@@ -40,7 +42,9 @@ export function leaseFromPort(
   if (!addresses.every((address) => address !== undefined)) return undefined;
   const pod = namespace && podName ? { pod: { namespace, name: podName, uid: '' } } : {};
   const attached = { hostIfName: name, hostMac, mtu };
-  return { containerId, ifName, network, netns, mac: parseMac(mac), addresses, ...pod, ...egressIn(ids), attached };
+  const found = hostPortsIn(ids.get('host-ports'));
+  const hostPorts = found.length > 0 ? { hostPorts: found } : {};
+  return { containerId, ifName, network, netns, mac: parseMac(mac), addresses, ...pod, ...egressIn(ids), ...hostPorts, attached };
 }
 
 /** What is no number of bits counts for nothing: a pod without its limit is better than no pod. */

@@ -67,7 +67,7 @@ interface SeinePluginConf {
 }
 
 /**
- * The chain of a node: ours, then host ports, then bandwidth. It says 1.0.0, which every runtime speaks, and offers
+ * The chain of a node: ours, then bandwidth. It says 1.0.0, which every runtime speaks, and offers
  * whatever all of the chain can do.
  *
  * @param versions what every plugin of the chain answered to VERSION
@@ -79,8 +79,7 @@ export function chainConfList(seine: SeinePluginConf, versions: readonly (readon
     cniVersions: common.filter((version) => isAtLeast(version, '0.4.0')),
     name: 'seine',
     plugins: [
-      { type: 'seine', ...seine, capabilities: { bandwidth: true } },
-      { type: 'portmap', capabilities: { portMappings: true } },
+      { type: 'seine', ...seine, capabilities: { bandwidth: true, portMappings: true } },
       { type: 'bandwidth', capabilities: { bandwidth: true } },
     ],
   });
@@ -88,7 +87,11 @@ export function chainConfList(seine: SeinePluginConf, versions: readonly (readon
 
 /** Our plugin alone in the newest version, for who wants to try STATUS and GC: Debian's chained plugins do not know them. */
 export function aloneConfList(seine: SeinePluginConf): string {
-  return formatted({ cniVersion: '1.1.0', name: 'seine-alone', plugins: [{ type: 'seine', ...seine, capabilities: { bandwidth: true } }] });
+  return formatted({
+    cniVersion: '1.1.0',
+    name: 'seine-alone',
+    plugins: [{ type: 'seine', ...seine, capabilities: { bandwidth: true, portMappings: true } }],
+  });
 }
 
 function formatted(conf: object): string {
