@@ -56,7 +56,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
     'attach/inventory',
   ],
   'attach/cni': ['errors', 'async', 'net', 'types:log', 'files', 'netlink', 'cni', 'connectivity', 'ipam', 'types:node', 'types:attach'],
-  'attach/inventory': ['errors', 'net', 'types:log', 'netlink', 'types:wanted', 'types:connectivity', 'types:reconcile', 'ipam', 'attach'],
+  'attach/inventory': ['errors', 'net', 'types:log', 'netlink', 'types:wanted', 'types:connectivity', 'reconcile', 'ipam', 'attach'],
   enforce: [
     'errors',
     'types:async',
@@ -157,6 +157,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
     'types:serve',
   ],
   'admin/metrics': [
+    'types:attach',
     'async',
     'types:errors',
     'cni',

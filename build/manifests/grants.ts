@@ -75,7 +75,8 @@ export const agentGrants = ({ cniBinFolder, cniConfFolder }: ManifestOptions): G
       name: 'run-seine',
       path: '/run/seine',
       type: 'DirectoryOrCreate',
-      why: 'cni.sock, which the plugin calls, and agent.sock, which seinectl asks',
+      propagation: 'HostToContainer',
+      why: 'cni.sock, which the plugin calls, and agent.sock, which seinectl asks. Later than the agent starts, the plugin mounts the namespace of standing ports there, hence the propagation',
     },
     {
       name: 'var-lib-seine',

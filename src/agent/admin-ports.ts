@@ -80,9 +80,9 @@ export function adminPorts(parts: AdminParts): AgentPorts & { readonly config: A
 /** The node as it is when it is asked for. */
 function nodeOf(started: StartedNode | undefined) {
   if (!started) return undefined;
-  const { live, ipam, network, policy, denied, peers, proxy, gonePods } = started;
+  const { live, ipam, network, policy, denied, peers, proxy, gonePods, standing } = started;
   const environment = { environment: live.current, environmentProblem: live.problem };
-  return { ...environment, ipam, network, policy, denied, peers, services: proxy.services, proxy, gonePods };
+  return { ...environment, ipam, network, policy, denied, peers, services: proxy.services, proxy, gonePods, standing };
 }
 
 /** Losses so great that they wait for a second look. */

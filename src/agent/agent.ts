@@ -60,7 +60,7 @@ export function createAgent(
   readiness.obstruct('start', 'starting', 'the agent starts');
   const changes = new NodeChanges();
   const repairs = new RepairHistory();
-  const stack = openNodeStack(config.hostGateway);
+  const stack = openNodeStack(config.hostGateway, config.cniSocket);
   const warnings = new Map<string, readonly string[]>(ofConfig.length > 0 ? [['configuration', ofConfig]] : []);
   const { ovs, nodeState, links, openedByHand } = openNode({ config, stack, changes, readiness, hooks, repairs, warnings, log }, signal);
   const ports = new PortWatch(ovs.database, signal);
@@ -79,7 +79,7 @@ export function createAgent(
   warnOfWatchedPods(sources.policyPods.replica, config.policy.directWatchPods, warnings);
   const held = () => nodeState.reconcilers.host.actual();
   const ways = new TakenWays({ socket: stack.links.socket, gateway: config.hostGateway, held });
-  const companions = ({ live, ipam, gonePods }: StartedNode): readonly Promise<void>[] => {
+  const companions = ({ live, ipam, gonePods, standing }: StartedNode): readonly Promise<void>[] => {
     const { openflow, database } = ovs;
     const { datapath: datapathChanged, foreignFirewall } = changes;
     const firewall = { config, openflow, host: stack.links, nftables: stack.nftables, readiness, foreignFirewall, warnings, postNodeEvent };
@@ -87,6 +87,7 @@ export function createAgent(
     tellPolicyMode({ config, live, nodes: sources.nodes.replica, settings: sources.liveSettings.replica, warnings, postNodeEvent, log });
     return [
       watchForeignFirewall(firewall, { live, log, signal }),
+      standing.run(signal),
       watchContestedSettings({ nodeState, warnings, log }, signal),
       looks.follow(leaseLook(gonePods), signal),
       looks.follow(routingLook(ways, config.hostGateway), signal),

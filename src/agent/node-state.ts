@@ -11,6 +11,7 @@ import { LinkRemover } from '../netlink/link-remover.ts';
 import { getLink } from '../netlink/links.ts';
 import { Nftables } from '../netlink/nftables.ts';
 import type { HostLinks } from '../netlink/pod-interface.ts';
+import { PortsMount, portsPathBeside } from '../netlink/ports-namespace.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 import { watchHost } from '../node/host-watch.ts';
 import { BridgeTarget } from '../reconcile/bridge-target.ts';
@@ -23,6 +24,7 @@ import { NodeState, type NodeStateEvents } from '../reconcile/node-state.ts';
 import type { OpenedByHand } from '../reconcile/opened-by-hand.ts';
 import { unplugPort } from '../reconcile/replug-port.ts';
 import { SettingsTarget } from '../reconcile/settings-target.ts';
+import { StandingLinks, standingPortPattern } from '../reconcile/standing-links.ts';
 import { SwitchTarget } from '../reconcile/switch-target.ts';
 import { servicesTable } from '../serve/service-firewall.ts';
 import type { NodeChanges } from './node-changes.ts';
@@ -40,12 +42,15 @@ const ownTables: readonly string[] = [firewallTable, servicesTable, hostPortsTab
 /** The node's own stack: its kernel and its packet filter. */
 export interface NodeStack {
   readonly links: HostLinks;
+  readonly ports: PortsMount;
   readonly target: HostTarget;
   readonly nftables: Nftables;
   close(): Promise<void>;
 }
 
-export function openNodeStack(gateway: string): NodeStack {
+/** @param cniSocket beside which the namespace of standing ports is mounted, if it is */
+export function openNodeStack(gateway: string, cniSocket: string): NodeStack {
+  const ports = new PortsMount(portsPathBeside(cniSocket));
   const links = { socket: NetlinkSocket.open(), remover: LinkRemover.open() };
   const nftables = Nftables.open();
   const target = new HostTarget(gateway);
@@ -53,8 +58,9 @@ export function openNodeStack(gateway: string): NodeStack {
     await Promise.all([links.remover.close(), target.close()]);
     links.socket.close();
     nftables.close();
+    ports.close();
   };
-  return { links, target, nftables, close };
+  return { links, ports, target, nftables, close };
 }
 
 type StateConnections = Pick<SwitchConnections, 'database' | 'lock' | 'openflow'>;
@@ -77,6 +83,7 @@ export function openNodeState(
   const learned = new LearnedFlows();
   const links = new LinksTarget({
     host: stack.links,
+    standing: new StandingLinks(stack.links, () => stack.ports.current),
     wanted: () => nodeState.links,
     isPodInterface,
     ports: {
@@ -163,12 +170,17 @@ function watchNode({ gateway, ovs, stack, nodeState, changes }: NodeWatchOptions
   }, signal);
   const host = debouncedRecheck(() => reconcilers.host, signal);
   const settings = debouncedRecheck(() => reconcilers.settings, signal);
-  const links = new LinksWatch(nodeState, (name) => getLink(stack.links.socket, name), signal);
+  const now = {
+    onNode: (name: string) => getLink(stack.links.socket, name),
+    far: (name: string) => stack.ports.current && getLink(stack.ports.current.socket, name),
+  };
+  const links = new LinksWatch(nodeState, now, signal);
+  stack.ports.watch((event) => (event.kind === 'link' ? links.noteFar(event.link) : links.lookAgain()));
   const hostWatch = watchHost({
     socket: stack.links.socket,
     ours: stack.target.port,
     gateway,
-    isPodInterface: (name) => hostInterfacePattern.test(name),
+    isPodInterface: (name) => hostInterfacePattern.test(name) || standingPortPattern.test(name),
     isWantedNeighbour: ({ text }) => nodeState.host.wanted(`neighbour/${gateway}/${text}`) !== undefined,
     changed: () => host.ring(),
     gatewayMade: () => changes.gatewayMade.ring(),

@@ -6,13 +6,17 @@ import { CniServer, type CniServerOptions } from '../attach/cni/server.ts';
 import { flowCheck } from '../attach/flow-check.ts';
 import { takeInventory } from '../attach/inventory/inventory.ts';
 import type { NodePods } from '../attach/node-pods.ts';
+import { OfPortPool } from '../attach/of-port-pool.ts';
+import { pairSettings } from '../attach/pod-link.ts';
 import { NodePodNetwork, type PodNetworkOptions } from '../attach/pod-network.ts';
+import { StandingPorts } from '../attach/standing-ports.ts';
 import type { AgentConfig } from '../config/agent-config.ts';
 import type { OpenedDeniedLog } from '../denied-log/open-denied-log.ts';
 import { HostPortConnections } from '../host-ports/host-port-connections.ts';
 import { isHostPort } from '../host-ports/host-port-firewall.ts';
 import { HostPorts } from '../host-ports/host-ports.ts';
 import { PluginLeftovers } from '../host-ports/plugin-leftovers.ts';
+import type { PodIdentity } from '../ipam/attachment.ts';
 import { Ipam } from '../ipam/ipam.ts';
 import { FileJournalStore } from '../ipam/journal-store.ts';
 import type { Log } from '../log/log.ts';
@@ -51,6 +55,7 @@ export interface AttachedPods {
   readonly ipam: Ipam;
   readonly network: NodePodNetwork;
   readonly hostPorts: HostPorts;
+  readonly standing: StandingPorts;
 }
 
 export interface PodHooks {
@@ -89,9 +94,20 @@ export async function openPods(
     });
   const ipam = await retryWhileHeld(openIpam, parts.readiness, log, signal);
   const hostPorts = openHostPorts(parts, { loopbackChanged }, signal);
-  const opened = new NodePodNetwork(networkOptions(parts, { ipam, hostPorts }, onPodStage, signal));
+  const ofPorts = new OfPortPool();
+  const standing = openStandingPorts(parts, ofPorts, signal);
+  const opened = new NodePodNetwork({ ...networkOptions(parts, { ipam, hostPorts }, onPodStage, signal), ofPorts, standing });
   network = opened;
-  const inventory = await takeInventory({ ipam, pools, database: ovs.database, host: stack.links, network, log });
+  const inventory = await takeInventory({
+    ipam,
+    pools,
+    database: ovs.database,
+    host: stack.links,
+    farEnds: stack.ports,
+    standing,
+    network,
+    log,
+  });
   log.info('pods of this node', { ...inventory });
   // What an ADD or a DEL that was cut short has left must be gone before its numbers and names are used again.
   nodeState.allowPodRemovals(parts.policy.owners());
@@ -102,7 +118,7 @@ export async function openPods(
     () => opened.orphansRemoved(),
     () => undefined, // the agent stops
   );
-  return { ipam, network, hostPorts };
+  return { ipam, network, hostPorts, standing };
 }
 
 function openHostPorts({ live, stack, nodeState, log }: PodParts, { loopbackChanged }: PodEffects, signal: AbortSignal): HostPorts {
@@ -115,12 +131,23 @@ function openHostPorts({ live, stack, nodeState, log }: PodParts, { loopbackChan
   return opened;
 }
 
+function openStandingPorts(
+  { config, live, stack, nodeState, ports, links, pods, log }: PodParts,
+  ofPorts: OfPortPool,
+  shutdown: AbortSignal,
+): StandingPorts {
+  const pair = () => pairSettings({ ...config, mtu: live.current.gateway.mtu });
+  const needsVeth = (pod: PodIdentity | undefined): boolean => pod !== undefined && pods.known(pod)?.bandwidth === true;
+  const shared = { nodeState, ports, links, ofPorts, shutdown, log };
+  return new StandingPorts({ ...shared, kind: config.podInterface, mount: stack.ports, needsVeth, pair });
+}
+
 function networkOptions(
   { config, live, ovs, stack, nodeState, links, ports, policy, readiness, log }: PodParts,
   { ipam, hostPorts }: Pick<AttachedPods, 'ipam' | 'hostPorts'>,
   onStage: PodHooks['onPodStage'],
   signal: AbortSignal,
-): PodNetworkOptions {
+): Omit<PodNetworkOptions, 'ofPorts' | 'standing'> {
   return {
     nodeState,
     ports,
@@ -149,6 +176,7 @@ export async function serveCni(
   {
     ipam,
     network,
+    standing,
     turns,
     onCall,
     hostPortHolder,
@@ -156,6 +184,7 @@ export async function serveCni(
   signal: AbortSignal,
 ): Promise<CniServer> {
   const { cniSocket: socketPath, stateDir, status } = config;
+  const pinPorts = () => standing.wantsNamespace;
   const options = {
     socketPath,
     stateDir,
@@ -164,6 +193,7 @@ export async function serveCni(
     pods,
     peerCredentials,
     turns,
+    pinPorts,
     ...status,
     log,
     ...(onCall ? { onCall } : {}),

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { AttachmentKey, PodIdentity } from '../ipam/attachment.ts';
 import { attachmentId } from '../ipam/lease.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
+import { standingPortPattern } from '../reconcile/standing-links.ts';
 
 /** The kernel takes 15 characters: seven for people, seven for uniqueness. */
 const PREFIX_LENGTH = 7;
@@ -21,9 +22,9 @@ export function hostInterfaceName(key: AttachmentKey, pod: PodIdentity | undefin
 /** What `hostInterfaceName` returns looks like this. */
 export const hostInterfacePattern = /^[a-z0-9]{1,7}-[0-9a-f]{7}$/;
 
-/** Whether an interface is the node's end of a pod's pair, which an agent has made: its alias has a slash. */
+/** Whether an interface is the node's end of a pod's pair, which an agent has made: its alias, or that of a standing port's far end, has a slash. */
 export function isPodInterface({ name, alias }: { readonly name: string; readonly alias?: string | undefined }): boolean {
-  return hostInterfacePattern.test(name) && alias?.includes('/') === true;
+  return (hostInterfacePattern.test(name) || standingPortPattern.test(name)) && alias?.includes('/') === true;
 }
 
 export function podOwner(key: AttachmentKey, pod: PodIdentity | undefined): Owner {

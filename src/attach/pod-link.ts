@@ -1,6 +1,6 @@
 import type { AttachedPod, PodAttachment } from '../ipam/attachment.ts';
 import type { LinksTarget } from '../reconcile/links-target.ts';
-import type { PodLink } from '../wanted/pod-link.ts';
+import type { PodLink, StandingPair } from '../wanted/pod-link.ts';
 import { hostInterfaceAlias } from './attachment-names.ts';
 
 interface LinkSettings {
@@ -12,19 +12,30 @@ interface LinkSettings {
   readonly disableTxChecksumOffload: boolean;
 }
 
+/** What pairs of pods and of standing ports have alike. */
+export function pairSettings({
+  mtu,
+  ovsDatapathType,
+  disableTXChecksumOffload,
+}: {
+  readonly mtu: number;
+  readonly ovsDatapathType: 'system' | 'netdev';
+  readonly disableTXChecksumOffload: boolean;
+}): Pick<StandingPair, 'mtu' | 'hostEnd' | 'checksumOffload'> {
+  const userspace = ovsDatapathType === 'netdev';
+  return { mtu, hostEnd: userspace ? 'layer2Only' : 'plain', checksumOffload: userspace || disableTXChecksumOffload ? 'off' : 'keep' };
+}
+
 /** @param told of a pod that was attached before */
 export function podLink(want: PodAttachment, settings: LinkSettings, told: AttachedPod | undefined): PodLink {
   const { hostIfName, mtu, datapathType, disableTxChecksumOffload } = settings;
-  const userspace = datapathType === 'netdev';
   return {
+    ...pairSettings({ mtu, ovsDatapathType: datapathType, disableTXChecksumOffload: disableTxChecksumOffload }),
     hostName: hostIfName,
     netnsPath: want.netns,
     podName: want.ifName,
     mac: want.mac,
-    mtu,
     alias: hostInterfaceAlias(want, want.pod),
-    hostEnd: userspace ? 'layer2Only' : 'plain',
-    checksumOffload: userspace || disableTxChecksumOffload ? 'off' : 'keep',
     addresses: want.addresses.map(({ ip, prefixLength }) => ({ address: ip, prefixLength })),
     gateways: want.addresses.map(({ gateway }) => ({ address: gateway })),
     routes: want.routes ?? [],

@@ -16,20 +16,26 @@ import type { Owner } from '../pipeline/cookie.ts';
 import type { LinksTarget } from '../reconcile/links-target.ts';
 import type { NodeState, Revisions } from '../reconcile/node-state.ts';
 import type { PortWatch } from '../reconcile/port-watch.ts';
+import { farNameOf, standingPortPattern } from '../reconcile/standing-links.ts';
 import type { PodLink } from '../wanted/pod-link.ts';
 import type { Wanted } from '../wanted/wanted.ts';
+import { blameVariable, nameTaken } from './attach-errors.ts';
 import { hostInterfaceName, podOwner, subjectOwner } from './attachment-names.ts';
 import type { PodNetwork } from './cni/pod-network.ts';
 import { portOfPod } from './inventory/ovs-port-record.ts';
-import { OfPortPool } from './of-port-pool.ts';
+import type { OfPortPool } from './of-port-pool.ts';
 import { describeDifferences, type FlowCheck } from './pod-check.ts';
 import { podIntent } from './pod-intent.ts';
 import { attachedPod, podLink } from './pod-link.ts';
+import type { StandingPorts } from './standing-ports.ts';
 
 export interface PodNetworkOptions {
   readonly nodeState: NodeState;
   readonly ports: PortWatch;
-  readonly links: Pick<LinksTarget, 'madeOf' | 'onMade' | 'removed' | 'expectNew'>;
+  readonly links: Pick<LinksTarget, 'madeOf' | 'onMade' | 'removed' | 'releaseNow' | 'expectNew'>;
+  /** Numbers of ports on the bridge, shared with `standing`. */
+  readonly ofPorts: OfPortPool;
+  readonly standing: StandingPorts;
   /** A socket in the node's namespace. */
   readonly socket: NetlinkSocket;
   readonly readiness: Readiness;
@@ -87,6 +93,8 @@ interface Attached {
   readonly owner: Owner;
   readonly hostIfName: string;
   readonly ofPort: number;
+  /** `standing`: a port that stays when the pod goes. */
+  readonly port: 'standing' | 'own';
   readonly want: PodAttachment;
   /** What the runtime was told; undefined while the pod is being attached. */
   told: AttachedPod | undefined;
@@ -94,6 +102,8 @@ interface Attached {
 
 /** A pair that the kernel is still taking down. */
 interface InterfaceRemoval {
+  /** Of the attachment. */
+  readonly id: string;
   readonly netns: string;
   readonly ifName: string;
   readonly done: Promise<void>;
@@ -109,7 +119,6 @@ const DETACH_PATIENCE_MS = 5_000;
  */
 export class NodePodNetwork implements PodNetwork {
   readonly #options: PodNetworkOptions;
-  readonly #ofPorts = new OfPortPool();
   readonly #attached = new Map<string, Attached>();
   /** Interfaces that attached pods have, with their addresses: whatever had their names before is gone. */
   readonly #inUse = new Map<string, readonly PodAddress[]>();
@@ -126,29 +135,48 @@ export class NodePodNetwork implements PodNetwork {
 
   /** Flows first: the switch works on them while the kernel makes the pair, and a pod never has an interface without the flows that guard it. */
   async attach(want: PodAttachment, signal: AbortSignal): Promise<AttachedPod> {
+    const ended = this.#options.standing.adding();
+    try {
+      return await this.#attach(want, signal);
+    } finally {
+      ended();
+    }
+  }
+
+  async #attach(want: PodAttachment, signal: AbortSignal): Promise<AttachedPod> {
     const id = attachmentId(want);
-    const hostIfName = hostInterfaceName(want, want.pod);
-    await this.#removed(want, hostIfName, signal);
+    await this.#removed(want, hostInterfaceName(want, want.pod), signal);
     if (signal.aborted) throw new SeineError('CANCELLED', `attach ${id}`, { cause: signal.reason });
     if (this.#attached.has(id)) throw nameTaken(`${want.ifName} of container ${want.containerId} is attached to ${want.network} already`);
-    const attached: Attached = { owner: podOwner(want, want.pod), hostIfName, ofPort: this.#ofPorts.lend(id), want, told: undefined };
+    const attached: Attached = { owner: podOwner(want, want.pod), ...this.#lendPort(want), want, told: undefined };
     this.#attached.set(id, attached);
-    this.#options.links.expectNew(hostIfName);
+    this.#options.links.expectNew(attached.hostIfName);
     try {
       await this.#realize(attached, signal);
+      // The journal knows the pod, and the alias of the far end does: no answer waits for the third to know.
+      if (attached.port === 'standing') this.#describe(attached);
       this.#announce(attached);
       return (attached.told = this.#toldOf(attached));
     } catch (thrown) {
-      await this.#rollBack(attached);
-      throw blameVariable(SeineError.from(thrown, `attach ${id}`));
+      const error = SeineError.from(thrown, `attach ${id}`);
+      const isPortsFault = error.context['conflict'] === 'port';
+      await this.#rollBack(attached, isPortsFault ? 'never' : 'again');
+      // It goes, so the next one is another.
+      if (isPortsFault && !signal.aborted) return await this.#attach(want, signal);
+      throw blameVariable(error);
     }
+  }
+
+  #lendPort(want: PodAttachment): Pick<Attached, 'hostIfName' | 'ofPort' | 'port'> {
+    const standing = this.#options.standing.take(want.pod);
+    if (standing) return { hostIfName: standing.name, ofPort: standing.ofPort, port: 'standing' };
+    return { hostIfName: hostInterfaceName(want, want.pod), ofPort: this.#options.ofPorts.lend(attachmentId(want)), port: 'own' };
   }
 
   async detach(key: AttachmentKey, signal: AbortSignal): Promise<void> {
     const attached = this.#attached.get(attachmentId(key));
     if (!attached) return;
-    await this.#unplug(attached, within(signal, DETACH_PATIENCE_MS));
-    void this.#startRemoval(attached);
+    void this.#startRemoval(attached, await this.#unplug(attached, within(signal, DETACH_PATIENCE_MS)));
   }
 
   async check(want: PodAttachment, attached: AttachedPod, signal: AbortSignal): Promise<readonly string[]> {
@@ -176,7 +204,12 @@ export class NodePodNetwork implements PodNetwork {
     const id = attachmentId(lease);
     const { hostIfName } = lease.attached;
     const owner = podOwner(lease, lease.pod);
-    const adopted: Attached = { owner, hostIfName, ofPort: this.#ofPorts.lendAgain(id, ofPort), want: lease, told: lease.attached };
+    const isStanding = standingPortPattern.test(hostIfName);
+    const number = isStanding
+      ? this.#options.standing.adoptUsed(hostIfName, portOfPod(lease, hostIfName, 0).externalIds)
+      : this.#options.ofPorts.lendAgain(id, ofPort);
+    const port = isStanding ? 'standing' : 'own';
+    const adopted: Attached = { owner, hostIfName, ofPort: number, port, want: lease, told: lease.attached };
     this.#attached.set(id, adopted);
     this.#inUse.set(hostIfName, lease.addresses);
     this.#options.nodeState.want(owner, this.#flowsOf(lease, adopted));
@@ -188,6 +221,7 @@ export class NodePodNetwork implements PodNetwork {
   /** Running pods follow the MTU of the transport: packets too large for the tunnel would be dropped without an error. */
   resize(): void {
     const mtu = this.#options.mtu();
+    this.#options.standing.resize();
     for (const attached of this.#attached.values()) {
       if (attached.told === undefined || attached.told.mtu === mtu) continue;
       const { owner, want } = attached;
@@ -209,11 +243,15 @@ export class NodePodNetwork implements PodNetwork {
   isAbsent(lease: Lease): boolean {
     const hostIfName = lease.attached?.hostIfName ?? hostInterfaceName(lease, lease.pod);
     if (this.#orphans === 'perhaps') return false;
-    if (this.#removals.has(hostIfName) || !this.#options.hostPorts.isClear) return false;
-    const { nodeState, ports, socket } = this.#options;
+    if (!this.#options.hostPorts.isClear) return false;
+    const id = attachmentId(lease);
+    for (const [name, removal] of this.#removals) if (name === hostIfName || removal.id === id) return false;
+    const { nodeState, ports, socket, standing } = this.#options;
     if (nodeState.reconcilers.bridge.realizedRevision < this.#lastForgotten) return false;
     const currentHolders = this.#inUse.get(hostIfName);
     if (currentHolders) return !lease.addresses.some(({ ip }) => currentHolders.some((holder) => holder.ip.text === ip.text));
+    // A standing port stays: that no pod has it, and nothing is left of one, proves as much.
+    if (standingPortPattern.test(hostIfName) && standing.isKnown(hostIfName)) return !standing.isUsed(hostIfName);
     return !ports.isKnown(hostIfName) && getLink(socket, hostIfName) === undefined;
   }
 
@@ -238,7 +276,8 @@ export class NodePodNetwork implements PodNetwork {
     const { owner, hostIfName, want } = attached;
     const { nodeState, ports, onStage = () => {} } = this.#options;
     const plugged: PortWatch['whenPlugged'] = (name, ofPort, until) => ports.whenPlugged(name, ofPort, until);
-    const pod = { wanted: this.#flowsOf(want, attached), link: this.#linkOf(attached), port: portOfPod(want, hostIfName, attached.ofPort) };
+    const port = attached.port === 'own' ? { port: portOfPod(want, hostIfName, attached.ofPort) } : {};
+    const pod = { wanted: this.#flowsOf(want, attached), link: this.#linkOf(attached), ...port };
     // In the same bundle, where its policies are known.
     const policed = this.#options.policy.attach(subjectOf(attached), signal);
     const ported = this.#options.hostPorts.attach(owner, want, signal);
@@ -252,13 +291,16 @@ export class NodePodNetwork implements PodNetwork {
 
   /** @returns the revision of links that has it */
   #wantLink(attached: Attached): number {
-    const { want, hostIfName, ofPort, owner } = attached;
-    return this.#options.nodeState.wantLink(owner, this.#linkOf(attached), portOfPod(want, hostIfName, ofPort));
+    const { want, hostIfName, ofPort, owner, port } = attached;
+    const { nodeState } = this.#options;
+    if (port === 'standing') return nodeState.wantOverPort(owner, this.#linkOf(attached));
+    return nodeState.wantLink(owner, this.#linkOf(attached), portOfPod(want, hostIfName, ofPort));
   }
 
-  #linkOf({ want, hostIfName, told }: Attached): PodLink {
+  #linkOf({ want, hostIfName, port, told }: Attached): PodLink {
     const { datapathType, disableTxChecksumOffload = false, mtu } = this.#options;
-    return podLink(want, { hostIfName, mtu: mtu(), datapathType, disableTxChecksumOffload }, told);
+    const farName = port === 'standing' ? { farName: farNameOf(hostIfName) } : {};
+    return { ...podLink(want, { hostIfName, mtu: mtu(), datapathType, disableTxChecksumOffload }, told), ...farName };
   }
 
   #toldOf({ want, hostIfName, told }: Attached): AttachedPod {
@@ -293,6 +335,10 @@ export class NodePodNetwork implements PodNetwork {
     return true;
   }
 
+  #describe({ want, hostIfName, ofPort }: Attached): void {
+    this.#options.standing.describe(hostIfName, portOfPod(want, hostIfName, ofPort).externalIds);
+  }
+
   #announce({ want: { mac, addresses }, ofPort }: Attached): void {
     const startedMs = performance.now();
     this.#options.frames.inject(
@@ -307,10 +353,12 @@ export class NodePodNetwork implements PodNetwork {
   }
 
   /** Also after the caller has given up: what was begun is taken back. */
-  async #rollBack(attached: Attached): Promise<void> {
+  async #rollBack(attached: Attached, use: 'again' | 'never'): Promise<void> {
     const patience = AbortSignal.timeout(DETACH_PATIENCE_MS);
-    await this.#unplug(attached, patience);
-    await abortable(this.#startRemoval(attached), patience).catch(() => undefined); // it goes on
+    const gone = await this.#unplug(attached, patience);
+    const removal = this.#startRemoval(attached, gone, use);
+    this.#options.links.releaseNow(attached.hostIfName);
+    await abortable(removal, patience).catch(() => undefined); // it goes on
   }
 
   /**
@@ -318,9 +366,12 @@ export class NodePodNetwork implements PodNetwork {
    * back, and that is all a runtime waits for. ovs-vswitchd takes 10 ms to let go of a port; number and addresses are lent
    * again only after it has said so.
    *
+   * Of a standing port, the database forgets only whose it was.
+   *
    * @param signal ends the waiting, not the removal
+   * @returns what must be over before another pod may have the port
    */
-  async #unplug({ want, owner, hostIfName, ofPort }: Attached, signal: AbortSignal): Promise<void> {
+  async #unplug({ want, owner, hostIfName, ofPort, port: kind }: Attached, signal: AbortSignal): Promise<readonly Promise<void>[]> {
     const { nodeState: datapath, log } = this.#options;
     this.#attached.delete(attachmentId(want));
     this.#inUse.delete(hostIfName);
@@ -329,28 +380,37 @@ export class NodePodNetwork implements PodNetwork {
     // Policy's flows by this number too: the next pod must not be the last one to policy.
     const flows = this.#options.policy.detach(subjectOwner(want, want.pod));
     this.#lastForgotten = flows.bridge;
-    const port = datapath.linkedPorts.forget(owner, hostIfName);
+    const { shutdown: life, standing } = this.#options;
+    const port = kind === 'standing' ? standing.describe(hostIfName) : datapath.linkedPorts.forget(owner, hostIfName);
     const { reconcilers } = datapath;
-    const { shutdown: life } = this.#options;
-    this.#ofPorts.giveBackAfter(ofPort, [reconcilers.switch.realized(port, life), reconcilers.bridge.realized(flows.bridge, life)]);
+    const gone = [reconcilers.switch.realized(port, life), reconcilers.bridge.realized(flows.bridge, life)];
+    if (kind === 'own') this.#options.ofPorts.giveBackAfter(ofPort, gone);
     try {
       await reconcilers.switch.realized(port, signal);
     } catch (thrown) {
       log.warn('the switch has not confirmed yet that a pod is gone', { owner, cause: SeineError.from(thrown, 'forget').message });
     }
+    return gone;
   }
 
   /** The kernel takes 16 ms for a veth; only an ADD of the same interface has to wait for it. Resolves once it is gone, or cannot be removed. */
-  #startRemoval({ owner, hostIfName, want: { netns, ifName } }: Attached): Promise<void> {
-    const { nodeState, links, shutdown } = this.#options;
-    const done = nodeState.reconcilers.links
-      .realized(nodeState.forgetLinks(owner), shutdown)
-      .then(() => links.removed(hostIfName))
+  #startRemoval(
+    { owner, hostIfName, port, want }: Attached,
+    gone: readonly Promise<void>[],
+    use: 'again' | 'never' = 'again',
+  ): Promise<void> {
+    const { nodeState, links, standing, shutdown } = this.#options;
+    const { netns, ifName } = want;
+    const removal =
+      port === 'standing'
+        ? standing.giveBack(hostIfName, owner, gone, use)
+        : nodeState.reconcilers.links.realized(nodeState.forgetLinks(owner), shutdown).then(() => links.removed(hostIfName));
+    const done = removal
       .catch(() => undefined) // the agent stops
       .finally(() => {
         if (this.#removals.get(hostIfName)?.done === done) this.#removals.delete(hostIfName);
       });
-    this.#removals.set(hostIfName, { netns, ifName, done });
+    this.#removals.set(hostIfName, { id: attachmentId(want), netns, ifName, done });
     return done;
   }
 
@@ -359,6 +419,7 @@ export class NodePodNetwork implements PodNetwork {
       ([name, { netns, ifName }]) => name === hostIfName || (netns === want.netns && ifName === want.ifName),
     );
     if (blockingRemovals.length === 0) return;
+    for (const [name] of blockingRemovals) this.#options.links.releaseNow(name);
     await abortable(Promise.all(blockingRemovals.map(([, { done }]) => done)), signal);
   }
 }
@@ -366,18 +427,4 @@ export class NodePodNetwork implements PodNetwork {
 function subjectOf({ want, ofPort }: Pick<Attached, 'want' | 'ofPort'>): AttachedSubject {
   const addresses = want.addresses.map(({ ip }) => ip);
   return { owner: subjectOwner(want, want.pod), ofPort, addresses, ...(want.pod ? { pod: want.pod } : {}) };
-}
-
-/** Says which of the runtime's variables is at fault, where one is. */
-function blameVariable(error: SeineError): SeineError {
-  const message = error.rawMessage;
-  if (error.context['conflict'] === 'podName') return nameTaken(message, error);
-  // The target refuses what the runtime has got wrong, and says so in the cause.
-  if (error.cause instanceof SeineError && error.cause.code === 'INVALID_INPUT')
-    return new SeineError('INVALID_INPUT', message, { context: { variable: 'CNI_NETNS', ...error.context }, cause: error });
-  return error;
-}
-
-function nameTaken(message: string, cause?: SeineError): SeineError {
-  return new SeineError('INVALID_INPUT', message, { context: { ...cause?.context, variable: 'CNI_IFNAME' }, cause });
 }

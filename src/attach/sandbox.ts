@@ -3,6 +3,7 @@ import type { AttachedLease } from '../ipam/attached-lease.ts';
 import { getLink } from '../netlink/links.ts';
 import { NetworkNamespace } from '../netlink/namespace.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
+import { standingPortPattern } from '../reconcile/standing-links.ts';
 
 /**
  * Whether anything of a pod's sandbox is left: the node's end of its interface, which goes with the namespace of the other, or the
@@ -11,7 +12,8 @@ import { NetlinkSocket } from '../netlink/socket.ts';
  * @param host a socket of the node
  */
 export function hasSandbox(host: NetlinkSocket, { netns, attached }: Pick<AttachedLease, 'netns' | 'attached'>): boolean {
-  if (getLink(host, attached.hostIfName) !== undefined) return true;
+  // A standing port stays when its pod goes.
+  if (!standingPortPattern.test(attached.hostIfName) && getLink(host, attached.hostIfName) !== undefined) return true;
   let namespace: NetworkNamespace;
   try {
     namespace = NetworkNamespace.open(netns);

@@ -11,14 +11,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -261,6 +266,37 @@ static JSValue f_save_file(JSContext *ctx, JSValueConst self, int argc, JSValueC
   return result;
 }
 
+/* Mounts a new network namespace as `name` in an open folder, whose path is `folder`, unless one is mounted there. 0 or an errno. */
+static int pin_in(int folder_fd, const char *folder, const char *name) {
+  /* Another plugin is at it: the lock ends with its process, however that ends. */
+  if (flock(folder_fd, LOCK_EX | LOCK_NB) < 0) return errno == EWOULDBLOCK ? 0 : errno;
+  int fd = openat(folder_fd, name, O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0400);
+  if (fd < 0) return errno;
+  struct statfs system;
+  int failed = fstatfs(fd, &system) < 0 ? errno : 0;
+  close(fd);
+  if (failed || system.f_type == NSFS_MAGIC) return failed;
+  char path[PATH_MAX];
+  if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) return ENAMETOOLONG;
+  if (unshare(CLONE_NEWNET) < 0) return errno;
+  return mount("/proc/self/ns/net", path, NULL, MS_BIND, NULL) < 0 ? errno : 0;
+}
+
+/* pinNamespace(folder, name): 0 or errno. What is above the folder must be there. */
+static JSValue f_pin_namespace(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv) {
+  const char *folder = JS_ToCString(ctx, argv[0]);
+  const char *name = folder ? JS_ToCString(ctx, argv[1]) : NULL;
+  JSValue result = JS_EXCEPTION;
+  if (name) {
+    int fd = strchr(name, '/') ? -EINVAL : open_folder(AT_FDCWD, folder);
+    result = JS_NewInt32(ctx, fd < 0 ? -fd : pin_in(fd, folder, name));
+    if (fd >= 0) close(fd);
+    JS_FreeCString(ctx, name);
+  }
+  if (folder) JS_FreeCString(ctx, folder);
+  return result;
+}
+
 static JSValue f_describe(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv) {
   int code;
   if (JS_ToInt32(ctx, &code, argv[0])) return JS_EXCEPTION;
@@ -281,6 +317,7 @@ static const JSCFunctionListEntry functions[] = {
     JS_CFUNC_DEF("monotonicMs", 0, f_monotonic_ms),
     JS_CFUNC_DEF("sleep", 1, f_sleep),
     JS_CFUNC_DEF("saveFile", 4, f_save_file),
+    JS_CFUNC_DEF("pinNamespace", 2, f_pin_namespace),
     JS_CFUNC_DEF("describe", 1, f_describe),
     JS_CFUNC_DEF("exit", 1, f_exit),
 };

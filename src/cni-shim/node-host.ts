@@ -28,6 +28,7 @@ export function createNodeHost(env: Readonly<Record<string, string | undefined>>
     call,
     monotonicMs: () => performance.now(),
     sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+    pinNamespace: () => 'only the compiled plugin can mount a namespace',
     saveFile: (folder, name, text, filesMax) => {
       try {
         return saveFile(folder, name, text, filesMax);

@@ -23,6 +23,8 @@ class ScriptedHost implements Host {
   readonly calls: { path: string; request: string; timeoutMs: number }[] = [];
   readonly saved = new Map<string, string>();
   saveFailure: string | undefined;
+  readonly pinned: string[] = [];
+  pinFailure: string | undefined;
   readonly #answers: ((host: ScriptedHost, timeoutMs: number) => AgentCallOutcome)[];
 
   constructor(
@@ -71,6 +73,11 @@ class ScriptedHost implements Host {
     if (this.saveFailure === undefined) this.saved.set(`${folder}/${name}`, text);
     return this.saveFailure;
   }
+
+  pinNamespace(folder: string, name: string): string | undefined {
+    this.pinned.push(`${folder}/${name}`);
+    return this.pinFailure;
+  }
 }
 
 const replied = (reply: WireReply) => (): AgentCallOutcome => ({ kind: 'answered', reply: encodeReply(reply) });
@@ -102,6 +109,17 @@ describe('the plugin', () => {
     expect(host.stdout).toBe('{"cniVersion":"1.0.0"}');
     expect(host.calls[0]?.path).toBe('/run/seine/cni.sock');
     expect(decodeRequest(host.calls[0]?.request ?? '')).toEqual({ env: add, conf, attempt: 1, deadlineMs: 9_750 });
+  });
+
+  it('makes the namespace of standing ports beside the socket if the agent asks, after the answer, which does not depend on it', async () => {
+    const host = new ScriptedHost(add, conf, [replied({ exit: 0, stdout: '{}', pinPorts: true })]);
+    host.pinFailure = 'Operation not permitted';
+    expect(await runPlugin(host)).toBe(0);
+    expect([host.stdout, host.pinned]).toEqual(['{}', ['/run/seine/netns/ports']]);
+    expect(host.stderr).toContain('no namespace for standing ports at /run/seine/netns/ports: Operation not permitted');
+    const unasked = new ScriptedHost(add, conf, [replied({ exit: 0, stdout: '{}' })]);
+    await runPlugin(unasked);
+    expect(unasked.pinned).toEqual([]);
   });
 
   it('answers an invalid call without the agent', async () => {

@@ -85,10 +85,19 @@ function agentDeadline(remainingMs: number): number {
   return Math.max(1, Math.floor(Math.max(remainingMs / 2, remainingMs - 250)));
 }
 
-function finish(call: PluginCall, { exit, stdout }: WireReply): number {
+function finish(call: PluginCall, { exit, stdout, pinPorts }: WireReply): number {
   if (call.request.command === 'DEL' && exit !== 0 && isTryAgainLater(stdout)) return recordDeletion(call, 'the agent is not ready');
   if (stdout !== '') call.host.writeStdout(stdout);
+  if (pinPorts === true) pinNamespaceOfPorts(call);
   return exit;
+}
+
+/** After the answer, which does not depend on it. As `portsPathBeside` of src/netlink has it; the place is the plugin's own: an agent cannot have anything else mounted. */
+function pinNamespaceOfPorts({ host, request }: PluginCall): void {
+  const { agentSocket } = request.settings;
+  const folder = `${agentSocket.slice(0, agentSocket.lastIndexOf('/'))}/netns`;
+  const failed = host.pinNamespace(folder, 'ports');
+  if (failed !== undefined) host.writeStderr(`seine: no namespace for standing ports at ${folder}/ports: ${failed}\n`);
 }
 
 function isTryAgainLater(stdout: string): boolean {

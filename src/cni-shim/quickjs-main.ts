@@ -13,6 +13,8 @@ declare const native: {
   sleep(ms: number): void;
   /** 0 or an errno. */
   saveFile(folder: string, name: string, text: string, filesMax: number): number;
+  /** 0 or an errno. */
+  pinNamespace(folder: string, name: string): number;
   /** strerror(3) */
   describe(errno: number): string;
   exit(code: number): void;
@@ -39,6 +41,10 @@ const host: Host = {
   sleep: (ms) => native.sleep(ms),
   saveFile: (folder, name, text, filesMax) => {
     const errno = native.saveFile(folder, name, text, filesMax);
+    return errno === 0 ? undefined : native.describe(errno);
+  },
+  pinNamespace: (folder, name) => {
+    const errno = native.pinNamespace(folder, name);
     return errno === 0 ? undefined : native.describe(errno);
   },
 };

@@ -38,6 +38,8 @@ export interface WireReply {
   /** The plugin's exit code. */
   readonly exit: number;
   readonly stdout: string;
+  /** Whether the plugin, which has the host's rights and mounts, is to make the namespace of standing ports (docs/adr/0058). */
+  readonly pinPorts?: boolean;
 }
 
 export function encodeRequest({ env, conf, deadlineMs, attempt }: WireRequest): string {
@@ -65,8 +67,8 @@ export function decodeRequest(text: string): WireRequest {
   });
 }
 
-export function encodeReply({ exit, stdout }: WireReply): string {
-  return JSON.stringify({ v: wireVersion, exit, stdout });
+export function encodeReply({ exit, stdout, pinPorts }: WireReply): string {
+  return JSON.stringify({ v: wireVersion, exit, stdout, ...(pinPorts === true ? { pinPorts } : {}) });
 }
 
 /** @throws CniError 106 if this is not a valid answer */
@@ -77,7 +79,7 @@ export function decodeReply(text: string): WireReply {
     const stdout = member(reply, 'stdout');
     if (typeof exit !== 'number' || !Number.isInteger(exit) || exit < 0 || exit > 255 || typeof stdout !== 'string')
       throw new CniError(cniCodes.agentProtocol, 'answer of the agent: no exit code and text');
-    return { exit, stdout };
+    return { exit, stdout, ...(member(reply, 'pinPorts') === true ? { pinPorts: true } : {}) };
   });
 }
 

@@ -20,6 +20,11 @@ export const switches: readonly Switch[] = [
   },
   { key: 'hostSettings', since: '0.2.0', does: '`check`: kernel settings are not written, only reported' },
   { key: 'repairPods', since: '0.3.0', does: 'names, addresses and routes inside pods are put back' },
+  {
+    key: 'podInterface',
+    since: '0.8.0',
+    does: '`standing`, `auto`: new pods get interfaces over ports that stay plugged in; those that run keep theirs',
+  },
   { key: 'proxy.bucketTranslation', since: '0.2.0', does: '`false`: each endpoint has a flow that translates, as before 0.2.0' },
   { key: 'proxy.forgetTCPConnections', since: '0.1.0', does: '`true`: TCP connections to an endpoint that is gone end at once' },
   { key: 'policy.mode', since: '0.4.0', does: 'what policies deny passes (`audit`), or no pod is policed (`off`)' },

@@ -2,6 +2,7 @@ import { SeineError } from '../errors/seine-error.ts';
 import { deleteLink, type Link, listLinks } from '../netlink/links.ts';
 import { Batch } from '../netlink/message.ts';
 import { Nftables } from '../netlink/nftables.ts';
+import { PortsMount } from '../netlink/ports-namespace.ts';
 import { deleteRoute, listRoutes, localTable, ourProtocol, type Route } from '../netlink/routes.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 import type { Leftover } from './leftover.ts';
@@ -10,6 +11,7 @@ import type { Leftover } from './leftover.ts';
 const firewallTables = ['seine', 'seine-services', 'seine-host-ports'];
 /** Names of the node's ends of pods' interfaces; they carry an alias that begins with `NAMESPACE/POD`. */
 const podLinkName = /^[a-z0-9]{1,7}-[0-9a-f]{7}$/;
+const standingPortName = /^sp-\d{1,5}$/;
 
 interface KernelLeftovers {
   readonly first: readonly Leftover[];
@@ -21,22 +23,47 @@ interface KernelLeftovers {
   readonly names: ReadonlySet<string>;
 }
 
+interface KernelPlaces {
+  readonly gateway: string;
+  readonly bridge: string;
+  /** Where the namespace of standing ports is mounted, if there is one. */
+  readonly portsPath: string;
+}
+
 /** Packet filter, routes and interfaces of this network namespace that are Seine's. */
-export function kernelLeftovers({ gateway, bridge }: { readonly gateway: string; readonly bridge: string }): KernelLeftovers {
+export function kernelLeftovers({ gateway, bridge, portsPath }: KernelPlaces): KernelLeftovers {
   const socket = NetlinkSocket.open();
   try {
     const links = listLinks(socket);
-    const ofPods = links.filter(({ name, kind, alias }) => kind === 'veth' && podLinkName.test(name) && (alias ?? '').includes('/'));
+    const standing = standingEnds(links, portsPath);
+    const ofPods = [
+      ...links.filter(({ name, kind, alias }) => kind === 'veth' && podLinkName.test(name) && (alias ?? '').includes('/')),
+      ...standing,
+    ];
     // With the kernel's datapath these are Open vSwitch's and go with the bridge; otherwise they are taps that stay.
     const ofSwitch = links.filter(({ name }) => name === gateway || name === bridge);
     return {
       first: [...packetFilter(), ...routes(socket, links)],
       links: [...ofPods, ...ofSwitch].map(linkLeftover),
-      pods: ofPods.map(({ alias }) => (alias ?? '').split(' ', 1)[0] ?? ''),
+      pods: ofPods.flatMap(({ alias }) => (alias === undefined ? [] : [alias.split(' ', 1)[0] ?? ''])),
       names: new Set(links.map(({ name }) => name)),
     };
   } finally {
     socket.close();
+  }
+}
+
+/** The node's ends of standing ports, those that a pod has with the alias of the far end. What pods have goes with them. */
+function standingEnds(links: readonly Link[], portsPath: string): readonly Link[] {
+  const ports = new PortsMount(portsPath);
+  try {
+    const fars = new Map(ports.current && listLinks(ports.current.socket, { kind: 'veth' }).map((far) => [far.index, far]));
+    return links.flatMap((link) => {
+      const far = link.kind === 'veth' && standingPortName.test(link.name) && link.peerIndex !== undefined && fars.get(link.peerIndex);
+      return far && far.peerIndex === link.index ? [{ ...link, alias: far.alias }] : [];
+    });
+  } finally {
+    ports.close();
   }
 }
 

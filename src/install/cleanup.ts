@@ -3,6 +3,8 @@ import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { SeineError } from '../errors/seine-error.ts';
 import { privateFolder } from '../files/private-folder.ts';
+import { removeMountPoint } from '../netlink/namespace.ts';
+import { portsPathBeside } from '../netlink/ports-namespace.ts';
 import { descriptorOf, peerCredentials } from '../netlink/unix-peer.ts';
 import { kernelLeftovers } from './cleanup-kernel.ts';
 import { switchLeftovers } from './cleanup-switch.ts';
@@ -36,7 +38,8 @@ export async function findLeftovers(options: CleanupOptions, signal: AbortSignal
   const { folders, sockets, gateway, bridge } = options;
   const running = await answeringSockets(sockets);
   const files = installedFiles(folders).map((path) => ({ what: `file ${path}`, remove: () => void removeFile(path) }));
-  const kernel = kernelLeftovers({ gateway, bridge });
+  const portsPath = portsPathBeside(sockets[0] ?? '');
+  const kernel = kernelLeftovers({ gateway, bridge, portsPath });
   const ofSwitch = await switchLeftovers(options, signal);
   const inSwitch = ofSwitch.pods.filter(({ link }) => kernel.names.has(link)).map(({ pod }) => pod);
   const attached = new Set([...kernel.pods, ...inSwitch]);
@@ -47,7 +50,7 @@ export async function findLeftovers(options: CleanupOptions, signal: AbortSignal
     ...(attached.size > 0 ? [`attached pods lose their network (${attached.size}): ${named([...attached])}; drain the node first`] : []),
     ...ofSwitch.obstacles,
   ];
-  const rest = [...socketFiles(sockets), ...stateFolder(folders.state)];
+  const rest = [...portsNamespace(portsPath), ...socketFiles(sockets), ...stateFolder(folders.state)];
   return { items: [...files, ...kernel.first, ...ofSwitch.items, ...kernel.links, ...rest], obstacles };
 }
 
@@ -96,6 +99,12 @@ function isElsewhere(pid: number): boolean {
   } catch {
     return false; // it has ended meanwhile, or is in another PID namespace
   }
+}
+
+/** Of a mount that a container has only a copy of, the file's removal takes away the original too (mount_namespaces(7)). */
+function portsNamespace(path: string): Leftover[] {
+  if (!existsSync(path)) return [];
+  return [{ what: `namespace of standing ports at ${path}`, remove: () => removeMountPoint(path) }];
 }
 
 function socketFiles(paths: readonly string[]): Leftover[] {

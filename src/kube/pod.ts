@@ -23,6 +23,8 @@ export interface Pod {
    * object is that pod's mirror then, and has a UID of its own.
    */
   readonly configHash?: string;
+  /** Present if an annotation of CNI's plugin `bandwidth` limits it (`kubernetes.io/ingress-bandwidth`, `kubernetes.io/egress-bandwidth`). */
+  readonly bandwidth?: true;
   /** As of `Namespace`. */
   readonly log?: string;
 }
@@ -59,7 +61,7 @@ export function podsOf(nodeName: string): Resource<Pod> {
 export const pods: Resource<Pod> = {
   kind: 'Pod',
   path: '/api/v1/pods',
-  revision: 4,
+  revision: 5,
   project: (raw) => {
     const { metadata, spec, status } = parseObject(schema, raw);
     const configHash = ownValue(metadata.annotations, 'kubernetes.io/config.hash');
@@ -76,10 +78,15 @@ export const pods: Resource<Pod> = {
       phase: status?.phase || 'Pending',
       deleting: typeof metadata.deletionTimestamp === 'string',
       ...(configHash ? { configHash } : {}),
+      ...(isLimited(metadata.annotations) ? { bandwidth: true as const } : {}),
       ...logAnnotation(metadata.annotations),
     };
   },
 };
+
+function isLimited(annotations: Parameters<typeof ownValue>[0]): boolean {
+  return ['ingress', 'egress'].some((direction) => ownValue(annotations, `kubernetes.io/${direction}-bandwidth`) !== undefined);
+}
 
 /** One Pod as the API server has it now; undefined if it has none of that name. @throws SeineError as `KubeHttp` says */
 export async function fetchPod(http: KubeHttp, namespace: string, name: string, signal: AbortSignal): Promise<Pod | undefined> {

@@ -9,7 +9,7 @@ import { builtIfAsked } from './kubernetes/built-programs.ts';
 import { packageVersion } from './machine/installation.ts';
 import { commaSeparated, defaultLabDir, familiesOption, needRoot, oneOf, seconds, wholeNumber } from './options.ts';
 import { labPaths, realLabDir } from './plan/names.ts';
-import { type Datapath, planLab, type Tunnel } from './plan/plan.ts';
+import { type Datapath, type PodInterfaceOption, planLab, type Tunnel } from './plan/plan.ts';
 import { askStatus, bringUp, planOf } from './up.ts';
 
 const signal = new AbortController().signal;
@@ -23,6 +23,7 @@ interface UpCommandOptions extends DirOption {
   readonly families: Family[];
   readonly tunnel: Tunnel;
   readonly datapath: Datapath;
+  readonly podInterface?: PodInterfaceOption;
   readonly podCidr?: string[];
   readonly serviceCidr?: string[];
   readonly kubeconfig?: string;
@@ -67,6 +68,7 @@ withDir(program.command('up').description('create a lab and wait until its nodes
       .choices(['netdev', 'system'])
       .default('netdev'),
   )
+  .addOption(new Option('--pod-interface <kind>', 'what pods get, as the key of the agent').choices(['auto', 'standing', 'veth']))
   .option('--pod-cidr <list>', 'networks of the pods, one a family; each node gets a /22 and a /64 of them', commaSeparated)
   .option('--service-cidr <list>', 'networks of the Services, one a family', commaSeparated)
   .option('--kubeconfig <file>', "use the API server that this file names instead of the lab's own")

@@ -26,6 +26,10 @@ export interface Link {
   readonly alias: string | undefined;
   /** Of a veth: the other end, in namespace `peerNamespaceId` if that is another one than ours. */
   readonly peerIndex: IfIndex | undefined;
+  /** Of a macvlan: the interface below it, in namespace `peerNamespaceId` if that is another one than ours. */
+  readonly lowerIndex: IfIndex | undefined;
+  /** How many ask for every frame of it: of what a passthru macvlan stands on, one while that is up. */
+  readonly promiscuity: number;
   readonly peerNamespaceId: number | undefined;
 }
 
@@ -64,6 +68,14 @@ interface NewVeth extends NewLink {
   };
 }
 
+/** Born in its namespace, down, with the MAC of what is below it. */
+interface NewMacvlan {
+  readonly name: string;
+  readonly mtu: number;
+  readonly lower: IfIndex;
+  readonly namespace: NetworkNamespace;
+}
+
 interface LinkStatistics {
   readonly receivedPackets: bigint;
   readonly sentPackets: bigint;
@@ -86,6 +98,23 @@ export function createVeth(batch: Batch, veth: NewVeth): void {
         if (peer.namespace) batch.attributeU32(IFLA_NET_NS_FD, peer.namespace.fd);
       }),
     ),
+  );
+}
+
+/**
+ * A macvlan that takes all that comes by `lower`, and is its only one. Fails with `EEXIST` if the name is taken in its namespace, with
+ * `EINVAL` if `lower` has one already, wherever that is, and with `EOPNOTSUPP` where the kernel has no macvlan.
+ */
+export function createMacvlan(batch: Batch, { name, mtu, lower, namespace }: NewMacvlan): void {
+  create(
+    batch,
+    'macvlan',
+    { name, mtu },
+    () => batch.nested(IFLA_INFO_DATA, () => batch.attributeU32(IFLA_MACVLAN_MODE, MACVLAN_MODE_PASSTHRU)),
+    {
+      lower,
+      namespace,
+    },
   );
 }
 
@@ -191,6 +220,8 @@ export function decodeLink(message: NetlinkMessage): Link {
     group: attributes.u32(IFLA_GROUP) ?? 0,
     alias: attributes.text(IFLA_IFALIAS),
     peerIndex: kind === 'veth' ? optionalLinkIn(attributes.u32(IFLA_LINK), 'link') : undefined,
+    lowerIndex: kind === 'macvlan' ? optionalLinkIn(attributes.u32(IFLA_LINK), 'link') : undefined,
+    promiscuity: attributes.u32(IFLA_PROMISCUITY) ?? 0,
     peerNamespaceId: attributes.i32(IFLA_LINK_NETNSID),
   };
 }
@@ -210,10 +241,13 @@ const IFLA_STATS64 = 23;
 const IFLA_GROUP = 27;
 const IFLA_NET_NS_FD = 28;
 const IFLA_EXT_MASK = 29;
+const IFLA_PROMISCUITY = 30;
 const IFLA_LINK_NETNSID = 37;
 const IFLA_INFO_KIND = 1;
 const IFLA_INFO_DATA = 2;
 const VETH_INFO_PEER = 1;
+const IFLA_MACVLAN_MODE = 1;
+const MACVLAN_MODE_PASSTHRU = 8;
 const RTEXT_FILTER_SKIP_STATS = 8;
 
 const IFF_UP = 0x1;
@@ -228,10 +262,12 @@ function ifinfomsg(batch: Batch, index: number, flags: number, mask: number): vo
   batch.u32(0).u32(index).u32(flags).u32(mask);
 }
 
-function create(batch: Batch, kind: string, link: NewLink, kindData: () => void): void {
+/** @param born where, over what */
+function create(batch: Batch, kind: string, link: NewLink, kindData: () => void, born?: Pick<NewMacvlan, 'lower' | 'namespace'>): void {
   batch.message(RTM_NEWLINK, flag.create | flag.exclusive, `create ${kind} ${link.name}`, () => {
     ifinfomsg(batch, 0, link.state === 'up' ? IFF_UP : 0, link.state === 'up' ? IFF_UP : 0);
     newLinkAttributes(batch, link);
+    if (born) batch.attributeU32(IFLA_LINK, born.lower).attributeU32(IFLA_NET_NS_FD, born.namespace.fd);
     batch.nested(IFLA_LINKINFO, () => {
       batch.attributeText(IFLA_INFO_KIND, kind);
       kindData();

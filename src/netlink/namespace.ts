@@ -95,7 +95,11 @@ export function createNamedNamespace(name: string): NetworkNamespace {
 
 /** Unmounts and removes `/run/netns/NAME`; the kernel deletes it after its last user. Absent is fine. */
 export function deleteNamedNamespace(name: string): void {
-  const path = namedPath(name);
+  removeMountPoint(namedPath(name));
+}
+
+/** Unmounts what is mounted on a file, and removes the file. Absent is fine. */
+export function removeMountPoint(path: string): void {
   try {
     umount(path, MNT_DETACH);
   } catch (error) {

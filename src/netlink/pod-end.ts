@@ -8,6 +8,7 @@ import { NetworkNamespace } from './namespace.ts';
 import { type PodRouting, type RouteTables, restoreRouting } from './pod-routing.ts';
 import { listRoutes, localTable, type Route } from './routes.ts';
 import { NetlinkSocket } from './socket.ts';
+import { type FarEnd, interfaceOver } from './standing-port.ts';
 import { ensureSysctl } from './sysctl.ts';
 
 /** Where a pod's end is. */
@@ -17,6 +18,8 @@ interface PodEndPlace {
   readonly netnsCookie: string | undefined;
   /** The node's end, as the kernel shows it. */
   readonly hostLink: Pick<Link, 'index' | 'peerIndex'>;
+  /** Of a standing port: the far end, over which the pod's interface is. */
+  readonly far?: FarEnd | undefined;
 }
 
 /** A pod's end as it is now. */
@@ -46,7 +49,7 @@ interface PodEndChange {
  */
 export function readPodEnd(place: PodEndPlace): PodEnd | 'unseen' | undefined {
   return visit<PodEnd | 'unseen' | undefined>(place, 'unseen', (inside) => {
-    const link = endIn(inside, place.hostLink);
+    const link = endIn(inside, place);
     if (link === undefined) return undefined;
     const { index } = link;
     const families = ['ipv4', 'ipv6'] as const;
@@ -62,7 +65,7 @@ export function readPodEnd(place: PodEndPlace): PodEnd | 'unseen' | undefined {
 /** Changes a pod's end, if it is to be seen. @throws SeineError `REFUSED` */
 export function changePodEnd(place: PodEndPlace, change: PodEndChange): void {
   visit(place, undefined, (inside, namespace) => {
-    const link = endIn(inside, place.hostLink);
+    const link = endIn(inside, place);
     if (link === undefined) return;
     const { index } = link;
     const { routing } = change;
@@ -117,7 +120,8 @@ function openIfThere(path: string): NetworkNamespace | undefined {
 }
 
 /** Every namespace has numbers of its own, so a number says nothing unless the other end confirms it. */
-function endIn(inside: NetlinkSocket, { index, peerIndex }: PodEndPlace['hostLink']): Link | undefined {
+function endIn(inside: NetlinkSocket, { hostLink: { index, peerIndex }, far }: PodEndPlace): Link | undefined {
+  if (far) return interfaceOver(inside, far);
   const link = peerIndex && getLink(inside, peerIndex);
   return link?.kind === 'veth' && link.peerIndex === index ? link : undefined;
 }

@@ -147,7 +147,8 @@ function createPair(host: HostLinks, namespace: NetworkNamespace, spec: PodInter
   });
 }
 
-function refuseForeignInterface(namespace: NetworkNamespace, { netnsCookie }: PodInterfaceSpec): void {
+/** @throws SeineError `INVALID_INPUT` if the path is another namespace's by now */
+export function refuseForeignInterface(namespace: NetworkNamespace, { netnsCookie }: Pick<PodInterfaceSpec, 'netnsCookie'>): void {
   if (netnsCookie === undefined) return;
   const inside = NetlinkSocket.open({ namespace });
   try {
@@ -171,7 +172,8 @@ function bringUpHostEnd(host: HostLinks, spec: PodInterfaceSpec): void {
   host.socket.transact(up);
 }
 
-function setUpPodEnd(host: HostLinks, namespace: NetworkNamespace, spec: PodInterfaceSpec): PodInterface {
+/** Addresses, routes and offload of a pod's end that is there, in its namespace. @throws SeineError `REFUSED`, `UNAVAILABLE` */
+export function setUpPodEnd(host: Pick<HostLinks, 'socket'>, namespace: NetworkNamespace, spec: PodInterfaceSpec): PodInterface {
   const pod = NetlinkSocket.open({ namespace });
   try {
     const podLink = existing(pod, spec.podName);

@@ -1,15 +1,17 @@
 import type { Link } from '../netlink/links.ts';
 import type { PodEnd } from '../netlink/pod-end.ts';
 import { mainTable } from '../netlink/routes.ts';
-import type { PodLink } from '../wanted/pod-link.ts';
+import type { PodLink, StandingPair } from '../wanted/pod-link.ts';
 
 /** `link/NAME`, by the node's end. */
 export type LinkKey = `link/${string}`;
 
-/** A pod's pair of interfaces, wanted or as it was seen. */
+/** A pair of interfaces of a pod or of a standing port, wanted or as it was seen. */
 export interface LinkEntry {
   /** What it is to be; absent of a pair that no pod has. */
   readonly link?: PodLink;
+  /** Of a standing port that no pod has. */
+  readonly idle?: StandingPair;
   /** What is otherwise, a sentence each; none of a wanted one. */
   readonly differs: readonly string[];
 }
@@ -22,8 +24,16 @@ export function wantedLink(link: PodLink): LinkEntry {
   return { link, differs: [] };
 }
 
+export function idlePair(idle: StandingPair): LinkEntry {
+  return { idle, differs: [] };
+}
+
 export function sameLinkEntry(a: LinkEntry, b: LinkEntry): boolean {
-  return a === b || (a.differs.join() === b.differs.join() && details(a.link) === details(b.link));
+  return a === b || (a.differs.join() === b.differs.join() && details(a.link) === details(b.link) && textOf(a.idle) === textOf(b.idle));
+}
+
+function textOf(idle: StandingPair | undefined): string {
+  return Object.values(idle ?? {}).join(' ');
 }
 
 /** Not what is known from before: that changes nothing of what is wanted now. */
@@ -38,15 +48,30 @@ function details(link: PodLink | undefined): string {
   return `${Object.values(plain).join(' ')} ${texts.join(' ')}`;
 }
 
-/** What of the node's end is otherwise. @param noIpv6 whether it has no IPv6 */
-export function hostDifferences({ hostName, mtu, alias, hostEnd }: PodLink, link: Link, noIpv6 = true): readonly string[] {
+/** What of the node's end is otherwise. A standing port's has no alias. @param noIpv6 whether it has no IPv6 */
+export function hostDifferences(wanted: PodLink | StandingPair, link: Link, noIpv6 = true): readonly string[] {
+  const { hostName, mtu, hostEnd } = wanted;
   const layer2Only = hostEnd === 'layer2Only';
+  const alias = 'farName' in wanted ? undefined : wanted.alias;
   return [
     ...(link.state === 'up' ? [] : [`${hostName} is down`]),
     ...(link.mtu === mtu ? [] : [`${hostName} has MTU ${link.mtu} and not ${mtu}`]),
     ...(link.alias === alias ? [] : [`${hostName} has ${link.alias === undefined ? 'no alias' : 'another alias'}`]),
     ...(layer2Only && link.arp === 'on' ? [`${hostName} answers ARP`] : []),
     ...(layer2Only && !noIpv6 ? [`${hostName} has IPv6`] : []),
+  ];
+}
+
+/** What of a standing port's far end is otherwise. @param alias that it is to have; undefined: none */
+export function farDifferences(
+  { farName, mtu }: { readonly farName: string; readonly mtu: number },
+  link: Link,
+  alias: string | undefined,
+): readonly string[] {
+  return [
+    ...(link.state === 'up' ? [] : [`${farName} is down`]),
+    ...(link.mtu === mtu ? [] : [`${farName} has MTU ${link.mtu} and not ${mtu}`]),
+    ...(link.alias === alias ? [] : [`${farName} has ${link.alias === undefined ? 'no alias' : 'another alias'}`]),
   ];
 }
 
@@ -74,7 +99,10 @@ function interfaceDifferences(wanted: PodLink, { link, transmitChecksum }: PodEn
     ...(link.state === 'up' ? [] : [`${podName} is down`]),
     ...(link.mac === mac ? [] : [`${podName} has MAC ${link.mac} and not ${mac}`]),
     ...(hasRoomFor(wanted, link.mtu) ? [] : [`${podName} has MTU ${link.mtu} and not ${mtu}`]),
-    ...(checksumOffload === 'off' && transmitChecksum === 'on' ? [`${podName} leaves checksums to the data path`] : []),
+    // Of what stands on a standing port, the far end computes them.
+    ...(checksumOffload === 'off' && transmitChecksum === 'on' && wanted.farName === undefined
+      ? [`${podName} leaves checksums to the data path`]
+      : []),
   ];
 }
 

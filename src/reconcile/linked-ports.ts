@@ -6,6 +6,7 @@ import type { WantedPort } from '../wanted/switch-row.ts';
 interface SwitchPorts {
   wantPort(owner: Owner, port: WantedPort): number;
   forgetPorts(owner: Owner): number;
+  readonly switch: { readonly revision: number };
   readonly reconcilers: {
     readonly switch: {
       realized(revision: number, signal: AbortSignal): Promise<void>;
@@ -44,6 +45,20 @@ export class LinkedPorts {
     const isSame = known?.owner === owner;
     this.#ports.set(port.name, { owner, port, wanting: isSame ? known.wanting : undefined });
     if (when === 'now' && !isSame) this.plug(port.name);
+  }
+
+  /** Says otherwise whose the port of this name is. @returns the revision of the switch that has it */
+  describe(name: string, externalIds: WantedPort['externalIds']): number {
+    const linked = this.#ports.get(name);
+    if (linked === undefined) throw new SeineError('INVARIANT', `no owner wants port ${name}`);
+    const port = { ...linked.port, externalIds };
+    if (linked.wanting === undefined) {
+      this.#ports.set(name, { ...linked, port });
+      return this.#state.switch.revision;
+    }
+    const revision = this.#state.wantPort(linked.owner, port);
+    this.#ports.set(name, { ...linked, port, wanting: { ...linked.wanting, revision } });
+    return revision;
   }
 
   /** The node's end is there. */

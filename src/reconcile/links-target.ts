@@ -6,9 +6,11 @@ import { Batch } from '../netlink/message.ts';
 import { changePodEnd, mayBeAnother, type PodEnd, readPodEnd } from '../netlink/pod-end.ts';
 import { createPodInterface, type HostLinks, type PodInterface } from '../netlink/pod-interface.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
+import type { FarEnd } from '../netlink/standing-port.ts';
 import { readSysctl, writeSysctl } from '../netlink/sysctl.ts';
-import type { PodLink } from '../wanted/pod-link.ts';
+import type { PodLink, StandingPair } from '../wanted/pod-link.ts';
 import { hasRoomFor, hostDifferences, type LinkEntry, type LinkKey, linkKey, podEndDifferences } from './link-entry.ts';
+import type { PodLinkOverPort, StandingLinks } from './standing-links.ts';
 import type { Plan, Target } from './target.ts';
 
 /** How long pods' namespaces are looked at before the rest of the agent has its turn (ms). */
@@ -28,6 +30,7 @@ interface LinkPorts {
 
 interface LinksTargetOptions {
   readonly host: HostLinks;
+  readonly standing: StandingLinks;
   /** By what is wanted, pods are found. */
   readonly wanted: () => { keys(): Iterable<LinkKey>; wanted(key: LinkKey): LinkEntry | undefined };
   /** Whether an interface that no owner wants is a node's end that an agent has left. */
@@ -76,9 +79,20 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
     this.#listeners.add(listener);
   }
 
-  /** Resolves once no removal of this interface is under way. */
+  /** Resolves once no removal of this interface is under way, nor of what a pod had over this standing port. */
   async removed(hostName: string): Promise<void> {
+    await this.#options.standing.released(hostName);
     await this.#removals.get(hostName);
+  }
+
+  /** What a pod had over this standing port is removed now, and not left to go with its namespace. */
+  releaseNow(hostName: string): void {
+    this.#options.standing.releaseNow(hostName);
+  }
+
+  /** Whether no pod has this standing port, nor has anything left over it. */
+  isIdle(pair: StandingPair): boolean {
+    return this.#options.standing.isIdle(pair);
   }
 
   /** What is wanted next under this name is another pair than before. */
@@ -88,13 +102,14 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
 
   /** Resolves once nothing that was to be removed so far is under way. */
   async idle(): Promise<void> {
+    await this.#options.standing.idle();
     await Promise.all(this.#removals.values());
   }
 
   async observe(): Promise<Map<LinkKey, LinkEntry>> {
-    const { wanted, isPodInterface, looked } = this.#options;
+    const { wanted, isPodInterface, standing, looked } = this.#options;
     const going = new Set(this.#removals.keys());
-    const links = await nodeEnds();
+    const [links, fars] = await Promise.all([nodeEnds(), standing.farEnds()]);
     const held = new Map<LinkKey, LinkEntry>();
     const inside = new Map<string, InsidePod>();
     for (const name of this.#made.keys()) if (wanted().wanted(linkKey(name)) === undefined) this.#made.delete(name);
@@ -102,10 +117,13 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
     for (const link of links) {
       if (going.has(link.name)) continue;
       const key = linkKey(link.name);
-      const want = wanted().wanted(key)?.link;
-      if (want === undefined && isPodInterface(link)) held.set(key, { differs: [`no pod has ${link.name}`] });
+      const entry = wanted().wanted(key);
+      const { link: want, idle } = entry ?? {};
+      if (idle) held.set(key, { idle, differs: standing.idleDifferences(idle, link, fars.get(idle.farName)) });
+      else if (want === undefined && (isPodInterface(link) || standing.isStanding(link, fars)))
+        held.set(key, { differs: [`no pod has ${link.name}`] });
       if (want === undefined) continue;
-      held.set(key, this.#look(want, link, inside));
+      held.set(key, this.#look(want, link, { fars, inside }));
       if (performance.now() - sinceMs < LOOK_SLICE_MS) continue;
       await nextTurn();
       sinceMs = performance.now();
@@ -116,18 +134,31 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
 
   /** A removal is begun; `removed` waits for its end. */
   async apply({ put, remove }: Plan<LinkKey, LinkEntry>, signal: AbortSignal): Promise<void> {
-    for (const [key, { link }] of put) {
-      if (link === undefined) throw new SeineError('INVARIANT', `${key} is wanted without a pod`);
-      await this.#put(link, signal);
+    for (const [key, { link, idle }] of put) {
+      if (link) await this.#put(link, signal);
+      else if (idle) await this.#putIdle(idle, signal);
+      else throw new SeineError('INVARIANT', `${key} is wanted without a pod`);
     }
     for (const key of remove) void this.#remove(key.slice('link/'.length));
   }
 
-  #look(want: PodLink, host: Link, inside: Map<string, InsidePod>): LinkEntry {
+  #look(
+    want: PodLink,
+    host: Link,
+    { fars, inside }: { readonly fars: ReadonlyMap<string, Link>; readonly inside: Map<string, InsidePod> },
+  ): LinkEntry {
+    const { standing } = this.#options;
     const link = this.#asMade(want);
     if (link.made === undefined) return { differs: [`${want.hostName} is not the pod's`] };
-    const onNode = hostDifferences(link, host, hasNoIpv6(link));
-    const end = readPodEnd(placeOf(link, host));
+    const onNode = isOverPort(link)
+      ? standing.differences(link, host, fars.get(link.farName))
+      : hostDifferences(link, host, hasNoIpv6(link));
+    const far = isOverPort(link) ? standing.farOf(link.farName, host) : undefined;
+    if (isOverPort(link) && far === undefined) return { link: want, differs: onNode };
+    const end = readPodEnd({ ...placeOf(link, host), far });
+    // Nothing that is up stands on the far end: it was deleted, or its namespace was. Otherwise it is elsewhere, which may be the pod's own doing.
+    if ((end === undefined || end === 'unseen') && far?.link.promiscuity === 0)
+      return { link: want, differs: [...onNode, `${link.podName} is gone from its namespace`] };
     if (end === 'unseen') return { link: want, differs: onNode };
     const found = podEndDifferences(link, end);
     if (found.inside.length > 0) inside.set(want.hostName, { link: want, differs: found.inside });
@@ -137,11 +168,70 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
   async #put(want: PodLink, signal: AbortSignal): Promise<void> {
     try {
       const link = this.#asMade(want);
+      if (isOverPort(link)) return await this.#putOver(link, signal);
       const host = link.made && getLink(this.#options.host.socket, link.hostName);
       if (host === undefined || !(await this.#repair(link, host))) await this.#create(link, signal);
     } catch (thrown) {
       throw asRefusal(SeineError.from(thrown, `interface of ${want.alias}`));
     }
+  }
+
+  async #putIdle(pair: StandingPair, signal: AbortSignal): Promise<void> {
+    const { hostName } = pair;
+    try {
+      if (this.#removals.has(hostName)) await this.#removals.get(hostName);
+      if (this.#options.standing.putIdle(pair, () => void this.#remove(hostName))) this.#made.delete(hostName);
+      else await this.#createPair(pair, signal);
+    } catch (thrown) {
+      throw asRefusal(SeineError.from(thrown, `standing port ${hostName}`));
+    }
+  }
+
+  /** What there is of it goes first: half a pair, or one that a pod has had of which nothing is known. */
+  async #createPair(pair: StandingPair, signal: AbortSignal): Promise<void> {
+    const { host, ports, standing } = this.#options;
+    const { hostName } = pair;
+    standing.portsOrThrow();
+    await ports.unplug(hostName, signal);
+    await this.removed(hostName);
+    const there = getLink(host.socket, hostName);
+    if (there && !standing.farOf(pair.farName, there))
+      throw new SeineError('REFUSED', `the node has an interface ${hostName} that is not Seine's`);
+    if (there) await host.remover.remove(hostName, signal);
+    try {
+      standing.createPair(pair);
+    } catch (thrown) {
+      await host.remover.remove(hostName, signal).catch(() => undefined);
+      throw thrown;
+    }
+    ports.plug(hostName);
+  }
+
+  /** The port's pair may have gone with what stood on it: then both are made anew. */
+  async #putOver(link: PodLinkOverPort, signal: AbortSignal): Promise<void> {
+    const { host, standing } = this.#options;
+    const { hostName, made } = link;
+    standing.portsOrThrow();
+    standing.releaseNow(hostName);
+    await this.removed(hostName);
+    const far = (): ReturnType<StandingLinks['farOf']> => {
+      const there = getLink(host.socket, hostName);
+      return there && standing.farOf(link.farName, there);
+    };
+    if (far() === undefined) await this.#createPair({ ...link, hostName }, signal);
+    const found = far();
+    const hostLink = getLink(host.socket, hostName);
+    if (found === undefined || hostLink === undefined) throw new SeineError('UNAVAILABLE', `the pair of ${hostName} has gone again`);
+    standing.repair(link, hostLink, found);
+    const end = made && readPodEnd({ ...placeOf(link, hostLink), far: found });
+    if (end !== undefined && end !== 'unseen') return this.#repairPodEnd(link, { hostLink, far: found }, end);
+    if (end === 'unseen' && found.link.promiscuity > 0) return;
+    if (made !== undefined && mayBeAnother({ netnsPath: link.netnsPath, netnsCookie: made.netnsCookie }))
+      throw new SeineError('REFUSED', `${link.netnsPath} is a path of a process, which another process may have by now`);
+    // It is in another namespace: see `#look`.
+    if (made !== undefined && found.link.promiscuity > 0) return;
+    this.#made.set(hostName, await standing.createOver(link, found));
+    for (const listener of this.#listeners) listener(hostName);
   }
 
   async #create(link: PodLink, signal: AbortSignal): Promise<void> {
@@ -178,7 +268,7 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
     }
     const end = readPodEnd(placeOf(link, host));
     if (end === 'unseen') return true;
-    if (end !== undefined) this.#repairPodEnd(link, host, end);
+    if (end !== undefined) this.#repairPodEnd(link, { hostLink: host }, end);
     else if (this.#options.repairPods && link.made?.netnsCookie !== undefined) {
       await this.#remove(hostName);
       return false;
@@ -187,7 +277,7 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
   }
 
   /** An interface that was down has lost its routes by that: they come back with it. */
-  #repairPodEnd(link: PodLink, host: Link, end: PodEnd): void {
+  #repairPodEnd(link: PodLink, at: { readonly hostLink: Link; readonly far?: FarEnd }, end: PodEnd): void {
     const { podName, mac, mtu, checksumOffload, made } = link;
     const { repairPods } = this.#options;
     const renamed = end.link.name !== podName;
@@ -195,14 +285,17 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
     const { differs, inside } = podEndDifferences(link, renamed ? { ...end, link: { ...end.link, name: podName } } : end);
     const routing = renamed || end.link.state === 'down' || (repairPods && inside.length > 0);
     if (differs.length === 0 && !routing) return;
-    changePodEnd(placeOf(link, host), {
-      state: 'up',
-      ...(renamed ? { name: podName } : {}),
-      ...(end.link.mac === mac ? {} : { mac }),
-      ...(hasRoomFor(link, end.link.mtu) ? {} : { mtu }),
-      ...(checksumOffload === 'off' && end.transmitChecksum === 'on' ? { transmitChecksum: 'off' } : {}),
-      ...(routing ? { routing: { ...link, tables: made?.routeTables ?? {} } } : {}),
-    });
+    changePodEnd(
+      { ...placeOf(link, at.hostLink), far: at.far },
+      {
+        state: 'up',
+        ...(renamed ? { name: podName } : {}),
+        ...(end.link.mac === mac ? {} : { mac }),
+        ...(hasRoomFor(link, end.link.mtu) ? {} : { mtu }),
+        ...(checksumOffload === 'off' && end.transmitChecksum === 'on' && !at.far ? { transmitChecksum: 'off' } : {}),
+        ...(routing ? { routing: { ...link, tables: made?.routeTables ?? {} } } : {}),
+      },
+    );
   }
 
   /** Never rejects. */
@@ -240,6 +333,10 @@ async function nodeEnds(): Promise<readonly Link[]> {
 
 function placeOf({ netnsPath, made }: PodLink, hostLink: Link) {
   return { netnsPath, netnsCookie: made?.netnsCookie, hostLink };
+}
+
+function isOverPort(link: PodLink): link is PodLinkOverPort {
+  return link.farName !== undefined;
 }
 
 function ipv6Setting(hostName: string): readonly string[] {

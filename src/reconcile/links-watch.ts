@@ -2,6 +2,7 @@ import { Debouncer } from '../async/debouncer.ts';
 import type { Link } from '../netlink/links.ts';
 import { hostDifferences, linkKey } from './link-entry.ts';
 import type { NodeState } from './node-state.ts';
+import { hostNameOf } from './standing-links.ts';
 
 /**
  * How long a program that deletes an interface may take to do what goes with it: delete its namespace, its port or its lease, or
@@ -11,19 +12,25 @@ const PATIENCE_MS = 150;
 /** A program that changes things all the time gets a fifth of the agent's time and no more. */
 const REST_FOR_EACH_LOOK = 4;
 
+/** How an interface is at this moment; undefined if there is none, or it is not to be seen. */
+interface InterfacesNow {
+  readonly onNode: (name: string) => Link | undefined;
+  /** Among the far ends of standing ports. */
+  readonly far: (name: string) => Link | undefined;
+}
+
 /**
  * Tells foreign changes of the node's ends from our own, which come as a row of states, of which only the last one counts. A pod's end that
  * goes down, or away, is told by the node's end.
  */
 export class LinksWatch {
   readonly #state: Pick<NodeState, 'links' | 'reconcilers'>;
-  readonly #now: (name: string) => Link | undefined;
+  readonly #now: InterfacesNow;
   readonly #debouncer: Debouncer;
   /** Names of ends that are not as wanted, as far as was heard. */
   readonly #suspects = new Set<string>();
 
-  /** @param now how an interface is at this moment; undefined if there is none */
-  constructor(state: Pick<NodeState, 'links' | 'reconcilers'>, now: (name: string) => Link | undefined, signal: AbortSignal) {
+  constructor(state: Pick<NodeState, 'links' | 'reconcilers'>, now: InterfacesNow, signal: AbortSignal) {
     this.#state = state;
     this.#now = now;
     const restMs = (): number => REST_FOR_EACH_LOOK * state.reconcilers.links.observeTookMs;
@@ -39,10 +46,22 @@ export class LinksWatch {
     }
   }
 
+  /** News of a standing port's far end: what a pod has over it goes down, or away, with its promiscuity. */
+  noteFar(far: Link): void {
+    const name = hostNameOf(far.name);
+    if (far.promiscuity > 0 || this.#state.links.wanted(linkKey(name))?.link === undefined) return;
+    this.#suspects.add(name);
+    this.#debouncer.ring();
+  }
+
   /** Also what no pod has: that is the sweep's affair. */
   #isWell(name: string, link: Link | undefined): boolean {
-    const wanted = this.#state.links.wanted(linkKey(name))?.link;
-    return wanted === undefined || (link?.carrier === true && hostDifferences(wanted, link).length === 0);
+    const entry = this.#state.links.wanted(linkKey(name));
+    const wanted = entry?.link ?? entry?.idle;
+    if (wanted === undefined) return true;
+    const farName = entry?.link?.farName;
+    if (farName !== undefined && this.#now.far(farName)?.promiscuity === 0) return false;
+    return link?.carrier === true && hostDifferences(wanted, link).length === 0;
   }
 
   /** News was lost. */
@@ -56,6 +75,6 @@ export class LinksWatch {
     const held = links.actual();
     const suspects = [...this.#suspects].filter((name) => held?.has(linkKey(name)) === true);
     this.#suspects.clear();
-    if (suspects.some((name) => !this.#isWell(name, this.#now(name)))) links.recheck();
+    if (suspects.some((name) => !this.#isWell(name, this.#now.onNode(name)))) links.recheck();
   }
 }

@@ -3,7 +3,7 @@ import { SeineError } from '../errors/seine-error.ts';
 import { cookieFeature, cookieOf, type Owner, ownerOf } from '../pipeline/cookie.ts';
 import type { FlowPattern, TransportAddress } from '../pipeline/flow-pattern.ts';
 import { openingsMeters } from '../pipeline/well-known.ts';
-import type { PodLink } from '../wanted/pod-link.ts';
+import type { PodLink, StandingPair } from '../wanted/pod-link.ts';
 import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
 import type { Wanted } from '../wanted/wanted.ts';
 import {
@@ -24,7 +24,7 @@ import type { FirewallKey } from './firewall-target.ts';
 import { FlowTemplates } from './flow-template.ts';
 import { type HostEntry, type HostKey, hostEntries, sameHostEntry } from './host-entry.ts';
 import { LearnedFlows } from './learned-flows.ts';
-import { type LinkEntry, type LinkKey, linkKey, sameLinkEntry, wantedLink } from './link-entry.ts';
+import { idlePair, type LinkEntry, type LinkKey, linkKey, sameLinkEntry, wantedLink } from './link-entry.ts';
 import { LinkedPorts } from './linked-ports.ts';
 import { Reconciler } from './reconciler.ts';
 import type { ReconcilerEvents, ReconcilerOptions } from './reconciler-options.ts';
@@ -50,7 +50,8 @@ export const parts: readonly TargetName[] = ['switch', 'bridge', 'host', 'firewa
 interface WantedPod {
   readonly wanted: Wanted;
   readonly link: PodLink;
-  readonly port: WantedPort;
+  /** Absent where the pod has a standing port, which is plugged in. */
+  readonly port?: WantedPort;
 }
 
 interface PodWaits {
@@ -209,6 +210,16 @@ export class NodeState {
     return this.#setLinks(owner, new Map([[linkKey(link.hostName), wantedLink(link)]]));
   }
 
+  /** As `wantLink`, of a standing port: its owner wants the port, and the pair while no pod has it. */
+  wantPair(owner: Owner, idle: StandingPair): number {
+    return this.#setLinks(owner, new Map([[linkKey(idle.hostName), idlePair(idle)]]));
+  }
+
+  /** What a pod wants over a standing port. */
+  wantOverPort(owner: Owner, link: PodLink): number {
+    return this.#setLinks(owner, new Map([[linkKey(link.hostName), wantedLink(link)]]));
+  }
+
   forgetLinks(owner: Owner): number {
     return this.#setLinks(owner, new Map());
   }
@@ -262,9 +273,9 @@ export class NodeState {
     const [rival] = this.bridge.conflictingOwners(owner);
     if (rival !== undefined) throw new SeineError('REFUSED', `${rival} has an address of ${owner}`, { context: { owner, rival } });
     await nextTurn(); // the flows are sent: the switch works on them while the kernel makes the pair
-    const revision = this.wantLink(owner, link, port);
+    const revision = port ? this.wantLink(owner, link, port) : this.wantOverPort(owner, link);
     await Promise.all([flows, timed('interface', this.reconcilers.links.realizedFor(owner, revision, signal))]);
-    onStage('port', await this.linkedPorts.plugged(link.hostName, plugged, signal));
+    if (port) onStage('port', await this.linkedPorts.plugged(link.hostName, plugged, signal));
   }
 
   /**

@@ -20,6 +20,7 @@ import { labPaths, type NodePaths, netnsPrefix, nodePaths } from '../../src/lab/
 import { type LabPlan, type NodePlan, planLab } from '../../src/lab/plan/plan.ts';
 import { bringUp } from '../../src/lab/up.ts';
 import type { Family } from '../../src/net/ip.ts';
+import { testPodInterface } from '../support/test-datapath.ts';
 import { setUrgency, urgent } from '../support/urgency.ts';
 
 const execute = promisify(execFile);
@@ -48,7 +49,7 @@ export class BenchLab {
 
   static async start({ families, cluster }: BenchLabOptions): Promise<BenchLab> {
     const dir = `/run/seine-b-${randomBytes(3).toString('hex')}`;
-    const plan = planLab({ nodes: 1, dir, families, tunnel: 'geneve', datapath: 'netdev' });
+    const plan = planLab({ nodes: 1, dir, families, tunnel: 'geneve', datapath: 'netdev', ...testPodInterface });
     const [node] = plan.nodes;
     if (!node) throw new Error('a lab without a node');
     if (cluster) fillCluster(plan, cluster);

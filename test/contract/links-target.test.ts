@@ -8,6 +8,7 @@ import { createNamedNamespace, deleteNamedNamespace } from '../../src/netlink/na
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { type LinkEntry, type LinkKey, linkKey, sameLinkEntry, wantedLink } from '../../src/reconcile/link-entry.ts';
 import { LinksTarget } from '../../src/reconcile/links-target.ts';
+import { StandingLinks } from '../../src/reconcile/standing-links.ts';
 import type { PodLink } from '../../src/wanted/pod-link.ts';
 import { randomName } from '../integration/netlink-fixture.ts';
 import { type Specimen, targetContract } from './target.ts';
@@ -35,6 +36,7 @@ async function openLinks(): Promise<Specimen<LinkKey, LinkEntry>> {
   const host = { socket: NetlinkSocket.open(), remover: LinkRemover.open() };
   const target = new LinksTarget({
     host,
+    standing: new StandingLinks(host, () => undefined),
     wanted: () => ({ keys: () => seen.keys(), wanted: (key) => seen.get(key) }),
     isPodInterface,
     ports: {

@@ -12,7 +12,7 @@ import { labPaths, nodePaths } from '../../src/lab/plan/names.ts';
 import { type LabPlan, planLab } from '../../src/lab/plan/plan.ts';
 import { askStatus, bringUp } from '../../src/lab/up.ts';
 import { untilServed } from '../support/served.ts';
-import { slowness, testDatapath } from '../support/test-datapath.ts';
+import { slowness, testDatapath, testPodInterface } from '../support/test-datapath.ts';
 
 const signal = new AbortController().signal;
 
@@ -35,6 +35,7 @@ export async function raiseLab(nodes: number): Promise<LabInTest> {
     families: ['ipv4', 'ipv6'],
     tunnel: 'geneve',
     datapath: testDatapath,
+    ...testPodInterface,
   });
   try {
     await bringUp({ plan, onStep: () => {} }, signal);

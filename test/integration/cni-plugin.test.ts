@@ -1,5 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -298,5 +298,55 @@ describe('with host-local for addresses', () => {
     expect(codeOf(failed)).toBe(105);
     expect(failed.stdout).toContain('invalid CIDR address: nonsense');
     expect(codeOf(await run('ADD', 'b', { ipam: { type: 'no-such-plugin' } }))).toBe(7);
+  });
+});
+
+describe('the namespace of standing ports', () => {
+  const folder = mkdtempSync(join('/run', 'seine-pin-'));
+  const path = join(folder, 'netns', 'ports');
+  const isNamespace = (): boolean => execFileSync('stat', ['--file-system', '--format=%T', path], { encoding: 'utf8' }).trim() === 'nsfs';
+  const identity = (): bigint => statSync(path, { bigint: true }).ino;
+  const asking = Buffer.from(JSON.stringify({ v: 1, exit: 0, stdout: '{"cniVersion":"1.1.0"}', pinPorts: true }));
+  let agent: Awaited<ReturnType<typeof strangeAgent>>;
+  const add = (id: string): Promise<PluginRun> =>
+    start(native, variables('ADD', id), conf({ agentSocket: join(folder, 'cni.sock'), stateDir: folder })).done;
+
+  beforeAll(async () => {
+    agent = await strangeAgent(join(folder, 'cni.sock'), (socket) => {
+      const head = Buffer.alloc(4);
+      head.writeUInt32BE(asking.length);
+      socket.end(Buffer.concat([head, asking]));
+    });
+  });
+  afterAll(async () => {
+    await agent.stop();
+    execFileSync('umount', ['--lazy', path]);
+    rmSync(folder, { recursive: true });
+  });
+
+  it('is made once, by whichever of many plugins comes first, and stays without any process', async () => {
+    const runs = await Promise.all(Array.from({ length: 8 }, (_, index) => add(`p${index}`)));
+    expect(runs).toEqual(runs.map(() => ({ exit: 0, stdout: '{"cniVersion":"1.1.0"}', stderr: '' })));
+    expect(isNamespace()).toBe(true);
+    const first = identity();
+    expect(await add('later')).toMatchObject({ exit: 0, stderr: '' });
+    expect(identity()).toBe(first);
+    expect(statSync(join(folder, 'netns')).mode & 0o777).toBe(0o700);
+    expect(execFileSync('nsenter', [`--net=${path}`, 'ip', '-br', 'link'], { encoding: 'utf8' })).toMatch(/^lo\s[^\n]*\n$/);
+  });
+
+  it('is made over what a plugin has left that was killed on the way, and not over a link to elsewhere', async () => {
+    execFileSync('umount', [path]);
+    expect(isNamespace()).toBe(false); // the file of before
+    expect(await add('again')).toMatchObject({ exit: 0, stderr: '' });
+    expect(isNamespace()).toBe(true);
+    execFileSync('umount', [path]);
+    rmSync(path);
+    symlinkSync('/etc/hostname', path);
+    expect((await add('tricked')).stderr).toContain('no namespace for standing ports');
+    expect(isNamespace()).toBe(false);
+    rmSync(path);
+    await add('last');
+    expect(isNamespace()).toBe(true);
   });
 });

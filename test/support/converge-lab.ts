@@ -20,7 +20,7 @@ import { type LabOptions, type LabPlan, type NodePlan, planLab } from '../../src
 import { ask, type Outcome } from '../../src/lab/probe/probe.ts';
 import { askStatus, bringUp } from '../../src/lab/up.ts';
 import { untilServed } from './served.ts';
-import { slowness, testDatapath } from './test-datapath.ts';
+import { slowness, testDatapath, testPodInterface } from './test-datapath.ts';
 
 const execute = promisify(execFile);
 const pollMs = 10;
@@ -55,7 +55,15 @@ export class ConvergeLab {
   /** @param agent what node runs as the agent; from the sources if left out */
   static async start(nodes: number, agent?: string, want: Partial<LabOptions> = {}): Promise<ConvergeLab> {
     const dir = realLabDir(`/run/seine-cv-${randomBytes(3).toString('hex')}`);
-    const plan = planLab({ nodes, dir, families: ['ipv4', 'ipv6'], tunnel: 'geneve', datapath: testDatapath, ...want });
+    const plan = planLab({
+      nodes,
+      dir,
+      families: ['ipv4', 'ipv6'],
+      tunnel: 'geneve',
+      datapath: testDatapath,
+      ...testPodInterface,
+      ...want,
+    });
     try {
       await bringUp({ plan, agent, onStep: () => {} }, AbortSignal.timeout(bringUpMs));
       return new ConvergeLab(plan, new KubeApi(await readKubeconfig(labPaths(dir).kubeconfig)));

@@ -4,7 +4,10 @@ import { debouncedRecheck, keepNode, openNodeStack, openNodeState } from '../../
 import { openSwitch, type SwitchConnections } from '../../src/agent/switch-connections.ts';
 import type { Doorbell } from '../../src/async/doorbell.ts';
 import { flowCheck } from '../../src/attach/flow-check.ts';
+import { OfPortPool } from '../../src/attach/of-port-pool.ts';
+import { pairSettings } from '../../src/attach/pod-link.ts';
 import { NodePodNetwork, type PodPolicy } from '../../src/attach/pod-network.ts';
+import { StandingPorts } from '../../src/attach/standing-ports.ts';
 import { parseConfig } from '../../src/config/agent-config.ts';
 import { compileSubject } from '../../src/connectivity/compile-entry.ts';
 import { HostPorts } from '../../src/host-ports/host-ports.ts';
@@ -36,6 +39,7 @@ export interface TestNode {
   readonly ovs: TestSwitch;
   readonly plane: TestPlane;
   readonly network: NodePodNetwork;
+  readonly standing: StandingPorts;
   /** What the network is told of the node; may be changed. */
   readonly environment: { mtu: () => number };
   /** What the network has told of attached pods that are otherwise than before. */
@@ -65,7 +69,7 @@ export async function becomeNode(more = ''): Promise<TestNode> {
   const podsLooked = (sentences: readonly string[]): void => void (inside.sentences = sentences);
   const readiness = new Readiness();
   const changes = new NodeChanges();
-  const stack = openNodeStack(config.hostGateway);
+  const stack = openNodeStack(config.hostGateway, config.cniSocket);
   const connections = openSwitch(
     {
       config,
@@ -106,7 +110,13 @@ export async function becomeNode(more = ''): Promise<TestNode> {
     signal: stop.signal,
   });
   hostPorts.want();
+  const ofPorts = new OfPortPool();
+  const shared = { nodeState: plane.nodeState, ports: plane.ports, links, ofPorts, shutdown: stop.signal, log: silentLog };
+  const pair = () => pairSettings({ ...config, mtu: environment.mtu() });
+  const standing = new StandingPorts({ ...shared, kind: config.podInterface, mount: stack.ports, needsVeth: () => false, pair });
   const network = new NodePodNetwork({
+    ofPorts,
+    standing,
     nodeState: plane.nodeState,
     ports: plane.ports,
     links,
@@ -123,12 +133,13 @@ export async function becomeNode(more = ''): Promise<TestNode> {
     log: silentLog,
   });
   network.orphansRemoved();
+  void standing.run(stop.signal);
   const close = async (): Promise<void> => {
     stop.abort();
     await Promise.allSettled([running]);
     await ovs.stop();
   };
-  return { ovs, plane, network, environment, changed, inside, running, close };
+  return { ovs, plane, network, standing, environment, changed, inside, running, close };
 }
 
 /** As if nobody had a policy. */

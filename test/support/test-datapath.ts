@@ -1,4 +1,4 @@
-import type { Datapath } from '../../src/lab/plan/plan.ts';
+import type { Datapath, PodInterfaceOption } from '../../src/lab/plan/plan.ts';
 
 const variable = 'SEINE_TEST_DATAPATH';
 
@@ -11,4 +11,14 @@ export const slowness = testDatapath === 'system' ? 8 : 1;
 function datapathIn(text: string): Datapath {
   if (text !== 'netdev' && text !== 'system') throw new Error(`${variable}=${text}: netdev or system is wanted`);
   return text;
+}
+
+/** Of the labs that tests raise: what pods get, where a run asks for another kind than the default. */
+export const testPodInterface: { readonly podInterface?: PodInterfaceOption } = podInterfaceIn(process.env['SEINE_TEST_POD_INTERFACE']);
+
+function podInterfaceIn(text: string | undefined): { readonly podInterface?: PodInterfaceOption } {
+  if (text === undefined) return {};
+  if (text !== 'auto' && text !== 'standing' && text !== 'veth')
+    throw new Error(`SEINE_TEST_POD_INTERFACE=${text}: auto, standing or veth is wanted`);
+  return { podInterface: text };
 }

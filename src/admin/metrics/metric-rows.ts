@@ -91,6 +91,12 @@ export const metricRows = {
   ip_addresses: { type: 'gauge', help: 'Addresses of the pod CIDR, by state: allocated, quarantined, free.', labels: ['cidr', 'state'] },
   ipam_journal_failed: { type: 'gauge', help: '1 if no address can be allocated because the journal cannot be written.' },
   recorded_deletions: { type: 'gauge', help: 'DELs that the plugin has recorded and the agent has not done yet.' },
+  standing_ports: { type: 'gauge', help: 'Standing ports: free, used by a pod, or coming (being made).', labels: ['state'] },
+  standing_port_fallbacks_total: {
+    type: 'counter',
+    help: 'Pods that got a veth pair although standing ports are wanted: noneFree, noNamespace (the plugin has not made it), notPinned (its mount is gone), noMacvlan (the kernel has none), otherBandwidth (another plugin of the chain limits the pod).',
+    labels: ['reason'],
+  },
   local_pod_count: { type: 'gauge', help: 'Pods attached on this node.' },
   gone_pods: {
     type: 'gauge',

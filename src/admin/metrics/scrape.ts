@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { problemKinds } from '../../agent-api/problem.ts';
 import { seineVersion } from '../../agent-api/version.ts';
 import { within } from '../../async/within.ts';
+import type { StandingPorts } from '../../attach/standing-ports.ts';
 import { deletionsFolder } from '../../cni/deletions.ts';
 import { readUnknownTunnelPeers } from '../../diagnose/entries/unknown-peers.ts';
 import { ovsVersion } from '../../diagnose/versions.ts';
@@ -48,6 +49,7 @@ interface ServedNode extends PolicyFactsNode {
   readonly denied: { readonly log: { readonly counters: Readonly<Record<'lines' | 'repeated' | 'suppressed' | 'metered', number>> } };
   readonly ipam: Pick<Ipam, 'failure' | 'usage'>;
   readonly network: { readonly count: number };
+  readonly standing: Pick<StandingPorts, 'counts' | 'fallbacks'>;
   readonly gonePods: { readonly released: number; readonly kept: readonly unknown[] };
   readonly peers: { readonly objections: { readonly size: number } };
   readonly services: { readonly count: number; readonly objections: { readonly size: number } };
@@ -128,6 +130,8 @@ function ofNode(agent: NodeMetricsPort) {
       [{ cidr, state: 'quarantined' }, quarantined],
       [{ cidr, state: 'free' }, size - allocated - quarantined],
     ]),
+    standing_ports: Object.entries(node?.standing.counts ?? {}).map(([state, count]): Sample => [{ state }, count]),
+    standing_port_fallbacks_total: [...(node?.standing.fallbacks ?? [])].map(([reason, count]): Sample => [{ reason }, count]),
     local_pod_count: one(node?.network.count ?? 0),
     gone_pods: one(node?.gonePods.kept.length ?? 0),
     gone_pods_released_total: one(node?.gonePods.released ?? 0),

@@ -1,6 +1,7 @@
 import type { PodExplanation, PodFlows, PodRepair, PodService, PodView } from '../../agent-api/object.ts';
 import type { PodStanding } from '../../enforce/standings.ts';
 import { withoutCode } from '../../errors/seine-error.ts';
+import { standingPortPattern } from '../../reconcile/standing-links.ts';
 
 /** One interface of a pod. */
 export interface ExplainedAttachment {
@@ -110,6 +111,7 @@ function attachmentLines({ view, gateways, flows, ageSeconds }: ExplainedAttachm
   return [
     `It has ${addresses.join(' and ')} on ${name} (${mac}${mtu === null ? '' : `, MTU ${mtu}`})${hops}.`,
     `On the node that is ${hostInterface}, port ${ofPort ?? 'none'} of ${bridge}${ofPort === wantedOfPort ? '' : ` instead of ${wantedOfPort ?? 'none'}`}.`,
+    ...(standingPortPattern.test(hostInterface) ? [`That is a standing port: ${name} is a macvlan over its other end, and no veth.`] : []),
     ...(egress ? [`What it sends is limited to ${egress.rate} bit/s, in bursts of ${egress.burst} bits.`] : []),
     ...(hostPorts.length > 0 ? [`Ports of the node lead to it: ${reported(hostPorts)}.`] : []),
     ageSeconds === null

@@ -40,6 +40,8 @@ interface CallPorts extends Omit<AttachmentPorts, 'addresses'> {
   /** Shares the loop between the long jobs of the process. */
   readonly turns?: LoopTurns | undefined;
   readonly onCall?: ((call: ServedCall) => void) | undefined;
+  /** Whether the plugin is to make the namespace of standing ports. */
+  readonly pinPorts?: (() => boolean) | undefined;
 }
 
 export interface ServedCall {
@@ -81,12 +83,13 @@ export class CniCalls {
 
   /** Answers a plugin, before long jobs of the process go on. Never throws. @param signal the plugin has gone, or its deadline has come */
   async answer(wire: WireRequest, signal: AbortSignal): Promise<CallReply> {
-    const { turns, onCall } = this.#ports;
+    const { turns, onCall, pinPorts } = this.#ports;
     const startedMs = performance.now();
     const handled = this.handle(wire, signal);
     const { command, code, stages, reply, undo } = await (turns?.during(handled) ?? handled);
     onCall?.({ command, code, tookMs: performance.now() - startedMs, stages: stages.entries });
-    return { reply, ...(undo ? { undo } : {}) };
+    const pin = pinPorts?.() === true ? { pinPorts: true } : {};
+    return { reply: { ...reply, ...pin }, ...(undo ? { undo } : {}) };
   }
 
   /** Never throws. @param signal the plugin has gone, or its deadline has come */

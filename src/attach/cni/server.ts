@@ -34,6 +34,8 @@ export interface CniServerOptions {
   readonly log: Log;
   /** Shares the loop between the long jobs of the process; left out: there are none. */
   readonly turns?: LoopTurns;
+  /** Whether the plugin is to make the namespace of standing ports; left out: never. */
+  readonly pinPorts?: () => boolean;
   /** For metrics: every call that was served. */
   readonly onCall?: (call: ServedCall) => void;
 }
@@ -70,13 +72,13 @@ export class CniServer {
   }
 
   private constructor(options: CniServerOptions) {
-    const { ipam, network, pods, stateDir, turns, onCall, log, reportPoolExhausted = true } = options;
+    const { ipam, network, pods, stateDir, turns, onCall, pinPorts, log, reportPoolExhausted = true } = options;
     const deletions = new RecordedDeletions(stateDir, log);
     this.#options = options;
     const delegated = options.delegatedIpam ?? delegatedIpam;
     const { hostPortHolder = () => undefined } = options;
     const ours = { deletions, delegatedIpam: delegated, hostPortHolder };
-    this.#calls = new CniCalls({ ipam, network, log, ...ours, reportPoolExhausted, pods, turns, onCall });
+    this.#calls = new CniCalls({ ipam, network, log, ...ours, reportPoolExhausted, pods, turns, onCall, pinPorts });
   }
 
   /** What a DEL would do, for a pod that is gone and whose DEL has not come. @throws CniError 102; then it can be tried again */

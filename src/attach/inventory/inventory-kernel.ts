@@ -9,7 +9,10 @@ import { listAddresses } from '../../netlink/addresses.ts';
 import { type Link, listLinks } from '../../netlink/links.ts';
 import { NetworkNamespace, namedNamespaces } from '../../netlink/namespace.ts';
 import { namespaceIdOf } from '../../netlink/namespace-id.ts';
+import type { PortsNamespace } from '../../netlink/ports-namespace.ts';
 import { NetlinkSocket } from '../../netlink/socket.ts';
+import { interfacesOver } from '../../netlink/standing-port.ts';
+import { standingPortPattern } from '../../reconcile/standing-links.ts';
 import { hostInterfaceName, parseHostInterfaceAlias } from '../attachment-names.ts';
 
 /** More namespaces than any node has pods. */
@@ -34,28 +37,29 @@ export class KernelInventory {
     this.#ends = ends;
   }
 
-  /** Looks into every namespace that a link of the node leads to: about a millisecond for each. @param host a socket of the node */
-  static async look(host: NetlinkSocket): Promise<KernelInventory> {
+  /** Looks into every namespace that has a name: about a millisecond for each. @param host a socket of the node @param ports that of far ends */
+  static async look(host: NetlinkSocket, ports: PortsNamespace | undefined): Promise<KernelInventory> {
     const ends = new Map<string, InnerEnd>();
     for (const name of namespaceNames()) {
-      for (const [key, end] of endsIn(join(namedNamespaces, name), host)) ends.set(key, end);
+      for (const [key, end] of endsIn(join(namedNamespaces, name), host, ports)) ends.set(key, end);
       await nextTurn();
     }
     return new KernelInventory(ends);
   }
 
   /**
-   * The lease of the pod whose interface this is.
+   * The lease of the pod whose interface this is; a standing port's has the alias of its far end.
    *
    * @returns undefined if the alias is not ours, or if the pod's addresses come from elsewhere than `pools`
    */
   leaseOf(host: Link, pools: readonly Pool[]): Omit<AttachedLease, 'serial' | 'state'> | undefined {
     const said = parseHostInterfaceAlias(host.alias);
-    const end = this.#ends.get(keyOf(host.peerNamespaceId, host.peerIndex));
+    const isStanding = standingPortPattern.test(host.name);
+    const end = this.#ends.get(keyOf(isStanding ? 'far' : host.peerNamespaceId, host.peerIndex));
     if (!said || !end || !host.mac || !end.link.mac) return undefined;
     const key = { network: said.network, containerId: said.containerId, ifName: end.link.name };
     // The name has a hash of network, container and interface: an alias alone is no proof.
-    if (hostInterfaceName(key, said.pod) !== host.name) return undefined;
+    if (!isStanding && hostInterfaceName(key, said.pod) !== host.name) return undefined;
     const addresses = end.addresses.flatMap(({ ip, prefixLength }) => {
       const pool = pools.find(({ cidr }) => cidrContains(cidr, ip));
       return pool ? [{ ip, prefixLength, gateway: pool.gateway }] : [];
@@ -66,12 +70,13 @@ export class KernelInventory {
   }
 }
 
-function keyOf(namespaceId: number | undefined, index: number | undefined): string {
+/** @param namespaceId `far`: the index is of a far end */
+function keyOf(namespaceId: number | 'far' | undefined, index: number | undefined): string {
   return `${namespaceId} ${index}`;
 }
 
 /** A namespace that goes while we look, or is none, has no pod; neither has one to which no link of the node leads. */
-function endsIn(path: string, host: NetlinkSocket): readonly (readonly [string, InnerEnd])[] {
+function endsIn(path: string, host: NetlinkSocket, ports: PortsNamespace | undefined): readonly (readonly [string, InnerEnd])[] {
   let namespace: NetworkNamespace;
   try {
     namespace = NetworkNamespace.open(path);
@@ -81,13 +86,15 @@ function endsIn(path: string, host: NetlinkSocket): readonly (readonly [string, 
   let socket: NetlinkSocket | undefined;
   try {
     const id = namespaceIdOf(host, namespace);
-    if (id === undefined) return [];
     const inside = (socket = NetlinkSocket.open({ namespace }));
-    return listLinks(inside, { kind: 'veth' }).map((link) => {
+    const endOf = (link: Link): InnerEnd => {
       const own = listAddresses(inside, { link: link.index }).filter(({ scope }) => scope === 'global');
-      const addresses = own.map(({ address: ip, prefixLength }) => ({ ip, prefixLength }));
-      return [keyOf(id, link.index), { path, link, addresses }] as const;
-    });
+      return { path, link, addresses: own.map(({ address: ip, prefixLength }) => ({ ip, prefixLength })) };
+    };
+    const ofPairs =
+      id === undefined ? [] : listLinks(inside, { kind: 'veth' }).map((link) => [keyOf(id, link.index), endOf(link)] as const);
+    const overPorts = ports === undefined ? [] : interfacesOver(inside, ports);
+    return [...ofPairs, ...overPorts.map((link) => [keyOf('far', link.lowerIndex), endOf(link)] as const)];
   } finally {
     socket?.close();
     namespace.close();

@@ -1,14 +1,18 @@
 import { SeineError } from '../../errors/seine-error.ts';
 import type { AttachedLease } from '../../ipam/attached-lease.ts';
+import type { AttachmentKey } from '../../ipam/attachment.ts';
 import type { Ipam } from '../../ipam/ipam.ts';
 import { attachmentId, type Lease, type Pool } from '../../ipam/lease.ts';
 import type { Log } from '../../log/log.ts';
 import { type Link, listLinks } from '../../netlink/links.ts';
 import { NetworkNamespace } from '../../netlink/namespace.ts';
 import type { HostLinks } from '../../netlink/pod-interface.ts';
+import type { PortsMount } from '../../netlink/ports-namespace.ts';
+import { farNameOf, standingPortPattern } from '../../reconcile/standing-links.ts';
 import type { SwitchDatabase } from '../../reconcile/switch-database.ts';
-import { hostInterfaceName, isPodInterface } from '../attachment-names.ts';
+import { hostInterfaceAlias, hostInterfaceName, isPodInterface } from '../attachment-names.ts';
 import type { NodePodNetwork } from '../pod-network.ts';
+import type { StandingPorts } from '../standing-ports.ts';
 import { KernelInventory } from './inventory-kernel.ts';
 import { leaseFromPort } from './ovs-port-record.ts';
 
@@ -17,6 +21,9 @@ interface InventorySources {
   readonly pools: readonly Pool[];
   readonly database: SwitchDatabase;
   readonly host: HostLinks;
+  /** The namespace of standing ports' far ends. */
+  readonly farEnds: Pick<PortsMount, 'current'>;
+  readonly standing: StandingPorts;
   readonly network: NodePodNetwork;
   readonly log: Log;
 }
@@ -30,6 +37,7 @@ interface Inventory {
   readonly removedLinks: number;
 }
 
+/** The node's ends of pods' pairs. Of a standing port that a pod has, with the alias of its far end: the node's has none. */
 type Links = ReadonlyMap<string, Link>;
 
 /**
@@ -48,13 +56,14 @@ type Links = ReadonlyMap<string, Link>;
  * Interfaces, ports and flows without an owner go by themselves once removals are allowed, and the interface of a pod that has none is made anew.
  */
 export async function takeInventory(sources: InventorySources): Promise<Inventory> {
-  const { ipam, host, log } = sources;
-  const links: Links = new Map(listLinks(host.socket, { kind: 'veth' }).map((link) => [link.name, link]));
+  const { ipam, standing, log } = sources;
+  const { links, idle } = readLinks(sources);
   const recovered = (await recoverLeases(sources, links)) + (await recoverFromKernel(sources, links));
   const leases = ipam.leases().filter(({ state }) => state === 'allocated');
   const seen = { links, rebooted: ipam.rebooted };
   const pods = leases.filter((lease) => isPod(lease, seen));
   adopt(sources, pods);
+  standing.adoptIdle(idle.filter((name) => !standing.isKnown(name)));
   const gone = leases.filter((lease) => !isPod(lease, seen));
   for (const lease of gone) {
     ipam.release(lease);
@@ -70,6 +79,26 @@ export async function takeInventory(sources: InventorySources): Promise<Inventor
   return { adopted: pods.length, recovered, released: gone.length, removedLinks: orphans.length };
 }
 
+/** Of standing ports, those that no pod has are apart. Where their far ends are not to be seen, nothing more is known of any. */
+function readLinks({ host, farEnds: { current } }: InventorySources): { readonly links: Links; readonly idle: readonly string[] } {
+  const fars = new Map(current && listLinks(current.socket, { kind: 'veth' }).map((far) => [far.name, far]));
+  const links = new Map<string, Link>();
+  const idle: string[] = [];
+  for (const link of listLinks(host.socket, { kind: 'veth' })) {
+    const far = standingPortPattern.test(link.name) ? fars.get(farNameOf(link.name)) : undefined;
+    const isPair = far?.index === link.peerIndex && far?.peerIndex === link.index;
+    if (!isPair || far === undefined) links.set(link.name, link);
+    else if (far.alias === undefined) idle.push(link.name);
+    else links.set(link.name, { ...link, alias: far.alias });
+  }
+  return { links, idle };
+}
+
+/** A standing port may be another pod's by now. */
+function isItsOwn(lease: AttachmentKey & Pick<Lease, 'pod'>, { name, alias }: Link): boolean {
+  return !standingPortPattern.test(name) || alias === undefined || alias === hostInterfaceAlias(lease, lease.pod);
+}
+
 /** Writes leases for pods that the journal has lost. */
 async function recoverLeases({ ipam, pools, database, log }: InventorySources, links: Links): Promise<number> {
   const known = new Set(ipam.leases().map(attachmentId));
@@ -79,7 +108,7 @@ async function recoverLeases({ ipam, pools, database, log }: InventorySources, l
     if (!link) continue;
     try {
       const found = leaseFromPort(port.external_ids, link, pools);
-      if (!found || known.has(attachmentId(found))) continue;
+      if (!found || known.has(attachmentId(found)) || !isItsOwn(found, link)) continue;
       await ipam.adopt(found);
       count++;
       log.warn('a pod that the IPAM journal has lost is recovered from its port', { port: port.name, container: found.containerId });
@@ -94,11 +123,11 @@ async function recoverLeases({ ipam, pools, database, log }: InventorySources, l
 }
 
 /** Writes leases for pods that journal and database have lost. */
-async function recoverFromKernel({ ipam, pools, host, log }: InventorySources, links: Links): Promise<number> {
+async function recoverFromKernel({ ipam, pools, host, farEnds, log }: InventorySources, links: Links): Promise<number> {
   const known = new Set(ipam.leases().map((lease) => lease.attached?.hostIfName ?? hostInterfaceName(lease, lease.pod)));
   const unknown = [...links.values()].filter((link) => isPodInterface(link) && !known.has(link.name));
   if (unknown.length === 0) return 0;
-  const kernel = await KernelInventory.look(host.socket);
+  const kernel = await KernelInventory.look(host.socket, farEnds.current);
   let count = 0;
   for (const link of unknown) {
     const found = kernel.leaseOf(link, pools);
@@ -116,7 +145,9 @@ async function recoverFromKernel({ ipam, pools, host, log }: InventorySources, l
 }
 
 function isPod(lease: Lease, { links, rebooted }: { readonly links: Links; readonly rebooted: boolean }): lease is AttachedLease {
-  return lease.attached !== undefined && (links.has(lease.attached.hostIfName) || (!rebooted && isRunning(lease)));
+  if (lease.attached === undefined) return false;
+  const link = links.get(lease.attached.hostIfName);
+  return link ? isItsOwn(lease, link) : !rebooted && isRunning(lease);
 }
 
 /** The path of a process is none to rely on: it may be another process's by now. */
@@ -130,9 +161,12 @@ function isRunning({ netns, ipamType }: Lease): boolean {
   }
 }
 
-/** Those whose number the database knows go first, so that no other pod is lent it. */
+/** Those whose number the database knows go first, so that no other pod is lent it; before them those whose name has it. */
 function adopt({ database, network }: InventorySources, pods: readonly AttachedLease[]): void {
-  const numbered = pods.map((pod) => ({ pod, ofPort: database.tables.Interface.find('name', pod.attached.hostIfName)?.ofport_request }));
+  let numbered = pods.map((pod) => ({ pod, ofPort: database.tables.Interface.find('name', pod.attached.hostIfName)?.ofport_request }));
+  const isStanding = (pod: AttachedLease): boolean => standingPortPattern.test(pod.attached.hostIfName);
+  for (const { pod, ofPort } of numbered) if (isStanding(pod)) network.adopt(pod, ofPort);
+  numbered = numbered.filter(({ pod }) => !isStanding(pod));
   for (const { pod, ofPort } of numbered) if (ofPort !== undefined) network.adopt(pod, ofPort);
   for (const { pod, ofPort } of numbered) if (ofPort === undefined) network.adopt(pod, undefined);
 }

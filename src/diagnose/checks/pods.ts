@@ -53,7 +53,10 @@ export function podLinks({ config, database, openflow, turns, running }: PodLink
 function lookInside({ netns, ifName }: { readonly netns: string; readonly ifName: string }): PodLinkFacts['link'] {
   try {
     const state = readPodInterface(netns, ifName);
-    return state && { mtu: state.link.mtu, transmitChecksum: state.offloads.transmitChecksum };
+    if (state === undefined) return undefined;
+    const { link, offloads } = state;
+    // What stands on a standing port leaves checksums to the far end below it, which computes them.
+    return { mtu: link.mtu, transmitChecksum: link.kind === 'macvlan' ? 'off' : offloads.transmitChecksum };
   } catch (thrown) {
     if (SeineError.from(thrown, netns).code === 'INVARIANT') throw thrown;
     return undefined;

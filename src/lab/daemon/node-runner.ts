@@ -11,6 +11,7 @@ import { Sandboxes } from '../kubelet/sandbox.ts';
 import { writeFileWhole } from '../machine/files.ts';
 import { agentReadiness, writeAgentConfig } from '../node/agent.ts';
 import { leaveTransportBridge, startOvs } from '../node/ovs.ts';
+import { pinPortsNamespace } from '../node/ports-namespace.ts';
 import { createNode } from '../node/topology.ts';
 import { nodePaths } from '../plan/names.ts';
 import type { LabPlan, NodePlan } from '../plan/plan.ts';
@@ -36,6 +37,7 @@ export async function configureNode(
   const paths = nodePaths(plan.dir, node.name);
   writeFileWhole(paths.kubeconfig, kubeconfigText(access, `seine-lab-${plan.id}`));
   writeAgentConfig(plan, node);
+  await pinPortsNamespace(plan, node, signal);
   const runtime = runtimeOf(plan, node, pluginFolders);
   const versions = await Promise.all(chain.map((type) => runtime.versions(type, signal)));
   const seine = { agentSocket: paths.cniSocket, stateDir: paths.stateDir, deadline: pluginDeadlineSeconds };

@@ -38,6 +38,7 @@ export function agentConfig(plan: LabPlan, node: NodePlan): Record<string, unkno
     stateDir: paths.stateDir,
     ovsRunDir: paths.dir,
     ovsDatapathType: plan.datapath,
+    ...(plan.podInterface && { podInterface: plan.podInterface }),
     metricsAddress: '127.0.0.1:10349',
     // Said, not found out: a kube-proxy of the machine is none of the node's.
     proxy: { proxyAll: true, externalIPRanges: externalIpRanges(plan) },

@@ -114,6 +114,8 @@ export interface NodePaths {
   readonly ovs: string;
   readonly run: string;
   readonly cniSocket: string;
+  /** Where the node's namespace of standing ports is mounted. */
+  readonly portsNamespace: string;
   readonly apiSocket: string;
   readonly stateDir: string;
   readonly agentConfig: string;
@@ -136,6 +138,7 @@ export function nodePaths(labDir: string, node: string): NodePaths {
     ovs: join(dir, 'ovs'),
     run: join(dir, 'run'),
     cniSocket: join(dir, 'run', 'cni.sock'),
+    portsNamespace: join(dir, 'run', 'netns', 'ports'),
     apiSocket: join(dir, 'run', 'agent.sock'),
     stateDir: join(dir, 'state'),
     agentConfig: join(dir, 'agent.yaml'),

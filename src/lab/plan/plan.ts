@@ -44,6 +44,8 @@ export interface LabOptions {
   readonly kubernetes?: KubernetesPrograms | undefined;
   /** Of a real Kubernetes: nodes as machines are before a network is installed on them. */
   readonly bare?: boolean | undefined;
+  /** As the agent's key. Where pods are to have standing ports, the nodes have the namespace for them from the start. */
+  readonly podInterface?: PodInterfaceOption | undefined;
   /** Keys of the agent's configuration that are left out: an agent of an earlier release ends on one that it does not know. */
   readonly withoutAgentKeys?: readonly string[];
 }
@@ -53,6 +55,8 @@ const datapath = z.enum(['netdev', 'system']);
 const family = z.enum(['ipv4', 'ipv6']);
 export type Tunnel = z.infer<typeof tunnel>;
 export type Datapath = z.infer<typeof datapath>;
+const podInterface = z.enum(['auto', 'standing', 'veth']);
+export type PodInterfaceOption = z.infer<typeof podInterface>;
 
 const kubernetesPrograms = z.object({
   /** Such as `1.37.2`. */
@@ -95,6 +99,7 @@ const labPlan = z.object({
   kubeconfig: z.string().optional(),
   kubernetes: kubernetesPrograms.optional(),
   bare: z.literal(true).optional(),
+  podInterface: podInterface.optional(),
   withoutAgentKeys: z.array(z.string()).optional(),
   world: z.object({ netns: z.string(), ips: z.array(z.string()), outside: z.array(z.string()) }),
   management: z.object({ netns: z.string(), ip: z.string(), apiServerUrl: z.string() }),
@@ -143,6 +148,7 @@ export function planLab(options: LabOptions): LabPlan {
     ...(options.kubeconfig !== undefined && { kubeconfig: options.kubeconfig }),
     ...(options.kubernetes !== undefined && { kubernetes: options.kubernetes }),
     ...(options.bare === true && { bare: true as const }),
+    ...(options.podInterface !== undefined && { podInterface: options.podInterface }),
     ...(options.withoutAgentKeys !== undefined && { withoutAgentKeys: [...options.withoutAgentKeys] }),
     world: {
       netns: worldNetns(id),

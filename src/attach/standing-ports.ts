@@ -1,0 +1,296 @@
+import { Doorbell } from '../async/doorbell.ts';
+import { within } from '../async/within.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import type { PodIdentity } from '../ipam/attachment.ts';
+import type { Log } from '../log/log.ts';
+import type { PortsMount } from '../netlink/ports-namespace.ts';
+import { hasMacvlan } from '../netlink/standing-port.ts';
+import { type Owner, ownerOf } from '../pipeline/cookie.ts';
+import type { LinksTarget } from '../reconcile/links-target.ts';
+import type { NodeState } from '../reconcile/node-state.ts';
+import type { PortWatch } from '../reconcile/port-watch.ts';
+import { farNameOf, standingPortPattern } from '../reconcile/standing-links.ts';
+import type { StandingPair } from '../wanted/pod-link.ts';
+import type { WantedPort } from '../wanted/switch-row.ts';
+import type { OfPortPool } from './of-port-pool.ts';
+
+/** So many ports are kept free: an eighth of those in use, and as many as pods once came at a time, but not fewer or more than this. */
+const FREE_MIN = 8;
+const FREE_MAX = 64;
+/** Ports that are made together: ovs-vswitchd makes few passes for them, and a pod that comes meanwhile waits some 40 ms. */
+const MADE_AT_ONCE = 16;
+/** How long ports wait for pods that are being attached (ms). */
+const PATIENCE_MS = 1_000;
+/** How often the namespace is looked for, or ports are tried again (ms). */
+const LOOK_EVERY_MS = 1_000;
+
+type PodInterfaceKind = 'auto' | 'standing' | 'veth';
+
+/** Why a pod got a veth pair although standing ports are wanted. */
+type FallbackReason = 'noNamespace' | 'notPinned' | 'noMacvlan' | 'noneFree' | 'otherBandwidth';
+
+interface StandingPort {
+  readonly name: string;
+  readonly ofPort: number;
+}
+
+interface StandingPortsOptions {
+  readonly kind: PodInterfaceKind;
+  readonly mount: PortsMount;
+  readonly nodeState: NodeState;
+  readonly ports: PortWatch;
+  readonly links: Pick<LinksTarget, 'removed' | 'isIdle'>;
+  readonly ofPorts: OfPortPool;
+  /** Whether another plugin of the chain will look for a veth pair of this pod. Asked if `kind` is `auto`. */
+  readonly needsVeth: (pod: PodIdentity | undefined) => boolean;
+  /** As of pods' pairs. */
+  readonly pair: () => Pick<StandingPair, 'mtu' | 'hostEnd' | 'checksumOffload'>;
+  /** The agent's. */
+  readonly shutdown: AbortSignal;
+  readonly log: Log;
+}
+
+/**
+ * Ports that stay plugged in, so that a pod that comes makes ovs-vswitchd look at nothing (docs/adr/0058). Each is free, a pod's, or on its way
+ * from one to the other; what is not well is removed, and another made.
+ */
+export class StandingPorts {
+  readonly #options: StandingPortsOptions;
+  /** Next-fit: what was given back last is lent last. */
+  readonly #free = new Map<string, StandingPort>();
+  /** A pod's, or with what is left of one. */
+  readonly #used = new Map<string, StandingPort>();
+  readonly #coming = new Map<string, StandingPort>();
+  readonly #fallbacks = new Map<FallbackReason, number>();
+  readonly #bell = new Doorbell();
+  #macvlan: boolean | undefined;
+  #adding = 0;
+  #addingMost = 0;
+
+  constructor(options: StandingPortsOptions) {
+    this.#options = options;
+  }
+
+  get counts(): { readonly free: number; readonly used: number; readonly coming: number } {
+    return { free: this.#free.size, used: this.#used.size, coming: this.#coming.size };
+  }
+
+  /** Since this process began. */
+  get fallbacks(): ReadonlyMap<FallbackReason, number> {
+    return this.#fallbacks;
+  }
+
+  /** Whether the plugin is to make the namespace, which only it can. */
+  get wantsNamespace(): boolean {
+    return this.#isOn && this.#options.mount.current === undefined;
+  }
+
+  /** A pod is being attached until the function that is returned is called. */
+  adding(): () => void {
+    this.#addingMost = Math.max(this.#addingMost, ++this.#adding);
+    return () => {
+      this.#adding--;
+      this.#bell.ring();
+    };
+  }
+
+  /** A port for a pod; undefined if it is to have a veth pair. */
+  take(pod: PodIdentity | undefined): StandingPort | undefined {
+    const { kind, needsVeth } = this.#options;
+    if (!this.#isOn) return undefined;
+    this.#bell.ring();
+    if (kind === 'auto' && needsVeth(pod)) return this.#fallBack('otherBandwidth');
+    const reason = this.#unavailable();
+    if (reason !== undefined) return this.#fallBack(reason);
+    for (const port of this.#free.values()) {
+      this.#free.delete(port.name);
+      if (this.#options.ports.ofPort(port.name) !== port.ofPort) this.#drop(port);
+      else {
+        this.#used.set(port.name, port);
+        return port;
+      }
+    }
+    return this.#fallBack('noneFree');
+  }
+
+  /** Says in the switch's database whose a port is, or that it is nobody's. @returns the revision of the switch that has it */
+  describe(name: string, externalIds: WantedPort['externalIds'] = {}): number {
+    return this.#options.nodeState.linkedPorts.describe(name, externalIds);
+  }
+
+  /**
+   * A pod has no more use for its port. It is lent again once nothing of the pod is left: its interface, its flows, and its name in the database.
+   *
+   * @param gone rejected where the waiting was given up
+   * @returns resolves once the pod's interface is gone, or cannot be removed
+   */
+  giveBack(name: string, pod: Owner, gone: readonly Promise<void>[], use: 'again' | 'never'): Promise<void> {
+    const port = this.#used.get(name);
+    const { nodeState, links, shutdown } = this.#options;
+    if (port === undefined) throw new SeineError('INVARIANT', `${name} is no pod's port`);
+    const forgotten = nodeState.forgetLinks(pod);
+    const revision = use === 'again' ? nodeState.wantPair(ownerOfPort(name), this.#pairOf(name)) : forgotten;
+    const done = nodeState.reconcilers.links.realized(revision, shutdown).then(() => links.removed(name));
+    Promise.all([done, ...gone]).then(
+      () => shutdown.aborted || this.#freed(port, use),
+      () => undefined, // the agent stops
+    );
+    return done;
+  }
+
+  /** A pod that was attached before this process began has it. @returns the number of the port */
+  adoptUsed(name: string, externalIds: WantedPort['externalIds']): number {
+    const { nodeState, ofPorts } = this.#options;
+    const port = { name, ofPort: ofPorts.lendAgain(name, numberOf(name)) };
+    this.#used.set(name, port);
+    nodeState.linkedPorts.want({ owner: ownerOfPort(name), port: { ...rowOf(port), externalIds } }, 'now');
+    return port.ofPort;
+  }
+
+  /** Ports that no pod has, from before this process began. Those that are not wanted any more go. */
+  adoptIdle(names: readonly string[]): void {
+    if (!this.#isOn) return;
+    for (const name of names) {
+      const ofPort = this.#options.ofPorts.lendAgain(name, numberOf(name));
+      void this.#want({ name, ofPort }, 'now');
+    }
+  }
+
+  isKnown(name: string): boolean {
+    return this.#used.has(name) || this.#free.has(name) || this.#coming.has(name);
+  }
+
+  /** Whether a pod has it, or what is left of one. */
+  isUsed(name: string): boolean {
+    return this.#used.has(name);
+  }
+
+  /** Ports that no pod has follow the MTU of the node. */
+  resize(): void {
+    const { nodeState } = this.#options;
+    for (const { name } of [...this.#free.values(), ...this.#coming.values()]) nodeState.wantPair(ownerOfPort(name), this.#pairOf(name));
+  }
+
+  /** Keeps ports free until `signal`. */
+  async run(signal: AbortSignal): Promise<void> {
+    if (!this.#isOn) return;
+    while (!signal.aborted) {
+      this.#options.mount.look();
+      if (this.#unavailable() === undefined) await this.#refill(signal);
+      await this.#bell.wait(within(signal, LOOK_EVERY_MS));
+    }
+  }
+
+  get #isOn(): boolean {
+    return this.#options.kind !== 'veth';
+  }
+
+  /** How many are to be free. */
+  get #kept(): number {
+    return Math.ceil(Math.min(FREE_MAX, Math.max(FREE_MIN, this.#used.size / 8, this.#addingMost)));
+  }
+
+  get #lacking(): number {
+    return this.#kept - this.#free.size - this.#coming.size;
+  }
+
+  #unavailable(): FallbackReason | undefined {
+    const { current } = this.#options.mount;
+    if (current === undefined) return 'noNamespace';
+    if (!current.isMounted()) return 'notPinned';
+    this.#macvlan ??= hasMacvlan(current);
+    return this.#macvlan ? undefined : 'noMacvlan';
+  }
+
+  #fallBack(reason: FallbackReason): undefined {
+    this.#fallbacks.set(reason, (this.#fallbacks.get(reason) ?? 0) + 1);
+    return undefined;
+  }
+
+  /** In batches, between which pods that came have their turn. One that fails is tried again by the next look. */
+  async #refill(signal: AbortSignal): Promise<void> {
+    // One for each pod that comes would disturb the next one as much as a port of its own.
+    if (this.#lacking * 2 < this.#kept) return;
+    while (this.#lacking > 0 && !signal.aborted) {
+      const patience = within(signal, PATIENCE_MS);
+      while (this.#adding > 0 && !patience.aborted) await this.#bell.wait(patience);
+      const batch = Array.from({ length: Math.min(this.#lacking, MADE_AT_ONCE) }, () => this.#make());
+      const made = await Promise.all(batch);
+      if (!made.every(Boolean)) return;
+    }
+  }
+
+  async #make(): Promise<boolean> {
+    try {
+      const ofPort = this.#options.ofPorts.lend('a standing port');
+      return await this.#want({ name: `sp-${ofPort}`, ofPort }, 'later');
+    } catch (thrown) {
+      this.#failing(thrown);
+      return false;
+    }
+  }
+
+  /** @param when as of `LinkedPorts` @returns whether it is free now */
+  async #want(port: StandingPort, when: 'now' | 'later'): Promise<boolean> {
+    const { nodeState, ports, shutdown, log } = this.#options;
+    const owner = ownerOfPort(port.name);
+    this.#coming.set(port.name, port);
+    try {
+      nodeState.linkedPorts.want({ owner, port: rowOf(port) }, when);
+      await nodeState.reconcilers.links.realizedFor(owner, nodeState.wantPair(owner, this.#pairOf(port.name)), shutdown);
+      const plugged: PortWatch['whenPlugged'] = (name, ofPort, until) => ports.whenPlugged(name, ofPort, until);
+      await nodeState.linkedPorts.plugged(port.name, (row, until) => plugged(row.name, row.ofPort, until), shutdown);
+      this.#free.set(port.name, port);
+      log.working('standing ports');
+      return true;
+    } catch (thrown) {
+      if (!shutdown.aborted) this.#drop(port);
+      this.#failing(thrown);
+      return false;
+    } finally {
+      this.#coming.delete(port.name);
+    }
+  }
+
+  #failing(thrown: unknown): void {
+    const { message: cause } = SeineError.from(thrown, 'make a standing port');
+    if (!this.#options.shutdown.aborted) this.#options.log.failing('standing ports', 'a standing port cannot be made', { cause });
+  }
+
+  #freed(port: StandingPort, use: 'again' | 'never'): void {
+    this.#used.delete(port.name);
+    const isWell = use === 'again' && this.#isOn && this.#options.links.isIdle(this.#pairOf(port.name));
+    if (isWell && this.#free.size < FREE_MAX) {
+      this.#free.set(port.name, port);
+      // The MTU may have changed while it was on its way back.
+      this.#options.nodeState.wantPair(ownerOfPort(port.name), this.#pairOf(port.name));
+    } else this.#drop(port);
+    this.#bell.ring();
+  }
+
+  /** The pair goes, and with it whatever stands on it, in whatever namespace that is. */
+  #drop({ name, ofPort }: StandingPort): void {
+    const { nodeState, ofPorts, shutdown } = this.#options;
+    const owner = ownerOfPort(name);
+    const row = nodeState.linkedPorts.forget(owner, name);
+    nodeState.forgetLinks(owner);
+    ofPorts.giveBackAfter(ofPort, [nodeState.reconcilers.switch.realized(row, shutdown)]);
+  }
+
+  #pairOf(name: string): StandingPair {
+    return { hostName: name, farName: farNameOf(name), ...this.#options.pair() };
+  }
+}
+
+function ownerOfPort(name: string): Owner {
+  return ownerOf('node', 'standing', name);
+}
+
+function numberOf(name: string): number | undefined {
+  const [, digits] = standingPortPattern.exec(name) ?? [];
+  return digits === undefined ? undefined : Number(digits);
+}
+
+function rowOf({ name, ofPort }: StandingPort): WantedPort {
+  return { name, type: '', ofPort, options: {}, externalIds: {} };
+}

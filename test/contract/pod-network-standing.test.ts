@@ -1,0 +1,175 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { AttachedPod, PodAttachment } from '../../src/ipam/attachment.ts';
+import type { Lease } from '../../src/ipam/lease.ts';
+import { getLink } from '../../src/netlink/links.ts';
+import { createNamedNamespace, deleteNamedNamespace } from '../../src/netlink/namespace.ts';
+import { randomName } from '../integration/netlink-fixture.ts';
+import { becomeNode, type TestNode } from '../support/node-wiring.ts';
+import { TestPorts } from '../support/ports-namespace.ts';
+import { newPod, patience, podNetworkContract } from './pod-network.ts';
+
+const testPorts = new TestPorts();
+let node: TestNode;
+/** As many as are kept free. */
+const free = (count: number): Promise<boolean> => vi.waitUntil(() => node.standing.counts.free >= count, { timeout: 15_000 });
+beforeAll(async () => {
+  node = await becomeNode(testPorts.config);
+  await free(8);
+});
+afterAll(async () => {
+  await node.close();
+  testPorts.remove();
+});
+
+function makeNamespace(): string {
+  const name = randomName('pnc');
+  createNamedNamespace(name).close();
+  return `/run/netns/${name}`;
+}
+
+const nameIn = (path: string): string => path.replace('/run/netns/', '');
+const farEnds = (): readonly string[] => testPorts.run('ip', '-o', 'link').split('\n');
+/** Far ends that say whose they are. */
+const taken = (): readonly string[] => farEnds().filter((line) => line.includes('alias'));
+
+podNetworkContract('NodePodNetwork with standing ports', async () => ({
+  network: node.network,
+  makeNamespace,
+  removeNamespace: (path) => deleteNamedNamespace(nameIn(path)),
+  unusable: { 'no namespace': '/etc/passwd', 'the node’s own': '/proc/self/ns/net' },
+  remains: async () => {
+    const { database, openflow } = node.plane;
+    const flows: string[] = [];
+    await openflow.dumpFlows({}, (flow) => flows.push(`flow in table ${flow.table}`), AbortSignal.timeout(5_000));
+    const ports = [...database.tables.Port.rows()].filter(({ external_ids: ids }) => ids.has('container-id'));
+    return [...taken(), ...ports.map(({ name }) => `port ${name}`), ...flows].toSorted();
+  },
+  close: async () => {},
+}));
+
+describe('a pod over a standing port', () => {
+  let path: string;
+  let pod: PodAttachment;
+  let attached: AttachedPod;
+  const inPod = (...words: readonly string[]): string =>
+    execFileSync('ip', ['netns', 'exec', nameIn(path), ...words], { encoding: 'utf8' });
+  const check = (): Promise<readonly string[]> => node.network.check(pod, attached, patience());
+  const rows = (): number => [...node.plane.database.tables.Port.rows()].length;
+  const passes = (): number => Number(node.ovs.exec('ovs-appctl', '-t', 'ovs-vswitchd', 'coverage/read-counter', 'bridge_reconfigure'));
+  const leaseOf = (): Lease => ({ ...pod, serial: 1, state: 'quarantined', attached });
+
+  beforeEach(async () => {
+    await free(4);
+    path = makeNamespace();
+    pod = newPod(path);
+    attached = await node.network.attach(pod, patience());
+  });
+  afterEach(async () => {
+    await node.network.detach(pod, patience());
+    deleteNamedNamespace(nameIn(path));
+  });
+
+  it('has a macvlan over the far end of a port that was there, and ovs-vswitchd looked at nothing for it', async () => {
+    await node.network.detach(pod, patience());
+    await free(8);
+    const [portsBefore, passesBefore] = [rows(), passes()];
+    const fallbacks = JSON.stringify([...node.standing.fallbacks]);
+    attached = await node.network.attach(pod, patience());
+    expect(attached.hostIfName).toMatch(/^sp-\d+$/);
+    expect(inPod('ip', '-d', 'link', 'show', 'eth0')).toMatch(/macvlan mode passthru/);
+    expect(await check()).toEqual([]);
+    expect([rows(), passes()]).toEqual([portsBefore, passesBefore]);
+    expect(JSON.stringify([...node.standing.fallbacks])).toBe(fallbacks);
+  });
+
+  it('leaves its port to the next pod only when its interface is gone, and its address until then', async () => {
+    await node.network.detach(pod, patience());
+    expect(node.standing.isUsed(attached.hostIfName)).toBe(true);
+    expect(node.network.isAbsent(leaseOf())).toBe(false);
+    deleteNamedNamespace(nameIn(path));
+    await expect.poll(() => node.network.isAbsent(leaseOf()), { timeout: 10_000 }).toBe(true);
+    expect(node.standing.isUsed(attached.hostIfName)).toBe(false);
+    expect(taken().filter((line) => line.includes(pod.containerId))).toEqual([]);
+    createNamedNamespace(nameIn(path)).close();
+  });
+
+  it('loses its interface also where its namespace lives on without a path', async () => {
+    const holder = spawn('nsenter', [`--net=${path}`, 'sleep', '60'], { stdio: 'ignore' });
+    const inside = (): string => execFileSync('nsenter', [`--net=/proc/${holder.pid}/ns/net`, 'ip', '-br', 'link'], { encoding: 'utf8' });
+    try {
+      await vi.waitUntil(() => inside().includes('eth0'), { timeout: 10_000 });
+      deleteNamedNamespace(nameIn(path));
+      await node.network.detach(pod, patience());
+      await expect.poll(inside, { timeout: 15_000 }).not.toContain('eth0');
+    } finally {
+      holder.kill('SIGKILL');
+      createNamedNamespace(nameIn(path)).close();
+    }
+  });
+
+  it.each([
+    ['its interface is deleted', () => inPod('ip', 'link', 'del', 'eth0')],
+    ['its interface is set down', () => inPod('ip', 'link', 'set', 'eth0', 'down')],
+    ['the node’s end is set down', () => execFileSync('ip', ['link', 'set', attached.hostIfName, 'down'])],
+    ['the node’s end is deleted', () => execFileSync('ip', ['link', 'del', attached.hostIfName])],
+    ['the far end is set down', () => testPorts.run('ip', 'link', 'set', attached.hostIfName.replace('sp', 'far'), 'down')],
+    ['the far end has another MTU', () => testPorts.run('ip', 'link', 'set', attached.hostIfName.replace('sp', 'far'), 'mtu', '1280')],
+    ['the port is deleted', () => node.ovs.exec('ovs-vsctl', '--no-wait', 'del-port', attached.hostIfName)],
+  ])('is as before after %s', async (_, change) => {
+    change();
+    node.plane.nodeState.recheck();
+    await expect.poll(check, { timeout: 10_000 }).toEqual([]);
+    expect(taken().filter((line) => line.includes(pod.containerId))).toHaveLength(1);
+  });
+
+  it('follows the MTU of the node up and down, and so do the ports that no pod has', async () => {
+    const before = node.environment.mtu();
+    const mtus = (): readonly (number | undefined)[] => [
+      Number(/mtu (\d+)/.exec(inPod('ip', 'link', 'show', 'eth0'))?.[1]),
+      getLink(node.plane.host.socket, attached.hostIfName)?.mtu,
+      ...new Set(
+        farEnds()
+          .filter((line) => line.includes('far-'))
+          .map((line) => Number(/mtu (\d+)/.exec(line)?.[1])),
+      ),
+    ];
+    try {
+      for (const mtu of [1_300, 1_400]) {
+        node.environment.mtu = () => mtu;
+        node.network.resize();
+        await expect.poll(mtus, { timeout: 10_000 }).toEqual([mtu, mtu, mtu]);
+      }
+    } finally {
+      node.environment.mtu = () => before;
+      node.network.resize();
+    }
+  });
+
+  it('gets another port where one has an interface over it that is not Seine’s', async () => {
+    await free(4);
+    const used = new Set(taken().map((line) => /far-\d+/.exec(line)?.[0]));
+    const idle = farEnds().flatMap((line) => /(far-\d+)@/.exec(line)?.[1] ?? []);
+    for (const far of idle.filter((name) => !used.has(name)))
+      testPorts.run('ip', 'link', 'add', 'link', far, 'name', far.replace('far', 'mv'), 'type', 'macvlan', 'mode', 'passthru');
+    const other = newPod(makeNamespace());
+    const got = await node.network.attach(other, patience());
+    expect(await node.network.check(other, got, patience())).toEqual([]);
+    await node.network.detach(other, patience());
+    deleteNamedNamespace(nameIn(other.netns));
+    expect(testPorts.run('ip', '-br', 'link')).not.toContain(got.hostIfName.replace('sp', 'mv'));
+  });
+
+  it('gets a veth pair where no port is free, and the next one a port', async () => {
+    const fallbacks = node.standing.fallbacks.get('noneFree');
+    const pods = Array.from({ length: node.standing.counts.free + 1 }, () => newPod(makeNamespace()));
+    const all = await Promise.all(pods.map((each) => node.network.attach(each, patience())));
+    expect(node.standing.fallbacks.get('noneFree')).toBe((fallbacks ?? 0) + 1);
+    const kinds = all.map(({ hostIfName }) => (hostIfName.startsWith('sp-') ? 'standing' : 'veth'));
+    expect(kinds.filter((kind) => kind === 'veth')).toHaveLength(1);
+    await Promise.all(pods.map((each) => node.network.detach(each, patience())));
+    for (const { netns } of pods) deleteNamedNamespace(nameIn(netns));
+    // As many as have come at a time are kept from now on.
+    await free(pods.length);
+  });
+});
