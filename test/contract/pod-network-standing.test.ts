@@ -1,7 +1,11 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { takeInventory } from '../../src/attach/inventory/inventory.ts';
+import type { AttachedLease } from '../../src/ipam/attached-lease.ts';
 import type { AttachedPod, PodAttachment } from '../../src/ipam/attachment.ts';
-import type { Lease } from '../../src/ipam/lease.ts';
+import { attachmentId, type Lease } from '../../src/ipam/lease.ts';
+import { silentLog } from '../../src/log/log.ts';
+import { parseCidr } from '../../src/net/ip.ts';
 import { getLink } from '../../src/netlink/links.ts';
 import { createNamedNamespace, deleteNamedNamespace } from '../../src/netlink/namespace.ts';
 import { randomName } from '../integration/netlink-fixture.ts';
@@ -171,5 +175,71 @@ describe('a pod over a standing port', () => {
     for (const { netns } of pods) deleteNamedNamespace(nameIn(netns));
     // As many as have come at a time are kept from now on.
     await free(pods.length);
+  });
+
+  /** What an agent that starts now would find, its journal saying `leases`. */
+  const inventory = async (leases: readonly Lease[]) => {
+    const found: AttachedLease[] = [];
+    const released: Lease[] = [];
+    let idle: readonly string[] = [];
+    const pools = pod.addresses.map(({ ip, prefixLength, gateway }) => ({
+      cidr: parseCidr(`${gateway.text}/${prefixLength}`),
+      ip,
+      gateway,
+    }));
+    const written = [...leases];
+    await takeInventory({
+      ipam: {
+        leases: () => written,
+        adopt: async (lease) => {
+          const adopted: Lease = { ...lease, serial: 2, state: 'allocated' };
+          written.push(adopted);
+          return adopted;
+        },
+        release: (lease) => void released.push(written.find((each) => attachmentId(each) === attachmentId(lease)) ?? leaseOf()),
+        rebooted: false,
+      },
+      pools,
+      database: node.plane.database,
+      host: node.plane.host,
+      farEnds: node.farEnds,
+      standing: { adoptIdle: (names) => void (idle = names), isKnown: () => false },
+      network: { adopt: (lease) => void found.push(lease) },
+      log: silentLog,
+    });
+    return { found, released, idle };
+  };
+
+  it('is found by an agent that starts, and so are the ports that no pod has', async () => {
+    const lease: AttachedLease = { ...leaseOf(), state: 'allocated', attached };
+    const { found, released, idle } = await inventory([lease]);
+    expect([found, released]).toEqual([[lease], []]);
+    expect(idle).not.toContain(attached.hostIfName);
+    expect(idle.length).toBeGreaterThanOrEqual(node.standing.counts.free);
+  });
+
+  it('is found by the kernel alone, where the journal is lost and the agent died before the database knew of it', async () => {
+    const describePort = vi.spyOn(node.standing, 'describe').mockReturnValue(0);
+    const late = newPod(makeNamespace());
+    const got = await node.network.attach(late, patience());
+    describePort.mockRestore();
+    const { found } = await inventory([]);
+    expect(found.find(({ containerId }) => containerId === late.containerId)).toMatchObject({
+      network: late.network,
+      ifName: 'eth0',
+      netns: late.netns,
+      mac: late.mac,
+      addresses: late.addresses,
+      attached: { hostIfName: got.hostIfName },
+    });
+    await node.network.detach(late, patience());
+    deleteNamedNamespace(nameIn(late.netns));
+  });
+
+  it('does not give its port to a lease of another pod that had it before', async () => {
+    const before: AttachedLease = { ...newPod('/run/netns/none'), serial: 1, state: 'allocated', attached };
+    const lease: AttachedLease = { ...leaseOf(), serial: 3, state: 'allocated', attached };
+    const { found, released } = await inventory([before, lease]);
+    expect([found, released]).toEqual([[lease], [before]]);
   });
 });

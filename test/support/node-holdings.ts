@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { decodeJournal } from '../../src/ipam/journal-records.ts';
 import { nodePaths } from '../../src/lab/plan/names.ts';
@@ -17,8 +17,10 @@ export interface Holdings {
 /** Of a lab's first node, as kernel, switch and journal have it. */
 export async function holdingsOf(lab: ConvergeLab): Promise<Holdings> {
   const paths = nodePaths(lab.plan.dir, lab.node(1).name);
-  const [links, ports, flows] = await Promise.all([
+  const fars = paths.portsNamespace;
+  const [links, farEnds, ports, flows] = await Promise.all([
     lab.exec(1, 'ip', '-br', 'link', 'show', 'type', 'veth'),
+    existsSync(fars) ? lab.exec(1, 'nsenter', `--net=${fars}`, 'ip', '-o', 'link') : '',
     lab.exec(1, 'ovs-vsctl', '--format=json', '--columns=external_ids', 'list', 'Port'),
     lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'cookie=0x1030000000000/0xffffff0000000000,table=0'),
   ]);
@@ -32,7 +34,8 @@ export async function holdingsOf(lab: ConvergeLab): Promise<Holdings> {
   const { data } = JSON.parse(ports) as { data: [['map', [string, string][]]][] };
   const inNode = links.split('\n').filter((line) => /^[a-z0-9]{1,7}-[0-9a-f]{7}@/.test(line));
   return {
-    interfaces: inNode.length,
+    // Of standing ports, those that say whose they are.
+    interfaces: inNode.length + farEnds.split('\n').filter((line) => line.includes(' alias ')).length,
     ports: data.flatMap(([[, ids]]) => ids.filter(([key]) => key === 'container-id').map(([, id]) => id)).toSorted(),
     flows: flows.split('\n').filter((line) => line.includes('actions=')).length,
     leases: [...leases.values()].filter((lease) => !lease.endsWith('quarantined')).toSorted(),

@@ -14,6 +14,7 @@ import { HostPorts } from '../../src/host-ports/host-ports.ts';
 import type { AttachedPod, AttachmentKey } from '../../src/ipam/attachment.ts';
 import { silentLog } from '../../src/log/log.ts';
 import type { HostLinks } from '../../src/netlink/pod-interface.ts';
+import type { PortsMount } from '../../src/netlink/ports-namespace.ts';
 import { open, setns } from '../../src/netlink/sys.ts';
 import { Readiness } from '../../src/node/readiness.ts';
 import { FrameInjector } from '../../src/packet-in/packet-out.ts';
@@ -40,6 +41,8 @@ export interface TestNode {
   readonly plane: TestPlane;
   readonly network: NodePodNetwork;
   readonly standing: StandingPorts;
+  /** The namespace of their far ends. */
+  readonly farEnds: PortsMount;
   /** What the network is told of the node; may be changed. */
   readonly environment: { mtu: () => number };
   /** What the network has told of attached pods that are otherwise than before. */
@@ -139,7 +142,7 @@ export async function becomeNode(more = ''): Promise<TestNode> {
     await Promise.allSettled([running]);
     await ovs.stop();
   };
-  return { ovs, plane, network, standing, environment, changed, inside, running, close };
+  return { ovs, plane, network, standing, farEnds: stack.ports, environment, changed, inside, running, close };
 }
 
 /** As if nobody had a policy. */

@@ -17,14 +17,14 @@ import { KernelInventory } from './inventory-kernel.ts';
 import { leaseFromPort } from './ovs-port-record.ts';
 
 interface InventorySources {
-  readonly ipam: Ipam;
+  readonly ipam: Pick<Ipam, 'leases' | 'adopt' | 'release' | 'rebooted'>;
   readonly pools: readonly Pool[];
   readonly database: SwitchDatabase;
-  readonly host: HostLinks;
+  readonly host: Pick<HostLinks, 'socket'>;
   /** The namespace of standing ports' far ends. */
   readonly farEnds: Pick<PortsMount, 'current'>;
-  readonly standing: StandingPorts;
-  readonly network: NodePodNetwork;
+  readonly standing: Pick<StandingPorts, 'adoptIdle' | 'isKnown'>;
+  readonly network: Pick<NodePodNetwork, 'adopt'>;
   readonly log: Log;
 }
 
