@@ -35,8 +35,10 @@ export interface PodView extends ObjectView {
   readonly ofPort: number | null;
   readonly link: 'up' | 'down' | 'missing';
   readonly mtu: number | null;
-  /** What the bridge lets it send (bits a second, bits); null without limit, and where the chained `bandwidth` plugin sees to it. */
+  /** What the bridge lets it send (bits a second, bits); null without limit, and where a chained `bandwidth` plugin sees to it. */
   readonly egress: { readonly rate: number; readonly burst: number } | null;
+  /** What it lets it receive, likewise. */
+  readonly ingress: { readonly rate: number; readonly burst: number } | null;
   /** Ports of the node that lead to it, `8080/tcp to 80`, with the address where it is at one alone. */
   readonly hostPorts: readonly string[];
 }

@@ -1,5 +1,8 @@
-import type { PodIntent } from '../connectivity/compile-pod.ts';
+import type { PodIntent, RateLimit } from '../connectivity/compile-pod.ts';
 import type { PodAttachment } from '../ipam/attachment.ts';
+
+/** Octets of the largest packet that the kernel makes of several, and hands on as one: more than a bucket holds would never pass. */
+const JOINED_BYTES_MAX = 65_536 + 14;
 
 /** The switch's side of an attachment. */
 interface PodPort {
@@ -8,13 +11,23 @@ interface PodPort {
 }
 
 /**
- * What a pod's flows are compiled from. On the kernel's data path the chained `bandwidth` plugin limits both directions; a
- * second limit of the same rate would only drop more.
+ * What a pod's flows are compiled from. Where a chained `bandwidth` plugin limits a direction, a second limit of the same rate would only drop
+ * more: it does both on the kernel's data path, and what a pod receives on the userspace one.
  */
 export function podIntent(
-  { mac, addresses, egress }: Pick<PodAttachment, 'mac' | 'addresses' | 'egress'>,
+  { mac, addresses, egress, ingress, limits }: Pick<PodAttachment, 'mac' | 'addresses' | 'egress' | 'ingress' | 'limits'>,
   { ofPort, datapathType }: PodPort,
 ): PodIntent {
-  const limit = egress && datapathType === 'netdev' ? { egress } : {};
-  return { ofPort, mac, addresses: addresses.map(({ ip }) => ip), ...limit };
+  const isBoth = limits === 'both';
+  return {
+    ofPort,
+    mac,
+    addresses: addresses.map(({ ip }) => ip),
+    ...(egress && (isBoth || datapathType === 'netdev') ? { egress: limitOn(datapathType, egress) } : {}),
+    ...(ingress && isBoth ? { ingress: limitOn(datapathType, ingress) } : {}),
+  };
+}
+
+function limitOn(datapathType: PodPort['datapathType'], { rate, burst }: RateLimit): RateLimit {
+  return { rate, burst: datapathType === 'system' ? Math.max(burst, JOINED_BYTES_MAX * 8) : burst };
 }

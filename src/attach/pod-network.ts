@@ -348,7 +348,7 @@ export class NodePodNetwork implements PodNetwork {
     this.#options.onStage?.('announce', performance.now() - startedMs);
   }
 
-  #flowsOf(want: Pick<PodAttachment, 'mac' | 'addresses' | 'egress'>, { ofPort }: Pick<Attached, 'ofPort'>): Wanted {
+  #flowsOf(want: Parameters<typeof podIntent>[0], { ofPort }: Pick<Attached, 'ofPort'>): Wanted {
     return compilePod(podIntent(want, { ofPort, datapathType: this.#options.datapathType }));
   }
 

@@ -65,6 +65,7 @@ const pod: PodView = {
   link: 'up',
   mtu: 1_450,
   egress: null,
+  ingress: null,
   hostPorts: [],
 };
 const sick: PodView = {

@@ -79,6 +79,7 @@ const pods: ResourceListing<PodView> = {
     { title: 'LINK', of: ({ link }) => link, tone: ({ link }) => (link === 'up' ? undefined : 'bad'), wide: true },
     { title: 'MTU', of: ({ mtu }) => (mtu === null ? '-' : String(mtu)), wide: true, align: 'right' },
     { title: 'SENDS', of: ({ egress }) => (egress === null ? '-' : `${bitsText(egress.rate)}/s`), wide: true, align: 'right' },
+    { title: 'RECEIVES', of: ({ ingress = null }) => (ingress === null ? '-' : `${bitsText(ingress.rate)}/s`), wide: true, align: 'right' },
     { title: 'HOST PORTS', of: ({ hostPorts = [] }) => hostPorts.join(', ') || '-', wide: true },
     { title: 'MAC', of: ({ mac }) => mac, wide: true },
     { title: 'CONTAINER', of: ({ containerId }) => containerId.slice(0, 12), wide: true },

@@ -90,8 +90,11 @@ export interface AddConf {
   /** Addresses requested in the configuration, without a prefix length. */
   readonly ips: readonly RequestedIp[];
   readonly mac?: RequestedIp;
-  /** Egress limit. Ingress is up to the `bandwidth` plugin. */
   readonly egress?: Bandwidth;
+  /** Present if no plugin behind ours limits bandwidth (`bandwidth: both`). */
+  readonly limits?: 'both';
+  /** Only with `limits`. */
+  readonly ingress?: Bandwidth;
 }
 
 /** A token bucket. */
@@ -127,7 +130,8 @@ export function parseAddConf(json: JsonObject): AddConf {
   refuse(runtimeConfig, ['deviceID', 'infinibandGUID'], 'pods get virtual interfaces only', 'runtimeConfig.');
   const ipamType = parseIpamType(json);
   const mac = asString(memberAnyCase(runtimeConfig, 'mac'), 'runtimeConfig.mac');
-  const egress = parseEgress(runtimeConfig);
+  const limits = parseLimits(json);
+  const [egress, ingress] = [parseBandwidth(runtimeConfig, 'egress'), parseBandwidth(runtimeConfig, 'ingress')];
   return {
     ...(ipamType === undefined ? {} : { ipamType }),
     dns: { ...parseDns(member(json, 'dns'), 'dns'), ...parseDnsCapability(runtimeConfig) },
@@ -135,6 +139,7 @@ export function parseAddConf(json: JsonObject): AddConf {
     ips: parseIps(json, runtimeConfig),
     ...(mac === undefined || mac === '' ? {} : { mac: { text: mac, field: 'runtimeConfig.mac' } }),
     ...(egress === undefined ? {} : { egress }),
+    ...(limits === undefined ? {} : { limits, ...(ingress === undefined ? {} : { ingress }) }),
   };
 }
 
@@ -145,13 +150,21 @@ const anyBurst = 2_147_483_647;
  * The `bandwidth` capability (CNI CONVENTIONS.md), of which 0 means no limit. Where no burst is set, or the largest number,
  * it is what the rate allows in a second: a burst of half a gigabyte is never intended.
  */
-function parseEgress(runtimeConfig: JsonObject): Bandwidth | undefined {
+function parseBandwidth(runtimeConfig: JsonObject, direction: 'egress' | 'ingress'): Bandwidth | undefined {
   const bandwidth = asObject(memberAnyCase(runtimeConfig, 'bandwidth'), 'runtimeConfig.bandwidth') ?? {};
-  const rate = bits(bandwidth, 'egressRate');
-  const burst = bits(bandwidth, 'egressBurst');
+  const rate = bits(bandwidth, `${direction}Rate`);
+  const burst = bits(bandwidth, `${direction}Burst`);
   if (rate > 0) return { rate, burst: burst === 0 || burst >= anyBurst ? rate : burst };
   if (burst === 0) return undefined;
-  throw new CniError(cniCodes.invalidConfig, `runtimeConfig.bandwidth.egressBurst: ${burst} without an egressRate`);
+  throw new CniError(cniCodes.invalidConfig, `runtimeConfig.bandwidth.${direction}Burst: ${burst} without an ${direction}Rate`);
+}
+
+/** @throws CniError 7 */
+function parseLimits(json: JsonObject): 'both' | undefined {
+  const limits = asString(member(json, 'bandwidth'), 'bandwidth') ?? 'egress';
+  if (limits === 'both') return limits;
+  if (limits === 'egress') return undefined;
+  throw new CniError(cniCodes.invalidConfig, `bandwidth: ${show(limits)} is neither egress nor both`);
 }
 
 function bits(bandwidth: JsonObject, key: string): number {

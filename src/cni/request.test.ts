@@ -83,6 +83,9 @@ describe('a request', () => {
     [{ runtimeConfig: { bandwidth: { egressRate: -1 } } }, '7 runtimeConfig.bandwidth.egressRate: -1 is negative'],
     [{ runtimeConfig: { bandwidth: { egressRate: 1, egressBurst: 1.5 } } }, '7 runtimeConfig.bandwidth.egressBurst: 1.5 is not an integer'],
     [{ runtimeConfig: { bandwidth: { egressBurst: 8 } } }, '7 runtimeConfig.bandwidth.egressBurst: 8 without an egressRate'],
+    [{ runtimeConfig: { bandwidth: { ingressRate: -5 } } }, '7 runtimeConfig.bandwidth.ingressRate: -5 is negative'],
+    [{ runtimeConfig: { bandwidth: { ingressBurst: 8 } } }, '7 runtimeConfig.bandwidth.ingressBurst: 8 without an ingressRate'],
+    [{ bandwidth: 'some' }, '7 bandwidth: "some" is neither egress nor both'],
     [{ runtimeConfig: { ips: [1] } }, '7 runtimeConfig.ips[0]: 1 is not a string'],
     [{ prevResult: { cniVersion: '2.0.0' } }, '7 prevResult.cniVersion: "2.0.0" is not supported'],
     [{ prevResult: { ips: [{}] } }, '7 prevResult.ips[0].address: missing'],
@@ -132,6 +135,13 @@ describe('a request', () => {
   ])('takes the egress limit from bandwidth %j', (bandwidth, egress) => {
     expect(parseAdd({ runtimeConfig: { bandwidth } }).egress).toEqual(egress);
     expect(parseAdd({ runtimeConfig: { Bandwidth: bandwidth } }).egress).toEqual(egress);
+    const ofEgress = Object.entries(bandwidth).filter(([key]) => /^egress/i.test(key));
+    const ingress = Object.fromEntries(ofEgress.map(([key, value]) => [key.replace(/^egress/i, 'ingress'), value]));
+    expect(parseAdd({ runtimeConfig: { bandwidth: ingress } })).not.toHaveProperty('ingress');
+    expect(parseAdd({ bandwidth: 'both', runtimeConfig: { bandwidth: ingress } })).toMatchObject({
+      limits: 'both',
+      ...(egress ? { ingress: egress } : {}),
+    });
   });
 
   it('prefers the ips capability to args.cni.ips, and that to IP in CNI_ARGS', () => {

@@ -17,7 +17,7 @@ const shown = { rate: 20, burst: 40 } as const;
  * those for all, each with a copy to the agent first. What becomes of the packet is the same with and without. Pure.
  */
 export function compileDeniedLog(ofPort: number, environment: NodeEnvironment): Wanted {
-  const meter: Meter = { id: deniedMeters.first + ofPort, unit: 'packets', ...shown };
+  const meter: Meter = { id: deniedMeters.offset + ofPort, unit: 'packets', ...shown };
   const copy: Step = { do: 'toAgent', reason: 'denied', meter: meter.id };
   const { egress, ingress } = deniedFlows(environment);
   const above = (flow: Flow): number => flow.priority + priority.higher - priority.normal;

@@ -105,6 +105,17 @@ describe('a pod of IPv6', () => {
   });
 });
 
+it('with an ingress limit has a meter behind those of all pods’ ports, applied last, and not to what it sends itself', () => {
+  const { flows, meters } = compilePod({ ...ipv4, egress: { rate: 1e6, burst: 1e6 }, ingress: { rate: 2e6, burst: 5e5 } });
+  expect(meters.map(formatMeter)).toEqual([
+    'meter=32784,kbps,burst,bands=type=drop,rate=1000,burst_size=1000',
+    'meter=65280,kbps,burst,bands=type=drop,rate=2000,burst_size=500',
+  ]);
+  expect(flows.map(formatFlow).filter((line) => line.includes('65280'))).toEqual([
+    'table=output,priority=205,reg0=0x30/0xf0,reg1=0x8010 actions=meter:65280,output:reg1',
+  ]);
+});
+
 it('holds for a dual-stack pod the flows of both families', () => {
   const both = dump({ ...ipv4, addresses: [...ipv4.addresses, ...ipv6.addresses] });
   expect(new Set(both)).toEqual(new Set([...dump(ipv4), ...dump(ipv6)]));

@@ -4,7 +4,7 @@ import type { Mac } from '../net/mac.ts';
 import { ctMark, reg } from '../pipeline/fields.ts';
 import type { Flow, Match, Meter, Step } from '../pipeline/flow.ts';
 import { goto, load, meter, output, priority } from '../pipeline/flow.ts';
-import { zones } from '../pipeline/well-known.ts';
+import { ingressMeters, podOfPorts, zones } from '../pipeline/well-known.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
 import { linkLocal } from './environment.ts';
 import { icmpv6 } from './icmpv6.ts';
@@ -15,12 +15,14 @@ export interface PodIntent {
   readonly mac: Mac;
   /** At most one of each family. */
   readonly addresses: readonly Ip[];
-  /** Egress limit, where the switch enforces it. */
-  readonly egress?: EgressLimit;
+  /** What it may send, where the switch limits it. */
+  readonly egress?: RateLimit;
+  /** What it may receive, likewise. */
+  readonly ingress?: RateLimit;
 }
 
 /** A token bucket. */
-export interface EgressLimit {
+export interface RateLimit {
   /** Bits a second. */
   readonly rate: number;
   /** Bits. */
@@ -36,14 +38,21 @@ const unspecified: Readonly<Record<Family, Ip>> = { ipv4: parseIp('0.0.0.0'), ip
 /** What the bridge holds for one pod. Pure, and the same for every pod: Services and policy are other owners', who it is to policy as well (`compileSubject`). */
 export function compilePod(pod: PodIntent): Wanted {
   const flows = pod.addresses.flatMap((ip) => [...(ip.family === 'ipv4' ? arp(pod, ip) : neighbourDiscovery(pod, ip)), ...routed(pod, ip)]);
-  const meters = pod.egress ? [meterOf(pod.ofPort, pod.egress)] : [];
-  return { ...nothing, flows: [classify(pod), ...flows, toPort(pod)], meters };
+  const meters = [
+    ...(pod.egress ? [meterOf(pod.ofPort, pod.egress)] : []),
+    ...(pod.ingress ? [meterOf(ingressMeter(pod.ofPort), pod.ingress)] : []),
+  ];
+  return { ...nothing, flows: [classify(pod), ...flows, toPort(pod), ...limited(pod)], meters };
 }
 
-/** A pod's meter has the number of its port: unique, and the same after a restart. */
-function meterOf(ofPort: number, { rate, burst }: EgressLimit): Meter {
+/** A pod's meters have numbers by that of its port: unique, and the same after a restart. */
+function ingressMeter(ofPort: number): number {
+  return ingressMeters.first + ofPort - podOfPorts.first;
+}
+
+function meterOf(id: number, { rate, burst }: RateLimit): Meter {
   const kilobits = (bits: number, least: number): number => Math.min(u32Max, Math.max(least, Math.floor(bits / 1_000)));
-  return { id: ofPort, rate: kilobits(rate, 1), burst: kilobits(burst, frameKilobits) };
+  return { id, rate: kilobits(rate, 1), burst: kilobits(burst, frameKilobits) };
 }
 
 /** Everything a pod sends counts against its limit, including what is dropped later. */
@@ -98,6 +107,13 @@ function hairpin(ip: Ip): Flow {
       },
     ],
   };
+}
+
+/** What is sent to a limited pod counts once it was let in. What it sends itself by a Service is not held back. */
+function limited({ ofPort, ingress }: PodIntent): Flow[] {
+  if (ingress === undefined) return [];
+  const match: Match = { regs: [reg.destination('pod'), reg.outPort(ofPort)] };
+  return [{ table: 'output', priority: priority.above, match, steps: [meter(ingressMeter(ofPort)), { do: 'outputToRegister' }] }];
 }
 
 function toPort({ ofPort, mac }: PodIntent): Flow {

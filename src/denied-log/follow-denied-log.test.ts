@@ -6,14 +6,14 @@ it('tells what meters of denied packets have kept back since, of one that is mad
   const counts = new DeniedMeterCounts((meter, packets) => told.push([meter, packets]));
   const see = (...meters: readonly (readonly [id: number, packets: bigint])[]) =>
     counts.see(meters.map(([id, packets]) => ({ id, packets, bands: [{ packets }] })));
-  see([0x1_0007, 1_000n], [7, 5n]);
+  see([0x1_8017, 1_000n], [7, 5n]);
   expect(told).toEqual([]);
-  see([0x1_0007, 1_030n], [0x1_0008, 4n], [7, 50n]);
-  see([0x1_0007, 2n]);
-  see([0x1_0007, 2n]);
+  see([0x1_8017, 1_030n], [0x1_8018, 4n], [7, 50n]);
+  see([0x1_8017, 2n]);
+  see([0x1_8017, 2n]);
   expect(told).toEqual([
-    [0x1_0007, 30],
-    [0x1_0008, 4],
-    [0x1_0007, 2],
+    [0x1_8017, 30],
+    [0x1_8018, 4],
+    [0x1_8017, 2],
   ]);
 });

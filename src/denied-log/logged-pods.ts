@@ -90,7 +90,7 @@ export class LoggedPods {
 
   /** @param meter of denied packets; undefined for another one's */
   podOfMeter(meter: number): PodIdentity | undefined {
-    return this.podAt(meter - deniedMeters.first);
+    return this.podAt(meter - deniedMeters.offset);
   }
 
   /** Whether lines are written of this pod, and not only pairs counted. */

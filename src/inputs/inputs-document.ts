@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { seineVersion } from '../agent-api/version.ts';
 import type { SubjectIntent } from '../connectivity/compile-entry.ts';
 import type { PeerIntent } from '../connectivity/compile-peer.ts';
-import type { EgressLimit, PodIntent } from '../connectivity/compile-pod.ts';
+import type { PodIntent, RateLimit } from '../connectivity/compile-pod.ts';
 import { liveConnectionsChoices, type NodeEnvironment, policyModes } from '../connectivity/environment.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { type Cidr, type Ip, parseCidr, parseIp } from '../net/ip.ts';
@@ -87,12 +87,13 @@ const peer: z.ZodType<PeerIntent> = z.strictObject({
   transport: z.array(ip),
   sharedTransport: z.array(ip).exactOptional(),
 } satisfies Shape<PeerIntent>);
-const egress = z.strictObject({ rate: z.number(), burst: z.number() } satisfies Shape<EgressLimit>);
+const rateLimit = z.strictObject({ rate: z.number(), burst: z.number() } satisfies Shape<RateLimit>);
 const podIntent: z.ZodType<PodIntent> = z.strictObject({
   ofPort,
   mac,
   addresses: z.array(ip),
-  egress: egress.exactOptional(),
+  egress: rateLimit.exactOptional(),
+  ingress: rateLimit.exactOptional(),
 } satisfies Shape<PodIntent>);
 const endpoint: z.ZodType<ServiceEndpoint> = z.strictObject({ ip, port } satisfies Shape<ServiceEndpoint>);
 const address: z.ZodType<ServiceAddress> = z.strictObject({

@@ -1,4 +1,4 @@
-import type { EgressLimit } from '../connectivity/compile-pod.ts';
+import type { RateLimit } from '../connectivity/compile-pod.ts';
 import type { HostPort } from '../connectivity/host-port.ts';
 import type { Cidr, Family, Ip } from '../net/ip.ts';
 import type { Mac } from '../net/mac.ts';
@@ -41,7 +41,12 @@ export interface PodAttachment extends AttachmentKey {
   /** From another IPAM plugin; ours gives none. */
   readonly routes?: readonly PodRoute[];
   readonly mac: Mac;
-  readonly egress?: EgressLimit;
+  /** What it may send. */
+  readonly egress?: RateLimit;
+  /** What it may receive. */
+  readonly ingress?: RateLimit;
+  /** Present if the switch limits both directions, on either data path; absent: a plugin behind ours does, but for what it sends on the userspace one. */
+  readonly limits?: 'both';
   /** Ports of the node that lead to it; absent: none. */
   readonly hostPorts?: readonly HostPort[];
 }

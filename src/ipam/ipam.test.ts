@@ -90,7 +90,8 @@ describe('IPAM', () => {
       { transport: 'tcp' as const, hostPort: 80, containerPort: 8_080 },
       { transport: 'udp' as const, hostPort: 53, containerPort: 53, hostIp: parseIp('::') },
     ];
-    await ipam.allocate(request('a', { pod: { namespace: 'ns', name: 'web', uid: 'u' }, hostPorts }), never);
+    const limits = { egress: { rate: 1, burst: 2 }, ingress: { rate: 3, burst: 4 }, limits: 'both' as const };
+    await ipam.allocate(request('a', { pod: { namespace: 'ns', name: 'web', uid: 'u' }, hostPorts, ...limits }), never);
     ipam.confirm(request('a'), attached);
     await ipam.allocate(request('b', { addresses: [parseIp('fd00::77')] }), never);
     await ipam.allocate(request('c'), never);
@@ -98,7 +99,12 @@ describe('IPAM', () => {
     await ipam.close();
     const again = await open({ store });
     expect(again.ipam.leases()).toEqual(ipam.leases());
-    expect(again.ipam.leaseOf(request('a'))).toMatchObject({ attached, pod: { namespace: 'ns', name: 'web', uid: 'u' }, hostPorts });
+    expect(again.ipam.leaseOf(request('a'))).toMatchObject({
+      attached,
+      pod: { namespace: 'ns', name: 'web', uid: 'u' },
+      hostPorts,
+      ...limits,
+    });
     expect(again.ipam.rebooted).toBe(false);
     expect(ipsOf(await again.ipam.allocate(request('d'), never))).toEqual(['10.1.0.5', 'fd00::4']);
   });

@@ -299,9 +299,9 @@ export class Ipam {
       }
       addresses.push({ ip, prefixLength: pool.pool.cidr.prefixLength, gateway: pool.pool.gateway });
     }
-    const { network, containerId, ifName, netns, pod, egress, hostPorts } = request;
+    const { network, containerId, ifName, netns } = request;
     const serial = this.#table.nextSerial();
-    const more = { ...(pod ? { pod } : {}), ...(egress ? { egress } : {}), ...(hostPorts ? { hostPorts } : {}) };
+    const more = askedBesides(request);
     const lease: Lease = { serial, network, containerId, ifName, state: 'allocated', addresses, mac, netns, ...more };
     this.#table.put(lease);
     return lease;
@@ -394,4 +394,15 @@ export class Ipam {
 
 function throwIfAborted(signal: AbortSignal): void {
   if (signal.aborted) throw SeineError.from(signal.reason, 'lease of an address');
+}
+
+/** What a lease remembers of a request beside addresses. */
+function askedBesides({ pod, egress, ingress, limits, hostPorts }: LeaseRequest): Partial<Lease> {
+  return {
+    ...(pod ? { pod } : {}),
+    ...(egress ? { egress } : {}),
+    ...(ingress ? { ingress } : {}),
+    ...(limits ? { limits } : {}),
+    ...(hostPorts ? { hostPorts } : {}),
+  };
 }

@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 import type { CniDns } from '../cni/result.ts';
-import type { EgressLimit } from '../connectivity/compile-pod.ts';
+import type { RateLimit } from '../connectivity/compile-pod.ts';
 import type { HostPort } from '../connectivity/host-port.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { parseCidr, parseIp } from '../net/ip.ts';
@@ -104,7 +104,9 @@ interface RawRecord {
   readonly attached?: RawAttached;
   readonly routes?: readonly { readonly dst: string; readonly gw?: string }[];
   readonly dns?: CniDns;
-  readonly egress?: EgressLimit;
+  readonly egress?: RateLimit;
+  readonly ingress?: RateLimit;
+  readonly limits?: string;
   readonly hostPorts?: readonly RawHostPort[];
 }
 
@@ -141,7 +143,7 @@ function recordOf(raw: RawRecord): JournalRecord {
 }
 
 function leaseOf(raw: RawRecord): Lease {
-  const { pod, attached, ipamType, routes, dns, egress, hostPorts } = raw;
+  const { pod, attached, ipamType, routes, dns, egress, ingress, limits, hostPorts } = raw;
   return {
     serial: present(raw.serial),
     network: present(raw.network),
@@ -153,6 +155,8 @@ function leaseOf(raw: RawRecord): Lease {
     netns: present(raw.netns),
     ...(pod === undefined ? {} : { pod: { namespace: pod.namespace, name: pod.name, uid: pod.uid } }),
     ...(egress === undefined ? {} : { egress: { rate: egress.rate, burst: egress.burst } }),
+    ...(ingress === undefined ? {} : { ingress: { rate: ingress.rate, burst: ingress.burst } }),
+    ...(limits === 'both' ? { limits } : {}),
     ...(hostPorts === undefined ? {} : { hostPorts: hostPorts.map(hostPortOf) }),
     ...(ipamType === undefined ? {} : { ipamType }),
     ...(routes === undefined ? {} : { routes: routes.map(routeOf) }),

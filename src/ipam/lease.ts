@@ -1,5 +1,5 @@
 import type { CniDns } from '../cni/result.ts';
-import type { EgressLimit } from '../connectivity/compile-pod.ts';
+import type { RateLimit } from '../connectivity/compile-pod.ts';
 import type { HostPort } from '../connectivity/host-port.ts';
 import type { Cidr, Ip } from '../net/ip.ts';
 import type { Mac } from '../net/mac.ts';
@@ -23,7 +23,9 @@ export interface Lease extends AttachmentKey {
   readonly mac: Mac;
   readonly netns: string;
   readonly pod?: PodIdentity;
-  readonly egress?: EgressLimit;
+  readonly egress?: RateLimit;
+  readonly ingress?: RateLimit;
+  readonly limits?: 'both';
   readonly hostPorts?: readonly HostPort[];
   /** The plugin that lent the addresses, if it was not us: we keep the record only, and it decides when they are free. */
   readonly ipamType?: string;
@@ -47,7 +49,9 @@ export interface LeaseRequest extends AttachmentKey {
   /** Addresses the runtime asks for, at most one of a family; a family that is not named gets the next free one. */
   readonly addresses: readonly Ip[];
   readonly mac?: Mac;
-  readonly egress?: EgressLimit;
+  readonly egress?: RateLimit;
+  readonly ingress?: RateLimit;
+  readonly limits?: 'both';
   readonly hostPorts?: readonly HostPort[];
 }
 

@@ -50,8 +50,11 @@ export const zones = {
 export const packetInReason = { noEndpoint: 4, halfOpen: 5, untranslated: 6, denied: 7 } as const;
 export type PipelinePacketInReason = keyof typeof packetInReason;
 
-/** The meter of a pod's denied packets, which are shown to the agent, is this and the pod's port; that of what a pod sends is the port alone. */
-export const deniedMeters = { first: 0x1_0000 } as const;
+/** Meters of what pods receive, by pods' ports; behind those of what they send, which have the numbers of their ports. */
+export const ingressMeters = { first: podOfPorts.last + 1 } as const;
+
+/** The meter of a pod's denied packets, which are shown to the agent, is `offset` and the pod's port. */
+export const deniedMeters = { offset: 0x1_0000, first: 0x1_0000 + podOfPorts.first } as const;
 
 /** UDP port, or IP protocol for GRE, that carries each tunnel type. */
 export const tunnelCarriers = {

@@ -7,7 +7,7 @@ import { meterFlag, type Meter as OpenFlowMeter, writeMeterMod } from '../openfl
 import { cookieOf, type Owner } from '../pipeline/cookie.ts';
 import type { Flow, Group, Meter } from '../pipeline/flow.ts';
 import { tables } from '../pipeline/tables.ts';
-import { deniedMeters } from '../pipeline/well-known.ts';
+import { deniedMeters, ingressMeters } from '../pipeline/well-known.ts';
 import type { Wanted } from '../wanted/wanted.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 import { toActions, toInstructions, toOpenFlowMatch } from './to-openflow.ts';
@@ -113,10 +113,16 @@ export function portOfSettingKey(key: BridgeKey): { readonly port: number; reado
   return { port: numberOf(key), address: Number.parseInt(key.slice(NUMBERED_KEY_LENGTH), 16) };
 }
 
+/** Of what a pod receives. */
+export function isIngressMeterKey(key: BridgeKey): boolean {
+  return isMeterKey(key) && numberOf(key) >= ingressMeters.first && numberOf(key) < deniedMeters.first;
+}
+
 /** Where an entry lies on the way of a packet, counted from the front: a group behind the table that leads to it, all else behind the first. */
 export function depthOfKey(key: BridgeKey): number {
   if (isFlowKey(key)) return key.charCodeAt(1);
   if (isGroupKey(key)) return tables.balance.id + 0.5;
+  if (isIngressMeterKey(key)) return tables.output.id + 0.5;
   return (isDeniedMeterKey(key) ? tables.ingressVerdict.id : tables.classify.id) + 0.5;
 }
 

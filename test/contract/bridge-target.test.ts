@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { compilePod, type EgressLimit, type PodIntent } from '../../src/connectivity/compile-pod.ts';
+import { compilePod, type PodIntent, type RateLimit } from '../../src/connectivity/compile-pod.ts';
 import { OpenFlowConnection } from '../../src/openflow/connection.ts';
 import { learnedCookie, ownerOf } from '../../src/pipeline/cookie.ts';
 import { drop, type Flow, goto, group } from '../../src/pipeline/flow.ts';
@@ -20,7 +20,7 @@ import { examplePods } from '../support/example-node.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 import { type Specimen, targetContract } from './target.ts';
 
-const [firstPod, limitedPod] = examplePods as [PodIntent, PodIntent & { readonly egress: EgressLimit }];
+const [firstPod, limitedPod] = examplePods as [PodIntent, PodIntent & { readonly egress: RateLimit }];
 /** Which nothing uses. */
 const meter = { id: 9, rate: 1_000, burst: 100 };
 

@@ -9,6 +9,7 @@ import type { PodView } from '../../src/agent-api/object.ts';
 import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
 import { nodePaths } from '../../src/lab/plan/names.ts';
 import { bindUdpIn } from '../../src/lab/probe/sockets.ts';
+import { ingressMeters, podOfPorts } from '../../src/pipeline/well-known.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 
 const rate = 2_000_000;
@@ -30,14 +31,15 @@ interface Flood {
   readonly tookSeconds: number;
 }
 
-describe('a pod with an egress limit', () => {
+describe('a pod with a limit in each direction', () => {
   let lab: ConvergeLab;
   let slow: PodStatusLine;
   let meter: string;
 
   beforeAll(async () => {
     lab = await ConvergeLab.start(1, undefined, { datapath: 'netdev' });
-    const metadata = { name: 'slow', labels: { app: 'slow' }, annotations: { 'kubernetes.io/egress-bandwidth': '2M' } };
+    const annotations = { 'kubernetes.io/egress-bandwidth': '2M', 'kubernetes.io/ingress-bandwidth': '2M' };
+    const metadata = { name: 'slow', labels: { app: 'slow' }, annotations };
     const spec = { nodeSelector: { 'kubernetes.io/hostname': lab.node(1).name }, containers: [{ name: 'responder', image: 'responder' }] };
     const object = { apiVersion: 'v1', kind: 'Pod', metadata, spec };
     await lab.startPods([{ collection: '/api/v1/namespaces/demo/pods', object }]);
@@ -94,8 +96,8 @@ describe('a pod with an egress limit', () => {
     return { received, tookSeconds: (lastMs - startedMs) / 1_000 };
   }
 
-  async function expectLimited(): Promise<void> {
-    const { received, tookSeconds } = await flood(slow, lab.pod('web-1'));
+  async function expectLimited(from = slow, to = lab.pod('web-1')): Promise<void> {
+    const { received, tookSeconds } = await flood(from, to);
     const allowed = (burst + rate * tookSeconds) / frameBits;
     expect(received / allowed).toBeGreaterThan(0.85);
     expect(received / allowed).toBeLessThan(1.15);
@@ -107,11 +109,18 @@ describe('a pod with an egress limit', () => {
     expect((await flood(lab.pod('client-1'), lab.pod('web-1'))).received).toBeGreaterThan(0.98 * packets);
   });
 
-  it('is shown with its limit', async () => {
+  it('receives what its bucket and rate allow, and no more', async () => {
+    await expectLimited(lab.pod('web-1'), slow);
+  });
+
+  it('is shown with its limits', async () => {
     const [pod] = await asked<PodView>('/v1/pods?name=demo%2Fslow');
-    expect(pod).toMatchObject({ state: 'ok', egress: { rate, burst } });
-    expect(await asked<Entry>('/v1/meters')).toMatchObject([{ name: String(pod?.ofPort), state: 'ok', owners: pod?.owners }]);
-    expect(meter).toContain(`meter=${pod?.ofPort} kbps burst bands= type=drop rate=${rate / 1_000} burst_size=${burst / 1_000}`);
+    expect(pod).toMatchObject({ state: 'ok', egress: { rate, burst }, ingress: { rate, burst } });
+    const shown = { state: 'ok', owners: pod?.owners };
+    const numbers = [pod?.ofPort ?? 0, ingressMeters.first + (pod?.ofPort ?? 0) - podOfPorts.first];
+    expect(await asked<Entry>('/v1/meters')).toMatchObject(numbers.map((number) => ({ ...shown, name: String(number) })));
+    for (const number of numbers)
+      expect(meter).toContain(`meter=${number} kbps burst bands= type=drop rate=${rate / 1_000} burst_size=${burst / 1_000}`);
   });
 
   it('keeps its meter when the agent restarts, and nothing is written', async () => {
@@ -144,7 +153,7 @@ describe('a pod with an egress limit', () => {
     await expectLimited();
   });
 
-  it('takes its meter with it', async () => {
+  it('takes its meters with it', async () => {
     await lab.api.send({ method: 'DELETE', path: '/api/v1/namespaces/demo/pods/slow' }, AbortSignal.timeout(10_000));
     await until(
       async () => (await meters()) === '',

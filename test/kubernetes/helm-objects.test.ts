@@ -89,19 +89,19 @@ it('keeps values without options, too, in a version of the chart that has anothe
   writeFileSync(about, readFileSync(about, 'utf8').replace(/^(version|appVersion): .*$/gm, '$1: "99.0.0"'));
   const file = join(next, 'files', '10-seine.conflist');
   const { plugins: chain, ...list } = JSON.parse(readFileSync(file, 'utf8')) as { readonly plugins: readonly { readonly type: string }[] };
-  writeFileSync(file, JSON.stringify({ ...list, plugins: chain.filter(({ type }) => type !== 'bandwidth') }, null, 2));
+  writeFileSync(file, JSON.stringify({ ...list, plugins: [...chain, { type: 'portmap' }] }, null, 2));
   const before = await values();
   await typed(`helm upgrade seine ${next} --namespace kube-system`);
   expect(await values()).toEqual(before);
   expect((await wanted()).image).toBe('registry.example/seine/agent:99.0.0');
-  expect(JSON.parse(await plugins())).toMatchObject({ plugins: [{ type: 'seine' }] });
+  expect(JSON.parse(await plugins())).toMatchObject({ plugins: [{ type: 'seine' }, { type: 'portmap' }] });
 });
 
 it('brings agent, configuration and plugin list back by the command of the page', async () => {
   await typed(rollback());
   expect(await wanted()).toEqual(second);
   expect(await settings()).toContain('logLevel: "debug"\n');
-  expect(JSON.parse(await plugins())).toMatchObject({ plugins: [{ type: 'seine' }, { type: 'bandwidth' }] });
+  expect(JSON.parse(await plugins())).toMatchObject({ plugins: [{ type: 'seine', bandwidth: 'both' }] });
 });
 
 it('brings back by kubectl rollout undo what helm has replaced', async () => {

@@ -3,9 +3,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type RunningPod, RuntimeLab } from './runtime-lab.ts';
 
 /*
- * Limits that a pod's annotations ask for, in both directions, through containerd: what a pod gets is limited by the chained
- * plugin, what it sends by the agent, with a meter in the switch. The burst cannot be configured there: containerd 1.6 asks for the
- * most that can be counted, half a gigabyte, which passes before what a pod gets is limited.
+ * Limits that a pod's annotations ask for, in both directions, through containerd: the switch has a meter for each. The burst cannot be
+ * configured there: containerd 1.6 asks for the most that can be counted, which the agent takes for what the rate allows in a second.
  */
 
 const signal = AbortSignal.timeout(600_000);
@@ -76,7 +75,7 @@ describe.each([
     });
   });
 
-  it('what a limited pod gets is limited, after the burst', async () => {
+  it('what a limited pod gets is limited', async () => {
     const rates = async () => await arriving(limited);
     await whileSending(free, limited, family, async () => {
       await expect.poll(rates, { timeout: 120_000 }).toBeLessThan(limit * 1.25);

@@ -162,7 +162,7 @@ function capabilityBit(name: string): bigint {
 it('has plugin and configuration in the runtime’s folders', () => {
   for (const node of nodes) {
     const place = runtimes.place(node);
-    expect(readdirSync(place.path('/opt/cni/bin')).toSorted()).toEqual(['bandwidth', 'loopback', 'seine']);
+    expect(readdirSync(place.path('/opt/cni/bin')).toSorted()).toEqual(['loopback', 'seine']);
     // The machine's own are below it.
     const [first] = readdirSync(place.path('/etc/cni/net.d'))
       .filter((name) => name.endsWith('.conflist'))

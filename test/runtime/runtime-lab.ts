@@ -99,7 +99,7 @@ export class RuntimeLab {
     return { ...seine, type: 'seine', ...more };
   }
 
-  /** The chain that is installed on nodes: ours, with these keys as well, then what limits bandwidth. */
+  /** The chain that is installed on nodes: ours, with these keys as well. */
   chain(node: number, more: Readonly<Record<string, unknown>> = {}): readonly PluginConf[] {
     return [this.seine(node, more), ...this.#installedChain(node).slice(1)];
   }

@@ -37,6 +37,7 @@ export const examplePods: readonly PodIntent[] = [
     mac: parseMac('0e:aa:00:00:00:06'),
     addresses: [parseIp('10.10.0.6'), parseIp('fd00:10::6')],
     egress: { rate: 1e9, burst: 1e8 },
+    ingress: { rate: 2e9, burst: 2e8 },
   },
 ];
 

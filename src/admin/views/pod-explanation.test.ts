@@ -20,6 +20,7 @@ const view: PodView = {
   link: 'up',
   mtu: 1_450,
   egress: null,
+  ingress: null,
   hostPorts: [],
 };
 const attachment: ExplainedAttachment = {

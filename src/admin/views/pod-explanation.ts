@@ -104,7 +104,7 @@ function disagreement(attachments: readonly ExplainedAttachment[], known: KnownP
 }
 
 function attachmentLines({ view, gateways, flows, ageSeconds }: ExplainedAttachment, { bridge }: PodFacts): readonly string[] {
-  const { addresses, interface: name, mac, mtu, hostInterface, ofPort, wantedOfPort, egress, hostPorts } = view;
+  const { addresses, interface: name, mac, mtu, hostInterface, ofPort, wantedOfPort, egress, ingress, hostPorts } = view;
   const hops = gateways.length === 0 ? '' : `; it reaches everything else by ${gateways.join(' and ')}`;
   const wanted = flows.reduce((sum, each) => sum + each.wanted, 0);
   const held = flows.reduce((sum, each) => sum + each.held, 0);
@@ -113,6 +113,7 @@ function attachmentLines({ view, gateways, flows, ageSeconds }: ExplainedAttachm
     `On the node that is ${hostInterface}, port ${ofPort ?? 'none'} of ${bridge}${ofPort === wantedOfPort ? '' : ` instead of ${wantedOfPort ?? 'none'}`}.`,
     ...(standingPortPattern.test(hostInterface) ? [`That is a standing port: ${name} is a macvlan over its other end, and no veth.`] : []),
     ...(egress ? [`What it sends is limited to ${egress.rate} bit/s, in bursts of ${egress.burst} bits.`] : []),
+    ...(ingress ? [`What it receives is limited to ${ingress.rate} bit/s, in bursts of ${ingress.burst} bits.`] : []),
     ...(hostPorts.length > 0 ? [`Ports of the node lead to it: ${reported(hostPorts)}.`] : []),
     ageSeconds === null
       ? 'None of its flows is on the bridge.'

@@ -8,7 +8,7 @@ import type { Parts } from '../../diagnose/entries/parts.ts';
 import { type Lease, podName } from '../../ipam/lease.ts';
 import type { Link } from '../../netlink/links.ts';
 import { decodeMeterMod } from '../../openflow/meter.ts';
-import { isMeterKey, meterMessage } from '../../reconcile/bridge-entry.ts';
+import { isIngressMeterKey, isMeterKey, meterMessage } from '../../reconcile/bridge-entry.ts';
 import type { SwitchKey } from '../../reconcile/switch-entry.ts';
 import { holdingsOf } from './holdings.ts';
 
@@ -55,16 +55,17 @@ export async function podView(lease: Lease, sources: PodSources): Promise<PodVie
     ofPort,
     link: link?.state ?? 'missing',
     mtu: link?.mtu ?? null,
-    egress: egressOf(parts, owner),
+    egress: limitOf(parts, owner, 'egress'),
+    ingress: limitOf(parts, owner, 'ingress'),
     hostPorts: (lease.hostPorts ?? []).map((each) => `${hostPortText(each)} to ${each.containerPort}`),
   };
 }
 
-/** As the owner's meter has it, of which there is one at most. */
-function egressOf({ bridge: { desired } }: Parts, owner: string): PodView['egress'] {
+/** As the owner's meter has it, of which there is one at most for each direction. */
+function limitOf({ bridge: { desired } }: Parts, owner: string, direction: 'egress' | 'ingress'): PodView['egress'] {
   const value = desired
     .keysOf(owner)
-    .filter(isMeterKey)
+    .filter((key) => isMeterKey(key) && isIngressMeterKey(key) === (direction === 'ingress'))
     .map((key) => desired.wanted(key))[0];
   const band = value === undefined ? undefined : decodeMeterMod(meterMessage(value)).bands[0];
   return band ? { rate: band.rate * 1_000, burst: band.burst * 1_000 } : null;

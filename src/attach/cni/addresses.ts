@@ -43,13 +43,18 @@ export class AttachmentAddresses {
 
   /** @throws CniError 4, 7, 11, 101 or 105; then nothing is leased */
   async obtain(caller: AddressCaller, signal: AbortSignal): Promise<Lease> {
-    const { attachment, netns, pod, requestedIps, requestedMac, ipamType, egress } = caller.request;
+    const { attachment, netns, pod, requestedIps, requestedMac, ipamType, egress, ingress, limits } = caller.request;
     try {
       const mac = requestedMac && parsed(requestedMac, parseMac);
       const addresses = requestedIps.map((ip) => parsed(ip, parseIp));
       const { hostPorts } = caller;
-      const ports = hostPorts.length > 0 ? { hostPorts } : {};
-      const more = { ...(pod ? { pod } : {}), ...(mac ? { mac } : {}), ...(egress ? { egress } : {}), ...ports };
+      const limited = {
+        ...(egress ? { egress } : {}),
+        ...(ingress ? { ingress } : {}),
+        ...(limits && (egress || ingress) ? { limits } : {}),
+      };
+      const ports = { ...limited, ...(hostPorts.length > 0 ? { hostPorts } : {}) };
+      const more = { ...(pod ? { pod } : {}), ...(mac ? { mac } : {}), ...ports };
       const wanted = { ...attachment, netns, addresses, ...more };
       if (ipamType === undefined) return await this.#ipam.allocate(wanted, signal);
       return await this.#delegate(wanted, delegatedCall(attachment, ipamType, caller), signal);
@@ -92,7 +97,7 @@ export class AttachmentAddresses {
   }
 
   async #delegate(wanted: LeaseRequest, call: DelegatedCall, signal: AbortSignal): Promise<Lease> {
-    const { network, containerId, ifName, netns, pod, egress, hostPorts } = wanted;
+    const { network, containerId, ifName, netns, pod, egress, ingress, limits, hostPorts } = wanted;
     try {
       const { addresses, routes, dns } = await this.#delegated.add(call, signal);
       const mac = wanted.mac ?? podMac(wanted, (taken) => this.#ipam.hasMac(taken));
@@ -106,6 +111,8 @@ export class AttachmentAddresses {
         ipamType: call.ipamType,
         ...(pod ? { pod } : {}),
         ...(egress ? { egress } : {}),
+        ...(ingress ? { ingress } : {}),
+        ...(limits ? { limits } : {}),
         ...(hostPorts ? { hostPorts } : {}),
         ...(routes.length > 0 ? { routes } : {}),
         ...(Object.keys(dns).length > 0 ? { dns } : {}),

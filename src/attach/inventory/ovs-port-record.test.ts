@@ -25,6 +25,9 @@ it('tells what it may send', () => {
   const egress = { rate: 8_000_000, burst: 1_000_000 };
   const ids = { ...portOfPod({ ...pod, egress }, link.name, 32_784).externalIds };
   expect(leaseFromPort(new Map(Object.entries(ids)), link, pools)).toMatchObject({ egress });
+  const both = { egress, ingress: { rate: 5_000, burst: 6_000 }, limits: 'both' as const };
+  const idsOfBoth = { ...portOfPod({ ...pod, ...both }, link.name, 32_784).externalIds };
+  expect(leaseFromPort(new Map(Object.entries(idsOfBoth)), link, pools)).toMatchObject(both);
   expect(leaseFromPort(idsOf({ 'egress-rate': 'much', 'egress-burst': '5' }), link, pools)).not.toHaveProperty('egress');
 });
 

@@ -1,4 +1,4 @@
-import type { EgressLimit } from '../../connectivity/compile-pod.ts';
+import type { RateLimit } from '../../connectivity/compile-pod.ts';
 import type { AttachedLease } from '../../ipam/attached-lease.ts';
 import type { PodAddress, PodAttachment } from '../../ipam/attachment.ts';
 import type { Pool } from '../../ipam/lease.ts';
@@ -17,7 +17,9 @@ export function portOfPod(want: PodAttachment, name: string, ofPort: number): Wa
     netns: want.netns,
     mac: want.mac,
     ip: want.addresses.map(({ ip }) => ip.text).join(','),
-    ...(want.egress ? { 'egress-rate': String(want.egress.rate), 'egress-burst': String(want.egress.burst) } : {}),
+    ...limitIds('egress', want.egress),
+    ...limitIds('ingress', want.ingress),
+    ...(want.limits ? { limits: want.limits } : {}),
     ...(want.hostPorts?.length ? { 'host-ports': hostPortsText(want.hostPorts) } : {}),
     ...(want.pod ? { 'pod-namespace': want.pod.namespace, 'pod-name': want.pod.name } : {}),
   };
@@ -44,16 +46,31 @@ export function leaseFromPort(
   const attached = { hostIfName: name, hostMac, mtu };
   const found = hostPortsIn(ids.get('host-ports'));
   const hostPorts = found.length > 0 ? { hostPorts: found } : {};
-  return { containerId, ifName, network, netns, mac: parseMac(mac), addresses, ...pod, ...egressIn(ids), ...hostPorts, attached };
+  return { containerId, ifName, network, netns, mac: parseMac(mac), addresses, ...pod, ...limitsIn(ids), ...hostPorts, attached };
+}
+
+type LimitDirection = 'egress' | 'ingress';
+
+function limitIds(direction: LimitDirection, limit: RateLimit | undefined): Record<string, string> {
+  return limit ? { [`${direction}-rate`]: String(limit.rate), [`${direction}-burst`]: String(limit.burst) } : {};
+}
+
+function limitsIn(ids: ReadonlyMap<string, string>): Pick<PodAttachment, LimitDirection | 'limits'> {
+  const [egress, ingress] = [limitIn(ids, 'egress'), limitIn(ids, 'ingress')];
+  return {
+    ...(egress ? { egress } : {}),
+    ...(ingress ? { ingress } : {}),
+    ...(ids.get('limits') === 'both' ? { limits: 'both' as const } : {}),
+  };
 }
 
 /** What is no number of bits counts for nothing: a pod without its limit is better than no pod. */
-function egressIn(ids: ReadonlyMap<string, string>): { readonly egress?: EgressLimit } {
-  const [rate = 0, burst = 0] = ['egress-rate', 'egress-burst'].map((key) => {
-    const text = ids.get(key) ?? '';
+function limitIn(ids: ReadonlyMap<string, string>, direction: LimitDirection): RateLimit | undefined {
+  const [rate = 0, burst = 0] = ['rate', 'burst'].map((key) => {
+    const text = ids.get(`${direction}-${key}`) ?? '';
     return /^[1-9]\d{0,15}$/.test(text) ? Number(text) : 0;
   });
-  return rate > 0 && burst > 0 ? { egress: { rate, burst } } : {};
+  return rate > 0 && burst > 0 ? { rate, burst } : undefined;
 }
 
 function addressIn(pools: readonly Pool[], text: string): PodAddress | undefined {

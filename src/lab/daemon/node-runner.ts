@@ -17,7 +17,7 @@ import { nodePaths } from '../plan/names.ts';
 import type { LabPlan, NodePlan } from '../plan/plan.ts';
 
 const pluginDeadlineSeconds = 30;
-const chain = ['seine', 'bandwidth'];
+const chain = ['seine'];
 
 /** Everything below the agent: namespace, wires, Open vSwitch. */
 export async function raiseNode(plan: LabPlan, node: NodePlan, signal: AbortSignal): Promise<void> {

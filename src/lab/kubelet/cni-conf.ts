@@ -67,10 +67,10 @@ interface SeinePluginConf {
 }
 
 /**
- * The chain of a node: ours, then bandwidth. It says 1.0.0, which every runtime speaks, and offers
- * whatever all of the chain can do.
+ * The list of a node: ours alone, with host ports and both directions of bandwidth. It says 1.0.0, which every runtime speaks, and offers
+ * whatever it can do besides.
  *
- * @param versions what every plugin of the chain answered to VERSION
+ * @param versions what every plugin of the list answered to VERSION
  */
 export function chainConfList(seine: SeinePluginConf, versions: readonly (readonly string[])[]): string {
   const common = spoken.filter((version) => versions.every((offered) => offered.includes(version)));
@@ -78,19 +78,19 @@ export function chainConfList(seine: SeinePluginConf, versions: readonly (readon
     cniVersion: '1.0.0',
     cniVersions: common.filter((version) => isAtLeast(version, '0.4.0')),
     name: 'seine',
-    plugins: [
-      { type: 'seine', ...seine, capabilities: { bandwidth: true, portMappings: true } },
-      { type: 'bandwidth', capabilities: { bandwidth: true } },
-    ],
+    plugins: [{ type: 'seine', ...seine, ...ownCapabilities }],
   });
 }
+
+/** What runtimes are to hand us. `bandwidth: both`: no plugin behind ours limits anything. */
+const ownCapabilities = { bandwidth: 'both', capabilities: { bandwidth: true, portMappings: true } } as const;
 
 /** Our plugin alone in the newest version, for who wants to try STATUS and GC: Debian's chained plugins do not know them. */
 export function aloneConfList(seine: SeinePluginConf): string {
   return formatted({
     cniVersion: '1.1.0',
     name: 'seine-alone',
-    plugins: [{ type: 'seine', ...seine, capabilities: { bandwidth: true, portMappings: true } }],
+    plugins: [{ type: 'seine', ...seine, ...ownCapabilities }],
   });
 }
 
