@@ -14,11 +14,15 @@ export const cniRowNames = [
   'cni.del.10',
   'cni.check',
   'plugin.version',
+  'cni.chain.10',
   'cni.add.100',
   'cni.add.parallel64',
   'cni.add.300',
 ] as const;
 type CniRowName = (typeof cniRowNames)[number];
+
+/** As a runtime says it for a pod without annotations; Debian's plugin wants each. */
+const noLimit = { ingressRate: 0, ingressBurst: 0, egressRate: 0, egressBurst: 0 };
 
 /** Our plugin on the lab's node, and Debian's `bridge` with `host-local` on a node of its own: the same families and counts. */
 function openSides(lab: BenchLab): { readonly ours: CniSide; readonly peer: CniSide } {
@@ -33,6 +37,10 @@ function openSides(lab: BenchLab): { readonly ours: CniSide; readonly peer: CniS
     pluginFolders: debianPlugins,
     place: node,
     folder,
+    chained: [
+      { type: 'portmap', runtimeConfig: {} },
+      { type: 'bandwidth', runtimeConfig: { bandwidth: noLimit } },
+    ],
     conf: {
       cniVersion: '1.0.0',
       name: 'bench',
@@ -81,6 +89,7 @@ export async function cniRows(bench: CniBench, wanted: (name: string) => boolean
     'cni.del.10': async () => [],
     'cni.check': () => bench.check(40),
     'plugin.version': () => bench.version(60),
+    'cni.chain.10': () => bench.chain(10, 40),
     'cni.add.100': () => bench.addAndDelete(100, 30),
     'cni.add.parallel64': () => bench.parallel(64, 6),
     'cni.add.300': () => bench.addAndDelete(300, 30),
@@ -164,6 +173,18 @@ class CniBench {
         await side.del(width, width);
       }
     return [{ name: `cni.add.parallel${width}`, unit: 'pods/s', ...this.#values(rates) }];
+  }
+
+  /** As `addAndDelete`, by the whole list that a node has: ours is alone in its own, the peer's has what does host ports and bandwidth. */
+  async chain(beside: number, runs: number): Promise<readonly Measured[]> {
+    await this.fillTo(beside);
+    const times = new Pair();
+    for (let run = 0; run < runs; run++)
+      for (const [side, values] of this.#inTurn(run, times, times)) {
+        values.push(await side.addByChain());
+        await side.delByChain();
+      }
+    return [{ name: `cni.chain.${beside}`, unit: 'ms', ...this.#values(times) }];
   }
 
   async check(runs: number): Promise<readonly Measured[]> {

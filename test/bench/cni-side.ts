@@ -28,6 +28,14 @@ export interface SideOptions {
   readonly conf: Readonly<Record<string, unknown>>;
   /** For files, and gone with the lab. */
   readonly folder: string;
+  /** What a runtime calls behind it, with its result; none if left out. */
+  readonly chained?: readonly ChainedPlugin[];
+}
+
+/** A plugin of Debian's, further down a list. */
+interface ChainedPlugin {
+  readonly type: string;
+  readonly runtimeConfig: object;
 }
 
 /**
@@ -87,6 +95,39 @@ export class CniSide {
     await new Promise((resolve) => setTimeout(resolve, calmMs));
     this.#spare.push(...pods);
     return result;
+  }
+
+  /** One pod more by the whole list, one plugin after another as a runtime does. @returns how long it waited for all of them (ms) */
+  async addByChain(): Promise<number> {
+    const { each } = await this.add(1, 1);
+    const [pod] = this.attached.slice(-1);
+    if (pod === undefined) throw new Error('nothing was attached');
+    const prevResult = JSON.parse(readFileSync(this.answerFile(pod), 'utf8')) as object;
+    let tookMs = each[0] ?? Number.NaN;
+    for (const plugin of this.#options.chained ?? []) tookMs += await this.#call('ADD', plugin, pod, prevResult);
+    return tookMs;
+  }
+
+  /** Takes away the pod that was added last, from the end of the list. */
+  async delByChain(): Promise<void> {
+    const [pod] = this.attached.slice(-1);
+    if (pod === undefined) throw new Error('nothing is attached');
+    const prevResult = JSON.parse(readFileSync(this.answerFile(pod), 'utf8')) as object;
+    for (const plugin of (this.#options.chained ?? []).toReversed()) await this.#call('DEL', plugin, pod, prevResult);
+    await this.del(1, 1);
+  }
+
+  async #call(command: string, { type, runtimeConfig }: ChainedPlugin, pod: BenchPod, prevResult: object): Promise<number> {
+    const { conf, folder, pluginFolders } = this.#options;
+    const stdin = join(folder, `conf-${type}.json`);
+    const { cniVersion, name } = conf;
+    writeFileSync(stdin, JSON.stringify({ cniVersion, name, type, runtimeConfig, prevResult }));
+    const job = this.#job(`${command}-${type}`, pod, stdin);
+    const env = { ...job.env, CNI_COMMAND: command };
+    const { each } = await this.#launcher.run([{ ...job, program: join(pluginFolders, type), env }], 1);
+    const [run] = each;
+    if (run?.exitCode !== 0) throw new Error(`${type}: ${command} failed: ${readFileSync(job.stdout, 'utf8')}`);
+    return run.ms;
   }
 
   async version(): Promise<number> {
