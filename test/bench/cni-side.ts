@@ -43,6 +43,8 @@ interface ChainedPlugin {
  * seconds later (ms).
  */
 const calmMs = 150;
+/** A standing port stays. What the pod had over it goes half a second after the DEL, where its namespace does not go before (ms). */
+const standingCalmMs = 900;
 
 export class CniSide {
   readonly name: string;
@@ -91,8 +93,9 @@ export class CniSide {
     const pods = this.attached.splice(-count);
     const interfaces = pods.map((pod) => this.#hostInterface(pod));
     const result = await this.#run('DEL', pods, width);
-    for (const name of interfaces) await this.#launcher.untilGone(name);
-    await new Promise((resolve) => setTimeout(resolve, calmMs));
+    const standing = interfaces.some((name) => name.startsWith('sp-'));
+    for (const name of interfaces) if (!name.startsWith('sp-')) await this.#launcher.untilGone(name);
+    await new Promise((resolve) => setTimeout(resolve, standing ? standingCalmMs : calmMs));
     this.#spare.push(...pods);
     return result;
   }
