@@ -168,7 +168,7 @@ export class NodePodNetwork implements PodNetwork {
   }
 
   #lendPort(want: PodAttachment): Pick<Attached, 'hostIfName' | 'ofPort' | 'port'> {
-    const standing = this.#options.standing.take(want.pod);
+    const standing = this.#options.standing.take(want);
     if (standing) return { hostIfName: standing.name, ofPort: standing.ofPort, port: 'standing' };
     return { hostIfName: hostInterfaceName(want, want.pod), ofPort: this.#options.ofPorts.lend(attachmentId(want)), port: 'own' };
   }

@@ -1,7 +1,7 @@
 import { Doorbell } from '../async/doorbell.ts';
 import { within } from '../async/within.ts';
 import { SeineError } from '../errors/seine-error.ts';
-import type { PodIdentity } from '../ipam/attachment.ts';
+import type { PodAttachment, PodIdentity } from '../ipam/attachment.ts';
 import type { Log } from '../log/log.ts';
 import type { PortsMount } from '../netlink/ports-namespace.ts';
 import { hasMacvlan } from '../netlink/standing-port.ts';
@@ -95,11 +95,11 @@ export class StandingPorts {
   }
 
   /** A port for a pod; undefined if it is to have a veth pair. */
-  take(pod: PodIdentity | undefined): StandingPort | undefined {
+  take({ pod, limits }: Pick<PodAttachment, 'pod' | 'limits'>): StandingPort | undefined {
     const { kind, needsVeth } = this.#options;
     if (!this.#isOn) return undefined;
     this.#bell.ring();
-    if (kind === 'auto' && needsVeth(pod)) return this.#fallBack('otherBandwidth');
+    if (kind === 'auto' && limits !== 'both' && needsVeth(pod)) return this.#fallBack('otherBandwidth');
     const reason = this.#unavailable();
     if (reason !== undefined) return this.#fallBack(reason);
     for (const port of this.#free.values()) {
