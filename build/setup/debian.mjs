@@ -24,6 +24,7 @@ export const packages = {
   tcpdump: 'tests look at packets',
   socat: 'clients and servers of the tests',
   curl: 'tests ask HTTP servers, also from within namespaces',
+  'libusrsctp-examples': 'a whole stack of SCTP for the tests, on kernels that have none',
   conntrack: 'tests look at the host’s connection table',
   'python3-os-ken': 'second opinion on OpenFlow bytes',
   'python3-openvswitch': 'second opinion on copies of a database',

@@ -1,11 +1,9 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { type Command, CommanderError } from 'commander';
 import { expect, it } from 'vitest';
 import { asked } from '../../build/manifests/asked.ts';
 import { programFor } from '../../src/cli/program.ts';
-import { alertRules } from '../support/observability.ts';
+import { callsOf, type PageCall } from '../support/page-calls.ts';
 import { recordingTerminal } from '../support/recording-terminal.ts';
 
 /*
@@ -13,56 +11,11 @@ import { recordingTerminal } from '../support/recording-terminal.ts';
  * told by the tests of the command; nothing is done here.
  */
 
-const root = join(import.meta.dirname, '..', '..');
-const pages = ['README.md', 'SECURITY.md', ...readdirSync(join(root, 'docs')).map((name) => join('docs', name))].filter((path) =>
-  path.endsWith('.md'),
-);
-
-interface Code {
-  readonly line: string;
-  /** Between backquotes in a sentence: a command may be named there without what it needs. */
-  readonly isNamed: boolean;
-}
-
-/** Lines of shell blocks, and code between backquotes. */
-function codeOf(text: string): readonly Code[] {
-  const blocks = [...text.matchAll(/^ *```sh\n(.*?)^ *```$/gms)].flatMap(([, block = '']) => block.split('\n'));
-  const inline = [...text.replace(/^ *```.*?^ *```$/gms, '').matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => code);
-  return [...blocks.map((line) => ({ line, isNamed: false })), ...inline.map((line) => ({ line, isNamed: true }))];
-}
-
-const sources = [
-  ...pages.map((path) => ({ where: path, text: readFileSync(join(root, path), 'utf8') })),
-  ...alertRules().map(({ alert, annotations }) => ({ where: `alert ${alert}`, text: Object.values(annotations).join('\n') })),
-];
-
-interface Call {
-  readonly where: string;
-  readonly words: readonly string[];
-  readonly isNamed: boolean;
-}
-
-/** The words of each call of a program, without what the shell does with its output. A word in capitals stands for something of the reader's. */
-function callsOf(program: RegExp): readonly Call[] {
-  return sources.flatMap(({ where, text }) =>
-    codeOf(text).flatMap(({ line, isNamed }) => {
-      const [, rest] = new RegExp(`(?:^|[ "'(])${program.source}(?= |$)(.*)`).exec(line.replace(/(^|\s)#\s.*$/, '')) ?? [];
-      const call = rest?.split(/ (?:\||>|&&|2>)|[;)]/)[0]?.trim();
-      // A form with choices is no call: `get pods\|nodes`, `[NAME]`, `…`.
-      return call === undefined || call === '' || /[[\]|…<>]/.test(call)
-        ? []
-        : [{ where, isNamed, words: call.match(/"[^"]*"|'[^']*'|\S+/g)?.map(unquoted) ?? [] }];
-    }),
-  );
-}
-
-const unquoted = (word: string): string => word.replace(/^(["'])(.*)\1$/s, '$2');
-
 /** For words of which a form is wanted. */
 const examples: Readonly<Record<string, string>> = { TIME: '10m', 'FILE|-': 'FILE', LEVEL: 'debug', PORT: '80', 'PORT/PROTOCOL': '80/TCP' };
 
 /** What the command line says to it; nothing if it is taken. */
-async function refusal({ words, isNamed }: Call): Promise<string | undefined> {
+async function refusal({ words, isNamed }: PageCall): Promise<string | undefined> {
   const { terminal, err } = recordingTerminal();
   const { command } = programFor(terminal, Readable.from([]));
   idle(command);

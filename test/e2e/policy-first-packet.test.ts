@@ -16,9 +16,10 @@ import {
 
 /** ADDs into a namespace where nothing is allowed: 10,000 are asked of `npm run test:policy`. */
 const adds = Number(process.env['SEINE_TEST_POLICY_ADDS'] ?? 50);
-const atOnce = 5;
+/** The kills and outages of a long run are shared by more pods. */
+const atOnce = adds > 500 ? 20 : 5;
 const saidEvery = 100;
-const guesses = 2 * atOnce;
+const guesses = atOnce + 5;
 /** Each address is sent to so often (ms), beginning before its pod is asked for. */
 const everyMs = 4;
 const families = ['ipv4', 'ipv6'] as const;
@@ -49,7 +50,12 @@ describe('the first packet', () => {
     const targets = families.flatMap((family) => nextAddresses(given, family, guesses));
     const streams = await Promise.all(targets.map((address) => DatagramStream.start({ from: netns, address, port: 80, everyMs })));
     try {
-      const pods = await addPods(lab, namespace, names, meanwhile);
+      const pods = await addPods(lab, namespace, names, meanwhile).catch(async (error: unknown) => {
+        const out = await import('node:child_process');
+        const sh = (c: string) => out.spawnSync('sh', ['-c', c], { encoding: 'utf8', env: { ...process.env, SEINE_LAB_DIR: lab.plan.dir } }).stdout;
+        console.log(sh('node bin/seine-lab.mjs status; node bin/seine-lab.mjs node exec node-1 -- seinectl status; node bin/seine-lab.mjs node exec node-1 -- seinectl timeline --since 3m | tail -60; ls -la $SEINE_LAB_DIR $SEINE_LAB_DIR/nodes/node-1; tail -30 $SEINE_LAB_DIR/nodes/node-1/*.log'));
+        throw error;
+      });
       const goals = streams.map((stream) => stream.sent + 50);
       await expect.poll(() => streams.every((stream, at) => stream.sent >= (goals[at] ?? 0)), { timeout: 60_000 }).toBe(true);
       const guessed = pods.filter(({ ips }) => ips.some((ip) => targets.includes(ip)));

@@ -9,6 +9,7 @@ import { run } from '../../src/cli/program.ts';
 import { nodePaths } from '../../src/lab/plan/names.ts';
 import { DatagramStream } from '../../src/lab/probe/datagram-stream.ts';
 import { LoneServer } from '../support/lone-server.ts';
+import { SctpTalk, sctpEcho, sctpEchoPort } from '../support/sctp-stack.ts';
 import { eventually, families, ServiceLab, silent } from '../support/service-lab.ts';
 import { slowness, testDatapath } from '../support/test-datapath.ts';
 import { echo } from '../support/udp-stream.ts';
@@ -187,6 +188,33 @@ describe('a NetworkPolicy', () => {
       await withdraw('default-deny');
     }
     for (const aim of aims) await lab.sees(aim, { failures: [] });
+  });
+
+  it('lets one port of SCTP in to a real stack at each end, ends an association that it denies, and heals it', {
+    timeout: 120_000 * slowness,
+  }, async () => {
+    const [web, other] = [lab.lab.pod('web-1'), lab.lab.pod('client-2')];
+    const only = (port: number) => ({
+      podSelector: { matchLabels: { app: 'web' } },
+      ingress: [{ from: [{ podSelector: { matchLabels: { app: 'client' } } }], ports: [{ protocol: 'SCTP', port }] }],
+    });
+    const endEcho = sctpEcho(web.netns);
+    await policy('sctp', only(sctpEchoPort));
+    const talks = families.map((family) => new SctpTalk(other.netns, lab.ip('web-1', family)));
+    const all = (is: 'isHeard' | 'isSilent') => eventually(async () => expect(talks.filter((talk) => !talk[is])).toHaveLength(0));
+    try {
+      await all('isHeard');
+      await policy('sctp-other', only(sctpEchoPort + 1));
+      await withdraw('sctp');
+      await all('isSilent');
+      await policy('sctp', only(sctpEchoPort));
+      await all('isHeard');
+    } finally {
+      for (const talk of talks) talk.close();
+      endEcho();
+      await withdraw('sctp-other');
+      await withdraw('sctp');
+    }
   });
 
   it('ends a stream whose server alone speaks, at either end, until its client asks again and may', async () => {

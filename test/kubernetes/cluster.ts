@@ -79,6 +79,13 @@ export class RealCluster {
     return await run('sh', ['-ec', `cd ${this.folder}; ${line}`], { env: this.#env }, this.signal);
   }
 
+  /** Runs several lines of a page in one shell, which ends at the first that fails. @param shown of them, for progress */
+  async typeAll(script: string, shown: string): Promise<string> {
+    for (const line of shown.split('\n')) say(`$ ${line}`);
+    const text = script.replaceAll(/^npm run /gm, `npm --silent --prefix ${packageRoot} run `);
+    return await run('bash', ['-eo', 'pipefail', '-c', `cd ${this.folder}\n${text}`], { env: this.#env }, this.signal);
+  }
+
   async lab(...args: readonly string[]): Promise<string> {
     return await lab(this.plan.dir, args, this.signal);
   }

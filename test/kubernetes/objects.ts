@@ -14,7 +14,14 @@ interface WantedPod {
   readonly probe?: Probe;
 }
 
-export function pod({ name, app, nodeName, args = ['pause'], probe }: WantedPod): object {
+interface KubeObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
+  readonly spec: object;
+}
+
+export function pod({ name, app, nodeName, args = ['pause'], probe }: WantedPod): KubeObject {
   const often = probe && { ...probe, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 30 };
   const probes = often && { startupProbe: often, readinessProbe: often, livenessProbe: often };
   const spec = { ...(nodeName && { nodeName }), terminationGracePeriodSeconds: 1, containers: [{ name: 'main', image, args, ...probes }] };
@@ -33,14 +40,51 @@ export function probedPods(nodeName: string): readonly object[] {
 }
 
 /** Both families, if the cluster has them. */
-export function service(name: string, app: string, ports: readonly object[], type = 'ClusterIP'): object {
+export function service(name: string, app: string, ports: readonly object[], type = 'ClusterIP'): KubeObject {
   const spec = { type, selector: { app }, ipFamilyPolicy: 'PreferDualStack', ports };
   return { apiVersion: 'v1', kind: 'Service', metadata: { name }, spec };
 }
 
 /** Lets only pods of one app talk with those of another. */
-export function onlyFrom(allowed: string, app: string): object {
+export function onlyFrom(allowed: string, app: string, name = `only-${allowed}`): KubeObject {
   const ingress = [{ from: [{ podSelector: { matchLabels: { app: allowed } } }] }];
   const spec = { podSelector: { matchLabels: { app } }, policyTypes: ['Ingress'], ingress };
-  return { apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy', metadata: { name: `only-${allowed}` }, spec };
+  return { apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy', metadata: { name }, spec };
 }
+
+/** What commands of pages are about: a pod, a Service and a policy of one name, and another pod that may talk with it. */
+export function lookedAt(
+  { namespace, name, other }: { readonly [part in 'namespace' | 'name' | 'other']: string },
+  nodeName: string,
+): readonly object[] {
+  const ours = [
+    ...[name, other].map((app) => pod({ name: app, app, nodeName, args: ['netexec'] })),
+    service(name, name, [{ port: 5432, targetPort: 8080 }]),
+    onlyFrom(other, name, name),
+  ];
+  return [
+    { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } },
+    ...ours.map((each) => ({ ...each, metadata: { ...each.metadata, namespace } })),
+    podMonitors,
+  ];
+}
+
+/** A resource of Prometheus' operator, whose controller is not here: that the manifest has objects of it is all that is tried. */
+const podMonitors = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: 'podmonitors.monitoring.coreos.com' },
+  spec: {
+    group: 'monitoring.coreos.com',
+    names: { kind: 'PodMonitor', plural: 'podmonitors', singular: 'podmonitor' },
+    scope: 'Namespaced',
+    versions: [
+      {
+        name: 'v1',
+        served: true,
+        storage: true,
+        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
+      },
+    ],
+  },
+};

@@ -1,12 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot } from '../../src/lab/machine/installation.ts';
+import { shellBlocks } from './page-blocks.ts';
 
 /**
  * The commands in the shell blocks below a heading of a page, in their order, without comments.
  *
  * @param page such as `docs/install.md`
- * @param heading its text; the blocks above the first heading below the title if it is the title
+ * @param heading its text; that of the title for blocks above the others
  * @throws Error if there are none
  */
 export function commandsOf(page: string, heading: string): readonly string[] {
@@ -27,9 +28,8 @@ export function commandOf(page: string, heading: string, beginning: string): str
 
 /** @param text of a page in Markdown */
 export function shellCommands(text: string, heading: string): readonly string[] {
-  const section = text.split(/^(?=#{2,6} )/m).find((part) => part.split('\n', 1)[0]?.replace(/^#+ /, '') === heading) ?? '';
-  const blocks = [...section.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block);
-  return blocks.flatMap((block) => block.split('\n').map(withoutComment)).filter((line) => line !== '');
+  const blocks = shellBlocks(text).filter((block) => block.heading === heading);
+  return blocks.flatMap((block) => block.text.split('\n').map(withoutComment)).filter((line) => line !== '');
 }
 
 function withoutComment(line: string): string {

@@ -49,7 +49,9 @@ export function nextAddresses(lastGiven: readonly string[], family: Family, coun
   const used = lastGiven.map(parseIp).filter((ip) => ip.family === family);
   const last = used.reduce<Ip | undefined>((most, ip) => (most === undefined || ip.value > most.value ? ip : most), undefined);
   if (last === undefined) throw new Error(`no ${family} address was given yet`);
-  return Array.from({ length: count }, (_, at) => ipFromValue(family, last.value + BigInt(at) + 1n).text);
+  const next = Array.from({ length: count }, (_, at) => ipFromValue(family, last.value + BigInt(at) + 1n).text);
+  // The last of a network is for all at once, of which a socket would have to be told.
+  return next.filter((text) => !text.endsWith('.255'));
 }
 
 /** Datagrams that came to a namespace, for sockets and for ports that nobody listens on, by the kernel's own counters. */

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:dgram';
+import { once } from 'node:events';
 import { parseIp } from '../../net/ip.ts';
 import type { NetnsRef } from '../plan/names.ts';
 import { bindUdpIn } from './sockets.ts';
@@ -37,8 +38,14 @@ export class DatagramStream {
 
   static async start({ from, address, port, everyMs = usualMs }: DatagramsWanted): Promise<DatagramStream> {
     const socket = await bindUdpIn(from, parseIp(address).family === 'ipv4' ? '0.0.0.0' : '::', 0);
-    await new Promise<void>((resolve) => socket.connect(port, address, resolve));
-    return new DatagramStream(socket, everyMs);
+    try {
+      socket.connect(port, address);
+      await once(socket, 'connect');
+      return new DatagramStream(socket, everyMs);
+    } catch (error) {
+      socket.close();
+      throw error;
+    }
   }
 
   get sent(): number {

@@ -1,0 +1,127 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { labProgram, packageRoot } from '../../src/lab/machine/installation.ts';
+import { callsOf } from '../support/page-calls.ts';
+import { type RealCluster, say } from './cluster.ts';
+import { type ShellBlock, shellBlocks } from './page-blocks.ts';
+import { triedPages } from './tried-pages.ts';
+
+/** What is looked at: a namespace, and in it a pod, a Service and a policy of one name, and another pod. */
+export const looked = { namespace: 'shop', name: 'db', other: 'api' };
+
+interface Wanted {
+  /** Whose agent answers to `seinectl` as one types it on a node. */
+  readonly node: string;
+  /** Another. */
+  readonly peer: string;
+  /** Puts the options of this installation into a call of the renderer. */
+  readonly rendered: (command: string) => string;
+}
+
+/** Commands that may end otherwise, because something is wrong here that they are to find; by the words that they begin with. */
+const mayFindSomething = [
+  'seinectl check',
+  'seinectl cluster',
+  'seinectl status',
+  'seinectl diff',
+  'seinectl policy would-deny',
+  'seinectl policy explain',
+];
+const ovsTools = ['ovs-vsctl', 'ovs-ofctl', 'ovs-appctl'];
+const nodeTools = ['ctr', 'iptables-save', 'iptables-restore', 'ip6tables-save', 'ip6tables-restore'];
+
+/** Of what is named in a sentence: no object, a file, or nothing that a test may do. */
+const notCalled = /\b(FILE|HEX|annotate|node cleanup|wire)\b|^collect$|^compile$|^(?:cluster|explain|get|wire)$/;
+
+/**
+ * Types what pages say, as they say it. What a page tells people to run on a node, as root, `seinectl` and the tools of Open vSwitch, runs in the
+ * pods of that node: what stands on the page is not changed for it, the shell has functions of those names.
+ */
+export class Pages {
+  readonly #cluster: RealCluster;
+  readonly #wanted: Wanted;
+
+  constructor(cluster: RealCluster, wanted: Wanted) {
+    this.#cluster = cluster;
+    this.#wanted = wanted;
+  }
+
+  /** All blocks of a page that `triedPages` gives to this class, each in a shell of its own that ends at the first failure. */
+  async run(page: string): Promise<void> {
+    const tried = triedPages[page] ?? {};
+    const blocks = shellBlocks(readFileSync(join(packageRoot, page), 'utf8'));
+    for (const block of blocks) if (tried[block.heading] === 'pages' && block.notRun === undefined) await this.#runBlock(page, block);
+  }
+
+  /** Each call of `seinectl` that sentences and tables of these pages and the alerts name. */
+  async runNamed(): Promise<number> {
+    const wanted = callsOf(/seinectl/).filter(({ where, isNamed }) => isNamed && (where.startsWith('alert ') || where in triedPages));
+    const lines = [...new Set(wanted.map(({ words }) => words.join(' ')))].filter((line) => !notCalled.test(line));
+    for (const line of lines) await this.#type(`seinectl ${this.#named(line).replace('would-deny --for 5m', 'would-deny --for 2s')}`);
+    return lines.length;
+  }
+
+  async #runBlock(page: string, { heading, text }: ShellBlock): Promise<void> {
+    say(`${page}, “${heading}”`);
+    const joined = text.replaceAll('\\\n', ' ');
+    const lines = joined.split('\n').map((line) => this.#named(line.startsWith('npm run render') ? this.#wanted.rendered(line) : line));
+    await this.#type(lines.join('\n'));
+    // What was applied is there before the next block.
+    const agents = ['-l', 'app.kubernetes.io/name=seine-agent'];
+    await this.#cluster.kubectl('-n', 'seine-system', 'rollout', 'status', 'daemonset', ...agents, '--timeout=300s');
+  }
+
+  /** What is in capitals is the reader's. */
+  #named(line: string): string {
+    const { namespace, name, other } = looked;
+    const { node, peer } = this.#wanted;
+    const places: readonly (readonly [RegExp, string])[] = [
+      [/exec POD\b/, 'exec "$agent_pod"'],
+      [/get nodes NAME\b/, `get nodes ${peer}`],
+      [/policy (pod|show) NAME\b/, `policy $1 ${namespace}/${name}`],
+      [/\bNAMESPACE\/(NAME|POD)\b/, `${namespace}/${name}`],
+      [/--from POD\b/, `--from ${namespace}/${other}`],
+      [/\bNAMESPACE\b/, namespace],
+      [/\bNAME\b/, name],
+      [/\bTHIS-NODE\b/, node],
+      [/\bNODE\b/, peer],
+      [/\bFROM TO\b/, `${namespace}/${other} ${namespace}/${name}`],
+      [/\bPORT\b/, '5432'],
+      [/\bTEXT\b/, 'tried'],
+      [/\bTIME\b/, '10m'],
+    ];
+    return places.reduce((text, [place, value]) => text.replaceAll(new RegExp(place, 'g'), value), line);
+  }
+
+  async #type(text: string): Promise<void> {
+    const said = await this.#cluster.typeAll(`${await this.#functions()}\n${text}`, text);
+    const found = [...said.matchAll(/^!! (.*): exit code 1$/gm)].map(([, call = '']) => call);
+    const unexpected = found.filter((call) => !mayFindSomething.some((start) => call.startsWith(start)));
+    if (unexpected.length > 0) throw new Error(`${unexpected.join('; ')}: exit code 1\n${said}`);
+  }
+
+  /** Functions of a shell for what one types on a node. Exit code 1 of `seinectl` is a finding: said, and gone on. */
+  async #functions(): Promise<string> {
+    const [agent, ovs] = await Promise.all(['seine-agent', 'seine-ovs'].map((app) => this.#cluster.podOf(app, this.#wanted.node)));
+    const inPod = (pod: string | undefined, container: string) => `kubectl -n seine-system exec -i ${pod} -c ${container} --`;
+    const laptop = `${process.execPath} ${join(packageRoot, 'bin', 'seinectl.mjs')}`;
+    const onNode = join(this.#cluster.folder, 'on-node');
+    mkdirSync(onNode, { recursive: true });
+    const write = (tool: string, ...lines: readonly string[]) =>
+      writeFileSync(join(onNode, tool), `${['#!/bin/sh', ...lines].join('\n')}\n`, { mode: 0o755 });
+    for (const tool of ovsTools) write(tool, `exec ${inPod(ovs, 'ovs')} ${tool} "$@"`);
+    for (const tool of nodeTools)
+      write(
+        tool,
+        `SEINE_LAB_DIR=${this.#cluster.plan.dir} exec ${process.execPath} ${labProgram} node exec ${this.#wanted.node} -- ${tool} "$@"`,
+      );
+    write(
+      'seinectl',
+      `if [ "$1" = cluster ]; then ${laptop} "$@"; else ${inPod(agent, 'agent')} seinectl "$@"; fi`,
+      'code=$?',
+      '[ $code -eq 1 ] || exit $code',
+      'echo "!! seinectl $*: exit code 1"',
+    );
+    return `PATH=${onNode}:$PATH; agent_pod=${agent}`;
+  }
+}

@@ -1,0 +1,25 @@
+/** By whom the commands below a heading are run. */
+type Runner =
+  /** As they stand there, with the names that this cluster has: `Pages`. */
+  | 'pages'
+  /** A part of the installation's story, `install.test.ts`, which waits between them. */
+  | 'install'
+  /** `helm.test.ts` */
+  | 'helm';
+
+/**
+ * The pages whose commands are run, by heading. A block below a heading that is not here says on the page why no test runs it. What is below
+ * `Uninstalling` for Helm's users is `helm`'s.
+ */
+export const triedPages: Readonly<Record<string, Readonly<Record<string, Runner>>>> = {
+  'docs/install.md': { Images: 'install', kubeadm: 'install', Helm: 'helm', 'The plugin and its configuration': 'pages' },
+  'docs/operations.md': { 'The whole fleet': 'pages', 'Support bundle': 'pages', Prometheus: 'pages' },
+  'docs/upgrade.md': { Pools: 'pages' },
+  'docs/uninstall.md': { Uninstalling: 'install' },
+  'docs/migrate-from-kube-proxy.md': { 'Rules that kube-proxy has left': 'pages' },
+  'docs/troubleshooting.md': { Troubleshooting: 'pages', 'A pod has to be opened while no agent runs': 'pages' },
+  'docs/policy.md': { 'How to see it': 'pages', 'Break-glass': 'pages', 'What was denied': 'pages' },
+};
+
+/** Blocks of all pages that nobody runs. */
+export const notRunMost = 10;

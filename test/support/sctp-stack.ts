@@ -1,0 +1,64 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { Readable } from 'node:stream';
+import { inNetns } from '../../src/lab/machine/netns.ts';
+
+/** Debian's `libusrsctp-examples`: a whole stack of SCTP (RFC 9260) in a process, on raw sockets, as kernels without SCTP have none. */
+const programs = '/usr/lib/usrsctp';
+/** Where `echo_server` listens (RFC 862). */
+export const sctpEchoPort = 7;
+
+const everyMs = 50;
+/** Answers so many behind are on their way, and so many will not come. */
+const few = 10;
+const many = 40;
+
+/**
+ * Answers what anybody says to it, at every address of the namespace.
+ *
+ * @returns ends it
+ */
+export function sctpEcho(netns: string): () => void {
+  const child = started(netns, 'echo_server', []);
+  return () => void child.kill('SIGKILL');
+}
+
+/**
+ * One association with an echo server: a number at a steady rate, and which came back. Both ends tell each other all addresses that they have,
+ * and send again what got no answer.
+ */
+export class SctpTalk {
+  readonly #child: ChildProcess;
+  readonly #timer: NodeJS.Timeout;
+  #said = 0;
+  #heard = 0;
+
+  constructor(netns: string, address: string) {
+    const [anyPort, notInUdp] = ['0', '0'];
+    this.#child = started(netns, 'client', [address, String(sctpEchoPort), anyPort, notInUdp, notInUdp]);
+    const lines = createInterface({ input: this.#child.stdout ?? Readable.from([]) });
+    lines.on('line', (line) => {
+      if (/^\d+$/.test(line)) this.#heard = Number(line);
+    });
+    this.#child.stdin?.on('error', () => undefined); // it has ended, and says nothing more
+    this.#timer = setInterval(() => this.#child.stdin?.write(`${++this.#said}\n`), everyMs);
+  }
+
+  get isHeard(): boolean {
+    return this.#heard > 0 && this.#said - this.#heard < few;
+  }
+
+  get isSilent(): boolean {
+    return this.#said - this.#heard >= many;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#child.kill('SIGKILL');
+  }
+}
+
+function started(netns: string, program: string, args: readonly string[]): ChildProcess {
+  const { command, args: all } = inNetns(netns, `${programs}/${program}`, args);
+  return spawn(command, [...all], { stdio: ['pipe', 'pipe', 'ignore'] });
+}
