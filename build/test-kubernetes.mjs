@@ -3,12 +3,13 @@
  * upstream's end-to-end tests of the network run.
  */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { isWhole, ranAgain, summaryOf } from './kubernetes/upstream-report.mjs';
 import { focusOf, readResults, sets, surprises } from './kubernetes/upstream-tests.mjs';
 import { ask, runForeground, runLogged } from './setup/commands.mjs';
+import { unpackPackage } from './setup/debian.mjs';
 import { cache, root } from './setup/paths.mjs';
 import { SetupError } from './setup/progress.mjs';
 import { runTests } from './test-run/run-tests.mjs';
@@ -19,7 +20,8 @@ const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, 
 
   --only SET        install: Seine installed, broken and uninstalled as a user does it; chart: the Helm chart against \`npm run render\`, without a
                     cluster; helm-objects: it installed, upgraded, rolled back and uninstalled at an API server without nodes; helm: the
-                    same with agents that run; kube-proxy: beside a real one that comes and goes; e2e: all of upstream's tests of the network
+                    same with agents that run; kube-proxy: beside a real one that comes and goes; scale: what a thousand nodes and
+                    twenty thousand pods cost an agent, and agents the API server; e2e: all of upstream's tests of the network
                     that need no cloud; policy or conformance: a part of those; all but the parts if absent
   --short           a few of upstream's, in one order of the families, and nothing else
   --focus REGEX     those of upstream's whose names match, instead of all
@@ -35,7 +37,7 @@ Nothing is tried twice. Reports and logs are in .cache/kubernetes.
 `;
 
 /** The sets that are ours, in their order. */
-const ours = ['chart', 'helm-objects', 'install', 'helm', 'kube-proxy'];
+const ours = ['chart', 'helm-objects', 'install', 'helm', 'kube-proxy', 'scale'];
 /** What `helm` talks with where there is no node. */
 const controlPlane = 'etcd,kube-apiserver,kube-controller-manager,kubectl';
 const orders = ['ipv4,ipv6', 'ipv6,ipv4'];
@@ -190,6 +192,13 @@ async function builtImages() {
   return archive;
 }
 
+/** Debian's, which nothing installs: it is a service there. @returns {Promise<string>} where its `bin` is */
+async function unpackedPrometheus() {
+  const folder = join(cache, 'prometheus-debian');
+  if (!existsSync(join(folder, 'usr', 'bin', 'promtool'))) await unpackPackage('prometheus', folder);
+  return join(folder, 'usr');
+}
+
 /** @returns {Promise<boolean>} did all tests of ours pass? */
 async function runOurs(set, { families = orders[0], keep }) {
   if (
@@ -199,7 +208,8 @@ async function runOurs(set, { families = orders[0], keep }) {
     return false;
   const args = ['--project=kubernetes', '--disable-console-intercept', '--bail=1', `test/kubernetes/${set}.test.ts`];
   const images = ['install', 'helm'].includes(set) ? { SEINE_TEST_IMAGES: await builtImages() } : {};
-  const env = { ...process.env, SEINE_TEST_FAMILIES: families, ...images };
+  const prometheus = set === 'install' ? { SEINE_TEST_PROMETHEUS: await unpackedPrometheus() } : {};
+  const env = { ...process.env, SEINE_TEST_FAMILIES: families, ...images, ...prometheus };
   // What is to stay must not be in the mounts of a run that removes all that is left.
   const kept = () => runForeground('vitest', ['run', ...args], { cwd: root, env: { ...env, SEINE_TEST_KEEP: 'yes' } });
   return (await (keep ? kept() : runTests(args, env))) === 0;

@@ -28,7 +28,7 @@ export const verbs = {
   'test:runtime': { needs: ['machine', 'runtimes', 'npm', 'products'], run: ['build/test.mjs', '--project', 'runtime'] },
   'test:soak': { needs: ['machine', 'npm', 'products'], run: ['test/soak/main.ts'] },
   'test:torture': { needs: ['machine', 'npm', 'products'], run: ['test/torture/main.ts'] },
-  'test:upgrade': { needs: ['machine', 'npm', 'products'], run: ['build/test.mjs', '--project', 'upgrade'] },
+  'test:upgrade': { needs: ['machine', 'npm', 'products'], run: ['build/test-upgrade.mjs'] },
   'test:unit': { needs: ['npm'], run: ['vitest', 'run', '--project', 'unit'] },
   typecheck: { needs: ['npm'], run: ['tsc', '--noEmit', '-p', '.'] },
   lint: { needs: ['npm'], run: ['biome', 'ci', '--error-on-warnings'] },

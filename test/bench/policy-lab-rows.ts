@@ -11,7 +11,13 @@ import type { SceneOptions } from './scenes.ts';
 import { withConnection } from './service-rows.ts';
 
 const addNames = ['policy.add', 'policy.add.flowmods', 'policy.del.flowmods'] as const;
-const changeNames = ['policy.change', 'policy.change.p99', 'policy.change.lag'] as const;
+const changeNames = [
+  'policy.change',
+  'policy.change.p99',
+  'policy.change.acknowledged',
+  'policy.change.acknowledged.p99',
+  'policy.change.lag',
+] as const;
 const packetNames = ['policy.tcp', 'policy.connect'] as const;
 export const policyLabRowNames = [...addNames, ...changeNames, ...packetNames] as const;
 
@@ -159,24 +165,41 @@ async function changeRows(lab: BenchLab, say: SceneOptions['say']): Promise<read
   await untilPoliced(lab, staying);
   return await withConnection(lab, async (connection) => {
     const ours: number[] = [];
+    const acknowledged: number[] = [];
     for (let change = 0; change < changes.warm + changes.timed; change++) {
       const name = `many-${(change * 163) % manyPolicies}`;
       const port = 20_000 + change;
       const { spec } = policyObject(name, { number: `${((change * 163) % manyPolicies) % staying}` }, [port]) as { spec: object };
       const path = `${policies}/${name}`;
       const before = await entries(connection);
+      const counted = await programmed(lab);
       const startMs = performance.now();
       await lab.api.send({ method: 'PATCH', path, body: { spec }, contentType: 'application/merge-patch+json' }, signal);
       await until(async () => (await entries(connection)) !== before, withinMs, `${name} to be in force`);
-      if (change >= changes.warm) ours.push(performance.now() - startMs);
+      const tookMs = performance.now() - startMs;
+      await until(async () => (await programmed(lab)).count > counted.count, withinMs, `${name} to be acknowledged`);
+      if (change < changes.warm) continue;
+      ours.push(tookMs);
+      const now = await programmed(lab);
+      acknowledged.push((now.sumMs - counted.sumMs) / (now.count - counted.count));
     }
-    const p99 = ours.toSorted((a, b) => a - b)[Math.ceil(ours.length * 0.99) - 1] ?? Number.NaN;
     return [
       { name: 'policy.change', unit: 'ms', ours },
-      { name: 'policy.change.p99', unit: 'ms', ours: [p99] },
+      { name: 'policy.change.p99', unit: 'ms', ours: [p99(ours)] },
+      { name: 'policy.change.acknowledged', unit: 'ms', ours: acknowledged },
+      { name: 'policy.change.acknowledged.p99', unit: 'ms', ours: [p99(acknowledged)] },
       { name: 'policy.change.lag', unit: 'ms', ours: [await lab.lagMsMax()] },
     ];
   });
+}
+
+const p99 = (values: readonly number[]) => values.toSorted((a, b) => a - b)[Math.ceil(values.length * 0.99) - 1] ?? Number.NaN;
+
+/** What the agent has measured of changes, from the news to the switch's acknowledgement. */
+async function programmed(lab: BenchLab): Promise<{ readonly count: number; readonly sumMs: number }> {
+  const metric = await lab.metrics();
+  const name = 'policy_programming_duration_seconds';
+  return { count: metric(`${name}_count`), sumMs: metric(`${name}_sum`) * 1_000 };
 }
 
 /** What leads to the classes of pods: it changes once what it leads to is there. */

@@ -50,12 +50,7 @@ describe('the first packet', () => {
     const targets = families.flatMap((family) => nextAddresses(given, family, guesses));
     const streams = await Promise.all(targets.map((address) => DatagramStream.start({ from: netns, address, port: 80, everyMs })));
     try {
-      const pods = await addPods(lab, namespace, names, meanwhile).catch(async (error: unknown) => {
-        const out = await import('node:child_process');
-        const sh = (c: string) => out.spawnSync('sh', ['-c', c], { encoding: 'utf8', env: { ...process.env, SEINE_LAB_DIR: lab.plan.dir } }).stdout;
-        console.log(sh('node bin/seine-lab.mjs status; node bin/seine-lab.mjs node exec node-1 -- seinectl status; node bin/seine-lab.mjs node exec node-1 -- seinectl timeline --since 3m | tail -60; ls -la $SEINE_LAB_DIR $SEINE_LAB_DIR/nodes/node-1; tail -30 $SEINE_LAB_DIR/nodes/node-1/*.log'));
-        throw error;
-      });
+      const pods = await addPods(lab, namespace, names, meanwhile);
       const goals = streams.map((stream) => stream.sent + 50);
       await expect.poll(() => streams.every((stream, at) => stream.sent >= (goals[at] ?? 0)), { timeout: 60_000 }).toBe(true);
       const guessed = pods.filter(({ ips }) => ips.some((ip) => targets.includes(ip)));

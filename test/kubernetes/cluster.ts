@@ -83,7 +83,7 @@ export class RealCluster {
   async typeAll(script: string, shown: string): Promise<string> {
     for (const line of shown.split('\n')) say(`$ ${line}`);
     const text = script.replaceAll(/^npm run /gm, `npm --silent --prefix ${packageRoot} run `);
-    return await run('bash', ['-eo', 'pipefail', '-c', `cd ${this.folder}\n${text}`], { env: this.#env }, this.signal);
+    return await run('bash', ['-ec', `cd ${this.folder}\n${text}`], { env: this.#env }, this.signal);
   }
 
   async lab(...args: readonly string[]): Promise<string> {

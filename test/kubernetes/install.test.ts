@@ -1,14 +1,18 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { ClusterRole } from 'kubernetes-types/rbac/v1.d.ts';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { runtimePaths } from '../../src/lab/kubernetes/paths.ts';
 import { agentImage, ovsImage } from '../runtime/image-builder.ts';
+import { alertRules, expressions } from '../support/observability.ts';
 import { asAgentOf } from './agent-account.ts';
+import { askedByAgents, grantsOf } from './audit.ts';
 import { RealCluster, say } from './cluster.ts';
 import { nodeState } from './node-state.ts';
 import { lookedAt, onlyFrom, pod, probedPods, service } from './objects.ts';
 import { commandOf, commandsOf } from './page-commands.ts';
 import { looked, Pages } from './pages.ts';
+import { RealPrometheus } from './prometheus.ts';
 import { agentPods, stopsAtOneNode, undo, untilUniform } from './roll-out.ts';
 import { triedPages } from './tried-pages.ts';
 import { type Cost, TrafficCourse } from './under-traffic.ts';
@@ -68,8 +72,9 @@ function withOptions(command: string): string {
   const server = (own[0] ?? '')
     .replace(/ -o .*/, '')
     .replace('CONTROL-PLANE-ADDRESS', new URL(cluster.plan.management.apiServerUrl).hostname);
-  const [call = '', comment = ''] = command.replace(/ --agent-image \S+/, '').split(/(?= +#)/);
-  return `${call} ${server} ${imageOptions()} ${clusterOptions}${comment}`;
+  const [, call = '', comment = ''] = /^(.*?)(\s+#.*)?$/.exec(command.replace(/ --agent-image \S+/, '')) ?? [];
+  const images = comment.includes('without --ovs-image') ? `--agent-image ${agentImage}` : imageOptions();
+  return `${call} ${server} ${images} ${clusterOptions}${comment}`;
 }
 
 /** As the page gives them to the renderer. */
@@ -238,15 +243,66 @@ it('brings the earlier configuration back by rollout undo', async () => {
   expect(new Set(back.map(({ config }) => config))).toEqual(new Set([usual?.config]));
 });
 
-it.each(Object.keys(triedPages))('does what %s says', async (page) => {
+const pages = () => new Pages(cluster, { node: first, peer: second, rendered: withOptions });
+
+it('has what pages speak of', async () => {
   await cluster.apply(lookedAt(looked, first));
   await cluster.wait(patience, '-n', looked.namespace, '--for=condition=Ready', 'pod', '--all');
-  await new Pages(cluster, { node: first, peer: second, rendered: withOptions }).run(page);
+});
+
+it('does what docs/operations.md says', async () => await pages().run('docs/operations.md'));
+
+it('is scraped by a Prometheus that is configured as that page says, and takes all alerts and panels', async () => {
+  await untilUniform(cluster);
+  const prometheus = new RealPrometheus(cluster);
+  expect(await prometheus.checkRules()).toContain(`${alertRules().length} rules found`);
+  await prometheus.start();
+  try {
+    const up = async () => (await prometheus.query('up{job="seine-agent"} == 1')).map(({ metric }) => metric['instance']).toSorted();
+    await expect.poll(async () => await up().catch(String), pollMs).toEqual(cluster.nodes.toSorted());
+    const evaluated = async () => (await prometheus.rules()).map(({ name, health }) => `${name}: ${health}`).toSorted();
+    await expect.poll(evaluated, pollMs).toEqual(
+      alertRules()
+        .map(({ alert }) => `${alert}: ok`)
+        .toSorted(),
+    );
+    const series = await Promise.all(expressions().map(async ({ where, expr }) => [where, (await prometheus.query(expr)).length] as const));
+    const empty = series.filter(([where, count]) => where.startsWith('panel ') && count === 0).map(([where]) => where);
+    say(`${series.length} expressions of alerts and panels; without a series: ${empty.join(', ') || 'none'}`);
+    const paused = async () => (await prometheus.rules()).find(({ name }) => name === 'SeineRepairPaused')?.state;
+    await expect.poll(paused, pollMs).toBe('inactive');
+    const agent = await cluster.podOf('seine-agent', first);
+    await cluster.kubectl('-n', 'seine-system', 'exec', agent, '-c', 'agent', '--', 'seinectl', 'pause', '--for', '10m');
+    await expect.poll(paused, pollMs).toMatch(/pending|firing/);
+    await cluster.kubectl('-n', 'seine-system', 'exec', agent, '-c', 'agent', '--', 'seinectl', 'resume');
+    await expect.poll(paused, pollMs).toBe('inactive');
+  } finally {
+    prometheus.stop();
+  }
+});
+
+it.each(Object.keys(triedPages).filter((each) => each !== 'docs/operations.md'))('does what %s says', async (each) => {
+  await pages().run(each);
   await untilUniform(cluster);
 });
 
 it('does what alerts and sentences say', async () => {
-  expect(await new Pages(cluster, { node: first, peer: second, rendered: withOptions }).runNamed()).toBeGreaterThan(25);
+  expect(await pages().runNamed()).toBeGreaterThan(25);
+});
+
+it('is refused nothing that agents ask for, and granted nothing that none asks for', async () => {
+  const { used, refused } = askedByAgents(cluster);
+  expect(refused).toEqual([]);
+  const role = JSON.parse(await cluster.kubectl('get', 'clusterrole', 'seine-agent', '-o', 'json')) as ClusterRole;
+  const granted = grantsOf(role);
+  expect([...used].filter((each) => !granted.has(each))).toEqual([]);
+  // A server of this version streams what older ones list.
+  const unused = [...granted].filter((each) => !used.has(each) && !each.startsWith('list '));
+  expect(unused).toEqual([]);
+  const policies = ['get', 'validatingadmissionpolicies', '-l', 'app.kubernetes.io/part-of=seine', '-o'];
+  const warnings =
+    'jsonpath={range .items[*]}{.metadata.name} {.status.observedGeneration} {.status.typeChecking.expressionWarnings}{"\\n"}{end}';
+  expect(await cluster.kubectl(...policies, warnings)).toMatch(/^(seine-agent-\w+ \d+ \n){2}$/);
 });
 
 it('has a node back after all that ran on it was killed at once', async () => {

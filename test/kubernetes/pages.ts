@@ -113,7 +113,8 @@ export class Pages {
     for (const tool of nodeTools)
       write(
         tool,
-        `SEINE_LAB_DIR=${this.#cluster.plan.dir} exec ${process.execPath} ${labProgram} node exec ${this.#wanted.node} -- ${tool} "$@"`,
+        // Else it would find itself there.
+        `PATH=${process.env['PATH']} SEINE_LAB_DIR=${this.#cluster.plan.dir} exec ${process.execPath} ${labProgram} node exec ${this.#wanted.node} -- ${tool} "$@"`,
       );
     write(
       'seinectl',

@@ -11,6 +11,7 @@ import { endProcesses, runAnyway } from '../machine/process.ts';
 import { addressing, type KubernetesPrograms, type LabPlan } from '../plan/plan.ts';
 import { type CertificateSubject, Certificates } from './certificates.ts';
 import {
+  auditPolicy,
   type ControlPlaneProgram,
   controlPlaneAddresses,
   controlPlaneArguments,
@@ -63,6 +64,7 @@ export class ControlPlane {
   /** Certificates of the control plane and of every node. */
   async prepare(signal: AbortSignal): Promise<void> {
     mkdirSync(this.#paths.dir, { recursive: true, mode: 0o700 });
+    writeFileWhole(this.#paths.auditPolicy, JSON.stringify(auditPolicy));
     await this.certificates.make(signal);
     await Promise.all(subjectsOf(this.#plan).map((subject) => this.certificates.sign(subject, signal)));
   }

@@ -16,6 +16,9 @@ export interface ControlPlanePaths {
   readonly dir: string;
   readonly etcd: string;
   readonly pki: string;
+  /** What the API server notes of requests, and of whose. */
+  readonly auditPolicy: string;
+  readonly auditLog: string;
   pidFile(program: string): string;
   logFile(program: string): string;
   kubeconfig(user: string): string;
@@ -27,6 +30,8 @@ export function controlPlanePaths(labDir: string): ControlPlanePaths {
     dir,
     etcd: join(dir, 'etcd'),
     pki: join(dir, 'pki'),
+    auditPolicy: join(dir, 'audit-policy.json'),
+    auditLog: join(dir, 'audit.log'),
     pidFile: (program) => join(dir, `${program}.pid`),
     logFile: (program) => join(dir, `${program}.log`),
     kubeconfig: (user) => join(dir, `${user}.kubeconfig`),

@@ -1,0 +1,54 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import type { ClusterRole } from 'kubernetes-types/rbac/v1.d.ts';
+import { controlPlanePaths } from '../../src/lab/kubernetes/paths.ts';
+import type { RealCluster } from './cluster.ts';
+
+/** Of an event of the API server's audit log, what is looked at here; https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/. */
+interface AuditEvent {
+  readonly verb: string;
+  readonly user: { readonly username: string };
+  readonly userAgent?: string;
+  readonly requestURI: string;
+  readonly objectRef?: { readonly apiGroup?: string; readonly resource: string; readonly subresource?: string };
+  readonly responseStatus?: { readonly code?: number; readonly message?: string };
+}
+
+interface Account {
+  /** `VERB RESOURCE`, with group and subresource as RBAC writes them. */
+  readonly used: ReadonlySet<string>;
+  /** What the API server did not let the agents do, once each. */
+  readonly refused: readonly string[];
+}
+
+/** What agents have asked of the API server since the cluster is there. Requests of tests that borrow an agent's token are left out by their user agent. */
+export function askedByAgents(cluster: RealCluster): Account {
+  const used = new Set<string>();
+  const refused = new Set<string>();
+  for (const { verb, userAgent = '', objectRef, responseStatus, requestURI } of events(cluster)) {
+    if (userAgent !== 'seine-agent' || objectRef === undefined) continue;
+    const { apiGroup, resource, subresource } = objectRef;
+    used.add(`${verb} ${named(resource, subresource)}${apiGroup ? `.${apiGroup}` : ''}`);
+    if (responseStatus?.code === 403) refused.add(`${verb} ${requestURI}: ${responseStatus.message}`);
+  }
+  return { used, refused: [...refused] };
+}
+
+/** What a role grants, in the same words. */
+export function grantsOf({ rules }: ClusterRole): ReadonlySet<string> {
+  const each = (rules ?? []).flatMap(({ verbs, apiGroups = [], resources = [] }) =>
+    verbs.flatMap((verb) => apiGroups.flatMap((group) => resources.map((resource) => `${verb} ${resource}${group && `.${group}`}`))),
+  );
+  return new Set(each);
+}
+
+const named = (resource: string, subresource = '') => (subresource === '' ? resource : `${resource}/${subresource}`);
+
+/** Files that were full are beside the present one. */
+function events(cluster: RealCluster): readonly AuditEvent[] {
+  const { auditLog } = controlPlanePaths(cluster.plan.dir);
+  const [name = ''] = basename(auditLog).split('.');
+  const files = readdirSync(dirname(auditLog)).filter((file) => file.startsWith(`${name}.`) || file.startsWith(`${name}-2`));
+  const lines = files.flatMap((file) => readFileSync(join(dirname(auditLog), file), 'utf8').split('\n'));
+  return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as AuditEvent);
+}

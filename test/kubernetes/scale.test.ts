@@ -1,0 +1,175 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { openKubeSources, runKubeSources, whenInStep } from '../../src/agent/kube-sources.ts';
+import { AgentClient } from '../../src/cli/agent-client.ts';
+import { acceptConfig } from '../../src/config/agent-config.ts';
+import { KubeApi } from '../../src/lab/kube/kube-api.ts';
+import { readKubeconfig } from '../../src/lab/kube/kubeconfig.ts';
+import { controlPlanePaths } from '../../src/lab/kubernetes/paths.ts';
+import { livingProcess } from '../../src/lab/machine/files.ts';
+import { runIn } from '../../src/lab/machine/netns.ts';
+import { endProcesses } from '../../src/lab/machine/process.ts';
+import { labPaths, nodePaths } from '../../src/lab/plan/names.ts';
+import { askStatus } from '../../src/lab/up.ts';
+import { silentLog } from '../../src/log/log.ts';
+import { RealCluster, say } from './cluster.ts';
+import { type ManyObjects, makeNamespaces, makeNodesAndPods } from './many-objects.ts';
+
+/*
+ * What a large cluster costs one agent, and what its agents cost an API server, of a real Kubernetes that has a thousand nodes and twenty thousand pods as objects alone.
+ * It says figures, which are for docs/performance.md, and asserts only that everything is known.
+ */
+
+const dir = '/run/seine-scale';
+const limit = AbortSignal.timeout(3_000_000);
+const many: ManyObjects = { nodes: 999, podsOfNode: 20, namespaces: 100 };
+const pods = many.nodes * many.podsOfNode;
+const restarting = 50;
+/** More would be read too slowly by the two processors that this has: an API server ends a watch that is not read. */
+const atOnce = 5;
+const restMs = 60_000;
+const patient = { timeout: 300_000, interval: 250 };
+const ticksOfSecond = 100;
+
+let cluster: RealCluster;
+let api: KubeApi;
+let agent: AgentClient;
+
+beforeAll(async () => {
+  cluster = await RealCluster.up({ dir, nodes: 1, families: 'ipv4' }, limit);
+  const { kubeconfig } = labPaths(cluster.plan.dir);
+  api = new KubeApi(await readKubeconfig(kubeconfig));
+  agent = new AgentClient(nodePaths(cluster.plan.dir, 'node-1').apiSocket);
+  await countOctets();
+}, 600_000);
+afterAll(async () => {
+  api?.close();
+  if (process.env['SEINE_TEST_KEEP'] === undefined) await RealCluster.down(dir, AbortSignal.timeout(300_000));
+}, 360_000);
+
+/** In the namespace of the control plane: what its API server sends to others than the controllers beside it. */
+async function countOctets(): Promise<void> {
+  const rules =
+    'add table inet scale; add chain inet scale out { type filter hook output priority 0; }; add rule inet scale out oifname != "lo" tcp sport 6443 counter';
+  await runIn(cluster.plan.management.netns, 'nft', [rules], {}, limit);
+}
+
+async function octets(): Promise<number> {
+  const text = await runIn(cluster.plan.management.netns, 'nft', ['list', 'chain', 'inet', 'scale', 'out'], {}, limit);
+  return Number(/bytes (\d+)/.exec(text)?.[1]);
+}
+
+/** Processor time that a process has taken so far (s); proc_pid_stat(5). */
+function cpuOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+  return (Number(fields[11]) + Number(fields[12])) / ticksOfSecond;
+}
+
+function memoryOf(pid: number): number {
+  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1_024;
+}
+
+async function agentPid(): Promise<number> {
+  const { nodes } = await askStatus(cluster.plan.dir);
+  const pid = nodes[0]?.agentPid;
+  if (typeof pid !== 'number') throw new Error('the agent does not run');
+  return pid;
+}
+
+function serverPid(): number {
+  const running = livingProcess(controlPlanePaths(cluster.plan.dir).pidFile('kube-apiserver'));
+  if (running === undefined) throw new Error('the API server does not run');
+  return running.pid;
+}
+
+/** Objects that the agent knows of, of the resource that has most. */
+async function known(): Promise<number> {
+  const { body } = await agent.get('/metrics');
+  return Math.max(0, ...[...body.matchAll(/^seine_agent_source_objects\{[^}]*\} (\d+)/gm)].map(([, count]) => Number(count)));
+}
+
+async function inStep(): Promise<boolean> {
+  const { body } = await agent.get('/metrics');
+  const states = [...body.matchAll(/^seine_agent_source_in_step\{[^}]*\} (\d)/gm)].map(([, state]) => state);
+  return states.length > 5 && states.every((state) => state === '1') && /^seine_agent_ready 1$/m.test(body);
+}
+
+const mib = (bytes: number) => (bytes / 2 ** 20).toFixed(1);
+
+it('is told of a thousand nodes and twenty thousand pods', { timeout: 1_200_000 }, async () => {
+  const before = memoryOf(await agentPid());
+  await makeNamespaces(api, many, limit);
+  const accounts = async () => (await cluster.kubectl('get', 'serviceaccounts', '-A')).match(/^many-\d+ /gm)?.length;
+  await expect.poll(accounts, patient).toBe(many.namespaces);
+  // From here on controllers would have a say about nodes that do not live, all the time.
+  const { pidFile } = controlPlanePaths(cluster.plan.dir);
+  await endProcesses(
+    [livingProcess(pidFile('kube-controller-manager'))].flatMap((found) => found ?? []),
+    10_000,
+  );
+  const startedMs = performance.now();
+  await makeNodesAndPods(api, many, limit);
+  say(`${many.nodes} nodes and ${pods} pods were made in ${Math.round((performance.now() - startedMs) / 1_000)} s`);
+  await expect.poll(known, patient).toBeGreaterThanOrEqual(pods);
+  say(`memory of the agent: ${before.toFixed(0)} MiB before, ${memoryOf(await agentPid()).toFixed(0)} MiB just after`);
+});
+
+it('starts anew, and rests', { timeout: 600_000 }, async () => {
+  await cluster.lab('kubelet', 'node-1', 'stop');
+  await cluster.lab('agent', 'node-1', 'stop');
+  const [sent, busy] = [await octets(), cpuOf(serverPid())];
+  const startedMs = performance.now();
+  await cluster.lab('agent', 'node-1', 'start');
+  await expect.poll(async () => await inStep().catch(() => false), patient).toBe(true);
+  await expect.poll(known, patient).toBeGreaterThanOrEqual(pods);
+  const pid = await agentPid();
+  const took = performance.now() - startedMs;
+  say(
+    `restart: in step after ${(took / 1_000).toFixed(1)} s; ${mib((await octets()) - sent)} MiB from the API server; ` +
+      `${cpuOf(pid).toFixed(1)} s of a processor, the API server ${(cpuOf(serverPid()) - busy).toFixed(1)} s; ${memoryOf(pid).toFixed(0)} MiB`,
+  );
+  const rest = { sent: await octets(), own: cpuOf(pid), server: cpuOf(serverPid()), fromMs: performance.now() };
+  await expect.poll(() => performance.now() - rest.fromMs, { timeout: 2 * restMs }).toBeGreaterThan(restMs);
+  say(
+    `at rest for a minute: ${((await octets()) - rest.sent).toFixed(0)} octets; ${(cpuOf(pid) - rest.own).toFixed(2)} s of a processor; ` +
+      `${memoryOf(pid).toFixed(0)} MiB`,
+  );
+  expect(await known()).toBeGreaterThanOrEqual(pods);
+});
+
+it(`serves ${restarting} agents that start, ${atOnce} at a time`, { timeout: 1_800_000 }, async () => {
+  const { kubeconfig } = labPaths(cluster.plan.dir);
+  const folder = mkdtempSync(join(tmpdir(), 'seine-scale-'));
+  const [sent, busy, startedMs] = [await octets(), cpuOf(serverPid()), performance.now()];
+  try {
+    for (let at = 0; at < restarting; at += atOnce)
+      await Promise.all(
+        Array.from({ length: atOnce }, (_, more) => startsOnce(`many-${at + more}`, kubeconfig, join(folder, String(at + more)))),
+      );
+    say(
+      `${restarting} agents, ${atOnce} at a time: in step after ${((performance.now() - startedMs) / 1_000).toFixed(1)} s; ` +
+        `${mib((await octets()) - sent)} MiB from the API server, which took ${(cpuOf(serverPid()) - busy).toFixed(1)} s of a processor; ` +
+        `${memoryOf(serverPid()).toFixed(0)} MiB`,
+    );
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+/** What an agent asks of the API server until it is in step, and no more. */
+async function startsOnce(nodeName: string, kubeconfig: string, stateDir: string): Promise<void> {
+  const stop = new AbortController();
+  const { config } = acceptConfig(JSON.stringify({ nodeName, kubeconfig }), {});
+  const sources = openKubeSources(config, { stateDir, log: silentLog });
+  const running = runKubeSources(sources, stop.signal);
+  try {
+    const { nodes, services, endpointSlices, networkPolicies, namespaces, policyPods } = sources;
+    await whenInStep([nodes, services, endpointSlices, networkPolicies, namespaces, policyPods], limit);
+    expect(policyPods.replica.size).toBeGreaterThanOrEqual(pods);
+  } finally {
+    stop.abort();
+    await Promise.allSettled([running]);
+  }
+}
