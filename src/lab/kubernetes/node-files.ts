@@ -122,9 +122,16 @@ while read -r _ _ _ _ at _; do
 done < /proc/self/mountinfo
 mkdir -p '${paths.dir}/settings'
 ${paths.places.map(([place, folder]) => `mkdir -p ${place} '${folder}'; while mountpoint -q ${place}; do umount -l ${place}; done; mount --bind '${folder}' ${place}`).join('\n')}
-mount --make-shared /var/lib/kubelet
+${sharedPlaces(paths)
+  .map((place) => `mount --make-shared ${place}`)
+  .join('\n')}
 ${settings.join('\n')}
 touch '${paths.dir}/mounted'
 exec sleep infinity
 `;
+}
+
+/** What is mounted there later is seen by the containers that have them: volumes; the namespace that the plugin makes for an agent of an installation. */
+function sharedPlaces({ places }: RuntimePaths): readonly string[] {
+  return places.map(([place]) => place).filter((place) => ['/var/lib/kubelet', '/run/seine'].includes(place));
 }
