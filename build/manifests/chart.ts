@@ -43,7 +43,7 @@ const marked: ManifestOptions = {
   cniBinFolder: markers.cniBin,
   cniConfFolder: markers.cniConf,
   dataPath: 'netdev',
-  agent: { apiSocket: markers.apiSocket, metricsTLSAddress: markers.metricsTLSAddress },
+  agent: { apiSocket: markers.apiSocket, metricsTLSAddress: markers.metricsTLSAddress, podInterface: 'auto' },
   podMonitor: true,
   size: { maxUnavailable: markers.maxUnavailable, agentMemory: markers.agentMemory, ovsMemory: markers.ovsMemory },
   pool: { name: markers.pool, ovs: true },
@@ -86,9 +86,9 @@ export function chartFiles(): Readonly<Record<string, string>> {
       withPlacementOf('ovs'),
       ofUserspace,
     ),
-    'templates/agent.yaml': template('not .Values.uninstall', [agentDaemonSet(marked)], withPlacementOf('agent')),
+    'templates/agent.yaml': template('not .Values.uninstall', [agentDaemonSet(marked)], withPlacementOf('agent'), ofStandingPorts),
     'templates/monitoring.yaml': template('.Values.podMonitor', monitoring(marked)),
-    'templates/cleanup.yaml': template('.Values.uninstall', [cleanupDaemonSet(marked)]),
+    'templates/cleanup.yaml': template('.Values.uninstall', [cleanupDaemonSet(marked)], ofStandingPorts),
   };
 }
 
@@ -153,6 +153,16 @@ function withPlacementOf(part: 'agent' | 'ovs'): Change {
 function ofUserspace(text: string): string {
   const item = /^(?: *#.*\n)*( *)- name: dev-net-tun\n(?:\1 .*\n)*/gm;
   return text.replace(item, (lines) => `{{- if eq .Values.datapath "netdev" }}\n${lines}{{- end }}\n`);
+}
+
+/** What only ports that stay plugged in need: that a container sees what is mounted there after its start. */
+function ofStandingPorts(text: string): string {
+  const mount = /^( *mountPath: \/run\/seine\n)( *mountPropagation: .*\n)/gm;
+  return text.replace(
+    mount,
+    (_, path: string, propagation: string) =>
+      `${path}{{- if ne (.Values.agent.podInterface | default "veth") "veth" }}\n${propagation}{{- end }}\n`,
+  );
 }
 
 /** The rules of a role that only the metrics' port of TLS needs: the last ones, with the comments in front of them. */

@@ -60,7 +60,7 @@ export const ovsGrants = ({ dataPath }: ManifestOptions): Grants => ({
   ],
 });
 
-export const agentGrants = ({ cniBinFolder, cniConfFolder }: ManifestOptions): Grants => ({
+export const agentGrants = ({ cniBinFolder, cniConfFolder, agent }: ManifestOptions): Grants => ({
   capabilities: [
     { name: 'NET_ADMIN', why: 'interfaces, addresses, routes, neighbours, the nftables table `inet seine`, connection tracking' },
     { name: 'NET_RAW', why: 'the test packets that find a packet filter which drops what pods send' },
@@ -75,8 +75,9 @@ export const agentGrants = ({ cniBinFolder, cniConfFolder }: ManifestOptions): G
       name: 'run-seine',
       path: '/run/seine',
       type: 'DirectoryOrCreate',
-      propagation: 'HostToContainer',
-      why: 'cni.sock, which the plugin calls, and agent.sock, which seinectl asks. Later than the agent starts, the plugin mounts the namespace of standing ports there, hence the propagation',
+      // Where /run is not shared, as without systemd, a container with this does not start.
+      ...(hasStandingPorts(agent) && { propagation: 'HostToContainer' as const }),
+      why: 'cni.sock, which the plugin calls, and agent.sock, which seinectl asks. With `podInterface` other than `veth` the plugin mounts the namespace of standing ports there later than the agent starts: then with `HostToContainer`',
     },
     {
       name: 'var-lib-seine',
@@ -189,6 +190,11 @@ export const reviewPermissions: readonly Permission[] = [
 /** Everything that agents of these settings may ask the API server for. */
 export function permissionsOf({ agent }: ManifestOptions): readonly Permission[] {
   return hasMetricsByTls(agent) ? [...permissions, ...reviewPermissions] : permissions;
+}
+
+/** Whether pods of the agent may get ports that stay plugged in. */
+function hasStandingPorts({ podInterface = 'veth' }: ManifestOptions['agent']): boolean {
+  return podInterface !== 'veth';
 }
 
 export function hasMetricsByTls({ metricsTLSAddress = '' }: ManifestOptions['agent']): boolean {
