@@ -127,12 +127,14 @@ function recordFragmentEndpoint(family: Family): Flow {
   };
 }
 
+const protocolsWithoutSctp = { ipv4: ['tcp', 'udp', 'icmp'], ipv6: ['tcp', 'udp', 'icmp6'] } as const;
+
 /**
  * A client that reached a Service by the gateway is answered through it, a pod of this node included: the node's packet filter may have
  * translated its packets before the bridge did. Replies that would be tunnel packets are dropped as forged: their destination
  * is what the client claimed, and a node would accept them as its peer's.
  */
-function answers(family: Family, { gateway, tunnel }: NodeEnvironment): Flow[] {
+function answers(family: Family, { gateway, tunnel, blindToSctp }: NodeEnvironment): Flow[] {
   const of = (ctState: Match['ctState']): Match => ({
     payload: family,
     ...(ctState && { ctState }),
@@ -150,9 +152,11 @@ function answers(family: Family, { gateway, tunnel }: NodeEnvironment): Flow[] {
     ctMarks: [ctMark.service('no'), ctMark.source('gateway')],
     regs: [reg.source('pod')],
   };
+  // To a tracker without ports all SCTP of two addresses is one connection, and what it calls an answer may be none.
+  const answering = blindToSctp ? protocolsWithoutSctp[family].map((protocol) => ({ ...ofHostPort, protocol })) : [ofHostPort];
   return [
     flow(priority.guard, { ...ofHostPort, ...carrier }, drop),
-    flow(priority.override, ofHostPort, toGateway),
+    ...answering.map((answer) => flow(priority.override, answer, toGateway)),
     ...all.flatMap((answer) => [
       ...(['pod', 'tunnel'] as const).map((from) => flow(priority.guard, { ...answer, ...carrier, regs: [reg.source(from)] }, drop)),
       flow(priority.override, answer, toGateway),
