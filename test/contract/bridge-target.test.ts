@@ -135,7 +135,7 @@ describe('the bridge of a real Open vSwitch', () => {
     const held = await target.observe(stop.signal);
     expect(puts.map(([key]) => held.get(key))).toEqual(puts.map(([, value]) => value));
     expect(ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=0')).toContain(`meter:${ofPort}`);
-    expect(counters() - before).toBe(2);
+    expect(counters() - before).toBe(2 * puts.length);
     await target.apply({ put: everything(), remove: new Set() }, stop.signal);
   });
 

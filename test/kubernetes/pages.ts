@@ -20,6 +20,7 @@ interface Wanted {
 
 /** Commands that may end otherwise, because something is wrong here that they are to find; by the words that they begin with. */
 const mayFindSomething = [
+  'ctr -n k8s.io tasks exec',
   'seinectl check',
   'seinectl cluster',
   'seinectl status',
@@ -28,7 +29,7 @@ const mayFindSomething = [
   'seinectl policy explain',
 ];
 const ovsTools = ['ovs-vsctl', 'ovs-ofctl', 'ovs-appctl'];
-const nodeTools = ['ctr', 'iptables-save', 'iptables-restore', 'ip6tables-save', 'ip6tables-restore'];
+const nodeTools = ['iptables-save', 'iptables-restore', 'ip6tables-save', 'ip6tables-restore'];
 
 /** Of what is named in a sentence: no object, a file, or nothing that a test may do. */
 const notCalled = /\b(FILE|HEX|annotate|node cleanup|wire)\b|^collect$|^compile$|^(?:cluster|explain|get|wire)$/;
@@ -78,6 +79,7 @@ export class Pages {
     const places: readonly (readonly [RegExp, string])[] = [
       [/exec POD\b/, 'exec "$agent_pod"'],
       [/get nodes NAME\b/, `get nodes ${peer}`],
+      [/get services NAME$/, `get services ${name} -n ${namespace}`],
       [/policy (pod|show) NAME\b/, `policy $1 ${namespace}/${name}`],
       [/\bNAMESPACE\/(NAME|POD)\b/, `${namespace}/${name}`],
       [/--from POD\b/, `--from ${namespace}/${other}`],
@@ -110,19 +112,20 @@ export class Pages {
     const write = (tool: string, ...lines: readonly string[]) =>
       writeFileSync(join(onNode, tool), `${['#!/bin/sh', ...lines].join('\n')}\n`, { mode: 0o755 });
     for (const tool of ovsTools) write(tool, `exec ${inPod(ovs, 'ovs')} ${tool} "$@"`);
-    for (const tool of nodeTools)
-      write(
-        tool,
-        // Else it would find itself there.
-        `PATH=${process.env['PATH']} SEINE_LAB_DIR=${this.#cluster.plan.dir} exec ${process.execPath} ${labProgram} node exec ${this.#wanted.node} -- ${tool} "$@"`,
-      );
+    // With the machine's own path: else it would find itself there.
+    const onTheNode = `env PATH=${process.env['PATH']} SEINE_LAB_DIR=${this.#cluster.plan.dir} ${process.execPath} ${labProgram} node exec ${this.#wanted.node} --`;
+    for (const tool of nodeTools) write(tool, `exec ${onTheNode} ${tool} "$@"`);
+    write('ctr', `${onTheNode} ctr "$@"`, ...finding('ctr'));
     write(
       'seinectl',
       `if [ "$1" = cluster ]; then ${laptop} "$@"; else ${inPod(agent, 'agent')} seinectl "$@"; fi`,
-      'code=$?',
-      '[ $code -eq 1 ] || exit $code',
-      'echo "!! seinectl $*: exit code 1"',
+      ...finding('seinectl'),
     );
     return `PATH=${onNode}:$PATH; agent_pod=${agent}`;
   }
+}
+
+/** The rest of a script: exit code 1 of a look is what it has found, and is said. */
+function finding(program: string): readonly string[] {
+  return ['code=$?', '[ $code -eq 1 ] || exit $code', `echo "!! ${program} $*: exit code 1"`];
 }

@@ -33,12 +33,13 @@ export class LoneServer {
   static async start(server: PodStatusLine, client: PodStatusLine, family: Family): Promise<LoneServer> {
     const address = server.ips.find((ip) => parseIp(ip).family === family) ?? '';
     const listening = await bindUdpIn(server.netns, address, port);
-    const asking = await bindUdpIn(client.netns, family === 'ipv4' ? '0.0.0.0' : '::', 0);
-    await new Promise<void>((resolve) => asking.connect(port, address, resolve));
-    const pair = new LoneServer(listening, asking);
-    const asked = once(listening, 'message');
-    pair.ask();
-    await asked;
+    const socket = await bindUdpIn(client.netns, family === 'ipv4' ? '0.0.0.0' : '::', 0);
+    await new Promise<void>((resolve) => socket.connect(port, address, resolve));
+    const pair = new LoneServer(listening, socket);
+    // The first datagram between two nodes may be lost, and a policy that goes may not be gone yet.
+    const asking = setInterval(() => pair.ask(), everyMs);
+    await once(listening, 'message');
+    clearInterval(asking);
     return pair;
   }
 
