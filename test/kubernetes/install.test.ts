@@ -339,6 +339,7 @@ async function untilWhole(): Promise<void> {
 it('leaves nothing when it is uninstalled by the page', async () => {
   const uninstall = 'docs/uninstall.md';
   await cluster.kubectl('delete', 'pods', '--all', '--now');
+  await cluster.kubectl('delete', 'namespace', looked.namespace, '--ignore-not-found');
   await cluster.kubectl('-n', 'kube-system', 'scale', 'deployment/coredns', '--replicas=0');
   await cluster.wait(patience, '--for=delete', 'pod', '-n', 'kube-system', '-l', 'k8s-app=kube-dns');
   for (const command of commandsOf(uninstall, 'Uninstalling')) {
