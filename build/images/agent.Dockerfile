@@ -1,6 +1,6 @@
 # The image of agent, plugin and seinectl. From the root of the checkout:
 #
-#     podman build -f build/images/agent.Dockerfile -t seine.invalid/agent:0.7.0 .
+#     podman build -f build/images/agent.Dockerfile -t seine.invalid/agent:0.8.0 .
 #
 # For another architecture add --platform linux/arm64; Node and koffi come prebuilt for both, the plugin is compiled.
 

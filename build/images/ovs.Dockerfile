@@ -1,6 +1,6 @@
 # The image of Open vSwitch. From the root of the checkout:
 #
-#     podman build -f build/images/ovs.Dockerfile -t seine.invalid/ovs:0.7.0 .
+#     podman build -f build/images/ovs.Dockerfile -t seine.invalid/ovs:0.8.0 .
 
 # Any Debian 12 or newer: its Open vSwitch is what runs.
 ARG BASE=docker.io/library/debian:bookworm-slim
