@@ -15,8 +15,9 @@ export const packages = {
   ethtool: 'checksum offload of the lab’s underlay',
   iproute2: 'ip: the lab and the tests look at links and routes',
   'iputils-ping': 'checks of the demo and the tests',
-  'containernetworking-plugins': 'portmap and bandwidth, chained after seine; bridge and host-local as peer in the benchmarks',
-  iptables: 'portmap of the plugin chain uses it for host ports',
+  'containernetworking-plugins':
+    'portmap and bandwidth, for lists that have them and for what they leave; bridge and host-local as peer in the benchmarks',
+  iptables: 'portmap uses it, where a list has it',
   procps: 'sysctl: tests look at kernel settings',
   gcc: 'compiles the plugin',
   'libc6-dev': 'compiles the plugin',

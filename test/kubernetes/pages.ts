@@ -36,7 +36,7 @@ const notCalled = /\b(FILE|HEX|annotate|node cleanup|wire)\b|^collect$|^compile$
 
 /**
  * Types what pages say, as they say it. What a page tells people to run on a node, as root, `seinectl` and the tools of Open vSwitch, runs in the
- * pods of that node: what stands on the page is not changed for it, the shell has functions of those names.
+ * pods of that node: what stands on the page is not changed for it, the shell finds programs of those names.
  */
 export class Pages {
   readonly #cluster: RealCluster;
@@ -100,14 +100,14 @@ export class Pages {
   }
 
   async #type(text: string): Promise<void> {
-    const said = await this.#cluster.typeAll(`${await this.#functions()}\n${text}`, text);
+    const said = await this.#cluster.typeAll(`${await this.#onNode()}\n${text}`, text);
     const found = [...said.matchAll(/^!! (.*): exit code 1$/gm)].map(([, call = '']) => call);
     const unexpected = found.filter((call) => !mayFindSomething.some((start) => call.startsWith(start)));
     if (unexpected.length > 0) throw new Error(`${unexpected.join('; ')}: exit code 1\n${said}`);
   }
 
-  /** Functions of a shell for what one types on a node. Exit code 1 of `seinectl` is a finding: said, and gone on. */
-  async #functions(): Promise<string> {
+  /** What goes before a script, so that it finds what one types on a node. Exit code 1 of `seinectl` is a finding: said, and gone on. */
+  async #onNode(): Promise<string> {
     const [agent, ovs] = await Promise.all(['seine-agent', 'seine-ovs'].map((app) => this.#cluster.podOf(app, this.#wanted.node)));
     const inPod = (pod: string | undefined, container: string) => `kubectl -n seine-system exec -i ${pod} -c ${container} --`;
     const laptop = `${process.execPath} ${join(packageRoot, 'bin', 'seinectl.mjs')}`;
