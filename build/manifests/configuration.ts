@@ -101,15 +101,18 @@ function inOrder(value: unknown): string {
   return JSON.stringify(value, (_, each: unknown) => (isGroup(each) ? Object.fromEntries(sorted(each)) : each));
 }
 
-/** The chain of the lab, so that what is tested there is what is installed. `cniVersions` is filled in on the node, by what its plugins can do. */
+/**
+ * The chain of the lab, so that what is tested there is what is installed, but for the places of a lab's node: a cluster's are the defaults. `cniVersions`
+ * is filled in on the node, by what its plugins can do.
+ */
 export function conflist(): string {
   const { cniVersion, name, plugins } = JSON.parse(chainConfList({ agentSocket: '', stateDir: '', deadline: 0 }, [])) as ConfList;
-  const withDefaults = plugins.map(({ type, capabilities }) => ({ type, ...(capabilities ? { capabilities } : {}) }));
-  return `${JSON.stringify({ cniVersion, name, plugins: withDefaults }, null, 2)}\n`;
+  const installed = plugins.map(({ agentSocket: _, stateDir: __, deadline: ___, ...rest }) => rest);
+  return `${JSON.stringify({ cniVersion, name, plugins: installed }, null, 2)}\n`;
 }
 
 interface ConfList {
   readonly cniVersion: string;
   readonly name: string;
-  readonly plugins: readonly { readonly type: string; readonly capabilities?: Readonly<Record<string, boolean>> }[];
+  readonly plugins: readonly Settings[];
 }
