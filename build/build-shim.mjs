@@ -8,7 +8,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
@@ -111,7 +111,8 @@ async function buildNative(compiler, work, log) {
   const script = join(work, 'plugin.js');
   await bundle({ entryPoints: ['src/cni-shim/quickjs-main.ts'], outfile: script, format: 'iife', target: 'es2020', minify: true });
   const bytecode = join(work, 'plugin.c');
-  execFileSync(join(objects, 'qjsc'), ['-c', '-o', bytecode, '-N', 'seine_plugin', script], { stdio: 'inherit' });
+  // By its bare name: that is in the bytecode, and two builds are to be equal.
+  execFileSync(join(objects, 'qjsc'), ['-c', '-o', bytecode, '-N', 'seine_plugin', basename(script)], { cwd: work, stdio: 'inherit' });
   const program = join(work, 'seine');
   const libraries = engineSources.map((name) => join(objects, objectOf(name)));
   const flags = [...hostFlags, '-isystem', engine, '-static', '-s', '-Wl,--gc-sections'];
@@ -135,7 +136,8 @@ function compileEngine(compiler, log) {
   const work = mkdtempSync(join(cache, 'engine-work-'));
   try {
     for (const name of [...engineSources, ...compilerSources])
-      execFileSync(compiler, [...engineFlags, '-c', '-o', join(work, objectOf(name)), join(engine, name)], { stdio: 'inherit' });
+      // Assertions have the name that a source was given by: not the folder of a checkout.
+      execFileSync(compiler, [...engineFlags, '-c', '-o', join(work, objectOf(name)), name], { cwd: engine, stdio: 'inherit' });
     const all = [...engineSources, ...compilerSources].map((name) => join(work, objectOf(name)));
     execFileSync(compiler, ['-o', join(work, 'qjsc'), ...all, '-lm', '-ldl', '-lpthread'], { stdio: 'inherit' });
     rmSync(folder, { recursive: true, force: true });
