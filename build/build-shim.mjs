@@ -135,8 +135,8 @@ function compileEngine(compiler, log) {
   log('compiling the QuickJS engine (once, some ten seconds)');
   const work = mkdtempSync(join(cache, 'engine-work-'));
   try {
+    // Assertions have the name that a source was given by: not the folder of a checkout.
     for (const name of [...engineSources, ...compilerSources])
-      // Assertions have the name that a source was given by: not the folder of a checkout.
       execFileSync(compiler, [...engineFlags, '-c', '-o', join(work, objectOf(name)), name], { cwd: engine, stdio: 'inherit' });
     const all = [...engineSources, ...compilerSources].map((name) => join(work, objectOf(name)));
     execFileSync(compiler, ['-o', join(work, 'qjsc'), ...all, '-lm', '-ldl', '-lpthread'], { stdio: 'inherit' });
