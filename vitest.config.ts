@@ -5,7 +5,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /**
  * Projects by what they need: `unit` needs nothing; `integration` needs root, real Open vSwitch and namespaces; `e2e` needs a whole
- * lab; `runtime` needs a lab and container runtimes, `upgrade` a lab and the repository's history, `kubernetes`
+ * lab; `runtime` needs a lab and container runtimes, `images` podman, `upgrade` a lab and the repository's history, `kubernetes`
  * a real one, which is built; none of these is part of `npm test`.
  * Deadlines are for a machine that does other things as well: they tell that something hangs, not how fast it is.
  *
@@ -23,7 +23,7 @@ const oneAfterAnother = { fileParallelism: false, maxWorkers: 1 };
 
 /** It boots an emulated machine that keeps every processor busy, so nothing runs beside it. */
 const emulated = 'test/e2e/kernel-datapath.test.ts';
-const order = ['unit', 'e2e', 'integration', 'emulated', 'runtime', 'upgrade', 'kubernetes'];
+const order = ['unit', 'e2e', 'integration', 'emulated', 'runtime', 'images', 'upgrade', 'kubernetes'];
 
 /** What is soon known first, then what takes long, so that no worker waits for another in the end. */
 class FileOrder extends BaseSequencer {
@@ -94,6 +94,16 @@ export default defineConfig({
           testTimeout: 180_000,
           hookTimeout: 180_000,
           sequence: { groupOrder: 2 },
+        },
+      },
+      {
+        test: {
+          ...shared,
+          ...oneAfterAnother,
+          name: 'images',
+          include: ['test/images/*.test.ts'],
+          testTimeout: 300_000,
+          sequence: { groupOrder: 5 },
         },
       },
       {

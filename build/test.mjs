@@ -11,7 +11,7 @@ import { forSecondRun } from './test-run/second-run.mjs';
 
 const slowestCount = 10;
 /** Those have commands of their own. */
-const withoutOthers = ['--project=!runtime', '--project=!upgrade', '--project=!kubernetes'];
+const withoutOthers = ['--project=!runtime', '--project=!images', '--project=!upgrade', '--project=!kubernetes'];
 
 const checks = [
   { name: 'types', run: () => check('tsc', '--noEmit', '-p', '.') },

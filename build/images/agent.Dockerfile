@@ -2,6 +2,9 @@
 #
 #     podman build -f build/images/agent.Dockerfile -t seine.invalid/agent:0.8.0 .
 #
+# or by `npm run build:images`, which builds what a commit holds: twice the same, for one base and the same packages. So nothing stays in
+# a layer that tells when or where it was built: no logs, no caches.
+#
 # For another architecture add --platform linux/arm64; Node and koffi come prebuilt for both, the plugin is compiled.
 
 # Has Node and npm; builds.
@@ -22,15 +25,17 @@ RUN npm ci --ignore-scripts --include=optional
 COPY tsconfig.json LICENSE ./
 COPY build build
 COPY src src
-RUN node build/bundle.mjs && node build/build-shim.mjs && node build/images/collect.mjs /out
+RUN node build/bundle.mjs && node build/build-shim.mjs && node build/images/collect.mjs /out \
+ && dpkg-query -W -f 'pkg:deb/debian/${Package}@${Version}?arch=${Architecture}\n' > /out/usr/share/seine/built-with
 
 FROM ${BASE}
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends libnftables1 \
- && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/cache/ldconfig/aux-cache \
+ && find /var/log -type f -delete
 COPY --from=build /out/ /
 # Whether all its parts are there shows when they are loaded.
-RUN seinectl --version && install-cni --help && seine-agent --help
+RUN export NODE_COMPILE_CACHE= && seinectl --version && install-cni --help && seine-agent --help
 COPY build/images/sbom /opt/seine/sbom
 RUN mkdir -p /usr/share/seine && /opt/seine/sbom seine-agent /opt/seine/npm-components.json > /usr/share/seine/sbom.cdx.json && rm /opt/seine/sbom
 LABEL org.opencontainers.image.title="seine-agent" org.opencontainers.image.licenses="Apache-2.0"

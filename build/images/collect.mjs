@@ -3,7 +3,8 @@
  * and those chained after it, the pinned Node, koffi with the one native library of this architecture, and a list of all that
  * comes from npm.
  */
-import { chmodSync, cpSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
 const root = resolve(import.meta.dirname, '..', '..');
@@ -17,8 +18,9 @@ const description = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 /** Packages of which files are copied; everything else of npm is inside the bundles. */
 const nodePackage = `node-linux-${process.arch}`;
 const nativePackage = `@koromix/koffi-linux-${process.arch}`;
-/** Where Debian has the plugins of the chain; nodes that have their own keep them. */
+/** Where Debian has the plugins of the chain, and in which package; nodes that have their own keep them. */
 const debianPlugins = '/usr/lib/cni';
+const debianPackage = 'containernetworking-plugins';
 
 /** Sources in C++ are of no use where there is no compiler. */
 const isNoSource = (path) => statSync(path).isDirectory() || /\.(c?js|json|txt)$/.test(path);
@@ -82,5 +84,24 @@ function resolved(from, name) {
   return from === '' ? undefined : resolved(from.replace(/\/?(?:node_modules\/)?(?:@[^/]+\/)?[^/]+$/, ''), name);
 }
 
+/** Of Debian's, of which files are copied: the image has no such package. */
+function copied() {
+  const fields = ['Version', 'Architecture'].map((name) => `\${${name}}`).join(' ');
+  const [version, arch] = execFileSync('dpkg-query', ['-W', '-f', fields, debianPackage], { encoding: 'utf8' }).split(' ');
+  return { type: 'library', name: debianPackage, version, purl: `pkg:deb/debian/${debianPackage}@${version}?arch=${arch}` };
+}
+
+/** Gives all files and folders the modes that they have in every image, whatever the checkout's are. */
+function settleModes(path) {
+  const stat = statSync(path);
+  chmodSync(path, stat.isDirectory() || (stat.mode & 0o100) !== 0 ? 0o755 : 0o644);
+  if (stat.isDirectory()) for (const name of readdirSync(path)) settleModes(join(path, name));
+}
+
 const own = { type: 'application', name: 'seine', version: description.version, purl: `pkg:npm/seine@${description.version}` };
-writeFileSync(join(home, 'npm-components.json'), `[${[own, ...components()].map((component) => JSON.stringify(component)).join(',\n')}]`);
+writeFileSync(
+  join(home, 'npm-components.json'),
+  `[${[own, ...components(), copied()].map((component) => JSON.stringify(component)).join(',\n')}]`,
+);
+mkdirSync(join(out, 'usr', 'share', 'seine'), { recursive: true });
+settleModes(out);

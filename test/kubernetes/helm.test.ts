@@ -6,12 +6,13 @@ import { packageRoot } from '../../src/lab/machine/installation.ts';
 import { agentImage, ovsImage } from '../runtime/image-builder.ts';
 import { until } from '../support/converge-lab.ts';
 import { RealCluster, say } from './cluster.ts';
+import { pod, service } from './objects.ts';
 import { commandOf } from './page-commands.ts';
-import { agentPods, untilUniform } from './roll-out.ts';
+import { agentPods, stopsAtOneNode, undo, untilUniform } from './roll-out.ts';
 
 /*
- * The chart by the commands of the pages, with the real `helm` on a real Kubernetes: installed, upgraded, rolled back, broken, and taken away. One
- * story: each part begins where the one before has ended.
+ * The chart by the commands of the pages, with the real `helm` on a real Kubernetes: installed, upgraded, rolled back, broken, and taken away, while
+ * pods of two nodes talk. One story: each part begins where the one before has ended.
  */
 
 const page = 'docs/install.md';
@@ -19,16 +20,19 @@ const dir = '/run/seine-install';
 const limit = AbortSignal.timeout(3_000_000);
 const patience = 180;
 const conflist = '/etc/cni/net.d/10-seine.conflist';
+const { plugins: installedPlugins } = JSON.parse(
+  readFileSync(join(packageRoot, 'build', 'helm', 'seine', 'files', '10-seine.conflist'), 'utf8'),
+) as {
+  readonly plugins: readonly object[];
+};
 
 let cluster: RealCluster;
 let helm = '';
-let node = '';
 
 beforeAll(async () => {
   helm = await builtHelm();
   say('a Kubernetes without a network');
-  cluster = await RealCluster.up({ dir, nodes: 1, bare: true, families: process.env['SEINE_TEST_FAMILIES'] ?? 'ipv4,ipv6' }, limit);
-  [node = ''] = cluster.nodes;
+  cluster = await RealCluster.up({ dir, nodes: 2, bare: true, families: process.env['SEINE_TEST_FAMILIES'] ?? 'ipv4,ipv6' }, limit);
   await cluster.importImages(process.env['SEINE_TEST_IMAGES'] ?? 'none: npm run test:kubernetes builds them');
 }, 1_500_000);
 afterAll(async () => {
@@ -62,7 +66,51 @@ async function untilDeployed(expected: (now: Deployed) => boolean): Promise<Depl
   return { config: now.config, image: now.image };
 }
 
-const plugins = async () => await cluster.onNode(node, 'cat', conflist);
+/** The list of plugins that runtimes find, which is the same on all nodes. */
+async function plugins(): Promise<unknown> {
+  const texts = await Promise.all(cluster.nodes.map((node) => cluster.onNode(node, 'cat', conflist)));
+  expect(new Set(texts).size).toBe(1);
+  const { plugins: list } = JSON.parse(texts[0] ?? '') as { readonly plugins: unknown };
+  return list;
+}
+
+async function inAgents(...command: readonly string[]): Promise<readonly string[]> {
+  const pods = await agentPods(cluster);
+  return await Promise.all(pods.map(({ name }) => cluster.kubectl('-n', 'seine-system', 'exec', name, '-c', 'agent', '--', ...command)));
+}
+
+/** Pods of both nodes answer by their addresses and by a Service, and agents say that all is well. */
+async function allIsWell(): Promise<void> {
+  const answers = async (url: string) => (await cluster.kubectlAnyway('exec', 'client', '--', 'curl', '-gs', '-m', '5', url)).trim();
+  for (const node of cluster.nodes)
+    for (const ip of (await cluster.pod(`web-${node}`)).ips) {
+      const url = `http://${ip.includes(':') ? `[${ip}]` : ip}:8080/hostname`;
+      await until(
+        async () => (await answers(url)) === `web-${node}`,
+        patience * 1_000,
+        () => `web-${node} does not answer at ${ip}`,
+      );
+    }
+  await until(
+    async () => (await answers('http://web/hostname')).startsWith('web-'),
+    patience * 1_000,
+    () => 'the Service web does not answer',
+  );
+  let said: readonly string[] = [];
+  const well = async () => {
+    said = await inAgents('seinectl', 'status');
+    return said.every((text) => text.includes('READY') && text.includes('\nNo problems.\n'));
+  };
+  await until(well, patience * 1_000, () => said.join('\n'));
+  say('pods of both nodes talk; both agents: READY, no problems');
+}
+
+/** The least level of what agents have logged: what their configuration says shows there. */
+async function isLogged(level: string): Promise<boolean> {
+  const pods = await agentPods(cluster);
+  const logs = await Promise.all(pods.map(({ name }) => cluster.kubectl('-n', 'seine-system', 'logs', name, '-c', 'agent')));
+  return logs.every((log) => log.includes(`"level":"${level}"`));
+}
 
 let first: Deployed;
 let second: Deployed;
@@ -74,6 +122,19 @@ it('is installed by the command of the page', async () => {
   await typed(commandOf(page, 'Helm', 'kubectl -n seine-system rollout'));
   first = await untilDeployed(() => true);
   expect(await cluster.type(commandOf(page, 'kubeadm', 'kubectl -n seine-system exec'))).toContain('READY');
+  expect(await plugins()).toEqual(installedPlugins);
+});
+
+it('gives pods a network', async () => {
+  const [first = ''] = cluster.nodes;
+  await cluster.apply([
+    ...cluster.nodes.map((node) => pod({ name: `web-${node}`, app: 'web', nodeName: node, args: ['netexec'] })),
+    pod({ name: 'client', app: 'client', nodeName: first }),
+    service('web', 'web', [{ port: 80, targetPort: 8080 }]),
+  ]);
+  await cluster.wait(patience, '--for=condition=Ready', 'pod', '-l', 'app in (web, client)');
+  await allIsWell();
+  expect(await isLogged('debug')).toBe(false);
 });
 
 it('keeps values over an upgrade by the command of the page, and rolls the other setting out', async () => {
@@ -83,6 +144,12 @@ it('keeps values over an upgrade by the command of the page, and rolls the other
   const { agent, ...rest } = await values();
   const { agent: former, ...others } = before;
   expect([rest, agent]).toEqual([others, { ...Object(former), logLevel: 'debug' }]);
+  await until(
+    async () => await isLogged('debug'),
+    patience * 1_000,
+    () => 'agents do not log what was asked for',
+  );
+  await allIsWell();
 });
 
 it('keeps them without options, too, in a version of the chart that has another list of plugins', async () => {
@@ -95,33 +162,38 @@ it('keeps them without options, too, in a version of the chart that has another 
   await typed(`helm upgrade seine ${chart} --namespace kube-system`);
   await untilDeployed(({ config }) => config !== second.config);
   expect(await values()).toEqual(before);
-  expect(JSON.parse(await plugins())).toMatchObject({ plugins: [{ type: 'seine' }, { type: 'portmap' }] });
+  expect(await plugins()).toEqual([...installedPlugins, { type: 'portmap' }]);
 });
 
 it('brings agent, configuration and plugin list back by helm rollback', async () => {
   await typed(rolledBack());
   expect(await untilDeployed(({ config }) => config === second.config)).toEqual(second);
-  expect(JSON.parse(await plugins())).toMatchObject({ plugins: [{ type: 'seine', bandwidth: 'both' }] });
+  expect(await plugins()).toEqual(installedPlugins);
+  await until(
+    async () => await isLogged('debug'),
+    patience * 1_000,
+    () => 'agents do not log what was asked for',
+  );
+  await allIsWell();
 });
 
-it('comes back from an image that is not there', async () => {
+it('stops at one node with an image that is not there, and comes back', async () => {
   await typed(upgraded(), '--set agentImage=seine.invalid/agent:none');
-  const broken = async () => (await agentPods(cluster)).some(({ waits }) => /ImagePull/.test(waits));
-  await until(broken, patience * 1_000, () => 'no pod waits for the image');
+  await stopsAtOneNode(cluster, ({ waits }) => /ImagePull/.test(waits));
   await typed(rolledBack());
   expect(await untilDeployed(({ image }) => image === second.image)).toEqual(second);
 });
 
 it('brings back by kubectl rollout undo what helm has replaced', async () => {
-  await typed(
-    `helm upgrade seine ${join(packageRoot, 'build', 'helm', 'seine')} --namespace kube-system --reset-then-reuse-values --set agent.logLevel=warn`,
-  );
+  await typed(upgraded(), '--set agent.logLevel=warn');
   await untilDeployed(({ config }) => config !== second.config);
-  await cluster.type('kubectl rollout undo daemonset/seine-agent -n seine-system');
+  await undo(cluster);
   expect(await untilDeployed(({ config }) => config === second.config)).toEqual(second);
+  await allIsWell();
 });
 
-it('is taken away by the commands of the page, and the node is clean', async () => {
+it('is taken away by the commands of the page, and nodes are clean', async () => {
+  await cluster.kubectl('delete', 'pod', '-l', 'app in (web, client)');
   await cluster.kubectl('-n', 'kube-system', 'scale', 'deployment/coredns', '--replicas=0');
   const commands = 'Uninstalling';
   await typed(commandOf('docs/uninstall.md', commands, 'helm upgrade'));
@@ -138,5 +210,8 @@ it('is taken away by the commands of the page, and the node is clean', async () 
   expect(
     await cluster.kubectlAnyway('get', 'clusterrole,flowschema,validatingadmissionpolicy', '-l', 'app.kubernetes.io/part-of=seine'),
   ).toContain('No resources found');
-  expect(await cluster.onNode(node, 'ls', '/etc/cni/net.d')).not.toContain('seine');
+  for (const node of cluster.nodes) {
+    expect(await cluster.onNode(node, 'ls', '/etc/cni/net.d')).not.toContain('seine');
+    expect(await cluster.onNode(node, 'ip', '-br', 'link')).not.toContain('antrea-gw0');
+  }
 });

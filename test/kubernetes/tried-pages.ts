@@ -5,14 +5,22 @@ type Runner =
   /** A part of the installation's story, `install.test.ts`, which waits between them. */
   | 'install'
   /** `helm.test.ts` */
-  | 'helm';
+  | 'helm'
+  /** `npm run test:images` */
+  | 'images';
 
 /**
  * The pages whose commands are run, by heading. A block below a heading that is not here says on the page why no test runs it. What is below
  * `Uninstalling` for Helm's users is `helm`'s.
  */
 export const triedPages: Readonly<Record<string, Readonly<Record<string, Runner>>>> = {
-  'docs/install.md': { Images: 'install', kubeadm: 'install', Helm: 'helm', 'The plugin and its configuration': 'pages' },
+  'docs/install.md': {
+    Images: 'install',
+    'Equal builds, and where images come from': 'images',
+    kubeadm: 'install',
+    Helm: 'helm',
+    'The plugin and its configuration': 'pages',
+  },
   'docs/operations.md': { 'The whole fleet': 'pages', 'Support bundle': 'pages', Prometheus: 'pages' },
   'docs/upgrade.md': { Pools: 'pages' },
   'docs/uninstall.md': { Uninstalling: 'install' },

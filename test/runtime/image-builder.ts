@@ -28,7 +28,10 @@ runtime = "runc"
 `;
 
 export const podmanEnvironment = { CONTAINERS_CONF: join(cache, 'containers.conf') };
-export const podmanOptions = ['--root', join(cache, 'storage'), '--runroot', '/run/seine-images', '--tmpdir', '/run/seine-images/tmp'];
+const [storage, runFolder] = [join(cache, 'storage'), '/run/seine-images'];
+export const podmanOptions = ['--root', storage, '--runroot', runFolder, '--tmpdir', `${runFolder}/tmp`];
+/** Of `podman build`, where the network is this machine's and so are the certificates of mirrors and registries. */
+export const buildOptions = ['--network', 'host', '--isolation', 'oci', '--layers', '--volume', '/etc/ssl/certs:/etc/ssl/certs:ro'];
 
 export async function podman(args: readonly string[], signal: AbortSignal): Promise<string> {
   return await run('podman', [...podmanOptions, ...args], { env: podmanEnvironment }, signal);
@@ -40,14 +43,30 @@ export async function podman(args: readonly string[], signal: AbortSignal): Prom
  * another architecture than this machine's, the kernel has to know an emulator for programs of it.
  */
 export async function buildImages(signal: AbortSignal, architecture: Architecture = own): Promise<void> {
+  await makeBases(signal, architecture);
+  await build('ovs', architecture, signal);
+  await build('agent', architecture, signal);
+}
+
+/** @returns what a shell needs whose `podman` is to have the storage of `podman` here */
+export function shellEnvironment(): Readonly<Record<string, string>> {
+  const file = join(cache, 'storage.conf');
+  writeFileSync(file, `[storage]\ndriver = "overlay"\ngraphroot = "${storage}"\nrunroot = "${runFolder}"\n`);
+  return { ...podmanEnvironment, CONTAINERS_STORAGE_CONF: file };
+}
+
+/** What stands for the images that the Dockerfiles name. @returns their names here */
+export async function makeBases(
+  signal: AbortSignal,
+  architecture: Architecture = own,
+): Promise<{ readonly base: string; readonly buildBase: string }> {
   mkdirSync(cache, { recursive: true });
   writeFileSync(join(cache, 'containers.conf'), configuration);
   const archive = await makeBase(architecture, signal);
-  const base = tagOf('base', architecture);
+  const [base, buildBase] = [tagOf('base', architecture), tagOf('build-base', architecture)];
   if (!(await exists(base, signal))) await podman(['import', '--arch', architecture, archive, base], signal);
-  if (!(await exists(tagOf('build-base', architecture), signal))) await makeBuildBase(archive, architecture, signal);
-  await build('ovs', architecture, signal);
-  await build('agent', architecture, signal);
+  if (!(await exists(buildBase, signal))) await makeBuildBase(archive, architecture, signal);
+  return { base, buildBase };
 }
 
 /** podman leaves its storage mounted on itself; the cache can be deleted again after this. */
@@ -56,10 +75,9 @@ export async function releaseStorage(signal: AbortSignal): Promise<void> {
 }
 
 async function build(name: 'agent' | 'ovs', architecture: Architecture, signal: AbortSignal): Promise<void> {
-  const certificates = '/etc/ssl/certs:/etc/ssl/certs:ro';
   const bases = [`BASE=${tagOf('base', architecture)}`, `BUILD_BASE=${tagOf('build-base', architecture)}`];
   const file = join(root, 'build', 'images', `${name}.Dockerfile`);
-  const how = ['--platform', `linux/${architecture}`, '--network', 'host', '--isolation', 'oci', '--layers', '--volume', certificates];
+  const how = ['--platform', `linux/${architecture}`, ...buildOptions];
   const args = bases.flatMap((arg) => ['--build-arg', arg]);
   await podman(['build', ...how, ...args, '--file', file, '--tag', imagesFor(architecture)[name], root], signal);
 }

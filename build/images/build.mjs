@@ -1,0 +1,144 @@
+/**
+ * `npm run build:images`: both images of a commit, so that two builds of it are equal, and beside them where each comes from.
+ *
+ * What is built is what the commit holds, never what lies in the working tree; files have the time of the commit, whatever the clock says.
+ */
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { root } from '../setup/paths.mjs';
+import { argumentsOf, provenanceOf } from './provenance.mjs';
+
+const help = `npm run build:images -- [options] [-- options of podman build]: both images of a commit, by podman
+
+  --registry NAME     images are NAME/agent and NAME/ovs, with the version of the commit as their tag (seine.invalid)
+  --commit REVISION   of this repository; HEAD if absent. What no commit holds is not built
+  --base IMAGE        Debian 12 or newer, instead of what the Dockerfiles name
+  --build-base IMAGE  with Node and npm, likewise
+  --platform OS/ARCH  such as linux/arm64, on a machine that can
+  --builder URI       who builds, as provenance is to say it (${'https://seine.invalid/builders/by-hand'})
+  --out FOLDER        where NAME.provenance.json of each image goes (images)
+  --no-cache          builds every layer anew
+  -h, --help          this text
+
+Equal are two builds of one commit on the same bases, with the same packages of Debian, by the same podman.
+`;
+
+const options = {
+  registry: { type: 'string', default: 'seine.invalid' },
+  commit: { type: 'string', default: 'HEAD' },
+  base: { type: 'string' },
+  'build-base': { type: 'string' },
+  platform: { type: 'string' },
+  builder: { type: 'string', default: 'https://seine.invalid/builders/by-hand' },
+  out: { type: 'string', default: 'images' },
+  'no-cache': { type: 'boolean' },
+  help: { type: 'boolean', short: 'h' },
+};
+
+const said = (command, args) => execFileSync(command, args, { encoding: 'utf8', maxBuffer: 64 << 20 }).trim();
+const git = (...args) => said('git', ['-c', `safe.directory=${root}`, '-C', root, ...args]);
+const podman = (...args) => said('podman', args);
+const sha256 = (content) => createHash('sha256').update(content).digest('hex');
+
+/** What a commit holds, in a folder of its own. */
+function checkedOut(commit, folder) {
+  const tree = execFileSync('git', ['-c', `safe.directory=${root}`, '-C', root, 'archive', '--format=tar', commit], { maxBuffer: 1 << 30 });
+  execFileSync('tar', ['-x', '--preserve-permissions', '-C', folder], { input: tree });
+  return folder;
+}
+
+/** Options of `podman build` for what was asked, as provenance has them too. */
+function buildArguments(asked, dockerfile) {
+  const given = { BASE: asked.base, BUILD_BASE: asked['build-base'] };
+  return Object.fromEntries(Object.entries(argumentsOf(dockerfile)).map(([name, value]) => [name, given[name] ?? value]));
+}
+
+function built(image, tree, commit, asked, more) {
+  const file = `build/images/${image}.Dockerfile`;
+  const { version } = JSON.parse(readFileSync(join(tree, 'package.json'), 'utf8'));
+  const name = `${asked.registry}/${image}:${version}`;
+  const args = buildArguments(asked, readFileSync(join(tree, file), 'utf8'));
+  const platform = asked.platform === undefined ? [] : ['--platform', asked.platform];
+  const timestamp = Number(git('show', '--no-patch', '--format=%ct', commit));
+  const how = [...platform, '--timestamp', String(timestamp), ...(asked['no-cache'] ? ['--no-cache'] : []), ...more];
+  const given = Object.entries(args).flatMap(([key, value]) => ['--build-arg', `${key}=${value}`]);
+  const startedOn = new Date().toISOString();
+  execFileSync('podman', ['build', ...how, ...given, '--file', join(tree, file), '--tag', name, tree], { stdio: 'inherit' });
+  const parameters = { dockerfile: file, buildArguments: args, timestamp, options: [...platform, ...more] };
+  return { name, args, parameters, startedOn, finishedOn: new Date().toISOString() };
+}
+
+/** Files of an image, which is not run for it. */
+function filesOf(name, paths) {
+  const container = podman('create', '--network', 'none', name);
+  const folder = mkdtempSync(join(tmpdir(), 'seine-image-'));
+  try {
+    return paths.map((path, at) => {
+      podman('cp', `${container}:${path}`, join(folder, String(at)));
+      return readFileSync(join(folder, String(at)), 'utf8');
+    });
+  } finally {
+    rmSync(folder, { recursive: true });
+    podman('rm', container);
+  }
+}
+
+function inspected(name) {
+  const [{ Id, Digest, RepoDigests, RootFS }] = JSON.parse(podman('image', 'inspect', name));
+  const [, digest = Digest] = /@(sha256:\w+)$/.exec(RepoDigests?.[0] ?? '') ?? [];
+  return { id: Id, digest: digest.replace('sha256:', ''), layers: RootFS.Layers.map((layer) => layer.replace('sha256:', '')) };
+}
+
+function packagesIn(sbom) {
+  return JSON.parse(sbom).components.flatMap(({ purl }) => (purl.startsWith('pkg:deb/') ? [purl] : []));
+}
+
+function writeProvenance(image, built, { tree, commit, asked }) {
+  const { name, args, ...when } = built;
+  const { id, layers } = inspected(name);
+  const [sbom, builtWith = ''] = filesOf(name, [
+    '/usr/share/seine/sbom.cdx.json',
+    ...(image === 'agent' ? ['/usr/share/seine/built-with'] : []),
+  ]);
+  const bases = Object.entries(args).map(([as, base]) => ({ as, name: base, digest: inspected(base).digest }));
+  const statement = provenanceOf({
+    ...when,
+    name,
+    id,
+    layers,
+    commit,
+    lock: sha256(readFileSync(join(tree, 'package-lock.json'))),
+    bases,
+    packages: packagesIn(sbom),
+    builtWith: builtWith.split('\n').filter((line) => line !== ''),
+    builder: asked.builder,
+    versions: { podman: podman('version', '--format', '{{.Client.Version}}'), node: process.version },
+  });
+  const file = join(resolve(asked.out), `${image}.provenance.json`);
+  writeFileSync(file, `${JSON.stringify(statement, null, 2)}\n`);
+  console.log(`${name}\n  image ${id}\n  ${file}`);
+}
+
+function main() {
+  const { values: asked, positionals: more } = parseArgs({ options, allowPositionals: true });
+  if (asked.help) return void process.stdout.write(help);
+  const commit = git('rev-parse', '--verify', `${asked.commit}^{commit}`);
+  mkdirSync(resolve(asked.out), { recursive: true });
+  const tree = checkedOut(commit, mkdtempSync(join(tmpdir(), 'seine-build-')));
+  try {
+    for (const image of ['ovs', 'agent']) writeProvenance(image, built(image, tree, commit, asked, more), { tree, commit, asked });
+  } finally {
+    rmSync(tree, { recursive: true });
+  }
+}
+
+try {
+  main();
+} catch (error) {
+  process.stderr.write(`build:images: ${error.message}\n`);
+  process.exitCode = error.code?.startsWith('ERR_PARSE_ARGS') ? 2 : 1;
+}

@@ -1,0 +1,118 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { packageRoot } from '../../src/lab/machine/installation.ts';
+import { run } from '../../src/lab/machine/process.ts';
+import { commandOf } from '../kubernetes/page-commands.ts';
+import { buildOptions, makeBases, podman, releaseStorage, shellEnvironment } from '../runtime/image-builder.ts';
+
+/*
+ * The images of the commit that is checked out, by the command of the page, each layer built twice: in other folders, at other times, by users with
+ * other masks. What no commit holds is not looked at.
+ */
+
+const page = 'docs/install.md';
+const heading = 'Equal builds, and where images come from';
+const images = ['agent', 'ovs'];
+const signal = AbortSignal.timeout(3_000_000);
+const folder = mkdtempSync(join(tmpdir(), 'seine-images-'));
+const registries = ['localhost/seine-first', 'localhost/seine-second'];
+
+interface Dependency {
+  readonly uri?: string;
+  readonly name?: string;
+  readonly digest?: Readonly<Record<string, string>>;
+  readonly annotations?: { readonly as: string };
+}
+
+interface Statement {
+  readonly _type: string;
+  readonly predicateType: string;
+  readonly subject: readonly { readonly name: string; readonly digest: { readonly sha256: string } }[];
+  readonly predicate: {
+    readonly buildDefinition: { readonly resolvedDependencies: readonly Dependency[] };
+    readonly runDetails: { readonly byproducts: readonly Dependency[] };
+  };
+}
+
+let bases: Awaited<ReturnType<typeof makeBases>>;
+
+beforeAll(async () => {
+  bases = await makeBases(signal);
+  for (const [at, registry] of registries.entries()) await built(registry, at === 0 ? '022' : '077');
+}, 3_000_000);
+
+afterAll(async () => {
+  rmSync(folder, { recursive: true });
+  for (const registry of registries) await podman(['image', 'rm', '--force', ...images.map((image) => nameOf(registry, image))], signal);
+  await releaseStorage(AbortSignal.timeout(60_000));
+});
+
+/** Types the command of the page, with what this machine needs. */
+async function built(registry: string, mask: string): Promise<void> {
+  const command = commandOf(page, heading, 'npm run build:images')
+    .replace('REGISTRY/seine', registry)
+    .replace(/ --out \S+/, ` --out ${outOf(registry)}`);
+  const here = command.replace('npm run build:images --', `${process.execPath} ${join(packageRoot, 'build', 'images', 'build.mjs')}`);
+  const given = `--base ${bases.base} --build-base ${bases.buildBase} --no-cache -- ${buildOptions.join(' ')}`;
+  await run('sh', ['-ec', `umask ${mask}; ${here} ${given}`], { env: shellEnvironment() }, signal);
+}
+
+function outOf(registry: string): string {
+  return join(folder, registry.replace('/', '-'));
+}
+
+function nameOf(registry: string, image: string): string {
+  const { version } = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as { readonly version: string };
+  return `${registry}/${image}:${version}`;
+}
+
+function statementOf(registry: string, image: string): Statement {
+  return JSON.parse(readFileSync(join(outOf(registry), `${image}.provenance.json`), 'utf8')) as Statement;
+}
+
+async function inImage(image: string, ...command: readonly string[]): Promise<string> {
+  return await podman(['run', '--rm', '--network', 'none', nameOf(registries[0] ?? '', image), ...command], signal);
+}
+
+it.each(images)('builds the image of %s twice, equal layer by layer', (image) => {
+  const [first, second] = registries.map((registry) => statementOf(registry, image));
+  expect(second?.predicate.runDetails.byproducts).toEqual(first?.predicate.runDetails.byproducts);
+  expect(second?.subject[0]?.digest).toEqual(first?.subject[0]?.digest);
+  expect(first?.predicate.runDetails.byproducts.length).toBeGreaterThan(3);
+});
+
+it.each(images)('leaves nothing in the image of %s that tells when it was built', async (image) => {
+  const left = await inImage(image, 'sh', '-c', 'find /var/log /var/lib/seine /var/cache/ldconfig /tmp -type f 2>/dev/null; true');
+  const fromBase = await podman(
+    ['run', '--rm', '--network', 'none', bases.base, 'find', '/var/log', '/var/cache/ldconfig', '/tmp', '-type', 'f'],
+    signal,
+  );
+  expect(left.split('\n').filter((file) => !fromBase.split('\n').includes(file))).toEqual([]);
+  if (image === 'ovs') expect(await inImage(image, 'cat', '/etc/shadow')).not.toMatch(/^[^:]*:[!*]+:\d/m);
+});
+
+it.each(images)('says of %s where it comes from, by the digest that podman and containerd show', async (image) => {
+  const [registry = ''] = registries;
+  const { _type, predicateType, subject, predicate } = statementOf(registry, image);
+  expect([_type, predicateType]).toEqual(['https://in-toto.io/Statement/v1', 'https://slsa.dev/provenance/v1']);
+  const show = commandOf(page, heading, 'podman image inspect').replace(/REGISTRY\/seine\/agent:\S+/, nameOf(registry, image));
+  const id = (await run('sh', ['-ec', show], { env: shellEnvironment() }, signal)).trim();
+  expect(subject).toEqual([{ name: nameOf(registry, image), digest: { sha256: id } }]);
+  const { resolvedDependencies: from } = predicate.buildDefinition;
+  const commit = (await run('git', ['-C', packageRoot, 'rev-parse', 'HEAD'], {}, signal)).trim();
+  expect(from).toContainEqual({ name: 'source', digest: { gitCommit: commit } });
+  const digest = JSON.parse(await podman(['image', 'inspect', '--format', '{{json .Digest}}', bases.base], signal)) as string;
+  expect(from).toContainEqual({ uri: bases.base, digest: { sha256: digest.replace('sha256:', '') }, annotations: { as: 'BASE' } });
+  const packages = (as: string) => from.filter(({ annotations }) => annotations?.as === as).map(({ uri }) => uri?.replace(/@.*/, ''));
+  expect(packages('in the image')).toContain(`pkg:deb/debian/${image === 'agent' ? 'libnftables1' : 'openvswitch-switch'}`);
+  if (image === 'agent') expect(packages('built with')).toContain('pkg:deb/debian/gcc');
+});
+
+it('has the plugins that come from a package of Debian in the list of parts', async () => {
+  const { components } = JSON.parse(await inImage('agent', 'cat', '/usr/share/seine/sbom.cdx.json')) as {
+    readonly components: readonly { readonly name: string }[];
+  };
+  expect(components.map(({ name }) => name)).toContain('containernetworking-plugins');
+});
