@@ -19,16 +19,18 @@ export const imagesFor = (architecture: Architecture) => ({ agent: tagOf('agent'
 export const { agent: agentImage, ovs: ovsImage } = imagesFor(own);
 
 /** What podman is to know about a machine that may be a container itself. */
+const runFolder = '/run/seine-images';
 const configuration = `[containers]
 default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
 [engine]
 cgroup_manager = "cgroupfs"
 events_logger = "none"
 runtime = "runc"
+tmp_dir = "${runFolder}/tmp"
 `;
 
 export const podmanEnvironment = { CONTAINERS_CONF: join(cache, 'containers.conf') };
-const [storage, runFolder] = [join(cache, 'storage'), '/run/seine-images'];
+const storage = join(cache, 'storage');
 export const podmanOptions = ['--root', storage, '--runroot', runFolder, '--tmpdir', `${runFolder}/tmp`];
 /** Of `podman build`, where the network is this machine's and so are the certificates of mirrors and registries. */
 export const buildOptions = ['--network', 'host', '--isolation', 'oci', '--layers', '--volume', '/etc/ssl/certs:/etc/ssl/certs:ro'];
