@@ -17,6 +17,7 @@ export const verbs = {
   build: { needs: ['npm', 'products'] },
   'build:images': { needs: ['npm'], run: ['build/images/build.mjs'] },
   'build:kubernetes': { needs: ['machine', 'kubernetes'], run: ['build/kubernetes/build.mjs'] },
+  'build:seinectl': { needs: ['npm', 'products'], run: ['build/seinectl/build.mjs'] },
   'test:arm64': { needs: ['machine', 'arm64', 'npm', 'products'], run: ['build/arm64/test.mjs'] },
   'test:crash': { needs: ['machine', 'npm', 'products'], run: ['build/test-crash.mjs'] },
   'test:fuzz': { needs: ['machine', 'npm'], run: ['test/fuzz/openflow.ts'] },

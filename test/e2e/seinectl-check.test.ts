@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Finding } from '../../src/agent-api/check.ts';
 import { inNetns } from '../../src/lab/machine/netns.ts';
 import { labPaths, nodePaths } from '../../src/lab/plan/names.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
+import { EmptyRoot } from '../support/empty-root.ts';
 
 /** `seinectl check` on a node that is broken in every way that a lab allows; mended by the very commands that it prints. */
 let lab: ConvergeLab;
@@ -85,6 +86,20 @@ it('finds nothing wrong with a node that is well', async () => {
   expect(stdout).toContain('1 of 1 other nodes answer, with packets of 1430 bytes');
   expect(stdout).toMatch(/^ok {7}cni\.status/m);
   expect(stderr).toMatch(/findings are as they should be$/m);
+});
+
+it('tells the same from one file, in a root that has nothing but the agent’s socket', async () => {
+  const root = new EmptyRoot();
+  const signal = AbortSignal.timeout(120_000);
+  try {
+    await root.build(signal);
+    const bound = `mkdir $root/run/seine; mount --bind ${dirname(nodePaths(lab.plan.dir, lab.node(1).name).apiSocket)} $root/run/seine`;
+    const asked = ['get', 'nodes', '-o', 'json'];
+    const { stdout } = await onNode(`seinectl ${asked.join(' ')}`);
+    expect(await root.run(asked, signal, bound)).toMatchObject({ code: 0, stdout, stderr: '' });
+  } finally {
+    root.remove();
+  }
 });
 
 it('finds what was changed on the node while repair was paused, and prints what mends it', async () => {

@@ -27,6 +27,7 @@ const mayFindSomething = [
   'seinectl diff',
   'seinectl policy would-deny',
   'seinectl policy explain',
+  'ssh',
 ];
 const ovsTools = ['ovs-vsctl', 'ovs-ofctl', 'ovs-appctl'];
 const nodeTools = ['iptables-save', 'iptables-restore', 'ip6tables-save', 'ip6tables-restore'];
@@ -117,9 +118,17 @@ export class Pages {
       writeFileSync(join(onNode, tool), `${['#!/bin/sh', ...lines].join('\n')}\n`, { mode: 0o755 });
     for (const tool of ovsTools) write(tool, `exec ${inPod(ovs, 'ovs')} ${tool} "$@"`);
     // With the machine's own path: else it would find itself there.
-    const onTheNode = `env PATH=${process.env['PATH']} SEINE_LAB_DIR=${this.#cluster.plan.dir} ${process.execPath} ${labProgram} node exec ${this.#wanted.node} --`;
+    const onAny = `env PATH=${process.env['PATH']} SEINE_LAB_DIR=${this.#cluster.plan.dir} ${process.execPath} ${labProgram} node exec`;
+    const onTheNode = `${onAny} ${this.#wanted.node} --`;
     for (const tool of nodeTools) write(tool, `exec ${onTheNode} ${tool} "$@"`);
     write('ctr', `${onTheNode} ctr "$@"`, ...finding('ctr'));
+    write('ssh', 'node=$(echo "$1" | sed s/^root@//); shift', `${onAny} $node -- "$@"`, ...finding('ssh'));
+    // `-C FILE root@NODE:PATH`, of a file of the checkout.
+    write(
+      'scp',
+      'node=$(echo "$3" | sed "s/^root@//; s/:.*//"); path=$(echo "$3" | cut -d : -f 2)',
+      `exec ${onAny} $node -- cp ${packageRoot}/$2 $path`,
+    );
     write(
       'seinectl',
       `if [ "$1" = cluster ]; then ${laptop} "$@"; else ${inPod(agent, 'agent')} seinectl "$@"; fi`,

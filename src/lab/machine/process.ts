@@ -22,7 +22,7 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-interface RunResult {
+export interface RunResult {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
