@@ -44,7 +44,7 @@ it('says of Kubernetes which version is pinned, and of releases two that are on 
 });
 
 it('has a row for each suite that runs on what it names', () => {
-  const suites = Object.keys(scripts).filter((name) => /^test:(kernel|arm64|kubernetes|ovs|runtime|upgrade)$/.test(name));
-  expect(suites).toHaveLength(6);
+  const suites = Object.keys(scripts).filter((name) => /^test:(kernel|arm64|images|kubernetes|ovs|runtime|upgrade)$/.test(name));
+  expect(suites).toHaveLength(7);
   expect(suites.filter((name) => !runs.some(({ command }) => command === `\`npm run ${name}\``))).toEqual([]);
 });
