@@ -4,7 +4,7 @@ import type { PolicyPod } from '../kube/policy-pod.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import type { Flow } from '../pipeline/flow.ts';
 import type { PolicyEngine } from '../policy/policy-engine.ts';
-import type { AddressRow } from '../policy-flows/direction-flows.ts';
+import type { AddressRow } from '../policy-flows/address-rows.ts';
 import type { PolicyFlows } from '../policy-flows/policy-flows.ts';
 import type { NodeState } from '../reconcile/node-state.ts';
 import { nothing } from '../wanted/wanted.ts';
@@ -12,12 +12,14 @@ import { classNames, type SubjectStanding } from './standings.ts';
 
 interface ClassRowsOptions {
   readonly engine: Pick<PolicyEngine, 'matrix' | 'coming' | 'round' | 'publish' | 'admit' | 'isBehind'>;
-  readonly flows: Pick<PolicyFlows, 'round' | 'publish' | 'admit' | 'classesOf' | 'written'>;
-  readonly nodeState: Pick<NodeState, 'want' | 'wantEndpoint' | 'forget' | 'bridge'> & {
+  readonly flows: Pick<PolicyFlows, 'round' | 'publish' | 'admit' | 'classesOf' | 'written' | 'isEditing'>;
+  readonly nodeState: Pick<NodeState, 'want' | 'wantEndpoint' | 'forget' | 'together' | 'bridge'> & {
     readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'held' | 'isHeld'> };
   };
   /** Of this node, `namespace/name`. */
   readonly pods: () => Iterable<string>;
+  /** Whether every pod is led to what holds for it, and the bridge knows it. */
+  readonly areLed: () => boolean;
   /** A round has come to its end. @param pods whose classes may be others */
   readonly published: (pods: Iterable<string>) => void;
   readonly turns: LoopTurns;
@@ -27,6 +29,9 @@ interface ClassRowsOptions {
 const quickSteps = 500;
 /** The clock is read once for so many. */
 const stepsOfLook = 16;
+
+/** So many flows are edited in place at most: no more than the bridge takes at once. */
+const editedMost = 500;
 
 /** The rows that pods are led to: wanted before any pod is, and as long as one may be. */
 export class ClassRows {
@@ -75,6 +80,7 @@ export class ClassRows {
   /** Makes a pod that starts one of its classes, if others of the node are: without waiting for what else is to be done. */
   admit(pod: PolicyPod): boolean {
     const { engine, flows } = this.#options;
+    if (flows.isEditing) return false;
     const subject = engine.admit(pod);
     if (subject) flows.admit(`${pod.namespace}/${pod.name}`, subject);
     return subject !== undefined;
@@ -101,20 +107,42 @@ export class ClassRows {
   *#steps(): Steps {
     const { engine, flows, published } = this.#options;
     const change = yield* engine.round();
-    const { wanted, subjects } = yield* flows.round(engine.coming, change);
+    const isAtRest = yield* this.#isAtRest();
+    const { wanted, edited, subjects } = yield* flows.round(engine.coming, change, isAtRest ? editedMost : 0);
     for (const part of wanted)
       for (const [owner, rows] of part) {
         this.#want(owner, rows);
         yield;
       }
-    for (const owner of this.#coming) {
-      if (this.#options.nodeState.reconcilers.bridge.isHeld(owner)) this.#coming.delete(owner);
-      yield;
-    }
+    this.#edit(edited);
     engine.publish();
     flows.publish(engine.matrix, subjects);
     if (subjects.size > 0) this.#noteClasses();
+    if (edited.size > 0) this.#noteEdited(subjects);
     published(subjects);
+  }
+
+  /**
+   * Whether the bridge has what is wanted of rows and nothing else, and each pod is led by what it has. Then rows may be edited in place: whoever is led to them sees
+   * them as they were, or as they are wanted, and nothing else leads there.
+   */
+  *#isAtRest(): Steps<boolean> {
+    const { areLed, nodeState } = this.#options;
+    for (const owner of this.#coming) {
+      if (nodeState.reconcilers.bridge.isHeld(owner)) this.#coming.delete(owner);
+      yield;
+    }
+    return this.#coming.size === 0 && this.#leaving.size === 0 && this.#going.size === 0 && areLed();
+  }
+
+  #edit(edited: ReadonlyMap<Owner, readonly Flow[]>): void {
+    const { nodeState } = this.#options;
+    if (edited.size === 0) return;
+    // A row goes from one owner to another: it is wanted all the time.
+    nodeState.together(() => {
+      for (const [owner, rows] of edited) if (rows.length > 0) this.#want(owner, rows);
+      for (const [owner, rows] of edited) if (rows.length === 0) nodeState.forget(owner);
+    });
   }
 
   #want(owner: Owner, rows: AddressRow | readonly Flow[]): void {
@@ -171,6 +199,13 @@ export class ClassRows {
     if (added.length === 0) return;
     const coming = new Set(this.#coming);
     for (const name of added) this.#needs.set(name, coming);
+  }
+
+  /** Pods of these are led to rows that say something else now: whoever is led there from now on waits for it. */
+  #noteEdited(subjects: Iterable<string>): void {
+    const coming = new Set(this.#coming);
+    for (const key of subjects)
+      for (const name of classNames(this.#options.flows.classesOf(key))) if (this.#needs.has(name)) this.#needs.set(name, coming);
   }
 }
 

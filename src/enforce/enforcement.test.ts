@@ -58,7 +58,26 @@ class TestBridge {
     while (![...owners].every((owner) => this.isHeld(owner))) await new Promise<void>((go) => this.#waiting.push({ revision, go }));
   }
 
+  together(work: () => void): void {
+    this.told.push('together');
+    work();
+    this.told.push('apart');
+  }
+
+  failures(): readonly never[] {
+    return [];
+  }
+
+  /** Since it was told to have something. */
+  isLookedAt = false;
+
+  /** It turns out not to have what an owner wants. */
+  lose(owner: Owner): void {
+    this.#has.delete(owner);
+  }
+
   hasPolicyLeftovers(): boolean {
+    this.isLookedAt = true;
     return false;
   }
 
@@ -200,6 +219,71 @@ describe('a pod', () => {
     remove(denyAll);
     await enforcement.settled();
     expect(bridge.take('class', 'subject')).toEqual([`want ${web.owner}`, 'forget class']);
+  });
+
+  describe('whose policy lets other ports through', () => {
+    const letting = (port: number): NetworkPolicy =>
+      policy('ports', { podSelector: {}, ingress: [{ ports: [80, 81, 82, port].map((each) => ({ protocol: 'TCP', port: each })) }] });
+    const begin = async (): Promise<Enforcement> => {
+      put(letting(90));
+      const enforcement = await enforce();
+      for (const each of [web, second]) await enforcement.attach(each, never);
+      await enforcement.settled();
+      return enforcement;
+    };
+    const rest = async (enforcement: Enforcement): Promise<void> => {
+      enforcement.removalsAllowed();
+      // As of the next look at numbers.
+      await expect.poll(() => bridge.isLookedAt).toBe(true);
+      bridge.told.length = 0;
+    };
+    const change = async (enforcement: Enforcement, port: number): Promise<readonly string[]> => {
+      put(letting(port));
+      await enforcement.settled();
+      return bridge.told.splice(0).map((line) => line.replace(/(class|decision)\/[\w-]{20}/, '$1'));
+    };
+
+    it('stays where it is, and the rows that differ are edited in one piece', async () => {
+      const enforcement = await begin();
+      await rest(enforcement);
+      const told = await change(enforcement, 91);
+      expect(told.slice(0, told.indexOf('apart') + 1)).toEqual([
+        'together',
+        'want policy/ingress/decision',
+        'want policy/ingress/ports/1/TCP/91-91/allow shop/ports spec.ingress[0]',
+        'want policy/ingress/class',
+        'forget policy/ingress/decision',
+        'forget policy/ingress/ports/1/TCP/90-90/allow shop/ports spec.ingress[0]',
+        'forget policy/ingress/class',
+        'apart',
+      ]);
+      expect(told.some((line) => line.startsWith('forget subject'))).toBe(false);
+    });
+
+    it('is led to other rows while the bridge may have something that nobody wants, or is behind', async () => {
+      const enforcement = await begin();
+      expect(await change(enforcement, 91)).not.toContain('together');
+      await rest(enforcement);
+      bridge.lose(web.owner);
+      expect(await change(enforcement, 92)).not.toContain('together');
+      expect(await change(enforcement, 93)).toContain('together');
+    });
+
+    it('and one that comes waits for the bridge to have them', async () => {
+      const enforcement = await begin();
+      await rest(enforcement);
+      const third = { ...web, owner: ownerOf('subject', 'shop', 'three', 'eth0@c'), pod: { namespace: 'shop', name: 'three', uid: 'w' } };
+      facts.set('three', { labels: {}, ports: {} });
+      bridge.isQuick = false;
+      put(letting(91));
+      await expect.poll(() => bridge.told).toContain('apart');
+      void enforcement.attach(third, never);
+      await expect.poll(() => bridge.isAwaited).toBe(true);
+      expect(bridge.wanted.has(third.owner)).toBe(false);
+      bridge.acknowledgeRows();
+      await expect.poll(() => bridge.wanted.has(third.owner)).toBe(true);
+      bridge.acknowledge();
+    });
   });
 
   it('that starts waits for the rows of a class that is new, and for none where others are in it', async () => {

@@ -35,8 +35,10 @@ interface EnforcementOptions {
   /** What the API server says of a pod of this node; undefined if that is not known. */
   readonly factsOf: (pod: PodIdentity) => LocalPodFacts | undefined;
   readonly flows: PolicyFlows;
-  readonly nodeState: Pick<NodeState, 'want' | 'wantEndpoint' | 'forget' | 'bridge' | 'realized' | 'hasPolicyLeftovers'> & {
-    readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'held' | 'isHeld' | 'realizedRevision'> };
+  readonly nodeState: Pick<NodeState, 'want' | 'wantEndpoint' | 'forget' | 'together' | 'bridge' | 'realized' | 'hasPolicyLeftovers'> & {
+    readonly reconcilers: {
+      readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'held' | 'isHeld' | 'realizedRevision' | 'failures'>;
+    };
   };
   readonly suspensions: Pick<Suspensions, 'of' | 'endedAway'>;
   readonly whenUnknown: WhenUnknown;
@@ -89,7 +91,7 @@ export class Enforcement {
     const published = (pods: Iterable<string>): void => {
       for (const key of pods) this.#due.add(key);
     };
-    this.#rows = new ClassRows({ ...options, engine, pods: () => this.#subjects.pods(), published });
+    this.#rows = new ClassRows({ ...options, engine, pods: () => this.#subjects.pods(), areLed: () => this.#areLed(), published });
     this.#standings = new Standings({ ...options, engine, rulesKnown: () => options.rulesKnown() && this.#isFed });
     this.#returns = new NumberReturns({ ...options, now: () => performance.now() });
     this.#objects = new ObjectFeed({
@@ -346,6 +348,14 @@ export class Enforcement {
       for (const key of [...this.#due]) await this.#flip(key);
       if (this.#due.size === 0) await this.#rows.forgetLeft();
     } while (this.#isBehind && !signal.aborted);
+  }
+
+  /** Whether every attachment is led to what holds for it, and the bridge has that and nothing of policy that nobody wants. */
+  #areLed(): boolean {
+    const { bridge } = this.#options.nodeState.reconcilers;
+    if (!this.#returns.isSwept || this.#due.size > 0 || this.#undecided.size > 0 || bridge.failures().length > 0) return false;
+    for (const owner of this.#standing.keys()) if (!bridge.isHeld(owner)) return false;
+    return true;
   }
 
   /** Leads a pod's packets to what holds for it now, as soon as the rows of that are on the switch. */

@@ -26,6 +26,11 @@ export class NumberReturns {
     this.#areRemovalsAllowed = true;
   }
 
+  /** Whether the bridge is rid of what nobody wants, and stays so. */
+  get isSwept(): boolean {
+    return this.#isSwept;
+  }
+
   /** @returns whether what went without a number may get one now */
   look(): boolean {
     const { flows, nodeState, now } = this.#options;

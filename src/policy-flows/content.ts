@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
-import type { PeerClass, PolicyDecision, PolicyDirection, PolicyOutcome, SubjectClass } from '../policy-matrix/matrix.ts';
+import type { DecidedRange, PeerClass, PolicyDecision, PolicyDirection, PolicyOutcome, SubjectClass } from '../policy-matrix/matrix.ts';
 
 /**
- * Names of contents. Equal contents have one name in every agent and after every start, and users who write policies do not find two contents
+ * Names of contents, and of rows by the numbers that stand for them. Equal contents have one name in every agent and after every start, and users who write policies do not find two contents
  * of one name: the number that stands for one must not come to stand for the other.
  */
 export class ContentNames {
@@ -40,14 +40,25 @@ export class ContentNames {
     );
   }
 
-  relation(subject: SubjectClass, ...peers: readonly PeerClass[]): Owner {
-    if (peers.length === 0) return this.class(subject);
-    const parts = peers.map((each) => this.#hash(each, () => JSON.stringify(each.terms)));
-    return this.#owner(
-      'relation',
-      this.#hash(subject, () => subject.text),
-      ...parts,
-    );
+  /**
+   * A row under numbers: what they stand for is said by rows of their own.
+   *
+   * @param outcome of a row that says it itself: what the row counts is counted for this rule
+   */
+  relation(numbers: readonly number[], outcome?: PolicyOutcome): Owner {
+    return this.#owner('relation', ...numbers.map(String), ...(outcome ? [this.outcome(outcome)] : []));
+  }
+
+  /** A range of a decision's ports; likewise. */
+  range(decision: number, { protocol, first, last, outcome }: DecidedRange): Owner {
+    return this.#owner('ports', `${decision}`, protocol, `${first}-${last}`, this.outcome(outcome));
+  }
+
+  /** By the rule, if it is one. */
+  outcome(outcome: PolicyOutcome): string {
+    const [only, ...others] = outcome.by;
+    if (only !== undefined && others.length === 0) return `${outcome.verdict} ${only}`;
+    return this.#hash(outcome, () => JSON.stringify(outcomeContent(outcome)));
   }
 
   address(cidr: string): Owner {
@@ -80,6 +91,12 @@ export class ContentNames {
 }
 
 function decisionContent({ ranges, otherwise }: PolicyDecision): string {
-  const outcome = ({ verdict, by }: PolicyOutcome): readonly unknown[] => [verdict, by];
-  return JSON.stringify([ranges.map(({ protocol, first, last, outcome: of }) => [protocol, first, last, outcome(of)]), outcome(otherwise)]);
+  return JSON.stringify([
+    ranges.map(({ protocol, first, last, outcome }) => [protocol, first, last, outcomeContent(outcome)]),
+    outcomeContent(otherwise),
+  ]);
+}
+
+function outcomeContent({ verdict, by }: PolicyOutcome): readonly unknown[] {
+  return [verdict, by];
 }

@@ -10,7 +10,7 @@ it('wants a row for as long as one of two classes of the same content has it', (
     { id: 1, text: 'nobody', isolatedBy: [] },
     { id: 2, text: 'nobody', isolatedBy: [] },
   ];
-  const owner = flows.names.relation(one);
+  const owner = flows.names.class(one);
   const round = (pods: Readonly<Record<string, SubjectClass | undefined>>, relations: readonly string[], changed: readonly string[]) => {
     const subjects = new Map(Object.entries(pods).map(([pod, ingress]) => [pod, { addresses: [], ...(ingress ? { ingress } : {}) }]));
     const ingress = { identities: new Map(), relations: new Map(relations.map((key) => [key, denied])) };

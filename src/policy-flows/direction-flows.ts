@@ -1,10 +1,9 @@
 import type { Steps } from '../async/steps.ts';
 import { SeineError } from '../errors/seine-error.ts';
-import { addressBits, type Cidr, type Family, hostCidr, type Ip, parseCidr } from '../net/ip.ts';
+import { type Family, parseCidr } from '../net/ip.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import { registerFields } from '../pipeline/fields.ts';
 import type { Flow } from '../pipeline/flow.ts';
-import type { FlowPattern } from '../pipeline/flow-pattern.ts';
 import type { RecoveredFlow } from '../pipeline/recovered-flow.ts';
 import type { FieldSpec } from '../pipeline/registers.ts';
 import type {
@@ -16,18 +15,13 @@ import type {
   PolicyMatrix,
   SubjectClass,
 } from '../policy-matrix/matrix.ts';
+import { type AddressRow, AddressRows } from './address-rows.ts';
+import { type ClassEdit, type ClassMove, classEdits, classMoves, type EditedRows, type WrittenRelation } from './class-edits.ts';
 import { ContentNames } from './content.ts';
+import { DecisionRows } from './decision-rows.ts';
 import { LentNumbers } from './lent-numbers.ts';
 import { type NumberKind, numberKinds, recoveredNumbers } from './recovered-numbers.ts';
-import {
-  addressFlow,
-  type DirectionTables,
-  decisionFlows,
-  dictionaryFlow,
-  directionTables,
-  type IdentityNumbers,
-  relationFlow,
-} from './rows.ts';
+import { type DirectionTables, dictionaryFlow, directionTables, type IdentityNumbers, relationFlow } from './rows.ts';
 
 /** Keys of one direction that are to be looked at. */
 interface DirectionKeys {
@@ -35,26 +29,14 @@ interface DirectionKeys {
   readonly relations: ReadonlySet<string>;
 }
 
-interface WrittenRelation {
-  readonly owner: Owner;
-  readonly decision: Owner | undefined;
-}
-
 /** What owners want that want something else than before; an empty list: nothing any more. */
 interface WantedFlows {
   readonly rows: ReadonlyMap<Owner, readonly Flow[]>;
   /** They lead to rows. */
   readonly addresses: ReadonlyMap<Owner, AddressRow | readonly Flow[]>;
+  /** Rows that pods are led to and that say something else from now on: all of them at once. */
+  readonly edited: ReadonlyMap<Owner, readonly Flow[]>;
 }
-
-/** The row of one address: of an identity that many have, its flows differ in nothing else. */
-export interface AddressRow {
-  readonly ip: Ip;
-  readonly pattern: FlowPattern;
-}
-
-/** So many patterns are kept for addresses to come. */
-const patternsMost = 4_096;
 
 /** First numbers are not lent: 0 is nobody's, and class 1 is that of pods that nobody has decided about. */
 const firstNumbers: Readonly<Record<NumberKind, number>> = { class: 2, coarse: 1, fine: 1, decision: 1 };
@@ -76,27 +58,48 @@ export class DirectionFlows {
   readonly #peers = new Map<number, { readonly peers: PeerClass; uses: number }>();
   readonly #relations = new Map<string, WrittenRelation>();
   readonly #relationUses = new Map<Owner, number>();
-  readonly #decisions = new Map<Owner, PolicyDecision>();
+  readonly #decisions: DecisionRows;
   /** For want of a number. */
   readonly #starved = { identities: new Set<string>(), relations: new Set<string>() };
   #wanted = new Map<Owner, readonly Flow[]>();
   #wantedAddresses = new Map<Owner, AddressRow | readonly Flow[]>();
-  /** By numbers, coarse and fine. */
-  readonly #patterns = new Map<string, FlowPattern>();
+  readonly #addressRows: AddressRows;
 
   constructor(direction: PolicyDirection, families: readonly Family[], recovered: Iterable<RecoveredFlow>) {
     this.#direction = direction;
     this.#tables = directionTables[direction];
     this.#families = families;
+    this.#addressRows = new AddressRows(this.#tables);
     this.names = new ContentNames(direction);
     const found = recoveredNumbers(this.#tables, recovered);
     this.#isRecovered = numberKinds.some((kind) => found[kind].byCookie.size > 0);
     const pool = (kind: NumberKind): LentNumbers => new LentNumbers({ first: firstNumbers[kind], last: lastNumber(kind) }, found[kind]);
     this.numbers = { class: pool('class'), coarse: pool('coarse'), fine: pool('fine'), decision: pool('decision') };
+    this.#decisions = new DecisionRows({ names: this.names, numbers: this.numbers.decision, tables: this.#tables, families });
   }
 
-  /** @param pods local ones that have come, gone or changed @returns what owners want that want something else */
-  *round(matrix: PolicyMatrix, pods: ReadonlySet<string>, changed: DirectionKeys): Steps<WantedFlows> {
+  /** Which classes only get another content in the next round. @param pods local ones that have come, gone or changed */
+  movesOf({ subjects }: Pick<PolicyMatrix, 'subjects'>, pods: Iterable<string>, { identities }: DirectionKeys): readonly ClassMove[] {
+    if (identities.size > 0 || this.starved > 0) return [];
+    return classMoves(this.#editedRows, pods, (pod) => subjects.get(pod)?.[this.#direction]);
+  }
+
+  /** Whether a pod is going to be of another class than it is. */
+  isMoved({ subjects }: Pick<PolicyMatrix, 'subjects'>, pod: string): boolean {
+    return this.#subjects.get(pod) !== subjects.get(pod)?.[this.#direction];
+  }
+
+  /** What these come to in rows. */
+  *editsOf(matrix: PolicyMatrix, moves: readonly ClassMove[], { relations }: DirectionKeys): Steps<readonly ClassEdit[]> {
+    return yield* classEdits(this.#editedRows, moves, relations, matrix[this.#direction]);
+  }
+
+  /**
+   * @param pods local ones that have come, gone or changed
+   * @param edits of `editsOf`
+   * @returns what owners want that want something else
+   */
+  *round(matrix: PolicyMatrix, pods: ReadonlySet<string>, changed: DirectionKeys, edits: readonly ClassEdit[] = []): Steps<WantedFlows> {
     const { identities, relations } = matrix[this.#direction];
     const keys = {
       identities: union(changed.identities, this.#starved.identities),
@@ -104,6 +107,7 @@ export class DirectionFlows {
     };
     const classOf = (pod: string): SubjectClass | undefined => matrix.subjects.get(pod)?.[this.#direction];
     if (this.#isRecovered) yield* this.#announce({ identities, relations }, new Set([...pods].flatMap((pod) => classOf(pod) ?? [])), keys);
+    const edited = this.#begin(edits);
     // What is used again keeps its number: all that is new has been taken before anything is given back.
     const [decisions, peers, classes]: [Owner[], PeerIdentity[], SubjectClass[]] = [[], [], this.#admittedFrom.splice(0)];
     for (const key of keys.relations) {
@@ -132,10 +136,59 @@ export class DirectionFlows {
     }
     for (const subject of classes) this.#leave(subject);
     yield* this.#dictionaries();
-    const wanted = { rows: this.#wanted, addresses: this.#wantedAddresses };
+    const wanted = { rows: this.#wanted, addresses: this.#wantedAddresses, edited: this.#end(edits, edited) };
     this.#wanted = new Map();
     this.#wantedAddresses = new Map();
     return wanted;
+  }
+
+  /** @returns owners of what is edited, as far as it is written */
+  #begin(edits: readonly ClassEdit[]): Set<Owner> {
+    const edited = new Set<Owner>();
+    for (const { from, to, successors, keys } of edits) {
+      this.numbers.class.inherit(this.names.class(to), this.names.class(from));
+      for (const [name, former] of successors) {
+        this.numbers.decision.inherit(name, former);
+        for (const owner of this.#decisions.ownersOf(former)) edited.add(owner);
+      }
+      for (const key of keys) this.#addOwner(edited, key);
+    }
+    return edited;
+  }
+
+  /** @throws SeineError `INVARIANT` if a number stands for two contents */
+  #end(edits: readonly ClassEdit[], edited: Set<Owner>): ReadonlyMap<Owner, readonly Flow[]> {
+    for (const { from, successors, others, keys } of edits) {
+      const left = [this.names.class(from), ...successors.values()].find(
+        (name) => this.numbers.class.isKnown(name) || this.numbers.decision.isKnown(name),
+      );
+      if (left !== undefined) throw new SeineError('INVARIANT', `${left} has left its number, and is used`);
+      for (const name of [...successors.keys(), ...others]) for (const owner of this.#decisions.ownersOf(name)) edited.add(owner);
+      for (const key of keys) this.#addOwner(edited, key);
+    }
+    const rows = new Map<Owner, readonly Flow[]>();
+    for (const owner of edited) {
+      const flows = this.#wanted.get(owner);
+      if (flows && this.#wanted.delete(owner)) rows.set(owner, flows);
+    }
+    return rows;
+  }
+
+  #addOwner(owners: Set<Owner>, key: string): void {
+    const written = this.#relations.get(key);
+    if (written) owners.add(written.owner);
+  }
+
+  get #editedRows(): EditedRows {
+    return {
+      names: this.names,
+      numbers: this.numbers,
+      classOf: (pod) => this.#subjects.get(pod),
+      podsOf: ({ id }) => this.#classes.get(id)?.pods ?? 0,
+      relationOf: (key) => this.#relations.get(key),
+      sizesOf: (...of) => this.#decisions.sizesOf(...of),
+      decisionOf: (name) => this.#decisions.get(name),
+    };
   }
 
   /** A pod is of a class that others of the node are of, between rounds or in the middle of one. */
@@ -151,7 +204,7 @@ export class DirectionFlows {
 
   /** Owners of rows that say what becomes of a packet, each with the decision that its rows are made of. */
   *decided({ relations }: Pick<DirectionMatrix, 'relations'>): Generator<readonly [Owner, PolicyDecision]> {
-    yield* this.#decisions;
+    yield* this.#decisions.decided();
     for (const [key, { owner, decision: elsewhere }] of this.#relations) {
       const decision = elsewhere === undefined ? relations.get(key) : undefined;
       if (decision) yield [owner, decision];
@@ -216,17 +269,8 @@ export class DirectionFlows {
     this.#identities.set(cidr, identity);
     const numbers = { coarse: this.#enterPeers('coarse', identity.coarse), fine: this.#enterPeers('fine', identity.fine) };
     if (numbers.coarse === undefined || numbers.fine === undefined) this.#starved.identities.add(cidr);
-    this.#wantedAddresses.set(owner, this.#addressRow(network, known(numbers)));
+    this.#wantedAddresses.set(owner, this.#addressRows.rowOf(network, known(numbers)));
     return left;
-  }
-
-  #addressRow(cidr: Cidr, numbers: IdentityNumbers): AddressRow | readonly Flow[] {
-    if (cidr.prefixLength < addressBits(cidr.family)) return [addressFlow(this.#tables, cidr, numbers)];
-    const name = `${numbers.coarse} ${numbers.fine}`;
-    const pattern = this.#patterns.get(name) ?? (({ ip }) => [addressFlow(this.#tables, hostCidr(ip), numbers)]);
-    if (this.#patterns.size >= patternsMost) this.#patterns.clear();
-    this.#patterns.set(name, pattern);
-    return { ip: cidr.network, pattern };
   }
 
   #enterPeers(kind: 'coarse' | 'fine', peers: PeerClass): number | undefined {
@@ -268,8 +312,10 @@ export class DirectionFlows {
       this.#starved.relations.add(key);
       return;
     }
-    const owner = this.names.relation(subject, ...peers);
-    this.#relations.set(key, { owner, decision: typeof decided === 'string' ? undefined : this.names.decision(decision) });
+    const outcome = typeof decided === 'string' ? decision.otherwise : undefined;
+    const owner = peers.length === 0 ? this.names.class(subject) : this.names.relation(Object.values(numbers), outcome);
+    const says = outcome ? { outcome: this.names.outcome(outcome) } : { decision: this.names.decision(decision) };
+    this.#relations.set(key, { owner, ...says });
     this.#relationUses.set(owner, (this.#relationUses.get(owner) ?? 0) + 1);
     this.#wanted.set(owner, [relationFlow(this.#tables, numbers.subject, numbers, decided)]);
   }
@@ -296,11 +342,8 @@ export class DirectionFlows {
 
   #decide(decision: PolicyDecision): 'allow' | 'deny' | { readonly decision: number } | undefined {
     if (decision.ranges.length === 0) return decision.otherwise.verdict;
-    const name = this.names.decision(decision);
-    const number = this.numbers.decision.acquire(name);
-    if (number === undefined) return undefined;
-    this.#decisions.set(name, decision);
-    return { decision: number };
+    const number = this.#decisions.acquire(decision);
+    return number === undefined ? undefined : { decision: number };
   }
 
   /** What says which number stands for what: it comes and goes with the number. */
@@ -317,17 +360,7 @@ export class DirectionFlows {
       }
     }
     this.numbers.class.takeChanges();
-    const { began, ended } = this.numbers.decision.takeChanges();
-    for (const name of ended) {
-      this.#wanted.set(name, []);
-      this.#decisions.delete(name);
-      yield;
-    }
-    for (const name of began) {
-      const [number, decision] = [this.numbers.decision.numberOf(name), this.#decisions.get(name)];
-      if (number !== undefined && decision) this.#wanted.set(name, decisionFlows(this.#tables, number, decision, this.#families));
-      yield;
-    }
+    yield* this.#decisions.settle(this.#wanted);
   }
 }
 

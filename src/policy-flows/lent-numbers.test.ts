@@ -59,3 +59,20 @@ it('goes on with the numbers of the bridge, and lends none of them to something 
   numbers.leftoversGone();
   expect(numbers.acquire(ownerOf('policy', 'd'))).toBe(5);
 });
+
+it('lets a content take over the number of another one, which is not lent to a third', () => {
+  const numbers = new LentNumbers({ first: 1, last: 2 }, nothing);
+  for (const name of [a, a]) numbers.acquire(name);
+  numbers.takeChanges();
+  numbers.inherit(b, a);
+  expect(() => numbers.inherit(c, a)).toThrow('inherits');
+  expect([numbers.acquire(b), numbers.numberOf(a)]).toEqual([1, 1]);
+  for (const name of [a, a]) numbers.release(name);
+  expect([numbers.isKnown(a), numbers.numberOf(b), numbers.usesOf(b), numbers.size]).toEqual([false, 1, 1, 1]);
+  expect(numbers.takeChanges()).toEqual({ began: new Set([b]), ended: new Set([a]) });
+  numbers.written(1);
+  numbers.acknowledged(1, 0);
+  numbers.acknowledged(1, 10_000);
+  expect([numbers.acquire(c), numbers.acquire(a)]).toEqual([2, undefined]);
+  expect(() => numbers.inherit(a, a)).toThrow('inherits');
+});

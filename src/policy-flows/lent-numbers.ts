@@ -1,3 +1,4 @@
+import { SeineError } from '../errors/seine-error.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import { cookieOf } from '../pipeline/cookie.ts';
 
@@ -8,6 +9,8 @@ interface LentNumber {
   readonly name: Owner;
   readonly number: number;
   uses: number;
+  /** Another content takes the number over once nobody uses this one any more. */
+  isInherited?: true;
   /** Once nobody uses it: the revision of the wanted state that is without it, and when the bridge was. */
   revision?: number | undefined;
   goneMs?: number | undefined;
@@ -76,11 +79,35 @@ export class LentNumbers {
     return number;
   }
 
+  /** Whether a number is lent to it, or the bridge may have one for it. */
+  isKnown(name: Owner): boolean {
+    return this.#lent.has(name) || (this.#recovered.size > 0 && this.#recovered.has(cookieOf(name)));
+  }
+
+  /** How often a content is used. */
+  usesOf(name: Owner): number {
+    return this.#lent.get(name)?.uses ?? 0;
+  }
+
+  /**
+   * A content that is not known takes over the number of one that goes out of use before numbers are looked at again. The bridge has to learn of both at once.
+   *
+   * @throws SeineError `INVARIANT` if one is not as it has to be
+   */
+  inherit(name: Owner, from: Owner): void {
+    const former = this.#lent.get(from);
+    if (!former || former.uses === 0 || former.isInherited || this.isKnown(name))
+      throw new SeineError('INVARIANT', `${name} inherits from ${from}`);
+    former.isInherited = true;
+    this.#lent.set(name, { name, number: former.number, uses: 0 });
+  }
+
   /** One use less; of a content that got no number, nothing. */
   release(name: Owner): void {
     const lent = this.#lent.get(name);
     if (!lent || lent.uses === 0 || --lent.uses > 0) return;
-    this.#retired.add(lent);
+    if (lent.isInherited) this.#lent.delete(name);
+    else this.#retired.add(lent);
     if (!this.#began.delete(name)) this.#ended.add(name);
   }
 

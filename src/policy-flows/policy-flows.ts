@@ -11,7 +11,9 @@ import {
   type PolicyMatrix,
   policyDirections,
 } from '../policy-matrix/matrix.ts';
-import { type AddressRow, DirectionFlows } from './direction-flows.ts';
+import type { AddressRow } from './address-rows.ts';
+import type { ClassEdit, ClassMove } from './class-edits.ts';
+import { DirectionFlows } from './direction-flows.ts';
 import { numberKinds } from './recovered-numbers.ts';
 
 interface PolicyFlowsOptions {
@@ -32,6 +34,8 @@ interface PolicyFlowsChange {
 /** The same in parts, each of which leads to those before it. */
 interface PolicyFlowsRound {
   readonly wanted: readonly ReadonlyMap<Owner, AddressRow | readonly Flow[]>[];
+  /** After these, and all of it at once: rows that pods are led to and that say something else from now on. Of each owner as of `PolicyFlowsChange`. */
+  readonly edited: ReadonlyMap<Owner, readonly Flow[]>;
   readonly subjects: ReadonlySet<string>;
 }
 
@@ -40,6 +44,10 @@ interface PolicyFlowsRound {
  * class in each direction that isolates it; a direction that is absent is free.
  */
 export type PodClasses = 'free' | 'closed' | { readonly ingress?: number; readonly egress?: number };
+
+type RoundEdits = Readonly<Record<PolicyDirection, readonly ClassEdit[]>>;
+
+const noEdits: RoundEdits = { ingress: [], egress: [] };
 
 interface DecidedRows {
   readonly direction: PolicyDirection;
@@ -59,6 +67,7 @@ export class PolicyFlows {
   readonly #pods = new Map<string, PodClasses>();
   /** Closed for want of a number. */
   readonly #starved = new Set<string>();
+  #isEditing = false;
 
   constructor({ families, recovered = [] }: PolicyFlowsOptions) {
     const flows = [...recovered];
@@ -79,13 +88,54 @@ export class PolicyFlows {
    *
    * @param matrix as it is going to be
    * @param change since the last round, all of it: rows that are not named are taken for what they were
+   * @param editedMost so many flows may be edited in place; without it none is, and whatever changes has another number
    */
-  *round(matrix: PolicyMatrix, change: PolicyChange): Steps<PolicyFlowsRound> {
+  *round(matrix: PolicyMatrix, change: PolicyChange, editedMost = 0): Steps<PolicyFlowsRound> {
     const pods = new Set([...change.subjects, ...this.#starved]);
     const { ingress, egress } = this.#directions;
-    const into = yield* ingress.round(matrix, pods, change.ingress);
-    const out = yield* egress.round(matrix, pods, change.egress);
-    return { wanted: [into.rows, out.rows, into.addresses, out.addresses], subjects: pods };
+    const edits = editedMost > 0 ? yield* this.#edits(matrix, pods, change, editedMost) : noEdits;
+    const into = yield* ingress.round(matrix, pods, change.ingress, edits.ingress);
+    const out = yield* egress.round(matrix, pods, change.egress, edits.egress);
+    this.#isEditing = false;
+    const wanted = [into.rows, out.rows, into.addresses, out.addresses];
+    return { wanted, edited: new Map([...into.edited, ...out.edited]), subjects: pods };
+  }
+
+  /** Whether a round is under way that edits rows in place: whose class is edited is not known before its end, and no pod may be admitted. */
+  get isEditing(): boolean {
+    return this.#isEditing;
+  }
+
+  /** All of them or none: what a policy says in both directions and of several classes changes at once. */
+  *#edits(matrix: PolicyMatrix, pods: ReadonlySet<string>, change: PolicyChange, most: number): Steps<RoundEdits> {
+    const moves = this.#movesOf(matrix, pods, change);
+    this.#isEditing = policyDirections.some((direction) => moves[direction].length > 0);
+    if (!this.#isEditing) return noEdits;
+    const { ingress, egress } = this.#directions;
+    const edits = {
+      ingress: yield* ingress.editsOf(matrix, moves.ingress, change.ingress),
+      egress: yield* egress.editsOf(matrix, moves.egress, change.egress),
+    };
+    const size = [...edits.ingress, ...edits.egress].reduce((sum, edit) => sum + edit.size, 0);
+    this.#isEditing = size <= most;
+    return this.#isEditing ? edits : noEdits;
+  }
+
+  /** Both directions of a pod change in the same way: a pod that is led to another class in one direction is so in the other one. */
+  #movesOf(matrix: PolicyMatrix, pods: ReadonlySet<string>, change: PolicyChange): Readonly<Record<PolicyDirection, readonly ClassMove[]>> {
+    const moves = {
+      ingress: this.#directions.ingress.movesOf(matrix, pods, change.ingress),
+      egress: this.#directions.egress.movesOf(matrix, pods, change.egress),
+    };
+    for (let before = -1; before !== moves.ingress.length + moves.egress.length; ) {
+      before = moves.ingress.length + moves.egress.length;
+      for (const [direction, other] of [['ingress', 'egress'] as const, ['egress', 'ingress'] as const]) {
+        const inOther = new Set(moves[other].flatMap((move) => move.pods));
+        const isAlike = (pod: string): boolean => inOther.has(pod) || !this.#directions[other].isMoved(matrix, pod);
+        moves[direction] = moves[direction].filter((move) => move.pods.every(isAlike));
+      }
+    }
+    return moves;
   }
 
   /** @param matrix as of the last round @param pods its subjects */

@@ -2,7 +2,7 @@ import { reg } from '../pipeline/fields.ts';
 import type { RecoveredFlow } from '../pipeline/recovered-flow.ts';
 import type { Mark } from '../pipeline/registers.ts';
 import type { RecoveredNumbers } from './lent-numbers.ts';
-import { type DirectionTables, dictionaryPriority, relationPriority } from './rows.ts';
+import { type DirectionTables, dictionaryPriority, otherwisePriority, relationPriority } from './rows.ts';
 
 /** What numbers are lent to: classes of local pods, the two parts of an identity, decisions. */
 export const numberKinds = ['class', 'coarse', 'fine', 'decision'] as const;
@@ -33,7 +33,7 @@ function markOf(tables: DirectionTables, kind: NumberKind): (number: number) => 
 /** Whether the row's owner is the content that the number stands for. */
 function names({ identity, relations, decisions }: DirectionTables, { table, priority }: RecoveredFlow, kind: NumberKind): boolean {
   if (kind === 'class') return table === relations && priority === relationPriority.class;
-  if (kind === 'decision') return table === decisions;
+  if (kind === 'decision') return table === decisions && priority === otherwisePriority;
   return table === identity && priority === dictionaryPriority[kind];
 }
 

@@ -3,7 +3,7 @@ import { reg } from '../pipeline/fields.ts';
 import { type Flow, goto, load, type Match, priority, type Step, type Transport } from '../pipeline/flow.ts';
 import type { Mark } from '../pipeline/registers.ts';
 import type { PipelineTableName } from '../pipeline/tables.ts';
-import type { DecidedRange, PolicyDecision, PolicyDirection } from '../policy-matrix/matrix.ts';
+import type { DecidedRange, PolicyDirection, PolicyOutcome } from '../policy-matrix/matrix.ts';
 import { portPrefixes } from './port-prefixes.ts';
 
 /** What a direction's rows are made of. */
@@ -89,7 +89,7 @@ export function relationFlow(
   tables: DirectionTables,
   subject: number,
   peer: { readonly coarse?: number; readonly fine?: number },
-  decided: PolicyDecision['otherwise']['verdict'] | { readonly decision: number },
+  decided: PolicyOutcome['verdict'] | { readonly decision: number },
 ): Flow {
   const { coarse, fine } = peer;
   const regs = [
@@ -103,27 +103,39 @@ export function relationFlow(
   return { table: tables.relations, priority: relationPriority[level], match: { regs }, steps };
 }
 
-/** A decision by ports: ranges as values under masks, of each family. What is in none of them is the last row's. */
-export function decisionFlows(
+/** One range of a decision, as values under masks, of each family. */
+export function rangeFlows(
   tables: DirectionTables,
   number: number,
-  { ranges, otherwise }: PolicyDecision,
+  { protocol, outcome, ...range }: DecidedRange,
   families: readonly Family[],
 ): readonly Flow[] {
-  const row = (level: number, match: Match, verdict: PolicyDecision['otherwise']['verdict']): Flow => ({
+  return families.flatMap((payload) =>
+    portPrefixes(range).map((portDst) => {
+      const match: Match = { payload, protocol: protocols[protocol] };
+      return portDst.mask === 0
+        ? decisionRow(tables, number, priority.high, match, outcome.verdict)
+        : decisionRow(tables, number, priority.higher, { ...match, portDst }, outcome.verdict);
+    }),
+  );
+}
+
+/** What a decision says of all that is in none of its ranges: the row that says in its cookie what the number stands for. */
+export function otherwiseFlow(tables: DirectionTables, number: number, verdict: PolicyOutcome['verdict']): Flow {
+  return decisionRow(tables, number, otherwisePriority, {}, verdict);
+}
+
+export const otherwisePriority = priority.normal;
+
+function decisionRow(tables: DirectionTables, number: number, level: number, match: Match, verdict: PolicyOutcome['verdict']): Flow {
+  return {
     table: tables.decisions,
     priority: level,
     match: { ...match, regs: [reg.decision(number)] },
     steps: verdictSteps(tables, verdict),
-  });
-  const rowsOf = ({ protocol, outcome, ...range }: DecidedRange, payload: Family): readonly Flow[] =>
-    portPrefixes(range).map((portDst) => {
-      const match: Match = { payload, protocol: protocols[protocol] };
-      return portDst.mask === 0 ? row(priority.high, match, outcome.verdict) : row(priority.higher, { ...match, portDst }, outcome.verdict);
-    });
-  return [...families.flatMap((family) => ranges.flatMap((range) => rowsOf(range, family))), row(priority.normal, {}, otherwise.verdict)];
+  };
 }
 
-function verdictSteps({ verdicts }: DirectionTables, verdict: 'allow' | 'deny'): readonly Step[] {
+function verdictSteps({ verdicts }: DirectionTables, verdict: PolicyOutcome['verdict']): readonly Step[] {
   return [load(reg.verdict(verdict)), goto(verdicts)];
 }

@@ -30,9 +30,10 @@ export class BatchWriter<K extends string, V> {
     this.#options = options;
   }
 
-  cut(plan: Plan<K, V>): PlanBatch<K, V>[] {
+  /** @param groups keys that have to change at once */
+  cut(plan: Plan<K, V>, groups: readonly ReadonlySet<K>[] = []): PlanBatch<K, V>[] {
     const { batchSize, depthOf } = this.#options;
-    return planBatches(plan, (key) => this.#ownerOf(key), batchSize, depthOf);
+    return planBatches(plan, (key) => this.#ownerOf(key), batchSize, depthOf, groups);
   }
 
   /**

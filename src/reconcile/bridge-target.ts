@@ -79,9 +79,10 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
    * 1.5.1 sections 6.5, 6.6). A refused plan leaves nothing behind but changed rates of existing meters.
    *
    * A small plan is committed with its messages, in one round trip. The first time that the switch refuses one of these, what is left of the plan is there:
-   * `UNAVAILABLE`, so the bridge is looked at anew; and from then on the switch is asked before it is told to commit.
+   * `UNAVAILABLE`, so the bridge is looked at anew; and from then on the switch is asked before it is told to commit. So it always is about what has to come as a
+   * whole.
    */
-  async apply({ put, remove }: Plan<BridgeKey, BridgeValue>, signal: AbortSignal): Promise<void> {
+  async apply({ put, remove, isWhole }: Plan<BridgeKey, BridgeValue>, signal: AbortSignal): Promise<void> {
     const messages: Uint8Array[] = [];
     for (const [key, value] of put) if (isGroupKey(key)) messages.push(putGroup(value));
     const puts = [...put].filter(([key]) => isFlowKey(key)).sort(([a], [b]) => depthOfKey(b) - depthOfKey(a));
@@ -91,13 +92,13 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
     for (const key of remove) if (isGroupKey(key)) messages.push(deleteGroup(numberOf(key)));
     const meters = [...put].filter(([key]) => isMeterKey(key));
     const made = await putMeters(this.#connection, meters, signal);
-    await this.#bundle(messages, made, signal);
+    await this.#bundle(messages, isWhole === true, made, signal);
     await deleteMeters(this.#connection, [...remove].filter(isMeterKey), signal);
     await restoreSettings(this.#connection, [...remove].filter(isOpenFlowSetting), signal);
   }
 
-  async #bundle(messages: readonly Uint8Array[], made: readonly BridgeKey[], signal: AbortSignal): Promise<void> {
-    const isAtOnce = !this.#isAsked && messages.length <= atOnceMost;
+  async #bundle(messages: readonly Uint8Array[], isWhole: boolean, made: readonly BridgeKey[], signal: AbortSignal): Promise<void> {
+    const isAtOnce = !this.#isAsked && !isWhole && messages.length <= atOnceMost;
     try {
       await (isAtOnce ? this.#connection.bundleAtOnce(messages, signal) : this.#connection.bundle(messages, signal));
     } catch (thrown) {

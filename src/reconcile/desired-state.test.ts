@@ -26,9 +26,9 @@ it('returns urgent changes apart, and once', () => {
   expect(desired.takeUrgent()).toBeUndefined();
   desired.set('pod/a', new Map([['y', 1]]));
   desired.forget('pod/a');
-  expect(desired.takeUrgent()).toEqual({ keys: new Set(['y']), owners: new Set(['pod/a']) });
+  expect(desired.takeUrgent()).toEqual({ keys: new Set(['y']), owners: new Set(['pod/a']), groups: [] });
   desired.set('pod/b', new Map([['z', 1]]));
-  expect(desired.takeDirty()).toEqual({ keys: new Set(['x', 'z']), owners: new Set(['peer/a', 'pod/b']) });
+  expect(desired.takeDirty()).toEqual({ keys: new Set(['x', 'z']), owners: new Set(['peer/a', 'pod/b']), groups: [] });
   expect([desired.takeUrgent(), desired.takeDirty().keys.size]).toEqual([undefined, 0]);
 });
 
@@ -49,7 +49,7 @@ it('knows which keys are dirty, and that wanting the same again changes nothing'
   const desired = new DesiredState<string, number>({ equal: (a, b) => a === b });
   desired.set('a', new Map([['x', 1]]));
   const revision = desired.revision;
-  expect(desired.takeDirty()).toEqual({ keys: new Set(['x']), owners: new Set(['a']) });
+  expect(desired.takeDirty()).toEqual({ keys: new Set(['x']), owners: new Set(['a']), groups: [] });
   expect(desired.set('a', new Map([['x', 1]]))).toBe(revision);
-  expect(desired.takeDirty()).toEqual({ keys: new Set(), owners: new Set() });
+  expect(desired.takeDirty()).toEqual({ keys: new Set(), owners: new Set(), groups: [] });
 });

@@ -16,12 +16,15 @@ export interface Dirty<K> {
   readonly keys: ReadonlySet<K>;
   /** Owners that now want something else, or nothing. */
   readonly owners: ReadonlySet<string>;
+  /** Keys of `keys` that have to change at once, as of `together`. */
+  readonly groups: readonly ReadonlySet<K>[];
 }
 
 /** The mutable form, while it is collected. */
 interface Changes<K> {
   readonly keys: Set<K>;
   readonly owners: Set<string>;
+  readonly groups: Set<K>[];
 }
 
 /**
@@ -42,6 +45,8 @@ export class DesiredState<K extends string, V> {
   readonly #byKey = new Map<K, OwnerClaim<V> | readonly OwnerClaim<V>[]>();
   readonly #isUrgent: (owner: string) => boolean;
   #dirty = noChanges<K>();
+  /** What is set now goes into this group. */
+  #gathered: Set<K> | undefined;
   #urgent = noChanges<K>();
   #revision = 0;
 
@@ -77,13 +82,33 @@ export class DesiredState<K extends string, V> {
     else this.#byOwner.set(owner, others.length === 0 ? only : [only, ...others]);
     if (changed.length === 0) return this.#revision;
     const dirty = this.#isUrgent(owner) ? this.#urgent : this.#dirty;
-    for (const key of changed) dirty.keys.add(key);
+    for (const key of changed) {
+      dirty.keys.add(key);
+      this.#gathered?.add(key);
+    }
     dirty.owners.add(owner);
     return ++this.#revision;
   }
 
   forget(owner: string): number {
     return this.set(owner, new Map());
+  }
+
+  /** All that is set or forgotten by `work` changes at once on the target: nobody sees a part of it. Of no owner that is urgent. */
+  together(work: () => void): void {
+    const group = new Set<K>();
+    this.#gathered = group;
+    try {
+      work();
+    } finally {
+      this.#gathered = undefined;
+    }
+    if (group.size > 0) this.#dirty.groups.push(group);
+  }
+
+  /** As of `together`, since the last call of `takeDirty`. */
+  get groups(): readonly ReadonlySet<K>[] {
+    return this.#dirty.groups;
   }
 
   /** The wanted value of `key`; `undefined` if no owner wants it. */
@@ -202,7 +227,7 @@ export class DesiredState<K extends string, V> {
 }
 
 function noChanges<K>(): Changes<K> {
-  return { keys: new Set(), owners: new Set() };
+  return { keys: new Set(), owners: new Set(), groups: [] };
 }
 
 function winner<V>(claims: OwnerClaim<V> | readonly OwnerClaim<V>[]): OwnerClaim<V> {

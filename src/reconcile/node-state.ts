@@ -188,6 +188,11 @@ export class NodeState {
     return this.#set(owner, new Map(), nothingOfHost);
   }
 
+  /** What is wanted of the bridge by `work` becomes true at once there: no packet meets a part of it. */
+  together(work: () => void): void {
+    this.bridge.together(work);
+  }
+
   wantBridge(owner: Owner, bridge: WantedBridge, ports: readonly WantedPort[]): number {
     const entries = new Map<SwitchKey, SwitchEntry>(ports.map((port) => [portKey(port.name), { kind: 'port', port }]));
     return this.#setSwitch(owner, entries.set('bridge', { kind: 'bridge', bridge }));

@@ -40,3 +40,20 @@ it('leaves what fits into one as it is: it comes true at once', () => {
   const plan = { put: new Map(['1/0/0', '0/1/0', '1/2/0'].map((key) => [key, 1])), remove: new Set(['2/5/0', '2/1/0']) };
   expect(planBatches(plan, ownerOf, 5, depthOf)).toEqual([{ ...plan, put: plan.put, owners: ['1', '0'] }]);
 });
+
+it('never takes a group apart, and puts groups that share a key into one', () => {
+  const runs = fc.property(plans, fc.array(fc.array(fc.nat(), { maxLength: 6 }), { maxLength: 3 }), ({ put, remove, size }, chosen) => {
+    const gone = remove.filter((key) => !put.includes(key));
+    const plan = { put: new Map(put.map((key) => [key, 1])), remove: new Set(gone) };
+    const all = [...put, ...gone];
+    const groups = chosen.map((places) => new Set(places.flatMap((at) => all[at % Math.max(1, all.length)] ?? [])));
+    const batches = planBatches(plan, ownerOf, size, depthOf, [...groups, new Set(['not there'])]);
+    expect(batches.flatMap((batch) => [...batch.put.keys()]).toSorted()).toEqual(put.toSorted());
+    expect(batches.flatMap((batch) => [...batch.remove]).toSorted()).toEqual(gone.toSorted());
+    for (const group of groups.filter((each) => each.size > 0)) {
+      const holding = batches.filter((batch) => [...group].some((key) => batch.put.has(key) || batch.remove.has(key)));
+      expect(holding.map(({ isWhole }) => isWhole)).toEqual([true]);
+    }
+  });
+  fc.assert(runs, { numRuns: 500 });
+});

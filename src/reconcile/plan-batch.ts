@@ -14,13 +14,51 @@ export interface PlanBatch<K, V> extends Plan<K, V> {
  * What an owner wants in one place only is never led to before it is there.
  *
  * @param depthOf where an entry lies on the way of a packet, counted from the front; left out: anywhere
+ * @param groups keys that are never in two batches; they come first
  */
 export function planBatches<K, V>(
   plan: Plan<K, V>,
   ownerOf: (key: K) => string,
   size: number,
   depthOf?: (key: K) => number,
+  groups: readonly ReadonlySet<K>[] = [],
 ): PlanBatch<K, V>[] {
+  const whole = wholeBatches(plan, ownerOf, groups);
+  if (whole.length === 0) return cutBatches(plan, ownerOf, size, depthOf);
+  if (plan.put.size + plan.remove.size > size) {
+    const [put, remove] = [new Map(plan.put), new Set(plan.remove)];
+    for (const batch of whole) {
+      for (const key of batch.put.keys()) put.delete(key);
+      for (const key of batch.remove) remove.delete(key);
+    }
+    return [...whole, ...cutBatches({ put, remove }, ownerOf, size, depthOf)];
+  }
+  return cutBatches(plan, ownerOf, size, depthOf).map((batch) => ({ ...batch, isWhole: true }));
+}
+
+/** What of the groups is in the plan; those that share a key are one. */
+function wholeBatches<K, V>(
+  { put, remove }: Plan<K, V>,
+  ownerOf: (key: K) => string,
+  groups: readonly ReadonlySet<K>[],
+): PlanBatch<K, V>[] {
+  let joined: Set<K>[] = [];
+  for (const group of groups) {
+    const keys = new Set([...group].filter((key) => put.has(key) || remove.has(key)));
+    if (keys.size === 0) continue;
+    const sharing = joined.filter((other) => [...other].some((key) => keys.has(key)));
+    for (const other of sharing) for (const key of other) keys.add(key);
+    joined = [...joined.filter((other) => !sharing.includes(other)), keys];
+  }
+  return joined.map((keys) => ({
+    put: new Map([...put].filter(([key]) => keys.has(key))),
+    remove: new Set([...remove].filter((key) => keys.has(key))),
+    owners: [...new Set([...keys].filter((key) => put.has(key)).map(ownerOf))],
+    isWhole: true,
+  }));
+}
+
+function cutBatches<K, V>(plan: Plan<K, V>, ownerOf: (key: K) => string, size: number, depthOf?: (key: K) => number): PlanBatch<K, V>[] {
   const isOne = plan.put.size + plan.remove.size <= size; // and true at once
   const [byOwner, removals] =
     depthOf && !isOne ? ordered(plan, ownerOf, depthOf) : [Map.groupBy(plan.put.keys(), ownerOf), [...plan.remove]];

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { reconcilerScene } from './reconciler-scene.ts';
 
 let t = reconcilerScene();
@@ -215,4 +215,73 @@ it('converges from any history of changes and faults', async () => {
     }),
     { numRuns: 200 },
   );
+});
+
+describe('what is wanted together', () => {
+  const all = ['a', 'b', 'c', 'd', 'e'];
+  const wantAll = (value: number, ...more: readonly string[]): number => {
+    for (const owner of more) t.desired.set(owner, new Map([[owner, 1]]));
+    t.desired.together(() => {
+      for (const owner of all) t.desired.set(owner, new Map([[`${owner}${value}`, value]]));
+    });
+    t.reconciler.poke();
+    return t.desired.revision;
+  };
+  /** Of each state that the target had: which of the group it held. */
+  const states = (): string[] => {
+    const seen: string[] = [];
+    const apply = t.target.apply.bind(t.target);
+    t.target.apply = async (plan) => {
+      await apply(plan).finally(() =>
+        seen.push(
+          [...t.target.held.keys()]
+            .filter((key) => /^[a-e]/.test(key))
+            .toSorted()
+            .join(' '),
+        ),
+      );
+    };
+    return seen;
+  };
+  const [old, now] = [1, 2].map((value) => all.map((key) => `${key}${value}`).join(' '));
+
+  beforeEach(async () => {
+    await t.end();
+    t = reconcilerScene({ batchSize: 2 });
+    t.reconciler.allowRemovals();
+    t.start();
+    await t.reconciler.realized(wantAll(1), t.deadline());
+  });
+
+  it('is never there in part, whatever else is wanted', async () => {
+    const seen = states();
+    await t.reconciler.realized(wantAll(2, 'x', 'y', 'z'), t.deadline());
+    expect(seen.filter((state) => state !== old && state !== now)).toEqual([]);
+    expect(seen.at(-1)).toBe(now);
+  });
+
+  it.each([['loseRequest'], ['loseAnswer']] as const)('nor after %s', async (fault) => {
+    const seen = states();
+    t.target.failNext(fault);
+    await t.reconciler.realized(wantAll(2, 'x', 'y', 'z'), t.deadline());
+    expect(seen.filter((state) => state !== old && state !== now)).toEqual([]);
+    expect(seen.at(-1)).toBe(now);
+  });
+
+  it('nor if it comes to be wanted while everything is compared', async () => {
+    const many = new Map(Array.from({ length: 3_000 }, (_, at) => [`many ${at}`, at]));
+    await t.want('many', Object.fromEntries(many));
+    const seen = states();
+    t.target.held.delete('many 2999');
+    const wanted = t.desired.wanted.bind(t.desired);
+    t.desired.wanted = (key) => {
+      if (key !== 'many 1') return wanted(key);
+      t.desired.wanted = wanted;
+      void Promise.resolve().then(() => wantAll(2));
+      return wanted(key);
+    };
+    t.reconciler.invalidate();
+    await expect.poll(() => seen.at(-1)).toBe(now);
+    expect(seen.filter((state) => state !== old && state !== now)).toEqual([]);
+  });
 });

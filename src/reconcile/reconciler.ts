@@ -46,6 +46,8 @@ export class Reconciler<K extends string, V> {
   /** Keys whose removal is not allowed yet. */
   readonly #withheld = new Set<K>();
   #lastError: SeineError | undefined;
+  /** Keys that have to change at once, of all rounds since the last one that was whole: after a lost answer nobody knows whether they did. */
+  #groups: readonly ReadonlySet<K>[] = [];
   /** The round that is under way. */
   #writing: Round<K, V> | undefined;
   /** When the retry timer fires; `Infinity` while there is none. */
@@ -245,7 +247,9 @@ export class Reconciler<K extends string, V> {
     this.#writing = round;
     await this.#applyUrgent(round, [], signal);
     const { revision } = desired;
-    const concerned = this.#concerned(desired.takeDirty());
+    const dirty = desired.takeDirty();
+    this.#groups = [...this.#groups, ...dirty.groups];
+    const concerned = this.#concerned(dirty);
     for (const key of this.#recheck) concerned.add(key);
     this.#recheck = new Set();
     const everything = eachOnce(desired.keys(), (key) => desired.wanted(key) !== undefined, actual.keys());
@@ -257,6 +261,7 @@ export class Reconciler<K extends string, V> {
     if (view.source === 'observed') this.#observeTookMs = this.#options.now() - startedMs;
     this.#writing = undefined;
     if (!this.#observed.keep(round)) return; // the target was replaced meanwhile; another round is due
+    this.#groups = [];
     this.#goodMs = this.#options.now();
     this.#repairing = 0;
     this.#progress.reached(revision, invalidations);
@@ -314,6 +319,12 @@ export class Reconciler<K extends string, V> {
         actual.set(key, wanted);
       } else if (!this.#isBackedOff(key, now())) put.set(key, wanted);
     }
+    // What has come to be wanted meanwhile was compared in part.
+    for (const group of desired.groups)
+      for (const key of group) {
+        put.delete(key);
+        remove.delete(key);
+      }
     return { put, remove };
   }
 
@@ -336,7 +347,7 @@ export class Reconciler<K extends string, V> {
   }
 
   async #apply(plan: Plan<K, V>, round: Round<K, V>, signal: AbortSignal): Promise<void> {
-    const queue = this.#writer.cut(plan);
+    const queue = this.#writer.cut(plan, this.#groups);
     while (queue.length > 0) {
       await this.#applyUrgent(round, queue, signal);
       await this.#write(queue.splice(0, this.#options.sideBySide ?? 1), round, signal);

@@ -2,6 +2,8 @@
 export interface Plan<K, V> {
   readonly put: ReadonlyMap<K, V>;
   readonly remove: ReadonlySet<K>;
+  /** Nothing of it may be seen without the rest. */
+  readonly isWhole?: true;
 }
 
 /** Something that is made equal to a desired state: the flows of a bridge, the ports of a switch, the routes of a host. */

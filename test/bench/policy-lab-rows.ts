@@ -1,4 +1,5 @@
 import type { OpenFlowConnection } from '../../src/openflow/connection.ts';
+import { decodeMatch, encodeMatch } from '../../src/openflow/match.ts';
 import { tables } from '../../src/pipeline/tables.ts';
 import { BenchLab, until } from './bench-lab.ts';
 import { openOurs } from './cni-rows.ts';
@@ -17,6 +18,7 @@ const changeNames = [
   'policy.change.acknowledged',
   'policy.change.acknowledged.p99',
   'policy.change.lag',
+  'policy.change.flowmods',
 ] as const;
 const packetNames = ['policy.tcp', 'policy.connect'] as const;
 export const policyLabRowNames = [...addNames, ...changeNames, ...packetNames] as const;
@@ -166,20 +168,27 @@ async function changeRows(lab: BenchLab, say: SceneOptions['say']): Promise<read
   return await withConnection(lab, async (connection) => {
     const ours: number[] = [];
     const acknowledged: number[] = [];
+    const flowMods: number[] = [];
+    const count = () => lab.metric('ovs_flow_ops_count', { kind: 'flow' });
     for (let change = 0; change < changes.warm + changes.timed; change++) {
       const name = `many-${(change * 163) % manyPolicies}`;
       const port = 20_000 + change;
       const { spec } = policyObject(name, { number: `${((change * 163) % manyPolicies) % staying}` }, [port]) as { spec: object };
       const path = `${policies}/${name}`;
-      const before = await entries(connection);
-      const counted = await programmed(lab);
+      const before = { entries: await entries(connection), decisions: new Set(await decisionsWith(connection)) };
+      const [counted, sent] = [await programmed(lab), await count()];
       const startMs = performance.now();
       await lab.api.send({ method: 'PATCH', path, body: { spec }, contentType: 'application/merge-patch+json' }, signal);
-      await until(async () => (await entries(connection)) !== before, withinMs, `${name} to be in force`);
+      const isInForce = async (): Promise<boolean> => {
+        const [found] = await decisionsWith(connection, port);
+        return found !== undefined && (before.decisions.has(found) || (await entries(connection)) !== before.entries);
+      };
+      await until(isInForce, withinMs, `${name} to be in force`);
       const tookMs = performance.now() - startMs;
       await until(async () => (await programmed(lab)).count > counted.count, withinMs, `${name} to be acknowledged`);
       if (change < changes.warm) continue;
       ours.push(tookMs);
+      flowMods.push((await count()) - sent);
       const now = await programmed(lab);
       acknowledged.push((now.sumMs - counted.sumMs) / (now.count - counted.count));
     }
@@ -188,6 +197,7 @@ async function changeRows(lab: BenchLab, say: SceneOptions['say']): Promise<read
       { name: 'policy.change.p99', unit: 'ms', ours: [p99(ours)] },
       { name: 'policy.change.acknowledged', unit: 'ms', ours: acknowledged },
       { name: 'policy.change.acknowledged.p99', unit: 'ms', ours: [p99(acknowledged)] },
+      { name: 'policy.change.flowmods', unit: 'messages', ours: flowMods },
       { name: 'policy.change.lag', unit: 'ms', ours: [await lab.lagMsMax()] },
     ];
   });
@@ -202,7 +212,20 @@ async function programmed(lab: BenchLab): Promise<{ readonly count: number; read
   return { count: metric(`${name}_count`), sumMs: metric(`${name}_sum`) * 1_000 };
 }
 
-/** What leads to the classes of pods: it changes once what it leads to is there. */
+/** Rows of what pods are let through, all of them or those of one port, each with the number of its decision: one that pods were led to before is in force at once. */
+async function decisionsWith(connection: OpenFlowConnection, port?: number): Promise<readonly number[]> {
+  const found: number[] = [];
+  const match = port === undefined ? {} : { match: encodeMatch({ eth_type: 0x0800, ip_proto: 6, tcp_dst: port }) };
+  const table = tables.ingressNetworkPolicyPorts.id;
+  const see = (row: { readonly match: Uint8Array }): void => {
+    const { reg12 } = decodeMatch(row.match);
+    if (typeof reg12 === 'number') found.push(reg12);
+  };
+  await connection.dumpFlows({ table, ...match }, see, signal);
+  return found;
+}
+
+/** What leads to the classes of pods: where they are other ones, it changes once these are there. */
 async function entries(connection: OpenFlowConnection): Promise<string> {
   const found: string[] = [];
   await connection.dumpFlows(

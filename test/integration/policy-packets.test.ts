@@ -7,7 +7,7 @@ import type { Family } from '../../src/net/ip.ts';
 import { macFromBytes, macToBytes } from '../../src/net/mac.ts';
 import { ownerOf } from '../../src/pipeline/cookie.ts';
 import type { Flow, MatchProtocol } from '../../src/pipeline/flow.ts';
-import { decisionFlows, directionTables, relationFlow } from '../../src/policy-flows/rows.ts';
+import { directionTables, otherwiseFlow, rangeFlows, relationFlow } from '../../src/policy-flows/rows.ts';
 import type { DecidedRange, PolicyOutcome } from '../../src/policy-matrix/matrix.ts';
 import { nothing } from '../../src/wanted/wanted.ts';
 import type { Packet } from '../model/packet.ts';
@@ -57,7 +57,8 @@ async function hold(
     const ranges = what.map((protocol): DecidedRange => ({ protocol, first: port.server, last: port.server, outcome: allow }));
     return [
       relationFlow(tables, subjectClass, {}, { decision }),
-      ...decisionFlows(tables, decision, { ranges, otherwise: deny }, families),
+      ...ranges.flatMap((range) => rangeFlows(tables, decision, range, families)),
+      otherwiseFlow(tables, decision, deny.verdict),
     ];
   };
   const subject = compileSubject({ ofPort, addresses, ...(what === 'free' ? {} : { [direction]: subjectClass }) });

@@ -46,7 +46,7 @@ const namespaceSelector: fc.Arbitrary<LabelSelectorObject> = fc.oneof(
 
 const blocks = ['0.0.0.0/0', '10.0.0.0/8', '10.1.0.0/23', '10.1.1.0/24', '10.1.1.8/29', '10.1.0.5/32', '192.168.0.0/30', '192.168.0.2/32'];
 const blocks6 = ['::/0', 'fd00::/16', 'fd00:1::/48', 'fd00:1:0:1::/64', 'fd00:1::5/128', 'fd00:77::/64', '2001:db8::7/32'];
-const port: fc.Arbitrary<PolicyPortObject> = fc
+export const policyPort: fc.Arbitrary<PolicyPortObject> = fc
   .record({
     protocol: rarely(oneOf(['TCP', 'UDP', 'SCTP']), 2),
     port: rarely(fc.oneof(oneOf(portNumbers), oneOf(portNames)), 6),
@@ -58,7 +58,7 @@ const port: fc.Arbitrary<PolicyPortObject> = fc
     ...(typeof port === 'number' && last !== undefined && last >= port ? { endPort: last } : {}),
   }));
 
-const ports = fc.option(fc.array(port, { maxLength: 3 }), { freq: 3 });
+const ports = fc.option(fc.array(policyPort, { maxLength: 3 }), { freq: 3 });
 
 /** @param families networks of each family that rules name, and except */
 export function policiesWith(families: readonly (readonly string[])[]): fc.Arbitrary<NetworkPolicyObject> {

@@ -1,0 +1,144 @@
+import { LoopTurns } from '../../src/async/loop-turns.ts';
+import { compileSubject, entriesOfOthers } from '../../src/connectivity/compile-entry.ts';
+import { compileVerdicts } from '../../src/connectivity/compile-verdict.ts';
+import { ClassRows } from '../../src/enforce/class-rows.ts';
+import { classNames } from '../../src/enforce/standings.ts';
+import { parseIp } from '../../src/net/ip.ts';
+import { type Owner, ownerOf } from '../../src/pipeline/cookie.ts';
+import { PolicyEngine } from '../../src/policy/policy-engine.ts';
+import { PolicyBytes } from '../../src/policy-bytes/policy-bytes.ts';
+import { PolicyFlows } from '../../src/policy-flows/policy-flows.ts';
+import { type BridgeKey, type BridgeValue, decodeFlowEntry, depthOfKey, encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
+import { DesiredState } from '../../src/reconcile/desired-state.ts';
+import { FakeTarget } from '../../src/reconcile/fake-target.ts';
+import { FlowTemplates } from '../../src/reconcile/flow-template.ts';
+import { Reconciler } from '../../src/reconcile/reconciler.ts';
+import { recoveredFlows } from '../../src/reconcile/recovered-flows.ts';
+import type { Plan } from '../../src/reconcile/target.ts';
+import { nothing, type Wanted } from '../../src/wanted/wanted.ts';
+import { exampleNode } from '../support/example-node.ts';
+import { families } from './policy-flow-run.ts';
+import { provenNode } from './policy-proof.ts';
+
+const nodeFlows = [...entriesOfOthers(exampleNode), ...compileVerdicts(exampleNode)];
+const nodeRows = [...encodeBridgeEntries(ownerOf('node'), { ...nothing, flows: nodeFlows })].map(([key, value]) =>
+  decodeFlowEntry(key, value),
+);
+const equal = (a: BridgeValue, b: BridgeValue): boolean => a === b;
+
+/** A bridge that tells what it holds after each bundle. */
+export class ToldBridge extends FakeTarget<BridgeKey, BridgeValue> {
+  onBundle: (plan: Plan<BridgeKey, BridgeValue>) => void = () => undefined;
+
+  override async apply(plan: Plan<BridgeKey, BridgeValue>): Promise<void> {
+    const before = this.held;
+    try {
+      await super.apply(plan);
+    } finally {
+      if (this.held !== before) this.onBundle(plan);
+    }
+  }
+
+  bytes(): PolicyBytes {
+    return new PolicyBytes([...nodeRows, ...[...this.held].map(([key, value]) => decodeFlowEntry(key, value))]);
+  }
+}
+
+interface EditedNodeOptions {
+  readonly bridge: ToldBridge;
+  /** Of a bundle: small, so that what is wanted at once would be taken apart. */
+  readonly batchSize: number;
+}
+
+/** The part of an agent that has policy in force on a bridge: the engine, its rows, the reconciler, and the pods' own flows, which come last. */
+export class EditedNode {
+  readonly engine = new PolicyEngine(provenNode);
+  readonly flows: PolicyFlows;
+  readonly #desired = new DesiredState<BridgeKey, BridgeValue>({ equal, isUrgent: (owner) => owner.startsWith('subject/') });
+  readonly #reconciler: Reconciler<BridgeKey, BridgeValue>;
+  readonly #rows: ClassRows;
+  readonly #templates = new FlowTemplates();
+  readonly #stop = new AbortController();
+  readonly #running: Promise<void>;
+  readonly #ports = new Map<string, number>();
+  #led = new Set<Owner>();
+
+  constructor({ bridge, batchSize }: EditedNodeOptions) {
+    this.flows = new PolicyFlows({ families, recovered: recoveredFlows(bridge.held) });
+    this.#reconciler = new Reconciler({
+      name: 'bridge',
+      desired: this.#desired,
+      target: bridge,
+      equal,
+      backoffMs: () => 0,
+      batchSize,
+      depthOf: depthOfKey,
+      events: { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} },
+      now: () => performance.now(),
+    });
+    this.#reconciler.allowRemovals();
+    this.#running = this.#reconciler.run(this.#stop.signal);
+    const nodeState = {
+      want: (owner: Owner, wanted: Wanted) => this.#want(owner, encodeBridgeEntries(owner, wanted)),
+      wantEndpoint: (...[owner, pattern, place]: Parameters<FlowTemplates['entriesOf']>) =>
+        this.#want(owner, this.#templates.entriesOf(owner, pattern, place)),
+      forget: (owner: Owner) => this.#want(owner, new Map()),
+      together: (work: () => void) => this.#desired.together(work),
+      bridge: this.#desired,
+      reconcilers: { bridge: this.#reconciler },
+    };
+    this.#rows = new ClassRows({
+      engine: this.engine,
+      flows: this.flows,
+      nodeState,
+      pods: () => this.engine.matrix.subjects.keys(),
+      published: () => undefined,
+      areLed: () => [...this.#led].every((owner) => this.#reconciler.isHeld(owner)),
+      turns: new LoopTurns(1),
+    });
+  }
+
+  /** Works off what has changed, as `Enforcement` does: rows, then pods, then what nobody needs any more. The bridge may be behind. */
+  async work(signal: AbortSignal): Promise<void> {
+    await this.#rows.update();
+    const led = new Set<Owner>();
+    for (const [pod, { addresses }] of this.engine.matrix.subjects) {
+      const [classes, owner] = [this.flows.classesOf(pod), ownerOf('subject', pod)];
+      if (typeof classes !== 'string') await this.#rows.untilReady({ is: 'policed', classes }, signal);
+      const ends = classes === 'free' ? {} : classes === 'closed' ? ({ ingress: 'closed', egress: 'closed' } as const) : classes;
+      const flows = compileSubject({ ofPort: this.portOf(pod), addresses: addresses.map(parseIp), ...ends });
+      this.#want(owner, encodeBridgeEntries(owner, { ...nothing, flows }));
+      led.add(owner);
+    }
+    for (const owner of this.#led) if (!led.has(owner)) this.#want(owner, new Map());
+    this.#led = led;
+    await this.#rows.forgetLeft();
+  }
+
+  /** Resolves once the bridge has all that is wanted. */
+  async settled(signal: AbortSignal): Promise<void> {
+    await this.#reconciler.realized(this.#desired.revision, signal);
+  }
+
+  portOf(pod: string): number {
+    const known = this.#ports.get(pod) ?? 32_784 + this.#ports.size;
+    this.#ports.set(pod, known);
+    return known;
+  }
+
+  /** Of a pod, by direction: they name its rows. */
+  classesOf(pod: string): readonly string[] {
+    return classNames(this.flows.classesOf(pod));
+  }
+
+  async end(): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
+  }
+
+  #want(owner: Owner, entries: ReadonlyMap<BridgeKey, BridgeValue>) {
+    const revision = this.#desired.set(owner, entries);
+    this.#reconciler.poke();
+    return { owner, bridge: revision, host: 0 };
+  }
+}
