@@ -2,6 +2,7 @@ import type { Steps } from '../async/steps.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import type { DirectionMatrix, PolicyDecision, SubjectClass } from '../policy-matrix/matrix.ts';
 import type { ContentNames } from './content.ts';
+import type { DecisionRows } from './decision-rows.ts';
 import type { LentNumbers } from './lent-numbers.ts';
 import type { NumberKind } from './recovered-numbers.ts';
 
@@ -42,9 +43,7 @@ export interface EditedRows {
   readonly classOf: (pod: string) => SubjectClass | undefined;
   readonly podsOf: (subject: SubjectClass) => number;
   readonly relationOf: (key: string) => WrittenRelation | undefined;
-  /** The owners of a decision's rows, each with how many flows it has. */
-  readonly sizesOf: (number: number, decision: PolicyDecision) => ReadonlyMap<Owner, number>;
-  readonly decisionOf: (name: Owner) => PolicyDecision | undefined;
+  readonly decisions: Pick<DecisionRows, 'sizeOf' | 'differing'>;
 }
 
 /** @param pods that have come, gone or changed @param next which class each is going to be of */
@@ -125,7 +124,7 @@ interface RoundDecisions {
 }
 
 function editOf(rows: EditedRows, move: ClassMove, { keys, was, will }: ClassRelations, round: RoundDecisions): ClassEdit {
-  const { names, numbers } = rows;
+  const { names, numbers, decisions } = rows;
   const successors = successorsOf(rows, was, will, round);
   const others = new Set<Owner>();
   let size = 1; // what the class's number stands for
@@ -134,19 +133,16 @@ function editOf(rows: EditedRows, move: ClassMove, { keys, was, will }: ClassRel
     const name = after && after.ranges.length > 0 ? names.decision(after) : undefined;
     if (name !== undefined && !successors.has(name) && !round.inherited.has(name) && !numbers.decision.isKnown(name) && !others.has(name)) {
       others.add(name);
-      size++;
-      for (const flows of after ? rows.sizesOf(0, after).values() : []) size += flows;
+      size += after ? decisions.sizeOf(after) : 0;
     }
     const isKept =
       name === undefined ? after && before?.outcome === names.outcome(after.otherwise) : leadsOn(before?.decision, name, successors);
     if (!isKept) size++;
   }
-  for (const [name, from] of successors)
-    size += differing(
-      rows,
-      from,
-      [...will.values()].find((each) => each.ranges.length > 0 && names.decision(each) === name),
-    );
+  for (const [name, from] of successors) {
+    const next = [...will.values()].find((each) => each.ranges.length > 0 && names.decision(each) === name);
+    size += next ? decisions.differing(from, next) : 0;
+  }
   return { ...move, keys, successors, others, size };
 }
 
@@ -175,15 +171,4 @@ function successorsOf(
     left.add(before);
   }
   return successors;
-}
-
-/** Flows that two decisions of one number have not alike, with the one that says what it stands for. */
-function differing({ decisionOf, sizesOf }: EditedRows, from: Owner, to: PolicyDecision | undefined): number {
-  const former = decisionOf(from);
-  if (!former || !to) return Number.POSITIVE_INFINITY;
-  const [before, after] = [sizesOf(0, former), sizesOf(0, to)];
-  let size = 1;
-  for (const [owner, flows] of before) if (!after.has(owner)) size += flows;
-  for (const [owner, flows] of after) if (!before.has(owner)) size += flows;
-  return size;
 }

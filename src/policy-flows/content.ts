@@ -12,10 +12,12 @@ export class ContentNames {
   /** Each is asked for with every address that it stands for. */
   readonly #peers = { coarse: new WeakMap<PeerClass, Owner>(), fine: new WeakMap<PeerClass, Owner>() };
   readonly #addresses: string;
+  readonly #ports: string;
 
   constructor(direction: PolicyDirection) {
     this.#direction = direction;
     this.#addresses = this.#owner('address', '');
+    this.#ports = this.#owner('ports', '');
   }
 
   class(subject: SubjectClass): Owner {
@@ -51,7 +53,7 @@ export class ContentNames {
 
   /** A range of a decision's ports; likewise. */
   range(decision: number, { protocol, first, last, outcome }: DecidedRange): Owner {
-    return this.#owner('ports', `${decision}`, protocol, `${first}-${last}`, this.outcome(outcome));
+    return `${this.#ports}${decision}/${protocol}/${first}-${last}/${this.outcome(outcome)}` as Owner;
   }
 
   /** By the rule, if it is one. */

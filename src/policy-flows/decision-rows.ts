@@ -15,15 +15,19 @@ interface DecisionRowsOptions {
   readonly families: readonly Family[];
 }
 
+/** A decision under a number. */
 interface HeldDecision {
   readonly number: number;
   readonly decision: PolicyDecision;
+  readonly ranges: ReadonlyMap<Owner, DecidedRange>;
 }
 
 /** Rows of the decisions of one direction. Each range of ports is an owner: what two decisions of one number have alike is not written again. */
 export class DecisionRows {
   readonly #options: DecisionRowsOptions;
   readonly #held = new Map<Owner, HeldDecision>();
+  /** Those that were last asked for, which may be held next. */
+  readonly #asked = new WeakMap<PolicyDecision, HeldDecision>();
 
   constructor(options: DecisionRowsOptions) {
     this.#options = options;
@@ -34,63 +38,77 @@ export class DecisionRows {
     const { names, numbers } = this.#options;
     const name = names.decision(decision);
     const number = numbers.acquire(name);
-    if (number !== undefined) this.#held.set(name, { number, decision });
+    if (number !== undefined && this.#held.get(name)?.number !== number) this.#held.set(name, this.#under(number, decision));
     return number;
-  }
-
-  get(name: Owner): PolicyDecision | undefined {
-    return this.#held.get(name)?.decision;
   }
 
   /** Owners of rows, each with the decision that it is a part of. */
   *decided(): Generator<readonly [Owner, PolicyDecision]> {
     for (const [name, held] of this.#held) {
       yield [name, held.decision];
-      for (const [owner] of this.#rangesOf(held)) yield [owner, held.decision];
+      for (const owner of held.ranges.keys()) yield [owner, held.decision];
     }
   }
 
-  /** All owners of a decision that has a number. */
-  *ownersOf(name: Owner): Generator<Owner> {
-    yield name;
-    const held = this.#held.get(name);
-    if (held) for (const [owner] of this.#rangesOf(held)) yield owner;
+  /** How many flows a decision is. */
+  sizeOf(decision: PolicyDecision): number {
+    return decision.ranges.reduce((sum, range) => sum + this.#flowsOf(range), 1);
   }
 
-  /** Owners of the rows that a decision has under a number, but for the one that says what the number stands for; each with how many flows it has. */
-  sizesOf(number: number, decision: PolicyDecision): ReadonlyMap<Owner, number> {
-    const { families } = this.#options;
-    const sizes = new Map<Owner, number>();
-    for (const [owner, range] of this.#rangesOf({ number, decision })) sizes.set(owner, portPrefixes(range).length * families.length);
-    return sizes;
+  /** How many flows differ if a decision takes over the number of one that is held, or go, with the one that says what the number stands for. */
+  differing(from: Owner, decision: PolicyDecision): number {
+    const former = this.#held.get(from);
+    if (!former) return Number.POSITIVE_INFINITY;
+    const next = this.#under(former.number, decision);
+    let size = 1;
+    for (const [owner, range] of former.ranges) if (!next.ranges.has(owner)) size += this.#flowsOf(range);
+    for (const [owner, range] of next.ranges) if (!former.ranges.has(owner)) size += this.#flowsOf(range);
+    return size;
   }
 
-  /** Rows come and go with the numbers. @param wanted gets those that are not as they were */
-  *settle(wanted: Map<Owner, readonly Flow[]>): Steps {
+  /**
+   * Rows come and go with the numbers.
+   *
+   * @param wanted gets those that are not as they were
+   * @param edited names of decisions that are edited; gets the owners of their rows
+   */
+  *settle(wanted: Map<Owner, readonly Flow[]>, edited: Set<Owner>): Steps {
     const { numbers, tables, families } = this.#options;
     const { began, ended } = numbers.takeChanges();
     const gone = new Set<Owner>();
     for (const name of ended) {
-      for (const owner of this.ownersOf(name)) {
+      wanted.set(name, []);
+      for (const owner of this.#held.get(name)?.ranges.keys() ?? []) {
         wanted.set(owner, []);
         gone.add(owner);
-        yield;
+        if (edited.has(name)) edited.add(owner);
       }
       this.#held.delete(name);
+      yield;
     }
     for (const name of began) {
       const held = this.#held.get(name);
       if (!held) continue;
       wanted.set(name, [otherwiseFlow(tables, held.number, held.decision.otherwise.verdict)]);
-      for (const [owner, range] of this.#rangesOf(held)) {
+      for (const [owner, range] of held.ranges) {
         if (gone.has(owner)) wanted.delete(owner);
         else wanted.set(owner, rangeFlows(tables, held.number, range, families));
+        if (edited.has(name)) edited.add(owner);
         yield;
       }
     }
   }
 
-  *#rangesOf({ number, decision }: HeldDecision): Generator<readonly [Owner, DecidedRange]> {
-    for (const range of decision.ranges) yield [this.#options.names.range(number, range), range];
+  #under(number: number, decision: PolicyDecision): HeldDecision {
+    const known = this.#asked.get(decision);
+    if (known?.number === number) return known;
+    const ranges = new Map(decision.ranges.map((range) => [this.#options.names.range(number, range), range] as const));
+    const under: HeldDecision = { number, decision, ranges };
+    this.#asked.set(decision, under);
+    return under;
+  }
+
+  #flowsOf(range: DecidedRange): number {
+    return portPrefixes(range).length * this.#options.families.length;
   }
 }

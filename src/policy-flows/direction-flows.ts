@@ -135,22 +135,23 @@ export class DirectionFlows {
       yield;
     }
     for (const subject of classes) this.#leave(subject);
-    yield* this.#dictionaries();
+    yield* this.#dictionaries(edited);
     const wanted = { rows: this.#wanted, addresses: this.#wantedAddresses, edited: this.#end(edits, edited) };
     this.#wanted = new Map();
     this.#wantedAddresses = new Map();
     return wanted;
   }
 
-  /** @returns owners of what is edited, as far as it is written */
+  /** @returns owners of what is edited, as far as it is written, with all decisions */
   #begin(edits: readonly ClassEdit[]): Set<Owner> {
     const edited = new Set<Owner>();
-    for (const { from, to, successors, keys } of edits) {
+    for (const { from, to, successors, others, keys } of edits) {
       this.numbers.class.inherit(this.names.class(to), this.names.class(from));
       for (const [name, former] of successors) {
         this.numbers.decision.inherit(name, former);
-        for (const owner of this.#decisions.ownersOf(former)) edited.add(owner);
+        edited.add(name).add(former);
       }
+      for (const name of others) edited.add(name);
       for (const key of keys) this.#addOwner(edited, key);
     }
     return edited;
@@ -158,12 +159,11 @@ export class DirectionFlows {
 
   /** @throws SeineError `INVARIANT` if a number stands for two contents */
   #end(edits: readonly ClassEdit[], edited: Set<Owner>): ReadonlyMap<Owner, readonly Flow[]> {
-    for (const { from, successors, others, keys } of edits) {
+    for (const { from, successors, keys } of edits) {
       const left = [this.names.class(from), ...successors.values()].find(
         (name) => this.numbers.class.isKnown(name) || this.numbers.decision.isKnown(name),
       );
       if (left !== undefined) throw new SeineError('INVARIANT', `${left} has left its number, and is used`);
-      for (const name of [...successors.keys(), ...others]) for (const owner of this.#decisions.ownersOf(name)) edited.add(owner);
       for (const key of keys) this.#addOwner(edited, key);
     }
     const rows = new Map<Owner, readonly Flow[]>();
@@ -186,8 +186,7 @@ export class DirectionFlows {
       classOf: (pod) => this.#subjects.get(pod),
       podsOf: ({ id }) => this.#classes.get(id)?.pods ?? 0,
       relationOf: (key) => this.#relations.get(key),
-      sizesOf: (...of) => this.#decisions.sizesOf(...of),
-      decisionOf: (name) => this.#decisions.get(name),
+      decisions: this.#decisions,
     };
   }
 
@@ -347,7 +346,7 @@ export class DirectionFlows {
   }
 
   /** What says which number stands for what: it comes and goes with the number. */
-  *#dictionaries(): Steps {
+  *#dictionaries(edited: Set<Owner>): Steps {
     for (const kind of ['coarse', 'fine'] as const) {
       const { began, ended } = this.numbers[kind].takeChanges();
       for (const name of ended) {
@@ -360,7 +359,7 @@ export class DirectionFlows {
       }
     }
     this.numbers.class.takeChanges();
-    yield* this.#decisions.settle(this.#wanted);
+    yield* this.#decisions.settle(this.#wanted, edited);
   }
 }
 
