@@ -253,8 +253,8 @@ describe('a pod', () => {
         'want policy/ingress/ports/1/TCP/91-91/allow shop/ports spec.ingress[0]',
         'want policy/ingress/class',
         'forget policy/ingress/decision',
-        'forget policy/ingress/ports/1/TCP/90-90/allow shop/ports spec.ingress[0]',
         'forget policy/ingress/class',
+        'forget policy/ingress/ports/1/TCP/90-90/allow shop/ports spec.ingress[0]',
         'apart',
       ]);
       expect(told.some((line) => line.startsWith('forget subject'))).toBe(false);
