@@ -38,8 +38,7 @@ export class LoneServer {
     const pair = new LoneServer(listening, socket);
     // The first datagram between two nodes may be lost, and a policy that goes may not be gone yet.
     const asking = setInterval(() => pair.ask(), everyMs);
-    await once(listening, 'message');
-    clearInterval(asking);
+    await once(listening, 'message').finally(() => clearInterval(asking));
     return pair;
   }
 
