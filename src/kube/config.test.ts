@@ -54,10 +54,10 @@ describe('loadKubeAccess', () => {
     expect(() => loadKubeAccess({ from: 'file', path, server: 'ftp://10.0.0.1' })).toThrow(/cannot speak ftp:/);
   });
 
-  it('reads a token file again after a minute, or when the server refused the token', async () => {
+  it.each(['tokenFile', 'token-file'])('reads a %s again after a minute, or when the server refused the token', async (key) => {
     const token = join(dir, 'token');
     await writeFile(token, 'one\n');
-    await write({ 'token-file': token });
+    await write({ [key]: key === 'tokenFile' ? 'token' : token });
     const access = load();
     const header = async () => (await access.credentials()).headers['Authorization'];
     expect(await header()).toBe('Bearer one');
@@ -69,6 +69,14 @@ describe('loadKubeAccess', () => {
     const nowMs = performance.now();
     vi.spyOn(performance, 'now').mockReturnValue(nowMs + 61_000);
     expect(await header()).toBe('Bearer three');
+  });
+
+  it('takes a token file before a token, and says which file cannot be read', async () => {
+    await writeFile(join(dir, 'token'), 'of the file');
+    await write({ token: 'of the text', tokenFile: 'token' });
+    expect((await load().credentials()).headers).toEqual({ Authorization: 'Bearer of the file' });
+    await write({ tokenFile: 'missing' });
+    expect(load).toThrow(/\[INVALID_INPUT\] kubeconfig/);
   });
 
   it('asks an exec plug-in, and again when the server refused its answer', async () => {

@@ -1,7 +1,11 @@
+import { readFileSync } from 'node:fs';
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { RequestOptions } from 'node:https';
+import { dirname, resolve } from 'node:path';
 // Not the package's entry: that one loads every API class, some 50 MB.
 import { KubeConfig } from '@kubernetes/client-node/dist/config.js';
+import { parse as parseYaml } from 'yaml';
+import * as z from 'zod';
 import { SeineError } from '../errors/seine-error.ts';
 
 /** Address of the API server, and credentials. */
@@ -85,14 +89,32 @@ function readConfig(source: KubeConfigSource): KubeConfig {
 }
 
 function readFiles(config: KubeConfig, { path, further = [], context }: KubeConfigSource & { readonly from: 'file' }): void {
-  config.loadFromFile(path);
+  readFile(config, path);
   for (const each of further) {
     const next = new KubeConfig();
-    next.loadFromFile(each);
+    readFile(next, each);
     config.mergeConfig(next, config.currentContext !== '');
   }
   if (context !== undefined) config.setCurrentContext(context);
 }
+
+/** The library reads `token-file`, as some write it; kubectl's name of it is `tokenFile`, and its content stands before a `token`. */
+function readFile(config: KubeConfig, path: string): void {
+  config.loadFromFile(path);
+  const { users } = withTokenFiles.parse(parseYaml(readFileSync(path, 'utf8')));
+  const files = new Map(
+    users?.flatMap(({ name, user }) => (user?.tokenFile ? [[name, resolve(dirname(path), user.tokenFile)] as const] : [])),
+  );
+  config.users = config.users.map((user) => {
+    const file = files.get(user.name);
+    return file === undefined ? user : { ...user, token: readFileSync(file, 'utf8') };
+  });
+}
+
+/** Of a kubeconfig (clientcmd/api/v1, `AuthInfo`), what the library leaves out. */
+const withTokenFiles = z.looseObject({
+  users: z.array(z.looseObject({ name: z.string(), user: z.looseObject({ tokenFile: z.string().optional() }).nullish() })).nullish(),
+});
 
 function contextsOf(config: KubeConfig): string {
   return (

@@ -101,13 +101,15 @@ export class KubeHttp {
   /**
    * The answer's bytes as they arrive. The caller reads to the end, or leaves the loop, or aborts; each frees the connection.
    *
+   * @param onAccepted called once the server has said yes, which may be long before it has something to tell
    * @throws SeineError as the class says, also while reading
    */
-  async *stream(request: KubeRequest, signal: AbortSignal): AsyncGenerator<Uint8Array, void> {
+  async *stream(request: KubeRequest, signal: AbortSignal, onAccepted?: () => void): AsyncGenerator<Uint8Array, void> {
     const headersLate = new AbortController();
     const timer = setTimeout(() => headersLate.abort(), request.timeoutMs ?? DEFAULT_TIMEOUT_MS);
     try {
       const response = await this.#send(request, AbortSignal.any([signal, headersLate.signal])).finally(() => clearTimeout(timer));
+      onAccepted?.();
       for await (const chunk of response) yield chunk as Uint8Array;
     } catch (thrown) {
       throw failure(request, thrown, signal);

@@ -36,6 +36,14 @@ it.each([
   expect(t.reflector.status.held).toBeUndefined();
 });
 
+it('is in step again with a source that is followed and has nothing to tell, once that has lasted', async () => {
+  t.server.answer(followed('end'), status(500, 'InternalError'), watch([]));
+  t.start({ ...hasty, healthyWatchMs: 100 });
+  await eventually(() => expect(t.reported('failed')).toHaveLength(1));
+  await eventually(() => expect(t.reflector.status).toMatchObject({ state: 'in step', objects: 10 }));
+  expect(t.reflector.status.lastError).toBeUndefined();
+});
+
 it('does not believe that all is gone because the resource was gone for a while', async () => {
   t.server.answer(followed('end'), status(404, 'NotFound'), status(410, 'Expired'), watch([bookmark('9', true)]));
   t.start();

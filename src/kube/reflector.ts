@@ -51,6 +51,8 @@ export class Reflector<T> {
   #invalid = new Map<string, SeineError>();
   #snapshotBeganMs = 0;
   #heardMs: number | undefined;
+  /** Since when the server follows for us from a version we have; a resource that nobody changes is quiet for a minute. */
+  #followedSinceMs: number | undefined;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -65,7 +67,9 @@ export class Reflector<T> {
     const { doing, waitingFor, version, failures, held, behind, watchSinceMs } = this.#state;
     const nowMs = performance.now();
     const { synced, size } = this.#store;
-    const state = sourceState({ synced, held: held !== undefined, behind: behind !== undefined, lastError: this.#lastError });
+    const isFollowed = this.#followedSinceMs !== undefined && nowMs - this.#followedSinceMs >= this.#policy.healthyWatchMs;
+    const lastError = isFollowed ? undefined : this.#lastError;
+    const state = sourceState({ synced, held: held !== undefined, behind: behind !== undefined, lastError });
     return {
       kind: this.#options.resource.kind,
       state,
@@ -77,7 +81,7 @@ export class Reflector<T> {
       failures,
       ...(doing === 'watch' && waitingFor === undefined ? { watchAgeMs: nowMs - watchSinceMs } : {}),
       ...(this.#heardMs === undefined ? {} : { silenceMs: nowMs - this.#heardMs }),
-      ...(this.#lastError ? { lastError: this.#lastError } : {}),
+      ...(lastError ? { lastError } : {}),
       ...heldOf(state, held, size),
       ...(behind ? { behind: behind.version } : {}),
       invalid: this.#invalid,
@@ -171,6 +175,9 @@ export class Reflector<T> {
     this.#armForWatch(watch);
     try {
       await this.#read('values', watchQuery(action), AbortSignal.any([signal, watch.watchdog.signal, watch.leave.signal]), {
+        onAccepted: () => {
+          if (!watch.draft) this.#followedSinceMs = performance.now();
+        },
         onValue: (raw) => this.#onEvent(watch, raw),
         onUnreadable: (what) => this.#draftUnreadable(watch.draft, what),
         onPause: () => {
@@ -183,6 +190,7 @@ export class Reflector<T> {
     } catch (thrown) {
       return watch.next ?? this.#fail(thrown, (error) => watch.failureKind(error), signal);
     } finally {
+      this.#followedSinceMs = undefined;
       watch.watchdog.stop();
       this.#store.flush();
     }
@@ -226,14 +234,14 @@ export class Reflector<T> {
     shape: 'list' | 'values',
     query: Readonly<Record<string, string>>,
     signal: AbortSignal,
-    sink: Pick<JsonSink, 'onValue' | 'onUnreadable' | 'onPause'>,
+    { onAccepted, ...sink }: Pick<JsonSink, 'onValue' | 'onUnreadable' | 'onPause'> & { readonly onAccepted?: () => void },
   ): Promise<unknown> {
     const { http, resource, turns } = this.#options;
     const selectors = {
       ...(resource.fieldSelector === undefined ? {} : { fieldSelector: resource.fieldSelector }),
       ...(resource.labelSelector === undefined ? {} : { labelSelector: resource.labelSelector }),
     };
-    const chunks = http.stream({ path: resource.path, query: { ...selectors, ...query } }, signal);
+    const chunks = http.stream({ path: resource.path, query: { ...selectors, ...query } }, signal, onAccepted);
     return readJson(shape, chunks, { ...sink, limits: apiLimits, turns });
   }
 
