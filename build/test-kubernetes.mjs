@@ -2,10 +2,13 @@
  * `npm run test:kubernetes`: a real Kubernetes on the nodes of a lab of its own, on which Seine is installed as a user does it, and against which
  * upstream's end-to-end tests of the network run.
  */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { parseArgs } from 'node:util';
+import { kubernetesVersion, otherControlPlanes } from './kubernetes/programs.mjs';
 import { isWhole, ranAgain, summaryOf } from './kubernetes/upstream-report.mjs';
 import { focusOf, readResults, sets, surprises } from './kubernetes/upstream-tests.mjs';
 import { ask, runForeground, runLogged } from './setup/commands.mjs';
@@ -21,10 +24,12 @@ const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, 
   --only SET        install: Seine installed, broken and uninstalled as a user does it; chart: the Helm chart against \`npm run render\`, without a
                     cluster; helm-objects: it installed, upgraded, rolled back and uninstalled at an API server without nodes; helm: the
                     same with agents that run; kube-proxy: beside a real one that comes and goes; scale: what a thousand nodes and
-                    twenty thousand pods cost an agent, and agents the API server; e2e: all of upstream's tests of the network
+                    twenty thousand pods cost an agent, and agents the API server; api-server:
+                    one after another of several versions, as it fails those who follow it; e2e: all of upstream's tests of the network
                     that need no cloud; policy or conformance: a part of those; all but the parts if absent
   --short           a few of upstream's, in one order of the families, and nothing else
   --focus REGEX     those of upstream's whose names match, instead of all
+  --versions LIST   of API servers, such as 1.37,1.30; all that there are if absent
   --families LIST   such as ipv6,ipv4; if absent, upstream's once IPv4 first and once IPv6 first, others IPv4 first
   --nodes N         nodes of upstream's lab (${nodesUsual})
   --procs N         upstream's tests side by side (${procsUsual})
@@ -37,7 +42,7 @@ Nothing is tried twice. Reports and logs are in .cache/kubernetes.
 `;
 
 /** The sets that are ours, in their order. */
-const ours = ['chart', 'helm-objects', 'install', 'helm', 'kube-proxy', 'scale'];
+const ours = ['chart', 'helm-objects', 'api-server', 'install', 'helm', 'kube-proxy', 'scale'];
 /** What `helm` talks with where there is no node. */
 const controlPlane = 'etcd,kube-apiserver,kube-controller-manager,kubectl';
 const orders = ['ipv4,ipv6', 'ipv6,ipv4'];
@@ -53,6 +58,7 @@ const options = {
   short: { type: 'boolean' },
   focus: { type: 'string' },
   families: { type: 'string' },
+  versions: { type: 'string' },
   nodes: { type: 'string' },
   procs: { type: 'string' },
   record: { type: 'boolean' },
@@ -200,7 +206,28 @@ async function unpackedPrometheus() {
 }
 
 /** @returns {Promise<boolean>} did all tests of ours pass? */
-async function runOurs(set, { families = orders[0], keep }) {
+async function runOurs(set, asked) {
+  if (set !== 'api-server') return await runOne(set, asked);
+  let ok = true;
+  for (const version of asked.versions?.split(',') ?? [kubernetesVersion(), ...otherControlPlanes()]) {
+    const built = await outputOf(process.execPath, ['build/kubernetes/build.mjs', '--control-plane', version]);
+    if (built === undefined) return false;
+    const { version: whole, programs } = JSON.parse(built);
+    console.log(`API server ${whole}`);
+    ok = (await runOne(set, asked, { SEINE_TEST_CONTROL_PLANE: whole, SEINE_TEST_CONTROL_PLANE_PROGRAMS: programs })) && ok;
+  }
+  return ok;
+}
+
+/** The last line of what a program says, which is otherwise for the user; undefined if it failed. */
+async function outputOf(command, args) {
+  const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] });
+  const lines = (await text(child.stdout)).trimEnd().split('\n');
+  const [code] = child.exitCode === null ? await once(child, 'exit') : [child.exitCode];
+  return code === 0 ? lines.at(-1) : undefined;
+}
+
+async function runOne(set, { families = orders[0], keep }, more = {}) {
   if (
     set === 'helm-objects' &&
     (await runForeground(process.execPath, ['build/kubernetes/build.mjs', '--only', controlPlane], { cwd: root })) !== 0
@@ -209,7 +236,7 @@ async function runOurs(set, { families = orders[0], keep }) {
   const args = ['--project=kubernetes', '--disable-console-intercept', '--bail=1', `test/kubernetes/${set}.test.ts`];
   const images = ['install', 'helm'].includes(set) ? { SEINE_TEST_IMAGES: await builtImages() } : {};
   const prometheus = set === 'install' ? { SEINE_TEST_PROMETHEUS: await unpackedPrometheus() } : {};
-  const env = { ...process.env, SEINE_TEST_FAMILIES: families, ...images, ...prometheus };
+  const env = { ...process.env, SEINE_TEST_FAMILIES: families, ...images, ...prometheus, ...more };
   // What is to stay must not be in the mounts of a run that removes all that is left.
   const kept = () => runForeground('vitest', ['run', ...args], { cwd: root, env: { ...env, SEINE_TEST_KEEP: 'yes' } });
   return (await (keep ? kept() : runTests(args, env))) === 0;

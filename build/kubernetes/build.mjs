@@ -5,23 +5,33 @@
  * Plain JavaScript, as the set-up: the lab runs it as well.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, renameSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ask, runLogged } from '../setup/commands.mjs';
 import { exclusively } from '../setup/lock.mjs';
 import { SetupError, say } from '../setup/progress.mjs';
 import { imageFolder, makeImages } from './images.mjs';
-import { kubernetesVersion, modulesFolder, programFolder, programs } from './programs.mjs';
+import {
+  controlPlaneOf,
+  controlPlanePrograms,
+  kubernetesVersion,
+  modulesFolder,
+  otherControlPlanes,
+  programFolder,
+  programs,
+} from './programs.mjs';
 
 const help = `npm run build:kubernetes [-- options]: builds what \`seine-lab up --kubernetes\` runs, once; by Go, from modules by name
 
-  --only LIST   these programs only, with commas between them
-  --list        what there is to build, and what is there
-  -h, --help    this text
+  --only LIST              these programs only, with commas between them
+  --control-plane VERSION  API server, controllers and scheduler of one version alone, with etcd and kubectl: what
+                           \`seine-lab up --control-plane\` runs; ${[kubernetesVersion(), ...otherControlPlanes()].map(minorOf).join(', ')}
+  --list                   what there is to build, and what is there
+  -h, --help               this text
 
 The programs go to $XDG_CACHE_HOME/seine/kubernetes (~/.cache/seine/kubernetes), which may be deleted at any time. From nothing
-it takes some twelve minutes on two processors and 9 GB of disk, most of it in Go's own caches.
+it takes some twelve minutes on two processors and 9 GB of disk, most of it in Go's own caches; a control plane of another version five.
 `;
 
 /** Go 1.21 is the first that fetches the release which a module asks for. */
@@ -41,24 +51,43 @@ function needGo() {
  * Builds what is not there. Each program is put in its place when it is whole: one that was cut short is built again, the others stay.
  *
  * @param {string} folder where they go
- * @param {string[]} [only] names; all if absent
+ * @param {typeof programs} wanted
+ * @param {string} version of Kubernetes
  */
-async function buildPrograms(folder, only) {
-  const wanted = programs.filter(({ name }) => only === undefined || only.includes(name));
+async function buildPrograms(folder, wanted, version) {
   const missing = () => wanted.filter(({ name }) => !existsSync(join(folder, name)));
   if (missing().length === 0) return;
   needGo();
   await exclusively(join(dirname(folder), 'build.lock'), async () => {
     mkdirSync(folder, { recursive: true });
     const all = missing();
-    for (const [index, program] of all.entries()) await build(folder, program, `${index + 1} of ${all.length}`);
+    for (const [index, program] of all.entries())
+      await build(folder, program, `Kubernetes ${version} (${index + 1} of ${all.length}; the first ones take minutes, once)`);
   });
+}
+
+const named = (only) => programs.filter(({ name }) => only === undefined || only.includes(name));
+
+/** A folder with all that a control plane of this version is made of. */
+async function madeControlPlane(version) {
+  const whole = programFolder();
+  await buildPrograms(whole, named(version === kubernetesVersion() ? controlPlanePrograms : ['etcd', 'kubectl']), kubernetesVersion());
+  if (version === kubernetesVersion()) return { version, programs: whole };
+  const { folder, programs: own } = controlPlaneOf(version);
+  await buildPrograms(folder, own, version);
+  for (const name of controlPlanePrograms) {
+    if (existsSync(join(folder, name))) continue;
+    const draft = join(folder, `.${name}.${process.pid}`);
+    copyFileSync(join(whole, name), draft);
+    renameSync(draft, join(folder, name));
+  }
+  return { version, programs: folder };
 }
 
 /** Images are of all programs, so there are none while one is missing. */
 async function made(only) {
   const folder = programFolder();
-  await buildPrograms(folder, only);
+  await buildPrograms(folder, named(only), kubernetesVersion());
   const images = imageFolder(folder);
   if (!existsSync(images) && programs.every(({ name }) => existsSync(join(folder, name))))
     await exclusively(join(dirname(folder), 'build.lock'), () => existsSync(images) || makeImages({ programs: folder, porter: porter() }));
@@ -73,7 +102,7 @@ function porter() {
 }
 
 async function build(folder, { name, folder: cwd, path, args }, which) {
-  say(`building ${name} of Kubernetes ${kubernetesVersion()} (${which}; the first ones take minutes, once)`);
+  say(`building ${name} of ${which}`);
   const started = Date.now();
   const draft = join(folder, `.${name}.draft`);
   await runLogged(`kubernetes-${name}`, 'go', [...args, '-o', draft, path], {
@@ -88,29 +117,51 @@ async function build(folder, { name, folder: cwd, path, args }, which) {
 function list() {
   const folder = programFolder();
   const lines = programs.map(({ name, path }) => `${existsSync(join(folder, name)) ? 'there  ' : 'missing'}  ${name}  ${path}`);
-  return `Kubernetes ${kubernetesVersion()}, ${folder}\n${lines.join('\n')}\n`;
+  const others = otherControlPlanes().map((version) => {
+    const { folder: place, programs: own } = controlPlaneOf(version);
+    return `${own.every(({ name }) => existsSync(join(place, name))) ? 'there  ' : 'missing'}  control plane ${version}, ${place}`;
+  });
+  return `Kubernetes ${kubernetesVersion()}, ${folder}\n${[...lines, ...others].join('\n')}\n`;
+}
+
+/** Such as `1.30`. */
+function minorOf(version) {
+  return version.split('.').slice(0, 2).join('.');
+}
+
+/** The version of a control plane, by its minor version or whole. @throws Error if there is none */
+function controlPlaneVersion(text) {
+  const all = [kubernetesVersion(), ...otherControlPlanes()];
+  const found = all.find((version) => [version, minorOf(version)].includes(text.replace(/^v/, '')));
+  if (found === undefined) throw new Error(`--control-plane ${JSON.stringify(text)}: one of ${all.map(minorOf).join(', ')} is wanted`);
+  return found;
 }
 
 /** @throws SetupError naming an option or a program that there is none of */
 function parsed() {
-  const options = { only: { type: 'string' }, list: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } };
+  const options = {
+    only: { type: 'string' },
+    'control-plane': { type: 'string' },
+    list: { type: 'boolean' },
+    help: { type: 'boolean', short: 'h' },
+  };
   const remedy = '`npm run build:kubernetes -- --help` says what there is';
   try {
-    const { only, ...rest } = parseArgs({ options }).values;
+    const { only, 'control-plane': asked, ...rest } = parseArgs({ options }).values;
     const names = only?.split(',');
     const unknown = names?.find((name) => !programs.some((program) => program.name === name));
     if (unknown !== undefined) throw new Error(`no program ${JSON.stringify(unknown)}`);
-    return { names, ...rest };
+    return { names, controlPlane: asked === undefined ? undefined : controlPlaneVersion(asked), ...rest };
   } catch (error) {
     throw new SetupError(error.message, remedy);
   }
 }
 
 try {
-  const { names, list: listed, help: asked } = parsed();
+  const { names, controlPlane, list: listed, help: asked } = parsed();
   if (asked) process.stdout.write(help);
   else if (listed) process.stdout.write(list());
-  else process.stdout.write(`${JSON.stringify(await made(names))}\n`);
+  else process.stdout.write(`${JSON.stringify(await (controlPlane ? madeControlPlane(controlPlane) : made(names)))}\n`);
 } catch (error) {
   if (!(error instanceof SetupError)) throw error;
   say(error.message);

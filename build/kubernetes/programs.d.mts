@@ -1,8 +1,12 @@
 export declare function kubernetesVersion(): string;
 export declare function programFolder(environment?: { readonly XDG_CACHE_HOME?: string | undefined }): string;
-export declare const programs: readonly {
+interface Program {
   readonly name: string;
   readonly folder: string;
   readonly path: string;
   readonly args: readonly string[];
-}[];
+}
+export declare const programs: readonly Program[];
+export declare const controlPlanePrograms: readonly string[];
+export declare function otherControlPlanes(): string[];
+export declare function controlPlaneOf(version: string): { readonly folder: string; readonly programs: readonly Program[] };

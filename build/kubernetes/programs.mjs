@@ -1,11 +1,13 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { SetupError } from '../setup/progress.mjs';
 import { contentHash } from '../setup/stamps.mjs';
 
 export const modulesFolder = join(import.meta.dirname, 'modules');
+/** Modules of the control planes of other versions, a folder each, such as `1.30`. */
+const controlPlanesFolder = join(import.meta.dirname, 'control-planes');
 
 const hashLength = 12;
 
@@ -41,20 +43,54 @@ const programsOf = {
 
 /** Every program: its name, the folder of its module, and the arguments of `go`, but for the output. */
 export const programs = Object.entries(programsOf).flatMap(([module, { packages, flags }]) =>
-  Object.entries(packages).map(([name, path]) => ({
+  programsIn(join(modulesFolder, module), packages, flags),
+);
+
+/** What a control plane is made of; of another version, the first and the last are those of the whole Kubernetes. */
+export const controlPlanePrograms = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kubectl'];
+const ofEveryVersion = ['etcd', 'kubectl'];
+
+function programsIn(folder, packages, flags) {
+  return Object.entries(packages).map(([name, path]) => ({
     name,
-    folder: join(modulesFolder, module),
+    folder,
     path,
     args: [...(name.endsWith('.test') ? ['test', '-c'] : ['build']), '-trimpath', ...flags],
-  })),
-);
+  }));
+}
 
 /** The version of Kubernetes that the module pins, such as `1.37.2`. */
 export function kubernetesVersion() {
-  const [, version] = /^\tk8s\.io\/kubernetes v(\S+)/m.exec(readFileSync(join(modulesFolder, 'kubernetes', 'go.mod'), 'utf8')) ?? [];
-  if (version === undefined)
-    throw new SetupError('build/kubernetes/modules/kubernetes/go.mod names no k8s.io/kubernetes', 'restore the file');
+  return versionIn(join(modulesFolder, 'kubernetes'));
+}
+
+function versionIn(folder) {
+  const [, version] = /^\tk8s\.io\/kubernetes v(\S+)/m.exec(readFileSync(join(folder, 'go.mod'), 'utf8')) ?? [];
+  if (version === undefined) throw new SetupError(`${folder}/go.mod names no k8s.io/kubernetes`, 'restore the file');
   return version;
+}
+
+/** Versions other than that of the whole Kubernetes whose control plane can be built, such as `1.30.14`; the newest first. */
+export function otherControlPlanes() {
+  const versions = readdirSync(controlPlanesFolder).map((minor) => versionIn(join(controlPlanesFolder, minor)));
+  return versions.toSorted((one, other) => Number(other.split('.')[1]) - Number(one.split('.')[1]));
+}
+
+/**
+ * The programs of another version's control plane, as `programs` has them; what is the same for every version is not among them.
+ *
+ * @param {string} version one of `otherControlPlanes`
+ */
+export function controlPlaneOf(version) {
+  const [major, minor] = version.split('.');
+  const own = Object.entries(programsOf.kubernetes.packages).filter(
+    ([name]) => controlPlanePrograms.includes(name) && !ofEveryVersion.includes(name),
+  );
+  const folder = join(controlPlanesFolder, `${major}.${minor}`);
+  return {
+    folder: keptIn(`control-plane-${version}`, [folder], versionFlags(version)),
+    programs: programsIn(folder, Object.fromEntries(own), ['-ldflags', versionFlags(version)]),
+  };
 }
 
 /**
@@ -65,13 +101,13 @@ export function kubernetesVersion() {
  */
 export function programFolder(environment = process.env) {
   const flags = createHash('sha256').update(JSON.stringify(programsOf)).digest('hex');
-  const key = createHash('sha256')
-    .update(contentHash([modulesFolder]))
-    .update(flags)
-    .digest('hex')
-    .slice(0, hashLength);
+  return keptIn(kubernetesVersion(), [modulesFolder], flags, environment);
+}
+
+function keptIn(name, sources, flags, environment = process.env) {
+  const key = createHash('sha256').update(contentHash(sources)).update(flags).digest('hex').slice(0, hashLength);
   const cache = environment.XDG_CACHE_HOME || join(homedir(), '.cache');
-  return join(cache, 'seine', 'kubernetes', `${kubernetesVersion()}-${key}`);
+  return join(cache, 'seine', 'kubernetes', `${name}-${key}`);
 }
 
 /** What a release has stamped into it, and servers, clients and tests ask each other for. */

@@ -16,7 +16,7 @@ import { clusterIps, createAll, type DemoManifest, manifests, nodePorts, podsRea
 import { removeLab } from './down.ts';
 import { KubeApi } from './kube/kube-api.ts';
 import { readKubeconfig } from './kube/kubeconfig.ts';
-import { builtIfAsked } from './kubernetes/built-programs.ts';
+import { builtIfAsked, type RealOptions } from './kubernetes/built-programs.ts';
 import { writeFileWhole } from './machine/files.ts';
 import { labProgram } from './machine/installation.ts';
 import { defaultLabDir, familiesOption, needRoot, seconds, wholeNumber } from './options.ts';
@@ -25,7 +25,7 @@ import type { Datapath, Tunnel } from './plan/plan.ts';
 import { type LabPlan, planLab } from './plan/plan.ts';
 import { askStatus, bringUp } from './up.ts';
 
-interface DemoOptions {
+interface DemoOptions extends RealOptions {
   readonly dir: string;
   readonly nodes: number;
   readonly families: Family[];
@@ -35,7 +35,6 @@ interface DemoOptions {
   readonly down?: boolean;
   readonly agent?: string;
   readonly pings?: number;
-  readonly kubernetes?: string | true;
 }
 
 const command = new Command('npm run demo --')
@@ -47,6 +46,7 @@ const command = new Command('npm run demo --')
   .addOption(new Option('--datapath <type>', 'of Open vSwitch').choices(['netdev', 'system']).default('netdev'))
   .option('--json', 'print the results as JSON, as the last line; everything else goes to standard error')
   .option('--kubernetes [version]', 'on a real Kubernetes, which is built if it is not there: docs/lab-kubernetes.md')
+  .option('--control-plane <version>', 'on a real API server of that version, with controllers, and the lab’s own kubelets')
   .option('--down', 'remove everything at the end')
   .addOption(new Option('--agent <file>', 'what node runs as the agent').hideHelp())
   .addOption(new Option('--pings <per second>', 'on each path over a restart').argParser(wholeNumber).hideHelp());
@@ -55,8 +55,7 @@ const paints = paintsFor(process.stderr);
 
 async function main(options: DemoOptions, signal: AbortSignal): Promise<number> {
   needRoot();
-  const kubernetes = await builtIfAsked(options.kubernetes);
-  const plan = planLab({ ...options, kubernetes, dir: realLabDir(options.dir) });
+  const plan = planLab({ ...options, ...(await builtIfAsked(options)), dir: realLabDir(options.dir) });
   const results: DemoCheckResult[] = [];
   const record = (result: DemoCheckResult) => {
     results.push(result);

@@ -48,7 +48,7 @@ function executeOnBareNode(plan: LabPlan, { name, netns }: NodePlan, command: re
   if (holder === undefined) throw new SeineError('UNAVAILABLE', `the mounts of ${name} are gone`);
   return execute(plan, netns, ['nsenter', `--target=${holder.pid}`, '--mount', '--', ...command], {
     KUBECONFIG: join(dir, 'kubeconfig'),
-    PATH: [labPaths(plan.dir).bin, plan.kubernetes?.programs, process.env['PATH']].join(delimiter),
+    PATH: [labPaths(plan.dir).bin, (plan.kubernetes ?? plan.controlPlane)?.programs, process.env['PATH']].join(delimiter),
   });
 }
 

@@ -5,7 +5,7 @@ import { askControl } from './daemon/control.ts';
 import { formatStatus } from './daemon/status.ts';
 import { removeLab } from './down.ts';
 import { executeInPod, executeInWorld, executeOnNode } from './execute.ts';
-import { builtIfAsked } from './kubernetes/built-programs.ts';
+import { builtIfAsked, type RealOptions } from './kubernetes/built-programs.ts';
 import { packageVersion } from './machine/installation.ts';
 import { commaSeparated, defaultLabDir, familiesOption, needRoot, oneOf, seconds, wholeNumber } from './options.ts';
 import { labPaths, realLabDir } from './plan/names.ts';
@@ -18,7 +18,7 @@ interface DirOption {
   readonly dir: string;
 }
 
-interface UpCommandOptions extends DirOption {
+interface UpCommandOptions extends DirOption, RealOptions {
   readonly nodes: number;
   readonly families: Family[];
   readonly tunnel: Tunnel;
@@ -27,7 +27,6 @@ interface UpCommandOptions extends DirOption {
   readonly podCidr?: string[];
   readonly serviceCidr?: string[];
   readonly kubeconfig?: string;
-  readonly kubernetes?: string | true;
   readonly bare?: boolean;
   readonly agent?: string;
 }
@@ -78,12 +77,18 @@ withDir(program.command('up').description('create a lab and wait until its nodes
       'a real Kubernetes: its control plane, containerd and kubelets; built once, which takes minutes',
     ).conflicts('kubeconfig'),
   )
+  .addOption(
+    new Option(
+      '--control-plane <version>',
+      'a real API server of that version, with controllers and scheduler, and the lab’s own kubelets; built once',
+    ).conflicts(['kubeconfig', 'kubernetes']),
+  )
   .option('--bare', 'with --kubernetes: nodes without Open vSwitch, agent and plugin, which stay NotReady until a network is installed')
   .addOption(new Option('--agent <file>', 'what node runs as the agent').hideHelp())
-  .action(async ({ dir, podCidr, serviceCidr, agent, kubernetes: version, ...options }: UpCommandOptions) => {
+  .action(async ({ dir, podCidr, serviceCidr, agent, ...options }: UpCommandOptions) => {
     needRoot();
-    const kubernetes = await builtIfAsked(version);
-    const plan = planLab({ ...options, kubernetes, dir: realLabDir(dir), podCidrs: podCidr, serviceCidrs: serviceCidr });
+    const real = await builtIfAsked(options);
+    const plan = planLab({ ...options, ...real, dir: realLabDir(dir), podCidrs: podCidr, serviceCidrs: serviceCidr });
     const tookMs = await bringUp({ plan, agent, onStep: (text, atMs) => say(`${seconds(atMs)}  ${text}`) }, signal);
     say(`${seconds(tookMs)}  ready: export KUBECONFIG=${labPaths(plan.dir).kubeconfig}`);
   });

@@ -1,8 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { ClusterRole } from 'kubernetes-types/rbac/v1.d.ts';
-import { controlPlanePaths } from '../../src/lab/kubernetes/paths.ts';
-import type { RealCluster } from './cluster.ts';
 
 /** Of an event of the API server's audit log, what is looked at here; https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/. */
 interface AuditEvent {
@@ -21,11 +19,15 @@ interface Account {
   readonly refused: readonly string[];
 }
 
-/** What agents have asked of the API server since the cluster is there. Requests of tests that borrow an agent's token are left out by their user agent. */
-export function askedByAgents(cluster: RealCluster): Account {
+/**
+ * What agents have asked of the API server since the cluster is there. Requests of tests that borrow an agent's token are left out by their user agent.
+ *
+ * @param auditLog the file; those that were full are beside it
+ */
+export function askedByAgents(auditLog: string): Account {
   const used = new Set<string>();
   const refused = new Set<string>();
-  for (const { verb, userAgent = '', objectRef, responseStatus, requestURI } of events(cluster)) {
+  for (const { verb, userAgent = '', objectRef, responseStatus, requestURI } of events(auditLog)) {
     if (userAgent !== 'seine-agent' || objectRef === undefined) continue;
     const { apiGroup, resource, subresource } = objectRef;
     used.add(`${verb} ${named(resource, subresource)}${apiGroup ? `.${apiGroup}` : ''}`);
@@ -44,9 +46,7 @@ export function grantsOf({ rules }: ClusterRole): ReadonlySet<string> {
 
 const named = (resource: string, subresource = '') => (subresource === '' ? resource : `${resource}/${subresource}`);
 
-/** Files that were full are beside the present one. */
-function events(cluster: RealCluster): readonly AuditEvent[] {
-  const { auditLog } = controlPlanePaths(cluster.plan.dir);
+function events(auditLog: string): readonly AuditEvent[] {
   const [name = ''] = basename(auditLog).split('.');
   const files = readdirSync(dirname(auditLog)).filter((file) => file.startsWith(`${name}.`) || file.startsWith(`${name}-2`));
   const lines = files.flatMap((file) => readFileSync(join(dirname(auditLog), file), 'utf8').split('\n'));

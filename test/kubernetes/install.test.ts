@@ -2,7 +2,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ClusterRole } from 'kubernetes-types/rbac/v1.d.ts';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { runtimePaths } from '../../src/lab/kubernetes/paths.ts';
+import { controlPlanePaths, runtimePaths } from '../../src/lab/kubernetes/paths.ts';
 import { agentImage, ovsImage } from '../runtime/image-builder.ts';
 import { alertRules, expressions } from '../support/observability.ts';
 import { asAgentOf } from './agent-account.ts';
@@ -291,7 +291,7 @@ it('does what alerts and sentences say', async () => {
 });
 
 it('is refused nothing that agents ask for, and granted nothing that none asks for', async () => {
-  const { used, refused } = askedByAgents(cluster);
+  const { used, refused } = askedByAgents(controlPlanePaths(cluster.plan.dir).auditLog);
   expect(refused).toEqual([]);
   const role = JSON.parse(await cluster.kubectl('get', 'clusterrole', 'seine-agent', '-o', 'json')) as ClusterRole;
   const granted = grantsOf(role);

@@ -49,8 +49,8 @@ export class Lab {
   constructor(settings: LabSettings) {
     this.#settings = settings;
     const { plan, log } = settings;
-    const { kubernetes: programs } = plan;
-    this.#controlPlane = programs && new ControlPlane(plan, programs);
+    const { kubernetes: programs, controlPlane = programs } = plan;
+    this.#controlPlane = controlPlane && new ControlPlane(plan, controlPlane);
     this.#runners =
       programs && this.#controlPlane
         ? new RealKubelets({ plan, programs, controlPlane: this.#controlPlane, log })

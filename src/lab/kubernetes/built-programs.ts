@@ -3,11 +3,29 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { SeineError } from '../../errors/seine-error.ts';
 import { packageRoot } from '../machine/installation.ts';
-import { type KubernetesPrograms, parseKubernetesPrograms } from '../plan/plan.ts';
+import {
+  type ControlPlanePrograms,
+  type KubernetesPrograms,
+  type LabOptions,
+  parseControlPlanePrograms,
+  parseKubernetesPrograms,
+} from '../plan/plan.ts';
 
-/** By the option `--kubernetes [version]`. @throws SeineError as `builtKubernetes` */
-export async function builtIfAsked(option: string | true | undefined): Promise<KubernetesPrograms | undefined> {
-  return option === undefined ? undefined : builtKubernetes(option === true ? undefined : option);
+/** What a user may ask of a real one, by the options of these names. */
+export interface RealOptions {
+  readonly kubernetes?: string | true;
+  readonly controlPlane?: string;
+}
+
+/** @throws SeineError as `builtKubernetes` */
+export async function builtIfAsked({
+  kubernetes,
+  controlPlane,
+}: RealOptions): Promise<Required<Pick<LabOptions, 'kubernetes' | 'controlPlane'>>> {
+  return {
+    kubernetes: kubernetes === undefined ? undefined : await builtKubernetes(kubernetes === true ? undefined : kubernetes),
+    controlPlane: controlPlane === undefined ? undefined : await builtControlPlane(controlPlane),
+  };
 }
 
 /**
@@ -17,14 +35,24 @@ export async function builtIfAsked(option: string | true | undefined): Promise<K
  * @throws SeineError `INVALID_INPUT` if there is no such version, `REFUSED` if the build failed, which has said why
  */
 async function builtKubernetes(version?: string): Promise<KubernetesPrograms> {
-  const build = join(packageRoot, 'build', 'kubernetes', 'build.mjs');
-  if (!existsSync(build))
-    throw new SeineError('INVALID_INPUT', 'a real Kubernetes is built by a checkout of the sources, and this is a package');
   needRunc();
-  const built = parseKubernetesPrograms(lastLine(await outputOf(process.execPath, [build])));
+  const built = parseKubernetesPrograms(await outputOfBuild());
   if (version !== undefined && version.replace(/^v/, '') !== built.version)
     throw new SeineError('INVALID_INPUT', `--kubernetes ${version}: only ${built.version} is built here`);
   return built;
+}
+
+/** @param version such as `1.30`; the build says which there are. @throws SeineError `REFUSED` if it was not built, which has said why */
+async function builtControlPlane(version: string): Promise<ControlPlanePrograms> {
+  return parseControlPlanePrograms(await outputOfBuild('--control-plane', version));
+}
+
+/** The last line of it. */
+async function outputOfBuild(...args: readonly string[]): Promise<string> {
+  const build = join(packageRoot, 'build', 'kubernetes', 'build.mjs');
+  if (!existsSync(build))
+    throw new SeineError('INVALID_INPUT', 'a real Kubernetes is built by a checkout of the sources, and this is a package');
+  return lastLine(await outputOf(process.execPath, [build, ...args]));
 }
 
 function needRunc(): void {

@@ -34,10 +34,16 @@ export function controlPlaneArguments(
       '--log-level=warn',
     ],
     'kube-apiserver': apiServerArguments(plan, paths, certificates),
-    'kube-controller-manager': controllerArguments(plan, paths.kubeconfig('kube-controller-manager'), certificates),
+    'kube-controller-manager': [
+      ...controllerArguments(plan, paths.kubeconfig('kube-controller-manager'), certificates),
+      ...(plan.kubernetes === undefined ? patientWithNodes : []),
+    ],
     'kube-scheduler': [...clientArguments(paths.kubeconfig('kube-scheduler')), '--leader-elect=false'],
   };
 }
+
+/** The lab's own kubelets have no heart that beats. */
+const patientWithNodes = ['--node-monitor-grace-period=24h'];
 
 /** Of the network's own accounts each request, as an operator's audit would have it; of others none. */
 export const auditPolicy = {

@@ -8,7 +8,7 @@ import { startInBackground } from '../machine/background.ts';
 import { livingProcess, writeFileWhole } from '../machine/files.ts';
 import { inNetns, ipBatch } from '../machine/netns.ts';
 import { endProcesses, runAnyway } from '../machine/process.ts';
-import { addressing, type KubernetesPrograms, type LabPlan } from '../plan/plan.ts';
+import { addressing, type ControlPlanePrograms, type LabPlan } from '../plan/plan.ts';
 import { type CertificateSubject, Certificates } from './certificates.ts';
 import {
   auditPolicy,
@@ -28,10 +28,10 @@ const graceMs = 5_000;
 export class ControlPlane {
   readonly certificates: Certificates;
   readonly #plan: LabPlan;
-  readonly #programs: KubernetesPrograms;
+  readonly #programs: ControlPlanePrograms;
   readonly #paths;
 
-  constructor(plan: LabPlan, programs: KubernetesPrograms) {
+  constructor(plan: LabPlan, programs: ControlPlanePrograms) {
     this.#plan = plan;
     this.#programs = programs;
     this.#paths = controlPlanePaths(plan.dir);

@@ -42,6 +42,8 @@ export interface LabOptions {
   readonly kubeconfig?: string | undefined;
   /** Of a real Kubernetes, instead of the lab's small one. */
   readonly kubernetes?: KubernetesPrograms | undefined;
+  /** Of a real control plane, for the lab's own small kubelets. */
+  readonly controlPlane?: ControlPlanePrograms | undefined;
   /** Of a real Kubernetes: nodes as machines are before a network is installed on them. */
   readonly bare?: boolean | undefined;
   /** As the agent's key. Where pods are to have standing ports, the nodes have the namespace for them from the start. */
@@ -58,21 +60,34 @@ export type Datapath = z.infer<typeof datapath>;
 const podInterface = z.enum(['auto', 'standing', 'veth']);
 export type PodInterfaceOption = z.infer<typeof podInterface>;
 
-const kubernetesPrograms = z.object({
+const controlPlanePrograms = z.object({
   /** Such as `1.37.2`. */
   version: z.string(),
   /** The folder of the programs. */
   programs: z.string(),
+});
+const kubernetesPrograms = controlPlanePrograms.extend({
   /** The folder of the images' archives. */
   images: z.string(),
 });
 /** What `npm run build:kubernetes` says it has made. */
 export type KubernetesPrograms = z.infer<typeof kubernetesPrograms>;
+/** What it says with `--control-plane`. */
+export type ControlPlanePrograms = z.infer<typeof controlPlanePrograms>;
 
 /** @throws SeineError `INVALID_INPUT` if the text is not what the build says */
 export function parseKubernetesPrograms(text: string): KubernetesPrograms {
+  return parseBuilt(kubernetesPrograms, text);
+}
+
+/** @throws SeineError `INVALID_INPUT` if the text is not what the build says */
+export function parseControlPlanePrograms(text: string): ControlPlanePrograms {
+  return parseBuilt(controlPlanePrograms, text);
+}
+
+function parseBuilt<T>(shape: z.ZodType<T>, text: string): T {
   try {
-    return kubernetesPrograms.parse(JSON.parse(text));
+    return shape.parse(JSON.parse(text));
   } catch (cause) {
     throw new SeineError('INVALID_INPUT', 'the build of Kubernetes said nothing of use', { cause });
   }
@@ -98,6 +113,7 @@ const labPlan = z.object({
   serviceCidrs: z.array(z.string()),
   kubeconfig: z.string().optional(),
   kubernetes: kubernetesPrograms.optional(),
+  controlPlane: controlPlanePrograms.optional(),
   bare: z.literal(true).optional(),
   podInterface: podInterface.optional(),
   withoutAgentKeys: z.array(z.string()).optional(),
@@ -128,6 +144,8 @@ export function planLab(options: LabOptions): LabPlan {
     throw new SeineError('INVALID_INPUT', `--nodes ${nodes}: between 1 and ${nodesMax}`);
   if (options.bare === true && options.kubernetes === undefined)
     throw new SeineError('INVALID_INPUT', '--bare: only with --kubernetes, whose nodes can have a network installed');
+  if ([options.kubeconfig, options.kubernetes, options.controlPlane].filter((given) => given !== undefined).length > 1)
+    throw new SeineError('INVALID_INPUT', '--kubeconfig, --kubernetes, --control-plane: one API server is enough');
   if (families.length === 0 || new Set(families).size !== families.length)
     throw new SeineError('INVALID_INPUT', '--families: ipv4, ipv6 or both, each once');
   if (Buffer.byteLength(dir) + longestSocket.length > socketPathMax)
@@ -147,6 +165,7 @@ export function planLab(options: LabOptions): LabPlan {
     ...networksOf(options),
     ...(options.kubeconfig !== undefined && { kubeconfig: options.kubeconfig }),
     ...(options.kubernetes !== undefined && { kubernetes: options.kubernetes }),
+    ...(options.controlPlane !== undefined && { controlPlane: options.controlPlane }),
     ...(options.bare === true && { bare: true as const }),
     ...(options.podInterface !== undefined && { podInterface: options.podInterface }),
     ...(options.withoutAgentKeys !== undefined && { withoutAgentKeys: [...options.withoutAgentKeys] }),

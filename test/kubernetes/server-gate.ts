@@ -1,0 +1,71 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { connectTcpIn } from '../../src/lab/probe/sockets.ts';
+
+const connectTimeoutMs = 5_000;
+
+/** Leads connections to API servers in a namespace, as a load balancer before them does: to each in turn of those it may. */
+export class ServerGate {
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  readonly #netns: string;
+  #ports: readonly number[] = [];
+  #taken = 0;
+
+  private constructor(netns: string) {
+    this.#netns = netns;
+    this.#server = createServer({ allowHalfOpen: true }, (inner) => void this.#lead(inner));
+  }
+
+  /** Shut at first. */
+  static async open(netns: string): Promise<ServerGate> {
+    const gate = new ServerGate(netns);
+    gate.#server.listen(0, '127.0.0.1');
+    await once(gate.#server, 'listening');
+    return gate;
+  }
+
+  get url(): string {
+    return `https://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** From now on to these. Connections that are there stay. */
+  leadTo(...ports: readonly number[]): void {
+    this.#ports = ports;
+  }
+
+  /** Ends every connection that there is. */
+  cut(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  close(): void {
+    this.leadTo();
+    this.cut();
+    this.#server.close();
+  }
+
+  async #lead(inner: Socket): Promise<void> {
+    this.#keep(inner);
+    const port = this.#ports[this.#taken++ % this.#ports.length];
+    if (port === undefined) return void inner.destroy();
+    try {
+      const outer = await connectTcpIn(this.#netns, '127.0.0.1', port, AbortSignal.timeout(connectTimeoutMs));
+      this.#keep(outer);
+      for (const [one, other] of [
+        [inner, outer],
+        [outer, inner],
+      ] as const)
+        one.once('close', () => other.destroy());
+      if (inner.destroyed) outer.destroy();
+      inner.pipe(outer).pipe(inner);
+    } catch {
+      inner.destroy();
+    }
+  }
+
+  #keep(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.on('error', () => socket.destroy()).once('close', () => this.#sockets.delete(socket));
+  }
+}
