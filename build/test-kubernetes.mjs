@@ -2,16 +2,14 @@
  * `npm run test:kubernetes`: a real Kubernetes on the nodes of a lab of its own, on which Seine is installed as a user does it, and against which
  * upstream's end-to-end tests of the network run.
  */
-import { execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { parseArgs } from 'node:util';
 import { kubernetesVersion, otherControlPlanes } from './kubernetes/programs.mjs';
 import { isWhole, ranAgain, summaryOf } from './kubernetes/upstream-report.mjs';
 import { focusOf, readResults, sets, surprises } from './kubernetes/upstream-tests.mjs';
-import { ask, runForeground, runLogged } from './setup/commands.mjs';
+import { ask, lastLineOf, runForeground, runLogged } from './setup/commands.mjs';
 import { unpackPackage } from './setup/debian.mjs';
 import { cache, root } from './setup/paths.mjs';
 import { SetupError } from './setup/progress.mjs';
@@ -210,21 +208,13 @@ async function runOurs(set, asked) {
   if (set !== 'api-server') return await runOne(set, asked);
   let ok = true;
   for (const version of asked.versions?.split(',') ?? [kubernetesVersion(), ...otherControlPlanes()]) {
-    const built = await outputOf(process.execPath, ['build/kubernetes/build.mjs', '--control-plane', version]);
+    const built = await lastLineOf(process.execPath, ['build/kubernetes/build.mjs', '--control-plane', version], { cwd: root });
     if (built === undefined) return false;
     const { version: whole, programs } = JSON.parse(built);
     console.log(`API server ${whole}`);
     ok = (await runOne(set, asked, { SEINE_TEST_CONTROL_PLANE: whole, SEINE_TEST_CONTROL_PLANE_PROGRAMS: programs })) && ok;
   }
   return ok;
-}
-
-/** The last line of what a program says, which is otherwise for the user; undefined if it failed. */
-async function outputOf(command, args) {
-  const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] });
-  const lines = (await text(child.stdout)).trimEnd().split('\n');
-  const [code] = child.exitCode === null ? await once(child, 'exit') : [child.exitCode];
-  return code === 0 ? lines.at(-1) : undefined;
 }
 
 async function runOne(set, { families = orders[0], keep }, more = {}) {

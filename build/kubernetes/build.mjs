@@ -13,6 +13,8 @@ import { exclusively } from '../setup/lock.mjs';
 import { SetupError, say } from '../setup/progress.mjs';
 import { imageFolder, makeImages } from './images.mjs';
 import {
+  containerdOf,
+  containerdVersions,
   controlPlaneOf,
   controlPlanePrograms,
   kubernetesVersion,
@@ -27,6 +29,7 @@ const help = `npm run build:kubernetes [-- options]: builds what \`seine-lab up 
   --only LIST              these programs only, with commas between them
   --control-plane VERSION  API server, controllers and scheduler of one version alone, with etcd and kubectl: what
                            \`seine-lab up --control-plane\` runs; ${[kubernetesVersion(), ...otherControlPlanes()].map(minorOf).join(', ')}
+  --containerd VERSION     containerd of one version alone: ${containerdVersions.join(', ')}
   --list                   what there is to build, and what is there
   -h, --help               this text
 
@@ -52,9 +55,9 @@ function needGo() {
  *
  * @param {string} folder where they go
  * @param {typeof programs} wanted
- * @param {string} version of Kubernetes
+ * @param {string} of what and of which version, for progress
  */
-async function buildPrograms(folder, wanted, version) {
+async function buildPrograms(folder, wanted, of) {
   const missing = () => wanted.filter(({ name }) => !existsSync(join(folder, name)));
   if (missing().length === 0) return;
   needGo();
@@ -62,19 +65,21 @@ async function buildPrograms(folder, wanted, version) {
     mkdirSync(folder, { recursive: true });
     const all = missing();
     for (const [index, program] of all.entries())
-      await build(folder, program, `Kubernetes ${version} (${index + 1} of ${all.length}; the first ones take minutes, once)`);
+      await build(folder, program, `${of} (${index + 1} of ${all.length}; the first ones take minutes, once)`);
   });
 }
+
+const ofKubernetes = (version = kubernetesVersion()) => `Kubernetes ${version}`;
 
 const named = (only) => programs.filter(({ name }) => only === undefined || only.includes(name));
 
 /** A folder with all that a control plane of this version is made of. */
 async function madeControlPlane(version) {
   const whole = programFolder();
-  await buildPrograms(whole, named(version === kubernetesVersion() ? controlPlanePrograms : ['etcd', 'kubectl']), kubernetesVersion());
+  await buildPrograms(whole, named(version === kubernetesVersion() ? controlPlanePrograms : ['etcd', 'kubectl']), ofKubernetes());
   if (version === kubernetesVersion()) return { version, programs: whole };
   const { folder, programs: own } = controlPlaneOf(version);
-  await buildPrograms(folder, own, version);
+  await buildPrograms(folder, own, ofKubernetes(version));
   for (const name of controlPlanePrograms) {
     if (existsSync(join(folder, name))) continue;
     const draft = join(folder, `.${name}.${process.pid}`);
@@ -84,10 +89,16 @@ async function madeControlPlane(version) {
   return { version, programs: folder };
 }
 
+async function madeContainerd(version) {
+  const { folder, programs: wanted } = containerdOf(version);
+  await buildPrograms(folder, wanted, `containerd ${version}`);
+  return { version, programs: folder };
+}
+
 /** Images are of all programs, so there are none while one is missing. */
 async function made(only) {
   const folder = programFolder();
-  await buildPrograms(folder, named(only), kubernetesVersion());
+  await buildPrograms(folder, named(only), ofKubernetes());
   const images = imageFolder(folder);
   if (!existsSync(images) && programs.every(({ name }) => existsSync(join(folder, name))))
     await exclusively(join(dirname(folder), 'build.lock'), () => existsSync(images) || makeImages({ programs: folder, porter: porter() }));
@@ -142,6 +153,7 @@ function parsed() {
   const options = {
     only: { type: 'string' },
     'control-plane': { type: 'string' },
+    containerd: { type: 'string' },
     list: { type: 'boolean' },
     help: { type: 'boolean', short: 'h' },
   };
@@ -151,6 +163,8 @@ function parsed() {
     const names = only?.split(',');
     const unknown = names?.find((name) => !programs.some((program) => program.name === name));
     if (unknown !== undefined) throw new Error(`no program ${JSON.stringify(unknown)}`);
+    if (rest.containerd !== undefined && !containerdVersions.includes(rest.containerd))
+      throw new Error(`--containerd ${JSON.stringify(rest.containerd)}: one of ${containerdVersions.join(', ')} is wanted`);
     return { names, controlPlane: asked === undefined ? undefined : controlPlaneVersion(asked), ...rest };
   } catch (error) {
     throw new SetupError(error.message, remedy);
@@ -158,9 +172,10 @@ function parsed() {
 }
 
 try {
-  const { names, controlPlane, list: listed, help: asked } = parsed();
+  const { names, controlPlane, containerd, list: listed, help: asked } = parsed();
   if (asked) process.stdout.write(help);
   else if (listed) process.stdout.write(list());
+  else if (containerd) process.stdout.write(`${JSON.stringify(await madeContainerd(containerd))}\n`);
   else process.stdout.write(`${JSON.stringify(await (controlPlane ? madeControlPlane(controlPlane) : made(names)))}\n`);
 } catch (error) {
   if (!(error instanceof SetupError)) throw error;

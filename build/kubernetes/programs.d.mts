@@ -6,7 +6,13 @@ interface Program {
   readonly path: string;
   readonly args: readonly string[];
 }
+interface Kept {
+  readonly folder: string;
+  readonly programs: readonly Program[];
+}
 export declare const programs: readonly Program[];
 export declare const controlPlanePrograms: readonly string[];
 export declare function otherControlPlanes(): string[];
-export declare function controlPlaneOf(version: string): { readonly folder: string; readonly programs: readonly Program[] };
+export declare function controlPlaneOf(version: string): Kept;
+export declare const containerdVersions: readonly string[];
+export declare function containerdOf(version: string): Kept;

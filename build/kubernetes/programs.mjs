@@ -9,7 +9,11 @@ export const modulesFolder = join(import.meta.dirname, 'modules');
 /** Modules of the control planes of other versions, a folder each, such as `1.30`. */
 const controlPlanesFolder = join(import.meta.dirname, 'control-planes');
 
+/** The module of the containerd before the one that the whole Kubernetes has. */
+const olderContainerd = join(import.meta.dirname, 'runtimes', 'containerd-1.7');
+
 const hashLength = 12;
+const containerdFlags = ['-tags', 'no_btrfs no_zfs', '-ldflags', '-s -w'];
 
 /** By module of `modules/`: Go's package of each program, and the flags of the build. The longest builds come last. */
 const programsOf = {
@@ -20,7 +24,7 @@ const programsOf = {
       'containerd-shim-runc-v2': 'github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2',
       ctr: 'github.com/containerd/containerd/v2/cmd/ctr',
     },
-    flags: ['-tags', 'no_btrfs no_zfs', '-ldflags', '-s -w'],
+    flags: containerdFlags,
   },
   coredns: { packages: { coredns: 'github.com/coredns/coredns' }, flags: ['-ldflags', '-s -w'] },
   kubernetes: {
@@ -91,6 +95,22 @@ export function controlPlaneOf(version) {
     folder: keptIn(`control-plane-${version}`, [folder], versionFlags(version)),
     programs: programsIn(folder, Object.fromEntries(own), ['-ldflags', versionFlags(version)]),
   };
+}
+
+/** Versions of containerd that can be built. */
+export const containerdVersions = ['1.7', '2'];
+
+/**
+ * containerd of a version, with its shim and its client.
+ *
+ * @param {string} version one of `containerdVersions`
+ */
+export function containerdOf(version) {
+  const { packages } = programsOf.containerd;
+  if (version === '2') return { folder: programFolder(), programs: programs.filter(({ name }) => name in packages) };
+  const before2 = Object.fromEntries(Object.entries(packages).map(([name, path]) => [name, path.replace('/v2/', '/')]));
+  const folder = keptIn(`containerd-${version}`, [olderContainerd], JSON.stringify([before2, containerdFlags]));
+  return { folder, programs: programsIn(olderContainerd, before2, containerdFlags) };
 }
 
 /**

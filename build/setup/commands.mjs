@@ -42,12 +42,24 @@ export function runForeground(command, args, options) {
   return run(command, args, { ...options, stdio: 'inherit' });
 }
 
+/** The last line of standard output of a command that may take long and says to the user what it does; undefined if it failed. */
+export async function lastLineOf(command, args, options) {
+  let text = '';
+  const read = (child) =>
+    child.stdout.setEncoding('utf8').on('data', (chunk) => {
+      text += chunk;
+    });
+  const code = await run(command, args, { ...options, stdio: ['ignore', 'pipe', 'inherit'] }, read);
+  return code === 0 ? text.trimEnd().split('\n').at(-1) : undefined;
+}
+
 /**
  * Signals are passed on and do not end us before the child has ended: package managers must not be cut off halfway, and
  * what the caller does in `finally` must happen.
  */
-async function run(command, args, options) {
+async function run(command, args, options, started = () => {}) {
   const child = spawn(command, args, options);
+  started(child);
   const forward = (signal) => child.kill(signal);
   for (const signal of signals) process.on(signal, forward);
   try {

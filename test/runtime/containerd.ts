@@ -83,6 +83,8 @@ export class Containerd {
         () => `${id} does not end`,
       );
       await inCri('containers', 'rm', id);
+      // Before 2.0 a sandbox is remembered as a container alone.
+      await inCri('sandboxes', 'rm', '--force', id).catch(() => undefined);
     }
     await this.kill();
     await this.start(signal);

@@ -23,7 +23,7 @@ import { StartProgress } from './start-progress.ts';
 import { type LabStatus, nodeStatus, versions } from './status.ts';
 
 /** That an agent ended is noticed at once; this is for emulated machines that share their processors. */
-const readyDeadlineMs = 180_000;
+const readyDeadlineMs = 480_000;
 const pollMs = 50;
 
 /** What a server whose cache is empty does not show: what agents follow of the cluster, and nothing that kubelets live by. */

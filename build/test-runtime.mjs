@@ -1,0 +1,42 @@
+/**
+ * `npm run test:runtime`: pods that real container runtimes make. With `--containerd` on another containerd than the machine's, which is built
+ * by Go if it is not there, and first in PATH.
+ */
+import { delimiter } from 'node:path';
+import { parseArgs } from 'node:util';
+import { containerdVersions } from './kubernetes/programs.mjs';
+import { lastLineOf } from './setup/commands.mjs';
+import { root } from './setup/paths.mjs';
+import { runTests } from './test-run/run-tests.mjs';
+
+const help = `npm run test:runtime -- [options] [arguments of vitest]: pods that containerd and podman make
+
+  --containerd VERSION  on this one, which is built once: ${containerdVersions.join(', ')}; Debian's if absent
+  -h, --help            this text
+`;
+
+/** What the rest is, vitest knows. */
+function parsed() {
+  const options = { containerd: { type: 'string' }, help: { type: 'boolean', short: 'h' } };
+  const { tokens } = parseArgs({ options, strict: false, tokens: true, args: process.argv.slice(2) });
+  const own = tokens.filter(({ kind, name }) => kind === 'option' && name in options);
+  const taken = new Set(
+    own.flatMap(({ index, value, inlineValue }) => (value === undefined || inlineValue ? [index] : [index, index + 1])),
+  );
+  const values = Object.fromEntries(own.map(({ name, value }) => [name, value ?? true]));
+  return { ...values, others: process.argv.slice(2).filter((_, at) => !taken.has(at)) };
+}
+
+async function environment(version) {
+  if (version === undefined) return process.env;
+  const built = await lastLineOf(process.execPath, ['build/kubernetes/build.mjs', '--containerd', String(version)], { cwd: root });
+  if (built === undefined) return undefined;
+  return { ...process.env, PATH: [JSON.parse(built).programs, process.env.PATH].join(delimiter) };
+}
+
+const asked = parsed();
+if (asked.help) process.stdout.write(help);
+else {
+  const env = await environment(asked.containerd);
+  process.exitCode = env === undefined ? 2 : await runTests(['--project', 'runtime', ...asked.others], env);
+}
