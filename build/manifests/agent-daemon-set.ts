@@ -26,7 +26,7 @@ const nodeName: EnvVar = { name: 'NODE_NAME', valueFrom: { fieldRef: { fieldPath
 const plugin = '/opt/seine/cni/seine';
 
 /** Over the agent's socket, and not a port: a port may be configured away, and any process of the node may bind it first. */
-function probe(what: 'livez' | 'readyz', { agent }: ManifestOptions): Probe {
+function probe(what: 'livez' | 'readyz/rollout', { agent }: ManifestOptions): Probe {
   const { apiSocket = defaultPaths.apiSocket } = agent;
   return { exec: { command: [plugin, '--probe', what, String(apiSocket)] }, timeoutSeconds: 5 };
 }
@@ -95,7 +95,7 @@ function agentContainer(options: ManifestOptions): Container {
     terminationMessagePolicy: 'FallbackToLogsOnError',
     startupProbe: { ...probe('livez', options), periodSeconds: 2, failureThreshold: 60 },
     livenessProbe: { ...probe('livez', options), periodSeconds: 10, failureThreshold: 6 },
-    readinessProbe: { ...probe('readyz', options), periodSeconds: 5 },
+    readinessProbe: { ...probe('readyz/rollout', options), periodSeconds: 5 },
   };
 }
 

@@ -53,7 +53,13 @@ export type AgentPorts = StatusPort &
   LeasesPort &
   Omit<CheckRoutePort, 'health'> &
   CallersPort &
-  RepairPort;
+  RepairPort &
+  RollOutPort;
+
+interface RollOutPort {
+  /** What a roll-out waits for, beside that pods are served. */
+  readonly rollOut: PodExplanationPort['readiness'];
+}
 
 interface RepairPort {
   readonly repair: Pick<RepairPause, 'secondsLeft' | 'pause' | 'resume'>;
@@ -71,10 +77,7 @@ export function publicRoutes(sources: RouteSources): ApiRoutes {
   const { agent, exporter } = sources;
   return {
     '/livez': () => text('ok'),
-    '/readyz': () => {
-      const state = agent.readiness.state();
-      return json(state, state.state === 'ready' ? 200 : 503);
-    },
+    '/readyz': () => readyAnswer(agent.readiness),
     '/metrics': async (_, signal) => ({
       status: 200,
       contentType: exporter.contentType,
@@ -83,11 +86,17 @@ export function publicRoutes(sources: RouteSources): ApiRoutes {
   };
 }
 
+function readyAnswer(readiness: PodExplanationPort['readiness']) {
+  const state = readiness.state();
+  return json(state, state.state === 'ready' ? 200 : 503);
+}
+
 /** Served to root on this node. Lists read switch, kernel and packet filter for each request. */
 export function operatorRoutes(sources: RouteSources): ApiRoutes {
   const { agent } = sources;
   return {
     ...publicRoutes(sources),
+    '/readyz/rollout': () => readyAnswer(agent.readiness.state().state === 'ready' ? agent.rollOut : agent.readiness),
     '/v1/status': async (_, signal) => json(await agentStatus(sources, signal)),
     '/v1/pods': (query, signal) => pods(agent, query, signal),
     '/v1/nodes': (query, signal) => nodes(agent, query, signal),

@@ -22,6 +22,7 @@ import type { SwitchConnections } from './switch-connections.ts';
 interface AdminParts {
   readonly config: AgentConfig;
   readonly readiness: Readiness;
+  readonly rollOut: Readiness;
   readonly ovs: SwitchConnections;
   readonly stack: NodeStack;
   readonly nodeState: NodeState;
@@ -47,7 +48,7 @@ interface AdminParts {
 
 /** What the API of `agent.sock`, the metrics and the checks read of this agent. */
 export function adminPorts(parts: AdminParts): AgentPorts & { readonly config: AgentConfig } {
-  const { config, readiness, ovs, stack, nodeState, sources, peers, started, more } = parts;
+  const { config, readiness, rollOut, ovs, stack, nodeState, sources, peers, started, more } = parts;
   const { database, openflow, packets } = ovs;
   const { http, turns, nodes, services, endpointSlices, networkPolicies, namespaces, policyPods, pods, liveSettings } = sources;
   const node = () => nodeOf(started());
@@ -55,6 +56,7 @@ export function adminPorts(parts: AdminParts): AgentPorts & { readonly config: A
     ...more,
     config,
     readiness,
+    rollOut,
     startedAt: new Date(),
     changedSwitches: changedSwitches(config),
     database,

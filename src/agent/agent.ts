@@ -45,7 +45,7 @@ interface WiredAgent {
 /**
  * Opens everything and starts nothing.
  *
- * @param ofConfig what of the configuration is not in force, in sentences
+ * @param ofConfig what of the configuration file is not in force, in sentences, and whether that is all of it
  * @throws SeineError `REFUSED` if the machine lacks something, `INVALID_INPUT`
  */
 export function createAgent(
@@ -53,15 +53,16 @@ export function createAgent(
   hooks: AgentEvents,
   log: Log,
   signal: AbortSignal,
-  ofConfig: readonly string[] = [],
+  ofConfig: { readonly warnings: readonly string[]; readonly isFormer: boolean } = { warnings: [], isFormer: false },
 ): WiredAgent {
   selfTest();
   const readiness = new Readiness();
   readiness.obstruct('start', 'starting', 'the agent starts');
+  const rollOut = rollOutReadiness(ofConfig);
   const changes = new NodeChanges();
   const repairs = new RepairHistory();
   const stack = openNodeStack(config.hostGateway, config.cniSocket);
-  const warnings = new Map<string, readonly string[]>(ofConfig.length > 0 ? [['configuration', ofConfig]] : []);
+  const warnings = new Map<string, readonly string[]>(ofConfig.warnings.length > 0 ? [['configuration', ofConfig.warnings]] : []);
   const { ovs, nodeState, links, openedByHand } = openNode({ config, stack, changes, readiness, hooks, repairs, warnings, log }, signal);
   const ports = new PortWatch(ovs.database, signal);
   const packetIn = { responder: new NoEndpointResponder(ovs.packets, log), halfOpen: new HalfOpenConnections(ovs.packets, log) };
@@ -103,9 +104,10 @@ export function createAgent(
     companions,
   };
   const more = { ...packetIn, dataPath, looks, cni, postNodeEvent, warnings, repair, repairs, suspensions, openedByHand };
-  const parts = { config, ovs, stack, nodeState, links, ports, changes, sources, peerSource: peers, pods, suspensions, readiness, log };
+  const wired = { config, ovs, stack, nodeState, links, ports, changes, sources, peerSource: peers, pods, suspensions, readiness, log };
+  const parts = { ...wired, confirmed: () => rollOut.clear('sources') };
   return {
-    admin: adminPorts({ config, readiness, ovs, stack, nodeState, sources, peers, started: () => started, more }),
+    admin: adminPorts({ config, readiness, rollOut, ovs, stack, nodeState, sources, peers, started: () => started, more }),
     run: async () =>
       void (await Promise.all([
         keepNode({ gateway: config.hostGateway, ovs, stack, nodeState, changes }, signal),
@@ -113,6 +115,17 @@ export function createAgent(
         startNode(parts, startHooks, signal),
       ])),
   };
+}
+
+/**
+ * What a roll-out waits for on each node, beside that pods are served: an agent goes on serving with what it knew and with its former configuration,
+ * which is right for its node, and a reason not to replace the next node's.
+ */
+function rollOutReadiness(ofConfig: { readonly warnings: readonly string[]; readonly isFormer: boolean }): Readiness {
+  const rollOut = new Readiness();
+  rollOut.obstruct('sources', 'starting', 'not every source was in step with the API server since the agent started');
+  if (ofConfig.isFormer) rollOut.obstruct('configuration', 'starting', ofConfig.warnings.join('; '));
+  return rollOut;
 }
 
 interface NodeParts {

@@ -56,7 +56,7 @@ async function main(): Promise<void> {
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort(new SeineError('CANCELLED', `${name} received`)));
   log.info('agent starts', { bridge: config.ovsBridge, dataPath: config.ovsDatapathType, tunnel: config.tunnelType });
   const observability = new Observability(log, programLog.control);
-  const agent = createAgent(config, observability.hooks(loggedEvents(log)), log, stop.signal, warnings);
+  const agent = createAgent(config, observability.hooks(loggedEvents(log)), log, stop.signal, { warnings, isFormer: text === undefined });
   await observability.open(agent.admin, stop.signal);
   try {
     await agent.run();

@@ -46,6 +46,8 @@ interface StartParts extends Omit<PodParts, 'live' | 'policy'> {
   readonly sources: KubeSources;
   readonly peerSource: PeerSource;
   readonly suspensions: Suspensions;
+  /** Called once every source was in step, and what no owner wants may be removed. */
+  readonly confirmed: () => void;
 }
 
 /** What is there once the node is known. */
@@ -267,7 +269,7 @@ async function untilServicesKnown({ services, endpointSlices }: KubeSources, sig
 }
 
 async function allowRemovals(
-  { sources, nodeState, log }: StartParts,
+  { sources, nodeState, confirmed, log }: StartParts,
   { peers, proxy, policy }: StartedNode,
   signal: AbortSignal,
 ): Promise<void> {
@@ -281,6 +283,7 @@ async function allowRemovals(
   await policy.settled();
   nodeState.allowRemovals();
   policy.removalsAllowed();
+  confirmed();
   log.info('every source is in step; what no owner wants is removed from now on');
 }
 

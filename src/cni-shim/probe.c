@@ -1,5 +1,5 @@
 /*
- * `seine --probe livez|readyz SOCKET [SECONDS]`: asks the agent how it is, over its socket, as the kubelet's probes do. A port of
+ * `seine --probe livez|readyz|readyz/rollout SOCKET [SECONDS]`: asks the agent how it is, over its socket, as the kubelet's probes do. A port of
  * the node would be any process's to bind first, and to answer on. Ends with 0 if the answer is good, with 1 and the reason on
  * stderr if it is not or none comes in time, and with 2 for a command line that makes no sense. probe.ts is the same for Node.
  */
@@ -19,7 +19,7 @@
 #define SECONDS_MAX 3600
 
 static int usage(void) {
-  fputs("seine: --probe livez|readyz SOCKET [SECONDS]\n", stderr);
+  fputs("seine: --probe livez|readyz|readyz/rollout SOCKET [SECONDS]\n", stderr);
   return 2;
 }
 
@@ -80,8 +80,12 @@ static int judge(const char *path, const char *what, const char *answer) {
   return fail(path, body && body[4] ? body + 4 : "it refuses, and says nothing");
 }
 
+static int is_known(const char *what) {
+  return strcmp(what, "livez") == 0 || strcmp(what, "readyz") == 0 || strcmp(what, "readyz/rollout") == 0;
+}
+
 int probe_agent(int argc, char **argv) {
-  if (argc < 2 || argc > 3 || (strcmp(argv[0], "livez") != 0 && strcmp(argv[0], "readyz") != 0)) return usage();
+  if (argc < 2 || argc > 3 || !is_known(argv[0])) return usage();
   char *end = NULL;
   long seconds = argc == 3 ? strtol(argv[2], &end, 10) : SECONDS;
   if (seconds < 1 || seconds > SECONDS_MAX || (end && *end)) return usage();

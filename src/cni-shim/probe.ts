@@ -5,13 +5,13 @@ const usualSeconds = 4;
 const secondsMax = 3_600;
 const answerBytesMax = 4_096;
 
-/** `probe.c` for Node: `livez|readyz SOCKET [SECONDS]`. Never rejects. @returns the exit code, and what stderr is told */
+/** `probe.c` for Node: `livez|readyz|readyz/rollout SOCKET [SECONDS]`. Never rejects. @returns the exit code, and what stderr is told */
 export async function probeAgent(words: readonly string[]): Promise<{ readonly exit: number; readonly stderr: string }> {
   const [what = '', path, seconds = String(usualSeconds), ...more] = words;
   const limit = Number(seconds);
-  const makesSense = ['livez', 'readyz'].includes(what) && path !== undefined && more.length === 0;
+  const makesSense = ['livez', 'readyz', 'readyz/rollout'].includes(what) && path !== undefined && more.length === 0;
   if (!makesSense || !Number.isInteger(limit) || limit < 1 || limit > secondsMax)
-    return { exit: 2, stderr: 'seine: --probe livez|readyz SOCKET [SECONDS]\n' };
+    return { exit: 2, stderr: 'seine: --probe livez|readyz|readyz/rollout SOCKET [SECONDS]\n' };
   const failure = await ask(path, what, AbortSignal.timeout(limit * 1_000));
   return failure === undefined ? { exit: 0, stderr: '' } : { exit: 1, stderr: `seine: the agent at ${path}: ${failure}\n` };
 }

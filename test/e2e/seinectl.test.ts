@@ -214,7 +214,8 @@ describe('access', () => {
 
   it('is open to the kubelet’s probes, by the plugin’s program', async () => {
     const probe = (...words: readonly string[]) => runProgram(join(root, 'dist/bin/seine'), ['--probe', ...words], {});
-    for (const what of ['livez', 'readyz']) expect(await probe(what, socketOf(1))).toMatchObject({ code: 0, stdout: '', stderr: '' });
+    for (const what of ['livez', 'readyz', 'readyz/rollout'])
+      expect(await probe(what, socketOf(1))).toMatchObject({ code: 0, stdout: '', stderr: '' });
     expect((await probe('readyz', `${socketOf(1)}.gone`)).stderr).toContain('No such file or directory');
   });
 

@@ -81,6 +81,14 @@ describe.each(['native', 'node'] as const)('the probe, %s', (kind) => {
     expect([exit, stderr]).toEqual([1, expect.stringContaining('no switch')]);
     expect((await probe('livez', socketPath)).exit).toBe(0);
   });
+  it('says what a roll-out has to wait for, with an agent that is ready', async () => {
+    await agent({
+      '/readyz': () => json({ state: 'ready' }),
+      '/readyz/rollout': () => json({ state: 'starting', reason: 'no rights' }, 503),
+    });
+    expect((await probe('readyz', socketPath)).exit).toBe(0);
+    expect(await probe('readyz/rollout', socketPath)).toMatchObject({ exit: 1, stderr: expect.stringContaining('no rights') });
+  });
   it('takes an agent that is asked too much at once for alive', async () => {
     await agent({ '/livez': () => text('too many requests at once', 503) });
     expect((await probe('livez', socketPath)).exit).toBe(0);
@@ -101,12 +109,21 @@ describe.each(['native', 'node'] as const)('the probe, %s', (kind) => {
     await listener((socket) => socket.write('HTTP/1.1 2'));
     expect((await probe('livez', socketPath, '1')).exit).toBe(1);
   });
-  it.each([[], ['livez'], ['metrics', '/x'], ['livez', '/x', '0'], ['livez', '/x', '1s'], ['livez', '/x', '1', 'more']])(
-    'refuses the command line %j',
-    async (...words) => {
-      expect(await probe(...words)).toMatchObject({ exit: 2, stdout: '', stderr: expect.stringContaining('livez|readyz SOCKET') });
-    },
-  );
+  it.each([
+    [],
+    ['livez'],
+    ['metrics', '/x'],
+    ['livez', '/x', '0'],
+    ['livez', '/x', '1s'],
+    ['livez', '/x', '1', 'more'],
+    ['readyz/x', '/x'],
+  ])('refuses the command line %j', async (...words) => {
+    expect(await probe(...words)).toMatchObject({
+      exit: 2,
+      stdout: '',
+      stderr: expect.stringContaining('livez|readyz|readyz/rollout SOCKET'),
+    });
+  });
 });
 
 describe('the manifest', () => {
@@ -124,7 +141,7 @@ describe('the manifest', () => {
       const asked = probes.map(({ exec }) => exec?.command ?? []).filter((command) => command.includes('--probe'));
       const [, , , at] = asked[0] ?? [];
       expect(at).toBe(Object.hasOwn(configured, 'apiSocket') ? socket : '/run/seine/agent.sock');
-      expect(asked.map((command) => command.slice(1))).toEqual(['livez', 'livez', 'readyz'].map((what) => ['--probe', what, at]));
+      expect(asked.map((command) => command.slice(1))).toEqual(['livez', 'livez', 'readyz/rollout'].map((what) => ['--probe', what, at]));
     },
   );
 });

@@ -196,8 +196,8 @@ export class ConvergeLab {
     );
   }
 
-  async readiness(number: number): Promise<{ readonly ready: boolean; readonly says: string }> {
-    return await agentReadiness(nodePaths(this.plan.dir, this.node(number).name).apiSocket);
+  async readiness(number: number, path?: '/readyz/rollout'): Promise<{ readonly ready: boolean; readonly says: string }> {
+    return await agentReadiness(nodePaths(this.plan.dir, this.node(number).name).apiSocket, path);
   }
 
   /** @returns how long it took (ms) */

@@ -92,10 +92,13 @@ function runningAgent(plan: LabPlan, node: NodePlan): ProcessId {
   return agent;
 }
 
-/** What an agent answers to `GET /readyz` on its socket: ready, or why not. */
-export async function agentReadiness(apiSocket: string): Promise<{ readonly ready: boolean; readonly says: string }> {
+/** What an agent answers to `GET /readyz` on its socket, or to what a roll-out waits for: ready, or why not. */
+export async function agentReadiness(
+  apiSocket: string,
+  path: '/readyz' | '/readyz/rollout' = '/readyz',
+): Promise<{ readonly ready: boolean; readonly says: string }> {
   try {
-    const { status, body } = await getFromSocket(apiSocket, '/readyz');
+    const { status, body } = await getFromSocket(apiSocket, path);
     return { ready: status === 200, says: body.trim() };
   } catch (error) {
     return { ready: false, says: error instanceof Error ? error.message : String(error) };
