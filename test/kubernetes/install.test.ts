@@ -13,7 +13,7 @@ import { lookedAt, onlyFrom, pod, probedPods, service } from './objects.ts';
 import { commandOf, commandsOf } from './page-commands.ts';
 import { looked, Pages } from './pages.ts';
 import { RealPrometheus } from './prometheus.ts';
-import { agentPods, stopsAtOneNode, undo, untilUniform } from './roll-out.ts';
+import { agentPods, stopsAtOneNode, stopsBecause, undo, untilUniform } from './roll-out.ts';
 import { triedPages } from './tried-pages.ts';
 import { type Cost, TrafficCourse } from './under-traffic.ts';
 
@@ -243,6 +243,18 @@ it('brings the earlier configuration back by rollout undo', async () => {
   expect(new Set(back.map(({ config }) => config))).toEqual(new Set([usual?.config]));
 });
 
+it('stops at one node with a wrong value, where pods are served as before, and comes back', async () => {
+  await untilUniform(cluster);
+  await costsNothing('a wrong value, and rollout undo', async () => {
+    await cluster.type(renderCommand(' --set logLevel=debug'));
+    await cluster.type(`sed -i 's/logLevel: "debug"/logLevel: "loud"/' seine.yaml`);
+    await cluster.type(commandOf(page, 'kubeadm', 'kubectl apply'));
+    await stopsBecause(cluster, 'the last configuration that could be used');
+    await undo(cluster);
+    await untilUniform(cluster);
+  });
+});
+
 const pages = () => new Pages(cluster, { node: first, peer: second, rendered: withOptions });
 
 it('has what pages speak of', async () => {
@@ -303,6 +315,15 @@ it('is refused nothing that agents ask for, and granted nothing that none asks f
   const warnings =
     'jsonpath={range .items[*]}{.metadata.name} {.status.observedGeneration} {.status.typeChecking.expressionWarnings}{"\\n"}{end}';
   expect(await cluster.kubectl(...policies, warnings)).toMatch(/^(seine-agent-\w+ \d+ \n){2}$/);
+});
+
+it('stops at one node without rights, and goes on with them', async () => {
+  await untilUniform(cluster);
+  await cluster.kubectl('delete', 'clusterrolebinding', 'seine-agent');
+  await cluster.type('kubectl -n seine-system rollout restart daemonset/seine-agent');
+  await stopsBecause(cluster, 'not every source was in step');
+  await applyRendered();
+  await cluster.kubectl('-n', 'seine-system', 'rollout', 'status', 'daemonset/seine-agent', `--timeout=${2 * patience}s`);
 });
 
 it('has a node back after all that ran on it was killed at once', async () => {

@@ -74,6 +74,30 @@ export async function stopsAtOneNode(cluster: RealCluster, broken: (pod: AgentPo
   return one;
 }
 
+/**
+ * A roll-out of what an agent can run with, and must not spread: waits until the only pod that is not ready says why, by its probe.
+ *
+ * @param reason words of it
+ */
+export async function stopsBecause(cluster: RealCluster, reason: string): Promise<void> {
+  let said = 'all pods are ready';
+  const stuck = async () => {
+    const [one, ...more] = (await agentPods(cluster)).filter(({ ready }) => !ready);
+    if (one !== undefined) said = await cluster.kubectlAnyway(...system, 'describe', 'pod', one.name);
+    return more.length === 0 && said.includes(reason);
+  };
+  await until(stuck, patienceMs, () => said.slice(-4_000));
+  const { unavailable, updated } = await progress(cluster);
+  expect([unavailable, updated]).toEqual([1, 1]);
+  say(
+    `stopped at one node: ${said
+      .split('\n')
+      .find((line) => line.includes(reason))
+      ?.trim()
+      .slice(-300)}`,
+  );
+}
+
 async function progress(cluster: RealCluster): Promise<{ readonly unavailable: number; readonly updated: number }> {
   const path = 'jsonpath={.status.numberUnavailable} {.status.updatedNumberScheduled}';
   const [unavailable, updated] = (await cluster.kubectl(...system, 'get', agents, '-o', path)).split(' ').map(Number);
