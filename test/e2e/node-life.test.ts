@@ -163,36 +163,6 @@ describe('in the life of a node', () => {
     expect(live).toHaveLength(3);
   });
 
-  it('goes on with what it knew and with its former configuration, and lets no roll-out go on', { timeout: 180_000 }, async () => {
-    const { agentConfig } = nodePaths(lab.plan.dir, lab.node(1).name);
-    const former = readFileSync(agentConfig, 'utf8');
-    const waitsFor = async (what: string) => {
-      let now = { ready: false, says: '' };
-      const waits = async () => {
-        now = await lab.readiness(1, '/readyz/rollout');
-        return now.says.includes(what);
-      };
-      await until(waits, 60_000, () => `a roll-out is told: ${now.says}`);
-      expect([(await lab.readiness(1)).ready, now.ready]).toEqual([true, false]);
-    };
-    await lab.apiServer('stop');
-    await lab.agent(1, 'kill');
-    writeFileSync(agentConfig, stringify({ ...Object(parse(former)), logLevel: 'loud' }));
-    await lab.agent(1, 'start');
-    await lab.untilReady(1, 60_000);
-    await waitsFor('not every source was in step');
-    await lab.apiServer('start');
-    await waitsFor(`"reason":"${agentConfig} is not in force, the last configuration that could be used is: `);
-    await lab.agent(1, 'kill');
-    writeFileSync(agentConfig, former);
-    await lab.agent(1, 'start');
-    await until(
-      async () => (await lab.readiness(1, '/readyz/rollout')).ready,
-      60_000,
-      () => 'a roll-out would stop',
-    );
-  });
-
   it('sees what came after the backup go, and what comes under the same versions again', { timeout: 120_000 }, async () => {
     const before = await startService('before');
     await untilHas(before);
@@ -272,5 +242,35 @@ describe('in the life of a node', () => {
     expect(await has('192.168.77.2')).toBe(false);
     expect((await lab.flows(2)).some(({ text }) => text.includes('192.168.77.202->tun_src'))).toBe(true);
     expect(await lab.exec(1, 'ip', 'route', 'get', lab.pod('fresh').ips[0] ?? '')).toContain('dev antrea-gw0');
+  });
+
+  it('goes on with what it knew and with its former configuration, and lets no roll-out go on', { timeout: 180_000 }, async () => {
+    const { agentConfig } = nodePaths(lab.plan.dir, lab.node(1).name);
+    const former = readFileSync(agentConfig, 'utf8');
+    const waitsFor = async (what: string) => {
+      let now = { ready: false, says: '' };
+      const waits = async () => {
+        now = await lab.readiness(1, '/readyz/rollout');
+        return now.says.includes(what);
+      };
+      await until(waits, 60_000, () => `a roll-out is told: ${now.says}`);
+      expect([(await lab.readiness(1)).ready, now.ready]).toEqual([true, false]);
+    };
+    await lab.apiServer('stop');
+    await lab.agent(1, 'kill');
+    writeFileSync(agentConfig, stringify({ ...Object(parse(former)), logLevel: 'loud' }));
+    await lab.agent(1, 'start');
+    await lab.untilReady(1, 60_000);
+    await waitsFor('not every source was in step');
+    await lab.apiServer('start');
+    await waitsFor(`"reason":"${agentConfig} is not in force, the last configuration that could be used is: `);
+    await lab.agent(1, 'kill');
+    writeFileSync(agentConfig, former);
+    await lab.agent(1, 'start');
+    await until(
+      async () => (await lab.readiness(1, '/readyz/rollout')).ready,
+      60_000,
+      () => 'a roll-out would stop',
+    );
   });
 });
