@@ -23,7 +23,8 @@ const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, 
                     cluster; helm-objects: it installed, upgraded, rolled back and uninstalled at an API server without nodes; helm: the
                     same with agents that run; kube-proxy: beside a real one that comes and goes; scale: what a thousand nodes and
                     twenty thousand pods cost an agent, and agents the API server; api-server:
-                    one after another of several versions, as it fails those who follow it; e2e: all of upstream's tests of the network
+                    one after another of several versions, as it fails those who follow it; timings: how long pods
+                    and Services take, beside the reference plugins and a real kube-proxy; e2e: all of upstream's tests of the network
                     that need no cloud; policy or conformance: a part of those; all but the parts if absent
   --short           a few of upstream's, in one order of the families, and nothing else
   --focus REGEX     those of upstream's whose names match, instead of all
@@ -40,7 +41,7 @@ Nothing is tried twice. Reports and logs are in .cache/kubernetes.
 `;
 
 /** The sets that are ours, in their order. */
-const ours = ['chart', 'helm-objects', 'api-server', 'install', 'helm', 'kube-proxy', 'scale'];
+const ours = ['chart', 'helm-objects', 'api-server', 'install', 'helm', 'kube-proxy', 'scale', 'timings'];
 /** What `helm` talks with where there is no node. */
 const controlPlane = 'etcd,kube-apiserver,kube-controller-manager,kubectl';
 const orders = ['ipv4,ipv6', 'ipv6,ipv4'];

@@ -12,7 +12,7 @@ import { makeInitrd } from './initrd.mjs';
 
 const here = import.meta.dirname;
 const pollMs = 250;
-const memoryMiB = 3072;
+const memoryMiB = 6144;
 
 /** Where the console, the output of a job and the guest's kernel log are kept after the machine is gone, until the next job of the name. */
 export const logsOf = (name, guest = ownGuest) => join(guest.home, 'logs', name);

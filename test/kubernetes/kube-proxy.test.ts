@@ -1,11 +1,8 @@
-import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { parse, stringify } from 'yaml';
-import { nodePaths } from '../../src/lab/plan/names.ts';
 import { connectTcpIn } from '../../src/lab/probe/sockets.ts';
 import { RealCluster, say } from './cluster.ts';
 import { onlyFrom, pod, service } from './objects.ts';
-import { type KubeProxyMode, RealKubeProxy } from './real-kube-proxy.ts';
+import { configureAgents, type KubeProxyMode, RealKubeProxy } from './real-kube-proxy.ts';
 import { type Cost, TrafficCourse } from './under-traffic.ts';
 
 /*
@@ -38,24 +35,13 @@ beforeAll(async () => {
     service('web', 'web', [{ port: 80, targetPort: webPort, nodePort: webNodePort }], 'NodePort'),
   ]);
   await cluster.wait(180, '--for=condition=Ready', 'pod', '-l', 'app=web');
-  await configure({});
+  await configureAgents(cluster, {});
   say('agents look for a kube-proxy');
 }, 600_000);
 afterAll(async () => {
   await kubeProxy?.stop();
   if (process.env['SEINE_TEST_KEEP'] === undefined) await RealCluster.down(dir, AbortSignal.timeout(300_000));
 }, 360_000);
-
-/** Starts the agents anew with `proxy.proxyAll`, or left to find out. */
-async function configure({ proxyAll }: { readonly proxyAll?: boolean }): Promise<void> {
-  for (const node of cluster.nodes) {
-    const file = nodePaths(cluster.plan.dir, node).agentConfig;
-    const config = parse(readFileSync(file, 'utf8')) as { readonly proxy: object };
-    writeFileSync(file, stringify({ ...config, proxy: { ...config.proxy, proxyAll } }));
-    await cluster.lab('agent', node, 'stop');
-    await cluster.lab('agent', node, 'start');
-  }
-}
 
 /** What every agent says of Services, once all say so. */
 async function untilEachSays(beginning: string): Promise<void> {
@@ -110,14 +96,14 @@ describe.each(modes)('mode %s', (mode) => {
 
   it('takes Services back under load', async () => {
     const cost = await traffic.during(`kube-proxy (${mode}) goes`, async () => {
-      await configure({ proxyAll: true });
+      await configureAgents(cluster, { proxyAll: true });
       await untilEachSays('on, beside a kube-proxy');
       await kubeProxy.stop();
       await kubeProxy.cleanUp();
       await untilEachSays('on$');
     });
     losesNoConnection(cost);
-    await configure({});
+    await configureAgents(cluster, {});
     await untilEachSays('on$');
   });
 });

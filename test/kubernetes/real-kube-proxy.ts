@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { parse, stringify } from 'yaml';
 import { inNetns, runIn } from '../../src/lab/machine/netns.ts';
 import { nodePaths } from '../../src/lab/plan/names.ts';
 import type { RealCluster } from './cluster.ts';
@@ -11,6 +12,17 @@ export type KubeProxyMode = 'nftables' | 'iptables';
 
 /** What a network namespace that is not the machine's own does not let anybody set. */
 const nothingOfTheMachine = ['--conntrack-max-per-core=0', '--conntrack-tcp-timeout-established=0', '--conntrack-tcp-timeout-close-wait=0'];
+
+/** Starts the agents anew with `proxy.proxyAll`, or left to find out. */
+export async function configureAgents(cluster: RealCluster, { proxyAll }: { readonly proxyAll?: boolean }): Promise<void> {
+  for (const node of cluster.nodes) {
+    const file = nodePaths(cluster.plan.dir, node).agentConfig;
+    const config = parse(readFileSync(file, 'utf8')) as { readonly proxy: object };
+    writeFileSync(file, stringify({ ...config, proxy: { ...config.proxy, proxyAll } }));
+    await cluster.lab('agent', node, 'stop');
+    await cluster.lab('agent', node, 'start');
+  }
+}
 
 /** A real kube-proxy on every node of a cluster, as processes that end with us. */
 export class RealKubeProxy {

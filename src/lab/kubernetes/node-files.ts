@@ -6,6 +6,8 @@ import type { RuntimePaths } from './paths.ts';
 
 /** The socket of the runtime, within the node's own mounts. */
 export const runtimeSocket = '/run/containerd/containerd.sock';
+/** Where containerd says what it counts, on the loopback of the node. */
+export const runtimeMetrics = '127.0.0.1:1338';
 
 /** What a kubelet sets for the whole machine, and the values that it wants: it gets files of its own that say so. */
 const machineSettings: Readonly<Record<string, string>> = {
@@ -35,6 +37,9 @@ state = ${text(paths.state)}
 
 [grpc]
   address = ${text(runtimeSocket)}
+
+[metrics]
+  address = ${text(runtimeMetrics)}
 
 [plugins.'io.containerd.cri.v1.runtime']
   restrict_oom_score_adj = true

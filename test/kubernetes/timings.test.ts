@@ -1,0 +1,221 @@
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { pause } from '../../src/async/pause.ts';
+import { KubeApi, type UnstructuredObject } from '../../src/lab/kube/kube-api.ts';
+import { readKubeconfig } from '../../src/lab/kube/kubeconfig.ts';
+import { runtimeMetrics } from '../../src/lab/kubernetes/node-files.ts';
+import { labPaths, nodePaths } from '../../src/lab/plan/names.ts';
+import { connectTcpIn } from '../../src/lab/probe/sockets.ts';
+import { RealCluster, say } from './cluster.ts';
+import { pod } from './objects.ts';
+import { configureAgents, RealKubeProxy } from './real-kube-proxy.ts';
+
+/*
+ * How long things take where nothing is imitated: a pod of a real kubelet and containerd, beside the reference plugins in the same containerd, in turn; and
+ * Services, beside a real kube-proxy on the same node, in turn. It says figures, which are for docs/performance.md, and asserts only that all came about.
+ */
+
+const dir = '/run/seine-timings';
+const limit = AbortSignal.timeout(2_400_000);
+const patience = { timeout: 90_000, interval: 200 };
+const node = 'node-1';
+const podsEach = 20;
+const changesEach = 15;
+const turns = 2;
+const webPort = 8080;
+/** Pods of the reference plugins get their addresses here; sorts before ours, so containerd takes it while it is there. */
+const peerFile = '00-peer.conflist';
+const peerSubnet = '10.89.0.0/16';
+const peerList = {
+  cniVersion: '1.0.0',
+  name: 'peer',
+  plugins: [
+    {
+      type: 'bridge',
+      bridge: 'peer0',
+      isGateway: true,
+      ipMasq: true,
+      hairpinMode: true,
+      ipam: { type: 'host-local', ranges: [[{ subnet: peerSubnet }]], routes: [{ dst: '0.0.0.0/0' }] },
+    },
+    { type: 'portmap', capabilities: { portMappings: true } },
+    { type: 'bandwidth', capabilities: { bandwidth: true } },
+  ],
+};
+
+let cluster: RealCluster;
+let api: KubeApi;
+const pods = new Map<string, UnstructuredObject>();
+const stop = new AbortController();
+
+beforeAll(async () => {
+  cluster = await RealCluster.up({ dir, nodes: 1, families: 'ipv4' }, limit);
+  api = new KubeApi(await readKubeconfig(labPaths(cluster.plan.dir).kubeconfig));
+  const nothing = () => undefined;
+  void api.follow('/api/v1/namespaces/default/pods', pods, nothing, nothing, stop.signal);
+}, 600_000);
+afterAll(async () => {
+  stop.abort();
+  api?.close();
+  if (process.env['SEINE_TEST_KEEP'] === undefined) await RealCluster.down(dir, AbortSignal.timeout(300_000));
+}, 360_000);
+
+type Network = 'seine' | 'bridge';
+
+it('starts pods', { timeout: 1_200_000 }, async () => {
+  await startedPod('warm-up');
+  const figures = { seine: noFigures(), bridge: noFigures() };
+  for (let turn = 0; turn < 2 * turns; turn += 1) {
+    const network: Network = turn % 2 === 0 ? 'seine' : 'bridge';
+    await useNetwork(network);
+    const before = await setUpOf();
+    for (let at = 0; at < podsEach / turns; at += 1) {
+      const started = await startedPod(`${network}-${turn}-${at}`);
+      figures[network].readyMs.push(started.readyMs);
+      figures[network].packetMs.push(started.packetMs);
+    }
+    const after = await setUpOf();
+    figures[network].setUpMs.push((1_000 * (after.seconds - before.seconds)) / (after.count - before.count));
+  }
+  await useNetwork('seine');
+  for (const [network, { readyMs, packetMs, setUpMs }] of Object.entries(figures))
+    say(
+      `${network}: a pod created until Ready ${spread(readyMs)}, until its first packet ${spread(packetMs)}; SetUpPod, as containerd counts it, ${spread(setUpMs)} (means of turns)`,
+    );
+  expect(figures.seine.readyMs).toHaveLength(podsEach);
+});
+
+it('serves Services', { timeout: 1_200_000 }, async () => {
+  const kubeProxy = new RealKubeProxy(cluster);
+  await configureAgents(cluster, {});
+  await cluster.apply([
+    pod({ name: 'web', app: 'web', nodeName: node, args: ['netexec'] }),
+    pod({ name: 'client', app: 'client', nodeName: node }),
+  ]);
+  await cluster.wait(120, '--for=condition=Ready', 'pod/web', 'pod/client');
+  const figures = { seine: noServiceFigures(), 'kube-proxy': noServiceFigures() };
+  try {
+    for (let turn = 0; turn < 2 * turns; turn += 1) {
+      const server = turn % 2 === 0 ? 'seine' : 'kube-proxy';
+      if (server === 'seine') await kubeProxy.stop().then(() => kubeProxy.cleanUp());
+      else kubeProxy.start('nftables');
+      await expect
+        .poll(() => cluster.onNode(node, 'seinectl', 'status'), patience)
+        .toMatch(server === 'seine' ? /proxyAll\W+on$/m : /proxyAll\W+off: kube-proxy serves/m);
+      for (let at = 0; at < changesEach; at += 1) {
+        const { comesMs, goesMs } = await changedService(`${server}-${turn}-${at}`);
+        figures[server].comesMs.push(comesMs);
+        figures[server].goesMs.push(goesMs);
+      }
+    }
+  } finally {
+    await kubeProxy.stop();
+  }
+  for (const [server, { comesMs, goesMs }] of Object.entries(figures))
+    say(
+      `${server}: a Service created until its first connection ${spread(comesMs)}; its endpoint gone until its last connection ${spread(goesMs)}`,
+    );
+  expect(figures['kube-proxy'].goesMs).toHaveLength(turns * changesEach);
+});
+
+const noFigures = () => ({ readyMs: [] as number[], packetMs: [] as number[], setUpMs: [] as number[] });
+const noServiceFigures = () => ({ comesMs: [] as number[], goesMs: [] as number[] });
+
+/** Median, and the least and the most. */
+function spread(values: readonly number[]): string {
+  const sorted = values.toSorted((a, b) => a - b);
+  const [least = 0, median = 0, most = 0] = [sorted[0], sorted[sorted.length >> 1], sorted.at(-1)];
+  return `${median.toFixed(0)} ms (${least.toFixed(0)} to ${most.toFixed(0)})`;
+}
+
+/** containerd reads the folder anew whenever it changes, in its own time: pods are made until one has the network that is wanted. */
+async function useNetwork(network: Network): Promise<void> {
+  const file = join(nodePaths(cluster.plan.dir, node).cniConfFolder, peerFile);
+  if (network === 'bridge') writeFileSync(file, JSON.stringify(peerList));
+  else rmSync(file, { force: true });
+  let tries = 0;
+  await expect
+    .poll(async () => (await startedPod(`${network}-try-${performance.now().toFixed(0)}-${tries++}`)).network, patience)
+    .toBe(network);
+}
+
+interface StartedPod {
+  readonly network: Network;
+  readonly readyMs: number;
+  readonly packetMs: number;
+}
+
+/** Makes a pod, waits until it is ready and was reached from its node, and takes it away. */
+async function startedPod(name: string): Promise<StartedPod> {
+  const wanted = pod({ name, app: 'timed', nodeName: node, args: ['netexec'] });
+  const fromMs = performance.now();
+  await api.send({ method: 'POST', path: '/api/v1/namespaces/default/pods', body: wanted }, limit);
+  const address = await untilKnown(() => statusOf(name).podIP);
+  const packet = untilConnected(cluster.plan.nodes[0]?.netns ?? '', address, webPort).then(() => performance.now() - fromMs);
+  await untilKnown(() => statusOf(name).conditions?.find(({ type, status }) => type === 'Ready' && status === 'True'));
+  const readyMs = performance.now() - fromMs;
+  const packetMs = await packet;
+  await api.send({ method: 'DELETE', path: `/api/v1/namespaces/default/pods/${name}` }, limit);
+  await untilKnown(() => (pods.has(`default/${name}`) ? undefined : true));
+  return { network: address.startsWith('10.89.') ? 'bridge' : 'seine', readyMs, packetMs };
+}
+
+interface PodStatus {
+  readonly podIP?: string;
+  readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+}
+
+function statusOf(name: string): PodStatus {
+  return (pods.get(`default/${name}`)?.status ?? {}) as PodStatus;
+}
+
+async function untilKnown<T>(look: () => T | undefined): Promise<T> {
+  for (;;) {
+    const found = look();
+    if (found !== undefined) return found;
+    await pause(1, limit);
+    limit.throwIfAborted();
+  }
+}
+
+async function connects(netns: string, address: string, port: number): Promise<boolean> {
+  const socket = await connectTcpIn(netns, address, port, AbortSignal.timeout(100)).catch(() => undefined);
+  socket?.resetAndDestroy();
+  return socket !== undefined;
+}
+
+async function untilConnected(netns: string, address: string, port: number): Promise<void> {
+  while (!(await connects(netns, address, port))) await pause(1, limit);
+}
+
+/** Calls and seconds of `SetUpPod`, of all that there were. Source: containerd's metrics, `cri` of its documentation on metrics. */
+async function setUpOf(): Promise<{ readonly count: number; readonly seconds: number }> {
+  const text = await cluster.onNode(node, 'curl', '-sS', '--fail', `http://${runtimeMetrics}/v1/metrics`);
+  const of = (what: string) =>
+    Number(new RegExp(`^\\w*network_plugin_operations_duration\\w*_${what}\\{[^}]*set_?up_?pod[^}]*\\} (\\S+)`, 'im').exec(text)?.[1]);
+  return { count: of('count'), seconds: of('sum') };
+}
+
+/** A Service whose endpoint is said by hand: made, reached by a pod, its endpoint taken away, and gone. */
+async function changedService(name: string): Promise<{ readonly comesMs: number; readonly goesMs: number }> {
+  const { netns } = await cluster.pod('client');
+  const services = '/api/v1/namespaces/default/services';
+  const slices = '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices';
+  const metadata = { name, labels: { 'kubernetes.io/service-name': name } };
+  const endpoint = { addresses: [statusOf('web').podIP ?? ''], nodeName: node, conditions: { ready: true } };
+  const slice = { apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', metadata, addressType: 'IPv4', ports: [{ port: webPort }] };
+  await api.send({ method: 'POST', path: slices, body: { ...slice, endpoints: [endpoint] } }, limit);
+  const createdMs = performance.now();
+  const body = { apiVersion: 'v1', kind: 'Service', metadata: { name }, spec: { ports: [{ port: 80, targetPort: webPort }] } };
+  const made = (await api.send({ method: 'POST', path: services, body }, limit)) as { readonly spec: { readonly clusterIP: string } };
+  await untilConnected(netns, made.spec.clusterIP, 80);
+  const comesMs = performance.now() - createdMs;
+  const goneMs = performance.now();
+  const contentType = 'application/merge-patch+json';
+  await api.send({ method: 'PATCH', path: `${slices}/${name}`, body: { endpoints: [] }, contentType }, limit);
+  while (await connects(netns, made.spec.clusterIP, 80)) await pause(1, limit);
+  const goesMs = performance.now() - goneMs;
+  for (const path of [`${services}/${name}`, `${slices}/${name}`]) await api.send({ method: 'DELETE', path }, limit);
+  return { comesMs, goesMs };
+}
