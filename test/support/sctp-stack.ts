@@ -1,13 +1,17 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import { inNetns } from '../../src/lab/machine/netns.ts';
 
 /**
- * Debian's `libusrsctp-examples`: a whole stack of SCTP (RFC 9260) in a process, on raw sockets, as kernels without SCTP have none. One in a
- * namespace: each sees all packets of it, and aborts what it does not know (RFC 9260 section 8.4).
+ * The kernel's SCTP (RFC 9260) where it has it, and else Debian's `libusrsctp-examples`: a whole stack in a process, on raw sockets. One in a
+ * namespace: each sees all packets of it, and aborts what it does not know (section 8.4), the kernel's among them.
  */
+const isKernels = existsSync('/proc/net/sctp');
 const programs = '/usr/lib/usrsctp';
+const kernels = join(import.meta.dirname, 'sctp-kernel.py');
 /** Where `echo_server` listens (RFC 862). */
 export const sctpEchoPort = 7;
 
@@ -22,7 +26,9 @@ const many = 20;
  * @returns ends it
  */
 export function sctpEcho(netns: string): () => void {
-  const child = started(netns, 'echo_server', []);
+  const child = isKernels
+    ? started(netns, 'python3', [kernels, 'server', String(sctpEchoPort)])
+    : started(netns, `${programs}/echo_server`, []);
   return () => void child.kill('SIGKILL');
 }
 
@@ -37,8 +43,10 @@ export class SctpTalk {
   #heard = 0;
 
   constructor(netns: string, address: string) {
-    const [anyPort, notInUdp] = ['0', '0'];
-    this.#child = started(netns, 'client', [address, String(sctpEchoPort), anyPort, notInUdp, notInUdp]);
+    const [port, anyPort, notInUdp] = [String(sctpEchoPort), '0', '0'];
+    this.#child = isKernels
+      ? started(netns, 'python3', [kernels, 'client', address, port])
+      : started(netns, `${programs}/client`, [address, port, anyPort, notInUdp, notInUdp]);
     const lines = createInterface({ input: this.#child.stdout ?? Readable.from([]) });
     lines.on('line', (line) => {
       if (/^\d+$/.test(line)) this.#heard = Number(line);
@@ -62,6 +70,6 @@ export class SctpTalk {
 }
 
 function started(netns: string, program: string, args: readonly string[]): ChildProcess {
-  const { command, args: all } = inNetns(netns, `${programs}/${program}`, args);
+  const { command, args: all } = inNetns(netns, program, args);
   return spawn(command, [...all], { stdio: ['pipe', 'pipe', 'ignore'] });
 }
