@@ -45,7 +45,7 @@ export const ovsGrants = ({ dataPath }: ManifestOptions): Grants => ({
       name: 'var-lib-openvswitch',
       path: '/var/lib/openvswitch',
       type: 'DirectoryOrCreate',
-      why: 'conf.db, the database of ports and their owners: it must survive a restart of the container and a reboot',
+      why: 'conf.db, the database of ports and their owners: it must survive a restart of the container and a reboot; and copies of it from before another version converted it',
     },
     ...(dataPath === 'netdev'
       ? [

@@ -1,0 +1,81 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { packageRoot } from '../../src/lab/machine/installation.ts';
+
+const script = join(packageRoot, 'build', 'images', 'ovs-start');
+
+export interface Place {
+  /** Path of the network namespace. */
+  readonly netns: string;
+  /** Where sockets and process numbers go. */
+  readonly runDir: string;
+  /** Where `conf.db` is. */
+  readonly dataDir: string;
+  /** Which Open vSwitch, by `PATH` and `OVS_PKGDATADIR`; the machine's own if absent. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Open vSwitch as the container of the image has it: by `ovs-start`, in the foreground. */
+export class StartedOvs {
+  readonly #place: Place;
+  readonly #process: ChildProcess;
+  #said = '';
+
+  private constructor(place: Place) {
+    this.#place = place;
+    // A group of its own, as the container's processes are.
+    this.#process = spawn('nsenter', [`--net=${place.netns}`, script], {
+      env: environment(place),
+      stdio: ['ignore', 'ignore', 'pipe'],
+      detached: true,
+    });
+    this.#process.stderr?.setEncoding('utf8').on('data', (text: string) => (this.#said += text));
+  }
+
+  static start(place: Place): StartedOvs {
+    return new StartedOvs(place);
+  }
+
+  /** What the script said, without the daemons. */
+  get said(): readonly string[] {
+    return this.#said.split('\n').filter((line) => line.startsWith('ovs-start: '));
+  }
+
+  get isRunning(): boolean {
+    return this.#process.exitCode === null && this.#process.signalCode === null;
+  }
+
+  /** What the probes of the manifest ask. */
+  isAlive(): boolean {
+    try {
+      execFileSync(script, ['alive'], { env: environment(this.#place), stdio: 'ignore' });
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Resolves to its exit code once it has ended by itself, -1 if a signal ended it. */
+  async ended(): Promise<number> {
+    if (this.isRunning) await once(this.#process, 'exit');
+    return this.#process.exitCode ?? -1;
+  }
+
+  /** As a container is stopped: it is told, and ends its daemons. */
+  async stop(): Promise<number> {
+    if (this.isRunning) this.#process.kill('SIGTERM');
+    return await this.ended();
+  }
+
+  /** As a container is killed: with everything in it. */
+  async kill(): Promise<void> {
+    const { pid } = this.#process;
+    if (pid !== undefined && this.isRunning) process.kill(-pid, 'SIGKILL');
+    await this.ended();
+  }
+}
+
+function environment({ runDir, dataDir, env }: Place): NodeJS.ProcessEnv {
+  return { ...process.env, ...env, OVS_RUNDIR: runDir, OVS_DBDIR: dataDir, OVS_SYSCONFDIR: dataDir };
+}
