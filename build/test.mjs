@@ -5,6 +5,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { root } from './setup/paths.mjs';
+import { sayClosingLine } from './test-run/closing-line.mjs';
 import { readRecord, slowest } from './test-run/record.mjs';
 import { recordFile, runTests } from './test-run/run-tests.mjs';
 import { forSecondRun } from './test-run/second-run.mjs';
@@ -45,12 +46,15 @@ async function timed({ name, run }) {
   return { name, ok: code === 0, seconds: ((Date.now() - started) / 1000).toFixed(1) };
 }
 
-/** `N passed, N failed`; a check that is no test counts as one. */
-function closingLine(results, { passed, failed: failures }) {
+/** A check that is no test counts as one. */
+function sumsOf(results, { passed, failed: failures }) {
   const failed = unsteady.length > 0 ? 0 : failures;
   const others = results.filter(({ name }) => name !== 'tests');
   const failedOutside = failed === 0 && results.some(({ name, ok }) => name === 'tests' && !ok) ? 1 : 0;
-  return `${passed + others.filter(({ ok }) => ok).length} passed, ${failed + failedOutside + others.filter(({ ok }) => !ok).length} failed`;
+  return {
+    passed: passed + others.filter(({ ok }) => ok).length,
+    failed: failed + failedOutside + others.filter(({ ok }) => !ok).length,
+  };
 }
 
 function printSlowest() {
@@ -73,5 +77,5 @@ console.log('');
 for (const { name, ok, seconds } of results) console.log(`${ok ? '✓' : '✗'} ${name} (${seconds} s)`);
 for (const file of unsteady)
   console.log(`UNSTEADY: ${file} failed beside others and passed alone. That is a bug: the output above has how it failed.`);
-if (only.length === 0) console.log(closingLine(results, record));
+if (only.length === 0) sayClosingLine(sumsOf(results, record));
 process.exitCode = results.every(({ ok }) => ok) ? 0 : 1;

@@ -1,33 +1,16 @@
-import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { type RecordedRun, recordedRuns } from '../kubernetes/upstream-records.mjs';
 import type { UpstreamTest } from '../kubernetes/upstream-report.mjs';
 
 const folder = join(import.meta.dirname, '..', '..', 'test', 'fixtures', 'conformance');
 
-/** What `npm run test:kubernetes -- --only e2e --record` keeps of a run. */
-interface RecordedRun {
-  /** Such as `ipv4,ipv6`: the first is that of Services and pods with one address. */
-  readonly families: string;
-  readonly date: string;
-  readonly command: string;
-  /** What ran, by its name, with its version. */
-  readonly versions: Readonly<Record<string, string>>;
-  readonly minutes: number;
-  readonly tests: readonly UpstreamTest[];
-}
-
-function recordedRuns(): readonly RecordedRun[] {
-  const files = readdirSync(folder).filter((name) => name.endsWith('.json'));
-  return files.toSorted().map((name) => JSON.parse(readFileSync(join(folder, name), 'utf8')) as RecordedRun);
-}
-
 /** `docs/conformance.md`, from the runs that are on record. */
-export function conformancePage(runs = recordedRuns()): string {
+export function conformancePage(runs = recordedRuns(folder)): string {
   return [
     '# Conformance',
     '',
     'What became of every end-to-end test that Kubernetes has for the network (`[sig-network]`), on [a real Kubernetes](lab-kubernetes.md) with Seine as its network and its Service proxy.',
-    'Tests ran side by side, and none was tried twice. This page is generated from the reports that are kept in `test/fixtures/conformance`; `npm run test:kubernetes -- --only e2e --record` makes them anew.',
+    'Tests ran side by side, and none was tried twice. This page is generated from the reports that are kept in `test/fixtures/conformance`; `npm run test:kubernetes -- --only e2e --record` adds one of each order of the families and keeps the last three.',
     '',
     '## What was run',
     '',
@@ -66,6 +49,12 @@ function failure({ said = '', why, again }: UpstreamTest): string {
 }
 
 const orderOf = ({ families }: RecordedRun): string => (families.startsWith('ipv4') ? 'IPv4 first' : 'IPv6 first');
+/** What a run is called, beside the others of its order. */
+function nameOf(runs: readonly RecordedRun[], run: RecordedRun): string {
+  const sameOrder = runs.filter((other) => orderOf(other) === orderOf(run));
+  return sameOrder.length === 1 ? orderOf(run) : `${orderOf(run)}, ${sameOrder.indexOf(run) + 1}`;
+}
+const namesOf = (runs: readonly RecordedRun[]): string[] => runs.map((run) => nameOf(runs, run));
 const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
   [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.map(inCell).join(' | ')} |`).join('\n');
 const inCell = (text: string): string => text.replaceAll('|', '\\|');
@@ -78,7 +67,7 @@ function runsTable(runs: readonly RecordedRun[]): string {
   };
   const names = [...new Set(runs.flatMap(({ versions }) => Object.keys(versions)))];
   return table(
-    ['', ...runs.map(orderOf)],
+    ['', ...namesOf(runs)],
     [
       ['date', ...runs.map(({ date }) => date)],
       ['command', ...runs.map(({ command }) => `\`${command}\``)],
@@ -100,23 +89,23 @@ function groupsTable(runs: readonly RecordedRun[]): string {
     return ran.length === 0 ? 'none ran' : `${ran.filter(({ state }) => state === 'passed').length} of ${ran.length}`;
   };
   const rows = [...groups].toSorted().map((group) => [group, ...runs.map((run) => cell(run, group))]);
-  return table(['Group', ...runs.map(orderOf)], rows);
+  return table(['Group', ...namesOf(runs)], rows);
 }
 
-/** One line a test; a test of which both orders say the same has one line. */
+/** One line a test; a test of which all runs say the same has one line. */
 function reasonsTable(runs: readonly RecordedRun[], state: UpstreamTest['state'], why: (test: UpstreamTest) => string): string {
-  const lines = new Map<string, { readonly test: string; readonly reason: string; readonly orders: string[] }>();
+  const lines = new Map<string, { readonly test: string; readonly reason: string; readonly names: string[] }>();
   for (const run of runs)
     for (const test of run.tests.filter((each) => each.state === state)) {
-      const line = { test: `${test.group} ${test.name}`, reason: why(test), orders: [] as string[] };
+      const line = { test: `${test.group} ${test.name}`, reason: why(test), names: [] as string[] };
       const key = `${line.test} ${line.reason}`;
       lines.set(key, lines.get(key) ?? line);
-      lines.get(key)?.orders.push(orderOf(run));
+      lines.get(key)?.names.push(nameOf(runs, run));
     }
   if (lines.size === 0) return 'Nothing.';
-  const rows = [...lines.values()].map(({ test, reason, orders }) => [
+  const rows = [...lines.values()].map(({ test, reason, names }) => [
     test,
-    orders.length === runs.length ? 'every' : orders.join(', '),
+    names.length === runs.length ? 'every' : names.join('; '),
     reason,
   ]);
   return table(['Test', 'Run', 'Why'], rows);

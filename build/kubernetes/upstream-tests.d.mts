@@ -9,7 +9,7 @@ interface Reason {
   readonly why: string;
 }
 
-interface Result {
+export interface Result {
   readonly name: string;
   readonly state: string;
   readonly seconds: number;

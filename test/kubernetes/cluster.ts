@@ -104,6 +104,11 @@ export class RealCluster {
     return await this.kubectl('exec', pod, '--', ...command);
   }
 
+  /** Whether each of three packets is answered. The userspace data path drops the first to a node that it has not met. */
+  async pings(pod: string, ip: string): Promise<boolean> {
+    return (await this.exec(pod, 'ping', '-n', '-c', '3', '-i', '0.2', ip)).includes(' 0% packet loss');
+  }
+
   /** Where the network of a pod is on this machine. */
   async pod(name: string): Promise<PodStatusLine> {
     const { pods } = await askStatus(this.plan.dir);

@@ -3,11 +3,12 @@ import { join } from 'node:path';
 import type { ClusterRole } from 'kubernetes-types/rbac/v1.d.ts';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { controlPlanePaths, runtimePaths } from '../../src/lab/kubernetes/paths.ts';
-import { agentImage, ovsImage } from '../runtime/image-builder.ts';
+import { agentImage } from '../runtime/image-builder.ts';
 import { alertRules, expressions } from '../support/observability.ts';
 import { asAgentOf } from './agent-account.ts';
 import { askedByAgents, grantsOf } from './audit.ts';
 import { RealCluster, say } from './cluster.ts';
+import { Installation, page } from './installation.ts';
 import { nodeState } from './node-state.ts';
 import { lookedAt, onlyFrom, pod, probedPods, service } from './objects.ts';
 import { commandOf, commandsOf } from './page-commands.ts';
@@ -23,16 +24,14 @@ import { type Cost, TrafficCourse } from './under-traffic.ts';
  * one before has ended.
  */
 
-const page = 'docs/install.md';
 const dir = '/run/seine-install';
 const limit = AbortSignal.timeout(3_000_000);
 const patience = 180;
 const times = 3;
-/** What this cluster needs besides: packets go through a bridge that has the node's address, and no kernel's data path. */
-const clusterOptions = '--datapath netdev --set transportInterface=br-phy';
 const pollMs = { timeout: 60_000, interval: 500 };
 
 let cluster: RealCluster;
+let installation: Installation;
 let traffic: TrafficCourse;
 let first = '';
 let second = '';
@@ -44,6 +43,7 @@ beforeAll(async () => {
   say('a Kubernetes without a network');
   cluster = await RealCluster.up({ dir, nodes: 2, bare: true, families: process.env['SEINE_TEST_FAMILIES'] ?? 'ipv4,ipv6' }, limit);
   [first = '', second = ''] = cluster.nodes;
+  installation = new Installation(cluster);
   await cluster.importImages(process.env['SEINE_TEST_IMAGES'] ?? 'none: npm run test:kubernetes builds them');
   before = await states();
   say('images are on the nodes');
@@ -59,59 +59,20 @@ it('finds nodes that wait for a network, and pods that wait for nodes', async ()
   expect(dns).toBe('Pending Pending');
 });
 
-/** The command of the page, with what this cluster has in the place of what everybody's is called, and more options. */
-function renderCommand(more = '', names = imageOptions()): string {
-  const server = new URL(cluster.plan.management.apiServerUrl).hostname;
-  const command = commandOf(page, 'kubeadm', 'npm run render').replace('CONTROL-PLANE-ADDRESS', server);
-  return `${command} ${names} ${clusterOptions}${more}`;
-}
-
-/** A call of the renderer on another page, with the options of this installation, as the page asks for. */
-function withOptions(command: string): string {
-  const [, ...own] = commandOf(page, 'kubeadm', 'npm run render').split(/ (?=--api-server)/);
-  const server = (own[0] ?? '')
-    .replace(/ -o .*/, '')
-    .replace('CONTROL-PLANE-ADDRESS', new URL(cluster.plan.management.apiServerUrl).hostname);
-  const [, call = '', comment = ''] = /^(.*?)(\s+#.*)?$/.exec(command.replace(/ --agent-image \S+/, '')) ?? [];
-  const images = comment.includes('without --ovs-image') ? `--agent-image ${agentImage}` : imageOptions();
-  return `${call} ${server} ${images} ${clusterOptions}${comment}`;
-}
-
-/** As the page gives them to the renderer. */
-function imageOptions(agent = agentImage): string {
-  const command = commandOf(page, 'Images', 'npm run render');
-  const options = command.replace(/^npm run render -- /, '').replace(/ -o .*$/, '');
-  return options.replace(/\S+\/agent:\S+/, agent).replace(/\S+\/ovs:\S+/, ovsImage);
-}
-
-async function applyRendered(more?: string, names?: string): Promise<void> {
-  await cluster.type(renderCommand(more, names));
-  await cluster.type(commandOf(page, 'kubeadm', 'kubectl apply'));
-}
-
 it('is installed by the commands of the page', async () => {
-  await applyRendered();
-  await cluster.wait(patience, '--for=condition=Ready', 'nodes', '--all');
-  say('nodes are Ready');
+  await installation.apply();
+  await installation.untilReady(patience);
   // It never ends by itself.
   expect(await cluster.type(`timeout 3 ${commandOf(page, 'kubeadm', 'kubectl get nodes')} || test $? = 124`)).toContain('Ready');
-  await cluster.wait(patience, '--for=condition=Ready', 'pod', '-n', 'seine-system', '--all');
-  say('agents are ready');
   expect(await cluster.type(commandOf(page, 'kubeadm', 'kubectl -n seine-system exec'))).toContain('READY');
 });
 
-it('brings CoreDNS up', async () => {
-  await cluster.kubectl('-n', 'kube-system', 'rollout', 'status', 'deployment/coredns', `--timeout=${patience}s`);
-});
+it('brings CoreDNS up', async () => await installation.untilNamesAreServed(patience));
 
 it('lets pods of both nodes reach each other', async () => {
   traffic = new TrafficCourse(cluster);
   await traffic.prepare();
-  for (const ip of (await cluster.pod('far')).ips) {
-    const all = async () => (await cluster.exec('client', 'ping', '-n', '-c', '3', '-i', '0.2', ip)).includes(' 0% packet loss');
-    // The userspace data path drops the first packet to a node that it has not met.
-    await expect.poll(all, pollMs).toBe(true);
-  }
+  for (const ip of (await cluster.pod('far')).ips) await expect.poll(async () => await cluster.pings('client', ip), pollMs).toBe(true);
 });
 
 it('lets probes of every kind pass, and a pod with one that fails is restarted', async () => {
@@ -224,7 +185,7 @@ async function replaced(app: string): Promise<void> {
 it('stops at one node with an image that is not there, and comes back by rollout undo', async () => {
   const usual = await untilUniform(cluster);
   await costsNothing('an image that is not there, and rollout undo', async () => {
-    await applyRendered('', imageOptions('seine.invalid/agent:none'));
+    await installation.apply('', installation.imageOptions('seine.invalid/agent:none'));
     const broken = await stopsAtOneNode(cluster, ({ waits }) => /ImagePull/.test(waits));
     expect(await cluster.kubectl('-n', 'seine-system', 'describe', 'pod', broken.name)).toContain('seine.invalid/agent:none');
     await undo(cluster);
@@ -235,7 +196,7 @@ it('stops at one node with an image that is not there, and comes back by rollout
 
 it('brings the earlier configuration back by rollout undo', async () => {
   const [usual] = await untilUniform(cluster);
-  await applyRendered(' --set logLevel=debug');
+  await installation.apply(' --set logLevel=debug');
   const changed = async () => (await agentPods(cluster)).some(({ config, ready }) => ready && config !== usual?.config);
   await expect.poll(changed, { timeout: 180_000, interval: 500 }).toBe(true);
   await undo(cluster);
@@ -246,7 +207,7 @@ it('brings the earlier configuration back by rollout undo', async () => {
 it('stops at one node with a wrong value, where pods are served as before, and comes back', async () => {
   await untilUniform(cluster);
   await costsNothing('a wrong value, and rollout undo', async () => {
-    await cluster.type(renderCommand(' --set logLevel=debug'));
+    await cluster.type(installation.renderCommand(' --set logLevel=debug'));
     // The API server lets nobody change a ConfigMap that nodes have had: what another program has rendered has another name.
     await cluster.type(`sed -i -E 's/logLevel: "debug"/logLevel: "loud"/; s/seine-config-[0-9a-f]+/seine-config-loud/' seine.yaml`);
     await cluster.type(commandOf(page, 'kubeadm', 'kubectl apply'));
@@ -256,7 +217,7 @@ it('stops at one node with a wrong value, where pods are served as before, and c
   });
 });
 
-const pages = () => new Pages(cluster, { node: first, peer: second, rendered: withOptions });
+const pages = () => new Pages(cluster, { node: first, peer: second, rendered: (command) => installation.withOptions(command) });
 
 it('has what pages speak of', async () => {
   await cluster.apply(lookedAt(looked, first));
@@ -323,7 +284,7 @@ it('stops at one node without rights, and goes on with them', async () => {
   await cluster.kubectl('delete', 'clusterrolebinding', 'seine-agent');
   await cluster.type('kubectl -n seine-system rollout restart daemonset/seine-agent');
   await stopsBecause(cluster, 'not every source was in step');
-  await applyRendered();
+  await installation.apply();
   await cluster.kubectl('-n', 'seine-system', 'rollout', 'status', 'daemonset/seine-agent', `--timeout=${2 * patience}s`);
 });
 

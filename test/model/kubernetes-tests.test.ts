@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { conformancePage } from '../../build/docs/conformance-page.ts';
+import { recordedRuns, recordPart, recordRun } from '../../build/kubernetes/upstream-records.mjs';
 import { isWhole, ranAgain, summaryOf } from '../../build/kubernetes/upstream-report.mjs';
 import { expectedFailures, focusOf, leftOut, readResults, sets, surprises } from '../../build/kubernetes/upstream-tests.mjs';
 
@@ -79,6 +80,31 @@ it('keeps of a report what each test came to, and why, and makes a page of it', 
   );
   expect(page).toContain('| Topology Granular needs six | every | need six nodes |');
   expect(page).toContain("| needs a cloud's load balancer | 1 |");
+});
+
+it('keeps the last three whole runs of each order, and says of failures that they did not come again', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'seine-runs-'));
+  const run = (families: string, date: string, state: 'failed' | 'passed') => {
+    const tests = [{ group: 'Services', name: 'work', state, said: 'no answer' }];
+    return { families, date, command: 'npm run it', versions: { Linux: '6.18' }, minutes: 40, tests };
+  };
+  try {
+    for (const day of [1, 2, 3, 4]) recordRun(folder, run('ipv4,ipv6', `2026-11-0${day}`, 'failed'));
+    recordRun(folder, run('ipv6,ipv4', '2026-11-05', 'failed'));
+    recordPart(folder, run('ipv4,ipv6', '2026-11-06', 'passed'));
+    const kept = recordedRuns(folder);
+    expect(kept.map(({ families, date, tests }) => `${families} ${date} ${tests[0]?.again}`)).toEqual([
+      'ipv4,ipv6 2026-11-02 2026-11-06',
+      'ipv4,ipv6 2026-11-03 2026-11-06',
+      'ipv4,ipv6 2026-11-04 2026-11-06',
+      'ipv6,ipv4 2026-11-05 undefined',
+    ]);
+    const page = conformancePage(kept);
+    expect(page).toContain('|  | IPv4 first, 1 | IPv4 first, 2 | IPv4 first, 3 | IPv6 first |');
+    expect(page).toContain('| Services work | IPv6 first | not known: no answer |');
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
 
 it('reads what ran and how it ended, and failures outside of tests', () => {

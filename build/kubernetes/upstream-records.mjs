@@ -1,0 +1,45 @@
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ranAgain } from './upstream-report.mjs';
+
+/** Runs of one order of the families that are kept: the newest. */
+const keptMost = 3;
+const fileName = /^e2e-(.+)-(\d+)\.json$/;
+
+/**
+ * The runs on record, those of one order of the families one after another, the oldest first.
+ *
+ * @param {string} folder
+ */
+export function recordedRuns(folder) {
+  return recordFiles(folder).map(({ file }) => JSON.parse(readFileSync(file, 'utf8')));
+}
+
+/** Keeps a whole run beside the earlier ones of its order. */
+export function recordRun(folder, summary) {
+  mkdirSync(folder, { recursive: true });
+  const kept = ofOrder(folder, summary.families);
+  const number = (kept.at(-1)?.number ?? 0) + 1;
+  write(join(folder, `e2e-${orderIn(summary.families)}-${number}.json`), summary);
+  for (const { file } of kept.slice(0, Math.max(0, kept.length + 1 - keptMost))) rmSync(file);
+}
+
+/** Says of failures of the runs of its order that they did not come again in this part of one. */
+export function recordPart(folder, summary) {
+  for (const { file } of ofOrder(folder, summary.families)) write(file, ranAgain(JSON.parse(readFileSync(file, 'utf8')), summary));
+}
+
+function recordFiles(folder) {
+  const found = readdirSync(folder).flatMap((name) => {
+    const [, order, number] = fileName.exec(name) ?? [];
+    return order === undefined ? [] : [{ order, number: Number(number), file: join(folder, name) }];
+  });
+  return found.toSorted((a, b) => (a.order === b.order ? a.number - b.number : a.order < b.order ? -1 : 1));
+}
+
+const ofOrder = (folder, families) => recordFiles(folder).filter(({ order }) => order === orderIn(families));
+const orderIn = (families) => families.replace(',', '-');
+
+function write(file, run) {
+  writeFileSync(file, `${JSON.stringify(run, undefined, 1)}\n`);
+}

@@ -1,0 +1,67 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { runLogged } from '../setup/commands.mjs';
+import { cache } from '../setup/paths.mjs';
+import { SetupError } from '../setup/progress.mjs';
+import { focusOf, readResults } from './upstream-tests.mjs';
+
+export const procsUsual = '4';
+/** A run that hangs is ended. */
+const limit = '2h';
+
+/**
+ * Runs upstream's tests of a set on a lab that is up, side by side, each tried once.
+ *
+ * @param {object} wanted
+ * @param {string} wanted.set one of `sets`
+ * @param {string} wanted.families of the lab, such as `ipv4,ipv6`
+ * @param {string} wanted.labFolder where the lab is
+ * @param {{ short?: boolean, focus?: string, procs?: string }} asked
+ * @returns what each of them has come to, ginkgo's report, and how ginkgo failed as a whole, if it did
+ */
+export async function runUpstream({ set, families, labFolder }, asked) {
+  const { kubernetes, nodes } = JSON.parse(readFileSync(join(labFolder, 'lab.json'), 'utf8'));
+  const folder = reportFolder(set, families);
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  const { focus, skip } = focusOf(set, asked);
+  const procs = asked.procs ?? procsUsual;
+  const ginkgo = [`--procs=${procs}`, '--no-color', '--flake-attempts=0', `--timeout=${limit}`, `--focus=${focus}`, `--skip=${skip}`];
+  const kubeconfig = join(labFolder, 'kubeconfig');
+  giveZones(join(kubernetes.programs, 'kubectl'), kubeconfig, nodes.length);
+  const tests = [`--kubeconfig=${kubeconfig}`, '--provider=skeleton', `--num-nodes=${nodes.length}`];
+  const reports = ['--json-report=report.json', '--junit-report=junit.xml', `--output-dir=${folder}`];
+  const failure = await runLogged(
+    `kubernetes-${set}-${families.replace(',', '-')}`,
+    join(kubernetes.programs, 'ginkgo'),
+    [...ginkgo, ...reports, join(kubernetes.programs, 'e2e.test'), '--', ...tests],
+    {
+      cwd: folder,
+      env: { PATH: `${kubernetes.programs}:${process.env.PATH}` },
+      remedy: `look at the log, and at ${folder}`,
+    },
+  ).catch((error) => {
+    if (error instanceof SetupError) return error;
+    throw error;
+  });
+  const file = reportFile(set, families);
+  return { file, results: readResults(file), failure, kubernetes, nodes: nodes.length };
+}
+
+function reportFolder(set, families) {
+  return join(cache, 'kubernetes', `${set}-${families.replace(',', '-')}`);
+}
+
+/** Where ginkgo's report of the last run of a set is. */
+export function reportFile(set, families) {
+  return join(reportFolder(set, families), 'report.json');
+}
+
+/** Each node is a zone of its own: tests of topology run where there are three. */
+function giveZones(kubectl, kubeconfig, count) {
+  for (let number = 1; number <= count; number += 1) {
+    const label = `topology.kubernetes.io/zone=zone-${number}`;
+    execFileSync(kubectl, ['--kubeconfig', kubeconfig, 'label', '--overwrite', 'node', `node-${number}`, label], { stdio: 'ignore' });
+  }
+}

@@ -1,0 +1,56 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { runUpstream } from '../../build/kubernetes/upstream-run.mjs';
+import { surprises } from '../../build/kubernetes/upstream-tests.mjs';
+import { RealCluster, say } from './cluster.ts';
+import { Installation } from './installation.ts';
+import { pod } from './objects.ts';
+
+/*
+ * What CI looks at on a real Kubernetes: Seine installed by the manifest, and a few of upstream's tests on that very cluster. The whole story of an
+ * installation is in install.test.ts, the rest of upstream's in `--only e2e`.
+ */
+
+const dir = '/run/seine-short';
+const limit = AbortSignal.timeout(1_800_000);
+const patience = 300;
+const pollMs = { timeout: 120_000, interval: 500 };
+const families = process.env['SEINE_TEST_FAMILIES'] ?? 'ipv4,ipv6';
+
+let cluster: RealCluster;
+let installation: Installation;
+
+beforeAll(async () => {
+  say('a Kubernetes without a network');
+  cluster = await RealCluster.up({ dir, nodes: 2, bare: true, families }, limit);
+  installation = new Installation(cluster);
+  await cluster.importImages(process.env['SEINE_TEST_IMAGES'] ?? 'none: npm run test:kubernetes builds them');
+  say('images are on the nodes');
+}, 600_000);
+afterAll(async () => {
+  if (process.env['SEINE_TEST_KEEP'] === undefined) await RealCluster.down(dir, AbortSignal.timeout(300_000));
+}, 360_000);
+
+it('is installed by the commands of the page, and brings nodes and names up', async () => {
+  await installation.apply();
+  await installation.untilReady(patience);
+  await installation.untilNamesAreServed(patience);
+});
+
+it('lets pods of both nodes reach each other', async () => {
+  const [first = '', second = ''] = cluster.nodes;
+  await cluster.apply([pod({ name: 'near', app: 'near', nodeName: first }), pod({ name: 'far', app: 'far', nodeName: second })]);
+  await cluster.wait(patience, '--for=condition=Ready', 'pod/near', 'pod/far');
+  for (const [from, to] of [
+    ['near', 'far'],
+    ['far', 'near'],
+  ] as const)
+    for (const ip of (await cluster.pod(to)).ips) await expect.poll(async () => await cluster.pings(from, ip), pollMs).toBe(true);
+});
+
+it('passes a few of upstream’s tests of every kind', { timeout: 1_200_000 }, async () => {
+  const { results, failure } = await runUpstream({ set: 'e2e', families, labFolder: dir }, { short: true });
+  expect(surprises(results)).toEqual([]);
+  expect(failure).toBeUndefined();
+  expect(results.length).toBeGreaterThanOrEqual(20);
+  say(`${results.length} of upstream’s tests passed`);
+});
