@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { type RecordedRun, recordedRuns } from '../kubernetes/upstream-records.mjs';
-import type { UpstreamTest } from '../kubernetes/upstream-report.mjs';
+import { knownReason, type UpstreamTest } from '../kubernetes/upstream-report.mjs';
 
 const folder = join(import.meta.dirname, '..', '..', 'test', 'fixtures', 'conformance');
 
@@ -43,7 +43,9 @@ export function conformancePage(runs = recordedRuns(folder)): string {
   ].join('\n');
 }
 
-function failure({ said = '', why, again }: UpstreamTest): string {
+function failure(test: UpstreamTest): string {
+  const { said = '', again } = test;
+  const why = knownReason(test);
   if (why !== undefined) return why;
   return again === undefined ? `not known: ${said}` : `passed in a later run of its own (${again}), after: ${said}`;
 }

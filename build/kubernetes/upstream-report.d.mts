@@ -7,8 +7,6 @@ export interface UpstreamTest {
   readonly state: 'passed' | 'failed' | 'skipped' | 'left out';
   /** Why it failed or was not run, in upstream's words, or in ours if it was left out. */
   readonly said?: string;
-  /** Why it fails here, if that is known. */
-  readonly why?: string;
   /** The day on which it passed in a later run of a part, after it had failed in this one. */
   readonly again?: string;
 }
@@ -21,3 +19,4 @@ interface Summary {
 export declare function summaryOf<About extends object>(file: string, about: About): About & Summary;
 export declare function ranAgain<Recorded extends Summary>(recorded: Recorded, later: Summary & { readonly date: string }): Recorded;
 export declare function isWhole(file: string): boolean;
+export declare function knownReason(test: UpstreamTest): string | undefined;
