@@ -25,6 +25,10 @@ export const expectedFailures = [
     pattern: 'implement NodePort and HealthCheckNodePort correctly when ExternalTrafficPolicy changes',
     why: "what a node itself sends to a Service comes from the gateway's address, by which the answer finds back through the tunnel: the endpoint does not see the node's own address behind its node port, also with `externalTrafficPolicy: Local`",
   },
+  {
+    pattern: 'should run iperf2',
+    why: "packets flow, and the figures cannot be read: of each interval the test wants 17 fields, and the iperf of Debian 12 that the image has (2.1.8) gives 9",
+  },
   { pattern: 'should check kube-proxy urls', why: "asks for kube-proxy's own `/proxyMode`; `/healthz` of the same test is answered" },
 ];
 
