@@ -27,7 +27,7 @@ export const expectedFailures = [
   },
   {
     pattern: 'should run iperf2',
-    why: "packets flow, and the figures cannot be read: of each interval the test wants 17 fields, and the iperf of Debian 12 that the image has (2.1.8) gives 9",
+    why: 'packets flow, and the figures cannot be read: of each interval the test wants 17 fields, and the iperf of Debian 12 that the image has (2.1.8) gives 9',
   },
   { pattern: 'should check kube-proxy urls', why: "asks for kube-proxy's own `/proxyMode`; `/healthz` of the same test is answered" },
 ];
