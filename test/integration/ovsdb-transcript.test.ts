@@ -6,6 +6,7 @@ import { OvsdbClient } from '../../src/ovsdb/client.ts';
 import type { Json } from '../../src/ovsdb/json.ts';
 import { isObject } from '../../src/ovsdb/json-rpc.ts';
 import { openVswitch } from '../../src/ovsdb/schema/open-vswitch.ts';
+import { switchSchema } from '../support/open-vswitch.ts';
 import { TestOvsdbServer } from './ovsdb-server.ts';
 
 interface Line {
@@ -107,7 +108,12 @@ function comparable(value: unknown): unknown {
 function essence(reply: unknown): unknown {
   if (!isObject(reply)) return reply;
   const { result, error } = reply;
-  return comparable(error === null || error === undefined ? { result } : { error });
+  return comparable(error === null || error === undefined ? { result: inOrder(result) } : { error });
+}
+
+/** Versions of Open vSwitch have the names of databases in different orders. */
+function inOrder(result: unknown): unknown {
+  return Array.isArray(result) && result.includes('_Server') ? result.toSorted() : result;
 }
 
 describe('what a server answered once, it answers to our client', () => {
@@ -141,9 +147,10 @@ describe('what a server answered once, it answers to our client', () => {
   });
 
   it('tells its databases and its schema in our terms', async () => {
-    expect(await first.databases(stop.signal)).toEqual(['Open_vSwitch', '_Server']);
+    expect((await first.databases(stop.signal)).toSorted()).toEqual(['Open_vSwitch', '_Server']);
     const schema = await first.schema(stop.signal);
-    expect(schema.version).toBe(openVswitch.version);
+    const { version } = JSON.parse(readFileSync(switchSchema, 'utf8')) as { readonly version: string };
+    expect(schema.version).toBe(version);
     expect(schema.tables.get('Port')?.columns.get('tag')).toMatchObject({ key: { kind: 'integer', from: 0, to: 4095 }, min: 0, max: 1 });
     const recorded: unknown = JSON.parse(readFileSync(new URL('../fixtures/ovsdb-server-schema.json', import.meta.url), 'utf8'));
     expect(await first.call('get_schema', ['_Server'], stop.signal)).toEqual(recorded);

@@ -143,7 +143,8 @@ function reporter(terminal: Terminal, what: string): OvsdbClientHooks {
 async function findDatabase(session: JsonRpcSession, wanted: string | undefined): Promise<Database> {
   const signal = AbortSignal.timeout(answerWithinMs);
   const listed = await session.call({ method: 'list_dbs', params: [] }, (result) => result, signal);
-  const names = (Array.isArray(listed) ? listed : []).filter((name) => typeof name === 'string');
+  // Versions of Open vSwitch have them in different orders.
+  const names = (Array.isArray(listed) ? listed : []).filter((name) => typeof name === 'string').toSorted();
   const others = names.filter((name) => name !== ownDatabase);
   const name = wanted ?? (others.length === 1 ? others[0] : usual);
   if (name === undefined || !names.includes(name)) {
