@@ -5,8 +5,8 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /**
  * Projects by what they need: `unit` needs nothing; `integration` needs root, real Open vSwitch and namespaces; `e2e` needs a whole
- * lab; `runtime` needs a lab and container runtimes, `images` podman, `upgrade` a lab and the repository's history, `kubernetes`
- * a real one, which is built; none of these is part of `npm test`.
+ * lab; `runtime` needs a lab and container runtimes, `images` podman, `upgrade` a lab and the repository's history, `ovs` a lab and
+ * another Open vSwitch, `kubernetes` a real one, which is built; none of these is part of `npm test`.
  * Deadlines are for a machine that does other things as well: they tell that something hangs, not how fast it is.
  *
  * Files run side by side, each in namespaces with names of its own: as many as the machine has processors. With one more, the labs of three
@@ -23,7 +23,7 @@ const oneAfterAnother = { fileParallelism: false, maxWorkers: 1 };
 
 /** It boots an emulated machine that keeps every processor busy, so nothing runs beside it. */
 const emulated = 'test/e2e/kernel-datapath.test.ts';
-const order = ['unit', 'e2e', 'integration', 'emulated', 'runtime', 'images', 'upgrade', 'kubernetes'];
+const order = ['unit', 'e2e', 'integration', 'emulated', 'runtime', 'images', 'upgrade', 'ovs', 'kubernetes'];
 
 /** What is soon known first, then what takes long, so that no worker waits for another in the end. */
 class FileOrder extends BaseSequencer {
@@ -115,6 +115,17 @@ export default defineConfig({
           testTimeout: 300_000,
           hookTimeout: 300_000,
           sequence: { groupOrder: 3 },
+        },
+      },
+      {
+        test: {
+          ...shared,
+          ...oneAfterAnother,
+          name: 'ovs',
+          include: ['test/ovs/*.test.ts'],
+          testTimeout: 600_000,
+          hookTimeout: 300_000,
+          sequence: { groupOrder: 6 },
         },
       },
       {

@@ -13,7 +13,8 @@ import { debianOf, ovsEnvironment } from './programs.mjs';
 const help = `npm run test:ovs -- [options] [-- COMMAND…]: the suites on other versions of Open vSwitch
 
   --version LIST  which, with commas between them: ${Object.keys(debianOf).join(', ')}; without it, all but the machine's own
-  --only LIST     parts: demo, integration, e2e, torture; all without it
+  --only LIST     parts: demo, integration, e2e, torture, upgrade; all without it. upgrade takes a node from the machine's own version to
+                  this one and back, under traffic
   --path TEXT     of a test's file, for integration and e2e: only those that have it
   -h, --help      this text
 
@@ -31,6 +32,7 @@ const parts = {
   integration: (env, path) => runTests(['--project', 'integration', ...path], env),
   e2e: (env, path) => runTests(['--project', 'e2e', ...path], env),
   torture: (env) => script(['test/torture/main.ts'], env),
+  upgrade: (_, __, other) => runTests(['--project', 'ovs'], { ...process.env, SEINE_TEST_OVS: JSON.stringify(other) }),
 };
 
 function script(args, env) {
@@ -58,7 +60,7 @@ async function main() {
     if (values.version === undefined && Object.keys(more).length === 0) continue;
     const env = { ...process.env, ...more };
     if (positionals.length > 0) codes.push(await commandOn(positionals, env));
-    else for (const part of wanted) codes.push(await partOn(version, part, env, values.path));
+    else for (const part of wanted) codes.push(await partOn({ version, env: more }, part, env, values.path));
   }
   return codes.find((code) => code !== 0) ?? 0;
 }
@@ -67,10 +69,11 @@ function commandOn([command, ...args], env) {
   return /\.(?:ts|mjs)$/.test(command) ? script([command, ...args], env) : runForeground(command, args, { cwd: root, env });
 }
 
-async function partOn(version, part, env, path) {
+async function partOn(other, part, env, path) {
+  const { version } = other;
   console.log(`\n▶ Open vSwitch ${version}: ${part}`);
   const started = Date.now();
-  const code = await parts[part](env, path === undefined ? [] : [path]);
+  const code = await parts[part](env, path === undefined ? [] : [path], other);
   console.log(`${code === 0 ? '✓' : '✗'} Open vSwitch ${version}: ${part} (${Math.round((Date.now() - started) / 1000)} s)`);
   return code;
 }
