@@ -3,11 +3,13 @@
  * in PATH. See programs.mjs.
  */
 import { parseArgs } from 'node:util';
-import { runForeground } from '../setup/commands.mjs';
+import { lastLineOf, runForeground } from '../setup/commands.mjs';
 import { root } from '../setup/paths.mjs';
 import { pinnedNode } from '../setup/products.mjs';
 import { SetupError, say } from '../setup/progress.mjs';
-import { runTests } from '../test-run/run-tests.mjs';
+import { sayClosingLine } from '../test-run/closing-line.mjs';
+import { readRecord } from '../test-run/record.mjs';
+import { recordFile, runTests } from '../test-run/run-tests.mjs';
 import { debianOf, ovsEnvironment } from './programs.mjs';
 
 const help = `npm run test:ovs -- [options] [-- COMMAND…]: the suites on other versions of Open vSwitch
@@ -26,14 +28,30 @@ The programs go to $XDG_CACHE_HOME/seine/ovs (~/.cache/seine/ovs), some 80 MB a 
 const text = { type: 'string' };
 const options = { version: text, only: text, path: text, help: { type: 'boolean', short: 'h' } };
 
-/** What a part runs; resolves to its exit code. */
+/** What a part runs; resolves to its exit code and how much passed and failed. */
 const parts = {
-  demo: (env) => script(['src/lab/demo.ts', '--dir', `/run/seine-ovs-${process.pid}`, '--down'], env),
-  integration: (env, path) => runTests(['--project', 'integration', ...path], env),
-  e2e: (env, path) => runTests(['--project', 'e2e', ...path], env),
-  torture: (env) => script(['test/torture/main.ts'], env),
-  upgrade: (_, __, other) => runTests(['--project', 'ovs'], { ...process.env, SEINE_TEST_OVS: JSON.stringify(other) }),
+  demo,
+  integration: (env, path) => tests(['--project', 'integration', ...path], env),
+  e2e: (env, path) => tests(['--project', 'e2e', ...path], env),
+  torture: async (env) => counted(await script(['test/torture/main.ts'], env)),
+  upgrade: (_, __, other) => tests(['--project', 'ovs'], { ...process.env, SEINE_TEST_OVS: JSON.stringify(other) }),
 };
+
+/** Each of its checks counts, if all hold. */
+async function demo(env) {
+  const args = ['src/lab/demo.ts', '--dir', `/run/seine-ovs-${process.pid}`, '--down', '--json'];
+  const last = await lastLineOf(pinnedNode(), args, { cwd: root, env });
+  return last === undefined ? counted(1) : counted(0, { passed: JSON.parse(last).checks.length, failed: 0 });
+}
+
+async function tests(args, env) {
+  const code = await runTests(args, env);
+  return counted(code, readRecord(recordFile));
+}
+
+function counted(code, { passed = code === 0 ? 1 : 0, failed = 0 } = {}) {
+  return { code, passed, failed: failed > 0 || code === 0 ? failed : 1 };
+}
 
 function script(args, env) {
   return runForeground(pinnedNode(), args, { cwd: root, env });
@@ -48,21 +66,24 @@ function listed(name, given, known) {
 
 async function main() {
   const { values, positionals } = parseArgs({ options, allowPositionals: true });
-  if (values.help) {
-    process.stdout.write(help);
-    return 0;
-  }
+  if (values.help) return void process.stdout.write(help);
   const versions = listed('version', values.version, Object.keys(debianOf));
   const wanted = listed('only', values.only, Object.keys(parts));
-  const codes = [];
+  const results = [];
   for (const version of versions) {
     const more = await ovsEnvironment(version);
     if (values.version === undefined && Object.keys(more).length === 0) continue;
     const env = { ...process.env, ...more };
-    if (positionals.length > 0) codes.push(await commandOn(positionals, env));
-    else for (const part of wanted) codes.push(await partOn({ version, env: more }, part, env, values.path));
+    if (positionals.length > 0) results.push({ code: await commandOn(positionals, env) });
+    else for (const part of wanted) results.push(await partOn({ version, env: more }, part, env, values.path));
   }
-  return codes.find((code) => code !== 0) ?? 0;
+  if (positionals.length === 0) sayClosingLine(sumOf(results));
+  process.exitCode = results.find(({ code }) => code !== 0)?.code ?? 0;
+}
+
+function sumOf(results) {
+  const of = (key) => results.reduce((sum, result) => sum + result[key], 0);
+  return { passed: of('passed'), failed: of('failed') };
 }
 
 function commandOn([command, ...args], env) {
@@ -73,15 +94,17 @@ async function partOn(other, part, env, path) {
   const { version } = other;
   console.log(`\n▶ Open vSwitch ${version}: ${part}`);
   const started = Date.now();
-  const code = await parts[part](env, path === undefined ? [] : [path], other);
-  console.log(`${code === 0 ? '✓' : '✗'} Open vSwitch ${version}: ${part} (${Math.round((Date.now() - started) / 1000)} s)`);
-  return code;
+  const result = await parts[part](env, path === undefined ? [] : [path], other);
+  console.log(`${result.code === 0 ? '✓' : '✗'} Open vSwitch ${version}: ${part} (${Math.round((Date.now() - started) / 1000)} s)`);
+  return result;
 }
 
 try {
-  process.exitCode = await main();
+  await main();
 } catch (error) {
   if (!(error instanceof SetupError)) throw error;
   say(`${error.message}\n→ ${error.remedy}`);
+  // A release that a mirror does not have is a failure: what was asked for was not run.
+  sayClosingLine({ passed: 0, failed: 1 });
   process.exitCode = 1;
 }
