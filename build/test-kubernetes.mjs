@@ -215,7 +215,7 @@ async function runOurs(set, families, asked) {
 
 /** Its tests run upstream's, and the report of these is what they came to. */
 async function runShort(families, asked) {
-  const file = reportFile(whole, families);
+  const file = reportFile(whole, families, { short: true });
   rmSync(file, { force: true });
   const ok = await runOne(short, families, asked);
   return ok ? report(whole, families, file) : false;

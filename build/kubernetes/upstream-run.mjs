@@ -22,7 +22,8 @@ const limit = '2h';
  */
 export async function runUpstream({ set, families, labFolder }, asked) {
   const { kubernetes, nodes } = JSON.parse(readFileSync(join(labFolder, 'lab.json'), 'utf8'));
-  const folder = reportFolder(set, families);
+  const name = nameOf(set, families, asked);
+  const folder = join(cache, 'kubernetes', name);
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   const { focus, skip } = focusOf(set, asked);
@@ -33,7 +34,7 @@ export async function runUpstream({ set, families, labFolder }, asked) {
   const tests = [`--kubeconfig=${kubeconfig}`, '--provider=skeleton', `--num-nodes=${nodes.length}`];
   const reports = ['--json-report=report.json', '--junit-report=junit.xml', `--output-dir=${folder}`];
   const failure = await runLogged(
-    `kubernetes-${set}-${families.replace(',', '-')}`,
+    `kubernetes-${name}`,
     join(kubernetes.programs, 'ginkgo'),
     [...ginkgo, ...reports, join(kubernetes.programs, 'e2e.test'), '--', ...tests],
     {
@@ -45,17 +46,18 @@ export async function runUpstream({ set, families, labFolder }, asked) {
     if (error instanceof SetupError) return error;
     throw error;
   });
-  const file = reportFile(set, families);
+  const file = reportFile(set, families, asked);
   return { file, results: readResults(file), failure, kubernetes, nodes: nodes.length };
 }
 
-function reportFolder(set, families) {
-  return join(cache, 'kubernetes', `${set}-${families.replace(',', '-')}`);
+/** A few of a set are not in the place of all of it. */
+function nameOf(set, families, { short }) {
+  return [set, ...(short ? ['short'] : []), families.replace(',', '-')].join('-');
 }
 
 /** Where ginkgo's report of the last run of a set is. */
-export function reportFile(set, families) {
-  return join(reportFolder(set, families), 'report.json');
+export function reportFile(set, families, asked) {
+  return join(cache, 'kubernetes', nameOf(set, families, asked), 'report.json');
 }
 
 /** Each node is a zone of its own: tests of topology run where there are three. */
