@@ -14,6 +14,7 @@ import type { HostLinks } from '../netlink/pod-interface.ts';
 import { PortsMount, portsPathBeside } from '../netlink/ports-namespace.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 import { watchHost } from '../node/host-watch.ts';
+import { addressRows } from '../policy-flows/address-rows.ts';
 import { BridgeTarget } from '../reconcile/bridge-target.ts';
 import { FirewallTarget } from '../reconcile/firewall-target.ts';
 import { HostTarget } from '../reconcile/host-target.ts';
@@ -23,6 +24,7 @@ import { LinksWatch } from '../reconcile/links-watch.ts';
 import { NodeState, type NodeStateEvents } from '../reconcile/node-state.ts';
 import type { OpenedByHand } from '../reconcile/opened-by-hand.ts';
 import { unplugPort } from '../reconcile/replug-port.ts';
+import { RowPacking } from '../reconcile/row-packing.ts';
 import { SettingsTarget } from '../reconcile/settings-target.ts';
 import { StandingLinks, standingPortPattern } from '../reconcile/standing-links.ts';
 import { SwitchTarget } from '../reconcile/switch-target.ts';
@@ -94,7 +96,8 @@ export function openNodeState(
     looked: (inside) => podsLooked(podWarnings(inside, config.repairPods)),
     notRemoved: (name, { message: cause }) => log.error('a pod interface could not be removed', { interface: name, cause }),
   });
-  const bridge = new BridgeTarget(openflow, learned);
+  const packings = Object.values(addressRows).map((rows) => new RowPacking(rows));
+  const bridge = new BridgeTarget(openflow, learned, packings);
   const targets = {
     bridge,
     switch: new SwitchTarget(database, config.ovsBridge, lock.name),
@@ -116,7 +119,7 @@ export function openNodeState(
   const refused: NodeStateEvents['refused'] = (part, owner, error) => {
     if (part !== 'links' || !isComing(owner)) events.refused(part, owner, error);
   };
-  const nodeState = new NodeState(targets, { ...events, refused }, () => lock.blockedBy(), learned);
+  const nodeState = new NodeState(targets, { ...events, refused }, () => lock.blockedBy(), learned, packings);
   return { nodeState, links, openedByHand: bridge.openedByHand };
 }
 

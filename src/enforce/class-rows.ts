@@ -3,8 +3,8 @@ import type { Steps } from '../async/steps.ts';
 import type { PolicyPod } from '../kube/policy-pod.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import type { Flow } from '../pipeline/flow.ts';
+import type { NumberedRow } from '../pipeline/flow-pattern.ts';
 import type { PolicyEngine } from '../policy/policy-engine.ts';
-import type { AddressRow } from '../policy-flows/address-rows.ts';
 import type { PolicyFlows } from '../policy-flows/policy-flows.ts';
 import type { NodeState } from '../reconcile/node-state.ts';
 import { nothing } from '../wanted/wanted.ts';
@@ -13,7 +13,7 @@ import { classNames, type SubjectStanding } from './standings.ts';
 interface ClassRowsOptions {
   readonly engine: Pick<PolicyEngine, 'matrix' | 'coming' | 'round' | 'publish' | 'admit' | 'isBehind'>;
   readonly flows: Pick<PolicyFlows, 'round' | 'publish' | 'admit' | 'classesOf' | 'written' | 'isEditing'>;
-  readonly nodeState: Pick<NodeState, 'want' | 'wantEndpoint' | 'forget' | 'together' | 'bridge'> & {
+  readonly nodeState: Pick<NodeState, 'want' | 'wantRow' | 'forget' | 'together' | 'bridge'> & {
     readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'held' | 'isHeld'> };
   };
   /** Of this node, `namespace/name`. */
@@ -145,7 +145,7 @@ export class ClassRows {
     });
   }
 
-  #want(owner: Owner, rows: AddressRow | readonly Flow[]): void {
+  #want(owner: Owner, rows: NumberedRow | readonly Flow[]): void {
     const { nodeState } = this.#options;
     if ('length' in rows && rows.length === 0) {
       this.#leaving.add(owner);
@@ -155,7 +155,7 @@ export class ClassRows {
     this.#leaving.delete(owner);
     this.#going.delete(owner);
     this.#coming.add(owner);
-    if ('pattern' in rows) nodeState.wantEndpoint(owner, rows.pattern, { ip: rows.ip, port: 0 });
+    if ('number' in rows) nodeState.wantRow(owner, rows);
     else nodeState.want(owner, { ...nothing, flows: rows });
   }
 

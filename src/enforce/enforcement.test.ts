@@ -9,7 +9,7 @@ import { ReplicaStore } from '../kube/replica.ts';
 import { silentLog } from '../log/log.ts';
 import { parseIp } from '../net/ip.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
-import type { FlowPattern, TransportAddress } from '../pipeline/flow-pattern.ts';
+import type { NumberedRow } from '../pipeline/flow-pattern.ts';
 import { PolicyFlows } from '../policy-flows/policy-flows.ts';
 import type { Revisions } from '../reconcile/node-state.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
@@ -36,8 +36,8 @@ class TestBridge {
     return this.#change(owner, `want ${owner}`);
   }
 
-  wantEndpoint(owner: Owner, pattern: FlowPattern, place: TransportAddress): Revisions {
-    return this.want(owner, { ...nothing, flows: pattern(place) });
+  wantRow(owner: Owner, { rows, ip, number }: NumberedRow): Revisions {
+    return this.want(owner, { ...nothing, flows: [rows.flowOf(ip, number)] });
   }
 
   forget(owner: Owner): Revisions {

@@ -35,7 +35,7 @@ interface EnforcementOptions {
   /** What the API server says of a pod of this node; undefined if that is not known. */
   readonly factsOf: (pod: PodIdentity) => LocalPodFacts | undefined;
   readonly flows: PolicyFlows;
-  readonly nodeState: Pick<NodeState, 'want' | 'wantEndpoint' | 'forget' | 'together' | 'bridge' | 'realized' | 'hasPolicyLeftovers'> & {
+  readonly nodeState: Pick<NodeState, 'want' | 'wantRow' | 'forget' | 'together' | 'bridge' | 'realized' | 'hasPolicyLeftovers'> & {
     readonly reconcilers: {
       readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'held' | 'isHeld' | 'realizedRevision' | 'failures'>;
     };

@@ -188,8 +188,12 @@ function ipv6Value(text: string): bigint | undefined {
 }
 
 function formatIpv4(value: bigint): string {
-  const bits = Number(value);
-  return [bits >>> 24, (bits >>> 16) & 0xff, (bits >>> 8) & 0xff, bits & 0xff].join('.');
+  return ipv4Text(Number(value));
+}
+
+/** Of an address as a number, signed or not; quicker than by way of an `Ip`. */
+export function ipv4Text(bits: number): string {
+  return `${bits >>> 24}.${(bits >>> 16) & 0xff}.${(bits >>> 8) & 0xff}.${bits & 0xff}`;
 }
 
 /** RFC 5952 section 4: lower case, no leading zeros, the longest run (first if equal, at least two) of zero groups as `::`. */

@@ -1,33 +1,25 @@
-import { addressBits, type Cidr, hostCidr, type Ip } from '../net/ip.ts';
+import { addressBits, type Cidr, hostCidr } from '../net/ip.ts';
+import { ownerOf } from '../pipeline/cookie.ts';
 import type { Flow } from '../pipeline/flow.ts';
-import type { FlowPattern } from '../pipeline/flow-pattern.ts';
-import { addressFlow, type DirectionTables, type IdentityNumbers } from './rows.ts';
+import type { NumberedRow, NumberedRows } from '../pipeline/flow-pattern.ts';
+import type { PolicyDirection } from '../policy-matrix/matrix.ts';
+import { addressFlow, directionTables, type IdentityNumbers, identityOf } from './rows.ts';
 
-/** The row of one address: of an identity that many have, its flows differ in nothing else. */
-export interface AddressRow {
-  readonly ip: Ip;
-  readonly pattern: FlowPattern;
+/** Address to identity, in each direction. */
+export const addressRows: Readonly<Record<PolicyDirection, NumberedRows>> = { ingress: rowsOf('ingress'), egress: rowsOf('egress') };
+
+/** The row of a network, or of one address: of those there are many. */
+export function addressRow(direction: PolicyDirection, cidr: Cidr, numbers: IdentityNumbers): NumberedRow | readonly Flow[] {
+  const identity = identityOf(directionTables[direction], numbers);
+  if (cidr.prefixLength < addressBits(cidr.family)) return [addressFlow(directionTables[direction], cidr, identity)];
+  return { rows: addressRows[direction], ip: cidr.network, number: identity.value };
 }
 
-/** So many patterns are kept for addresses to come. */
-const patternsMost = 4_096;
-
-/** Rows of addresses in one direction: those of one identity have one pattern. */
-export class AddressRows {
-  readonly #tables: DirectionTables;
-  /** By numbers, coarse and fine. */
-  readonly #patterns = new Map<string, FlowPattern>();
-
-  constructor(tables: DirectionTables) {
-    this.#tables = tables;
-  }
-
-  rowOf(cidr: Cidr, numbers: IdentityNumbers): AddressRow | readonly Flow[] {
-    if (cidr.prefixLength < addressBits(cidr.family)) return [addressFlow(this.#tables, cidr, numbers)];
-    const name = `${numbers.coarse} ${numbers.fine}`;
-    const pattern = this.#patterns.get(name) ?? (({ ip }) => [addressFlow(this.#tables, hostCidr(ip), numbers)]);
-    if (this.#patterns.size >= patternsMost) this.#patterns.clear();
-    this.#patterns.set(name, pattern);
-    return { ip: cidr.network, pattern };
-  }
+function rowsOf(direction: PolicyDirection): NumberedRows {
+  const tables = directionTables[direction];
+  const identity = identityOf(tables, { coarse: 0, fine: 0 });
+  return {
+    owners: ownerOf('policy', direction, 'address', ''),
+    flowOf: (ip, number) => addressFlow(tables, hostCidr(ip), { ...identity, value: number }),
+  };
 }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import type { DecidedRange, PeerClass, PolicyDecision, PolicyDirection, PolicyOutcome, SubjectClass } from '../policy-matrix/matrix.ts';
+import { addressRows } from './address-rows.ts';
 
 /**
  * Names of contents, and of rows by the numbers that stand for them. Equal contents have one name in every agent and after every start, and users who write policies do not find two contents
@@ -16,7 +17,7 @@ export class ContentNames {
 
   constructor(direction: PolicyDirection) {
     this.#direction = direction;
-    this.#addresses = this.#owner('address', '');
+    this.#addresses = addressRows[direction].owners;
     this.#ports = this.#owner('ports', '');
   }
 

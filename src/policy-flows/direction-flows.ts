@@ -4,6 +4,7 @@ import { type Family, parseCidr } from '../net/ip.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import { registerFields } from '../pipeline/fields.ts';
 import type { Flow } from '../pipeline/flow.ts';
+import type { NumberedRow } from '../pipeline/flow-pattern.ts';
 import type { RecoveredFlow } from '../pipeline/recovered-flow.ts';
 import type { FieldSpec } from '../pipeline/registers.ts';
 import type {
@@ -15,7 +16,7 @@ import type {
   PolicyMatrix,
   SubjectClass,
 } from '../policy-matrix/matrix.ts';
-import { type AddressRow, AddressRows } from './address-rows.ts';
+import { addressRow } from './address-rows.ts';
 import { type ClassEdit, type ClassMove, classEdits, classMoves, type EditedRows, type WrittenRelation } from './class-edits.ts';
 import { ContentNames } from './content.ts';
 import { DecisionRows } from './decision-rows.ts';
@@ -33,7 +34,7 @@ interface DirectionKeys {
 interface WantedFlows {
   readonly rows: ReadonlyMap<Owner, readonly Flow[]>;
   /** They lead to rows. */
-  readonly addresses: ReadonlyMap<Owner, AddressRow | readonly Flow[]>;
+  readonly addresses: ReadonlyMap<Owner, NumberedRow | readonly Flow[]>;
   /** Rows that pods are led to and that say something else from now on: all of them at once. */
   readonly edited: ReadonlyMap<Owner, readonly Flow[]>;
 }
@@ -62,14 +63,12 @@ export class DirectionFlows {
   /** For want of a number. */
   readonly #starved = { identities: new Set<string>(), relations: new Set<string>() };
   #wanted = new Map<Owner, readonly Flow[]>();
-  #wantedAddresses = new Map<Owner, AddressRow | readonly Flow[]>();
-  readonly #addressRows: AddressRows;
+  #wantedAddresses = new Map<Owner, NumberedRow | readonly Flow[]>();
 
   constructor(direction: PolicyDirection, families: readonly Family[], recovered: Iterable<RecoveredFlow>) {
     this.#direction = direction;
     this.#tables = directionTables[direction];
     this.#families = families;
-    this.#addressRows = new AddressRows(this.#tables);
     this.names = new ContentNames(direction);
     const found = recoveredNumbers(this.#tables, recovered);
     this.#isRecovered = numberKinds.some((kind) => found[kind].byCookie.size > 0);
@@ -268,7 +267,7 @@ export class DirectionFlows {
     this.#identities.set(cidr, identity);
     const numbers = { coarse: this.#enterPeers('coarse', identity.coarse), fine: this.#enterPeers('fine', identity.fine) };
     if (numbers.coarse === undefined || numbers.fine === undefined) this.#starved.identities.add(cidr);
-    this.#wantedAddresses.set(owner, this.#addressRows.rowOf(network, known(numbers)));
+    this.#wantedAddresses.set(owner, addressRow(this.#direction, network, known(numbers)));
     return left;
   }
 

@@ -2,6 +2,7 @@ import { finish, type Steps } from '../async/steps.ts';
 import type { Family } from '../net/ip.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import type { Flow } from '../pipeline/flow.ts';
+import type { NumberedRow } from '../pipeline/flow-pattern.ts';
 import type { RecoveredFlow } from '../pipeline/recovered-flow.ts';
 import type { PolicyChange } from '../policy/policy-engine.ts';
 import {
@@ -11,7 +12,6 @@ import {
   type PolicyMatrix,
   policyDirections,
 } from '../policy-matrix/matrix.ts';
-import type { AddressRow } from './address-rows.ts';
 import type { ClassEdit, ClassMove } from './class-edits.ts';
 import { DirectionFlows } from './direction-flows.ts';
 import { numberKinds } from './recovered-numbers.ts';
@@ -33,7 +33,7 @@ interface PolicyFlowsChange {
 
 /** The same in parts, each of which leads to those before it. */
 interface PolicyFlowsRound {
-  readonly wanted: readonly ReadonlyMap<Owner, AddressRow | readonly Flow[]>[];
+  readonly wanted: readonly ReadonlyMap<Owner, NumberedRow | readonly Flow[]>[];
   /** After these, and all of it at once: rows that pods are led to and that say something else from now on. Of each owner as of `PolicyFlowsChange`. */
   readonly edited: ReadonlyMap<Owner, readonly Flow[]>;
   readonly subjects: ReadonlySet<string>;
@@ -78,8 +78,8 @@ export class PolicyFlows {
   update(matrix: PolicyMatrix, change: PolicyChange): PolicyFlowsChange {
     const { wanted, subjects } = finish(this.round(matrix, change));
     this.publish(matrix, subjects);
-    const flowsOf = (rows: AddressRow | readonly Flow[]): readonly Flow[] =>
-      'pattern' in rows ? rows.pattern({ ip: rows.ip, port: 0 }) : rows;
+    const flowsOf = (rows: NumberedRow | readonly Flow[]): readonly Flow[] =>
+      'number' in rows ? [rows.rows.flowOf(rows.ip, rows.number)] : rows;
     return { wanted: new Map(wanted.flatMap((each) => [...each].map(([owner, rows]) => [owner, flowsOf(rows)] as const))), subjects };
   }
 

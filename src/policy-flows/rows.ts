@@ -53,10 +53,14 @@ export interface IdentityNumbers {
   readonly fine: number;
 }
 
-/** Network or address to identity: one row, of one action. */
-export function addressFlow({ identity, peer, coarse, fine }: DirectionTables, cidr: Cidr, numbers: IdentityNumbers): Flow {
+/** Both numbers in one register, which they fill. */
+export function identityOf({ coarse, fine }: DirectionTables, numbers: IdentityNumbers): Mark {
   const [wide, narrow] = [coarse(numbers.coarse), fine(numbers.fine)];
-  const whole: Mark = { field: 'identity', reg: wide.reg, value: wide.value + narrow.value, mask: wide.mask + narrow.mask };
+  return { field: 'identity', reg: wide.reg, value: wide.value + narrow.value, mask: wide.mask + narrow.mask };
+}
+
+/** Network or address to identity: one row, of one action. */
+export function addressFlow({ identity, peer }: DirectionTables, cidr: Cidr, whole: Mark): Flow {
   const isHost = cidr.prefixLength === (cidr.family === 'ipv4' ? 32 : 128);
   return {
     table: identity,

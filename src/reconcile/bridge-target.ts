@@ -25,6 +25,7 @@ import type { LearnedFlows } from './learned-flows.ts';
 import { deleteMeters, putMeters } from './meter-changes.ts';
 import { OpenedByHand } from './opened-by-hand.ts';
 import { restoreSettings, visitSettings } from './openflow-settings.ts';
+import { PackedMap, type Packing } from './packed-entries.ts';
 import type { Plan, Target } from './target.ts';
 
 /** Offset of the command in a group-mod message, and the command "add or modify" of Open vSwitch. */
@@ -37,19 +38,25 @@ const atOnceMost = 256;
 export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
   readonly #connection: OpenFlowConnection;
   readonly #learned: Pick<LearnedFlows, 'covers' | 'wasTaught'> | undefined;
+  readonly #packings: readonly Packing<BridgeKey, BridgeValue>[];
   /** By which root has opened pods: left alone until their time is over. */
   readonly openedByHand = new OpenedByHand();
   /** Once the switch has refused a message and made the rest of its bundle: it is asked about each bundle before that is committed. */
   #isAsked = false;
 
-  /** @param learned which flows the switch may have added itself; left out: none */
-  constructor(connection: OpenFlowConnection, learned?: Pick<LearnedFlows, 'covers' | 'wasTaught'>) {
+  /** @param learned which flows the switch may have added itself; left out: none @param packings entries of these kinds are shown packed */
+  constructor(
+    connection: OpenFlowConnection,
+    learned?: Pick<LearnedFlows, 'covers' | 'wasTaught'>,
+    packings: readonly Packing<BridgeKey, BridgeValue>[] = [],
+  ) {
     this.#connection = connection;
     this.#learned = learned;
+    this.#packings = packings;
   }
 
   async observe(signal: AbortSignal): Promise<Map<BridgeKey, BridgeValue>> {
-    const entries = new Map<BridgeKey, BridgeValue>();
+    const entries = new PackedMap<BridgeKey, BridgeValue>(this.#packings);
     await this.visit((key, value) => entries.set(key, value), signal);
     return entries;
   }

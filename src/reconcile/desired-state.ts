@@ -1,9 +1,13 @@
+import { PackedEntries, type Packing, type Place } from './packed-entries.ts';
+
 interface DesiredStateOptions<K, V> {
   readonly equal: (a: V, b: V) => boolean;
   /** The kind under which a key is counted; left out: keys are not counted. */
   readonly kindOf?: (key: K) => number | undefined;
   /** Whether an owner goes through the urgent lane; left out: none does. */
   readonly isUrgent?: (owner: string) => boolean;
+  /** Kinds of entries that are kept as numbers while one owner alone wants them. Left out: none. */
+  readonly packings?: readonly Packing<K, V>[];
 }
 
 interface OwnerClaim<V> {
@@ -43,6 +47,8 @@ export class DesiredState<K extends string, V> {
   readonly #byOwner = new Map<string, K | readonly K[]>();
   /** Several claims, in the order in which they were made. */
   readonly #byKey = new Map<K, OwnerClaim<V> | readonly OwnerClaim<V>[]>();
+  /** What is in neither of these. */
+  readonly #packed: PackedEntries<K, V>;
   readonly #isUrgent: (owner: string) => boolean;
   #dirty = noChanges<K>();
   /** What is set now goes into this group. */
@@ -50,10 +56,11 @@ export class DesiredState<K extends string, V> {
   #urgent = noChanges<K>();
   #revision = 0;
 
-  constructor({ equal, kindOf = () => undefined, isUrgent = () => false }: DesiredStateOptions<K, V>) {
+  constructor({ equal, kindOf = () => undefined, isUrgent = () => false, packings = [] }: DesiredStateOptions<K, V>) {
     this.#equal = equal;
     this.#kindOf = kindOf;
     this.#isUrgent = isUrgent;
+    this.#packed = new PackedEntries(packings);
   }
 
   /** Grows by one with every change. A caller waits for its own change by waiting for this number. */
@@ -62,7 +69,7 @@ export class DesiredState<K extends string, V> {
   }
 
   get size(): number {
-    return this.#byKey.size;
+    return this.#byKey.size + this.#packed.size;
   }
 
   /** How many keys of each kind are wanted; kept with every change, so that reading it does not walk all keys. */
@@ -74,12 +81,28 @@ export class DesiredState<K extends string, V> {
   set(owner: string, wanted: ReadonlyMap<K, V>): number {
     const had = this.keysOf(owner);
     if (had.length === 0 && wanted.size === 0) return this.#revision;
+    for (const key of [...had, ...wanted.keys()]) this.#unpack(key);
     const changed: K[] = [];
     for (const key of had) if (!wanted.has(key) && this.#release(key, owner)) changed.push(key);
     for (const [key, value] of wanted) if (this.#claim(key, owner, value)) changed.push(key);
     const [only, ...others] = wanted.keys();
     if (only === undefined) this.#byOwner.delete(owner);
     else this.#byOwner.set(owner, others.length === 0 ? only : [only, ...others]);
+    for (const key of [...had, ...wanted.keys()]) this.#pack(key);
+    return this.#changed(owner, changed);
+  }
+
+  /** As `set` of the one entry that an owner of this kind has. @param owner of the place */
+  setPacked(owner: string, packing: Packing<K, V>, place: Place, number: number): number {
+    const key = packing.keyOf(place);
+    if (this.#byOwner.has(owner) || this.#byKey.has(key)) return this.set(owner, new Map([[key, packing.valueOf(place, number)]]));
+    const before = this.#packed.setNumber(packing, place, number);
+    if (before === number) return this.#revision;
+    if (before === undefined) this.#count(key, 1);
+    return this.#changed(owner, [key]);
+  }
+
+  #changed(owner: string, changed: readonly K[]): number {
     if (changed.length === 0) return this.#revision;
     const dirty = this.#isUrgent(owner) ? this.#urgent : this.#dirty;
     for (const key of changed) {
@@ -114,26 +137,31 @@ export class DesiredState<K extends string, V> {
   /** The wanted value of `key`; `undefined` if no owner wants it. */
   wanted(key: K): V | undefined {
     const claims = this.#byKey.get(key);
-    return claims === undefined ? undefined : winner(claims).value;
+    return claims === undefined ? this.#packed.get(key) : winner(claims).value;
   }
 
-  keys(): IterableIterator<K> {
-    return this.#byKey.keys();
+  *keys(): IterableIterator<K> {
+    yield* this.#packed.keys();
+    yield* this.#byKey.keys();
   }
 
   /** Whether `owner` wants anything. */
   has(owner: string): boolean {
-    return this.#byOwner.has(owner);
+    return this.#byOwner.has(owner) || this.#packed.keyOf(owner) !== undefined;
   }
 
-  owners(): IterableIterator<string> {
-    return this.#byOwner.keys();
+  *owners(): IterableIterator<string> {
+    yield* this.#packed.owners();
+    yield* this.#byOwner.keys();
   }
 
   /** The owners that want the current value of `key`, in the order of their claims. */
   ownersOf(key: K): readonly string[] {
     const claims = this.#byKey.get(key);
-    if (claims === undefined) return [];
+    if (claims === undefined) {
+      const owner = this.#packed.ownerOf(key);
+      return owner === undefined ? [] : [owner];
+    }
     if (!isMany(claims)) return [claims.owner];
     const { value } = winner(claims);
     return claims.filter((claim) => this.#equal(claim.value, value)).map(({ owner }) => owner);
@@ -160,7 +188,7 @@ export class DesiredState<K extends string, V> {
   }
 
   keysOf(owner: string): readonly K[] {
-    const keys = this.#byOwner.get(owner);
+    const keys = this.#byOwner.get(owner) ?? this.#packed.keyOf(owner);
     if (keys === undefined) return [];
     return typeof keys === 'string' ? [keys] : keys;
   }
@@ -215,6 +243,24 @@ export class DesiredState<K extends string, V> {
       this.#count(key, -1);
     } else this.#byKey.set(key, rest.length === 1 ? first : rest);
     return true;
+  }
+
+  /** Before a key is claimed or released. */
+  #unpack(key: K): void {
+    const [owner, value] = [this.#packed.ownerOf(key), this.#packed.get(key)];
+    if (owner === undefined || value === undefined) return;
+    this.#packed.delete(key);
+    this.#byOwner.set(owner, key);
+    this.#byKey.set(key, { owner, value });
+  }
+
+  /** If one owner wants it, and nothing else. */
+  #pack(key: K): void {
+    const claims = this.#byKey.get(key);
+    if (claims === undefined || isMany(claims) || this.#byOwner.get(claims.owner) !== key) return;
+    if (!this.#packed.set(key, claims.value, claims.owner)) return;
+    this.#byOwner.delete(claims.owner);
+    this.#byKey.delete(key);
   }
 
   #count(key: K, by: 1 | -1): void {

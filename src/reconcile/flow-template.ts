@@ -1,16 +1,9 @@
-import { SeineError } from '../errors/seine-error.ts';
 import { addressBits, type Family, ipFromBytes } from '../net/ip.ts';
 import { cookieWords, type Owner, ownerOf } from '../pipeline/cookie.ts';
 import type { FlowPattern, TransportAddress } from '../pipeline/flow-pattern.ts';
 import { nothing } from '../wanted/wanted.ts';
 import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from './bridge-entry.ts';
-
-/** Encoded octets, some of which hold an endpoint's address or port. */
-interface ByteTemplate {
-  readonly octets: Buffer;
-  /** Which octet of the endpoint goes to which offset: those of the address, then two of the port. */
-  readonly patchOffsets: readonly number[];
-}
+import { ByteTemplate, probes } from './byte-template.ts';
 
 interface EntryTemplate {
   readonly key: ByteTemplate;
@@ -20,13 +13,11 @@ interface EntryTemplate {
 /** Owner of the probe flows: the cookie is written anew for each owner. */
 const prober = ownerOf('node');
 
-/**
- * Bridge entries from patterns. The offsets of address and port are found by encoding two endpoints that differ in
- * every octet; a third endpoint verifies them.
- */
+/** Bridge entries from patterns, each of which is encoded once. */
 export class FlowTemplates {
   /** For as long as somebody keeps the pattern. */
   readonly #known = new WeakMap<FlowPattern, Map<Family, readonly EntryTemplate[]>>();
+  /** Octets of the address, then two of the port. */
   readonly #endpoint = new Uint8Array(18);
   readonly #view = new DataView(this.#endpoint.buffer);
 
@@ -42,14 +33,9 @@ export class FlowTemplates {
     for (const { key, value } of this.#templatesOf(pattern, endpoint.ip.family)) {
       value.octets.writeUInt32BE(high, 0);
       value.octets.writeUInt32BE(low, 4);
-      entries.set(this.#fill(key) as BridgeKey, this.#fill(value) as BridgeValue);
+      entries.set(key.fill(this.#endpoint) as BridgeKey, value.fill(this.#endpoint) as BridgeValue);
     }
     return entries;
-  }
-
-  #fill({ octets, patchOffsets }: ByteTemplate): string {
-    for (let at = 0; at < patchOffsets.length; at += 2) octets[patchOffsets[at] ?? 0] = this.#endpoint[patchOffsets[at + 1] ?? 0] ?? 0;
-    return octets.toString('latin1');
   }
 
   #load({ ip: { family, value }, port }: TransportAddress): void {
@@ -72,44 +58,13 @@ export class FlowTemplates {
 }
 
 function templatesOf(pattern: FlowPattern, family: Family): readonly EntryTemplate[] {
-  const [first, second, third] = [0x10, 0x40, 0xa0].map((base) => encodedAt(pattern, family, base));
-  if (!first || !second || !third) throw new SeineError('INVARIANT', 'three probes');
-  return first.map(([key, value], at) => {
-    const others = [second[at], third[at]] as const;
-    const template = {
-      key: byteTemplateOf(family, [key, others[0]?.[0], others[1]?.[0]]),
-      value: byteTemplateOf(family, [value, others[0]?.[1], others[1]?.[1]]),
-    };
-    return template;
+  const given = addressBits(family) / 8 + 2;
+  const encoded = probes(given, (octets) => {
+    const [ip, port] = [ipFromBytes(octets.subarray(0, -2)), new DataView(octets.buffer).getUint16(given - 2)];
+    return [...encodeBridgeEntries(prober, { ...nothing, flows: pattern({ ip, port }) })];
   });
-}
-
-/** The endpoint whose octets are `base`, `base + 1` and so on: no other octet of an entry differs by as much between two of them. */
-function encodedAt(pattern: FlowPattern, family: Family, base: number): readonly (readonly [BridgeKey, BridgeValue])[] {
-  const octets = Uint8Array.from({ length: endpointOctets(family) }, (_, at) => base + at);
-  const ip = ipFromBytes(octets.subarray(0, -2));
-  const port = ((octets.at(-2) ?? 0) << 8) | (octets.at(-1) ?? 0);
-  return [...encodeBridgeEntries(prober, { ...nothing, flows: pattern({ ip, port }) })];
-}
-
-function byteTemplateOf(family: Family, [first, second, third]: readonly [string, string | undefined, string | undefined]): ByteTemplate {
-  if (second?.length !== first.length || third?.length !== first.length) throw misfit('their lengths differ');
-  const patchOffsets: number[] = [];
-  for (let at = 0; at < first.length; at++) {
-    const [a, b, c] = [first.charCodeAt(at), second.charCodeAt(at), third.charCodeAt(at)];
-    if (a === b && b === c) continue;
-    const which = a - 0x10;
-    if (which < 0 || which >= endpointOctets(family) || b !== which + 0x40 || c !== which + 0xa0)
-      throw misfit(`octet ${at} is not part of an endpoint`);
-    patchOffsets.push(at, which);
-  }
-  return { octets: Buffer.from(first, 'latin1'), patchOffsets: patchOffsets };
-}
-
-function endpointOctets(family: Family): number {
-  return addressBits(family) / 8 + 2;
-}
-
-function misfit(why: string): SeineError {
-  return new SeineError('INVARIANT', `flows of one pattern differ by more than their endpoint: ${why}`);
+  return (encoded[0] ?? []).map((_, at) => {
+    const texts = (of: 0 | 1): string[] => encoded.map((entries) => entries[at]?.[of] ?? '');
+    return { key: ByteTemplate.of(texts(0), given), value: ByteTemplate.of(texts(1), given) };
+  });
 }

@@ -1,11 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SeineError } from '../errors/seine-error.ts';
 import { cookieFeature, cookieOf, type Owner, ownerOf } from '../pipeline/cookie.ts';
-import type { FlowPattern, TransportAddress } from '../pipeline/flow-pattern.ts';
+import type { FlowPattern, NumberedRow, NumberedRows, TransportAddress } from '../pipeline/flow-pattern.ts';
 import { openingsMeters } from '../pipeline/well-known.ts';
 import type { PodLink, StandingPair } from '../wanted/pod-link.ts';
 import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
-import type { Wanted } from '../wanted/wanted.ts';
+import { nothing, type Wanted } from '../wanted/wanted.ts';
 import {
   type BridgeKey,
   type BridgeValue,
@@ -28,6 +28,7 @@ import { idlePair, type LinkEntry, type LinkKey, linkKey, sameLinkEntry, wantedL
 import { LinkedPorts } from './linked-ports.ts';
 import { Reconciler } from './reconciler.ts';
 import type { ReconcilerEvents, ReconcilerOptions } from './reconciler-options.ts';
+import type { RowPacking } from './row-packing.ts';
 import type { SettingKey } from './settings-target.ts';
 import { sweepPeriodically } from './sweep.ts';
 import { portKey, type SwitchEntry, type SwitchKey, sameSwitchEntry } from './switch-entry.ts';
@@ -124,6 +125,7 @@ export class NodeState {
   };
 
   readonly #templates = new FlowTemplates();
+  readonly #packings: ReadonlyMap<NumberedRows, RowPacking>;
 
   /** Ports of pods, wanted while the node's end of the pair is there. */
   readonly linkedPorts = new LinkedPorts(this);
@@ -134,19 +136,23 @@ export class NodeState {
   /**
    * @param blockedBy why nothing of the node may be changed now, e.g. because another agent has the bridge; undefined if it may
    * @param learned by which the bridge's target tells learned flows from foreign ones
+   * @param packings rows that are kept packed, by the bridge's target as well; others are kept as flows are
    */
   constructor(
     targets: NodeTargets,
     events: NodeStateEvents,
     blockedBy: () => string | undefined = () => undefined,
     learned = new LearnedFlows(),
+    packings: readonly RowPacking[] = [],
   ) {
+    this.#packings = new Map(packings.map((packing) => [packing.rows, packing]));
     this.targets = targets;
     this.learned = learned;
     // The urgent lane: a pod that starts does not wait for thousands of new nodes or Services.
     this.bridge = new DesiredState({
       equal: equalStrings,
       kindOf: tableOfKey,
+      packings,
       isUrgent: (owner) => owner.startsWith('pod/') || owner.startsWith('subject/'),
     });
     this.switch = new DesiredState({ equal: sameSwitchEntry });
@@ -181,6 +187,16 @@ export class NodeState {
   /** Replaces everything that `owner` wants by the flows of `pattern` for one endpoint; faster than `want`. */
   wantEndpoint(owner: Owner, pattern: FlowPattern, place: TransportAddress): Revisions {
     return this.#set(owner, this.#templates.entriesOf(owner, pattern, place), nothingOfHost);
+  }
+
+  /** Replaces everything that the owner of a row wants by the row. */
+  wantRow(owner: Owner, { rows, ip, number }: NumberedRow): Revisions {
+    const packing = this.#packings.get(rows);
+    if (!packing) return this.want(owner, { ...nothing, flows: [rows.flowOf(ip, number)] });
+    const before = this.bridge.revision;
+    const bridge = this.bridge.setPacked(owner, packing, packing.placeOf(ip), number | 0);
+    if (bridge !== before) this.reconcilers.bridge.poke();
+    return { owner, bridge, host: NO_REVISION };
   }
 
   forget(owner: Owner): Revisions {

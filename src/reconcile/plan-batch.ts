@@ -60,8 +60,7 @@ function wholeBatches<K, V>(
 
 function cutBatches<K, V>(plan: Plan<K, V>, ownerOf: (key: K) => string, size: number, depthOf?: (key: K) => number): PlanBatch<K, V>[] {
   const isOne = plan.put.size + plan.remove.size <= size; // and true at once
-  const [byOwner, removals] =
-    depthOf && !isOne ? ordered(plan, ownerOf, depthOf) : [Map.groupBy(plan.put.keys(), ownerOf), [...plan.remove]];
+  const inOrder = depthOf && !isOne ? depthOf : () => 0;
   const result: PlanBatch<K, V>[] = [];
   let put = new Map<K, V>();
   let owners: string[] = [];
@@ -70,27 +69,45 @@ function cutBatches<K, V>(plan: Plan<K, V>, ownerOf: (key: K) => string, size: n
     put = new Map();
     owners = [];
   };
-  for (const [owner, keys] of byOwner) {
+  for (const [owner, keys] of ownersFromBehind(plan.put, ownerOf, inOrder)) {
     if (put.size > 0 && put.size + keys.length > size) close(new Set());
     owners.push(owner);
     for (const key of keys) put.set(key, plan.put.get(key) as V);
   }
   if (put.size + plan.remove.size > size) close(new Set());
+  const removals = byDepth(plan.remove, inOrder)
+    .toReversed()
+    .flatMap(({ of }) => of);
   do close(new Set(removals.splice(0, size)));
   while (removals.length > 0);
   return result;
 }
 
-function ordered<K, V>(
-  { put, remove }: Plan<K, V>,
+/** Owners with their keys: first those of which the foremost key lies farthest behind. Nearly all have one key, and there may be a hundred thousand. */
+function* ownersFromBehind<K>(
+  keys: ReadonlyMap<K, unknown>,
   ownerOf: (key: K) => string,
   depthOf: (key: K) => number,
-): [puts: Iterable<[string, K[]]>, removals: K[]] {
-  const foremost = (keys: readonly K[]): number => keys.reduce((least, key) => Math.min(least, depthOf(key)), Infinity);
-  const owners = Array.from(Map.groupBy(put.keys(), ownerOf), ([owner, keys]) => ({ owner, keys, depth: foremost(keys) }));
-  owners.sort((a, b) => b.depth - a.depth);
-  const removals = Array.from(remove, (key) => ({ key, depth: depthOf(key) })).sort((a, b) => a.depth - b.depth);
-  return [owners.map(({ owner, keys }): [string, K[]] => [owner, keys]), removals.map(({ key }) => key)];
+): Generator<readonly [owner: string, keys: readonly K[]]> {
+  const first = new Map<string, K>();
+  const further = new Map<string, K[]>();
+  for (const key of keys.keys()) {
+    const owner = ownerOf(key);
+    if (!first.has(owner)) first.set(owner, key);
+    else {
+      const more = further.get(owner);
+      if (more) more.push(key);
+      else further.set(owner, [key]);
+    }
+  }
+  const all = (owner: string): readonly K[] => [first.get(owner) as K, ...(further.get(owner) ?? [])];
+  const foremost = (owner: string): number => all(owner).reduce((least, key) => Math.min(least, depthOf(key)), Infinity);
+  for (const { of } of byDepth(first.keys(), foremost)) for (const owner of of) yield [owner, all(owner)];
+}
+
+/** Farthest behind first. There are few depths. */
+function byDepth<T>(things: Iterable<T>, depthOf: (thing: T) => number): readonly { readonly depth: number; readonly of: readonly T[] }[] {
+  return Array.from(Map.groupBy(things, depthOf), ([depth, of]) => ({ depth, of })).sort((a, b) => b.depth - a.depth);
 }
 
 /** Two halves of a batch, by owner; for finding the one that the target refuses. Removals go with the second. */

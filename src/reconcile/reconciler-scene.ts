@@ -1,6 +1,7 @@
 import type { SeineError } from '../errors/seine-error.ts';
 import { DesiredState } from './desired-state.ts';
 import { FakeTarget } from './fake-target.ts';
+import { PackedMap, type Packing } from './packed-entries.ts';
 import { Reconciler } from './reconciler.ts';
 
 const equal = (a: number, b: number): boolean => a === b;
@@ -10,13 +11,15 @@ export function reconcilerScene({
   batchSize = 100,
   refusals = 'ifObserved',
   sideBySide = 1,
+  packings = [],
 }: {
   readonly batchSize?: number;
   readonly refusals?: 'ifObserved' | 'certain';
   readonly sideBySide?: number;
+  readonly packings?: readonly Packing<string, number>[];
 } = {}) {
-  const desired = new DesiredState<string, number>({ equal, isUrgent: (owner) => owner.startsWith('urgent') });
-  const target = new FakeTarget<string, number>();
+  const desired = new DesiredState<string, number>({ equal, isUrgent: (owner) => owner.startsWith('urgent'), packings });
+  const target = new PackedTarget(packings);
   const { events, ...said } = notebook();
   let nowMs = 0;
   const reconciler = new Reconciler<string, number>({
@@ -56,6 +59,22 @@ export function reconcilerScene({
     await running;
   };
   return { desired, target, reconciler, ...said, want, round, deadline, pass, start, end };
+}
+
+/** Shows what it holds as the bridge's target does. */
+class PackedTarget extends FakeTarget<string, number> {
+  readonly #packings: readonly Packing<string, number>[];
+
+  constructor(packings: readonly Packing<string, number>[]) {
+    super();
+    this.#packings = packings;
+  }
+
+  override async observe(): Promise<Map<string, number>> {
+    const shown = new PackedMap(this.#packings);
+    for (const [key, value] of await super.observe()) shown.set(key, value);
+    return shown;
+  }
 }
 
 /** Records the reconciler's events. */

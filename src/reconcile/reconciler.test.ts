@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Packing } from './packed-entries.ts';
 import { reconcilerScene } from './reconciler-scene.ts';
 
 let t = reconcilerScene();
@@ -176,7 +177,23 @@ it('stops waiting when its caller does, and reports what blocked the target', as
   await expect(t.reconciler.realized(t.desired.revision + 1, AbortSignal.abort())).rejects.toMatchObject({ code: 'CANCELLED' });
 });
 
-it('converges from any history of changes and faults', async () => {
+/** Of owners `a` and `b` the keys `p` and `q`. */
+const packings: readonly Packing<string, number>[] = [
+  ['a', 'p'],
+  ['b', 'q'],
+].map(([owner = '', key = '']) => ({
+  placeOfKey: (text) => (text === key ? 0 : undefined),
+  placeOfOwner: (text) => (text === owner ? 0 : undefined),
+  ownerOf: () => owner,
+  keyOf: () => key,
+  valueOf: (_, number) => number,
+  numberIn: (_, value) => value,
+}));
+
+it.each([
+  ['as they are', []],
+  ['packed', packings],
+])('converges from any history of changes and faults, with entries kept %s', async (_, packed) => {
   const step = fc.oneof(
     fc.record({
       owner: fc.constantFrom('a', 'b', 'urgent'),
@@ -203,7 +220,7 @@ it('converges from any history of changes and faults', async () => {
   };
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
-      await startAnew({ batchSize: 2 });
+      await startAnew({ batchSize: 2, packings: packed });
       t.reconciler.allowRemovals();
       await history(steps);
       t.target.failNoMore();

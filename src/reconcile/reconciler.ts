@@ -202,8 +202,11 @@ export class Reconciler<K extends string, V> {
   async held(owners: Iterable<string>, signal: AbortSignal): Promise<void> {
     const missing = new Set(owners);
     const areHeld = (): boolean => {
-      for (const owner of missing) if (this.isHeld(owner)) missing.delete(owner);
-      return missing.size === 0;
+      for (const owner of missing) {
+        if (!this.isHeld(owner)) return false; // asked after each part of a round, and there may be a hundred thousand behind it
+        missing.delete(owner);
+      }
+      return true;
     };
     await this.#progress.until(areHeld, () => this.#lastError, signal);
   }

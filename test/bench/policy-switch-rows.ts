@@ -9,12 +9,13 @@ import type { Owner } from '../../src/pipeline/cookie.ts';
 import type { Flow } from '../../src/pipeline/flow.ts';
 import { tables } from '../../src/pipeline/tables.ts';
 import { PolicyEngine } from '../../src/policy/policy-engine.ts';
+import { addressRows } from '../../src/policy-flows/address-rows.ts';
 import { PolicyFlows } from '../../src/policy-flows/policy-flows.ts';
 import { type BridgeKey, type BridgeValue, depthOfKey, encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
 import { BridgeTarget } from '../../src/reconcile/bridge-target.ts';
 import { DesiredState } from '../../src/reconcile/desired-state.ts';
-import { FlowTemplates } from '../../src/reconcile/flow-template.ts';
 import { Reconciler } from '../../src/reconcile/reconciler.ts';
+import { RowPacking } from '../../src/reconcile/row-packing.ts';
 import { nothing } from '../../src/wanted/wanted.ts';
 import { largeNode } from '../support/large-policy-node.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
@@ -139,9 +140,11 @@ function engineOfAddresses(): PolicyEngine {
   return engine;
 }
 
+const packings = new Map(Object.values(addressRows).map((rows) => [rows, new RowPacking(rows)]));
+
 /** The part of an agent that brings flows to its switch. */
 class ColdNode {
-  readonly #desired = new DesiredState<BridgeKey, BridgeValue>({ equal: (a, b) => a === b });
+  readonly #desired = new DesiredState<BridgeKey, BridgeValue>({ equal: (a, b) => a === b, packings: [...packings.values()] });
   readonly #stop: AbortController;
   readonly #reconciler: Reconciler<BridgeKey, BridgeValue>;
   readonly #running: Promise<unknown>;
@@ -151,7 +154,7 @@ class ColdNode {
     this.#reconciler = new Reconciler({
       name: 'bridge',
       desired: this.#desired,
-      target: new BridgeTarget(connection),
+      target: new BridgeTarget(connection, undefined, [...packings.values()]),
       equal: (a, b) => a === b,
       backoffMs: () => 100,
       batchSize,
@@ -196,16 +199,13 @@ class ColdNode {
 
   *#round(engine: PolicyEngine): Steps {
     const flows = new PolicyFlows({ families: ['ipv4'] });
-    const templates = new FlowTemplates();
     const change = yield* engine.round();
     const { wanted, subjects } = yield* flows.round(engine.coming, change);
     for (const part of wanted)
       for (const [owner, rows] of part) {
-        const entries =
-          'pattern' in rows
-            ? templates.entriesOf(owner, rows.pattern, { ip: rows.ip, port: 0 })
-            : encodeBridgeEntries(owner, { ...nothing, flows: rows });
-        this.#desired.set(owner, entries);
+        const packing = 'number' in rows ? packings.get(rows.rows) : undefined;
+        if (packing && 'number' in rows) this.#desired.setPacked(owner, packing, packing.placeOf(rows.ip), rows.number | 0);
+        else if ('length' in rows) this.#desired.set(owner, encodeBridgeEntries(owner, { ...nothing, flows: rows }));
         yield;
       }
     engine.publish();

@@ -5,15 +5,18 @@ import { ClassRows } from '../../src/enforce/class-rows.ts';
 import { classNames } from '../../src/enforce/standings.ts';
 import { parseIp } from '../../src/net/ip.ts';
 import { type Owner, ownerOf } from '../../src/pipeline/cookie.ts';
+import type { NumberedRow } from '../../src/pipeline/flow-pattern.ts';
 import { PolicyEngine } from '../../src/policy/policy-engine.ts';
 import { PolicyBytes } from '../../src/policy-bytes/policy-bytes.ts';
+import { addressRows } from '../../src/policy-flows/address-rows.ts';
 import { PolicyFlows } from '../../src/policy-flows/policy-flows.ts';
 import { type BridgeKey, type BridgeValue, decodeFlowEntry, depthOfKey, encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
 import { DesiredState } from '../../src/reconcile/desired-state.ts';
 import { FakeTarget } from '../../src/reconcile/fake-target.ts';
-import { FlowTemplates } from '../../src/reconcile/flow-template.ts';
+import { PackedMap } from '../../src/reconcile/packed-entries.ts';
 import { Reconciler } from '../../src/reconcile/reconciler.ts';
 import { recoveredFlows } from '../../src/reconcile/recovered-flows.ts';
+import { RowPacking } from '../../src/reconcile/row-packing.ts';
 import type { Plan } from '../../src/reconcile/target.ts';
 import { nothing, type Wanted } from '../../src/wanted/wanted.ts';
 import { exampleNode } from '../support/example-node.ts';
@@ -26,9 +29,17 @@ const nodeRows = [...encodeBridgeEntries(ownerOf('node'), { ...nothing, flows: n
 );
 const equal = (a: BridgeValue, b: BridgeValue): boolean => a === b;
 
+const packings = Object.values(addressRows).map((rows) => new RowPacking(rows));
+
 /** A bridge that tells what it holds after each bundle. */
 export class ToldBridge extends FakeTarget<BridgeKey, BridgeValue> {
   onBundle: (plan: Plan<BridgeKey, BridgeValue>) => void = () => undefined;
+
+  override async observe(): Promise<Map<BridgeKey, BridgeValue>> {
+    const shown = new PackedMap<BridgeKey, BridgeValue>(packings);
+    for (const [key, value] of await super.observe()) shown.set(key, value);
+    return shown;
+  }
 
   override async apply(plan: Plan<BridgeKey, BridgeValue>): Promise<void> {
     const before = this.held;
@@ -54,10 +65,9 @@ interface EditedNodeOptions {
 export class EditedNode {
   readonly engine = new PolicyEngine(provenNode);
   readonly flows: PolicyFlows;
-  readonly #desired = new DesiredState<BridgeKey, BridgeValue>({ equal, isUrgent: (owner) => owner.startsWith('subject/') });
+  readonly #desired = new DesiredState<BridgeKey, BridgeValue>({ equal, isUrgent: (owner) => owner.startsWith('subject/'), packings });
   readonly #reconciler: Reconciler<BridgeKey, BridgeValue>;
   readonly #rows: ClassRows;
-  readonly #templates = new FlowTemplates();
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
   readonly #ports = new Map<string, number>();
@@ -80,8 +90,13 @@ export class EditedNode {
     this.#running = this.#reconciler.run(this.#stop.signal);
     const nodeState = {
       want: (owner: Owner, wanted: Wanted) => this.#want(owner, encodeBridgeEntries(owner, wanted)),
-      wantEndpoint: (...[owner, pattern, place]: Parameters<FlowTemplates['entriesOf']>) =>
-        this.#want(owner, this.#templates.entriesOf(owner, pattern, place)),
+      wantRow: (owner: Owner, { rows, ip, number }: NumberedRow) => {
+        const packing = packings.find((each) => each.rows === rows);
+        if (!packing) throw new Error(`${owner} is of no rows that are packed`);
+        const bridge = this.#desired.setPacked(owner, packing, packing.placeOf(ip), number | 0);
+        this.#reconciler.poke();
+        return { owner, bridge, host: -1 };
+      },
       forget: (owner: Owner) => this.#want(owner, new Map()),
       together: (work: () => void) => this.#desired.together(work),
       bridge: this.#desired,

@@ -3,14 +3,16 @@ import { expect, it } from 'vitest';
 import { compileSubject } from '../../src/connectivity/compile-entry.ts';
 import { hostCidr, parseCidr, parseIp } from '../../src/net/ip.ts';
 import { ownerOf } from '../../src/pipeline/cookie.ts';
-import type { FlowPattern } from '../../src/pipeline/flow-pattern.ts';
 import { formatFlow } from '../../src/pipeline/format.ts';
 import { PolicyEngine } from '../../src/policy/policy-engine.ts';
+import { addressRows } from '../../src/policy-flows/address-rows.ts';
+import { ContentNames } from '../../src/policy-flows/content.ts';
 import { recoveredNumbers } from '../../src/policy-flows/recovered-numbers.ts';
-import { addressFlow, directionTables, relationFlow } from '../../src/policy-flows/rows.ts';
-import { encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
-import { FlowTemplates } from '../../src/reconcile/flow-template.ts';
+import { addressFlow, directionTables, identityOf, relationFlow } from '../../src/policy-flows/rows.ts';
+import { policyDirections } from '../../src/policy-matrix/matrix.ts';
+import { type BridgeValue, encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
 import { recoveredFlows } from '../../src/reconcile/recovered-flows.ts';
+import { RowPacking } from '../../src/reconcile/row-packing.ts';
 import { nothing } from '../../src/wanted/wanted.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';
@@ -51,7 +53,7 @@ it(`an agent that starts wants of the bridge what is there (SEINE_TEST_SEED=${se
 it('a number that the bridge only loads is not lent to something else', () => {
   const { egress, ingress } = directionTables;
   const flows = [
-    addressFlow(egress, parseCidr('10.1.0.5/32'), { coarse: 3, fine: 7 }),
+    addressFlow(egress, parseCidr('10.1.0.5/32'), identityOf(egress, { coarse: 3, fine: 7 })),
     relationFlow(ingress, 9, {}, { decision: 12 }),
     ...compileSubject({ ofPort: 32784, addresses: [], ingress: 4, egress: 5 }),
   ];
@@ -63,21 +65,51 @@ it('a number that the bridge only loads is not lent to something else', () => {
   expect(recoveredNumbers(egress, recoveredFlows(held)).coarse.byCookie.size).toBe(0);
 });
 
-it('rows of addresses are encoded from a pattern as they are one by one', () => {
-  const templates = new FlowTemplates();
-  for (const tables of Object.values(directionTables))
-    for (const [coarse, fine] of [
-      [0, 0],
-      [3, 7],
-      [4_095, 1_048_575],
-    ] as const) {
-      const pattern: FlowPattern = ({ ip }) => [addressFlow(tables, hostCidr(ip), { coarse, fine })];
-      for (const text of ['10.1.0.5', '16.17.18.19', '255.255.255.255', 'fd00::1', '1011:1213:1415:1617:1819:1a1b:1c1d:1e1f']) {
-        const [owner, ip] = [ownerOf('policy', text), parseIp(text)];
-        const alone = encodeBridgeEntries(owner, { ...nothing, flows: [addressFlow(tables, hostCidr(ip), { coarse, fine })] });
-        expect([...templates.entriesOf(owner, pattern, { ip, port: 0 })]).toEqual([...alone]);
+it('rows of addresses are packed as they are encoded one by one', () => {
+  for (const direction of policyDirections) {
+    const packing = new RowPacking(addressRows[direction]);
+    const numbers = [0, 1, 3 * 2 ** 20 + 7, 2 ** 31, 2 ** 32 - 1];
+    for (const text of [
+      '0.0.0.0',
+      '10.1.0.5',
+      '16.17.18.19',
+      '255.255.255.255',
+      '::',
+      'fd00::1',
+      '1011:1213:1415:1617:1819:1a1b:1c1d:1e1f',
+    ])
+      for (const number of numbers) {
+        const [owner, ip] = [new ContentNames(direction).address(hostCidr(parseIp(text)).text), parseIp(text)];
+        const [[key, value] = []] = encodeBridgeEntries(owner, { ...nothing, flows: [addressRows[direction].flowOf(ip, number)] });
+        if (key === undefined || value === undefined) throw new Error('a row is an entry');
+        const place = packing.placeOf(ip);
+        expect([packing.ownerOf(place), packing.keyOf(place), packing.valueOf(place, number | 0)]).toEqual([owner, key, value]);
+        expect([packing.placeOfOwner(owner), packing.placeOfKey(key), packing.numberIn(place, value)]).toEqual([place, place, number | 0]);
       }
-    }
+  }
+});
+
+it('what is not quite the row of an address is not packed', () => {
+  const [ingress, egress] = [new RowPacking(addressRows.ingress), new RowPacking(addressRows.egress)];
+  const place = ingress.placeOf(parseIp('10.1.0.5'));
+  const [key, value] = [ingress.keyOf(place), ingress.valueOf(place, 7)];
+  const others = ['policy/ingress/address/10.1.0.5/31', 'policy/ingress/address/10.01.0.5/32', 'policy/egress/address/10.1.0.5/32', 'node'];
+  for (const owner of [...others, 'policy/ingress/address/', 'policy/ingress/address/FD00::1/128'])
+    expect(ingress.placeOfOwner(owner)).toBeUndefined();
+  expect([egress.placeOfKey(key), ingress.placeOfKey(egress.keyOf(place))]).toEqual([undefined, undefined]);
+  const network = encodeBridgeEntries(ownerOf('policy'), {
+    ...nothing,
+    flows: [addressFlow(directionTables.ingress, parseCidr('10.1.0.4/31'), { field: 'identity', reg: 8, value: 7, mask: 0xffff_ffff })],
+  });
+  for (const each of network.keys()) expect(ingress.placeOfKey(each)).toBeUndefined();
+  // Another cookie, a timeout, a flag, a step that is not there, octets behind.
+  for (const at of [0, 7, 9, 11, 13, 14]) {
+    const octets = Buffer.from(value, 'latin1');
+    octets[at] = (octets[at] ?? 0) ^ 1;
+    expect(ingress.numberIn(place, octets.toString('latin1') as BridgeValue)).toBeUndefined();
+  }
+  expect(ingress.numberIn(place, `${value}${'\0'.repeat(8)}` as BridgeValue)).toBeUndefined();
+  expect(ingress.numberIn(ingress.placeOf(parseIp('10.1.0.6')), value)).toBeUndefined();
 });
 
 it(`what a relation or a decision says is never said otherwise (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {
