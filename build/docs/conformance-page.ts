@@ -47,7 +47,7 @@ function failure(test: UpstreamTest): string {
   const { said = '', again } = test;
   const why = knownReason(test);
   if (why !== undefined) return why;
-  return again === undefined ? `not known: ${said}` : `passed in a later run of its own (${again}), after: ${said}`;
+  return again === undefined ? `not known: ${said}` : `passed in a later run (${again}), after: ${said}`;
 }
 
 const orderOf = ({ families }: RecordedRun): string => (families.startsWith('ipv4') ? 'IPv4 first' : 'IPv6 first');

@@ -15,16 +15,17 @@ export function recordedRuns(folder) {
   return recordFiles(folder).map(({ file }) => JSON.parse(readFileSync(file, 'utf8')));
 }
 
-/** Keeps a whole run beside the earlier ones of its order. */
+/** Keeps a whole run beside the earlier ones of its order, and says of their failures which did not come again. */
 export function recordRun(folder, summary) {
   mkdirSync(folder, { recursive: true });
+  recordPart(folder, summary);
   const kept = ofOrder(folder, summary.families);
   const number = (kept.at(-1)?.number ?? 0) + 1;
   write(join(folder, `e2e-${orderIn(summary.families)}-${number}.json`), summary);
   for (const { file } of kept.slice(0, Math.max(0, kept.length + 1 - keptMost))) rmSync(file);
 }
 
-/** Says of failures of the runs of its order that they did not come again in this part of one. */
+/** Says of failures of the runs of its order that they did not come again in this one, which may be a part. */
 export function recordPart(folder, summary) {
   for (const { file } of ofOrder(folder, summary.families)) write(file, ranAgain(JSON.parse(readFileSync(file, 'utf8')), summary));
 }
