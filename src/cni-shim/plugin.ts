@@ -9,8 +9,12 @@ import type { AgentCallOutcome, Host } from './host.ts';
 
 type AgentRequest = Exclude<CniRequest, { command: 'VERSION' }>;
 
-/** kubelet asks for STATUS every few seconds and shows the node as not ready: it must not hang. */
-const statusDeadlineMs = 800;
+/**
+ * How long STATUS waits for an agent that is there and does not answer. A runtime whose STATUS fails makes its node NotReady, and
+ * Kubernetes' controllers take every pod of such a node out of its Services at once: an agent that a busy node has kept from its
+ * processor for a second must not cost that. kubelet itself gives a runtime 30 s (`maxWaitForContainerRuntime`).
+ */
+const statusDeadlineMs = 10_000;
 const pauseMsMin = 10;
 const pauseMsMax = 200;
 

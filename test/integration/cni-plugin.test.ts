@@ -205,7 +205,7 @@ describe.each([
     const hanging = await strangeAgent(bench.socketPath, () => {});
     expect(codeOf(await run('ADD', 'a', { deadline: 0.3 }))).toBe(11);
     const askedMs = performance.now();
-    expect(codeOf(await run('STATUS', ''))).toBe(50);
+    expect(codeOf(await run('STATUS', '', { deadline: 0.3 }))).toBe(50);
     expect(performance.now() - askedMs).toBeLessThan(statusWithinMs);
     expect(codeOf(await run('DEL', 'a', { deadline: 0.3 }))).toBe(0);
     await hanging.stop();
