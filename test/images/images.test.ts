@@ -1,10 +1,10 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { packageRoot } from '../../src/lab/machine/installation.ts';
-import { run } from '../../src/lab/machine/process.ts';
-import { commandOf } from '../kubernetes/page-commands.ts';
+import { run, runAnyway } from '../../src/lab/machine/process.ts';
+import { commandOf, commandsOf } from '../kubernetes/page-commands.ts';
 import { buildOptions, makeBases, podman, releaseStorage, shellEnvironment } from '../runtime/image-builder.ts';
 
 /*
@@ -115,4 +115,25 @@ it('has the plugins that come from a package of Debian in the list of parts', as
     readonly components: readonly { readonly name: string }[];
   };
   expect(components.map(({ name }) => name)).toContain('containernetworking-plugins');
+});
+
+it('is signed and checked by the commands of the page, and a statement that was changed is refused', async () => {
+  const [registry = ''] = registries;
+  const here = (command: string) =>
+    command.replaceAll(/REGISTRY\/seine\/agent:[\d.]+/g, nameOf(registry, 'agent')).replaceAll('images/', `${outOf(registry)}/`);
+  const said = await run(
+    'sh',
+    ['-ec', [`cd ${folder}`, ...commandsOf(page, 'Signing').map(here)].join('\n')],
+    { env: shellEnvironment() },
+    signal,
+  );
+  expect(said).toMatch(/Verified OK\s+this is the image/);
+  appendFileSync(join(outOf(registry), 'agent.provenance.json'), ' ');
+  const { code } = await runAnyway(
+    'sh',
+    ['-ec', `cd ${folder}\n${here(commandOf(page, 'Signing', 'openssl dgst -sha256 -verify'))}`],
+    {},
+    signal,
+  );
+  expect(code).not.toBe(0);
 });

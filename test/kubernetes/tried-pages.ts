@@ -17,6 +17,7 @@ export const triedPages: Readonly<Record<string, Readonly<Record<string, Runner>
   'docs/install.md': {
     Images: 'install',
     'Equal builds, and where images come from': 'images',
+    Signing: 'images',
     kubeadm: 'install',
     Helm: 'helm',
     'The plugin and its configuration': 'pages',
