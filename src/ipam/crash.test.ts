@@ -10,13 +10,17 @@ const never = new AbortController().signal;
 const pools = ['10.1.0.0/29', 'fd00::/125'].map(parseCidr).map((cidr) => ({ cidr, gateway: cidrAddress(cidr, 1n) }));
 
 type Operation =
-  | { readonly op: 'add'; readonly id: number; readonly attachFails: boolean }
+  | { readonly op: 'add'; readonly id: number; readonly attachFails: boolean; readonly killed?: KilledAt | undefined }
   | { readonly op: 'del' | 'vanish'; readonly id: number }
   | { readonly op: 'reclaim' | 'restart' };
 
+/** Where in an ADD the agent dies, and the machine does not. */
+type KilledAt = 'handedOver' | 'linked' | 'durable';
+
 const id = fc.integer({ min: 0, max: 7 });
+const killed = fc.option(fc.constantFrom<KilledAt>('handedOver', 'linked', 'durable'), { nil: undefined, freq: 9 });
 const operation: fc.Arbitrary<Operation> = fc.oneof(
-  { weight: 9, arbitrary: fc.record({ op: fc.constant('add' as const), id, attachFails: fc.nat(5).map((n) => n === 0) }) },
+  { weight: 9, arbitrary: fc.record({ op: fc.constant('add' as const), id, attachFails: fc.nat(5).map((n) => n === 0), killed }) },
   { weight: 5, arbitrary: fc.record({ op: fc.constant('del' as const), id }) },
   { weight: 4, arbitrary: fc.record({ op: fc.constant('vanish' as const), id }) },
   { weight: 2, arbitrary: fc.record({ op: fc.constantFrom('reclaim' as const, 'restart' as const) }) },
@@ -48,14 +52,14 @@ class Node {
     this.#store = this.#newStore(this.#store.content);
     const isAbsent = async ({ addresses }: Lease) => !addresses.some(({ ip }) => this.interfaces.has(ip.text));
     this.#ipam = await Ipam.open({ store: this.#store, pools, bootId: 'b', isAbsent, quarantinePatienceMs: 0, log: silentLog });
-    if (this.#store.dead) return await this.boot();
+    if (this.#store.dead) return await this.#reboot();
     this.#checkServed();
   }
 
   async run(step: Operation): Promise<void> {
     switch (step.op) {
       case 'add':
-        await this.#add(step.id, step.attachFails);
+        await this.#add(step);
         break;
       case 'del':
         this.served.delete(step.id);
@@ -73,26 +77,49 @@ class Node {
         await this.boot();
         break;
     }
-    if (this.#store.dead) await this.boot();
+    if (this.#store.dead) await this.#reboot();
     this.#checkNoTwo();
   }
 
-  async #add(number: number, attachFails: boolean): Promise<void> {
+  /** As the agent does it: the interface is made while the lease is on its way to the disk, and the answer waits for both. */
+  async #add({ id: number, attachFails, killed: killedAt }: Extract<Operation, { op: 'add' }>): Promise<void> {
     const ipam = this.#here();
     const leftover = ipam.leaseOf(keyOf(number));
     if (leftover) {
       if (this.served.has(number)) return;
       ipam.release(keyOf(number));
     }
-    const lease = await ipam.allocate({ ...keyOf(number), netns: '/n', addresses: [] }, never).catch(() => undefined);
-    if (!lease) return;
+    const written = await ipam.allocate({ ...keyOf(number), netns: '/n', addresses: [] }, never).catch(() => undefined);
+    if (!written) return;
+    if (killedAt === 'handedOver') return await this.#kill();
+    const { lease, durable } = written;
     for (const { ip } of lease.addresses) {
       expect(this.interfaces.get(ip.text), `${ip.text} is lent to c${number} while it is on an interface`).toBeUndefined();
       if (!attachFails) this.interfaces.set(ip.text, `c${number}`);
     }
-    if (attachFails) return ipam.release(keyOf(number));
+    if (killedAt === 'linked') return await this.#kill();
+    const isDurable = await durable.then(
+      () => true,
+      () => false,
+    );
+    if (this.#store.dead) return;
+    if (killedAt === 'durable') return await this.#kill();
+    if (attachFails || !isDurable) return ipam.release(keyOf(number));
     ipam.confirm(keyOf(number), { hostIfName: 'v', hostMac: lease.mac, mtu: 1450 });
     this.served.set(number, lease);
+  }
+
+  /** The machine died, and every interface with it. */
+  async #reboot(): Promise<void> {
+    this.interfaces.clear();
+    await this.boot();
+  }
+
+  /** The next agent finds what the kernel was given. */
+  async #kill(): Promise<void> {
+    if (this.#store.dead) return; // the machine was first
+    this.#store = this.#newStore(Uint8Array.from(this.#store.content));
+    await this.boot();
   }
 
   /** Whatever was durable when ADD answered is there after any crash, unchanged. */
@@ -108,7 +135,8 @@ class Node {
       .leases()
       .flatMap((lease) => lease.addresses.map(({ ip }) => ip.text));
     expect(new Set(addresses).size).toBe(addresses.length);
-    for (const [address, owner] of this.interfaces) if (this.served.has(Number(owner.slice(1)))) expect(addresses).toContain(address);
+    for (const [address, owner] of this.interfaces)
+      expect(addresses, `${address} is on the interface of ${owner}, and free`).toContain(address);
   }
 
   #here(): Ipam {

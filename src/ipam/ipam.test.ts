@@ -33,12 +33,19 @@ async function open({
   return { ipam, store };
 }
 
+/** Leases, and waits until that is durable. */
+async function lend(ipam: Ipam, wanted: LeaseRequest, signal: AbortSignal): Promise<Lease> {
+  const { lease, durable } = await ipam.allocate(wanted, signal);
+  await durable;
+  return lease;
+}
+
 const ipsOf = ({ addresses }: Lease) => addresses.map(({ ip }) => ip.text);
 
 describe('IPAM', () => {
   it('lends an address of each family, with prefix and gateway', async () => {
     const { ipam } = await open();
-    const lease = await ipam.allocate(request('a'), never);
+    const lease = await lend(ipam, request('a'), never);
     expect(lease.addresses.map(({ ip, prefixLength, gateway }) => [ip.text, prefixLength, gateway.text])).toEqual([
       ['10.1.0.2', 29, '10.1.0.1'],
       ['fd00::2', 64, 'fd00::1'],
@@ -49,7 +56,7 @@ describe('IPAM', () => {
 
   it('keeps what it confirmed and released when only the agent dies, at once', async () => {
     const { ipam, store } = await open();
-    for (const id of ['a', 'b']) await ipam.allocate(request(id), never);
+    for (const id of ['a', 'b']) await lend(ipam, request(id), never);
     ipam.confirm(request('a'), attached);
     ipam.release(request('b'));
     const left = new MemoryJournalStore(Uint8Array.from(store.content));
@@ -61,22 +68,21 @@ describe('IPAM', () => {
 
   it('says so too when its journal is just being replaced', async () => {
     let fate: WriteOutcome = 'done';
-    const store = new MemoryJournalStore(undefined, () => fate);
+    const store = new MemoryJournalStore(undefined, (step) => (step === 'append' ? fate : 'done'));
     const { ipam } = await open({ store });
-    await ipam.allocate(request('a'), never);
+    await lend(ipam, request('a'), never);
     const replace = store.replace.bind(store);
     let go = (): void => {};
     store.replace = async (bytes) => {
       await new Promise<void>((resolve) => (go = resolve));
       await replace(bytes);
     };
-    fate = 'failed';
-    await ipam.allocate(request('b'), never).catch(() => undefined); // from now on only a replacement will do
-    fate = 'done';
-    const allocating = ipam.allocate(request('c'), never);
+    fate = 'failed'; // only a replacement will do
+    const allocating = lend(ipam, request('c'), never);
     await new Promise((resolve) => setImmediate(resolve));
     ipam.confirm(request('a'), attached);
     const handedOver = ipam.handedOver();
+    fate = 'done';
     go();
     await handedOver;
     await allocating;
@@ -91,10 +97,10 @@ describe('IPAM', () => {
       { transport: 'udp' as const, hostPort: 53, containerPort: 53, hostIp: parseIp('::') },
     ];
     const limits = { egress: { rate: 1, burst: 2 }, ingress: { rate: 3, burst: 4 }, limits: 'both' as const };
-    await ipam.allocate(request('a', { pod: { namespace: 'ns', name: 'web', uid: 'u' }, hostPorts, ...limits }), never);
+    await lend(ipam, request('a', { pod: { namespace: 'ns', name: 'web', uid: 'u' }, hostPorts, ...limits }), never);
     ipam.confirm(request('a'), attached);
-    await ipam.allocate(request('b', { addresses: [parseIp('fd00::77')] }), never);
-    await ipam.allocate(request('c'), never);
+    await lend(ipam, request('b', { addresses: [parseIp('fd00::77')] }), never);
+    await lend(ipam, request('c'), never);
     ipam.release(request('c'));
     await ipam.close();
     const again = await open({ store });
@@ -106,7 +112,7 @@ describe('IPAM', () => {
       ...limits,
     });
     expect(again.ipam.rebooted).toBe(false);
-    expect(ipsOf(await again.ipam.allocate(request('d'), never))).toEqual(['10.1.0.5', 'fd00::4']);
+    expect(ipsOf(await lend(again.ipam, request('d'), never))).toEqual(['10.1.0.5', 'fd00::4']);
   });
 
   it('notices that the machine was started anew', async () => {
@@ -117,21 +123,21 @@ describe('IPAM', () => {
   it('lends a released address to no pod until its absence is proven', async () => {
     const gone = new Set<string>();
     const { ipam } = await open({ isAbsent: ({ containerId }) => gone.has(containerId) });
-    for (const id of ['a', 'b', 'c', 'd', 'e']) await ipam.allocate(request(id), never);
+    for (const id of ['a', 'b', 'c', 'd', 'e']) await lend(ipam, request(id), never);
     ipam.release(request('b'));
-    await expect(ipam.allocate(request('f'), never)).rejects.toMatchObject({
+    await expect(lend(ipam, request('f'), never)).rejects.toMatchObject({
       code: 'REFUSED',
       message: expect.stringContaining('no address is left in 10.1.0.0/29'),
     });
     expect(ipam.usage()[0]).toMatchObject({ allocated: 4, quarantined: 1 });
     gone.add('b');
-    expect(ipsOf(await ipam.allocate(request('f'), never))[0]).toBe('10.1.0.3');
+    expect(ipsOf(await lend(ipam, request('f'), never))[0]).toBe('10.1.0.3');
   });
 
   it('takes nothing of any family if one is exhausted', async () => {
     const { ipam } = await open({ pools: ['10.1.0.0/30', 'fd00::/64'] });
-    await ipam.allocate(request('a'), never);
-    await expect(ipam.allocate(request('b'), never)).rejects.toMatchObject({ code: 'REFUSED' });
+    await lend(ipam, request('a'), never);
+    await expect(lend(ipam, request('b'), never)).rejects.toMatchObject({ code: 'REFUSED' });
     expect(ipam.usage()).toMatchObject([{ allocated: 1 }, { allocated: 1 }]);
     expect(ipam.leaseOf(request('b'))).toBeUndefined();
   });
@@ -139,53 +145,53 @@ describe('IPAM', () => {
   it('lends an address that is asked for, once', async () => {
     const { ipam } = await open();
     const addresses = [parseIp('10.1.0.5')];
-    expect(ipsOf(await ipam.allocate(request('a', { addresses }), never))).toEqual(['10.1.0.5', 'fd00::2']);
-    await expect(ipam.allocate(request('b', { addresses }), never)).rejects.toMatchObject({
+    expect(ipsOf(await lend(ipam, request('a', { addresses }), never))).toEqual(['10.1.0.5', 'fd00::2']);
+    await expect(lend(ipam, request('b', { addresses }), never)).rejects.toMatchObject({
       code: 'REFUSED',
       message: expect.stringContaining('10.1.0.5 is in use'),
     });
     for (const text of ['10.1.0.1', '10.1.0.7', '10.2.0.5'])
-      await expect(ipam.allocate(request('b', { addresses: [parseIp(text)] }), never)).rejects.toMatchObject({ code: 'INVALID_INPUT' });
+      await expect(lend(ipam, request('b', { addresses: [parseIp(text)] }), never)).rejects.toMatchObject({ code: 'INVALID_INPUT' });
     const two = ['10.1.0.3', '10.1.0.4'].map(parseIp);
-    await expect(ipam.allocate(request('b', { addresses: two }), never)).rejects.toThrow('more than one ipv4 address');
+    await expect(lend(ipam, request('b', { addresses: two }), never)).rejects.toThrow('more than one ipv4 address');
     expect(ipam.leases()).toHaveLength(1);
   });
 
   it('lends it again to the next who asks, as soon as it is proven to be gone', async () => {
     const { ipam } = await open({ isAbsent: () => true });
     const addresses = [parseIp('10.1.0.5')];
-    await ipam.allocate(request('a', { addresses }), never);
+    await lend(ipam, request('a', { addresses }), never);
     ipam.release(request('a'));
-    expect(ipsOf(await ipam.allocate(request('b', { addresses }), never))[0]).toBe('10.1.0.5');
+    expect(ipsOf(await lend(ipam, request('b', { addresses }), never))[0]).toBe('10.1.0.5');
   });
 
   it('leases the same container again while its old lease is in quarantine', async () => {
     const { ipam } = await open();
-    const first = await ipam.allocate(request('a'), never);
+    const first = await lend(ipam, request('a'), never);
     ipam.release(request('a'));
-    const second = await ipam.allocate(request('a'), never);
+    const second = await lend(ipam, request('a'), never);
     expect(ipsOf(second)).not.toEqual(ipsOf(first));
     expect(second.mac).toBe(first.mac);
-    await expect(ipam.allocate(request('a'), never)).rejects.toMatchObject({ code: 'REFUSED' });
+    await expect(lend(ipam, request('a'), never)).rejects.toMatchObject({ code: 'REFUSED' });
   });
 
   it('gives a stable, local, unicast MAC, or the one asked for', async () => {
     const { ipam } = await open();
-    const { mac } = await ipam.allocate(request('a'), never);
+    const { mac } = await lend(ipam, request('a'), never);
     expect(Number.parseInt(mac.slice(0, 2), 16) & 3).toBe(2);
-    expect((await (await open()).ipam.allocate(request('a'), never)).mac).toBe(mac);
+    expect((await lend((await open()).ipam, request('a'), never)).mac).toBe(mac);
     const wanted = parseMac('0a:58:0a:01:00:05');
-    expect((await ipam.allocate(request('b', { mac: wanted }), never)).mac).toBe(wanted);
-    await expect(ipam.allocate(request('c', { mac: wanted }), never)).rejects.toMatchObject({ code: 'REFUSED' });
-    await expect(ipam.allocate(request('c', { mac: parseMac('01:00:5e:00:00:01') }), never)).rejects.toMatchObject({
+    expect((await lend(ipam, request('b', { mac: wanted }), never)).mac).toBe(wanted);
+    await expect(lend(ipam, request('c', { mac: wanted }), never)).rejects.toMatchObject({ code: 'REFUSED' });
+    await expect(lend(ipam, request('c', { mac: parseMac('01:00:5e:00:00:01') }), never)).rejects.toMatchObject({
       code: 'INVALID_INPUT',
     });
   });
 
   it('writes the leases of one moment together', async () => {
     const { ipam, store } = await open({ pools: ['10.1.0.0/24'] });
-    await Promise.all(Array.from({ length: 64 }, (_, index) => ipam.allocate(request(`c${index}`), never)));
-    expect(store.appends).toBeLessThanOrEqual(2);
+    await Promise.all(Array.from({ length: 64 }, (_, index) => lend(ipam, request(`c${index}`), never)));
+    expect(store.syncs).toBeLessThanOrEqual(2);
     expect(new Set(ipam.leases().flatMap(ipsOf)).size).toBe(64);
   });
 
@@ -197,13 +203,13 @@ describe('IPAM', () => {
       (below) => below - 1,
     );
     const { ipam } = await open({ store });
-    await ipam.allocate(request('a'), never);
+    await lend(ipam, request('a'), never);
     fate = 'failed';
-    await expect(ipam.allocate(request('b'), never)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    await expect(lend(ipam, request('b'), never)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
     expect(ipam.failure).toMatchObject({ code: 'UNAVAILABLE' });
     ipam.release(request('a'));
     fate = 'done';
-    const lease = await ipam.allocate(request('c'), never);
+    const lease = await lend(ipam, request('c'), never);
     expect(ipam.failure).toBeUndefined();
     const again = await open({ store: new MemoryJournalStore(store.content) });
     expect(again.ipam.leases().map(({ containerId, state }) => [containerId, state])).toEqual([
@@ -218,7 +224,7 @@ describe('IPAM', () => {
     const store = new MemoryJournalStore(new Uint8Array(), () => fate);
     const { ipam } = await open({ store });
     fate = 'failed';
-    await expect(ipam.allocate(request('a'), never)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    await expect(lend(ipam, request('a'), never)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
     await ipam.retryJournal();
     expect(ipam.failure).toMatchObject({ code: 'UNAVAILABLE' });
     fate = 'done';
@@ -228,16 +234,16 @@ describe('IPAM', () => {
 
   it('opens on a disk that cannot be written, and refuses new leases only', async () => {
     const { ipam, store } = await open();
-    await ipam.allocate(request('a'), never);
+    await lend(ipam, request('a'), never);
     const { ipam: readOnly } = await open({ store: new MemoryJournalStore(store.content, () => 'failed') });
     expect(readOnly.leaseOf(request('a'))).toBeDefined();
-    await expect(readOnly.allocate(request('b'), never)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    await expect(lend(readOnly, request('b'), never)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
   });
 
   it('gives up when the caller does, and keeps nothing for it', async () => {
     const { ipam } = await open();
     const controller = new AbortController();
-    const waiting = ipam.allocate(request('a'), controller.signal);
+    const waiting = lend(ipam, request('a'), controller.signal);
     controller.abort();
     await expect(waiting).rejects.toMatchObject({ code: 'CANCELLED' });
     expect(ipam.leases()).toEqual([]);
@@ -245,20 +251,20 @@ describe('IPAM', () => {
 
   it('keeps leases of a pod CIDR that is no longer the node’s', async () => {
     const { ipam } = await open({ pools: ['10.1.0.0/29'] });
-    await ipam.allocate(request('a'), never);
+    await lend(ipam, request('a'), never);
     ipam.setPools(poolsOf('10.2.0.0/29'));
-    expect(ipsOf(await ipam.allocate(request('b'), never))).toEqual(['10.2.0.2']);
+    expect(ipsOf(await lend(ipam, request('b'), never))).toEqual(['10.2.0.2']);
     expect(ipam.leaseOf(request('a'))).toBeDefined();
     ipam.setPools(poolsOf('10.1.0.0/29'));
-    expect(ipsOf(await ipam.allocate(request('c'), never))).toEqual(['10.1.0.3']);
+    expect(ipsOf(await lend(ipam, request('c'), never))).toEqual(['10.1.0.3']);
   });
 
   it('takes in what was found on the node, unless the address is another pod’s', async () => {
     const { ipam } = await open();
-    const { serial, state, ...found } = await (await open()).ipam.allocate(request('a'), never);
+    const { serial, state, ...found } = await lend(ipam, request('a'), never);
     expect([serial, state]).toEqual([1, 'allocated']);
     await ipam.adopt(found);
-    expect(ipsOf(await ipam.allocate(request('b'), never))).toEqual(['10.1.0.3', 'fd00::3']);
+    expect(ipsOf(await lend(ipam, request('b'), never))).toEqual(['10.1.0.3', 'fd00::3']);
     await expect(ipam.adopt({ ...found, containerId: 'x' })).rejects.toMatchObject({ code: 'REFUSED' });
   });
 });
@@ -266,7 +272,7 @@ describe('IPAM', () => {
 describe('the journal', () => {
   async function written(): Promise<string> {
     const { ipam, store } = await open();
-    for (const id of ['a', 'b', 'c']) await ipam.allocate(request(id), never);
+    for (const id of ['a', 'b', 'c']) await lend(ipam, request(id), never);
     await ipam.close();
     return Buffer.from(store.content).toString('utf8');
   }
@@ -304,7 +310,7 @@ describe('the journal', () => {
   it('stays small however long the agent runs', async () => {
     const { ipam, store } = await open({ isAbsent: () => true });
     for (let round = 0; round < 3000; round++) {
-      await ipam.allocate(request(`c${round}`), never);
+      await lend(ipam, request(`c${round}`), never);
       ipam.release(request(`c${round}`));
       await ipam.reclaim(never);
     }
@@ -316,7 +322,7 @@ describe('the journal', () => {
 describe('the journal, read back', () => {
   it('is what is in memory, whatever was done', async () => {
     const { ipam, store } = await open();
-    for (const id of ['a', 'b', 'c']) await ipam.allocate(request(id), never);
+    for (const id of ['a', 'b', 'c']) await lend(ipam, request(id), never);
     ipam.confirm(request('a'), attached);
     ipam.release(request('b'));
     expect(await ipam.checkJournal()).toBeUndefined();
@@ -331,7 +337,7 @@ describe('the journal, read back', () => {
     ['of a newer format', (text) => text.replace(/^.*\n/, '')],
   ])('is written again if it is %s', async (_, harm) => {
     const { ipam, store } = await open();
-    for (const id of ['a', 'b']) await ipam.allocate(request(id), never);
+    for (const id of ['a', 'b']) await lend(ipam, request(id), never);
     store.content = Buffer.from(harm(Buffer.from(store.content).toString('utf8')));
     expect(await ipam.checkJournal()).toMatch(/^it (was damaged|did not lead to|could not be read)/);
     expect(await ipam.checkJournal()).toBeUndefined();
@@ -342,7 +348,7 @@ describe('the journal, read back', () => {
   it('is told from one that cannot be written', async () => {
     let fate: WriteOutcome = 'done';
     const { ipam, store } = await open({ store: new MemoryJournalStore(undefined, () => fate) });
-    await ipam.allocate(request('a'), never);
+    await lend(ipam, request('a'), never);
     fate = 'failed';
     store.content = new Uint8Array();
     expect(await ipam.checkJournal()).toBeUndefined();

@@ -6,7 +6,7 @@ import { cidrContains, type Ip, parseIp } from '../net/ip.ts';
 import type { Mac } from '../net/mac.ts';
 import type { AddressPool } from './address-pool.ts';
 import type { AttachedPod, AttachmentKey, PodAddress } from './attachment.ts';
-import { Journal } from './journal.ts';
+import { Journal, type Written } from './journal.ts';
 import { decodeJournal, type JournalRecord } from './journal-records.ts';
 import type { JournalStore } from './journal-store.ts';
 import { attachmentId, type Lease, type LeaseRequest, type Pool, type PoolUsage } from './lease.ts';
@@ -35,11 +35,16 @@ interface IpamOptions {
   readonly log: Log;
 }
 
+/** A lease, which may be used but not be told of before it is durable. */
+export interface WrittenLease extends Written {
+  readonly lease: Lease;
+}
+
 const QUARANTINE_PATIENCE_MS = 2_000;
 const QUARANTINE_LOOK_EVERY_MS = 20;
 
 /**
- * Lends addresses to pods, and remembers it on disk before anybody uses one.
+ * Lends addresses to pods, and remembers it on disk before anybody is told of one.
  *
  * Whatever fails, an address is never lent twice: what cannot be made durable is refused, and what was given back stays in
  * quarantine until it is proven to be gone. Leaks are possible after a crash, duplicates are not; leaks end with `release` for
@@ -143,19 +148,20 @@ export class Ipam {
   }
 
   /**
-   * Leases an address of every family, durable when this resolves.
+   * Leases an address of every family. The lease survives the death of this process when this resolves, so that it may be used; the machine's
+   * once it is `durable`, before which nobody may be told of it. What dies with the machine before that, is whatever had the address.
    *
    * @throws SeineError `INVALID_INPUT` for an address that cannot be asked for, `REFUSED` if there is none left, the wanted one is
-   *   in use or the attachment has a lease, `UNAVAILABLE` if it cannot be made durable, `CANCELLED`. Nothing is leased then.
+   *   in use or the attachment has a lease, `UNAVAILABLE` if it cannot be written, `CANCELLED`. Nothing is leased then.
    */
-  async allocate(request: LeaseRequest, signal: AbortSignal): Promise<Lease> {
+  async allocate(request: LeaseRequest, signal: AbortSignal): Promise<WrittenLease> {
     throwIfAborted(signal);
     if (this.leaseOf(request)) throw new SeineError('REFUSED', `${attachmentId(request)} has a lease already`);
     await this.#outOfQuarantine(() => !this.#wantsQuarantined(request), signal);
     const lease = this.#reserve(request) ?? (await this.#reserveAfterReclaim(request, signal));
     try {
-      await abortable(this.#journal.write({ op: 'lease', lease }), signal);
-      return lease;
+      throwIfAborted(signal);
+      return { lease, ...(await abortable(this.#journal.write({ op: 'lease', lease }), signal)) };
     } catch (thrown) {
       this.#forget(lease);
       throw thrown;
@@ -238,7 +244,7 @@ export class Ipam {
     const lease: Lease = { ...found, serial: this.#table.nextSerial(), state: 'allocated' };
     this.#occupy(lease);
     this.#table.put(lease);
-    await this.#journal.write({ op: 'lease', lease });
+    await (await this.#journal.write({ op: 'lease', lease })).durable;
     return lease;
   }
 
@@ -370,7 +376,7 @@ export class Ipam {
   #forget(lease: Lease): void {
     this.#table.remove(lease.serial);
     this.#giveBack(lease.addresses);
-    this.#journal.note({ op: 'free', serial: lease.serial });
+    this.#journal.keep({ op: 'free', serial: lease.serial });
   }
 
   #giveBack(addresses: readonly PodAddress[]): void {

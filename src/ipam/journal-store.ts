@@ -9,13 +9,13 @@ import { decodeJournal } from './journal-records.ts';
 export interface JournalStore {
   /** Everything there is; empty before the first `replace`. */
   load(): Promise<Uint8Array>;
-  /** Durable once resolved. After a rejection some, all or none of the bytes may be there, and only `replace` may follow. */
-  append(bytes: Uint8Array): Promise<void>;
   /**
-   * At once, and there after a crash of this process, but perhaps not of the machine: then there may be zeros in their place.
-   * After it throws, only `replace` may follow.
+   * At once, and there after a crash of this process, but until `sync` perhaps not of the machine: then there may be zeros in their place.
+   * After it throws some, all or none of the bytes may be there, and only `replace` may follow.
    */
-  appendUnsynced(bytes: Uint8Array): void;
+  append(bytes: Uint8Array): void;
+  /** All that was appended before the call is durable once this resolves. After a rejection only `replace` may follow. */
+  sync(): Promise<void>;
   /** The whole content at once, atomically: after a crash there is the old or the new. Durable once resolved. */
   replace(bytes: Uint8Array): Promise<void>;
   /**
@@ -49,8 +49,6 @@ interface OpenFile {
 export class FileJournalStore implements JournalStore {
   readonly #path: string;
   #file: OpenFile | undefined;
-  /** The same file, opened without O_DSYNC: such a write takes microseconds and is not worth a trip to the thread pool. */
-  #unsynced: FileHandle | undefined;
   #lock: OpenFile | undefined;
 
   constructor(path: string) {
@@ -68,15 +66,14 @@ export class FileJournalStore implements JournalStore {
     return await readJournal(this.#path);
   }
 
-  /** The file is opened with O_DSYNC, so a write that ended is durable: one trip to the thread pool, not two. */
-  async append(bytes: Uint8Array): Promise<void> {
-    if (!this.#file) throw new SeineError('INVARIANT', 'append to a journal that was never begun');
-    await writeAll(this.#file.handle, bytes);
+  /** Such a write takes microseconds and is not worth a trip to the thread pool. */
+  append(bytes: Uint8Array): void {
+    if (writeSync(this.#begun.handle.fd, bytes) < bytes.length)
+      throw new SeineError('UNAVAILABLE', `${this.#path} took a part of a record`);
   }
 
-  appendUnsynced(bytes: Uint8Array): void {
-    if (!this.#unsynced) throw new SeineError('INVARIANT', 'append to a journal that was never begun');
-    if (writeSync(this.#unsynced.fd, bytes) < bytes.length) throw new SeineError('UNAVAILABLE', `${this.#path} took a part of a record`);
+  async sync(): Promise<void> {
+    await this.#begun.handle.datasync();
   }
 
   async replace(bytes: Uint8Array): Promise<void> {
@@ -84,27 +81,19 @@ export class FileJournalStore implements JournalStore {
     await this.#takeLock();
     const temporary = `${this.#path}.new`;
     await rm(temporary, { force: true });
-    const file = await open(
-      temporary,
-      constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_APPEND | constants.O_DSYNC,
-      0o600,
-    );
-    let unsynced: FileHandle | undefined;
+    const file = await open(temporary, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_APPEND, 0o600);
     try {
       await writeAll(file, bytes);
       await file.sync();
-      unsynced = await open(temporary, constants.O_WRONLY | constants.O_APPEND);
       await rename(temporary, this.#path);
       await syncFolder(dirname(this.#path));
       if (!this.#holdsLock()) throw new SeineError('UNAVAILABLE', `the lock of ${this.#path} was taken away while it was written`);
     } catch (thrown) {
-      await unsynced?.close();
       await file.close();
       throw thrown;
     }
-    await this.#closeFiles();
+    await this.#closeFile();
     this.#file = { handle: file, identity: identityOf(fstatSync(file.fd)) };
-    this.#unsynced = unsynced;
   }
 
   isInPlace(): boolean {
@@ -116,15 +105,19 @@ export class FileJournalStore implements JournalStore {
   }
 
   async close(): Promise<void> {
-    await this.#closeFiles();
+    await this.#closeFile();
     await this.#releaseLock();
   }
 
-  async #closeFiles(): Promise<void> {
-    const files = [this.#file?.handle, this.#unsynced];
+  async #closeFile(): Promise<void> {
+    const file = this.#file;
     this.#file = undefined;
-    this.#unsynced = undefined;
-    for (const file of files) await file?.close();
+    await file?.handle.close();
+  }
+
+  get #begun(): OpenFile {
+    if (!this.#file) throw new SeineError('INVARIANT', 'append to a journal that was never begun');
+    return this.#file;
   }
 
   async #makeFolder(): Promise<void> {

@@ -14,16 +14,23 @@ interface Waiter {
   readonly reject: (cause: unknown) => void;
 }
 
+/** Of a record that was written. */
+export interface Written {
+  /** Resolves once it is there after the death of the machine. Rejects with `UNAVAILABLE` if that cannot be; it may be in the file all the same. */
+  readonly durable: Promise<void>;
+}
+
 /**
- * Makes records durable, many at a time: all that arrive while a write is on its way go with the next one, so that sixty-four
- * concurrent ADDs share a few syncs of the disk.
+ * Makes records durable, many at a time: each is given to the kernel at once, where it survives this process; one sync of the disk is under
+ * way at a time, and all that arrive meanwhile share the next, so that sixty-four concurrent ADDs share a few.
  *
- * After a failed write it is not known what the file holds. The next write is then a full rewrite from memory, which also drops
+ * After a failed write or sync it is not known what the file holds. The next one is then a full rewrite from memory, which also drops
  * whatever a failed one left behind; so a full disk or a read-only file system heals by itself once it can be written again.
  */
 export class Journal {
   readonly #store: JournalStore;
   readonly #snapshot: () => readonly JournalRecord[];
+  /** What came while the file was being replaced: it is to be appended to the new one. */
   #lines: string[] = [];
   #waiters: Waiter[] = [];
   #draining: Promise<void> | undefined;
@@ -31,8 +38,6 @@ export class Journal {
   #rewrite = true;
   /** The file is being replaced: what is appended to it now is lost. */
   #replacing = false;
-  /** What was appended last may become zeros if the machine dies. */
-  #unsynced = false;
   #appended = 0;
   #compactAt = compactionBytesMin;
   #failure: SeineError | undefined;
@@ -51,45 +56,29 @@ export class Journal {
   }
 
   /**
-   * The caller's state must hold the record already.
+   * Resolves once the record survives the death of this process, which is at once as long as the disk can be written. The caller's state must
+   * hold the record already.
    *
-   * @throws SeineError `UNAVAILABLE` if it cannot be made durable; it may be in the file all the same until the next rewrite
+   * @throws SeineError `UNAVAILABLE` if it cannot be written; it may be in the file all the same until the next rewrite
    */
-  async write(record: JournalRecord): Promise<void> {
+  async write(record: JournalRecord): Promise<Written> {
     const durable = new Promise<void>((resolve, reject) => this.#waiters.push({ resolve, reject }));
-    this.note(record);
-    await durable;
-  }
-
-  /** Begins to write without waiting. A failure is not lost: the next rewrite has the state the record led to. */
-  note(record: JournalRecord): void {
-    this.#written++;
-    this.#lines.push(encodeRecord(record));
-    this.#draining ??= this.#drain();
+    durable.catch(() => undefined); // whoever waits is told
+    this.keep(record);
+    this.#begin();
+    if (this.#rewrite || this.#replacing) await durable;
+    return { durable };
   }
 
   /**
-   * As `note`, and begins at once: once `handedOver` resolves, the record survives the death of this process. It need not
-   * survive the machine's.
+   * Begins at once and does not wait: once `handedOver` resolves, the record survives the death of this process. It need not survive the
+   * machine's. A failure is not lost: the next rewrite has the state the record led to.
    */
   keep(record: JournalRecord): void {
     this.#written++;
-    if (this.#rewrite || this.#replacing) {
-      this.note(record);
-      return;
-    }
-    const bytes = Buffer.from(encodeRecord(record));
-    try {
-      this.#store.appendUnsynced(bytes);
-      this.#appended += bytes.length;
-      this.#unsynced = true;
-      if (this.#store.isInPlace()) return;
-      this.#rewrite = true;
-      this.note(record);
-    } catch (thrown) {
-      this.#fail(thrown);
-      this.note(record);
-    }
+    const line = encodeRecord(record);
+    if (this.#replacing) this.#lines.push(line);
+    else if (this.#rewrite || !this.#append(line)) this.#begin();
   }
 
   /** Resolves once everything `keep` was given is out of this process, or cannot be written. */
@@ -107,7 +96,7 @@ export class Journal {
     this.#rewrite = true;
     this.#written++;
     const durable = new Promise<void>((resolve, reject) => this.#waiters.push({ resolve, reject }));
-    this.#draining ??= this.#drain();
+    this.#begin();
     await durable;
   }
 
@@ -142,29 +131,35 @@ export class Journal {
     await this.#store.close();
   }
 
+  #begin(): void {
+    this.#draining ??= this.#drain();
+  }
+
   async #drain(): Promise<void> {
-    // A turn of the microtask queue, so that calls of the same tick share one write.
+    // A turn of the microtask queue, so that calls of the same tick share one sync.
     await Promise.resolve();
-    while (this.#lines.length > 0 || this.#waiters.length > 0) {
-      const lines = this.#lines;
+    let failed: boolean;
+    do {
       const waiters = this.#waiters;
-      this.#lines = [];
       this.#waiters = [];
+      failed = false;
       try {
-        await this.#writeOut(lines);
-        this.#failure = undefined;
+        await this.#settle();
+        if (!this.#rewrite) this.#failure = undefined;
         for (const { resolve } of waiters) resolve();
       } catch (thrown) {
+        failed = true;
         const failure = this.#fail(thrown);
         for (const { reject } of waiters) reject(failure);
       }
-    }
+    } while (this.#lines.length > 0 || this.#waiters.length > 0 || (this.#rewrite && !failed));
     this.#draining = undefined;
   }
 
-  /** What went to a file that was replaced or removed is written again, all of it, to the present one. */
-  async #writeOut(lines: readonly string[]): Promise<void> {
-    if (!this.#rewrite && this.#appended <= this.#compactAt && (await this.#append(lines))) return;
+  /** Makes durable what was written so far. What went to a file that was replaced or removed is written again, all of it, to the present one. */
+  async #settle(): Promise<void> {
+    const lines = this.#lines.splice(0).join('');
+    if (!this.#rewrite && this.#appended <= this.#compactAt && (lines === '' || this.#append(lines))) return await this.#store.sync();
     const bytes = Buffer.from(this.#snapshot().map(encodeRecord).join(''));
     this.#replacing = true;
     try {
@@ -173,19 +168,21 @@ export class Journal {
       this.#replacing = false;
     }
     this.#rewrite = false;
-    this.#unsynced = false;
     this.#appended = 0;
     this.#compactAt = Math.max(compactionBytesMin, 4 * bytes.length);
   }
 
-  /** @returns whether it is there for the next agent */
-  async #append(lines: readonly string[]): Promise<boolean> {
-    // Zeros in place of what was not synced must not swallow what comes now: it begins on a line of its own.
-    const bytes = Buffer.from(`${this.#unsynced ? '\n' : ''}${lines.join('')}`);
-    this.#unsynced = false;
-    await this.#store.append(bytes);
-    this.#appended += bytes.length;
-    return this.#store.isInPlace();
+  /** @returns whether the next agent will find it, should this process die now; if not, only a rewrite helps */
+  #append(lines: string): boolean {
+    try {
+      const bytes = Buffer.from(lines);
+      this.#store.append(bytes);
+      this.#appended += bytes.length;
+      this.#rewrite = !this.#store.isInPlace();
+    } catch (thrown) {
+      this.#fail(thrown);
+    }
+    return !this.#rewrite;
   }
 
   #fail(thrown: unknown): SeineError {

@@ -3,26 +3,33 @@ import type { JournalStore } from './journal-store.ts';
 /** What happens to one write: it is done, it fails (the disk is full), or the machine dies in it. */
 export type WriteOutcome = 'done' | 'failed' | 'crash';
 
+export type WriteStep = 'append' | 'sync' | 'replace';
+
 export class SimulatedCrash extends Error {
   override readonly name = 'MachineDied';
 }
 
 /**
  * A journal store in memory for tests. It keeps the port's promises and no more: a failed or interrupted append leaves any part
- * of its bytes, an interrupted replace leaves the old or the new content, and after a crash nothing works any more.
+ * of its bytes, what was not synced may turn into zeros with the machine's death, an interrupted replace leaves the old or the new content,
+ * and after a crash nothing works any more.
  */
 export class MemoryJournalStore implements JournalStore {
   content: Uint8Array;
-  appends = 0;
+  syncs = 0;
   replaces = 0;
   #dead = false;
   /** Where the machine's death may leave zeros. */
   #unsynced: (readonly [from: number, to: number])[] = [];
-  readonly #fate: () => WriteOutcome;
+  readonly #fate: (step: WriteStep) => WriteOutcome;
   /** A number from 0 up to, but not including, its argument. */
   readonly #pick: (below: number) => number;
 
-  constructor(content: Uint8Array = new Uint8Array(), fate: () => WriteOutcome = () => 'done', pick: (below: number) => number = () => 0) {
+  constructor(
+    content: Uint8Array = new Uint8Array(),
+    fate: (step: WriteStep) => WriteOutcome = () => 'done',
+    pick: (below: number) => number = () => 0,
+  ) {
     this.content = content;
     this.#fate = fate;
     this.#pick = pick;
@@ -36,22 +43,26 @@ export class MemoryJournalStore implements JournalStore {
     return await Promise.resolve(this.content);
   }
 
-  async append(bytes: Uint8Array): Promise<void> {
-    const fate = await this.#nextFate();
-    this.appends++;
+  append(bytes: Uint8Array): void {
+    const fate = this.#nextFate('append');
     const written = fate === 'done' ? bytes.length : this.#pick(bytes.length + 1);
+    this.#unsynced.push([this.content.length, this.content.length + written]);
     this.content = Buffer.concat([this.content, bytes.subarray(0, written)]);
     this.#act(fate);
   }
 
-  appendUnsynced(bytes: Uint8Array): void {
-    if (this.#dead) throw new SimulatedCrash('there is no machine any more');
-    this.#unsynced.push([this.content.length, this.content.length + bytes.length]);
-    this.content = Buffer.concat([this.content, bytes]);
+  async sync(): Promise<void> {
+    const before = this.#unsynced.length;
+    await Promise.resolve();
+    const fate = this.#nextFate('sync');
+    this.syncs++;
+    if (fate === 'done') this.#unsynced.splice(0, before);
+    this.#act(fate);
   }
 
   async replace(bytes: Uint8Array): Promise<void> {
-    const fate = await this.#nextFate();
+    await Promise.resolve();
+    const fate = this.#nextFate('replace');
     this.replaces++;
     if (fate === 'done' || (fate === 'crash' && this.#pick(2) === 1)) {
       this.content = Uint8Array.from(bytes);
@@ -66,10 +77,9 @@ export class MemoryJournalStore implements JournalStore {
 
   async close(): Promise<void> {}
 
-  async #nextFate(): Promise<WriteOutcome> {
-    await Promise.resolve();
+  #nextFate(step: WriteStep): WriteOutcome {
     if (this.#dead) throw new SimulatedCrash('there is no machine any more');
-    return this.#fate();
+    return this.#fate(step);
   }
 
   #act(fate: WriteOutcome): void {

@@ -225,7 +225,7 @@ class CniBench {
 }
 
 /** What an ADD of ours spends its time on, in the agent: `wiring` holds `flows`, `interface` and `port`, which overlap. */
-const stages = ['addresses', 'wiring', 'flows', 'interface', 'port'] as const;
+const stages = ['addresses', 'wiring', 'flows', 'interface', 'port', 'disk'] as const;
 
 /** Milliseconds since the agent began. */
 async function stageSums(lab: BenchLab): Promise<ReadonlyMap<string, number>> {

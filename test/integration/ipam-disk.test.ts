@@ -33,7 +33,8 @@ async function open(): Promise<Ipam> {
 }
 
 async function add(ipam: Ipam, id: string): Promise<string> {
-  const lease = await ipam.allocate({ network: 'n', containerId: id, ifName: 'eth0', netns: '/n', addresses: [] }, never);
+  const { lease, durable } = await ipam.allocate({ network: 'n', containerId: id, ifName: 'eth0', netns: '/n', addresses: [] }, never);
+  await durable;
   return lease.addresses.map(({ ip }) => ip.text).join();
 }
 
@@ -122,7 +123,8 @@ it('begins a new journal where the folder was removed', async () => {
   await store.replace(Buffer.from('one\n'));
   rmSync(join(folder, 'state'), { recursive: true });
   await store.replace(Buffer.from('two\n'));
-  await store.append(Buffer.from('three\n'));
+  store.append(Buffer.from('three\n'));
+  await store.sync();
   expect(readFileSync(journal, 'utf8')).toBe('two\nthree\n');
   await store.close();
 });

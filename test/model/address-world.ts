@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CniCalls } from '../../src/attach/cni/calls.ts';
 import type { RecordedDeletion, RecordedDeletions } from '../../src/attach/cni/deletions.ts';
 import type { PodNetwork } from '../../src/attach/cni/pod-network.ts';
@@ -9,7 +10,7 @@ import { SeineError } from '../../src/errors/seine-error.ts';
 import type { AttachedPod, AttachmentKey, PodAttachment } from '../../src/ipam/attachment.ts';
 import { Ipam } from '../../src/ipam/ipam.ts';
 import { attachmentId, type Lease } from '../../src/ipam/lease.ts';
-import { MemoryJournalStore, SimulatedCrash, type WriteOutcome } from '../../src/ipam/memory-journal-store.ts';
+import { MemoryJournalStore, SimulatedCrash, type WriteOutcome, type WriteStep } from '../../src/ipam/memory-journal-store.ts';
 import { silentLog } from '../../src/log/log.ts';
 import { parseMac } from '../../src/net/mac.ts';
 import type { ReadyState } from '../../src/node/readiness.ts';
@@ -23,10 +24,15 @@ export type InjectedFault =
   | 'none'
   /** The disk refuses the next write. */
   | 'diskFull'
+  /** The disk takes the write, and refuses to make it durable. */
+  | 'syncFails'
   /** The switch refuses the pod's port. */
   | 'refused'
-  /** The agent dies: in the journal's next write, before the interface is there, after it, and just before it answers. */
-  | 'diesInWrite'
+  /** The machine dies: when the journal is written to, or while that is on its way to the disk. */
+  | 'machineDiesInWrite'
+  | 'machineDiesInSync'
+  /** The agent dies: while the journal is on its way to the disk, before the interface is there, after it, and just before it answers. */
+  | 'diesInSync'
   | 'diesBeforeLink'
   | 'diesAfterLink'
   | 'diesBeforeAnswer'
@@ -39,6 +45,8 @@ export type Bug =
   | 'blindToLinks'
   /** What is on the disk is not what was written. */
   | 'forgetfulDisk'
+  /** An interface is made before the agent's death could not lose the lease any more. */
+  | 'handsOverLate'
   /** The inventory gives up the leases of pods that are there. */
   | 'releasesAll'
   /** GC looks at nothing. */
@@ -91,8 +99,7 @@ export class AddressWorld {
 
   /** Begins the agent: reads the journal, takes the inventory, does the recorded DELs. */
   async start(): Promise<void> {
-    const store =
-      this.#bug === 'forgetfulDisk' ? new ForgetfulStore(this.#content) : new MemoryJournalStore(this.#content, () => this.#nextFate());
+    const store = this.#store();
     const ipam = await this.#open(store);
     const ports = new ModelPodNetwork(this, ++this.#epoch);
     const deletions: Pick<RecordedDeletions, 'has' | 'list' | 'remove'> = {
@@ -118,7 +125,7 @@ export class AddressWorld {
 
   /** The agent is killed. */
   kill(): void {
-    if (this.#agent) this.#content = this.#agent.store.content;
+    if (this.#agent) this.#content = Uint8Array.from(this.#agent.store.content);
     this.#agent = undefined;
     this.#epoch++;
   }
@@ -145,7 +152,8 @@ export class AddressWorld {
     if (mishap === 'pluginGone') await undo?.();
     this.#mishap = 'none';
     this.#diskFull = false;
-    if (this.#agent !== agent || agent.store.dead) return this.kill();
+    if (this.#agent === agent && agent.store.dead) return this.reboot();
+    if (this.#agent !== agent) return;
     if (reply.exit !== 0 && reply.stdout.includes(`"code":${cniCodes.alreadyAttached}`)) return; // of a container that was lost
     if (reply.exit !== 0 || mishap === 'pluginGone') {
       if (agent.ipam.leaseOf({ network, containerId: container, ifName: 'eth0' }))
@@ -315,16 +323,46 @@ export class AddressWorld {
     for (const container of this.links.keys()) if (!kept.has(container)) this.going.add(container);
   }
 
-  #nextFate(): WriteOutcome {
+  #store(): MemoryJournalStore {
+    if (this.#bug === 'forgetfulDisk') return new ForgetfulStore(this.#content);
+    const Store = this.#bug === 'handsOverLate' ? LateStore : MemoryJournalStore;
+    // All that was not synced is zeros after the machine's death.
+    return new Store(
+      this.#content,
+      (step) => this.#nextFate(step),
+      (below) => below - 1,
+    );
+  }
+
+  #nextFate(step: WriteStep): WriteOutcome {
     if (this.#diskFull) return 'failed';
-    if (this.#mishap !== 'diesInWrite') return 'done';
-    return 'crash';
+    if (step === 'append') return this.#mishap === 'machineDiesInWrite' ? 'crash' : 'done';
+    if (this.#mishap === 'syncFails') return 'failed';
+    if (this.#mishap === 'machineDiesInSync') return 'crash';
+    if (this.#mishap === 'diesInSync') this.kill();
+    return 'done';
   }
 }
 
 /** Says that it has written and has not. */
 class ForgetfulStore extends MemoryJournalStore {
-  override async append(): Promise<void> {}
+  override append(): void {}
+}
+
+/** Gives the kernel a lease only once it is to be synced: so the agent's death loses it. */
+class LateStore extends MemoryJournalStore {
+  #late: Uint8Array[] = [];
+
+  override append(bytes: Uint8Array): void {
+    if (Buffer.from(bytes).includes('"op":"lease"')) this.#late.push(bytes);
+    else super.append(bytes);
+  }
+
+  override async sync(): Promise<void> {
+    await nextTurn(); // the world goes on meanwhile
+    for (const bytes of this.#late.splice(0)) super.append(bytes);
+    await super.sync();
+  }
 }
 
 /** Flows, port and interface of a pod, as the real one does them in that order. */

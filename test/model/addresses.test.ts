@@ -33,6 +33,7 @@ it.each([
 it.each<[Bug, RegExp]>([
   ['blindToLinks', /is on the interface of a/],
   ['forgetfulDisk', /is on the interface of a, and free/],
+  ['handsOverLate', /is on the interface of a, and free/],
   ['releasesAll', /has lost its interface|is in quarantine/],
   ['deafGc', /has leaked/],
   ['losesDeletions', /has leaked/],

@@ -8,7 +8,7 @@ import type { HostPort } from '../../connectivity/host-port.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { AttachmentKey } from '../../ipam/attachment.ts';
 import type { DelegatedCall, DelegatedIpam, DelegatedNetworkCall } from '../../ipam/delegated-ipam.ts';
-import type { Ipam } from '../../ipam/ipam.ts';
+import type { Ipam, WrittenLease } from '../../ipam/ipam.ts';
 import type { Lease, LeaseRequest } from '../../ipam/lease.ts';
 import { podMac } from '../../ipam/pod-mac.ts';
 import { parseIp } from '../../net/ip.ts';
@@ -42,7 +42,7 @@ export class AttachmentAddresses {
   }
 
   /** @throws CniError 4, 7, 11, 101 or 105; then nothing is leased */
-  async obtain(caller: AddressCaller, signal: AbortSignal): Promise<Lease> {
+  async obtain(caller: AddressCaller, signal: AbortSignal): Promise<WrittenLease> {
     const { attachment, netns, pod, requestedIps, requestedMac, ipamType, egress, ingress, limits } = caller.request;
     try {
       const mac = requestedMac && parsed(requestedMac, parseMac);
@@ -57,7 +57,8 @@ export class AttachmentAddresses {
       const more = { ...(pod ? { pod } : {}), ...(mac ? { mac } : {}), ...ports };
       const wanted = { ...attachment, netns, addresses, ...more };
       if (ipamType === undefined) return await this.#ipam.allocate(wanted, signal);
-      return await this.#delegate(wanted, delegatedCall(attachment, ipamType, caller), signal);
+      const lease = await this.#delegate(wanted, delegatedCall(attachment, ipamType, caller), signal);
+      return { lease, durable: Promise.resolve() };
     } catch (thrown) {
       throw toCniError(withField(thrown, caller.request), 'addresses');
     }

@@ -1,9 +1,10 @@
+import { abortable } from '../../async/abortable.ts';
 import { CniError, cniCodes } from '../../cni/errors.ts';
 import { toCniError } from '../../cni/from-seine-error.ts';
 import type { AddRequest, CheckRequest, DelRequest } from '../../cni/request.ts';
 import type { AttachedLease } from '../../ipam/attached-lease.ts';
-import type { AttachmentKey } from '../../ipam/attachment.ts';
-import type { Ipam } from '../../ipam/ipam.ts';
+import type { AttachedPod, AttachmentKey } from '../../ipam/attachment.ts';
+import type { Ipam, WrittenLease } from '../../ipam/ipam.ts';
 import type { Lease } from '../../ipam/lease.ts';
 import type { Log } from '../../log/log.ts';
 import type { AttachmentAddresses, Caller } from './addresses.ts';
@@ -100,16 +101,16 @@ export class Attachments {
 
   async #addAlone(caller: AddCaller, signal: AbortSignal): Promise<AttachedLease> {
     const key = caller.request.attachment;
-    const { ipam, network } = this.#ports;
+    const { ipam } = this.#ports;
     await this.#settleAlone(key, caller);
     const existing = ipam.leaseOf(key);
     const done = existing && (await this.#alreadyDone(existing, caller, signal));
     if (done) return done;
     if (existing) await this.#takeBackAlone(existing, caller);
-    const lease = await this.#leaseFor(caller, signal);
+    const { lease, durable } = await this.#leaseFor(caller, signal);
     try {
       assertReached(lease.hostPorts ?? [], lease.addresses);
-      const attached = await inWiring(caller, network.attach(lease, signal));
+      const attached = await this.#wire(lease, durable, caller, signal);
       await ipam.acknowledge(key, attached);
       return { ...lease, attached };
     } catch (thrown) {
@@ -118,8 +119,34 @@ export class Attachments {
     }
   }
 
+  /**
+   * Attaches while the lease is on its way to the disk. The kernel has the lease already: should the agent die, the next one finds what was begun
+   * by it, as always. Should the machine die, the pod's end of everything dies with it, and nobody was told of the address: no process of the pod
+   * has run, and what is announced is heard by this node's own pods.
+   *
+   * @throws CniError 102, or 101 if the lease cannot be made durable; then nothing is attached
+   */
+  async #wire(lease: Lease, durable: Promise<void>, caller: AddCaller, signal: AbortSignal): Promise<AttachedPod> {
+    const { network } = this.#ports;
+    const stop = new AbortController();
+    durable.catch((cause: unknown) => stop.abort(cause));
+    let attached: AttachedPod;
+    try {
+      attached = await inWiring(caller, network.attach(lease, AbortSignal.any([signal, stop.signal])));
+    } catch (thrown) {
+      throw stop.signal.aborted ? toCniError(stop.signal.reason, 'addresses') : thrown;
+    }
+    try {
+      await caller.stages.measure('disk', abortable(durable, signal));
+      return attached;
+    } catch (thrown) {
+      await network.detach(lease, AbortSignal.timeout(cleanupMs));
+      throw toCniError(thrown, 'addresses');
+    }
+  }
+
   /** Of two that ask for one host port, the first has it. */
-  async #leaseFor(caller: AddCaller, signal: AbortSignal): Promise<Lease> {
+  async #leaseFor(caller: AddCaller, signal: AbortSignal): Promise<WrittenLease> {
     const claim = this.#hostPorts.claim(caller.request);
     const { hostPorts } = claim;
     try {

@@ -1,8 +1,8 @@
 /**
  * Where the time of one call goes: `ready` (waiting for the data plane), `turn` (for other calls of the container), `addresses`
- * (IPAM, its disk included), `wiring` (the data plane).
+ * (IPAM), `wiring` (the data plane), `disk` (what the lease's way to the disk took longer than that).
  */
-export type StageName = 'ready' | 'turn' | 'addresses' | 'wiring';
+export type StageName = 'ready' | 'turn' | 'addresses' | 'wiring' | 'disk';
 
 /** Milliseconds by stage; a stage that was gone through twice has the sum. */
 export class StageTimes {

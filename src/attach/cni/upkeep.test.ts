@@ -211,7 +211,7 @@ it('reports each call with its code and where its time went', async () => {
     { command: 'ADD', code: 104 },
   ]);
   const [first] = bench.served;
-  expect(first?.stages.map(([stage]) => stage)).toEqual(['ready', 'turn', 'addresses', 'wiring']);
+  expect(first?.stages.map(([stage]) => stage)).toEqual(['ready', 'turn', 'addresses', 'wiring', 'disk']);
   const inStages = first?.stages.reduce((sum, [, ms]) => sum + ms, 0) ?? Number.NaN;
   expect(inStages).toBeLessThanOrEqual(first?.tookMs ?? 0);
 });
