@@ -176,4 +176,4 @@ it('no two pods share an address and no live one is freed, whatever fails and wh
     }),
     { numRuns: 600 },
   );
-}, 120_000);
+}, 300_000);
