@@ -5,6 +5,7 @@ import { seineVersion } from '../agent-api/version.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { AgentClient } from './agent-client.ts';
 import { addDiagnostics } from './bundle/diagnostics.ts';
+import { addCapture } from './capture/capture-command.ts';
 import { addCheck, check } from './check/check-command.ts';
 import { addCluster } from './cluster/cluster-command.ts';
 import { annotate, type CommandContext, diff, explainService, type GetOptions, get, pause, resume, status, version } from './commands.ts';
@@ -32,6 +33,7 @@ Examples:
   ovs-ofctl --names dump-flows br-int | seinectl annotate
   seinectl timeline --since 10m                   what the agent did last, a line an event
   seinectl explain pod shop/web-0                 a pod's network in sentences, and its problems
+  seinectl capture shop/web-0                     a pod's packets, as lines or as a pcap file
   seinectl policy pod shop/web-0                  which policies isolate a pod, and what they let through
   seinectl cluster status                         the agents of all nodes, from any machine with a kubeconfig
   seinectl collect                                everything about this node in one archive
@@ -81,6 +83,7 @@ export function programFor(terminal: Terminal, stdin: Readable) {
     .description('copy `ovs-ofctl dump-flows` from FILE or standard input, and append the owner of each flow')
     .argument('[file]', 'a dump; - is standard input')
     .action((file: string | undefined) => ends(annotate(context(), file)));
+  addCapture(root, { agent: () => context().agent, terminal, ends });
   addTimeline(root, { agent: () => context().agent, terminal, ends });
   addDiagnostics(root, { agent: () => context().agent, terminal, ends });
   addNode(root, { socket, terminal, ends });

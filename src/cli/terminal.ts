@@ -1,5 +1,9 @@
+import type { Writable } from 'node:stream';
 import { coloured, plain } from './paint.ts';
 import type { Room } from './table.ts';
+
+/** As `process.stdout` is. */
+export type StandardOutput = Writable & { readonly isTTY?: boolean };
 
 /** What a command writes to, and how. */
 export interface Terminal {

@@ -10,17 +10,18 @@ export class FrameTap {
   readonly #fd: OwnedFd;
   readonly #watch: Watch;
   readonly #buffer = Buffer.alloc(2_048);
-  readonly #seen: (frame: Uint8Array) => void;
+  readonly #seen: (frame: Uint8Array, bytes: number) => void;
 
-  private constructor(fd: OwnedFd, seen: (frame: Uint8Array) => void) {
+  private constructor(fd: OwnedFd, seen: (frame: Uint8Array, bytes: number) => void) {
     this.#fd = fd;
     this.#seen = seen;
     this.#watch = new Watch(fd.number, 'readable', () => this.#drain());
   }
 
-  /** @param seen called with each frame, cut to its first 2 KiB; it must not keep it, nor throw */
-  static open(link: IfIndex, seen: (frame: Uint8Array) => void): FrameTap {
-    const fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, ETH_P_ALL, 'packet socket');
+  /** @param seen called with each frame, cut to its first 2 KiB, and with its whole length; it must not keep it, nor throw */
+  static open(link: IfIndex, seen: (frame: Uint8Array, bytes: number) => void): FrameTap {
+    // Of no protocol: until it is bound it would have the frames of all interfaces.
+    const fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, 0, 'packet socket');
     bind(fd.number, linkAddress(link, ETH_P_ALL), `to link ${link}`);
     return new FrameTap(fd, seen);
   }
@@ -34,7 +35,7 @@ export class FrameTap {
     for (let count = 0; count < AT_ONCE; count++) {
       const size = this.#next();
       if (size === undefined) return;
-      this.#seen(this.#buffer.subarray(0, size));
+      this.#seen(this.#buffer.subarray(0, size), size);
     }
   }
 

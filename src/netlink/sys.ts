@@ -181,11 +181,12 @@ export function receive(fd: number, into: Uint8Array, what: string): number | 'e
   }
 }
 
-/** As `receive`, but what does not fit into `into` is cut off. */
+/** As `receive`, but what does not fit into `into` is cut off. @returns the length of all of it */
 export function receiveStart(fd: number, into: Uint8Array, what: string): number | 'empty' {
   for (;;) {
-    const length = native.recv(int32(fd, 'fd'), filled(into), into.length, MSG_DONTWAIT);
-    if (length >= 0 || koffi.errno() !== EINTR) return received(length, into, what);
+    const length = native.recv(int32(fd, 'fd'), filled(into), into.length, MSG_DONTWAIT | MSG_TRUNC);
+    if (length >= 0) return length;
+    if (koffi.errno() !== EINTR) return received(length, into, what);
   }
 }
 

@@ -1,4 +1,4 @@
-import { chmodSync } from 'node:fs';
+import { chmodSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Entry, FlowEntry, Items, PortEntry } from '../../src/agent-api/entry.ts';
@@ -64,6 +64,57 @@ it('answers an operator’s first questions, as plain `seinectl` on a node of th
   expect(stdout).toMatch(/Open vSwitch 3\.\d+\.\d+/);
   expect(stdout.split('\n').filter((line) => line.includes('as wanted'))).toHaveLength(6);
   expect(code).toBe(0);
+});
+
+describe('a pod’s packets', () => {
+  const captured = (...args: readonly string[]): Promise<Ran> => {
+    const program = [process.execPath, join(root, 'bin', 'seinectl.mjs'), '--socket', socketOf(1), 'capture', ...args];
+    return runProgram(process.execPath, [
+      join(root, 'bin', 'seine-lab.mjs'),
+      'node',
+      'exec',
+      '--dir',
+      lab.plan.dir,
+      lab.node(1).name,
+      '--',
+      ...program,
+    ]);
+  };
+  const pod = async (): Promise<{ readonly name: string; readonly address: string }> => {
+    const [first] = await items<PodView>('get', 'pods');
+    return { name: first?.name ?? '', address: first?.addresses[0] ?? '' };
+  };
+
+  it('are shown as lines, both ways, until as many were seen as were asked for', async () => {
+    const { name, address } = await pod();
+    const pinging = lab.exec(1, 'ping', '-i', '0.2', '-c', '60', address);
+    const { stdout, stderr, code } = await captured(name, '--count', '4', '--for', '60s');
+    await pinging;
+    expect([code, stderr]).toEqual([0, expect.stringContaining('4 frames')]);
+    const lines = stdout.trimEnd().split('\n');
+    expect(lines).toHaveLength(4);
+    expect(stdout).toMatch(new RegExp(`^[0-9:.]{15} in  .* > ${address} icmp type 8 code 0 98$`, 'm'));
+    expect(stdout).toMatch(new RegExp(`^[0-9:.]{15} out ${address} > .* icmp type 0 code 0 98$`, 'm'));
+  });
+
+  it('are written to a file that must not exist, as tcpdump reads it', async () => {
+    const { name, address } = await pod();
+    const file = join(lab.plan.dir, 'pod.pcap');
+    const pinging = lab.exec(1, 'ping', '-i', '0.2', '-c', '60', address);
+    const { stderr } = await captured(name, '--count', '2', '--for', '60s', '-w', file);
+    await pinging;
+    expect(stderr).toContain('2 frames');
+    const written = readFileSync(file);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect([written.readUInt32LE(0), written.readUInt32LE(24 + 8), written.length]).toEqual([0xa1b2_3c4d, 98, 24 + 2 * (16 + 98)]);
+    expect(await captured(name, '-w', file)).toMatchObject({ code: 2, stderr: expect.stringContaining('EEXIST') });
+    expect(readFileSync(file)).toEqual(written);
+  });
+
+  it('are not looked for where there is no such pod, whatever its name says', async () => {
+    for (const name of ['nobody', '../../etc', 'default/$(id)', '-w', 'a b'])
+      expect((await captured('--for', '1s', '--', name)).code, name).not.toBe(0);
+  });
 });
 
 describe('what is there', () => {

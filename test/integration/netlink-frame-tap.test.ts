@@ -14,13 +14,19 @@ it('cuts long frames, and goes on when the interface was down', async () => {
       ip(lab, 'link', 'set', 'w0', 'up');
     }
     const lengths: number[] = [];
+    const whole: number[] = [];
+    const seen = (frame: Uint8Array, bytes: number): void => {
+      lengths.push(frame.length);
+      whole.push(bytes);
+    };
     const index = ifIndex(Number(ip(a, 'link', 'show', 'w0')[0]?.['ifindex']));
-    const tap = a.namespace.run(() => FrameTap.open(index, (frame) => void lengths.push(frame.length)));
+    const tap = a.namespace.run(() => FrameTap.open(index, seen));
     const ping = (bytes: number) => inside(b, 'ping', '-c1', '-W2', '-s', String(bytes - 28), '192.0.2.1');
     try {
       ping(5_000);
       // The echo and its answer.
       await vi.waitFor(() => expect(lengths.filter((length) => length === 2_048)).toHaveLength(2));
+      expect(whole.filter((length) => length === 5_014)).toHaveLength(2);
       ip(a, 'link', 'set', 'w0', 'down');
       ip(a, 'link', 'set', 'w0', 'up');
       lengths.length = 0;

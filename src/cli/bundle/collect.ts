@@ -1,7 +1,6 @@
 import { accessSync, constants, readFileSync, rmSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Writable } from 'node:stream';
 import { parse as parseYaml } from 'yaml';
 import { defaultPaths } from '../../agent-api/default-paths.ts';
 import { agentParts } from '../../bundle/agent-parts.ts';
@@ -16,7 +15,7 @@ import { SeineError, withoutCode } from '../../errors/seine-error.ts';
 import type { AgentClient } from '../agent-client.ts';
 import { safeLine } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
-import type { Terminal } from '../terminal.ts';
+import type { StandardOutput, Terminal } from '../terminal.ts';
 import { count } from '../words.ts';
 
 export interface CollectOptions {
@@ -36,9 +35,6 @@ interface CollectedNode {
   readonly ovsBridge: string;
   readonly agent: 'answers' | 'silent';
 }
-
-/** As `process.stdout` is. */
-type StandardOutput = Writable & { readonly isTTY?: boolean };
 
 /**
  * `seinectl collect`: the path of the archive on standard output, or the archive itself; progress on standard error.

@@ -1,0 +1,53 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import type { AgentClient } from '../agent-client.ts';
+import type { Terminal } from '../terminal.ts';
+import { secondsUpToADay } from '../time-option.ts';
+import type { CaptureOptions } from './capture.ts';
+
+interface CaptureContext {
+  readonly agent: () => AgentClient;
+  readonly terminal: Terminal;
+  /** Takes the exit code. */
+  readonly ends: (work: Promise<number>) => Promise<void>;
+}
+
+const FRAMES_MAX = 1_000_000;
+const MEGABYTE = 1_000_000;
+const MEGABYTES_MAX = 1_000;
+
+const help = `
+At the node's end of the pod's interface: what the pod sends before the switch has judged it, and what the switch lets it receive. A veth pair and a
+standing port (sp-N) alike. Each frame is cut to its first 2,048 octets. Without a limit of your own it ends after 30 seconds, 1,000 frames or
+10 MB, whichever is first. Payloads are in it: a file is made with mode 0600, and must not exist.
+
+Examples:
+  seinectl capture shop/web-0                              a line for each frame
+  seinectl capture shop/web-0 --for 5m --count 100000 -w /tmp/web-0.pcap
+  seinectl capture shop/web-0 -w - | tcpdump -nr -         filters and details are tcpdump's
+
+Exit codes: 0 it has ended; 1 this node has no such pod; 2 the file cannot be made, or it is not clear which interface; 3 no agent answers.`;
+
+/** Adds `seinectl capture`. What only it needs is loaded when it is asked for. */
+export function addCapture(root: Command, { agent, terminal, ends }: CaptureContext): void {
+  root
+    .command('capture')
+    .description('the packets of a pod of this node, as lines or as a pcap file; as root, on the node')
+    .argument('<pod>', 'NAME or NAMESPACE/NAME')
+    .option('-w, --write <file>', 'a pcap file, which must not exist; - for standard output')
+    .option('--interface <name>', 'of a pod that has several, as the pod names it')
+    .option('--for <time>', 'how long at most, e.g. 30s or 5m; a day at most', secondsUpToADay, 30)
+    .option('--count <frames>', 'how many at most', upTo(FRAMES_MAX, 1), 1_000)
+    .option('--megabytes <number>', 'how much of frames at most', upTo(MEGABYTES_MAX, 1), 10)
+    .addHelpText('after', help)
+    .action((name: string, { megabytes, ...options }: Omit<CaptureOptions, 'bytes'> & { readonly megabytes: number }) =>
+      ends(import('./capture.ts').then(({ capture }) => capture(agent(), name, { ...options, bytes: megabytes * MEGABYTE }, terminal))),
+    );
+}
+
+function upTo(most: number, least: number): (text: string) => number {
+  return (text) => {
+    const found = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+    if (!(found >= least && found <= most)) throw new InvalidArgumentError(`a whole number from ${least} to ${most} is wanted.`);
+    return found;
+  };
+}
