@@ -45,6 +45,7 @@ export const checkNames = {
   'pods.interface': 'the interface in the pod’s namespace',
   'pods.checksum': 'whether checksums of pods’ packets are filled in',
   'pods.mtu': 'the MTU in the pod’s namespace',
+  'ports.standing': 'whether the next pod gets a port that stays plugged in, where such are wanted',
   'firewall.pods': 'a packet as if from a pod through this node, and one to it',
   tunnel: 'the other nodes, through the tunnel',
   'tunnel.reach': 'an echo from the other node’s gateway: there and back',

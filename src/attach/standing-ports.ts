@@ -75,6 +75,12 @@ export class StandingPorts {
     return { free: this.#free.size, used: this.#used.size, coming: this.#coming.size };
   }
 
+  /** Why the next pod gets a veth pair, as far as that does not depend on the pod; `off` where pairs are wanted. Undefined if it gets a port. */
+  get obstacle(): 'off' | Exclude<FallbackReason, 'otherBandwidth'> | undefined {
+    if (!this.#isOn) return 'off';
+    return this.#unavailable() ?? (this.#free.size === 0 ? 'noneFree' : undefined);
+  }
+
   /** Since this process began. */
   get fallbacks(): ReadonlyMap<FallbackReason, number> {
     return this.#fallbacks;
@@ -194,7 +200,7 @@ export class StandingPorts {
     return this.#kept - this.#free.size - this.#coming.size;
   }
 
-  #unavailable(): FallbackReason | undefined {
+  #unavailable(): 'noNamespace' | 'notPinned' | 'noMacvlan' | undefined {
     const { current } = this.#options.mount;
     if (current === undefined) return 'noNamespace';
     if (!current.isMounted()) return 'notPinned';

@@ -13,6 +13,7 @@ import { type PacketFiltersPort, packetFilters } from './filters.ts';
 import { type KernelPort, kernel } from './kernel.ts';
 import { type DiskPort, disk, limits } from './machine.ts';
 import { type PodLinksPort, podLinks } from './pods.ts';
+import { type StandingPortsPort, standingPorts } from './ports.ts';
 import { type OpenVswitchPort, openVswitch } from './switch.ts';
 import { type TunnelPort, tunnel } from './tunnel.ts';
 import { type NodePartsPort, wanted } from './wanted.ts';
@@ -26,6 +27,7 @@ export type CheckPorts = AgentStatePort &
   ApiServerPort &
   NodePartsPort &
   PodLinksPort &
+  StandingPortsPort &
   PacketFiltersPort &
   FlowDumpPort &
   TunnelPort;
@@ -42,6 +44,7 @@ export function checksOf(node: CheckPorts): readonly Check[] {
     apiServer(node),
     wanted(node),
     podLinks(node),
+    standingPorts(node),
     packetFilters(node),
     unknownTunnelPeers(node),
     forged(node),

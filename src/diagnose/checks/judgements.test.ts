@@ -9,6 +9,7 @@ import { judgeBlocked } from './filters.ts';
 import { judgeModules, judgeSettings, kernelModules } from './kernel.ts';
 import { judgeDisk, judgeLimits, softLimit } from './machine.ts';
 import { judgePods } from './pods.ts';
+import { judgeStandingPorts } from './ports.ts';
 import { judgeSwitch, judgeVersion, type SwitchFacts } from './switch.ts';
 import { judgeEntries } from './wanted.ts';
 
@@ -253,6 +254,21 @@ describe('pods', () => {
     expect(findings[4]?.what).toContain('4 more pods alike');
     const [long] = judgePods([{ ...pod, netns: "/x'; rm -rf /; '" }], { mtu: 1, fillIn: false });
     expect(long?.mend).toBe("nsenter --net='/x'\\''; rm -rf /; '\\''' ip link set eth0 mtu 1");
+  });
+});
+
+describe('standing ports', () => {
+  const counts = { free: 8, used: 3, coming: 0 };
+  const none = new Map<string, number>();
+  it('are not missed where none are wanted, and counted where they are', () => {
+    expect(states(judgeStandingPorts({ counts, obstacle: 'off', fallbacks: none }))).toEqual(['ports.standing ok']);
+    const [finding] = judgeStandingPorts({ counts, obstacle: undefined, fallbacks: new Map([['noneFree', 2]]) });
+    expect(finding).toMatchObject({ state: 'ok', what: '8 free, 3 used, 0 coming; pods with a pair instead: 2 by noneFree' });
+  });
+
+  it.each(['noNamespace', 'notPinned', 'noMacvlan', 'noneFree'] as const)('are wanted in vain, which is said: %s', (obstacle) => {
+    const [finding] = judgeStandingPorts({ counts, obstacle, fallbacks: none });
+    expect(finding).toMatchObject({ state: 'warning', what: expect.stringContaining('8 free'), effect: expect.stringContaining('veth') });
   });
 });
 
