@@ -366,7 +366,8 @@ export class NodePodNetwork implements PodNetwork {
    * back, and that is all a runtime waits for. ovs-vswitchd takes 10 ms to let go of a port; number and addresses are lent
    * again only after it has said so.
    *
-   * Of a standing port, the database forgets only whose it was.
+   * Of a standing port the database forgets only whose it was, and nothing waits for that: after a crash the journal, which has the lease as given
+   * up before the runtime is answered, tells the next agent that the port is none of this pod's, and the alias of its far end that it is not idle.
    *
    * @param signal ends the waiting, not the removal
    * @returns what must be over before another pod may have the port
@@ -384,7 +385,8 @@ export class NodePodNetwork implements PodNetwork {
     const port = kind === 'standing' ? standing.describe(hostIfName) : datapath.linkedPorts.forget(owner, hostIfName);
     const { reconcilers } = datapath;
     const gone = [reconcilers.switch.realized(port, life), reconcilers.bridge.realized(flows.bridge, life)];
-    if (kind === 'own') this.#options.ofPorts.giveBackAfter(ofPort, gone);
+    if (kind === 'standing') return gone;
+    this.#options.ofPorts.giveBackAfter(ofPort, gone);
     try {
       await reconcilers.switch.realized(port, signal);
     } catch (thrown) {

@@ -72,6 +72,9 @@ describe('a pod over a standing port', () => {
   afterEach(async () => {
     await node.network.detach(pod, patience());
     deleteNamedNamespace(nameIn(path));
+    // Which no DEL waits for: a journal that is lost with it would have it found again.
+    const described = () => [...node.plane.database.tables.Port.rows()].filter(({ external_ids: ids }) => ids.has('container-id'));
+    await expect.poll(() => described().map(({ name }) => name)).toEqual([]);
   });
 
   it('has a macvlan over the far end of a port that was there, and ovs-vswitchd looked at nothing for it', async () => {
