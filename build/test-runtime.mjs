@@ -1,6 +1,6 @@
 /**
  * `npm run test:runtime`: pods that real container runtimes make. With `--containerd` on another containerd than the machine's, which is built
- * by Go if it is not there, and first in PATH.
+ * by Go if it is not there, and first in PATH. With `--pod-interface` the lab's agents have another kind of interface for pods than usual.
  */
 import { delimiter } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -12,12 +12,13 @@ import { runTests } from './test-run/run-tests.mjs';
 const help = `npm run test:runtime -- [options] [arguments of vitest]: pods that containerd and podman make
 
   --containerd VERSION  on this one, which is built once: ${containerdVersions.join(', ')}; Debian's if absent
+  --pod-interface KIND  auto, standing or veth, for all pods of the lab; the agent's default if absent
   -h, --help            this text
 `;
 
 /** What the rest is, vitest knows. */
 function parsed() {
-  const options = { containerd: { type: 'string' }, help: { type: 'boolean', short: 'h' } };
+  const options = { containerd: { type: 'string' }, 'pod-interface': { type: 'string' }, help: { type: 'boolean', short: 'h' } };
   const { tokens } = parseArgs({ options, strict: false, tokens: true, args: process.argv.slice(2) });
   const own = tokens.filter(({ kind, name }) => kind === 'option' && name in options);
   const taken = new Set(
@@ -37,6 +38,8 @@ async function environment(version) {
 const asked = parsed();
 if (asked.help) process.stdout.write(help);
 else {
+  const kind = asked['pod-interface'];
   const env = await environment(asked.containerd);
-  process.exitCode = env === undefined ? 2 : await runTests(['--project', 'runtime', ...asked.others], env);
+  const chosen = kind === undefined ? env : env && { ...env, SEINE_TEST_POD_INTERFACE: String(kind) };
+  process.exitCode = chosen === undefined ? 2 : await runTests(['--project', 'runtime', ...asked.others], chosen);
 }
