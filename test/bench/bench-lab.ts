@@ -153,6 +153,10 @@ export function makeNamespaces(names: readonly string[]): void {
   for (const name of names) execFileSync('ip', ['-n', name, 'link', 'set', 'lo', 'up']);
 }
 
+export function removeNamespaces(names: readonly string[]): void {
+  execFileSync('ip', ['-batch', '-'], { input: names.map((name) => `netns delete ${name}\n`).join('') });
+}
+
 /** Writes objects where the lab's API server will find them: through its own rules, without HTTP in between. */
 function fillCluster(plan: LabPlan, cluster: (objects: ClusterObjects) => void): void {
   mkdirSync(plan.dir, { recursive: true, mode: 0o700 });

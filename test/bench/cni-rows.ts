@@ -170,7 +170,7 @@ class CniBench {
       for (const [side, values] of this.#inTurn(run, rates, rates)) {
         const { allMs } = await side.add(width, width);
         values.push((width * 1000) / allMs);
-        await side.del(width, width);
+        await side.del(width, width, 'go');
       }
     return [{ name: `cni.add.parallel${width}`, unit: 'pods/s', ...this.#values(rates) }];
   }

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { NetnsRef } from '../../src/lab/plan/names.ts';
-import { type BenchLab, makeNamespaces } from './bench-lab.ts';
+import { type BenchLab, makeNamespaces, removeNamespaces } from './bench-lab.ts';
 import { type Job, Launcher } from './launcher.ts';
 
 /** A namespace a plugin gives a network to. */
@@ -88,14 +88,21 @@ export class CniSide {
     return each[0] ?? Number.NaN;
   }
 
-  /** Of the pods added last; then waits until the kernel and the switch are done with them. */
-  async del(count: number, width: number): Promise<{ readonly each: readonly number[]; readonly allMs: number }> {
+  /**
+   * Of the pods added last; then waits until the kernel and the switch are done with them.
+   *
+   * @param namespaces whether they go behind the DELs, as a runtime has them, and others come
+   */
+  async del(count: number, width: number, namespaces: 'stay' | 'go' = 'stay'): Promise<{ readonly each: readonly number[]; readonly allMs: number }> {
     const pods = this.attached.splice(-count);
     const interfaces = pods.map((pod) => this.#hostInterface(pod));
     const result = await this.#run('DEL', pods, width);
+    const names = pods.map(({ netns }) => netns);
+    if (namespaces === 'go') removeNamespaces(names);
     const standing = interfaces.some((name) => name.startsWith('sp-'));
     for (const name of interfaces) if (!name.startsWith('sp-')) await this.#launcher.untilGone(name);
     await new Promise((resolve) => setTimeout(resolve, standing ? standingCalmMs : calmMs));
+    if (namespaces === 'go') makeNamespaces(names);
     this.#spare.push(...pods);
     return result;
   }
