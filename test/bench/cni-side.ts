@@ -93,7 +93,11 @@ export class CniSide {
    *
    * @param namespaces whether they go behind the DELs, as a runtime has them, and others come
    */
-  async del(count: number, width: number, namespaces: 'stay' | 'go' = 'stay'): Promise<{ readonly each: readonly number[]; readonly allMs: number }> {
+  async del(
+    count: number,
+    width: number,
+    namespaces: 'stay' | 'go' = 'stay',
+  ): Promise<{ readonly each: readonly number[]; readonly allMs: number }> {
     const pods = this.attached.splice(-count);
     const interfaces = pods.map((pod) => this.#hostInterface(pod));
     const result = await this.#run('DEL', pods, width);
