@@ -12,7 +12,7 @@ import { forSecondRun } from './test-run/second-run.mjs';
 
 const slowestCount = 10;
 /** Those have commands of their own. */
-const withoutOthers = ['--project=!runtime', '--project=!images', '--project=!upgrade', '--project=!kubernetes'];
+const withoutOthers = ['--project=!runtime', '--project=!images', '--project=!upgrade', '--project=!ovs', '--project=!kubernetes'];
 
 const checks = [
   { name: 'types', run: () => check('tsc', '--noEmit', '-p', '.') },
@@ -65,7 +65,7 @@ function printSlowest() {
 
 /** A path or a project of theirs asks for them; a name alone does not. */
 function projectsFor(args) {
-  return args.some((arg) => /^--project|runtime|upgrade|kubernetes/.test(arg)) ? [] : withoutOthers;
+  return args.some((arg) => /^--project|runtime|upgrade|test\/ovs\/|kubernetes/.test(arg)) ? [] : withoutOthers;
 }
 
 const only = process.argv.slice(2);
