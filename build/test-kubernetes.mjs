@@ -12,7 +12,9 @@ import { procsUsual, reportFile, runUpstream } from './kubernetes/upstream-run.m
 import { readResults, sets, surprises } from './kubernetes/upstream-tests.mjs';
 import { ask, lastLineOf, runForeground, runLogged } from './setup/commands.mjs';
 import { unpackPackage } from './setup/debian.mjs';
+import { exclusively } from './setup/lock.mjs';
 import { cache, root } from './setup/paths.mjs';
+import { SetupError, say } from './setup/progress.mjs';
 import { sayClosingLine } from './test-run/closing-line.mjs';
 import { readRecord } from './test-run/record.mjs';
 import { recordFile, runTests } from './test-run/run-tests.mjs';
@@ -182,10 +184,11 @@ async function builtImages() {
   const archive = join(cache, 'kubernetes', 'images.tar');
   mkdirSync(dirname(archive), { recursive: true });
   const remedy = 'look at the log; what was built so far is kept';
-  await runLogged('kubernetes-images', process.execPath, [join(root, 'test', 'kernel', 'export-images.ts'), archive], {
-    cwd: root,
-    remedy,
-  });
+  const command = [join(root, 'test', 'kernel', 'export-images.ts'), archive];
+  // Another run of this checkout would have the archive taken away.
+  await exclusively(join(cache, 'kubernetes', 'images.lock'), () =>
+    runLogged('kubernetes-images', process.execPath, command, { cwd: root, remedy }),
+  );
   return archive;
 }
 
@@ -252,13 +255,21 @@ async function runOne(set, families, { keep }, more = {}) {
   return add(passed, failed > 0 || code === 0 ? failed : 1) && code === 0;
 }
 
+/** What a set stands on could not be made: it failed, and the next may not. */
+function notSetUp(error) {
+  if (!(error instanceof SetupError)) throw error;
+  say(error.message);
+  say(`→ ${error.remedy}`);
+  return add(0, 1);
+}
+
 const asked = parsed();
 if (asked.help) process.stdout.write(help);
 else {
   const runs = setsOf(asked).flatMap((set) => familiesOf(set, asked).map((families) => ({ set, families })));
   for (const { set, families } of runs) {
     console.log(`\n▶ ${set}, ${families}`);
-    const ok = await (set in sets ? runOrder(set, families, asked) : runOurs(set, families, asked));
+    const ok = await (set in sets ? runOrder(set, families, asked) : runOurs(set, families, asked)).catch(notSetUp);
     if (!ok) process.exitCode = 1;
   }
   sayClosingLine(sums);
