@@ -32,7 +32,10 @@ export const expectedFailures = [
   { pattern: 'should check kube-proxy urls', why: "asks for kube-proxy's own `/proxyMode`; `/healthz` of the same test is answered" },
 ];
 
-/** Twenty, for a short run: pods, Services by every way, names, policy, host ports, both families. */
+/**
+ * Twenty, for a short run: pods, Services by every way, names, policy, host ports, both families. Of those only that wait for what they ask
+ * to listen: some of upstream's ask a server once when its container runs, which on a busy machine is before it listens.
+ */
 const fewOfAll = [
   'Networking Granular Checks: Pods should function for .*\\[Conformance\\]',
   'Services should serve (a basic endpoint|multiport endpoints)',
@@ -42,7 +45,7 @@ const fewOfAll = [
   'DNS should provide DNS for services',
   "Netpol NetworkPolicy .*('default-deny-ingress'|allow egress access to server in CIDR block|MatchLabels using default ns label|ingress access on one named port)",
   'HostPort validates',
-  'IPv6DualStack\\] should be able to reach pod',
+  'IPv6DualStack\\] Granular Checks: Services Secondary IP Family \\[LinuxOnly\\] should function for pod-Service: http$',
 ];
 
 /**
