@@ -2,7 +2,7 @@ import type { Finding } from '../../agent-api/check.ts';
 import { type Check, fine, reportAll, trouble } from './check.ts';
 
 /** What there is of ports that stay plugged in. */
-export interface StandingPortFacts {
+interface StandingPortFacts {
   readonly counts: { readonly free: number; readonly used: number; readonly coming: number };
   /** Why the next pod would get a veth pair; undefined if it would not. `off` is `podInterface: veth`. */
   readonly obstacle: 'off' | 'noNamespace' | 'notPinned' | 'noMacvlan' | 'noneFree' | undefined;
