@@ -87,6 +87,7 @@ export class BatchWriter<K extends string, V> {
 
   /** True for a key whose owner was refused and is backed off. */
   isBackedOff(key: K, nowMs: number): boolean {
+    if (this.#refused.isEmpty) return false; // asked of each key that is to be put, whose owner may have to be made
     return this.#refused.isBackedOff(this.#ownerOf(key), nowMs);
   }
 
@@ -112,6 +113,8 @@ export class BatchWriter<K extends string, V> {
   /** The owner that an entry is written for: of several, the first one that is not refused. */
   #ownerOf(key: K): string {
     const owners = this.#options.desired.ownersOf(key);
+    const [only] = owners;
+    if (only !== undefined && owners.length === 1) return only;
     return owners.find((owner) => !this.#refused.has(owner)) ?? owners[0] ?? '';
   }
 }

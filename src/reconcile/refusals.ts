@@ -29,6 +29,10 @@ export class Refusals {
     return this.#byOwner.get(owner);
   }
 
+  get isEmpty(): boolean {
+    return this.#byOwner.size === 0;
+  }
+
   has(owner: string): boolean {
     return this.#byOwner.has(owner);
   }

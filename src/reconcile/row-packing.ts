@@ -99,8 +99,8 @@ export class RowPacking implements Packing<BridgeKey, BridgeValue> {
   numberIn(place: Place, value: BridgeValue): number | undefined {
     const { value: template, given, addressOctets } = this.#load(place);
     if (!template.read(value, given, COOKIE_OCTETS)) return undefined;
-    const number = given.readInt32BE(addressOctets);
-    return this.valueOf(place, number) === value ? number : undefined;
+    const { high, low } = cookieWords(this.ownerOf(place));
+    return wordAt(value, 0) === high >>> 0 && wordAt(value, 4) === low ? given.readInt32BE(addressOctets) : undefined;
   }
 
   #load(place: Place): RowShape {
@@ -111,4 +111,8 @@ export class RowPacking implements Packing<BridgeKey, BridgeValue> {
     this.#ipv6.given.write(place, 0, 'latin1');
     return this.#ipv6;
   }
+}
+
+function wordAt(text: string, at: number): number {
+  return ((text.charCodeAt(at) << 24) | (text.charCodeAt(at + 1) << 16) | (text.charCodeAt(at + 2) << 8) | text.charCodeAt(at + 3)) >>> 0;
 }
