@@ -1,5 +1,6 @@
+import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
@@ -21,15 +22,22 @@ const shared = {
 };
 const oneAfterAnother = { fileParallelism: false, maxWorkers: 1 };
 
-/** It boots an emulated machine that keeps every processor busy, so nothing runs beside it. */
+/** It boots an emulated machine that keeps every processor busy; `npm test` runs it beside all others (build/test.mjs). */
 const emulated = 'test/e2e/kernel-datapath.test.ts';
-const order = ['unit', 'e2e', 'integration', 'emulated', 'runtime', 'images', 'upgrade', 'ovs', 'kubernetes'];
+const order = [['unit'], ['e2e', 'integration'], ['emulated'], ['runtime'], ['images'], ['upgrade'], ['ovs'], ['kubernetes']];
 
-/** What is soon known first, then what takes long, so that no worker waits for another in the end. */
+/** About how many seconds the long files of labs and switches take. */
+const seconds = JSON.parse(readFileSync(join(import.meta.dirname, 'build', 'test-run', 'durations.json'), 'utf8')) as Record<
+  string,
+  number
+>;
+
+/** What is soon known first; then what takes long before what takes a moment, so that no worker waits for another in the end. */
 class FileOrder extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const rank = ({ project }: TestSpecification) => order.indexOf(project.name);
-    return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b));
+    const rank = ({ project }: TestSpecification) => order.findIndex((names) => names.includes(project.name));
+    const long = ({ moduleId }: TestSpecification) => seconds[relative(import.meta.dirname, moduleId)] ?? 0;
+    return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b) || long(b) - long(a));
   }
 }
 

@@ -5,9 +5,10 @@
  */
 import { spawnSync } from 'node:child_process';
 import { root } from './setup/paths.mjs';
+import { runAside } from './test-run/aside.mjs';
 import { sayClosingLine } from './test-run/closing-line.mjs';
 import { readRecord, slowest } from './test-run/record.mjs';
-import { recordFile, runTests } from './test-run/run-tests.mjs';
+import { recordFileOf, runTests } from './test-run/run-tests.mjs';
 import { forSecondRun } from './test-run/second-run.mjs';
 
 const slowestCount = 10;
@@ -24,15 +25,38 @@ const checks = [
 let record = { passed: 0, failed: 0, files: [] };
 let unsteady = [];
 
+/** In a run of everything these are behind the labs, which come first on the processors, and what they print comes after them. */
+const beside = [
+  { name: 'unit', args: ['--project=unit', '--maxWorkers=1'] },
+  { name: 'emulated', args: ['--project=emulated'], env: { SEINE_VM_LIMIT_S: '2400' } },
+];
+
 async function allTests() {
-  const code = await runTests(withoutOthers);
-  record = readRecord(recordFile) ?? record;
-  const again = code === 0 || !record.ended ? [] : forSecondRun(record.files);
+  const asides = beside.map(({ name, args, env }) => ({ name, ...runAside(name, args, env) }));
+  const codes = [await runTests([...withoutOthers, ...beside.map(({ name }) => `--project=!${name}`)])];
+  for (const { name, done, print } of asides) {
+    codes.push(await done);
+    console.log(`\n▶ beside them: ${name}`);
+    print();
+  }
+  const records = ['tests', ...beside.map(({ name }) => name)].map((name) => readRecord(recordFileOf(name)));
+  record = sum(records);
+  const code = codes.find((each) => each !== 0) ?? 0;
+  const again = code === 0 || !records.every((each) => each?.ended) ? [] : forSecondRun(record.files);
   if (again.length === 0) return code;
   console.log(`\n▶ once more, alone: ${again.join(', ')}`);
-  const second = await runTests([...withoutOthers, '--no-file-parallelism', ...again]);
+  const second = await runTests([...withoutOthers, '--no-file-parallelism', ...again], process.env, { name: 'again' });
   if (second === 0) unsteady = again;
   return second;
+}
+
+function sum(records) {
+  const known = records.filter((each) => each !== undefined);
+  return {
+    passed: known.reduce((all, { passed }) => all + passed, 0),
+    failed: known.reduce((all, { failed }) => all + failed, 0),
+    files: known.flatMap(({ files }) => files),
+  };
 }
 
 function check(command, ...args) {

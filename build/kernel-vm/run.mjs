@@ -5,20 +5,21 @@
  */
 import { readFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
-import { root, toolPath } from '../setup/paths.mjs';
+import { dist, root, toolPath } from '../setup/paths.mjs';
 import { pinnedNode } from '../setup/products.mjs';
 import { SetupError, say } from '../setup/progress.mjs';
 import { runWithOneMoreBoot } from './one-more-boot.mjs';
 import { logsOf } from './vm.mjs';
 
-const limitSeconds = 900;
+/** More where others come first (build/test.mjs). */
+const limitSeconds = Number(process.env.SEINE_VM_LIMIT_S ?? 900);
 
 function jobFor([first, ...rest]) {
   if (first === '--smoke') return readFileSync(join(import.meta.dirname, 'smoke.sh'), 'utf8');
   const command =
     first === '--script'
       ? ['bash', resolve(rest[0] ?? ''), ...rest.slice(1)]
-      : [pinnedNode(), join(root, 'src/lab/demo.ts'), '--datapath', 'system', '--down', ...(first === undefined ? [] : [first, ...rest])];
+      : [pinnedNode(), join(dist, 'seine-demo.mjs'), '--datapath', 'system', '--down', ...(first === undefined ? [] : [first, ...rest])];
   return `cd ${quote(root)} && PATH=${quote(toolPath())} exec ${command.map(quote).join(' ')}\n`;
 }
 

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { readdirSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { membersOf, mountNamespaceOf, parentOf } from './members.mjs';
@@ -27,16 +27,21 @@ read -r _ <&4
 
 /**
  * Runs a command until it, and everything that it started, has ended: by itself, or by us when `record` (the file that `reporter.ts`
- * writes) says that it is stuck, or after the deadline. Says what was left.
+ * writes) says that it is stuck, or after the deadline. Says what was left. What runs `aside` takes what others
+ * leave of the processors: `nice` is its niceness (nice(1)), and what it prints goes to the file descriptor `output`.
  *
  * @returns {Promise<number>} its exit code; 1 if it left anything
  */
-export async function runContained(command, args, { record, env, ...options }) {
+export async function runContained(command, args, { record, env, aside, ...options }) {
   const id = randomUUID();
   const own = { ...env, [markName]: id };
   // What unshare(1) itself says is of interest only if it does not come to running anything.
-  const stdio = ['inherit', 'inherit', 'pipe', 'pipe', 'pipe', 2];
-  const child = spawn('unshare', ['--mount', '--', 'sh', '-c', holder, 'sh', command, ...args], { ...options, env: own, stdio });
+  const [stdin, stdout, stderr] = aside === undefined ? ['inherit', 'inherit', 2] : ['ignore', aside.output, aside.output];
+  const stdio = [stdin, stdout, 'pipe', 'pipe', 'pipe', stderr];
+  const words = ['unshare', '--mount', '--', 'sh', '-c', holder, 'sh', command, ...args];
+  const [program, ...all] = aside === undefined ? words : ['nice', '-n', String(aside.nice), ...words];
+  const child = spawn(program, all, { ...options, env: own, stdio, detached: aside !== undefined });
+  if (aside !== undefined) niceSession(child.pid, aside.nice);
   const gone = once(child, 'exit').catch(() => undefined); // `error` has said why it has not started
   child.stdio[4].on('error', () => undefined);
   const run = new Run(child, record, `${markName}=${id}`);
@@ -51,6 +56,15 @@ export async function runContained(command, args, { record, env, ...options }) {
     for (const signal of signals) process.off(signal, interrupt);
     await run.end();
     await gone;
+  }
+}
+
+/** A kernel that groups processes by session weighs the groups first. Source: sched(7), "The autogroup feature". */
+function niceSession(pid, nice) {
+  try {
+    writeFileSync(`/proc/${pid}/autogroup`, String(nice));
+  } catch {
+    // It does not group, or does not let us.
   }
 }
 

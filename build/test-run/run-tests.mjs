@@ -6,23 +6,30 @@ import { runContained } from './contained.mjs';
 const reporter = join(import.meta.dirname, 'reporter.ts');
 const recordsFolder = join(cache, 'test-runs');
 
-/** What the last `runTests` of this process has come to: `readRecord` reads it. */
-export const recordFile = join(recordsFolder, `${process.pid}.json`);
-process.on('exit', () => rmSync(recordFile, { force: true }));
+/** What the last `runTests` of this process under a name has come to: `readRecord` reads it. */
+export const recordFileOf = (name) => join(recordsFolder, `${process.pid}-${name}.json`);
+
+/** Of one that gave it no name. */
+export const recordFile = recordFileOf('tests');
 
 /**
  * Runs vitest with these arguments, contained.
  *
+ * @param {{ name?: string, aside?: { nice: number, output: number } }} options `name` tells its record from that of
+ *   another run; `aside` as `runContained` has it
  * @returns {Promise<number>} its exit code; not 0 either if it had to be ended, or if tests left processes or namespaces
  */
-export async function runTests(args, env = process.env) {
+export async function runTests(args, env = process.env, { name = 'tests', aside } = {}) {
+  const record = recordFileOf(name);
   mkdirSync(recordsFolder, { recursive: true });
-  rmSync(recordFile, { force: true });
+  rmSync(record, { force: true });
+  process.on('exit', () => rmSync(record, { force: true }));
   const reporters = [...(args.some((arg) => arg.startsWith('--reporter')) ? [] : ['--reporter=default']), `--reporter=${reporter}`];
   return await runContained('vitest', ['run', ...reporters, ...args], {
-    record: recordFile,
+    record,
+    aside,
     cwd: root,
     // Agents and labs that run from the sources start in half the time.
-    env: { NODE_COMPILE_CACHE: join(cache, 'compiled'), ...env, SEINE_TEST_RECORD: recordFile },
+    env: { NODE_COMPILE_CACHE: join(cache, 'compiled'), ...env, SEINE_TEST_RECORD: record },
   });
 }

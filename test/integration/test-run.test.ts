@@ -1,3 +1,4 @@
+import { getPriority } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { forSecondRun } from '../../build/test-run/second-run.mjs';
@@ -68,6 +69,11 @@ describe.concurrent('a run of tests', () => {
     expect(code).toBe(1);
     expect(said).toContain('the run has taken more than 2 s');
   });
+});
+
+it('aside takes what others leave of the processors, in a session of its own, and prints elsewhere', async () => {
+  const { stdout } = await runProgram(process.execPath, [`${fixtures}/aside.mjs`], { cwd: root, timeoutMs: 30_000 });
+  expect(JSON.parse(stdout)).toEqual({ code: 3, niceness: String(getPriority() + 10), ofSession: '10', isOurSession: false });
 });
 
 describe('a second run', () => {
