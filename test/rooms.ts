@@ -59,7 +59,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   'attach/inventory': ['errors', 'net', 'types:log', 'netlink', 'types:wanted', 'types:connectivity', 'reconcile', 'ipam', 'attach'],
   enforce: [
     'errors',
-    'types:async',
+    'async',
     'types:net',
     'types:log',
     'types:kube',

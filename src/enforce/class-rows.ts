@@ -1,18 +1,21 @@
 import type { LoopTurns } from '../async/loop-turns.ts';
 import type { Steps } from '../async/steps.ts';
+import { Waiters } from '../async/waiters.ts';
+import { within } from '../async/within.ts';
 import type { PolicyPod } from '../kube/policy-pod.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import type { Flow } from '../pipeline/flow.ts';
 import type { NumberedRow } from '../pipeline/flow-pattern.ts';
-import type { PolicyEngine } from '../policy/policy-engine.ts';
+import type { PolicyChange, PolicyEngine } from '../policy/policy-engine.ts';
 import type { PolicyFlows } from '../policy-flows/policy-flows.ts';
+import type { PolicyMatrix } from '../policy-matrix/matrix.ts';
 import type { NodeState } from '../reconcile/node-state.ts';
 import { nothing } from '../wanted/wanted.ts';
 import { classNames, type SubjectStanding } from './standings.ts';
 
 interface ClassRowsOptions {
   readonly engine: Pick<PolicyEngine, 'matrix' | 'coming' | 'round' | 'publish' | 'admit' | 'isBehind'>;
-  readonly flows: Pick<PolicyFlows, 'round' | 'publish' | 'admit' | 'classesOf' | 'written' | 'isEditing'>;
+  readonly flows: Pick<PolicyFlows, 'transition' | 'round' | 'publish' | 'admit' | 'classesOf' | 'written' | 'isEditing'>;
   readonly nodeState: Pick<NodeState, 'want' | 'wantRow' | 'forget' | 'together' | 'bridge'> & {
     readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'held' | 'isHeld'> };
   };
@@ -20,6 +23,8 @@ interface ClassRowsOptions {
   readonly pods: () => Iterable<string>;
   /** Whether every pod is led to what holds for it, and the bridge knows it. */
   readonly areLed: () => boolean;
+  /** Owners of flows that lead pods to rows. */
+  readonly entries: () => Iterable<Owner>;
   /** A round has come to its end. @param pods whose classes may be others */
   readonly published: (pods: Iterable<string>) => void;
   readonly turns: LoopTurns;
@@ -30,14 +35,17 @@ const quickSteps = 500;
 /** The clock is read once for so many. */
 const stepsOfLook = 16;
 
+/** So long is waited for the bridge to have where pods are led; then it goes on as if it had. */
+const arrivalMostMs = 5_000;
+
 /** So many flows are edited in place at most: no more than the bridge takes at once. */
 const editedMost = 500;
 
 /** The rows that pods are led to: wanted before any pod is, and as long as one may be. */
 export class ClassRows {
   readonly #options: ClassRowsOptions;
-  /** Owners of rows to be forgotten once nothing leads to them. */
-  #leaving = new Set<Owner>();
+  /** Owners of rows to be forgotten once no pod is led to them, by the part of their round: what leads to others is forgotten first. */
+  #leaving = new Map<Owner, number>();
   /** Those of them that are just forgotten. */
   #going = new Set<Owner>();
   /** Rows that the switch may not have yet. */
@@ -48,6 +56,9 @@ export class ClassRows {
   #isUnwritten = false;
   #round: Steps | undefined;
   #begun = 0;
+  /** Pods are on their way from the classes of the last round, and this is still to be done when they have come. */
+  #move: { readonly end?: PolicyChange; readonly isSettled: boolean } | undefined;
+  readonly #moves = new Waiters('pods that are led to other rows');
 
   constructor(options: ClassRowsOptions) {
     this.#options = options;
@@ -61,19 +72,30 @@ export class ClassRows {
   /**
    * Has all rows wanted that follow from what was put into the engine, in turns: of what is new first those that others lead to. What is not needed any more
    * stays. Readers of engine and flows have the whole of a round, or nothing of it.
+   *
+   * @returns false if pods are on their way to what the last round has made of them: then `settle` comes first
+   * @throws SeineError `CANCELLED`
    */
-  async update(): Promise<void> {
+  async update(signal: AbortSignal): Promise<boolean> {
     const last = this.#begun + 1;
     while (this.#begun < last || this.#round) {
+      if (!this.#round && this.#move?.isSettled === false) return false;
+      if (!this.#round) await this.#arrived(signal);
       this.#advance();
       if (this.#round) await this.#options.turns.next();
-      else if (this.#begun >= last) return;
+      else if (this.#begun >= last) return true;
     }
+    return true;
+  }
+
+  /** As `update`, whatever is under way. @throws SeineError `CANCELLED` */
+  async updateAfterMoves(signal: AbortSignal): Promise<void> {
+    while (!(await this.update(signal))) await this.#moves.wait(() => (this.#move?.isSettled === false ? undefined : true), signal);
   }
 
   /** As `update`, at once, if it is little. @returns whether it was */
   updateQuickly(): boolean {
-    for (let steps = 0; steps < quickSteps && this.isBehind; steps++) this.#step();
+    for (let steps = 0; steps < quickSteps && this.isBehind; steps++) if (this.#step() && !this.#haveArrived) break;
     return !this.isBehind;
   }
 
@@ -93,9 +115,11 @@ export class ClassRows {
     while (!turns.due);
   }
 
-  /** @returns whether the round is at its end */
+  /** @returns whether the round is at its end, or may not begin yet */
   #step(): boolean {
     if (!this.#round) {
+      if (!this.#haveArrived) return true;
+      this.#move = undefined;
       this.#begun++;
       this.#round = this.#steps();
     }
@@ -104,22 +128,61 @@ export class ClassRows {
     return true;
   }
 
+  /** Whether every pod is led by what the last round has made of it, and the bridge knows it. Only then another round says what leads elsewhere. */
+  get #haveArrived(): boolean {
+    if (!this.#move) return true;
+    const { bridge } = this.#options.nodeState.reconcilers;
+    return this.#move.isSettled && [...this.#options.entries()].every((owner) => bridge.isHeld(owner));
+  }
+
+  /** Resolves once the bridge has where pods are led as of now, or does not take it for long. @throws SeineError `CANCELLED` */
+  async #arrived(signal: AbortSignal): Promise<void> {
+    const move = this.#move;
+    if (!move || this.#haveArrived) return;
+    const { bridge } = this.#options.nodeState.reconcilers;
+    try {
+      await bridge.held(this.#options.entries(), within(signal, arrivalMostMs));
+    } catch (thrown) {
+      if (signal.aborted) throw thrown;
+    }
+    if (this.#move === move && move.isSettled) this.#move = undefined;
+  }
+
   *#steps(): Steps {
     const { engine, flows, published } = this.#options;
     const change = yield* engine.round();
-    const isAtRest = yield* this.#isAtRest();
-    const { wanted, edited, subjects } = yield* flows.round(engine.coming, change, isAtRest ? editedMost : 0);
-    for (const part of wanted)
-      for (const [owner, rows] of part) {
-        this.#want(owner, rows);
-        yield;
-      }
+    const moved = movedPods(engine.matrix, engine.coming, change.subjects);
+    const transition = moved.size > 0 ? yield* flows.transition(engine.matrix, engine.coming, change) : undefined;
+    const { wanted, edited, subjects } = transition
+      ? yield* flows.round(transition.matrix, transition.begin, transition)
+      : yield* flows.round(engine.coming, change, { editedMost: (yield* this.#isAtRest()) ? editedMost : 0 });
+    yield* this.#wantAll(wanted);
     this.#edit(edited);
     engine.publish();
     flows.publish(engine.matrix, subjects);
     if (subjects.size > 0) this.#noteClasses();
-    if (edited.size > 0) this.#noteEdited(subjects);
+    if (edited.size > 0) this.#waitForComing(subjects);
+    else if (moved.size > 0 && change.ingress.identities.size + change.egress.identities.size > 0) this.#waitForComing(moved);
+    if (moved.size > 0) this.#move = { ...(transition ? { end: transition.end } : {}), isSettled: false };
     published(subjects);
+  }
+
+  /** No pod is led to a former class any more: addresses come to be what they are from now on. */
+  *#endOf(end: PolicyChange): Steps {
+    const { engine, flows, published } = this.#options;
+    const { wanted, subjects } = yield* flows.round(engine.matrix, end);
+    yield* this.#wantAll(wanted);
+    this.#move = { isSettled: false };
+    flows.publish(engine.matrix, subjects);
+    published(subjects);
+  }
+
+  *#wantAll(parts: readonly ReadonlyMap<Owner, NumberedRow | readonly Flow[]>[]): Steps {
+    for (const [at, part] of parts.entries())
+      for (const [owner, rows] of part) {
+        this.#want(owner, rows, at);
+        yield;
+      }
   }
 
   /**
@@ -145,10 +208,10 @@ export class ClassRows {
     });
   }
 
-  #want(owner: Owner, rows: NumberedRow | readonly Flow[]): void {
+  #want(owner: Owner, rows: NumberedRow | readonly Flow[], part = 0): void {
     const { nodeState } = this.#options;
     if ('length' in rows && rows.length === 0) {
-      this.#leaving.add(owner);
+      this.#leaving.set(owner, part);
       this.#coming.delete(owner);
       return;
     }
@@ -159,22 +222,46 @@ export class ClassRows {
     else nodeState.want(owner, { ...nothing, flows: rows });
   }
 
-  /** Whether there are rows that nobody needs any more. */
-  get areLeaving(): boolean {
-    return this.#leaving.size > 0 || this.#isUnwritten;
+  /** Whether there are pods on their way, or rows that nobody needs any more. */
+  get isUnsettled(): boolean {
+    return this.#move?.isSettled === false || this.#leaving.size > 0 || this.#isUnwritten;
+  }
+
+  /** What is wanted of all pods is what holds for them: what is left to do of the last round, in turns. */
+  async settle(signal: AbortSignal): Promise<void> {
+    const { turns } = this.#options;
+    const end = this.#move?.end;
+    if (end) {
+      await this.#arrived(signal);
+      this.#round = this.#endOf(end);
+      for (this.#advance(); this.#round; this.#advance()) await turns.next();
+    }
+    const move = this.#move;
+    await this.#forgetLeft();
+    if (move && this.#move === move) {
+      this.#move = { isSettled: true };
+      if (this.#haveArrived) this.#move = undefined;
+    }
+    this.#moves.poke();
   }
 
   /** No pod is led to what is not needed any more: it goes, in turns. */
-  async forgetLeft(): Promise<void> {
+  async #forgetLeft(): Promise<void> {
     const { flows, nodeState, turns } = this.#options;
-    if (!this.areLeaving) return;
-    [this.#going, this.#leaving] = [this.#leaving, new Set()];
+    if (this.#leaving.size === 0 && !this.#isUnwritten) return;
+    this.#going = new Set(
+      [...this.#leaving]
+        .reverse()
+        .sort(([, a], [, b]) => b - a)
+        .map(([owner]) => owner),
+    );
+    this.#leaving = new Map();
     for (const owner of this.#going) {
       nodeState.forget(owner);
       this.#going.delete(owner);
       if (turns.due) await turns.next();
     }
-    this.#isUnwritten = this.#round !== undefined || this.#leaving.size > 0; // a round that came meanwhile may have rows that go next
+    this.#isUnwritten = this.#round !== undefined || this.#move?.end !== undefined || this.#leaving.size > 0; // a round that came meanwhile may have rows that go next
     if (!this.#isUnwritten) flows.written(nodeState.bridge.revision);
   }
 
@@ -201,8 +288,8 @@ export class ClassRows {
     for (const name of added) this.#needs.set(name, coming);
   }
 
-  /** Pods of these are led to rows that say something else now: whoever is led there from now on waits for it. */
-  #noteEdited(subjects: Iterable<string>): void {
+  /** Pods of these are led to rows of which some may be coming: whoever is led there from now on waits for it. */
+  #waitForComing(subjects: Iterable<string>): void {
     const coming = new Set(this.#coming);
     for (const key of subjects)
       for (const name of classNames(this.#options.flows.classesOf(key))) if (this.#needs.has(name)) this.#needs.set(name, coming);
@@ -210,3 +297,13 @@ export class ClassRows {
 }
 
 const nobody: ReadonlySet<Owner> = new Set();
+
+/** Pods that have another class than before, of those that are in both. */
+function movedPods(before: PolicyMatrix, after: PolicyMatrix, pods: Iterable<string>): ReadonlySet<string> {
+  const moved = new Set<string>();
+  for (const pod of pods) {
+    const [was, will] = [before.subjects.get(pod), after.subjects.get(pod)];
+    if (was && will && (was.ingress !== will.ingress || was.egress !== will.egress)) moved.add(pod);
+  }
+  return moved;
+}

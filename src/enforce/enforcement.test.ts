@@ -216,6 +216,7 @@ describe('a pod', () => {
     expect(enforcement.pods().get('shop/web')).toEqual({ is: 'policed', ingress: ['shop/deny-all'], egress: [] });
 
     bridge.isQuick = true;
+    bridge.acknowledge();
     remove(denyAll);
     await enforcement.settled();
     expect(bridge.take('class', 'subject')).toEqual([`want ${web.owner}`, 'forget class']);

@@ -91,7 +91,14 @@ export class Enforcement {
     const published = (pods: Iterable<string>): void => {
       for (const key of pods) this.#due.add(key);
     };
-    this.#rows = new ClassRows({ ...options, engine, pods: () => this.#subjects.pods(), areLed: () => this.#areLed(), published });
+    this.#rows = new ClassRows({
+      ...options,
+      engine,
+      pods: () => this.#subjects.pods(),
+      areLed: () => this.#areLed(),
+      entries: () => this.#standing.keys(),
+      published,
+    });
     this.#standings = new Standings({ ...options, engine, rulesKnown: () => options.rulesKnown() && this.#isFed });
     this.#returns = new NumberReturns({ ...options, now: () => performance.now() });
     this.#objects = new ObjectFeed({
@@ -237,7 +244,7 @@ export class Enforcement {
     const { whenUnknown, nodeState, mode } = this.#options;
     this.#subjects.add(subject);
     const key = podKeyOf(subject);
-    if (key !== undefined) await this.#learn(subject, key);
+    if (key !== undefined) await this.#learn(subject, key, signal);
     for (;;) {
       const standing = this.#standings.of(subject);
       if (standing.is === 'closed' && whenUnknown === 'refuse' && mode() === 'enforce')
@@ -286,14 +293,14 @@ export class Enforcement {
   }
 
   /** Puts a pod that starts, and has what is known of its policies wanted: at once, if it is little or others of its classes are here. */
-  async #learn({ owner }: LocalSubject, key: string): Promise<void> {
+  async #learn({ owner }: LocalSubject, key: string, signal: AbortSignal): Promise<void> {
     if (this.#isFed) this.#objects.workOnRules(key);
     const pod = this.#putLocal(key);
     if (!this.#isFed) return;
     const isAtOnce = this.#rows.updateQuickly() || (pod ? this.#rows.admit(pod) : !this.#engine.matrix.subjects.has(key));
     this.#learning.add(owner);
     try {
-      if (!isAtOnce) await this.#rows.update();
+      if (!isAtOnce) await this.#rows.updateAfterMoves(signal);
     } finally {
       this.#learning.delete(owner);
       this.#schedule();
@@ -312,7 +319,7 @@ export class Enforcement {
   }
 
   get #isBehind(): boolean {
-    return this.#objects.isBehind || (this.#options.rulesKnown() && (this.#due.size > 0 || this.#rows.isBehind || this.#rows.areLeaving));
+    return this.#objects.isBehind || (this.#options.rulesKnown() && (this.#due.size > 0 || this.#rows.isBehind || this.#rows.isUnsettled));
   }
 
   /** Changes of one turn of the loop are worked off together, and so are those that come while others are worked off. */
@@ -340,13 +347,13 @@ export class Enforcement {
     do {
       await this.#objects.work();
       if (!this.#options.rulesKnown()) return;
-      await this.#rows.update();
+      await this.#rows.update(signal);
       if (!this.#isFed) for (const key of this.#subjects.pods()) this.#due.add(key);
       this.#isFed = true;
       // Of those the engine says nothing, and a policy may have come to their namespace.
       for (const key of this.#subjects.pods()) if (!this.#engine.matrix.subjects.has(key)) this.#due.add(key);
       for (const key of [...this.#due]) await this.#flip(key);
-      if (this.#due.size === 0) await this.#rows.forgetLeft();
+      if (this.#due.size === 0) await this.#rows.settle(signal);
     } while (this.#isBehind && !signal.aborted);
   }
 

@@ -1,4 +1,5 @@
 import { addressBits, type Cidr, hostCidr } from '../net/ip.ts';
+import type { Owner } from '../pipeline/cookie.ts';
 import { ownerOf } from '../pipeline/cookie.ts';
 import type { Flow } from '../pipeline/flow.ts';
 import type { NumberedRow, NumberedRows } from '../pipeline/flow-pattern.ts';
@@ -22,4 +23,11 @@ function rowsOf(direction: PolicyDirection): NumberedRows {
     owners: ownerOf('policy', direction, 'address', ''),
     flowOf: (ip, number) => addressFlow(tables, hostCidr(ip), { ...identity, value: number }),
   };
+}
+
+/** @param addresses by owner, whose name ends with the length of the prefix */
+export function longestFirst<V>(addresses: ReadonlyMap<Owner, V>): ReadonlyMap<Owner, V> {
+  const byLength = Map.groupBy(addresses, ([owner]) => Number(owner.slice(owner.lastIndexOf('/') + 1)));
+  if (byLength.size <= 1) return addresses;
+  return new Map([...byLength].sort(([a], [b]) => b - a).flatMap(([, all]) => all));
 }

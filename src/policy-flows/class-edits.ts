@@ -1,8 +1,9 @@
 import type { Steps } from '../async/steps.ts';
 import type { Owner } from '../pipeline/cookie.ts';
-import type { DirectionMatrix, PolicyDecision, SubjectClass } from '../policy-matrix/matrix.ts';
+import type { PolicyDecision, SubjectClass } from '../policy-matrix/matrix.ts';
 import type { ContentNames } from './content.ts';
 import type { DecisionRows } from './decision-rows.ts';
+import type { DirectionRows } from './flows-matrix.ts';
 import type { LentNumbers } from './lent-numbers.ts';
 import type { NumberKind } from './recovered-numbers.ts';
 
@@ -86,7 +87,7 @@ export function* classEdits(
   rows: EditedRows,
   moves: readonly ClassMove[],
   changed: ReadonlySet<string>,
-  { relations }: Pick<DirectionMatrix, 'relations'>,
+  { relations }: Pick<DirectionRows, 'relations'>,
 ): Steps<readonly ClassEdit[]> {
   const byClass = new Map<string, ClassRelations>();
   for (const { from, to } of moves) {

@@ -1,33 +1,27 @@
 import type { Steps } from '../async/steps.ts';
 import { SeineError } from '../errors/seine-error.ts';
-import { type Family, parseCidr } from '../net/ip.ts';
+import { addressBits, type Family, parseCidr } from '../net/ip.ts';
 import type { Owner } from '../pipeline/cookie.ts';
-import { registerFields } from '../pipeline/fields.ts';
 import type { Flow } from '../pipeline/flow.ts';
 import type { NumberedRow } from '../pipeline/flow-pattern.ts';
 import type { RecoveredFlow } from '../pipeline/recovered-flow.ts';
-import type { FieldSpec } from '../pipeline/registers.ts';
-import type {
-  DirectionMatrix,
-  PeerClass,
-  PeerIdentity,
-  PolicyDecision,
-  PolicyDirection,
-  PolicyMatrix,
-  SubjectClass,
-} from '../policy-matrix/matrix.ts';
-import { addressRow } from './address-rows.ts';
+import type { DirectionMatrix, PeerClass, PeerIdentity, PolicyDecision, PolicyDirection, SubjectClass } from '../policy-matrix/matrix.ts';
+import { addressRow, longestFirst } from './address-rows.ts';
 import { type ClassEdit, type ClassMove, classEdits, classMoves, type EditedRows, type WrittenRelation } from './class-edits.ts';
 import { ContentNames } from './content.ts';
 import { DecisionRows } from './decision-rows.ts';
+import type { DirectionKeys, DirectionRows, FlowsMatrix } from './flows-matrix.ts';
+import { HeldIdentities, noPeer } from './held-identities.ts';
 import { LentNumbers } from './lent-numbers.ts';
+import { numberRange } from './number-ranges.ts';
 import { type NumberKind, numberKinds, recoveredNumbers } from './recovered-numbers.ts';
 import { type DirectionTables, dictionaryFlow, directionTables, type IdentityNumbers, relationFlow } from './rows.ts';
+import type { DirectionTransition } from './transition.ts';
 
-/** Keys of one direction that are to be looked at. */
-interface DirectionKeys {
-  readonly identities: ReadonlySet<string>;
-  readonly relations: ReadonlySet<string>;
+/** What else a round is to do. */
+interface DirectionRoundOptions extends Partial<Pick<DirectionTransition, 'former' | 'coming'>> {
+  /** Of `editsOf`. */
+  readonly edits?: readonly ClassEdit[];
 }
 
 /** What owners want that want something else than before; an empty list: nothing any more. */
@@ -35,23 +29,24 @@ interface WantedFlows {
   readonly rows: ReadonlyMap<Owner, readonly Flow[]>;
   /** They lead to rows. */
   readonly addresses: ReadonlyMap<Owner, NumberedRow | readonly Flow[]>;
+  /** Those for many addresses, which each of these may be an exception of; long prefixes first. */
+  readonly networks: ReadonlyMap<Owner, NumberedRow | readonly Flow[]>;
   /** Rows that pods are led to and that say something else from now on: all of them at once. */
   readonly edited: ReadonlyMap<Owner, readonly Flow[]>;
 }
-
-/** First numbers are not lent: 0 is nobody's, and class 1 is that of pods that nobody has decided about. */
-const firstNumbers: Readonly<Record<NumberKind, number>> = { class: 2, coarse: 1, fine: 1, decision: 1 };
-const noPeers = 0;
 
 /** Rows of one direction by owner. What has no number is left out, which denies: a policy only allows. */
 export class DirectionFlows {
   readonly numbers: Readonly<Record<NumberKind, LentNumbers>>;
   readonly names: ContentNames;
+  readonly held = new HeldIdentities();
   readonly #direction: PolicyDirection;
   readonly #isRecovered: boolean;
   readonly #tables: DirectionTables;
   readonly #families: readonly Family[];
   readonly #subjects = new Map<string, SubjectClass>();
+  /** Of a transition: used until the next round, by no pod and no address. */
+  #kept: { readonly former: readonly SubjectClass[]; readonly coming: readonly PeerIdentity[] } = { former: [], coming: [] };
   /** Classes of pods that were admitted to others: rows of a round that is under way may still be theirs. */
   readonly #admittedFrom: SubjectClass[] = [];
   readonly #classes = new Map<number, { readonly subject: SubjectClass; pods: number }>();
@@ -64,6 +59,7 @@ export class DirectionFlows {
   readonly #starved = { identities: new Set<string>(), relations: new Set<string>() };
   #wanted = new Map<Owner, readonly Flow[]>();
   #wantedAddresses = new Map<Owner, NumberedRow | readonly Flow[]>();
+  #wantedNetworks = new Map<Owner, NumberedRow | readonly Flow[]>();
 
   constructor(direction: PolicyDirection, families: readonly Family[], recovered: Iterable<RecoveredFlow>) {
     this.#direction = direction;
@@ -72,33 +68,33 @@ export class DirectionFlows {
     this.names = new ContentNames(direction);
     const found = recoveredNumbers(this.#tables, recovered);
     this.#isRecovered = numberKinds.some((kind) => found[kind].byCookie.size > 0);
-    const pool = (kind: NumberKind): LentNumbers => new LentNumbers({ first: firstNumbers[kind], last: lastNumber(kind) }, found[kind]);
+    const pool = (kind: NumberKind): LentNumbers => new LentNumbers(numberRange(kind), found[kind]);
     this.numbers = { class: pool('class'), coarse: pool('coarse'), fine: pool('fine'), decision: pool('decision') };
     this.#decisions = new DecisionRows({ names: this.names, numbers: this.numbers.decision, tables: this.#tables, families });
   }
 
   /** Which classes only get another content in the next round. @param pods local ones that have come, gone or changed */
-  movesOf({ subjects }: Pick<PolicyMatrix, 'subjects'>, pods: Iterable<string>, { identities }: DirectionKeys): readonly ClassMove[] {
+  movesOf({ subjects }: Pick<FlowsMatrix, 'subjects'>, pods: Iterable<string>, { identities }: DirectionKeys): readonly ClassMove[] {
     if (identities.size > 0 || this.starved > 0) return [];
     return classMoves(this.#editedRows, pods, (pod) => subjects.get(pod)?.[this.#direction]);
   }
 
   /** Whether a pod is going to be of another class than it is. */
-  isMoved({ subjects }: Pick<PolicyMatrix, 'subjects'>, pod: string): boolean {
+  isMoved({ subjects }: Pick<FlowsMatrix, 'subjects'>, pod: string): boolean {
     return this.#subjects.get(pod) !== subjects.get(pod)?.[this.#direction];
   }
 
   /** What these come to in rows. */
-  *editsOf(matrix: PolicyMatrix, moves: readonly ClassMove[], { relations }: DirectionKeys): Steps<readonly ClassEdit[]> {
+  *editsOf(matrix: FlowsMatrix, moves: readonly ClassMove[], { relations }: DirectionKeys): Steps<readonly ClassEdit[]> {
     return yield* classEdits(this.#editedRows, moves, relations, matrix[this.#direction]);
   }
 
   /**
    * @param pods local ones that have come, gone or changed
-   * @param edits of `editsOf`
    * @returns what owners want that want something else
    */
-  *round(matrix: PolicyMatrix, pods: ReadonlySet<string>, changed: DirectionKeys, edits: readonly ClassEdit[] = []): Steps<WantedFlows> {
+  *round(matrix: FlowsMatrix, pods: ReadonlySet<string>, changed: DirectionKeys, options: DirectionRoundOptions = {}): Steps<WantedFlows> {
+    const { edits = [], former = [], coming = [] } = options;
     const { identities, relations } = matrix[this.#direction];
     const keys = {
       identities: union(changed.identities, this.#starved.identities),
@@ -108,7 +104,11 @@ export class DirectionFlows {
     if (this.#isRecovered) yield* this.#announce({ identities, relations }, new Set([...pods].flatMap((pod) => classOf(pod) ?? [])), keys);
     const edited = this.#begin(edits);
     // What is used again keeps its number: all that is new has been taken before anything is given back.
-    const [decisions, peers, classes]: [Owner[], PeerIdentity[], SubjectClass[]] = [[], [], this.#admittedFrom.splice(0)];
+    const decisions: Owner[] = [];
+    const [peers, classes] = [[...this.#kept.coming], [...this.#admittedFrom.splice(0), ...this.#kept.former]];
+    this.#kept = { former: [...former], coming };
+    for (const subject of former) this.#use(subject);
+    for (const identity of coming) this.#enterIdentity(identity);
     for (const key of keys.relations) {
       decisions.push(...this.#forgetRelation(key));
       yield;
@@ -135,9 +135,11 @@ export class DirectionFlows {
     }
     for (const subject of classes) this.#leave(subject);
     yield* this.#dictionaries(edited);
-    const wanted = { rows: this.#wanted, addresses: this.#wantedAddresses, edited: this.#end(edits, edited) };
+    const [addresses, networks] = [this.#wantedAddresses, longestFirst(this.#wantedNetworks)];
+    const wanted = { rows: this.#wanted, addresses, networks, edited: this.#end(edits, edited) };
     this.#wanted = new Map();
     this.#wantedAddresses = new Map();
+    this.#wantedNetworks = new Map();
     return wanted;
   }
 
@@ -209,12 +211,19 @@ export class DirectionFlows {
     }
   }
 
+  /** Whether the bridge cannot have the number of an identity: a part of it has none yet. */
+  isFresh({ coarse, fine }: PeerIdentity): boolean {
+    const isNew = (kind: 'coarse' | 'fine', peers: PeerClass): boolean =>
+      peers.id !== noPeer.id && !this.numbers[kind].isKnown(this.names[kind](peers));
+    return isNew('coarse', coarse) || isNew('fine', fine);
+  }
+
   /** Rows that are not as the matrix says, for want of numbers. */
   get starved(): number {
     return this.#starved.identities.size + this.#starved.relations.size;
   }
 
-  *#announce({ identities, relations }: DirectionMatrix, subjects: ReadonlySet<SubjectClass>, keys: DirectionKeys): Steps {
+  *#announce({ identities, relations }: DirectionRows, subjects: ReadonlySet<SubjectClass>, keys: DirectionKeys): Steps {
     const names: Record<NumberKind, Set<Owner>> = { class: new Set(), coarse: new Set(), fine: new Set(), decision: new Set() };
     for (const subject of subjects) names.class.add(this.names.class(subject));
     for (const cidr of keys.identities) {
@@ -240,11 +249,15 @@ export class DirectionFlows {
       return left;
     }
     this.#subjects.set(pod, subject);
+    this.#use(subject);
+    return left;
+  }
+
+  #use(subject: SubjectClass): void {
     const known = this.#classes.get(subject.id);
     if (known) known.pods++;
     else this.#classes.set(subject.id, { subject, pods: 1 });
     this.numbers.class.acquire(this.names.class(subject));
-    return left;
   }
 
   #leave(subject: SubjectClass): void {
@@ -260,29 +273,36 @@ export class DirectionFlows {
     this.#starved.identities.delete(cidr);
     const network = parseCidr(cidr);
     const owner = this.names.address(cidr);
-    if (!identity || !this.#families.includes(network.family)) {
-      if (this.#identities.delete(cidr)) this.#wantedAddresses.set(owner, []);
+    const wanted = network.prefixLength === addressBits(network.family) ? this.#wantedAddresses : this.#wantedNetworks;
+    const isWanted = identity !== undefined && this.#families.includes(network.family);
+    this.held.note(network, before, isWanted ? identity : undefined);
+    if (!isWanted) {
+      if (this.#identities.delete(cidr)) wanted.set(owner, []);
       return left;
     }
     this.#identities.set(cidr, identity);
-    const numbers = { coarse: this.#enterPeers('coarse', identity.coarse), fine: this.#enterPeers('fine', identity.fine) };
+    const numbers = this.#enterIdentity(identity);
     if (numbers.coarse === undefined || numbers.fine === undefined) this.#starved.identities.add(cidr);
-    this.#wantedAddresses.set(owner, addressRow(this.#direction, network, known(numbers)));
+    wanted.set(owner, addressRow(this.#direction, network, known(numbers)));
     return left;
+  }
+
+  #enterIdentity({ coarse, fine }: PeerIdentity) {
+    return { coarse: this.#enterPeers('coarse', coarse), fine: this.#enterPeers('fine', fine) };
   }
 
   #enterPeers(kind: 'coarse' | 'fine', peers: PeerClass): number | undefined {
     const held = this.#peers.get(peers.id);
     if (held) held.uses++;
     else this.#peers.set(peers.id, { peers, uses: 1 });
-    return peers.id === noPeers ? 0 : this.numbers[kind].acquire(this.names[kind](peers));
+    return peers.id === noPeer.id ? 0 : this.numbers[kind].acquire(this.names[kind](peers));
   }
 
   #leavePeers({ coarse, fine }: PeerIdentity): void {
     for (const [kind, peers] of [['coarse', coarse] as const, ['fine', fine] as const]) {
       const held = this.#peers.get(peers.id);
       if (held && --held.uses === 0) this.#peers.delete(peers.id);
-      if (peers.id !== noPeers) this.numbers[kind].release(this.names[kind](peers));
+      if (peers.id !== noPeer.id) this.numbers[kind].release(this.names[kind](peers));
     }
   }
 
@@ -322,14 +342,14 @@ export class DirectionFlows {
   #contentsOf(key: string): { readonly subject: SubjectClass; readonly peers: readonly PeerClass[] } {
     const [id = 0, ...peerIds] = key.split(' ').map(Number);
     const subject = this.#classes.get(id)?.subject;
-    const peers = peerIds.flatMap((each) => this.#peers.get(each)?.peers ?? (each === noPeers ? nobody : []));
+    const peers = peerIds.flatMap((each) => this.#peers.get(each)?.peers ?? (each === noPeer.id ? noPeer : []));
     if (!subject || peers.length !== peerIds.length) throw new SeineError('INVARIANT', `nobody is in a class of relation ${key}`);
     return { subject, peers };
   }
 
   #numbersOf(subject: SubjectClass, [coarse, fine]: readonly PeerClass[]): RelationNumbers | undefined {
     const numberOf = (kind: 'coarse' | 'fine', peers: PeerClass) =>
-      peers.id === noPeers ? 0 : this.numbers[kind].numberOf(this.names[kind](peers));
+      peers.id === noPeer.id ? 0 : this.numbers[kind].numberOf(this.names[kind](peers));
     const numbers = {
       subject: this.numbers.class.numberOf(this.names.class(subject)),
       ...(coarse && { coarse: numberOf('coarse', coarse) }),
@@ -368,20 +388,8 @@ interface RelationNumbers {
   readonly fine?: number;
 }
 
-const nobody: PeerClass = { id: noPeers, terms: [] };
-
 function known({ coarse = 0, fine = 0 }: { readonly [P in keyof IdentityNumbers]: number | undefined }): IdentityNumbers {
   return { coarse, fine };
-}
-
-function lastNumber(kind: NumberKind): number {
-  const field: FieldSpec = {
-    class: registerFields.networkPolicyClass,
-    coarse: registerFields.sourceCoarse,
-    fine: registerFields.sourceFine,
-    decision: registerFields.decision,
-  }[kind];
-  return 2 ** (field.bits[1] - field.bits[0] + 1) - 1;
 }
 
 function union(a: ReadonlySet<string>, b: ReadonlySet<string>): ReadonlySet<string> {

@@ -116,6 +116,11 @@ export class LentNumbers {
     return lent && lent.uses > 0 ? lent.number : undefined;
   }
 
+  /** How many more contents can get one. */
+  get free(): number {
+    return this.#last - this.#first + 1 - this.#taken.size;
+  }
+
   /** Contents in use. */
   get size(): number {
     return this.#lent.size - this.#retired.size;

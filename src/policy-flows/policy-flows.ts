@@ -14,7 +14,9 @@ import {
 } from '../policy-matrix/matrix.ts';
 import type { ClassEdit, ClassMove } from './class-edits.ts';
 import { DirectionFlows } from './direction-flows.ts';
+import type { DirectionKeys, FlowsMatrix } from './flows-matrix.ts';
 import { numberKinds } from './recovered-numbers.ts';
+import { type DirectionTransition, transitionOf } from './transition.ts';
 
 interface PolicyFlowsOptions {
   /** Of the node: rows are made for no other. */
@@ -45,9 +47,29 @@ interface PolicyFlowsRound {
  */
 export type PodClasses = 'free' | 'closed' | { readonly ingress?: number; readonly egress?: number };
 
+/** What holds between two rounds, as `DirectionTransition`. */
+export interface PolicyTransition {
+  readonly matrix: FlowsMatrix;
+  /** From what was before. */
+  readonly begin: PolicyChange;
+  /** To what comes after it, once no pod is led to a former class. */
+  readonly end: PolicyChange;
+  readonly kept: Readonly<Record<PolicyDirection, Partial<DirectionTransition>>>;
+}
+
+interface PolicyRoundOptions {
+  /** So many flows may be edited in place; without it none is, and whatever changes has another number. */
+  readonly editedMost?: number;
+  readonly kept?: PolicyTransition['kept'];
+}
+
 type RoundEdits = Readonly<Record<PolicyDirection, readonly ClassEdit[]>>;
 
 const noEdits: RoundEdits = { ingress: [], egress: [] };
+const noKeys: DirectionKeys = { identities: new Set(), relations: new Set() };
+
+/** So many identities of a direction may be those of a transition. */
+const transitionalMost = 4_096;
 
 interface DecidedRows {
   readonly direction: PolicyDirection;
@@ -68,6 +90,8 @@ export class PolicyFlows {
   /** Closed for want of a number. */
   readonly #starved = new Set<string>();
   #isEditing = false;
+  /** Of peers that no engine has made. */
+  #lastTransitional = 0;
 
   constructor({ families, recovered = [] }: PolicyFlowsOptions) {
     const flows = [...recovered];
@@ -84,20 +108,58 @@ export class PolicyFlows {
   }
 
   /**
+   * What has to hold while pods are led from one matrix to the next one, so that each packet meets what holds before it or after it; undefined if that needs
+   * nothing. Its beginning is a round, and so is its end.
+   */
+  *transition(before: PolicyMatrix, after: PolicyMatrix, change: PolicyChange): Steps<PolicyTransition | undefined> {
+    const [into, out] = [
+      yield* this.#transitionOf('ingress', before, after, change),
+      yield* this.#transitionOf('egress', before, after, change),
+    ];
+    if (!into && !out) return undefined;
+    const none: ReadonlySet<never> = new Set();
+    return {
+      matrix: { subjects: after.subjects, ingress: into ?? after.ingress, egress: out ?? after.egress },
+      begin: { subjects: change.subjects, ingress: into?.begin ?? change.ingress, egress: out?.begin ?? change.egress },
+      end: { subjects: none, ingress: into?.end ?? noKeys, egress: out?.end ?? noKeys },
+      kept: { ingress: into ?? {}, egress: out ?? {} },
+    };
+  }
+
+  *#transitionOf(
+    direction: PolicyDirection,
+    before: PolicyMatrix,
+    after: PolicyMatrix,
+    change: PolicyChange,
+  ): Steps<DirectionTransition | undefined> {
+    const flows = this.#directions[direction];
+    return yield* transitionOf({
+      direction,
+      before,
+      after,
+      pods: change.subjects,
+      changed: change[direction],
+      held: flows.held,
+      isFresh: (identity) => flows.isFresh(identity),
+      most: Math.min(transitionalMost, flows.numbers.fine.free),
+      nextId: () => --this.#lastTransitional,
+    });
+  }
+
+  /**
    * Readers see nothing of it before `publish`.
    *
    * @param matrix as it is going to be
    * @param change since the last round, all of it: rows that are not named are taken for what they were
-   * @param editedMost so many flows may be edited in place; without it none is, and whatever changes has another number
    */
-  *round(matrix: PolicyMatrix, change: PolicyChange, editedMost = 0): Steps<PolicyFlowsRound> {
+  *round(matrix: FlowsMatrix, change: PolicyChange, { editedMost = 0, kept }: PolicyRoundOptions = {}): Steps<PolicyFlowsRound> {
     const pods = new Set([...change.subjects, ...this.#starved]);
     const { ingress, egress } = this.#directions;
     const edits = editedMost > 0 ? yield* this.#edits(matrix, pods, change, editedMost) : noEdits;
-    const into = yield* ingress.round(matrix, pods, change.ingress, edits.ingress);
-    const out = yield* egress.round(matrix, pods, change.egress, edits.egress);
+    const into = yield* ingress.round(matrix, pods, change.ingress, { ...kept?.ingress, edits: edits.ingress });
+    const out = yield* egress.round(matrix, pods, change.egress, { ...kept?.egress, edits: edits.egress });
     this.#isEditing = false;
-    const wanted = [into.rows, out.rows, into.addresses, out.addresses];
+    const wanted = [into.rows, out.rows, into.addresses, out.addresses, into.networks, out.networks];
     return { wanted, edited: new Map([...into.edited, ...out.edited]), subjects: pods };
   }
 
@@ -107,7 +169,7 @@ export class PolicyFlows {
   }
 
   /** All of them or none: what a policy says in both directions and of several classes changes at once. */
-  *#edits(matrix: PolicyMatrix, pods: ReadonlySet<string>, change: PolicyChange, most: number): Steps<RoundEdits> {
+  *#edits(matrix: FlowsMatrix, pods: ReadonlySet<string>, change: PolicyChange, most: number): Steps<RoundEdits> {
     const moves = this.#movesOf(matrix, pods, change);
     this.#isEditing = policyDirections.some((direction) => moves[direction].length > 0);
     if (!this.#isEditing) return noEdits;
@@ -122,7 +184,7 @@ export class PolicyFlows {
   }
 
   /** Both directions of a pod change in the same way: a pod that is led to another class in one direction is so in the other one. */
-  #movesOf(matrix: PolicyMatrix, pods: ReadonlySet<string>, change: PolicyChange): Readonly<Record<PolicyDirection, readonly ClassMove[]>> {
+  #movesOf(matrix: FlowsMatrix, pods: ReadonlySet<string>, change: PolicyChange): Readonly<Record<PolicyDirection, readonly ClassMove[]>> {
     const moves = {
       ingress: this.#directions.ingress.movesOf(matrix, pods, change.ingress),
       egress: this.#directions.egress.movesOf(matrix, pods, change.egress),

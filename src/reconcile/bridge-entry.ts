@@ -118,9 +118,12 @@ export function isIngressMeterKey(key: BridgeKey): boolean {
   return isMeterKey(key) && numberOf(key) >= ingressMeters.first && numberOf(key) < deniedMeters.first;
 }
 
-/** Where an entry lies on the way of a packet, counted from the front: a group behind the table that leads to it, all else behind the first. */
+/**
+ * Where an entry lies on the way of a packet, counted from the front: a group behind the table that leads to it, all else behind the first. Of a table what is asked
+ * first lies behind: an exception is there before what it is an exception of, and as long.
+ */
 export function depthOfKey(key: BridgeKey): number {
-  if (isFlowKey(key)) return key.charCodeAt(1);
+  if (isFlowKey(key)) return key.charCodeAt(1) + ((key.charCodeAt(2) << 8) | key.charCodeAt(3)) / 2 ** 17;
   if (isGroupKey(key)) return tables.balance.id + 0.5;
   if (isIngressMeterKey(key)) return tables.output.id + 0.5;
   return (isDeniedMeterKey(key) ? tables.ingressVerdict.id : tables.classify.id) + 0.5;

@@ -24,6 +24,9 @@ const ingress = (from: object, ports: object) => ({
 const allowed = networkPolicy('guarded', 'clients', ingress(clients, { protocol: 'UDP', port }));
 const allowedAsWell = networkPolicy('guarded', 'clients-too', ingress(clients, { protocol: 'UDP', port }));
 const withRange = ingress(clients, { protocol: 'UDP', port: 7_000, endPort: 7_999 });
+const senders = { ...ofDemo, podSelector: { matchLabels: { kind: 'sender' } } };
+const ofSenders = ingress(senders, { protocol: 'UDP', port });
+const ofBoth = { ...ofSenders, ingress: [{ from: [clients, senders], ports: [{ protocol: 'UDP', port }] }] };
 const ofOthers = networkPolicy('guarded', 'others', { podSelector: { matchLabels: { app: 'other' } }, ingress: [{}] });
 const clientsSend = networkPolicy('demo', 'clients-send', {
   podSelector: { matchLabels: { app: 'client' } },
@@ -69,6 +72,13 @@ describe('under packets that are allowed, or denied, before and after', () => {
     ['another pod comes', () => addPods(lab, 'guarded', ['other'])],
     ['the senders are isolated too', () => put(clientsSend)],
     ['and no more', () => gone('clients-send', 'demo')],
+    [
+      'the senders have more labels',
+      () => Promise.all(['client-1', 'client-2'].map((name) => labelled(`/api/v1/namespaces/demo/pods/${name}`, { kind: 'sender' }))),
+    ],
+    ['a rule names other labels, which the same pods have', () => ports(ofSenders)],
+    ['a rule names two sets of labels, which the same pods have', () => ports(ofBoth)],
+    ['and again one', () => ports(ingress(clients, { protocol: 'UDP', port }))],
     ['another pod goes', () => removePods(lab, 'guarded', ['other'])],
     ['the policy is what it was', async () => [await put(allowed), await gone('clients-too'), await gone('others')]],
     [

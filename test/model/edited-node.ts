@@ -109,13 +109,14 @@ export class EditedNode {
       pods: () => this.engine.matrix.subjects.keys(),
       published: () => undefined,
       areLed: () => [...this.#led].every((owner) => this.#reconciler.isHeld(owner)),
+      entries: () => this.#led.values(),
       turns: new LoopTurns(1),
     });
   }
 
   /** Works off what has changed, as `Enforcement` does: rows, then pods, then what nobody needs any more. The bridge may be behind. */
   async work(signal: AbortSignal): Promise<void> {
-    await this.#rows.update();
+    await this.#rows.update(signal);
     const led = new Set<Owner>();
     for (const [pod, { addresses }] of this.engine.matrix.subjects) {
       const [classes, owner] = [this.flows.classesOf(pod), ownerOf('subject', pod)];
@@ -127,7 +128,7 @@ export class EditedNode {
     }
     for (const owner of this.#led) if (!led.has(owner)) this.#want(owner, new Map());
     this.#led = led;
-    await this.#rows.forgetLeft();
+    await this.#rows.settle(signal);
   }
 
   /** Resolves once the bridge has all that is wanted. */

@@ -1,14 +1,12 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { parseIp } from '../../src/net/ip.ts';
 import { PolicyEngine } from '../../src/policy/policy-engine.ts';
-import type { PolicyBytes } from '../../src/policy-bytes/policy-bytes.ts';
-import { answerOf, lookUp } from '../../src/policy-matrix/interpret.ts';
 import type { PolicyMatrix } from '../../src/policy-matrix/matrix.ts';
 import type { PolicyPortObject } from '../../src/policy-reference/objects.ts';
 import { timeoutOf } from '../support/batches.ts';
 import { EditedNode, ToldBridge } from './edited-node.ts';
 import { nameOf, type PolicyObject, provenNode, put } from './policy-proof.ts';
+import { mixtures, saidBy, type Verdicts, verdictsOf } from './probed-ends.ts';
 import { policyHistories, policyPort, probedAddresses } from './random-policies.ts';
 
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
@@ -31,13 +29,6 @@ const steps = fc.array(
   ),
   { minLength: 2, maxLength: 6 },
 );
-
-const probedPorts: Readonly<Record<string, readonly (number | undefined)[]>> = {
-  TCP: [0, 1, 52, 53, 80, 81, 443, 8080, 65_535],
-  UDP: [53, 80, 8080],
-  SCTP: [80],
-  ICMP: [undefined],
-};
 
 type Objects = Map<string, PolicyObject>;
 
@@ -63,67 +54,8 @@ function matrixOf(set: Objects): PolicyMatrix {
   return engine.matrix;
 }
 
-/** What becomes of each probe, by its text, as `allow` or `deny`. */
-type Verdicts = ReadonlyMap<string, string>;
-
-/** Every eighth address, of all local pods that each of these has. */
-function ends(matrices: readonly PolicyMatrix[]) {
-  const [first] = matrices;
-  const pods = [...(first?.subjects.keys() ?? [])].filter((pod) => matrices.every(({ subjects }) => subjects.has(pod)));
-  return pods.flatMap((pod) =>
-    (['ingress', 'egress'] as const).flatMap((direction) =>
-      probedAddresses.filter((_, at) => at % 8 === 0).map((address) => ({ pod, direction, address })),
-    ),
-  );
-}
-
-function verdictsOf(bytes: PolicyBytes, node: EditedNode, matrix: PolicyMatrix, matrices: readonly PolicyMatrix[]): Verdicts {
-  const verdicts = new Map<string, string>();
-  for (const { pod, direction, address } of ends(matrices)) {
-    const peer = parseIp(address);
-    const own = matrix.subjects
-      .get(pod)
-      ?.addresses.map(parseIp)
-      .find(({ family }) => family === peer.family);
-    if (!own) continue;
-    const { outcomes } = bytes.decide({ direction, ofPort: node.portOf(pod), own, peer });
-    for (const [protocol, all] of Object.entries(probedPorts))
-      for (const port of all) {
-        const lane = outcomes.find((each) => each.protocol === protocol && each.first <= (port ?? 0) && each.last >= (port ?? 0));
-        verdicts.set(`${direction} ${pod} ${address} ${protocol} ${port}`, lane?.verdict === 'allow' ? 'allow' : 'deny');
-      }
-  }
-  expect(bytes.problems).toEqual([]);
-  return verdicts;
-}
-
-/** What it says of all probes that these have in common; what this node or the pod itself makes is let in by the way it comes, which these packets do not. */
-function saidBy(matrix: PolicyMatrix, matrices: readonly PolicyMatrix[]): Verdicts {
-  const said = new Map<string, string>();
-  for (const { pod, direction, address } of ends(matrices)) {
-    const found = lookUp(matrix, { pod, direction, address });
-    if ('why' in found && (found.why === 'own node' || found.why === 'itself')) continue;
-    for (const [protocol, all] of Object.entries(probedPorts))
-      for (const port of all) {
-        const { verdict } = answerOf(found, { protocol, ...(port === undefined ? {} : { port }) });
-        said.set(`${direction} ${pod} ${address} ${protocol} ${port}`, verdict);
-      }
-  }
-  return said;
-}
-
-/** Ends of pods, `ingress shop/db`, for which these are what none of the matrices says as a whole, each with a packet for which the last one says otherwise. */
-function mixtures(verdicts: Verdicts, matrices: readonly PolicyMatrix[]): readonly string[] {
-  const left = new Map<string, Map<number, string>>();
-  for (const [at, matrix] of matrices.entries())
-    for (const [probe, verdict] of saidBy(matrix, matrices)) {
-      const end = probe.split(' ', 2).join(' ');
-      const others = left.get(end) ?? new Map<number, string>();
-      left.set(end, others);
-      if (verdicts.get(probe) !== verdict) others.set(at, `${probe}: ${verdicts.get(probe)}`);
-    }
-  return [...left.values()].flatMap((others) => (others.size === matrices.length ? [...others.values()].slice(-1) : []));
-}
+/** Every eighth. */
+const addresses = probedAddresses.filter((_, at) => at % 8 === 0);
 
 let [bundles, whole] = [0, 0];
 
@@ -145,10 +77,13 @@ async function between(objects: readonly PolicyObject[], changes: readonly Step[
   let met: { readonly verdicts: Verdicts; readonly matrices: readonly PolicyMatrix[] }[] = [];
   const look = (): void => {
     const matrix = states.at(-1) ?? matrixOf(set);
-    met.push({ verdicts: verdictsOf(bridge.bytes(), node, matrix, states), matrices: states });
+    met.push({ verdicts: verdictsOf(bridge.bytes(), node, matrix, { matrices: states, addresses }), matrices: states });
   };
   const judge = (): void => {
-    for (const { verdicts, matrices } of met) wrong.push(...mixtures(verdicts, matrices));
+    for (const { verdicts, matrices } of met) {
+      const said = matrices.map((matrix) => saidBy(matrix, matrices, addresses));
+      wrong.push(...mixtures(verdicts, said, 2));
+    }
     met = [];
   };
   bridge.onBundle = ({ isWhole }) => {

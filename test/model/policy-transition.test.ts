@@ -1,0 +1,119 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { finish } from '../../src/async/steps.ts';
+import { PolicyEngine } from '../../src/policy/policy-engine.ts';
+import { PolicyFlows, type PolicyTransition } from '../../src/policy-flows/policy-flows.ts';
+import { answerOf, lookUp } from '../../src/policy-matrix/interpret.ts';
+import { type DirectionMatrix, type PolicyDirection, type PolicyMatrix, policyDirections } from '../../src/policy-matrix/matrix.ts';
+import { timeoutOf } from '../support/batches.ts';
+import { families } from './policy-flow-run.ts';
+import { nameOf, type PolicyObject, provenNode, put, remove } from './policy-proof.ts';
+import { type PolicyHistory, policyHistories, probedAddresses } from './random-policies.ts';
+
+const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
+const runs = Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 100);
+
+const addresses = probedAddresses.filter((_, at) => at % 2 === 0);
+const probedPorts = [0, 1, 53, 80, 81, 443, 8080, 65_535];
+
+type Found = ReturnType<typeof lookUp>;
+const known = new WeakMap<object, string>();
+
+/** Which ports of which protocols. */
+function verdicts(found: Found): string {
+  if ('verdict' in found) return found.verdict;
+  const all = (['TCP', 'UDP', 'SCTP'] as const).flatMap((protocol) =>
+    probedPorts.map((port) => answerOf(found, { protocol, port }).verdict),
+  );
+  const text = known.get(found) ?? [...all, answerOf(found, { protocol: 'ICMP' }).verdict].join();
+  known.set(found, text);
+  return text.includes('allow') ? (text.includes('deny') ? text : 'allow') : 'deny';
+}
+
+function copyOf({ subjects, ownNode, ingress, egress }: PolicyMatrix): PolicyMatrix {
+  const rows = ({ identities, relations }: DirectionMatrix) => ({ identities: new Map(identities), relations: new Map(relations) });
+  return { subjects: new Map(subjects), ownNode, ingress: rows(ingress), egress: rows(egress) };
+}
+
+/** What the bridge has of a direction once the beginning of a transition is on it. */
+function between(before: DirectionMatrix, { matrix, begin }: PolicyTransition, direction: PolicyDirection): DirectionMatrix {
+  const [identities, relations] = [new Map(before.identities), new Map(before.relations)];
+  for (const cidr of begin[direction].identities) {
+    const identity = matrix[direction].identities.get(cidr);
+    if (identity) identities.set(cidr, identity);
+    else identities.delete(cidr);
+  }
+  for (const key of begin[direction].relations) {
+    const decision = matrix[direction].relations.get(key);
+    if (decision) relations.set(key, decision);
+  }
+  return { identities, relations };
+}
+
+interface Round {
+  readonly before: PolicyMatrix;
+  readonly after: PolicyMatrix;
+  readonly transition: PolicyTransition | undefined;
+}
+
+function* roundsOf({ objects, changes }: PolicyHistory): Generator<Round> {
+  const engine = new PolicyEngine(provenNode);
+  const flows = new PolicyFlows({ families });
+  const set = new Map<string, PolicyObject>();
+  for (const steps of [objects.map((each) => ({ put: each })), ...changes]) {
+    for (const step of steps) {
+      if ('put' in step) {
+        set.set(nameOf(step.put), step.put);
+        put(engine, step.put);
+        continue;
+      }
+      const [name, each] = [...set][step.remove % Math.max(1, set.size)] ?? [];
+      if (name === undefined || !each) continue;
+      set.delete(name);
+      remove(engine, each);
+    }
+    const before = copyOf(engine.matrix);
+    const change = finish(engine.round());
+    const [after, transition] = [copyOf(engine.coming), finish(flows.transition(engine.matrix, engine.coming, change))];
+    engine.publish();
+    const run = (...round: Parameters<PolicyFlows['round']>): void => flows.publish(engine.matrix, finish(flows.round(...round)).subjects);
+    if (transition) run(transition.matrix, transition.begin, transition);
+    run(after, transition ? transition.end : change);
+    yield { before, after, transition };
+  }
+}
+
+/** Of a pod and an address, where the pod is led to its former class and to its next one while the transition is under way. */
+function differences({ before, after }: Round, transition: PolicyTransition): readonly string[] {
+  const rows = { ingress: between(before.ingress, transition, 'ingress'), egress: between(before.egress, transition, 'egress') };
+  const wrong: string[] = [];
+  for (const [pod, was] of before.subjects) {
+    const will = after.subjects.get(pod);
+    if (will?.addresses.join() !== was.addresses.join()) continue;
+    for (const direction of policyDirections)
+      for (const address of addresses.filter((each) => !before.ownNode.has(each) && !after.ownNode.has(each))) {
+        const of = (matrix: PolicyMatrix): string => verdicts(lookUp(matrix, { pod, direction, address }));
+        const [former, next] = [of({ ...before, ...rows }), of({ ...after, ...rows })];
+        const isRight =
+          was[direction] === will[direction] ? [of(before), of(after)].includes(former) : former === of(before) && next === of(after);
+        if (!isRight) wrong.push(`${direction} of ${pod} with ${address}: ${of(before)}; ${former}; ${next}; ${of(after)}`);
+      }
+  }
+  return wrong;
+}
+
+it(`a transition says under former classes what was said, and under the next ones what will be (SEINE_TEST_SEED=${seed})`, {
+  timeout: timeoutOf(runs),
+}, () => {
+  let transitions = 0;
+  const property = fc.property(policyHistories, (history) => {
+    for (const round of roundsOf(history)) {
+      if (!round.transition) continue;
+      transitions++;
+      expect(differences(round, round.transition).slice(0, 3)).toEqual([]);
+    }
+  });
+  fc.assert(property, { seed, numRuns: runs, endOnFailure: true });
+  process.stdout.write(`${transitions} transitions\n`);
+  expect(transitions).toBeGreaterThan(runs / 10);
+});
