@@ -36,9 +36,14 @@ export class ApiView {
     return view;
   }
 
+  /** Ends all connections; new ones are taken. */
+  cut(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
   close(): void {
     this.#server.close();
-    for (const socket of this.#sockets) socket.destroy();
+    this.cut();
   }
 }
 

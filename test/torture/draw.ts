@@ -1,6 +1,6 @@
 import type { Random } from './random.ts';
 import type { Scene } from './scene.ts';
-import type { Deadline, Deed, StepKind } from './step.ts';
+import { type Deadline, type Deed, nothingThere, type StepKind } from './step.ts';
 import { stepFamilies } from './steps/all.ts';
 import { frozen, killed, startAgent } from './steps/life.ts';
 import { podSteps } from './steps/pods.ts';
@@ -12,7 +12,7 @@ const drawsMost = 60;
 const pairsOf = 0.25;
 const podsOf = 0.15;
 /** Of families of steps in the order of the list; what an agent's start costs is paid once in a while. */
-const weights = [3, 4, 3, 0.7];
+const weights = [3, 4, 3, 0.7, 0.6];
 const states: readonly AgentState[] = ['alive', 'alive', 'alive', 'alive', 'alive', 'alive', 'frozen', 'frozen', 'dead', 'starting'];
 
 export interface Drawn {
@@ -26,19 +26,21 @@ export interface DrawnStep {
   readonly drawn: readonly Drawn[];
 }
 
-export function drawStep(scene: Scene, random: Random): DrawnStep {
-  const first = drawOne(scene, random, false);
+/** @param only `node`: nothing that changes what ought to be */
+export function drawStep(scene: Scene, random: Random, only?: StepKind['changes']): DrawnStep {
+  const may = ({ changes }: StepKind): boolean => only === undefined || changes === only;
+  const first = drawOne(scene, random, may);
   if (first.kind.alone) return { agent: 'alive', drawn: [first] };
   const agent = random.pick(states);
-  const drawn = random.chance(pairsOf) ? [first, drawOne(scene, random, true)] : [first];
-  const pod = random.chance(podsOf) ? drawPod(scene, random) : undefined;
+  const drawn = random.chance(pairsOf) ? [first, drawOne(scene, random, (kind) => may(kind) && !kind.alone)] : [first];
+  const pod = random.chance(podsOf) && only !== 'node' ? drawPod(scene, random) : undefined;
   return { agent, drawn: pod === undefined ? drawn : [pod, ...drawn.slice(1)] };
 }
 
-function drawOne(scene: Scene, random: Random, beside: boolean): Drawn {
+function drawOne(scene: Scene, random: Random, may: (kind: StepKind) => boolean): Drawn {
   for (let tries = 0; tries < drawsMost; tries++) {
     const kind = random.pick(family(random));
-    const deed = beside && kind.alone ? undefined : kind.draw(scene, random);
+    const deed = may(kind) ? kind.draw(scene, random) : undefined;
     if (deed !== undefined) return { kind, deed };
   }
   throw new Error('no step can be done');
@@ -61,12 +63,26 @@ function family(random: Random): readonly StepKind[] {
   return stepFamilies[0] ?? [];
 }
 
-/** Does it. @returns what was done, for people */
-export async function act({ lab }: Scene, { agent, drawn }: DrawnStep): Promise<readonly string[]> {
-  const told: string[] = [];
+/** What was done. */
+export interface Done {
+  readonly kind: StepKind;
+  /** For people. */
+  readonly told: string;
+  /** Whether there was anything to change. */
+  readonly changed: boolean;
+}
+
+/** Does it. */
+export async function act({ lab }: Scene, { agent, drawn }: DrawnStep): Promise<readonly Done[]> {
+  const done: Done[] = [];
   const both = async (): Promise<void> => {
     const outcomes = await Promise.allSettled(drawn.map(({ deed }) => deed.act()));
-    for (const [index, outcome] of outcomes.entries()) told.push(outcomeOf(drawn[index], outcome, drawn.length > 1));
+    for (const [index, one] of drawn.entries()) {
+      const outcome = outcomes[index];
+      if (outcome === undefined) continue;
+      const changed = outcome.status === 'fulfilled' && outcome.value !== nothingThere;
+      done.push({ kind: one.kind, told: outcomeOf(one, outcome, drawn.length > 1), changed });
+    }
   };
   if (agent === 'alive') await both();
   else if (agent === 'frozen') await frozen(lab, 'agentPid', both);
@@ -78,19 +94,20 @@ export async function act({ lab }: Scene, { agent, drawn }: DrawnStep): Promise<
     await lab.untilReady();
   }
   for (const { deed } of drawn) await deed.settled?.();
-  return told;
+  return done;
 }
 
 /** Of two at once, one may have taken away what the other changes. */
-function outcomeOf(one: Drawn | undefined, outcome: PromiseSettledResult<unknown>, ofTwo: boolean): string {
+function outcomeOf(one: Drawn, outcome: PromiseSettledResult<unknown>, ofTwo: boolean): string {
   if (outcome.status === 'rejected' && !ofTwo) throw outcome.reason;
   const more =
     outcome.status === 'rejected' ? `not done: ${String(outcome.reason)}` : typeof outcome.value === 'string' ? outcome.value : '';
-  return `${one?.kind.name} ${one?.deed.what} ${more}`.replaceAll(/\s+/g, ' ').trim();
+  return `${one.kind.name} ${one.deed.what} ${more}`.replaceAll(/\s+/g, ' ').trim();
 }
 
 export function deadlineOf({ agent, drawn }: DrawnStep): Deadline {
   const deadlines = drawn.map(({ kind }) => kind.deadline);
+  if (deadlines.includes('looked')) return 'looked';
   if (agent === 'dead' || agent === 'starting' || deadlines.includes('restarted')) return 'restarted';
   return deadlines.includes('swept') ? 'swept' : 'announced';
 }

@@ -10,6 +10,7 @@ const program = join(root, 'bin', 'seine-lab.mjs');
 export const shippedAgent = join(root, 'dist', 'seine-agent.mjs');
 const raiseMs = 180_000;
 const readyMs = 120_000;
+const diskMiB = 8;
 
 /** What `seine-lab status --json` says of a node. */
 export interface LabNode extends Place {
@@ -44,6 +45,7 @@ export class Lab {
   /** Names, sockets and namespaces, which do not change. */
   readonly tried: LabNode;
   readonly other: LabNode;
+  #isMounted = false;
 
   private constructor(dir: string, api: Api, nodes: readonly LabNode[]) {
     const [tried, other] = nodes;
@@ -90,6 +92,18 @@ export class Lab {
     if (status !== 200) throw new Error(`${lever}: ${body}`);
   }
 
+  /** Puts what the tried agent keeps on a file system of its own, which a step can fill. It must not run. */
+  async giveSmallDisk(): Promise<void> {
+    await run('cp', ['-a', this.stateDir, `${this.stateDir}.kept`]);
+    await run('mount', ['-t', 'tmpfs', '-o', `mode=700,size=${diskMiB}m`, 'seine-torture', this.stateDir]);
+    this.#isMounted = true;
+    await run('sh', ['-c', `cp -a '${this.stateDir}.kept/.' '${this.stateDir}' && rm -r '${this.stateDir}.kept'`]);
+  }
+
+  get stateDir(): string {
+    return join(this.tried.rundir, 'state');
+  }
+
   async untilReady(): Promise<void> {
     let says = '';
     await until(
@@ -105,6 +119,8 @@ export class Lab {
 
   async remove(): Promise<void> {
     this.api.close();
+    // Lazily: the agent still has files there.
+    if (this.#isMounted) await run('umount', ['-l', this.stateDir]);
     await down(this.dir);
   }
 }

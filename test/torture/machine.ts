@@ -1,5 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { request } from 'node:http';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -62,6 +63,18 @@ export function startIn(
 ): ChildProcess {
   const [program, all] = inside(netns, command, args);
   return spawn(program, all, { stdio: ['ignore', log, log], env: { ...process.env, ...env } });
+}
+
+/** Starts one of the driver's own programs in a namespace: its answers come on `stdout`, and it reads `stdin`. */
+export function talkIn(
+  netns: string,
+  file: string,
+  args: readonly string[],
+  log: number,
+  env: Readonly<Record<string, string>>,
+): ChildProcess {
+  const [program, all] = inside(netns, process.execPath, [join(import.meta.dirname, file), ...args]);
+  return spawn(program, all, { stdio: ['pipe', 'pipe', log], env: { ...process.env, ...env } });
 }
 
 interface SocketAnswer {

@@ -9,7 +9,7 @@ import { type RunOptions, type StepReport, Torture } from './run.ts';
 import { shrink } from './shrink.ts';
 
 const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrink N] [--agent FILE | --mutant NAME]
-                       [--patience N] [--ovs VERSION]
+                       [--patience N] [--hertz N] [--changes N] [--ovs VERSION]
 
   --seed      of what is done; a new one without it, which is printed
   --steps     how many; 20
@@ -18,6 +18,8 @@ const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrin
   --agent     what node runs as the tried agent; dist/seine-agent.mjs, which every virgin agent is
   --mutant    an agent with a fault, which the run must catch: one of mutants.ts, or drawn-N, drawn by the seed N
   --ovs       Open vSwitch of another Debian release, which is fetched once (npm run test:ovs -- --help); what is in PATH
+  --hertz     packets, new connections and messages a second on each lane that goes on meanwhile; 100, and none with 0
+  --changes   how many steps may change what ought to be, of which each costs a virgin; all that are drawn
   --patience  how many times the deadlines of docs/reliability.md, for a machine that does other things as well; 1
 `;
 
@@ -29,6 +31,8 @@ const options = {
   agent: { type: 'string', default: shippedAgent },
   mutant: { type: 'string' },
   patience: { type: 'string', default: '1' },
+  hertz: { type: 'string', default: '100' },
+  changes: { type: 'string' },
   ovs: { type: 'string' },
   help: { type: 'boolean', default: false },
 } as const;
@@ -47,9 +51,10 @@ async function main(): Promise<number> {
   const patience = wholeNumber('patience', values.patience);
   const mutant = values.mutant === undefined ? undefined : makeMutant(values.mutant);
   if (mutant !== undefined) say(mutant.what);
+  const changes = values.changes === undefined ? {} : { changesMost: wholeNumber('changes', values.changes, 0) };
   try {
     return await tortureAndShrink(
-      { seed, agent: mutant?.agent ?? values.agent, patience, steps, say },
+      { seed, agent: mutant?.agent ?? values.agent, patience, hertz: wholeNumber('hertz', values.hertz, 0), ...changes, steps, say },
       wholeNumber('shrink', values.shrink, 0),
     );
   } finally {

@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import { ApiView } from './api-view.ts';
-import { type AgentState, act, type DrawnStep, deadlineOf, drawStep } from './draw.ts';
+import { type AgentState, act, type Done, type DrawnStep, deadlineOf, drawStep } from './draw.ts';
 import { judge, steadySnapshot, type TriedNode, type Verdict } from './judge.ts';
 import { Lab } from './lab.ts';
+import { Lanes } from './lanes.ts';
 import { lateMostMs } from './late-events.ts';
 import { probe } from './probes.ts';
 import { Random } from './random.ts';
@@ -12,12 +13,18 @@ import type { Deadline } from './step.ts';
 import { TriedView } from './tried-view.ts';
 import { Virgin } from './virgin.ts';
 import { type NodeWires, VirginGround, wiresOf } from './virgin-ground.ts';
+import { Watch } from './watch.ts';
 
 /** What the other side has still to learn, e.g. after a daemon's death. */
 const probeMs = 5_000;
 
 /** One round of the sweep, on a node that is quick to look at, and two seconds (docs/reliability.md). */
-export const deadlinesMs: Readonly<Record<Deadline, number>> = { announced: 2_000, swept: 6_000, restarted: 10_000 };
+export const deadlinesMs: Readonly<Record<Deadline, number>> = {
+  announced: 2_000,
+  swept: 6_000,
+  restarted: 10_000,
+  looked: 47_000,
+};
 
 export interface RunOptions {
   readonly seed: number;
@@ -27,6 +34,10 @@ export interface RunOptions {
   readonly agent: string;
   /** How many times the deadline a machine that does other things as well is given. */
   readonly patience: number;
+  /** How many steps may change what ought to be, of which each costs a virgin; as many as are drawn if left out. */
+  readonly changesMost?: number;
+  /** Packets, connections and messages a second on each lane; 0 for no lanes. */
+  readonly hertz: number;
   readonly say: (line: string) => void;
 }
 
@@ -46,6 +57,7 @@ interface Parts {
   readonly view: ApiView;
   readonly viewSocket: string;
   readonly triedView: TriedView;
+  readonly lanes: Lanes | undefined;
 }
 
 /** A lab under torture. */
@@ -57,12 +69,15 @@ export class Torture {
   readonly #view: ApiView;
   readonly #viewSocket: string;
   readonly #triedView: TriedView;
+  readonly #lanes: Lanes | undefined;
+  readonly #watch: Watch;
   /** The place of the next virgin, made while there is time. */
   #next: Promise<VirginGround>;
   #virgins = 0;
+  #changes = 0;
   #wanted: Snapshot | undefined;
 
-  private constructor(options: RunOptions, { lab, scene, wires, view, viewSocket, triedView }: Parts) {
+  private constructor(options: RunOptions, { lab, scene, wires, view, viewSocket, triedView, lanes }: Parts) {
     this.#options = options;
     this.#lab = lab;
     this.#scene = scene;
@@ -70,20 +85,26 @@ export class Torture {
     this.#view = view;
     this.#viewSocket = viewSocket;
     this.#triedView = triedView;
+    this.#lanes = lanes;
+    this.#watch = new Watch(lab, lanes);
     this.#next = this.#prepare();
   }
 
   static async begin(options: RunOptions): Promise<Torture> {
     const lab = await Lab.raise(options.agent);
     let view: ApiView | undefined;
+    let triedView: TriedView | undefined;
     try {
       const [scene, wires] = [await Scene.set(lab), await wiresOf(lab)];
       const viewSocket = join(lab.dir, 'view.sock');
       view = await ApiView.open(viewSocket, lab.api, { is: 'virgin' });
-      const triedView = await TriedView.open(lab, wires.labId, options.seed);
-      return new Torture(options, { lab, scene, wires, view, viewSocket, triedView });
+      triedView = await TriedView.open(lab, wires.labId, options.seed);
+      scene.way = triedView;
+      const lanes = options.hertz === 0 ? undefined : await Lanes.open(lab, { SEINE_LAB: wires.labId }, options.hertz);
+      return new Torture(options, { lab, scene, wires, view, viewSocket, triedView, lanes });
     } catch (thrown) {
       view?.close();
+      triedView?.close();
       await lab.remove();
       throw thrown;
     }
@@ -103,6 +124,7 @@ export class Torture {
 
   async end(): Promise<void> {
     await this.#next.then((ground) => ground.remove()).catch((error: unknown) => this.#options.say(String(error)));
+    this.#lanes?.close();
     this.#view.close();
     this.#triedView.close();
     await this.#lab.remove();
@@ -110,21 +132,34 @@ export class Torture {
 
   async #step(number: number): Promise<StepReport> {
     await this.#scene.look();
-    const step = drawStep(this.#scene, new Random(this.#options.seed, number));
-    const deeds = await act(this.#scene, step);
-    return await this.#settle(number, step, deeds);
+    const only = this.#changes < (this.#options.changesMost ?? Infinity) ? undefined : 'node';
+    const step = drawStep(this.#scene, new Random(this.#options.seed, number), only);
+    if (changesObjects(step)) this.#changes++;
+    await this.#watch.begin();
+    const done = await act(this.#scene, step);
+    return await this.#settle(number, step, done);
   }
 
   /** Judges what the step has left. */
-  async #settle(number: number, step: DrawnStep, deeds: readonly string[]): Promise<StepReport> {
+  async #settle(number: number, step: DrawnStep, done: readonly Done[]): Promise<StepReport> {
     const since = performance.now();
-    if (step.drawn.some(({ kind }) => kind.changes === 'objects')) this.#wanted = undefined;
+    if (changesObjects(step)) this.#wanted = undefined;
     const wanted = this.#wanted === undefined ? this.#fresh() : Promise.resolve(this.#wanted);
     const withinMs = (deadlinesMs[deadlineOf(step)] + lateMostMs) * this.#options.patience;
     const verdict = await judge(this.#tried, wanted, since, withinMs);
     this.#wanted = await wanted;
-    const problems = [...verdict.problems, ...(await probe(this.#scene, probeMs * this.#options.patience))];
-    return { ...verdict, problems, number, agent: step.agent, kinds: step.drawn.map(({ kind }) => kind.name), deeds };
+    const withinProbeMs = probeMs * this.#options.patience;
+    const unreached = await probe(this.#scene, withinProbeMs);
+    const watched = await this.#watch.judge({ agent: step.agent, done }, withinProbeMs);
+    const problems = [...verdict.problems, ...unreached, ...watched];
+    return {
+      ...verdict,
+      problems,
+      number,
+      agent: step.agent,
+      kinds: step.drawn.map(({ kind }) => kind.name),
+      deeds: done.map(({ told }) => told),
+    };
   }
 
   /** What ought to be now. */
@@ -150,4 +185,8 @@ export class Torture {
     prepared.catch(() => {}); // whoever needs it is told
     return prepared;
   }
+}
+
+function changesObjects({ drawn }: DrawnStep): boolean {
+  return drawn.some(({ kind }) => kind.changes === 'objects');
 }

@@ -12,9 +12,17 @@ interface ScenePod {
   readonly app: string;
 }
 
+/** The tried agent's way to the API server. */
+export interface ApiWay {
+  stall(forMs: number): Promise<void>;
+  cut(): void;
+}
+
 /** The lab with the objects that it has now. Steps draw from what they see here. */
 export class Scene {
   readonly lab: Lab;
+  /** Once there is one. */
+  way: ApiWay | undefined;
   pods: readonly LabPod[] = [];
   podObjects: readonly ApiObject[] = [];
   services: readonly ApiObject[] = [];

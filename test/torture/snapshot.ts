@@ -10,8 +10,6 @@ export interface Snapshot {
   readonly numbered: readonly string[];
   /** Problems that the status names, routes, rules, neighbours, nftables, kernel settings, links, and what OpenFlow sets beside flows. */
   readonly plain: readonly string[];
-  /** Flows that the switch has made by itself; they come and go with packets. */
-  readonly learned: readonly string[];
 }
 
 /** A pod whose namespace is called otherwise on the node that this one is compared with. */
@@ -45,8 +43,13 @@ export async function snapshotOf(place: Place, pods: readonly PodNamespace[]): P
       ...database.map(renamed),
     ],
     plain: [...problems, ...settings, ...host, ...filter, ...inside.flat()],
-    learned: flows.filter((line) => learnedCookie.test(line)).map(withTable),
   };
+}
+
+/** Flows that the switch has made by itself, which come and go with packets. */
+export async function learnedFlows(place: Place): Promise<readonly string[]> {
+  const flows = await ofctl(place, '--no-stats', 'dump-flows');
+  return flows.filter((line) => learnedCookie.test(line)).map(withTable);
 }
 
 async function ofctl(place: Place, ...what: readonly string[]): Promise<string[]> {

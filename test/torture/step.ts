@@ -2,10 +2,16 @@ import type { Random } from './random.ts';
 import type { Scene } from './scene.ts';
 
 /**
- * Until when the node must be as it ought to be: of what is announced to the agent, of what its sweep finds, and of a daemon's
- * death; the times are the table's in docs/reliability.md.
+ * Until when the node must be as it ought to be: of what is announced to the agent, of what its sweep finds, of a daemon's
+ * death, and of what its look at its own files finds; the times are the table's in docs/reliability.md.
  */
-export type Deadline = 'announced' | 'swept' | 'restarted';
+export type Deadline = 'announced' | 'swept' | 'restarted' | 'looked';
+
+/** A part of the agent's status that counts what it found harmed. */
+export type Part = 'bridge' | 'firewall' | 'host' | 'links' | 'settings' | 'switch';
+
+/** What `act` comes to where there was nothing to harm. */
+export const nothingThere = 'there is none';
 
 /** What one step does, drawn and not yet done. */
 export interface Deed {
@@ -24,6 +30,12 @@ export interface StepKind {
   readonly deadline: Deadline;
   /** It needs an agent that lives, and is not done beside one that starts; otherwise any. */
   readonly agent?: 'alive';
+  /** Who has to count it, if it harms what an agent looks after. */
+  readonly part?: Part;
+  /** The switch forgets its connections: those to a Service may be given another endpoint, and end (docs/reliability.md). */
+  readonly forgets?: true;
+  /** No packet needs what it harms. */
+  readonly harmless?: true;
   /** It keeps a daemon busy by itself, and is done alone. */
   readonly alone?: true;
   /** Undefined where it cannot be done now. */

@@ -1,10 +1,11 @@
 import type { ChildProcess } from 'node:child_process';
 import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { stringify } from 'yaml';
 import { ApiView, plainKubeconfig } from './api-view.ts';
 import type { Lab } from './lab.ts';
-import { runIn, startIn, until } from './machine.ts';
+import { run, runIn, startIn, until } from './machine.ts';
 import { killed, startAgent } from './steps/life.ts';
 
 const port = 6_080;
@@ -36,6 +37,7 @@ export class TriedView {
       );
       writeFileSync(join(lab.tried.rundir, 'kubeconfig'), stringify(plainKubeconfig(`http://127.0.0.1:${port}`)));
       await killed(lab, 'agentPid');
+      await lab.giveSmallDisk();
       await startAgent(lab);
       await lab.untilReady();
       return opened;
@@ -45,9 +47,33 @@ export class TriedView {
     }
   }
 
+  /** Stops what passes it on for a while, connections and all: nothing is said, and nothing is closed. */
+  async stall(forMs: number): Promise<void> {
+    const { pid } = this.#relay;
+    const children = await run('pgrep', ['-P', String(pid)]).catch(() => '');
+    const all = [pid, ...children.split('\n').filter(Boolean).map(Number)].filter((each) => each !== undefined);
+    for (const each of all) signal(each, 'SIGSTOP');
+    await sleep(forMs);
+    for (const each of all) signal(each, 'SIGCONT');
+  }
+
+  /** Ends all connections. */
+  cut(): void {
+    this.#view.cut();
+  }
+
   close(): void {
     this.#relay.kill('SIGKILL');
     this.#view.close();
     closeSync(this.#log);
+  }
+}
+
+/** What serves one connection may have ended with it. */
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch {
+    // It has.
   }
 }

@@ -1,6 +1,6 @@
 import type { Random } from '../random.ts';
 import type { Scene } from '../scene.ts';
-import type { StepKind } from '../step.ts';
+import { nothingThere, type StepKind } from '../step.ts';
 
 const ofctl = (scene: Scene, ...args: readonly string[]): Promise<string> => scene.lab.on('ovs-ofctl', '-O', 'OpenFlow15', ...args);
 
@@ -22,6 +22,7 @@ function harm(name: string, change: (scene: Scene, random: Random) => Promise<un
     name: `flow.${name}`,
     changes: 'node',
     deadline: 'announced',
+    part: 'bridge',
     draw: (scene, random) => ({ what: name, act: () => change(scene, random) }),
   };
 }
@@ -44,16 +45,21 @@ export const flowSteps: readonly StepKind[] = [
   }),
   harm('table emptied', async (scene, random) => {
     const table = random.pick([0, 4, 8, 26, 36, 56, 72, 80, 104]);
+    const held = (await ofctl(scene, '--no-stats', 'dump-flows', 'br-int', `table=${table}`)).includes('actions=');
     await ofctl(scene, 'del-flows', 'br-int', `table=${table}`);
-    return `${table}`;
+    return held ? `${table}` : nothingThere;
   }),
   harm('all deleted', (scene) => ofctl(scene, 'del-flows', 'br-int')),
-  harm('groups deleted', (scene) => ofctl(scene, 'del-groups', 'br-int')),
+  harm('groups deleted', async (scene) => {
+    const held = (await ofctl(scene, 'dump-groups', 'br-int')).includes('group_id=');
+    await ofctl(scene, 'del-groups', 'br-int');
+    return held ? '' : nothingThere;
+  }),
   harm('group changed', async (scene, random) => {
     const groups = (await ofctl(scene, 'dump-groups', 'br-int')).match(/(?<=group_id=)\d+/g) ?? [];
     const group = random.maybe(groups.toSorted());
     if (group !== undefined) await ofctl(scene, 'mod-group', 'br-int', `group_id=${group},type=select,bucket=actions=drop`);
-    return group ?? 'there is none';
+    return group ?? nothingThere;
   }),
   harm('foreign group', (scene, random) => addOrChange(scene, 'group', `group_id=${1 + random.below(9)},type=all,bucket=actions=drop`)),
   harm('foreign meter', (scene, random) => addOrChange(scene, 'meter', `meter=${1 + random.below(9)},pktps,band=type=drop,rate=9`)),

@@ -1,28 +1,28 @@
 import type { Random } from '../random.ts';
 import type { Scene } from '../scene.ts';
-import type { Deadline, StepKind } from '../step.ts';
+import { type Deadline, nothingThere, type Part, type StepKind } from '../step.ts';
 
 type Change = (scene: Scene, random: Random) => Promise<unknown>;
 
-function harm(name: string, deadline: Deadline, change: Change): StepKind {
-  return { name, changes: 'node', deadline, draw: (scene, random) => ({ what: '', act: () => change(scene, random) }) };
+function harm(name: string, part: Part, deadline: Deadline, change: Change): StepKind {
+  return { name, changes: 'node', deadline, part, draw: (scene, random) => ({ what: '', act: () => change(scene, random) }) };
 }
 
 /** A command of `ip`, in words. */
 function ip(name: string, words: string, deadline: Deadline = 'announced'): StepKind {
-  return harm(name, deadline, ({ lab }) => lab.on('ip', ...words.split(' ')));
+  return harm(name, 'host', deadline, ({ lab }) => lab.on('ip', ...words.split(' ')));
 }
 
 function nft(name: string, words: string): StepKind {
-  return harm(`nft.${name}`, 'announced', ({ lab }) => lab.on('nft', words));
+  return harm(`nft.${name}`, 'firewall', 'announced', ({ lab }) => lab.on('nft', words));
 }
 
 function sysctl(name: string, setting: string): StepKind {
-  return harm(`sysctl.${name}`, 'swept', ({ lab }) => lab.on('sysctl', '-qw', setting));
+  return harm(`sysctl.${name}`, 'settings', 'swept', ({ lab }) => lab.on('sysctl', '-qw', setting));
 }
 
 function vsctl(name: string, ...words: readonly string[]): StepKind {
-  return harm(`database.${name}`, 'announced', ({ lab }) => lab.on('ovs-vsctl', ...words));
+  return harm(`database.${name}`, 'switch', 'announced', ({ lab }) => lab.on('ovs-vsctl', ...words));
 }
 
 /** The node's end of a pod's interface. */
@@ -36,12 +36,16 @@ async function podLink({ lab }: Scene, random: Random): Promise<string> {
   );
 }
 
-function ofPod(name: string, words: (link: string) => readonly string[]): StepKind {
-  return harm(name, 'swept', async (scene, random) => {
+function ofPod(name: string, part: Part, words: (link: string) => readonly string[]): StepKind {
+  return harm(name, part, 'swept', async (scene, random) => {
     const link = await podLink(scene, random);
     await scene.lab.on(...(words(link) as [string, ...string[]]));
     return link;
   });
+}
+
+function uncounted({ part: _, ...kind }: StepKind): StepKind {
+  return kind;
 }
 
 const gateway = 'antrea-gw0';
@@ -57,13 +61,18 @@ export const hostSteps: readonly StepKind[] = [
   ip('neighbour.flushed', `neighbour flush dev ${gateway} nud permanent`),
   ip('neighbour.foreign', `neighbour replace 192.0.2.9 lladdr 0e:00:00:00:99:99 nud permanent dev ${gateway}`),
   ip('gateway.down', `link set ${gateway} down`),
-  ip('gateway.mtu', `link set ${gateway} mtu 1300`),
+  // The switch undoes it by itself, mostly before the agent has looked.
+  uncounted(ip('gateway.mtu', `link set ${gateway} mtu 1300`)),
   ip('gateway.mac', `link set ${gateway} address 0e:00:00:00:99:99`),
   nft('flushed', 'flush ruleset inet'),
   nft('table deleted', 'delete table inet seine'),
   nft('rules flushed', 'flush table inet seine-services'),
   nft('element added', `add element ${elements} { tcp . 9 }`),
-  nft('elements flushed', `flush set ${elements}`),
+  harm('nft.elements flushed', 'firewall', 'announced', async ({ lab }) => {
+    const held = (await lab.on('nft', `list set ${elements}`)).includes('elements');
+    await lab.on('nft', `flush set ${elements}`);
+    return held ? '' : nothingThere;
+  }),
   nft('rule inserted', 'insert rule inet seine forward drop'),
   nft('foreign chain', 'add chain inet seine torture { type filter hook input priority 5; }'),
   sysctl('no forwarding', 'net.ipv4.ip_forward=0'),
@@ -78,12 +87,12 @@ export const hostSteps: readonly StepKind[] = [
   vsctl('tunnel deleted', 'del-port', 'br-int', 'antrea-tun0'),
   vsctl('gateway deleted', 'del-port', 'br-int', gateway),
   vsctl('gateway mtu', 'set', 'Interface', gateway, 'mtu_request=600'),
-  ofPod('pod.port deleted', (link) => ['ovs-vsctl', 'del-port', 'br-int', link]),
-  ofPod('pod.port unmarked', (link) => ['ovs-vsctl', 'set', 'Port', link, 'external_ids={}']),
-  ofPod('pod.port number', (link) => ['ovs-vsctl', 'set', 'Interface', link, 'ofport_request=4711']),
-  ofPod('pod.policed', (link) => ['ovs-vsctl', 'set', 'Interface', link, 'ingress_policing_rate=1']),
-  ofPod('pod.link deleted', (link) => ['ip', 'link', 'delete', link]),
-  ofPod('pod.link down', (link) => ['ip', 'link', 'set', link, 'down']),
-  ofPod('pod.link mtu', (link) => ['ip', 'link', 'set', link, 'mtu', '600']),
-  ofPod('pod.link alias', (link) => ['ip', 'link', 'set', link, 'alias', 'torture']),
+  ofPod('pod.port deleted', 'switch', (link) => ['ovs-vsctl', 'del-port', 'br-int', link]),
+  ofPod('pod.port unmarked', 'switch', (link) => ['ovs-vsctl', 'set', 'Port', link, 'external_ids={}']),
+  ofPod('pod.port number', 'switch', (link) => ['ovs-vsctl', 'set', 'Interface', link, 'ofport_request=4711']),
+  ofPod('pod.policed', 'switch', (link) => ['ovs-vsctl', 'set', 'Interface', link, 'ingress_policing_rate=1']),
+  ofPod('pod.link deleted', 'links', (link) => ['ip', 'link', 'delete', link]),
+  ofPod('pod.link down', 'links', (link) => ['ip', 'link', 'set', link, 'down']),
+  ofPod('pod.link mtu', 'links', (link) => ['ip', 'link', 'set', link, 'mtu', '600']),
+  ofPod('pod.link alias', 'links', (link) => ['ip', 'link', 'set', link, 'alias', 'torture']),
 ];

@@ -5,12 +5,17 @@ import type { StepKind } from '../step.ts';
 
 const frozenMs = 1_000;
 
-function life(name: string, act: (lab: Lab, random: Random) => Promise<unknown>): StepKind {
+function life(
+  name: string,
+  act: (lab: Lab, random: Random) => Promise<unknown>,
+  more: Pick<StepKind, 'forgets' | 'harmless'> = {},
+): StepKind {
   return {
     name,
     changes: 'node',
     deadline: 'restarted',
     alone: true,
+    ...more,
     draw: ({ lab }, random) => ({ what: '', act: () => act(lab, random) }),
   };
 }
@@ -47,29 +52,48 @@ const pause = () => new Promise<void>((resolve) => setTimeout(resolve, frozenMs)
 const startSwitch = (lab: Lab): Promise<void> => lab.pull(`ovs/${lab.tried.name}/start`);
 export const startAgent = (lab: Lab): Promise<void> => lab.pull(`agents/${lab.tried.name}/start`);
 
+const forgets = { forgets: true } as const;
+const harmless = { harmless: true } as const;
+
 export const lifeSteps: readonly StepKind[] = [
-  life('switch.killed', async (lab) => {
-    await killed(lab, 'vswitchdPid');
-    await startSwitch(lab);
-  }),
+  life(
+    'switch.killed',
+    async (lab) => {
+      await killed(lab, 'vswitchdPid');
+      await startSwitch(lab);
+    },
+    forgets,
+  ),
   life('switch.frozen', (lab) => frozen(lab, 'vswitchdPid', pause)),
   life('database.killed', async (lab) => {
     await killed(lab, 'ovsdbPid');
     await startSwitch(lab);
   }),
-  life('database.frozen', (lab) => frozen(lab, 'ovsdbPid', pause)),
-  life('database.compacted', (lab) => lab.on('ovs-appctl', '-t', 'ovsdb-server', 'ovsdb-server/compact')),
-  life('both killed', async (lab) => {
-    await killed(lab, 'vswitchdPid', 'ovsdbPid');
-    await startSwitch(lab);
-  }),
-  life('everything killed', async (lab) => {
-    await killed(lab, 'agentPid', 'vswitchdPid', 'ovsdbPid');
-    await startSwitch(lab);
-    await startAgent(lab);
-  }),
-  life('agent restarted', async (lab) => {
-    await killed(lab, 'agentPid');
-    await startAgent(lab);
-  }),
+  life('database.frozen', (lab) => frozen(lab, 'ovsdbPid', pause), harmless),
+  life('database.compacted', (lab) => lab.on('ovs-appctl', '-t', 'ovsdb-server', 'ovsdb-server/compact'), harmless),
+  life(
+    'both killed',
+    async (lab) => {
+      await killed(lab, 'vswitchdPid', 'ovsdbPid');
+      await startSwitch(lab);
+    },
+    forgets,
+  ),
+  life(
+    'everything killed',
+    async (lab) => {
+      await killed(lab, 'agentPid', 'vswitchdPid', 'ovsdbPid');
+      await startSwitch(lab);
+      await startAgent(lab);
+    },
+    forgets,
+  ),
+  life(
+    'agent restarted',
+    async (lab) => {
+      await killed(lab, 'agentPid');
+      await startAgent(lab);
+    },
+    harmless,
+  ),
 ];

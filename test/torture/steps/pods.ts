@@ -1,9 +1,14 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ApiObject } from '../api.ts';
+import { run } from '../machine.ts';
 import type { Random } from '../random.ts';
 import { keyOf, namespaces, pathOf, podObject, type Scene } from '../scene.ts';
 import type { StepKind } from '../step.ts';
 
 const most = 4;
+const fullMs = 1_500;
 const apps = ['web', 'db', 'cli'] as const;
 /** Those that a run begins with stay: probes go out from them. */
 const ofStep = /^come-/;
@@ -61,4 +66,29 @@ const replaced: StepKind = {
   },
 };
 
-export const podSteps: readonly StepKind[] = [created, created, deleted, replaced];
+/** While the disk of what the agent keeps is full: it may refuse the pod, and must take it once there is room. */
+const onFullDisk: StepKind = {
+  ...created,
+  name: 'pod.created on a full disk',
+  deadline: 'looked',
+  draw: (scene, random) => {
+    const deed = created.draw(scene, random);
+    const fill = join(scene.lab.stateDir, 'fill');
+    return (
+      deed && {
+        ...deed,
+        act: async () => {
+          await run('sh', ['-c', `dd if=/dev/zero of='${fill}' bs=4k 2>/dev/null; true`]);
+          try {
+            await deed.act();
+            await sleep(fullMs);
+          } finally {
+            rmSync(fill);
+          }
+        },
+      }
+    );
+  },
+};
+
+export const podSteps: readonly StepKind[] = [created, created, deleted, replaced, onFullDisk];

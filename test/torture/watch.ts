@@ -1,0 +1,98 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { repairs } from './counters.ts';
+import type { AgentState, Done } from './draw.ts';
+import type { Lab } from './lab.ts';
+import { type LaneAnswer, type Lanes, monotonicMs } from './lanes.ts';
+import { judgeLearned } from './learned.ts';
+import { learnedFlows } from './snapshot.ts';
+import type { Part } from './step.ts';
+
+const pollMs = 100;
+
+/** A step as lanes and counters are judged by it. */
+export interface Course {
+  readonly agent: AgentState;
+  readonly done: readonly Done[];
+}
+
+/** Lanes between pods of the tried node: with links that come and go the userspace data path loses packets to other nodes (docs/reliability.md). */
+const onTheNode = / near /;
+/** Of a Service: its connections may be given another endpoint, once the switch has forgotten them. */
+const toService = / (?:service|sticky) /;
+
+/** Looks at what goes on while a node is tortured: its lanes, and what the agent counts. */
+export class Watch {
+  readonly #lab: Lab;
+  readonly #lanes: Lanes | undefined;
+  #counted: ReadonlyMap<Part, number> = new Map();
+  #beganMs = 0;
+  /** Whether the step before may lose packets, which may be found out only now. */
+  #mayLose = true;
+
+  constructor(lab: Lab, lanes: Lanes | undefined) {
+    this.#lab = lab;
+    this.#lanes = lanes;
+  }
+
+  async begin(): Promise<void> {
+    this.#counted = await repairs(this.#lab.tried);
+    this.#beganMs = monotonicMs();
+  }
+
+  /** @param withinMs how long a lane may be silent once the node is as it ought to be @returns what is otherwise than it ought to be */
+  async judge(course: Course, withinMs: number): Promise<readonly string[]> {
+    const found = [...(await empty(() => this.#uncounted(course), withinMs)), ...(await empty(() => this.#wrongLearned(), withinMs))];
+    if (this.#lanes === undefined) return found;
+    const answer = await this.#lanes.ask({ sinceMs: monotonicMs(), withinMs });
+    const problems = [...found, ...this.#laneProblems(course, answer)];
+    this.#mayLose = mayLose(course);
+    return problems;
+  }
+
+  /** What the switch has learned and ought not to know, by Services and endpoints as they are now. */
+  async #wrongLearned(): Promise<readonly string[]> {
+    const { api, tried } = this.#lab;
+    const [flows, services, slices] = await Promise.all([
+      learnedFlows(tried),
+      api.list('/api/v1/services'),
+      api.list('/apis/discovery.k8s.io/v1/endpointslices'),
+    ]);
+    return judgeLearned(flows, services, slices, tried.name);
+  }
+
+  /** What was harmed while an agent ran must be counted. What one finds at its start it only mends. */
+  async #uncounted({ agent, done }: Course): Promise<string[]> {
+    const [one] = done;
+    const ran = agent === 'alive' || agent === 'frozen';
+    if (!ran || one?.kind.part === undefined || !one.changed || done.length > 1) return [];
+    const before = this.#counted.get(one.kind.part) ?? 0;
+    const now = (await repairs(this.#lab.tried)).get(one.kind.part) ?? 0;
+    return now > before ? [] : [`the repairs of part ${one.kind.part} are ${now}, as before`];
+  }
+
+  #laneProblems(course: Course, { silent, broken, lost }: LaneAnswer): string[] {
+    const ended = course.done.some(({ kind }) => kind.forgets) ? broken.filter((lane) => !toService.test(lane)) : broken;
+    const may = mayLose(course);
+    const wrong = lost.filter(({ lane, atMs }) => onTheNode.test(lane) && !(atMs < this.#beganMs ? this.#mayLose : may));
+    const ofLane = new Map<string, number>();
+    for (const { lane } of wrong) ofLane.set(lane, (ofLane.get(lane) ?? 0) + 1);
+    return [
+      ...silent.map((lane) => `lane ${lane}: no answer`),
+      ...ended.map((lane) => `lane ${lane}: its connection ended`),
+      ...[...ofLane].map(([lane, count]) => `lane ${lane}: ${count} lost, while nothing was harmed`),
+    ];
+  }
+}
+
+/** Whether anything was harmed that packets need. An agent is not in their way, so it may be dead. */
+function mayLose({ done }: Course): boolean {
+  return done.some(({ kind }) => kind.changes === 'node' && !kind.harmless);
+}
+
+/** Looks until there is nothing, or the time is over. @returns what there is then */
+async function empty(look: () => Promise<readonly string[]>, withinMs: number): Promise<readonly string[]> {
+  for (const startedMs = performance.now(); ; await sleep(pollMs)) {
+    const found = await look();
+    if (found.length === 0 || performance.now() - startedMs > withinMs) return found;
+  }
+}
