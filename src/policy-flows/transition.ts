@@ -43,7 +43,7 @@ interface TransitionOptions {
 }
 
 /** So many rows are there for the transition alone. What is beyond is in no term meanwhile: less is allowed, and never more. */
-export const transitionRowsMost = 50_000;
+const transitionRowsMost = 50_000;
 
 /** @returns undefined where nothing stands between: no pod leaves a class, or no address gets another identity */
 export function* transitionOf(options: TransitionOptions): Steps<DirectionTransition | undefined> {
