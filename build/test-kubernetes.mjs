@@ -17,6 +17,7 @@ import { cache, root } from './setup/paths.mjs';
 import { SetupError, say } from './setup/progress.mjs';
 import { sayClosingLine } from './test-run/closing-line.mjs';
 import { readRecord } from './test-run/record.mjs';
+import { recordedReleases } from './test-run/releases.mjs';
 import { recordFile, runTests } from './test-run/run-tests.mjs';
 
 const nodesUsual = '3';
@@ -28,7 +29,8 @@ const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, 
                     cluster; helm-objects: it installed, upgraded, rolled back and uninstalled at an API server without nodes; helm: the
                     same with agents that run; kube-proxy: beside a real one that comes and goes; scale: what a thousand nodes and
                     twenty thousand pods cost an agent, and agents the API server; api-server:
-                    one after another of several versions, as it fails those who follow it; timings: how long pods
+                    one after another of several versions, as it fails those who follow it; upgrade: the last two releases and
+                    this version, one after another and beside each other, under traffic; timings: how long pods
                     and Services take, beside the reference plugins and a real kube-proxy; runtimes: \`npm run test:runtime\` with each
                     containerd that can be built; e2e: all of upstream's tests of the network
                     that need no cloud, once IPv4 first and once IPv6 first; policy or conformance: a part of those
@@ -48,11 +50,13 @@ Nothing is tried twice. Reports and logs are in .cache/kubernetes.
 `;
 
 /** The sets that are ours, in their order. */
-const ours = ['chart', 'helm-objects', 'api-server', 'install', 'helm', 'kube-proxy', 'scale', 'timings', 'runtimes'];
+const ours = ['chart', 'helm-objects', 'api-server', 'install', 'helm', 'upgrade', 'kube-proxy', 'scale', 'timings', 'runtimes'];
 /** What CI runs. */
 const short = 'short';
 /** Of these the images of this checkout are installed. */
-const withImages = ['install', 'helm', short];
+const withImages = ['install', 'helm', 'upgrade', short];
+/** How many of the last releases `upgrade` has beside them. */
+const releasesInstalled = 2;
 /** They need none, or others. */
 const withoutPrograms = ['chart', 'api-server'];
 /** What `helm` talks with where there is no node. */
@@ -178,18 +182,26 @@ function report(set, families, file, failure) {
 /**
  * Images take as long as the machine needs for Debian's and npm's packages: built before the tests, of which the longest is known.
  *
- * @returns {Promise<string>} the archive of both
+ * @param release a version that was released; what is checked out if absent
+ * @returns {Promise<string>} their archive
  */
-async function builtImages() {
-  const archive = join(cache, 'kubernetes', 'images.tar');
+async function builtImages(release) {
+  const archive = join(cache, 'kubernetes', release === undefined ? 'images.tar' : `images-${release}.tar`);
   mkdirSync(dirname(archive), { recursive: true });
   const remedy = 'look at the log; what was built so far is kept';
-  const command = [join(root, 'test', 'kernel', 'export-images.ts'), archive];
+  const command = [join(root, 'test', 'kernel', 'export-images.ts'), archive, ...(release === undefined ? [] : [release])];
   // Another run of this checkout would have the archive taken away.
   await exclusively(join(cache, 'kubernetes', 'images.lock'), () =>
     runLogged('kubernetes-images', process.execPath, command, { cwd: root, remedy }),
   );
   return archive;
+}
+
+/** @returns {Promise<string>} the archives that a set takes, with commas between them */
+async function imagesOf(set) {
+  const archives = [await builtImages()];
+  if (set === 'upgrade') for (const release of recordedReleases().slice(0, releasesInstalled)) archives.push(await builtImages(release));
+  return archives.join(',');
 }
 
 /** Debian's, which nothing installs: it is a service there. @returns {Promise<string>} where its `bin` is */
@@ -245,7 +257,7 @@ async function builtPrograms(set) {
 async function runOne(set, families, { keep }, more = {}) {
   if (!(await builtPrograms(set))) return add(0, 1);
   const args = ['--project=kubernetes', '--disable-console-intercept', '--bail=1', `test/kubernetes/${set}.test.ts`];
-  const images = withImages.includes(set) ? { SEINE_TEST_IMAGES: await builtImages() } : {};
+  const images = withImages.includes(set) ? { SEINE_TEST_IMAGES: await imagesOf(set) } : {};
   const prometheus = set === 'install' ? { SEINE_TEST_PROMETHEUS: await unpackedPrometheus() } : {};
   const env = { ...process.env, SEINE_TEST_FAMILIES: families, ...images, ...prometheus, ...more };
   // What is to stay must not be in the mounts of a run that removes all that is left.

@@ -1,7 +1,5 @@
-import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { root } from './setup/paths.mjs';
+import { recordedReleases } from './test-run/releases.mjs';
 import { runTests } from './test-run/run-tests.mjs';
 
 const releasesMost = 3;
@@ -13,7 +11,7 @@ built from the history, with the lock file that is kept of it (test/fixtures/rel
 `;
 
 const options = { release: { type: 'string' }, help: { type: 'boolean', short: 'h' } };
-const released = readdirSync(join(root, 'test', 'fixtures', 'releases')).sort((a, b) => b.localeCompare(a, 'en', { numeric: true }));
+const released = recordedReleases();
 
 function parsed() {
   try {

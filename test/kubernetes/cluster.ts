@@ -117,10 +117,10 @@ export class RealCluster {
     return found;
   }
 
-  /** The pod of a DaemonSet of Seine's on a node. */
+  /** The pod of Seine's on a node, of whatever pool. @param app `seine-agent` or `seine-ovs` */
   async podOf(app: string, node: string): Promise<string> {
     const fields = ['--field-selector', `spec.nodeName=${node},status.phase!=Failed`];
-    const names = await this.kubectl('-n', 'seine-system', 'get', 'pods', '-l', `app=${app}`, ...fields, '-o', 'name');
+    const names = await this.kubectl('-n', 'seine-system', 'get', 'pods', '-l', `app.kubernetes.io/name=${app}`, ...fields, '-o', 'name');
     return names.trim();
   }
 

@@ -4,9 +4,9 @@ import { type RealCluster, say } from './cluster.ts';
 
 const system = ['-n', 'seine-system'] as const;
 const agents = 'daemonset/seine-agent';
-const patienceMs = 180_000;
+const patienceMs = 300_000;
 
-/** A pod of the DaemonSet of agents. */
+/** A pod of a DaemonSet of agents, of whatever pool. */
 interface AgentPod {
   readonly name: string;
   readonly node: string;
@@ -29,7 +29,7 @@ const line = [
 
 export async function agentPods(cluster: RealCluster): Promise<readonly AgentPod[]> {
   const path = `jsonpath={range .items[*]}${line.join('|')}{"\\n"}{end}`;
-  const text = await cluster.kubectl(...system, 'get', 'pods', '-l', 'app=seine-agent', '-o', path);
+  const text = await cluster.kubectl(...system, 'get', 'pods', '-l', 'app.kubernetes.io/name=seine-agent', '-o', path);
   return text
     .split('\n')
     .filter((each) => each !== '')

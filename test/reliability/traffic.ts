@@ -30,6 +30,14 @@ export interface Route {
   readonly port?: number;
 }
 
+/** How often a second. */
+export interface Rates {
+  /** Datagrams, and messages on a connection that stays. */
+  readonly messages: number;
+  /** New connections, each of which is several packets and a socket. */
+  readonly connects: number;
+}
+
 /** From where to where one lane goes. */
 interface Way {
   readonly netns: string;
@@ -43,16 +51,20 @@ export class Traffic {
   readonly #closing: (() => void)[] = [];
   readonly #stopped = new AbortController();
   readonly #connecting = new Set<Promise<void>>();
-  readonly #everyMs: number;
+  readonly #rates: Rates;
   /** Connections that had to be made anew because they ended. */
   #broken = 0;
 
-  private constructor(hertz: number) {
-    this.#everyMs = 1_000 / hertz;
+  private constructor(rates: Rates) {
+    this.#rates = rates;
   }
 
-  static async start(servers: readonly PodStatusLine[], routes: readonly Route[], hertz: number): Promise<Traffic> {
-    const traffic = new Traffic(hertz);
+  static async start(
+    servers: readonly Pick<PodStatusLine, 'netns' | 'ips'>[],
+    routes: readonly Route[],
+    rate: number | Rates,
+  ): Promise<Traffic> {
+    const traffic = new Traffic(typeof rate === 'number' ? { messages: rate, connects: rate } : rate);
     try {
       for (const { netns, ips } of servers)
         for (const address of ips) for (const port of [directPort, servicePort]) await traffic.#serve({ netns, address, port });
@@ -114,8 +126,8 @@ export class Traffic {
     return lane;
   }
 
-  #every(work: () => void): void {
-    const timer = setInterval(work, this.#everyMs);
+  #every(kind: keyof Rates, work: () => void): void {
+    const timer = setInterval(work, 1_000 / this.#rates[kind]);
     this.#stopped.signal.addEventListener('abort', () => clearInterval(timer), { once: true });
   }
 
@@ -146,7 +158,7 @@ export class Traffic {
     socket.on('error', () => {}); // a refusal is a loss, and counted as one
     await new Promise<void>((resolve) => socket.connect(port, address, resolve));
     let number = 0;
-    this.#every(() => {
+    this.#every('messages', () => {
       const message = Buffer.alloc(32);
       message.writeUInt32BE(++number);
       waiting.set(number, lane.send());
@@ -156,7 +168,7 @@ export class Traffic {
   }
 
   #connections(lane: Lane, { netns, address, port }: Way): void {
-    this.#every(() => {
+    this.#every('connects', () => {
       const answered = lane.send();
       const signal = AbortSignal.timeout(connectWithinMs);
       const connecting = connectTcpIn(netns, address, port, signal)
@@ -195,7 +207,7 @@ export class Traffic {
       socket = made;
     };
     await connect();
-    this.#every(() => {
+    this.#every('messages', () => {
       if (socket === undefined) return;
       waiting.push(lane.send());
       socket.write(Buffer.alloc(8));

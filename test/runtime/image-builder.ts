@@ -17,6 +17,11 @@ const tagOf = (name: string, architecture: Architecture) => `localhost/seine/${n
 
 export const imagesFor = (architecture: Architecture) => ({ agent: tagOf('agent', architecture), ovs: tagOf('ovs', architecture) });
 export const { agent: agentImage, ovs: ovsImage } = imagesFor(own);
+/** Of a version that was released, for this machine. */
+export const imagesOfRelease = (version: string) => ({
+  agent: `localhost/seine/agent:${version}`,
+  ovs: `localhost/seine/ovs:${version}`,
+});
 
 /** What podman is to know about a machine that may be a container itself. */
 const runFolder = '/run/seine-images';
@@ -45,9 +50,16 @@ export async function podman(args: readonly string[], signal: AbortSignal): Prom
  * another architecture than this machine's, the kernel has to know an emulator for programs of it.
  */
 export async function buildImages(signal: AbortSignal, architecture: Architecture = own): Promise<void> {
-  await makeBases(signal, architecture);
-  await build('ovs', architecture, signal);
-  await build('agent', architecture, signal);
+  const bases = await makeBases(signal, architecture);
+  for (const name of ['ovs', 'agent'] as const)
+    await build({ source: root, name, tag: imagesFor(architecture)[name], bases, architecture }, signal);
+}
+
+/** The images of a version that was released, likewise. @param source its files, as its commit has them */
+export async function buildImagesOfRelease(version: string, source: string, signal: AbortSignal): Promise<void> {
+  const bases = await makeBases(signal);
+  for (const name of ['ovs', 'agent'] as const)
+    await build({ source, name, tag: imagesOfRelease(version)[name], bases, architecture: own }, signal);
 }
 
 /** @returns what a shell needs whose `podman` is to have the storage of `podman` here */
@@ -57,11 +69,13 @@ export function shellEnvironment(): Readonly<Record<string, string>> {
   return { ...podmanEnvironment, CONTAINERS_STORAGE_CONF: file };
 }
 
+interface Bases {
+  readonly base: string;
+  readonly buildBase: string;
+}
+
 /** What stands for the images that the Dockerfiles name. @returns their names here */
-export async function makeBases(
-  signal: AbortSignal,
-  architecture: Architecture = own,
-): Promise<{ readonly base: string; readonly buildBase: string }> {
+export async function makeBases(signal: AbortSignal, architecture: Architecture = own): Promise<Bases> {
   mkdirSync(cache, { recursive: true });
   writeFileSync(join(cache, 'containers.conf'), configuration);
   const archive = await makeBase(architecture, signal);
@@ -76,12 +90,20 @@ export async function releaseStorage(signal: AbortSignal): Promise<void> {
   await runAnyway('umount', [join(cache, 'storage', 'overlay')], {}, signal);
 }
 
-async function build(name: 'agent' | 'ovs', architecture: Architecture, signal: AbortSignal): Promise<void> {
-  const bases = [`BASE=${tagOf('base', architecture)}`, `BUILD_BASE=${tagOf('build-base', architecture)}`];
-  const file = join(root, 'build', 'images', `${name}.Dockerfile`);
+interface ImageBuild {
+  /** The checkout, whose Dockerfiles are taken. */
+  readonly source: string;
+  readonly name: 'agent' | 'ovs';
+  readonly tag: string;
+  readonly bases: Bases;
+  readonly architecture: Architecture;
+}
+
+async function build({ source, name, tag, bases, architecture }: ImageBuild, signal: AbortSignal): Promise<void> {
+  const given = [`BASE=${bases.base}`, `BUILD_BASE=${bases.buildBase}`].flatMap((arg) => ['--build-arg', arg]);
+  const file = join(source, 'build', 'images', `${name}.Dockerfile`);
   const how = ['--platform', `linux/${architecture}`, ...buildOptions];
-  const args = bases.flatMap((arg) => ['--build-arg', arg]);
-  await podman(['build', ...how, ...args, '--file', file, '--tag', imagesFor(architecture)[name], root], signal);
+  await podman(['build', ...how, ...given, '--file', file, '--tag', tag, source], signal);
 }
 
 async function exists(image: string, signal: AbortSignal): Promise<boolean> {

@@ -22,6 +22,8 @@ export type Release = z.infer<typeof releaseSchema>;
 
 /** The programs of a release, built from the history of this repository. */
 export interface BuiltRelease extends Release {
+  /** Its sources with their packages, and `dist`. */
+  readonly folder: string;
   /** What node runs as the agent. */
   readonly agent: string;
   /** The CNI plugin. */
@@ -60,20 +62,20 @@ export async function builtRelease(release: Release): Promise<BuiltRelease> {
   if (!existsSync(folder)) await build(release, folder);
   const dist = join(folder, 'dist');
   const [agent, plugin, seinectl] = [join(dist, 'seine-agent.mjs'), join(dist, 'bin', 'seine'), join(dist, 'seinectl.mjs')];
-  return { ...release, agent, plugin, seinectl };
+  return { ...release, folder, agent, plugin, seinectl };
+}
+
+/** Puts the files of a release into a folder, as its commit has them, with its lock file. @throws Error as `builtRelease` */
+export async function checkOutRelease(release: Release, folder: string): Promise<void> {
+  await unpack(release, folder, []);
 }
 
 /** Renamed into place when whole. */
 async function build(release: Release, folder: string): Promise<void> {
-  await ensureCommit(release);
   mkdirSync(join(root, '.cache'), { recursive: true });
   const fresh = mkdtempSync(join(root, '.cache', 'release-'));
   try {
-    const archive = join(fresh, 'archive.tar');
-    await git('archive', `--output=${archive}`, release.commit, ...parts);
-    await execute('tar', ['-xf', archive, '-C', fresh]);
-    rmSync(archive);
-    writeFileSync(join(fresh, 'package-lock.json'), lockFileOf(release));
+    await unpack(release, fresh, parts);
     await execute('npm', ['ci'], { cwd: fresh });
     for (const script of ['build/bundle.mjs', 'build/build-shim.mjs']) await execute(process.execPath, [script], { cwd: fresh });
     renameSync(fresh, folder);
@@ -81,6 +83,16 @@ async function build(release: Release, folder: string): Promise<void> {
     rmSync(fresh, { recursive: true, force: true });
     throw thrown;
   }
+}
+
+/** @param paths all if empty */
+async function unpack(release: Release, folder: string, paths: readonly string[]): Promise<void> {
+  await ensureCommit(release);
+  const archive = join(folder, 'archive.tar');
+  await git('archive', `--output=${archive}`, release.commit, ...paths);
+  await execute('tar', ['-xf', archive, '-C', folder]);
+  rmSync(archive);
+  writeFileSync(join(folder, 'package-lock.json'), lockFileOf(release));
 }
 
 /** A shallow clone has not got it; the remote that it came from has. */

@@ -1,0 +1,52 @@
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { netnsPath } from '../../src/lab/plan/names.ts';
+import { setUrgency, urgent } from '../support/urgency.ts';
+
+/** Processes of a name whose network is a namespace, in containers too. */
+export function processesIn(netns: string, name: string): readonly number[] {
+  const { ino } = statSync(netnsPath(netns));
+  const pids = readdirSync('/proc').filter((entry) => /^\d+$/.test(entry));
+  return pids.filter((pid) => isIt(join('/proc', pid), name, ino)).map(Number);
+}
+
+function isIt(process: string, name: string, ino: number): boolean {
+  try {
+    return readFileSync(join(process, 'comm'), 'utf8').trim() === name && statSync(join(process, 'ns', 'net')).ino === ino;
+  } catch {
+    return false; // it has ended meanwhile
+  }
+}
+
+/** Processes whose command line names a folder, such as that of a lab. */
+export function processesNaming(folder: string, names: readonly string[]): readonly number[] {
+  const pids = readdirSync('/proc').filter((entry) => /^\d+$/.test(entry));
+  return pids
+    .filter((pid) => names.some((name) => commandLine(pid)[0]?.endsWith(`/${name}`)) && commandLine(pid).join(' ').includes(folder))
+    .map(Number);
+}
+
+function commandLine(pid: string): readonly string[] {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+  } catch {
+    return []; // it has ended meanwhile
+  }
+}
+
+/** Shares of processors: the most there are, in either version of control groups. */
+const most = { v1: { file: 'cpu.shares', value: '262144' }, v2: { file: 'cpu.weight', value: '10000' } } as const;
+
+/**
+ * Lets a process in a container run before whatever else runs on the machine: its niceness counts in its own control group only, so the group of its
+ * node, the lab's, comes first too. Those below are the kubelet's: the shares that it reads there are requests to the scheduler.
+ */
+export function letRunFirst(pid: number): void {
+  setUrgency(pid, urgent);
+  const groups = readFileSync(`/proc/${pid}/cgroup`, 'utf8').split('\n');
+  const v1 = groups.map((line) => /^\d+:(?:[a-z]+,)*cpu(?:,[a-z]+)*:\/([^/]+)/.exec(line)?.[1]).find((name) => name !== undefined);
+  const v2 = groups.map((line) => /^0::\/([^/]+)/.exec(line)?.[1]).find((name) => name !== undefined);
+  const [{ file, value }, top] = v1 === undefined ? [most.v2, '/sys/fs/cgroup'] : [most.v1, '/sys/fs/cgroup/cpu'];
+  const group = v1 ?? v2;
+  if (group?.startsWith('seine-')) writeFileSync(join(top, group, file), value);
+}

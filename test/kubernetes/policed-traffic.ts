@@ -1,0 +1,176 @@
+import { type Route, servicePort, Traffic, type TrafficCount } from '../reliability/traffic.ts';
+import { until } from '../support/converge-lab.ts';
+import { type RealCluster, say } from './cluster.ts';
+import { type DeniedCount, DeniedTraffic, type DeniedWay, deniedPort, type Place } from './denied-traffic.ts';
+import { pod, service } from './objects.ts';
+
+/** New connections cost this process more than all else, so there are fewer. */
+const rates = { messages: 100, connects: 10 };
+const deniedHertz = 20;
+const nodePort = 30_778;
+const readyWithinS = 180;
+const patienceMs = 120_000;
+
+/** What was lost of what policies allow, and what passed of what they deny. */
+export interface PolicedCount {
+  readonly allowed: TrafficCount;
+  readonly denied: DeniedCount;
+}
+
+/** Datagrams, connections and messages that got no answer, by lane; connections that ended. */
+export function losses({ allowed: { lanes, broken } }: PolicedCount): readonly string[] {
+  const losing = lanes.filter(({ lost }) => lost > 0).map(({ name, lost, sent, gapMs }) => `${name}: ${lost} of ${sent}, for ${gapMs} ms`);
+  return broken > 0 ? [...losing, `${broken} connections ended`] : losing;
+}
+
+/**
+ * Traffic on all ways there are between pods of two nodes, their Services and the world, with policies in force that allow it, and beside it traffic
+ * that they deny: by its ingress at servers of both nodes, straight and by the Service, and by its sender's egress.
+ */
+export class PolicedTraffic {
+  readonly #cluster: RealCluster;
+  #servers: readonly Place[] = [];
+  #others: readonly Place[] = [];
+  #routes: readonly Route[] = [];
+  #denied: readonly DeniedWay[] = [];
+
+  constructor(cluster: RealCluster) {
+    this.#cluster = cluster;
+  }
+
+  /** Starts the pods; nothing is policed yet. */
+  async prepare(): Promise<void> {
+    const [first = '', second = ''] = this.#cluster.nodes;
+    const ports = [servicePort, deniedPort].flatMap((port) =>
+      ['TCP', 'UDP'].map((protocol) => ({
+        name: `${protocol.toLowerCase()}-${port}`,
+        protocol,
+        port,
+        ...(port === servicePort && { nodePort }),
+      })),
+    );
+    await this.#cluster.apply([
+      pod({ name: 'client', app: 'client', nodeName: first }),
+      pod({ name: 'stranger', app: 'stranger', nodeName: first }),
+      pod({ name: 'near', app: 'echo', nodeName: first }),
+      pod({ name: 'far', app: 'echo', nodeName: second }),
+      pod({ name: 'other', app: 'other', nodeName: second }),
+      service('echo', 'echo', ports, 'NodePort'),
+    ]);
+    const names = ['client', 'stranger', 'near', 'far', 'other'] as const;
+    await this.#cluster.wait(readyWithinS, '--for=condition=Ready', ...names.map((name) => `pod/${name}`));
+    await this.#findWays();
+  }
+
+  async #findWays(): Promise<void> {
+    const { nodes, world } = this.#cluster.plan;
+    const [node] = nodes;
+    if (node === undefined) throw new Error('a cluster without nodes');
+    const place = async (name: string) => await this.#cluster.pod(name);
+    const [client, stranger] = [await place('client'), await place('stranger')];
+    const [near, far, other] = [await place('near'), await place('far'), await place('other')];
+    const said = await this.#cluster.kubectl('get', 'service', 'echo', '-o', 'jsonpath={.spec.clusterIPs[*]}');
+    const clusterIps = said.trim().split(' ');
+    const outside = { netns: world.netns, ips: world.outside };
+    this.#servers = [near, far, outside];
+    this.#others = [near, far, other];
+    this.#routes = [
+      { name: 'same node', from: client, addresses: near.ips, service: false },
+      { name: 'other node', from: client, addresses: far.ips, service: false },
+      { name: 'Service', from: client, addresses: clusterIps, service: true },
+      { name: 'node port', from: world, addresses: node.ips, service: true, port: nodePort },
+      { name: 'world', from: client, addresses: outside.ips, service: false },
+    ];
+    this.#denied = [
+      { name: 'stranger to same node', from: stranger, addresses: near.ips },
+      { name: 'stranger to other node', from: stranger, addresses: far.ips },
+      { name: 'stranger to Service', from: stranger, addresses: clusterIps },
+      { name: 'client to what its egress denies', from: client, addresses: other.ips },
+    ];
+  }
+
+  /** Shows that what policies are to deny passes without them, puts them in force, and waits until nothing of it passes. */
+  async police(): Promise<void> {
+    const wanted = this.#denied.flatMap(({ name, addresses }) =>
+      addresses.map((address) => `${name} ${address.includes(':') ? 'ipv6' : 'ipv4'}`),
+    );
+    const traffic = await DeniedTraffic.start(this.#others, this.#denied, deniedHertz);
+    try {
+      const all = wanted.flatMap((way) => [`tcp ${way}`, `udp ${way}`]).toSorted();
+      const missing = () => all.filter((way) => !traffic.arrived.includes(way));
+      await until(
+        () => missing().length === 0,
+        patienceMs,
+        () => `nothing denies them, and yet nothing came: ${missing().join(', ')}`,
+      );
+    } finally {
+      await traffic.stop();
+    }
+    await this.#cluster.apply(await this.#policies());
+    const silent = async () => Object.keys((await this.#denial(1_000)).arrived).length === 0;
+    await until(silent, patienceMs, () => 'the policies deny nothing');
+    say('what policies deny passed before, and does not now');
+  }
+
+  async #denial(forMs: number): Promise<DeniedCount> {
+    const traffic = await DeniedTraffic.start(this.#others, this.#denied, deniedHertz);
+    await new Promise((resolve) => setTimeout(resolve, forMs));
+    return await traffic.stop();
+  }
+
+  /** The servers let in the client and all that is not the stranger; the client is let out to the servers and the world. */
+  async #policies(): Promise<readonly object[]> {
+    const stranger = (await this.#cluster.pod('stranger')).ips;
+    const blocks = stranger.map((ip) => {
+      const [cidr, length] = ip.includes(':') ? ['::/0', 128] : ['0.0.0.0/0', 32];
+      return { ipBlock: { cidr, except: [`${ip}/${length}`] } };
+    });
+    const world = this.#cluster.plan.world.outside.map((ip) => ({ ipBlock: { cidr: `${ip}/${ip.includes(':') ? 128 : 32}` } }));
+    const of = (app: string) => ({ podSelector: { matchLabels: { app } } });
+    const policy = (name: string, spec: object) => ({
+      apiVersion: 'networking.k8s.io/v1',
+      kind: 'NetworkPolicy',
+      metadata: { name },
+      spec,
+    });
+    return [
+      policy('echo', { ...of('echo'), policyTypes: ['Ingress'], ingress: [{ from: [of('client'), ...blocks] }] }),
+      policy('client', { ...of('client'), policyTypes: ['Egress'], egress: [{ to: [of('echo'), ...world] }] }),
+    ];
+  }
+
+  /** Changes something while all of it flows, until every lane has got answers again. @param change resolves when it is done */
+  async during(name: string, change: () => Promise<void>): Promise<PolicedCount> {
+    const traffic = await Traffic.start(this.#servers, this.#routes, rates);
+    const denied = await DeniedTraffic.start(this.#others, this.#denied, deniedHertz);
+    let counted: PolicedCount | undefined;
+    const answered = async (sinceMs: number) =>
+      await until(
+        () => traffic.silentSince(sinceMs).length === 0,
+        patienceMs,
+        () => `${name}: no answers on ${traffic.silentSince(sinceMs).join(', ')}`,
+      );
+    try {
+      await answered(performance.now());
+      await change();
+      await answered(performance.now());
+    } finally {
+      counted = { allowed: await traffic.stop(), denied: await denied.stop() };
+    }
+    report(name, counted);
+    return counted;
+  }
+}
+
+function report(name: string, counted: PolicedCount): void {
+  const { allowed, denied } = counted;
+  const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
+  const kinds = (['udp', 'connect', 'talk'] as const).map((kind) => {
+    const lanes = allowed.lanes.filter((lane) => lane.kind === kind);
+    const most = Math.max(0, ...lanes.map(({ gapMs }) => gapMs));
+    return `${kind} ${sum(lanes.map(({ lost }) => lost))} of ${sum(lanes.map(({ sent }) => sent))} lost, longest gap ${most} ms`;
+  });
+  const passed = sum(Object.values(denied.arrived));
+  say(`${name}: ${kinds.join('; ')}; ${allowed.broken} connections ended; of ${denied.sent} denied ${passed} passed`);
+  for (const each of losses(counted)) say(`  ${each}`);
+}

@@ -1,0 +1,220 @@
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { packageRoot } from '../../src/lab/machine/installation.ts';
+import { until } from '../support/converge-lab.ts';
+import { releases } from '../support/releases.ts';
+import { setUrgency, urgent } from '../support/urgency.ts';
+import { RealCluster, say } from './cluster.ts';
+import { letRunFirst, processesIn, processesNaming } from './node-processes.ts';
+import { pod } from './objects.ts';
+import { losses, type PolicedCount, PolicedTraffic } from './policed-traffic.ts';
+import { agentPods, undo, untilUniform } from './roll-out.ts';
+import { applied, releasedVersion, thisVersion, type Version } from './versions.ts';
+
+/*
+ * Versions on a real Kubernetes: the last release installed, upgraded to this one and rolled back by the controllers of DaemonSets, in pools beside each
+ * other, under 100 Hz on all ways and with policies in force. One story: each part begins where the one before has ended.
+ */
+
+const dir = '/run/seine-upgrade';
+const limit = AbortSignal.timeout(5_400_000);
+const patienceMs = 240_000;
+/** A minute a node and more, in both directions, up to three times. */
+const wholeRollOutsMs = 1_800_000;
+const conflist = '/etc/cni/net.d/10-seine.conflist';
+/** The userspace data path of a machine that is busy otherwise loses packets now and then; an upgrade that loses them always does. */
+const triesMax = 3;
+/** What has to keep up with the traffic on a busy machine, beside the switches. */
+const controlPlane = ['etcd', 'kube-apiserver', 'kube-scheduler', 'kube-controller-manager'];
+const pool = 'tried';
+const poolLabel = 'seine.dev/pool';
+/** What an older agent has in its configuration after a way back. */
+const laterKey = 'keyOfALaterRelease';
+
+let cluster: RealCluster;
+let traffic: PolicedTraffic;
+let last: Version;
+let beforeLast: Version;
+let first = '';
+let second = '';
+let putBack: (() => void) | undefined;
+
+beforeAll(async () => {
+  const [newest, older] = releases();
+  if (newest === undefined || older === undefined) throw new Error('there are no two releases');
+  [last, beforeLast] = [await releasedVersion(newest), await releasedVersion(older)];
+  say('a Kubernetes without a network');
+  cluster = await RealCluster.up({ dir, nodes: 2, bare: true, families: process.env['SEINE_TEST_FAMILIES'] ?? 'ipv4,ipv6' }, limit);
+  [first = '', second = ''] = cluster.nodes;
+  await importImages('this', 'last');
+  say('images are on the nodes');
+  putBack = setUrgency(process.pid, urgent);
+}, 2_400_000);
+afterAll(async () => {
+  putBack?.();
+  if (process.env['SEINE_TEST_KEEP'] === undefined) await RealCluster.down(dir, AbortSignal.timeout(300_000));
+}, 360_000);
+
+/** Archives of images, as `npm run test:kubernetes` names them. */
+const archives = ['this', 'last', 'beforeLast'] as const;
+
+async function importImages(...wanted: readonly (typeof archives)[number][]): Promise<void> {
+  const files = process.env['SEINE_TEST_IMAGES']?.split(',') ?? [];
+  for (const each of wanted) await cluster.importImages(files[archives.indexOf(each)] ?? 'none: npm run test:kubernetes builds them');
+}
+
+/** Adds a plugin to the list, and a key that no release knows to the configuration. */
+function withMore(manifest: string): string {
+  return manifest
+    .replace(/(\n {8}\})(\n {6}\]\n)/, '$1,\n        { "type": "portmap" }$2')
+    .replace(/(\n +)(logLevel: )/, `$1${laterKey}: true$1$2`);
+}
+
+interface Installed {
+  readonly config: string;
+  readonly image: string;
+  readonly plugins: readonly string[];
+}
+
+/** What all nodes run with, once that is the same on all, and of an image. */
+async function untilInstalled(image: string): Promise<Installed> {
+  let now: Installed | undefined;
+  const asWanted = async () => {
+    const [one] = await untilUniform(cluster);
+    const lists = new Set(await Promise.all(cluster.nodes.map((node) => cluster.onNode(node, 'cat', conflist))));
+    const [list, ...others] = [...lists].map((text) => JSON.parse(text) as { readonly plugins: readonly { readonly type: string }[] });
+    if (one === undefined || list === undefined || others.length > 0) return false;
+    now = { config: one.config, image: one.image, plugins: list.plugins.map(({ type }) => type) };
+    return now.image === image;
+  };
+  await until(asWanted, patienceMs, () => `all nodes have ${JSON.stringify(now)}`);
+  if (now === undefined) throw new Error('no node has anything');
+  return now;
+}
+
+/** Until the agent of a node is of an image, and ready. */
+async function untilRuns(node: string, image: string): Promise<void> {
+  const runs = async () => (await agentPods(cluster)).some((each) => each.node === node && each.image === image && each.ready);
+  await until(runs, patienceMs, () => `the agent of ${node} is not ready with ${image}`);
+}
+
+async function onAgent(node: string, ...command: readonly string[]): Promise<string> {
+  return await cluster.kubectl('-n', 'seine-system', 'exec', await agentOf(node), '-c', 'agent', '--', ...command);
+}
+
+async function agentOf(node: string): Promise<string> {
+  const found = (await agentPods(cluster)).find((each) => each.node === node);
+  if (found === undefined) throw new Error(`${node} has no agent`);
+  return found.name;
+}
+
+const passedOf = ({ denied }: PolicedCount): readonly string[] => Object.keys(denied.arrived);
+
+/** Until no agent is in its first minute: the controller counts those as unavailable, and replaces them all at once. */
+async function untilAvailable(): Promise<void> {
+  const agents = ['-l', 'app.kubernetes.io/name=seine-agent'];
+  await cluster.kubectl('-n', 'seine-system', 'rollout', 'status', 'daemonset', ...agents, `--timeout=${patienceMs / 1_000}s`);
+}
+
+/** Harms and mends nobody: what it loses it loses each time. Nothing of what is denied may pass, ever. */
+async function losesNothing(steps: Readonly<Record<string, () => Promise<void>>>): Promise<void> {
+  const pending = new Set(Object.keys(steps));
+  for (let tries = 1; pending.size > 0; tries += 1)
+    for (const [name, step] of Object.entries(steps)) {
+      await untilAvailable();
+      const counted = await traffic.during(name, step);
+      expect(passedOf(counted)).toEqual([]);
+      const lost = losses(counted);
+      if (lost.length === 0) pending.delete(name);
+      else if (tries === triesMax && pending.has(name)) expect(lost).toEqual([]);
+    }
+}
+
+/** A pod begins on each node, is reached from the other, and is policed as others of its labels are. */
+async function newPodsAreServed(): Promise<void> {
+  const names = cluster.nodes.map((node) => `late-${node}`);
+  await cluster.apply(cluster.nodes.map((node) => pod({ name: `late-${node}`, app: 'echo', nodeName: node, args: ['netexec'] })));
+  await cluster.wait(patienceMs / 1_000, '--for=condition=Ready', ...names.map((name) => `pod/${name}`));
+  const asked = async (from: string, ip: string) =>
+    (
+      await cluster.kubectlAnyway('exec', from, '--', 'curl', '-gs', '-m', '3', `http://${ip.includes(':') ? `[${ip}]` : ip}:8080/hostname`)
+    ).trim();
+  for (const name of names)
+    for (const ip of (await cluster.pod(name)).ips) {
+      await until(
+        async () => (await asked('client', ip)) === name,
+        patienceMs,
+        () => `${name} does not answer at ${ip}`,
+      );
+      expect(await asked('stranger', ip)).toContain('exit code 28');
+    }
+  await cluster.kubectl('delete', 'pod', ...names);
+}
+
+it('has the last release installed, with policies in force', async () => {
+  await applied(cluster, last);
+  await cluster.wait(patienceMs / 1_000, '--for=condition=Ready', 'nodes', '--all');
+  expect((await untilInstalled(last.agentImage)).plugins).toEqual(['seine']);
+  for (const { netns } of cluster.plan.nodes) for (const pid of processesIn(netns, 'ovs-vswitchd')) letRunFirst(pid);
+  for (const pid of processesNaming(cluster.plan.dir, controlPlane)) setUrgency(pid, urgent);
+  traffic = new PolicedTraffic(cluster);
+  await traffic.prepare();
+  await traffic.police();
+  await newPodsAreServed();
+});
+
+it(
+  'upgrades to this version and back by the controller, loses nothing, and lets nothing pass that is denied',
+  async () => {
+    const before = await untilInstalled(last.agentImage);
+    await losesNothing({
+      [`${last.name} to this, image, configuration and plugin list`]: async () => {
+        await applied(cluster, thisVersion, { settings: ['policy.ruleMetrics=true'], edit: withMore });
+        expect((await untilInstalled(thisVersion.agentImage)).plugins).toEqual(['seine', 'portmap']);
+      },
+      [`this to ${last.name}, by rollout undo`]: async () => {
+        for (const node of cluster.nodes) expect(await onAgent(node, 'seinectl', 'status')).toContain(laterKey);
+        await undo(cluster);
+        expect(await untilInstalled(last.agentImage)).toEqual(before);
+      },
+    });
+    await newPodsAreServed();
+  },
+  wholeRollOutsMs,
+);
+
+it(
+  'has nodes of two releases back in a pool with settings of their own, each talks with each',
+  async () => {
+    await applied(cluster, thisVersion);
+    await untilInstalled(thisVersion.agentImage);
+    await importImages('beforeLast');
+    await applied(cluster, beforeLast, { pool, settings: ['logLevel=debug', 'proxy.bucketTranslation=false'], edit: withMore });
+    await losesNothing({
+      [`${second} goes into a pool of ${beforeLast.name}`]: async () => {
+        await cluster.type(`kubectl label node ${second} ${poolLabel}=${pool}`);
+        await untilRuns(second, beforeLast.agentImage);
+      },
+      [`${second} comes back`]: async () => {
+        await cluster.type(`kubectl label node ${second} ${poolLabel}-`);
+        await untilRuns(second, thisVersion.agentImage);
+      },
+    });
+    await cluster.type(`kubectl label node ${second} ${poolLabel}=${pool}`);
+    await untilRuns(second, beforeLast.agentImage);
+    expect(await onAgent(second, 'seinectl', 'status')).toContain(laterKey);
+    const fleet = await cluster.type(`${process.execPath} ${join(packageRoot, 'bin', 'seinectl.mjs')} cluster versions || test $? -eq 1`);
+    expect(fleet).toContain(beforeLast.name);
+    await newPodsAreServed();
+    const counted = await traffic.during(`this beside ${beforeLast.name}`, async () => {
+      await cluster.kubectl('delete', 'pod', '-n', 'seine-system', await agentOf(first), await agentOf(second));
+      await untilRuns(first, thisVersion.agentImage);
+      await untilRuns(second, beforeLast.agentImage);
+    });
+    expect(passedOf(counted)).toEqual([]);
+    await cluster.type(`kubectl label node ${second} ${poolLabel}-`);
+    await untilRuns(second, thisVersion.agentImage);
+    await cluster.kubectl('-n', 'seine-system', 'delete', 'daemonset', `seine-agent-${pool}`);
+  },
+  wholeRollOutsMs,
+);

@@ -1,0 +1,53 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { packageRoot } from '../../src/lab/machine/installation.ts';
+import { agentImage, imagesOfRelease, ovsImage } from '../runtime/image-builder.ts';
+import { builtRelease, type Release } from '../support/releases.ts';
+import type { RealCluster } from './cluster.ts';
+
+/** A version that can be installed: its images, which are on the nodes, and its own renderer. */
+export interface Version {
+  readonly name: string;
+  readonly agentImage: string;
+  readonly ovsImage: string;
+  readonly checkout: string;
+}
+
+/** What is checked out. */
+export const thisVersion: Version = { name: 'this', agentImage, ovsImage, checkout: packageRoot };
+
+/** Builds what of it runs outside of its images. */
+export async function releasedVersion(release: Release): Promise<Version> {
+  const { agent, ovs } = imagesOfRelease(release.version);
+  const { folder } = await builtRelease(release);
+  return { name: release.version, agentImage: agent, ovsImage: ovs, checkout: folder };
+}
+
+interface Rendering {
+  /** Of which pool; of all nodes that are in none if absent. */
+  readonly pool?: string;
+  /** `KEY=VALUE` of the agent's configuration. */
+  readonly settings?: readonly string[];
+  /** Changes the manifest, as another program does that has rendered it; the ConfigMap gets another name then. */
+  readonly edit?: (manifest: string) => string;
+}
+
+/** Renders the manifest of a version with its own renderer, as an administrator keeps the options. @returns the manifest */
+async function rendered(cluster: RealCluster, version: Version, { pool, settings = [], edit }: Rendering = {}): Promise<string> {
+  const server = new URL(cluster.plan.management.apiServerUrl).hostname;
+  const whose = pool === undefined ? ['--ovs-image', version.ovsImage] : ['--pool', pool];
+  const images = ['--agent-image', version.agentImage, ...whose];
+  // Packets go through a bridge that has the node's address, and no kernel's data path.
+  const node = ['--datapath', 'netdev', '--api-server', `https://${server}:6443`];
+  const set = ['transportInterface=br-phy', ...settings].flatMap((each) => ['--set', each]);
+  const render = `${process.execPath} ${join(version.checkout, 'build', 'manifests', 'render.ts')}`;
+  const manifest = await cluster.type(`${render} ${[...images, ...node, ...set].join(' ')}`);
+  return edit === undefined ? manifest : edit(manifest).replaceAll(/(seine-config(?:-[a-z]+)?)-[0-9a-f]{10}/g, '$1-edited');
+}
+
+/** Applies the manifest of a version, as an administrator does. @param file its name in the administrator's folder */
+export async function applied(cluster: RealCluster, version: Version, rendering: Rendering = {}): Promise<void> {
+  const file = `${['seine', rendering.pool, version.name].filter((part) => part !== undefined).join('-')}.yaml`;
+  writeFileSync(join(cluster.folder, file), await rendered(cluster, version, rendering));
+  await cluster.type(`kubectl apply -f ${file}`);
+}
