@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { cache } from '../setup/paths.mjs';
 import { runTests } from './run-tests.mjs';
 
-/** A tenth of a processor that others want as well, and all of what they do not. */
-const nice = 10;
+/** Next to nothing of a processor that others want as well, and all of what they do not. */
+const nice = 19;
 
 /**
  * Runs tests beside others, behind them. Labs wait for half of their time, and are what notices if packets are late.
