@@ -22,7 +22,7 @@ const shared = {
 };
 const oneAfterAnother = { fileParallelism: false, maxWorkers: 1 };
 
-/** It boots an emulated machine that keeps every processor busy; `npm test` runs it beside all others (build/test.mjs). */
+/** It boots an emulated machine that keeps every processor busy, so nothing runs beside it (build/test.mjs). */
 const emulated = 'test/e2e/kernel-datapath.test.ts';
 const order = [['unit'], ['e2e', 'integration'], ['emulated'], ['runtime'], ['images'], ['upgrade'], ['ovs'], ['kubernetes']];
 

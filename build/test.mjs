@@ -25,21 +25,16 @@ const checks = [
 let record = { passed: 0, failed: 0, files: [] };
 let unsteady = [];
 
-/** In a run of everything these are behind the labs, which come first on the processors, and what they print comes after them. */
-const beside = [
-  { name: 'unit', args: ['--project=unit', '--maxWorkers=1'] },
-  { name: 'emulated', args: ['--project=emulated'], env: { SEINE_VM_LIMIT_S: '2400' } },
-];
-
 async function allTests() {
-  const asides = beside.map(({ name, args, env }) => ({ name, ...runAside(name, args, env) }));
-  const codes = [await runTests([...withoutOthers, ...beside.map(({ name }) => `--project=!${name}`)])];
-  for (const { name, done, print } of asides) {
-    codes.push(await done);
-    console.log(`\n▶ beside them: ${name}`);
-    print();
-  }
-  const records = ['tests', ...beside.map(({ name }) => name)].map((name) => readRecord(recordFileOf(name)));
+  // Unit tests are behind the labs, which come first on the processors, and what they print comes after them.
+  const unit = runAside('unit', ['--project=unit', '--maxWorkers=1']);
+  const codes = [await runTests([...withoutOthers, '--project=!unit', '--project=!emulated'])];
+  codes.push(await unit.done);
+  console.log('\n▶ beside them: unit');
+  unit.print();
+  console.log('\n▶ alone: emulated');
+  codes.push(await runTests(['--project=emulated'], process.env, { name: 'emulated' }));
+  const records = ['tests', 'unit', 'emulated'].map((name) => readRecord(recordFileOf(name)));
   record = sum(records);
   const code = codes.find((each) => each !== 0) ?? 0;
   const again = code === 0 || !records.every((each) => each?.ended) ? [] : forSecondRun(record.files);

@@ -11,8 +11,7 @@ import { SetupError, say } from '../setup/progress.mjs';
 import { runWithOneMoreBoot } from './one-more-boot.mjs';
 import { logsOf } from './vm.mjs';
 
-/** More where others come first (build/test.mjs). */
-const limitSeconds = Number(process.env.SEINE_VM_LIMIT_S ?? 900);
+const limitSeconds = 900;
 
 function jobFor([first, ...rest]) {
   if (first === '--smoke') return readFileSync(join(import.meta.dirname, 'smoke.sh'), 'utf8');

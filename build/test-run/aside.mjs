@@ -12,11 +12,11 @@ const nice = 19;
  * @param {string} name of its record
  * @returns {{ done: Promise<number>, print: () => void }} its exit code; and what prints what it has printed
  */
-export function runAside(name, args, env = {}) {
+export function runAside(name, args) {
   const folder = join(cache, 'logs');
   mkdirSync(folder, { recursive: true });
   const log = join(folder, `${name}-tests.log`);
   const output = openSync(log, 'w');
-  const done = runTests(args, { ...process.env, ...env }, { name, aside: { nice, output } }).finally(() => closeSync(output));
+  const done = runTests(args, process.env, { name, aside: { nice, output } }).finally(() => closeSync(output));
   return { done, print: () => process.stdout.write(readFileSync(log, 'utf8')) };
 }
