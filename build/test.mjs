@@ -8,10 +8,11 @@ import { root } from './setup/paths.mjs';
 import { runAside } from './test-run/aside.mjs';
 import { sayClosingLine } from './test-run/closing-line.mjs';
 import { readRecord, slowest } from './test-run/record.mjs';
-import { recordFileOf, runTests } from './test-run/run-tests.mjs';
+import { recordFile, recordFileOf, runTests } from './test-run/run-tests.mjs';
 import { forSecondRun } from './test-run/second-run.mjs';
 
 const slowestCount = 10;
+const failuresMost = 20;
 /** Those have commands of their own. */
 const withoutOthers = ['--project=!runtime', '--project=!images', '--project=!upgrade', '--project=!ovs', '--project=!kubernetes'];
 
@@ -22,7 +23,7 @@ const checks = [
 ];
 
 /** Of the run of everything, and what only a second run saw pass. */
-let record = { passed: 0, failed: 0, files: [] };
+let record = { passed: 0, failed: 0, files: [], failures: [] };
 let unsteady = [];
 
 async function allTests() {
@@ -45,12 +46,19 @@ async function allTests() {
   return second;
 }
 
+async function someTests(args) {
+  const code = await runTests([...projectsFor(args), ...args]);
+  record = sum([readRecord(recordFile)]);
+  return code;
+}
+
 function sum(records) {
   const known = records.filter((each) => each !== undefined);
   return {
     passed: known.reduce((all, { passed }) => all + passed, 0),
     failed: known.reduce((all, { failed }) => all + failed, 0),
     files: known.flatMap(({ files }) => files),
+    failures: known.flatMap(({ failures }) => failures),
   };
 }
 
@@ -82,16 +90,25 @@ function printSlowest() {
   for (const line of slowest(record, slowestCount)) console.log(line);
 }
 
+/** Whoever sees only the end of the output knows what to look for. */
+function printFailures() {
+  if (record.failures.length === 0) return;
+  console.log(`\nWhat failed${unsteady.length > 0 ? ' at first' : ''}:`);
+  for (const line of record.failures.slice(0, failuresMost)) console.log(`  ${line}`);
+  if (record.failures.length > failuresMost) console.log(`  and ${record.failures.length - failuresMost} more`);
+}
+
 /** A path or a project of theirs asks for them; a name alone does not. */
 function projectsFor(args) {
   return args.some((arg) => /^--project|runtime|upgrade|test\/ovs\/|kubernetes/.test(arg)) ? [] : withoutOthers;
 }
 
 const only = process.argv.slice(2);
-const wanted = only.length > 0 ? [{ name: 'tests', run: () => runTests([...projectsFor(only), ...only]) }] : checks;
+const wanted = only.length > 0 ? [{ name: 'tests', run: () => someTests(only) }] : checks;
 const results = [];
 for (const one of wanted) results.push(await timed(one));
 if (only.length === 0) printSlowest();
+printFailures();
 console.log('');
 for (const { name, ok, seconds } of results) console.log(`${ok ? '✓' : '✗'} ${name} (${seconds} s)`);
 for (const file of unsteady)

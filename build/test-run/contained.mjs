@@ -10,7 +10,9 @@ import { monotonicMs, readRecord, whyStuck } from './record.mjs';
 const markName = 'SEINE_TEST_RUN';
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'];
 const watchEveryMs = 500;
-/** What ends by itself has ended by then. */
+/** What ends by itself has ended by then, on a machine with more to do as well. */
+const leftOverMs = Number(process.env.SEINE_TEST_SETTLE_S ?? 20) * 1000;
+/** What is told to end has ended by then. */
 const settleMs = 5_000;
 const deadlineS = Number(process.env.SEINE_TEST_DEADLINE_S ?? 3600);
 
@@ -30,9 +32,10 @@ read -r _ <&4
  * writes) says that it is stuck, or after the deadline. Says what was left. What runs `aside` takes what others
  * leave of the processors: `nice` is its niceness (nice(1)), and what it prints goes to the file descriptor `output`.
  *
+ * @param {{ troubles?: string[] }} options `troubles` gets the lines about what was wrong with the run itself
  * @returns {Promise<number>} its exit code; 1 if it left anything
  */
-export async function runContained(command, args, { record, env, aside, ...options }) {
+export async function runContained(command, args, { record, env, aside, troubles = [], ...options }) {
   const id = randomUUID();
   const own = { ...env, [markName]: id };
   // What unshare(1) itself says is of interest only if it does not come to running anything.
@@ -50,8 +53,9 @@ export async function runContained(command, args, { record, env, aside, ...optio
   try {
     const trouble = await run.untilOver();
     const left = await run.leftOver(trouble !== undefined);
-    for (const line of [...(trouble === undefined ? [] : [trouble]), ...left]) console.error(`✗ ${line}`);
-    return trouble !== undefined || left.length > 0 ? run.code || 1 : run.code;
+    troubles.push(...(trouble === undefined ? [] : [trouble]), ...left);
+    for (const line of troubles) console.error(`✗ ${line}`);
+    return troubles.length > 0 ? run.code || 1 : run.code;
   } finally {
     for (const signal of signals) process.off(signal, interrupt);
     await run.end();
@@ -120,7 +124,7 @@ class Run {
 
   /** Lines that name the processes and network namespaces that are left. */
   async leftOver(atOnce) {
-    const untilMs = monotonicMs() + settleMs;
+    const untilMs = monotonicMs() + leftOverMs;
     while (!atOnce && this.#processes().length > 0 && monotonicMs() < untilMs) await sleep(100);
     const { namespaces = {} } = readRecord(this.#record) ?? {};
     return [

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 
 /** Vitest has ended its workers by then, however reluctant they are. */
 const endMs = Number(process.env.SEINE_TEST_GRACE_S ?? 60) * 1000;
@@ -15,6 +15,13 @@ export function readRecord(file) {
   } catch {
     return undefined; // no test has begun
   }
+}
+
+/** Adds what was wrong with the run itself to what `reporter.ts` wrote of its tests. */
+export function addFailures(file, lines) {
+  const record = readRecord(file);
+  if (record !== undefined && lines.length > 0)
+    writeFileSync(file, JSON.stringify({ ...record, failures: [...record.failures, ...lines] }));
 }
 
 /** Why the run will not end by itself, in words; undefined while it may. */

@@ -1,7 +1,11 @@
 import { readdirSync, renameSync, writeFileSync } from 'node:fs';
-import type { Reporter, TestCase, TestModule } from 'vitest/node';
+import { relative } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
+import type { Reporter, SerializedError, TestCase, TestModule } from 'vitest/node';
 
 const writeEveryMs = 250;
+/** Of an error's first line; the output of the run has all of it. */
+const whyMost = 200;
 
 /** How far a run is. Whoever watches it reads this from the file that `SEINE_TEST_RECORD` names. */
 interface TestRecord {
@@ -14,6 +18,8 @@ interface TestRecord {
   passed: number;
   failed: number;
   files: { name: string; project: string; ms: number; ok: boolean }[];
+  /** A line for each test and file that failed, and each error that belongs to none. */
+  failures: string[];
   /** Network namespace → the files that ran when it was first seen. */
   namespaces: Record<string, string[]>;
 }
@@ -23,7 +29,17 @@ export default class RecordReporter implements Reporter {
   readonly #file = process.env['SEINE_TEST_RECORD'];
   /** By the id of the module: each event has an object of its own. */
   readonly #running = new Map<string, { name: string; tests: Set<string>; allowedMs: number }>();
-  readonly #record: TestRecord = { atMs: 0, allowedMs: 0, ended: false, running: [], passed: 0, failed: 0, files: [], namespaces: {} };
+  readonly #record: TestRecord = {
+    atMs: 0,
+    allowedMs: 0,
+    ended: false,
+    running: [],
+    passed: 0,
+    failed: 0,
+    files: [],
+    failures: [],
+    namespaces: {},
+  };
   #timer: NodeJS.Timeout | undefined;
 
   onTestModuleQueued(module: TestModule): void {
@@ -45,9 +61,10 @@ export default class RecordReporter implements Reporter {
 
   onTestCaseResult(test: TestCase): void {
     this.#running.get(test.module.id)?.tests.delete(test.fullName);
-    const { state } = test.result();
+    const { state, errors } = test.result();
     if (state === 'passed') this.#record.passed++;
     if (state === 'failed') this.#record.failed++;
+    if (state === 'failed') this.#record.failures.push(line(`${test.module.relativeModuleId} > ${test.fullName}`, errors?.[0]));
     this.#heard();
   }
 
@@ -58,13 +75,23 @@ export default class RecordReporter implements Reporter {
     const { collectDuration, duration, setupDuration } = module.diagnostic();
     const ms = Math.round(collectDuration + duration + setupDuration);
     this.#record.files.push({ name: module.relativeModuleId, project: module.project.name, ms, ok: module.ok() });
+    for (const error of module.errors()) this.#record.failures.push(line(module.relativeModuleId, error));
     this.#heard();
   }
 
-  onTestRunEnd(): void {
+  onTestRunEnd(_modules: readonly TestModule[], unhandled: readonly SerializedError[]): void {
+    for (const error of unhandled) this.#blame(error);
     this.#record.ended = true;
     this.#heard();
     this.#write();
+  }
+
+  /** An error that no test caught, e.g. of a socket that outlived its test, is the failure of the file in which it came up. */
+  #blame(error: SerializedError): void {
+    const path: unknown = error['VITEST_TEST_PATH'];
+    const name = typeof path === 'string' ? relative(process.cwd(), path) : undefined;
+    for (const file of this.#record.files) if (file.name === name) file.ok = false;
+    this.#record.failures.push(line(`${name ?? 'somewhere'}, an error that no test caught`, error));
   }
 
   #heard(): void {
@@ -83,6 +110,12 @@ export default class RecordReporter implements Reporter {
     writeFileSync(`${this.#file}.new`, JSON.stringify(this.#record));
     renameSync(`${this.#file}.new`, this.#file);
   }
+}
+
+/** What failed, and the beginning of why. */
+function line(what: string, error: { readonly message: string } | undefined): string {
+  const [why = ''] = stripVTControlCharacters(error?.message ?? '').split('\n');
+  return why === '' ? what : `${what}: ${why.slice(0, whyMost)}`;
 }
 
 function networkNamespaces(): string[] {

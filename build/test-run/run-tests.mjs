@@ -2,6 +2,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { cache, root } from '../setup/paths.mjs';
 import { runContained } from './contained.mjs';
+import { addFailures } from './record.mjs';
 
 const reporter = join(import.meta.dirname, 'reporter.ts');
 const recordsFolder = join(cache, 'test-runs');
@@ -25,11 +26,15 @@ export async function runTests(args, env = process.env, { name = 'tests', aside 
   rmSync(record, { force: true });
   process.on('exit', () => rmSync(record, { force: true }));
   const reporters = [...(args.some((arg) => arg.startsWith('--reporter')) ? [] : ['--reporter=default']), `--reporter=${reporter}`];
-  return await runContained('vitest', ['run', ...reporters, ...args], {
+  const troubles = [];
+  const code = await runContained('vitest', ['run', ...reporters, ...args], {
     record,
     aside,
+    troubles,
     cwd: root,
     // Agents and labs that run from the sources start in half the time.
     env: { NODE_COMPILE_CACHE: join(cache, 'compiled'), ...env, SEINE_TEST_RECORD: record },
   });
+  addFailures(record, troubles);
+  return code;
 }

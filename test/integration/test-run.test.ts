@@ -10,7 +10,7 @@ const fixtures = 'test/fixtures/test-run';
 /** Runs tests that misbehave as `npm test -- FILE` does, with less patience. */
 async function run(file: string, env: NodeJS.ProcessEnv = {}, config = 'vitest.config.ts'): Promise<Ran & { readonly said: string }> {
   const words = ['build/test.mjs', '--config', `${fixtures}/${config}`, `${file}.fixture.ts`];
-  const own = { ...process.env, SEINE_TEST_GRACE_S: '2', ...env };
+  const own = { ...process.env, SEINE_TEST_GRACE_S: '2', SEINE_TEST_SETTLE_S: '2', ...env };
   const ran = await runProgram(process.execPath, words, { cwd: root, env: own, timeoutMs: 50_000 });
   return { ...ran, said: ran.stdout + ran.stderr };
 }
@@ -33,6 +33,7 @@ describe.concurrent('a run of tests', () => {
     expect(code).toBe(1);
     expect(said).toMatch(/the tests of this file left processes, which were ended:\s+\d+: sleep 7101/);
     expect(said).not.toContain('left over');
+    expect(said).toMatch(/What failed:\n {2}times-out\.fixture\.ts > .*: Test timed out in 2000ms/);
     expect(await sleepers(7101)).toBe('');
   });
 
@@ -44,10 +45,17 @@ describe.concurrent('a run of tests', () => {
     expect(await sleepers(7102)).toBe('');
   });
 
+  it('fails by an error that no test caught, and says in which file it came up', async () => {
+    const { code, said } = await run('uncaught');
+    expect(code).toBe(1);
+    expect(said).toMatch(/What failed:\n {2}\S*uncaught\.fixture\.ts, an error that no test caught: nobody waits for it/);
+  });
+
   it('ends an orphan that nothing marks', async () => {
     const { code, said } = await run('orphan');
     expect(code).toBe(1);
     expect(said).toMatch(/left over and ended: process \d+: sleep 7103/);
+    expect(said).toMatch(/What failed:\n {2}left over and ended: process \d+: sleep 7103/);
     expect(await sleepers(7103)).toBe('');
   });
 
