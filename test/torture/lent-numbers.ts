@@ -1,9 +1,9 @@
 /** A number that an agent lends, and that another agent may lend otherwise. */
 export interface Lent {
-  readonly kind: 'port' | 'group' | 'meter' | 'class' | 'fine' | 'coarse' | 'decision';
+  readonly kind: 'port' | 'group' | 'meter' | 'class' | 'fine' | 'coarse' | 'decision' | 'cookie';
   /** Classes and peers have numbers of each direction. */
   readonly of: 'egress' | 'ingress' | '';
-  readonly value: number;
+  readonly value: number | string;
 }
 
 /** A line cut where lent numbers are: text and numbers. */
@@ -53,15 +53,29 @@ const written =
 /** Cuts a line of `ovs-ofctl`, or of a snapshot, at the numbers that are lent. */
 export function cut(line: string): Cut {
   const parts: (string | Lent)[] = [];
+  const cookie = lentCookie(line);
   const matches = directionOf(Number(/table=(\d+)/.exec(line)?.[1] ?? 0));
   const loads = directionLedTo(line) ?? matches;
   let at = 0;
+  if (cookie !== undefined) {
+    at = cookie.end;
+    parts.push(line.slice(0, cookie.start), cookie.lent);
+  }
   for (const found of line.matchAll(written)) {
     parts.push(line.slice(at, found.index), ...partsOf(found.groups ?? {}, found.groups?.['target'] === undefined ? matches : loads));
     at = found.index + found[0].length;
   }
   parts.push(line.slice(at));
   return parts;
+}
+
+/** Rows of policy that match numbers of peers, classes and decisions are asked for by these numbers, and a cookie is a hash of who asks for a row. */
+function lentCookie(line: string): { readonly start: number; readonly end: number; readonly lent: Lent } | undefined {
+  const found = /cookie=(0x[0-9a-f]+), table=(?:4[23]|8[67]),.*\b(?:reg8|reg9|reg12|reg13)=.* actions=/.exec(line);
+  const [, value = ''] = found ?? [];
+  if (found === null) return undefined;
+  const start = found.index + 'cookie='.length;
+  return { start, end: start + value.length, lent: { kind: 'cookie', of: '', value } };
 }
 
 function partsOf(groups: Readonly<Record<string, string | undefined>>, direction: Lent['of']): (string | Lent)[] {

@@ -63,3 +63,12 @@ it('tells classes of the two directions apart, also where one direction asks the
   const crossed = [...subject(2, 3).slice(0, 3), ...subject(3, 3).slice(3)];
   expect(compareRenamed([...crossed, ...subject(2, 3)], [...subject(2, 3), ...subject(2, 3)]).more).not.toEqual([]);
 });
+
+it('takes the cookie of a row that is asked for by lent numbers for one of them', () => {
+  const row = (cookie: string, decision: number, port: number): string =>
+    `flow cookie=${cookie}, table=43, priority=220,tcp,reg12=0x${decision.toString(16)},tp_dst=${port} actions=goto_table:46`;
+  expect(compareRenamed([row('0xa', 1, 80), row('0xa', 1, 81)], [row('0xb', 2, 80), row('0xb', 2, 81)])).toEqual(same);
+  expect(compareRenamed([row('0xa', 1, 80), row('0xa', 1, 81)], [row('0xb', 2, 80), row('0xc', 2, 81)]).more).not.toEqual([]);
+  const class2 = 'flow cookie=0xa, table=36, priority=200,in_port=40000 actions=set_field:0x1000/0x3ff800->reg13,goto_table:37';
+  expect(compareRenamed([class2], [class2.replace('0xa', '0xb')]).more).not.toEqual([]);
+});
