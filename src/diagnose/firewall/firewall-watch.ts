@@ -6,6 +6,7 @@ import { SeineError } from '../../errors/seine-error.ts';
 import type { Log } from '../../log/log.ts';
 import type { Nftables } from '../../netlink/nftables.ts';
 import type { Readiness } from '../../node/readiness.ts';
+import { confirmed } from './confirmed.ts';
 import { commandsFor, type ForeignChain, foreignChains, openChains, suspects } from './foreign-chains.ts';
 import { type Blocked, findBlocked, type TestPacketPort } from './foreign-firewall.ts';
 
@@ -13,6 +14,10 @@ import { type Blocked, findBlocked, type TestPacketPort } from './foreign-firewa
 const SETTLE_MS = 500;
 /** The older packet filter (`iptables-legacy`) reports no changes (ms). */
 const LOOK_EVERY_MS = 60_000;
+/** While something is blocked: whoever opens it is told soon (ms). */
+const LOOK_AGAIN_MS = 5_000;
+/** Between two looks that must find the same (ms). */
+const CONFIRM_MS = 2_000;
 /** So many chains are named. */
 const CHAINS_NAMED_MAX = 4;
 
@@ -57,7 +62,7 @@ export async function watchForeignFirewall(port: ForeignFirewallPort, { live, lo
         cause: SeineError.from(thrown, 'test the packet filter').message,
       });
     }
-    const patience = within(signal, LOOK_EVERY_MS);
+    const patience = within(signal, before === '' ? LOOK_EVERY_MS : LOOK_AGAIN_MS);
     await foreignFirewall.wait(patience);
     await pause(SETTLE_MS, signal);
   }
@@ -71,12 +76,13 @@ async function look(
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const { nftables, config } = port;
-  let blocked = await findBlocked(port, live.current, signal);
+  const find = () => findBlocked(port, live.current, signal);
+  let blocked = await confirmed(find, CONFIRM_MS, signal);
   if (blocked.length === 0) return [];
   const chains = suspects(foreignChains(nftables), blocked);
   if (config.hostFirewall === 'manage' && openChains(nftables, chains, config.hostGateway) > 0) {
     log.warn('foreign packet filter opened for pods; it dropped their packets', { chains: chains.map(nameOf) });
-    blocked = await findBlocked(port, live.current, signal);
+    blocked = await find();
     if (blocked.length === 0) return [];
   }
   return describe(blocked, chains, config.hostGateway);

@@ -1,0 +1,32 @@
+import { expect, it } from 'vitest';
+import { confirmed } from './confirmed.ts';
+import type { Blocked } from './foreign-firewall.ts';
+
+const forward: Blocked = { family: 'ipv4', hook: 'forward' };
+const input: Blocked = { family: 'ipv6', hook: 'input' };
+const signal = new AbortController().signal;
+
+/** Finds one after another of these. */
+function finding(...all: readonly (readonly Blocked[])[]): {
+  readonly find: () => Promise<readonly Blocked[]>;
+  readonly left: () => number;
+} {
+  const rest = [...all];
+  return { find: async () => rest.shift() ?? [], left: () => rest.length };
+}
+
+it('believes at once that nothing is dropped', async () => {
+  const { find, left } = finding([], [forward]);
+  expect(await confirmed(find, 1, signal)).toEqual([]);
+  expect(left()).toBe(1);
+});
+
+it('says of what seemed dropped only what is so a moment later, too: a switch that stood still loses packets as well', async () => {
+  expect(await confirmed(finding([forward, input], []).find, 1, signal)).toEqual([]);
+  expect(await confirmed(finding([forward, input], [{ ...input }]).find, 1, signal)).toEqual([input]);
+  expect(await confirmed(finding([forward], [forward, input]).find, 1, signal)).toEqual([forward]);
+});
+
+it('ends with the agent while it waits', async () => {
+  await expect(confirmed(finding([forward]).find, 60_000, AbortSignal.abort())).rejects.toThrow();
+});
