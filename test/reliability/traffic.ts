@@ -1,4 +1,5 @@
 import { createServer, type Socket } from 'node:net';
+import { pause } from '../../src/async/pause.ts';
 import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
 import { bindUdpIn, connectTcpIn, listenTcpIn } from '../../src/lab/probe/sockets.ts';
 import { parseIp } from '../../src/net/ip.ts';
@@ -14,6 +15,7 @@ const directPort = 7777;
 export const servicePort = 7778;
 /** A connection that is not made by then has failed. */
 const connectWithinMs = 5_000;
+const reconnectEveryMs = 200;
 const settleMs = 500;
 const thereWithinMs = 30_000;
 
@@ -189,8 +191,10 @@ export class Traffic {
   async #talk(lane: Lane, { netns, address, port }: Way): Promise<void> {
     let socket: Socket | undefined;
     const waiting: (() => void)[] = [];
+    const { signal } = this.#stopped;
     const connect = async (): Promise<void> => {
-      const made = await connectTcpIn(netns, address, port, AbortSignal.timeout(connectWithinMs));
+      const made = await connectTcpIn(netns, address, port, AbortSignal.any([signal, AbortSignal.timeout(connectWithinMs)]));
+      if (signal.aborted) return void made.destroy();
       made.setNoDelay();
       let octets = 0;
       made.on('data', (chunk: Buffer) => {
@@ -200,9 +204,9 @@ export class Traffic {
       made.once('close', () => {
         socket = undefined;
         waiting.length = 0;
-        if (this.#stopped.signal.aborted) return;
-        this.#broken++;
-        connect().catch(() => undefined); // reported as broken; datagrams that are no longer sent do not count as lost
+        if (signal.aborted) return;
+        this.#broken++; // messages that are not sent meanwhile do not count as lost
+        void untilMade(connect, signal);
       });
       socket = made;
     };
@@ -213,6 +217,17 @@ export class Traffic {
       socket.write(Buffer.alloc(8));
     });
     this.#closing.push(() => socket?.destroy());
+  }
+}
+
+/** Whoever refuses a connection now may take it in a moment, as a node does that gets its switch back. */
+async function untilMade(connect: () => Promise<void>, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      return await connect();
+    } catch {
+      await pause(reconnectEveryMs, signal);
+    }
   }
 }
 
