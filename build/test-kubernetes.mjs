@@ -16,6 +16,7 @@ import { exclusively } from './setup/lock.mjs';
 import { cache, root } from './setup/paths.mjs';
 import { SetupError, say } from './setup/progress.mjs';
 import { sayClosingLine } from './test-run/closing-line.mjs';
+import { labFolderOf } from './test-run/lab-folder.mjs';
 import { readRecord } from './test-run/record.mjs';
 import { recordedReleases } from './test-run/releases.mjs';
 import { recordFile, runTests } from './test-run/run-tests.mjs';
@@ -65,7 +66,7 @@ const orders = ['ipv4,ipv6', 'ipv6,ipv4'];
 /** All of upstream's for the network; the other sets are parts of it. */
 const whole = 'e2e';
 const usual = ['api-server', 'install', whole];
-const labFolder = '/run/seine-kubernetes';
+const labFolder = labFolderOf('kubernetes');
 const labProgram = join(root, 'bin', 'seine-lab.mjs');
 const recordFolder = join(root, 'test', 'fixtures', 'conformance');
 

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { ClusterRole } from 'kubernetes-types/rbac/v1.d.ts';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { labFolderOf } from '../../build/test-run/lab-folder.mjs';
 import { KubeApi } from '../../src/lab/kube/kube-api.ts';
 import { Certificates } from '../../src/lab/kubernetes/certificates.ts';
 import { labProgram, packageRoot } from '../../src/lab/machine/installation.ts';
@@ -190,7 +191,7 @@ describe('three API servers', () => {
 });
 
 it('holds the demo on nodes of its own', { timeout: 900_000 }, async () => {
-  const dir = '/run/seine-control-plane';
+  const dir = labFolderOf('control-plane');
   const demo = [
     'run',
     '--silent',

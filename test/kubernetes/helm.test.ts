@@ -2,6 +2,7 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { builtHelm } from '../../build/helm/program.mjs';
+import { labFolderOf } from '../../build/test-run/lab-folder.mjs';
 import { packageRoot } from '../../src/lab/machine/installation.ts';
 import { agentImage, ovsImage } from '../runtime/image-builder.ts';
 import { until } from '../support/converge-lab.ts';
@@ -16,7 +17,7 @@ import { agentPods, stopsAtOneNode, undo, untilUniform } from './roll-out.ts';
  */
 
 const page = 'docs/install.md';
-const dir = '/run/seine-install';
+const dir = labFolderOf('helm');
 const limit = AbortSignal.timeout(3_000_000);
 const patience = 180;
 const conflist = '/etc/cni/net.d/10-seine.conflist';

@@ -2,6 +2,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ClusterRole } from 'kubernetes-types/rbac/v1.d.ts';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { labFolderOf } from '../../build/test-run/lab-folder.mjs';
 import { controlPlanePaths, runtimePaths } from '../../src/lab/kubernetes/paths.ts';
 import { agentImage } from '../runtime/image-builder.ts';
 import { alertRules, expressions } from '../support/observability.ts';
@@ -24,7 +25,7 @@ import { type Cost, TrafficCourse } from './under-traffic.ts';
  * one before has ended.
  */
 
-const dir = '/run/seine-install';
+const dir = labFolderOf('install');
 const limit = AbortSignal.timeout(3_000_000);
 const patience = 180;
 const times = 3;

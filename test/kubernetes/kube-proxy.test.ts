@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { labFolderOf } from '../../build/test-run/lab-folder.mjs';
 import { connectTcpIn } from '../../src/lab/probe/sockets.ts';
 import { RealCluster, say } from './cluster.ts';
 import { onlyFrom, pod, service } from './objects.ts';
@@ -10,7 +11,7 @@ import { type Cost, TrafficCourse } from './under-traffic.ts';
  * behind what kube-proxy masquerades.
  */
 
-const dir = '/run/seine-kube-proxy';
+const dir = labFolderOf('kube-proxy');
 const limit = AbortSignal.timeout(2_400_000);
 const patience = { timeout: 90_000, interval: 500 };
 const connectWithinMs = 3_000;

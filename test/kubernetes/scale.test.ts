@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { labFolderOf } from '../../build/test-run/lab-folder.mjs';
 import { openKubeSources, runKubeSources, whenInStep } from '../../src/agent/kube-sources.ts';
 import { AgentClient } from '../../src/cli/agent-client.ts';
 import { acceptConfig } from '../../src/config/agent-config.ts';
@@ -22,7 +23,7 @@ import { type ManyObjects, makeNamespaces, makeNodesAndPods } from './many-objec
  * It says figures, which are for docs/performance.md, and asserts only that everything is known.
  */
 
-const dir = '/run/seine-scale';
+const dir = labFolderOf('scale');
 const limit = AbortSignal.timeout(3_000_000);
 const many: ManyObjects = { nodes: 999, podsOfNode: 20, namespaces: 100 };
 const pods = many.nodes * many.podsOfNode;

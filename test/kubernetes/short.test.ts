@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { runUpstream } from '../../build/kubernetes/upstream-run.mjs';
 import { surprises } from '../../build/kubernetes/upstream-tests.mjs';
+import { labFolderOf } from '../../build/test-run/lab-folder.mjs';
 import { RealCluster, say } from './cluster.ts';
 import { Installation } from './installation.ts';
 import { pod } from './objects.ts';
@@ -10,7 +11,7 @@ import { pod } from './objects.ts';
  * installation is in install.test.ts, the rest of upstream's in `--only e2e`.
  */
 
-const dir = '/run/seine-short';
+const dir = labFolderOf('short');
 const limit = AbortSignal.timeout(1_800_000);
 const patience = 300;
 const pollMs = { timeout: 120_000, interval: 500 };

@@ -1,6 +1,7 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { labFolderOf } from '../../build/test-run/lab-folder.mjs';
 import { pause } from '../../src/async/pause.ts';
 import { KubeApi, type UnstructuredObject } from '../../src/lab/kube/kube-api.ts';
 import { readKubeconfig } from '../../src/lab/kube/kubeconfig.ts';
@@ -16,7 +17,7 @@ import { configureAgents, RealKubeProxy } from './real-kube-proxy.ts';
  * Services, beside a real kube-proxy on the same node, in turn. It says figures, which are for docs/performance.md, and asserts only that all came about.
  */
 
-const dir = '/run/seine-timings';
+const dir = labFolderOf('timings');
 const limit = AbortSignal.timeout(2_400_000);
 const patience = { timeout: 90_000, interval: 200 };
 const node = 'node-1';

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { labFolderOf } from '../../build/test-run/lab-folder.mjs';
 import { packageRoot } from '../../src/lab/machine/installation.ts';
 import { until } from '../support/converge-lab.ts';
 import { releases } from '../support/releases.ts';
@@ -16,7 +17,7 @@ import { applied, releasedVersion, thisVersion, type Version } from './versions.
  * other, under 100 Hz on all ways and with policies in force. One story: each part begins where the one before has ended.
  */
 
-const dir = '/run/seine-upgrade';
+const dir = labFolderOf('upgrade');
 const limit = AbortSignal.timeout(5_400_000);
 const patienceMs = 240_000;
 /** A minute a node and more, in both directions, up to three times. */

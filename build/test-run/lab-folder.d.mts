@@ -1,0 +1,1 @@
+export declare function labFolderOf(name: string): string;
