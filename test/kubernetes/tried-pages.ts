@@ -27,7 +27,6 @@ export const triedPages: Readonly<Record<string, Readonly<Record<string, Runner>
   'docs/uninstall.md': { Uninstalling: 'install' },
   'docs/migrate-from-kube-proxy.md': { 'Rules that kube-proxy has left': 'pages' },
   'docs/policy.md': { 'How to see it': 'pages', 'Break-glass': 'pages', 'What was denied': 'pages' },
-  // Opens a pod by hand for half an hour, which `policy verify` of the page before would find.
   'docs/troubleshooting.md': {
     Troubleshooting: 'pages',
     'No container of the agent runs': 'pages',
