@@ -10,9 +10,9 @@ import type { AgentCallOutcome, Host } from './host.ts';
 type AgentRequest = Exclude<CniRequest, { command: 'VERSION' }>;
 
 /**
- * How long STATUS waits for an agent that is there and does not answer. A runtime whose STATUS fails makes its node NotReady, and
- * Kubernetes' controllers take every pod of such a node out of its Services at once: an agent that a busy node has kept from its
- * processor for a second must not cost that. kubelet itself gives a runtime 30 s (`maxWaitForContainerRuntime`).
+ * How long STATUS waits for an agent that does not answer, restarts or starts. A runtime whose STATUS fails makes its node NotReady, and
+ * Kubernetes' controllers take every pod of such a node out of its Services at once: an agent that is replaced, or that a busy node has
+ * kept from its processor for a second, must not cost that. kubelet itself gives a runtime 30 s (`maxWaitForContainerRuntime`).
  */
 const statusDeadlineMs = 10_000;
 const pauseMsMin = 10;
@@ -76,8 +76,7 @@ async function callAgent(host: Host, env: Environment, conf: string): Promise<nu
     const outcome = await host.call(settings.agentSocket, frame, remainingMs, replyBytesMax);
     if (outcome.kind === 'answered') return finish(call, decodeReply(outcome.reply));
     const leftMs = deadline - host.monotonicMs();
-    // STATUS is about now: waiting for the agent does not help.
-    if (!outcome.retry || leftMs <= pauseMs || request.command === 'STATUS') return giveUp(call, outcome);
+    if (!outcome.retry || leftMs <= pauseMs) return giveUp(call, outcome);
     if (outcome.kind === 'lost') attempt++;
     await host.sleep(pauseMs);
     pauseMs = Math.min(pauseMsMax, pauseMs * 2);

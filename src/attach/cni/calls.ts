@@ -17,6 +17,7 @@ import { type CniVersion, formatVersions, newestVersion } from '../../cni/versio
 import type { WireReply, WireRequest } from '../../cni/wire.ts';
 import type { DelegatedIpam } from '../../ipam/delegated-ipam.ts';
 import { attachmentId, type Lease } from '../../ipam/lease.ts';
+import type { ReadyState } from '../../node/readiness.ts';
 import type { PodLookup } from '../node-pods.ts';
 import { AttachmentAddresses, type Caller } from './addresses.ts';
 import { type AttachmentPorts, Attachments } from './attachments.ts';
@@ -183,8 +184,8 @@ export class CniCalls {
   }
 
   async #status(request: StatusRequest, { wire }: CallContext, signal: AbortSignal): Promise<void> {
-    const { ipam, network, reportPoolExhausted } = this.#ports;
-    const ready = network.ready();
+    const { ipam, reportPoolExhausted } = this.#ports;
+    const ready = await this.#readyOrNot(signal);
     if (ready.state !== 'ready')
       throw new CniError(ready.state === 'impaired' ? cniCodes.notAvailableLimited : cniCodes.notAvailable, ready.reason);
     if (ipam.failure) throw new CniError(cniCodes.notAvailable, 'no address can be lent: the IPAM journal cannot be written');
@@ -230,6 +231,13 @@ export class CniCalls {
     } catch {
       throw new CniError(cniCodes.tryAgainLater, 'DELs that were written down while no agent ran are not done yet');
     }
+  }
+
+  /** A node is NotReady for each STATUS that fails, and an agent that starts is mostly ready in a moment: that is waited for. */
+  async #readyOrNot(signal: AbortSignal): Promise<ReadyState> {
+    const { network } = this.#ports;
+    if (network.ready().state === 'starting') await abortable(network.whenReady(signal), signal).catch(() => undefined);
+    return network.ready();
   }
 
   /** @throws CniError 11 with the reason if the data plane is not ready by then */

@@ -69,6 +69,11 @@ export class FakePodNetwork implements PodNetwork {
     }
   }
 
+  /** Whether somebody waits for readiness. */
+  get isAwaited(): boolean {
+    return this.#waiting.size > 0;
+  }
+
   become(state: ReadyState): void {
     this.state = state;
     for (const resolve of this.#waiting) resolve();

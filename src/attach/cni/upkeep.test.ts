@@ -50,9 +50,18 @@ describe('STATUS', () => {
   it('tells not ready from impaired, and speaks up when addresses run out', async () => {
     expect(await bench.call('STATUS', '')).toMatchObject({ exit: 0, stdout: '' });
     bench.network.become({ state: 'starting', reason: 'first sync' });
-    expect(codeOf(await bench.call('STATUS', ''))).toBe(50);
+    const starting = await bench.call('STATUS', '', { deadline: 0.2 });
+    expect(JSON.parse(starting.stdout)).toMatchObject({ code: 50, msg: 'first sync' });
     bench.network.become({ state: 'impaired', reason: 'no vswitchd' });
     expect(codeOf(await bench.call('STATUS', ''))).toBe(51);
+  });
+
+  it('waits for an agent that starts', async () => {
+    bench.network.become({ state: 'starting', reason: 'first sync' });
+    const asked = bench.call('STATUS', '');
+    await expect.poll(() => bench.network.isAwaited).toBe(true);
+    bench.network.become({ state: 'ready' });
+    expect(await asked).toMatchObject({ exit: 0 });
   });
 
   describe('with two addresses in all', () => {

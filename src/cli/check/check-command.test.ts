@@ -189,6 +189,15 @@ describe('the CNI files', () => {
       () => install('seine', plugin('0.1.0', 50)),
       'cni.status problem: the plugin, started as a runtime starts it, says: no agent (code 50)',
     ],
+    [
+      'waits for an agent as long as it is told to',
+      () =>
+        install(
+          'seine',
+          plugin('0.1.0', 50).replace('cat > /dev/null', `grep -q '"deadline":2' || [ "$CNI_COMMAND" != STATUS ] || sleep 20`),
+        ),
+      'cni.status problem: the plugin, started as a runtime starts it, says: no agent (code 50)',
+    ],
     ['is missing', () => rmSync(join(folder, 'bin', 'seine')), `/bin/seine is not there`],
     ['may not be executed', () => install('seine', plugin(), 0o644), 'bin/seine cannot be executed'],
     ['has a missing successor', () => rmSync(join(folder, 'bin', 'portmap')), '/bin/portmap is not there'],

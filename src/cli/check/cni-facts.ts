@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { AgentFacts } from '../../agent-api/check.ts';
 import { type ConfigurationFile, type ConfiguredPlugin, missingFileReason, notExecutableReason, readConfigurations } from './cni-files.ts';
 import { messageOf } from './failures.ts';
-import { buildVersion, type PluginAnswer, pluginError, runPlugin, supportedVersions } from './plugin-program.ts';
+import { buildVersion, type PluginAnswer, pluginError, runPlugin, STATUS_DEADLINE, supportedVersions } from './plugin-program.ts';
 
 /** The name of our plugin. */
 export const ownPlugin = 'seine';
@@ -85,7 +85,7 @@ async function statusOf(
   { network, ours }: { readonly network: string; readonly ours: ConfiguredPlugin },
   signal: AbortSignal,
 ): Promise<CniFacts['status']> {
-  const stdin = JSON.stringify({ ...ours.keys, name: network, cniVersion: '1.1.0' });
+  const stdin = JSON.stringify({ ...ours.keys, name: network, cniVersion: '1.1.0', deadline: STATUS_DEADLINE });
   const answer = await answerOf(path, { command: 'STATUS', binDir, stdin }, signal);
   return 'problem' in answer ? { code: -1, message: answer.problem } : pluginError(answer);
 }

@@ -3,8 +3,10 @@ import { within } from '../../async/within.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 
 const OUTPUT_CHARACTERS_MAX = 64 * 1024;
-/** VERSION and STATUS are answered at once; what hangs is killed (ms). */
+/** VERSION is answered at once, STATUS by its deadline; what hangs is killed (ms). */
 const PATIENCE_MS = 3_000;
+/** The plugin's own key (s): a runtime's STATUS waits for an agent that is to come, who looks wants to be told why there is none. */
+export const STATUS_DEADLINE = 2;
 
 export interface PluginAnswer {
   readonly code: number;
