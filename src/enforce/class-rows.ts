@@ -6,8 +6,8 @@ import type { PolicyPod } from '../kube/policy-pod.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import type { Flow } from '../pipeline/flow.ts';
 import type { NumberedRow } from '../pipeline/flow-pattern.ts';
-import type { PolicyChange, PolicyEngine } from '../policy/policy-engine.ts';
-import type { PolicyFlows } from '../policy-flows/policy-flows.ts';
+import type { PolicyEngine } from '../policy/policy-engine.ts';
+import type { PolicyFlows, PolicyTransition, TransitionEnd } from '../policy-flows/policy-flows.ts';
 import type { PolicyMatrix } from '../policy-matrix/matrix.ts';
 import type { NodeState } from '../reconcile/node-state.ts';
 import { nothing } from '../wanted/wanted.ts';
@@ -57,7 +57,7 @@ export class ClassRows {
   #round: Steps | undefined;
   #begun = 0;
   /** Pods are on their way from the classes of the last round, and this is still to be done when they have come. */
-  #move: { readonly end?: PolicyChange; readonly isSettled: boolean } | undefined;
+  #move: { readonly ends: PolicyTransition['ends']; readonly isSettled: boolean } | undefined;
   readonly #moves = new Waiters('pods that are led to other rows');
 
   constructor(options: ClassRowsOptions) {
@@ -163,17 +163,21 @@ export class ClassRows {
     if (subjects.size > 0) this.#noteClasses();
     if (edited.size > 0) this.#waitForComing(subjects);
     else if (moved.size > 0 && change.ingress.identities.size + change.egress.identities.size > 0) this.#waitForComing(moved);
-    if (moved.size > 0) this.#move = { ...(transition ? { end: transition.end } : {}), isSettled: false };
+    if (moved.size > 0) this.#move = { ends: transition?.ends ?? [], isSettled: false };
     published(subjects);
   }
 
-  /** No pod is led to a former class any more: addresses come to be what they are from now on. */
-  *#endOf(end: PolicyChange): Steps {
+  /** No pod is led to a former class any more: addresses come to be what they are from now on, and pods go from copies of their classes to these. */
+  *#endOf({ matrix, change }: TransitionEnd, ends: PolicyTransition['ends']): Steps {
     const { engine, flows, published } = this.#options;
-    const { wanted, subjects } = yield* flows.round(engine.matrix, end);
+    const { wanted, subjects } = yield* flows.round(matrix, change);
     yield* this.#wantAll(wanted);
-    this.#move = { isSettled: false };
+    this.#move = { ends, isSettled: false };
     flows.publish(engine.matrix, subjects);
+    if (change.subjects.size > 0) {
+      this.#noteClasses();
+      this.#waitForComing(change.subjects);
+    }
     published(subjects);
   }
 
@@ -230,16 +234,17 @@ export class ClassRows {
   /** What is wanted of all pods is what holds for them: what is left to do of the last round, in turns. */
   async settle(signal: AbortSignal): Promise<void> {
     const { turns } = this.#options;
-    const end = this.#move?.end;
+    const [end, ...ends] = this.#move?.ends ?? [];
     if (end) {
       await this.#arrived(signal);
-      this.#round = this.#endOf(end);
+      this.#round = this.#endOf(end, ends);
       for (this.#advance(); this.#round; this.#advance()) await turns.next();
+      if (ends.length > 0) return; // first pods are to be led once more
     }
     const move = this.#move;
     await this.#forgetLeft();
     if (move && this.#move === move) {
-      this.#move = { isSettled: true };
+      this.#move = { ends: [], isSettled: true };
       if (this.#haveArrived) this.#move = undefined;
     }
     this.#moves.poke();
@@ -261,7 +266,7 @@ export class ClassRows {
       this.#going.delete(owner);
       if (turns.due) await turns.next();
     }
-    this.#isUnwritten = this.#round !== undefined || this.#move?.end !== undefined || this.#leaving.size > 0; // a round that came meanwhile may have rows that go next
+    this.#isUnwritten = this.#round !== undefined || (this.#move?.ends.length ?? 0) > 0 || this.#leaving.size > 0; // a round that came meanwhile may have rows that go next
     if (!this.#isUnwritten) flows.written(nodeState.bridge.revision);
   }
 

@@ -14,15 +14,17 @@ import {
 } from '../policy-matrix/matrix.ts';
 import type { ClassEdit, ClassMove } from './class-edits.ts';
 import { DirectionFlows } from './direction-flows.ts';
-import type { DirectionKeys, FlowsMatrix } from './flows-matrix.ts';
+import type { DirectionKeys, DirectionRows, FlowsMatrix, RowsByKey } from './flows-matrix.ts';
 import { numberKinds } from './recovered-numbers.ts';
-import { type DirectionTransition, transitionOf } from './transition.ts';
+import { type DirectionTransition, type TransitionBounds, transitionOf } from './transition.ts';
 
 interface PolicyFlowsOptions {
   /** Of the node: rows are made for no other. */
   readonly families: readonly Family[];
   /** What the bridge holds of an earlier agent, whose numbers go on being valid. */
   readonly recovered?: Iterable<RecoveredFlow>;
+  /** Of what is there for a transition alone; left out: 4,096 identities and 50,000 rows. */
+  readonly transitionMost?: TransitionBounds;
 }
 
 /** What a round has changed. */
@@ -47,13 +49,19 @@ interface PolicyFlowsRound {
  */
 export type PodClasses = 'free' | 'closed' | { readonly ingress?: number; readonly egress?: number };
 
+export interface TransitionEnd {
+  readonly matrix: FlowsMatrix;
+  /** Its subjects are led elsewhere then: from copies of their classes. */
+  readonly change: PolicyChange;
+}
+
 /** What holds between two rounds, as `DirectionTransition`. */
 export interface PolicyTransition {
   readonly matrix: FlowsMatrix;
   /** From what was before. */
   readonly begin: PolicyChange;
-  /** To what comes after it, once no pod is led to a former class. */
-  readonly end: PolicyChange;
+  /** To what comes after it, one after another, each once the bridge has where all pods are led. */
+  readonly ends: readonly TransitionEnd[];
   readonly kept: Readonly<Record<PolicyDirection, Partial<DirectionTransition>>>;
 }
 
@@ -68,8 +76,7 @@ type RoundEdits = Readonly<Record<PolicyDirection, readonly ClassEdit[]>>;
 const noEdits: RoundEdits = { ingress: [], egress: [] };
 const noKeys: DirectionKeys = { identities: new Set(), relations: new Set() };
 
-/** So many identities of a direction may be those of a transition. */
-const transitionalMost = 4_096;
+const transitionMost: TransitionBounds = { identities: 4_096, rows: 50_000 };
 
 interface DecidedRows {
   readonly direction: PolicyDirection;
@@ -92,8 +99,10 @@ export class PolicyFlows {
   #isEditing = false;
   /** Of peers that no engine has made. */
   #lastTransitional = 0;
+  readonly #transitionMost: TransitionBounds;
 
-  constructor({ families, recovered = [] }: PolicyFlowsOptions) {
+  constructor({ families, recovered = [], transitionMost: most = transitionMost }: PolicyFlowsOptions) {
+    this.#transitionMost = most;
     const flows = [...recovered];
     this.#directions = { ingress: new DirectionFlows('ingress', families, flows), egress: new DirectionFlows('egress', families, flows) };
   }
@@ -117,11 +126,11 @@ export class PolicyFlows {
       yield* this.#transitionOf('egress', before, after, change),
     ];
     if (!into && !out) return undefined;
-    const none: ReadonlySet<never> = new Set();
+    const copies = { ingress: into?.copies, egress: out?.copies };
     return {
-      matrix: { subjects: after.subjects, ingress: into ?? after.ingress, egress: out ?? after.egress },
+      matrix: { subjects: withCopies(after.subjects, copies), ingress: into ?? after.ingress, egress: out ?? after.egress },
       begin: { subjects: change.subjects, ingress: into?.begin ?? change.ingress, egress: out?.begin ?? change.egress },
-      end: { subjects: none, ingress: into?.end ?? noKeys, egress: out?.end ?? noKeys },
+      ends: endsOf(after, into, out),
       kept: { ingress: into ?? {}, egress: out ?? {} },
     };
   }
@@ -141,8 +150,9 @@ export class PolicyFlows {
       changed: change[direction],
       held: flows.held,
       isFresh: (identity) => flows.isFresh(identity),
-      most: Math.min(transitionalMost, flows.numbers.fine.free),
+      most: { ...this.#transitionMost, identities: Math.min(this.#transitionMost.identities, flows.numbers.fine.free) },
       nextId: () => --this.#lastTransitional,
+      freeClasses: flows.numbers.class.free,
     });
   }
 
@@ -275,4 +285,42 @@ export class PolicyFlows {
   #pools() {
     return policyDirections.flatMap((direction) => numberKinds.map((kind) => this.#directions[direction].numbers[kind]));
   }
+}
+
+function endsOf(
+  after: PolicyMatrix,
+  into: DirectionTransition | undefined,
+  out: DirectionTransition | undefined,
+): readonly TransitionEnd[] {
+  const subjects = new Set([...(into?.copies.keys() ?? []), ...(out?.copies.keys() ?? [])]);
+  const change = { subjects, ingress: into?.end ?? noKeys, egress: out?.end ?? noKeys };
+  if (subjects.size === 0) return [{ matrix: after, change }];
+  const rows = (direction: PolicyDirection, lingering: DirectionTransition['lingering'] | undefined): DirectionRows => {
+    const { identities, relations } = after[direction];
+    return { relations, identities: { get: (cidr) => identities.get(cidr) ?? lingering?.get(cidr) } };
+  };
+  const matrix = { subjects: after.subjects, ingress: rows('ingress', into?.lingering), egress: rows('egress', out?.lingering) };
+  const gone = (lingering: DirectionTransition['lingering'] | undefined): DirectionKeys => ({
+    ...noKeys,
+    identities: new Set(lingering?.keys()),
+  });
+  const last = { subjects: new Set<string>(), ingress: gone(into?.lingering), egress: gone(out?.lingering) };
+  return [
+    { matrix, change },
+    { matrix: after, change: last },
+  ];
+}
+
+/** Local pods, some of which are of the copy of a class. */
+function withCopies(
+  subjects: RowsByKey<MatrixSubject>,
+  copies: Readonly<Record<PolicyDirection, DirectionTransition['copies'] | undefined>>,
+): RowsByKey<MatrixSubject> {
+  return {
+    get: (pod) => {
+      const subject = subjects.get(pod);
+      const [ingress, egress] = [copies.ingress?.get(pod), copies.egress?.get(pod)];
+      return subject && { ...subject, ...(ingress && { ingress }), ...(egress && { egress }) };
+    },
+  };
 }

@@ -16,14 +16,24 @@ import { type HeldIdentities, identityText, noPeer } from './held-identities.ts'
  * address has meanwhile stands for two: under a class that pods leave it says what it said before, under all others what it is going to say.
  */
 export interface DirectionTransition extends DirectionRows {
-  /** Classes that the next round does not have, and that have rows until then. */
+  /** Classes that are used until then whether or not pods are of them: former ones that the next round does not have, and those of which there are copies. */
   readonly former: ReadonlySet<SubjectClass>;
+  /** Pods that are of the copy of a class, and of the class itself from then on. */
+  readonly copies: ReadonlyMap<string, SubjectClass>;
   /** Identities that the next round has, and no address until then. */
   readonly coming: readonly PeerIdentity[];
+  /** Addresses that have no row of their own any more, with what their network is: they keep a row while pods are of copies, as no row goes before those are led elsewhere. */
+  readonly lingering: ReadonlyMap<string, PeerIdentity>;
   /** Rows that are others than before. */
   readonly begin: DirectionKeys;
   /** Rows that will be others once no pod is led to a former class. */
   readonly end: DirectionKeys;
+}
+
+/** Of what there is for a transition alone, in a direction. */
+export interface TransitionBounds {
+  readonly identities: number;
+  readonly rows: number;
 }
 
 interface TransitionOptions {
@@ -37,13 +47,13 @@ interface TransitionOptions {
   readonly held: Pick<HeldIdentities, 'holdersOf' | 'prefixLengths'>;
   /** Whether the bridge cannot have the number of an identity. */
   readonly isFresh: (identity: PeerIdentity) => boolean;
-  /** So many identities may be made that no round has; and names for them, each of which is asked for once. */
-  readonly most: number;
+  /** So many identities may be made that no round has, and so many rows, about. What is beyond is in no term meanwhile: less is allowed, and never more. */
+  readonly most: TransitionBounds;
+  /** Names for them, each of which is asked for once. */
   readonly nextId: () => number;
+  /** So many numbers of classes are free. */
+  readonly freeClasses: number;
 }
-
-/** So many rows are there for the transition alone. What is beyond is in no term meanwhile: less is allowed, and never more. */
-const transitionRowsMost = 50_000;
 
 /** @returns undefined where nothing stands between: no pod leaves a class, or no address gets another identity */
 export function* transitionOf(options: TransitionOptions): Steps<DirectionTransition | undefined> {
@@ -59,7 +69,9 @@ export function* transitionOf(options: TransitionOptions): Steps<DirectionTransi
     });
     yield;
   }
-  return middle.isTrivial ? undefined : yield* middle.rows();
+  if (middle.isTrivial) return undefined;
+  yield* middle.copyContested();
+  return yield* middle.rows();
 }
 
 interface MovedClasses {
@@ -123,6 +135,19 @@ function identityWithin(text: string, rows: RowsByKey<PeerIdentity>, longestFirs
 
 const nobody: PeerIdentity = { coarse: noPeer, fine: noPeer };
 
+interface ClassRow {
+  readonly subject: SubjectClass;
+  /** Of its key, behind the class. */
+  readonly rest: string;
+  readonly decision: PolicyDecision;
+}
+
+/** A class of which one identity has to be told two things: one to pods that leave the class, and the other to those that come to it. */
+interface Contest {
+  readonly subject: SubjectClass;
+  readonly between: PeerIdentity;
+}
+
 /** Makes the rows of a transition, one move of addresses after another. */
 class Middle {
   readonly #options: TransitionOptions;
@@ -135,7 +160,12 @@ class Middle {
   readonly #staying = new Set<string>();
   readonly #relations = new Map<string, PolicyDecision>();
   readonly #coming: PeerIdentity[] = [];
-  #made = 0;
+  readonly #contests: Contest[] = [];
+  /** Identities that stand for two, with what they are going to be. */
+  readonly #between: { readonly between: PeerIdentity; readonly will: PeerIdentity }[] = [];
+  readonly #copies = new Map<SubjectClass, SubjectClass>();
+  /** Addresses that will have no row of their own, with what they will be. */
+  readonly #rowless = new Map<string, PeerIdentity>();
 
   constructor(options: TransitionOptions, classes: MovedClasses) {
     this.#options = options;
@@ -154,7 +184,7 @@ class Middle {
     if (identityText(was) === identityText(will) || this.#isSettled(move)) this.#putAt(move, will);
     else if (isOnly && this.#mayArrive(move)) this.#arrive(move);
     else if (isLeft && this.#mayStay(move)) this.#stay(move);
-    else if (this.#made < this.#options.most && this.#relations.size < transitionRowsMost) this.#standBetween(move);
+    else if (this.#mayStandBetween) this.#standBetween(move);
     else this.#putAt(move, nobody);
   }
 
@@ -193,7 +223,13 @@ class Middle {
     for (const cidr of cidrs) {
       this.#identities.set(cidr, was);
       this.#staying.add(cidr);
+      if (!this.#after.identities.get(cidr)) this.#rowless.set(cidr, will);
     }
+  }
+
+  get #mayStandBetween(): boolean {
+    const { identities, rows } = this.#options.most;
+    return this.#between.length < identities && this.#relations.size < rows;
   }
 
   /** An identity that stands for both. */
@@ -202,20 +238,58 @@ class Middle {
     const terms = [...was.coarse.terms, '', ...was.fine.terms, '', ...will.coarse.terms, '', ...will.fine.terms];
     const id = this.#options.nextId();
     const between: PeerIdentity = { coarse: will.coarse, fine: { id, terms: [`between ${id}`, ...terms] } };
-    this.#made++;
-    for (const subject of this.#classes.left) this.#relate(subject, between, this.#ofLeft(subject, was, will));
-    for (const subject of this.#classesAfter()) {
-      if (this.#classes.left.has(subject) || will.fine.id === noPeer.id) continue;
-      this.#relate(subject, between, this.#after.relations.get(relationKey(subject, will.coarse, will.fine)));
+    this.#between.push({ between, will });
+    for (const subject of this.#classes.left) {
+      const former = decisionAt(this.#before, subject, was);
+      this.#relate(subject, between, former);
+      if (this.#classes.joined.has(subject) && former !== decisionAt(this.#after, subject, will)) this.#contests.push({ subject, between });
     }
+    for (const subject of this.#classesAfter()) if (!this.#classes.left.has(subject)) this.#relateNext(subject, between, will);
     this.#putAt(move, between);
   }
 
-  /** Where pods come to a class that others leave, and both would have to be told something else, everybody's is right for both. */
-  #ofLeft(subject: SubjectClass, was: PeerIdentity, will: PeerIdentity): PolicyDecision | undefined {
-    const former = decisionAt(this.#before, subject, was);
-    const isContested = this.#classes.joined.has(subject) && former !== decisionAt(this.#after, subject, will);
-    return isContested ? decisionAt(this.#before, subject, nobody) : former;
+  /** Without a row for exactly this identity its coarse part says it, which is the same in both. */
+  #relateNext(subject: SubjectClass, between: PeerIdentity, will: PeerIdentity, as = subject): void {
+    if (will.fine.id !== noPeer.id) this.#relate(as, between, this.#after.relations.get(relationKey(subject, will.coarse, will.fine)));
+  }
+
+  /**
+   * Pods that come to a contested class are led to a copy of it meanwhile, which says what will be. Where there is no room for copies, everybody's is right for those that
+   * leave and for those that come.
+   */
+  *copyContested(): Steps {
+    const contested = new Set(this.#contests.map(({ subject }) => subject));
+    if (contested.size === 0) return;
+    const rows = yield* this.#rowsOf(contested);
+    if (
+      contested.size + this.#classes.added.size > this.#options.freeClasses ||
+      this.#relations.size + rows.length > this.#options.most.rows
+    ) {
+      for (const { subject, between } of this.#contests) this.#relate(subject, between, decisionAt(this.#before, subject, nobody));
+      return;
+    }
+    for (const subject of contested) {
+      const id = this.#options.nextId();
+      const copy = { id, text: `copy ${id} of ${subject.text}`, isolatedBy: subject.isolatedBy };
+      this.#copies.set(subject, copy);
+      for (const { between, will } of this.#between) this.#relateNext(subject, between, will, copy);
+    }
+    for (const { subject, rest, decision } of rows) this.#relations.set(`${this.#copies.get(subject)?.id}${rest}`, decision);
+  }
+
+  /** What classes say of identities that stand for one alone, before and after. */
+  *#rowsOf(classes: ReadonlySet<SubjectClass>): Steps<readonly ClassRow[]> {
+    const byId = new Map([...classes].map((subject) => [`${subject.id}`, subject]));
+    const rows = new Map<string, ClassRow>();
+    let work = 0;
+    for (const { relations } of [this.#before, this.#after])
+      for (const [key, decision] of relations) {
+        if (++work % tinyWork === 0) yield;
+        const end = key.indexOf(' ');
+        const subject = byId.get(end < 0 ? key : key.slice(0, end));
+        if (subject) rows.set(key, { subject, rest: end < 0 ? '' : key.slice(end), decision });
+      }
+    return [...rows.values()];
   }
 
   #classesAfter(): ReadonlySet<SubjectClass> {
@@ -227,6 +301,7 @@ class Middle {
     if (identity !== will) this.#coming.push(will);
     for (const cidr of cidrs) {
       const next = this.#after.identities.get(cidr);
+      if (!next) this.#rowless.set(cidr, will);
       if (!next || identityText(next) !== identityText(identity)) this.#identities.set(cidr, identity);
     }
   }
@@ -248,11 +323,25 @@ class Middle {
     return {
       identities: { get: (cidr) => this.#identities.get(cidr) ?? identities.get(cidr) },
       relations: { get: (key) => this.#relations.get(key) ?? relations.get(key) },
-      former: new Set([...this.#classes.left].filter((each) => !has(this.#after, each))),
+      former: new Set([...this.#classes.left].filter((each) => !has(this.#after, each) || this.#copies.has(each))),
+      copies: this.#copiesByPod(),
       coming: this.#coming,
+      lingering: this.#copies.size > 0 ? this.#rowless : new Map(),
       begin: { identities: new Set([...changed.identities].filter((cidr) => !this.#staying.has(cidr))), relations: come },
       end: { identities: new Set(this.#identities.keys()), relations: gone },
     };
+  }
+
+  #copiesByPod(): ReadonlyMap<string, SubjectClass> {
+    const { direction, before, after, pods } = this.#options;
+    const copies = new Map<string, SubjectClass>();
+    if (this.#copies.size === 0) return copies;
+    for (const pod of pods) {
+      const to = after.subjects.get(pod)?.[direction];
+      const copy = to && to !== before.subjects.get(pod)?.[direction] ? this.#copies.get(to) : undefined;
+      if (copy) copies.set(pod, copy);
+    }
+    return copies;
   }
 }
 

@@ -116,7 +116,14 @@ export class EditedNode {
 
   /** Works off what has changed, as `Enforcement` does: rows, then pods, then what nobody needs any more. The bridge may be behind. */
   async work(signal: AbortSignal): Promise<void> {
-    await this.#rows.update(signal);
+    do {
+      await this.#rows.update(signal);
+      await this.#leadAll(signal);
+      await this.#rows.settle(signal);
+    } while (this.#rows.isUnsettled);
+  }
+
+  async #leadAll(signal: AbortSignal): Promise<void> {
     const led = new Set<Owner>();
     for (const [pod, { addresses }] of this.engine.matrix.subjects) {
       const [classes, owner] = [this.flows.classesOf(pod), ownerOf('subject', pod)];
@@ -128,7 +135,6 @@ export class EditedNode {
     }
     for (const owner of this.#led) if (!led.has(owner)) this.#want(owner, new Map());
     this.#led = led;
-    await this.#rows.settle(signal);
   }
 
   /** Resolves once the bridge has all that is wanted. */

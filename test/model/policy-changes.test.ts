@@ -4,6 +4,7 @@ import { PolicyEngine } from '../../src/policy/policy-engine.ts';
 import type { PolicyMatrix } from '../../src/policy-matrix/matrix.ts';
 import { timeoutOf } from '../support/batches.ts';
 import { EditedNode, ToldBridge } from './edited-node.ts';
+import { type ExchangedPairs, exchangedLabels, exchangeHistories } from './exchanged-labels.ts';
 import { nameOf, type PolicyObject, provenNode, put, remove } from './policy-proof.ts';
 import { mixtures, saidBy, type Verdicts, verdictsOf } from './probed-ends.ts';
 import { type PolicyHistory, policyHistories, probedAddresses } from './random-policies.ts';
@@ -60,6 +61,21 @@ class ChangingNode {
       if ('put' in step) this.#put(step.put);
       else this.#remove(step.remove);
     }
+    return await this.#judge(fault, signal);
+  }
+
+  /** As `change`: pods exchange their labels. */
+  async exchange(pairs: ExchangedPairs, fault: Fault, signal: AbortSignal): Promise<readonly string[]> {
+    for (const each of exchangedLabels(this.#set.values(), provenNode, pairs)) this.#put(each);
+    return await this.#judge(fault, signal);
+  }
+
+  async end(): Promise<void> {
+    this.#bridge.onBundle = () => undefined;
+    await this.#node.end();
+  }
+
+  async #judge(fault: Fault, signal: AbortSignal): Promise<readonly string[]> {
     this.#states = [...this.#states, matrixOf(this.#set)];
     if (fault) this.#bridge.failNext(fault);
     await this.#work(signal);
@@ -67,11 +83,6 @@ class ChangingNode {
     this.#states = this.#states.slice(-1);
     this.#look();
     return [...wrong, ...this.#judged()];
-  }
-
-  async end(): Promise<void> {
-    this.#bridge.onBundle = () => undefined;
-    await this.#node.end();
   }
 
   async #work(signal: AbortSignal): Promise<void> {
@@ -108,23 +119,52 @@ class ChangingNode {
   }
 }
 
+const faults = fc.array(fc.constantFrom<Fault[]>(undefined, undefined, undefined, 'loseAnswer', 'loseRequest'), { maxLength: 6 });
+const batchSize = fc.constantFrom(5, 10, 40, 500);
+
+async function withNode(
+  batchSize: number,
+  objects: readonly PolicyObject[],
+  live: (node: ChangingNode, signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const signal = AbortSignal.timeout(withinMs);
+  const node = new ChangingNode(batchSize);
+  try {
+    await node.begin(objects, signal);
+    await live(node, signal);
+  } finally {
+    await node.end();
+  }
+}
+
 it(`each packet meets what held before a change or what holds after it, whatever changes together (SEINE_TEST_SEED=${seed})`, {
   timeout: timeoutOf(runs),
 }, async () => {
   [bundles, between] = [0, 0];
-  const faults = fc.array(fc.constantFrom<Fault[]>(undefined, undefined, undefined, 'loseAnswer', 'loseRequest'), { maxLength: 6 });
-  const histories = fc.record({ history: policyHistories, faults, batchSize: fc.constantFrom(5, 10, 40, 500) });
+  const histories = fc.record({ history: policyHistories, faults, batchSize });
   await fc.assert(
-    fc.asyncProperty(histories, async ({ history, faults: all, batchSize }) => {
-      const signal = AbortSignal.timeout(withinMs);
-      const node = new ChangingNode(batchSize);
-      try {
-        await node.begin(history.objects, signal);
-        for (const [at, steps] of history.changes.entries())
+    fc.asyncProperty(histories, async ({ history: { objects, changes }, faults: all, batchSize: size }) => {
+      await withNode(size, objects, async (node, signal) => {
+        for (const [at, steps] of changes.entries())
           expect((await node.change(steps, all[at], signal)).slice(0, 3), `change ${at}`).toEqual([]);
-      } finally {
-        await node.end();
-      }
+      });
+    }),
+    { seed, numRuns: runs, endOnFailure: true },
+  );
+  process.stdout.write(`${bundles} bundles, ${between} states\n`);
+});
+
+it(`so does it where pods exchange their labels, and leave classes that others come to (SEINE_TEST_SEED=${seed})`, {
+  timeout: timeoutOf(runs),
+}, async () => {
+  [bundles, between] = [0, 0];
+  const histories = fc.record({ history: exchangeHistories, faults, batchSize });
+  await fc.assert(
+    fc.asyncProperty(histories, async ({ history: { objects, exchanges }, faults: all, batchSize: size }) => {
+      await withNode(size, objects, async (node, signal) => {
+        for (const [at, pairs] of exchanges.entries())
+          expect((await node.exchange(pairs, all[at], signal)).slice(0, 3), `exchange ${at}`).toEqual([]);
+      });
     }),
     { seed, numRuns: runs, endOnFailure: true },
   );

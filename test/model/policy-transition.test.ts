@@ -3,9 +3,11 @@ import { expect, it } from 'vitest';
 import { finish } from '../../src/async/steps.ts';
 import { PolicyEngine } from '../../src/policy/policy-engine.ts';
 import { PolicyFlows, type PolicyTransition } from '../../src/policy-flows/policy-flows.ts';
+import type { TransitionBounds } from '../../src/policy-flows/transition.ts';
 import { answerOf, lookUp } from '../../src/policy-matrix/interpret.ts';
 import { type DirectionMatrix, type PolicyDirection, type PolicyMatrix, policyDirections } from '../../src/policy-matrix/matrix.ts';
 import { timeoutOf } from '../support/batches.ts';
+import { type ExchangedPairs, exchangedLabels, exchangeHistories } from './exchanged-labels.ts';
 import { families } from './policy-flow-run.ts';
 import { nameOf, type PolicyObject, provenNode, put, remove } from './policy-proof.ts';
 import { type PolicyHistory, policyHistories, probedAddresses } from './random-policies.ts';
@@ -56,11 +58,17 @@ interface Round {
   readonly transition: PolicyTransition | undefined;
 }
 
-function* roundsOf({ objects, changes }: PolicyHistory): Generator<Round> {
+/** @param exchanges pods that exchange their labels, in rounds that come after the history's */
+function* roundsOf(
+  { objects, changes }: PolicyHistory,
+  exchanges: readonly ExchangedPairs[] = [],
+  transitionMost: TransitionBounds = { identities: 4_096, rows: 50_000 },
+): Generator<Round> {
   const engine = new PolicyEngine(provenNode);
-  const flows = new PolicyFlows({ families });
+  const flows = new PolicyFlows({ families, transitionMost });
   const set = new Map<string, PolicyObject>();
-  for (const steps of [objects.map((each) => ({ put: each })), ...changes]) {
+  for (const round of [objects.map((each) => ({ put: each })), ...changes, ...exchanges.map((pairs) => ({ pairs }))]) {
+    const steps = 'pairs' in round ? exchangedLabels(set.values(), provenNode, round.pairs).map((each) => ({ put: each })) : round;
     for (const step of steps) {
       if ('put' in step) {
         set.set(nameOf(step.put), step.put);
@@ -78,14 +86,25 @@ function* roundsOf({ objects, changes }: PolicyHistory): Generator<Round> {
     engine.publish();
     const run = (...round: Parameters<PolicyFlows['round']>): void => flows.publish(engine.matrix, finish(flows.round(...round)).subjects);
     if (transition) run(transition.matrix, transition.begin, transition);
-    run(after, transition ? transition.end : change);
+    for (const end of transition?.ends ?? [{ matrix: after, change }]) run(end.matrix, end.change);
     yield { before, after, transition };
   }
+}
+
+function entryOf<V>(key: string, value: V | undefined): [string, V][] {
+  return value === undefined ? [] : [[key, value]];
+}
+
+/** Addresses are what they will be, and no row has gone yet. */
+function ended(after: PolicyMatrix, rows: Readonly<Record<PolicyDirection, DirectionMatrix>>): typeof rows {
+  const of = (direction: PolicyDirection) => ({ ...rows[direction], identities: after[direction].identities });
+  return { ingress: of('ingress'), egress: of('egress') };
 }
 
 /** Of a pod and an address, where the pod is led to its former class and to its next one while the transition is under way. */
 function differences({ before, after }: Round, transition: PolicyTransition): readonly string[] {
   const rows = { ingress: between(before.ingress, transition, 'ingress'), egress: between(before.egress, transition, 'egress') };
+  const led = new Map([...after.subjects.keys()].flatMap((pod) => entryOf(pod, transition.matrix.subjects.get(pod))));
   const wrong: string[] = [];
   for (const [pod, was] of before.subjects) {
     const will = after.subjects.get(pod);
@@ -93,14 +112,59 @@ function differences({ before, after }: Round, transition: PolicyTransition): re
     for (const direction of policyDirections)
       for (const address of addresses.filter((each) => !before.ownNode.has(each) && !after.ownNode.has(each))) {
         const of = (matrix: PolicyMatrix): string => verdicts(lookUp(matrix, { pod, direction, address }));
-        const [former, next] = [of({ ...before, ...rows }), of({ ...after, ...rows })];
+        const [former, next] = [of({ ...before, ...rows }), of({ ...after, ...rows, subjects: led })];
         const isRight =
           was[direction] === will[direction] ? [of(before), of(after)].includes(former) : former === of(before) && next === of(after);
-        if (!isRight) wrong.push(`${direction} of ${pod} with ${address}: ${of(before)}; ${former}; ${next}; ${of(after)}`);
+        const last = of({ ...after, ...ended(after, rows), subjects: led });
+        if (!isRight || last !== of(after))
+          wrong.push(`${direction} of ${pod} with ${address}: ${of(before)}; ${former}; ${next}; ${last}; ${of(after)}`);
       }
   }
   return wrong;
 }
+
+/** Of pods that exchange their labels. */
+const exchangedAddresses = [5, 6, 7, 8, 9, 10, 11].map((host) => `10.1.0.${host}`);
+
+/** Where the transition lets something through that is denied before and after. @returns besides, how often it denies what both allow */
+function opened({ before, after }: Round, transition: PolicyTransition): { readonly wrong: readonly string[]; readonly lost: number } {
+  const rows = { ingress: between(before.ingress, transition, 'ingress'), egress: between(before.egress, transition, 'egress') };
+  const led = new Map([...after.subjects.keys()].flatMap((pod) => entryOf(pod, transition.matrix.subjects.get(pod))));
+  const wrong: string[] = [];
+  let lost = 0;
+  for (const [pod, was] of before.subjects) {
+    if (after.subjects.get(pod)?.addresses.join() !== was.addresses.join()) continue;
+    for (const direction of policyDirections)
+      for (const address of exchangedAddresses)
+        for (const port of [53, 80, 8080]) {
+          const allows = (matrix: PolicyMatrix): boolean =>
+            answerOf(lookUp(matrix, { pod, direction, address }), { protocol: 'TCP', port }).verdict === 'allow';
+          const said = [allows(before), allows(after)];
+          const meets = [allows({ ...before, ...rows }), allows({ ...after, ...rows, subjects: led })];
+          if (meets.some(Boolean) && !said.some(Boolean)) wrong.push(`${direction} of ${pod} with ${address} port ${port}`);
+          if (!meets.every(Boolean) && said.every(Boolean)) lost++;
+        }
+  }
+  return { wrong, lost };
+}
+
+const boundedRuns = Math.ceil(runs / 4);
+
+it(`beyond its bounds a transition denies, and lets nothing through (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, () => {
+  let lost = 0;
+  const bounds = fc.record({ identities: fc.constantFrom(0, 1, 2), rows: fc.constantFrom(0, 2, 10, 50_000) });
+  const property = fc.property(exchangeHistories, bounds, ({ objects, exchanges }, most) => {
+    for (const round of roundsOf({ objects, changes: [] }, exchanges, most)) {
+      if (!round.transition) continue;
+      const met = opened(round, round.transition);
+      expect(met.wrong.slice(0, 3)).toEqual([]);
+      lost += met.lost;
+    }
+  });
+  fc.assert(property, { seed, numRuns: boundedRuns, endOnFailure: true });
+  process.stdout.write(`${lost} probes denied that both allow\n`);
+  expect(lost).toBeGreaterThan(0);
+});
 
 it(`a transition says under former classes what was said, and under the next ones what will be (SEINE_TEST_SEED=${seed})`, {
   timeout: timeoutOf(runs),
@@ -116,4 +180,18 @@ it(`a transition says under former classes what was said, and under the next one
   fc.assert(property, { seed, numRuns: runs, endOnFailure: true });
   process.stdout.write(`${transitions} transitions\n`);
   expect(transitions).toBeGreaterThan(runs / 10);
+});
+
+it(`so does one in which pods leave a class that others come to (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, () => {
+  let copies = 0;
+  const property = fc.property(exchangeHistories, ({ objects, exchanges }) => {
+    for (const round of roundsOf({ objects, changes: [] }, exchanges)) {
+      if (!round.transition) continue;
+      if (round.transition.ends.length > 1) copies++;
+      expect(differences(round, round.transition).slice(0, 3)).toEqual([]);
+    }
+  });
+  fc.assert(property, { seed, numRuns: runs, endOnFailure: true });
+  process.stdout.write(`${copies} transitions with copies of classes\n`);
+  expect(copies).toBeGreaterThan(runs / 10);
 });
