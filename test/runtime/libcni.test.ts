@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createNetns, runIn } from '../../src/lab/machine/netns.ts';
 import { labPaths, netnsPath, nodePaths } from '../../src/lab/plan/names.ts';
-import { buildLibcniClient, Libcni } from './libcni.ts';
+import { buildLibcniClient, buildNewestLibcniClient, Libcni, NewestLibcni } from './libcni.ts';
 import { contentsOf } from './node-contents.ts';
 import { debianPlugins, type PluginConf, RuntimeLab } from './runtime-lab.ts';
 
@@ -153,5 +153,38 @@ describe('a chain', () => {
     await live(await container(), async (addresses) => {
       expect(addresses).toEqual([expect.stringMatching(/^10\.244\.3\.2\d\d$/)]);
     });
+  });
+});
+
+describe('the newest libcni, with our plugin alone and version 1.1.0', () => {
+  let newest: NewestLibcni;
+  beforeAll(async () => {
+    const program = await buildNewestLibcniClient(runtimes.folder, signal);
+    newest = new NewestLibcni(runtimes.place(1), program, labPaths(runtimes.lab.plan.dir).bin);
+  }, 240_000);
+
+  it('asks STATUS, and is told what is wrong', async () => {
+    write([runtimes.seine(1)], '1.1.0');
+    await newest.status(confList, signal);
+    await runtimes.lab.killOvs(1, 'ovs-vswitchd');
+    try {
+      await expect.poll(() => newest.status(confList, signal).catch(String), { timeout: 30_000 }).toContain('code 51');
+    } finally {
+      await runtimes.lab.startOvs(1);
+    }
+    await expect.poll(() => newest.status(confList, signal).catch(String), { timeout: 30_000 }).toBeUndefined();
+  });
+
+  it('has GC take away what its list lacks, and nothing else', async () => {
+    write([runtimes.seine(1)], '1.1.0');
+    const before = await contentsOf(runtimes);
+    const [stays, goes] = [await container(), await container()];
+    await newest.add(confList, stays, signal);
+    const kept = await contentsOf(runtimes);
+    await newest.add(confList, goes, signal);
+    await newest.gc(confList, stays, signal);
+    await expect.poll(() => contentsOf(runtimes)).toEqual(kept);
+    await newest.gc(confList, undefined, signal);
+    await expect.poll(() => contentsOf(runtimes)).toEqual(before);
   });
 });

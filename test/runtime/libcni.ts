@@ -14,6 +14,14 @@ export async function buildLibcniClient(folder: string, signal: AbortSignal): Pr
   return program;
 }
 
+/** Builds the client of the newest libcni, whose modules come as those of a real Kubernetes do. @returns the program's path */
+export async function buildNewestLibcniClient(folder: string, signal: AbortSignal): Promise<string> {
+  const program = join(folder, 'newest-libcni');
+  const args = ['-C', join(import.meta.dirname, 'newest-libcni'), 'build', '-trimpath', '-o', program, '.'];
+  await run('go', args, { env: { CGO_ENABLED: '0' } }, signal);
+  return program;
+}
+
 export interface LibcniAttachment {
   readonly containerId: string;
   /** Path of the namespace. */
@@ -27,6 +35,43 @@ export interface CniAnswer {
   readonly cniVersion: string;
   readonly interfaces: readonly { readonly name: string; readonly mac: string; readonly sandbox?: string }[];
   readonly ips: readonly { readonly address: string; readonly gateway?: string; readonly interface?: number }[];
+}
+
+/** Plugins of one node, executed by the libcni that has STATUS and GC. Failures are `REFUSED` and say CNI's code. */
+export class NewestLibcni {
+  readonly #place: NodePlace;
+  readonly #program: string;
+  readonly #pluginFolder: string;
+
+  constructor(place: NodePlace, program: string, pluginFolder: string) {
+    this.#place = place;
+    this.#program = program;
+    this.#pluginFolder = pluginFolder;
+  }
+
+  async add(confList: string, attachment: LibcniAttachment, signal: AbortSignal): Promise<CniAnswer> {
+    return JSON.parse(await this.#call('add', confList, attachment, 'cache', signal)) as CniAnswer;
+  }
+
+  async del(confList: string, attachment: LibcniAttachment, signal: AbortSignal): Promise<void> {
+    await this.#call('del', confList, attachment, 'cache', signal);
+  }
+
+  async status(confList: string, signal: AbortSignal): Promise<void> {
+    await this.#call('status', confList, undefined, 'cache', signal);
+  }
+
+  /** As a runtime does that has lost its cache: libcni itself deletes what it remembers, so that nothing would be left for the plugin. */
+  async gc(confList: string, valid: LibcniAttachment | undefined, signal: AbortSignal): Promise<void> {
+    await this.#call('gc', confList, valid, 'empty-cache', signal);
+  }
+
+  #call(verb: string, confList: string, attachment: LibcniAttachment | undefined, cache: string, signal: AbortSignal): Promise<string> {
+    const folder = join(this.#place.folder, cache);
+    mkdirSync(folder, { recursive: true });
+    const of = attachment ? [attachment.containerId, attachment.netns, attachment.ifName ?? 'eth0'] : [];
+    return this.#place.run(this.#program, [verb, confList, this.#pluginFolder, folder, ...of], signal);
+  }
 }
 
 /** Plugins of one node, executed by libcni. Failures are `REFUSED` and say CNI's code. */
