@@ -147,9 +147,12 @@ describe('a node of IPv4', () => {
         'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark,set_field:0x0/0x80->ct_mark))',
       'snat,priority=200,ct_state=+new+trk,ct_mark=0x20/0x20,ct_mark=0x40/0x40,ip actions=ct(commit,table=switch,zone=65521,nat(src=169.254.0.253),' +
         'exec(set_field:0x10/0x10->ct_mark,set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark))',
+      'snat,priority=200,ct_state=-new-rpl-inv+trk,ct_mark=0x20/0x20,ct_mark=0x40/0x40,ip actions=ct(commit,table=switch,zone=65521,nat(src=169.254.0.253),' +
+        'exec(set_field:0x10/0x10->ct_mark,set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark))',
       'snat,priority=200,ct_state=+new+trk,ct_mark=0x20/0x20,ct_mark=0x0/0x40,ip actions=ct(commit,table=switch,zone=65521,nat(src=10.10.0.0),' +
         'exec(set_field:0x10/0x10->ct_mark,set_field:0x20/0x20->ct_mark,set_field:0x0/0x40->ct_mark))',
-      'snat,priority=190,ct_state=-new-rpl-inv+trk,ct_mark=0x20/0x20,ip actions=ct(table=switch,zone=65521,nat)',
+      'snat,priority=200,ct_state=-new-rpl-inv+trk,ct_mark=0x20/0x20,ct_mark=0x0/0x40,ip actions=ct(commit,table=switch,zone=65521,nat(src=10.10.0.0),' +
+        'exec(set_field:0x10/0x10->ct_mark,set_field:0x20/0x20->ct_mark,set_field:0x0/0x40->ct_mark))',
       'snat,priority=190,ct_state=+inv-snat+trk,ct_mark=0x20/0x20,ip actions=ct(table=switch,zone=65521,nat)',
     ]);
   });

@@ -181,22 +181,25 @@ function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[]
     // No ingress policy of another pod follows: it leaves by the tunnel, or goes back to the node.
     steps: [{ do: 'ct', zone: main, commit: true, next: 'snat', exec: written(...marks, ctMark.barred('no')) }],
   });
-  const translate = (ip: Ip, hairpin: Mark): Flow => ({
-    table: 'snat',
-    priority: priority.normal,
-    match: { payload: family, ctState: { new: '+', trk: '+' }, ctMarks: [ctMark.snat('yes'), hairpin] },
-    steps: [
-      {
-        do: 'ct',
-        zone: snat,
-        commit: true,
-        next: 'switch',
-        nat: { kind: 'src', ip },
-        // The packet now carries this zone's mark, and the later tables match it.
-        exec: written(ctMark.service('yes'), ctMark.snat('yes'), hairpin),
-      },
-    ],
-  });
+  // All of the side that opened it, by one action: the zone may have lost what the first packet left there, or never have had it. After a restart of
+  // the switch a connection begins with a packet from its midst, which the userspace tracker calls known as soon as it is committed for the second time.
+  const translate = (ip: Ip, hairpin: Mark): readonly Flow[] =>
+    [{ new: '+', trk: '+' } as const, { new: '-', rpl: '-', inv: '-', trk: '+' } as const].map((ctState) => ({
+      table: 'snat',
+      priority: priority.normal,
+      match: { payload: family, ctState, ctMarks: [ctMark.snat('yes'), hairpin] },
+      steps: [
+        {
+          do: 'ct',
+          zone: snat,
+          commit: true,
+          next: 'switch',
+          nat: { kind: 'src', ip },
+          // The packet now carries this zone's mark, and the later tables match it.
+          exec: written(ctMark.service('yes'), ctMark.snat('yes'), hairpin),
+        },
+      ],
+    }));
   const restore: Step = { do: 'ct', zone: snat, commit: false, next: 'switch', nat: { kind: 'restore' }, exec: [] };
   // Denied once it was known, and let in again by now. Behind the other zone its mark is not seen any more.
   const clear: Flow = {
@@ -208,17 +211,17 @@ function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[]
   return [
     clear,
     markIt([reg.source('gateway'), reg.destination('gateway')], ctMark.snat('yes'), ctMark.hairpin('yes')),
-    translate(serviceNextHop[family], ctMark.hairpin('yes')),
-    ...(ours ? [markIt([reg.scope('world'), reg.destination('tunnel')], ctMark.snat('yes')), translate(ours, ctMark.hairpin('no'))] : []),
+    ...translate(serviceNextHop[family], ctMark.hairpin('yes')),
+    ...(ours
+      ? [markIt([reg.scope('world'), reg.destination('tunnel')], ctMark.snat('yes')), ...translate(ours, ctMark.hairpin('no'))]
+      : []),
     // What the tracker calls invalid has no direction, but an answer shows what translated it. The kernel's data path shows that of
     // every packet.
-    ...[{ new: '-', rpl: '-', inv: '-', trk: '+' } as const, { inv: '+', snat: '-', trk: '+' } as const].map(
-      (ctState): Flow => ({
-        table: 'snat',
-        priority: priority.low,
-        match: { payload: family, ctState, ctMarks: [ctMark.snat('yes')] },
-        steps: [restore],
-      }),
-    ),
+    {
+      table: 'snat',
+      priority: priority.low,
+      match: { payload: family, ctState: { inv: '+', snat: '-', trk: '+' }, ctMarks: [ctMark.snat('yes')] },
+      steps: [restore],
+    },
   ];
 }

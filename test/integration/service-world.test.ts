@@ -75,6 +75,20 @@ describe.each(families)('over %s', (family) => {
       server.close();
     }
   });
+
+  // As after a restart of the switch on the userspace data path: the tracker takes it up with a packet from its midst.
+  it('a connection of the world goes on from the same address when the tracker of its node has forgotten all', async () => {
+    const server = await speaker(listenTcpIn(cluster.place('c'), pod.text, port.datagrams));
+    const client = connection('world', service.text, services.onlyC.port, far.text, portSrc + 30);
+    try {
+      expect(await client.said).toMatch(/^ok/);
+      cluster.switchOf('n1').exec('ovs-appctl', 'dpctl/flush-conntrack');
+      expect(await client.end()).toBe('kept');
+    } finally {
+      client.kill();
+      server.close();
+    }
+  });
 });
 
 /** What a socket heard, as it comes. */
