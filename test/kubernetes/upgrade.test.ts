@@ -6,6 +6,7 @@ import { until } from '../support/converge-lab.ts';
 import { releases } from '../support/releases.ts';
 import { setUrgency, urgent } from '../support/urgency.ts';
 import { RealCluster, say } from './cluster.ts';
+import { NodeHealth } from './node-health.ts';
 import { letRunFirst, processesIn, processesNaming } from './node-processes.ts';
 import { pod } from './objects.ts';
 import { losses, type PolicedCount, PolicedTraffic } from './policed-traffic.ts';
@@ -216,6 +217,21 @@ it(
     await cluster.type(`kubectl label node ${second} ${poolLabel}-`);
     await untilRuns(second, thisVersion.agentImage);
     await cluster.kubectl('-n', 'seine-system', 'delete', 'daemonset', `seine-agent-${pool}`);
+  },
+  wholeRollOutsMs,
+);
+
+it(
+  'tells load balancers whether a node forwards, and not while it is about to go',
+  async () => {
+    const health = new NodeHealth(cluster, second);
+    await health.until(200);
+    await cluster.kubectl('cordon', second);
+    expect(await health.asked()).toMatchObject({ healthz: 200, livez: 200, nodeEligible: true });
+    await cluster.kubectl('uncordon', second);
+    await health.whileGoing();
+    await health.whileSwitchIsAway();
+    await health.whileDeleted();
   },
   wholeRollOutsMs,
 );

@@ -1,0 +1,100 @@
+import { expect } from 'vitest';
+import { runIn } from '../../src/lab/machine/netns.ts';
+import { until } from '../support/converge-lab.ts';
+import { type RealCluster, say } from './cluster.ts';
+
+const port = 10_256;
+const patienceMs = 120_000;
+/** What the cluster's autoscaler puts on a node that it is about to delete. */
+const leavingTaint = 'ToBeDeletedByClusterAutoscaler';
+
+interface Answer {
+  /** Codes of HTTP; 0: no answer. */
+  readonly healthz: number;
+  readonly livez: number;
+  /** As the body of `/healthz` has it. */
+  readonly nodeEligible: boolean | undefined;
+}
+
+/** What a load balancer in the world is told by a node, while the node is made to go in the ways that there are. */
+export class NodeHealth {
+  readonly #cluster: RealCluster;
+  readonly #node: string;
+
+  constructor(cluster: RealCluster, node: string) {
+    this.#cluster = cluster;
+    this.#node = node;
+  }
+
+  async asked(): Promise<Answer> {
+    const [healthz, livez] = [await this.#get('healthz'), await this.#get('livez')];
+    const { nodeEligible } = JSON.parse(healthz.body || '{}') as { readonly nodeEligible?: boolean };
+    return { healthz: healthz.code, livez: livez.code, nodeEligible };
+  }
+
+  async until(code: number): Promise<Answer> {
+    let last: Answer | undefined;
+    const answers = async () => {
+      last = await this.asked();
+      return last.healthz === code;
+    };
+    await until(answers, patienceMs, () => `${code} is wanted of ${this.#node}, it says ${JSON.stringify(last)}`);
+    return await this.asked();
+  }
+
+  async whileGoing(): Promise<void> {
+    await this.#cluster.kubectl('taint', 'node', this.#node, `${leavingTaint}=now:NoSchedule`);
+    expect(await this.until(503)).toEqual({ healthz: 503, livez: 200, nodeEligible: false });
+    await this.#cluster.kubectl('taint', 'node', this.#node, `${leavingTaint}-`);
+    expect(await this.until(200)).toEqual({ healthz: 200, livez: 200, nodeEligible: true });
+    say('503 while the autoscaler is about to delete the node');
+  }
+
+  /** The node's own bridge has its address here, so it is asked from within. */
+  async whileSwitchIsAway(): Promise<void> {
+    const codes = new Set<string>();
+    const url = `http://127.0.0.1:${port}/healthz`;
+    const ask = async () =>
+      codes.add(await this.#cluster.onNode(this.#node, 'sh', '-c', `curl -s -m 2 -o /dev/null -w '%{http_code}' ${url} || true`));
+    const old = await this.#cluster.podOf('seine-ovs', this.#node);
+    const deleting = this.#cluster.kubectl('-n', 'seine-system', 'delete', old);
+    const seen = async () => {
+      await ask();
+      return codes.has('503');
+    };
+    await until(seen, patienceMs, () => `503 is wanted without a switch, ${[...codes].join(', ')} was said`);
+    await deleting;
+    await this.until(200);
+    say('503 while its switch is away');
+  }
+
+  /** Deleted but held by a finalizer, then gone, then there again. */
+  async whileDeleted(): Promise<void> {
+    const { kubectl } = { kubectl: (...args: readonly string[]) => this.#cluster.kubectl(...args) };
+    const finalizers = (list: readonly string[]) =>
+      kubectl('patch', 'node', this.#node, '--type=merge', '-p', JSON.stringify({ metadata: { finalizers: list } }));
+    const podCIDRs = JSON.parse(await kubectl('get', 'node', this.#node, '-o', 'jsonpath={.spec.podCIDRs}')) as string[];
+    await finalizers(['seine.test/held']);
+    await this.#cluster.lab('kubelet', this.#node, 'stop');
+    await kubectl('delete', 'node', this.#node, '--wait=false');
+    expect(await this.until(503)).toEqual({ healthz: 503, livez: 200, nodeEligible: false });
+    await finalizers([]);
+    await this.#cluster.wait(patienceMs / 1_000, '--for=delete', `node/${this.#node}`);
+    expect(await this.asked()).toEqual({ healthz: 503, livez: 200, nodeEligible: false });
+    say('503 while the node is being deleted, and once it is gone');
+    const metadata = { name: this.#node };
+    await this.#cluster.apply([{ apiVersion: 'v1', kind: 'Node', metadata, spec: { podCIDRs, podCIDR: podCIDRs[0] } }]);
+    await this.#cluster.lab('kubelet', this.#node, 'start');
+    expect(await this.until(200)).toEqual({ healthz: 200, livez: 200, nodeEligible: true });
+  }
+
+  /** From the world, as a load balancer does. */
+  async #get(path: string): Promise<{ readonly code: number; readonly body: string }> {
+    const { nodes, world } = this.#cluster.plan;
+    const ip = nodes.find(({ name }) => name === this.#node)?.ips[0] ?? '';
+    const url = `http://${ip.includes(':') ? `[${ip}]` : ip}:${port}/${path}`;
+    const curl = `curl -gs -m 3 -w '\\n%{http_code}' '${url}' || true`;
+    const said = (await runIn(world.netns, 'sh', ['-c', curl], {}, this.#cluster.signal)).split('\n');
+    return { code: Number(said.at(-1)), body: said.slice(0, -1).join('\n') };
+  }
+}
