@@ -1,6 +1,6 @@
 import type { LoopTurns } from '../async/loop-turns.ts';
 import { compileSubject, type SubjectIntent } from '../connectivity/compile-entry.ts';
-import { compileOpenings, openingsOwner } from '../connectivity/compile-openings.ts';
+import { openingsOwner } from '../connectivity/compile-openings.ts';
 import type { PolicyMode } from '../connectivity/environment.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { PodIdentity } from '../ipam/attachment.ts';
@@ -18,6 +18,7 @@ import { type LocalPodFacts, type LocalSubject, LocalSubjects, podKeyOf } from '
 import { NumberReturns } from './number-returns.ts';
 import { ObjectFeed, type PolicySources } from './object-feed.ts';
 import type { PolicyProgramming } from './policy-programming.ts';
+import { ServiceOpenings } from './service-openings.ts';
 import { intentOf, isSameStanding, type PodStanding, Standings, type SubjectStanding, type WhenUnknown } from './standings.ts';
 import type { Suspensions } from './suspensions.ts';
 
@@ -68,10 +69,9 @@ export class Enforcement {
   readonly #returns: NumberReturns;
   readonly #rows: ClassRows;
   readonly #standings: Standings;
+  readonly #openings: ServiceOpenings;
   readonly #subjects = new LocalSubjects();
   readonly #standing = new Map<Owner, SubjectStanding>();
-  /** Whose openings to Services pass a meter. */
-  readonly #limited = new Set<Owner>();
   /** Adopted, and not known well enough since. */
   readonly #undecided = new Set<Owner>();
   /** Of pods that start, and of which what is read may be that of their predecessors. */
@@ -100,6 +100,7 @@ export class Enforcement {
       published,
     });
     this.#standings = new Standings({ ...options, engine, rulesKnown: () => options.rulesKnown() && this.#isFed });
+    this.#openings = new ServiceOpenings(options);
     this.#returns = new NumberReturns({ ...options, now: () => performance.now() });
     this.#objects = new ObjectFeed({
       engine,
@@ -180,7 +181,7 @@ export class Enforcement {
   *inputs(): Generator<{ readonly owner: Owner; readonly intent: SubjectIntent }> {
     for (const subject of this.#subjects.all()) {
       const standing = this.#standing.get(subject.owner);
-      if (standing) yield { owner: subject.owner, intent: intentOf(subject, standing, this.#openings) };
+      if (standing) yield { owner: subject.owner, intent: intentOf(subject, standing, this.#openings.most) };
     }
   }
 
@@ -254,7 +255,7 @@ export class Enforcement {
     }
     this.#undecided.delete(subject.owner);
     await nodeState.realized(this.#lead(subject, this.#standings.of(subject)), signal);
-    if (this.#standing.has(subject.owner)) this.#limit(subject); // else detached meanwhile
+    if (this.#standing.has(subject.owner)) this.#openings.limit(subject, this.#standing.get(subject.owner)); // else detached meanwhile
   }
 
   /** An attachment that an earlier agent has made. Until more is known it keeps what the bridge had of it. */
@@ -288,7 +289,7 @@ export class Enforcement {
       }
       this.#schedule();
     }
-    this.#unlimit(owner);
+    this.#openings.unlimit(owner);
     return this.#options.nodeState.forget(owner);
   }
 
@@ -383,7 +384,7 @@ export class Enforcement {
   #want(subject: LocalSubject): Revisions {
     this.#undecided.delete(subject.owner);
     const led = this.#lead(subject, this.#standings.of(subject));
-    this.#limit(subject);
+    this.#openings.limit(subject, this.#standing.get(subject.owner));
     return led;
   }
 
@@ -394,26 +395,5 @@ export class Enforcement {
     if (standing.is === 'closed' && before?.is !== 'closed')
       log.warn('a pod is closed until its policies are known', { pod: podKeyOf(subject), why: standing.why });
     return nodeState.want(subject.owner, { ...nothing, flows: compileSubject(intentOf(subject, standing)) });
-  }
-
-  /** Undefined: nothing that is not enforced limits anybody. */
-  get #openings(): number | undefined {
-    return this.#options.mode() === 'enforce' ? this.#options.serviceOpenings : undefined;
-  }
-
-  /** Limits what it opens to Services, if what holds for it asks for that. */
-  #limit(subject: LocalSubject): void {
-    const standing = this.#standing.get(subject.owner) ?? { is: 'free' };
-    const wanted = compileOpenings(intentOf(subject, standing, this.#openings));
-    if (wanted === nothing) {
-      this.#unlimit(subject.owner);
-      return;
-    }
-    this.#limited.add(subject.owner);
-    this.#options.nodeState.want(openingsOwner(subject.owner), wanted);
-  }
-
-  #unlimit(owner: Owner): void {
-    if (this.#limited.delete(owner)) this.#options.nodeState.forget(openingsOwner(owner));
   }
 }
