@@ -59,6 +59,8 @@ interface EditedNodeOptions {
   readonly bridge: ToldBridge;
   /** Of a bundle: small, so that what is wanted at once would be taken apart. */
   readonly batchSize: number;
+  /** The agent before it, which is gone: pods keep their ports, and what it has left is not removed before `allowRemovals`. */
+  readonly predecessor?: EditedNode;
 }
 
 /** The part of an agent that has policy in force on a bridge: the engine, its rows, the reconciler, and the pods' own flows, which come last. */
@@ -70,10 +72,13 @@ export class EditedNode {
   readonly #rows: ClassRows;
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
-  readonly #ports = new Map<string, number>();
+  readonly #bridge: ToldBridge;
+  readonly #ports: Map<string, number>;
   #led = new Set<Owner>();
 
-  constructor({ bridge, batchSize }: EditedNodeOptions) {
+  constructor({ bridge, batchSize, predecessor }: EditedNodeOptions) {
+    this.#bridge = bridge;
+    this.#ports = new Map(predecessor ? predecessor.#ports : []);
     this.flows = new PolicyFlows({ families, recovered: recoveredFlows(bridge.held) });
     this.#reconciler = new Reconciler({
       name: 'bridge',
@@ -86,7 +91,7 @@ export class EditedNode {
       events: { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} },
       now: () => performance.now(),
     });
-    this.#reconciler.allowRemovals();
+    if (!predecessor) this.allowRemovals();
     this.#running = this.#reconciler.run(this.#stop.signal);
     const nodeState = {
       want: (owner: Owner, wanted: Wanted) => this.#want(owner, encodeBridgeEntries(owner, wanted)),
@@ -140,6 +145,19 @@ export class EditedNode {
   /** Resolves once the bridge has all that is wanted. */
   async settled(signal: AbortSignal): Promise<void> {
     await this.#reconciler.realized(this.#desired.revision, signal);
+  }
+
+  /** All that is known is wanted: what is on the bridge besides may go. */
+  allowRemovals(): void {
+    this.#reconciler.allowRemovals();
+  }
+
+  /** Resolves once the bridge has nothing that is not wanted. */
+  async swept(signal: AbortSignal): Promise<void> {
+    while ([...this.#bridge.held.keys()].some((key) => this.#desired.wanted(key) === undefined)) {
+      signal.throwIfAborted();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
   }
 
   portOf(pod: string): number {
