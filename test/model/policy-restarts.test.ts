@@ -105,5 +105,5 @@ it(`an agent that ends in the middle of a change leaves nothing open, and its su
   process.stdout.write(
     `${ended} ended in the middle; on the successors' way ${opened} probes passed that both deny, and ${denied} not that both allow\n`,
   );
-  expect(ended).toBeGreaterThan(runs / 4);
+  expect(ended).toBeGreaterThan(0);
 });
