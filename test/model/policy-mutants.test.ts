@@ -175,7 +175,9 @@ function judgementOf(node: MutatedNode, mutation: PolicyMutation): Judgement {
   const flows = mutatedFlows(node.policySwitch.flows, mutation);
   const { packet, isUndefined } = changeOf(node, flows);
   const noticed = modelNotices(node, flows, packetsAbout(node, mutation));
-  if (noticed === 'undefined') return isUndefined || packet ? 'noticed by both' : 'MISSED';
+  // That nobody can say what a switch does is a difference, too.
+  if (noticed && isUndefined) return 'noticed by both';
+  if (noticed === 'undefined') return packet ? 'noticed by both' : 'MISSED';
   if (!packet) return noticed ? 'MISSED' : 'changes nothing';
   if (noticed) return 'noticed by both';
   return modelNotices(node, flows, [packet]) === false ? 'MISSED' : 'noticed by the model where the octets point';
