@@ -4,10 +4,10 @@ import { nothingThere, type StepKind } from '../step.ts';
 
 const ofctl = (scene: Scene, ...args: readonly string[]): Promise<string> => scene.lab.on('ovs-ofctl', '-O', 'OpenFlow15', ...args);
 
-/** A flow of the tried bridge: what it matches, as `ovs-ofctl` takes it. */
-async function someFlow(scene: Scene, random: Random): Promise<string> {
+/** A flow of the tried bridge: what it matches, as `ovs-ofctl` takes it. @param isRight of a line of the dump */
+async function someFlow(scene: Scene, random: Random, isRight: (line: string) => boolean = () => true): Promise<string> {
   const dump = await ofctl(scene, '--no-stats', 'dump-flows', 'br-int');
-  const lines = dump.split('\n').filter((line) => line.includes(' actions=') && !/cookie=0x1?ff0/.test(line));
+  const lines = dump.split('\n').filter((line) => line.includes(' actions=') && !/cookie=0x1?ff0/.test(line) && isRight(line));
   const picked = random.pick(lines.toSorted()).trim();
   const [match = ''] = picked.split(' actions=');
   return match
@@ -34,7 +34,7 @@ export const flowSteps: readonly StepKind[] = [
     return flow;
   }),
   harm('drops', async (scene, random) => {
-    const flow = await someFlow(scene, random);
+    const flow = await someFlow(scene, random, (line) => !line.trim().endsWith(' actions=drop'));
     await ofctl(scene, '--strict', 'mod-flows', 'br-int', `${flow},actions=drop`);
     return flow;
   }),
