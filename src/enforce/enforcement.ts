@@ -255,7 +255,8 @@ export class Enforcement {
     }
     this.#undecided.delete(subject.owner);
     await nodeState.realized(this.#lead(subject, this.#standings.of(subject)), signal);
-    if (this.#standing.has(subject.owner)) this.#openings.limit(subject, this.#standing.get(subject.owner)); // else detached meanwhile
+    const standing = this.#standing.get(subject.owner);
+    if (standing) this.#openings.limit(subject, standing); // else detached meanwhile
   }
 
   /** An attachment that an earlier agent has made. Until more is known it keeps what the bridge had of it. */
@@ -362,8 +363,7 @@ export class Enforcement {
   #areLed(): boolean {
     const { bridge } = this.#options.nodeState.reconcilers;
     if (!this.#returns.isSwept || this.#due.size > 0 || this.#undecided.size > 0 || bridge.failures().length > 0) return false;
-    for (const owner of this.#standing.keys()) if (!bridge.isHeld(owner)) return false;
-    return true;
+    return [...this.#standing.keys()].every((owner) => bridge.isHeld(owner));
   }
 
   /** Leads a pod's packets to what holds for it now, as soon as the rows of that are on the switch. */
@@ -383,8 +383,9 @@ export class Enforcement {
   /** Wants an attachment's flows as of now. */
   #want(subject: LocalSubject): Revisions {
     this.#undecided.delete(subject.owner);
-    const led = this.#lead(subject, this.#standings.of(subject));
-    this.#openings.limit(subject, this.#standing.get(subject.owner));
+    const standing = this.#standings.of(subject);
+    const led = this.#lead(subject, standing);
+    this.#openings.limit(subject, standing);
     return led;
   }
 

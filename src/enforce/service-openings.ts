@@ -29,7 +29,7 @@ export class ServiceOpenings {
   }
 
   /** Limits what it opens to Services, if what holds for it asks for that. */
-  limit(subject: LocalSubject, standing: SubjectStanding = { is: 'free' }): void {
+  limit(subject: LocalSubject, standing: SubjectStanding): void {
     const wanted = compileOpenings(intentOf(subject, standing, this.most));
     if (wanted === nothing) {
       this.unlimit(subject.owner);

@@ -1,11 +1,13 @@
 import { type Steps, tinyWork } from '../async/steps.ts';
 import { cidrOf, parseCidr } from '../net/ip.ts';
 import {
+  classIdOf,
   type PeerIdentity,
   type PolicyDecision,
   type PolicyDirection,
   type PolicyMatrix,
   relationKey,
+  relationKeyOf,
   type SubjectClass,
 } from '../policy-matrix/matrix.ts';
 import type { DirectionKeys, DirectionRows, RowsByKey } from './flows-matrix.ts';
@@ -135,13 +137,6 @@ function identityWithin(text: string, rows: RowsByKey<PeerIdentity>, longestFirs
 
 const nobody: PeerIdentity = { coarse: noPeer, fine: noPeer };
 
-interface ClassRow {
-  readonly subject: SubjectClass;
-  /** Of its key, behind the class. */
-  readonly rest: string;
-  readonly decision: PolicyDecision;
-}
-
 /** A class of which one identity has to be told two things: one to pods that leave the class, and the other to those that come to it. */
 interface Contest {
   readonly subject: SubjectClass;
@@ -263,33 +258,36 @@ class Middle {
     const rows = yield* this.#rowsOf(contested);
     if (
       contested.size + this.#classes.added.size > this.#options.freeClasses ||
-      this.#relations.size + rows.length > this.#options.most.rows
+      this.#relations.size + rows.size > this.#options.most.rows
     ) {
       for (const { subject, between } of this.#contests) this.#relate(subject, between, decisionAt(this.#before, subject, nobody));
       return;
     }
+    const copies = new Map<number, SubjectClass>();
     for (const subject of contested) {
       const id = this.#options.nextId();
       const copy = { id, text: `copy ${id} of ${subject.text}`, isolatedBy: subject.isolatedBy };
       this.#copies.set(subject, copy);
+      copies.set(subject.id, copy);
       for (const { between, will } of this.#between) this.#relateNext(subject, between, will, copy);
     }
-    for (const { subject, rest, decision } of rows) this.#relations.set(`${this.#copies.get(subject)?.id}${rest}`, decision);
+    for (const [key, decision] of rows) {
+      const copy = copies.get(classIdOf(key));
+      if (copy) this.#relations.set(relationKeyOf(copy, key), decision);
+    }
   }
 
   /** What classes say of identities that stand for one alone, before and after. */
-  *#rowsOf(classes: ReadonlySet<SubjectClass>): Steps<readonly ClassRow[]> {
-    const byId = new Map([...classes].map((subject) => [`${subject.id}`, subject]));
-    const rows = new Map<string, ClassRow>();
+  *#rowsOf(classes: ReadonlySet<SubjectClass>): Steps<ReadonlyMap<string, PolicyDecision>> {
+    const ids = new Set([...classes].map(({ id }) => id));
+    const rows = new Map<string, PolicyDecision>();
     let work = 0;
     for (const { relations } of [this.#before, this.#after])
       for (const [key, decision] of relations) {
         if (++work % tinyWork === 0) yield;
-        const end = key.indexOf(' ');
-        const subject = byId.get(end < 0 ? key : key.slice(0, end));
-        if (subject) rows.set(key, { subject, rest: end < 0 ? '' : key.slice(end), decision });
+        if (ids.has(classIdOf(key))) rows.set(key, decision);
       }
-    return [...rows.values()];
+    return rows;
   }
 
   #classesAfter(): ReadonlySet<SubjectClass> {

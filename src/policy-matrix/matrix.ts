@@ -77,3 +77,13 @@ export function relationKey(subject: SubjectClass, coarse?: PeerClass, fine?: Pe
   if (!coarse) return `${subject.id}`;
   return fine ? `${subject.id} ${coarse.id} ${fine.id}` : `${subject.id} ${coarse.id}`;
 }
+
+/** The class, by its `id`, whose row a `relationKey` names. */
+export function classIdOf(key: string): number {
+  return Number.parseInt(key, 10);
+}
+
+/** What a `relationKey` names, of another class. */
+export function relationKeyOf(subject: SubjectClass, key: string): string {
+  return `${subject.id}${key.slice(`${classIdOf(key)}`.length)}`;
+}

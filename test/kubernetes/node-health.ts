@@ -70,7 +70,7 @@ export class NodeHealth {
 
   /** Deleted but held by a finalizer, then gone, then there again. */
   async whileDeleted(): Promise<void> {
-    const { kubectl } = { kubectl: (...args: readonly string[]) => this.#cluster.kubectl(...args) };
+    const kubectl = (...args: readonly string[]) => this.#cluster.kubectl(...args);
     const finalizers = (list: readonly string[]) =>
       kubectl('patch', 'node', this.#node, '--type=merge', '-p', JSON.stringify({ metadata: { finalizers: list } }));
     const podCIDRs = JSON.parse(await kubectl('get', 'node', this.#node, '-o', 'jsonpath={.spec.podCIDRs}')) as string[];

@@ -6,8 +6,13 @@ import { setUrgency, urgent } from '../support/urgency.ts';
 /** Processes of a name whose network is a namespace, in containers too. */
 export function processesIn(netns: string, name: string): readonly number[] {
   const { ino } = statSync(netnsPath(netns));
-  const pids = readdirSync('/proc').filter((entry) => /^\d+$/.test(entry));
-  return pids.filter((pid) => isIt(join('/proc', pid), name, ino)).map(Number);
+  return processIds()
+    .filter((pid) => isIt(join('/proc', pid), name, ino))
+    .map(Number);
+}
+
+function processIds(): readonly string[] {
+  return readdirSync('/proc').filter((entry) => /^\d+$/.test(entry));
 }
 
 function isIt(process: string, name: string, ino: number): boolean {
@@ -20,8 +25,7 @@ function isIt(process: string, name: string, ino: number): boolean {
 
 /** Processes whose command line names a folder, such as that of a lab. */
 export function processesNaming(folder: string, names: readonly string[]): readonly number[] {
-  const pids = readdirSync('/proc').filter((entry) => /^\d+$/.test(entry));
-  return pids
+  return processIds()
     .filter((pid) => names.some((name) => commandLine(pid)[0]?.endsWith(`/${name}`)) && commandLine(pid).join(' ').includes(folder))
     .map(Number);
 }

@@ -176,10 +176,8 @@ function judgementOf(node: MutatedNode, mutation: PolicyMutation): Judgement {
   const { packet, isUndefined } = changeOf(node, flows);
   const noticed = modelNotices(node, flows, packetsAbout(node, mutation));
   // That nobody can say what a switch does is a difference, too.
-  if (noticed && isUndefined) return 'noticed by both';
-  if (noticed === 'undefined') return packet ? 'noticed by both' : 'MISSED';
-  if (!packet) return noticed ? 'MISSED' : 'changes nothing';
-  if (noticed) return 'noticed by both';
+  if (noticed) return packet || isUndefined ? 'noticed by both' : 'MISSED';
+  if (!packet) return 'changes nothing';
   return modelNotices(node, flows, [packet]) === false ? 'MISSED' : 'noticed by the model where the octets point';
 }
 

@@ -62,10 +62,10 @@ interface Round {
 function* roundsOf(
   { objects, changes }: PolicyHistory,
   exchanges: readonly ExchangedPairs[] = [],
-  transitionMost: TransitionBounds = { identities: 4_096, rows: 50_000 },
+  transitionMost?: TransitionBounds,
 ): Generator<Round> {
   const engine = new PolicyEngine(provenNode);
-  const flows = new PolicyFlows({ families, transitionMost });
+  const flows = new PolicyFlows({ families, ...(transitionMost && { transitionMost }) });
   const set = new Map<string, PolicyObject>();
   for (const round of [objects.map((each) => ({ put: each })), ...changes, ...exchanges.map((pairs) => ({ pairs }))]) {
     const steps = 'pairs' in round ? exchangedLabels(set.values(), provenNode, round.pairs).map((each) => ({ put: each })) : round;
