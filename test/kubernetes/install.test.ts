@@ -162,7 +162,11 @@ it('loses nothing while kubelet, containerd, the agent and the API server are re
     await cluster.wait(patience, '--for=condition=Ready', 'nodes', '--all');
   };
   await costsNothing('API server stopped and started', apiServer);
+  const since = 'jsonpath={.status.conditions[?(@.type=="Ready")].lastTransitionTime}';
+  const ready = async () => await cluster.kubectl('get', 'node', first, '-o', since);
+  const readyBefore = await ready();
   await costsNothing('the pod of the agent deleted', async () => await replaced('seine-agent'));
+  expect(await ready(), 'the node became NotReady').toBe(readyBefore);
 });
 
 it('forwards again once the pod of Open vSwitch was replaced', async () => {
