@@ -294,11 +294,16 @@ it('stops at one node without rights, and goes on with them', async () => {
 });
 
 it('has a node back after all that ran on it was killed at once', async () => {
+  await traffic.prepare();
+  const restarts = () => cluster.kubectl('get', 'pod', 'far', '-o', 'jsonpath={.status.containerStatuses[0].restartCount}');
+  const was = Number(await restarts());
   await cluster.lab('kubelet', second, 'kill');
   await cluster.onNode(second, 'sh', '-c', 'for id in $(ctr -n k8s.io tasks list -q); do ctr -n k8s.io tasks kill -a -s SIGKILL $id; done');
   await cluster.lab('containerd', second, 'kill');
   await cluster.lab('containerd', second, 'start');
   await cluster.lab('kubelet', second, 'start');
+  // What the API server has of the node and its pods is from before, and all well, until the kubelet has looked.
+  await expect.poll(async () => Number(await restarts()), pollMs).toBeGreaterThan(was);
   await untilWhole();
 });
 
