@@ -158,6 +158,7 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
       databaseFailed: hooks.onDatabaseFailure,
       bridgeUp: () => {
         nodeState.reconcilers.bridge.invalidate();
+        nodeState.reconcilers.settings.recheck(); // what its taps have follows from its version
         changes.datapath.ring();
       },
       bridgeFailed: hooks.onBridgeFailure,

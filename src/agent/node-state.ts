@@ -104,6 +104,7 @@ export function openNodeState(
     host: stack.target,
     firewall: new FirewallTarget(stack.nftables, ownTables),
     settings: new SettingsTarget({
+      socket: stack.links.socket,
       wanted: () => nodeState.settings,
       mode: config.hostSettings,
       changed: (setting, before, after) => log.info('kernel setting changed', { setting, before, after }),

@@ -31,6 +31,8 @@ export interface Link {
   /** How many ask for every frame of it: of what a passthru macvlan stands on, one while that is up. */
   readonly promiscuity: number;
   readonly peerNamespaceId: number | undefined;
+  /** Of a tap: whether its frames come with what is left to be done on them (`IFF_VNET_HDR`), as who opened it last has asked for. */
+  readonly vnetHeader: boolean | undefined;
 }
 
 /** By name or by index. */
@@ -223,7 +225,12 @@ export function decodeLink(message: NetlinkMessage): Link {
     lowerIndex: kind === 'macvlan' ? optionalLinkIn(attributes.u32(IFLA_LINK), 'link') : undefined,
     promiscuity: attributes.u32(IFLA_PROMISCUITY) ?? 0,
     peerNamespaceId: attributes.i32(IFLA_LINK_NETNSID),
+    vnetHeader: kind === 'tun' ? isSet(info?.nested(IFLA_INFO_DATA)?.u8(IFLA_TUN_VNET_HDR)) : undefined,
   };
+}
+
+function isSet(value: number | undefined): boolean | undefined {
+  return value === undefined ? undefined : value !== 0;
 }
 
 export const RTM_NEWLINK = 16;
@@ -246,6 +253,7 @@ const IFLA_LINK_NETNSID = 37;
 const IFLA_INFO_KIND = 1;
 const IFLA_INFO_DATA = 2;
 const VETH_INFO_PEER = 1;
+const IFLA_TUN_VNET_HDR = 5;
 const IFLA_MACVLAN_MODE = 1;
 const MACVLAN_MODE_PASSTHRU = 8;
 const RTEXT_FILTER_SKIP_STATS = 8;

@@ -1,7 +1,7 @@
 import { idle } from '../async/pause.ts';
 import type { Log } from '../log/log.ts';
 import type { NodeState } from '../reconcile/node-state.ts';
-import { settingText } from '../reconcile/settings-target.ts';
+import { settingText } from '../reconcile/setting-key.ts';
 import { filesThatSet } from './setting-files.ts';
 
 /** How often it is looked who sets what is repaired (ms). */

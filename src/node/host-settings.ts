@@ -2,7 +2,7 @@ import { familiesOf, type NodeEnvironment } from '../connectivity/environment.ts
 import type { Family } from '../net/ip.ts';
 import { readSysctl, type SysctlName } from '../netlink/sysctl.ts';
 import type { NodeState } from '../reconcile/node-state.ts';
-import { settingKey } from '../reconcile/settings-target.ts';
+import { type SettingKey, settingKey, tapChecksumKey } from '../reconcile/setting-key.ts';
 import { carrierOf, type HostInterface } from './node-environment.ts';
 
 export interface HostSetting {
@@ -56,7 +56,10 @@ export function wantHostSettings(
   const families = familiesOf(environment);
   const kept = families.includes('ipv6') && transport !== undefined ? keptRouterAdvertisements(transport) : [];
   const all = [...kept, ...hostSettings(families, environment.gateway.name, hostPortsAtLoopback)];
-  state.wantSettings(new Map(all.map(({ name, value }) => [settingKey(name), value])));
+  const wanted = new Map<SettingKey, string>(all.map(({ name, value }) => [settingKey(name), value]));
+  for (const device of [environment.gateway.name, ...(transport === undefined ? [] : [transport])])
+    wanted.set(tapChecksumKey(device), 'off');
+  state.wantSettings(wanted);
 }
 
 /**

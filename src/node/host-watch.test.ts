@@ -6,7 +6,7 @@ import type { IfIndex } from '../netlink/interface-name.ts';
 import type { Link } from '../netlink/links.ts';
 import type { Neighbour } from '../netlink/neighbours.ts';
 import { ourProtocol, type Route } from '../netlink/routes.ts';
-import { concernsNode, concernsUs } from './host-watch.ts';
+import { concernsNode, concernsSettings, concernsUs } from './host-watch.ts';
 
 const gateway = 7 as IfIndex;
 const other = 8 as IfIndex;
@@ -48,3 +48,15 @@ it.each([
 ])('%s: does it concern the node? %#', (_, event, concerns) =>
   expect(concernsNode(event, gateway, (name) => name.startsWith('web1-'))).toBe(concerns),
 );
+
+const ofKind = (change: 'set' | 'deleted', kind: string | undefined) =>
+  ({ kind: 'link', change, link: { index: other, kind } as Link }) as const;
+
+it.each([
+  ['who reads a tap has come or gone', ofKind('set', 'tun'), true],
+  ['a tap is gone, and its settings with it', ofKind('deleted', 'tun'), false],
+  ['a pod’s interface comes', ofKind('set', 'veth'), false],
+  ['the gateway loses an address', address(gateway, 'global'), true],
+  ['another interface loses one', address(other, 'global'), false],
+  ['news were lost', { kind: 'overrun' } as const, true],
+])('%s: does it concern settings? %#', (_, event, concerns) => expect(concernsSettings(event, gateway)).toBe(concerns));

@@ -20,7 +20,7 @@ interface HostWatchOptions {
   readonly gatewayMade: () => void;
   /** An interface that is no pod's and not ours, or an address of it, may be another than before. */
   readonly nodeChanged: () => void;
-  /** The kernel's settings of all interfaces, or of the gateway, may be others than before. */
+  /** The kernel's settings of all interfaces, of the gateway or of a tap may be others than before. */
   readonly settingsChanged: () => void;
   /** The gateway's interface is gone. */
   readonly gatewayGone: () => void;
@@ -54,10 +54,12 @@ export function watchHost({ socket, ours, gateway, isPodInterface, isWantedNeigh
 }
 
 /**
- * Pods' interfaces come with settings of their own. `disable_ipv6` has no event, and takes the addresses away.
+ * Pods' interfaces come with settings of their own. `disable_ipv6` has no event, and takes the addresses away. A tap whose reader comes
+ * has a carrier: what is wanted of it follows from what that one asked for.
  */
-function concernsSettings(event: KernelEvent, gateway: IfIndex | undefined): boolean {
+export function concernsSettings(event: KernelEvent, gateway: IfIndex | undefined): boolean {
   if (event.kind === 'overrun') return true;
+  if (event.kind === 'link') return event.change === 'set' && event.link.kind === 'tun';
   if (event.kind === 'address') return event.change === 'deleted' && event.address.link === gateway;
   return event.kind === 'netconf' && (event.netconf.link === 'all' || event.netconf.link === gateway);
 }

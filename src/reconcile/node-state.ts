@@ -29,7 +29,7 @@ import { LinkedPorts } from './linked-ports.ts';
 import { Reconciler } from './reconciler.ts';
 import type { ReconcilerEvents, ReconcilerOptions } from './reconciler-options.ts';
 import type { RowPacking } from './row-packing.ts';
-import type { SettingKey } from './settings-target.ts';
+import type { SettingKey } from './setting-key.ts';
 import { sweepPeriodically } from './sweep.ts';
 import { portKey, type SwitchEntry, type SwitchKey, sameSwitchEntry } from './switch-entry.ts';
 import type { Target } from './target.ts';

@@ -1,20 +1,14 @@
 import { SeineError } from '../errors/seine-error.ts';
-import { readSysctl, type SysctlName, writeSysctl } from '../netlink/sysctl.ts';
+import { setTransmitChecksum } from '../netlink/ethtool.ts';
+import type { NetlinkSocket } from '../netlink/socket.ts';
+import { readSysctl, writeSysctl } from '../netlink/sysctl.ts';
+import { type SettingKey, settingText, tapOfSetting } from './setting-key.ts';
+import { readTapChecksum } from './tap-checksums.ts';
 import type { Plan, Target } from './target.ts';
 
-/** The name of a kernel setting with slashes, `net/ipv4/ip_forward`: names of interfaces have dots. */
-export type SettingKey = string & { readonly brand: 'SettingKey' };
-
-export function settingKey(name: SysctlName): SettingKey {
-  return name.join('/') as SettingKey;
-}
-
-/** As sysctl(8) has it where no part has a dot, and takes it in any case. */
-export function settingText(key: SettingKey): string {
-  return /\./.test(key) ? key : key.replaceAll('/', '.');
-}
-
 interface SettingsTargetOptions {
+  /** Any of the namespace of this process. */
+  readonly socket: NetlinkSocket;
   /** What is looked at: the kernel has thousands of settings. */
   readonly wanted: () => { keys(): Iterable<SettingKey>; wanted(key: SettingKey): string | undefined };
   /** Under `check` nothing is written, and what differs is refused. */
@@ -35,7 +29,7 @@ export class SettingsTarget implements Target<SettingKey, string> {
 
   observe(): Promise<Map<SettingKey, string>> {
     const wanted = this.#options.wanted();
-    return Promise.resolve(new Map(Array.from(wanted.keys(), (key) => [key, current(key) ?? wanted.wanted(key) ?? ''])));
+    return Promise.resolve(new Map(Array.from(wanted.keys(), (key) => [key, this.#current(key) ?? wanted.wanted(key) ?? ''])));
   }
 
   /** In the order that keeps a default route learnt by router advertisement: with forwarding on, the kernel ignores these. */
@@ -46,18 +40,26 @@ export class SettingsTarget implements Target<SettingKey, string> {
   }
 
   #put(key: SettingKey, value: string): void {
-    const before = current(key);
+    const before = this.#current(key);
     if (before === undefined || before === value) return;
-    const run = `sysctl -w ${settingText(key)}=${value}`;
+    const tap = tapOfSetting(key);
+    const run = tap === undefined ? `sysctl -w ${settingText(key)}=${value}` : `ethtool -K ${tap} tx ${value}`;
     if (this.#options.mode === 'check')
       throw new SeineError('REFUSED', `${settingText(key)} is ${before} and not ${value}; hostSettings is check: ${run}`);
     try {
-      writeSysctl(key.split('/'), value);
+      if (tap === undefined) writeSysctl(key.split('/'), value);
+      else setTransmitChecksum(this.#options.socket, tap, 'off');
     } catch (cause) {
       const error = SeineError.from(cause, settingText(key));
       throw new SeineError('REFUSED', `${settingText(key)} is ${before} and not ${value}, and cannot be changed: ${run}`, { cause: error });
     }
     this.#options.changed(key, before, value);
+  }
+
+  /** Undefined if the kernel has no such setting, as for an interface that is gone. */
+  #current(key: SettingKey): string | undefined {
+    const tap = tapOfSetting(key);
+    return tap === undefined ? sysctl(key) : readTapChecksum(this.#options.socket, tap);
   }
 }
 
@@ -65,8 +67,7 @@ function isForwarding(key: SettingKey): boolean {
   return /forward(?:ing)?$/.test(key);
 }
 
-/** Undefined if the kernel has no such setting, as for an interface that is gone. */
-function current(key: SettingKey): string | undefined {
+function sysctl(key: SettingKey): string | undefined {
   try {
     return readSysctl(key.split('/')).trim();
   } catch (thrown) {

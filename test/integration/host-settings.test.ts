@@ -1,8 +1,12 @@
+import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { readTransmitChecksum } from '../../src/netlink/ethtool.ts';
+import { getLink } from '../../src/netlink/links.ts';
 import { readSysctl, writeSysctl } from '../../src/netlink/sysctl.ts';
 import { contestedSettings } from '../../src/node/contested-settings.ts';
 import { wantHostSettings } from '../../src/node/host-settings.ts';
-import { SettingsTarget, settingKey } from '../../src/reconcile/settings-target.ts';
+import { settingKey } from '../../src/reconcile/setting-key.ts';
+import { SettingsTarget } from '../../src/reconcile/settings-target.ts';
 import { exampleNode } from '../support/example-node.ts';
 import { becomeNode, type TestNode } from '../support/node-wiring.ts';
 
@@ -48,6 +52,32 @@ it('are put back by the next look where the kernel reports nothing', async () =>
   await expect.poll(read(ofGateway('accept_source_route')), { timeout: 15_000 }).toBe('0');
 });
 
+/** As a switch opens it that takes along what is left to be done on a frame, and ends: ifr_flags TAP, NO_PI, VNET_HDR, and TUN_F_CSUM. */
+const openedWithHeader = `
+import fcntl, os, struct, sys
+tap = os.open('/dev/net/tun', os.O_RDWR)
+fcntl.ioctl(tap, 0x400454ca, struct.pack('16sH22x', sys.argv[1].encode(), 0x5002))
+fcntl.ioctl(tap, 0x400454d0, 1)
+`;
+
+it('of the gateway: checksums that a switch has left to the device are filled in where the next one does not', async () => {
+  const { socket } = node.plane.host;
+  const { name } = exampleNode.gateway;
+  wantHostSettings(exampleNode, { interfaces: [] }, node.plane.nodeState);
+  node.ovs.exec('ip', 'link', 'set', name, 'up');
+  await node.ovs.killVswitchd();
+  execFileSync('/usr/bin/python3', ['-c', openedWithHeader, name]);
+  expect([getLink(socket, name)?.vnetHeader, readTransmitChecksum(socket, name)]).toEqual([true, 'on']);
+  node.ovs.startVswitchd();
+  const startedMs = performance.now();
+  await expect.poll(() => getLink(socket, name)?.carrier, { timeout: 10_000 }).toBe(true);
+  // Newer switches ask for the header, and the offload stays.
+  const expected = getLink(socket, name)?.vnetHeader ? 'on' : 'off';
+  await expect.poll(() => readTransmitChecksum(socket, name), { timeout: 10_000 }).toBe(expected);
+  // The sweep alone would need up to four seconds, and the node is not reached meanwhile.
+  expect(performance.now() - startedMs).toBeLessThan(2_500);
+});
+
 it('stay while repair is paused, and are put back afterwards', async () => {
   const { nodeState } = node.plane;
   nodeState.pauseRepair();
@@ -75,6 +105,7 @@ it('are only said where the configuration is to check', async () => {
   const changed: string[] = [];
   const wanted = new Map([[key, '2']]);
   const target = new SettingsTarget({
+    socket: node.plane.host.socket,
     wanted: () => ({ keys: () => wanted.keys(), wanted: (each) => wanted.get(each) }),
     mode: 'check',
     changed: (setting) => changed.push(setting),
@@ -91,6 +122,7 @@ it('are only said where the configuration is to check', async () => {
 it('of an interface that is gone are no difference', async () => {
   const key = settingKey(['net', 'ipv4', 'conf', 'nowhere', 'rp_filter']);
   const target = new SettingsTarget({
+    socket: node.plane.host.socket,
     wanted: () => ({ keys: () => [key], wanted: () => '2' }),
     mode: 'manage',
     changed: () => {},

@@ -45,7 +45,8 @@ beforeAll(async () => {
   await makeServiceAndPolicy();
   const [client, ...servers] = ['client-1', 'web-1', 'web-2'].map((name) => lab.pod(name));
   if (client === undefined) throw new Error('no client');
-  direct = servers.map(({ name, ips }) => ({ name, from: client, addresses: ips, service: false }));
+  const node = { name: 'node', from: lab.node(2), addresses: lab.node(1).ips, service: false };
+  direct = [...servers.map(({ name, ips }) => ({ name, from: client, addresses: ips, service: false })), node];
   const addresses = await clusterIps(lab.api, 'echo', AbortSignal.timeout(patienceMs));
   service = [{ name: 'Service', from: client, addresses, service: true }];
   putBack = setUrgency(process.pid, urgent);
@@ -158,7 +159,7 @@ interface Replaced {
 }
 
 async function replaceUnderTraffic(env: Readonly<Record<string, string>>): Promise<Replaced> {
-  const servers = ['web-1', 'web-2'].map((name) => lab.pod(name));
+  const servers = [...['web-1', 'web-2'].map((name) => lab.pod(name)), lab.node(1)];
   const lanes = [await Traffic.start(servers, direct, hertz)];
   lanes.push(await Traffic.start([], service, hertz));
   const denied = probing();

@@ -137,8 +137,8 @@ export const heldStates = {
     tests: ['e2e/harm-host'],
   },
   'kernel settings': {
-    state: 'Kernel settings of the node: forwarding, and those of the gateway',
-    found: 'the kernel’s netconf events (forwarding, `rp_filter`), at once; sweep',
+    state: 'Kernel settings of the node: forwarding, those of the gateway, and that what the node sends by a tap has its checksums',
+    found: 'the kernel’s events (forwarding, `rp_filter`, taps), the switch that is back, at once; sweep',
     withinMs: SWEPT_MS,
     repaired: 'written again; never under `hostSettings: check`',
     said: `${part('settings')}; a warning with the file that sets it`,

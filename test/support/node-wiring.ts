@@ -81,6 +81,7 @@ export async function becomeNode(more = ''): Promise<TestNode> {
       databaseSynced: () => nodeState.reconcilers.switch.invalidate(),
       bridgeUp: () => {
         nodeState.reconcilers.bridge.invalidate();
+        nodeState.reconcilers.settings.recheck(); // what its taps have follows from its version
         changes.datapath.ring();
       },
       bridgeChanged: debouncedRecheck(() => nodeState.reconcilers.bridge, stop.signal),

@@ -22,7 +22,7 @@ import type { FirewallKey } from '../../reconcile/firewall-target.ts';
 import type { HostEntry, HostKey } from '../../reconcile/host-entry.ts';
 import type { LinkEntry, LinkKey } from '../../reconcile/link-entry.ts';
 import { NodeState } from '../../reconcile/node-state.ts';
-import type { SettingKey } from '../../reconcile/settings-target.ts';
+import type { SettingKey } from '../../reconcile/setting-key.ts';
 import type { SwitchEntry, SwitchKey } from '../../reconcile/switch-entry.ts';
 import { nothing } from '../../wanted/wanted.ts';
 import { holdingsOf } from './holdings.ts';

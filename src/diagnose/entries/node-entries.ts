@@ -2,7 +2,7 @@ import type { Entry, PortEntry } from '../../agent-api/entry.ts';
 import { type FirewallKey, isTable } from '../../reconcile/firewall-target.ts';
 import type { HostEntry, HostKey } from '../../reconcile/host-entry.ts';
 import type { LinkEntry, LinkKey } from '../../reconcile/link-entry.ts';
-import { type SettingKey, settingText } from '../../reconcile/settings-target.ts';
+import { type SettingKey, settingText } from '../../reconcile/setting-key.ts';
 import type { SwitchEntry, SwitchKey } from '../../reconcile/switch-entry.ts';
 import { type Compared, compare, type ReconciledTarget } from './compare.ts';
 

@@ -3,7 +3,7 @@ import type { FirewallKey } from '../../reconcile/firewall-target.ts';
 import { type HostEntry, type HostKey, sameHostEntry } from '../../reconcile/host-entry.ts';
 import { type LinkEntry, type LinkKey, sameLinkEntry } from '../../reconcile/link-entry.ts';
 import type { NodeState } from '../../reconcile/node-state.ts';
-import type { SettingKey } from '../../reconcile/settings-target.ts';
+import type { SettingKey } from '../../reconcile/setting-key.ts';
 import { type SwitchEntry, type SwitchKey, sameSwitchEntry } from '../../reconcile/switch-entry.ts';
 import type { ReconciledTarget } from './compare.ts';
 
