@@ -8,8 +8,16 @@ interface AuditEvent {
   readonly user: { readonly username: string };
   readonly userAgent?: string;
   readonly requestURI: string;
+  /** As RFC 3339 has it. */
+  readonly requestReceivedTimestamp: string;
   readonly objectRef?: { readonly apiGroup?: string; readonly resource: string; readonly subresource?: string };
   readonly responseStatus?: { readonly code?: number; readonly message?: string };
+}
+
+/** From when until when an API server was on its way (ms since the epoch). */
+export interface Starting {
+  readonly fromMs: number;
+  readonly toMs: number;
 }
 
 interface Account {
@@ -23,18 +31,22 @@ interface Account {
  * What agents have asked of the API server since the cluster is there. Requests of tests that borrow an agent's token are left out by their user agent.
  *
  * @param auditLog the file; those that were full are beside it
+ * @param starts an API server answers before it has read the roles, and refuses whatever they grant: what it refused then does not count
  */
-export function askedByAgents(auditLog: string): Account {
+export function askedByAgents(auditLog: string, starts: readonly Starting[] = []): Account {
   const used = new Set<string>();
   const refused = new Set<string>();
-  for (const { verb, userAgent = '', objectRef, responseStatus, requestURI } of events(auditLog)) {
+  for (const { verb, userAgent = '', objectRef, responseStatus, requestURI, requestReceivedTimestamp } of events(auditLog)) {
     if (userAgent !== 'seine-agent' || objectRef === undefined) continue;
     const { apiGroup, resource, subresource } = objectRef;
     used.add(`${verb} ${named(resource, subresource)}${apiGroup ? `.${apiGroup}` : ''}`);
-    if (responseStatus?.code === 403) refused.add(`${verb} ${requestURI}: ${responseStatus.message}`);
+    if (responseStatus?.code === 403 && !starts.some((start) => isWithin(start, requestReceivedTimestamp)))
+      refused.add(`${verb} ${requestURI}: ${responseStatus.message}`);
   }
   return { used, refused: [...refused] };
 }
+
+const isWithin = ({ fromMs, toMs }: Starting, timestamp: string) => fromMs <= Date.parse(timestamp) && Date.parse(timestamp) <= toMs;
 
 /** What a role grants, in the same words. */
 export function grantsOf({ rules }: ClusterRole): ReadonlySet<string> {

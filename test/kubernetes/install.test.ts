@@ -7,7 +7,7 @@ import { controlPlanePaths, runtimePaths } from '../../src/lab/kubernetes/paths.
 import { agentImage } from '../runtime/image-builder.ts';
 import { alertRules, expressions } from '../support/observability.ts';
 import { asAgentOf } from './agent-account.ts';
-import { askedByAgents, grantsOf } from './audit.ts';
+import { askedByAgents, grantsOf, type Starting } from './audit.ts';
 import { RealCluster, say } from './cluster.ts';
 import { Installation, page } from './installation.ts';
 import { nodeState } from './node-state.ts';
@@ -36,6 +36,8 @@ let installation: Installation;
 let traffic: TrafficCourse;
 let first = '';
 let second = '';
+/** Of the API server, but its first. */
+const starts: Starting[] = [];
 let before: readonly (readonly [node: string, state: Awaited<ReturnType<typeof nodeState>>])[];
 
 const states = async () => await Promise.all(cluster.nodes.map(async (node) => [node, await nodeState(cluster, node)] as const));
@@ -158,7 +160,9 @@ it('loses nothing while kubelet, containerd, the agent and the API server are re
   }
   const apiServer = async () => {
     await cluster.lab('apiserver', 'stop');
+    const fromMs = Date.now();
     await cluster.lab('apiserver', 'start');
+    starts.push({ fromMs, toMs: Date.now() });
     await cluster.wait(patience, '--for=condition=Ready', 'nodes', '--all');
   };
   await costsNothing('API server stopped and started', apiServer);
@@ -270,7 +274,7 @@ it('does what alerts and sentences say', async () => {
 });
 
 it('is refused nothing that agents ask for, and granted nothing that none asks for', async () => {
-  const { used, refused } = askedByAgents(controlPlanePaths(cluster.plan.dir).auditLog);
+  const { used, refused } = askedByAgents(controlPlanePaths(cluster.plan.dir).auditLog, starts);
   expect(refused).toEqual([]);
   const role = JSON.parse(await cluster.kubectl('get', 'clusterrole', 'seine-agent', '-o', 'json')) as ClusterRole;
   const granted = grantsOf(role);
