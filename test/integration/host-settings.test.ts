@@ -5,7 +5,7 @@ import { getLink } from '../../src/netlink/links.ts';
 import { readSysctl, writeSysctl } from '../../src/netlink/sysctl.ts';
 import { contestedSettings } from '../../src/node/contested-settings.ts';
 import { wantHostSettings } from '../../src/node/host-settings.ts';
-import { settingKey } from '../../src/reconcile/setting-key.ts';
+import { settingKey, tapChecksumKey } from '../../src/reconcile/setting-key.ts';
 import { SettingsTarget } from '../../src/reconcile/settings-target.ts';
 import { exampleNode } from '../support/example-node.ts';
 import { becomeNode, type TestNode } from '../support/node-wiring.ts';
@@ -52,13 +52,23 @@ it('are put back by the next look where the kernel reports nothing', async () =>
   await expect.poll(read(ofGateway('accept_source_route')), { timeout: 15_000 }).toBe('0');
 });
 
-/** As a switch opens it that takes along what is left to be done on a frame, and ends: ifr_flags TAP, NO_PI, VNET_HDR, and TUN_F_CSUM. */
-const openedWithHeader = `
+/** As switches open a tap that take along what is left to be done on a frame (1) or do not (0), one after another; it stays. */
+const openedBySwitches = `
 import fcntl, os, struct, sys
-tap = os.open('/dev/net/tun', os.O_RDWR)
-fcntl.ioctl(tap, 0x400454ca, struct.pack('16sH22x', sys.argv[1].encode(), 0x5002))
-fcntl.ioctl(tap, 0x400454d0, 1)
+name, *headers = sys.argv[1:]
+for header in headers:
+    tap = os.open('/dev/net/tun', os.O_RDWR)
+    flags = 0x5002 if header == '1' else 0x1002 # IFF_TAP, IFF_NO_PI, IFF_VNET_HDR
+    fcntl.ioctl(tap, 0x400454ca, struct.pack('16sH22x', name.encode(), flags)) # TUNSETIFF
+    fcntl.ioctl(tap, 0x400454cb, 1) # TUNSETPERSIST
+    if header == '1':
+        fcntl.ioctl(tap, 0x400454d0, 1) # TUNSETOFFLOAD, TUN_F_CSUM
+    os.close(tap)
 `;
+
+function openBySwitches(name: string, ...headers: readonly (0 | 1)[]): void {
+  execFileSync('/usr/bin/python3', ['-c', openedBySwitches, name, ...headers.map(String)]);
+}
 
 it('of the gateway: checksums that a switch has left to the device are filled in where the next one does not', async () => {
   const { socket } = node.plane.host;
@@ -66,7 +76,7 @@ it('of the gateway: checksums that a switch has left to the device are filled in
   wantHostSettings(exampleNode, { interfaces: [] }, node.plane.nodeState);
   node.ovs.exec('ip', 'link', 'set', name, 'up');
   await node.ovs.killVswitchd();
-  execFileSync('/usr/bin/python3', ['-c', openedWithHeader, name]);
+  openBySwitches(name, 1);
   expect([getLink(socket, name)?.vnetHeader, readTransmitChecksum(socket, name)]).toEqual([true, 'on']);
   node.ovs.startVswitchd();
   const startedMs = performance.now();
@@ -117,6 +127,29 @@ it('are only said where the configuration is to check', async () => {
     message: expect.stringContaining(`net.ipv4.ip_forward is ${before} and not 2; hostSettings is check: sysctl -w net.ipv4.ip_forward=2`),
   });
   expect([read(forward)(), changed]).toEqual([before, []]);
+});
+
+it('of a tap: are asked of it, and only said where the configuration is to check', async () => {
+  const { socket } = node.plane.host;
+  openBySwitches('older', 1, 0);
+  openBySwitches('newer', 1);
+  const [older, newer] = [tapChecksumKey('older'), tapChecksumKey('newer')];
+  const wanted = new Map([older, newer, tapChecksumKey('lo'), tapChecksumKey('nowhere')].map((key) => [key, 'off']));
+  const target = (mode: 'check' | 'manage') =>
+    new SettingsTarget({
+      socket,
+      wanted: () => ({ keys: () => wanted.keys(), wanted: (each) => wanted.get(each) }),
+      mode,
+      changed: () => {},
+    });
+  expect(await target('check').observe()).toEqual(new Map([...wanted, [older, 'on']]));
+  await expect(async () => target('check').apply({ put: wanted, remove: new Set() })).rejects.toMatchObject({
+    code: 'REFUSED',
+    message: expect.stringContaining('tx-checksumming of older is on and not off; hostSettings is check: ethtool -K older tx off'),
+  });
+  await target('manage').apply({ put: wanted, remove: new Set() });
+  expect(await target('manage').observe()).toEqual(wanted);
+  expect([readTransmitChecksum(socket, 'older'), readTransmitChecksum(socket, 'newer')]).toEqual(['off', 'on']);
 });
 
 it('of an interface that is gone are no difference', async () => {
