@@ -11,6 +11,7 @@ import { assertReadableJournal } from '../ipam/journal-store.ts';
 import { leasedNetworks } from '../ipam/lease-networks.ts';
 import type { PeerSource } from '../kube/peer-source.ts';
 import { listAddresses } from '../netlink/addresses.ts';
+import { getLink } from '../netlink/links.ts';
 import { awaitEnvironment } from '../node/await-environment.ts';
 import { watchEnvironment } from '../node/environment-watch.ts';
 import { keepFlowRestore } from '../node/flow-restore.ts';
@@ -120,7 +121,7 @@ async function prepareBridge(parts: StartParts, signal: AbortSignal): Promise<Li
   // Before anything is wanted: an agent that does not know the journal's format ends, and must leave the node as the newer one had it.
   await assertReadableJournal(journalPath(config));
   const interfaces = () => readHostInterfaces(stack.links.socket);
-  const localAddresses = () => readLocalAddresses(stack.links.socket);
+  const localAddresses = () => readLocalAddresses(stack.links.socket, config.hostGateway);
   const about = { config, nodes: sources.nodes.replica, interfaces, localAddresses, liveMode: () => liveModeOf(sources) };
   await whenSettingsKnown(sources, signal);
   const live = await awaitEnvironment({ ...about, readiness, log }, signal);
@@ -139,7 +140,7 @@ function openPeersAndServices(
   signal: AbortSignal,
 ): Pick<StartedNode, 'peers' | 'proxy'> {
   const { config, ovs, stack, nodeState, sources, peerSource, readiness, log } = parts;
-  const reservedNow = () => reservedRanges(live.current, globalAddresses(stack), sources.http.host);
+  const reservedNow = () => reservedRanges(live.current, globalAddresses(stack, config.hostGateway), sources.http.host);
   let known = reservedNow();
   live.subscribe(() => (known = reservedNow()));
   const reserved = () => known;
@@ -160,8 +161,10 @@ function serveSources({ services, endpointSlices, nodes, events, http, turns }: 
   return { services: services.replica, slices, nodes: nodes.replica, peers, events, apiServer: http.host, apiServerPort: http.port, turns };
 }
 
-function globalAddresses({ links }: StartParts['stack']): ReturnType<typeof listAddresses> {
-  return listAddresses(links.socket).filter(({ scope }) => scope === 'global');
+/** Those of the gateway that are ours are in networks of pods; others on it go again without a word (`HostTarget`). */
+function globalAddresses({ links }: StartParts['stack'], gateway: string): ReturnType<typeof listAddresses> {
+  const bridge = getLink(links.socket, gateway)?.index;
+  return listAddresses(links.socket).filter(({ scope, link }) => scope === 'global' && link !== bridge);
 }
 
 /**

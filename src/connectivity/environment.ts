@@ -30,7 +30,7 @@ export interface NodeEnvironment {
   readonly transport: readonly Ip[];
   /** Service address ranges that this node serves; empty where another proxy serves them. */
   readonly serviceCidrs: readonly Cidr[];
-  /** What else the node is reached at, on whatever interface; gateway's and transport's may be among them. */
+  /** What else the node is reached at, on any interface but the gateway; transport's may be among them. */
   readonly localAddresses?: readonly Ip[];
   /** Absent: `enforce`. */
   readonly policyMode?: PolicyMode;

@@ -5,7 +5,7 @@ import type { IfIndex } from '../netlink/interface-name.ts';
 import { localAddresses } from './local-addresses.ts';
 
 const index = (number: number): IfIndex => number as IfIndex;
-const links = ['lo', 'eth0', 'nodelocaldns', 'kube-ipvs0'].map((name, place) => ({ name, index: index(place + 1) }));
+const links = ['lo', 'eth0', 'nodelocaldns', 'kube-ipvs0', 'antrea-gw0'].map((name, place) => ({ name, index: index(place + 1) }));
 
 interface More {
   readonly scope?: 'global' | 'host' | 'link';
@@ -19,7 +19,7 @@ function texts(...addresses: readonly (readonly [link: number, text: string, mor
     const duplicateDetection: Address['duplicateDetection'] = failed ? 'failed' : 'done';
     return { link: index(link), address: parseIp(address), prefixLength: Number(prefix), scope, duplicateDetection };
   });
-  return localAddresses(read, links).map(({ text }) => text);
+  return localAddresses(read, links, 'antrea-gw0').map(({ text }) => text);
 }
 
 it('are what NodeLocal DNSCache binds, and the others of the node, in one order', () => {
@@ -48,4 +48,8 @@ it('are not those of a link or of the machine itself, those of Services that kub
 it('are no more than 64', () => {
   const many = Array.from({ length: 300 }, (_, number) => [2, `198.51.100.${number % 256}/24`] as const);
   expect(texts(...many)).toHaveLength(64);
+});
+
+it('are none that another program put on the gateway: what takes it away again is the agent, which is not told of that', () => {
+  expect(texts([5, '10.244.0.1/22'], [5, '192.0.2.7/24'], [2, '192.168.77.1/24'])).toEqual(['192.168.77.1']);
 });
