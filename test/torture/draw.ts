@@ -26,6 +26,14 @@ export interface DrawnStep {
   readonly drawn: readonly Drawn[];
 }
 
+/** One of a kind that was asked for, alone, while the agent does anything. @throws Error if there is no such kind */
+export function drawOfKind(scene: Scene, random: Random, name: string): DrawnStep {
+  const kind = stepFamilies.flat().find((each) => each.name === name);
+  if (kind === undefined) throw new Error(`no kind of step is called ${name}`);
+  const deed = kind.draw(scene, random);
+  return { agent: kind.alone ? 'alive' : random.pick(states), drawn: deed === undefined ? [] : [{ kind, deed }] };
+}
+
 /** @param only `node`: nothing that changes what ought to be */
 export function drawStep(scene: Scene, random: Random, only?: StepKind['changes']): DrawnStep {
   const may = ({ changes }: StepKind): boolean => only === undefined || changes === only;

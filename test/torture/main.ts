@@ -9,7 +9,7 @@ import { type RunOptions, type StepReport, Torture } from './run.ts';
 import { shrink } from './shrink.ts';
 
 const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrink N] [--agent FILE | --mutant NAME]
-                       [--patience N] [--hertz N] [--changes N] [--ovs VERSION]
+                       [--patience N] [--hertz N] [--changes N | --kind NAME] [--ovs VERSION]
 
   --seed      of what is done; a new one without it, which is printed
   --steps     how many; 20
@@ -20,6 +20,7 @@ const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrin
   --ovs       Open vSwitch of another Debian release, which is fetched once (npm run test:ovs -- --help); what is in PATH
   --hertz     packets, new connections and messages a second on each lane that goes on meanwhile; 100, and none with 0
   --changes   how many steps may change what ought to be, of which each costs a virgin; all that are drawn
+  --kind      do steps of one kind only, such as "pod.deleted"; any that is drawn
   --patience  how many times the deadlines of docs/reliability.md, for a machine that does other things as well; 1
 `;
 
@@ -33,6 +34,7 @@ const options = {
   patience: { type: 'string', default: '1' },
   hertz: { type: 'string', default: '100' },
   changes: { type: 'string' },
+  kind: { type: 'string' },
   ovs: { type: 'string' },
   help: { type: 'boolean', default: false },
 } as const;
@@ -51,7 +53,10 @@ async function main(): Promise<number> {
   const patience = wholeNumber('patience', values.patience);
   const mutant = values.mutant === undefined ? undefined : makeMutant(values.mutant);
   if (mutant !== undefined) say(mutant.what);
-  const changes = values.changes === undefined ? {} : { changesMost: wholeNumber('changes', values.changes, 0) };
+  const changes = {
+    ...(values.changes !== undefined && { changesMost: wholeNumber('changes', values.changes, 0) }),
+    ...(values.kind !== undefined && { kind: values.kind }),
+  };
   try {
     return await tortureAndShrink(
       { seed, agent: mutant?.agent ?? values.agent, patience, hertz: wholeNumber('hertz', values.hertz, 0), ...changes, steps, say },

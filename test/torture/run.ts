@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { ApiView } from './api-view.ts';
-import { type AgentState, act, type Done, type DrawnStep, deadlineOf, drawStep } from './draw.ts';
+import { type AgentState, act, type Done, type DrawnStep, deadlineOf, drawOfKind, drawStep } from './draw.ts';
 import { judge, steadySnapshot, type TriedNode, type Verdict } from './judge.ts';
 import { Lab } from './lab.ts';
 import { Lanes } from './lanes.ts';
@@ -36,6 +36,8 @@ export interface RunOptions {
   readonly patience: number;
   /** How many steps may change what ought to be, of which each costs a virgin; as many as are drawn if left out. */
   readonly changesMost?: number;
+  /** The kind of every step; any that is drawn if left out. */
+  readonly kind?: string;
   /** Packets, connections and messages a second on each lane; 0 for no lanes. */
   readonly hertz: number;
   readonly say: (line: string) => void;
@@ -133,7 +135,9 @@ export class Torture {
   async #step(number: number): Promise<StepReport> {
     await this.#scene.look();
     const only = this.#changes < (this.#options.changesMost ?? Infinity) ? undefined : 'node';
-    const step = drawStep(this.#scene, new Random(this.#options.seed, number), only);
+    const { kind, seed } = this.#options;
+    const random = new Random(seed, number);
+    const step = kind === undefined ? drawStep(this.#scene, random, only) : drawOfKind(this.#scene, random, kind);
     if (changesObjects(step)) this.#changes++;
     await this.#watch.begin();
     const done = await act(this.#scene, step);

@@ -13,6 +13,12 @@ const passing = new Set(['LOWER_UP', 'NO-CARRIER', 'M-DOWN']);
  */
 const detection = /^ipv6\/conf\/(?!all|default|antrea-gw0)[^/]+\/accept_dad:/;
 
+/**
+ * Whether the way out takes router advertisements: an agent that starts while forwarding is off has it go on taking them
+ * (docs/operations.md, kernel settings). A virgin starts on a node that forwards, and cannot know.
+ */
+const history = /^ipv6\/conf\/br-phy\/accept_ra:/;
+
 type Fields = Readonly<Record<string, unknown>>;
 type Execute = (command: string, args: readonly string[]) => Promise<string>;
 
@@ -77,7 +83,7 @@ async function settingLines(execute: Execute): Promise<string[]> {
   const read = await execute('sh', ['-c', `cd /proc/sys/net && grep -rs . ${folders}; true`]);
   return read
     .split('\n')
-    .filter((text) => text !== '' && !detection.test(text))
+    .filter((text) => text !== '' && !detection.test(text) && !history.test(text))
     .map((text) => `sysctl ${text}`);
 }
 

@@ -32,7 +32,10 @@ export interface StepKind {
   readonly agent?: 'alive';
   /** Who has to count it, if it harms what an agent looks after. */
   readonly part?: Part;
-  /** The switch forgets its connections: those to a Service may be given another endpoint, and end (docs/reliability.md). */
+  /**
+   * The switch forgets its connections, or passes packets on untranslated: those to a Service may be given another endpoint, or answers
+   * that are not theirs, and end (docs/reliability.md).
+   */
   readonly forgets?: true;
   /** No packet needs what it harms. */
   readonly harmless?: true;

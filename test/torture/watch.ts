@@ -4,6 +4,7 @@ import type { AgentState, Done } from './draw.ts';
 import type { Lab } from './lab.ts';
 import { type LaneAnswer, type Lanes, monotonicMs } from './lanes.ts';
 import { judgeLearned } from './learned.ts';
+import { Losses } from './losses.ts';
 import { learnedFlows } from './snapshot.ts';
 import type { Part } from './step.ts';
 
@@ -24,10 +25,8 @@ const toService = / (?:service|sticky) /;
 export class Watch {
   readonly #lab: Lab;
   readonly #lanes: Lanes | undefined;
+  readonly #losses = new Losses();
   #counted: ReadonlyMap<Part, number> = new Map();
-  #beganMs = 0;
-  /** Whether the step before may lose packets, which may be found out only now. */
-  #mayLose = true;
 
   constructor(lab: Lab, lanes: Lanes | undefined) {
     this.#lab = lab;
@@ -36,7 +35,7 @@ export class Watch {
 
   async begin(): Promise<void> {
     this.#counted = await repairs(this.#lab.tried);
-    this.#beganMs = monotonicMs();
+    this.#losses.begin(monotonicMs());
   }
 
   /** @param withinMs how long a lane may be silent once the node is as it ought to be @returns what is otherwise than it ought to be */
@@ -44,9 +43,8 @@ export class Watch {
     const found = [...(await empty(() => this.#uncounted(course), withinMs)), ...(await empty(() => this.#wrongLearned(), withinMs))];
     if (this.#lanes === undefined) return found;
     const answer = await this.#lanes.ask({ sinceMs: monotonicMs(), withinMs });
-    const problems = [...found, ...this.#laneProblems(course, answer)];
-    this.#mayLose = mayLose(course);
-    return problems;
+    this.#losses.end(mayLose(course));
+    return [...found, ...this.#laneProblems(course, answer)];
   }
 
   /** What the switch has learned and ought not to know, by Services and endpoints as they are now. */
@@ -72,8 +70,7 @@ export class Watch {
 
   #laneProblems(course: Course, { silent, broken, lost }: LaneAnswer): string[] {
     const ended = course.done.some(({ kind }) => kind.forgets) ? broken.filter((lane) => !toService.test(lane)) : broken;
-    const may = mayLose(course);
-    const wrong = lost.filter(({ lane, atMs }) => onTheNode.test(lane) && !(atMs < this.#beganMs ? this.#mayLose : may));
+    const wrong = lost.filter(({ lane, atMs }) => onTheNode.test(lane) && !this.#losses.allowed(atMs));
     const ofLane = new Map<string, number>();
     for (const { lane } of wrong) ofLane.set(lane, (ofLane.get(lane) ?? 0) + 1);
     return [

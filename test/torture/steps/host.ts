@@ -79,7 +79,8 @@ export const hostSteps: readonly StepKind[] = [
   sysctl('no forwarding 6', 'net.ipv6.conf.all.forwarding=0'),
   sysctl('strict', `net.ipv4.conf.${gateway}.rp_filter=1`),
   sysctl('redirects', `net.ipv4.conf.${gateway}.send_redirects=1`),
-  vsctl('fails open', 'set', 'Bridge', 'br-int', 'fail_mode=standalone'),
+  // Until it is put back the bridge is a plain switch: pods answer with their own addresses what was sent to a Service, and clients reset that.
+  { ...vsctl('fails open', 'set', 'Bridge', 'br-int', 'fail_mode=standalone'), forgets: true },
   vsctl('bridge unmarked', 'set', 'Bridge', 'br-int', 'external_ids={}'),
   vsctl('spanning tree', 'set', 'Bridge', 'br-int', 'stp_enable=true'),
   vsctl('controller', 'set-controller', 'br-int', 'tcp:192.0.2.9:6653'),
