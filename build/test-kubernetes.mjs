@@ -183,14 +183,14 @@ function report(set, families, file, failure) {
 /**
  * Images take as long as the machine needs for Debian's and npm's packages: built before the tests, of which the longest is known.
  *
- * @param release a version that was released; what is checked out if absent
+ * @param which a version that was released, or `newer-ovs`; what is checked out if absent
  * @returns {Promise<string>} their archive
  */
-async function builtImages(release) {
-  const archive = join(cache, 'kubernetes', release === undefined ? 'images.tar' : `images-${release}.tar`);
+async function builtImages(which) {
+  const archive = join(cache, 'kubernetes', which === undefined ? 'images.tar' : `images-${which}.tar`);
   mkdirSync(dirname(archive), { recursive: true });
   const remedy = 'look at the log; what was built so far is kept';
-  const command = [join(root, 'test', 'kernel', 'export-images.ts'), archive, ...(release === undefined ? [] : [release])];
+  const command = [join(root, 'test', 'kernel', 'export-images.ts'), archive, ...(which === undefined ? [] : [which])];
   // Another run of this checkout would have the archive taken away.
   await exclusively(join(cache, 'kubernetes', 'images.lock'), () =>
     runLogged('kubernetes-images', process.execPath, command, { cwd: root, remedy }),
@@ -201,7 +201,8 @@ async function builtImages(release) {
 /** @returns {Promise<string>} the archives that a set takes, with commas between them */
 async function imagesOf(set) {
   const archives = [await builtImages()];
-  if (set === 'upgrade') for (const release of recordedReleases().slice(0, releasesInstalled)) archives.push(await builtImages(release));
+  if (set === 'upgrade')
+    for (const which of [...recordedReleases().slice(0, releasesInstalled), 'newer-ovs']) archives.push(await builtImages(which));
   return archives.join(',');
 }
 

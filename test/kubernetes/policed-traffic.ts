@@ -38,6 +38,11 @@ export class PolicedTraffic {
     this.#cluster = cluster;
   }
 
+  /** How many connections stay that are translated: one for each address of a Service, and each way to its node port. */
+  get lanesByService(): number {
+    return this.#routes.filter(({ service: isService }) => isService).flatMap(({ addresses }) => addresses).length;
+  }
+
   /** Starts the pods; nothing is policed yet. */
   async prepare(): Promise<void> {
     const [first = '', second = ''] = this.#cluster.nodes;

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { labFolderOf } from '../../build/test-run/lab-folder.mjs';
 import { packageRoot } from '../../src/lab/machine/installation.ts';
+import { newerOvsImage } from '../runtime/image-builder.ts';
 import { until } from '../support/converge-lab.ts';
 import { releases } from '../support/releases.ts';
 import { setUrgency, urgent } from '../support/urgency.ts';
@@ -15,7 +16,7 @@ import { applied, releasedVersion, thisVersion, type Version } from './versions.
 
 /*
  * Versions on a real Kubernetes: the last release installed, upgraded to this one and rolled back by the controllers of DaemonSets, in pools beside each
- * other, under 100 Hz on all ways and with policies in force. One story: each part begins where the one before has ended.
+ * other, with its Open vSwitch, under 100 Hz on all ways and with policies in force. One story: each part begins where the one before has ended.
  */
 
 const dir = labFolderOf('upgrade');
@@ -26,10 +27,13 @@ const wholeRollOutsMs = 1_800_000;
 const conflist = '/etc/cni/net.d/10-seine.conflist';
 /** The userspace data path of a machine that is busy otherwise loses packets now and then; an upgrade that loses them always does. */
 const triesMax = 3;
+const outageMs = 30_000;
 /** What has to keep up with the traffic on a busy machine, beside the switches. */
 const controlPlane = ['etcd', 'kube-apiserver', 'kube-scheduler', 'kube-controller-manager'];
 const pool = 'tried';
 const poolLabel = 'seine.dev/pool';
+const ovsPoolLabel = 'seine.dev/ovs-pool';
+const newerPool = 'newer';
 /** What an older agent has in its configuration after a way back. */
 const laterKey = 'keyOfALaterRelease';
 
@@ -58,7 +62,7 @@ afterAll(async () => {
 }, 360_000);
 
 /** Archives of images, as `npm run test:kubernetes` names them. */
-const archives = ['this', 'last', 'beforeLast'] as const;
+const archives = ['this', 'last', 'beforeLast', 'newerOvs'] as const;
 
 async function importImages(...wanted: readonly (typeof archives)[number][]): Promise<void> {
   const files = process.env['SEINE_TEST_IMAGES']?.split(',') ?? [];
@@ -186,10 +190,40 @@ it(
 );
 
 it(
+  'stops at one node while the API server is away in the midst of it, and goes on',
+  async () => {
+    let upgraded = false;
+    await losesNothing({
+      'the API server away in the midst of a roll-out': async () => {
+        const before = new Set((await agentPods(cluster)).map(({ name }) => name));
+        // The next try finds agents of this version.
+        if (upgraded) await cluster.type('kubectl -n seine-system rollout restart daemonset/seine-agent');
+        else await applied(cluster, thisVersion);
+        upgraded = true;
+        // Those that were replaced may still be listed.
+        const replaced = async () => (await agentPods(cluster)).filter(({ name }) => !before.has(name));
+        await until(
+          async () => (await replaced()).length > 0,
+          patienceMs,
+          () => 'no agent is replaced',
+        );
+        await cluster.lab('apiserver', 'stop');
+        say('the API server is away');
+        await new Promise((resolve) => setTimeout(resolve, outageMs));
+        await cluster.lab('apiserver', 'start');
+        expect(await replaced()).toHaveLength(1);
+        await untilAvailable();
+        expect(await replaced()).toHaveLength(cluster.nodes.length);
+        await untilInstalled(thisVersion.agentImage);
+      },
+    });
+  },
+  wholeRollOutsMs,
+);
+
+it(
   'has nodes of two releases back in a pool with settings of their own, each talks with each',
   async () => {
-    await applied(cluster, thisVersion);
-    await untilInstalled(thisVersion.agentImage);
     await importImages('beforeLast');
     await applied(cluster, beforeLast, { pool, settings: ['logLevel=debug', 'proxy.bucketTranslation=false'], edit: withMore });
     await losesNothing({
@@ -217,6 +251,81 @@ it(
     await cluster.type(`kubectl label node ${second} ${poolLabel}-`);
     await untilRuns(second, thisVersion.agentImage);
     await cluster.kubectl('-n', 'seine-system', 'delete', 'daemonset', `seine-agent-${pool}`);
+  },
+  wholeRollOutsMs,
+);
+
+/** Deletes the pod of Open vSwitch of a node, and waits for the one in its place. */
+async function replaceOvs(node: string): Promise<void> {
+  const old = await cluster.podOf('seine-ovs', node);
+  await cluster.kubectl('-n', 'seine-system', 'delete', old);
+  let now = '';
+  const comes = async () => {
+    now = await cluster.podOf('seine-ovs', node);
+    return /^pod\/\S+$/.test(now) && now !== old;
+  };
+  await until(comes, patienceMs, () => `no other pod of Open vSwitch comes: ${now}`);
+  await cluster.wait(patienceMs / 1_000, '--for=condition=Ready', '-n', 'seine-system', now);
+}
+
+it(
+  'replaces Open vSwitch when its pods are deleted, and not before',
+  async () => {
+    const ovsImages = async () => {
+      const path = 'jsonpath={.items[*].spec.containers[0].image}';
+      const said = await cluster.kubectl('-n', 'seine-system', 'get', 'pods', '-l', 'app.kubernetes.io/name=seine-ovs', '-o', path);
+      return [...new Set(said.split(' '))];
+    };
+    expect(await ovsImages()).toEqual([last.ovsImage]);
+    let running = last;
+    for (const version of [thisVersion, last, thisVersion]) {
+      await cluster.type(`kubectl -n seine-system set image daemonset/seine-ovs ovs=${version.ovsImage}`);
+      expect(await ovsImages()).toEqual([running.ovsImage]);
+      for (const node of cluster.nodes) {
+        const counted = await traffic.during(`Open vSwitch of ${node} to that of ${version.name}`, async () => await replaceOvs(node));
+        expect(passedOf(counted)).toEqual([]);
+        // The tracker is empty then: a connection by a Service may meet its other endpoint, and end.
+        expect(counted.allowed.broken).toBeLessThanOrEqual(traffic.lanesByService);
+      }
+      running = version;
+      expect(await ovsImages()).toEqual([running.ovsImage]);
+    }
+    await untilUniform(cluster);
+    await newPodsAreServed();
+  },
+  wholeRollOutsMs,
+);
+
+/** What the API server gets of the node's own kubelet, by TCP to the node. */
+async function ovsVersion(node: string): Promise<string> {
+  const ovs = await cluster.podOf('seine-ovs', node);
+  return await cluster.kubectlAnyway('-n', 'seine-system', 'exec', ovs, '-c', 'ovs', '--', 'ovs-vswitchd', '--version');
+}
+
+it(
+  'has a node with another Open vSwitch in a pool, and takes it back',
+  async () => {
+    await importImages('newerOvs');
+    await applied(cluster, thisVersion, { pool: newerPool, poolOvs: newerOvsImage });
+    for (const [value, version] of [
+      [`=${newerPool}`, ' 3.5.'],
+      ['-', ' 3.1.'],
+    ] as const) {
+      const counted = await traffic.during(`Open vSwitch${version} on ${second}`, async () => {
+        await cluster.type(`kubectl label node ${second} ${poolLabel}${value} ${ovsPoolLabel}${value}`);
+        let said = '';
+        const runs = async () => {
+          said = await ovsVersion(second);
+          return said.includes(version);
+        };
+        await until(runs, patienceMs, () => said);
+        await untilRuns(second, thisVersion.agentImage);
+      });
+      expect(passedOf(counted)).toEqual([]);
+      expect(await ovsVersion(first)).toContain(' 3.1.');
+      await newPodsAreServed();
+    }
+    await cluster.kubectl('-n', 'seine-system', 'delete', 'daemonset', `seine-agent-${newerPool}`, `seine-ovs-${newerPool}`);
   },
   wholeRollOutsMs,
 );

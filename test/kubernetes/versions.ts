@@ -26,6 +26,8 @@ export async function releasedVersion(release: Release): Promise<Version> {
 interface Rendering {
   /** Of which pool; of all nodes that are in none if absent. */
   readonly pool?: string;
+  /** The pool's own Open vSwitch. */
+  readonly poolOvs?: string;
   /** `KEY=VALUE` of the agent's configuration. */
   readonly settings?: readonly string[];
   /** Changes the manifest, as another program does that has rendered it; the ConfigMap gets another name then. */
@@ -33,10 +35,11 @@ interface Rendering {
 }
 
 /** Renders the manifest of a version with its own renderer, as an administrator keeps the options. @returns the manifest */
-async function rendered(cluster: RealCluster, version: Version, { pool, settings = [], edit }: Rendering = {}): Promise<string> {
+async function rendered(cluster: RealCluster, version: Version, { pool, poolOvs, settings = [], edit }: Rendering = {}): Promise<string> {
   const server = new URL(cluster.plan.management.apiServerUrl).hostname;
-  const whose = pool === undefined ? ['--ovs-image', version.ovsImage] : ['--pool', pool];
-  const images = ['--agent-image', version.agentImage, ...whose];
+  const ovs = pool === undefined ? version.ovsImage : poolOvs;
+  const whose = pool === undefined ? [] : ['--pool', pool, ...(poolOvs === undefined ? [] : ['--pool-ovs'])];
+  const images = ['--agent-image', version.agentImage, ...(ovs === undefined ? [] : ['--ovs-image', ovs]), ...whose];
   // Packets go through a bridge that has the node's address, and no kernel's data path.
   const node = ['--datapath', 'netdev', '--api-server', `https://${server}:6443`];
   const set = ['transportInterface=br-phy', ...settings].flatMap((each) => ['--set', each]);

@@ -22,6 +22,9 @@ export const imagesOfRelease = (version: string) => ({
   agent: `localhost/seine/agent:${version}`,
   ovs: `localhost/seine/ovs:${version}`,
 });
+/** A newer Debian than 12, and Open vSwitch of it. */
+const newerDebian = 'trixie';
+export const newerOvsImage = `localhost/seine/ovs:${newerDebian}`;
 
 /** What podman is to know about a machine that may be a container itself. */
 const runFolder = '/run/seine-images';
@@ -69,6 +72,15 @@ export function shellEnvironment(): Readonly<Record<string, string>> {
   return { ...podmanEnvironment, CONTAINERS_STORAGE_CONF: file };
 }
 
+/** What is checked out, with Open vSwitch of a newer Debian. */
+export async function buildNewerOvs(signal: AbortSignal): Promise<void> {
+  const { buildBase } = await makeBases(signal);
+  const base = `localhost/seine/base:${newerDebian}`;
+  const archive = await makeBase(own, signal, newerDebian);
+  if (!(await exists(base, signal))) await podman(['import', '--arch', own, archive, base], signal);
+  await build({ source: root, name: 'ovs', tag: newerOvsImage, bases: { base, buildBase }, architecture: own }, signal);
+}
+
 interface Bases {
   readonly base: string;
   readonly buildBase: string;
@@ -113,14 +125,16 @@ async function exists(image: string, signal: AbortSignal): Promise<boolean> {
   );
 }
 
-/** A minimal Debian of this machine's release, in a file. */
-export async function makeBase(architecture: Architecture, signal: AbortSignal): Promise<string> {
-  const archive = join(cache, `base${suffix(architecture)}.tar`);
+/** A minimal Debian in a file. @param wanted its code name; that of this machine if absent */
+export async function makeBase(architecture: Architecture, signal: AbortSignal, wanted?: string): Promise<string> {
+  const name = `base${wanted === undefined ? '' : `-${wanted}`}${suffix(architecture)}`;
+  const archive = join(cache, `${name}.tar`);
   if (existsSync(archive)) return archive;
-  const release = /^VERSION_CODENAME=(\w+)$/m.exec(readFileSync('/etc/os-release', 'utf8'))?.[1] ?? '';
-  const folder = join(cache, `base${suffix(architecture)}`);
+  const mine = /^VERSION_CODENAME=(\w+)$/m.exec(readFileSync('/etc/os-release', 'utf8'))?.[1] ?? '';
+  const folder = join(cache, name);
   rmSync(folder, { recursive: true, force: true });
-  const what = [`--arch=${architecture}`, '--variant=minbase', release, folder, await mirrorOf(release, signal)];
+  // Mirrors have all releases.
+  const what = [`--arch=${architecture}`, '--variant=minbase', wanted ?? mine, folder, await mirrorOf(mine, signal)];
   await run('debootstrap', what, {}, signal);
   rmSync(join(folder, 'var/cache/apt/archives'), { recursive: true, force: true });
   mkdirSync(join(folder, 'var/cache/apt/archives/partial'), { recursive: true });
