@@ -116,6 +116,8 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
 /** The bridge with its gateway and tunnel. */
 async function prepareBridge(parts: StartParts, signal: AbortSignal): Promise<LiveEnvironment> {
   const { config, ovs, stack, nodeState, ports, sources, readiness, log } = parts;
+  // A bridge that somebody emptied forwards nothing before all that is known is wanted of it (`serve`).
+  nodeState.reconcilers.bridge.holdFront();
   report(parts, 'connecting to the switch database');
   await ovs.lock.take(signal);
   // Before anything is wanted: an agent that does not know the journal's format ends, and must leave the node as the newer one had it.
@@ -233,10 +235,14 @@ async function serve(parts: StartParts, { peers, proxy }: StartedNode, released:
   report(parts, 'waiting to know the Services');
   await untilServicesKnown(sources, signal);
   await proxy.services.settled();
+  await peers.settled();
   report(parts, 'waiting for bridge and host to take the node’s flows and routes');
   const restoring = keepFlowRestore({ database: ovs.database, nodeState, lock: ovs.lock.name, readiness, log }, signal);
   const own = { owner: nodeOwner, bridge: nodeState.bridge.revision, host: nodeState.host.revision };
-  const realized = () => nodeState.realized(own, signal);
+  const realized = async () => {
+    await nodeState.reconcilers.bridge.lead(signal);
+    await nodeState.realized(own, signal);
+  };
   await retryUntilAccepted({ what: 'node', work: realized, readiness, log, retryMs: REFUSED_RETRY_MS }, signal);
   readiness.clear('start');
   log.info('ready', { tookMs: Math.round(performance.now()) });

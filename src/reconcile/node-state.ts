@@ -19,6 +19,7 @@ import {
   numberOf,
   tableOfKey,
 } from './bridge-entry.ts';
+import { bridgeFront } from './bridge-front.ts';
 import { DesiredState } from './desired-state.ts';
 import type { FirewallKey } from './firewall-target.ts';
 import { FlowTemplates } from './flow-template.ts';
@@ -165,11 +166,11 @@ export class NodeState {
       desired: DesiredState<K, V>,
       target: Target<K, V>,
       equal: (a: V, b: V) => boolean,
-      more: Pick<ReconcilerOptions<K, V>, 'depthOf' | 'refusals' | 'sideBySide'> = {},
+      more: Pick<ReconcilerOptions<K, V>, 'depthOf' | 'front' | 'refusals' | 'sideBySide'> = {},
     ): Reconciler<K, V> =>
       new Reconciler({ ...common(part, events), ...more, blockedBy, desired, target, equal, batchSize: batchSizes[part] });
     this.reconcilers = {
-      bridge: reconciler('bridge', this.bridge, targets.bridge, equalStrings, { depthOf: depthOfKey }),
+      bridge: reconciler('bridge', this.bridge, targets.bridge, equalStrings, { depthOf: depthOfKey, front: bridgeFront }),
       switch: reconciler('switch', this.switch, targets.switch, sameSwitchEntry),
       host: reconciler('host', this.host, targets.host, sameHostEntry),
       firewall: reconciler('firewall', this.firewall, targets.firewall, equalStrings),

@@ -1,5 +1,6 @@
 import type { SeineError } from '../errors/seine-error.ts';
 import type { DesiredState } from './desired-state.ts';
+import type { FrontEntries } from './filling.ts';
 import type { Target } from './target.ts';
 
 export interface ReconcilerOptions<K extends string, V> {
@@ -15,6 +16,8 @@ export interface ReconcilerOptions<K extends string, V> {
   readonly sideBySide?: number;
   /** Where an entry lies on the way of a packet, counted from the front: what lies behind is put first and removed last. Left out: anywhere. */
   readonly depthOf?: (key: K) => number;
+  /** What of an emptied target is put last. Left out: nothing. */
+  readonly front?: FrontEntries<K, V>;
   readonly events: ReconcilerEvents<K>;
   /**
    * What a refusal says. `ifObserved` (if left out): it may only mean that the remembered state is out of date, and counts once the target

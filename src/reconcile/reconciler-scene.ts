@@ -1,6 +1,7 @@
 import type { SeineError } from '../errors/seine-error.ts';
 import { DesiredState } from './desired-state.ts';
 import { FakeTarget } from './fake-target.ts';
+import type { FrontEntries } from './filling.ts';
 import { PackedMap, type Packing } from './packed-entries.ts';
 import { Reconciler } from './reconciler.ts';
 
@@ -12,11 +13,13 @@ export function reconcilerScene({
   refusals = 'ifObserved',
   sideBySide = 1,
   packings = [],
+  front,
 }: {
   readonly batchSize?: number;
   readonly refusals?: 'ifObserved' | 'certain';
   readonly sideBySide?: number;
   readonly packings?: readonly Packing<string, number>[];
+  readonly front?: FrontEntries<string, number>;
 } = {}) {
   const desired = new DesiredState<string, number>({ equal, isUrgent: (owner) => owner.startsWith('urgent'), packings });
   const target = new PackedTarget(packings);
@@ -30,6 +33,7 @@ export function reconcilerScene({
     batchSize,
     refusals,
     sideBySide,
+    ...(front && { front }),
     backoffMs: () => 0,
     now: () => nowMs,
     events,

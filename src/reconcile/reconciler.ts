@@ -5,6 +5,7 @@ import { SeineError } from '../errors/seine-error.ts';
 import { BatchWriter, type WriteProgress } from './batch-writer.ts';
 import type { Dirty } from './desired-state.ts';
 import { COMPARE_SLICE, differences, eachOnce } from './differences.ts';
+import { Filling } from './filling.ts';
 import { type ObservedSnapshot, ObservedState } from './observed-state.ts';
 import { type PlanBatch, without } from './plan-batch.ts';
 import { Progress } from './progress.ts';
@@ -32,6 +33,7 @@ export class Reconciler<K extends string, V> {
   readonly #observed: ObservedState<K, V>;
   readonly #target: WatchedTarget<K, V>;
   readonly #writer: BatchWriter<K, V>;
+  readonly #filling: Filling<K, V>;
   /** Keys that must be compared although no owner changed them. */
   #recheck = new Set<K>();
   #observeTookMs = 0;
@@ -60,6 +62,7 @@ export class Reconciler<K extends string, V> {
     this.#observed = new ObservedState(options.now, () => this.#bell.ring());
     this.#target = new WatchedTarget(options.target, options.equal, options.blockedBy);
     this.#writer = new BatchWriter({ ...options, target: this.#target });
+    this.#filling = new Filling(options.front);
   }
 
   /** The desired state may have changed. Cheap; may be called at any rate. */
@@ -118,6 +121,17 @@ export class Reconciler<K extends string, V> {
     for (const key of this.#withheld) this.#recheck.add(key);
     this.#withheld.clear();
     this.#bell.ring();
+  }
+
+  /** Until `lead`, a target that is found without what leads packets in stays without it. */
+  holdFront(): void {
+    this.#filling.hold();
+  }
+
+  /** Everything that is known is wanted by now. Resolves once the target is filled; at once where it was not emptied. */
+  async lead(signal: AbortSignal): Promise<void> {
+    this.#filling.release();
+    if (this.#filling.isUnderWay) await this.confirmed(signal);
   }
 
   /** The newest revision that the target is known to hold, refused owners excepted; -1 before the first round. */
@@ -242,13 +256,15 @@ export class Reconciler<K extends string, V> {
   async #round(signal: AbortSignal): Promise<void> {
     const startedMs = this.#options.now();
     const { desired } = this.#options;
+    this.#filling.begin();
     const view = await this.#observed.snapshot(() => this.#target.observe(signal));
     if (view.source === 'observed' && this.#observed.stillOf(view)) this.#looked(startedMs);
+    if (view.source === 'observed') this.#filling.looked(view.actual);
     const { actual, invalidatedAtMs, invalidations } = view;
     const drifted = view.source === 'observed' && (await this.#reportDrift(actual));
     const round: Round<K, V> = { ...view, put: 0, removed: 0 };
     this.#writing = round;
-    await this.#applyUrgent(round, [], signal);
+    if (!this.#filling.isUnderWay) await this.#applyUrgent(round, [], signal);
     const { revision } = desired;
     const dirty = desired.takeDirty();
     this.#groups = [...this.#groups, ...dirty.groups];
@@ -350,11 +366,13 @@ export class Reconciler<K extends string, V> {
   }
 
   async #apply(plan: Plan<K, V>, round: Round<K, V>, signal: AbortSignal): Promise<void> {
-    const queue = this.#writer.cut(plan, this.#groups);
+    const queue = this.#writer.cut(this.#filling.behind(plan), this.#groups);
     while (queue.length > 0) {
-      await this.#applyUrgent(round, queue, signal);
+      if (!this.#filling.isUnderWay) await this.#applyUrgent(round, queue, signal);
       await this.#write(queue.splice(0, this.#options.sideBySide ?? 1), round, signal);
     }
+    const front = this.#filling.finish();
+    if (front) await this.#apply(await this.#compare(front, round.actual), round, signal);
   }
 
   async #write(queue: readonly PlanBatch<K, V>[], round: Round<K, V>, signal: AbortSignal): Promise<void> {
