@@ -109,7 +109,7 @@ export class PackedEntries<K, V> {
   }
 }
 
-/** A map that keeps entries of some kinds packed. In another order than they came in. */
+/** A map that keeps entries of some kinds packed. These come last: whoever looks for another one first makes no texts of them. */
 export class PackedMap<K, V> implements Map<K, V> {
   readonly [Symbol.toStringTag] = 'PackedMap';
   readonly #packed: PackedEntries<K, V>;
@@ -154,8 +154,8 @@ export class PackedMap<K, V> implements Map<K, V> {
   }
 
   *keys(): MapIterator<K> {
-    yield* this.#packed.keys();
     yield* this.#others.keys();
+    yield* this.#packed.keys();
   }
 
   *values(): MapIterator<V> {
@@ -163,8 +163,8 @@ export class PackedMap<K, V> implements Map<K, V> {
   }
 
   *entries(): MapIterator<[K, V]> {
-    yield* this.#packed.entries();
     yield* this.#others.entries();
+    yield* this.#packed.entries();
   }
 
   [Symbol.iterator](): MapIterator<[K, V]> {
