@@ -4,9 +4,14 @@ import type { Part } from './step.ts';
 
 const counted = /^seine_agent_drift_entries_total\{part="(?<part>\w+)"\} (?<value>\d+)/gm;
 
-/** How much an agent says that it has repaired, by part. Empty where none answers. */
-export async function repairs({ rundir }: Place): Promise<ReadonlyMap<Part, number>> {
+/** What an agent counts and measures, as Prometheus reads it. Empty where none answers. */
+export async function metrics({ rundir }: Place): Promise<string> {
   const answer = await askSocket(join(rundir, 'run', 'agent.sock'), 'GET', '/metrics', 10_000).catch(() => undefined);
-  const found = [...(answer?.body ?? '').matchAll(counted)];
+  return answer?.body ?? '';
+}
+
+/** How much an agent says that it has repaired, by part. Empty where none answers. */
+export async function repairs(place: Place): Promise<ReadonlyMap<Part, number>> {
+  const found = [...(await metrics(place)).matchAll(counted)];
   return new Map(found.map(({ groups }) => [groups?.['part'] as Part, Number(groups?.['value'])]));
 }

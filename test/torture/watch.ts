@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { repairs } from './counters.ts';
+import { firing, readAlerts } from './alerts.ts';
+import { metrics, repairs } from './counters.ts';
 import type { AgentState, Done } from './draw.ts';
 import type { Lab } from './lab.ts';
 import { type LaneAnswer, type Lanes, monotonicMs } from './lanes.ts';
@@ -26,6 +27,7 @@ export class Watch {
   readonly #lab: Lab;
   readonly #lanes: Lanes | undefined;
   readonly #losses = new Losses();
+  readonly #alerts = readAlerts();
   #counted: ReadonlyMap<Part, number> = new Map();
 
   constructor(lab: Lab, lanes: Lanes | undefined) {
@@ -40,7 +42,8 @@ export class Watch {
 
   /** @param withinMs how long a lane may be silent once the node is as it ought to be @returns what is otherwise than it ought to be */
   async judge(course: Course, withinMs: number): Promise<readonly string[]> {
-    const found = [...(await empty(() => this.#uncounted(course), withinMs)), ...(await empty(() => this.#wrongLearned(), withinMs))];
+    const looks = [() => this.#uncounted(course), () => this.#wrongLearned(), () => this.#firing()];
+    const found = (await Promise.all(looks.map((look) => empty(look, withinMs)))).flat();
     if (this.#lanes === undefined) return found;
     const answer = await this.#lanes.ask({ sinceMs: monotonicMs(), withinMs });
     this.#losses.end(mayLose(course));
@@ -56,6 +59,11 @@ export class Watch {
       api.list('/apis/discovery.k8s.io/v1/endpointslices'),
     ]);
     return judgeLearned(flows, services, slices, tried.name);
+  }
+
+  /** Alerts whose expression is true, whatever its `for`. */
+  async #firing(): Promise<string[]> {
+    return firing(this.#alerts, await metrics(this.#lab.tried)).map((alert) => `alert ${alert}`);
   }
 
   /** What was harmed while an agent ran must be counted. What one finds at its start it only mends. */
