@@ -146,6 +146,18 @@ interface KnownSource {
   readonly status: Pick<ReflectorStatus, 'version' | 'failures'>;
 }
 
+/**
+ * Resolves once each of these has its first list, or has failed, or `patienceMs` are over: what is begun with then is of one moment, where the API server answers.
+ *
+ * @throws the signal's reason
+ */
+export async function whenListsTried(sources: readonly KnownSource[], patienceMs: number, signal: AbortSignal): Promise<void> {
+  const patience = AbortSignal.timeout(patienceMs);
+  const isTried = ({ replica, status }: KnownSource): boolean => replica.synced || status.failures > 0;
+  while (!sources.every(isTried) && !patience.aborted && !signal.aborted) await pause(START_LOOK_MS, signal);
+  signal.throwIfAborted();
+}
+
 /** Waits no longer than a start has patience for, or until `signal` aborts. */
 async function untilTried(source: KnownSource, signal: AbortSignal): Promise<void> {
   const patience = AbortSignal.timeout(START_PATIENCE_MS);

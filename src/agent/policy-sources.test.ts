@@ -117,6 +117,7 @@ class Agent {
         nodes: new ReplicaStore<Node>(),
       },
       rulesKnown: () => [ns.reflector, policies.reflector].every(isKnown),
+      areAddressesKnown: () => pods.reflector.status.state === 'in step',
       factsOf: () => ({ labels: {}, ports: {} }),
       flows: new PolicyFlows({ families: ['ipv4'] }),
       nodeState: {

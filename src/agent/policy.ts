@@ -11,10 +11,14 @@ import { StateFile } from '../files/state-file.ts';
 import type { Log } from '../log/log.ts';
 import type { LiveEnvironment } from '../node/live-environment.ts';
 import { PolicyFlows } from '../policy-flows/policy-flows.ts';
+import { policyTables } from '../policy-flows/rows.ts';
 import { bridgeBefore } from '../reconcile/bridge-before.ts';
 import type { NodeState } from '../reconcile/node-state.ts';
 import { recoveredFlows } from '../reconcile/recovered-flows.ts';
-import { isKnown, type KubeSources } from './kube-sources.ts';
+import { isKnown, type KubeSources, whenListsTried } from './kube-sources.ts';
+
+/** How long a start on a bridge with policy waits for lists to come, so that policies and what they look at are of one moment (ms). */
+const LISTS_PATIENCE_MS = 2_000;
 
 interface PolicyParts {
   readonly config: AgentConfig;
@@ -39,12 +43,16 @@ export async function openPolicy(
   const held = bridge.actual() ?? new Map();
   const { nodes, namespaces, networkPolicies, policyPods, pods: own, turns } = sources;
   const before: BridgeBefore = bridgeBefore(held);
+  // What the bridge enforces is better than what a part of the sources says.
+  const rules = before === 'with policy' ? [namespaces, networkPolicies, nodes, policyPods, own] : [namespaces, networkPolicies];
+  if (before === 'with policy') await whenListsTried(rules, LISTS_PATIENCE_MS, signal);
   const enforcement = new Enforcement({
     nodeName: config.nodeName,
     sources: { nodes: nodes.replica, namespaces: namespaces.replica, policies: networkPolicies.replica, pods: policyPods.replica },
-    rulesKnown: () => [namespaces, networkPolicies].every(isKnown),
+    rulesKnown: () => rules.every(isKnown),
+    areAddressesKnown: () => [nodes, policyPods, own].every(({ status }) => status.state === 'in step'),
     factsOf: (pod) => pods.known(pod),
-    flows: new PolicyFlows({ families: familiesOf(live.current), recovered: recoveredFlows(held) }),
+    flows: new PolicyFlows({ families: familiesOf(live.current), recovered: recoveredFlows(held, policyTables) }),
     nodeState,
     suspensions,
     whenUnknown: config.policy.whenUnknown,

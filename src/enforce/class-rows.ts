@@ -8,21 +8,22 @@ import type { Flow } from '../pipeline/flow.ts';
 import type { NumberedRow } from '../pipeline/flow-pattern.ts';
 import type { PolicyEngine } from '../policy/policy-engine.ts';
 import type { PolicyFlows, PolicyTransition, TransitionEnd } from '../policy-flows/policy-flows.ts';
-import type { PolicyMatrix } from '../policy-matrix/matrix.ts';
+import type { Surroundings } from '../policy-flows/predecessor.ts';
 import type { NodeState } from '../reconcile/node-state.ts';
 import { nothing } from '../wanted/wanted.ts';
 import { classNames, type SubjectStanding } from './standings.ts';
 
 interface ClassRowsOptions {
   readonly engine: Pick<PolicyEngine, 'matrix' | 'coming' | 'round' | 'publish' | 'admit' | 'isBehind'>;
-  readonly flows: Pick<PolicyFlows, 'transition' | 'round' | 'publish' | 'admit' | 'classesOf' | 'written' | 'isEditing'>;
+  readonly flows: Pick<PolicyFlows, 'movedPods' | 'transition' | 'round' | 'publish' | 'admit' | 'classesOf' | 'written' | 'isEditing'>;
   readonly nodeState: Pick<NodeState, 'want' | 'wantRow' | 'forget' | 'together' | 'bridge'> & {
-    readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'held' | 'isHeld'> };
+    readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'held' | 'isHeld' | 'realizedRevision'> };
   };
   /** Of this node, `namespace/name`. */
   readonly pods: () => Iterable<string>;
   /** Whether every pod is led to what holds for it, and the bridge knows it. */
   readonly areLed: () => boolean;
+  readonly surroundings: Surroundings;
   /** Owners of flows that lead pods to rows. */
   readonly entries: () => Iterable<Owner>;
   /** A round has come to its end. @param pods whose classes may be others */
@@ -149,10 +150,10 @@ export class ClassRows {
   }
 
   *#steps(): Steps {
-    const { engine, flows, published } = this.#options;
+    const { engine, flows, published, surroundings } = this.#options;
     const change = yield* engine.round();
-    const moved = movedPods(engine.matrix, engine.coming, change.subjects);
-    const transition = moved.size > 0 ? yield* flows.transition(engine.matrix, engine.coming, change) : undefined;
+    const moved = flows.movedPods(engine.matrix, engine.coming, change.subjects, surroundings.adoptedAt);
+    const transition = moved.size > 0 ? yield* flows.transition(engine.matrix, engine.coming, change, surroundings) : undefined;
     const { wanted, edited, subjects } = transition
       ? yield* flows.round(transition.matrix, transition.begin, transition)
       : yield* flows.round(engine.coming, change, { editedMost: (yield* this.#isAtRest()) ? editedMost : 0 });
@@ -270,6 +271,14 @@ export class ClassRows {
     if (!this.#isUnwritten) flows.written(nodeState.bridge.revision);
   }
 
+  /** If the bridge has all that is wanted, names of rows that were coming are not kept for those who might wait for them: there may be a hundred thousand. */
+  forgetHeld(): void {
+    const { bridge, reconcilers } = this.#options.nodeState;
+    if (this.#round || this.#coming.size === 0 || reconcilers.bridge.realizedRevision < bridge.revision) return;
+    this.#coming.clear();
+    for (const name of this.#needs.keys()) this.#needs.set(name, nobody);
+  }
+
   /** Resolves once the rows are on the switch that this standing leads to. @throws SeineError `CANCELLED` */
   async untilReady(standing: SubjectStanding, signal: AbortSignal): Promise<void> {
     if (standing.is !== 'policed') return;
@@ -302,13 +311,3 @@ export class ClassRows {
 }
 
 const nobody: ReadonlySet<Owner> = new Set();
-
-/** Pods that have another class than before, of those that are in both. */
-function movedPods(before: PolicyMatrix, after: PolicyMatrix, pods: Iterable<string>): ReadonlySet<string> {
-  const moved = new Set<string>();
-  for (const pod of pods) {
-    const [was, will] = [before.subjects.get(pod), after.subjects.get(pod)];
-    if (was && will && (was.ingress !== will.ingress || was.egress !== will.egress)) moved.add(pod);
-  }
-  return moved;
-}

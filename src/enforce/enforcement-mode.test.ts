@@ -53,6 +53,7 @@ function scene(known: Known) {
     nodeName: 'n1',
     sources: { namespaces, policies, nodes: new ReplicaStore<Node>(), pods: new ReplicaStore<PolicyPod>() },
     rulesKnown: () => now.rules,
+    areAddressesKnown: () => false,
     factsOf: () => (now.pod ? labelled : undefined),
     flows: new PolicyFlows({ families: ['ipv4'] }),
     nodeState: {

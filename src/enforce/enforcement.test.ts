@@ -166,6 +166,7 @@ async function enforce(more: Partial<Options> = {}): Promise<Enforcement> {
     nodeName: 'n1',
     sources,
     rulesKnown: () => known,
+    areAddressesKnown: () => false,
     factsOf: ({ name }) => facts.get(name),
     flows: new PolicyFlows({ families: ['ipv4'] }),
     nodeState: bridge as unknown as Options['nodeState'],
@@ -440,8 +441,7 @@ describe('numbers', () => {
     new NumberReturns({
       flows: {
         acknowledged: (revision) => asked.push(`acknowledged ${revision}`) > 99,
-        leftoversGone: () => void asked.push('leftovers gone'),
-        problems: ['a pod has no number'],
+        leftoversGone: () => asked.push('leftovers gone') > 0,
       },
       nodeState: { hasPolicyLeftovers: () => leftovers, reconcilers: { bridge: { realizedRevision: 5 } } },
       now: () => 0,

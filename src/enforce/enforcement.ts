@@ -19,10 +19,10 @@ import { NumberReturns } from './number-returns.ts';
 import { ObjectFeed, type PolicySources } from './object-feed.ts';
 import type { PolicyProgramming } from './policy-programming.ts';
 import { ServiceOpenings } from './service-openings.ts';
-import { intentOf, isSameStanding, type PodStanding, Standings, type SubjectStanding, type WhenUnknown } from './standings.ts';
+import { intentOf, isSameStanding, podStandings, Standings, type SubjectStanding, type WhenUnknown } from './standings.ts';
 import type { Suspensions } from './suspensions.ts';
 
-/** How often is looked at which numbers are free again (ms). */
+/** How often is looked at what the bridge has come to have: numbers are free again then, and names need not be kept (ms). */
 const RETURNS_EVERY_MS = 1_000;
 
 /** What the bridge held when the agent began: flows of an agent with policy, of one without it, or of none. */
@@ -33,6 +33,8 @@ interface EnforcementOptions {
   readonly sources: PolicySources;
   /** Whether policies and namespaces are known: in step with the API server, or as an earlier agent has stored them. */
   readonly rulesKnown: () => boolean;
+  /** Whether all pods and nodes of the cluster are known as of now. */
+  readonly areAddressesKnown: () => boolean;
   /** What the API server says of a pod of this node; undefined if that is not known. */
   readonly factsOf: (pod: PodIdentity) => LocalPodFacts | undefined;
   readonly flows: PolicyFlows;
@@ -96,6 +98,10 @@ export class Enforcement {
       engine,
       pods: () => this.#subjects.pods(),
       areLed: () => this.#areLed(),
+      surroundings: {
+        adoptedAt: (pod) => [...this.#subjects.ofPod(pod)].find(({ owner }) => this.#undecided.has(owner))?.ofPort,
+        areAddressesKnown: options.areAddressesKnown,
+      },
       entries: () => this.#standing.keys(),
       published,
     });
@@ -144,21 +150,8 @@ export class Enforcement {
   }
 
   /** Of each pod of the cluster that has an attachment here, by `namespace/name`. */
-  pods(): ReadonlyMap<string, PodStanding> {
-    const pods = new Map<string, PodStanding>();
-    for (const subject of this.#subjects.all()) {
-      const key = podKeyOf(subject);
-      if (key === undefined || pods.get(key)?.is === 'closed') continue;
-      const standing = this.#standing.get(subject.owner) ?? { is: 'undecided' };
-      const rules = standing.is === 'policed' || standing.is === 'suspended' ? this.#engine.matrix.subjects.get(key) : undefined;
-      pods.set(key, {
-        is: standing.is,
-        ...('why' in standing ? { why: standing.why } : {}),
-        ingress: rules?.ingress?.isolatedBy ?? [],
-        egress: rules?.egress?.isolatedBy ?? [],
-      });
-    }
-    return pods;
+  pods(): ReturnType<typeof podStandings> {
+    return podStandings(this.#subjects.all(), this.#standing, this.#engine.matrix);
   }
 
   /** What is denied that policies allow, in words. */
@@ -173,8 +166,7 @@ export class Enforcement {
 
   /** `namespace/name` of the pod of the cluster that has this OpenFlow port; undefined if none has. */
   podAt(ofPort: number): string | undefined {
-    for (const subject of this.#subjects.all()) if (subject.ofPort === ofPort) return podKeyOf(subject);
-    return undefined;
+    return this.#subjects.podAt(ofPort);
   }
 
   /** What attachments' flows in the entry tables are compiled from. */
@@ -189,6 +181,7 @@ export class Enforcement {
   follow(): () => void {
     const end = this.#objects.follow();
     const returns = setInterval(() => {
+      this.#rows.forgetHeld();
       if (this.#returns.look()) this.#schedule();
     }, RETURNS_EVERY_MS).unref();
     return () => {

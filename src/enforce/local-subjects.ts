@@ -58,6 +58,12 @@ export class LocalSubjects {
     return this.#byOwner.values();
   }
 
+  /** `namespace/name` of the pod that has this OpenFlow port; undefined if none has. */
+  podAt(ofPort: number): string | undefined {
+    for (const subject of this.all()) if (subject.ofPort === ofPort) return podKeyOf(subject);
+    return undefined;
+  }
+
   /**
    * A pod as the engine has to know it: with what the journal says of its addresses. What the API server says of them comes later, and
    * may be of a sandbox that is gone, whose address another pod has by now.

@@ -2,7 +2,7 @@ import type { PolicyFlows } from '../policy-flows/policy-flows.ts';
 import type { NodeState } from '../reconcile/node-state.ts';
 
 interface NumberReturnsOptions {
-  readonly flows: Pick<PolicyFlows, 'acknowledged' | 'leftoversGone' | 'problems'>;
+  readonly flows: Pick<PolicyFlows, 'acknowledged' | 'leftoversGone'>;
   readonly nodeState: Pick<NodeState, 'hasPolicyLeftovers'> & {
     readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'realizedRevision'> };
   };
@@ -31,14 +31,13 @@ export class NumberReturns {
     return this.#isSwept;
   }
 
-  /** @returns whether what went without a number may get one now */
+  /** @returns whether a round has something to do: what went without a number may get one now, or what was kept of an earlier agent can go */
   look(): boolean {
     const { flows, nodeState, now } = this.#options;
     const isFirst = !this.#isSwept;
     if (!this.#areRemovalsAllowed || (isFirst && nodeState.hasPolicyLeftovers())) return false;
-    if (isFirst) flows.leftoversGone();
+    const isRoundDue = isFirst && flows.leftoversGone();
     this.#isSwept = true;
-    const isFreed = flows.acknowledged(nodeState.reconcilers.bridge.realizedRevision, now());
-    return isFreed || (isFirst && flows.problems.length > 0);
+    return flows.acknowledged(nodeState.reconcilers.bridge.realizedRevision, now()) || isRoundDue;
   }
 }

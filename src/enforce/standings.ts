@@ -1,7 +1,9 @@
 import type { SubjectIntent } from '../connectivity/compile-entry.ts';
 import type { PolicyMode } from '../connectivity/environment.ts';
+import type { Owner } from '../pipeline/cookie.ts';
 import type { PolicyEngine } from '../policy/policy-engine.ts';
 import type { PodClasses, PolicyFlows } from '../policy-flows/policy-flows.ts';
+import type { PolicyMatrix } from '../policy-matrix/matrix.ts';
 import { type LocalSubject, podKeyOf } from './local-subjects.ts';
 import type { Suspension } from './suspension-records.ts';
 import type { Suspensions } from './suspensions.ts';
@@ -68,6 +70,28 @@ export class Standings {
     const isKnown = engine.matrix.subjects.has(`${pod.namespace}/${pod.name}`) || !engine.hasPolicies(pod.namespace);
     return isKnown ? undefined : 'the labels of the pod are not known yet';
   }
+}
+
+/** Of each pod that has an attachment, by `namespace/name`; one that is closed anywhere is closed. */
+export function podStandings(
+  attachments: Iterable<LocalSubject>,
+  standings: ReadonlyMap<Owner, SubjectStanding>,
+  { subjects }: Pick<PolicyMatrix, 'subjects'>,
+): ReadonlyMap<string, PodStanding> {
+  const pods = new Map<string, PodStanding>();
+  for (const subject of attachments) {
+    const key = podKeyOf(subject);
+    if (key === undefined || pods.get(key)?.is === 'closed') continue;
+    const standing = standings.get(subject.owner) ?? { is: 'undecided' };
+    const rules = standing.is === 'policed' || standing.is === 'suspended' ? subjects.get(key) : undefined;
+    pods.set(key, {
+      is: standing.is,
+      ...('why' in standing ? { why: standing.why } : {}),
+      ingress: rules?.ingress?.isolatedBy ?? [],
+      egress: rules?.egress?.isolatedBy ?? [],
+    });
+  }
+  return pods;
 }
 
 function whyOf({ untilMs, reason }: Suspension): string {

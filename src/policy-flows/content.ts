@@ -52,6 +52,11 @@ export class ContentNames {
     return this.#owner('relation', ...numbers.map(String), ...(outcome ? [this.outcome(outcome)] : []));
   }
 
+  /** A row of a transition: it says of what the numbers stand for what these contents do not say. */
+  passing(numbers: readonly number[]): Owner {
+    return this.#owner('passing', ...numbers.map(String));
+  }
+
   /** A range of a decision's ports; likewise. */
   range(decision: number, { protocol, first, last, outcome }: DecidedRange): Owner {
     return `${this.#ports}${decision}/${protocol}/${first}-${last}/${this.outcome(outcome)}` as Owner;

@@ -1,25 +1,35 @@
 import type { Steps } from '../async/steps.ts';
 import { SeineError } from '../errors/seine-error.ts';
-import { addressBits, type Family, parseCidr } from '../net/ip.ts';
+import type { Family } from '../net/ip.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import type { Flow } from '../pipeline/flow.ts';
 import type { NumberedRow } from '../pipeline/flow-pattern.ts';
 import type { RecoveredFlow } from '../pipeline/recovered-flow.ts';
-import type { DirectionMatrix, PeerClass, PeerIdentity, PolicyDecision, PolicyDirection, SubjectClass } from '../policy-matrix/matrix.ts';
-import { addressRow, longestFirst } from './address-rows.ts';
+import type {
+  DirectionMatrix,
+  PeerClass,
+  PeerIdentity,
+  PolicyDecision,
+  PolicyDirection,
+  PolicyOutcome,
+  SubjectClass,
+} from '../policy-matrix/matrix.ts';
 import { type ClassEdit, type ClassMove, classEdits, classMoves, type EditedRows, type WrittenRelation } from './class-edits.ts';
 import { ContentNames } from './content.ts';
+import { ContentNumbers } from './content-numbers.ts';
 import { DecisionRows } from './decision-rows.ts';
 import type { DirectionKeys, DirectionRows, FlowsMatrix } from './flows-matrix.ts';
-import { HeldIdentities, noPeer } from './held-identities.ts';
-import { LentNumbers } from './lent-numbers.ts';
-import { numberRange } from './number-ranges.ts';
+import { type HeldIdentities, noPeer } from './held-identities.ts';
+import { IdentifiedAddresses } from './identified-addresses.ts';
+import { LeftRows } from './left-rows.ts';
+import type { LentNumbers } from './lent-numbers.ts';
+import type { NumberRanges } from './number-ranges.ts';
 import { type NumberKind, numberKinds, recoveredNumbers } from './recovered-numbers.ts';
-import { type DirectionTables, dictionaryFlow, directionTables, type IdentityNumbers, relationFlow } from './rows.ts';
+import { type DirectionTables, dictionaryFlow, directionTables, relationFlow } from './rows.ts';
 import type { DirectionTransition } from './transition.ts';
 
 /** What else a round is to do. */
-interface DirectionRoundOptions extends Partial<Pick<DirectionTransition, 'former' | 'coming'>> {
+interface DirectionRoundOptions extends Partial<Pick<DirectionTransition, 'former' | 'coming' | 'passing'>> {
   /** Of `editsOf`. */
   readonly edits?: readonly ClassEdit[];
 }
@@ -37,40 +47,51 @@ interface WantedFlows {
 
 /** Rows of one direction by owner. What has no number is left out, which denies: a policy only allows. */
 export class DirectionFlows {
-  readonly numbers: Readonly<Record<NumberKind, LentNumbers>>;
+  readonly contents: ContentNumbers;
   readonly names: ContentNames;
-  readonly held = new HeldIdentities();
+  readonly left: LeftRows;
   readonly #direction: PolicyDirection;
   readonly #isRecovered: boolean;
   readonly #tables: DirectionTables;
-  readonly #families: readonly Family[];
   readonly #subjects = new Map<string, SubjectClass>();
   /** Of a transition: used until the next round, by no pod and no address. */
   #kept: { readonly former: readonly SubjectClass[]; readonly coming: readonly PeerIdentity[] } = { former: [], coming: [] };
   /** Classes of pods that were admitted to others: rows of a round that is under way may still be theirs. */
   readonly #admittedFrom: SubjectClass[] = [];
   readonly #classes = new Map<number, { readonly subject: SubjectClass; pods: number }>();
-  readonly #identities = new Map<string, PeerIdentity>();
+  readonly #addresses: IdentifiedAddresses;
   readonly #peers = new Map<number, { readonly peers: PeerClass; uses: number }>();
   readonly #relations = new Map<string, WrittenRelation>();
   readonly #relationUses = new Map<Owner, number>();
   readonly #decisions: DecisionRows;
   /** For want of a number. */
-  readonly #starved = { identities: new Set<string>(), relations: new Set<string>() };
+  readonly #starved = new Set<string>();
   #wanted = new Map<Owner, readonly Flow[]>();
-  #wantedAddresses = new Map<Owner, NumberedRow | readonly Flow[]>();
-  #wantedNetworks = new Map<Owner, NumberedRow | readonly Flow[]>();
 
-  constructor(direction: PolicyDirection, families: readonly Family[], recovered: Iterable<RecoveredFlow>) {
+  constructor(direction: PolicyDirection, families: readonly Family[], recovered: Iterable<RecoveredFlow>, rangeOf?: NumberRanges) {
     this.#direction = direction;
     this.#tables = directionTables[direction];
-    this.#families = families;
     this.names = new ContentNames(direction);
-    const found = recoveredNumbers(this.#tables, recovered);
+    const found = recoveredNumbers(this.#tables, recovered, this.names);
     this.#isRecovered = numberKinds.some((kind) => found[kind].byCookie.size > 0);
-    const pool = (kind: NumberKind): LentNumbers => new LentNumbers(numberRange(kind), found[kind]);
-    this.numbers = { class: pool('class'), coarse: pool('coarse'), fine: pool('fine'), decision: pool('decision') };
+    this.contents = new ContentNumbers(this.names, found, rangeOf);
+    this.left = new LeftRows({ direction, tables: this.#tables, contents: this.contents }, recovered);
+    this.#addresses = new IdentifiedAddresses({
+      direction,
+      names: this.names,
+      families,
+      enter: (identity) => this.#enterIdentity(identity),
+    });
     this.#decisions = new DecisionRows({ names: this.names, numbers: this.numbers.decision, tables: this.#tables, families });
+  }
+
+  /** Which identities addresses have. */
+  get held(): HeldIdentities {
+    return this.#addresses.held;
+  }
+
+  get numbers(): Readonly<Record<NumberKind, LentNumbers>> {
+    return this.contents.lent;
   }
 
   /** Which classes only get another content in the next round. @param pods local ones that have come, gone or changed */
@@ -94,11 +115,11 @@ export class DirectionFlows {
    * @returns what owners want that want something else
    */
   *round(matrix: FlowsMatrix, pods: ReadonlySet<string>, changed: DirectionKeys, options: DirectionRoundOptions = {}): Steps<WantedFlows> {
-    const { edits = [], former = [], coming = [] } = options;
+    const { edits = [], former = [], coming = [], passing } = options;
     const { identities, relations } = matrix[this.#direction];
     const keys = {
-      identities: union(changed.identities, this.#starved.identities),
-      relations: union(changed.relations, this.#starved.relations),
+      identities: union(changed.identities, this.#addresses.starved),
+      relations: union(changed.relations, this.#starved),
     };
     const classOf = (pod: string): SubjectClass | undefined => matrix.subjects.get(pod)?.[this.#direction];
     if (this.#isRecovered) yield* this.#announce({ identities, relations }, new Set([...pods].flatMap((pod) => classOf(pod) ?? [])), keys);
@@ -118,11 +139,11 @@ export class DirectionFlows {
       yield;
     }
     for (const cidr of keys.identities) {
-      peers.push(...this.#identify(cidr, identities.get(cidr)));
+      peers.push(...this.#addresses.identify(cidr, identities.get(cidr)));
       yield;
     }
     for (const key of keys.relations) {
-      this.#relate(key, relations.get(key));
+      this.#relate(key, relations.get(key), passing?.has(key));
       yield;
     }
     for (const decision of decisions) {
@@ -135,11 +156,8 @@ export class DirectionFlows {
     }
     for (const subject of classes) this.#leave(subject);
     yield* this.#dictionaries(edited);
-    const [addresses, networks] = [this.#wantedAddresses, longestFirst(this.#wantedNetworks)];
-    const wanted = { rows: this.#wanted, addresses, networks, edited: this.#end(edits, edited) };
+    const wanted = { rows: this.#wanted, ...this.#addresses.takeWanted(), edited: this.#end(edits, edited) };
     this.#wanted = new Map();
-    this.#wantedAddresses = new Map();
-    this.#wantedNetworks = new Map();
     return wanted;
   }
 
@@ -199,7 +217,7 @@ export class DirectionFlows {
   /** Undefined: the pod has no class, or a class without a number. */
   classOf(pod: string): number | undefined {
     const subject = this.#subjects.get(pod);
-    return subject && this.numbers.class.numberOf(this.names.class(subject));
+    return subject && this.contents.numberOf('class', subject);
   }
 
   /** Owners of rows that say what becomes of a packet, each with the decision that its rows are made of. */
@@ -213,14 +231,17 @@ export class DirectionFlows {
 
   /** Whether the bridge cannot have the number of an identity: a part of it has none yet. */
   isFresh({ coarse, fine }: PeerIdentity): boolean {
-    const isNew = (kind: 'coarse' | 'fine', peers: PeerClass): boolean =>
-      peers.id !== noPeer.id && !this.numbers[kind].isKnown(this.names[kind](peers));
-    return isNew('coarse', coarse) || isNew('fine', fine);
+    return this.contents.isFresh('coarse', coarse) || this.contents.isFresh('fine', fine);
+  }
+
+  /** Whether an address has a row of its own that is wanted. */
+  isIdentified(cidr: string): boolean {
+    return this.#addresses.has(cidr);
   }
 
   /** Rows that are not as the matrix says, for want of numbers. */
   get starved(): number {
-    return this.#starved.identities.size + this.#starved.relations.size;
+    return this.#addresses.starved.size + this.#starved.size;
   }
 
   *#announce({ identities, relations }: DirectionRows, subjects: ReadonlySet<SubjectClass>, keys: DirectionKeys): Steps {
@@ -257,34 +278,13 @@ export class DirectionFlows {
     const known = this.#classes.get(subject.id);
     if (known) known.pods++;
     else this.#classes.set(subject.id, { subject, pods: 1 });
-    this.numbers.class.acquire(this.names.class(subject));
+    this.contents.acquire('class', subject);
   }
 
   #leave(subject: SubjectClass): void {
-    this.numbers.class.release(this.names.class(subject));
+    this.contents.release('class', subject);
     const known = this.#classes.get(subject.id);
     if (known && --known.pods === 0) this.#classes.delete(subject.id);
-  }
-
-  /** @returns the identity that it had, to be left */
-  #identify(cidr: string, identity: PeerIdentity | undefined): readonly PeerIdentity[] {
-    const before = this.#identities.get(cidr);
-    const left = before ? [before] : [];
-    this.#starved.identities.delete(cidr);
-    const network = parseCidr(cidr);
-    const owner = this.names.address(cidr);
-    const wanted = network.prefixLength === addressBits(network.family) ? this.#wantedAddresses : this.#wantedNetworks;
-    const isWanted = identity !== undefined && this.#families.includes(network.family);
-    this.held.note(network, before, isWanted ? identity : undefined);
-    if (!isWanted) {
-      if (this.#identities.delete(cidr)) wanted.set(owner, []);
-      return left;
-    }
-    this.#identities.set(cidr, identity);
-    const numbers = this.#enterIdentity(identity);
-    if (numbers.coarse === undefined || numbers.fine === undefined) this.#starved.identities.add(cidr);
-    wanted.set(owner, addressRow(this.#direction, network, known(numbers)));
-    return left;
   }
 
   #enterIdentity({ coarse, fine }: PeerIdentity) {
@@ -295,14 +295,14 @@ export class DirectionFlows {
     const held = this.#peers.get(peers.id);
     if (held) held.uses++;
     else this.#peers.set(peers.id, { peers, uses: 1 });
-    return peers.id === noPeer.id ? 0 : this.numbers[kind].acquire(this.names[kind](peers));
+    return this.contents.acquire(kind, peers);
   }
 
   #leavePeers({ coarse, fine }: PeerIdentity): void {
     for (const [kind, peers] of [['coarse', coarse] as const, ['fine', fine] as const]) {
       const held = this.#peers.get(peers.id);
       if (held && --held.uses === 0) this.#peers.delete(peers.id);
-      if (peers.id !== noPeer.id) this.numbers[kind].release(this.names[kind](peers));
+      this.contents.release(kind, peers);
     }
   }
 
@@ -320,47 +320,55 @@ export class DirectionFlows {
     return written.decision === undefined ? [] : [written.decision];
   }
 
-  #relate(key: string, decision: PolicyDecision | undefined): void {
-    this.#starved.relations.delete(key);
-    if (!decision) return;
-    const { subject, peers } = this.#contentsOf(key);
+  #relate(key: string, decision: PolicyDecision | undefined, isPassing = false): void {
+    this.#starved.delete(key);
+    const { subject, peers } = (decision && this.#contentsOf(key, isPassing)) ?? {};
+    if (!decision || !subject || !peers) return;
     const numbers = this.#numbersOf(subject, peers);
     const decided = numbers && this.#decide(decision);
     if (!numbers || decided === undefined) {
-      this.#starved.relations.add(key);
+      this.#starved.add(key);
       return;
     }
     const outcome = typeof decided === 'string' ? decision.otherwise : undefined;
-    const owner = peers.length === 0 ? this.names.class(subject) : this.names.relation(Object.values(numbers), outcome);
+    const owner = this.#ownerOf(subject, Object.values(numbers), isPassing ? 'passing' : outcome);
     const says = outcome ? { outcome: this.names.outcome(outcome) } : { decision: this.names.decision(decision) };
     this.#relations.set(key, { owner, ...says });
     this.#relationUses.set(owner, (this.#relationUses.get(owner) ?? 0) + 1);
     this.#wanted.set(owner, [relationFlow(this.#tables, numbers.subject, numbers, decided)]);
   }
 
-  /** @throws SeineError `INVARIANT` if the key names a class that no pod or no address has: a matrix has none */
-  #contentsOf(key: string): { readonly subject: SubjectClass; readonly peers: readonly PeerClass[] } {
+  #ownerOf(subject: SubjectClass, numbers: readonly number[], of: PolicyOutcome | 'passing' | undefined): Owner {
+    if (numbers.length === 1) return this.names.class(subject);
+    return of === 'passing' ? this.names.passing(numbers) : this.names.relation(numbers, of);
+  }
+
+  /**
+   * @returns undefined if no pod or no address has a class that the key of a passing row names: an earlier agent's rows are told by such ones, too
+   * @throws SeineError `INVARIANT` if that is so of any other key: a matrix has none
+   */
+  #contentsOf(key: string, isPassing: boolean): { readonly subject: SubjectClass; readonly peers: readonly PeerClass[] } | undefined {
     const [id = 0, ...peerIds] = key.split(' ').map(Number);
     const subject = this.#classes.get(id)?.subject;
     const peers = peerIds.flatMap((each) => this.#peers.get(each)?.peers ?? (each === noPeer.id ? noPeer : []));
-    if (!subject || peers.length !== peerIds.length) throw new SeineError('INVARIANT', `nobody is in a class of relation ${key}`);
-    return { subject, peers };
+    if (subject && peers.length === peerIds.length) return { subject, peers };
+    if (isPassing) return undefined;
+    throw new SeineError('INVARIANT', `nobody is in a class of relation ${key}`);
   }
 
   #numbersOf(subject: SubjectClass, [coarse, fine]: readonly PeerClass[]): RelationNumbers | undefined {
-    const numberOf = (kind: 'coarse' | 'fine', peers: PeerClass) =>
-      peers.id === noPeer.id ? 0 : this.numbers[kind].numberOf(this.names[kind](peers));
     const numbers = {
-      subject: this.numbers.class.numberOf(this.names.class(subject)),
-      ...(coarse && { coarse: numberOf('coarse', coarse) }),
-      ...(fine && { fine: numberOf('fine', fine) }),
+      subject: this.contents.numberOf('class', subject),
+      ...(coarse && { coarse: this.contents.numberOf('coarse', coarse) }),
+      ...(fine && { fine: this.contents.numberOf('fine', fine) }),
     };
     return Object.values(numbers).includes(undefined) ? undefined : (numbers as RelationNumbers);
   }
 
   #decide(decision: PolicyDecision): 'allow' | 'deny' | { readonly decision: number } | undefined {
-    if (decision.ranges.length === 0) return decision.otherwise.verdict;
-    const number = this.#decisions.acquire(decision);
+    const left = this.contents.leftNumberOf(decision);
+    if (left === undefined && decision.ranges.length === 0) return decision.otherwise.verdict;
+    const number = left ?? this.#decisions.acquire(decision);
     return number === undefined ? undefined : { decision: number };
   }
 
@@ -386,10 +394,6 @@ interface RelationNumbers {
   readonly subject: number;
   readonly coarse?: number;
   readonly fine?: number;
-}
-
-function known({ coarse = 0, fine = 0 }: { readonly [P in keyof IdentityNumbers]: number | undefined }): IdentityNumbers {
-  return { coarse, fine };
 }
 
 function union(a: ReadonlySet<string>, b: ReadonlySet<string>): ReadonlySet<string> {

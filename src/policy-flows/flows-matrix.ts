@@ -19,3 +19,18 @@ export interface DirectionKeys {
   readonly identities: ReadonlySet<string>;
   readonly relations: ReadonlySet<string>;
 }
+
+/** What holds before a round. */
+export interface MatrixBefore extends Readonly<Record<PolicyDirection, RowsBefore>> {
+  readonly subjects: RowsByKey<MatrixSubject>;
+}
+
+export interface RowsBefore {
+  readonly identities: RowsByKey<PeerIdentity>;
+  readonly relations: RowsByKey<PolicyDecision> & Iterable<readonly [string, PolicyDecision]>;
+}
+
+/** What is going to be. */
+export interface MatrixAfter extends Readonly<Record<PolicyDirection, RowsBefore>> {
+  readonly subjects: RowsByKey<MatrixSubject> & { values(): Iterable<MatrixSubject> };
+}

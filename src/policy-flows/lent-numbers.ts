@@ -84,6 +84,11 @@ export class LentNumbers {
     return this.#lent.has(name) || (this.#recovered.size > 0 && this.#recovered.has(cookieOf(name)));
   }
 
+  /** The number that the bridge may have for it: lent, or as an earlier agent lent it. */
+  heldNumberOf(name: Owner): number | undefined {
+    return this.#lent.get(name)?.number ?? (this.#recovered.size > 0 ? this.#recovered.get(cookieOf(name)) : undefined);
+  }
+
   /** How often a content is used. */
   usesOf(name: Owner): number {
     return this.#lent.get(name)?.uses ?? 0;

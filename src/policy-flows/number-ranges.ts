@@ -5,8 +5,11 @@ import type { NumberKind } from './recovered-numbers.ts';
 /** First numbers are not lent: 0 is nobody's, and class 1 is that of pods that nobody has decided about. */
 const firstNumbers: Readonly<Record<NumberKind, number>> = { class: 2, coarse: 1, fine: 1, decision: 1 };
 
-/** What may be lent: as many as the register has room for. */
-export function numberRange(kind: NumberKind): { readonly first: number; readonly last: number } {
+/** What may be lent of each kind: both ends belong to it. */
+export type NumberRanges = (kind: NumberKind) => { readonly first: number; readonly last: number };
+
+/** As many as the register has room for. */
+export function numberRange(kind: NumberKind): ReturnType<NumberRanges> {
   const field: FieldSpec = {
     class: registerFields.networkPolicyClass,
     coarse: registerFields.sourceCoarse,

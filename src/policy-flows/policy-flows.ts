@@ -14,7 +14,9 @@ import {
 } from '../policy-matrix/matrix.ts';
 import type { ClassEdit, ClassMove } from './class-edits.ts';
 import { DirectionFlows } from './direction-flows.ts';
-import type { DirectionKeys, DirectionRows, FlowsMatrix, RowsByKey } from './flows-matrix.ts';
+import type { DirectionKeys, DirectionRows, FlowsMatrix, MatrixAfter, RowsByKey } from './flows-matrix.ts';
+import type { NumberRanges } from './number-ranges.ts';
+import { type HeldBefore, Predecessor, type Surroundings } from './predecessor.ts';
 import { numberKinds } from './recovered-numbers.ts';
 import { type DirectionTransition, type TransitionBounds, transitionOf } from './transition.ts';
 
@@ -25,6 +27,8 @@ interface PolicyFlowsOptions {
   readonly recovered?: Iterable<RecoveredFlow>;
   /** Of what is there for a transition alone; left out: 4,096 identities and 50,000 rows. */
   readonly transitionMost?: TransitionBounds;
+  /** Left out: as many numbers as registers have room for. */
+  readonly rangeOf?: NumberRanges;
 }
 
 /** What a round has changed. */
@@ -76,6 +80,9 @@ type RoundEdits = Readonly<Record<PolicyDirection, readonly ClassEdit[]>>;
 const noEdits: RoundEdits = { ingress: [], egress: [] };
 const noKeys: DirectionKeys = { identities: new Set(), relations: new Set() };
 
+/** No agent was here before. */
+const noSurroundings: Surroundings = { adoptedAt: () => undefined, areAddressesKnown: () => false };
+
 const transitionMost: TransitionBounds = { identities: 4_096, rows: 50_000 };
 
 interface DecidedRows {
@@ -100,11 +107,19 @@ export class PolicyFlows {
   /** Of peers that no engine has made. */
   #lastTransitional = 0;
   readonly #transitionMost: TransitionBounds;
+  readonly #predecessor: Predecessor;
 
-  constructor({ families, recovered = [], transitionMost: most = transitionMost }: PolicyFlowsOptions) {
+  constructor({ families, recovered = [], transitionMost: most = transitionMost, rangeOf }: PolicyFlowsOptions) {
     this.#transitionMost = most;
     const flows = [...recovered];
-    this.#directions = { ingress: new DirectionFlows('ingress', families, flows), egress: new DirectionFlows('egress', families, flows) };
+    const flowsOf = (direction: PolicyDirection): DirectionFlows => new DirectionFlows(direction, families, flows, rangeOf);
+    this.#directions = { ingress: flowsOf('ingress'), egress: flowsOf('egress') };
+    this.#predecessor = new Predecessor(this.#directions, () => --this.#lastTransitional);
+  }
+
+  /** Pods that a round leads elsewhere, of those that are led: by what the last one made of them, or as an earlier agent had them. */
+  movedPods(...of: Parameters<Predecessor['movedPods']>): ReadonlySet<string> {
+    return this.#predecessor.movedPods(...of);
   }
 
   /** A whole round at once. @param matrix as `PolicyEngine` has it now @param change as of `round` */
@@ -120,10 +135,17 @@ export class PolicyFlows {
    * What has to hold while pods are led from one matrix to the next one, so that each packet meets what holds before it or after it; undefined if that needs
    * nothing. Its beginning is a round, and so is its end.
    */
-  *transition(before: PolicyMatrix, after: PolicyMatrix, change: PolicyChange): Steps<PolicyTransition | undefined> {
+  *transition(
+    before: PolicyMatrix,
+    coming: PolicyMatrix,
+    changes: PolicyChange,
+    surroundings: Surroundings = noSurroundings,
+  ): Steps<PolicyTransition | undefined> {
+    const seen = yield* this.#predecessor.seen(before, coming, surroundings);
+    const { matrix: after, change } = this.#predecessor.withLingering<MatrixAfter>(coming, changes);
     const [into, out] = [
-      yield* this.#transitionOf('ingress', before, after, change),
-      yield* this.#transitionOf('egress', before, after, change),
+      yield* this.#transitionOf('ingress', seen, after, change),
+      yield* this.#transitionOf('egress', seen, after, change),
     ];
     if (!into && !out) return undefined;
     const copies = { ingress: into?.copies, egress: out?.copies };
@@ -137,19 +159,20 @@ export class PolicyFlows {
 
   *#transitionOf(
     direction: PolicyDirection,
-    before: PolicyMatrix,
-    after: PolicyMatrix,
+    seen: HeldBefore,
+    after: MatrixAfter,
     change: PolicyChange,
   ): Steps<DirectionTransition | undefined> {
     const flows = this.#directions[direction];
     return yield* transitionOf({
       direction,
-      before,
+      before: seen.matrix,
       after,
       pods: change.subjects,
       changed: change[direction],
-      held: flows.held,
-      isFresh: (identity) => flows.isFresh(identity),
+      held: seen.held[direction],
+      isFresh: (content) => ('coarse' in content ? flows.isFresh(content) : flows.contents.isFresh('class', content)),
+      isIdentified: (cidr) => flows.isIdentified(cidr),
       most: { ...this.#transitionMost, identities: Math.min(this.#transitionMost.identities, flows.numbers.fine.free) },
       nextId: () => --this.#lastTransitional,
       freeClasses: flows.numbers.class.free,
@@ -162,13 +185,15 @@ export class PolicyFlows {
    * @param matrix as it is going to be
    * @param change since the last round, all of it: rows that are not named are taken for what they were
    */
-  *round(matrix: FlowsMatrix, change: PolicyChange, { editedMost = 0, kept }: PolicyRoundOptions = {}): Steps<PolicyFlowsRound> {
+  *round(coming: FlowsMatrix, changes: PolicyChange, { editedMost = 0, kept }: PolicyRoundOptions = {}): Steps<PolicyFlowsRound> {
+    const { matrix, change } = this.#predecessor.withLingering(coming, changes);
     const pods = new Set([...change.subjects, ...this.#starved]);
     const { ingress, egress } = this.#directions;
     const edits = editedMost > 0 ? yield* this.#edits(matrix, pods, change, editedMost) : noEdits;
     const into = yield* ingress.round(matrix, pods, change.ingress, { ...kept?.ingress, edits: edits.ingress });
     const out = yield* egress.round(matrix, pods, change.egress, { ...kept?.egress, edits: edits.egress });
     this.#isEditing = false;
+    this.#predecessor.released();
     const wanted = [into.rows, out.rows, into.addresses, out.addresses, into.networks, out.networks];
     return { wanted, edited: new Map([...into.edited, ...out.edited]), subjects: pods };
   }
@@ -268,9 +293,14 @@ export class PolicyFlows {
     return isFreed && this.problems.length > 0;
   }
 
-  /** All sources are in step, and the bridge has nothing left of policy that nobody wants: numbers of an earlier agent that nobody asked for are free. */
-  leftoversGone(): void {
+  /**
+   * All sources are in step, and the bridge has nothing left of policy that nobody wants: numbers of an earlier agent that nobody asked for are free.
+   *
+   * @returns whether a round has something to do now
+   */
+  leftoversGone(): boolean {
     for (const numbers of this.#pools()) numbers.leftoversGone();
+    return this.#predecessor.swept() || this.problems.length > 0;
   }
 
   /** What is denied that policies allow, because numbers have run out; in words. */
@@ -287,11 +317,7 @@ export class PolicyFlows {
   }
 }
 
-function endsOf(
-  after: PolicyMatrix,
-  into: DirectionTransition | undefined,
-  out: DirectionTransition | undefined,
-): readonly TransitionEnd[] {
+function endsOf(after: MatrixAfter, into: DirectionTransition | undefined, out: DirectionTransition | undefined): readonly TransitionEnd[] {
   const subjects = new Set([...(into?.copies.keys() ?? []), ...(out?.copies.keys() ?? [])]);
   const change = { subjects, ingress: into?.end ?? noKeys, egress: out?.end ?? noKeys };
   if (subjects.size === 0) return [{ matrix: after, change }];

@@ -43,6 +43,11 @@ export const directionTables: Readonly<Record<PolicyDirection, DirectionTables>>
   },
 };
 
+/** All in which numbers are that policy lends. */
+export const policyTables: ReadonlySet<PipelineTableName> = new Set(
+  Object.values(directionTables).flatMap(({ entry, identity, relations, decisions }) => [entry, identity, relations, decisions]),
+);
+
 /** Of rows in the tables of identities: the longest network that holds an address says its identity. */
 const networkPriority = 1_000;
 const protocols: Readonly<Record<DecidedRange['protocol'], Transport>> = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' };

@@ -5,12 +5,11 @@ import {
   type PeerIdentity,
   type PolicyDecision,
   type PolicyDirection,
-  type PolicyMatrix,
   relationKey,
   relationKeyOf,
   type SubjectClass,
 } from '../policy-matrix/matrix.ts';
-import type { DirectionKeys, DirectionRows, RowsByKey } from './flows-matrix.ts';
+import type { DirectionKeys, DirectionRows, MatrixAfter, MatrixBefore, RowsBefore, RowsByKey } from './flows-matrix.ts';
 import { type HeldIdentities, identityText, noPeer } from './held-identities.ts';
 
 /**
@@ -26,6 +25,8 @@ export interface DirectionTransition extends DirectionRows {
   readonly coming: readonly PeerIdentity[];
   /** Addresses that have no row of their own any more, with what their network is: they keep a row while pods are of copies, as no row goes before those are led elsewhere. */
   readonly lingering: ReadonlyMap<string, PeerIdentity>;
+  /** Relations that say of what they are told by what it does not say for itself. */
+  readonly passing: ReadonlySet<string>;
   /** Rows that are others than before. */
   readonly begin: DirectionKeys;
   /** Rows that will be others once no pod is led to a former class. */
@@ -40,15 +41,17 @@ export interface TransitionBounds {
 
 interface TransitionOptions {
   readonly direction: PolicyDirection;
-  readonly before: PolicyMatrix;
-  readonly after: PolicyMatrix;
+  readonly before: MatrixBefore;
+  readonly after: MatrixAfter;
   /** Local ones that have come, gone or changed. */
   readonly pods: Iterable<string>;
   readonly changed: DirectionKeys;
   /** As of before. */
   readonly held: Pick<HeldIdentities, 'holdersOf' | 'prefixLengths'>;
-  /** Whether the bridge cannot have the number of an identity. */
-  readonly isFresh: (identity: PeerIdentity) => boolean;
+  /** Whether the bridge cannot have the number of an identity, or of a class. */
+  readonly isFresh: (content: PeerIdentity | SubjectClass) => boolean;
+  /** Whether the row of an address is one of those that were made before: else it is an earlier agent's. */
+  readonly isIdentified: (cidr: string) => boolean;
   /** So many identities may be made that no round has, and so many rows, about. What is beyond is in no term meanwhile: less is allowed, and never more. */
   readonly most: TransitionBounds;
   /** Names for them, each of which is asked for once. */
@@ -107,9 +110,7 @@ interface IdentityMove {
 
 function* identityMoves({ direction, before, after, changed, held }: TransitionOptions): Steps<readonly IdentityMove[]> {
   const moves = new Map<string, IdentityMove>();
-  const lengths = new Set(held.prefixLengths());
-  for (const cidr of changed.identities) lengths.add(Number(cidr.slice(cidr.indexOf('/') + 1)));
-  const longestFirst = [...lengths].sort((a, b) => b - a);
+  const longestFirst = lengthsOf(held.prefixLengths(), changed.identities);
   let work = 0;
   for (const cidr of changed.identities) {
     if (++work % tinyWork === 0) yield;
@@ -125,8 +126,15 @@ function* identityMoves({ direction, before, after, changed, held }: TransitionO
   return [...moves.values()];
 }
 
+/** Lengths of prefixes that there are, and that these have; longest first. */
+export function lengthsOf(held: Iterable<number>, cidrs: Iterable<string>): readonly number[] {
+  const lengths = new Set(held);
+  for (const cidr of cidrs) lengths.add(Number(cidr.slice(cidr.indexOf('/') + 1)));
+  return [...lengths].sort((a, b) => b - a);
+}
+
 /** What a network has that has no row of its own. */
-function identityWithin(text: string, rows: RowsByKey<PeerIdentity>, longestFirst: readonly number[]): PeerIdentity {
+export function identityWithin(text: string, rows: RowsByKey<PeerIdentity>, longestFirst: readonly number[]): PeerIdentity {
   const { network, prefixLength } = parseCidr(text);
   for (const length of longestFirst) {
     const found = length < prefixLength ? rows.get(cidrOf(network, length).text) : undefined;
@@ -147,8 +155,8 @@ interface Contest {
 class Middle {
   readonly #options: TransitionOptions;
   readonly #classes: MovedClasses;
-  readonly #before: PolicyMatrix[PolicyDirection];
-  readonly #after: PolicyMatrix[PolicyDirection];
+  readonly #before: RowsBefore;
+  readonly #after: RowsBefore;
   /** By address, where it is not yet what it will be. */
   readonly #identities = new Map<string, PeerIdentity>();
   /** Those of them that are what they were. */
@@ -231,8 +239,7 @@ class Middle {
   #standBetween(move: IdentityMove): void {
     const { was, will } = move;
     const terms = [...was.coarse.terms, '', ...was.fine.terms, '', ...will.coarse.terms, '', ...will.fine.terms];
-    const id = this.#options.nextId();
-    const between: PeerIdentity = { coarse: will.coarse, fine: { id, terms: [`between ${id}`, ...terms] } };
+    const between = this.#fresh((id): PeerIdentity => ({ coarse: will.coarse, fine: { id, terms: [`between ${id}`, ...terms] } }));
     this.#between.push({ between, will });
     for (const subject of this.#classes.left) {
       const former = decisionAt(this.#before, subject, was);
@@ -241,6 +248,14 @@ class Middle {
     }
     for (const subject of this.#classesAfter()) if (!this.#classes.left.has(subject)) this.#relateNext(subject, between, will);
     this.#putAt(move, between);
+  }
+
+  /** One that no earlier agent can have made. */
+  #fresh<C extends PeerIdentity | SubjectClass>(make: (id: number) => C): C {
+    for (;;) {
+      const made = make(this.#options.nextId());
+      if (this.#options.isFresh('coarse' in made ? { coarse: noPeer, fine: made.fine } : made)) return made;
+    }
   }
 
   /** Without a row for exactly this identity its coarse part says it, which is the same in both. */
@@ -265,8 +280,7 @@ class Middle {
     }
     const copies = new Map<number, SubjectClass>();
     for (const subject of contested) {
-      const id = this.#options.nextId();
-      const copy = { id, text: `copy ${id} of ${subject.text}`, isolatedBy: subject.isolatedBy };
+      const copy = this.#fresh((id): SubjectClass => ({ id, text: `copy ${id} of ${subject.text}`, isolatedBy: subject.isolatedBy }));
       this.#copies.set(subject, copy);
       copies.set(subject.id, copy);
       for (const { between, will } of this.#between) this.#relateNext(subject, between, will, copy);
@@ -310,7 +324,7 @@ class Middle {
   }
 
   *rows(): Steps<DirectionTransition> {
-    const { changed } = this.#options;
+    const { changed, isIdentified } = this.#options;
     const [come, gone] = [new Set(this.#relations.keys()), new Set(this.#relations.keys())];
     let work = 0;
     for (const key of changed.relations) {
@@ -325,7 +339,11 @@ class Middle {
       copies: this.#copiesByPod(),
       coming: this.#coming,
       lingering: this.#copies.size > 0 ? this.#rowless : new Map(),
-      begin: { identities: new Set([...changed.identities].filter((cidr) => !this.#staying.has(cidr))), relations: come },
+      passing: new Set(this.#relations.keys()),
+      begin: {
+        identities: new Set([...changed.identities].filter((cidr) => !this.#staying.has(cidr) || !isIdentified(cidr))),
+        relations: come,
+      },
       end: { identities: new Set(this.#identities.keys()), relations: gone },
     };
   }
@@ -343,17 +361,13 @@ class Middle {
   }
 }
 
-function has({ relations }: PolicyMatrix[PolicyDirection], subject: SubjectClass): boolean {
+function has({ relations }: DirectionRows, subject: SubjectClass): boolean {
   return relations.get(relationKey(subject)) !== undefined;
 }
 
-function decisionAt(
-  { relations }: PolicyMatrix[PolicyDirection],
-  subject: SubjectClass,
-  identity: PeerIdentity,
-): PolicyDecision | undefined {
+function decisionAt({ relations }: DirectionRows, subject: SubjectClass, identity: PeerIdentity): PolicyDecision | undefined {
   const { coarse, fine } = identity;
-  const exact = fine.id === noPeer.id ? undefined : relations.get(relationKey(subject, coarse, fine));
+  const exact = relations.get(relationKey(subject, coarse, fine)); // an earlier transition may have one for an identity that is coarse alone
   const ofCoarse = coarse.id === noPeer.id ? undefined : relations.get(relationKey(subject, coarse));
   return exact ?? ofCoarse ?? relations.get(relationKey(subject));
 }

@@ -1,19 +1,25 @@
+import { addressBits, cidrOf, type Family, ipFromValue } from '../net/ip.ts';
 import type { Action } from '../openflow/action.ts';
 import { decodeInstructions } from '../openflow/instructions.ts';
-import { decodeMatch } from '../openflow/match.ts';
+import { decodeMatch, type Match } from '../openflow/match.ts';
+import { isMasked, type Masked } from '../openflow/oxm.ts';
 import type { RecoveredFlow } from '../pipeline/recovered-flow.ts';
-import { tableName } from '../pipeline/tables.ts';
+import { type PipelineTableName, tableName } from '../pipeline/tables.ts';
 import { type BridgeKey, type BridgeValue, decodeFlowEntry, isFlowKey, tableOfKey } from './bridge-entry.ts';
 
 type RegisterBits = RecoveredFlow['regs'][number];
 
-/** Flows of the bridge by the registers that they match and load; those that do neither, and those of unknown tables, are left out. */
-export function* recoveredFlows(held: ReadonlyMap<BridgeKey, BridgeValue>): Generator<RecoveredFlow> {
+/** Flows of these tables of the bridge by the registers that they match and load; those that do neither are left out. */
+export function* recoveredFlows(
+  held: ReadonlyMap<BridgeKey, BridgeValue>,
+  tables: ReadonlySet<PipelineTableName>,
+): Generator<RecoveredFlow> {
   for (const [key, value] of held) {
     const table = isFlowKey(key) ? tableName(tableOfKey(key) ?? -1) : undefined;
-    if (!table) continue;
+    if (!table || !tables.has(table)) continue;
     const { priority, cookie, match, instructions } = decodeFlowEntry(key, value);
-    const regs = Object.entries(decodeMatch(match)).flatMap(([field, given]) => {
+    const matched = decodeMatch(match);
+    const regs = Object.entries(matched).flatMap(([field, given]) => {
       const reg = registerOf(field);
       if (reg === undefined) return [];
       if (typeof given === 'number') return [{ reg, value: given, mask: wholeRegister }];
@@ -21,8 +27,28 @@ export function* recoveredFlows(held: ReadonlyMap<BridgeKey, BridgeValue>): Gene
       return [{ reg, value: bits, mask }];
     });
     const loads = (decodeInstructions(instructions).apply ?? []).flatMap(loadedBy);
-    if (regs.length > 0 || loads.length > 0) yield { table, priority, cookie, regs, loads };
+    if (regs.length === 0 && loads.length === 0) continue;
+    const [inPort, network] = [matched.in_port, networkOf(matched)];
+    yield { table, priority, cookie, regs, loads, ...(typeof inPort === 'number' && { inPort }), ...(network && { network }) };
   }
+}
+
+const etherTypes: Readonly<Record<Family, number>> = { ipv4: 0x0800, ipv6: 0x86dd };
+type AddressValue = number | bigint;
+
+/** Source or destination: no flow of ours matches both. Undefined: it is not for IP. */
+function networkOf({ eth_type, ip_src, ip_dst, ipv6_src, ipv6_dst }: Match): string | undefined {
+  if (eth_type === etherTypes.ipv4) return networkText('ipv4', ip_src ?? ip_dst ?? everywhere);
+  return eth_type === etherTypes.ipv6 ? networkText('ipv6', ipv6_src ?? ipv6_dst ?? everywhere) : undefined;
+}
+
+const everywhere = { value: 0, mask: 0 };
+
+/** @param given under a prefix, if under any mask: others are not written */
+function networkText(family: Family, given: AddressValue | Masked<AddressValue>): string {
+  const { value, mask } = isMasked(given) ? given : { value: given, mask: undefined };
+  const length = mask === undefined ? addressBits(family) : mask.toString(2).replaceAll('0', '').length;
+  return cidrOf(ipFromValue(family, BigInt(value)), length).text;
 }
 
 const wholeRegister = 0xffff_ffff;

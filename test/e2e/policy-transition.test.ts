@@ -61,6 +61,25 @@ describe('under packets that are allowed, or denied, before and after', () => {
   const ports = (spec: object) => send('PATCH', '/apis/networking.k8s.io/v1/namespaces/guarded/networkpolicies/clients-too', { spec });
   const labelled = (path: string, labels: object) => send('PATCH', path, { metadata: { labels } });
 
+  /**
+   * What lets the senders in, and they alone, is told by other labels; and those that are not let in have the labels that were asked for before. What says the one and
+   * looks at the other would let them in.
+   */
+  const allAtOnce = (isOther: boolean): Promise<unknown> =>
+    Promise.all([
+      ...['client-1', 'client-2'].map((name) => labelled(`/api/v1/namespaces/demo/pods/${name}`, { app: isOther ? 'sender' : 'client' })),
+      ...['web-1', 'web-2'].map((name) => labelled(`/api/v1/namespaces/demo/pods/${name}`, { app: isOther ? 'client' : 'web' })),
+      send('PATCH', '/apis/networking.k8s.io/v1/namespaces/guarded/networkpolicies/clients', {
+        spec: ingress(isOther ? { ...ofDemo, podSelector: { matchLabels: { app: 'sender' } } } : clients, { protocol: 'UDP', port }),
+      }),
+    ]);
+  const whileAway = async (change: () => Promise<unknown>): Promise<void> => {
+    await lab.agent(1, 'kill');
+    await change();
+    await lab.agent(1, 'start');
+    await lab.untilReady(1);
+  };
+
   const changes: readonly (readonly [what: string, change: () => Promise<unknown>])[] = [
     ['another policy allows the same', () => put(allowedAsWell)],
     ['of two policies one goes', () => gone('clients')],
@@ -81,6 +100,8 @@ describe('under packets that are allowed, or denied, before and after', () => {
     ['and again one', () => ports(ingress(clients, { protocol: 'UDP', port }))],
     ['another pod goes', () => removePods(lab, 'guarded', ['other'])],
     ['the policy is what it was', async () => [await put(allowed), await gone('clients-too'), await gone('others')]],
+    ['a policy and the labels that it looks at change while there is no agent', () => whileAway(() => allAtOnce(true))],
+    ['and are what they were', () => whileAway(() => allAtOnce(false))],
     [
       'the agent dies and comes again',
       async () => {

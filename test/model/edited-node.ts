@@ -9,7 +9,9 @@ import type { NumberedRow } from '../../src/pipeline/flow-pattern.ts';
 import { PolicyEngine } from '../../src/policy/policy-engine.ts';
 import { PolicyBytes } from '../../src/policy-bytes/policy-bytes.ts';
 import { addressRows } from '../../src/policy-flows/address-rows.ts';
+import type { NumberRanges } from '../../src/policy-flows/number-ranges.ts';
 import { PolicyFlows } from '../../src/policy-flows/policy-flows.ts';
+import { policyTables } from '../../src/policy-flows/rows.ts';
 import { type BridgeKey, type BridgeValue, decodeFlowEntry, depthOfKey, encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
 import { DesiredState } from '../../src/reconcile/desired-state.ts';
 import { FakeTarget } from '../../src/reconcile/fake-target.ts';
@@ -61,6 +63,8 @@ interface EditedNodeOptions {
   readonly batchSize: number;
   /** The agent before it, which is gone: pods keep their ports, and what it has left is not removed before `allowRemovals`. */
   readonly predecessor?: EditedNode;
+  /** Left out: as many numbers as there are. */
+  readonly rangeOf?: NumberRanges;
 }
 
 /** The part of an agent that has policy in force on a bridge: the engine, its rows, the reconciler, and the pods' own flows, which come last. */
@@ -76,10 +80,10 @@ export class EditedNode {
   readonly #ports: Map<string, number>;
   #led = new Set<Owner>();
 
-  constructor({ bridge, batchSize, predecessor }: EditedNodeOptions) {
+  constructor({ bridge, batchSize, predecessor, rangeOf }: EditedNodeOptions) {
     this.#bridge = bridge;
     this.#ports = new Map(predecessor ? predecessor.#ports : []);
-    this.flows = new PolicyFlows({ families, recovered: recoveredFlows(bridge.held) });
+    this.flows = new PolicyFlows({ families, recovered: recoveredFlows(bridge.held, policyTables), ...(rangeOf && { rangeOf }) });
     this.#reconciler = new Reconciler({
       name: 'bridge',
       desired: this.#desired,
@@ -88,7 +92,8 @@ export class EditedNode {
       backoffMs: () => 0,
       batchSize,
       depthOf: depthOfKey,
-      events: { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} },
+      // As the agent does every second, and as often as it can make a difference.
+      events: { round: () => this.#rows.forgetHeld(), failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} },
       now: () => performance.now(),
     });
     if (!predecessor) this.allowRemovals();
@@ -114,6 +119,10 @@ export class EditedNode {
       pods: () => this.engine.matrix.subjects.keys(),
       published: () => undefined,
       areLed: () => [...this.#led].every((owner) => this.#reconciler.isHeld(owner)),
+      surroundings: {
+        adoptedAt: (pod) => (predecessor && !this.#led.has(ownerOf('subject', pod)) ? predecessor.#ports.get(pod) : undefined),
+        areAddressesKnown: () => true,
+      },
       entries: () => this.#led.values(),
       turns: new LoopTurns(1),
     });
@@ -150,6 +159,11 @@ export class EditedNode {
   /** All that is known is wanted: what is on the bridge besides may go. */
   allowRemovals(): void {
     this.#reconciler.allowRemovals();
+  }
+
+  /** The bridge was seen without anything that is not wanted: there may be something to work off. */
+  leftoversGone(): void {
+    this.flows.leftoversGone();
   }
 
   /** Resolves once the bridge has nothing that is not wanted. */

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { PolicyEngine } from '../../src/policy/policy-engine.ts';
+import { type NumberRanges, numberRange } from '../../src/policy-flows/number-ranges.ts';
 import type { PolicyMatrix } from '../../src/policy-matrix/matrix.ts';
 import { timeoutOf } from '../support/batches.ts';
 import { EditedNode, ToldBridge } from './edited-node.ts';
@@ -31,18 +32,31 @@ interface MetState {
   readonly matrices: readonly PolicyMatrix[];
 }
 
+/** What met neither of the policies as a whole. */
+function pairsOfNeither(verdicts: Verdicts, said: readonly Verdicts[]): readonly string[] {
+  return mixtures(verdicts, said, 3);
+}
+
+/** What got through though it is denied before and after. */
+function openings(verdicts: Verdicts, said: readonly Verdicts[]): readonly string[] {
+  const isOpen = (probe: string, verdict: string): boolean => verdict === 'allow' && said.every((each) => each.get(probe) === 'deny');
+  return [...verdicts].flatMap(([probe, verdict]) => (isOpen(probe, verdict) ? probe : []));
+}
+
 let [bundles, between] = [0, 0];
 
-/** A node that lives a history: all of a change at once, whatever is in it. */
+/** A node that lives a history: all of a change at once, whatever is in it. If numbers may run out, more may be denied than policies deny. */
 class ChangingNode {
   readonly #bridge = new ToldBridge();
   readonly #node: EditedNode;
   readonly #set: Objects = new Map();
+  readonly #judge: typeof openings;
   #states: readonly PolicyMatrix[] = [];
   #met: MetState[] = [];
 
-  constructor(batchSize: number) {
-    this.#node = new EditedNode({ bridge: this.#bridge, batchSize });
+  constructor(batchSize: number, rangeOf?: NumberRanges) {
+    this.#node = new EditedNode({ bridge: this.#bridge, batchSize, ...(rangeOf && { rangeOf }) });
+    this.#judge = rangeOf ? openings : pairsOfNeither;
   }
 
   async begin(objects: readonly PolicyObject[], signal: AbortSignal): Promise<void> {
@@ -61,13 +75,18 @@ class ChangingNode {
       if ('put' in step) this.#put(step.put);
       else this.#remove(step.remove);
     }
-    return await this.#judge(fault, signal);
+    return await this.#judged(fault, signal);
   }
 
   /** As `change`: pods exchange their labels. */
   async exchange(pairs: ExchangedPairs, fault: Fault, signal: AbortSignal): Promise<readonly string[]> {
     for (const each of exchangedLabels(this.#set.values(), provenNode, pairs)) this.#put(each);
-    return await this.#judge(fault, signal);
+    return await this.#judged(fault, signal);
+  }
+
+  /** What has no number, in words. */
+  get problems(): readonly string[] {
+    return this.#node.flows.problems;
   }
 
   async end(): Promise<void> {
@@ -75,14 +94,14 @@ class ChangingNode {
     await this.#node.end();
   }
 
-  async #judge(fault: Fault, signal: AbortSignal): Promise<readonly string[]> {
+  async #judged(fault: Fault, signal: AbortSignal): Promise<readonly string[]> {
     this.#states = [...this.#states, matrixOf(this.#set)];
     if (fault) this.#bridge.failNext(fault);
     await this.#work(signal);
-    const wrong = this.#judged();
+    const wrong = this.#wrong();
     this.#states = this.#states.slice(-1);
     this.#look();
-    return [...wrong, ...this.#judged()];
+    return [...wrong, ...this.#wrong()];
   }
 
   async #work(signal: AbortSignal): Promise<void> {
@@ -97,9 +116,9 @@ class ChangingNode {
     this.#met.push({ verdicts, matrices: this.#states });
   }
 
-  #judged(): readonly string[] {
+  #wrong(): readonly string[] {
     const said = this.#states.map((matrix) => saidBy(matrix, this.#states, addresses));
-    const wrong = this.#met.flatMap(({ verdicts }) => mixtures(verdicts, said, 3));
+    const wrong = this.#met.flatMap(({ verdicts }) => this.#judge(verdicts, said));
     between += this.#met.length;
     this.#met = [];
     return wrong;
@@ -126,9 +145,10 @@ async function withNode(
   batchSize: number,
   objects: readonly PolicyObject[],
   live: (node: ChangingNode, signal: AbortSignal) => Promise<void>,
+  rangeOf?: NumberRanges,
 ): Promise<void> {
   const signal = AbortSignal.timeout(withinMs);
-  const node = new ChangingNode(batchSize);
+  const node = new ChangingNode(batchSize, rangeOf);
   try {
     await node.begin(objects, signal);
     await live(node, signal);
@@ -169,4 +189,33 @@ it(`so does it where pods exchange their labels, and leave classes that others c
     { seed, numRuns: runs, endOnFailure: true },
   );
   process.stdout.write(`${bundles} bundles, ${between} states\n`);
+});
+
+const lasts = fc.record({
+  class: fc.integer({ min: 2, max: 6 }),
+  coarse: fc.integer({ min: 1, max: 6 }),
+  fine: fc.integer({ min: 1, max: 6 }),
+  decision: fc.integer({ min: 1, max: 4 }),
+});
+
+it(`where numbers run out in the middle of a change, it denies and lets nothing through (SEINE_TEST_SEED=${seed})`, {
+  timeout: timeoutOf(runs),
+}, async () => {
+  let starved = 0;
+  const histories = fc.record({ random: policyHistories, exchange: exchangeHistories, isRandom: fc.boolean(), faults, last: lasts });
+  const property = fc.asyncProperty(histories, async ({ random, exchange, isRandom, faults: all, last }) => {
+    const changes = isRandom ? random.changes : exchange.exchanges;
+    const live = async (node: ChangingNode, signal: AbortSignal): Promise<void> => {
+      for (const at of changes.keys()) {
+        const [steps, pairs, fault] = [random.changes[at] ?? [], exchange.exchanges[at] ?? [], all[at]];
+        const open = await (isRandom ? node.change(steps, fault, signal) : node.exchange(pairs, fault, signal));
+        expect(open.slice(0, 3), `change ${at}`).toEqual([]);
+        if (node.problems.length > 0) starved++;
+      }
+    };
+    await withNode(10, (isRandom ? random : exchange).objects, live, (kind) => ({ ...numberRange(kind), last: last[kind] }));
+  });
+  await fc.assert(property, { seed, numRuns: runs, endOnFailure: true });
+  process.stdout.write(`${starved} changes left something without a number\n`);
+  expect(starved).toBeGreaterThan(0);
 });

@@ -2,6 +2,7 @@ import type { Owner } from '../../src/pipeline/cookie.ts';
 import type { Flow } from '../../src/pipeline/flow.ts';
 import type { PolicyEngine } from '../../src/policy/policy-engine.ts';
 import { PolicyFlows } from '../../src/policy-flows/policy-flows.ts';
+import { policyTables } from '../../src/policy-flows/rows.ts';
 import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
 import { recoveredFlows } from '../../src/reconcile/recovered-flows.ts';
 import { nothing } from '../../src/wanted/wanted.ts';
@@ -16,7 +17,7 @@ export class WrittenPolicy {
 
   constructor(engine: PolicyEngine, held: ReadonlyMap<BridgeKey, BridgeValue> = new Map()) {
     this.#engine = engine;
-    this.flows = new PolicyFlows({ families, recovered: recoveredFlows(held) });
+    this.flows = new PolicyFlows({ families, recovered: recoveredFlows(held, policyTables) });
   }
 
   update(): ReadonlyMap<Owner, readonly Flow[]> {

@@ -8,7 +8,7 @@ import { PolicyEngine } from '../../src/policy/policy-engine.ts';
 import { addressRows } from '../../src/policy-flows/address-rows.ts';
 import { ContentNames } from '../../src/policy-flows/content.ts';
 import { recoveredNumbers } from '../../src/policy-flows/recovered-numbers.ts';
-import { addressFlow, directionTables, identityOf, relationFlow } from '../../src/policy-flows/rows.ts';
+import { addressFlow, directionTables, identityOf, policyTables, relationFlow } from '../../src/policy-flows/rows.ts';
 import { policyDirections } from '../../src/policy-matrix/matrix.ts';
 import { type BridgeValue, encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
 import { recoveredFlows } from '../../src/reconcile/recovered-flows.ts';
@@ -58,11 +58,13 @@ it('a number that the bridge only loads is not lent to something else', () => {
     ...compileSubject({ ofPort: 32784, addresses: [], ingress: 4, egress: 5 }),
   ];
   const held = encodeBridgeEntries(ownerOf('policy'), { ...nothing, flows });
-  const seen = (tables: typeof egress) => Object.values(recoveredNumbers(tables, recoveredFlows(held))).map((kind) => [...kind.seen]);
+  const names = new ContentNames('egress');
+  const seen = (tables: typeof egress) =>
+    Object.values(recoveredNumbers(tables, recoveredFlows(held, policyTables), names)).map((kind) => [...kind.seen]);
   // Classes, coarse, fine, decisions. A pod's class of either direction is loaded in both entry tables, for answers.
   expect(seen(egress)).toEqual([[5, 4], [3], [7], []]);
   expect(seen(ingress)).toEqual([[9, 4, 5], [], [], [12]]);
-  expect(recoveredNumbers(egress, recoveredFlows(held)).coarse.byCookie.size).toBe(0);
+  expect(recoveredNumbers(egress, recoveredFlows(held, policyTables), names).coarse.byCookie.size).toBe(0);
 });
 
 it('rows of addresses are packed as they are encoded one by one', () => {
