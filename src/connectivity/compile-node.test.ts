@@ -185,6 +185,7 @@ describe('a node of IPv4', () => {
       'switch,priority=200,dl_dst=0e:00:00:00:01:01 actions=set_field:0x8001->reg1,set_field:0x20/0xf0->reg0,goto_table:ingressEntry',
       'switch,priority=200,dl_dst=aa:bb:cc:dd:ee:ff actions=set_field:0x8000->reg1,set_field:0x10/0xf0->reg0,goto_table:ingressEntry',
       'commit,priority=210,ct_state=+trk,ct_mark=0x80/0x80,ip actions=ct(commit,zone=65520,exec(set_field:0x0/0x80->ct_mark)),goto_table:tunnel',
+      'commit,priority=205,ct_state=+new+trk,ct_mark=0x0/0x10,tcp,tcp_flags=-fin-syn+rst-psh-ack-urg actions=goto_table:tunnel',
       'commit,priority=200,ct_state=+new+trk,ct_mark=0x0/0x10,ip actions=ct(commit,zone=65520,exec(move:reg0[0..3]->ct_mark[0..3])),goto_table:tunnel',
       'output,priority=210,reg0=0x3/0xf,reg0=0x30/0xf0,ct_mark=0x40/0x40 actions=IN_PORT',
       'output,priority=210,reg0=0x2/0xf,reg0=0x20/0xf0,ct_mark=0x40/0x40 actions=IN_PORT',
@@ -255,6 +256,7 @@ describe('a node of IPv6', () => {
           .replaceAll('ipv6,', 'ip,')
           .replaceAll('ipv6 ', 'ip ')
           .replaceAll('udp6', 'udp')
+          .replaceAll('tcp6', 'tcp')
           .replaceAll('6551', '6552'),
       );
     expect(asIpv4).toEqual(dump(ipv4, ...tables).filter((line) => !/224\.0\.0\.0|255\.255\.255\.255/.test(line)));

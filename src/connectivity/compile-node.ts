@@ -322,7 +322,23 @@ function commit(family: Family): Flow[] {
   return [
     flow(priority.high, { ctState: { trk: '+' }, ctMarks: [ctMark.barred('yes')] }, { do: 'mark', mark: ctMark.barred('no') }),
     flow(priority.normal, { ctState: { new: '+', trk: '+' }, ctMarks: [ctMark.service('no')] }, { do: 'moveToMark', ...sourceToCtMark }),
+    opensNothing(family),
   ];
+}
+
+/**
+ * A reset of what the tracker has no connection of, e.g. a client's to an endpoint whose packet reached it untranslated while the bridge had
+ * no flows. As a connection it would take the answers of the one to the Service, whose client would hear of no end.
+ */
+function opensNothing(family: Family): Flow {
+  const match: Match = {
+    payload: family,
+    protocol: 'tcp',
+    tcpFlags: 'rst',
+    ctState: { new: '+', trk: '+' },
+    ctMarks: [ctMark.service('no')],
+  };
+  return { table: 'commit', priority: priority.above, match, steps: [goto('tunnel')] };
 }
 
 function outputs(): Flow[] {
