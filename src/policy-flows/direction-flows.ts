@@ -85,7 +85,6 @@ export class DirectionFlows {
     this.#decisions = new DecisionRows({ names: this.names, numbers: this.numbers.decision, tables: this.#tables, families });
   }
 
-  /** Which identities addresses have. */
   get held(): HeldIdentities {
     return this.#addresses.held;
   }

@@ -113,7 +113,10 @@ export class LeftRows {
       const peers = [...(coarse === undefined ? [] : [peersOf('coarse', coarse)]), ...(fine === undefined ? [] : [peersOf('fine', fine)])];
       const key = relationKey(subjectOf(subject), ...peers);
       const saidNow = next.flatMap((each) => each.get(key) ?? []).find((each) => this.#isSaid(each, numbers, cookie));
-      relations.set(key, typeof says === 'number' ? of('decision', says, () => ({ ...leftDecision })) : (saidNow ?? leftVerdicts[says]));
+      relations.set(
+        key,
+        typeof says === 'number' ? of('decision', says, () => ({ ...leftVerdicts.deny })) : (saidNow ?? leftVerdicts[says]),
+      );
       if (relations.size % tinyWork === 0) yield;
     }
     return { identities, relations, classes: new Map([...this.#classes].map(([ofPort, number]) => [ofPort, subjectOf(number)])) };
@@ -185,7 +188,6 @@ export class LeftRows {
 }
 
 const left = 'of an earlier agent';
-const leftDecision: PolicyDecision = { ranges: [], otherwise: { verdict: 'deny', by: [left] } };
 const leftVerdicts: Readonly<Record<PolicyOutcome['verdict'], PolicyDecision>> = {
   allow: { ranges: [], otherwise: { verdict: 'allow', by: [left] } },
   deny: { ranges: [], otherwise: { verdict: 'deny', by: [left] } },

@@ -1,4 +1,4 @@
-import type { Steps } from '../async/steps.ts';
+import { type Steps, tinyWork } from '../async/steps.ts';
 import { parseCidr } from '../net/ip.ts';
 import type { PolicyChange } from '../policy/policy-engine.ts';
 import {
@@ -29,6 +29,12 @@ export interface Surroundings {
 export interface HeldBefore {
   readonly matrix: MatrixBefore;
   readonly held: ByDirection<Pick<HeldIdentities, 'holdersOf' | 'prefixLengths'>>;
+}
+
+/** The same of one direction. */
+interface PartBefore {
+  readonly rows: RowsBefore;
+  readonly held: HeldBefore['held'][PolicyDirection];
 }
 
 /**
@@ -85,8 +91,8 @@ export class Predecessor {
     };
     const areKnown = areAddressesKnown();
     const parts = {
-      ingress: this.#partOf('ingress', before, after, left.ingress, areKnown),
-      egress: this.#partOf('egress', before, after, left.egress, areKnown),
+      ingress: yield* this.#partOf('ingress', before, after, left.ingress, areKnown),
+      egress: yield* this.#partOf('egress', before, after, left.egress, areKnown),
     };
     const leftSubject = (pod: string): MatrixSubject | undefined => {
       const ofPort = adoptedAt(pod);
@@ -104,11 +110,13 @@ export class Predecessor {
     };
   }
 
-  #partOf(direction: PolicyDirection, before: PolicyMatrix, after: PolicyMatrix, left: LeftMatrix, areKnown: boolean) {
+  *#partOf(direction: PolicyDirection, before: PolicyMatrix, after: PolicyMatrix, left: LeftMatrix, areKnown: boolean): Steps<PartBefore> {
     const flows = this.#directions[direction];
     const held = new HeldIdentities();
     const identities = new Map<string, PeerIdentity>();
+    let work = 0;
     for (const [cidr, identity] of left.identities) {
+      if (++work % tinyWork === 0) yield;
       if (flows.isIdentified(cidr)) continue;
       identities.set(cidr, identity);
       held.note(parseCidr(cidr), undefined, identity);

@@ -6,6 +6,7 @@ import { isMasked, type Masked } from '../openflow/oxm.ts';
 import type { RecoveredFlow } from '../pipeline/recovered-flow.ts';
 import { type PipelineTableName, tableName } from '../pipeline/tables.ts';
 import { type BridgeKey, type BridgeValue, decodeFlowEntry, isFlowKey, tableOfKey } from './bridge-entry.ts';
+import { etherTypes } from './openflow-words.ts';
 
 type RegisterBits = RecoveredFlow['regs'][number];
 
@@ -33,7 +34,6 @@ export function* recoveredFlows(
   }
 }
 
-const etherTypes: Readonly<Record<Family, number>> = { ipv4: 0x0800, ipv6: 0x86dd };
 type AddressValue = number | bigint;
 
 /** Source or destination: no flow of ours matches both. Undefined: it is not for IP. */
