@@ -277,21 +277,22 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
   }
 
   /** An interface that was down has lost its routes by that: they come back with it. */
-  #repairPodEnd(link: PodLink, at: { readonly hostLink: Link; readonly far?: FarEnd }, end: PodEnd): void {
+  #repairPodEnd(link: PodLink, at: { readonly hostLink: Link; readonly far?: FarEnd & { readonly link: Link } }, end: PodEnd): void {
     const { podName, mac, mtu, checksumOffload, made } = link;
     const { repairPods } = this.#options;
+    const hasRoom = hasRoomFor(link, end.link.mtu) && !isClipped(end.link, at.far?.link, mtu);
     const renamed = end.link.name !== podName;
     if (renamed && !repairPods) return;
     const { differs, inside } = podEndDifferences(link, renamed ? { ...end, link: { ...end.link, name: podName } } : end);
     const routing = renamed || end.link.state === 'down' || (repairPods && inside.length > 0);
-    if (differs.length === 0 && !routing) return;
+    if (differs.length === 0 && hasRoom && !routing) return;
     changePodEnd(
       { ...placeOf(link, at.hostLink), far: at.far },
       {
         state: 'up',
         ...(renamed ? { name: podName } : {}),
         ...(end.link.mac === mac ? {} : { mac }),
-        ...(hasRoomFor(link, end.link.mtu) ? {} : { mtu }),
+        ...(hasRoom ? {} : { mtu }),
         ...(checksumOffload === 'off' && end.transmitChecksum === 'on' && !at.far ? { transmitChecksum: 'off' } : {}),
         ...(routing ? { routing: { ...link, tables: made?.routeTables ?? {} } } : {}),
       },
@@ -337,6 +338,11 @@ function placeOf({ netnsPath, made }: PodLink, hostLink: Link) {
 
 function isOverPort(link: PodLink): link is PodLinkOverPort {
   return link.farName !== undefined;
+}
+
+/** Whether the kernel has made what stands on a far end smaller, because someone has made that smaller. It does not make it larger again. */
+function isClipped(end: Link, far: Link | undefined, mtu: number): boolean {
+  return far !== undefined && far.mtu < mtu && end.mtu === far.mtu;
 }
 
 function ipv6Setting(hostName: string): readonly string[] {

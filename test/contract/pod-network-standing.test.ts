@@ -130,6 +130,15 @@ describe('a pod over a standing port', () => {
     expect(taken().filter((line) => line.includes(pod.containerId))).toHaveLength(1);
   });
 
+  it('has its MTU back after the kernel has made its interface smaller with the far end', async () => {
+    const mtu = (): string | undefined => /mtu (\d+)/.exec(inPod('ip', 'link', 'show', 'eth0'))?.[1];
+    const before = mtu();
+    testPorts.run('ip', 'link', 'set', attached.hostIfName.replace('sp', 'far'), 'mtu', '1299');
+    expect(mtu()).toBe('1299');
+    node.plane.nodeState.recheck();
+    await expect.poll(mtu, { timeout: 10_000 }).toBe(before);
+  });
+
   it('follows the MTU of the node up and down, and so do the ports that no pod has', async () => {
     const before = node.environment.mtu();
     const mtus = (): readonly (number | undefined)[] => [
@@ -220,6 +229,17 @@ describe('a pod over a standing port', () => {
     expect([found, released]).toEqual([[lease], []]);
     expect(idle).not.toContain(attached.hostIfName);
     expect(idle.length).toBeGreaterThanOrEqual(known);
+  });
+
+  it.each(['', 'mine'])('is found by its lease though somebody has made “%s” of the alias of its far end', async (alias) => {
+    const lease: AttachedLease = { ...leaseOf(), state: 'allocated', attached };
+    const far = attached.hostIfName.replace('sp', 'far');
+    const set = (text: string) => testPorts.run('ip', 'link', 'set', far, 'alias', text);
+    const before = /alias (.+)/.exec(testPorts.run('ip', 'link', 'show', far))?.[1] ?? '';
+    set(alias);
+    const found = inventory([lease]);
+    set(before);
+    expect(await found).toMatchObject({ found: [lease], released: [] });
   });
 
   it('is found by the kernel alone, where the journal is lost and the agent died before the database knew of it', async () => {

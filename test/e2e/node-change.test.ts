@@ -142,11 +142,7 @@ describe('a node that changes under running pods', () => {
   });
 
   const macOf = async (name: string) => /ether (\S+)/.exec(await ip('link', 'show', name))?.[1];
-  const hostEnd = async (pod: string): Promise<string> => {
-    const name = Object.keys(await lab.ofPorts(1)).find((port) => port.startsWith(`${pod.replace('-', '')}-`));
-    if (name === undefined) throw new Error(`no port of ${pod}`);
-    return name;
-  };
+  const hostEnd = (pod: string) => lab.nodeEnd(1, pod);
 
   it('leaves what an operator changes alone while he has paused repair, and serves pods meanwhile', async () => {
     const { apiSocket } = nodePaths(lab.plan.dir, lab.node(1).name);

@@ -166,6 +166,19 @@ export class ConvergeLab {
     return Object.fromEntries(data.toSorted(([a], [b]) => (a < b ? -1 : 1)));
   }
 
+  /** The node's end of a pod's interface, of whichever kind. */
+  async nodeEnd(number: number, pod: string): Promise<string> {
+    const name = await this.exec(number, 'ovs-vsctl', '--bare', '--columns=name', 'find', 'Port', `external_ids:pod-name=${pod}`);
+    if (name.trim() === '') throw new Error(`no port of ${pod}`);
+    return name.trim();
+  }
+
+  /** Runs ip(8) where the far ends of a node's standing ports are. */
+  async amongPorts(number: number, ...words: readonly string[]): Promise<string> {
+    const { portsNamespace } = nodePaths(this.plan.dir, this.node(number).name);
+    return await this.exec(number, 'nsenter', `--net=${portsNamespace}`, 'ip', ...words);
+  }
+
   /** How much the database of a node has been written to: ovs-vswitchd's statistics are not kept there, so only changes count. */
   databaseSize(number: number): number {
     return statSync(join(nodePaths(this.plan.dir, this.node(number).name).ovs, 'conf.db')).size;

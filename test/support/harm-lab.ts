@@ -57,10 +57,7 @@ export class HarmLab {
 
   /** The node's end of a pod's interface. */
   async hostInterface(pod: string): Promise<string> {
-    const prefix = pod.replaceAll('-', '').slice(0, 7);
-    const name = Object.keys(await this.lab.ofPorts(1)).find((port) => port.startsWith(`${prefix}-`));
-    if (name === undefined) throw new Error(`${pod} has no port`);
-    return name;
+    return await this.lab.nodeEnd(1, pod);
   }
 
   async status(): Promise<AgentStatus> {

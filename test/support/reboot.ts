@@ -1,10 +1,11 @@
 import { execFile, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { closeSync, openSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { closeSync, openSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { writePidFile } from '../../src/lab/machine/files.ts';
 import { agentFlags, agentProgram } from '../../src/lab/machine/installation.ts';
+import { unmountBelow } from '../../src/lab/machine/mounts.ts';
 import { inNetns } from '../../src/lab/machine/netns.ts';
 import { processOf } from '../../src/lab/machine/process.ts';
 import { nodePaths } from '../../src/lab/plan/names.ts';
@@ -16,8 +17,8 @@ const execute = promisify(execFile);
 const asAfterReboot = 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"';
 
 /**
- * Takes from the lab's first node all that a reboot takes: its processes, the namespaces of its pods, its interfaces but the uplink, its
- * packet filter. Switch database and agent's state stay, on disk.
+ * Takes from the lab's first node all that a reboot takes: its processes, the namespaces of its pods and of its standing ports, its
+ * interfaces but the uplink, its packet filter. Switch database and agent's state stay, on disk.
  */
 export async function powerOff(lab: ConvergeLab, runtime: CrashRuntime): Promise<void> {
   await lab.agent(1, 'kill');
@@ -26,6 +27,10 @@ export async function powerOff(lab: ConvergeLab, runtime: CrashRuntime): Promise
     await execute('ip', ['netns', 'del', netns]);
     await execute('ip', ['netns', 'add', netns]);
   }
+  // `/run` is empty after a reboot; with its mount the namespace of standing ports goes, and with that every pair.
+  const ports = dirname(nodePaths(lab.plan.dir, lab.node(1).name).portsNamespace);
+  await unmountBelow(ports, AbortSignal.timeout(10_000));
+  rmSync(ports, { recursive: true, force: true });
   await lab.exec(1, 'nft', 'flush', 'ruleset');
 }
 

@@ -94,9 +94,9 @@ function readLinks({ host, farEnds: { current } }: InventorySources): { readonly
   return { links, idle };
 }
 
-/** A standing port may be another pod's by now. */
+/** A standing port may be another pod's by now. An alias without a slash is none of ours, and says nothing of that. */
 function isItsOwn(lease: AttachmentKey & Pick<Lease, 'pod'>, { name, alias }: Link): boolean {
-  return !standingPortPattern.test(name) || alias === undefined || alias === hostInterfaceAlias(lease, lease.pod);
+  return !standingPortPattern.test(name) || alias?.includes('/') !== true || alias === hostInterfaceAlias(lease, lease.pod);
 }
 
 /** Writes leases for pods that the journal has lost. */
