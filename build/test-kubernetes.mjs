@@ -42,6 +42,7 @@ const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, 
   --families LIST   such as ipv6,ipv4
   --nodes N         nodes of upstream's lab (${nodesUsual})
   --procs N         upstream's tests side by side (${procsUsual})
+  --pod-interface KIND  auto, standing or veth: what pods get; the agent's default if absent
   --record          keep what e2e came to for docs/conformance.md, which \`npm run docs\` writes anew; of a part (--focus): which failures
                     did not come again
   --keep            leave the lab as it is after the tests, to be looked at
@@ -79,6 +80,7 @@ const options = {
   versions: { type: 'string' },
   nodes: { type: 'string' },
   procs: { type: 'string' },
+  'pod-interface': { type: 'string' },
   record: { type: 'boolean' },
   keep: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
@@ -134,7 +136,9 @@ async function runOrder(set, families, asked) {
   if ((await lab('down')) !== 0) return add(0, 1);
   try {
     const nodes = asked.nodes ?? nodesUsual;
-    if ((await lab('up', '--kubernetes', '--nodes', nodes, '--families', families)) !== 0) return add(0, 1);
+    const kind = asked['pod-interface'];
+    const pods = kind === undefined ? [] : ['--pod-interface', kind];
+    if ((await lab('up', '--kubernetes', '--nodes', nodes, '--families', families, ...pods)) !== 0) return add(0, 1);
     const { file, failure, kubernetes } = await runUpstream({ set, families, labFolder }, asked);
     if (asked.record && set === whole && isWhole(file)) record(summaryOf(file, { families, ...factsOf(kubernetes, asked, nodes) }), asked);
     return report(set, families, file, failure);
@@ -215,7 +219,7 @@ async function unpackedPrometheus() {
 
 /** @returns {Promise<boolean>} did all tests of ours pass? */
 async function runOurs(set, families, asked) {
-  if (set === 'runtimes') return await runRuntimes();
+  if (set === 'runtimes') return await runRuntimes(asked);
   if (set === short) return await runShort(families, asked);
   if (set !== 'api-server') return await runOne(set, families, asked);
   let ok = true;
@@ -239,10 +243,11 @@ async function runShort(families, asked) {
 }
 
 /** They need packages of their own, so the set-up comes before each. */
-async function runRuntimes() {
+async function runRuntimes({ 'pod-interface': kind }) {
+  const pods = kind === undefined ? [] : ['--pod-interface', kind];
   let ok = true;
   for (const version of containerdVersions) {
-    const command = [join(root, 'build', 'setup', 'run.mjs'), 'test:runtime', '--containerd', version];
+    const command = [join(root, 'build', 'setup', 'run.mjs'), 'test:runtime', '--containerd', version, ...pods];
     const code = await runForeground(process.execPath, command, { cwd: root });
     ok = add(code === 0 ? 1 : 0, code === 0 ? 0 : 1) && ok;
   }
@@ -256,12 +261,13 @@ async function builtPrograms(set) {
   return (await lastLineOf(process.execPath, ['build/kubernetes/build.mjs', ...some], { cwd: root })) !== undefined;
 }
 
-async function runOne(set, families, { keep }, more = {}) {
+async function runOne(set, families, { keep, 'pod-interface': kind }, more = {}) {
   if (!(await builtPrograms(set))) return add(0, 1);
   const args = ['--project=kubernetes', '--disable-console-intercept', '--bail=1', `test/kubernetes/${set}.test.ts`];
   const images = withImages.includes(set) ? { SEINE_TEST_IMAGES: await imagesOf(set) } : {};
   const prometheus = set === 'install' ? { SEINE_TEST_PROMETHEUS: await unpackedPrometheus() } : {};
-  const env = { ...process.env, SEINE_TEST_FAMILIES: families, ...images, ...prometheus, ...more };
+  const pods = kind === undefined ? {} : { SEINE_TEST_POD_INTERFACE: kind };
+  const env = { ...process.env, SEINE_TEST_FAMILIES: families, ...pods, ...images, ...prometheus, ...more };
   // What is to stay must not be in the mounts of a run that removes all that is left.
   const kept = () => runForeground('vitest', ['run', ...args], { cwd: root, env: { ...env, SEINE_TEST_KEEP: 'yes' } });
   const code = await (keep ? kept() : runTests(args, env));

@@ -2,17 +2,17 @@ import { parseArgs } from 'node:util';
 import { SetupError, say } from '../setup/progress.mjs';
 
 /**
- * The command line of a long suite in parts: `--only NAME[,NAME…]`, `--list` and `--help`. Sets the exit code.
+ * The command line of a long suite in parts: `--only NAME[,NAME…]`, `--list`, `--help` and the suite's own. Sets the exit code.
  *
- * @param {{ script: string, help: string, parts: readonly { name: string, what: string }[], perform: Function }} suite
- *   `perform` is given the chosen parts, and resolves to whether all of them held
+ * @param {{ script: string, help: string, parts: readonly { name: string, what: string }[], perform: Function, options?: object }} suite
+ *   `perform` is given the chosen parts and what was given of `options`, and resolves to whether all of them held
  */
-export async function partsCommand({ script, help, parts, perform }) {
+export async function partsCommand({ script, help, parts, perform, options = {} }) {
   try {
-    const { only, list, help: isHelp } = commandLine(script);
+    const { only, list, help: isHelp, ...more } = commandLine(script, options);
     if (isHelp) process.stdout.write(help);
     else if (list) for (const { name, what } of parts) console.log(`${name.padEnd(16)}${what}`);
-    else process.exitCode = (await perform(chosenParts(parts, only))) ? 0 : 1;
+    else process.exitCode = (await perform(chosenParts(parts, only), more)) ? 0 : 1;
   } catch (error) {
     if (!(error instanceof SetupError)) throw error;
     say(error.message);
@@ -56,10 +56,10 @@ export function quote(word) {
   return `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-function commandLine(script) {
+function commandLine(script, options) {
   const flag = { type: 'boolean', default: false };
   try {
-    return parseArgs({ options: { only: { type: 'string' }, list: flag, help: flag } }).values;
+    return parseArgs({ options: { only: { type: 'string' }, list: flag, help: flag, ...options } }).values;
   } catch (error) {
     throw new SetupError(error.message, `npm run ${script} -- --help lists the options`);
   }

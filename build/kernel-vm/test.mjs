@@ -13,12 +13,13 @@ import { runWithOneMoreBoot } from './one-more-boot.mjs';
 import { exitCodeOf, partsCommand, quote, runParts } from './parts.mjs';
 import { logsOf } from './vm.mjs';
 
-const help = `Usage: npm run test:kernel -- [--only NAME[,NAME…]] [--list]
+const help = `Usage: npm run test:kernel -- [--only NAME[,NAME…]] [--pod-interface KIND] [--list]
 
 The end-to-end tests on the kernel's data path, in emulated virtual machines, one for each part: more than an hour for all.
 
-  --only    only these parts
-  --list    only say which there are
+  --only           only these parts
+  --pod-interface  auto, standing or veth, for the pods of all labs; the agent's default if absent
+  --list           only say which there are
 `;
 
 /** Far beyond the time of a part on a quiet machine: detects a hang. */
@@ -72,26 +73,27 @@ const parts = [
   },
 ];
 
-function jobFor({ name, files, env = {} }) {
+function jobFor({ name, files, env = {} }, podInterface) {
+  const all = { ...env, ...(podInterface === undefined ? {} : { SEINE_TEST_POD_INTERFACE: podInterface }) };
   const script = [
     `cd ${quote(root)}`,
     `export PATH=${quote(toolPath())} SEINE_TEST_LOGS=/run/seine-vm/labs SEINE_TEST_IMAGES=${quote(images)}`,
-    ...Object.entries(env).map(([key, value]) => `export ${key}=${quote(value)}`),
+    ...Object.entries(all).map(([key, value]) => `export ${key}=${quote(value)}`),
     `exec vitest run --config test/kernel/vitest.config.ts ${files.map(quote).join(' ')}`,
   ];
   return { name: `test-${name}`, script: `${script.join('\n')}\n`, limitSeconds };
 }
 
-async function runPart(part) {
+async function runPart(part, podInterface) {
   const logs = logsOf(`test-${part.name}`);
   if (part.before !== undefined && spawnSync(pinnedNode(), part.before, { cwd: root, stdio: 'inherit' }).status !== 0)
     return { ok: false, logs };
-  return { ok: (await exitCodeOf(runWithOneMoreBoot(jobFor(part)))) === 0, logs };
+  return { ok: (await exitCodeOf(runWithOneMoreBoot(jobFor(part, podInterface)))) === 0, logs };
 }
 
-async function perform(chosen) {
+async function perform(chosen, { 'pod-interface': podInterface }) {
   say(`${chosen.length} parts, a virtual machine each (emulated: five to ten times as slow as this machine)`);
-  return await runParts(chosen, runPart);
+  return await runParts(chosen, (part) => runPart(part, podInterface));
 }
 
-await partsCommand({ script: 'test:kernel', help, parts, perform });
+await partsCommand({ script: 'test:kernel', help, parts, perform, options: { 'pod-interface': { type: 'string' } } });

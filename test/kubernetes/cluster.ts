@@ -6,6 +6,7 @@ import { run, runAnyway } from '../../src/lab/machine/process.ts';
 import { labPaths, realLabDir } from '../../src/lab/plan/names.ts';
 import type { LabPlan } from '../../src/lab/plan/plan.ts';
 import { askStatus, planOf } from '../../src/lab/up.ts';
+import { testPodInterface } from '../support/test-datapath.ts';
 
 const startedMs = performance.now();
 
@@ -39,7 +40,10 @@ export class RealCluster {
 
   static async up({ dir, nodes, families, bare }: ClusterOptions, signal: AbortSignal): Promise<RealCluster> {
     await lab(dir, ['down'], signal);
-    await lab(dir, ['up', '--kubernetes', ...(bare ? ['--bare'] : []), '--nodes', String(nodes), '--families', families], signal);
+    const { podInterface } = testPodInterface;
+    const pods = podInterface === undefined ? [] : ['--pod-interface', podInterface];
+    const network = bare ? ['--bare'] : pods; // a bare lab's agents are configured by their manifest
+    await lab(dir, ['up', '--kubernetes', ...network, '--nodes', String(nodes), '--families', families], signal);
     return new RealCluster(planOf(realLabDir(dir)), signal);
   }
 

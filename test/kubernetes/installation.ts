@@ -1,10 +1,17 @@
 import { agentImage, ovsImage } from '../runtime/image-builder.ts';
+import { testPodInterface } from '../support/test-datapath.ts';
 import { type RealCluster, say } from './cluster.ts';
 import { commandOf } from './page-commands.ts';
 
 export const page = 'docs/install.md';
 /** What this cluster needs besides: packets go through a bridge that has the node's address, and no kernel's data path. */
-const clusterOptions = '--datapath netdev --set transportInterface=br-phy';
+const clusterOptions = ['--datapath netdev --set transportInterface=br-phy', ...podInterfaceOption()].join(' ');
+
+/** Where a run asks for another kind than the default. */
+function podInterfaceOption(): readonly string[] {
+  const { podInterface } = testPodInterface;
+  return podInterface === undefined ? [] : [`--set podInterface=${podInterface}`];
+}
 
 /** An installation of Seine by the commands of the page, with what this cluster has in the place of what everybody's is called. */
 export class Installation {

@@ -1,4 +1,4 @@
-import { execFile, spawn } from 'node:child_process';
+import { execFile, execFileSync, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { closeSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -13,6 +13,8 @@ import type { ConvergeLab } from './converge-lab.ts';
 import type { CrashRuntime } from './crash-runtime.ts';
 
 const execute = promisify(execFile);
+/** What is mounted there later is seen in every mount namespace that is made from now on, as on a node where an init system runs. */
+const shared = 'mountpoint -q "$0" || mount --bind "$0" "$0"; mount --make-shared "$0"';
 /** Another file is put in its place for one process, which then lives in another boot of the machine. */
 const asAfterReboot = 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"';
 
@@ -41,7 +43,9 @@ export function startAgentAfterReboot(lab: ConvergeLab): void {
   const bootId = join(paths.dir, 'boot_id');
   writeFileSync(bootId, `${randomUUID()}\n`);
   const agent = [process.execPath, ...agentFlags, agentProgram(), '--config', paths.agentConfig];
-  const inside = inNetns(node.netns, 'unshare', ['--mount', 'sh', '-c', asAfterReboot, bootId, ...agent]);
+  // The plugin mounts the namespace of standing ports there.
+  execFileSync('sh', ['-ec', shared, paths.run]);
+  const inside = inNetns(node.netns, 'unshare', ['--mount', '--propagation', 'slave', 'sh', '-c', asAfterReboot, bootId, ...agent]);
   const log = openSync(paths.agentLog, 'a', 0o600);
   try {
     const child = spawn(inside.command, inside.args, { stdio: ['ignore', log, log], detached: true });

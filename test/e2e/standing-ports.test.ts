@@ -1,0 +1,127 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse, stringify } from 'yaml';
+import { nodePaths } from '../../src/lab/plan/names.ts';
+import { Traffic } from '../reliability/traffic.ts';
+import { ConvergeLab } from '../support/converge-lab.ts';
+import { CrashRuntime, type LiveContainer } from '../support/crash-runtime.ts';
+import { holdingsOf } from '../support/node-holdings.ts';
+import { powerOff, startAgentAfterReboot } from '../support/reboot.ts';
+
+const never = new AbortController().signal;
+const patience = { timeout: 20_000, interval: 50 };
+/** Of the eight that are kept free on a node with few pods: more are made once half of them are gone. */
+const free = 5;
+
+/** What happens to a node whose pods come to have standing ports, and cease to. The plugin makes the namespace of these, as on a real node. */
+describe('a node with standing ports', () => {
+  let lab: ConvergeLab;
+  let runtime: CrashRuntime;
+
+  beforeAll(async () => {
+    lab = await ConvergeLab.start(1, undefined, { podInterface: 'veth' });
+    runtime = await CrashRuntime.start(lab, 8, never);
+  });
+  afterAll(async () => {
+    await runtime?.close();
+    await lab?.remove();
+  });
+
+  const add = async (): Promise<LiveContainer> => {
+    await runtime.add();
+    const added = [...runtime.live.values()].at(-1);
+    if (!added) throw new Error(runtime.faults.join());
+    return added;
+  };
+  /** The nodes' ends of all that live, and which of them are standing ports. */
+  const ends = async (): Promise<readonly string[]> => await Promise.all([...runtime.live.keys()].map((id) => lab.nodeEnd(1, `pod-${id}`)));
+  const kinds = async () => (await ends()).map((name) => (name.startsWith('sp-') ? 'standing' : 'veth'));
+  const pairs = async () => (await lab.exec(1, 'ip', '-br', 'link', 'show', 'type', 'veth')).match(/^sp-\d+/gm) ?? [];
+  const portsOnBridge = async () => (await lab.exec(1, 'ovs-vsctl', 'list-ports', 'br-int')).match(/^sp-\d+/gm) ?? [];
+  const untilFree = (count: number) =>
+    expect.poll(async () => (await lab.metrics(1)).get('standing_ports{state="free"}'), patience).toBeGreaterThanOrEqual(count);
+
+  /** Replaces the agent by one that has another word for what pods get, as a roll-out does. */
+  async function becomes(podInterface: 'standing' | 'auto' | 'veth'): Promise<void> {
+    const { agentConfig } = nodePaths(lab.plan.dir, lab.node(1).name);
+    const config = parse(readFileSync(agentConfig, 'utf8')) as Readonly<Record<string, unknown>>;
+    writeFileSync(agentConfig, stringify({ ...config, podInterface }));
+    await lab.agent(1, 'stop');
+    await lab.agent(1, 'start');
+    await lab.untilReady(1);
+  }
+
+  async function nothingLeaks(): Promise<void> {
+    const live = [...runtime.live.keys()].toSorted();
+    await expect
+      .poll(async () => ({ ...(await holdingsOf(lab)), quarantined: 'any' }), patience)
+      .toEqual({ interfaces: live.length, ports: live, flows: live.length, leases: live, quarantined: 'any' });
+    await runtime.checkAll();
+    expect(runtime.faults).toEqual([]);
+  }
+
+  it('goes from veth pairs to standing ports and back under traffic: what pods have, they keep', { timeout: 120_000 }, async () => {
+    const [client, server] = [await add(), await add()];
+    expect(await kinds()).toEqual(['veth', 'veth']);
+    const routes = [{ name: 'pairs', from: client, addresses: server.ips, service: false }];
+    const first = await Traffic.start([server], routes, 50);
+    await becomes('standing');
+    await add();
+    // The plugin makes the namespace behind the answer to the first pod.
+    expect(await kinds()).toEqual(['veth', 'veth', 'veth']);
+    await untilFree(free);
+    const [near, far] = [await add(), await add()];
+    expect(await kinds()).toEqual(['veth', 'veth', 'veth', 'standing', 'standing']);
+    const second = await Traffic.start([far], [{ name: 'ports', from: near, addresses: far.ips, service: false }], 50);
+    const before = await ends();
+    for (const kind of ['auto', 'veth', 'standing', 'veth'] as const) await becomes(kind);
+    expect(await ends()).toEqual(before);
+    await nothingLeaks();
+    const nowMs = performance.now();
+    await expect.poll(() => [...first.silentSince(nowMs), ...second.silentSince(nowMs)], patience).toEqual([]);
+    for (const [name, traffic] of Object.entries({ first, second })) {
+      const { broken, lanes } = await traffic.stop();
+      const sum = (of: 'sent' | 'lost') => lanes.reduce((all, lane) => all + lane[of], 0);
+      console.log(`${name}: lost ${sum('lost')} of ${sum('sent')}, broken ${broken}`);
+      expect(broken).toBe(0);
+    }
+    // Ports that no pod has are not wanted any more, nor is one that a pod gives back.
+    const used = before.filter((name) => name.startsWith('sp-')).toSorted();
+    await expect.poll(async () => [(await pairs()).toSorted(), (await portsOnBridge()).toSorted()], patience).toEqual([used, used]);
+    await add();
+    expect((await kinds()).at(-1)).toBe('veth');
+    await runtime.remove(near.containerId);
+    await runtime.remove(far.containerId);
+    await expect.poll(async () => [await pairs(), await portsOnBridge()], patience).toEqual([[], []]);
+    await nothingLeaks();
+  });
+
+  it('is started anew: its ports are gone with their namespace, the first pod has a pair, and the next ones ports', {
+    timeout: 120_000,
+  }, async () => {
+    await becomes('standing');
+    await add();
+    await untilFree(free);
+    for (let count = 0; count < 2; count++) await add();
+    expect((await kinds()).slice(-2)).toEqual(['standing', 'standing']);
+    const lost = [...runtime.live.keys()];
+    await powerOff(lab, runtime);
+    expect(await pairs()).toEqual([]);
+    await lab.startOvs(1);
+    startAgentAfterReboot(lab);
+    await lab.untilReady(1);
+    for (const id of lost.slice(0, 2)) await runtime.remove(id);
+    for (const id of lost.slice(2)) await runtime.lose(id);
+    const fresh = await add();
+    expect(await kinds()).toEqual(['veth']);
+    await runtime.collectGarbage();
+    await untilFree(free);
+    const next = await add();
+    expect(await kinds()).toEqual(['veth', 'standing']);
+    const traffic = await Traffic.start([next], [{ name: 'both', from: fresh, addresses: next.ips, service: false }], 20);
+    await traffic.stop();
+    await nothingLeaks();
+    // No row of the boot before is left of which ovs-vswitchd would say that it cannot open its interface.
+    expect((await portsOnBridge()).toSorted()).toEqual((await pairs()).toSorted());
+  });
+});
