@@ -79,8 +79,8 @@ describe('a foreign change', () => {
     {
       name: 'a pod’s port deleted',
       change: async () => {
-        const [name] = Object.keys(await lab.ofPorts(1)).filter((port) => port.startsWith('web1-'));
-        await lab.exec(1, 'ovs-vsctl', 'del-port', 'br-int', name ?? '');
+        const name = await lab.nodeEnd(1, 'web-1');
+        await lab.exec(1, 'ovs-vsctl', 'del-port', 'br-int', name);
       },
       looked: () => lab.ofPorts(1),
     },

@@ -96,6 +96,52 @@ describe('a node with standing ports', () => {
     await nothingLeaks();
   });
 
+  it('has a virtual machine, whose launcher puts the pod’s interface into a bridge, and a macvlan over it refused', async () => {
+    await becomes('standing');
+    await add();
+    await untilFree(free);
+    const [pod, peer] = [await add(), await add()];
+    expect((await kinds()).slice(-2)).toEqual(['standing', 'standing']);
+    const inPod = async (...words: readonly string[]) => await lab.exec(1, 'ip', '-n', pod.netns, ...words);
+    const macvlan = ['link', 'add', 'link', 'eth0', 'name', 'mv0', 'type', 'macvlan', 'mode', 'bridge'];
+    await expect(inPod(...macvlan)).rejects.toThrow('Invalid argument');
+    const [, mac = ''] = /ether (\S+)/.exec(await inPod('link', 'show', 'eth0')) ?? [];
+    const [, gateway = ''] = /via (\S+)/.exec(await inPod('route', 'show', 'default')) ?? [];
+    const [, address = ''] = /inet (\S+)/.exec(await inPod('-4', 'address', 'show', 'eth0')) ?? [];
+    const guest = `${pod.netns}-vm`;
+    await lab.exec(1, 'ip', 'netns', 'add', guest);
+    try {
+      // As KubeVirt's virt-launcher binds by a bridge: the guest has MAC and address of the pod, whose interface has neither.
+      await inPod('link', 'set', 'eth0', 'down');
+      await inPod('address', 'flush', 'dev', 'eth0');
+      await inPod('link', 'set', 'eth0', 'name', 'eth0-nic', 'address', '0e:00:00:00:77:01');
+      await inPod('link', 'add', 'k6t-eth0', 'type', 'bridge');
+      await inPod('link', 'add', 'tap0', 'type', 'veth', 'peer', 'name', 'eth0', 'address', mac, 'netns', guest);
+      for (const name of ['eth0-nic', 'tap0']) await inPod('link', 'set', name, 'master', 'k6t-eth0', 'up');
+      await inPod('link', 'set', 'k6t-eth0', 'up');
+      const inGuest = async (...words: readonly string[]) => await lab.exec(1, 'ip', '-n', guest, ...words);
+      await lab.exec(1, 'ip', 'netns', 'exec', guest, 'ethtool', '-K', 'eth0', 'tx', 'off'); // a guest has no kernel in common with the switch
+      await inGuest('address', 'add', address, 'dev', 'eth0');
+      await inGuest('link', 'set', 'eth0', 'up');
+      await inGuest('route', 'add', 'default', 'via', gateway);
+      const traffic = await Traffic.start(
+        [peer],
+        [{ name: 'guest', from: { netns: guest }, addresses: peer.ips.slice(0, 1), service: false }],
+        20,
+      );
+      await lab.agent(1, 'stop');
+      await lab.agent(1, 'start');
+      await lab.untilReady(1);
+      const nowMs = performance.now();
+      await expect.poll(() => traffic.silentSince(nowMs), patience).toEqual([]);
+      expect((await traffic.stop()).broken).toBe(0);
+    } finally {
+      await lab.exec(1, 'ip', 'netns', 'del', guest);
+      for (const id of runtime.live.keys()) await runtime.remove(id);
+    }
+    await nothingLeaks();
+  });
+
   it('is started anew: its ports are gone with their namespace, the first pod has a pair, and the next ones ports', {
     timeout: 120_000,
   }, async () => {

@@ -5,7 +5,7 @@ import { nodePaths } from '../../src/lab/plan/names.ts';
 import { until } from '../support/converge-lab.ts';
 import { holdingsOf } from '../support/node-holdings.ts';
 import { GrpcError } from './grpc.ts';
-import { contentsOf } from './node-contents.ts';
+import { contentsAtRest, contentsOf } from './node-contents.ts';
 import { type RunningPod, RuntimeLab } from './runtime-lab.ts';
 import { askName, inUrl, nameIn, serveName } from './tiny-server.ts';
 
@@ -81,7 +81,7 @@ describe('sandboxes of containerd on three nodes', () => {
   it('live on while their runtime is dead, and are the same when it is back', async () => {
     const [first, second, third] = pods;
     if (!first || !second || !third) throw new Error('no pods');
-    const before = await contentsOf(runtimes);
+    const before = await contentsAtRest(runtimes);
     await runtimes.containerd(1).kill();
     await reaches(second, first);
     await runtimes.containerd(1).start(signal);
@@ -94,7 +94,7 @@ describe('sandboxes of containerd on three nodes', () => {
 
 describe('the end of a sandbox', () => {
   it('frees all it had; to stop it or remove it again is fine', async () => {
-    const before = await contentsOf(runtimes);
+    const before = await contentsAtRest(runtimes);
     const pod = await runtimes.startPod(1, { name: 'brief' }, serveName, signal);
     expect((await holdingsOf(runtimes.lab)).ports).toEqual([pod.sandbox]);
     const { cri } = runtimes.containerd(1);
@@ -107,7 +107,7 @@ describe('the end of a sandbox', () => {
   });
 
   it('comes at once if the API server has no such pod, with nothing left', async () => {
-    const before = await contentsOf(runtimes);
+    const before = await contentsAtRest(runtimes);
     const { cri } = runtimes.containerd(1);
     const config = { ...runtimes.sandboxConfig({ name: 'unknown' }), uid: '6d1b0dd6-8d4f-4cf1-a6ea-5a7f3f9d9c11' };
     await expect(cri.runSandbox(config, signal)).rejects.toThrow(/default\/unknown/);
@@ -115,7 +115,7 @@ describe('the end of a sandbox', () => {
   });
 
   it('is done by the agent when it comes back, if it was away', async () => {
-    const before = await contentsOf(runtimes);
+    const before = await contentsAtRest(runtimes);
     const pod = await runtimes.startPod(1, { name: 'while-away' }, serveName, signal);
     runtimes.writeNetwork(1, runtimes.chain(1, { deadline: 1 }));
     await runtimes.lab.agent(1, 'kill');
@@ -148,7 +148,7 @@ describe('a sandbox that its runtime has forgotten', () => {
 describe('a runtime that dies while it makes sandboxes', () => {
   it('takes them away when it is back, though the plugins have gone on without it', async () => {
     const names = ['half-1', 'half-2', 'half-3'];
-    const before = await contentsOf(runtimes);
+    const before = await contentsAtRest(runtimes);
     const containerd = runtimes.containerd(1);
     const plugins = () => markedProcesses(runtimes.lab.plan.id).filter(({ pid }) => environmentOf(pid).includes('CNI_IFNAME=eth0'));
     await runtimes.lab.agent(1, 'kill');
@@ -189,7 +189,7 @@ describe('ctr run --cni', () => {
 
   it('attaches a container, which reaches a sandbox on another node, and leaves nothing', async () => {
     const target = await runtimes.startPod(2, { name: 'target' }, serveName, signal);
-    const before = await contentsOf(runtimes);
+    const before = await contentsAtRest(runtimes);
     for (const ip of target.ips)
       expect(nameIn(await runtimes.containerd(1).ctr(tiny(`asks-${target.ips.indexOf(ip)}`, ...askName(ip)), signal))).toBe('target');
     await expect.poll(() => contentsOf(runtimes)).toEqual(before);

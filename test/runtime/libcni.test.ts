@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createNetns, runIn } from '../../src/lab/machine/netns.ts';
 import { labPaths, netnsPath, nodePaths } from '../../src/lab/plan/names.ts';
 import { buildLibcniClient, buildNewestLibcniClient, Libcni, NewestLibcni } from './libcni.ts';
-import { contentsOf } from './node-contents.ts';
+import { contentsAtRest, contentsOf } from './node-contents.ts';
 import { debianPlugins, type PluginConf, RuntimeLab } from './runtime-lab.ts';
 
 /*
@@ -45,7 +45,7 @@ async function ping(from: Container, addresses: readonly string[]): Promise<void
 
 /** The whole life of two containers: they reach each other, and nothing is left, however often they are deleted. */
 async function live(one: Container, look: (addresses: readonly string[]) => Promise<void> = async () => {}): Promise<void> {
-  const before = await contentsOf(runtimes);
+  const before = await contentsAtRest(runtimes);
   const other = await container();
   const answers = [await libcni.add(confList, one, signal), await libcni.add(confList, other, signal)] as const;
   await ping(one, addressesOf(answers[1].ips));
@@ -72,7 +72,7 @@ describe('the configuration list', () => {
 describe('libcni', () => {
   it.each(['0.3.0', '0.3.1', '0.4.0', '1.0.0'])('attaches containers with version %s', async (version) => {
     write([runtimes.seine(1), { type: 'portmap', capabilities: { portMappings: true } }], version);
-    const before = await contentsOf(runtimes);
+    const before = await contentsAtRest(runtimes);
     const [one, other] = [await container(), await container()];
     const answer = await libcni.add(confList, one, signal);
     expect(answer).toMatchObject({ cniVersion: version, interfaces: [{}, { name: 'eth0', sandbox: one.netns }] });
@@ -93,7 +93,7 @@ describe('libcni', () => {
 
   it('takes a container back if a later plugin of the chain refuses', async () => {
     write([runtimes.seine(1), { type: 'tuning', sysctl: { 'net.ipv4.no_such_key': '1' } }]);
-    const before = await contentsOf(runtimes);
+    const before = await contentsAtRest(runtimes);
     const one = await container();
     await expect(libcni.add(confList, one, signal)).rejects.toThrow(/no_such_key/);
     await libcni.del(confList, one, signal);
@@ -177,7 +177,7 @@ describe('the newest libcni, with our plugin alone and version 1.1.0', () => {
 
   it('has GC take away what its list lacks, and nothing else', async () => {
     write([runtimes.seine(1)], '1.1.0');
-    const before = await contentsOf(runtimes);
+    const before = await contentsAtRest(runtimes);
     const [stays, goes] = [await container(), await container()];
     await newest.add(confList, stays, signal);
     const kept = await contentsOf(runtimes);

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { nodePaths } from '../../src/lab/plan/names.ts';
+import { until } from '../support/converge-lab.ts';
 import { holdingsOf } from '../support/node-holdings.ts';
 import type { RuntimeLab } from './runtime-lab.ts';
 
@@ -32,6 +33,16 @@ export async function contentsOf(runtimes: RuntimeLab): Promise<Readonly<Record<
     deletions: entries(join(nodePaths(lab.plan.dir, lab.node(1).name).stateDir, 'deletions')),
     sandboxFolders: entries(place.path('/run/containerd/io.containerd.runtime.v2.task/k8s.io')),
   };
+}
+
+/** As `contentsOf`, once nothing is on its way out of pods that are gone: what they had over standing ports goes behind their DELs. */
+export async function contentsAtRest(runtimes: RuntimeLab): Promise<Readonly<Record<string, unknown>>> {
+  const isAtRest = async (): Promise<boolean> => {
+    const { interfaces, ports } = await holdingsOf(runtimes.lab);
+    return interfaces === ports.length;
+  };
+  await until(isAtRest, 10_000, () => 'interfaces of pods that are gone stay');
+  return await contentsOf(runtimes);
 }
 
 const entries = (folder: string): readonly string[] => (existsSync(folder) ? readdirSync(folder).toSorted() : []);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { until } from '../support/converge-lab.ts';
 import { tinyImage } from './image.ts';
-import { contentsOf } from './node-contents.ts';
+import { contentsAtRest, contentsOf } from './node-contents.ts';
 import { Podman } from './podman.ts';
 import { RuntimeLab } from './runtime-lab.ts';
 import { askName, inUrl, nameIn, serveName } from './tiny-server.ts';
@@ -35,7 +35,7 @@ function podman(node: number): Podman {
 it('containers get addresses, reach each other across nodes, are reached at published ports, and leave nothing', async () => {
   await podman(1).start('first', ['--publish', '8081:80'], tinyImage, serveName, signal);
   await podman(1).call(['rm', '--force', '--time', '0', 'first'], signal);
-  const before = await contentsOf(runtimes);
+  const before = await contentsAtRest(runtimes);
   await podman(1).start('web', ['--hostname', 'web', '--publish', '8081:80'], tinyImage, serveName, signal);
   await podman(2).start('peer', ['--hostname', 'peer'], tinyImage, serveName, signal);
   const ips = await podman(1).addresses('web', signal);
@@ -70,7 +70,7 @@ it('a container gets the address and the MAC that it asks for', async () => {
 });
 
 it('a container that its runtime lost in a crash is detached when it is removed', async () => {
-  const before = await contentsOf(runtimes);
+  const before = await contentsAtRest(runtimes);
   await podman(1).start('crash', [], tinyImage, serveName, signal);
   const pid = Number(await podman(1).call(['inspect', '--format', '{{.State.Pid}}', 'crash'], signal));
   const conmon = Number(await podman(1).call(['inspect', '--format', '{{.State.ConmonPid}}', 'crash'], signal));

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { agentProcess } from '../../src/lab/node/agent.ts';
 import { figuresOf, type ProcessFigures, risen } from '../soak/figures.ts';
-import { contentsOf } from './node-contents.ts';
+import { contentsAtRest, contentsOf } from './node-contents.ts';
 import { RuntimeLab, type WantedPod } from './runtime-lab.ts';
 
 /*
@@ -61,7 +61,7 @@ it('leave nothing behind, and cost no memory or descriptors the second time', { 
   const first = await cri.runSandbox(runtimes.sandboxConfig(stormPod(0)), signal);
   await cri.stopSandbox(first, signal);
   await cri.removeSandbox(first, signal);
-  const before = await contentsOf(runtimes);
+  const before = await contentsAtRest(runtimes);
   await storm();
   const afterFirst = await quietFigures(before);
   await storm();
