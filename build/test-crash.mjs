@@ -1,5 +1,5 @@
 /**
- * `npm run test:crash`: kills the agent 200 times in the midst of ADD and DEL, of which `npm test` does a part.
+ * `npm run test:crash`: kills the agent 200 times in the midst of ADD and DEL, for each kind of interface; `npm test` does a part.
  *
  * `SEINE_TEST_KILLS` for another number, `SEINE_TEST_SEED` to do again what an earlier run printed.
  */
