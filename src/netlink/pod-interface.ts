@@ -95,7 +95,7 @@ export async function createPodInterface(
       bringUpHostEnd(host, spec);
       await hostEndReady?.();
       throwIfAborted(spec, signal);
-      return setUpPodEnd(host, namespace, spec);
+      return setUpPodEnd(() => existing(host.socket, spec.hostName), namespace, spec);
     } catch (error) {
       throw await rolledBack(host, spec, SeineError.from(error, `set up ${spec.podName} of ${spec.alias}`));
     }
@@ -172,8 +172,13 @@ function bringUpHostEnd(host: HostLinks, spec: PodInterfaceSpec): void {
   host.socket.transact(up);
 }
 
-/** Addresses, routes and offload of a pod's end that is there, in its namespace. @throws SeineError `REFUSED`, `UNAVAILABLE` */
-export function setUpPodEnd(host: Pick<HostLinks, 'socket'>, namespace: NetworkNamespace, spec: PodInterfaceSpec): PodInterface {
+/**
+ * Addresses, routes and offload of a pod's end that is there, in its namespace.
+ *
+ * @param hostEnd asked last
+ * @throws SeineError `REFUSED`, `UNAVAILABLE`
+ */
+export function setUpPodEnd(hostEnd: () => Link, namespace: NetworkNamespace, spec: PodInterfaceSpec): PodInterface {
   const pod = NetlinkSocket.open({ namespace });
   try {
     const podLink = existing(pod, spec.podName);
@@ -181,7 +186,7 @@ export function setUpPodEnd(host: Pick<HostLinks, 'socket'>, namespace: NetworkN
       namespace.run(() => ensureSysctl(['net', 'ipv6', 'conf', spec.podName, 'disable_ipv6'], 0)); // some runtimes turn it off
     if (spec.checksumOffload === 'off') setTransmitChecksum(pod, spec.podName, 'off');
     const routeTables = setUpRouting(pod, podLink.index, spec);
-    const hostLink = existing(host.socket, spec.hostName);
+    const hostLink = hostEnd();
     return { hostIndex: hostLink.index, hostMac: hostLink.mac, podIndex: podLink.index, routeTables, netnsCookie: pod.namespaceCookie };
   } finally {
     pod.close();

@@ -43,16 +43,17 @@ export function createStandingPair(host: NetlinkSocket, ports: PortsNamespace, s
 /**
  * Gives a pod an interface over a standing port: a macvlan, born in the pod's namespace, with the far end's MAC, which is changed before.
  *
+ * @param hostEnd of the port, which stays as it is
  * @throws SeineError as `createPodInterface`; `REFUSED` with `conflict` `port` if the far end has an interface over it already
  */
-export async function createPodOverPort(host: NetlinkSocket, far: FarEnd, spec: PodInterfaceSpec): Promise<PodInterface> {
+export async function createPodOverPort(hostEnd: Link, far: FarEnd, spec: PodInterfaceSpec): Promise<PodInterface> {
   const namespace = NetworkNamespace.open(spec.netnsPath);
   try {
     refuseForeignInterface(namespace, spec);
     createOver(far, namespace, spec);
     try {
       // Checksums are the far end's affair.
-      return setUpPodEnd({ socket: host }, namespace, { ...spec, checksumOffload: 'keep' });
+      return setUpPodEnd(() => hostEnd, namespace, { ...spec, checksumOffload: 'keep' });
     } catch (thrown) {
       throw await takenBack(far, namespace, SeineError.from(thrown, `set up ${spec.podName} of ${spec.alias}`));
     }

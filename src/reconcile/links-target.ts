@@ -209,19 +209,18 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
 
   /** The port's pair may have gone with what stood on it: then both are made anew. */
   async #putOver(link: PodLinkOverPort, signal: AbortSignal): Promise<void> {
-    const { host, standing } = this.#options;
+    const { standing } = this.#options;
     const { hostName, made } = link;
     standing.portsOrThrow();
     standing.releaseNow(hostName);
     await this.removed(hostName);
-    const far = (): ReturnType<StandingLinks['farOf']> => {
-      const there = getLink(host.socket, hostName);
-      return there && standing.farOf(link.farName, there);
-    };
-    if (far() === undefined) await this.#createPair({ ...link, hostName }, signal);
-    const found = far();
-    const hostLink = getLink(host.socket, hostName);
-    if (found === undefined || hostLink === undefined) throw new SeineError('UNAVAILABLE', `the pair of ${hostName} has gone again`);
+    let ends = this.#endsOf(link);
+    if (ends === undefined) {
+      await this.#createPair({ ...link, hostName }, signal);
+      ends = this.#endsOf(link);
+    }
+    if (ends === undefined) throw new SeineError('UNAVAILABLE', `the pair of ${hostName} has gone again`);
+    const { hostLink, far: found } = ends;
     standing.repair(link, hostLink, found);
     const end = made && readPodEnd({ ...placeOf(link, hostLink), far: found });
     if (end !== undefined && end !== 'unseen') return this.#repairPodEnd(link, { hostLink, far: found }, end);
@@ -230,8 +229,16 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
       throw new SeineError('REFUSED', `${link.netnsPath} is a path of a process, which another process may have by now`);
     // It is in another namespace: see `#look`.
     if (made !== undefined && found.link.promiscuity > 0) return;
-    this.#made.set(hostName, await standing.createOver(link, found));
+    this.#made.set(hostName, await standing.createOver(link, hostLink, found));
     for (const listener of this.#listeners) listener(hostName);
+  }
+
+  /** Of a standing port that is there as a whole. */
+  #endsOf({ hostName, farName }: PodLinkOverPort): { readonly hostLink: Link; readonly far: FarEnd & { readonly link: Link } } | undefined {
+    const { host, standing } = this.#options;
+    const hostLink = getLink(host.socket, hostName);
+    const far = hostLink && standing.farOf(farName, hostLink);
+    return hostLink && far && { hostLink, far };
   }
 
   async #create(link: PodLink, signal: AbortSignal): Promise<void> {

@@ -147,9 +147,9 @@ export class StandingLinks {
   }
 
   /** @throws SeineError as `createPodOverPort` */
-  async createOver(link: PodLinkOverPort, far: FarEnd): Promise<PodInterface> {
+  async createOver(link: PodLinkOverPort, host: Link, far: FarEnd): Promise<PodInterface> {
     this.#used.set(link.hostName, link);
-    const made = await createPodOverPort(this.#host.socket, far, { ...link, netnsCookie: link.made?.netnsCookie });
+    const made = await createPodOverPort(host, far, { ...link, netnsCookie: link.made?.netnsCookie });
     this.#used.set(link.hostName, { ...link, made: { mtu: link.mtu, ...made } });
     return made;
   }
@@ -164,7 +164,7 @@ export class StandingLinks {
   repair(link: PodLinkOverPort, host: Link, far: FarEnd & { readonly link: Link }): void {
     this.#used.set(link.hostName, link);
     this.#repairPair(link, host, far);
-    if (far.link.alias === link.alias) return;
+    if (far.link.alias === link.alias || link.made === undefined) return; // of one that is to be made, the alias comes with it
     change(far.ports.socket, far.link, { alias: link.alias });
   }
 
