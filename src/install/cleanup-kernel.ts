@@ -19,7 +19,7 @@ interface KernelLeftovers {
   readonly links: readonly Leftover[];
   /** `namespace/pod` of interfaces that are there. */
   readonly pods: readonly string[];
-  /** Of every interface there is. */
+  /** Of every interface there is, but of standing ports that no pod has: they stay when a pod goes. */
   readonly names: ReadonlySet<string>;
 }
 
@@ -46,21 +46,21 @@ export function kernelLeftovers({ gateway, bridge, portsPath }: KernelPlaces): K
       first: [...packetFilter(), ...routes(socket, links)],
       links: [...ofPods, ...ofSwitch].map(linkLeftover),
       pods: ofPods.flatMap(({ alias }) => (alias === undefined ? [] : [alias.split(' ', 1)[0] ?? ''])),
-      names: new Set(links.map(({ name }) => name)),
+      names: new Set(links.map(({ name }) => name).filter((name) => !standing.some((end) => end.name === name && end.alias === undefined))),
     };
   } finally {
     socket.close();
   }
 }
 
-/** The node's ends of standing ports, those that a pod has with the alias of the far end. What pods have goes with them. */
+/** The node's ends of standing ports, those on whose far end a pod's interface is up with its alias. What pods have goes with them. */
 function standingEnds(links: readonly Link[], portsPath: string): readonly Link[] {
   const ports = new PortsMount(portsPath);
   try {
     const fars = new Map(ports.current && listLinks(ports.current.socket, { kind: 'veth' }).map((far) => [far.index, far]));
     return links.flatMap((link) => {
       const far = link.kind === 'veth' && standingPortName.test(link.name) && link.peerIndex !== undefined && fars.get(link.peerIndex);
-      return far && far.peerIndex === link.index ? [{ ...link, alias: far.alias }] : [];
+      return far && far.peerIndex === link.index ? [{ ...link, alias: far.promiscuity > 0 ? far.alias : undefined }] : [];
     });
   } finally {
     ports.close();

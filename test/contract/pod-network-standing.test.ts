@@ -242,6 +242,13 @@ describe('a pod over a standing port', () => {
     expect(await found).toMatchObject({ found: [lease], released: [] });
   });
 
+  it('is given up by an agent that starts after its namespace has gone', async () => {
+    const lease: AttachedLease = { ...leaseOf(), state: 'allocated', attached };
+    deleteNamedNamespace(nameIn(path));
+    await expect.poll(async () => await inventory([lease]), { timeout: 10_000 }).toMatchObject({ found: [], released: [lease] });
+    createNamedNamespace(nameIn(path)).close();
+  });
+
   it('is found by the kernel alone, where the journal is lost and the agent died before the database knew of it', async () => {
     const describePort = vi.spyOn(node.standing, 'describe').mockReturnValue(0);
     const late = newPod(makeNamespace());

@@ -173,7 +173,7 @@ async function nodeHolds(): Promise<string[]> {
     ...(bridges ?? '').split('\n').filter((line) => line !== ''),
     ...(tables?.includes('table inet seine') ? ['nft'] : []),
     ...(`${routes}${routes6}`.trim() === '' ? [] : ['routes']),
-    ...(veths?.includes('default/elsewhere') ? ['veth'] : []),
+    ...(/default\/elsewhere| sp-\d+@/.test(veths ?? '') ? ['veth'] : []),
   ].toSorted();
 }
 

@@ -1,6 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse, stringify } from 'yaml';
+import { inNetns } from '../../src/lab/machine/netns.ts';
+import { runAnyway } from '../../src/lab/machine/process.ts';
 import { nodePaths } from '../../src/lab/plan/names.ts';
 import { Traffic } from '../reliability/traffic.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
@@ -140,6 +142,29 @@ describe('a node with standing ports', () => {
       for (const id of runtime.live.keys()) await runtime.remove(id);
     }
     await nothingLeaks();
+  });
+
+  it('is cleaned up of all, and of its pods those are named that live', async () => {
+    await becomes('standing');
+    await add();
+    await untilFree(free);
+    const [gone, living] = [await add(), await add()];
+    await lab.agent(1, 'stop');
+    await runtime.lose(gone.containerId);
+    const { netns } = lab.node(1);
+    const { dir, run: runDir, stateDir, cniBinFolder, cniConfFolder } = nodePaths(lab.plan.dir, lab.node(1).name);
+    const folders = ['--run-dir', runDir, '--ovs-run-dir', dir, '--state-dir', stateDir];
+    const cni = ['--cni-bin-dir', cniBinFolder, '--cni-conf-dir', cniConfFolder];
+    const inside = inNetns(netns, process.execPath, ['src/cli/main.ts', 'node', 'cleanup', ...folders, ...cni]);
+    const told = async () => (await runAnyway(inside.command, inside.args, {}, AbortSignal.timeout(20_000))).stderr;
+    await expect.poll(told, patience).toContain('attached pods lose their network (2): ');
+    expect(await told()).toContain(`crash/pod-${living.containerId}`);
+    expect(await told()).not.toContain(gone.containerId);
+    await lab.agent(1, 'start');
+    await lab.untilReady(1);
+    await runtime.collectGarbage();
+    await nothingLeaks();
+    for (const id of runtime.live.keys()) await runtime.remove(id);
   });
 
   it('is started anew: its ports are gone with their namespace, the first pod has a pair, and the next ones ports', {

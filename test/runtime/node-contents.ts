@@ -5,6 +5,9 @@ import { until } from '../support/converge-lab.ts';
 import { holdingsOf } from '../support/node-holdings.ts';
 import type { RuntimeLab } from './runtime-lab.ts';
 
+/** There are more or fewer of these; those that a pod has are counted as interfaces and named among the ports. */
+const standingPort = /^sp-\d+/;
+
 /** All that pods can leave on a lab's first node, in order. Counters, ages and addresses in quarantine are no part of it. */
 export async function contentsOf(runtimes: RuntimeLab): Promise<Readonly<Record<string, unknown>>> {
   const { lab } = runtimes;
@@ -15,11 +18,11 @@ export async function contentsOf(runtimes: RuntimeLab): Promise<Readonly<Record<
     interfaces,
     ports,
     leases,
-    ofPorts: await lab.ofPorts(1),
+    ofPorts: Object.entries(await lab.ofPorts(1)).filter(([name]) => !standingPort.test(name)),
     flows: (await lab.flows(1)).map(({ text }) => text),
     groups: await lab.groups(1),
     meters: (await lines('ovs-ofctl', '-O', 'OpenFlow15', 'dump-meters', 'br-int')).slice(1),
-    links: (await lines('ip', '-br', 'link')).map((line) => line.split(/\s/)[0]),
+    links: (await lines('ip', '-br', 'link')).map((line) => line.split(/\s/)[0] ?? '').filter((name) => !standingPort.test(name)),
     routes: [
       ...(await lines('ip', '-4', 'route', 'show', 'table', 'all')),
       // The kernel adds those of link-local addresses when they have proved unique, seconds after their interface is up.

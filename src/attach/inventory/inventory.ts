@@ -37,7 +37,7 @@ interface Inventory {
   readonly removedLinks: number;
 }
 
-/** The node's ends of pods' pairs. Of a standing port that a pod has, with the alias of its far end: the node's has none. */
+/** The node's ends of pods' pairs. Of a standing port that a pod has, with alias and promiscuity of its far end: these are the pod's. */
 type Links = ReadonlyMap<string, Link>;
 
 /**
@@ -89,7 +89,7 @@ function readLinks({ host, farEnds: { current } }: InventorySources): { readonly
     const isPair = far?.index === link.peerIndex && far?.peerIndex === link.index;
     if (!isPair || far === undefined) links.set(link.name, link);
     else if (far.alias === undefined) idle.push(link.name);
-    else links.set(link.name, { ...link, alias: far.alias });
+    else links.set(link.name, { ...link, alias: far.alias, promiscuity: far.promiscuity });
   }
   return { links, idle };
 }
@@ -147,14 +147,26 @@ async function recoverFromKernel({ ipam, pools, host, farEnds, log }: InventoryS
 function isPod(lease: Lease, { links, rebooted }: { readonly links: Links; readonly rebooted: boolean }): lease is AttachedLease {
   if (lease.attached === undefined) return false;
   const link = links.get(lease.attached.hostIfName);
-  return link ? isItsOwn(lease, link) : !rebooted && isRunning(lease);
+  return link ? isItsOwn(lease, link) && !isForsaken(lease, link) : !rebooted && isRunning(lease);
 }
 
-/** The path of a process is none to rely on: it may be another process's by now. */
+/** A standing port stays when a pod's namespace goes, and with that all that stood on it. Of the path of a process nothing can be said. */
+function isForsaken({ netns }: Lease, { name, alias, promiscuity }: Link): boolean {
+  return standingPortPattern.test(name) && alias !== undefined && promiscuity === 0 && !isOfProcess(netns) && !isNamespace(netns);
+}
+
 function isRunning({ netns, ipamType }: Lease): boolean {
-  if (ipamType !== undefined || netns.startsWith('/proc/')) return false;
+  return ipamType === undefined && !isOfProcess(netns) && isNamespace(netns);
+}
+
+/** Such a path is none to rely on: it may be another process's by now. */
+function isOfProcess(netns: string): boolean {
+  return netns.startsWith('/proc/');
+}
+
+function isNamespace(path: string): boolean {
   try {
-    NetworkNamespace.open(netns).close();
+    NetworkNamespace.open(path).close();
     return true;
   } catch {
     return false;
