@@ -19,7 +19,7 @@ import { sayClosingLine } from './test-run/closing-line.mjs';
 import { labFolderOf } from './test-run/lab-folder.mjs';
 import { readRecord } from './test-run/record.mjs';
 import { recordedReleases } from './test-run/releases.mjs';
-import { recordFile, runTests } from './test-run/run-tests.mjs';
+import { recordFileOf, runTests } from './test-run/run-tests.mjs';
 
 const nodesUsual = '3';
 const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, which is built if it is not there
@@ -30,7 +30,7 @@ const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, 
                     cluster; helm-objects: it installed, upgraded, rolled back and uninstalled at an API server without nodes; helm: the
                     same with agents that run; kube-proxy: beside a real one that comes and goes; scale: what a thousand nodes and
                     twenty thousand pods cost an agent, and agents the API server; api-server:
-                    one after another of several versions, as it fails those who follow it; upgrade: the last two releases and
+                    those of several versions, side by side, as each fails those who follow it; upgrade: the last two releases and
                     this version, one after another and beside each other, under traffic; timings: how long pods
                     and Services take, beside the reference plugins and a real kube-proxy; runtimes: \`npm run test:runtime\` with each
                     containerd that can be built; e2e: all of upstream's tests of the network
@@ -221,17 +221,22 @@ async function unpackedPrometheus() {
 async function runOurs(set, families, asked) {
   if (set === 'runtimes') return await runRuntimes(asked);
   if (set === short) return await runShort(families, asked);
-  if (set !== 'api-server') return await runOne(set, families, asked);
-  let ok = true;
+  return await (set === 'api-server' ? runApiServers(families, asked) : runOne(set, families, asked));
+}
+
+/** Side by side, once all are built: most of the time each waits for a server to start, or for an agent to ask again. */
+async function runApiServers(families, asked) {
+  const servers = [];
   for (const version of asked.versions?.split(',') ?? [kubernetesVersion(), ...otherControlPlanes()]) {
     const built = await lastLineOf(process.execPath, ['build/kubernetes/build.mjs', '--control-plane', version], { cwd: root });
     if (built === undefined) return add(0, 1);
-    const { version: wholeVersion, programs } = JSON.parse(built);
-    console.log(`API server ${wholeVersion}`);
-    const server = { SEINE_TEST_CONTROL_PLANE: wholeVersion, SEINE_TEST_CONTROL_PLANE_PROGRAMS: programs };
-    ok = (await runOne(set, families, asked, server)) && ok;
+    servers.push(JSON.parse(built));
   }
-  return ok;
+  const runs = servers.map(({ version, programs }) => {
+    const env = { SEINE_TEST_CONTROL_PLANE: version, SEINE_TEST_CONTROL_PLANE_PROGRAMS: programs };
+    return runOne('api-server', families, asked, { env, name: `api-server-${version}` });
+  });
+  return (await Promise.all(runs)).every(Boolean);
 }
 
 /** Its tests run upstream's, and the report of these is what they came to. */
@@ -261,7 +266,7 @@ async function builtPrograms(set) {
   return (await lastLineOf(process.execPath, ['build/kubernetes/build.mjs', ...some], { cwd: root })) !== undefined;
 }
 
-async function runOne(set, families, { keep, 'pod-interface': kind }, more = {}) {
+async function runOne(set, families, { keep, 'pod-interface': kind }, { env: more, name = set } = {}) {
   if (!(await builtPrograms(set))) return add(0, 1);
   const args = ['--project=kubernetes', '--disable-console-intercept', '--bail=1', `test/kubernetes/${set}.test.ts`];
   const images = withImages.includes(set) ? { SEINE_TEST_IMAGES: await imagesOf(set) } : {};
@@ -270,8 +275,8 @@ async function runOne(set, families, { keep, 'pod-interface': kind }, more = {})
   const env = { ...process.env, SEINE_TEST_FAMILIES: families, ...pods, ...images, ...prometheus, ...more };
   // What is to stay must not be in the mounts of a run that removes all that is left.
   const kept = () => runForeground('vitest', ['run', ...args], { cwd: root, env: { ...env, SEINE_TEST_KEEP: 'yes' } });
-  const code = await (keep ? kept() : runTests(args, env));
-  const { passed, failed } = readRecord(recordFile) ?? { passed: 0, failed: 0 };
+  const code = await (keep ? kept() : runTests(args, env, { name }));
+  const { passed, failed } = readRecord(recordFileOf(name)) ?? { passed: 0, failed: 0 };
   return add(passed, failed > 0 || code === 0 ? failed : 1) && code === 0;
 }
 

@@ -7,7 +7,7 @@ import { Certificates } from '../../src/lab/kubernetes/certificates.ts';
 import { labProgram, packageRoot } from '../../src/lab/machine/installation.ts';
 import { runAnyway } from '../../src/lab/machine/process.ts';
 import { askedByAgents, grantsOf } from './audit.ts';
-import { say } from './cluster.ts';
+import { say as sayOf } from './cluster.ts';
 import { FollowedSources } from './followed-sources.ts';
 import { LoneControlPlane, signServer } from './lone-control-plane.ts';
 import { ServerGate } from './server-gate.ts';
@@ -19,6 +19,8 @@ import { ServerGate } from './server-gate.ts';
 
 const version = process.env['SEINE_TEST_CONTROL_PLANE'] ?? '';
 const programs = process.env['SEINE_TEST_CONTROL_PLANE_PROGRAMS'] ?? '';
+/** Others run beside it. */
+const say = (text: string) => sayOf(`${version}: ${text}`);
 const limit = AbortSignal.timeout(3_000_000);
 const soon = { timeout: 120_000, interval: 100 };
 const system = ['-n', 'seine-system'] as const;
@@ -33,7 +35,7 @@ beforeAll(async () => {
   plane = await LoneControlPlane.start(limit, programs);
   gate = await ServerGate.open(plane.netns);
   gate.leadTo(plane.port(1));
-  say(`the control plane of Kubernetes ${version} is up`);
+  say('the control plane of Kubernetes is up');
 }, 300_000);
 afterAll(async () => {
   await agent?.close();
@@ -191,7 +193,7 @@ describe('three API servers', () => {
 });
 
 it('holds the demo on nodes of its own', { timeout: 900_000 }, async () => {
-  const dir = labFolderOf('control-plane');
+  const dir = labFolderOf(`cp-${version.split('.', 2).join('.')}`);
   const demo = [
     'run',
     '--silent',
