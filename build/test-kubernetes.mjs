@@ -217,6 +217,16 @@ async function unpackedPrometheus() {
   return join(folder, 'usr');
 }
 
+/** @returns {Promise<string>} its path */
+async function builtCrictl() {
+  const built = await lastLineOf(process.execPath, ['build/kubernetes/build.mjs', '--crictl'], { cwd: root });
+  if (built === undefined) throw new SetupError('crictl was not built', 'look at what is said above');
+  return join(JSON.parse(built).programs, 'crictl');
+}
+
+/** What the pages for operators have beside Seine. */
+const forPages = async () => ({ SEINE_TEST_PROMETHEUS: await unpackedPrometheus(), SEINE_TEST_CRICTL: await builtCrictl() });
+
 /** @returns {Promise<boolean>} did all tests of ours pass? */
 async function runOurs(set, families, asked) {
   if (set === 'runtimes') return await runRuntimes(asked);
@@ -270,9 +280,9 @@ async function runOne(set, families, { keep, 'pod-interface': kind }, { env: mor
   if (!(await builtPrograms(set))) return add(0, 1);
   const args = ['--project=kubernetes', '--disable-console-intercept', '--bail=1', `test/kubernetes/${set}.test.ts`];
   const images = withImages.includes(set) ? { SEINE_TEST_IMAGES: await imagesOf(set) } : {};
-  const prometheus = set === 'install' ? { SEINE_TEST_PROMETHEUS: await unpackedPrometheus() } : {};
+  const beside = set === 'install' ? await forPages() : {};
   const pods = kind === undefined ? {} : { SEINE_TEST_POD_INTERFACE: kind };
-  const env = { ...process.env, SEINE_TEST_FAMILIES: families, ...pods, ...images, ...prometheus, ...more };
+  const env = { ...process.env, SEINE_TEST_FAMILIES: families, ...pods, ...images, ...beside, ...more };
   // What is to stay must not be in the mounts of a run that removes all that is left.
   const kept = () => runForeground('vitest', ['run', ...args], { cwd: root, env: { ...env, SEINE_TEST_KEEP: 'yes' } });
   const code = await (keep ? kept() : runTests(args, env, { name }));

@@ -17,6 +17,7 @@ import {
   containerdVersions,
   controlPlaneOf,
   controlPlanePrograms,
+  crictl,
   kubernetesVersion,
   modulesFolder,
   otherControlPlanes,
@@ -30,6 +31,7 @@ const help = `npm run build:kubernetes [-- options]: builds what \`seine-lab up 
   --control-plane VERSION  API server, controllers and scheduler of one version alone, with etcd and kubectl: what
                            \`seine-lab up --control-plane\` runs; ${[kubernetesVersion(), ...otherControlPlanes()].map(minorOf).join(', ')}
   --containerd VERSION     containerd of one version alone: ${containerdVersions.join(', ')}
+  --crictl                 \`crictl\` alone, with which the test of the pages looks at a runtime
   --list                   what there is to build, and what is there
   -h, --help               this text
 
@@ -95,6 +97,12 @@ async function madeContainerd(version) {
   return { version, programs: folder };
 }
 
+async function madeCrictl() {
+  const { folder, programs: wanted } = crictl();
+  await buildPrograms(folder, wanted, 'cri-tools');
+  return { programs: folder };
+}
+
 /** Images are of all programs, so there are none while one is missing. */
 async function made(only) {
   const folder = programFolder();
@@ -154,6 +162,7 @@ function parsed() {
     only: { type: 'string' },
     'control-plane': { type: 'string' },
     containerd: { type: 'string' },
+    crictl: { type: 'boolean' },
     list: { type: 'boolean' },
     help: { type: 'boolean', short: 'h' },
   };
@@ -172,10 +181,11 @@ function parsed() {
 }
 
 try {
-  const { names, controlPlane, containerd, list: listed, help: asked } = parsed();
+  const { names, controlPlane, containerd, crictl: client, list: listed, help: asked } = parsed();
   if (asked) process.stdout.write(help);
   else if (listed) process.stdout.write(list());
   else if (containerd) process.stdout.write(`${JSON.stringify(await madeContainerd(containerd))}\n`);
+  else if (client) process.stdout.write(`${JSON.stringify(await madeCrictl())}\n`);
   else process.stdout.write(`${JSON.stringify(await (controlPlane ? madeControlPlane(controlPlane) : made(names)))}\n`);
 } catch (error) {
   if (!(error instanceof SetupError)) throw error;

@@ -16,3 +16,4 @@ export declare function otherControlPlanes(): string[];
 export declare function controlPlaneOf(version: string): Kept;
 export declare const containerdVersions: readonly string[];
 export declare function containerdOf(version: string): Kept;
+export declare function crictl(): Kept;

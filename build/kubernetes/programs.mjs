@@ -12,6 +12,9 @@ const controlPlanesFolder = join(import.meta.dirname, 'control-planes');
 /** The module of the containerd before the one that the whole Kubernetes has. */
 const olderContainerd = join(import.meta.dirname, 'runtimes', 'containerd-1.7');
 
+/** The module of a runtime's client that operators have on their nodes, and only tests of pages need. */
+const crictlModule = join(import.meta.dirname, 'tools', 'crictl');
+
 const hashLength = 12;
 const containerdFlags = ['-tags', 'no_btrfs no_zfs', '-ldflags', '-s -w'];
 
@@ -111,6 +114,16 @@ export function containerdOf(version) {
   const before2 = Object.fromEntries(Object.entries(packages).map(([name, path]) => [name, path.replace('/v2/', '/')]));
   const folder = keptIn(`containerd-${version}`, [olderContainerd], JSON.stringify([before2, containerdFlags]));
   return { folder, programs: programsIn(olderContainerd, before2, containerdFlags) };
+}
+
+/** Kubernetes' client of runtimes: `crictl`. */
+export function crictl() {
+  const packages = { crictl: 'sigs.k8s.io/cri-tools/cmd/crictl' };
+  const flags = ['-ldflags', '-s -w'];
+  return {
+    folder: keptIn('crictl', [crictlModule], JSON.stringify([packages, flags])),
+    programs: programsIn(crictlModule, packages, flags),
+  };
 }
 
 /**

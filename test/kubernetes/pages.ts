@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { runtimeSocket } from '../../src/lab/kubernetes/node-files.ts';
 import { labProgram, packageRoot } from '../../src/lab/machine/installation.ts';
 import { callsOf } from '../support/page-calls.ts';
 import { type RealCluster, say } from './cluster.ts';
@@ -21,6 +22,7 @@ interface Wanted {
 /** Commands that may end otherwise, because something is wrong here that they are to find; by the words that they begin with. */
 const mayFindSomething = [
   'ctr -n k8s.io tasks exec',
+  'crictl exec',
   'seinectl check',
   'seinectl cluster',
   'seinectl status',
@@ -122,6 +124,8 @@ export class Pages {
     const onTheNode = `${onAny} ${this.#wanted.node} --`;
     for (const tool of nodeTools) write(tool, `exec ${onTheNode} ${tool} "$@"`);
     write('ctr', `${onTheNode} ctr "$@"`, ...finding('ctr'));
+    const crictl = process.env['SEINE_TEST_CRICTL'] ?? 'crictl';
+    write('crictl', `${onTheNode} ${crictl} --runtime-endpoint unix://${runtimeSocket} "$@"`, ...finding('crictl'));
     write('ssh', 'node=$(echo "$1" | sed s/^root@//); shift', `${onAny} $node -- "$@"`, ...finding('ssh'));
     // `-C FILE root@NODE:PATH`, of a file of the checkout.
     write(
