@@ -50,6 +50,17 @@ describe('refuse', () => {
     expect(refuse(ack)).toBeUndefined();
   });
 
+  it.each([0, 4, 15])('does not answer what says that its header has %i words', (words) => {
+    for (const [segment, at] of [
+      [syn4, 46],
+      [syn6, 66],
+    ] as const) {
+      const harmed = Buffer.from(segment);
+      harmed.writeUInt8(words << 4, at);
+      expect(refuse(harmed)).toBeUndefined();
+    }
+  });
+
   it('says that a UDP port is unreachable, quoting the packet', () => {
     const answer = Buffer.from(refuse(udp4) ?? []);
     expect(hex(answer.subarray(34, 36))).toBe('0303');

@@ -94,7 +94,10 @@ function tcpReset(packet: IpPacket): Buffer | undefined {
   if (segment.length < TCP_BYTES) return undefined;
   const flags = segment.readUInt8(13);
   if (flags & flag.rst) return undefined;
-  const dataBytes = segment.length - (segment.readUInt8(12) >>> 4) * 4;
+  const headerBytes = (segment.readUInt8(12) >>> 4) * 4;
+  // No kernel answers what is no segment.
+  if (headerBytes < TCP_BYTES || headerBytes > segment.length) return undefined;
+  const dataBytes = segment.length - headerBytes;
   const reset = Buffer.alloc(TCP_BYTES);
   reset.writeUInt16BE(segment.readUInt16BE(2), 0);
   reset.writeUInt16BE(segment.readUInt16BE(0), 2);
