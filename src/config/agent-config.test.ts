@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { parseConfig } from './agent-config.ts';
 
 describe('parseConfig', () => {
@@ -77,6 +77,13 @@ describe('parseConfig', () => {
     ['a: [', /configuration: /],
     ['noSNAT: "yes"\nlogLevel: loud', /noSNAT: .*; logLevel: /],
   ])('refuses %j and says where', (text, message) => expect(() => parseConfig(text, {})).toThrow(message));
+});
+
+it('prints nothing of what is odd in the file', () => {
+  const emitted = vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
+  expect(() => parseConfig('%odd: \u001b[31m\n', {})).toThrow('configuration: ');
+  expect(emitted).not.toHaveBeenCalled();
+  emitted.mockRestore();
 });
 
 it('wants certificate and key of the metrics together', () => {

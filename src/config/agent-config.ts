@@ -234,7 +234,8 @@ function invalid(faults: readonly string[]): SeineError {
 
 function parseDocument(text: string): unknown {
   try {
-    return parseYaml(text, { maxAliasCount: 0 });
+    // What is odd and can be read is no reason to print octets of the file on standard error, as the library would.
+    return parseYaml(text, { maxAliasCount: 0, logLevel: 'error' });
   } catch (cause) {
     throw new SeineError(
       'INVALID_INPUT',

@@ -129,7 +129,7 @@ function nodeOf(reported: Readonly<Record<string, unknown>>, agent: CollectedNod
 /** As far as it can be read: what is wrong with it is in the archive. */
 function configurationIn(path: string): Readonly<Record<string, unknown>> {
   try {
-    const value: unknown = parseYaml(readFileSync(path, 'utf8'), { maxAliasCount: 0 });
+    const value: unknown = parseYaml(readFileSync(path, 'utf8'), { maxAliasCount: 0, logLevel: 'error' });
     return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
   } catch {
     return {};
