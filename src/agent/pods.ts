@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import type { Doorbell } from '../async/doorbell.ts';
 import type { LoopTurns } from '../async/loop-turns.ts';
 import { CniServer, type CniServerOptions } from '../attach/cni/server.ts';
@@ -18,7 +17,7 @@ import { HostPorts } from '../host-ports/host-ports.ts';
 import { PluginLeftovers } from '../host-ports/plugin-leftovers.ts';
 import type { PodIdentity } from '../ipam/attachment.ts';
 import { Ipam } from '../ipam/ipam.ts';
-import { FileJournalStore } from '../ipam/journal-store.ts';
+import { FileJournalStore, journalIn } from '../ipam/journal-store.ts';
 import type { Log } from '../log/log.ts';
 import { getLink } from '../netlink/links.ts';
 import { peerCredentials } from '../netlink/unix-peer.ts';
@@ -71,7 +70,7 @@ interface PodEffects {
 
 /** Where the addresses of pods are remembered. */
 export function journalPath({ stateDir }: Pick<AgentConfig, 'stateDir'>): string {
-  return join(stateDir, 'ipam.journal');
+  return journalIn(stateDir);
 }
 
 /** Takes the inventory of pods. What earlier calls have left half done is on its way out when this resolves. */

@@ -77,6 +77,24 @@ static JSValue f_read_stdin(JSContext *ctx, JSValueConst self, int argc, JSValue
   return result;
 }
 
+/* readHead(path, bytesMax): string | undefined. A link is not followed, and nothing waited for. */
+static JSValue f_read_head(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv) {
+  char bytes[4096];
+  uint32_t max;
+  if (JS_ToUint32(ctx, &max, argv[1])) return JS_EXCEPTION;
+  const char *path = JS_ToCString(ctx, argv[0]);
+  if (!path) return JS_EXCEPTION;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  JS_FreeCString(ctx, path);
+  if (fd < 0) return JS_UNDEFINED;
+  ssize_t got;
+  do {
+    got = read(fd, bytes, max < sizeof bytes ? max : sizeof bytes);
+  } while (got < 0 && errno == EINTR);
+  close(fd);
+  return got < 0 ? JS_UNDEFINED : JS_NewStringLen(ctx, bytes, (size_t)got);
+}
+
 /* Writes all of it, or returns an errno. */
 static int write_all(int fd, const char *bytes, size_t length) {
   for (size_t at = 0; at < length;) {
@@ -317,6 +335,7 @@ static const JSCFunctionListEntry functions[] = {
     JS_CFUNC_DEF("monotonicMs", 0, f_monotonic_ms),
     JS_CFUNC_DEF("sleep", 1, f_sleep),
     JS_CFUNC_DEF("saveFile", 4, f_save_file),
+    JS_CFUNC_DEF("readHead", 2, f_read_head),
     JS_CFUNC_DEF("pinNamespace", 2, f_pin_namespace),
     JS_CFUNC_DEF("describe", 1, f_describe),
     JS_CFUNC_DEF("exit", 1, f_exit),

@@ -20,6 +20,8 @@ export interface Host {
    * @returns why it could not be done, or undefined. A folder that has `filesMax` files already is a reason.
    */
   saveFile(folder: string, name: string, text: string, filesMax: number): string | undefined;
+  /** How a file begins; undefined if it cannot be read. */
+  readHead(path: string, bytesMax: number): string | undefined;
   /**
    * Makes an empty network namespace and mounts it as `folder/name`, the folder 0700, unless one is mounted there. The process is in that
    * namespace afterwards. One that is killed on the way leaves an empty file, or nothing; of several at once, one does it.

@@ -28,6 +28,7 @@ export function createNodeHost(env: Readonly<Record<string, string | undefined>>
     call,
     monotonicMs: () => performance.now(),
     sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+    readHead,
     pinNamespace: () => 'only the compiled plugin can mount a namespace',
     saveFile: (folder, name, text, filesMax) => {
       try {
@@ -54,6 +55,20 @@ function readStdin(bytesMax: number): { text: string } | { failed: string } {
     }
   } catch (thrown) {
     return { failed: messageOf(thrown) };
+  }
+}
+
+function readHead(path: string, bytesMax: number): string | undefined {
+  try {
+    const fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    try {
+      const bytes = Buffer.alloc(bytesMax);
+      return bytes.subarray(0, readSync(fd, bytes)).toString('utf8');
+    } finally {
+      closeSync(fd);
+    }
+  } catch {
+    return undefined;
   }
 }
 

@@ -74,6 +74,15 @@ class ScriptedHost implements Host {
     return this.saveFailure;
   }
 
+  /** An agent has served this boot of the machine, if nothing else is said. */
+  readonly heads = new Map([
+    ['/var/lib/seine/ipam.journal', '00000000 {"v":1,"op":"open","boot":"b-1","serial":0}'],
+    ['/proc/sys/kernel/random/boot_id', 'b-1\n'],
+  ]);
+  readHead(path: string): string | undefined {
+    return this.heads.get(path);
+  }
+
   pinNamespace(folder: string, name: string): string | undefined {
     this.pinned.push(`${folder}/${name}`);
     return this.pinFailure;
@@ -174,6 +183,17 @@ describe('the plugin', () => {
     expect(host.now - 1_000).toBeGreaterThan(9_500);
     expect(host.now - 1_000).toBeLessThanOrEqual(10_000);
   });
+
+  it.each(['of another boot', undefined])(
+    'answers STATUS at once where no agent has served since the machine was started (%s)',
+    async (head) => {
+      const host = new ScriptedHost(status, conf11, [refused]);
+      host.heads.delete('/var/lib/seine/ipam.journal');
+      if (head !== undefined) host.heads.set('/var/lib/seine/ipam.journal', '00000000 {"v":1,"op":"open","boot":"b-0","serial":0}');
+      expect(await runPlugin(host)).toBe(1);
+      expect([errorOf(host).code, host.calls.length, host.now]).toEqual([50, 1, 1_000]);
+    },
+  );
 
   const notReady = replied({ exit: 1, stdout: '{"cniVersion":"1.0.0","code":11,"msg":"no vswitchd"}' });
   it.each([

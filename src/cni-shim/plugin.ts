@@ -3,6 +3,7 @@ import { type Environment, environmentVariables, parseCommand } from '../cni/env
 import { CniError, cniCodes, formatError } from '../cni/errors.ts';
 import { asString, member, parseObject } from '../cni/json.ts';
 import { type CniRequest, parseCniRequest } from '../cni/request.ts';
+import { bootIdPath, isServedBoot, journalFileName, journalHeadBytes } from '../cni/served-boot.ts';
 import { cniVersions, formatVersions, newestVersion } from '../cni/versions.ts';
 import { decodeReply, encodeRequest, replyBytesMax, stdinBytesMax, type WireReply } from '../cni/wire.ts';
 import type { AgentCallOutcome, Host } from './host.ts';
@@ -13,6 +14,9 @@ type AgentRequest = Exclude<CniRequest, { command: 'VERSION' }>;
  * How long STATUS waits for an agent that does not answer, restarts or starts. A runtime whose STATUS fails makes its node NotReady, and
  * Kubernetes' controllers take every pod of such a node out of its Services at once: an agent that is replaced, or that a busy node has
  * kept from its processor for a second, must not cost that. kubelet itself gives a runtime 30 s (`maxWaitForContainerRuntime`).
+ *
+ * Not before an agent has served the node since the machine was started: kubelet starts no pod and registers no node while it waits for its
+ * first answers, and the agent is such a pod, and waits for that node.
  */
 const statusDeadlineMs = 10_000;
 const pauseMsMin = 10;
@@ -76,11 +80,17 @@ async function callAgent(host: Host, env: Environment, conf: string): Promise<nu
     const outcome = await host.call(settings.agentSocket, frame, remainingMs, replyBytesMax);
     if (outcome.kind === 'answered') return finish(call, decodeReply(outcome.reply));
     const leftMs = deadline - host.monotonicMs();
+    if (request.command === 'STATUS' && outcome.kind === 'unreachable' && !wasServed(call)) return giveUp(call, outcome);
     if (!outcome.retry || leftMs <= pauseMs) return giveUp(call, outcome);
     if (outcome.kind === 'lost') attempt++;
     await host.sleep(pauseMs);
     pauseMs = Math.min(pauseMsMax, pauseMs * 2);
   }
+}
+
+function wasServed({ host, request }: PluginCall): boolean {
+  const journal = `${request.settings.stateDir}/${journalFileName}`;
+  return isServedBoot(host.readHead(journal, journalHeadBytes), host.readHead(bootIdPath, journalHeadBytes));
 }
 
 /** The agent gets a little less time than the plugin waits, so that its own message about a deadline still arrives. */

@@ -13,6 +13,7 @@ declare const native: {
   sleep(ms: number): void;
   /** 0 or an errno. */
   saveFile(folder: string, name: string, text: string, filesMax: number): number;
+  readHead(path: string, bytesMax: number): string | undefined;
   /** 0 or an errno. */
   pinNamespace(folder: string, name: string): number;
   /** strerror(3) */
@@ -43,6 +44,7 @@ const host: Host = {
     const errno = native.saveFile(folder, name, text, filesMax);
     return errno === 0 ? undefined : native.describe(errno);
   },
+  readHead: (path, bytesMax) => native.readHead(path, bytesMax),
   pinNamespace: (folder, name) => {
     const errno = native.pinNamespace(folder, name);
     return errno === 0 ? undefined : native.describe(errno);

@@ -1,6 +1,7 @@
 import { constants, fstatSync, statSync, writeSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
+import { journalFileName } from '../cni/served-boot.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { tryLock } from '../netlink/sys.ts';
 import { decodeJournal } from './journal-records.ts';
@@ -24,6 +25,11 @@ export interface JournalStore {
    */
   isInPlace(): boolean;
   close(): Promise<void>;
+}
+
+/** The journal of an agent that keeps its state there. */
+export function journalIn(stateDir: string): string {
+  return join(stateDir, journalFileName);
 }
 
 /** A node's journal is some hundred kilobytes; this is a guard against reading something else. */

@@ -207,6 +207,16 @@ describe.each([
     expect(await asked).toMatchObject({ exit: 0, stdout: '' });
   });
 
+  it('answers STATUS at once after the machine was started, until an agent serves it', async () => {
+    await bench.stop();
+    bench.bootId = 'an earlier one';
+    await bench.start();
+    await bench.stop();
+    const startedMs = performance.now();
+    expect(codeOf(await run('STATUS', '', { deadline: 60 }))).toBe(50);
+    expect(performance.now() - startedMs).toBeLessThan(statusWithinMs);
+  });
+
   it('gives up on an agent that takes the call and never answers', async () => {
     await bench.stop();
     const hanging = await strangeAgent(bench.socketPath, () => {});

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +8,7 @@ import { CniServer } from '../../src/attach/cni/server.ts';
 import type { PodLookup } from '../../src/attach/node-pods.ts';
 import type { Environment } from '../../src/cni/environment.ts';
 import { CniError, cniCodes } from '../../src/cni/errors.ts';
+import { bootIdPath } from '../../src/cni/served-boot.ts';
 import { encodeRequest } from '../../src/cni/wire.ts';
 import { createNodeHost } from '../../src/cni-shim/node-host.ts';
 import { runPlugin } from '../../src/cni-shim/plugin.ts';
@@ -110,11 +111,14 @@ export class CniBench {
     return this.#ipam;
   }
 
+  /** The machine's own, unless it is to have been started since. */
+  bootId = readFileSync(bootIdPath, 'utf8').trim();
+
   async start(): Promise<this> {
     const store = new FileJournalStore(join(this.stateDir, 'ipam.journal'));
     const isAbsent = async (lease: Lease) => this.absent(lease);
     const isSpokenFor = (lease: Lease) => this.isSpokenFor(lease);
-    this.#ipam = await Ipam.open({ store, pools: this.pools, bootId: 'boot', isAbsent, isClaimedByApi: isSpokenFor, log: this.log });
+    this.#ipam = await Ipam.open({ store, pools: this.pools, bootId: this.bootId, isAbsent, isClaimedByApi: isSpokenFor, log: this.log });
     this.#server = await this.listen();
     return this;
   }
