@@ -60,6 +60,7 @@ export default defineConfig({
             'test/support/*.test.ts',
             'test/torture/*.test.ts',
             'test/kubernetes/page-commands.test.ts',
+            'test/fuzz/**/*.test.ts',
           ],
           testTimeout: 180_000,
         },

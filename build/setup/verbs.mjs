@@ -21,6 +21,7 @@ export const verbs = {
   'test:arm64': { needs: ['machine', 'arm64', 'npm', 'products'], run: ['build/arm64/test.mjs'] },
   'test:crash': { needs: ['machine', 'npm', 'products'], run: ['build/test-crash.mjs'] },
   'test:fuzz': { needs: ['machine', 'npm'], run: ['test/fuzz/openflow.ts'] },
+  'test:fuzz:guided': { needs: ['npm'], run: ['test/fuzz/guided.ts'] },
   'test:fuzz:ovsdb': { needs: ['npm'], run: ['test/fuzz/ovsdb.ts'] },
   'test:images': { needs: ['machine', 'images', 'npm', 'products'], run: ['build/test.mjs', '--project', 'images'] },
   'test:kernel': { needs: ['machine', 'kernel', 'kernel tests', 'npm', 'products'], run: ['build/kernel-vm/test.mjs'] },

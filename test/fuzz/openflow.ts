@@ -21,7 +21,7 @@ const signal = new AbortController().signal;
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
-    options: { seed: { type: 'string' }, runs: { type: 'string' }, compareVerdicts: { type: 'string' }, help: { type: 'boolean' } },
+    options: { seed: { type: 'string' }, runs: { type: 'string' }, judge: { type: 'string' }, help: { type: 'boolean' } },
   });
   if (values.help) {
     process.stdout.write(usage);
@@ -29,7 +29,7 @@ async function main(): Promise<void> {
   }
   const seed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 32) : wholeNumber('seed', values.seed, 0);
   const runs = wholeNumber('runs', values.runs ?? '1000000');
-  const judged = Math.min(runs, wholeNumber('judge', values.compareVerdicts ?? String(runs), 0));
+  const judged = Math.min(runs, wholeNumber('judge', values.judge ?? String(runs), 0));
   say(`OpenFlow: ${runs} messages, ${judged} of them judged by ovs-ofctl; --seed ${seed}`);
   truncateAll({ seed });
   const random = new SeededRandom(seed);

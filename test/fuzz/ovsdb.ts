@@ -1,11 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { SeineError } from '../../src/errors/seine-error.ts';
-import { isObject } from '../../src/ovsdb/json-rpc.ts';
-import { Replica } from '../../src/ovsdb/replica.ts';
-import { openVswitch } from '../../src/ovsdb/schema/open-vswitch.ts';
-import { JsonRpcSession } from '../../src/ovsdb/session.ts';
 import { runScript, wholeNumber } from '../support/script.ts';
+import { conversation, sound } from './ovsdb-conversation.ts';
 import { SeededRandom } from './random.ts';
 
 const usage = `Usage: npm run test:fuzz:ovsdb -- [--seed N] [--runs N]
@@ -18,39 +13,6 @@ The seed is printed; the same seed gives the same messages.
 `;
 
 const mostMs = 50;
-const row = 'aaaaaaaa-0000-0000-0000-000000000000';
-const other = 'bbbbbbbb-0000-0000-0000-000000000000';
-
-const sound: readonly Uint8Array[] = [...recorded(), ...updates()].map((message) => Buffer.from(JSON.stringify(message)));
-
-/** What a real server once sent. */
-function recorded(): unknown[] {
-  const lines = readFileSync(new URL('../fixtures/ovsdb-transcript.jsonl', import.meta.url), 'utf8').split('\n');
-  return lines.filter((line) => line !== '').flatMap((line) => JSON.parse(line).received.filter(isObject));
-}
-
-function updates(): unknown[] {
-  const bridge = { name: 'br', ports: ['set', [['uuid', row]]], external_ids: ['map', [['k', '😀']]], fail_mode: 'secure' };
-  const port = { name: 'p', tag: 5, trunks: ['set', [1, 2, 3]], interfaces: ['uuid', row] };
-  const link = { name: 'p', ofport: 7, statistics: ['map', [['rx', 9_007_199_254_740_991]]], link_speed: 10_000_000_000 };
-  const tables = (kind: string) => ({
-    Bridge: { [row]: { [kind]: bridge } },
-    Port: { [row]: { [kind]: port } },
-    Interface: { [row]: { [kind]: link } },
-  });
-  return [
-    { id: null, method: 'update2', params: ['replica', tables('initial')] },
-    {
-      id: null,
-      method: 'update2',
-      params: ['replica', { Bridge: { [row]: { modify: { ports: ['uuid', other] } } }, Port: { [row]: { delete: null } } }],
-    },
-    { id: null, method: 'update', params: ['replica', { Port: { [other]: { old: { tag: ['set', []] }, new: port } } }] },
-    { id: 'echo', method: 'echo', params: [] },
-    { id: 7, error: { error: 'constraint violation', details: 'x' }, result: null },
-  ];
-}
-
 /** Bytes that JSON gives a meaning, and some that it does not. */
 const tokens = [
   '{',
@@ -93,33 +55,21 @@ function spliced(bytes: Buffer, at: number, removed: number, inserted: Uint8Arra
 
 /** A conversation of a sound message, a harmed one, and a sound one, in pieces of any size. */
 function survive(random: SeededRandom): 'read' | 'refused' {
-  const replica = new Replica(openVswitch, {
-    Bridge: ['name', 'ports', 'external_ids'],
-    Port: ['tag', 'trunks'],
-    Interface: ['ofport', 'statistics'],
-  });
-  const session = new JsonRpcSession(
-    { writableLength: 0, write: () => true },
-    {
-      notified: (method, params) => {
-        if (method.startsWith('update')) replica.apply(params[1], method === 'update' ? 'update' : 'update2');
-      },
-      closed: () => {},
-    },
-  );
   const harmed = random.pick(mutations)(Buffer.from(random.pick(sound)), random);
   const stream = Buffer.concat([sound.at(-5) ?? harmed, harmed, random.pick(sound)]);
   try {
-    for (let at = 0; at < stream.length; ) {
-      const size = 1 + random.below(stream.length);
-      session.received(stream.subarray(at, at + size));
-      at += size;
-    }
-    return 'read';
+    return conversation(cut(stream, random));
   } catch (thrown) {
-    if (thrown instanceof SeineError && thrown.code === 'PROTOCOL') return 'refused';
     say(`harmed: ${JSON.stringify(harmed.toString('latin1'))}`);
     throw thrown;
+  }
+}
+
+function* cut(stream: Buffer, random: SeededRandom): Generator<Buffer> {
+  for (let at = 0; at < stream.length; ) {
+    const size = 1 + random.below(stream.length);
+    yield stream.subarray(at, at + size);
+    at += size;
   }
 }
 

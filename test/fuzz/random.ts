@@ -19,6 +19,11 @@ export class SeededRandom {
     return this.next() % end;
   }
 
+  /** @param share of 1 */
+  chance(share: number): boolean {
+    return this.next() < share * 2 ** 32;
+  }
+
   pick<T>(of: readonly T[]): T {
     const found = of[this.below(of.length)];
     if (found === undefined) throw new Error('a choice among nothing');

@@ -1,0 +1,108 @@
+import { createHash } from 'node:crypto';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { packageRoot } from '../../src/lab/machine/installation.ts';
+import { runScript, UsageError, wholeNumber } from '../support/script.ts';
+import { storeCorpus, storedCorpus } from './guided/corpus.ts';
+import { Coverage } from './guided/coverage.ts';
+import { type Bag, hunt } from './guided/hunt.ts';
+import { Fault } from './guided/reader.ts';
+import type { Target } from './guided/target.ts';
+import { targets } from './guided/targets.ts';
+import { SeededRandom } from './random.ts';
+
+const usage = `Usage: npm run test:fuzz:guided -- [NAME ...] [--seed N] [--minutes N | --inputs N] [--keep]
+
+Gives each way in what was harmed at random, and goes on from what ran something new of the sources: each input is read or refused as it should
+be, within 50 ms of processor time, and the heap does not grow. Begins with the corpora of test/fixtures/fuzz.
+
+${targets.map(({ name, what }) => `  ${name.padEnd(9)} ${what}`).join('\n')}
+
+  --seed N      chance unless given; the same seed and number of inputs do the same
+  --minutes N   how long each; 1 unless given
+  --inputs N    how many each, instead
+  --keep        what ran something new stays in test/fixtures/fuzz
+`;
+
+const minuteMs = 60_000;
+const progressMs = 30_000;
+
+const options = {
+  seed: { type: 'string' },
+  minutes: { type: 'string' },
+  inputs: { type: 'string' },
+  keep: { type: 'boolean' },
+  help: { type: 'boolean', short: 'h' },
+} as const;
+
+async function main(): Promise<number> {
+  const { values, positionals } = parseArgs({ options, allowPositionals: true });
+  if (values.help) {
+    process.stdout.write(usage);
+    return 0;
+  }
+  const unknown = positionals.find((name) => !targets.some((target) => target.name === name));
+  if (unknown !== undefined)
+    throw new UsageError(`${JSON.stringify(unknown)}: one of ${targets.map(({ name }) => name).join(', ')} is wanted`);
+  const seed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 32) : wholeNumber('seed', values.seed, 0);
+  const inputs = values.inputs === undefined ? undefined : wholeNumber('inputs', values.inputs);
+  const minutes = wholeNumber('minutes', values.minutes ?? '1');
+  let code = 0;
+  for (const target of targets) {
+    if (positionals.length > 0 && !positionals.includes(target.name)) continue;
+    const over = inputs === undefined ? afterMs(minutes * minuteMs) : (done: number) => done >= inputs;
+    const bag = await huntOrSay(target, seed, over);
+    if (bag === undefined) code = 1;
+    else if (values.keep) storeCorpus(target, bag.kept);
+  }
+  return code;
+}
+
+function afterMs(ms: number): () => boolean {
+  const endMs = performance.now() + ms;
+  return () => performance.now() > endMs;
+}
+
+/** @returns `undefined` after a fault, which is said */
+async function huntOrSay(target: Target, seed: number, isOver: (inputs: number) => boolean): Promise<Bag | undefined> {
+  const coverage = new Coverage((url) => url.startsWith(sources));
+  let nextMs = performance.now() + progressMs;
+  const sum = (bag: Bag): string =>
+    `${bag.inputs} inputs, ${bag.read} read; ${coverage.blocks} blocks run, by ${bag.kept.length} of them; the slowest took ${bag.slowestMs.toFixed(1)} ms`;
+  const progress = (bag: Bag): void => {
+    if (performance.now() < nextMs) return;
+    nextMs = performance.now() + progressMs;
+    say(`  ${sum(bag)}`);
+  };
+  say(`${target.name}: --seed ${seed}`);
+  try {
+    const inputs = [...storedCorpus(target), ...target.seeds().map((input) => Buffer.from(input))];
+    const bag = await hunt({ target, inputs, coverage, random: new SeededRandom(seed), isOver, progress });
+    say(`${target.name}: ${sum(bag)}; the heap grew by ${(bag.grownBytes / 2 ** 20).toFixed(1)} MiB`);
+    return bag;
+  } catch (thrown) {
+    if (!(thrown instanceof Error)) throw thrown;
+    say(`${target.name}: ${thrown.message}${thrown instanceof Fault ? `\n  the input is ${kept(target, thrown.input)}` : ''}`);
+    return undefined;
+  } finally {
+    coverage.stop();
+  }
+}
+
+const sources = new URL('../../src/', import.meta.url).href;
+
+/** @returns the file in which it can be looked at */
+function kept({ name }: Target, input: Buffer): string {
+  const folder = join(packageRoot, '.cache', 'fuzz');
+  mkdirSync(folder, { recursive: true });
+  const file = join(folder, `${name}-${createHash('sha256').update(input).digest('hex').slice(0, 12)}`);
+  writeFileSync(file, input);
+  return file;
+}
+
+function say(text: string): void {
+  process.stderr.write(`${text}\n`);
+}
+
+await runScript(main);

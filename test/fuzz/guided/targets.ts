@@ -1,0 +1,20 @@
+import type { Target } from './target.ts';
+import { apiTarget } from './targets/api.ts';
+import { cniTarget, socketTarget } from './targets/cni.ts';
+import { configTarget } from './targets/config.ts';
+import { journalTarget } from './targets/journal.ts';
+import { openflowTarget } from './targets/openflow.ts';
+import { ovsdbTarget } from './targets/ovsdb.ts';
+import { packetTarget } from './targets/packet.ts';
+
+/** Every way in. */
+export const targets: readonly Target[] = [
+  cniTarget,
+  socketTarget,
+  apiTarget,
+  ovsdbTarget,
+  openflowTarget,
+  packetTarget,
+  journalTarget,
+  configTarget,
+];
