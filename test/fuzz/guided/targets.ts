@@ -1,7 +1,6 @@
 import type { Target } from './target.ts';
 import { apiTarget } from './targets/api.ts';
 import { cniTarget, socketTarget } from './targets/cni.ts';
-import { configTarget } from './targets/config.ts';
 import { journalTarget } from './targets/journal.ts';
 import { openflowTarget } from './targets/openflow.ts';
 import { ovsdbTarget } from './targets/ovsdb.ts';
@@ -16,5 +15,4 @@ export const targets: readonly Target[] = [
   openflowTarget,
   packetTarget,
   journalTarget,
-  configTarget,
 ];
