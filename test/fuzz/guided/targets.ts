@@ -7,12 +7,4 @@ import { ovsdbTarget } from './targets/ovsdb.ts';
 import { packetTarget } from './targets/packet.ts';
 
 /** Every way in. */
-export const targets: readonly Target[] = [
-  cniTarget,
-  socketTarget,
-  apiTarget,
-  ovsdbTarget,
-  openflowTarget,
-  packetTarget,
-  journalTarget,
-];
+export const targets: readonly Target[] = [cniTarget, socketTarget, apiTarget, ovsdbTarget, openflowTarget, packetTarget, journalTarget];
