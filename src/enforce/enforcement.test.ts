@@ -138,6 +138,7 @@ function policy(name: string, spec: object): NetworkPolicy {
 
 let bridge: TestBridge;
 let policies: ReplicaStore<NetworkPolicy>;
+let pods: ReplicaStore<PolicyPod>;
 let facts: Map<string, LocalPodFacts>;
 let known: boolean;
 let version: number;
@@ -146,6 +147,7 @@ let stop: AbortController;
 beforeEach(() => {
   bridge = new TestBridge();
   policies = new ReplicaStore();
+  pods = new ReplicaStore();
   facts = new Map(['web', 'two'].map((name) => [name, { labels: { app: name }, ports: {} }]));
   known = true;
   version = 0;
@@ -156,12 +158,7 @@ afterEach(() => stop.abort());
 type Options = ConstructorParameters<typeof Enforcement>[0];
 
 async function enforce(more: Partial<Options> = {}): Promise<Enforcement> {
-  const sources = {
-    policies,
-    namespaces: new ReplicaStore<Namespace>(),
-    nodes: new ReplicaStore<Node>(),
-    pods: new ReplicaStore<PolicyPod>(),
-  };
+  const sources = { policies, namespaces: new ReplicaStore<Namespace>(), nodes: new ReplicaStore<Node>(), pods };
   const enforcement = new Enforcement({
     nodeName: 'n1',
     sources,
@@ -375,6 +372,41 @@ describe('a pod', () => {
     await enforcement.settled();
     expect([...bridge.wanted.keys()]).toEqual([]);
     expect(enforcement.pods().size).toBe(0);
+  });
+});
+
+describe('a pod that has come from another node under its name', () => {
+  const elsewhere: PolicyPod = { namespace: 'shop', name: 'web', nodeName: 'n2', podIps: ['10.10.2.7'], labels: { app: 'web' }, ports: {} };
+  const list = (pod: PolicyPod | undefined): void => {
+    if (pod) pods.put('shop/web', String(++version), pod);
+    else pods.remove('shop/web', String(++version));
+    pods.flush();
+  };
+
+  it('is what it is here, whatever the list of the cluster still says, and in whatever order', async () => {
+    list(elsewhere);
+    put(denyAll);
+    const enforcement = await enforce();
+    await enforcement.attach(web, never);
+    expect(is(enforcement)).toBe('policed');
+    for (const said of [undefined, elsewhere, undefined, { ...elsewhere, nodeName: 'n1', podIps: [] }]) {
+      list(said);
+      await enforcement.settled();
+      expect(is(enforcement)).toBe('policed');
+      expect(enforcement.holderOf(parseIp('10.10.0.7'))).toBe('shop/web');
+    }
+  });
+
+  it('is there again, as the list has it, once it is gone from here', async () => {
+    list(elsewhere);
+    put(denyAll);
+    const enforcement = await enforce();
+    await enforcement.attach(web, never);
+    await enforcement.settled();
+    expect(enforcement.holderOf(parseIp('10.10.2.7'))).toBeUndefined();
+    enforcement.detach(web.owner);
+    await enforcement.settled();
+    expect(enforcement.holderOf(parseIp('10.10.2.7'))).toBe('shop/web');
   });
 });
 

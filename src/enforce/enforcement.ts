@@ -307,6 +307,7 @@ export class Enforcement {
     const [subject] = this.#subjects.ofPod(key);
     const facts = subject?.pod && factsOf(subject.pod);
     const pod = facts && this.#subjects.policyPod(key, nodeName, facts);
+    this.#objects.leaveTo(key);
     if (pod) this.#engine.putPod(pod);
     else this.#engine.removePod(key);
     this.#due.add(key);

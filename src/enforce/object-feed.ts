@@ -64,7 +64,15 @@ export class ObjectFeed {
     return kinds.some((kind) => this.#dirty[kind].size > 0);
   }
 
-  /** A pod of this node is here no longer, or is from now on: whether the cluster's list counts for it is another question now. */
+  /**
+   * A pod is put by who attaches it from now on. It may have come from another node under its name, and the cluster's list tells later, or
+   * never, that it is not there any more: that takes nothing away here.
+   */
+  leaveTo(pod: string): void {
+    this.#pods.delete(pod);
+  }
+
+  /** A pod of this node is here no longer: whether the cluster's list counts for it is another question now. */
   lookAgain(pod: string): void {
     this.#pods.delete(pod);
     this.#dirty.pods.add(pod);
