@@ -2,6 +2,9 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { runUpstream } from '../../build/kubernetes/upstream-run.mjs';
 import { surprises } from '../../build/kubernetes/upstream-tests.mjs';
 import { labFolderOf } from '../../build/test-run/lab-folder.mjs';
+import { run } from '../../src/lab/machine/process.ts';
+import { netnsPath } from '../../src/lab/plan/names.ts';
+import { testPodInterface } from '../support/test-datapath.ts';
 import { RealCluster, say } from './cluster.ts';
 import { Installation } from './installation.ts';
 import { pod } from './objects.ts';
@@ -54,4 +57,15 @@ it('passes a few of upstream’s tests of every kind', { timeout: 1_200_000 }, a
   expect(failure).toBeUndefined();
   expect(results.length).toBeGreaterThanOrEqual(20);
   say(`${results.length} of upstream’s tests passed`);
+});
+
+/** The first pods of a node have pairs: the plugin makes the namespace of standing ports behind the answer to them. */
+it('gives pods the kind of interface that its configuration says', async () => {
+  const { podInterface = 'veth' } = testPodInterface;
+  const [node = ''] = cluster.nodes;
+  await cluster.apply([pod({ name: 'late', app: 'late', nodeName: node })]);
+  await cluster.wait(patience, '--for=condition=Ready', 'pod/late');
+  const { netns } = await cluster.pod('late');
+  const inside = [`--net=${netnsPath(netns)}`, 'ip', '-details', 'link', 'show', 'eth0'];
+  expect(await run('nsenter', inside, {}, limit)).toMatch(podInterface === 'veth' ? /\bveth\b/ : /macvlan mode passthru/);
 });
