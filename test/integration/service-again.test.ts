@@ -91,6 +91,13 @@ describe.each([
     expect([direct.startsWith('ok'), await end()]).toEqual(datapath === 'system' ? [false, 'kept'] : [true, 'lost']);
   });
 
+  it('a reset of what reached the client untranslated is no connection, and takes no answer of the one to the Service', async () => {
+    bench.reset(endpoint, 8080, 32_021);
+    expect(bench.tracked(32_021)).toEqual([]);
+    expect(await bench.connect(service, 80, 32_021, limitMs)).toMatch(/^ok/);
+    expect(bench.tracked(32_021)).not.toEqual([]);
+  });
+
   it('what cannot be translated is tried twice more, and ends', async () => {
     if (datapath === 'system') return expect(retries()).toEqual([0, 0, 0]);
     bench.ovs.exec('ovs-appctl', 'dpctl/flush-conntrack');

@@ -10,6 +10,7 @@ import { encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
 import { BridgeTarget } from '../../src/reconcile/bridge-target.ts';
 import { wantedByOwner } from '../model/scene.ts';
 import { exampleNode, examplePods, exampleProxying } from './example-node.ts';
+import { encodeFrame } from './frame.ts';
 import { startSwitch, type TestSwitch } from './open-vswitch.ts';
 import { type SceneService, sceneService } from './scene-service.ts';
 import { datapath } from './test-cluster.ts';
@@ -18,6 +19,7 @@ export type Counts = Readonly<Record<string, number>>;
 
 const target = 8080;
 const [pod] = examplePods as [(typeof examplePods)[number]];
+const ownAddress = pod.addresses.find(({ family }) => family === 'ipv4')?.text ?? '';
 const gateway = exampleNode.gateway;
 
 /**
@@ -95,10 +97,24 @@ export class ShareBench {
     };
   }
 
+  /** The pod's reset of what the tracker has no connection of, as its kernel answers what it did not ask. */
+  reset(ip: string, portDst: number, portSrc: number): void {
+    const ends = { ethSrc: pod.mac, ethDst: gateway.mac, ipSrc: parseIp(ownAddress), ipDst: parseIp(ip), portSrc, portDst };
+    const frame = encodeFrame({ ...ends, payload: 'ipv4', ttl: 64, protocol: 'tcp', tcpFlags: 'rst' });
+    const packet = Buffer.from(frame).toString('hex');
+    this.ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'packet-out', 'br-int', `in_port=${pod.ofPort} packet=${packet} actions=resubmit(,0)`);
+  }
+
+  /** What the tracker has of connections from a port of the pod. */
+  tracked(portSrc: number): readonly string[] {
+    const lines = this.ovs.exec('ovs-appctl', 'dpctl/dump-conntrack').split('\n');
+    return lines.filter((line) => line.includes(`orig=(src=${ownAddress},`) && line.includes(`sport=${portSrc},`));
+  }
+
   #oneConnection(ip: string, port: number, portSrc: number, limitMs: number, ...more: readonly string[]) {
-    const own = pod.addresses.find(({ family }) => family === 'ipv4')?.text ?? '';
     const script = join(import.meta.dirname, 'one-connection.ts');
-    const words = [`--net=/run/netns/${this.#client}`, process.execPath, script, ip, `${port}`, own, `${portSrc}`, `${limitMs}`, ...more];
+    const asked = [ip, `${port}`, ownAddress, `${portSrc}`, `${limitMs}`, ...more];
+    const words = [`--net=/run/netns/${this.#client}`, process.execPath, script, ...asked];
     return spawn('nsenter', words, { stdio: ['pipe', 'pipe', 'inherit'] });
   }
 
@@ -150,7 +166,7 @@ export function clusterIpOf(count: number): string {
 
 function connect(ovs: TestSwitch, client: string): void {
   const inClient = (...words: readonly string[]) => execFileSync('nsenter', [`--net=/run/netns/${client}`, ...words], { stdio: 'pipe' });
-  const own = pod.addresses.find(({ family }) => family === 'ipv4') ?? parseIp('0.0.0.0');
+  const own = parseIp(ownAddress);
   const router = gateway.addresses.find(({ family }) => family === 'ipv4') ?? parseIp('0.0.0.0');
   const bridge = ['set', 'bridge', 'br-int', `datapath_type=${datapath}`, 'fail_mode=secure', 'other-config:disable-in-band=true'];
   const internal = ['type=internal', `ofport_request=${gateway.ofPort}`, `mac="${gateway.mac}"`];
