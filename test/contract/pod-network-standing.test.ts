@@ -189,6 +189,9 @@ describe('a pod over a standing port', () => {
     await free(pods.length);
   });
 
+  /** Pods of the tests before may be on their way out yet. */
+  const othersGo = { timeout: 10_000 };
+
   /** What an agent that starts now would find, its journal saying `leases`. */
   const inventory = async (leases: readonly Lease[]) => {
     const found: AttachedLease[] = [];
@@ -225,8 +228,8 @@ describe('a pod over a standing port', () => {
   it('is found by an agent that starts, and so are the ports that no pod has', async () => {
     const lease: AttachedLease = { ...leaseOf(), state: 'allocated', attached };
     const { free: known } = node.standing.counts; // those of the pods before may be given back meanwhile
-    const { found, released, idle } = await inventory([lease]);
-    expect([found, released]).toEqual([[lease], []]);
+    await expect.poll(async () => await inventory([lease]), othersGo).toMatchObject({ found: [lease], released: [] });
+    const { idle } = await inventory([lease]);
     expect(idle).not.toContain(attached.hostIfName);
     expect(idle.length).toBeGreaterThanOrEqual(known);
   });
@@ -237,9 +240,13 @@ describe('a pod over a standing port', () => {
     const set = (text: string) => testPorts.run('ip', 'link', 'set', far, 'alias', text);
     const before = /alias (.+)/.exec(testPorts.run('ip', 'link', 'show', far))?.[1] ?? '';
     set(alias);
-    const found = inventory([lease]);
-    set(before);
-    expect(await found).toMatchObject({ found: [lease], released: [] });
+    const look = async () => {
+      set(alias);
+      const found = inventory([lease]);
+      set(before);
+      return await found;
+    };
+    await expect.poll(look, othersGo).toMatchObject({ found: [lease], released: [] });
   });
 
   it('is given up by an agent that starts after its namespace has gone', async () => {
@@ -270,7 +277,6 @@ describe('a pod over a standing port', () => {
   it('does not give its port to a lease of another pod that had it before', async () => {
     const before: AttachedLease = { ...newPod('/run/netns/none'), serial: 1, state: 'allocated', attached };
     const lease: AttachedLease = { ...leaseOf(), serial: 3, state: 'allocated', attached };
-    const { found, released } = await inventory([before, lease]);
-    expect([found, released]).toEqual([[lease], [before]]);
+    await expect.poll(async () => await inventory([before, lease]), othersGo).toMatchObject({ found: [lease], released: [before] });
   });
 });
