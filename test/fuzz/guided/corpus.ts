@@ -4,7 +4,7 @@ import type { Target } from './target.ts';
 
 const folder = join(import.meta.dirname, '..', '..', 'fixtures', 'fuzz');
 /** Pages of the repository, not a collection: each ran a block that none before it did. */
-const keptBytesMax = 16 * 1024;
+const keptBytesMax = 4 * 1024;
 
 /** Inputs of a target, one a line in base64, that together run all that was ever run. They stay, and `npm test` gives them to the reader again. */
 export function storedCorpus({ name }: Target): readonly Buffer[] {
