@@ -8,6 +8,7 @@ import { DatapathProbe } from '../diagnose/datapath-capabilities.ts';
 import { watchForeignFirewall } from '../diagnose/firewall/firewall-watch.ts';
 import { CniFiles } from '../install/cni-look.ts';
 import { journalLook } from '../ipam/journal-look.ts';
+import { journalIn } from '../ipam/journal-store.ts';
 import { peersFromNodes } from '../kube/peer-source.ts';
 import { fetchPod } from '../kube/pod.ts';
 import type { Log } from '../log/log.ts';
@@ -29,7 +30,6 @@ import { leaseLook } from './lease-look.ts';
 import { NodeChanges } from './node-changes.ts';
 import { type StartedNode, type StartHooks, startNode } from './node-start.ts';
 import { debouncedRecheck, keepNode, type NodeStack, openNodeStack, openNodeState } from './node-state.ts';
-import { journalPath } from './pods.ts';
 import { openSuspensions } from './policy.ts';
 import { tellPolicyMode } from './policy-mode.ts';
 import { routingLook } from './routing-look.ts';
@@ -94,7 +94,7 @@ export function createAgent(
       looks.follow(routingLook(ways, config.hostGateway), signal),
       dataPath.follow({ dataPath: config.ovsDatapathType, plane, warnings }, log, signal),
       looks.follow(cni.look, signal),
-      looks.follow(journalLook(ipam, journalPath(config)), signal),
+      looks.follow(journalLook(ipam, journalIn(config.stateDir)), signal),
     ];
   };
   let started: StartedNode | undefined;

@@ -7,7 +7,7 @@ import type { Suspensions } from '../enforce/suspensions.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { HostPorts } from '../host-ports/host-ports.ts';
 import type { Ipam } from '../ipam/ipam.ts';
-import { assertReadableJournal } from '../ipam/journal-store.ts';
+import { assertReadableJournal, journalIn } from '../ipam/journal-store.ts';
 import { leasedNetworks } from '../ipam/lease-networks.ts';
 import type { PeerSource } from '../kube/peer-source.ts';
 import { listAddresses } from '../netlink/addresses.ts';
@@ -31,7 +31,7 @@ import { type KubeSources, liveModeOf, whenInStep, whenSettingsKnown } from './k
 import { openGonePods } from './lease-look.ts';
 import { tuneMemory } from './memory-tuner.ts';
 import type { NodeChanges } from './node-changes.ts';
-import { type AttachedPods, journalPath, keepGateway, openPods, type PodHooks, type PodParts, serveCni } from './pods.ts';
+import { type AttachedPods, keepGateway, openPods, type PodHooks, type PodParts, serveCni } from './pods.ts';
 import { openPolicy } from './policy.ts';
 
 /** How long Services that no disk remembers are waited for before the switch may forward without them (ms). */
@@ -121,7 +121,7 @@ async function prepareBridge(parts: StartParts, signal: AbortSignal): Promise<Li
   report(parts, 'connecting to the switch database');
   await ovs.lock.take(signal);
   // Before anything is wanted: an agent that does not know the journal's format ends, and must leave the node as the newer one had it.
-  await assertReadableJournal(journalPath(config));
+  await assertReadableJournal(journalIn(config.stateDir));
   const interfaces = () => readHostInterfaces(stack.links.socket);
   const localAddresses = () => readLocalAddresses(stack.links.socket, config.hostGateway);
   const about = { config, nodes: sources.nodes.replica, interfaces, localAddresses, liveMode: () => liveModeOf(sources) };

@@ -68,11 +68,6 @@ interface PodEffects {
   readonly loopbackChanged: (usesLoopback: boolean) => void;
 }
 
-/** Where the addresses of pods are remembered. */
-export function journalPath({ stateDir }: Pick<AgentConfig, 'stateDir'>): string {
-  return journalIn(stateDir);
-}
-
 /** Takes the inventory of pods. What earlier calls have left half done is on its way out when this resolves. */
 export async function openPods(
   parts: PodParts,
@@ -84,7 +79,7 @@ export async function openPods(
   const pools = podPoolsOf(live.current);
   const openIpam = () =>
     Ipam.open({
-      store: new FileJournalStore(journalPath(config)),
+      store: new FileJournalStore(journalIn(config.stateDir)),
       pools,
       bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim(),
       isAbsent: async (lease) => network?.isAbsent(lease) ?? false,

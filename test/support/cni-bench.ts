@@ -14,7 +14,7 @@ import { createNodeHost } from '../../src/cni-shim/node-host.ts';
 import { runPlugin } from '../../src/cni-shim/plugin.ts';
 import { type DelegatedCall, type DelegatedIpam, type DelegatedNetworkCall, delegatedIpam } from '../../src/ipam/delegated-ipam.ts';
 import { Ipam } from '../../src/ipam/ipam.ts';
-import { FileJournalStore } from '../../src/ipam/journal-store.ts';
+import { FileJournalStore, journalIn } from '../../src/ipam/journal-store.ts';
 import type { Lease, Pool } from '../../src/ipam/lease.ts';
 import { type Log, silentLog } from '../../src/log/log.ts';
 import { cidrAddress, parseCidr, parseIp } from '../../src/net/ip.ts';
@@ -115,7 +115,7 @@ export class CniBench {
   bootId = readFileSync(bootIdPath, 'utf8').trim();
 
   async start(): Promise<this> {
-    const store = new FileJournalStore(join(this.stateDir, 'ipam.journal'));
+    const store = new FileJournalStore(journalIn(this.stateDir));
     const isAbsent = async (lease: Lease) => this.absent(lease);
     const isSpokenFor = (lease: Lease) => this.isSpokenFor(lease);
     this.#ipam = await Ipam.open({ store, pools: this.pools, bootId: this.bootId, isAbsent, isClaimedByApi: isSpokenFor, log: this.log });

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SeededRandom } from '../random.ts';
 import { storedCorpus } from './corpus.ts';
 import { Coverage } from './coverage.ts';
@@ -19,10 +19,15 @@ describe.each(targets)('$name', (target) => {
 
 describe('a hunt', () => {
   const inputs = [Buffer.from('......')];
+  let coverage: Coverage;
+  beforeEach(() => {
+    coverage = new Coverage((url) => url.endsWith('/corpora.test.ts'));
+  });
+  afterEach(() => coverage.stop());
   const options = (target: Target) => ({
     target,
     inputs,
-    coverage: new Coverage((url) => url.endsWith('/corpora.test.ts')),
+    coverage,
     random: new SeededRandom(7),
     isOver: (done: number) => done > 50_000,
     progress: () => undefined,
