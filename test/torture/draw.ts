@@ -1,7 +1,7 @@
 import type { Random } from './random.ts';
 import type { Scene } from './scene.ts';
 import { type Deadline, type Deed, nothingThere, type StepKind } from './step.ts';
-import { stepFamilies } from './steps/all.ts';
+import { everyKind, stepFamilies } from './steps/all.ts';
 import { frozen, killed, startAgent } from './steps/life.ts';
 import { podSteps } from './steps/pods.ts';
 
@@ -28,7 +28,7 @@ export interface DrawnStep {
 
 /** One of a kind that was asked for, alone, while the agent does anything. @throws Error if there is no such kind */
 export function drawOfKind(scene: Scene, random: Random, name: string): DrawnStep {
-  const kind = stepFamilies.flat().find((each) => each.name === name);
+  const kind = everyKind.find((each) => each.name === name);
   if (kind === undefined) throw new Error(`no kind of step is called ${name}`);
   const deed = kind.draw(scene, random);
   return { agent: kind.alone ? 'alive' : random.pick(states), drawn: deed === undefined ? [] : [{ kind, deed }] };

@@ -3,6 +3,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Api } from './api.ts';
 import { askSocket, type Place, run, runOn, until } from './machine.ts';
+import type { Ground } from './tally.ts';
 
 export const root = join(import.meta.dirname, '..', '..');
 const program = join(root, 'bin', 'seine-lab.mjs');
@@ -79,6 +80,17 @@ export class Lab {
     const found = (await this.status()).nodes.find(({ name }) => name === this.tried.name);
     if (found === undefined) throw new Error(`${this.tried.name} is gone`);
     return found;
+  }
+
+  /** What there is to run on, as it says of itself. */
+  async ground(): Promise<Ground> {
+    const [version, dataPath, kernel] = await Promise.all([
+      this.on('ovs-vsctl', '--version'),
+      this.on('ovs-vsctl', 'get', 'Bridge', 'br-int', 'datapath_type'),
+      run('uname', ['-r']),
+    ]);
+    const ovs = /\) (?<number>\S+)/.exec(version)?.groups?.['number'] ?? version;
+    return { ovs, dataPath: dataPath.trim().replaceAll('"', '') || 'system', api: 'lab', podInterface: 'veth', kernel: kernel.trim() };
   }
 
   /** Runs a command on the tried node. */

@@ -2,14 +2,16 @@
 /** `npm run test:torture`: harms and changes a running cluster by a seed, and compares its node with what a virgin agent makes. */
 import { parseArgs } from 'node:util';
 import { ovsEnvironment } from '../../build/ovs/programs.mjs';
-import { runScript, wholeNumber } from '../support/script.ts';
+import { runScript, UsageError, wholeNumber } from '../support/script.ts';
 import { shippedAgent } from './lab.ts';
 import { makeMutant } from './mutants.ts';
 import { type RunOptions, type StepReport, Torture } from './run.ts';
 import { shrink } from './shrink.ts';
+import { addPiece, begin, sumOf } from './tally-file.ts';
 
 const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrink N] [--agent FILE | --mutant NAME]
-                       [--patience N] [--hertz N] [--changes N | --kind NAME] [--ovs VERSION]
+                       [--patience N] [--hertz N] [--changes N | --kind NAME] [--ovs VERSION] [--tally FILE]
+       npm run test:torture -- --sum FILE...
 
   --seed      of what is done; a new one without it, which is printed
   --steps     how many; 20
@@ -22,6 +24,8 @@ const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrin
   --changes   how many steps may change what ought to be, of which each costs a virgin; all that are drawn
   --kind      do steps of one kind only, such as "pod.deleted"; any that is drawn
   --patience  how many times the deadlines of docs/reliability.md, for a machine that does other things as well; 1
+  --tally     adds what was done to a file, a line of JSON a run; not with a mutant
+  --sum       adds such files up: steps of each seed, kind and state of the agent, and the kinds that were done too seldom
 `;
 
 const options = {
@@ -36,15 +40,18 @@ const options = {
   changes: { type: 'string' },
   kind: { type: 'string' },
   ovs: { type: 'string' },
+  tally: { type: 'string' },
+  sum: { type: 'boolean', default: false },
   help: { type: 'boolean', default: false },
 } as const;
 
 async function main(): Promise<number> {
-  const { values } = parseArgs({ options });
-  if (values.help) {
-    process.stdout.write(help);
-    return 0;
-  }
+  const { values, positionals } = parseArgs({ options, allowPositionals: true });
+  if (values.help) return print(help);
+  if (values.sum) return print(`${sumOf(positionals).join('\n')}\n`);
+  if (positionals.length > 0) throw new UsageError(`${positionals.join(' ')}: only --sum takes files`);
+  if (values.tally !== undefined && (values.mutant !== undefined || values.agent !== shippedAgent))
+    throw new UsageError('--tally counts runs of the agent that ships, not of another');
   if (values.ovs !== undefined) Object.assign(process.env, await ovsEnvironment(values.ovs));
   const seed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : wholeNumber('seed', values.seed, 0);
   const from = wholeNumber('from', values.from, 0);
@@ -61,14 +68,15 @@ async function main(): Promise<number> {
     return await tortureAndShrink(
       { seed, agent: mutant?.agent ?? values.agent, patience, hertz: wholeNumber('hertz', values.hertz, 0), ...changes, steps, say },
       wholeNumber('shrink', values.shrink, 0),
+      values.tally,
     );
   } finally {
     mutant?.remove();
   }
 }
 
-async function tortureAndShrink(setting: RunOptions, tries: number): Promise<number> {
-  const done = await torture(setting, tell);
+async function tortureAndShrink(setting: RunOptions, tries: number, tally?: string): Promise<number> {
+  const done = await torture(setting, tell, tally);
   say(distribution(done));
   if (done.at(-1)?.problems.length === 0) return 0;
   const failing = done.map(({ number }) => number).filter((number) => number >= 0);
@@ -83,14 +91,21 @@ async function tortureAndShrink(setting: RunOptions, tries: number): Promise<num
   return 1;
 }
 
-/** Does the steps in a fresh lab, until one leaves a difference. */
-async function torture(run: RunOptions, told: (report: StepReport) => void): Promise<readonly StepReport[]> {
+/** Does the steps in a fresh lab, until one leaves a difference. @param tally a file that is told what was done */
+async function torture(run: RunOptions, told: (report: StepReport) => void, tally?: string): Promise<readonly StepReport[]> {
   const lab = await Torture.begin(run);
   const done: StepReport[] = [];
+  let isWhole = false;
   try {
-    for await (const report of lab.steps()) {
-      told(report);
-      done.push(report);
+    const beginning = tally === undefined ? undefined : await begin(await lab.ground());
+    try {
+      for await (const report of lab.steps()) {
+        told(report);
+        done.push(report);
+      }
+      isWhole = true;
+    } finally {
+      if (tally !== undefined && beginning !== undefined) addPiece(tally, run, beginning, done, isWhole);
     }
   } finally {
     await lab.end();
@@ -98,12 +113,12 @@ async function torture(run: RunOptions, told: (report: StepReport) => void): Pro
   return done;
 }
 
-/** How often each kind of step was done, and what the agent did meanwhile. */
+/** How often each kind of step was done and changed something, and what the agent did meanwhile. */
 function distribution(done: readonly StepReport[]): string {
   const counts = new Map<string, number>();
   const names = done
     .filter(({ number }) => number >= 0)
-    .flatMap(({ kinds, agent }) => [...kinds, `agent ${agent}`, kinds.length > 1 ? 'pairs' : 'single']);
+    .flatMap(({ changed, agent, deeds }) => [...changed, `agent ${agent}`, deeds.length > 1 ? 'pairs' : 'single']);
   for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
   return [...counts]
     .toSorted()
@@ -114,6 +129,11 @@ function distribution(done: readonly StepReport[]): string {
 function tell({ number, agent, deeds, problems, tookMs }: StepReport): void {
   say(`${number} agent ${agent}: ${deeds.join('; ')} (${Math.round(tookMs)} ms)`);
   for (const problem of problems) say(`    ${problem}`);
+}
+
+function print(text: string): number {
+  process.stdout.write(text);
+  return 0;
 }
 
 function say(line: string): void {

@@ -10,6 +10,7 @@ import { Random } from './random.ts';
 import { Scene } from './scene.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { Deadline } from './step.ts';
+import type { Ground } from './tally.ts';
 import { TriedView } from './tried-view.ts';
 import { Virgin } from './virgin.ts';
 import { type NodeWires, VirginGround, wiresOf } from './virgin-ground.ts';
@@ -47,7 +48,8 @@ export interface RunOptions {
 export interface StepReport extends Verdict {
   readonly number: number;
   readonly agent: AgentState;
-  readonly kinds: readonly string[];
+  /** Kinds of what changed something. */
+  readonly changed: readonly string[];
   readonly deeds: readonly string[];
 }
 
@@ -112,6 +114,11 @@ export class Torture {
     }
   }
 
+  /** What it runs on. */
+  ground(): Promise<Ground> {
+    return this.#lab.ground();
+  }
+
   /** Does the steps until one leaves the node otherwise than it ought to be. */
   async *steps(): AsyncGenerator<StepReport> {
     const beginning = await this.#settle(-1, { agent: 'alive', drawn: [] }, []);
@@ -161,7 +168,7 @@ export class Torture {
       problems,
       number,
       agent: step.agent,
-      kinds: step.drawn.map(({ kind }) => kind.name),
+      changed: done.flatMap(({ kind, changed }) => (changed ? [kind.name] : [])),
       deeds: done.map(({ told }) => told),
     };
   }

@@ -3,10 +3,11 @@ import { flowSteps } from './flows.ts';
 import { hostSteps } from './host.ts';
 import { lifeSteps } from './life.ts';
 import { objectSteps } from './objects.ts';
+import { podSteps } from './pods.ts';
 import { serviceSteps } from './services.ts';
 import { stallSteps } from './stalls.ts';
 
-/** Every kind of step. */
+/** Kinds of steps that are drawn by family; those of pods are drawn beside them. */
 export const stepFamilies: readonly (readonly StepKind[])[] = [
   flowSteps,
   hostSteps,
@@ -14,3 +15,6 @@ export const stepFamilies: readonly (readonly StepKind[])[] = [
   lifeSteps,
   stallSteps,
 ];
+
+/** Every kind of step, once. */
+export const everyKind: readonly StepKind[] = [...new Map([...stepFamilies.flat(), ...podSteps].map((kind) => [kind.name, kind])).values()];

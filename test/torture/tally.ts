@@ -1,0 +1,170 @@
+import { UsageError } from '../support/script.ts';
+
+/** What a piece ran on. Steps of one seed count once on each. */
+export interface Ground {
+  /** Version of Open vSwitch. */
+  readonly ovs: string;
+  /** `netdev` in userspace, `system` in the kernel. */
+  readonly dataPath: string;
+  /** What serves the API. */
+  readonly api: string;
+  readonly podInterface: string;
+  readonly kernel: string;
+}
+
+/** One run, in a fresh lab, of steps that follow each other. A line of a file. */
+export interface Piece {
+  readonly seed: number;
+  /** Numbers of the first and the last step that was done. */
+  readonly from: number;
+  readonly to: number;
+  /** If steps of one kind only were asked for. */
+  readonly only?: string;
+  /** If changes of what ought to be were limited, so that other steps were drawn. */
+  readonly changesMost?: number;
+  readonly ended: 'held' | 'difference' | 'error';
+  /** How many steps of each kind changed something. */
+  readonly kinds: Readonly<Record<string, number>>;
+  /** How many steps the agent was in each state. */
+  readonly agent: Readonly<Record<string, number>>;
+  readonly pairs: number;
+  readonly hertz: number;
+  readonly patience: number;
+  readonly commit: string;
+  readonly began: string;
+  readonly load: number;
+  readonly ground: Ground;
+}
+
+/** Of a piece, what the steps themselves say. */
+export type Counted = Pick<Piece, 'from' | 'to' | 'kinds' | 'agent' | 'pairs'>;
+
+/** A step as it is counted. */
+export interface TallyStep {
+  readonly number: number;
+  readonly agent: string;
+  /** Of what was drawn and changed something. */
+  readonly changed: readonly string[];
+  readonly deeds: readonly string[];
+}
+
+/** Each kind has to have been done so often. */
+export const leastOfKind = 20;
+
+/** Undefined if no step was done. */
+export function count(steps: readonly TallyStep[]): Counted | undefined {
+  const done = steps.filter(({ number }) => number >= 0);
+  const [first, last] = [done[0], done.at(-1)];
+  if (first === undefined || last === undefined) return undefined;
+  return {
+    from: first.number,
+    to: last.number,
+    kinds: add(done.flatMap(({ changed }) => changed.map((kind) => [kind, 1] as const))),
+    agent: add(done.map(({ agent }) => [agent, 1] as const)),
+    pairs: done.filter(({ deeds }) => deeds.length > 1).length,
+  };
+}
+
+/** @param name of the file, for the error @throws UsageError with the line that is none */
+export function readPieces(name: string, text: string): readonly Piece[] {
+  return text.split('\n').flatMap((line, index) => {
+    if (line.trim() === '') return [];
+    try {
+      const piece = JSON.parse(line) as Piece;
+      if (![piece.seed, piece.from, piece.to].every(Number.isSafeInteger) || piece.ground === undefined)
+        throw new Error('fields are missing');
+      return [piece];
+    } catch (error) {
+      throw new UsageError(`${name}, line ${index + 1}: ${String(error)}`);
+    }
+  });
+}
+
+/**
+ * What pieces come to together, in lines.
+ *
+ * @param kinds every kind that there is
+ * @throws UsageError if the same steps are in two of them
+ */
+export function sum(pieces: readonly Piece[], kinds: readonly string[]): readonly string[] {
+  const twice = overlap(pieces);
+  if (twice !== undefined) throw new UsageError(`the same steps are in two pieces, ${twice.map(told).join(', and ')}: leave one out`);
+  const ofKind = new Map(kinds.map((kind) => [kind, 0]));
+  for (const [kind, times] of Object.entries(add(pieces.flatMap((piece) => Object.entries(piece.kinds))))) ofKind.set(kind, times);
+  const rare = [...ofKind].filter(([, times]) => times < leastOfKind);
+  const agents = add(pieces.flatMap((piece) => Object.entries(piece.agent)));
+  const pairs = pieces.reduce((all, piece) => all + piece.pairs, 0);
+  return [
+    ...bySeed(pieces),
+    `agent ${listed(Object.entries(agents))}; pairs ${pairs}`,
+    `kinds ${listed([...ofKind])}`,
+    rare.length === 0 ? `each kind ${leastOfKind} times or more` : `fewer than ${leastOfKind} times: ${listed(rare)}`,
+  ];
+}
+
+/** What was done on each ground by each seed, and how it ended. */
+function bySeed(pieces: readonly Piece[]): readonly string[] {
+  const groups = new Map<string, Piece[]>();
+  for (const piece of pieces) {
+    const key = `seed ${piece.seed}${aside(piece)}, ${groundOf(piece)}`;
+    groups.set(key, [...(groups.get(key) ?? []), piece]);
+  }
+  return [...groups].toSorted().map(([key, of]) => {
+    const ordered = of.toSorted((one, other) => one.from - other.from);
+    const ends = ordered.filter(({ ended }) => ended !== 'held').map(({ to, ended }) => `${ended} at ${to}`);
+    const commits = [...new Set(ordered.map(({ commit }) => commit))].join(', ');
+    const steps = ordered.reduce((all, { from, to }) => all + to - from + 1, 0);
+    return `${key}: ${steps} steps, ${ranges(ordered)}; commits ${commits}; ${ends.length === 0 ? 'all held' : ends.join(', ')}`;
+  });
+}
+
+/** Those that follow each other are one. */
+function ranges(ordered: readonly Piece[]): string {
+  const joined: { from: number; to: number }[] = [];
+  for (const { from, to } of ordered) {
+    const last = joined.at(-1);
+    if (last !== undefined && last.to + 1 === from) last.to = to;
+    else joined.push({ from, to });
+  }
+  return joined.map(({ from, to }) => `${from} to ${to}`).join(', ');
+}
+
+/** Two with the same steps on the same ground. Ranges of one seed draw the same, unless one kind only, or fewer changes, were asked for. */
+function overlap(pieces: readonly Piece[]): readonly [Piece, Piece] | undefined {
+  for (const [index, one] of pieces.entries()) {
+    const same = (other: Piece): boolean =>
+      other.seed === one.seed &&
+      aside(other) === aside(one) &&
+      groundOf(other) === groundOf(one) &&
+      other.from <= one.to &&
+      one.from <= other.to;
+    const other = pieces.slice(index + 1).find(same);
+    if (other !== undefined) return [one, other];
+  }
+  return undefined;
+}
+
+function aside({ only, changesMost }: Piece): string {
+  return `${only === undefined ? '' : `, only ${only}`}${changesMost === undefined ? '' : `, ${changesMost} changes`}`;
+}
+
+function groundOf({ ground }: Piece): string {
+  return `Open vSwitch ${ground.ovs} ${ground.dataPath}, API of ${ground.api}, pods ${ground.podInterface}, kernel ${ground.kernel}`;
+}
+
+function told(piece: Piece): string {
+  return `seed ${piece.seed} ${piece.from} to ${piece.to}${aside(piece)} (${piece.began}, commit ${piece.commit}, ${piece.ended})`;
+}
+
+function add(counts: readonly (readonly [string, number])[]): Readonly<Record<string, number>> {
+  const all = new Map<string, number>();
+  for (const [name, times] of counts) all.set(name, (all.get(name) ?? 0) + times);
+  return Object.fromEntries([...all].toSorted());
+}
+
+function listed(counts: readonly (readonly [string, number])[]): string {
+  return counts
+    .toSorted(([one], [other]) => (one < other ? -1 : 1))
+    .map(([name, times]) => `${name} ${times}`)
+    .join(', ');
+}
