@@ -7,15 +7,26 @@ import { parse } from 'yaml';
 export interface ApiObject {
   readonly apiVersion?: string;
   readonly kind?: string;
-  readonly metadata: { readonly name: string; readonly namespace?: string; readonly labels?: Readonly<Record<string, string>> };
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly uid?: string;
+    readonly resourceVersion?: string;
+  };
   readonly spec?: Readonly<Record<string, unknown>>;
   readonly status?: Readonly<Record<string, unknown>>;
   readonly [field: string]: unknown;
 }
 
+/** Of who is an administrator by a token, or by a certificate. */
 interface Kubeconfig {
-  readonly clusters: readonly { readonly cluster: { readonly server: string; readonly 'certificate-authority-data': string } }[];
-  readonly users: readonly { readonly user: { readonly token: string } }[];
+  readonly clusters: readonly {
+    readonly cluster: { readonly server: string; readonly 'certificate-authority-data': string; readonly 'tls-server-name'?: string };
+  }[];
+  readonly users: readonly {
+    readonly user: { readonly token?: string; readonly 'client-certificate-data'?: string; readonly 'client-key-data'?: string };
+  }[];
 }
 
 /** A client of the API server, and what its requests are made of, for who passes on another's. */
@@ -25,10 +36,14 @@ export class Api {
   constructor(kubeconfig: string) {
     const { clusters, users } = parse(readFileSync(kubeconfig, 'utf8')) as Kubeconfig;
     const cluster = clusters[0]?.cluster;
-    if (cluster === undefined) throw new Error(`${kubeconfig} names no cluster`);
+    const user = users[0]?.user;
+    if (cluster === undefined || user === undefined) throw new Error(`${kubeconfig} names no cluster, or no user`);
     const { hostname, port } = new URL(cluster.server);
-    const agent = new Agent({ keepAlive: true, ca: Buffer.from(cluster['certificate-authority-data'], 'base64') });
-    this.#options = { hostname, port, agent, headers: { Authorization: `Bearer ${users[0]?.user.token}` } };
+    const pem = (data: string | undefined) => data && Buffer.from(data, 'base64');
+    const [ca, cert, key] = [cluster['certificate-authority-data'], user['client-certificate-data'], user['client-key-data']].map(pem);
+    const servername = cluster['tls-server-name'];
+    const agent = new Agent({ keepAlive: true, ca, cert, key, ...(servername !== undefined && { servername }) });
+    this.#options = { hostname, port, agent, headers: user.token === undefined ? {} : { Authorization: `Bearer ${user.token}` } };
   }
 
   /** Options of a request of ours with these. */

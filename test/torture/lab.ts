@@ -11,6 +11,7 @@ const program = join(root, 'bin', 'seine-lab.mjs');
 export const shippedAgent = join(root, 'dist', 'seine-agent.mjs');
 const raiseMs = 180_000;
 const readyMs = 120_000;
+const accountMs = 60_000;
 const diskMiB = 8;
 
 /** What `seine-lab status --json` says of a node. */
@@ -34,6 +35,16 @@ export interface LabPod {
   readonly containerID: string;
 }
 
+/** What a lab is made of. */
+export interface LabOptions {
+  /** What node runs as the tried agent. */
+  readonly agent: string;
+  /** Version of a real API server, controllers and scheduler, such as `1.37`; the lab's own API server if left out. */
+  readonly controlPlane?: string;
+  /** Where Open vSwitch forwards; in its own process, `netdev`, if left out. */
+  readonly datapath?: 'netdev' | 'system';
+}
+
 interface LabStatus {
   readonly nodes: readonly LabNode[];
   readonly pods: readonly LabPod[];
@@ -46,20 +57,24 @@ export class Lab {
   /** Names, sockets and namespaces, which do not change. */
   readonly tried: LabNode;
   readonly other: LabNode;
+  readonly options: LabOptions;
   #isMounted = false;
 
-  private constructor(dir: string, api: Api, nodes: readonly LabNode[]) {
+  private constructor(options: LabOptions, dir: string, api: Api, nodes: readonly LabNode[]) {
     const [tried, other] = nodes;
     if (tried === undefined || other === undefined) throw new Error('the lab has no two nodes');
-    [this.dir, this.api, this.tried, this.other] = [dir, api, tried, other];
+    [this.options, this.dir, this.api, this.tried, this.other] = [options, dir, api, tried, other];
   }
 
-  /** @param agent what node runs as the tried agent */
-  static async raise(agent: string): Promise<Lab> {
+  static async raise(options: LabOptions): Promise<Lab> {
+    const { agent, controlPlane, datapath = 'netdev' } = options;
+    const real = controlPlane === undefined ? [] : ['--control-plane', controlPlane];
     const dir = `/run/seine-torture-${randomBytes(3).toString('hex')}`;
     try {
-      await run(process.execPath, [program, 'up', '--dir', dir, '--nodes', '2', '--agent', agent], { timeoutMs: raiseMs });
-      return new Lab(dir, new Api(join(dir, 'kubeconfig')), (await statusOf(dir)).nodes);
+      await run(process.execPath, [program, 'up', '--dir', dir, '--nodes', '2', '--datapath', datapath, ...real, '--agent', agent], {
+        timeoutMs: raiseMs,
+      });
+      return new Lab(options, dir, new Api(join(dir, 'kubeconfig')), (await statusOf(dir)).nodes);
     } catch (thrown) {
       await down(dir);
       throw thrown;
@@ -90,7 +105,25 @@ export class Lab {
       run('uname', ['-r']),
     ]);
     const ovs = /\) (?<number>\S+)/.exec(version)?.groups?.['number'] ?? version;
-    return { ovs, dataPath: dataPath.trim().replaceAll('"', '') || 'system', api: 'lab', podInterface: 'veth', kernel: kernel.trim() };
+    const { controlPlane } = this.options;
+    const api = controlPlane === undefined ? 'lab' : `Kubernetes ${controlPlane}`;
+    return { ovs, dataPath: dataPath.trim().replaceAll('"', '') || 'system', api, podInterface: 'veth', kernel: kernel.trim() };
+  }
+
+  /** The link that has the address of a node. */
+  get transportLink(): string {
+    return this.options.datapath === 'system' ? 'eth0' : 'br-phy';
+  }
+
+  /** Creates a namespace that takes pods: its default account, which a real API server gives every pod, comes from a controller. */
+  async createNamespace(name: string, labels: Readonly<Record<string, string>> = {}): Promise<void> {
+    await this.api.create('/api/v1/namespaces', { metadata: { name, labels } });
+    const accounts = `/api/v1/namespaces/${name}/serviceaccounts`;
+    await until(
+      async () => (await this.api.list(accounts)).some(({ metadata }) => metadata.name === 'default'),
+      accountMs,
+      () => `the namespace ${name} has no default account`,
+    );
   }
 
   /** Runs a command on the tried node. */

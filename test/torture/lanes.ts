@@ -123,7 +123,7 @@ interface Places {
 
 async function places(lab: Lab): Promise<Places> {
   const { api, tried, other } = lab;
-  await api.create('/api/v1/namespaces', { metadata: { name: laneNamespace } });
+  await lab.createNamespace(laneNamespace);
   const pods = [
     ['client', tried.name],
     ['near', tried.name],

@@ -3,6 +3,7 @@
 import { parseArgs } from 'node:util';
 import { ovsEnvironment } from '../../build/ovs/programs.mjs';
 import { runScript, UsageError, wholeNumber } from '../support/script.ts';
+import { buildControlPlane, withVersion } from './control-plane.ts';
 import { shippedAgent } from './lab.ts';
 import { makeMutant } from './mutants.ts';
 import { type RunOptions, type StepReport, Torture } from './run.ts';
@@ -11,6 +12,7 @@ import { addPiece, begin, sumOf } from './tally-file.ts';
 
 const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrink N] [--agent FILE | --mutant NAME]
                        [--patience N] [--hertz N] [--changes N | --kind NAME] [--ovs VERSION] [--tally FILE]
+                       [--kubernetes [VERSION]]
        npm run test:torture -- --sum FILE...
 
   --seed      of what is done; a new one without it, which is printed
@@ -20,6 +22,9 @@ const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrin
   --agent     what node runs as the tried agent; dist/seine-agent.mjs, which every virgin agent is
   --mutant    an agent with a fault, which the run must catch: one of mutants.ts, or drawn-N, drawn by the seed N
   --ovs       Open vSwitch of another Debian release, which is fetched once (npm run test:ovs -- --help); what is in PATH
+  --kubernetes
+              on a real API server of that version, with its controllers and scheduler, in place of the lab's own; the newest
+              if it names none (npm run build:kubernetes -- --help has them)
   --hertz     packets, new connections and messages a second on each lane that goes on meanwhile; 100, and none with 0
   --changes   how many steps may change what ought to be, of which each costs a virgin; all that are drawn
   --kind      do steps of one kind only, such as "pod.deleted"; any that is drawn
@@ -42,11 +47,12 @@ const options = {
   ovs: { type: 'string' },
   tally: { type: 'string' },
   sum: { type: 'boolean', default: false },
+  kubernetes: { type: 'string' },
   help: { type: 'boolean', default: false },
 } as const;
 
 async function main(): Promise<number> {
-  const { values, positionals } = parseArgs({ options, allowPositionals: true });
+  const { values, positionals } = parseArgs({ options, args: withVersion(process.argv.slice(2)), allowPositionals: true });
   if (values.help) return print(help);
   if (values.sum) return print(`${sumOf(positionals).join('\n')}\n`);
   if (positionals.length > 0) throw new UsageError(`${positionals.join(' ')}: only --sum takes files`);
@@ -60,13 +66,15 @@ async function main(): Promise<number> {
   const patience = wholeNumber('patience', values.patience);
   const mutant = values.mutant === undefined ? undefined : makeMutant(values.mutant);
   if (mutant !== undefined) say(mutant.what);
-  const changes = {
+  if (values.kubernetes !== undefined) await buildControlPlane(values.kubernetes);
+  const more = {
+    ...(values.kubernetes !== undefined && { controlPlane: values.kubernetes }),
     ...(values.changes !== undefined && { changesMost: wholeNumber('changes', values.changes, 0) }),
     ...(values.kind !== undefined && { kind: values.kind }),
   };
   try {
     return await tortureAndShrink(
-      { seed, agent: mutant?.agent ?? values.agent, patience, hertz: wholeNumber('hertz', values.hertz, 0), ...changes, steps, say },
+      { seed, agent: mutant?.agent ?? values.agent, patience, hertz: wholeNumber('hertz', values.hertz, 0), ...more, steps, say },
       wholeNumber('shrink', values.shrink, 0),
       values.tally,
     );

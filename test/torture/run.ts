@@ -2,11 +2,12 @@ import { join } from 'node:path';
 import { ApiView } from './api-view.ts';
 import { type AgentState, act, type Done, type DrawnStep, deadlineOf, drawOfKind, drawStep } from './draw.ts';
 import { judge, steadySnapshot, type TriedNode, type Verdict } from './judge.ts';
-import { Lab } from './lab.ts';
+import { Lab, type LabOptions } from './lab.ts';
 import { Lanes } from './lanes.ts';
 import { lateMostMs } from './late-events.ts';
 import { probe } from './probes.ts';
 import { Random } from './random.ts';
+import { apiRests } from './rest.ts';
 import { Scene } from './scene.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { Deadline } from './step.ts';
@@ -27,12 +28,10 @@ export const deadlinesMs: Readonly<Record<Deadline, number>> = {
   looked: 47_000,
 };
 
-export interface RunOptions {
+export interface RunOptions extends LabOptions {
   readonly seed: number;
   /** Numbers of the steps to do, in order; each draws by the seed and its number. */
   readonly steps: readonly number[];
-  /** What node runs as the tried agent. */
-  readonly agent: string;
   /** How many times the deadline a machine that does other things as well is given. */
   readonly patience: number;
   /** How many steps may change what ought to be, of which each costs a virgin; as many as are drawn if left out. */
@@ -95,7 +94,7 @@ export class Torture {
   }
 
   static async begin(options: RunOptions): Promise<Torture> {
-    const lab = await Lab.raise(options.agent);
+    const lab = await Lab.raise(options);
     let view: ApiView | undefined;
     let triedView: TriedView | undefined;
     try {
@@ -148,6 +147,7 @@ export class Torture {
     if (changesObjects(step)) this.#changes++;
     await this.#watch.begin();
     const done = await act(this.#scene, step);
+    await apiRests(this.#lab);
     return await this.#settle(number, step, done);
   }
 

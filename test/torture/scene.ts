@@ -37,7 +37,7 @@ export class Scene {
   /** Creates what every run begins with. */
   static async set(lab: Lab): Promise<Scene> {
     const scene = new Scene(lab);
-    for (const name of namespaces) await lab.api.create('/api/v1/namespaces', { metadata: { name, labels: { team: name } } });
+    for (const name of namespaces) await lab.createNamespace(name, { team: name });
     const pods = firstPods(lab);
     await Promise.all(pods.map((pod) => lab.api.create(`/api/v1/namespaces/${pod.namespace}/pods`, podObject(pod))));
     await scene.podsRun();

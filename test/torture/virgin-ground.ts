@@ -35,7 +35,7 @@ export async function wiresOf(lab: Lab): Promise<NodeWires> {
   if (management === undefined || apiServer === undefined) throw new Error('the tried node has no way to the API server');
   return {
     labId: lab.tried.netns.split('-')[1] ?? '',
-    transport: await addresses('br-phy'),
+    transport: await addresses(lab.transportLink),
     defaultRoutes: (await Promise.all(['-4', '-6'].map(gateways))).flat(),
     management,
     apiServer,

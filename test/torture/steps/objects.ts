@@ -77,7 +77,8 @@ const serviceChanged = change('service.changed', ({ lab, services }, random) => 
   const service = random.maybe(services);
   const spec = random.pick<object>([
     { selector: { app: random.pick(apps) } },
-    { sessionAffinity: random.pick(['None', 'ClientIP']) },
+    // With what goes with it: it is forbidden without.
+    { sessionAffinity: random.pick(['None', 'ClientIP']), sessionAffinityConfig: null },
     { internalTrafficPolicy: random.pick(['Cluster', 'Local']) },
     { publishNotReadyAddresses: random.chance(0.5) },
     { ports: [{ name: 'changed', protocol: random.pick(['TCP', 'UDP']), port: 80 + random.below(4), targetPort: 80 + random.below(2) }] },
