@@ -187,7 +187,7 @@ function report(set, families, file, failure) {
 /**
  * Images take as long as the machine needs for Debian's and npm's packages: built before the tests, of which the longest is known.
  *
- * @param which a version that was released, or `newer-ovs`; what is checked out if absent
+ * @param which a version that was released, or `older-ovs`; what is checked out if absent
  * @returns {Promise<string>} their archive
  */
 async function builtImages(which) {
@@ -206,7 +206,7 @@ async function builtImages(which) {
 async function imagesOf(set) {
   const archives = [await builtImages()];
   if (set === 'upgrade')
-    for (const which of [...recordedReleases().slice(0, releasesInstalled), 'newer-ovs']) archives.push(await builtImages(which));
+    for (const which of [...recordedReleases().slice(0, releasesInstalled), 'older-ovs']) archives.push(await builtImages(which));
   return archives.join(',');
 }
 

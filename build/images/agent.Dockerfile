@@ -8,9 +8,9 @@
 # For another architecture add --platform linux/arm64; Node and koffi come prebuilt for both, the plugin is compiled.
 
 # Has Node and npm; builds.
-ARG BUILD_BASE=docker.io/library/node:24-bookworm-slim
+ARG BUILD_BASE=docker.io/library/node:24-trixie-slim
 # What runs. Any Debian 12 or newer.
-ARG BASE=docker.io/library/debian:bookworm-slim
+ARG BASE=docker.io/library/debian:trixie-slim
 
 FROM ${BUILD_BASE} AS build
 RUN apt-get update \

@@ -6,7 +6,7 @@
 # a layer that tells when or where it was built: no logs, no caches, no day on which a user without a password was made.
 
 # Any Debian 12 or newer: its Open vSwitch is what runs.
-ARG BASE=docker.io/library/debian:bookworm-slim
+ARG BASE=docker.io/library/debian:trixie-slim
 
 FROM ${BASE} AS files
 COPY build/images/ovs-start build/images/sbom /out/

@@ -117,6 +117,16 @@ it('has the plugins that come from a package of Debian in the list of parts', as
   expect(components.map(({ name }) => name)).toContain('containernetworking-plugins');
 });
 
+/** Of Debian 12 and Enterprise Linux 9, whatever Debian the image is of. */
+const oldestLibraryOfNodes = 34;
+
+it('puts no plugin on a node that needs a newer C library than nodes have', async () => {
+  const said = await inImage('agent', 'sh', '-c', "cd /opt/seine/cni && grep -aoE 'GLIBC_2[.][0-9]+' * || true; ls");
+  expect(said).toMatch(/^seine$/m);
+  const newer = [...said.matchAll(/^(\S+):GLIBC_2\.(\d+)$/gm)].filter(([, , minor]) => Number(minor) > oldestLibraryOfNodes);
+  expect(new Set(newer.map(([line]) => line))).toEqual(new Set());
+});
+
 it('is signed and checked by the commands of the page, and a statement that was changed is refused', async () => {
   const [registry = ''] = registries;
   const here = (command: string) =>

@@ -1,7 +1,7 @@
 /**
  * Builds the images of an installation and puts both into one archive, for a runtime that has no registry to fetch them from.
- * `node test/kernel/export-images.ts FILE [RELEASE | newer-ovs]`: those of the checkout, or of a version that was released, from the history; or Open
- * vSwitch of a newer Debian alone.
+ * `node test/kernel/export-images.ts FILE [RELEASE | older-ovs]`: those of the checkout, or of a version that was released, from the history; or Open
+ * vSwitch of an older Debian alone.
  */
 import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,9 +10,9 @@ import {
   agentImage,
   buildImages,
   buildImagesOfRelease,
-  buildNewerOvs,
+  buildOlderOvs,
   imagesOfRelease,
-  newerOvsImage,
+  olderOvsImage,
   ovsImage,
   podman,
   releaseStorage,
@@ -51,7 +51,7 @@ async function buildRelease(version: string): Promise<void> {
 const [, , archive, version] = process.argv;
 if (archive === undefined) throw new Error('where to?');
 if (version === undefined) await exportImages(archive, [ovsImage, agentImage], () => buildImages(signal));
-else if (version === 'newer-ovs') await exportImages(archive, [newerOvsImage], () => buildNewerOvs(signal));
+else if (version === 'older-ovs') await exportImages(archive, [olderOvsImage], () => buildOlderOvs(signal));
 else {
   const { ovs, agent } = imagesOfRelease(version);
   await exportImages(archive, [ovs, agent], () => buildRelease(version));

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { labFolderOf } from '../../build/test-run/lab-folder.mjs';
 import { packageRoot } from '../../src/lab/machine/installation.ts';
-import { newerOvsImage } from '../runtime/image-builder.ts';
+import { olderOvsImage } from '../runtime/image-builder.ts';
 import { until } from '../support/converge-lab.ts';
 import { releases } from '../support/releases.ts';
 import { setUrgency, urgent } from '../support/urgency.ts';
@@ -33,7 +33,7 @@ const controlPlane = ['etcd', 'kube-apiserver', 'kube-scheduler', 'kube-controll
 const pool = 'tried';
 const poolLabel = 'seine.dev/pool';
 const ovsPoolLabel = 'seine.dev/ovs-pool';
-const newerPool = 'newer';
+const olderPool = 'older';
 /** What an older agent has in its configuration after a way back. */
 const laterKey = 'keyOfALaterRelease';
 
@@ -62,7 +62,7 @@ afterAll(async () => {
 }, 360_000);
 
 /** Archives of images, as `npm run test:kubernetes` names them. */
-const archives = ['this', 'last', 'beforeLast', 'newerOvs'] as const;
+const archives = ['this', 'last', 'beforeLast', 'olderOvs'] as const;
 
 async function importImages(...wanted: readonly (typeof archives)[number][]): Promise<void> {
   const files = process.env['SEINE_TEST_IMAGES']?.split(',') ?? [];
@@ -305,11 +305,11 @@ async function ovsVersion(node: string): Promise<string> {
 it(
   'has a node with another Open vSwitch in a pool, and takes it back',
   async () => {
-    await importImages('newerOvs');
-    await applied(cluster, thisVersion, { pool: newerPool, poolOvs: newerOvsImage });
+    await importImages('olderOvs');
+    await applied(cluster, thisVersion, { pool: olderPool, poolOvs: olderOvsImage });
     for (const [value, version] of [
-      [`=${newerPool}`, ' 3.5.'],
-      ['-', ' 3.1.'],
+      [`=${olderPool}`, ' 3.1.'],
+      ['-', ' 3.5.'],
     ] as const) {
       const counted = await traffic.during(`Open vSwitch${version} on ${second}`, async () => {
         await cluster.type(`kubectl label node ${second} ${poolLabel}${value} ${ovsPoolLabel}${value}`);
@@ -322,10 +322,10 @@ it(
         await untilRuns(second, thisVersion.agentImage);
       });
       expect(passedOf(counted)).toEqual([]);
-      expect(await ovsVersion(first)).toContain(' 3.1.');
+      expect(await ovsVersion(first)).toContain(' 3.5.');
       await newPodsAreServed();
     }
-    await cluster.kubectl('-n', 'seine-system', 'delete', 'daemonset', `seine-agent-${newerPool}`, `seine-ovs-${newerPool}`);
+    await cluster.kubectl('-n', 'seine-system', 'delete', 'daemonset', `seine-agent-${olderPool}`, `seine-ovs-${olderPool}`);
   },
   wholeRollOutsMs,
 );

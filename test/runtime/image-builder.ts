@@ -22,9 +22,9 @@ export const imagesOfRelease = (version: string) => ({
   agent: `localhost/seine/agent:${version}`,
   ovs: `localhost/seine/ovs:${version}`,
 });
-/** A newer Debian than 12, and Open vSwitch of it. */
-const newerDebian = 'trixie';
-export const newerOvsImage = `localhost/seine/ovs:${newerDebian}`;
+/** A Debian that the images may be built on as well, and Open vSwitch of it. */
+const olderDebian = 'bookworm';
+export const olderOvsImage = `localhost/seine/ovs:${olderDebian}`;
 
 /** What podman is to know about a machine that may be a container itself. */
 const runFolder = '/run/seine-images';
@@ -53,14 +53,14 @@ export async function podman(args: readonly string[], signal: AbortSignal): Prom
  * another architecture than this machine's, the kernel has to know an emulator for programs of it.
  */
 export async function buildImages(signal: AbortSignal, architecture: Architecture = own): Promise<void> {
-  const bases = await makeBases(signal, architecture);
+  const bases = await makeBases(signal, architecture, debianOf(root));
   for (const name of ['ovs', 'agent'] as const)
     await build({ source: root, name, tag: imagesFor(architecture)[name], bases, architecture }, signal);
 }
 
 /** The images of a version that was released, likewise. @param source its files, as its commit has them */
 export async function buildImagesOfRelease(version: string, source: string, signal: AbortSignal): Promise<void> {
-  const bases = await makeBases(signal);
+  const bases = await makeBases(signal, own, debianOf(source));
   for (const name of ['ovs', 'agent'] as const)
     await build({ source, name, tag: imagesOfRelease(version)[name], bases, architecture: own }, signal);
 }
@@ -72,13 +72,18 @@ export function shellEnvironment(): Readonly<Record<string, string>> {
   return { ...podmanEnvironment, CONTAINERS_STORAGE_CONF: file };
 }
 
-/** What is checked out, with Open vSwitch of a newer Debian. */
-export async function buildNewerOvs(signal: AbortSignal): Promise<void> {
-  const { buildBase } = await makeBases(signal);
-  const base = `localhost/seine/base:${newerDebian}`;
-  const archive = await makeBase(own, signal, newerDebian);
-  if (!(await exists(base, signal))) await podman(['import', '--arch', own, archive, base], signal);
-  await build({ source: root, name: 'ovs', tag: newerOvsImage, bases: { base, buildBase }, architecture: own }, signal);
+/** What is checked out, with Open vSwitch of an older Debian. */
+export async function buildOlderOvs(signal: AbortSignal): Promise<void> {
+  const bases = await makeBases(signal, own, olderDebian);
+  await build({ source: root, name: 'ovs', tag: olderOvsImage, bases, architecture: own }, signal);
+}
+
+/** The Debian, by its code name, that the Dockerfiles of a checkout name. */
+function debianOf(source: string): string {
+  const dockerfile = readFileSync(join(source, 'build', 'images', 'ovs.Dockerfile'), 'utf8');
+  const [, release] = /^ARG BASE=\S+\/debian:(\w+)-slim$/m.exec(dockerfile) ?? [];
+  if (release === undefined) throw new Error(`the image of Open vSwitch in ${source} names no Debian`);
+  return release;
 }
 
 interface Bases {
@@ -86,14 +91,15 @@ interface Bases {
   readonly buildBase: string;
 }
 
-/** What stands for the images that the Dockerfiles name. @returns their names here */
-export async function makeBases(signal: AbortSignal, architecture: Architecture = own): Promise<Bases> {
+/** What stands for the images that the Dockerfiles name. @param debian its code name @returns their names here */
+export async function makeBases(signal: AbortSignal, architecture: Architecture = own, debian: string = debianOf(root)): Promise<Bases> {
   mkdirSync(cache, { recursive: true });
   writeFileSync(join(cache, 'containers.conf'), configuration);
-  const archive = await makeBase(architecture, signal);
-  const [base, buildBase] = [tagOf('base', architecture), tagOf('build-base', architecture)];
+  const archive = await makeBase(architecture, signal, debian);
+  const tag = `${debian}${suffix(architecture)}`;
+  const [base, buildBase] = [`localhost/seine/base:${tag}`, `localhost/seine/build-base:${tag}`];
   if (!(await exists(base, signal))) await podman(['import', '--arch', architecture, archive, base], signal);
-  if (!(await exists(buildBase, signal))) await makeBuildBase(archive, architecture, signal);
+  if (!(await exists(buildBase, signal))) await makeBuildBase(archive, buildBase, architecture, signal);
   return { base, buildBase };
 }
 
@@ -157,7 +163,7 @@ async function mirrorOf(release: string, signal: AbortSignal): Promise<string> {
 }
 
 /** The same with the pinned Node and this machine's npm, as the public image of Node has them, and npm's settings. */
-async function makeBuildBase(archive: string, architecture: Architecture, signal: AbortSignal): Promise<void> {
+async function makeBuildBase(archive: string, tag: string, architecture: Architecture, signal: AbortSignal): Promise<void> {
   const [mine, links] = [join(cache, `build-base${suffix(architecture)}.tar`), join(cache, 'links')];
   // …/npm/bin/npm-cli.js, whatever leads there.
   const npmFolder = dirname(dirname(realpathSync((await run('sh', ['-c', 'command -v npm'], {}, signal)).trim())));
@@ -173,7 +179,7 @@ async function makeBuildBase(archive: string, architecture: Architecture, signal
   await append(links, 'npm', 'bin/npm');
   const settings = [`npm_config_registry=${registry}`, 'NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt'];
   const changes = settings.flatMap((text) => ['--change', `ENV ${text}`]);
-  await podman(['import', '--arch', architecture, ...changes, mine, tagOf('build-base', architecture)], signal);
+  await podman(['import', '--arch', architecture, ...changes, mine, tag], signal);
   for (const path of [mine, links]) rmSync(path, { recursive: true });
 }
 
