@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** `npm run test:soak`: a hundred thousand random calls and kills on one real node. */
+/** `npm run test:soak`: a hundred thousand random calls, changes of Services, faults and kills on one real node. */
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ConvergeLab } from '../support/converge-lab.ts';
@@ -8,20 +8,24 @@ import { generator } from '../support/random.ts';
 import { runScript, wholeNumber } from '../support/script.ts';
 import { Soak } from './soak.ts';
 
-const help = `npm run test:soak -- [--steps N] [--seed N] [--containers N] [--agent FILE] [--json]
+const help = `npm run test:soak -- [--steps N | --minutes N] [--seed N] [--containers N] [--agent FILE] [--json]
 
-  --steps       random ADD, DEL, CHECK, lost containers and kills; 100000
+  --steps       random ADD, DEL, CHECK, lost containers, changes of Services and kills; 100000
+  --minutes     as many as can be done in that time, instead
   --seed        does again what an earlier run printed
   --containers  how many there may be at once; 32
   --agent       what node runs as the agent; dist/seine-agent.mjs
   --json        the figures, as the last line
 
 Real are: agent, plugin, Open vSwitch (userspace data path), namespaces, interfaces, journal, API server of the lab. The runtime is
-the lab's, which calls the plugin as libcni does.
+the lab's, which calls the plugin as libcni does. In the first quarter the daemons and the agent are killed, and later no more: how
+their memory grows is measured then. In the end the node must hold what it held at first.
 `;
 
+const stepsUsual = '100000';
 const options = {
-  steps: { type: 'string', default: '100000' },
+  steps: { type: 'string' },
+  minutes: { type: 'string' },
   seed: { type: 'string' },
   containers: { type: 'string', default: '32' },
   agent: { type: 'string', default: join(import.meta.dirname, '..', '..', 'dist', 'seine-agent.mjs') },
@@ -35,20 +39,26 @@ async function main(): Promise<number> {
     process.stdout.write(help);
     return 0;
   }
-  const [steps, containers] = [wholeNumber('steps', values.steps), wholeNumber('containers', values.containers)];
+  const minutes = values.minutes === undefined ? Infinity : wholeNumber('minutes', values.minutes);
+  const steps = values.steps === undefined && values.minutes !== undefined ? Infinity : wholeNumber('steps', values.steps ?? stepsUsual);
+  const containers = wholeNumber('containers', values.containers);
   const seed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : wholeNumber('seed', values.seed);
   const say = (line: string): void => void process.stderr.write(`${line}\n`);
-  say(`${steps} steps, ${containers} containers, seed ${seed}`);
+  say(
+    `${values.steps ?? (values.minutes === undefined ? stepsUsual : `${minutes} minutes of`)} steps, ${containers} containers, seed ${seed}`,
+  );
   const startedMs = performance.now();
   const lab = await ConvergeLab.start(1, values.agent);
   try {
     const runtime = await CrashRuntime.start(lab, containers, new AbortController().signal);
-    const outcome = await new Soak({ lab, runtime, agent: values.agent, steps, random: generator(seed), say }).run();
-    say(JSON.stringify(runtime.counts));
+    const outcome = await new Soak({ lab, runtime, agent: values.agent, steps, minutes, random: generator(seed), say }).run();
+    say(JSON.stringify({ ...runtime.counts, services: outcome.services, faults: outcome.faults }));
+    for (const [what, { perHour, within, blocks }] of Object.entries(outcome.slopes))
+      say(`memory of ${what}: ${perHour.toFixed(2)} ± ${within.toFixed(2)} MiB an hour (95 %, ${blocks} means)`);
     for (const problem of outcome.problems) say(`! ${problem}`);
-    const minutes = ((performance.now() - startedMs) / 60_000).toFixed(1);
+    const took = ((performance.now() - startedMs) / 60_000).toFixed(1);
     say(
-      `${outcome.problems.length === 0 ? 'held' : 'FAILED'}: ${outcome.steps} steps, ${outcome.agentKills} kills of the agent, ${minutes} minutes`,
+      `${outcome.problems.length === 0 ? 'held' : 'FAILED'}: ${outcome.steps} steps, ${outcome.agentKills} kills of the agent, ${took} minutes`,
     );
     if (values.json) process.stdout.write(`${JSON.stringify({ seed, ...outcome })}\n`);
     return outcome.problems.length === 0 ? 0 : 1;

@@ -3,38 +3,52 @@ import { agentProcess, killAgent, startAgent } from '../../src/lab/node/agent.ts
 import { ovsProcess } from '../../src/lab/node/ovs.ts';
 import { nodePaths } from '../../src/lab/plan/names.ts';
 import { type ConvergeLab, until } from '../support/converge-lab.ts';
-import type { CrashRuntime } from '../support/crash-runtime.ts';
+import type { CrashRuntime, LiveContainer } from '../support/crash-runtime.ts';
 import { holdingsOf } from '../support/node-holdings.ts';
+import { type Census, censusOf, leftOver } from './census.ts';
+import { gentle, violent } from './faults.ts';
 import { figuresOf, type ProcessFigures, risen } from './figures.ts';
+import { ServiceChurn } from './service-churn.ts';
+import { type Sample, type Slope, slopeOf } from './slope.ts';
 
 /** Between two looks at everything: so many of them are enough. */
 const roundSteps = { least: 500, most: 2_000, rounds: 50 } as const;
-/** Every so many rounds the agent is killed at random; in the others one process lives on, so that what it leaks adds up. */
-const violentEvery = 4;
+/** Of the whole: processes are killed in rounds of the beginning; then each lives on, so that what it leaks adds up. */
+const violentShare = 0.25;
+/** Of the time in which processes live on: its beginning is the heap's way to its size, and not measured. */
+const settlingShare = 0.25;
+const sampleEveryMs = 10_000;
+/** MiB an hour. A slope is above it if the whole interval of 95 % is. */
+const slopeMost = 1;
 const lanes = 8;
 /** Of a thousand steps. */
-const share = { add: 520, remove: 400, check: 40, lose: 25, killPlugins: 15 } as const;
+const share = { add: 480, remove: 370, check: 35, lose: 25, killPlugins: 15, service: 45, ask: 30 } as const;
 /** Of a thousand steps of a violent round. */
 const kills = 8;
 const goneWithinMs = 20_000;
 const reclaimedWithinMs = 60_000;
+/** What the switch tracks of UDP ends by itself within two minutes, what it remembers of clients within three hours, or with its Service. */
+const forgottenWithinMs = 240_000;
 
 export interface SoakOptions {
   readonly lab: ConvergeLab;
   readonly runtime: CrashRuntime;
   /** What node runs as the agent. */
   readonly agent: string;
+  /** Ends after so many steps, */
   readonly steps: number;
+  /** or so many minutes, whichever comes first. */
+  readonly minutes: number;
   readonly random: () => number;
   readonly say: (line: string) => void;
 }
 
-export interface RoundFigures {
+const watched = ['agent', 'vswitchd', 'database'] as const;
+type Watched = (typeof watched)[number];
+
+export interface RoundFigures extends Readonly<Record<Watched, ProcessFigures>> {
   readonly steps: number;
   readonly live: number;
-  readonly agent: ProcessFigures;
-  readonly vswitchd: ProcessFigures;
-  readonly database: ProcessFigures;
 }
 
 export interface SoakOutcome {
@@ -42,6 +56,10 @@ export interface SoakOutcome {
   readonly agentKills: number;
   readonly rounds: readonly RoundFigures[];
   readonly reclaimedMs: number;
+  readonly services: ServiceChurn['counts'];
+  readonly faults: Readonly<Record<string, number>>;
+  /** MiB an hour; of what ran long enough. */
+  readonly slopes: Readonly<Record<string, Slope>>;
   /** Empty if all held. */
   readonly problems: readonly string[];
 }
@@ -51,24 +69,26 @@ export class Soak {
   readonly #options: SoakOptions;
   readonly #rounds: RoundFigures[] = [];
   readonly #problems: string[] = [];
+  readonly #services: ServiceChurn;
+  readonly #faults: Record<string, number> = {};
+  readonly #samples: (Record<Watched, ProcessFigures> & { readonly hours: number })[] = [];
   #kills = 0;
   #killing: Promise<void> | undefined;
   readonly #startedMs = performance.now();
+  /** When processes began to live on. */
+  #calmSinceMs: number | undefined;
 
   constructor(options: SoakOptions) {
     this.#options = options;
+    this.#services = new ServiceChurn(options.lab.api, options.random);
   }
 
   async run(): Promise<SoakOutcome> {
-    const { steps, runtime, lab } = this.#options;
-    let done = 0;
-    const most = Math.min(roundSteps.most, Math.max(roundSteps.least, Math.ceil(steps / roundSteps.rounds)));
-    for (let round = 0; done < steps && this.#problems.length === 0; round++) {
-      const count = Math.min(most, steps - done);
-      await this.#round(count, round % violentEvery === violentEvery - 1);
-      done += count;
-      await this.#inspect(done);
-    }
+    const { runtime, lab } = this.#options;
+    const before = await censusOf(lab);
+    const sampling = setInterval(() => this.#sample(), sampleEveryMs);
+    const done = await this.#runRounds().finally(() => clearInterval(sampling));
+    await this.#services.close();
     await Promise.all([...runtime.live.keys()].map((id) => runtime.remove(id)));
     await this.#expectNothingLeaked();
     const reclaimedMs = await until(
@@ -76,20 +96,55 @@ export class Soak {
       reclaimedWithinMs,
       () => 'addresses stay in quarantine',
     );
+    await this.#expectAsBefore(before);
     this.#compare();
-    return { steps: done, agentKills: this.#kills, rounds: this.#rounds, reclaimedMs, problems: [...this.#problems, ...runtime.faults] };
+    const slopes = this.#slopes();
+    const problems = [...this.#problems, ...runtime.faults];
+    const counted = { steps: done, agentKills: this.#kills, services: this.#services.counts, faults: this.#faults };
+    return { ...counted, rounds: this.#rounds, reclaimedMs, slopes, problems };
   }
 
-  async #round(count: number, violent: boolean): Promise<void> {
+  /** @returns how many steps were done */
+  async #runRounds(): Promise<number> {
+    const { steps } = this.#options;
+    const most = Math.min(roundSteps.most, Math.max(roundSteps.least, Math.ceil(steps / roundSteps.rounds)));
+    let done = 0;
+    while (this.#progress(done) < 1 && this.#problems.length === 0) {
+      const count = Math.min(most, steps - done);
+      const isViolent = this.#progress(done) < violentShare;
+      if (!isViolent) this.#calmSinceMs ??= performance.now();
+      await this.#round(count, isViolent);
+      done += count;
+      await this.#inspect(done);
+    }
+    return done;
+  }
+
+  /** Which part of the steps or of the time is over, whichever is more. */
+  #progress(done: number): number {
+    const { steps, minutes } = this.#options;
+    return Math.max(done / steps, (performance.now() - this.#startedMs) / 60_000 / minutes);
+  }
+
+  async #round(count: number, isViolent: boolean): Promise<void> {
+    const { lab, runtime } = this.#options;
     let left = count;
     const lane = async (): Promise<void> => {
-      while (left-- > 0) await this.#step(violent);
+      while (left-- > 0) await this.#step(isViolent);
     };
-    await Promise.all(Array.from({ length: lanes }, lane));
+    const kind = isViolent ? violent : gentle;
+    const names = Object.keys(kind);
+    const name = names[this.#rounds.length % names.length] ?? '';
+    const harm = async () => await kind[name]?.(lab);
+    this.#faults[name] = (this.#faults[name] ?? 0) + 1;
+    await Promise.all([...Array.from({ length: lanes }, lane), ...(isViolent ? [] : [harm()])]);
     await this.#killing;
-    await this.#options.lab.untilReady(1);
+    await lab.untilReady(1);
+    // While the switch is gone, runtimes get no answer.
+    if (isViolent) await harm();
+    await lab.untilReady(1);
     // The runtime calls GC alone.
-    await this.#options.runtime.collectGarbage();
+    await runtime.collectGarbage();
   }
 
   async #step(violent: boolean): Promise<void> {
@@ -102,7 +157,13 @@ export class Soak {
     else if ((draw -= share.remove) < 0) await runtime.remove(id);
     else if ((draw -= share.check) < 0) await runtime.check(id);
     else if ((draw -= share.lose) < 0) await runtime.lose(id);
+    else if ((draw -= share.service) < 0) await this.#services.change([...runtime.live.values()]);
+    else if ((draw -= share.ask) < 0) await this.#ask(runtime.live.get(id));
     else runtime.killPlugins();
+  }
+
+  async #ask(container: LiveContainer | undefined): Promise<void> {
+    if (container !== undefined) await this.#services.ask(container);
   }
 
   async #killAgent(): Promise<void> {
@@ -118,32 +179,68 @@ export class Soak {
   }
 
   async #inspect(done: number): Promise<void> {
-    const { lab, runtime, say, steps } = this.#options;
+    const { runtime, say, steps } = this.#options;
     await this.#expectNothingLeaked();
     await runtime.checkAll();
     this.#problems.push(...runtime.faults.splice(0));
-    const rundir = nodePaths(lab.plan.dir, lab.node(1).name).dir;
-    const pidOf = (id: { readonly pid: number } | undefined): number => id?.pid ?? 0;
-    const figures = {
-      steps: done,
-      live: runtime.live.size,
-      agent: figuresOf(pidOf(agentProcess(lab.plan, lab.node(1)))),
-      vswitchd: figuresOf(pidOf(ovsProcess(rundir, 'ovs-vswitchd'))),
-      database: figuresOf(pidOf(ovsProcess(rundir, 'ovsdb-server'))),
-    };
+    const figures = { steps: done, live: runtime.live.size, ...this.#figures() };
     this.#rounds.push(figures);
     const { agent, vswitchd } = figures;
     const counts = `${runtime.counts.added} added, ${runtime.counts.removed} removed, ${runtime.counts.lost} lost, ${this.#kills} kills`;
     say(
-      `${done}/${steps}: ${runtime.live.size} live, ${counts}; agent ${agent.descriptors} fds ${agent.rssMib} MiB, ` +
+      `${done}${Number.isFinite(steps) ? `/${steps}` : ''}: ${runtime.live.size} live, ${counts}; agent ${agent.descriptors} fds ${agent.rssMib} MiB, ` +
         `vswitchd ${vswitchd.descriptors} fds ${vswitchd.rssMib} MiB; ${this.#pace(done)}`,
     );
   }
 
+  #figures(): Record<Watched, ProcessFigures> {
+    const { lab } = this.#options;
+    const rundir = nodePaths(lab.plan.dir, lab.node(1).name).dir;
+    const of = (id: { readonly pid: number } | undefined) => figuresOf(id?.pid ?? 0);
+    return {
+      agent: of(agentProcess(lab.plan, lab.node(1))),
+      vswitchd: of(ovsProcess(rundir, 'ovs-vswitchd')),
+      database: of(ovsProcess(rundir, 'ovsdb-server')),
+    };
+  }
+
+  /** Of the time in which nothing is killed. */
+  #sample(): void {
+    if (this.#calmSinceMs !== undefined)
+      this.#samples.push({ hours: (performance.now() - this.#startedMs) / 3_600_000, ...this.#figures() });
+  }
+
+  /** How fast memory grows, by each process; those that surely grow faster than they may are problems. */
+  #slopes(): Readonly<Record<string, Slope>> {
+    const settled = this.#samples.slice(Math.floor(this.#samples.length * settlingShare));
+    const found: Record<string, Slope> = {};
+    for (const what of watched) {
+      const samples: readonly Sample[] = settled.map((sample) => ({ hours: sample.hours, value: sample[what].rssMib }));
+      const slope = slopeOf(samples);
+      if (slope === undefined) continue;
+      found[what] = slope;
+      const { perHour, within } = slope;
+      if (perHour - within > slopeMost)
+        this.#problems.push(`${what}: memory grows by ${perHour.toFixed(1)} ± ${within.toFixed(1)} MiB an hour`);
+    }
+    return found;
+  }
+
+  /** Flows, groups, meters, rows, elements and tracked connections: as before the first container. */
+  async #expectAsBefore(before: Census): Promise<void> {
+    let found: readonly string[] = [];
+    const isAsBefore = async () => {
+      found = leftOver(before, await censusOf(this.#options.lab));
+      return found.length === 0;
+    };
+    await until(isAsBefore, forgottenWithinMs, () => found.join('; ')).catch((thrown: unknown) => this.#problems.push(String(thrown)));
+  }
+
   /** How fast it goes, and how long it will still take. */
   #pace(done: number): string {
-    const perSecond = (done / (performance.now() - this.#startedMs)) * 1_000;
-    const minutesLeft = (this.#options.steps - done) / perSecond / 60;
+    const minutes = (performance.now() - this.#startedMs) / 60_000;
+    const perSecond = done / minutes / 60;
+    const minutesLeft = minutes / this.#progress(done) - minutes;
     return `${perSecond.toFixed(1)} steps/s, ${minutesLeft.toFixed(1)} minutes to go`;
   }
 
@@ -163,23 +260,21 @@ export class Soak {
     );
   }
 
-  /** The agent by its lives: within each, from the first round to the last. */
+  /** Each process by its lives: within each, from the first round to the last. */
   #compare(): void {
-    const lives = Map.groupBy(this.#rounds, ({ agent }) => agent.pid);
-    for (const [pid, rounds] of lives)
-      this.#compareRounds(
-        `agent ${pid}`,
-        rounds.map(({ agent }) => agent),
-      );
-    // The first process began with an empty node: what comes after it is compared with the second round.
-    const [, ...rest] = this.#rounds;
+    // The first processes began with an empty node: what comes after it is compared with the second round.
+    const [, ...rounds] = this.#rounds;
     // A port is a descriptor of its own.
-    const ownDescriptors = ({ vswitchd, live }: RoundFigures) => ({ ...vswitchd, descriptors: vswitchd.descriptors - live });
-    this.#compareRounds('ovs-vswitchd', rest.map(ownDescriptors));
-    this.#compareRounds(
-      'ovsdb-server',
-      rest.map(({ database }) => database),
-    );
+    const own = ({ live, vswitchd, ...others }: RoundFigures): Record<Watched, ProcessFigures> => ({
+      ...others,
+      vswitchd: { ...vswitchd, descriptors: vswitchd.descriptors - live },
+    });
+    for (const what of watched)
+      for (const [pid, lived] of Map.groupBy(
+        rounds.map((round) => own(round)[what]),
+        (figures) => figures.pid,
+      ))
+        this.#compareRounds(`${what} ${pid}`, lived);
   }
 
   #compareRounds(what: string, figures: readonly ProcessFigures[]): void {
