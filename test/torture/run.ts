@@ -89,7 +89,7 @@ export class Torture {
     this.#viewSocket = viewSocket;
     this.#triedView = triedView;
     this.#lanes = lanes;
-    this.#watch = new Watch(lab, lanes);
+    this.#watch = new Watch(lab, lanes, options.say);
     this.#next = this.#prepare();
   }
 

@@ -7,6 +7,7 @@ import { type LaneAnswer, type Lanes, monotonicMs } from './lanes.ts';
 import { judgeLearned } from './learned.ts';
 import { Losses } from './losses.ts';
 import { learnedFlows } from './snapshot.ts';
+import { Starvation } from './starvation.ts';
 import type { Part } from './step.ts';
 
 const pollMs = 100;
@@ -27,17 +28,25 @@ export class Watch {
   readonly #lab: Lab;
   readonly #lanes: Lanes | undefined;
   readonly #losses = new Losses();
+  readonly #starvation: Starvation;
   readonly #alerts = readAlerts();
   #counted: ReadonlyMap<Part, number> = new Map();
+  #begunMs = 0;
 
-  constructor(lab: Lab, lanes: Lanes | undefined) {
+  readonly #say: (line: string) => void;
+
+  /** @param say told what the machine is to blame for, which is no problem */
+  constructor(lab: Lab, lanes: Lanes | undefined, say: (line: string) => void) {
+    this.#say = say;
     this.#lab = lab;
     this.#lanes = lanes;
+    this.#starvation = new Starvation(lab);
   }
 
   async begin(): Promise<void> {
     this.#counted = await repairs(this.#lab.tried);
-    this.#losses.begin(monotonicMs());
+    this.#begunMs = monotonicMs();
+    this.#losses.begin(this.#begunMs);
   }
 
   /** @param withinMs how long a lane may be silent once the node is as it ought to be @returns what is otherwise than it ought to be */
@@ -47,7 +56,7 @@ export class Watch {
     if (this.#lanes === undefined) return found;
     const answer = await this.#lanes.ask({ sinceMs: monotonicMs(), withinMs });
     this.#losses.end(mayLose(course));
-    return [...found, ...this.#laneProblems(course, answer)];
+    return [...found, ...this.#laneProblems(course, answer, await this.#starvation.look())];
   }
 
   /** What the switch has learned and ought not to know, by Services and endpoints as they are now. */
@@ -76,15 +85,19 @@ export class Watch {
     return now > before ? [] : [`the repairs of part ${one.kind.part} are ${now}, as before`];
   }
 
-  #laneProblems(course: Course, { silent, broken, lost }: LaneAnswer): string[] {
+  #laneProblems(course: Course, { silent, broken, lost }: LaneAnswer, isStarved: boolean): string[] {
     const ended = course.done.some(({ kind }) => kind.forgets) ? broken.filter((lane) => !toService.test(lane)) : broken;
     const wrong = lost.filter(({ lane, atMs }) => onTheNode.test(lane) && !this.#losses.allowed(atMs));
-    const ofLane = new Map<string, number>();
-    for (const { lane } of wrong) ofLane.set(lane, (ofLane.get(lane) ?? 0) + 1);
+    if (isStarved && wrong.length > 0) this.#say(`    ${wrong.length} lost by the machine: ${this.#starvation.says}`);
+    const ofLane = isStarved ? [] : [...Map.groupBy(wrong, ({ lane }) => lane)];
+    const sent = (losses: typeof wrong) => losses.map(({ atMs }) => Math.round(atMs - this.#begunMs)).join(', ');
     return [
       ...silent.map((lane) => `lane ${lane}: no answer`),
       ...ended.map((lane) => `lane ${lane}: its connection ended`),
-      ...[...ofLane].map(([lane, count]) => `lane ${lane}: ${count} lost, while nothing was harmed`),
+      ...ofLane.map(
+        ([lane, losses]) =>
+          `lane ${lane}: ${losses.length} lost, while nothing was harmed, sent ${sent(losses)} ms after the step began; ${this.#starvation.says}`,
+      ),
     ];
   }
 }
