@@ -112,6 +112,8 @@ export default defineConfig({
           name: 'images',
           include: ['test/images/*.test.ts'],
           testTimeout: 300_000,
+          // Each layer of both is built twice, from nothing.
+          hookTimeout: 3_000_000,
           sequence: { groupOrder: 5 },
         },
       },
