@@ -2,24 +2,29 @@
  * `npm run test:kernel`: the end-to-end tests on the kernel's data path, in virtual machines, one after another. Each part boots
  * its own, so that what one leaves in a kernel hurts no other, and a crash of an emulated process costs one part.
  *
- * `--only NAME[,NAME…]` runs some of the parts, `--list` says which there are, `--help` all there is to ask for.
+ * `--only NAME[,NAME…]` runs some of the parts, `--kernel 6.12` on another Debian's kernel, `--list` says which there are, `--help` all there
+ * is to ask for.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { cache, root, toolPath } from '../setup/paths.mjs';
 import { pinnedNode } from '../setup/products.mjs';
 import { say } from '../setup/progress.mjs';
+import { debianOfKernel, guestWithKernel } from './kernels.mjs';
 import { runWithOneMoreBoot } from './one-more-boot.mjs';
 import { exitCodeOf, partsCommand, quote, runParts } from './parts.mjs';
 import { logsOf } from './vm.mjs';
 
-const help = `Usage: npm run test:kernel -- [--only NAME[,NAME…]] [--pod-interface KIND] [--list]
+const help = `Usage: npm run test:kernel -- [--only NAME[,NAME…]] [--pod-interface KIND] [--kernel VERSION] [--list]
+       npm run test:kernel -- --only torture [--seed N] [--from N] [--steps N]
 
 The end-to-end tests on the kernel's data path, in emulated virtual machines, one for each part: more than an hour for all.
 
   --only           only these parts
   --pod-interface  auto, standing or veth, for the pods of all labs; the agent's default if absent
+  --kernel         another Debian's, which is fetched once: ${Object.keys(debianOfKernel).join(', ')}; Debian 12's if absent
   --list           only say which there are
+  --seed, --from, --steps  of the part torture, as those of \`npm run test:torture\`; 17, 0 and 20 if absent. Some fifteen steps take ten minutes
 `;
 
 /** Far beyond the time of a part on a quiet machine: detects a hang. */
@@ -30,8 +35,16 @@ const e2e = (...names) => names.map((name) => `test/e2e/${name}.test.ts`);
 /** Images of an installation: built outside, where it takes a tenth of the time. */
 const images = join(cache, 'images', 'installation.tar');
 
-/** `before` is a script with its arguments that runs outside of the virtual machine; `env` is for the tests. */
+/**
+ * A part is tests, its `files`, or a `command`, in words. `before` is a script with its arguments that runs outside of the virtual machine;
+ * `env` is for the tests.
+ */
 const parts = [
+  {
+    name: 'smoke',
+    what: 'whether the kernel can carry Open vSwitch: two switches and Geneve, without an agent',
+    command: () => ['bash', 'build/kernel-vm/smoke.sh'],
+  },
   { name: 'modules', what: 'loaded for a container that may load none', files: ['test/kernel/modules.test.ts'] },
   { name: 'tunnels', what: 'pods over Geneve, VXLAN and GRE, over both families', files: e2e('tunnels') },
   { name: 'services', what: 'cluster addresses, hairpin, no endpoints, large requests', files: e2e('service-cluster-ip', 'service-large') },
@@ -66,6 +79,14 @@ const parts = [
   { name: 'switch', what: 'ovs-vswitchd and its database killed: flows restored', files: e2e('converge-switch') },
   { name: 'switch-faults', what: 'ovs-vswitchd gone under traffic: what is lost', files: ['test/kernel/switch-faults.test.ts'] },
   {
+    name: 'torture',
+    what: 'a running cluster harmed and changed by a seed, its node compared with what an agent makes that has never run',
+    command: ({ seed = '17', from = '0', steps = '20' }) => [
+      ...['node', 'test/torture/main.ts', '--datapath', 'system', '--patience', '12', '--hertz', '2'],
+      ...['--seed', seed, '--from', from, '--steps', steps],
+    ],
+  },
+  {
     name: 'containers',
     what: 'the manifest’s containers by containerd, confined by AppArmor',
     files: ['test/kernel/containers.test.ts'],
@@ -73,27 +94,33 @@ const parts = [
   },
 ];
 
-function jobFor({ name, files, env = {} }, podInterface) {
+const testsOf = (files) => ['vitest', 'run', '--config', 'test/kernel/vitest.config.ts', ...files];
+
+function jobFor({ name, files, command = () => testsOf(files), env = {} }, asked) {
+  const { 'pod-interface': podInterface, guest } = asked;
   const all = { ...env, ...(podInterface === undefined ? {} : { SEINE_TEST_POD_INTERFACE: podInterface }) };
   const script = [
     `cd ${quote(root)}`,
     `export PATH=${quote(toolPath())} SEINE_TEST_LOGS=/run/seine-vm/labs SEINE_TEST_IMAGES=${quote(images)}`,
     ...Object.entries(all).map(([key, value]) => `export ${key}=${quote(value)}`),
-    `exec vitest run --config test/kernel/vitest.config.ts ${files.map(quote).join(' ')}`,
+    `exec ${command(asked).map(quote).join(' ')}`,
   ];
-  return { name: `test-${name}`, script: `${script.join('\n')}\n`, limitSeconds };
+  return { name: `test-${name}`, script: `${script.join('\n')}\n`, limitSeconds, guest };
 }
 
-async function runPart(part, podInterface) {
-  const logs = logsOf(`test-${part.name}`);
+const options = Object.fromEntries(['pod-interface', 'kernel', 'seed', 'from', 'steps'].map((name) => [name, { type: 'string' }]));
+
+async function runPart(part, asked) {
+  const logs = logsOf(`test-${part.name}`, asked.guest);
   if (part.before !== undefined && spawnSync(pinnedNode(), part.before, { cwd: root, stdio: 'inherit' }).status !== 0)
     return { ok: false, logs };
-  return { ok: (await exitCodeOf(runWithOneMoreBoot(jobFor(part, podInterface)))) === 0, logs };
+  return { ok: (await exitCodeOf(runWithOneMoreBoot(jobFor(part, asked)))) === 0, logs };
 }
 
-async function perform(chosen, { 'pod-interface': podInterface }) {
+async function perform(chosen, { kernel, ...asked }) {
+  const guest = await guestWithKernel(kernel);
   say(`${chosen.length} parts, a virtual machine each (emulated: five to ten times as slow as this machine)`);
-  return await runParts(chosen, (part) => runPart(part, podInterface));
+  return await runParts(chosen, (part) => runPart(part, { ...asked, guest }));
 }
 
-await partsCommand({ script: 'test:kernel', help, parts, perform, options: { 'pod-interface': { type: 'string' } } });
+await partsCommand({ script: 'test:kernel', help, parts, perform, options });

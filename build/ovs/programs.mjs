@@ -9,6 +9,7 @@ import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readdirSync, rea
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { ask, runLogged } from '../setup/commands.mjs';
+import { mirror } from '../setup/debian-mirror.mjs';
 import { exclusively } from '../setup/lock.mjs';
 import { SetupError, say } from '../setup/progress.mjs';
 
@@ -66,16 +67,6 @@ async function unpack(version, release, folder) {
   if (came !== version)
     throw new SetupError(`Debian ${release} has Open vSwitch ${came ?? 'that does not run'}`, 'see `debianOf` in build/ovs/programs.mjs');
   renameSync(draft, folder);
-}
-
-/** The site that apt has for a release, or for the machine's own: mirrors have them all. */
-function mirror(release) {
-  const targets = ask('apt-get', ['indextargets', '--format', '$(SITE) $(RELEASE) $(COMPONENT)', 'Created-By: Packages']) ?? '';
-  const sites = targets.split('\n').map((line) => line.split(' '));
-  const own = ask('sh', ['-c', '. /etc/os-release && printf %s "$VERSION_CODENAME"']);
-  const found = [release, own].flatMap((name) => sites.find(([, of, component]) => of === name && component === 'main')?.[0] ?? []);
-  if (found.length === 0) throw new SetupError('apt knows no mirror of Debian', 'see sources.list(5)');
-  return found[0];
 }
 
 /** One for each program, by its own name, which finds loader and libraries from where it lies itself. */

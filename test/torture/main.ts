@@ -12,7 +12,7 @@ import { addPiece, begin, sumOf } from './tally-file.ts';
 
 const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrink N] [--agent FILE | --mutant NAME]
                        [--patience N] [--hertz N] [--changes N | --kind NAME] [--ovs VERSION] [--tally FILE]
-                       [--kubernetes [VERSION]]
+                       [--kubernetes [VERSION]] [--datapath system]
        npm run test:torture -- --sum FILE...
 
   --seed      of what is done; a new one without it, which is printed
@@ -25,6 +25,7 @@ const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrin
   --kubernetes
               on a real API server of that version, with its controllers and scheduler, in place of the lab's own; the newest
               if it names none (npm run build:kubernetes -- --help has them)
+  --datapath  system: the kernel's, which has to have Open vSwitch (npm run test:kernel -- --only torture); netdev
   --hertz     packets, new connections and messages a second on each lane that goes on meanwhile; 100, and none with 0
   --changes   how many steps may change what ought to be, of which each costs a virgin; all that are drawn
   --kind      do steps of one kind only, such as "pod.deleted"; any that is drawn
@@ -48,6 +49,7 @@ const options = {
   tally: { type: 'string' },
   sum: { type: 'boolean', default: false },
   kubernetes: { type: 'string' },
+  datapath: { type: 'string', default: 'netdev' },
   help: { type: 'boolean', default: false },
 } as const;
 
@@ -68,6 +70,7 @@ async function main(): Promise<number> {
   if (mutant !== undefined) say(mutant.what);
   if (values.kubernetes !== undefined) await buildControlPlane(values.kubernetes);
   const more = {
+    datapath: dataPath(values.datapath),
     ...(values.kubernetes !== undefined && { controlPlane: values.kubernetes }),
     ...(values.changes !== undefined && { changesMost: wholeNumber('changes', values.changes, 0) }),
     ...(values.kind !== undefined && { kind: values.kind }),
@@ -81,6 +84,12 @@ async function main(): Promise<number> {
   } finally {
     mutant?.remove();
   }
+}
+
+/** @throws UsageError */
+function dataPath(name: string): 'netdev' | 'system' {
+  if (name === 'netdev' || name === 'system') return name;
+  throw new UsageError(`--datapath ${name}: netdev or system is wanted`);
 }
 
 async function tortureAndShrink(setting: RunOptions, tries: number, tally?: string): Promise<number> {

@@ -17,7 +17,7 @@ const detection = /^ipv6\/conf\/(?!all|default|antrea-gw0)[^/]+\/accept_dad:/;
  * Whether the way out takes router advertisements: an agent that starts while forwarding is off has it go on taking them
  * (docs/operations.md, kernel settings). A virgin starts on a node that forwards, and cannot know.
  */
-const history = /^ipv6\/conf\/br-phy\/accept_ra:/;
+const history = /^ipv6\/conf\/(?:br-phy|eth0)\/accept_ra:/;
 
 type Fields = Readonly<Record<string, unknown>>;
 type Execute = (command: string, args: readonly string[]) => Promise<string>;

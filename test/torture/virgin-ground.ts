@@ -9,6 +9,8 @@ export interface NodeWires {
   /** The lab's number, part of the names of its namespaces; whatever carries it ends with the lab. */
   readonly labId: string;
   readonly transport: readonly string[];
+  /** The link that has those addresses: a bridge of Open vSwitch, or the wire itself where the kernel forwards. */
+  readonly transportLink: string;
   readonly defaultRoutes: readonly string[];
   /** Address and prefix length on `mgmt0`. */
   readonly management: string;
@@ -36,6 +38,7 @@ export async function wiresOf(lab: Lab): Promise<NodeWires> {
   return {
     labId: lab.tried.netns.split('-')[1] ?? '',
     transport: await addresses(lab.transportLink),
+    transportLink: lab.transportLink,
     defaultRoutes: (await Promise.all(['-4', '-6'].map(gateways))).flat(),
     management,
     apiServer,
@@ -100,8 +103,28 @@ export class VirginGround {
       'link set m1 up',
       `address add ${apiIp}/${this.#wires.management.split('/')[1]} dev m1`,
     ]);
-    await runIn(netns, 'sysctl', ['-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1', 'net.ipv6.conf.eth0.disable_ipv6=1']);
-    await batch(netns, ['link set lo up', `address add ${this.#wires.management} dev mgmt0`, 'link set mgmt0 up', 'link set eth0 up']);
+    await runIn(netns, 'sysctl', ['-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1']);
+    await batch(netns, ['link set lo up', `address add ${this.#wires.management} dev mgmt0`, 'link set mgmt0 up']);
+    if (this.#wires.transportLink === 'eth0') await this.#address();
+    else await this.#prepareForPacketSocket();
+  }
+
+  /** Gives the node its addresses and its way out. */
+  async #address(): Promise<void> {
+    const { transport, transportLink: link, defaultRoutes } = this.#wires;
+    const lines = [
+      `link set ${link} up`,
+      ...transport.map((address) => `address replace ${address} dev ${link}${address.includes(':') ? ' nodad' : ''}`),
+      ...defaultRoutes.map((gateway) => `route replace default via ${gateway} dev ${link}`),
+    ];
+    await run('ip', ['-n', this.place.netns, '-batch', '-'], { input: lines.join('\n') });
+  }
+
+  /** The wire becomes a port of a bridge, which only copies what comes. */
+  async #prepareForPacketSocket(): Promise<void> {
+    const { netns } = this.place;
+    await runIn(netns, 'sysctl', ['-qw', 'net.ipv6.conf.eth0.disable_ipv6=1']);
+    await runIn(netns, 'ip', ['link', 'set', 'eth0', 'up']);
     const drop = 'add chain netdev seine-lab eth0 { type filter hook ingress device "eth0" priority 0; policy drop; }';
     await runIn(netns, 'nft', [`add table netdev seine-lab; ${drop}`]);
   }
@@ -130,15 +153,11 @@ export class VirginGround {
     await on('ovsdb-server', database, `--remote=punix:${remote}`, ...daemon);
     await on('ovs-vsctl', '--no-wait', 'init', '--', 'set', 'Open_vSwitch', '.', 'other_config:flow-restore-wait=true');
     await on('ovs-vswitchd', `unix:${remote}`, ...daemon);
-    const bridge = ['add-br', 'br-phy', '--', 'set', 'bridge', 'br-phy', 'datapath_type=netdev', 'fail_mode=standalone'];
-    await on('ovs-vsctl', ...bridge, '--', 'add-port', 'br-phy', 'eth0');
-    const { transport, defaultRoutes } = this.#wires;
-    const lines = [
-      'link set br-phy up',
-      ...transport.map((address) => `address replace ${address} dev br-phy${address.includes(':') ? ' nodad' : ''}`),
-      ...defaultRoutes.map((gateway) => `route replace default via ${gateway} dev br-phy`),
-    ];
-    await run('ip', ['-n', netns, '-batch', '-'], { input: lines.join('\n') });
+    const { transportLink } = this.#wires;
+    if (transportLink === 'eth0') return;
+    const bridge = ['add-br', transportLink, '--', 'set', 'bridge', transportLink, 'datapath_type=netdev', 'fail_mode=standalone'];
+    await on('ovs-vsctl', ...bridge, '--', 'add-port', transportLink, 'eth0');
+    await this.#address();
   }
 }
 
