@@ -5,7 +5,7 @@ import { type PodNamespace, type Snapshot, snapshotOf } from './snapshot.ts';
 
 const pollMs = 100;
 /** A virgin that is ready still writes what follows from its pods. */
-const steadyMs = 60_000;
+const steadyMs = 300_000;
 /** Looks that fail, once the time is over, before that is the verdict: by themselves they say nothing of the node. */
 const failedLooksMost = 5;
 

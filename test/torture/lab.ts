@@ -9,9 +9,12 @@ export const root = join(import.meta.dirname, '..', '..');
 const program = join(root, 'bin', 'seine-lab.mjs');
 /** As it ships: one bundle. */
 export const shippedAgent = join(root, 'dist', 'seine-agent.mjs');
-const raiseMs = 180_000;
-const readyMs = 120_000;
-const accountMs = 60_000;
+// These find what hangs; an emulated machine takes minutes.
+const raiseMs = 600_000;
+const readyMs = 600_000;
+/** Emulated, an agent that is busy starting takes its time. */
+const askMs = 10_000;
+const accountMs = 120_000;
 const diskMiB = 8;
 
 /** What `seine-lab status --json` says of a node. */
@@ -173,7 +176,7 @@ export class Lab {
 /** What an agent answers to `GET /readyz`. */
 export async function readiness(socket: string): Promise<{ readonly ready: boolean; readonly says: string }> {
   try {
-    const { status, body } = await askSocket(socket, 'GET', '/readyz', 1_000);
+    const { status, body } = await askSocket(socket, 'GET', '/readyz', askMs);
     return { ready: status === 200, says: body.trim() };
   } catch (error) {
     return { ready: false, says: error instanceof Error ? error.message : String(error) };

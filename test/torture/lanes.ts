@@ -8,7 +8,7 @@ import { podObject } from './scene.ts';
 
 /** Of objects that no step changes and no policy of a step's selects: what goes along lanes must go on. */
 export const laneNamespace = 'lanes';
-const thereMs = 60_000;
+const thereMs = 300_000;
 
 /** From where the client is to this address: one UDP lane, one of new connections, one of messages on a connection that lives. */
 export interface LaneWay {

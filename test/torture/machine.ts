@@ -17,7 +17,7 @@ interface RunOptions {
   readonly timeoutMs?: number;
 }
 
-const commandTimeoutMs = 60_000;
+const commandTimeoutMs = 180_000;
 const pollMs = 20;
 const asksMost = 5;
 

@@ -3,7 +3,7 @@ import type { Lab, LabPod } from './lab.ts';
 import { until } from './machine.ts';
 
 export const namespaces = ['shop', 'depot'] as const;
-const podsReadyMs = 120_000;
+const podsReadyMs = 600_000;
 
 interface ScenePod {
   readonly name: string;

@@ -9,7 +9,7 @@ import { run, runIn, startIn, until } from './machine.ts';
 import { killed, startAgent } from './steps/life.ts';
 
 const port = 6_080;
-const listensMs = 10_000;
+const listensMs = 60_000;
 
 /** The way of the tried agent to the API server: by the driver, which tells it of some changes late, or twice. */
 export class TriedView {

@@ -135,7 +135,7 @@ export class VirginGround {
     this.#relay = startIn(this.#outside, 'socat', [listen, `UNIX-CONNECT:${viewSocket}`], this.#log, this.mark);
     await until(
       async () => (await runIn(this.#outside, 'ss', ['-Hltn'])).includes(`:${port}`),
-      10_000,
+      60_000,
       () => 'the way to the API server does not listen',
     );
   }

@@ -8,7 +8,7 @@ import { type Lab, readiness, root, shippedAgent } from './lab.ts';
 import { type Place, run, runIn, startIn, until } from './machine.ts';
 import type { NodeWires, VirginGround } from './virgin-ground.ts';
 
-const readyMs = 120_000;
+const readyMs = 600_000;
 
 /** What the runtime remembers of an ADD. */
 interface Attachment {
