@@ -3,14 +3,15 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { request } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Api } from './api.ts';
+import { type Change, passChanged, passChangedEvents } from './changed-view.ts';
 import { passLate } from './late-events.ts';
 import { Random } from './random.ts';
 
 /**
  * Of a virgin: it reads what there is, and what it writes is answered as if it had been written (`dryRun=All`). Of the tried agent: what
- * it writes is written, and it hears of some changes late, or twice.
+ * it writes is written, and it hears of some changes late, or twice. Pods may be shown to a virgin otherwise than they are.
  */
-type Viewer = { readonly is: 'virgin' } | { readonly is: 'tried'; readonly seed: number };
+type Viewer = { readonly is: 'virgin'; readonly pods?: () => Change } | { readonly is: 'tried'; readonly seed: number };
 
 /** The API server as an agent sees it. Plain HTTP on a unix socket, with the driver's own credentials. */
 export class ApiView {
@@ -47,6 +48,8 @@ export class ApiView {
   }
 }
 
+const isOfPods = /\/pods(?:[/?]|$)/;
+
 interface Exchange {
   readonly asked: IncomingMessage;
   readonly answer: ServerResponse;
@@ -57,11 +60,15 @@ function pass(api: Api, viewer: Viewer, { asked, answer, number }: Exchange): vo
   const { method = 'GET', url = '/' } = asked;
   const path = method === 'GET' || viewer.is === 'tried' ? url : `${url}${url.includes('?') ? '&' : '?'}dryRun=All`;
   const sent = request(api.options(method, path, forwarded(asked)), (got) => {
-    answer.writeHead(got.statusCode ?? 502, got.headers);
+    const change = viewer.is === 'virgin' && got.statusCode === 200 && isOfPods.test(url) ? viewer.pods?.() : undefined;
+    const { 'content-length': length, ...headers } = got.headers;
+    answer.writeHead(got.statusCode ?? 502, change === undefined && length !== undefined ? got.headers : headers);
     answer.flushHeaders();
     // A watch that the server ends without its last chunk ends so here, too.
     got.once('error', () => answer.destroy());
-    if (viewer.is === 'tried' && got.statusCode === 200 && /[?&]watch=(?:1|true)/.test(url))
+    const watches = /[?&]watch=(?:1|true)/.test(url);
+    if (change !== undefined) (watches ? passChangedEvents : passChanged)(got, answer, change).catch(() => answer.destroy());
+    else if (viewer.is === 'tried' && got.statusCode === 200 && watches)
       passLate(got, answer, new Random(viewer.seed, number)).catch(() => answer.destroy());
     else got.pipe(answer);
   });

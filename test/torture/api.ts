@@ -11,6 +11,7 @@ export interface ApiObject {
     readonly name: string;
     readonly namespace?: string;
     readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
     readonly uid?: string;
     readonly resourceVersion?: string;
   };

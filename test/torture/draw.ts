@@ -1,7 +1,7 @@
 import type { Random } from './random.ts';
 import type { Scene } from './scene.ts';
 import { type Deadline, type Deed, nothingThere, type StepKind } from './step.ts';
-import { everyKind, stepFamilies } from './steps/all.ts';
+import { everyKind, standingFamilies, stepFamilies } from './steps/all.ts';
 import { frozen, killed, startAgent } from './steps/life.ts';
 import { podSteps } from './steps/pods.ts';
 
@@ -47,7 +47,7 @@ export function drawStep(scene: Scene, random: Random, only?: StepKind['changes'
 
 function drawOne(scene: Scene, random: Random, may: (kind: StepKind) => boolean): Drawn {
   for (let tries = 0; tries < drawsMost; tries++) {
-    const kind = random.pick(family(random));
+    const kind = random.pick(family(scene, random));
     const deed = may(kind) ? kind.draw(scene, random) : undefined;
     if (deed !== undefined) return { kind, deed };
   }
@@ -61,14 +61,15 @@ function drawPod(scene: Scene, random: Random): Drawn | undefined {
   return deed && { kind, deed };
 }
 
-function family(random: Random): readonly StepKind[] {
+function family({ lab }: Scene, random: Random): readonly StepKind[] {
+  const families = lab.options.podInterface === undefined ? stepFamilies : standingFamilies;
   let at = random.below(1_000_000) / 1_000_000;
   const all = weights.reduce((sum, weight) => sum + weight, 0);
-  for (const [index, kinds] of stepFamilies.entries()) {
+  for (const [index, kinds] of families.entries()) {
     at -= (weights[index] ?? 0) / all;
     if (at < 0) return kinds;
   }
-  return stepFamilies[0] ?? [];
+  return families[0] ?? [];
 }
 
 /** What was done. */

@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Api } from './api.ts';
-import { askSocket, type Place, run, runOn, until } from './machine.ts';
+import { askSocket, type Place, portsPath, run, runOn, until } from './machine.ts';
+import { agentKey, attachmentsOf, isStanding, nodeEndOf, type PodInterfaces } from './pod-interfaces.ts';
 import type { Ground } from './tally.ts';
 
 export const root = join(import.meta.dirname, '..', '..');
@@ -46,6 +47,8 @@ export interface LabOptions {
   readonly controlPlane?: string;
   /** Where Open vSwitch forwards; in its own process, `netdev`, if left out. */
   readonly datapath?: 'netdev' | 'system';
+  /** What pods get; pairs if left out. */
+  readonly podInterface?: PodInterfaces;
 }
 
 interface LabStatus {
@@ -70,11 +73,12 @@ export class Lab {
   }
 
   static async raise(options: LabOptions): Promise<Lab> {
-    const { agent, controlPlane, datapath = 'netdev' } = options;
+    const { agent, controlPlane, datapath = 'netdev', podInterface = 'veth' } = options;
+    const words = ['--nodes', '2', '--datapath', datapath, '--pod-interface', agentKey[podInterface]];
     const real = controlPlane === undefined ? [] : ['--control-plane', controlPlane];
     const dir = `/run/seine-torture-${randomBytes(3).toString('hex')}`;
     try {
-      await run(process.execPath, [program, 'up', '--dir', dir, '--nodes', '2', '--datapath', datapath, ...real, '--agent', agent], {
+      await run(process.execPath, [program, 'up', '--dir', dir, ...words, ...real, '--agent', agent], {
         timeoutMs: raiseMs,
       });
       return new Lab(options, dir, new Api(join(dir, 'kubeconfig')), (await statusOf(dir)).nodes);
@@ -93,6 +97,17 @@ export class Lab {
     return (await this.status()).pods.filter(({ node }) => node === this.tried.name);
   }
 
+  /** By the ID of their container, what pods of the tried node have over standing ports. */
+  standingEnds(): ReadonlyMap<string, string> {
+    const ends = attachmentsOf(this.tried.rundir).map((attachment) => [attachment.containerId, nodeEndOf(attachment)] as const);
+    return new Map(ends.filter(([, end]) => isStanding(end)));
+  }
+
+  /** Runs a command where the far ends of standing ports are. */
+  onPorts(command: string, ...args: readonly string[]): Promise<string> {
+    return run('nsenter', [`--net=${portsPath(this.tried)}`, command, ...args]);
+  }
+
   /** The tried node, with the processes that it has now. */
   async now(): Promise<LabNode> {
     const found = (await this.status()).nodes.find(({ name }) => name === this.tried.name);
@@ -108,9 +123,9 @@ export class Lab {
       run('uname', ['-r']),
     ]);
     const ovs = /\) (?<number>\S+)/.exec(version)?.groups?.['number'] ?? version;
-    const { controlPlane } = this.options;
+    const { controlPlane, podInterface = 'veth' } = this.options;
     const api = controlPlane === undefined ? 'lab' : `Kubernetes ${controlPlane}`;
-    return { ovs, dataPath: dataPath.trim().replaceAll('"', '') || 'system', api, podInterface: 'veth', kernel: kernel.trim() };
+    return { ovs, dataPath: dataPath.trim().replaceAll('"', '') || 'system', api, podInterface, kernel: kernel.trim() };
   }
 
   /** The link that has the address of a node. */

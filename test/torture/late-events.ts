@@ -38,7 +38,8 @@ async function passOne(held: Held[], to: ServerResponse): Promise<void> {
   if (!to.destroyed) to.write(next.text);
 }
 
-async function* linesOf(from: IncomingMessage): AsyncGenerator<string> {
+/** What comes of a body, line by line. */
+export async function* linesOf(from: IncomingMessage): AsyncGenerator<string> {
   let rest = '';
   from.setEncoding('utf8');
   for await (const text of from) {

@@ -11,6 +11,11 @@ export interface Place {
   readonly rundir: string;
 }
 
+/** Where a node keeps the far ends of its standing ports, if it has any: a network namespace (docs/adr/0058-standing-ports.md). */
+export function portsPath({ rundir }: Place): string {
+  return join(rundir, 'run', 'netns', 'ports');
+}
+
 interface RunOptions {
   readonly input?: string;
   readonly env?: Readonly<Record<string, string>>;

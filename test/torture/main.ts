@@ -6,6 +6,7 @@ import { runScript, UsageError, wholeNumber } from '../support/script.ts';
 import { buildControlPlane, withVersion } from './control-plane.ts';
 import { shippedAgent } from './lab.ts';
 import { makeMutant } from './mutants.ts';
+import { type PodInterfaces, podInterfaceKinds } from './pod-interfaces.ts';
 import { type RunOptions, type StepReport, Torture } from './run.ts';
 import { shrink } from './shrink.ts';
 import { addPiece, begin, sumOf } from './tally-file.ts';
@@ -13,6 +14,7 @@ import { addPiece, begin, sumOf } from './tally-file.ts';
 const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrink N] [--agent FILE | --mutant NAME]
                        [--patience N] [--hertz N] [--changes N | --kind NAME] [--ovs VERSION] [--tally FILE]
                        [--kubernetes [VERSION]] [--datapath system]
+                       [--kubernetes [VERSION]] [--pod-interface veth|standing|half]
        npm run test:torture -- --sum FILE...
 
   --seed      of what is done; a new one without it, which is printed
@@ -26,6 +28,8 @@ const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrin
               on a real API server of that version, with its controllers and scheduler, in place of the lab's own; the newest
               if it names none (npm run build:kubernetes -- --help has them)
   --datapath  system: the kernel's, which has to have Open vSwitch (npm run test:kernel -- --only torture); netdev
+  --pod-interface
+              what pods get: veth pairs, macvlans over standing ports, or one half each; pairs without it
   --hertz     packets, new connections and messages a second on each lane that goes on meanwhile; 100, and none with 0
   --changes   how many steps may change what ought to be, of which each costs a virgin; all that are drawn
   --kind      do steps of one kind only, such as "pod.deleted"; any that is drawn
@@ -50,6 +54,7 @@ const options = {
   sum: { type: 'boolean', default: false },
   kubernetes: { type: 'string' },
   datapath: { type: 'string', default: 'netdev' },
+  'pod-interface': { type: 'string', default: 'veth' },
   help: { type: 'boolean', default: false },
 } as const;
 
@@ -71,6 +76,7 @@ async function main(): Promise<number> {
   if (values.kubernetes !== undefined) await buildControlPlane(values.kubernetes);
   const more = {
     datapath: dataPath(values.datapath),
+    ...(values['pod-interface'] !== 'veth' && { podInterface: podInterfaces(values['pod-interface']) }),
     ...(values.kubernetes !== undefined && { controlPlane: values.kubernetes }),
     ...(values.changes !== undefined && { changesMost: wholeNumber('changes', values.changes, 0) }),
     ...(values.kind !== undefined && { kind: values.kind }),
@@ -90,6 +96,13 @@ async function main(): Promise<number> {
 function dataPath(name: string): 'netdev' | 'system' {
   if (name === 'netdev' || name === 'system') return name;
   throw new UsageError(`--datapath ${name}: netdev or system is wanted`);
+}
+
+/** @throws UsageError */
+function podInterfaces(text: string): PodInterfaces {
+  const found = podInterfaceKinds.find((kind) => kind === text);
+  if (found === undefined) throw new UsageError(`--pod-interface ${text}: one of ${podInterfaceKinds.join(', ')}`);
+  return found;
 }
 
 async function tortureAndShrink(setting: RunOptions, tries: number, tally?: string): Promise<number> {

@@ -5,6 +5,7 @@ import { judge, steadySnapshot, type TriedNode, type Verdict } from './judge.ts'
 import { Lab, type LabOptions } from './lab.ts';
 import { Lanes } from './lanes.ts';
 import { lateMostMs } from './late-events.ts';
+import { asGiven, attachmentsOf, isStanding } from './pod-interfaces.ts';
 import { probe } from './probes.ts';
 import { Random } from './random.ts';
 import { apiRests } from './rest.ts';
@@ -100,7 +101,8 @@ export class Torture {
     try {
       const [scene, wires] = [await Scene.set(lab), await wiresOf(lab)];
       const viewSocket = join(lab.dir, 'view.sock');
-      view = await ApiView.open(viewSocket, lab.api, { is: 'virgin' });
+      const pods = () => asGiven(attachmentsOf(lab.tried.rundir));
+      view = await ApiView.open(viewSocket, lab.api, { is: 'virgin', ...(options.podInterface !== undefined && { pods }) });
       triedView = await TriedView.open(lab, wires.labId, options.seed);
       scene.way = triedView;
       const lanes = options.hertz === 0 ? undefined : await Lanes.open(lab, { SEINE_LAB: wires.labId }, options.hertz);
@@ -123,6 +125,8 @@ export class Torture {
     const beginning = await this.#settle(-1, { agent: 'alive', drawn: [] }, []);
     yield beginning;
     if (beginning.problems.length > 0) return;
+    const [pods, standing] = [(await this.#lab.pods()).length, this.#lab.standingEnds().size];
+    if (this.#options.podInterface !== undefined) this.#options.say(`${standing} of ${pods} pods have standing ports`);
     for (const number of this.#options.steps) {
       const report = await this.#step(number);
       yield report;
@@ -179,7 +183,7 @@ export class Torture {
     const virgin = await Virgin.start(this.#lab, this.#wires, ground);
     const snapshot = await steadySnapshot(
       virgin.place,
-      virgin.pods.map(({ netns, triedNetns }) => ({ netns, as: triedNetns })),
+      virgin.pods.map(({ netns, triedNetns, nodeEnd }) => ({ netns, as: triedNetns, nodeEnd: isStanding(nodeEnd) ? nodeEnd : undefined })),
     );
     await virgin.remove();
     this.#next = this.#prepare();
@@ -187,7 +191,11 @@ export class Torture {
   }
 
   get #tried(): TriedNode {
-    const pods = async () => (await this.#lab.pods()).map(({ netns }) => ({ netns, as: netns }));
+    const pods = async () => {
+      const found = await this.#lab.pods();
+      const ends = this.#lab.standingEnds();
+      return found.map(({ netns, containerID }) => ({ netns, as: netns, nodeEnd: ends.get(containerID) }));
+    };
     return { place: this.#lab.tried, pods };
   }
 

@@ -1,6 +1,7 @@
 import type { ApiObject } from './api.ts';
 import type { Lab, LabPod } from './lab.ts';
 import { until } from './machine.ts';
+import { annotationsOf } from './pod-interfaces.ts';
 
 export const namespaces = ['shop', 'depot'] as const;
 const podsReadyMs = 600_000;
@@ -97,7 +98,7 @@ function firstPods({ tried, other }: Lab): readonly ScenePod[] {
 export function podObject({ name, namespace, node, app }: ScenePod): ApiObject {
   const ports = ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), containerPort: 80, protocol }));
   return {
-    metadata: { name, namespace, labels: { app, from: 'torture' } },
+    metadata: { name, namespace, labels: { app, from: 'torture' }, annotations: annotationsOf(name) },
     spec: {
       nodeSelector: { 'kubernetes.io/hostname': node },
       terminationGracePeriodSeconds: 1,

@@ -1,4 +1,5 @@
-import { type Place, runOn } from './machine.ts';
+import { existsSync } from 'node:fs';
+import { type Place, portsPath, run, runOn } from './machine.ts';
 
 /** What a lab gives a node; the agent looks after none of it. */
 const wires = new Set(['lo', 'eth0', 'mgmt0', 'br-phy', 'ovs-netdev']);
@@ -38,6 +39,17 @@ export async function hostLines(place: Place): Promise<string[]> {
 export async function podLines(name: string, execute: Execute): Promise<string[]> {
   const [links, routes] = await Promise.all([linkLines(execute, () => true), routeLines(execute, () => true)]);
   return [...links, ...routes].map((text) => `in ${name}: ${text}`);
+}
+
+/** The far ends of standing ports. */
+export async function farLines(place: Place): Promise<string[]> {
+  const path = portsPath(place);
+  if (!existsSync(path)) return [];
+  const links = await linkLines(
+    (command, args) => run('nsenter', [`--net=${path}`, command, ...args]),
+    (name) => name !== 'lo',
+  );
+  return links.map((text) => `far ${text}`);
 }
 
 function isOurs({ dev, protocol, type }: Fields): boolean {

@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import { askSocket, type Place, runIn, runOn } from './machine.ts';
 import { databaseLines } from './snapshot-database.ts';
-import { hostLines, podLines } from './snapshot-host.ts';
+import { farLines, hostLines, podLines } from './snapshot-host.ts';
 import { packetFilterLines } from './snapshot-nftables.ts';
+import { byPod } from './standing.ts';
 
 /** What a node holds, as lines of text: each is one thing, and their order says nothing. */
 export interface Snapshot {
@@ -16,6 +17,8 @@ export interface Snapshot {
 export interface PodNamespace {
   readonly netns: string;
   readonly as: string;
+  /** The node's end of what it has, which is called otherwise there if it is a standing port's. */
+  readonly nodeEnd?: string | undefined;
 }
 
 /** Cookies of flows that the switch learns: of any generation, feature 255. */
@@ -23,7 +26,7 @@ const learnedCookie = /^cookie=0x[0-9a-f]{1,4}ff[0-9a-f]{10},/;
 
 /** @param pods those whose insides are looked at */
 export async function snapshotOf(place: Place, pods: readonly PodNamespace[]): Promise<Snapshot> {
-  const [flows, groups, meters, problems, settings, database, host, filter, ...inside] = await Promise.all([
+  const [flows, groups, meters, problems, settings, database, host, filter, far, ...inside] = await Promise.all([
     ofctl(place, '--no-stats', 'dump-flows'),
     ofctl(place, 'dump-groups'),
     ofctl(place, 'dump-meters'),
@@ -32,18 +35,21 @@ export async function snapshotOf(place: Place, pods: readonly PodNamespace[]): P
     databaseLines(place),
     hostLines(place),
     packetFilterLines(place),
+    farLines(place),
     ...pods.map(({ netns, as }) => podLines(as, (command, args) => runIn(netns, command, args))),
   ]);
   const renamed = (line: string): string => pods.reduce((text, { netns, as }) => text.replaceAll(netns, as), line);
-  return {
+  const used = new Map(pods.flatMap(({ nodeEnd, as }) => (nodeEnd === undefined ? [] : [[nodeEnd, as] as const])));
+  const whole = {
     numbered: [
       ...flows.filter((line) => !learnedCookie.test(line)).map((line) => `flow ${withTable(line)}`),
       ...groups.map((line) => `group ${line}`),
       ...meters.map((line) => `meter ${line}`),
       ...database.map(renamed),
     ],
-    plain: [...problems, ...settings, ...host, ...filter, ...inside.flat()],
+    plain: [...problems, ...settings, ...host, ...filter, ...far.map(renamed), ...inside.flat()],
   };
+  return byPod(whole, used);
 }
 
 /** Flows that the switch has made by itself, which come and go with packets. */

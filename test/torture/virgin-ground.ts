@@ -1,8 +1,8 @@
 import type { ChildProcess } from 'node:child_process';
-import { closeSync, mkdirSync, openSync, readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import type { Lab } from './lab.ts';
-import { type Place, run, runIn, startIn, until } from './machine.ts';
+import { type Place, portsPath, run, runIn, startIn, until } from './machine.ts';
 
 /** What the tried node was given by its lab, before anything was harmed. */
 export interface NodeWires {
@@ -53,6 +53,7 @@ export class VirginGround {
   readonly #wires: NodeWires;
   readonly #log: number;
   #relay: ChildProcess | undefined;
+  #isPinned = false;
 
   private constructor(place: Place, outside: string, wires: NodeWires) {
     this.place = place;
@@ -68,6 +69,7 @@ export class VirginGround {
     const [netns, outside] = ['v', 'w'].map((letter) => `seine-${wires.labId}-${letter}${number}`) as [string, string];
     const ground = new VirginGround({ netns, rundir }, outside, wires);
     await ground.#wire();
+    if (lab.options.podInterface !== undefined) await ground.#pinPorts();
     await Promise.all([ground.#startRelay(viewSocket), ground.#startSwitch()]);
     return ground;
   }
@@ -85,6 +87,7 @@ export class VirginGround {
     this.#relay?.kill('SIGKILL');
     for (const daemon of ['ovs-vswitchd', 'ovsdb-server']) killByFile(join(this.place.rundir, `${daemon}.pid`));
     for (const netns of [this.place.netns, this.#outside]) await run('ip', ['netns', 'delete', netns]);
+    if (this.#isPinned) await run('umount', ['--lazy', portsPath(this.place)]);
     closeSync(this.#log);
     rmSync(this.place.rundir, { recursive: true, force: true });
   }
@@ -127,6 +130,15 @@ export class VirginGround {
     await runIn(netns, 'ip', ['link', 'set', 'eth0', 'up']);
     const drop = 'add chain netdev seine-lab eth0 { type filter hook ingress device "eth0" priority 0; policy drop; }';
     await runIn(netns, 'nft', [`add table netdev seine-lab; ${drop}`]);
+  }
+
+  /** The namespace of standing ports, which a plugin makes behind the first pod. */
+  async #pinPorts(): Promise<void> {
+    const path = portsPath(this.place);
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    writeFileSync(path, '', { mode: 0o400 });
+    await run('unshare', ['--net', 'mount', '--bind', '/proc/self/ns/net', path]);
+    this.#isPinned = true;
   }
 
   async #startRelay(viewSocket: string): Promise<void> {

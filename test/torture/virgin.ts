@@ -1,34 +1,24 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { plainKubeconfig } from './api-view.ts';
+import { metrics } from './counters.ts';
 import { type Lab, readiness, root, shippedAgent } from './lab.ts';
 import { type Place, run, runIn, startIn, until } from './machine.ts';
+import { type Attachment, attachmentsOf, isStanding, nodeEndOf } from './pod-interfaces.ts';
 import type { NodeWires, VirginGround } from './virgin-ground.ts';
 
 const readyMs = 600_000;
-
-/** What the runtime remembers of an ADD. */
-interface Attachment {
-  readonly containerId: string;
-  readonly ifName: string;
-  readonly network: string;
-  readonly args: readonly (readonly [string, string])[];
-  readonly capabilities: Readonly<Record<string, unknown>>;
-  readonly result: {
-    readonly cniVersion: string;
-    readonly ips: readonly { readonly address: string }[];
-    readonly interfaces: readonly { readonly mac?: string; readonly sandbox?: string }[];
-  };
-}
+const portsMs = 300_000;
 
 /** A pod of the virgin, and of the tried node. */
 export interface PodPair {
   readonly containerId: string;
   readonly netns: string;
   readonly triedNetns: string;
+  readonly nodeEnd: string;
 }
 
 /**
@@ -52,11 +42,11 @@ export class Virgin {
   static async start(lab: Lab, wires: NodeWires, ground: VirginGround): Promise<Virgin> {
     const { netns, rundir } = ground.place;
     const there = (text: string): string => text.replaceAll(lab.tried.rundir, rundir);
-    for (const folder of ['run', 'state', 'net.d', 'cni-bin']) mkdirSync(join(rundir, folder), { mode: 0o700 });
+    for (const folder of ['run', 'state', 'net.d', 'cni-bin']) mkdirSync(join(rundir, folder), { mode: 0o700, recursive: true });
     const kubeconfig = join(rundir, 'kubeconfig');
     writeFileSync(kubeconfig, stringify(plainKubeconfig(`http://${wires.apiServer}`)));
     const config = join(rundir, 'agent.yaml');
-    writeFileSync(config, there(readFileSync(join(lab.tried.rundir, 'agent.yaml'), 'utf8')));
+    writeFileSync(config, configOf(there(readFileSync(join(lab.tried.rundir, 'agent.yaml'), 'utf8'))));
     const conf = there(readFileSync(lab.tried.cniConf, 'utf8'));
     writeFileSync(join(rundir, 'net.d', '10-seine.conflist'), conf);
     const agent = startIn(netns, process.execPath, [...agentFlags(), shippedAgent, '--config', config], ground.log, ground.mark);
@@ -72,7 +62,15 @@ export class Virgin {
       readyMs,
       () => `the virgin agent is not ready: ${says}`,
     );
-    const pods = await Promise.all(attachmentsOf(lab).map((attachment) => addPod(lab, ground, conf, attachment)));
+    const add = (attachment: Attachment) => addPod(lab, ground, conf, attachment);
+    const [standing, pairs] = apart(attachmentsOf(lab.tried.rundir));
+    const pods = await Promise.all(pairs.map(add));
+    // A port must be free for each. More are made when half of them are used.
+    for (const attachment of standing) {
+      await untilPorts(ground.place, ({ free }) => free > 0);
+      pods.push(await add(attachment));
+    }
+    if (standing.length > 0) await untilPorts(ground.place, ({ coming }) => coming === 0);
     return new Virgin(ground, agent, pods);
   }
 
@@ -91,11 +89,30 @@ function agentFlags(): readonly string[] {
   return (config['agent-node-flags'] ?? '').split(' ');
 }
 
-/** Of the pods of the tried node, as its runtime remembers them. */
-function attachmentsOf(lab: Lab): readonly Attachment[] {
-  const folder = join(lab.tried.rundir, 'cni-cache');
-  const files = readdirSync(folder).filter((file) => file.endsWith('.json'));
-  return files.map((file) => JSON.parse(readFileSync(join(folder, file), 'utf8')) as Attachment);
+/** Of a virgin, which asks for each pod for what the pod has (`asGiven`). */
+function configOf(ofTried: string): string {
+  return ofTried.replace('podInterface: standing', 'podInterface: auto');
+}
+
+/** Those with something over a standing port, and those with pairs. */
+function apart(attachments: readonly Attachment[]): readonly [readonly Attachment[], readonly Attachment[]] {
+  const stands = (attachment: Attachment): boolean => isStanding(nodeEndOf(attachment));
+  return [attachments.filter(stands), attachments.filter((each) => !stands(each))];
+}
+
+type PortCounts = Readonly<Record<'free' | 'coming', number>>;
+
+async function untilPorts(place: Place, holds: (counts: PortCounts) => boolean): Promise<void> {
+  let text = '';
+  const count = (state: string): number => Number(new RegExp(`standing_ports\\{state="${state}"\\} (\\d+)`).exec(text)?.[1] ?? 0);
+  await until(
+    async () => {
+      text = await metrics(place);
+      return holds({ free: count('free'), coming: count('coming') });
+    },
+    portsMs,
+    () => 'the virgin agent makes no standing ports',
+  );
 }
 
 /** By the plugin, as a runtime does it, with the addresses that the tried agent has given. */
@@ -116,6 +133,9 @@ async function addPod(lab: Lab, { place, mark }: VirginGround, conf: string, att
     CNI_PATH: join(lab.dir, 'bin'),
     CNI_ARGS: asked.map(([key, value]) => `${key}=${value}`).join(';'),
   };
-  await runIn(place.netns, join(lab.dir, 'bin', 'seine'), [], { input: JSON.stringify(input), env });
-  return { containerId, netns, triedNetns: (pod?.sandbox ?? '').replace('/run/netns/', '') };
+  const answered = await runIn(place.netns, join(lab.dir, 'bin', 'seine'), [], { input: JSON.stringify(input), env });
+  const nodeEnd = nodeEndOf({ result: JSON.parse(answered) as Attachment['result'] });
+  if (isStanding(nodeEnd) !== isStanding(nodeEndOf(attachment)))
+    throw new Error(`the virgin agent gave ${nodeEnd} for ${nodeEndOf(attachment)}`);
+  return { containerId, netns, triedNetns: (pod?.sandbox ?? '').replace('/run/netns/', ''), nodeEnd };
 }

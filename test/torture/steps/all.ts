@@ -6,6 +6,7 @@ import { objectSteps } from './objects.ts';
 import { podSteps } from './pods.ts';
 import { serviceSteps } from './services.ts';
 import { stallSteps } from './stalls.ts';
+import { standingSteps } from './standing.ts';
 
 /** Kinds of steps that are drawn by family; those of pods are drawn beside them. */
 export const stepFamilies: readonly (readonly StepKind[])[] = [
@@ -16,5 +17,12 @@ export const stepFamilies: readonly (readonly StepKind[])[] = [
   stallSteps,
 ];
 
+/** As `stepFamilies`, where pods have standing ports. */
+export const standingFamilies: readonly (readonly StepKind[])[] = stepFamilies.map((kinds) =>
+  kinds === hostSteps ? [...hostSteps, ...standingSteps] : kinds,
+);
+
 /** Every kind of step, once. */
-export const everyKind: readonly StepKind[] = [...new Map([...stepFamilies.flat(), ...podSteps].map((kind) => [kind.name, kind])).values()];
+export const everyKind: readonly StepKind[] = [
+  ...new Map([...stepFamilies.flat(), ...podSteps, ...standingSteps].map((kind) => [kind.name, kind])).values(),
+];

@@ -4,7 +4,7 @@ import { type Deadline, nothingThere, type Part, type StepKind } from '../step.t
 
 type Change = (scene: Scene, random: Random) => Promise<unknown>;
 
-function harm(name: string, part: Part, deadline: Deadline, change: Change): StepKind {
+export function harm(name: string, part: Part, deadline: Deadline, change: Change): StepKind {
   return { name, changes: 'node', deadline, part, draw: (scene, random) => ({ what: '', act: () => change(scene, random) }) };
 }
 
@@ -25,13 +25,13 @@ function vsctl(name: string, ...words: readonly string[]): StepKind {
   return harm(`database.${name}`, 'switch', 'announced', ({ lab }) => lab.on('ovs-vsctl', ...words));
 }
 
-/** The node's end of a pod's interface. */
-async function podLink({ lab }: Scene, random: Random): Promise<string> {
+/** The node's end of a pod's interface, or of a standing port that may have no pod. */
+export async function podLink({ lab }: Scene, random: Random): Promise<string> {
   const links = JSON.parse(await lab.on('ip', '-j', 'link', 'show', 'type', 'veth')) as { ifname: string }[];
   return random.pick(
     links
       .map(({ ifname }) => ifname)
-      .filter((name) => /^\w+-[0-9a-f]{7}$/.test(name))
+      .filter((name) => /^\w+-[0-9a-f]{7}$|^sp-\d+$/.test(name))
       .toSorted(),
   );
 }
