@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { SeineError } from '../errors/seine-error.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 import { type BundleControlType, bundleFlag, decodeBundleControl, isBundleControl, writeBundleAdd, writeBundleControl } from './bundle.ts';
@@ -6,9 +7,14 @@ import { messageType, readHeader } from './protocol.ts';
 import { RangeRun } from './range-run.ts';
 import type { OpenFlowSession } from './session.ts';
 
-interface Bundle {
+/** So many messages, encoded as they are wanted: each is valid until the next one is taken. */
+export interface Messages extends Iterable<Uint8Array> {
+  readonly length: number;
+}
+
+interface Bundle<M = Messages> {
   readonly bundle: number;
-  readonly messages: readonly Uint8Array[];
+  readonly messages: M;
 }
 
 interface RefusedMessage {
@@ -20,19 +26,20 @@ const flags = bundleFlag.atomic + bundleFlag.ordered;
 /** Bytes handed to the socket at once. */
 export const chunkBytes = 256 * 1024;
 const maxBundleBytes = 64 * 1024 * 1024;
+/** What most messages take in a bundle. */
+const usualBytes = 512;
 /** What a bundle adds to each of its messages, in OpenFlow 1.3, where that is most. */
 const wrappingBytes = 24;
 
 /**
- * Runs one bundle: opens it and adds the messages in one go, asks with a barrier whether all were taken, then commits.
+ * Runs one bundle: opens it and adds the messages in one go, asks with a barrier whether all were taken, then commits. The switch reads those of a long one
+ * while the next are encoded.
  *
  * Transaction ids: the first opens, the next ones are the messages', then the barrier's and that of the commit or discard.
  *
  * @throws SeineError see `OpenFlowConnection.bundle`
  */
 export async function runBundle(session: OpenFlowSession, { bundle, messages }: Bundle, signal: AbortSignal): Promise<void> {
-  if (bundledBytes(messages) > maxBundleBytes)
-    throw new SeineError('INVARIANT', `a bundle of ${messages.length} messages is larger than ${maxBundleBytes} bytes`);
   const run = new BundleRun(session, bundle, messages.length);
   try {
     await run.add(messages, signal);
@@ -48,7 +55,11 @@ export async function runBundle(session: OpenFlowSession, { bundle, messages }: 
  * @returns false, with nothing sent, if it does not
  * @throws SeineError see `OpenFlowConnection.bundleAtOnce`
  */
-export async function runBundleAtOnce(session: OpenFlowSession, { bundle, messages }: Bundle, signal: AbortSignal): Promise<boolean> {
+export async function runBundleAtOnce(
+  session: OpenFlowSession,
+  { bundle, messages }: Bundle<readonly Uint8Array[]>,
+  signal: AbortSignal,
+): Promise<boolean> {
   if (signal.aborted || !session.hasRoom(bundledBytes(messages) + 64)) return false;
   const run = new BundleRun(session, bundle, messages.length);
   try {
@@ -75,17 +86,24 @@ class BundleRun {
     this.#run = new RangeRun(session, 'bundle', count + 3, (message) => this.#answered(message));
   }
 
-  async add(messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
-    let w = new ByteWriter(Math.min(chunkBytes, bundledBytes(messages) + 64));
+  /** @throws SeineError also what `messages` throws; `INVARIANT` if they are more or longer than a bundle may be. Nothing is changed then */
+  async add(messages: Messages, signal: AbortSignal): Promise<void> {
+    let w = new ByteWriter(Math.min(chunkBytes, messages.length * usualBytes + 64));
+    let [index, bytes] = [0, 0];
     this.#writeControl(w, 'openRequest', this.#run.firstXid);
-    for (let index = 0; index < messages.length; index++) {
-      const message = messages[index];
-      if (message === undefined) continue;
-      this.#writeAdd(w, index, message);
+    for (const message of messages) {
+      if (index === this.#count) throw new SeineError('INVARIANT', `a bundle of ${this.#count} messages has more`);
+      this.#writeAdd(w, index++, message);
       if (w.length < chunkBytes - 0xffff) continue;
+      bytes += w.length;
+      if (bytes > maxBundleBytes)
+        throw new SeineError('INVARIANT', `a bundle of ${this.#count} messages is larger than ${maxBundleBytes} bytes`);
       await this.#send(w, signal);
+      // Not before then does the socket take what it had no room for at once.
+      await turn();
       w = new ByteWriter(chunkBytes);
     }
+    if (index < this.#count) throw new SeineError('INVARIANT', `a bundle of ${this.#count} messages has ${index}`);
     // A small bundle is written before anything else can be: what its caller sends after it comes after it.
     if (!this.#sendNow(w)) await this.#send(w, signal);
     this.#session.writeBarrier(this.#barrierXid);
@@ -187,7 +205,7 @@ function madeInPart({ index, error }: RefusedMessage): SeineError {
   return new SeineError('UNAVAILABLE', 'a bundle was made in part', { context: { sent: true, inPart: true, index }, cause });
 }
 
-/** The messages with what puts each into a bundle. */
+/** What messages take with what puts each into a bundle. */
 function bundledBytes(messages: readonly Uint8Array[]): number {
   return messages.reduce((sum, message) => sum + message.length + wrappingBytes, 0);
 }

@@ -5,7 +5,7 @@ import { Waiters } from '../async/waiters.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { type ByteWriter, bytesOf } from '../wire/bytes.ts';
 import { runApply } from './apply-run.ts';
-import { runBundle, runBundleAtOnce } from './bundle-run.ts';
+import { type Messages, runBundle, runBundleAtOnce } from './bundle-run.ts';
 import {
   decodeAggregate,
   type FlowAggregate,
@@ -261,13 +261,17 @@ export class OpenFlowConnection {
    * Two round trips and not one: Open vSwitch 3.1 refuses a malformed or impossible message when it is added, and commits a
    * bundle without the messages it refused. So the commit is sent only when a barrier has shown that all were taken.
    *
-   * @param messages flow-mods, group-mods, packet-outs (Open vSwitch takes no meter-mod in a bundle); their transaction ids do not matter
+   * @param messages flow-mods, group-mods, packet-outs (Open vSwitch takes no meter-mod in a bundle); their transaction ids do not matter. Many are better
+   *   not all encoded before: the switch reads while they are
    * @throws SeineError `REFUSED` with `context.index`, the place of the message that the switch refused, and
    *   `context.error`. Nothing was changed. `UNAVAILABLE`: `context.sent` is `false` if nothing was changed, otherwise all or
    *   nothing was.
    */
-  async bundle(messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
-    await this.#bundled(messages, (session, bundle) => runBundle(session, bundle, signal));
+  async bundle(messages: Messages, signal: AbortSignal): Promise<void> {
+    await this.#bundled(messages.length, (session, bundle) => {
+      const checked = { length: messages.length, [Symbol.iterator]: () => this.#checked(messages, session) };
+      return runBundle(session, { bundle, messages: checked }, signal);
+    });
   }
 
   /**
@@ -277,24 +281,21 @@ export class OpenFlowConnection {
    *   and made all others
    */
   async bundleAtOnce(messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
-    await this.#bundled(messages, async (session, bundle) => {
-      if (!(await runBundleAtOnce(session, bundle, signal))) await runBundle(session, bundle, signal);
+    await this.#bundled(messages.length, async (session, bundle) => {
+      const checked = [...this.#checked(messages, session)];
+      if (!(await runBundleAtOnce(session, { bundle, messages: checked }, signal)))
+        await runBundle(session, { bundle, messages: checked }, signal);
     });
   }
 
-  async #bundled(
-    messages: readonly Uint8Array[],
-    run: (session: OpenFlowSession, bundle: { readonly bundle: number; readonly messages: readonly Uint8Array[] }) => Promise<void>,
-  ): Promise<void> {
-    if (messages.length === 0) return;
+  async #bundled(count: number, run: (session: OpenFlowSession, bundle: number) => Promise<void>): Promise<void> {
+    if (count === 0) return;
     const session = this.#require();
-    this.#check(messages, session);
-    for (const message of messages) this.#count(message);
     this.#counters.bundles++;
     const bundle = this.#nextBundle;
     this.#nextBundle = (this.#nextBundle % 0xffff_ffff) + 1;
     try {
-      await run(session, { bundle, messages });
+      await run(session, bundle);
     } catch (thrown) {
       if (thrown instanceof SeineError && (thrown.code === 'REFUSED' || thrown.context['inPart'] === true)) this.#counters.bundlesRefused++;
       throw thrown;
@@ -331,6 +332,14 @@ export class OpenFlowConnection {
       if (message[0] === version) continue;
       const text = `message of OpenFlow version ${message[0]} on a connection of ${versionNames[version]}`;
       throw new SeineError('INVARIANT', text, { context: { sent: false } });
+    }
+  }
+
+  *#checked(messages: Messages, session: OpenFlowSession): Generator<Uint8Array> {
+    for (const message of messages) {
+      this.#check([message], session);
+      this.#count(message);
+      yield message;
     }
   }
 

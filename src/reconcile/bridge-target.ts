@@ -1,4 +1,5 @@
 import { SeineError } from '../errors/seine-error.ts';
+import type { Messages } from '../openflow/bundle-run.ts';
 import type { OpenFlowConnection } from '../openflow/connection.ts';
 import { writeFlowMod } from '../openflow/flow-mod.ts';
 import { writeGroupMod } from '../openflow/group.ts';
@@ -90,13 +91,12 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
    * whole.
    */
   async apply({ put, remove, isWhole }: Plan<BridgeKey, BridgeValue>, signal: AbortSignal): Promise<void> {
-    const messages: Uint8Array[] = [];
-    for (const [key, value] of put) if (isGroupKey(key)) messages.push(putGroup(value));
+    const groups = [...put].filter(([key]) => isGroupKey(key));
     const puts = [...put].filter(([key]) => isFlowKey(key)).sort(([a], [b]) => depthOfKey(b) - depthOfKey(a));
     const removals = [...remove].filter(isFlowKey).sort((a, b) => depthOfKey(a) - depthOfKey(b));
-    for (const [key, value] of puts) messages.push(flowMessage(addFlow(key, value)));
-    for (const key of removals) messages.push(flowMessage(deleteFlow(key)));
-    for (const key of remove) if (isGroupKey(key)) messages.push(deleteGroup(numberOf(key)));
+    const without = [...remove].filter(isGroupKey);
+    const length = groups.length + puts.length + removals.length + without.length;
+    const messages = { length, [Symbol.iterator]: () => messagesOf({ groups, puts, removals, without }) };
     const meters = [...put].filter(([key]) => isMeterKey(key));
     const made = await putMeters(this.#connection, meters, signal);
     await this.#bundle(messages, isWhole === true, made, signal);
@@ -104,16 +104,36 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
     await restoreSettings(this.#connection, [...remove].filter(isOpenFlowSetting), signal);
   }
 
-  async #bundle(messages: readonly Uint8Array[], isWhole: boolean, made: readonly BridgeKey[], signal: AbortSignal): Promise<void> {
+  async #bundle(messages: Messages, isWhole: boolean, made: readonly BridgeKey[], signal: AbortSignal): Promise<void> {
     const isAtOnce = !this.#isAsked && !isWhole && messages.length <= atOnceMost;
     try {
-      await (isAtOnce ? this.#connection.bundleAtOnce(messages, signal) : this.#connection.bundle(messages, signal));
+      if (isAtOnce)
+        await this.#connection.bundleAtOnce(
+          Array.from(messages, (message) => message.slice()),
+          signal,
+        );
+      else await this.#connection.bundle(messages, signal);
     } catch (thrown) {
       if (thrown instanceof SeineError && thrown.context['inPart'] === true) this.#isAsked = true;
       if (thrown instanceof SeineError && thrown.code === 'REFUSED') await deleteMeters(this.#connection, made, signal);
       throw thrown;
     }
   }
+}
+
+interface Steps {
+  readonly groups: readonly (readonly [BridgeKey, BridgeValue])[];
+  readonly puts: readonly (readonly [BridgeKey, BridgeValue])[];
+  readonly removals: readonly BridgeKey[];
+  readonly without: readonly BridgeKey[];
+}
+
+/** In the order in which they are made. Each is valid until the next one is asked for. */
+function* messagesOf({ groups, puts, removals, without }: Steps): Generator<Uint8Array> {
+  for (const [, value] of groups) yield putGroup(value);
+  for (const [key, value] of puts) yield flowMessage(addFlow(key, value));
+  for (const key of removals) yield flowMessage(deleteFlow(key));
+  for (const key of without) yield deleteGroup(numberOf(key));
 }
 
 function putGroup(value: BridgeValue): Uint8Array {
@@ -132,5 +152,5 @@ const scratch = new ByteWriter(1024);
 
 function flowMessage(mod: Parameters<typeof writeFlowMod>[1]): Uint8Array {
   writeFlowMod(scratch.truncate(0), mod);
-  return scratch.finish();
+  return scratch.written();
 }
