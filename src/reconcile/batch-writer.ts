@@ -14,6 +14,8 @@ export interface WriteProgress<K, V> {
   readonly actual: Map<K, V>;
   /** `remembered`: a refusal may only mean that the remembered state is out of date. */
   readonly source: 'observed' | 'remembered';
+  /** Whether another process has changed the target since it was observed: a refusal may be about that. */
+  readonly isOutdated?: () => boolean;
   put: number;
   removed: number;
 }
@@ -39,7 +41,7 @@ export class BatchWriter<K extends string, V> {
   /**
    * Writes the batches in order. What the target took is noted in `writing`.
    *
-   * @throws SeineError `REFUSED` if the observed state may be out of date (it was remembered, or removals alone were refused);
+   * @throws SeineError `REFUSED` if the observed state may be out of date (it was remembered, changed by others since, or removals alone were refused);
    *   otherwise as the target's `apply`. What is in `writing` was written.
    */
   async write(all: readonly PlanBatch<K, V>[], writing: WriteProgress<K, V>, signal: AbortSignal): Promise<void> {
@@ -59,7 +61,8 @@ export class BatchWriter<K extends string, V> {
       await this.#options.target.apply(batch, signal);
     } catch (thrown) {
       const error = SeineError.from(thrown, `apply to ${this.#options.name}`);
-      if (error.code !== 'REFUSED' || (writing.source === 'remembered' && this.#options.refusals !== 'certain')) throw error;
+      const isDoubtful = writing.source === 'remembered' || writing.isOutdated?.() === true;
+      if (error.code !== 'REFUSED' || (isDoubtful && this.#options.refusals !== 'certain')) throw error;
       return this.#isolate(batch, error);
     }
     for (const owner of batch.owners) this.clearRefusal(owner);

@@ -69,6 +69,42 @@ it('observes again before it accepts a refusal', async () => {
   expect(t.refused).toEqual([]);
 });
 
+it('blames nobody where another process changes the target between the look and the write', async () => {
+  await t.want('a', { ground: 1 });
+  const { apply, observe } = t.target;
+  // A switch says so before it refuses what needs it.
+  t.target.observe = async () => {
+    const seen = await observe.call(t.target);
+    t.target.held.delete('ground');
+    t.target.observe = observe;
+    t.reconciler.recheck();
+    return seen;
+  };
+  t.target.apply = async (plan) => {
+    const stands = t.target.held.has('ground') || plan.put.has('ground');
+    if (plan.put.has('x') && !stands) throw new SeineError('REFUSED', 'no ground');
+    await apply.call(t.target, plan);
+  };
+  t.reconciler.recheck();
+  await t.want('b', { x: 1 });
+  expect([...t.target.held.keys()].toSorted()).toEqual(['ground', 'x']);
+  expect([t.refused, t.reconciler.failures()]).toEqual([[], []]);
+});
+
+it('blames one in the end where others change the target after each look', async () => {
+  const { observe } = t.target;
+  t.target.observe = async () => {
+    const seen = await observe.call(t.target);
+    if (t.refused.length === 0) t.reconciler.recheck();
+    return seen;
+  };
+  t.target.poison.add('bad');
+  t.reconciler.recheck();
+  await expect(t.want('b', { bad: 1 })).rejects.toMatchObject({ code: 'REFUSED' });
+  await t.want('c', { y: 1 });
+  expect(t.target.held.has('y')).toBe(true);
+});
+
 it('forgets a refusal with the owner, and does not spin', async () => {
   t.target.poison.add('bad');
   t.desired.set('b', new Map([['bad', 1]]));

@@ -15,6 +15,9 @@ import { RepairLedger } from './repair-ledger.ts';
 import type { Plan } from './target.ts';
 import { WatchedTarget } from './watched-target.ts';
 
+/** So often in a row a refusal is put down to what others changed meanwhile. */
+const doubtsMost = 3;
+
 /** The state of one round. */
 type Round<K, V> = ObservedSnapshot<K, V> & WriteProgress<K, V>;
 
@@ -48,6 +51,8 @@ export class Reconciler<K extends string, V> {
   /** Keys whose removal is not allowed yet. */
   readonly #withheld = new Set<K>();
   #lastError: SeineError | undefined;
+  /** Refusals in a row that were not believed. */
+  #doubts = 0;
   /** Keys that have to change at once, of all rounds since the last one that was whole: after a lost answer nobody knows whether they did. */
   #groups: readonly ReadonlySet<K>[] = [];
   /** The round that is under way. */
@@ -262,7 +267,7 @@ export class Reconciler<K extends string, V> {
     if (view.source === 'observed') this.#filling.looked(view.actual);
     const { actual, invalidatedAtMs, invalidations } = view;
     const drifted = view.source === 'observed' && (await this.#reportDrift(actual));
-    const round: Round<K, V> = { ...view, put: 0, removed: 0 };
+    const round: Round<K, V> = { ...view, isOutdated: () => this.#isOutdated(view), put: 0, removed: 0 };
     this.#writing = round;
     if (!this.#filling.isUnderWay) await this.#applyUrgent(round, [], signal);
     const { revision } = desired;
@@ -279,6 +284,7 @@ export class Reconciler<K extends string, V> {
     if (drifted) this.#options.events.repaired(this.#options.now() - (invalidatedAtMs ?? startedMs));
     if (view.source === 'observed') this.#observeTookMs = this.#options.now() - startedMs;
     this.#writing = undefined;
+    this.#doubts = 0;
     if (!this.#observed.keep(round)) return; // the target was replaced meanwhile; another round is due
     this.#groups = [];
     this.#goodMs = this.#options.now();
@@ -381,9 +387,16 @@ export class Reconciler<K extends string, V> {
       this.#progress.advanced();
     } catch (thrown) {
       const refused = thrown instanceof SeineError && thrown.code === 'REFUSED';
-      if (refused && round.source === 'remembered') this.#observed.invalidate(); // e.g. a group that the flow needs is gone, and no event said so
+      if (refused && round.source === 'remembered')
+        this.#observed.invalidate(); // e.g. a group that the flow needs is gone, and no event said so
+      else if (refused) this.#doubts++;
       throw thrown;
     }
+  }
+
+  /** E.g. groups were deleted between the looks at groups and at flows. Not for ever: somebody may change the target all the time. */
+  #isOutdated({ invalidations }: ObservedSnapshot<K, V>): boolean {
+    return this.#observed.invalidations !== invalidations && this.#doubts < doubtsMost;
   }
 
   /** @returns whether there was any */
