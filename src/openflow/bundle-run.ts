@@ -8,11 +8,11 @@ import { RangeRun } from './range-run.ts';
 import type { OpenFlowSession } from './session.ts';
 
 /** So many messages, encoded as they are wanted: each is valid until the next one is taken. */
-export interface Messages extends Iterable<Uint8Array> {
+export interface BundleMessages extends Iterable<Uint8Array> {
   readonly length: number;
 }
 
-interface Bundle<M = Messages> {
+interface Bundle<M = BundleMessages> {
   readonly bundle: number;
   readonly messages: M;
 }
@@ -87,7 +87,7 @@ class BundleRun {
   }
 
   /** @throws SeineError also what `messages` throws; `INVARIANT` if they are more or longer than a bundle may be. Nothing is changed then */
-  async add(messages: Messages, signal: AbortSignal): Promise<void> {
+  async add(messages: BundleMessages, signal: AbortSignal): Promise<void> {
     let w = new ByteWriter(Math.min(chunkBytes, messages.length * usualBytes + 64));
     let [index, bytes] = [0, 0];
     this.#writeControl(w, 'openRequest', this.#run.firstXid);

@@ -5,7 +5,7 @@ import { Waiters } from '../async/waiters.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { type ByteWriter, bytesOf } from '../wire/bytes.ts';
 import { runApply } from './apply-run.ts';
-import { type Messages, runBundle, runBundleAtOnce } from './bundle-run.ts';
+import { type BundleMessages, runBundle, runBundleAtOnce } from './bundle-run.ts';
 import {
   decodeAggregate,
   type FlowAggregate,
@@ -267,7 +267,7 @@ export class OpenFlowConnection {
    *   `context.error`. Nothing was changed. `UNAVAILABLE`: `context.sent` is `false` if nothing was changed, otherwise all or
    *   nothing was.
    */
-  async bundle(messages: Messages, signal: AbortSignal): Promise<void> {
+  async bundle(messages: BundleMessages, signal: AbortSignal): Promise<void> {
     await this.#bundled(messages.length, (session, bundle) => {
       const checked = { length: messages.length, [Symbol.iterator]: () => this.#checked(messages, session) };
       return runBundle(session, { bundle, messages: checked }, signal);
@@ -335,7 +335,7 @@ export class OpenFlowConnection {
     }
   }
 
-  *#checked(messages: Messages, session: OpenFlowSession): Generator<Uint8Array> {
+  *#checked(messages: BundleMessages, session: OpenFlowSession): Generator<Uint8Array> {
     for (const message of messages) {
       this.#check([message], session);
       this.#count(message);

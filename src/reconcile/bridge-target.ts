@@ -1,5 +1,5 @@
 import { SeineError } from '../errors/seine-error.ts';
-import type { Messages } from '../openflow/bundle-run.ts';
+import type { BundleMessages } from '../openflow/bundle-run.ts';
 import type { OpenFlowConnection } from '../openflow/connection.ts';
 import { writeFlowMod } from '../openflow/flow-mod.ts';
 import { writeGroupMod } from '../openflow/group.ts';
@@ -104,7 +104,7 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
     await restoreSettings(this.#connection, [...remove].filter(isOpenFlowSetting), signal);
   }
 
-  async #bundle(messages: Messages, isWhole: boolean, made: readonly BridgeKey[], signal: AbortSignal): Promise<void> {
+  async #bundle(messages: BundleMessages, isWhole: boolean, made: readonly BridgeKey[], signal: AbortSignal): Promise<void> {
     const isAtOnce = !this.#isAsked && !isWhole && messages.length <= atOnceMost;
     try {
       if (isAtOnce)
@@ -121,7 +121,7 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
   }
 }
 
-interface Steps {
+interface BridgeMessages {
   readonly groups: readonly (readonly [BridgeKey, BridgeValue])[];
   readonly puts: readonly (readonly [BridgeKey, BridgeValue])[];
   readonly removals: readonly BridgeKey[];
@@ -129,7 +129,7 @@ interface Steps {
 }
 
 /** In the order in which they are made. Each is valid until the next one is asked for. */
-function* messagesOf({ groups, puts, removals, without }: Steps): Generator<Uint8Array> {
+function* messagesOf({ groups, puts, removals, without }: BridgeMessages): Generator<Uint8Array> {
   for (const [, value] of groups) yield putGroup(value);
   for (const [key, value] of puts) yield flowMessage(addFlow(key, value));
   for (const key of removals) yield flowMessage(deleteFlow(key));

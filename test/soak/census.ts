@@ -43,7 +43,7 @@ function lines(text: string): readonly string[] {
 }
 
 /** One sentence for each kind of thing of which there is another number than before, or other ones. */
-export function leftOver(before: Census, after: Census): readonly string[] {
+export function orphansOf(before: Census, after: Census): readonly string[] {
   const found: string[] = [];
   for (const what of ['flows', 'groups', 'meters', 'elements'] as const) {
     const more = after[what].filter((one) => !before[what].includes(one));

@@ -5,7 +5,7 @@ import { nodePaths } from '../../src/lab/plan/names.ts';
 import { type ConvergeLab, until } from '../support/converge-lab.ts';
 import type { CrashRuntime, LiveContainer } from '../support/crash-runtime.ts';
 import { holdingsOf } from '../support/node-holdings.ts';
-import { type Census, censusOf, leftOver } from './census.ts';
+import { type Census, censusOf, orphansOf } from './census.ts';
 import { gentle, violent } from './faults.ts';
 import { figuresOf, type ProcessFigures, risen } from './figures.ts';
 import { ServiceChurn } from './service-churn.ts';
@@ -230,7 +230,7 @@ export class Soak {
   async #expectAsBefore(before: Census): Promise<void> {
     let found: readonly string[] = [];
     const isAsBefore = async () => {
-      found = leftOver(before, await censusOf(this.#options.lab));
+      found = orphansOf(before, await censusOf(this.#options.lab));
       return found.length === 0;
     };
     await until(isAsBefore, forgottenWithinMs, () => found.join('; ')).catch((thrown: unknown) => this.#problems.push(String(thrown)));

@@ -16,14 +16,14 @@ export const mutants: Readonly<Record<string, Mutant>> = {
   'flow-kept': {
     what: 'flows that nobody wants any more are not removed',
     file: bridge,
-    from: 'for (const key of removals) messages.push(flowMessage(deleteFlow(key)));',
-    to: 'void removals;',
+    from: 'const removals = [...remove].filter(isFlowKey)',
+    to: 'const removals = [...remove].filter(() => false)',
   },
   'group-stale': {
     what: 'groups that nobody wants any more are not removed',
     file: bridge,
-    from: 'for (const key of remove) if (isGroupKey(key)) messages.push(deleteGroup(numberOf(key)));',
-    to: 'void deleteGroup; void numberOf;',
+    from: 'const without = [...remove].filter(isGroupKey);',
+    to: 'const without = [...remove].filter(() => false);',
   },
   'meter-kept': {
     what: 'meters that nobody wants are not removed',
