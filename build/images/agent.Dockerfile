@@ -8,9 +8,10 @@
 # For another architecture add --platform linux/arm64; Node and koffi come prebuilt for both, the plugin is compiled.
 
 # Has Node and npm; builds.
-ARG BUILD_BASE=docker.io/library/node:24-trixie-slim
-# What runs. Any Debian 12 or newer.
-ARG BASE=docker.io/library/debian:trixie-slim
+ARG BUILD_BASE=docker.io/library/node:24-bookworm-slim
+# What runs. Debian 12: after libnftables of 13 has written a table, that of 12 ends by a fault of memory at the mere list of tables, and with it the agent of an
+# earlier release and the `nft` of such a node.
+ARG BASE=docker.io/library/debian:bookworm-slim
 
 FROM ${BUILD_BASE} AS build
 RUN apt-get update \

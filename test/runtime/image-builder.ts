@@ -53,16 +53,18 @@ export async function podman(args: readonly string[], signal: AbortSignal): Prom
  * another architecture than this machine's, the kernel has to know an emulator for programs of it.
  */
 export async function buildImages(signal: AbortSignal, architecture: Architecture = own): Promise<void> {
-  const bases = await makeBases(signal, architecture, debianOf(root));
-  for (const name of ['ovs', 'agent'] as const)
+  for (const name of ['ovs', 'agent'] as const) {
+    const bases = await makeBases(signal, architecture, debianOf(root, name));
     await build({ source: root, name, tag: imagesFor(architecture)[name], bases, architecture }, signal);
+  }
 }
 
 /** The images of a version that was released, likewise. @param source its files, as its commit has them */
 export async function buildImagesOfRelease(version: string, source: string, signal: AbortSignal): Promise<void> {
-  const bases = await makeBases(signal, own, debianOf(source));
-  for (const name of ['ovs', 'agent'] as const)
+  for (const name of ['ovs', 'agent'] as const) {
+    const bases = await makeBases(signal, own, debianOf(source, name));
     await build({ source, name, tag: imagesOfRelease(version)[name], bases, architecture: own }, signal);
+  }
 }
 
 /** @returns what a shell needs whose `podman` is to have the storage of `podman` here */
@@ -78,11 +80,11 @@ export async function buildOlderOvs(signal: AbortSignal): Promise<void> {
   await build({ source: root, name: 'ovs', tag: olderOvsImage, bases, architecture: own }, signal);
 }
 
-/** The Debian, by its code name, that the Dockerfiles of a checkout name. */
-function debianOf(source: string): string {
-  const dockerfile = readFileSync(join(source, 'build', 'images', 'ovs.Dockerfile'), 'utf8');
+/** The Debian, by its code name, that a Dockerfile of a checkout names. */
+function debianOf(source: string, name: 'agent' | 'ovs'): string {
+  const dockerfile = readFileSync(join(source, 'build', 'images', `${name}.Dockerfile`), 'utf8');
   const [, release] = /^ARG BASE=\S+\/debian:(\w+)-slim$/m.exec(dockerfile) ?? [];
-  if (release === undefined) throw new Error(`the image of Open vSwitch in ${source} names no Debian`);
+  if (release === undefined) throw new Error(`the image ${name} in ${source} names no Debian`);
   return release;
 }
 
@@ -92,7 +94,11 @@ interface Bases {
 }
 
 /** What stands for the images that the Dockerfiles name. @param debian its code name @returns their names here */
-export async function makeBases(signal: AbortSignal, architecture: Architecture = own, debian: string = debianOf(root)): Promise<Bases> {
+export async function makeBases(
+  signal: AbortSignal,
+  architecture: Architecture = own,
+  debian: string = debianOf(root, 'agent'),
+): Promise<Bases> {
   mkdirSync(cache, { recursive: true });
   writeFileSync(join(cache, 'containers.conf'), configuration);
   const archive = await makeBase(architecture, signal, debian);

@@ -3,12 +3,11 @@ import type { ConvergeLab } from '../support/converge-lab.ts';
 
 const outageMs = 3_000;
 
-/** What a node meets in its life without losing what a process has in memory. */
-export const gentle: Readonly<Record<string, (lab: ConvergeLab) => Promise<void>>> = {
+type Faults = Readonly<Record<string, (lab: ConvergeLab) => Promise<void>>>;
+
+/** What a node meets in its life while calls go on, and no call may fail for. */
+export const gentle: Faults = {
   'database compacted': async (lab) => void (await lab.exec(1, 'ovs-appctl', '-t', 'ovsdb-server', 'ovsdb-server/compact')),
-  'flows deleted': async (lab) => void (await lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'del-flows', 'br-int')),
-  'groups deleted': async (lab) => void (await lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'del-groups', 'br-int')),
-  'packet filter flushed': async (lab) => void (await lab.exec(1, 'nft', 'flush', 'ruleset')),
   'API server away': async (lab) => {
     await lab.apiServer('stop');
     await sleep(outageMs);
@@ -16,8 +15,18 @@ export const gentle: Readonly<Record<string, (lab: ConvergeLab) => Promise<void>
   },
 };
 
+/** What somebody takes away by hand, between calls: a CHECK would rightly fail before it is back. */
+export const foreign: Faults = {
+  'flows deleted': async (lab) => void (await lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'del-flows', 'br-int')),
+  'groups deleted': async (lab) => void (await lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'del-groups', 'br-int')),
+  'packet filter gone': async (lab) => {
+    const tables = (await lab.exec(1, 'nft', 'list', 'tables')).split('\n').filter((line) => / seine(?!-lab)\S*$/.test(line));
+    for (const line of tables) await lab.exec(1, 'nft', ...`delete ${line}`.split(' '));
+  },
+};
+
 /** The agent is killed while calls are under way; see soak.ts. */
-export const violent: typeof gentle = {
+export const violent: Faults = {
   'ovs-vswitchd killed': async (lab) => await killed(lab, 'ovs-vswitchd'),
   'ovsdb-server killed': async (lab) => await killed(lab, 'ovsdb-server'),
   'both killed': async (lab) => await killed(lab, 'all'),

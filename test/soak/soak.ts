@@ -6,7 +6,7 @@ import { type ConvergeLab, until } from '../support/converge-lab.ts';
 import type { CrashRuntime, LiveContainer } from '../support/crash-runtime.ts';
 import { holdingsOf } from '../support/node-holdings.ts';
 import { type Census, censusOf, orphansOf } from './census.ts';
-import { gentle, violent } from './faults.ts';
+import { foreign, gentle, violent } from './faults.ts';
 import { figuresOf, type ProcessFigures, risen } from './figures.ts';
 import { ServiceChurn } from './service-churn.ts';
 import { type Sample, type Slope, slopeOf } from './slope.ts';
@@ -132,19 +132,23 @@ export class Soak {
     const lane = async (): Promise<void> => {
       while (left-- > 0) await this.#step(isViolent);
     };
-    const kind = isViolent ? violent : gentle;
-    const names = Object.keys(kind);
-    const name = names[this.#rounds.length % names.length] ?? '';
-    const harm = async () => await kind[name]?.(lab);
-    this.#faults[name] = (this.#faults[name] ?? 0) + 1;
-    await Promise.all([...Array.from({ length: lanes }, lane), ...(isViolent ? [] : [harm()])]);
+    const during = isViolent ? undefined : this.#harm(gentle);
+    await Promise.all([...Array.from({ length: lanes }, lane), during]);
     await this.#killing;
     await lab.untilReady(1);
     // While the switch is gone, runtimes get no answer.
-    if (isViolent) await harm();
+    await this.#harm(isViolent ? violent : foreign);
     await lab.untilReady(1);
     // The runtime calls GC alone.
     await runtime.collectGarbage();
+  }
+
+  /** The next of these, in turn. */
+  async #harm(faults: typeof gentle): Promise<void> {
+    const names = Object.keys(faults);
+    const name = names[this.#rounds.length % names.length] ?? '';
+    this.#faults[name] = (this.#faults[name] ?? 0) + 1;
+    await faults[name]?.(this.#options.lab);
   }
 
   async #step(violent: boolean): Promise<void> {
