@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { firing, readAlert, readAlerts } from './alerts.ts';
+import { firing, readAlerts, scrapeOf } from './alerts.ts';
+import { Expression } from './promql.ts';
 
 const metrics = `# TYPE seine_agent_problems gauge
 seine_agent_problems{kind="agent.ready"} 1
@@ -11,25 +12,62 @@ seine_agent_look_round_seconds{look="cni"} 8
 seine_agent_look_round_seconds{look="journal"} 8
 `;
 
-const told = (expression: string): readonly string[] => firing(readAlert('A', expression), metrics);
+function told(text: string, ...looks: readonly string[]): readonly string[] {
+  const expression = new Expression(text);
+  const wanted = new Set(expression.metrics);
+  const scrapes = looks.map((look, index) => scrapeOf(index * 1_000, look, wanted));
+  return firing([{ name: 'A', expression }], scrapes).map((alert) => alert.told);
+}
 
 it('tells by one look which alerts are true, with the labels that they are true of', () => {
-  expect(told('seine_agent_ready == 0')).toEqual(['A ']);
-  expect(told('seine_agent_problems{kind!~"agent.*|object"} > 0')).toEqual(['A about=a \\"b\\",kind=dns']);
-  expect(told('seine_agent_problems{kind="agent.ready"} > 1.5e9')).toEqual([]);
-  expect(told('seine_agent_look_age_seconds > seine_agent_look_round_seconds')).toEqual(['A look=cni']);
-  expect(told('seine_agent_not_there == 0')).toEqual([]);
+  expect(told('seine_agent_ready == 0', metrics)).toEqual(['A']);
+  expect(told('seine_agent_problems{kind!~"agent.*|object"} > 0', metrics)).toEqual(['A about=a \\"b\\",kind=dns']);
+  expect(told('seine_agent_problems{kind="agent.ready"} > 1.5e9', metrics)).toEqual([]);
+  expect(told('seine_agent_look_age_seconds > seine_agent_look_round_seconds', metrics)).toEqual(['A look=cni']);
+  expect(told('seine_agent_not_there == 0', metrics)).toEqual([]);
+  expect(told('up{job="seine-agent"} == 0', metrics)).toEqual([]);
+  expect(told('up{job="seine-agent"} == 0', metrics, '')).toEqual(['A']);
 });
 
-it('leaves out what takes more than one look', () => {
-  expect(readAlert('A', 'increase(seine_agent_drift_entries_total[1h]) > 0')).toEqual([]);
-  expect(readAlert('A', 'a == 0 and b == 1')).toEqual([]);
+it('joins what it compares: and, or, unless, by their labels or by some', () => {
+  const text = 'a{kind="x"} 0\na{kind="y"} 0\nb{kind="x"} 1\nb{kind="y"} 0\nc 1\n';
+  expect(told('a == 0 and b == 1', text)).toEqual(['A kind=x']);
+  expect(told('a == 0 unless b == 1', text)).toEqual(['A kind=y']);
+  expect(told('(a == 0 and b == 1) or b{kind="y"} < 1', text)).toEqual(['A kind=x', 'A kind=y']);
+  expect(told('a == 0 unless on (instance) c == 1', text)).toEqual([]);
+  expect(told('a{kind="x"} / on (instance) group_left () sum by (instance) (b) < 0.1', text)).toEqual(['A kind=x']);
+  expect(told('sum by (instance) (b{kind="x"}) / sum by (instance) (b) > 0.9', text)).toEqual(['A']);
+  expect(told('count(count by (kind) (a)) > 1', text)).toEqual(['A']);
 });
 
-it('reads most alerts that ship', () => {
-  const names = readAlerts().map(({ name }) => name);
-  expect(names).toContain('SeineProblem');
-  expect(names).toContain('SeineContested');
-  expect(names).toContain('SeineNotAsWanted');
-  expect(names.length).toBeGreaterThan(20);
+it('tells of what was looked at what grew, also where a process began anew, and how often it did', () => {
+  const drift = 'increase(d[1h]) > 0 unless on (instance) increase(n[1h]) > 0';
+  expect(told(drift, 'd{part="a"} 4\nd{part="b"} 0\nn 1', 'd{part="a"} 5\nd{part="b"} 0\nn 1')).toEqual(['A part=a']);
+  expect(told(drift, 'd 4\nn 1', 'd 5\nn 2')).toEqual([]);
+  expect(told('increase(d[1h]) > 2', 'd 9', 'd 3')).toEqual(['A']);
+  expect(told('rate(d[5m]) > 0.9', 'd 0', 'd 1', 'd 2')).toEqual(['A']);
+  expect(told('rate(d[5m]) > 1.1', 'd 0', 'd 1', 'd 2')).toEqual([]);
+  expect(told('changes(d[1h]) > 1', 'd 1', 'd 2', 'd 2', 'd 1')).toEqual(['A']);
+  expect(told('increase(d[1h]) > 0', 'd 1')).toEqual([]);
+});
+
+it('tells quantiles of what was counted in buckets', () => {
+  const buckets = (...counts: readonly number[]): string =>
+    counts.map((count, index) => `l_bucket{le="${['1', '2', '+Inf'][index]}"} ${count}`).join('\n');
+  const expression = (least: string): string => `histogram_quantile(0.5, sum by (instance, le) (rate(l_bucket[5m]))) > ${least}`;
+  expect(told(expression('1.4'), buckets(0, 0, 0), buckets(0, 10, 10))).toEqual(['A']);
+  expect(told(expression('1.6'), buckets(0, 0, 0), buckets(0, 10, 10))).toEqual([]);
+  expect(told(expression('1.9'), buckets(0, 0, 0), buckets(0, 0, 10))).toEqual(['A']);
+  expect(told(expression('0'), buckets(5, 5, 5), buckets(5, 5, 5))).toEqual([]);
+});
+
+it('refuses what it does not understand', () => {
+  expect(() => told('topk(1, a)', 'a 1')).toThrow();
+  expect(() => told('a >', 'a 1')).toThrow();
+});
+
+it('understands every alert that ships', () => {
+  const alerts = readAlerts();
+  expect(alerts.map(({ name }) => name)).toContain('SeineDrift');
+  expect(firing(alerts, [scrapeOf(0, metrics, new Set()), scrapeOf(1, metrics, new Set())])).toEqual([]);
 });

@@ -2,86 +2,53 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { root } from './lab.ts';
+import { Expression, type Sample, type Scrape } from './promql.ts';
 
-/** An alert that one look at an agent's metrics can tell: one metric is compared with a number, or with another of the same labels. */
 export interface Alert {
   readonly name: string;
-  readonly left: Selector;
-  readonly operator: string;
-  readonly right: Selector | number;
-}
-
-interface Selector {
-  readonly metric: string;
-  readonly matchers: readonly { readonly label: string; readonly how: string; readonly value: string }[];
+  readonly expression: Expression;
 }
 
 /** What they say may be so on a node that is as it ought to be: objects of the API that contradict each other, which a virgin objects to as well. */
-const ofObjects = new Set(['SeineObjectsNotServed']);
+export const ofObjects: ReadonlySet<string> = new Set(['SeineObjectsNotServed']);
 
-const selector = String.raw`(\w+)(?:\{([^}]*)\})?`;
-const comparison = new RegExp(String.raw`^${selector} (==|>|<) (?:${selector}|([\d.e+]+))$`);
+/** As `docs/operations.md` has Prometheus scrape it. */
+const scraped = new Map([
+  ['job', 'seine-agent'],
+  ['instance', 'tried'],
+]);
 
 /** Those of the file that ships, whatever their `for`. */
 export function readAlerts(): readonly Alert[] {
   const file = readFileSync(join(root, 'build', 'observability', 'alerts.yaml'), 'utf8');
   const { groups } = parse(file) as { groups: { rules: { alert: string; expr: string }[] }[] };
-  return groups.flatMap(({ rules }) => rules).flatMap(({ alert, expr }) => (ofObjects.has(alert) ? [] : readAlert(alert, expr)));
+  return groups.flatMap(({ rules }) => rules.map(({ alert, expr }) => ({ name: alert, expression: new Expression(expr) })));
 }
 
-/** None where it takes more than one look, or more than one comparison. */
-export function readAlert(name: string, expression: string): readonly Alert[] {
-  const [, metric, matchers, operator, otherMetric, otherMatchers] = comparison.exec(expression.trim()) ?? [];
-  if (metric === undefined || operator === undefined || otherMetric === undefined) return [];
-  const number = Number(otherMetric);
-  const right = Number.isNaN(number) ? selectorOf(otherMetric, otherMatchers) : number;
-  return [{ name, left: selectorOf(metric, matchers), operator, right }];
+/** @param text metrics (text exposition format); empty where nobody answered @param wanted names of the metrics that are kept */
+export function scrapeOf(atMs: number, text: string, wanted: ReadonlySet<string>): Scrape {
+  const samples = new Map<string, Sample[]>([['up', [{ labels: scraped, value: text === '' ? 0 : 1 }]]]);
+  for (const [, metric = '', labels = '', value] of text.matchAll(/^(\w+)(?:\{(.*)\})? (\S+)$/gm)) {
+    if (!wanted.has(metric)) continue;
+    const named = [...labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(([, name = '', held = '']) => [name, held] as const);
+    const known = samples.get(metric);
+    const sample = { labels: new Map([...scraped, ...named]), value: Number(value) };
+    if (known === undefined) samples.set(metric, [sample]);
+    else known.push(sample);
+  }
+  return { atMs, samples };
 }
 
-function selectorOf(metric: string, matchers = ''): Selector {
-  const found = [...matchers.matchAll(/(\w+)(=~|!~|!=|=)"([^"]*)"/g)];
-  return { metric, matchers: found.map(([, label = '', how = '', value = '']) => ({ label, how, value })) };
-}
-
-interface Sample {
-  readonly metric: string;
-  readonly labels: ReadonlyMap<string, string>;
-  readonly value: number;
-}
-
-/** Alerts that are true by these metrics (text exposition format), with their labels. */
-export function firing(alerts: readonly Alert[], text: string): readonly string[] {
-  const samples = [...text.matchAll(/^(\w+)(?:\{(.*)\})? (\S+)$/gm)].map(
-    ([, metric = '', labels = '', value]): Sample => ({
-      metric,
-      labels: new Map([...labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(([, name = '', held = '']) => [name, held])),
-      value: Number(value),
-    }),
-  );
-  return alerts.flatMap((alert) =>
-    samples.filter((sample) => isOf(alert.left, sample) && isTrue(alert, sample, samples)).map((sample) => `${alert.name} ${told(sample)}`),
+/** Alerts that are true, with the labels that they are true of. @param scrapes in their order; windows are what they span */
+export function firing(alerts: readonly Alert[], scrapes: readonly Scrape[]): readonly { readonly name: string; readonly told: string }[] {
+  return alerts.flatMap(({ name, expression }) =>
+    expression.evaluate(scrapes).map(({ labels }) => ({ name, told: `${name} ${toldOf(labels)}`.trim() })),
   );
 }
 
-function isOf({ metric, matchers }: Selector, sample: Sample): boolean {
-  return metric === sample.metric && matchers.every(({ label, how, value }) => matches(how, value, sample.labels.get(label) ?? ''));
-}
-
-function matches(how: string, value: string, held: string): boolean {
-  if (how === '=') return held === value;
-  if (how === '!=') return held !== value;
-  return new RegExp(`^(?:${value})$`).test(held) === (how === '=~');
-}
-
-function isTrue({ operator, right }: Alert, sample: Sample, all: readonly Sample[]): boolean {
-  const other = typeof right === 'number' ? right : all.find((each) => isOf(right, each) && told(each) === told(sample))?.value;
-  if (other === undefined) return false;
-  if (operator === '==') return sample.value === other;
-  return operator === '>' ? sample.value > other : sample.value < other;
-}
-
-function told({ labels, value: _ }: Sample): string {
+function toldOf(labels: ReadonlyMap<string, string>): string {
   return [...labels]
+    .filter(([name]) => !scraped.has(name))
     .map(([name, held]) => `${name}=${held}`)
     .toSorted()
     .join();

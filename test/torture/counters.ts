@@ -5,8 +5,8 @@ import type { Part } from './step.ts';
 const counted = /^seine_agent_drift_entries_total\{part="(?<part>\w+)"\} (?<value>\d+)/gm;
 
 /** What an agent counts and measures, as Prometheus reads it. Empty where none answers. */
-export async function metrics({ rundir }: Place): Promise<string> {
-  const answer = await askSocket(join(rundir, 'run', 'agent.sock'), 'GET', '/metrics', 10_000).catch(() => undefined);
+export async function metrics({ rundir }: Place, timeoutMs = 10_000): Promise<string> {
+  const answer = await askSocket(join(rundir, 'run', 'agent.sock'), 'GET', '/metrics', timeoutMs).catch(() => undefined);
   return answer?.body ?? '';
 }
 

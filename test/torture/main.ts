@@ -156,8 +156,8 @@ function distribution(done: readonly StepReport[]): string {
     .join(', ');
 }
 
-function tell({ number, agent, deeds, problems, tookMs }: StepReport): void {
-  say(`${number} agent ${agent}: ${deeds.join('; ')} (${Math.round(tookMs)} ms)`);
+function tell({ number, agent, deeds, problems, tookMs, alerts }: StepReport): void {
+  say(`${number} agent ${agent}: ${deeds.join('; ')} (${Math.round(tookMs)} ms)${alerts.length === 0 ? '' : `; ${alerts.join(', ')}`}`);
   for (const problem of problems) say(`    ${problem}`);
 }
 

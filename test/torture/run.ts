@@ -51,6 +51,8 @@ export interface StepReport extends Verdict {
   /** Kinds of what changed something. */
   readonly changed: readonly string[];
   readonly deeds: readonly string[];
+  /** Those that became true meanwhile, without their `for`. */
+  readonly alerts: readonly string[];
 }
 
 /** What a run consists of. */
@@ -136,6 +138,7 @@ export class Torture {
 
   async end(): Promise<void> {
     await this.#next.then((ground) => ground.remove()).catch((error: unknown) => this.#options.say(String(error)));
+    this.#watch.close();
     this.#lanes?.close();
     this.#view.close();
     this.#triedView.close();
@@ -174,6 +177,7 @@ export class Torture {
       agent: step.agent,
       changed: done.flatMap(({ kind, changed }) => (changed ? [kind.name] : [])),
       deeds: done.map(({ told }) => told),
+      alerts: this.#watch.alerts,
     };
   }
 

@@ -30,6 +30,8 @@ export interface StepKind {
   readonly deadline: Deadline;
   /** It needs an agent that lives, and is not done beside one that starts; otherwise any. */
   readonly agent?: 'alive';
+  /** Which alerts, without their `for`, become true meanwhile: `SeineDrift` for a part, if left out. */
+  readonly alerts?: readonly string[];
   /** Who has to count it, if it harms what an agent looks after. */
   readonly part?: Part;
   /**

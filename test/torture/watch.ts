@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { firing, readAlerts } from './alerts.ts';
-import { metrics, repairs } from './counters.ts';
+import { AlertWatch } from './alert-watch.ts';
+import { repairs } from './counters.ts';
 import type { AgentState, Done } from './draw.ts';
 import type { Lab } from './lab.ts';
 import { type LaneAnswer, type Lanes, monotonicMs } from './lanes.ts';
@@ -29,7 +29,7 @@ export class Watch {
   readonly #lanes: Lanes | undefined;
   readonly #losses = new Losses();
   readonly #starvation: Starvation;
-  readonly #alerts = readAlerts();
+  readonly #alerts: AlertWatch;
   #counted: ReadonlyMap<Part, number> = new Map();
   #begunMs = 0;
 
@@ -41,9 +41,11 @@ export class Watch {
     this.#lab = lab;
     this.#lanes = lanes;
     this.#starvation = new Starvation(lab);
+    this.#alerts = new AlertWatch(lab.tried);
   }
 
   async begin(): Promise<void> {
+    await this.#alerts.begin();
     this.#counted = await repairs(this.#lab.tried);
     this.#begunMs = monotonicMs();
     this.#losses.begin(this.#begunMs);
@@ -51,7 +53,8 @@ export class Watch {
 
   /** @param withinMs how long a lane may be silent once the node is as it ought to be @returns what is otherwise than it ought to be */
   async judge(course: Course, withinMs: number): Promise<readonly string[]> {
-    const looks = [() => this.#uncounted(course), () => this.#wrongLearned(), () => this.#firing()];
+    const since = this.#alerts.looks;
+    const looks = [() => this.#uncounted(course), () => this.#untold(course), () => this.#wrongLearned(), () => this.#firing(since)];
     const found = (await Promise.all(looks.map((look) => empty(look, withinMs)))).flat();
     if (this.#lanes === undefined) return found;
     const answer = await this.#lanes.ask({ sinceMs: monotonicMs(), withinMs });
@@ -70,9 +73,27 @@ export class Watch {
     return judgeLearned(flows, services, slices, tried.name);
   }
 
-  /** Alerts whose expression is true, whatever its `for`. */
-  async #firing(): Promise<string[]> {
-    return firing(this.#alerts, await metrics(this.#lab.tried)).map((alert) => `alert ${alert}`);
+  /** Alerts whose expression is true, whatever its `for`, by what was looked at since the node was found to be as it ought to be. */
+  async #firing(since: number): Promise<string[]> {
+    return (await this.#alerts.firing(since)).map((alert) => `alert ${alert}`);
+  }
+
+  /** Which were true since the step began. */
+  get alerts(): readonly string[] {
+    return this.#alerts.became;
+  }
+
+  close(): void {
+    this.#alerts.close();
+  }
+
+  /** What was done alone, and must have been told by an alert. */
+  async #untold({ agent, done }: Course): Promise<string[]> {
+    const [one] = done;
+    if (one === undefined || !one.changed || done.length > 1) return [];
+    const ran = agent === 'alive' || agent === 'frozen';
+    const expected = one.kind.alerts ?? (one.kind.part !== undefined && ran ? ['SeineDrift'] : []);
+    return this.#alerts.missing(expected).map((name) => `alert ${name} did not become true`);
   }
 
   /** What was harmed while an agent ran must be counted. What one finds at its start it only mends. */

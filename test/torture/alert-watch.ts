@@ -1,0 +1,83 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { firing, ofObjects, readAlerts, scrapeOf } from './alerts.ts';
+import { metrics } from './counters.ts';
+import type { Place } from './machine.ts';
+import { Expression, type Scrape } from './promql.ts';
+
+const everyMs = 200;
+const timeoutMs = 1_000;
+/** Of a switch that connects anew, which has lost all flows, `SeineDrift` says nothing. */
+const connects = new Expression('increase(seine_agent_openflow_connects_total{connection="flows"}[1h]) > 0');
+
+/** Looks at an agent's metrics again and again, as Prometheus does, and knows which alerts were true meanwhile, without their `for`. */
+export class AlertWatch {
+  readonly #place: Place;
+  readonly #alerts = readAlerts();
+  readonly #wanted: ReadonlySet<string>;
+  readonly #over = new AbortController();
+  /** Since the step began. */
+  #scrapes: readonly Scrape[] = [];
+  #became = new Set<string>();
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(place: Place) {
+    this.#place = place;
+    this.#wanted = new Set([...this.#alerts.map(({ expression }) => expression), connects].flatMap((each) => each.metrics));
+    void this.#goOn();
+  }
+
+  /** A step begins: what was before is forgotten. */
+  async begin(): Promise<void> {
+    await this.#turn;
+    [this.#scrapes, this.#became] = [[], new Set()];
+    await this.#look();
+  }
+
+  /** Which were true since the step began. */
+  get became(): readonly string[] {
+    return [...this.#became].toSorted();
+  }
+
+  /** Which of these ought to have been true since then, and were not. */
+  missing(expected: readonly string[]): readonly string[] {
+    const connected = connects.evaluate(this.#scrapes).length > 0;
+    return expected.filter((name) => !this.#became.has(name) && !(name === 'SeineDrift' && connected));
+  }
+
+  /** How many looks there were since the step began. */
+  get looks(): number {
+    return this.#scrapes.length;
+  }
+
+  /** Which are true now. @param since how many looks are too old for what asks for a window */
+  async firing(since: number): Promise<readonly string[]> {
+    await this.#look();
+    const found = firing(
+      this.#alerts.filter(({ name }) => !ofObjects.has(name)),
+      this.#scrapes.slice(since),
+    );
+    return found.map(({ told }) => told);
+  }
+
+  close(): void {
+    this.#over.abort();
+  }
+
+  async #goOn(): Promise<void> {
+    while (!this.#over.signal.aborted) {
+      await this.#look();
+      await sleep(everyMs, undefined, { signal: this.#over.signal }).catch(() => undefined);
+    }
+  }
+
+  /** One after another. */
+  #look(): Promise<void> {
+    const look = this.#turn.then(async () => {
+      const text = await metrics(this.#place, timeoutMs);
+      this.#scrapes = [...this.#scrapes, scrapeOf(performance.now(), text, this.#wanted)];
+      for (const { name } of firing(this.#alerts, this.#scrapes)) this.#became.add(name);
+    });
+    this.#turn = look;
+    return look;
+  }
+}
