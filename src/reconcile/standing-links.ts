@@ -171,7 +171,8 @@ export class StandingLinks {
   #repairPair(pair: StandingPair | PodLinkOverPort, host: Link, far: FarEnd & { readonly link: Link }): void {
     const { mtu, hostEnd } = pair;
     if (hostDifferences(pair, host).length > 0)
-      change(this.#host.socket, host, { state: 'up', mtu, ...(hostEnd === 'layer2Only' ? { arp: 'off' } : {}) });
+      // Whose the port is, the far end says; here an alias is somebody else's.
+      change(this.#host.socket, host, { state: 'up', mtu, alias: '', ...(hostEnd === 'layer2Only' ? { arp: 'off' } : {}) });
     if (farDifferences(pair, far.link, far.link.alias).length > 0) change(far.ports.socket, far.link, { state: 'up', mtu });
   }
 
