@@ -7,7 +7,7 @@ import { buildControlPlane, withVersion } from './control-plane.ts';
 import { shippedAgent } from './lab.ts';
 import { makeMutant } from './mutants.ts';
 import { type PodInterfaces, podInterfaceKinds } from './pod-interfaces.ts';
-import { type RunOptions, type StepReport, Torture } from './run.ts';
+import { NotStarted, type RunOptions, type StepReport, Torture } from './run.ts';
 import { shrink } from './shrink.ts';
 import { addPiece, begin, sumOf } from './tally-file.ts';
 
@@ -22,7 +22,8 @@ const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrin
   --from      number of the first step; 0. A run in pieces, from fresh labs, is a seed and ranges of steps
   --shrink    after a difference, how many fresh labs to look with for a shorter list of steps that leads to it; 0
   --agent     what node runs as the tried agent; dist/seine-agent.mjs, which every virgin agent is
-  --mutant    an agent with a fault, which the run must catch: one of mutants.ts, or drawn-N, drawn by the seed N
+  --mutant    an agent with a fault, which the run must catch: one of mutants.ts, or drawn-N, drawn by the seed N. The exit code is 1
+              if it was caught, 0 if not, and 3 if no such agent becomes ready, of which nothing can be said
   --ovs       Open vSwitch of another Debian release, which is fetched once (npm run test:ovs -- --help); what is in PATH
   --kubernetes
               on a real API server of that version, with its controllers and scheduler, in place of the lab's own; the newest
@@ -58,6 +59,9 @@ const options = {
   help: { type: 'boolean', default: false },
 } as const;
 
+/** Exit code of a mutant that is none: no agent became ready, so that nothing could be compared. */
+const doesNotStart = 3;
+
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({ options, args: withVersion(process.argv.slice(2)), allowPositionals: true });
   if (values.help) return print(help);
@@ -87,6 +91,10 @@ async function main(): Promise<number> {
       wholeNumber('shrink', values.shrink, 0),
       values.tally,
     );
+  } catch (thrown) {
+    if (mutant === undefined || !(thrown instanceof NotStarted)) throw thrown;
+    say(`the mutant does not start, and is not caught: ${thrown.message.slice(0, 2_000)}`);
+    return doesNotStart;
   } finally {
     mutant?.remove();
   }

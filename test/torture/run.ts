@@ -55,6 +55,9 @@ export interface StepReport extends Verdict {
   readonly alerts: readonly string[];
 }
 
+/** There is no lab: an agent does not become ready. */
+export class NotStarted extends Error {}
+
 /** What a run consists of. */
 interface Parts {
   readonly lab: Lab;
@@ -96,8 +99,11 @@ export class Torture {
     this.#next = this.#prepare();
   }
 
+  /** @throws NotStarted */
   static async begin(options: RunOptions): Promise<Torture> {
-    const lab = await Lab.raise(options);
+    const lab = await Lab.raise(options).catch((cause: unknown) => {
+      throw new NotStarted(String(cause), { cause });
+    });
     let view: ApiView | undefined;
     let triedView: TriedView | undefined;
     try {
