@@ -10,6 +10,9 @@ export type Deadline = 'announced' | 'swept' | 'restarted' | 'looked';
 /** A part of the agent's status that counts what it found harmed. */
 export type Part = 'bridge' | 'firewall' | 'host' | 'links' | 'settings' | 'switch';
 
+/** Alerts that every start of an agent makes true, without their `for`: there is none, it is not ready, and it has not heard of the API server. */
+export const ofStart: readonly string[] = ['SeineAgentDown', 'SeineAgentNotReady', 'SeineApiNotConfirmed'];
+
 /** What `act` comes to where there was nothing to harm. */
 export const nothingThere = 'there is none';
 

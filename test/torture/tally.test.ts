@@ -11,7 +11,13 @@ function piece(seed: number, from: number, to: number, more: Partial<Piece> = {}
 const kinds = ['flow.deleted', 'route.foreign', 'never'];
 
 it('counts what changed something, and not what it was judged by before the first step', () => {
-  const step = (number: number, agent: string, ...changed: readonly string[]) => ({ number, agent, changed, deeds: changed });
+  const step = (number: number, agent: string, ...changed: readonly string[]) => ({
+    number,
+    agent,
+    changed,
+    deeds: changed,
+    alerts: ['A'],
+  });
   expect(count([step(-1, 'alive')])).toBeUndefined();
   expect(count([step(-1, 'alive'), step(7, 'dead', 'a'), { ...step(8, 'alive', 'a'), deeds: ['a', 'b'] }])).toEqual({
     from: 7,
@@ -19,13 +25,17 @@ it('counts what changed something, and not what it was judged by before the firs
     kinds: { a: 2 },
     agent: { alive: 1, dead: 1 },
     pairs: 1,
+    alerts: { A: 2 },
   });
 });
 
 it('adds pieces up, and names the kinds that were done too seldom, also never', () => {
-  expect(sum([piece(1, 50, 99), piece(1, 0, 49), piece(1, 200, 210, { ended: 'difference', commit: 'def' })], kinds)).toEqual([
+  expect(
+    sum([piece(1, 50, 99), piece(1, 0, 49, { alerts: { A: 2 } }), piece(1, 200, 210, { ended: 'difference', commit: 'def' })], kinds),
+  ).toEqual([
     'seed 1, Open vSwitch 3.1.0 netdev, API of lab, pods veth, kernel 6.1.0: 111 steps, 0 to 99, 200 to 210; commits abc1234, def; difference at 210',
     'agent alive 27; pairs 3',
+    'alerts A 2',
     'kinds flow.deleted 36, never 0, route.foreign 9',
     'fewer than 20 times: never 0, route.foreign 9',
   ]);

@@ -28,6 +28,8 @@ export interface Piece {
   /** How many steps the agent was in each state. */
   readonly agent: Readonly<Record<string, number>>;
   readonly pairs: number;
+  /** In how many steps each alert became true, and was false again once they were judged. Left out by pieces from before it was looked at. */
+  readonly alerts?: Readonly<Record<string, number>>;
   readonly hertz: number;
   readonly patience: number;
   readonly commit: string;
@@ -37,7 +39,7 @@ export interface Piece {
 }
 
 /** Of a piece, what the steps themselves say. */
-export type Counted = Pick<Piece, 'from' | 'to' | 'kinds' | 'agent' | 'pairs'>;
+export type Counted = Pick<Piece, 'from' | 'to' | 'kinds' | 'agent' | 'pairs' | 'alerts'>;
 
 /** A step as it is counted. */
 export interface TallyStep {
@@ -46,6 +48,7 @@ export interface TallyStep {
   /** Of what was drawn and changed something. */
   readonly changed: readonly string[];
   readonly deeds: readonly string[];
+  readonly alerts: readonly string[];
 }
 
 /** Each kind has to have been done so often. */
@@ -62,6 +65,7 @@ export function count(steps: readonly TallyStep[]): Counted | undefined {
     kinds: add(done.flatMap(({ changed }) => changed.map((kind) => [kind, 1] as const))),
     agent: add(done.map(({ agent }) => [agent, 1] as const)),
     pairs: done.filter(({ deeds }) => deeds.length > 1).length,
+    alerts: add(done.flatMap(({ alerts }) => alerts.map((alert) => [alert, 1] as const))),
   };
 }
 
@@ -97,6 +101,7 @@ export function sum(pieces: readonly Piece[], kinds: readonly string[]): readonl
   return [
     ...bySeed(pieces),
     `agent ${listed(Object.entries(agents))}; pairs ${pairs}`,
+    `alerts ${listed(Object.entries(add(pieces.flatMap(({ alerts = {} }) => Object.entries(alerts)))))}`,
     `kinds ${listed([...ofKind])}`,
     rare.length === 0 ? `each kind ${leastOfKind} times or more` : `fewer than ${leastOfKind} times: ${listed(rare)}`,
   ];

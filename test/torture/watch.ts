@@ -8,7 +8,7 @@ import { judgeLearned } from './learned.ts';
 import { Losses } from './losses.ts';
 import { learnedFlows } from './snapshot.ts';
 import { Starvation } from './starvation.ts';
-import type { Part } from './step.ts';
+import { ofStart, type Part } from './step.ts';
 
 const pollMs = 100;
 
@@ -87,13 +87,13 @@ export class Watch {
     this.#alerts.close();
   }
 
-  /** What was done alone, and must have been told by an alert. */
+  /** What must have been told by an alert: a start of the agent, and what was done alone. */
   async #untold({ agent, done }: Course): Promise<string[]> {
-    const [one] = done;
-    if (one === undefined || !one.changed || done.length > 1) return [];
-    const ran = agent === 'alive' || agent === 'frozen';
-    const expected = one.kind.alerts ?? (one.kind.part !== undefined && ran ? ['SeineDrift'] : []);
-    return this.#alerts.missing(expected).map((name) => `alert ${name} did not become true`);
+    const [one, another] = done;
+    const starts = agent === 'dead' || agent === 'starting';
+    const alone = one !== undefined && another === undefined && one.changed ? one.kind : undefined;
+    const ofKind = alone?.alerts ?? (alone?.part !== undefined && !starts ? ['SeineDrift'] : []);
+    return this.#alerts.missing([...(starts ? ofStart : []), ...ofKind]).map((name) => `alert ${name} did not become true`);
   }
 
   /** What was harmed while an agent ran must be counted. What one finds at its start it only mends. */

@@ -1,14 +1,14 @@
 import type { Lab, LabNode } from '../lab.ts';
 import { until } from '../machine.ts';
 import type { Random } from '../random.ts';
-import type { StepKind } from '../step.ts';
+import { ofStart, type StepKind } from '../step.ts';
 
 const frozenMs = 1_000;
 
 function life(
   name: string,
   act: (lab: Lab, random: Random) => Promise<unknown>,
-  more: Pick<StepKind, 'forgets' | 'harmless'> = {},
+  more: Pick<StepKind, 'forgets' | 'harmless' | 'alerts'> = {},
 ): StepKind {
   return {
     name,
@@ -53,6 +53,7 @@ const startSwitch = (lab: Lab): Promise<void> => lab.pull(`ovs/${lab.tried.name}
 export const startAgent = (lab: Lab): Promise<void> => lab.pull(`agents/${lab.tried.name}/start`);
 
 const forgets = { forgets: true } as const;
+const unconnected = ['SeineSwitchNotConnected'] as const;
 const harmless = { harmless: true } as const;
 
 export const lifeSteps: readonly StepKind[] = [
@@ -62,7 +63,7 @@ export const lifeSteps: readonly StepKind[] = [
       await killed(lab, 'vswitchdPid');
       await startSwitch(lab);
     },
-    forgets,
+    { ...forgets, alerts: unconnected },
   ),
   life('switch.frozen', (lab) => frozen(lab, 'vswitchdPid', pause)),
   life('database.killed', async (lab) => {
@@ -77,7 +78,7 @@ export const lifeSteps: readonly StepKind[] = [
       await killed(lab, 'vswitchdPid', 'ovsdbPid');
       await startSwitch(lab);
     },
-    forgets,
+    { ...forgets, alerts: unconnected },
   ),
   life(
     'everything killed',
@@ -86,7 +87,7 @@ export const lifeSteps: readonly StepKind[] = [
       await startSwitch(lab);
       await startAgent(lab);
     },
-    forgets,
+    { ...forgets, alerts: ofStart },
   ),
   life(
     'agent restarted',
@@ -94,6 +95,6 @@ export const lifeSteps: readonly StepKind[] = [
       await killed(lab, 'agentPid');
       await startAgent(lab);
     },
-    harmless,
+    { ...harmless, alerts: ofStart },
   ),
 ];

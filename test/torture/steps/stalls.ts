@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type SocketFault, SocketProxy } from '../../reliability/socket-proxy.ts';
 import type { ApiWay, Scene } from '../scene.ts';
-import type { StepKind } from '../step.ts';
+import { ofStart, type StepKind } from '../step.ts';
 import { killed, startAgent } from './life.ts';
 
 const stalledMs = 2_000;
@@ -30,6 +30,8 @@ function socketFault(socket: 'br-int.mgmt' | 'db.sock', fault: SocketFault): Ste
     deadline: 'restarted',
     alone: true,
     harmless: true,
+    // What stalls for two seconds is waited for; who talks garbage is hung up on.
+    alerts: socket === 'br-int.mgmt' && fault === 'garbage' ? [...ofStart, 'SeineSwitchNotConnected'] : ofStart,
     draw: (scene) => ({ what: '', act: () => act(scene) }),
   };
 }
