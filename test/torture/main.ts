@@ -13,8 +13,7 @@ import { addPiece, begin, sumOf } from './tally-file.ts';
 
 const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrink N] [--agent FILE | --mutant NAME]
                        [--patience N] [--hertz N] [--changes N | --kind NAME] [--ovs VERSION] [--tally FILE]
-                       [--kubernetes [VERSION]] [--datapath system]
-                       [--kubernetes [VERSION]] [--pod-interface veth|standing|half]
+                       [--kubernetes [VERSION]] [--datapath system] [--pod-interface veth|standing|half]
        npm run test:torture -- --sum FILE...
 
   --seed      of what is done; a new one without it, which is printed
