@@ -1,6 +1,5 @@
 import * as z from 'zod';
 import type { Family } from '../net/ip.ts';
-import { type PackedEndpoints, packEndpoints, type SliceEndpoint } from '../net/packed-endpoints.ts';
 import {
   ipText,
   listOf,
@@ -22,7 +21,7 @@ export interface EndpointSlice {
   readonly service?: string;
   readonly family: Family;
   readonly ports: readonly EndpointPort[];
-  readonly endpoints: PackedEndpoints;
+  readonly endpoints: readonly Endpoint[];
   /** Label `service.kubernetes.io/service-proxy-name`: another proxy's slice if present. */
   readonly proxyName?: string;
   /** Label `service.kubernetes.io/headless` is present, of whatever value: it is DNS's, and no proxy's. */
@@ -37,6 +36,21 @@ interface EndpointPort {
   readonly protocol: Protocol;
   /** Absent means "all ports", which no Service uses. */
   readonly port?: number;
+}
+
+/** The conditions have kube-proxy's reading of "unknown" applied: ready, serving, not terminating. */
+export interface Endpoint {
+  /** At least one; all stand for the same backend, and consumers use the first. */
+  readonly addresses: readonly string[];
+  readonly ready: boolean;
+  readonly serving: boolean;
+  readonly terminating: boolean;
+  readonly nodeName?: string;
+  readonly zone?: string;
+  /** `hints.forZones`: zones whose clients should use this endpoint. Absent means no hint. */
+  readonly zoneHints?: readonly string[];
+  /** `hints.forNodes`, as `zoneHints`. */
+  readonly nodeHints?: readonly string[];
 }
 
 const named = listOf(z.object({ name: z.string() }));
@@ -63,7 +77,7 @@ const schema = z.object({
 export const endpointSlices: Resource<EndpointSlice> = {
   kind: 'EndpointSlice',
   path: '/apis/discovery.k8s.io/v1/endpointslices',
-  revision: 4,
+  revision: 3,
   project: (raw) => {
     if (parseObject(head, raw).addressType === 'FQDN') return undefined;
     const { metadata, addressType, ports, endpoints } = parseObject(schema, raw);
@@ -77,7 +91,7 @@ export const endpointSlices: Resource<EndpointSlice> = {
       ...(service ? { service } : {}),
       family: addressType === 'IPv6' ? 'ipv6' : 'ipv4',
       ports: ports.map(({ name, protocol, port }) => ({ name: name ?? '', protocol: protocol ?? 'TCP', ...(port ? { port } : {}) })),
-      endpoints: packEndpoints(endpoints.map(projectEndpoint)),
+      endpoints: endpoints.map(projectEndpoint),
       ...(proxyName === undefined ? {} : { proxyName }),
       ...(headless ? { headlessLabel: true } : {}),
       ...(triggeredAt ? { triggeredAt } : {}),
@@ -90,7 +104,7 @@ export function serviceKeyOf(slice: EndpointSlice): string | undefined {
   return slice.service === undefined ? undefined : objectKey(slice.namespace, slice.service);
 }
 
-function projectEndpoint({ addresses, conditions, nodeName, zone, hints }: z.output<typeof endpointSchema>): SliceEndpoint {
+function projectEndpoint({ addresses, conditions, nodeName, zone, hints }: z.output<typeof endpointSchema>): Endpoint {
   return {
     addresses,
     ready: conditions?.ready ?? true,

@@ -4,15 +4,7 @@ import { dirname } from 'node:path';
 import type { LoopTurns } from '../async/loop-turns.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Held } from './replica.ts';
-import {
-  headLine,
-  objectLine,
-  readReplica,
-  SectionWriter,
-  type StoredExtent,
-  type StoredKind,
-  type StoredReplica,
-} from './replica-lines.ts';
+import { headLine, objectLine, readReplica, SectionWriter, type StoredKind, type StoredReplica } from './replica-lines.ts';
 
 interface ReplicaFileOptions {
   readonly path: string;
@@ -34,7 +26,7 @@ interface ReplicaSave<T> {
 const MIN_APPENDED_BYTES = 1024 * 1024;
 const WRITE_BYTES = 64 * 1024;
 
-/** A file whose every octet was written or read by this process, and that can be gone on with. */
+/** A file that was written by this process and can be gone on with. */
 interface OpenReplica {
   readonly handle: FileHandle;
   readonly inode: number;
@@ -53,15 +45,13 @@ interface OpenReplica {
 export class ReplicaFile<T> {
   readonly #options: ReplicaFileOptions;
   #open: OpenReplica | undefined;
-  /** Of a file that was read and is not yet open. */
-  #loaded: StoredExtent | undefined;
 
   constructor(options: ReplicaFileOptions) {
     this.#options = options;
   }
 
   /**
-   * Reads what an earlier process stored. A file that is whole is gone on with by the next save.
+   * Reads what an earlier process stored.
    *
    * @returns `undefined` if there is nothing, or something of another kind, revision or layout
    * @throws SeineError `INVALID_INPUT` if it is damaged, `UNAVAILABLE` if it cannot be read; either way there is nothing to restore
@@ -69,9 +59,7 @@ export class ReplicaFile<T> {
   async load(): Promise<StoredReplica<T> | undefined> {
     const { path, of, turns } = this.#options;
     try {
-      const stored = await readReplica<T>(createReadStream(path), of, turns);
-      this.#loaded = stored?.extent;
-      return stored;
+      return await readReplica<T>(createReadStream(path), of, turns);
     } catch (thrown) {
       if (isMissing(thrown)) return undefined;
       throw storageError(thrown, path, 'stored replica cannot be read');
@@ -79,7 +67,7 @@ export class ReplicaFile<T> {
   }
 
   /**
-   * The first time the whole is written, unless a whole file was loaded.
+   * The first time the whole is written, whatever there was.
    *
    * @returns how many bytes were written
    * @throws SeineError `UNAVAILABLE`, e.g. when the disk is full; what was stored before is still there then, and the whole is next
@@ -99,27 +87,13 @@ export class ReplicaFile<T> {
   async close(): Promise<void> {
     const open = this.#open;
     this.#open = undefined;
-    this.#loaded = undefined;
     await open?.handle.close().catch(() => undefined); // all that counts was synced
-  }
-
-  /** Behind what a crash has cut off nothing may be appended: such a file is written anew. */
-  async #reopen(): Promise<OpenReplica | undefined> {
-    const loaded = this.#loaded;
-    this.#loaded = undefined;
-    const handle = loaded && (await open(this.#options.path, 'a', 0o600).catch(() => undefined)); // it is made anew, or cannot be
-    if (!handle) return undefined;
-    const { bytes, wholeBytes, sum } = loaded;
-    const { size, ino: inode } = await handle.stat();
-    if (size === bytes) return { handle, inode, sections: new SectionWriter(sum), wholeBytes, appendedBytes: bytes - wholeBytes };
-    await handle.close();
-    return undefined;
   }
 
   /** The file, if it is worth to be gone on with, and if it is still the one that has the name. */
   async #appendable(): Promise<OpenReplica | undefined> {
     const { path, minAppendedBytes = MIN_APPENDED_BYTES } = this.#options;
-    const open = (this.#open ??= await this.#reopen());
+    const open = this.#open;
     if (!open || open.appendedBytes >= Math.max(minAppendedBytes, open.wholeBytes)) return undefined;
     const found = await stat(path).catch(() => undefined); // not there, or not to be seen: it is made anew
     return found?.ino === open.inode ? open : undefined;

@@ -1,5 +1,11 @@
 import type { Ip } from '../net/ip.ts';
-import type { Flow, TransportAddress } from './flow.ts';
+import type { Flow } from './flow.ts';
+
+/** What may differ between flows of one pattern. */
+export interface TransportAddress {
+  readonly ip: Ip;
+  readonly port: number;
+}
 
 /**
  * Flows that differ only in an address and a port: a node has a hundred thousand of them, and the pattern is encoded once.

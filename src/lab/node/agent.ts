@@ -1,6 +1,5 @@
 import { mkdirSync } from 'node:fs';
 import { request } from 'node:http';
-import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { SeineError } from '../../errors/seine-error.ts';
 import { parseCidr } from '../../net/ip.ts';
@@ -68,9 +67,7 @@ export function writeAgentConfig(plan: LabPlan, node: NodePlan): void {
 export function startAgent(plan: LabPlan, node: NodePlan, program: string): ProcessId {
   const paths = nodePaths(plan.dir, node.name);
   const { command, args } = inNetns(node.netns, process.execPath, [...agentFlags, program, '--config', paths.agentConfig]);
-  // As the image has it.
-  const env = { NODE_COMPILE_CACHE: join(paths.stateDir, 'compile-cache') };
-  return startInBackground({ command, args, env, logFile: paths.agentLog, pidFile: paths.agentPid });
+  return startInBackground({ command, args, logFile: paths.agentLog, pidFile: paths.agentPid });
 }
 
 export function agentProcess(plan: LabPlan, node: NodePlan): ProcessId | undefined {

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
 import type { EndpointSlice } from '../../kube/endpoint-slice.ts';
-import { packEndpoints } from '../../net/packed-endpoints.ts';
 import { localEndpoints } from './local-endpoints.ts';
 
 function slice(
@@ -12,15 +11,13 @@ function slice(
     name: 'x',
     family,
     ports: [],
-    endpoints: packEndpoints(
-      endpoints.map(([address, nodeName, state]) => ({
-        addresses: [address],
-        ready: state === 'ready',
-        serving: true,
-        terminating: state === 'leaving',
-        nodeName,
-      })),
-    ),
+    endpoints: endpoints.map(([address, nodeName, state]) => ({
+      addresses: [address],
+      ready: state === 'ready',
+      serving: true,
+      terminating: state === 'leaving',
+      nodeName,
+    })),
   };
 }
 
