@@ -94,7 +94,9 @@ export function processOf(pid: number): ProcessId | undefined {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
     // The name in brackets may hold anything; what follows the last bracket are fields 3 and on.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    if (fields[0] === 'Z' || fields[0] === 'X') return undefined;
+    // A first thread that has ended waits for the others, which hold files and their locks as long as they are there.
+    const isAlone = Number(fields[17]) <= 1;
+    if ((fields[0] === 'Z' && isAlone) || fields[0] === 'X') return undefined;
     return { pid, startTime: Number(fields[19]) };
   } catch {
     return undefined;
