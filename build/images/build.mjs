@@ -16,7 +16,8 @@ const help = `npm run build:images -- [options] [-- options of podman build]: bo
 
   --registry NAME     images are NAME/agent and NAME/ovs, with the version of the commit as their tag (seine.invalid)
   --commit REVISION   of this repository; HEAD if absent. What no commit holds is not built
-  --base IMAGE        Debian 12 or newer, instead of what the Dockerfiles name
+  --base IMAGE        Debian 12, instead of what the Dockerfiles name; of Open vSwitch too, unless that has its own:
+  --ovs-base IMAGE    Debian 12 or newer, of which Open vSwitch is
   --build-base IMAGE  with Node and npm, likewise
   --platform OS/ARCH  such as linux/arm64, on a machine that can
   --builder URI       who builds, as provenance is to say it (${'https://seine.invalid/builders/by-hand'})
@@ -31,6 +32,7 @@ const options = {
   registry: { type: 'string', default: 'seine.invalid' },
   commit: { type: 'string', default: 'HEAD' },
   base: { type: 'string' },
+  'ovs-base': { type: 'string' },
   'build-base': { type: 'string' },
   platform: { type: 'string' },
   builder: { type: 'string', default: 'https://seine.invalid/builders/by-hand' },
@@ -52,8 +54,8 @@ function checkedOut(commit, folder) {
 }
 
 /** Options of `podman build` for what was asked, as provenance has them too. */
-function buildArguments(asked, dockerfile) {
-  const given = { BASE: asked.base, BUILD_BASE: asked['build-base'] };
+function buildArguments(image, asked, dockerfile) {
+  const given = { BASE: (image === 'ovs' ? asked['ovs-base'] : undefined) ?? asked.base, BUILD_BASE: asked['build-base'] };
   return Object.fromEntries(Object.entries(argumentsOf(dockerfile)).map(([name, value]) => [name, given[name] ?? value]));
 }
 
@@ -61,7 +63,7 @@ function built(image, tree, commit, asked, more) {
   const file = `build/images/${image}.Dockerfile`;
   const { version } = JSON.parse(readFileSync(join(tree, 'package.json'), 'utf8'));
   const name = `${asked.registry}/${image}:${version}`;
-  const args = buildArguments(asked, readFileSync(join(tree, file), 'utf8'));
+  const args = buildArguments(image, asked, readFileSync(join(tree, file), 'utf8'));
   const platform = asked.platform === undefined ? [] : ['--platform', asked.platform];
   const timestamp = Number(git('show', '--no-patch', '--format=%ct', commit));
   const how = [...platform, '--timestamp', String(timestamp), ...(asked['no-cache'] ? ['--no-cache'] : []), ...more];

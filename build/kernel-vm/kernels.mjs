@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync } f
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { runLogged } from '../setup/commands.mjs';
-import { mirror } from '../setup/debian-mirror.mjs';
+import { download, remedy } from '../setup/debian-mirror.mjs';
 import { kernelVersion } from '../setup/kernel.mjs';
 import { exclusively } from '../setup/lock.mjs';
 import { cache } from '../setup/paths.mjs';
@@ -44,14 +44,11 @@ export async function guestWithKernel(version) {
 /** Whole or not at all: what was cut short is a draft, which the next one takes away. */
 async function unpack(version, release, folder) {
   const draft = `${folder}.draft`;
-  const [download, files] = [join(draft, 'download'), join(draft, 'files')];
+  const files = join(draft, 'files');
   rmSync(draft, { recursive: true, force: true });
   mkdirSync(files, { recursive: true });
   say(`fetching a kernel ${version} of Debian ${release}, once`);
-  const remedy = 'see that apt’s mirror of Debian has that release and can be reached, and run the command again';
-  const what = ['--download-only', '--variant=minbase', `--include=${metaPackage}`, release, download, mirror(release)];
-  await runLogged(`kernel-${version}-download`, 'debootstrap', what, { remedy });
-  const archives = join(download, 'var', 'cache', 'apt', 'archives');
+  const archives = await download({ name: `kernel-${version}`, release, include: metaPackage, folder: join(draft, 'download') });
   const [archive] = readdirSync(archives).filter((name) => kernelFile.test(name));
   if (archive === undefined) throw new SetupError(`Debian ${release} gave no kernel`, remedy);
   await runLogged(`kernel-${version}-unpack`, 'dpkg-deb', ['-x', join(archives, archive), files], { remedy });

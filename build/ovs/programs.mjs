@@ -9,7 +9,7 @@ import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readdirSync, rea
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { ask, runLogged } from '../setup/commands.mjs';
-import { mirror } from '../setup/debian-mirror.mjs';
+import { download, remedy } from '../setup/debian-mirror.mjs';
 import { exclusively } from '../setup/lock.mjs';
 import { SetupError, say } from '../setup/progress.mjs';
 
@@ -50,18 +50,15 @@ function versionOf(program) {
 /** Whole or not at all: what was cut short is a draft, which the next one takes away. */
 async function unpack(version, release, folder) {
   const draft = `${folder}.draft`;
-  const [download, files] = [join(draft, 'download'), join(draft, 'files')];
+  const [downloaded, files] = [join(draft, 'download'), join(draft, 'files')];
   rmSync(draft, { recursive: true, force: true });
   mkdirSync(files, { recursive: true });
   say(`fetching Open vSwitch ${version} of Debian ${release}, once`);
-  const remedy = 'see that apt’s mirror of Debian has that release and can be reached, and run the command again';
-  const what = ['--download-only', '--variant=minbase', `--include=${switchPackage}`, release, download, mirror(release)];
-  await runLogged(`ovs-${version}-download`, 'debootstrap', what, { remedy });
-  const archives = join(download, 'var', 'cache', 'apt', 'archives');
+  const archives = await download({ name: `ovs-${version}`, release, include: switchPackage, folder: downloaded });
   const each = `for file; do dpkg-deb -x "$file" "${files}"; done`;
   const packages = readdirSync(archives).filter((name) => packageFiles.test(name));
   await runLogged(`ovs-${version}-unpack`, 'sh', ['-ec', each, 'sh', ...packages.map((name) => join(archives, name))], { remedy });
-  rmSync(download, { recursive: true });
+  rmSync(downloaded, { recursive: true });
   writeLaunchers(draft);
   const came = versionOf(join(draft, 'bin', 'ovs-vswitchd'));
   if (came !== version)

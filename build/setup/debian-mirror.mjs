@@ -1,4 +1,5 @@
-import { ask } from './commands.mjs';
+import { join } from 'node:path';
+import { ask, runLogged } from './commands.mjs';
 import { SetupError } from './progress.mjs';
 
 /** The site that apt has for a release of Debian, or for the machine's own: mirrors have them all. @throws SetupError if apt knows none */
@@ -9,4 +10,20 @@ export function mirror(release) {
   const found = [release, own].flatMap((name) => sites.find(([, of, component]) => of === name && component === 'main')?.[0] ?? []);
   if (found.length === 0) throw new SetupError('apt knows no mirror of Debian', 'see sources.list(5)');
   return found[0];
+}
+
+/** For whoever unpacks what `download` has brought, too. */
+export const remedy = 'see that apt’s mirror of Debian has that release and can be reached, and run the command again';
+
+/**
+ * Brings packages with all that they need, and installs nothing.
+ *
+ * @param {{ name: string, release: string, include: string, folder: string }} what `name` of the log
+ * @returns {Promise<string>} the folder of their archives
+ * @throws SetupError if the mirror has no such release, or no such package
+ */
+export async function download({ name, release, include, folder }) {
+  const what = ['--download-only', '--variant=minbase', `--include=${include}`, release, folder, mirror(release)];
+  await runLogged(`${name}-download`, 'debootstrap', what, { remedy });
+  return join(folder, 'var', 'cache', 'apt', 'archives');
 }

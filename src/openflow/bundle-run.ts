@@ -1,4 +1,4 @@
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SeineError } from '../errors/seine-error.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 import { type BundleControlType, bundleFlag, decodeBundleControl, isBundleControl, writeBundleAdd, writeBundleControl } from './bundle.ts';
@@ -100,7 +100,7 @@ class BundleRun {
         throw new SeineError('INVARIANT', `a bundle of ${this.#count} messages is larger than ${maxBundleBytes} bytes`);
       await this.#send(w, signal);
       // Not before then does the socket take what it had no room for at once.
-      await turn();
+      await nextTurn();
       w = new ByteWriter(chunkBytes);
     }
     if (index < this.#count) throw new SeineError('INVARIANT', `a bundle of ${this.#count} messages has ${index}`);

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { packageRoot } from '../../src/lab/machine/installation.ts';
 import { run, runAnyway } from '../../src/lab/machine/process.ts';
 import { commandOf, commandsOf } from '../kubernetes/page-commands.ts';
-import { buildOptions, makeBases, podman, releaseStorage, shellEnvironment } from '../runtime/image-builder.ts';
+import { type Bases, buildOptions, makeBases, podman, releaseStorage, shellEnvironment } from '../runtime/image-builder.ts';
 
 /*
  * The images of the commit that is checked out, by the command of the page, each layer built twice: in other folders, at other times, by users with
@@ -36,10 +36,10 @@ interface Statement {
   };
 }
 
-let bases: Awaited<ReturnType<typeof makeBases>>;
+let bases: Readonly<Record<string, Bases>>;
 
 beforeAll(async () => {
-  bases = await makeBases(signal);
+  bases = { agent: await makeBases('agent', signal), ovs: await makeBases('ovs', signal) };
   for (const [at, registry] of registries.entries()) await built(registry, at === 0 ? '022' : '077');
 }, 3_000_000);
 
@@ -55,8 +55,13 @@ async function built(registry: string, mask: string): Promise<void> {
     .replace('REGISTRY/seine', registry)
     .replace(/ --out \S+/, ` --out ${outOf(registry)}`);
   const here = command.replace('npm run build:images --', `${process.execPath} ${join(packageRoot, 'build', 'images', 'build.mjs')}`);
-  const given = `--base ${bases.base} --build-base ${bases.buildBase} --no-cache -- ${buildOptions.join(' ')}`;
+  const { agent, ovs } = bases;
+  const given = `--base ${agent?.BASE} --ovs-base ${ovs?.BASE} --build-base ${agent?.BUILD_BASE} --no-cache -- ${buildOptions.join(' ')}`;
   await run('sh', ['-ec', `umask ${mask}; ${here} ${given}`], { env: shellEnvironment() }, signal);
+}
+
+function baseOf(image: string): string {
+  return bases[image]?.BASE ?? '';
 }
 
 function outOf(registry: string): string {
@@ -86,7 +91,7 @@ it.each(images)('builds the image of %s twice, equal layer by layer', (image) =>
 it.each(images)('leaves nothing in the image of %s that tells when it was built', async (image) => {
   const left = await inImage(image, 'sh', '-c', 'find /var/log /var/lib/seine /var/cache/ldconfig /tmp -type f 2>/dev/null; true');
   const fromBase = await podman(
-    ['run', '--rm', '--network', 'none', bases.base, 'find', '/var/log', '/var/cache/ldconfig', '/tmp', '-type', 'f'],
+    ['run', '--rm', '--network', 'none', baseOf(image), 'find', '/var/log', '/var/cache/ldconfig', '/tmp', '-type', 'f'],
     signal,
   );
   expect(left.split('\n').filter((file) => !fromBase.split('\n').includes(file))).toEqual([]);
@@ -103,8 +108,8 @@ it.each(images)('says of %s where it comes from, by the digest that podman and c
   const { resolvedDependencies: from } = predicate.buildDefinition;
   const commit = (await run('git', ['-C', packageRoot, 'rev-parse', 'HEAD'], {}, signal)).trim();
   expect(from).toContainEqual({ name: 'source', digest: { gitCommit: commit } });
-  const digest = JSON.parse(await podman(['image', 'inspect', '--format', '{{json .Digest}}', bases.base], signal)) as string;
-  expect(from).toContainEqual({ uri: bases.base, digest: { sha256: digest.replace('sha256:', '') }, annotations: { as: 'BASE' } });
+  const digest = JSON.parse(await podman(['image', 'inspect', '--format', '{{json .Digest}}', baseOf(image)], signal)) as string;
+  expect(from).toContainEqual({ uri: baseOf(image), digest: { sha256: digest.replace('sha256:', '') }, annotations: { as: 'BASE' } });
   const packages = (as: string) => from.filter(({ annotations }) => annotations?.as === as).map(({ uri }) => uri?.replace(/@.*/, ''));
   expect(packages('in the image')).toContain(`pkg:deb/debian/${image === 'agent' ? 'libnftables1' : 'openvswitch-switch'}`);
   if (image === 'agent') expect(packages('built with')).toContain('pkg:deb/debian/gcc');

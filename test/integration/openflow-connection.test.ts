@@ -61,6 +61,37 @@ describe('a bundle', () => {
     expect(connection.counters.bundlesRefused).toBe(1);
   });
 
+  it('is encoded while it is sent, and makes all its changes', async () => {
+    const count = 5_000;
+    const octets = new Uint8Array(1_024);
+    function* encoded() {
+      for (let at = 0; at < count; at++) {
+        const mod = flowMod({ table: 1, priority: at });
+        octets.set(mod);
+        yield octets.subarray(0, mod.length);
+      }
+    }
+    await connection.bundle({ length: count, [Symbol.iterator]: encoded }, bridge.signal);
+    const priorities = (await flowsOf(connection, bridge.signal)).map(({ priority }) => priority).toSorted((a, b) => a - b);
+    expect(priorities).toEqual(Array.from({ length: count }, (_, at) => at));
+  });
+
+  it.each(['fails', 'ends early', 'goes on'])(
+    'makes none of its changes if what encodes it %s behind parts that were sent',
+    async (how) => {
+      const count = 5_000;
+      function* encoded() {
+        const given = how === 'goes on' ? count + 1 : count - 1;
+        for (let at = 0; at < given; at++) yield flowMod({ table: 1, priority: at });
+        if (how === 'fails') throw new RangeError('no octets');
+      }
+      const wrong = connection.bundle({ length: count, [Symbol.iterator]: encoded }, bridge.signal);
+      await expect(wrong).rejects.toMatchObject(how === 'fails' ? { message: 'no octets' } : { code: 'INVARIANT' });
+      await connection.bundle([flowMod({ table: 2, priority: 7 })], bridge.signal);
+      expect((await flowsOf(connection, bridge.signal)).map((entry) => [entry.table, entry.priority])).toEqual([[2, 7]]);
+    },
+  );
+
   it('at once makes all its changes, or none of them if one is refused when it is committed', async () => {
     await connection.bundleAtOnce([flowMod({ table: 1, priority: 1 }), flowMod({ table: 2, priority: 2 })], bridge.signal);
     const broken = flowMod({ table: 2, priority: 3, does: { apply: [{ kind: 'group', group: 77 }] } });

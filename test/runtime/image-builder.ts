@@ -1,11 +1,15 @@
 import { copyFileSync, existsSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { mirror } from '../../build/setup/debian-mirror.mjs';
 import { run, runAnyway } from '../../src/lab/machine/process.ts';
 import { npmPackagesFor } from './npm-packages.ts';
 
 const root = resolve(import.meta.dirname, '..', '..');
 /** Of the set-up: what is here is made again if it is missing. */
 const cache = join(root, '.cache', 'images');
+
+const imageNames = ['ovs', 'agent'] as const;
+type ImageName = (typeof imageNames)[number];
 
 /** As Debian and podman call them. */
 export type Architecture = 'amd64' | 'arm64';
@@ -22,7 +26,7 @@ export const imagesOfRelease = (version: string) => ({
   agent: `localhost/seine/agent:${version}`,
   ovs: `localhost/seine/ovs:${version}`,
 });
-/** A Debian that the images may be built on as well, and Open vSwitch of it. */
+/** A Debian that the image of Open vSwitch may be built on as well. */
 const olderDebian = 'bookworm';
 export const olderOvsImage = `localhost/seine/ovs:${olderDebian}`;
 
@@ -53,16 +57,16 @@ export async function podman(args: readonly string[], signal: AbortSignal): Prom
  * another architecture than this machine's, the kernel has to know an emulator for programs of it.
  */
 export async function buildImages(signal: AbortSignal, architecture: Architecture = own): Promise<void> {
-  for (const name of ['ovs', 'agent'] as const) {
-    const bases = await makeBases(signal, architecture, debianOf(root, name));
+  for (const name of imageNames) {
+    const bases = await makeBases(name, signal, { architecture });
     await build({ source: root, name, tag: imagesFor(architecture)[name], bases, architecture }, signal);
   }
 }
 
 /** The images of a version that was released, likewise. @param source its files, as its commit has them */
 export async function buildImagesOfRelease(version: string, source: string, signal: AbortSignal): Promise<void> {
-  for (const name of ['ovs', 'agent'] as const) {
-    const bases = await makeBases(signal, own, debianOf(source, name));
+  for (const name of imageNames) {
+    const bases = await makeBases(name, signal, { debian: debianOf(source, name) });
     await build({ source, name, tag: imagesOfRelease(version)[name], bases, architecture: own }, signal);
   }
 }
@@ -76,28 +80,36 @@ export function shellEnvironment(): Readonly<Record<string, string>> {
 
 /** What is checked out, with Open vSwitch of an older Debian. */
 export async function buildOlderOvs(signal: AbortSignal): Promise<void> {
-  const bases = await makeBases(signal, own, olderDebian);
+  const bases = await makeBases('ovs', signal, { debian: olderDebian });
   await build({ source: root, name: 'ovs', tag: olderOvsImage, bases, architecture: own }, signal);
 }
 
 /** The Debian, by its code name, that a Dockerfile of a checkout names. */
-function debianOf(source: string, name: 'agent' | 'ovs'): string {
+function debianOf(source: string, name: ImageName): string {
   const dockerfile = readFileSync(join(source, 'build', 'images', `${name}.Dockerfile`), 'utf8');
   const [, release] = /^ARG BASE=\S+\/debian:(\w+)-slim$/m.exec(dockerfile) ?? [];
   if (release === undefined) throw new Error(`the image ${name} in ${source} names no Debian`);
   return release;
 }
 
-interface Bases {
-  readonly base: string;
-  readonly buildBase: string;
+/** Build arguments of a Dockerfile. */
+export interface Bases {
+  readonly BASE: string;
+  /** Nothing is compiled for Open vSwitch. */
+  readonly BUILD_BASE?: string;
 }
 
-/** What stands for the images that the Dockerfiles name. @param debian its code name @returns their names here */
+interface BasesWanted {
+  readonly architecture?: Architecture;
+  /** By its code name; what the Dockerfile of the checkout names if left out. */
+  readonly debian?: string;
+}
+
+/** What stands for the images that a Dockerfile names. @returns their names here */
 export async function makeBases(
+  name: ImageName,
   signal: AbortSignal,
-  architecture: Architecture = own,
-  debian: string = debianOf(root, 'agent'),
+  { architecture = own, debian = debianOf(root, name) }: BasesWanted = {},
 ): Promise<Bases> {
   mkdirSync(cache, { recursive: true });
   writeFileSync(join(cache, 'containers.conf'), configuration);
@@ -105,8 +117,9 @@ export async function makeBases(
   const tag = `${debian}${suffix(architecture)}`;
   const [base, buildBase] = [`localhost/seine/base:${tag}`, `localhost/seine/build-base:${tag}`];
   if (!(await exists(base, signal))) await podman(['import', '--arch', architecture, archive, base], signal);
+  if (name === 'ovs') return { BASE: base };
   if (!(await exists(buildBase, signal))) await makeBuildBase(archive, buildBase, architecture, signal);
-  return { base, buildBase };
+  return { BASE: base, BUILD_BASE: buildBase };
 }
 
 /** podman leaves its storage mounted on itself; the cache can be deleted again after this. */
@@ -117,14 +130,14 @@ export async function releaseStorage(signal: AbortSignal): Promise<void> {
 interface ImageBuild {
   /** The checkout, whose Dockerfiles are taken. */
   readonly source: string;
-  readonly name: 'agent' | 'ovs';
+  readonly name: ImageName;
   readonly tag: string;
   readonly bases: Bases;
   readonly architecture: Architecture;
 }
 
 async function build({ source, name, tag, bases, architecture }: ImageBuild, signal: AbortSignal): Promise<void> {
-  const given = [`BASE=${bases.base}`, `BUILD_BASE=${bases.buildBase}`].flatMap((arg) => ['--build-arg', arg]);
+  const given = Object.entries(bases).flatMap(([key, image]) => ['--build-arg', `${key}=${image}`]);
   const file = join(source, 'build', 'images', `${name}.Dockerfile`);
   const how = ['--platform', `linux/${architecture}`, ...buildOptions];
   await podman(['build', ...how, ...given, '--file', file, '--tag', tag, source], signal);
@@ -146,7 +159,7 @@ export async function makeBase(architecture: Architecture, signal: AbortSignal, 
   const folder = join(cache, name);
   rmSync(folder, { recursive: true, force: true });
   // Mirrors have all releases.
-  const what = [`--arch=${architecture}`, '--variant=minbase', wanted ?? mine, folder, await mirrorOf(mine, signal)];
+  const what = [`--arch=${architecture}`, '--variant=minbase', wanted ?? mine, folder, mirror(mine)];
   await run('debootstrap', what, {}, signal);
   rmSync(join(folder, 'var/cache/apt/archives'), { recursive: true, force: true });
   mkdirSync(join(folder, 'var/cache/apt/archives/partial'), { recursive: true });
@@ -154,18 +167,6 @@ export async function makeBase(architecture: Architecture, signal: AbortSignal, 
   renameSync(`${archive}.draft`, archive);
   rmSync(folder, { recursive: true });
   return archive;
-}
-
-async function mirrorOf(release: string, signal: AbortSignal): Promise<string> {
-  const format = ['--format', '$(SITE) $(RELEASE) $(COMPONENT)', 'Created-By: Packages'];
-  const targets = await run('apt-get', ['indextargets', ...format], {}, signal);
-  const [site] =
-    targets
-      .split('\n')
-      .find((line) => line.endsWith(` ${release} main`))
-      ?.split(' ') ?? [];
-  if (site === undefined) throw new Error(`apt knows no mirror of Debian ${release}; see sources.list(5)`);
-  return site;
 }
 
 /** The same with the pinned Node and this machine's npm, as the public image of Node has them, and npm's settings. */

@@ -75,8 +75,8 @@ export class Soak {
   #kills = 0;
   #killing: Promise<void> | undefined;
   readonly #startedMs = performance.now();
-  /** When processes began to live on. */
-  #calmSinceMs: number | undefined;
+  /** Whether processes live on. */
+  #isCalm = false;
 
   constructor(options: SoakOptions) {
     this.#options = options;
@@ -112,7 +112,7 @@ export class Soak {
     while (this.#progress(done) < 1 && this.#problems.length === 0) {
       const count = Math.min(most, steps - done);
       const isViolent = this.#progress(done) < violentShare;
-      if (!isViolent) this.#calmSinceMs ??= performance.now();
+      this.#isCalm ||= !isViolent;
       await this.#round(count, isViolent);
       done += count;
       await this.#inspect(done);
@@ -210,8 +210,7 @@ export class Soak {
 
   /** Of the time in which nothing is killed. */
   #sample(): void {
-    if (this.#calmSinceMs !== undefined)
-      this.#samples.push({ hours: (performance.now() - this.#startedMs) / 3_600_000, ...this.#figures() });
+    if (this.#isCalm) this.#samples.push({ hours: (performance.now() - this.#startedMs) / 3_600_000, ...this.#figures() });
   }
 
   /** How fast memory grows, by each process; those that surely grow faster than they may are problems. */

@@ -33,9 +33,10 @@ export class Starvation {
     const now = await this.#missed();
     const before = this.#before;
     this.#before = now;
-    if (now === undefined) return false;
-    const waited = now.waitedMs - (before?.pid === now.pid ? before.waitedMs : 0);
-    const dropped = [...now.dropped].reduce((sum, [socket, count]) => sum + count - (before?.dropped.get(socket) ?? 0), 0);
+    // The first look is what later ones are measured from.
+    if (now === undefined || before === undefined) return false;
+    const waited = now.waitedMs - (before.pid === now.pid ? before.waitedMs : 0);
+    const dropped = [...now.dropped].reduce((sum, [socket, count]) => sum + count - (before.dropped.get(socket) ?? 0), 0);
     this.#waits = [...this.#waits.slice(-1), waited];
     this.#drops = [...this.#drops.slice(-1), dropped];
     return this.#waits.some((ms) => ms >= starvedMs) && this.#drops.some((count) => count > 0);

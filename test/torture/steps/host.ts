@@ -26,7 +26,7 @@ function vsctl(name: string, ...words: readonly string[]): StepKind {
 }
 
 /** The node's end of a pod's interface, or of a standing port that may have no pod. */
-export async function podLink({ lab }: Scene, random: Random): Promise<string> {
+async function podLink({ lab }: Scene, random: Random): Promise<string> {
   const links = JSON.parse(await lab.on('ip', '-j', 'link', 'show', 'type', 'veth')) as { ifname: string }[];
   return random.pick(
     links

@@ -1,0 +1,1 @@
+export declare function mirror(release: string): string;
