@@ -6,6 +6,7 @@ import { NodePods } from '../attach/node-pods.ts';
 import type { AgentConfig } from '../config/agent-config.ts';
 import { DatapathProbe } from '../diagnose/datapath-capabilities.ts';
 import { watchForeignFirewall } from '../diagnose/firewall/firewall-watch.ts';
+import { ovsVersion } from '../diagnose/versions.ts';
 import { CniFiles } from '../install/cni-look.ts';
 import { journalLook } from '../ipam/journal-look.ts';
 import { journalIn } from '../ipam/journal-store.ts';
@@ -24,6 +25,7 @@ import type { LinksTarget } from '../reconcile/links-target.ts';
 import type { NodeState, NodeStateEvents } from '../reconcile/node-state.ts';
 import type { OpenedByHand } from '../reconcile/opened-by-hand.ts';
 import { PortWatch } from '../reconcile/port-watch.ts';
+import { StaleMegaflows } from '../reconcile/stale-megaflows.ts';
 import { adminPorts } from './admin-ports.ts';
 import { type KubeSources, openKubeSources, runKubeSources, warnOfPodNetworks, warnOfWatchedPods } from './kube-sources.ts';
 import { leaseLook } from './lease-look.ts';
@@ -63,7 +65,10 @@ export function createAgent(
   const repairs = new RepairHistory();
   const stack = openNodeStack(config.hostGateway, config.cniSocket);
   const warnings = new Map<string, readonly string[]>(ofConfig.warnings.length > 0 ? [['configuration', ofConfig.warnings]] : []);
-  const { ovs, nodeState, links, openedByHand } = openNode({ config, stack, changes, readiness, hooks, repairs, warnings, log }, signal);
+  const { ovs, nodeState, links, openedByHand, megaflows } = openNode(
+    { config, stack, changes, readiness, hooks, repairs, warnings, log },
+    signal,
+  );
   const ports = new PortWatch(ovs.database, signal);
   const packetIn = { responder: new NoEndpointResponder(ovs.packets, log), halfOpen: new HalfOpenConnections(ovs.packets, log) };
   new UntranslatedPackets(ovs.packets, log);
@@ -112,6 +117,7 @@ export function createAgent(
       void (await Promise.all([
         keepNode({ gateway: config.hostGateway, ovs, stack, nodeState, changes }, signal),
         runKubeSources(sources, signal),
+        megaflows.run(signal),
         startNode(parts, startHooks, signal),
       ])),
   };
@@ -144,6 +150,7 @@ interface OpenedNode {
   readonly nodeState: NodeState;
   readonly links: LinksTarget;
   readonly openedByHand: OpenedByHand;
+  readonly megaflows: StaleMegaflows;
 }
 
 /** Each needs the other: what the switch reports makes the state look again, and the state writes by the switch's connections. */
@@ -169,9 +176,18 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
   );
   const podsLooked = (sentences: readonly string[]): void =>
     void (sentences.length > 0 ? warnings.set('pods', sentences) : warnings.delete('pods'));
-  const events = notingDrift(hooks.events, repairs, () => nodeState);
-  const { nodeState, ...opened }: Omit<OpenedNode, 'ovs'> = openNodeState(config, ovs, stack, { events, podsLooked, log });
-  return { ovs, nodeState, ...opened };
+  const megaflows = new StaleMegaflows({
+    runDir: config.ovsRunDir,
+    version: (until) => ovsVersion(ovs.openflow, until),
+    forgotten: () => log.working('megaflows'),
+    failed: ({ message }) => log.failing('megaflows', 'the switch keeps megaflows that may be out of date', { cause: message }),
+    now: () => performance.now(),
+  });
+  const noting = notingDrift(hooks.events, repairs, () => nodeState);
+  // The kernel's data path changes the megaflow that is meant.
+  const events = config.ovsDatapathType === 'netdev' ? forgettingMegaflows(noting, megaflows) : noting;
+  const { nodeState, ...opened }: Omit<OpenedNode, 'ovs' | 'megaflows'> = openNodeState(config, ovs, stack, { events, podsLooked, log });
+  return { ovs, nodeState, megaflows, ...opened };
 }
 
 /** The same events, and what was repaired is remembered with its owners. */
@@ -182,6 +198,21 @@ function notingDrift(events: NodeStateEvents, repairs: RepairHistory, nodeState:
       const desired: { ownersOf(key: string): readonly string[] } = nodeState()[part];
       repairs.note(part, keys, (key) => desired.ownersOf(key));
       events.drift(part, keys);
+    },
+  };
+}
+
+/** The same events, and after a change of flows the switch forgets what it made of those before. */
+function forgettingMegaflows(events: NodeStateEvents, megaflows: StaleMegaflows): NodeStateEvents {
+  return {
+    ...events,
+    round: (part, result) => {
+      if (part === 'bridge') megaflows.changed();
+      events.round(part, result);
+    },
+    repaired: (part, tookMs) => {
+      if (part === 'bridge') megaflows.mended();
+      events.repaired(part, tookMs);
     },
   };
 }

@@ -1,8 +1,5 @@
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { SeineError } from '../errors/seine-error.ts';
-import { askOnce } from '../ovsdb/ask-once.ts';
-import { defaultSessionLimits } from '../ovsdb/session.ts';
+import { withDaemonControl } from './daemon-control.ts';
 
 /** A command of ovs-vswitchd's control socket whose whole answer is one decimal number. */
 export interface NumberCommand {
@@ -10,14 +7,9 @@ export interface NumberCommand {
   readonly arguments?: readonly string[];
 }
 
-/** Numbers are short; a longer answer is not the protocol expected here. */
-const limits = { ...defaultSessionLimits, maxBytes: 64 * 1024 };
-
 /**
  * Asks ovs-vswitchd for numbers that no other protocol has. Only commands that answer with a number and nothing else are allowed:
  * other answers are text for people, which is not parsed (ADR 16).
- *
- * Source: ovs-appctl(8), `lib/unixctl.c`'s protocol as it documents it: JSON-RPC 1.0 over `ovs-vswitchd.PID.ctl`, the result a string.
  *
  * @param runDir OVS_RUNDIR
  * @returns a number for each command, undefined where it is unknown or is answered with anything else
@@ -28,9 +20,8 @@ export async function askDaemonNumbers(
   commands: readonly NumberCommand[],
   signal: AbortSignal,
 ): Promise<readonly (number | undefined)[]> {
-  const endpoint = `unix:${join(runDir, `ovs-vswitchd.${await daemonPid(runDir)}.ctl`)}`;
-  return await askOnce(
-    { endpoint, limits },
+  return await withDaemonControl(
+    runDir,
     (session) =>
       Promise.all(
         commands.map(({ command, arguments: words = [] }) =>
@@ -43,16 +34,6 @@ export async function askDaemonNumbers(
       ),
     signal,
   );
-}
-
-async function daemonPid(runDir: string): Promise<string> {
-  const file = join(runDir, 'ovs-vswitchd.pid');
-  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
-    throw new SeineError('UNAVAILABLE', `${file} cannot be read: ovs-vswitchd does not run`, { cause });
-  });
-  const pid = /^(\d{1,10})\n?$/.exec(text)?.[1];
-  if (pid === undefined) throw new SeineError('UNAVAILABLE', `${file} holds no process number`);
-  return pid;
 }
 
 /** @param result a string of JSON-RPC, or an object since Open vSwitch 3.6, which is not ours to read */
