@@ -1,10 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { firing, ofObjects, readAlerts, scrapeOf } from './alerts.ts';
+import { type Beside, firing, ofObjects, readAlerts, scrapeOf } from './alerts.ts';
 import { metrics } from './counters.ts';
 import type { Place } from './machine.ts';
 import { Expression, type Scrape } from './promql.ts';
 
 const everyMs = 200;
+/** A step that lasts long is looked at more seldom: so many times in all its length so far. */
+const looksOfLong = 100;
+const pollMs = 50;
 const timeoutMs = 1_000;
 /** Of a switch that connects anew, which has lost all flows, `SeineDrift` says nothing. */
 const connects = new Expression('increase(seine_agent_openflow_connects_total{connection="flows"}[1h]) > 0');
@@ -17,6 +20,8 @@ export class AlertWatch {
   readonly #over = new AbortController();
   /** Since the step began. */
   #scrapes: readonly Scrape[] = [];
+  #begunMs = 0;
+  #beside: Beside | undefined;
   #became = new Set<string>();
   #turn: Promise<unknown> = Promise.resolve();
 
@@ -29,13 +34,25 @@ export class AlertWatch {
   /** A step begins: what was before is forgotten. */
   async begin(): Promise<void> {
     await this.#turn;
-    [this.#scrapes, this.#became] = [[], new Set()];
+    [this.#scrapes, this.#became, this.#begunMs] = [[], new Set(), performance.now()];
     await this.#look();
   }
 
   /** Which were true since the step began. */
   get became(): readonly string[] {
     return [...this.#became].toSorted();
+  }
+
+  /** Waits until it has been true since the step began, or for so long. @returns whether it was */
+  async until(name: string, withinMs: number): Promise<boolean> {
+    const overMs = performance.now() + withinMs;
+    while (!this.#became.has(name) && performance.now() < overMs) await sleep(pollMs);
+    return this.#became.has(name);
+  }
+
+  /** From now on another agent is read as well, as Prometheus reads all of a cluster; or no more. */
+  readBeside(beside: Beside | undefined): void {
+    this.#beside = beside;
   }
 
   /** Which of these ought to have been true since then, and were not. */
@@ -49,11 +66,15 @@ export class AlertWatch {
     return this.#scrapes.length;
   }
 
-  /** Which are true now. @param since how many looks are too old for what asks for a window */
-  async firing(since: number): Promise<readonly string[]> {
+  /**
+   * Which are true now. Those of objects that contradict each other only if the step had to make them true, and false again.
+   *
+   * @param since how many looks are too old for what asks for a window
+   */
+  async firing(since: number, ofStep: readonly string[] = []): Promise<readonly string[]> {
     await this.#look();
     const found = firing(
-      this.#alerts.filter(({ name }) => !ofObjects.has(name)),
+      this.#alerts.filter(({ name }) => !ofObjects.has(name) || ofStep.includes(name)),
       this.#scrapes.slice(since),
     );
     return found.map(({ told }) => told);
@@ -66,7 +87,8 @@ export class AlertWatch {
   async #goOn(): Promise<void> {
     while (!this.#over.signal.aborted) {
       await this.#look();
-      await sleep(everyMs, undefined, { signal: this.#over.signal }).catch(() => undefined);
+      const pauseMs = Math.max(everyMs, (performance.now() - this.#begunMs) / looksOfLong);
+      await sleep(pauseMs, undefined, { signal: this.#over.signal }).catch(() => undefined);
     }
   }
 
@@ -74,7 +96,8 @@ export class AlertWatch {
   #look(): Promise<void> {
     const look = this.#turn.then(async () => {
       const text = await metrics(this.#place, timeoutMs);
-      this.#scrapes = [...this.#scrapes, scrapeOf(performance.now(), text, this.#wanted)];
+      const beside = this.#beside && { only: this.#beside.only, text: await metrics(this.#beside.place, timeoutMs) };
+      this.#scrapes = [...this.#scrapes, scrapeOf(performance.now(), text, this.#wanted, beside)];
       for (const { name } of firing(this.#alerts, this.#scrapes)) this.#became.add(name);
     });
     this.#turn = look;

@@ -61,6 +61,16 @@ it('tells quantiles of what was counted in buckets', () => {
   expect(told(expression('0'), buckets(5, 5, 5), buckets(5, 5, 5))).toEqual([]);
 });
 
+it('tells of two agents by what is read of both', () => {
+  const expression = new Expression('count(count by (seine) (info)) > 1');
+  const seen = (...versions: readonly string[]): number => {
+    const [tried = '', other = ''] = versions.map((version) => `info{seine="${version}"} 1`);
+    const scrape = scrapeOf(0, tried, new Set(['info']), { text: other, only: new Set(['info']) });
+    return firing([{ name: 'A', expression }], [scrape]).length;
+  };
+  expect([seen('1', '2'), seen('1', '1')]).toEqual([1, 0]);
+});
+
 it('refuses what it does not understand', () => {
   expect(() => told('topk(1, a)', 'a 1')).toThrow();
   expect(() => told('a >', 'a 1')).toThrow();

@@ -6,6 +6,7 @@ import type { Api } from './api.ts';
 import { type Change, passChanged, passChangedEvents } from './changed-view.ts';
 import { passLate } from './late-events.ts';
 import { Random } from './random.ts';
+import { answered, changeOf, isEmptied, type Otherwise, passNothing } from './told-otherwise.ts';
 
 /**
  * Of a virgin: it reads what there is, and what it writes is answered as if it had been written (`dryRun=All`). Of the tried agent: what
@@ -17,6 +18,7 @@ type Viewer = { readonly is: 'virgin'; readonly pods?: () => Change } | { readon
 export class ApiView {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
+  #otherwise: Otherwise | undefined;
 
   private constructor(server: Server) {
     this.#server = server;
@@ -29,12 +31,22 @@ export class ApiView {
   static async open(socketPath: string, api: Api, viewer: Viewer): Promise<ApiView> {
     rmSync(socketPath, { force: true });
     let asked = 0;
-    const view = new ApiView(createServer((request, answer) => pass(api, viewer, { asked: request, answer, number: asked++ })));
+    const view: ApiView = new ApiView(
+      createServer((request, answer) => {
+        if (view.#otherwise !== undefined && answered(view.#otherwise, request, answer)) return;
+        pass(api, viewer, { asked: request, answer, number: asked++, otherwise: view.#otherwise });
+      }),
+    );
     await new Promise<void>((resolve, reject) => {
       view.#server.once('error', reject);
       view.#server.listen(socketPath, resolve);
     });
     return view;
+  }
+
+  /** From now on, for new requests. */
+  tell(otherwise: Otherwise | undefined): void {
+    this.#otherwise = otherwise;
   }
 
   /** Ends all connections; new ones are taken. */
@@ -54,20 +66,23 @@ interface Exchange {
   readonly asked: IncomingMessage;
   readonly answer: ServerResponse;
   readonly number: number;
+  readonly otherwise: Otherwise | undefined;
 }
 
-function pass(api: Api, viewer: Viewer, { asked, answer, number }: Exchange): void {
+function pass(api: Api, viewer: Viewer, { asked, answer, number, otherwise }: Exchange): void {
   const { method = 'GET', url = '/' } = asked;
   const path = method === 'GET' || viewer.is === 'tried' ? url : `${url}${url.includes('?') ? '&' : '?'}dryRun=All`;
   const sent = request(api.options(method, path, forwarded(asked)), (got) => {
-    const change = viewer.is === 'virgin' && got.statusCode === 200 && isOfPods.test(url) ? viewer.pods?.() : undefined;
+    const ofViewer = viewer.is === 'virgin' && isOfPods.test(url) ? viewer.pods?.() : undefined;
+    const change = got.statusCode === 200 ? (changeOf(otherwise, url) ?? ofViewer) : undefined;
     const { 'content-length': length, ...headers } = got.headers;
     answer.writeHead(got.statusCode ?? 502, change === undefined && length !== undefined ? got.headers : headers);
     answer.flushHeaders();
     // A watch that the server ends without its last chunk ends so here, too.
     got.once('error', () => answer.destroy());
     const watches = /[?&]watch=(?:1|true)/.test(url);
-    if (change !== undefined) (watches ? passChangedEvents : passChanged)(got, answer, change).catch(() => answer.destroy());
+    if (otherwise !== undefined && watches && isEmptied(otherwise, url)) passNothing(got, answer).catch(() => answer.destroy());
+    else if (change !== undefined) (watches ? passChangedEvents : passChanged)(got, answer, change).catch(() => answer.destroy());
     else if (viewer.is === 'tried' && got.statusCode === 200 && watches)
       passLate(got, answer, new Random(viewer.seed, number)).catch(() => answer.destroy());
     else got.pipe(answer);

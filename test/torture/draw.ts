@@ -26,11 +26,29 @@ export interface DrawnStep {
   readonly drawn: readonly Drawn[];
 }
 
-/** One of a kind that was asked for, alone, while the agent does anything. @throws Error if there is no such kind */
-export function drawOfKind(scene: Scene, random: Random, name: string): DrawnStep {
-  const kind = everyKind.find((each) => each.name === name);
-  if (kind === undefined) throw new Error(`no kind of step is called ${name}`);
-  const deed = kind.draw(scene, random);
+/**
+ * One of the kinds that were asked for, alone, while the agent does anything. Of several, one that can be done now: what others have made may
+ * be changed by it. A name that is there twice is drawn twice as often. Of one kind alone nothing is chosen, so that its seeds lead where they led.
+ *
+ * @throws Error if there is no such kind
+ */
+export function drawOfKinds(scene: Scene, random: Random, names: readonly string[]): DrawnStep {
+  const kinds = names.map((name) => {
+    const kind = everyKind.find((each) => each.name === name);
+    if (kind === undefined) throw new Error(`no kind of step is called ${name}`);
+    return kind;
+  });
+  const [only] = kinds;
+  if (only !== undefined && kinds.length === 1) return drawnAlone(only, only.draw(scene, random), random);
+  for (let tries = 0; tries < drawsMost; tries++) {
+    const kind = random.pick(kinds);
+    const deed = kind.draw(scene, random);
+    if (deed !== undefined) return drawnAlone(kind, deed, random);
+  }
+  return { agent: 'alive', drawn: [] };
+}
+
+function drawnAlone(kind: StepKind, deed: Deed | undefined, random: Random): DrawnStep {
   return { agent: kind.alone ? 'alive' : random.pick(states), drawn: deed === undefined ? [] : [{ kind, deed }] };
 }
 

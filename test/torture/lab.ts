@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { rmSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Api } from './api.ts';
 import { askSocket, type Place, portsPath, run, runOn, until } from './machine.ts';
@@ -10,6 +10,13 @@ export const root = join(import.meta.dirname, '..', '..');
 const program = join(root, 'bin', 'seine-lab.mjs');
 /** As it ships: one bundle. */
 export const shippedAgent = join(root, 'dist', 'seine-agent.mjs');
+
+/** Of node, for an agent. */
+export function agentFlags(): readonly string[] {
+  const { config } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { config: Record<string, string> };
+  return (config['agent-node-flags'] ?? '').split(' ');
+}
+
 // These find what hangs; an emulated machine takes minutes.
 const raiseMs = 600_000;
 const readyMs = 600_000;

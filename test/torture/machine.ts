@@ -1,4 +1,5 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -63,7 +64,7 @@ export function startIn(
   netns: string,
   command: string,
   args: readonly string[],
-  log: number,
+  log: number | 'ignore',
   env: Readonly<Record<string, string>>,
 ): ChildProcess {
   const [program, all] = inside(netns, command, args);
@@ -80,6 +81,13 @@ export function talkIn(
 ): ChildProcess {
   const [program, all] = inside(netns, process.execPath, [join(import.meta.dirname, file), ...args]);
   return spawn(program, all, { stdio: ['pipe', 'pipe', log], env: { ...process.env, ...env } });
+}
+
+/** Kills it, and waits for its end, which may have come before. */
+export async function ended(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.kill('SIGKILL');
+  await once(child, 'exit');
 }
 
 interface SocketAnswer {

@@ -12,7 +12,7 @@ import { shrink } from './shrink.ts';
 import { addPiece, begin, sumOf } from './tally-file.ts';
 
 const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrink N] [--agent FILE | --mutant NAME]
-                       [--patience N] [--hertz N] [--changes N | --kind NAME] [--ovs VERSION] [--tally FILE]
+                       [--patience N] [--hertz N] [--changes N | --kind NAME,...] [--ovs VERSION] [--tally FILE]
                        [--kubernetes [VERSION]] [--datapath system] [--pod-interface veth|standing|half]
        npm run test:torture -- --sum FILE...
 
@@ -32,7 +32,8 @@ const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrin
               what pods get: veth pairs, macvlans over standing ports, or one half each; pairs without it
   --hertz     packets, new connections and messages a second on each lane that goes on meanwhile; 100, and none with 0
   --changes   how many steps may change what ought to be, of which each costs a virgin; all that are drawn
-  --kind      do steps of one kind only, such as "pod.deleted"; any that is drawn
+  --kind      do steps of one kind only, such as "pod.deleted", or of some, such as "policy.created,policy.changed": in a lab that only just
+              began there is nothing to change. Kinds that make an alert true ("alert.…") are done where they are named, and drawn nowhere
   --patience  how many times the deadlines of docs/reliability.md, for a machine that does other things as well; 1
   --tally     adds what was done to a file, a line of JSON a run; not with a mutant
   --sum       adds such files up: steps of each seed, kind and state of the agent, and the kinds that were done too seldom

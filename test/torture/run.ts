@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { ApiView } from './api-view.ts';
-import { type AgentState, act, type Done, type DrawnStep, deadlineOf, drawOfKind, drawStep } from './draw.ts';
+import { type AgentState, act, type Done, type DrawnStep, deadlineOf, drawOfKinds, drawStep } from './draw.ts';
 import { judge, steadySnapshot, type TriedNode, type Verdict } from './judge.ts';
 import { Lab, type LabOptions } from './lab.ts';
 import { Lanes } from './lanes.ts';
@@ -37,7 +37,7 @@ export interface RunOptions extends LabOptions {
   readonly patience: number;
   /** How many steps may change what ought to be, of which each costs a virgin; as many as are drawn if left out. */
   readonly changesMost?: number;
-  /** The kind of every step; any that is drawn if left out. */
+  /** The kinds of steps, with commas between them; any that is drawn if left out. */
   readonly kind?: string;
   /** Packets, connections and messages a second on each lane; 0 for no lanes. */
   readonly hertz: number;
@@ -96,6 +96,7 @@ export class Torture {
     this.#triedView = triedView;
     this.#lanes = lanes;
     this.#watch = new Watch(lab, lanes, options.say);
+    scene.alerts = this.#watch.alertWatch;
     this.#next = this.#prepare();
   }
 
@@ -156,7 +157,7 @@ export class Torture {
     const only = this.#changes < (this.#options.changesMost ?? Infinity) ? undefined : 'node';
     const { kind, seed } = this.#options;
     const random = new Random(seed, number);
-    const step = kind === undefined ? drawStep(this.#scene, random, only) : drawOfKind(this.#scene, random, kind);
+    const step = kind === undefined ? drawStep(this.#scene, random, only) : drawOfKinds(this.#scene, random, kind.split(','));
     if (changesObjects(step)) this.#changes++;
     await this.#watch.begin();
     const done = await act(this.#scene, step);

@@ -1,7 +1,9 @@
+import type { AlertWatch } from './alert-watch.ts';
 import type { ApiObject } from './api.ts';
 import type { Lab, LabPod } from './lab.ts';
 import { until } from './machine.ts';
 import { annotationsOf } from './pod-interfaces.ts';
+import type { Otherwise } from './told-otherwise.ts';
 
 export const namespaces = ['shop', 'depot'] as const;
 const podsReadyMs = 600_000;
@@ -17,6 +19,8 @@ interface ScenePod {
 export interface ApiWay {
   stall(forMs: number): Promise<void>;
   cut(): void;
+  /** From now on it is told this in the place of what is so, by new connections; nothing but what is so, if left out. */
+  tell(otherwise?: Otherwise): void;
 }
 
 /** The lab with the objects that it has now. Steps draw from what they see here. */
@@ -24,6 +28,7 @@ export class Scene {
   readonly lab: Lab;
   /** Once there is one. */
   way: ApiWay | undefined;
+  alerts: AlertWatch | undefined;
   pods: readonly LabPod[] = [];
   podObjects: readonly ApiObject[] = [];
   services: readonly ApiObject[] = [];

@@ -3,7 +3,7 @@ import { loadavg } from 'node:os';
 import { root } from './lab.ts';
 import { run } from './machine.ts';
 import type { RunOptions, StepReport } from './run.ts';
-import { everyKind } from './steps/all.ts';
+import { drawnKinds } from './steps/all.ts';
 import { count, type Ground, type Piece, readPieces, sum } from './tally.ts';
 
 /** Of a run, what is known as it begins. */
@@ -30,7 +30,7 @@ export function sumOf(files: readonly string[]): readonly string[] {
   const pieces = files.flatMap((file) => readPieces(file, readFileSync(file, 'utf8')));
   return sum(
     pieces,
-    everyKind.map(({ name }) => name),
+    drawnKinds.map(({ name }) => name),
   );
 }
 

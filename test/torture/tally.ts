@@ -87,7 +87,7 @@ export function readPieces(name: string, text: string): readonly Piece[] {
 /**
  * What pieces come to together, in lines.
  *
- * @param kinds every kind that there is
+ * @param kinds every kind that seeds draw: others, which have to be asked for, may be done seldom
  * @throws UsageError if the same steps are in two of them
  */
 export function sum(pieces: readonly Piece[], kinds: readonly string[]): readonly string[] {
@@ -95,7 +95,7 @@ export function sum(pieces: readonly Piece[], kinds: readonly string[]): readonl
   if (twice !== undefined) throw new UsageError(`the same steps are in two pieces, ${twice.map(told).join(', and ')}: leave one out`);
   const ofKind = new Map(kinds.map((kind) => [kind, 0]));
   for (const [kind, times] of Object.entries(add(pieces.flatMap((piece) => Object.entries(piece.kinds))))) ofKind.set(kind, times);
-  const rare = [...ofKind].filter(([, times]) => times < leastOfKind);
+  const rare = [...ofKind].filter(([kind, times]) => times < leastOfKind && kinds.includes(kind));
   const agents = add(pieces.flatMap((piece) => Object.entries(piece.agent)));
   const pairs = pieces.reduce((all, piece) => all + piece.pairs, 0);
   return [

@@ -7,6 +7,7 @@ import { ApiView, plainKubeconfig } from './api-view.ts';
 import type { Lab } from './lab.ts';
 import { run, runIn, startIn, until } from './machine.ts';
 import { killed, startAgent } from './steps/life.ts';
+import type { Otherwise } from './told-otherwise.ts';
 
 const port = 6_080;
 const listensMs = 60_000;
@@ -59,6 +60,12 @@ export class TriedView {
 
   /** Ends all connections. */
   cut(): void {
+    this.#view.cut();
+  }
+
+  /** From now on the agent is told this in the place of what is so. What it asks for is asked anew. */
+  tell(otherwise?: Otherwise): void {
+    this.#view.tell(otherwise);
     this.#view.cut();
   }
 

@@ -1,12 +1,11 @@
 import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { plainKubeconfig } from './api-view.ts';
 import { metrics } from './counters.ts';
-import { type Lab, readiness, root, shippedAgent } from './lab.ts';
-import { type Place, run, runIn, startIn, until } from './machine.ts';
+import { agentFlags, type Lab, readiness, shippedAgent } from './lab.ts';
+import { ended, type Place, run, runIn, startIn, until } from './machine.ts';
 import { type Attachment, attachmentsOf, isStanding, nodeEndOf } from './pod-interfaces.ts';
 import type { NodeWires, VirginGround } from './virgin-ground.ts';
 
@@ -75,18 +74,10 @@ export class Virgin {
   }
 
   async remove(): Promise<void> {
-    if (this.#agent.exitCode === null && this.#agent.signalCode === null) {
-      this.#agent.kill('SIGKILL');
-      await once(this.#agent, 'exit');
-    }
+    await ended(this.#agent);
     await this.#ground.remove();
     for (const { netns } of this.pods) await run('ip', ['netns', 'delete', netns]);
   }
-}
-
-function agentFlags(): readonly string[] {
-  const { config } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { config: Record<string, string> };
-  return (config['agent-node-flags'] ?? '').split(' ');
 }
 
 /** Of a virgin, which asks for each pod for what the pod has (`asGiven`). */

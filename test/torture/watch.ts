@@ -29,7 +29,8 @@ export class Watch {
   readonly #lanes: Lanes | undefined;
   readonly #losses = new Losses();
   readonly #starvation: Starvation;
-  readonly #alerts: AlertWatch;
+  /** Steps that must make one true wait for it. */
+  readonly alertWatch: AlertWatch;
   #counted: ReadonlyMap<Part, number> = new Map();
   #begunMs = 0;
 
@@ -41,11 +42,11 @@ export class Watch {
     this.#lab = lab;
     this.#lanes = lanes;
     this.#starvation = new Starvation(lab);
-    this.#alerts = new AlertWatch(lab.tried);
+    this.alertWatch = new AlertWatch(lab.tried);
   }
 
   async begin(): Promise<void> {
-    await this.#alerts.begin();
+    await this.alertWatch.begin();
     this.#counted = await repairs(this.#lab.tried);
     this.#begunMs = monotonicMs();
     this.#losses.begin(this.#begunMs);
@@ -53,8 +54,13 @@ export class Watch {
 
   /** @param withinMs how long a lane may be silent once the node is as it ought to be @returns what is otherwise than it ought to be */
   async judge(course: Course, withinMs: number): Promise<readonly string[]> {
-    const since = this.#alerts.looks;
-    const looks = [() => this.#uncounted(course), () => this.#untold(course), () => this.#wrongLearned(), () => this.#firing(since)];
+    const since = this.alertWatch.looks;
+    const looks = [
+      () => this.#uncounted(course),
+      () => this.#untold(course),
+      () => this.#wrongLearned(),
+      () => this.#firing(since, course),
+    ];
     const found = (await Promise.all(looks.map((look) => empty(look, withinMs)))).flat();
     if (this.#lanes === undefined) return found;
     const answer = await this.#lanes.ask({ sinceMs: monotonicMs(), withinMs });
@@ -74,17 +80,18 @@ export class Watch {
   }
 
   /** Alerts whose expression is true, whatever its `for`, by what was looked at since the node was found to be as it ought to be. */
-  async #firing(since: number): Promise<string[]> {
-    return (await this.#alerts.firing(since)).map((alert) => `alert ${alert}`);
+  async #firing(since: number, { done }: Course): Promise<string[]> {
+    const ofStep = done.flatMap(({ kind }) => kind.alerts ?? []);
+    return (await this.alertWatch.firing(since, ofStep)).map((alert) => `alert ${alert}`);
   }
 
   /** Which were true since the step began. */
   get alerts(): readonly string[] {
-    return this.#alerts.became;
+    return this.alertWatch.became;
   }
 
   close(): void {
-    this.#alerts.close();
+    this.alertWatch.close();
   }
 
   /** What must have been told by an alert: a start of the agent, and what was done alone. */
@@ -93,7 +100,7 @@ export class Watch {
     const starts = agent === 'dead' || agent === 'starting';
     const alone = one !== undefined && another === undefined && one.changed ? one.kind : undefined;
     const ofKind = alone?.alerts ?? (alone?.part !== undefined && !starts ? ['SeineDrift'] : []);
-    return this.#alerts.missing([...(starts ? ofStart : []), ...ofKind]).map((name) => `alert ${name} did not become true`);
+    return this.alertWatch.missing([...(starts ? ofStart : []), ...ofKind]).map((name) => `alert ${name} did not become true`);
   }
 
   /** What was harmed while an agent ran must be counted. What one finds at its start it only mends. */

@@ -1,4 +1,5 @@
 import type { StepKind } from '../step.ts';
+import { alertSteps } from './alert-steps.ts';
 import { flowSteps } from './flows.ts';
 import { hostSteps } from './host.ts';
 import { lifeSteps } from './life.ts';
@@ -22,7 +23,10 @@ export const standingFamilies: readonly (readonly StepKind[])[] = stepFamilies.m
   kinds === hostSteps ? [...hostSteps, ...standingSteps] : kinds,
 );
 
-/** Every kind of step, once. */
-export const everyKind: readonly StepKind[] = [
+/** Every kind that seeds draw, once. */
+export const drawnKinds: readonly StepKind[] = [
   ...new Map([...stepFamilies.flat(), ...podSteps, ...standingSteps].map((kind) => [kind.name, kind])).values(),
 ];
+
+/** And those that are in no family, so that no seed draws them and none leads elsewhere for them: they are done where `--kind` names them. */
+export const everyKind: readonly StepKind[] = [...drawnKinds, ...alertSteps];

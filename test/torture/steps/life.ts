@@ -22,7 +22,7 @@ function life(
 
 type Daemon = 'agentPid' | 'vswitchdPid' | 'ovsdbPid';
 
-async function signal(lab: Lab, daemon: Daemon, name: NodeJS.Signals): Promise<void> {
+export async function signal(lab: Lab, daemon: Daemon, name: NodeJS.Signals): Promise<void> {
   const pid = (await lab.now())[daemon];
   if (pid === null) throw new Error(`there is no process for ${daemon}`);
   process.kill(pid, name);
@@ -39,10 +39,10 @@ export async function killed(lab: Lab, ...daemons: readonly Daemon[]): Promise<v
 }
 
 /** Stopped for a while, in which something may happen to it. */
-export async function frozen(lab: Lab, daemon: Daemon, meanwhile: () => Promise<unknown>): Promise<void> {
+export async function frozen<T>(lab: Lab, daemon: Daemon, meanwhile: () => Promise<T>): Promise<T> {
   await signal(lab, daemon, 'SIGSTOP');
   try {
-    await meanwhile();
+    return await meanwhile();
   } finally {
     await signal(lab, daemon, 'SIGCONT');
   }
