@@ -6,6 +6,7 @@ import type { Lab } from './lab.ts';
 import { type LaneAnswer, type Lanes, monotonicMs } from './lanes.ts';
 import { judgeLearned } from './learned.ts';
 import { Losses } from './losses.ts';
+import { megaflowsMs, staleMegaflows } from './megaflows.ts';
 import { learnedFlows } from './snapshot.ts';
 import { Starvation } from './starvation.ts';
 import { ofStart, type Part } from './step.ts';
@@ -62,10 +63,10 @@ export class Watch {
       () => this.#firing(since, course),
     ];
     const found = (await Promise.all(looks.map((look) => empty(look, withinMs)))).flat();
-    if (this.#lanes === undefined) return found;
+    if (this.#lanes === undefined) return [...found, ...(await this.#staleMegaflows())];
     const answer = await this.#lanes.ask({ sinceMs: monotonicMs(), withinMs });
     this.#losses.end(mayLose(course));
-    return [...found, ...this.#laneProblems(course, answer, await this.#starvation.look())];
+    return [...found, ...this.#laneProblems(course, answer, await this.#starvation.look()), ...(await this.#staleMegaflows())];
   }
 
   /** What the switch has learned and ought not to know, by Services and endpoints as they are now. */
@@ -77,6 +78,10 @@ export class Watch {
       api.list('/apis/discovery.k8s.io/v1/endpointslices'),
     ]);
     return judgeLearned(flows, services, slices, tried.name);
+  }
+
+  #staleMegaflows(): Promise<readonly string[]> {
+    return empty(() => staleMegaflows(this.#lab), megaflowsMs);
   }
 
   /** Alerts whose expression is true, whatever its `for`, by what was looked at since the node was found to be as it ought to be. */
