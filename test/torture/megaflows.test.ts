@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { parseMegaflows, tracedActions } from './megaflows.ts';
 
 const key =
-  'recirc_id(0),in_port(11),eth(src=0e:00:00:00:00:01,dst=0e:00:00:00:00:02),eth_type(0x0800),ipv4(src=10.244.0.7,dst=10.244.0.8/255.255.255.248,frag=no)';
+  'recirc_id(0),in_port(11),packet_type(ns=0,id=0),eth(src=0e:00:00:00:00:01,dst=0e:00:00:00:00:02),eth_type(0x0800),ipv4(src=10.244.0.7,dst=10.244.0.8/255.255.255.248,frag=no)';
 const dump = `flow-dump from the main thread:
 ${key}, packets:137, bytes:11826, used:1.452s, flags:SFP., actions:drop
 recirc_id(0),in_port(11),packet_type(ns=0,id=0),eth_type(0x86dd),ipv6(frag=no), packets:0, bytes:0, used:never, actions:ct(zone=65510,nat),recirc(0x5)
