@@ -84,9 +84,20 @@ async function linkLines(execute: Execute, wanted: (name: string) => boolean): P
       // What the kernel drew for the node's end of a pod's pair is used by nobody.
       const mac = ifname === 'antrea-gw0' || ifname === 'eth0' ? address : undefined;
       const set = { mtu, flags: notPassing(flags, ...passing), ifalias, kind, master, mac, xdp };
-      const addresses = (addr_info as Fields[]).map(({ local, prefixlen, scope }) => `address ${ifname} ${local}/${prefixlen} ${scope}`);
+      const own = mac === undefined ? linkLocalOf(String(address)) : undefined;
+      const addresses = (addr_info as Fields[]).map(
+        ({ local, prefixlen, scope }) => `address ${ifname} ${local === own ? 'of its MAC' : local}/${prefixlen} ${scope}`,
+      );
       return [`link ${ifname} ${line(set)}`, ...addresses];
     });
+}
+
+/** The address that the kernel makes of a MAC for itself, as it writes it (RFC 4291 appendix A). */
+export function linkLocalOf(mac: string): string {
+  const [first = 0, ...rest] = mac.split(':').map((octet) => Number.parseInt(octet, 16));
+  const octets = [first ^ 0x02, ...rest.slice(0, 2), 0xff, 0xfe, ...rest.slice(2)];
+  const groups = [0, 2, 4, 6].map((at) => (((octets[at] ?? 0) << 8) | (octets[at + 1] ?? 0)).toString(16));
+  return `fe80::${groups.join(':').replace(/^(?:0:)+/, '')}`;
 }
 
 /** Kernel settings of the node, of its interfaces, and of forwarding. */
