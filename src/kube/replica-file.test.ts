@@ -39,6 +39,11 @@ class Stored {
     return String(this.#version);
   }
 
+  takeOver(objects: ReadonlyMap<string, Held<Value>>, version: string): void {
+    for (const [key, held] of objects) this.objects.set(key, held);
+    this.#version = Number(version);
+  }
+
   /** Sets each key to a value, or removes it, and stores that. */
   async save(changes: Readonly<Record<string, number | undefined>>): Promise<number> {
     for (const [key, n] of Object.entries(changes)) {
@@ -162,6 +167,71 @@ it('is the old one, whole, when the machine died before the new one had the name
   await next.save({ z: 1 });
   expect([await found(), existsSync(`${path}.new`)]).toEqual([snapshotOf(next), false]);
   await next.file.close();
+});
+
+/** What this process stored and another one reads, in a file of its own hands from then on. */
+async function restarted(from: Stored, minAppendedBytes?: number): Promise<Stored> {
+  await from.file.close();
+  const next = new Stored(fileOf(minAppendedBytes));
+  const stored = await next.file.load();
+  next.takeOver(stored?.objects ?? new Map(), stored?.version ?? '0');
+  return next;
+}
+
+it('is gone on with by the next process, which does not write again what it has read', async () => {
+  const first = new Stored();
+  const whole = await first.save(Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`k${n}`, n])));
+  const second = await restarted(first);
+  const few = (await second.save({})) + (await second.save({ k1: 100, k2: undefined }));
+  expect(few).toBeLessThan(whole / 5);
+  expect(statSync(path).size).toBe(whole + few);
+  expect(await found()).toEqual(snapshotOf(second));
+  const third = await restarted(second);
+  await third.save({ k3: 7 });
+  expect(await found()).toEqual(snapshotOf(third));
+  await third.file.close();
+});
+
+it('is written anew in time, however many processes have appended to it', async () => {
+  let stored = new Stored(fileOf(300));
+  const many = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`k${n}`, n]));
+  const whole = await stored.save(many);
+  for (let round = 0; round < 30; round++) {
+    stored = await restarted(stored, 300);
+    await stored.save({ k3: round, k4: round });
+    expect(statSync(path).size).toBeLessThan(3 * whole);
+  }
+  expect(await found()).toEqual(snapshotOf(stored));
+  await stored.file.close();
+});
+
+it('holds what each process has stored last, wherever the one before was torn', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      histories,
+      histories,
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      fc.boolean(),
+      async (before, after, where, zeros) => {
+        rmSync(path, { force: true });
+        const first = new Stored();
+        for (const changes of before) await first.save(changes);
+        await first.file.close();
+        const bytes = readFileSync(path);
+        const cut = Math.floor(where * bytes.length);
+        writeFileSync(path, Buffer.concat([bytes.subarray(0, cut), Buffer.alloc(zeros ? bytes.length - cut : 0)]));
+        const next = new Stored();
+        const stored = await next.file.load().catch(() => undefined);
+        next.takeOver(stored?.objects ?? new Map(), stored?.version ?? '0');
+        for (const changes of after) {
+          await next.save(changes);
+          expect(await found()).toEqual(snapshotOf(next));
+        }
+        await next.file.close();
+      },
+    ),
+    { numRuns: 60 },
+  );
 });
 
 it('is made anew when it is taken away, or another is in its place', async () => {

@@ -4,7 +4,15 @@ import { dirname } from 'node:path';
 import type { LoopTurns } from '../async/loop-turns.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Held } from './replica.ts';
-import { headLine, objectLine, readReplica, SectionWriter, type StoredKind, type StoredReplica } from './replica-lines.ts';
+import {
+  headLine,
+  objectLine,
+  readReplica,
+  SectionWriter,
+  type StoredExtent,
+  type StoredKind,
+  type StoredReplica,
+} from './replica-lines.ts';
 
 interface ReplicaFileOptions {
   readonly path: string;
@@ -26,7 +34,7 @@ interface ReplicaSave<T> {
 const MIN_APPENDED_BYTES = 1024 * 1024;
 const WRITE_BYTES = 64 * 1024;
 
-/** A file that was written by this process and can be gone on with. */
+/** A file whose every octet was written or read by this process, and that can be gone on with. */
 interface OpenReplica {
   readonly handle: FileHandle;
   readonly inode: number;
@@ -45,13 +53,15 @@ interface OpenReplica {
 export class ReplicaFile<T> {
   readonly #options: ReplicaFileOptions;
   #open: OpenReplica | undefined;
+  /** Of a file that was read and is not yet open. */
+  #loaded: StoredExtent | undefined;
 
   constructor(options: ReplicaFileOptions) {
     this.#options = options;
   }
 
   /**
-   * Reads what an earlier process stored.
+   * Reads what an earlier process stored. A file that is whole is gone on with by the next save.
    *
    * @returns `undefined` if there is nothing, or something of another kind, revision or layout
    * @throws SeineError `INVALID_INPUT` if it is damaged, `UNAVAILABLE` if it cannot be read; either way there is nothing to restore
@@ -59,7 +69,9 @@ export class ReplicaFile<T> {
   async load(): Promise<StoredReplica<T> | undefined> {
     const { path, of, turns } = this.#options;
     try {
-      return await readReplica<T>(createReadStream(path), of, turns);
+      const stored = await readReplica<T>(createReadStream(path), of, turns);
+      this.#loaded = stored?.extent;
+      return stored;
     } catch (thrown) {
       if (isMissing(thrown)) return undefined;
       throw storageError(thrown, path, 'stored replica cannot be read');
@@ -67,7 +79,7 @@ export class ReplicaFile<T> {
   }
 
   /**
-   * The first time the whole is written, whatever there was.
+   * The first time the whole is written, unless a whole file was loaded.
    *
    * @returns how many bytes were written
    * @throws SeineError `UNAVAILABLE`, e.g. when the disk is full; what was stored before is still there then, and the whole is next
@@ -87,13 +99,28 @@ export class ReplicaFile<T> {
   async close(): Promise<void> {
     const open = this.#open;
     this.#open = undefined;
+    this.#loaded = undefined;
     await open?.handle.close().catch(() => undefined); // all that counts was synced
+  }
+
+  /** Behind what a crash has cut off nothing may be appended: such a file is written anew. */
+  async #reopen(): Promise<OpenReplica | undefined> {
+    const loaded = this.#loaded;
+    this.#loaded = undefined;
+    const handle = loaded && (await open(this.#options.path, 'a', 0o600).catch(() => undefined)); // it is made anew, or cannot be
+    if (!handle) return undefined;
+    const { bytes, wholeBytes, sum } = loaded;
+    const found = await handle.stat().catch(() => undefined); // not to be seen: it is made anew
+    if (found?.size === bytes)
+      return { handle, inode: found.ino, sections: new SectionWriter(sum), wholeBytes, appendedBytes: bytes - wholeBytes };
+    await handle.close().catch(() => undefined); // nothing was written
+    return undefined;
   }
 
   /** The file, if it is worth to be gone on with, and if it is still the one that has the name. */
   async #appendable(): Promise<OpenReplica | undefined> {
     const { path, minAppendedBytes = MIN_APPENDED_BYTES } = this.#options;
-    const open = this.#open;
+    const open = (this.#open ??= await this.#reopen());
     if (!open || open.appendedBytes >= Math.max(minAppendedBytes, open.wholeBytes)) return undefined;
     const found = await stat(path).catch(() => undefined); // not there, or not to be seen: it is made anew
     return found?.ino === open.inode ? open : undefined;

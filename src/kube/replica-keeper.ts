@@ -39,6 +39,7 @@ export class ReplicaKeeper<T> {
     try {
       const stored = await this.#file.load();
       if (stored) store.restore(stored.objects);
+      this.#savedVersion = stored?.version ?? '';
       return stored?.version;
     } catch (thrown) {
       onError(SeineError.from(thrown, 'restore a replica'));

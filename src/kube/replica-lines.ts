@@ -33,6 +33,17 @@ export interface StoredReplica<T> {
   /** Not older than any of the objects. */
   readonly version: string;
   readonly objects: ReadonlyMap<string, Held<T>>;
+  readonly extent: StoredExtent;
+}
+
+/** How far a file is whole. */
+export interface StoredExtent {
+  /** Of the first section. */
+  readonly wholeBytes: number;
+  /** Of all whole sections. */
+  readonly bytes: number;
+  /** Of all of them; the next section goes on with it. */
+  readonly sum: number;
 }
 
 const headSchema = z.object({ format: z.int(), kind: z.string(), revision: z.int() });
@@ -49,7 +60,12 @@ export function objectLine<T>(key: string, held: Held<T> | undefined): string {
 
 /** Puts the sections of one file together, each after the one before. */
 export class SectionWriter {
-  #sum = 0;
+  #sum: number;
+
+  /** @param sum of the sections that are there */
+  constructor(sum = 0) {
+    this.#sum = sum;
+  }
 
   /** @param version asked after the last line */
   *section(lines: Iterable<string>, version: () => string): Generator<string> {
@@ -109,6 +125,8 @@ class ReplicaReader<T> {
   #changes: { readonly key: string; readonly held?: Held<T> }[] = [];
   #lines = 0;
   #sum = 0;
+  #bytes = 0;
+  #extent: StoredExtent | undefined;
   #head: z.output<typeof headSchema> | undefined;
   #version: string | undefined;
 
@@ -118,6 +136,7 @@ class ReplicaReader<T> {
 
   /** @returns whether what follows can be of use */
   take(line: Uint8Array): boolean {
+    this.#bytes += line.length;
     try {
       const value = parseJson(line);
       if (isEnd(value)) return this.#end(endSchema.parse(value));
@@ -133,8 +152,8 @@ class ReplicaReader<T> {
 
   result(): StoredReplica<T> | undefined {
     if (this.#head && !this.#isOurs()) return undefined;
-    if (this.#version === undefined) throw new SeineError('INVALID_INPUT', 'it is cut off or damaged');
-    return { version: this.#version, objects: this.#objects };
+    if (this.#version === undefined || !this.#extent) throw new SeineError('INVALID_INPUT', 'it is cut off or damaged');
+    return { version: this.#version, objects: this.#objects, extent: this.#extent };
   }
 
   #end({ end, version, crc }: z.output<typeof endSchema>): boolean {
@@ -148,6 +167,7 @@ class ReplicaReader<T> {
     this.#changes = [];
     this.#lines = 0;
     this.#sum = sum;
+    this.#extent = { wholeBytes: this.#extent?.wholeBytes ?? this.#bytes, bytes: this.#bytes, sum };
     return true;
   }
 
