@@ -49,7 +49,8 @@ copy(join(root, 'dist', 'bin', 'seine'), 'cni/seine', { mode: 0o755 });
 for (const plugin of ['portmap', 'bandwidth', 'loopback']) copy(join(debianPlugins, plugin), join('cni', plugin), { mode: 0o755 });
 
 // What node has compiled is kept where the agent keeps its state: the next start takes half of the processor time. Elsewhere, or read-only: nothing is kept.
-const compiled = `export NODE_COMPILE_CACHE="\${NODE_COMPILE_CACHE-/var/lib/seine/compile-cache}"\n`;
+// It is for root alone, as all the agent makes: node makes its folders before the agent runs.
+const compiled = `umask 077\nexport NODE_COMPILE_CACHE="\${NODE_COMPILE_CACHE-/var/lib/seine/compile-cache}"\n`;
 command('seine-agent', `${description.config['agent-node-flags']} /opt/seine/dist/seine-agent.mjs`, compiled);
 command('seinectl', '/opt/seine/dist/seinectl.mjs');
 command('install-cni', '/opt/seine/dist/install-cni.mjs');

@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { request } from 'node:http';
+import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { SeineError } from '../../errors/seine-error.ts';
 import { parseCidr } from '../../net/ip.ts';
@@ -66,8 +67,11 @@ export function writeAgentConfig(plan: LabPlan, node: NodePlan): void {
  */
 export function startAgent(plan: LabPlan, node: NodePlan, program: string): ProcessId {
   const paths = nodePaths(plan.dir, node.name);
-  const { command, args } = inNetns(node.netns, process.execPath, [...agentFlags, program, '--config', paths.agentConfig]);
-  return startInBackground({ command, args, logFile: paths.agentLog, pidFile: paths.agentPid });
+  // As the image has it. Node makes the folders before the agent can say whom they are for.
+  const line = [process.execPath, ...agentFlags, program, '--config', paths.agentConfig];
+  const { command, args } = inNetns(node.netns, 'sh', ['-c', 'umask 077; exec "$@"', 'sh', ...line]);
+  const env = { NODE_COMPILE_CACHE: join(paths.stateDir, 'compile-cache') };
+  return startInBackground({ command, args, env, logFile: paths.agentLog, pidFile: paths.agentPid });
 }
 
 export function agentProcess(plan: LabPlan, node: NodePlan): ProcessId | undefined {
