@@ -59,6 +59,23 @@ export function encodeGroup(group: Group, version: Version = OPENFLOW_15): Uint8
   return w.finish();
 }
 
+/**
+ * As `encodeGroup` in OpenFlow 1.5, of buckets that `writeBuckets` appends: for who has many that are alike. Valid until the next group is
+ * encoded.
+ */
+export function encodeGroupAround(head: Omit<Group, 'buckets'>, writeBuckets: (w: ByteWriter) => void): Uint8Array {
+  const w = modScratch.truncate(0);
+  const start = beginMessage(w, messageType.groupMod, OPENFLOW_15);
+  w.u16(groupCommands.add).u8(groupTypes.indexOf(head.type)).u8(0).u32(head.id);
+  const lengthAt = w.length;
+  w.u16(0).u16(0).u32(bucketPlace.all);
+  writeBuckets(w);
+  w.patchU16(lengthAt, w.length - lengthAt - 8);
+  if (head.selection !== undefined) writeSelection(w, head.selection);
+  endMessage(w, start);
+  return w.written();
+}
+
 const WEIGHT = 0;
 const WATCH_PORT = 1;
 const WATCH_GROUP = 2;
@@ -124,7 +141,7 @@ function writeGroupBody(w: ByteWriter, group: Group, lengthAt: number): void {
 }
 
 /** Source: OpenFlow 1.5.1 `ofp_bucket` (u16 length, u16 length of actions, u32 id, actions, properties). */
-function writeBucket(w: ByteWriter, bucket: Bucket): void {
+export function writeBucket(w: ByteWriter, bucket: Bucket): void {
   const start = w.length;
   w.u16(0).u16(0).u32(bucket.id);
   writeActions(w, bucket.actions);

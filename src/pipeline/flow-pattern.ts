@@ -1,11 +1,5 @@
 import type { Ip } from '../net/ip.ts';
-import type { Flow } from './flow.ts';
-
-/** What may differ between flows of one pattern. */
-export interface TransportAddress {
-  readonly ip: Ip;
-  readonly port: number;
-}
+import type { Flow, TransportAddress } from './flow.ts';
 
 /**
  * Flows that differ only in an address and a port: a node has a hundred thousand of them, and the pattern is encoded once.

@@ -177,6 +177,35 @@ export interface Flow {
 export interface Bucket {
   readonly weight: number;
   readonly steps: readonly Step[];
+  /** Where the steps come from, if from a pattern: then they need not be looked at. */
+  readonly from?: { readonly pattern: StepsPattern; readonly place: TransportAddress };
+}
+
+/** What may differ between flows, or steps, of one pattern. */
+export interface TransportAddress {
+  readonly ip: Ip;
+  readonly port: number;
+}
+
+/**
+ * Steps that differ only in an address and a port. Pure. Addresses of one family give the same steps, in which address and port appear unchanged, their octets
+ * contiguous or in registers of their own.
+ */
+export type StepsPattern = (place: TransportAddress) => readonly Step[];
+
+/** A bucket whose steps are made when somebody looks at them: a node has a hundred thousand of them. */
+export class PatternBucket implements Bucket {
+  readonly weight: number;
+  readonly from: { readonly pattern: StepsPattern; readonly place: TransportAddress };
+
+  constructor(weight: number, pattern: StepsPattern, place: TransportAddress) {
+    this.weight = weight;
+    this.from = { pattern, place };
+  }
+
+  get steps(): readonly Step[] {
+    return this.from.pattern(this.from.place);
+  }
 }
 
 /** A `select` group: OVS picks a bucket in proportion to the weights, by a hash of the connection that the data path computes (`dp_hash`). */

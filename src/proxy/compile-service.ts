@@ -1,7 +1,7 @@
 import { cidrContains, hostCidr } from '../net/ip.ts';
 import { learnedCookieOf, type Owner } from '../pipeline/cookie.ts';
 import { reg } from '../pipeline/fields.ts';
-import type { Flow, LearnChoice, Match, Step, Transport } from '../pipeline/flow.ts';
+import type { Flow, LearnChoice, Match, Step, StepsPattern, Transport } from '../pipeline/flow.ts';
 import { drop, goto, group, load, priority, resubmit } from '../pipeline/flow.ts';
 import type { FlowPattern } from '../pipeline/flow-pattern.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
@@ -125,15 +125,17 @@ class Distribution {
   }
 
   #groupsOf({ scope, endpoints }: Balance): readonly ServiceGroup[] {
-    return this.#once(scope, () => groupsFor(endpoints, this.#numbers(scope), (endpoint) => bucketFor(this.#intent, endpoint)));
+    const bucket = bucketFor(this.#intent);
+    return this.#once(scope, () => groupsFor(endpoints, this.#numbers(scope), () => bucket));
   }
 
   /** For an address that is an endpoint's as well: to that one a connection goes as it is, as if there were no Service. */
   #ownGroupsOf({ scope, endpoints }: Balance, address: ServiceAddress): readonly ServiceGroup[] {
     const name = `${scope} at ${endpointKey(address)}`;
-    const bucket = (endpoint: ServiceEndpoint): readonly Step[] =>
-      isItself(endpoint, address) ? [resubmit('egressEntry')] : [...this.#marked, ...bucketFor(this.#intent, endpoint)];
-    return this.#once(name, () => groupsFor(endpoints, this.#numbers(name), bucket));
+    const [bucket, marked] = [bucketFor(this.#intent), this.#marked];
+    const others: StepsPattern = (endpoint) => [...marked, ...bucket(endpoint)];
+    const stepsFor = (endpoint: ServiceEndpoint): StepsPattern => (isItself(endpoint, address) ? passes : others);
+    return this.#once(name, () => groupsFor(endpoints, this.#numbers(name), stepsFor));
   }
 
   #numbers(name: string): (part: number) => number {
@@ -146,6 +148,9 @@ class Distribution {
     return groups;
   }
 }
+
+/** On, as it is. */
+const passes: StepsPattern = () => [resubmit('egressEntry')];
 
 type Balance = Extract<ServiceVerdict, { do: 'balance' }>;
 

@@ -13,7 +13,7 @@ function shares(all: readonly ServiceEndpoint[], affinitySeconds?: number) {
   return groupsFor(
     all,
     (part) => part + 1,
-    (endpoint) => bucketFor({ translation: 'endpoint', ...(affinitySeconds === undefined ? {} : { affinitySeconds }) }, endpoint),
+    () => bucketFor({ translation: 'endpoint', ...(affinitySeconds === undefined ? {} : { affinitySeconds }) }),
   );
 }
 

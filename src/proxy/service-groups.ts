@@ -1,7 +1,7 @@
 import { ipToBytes } from '../net/ip.ts';
 import { reg } from '../pipeline/fields.ts';
-import type { Bits, Bucket, Group, Step } from '../pipeline/flow.ts';
-import { load, resubmit } from '../pipeline/flow.ts';
+import type { Bits, Bucket, Group, StepsPattern } from '../pipeline/flow.ts';
+import { load, PatternBucket, resubmit } from '../pipeline/flow.ts';
 import { fnv1a } from '../pipeline/fnv-1a.ts';
 import type { Mark } from '../pipeline/registers.ts';
 import type { ServiceEndpoint, ServiceIntent } from './service-intent.ts';
@@ -25,43 +25,48 @@ export interface ServiceGroup {
  * The groups that share connections out over `endpoints`, of which there are at least two.
  *
  * @param groupId gives the number of the group of that name
- * @param steps what a bucket does for its endpoint
+ * @param stepsFor what a bucket does for its endpoint, as a pattern: the same one for all endpoints but those that are special
  */
 export function groupsFor(
   endpoints: readonly ServiceEndpoint[],
   groupId: (part: number) => number,
-  steps: (endpoint: ServiceEndpoint) => readonly Step[],
+  stepsFor: (endpoint: ServiceEndpoint) => StepsPattern,
 ): readonly ServiceGroup[] {
   return partsOf(endpoints).map(({ members, sourcePorts }, part) => ({
-    group: { id: groupId(part), buckets: evenBuckets(members, steps) },
+    group: { id: groupId(part), buckets: evenBuckets(members, stepsFor) },
     ...(sourcePorts && { sourcePorts }),
   }));
 }
 
 /** A bucket is an action set: of several resubmits the last one would be all, and a lone `ct` comes after all that is loaded. */
-export function bucketFor(
-  { affinitySeconds, translation }: Pick<ServiceIntent, 'affinitySeconds' | 'translation'>,
-  endpoint: ServiceEndpoint,
-): readonly Step[] {
-  if (translation === 'bucket') return [translateTo(endpoint)];
+export function bucketFor({ affinitySeconds, translation }: Pick<ServiceIntent, 'affinitySeconds' | 'translation'>): StepsPattern {
+  if (translation === 'bucket') return translates;
   // With affinity too: what a client has is learned. By its address it would get the same endpoint again after its timeout.
-  if (affinitySeconds === undefined) return [...choiceOf(endpoint, 'chosen').map(load), resubmit('dnat')];
-  // `affinity` is asked again, then `balance`: the data path hashed this connection by a decision that it may have cached before the
-  // client was known.
-  return [...choiceOf(endpoint, 'learn').map(load), resubmit('sourceRanges')];
+  return affinitySeconds === undefined ? chooses : learns;
 }
+
+const translates: StepsPattern = (endpoint) => [translateTo(endpoint)];
+
+const chooses: StepsPattern = (endpoint) => [...choiceOf(endpoint, 'chosen').map(load), resubmit('dnat')];
+
+/**
+ * `affinity` is asked again, then `balance`: the data path hashed this connection by a decision that it may have cached before the client
+ * was known.
+ */
+const learns: StepsPattern = (endpoint) => [...choiceOf(endpoint, 'learn').map(load), resubmit('sourceRanges')];
 
 /**
  * Equal shares. Open vSwitch gives a group as many hash slots as its smallest weight needs, which for nine equal buckets are 16: two
  * endpoints would get half of what the others get. A twin of the first endpoint, of small weight, makes it take more slots.
  */
-function evenBuckets(members: readonly ServiceEndpoint[], steps: (endpoint: ServiceEndpoint) => readonly Step[]): readonly Bucket[] {
+function evenBuckets(members: readonly ServiceEndpoint[], stepsFor: (endpoint: ServiceEndpoint) => StepsPattern): readonly Bucket[] {
+  const bucket = (weight: number, endpoint: ServiceEndpoint): Bucket => new PatternBucket(weight, stepsFor(endpoint), endpoint);
   const [first] = members;
   const balancingBucket = Math.ceil((members.length * weightEach) / slotsOf(members.length));
   // With more than half as many endpoints as slots, they need all slots without a twin.
-  if (first === undefined || balancingBucket > weightEach / 2) return members.map((each) => ({ weight: weightEach, steps: steps(each) }));
-  const buckets = members.map((each, at) => ({ weight: at === 0 ? weightEach - balancingBucket : weightEach, steps: steps(each) }));
-  return [...buckets, { weight: balancingBucket, steps: steps(first) }];
+  if (first === undefined || balancingBucket > weightEach / 2) return members.map((each) => bucket(weightEach, each));
+  const buckets = members.map((each, at) => bucket(at === 0 ? weightEach - balancingBucket : weightEach, each));
+  return [...buckets, bucket(balancingBucket, first)];
 }
 
 /** A power of two. */

@@ -1,6 +1,6 @@
 import type { FlowMod } from '../openflow/flow-mod.ts';
 import type { FlowStats } from '../openflow/flow-stats.ts';
-import { encodeGroup, type Group as OpenFlowGroup } from '../openflow/group.ts';
+import { encodeGroup, encodeGroupAround, type Group as OpenFlowGroup } from '../openflow/group.ts';
 import { decodeInstructions, encodeInstructions } from '../openflow/instructions.ts';
 import { encodeMatch } from '../openflow/match.ts';
 import { meterFlag, type Meter as OpenFlowMeter, writeMeterMod } from '../openflow/meter.ts';
@@ -10,7 +10,8 @@ import { tables } from '../pipeline/tables.ts';
 import { deniedMeters, ingressMeters } from '../pipeline/well-known.ts';
 import type { Wanted } from '../wanted/wanted.ts';
 import { ByteWriter } from '../wire/bytes.ts';
-import { toActions, toInstructions, toOpenFlowMatch } from './to-openflow.ts';
+import { BucketTemplates } from './bucket-template.ts';
+import { toInstructions, toOpenFlowMatch } from './to-openflow.ts';
 
 /**
  * The identity of an entry in the switch, one octet a character:
@@ -42,7 +43,7 @@ export function encodeBridgeEntries(
   const cookie = cookieOf(owner);
   const entries = new Map<BridgeKey, BridgeValue>();
   for (const meter of meters) entries.set(meterKey(meter.id), meterValue(toOpenFlowMeter(meter)));
-  for (const group of groups) entries.set(groupKey(group.id), groupValue(toOpenFlowGroup(group)));
+  for (const group of groups) entries.set(groupKey(group.id), wantedGroupValue(group));
   for (const flow of flows)
     entries.set(keyOfFlow(flow), flowValue({ cookie, instructions: encodeInstructions(toInstructions(flow.steps)) }));
   return entries;
@@ -171,13 +172,13 @@ function groupValue(group: OpenFlowGroup): BridgeValue {
   return octets(encodeGroup(group)) as BridgeValue;
 }
 
-function toOpenFlowGroup({ id, buckets }: Group): OpenFlowGroup {
-  return {
-    id,
-    type: 'select',
-    selection: { method: 'dp_hash' },
-    buckets: buckets.map(({ weight, steps }, index) => ({ id: index, weight, actions: toActions(steps) })),
-  };
+const bucketTemplates = new BucketTemplates();
+
+function wantedGroupValue({ id, buckets }: Group): BridgeValue {
+  const message = encodeGroupAround({ id, type: 'select', selection: { method: 'dp_hash' } }, (w) => {
+    for (const [index, bucket] of buckets.entries()) bucketTemplates.write(w, bucket, index);
+  });
+  return octets(message) as BridgeValue;
 }
 
 function meterValue(meter: OpenFlowMeter): BridgeValue {

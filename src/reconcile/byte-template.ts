@@ -45,8 +45,13 @@ export class ByteTemplate {
   }
 
   fill(given: Uint8Array): string {
+    return this.filled(given).toString('latin1');
+  }
+
+  /** Valid until it is filled again. */
+  filled(given: Uint8Array): Buffer {
     for (let at = 0; at < this.#patches.length; at += 2) this.octets[this.#patches[at] ?? 0] = given[this.#patches[at + 1] ?? 0] ?? 0;
-    return this.octets.toString('latin1');
+    return this.octets;
   }
 
   /** The reverse. @param from this octet on @returns false if it is no such text */

@@ -1,6 +1,7 @@
 import { addressBits, type Family, ipFromBytes } from '../net/ip.ts';
 import { cookieWords, type Owner, ownerOf } from '../pipeline/cookie.ts';
-import type { FlowPattern, TransportAddress } from '../pipeline/flow-pattern.ts';
+import type { TransportAddress } from '../pipeline/flow.ts';
+import type { FlowPattern } from '../pipeline/flow-pattern.ts';
 import { nothing } from '../wanted/wanted.ts';
 import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from './bridge-entry.ts';
 import { ByteTemplate, probes } from './byte-template.ts';

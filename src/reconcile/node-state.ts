@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SeineError } from '../errors/seine-error.ts';
 import { cookieFeature, cookieOf, type Owner, ownerOf } from '../pipeline/cookie.ts';
-import type { FlowPattern, NumberedRow, NumberedRows, TransportAddress } from '../pipeline/flow-pattern.ts';
+import type { TransportAddress } from '../pipeline/flow.ts';
+import type { FlowPattern, NumberedRow, NumberedRows } from '../pipeline/flow-pattern.ts';
 import { openingsMeters } from '../pipeline/well-known.ts';
 import type { PodLink, StandingPair } from '../wanted/pod-link.ts';
 import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';

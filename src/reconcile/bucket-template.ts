@@ -1,0 +1,59 @@
+import { addressBits, type Family, ipFromBytes } from '../net/ip.ts';
+import { writeBucket } from '../openflow/group.ts';
+import type { Bucket, StepsPattern, TransportAddress } from '../pipeline/flow.ts';
+import { ByteWriter } from '../wire/bytes.ts';
+import { ByteTemplate, probes } from './byte-template.ts';
+import { toActions } from './to-openflow.ts';
+
+/** Behind the address: two octets of the port, four of the bucket's number, two of its weight. */
+const restBytes = 8;
+
+/** Buckets as octets: those of one pattern are encoded once, and written over that. */
+export class BucketTemplates {
+  /** For as long as somebody keeps the pattern. */
+  readonly #known = new WeakMap<StepsPattern, Map<Family, ByteTemplate>>();
+  readonly #given = new Uint8Array(addressBits('ipv6') / 8 + restBytes);
+  readonly #view = new DataView(this.#given.buffer);
+
+  /** @throws SeineError `INVARIANT` if the steps of a pattern differ by more than their endpoint */
+  write(w: ByteWriter, bucket: Bucket, id: number): void {
+    const { weight, from } = bucket;
+    if (from) {
+      this.#load(from.place, id, weight);
+      w.raw(this.#templateOf(from.pattern, from.place.ip.family).filled(this.#given));
+    } else writeBucket(w, { id, weight, actions: toActions(bucket.steps) });
+  }
+
+  #load({ ip: { family, value }, port }: TransportAddress, id: number, weight: number): void {
+    const view = this.#view;
+    if (family === 'ipv4') view.setUint32(0, Number(value));
+    else {
+      view.setBigUint64(0, value >> 64n);
+      view.setBigUint64(8, BigInt.asUintN(64, value));
+    }
+    const at = addressBits(family) / 8;
+    view.setUint16(at, port);
+    view.setUint32(at + 2, id);
+    view.setUint16(at + 6, weight);
+  }
+
+  #templateOf(pattern: StepsPattern, family: Family): ByteTemplate {
+    const byFamily = this.#known.get(pattern) ?? new Map<Family, ByteTemplate>();
+    this.#known.set(pattern, byFamily);
+    const template = byFamily.get(family) ?? templateOf(pattern, family);
+    byFamily.set(family, template);
+    return template;
+  }
+}
+
+function templateOf(pattern: StepsPattern, family: Family): ByteTemplate {
+  const addressBytes = addressBits(family) / 8;
+  const given = addressBytes + restBytes;
+  const encoded = probes(given, (octets) => {
+    const [ip, rest] = [ipFromBytes(octets.subarray(0, addressBytes)), new DataView(octets.buffer, addressBytes)];
+    const w = new ByteWriter(256);
+    writeBucket(w, { id: rest.getUint32(2), weight: rest.getUint16(6), actions: toActions(pattern({ ip, port: rest.getUint16(0) })) });
+    return Buffer.from(w.written()).toString('latin1');
+  });
+  return ByteTemplate.of(encoded, given);
+}
