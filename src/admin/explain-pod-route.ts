@@ -11,6 +11,7 @@ import { type EndpointSlice, serviceKeyOf } from '../kube/endpoint-slice.ts';
 import type { NetworkPolicy } from '../kube/network-policy.ts';
 import type { Pod } from '../kube/pod.ts';
 import type { Service } from '../kube/service.ts';
+import { haveAddress } from '../net/packed-endpoints.ts';
 import { listLinks } from '../netlink/links.ts';
 import type { NetlinkSocket } from '../netlink/socket.ts';
 import { tableName } from '../pipeline/tables.ts';
@@ -169,7 +170,7 @@ async function servicesOf(
 }
 
 function names({ endpoints }: EndpointSlice, ips: ReadonlySet<string>): boolean {
-  return endpoints.some(({ addresses }) => addresses.some((address) => ips.has(address)));
+  return haveAddress(endpoints, ips);
 }
 
 function addressText({ kind, ip, port }: ServiceAddress): string {

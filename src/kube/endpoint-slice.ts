@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import type { Family } from '../net/ip.ts';
+import { type PackedEndpoints, packEndpoints, type SliceEndpoint } from '../net/packed-endpoints.ts';
 import {
   ipText,
   listOf,
@@ -21,7 +22,7 @@ export interface EndpointSlice {
   readonly service?: string;
   readonly family: Family;
   readonly ports: readonly EndpointPort[];
-  readonly endpoints: readonly Endpoint[];
+  readonly endpoints: PackedEndpoints;
   /** Label `service.kubernetes.io/service-proxy-name`: another proxy's slice if present. */
   readonly proxyName?: string;
   /** Label `service.kubernetes.io/headless` is present, of whatever value: it is DNS's, and no proxy's. */
@@ -36,21 +37,6 @@ interface EndpointPort {
   readonly protocol: Protocol;
   /** Absent means "all ports", which no Service uses. */
   readonly port?: number;
-}
-
-/** The conditions have kube-proxy's reading of "unknown" applied: ready, serving, not terminating. */
-export interface Endpoint {
-  /** At least one; all stand for the same backend, and consumers use the first. */
-  readonly addresses: readonly string[];
-  readonly ready: boolean;
-  readonly serving: boolean;
-  readonly terminating: boolean;
-  readonly nodeName?: string;
-  readonly zone?: string;
-  /** `hints.forZones`: zones whose clients should use this endpoint. Absent means no hint. */
-  readonly zoneHints?: readonly string[];
-  /** `hints.forNodes`, as `zoneHints`. */
-  readonly nodeHints?: readonly string[];
 }
 
 const named = listOf(z.object({ name: z.string() }));
@@ -77,7 +63,7 @@ const schema = z.object({
 export const endpointSlices: Resource<EndpointSlice> = {
   kind: 'EndpointSlice',
   path: '/apis/discovery.k8s.io/v1/endpointslices',
-  revision: 3,
+  revision: 4,
   project: (raw) => {
     if (parseObject(head, raw).addressType === 'FQDN') return undefined;
     const { metadata, addressType, ports, endpoints } = parseObject(schema, raw);
@@ -91,7 +77,7 @@ export const endpointSlices: Resource<EndpointSlice> = {
       ...(service ? { service } : {}),
       family: addressType === 'IPv6' ? 'ipv6' : 'ipv4',
       ports: ports.map(({ name, protocol, port }) => ({ name: name ?? '', protocol: protocol ?? 'TCP', ...(port ? { port } : {}) })),
-      endpoints: endpoints.map(projectEndpoint),
+      endpoints: packEndpoints(endpoints.map(projectEndpoint)),
       ...(proxyName === undefined ? {} : { proxyName }),
       ...(headless ? { headlessLabel: true } : {}),
       ...(triggeredAt ? { triggeredAt } : {}),
@@ -104,7 +90,7 @@ export function serviceKeyOf(slice: EndpointSlice): string | undefined {
   return slice.service === undefined ? undefined : objectKey(slice.namespace, slice.service);
 }
 
-function projectEndpoint({ addresses, conditions, nodeName, zone, hints }: z.output<typeof endpointSchema>): Endpoint {
+function projectEndpoint({ addresses, conditions, nodeName, zone, hints }: z.output<typeof endpointSchema>): SliceEndpoint {
   return {
     addresses,
     ready: conditions?.ready ?? true,

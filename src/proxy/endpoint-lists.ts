@@ -1,6 +1,7 @@
-import type { EndpointSlice, Endpoint as SliceEndpoint } from '../kube/endpoint-slice.ts';
+import type { EndpointSlice } from '../kube/endpoint-slice.ts';
 import type { ServicePort } from '../kube/service.ts';
 import { cidrContains, type Family, type Ip, parseIp } from '../net/ip.ts';
+import { type SliceEndpoint, unpackEndpoints } from '../net/packed-endpoints.ts';
 import { isSpecial } from '../net/special-ranges.ts';
 import { virtualRanges } from '../pipeline/well-known.ts';
 import { byAddress, type ServiceEndpoint } from './service-intent.ts';
@@ -66,7 +67,7 @@ function readSlice(slice: EndpointSlice, { port, family, publishNotReady }: Endp
   const refused: string[] = [];
   const number = slice.ports.find(({ name, protocol }) => name === port.name && protocol === port.protocol)?.port;
   if (number === undefined) return { all, refused };
-  for (const endpoint of slice.endpoints) {
+  for (const endpoint of unpackEndpoints(slice.endpoints)) {
     const [address] = endpoint.addresses;
     if (address === undefined) continue;
     const ip = parseIp(address);

@@ -3,6 +3,7 @@ import { filledService } from '../../test/support/scene-service.ts';
 import type { EndpointSlice } from '../kube/endpoint-slice.ts';
 import type { Service } from '../kube/service.ts';
 import { parseCidr, parseIp } from '../net/ip.ts';
+import { packEndpoints, type SliceEndpoint } from '../net/packed-endpoints.ts';
 import { type Proxying, serviceIntents, unusedEndpoints } from './intent.ts';
 import { answerFor, type ServiceIntent } from './service-intent.ts';
 
@@ -30,7 +31,6 @@ const here: Proxying = {
     bucketTranslation: true,
   },
 };
-type SliceEndpoint = EndpointSlice['endpoints'][number];
 const isReady = { ready: true, serving: true, terminating: false };
 const isLeaving = { ready: false, serving: true, terminating: true };
 const isDown = { ready: false, serving: false, terminating: false };
@@ -46,7 +46,7 @@ function slice(
     service: 'web',
     family,
     ports: [{ name: 'http', protocol: 'TCP', port: 8080 }],
-    endpoints: endpoints.map(([address, rest]) => ({ addresses: [address], ...rest })),
+    endpoints: packEndpoints(endpoints.map(([address, rest]) => ({ addresses: [address], ...rest }))),
   };
 }
 

@@ -1,6 +1,7 @@
 import type { EndpointSlice } from '../kube/endpoint-slice.ts';
 import type { Service } from '../kube/service.ts';
 import { type Ip, parseIp } from '../net/ip.ts';
+import { unpackEndpoints } from '../net/packed-endpoints.ts';
 import type { Transport } from '../pipeline/flow.ts';
 import { nodePortAddress } from '../pipeline/well-known.ts';
 import { type Proxying, requestedAddresses, transports } from './intent.ts';
@@ -75,7 +76,7 @@ export function portKey(transport: Transport, port: number): string {
 
 function endpointClaims(slices: readonly EndpointSlice[]): readonly ServiceClaim[] {
   return slices.flatMap(({ endpoints, ports }) =>
-    endpoints.flatMap(({ addresses: [address] }) =>
+    unpackEndpoints(endpoints).flatMap(({ addresses: [address] }) =>
       address === undefined
         ? []
         : ports.flatMap(({ port, protocol }): readonly ServiceClaim[] =>
@@ -87,8 +88,9 @@ function endpointClaims(slices: readonly EndpointSlice[]): readonly ServiceClaim
 
 /** Who holds which address, over all Services: one address and port leads to one of them, the same whatever came first. */
 export class ServiceClaims {
-  readonly #byIp = new Map<string, Map<string, Holding>>();
-  readonly #ipsOf = new Map<string, ReadonlySet<string>>();
+  /** Most addresses have one holder, and most holders one address: of those there are many, and a map or a set of one is large. */
+  readonly #byIp = new Map<string, Holding | Map<string, Holding>>();
+  readonly #ipsOf = new Map<string, string | ReadonlySet<string>>();
 
   /**
    * Notes what a claimant claims now; nothing ends its claims.
@@ -98,19 +100,49 @@ export class ServiceClaims {
   note(claimant: Claimant, claims: readonly ServiceClaim[]): ReadonlySet<string> {
     const byIp = Map.groupBy(claims, ({ ip }) => ip);
     const concerned = new Set<string>();
-    for (const ip of new Set([...(this.#ipsOf.get(claimant.name) ?? []), ...byIp.keys()])) {
-      const holders = this.#byIp.get(ip) ?? new Map<string, Holding>();
-      const [was, is] = [holders.get(claimant.name), byIp.get(ip)];
+    const had = this.#ipsOf.get(claimant.name);
+    for (const ip of new Set([...(typeof had === 'string' ? [had] : (had ?? [])), ...byIp.keys()])) {
+      const [was, is] = [this.#holdingOf(claimant.name, ip), byIp.get(ip)];
       if (was && is && textOf(was) === textOf({ claimant, claims: is })) continue;
-      for (const other of holders.keys()) if (other !== claimant.name) concerned.add(other);
-      if (is === undefined) holders.delete(claimant.name);
-      else holders.set(claimant.name, { claimant, claims: is });
-      if (holders.size === 0) this.#byIp.delete(ip);
-      else this.#byIp.set(ip, holders);
+      for (const { claimant: other } of this.#holdersOf(ip)) if (other.name !== claimant.name) concerned.add(other.name);
+      this.#set(ip, claimant.name, is && { claimant, claims: is });
     }
-    if (byIp.size === 0) this.#ipsOf.delete(claimant.name);
-    else this.#ipsOf.set(claimant.name, new Set(byIp.keys()));
+    const [first, ...others] = byIp.keys();
+    if (first === undefined) this.#ipsOf.delete(claimant.name);
+    else this.#ipsOf.set(claimant.name, others.length === 0 ? first : new Set(byIp.keys()));
     return concerned;
+  }
+
+  #holdersOf(ip: string): Iterable<Holding> {
+    const holders = this.#byIp.get(ip);
+    if (holders === undefined) return [];
+    return holders instanceof Map ? holders.values() : [holders];
+  }
+
+  #holdingOf(name: string, ip: string): Holding | undefined {
+    const holders = this.#byIp.get(ip);
+    if (holders instanceof Map) return holders.get(name);
+    return holders?.claimant.name === name ? holders : undefined;
+  }
+
+  /** @param holding undefined: none any more */
+  #set(ip: string, name: string, holding: Holding | undefined): void {
+    const holders = this.#byIp.get(ip);
+    if (holders instanceof Map) {
+      if (holding) holders.set(name, holding);
+      else holders.delete(name);
+      if (holders.size === 0) this.#byIp.delete(ip);
+    } else if (holding === undefined) {
+      if (holders?.claimant.name === name) this.#byIp.delete(ip);
+    } else if (holders === undefined || holders.claimant.name === name) this.#byIp.set(ip, holding);
+    else
+      this.#byIp.set(
+        ip,
+        new Map([
+          [holders.claimant.name, holders],
+          [name, holding],
+        ]),
+      );
   }
 
   /** Who has one of these spots before `name`, in words for people. */
@@ -123,7 +155,7 @@ export class ServiceClaims {
   }
 
   #firstAt({ ip, port }: AddressSpot): string | undefined {
-    const ranked = [...(this.#byIp.get(ip)?.values() ?? [])].flatMap(({ claimant, claims }) => {
+    const ranked = [...this.#holdersOf(ip)].flatMap(({ claimant, claims }) => {
       const rank = rankOf(claimant, claims, port);
       return rank === undefined ? [] : [{ rank, name: claimant.name }];
     });

@@ -3,6 +3,7 @@ import type { Transport } from '../pipeline/flow.ts';
 import { compileService, translations } from '../proxy/compile-service.ts';
 import { endpointOwner, endpointOwners } from '../proxy/endpoint-owner.ts';
 import type { Proxying } from '../proxy/intent.ts';
+import { type PackedList, packList, unpackList } from '../proxy/packed-list.ts';
 import { type ServiceEndpoint, type ServiceIntent, translatedEndpoints } from '../proxy/service-intent.ts';
 import type { Revisions } from '../reconcile/node-state.ts';
 import { GroupIdPool } from './group-id-pool.ts';
@@ -11,9 +12,37 @@ import type { ServiceHost } from './service-host.ts';
 
 /** One port of a Service in one family, as it is served. */
 export interface ServedPort {
+  /** Made anew each time, as the groups are. */
   readonly intent: ServiceIntent;
   /** By their names within the port. */
   readonly groups: ReadonlyMap<string, number>;
+}
+
+/** Its endpoints are kept as octets and made when they are asked for: of those there are a hundred thousand, and hardly one is asked for twice. */
+class KeptPort implements ServedPort {
+  /** Names and numbers, in turn. */
+  readonly #groups: readonly (string | number)[];
+  readonly #rest: Omit<ServiceIntent, 'cluster' | 'local'>;
+  readonly #cluster: PackedList;
+  readonly #local: PackedList;
+
+  constructor({ cluster, local, ...rest }: ServiceIntent, groups: ReadonlyMap<string, number>) {
+    this.#groups = [...groups].flat();
+    this.#rest = rest;
+    this.#cluster = packList(cluster);
+    this.#local = packList(local);
+  }
+
+  get groups(): ReadonlyMap<string, number> {
+    const groups = new Map<string, number>();
+    for (let at = 0; at < this.#groups.length; at += 2) groups.set(String(this.#groups[at]), Number(this.#groups[at + 1]));
+    return groups;
+  }
+
+  get intent(): ServiceIntent {
+    const { family } = this.#rest;
+    return { ...this.#rest, cluster: unpackList(this.#cluster, family), local: unpackList(this.#local, family) };
+  }
 }
 
 interface ServedPortsOptions {
@@ -38,8 +67,9 @@ export class ServedPorts {
   serve(owner: Owner, intent: ServiceIntent, known: ServedPort | undefined): ServedPort {
     const { nodeState, node } = this.#options;
     const groups = new Map<string, number>();
+    const before = known?.groups;
     const groupId = (name: string): number => {
-      const id = groups.get(name) ?? known?.groups.get(name) ?? this.#groups.lend(`${owner}#${name}`);
+      const id = groups.get(name) ?? before?.get(name) ?? this.#groups.lend(`${owner}#${name}`);
       groups.set(name, id);
       return id;
     };
@@ -48,15 +78,15 @@ export class ServedPorts {
     for (const endpoint of translatedEndpoints(intent)) this.#useEndpoint(intent.transport, endpoint, had);
     try {
       const wanted = compileService(intent, { owner, node: node.proxying.node, groupId });
-      this.#giveBack(nodeState.want(owner, { ...wanted, routes: node.host.routes(intent) }), unused(known?.groups, groups));
+      this.#giveBack(nodeState.want(owner, { ...wanted, routes: node.host.routes(intent) }), unused(before, groups));
       nodeState.wantElements(owner, node.host.elements(intent));
     } catch (thrown) {
       for (const endpoint of had) this.#leaveEndpoint(endpoint);
-      this.drop(owner, { intent, groups: new Map([...(known?.groups ?? []), ...groups]) });
+      this.drop(owner, { intent, groups: new Map([...(before ?? []), ...groups]) });
       throw thrown;
     }
     for (const endpoint of had) this.#leaveEndpoint(endpoint);
-    return { intent, groups };
+    return new KeptPort(intent, groups);
   }
 
   drop(owner: Owner, port: ServedPort): void {

@@ -5,6 +5,7 @@ import type { EndpointSlice } from '../kube/endpoint-slice.ts';
 import { ReplicaStore } from '../kube/replica.ts';
 import type { Service } from '../kube/service.ts';
 import { silentLog } from '../log/log.ts';
+import { packEndpoints } from '../net/packed-endpoints.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import type { ProxyConfig, ProxyNode } from '../proxy/proxy-config.ts';
 import { neededByFlow } from '../reconcile/bridge-entry.ts';
@@ -91,7 +92,7 @@ function service(name: string, index: number): Service {
 }
 
 function slice(name: string, of: string, ...addresses: readonly string[]): EndpointSlice {
-  const endpoints = addresses.map((address) => ({ addresses: [address], ready: true, serving: true, terminating: false }));
+  const endpoints = packEndpoints(addresses.map((address) => ({ addresses: [address], ready: true, serving: true, terminating: false })));
   return { namespace: 'default', name, service: of, family: 'ipv4', ports: [{ name: 'http', protocol: 'TCP', port: 8080 }], endpoints };
 }
 

@@ -1,14 +1,12 @@
 import fc from 'fast-check';
-import type { EndpointSlice } from '../../src/kube/endpoint-slice.ts';
 import type { Service } from '../../src/kube/service.ts';
 import { cidrContains, type Family, type Ip, parseIp } from '../../src/net/ip.ts';
+import { packEndpoints, type SliceEndpoint } from '../../src/net/packed-endpoints.ts';
 import { nodePortAddress, virtualRanges } from '../../src/pipeline/well-known.ts';
 import type { SceneService } from '../support/scene-service.ts';
 import { vantageOf } from './reference.ts';
 import { exampleScene, type Scene } from './scene.ts';
 import { promised, type ServiceClient, type ServiceDestination } from './service-reference.ts';
-
-type SliceEndpoint = EndpointSlice['endpoints'][number];
 
 /** Possible endpoints in the example's cluster: pods and hosts of three nodes, and a host outside. */
 const places: Readonly<Record<Family, readonly (readonly [address: string, node?: string])[]>> = {
@@ -137,7 +135,7 @@ function built(index: number, family: Family, drawn: Drawn): SceneService {
       service: name,
       family,
       ports: [{ name: 'p', protocol, port: target }],
-      endpoints: list,
+      endpoints: packEndpoints(list),
     })),
   };
 }

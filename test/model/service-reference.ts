@@ -1,4 +1,5 @@
 import { cidrContains, type Ip, parseCidr, parseIp } from '../../src/net/ip.ts';
+import { unpackEndpoints } from '../../src/net/packed-endpoints.ts';
 import type { MatchProtocol } from '../../src/pipeline/flow.ts';
 import type { SceneService } from '../support/scene-service.ts';
 
@@ -31,7 +32,7 @@ export type Promised =
   | { readonly what: 'refused' }
   | { readonly what: 'dropped' };
 
-type Endpoint = SceneService['slices'][number]['endpoints'][number] & { readonly at: string };
+type Endpoint = ReturnType<typeof unpackEndpoints>[number] & { readonly at: string };
 
 /**
  * Who gets where, read off the documentation and nothing else: "Virtual IPs and Service Proxies" (traffic policies, terminating
@@ -120,7 +121,7 @@ function endpointsOf({ service, slices }: SceneService, port: Port, family: Ip['
   for (const slice of slices) {
     const target = slice.ports.find(({ name, protocol }) => name === port.name && protocol === port.protocol)?.port;
     if (slice.family !== family || target === undefined) continue;
-    for (const endpoint of slice.endpoints) {
+    for (const endpoint of unpackEndpoints(slice.endpoints)) {
       const at = `${endpoint.addresses[0]} ${target}`;
       const one = { ...endpoint, ready: endpoint.ready || service.publishNotReadyAddresses, at };
       const before = found.get(at);

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseIp } from '../../src/net/ip.ts';
+import { packEndpoints, type SliceEndpoint, unpackEndpoints } from '../../src/net/packed-endpoints.ts';
 import type { Bucket, Group } from '../../src/pipeline/flow.ts';
 import { translateTo } from '../../src/proxy/translation.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
@@ -149,6 +150,8 @@ function ofSlices(scene: Scene, change: (slices: readonly Slice[]) => readonly S
   return { ...scene, services: scene.services.map((each) => ({ ...each, slices: change(each.slices) })) };
 }
 
-function ofEndpoints(scene: Scene, change: (endpoint: Slice['endpoints'][number]) => Slice['endpoints'][number]): Scene {
-  return ofSlices(scene, (slices) => slices.map((slice) => ({ ...slice, endpoints: slice.endpoints.map(change) })));
+function ofEndpoints(scene: Scene, change: (endpoint: SliceEndpoint) => SliceEndpoint): Scene {
+  return ofSlices(scene, (slices) =>
+    slices.map((slice) => ({ ...slice, endpoints: packEndpoints(unpackEndpoints(slice.endpoints).map(change)) })),
+  );
 }

@@ -1,6 +1,7 @@
 import type { EndpointSlice } from '../../src/kube/endpoint-slice.ts';
 import type { Service } from '../../src/kube/service.ts';
 import { parseIp } from '../../src/net/ip.ts';
+import { packEndpoints, type SliceEndpoint } from '../../src/net/packed-endpoints.ts';
 
 /** A Service as the API server has it, with its EndpointSlices. */
 export interface SceneService {
@@ -9,7 +10,6 @@ export interface SceneService {
 }
 
 type Protocol = Service['ports'][number]['protocol'];
-type SliceEndpoint = EndpointSlice['endpoints'][number];
 
 export interface PlainService {
   readonly name: string;
@@ -67,7 +67,7 @@ export function sceneService({ name, protocol, clusterIp, port, nodePort, endpoi
       service: name,
       family,
       ports: [{ name: '', protocol, port: Number(number) }],
-      endpoints: texts.map(endpointOf),
+      endpoints: packEndpoints(texts.map(endpointOf)),
     })),
   };
 }

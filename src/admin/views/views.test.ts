@@ -12,6 +12,7 @@ import { silentLog } from '../../log/log.ts';
 import { UnservedReasons } from '../../log/unserved-reasons.ts';
 import { parseCidr, parseIp } from '../../net/ip.ts';
 import { parseMac } from '../../net/mac.ts';
+import { packEndpoints } from '../../net/packed-endpoints.ts';
 import { cookieOf, learnedCookie, type Owner, ownerOf } from '../../pipeline/cookie.ts';
 import { tableName } from '../../pipeline/tables.ts';
 import { compileService } from '../../proxy/compile-service.ts';
@@ -243,13 +244,15 @@ describe('a Service', () => {
     service: 'web',
     family: 'ipv4',
     ports: [{ name: 'http', protocol: 'TCP', port: 8080 }],
-    endpoints: ['10.10.0.5', '10.10.0.6', '10.10.0.7'].map((address, at) => ({
-      addresses: [address],
-      ready: at < 2,
-      serving: at < 2,
-      terminating: false,
-      nodeName: `n${at + 1}`,
-    })),
+    endpoints: packEndpoints(
+      ['10.10.0.5', '10.10.0.6', '10.10.0.7'].map((address, at) => ({
+        addresses: [address],
+        ready: at < 2,
+        serving: at < 2,
+        terminating: false,
+        nodeName: `n${at + 1}`,
+      })),
+    ),
   };
   const nodePort = { kind: 'nodePort', ip: parseIp('169.254.0.252'), port: 30_080 } as const;
   const sources = (changes: Partial<ServiceIntent> = {}): ServiceSources => ({

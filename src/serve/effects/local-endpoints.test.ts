@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import type { EndpointSlice } from '../../kube/endpoint-slice.ts';
+import { packEndpoints } from '../../net/packed-endpoints.ts';
 import { localEndpoints } from './local-endpoints.ts';
 
 function slice(
@@ -11,13 +12,15 @@ function slice(
     name: 'x',
     family,
     ports: [],
-    endpoints: endpoints.map(([address, nodeName, state]) => ({
-      addresses: [address],
-      ready: state === 'ready',
-      serving: true,
-      terminating: state === 'leaving',
-      nodeName,
-    })),
+    endpoints: packEndpoints(
+      endpoints.map(([address, nodeName, state]) => ({
+        addresses: [address],
+        ready: state === 'ready',
+        serving: true,
+        terminating: state === 'leaving',
+        nodeName,
+      })),
+    ),
   };
 }
 

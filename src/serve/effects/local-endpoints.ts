@@ -1,5 +1,6 @@
 import type { EndpointSlice } from '../../kube/endpoint-slice.ts';
 import type { Service } from '../../kube/service.ts';
+import { unpackEndpoints } from '../../net/packed-endpoints.ts';
 
 /**
  * How many endpoints of a Service are ready on a node, each address once, in the Service's first family. Those that only serve
@@ -8,7 +9,7 @@ import type { Service } from '../../kube/service.ts';
 export function localEndpoints({ ipFamilies }: Pick<Service, 'ipFamilies'>, slices: readonly EndpointSlice[], node: string): number {
   const addresses = slices
     .filter(({ family }) => family === (ipFamilies[0] ?? 'ipv4'))
-    .flatMap(({ endpoints }) => endpoints.filter(({ ready, nodeName }) => ready && nodeName === node))
+    .flatMap(({ endpoints }) => unpackEndpoints(endpoints).filter(({ ready, nodeName }) => ready && nodeName === node))
     .flatMap(({ addresses: [first] }) => first ?? []);
   return new Set(addresses).size;
 }

@@ -30,7 +30,7 @@ export class ProgrammingTimes implements ServiceSubscriber {
   readonly #observe: ObserveProgramming;
   readonly #clockMs: () => number;
   readonly #startedMs: number;
-  readonly #last = new Map<string, Programmed>();
+  readonly #last = new Map<string, { readonly atMs: number; tookMs: number | undefined }>();
   /** The newest trigger that was counted, by Service. */
   readonly #counted = new Map<string, number>();
 
@@ -60,15 +60,15 @@ export class ProgrammingTimes implements ServiceSubscriber {
    */
   programmed(
     key: string,
-    { arrival: { atMs, triggeredMs }, occasion }: { readonly arrival: Arrival; readonly occasion: 'news' | 'start' },
+    { arrival: { atMs: arrivedMs, triggeredMs }, occasion }: { readonly arrival: Arrival; readonly occasion: 'news' | 'start' },
     acknowledged: Promise<void>,
   ): void {
-    const at = new Date(this.#clockMs());
-    this.#last.set(key, { at, tookMs: undefined });
+    const last: { readonly atMs: number; tookMs: number | undefined } = { atMs: this.#clockMs(), tookMs: undefined };
+    this.#last.set(key, last);
     acknowledged.then(
       () => {
-        const tookMs = this.nowMs() - atMs;
-        if (this.#last.get(key)?.at === at) this.#last.set(key, { at, tookMs });
+        const tookMs = this.nowMs() - arrivedMs;
+        last.tookMs = tookMs;
         if (occasion === 'start') return;
         this.#observe('service_programming_duration_seconds', {}, tookMs / 1_000);
         this.#countTriggers(key, triggeredMs);
@@ -78,7 +78,8 @@ export class ProgrammingTimes implements ServiceSubscriber {
   }
 
   of(key: string): Programmed | undefined {
-    return this.#last.get(key);
+    const last = this.#last.get(key);
+    return last && { at: new Date(last.atMs), tookMs: last.tookMs };
   }
 
   forget(key: string): void {

@@ -1,0 +1,43 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { ServiceClaims } from './service-claims.ts';
+
+const names = ['a', 'b', 'c', 'd'] as const;
+const ips = ['10.0.0.1', '10.0.0.2', '10.0.0.3'] as const;
+const ports = ['tcp 80', 'udp 80'] as const;
+const claim = fc.record(
+  { ip: fc.constantFrom(...ips), port: fc.constantFrom(...ports), right: fc.constantFrom('allocated' as const, 'requested' as const) },
+  { requiredKeys: ['ip', 'right'], noNullPrototype: true },
+);
+const notes = fc.array(fc.record({ name: fc.constantFrom(...names), claims: fc.array(claim, { maxLength: 3 }) }), { maxLength: 30 });
+type Claims = Parameters<ServiceClaims['note']>[1];
+
+it('says of each spot who holds it, and whom a change concerns, whatever came in between', () => {
+  fc.assert(
+    fc.property(notes, (all) => {
+      const claims = new ServiceClaims();
+      const now = new Map<string, Claims>();
+      for (const { name, claims: mine } of all) {
+        const before = now.get(name) ?? [];
+        const changed = ips.filter(
+          (ip) => JSON.stringify(before.filter((each) => each.ip === ip)) !== JSON.stringify(mine.filter((each) => each.ip === ip)),
+        );
+        const others = names.filter((other) => other !== name && now.get(other)?.some(({ ip }) => changed.some((each) => each === ip)));
+        expect([...claims.note({ name, createdAt: name }, mine)].toSorted()).toEqual(others);
+        now.set(name, mine);
+        for (const ip of ips)
+          for (const port of ports) {
+            const first = firstAt(now, ip, port);
+            expect(claims.holderBefore('none', [{ ip, port }])).toBe(first === undefined ? undefined : `Service ${first}`);
+          }
+      }
+    }),
+  );
+});
+
+/** Allocated before requested, then the older one, which is the first by name here. */
+function firstAt(now: ReadonlyMap<string, Claims>, ip: string, port: string): string | undefined {
+  const at = (name: string, right: string): boolean =>
+    now.get(name)?.some((each) => each.ip === ip && (each.port === undefined || each.port === port) && each.right === right) ?? false;
+  return names.find((name) => at(name, 'allocated')) ?? names.find((name) => at(name, 'requested'));
+}
