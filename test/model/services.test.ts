@@ -2,8 +2,11 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseIp } from '../../src/net/ip.ts';
 import { packEndpoints, type SliceEndpoint, unpackEndpoints } from '../../src/net/packed-endpoints.ts';
+import { ownerOf } from '../../src/pipeline/cookie.ts';
 import type { Bucket, Group } from '../../src/pipeline/flow.ts';
 import { translateTo } from '../../src/proxy/translation.ts';
+import { encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
+import { nothing } from '../../src/wanted/wanted.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
 import type { Packet } from './packet.ts';
 import { allowed, clusters, type Question, questions } from './random-services.ts';
@@ -65,6 +68,19 @@ describe('whatever Services a cluster has', () => {
       fc.property(clusters, (scene) => {
         const found = disagreement(scene);
         if (found !== undefined) throw new Error(found);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('the octets of its groups are those of their steps', () => {
+    const entriesOf = (groups: readonly Group[]) => encodeBridgeEntries(ownerOf('service', 'a'), { ...nothing, groups });
+    fc.assert(
+      fc.property(clusters, (scene) => {
+        const { groups } = compileScene(scene);
+        const plain = groups.map(({ id, buckets }) => ({ id, buckets: buckets.map(({ weight, steps }) => ({ weight, steps })) }));
+        expect(groups.every(({ buckets }) => buckets.every(({ from }) => from))).toBe(true);
+        expect(entriesOf(groups)).toEqual(entriesOf(plain));
       }),
       { numRuns: 300 },
     );
