@@ -63,6 +63,8 @@ export const alertsOfApi: readonly StepKind[] = [
   raising('silence', {
     alerts: ['SeineApiSilent', 'SeineNotSeenAsWanted'],
     withinMs: 1,
+    // Tries come half a minute apart by then.
+    settlesMs: 90_000,
     where: hasWay,
     begin: async ({ scene: { lab, way } }) => {
       if (way !== undefined) await frozen(lab, 'ovsdbPid', () => way.stall(silentMs));

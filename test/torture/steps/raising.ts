@@ -20,6 +20,8 @@ export interface Raising extends Partial<Pick<StepKind, 'deadline' | 'harmless' 
   readonly alerts: readonly string[];
   /** How long they may take to become true (ms). */
   readonly withinMs?: number;
+  /** How long they may stay true once all is put back, before the node is judged (ms). */
+  readonly settlesMs?: number;
   /** Where it can be done. */
   readonly where?: (scene: Scene) => boolean;
   readonly begin: Begin;
@@ -29,7 +31,7 @@ export interface Raising extends Partial<Pick<StepKind, 'deadline' | 'harmless' 
  * A kind of step that harms a node until an alert is true, or its time is over, and then puts back what it did: the alert must have become true
  * (`Watch`), and be false once the node is as it ought to be. Such kinds are drawn nowhere (`steps/all.ts`).
  */
-export function raising(name: string, { alerts, withinMs = 60_000, where, begin, ...more }: Raising): StepKind {
+export function raising(name: string, { alerts, withinMs = 60_000, settlesMs = 0, where, begin, ...more }: Raising): StepKind {
   return {
     name: `alert.${name}`,
     changes: 'node',
@@ -37,8 +39,11 @@ export function raising(name: string, { alerts, withinMs = 60_000, where, begin,
     alone: true,
     ...more,
     alerts,
-    draw: (scene, random) =>
-      where?.(scene) === false ? undefined : { what: '', act: () => bringAbout({ scene, random }, alerts, withinMs, begin) },
+    draw: (scene, random) => {
+      if (where?.(scene) === false) return undefined;
+      const act = () => bringAbout({ scene, random }, alerts, withinMs, begin);
+      return { what: '', act, settled: () => untilFalse(scene, alerts, settlesMs) };
+    },
   };
 }
 
@@ -48,8 +53,30 @@ async function bringAbout(of: Omit<Course, 'undo'>, alerts: readonly string[], w
     const again = await begin({ ...of, undo: (back) => backs.push(back) });
     await untilTrue(of.scene, alerts, withinMs, again ?? undefined);
   } finally {
-    for (const back of backs.reverse()) await back();
+    await putBack(backs.reverse());
   }
+}
+
+async function untilFalse({ alerts: watch }: Scene, alerts: readonly string[], withinMs: number): Promise<void> {
+  const [overMs, since] = [performance.now() + withinMs, watch?.looks ?? 0];
+  while (performance.now() < overMs) {
+    const told = (await watch?.firing(since, alerts)) ?? [];
+    if (!told.some((one) => alerts.includes(one.split(' ', 1)[0] ?? ''))) return;
+    await sleep(pauseMs);
+  }
+}
+
+/** All, whatever fails of it. @throws what failed first */
+async function putBack(backs: readonly (() => Promise<unknown> | void)[]): Promise<void> {
+  const failed: unknown[] = [];
+  for (const back of backs) {
+    try {
+      await back();
+    } catch (thrown) {
+      failed.push(thrown);
+    }
+  }
+  if (failed.length > 0) throw failed[0];
 }
 
 async function untilTrue(

@@ -1,0 +1,45 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { alertRules } from '../support/observability.ts';
+import { everyKind } from '../torture/steps/all.ts';
+
+/*
+ * `docs/reliability.md` tells of each alert that ships what made it true, and false again, on a real node.
+ */
+
+const root = join(import.meta.dirname, '..', '..');
+const shipped = alertRules().map(({ alert }) => alert);
+const rows = seenAlerts(readFileSync(join(root, 'docs', 'reliability.md'), 'utf8'));
+
+interface Row {
+  readonly alert: string;
+  readonly by: string;
+  readonly run: string;
+}
+
+function seenAlerts(page: string): readonly Row[] {
+  const [, table = ''] = /<!-- alerts: begin -->\n([\s\S]*?)<!-- alerts: end -->/.exec(page) ?? [];
+  return [...table.matchAll(/^\| `(Seine\w+)` \| (.*?) \| (.*) \|$/gm)].map(([, alert = '', by = '', run = '']) => ({ alert, by, run }));
+}
+
+it('has a row for each alert that ships, and for no other', () => {
+  expect(rows.map(({ alert }) => alert).toSorted()).toEqual(shipped.toSorted());
+});
+
+it.each(rows)('$alert: what made it true is there, and a run is named, or why there is none', ({ alert, by, run }) => {
+  const named = [...by.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name);
+  if (named.length === 0) {
+    expect(by).toBe('not seen');
+    expect(run.length).toBeGreaterThan(60); // why
+    return;
+  }
+  for (const name of named) {
+    const kind = everyKind.find((each) => each.name === name);
+    expect([name, kind !== undefined || existsSync(join(root, 'test', `${name}.test.ts`))]).toEqual([name, true]);
+    // A step that is not judged by its alert proves nothing the next time.
+    if (kind !== undefined)
+      expect([name, kind.alerts ?? (kind.part === undefined ? [] : ['SeineDrift'])]).toEqual([name, expect.arrayContaining([alert])]);
+  }
+  expect(run).toMatch(/seeds? \d.*\d{4}-\d\d-\d\d/);
+});
