@@ -91,10 +91,9 @@ export const alertsOfPods: readonly StepKind[] = [
     alerts: ['SeineAddressesShort', 'SeineAddressesGone'],
     begin: async (course) => {
       const { add } = await byHand(course);
-      for (let first = 0; first < addressesMost; first += atOnce) {
-        const outcomes = await Promise.allSettled(numbered(first, atOnce).map(add));
-        if (outcomes.some(({ status }) => status === 'rejected')) break;
-      }
+      const isGone = (): boolean => course.scene.alerts?.missing(['SeineAddressesGone']).length === 0;
+      // One or the other is refused on a busy machine, before there is no address.
+      for (let first = 0; first < addressesMost && !isGone(); first += atOnce) await Promise.allSettled(numbered(first, atOnce).map(add));
     },
   }),
   raising('quarantine', {
