@@ -208,6 +208,11 @@ export class DesiredState<K extends string, V> {
     return taken;
   }
 
+  /** Whether urgent owners changed something that nobody has taken. */
+  get hasUrgent(): boolean {
+    return this.#urgent.owners.size > 0;
+  }
+
   /** As `takeDirty`, of urgent owners only; undefined if nothing is urgent. */
   takeUrgent(): Dirty<K> | undefined {
     if (this.#urgent.owners.size === 0) return undefined;

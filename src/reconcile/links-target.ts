@@ -373,8 +373,7 @@ function asRefusal(error: SeineError): SeineError {
   return error;
 }
 
-/** Lets what waits be written and read, before the loop is busy again. One turn may lead past the sockets, two cannot. */
+/** Lets the round that was rung for begin, and what it writes go, before the loop is busy again: the first is a turn, the other may be two. */
 async function socketsServed(): Promise<void> {
-  await nextTurn();
-  await nextTurn();
+  for (let turns = 0; turns < 3; turns++) await nextTurn();
 }

@@ -96,6 +96,9 @@ const batchSizes: Readonly<Record<TargetName, number>> = {
   links: 1,
 };
 
+/** With each bundle, ovs-vswitchd looks at all of its ports and flows: pods that come together have theirs in few. */
+const ofBridge = { depthOf: depthOfKey, front: bridgeFront, gatherMs: 4 } as const;
+
 /** It looks before it writes. Pairs that are made together have ports that are plugged in together, which costs ovs-vswitchd little more than one. */
 const ofLinks = { refusals: 'certain', sideBySide: 64 } as const;
 
@@ -167,11 +170,11 @@ export class NodeState {
       desired: DesiredState<K, V>,
       target: Target<K, V>,
       equal: (a: V, b: V) => boolean,
-      more: Pick<ReconcilerOptions<K, V>, 'depthOf' | 'front' | 'refusals' | 'sideBySide'> = {},
+      more: Pick<ReconcilerOptions<K, V>, 'depthOf' | 'front' | 'gatherMs' | 'refusals' | 'sideBySide'> = {},
     ): Reconciler<K, V> =>
       new Reconciler({ ...common(part, events), ...more, blockedBy, desired, target, equal, batchSize: batchSizes[part] });
     this.reconcilers = {
-      bridge: reconciler('bridge', this.bridge, targets.bridge, equalStrings, { depthOf: depthOfKey, front: bridgeFront }),
+      bridge: reconciler('bridge', this.bridge, targets.bridge, equalStrings, ofBridge),
       switch: reconciler('switch', this.switch, targets.switch, sameSwitchEntry),
       host: reconciler('host', this.host, targets.host, sameHostEntry),
       firewall: reconciler('firewall', this.firewall, targets.firewall, equalStrings),
@@ -295,7 +298,8 @@ export class NodeState {
     flows.catch(() => undefined); // looked at below, unless the pair fails first
     const [rival] = this.bridge.conflictingOwners(owner);
     if (rival !== undefined) throw new SeineError('REFUSED', `${rival} has an address of ${owner}`, { context: { owner, rival } });
-    await nextTurn(); // the flows are sent: the switch works on them while the kernel makes the pair
+    // The round begins in the next turn, and what it writes goes in the one after it: then the switch works on the flows while the kernel makes the pair.
+    for (let turns = 0; turns < 2; turns++) await nextTurn();
     const revision = port ? this.wantLink(owner, link, port) : this.wantOverPort(owner, link);
     await Promise.all([flows, timed('interface', this.reconcilers.links.realizedFor(owner, revision, signal))]);
     if (port) onStage('port', await this.linkedPorts.plugged(link.hostName, plugged, signal));

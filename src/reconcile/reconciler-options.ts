@@ -12,6 +12,8 @@ export interface ReconcilerOptions<K extends string, V> {
   readonly backoffMs: (failures: number) => number;
   /** Most entries of one `apply`, unless one owner alone wants more. */
   readonly batchSize: number;
+  /** Urgent changes that come within this after others were written are gathered until it is over (ms); 0 if left out. */
+  readonly gatherMs?: number;
   /** Batches that are written at once, in any order; 1 if left out. */
   readonly sideBySide?: number;
   /** Where an entry lies on the way of a packet, counted from the front: what lies behind is put first and removed last. Left out: anywhere. */

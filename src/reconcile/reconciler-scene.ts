@@ -14,12 +14,14 @@ export function reconcilerScene({
   sideBySide = 1,
   packings = [],
   front,
+  gatherMs = 0,
 }: {
   readonly batchSize?: number;
   readonly refusals?: 'ifObserved' | 'certain';
   readonly sideBySide?: number;
   readonly packings?: readonly Packing<string, number>[];
   readonly front?: FrontEntries<string, number>;
+  readonly gatherMs?: number;
 } = {}) {
   const desired = new DesiredState<string, number>({ equal, isUrgent: (owner) => owner.startsWith('urgent'), packings });
   const target = new PackedTarget(packings);
@@ -33,6 +35,7 @@ export function reconcilerScene({
     batchSize,
     refusals,
     sideBySide,
+    gatherMs,
     ...(front && { front }),
     backoffMs: () => 0,
     now: () => nowMs,

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Packing } from './packed-entries.ts';
@@ -154,6 +155,20 @@ it('serves urgent owners between two batches of others, and reports them realise
   expect(target.log.filter((line) => / k9( |$)/.test(line))).toEqual(['apply x k9']);
   await reconciler.confirmed(t.deadline());
   expect(t.drift).toEqual([]);
+});
+
+it('writes what is urgent at once, and together what comes right behind it', async () => {
+  await startAnew({ gatherMs: 200 });
+  const { target } = t;
+  await t.want('urgent first', { a: 1 });
+  const second = t.want('urgent second', { b: 1 });
+  for (let turn = 0; turn < 10; turn++) await nextTurn();
+  await Promise.all([second, t.want('urgent third', { c: 1 })]);
+  expect(target.log.slice(1)).toEqual(['apply a', 'apply b c']);
+  t.pass(1_000);
+  const startedMs = performance.now();
+  await t.want('urgent fourth', { d: 1 });
+  expect(performance.now() - startedMs).toBeLessThan(150);
 });
 
 it('ignores the acknowledgement of a replaced target in the urgent lane too', async () => {

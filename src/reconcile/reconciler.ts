@@ -59,6 +59,8 @@ export class Reconciler<K extends string, V> {
   #writing: Round<K, V> | undefined;
   /** When the retry timer fires; `Infinity` while there is none. */
   #wakeAtMs = Infinity;
+  /** When urgent changes were written last. */
+  #urgentWrittenMs = -Infinity;
 
   constructor(options: ReconcilerOptions<K, V>) {
     this.#options = options;
@@ -245,6 +247,7 @@ export class Reconciler<K extends string, V> {
         this.#lastError = undefined;
         this.#wakeForRetries(signal);
         await this.#bell.wait(signal);
+        await nextTurn(); // what has come with what rang is done together, behind answers that wait for nothing
       } catch (thrown) {
         this.#writing = undefined;
         if (signal.aborted) return;
@@ -314,6 +317,7 @@ export class Reconciler<K extends string, V> {
    */
   async #applyUrgent(round: Round<K, V>, queue: PlanBatch<K, V>[], signal: AbortSignal): Promise<void> {
     const { desired } = this.#options;
+    await this.#gatherUrgent(signal);
     const { revision } = desired;
     const urgent = desired.takeUrgent();
     if (urgent === undefined) return;
@@ -321,7 +325,15 @@ export class Reconciler<K extends string, V> {
     for (const [index, batch] of queue.entries()) queue[index] = without(batch, keys);
     const plan = await this.#compare(keys, round.actual);
     await this.#write(this.#writer.cut(plan), round, signal);
+    this.#urgentWrittenMs = this.#options.now();
     if (this.#observed.stillOf(round)) this.#progress.reachedFor(urgent.owners, revision);
+  }
+
+  /** One alone is written at once; those that come right behind others are written together, which is less work for the target than one by one. */
+  async #gatherUrgent(signal: AbortSignal): Promise<void> {
+    const { desired, gatherMs = 0, now } = this.#options;
+    const leftMs = this.#urgentWrittenMs + gatherMs - now();
+    if (leftMs > 0 && desired.hasUrgent) await idle(leftMs, signal);
   }
 
   async #compare(keys: Iterable<K>, actual: Map<K, V>): Promise<Plan<K, V>> {
