@@ -1,3 +1,4 @@
+import { idle } from '../async/pause.ts';
 import type { OpenFlowConnection } from '../openflow/connection.ts';
 import { writePacketOut } from '../openflow/packet.ts';
 import { ofPort } from '../openflow/protocol.ts';
@@ -10,13 +11,17 @@ export interface FrameSender {
 
 /** Lets the switch send frames out of a port. What is lost is lost. */
 export function sendFrames(sender: FrameSender, port: number, frames: readonly Uint8Array[], signal: AbortSignal): void {
-  send(sender, { from: ofPort.controller, output: port }, frames, signal);
+  sender.openflow.send(messagesOf({ from: ofPort.controller, output: port }, frames), signal).catch(() => undefined);
 }
+
+/** Frames that come within this of each other are sent together: each time it is written to, ovs-vswitchd looks at all of its ports (ms). */
+const GATHER_MS = 5;
 
 /** Lets the switch take frames as if a port had received them. What is lost is lost: neighbours ask when they need to know. */
 export class FrameInjector {
   readonly #sender: FrameSender;
   readonly #signal: AbortSignal;
+  #waiting: Uint8Array[] = [];
 
   constructor(sender: FrameSender, signal: AbortSignal) {
     this.#sender = sender;
@@ -24,20 +29,26 @@ export class FrameInjector {
   }
 
   inject(port: number, frames: readonly Uint8Array[]): void {
-    send(this.#sender, { from: port, output: ofPort.table }, frames, this.#signal);
+    if (this.#waiting.length === 0) void idle(GATHER_MS, this.#signal).then(() => this.#flush());
+    this.#waiting.push(...messagesOf({ from: port, output: ofPort.table }, frames));
+  }
+
+  #flush(): void {
+    const messages = this.#waiting;
+    this.#waiting = [];
+    this.#sender.openflow.send(messages, this.#signal).catch(() => undefined);
   }
 }
 
-function send(
-  { openflow }: FrameSender,
-  { from, output }: { readonly from: number; readonly output: number },
-  frames: readonly Uint8Array[],
-  signal: AbortSignal,
-): void {
-  const messages = frames.map((data) => {
+interface FrameWay {
+  readonly from: number;
+  readonly output: number;
+}
+
+function messagesOf({ from, output }: FrameWay, frames: readonly Uint8Array[]): readonly Uint8Array[] {
+  return frames.map((data) => {
     const w = new ByteWriter(256);
     writePacketOut(w, { fields: { in_port: from }, actions: [{ kind: 'output', port: output }], data });
     return w.finish();
   });
-  openflow.send(messages, signal).catch(() => undefined);
 }
