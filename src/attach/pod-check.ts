@@ -2,7 +2,7 @@ import { SeineError } from '../errors/seine-error.ts';
 import type { AttachedPod, PodAttachment } from '../ipam/attachment.ts';
 import type { Ip } from '../net/ip.ts';
 import type { Link } from '../netlink/links.ts';
-import { type PodInterfaceState, readPodInterface } from '../netlink/pod-interface.ts';
+import { type PodInterfaceSetUp, readPodSetUp } from '../netlink/pod-interface.ts';
 import { mainTable } from '../netlink/routes.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import type { PortWatch } from '../reconcile/port-watch.ts';
@@ -37,9 +37,9 @@ function hostDifferences({ hostIfName }: AttachedPod, link: Link | undefined): s
 }
 
 function podDifferences(want: PodAttachment, attached: AttachedPod): string[] {
-  let state: PodInterfaceState | undefined;
+  let state: PodInterfaceSetUp | undefined;
   try {
-    state = readPodInterface(want.netns, want.ifName);
+    state = readPodSetUp(want.netns, want.ifName);
   } catch (thrown) {
     return [`namespace ${want.netns}: ${SeineError.from(thrown, 'read').message}`];
   }

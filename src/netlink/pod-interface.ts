@@ -57,12 +57,16 @@ interface PodInterfaceSteps {
   readonly hostEndReady?: () => Promise<void>;
 }
 
-/** What is inside the pod, for CHECK. */
-export interface PodInterfaceState {
+/** What an ADD has set inside the pod, for CHECK. */
+export interface PodInterfaceSetUp {
   readonly link: Link;
   readonly addresses: readonly Address[];
   /** Of every table but the kernel's own. */
   readonly routes: readonly Route[];
+}
+
+/** What is inside the pod. */
+interface PodInterfaceState extends PodInterfaceSetUp {
   readonly neighbours: readonly Neighbour[];
   readonly offloads: Offloads;
 }
@@ -106,6 +110,20 @@ export async function createPodInterface(
 
 /** @returns undefined if the namespace has no such interface. @throws SeineError `INVALID_INPUT` if there is no such namespace */
 export function readPodInterface(netnsPath: string, podName: string): PodInterfaceState | undefined {
+  return lookInside(netnsPath, podName, (inside, setUp) => {
+    const neighbours = families.flatMap((family) => listNeighbours(inside, { family, link: setUp.link.index }));
+    return { ...setUp, neighbours, offloads: readOffloads(inside, podName) };
+  });
+}
+
+/** As `readPodInterface`, of what is looked at in each CHECK. */
+export function readPodSetUp(netnsPath: string, podName: string): PodInterfaceSetUp | undefined {
+  return lookInside(netnsPath, podName, (_, setUp) => setUp);
+}
+
+const families = ['ipv4', 'ipv6'] as const;
+
+function lookInside<T>(netnsPath: string, podName: string, look: (inside: NetlinkSocket, setUp: PodInterfaceSetUp) => T): T | undefined {
   const namespace = NetworkNamespace.open(netnsPath);
   let socket: NetlinkSocket | undefined;
   try {
@@ -113,14 +131,8 @@ export function readPodInterface(netnsPath: string, podName: string): PodInterfa
     const link = getLink(inside, podName);
     if (link === undefined) return undefined;
     const { index } = link;
-    const families = ['ipv4', 'ipv6'] as const;
-    return {
-      link,
-      addresses: listAddresses(inside, { link: index }),
-      routes: families.flatMap((family) => listRoutes(inside, { family, link: index })).filter(({ table }) => table !== localTable),
-      neighbours: families.flatMap((family) => listNeighbours(inside, { family, link: index })),
-      offloads: readOffloads(inside, podName),
-    };
+    const routes = families.flatMap((family) => listRoutes(inside, { family, link: index })).filter(({ table }) => table !== localTable);
+    return look(inside, { link, addresses: listAddresses(inside, { link: index }), routes });
   } finally {
     socket?.close();
     namespace.close();
