@@ -382,7 +382,7 @@ export class NodePodNetwork implements PodNetwork {
     const flows = this.#options.policy.detach(subjectOwner(want, want.pod));
     this.#lastForgotten = flows.bridge;
     const { shutdown: life, standing } = this.#options;
-    const port = kind === 'standing' ? standing.describe(hostIfName) : datapath.linkedPorts.forget(owner, hostIfName);
+    const port = kind === 'standing' ? standing.disown(hostIfName) : datapath.linkedPorts.forget(owner, hostIfName);
     const { reconcilers } = datapath;
     const gone = [reconcilers.switch.realized(port, life), reconcilers.bridge.realized(flows.bridge, life)];
     if (kind === 'standing') return gone;

@@ -1,4 +1,5 @@
 import { Doorbell } from '../async/doorbell.ts';
+import { idle } from '../async/pause.ts';
 import { within } from '../async/within.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { PodAttachment, PodIdentity } from '../ipam/attachment.ts';
@@ -19,7 +20,9 @@ const FREE_MIN = 8;
 const FREE_MAX = 64;
 /** Ports that are made together: ovs-vswitchd makes few passes for them, and a pod that comes meanwhile waits some 40 ms. */
 const MADE_AT_ONCE = 16;
-/** How long ports wait for pods that are being attached (ms). */
+/** Pods that come within this of each other come at a time: ports are made once so long no pod was attached (ms). */
+const QUIET_MS = 100;
+/** How long ports wait for that (ms). */
 const PATIENCE_MS = 1_000;
 /** How often the namespace is looked for, or ports are tried again (ms). */
 const LOOK_EVERY_MS = 1_000;
@@ -61,11 +64,18 @@ export class StandingPorts {
   /** A pod's, or with what is left of one. */
   readonly #used = new Map<string, StandingPort>();
   readonly #coming = new Map<string, StandingPort>();
+  /** What the switch's database is to be told of ports, once no pod is being attached. */
+  readonly #untold = new Map<string, WantedPort['externalIds']>();
   readonly #fallbacks = new Map<FallbackReason, number>();
   readonly #bell = new Doorbell();
   #macvlan: boolean | undefined;
+  /** On their way from a pod to the next one. */
+  #returning = 0;
   #adding = 0;
-  #addingMost = 0;
+  /** Pods that came at a time, and the most of them since this process began. */
+  #burst = 0;
+  #burstMost = 0;
+  #lastAddedMs = -Infinity;
 
   constructor(options: StandingPortsOptions) {
     this.#options = options;
@@ -93,9 +103,12 @@ export class StandingPorts {
 
   /** A pod is being attached until the function that is returned is called. */
   adding(): () => void {
-    this.#addingMost = Math.max(this.#addingMost, ++this.#adding);
+    if (this.#quietInMs === 0) this.#burst = 0;
+    this.#adding++;
+    this.#burstMost = Math.max(this.#burstMost, ++this.#burst);
     return () => {
       this.#adding--;
+      this.#lastAddedMs = performance.now();
       this.#bell.ring();
     };
   }
@@ -119,9 +132,16 @@ export class StandingPorts {
     return this.#fallBack('noneFree');
   }
 
-  /** Says in the switch's database whose a port is, or that it is nobody's. @returns the revision of the switch that has it */
-  describe(name: string, externalIds: WantedPort['externalIds'] = {}): number {
-    return this.#options.nodeState.linkedPorts.describe(name, externalIds);
+  /** The switch's database says soon whose a port is: many are told of together, and no pod that is being attached waits for it. */
+  describe(name: string, externalIds: WantedPort['externalIds']): void {
+    this.#untold.set(name, externalIds);
+    this.#bell.ring();
+  }
+
+  /** The switch's database says that a port is nobody's. @returns the revision of the switch that has it */
+  disown(name: string): number {
+    this.#untold.delete(name);
+    return this.#options.nodeState.linkedPorts.describe(name, {});
   }
 
   /**
@@ -137,10 +157,13 @@ export class StandingPorts {
     const forgotten = nodeState.forgetLinks(pod);
     const revision = use === 'again' ? nodeState.wantPair(ownerOfPort(name), this.#pairOf(name)) : forgotten;
     const done = nodeState.reconcilers.links.realized(revision, shutdown).then(() => links.removed(name));
-    Promise.all([done, ...gone]).then(
-      () => shutdown.aborted || this.#freed(port, use),
-      () => undefined, // the agent stops
-    );
+    this.#returning++;
+    Promise.all([done, ...gone])
+      .finally(() => this.#returning--)
+      .then(
+        () => shutdown.aborted || this.#freed(port, use),
+        () => undefined, // the agent stops
+      );
     return done;
   }
 
@@ -182,6 +205,9 @@ export class StandingPorts {
     if (!this.#isOn) return;
     while (!signal.aborted) {
       this.#options.mount.look();
+      await this.#quiet(within(signal, PATIENCE_MS));
+      for (const [name, externalIds] of this.#untold) this.#options.nodeState.linkedPorts.describe(name, externalIds);
+      this.#untold.clear();
       if (this.#unavailable() === undefined) await this.#refill(signal);
       await this.#bell.wait(within(signal, LOOK_EVERY_MS));
     }
@@ -193,11 +219,17 @@ export class StandingPorts {
 
   /** How many are to be free. */
   get #kept(): number {
-    return Math.ceil(Math.min(FREE_MAX, Math.max(FREE_MIN, this.#used.size / 8, this.#addingMost)));
+    return Math.ceil(Math.min(FREE_MAX, Math.max(FREE_MIN, this.#used.size / 8, this.#burstMost)));
   }
 
+  /** What comes back from pods need not be made. */
   get #lacking(): number {
-    return this.#kept - this.#free.size - this.#coming.size;
+    return this.#kept - this.#free.size - this.#coming.size - this.#returning;
+  }
+
+  /** How long until no pod is being attached, if none comes meanwhile (ms); `Infinity` while one is. */
+  get #quietInMs(): number {
+    return this.#adding > 0 ? Infinity : Math.max(0, this.#lastAddedMs + QUIET_MS - performance.now());
   }
 
   #unavailable(): 'noNamespace' | 'notPinned' | 'noMacvlan' | undefined {
@@ -218,12 +250,17 @@ export class StandingPorts {
     // One for each pod that comes would disturb the next one as much as a port of its own.
     if (this.#lacking * 2 < this.#kept) return;
     while (this.#lacking > 0 && !signal.aborted) {
-      const patience = within(signal, PATIENCE_MS);
-      while (this.#adding > 0 && !patience.aborted) await this.#bell.wait(patience);
+      await this.#quiet(within(signal, PATIENCE_MS));
       const batch = Array.from({ length: Math.min(this.#lacking, MADE_AT_ONCE) }, () => this.#make());
       const made = await Promise.all(batch);
       if (!made.every(Boolean)) return;
     }
+  }
+
+  /** A pass of ovs-vswitchd over its ports, of which each batch costs some, would make pods wait. */
+  async #quiet(patience: AbortSignal): Promise<void> {
+    for (let ms = this.#quietInMs; ms > 0 && !patience.aborted; ms = this.#quietInMs)
+      await (ms === Infinity ? this.#bell.wait(patience) : idle(ms, patience));
   }
 
   async #make(): Promise<boolean> {

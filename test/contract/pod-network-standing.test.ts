@@ -189,6 +189,34 @@ describe('a pod over a standing port', () => {
     await free(pods.length);
   });
 
+  it('is not disturbed by ports that are made while others come one right behind another, and the database is told of all together', async () => {
+    await free(8);
+    const described = (): number =>
+      [...node.plane.database.tables.Port.rows()].filter(({ external_ids: ids }) => ids.has('container-id')).length;
+    await expect.poll(described).toBe(1);
+    const pods = Array.from({ length: 6 }, () => newPod(makeNamespace()));
+    const seen: (readonly number[])[] = [];
+    for (const each of pods) {
+      await node.network.attach(each, patience());
+      seen.push([node.standing.counts.coming, described()]);
+    }
+    expect(seen).toEqual(pods.map(() => [0, 1]));
+    await expect.poll(described).toBe(7);
+    await Promise.all(pods.map((each) => node.network.detach(each, patience())));
+    for (const { netns } of pods) deleteNamedNamespace(nameIn(netns));
+  });
+
+  it('leaves its port on the way to the next pod without another being made for it', async () => {
+    const pods = Array.from({ length: 6 }, () => newPod(makeNamespace()));
+    await free(8);
+    const ports = rows();
+    for (const each of pods) await node.network.attach(each, patience());
+    await Promise.all(pods.map((each) => node.network.detach(each, patience())));
+    await free(8);
+    expect(rows()).toBe(ports);
+    for (const { netns } of pods) deleteNamedNamespace(nameIn(netns));
+  });
+
   /** Pods of the tests before may be on their way out yet. */
   const othersGo = { timeout: 10_000 };
 
@@ -257,7 +285,7 @@ describe('a pod over a standing port', () => {
   });
 
   it('is found by the kernel alone, where the journal is lost and the agent died before the database knew of it', async () => {
-    const describePort = vi.spyOn(node.standing, 'describe').mockReturnValue(0);
+    const describePort = vi.spyOn(node.standing, 'describe').mockReturnValue(undefined);
     const late = newPod(makeNamespace());
     const got = await node.network.attach(late, patience());
     describePort.mockRestore();

@@ -166,11 +166,15 @@ export class ConvergeLab {
     return Object.fromEntries(data.toSorted(([a], [b]) => (a < b ? -1 : 1)));
   }
 
-  /** The node's end of a pod's interface, of whichever kind. */
+  /** The node's end of a pod's interface, of whichever kind. Of a standing port the database is told a little later than the runtime. */
   async nodeEnd(number: number, pod: string): Promise<string> {
-    const name = await this.exec(number, 'ovs-vsctl', '--bare', '--columns=name', 'find', 'Port', `external_ids:pod-name=${pod}`);
-    if (name.trim() === '') throw new Error(`no port of ${pod}`);
-    return name.trim();
+    let name = '';
+    const isThere = async (): Promise<boolean> => {
+      name = (await this.exec(number, 'ovs-vsctl', '--bare', '--columns=name', 'find', 'Port', `external_ids:pod-name=${pod}`)).trim();
+      return name !== '';
+    };
+    await until(isThere, 5_000, () => `no port of ${pod}`);
+    return name;
   }
 
   /** Runs ip(8) where the far ends of a node's standing ports are. */
