@@ -133,7 +133,10 @@ export class NodePodNetwork implements PodNetwork {
     options.links.onMade((hostIfName) => this.#made(hostIfName));
   }
 
-  /** Flows first: the switch works on them while the kernel makes the pair, and a pod never has an interface without the flows that guard it. */
+  /**
+   * Flows are wanted first: the switch works on them while the kernel makes the interface. They may be there a little behind it, as they share a bundle with
+   * those of other pods: until then the switch drops what comes from the port.
+   */
   async attach(want: PodAttachment, signal: AbortSignal): Promise<AttachedPod> {
     const ended = this.#options.standing.adding();
     try {

@@ -22,7 +22,7 @@ const FREE_MAX = 64;
 const MADE_AT_ONCE = 16;
 /** Pods that come within this of each other come at a time: ports are made once so long no pod was attached (ms). */
 const QUIET_MS = 100;
-/** How long ports wait for that (ms). */
+/** How long ports, and what the database is told, wait for that (ms). */
 const PATIENCE_MS = 1_000;
 /** How often the namespace is looked for, or ports are tried again (ms). */
 const LOOK_EVERY_MS = 1_000;
@@ -109,7 +109,6 @@ export class StandingPorts {
     return () => {
       this.#adding--;
       this.#lastAddedMs = performance.now();
-      this.#bell.ring();
     };
   }
 
@@ -132,10 +131,10 @@ export class StandingPorts {
     return this.#fallBack('noneFree');
   }
 
-  /** The switch's database says soon whose a port is: many are told of together, and no pod that is being attached waits for it. */
+  /** The switch's database says soon whose a port is: it is told of many together, and no pod that is being attached waits for it. */
   describe(name: string, externalIds: WantedPort['externalIds']): void {
+    if (this.#untold.size === 0) void this.#tell();
     this.#untold.set(name, externalIds);
-    this.#bell.ring();
   }
 
   /** The switch's database says that a port is nobody's. @returns the revision of the switch that has it */
@@ -205,9 +204,6 @@ export class StandingPorts {
     if (!this.#isOn) return;
     while (!signal.aborted) {
       this.#options.mount.look();
-      await this.#quiet(within(signal, PATIENCE_MS));
-      for (const [name, externalIds] of this.#untold) this.#options.nodeState.linkedPorts.describe(name, externalIds);
-      this.#untold.clear();
       if (this.#unavailable() === undefined) await this.#refill(signal);
       await this.#bell.wait(within(signal, LOOK_EVERY_MS));
     }
@@ -227,7 +223,7 @@ export class StandingPorts {
     return this.#kept - this.#free.size - this.#coming.size - this.#returning;
   }
 
-  /** How long until no pod is being attached, if none comes meanwhile (ms); `Infinity` while one is. */
+  /** How long until no pod is being attached, and none was just before, if none comes meanwhile (ms); `Infinity` while one is. */
   get #quietInMs(): number {
     return this.#adding > 0 ? Infinity : Math.max(0, this.#lastAddedMs + QUIET_MS - performance.now());
   }
@@ -250,17 +246,24 @@ export class StandingPorts {
     // One for each pod that comes would disturb the next one as much as a port of its own.
     if (this.#lacking * 2 < this.#kept) return;
     while (this.#lacking > 0 && !signal.aborted) {
-      await this.#quiet(within(signal, PATIENCE_MS));
+      await this.#quiet(signal);
       const batch = Array.from({ length: Math.min(this.#lacking, MADE_AT_ONCE) }, () => this.#make());
       const made = await Promise.all(batch);
       if (!made.every(Boolean)) return;
     }
   }
 
-  /** A pass of ovs-vswitchd over its ports, of which each batch costs some, would make pods wait. */
-  async #quiet(patience: AbortSignal): Promise<void> {
-    for (let ms = this.#quietInMs; ms > 0 && !patience.aborted; ms = this.#quietInMs)
-      await (ms === Infinity ? this.#bell.wait(patience) : idle(ms, patience));
+  /** Not in `run`, which may wait for ovs-vswitchd. */
+  async #tell(): Promise<void> {
+    await this.#quiet(this.#options.shutdown);
+    for (const [name, externalIds] of this.#untold) this.#options.nodeState.linkedPorts.describe(name, externalIds);
+    this.#untold.clear();
+  }
+
+  /** Waits until no pod is being attached, but not for ever: what makes ovs-vswitchd go over its ports would make pods wait. */
+  async #quiet(signal: AbortSignal): Promise<void> {
+    const patience = within(signal, PATIENCE_MS);
+    for (let ms = this.#quietInMs; ms > 0 && !patience.aborted; ms = this.#quietInMs) await idle(Math.min(ms, QUIET_MS), patience);
   }
 
   async #make(): Promise<boolean> {

