@@ -30,6 +30,9 @@ async function reaches(from: RunningPod, to: RunningPod): Promise<void> {
   for (const ip of to.ips) expect(nameIn(await runtimes.exec(from, askName(ip), signal))).toBe(to.config.name);
 }
 
+/** Whose ports the database knows of. Of standing ports it is told a little later than the runtime. */
+const described = async (): Promise<readonly string[]> => (await holdingsOf(runtimes.lab)).ports;
+
 const isGone = async (work: Promise<unknown>) =>
   await work.then(
     () => false,
@@ -96,7 +99,7 @@ describe('the end of a sandbox', () => {
   it('frees all it had; to stop it or remove it again is fine', async () => {
     const before = await contentsAtRest(runtimes);
     const pod = await runtimes.startPod(1, { name: 'brief' }, serveName, signal);
-    expect((await holdingsOf(runtimes.lab)).ports).toEqual([pod.sandbox]);
+    await expect.poll(described).toEqual([pod.sandbox]);
     const { cri } = runtimes.containerd(1);
     await cri.stopSandbox(pod.sandbox, signal);
     await cri.stopSandbox(pod.sandbox, signal);
@@ -137,9 +140,9 @@ describe('a sandbox that its runtime has forgotten', () => {
     const lost = await runtimes.startPod(1, { name: 'lost' }, serveName, signal);
     await containerd.forget([lost.container, lost.sandbox], signal);
     expect(await containerd.cri.sandboxes(signal)).toEqual([kept.sandbox]);
-    expect((await holdingsOf(runtimes.lab)).ports).toContain(lost.sandbox);
+    await expect.poll(described).toContain(lost.sandbox);
     await runtimes.collectGarbage(1, [kept.sandbox], signal);
-    expect((await holdingsOf(runtimes.lab)).ports).toEqual([kept.sandbox]);
+    await expect.poll(described).toEqual([kept.sandbox]);
     await runtimes.removePod(kept, signal);
     await expect.poll(contents).toEqual(before);
   });
@@ -171,7 +174,7 @@ describe('a runtime that dies while it makes sandboxes', () => {
     );
     const known = await containerd.cri.sandboxes(signal);
     // A plugin without its complete configuration does nothing.
-    expect(known).toEqual(expect.arrayContaining([...(await holdingsOf(runtimes.lab)).ports]));
+    expect(known).toEqual(expect.arrayContaining([...(await described())]));
     for (const id of known) {
       await containerd.cri.stopSandbox(id, signal);
       await containerd.cri.removeSandbox(id, signal);
