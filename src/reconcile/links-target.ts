@@ -373,7 +373,8 @@ function asRefusal(error: SeineError): SeineError {
   return error;
 }
 
-/** Lets the round that was rung for begin, and what it writes go, before the loop is busy again: the first is a turn, the other may be two. */
+/** Lets what waits be written and read, before the loop is busy again. One turn may lead past the sockets, two cannot. */
 async function socketsServed(): Promise<void> {
-  for (let turns = 0; turns < 3; turns++) await nextTurn();
+  await nextTurn();
+  await nextTurn();
 }

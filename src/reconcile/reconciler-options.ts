@@ -12,7 +12,10 @@ export interface ReconcilerOptions<K extends string, V> {
   readonly backoffMs: (failures: number) => number;
   /** Most entries of one `apply`, unless one owner alone wants more. */
   readonly batchSize: number;
-  /** Urgent changes that come within this after others were written are gathered until it is over (ms); 0 if left out. */
+  /**
+   * Urgent changes that come within this after others were written are gathered until it is over (ms), and a round begins a turn of the loop later;
+   * 0 if left out. For a target to which each write costs as much as many: with others, each waits for the slowest of those that it was gathered with.
+   */
   readonly gatherMs?: number;
   /** Batches that are written at once, in any order; 1 if left out. */
   readonly sideBySide?: number;

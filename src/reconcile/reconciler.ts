@@ -247,7 +247,8 @@ export class Reconciler<K extends string, V> {
         this.#lastError = undefined;
         this.#wakeForRetries(signal);
         await this.#bell.wait(signal);
-        await nextTurn(); // what has come with what rang is done together, behind answers that wait for nothing
+        // What has come with what rang is done together, behind answers that wait for nothing.
+        if (this.#gatherMs > 0) await nextTurn();
       } catch (thrown) {
         this.#writing = undefined;
         if (signal.aborted) return;
@@ -331,9 +332,13 @@ export class Reconciler<K extends string, V> {
 
   /** One alone is written at once; those that come right behind others are written together, which is less work for the target than one by one. */
   async #gatherUrgent(signal: AbortSignal): Promise<void> {
-    const { desired, gatherMs = 0, now } = this.#options;
-    const leftMs = this.#urgentWrittenMs + gatherMs - now();
+    const { desired, now } = this.#options;
+    const leftMs = this.#urgentWrittenMs + this.#gatherMs - now();
     if (leftMs > 0 && desired.hasUrgent) await idle(leftMs, signal);
+  }
+
+  get #gatherMs(): number {
+    return this.#options.gatherMs ?? 0;
   }
 
   async #compare(keys: Iterable<K>, actual: Map<K, V>): Promise<Plan<K, V>> {
