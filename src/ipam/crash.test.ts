@@ -74,7 +74,7 @@ class Node {
         break;
       case 'restart':
         await this.#here().close();
-        await this.boot();
+        if (!this.#store.dead) await this.boot(); // the machine may have died in what was written last
         break;
     }
     if (this.#store.dead) await this.#reboot();
@@ -163,6 +163,13 @@ it('a lease stays although the record of the one before it turned into zeros, an
   await node.boot();
   const steps = [add(0), { op: 'del', id: 0 }, add(0, true), add(0, true), add(0), add(1, true), add(1, true)] as const;
   for (const step of steps) await node.run(step);
+});
+
+it('nothing is left of a pod whose ADD failed for the disk, where the machine dies in what the agent writes at its end', async () => {
+  const node = new Node(['done', 'done', 'failed', 'crash'], [0, 639]);
+  await node.boot();
+  for (const step of [{ op: 'add', id: 0, attachFails: false }, { op: 'restart' }] as const) await node.run(step);
+  expect([...node.interfaces.keys()]).toEqual([]);
 });
 
 it('no two pods share an address and no live one is freed, whatever fails and wherever the machine dies', async () => {
