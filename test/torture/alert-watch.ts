@@ -5,6 +5,8 @@ import type { Place } from './machine.ts';
 import { Expression, type Scrape } from './promql.ts';
 
 const everyMs = 200;
+/** An agent that is gone may be there again, and ready, sooner than that. */
+const goneMs = 20;
 /** A step that lasts long is looked at more seldom: so many times in all its length so far. */
 const looksOfLong = 100;
 const pollMs = 50;
@@ -24,6 +26,8 @@ export class AlertWatch {
   #beside: Beside | undefined;
   #became = new Set<string>();
   #turn: Promise<unknown> = Promise.resolve();
+  /** When a look that counts had no answer, if the last one had none. */
+  #goneMs: number | undefined;
 
   constructor(place: Place) {
     this.#place = place;
@@ -87,7 +91,7 @@ export class AlertWatch {
   async #goOn(): Promise<void> {
     while (!this.#over.signal.aborted) {
       await this.#look();
-      const pauseMs = Math.max(everyMs, (performance.now() - this.#begunMs) / looksOfLong);
+      const pauseMs = this.#goneMs === undefined ? Math.max(everyMs, (performance.now() - this.#begunMs) / looksOfLong) : goneMs;
       await sleep(pauseMs, undefined, { signal: this.#over.signal }).catch(() => undefined);
     }
   }
@@ -96,8 +100,11 @@ export class AlertWatch {
   #look(): Promise<void> {
     const look = this.#turn.then(async () => {
       const text = await metrics(this.#place, timeoutMs);
+      const nowMs = performance.now();
+      if (text === '' && this.#goneMs !== undefined && nowMs - this.#goneMs < everyMs) return; // as the last one
+      this.#goneMs = text === '' ? nowMs : undefined;
       const beside = this.#beside && { only: this.#beside.only, text: await metrics(this.#beside.place, timeoutMs) };
-      this.#scrapes = [...this.#scrapes, scrapeOf(performance.now(), text, this.#wanted, beside)];
+      this.#scrapes = [...this.#scrapes, scrapeOf(nowMs, text, this.#wanted, beside)];
       for (const { name } of firing(this.#alerts, this.#scrapes)) this.#became.add(name);
     });
     this.#turn = look;
