@@ -140,10 +140,10 @@ function mayLose({ done }: Course): boolean {
   return done.some(({ kind }) => kind.changes === 'node' && !kind.harmless);
 }
 
-/** Looks until there is nothing, or the time is over. @returns what there is then */
+/** Looks until there is nothing, or the time is over. A look that fails says nothing, e.g. while a switch that was killed begins. @returns what there is then */
 async function empty(look: () => Promise<readonly string[]>, withinMs: number): Promise<readonly string[]> {
   for (const startedMs = performance.now(); ; await sleep(pollMs)) {
-    const found = await look();
+    const found = await look().catch((thrown: unknown) => [`! ${String(thrown)}`]);
     if (found.length === 0 || performance.now() - startedMs > withinMs) return found;
   }
 }
