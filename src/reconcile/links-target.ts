@@ -7,8 +7,8 @@ import { changePodEnd, mayBeAnother, type PodEnd, readPodEnd } from '../netlink/
 import { createPodInterface, type HostLinks, type PodInterface } from '../netlink/pod-interface.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 import type { FarEnd } from '../netlink/standing-port.ts';
-import { readSysctl, writeSysctl } from '../netlink/sysctl.ts';
 import type { PodLink, StandingPair } from '../wanted/pod-link.ts';
+import { hasNoIpv6, keepFromIpv6 } from './host-end-ipv6.ts';
 import { hasRoomFor, hostDifferences, type LinkEntry, type LinkKey, linkKey, podEndDifferences } from './link-entry.ts';
 import type { PodLinkOverPort, StandingLinks } from './standing-links.ts';
 import type { Plan, Target } from './target.ts';
@@ -266,12 +266,11 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
   async #repair(link: PodLink, host: Link): Promise<boolean> {
     const { socket } = this.#options.host;
     const { hostName, mtu, alias, hostEnd } = link;
-    const noIpv6 = hasNoIpv6(link);
-    if (hostDifferences(link, host, noIpv6).length > 0) {
-      if (!noIpv6) writeSysctl(ipv6Setting(hostName), 1);
+    if (hostDifferences(link, host, hasNoIpv6(link)).length > 0) {
       const batch = new Batch();
       changeLink(batch, host.index, { state: 'up', mtu, alias, ...(hostEnd === 'layer2Only' ? { arp: 'off' } : {}) });
       socket.transact(batch);
+      keepFromIpv6(link);
     }
     const end = readPodEnd(placeOf(link, host));
     if (end === 'unseen') return true;
@@ -350,19 +349,6 @@ function isOverPort(link: PodLink): link is PodLinkOverPort {
 /** Whether the kernel has made what stands on a far end smaller, because someone has made that smaller. It does not make it larger again. */
 function isClipped(end: Link, far: Link | undefined, mtu: number): boolean {
   return far !== undefined && far.mtu < mtu && end.mtu === far.mtu;
-}
-
-function ipv6Setting(hostName: string): readonly string[] {
-  return ['net', 'ipv6', 'conf', hostName, 'disable_ipv6'];
-}
-
-function hasNoIpv6({ hostName, hostEnd }: PodLink): boolean {
-  if (hostEnd === 'plain') return true;
-  try {
-    return readSysctl(ipv6Setting(hostName)) === '1';
-  } catch {
-    return true; // a kernel without IPv6, or the interface has just gone
-  }
 }
 
 /** What is gone by now is looked at again; a namespace that cannot be used is its owner's affair. */

@@ -9,6 +9,7 @@ import type { PortsNamespace } from '../netlink/ports-namespace.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 import { createPodOverPort, createStandingPair, deletePodOverPort, type FarEnd } from '../netlink/standing-port.ts';
 import type { PodLink, StandingPair } from '../wanted/pod-link.ts';
+import { hasNoIpv6, keepFromIpv6 } from './host-end-ipv6.ts';
 import { farDifferences, hostDifferences } from './link-entry.ts';
 
 /** How long a namespace whose DEL has been answered has to go by itself (ms): the kernel takes down many at once in the time that one takes. */
@@ -108,7 +109,7 @@ export class StandingLinks {
   idleDifferences(pair: StandingPair, host: Link, far: Link | undefined): readonly string[] {
     if (this.isReleasing(pair.hostName)) return [];
     if (!far || !arePair(host, far)) return [`${pair.hostName} does not lead to ${pair.farName}`];
-    return [...hostDifferences(pair, host), ...farDifferences(pair, far, undefined)];
+    return [...hostDifferences(pair, host, hasNoIpv6(pair)), ...farDifferences(pair, far, undefined)];
   }
 
   /**
@@ -157,7 +158,7 @@ export class StandingLinks {
   /** What of a pod's port is otherwise, but for the pod's end. */
   differences(link: PodLinkOverPort, host: Link, far: Link | undefined): readonly string[] {
     if (!far || !arePair(host, far)) return [`${link.hostName} does not lead to ${link.farName}`];
-    return [...hostDifferences(link, host), ...farDifferences(link, far, link.alias)];
+    return [...hostDifferences(link, host, hasNoIpv6(link)), ...farDifferences(link, far, link.alias)];
   }
 
   /** Both ends of the pair, before what stands on it: no interface may be larger than the one below it. */
@@ -170,9 +171,11 @@ export class StandingLinks {
 
   #repairPair(pair: StandingPair | PodLinkOverPort, host: Link, far: FarEnd & { readonly link: Link }): void {
     const { mtu, hostEnd } = pair;
-    if (hostDifferences(pair, host).length > 0)
+    if (hostDifferences(pair, host, hasNoIpv6(pair)).length > 0) {
       // Whose the port is, the far end says; here an alias is somebody else's.
       change(this.#host.socket, host, { state: 'up', mtu, alias: '', ...(hostEnd === 'layer2Only' ? { arp: 'off' } : {}) });
+      keepFromIpv6(pair);
+    }
     if (farDifferences(pair, far.link, far.link.alias).length > 0) change(far.ports.socket, far.link, { state: 'up', mtu });
   }
 

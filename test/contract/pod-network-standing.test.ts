@@ -1,4 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { takeInventory } from '../../src/attach/inventory/inventory.ts';
 import type { AttachedLease } from '../../src/ipam/attached-lease.ts';
@@ -137,6 +138,17 @@ describe('a pod over a standing port', () => {
     node.plane.nodeState.recheck();
     await expect.poll(check, { timeout: 10_000 }).toEqual([]);
     expect(taken().filter((line) => line.includes(pod.containerId))).toHaveLength(1);
+  });
+
+  it.each(['600', '1300'])('has no IPv6 on the node’s end after that had an MTU of %s, and somebody turned it on', async (small) => {
+    const setting = `/proc/sys/net/ipv6/conf/${attached.hostIfName}/disable_ipv6`;
+    const disabled = (): string => (existsSync(setting) ? readFileSync(setting, 'utf8').trim() : 'no IPv6');
+    expect(disabled()).toBe('1');
+    if (small !== '600') writeFileSync(setting, '0');
+    execFileSync('ip', ['link', 'set', attached.hostIfName, 'mtu', small]);
+    node.plane.nodeState.recheck();
+    await expect.poll(check, { timeout: 10_000 }).toEqual([]);
+    await expect.poll(disabled, { timeout: 10_000 }).toBe('1');
   });
 
   it('has its MTU back after the kernel has made its interface smaller with the far end', async () => {
