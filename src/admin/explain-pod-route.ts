@@ -154,7 +154,7 @@ async function servicesOf(
   const naming = new Set<string>();
   for (const [, slice] of sources.endpointSlices.replica.entries()) {
     const key = serviceKeyOf(slice);
-    if (key !== undefined && names(slice, ips)) naming.add(key);
+    if (key !== undefined && haveAddress(slice.endpoints, ips)) naming.add(key);
     if (turns.due) await turns.next();
   }
   return [...naming].toSorted().flatMap((key) => [...services.portsOf(key).values()].flatMap(({ intent }) => portOf(key, intent)));
@@ -167,10 +167,6 @@ async function servicesOf(
     const unused = object ? unusedEndpoints(object, services.slicesOf(service), intent, services.proxying).find(isOurs) : undefined;
     return unused ? [{ ...port, why: unused.why }] : [];
   }
-}
-
-function names({ endpoints }: EndpointSlice, ips: ReadonlySet<string>): boolean {
-  return haveAddress(endpoints, ips);
 }
 
 function addressText({ kind, ip, port }: ServiceAddress): string {

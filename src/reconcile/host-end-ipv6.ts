@@ -18,8 +18,8 @@ export function hasNoIpv6({ hostName, hostEnd }: NodeEnd): boolean {
 }
 
 /** After its MTU was set: with one that is too small for IPv6 the kernel forgets the setting, and begins with its default where that is mended. */
-export function keepFromIpv6({ hostName, hostEnd }: NodeEnd): void {
-  if (!hasNoIpv6({ hostName, hostEnd })) writeSysctl(ipv6Setting(hostName), 1);
+export function keepFromIpv6(end: NodeEnd): void {
+  if (!hasNoIpv6(end)) writeSysctl(ipv6Setting(end.hostName), 1);
 }
 
 function ipv6Setting(hostName: string): readonly string[] {

@@ -1,9 +1,12 @@
 import { Doorbell } from '../async/doorbell.ts';
+import { within } from '../async/within.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { withDaemonControl } from './daemon-control.ts';
 
 /** What is wanted changes all the time: so long (ms) more changes are waited for, and so long nothing is forgotten again for them. */
 const changedPauses = { more: 1_000, again: 10_000 } as const;
+/** A switch that is frozen takes the request, and may never answer (ms). */
+const answerMs = 10_000;
 /** After a switch that does not answer (ms): one that died has forgotten everything by itself. */
 const retryPause = 5_000;
 
@@ -76,7 +79,7 @@ export class StaleMegaflows {
     this.#dueMs = Infinity; // what is changed from here on counts anew
     try {
       if (!mayKeepOldActions(await version(signal))) return;
-      await (this.#options.forget ?? ((until) => forgetMegaflows(this.#options.runDir, until)))(signal);
+      await (this.#options.forget ?? ((until) => forgetMegaflows(this.#options.runDir, until)))(within(signal, answerMs));
       this.#forgottenMs = now();
       forgotten();
     } catch (thrown) {
