@@ -26,6 +26,7 @@ import type { NodeState, NodeStateEvents } from '../reconcile/node-state.ts';
 import type { OpenedByHand } from '../reconcile/opened-by-hand.ts';
 import { PortWatch } from '../reconcile/port-watch.ts';
 import { StaleMegaflows } from '../reconcile/stale-megaflows.ts';
+import { SwitchRetry } from '../reconcile/switch-retry.ts';
 import { adminPorts } from './admin-ports.ts';
 import { type KubeSources, openKubeSources, runKubeSources, warnOfPodNetworks, warnOfWatchedPods } from './kube-sources.ts';
 import { leaseLook } from './lease-look.ts';
@@ -65,7 +66,7 @@ export function createAgent(
   const repairs = new RepairHistory();
   const stack = openNodeStack(config.hostGateway, config.cniSocket);
   const warnings = new Map<string, readonly string[]>(ofConfig.warnings.length > 0 ? [['configuration', ofConfig.warnings]] : []);
-  const { ovs, nodeState, links, openedByHand, megaflows } = openNode(
+  const { ovs, nodeState, links, openedByHand, megaflows, retry } = openNode(
     { config, stack, changes, readiness, hooks, repairs, warnings, log },
     signal,
   );
@@ -118,6 +119,7 @@ export function createAgent(
         keepNode({ gateway: config.hostGateway, ovs, stack, nodeState, changes }, signal),
         runKubeSources(sources, signal),
         megaflows.run(signal),
+        retry.run(signal),
         startNode(parts, startHooks, signal),
       ])),
   };
@@ -151,6 +153,7 @@ interface OpenedNode {
   readonly links: LinksTarget;
   readonly openedByHand: OpenedByHand;
   readonly megaflows: StaleMegaflows;
+  readonly retry: SwitchRetry;
 }
 
 /** Each needs the other: what the switch reports makes the state look again, and the state writes by the switch's connections. */
@@ -164,13 +167,26 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
       databaseSynced: () => nodeState.reconcilers.switch.invalidate(),
       databaseFailed: hooks.onDatabaseFailure,
       bridgeUp: () => {
+        retry.bridgeUp();
         nodeState.reconcilers.bridge.invalidate();
         nodeState.reconcilers.settings.recheck(); // what its taps have follows from its version
         changes.datapath.ring();
       },
-      bridgeFailed: hooks.onBridgeFailure,
+      bridgeFailed: (cause) => {
+        retry.bridgeAway();
+        hooks.onBridgeFailure?.(cause);
+      },
       bridgeChanged: debouncedRecheck(() => nodeState.reconcilers.bridge, signal),
       learned: { covers: (flow) => nodeState.learned.covers(flow) },
+    },
+    signal,
+  );
+  const retry = new SwitchRetry(
+    {
+      database: ovs.database,
+      bridge: config.ovsBridge,
+      lock: ovs.lock.name,
+      tried: (cause) => log.info('the switch is told to try again what it could not open', { cause }),
     },
     signal,
   );
@@ -186,8 +202,12 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
   const noting = notingDrift(hooks.events, repairs, () => nodeState);
   // The kernel's data path changes the megaflow that is meant.
   const events = config.ovsDatapathType === 'netdev' ? forgettingMegaflows(noting, megaflows) : noting;
-  const { nodeState, ...opened }: Omit<OpenedNode, 'ovs' | 'megaflows'> = openNodeState(config, ovs, stack, { events, podsLooked, log });
-  return { ovs, nodeState, megaflows, ...opened };
+  const { nodeState, ...opened }: Omit<OpenedNode, 'ovs' | 'megaflows' | 'retry'> = openNodeState(config, ovs, stack, {
+    events,
+    podsLooked,
+    log,
+  });
+  return { ovs, nodeState, megaflows, retry, ...opened };
 }
 
 /** The same events, and what was repaired is remembered with its owners. */

@@ -1,0 +1,118 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { openSwitchDatabase, type SwitchDatabase } from '../../src/reconcile/switch-database.ts';
+import { SwitchRetry } from '../../src/reconcile/switch-retry.ts';
+import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
+
+const patience = { timeout: 20_000 };
+const lock = 'seine_test';
+
+let ovs: TestSwitch;
+let over: AbortController;
+let database: SwitchDatabase;
+/** Why the switch was told to try again. */
+let tried: string[];
+let holder: ChildProcess | undefined;
+
+beforeEach(async () => {
+  ovs = startSwitch();
+  [over, tried] = [new AbortController(), []];
+  database = openSwitchDatabase(join(ovs.runDir, 'db.sock'), {});
+  void database.run(over.signal);
+  await database.synced(over.signal);
+  await database.lock(lock).whenHeld(over.signal);
+});
+afterEach(async () => {
+  over.abort();
+  await releaseTap();
+  await ovs.stop();
+});
+
+const isThere = (): boolean => existsSync(join(ovs.runDir, 'br-int.mgmt'));
+const gateway = () => database.tables.Interface.find('name', 'gw0');
+
+/** linux/if_tun.h: TUNSETIFF with IFF_TAP and IFF_NO_PI. Says a line once it has the tap. */
+const tapHolder = `
+import fcntl, signal, struct, sys
+tun = open('/dev/net/tun', 'r+b', buffering=0)
+fcntl.ioctl(tun, 0x400454ca, struct.pack('16sH22x', sys.argv[1].encode(), 0x1002))
+print('held', flush=True)
+signal.pause()
+`;
+
+/** A process that has a tap, as a switch that was killed has its own until it has ended. */
+async function holdTap(tap: string): Promise<void> {
+  const started = spawn('nsenter', [`--net=/run/netns/${ovs.netns}`, 'python3', '-c', tapHolder, tap], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  holder = started;
+  await once(started.stdout, 'data');
+}
+
+async function releaseTap(): Promise<void> {
+  if (!holder || holder.exitCode !== null || holder.signalCode !== null) return;
+  holder.kill('SIGKILL');
+  await once(holder, 'exit');
+}
+
+function addBridge(): void {
+  const port = ['--', 'add-port', 'br-int', 'gw0', '--', 'set', 'Interface', 'gw0', 'type=internal'];
+  ovs.exec('ovs-vsctl', '--no-wait', 'add-br', 'br-int', '--', 'set', 'bridge', 'br-int', 'datapath_type=netdev', ...port);
+}
+
+function startRetry(): SwitchRetry {
+  const retry = new SwitchRetry({ database, bridge: 'br-int', lock, tried: (cause) => tried.push(cause) }, over.signal);
+  void retry.run(over.signal);
+  return retry;
+}
+
+it('has the bridge made once nothing has its data path any more', async () => {
+  await holdTap('ovs-netdev');
+  const retry = startRetry();
+  addBridge();
+  retry.bridgeAway();
+  await expect.poll(() => tried.length, patience).toBeGreaterThan(1);
+  expect(isThere()).toBe(false);
+  await releaseTap();
+  await expect.poll(isThere, patience).toBe(true);
+  retry.bridgeUp();
+  expect(new Set(tried)).toEqual(new Set(['the bridge is not there']));
+});
+
+it('has an interface opened once nothing has it any more', async () => {
+  await holdTap('gw0');
+  startRetry();
+  addBridge();
+  await expect.poll(() => tried.length, patience).toBeGreaterThan(1);
+  expect(gateway()?.error).toBe('could not open network device gw0 (Device or resource busy)');
+  await releaseTap();
+  await expect.poll(() => gateway()?.ofport, patience).toBeGreaterThan(0);
+  expect(gateway()?.error).toBeUndefined();
+});
+
+it('tells a switch that is not there once, and one that has come again', async () => {
+  addBridge();
+  await ovs.killVswitchd();
+  await holdTap('ovs-netdev');
+  const retry = startRetry();
+  retry.bridgeAway();
+  await expect.poll(() => tried.length, patience).toBe(1);
+  const [told] = database.tables.Open_vSwitch.rows();
+  expect(told && told.next_cfg - told.cur_cfg).toBe(1n);
+  ovs.startVswitchd();
+  await expect.poll(() => tried.length, patience).toBeGreaterThan(1);
+});
+
+it('leaves a switch alone that another agent has', async () => {
+  await holdTap('ovs-netdev');
+  const retry = new SwitchRetry({ database, bridge: 'br-int', lock: 'another', tried: (cause) => tried.push(cause) }, over.signal);
+  void retry.run(over.signal);
+  addBridge();
+  retry.bridgeAway();
+  const before = ovs.exec('ovs-vsctl', 'get', 'Open_vSwitch', '.', 'next_cfg');
+  await new Promise((resolve) => setTimeout(resolve, 1_500));
+  expect([ovs.exec('ovs-vsctl', 'get', 'Open_vSwitch', '.', 'next_cfg'), tried]).toEqual([before, []]);
+});
