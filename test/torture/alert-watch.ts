@@ -29,6 +29,8 @@ export class AlertWatch {
   #turn: Promise<unknown> = Promise.resolve();
   /** When a look that counts had no answer, if the last one had none. */
   #goneMs: number | undefined;
+  /** One that was gone was ready at the first look that it answered: between two looks it may have been there and not ready. */
+  #cameReady = false;
 
   constructor(place: Place) {
     this.#place = place;
@@ -39,7 +41,7 @@ export class AlertWatch {
   /** A step begins: what was before is forgotten. */
   async begin(): Promise<void> {
     await this.#turn;
-    [this.#scrapes, this.#became, this.#begunMs] = [[], new Set(), performance.now()];
+    [this.#scrapes, this.#became, this.#begunMs, this.#cameReady] = [[], new Set(), performance.now(), false];
     await this.#look();
   }
 
@@ -63,7 +65,8 @@ export class AlertWatch {
   /** Which of these ought to have been true since then, and were not. */
   missing(expected: readonly string[]): readonly string[] {
     const connected = connects.evaluate(this.#scrapes).length > 0;
-    return expected.filter((name) => !this.#became.has(name) && !(name === 'SeineDrift' && connected));
+    const excused = new Set([...(connected ? ['SeineDrift'] : []), ...(this.#cameReady ? ['SeineAgentNotReady'] : [])]);
+    return expected.filter((name) => !this.#became.has(name) && !excused.has(name));
   }
 
   /** How many looks there were since the step began. */
@@ -103,10 +106,13 @@ export class AlertWatch {
       const text = await metrics(this.#place, timeoutMs);
       const nowMs = performance.now();
       if (text === '' && this.#goneMs !== undefined && nowMs - this.#goneMs < everyMs) return; // as the last one
+      const isBack = text !== '' && this.#goneMs !== undefined;
       this.#goneMs = text === '' ? nowMs : undefined;
       const beside = this.#beside && { only: this.#beside.only, text: await metrics(this.#beside.place, timeoutMs) };
       this.#scrapes = [...this.#scrapes, scrapeOf(nowMs, text, this.#wanted, beside)];
-      for (const { name } of firing(this.#alerts, this.#scrapes)) this.#became.add(name);
+      const now = firing(this.#alerts, this.#scrapes).map(({ name }) => name);
+      for (const name of now) this.#became.add(name);
+      if (isBack && !now.includes('SeineAgentNotReady')) this.#cameReady = true;
     });
     this.#turn = look;
     return look;

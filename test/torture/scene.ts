@@ -2,6 +2,7 @@ import type { AlertWatch } from './alert-watch.ts';
 import type { ApiObject } from './api.ts';
 import type { Lab, LabPod } from './lab.ts';
 import { until } from './machine.ts';
+import { bandwidthOf, extrasOf } from './pod-extras.ts';
 import { annotationsOf } from './pod-interfaces.ts';
 import type { Otherwise } from './told-otherwise.ts';
 
@@ -101,9 +102,11 @@ function firstPods({ tried, other }: Lab): readonly ScenePod[] {
 }
 
 export function podObject({ name, namespace, node, app }: ScenePod): ApiObject {
-  const ports = ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), containerPort: 80, protocol }));
+  const extras = extrasOf({ namespace, name });
+  const host = extras.hostPort === undefined ? {} : { hostPort: extras.hostPort };
+  const ports = ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), containerPort: 80, protocol, ...host }));
   return {
-    metadata: { name, namespace, labels: { app, from: 'torture' }, annotations: annotationsOf(name) },
+    metadata: { name, namespace, labels: { app, from: 'torture' }, annotations: { ...bandwidthOf(extras), ...annotationsOf(name) } },
     spec: {
       nodeSelector: { 'kubernetes.io/hostname': node },
       terminationGracePeriodSeconds: 1,
