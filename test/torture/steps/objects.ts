@@ -1,4 +1,5 @@
 import type { ApiObject } from '../api.ts';
+import { labelSelector, portsOf } from '../policy-words.ts';
 import type { Random } from '../random.ts';
 import { keyOf, namespaces, pathOf, type Scene } from '../scene.ts';
 import type { Deed, StepKind } from '../step.ts';
@@ -15,18 +16,19 @@ function deed(object: ApiObject, text: string, act: () => Promise<unknown>): Dee
   return { what: `${keyOf(object)} ${text}`.trim(), act };
 }
 
-function drawPeer(random: Random): object {
-  const pods = { podSelector: random.chance(0.3) ? {} : { matchLabels: { app: random.pick(apps) } } };
-  const of = { namespaceSelector: random.chance(0.3) ? {} : { matchLabels: { team: random.pick(['shop', 'depot', 'other']) } } };
+function drawPeer(policy: string, random: Random): object {
+  const selector = labelSelector(policy);
+  const pods = { podSelector: random.chance(0.3) ? {} : selector('app', random.pick(apps)) };
+  const of = { namespaceSelector: random.chance(0.3) ? {} : selector('team', random.pick(['shop', 'depot', 'other'])) };
   const block = { ipBlock: { cidr: random.pick(['0.0.0.0/0', '192.168.77.0/24', '10.244.0.0/16', '::/0']) } };
   return random.pick<object>([pods, of, { ...pods, ...of }, block]);
 }
 
 function drawPolicy(name: string, namespace: string, random: Random): ApiObject {
   const rule = (side: 'from' | 'to'): object => ({
-    ...(random.chance(0.8) && { [side]: Array.from({ length: 1 + random.below(2) }, () => drawPeer(random)) }),
+    ...(random.chance(0.8) && { [side]: Array.from({ length: 1 + random.below(2) }, () => drawPeer(name, random)) }),
     ...(random.chance(0.5) && {
-      ports: [{ protocol: random.pick(['TCP', 'UDP']), port: random.pick<number | string>([80, 81, 'tcp', 'udp']) }],
+      ports: [{ protocol: random.pick(['TCP', 'UDP']), ...portsOf(name, random.pick<number | string>([80, 81, 'tcp', 'udp'])) }],
     }),
   });
   const rules = (side: 'from' | 'to'): object[] => Array.from({ length: random.below(3) }, () => rule(side));
@@ -34,7 +36,7 @@ function drawPolicy(name: string, namespace: string, random: Random): ApiObject 
   return {
     metadata: { name, namespace },
     spec: {
-      podSelector: random.chance(0.3) ? {} : { matchLabels: { app: random.pick(apps) } },
+      podSelector: random.chance(0.3) ? {} : labelSelector(name)('app', random.pick(apps)),
       policyTypes,
       ...(policyTypes.includes('Ingress') && { ingress: rules('from') }),
       ...(policyTypes.includes('Egress') && { egress: rules('to') }),
