@@ -7,6 +7,7 @@
 import { mkdirSync, renameSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { build } from 'esbuild';
+import { builtinsAsAsked } from './builtins-as-asked.mjs';
 import { nativeWhenUsed } from './native-when-used.mjs';
 import { withoutUnusedClients } from './unused-clients.mjs';
 
@@ -35,7 +36,7 @@ async function bundle(name, entry) {
     platform: 'node',
     format: 'esm',
     target: 'node22.18',
-    plugins: [nativeWhenUsed, withoutUnusedClients],
+    plugins: [builtinsAsAsked, nativeWhenUsed, withoutUnusedClients],
     banner: { js: banner },
     // Whitespace and syntax, not names: stack traces stay readable, and Node keeps less source text in memory.
     minifyWhitespace: true,

@@ -20,7 +20,7 @@ const products = [
     name: 'bundles',
     what: 'the bundles of agent, seinectl, lab and demo',
     command: ['node', 'build/bundle.mjs'],
-    inputs: ['build/bundle.mjs', 'build/native-when-used.mjs', 'build/unused-clients.mjs', 'src'],
+    inputs: ['build/bundle.mjs', 'build/builtins-as-asked.mjs', 'build/native-when-used.mjs', 'build/unused-clients.mjs', 'src'],
     makes: ['seine-agent.mjs', 'seinectl.mjs', 'seine-lab.mjs', 'install-cni.mjs', 'seine-demo.mjs'],
   },
   {

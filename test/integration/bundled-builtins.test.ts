@@ -1,0 +1,43 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { build, stop } from 'esbuild';
+import { afterAll, expect, it } from 'vitest';
+import { builtinsAsAsked } from '../../build/builtins-as-asked.mjs';
+
+const folder = mkdtempSync(join(tmpdir(), 'seine-bundled-'));
+
+afterAll(async () => {
+  await stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** @returns what a bundle of these lines prints */
+async function bundled(lines: readonly string[]): Promise<unknown> {
+  const outfile = join(folder, 'program.mjs');
+  const stdin = { contents: lines.join('\n'), loader: 'ts', resolveDir: folder } as const;
+  await build({ stdin, outfile, bundle: true, platform: 'node', format: 'esm', minifySyntax: true, plugins: [builtinsAsAsked] });
+  return JSON.parse(execFileSync(process.execPath, [outfile], { encoding: 'utf8' }));
+}
+
+it('has no HTTP client of Node’s made for who imports node:http', async () => {
+  const made = "process.moduleLoadList.filter((name) => name.includes('undici'))";
+  expect(await bundled(["import http from 'node:http';", `console.log(JSON.stringify([typeof http.request, ${made}]))`])).toEqual(['function', []]);
+  const named = ["import { Agent, request } from 'node:http';", `console.log(JSON.stringify([typeof request, typeof Agent, ${made}]))`];
+  expect(await bundled(named)).toEqual(['function', 'function', []]);
+});
+
+it('gives what is imported by name, whole or as default, and types', async () => {
+  const program = [
+    "import { createHash, type Hash } from 'node:crypto';",
+    "import * as path from 'node:path';",
+    "import { EventEmitter, once } from 'node:events';",
+    "import { setTimeout as sleep } from 'node:timers/promises';",
+    'class Own extends EventEmitter {}',
+    "const hash: Hash = createHash('md5').update('');",
+    "const own = new Own(); sleep(1).then(() => own.emit('done', path.posix.join('a', 'b')));",
+    "once(own, 'done').then((given) => console.log(JSON.stringify([hash.digest('hex'), given])));",
+  ];
+  expect(await bundled(program)).toEqual(['d41d8cd98f00b204e9800998ecf8427e', ['a/b']]);
+});
