@@ -14,6 +14,7 @@ import {
   isFlowKey,
   isGroupKey,
   meterMessage,
+  plainValue,
 } from '../reconcile/bridge-entry.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 
@@ -52,7 +53,7 @@ export function entryText(key: BridgeKey, value: BridgeValue, names: Parameters<
 }
 
 function message(key: BridgeKey, value: BridgeValue): Uint8Array {
-  if (!isFlowKey(key)) return groupMessage(value);
+  if (!isFlowKey(key)) return plainValue(key, value);
   const w = new ByteWriter(256);
   writeFlowMod(w, addFlow(key, value));
   return w.finish();

@@ -14,6 +14,8 @@ import {
   observedFlow,
   observedGroup,
   observedMeter,
+  plainValue,
+  valueOfPlain,
 } from '../reconcile/bridge-entry.ts';
 import type { LearnedFlows } from '../reconcile/learned-flows.ts';
 
@@ -26,7 +28,7 @@ const line = z.strictObject({ key: hex, value: hex, learned: z.literal(true).exa
 export function heldLine(entry: HeldEntry): string {
   const [key, value] = keyAndValue(entry);
   const learned = 'flow' in entry && isLearned(entry.flow.cookie) ? { learned: true } : {};
-  return JSON.stringify({ key: hexOf(key), value: hexOf(value), ...learned });
+  return JSON.stringify({ key: hexOf(Buffer.from(key, 'latin1')), value: hexOf(plainValue(key, value)), ...learned });
 }
 
 function keyAndValue(entry: HeldEntry): [BridgeKey, BridgeValue] {
@@ -53,7 +55,8 @@ export function readHeld(text: string, taught: Pick<LearnedFlows, 'covers'>): He
     if (each === '') continue;
     const result = line.safeParse(parsed(each));
     if (!result.success) throw new SeineError('INVALID_INPUT', `line ${at + 1} of what the bridge held cannot be parsed`);
-    const [key, value] = [latin1(result.data.key) as BridgeKey, latin1(result.data.value) as BridgeValue];
+    const key = octetsOf(result.data.key).toString('latin1') as BridgeKey;
+    const value = valueOfPlain(key, octetsOf(result.data.value));
     if (isDeniedMeterKey(key) || (isFlowKey(key) && cookieFeature(decodeFlowEntry(key, value).cookie) === 'policy')) policyRows++;
     else if (!result.data.learned || !taught.covers(describeFlowEntry(key, value))) held.set(key, value);
   }
@@ -68,10 +71,10 @@ function parsed(text: string): unknown {
   }
 }
 
-function hexOf(octets: string): string {
-  return Buffer.from(octets, 'latin1').toString('hex');
+function hexOf(octets: Uint8Array): string {
+  return Buffer.from(octets.buffer, octets.byteOffset, octets.byteLength).toString('hex');
 }
 
-function latin1(digits: string): string {
-  return Buffer.from(digits, 'hex').toString('latin1');
+function octetsOf(digits: string): Buffer {
+  return Buffer.from(digits, 'hex');
 }

@@ -11,6 +11,7 @@ import { deniedMeters, ingressMeters } from '../pipeline/well-known.ts';
 import type { Wanted } from '../wanted/wanted.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 import { BucketTemplates } from './bucket-template.ts';
+import { packGroup, unpackGroup } from './group-octets.ts';
 import { toInstructions, toOpenFlowMatch } from './to-openflow.ts';
 
 /**
@@ -24,7 +25,7 @@ import { toInstructions, toOpenFlowMatch } from './to-openflow.ts';
  */
 export type BridgeKey = string & { readonly brand: 'BridgeKey' };
 
-/** Everything else about the entry: u64 cookie, u16 idle, u16 hard, u16 flags, instructions; or the whole group or meter. */
+/** Everything else about the entry: u64 cookie, u16 idle, u16 hard, u16 flags, instructions; or the whole meter; or the whole group, packed. */
 export type BridgeValue = string & { readonly brand: 'BridgeValue' };
 
 const VALUE_HEADER_BYTES = 14;
@@ -145,7 +146,7 @@ export function observedGroup(group: OpenFlowGroup): [BridgeKey, BridgeValue] {
 
 /** The same, from the octets of the group-mod "add". */
 export function observedGroupMod(id: number, message: Uint8Array): [BridgeKey, BridgeValue] {
-  return [groupKey(id), octets(message) as BridgeValue];
+  return [groupKey(id), packGroup(message) as BridgeValue];
 }
 
 /** Meters that the switch has for itself are not part of the wanted state. */
@@ -169,7 +170,7 @@ function flowValue({ cookie, instructions, idleTimeout = 0, hardTimeout = 0, fla
 }
 
 function groupValue(group: OpenFlowGroup): BridgeValue {
-  return octets(encodeGroup(group)) as BridgeValue;
+  return packGroup(encodeGroup(group)) as BridgeValue;
 }
 
 const bucketTemplates = new BucketTemplates();
@@ -178,7 +179,7 @@ function wantedGroupValue({ id, buckets }: Group): BridgeValue {
   const message = encodeGroupAround({ id, type: 'select', selection: { method: 'dp_hash' } }, (w) => {
     for (const [index, bucket] of buckets.entries()) bucketTemplates.write(w, bucket, index);
   });
-  return octets(message) as BridgeValue;
+  return packGroup(message) as BridgeValue;
 }
 
 function meterValue(meter: OpenFlowMeter): BridgeValue {
@@ -249,7 +250,17 @@ export function deleteFlow(key: BridgeKey): FlowMod {
 
 /** The group-mod message that a value holds, as the command "add". */
 export function groupMessage(value: BridgeValue): Uint8Array {
-  return bytesOf(value);
+  return unpackGroup(value);
+}
+
+/** For documents: a value without any packing. */
+export function plainValue(key: BridgeKey, value: BridgeValue): Uint8Array {
+  return isGroupKey(key) ? unpackGroup(value) : bytesOf(value);
+}
+
+/** The reverse. */
+export function valueOfPlain(key: BridgeKey, plain: Uint8Array): BridgeValue {
+  return (isGroupKey(key) ? packGroup(plain) : octets(plain)) as BridgeValue;
 }
 
 /** The meter-mod message that a value holds, as the command "add". */

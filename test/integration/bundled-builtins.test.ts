@@ -23,7 +23,10 @@ async function bundled(lines: readonly string[]): Promise<unknown> {
 
 it('has no HTTP client of Node’s made for who imports node:http', async () => {
   const made = "process.moduleLoadList.filter((name) => name.includes('undici'))";
-  expect(await bundled(["import http from 'node:http';", `console.log(JSON.stringify([typeof http.request, ${made}]))`])).toEqual(['function', []]);
+  expect(await bundled(["import http from 'node:http';", `console.log(JSON.stringify([typeof http.request, ${made}]))`])).toEqual([
+    'function',
+    [],
+  ]);
   const named = ["import { Agent, request } from 'node:http';", `console.log(JSON.stringify([typeof request, typeof Agent, ${made}]))`];
   expect(await bundled(named)).toEqual(['function', 'function', []]);
 });

@@ -1,0 +1,103 @@
+/*
+ * Buckets of a Service's group differ by an address, a port and a number. Ten thousand groups of ten buckets are 15 MB as messages, of which a sixth is left if what
+ * repeats is kept once. Which octets these are is found by comparing; what they mean does not matter here.
+ *
+ *     u8 mark, u16 octets of a bucket, u16 buckets, u16 columns
+ *     the message up to its first bucket, and that bucket
+ *     u16 offset within a bucket        for each column: an octet that is not the same in all
+ *     the octets at these offsets       for each further bucket
+ *     what of the message follows the buckets
+ */
+
+/** No message begins with it: that would be its version. */
+const MARK = 'B'.charCodeAt(0);
+const PACKED_HEAD_BYTES = 7;
+
+/** Offsets of OpenFlow 1.5.1 `ofp_group_mod`, and of `ofp_bucket`, whose first field is its length. */
+const GROUP_MOD = { bucketBytes: 16, buckets: 24 } as const;
+/** A bucket fills whole units of eight. */
+const WORD_BYTES = 4;
+/** With fewer there is little that repeats. */
+const BUCKETS_LEAST = 3;
+
+/** How the buckets of a message lie in it, one behind the other. */
+interface BucketSpan {
+  /** Octets of each. */
+  readonly size: number;
+  readonly count: number;
+}
+
+/** A message of OpenFlow is no longer than this, and its packed form is shorter. */
+const scratch = Buffer.alloc(0x1_0000);
+const columns = new Uint16Array(0x1_0000);
+
+/** A group-mod as text, one octet a character: shorter where it has buckets that are alike. Equal exactly if the messages are. */
+export function packGroup(message: Uint8Array): string {
+  const view = new DataView(message.buffer, message.byteOffset, message.byteLength);
+  const span = spanOf(view);
+  const count = span ? findColumns(view, span) : 0;
+  if (span === undefined || packedBytes(message.length, span, count) >= message.length)
+    return Buffer.from(message.buffer, message.byteOffset, message.byteLength).toString('latin1');
+  return scratch.toString('latin1', 0, writePacked(message, span, count));
+}
+
+/** The reverse. */
+export function unpackGroup(packed: string): Buffer {
+  const octets = Buffer.from(packed, 'latin1');
+  if (octets[0] !== MARK) return octets;
+  const [size, count, varying] = [octets.readUInt16BE(1), octets.readUInt16BE(3), octets.readUInt16BE(5)];
+  const [firstAt, offsetsAt] = [PACKED_HEAD_BYTES + GROUP_MOD.buckets, PACKED_HEAD_BYTES + GROUP_MOD.buckets + size];
+  const tailAt = offsetsAt + varying * (2 + count - 1);
+  const message = Buffer.alloc(GROUP_MOD.buckets + size * count + octets.length - tailAt);
+  octets.copy(message, 0, PACKED_HEAD_BYTES, firstAt);
+  let from = offsetsAt + varying * 2;
+  for (let at = GROUP_MOD.buckets; at < GROUP_MOD.buckets + size * count; at += size) {
+    octets.copy(message, at, firstAt, offsetsAt);
+    if (at === GROUP_MOD.buckets) continue;
+    for (let column = 0; column < varying; column++) message[at + octets.readUInt16BE(offsetsAt + column * 2)] = octets[from++] ?? 0;
+  }
+  octets.copy(message, GROUP_MOD.buckets + size * count, tailAt);
+  return message;
+}
+
+/** Undefined unless the buckets are as if all had the length of the first. */
+function spanOf(message: DataView): BucketSpan | undefined {
+  if (message.byteLength < GROUP_MOD.buckets + 2) return undefined;
+  const [all, size] = [message.getUint16(GROUP_MOD.bucketBytes), message.getUint16(GROUP_MOD.buckets)];
+  const isWhole = size >= WORD_BYTES && size % WORD_BYTES === 0 && all % size === 0 && GROUP_MOD.buckets + all <= message.byteLength;
+  return isWhole && all / size >= BUCKETS_LEAST ? { size, count: all / size } : undefined;
+}
+
+/** Fills `columns`. @returns how many there are */
+function findColumns(message: DataView, { size, count }: BucketSpan): number {
+  const end = GROUP_MOD.buckets + size * count;
+  let found = 0;
+  for (let word = 0; word < size; word += WORD_BYTES) {
+    const first = message.getInt32(GROUP_MOD.buckets + word);
+    let differing = 0;
+    for (let at = GROUP_MOD.buckets + size + word; at < end; at += size) differing |= first ^ message.getInt32(at);
+    if (differing === 0) continue;
+    for (let octet = 0; octet < WORD_BYTES; octet++) if ((differing >>> (24 - 8 * octet)) & 0xff) columns[found++] = word + octet;
+  }
+  return found;
+}
+
+function packedBytes(whole: number, { size, count }: BucketSpan, varying: number): number {
+  return PACKED_HEAD_BYTES + whole - size * (count - 1) + varying * (2 + count - 1);
+}
+
+/** @returns how many octets of `scratch` it fills */
+function writePacked(message: Uint8Array, { size, count }: BucketSpan, varying: number): number {
+  scratch[0] = MARK;
+  scratch.writeUInt16BE(size, 1);
+  scratch.writeUInt16BE(count, 3);
+  scratch.writeUInt16BE(varying, 5);
+  const [firstEnd, end] = [GROUP_MOD.buckets + size, GROUP_MOD.buckets + size * count];
+  scratch.set(message.subarray(0, firstEnd), PACKED_HEAD_BYTES);
+  let to = PACKED_HEAD_BYTES + firstEnd;
+  for (let column = 0; column < varying; column++) to = scratch.writeUInt16BE(columns[column] ?? 0, to);
+  for (let bucket = firstEnd; bucket < end; bucket += size)
+    for (let column = 0; column < varying; column++) scratch[to++] = message[bucket + (columns[column] ?? 0)] ?? 0;
+  scratch.set(message.subarray(end), to);
+  return to + message.length - end;
+}
