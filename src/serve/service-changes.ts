@@ -29,8 +29,7 @@ export interface ServiceChange {
   readonly key: string;
   /** Undefined for a Service that was deleted. */
   readonly service: Service | undefined;
-  readonly before: ReadonlyMap<Owner, ServedPort>;
-  readonly after: ReadonlyMap<Owner, ServedPort>;
+  readonly ports: readonly ChangedPort[];
   /** `start`: what the agent found when it started, which need not be new. */
   readonly occasion: 'start' | 'news';
   readonly arrival: Arrival;
@@ -43,16 +42,17 @@ export interface ServiceSubscriber {
   changed?(change: ServiceChange, acknowledged: Promise<void>): void;
 }
 
-/** Each port that a change concerns, as it was wanted before and is now. */
-export function* changedPorts({ before, after }: Pick<ServiceChange, 'before' | 'after'>): Generator<ChangedPort> {
-  for (const owner of new Set([...before.keys(), ...after.keys()]))
-    yield { owner, was: before.get(owner)?.intent, is: after.get(owner)?.intent };
-}
-
+/** One port that a change concerns. */
 interface ChangedPort {
   readonly owner: Owner;
   /** Undefined if the port is new. */
   readonly was: ServiceIntent | undefined;
   /** Undefined if the port is no longer served. */
   readonly is: ServiceIntent | undefined;
+}
+
+/** @param after what is served of the Service from now on; of `before` the intents are made anew */
+export function changedPorts(before: ReadonlyMap<Owner, ServedPort>, after: ReadonlyMap<Owner, ServiceIntent>): readonly ChangedPort[] {
+  const owners = new Set([...before.keys(), ...after.keys()]);
+  return Array.from(owners, (owner) => ({ owner, was: before.get(owner)?.intent, is: after.get(owner) }));
 }

@@ -170,11 +170,17 @@ describe('Services', () => {
     t.slices.put('default/a-x', '2', slice('a-x', 'a', '10.10.0.6'));
     t.services.put('default/c', '2', service('c', 3));
     await t.flush();
-    expect(t.changes.map(({ key, occasion, before, after }) => [key, occasion, before.size, after.size])).toEqual([
-      ['default/a', 'start', 0, 1],
-      ['default/b', 'start', 0, 1],
-      ['default/a', 'news', 1, 1],
-      ['default/c', 'news', 0, 1],
+    expect(
+      t.changes.map(({ key, occasion, ports }) => [
+        key,
+        occasion,
+        ports.map(({ was, is }) => [was, is].map((each) => each?.cluster.length)),
+      ]),
+    ).toEqual([
+      ['default/a', 'start', [[undefined, 1]]],
+      ['default/b', 'start', [[undefined, 0]]],
+      ['default/a', 'news', [[1, 1]]],
+      ['default/c', 'news', [[undefined, 0]]],
     ]);
   });
 

@@ -13,7 +13,7 @@ import type { ServiceAddress, ServiceIntent } from '../proxy/service-intent.ts';
 import type { ProgrammingTimes } from './effects/programming-times.ts';
 import type { AddressHolders, ServedState, ServeSources } from './ports.ts';
 import { type ServedPort, ServedPorts } from './served-ports.ts';
-import type { Arrival, ServiceChange, ServiceSubscriber } from './service-changes.ts';
+import { type Arrival, changedPorts, type ServiceChange, type ServiceSubscriber } from './service-changes.ts';
 import type { ServiceHost } from './service-host.ts';
 import { SlicesOfServices } from './slices-of-services.ts';
 
@@ -40,6 +40,7 @@ interface ServicesOptions {
 interface Refresh {
   readonly before: ReadonlyMap<Owner, ServedPort>;
   readonly after: Map<Owner, ServedPort>;
+  readonly intents: Map<Owner, ServiceIntent>;
   /** Dropped already. */
   readonly failed: Set<Owner>;
   readonly objections: string[];
@@ -276,28 +277,31 @@ export class Services {
     const refresh: Refresh = {
       before: this.portsOf(key),
       after: new Map(),
+      intents: new Map(),
       failed: new Set(),
       objections: all.flatMap((intent) => intent.objections),
     };
     const { revision } = nodeState.bridge;
     for (const intent of all) this.#serve(key, intent, refresh);
-    const { before, after, failed, objections } = refresh;
+    const { before, after, intents, failed, objections } = refresh;
     for (const [owner, port] of before) if (!after.has(owner) && !failed.has(owner)) this.#ports.drop(owner, port);
     if (after.size === 0) this.#served.delete(key);
     else this.#served.set(key, after);
     this.objections.set(key, [...new Set(objections)]);
     const result = { key, service, slices, ports: after, objections: this.objections.of(key) };
     for (const subscriber of this.#subscribers) subscriber.compared?.(result);
-    return nodeState.bridge.revision === revision ? [] : [{ key, service, arrival, before, after, occasion }];
+    return nodeState.bridge.revision === revision ? [] : [{ key, service, arrival, ports: changedPorts(before, intents), occasion }];
   }
 
   /** A port that makes no sense to the compilers is left out, and said; it must not end the agent, which serves all others. */
-  #serve(key: string, intent: ServiceIntent, { before, after, failed, objections }: Refresh): void {
-    const addresses = intent.addresses.filter((address) => this.#mayServe(key, intent, address, objections));
+  #serve(key: string, asked: ServiceIntent, { before, after, intents, failed, objections }: Refresh): void {
+    const addresses = asked.addresses.filter((address) => this.#mayServe(key, asked, address, objections));
     if (addresses.length === 0) return;
+    const intent = addresses.length === asked.addresses.length ? asked : { ...asked, addresses };
     const owner = ownerOf('service', `${key}:${intent.name}`);
     try {
-      after.set(owner, this.#ports.serve(owner, { ...intent, addresses }, before.get(owner)));
+      after.set(owner, this.#ports.serve(owner, intent, before.get(owner)));
+      intents.set(owner, intent);
     } catch (thrown) {
       failed.add(owner);
       objections.push(SeineError.from(thrown, `port ${intent.port}`).message);

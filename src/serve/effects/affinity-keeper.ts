@@ -10,7 +10,7 @@ import { tables } from '../../pipeline/tables.ts';
 import { longestSwitchTimeout } from '../../proxy/compile-service.ts';
 import { mayChoose, narrows } from '../../proxy/learned-choice.ts';
 import type { ServiceIntent } from '../../proxy/service-intent.ts';
-import { changedPorts, type ServiceChange, type ServiceSubscriber } from '../service-changes.ts';
+import type { ServiceChange, ServiceSubscriber } from '../service-changes.ts';
 import { readLearnedFlow, strictDelete } from './learned-flow.ts';
 
 /**
@@ -76,8 +76,8 @@ export class AffinityKeeper implements ServiceSubscriber {
     return this.#held;
   }
 
-  changed(change: ServiceChange, acknowledged: Promise<void>): void {
-    for (const { owner, was, is } of changedPorts(change)) this.portChanged(owner, was, is, acknowledged);
+  changed({ ports }: ServiceChange, acknowledged: Promise<void>): void {
+    for (const { owner, was, is } of ports) this.portChanged(owner, was, is, acknowledged);
   }
 
   /** @param before undefined if the port is new */

@@ -6,7 +6,7 @@ import { type Owner, ownerOf } from '../../pipeline/cookie.ts';
 import type { ServiceIntent } from '../../proxy/service-intent.ts';
 import type { ServiceChange } from '../service-changes.ts';
 import { ConnectionCleaner } from './connection-cleaner.ts';
-import type { StaleHostConnections } from './stale-connections.ts';
+import { type StaleHostConnections, servedKey } from './stale-connections.ts';
 
 const zone = 65_520;
 const UDP = 17;
@@ -31,11 +31,10 @@ const dns: ServiceIntent = {
   objections: [],
 };
 
-function change(was: ServiceIntent | undefined, is: ServiceIntent | undefined): ServiceChange {
-  const owner: Owner = ownerOf('service', 'default/dns:dns/ipv4');
-  const ports = (intent: ServiceIntent | undefined) => new Map(intent ? [[owner, { intent, groups: new Map<string, number>() }]] : []);
+function change(was: ServiceIntent | undefined, is: ServiceIntent | undefined, service = 'default/dns'): ServiceChange {
+  const owner: Owner = ownerOf('service', `${service}:dns/ipv4`);
   const arrival = { atMs: 0, triggeredMs: [] };
-  return { key: 'default/dns', service: undefined, before: ports(was), after: ports(is), occasion: 'news', arrival };
+  return { key: service, service: undefined, ports: [{ owner, was, is }], occasion: 'news', arrival };
 }
 
 /** A switch and a node that fail as often as said, and count what they were asked to forget. */
@@ -123,4 +122,26 @@ it('what is too much to wait is forgotten by address, and not lost', async () =>
   await vi.waitFor(() => expect(cleaner.waiting).toBe(7));
   expect(cleaner.counters.merged).toBeGreaterThan(0);
   stop.abort();
+});
+
+describe('the ports that are served', () => {
+  const never = new Promise<void>(() => {});
+  const key = servedKey(UDP, cluster);
+
+  it('has none that is gone, although what was served of it is made anew', () => {
+    const { cleaner } = scene();
+    cleaner.changed(change(undefined, dns), never);
+    expect(cleaner.served.get(key)).toBe(dns);
+    cleaner.changed(change({ ...dns }, undefined), never);
+    expect(cleaner.served.size).toBe(0);
+  });
+
+  it('keeps one that took an address before its last holder was heard to have left it', () => {
+    const { cleaner } = scene();
+    const taken = { ...dns, cluster: [two] };
+    cleaner.changed(change(undefined, dns), never);
+    cleaner.changed(change(undefined, taken, 'default/other'), never);
+    cleaner.changed(change({ ...dns }, undefined), never);
+    expect(cleaner.served.get(key)).toBe(taken);
+  });
 });

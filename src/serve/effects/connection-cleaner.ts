@@ -2,9 +2,10 @@ import { SeineError } from '../../errors/seine-error.ts';
 import type { Log } from '../../log/log.ts';
 import type { OpenFlowConnection } from '../../openflow/connection.ts';
 import { writeConntrackFlush } from '../../openflow/conntrack-flush.ts';
+import type { Owner } from '../../pipeline/cookie.ts';
 import { endpointKey, type ServiceIntent } from '../../proxy/service-intent.ts';
 import { ByteWriter } from '../../wire/bytes.ts';
-import { changedPorts, type ServiceChange, type ServiceSubscriber } from '../service-changes.ts';
+import type { ServiceChange, ServiceSubscriber } from '../service-changes.ts';
 import { CleanQueue } from './clean-queue.ts';
 import type { HostConnections } from './host-connections.ts';
 import {
@@ -50,6 +51,8 @@ export class ConnectionCleaner implements ServiceSubscriber {
   readonly #bridge: CleanQueue<StaleConnections>;
   readonly #host: CleanQueue<StaleHostConnections>;
   readonly #served = new Map<string, ServiceIntent>();
+  /** Whose the ports of `#served` are. */
+  readonly #servedBy = new Map<string, Owner>();
   #forgotten = { bridge: 0, host: 0, failures: 0 };
 
   constructor(options: ConnectionCleanerOptions) {
@@ -91,10 +94,10 @@ export class ConnectionCleaner implements ServiceSubscriber {
     return this.#served;
   }
 
-  changed(change: ServiceChange, acknowledged: Promise<void>): void {
-    const options: StaleOptions = { transports: this.transports, newServices: change.occasion === 'news' ? 'flushed' : 'kept' };
-    const stale = Array.from(changedPorts(change), ({ was, is }) => {
-      this.#noteServed(was, is);
+  changed({ ports, occasion }: ServiceChange, acknowledged: Promise<void>): void {
+    const options: StaleOptions = { transports: this.transports, newServices: occasion === 'news' ? 'flushed' : 'kept' };
+    const stale = ports.map(({ owner, was, is }) => {
+      this.#noteServed(owner, was, is);
       return staleAfter(was, is, options);
     });
     this.clean({ bridge: stale.flatMap(({ bridge }) => bridge), host: stale.flatMap(({ host }) => host) }, acknowledged);
@@ -113,18 +116,23 @@ export class ConnectionCleaner implements ServiceSubscriber {
     );
   }
 
-  #noteServed(was: ServiceIntent | undefined, is: ServiceIntent | undefined): void {
-    for (const [intent, isGone] of [
-      [was, true],
-      [is, false],
-    ] as const) {
-      if (intent === undefined || !this.transports.includes(intent.transport)) continue;
-      for (const address of intent.addresses) {
-        const key = servedKey(ipProtocols[intent.transport], address);
-        if (!isGone) this.#served.set(key, intent);
-        else if (this.#served.get(key) === intent) this.#served.delete(key);
-      }
+  /** An address may be another port's before it is heard that it is not this one's any more. */
+  #noteServed(owner: Owner, was: ServiceIntent | undefined, is: ServiceIntent | undefined): void {
+    for (const key of this.#keysOf(was)) {
+      if (this.#servedBy.get(key) !== owner) continue;
+      this.#servedBy.delete(key);
+      this.#served.delete(key);
     }
+    if (is === undefined) return;
+    for (const key of this.#keysOf(is)) {
+      this.#servedBy.set(key, owner);
+      this.#served.set(key, is);
+    }
+  }
+
+  #keysOf(intent: ServiceIntent | undefined): readonly string[] {
+    if (intent === undefined || !this.transports.includes(intent.transport)) return [];
+    return intent.addresses.map((address) => servedKey(ipProtocols[intent.transport], address));
   }
 
   async #forgetInBridge(stale: readonly StaleConnections[]): Promise<void> {
