@@ -77,17 +77,12 @@ function readSlice(slice: EndpointSlice, { port, family, publishNotReady }: Endp
   return { all: all.sort(byAddress), refused };
 }
 
+/** Written out, for there are many. */
 function candidate(ip: Ip, port: number, endpoint: SliceEndpoint, publishNotReady: boolean): Candidate {
-  const { ready, serving, terminating, nodeName, zoneHints, nodeHints } = endpoint;
-  return {
-    ip,
-    port,
-    ready: ready || publishNotReady,
-    leaving: serving && terminating,
-    ...(nodeName === undefined ? {} : { nodeName }),
-    ...(zoneHints && { zoneHints }),
-    ...(nodeHints && { nodeHints }),
-  };
+  const { serving, terminating, nodeName, zoneHints, nodeHints } = endpoint;
+  const [ready, leaving] = [endpoint.ready || publishNotReady, serving && terminating];
+  const plain: Candidate = nodeName === undefined ? { ip, port, ready, leaving } : { ip, port, ready, leaving, nodeName };
+  return zoneHints || nodeHints ? { ...plain, ...(zoneHints && { zoneHints }), ...(nodeHints && { nodeHints }) } : plain;
 }
 
 /** Two slices that disagree are of different age, and it is not known which is newer: an endpoint that is ready in one of them is used. */

@@ -31,10 +31,18 @@ interface Claimant {
   readonly createdAt?: string;
 }
 
-interface Holding {
-  readonly claimant: Claimant;
-  readonly claims: readonly ServiceClaim[];
+/** What a claimant claims of one address. */
+interface Holding extends Claimant {
+  readonly claims: readonly HeldClaim[];
 }
+
+type HeldClaim = Omit<ServiceClaim, 'ip'>;
+
+/** The claims of most: of those there are many. */
+const wholeAddress: Readonly<Record<ServiceClaim['right'], readonly HeldClaim[]>> = {
+  allocated: [{ right: 'allocated' }],
+  requested: [{ right: 'requested' }],
+};
 
 /** The API server's own Service; its endpoints are where every client that knows no Service finds it. */
 const apiServerService = 'default/kubernetes';
@@ -102,10 +110,11 @@ export class ServiceClaims {
     const concerned = new Set<string>();
     const had = this.#ipsOf.get(claimant.name);
     for (const ip of new Set([...(typeof had === 'string' ? [had] : (had ?? [])), ...byIp.keys()])) {
-      const [was, is] = [this.#holdingOf(claimant.name, ip), byIp.get(ip)];
-      if (was && is && textOf(was) === textOf({ claimant, claims: is })) continue;
-      for (const { claimant: other } of this.#holdersOf(ip)) if (other.name !== claimant.name) concerned.add(other.name);
-      this.#set(ip, claimant.name, is && { claimant, claims: is });
+      const [was, claimed] = [this.#holdingOf(claimant.name, ip), byIp.get(ip)];
+      const is = claimed && { ...claimant, claims: heldOf(claimed) };
+      if (was && is && textOf(was) === textOf(is)) continue;
+      for (const { name } of this.#holdersOf(ip)) if (name !== claimant.name) concerned.add(name);
+      this.#set(ip, claimant.name, is);
     }
     const [first, ...others] = byIp.keys();
     if (first === undefined) this.#ipsOf.delete(claimant.name);
@@ -122,7 +131,7 @@ export class ServiceClaims {
   #holdingOf(name: string, ip: string): Holding | undefined {
     const holders = this.#byIp.get(ip);
     if (holders instanceof Map) return holders.get(name);
-    return holders?.claimant.name === name ? holders : undefined;
+    return holders?.name === name ? holders : undefined;
   }
 
   /** @param holding undefined: none any more */
@@ -133,13 +142,13 @@ export class ServiceClaims {
       else holders.delete(name);
       if (holders.size === 0) this.#byIp.delete(ip);
     } else if (holding === undefined) {
-      if (holders?.claimant.name === name) this.#byIp.delete(ip);
-    } else if (holders === undefined || holders.claimant.name === name) this.#byIp.set(ip, holding);
+      if (holders?.name === name) this.#byIp.delete(ip);
+    } else if (holders === undefined || holders.name === name) this.#byIp.set(ip, holding);
     else
       this.#byIp.set(
         ip,
         new Map([
-          [holders.claimant.name, holders],
+          [holders.name, holders],
           [name, holding],
         ]),
       );
@@ -155,9 +164,9 @@ export class ServiceClaims {
   }
 
   #firstAt({ ip, port }: AddressSpot): string | undefined {
-    const ranked = [...this.#holdersOf(ip)].flatMap(({ claimant, claims }) => {
-      const rank = rankOf(claimant, claims, port);
-      return rank === undefined ? [] : [{ rank, name: claimant.name }];
+    const ranked = [...this.#holdersOf(ip)].flatMap((holding) => {
+      const rank = rankOf(holding, port);
+      return rank === undefined ? [] : [{ rank, name: holding.name }];
     });
     return ranked.reduce<(typeof ranked)[number] | undefined>((first, each) => (first && first.rank < each.rank ? first : each), undefined)
       ?.name;
@@ -165,12 +174,18 @@ export class ServiceClaims {
 }
 
 /** Orders claimants of one address and port: allocated before requested, older before younger, then by name. */
-function rankOf({ name, createdAt = '~' }: Claimant, claims: readonly ServiceClaim[], port: string): string | undefined {
+function rankOf({ name, createdAt = '~', claims }: Holding, port: string): string | undefined {
   const mine = claims.filter((claim) => claim.port === undefined || claim.port === port);
   if (mine.length === 0) return undefined;
   return `${mine.some(({ right }) => right === 'allocated') ? 0 : 1} ${createdAt} ${name}`;
 }
 
-function textOf({ claimant: { createdAt }, claims }: Holding): string {
+function heldOf(claims: readonly ServiceClaim[]): readonly HeldClaim[] {
+  const [first] = claims;
+  if (first && claims.length === 1 && first.port === undefined) return wholeAddress[first.right];
+  return claims.map(({ ip: _, ...held }) => held);
+}
+
+function textOf({ createdAt, claims }: Holding): string {
   return JSON.stringify([createdAt, claims]);
 }

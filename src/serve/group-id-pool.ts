@@ -8,12 +8,12 @@ const RANGE = 0xffff_ff00;
  * the switch need not be told anything; only where two names fall on one number does the order matter.
  */
 export class GroupIdPool {
-  readonly #lent = new Map<number, string>();
+  readonly #lent = new Set<number>();
 
   lend(borrower: string): number {
     let candidate = 1 + (fnv1aOf(borrower) % (RANGE - 1));
     while (this.#lent.has(candidate)) candidate = candidate === RANGE - 1 ? 1 : candidate + 1;
-    this.#lent.set(candidate, borrower);
+    this.#lent.add(candidate);
     return candidate;
   }
 

@@ -3,47 +3,12 @@ import type { Transport } from '../pipeline/flow.ts';
 import { compileService, translations } from '../proxy/compile-service.ts';
 import { endpointOwner, endpointOwners } from '../proxy/endpoint-owner.ts';
 import type { Proxying } from '../proxy/intent.ts';
-import { type PackedList, packList, unpackList } from '../proxy/packed-list.ts';
 import { type ServiceEndpoint, type ServiceIntent, translatedEndpoints } from '../proxy/service-intent.ts';
 import type { Revisions } from '../reconcile/node-state.ts';
 import { GroupIdPool } from './group-id-pool.ts';
+import { KeptPort, type ServedPort } from './kept-port.ts';
 import type { ServedState } from './ports.ts';
 import type { ServiceHost } from './service-host.ts';
-
-/** One port of a Service in one family, as it is served. */
-export interface ServedPort {
-  /** Made anew each time, as the groups are. */
-  readonly intent: ServiceIntent;
-  /** By their names within the port. */
-  readonly groups: ReadonlyMap<string, number>;
-}
-
-/** Its endpoints are kept as octets and made when they are asked for: of those there are a hundred thousand, and hardly one is asked for twice. */
-class KeptPort implements ServedPort {
-  /** Names and numbers, in turn. */
-  readonly #groups: readonly (string | number)[];
-  readonly #rest: Omit<ServiceIntent, 'cluster' | 'local'>;
-  readonly #cluster: PackedList;
-  readonly #local: PackedList;
-
-  constructor({ cluster, local, ...rest }: ServiceIntent, groups: ReadonlyMap<string, number>) {
-    this.#groups = [...groups].flat();
-    this.#rest = rest;
-    this.#cluster = packList(cluster);
-    this.#local = packList(local);
-  }
-
-  get groups(): ReadonlyMap<string, number> {
-    const groups = new Map<string, number>();
-    for (let at = 0; at < this.#groups.length; at += 2) groups.set(String(this.#groups[at]), Number(this.#groups[at + 1]));
-    return groups;
-  }
-
-  get intent(): ServiceIntent {
-    const { family } = this.#rest;
-    return { ...this.#rest, cluster: unpackList(this.#cluster, family), local: unpackList(this.#local, family) };
-  }
-}
 
 interface ServedPortsOptions {
   readonly nodeState: ServedState;

@@ -2,7 +2,7 @@ import type { EndpointSlice } from '../kube/endpoint-slice.ts';
 import type { Service } from '../kube/service.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import type { ServiceIntent } from '../proxy/service-intent.ts';
-import type { ServedPort } from './served-ports.ts';
+import type { ServedPort } from './kept-port.ts';
 
 /** When news of a Service came, and what they were made of changed. */
 export interface Arrival {

@@ -11,8 +11,9 @@ import { type Proxying, serviceIntents } from '../proxy/intent.ts';
 import { claimsOf, portKey, ServiceClaims, spotsOf } from '../proxy/service-claims.ts';
 import type { ServiceAddress, ServiceIntent } from '../proxy/service-intent.ts';
 import type { ProgrammingTimes } from './effects/programming-times.ts';
+import { PortsOfServices, type ServedPort } from './kept-port.ts';
 import type { AddressHolders, ServedState, ServeSources } from './ports.ts';
-import { type ServedPort, ServedPorts } from './served-ports.ts';
+import { ServedPorts } from './served-ports.ts';
 import { type Arrival, changedPorts, type ServiceChange, type ServiceSubscriber } from './service-changes.ts';
 import type { ServiceHost } from './service-host.ts';
 import { SlicesOfServices } from './slices-of-services.ts';
@@ -55,7 +56,7 @@ export class Services {
   readonly #ports: ServedPorts;
   readonly #slicesOf: SlicesOfServices;
   readonly #claims = new ServiceClaims();
-  readonly #served = new Map<string, ReadonlyMap<Owner, ServedPort>>();
+  readonly #served = new PortsOfServices();
   #pending = new Map<string, Arrival>();
   /** Slices that may have changed, and when the news came (`performance.now()`). Whose they are is found out in turns, for there may be many. */
   readonly #heard = new Map<string, number>();
@@ -135,13 +136,13 @@ export class Services {
   }
 
   /** Every port that is served, by owner. */
-  *served(): Generator<[Owner, ServedPort]> {
-    for (const ports of this.#served.values()) yield* ports;
+  served(): Generator<[Owner, ServedPort]> {
+    return this.#served.all();
   }
 
   /** Of one Service, by owner. */
   portsOf(key: string): ReadonlyMap<Owner, ServedPort> {
-    return this.#served.get(key) ?? new Map<Owner, ServedPort>();
+    return this.#served.of(key);
   }
 
   slicesOf(key: string): readonly EndpointSlice[] {
@@ -285,8 +286,7 @@ export class Services {
     for (const intent of all) this.#serve(key, intent, refresh);
     const { before, after, intents, failed, objections } = refresh;
     for (const [owner, port] of before) if (!after.has(owner) && !failed.has(owner)) this.#ports.drop(owner, port);
-    if (after.size === 0) this.#served.delete(key);
-    else this.#served.set(key, after);
+    this.#served.set(key, after);
     this.objections.set(key, [...new Set(objections)]);
     const result = { key, service, slices, ports: after, objections: this.objections.of(key) };
     for (const subscriber of this.#subscribers) subscriber.compared?.(result);

@@ -4,7 +4,7 @@ import type { Parts } from '../../diagnose/entries/parts.ts';
 import type { Service } from '../../kube/service.ts';
 import { skipReason, unusedEndpoints } from '../../proxy/intent.ts';
 import { endpointKey, reachableEndpoints, type ServiceAddress } from '../../proxy/service-intent.ts';
-import type { ServedPort } from '../../serve/served-ports.ts';
+import type { ServedPort } from '../../serve/kept-port.ts';
 import type { Services } from '../../serve/services.ts';
 import { holdingsOf } from './holdings.ts';
 
