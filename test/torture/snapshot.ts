@@ -67,7 +67,7 @@ async function ofctl(place: Place, ...what: readonly string[]): Promise<string[]
 
 /** What the agent itself says is wrong: nothing, where nothing is. */
 async function problemLines({ rundir }: Place): Promise<string[]> {
-  const { body } = await askSocket(join(rundir, 'run', 'agent.sock'), 'GET', '/v1/status', 10_000);
+  const { body } = await askSocket(join(rundir, 'run', 'agent.sock'), 'GET', '/v1/status');
   const { problems, verdict } = JSON.parse(body) as { problems: { kind: string; about: string }[]; verdict: string };
   return [`status: ${verdict}`, ...problems.map(({ kind, about }) => `problem ${kind} ${about}`)];
 }
