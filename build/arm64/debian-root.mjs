@@ -12,7 +12,7 @@ const project = join(files, projectInside);
 /** What the project has of Debian where it runs and is tested, as build/setup/debian.mjs says why; and what the virtual machine takes. */
 const packages = [
   ...['openvswitch-switch', 'nftables', 'libnftables1', 'iproute2', 'iputils-ping', 'ethtool', 'procps', 'conntrack', 'curl', 'socat'],
-  ...['containernetworking-plugins', 'iptables', 'tcpdump', 'openssl', 'gcc', 'libc6-dev', 'kmod', 'busybox-static'],
+  ...['containernetworking-plugins', 'iptables', 'tcpdump', 'openssl', 'gcc', 'libc6-dev', 'musl-tools', 'kmod', 'busybox-static'],
 ];
 
 /** Commands run in the root with its own `/proc` and the machine's `/dev`, in a mount namespace that ends with them. */

@@ -21,6 +21,7 @@ export const packages = {
   procps: 'sysctl: tests look at kernel settings',
   gcc: 'compiles the plugin',
   'libc6-dev': 'compiles the plugin',
+  'musl-tools': 'compiles the plugin, with a C library that starts at once',
   iperf3: 'throughput in the benchmarks',
   tcpdump: 'tests look at packets',
   socat: 'clients and servers of the tests',

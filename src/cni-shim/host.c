@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -28,8 +27,12 @@
 #include <unistd.h>
 
 #include "deadline.h"
+#include "memory.h"
 #include "probe.h"
 #include "quickjs.h"
+
+/* Of linux/magic.h, which not every C library for static programs has beside it. */
+#define NSFS_MAGIC 0x6e736673
 
 extern const uint8_t seine_plugin[];
 extern const uint32_t seine_plugin_size;
@@ -139,8 +142,13 @@ static int receive_all(int fd, char *bytes, size_t length, int64_t deadline) {
 /* One frame out, one frame in: 4 bytes of length, big-endian, and the JSON. `*reply` is for the caller to free. */
 static int exchange(int fd, const char *request, size_t length, size_t reply_max, int64_t deadline, char **reply, size_t *reply_length) {
   uint32_t header = htonl((uint32_t)length);
-  int failed = send_all(fd, (const char *)&header, sizeof header, deadline);
-  if (!failed) failed = send_all(fd, request, length, deadline);
+  /* At once: an agent that is woken by the header alone has to be woken again. */
+  char *frame = malloc(sizeof header + length);
+  if (!frame) return ENOMEM;
+  memcpy(frame, &header, sizeof header);
+  memcpy(frame + sizeof header, request, length);
+  int failed = send_all(fd, frame, sizeof header + length, deadline);
+  free(frame);
   if (!failed) failed = receive_all(fd, (char *)&header, sizeof header, deadline);
   if (failed) return failed;
   *reply_length = ntohl(header);
@@ -356,7 +364,7 @@ int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "--version") == 0) return puts("seine " SEINE_VERSION) == EOF;
   if (argc > 1 && strcmp(argv[1], "--probe") == 0) return probe_agent(argc - 2, argv + 2);
   signal(SIGPIPE, SIG_IGN);
-  JSRuntime *runtime = JS_NewRuntime();
+  JSRuntime *runtime = JS_NewRuntime2(&engine_memory, NULL);
   JSContext *ctx = runtime ? JS_NewContextRaw(runtime) : NULL;
   if (!ctx) return 1;
   JS_SetMemoryLimit(runtime, 64 * 1024 * 1024);
@@ -369,7 +377,8 @@ int main(int argc, char **argv) {
   JS_SetPropertyFunctionList(ctx, native, functions, sizeof functions / sizeof functions[0]);
   JS_SetPropertyStr(ctx, global, "native", native);
   JSValue code = JS_ReadObject(ctx, seine_plugin, seine_plugin_size, JS_READ_OBJ_BYTECODE);
-  if (JS_IsException(code) || JS_IsException(JS_EvalFunction(ctx, code))) return report_exception(ctx);
+  /* Kept: the process ends sooner than all of it would be freed. */
+  if (JS_IsException(code) || JS_IsException(JS_EvalFunction(ctx, JS_DupValue(ctx, code)))) return report_exception(ctx);
   JSContext *job;
   for (int ran = 1; ran > 0;) {
     ran = JS_ExecutePendingJob(runtime, &job);

@@ -7,6 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { seineVersion } from '../../src/agent-api/version.ts';
 import { deletionFilesMax } from '../../src/cni/deletions.ts';
 import { cniVersions } from '../../src/cni/versions.ts';
+import { stdinBytesMax } from '../../src/cni/wire.ts';
 import { CniBench, type PluginRun } from '../support/cni-bench.ts';
 
 /** Waits for what comes soon, and long enough for a busy machine. */
@@ -119,6 +120,23 @@ describe.each([
     await dying.stop();
     await bench.start();
     expect(await adding.done).toMatchObject({ exit: 0 });
+  });
+
+  it('asks again and again in the memory that it has, with a configuration as large as it may be', async () => {
+    await bench.stop();
+    let asked = 0;
+    const answer = { header: Buffer.from([0, 0, 0, 28]), body: '{"v":1,"exit":0,"stdout":""}' };
+    const dying = await strangeAgent(bench.socketPath, (socket) =>
+      socket.once('data', () => {
+        if (++asked < 20) socket.destroy();
+        else socket.end(Buffer.concat([answer.header, Buffer.from(answer.body)]));
+      }),
+    );
+    const text = conf({ deadline: 50, comment: 'x'.repeat(stdinBytesMax - 1_000) });
+    const added = await start(program, variables('ADD', 'a'), bench.aim(text)).done;
+    await dying.stop();
+    expect(added).toMatchObject({ exit: 0, stderr: '' });
+    expect(asked).toBe(20);
   });
 
   it('asks again when the agent dies in the middle, and has one pod in the end', async () => {
