@@ -1,6 +1,6 @@
 import { SeineError } from '../errors/seine-error.ts';
 import type { AttachedPod, PodAttachment } from '../ipam/attachment.ts';
-import type { Ip } from '../net/ip.ts';
+import type { Family, Ip } from '../net/ip.ts';
 import type { Link } from '../netlink/links.ts';
 import { type PodInterfaceSetUp, readPodSetUp } from '../netlink/pod-interface.ts';
 import { mainTable } from '../netlink/routes.ts';
@@ -39,7 +39,7 @@ function hostDifferences({ hostIfName }: AttachedPod, link: Link | undefined): s
 function podDifferences(want: PodAttachment, attached: AttachedPod): string[] {
   let state: PodInterfaceSetUp | undefined;
   try {
-    state = readPodSetUp(want.netns, want.ifName);
+    state = readPodSetUp(want.netns, want.ifName, familiesOf(want));
   } catch (thrown) {
     return [`namespace ${want.netns}: ${SeineError.from(thrown, 'read').message}`];
   }
@@ -67,6 +67,11 @@ function podDifferences(want: PodAttachment, attached: AttachedPod): string[] {
       .filter(({ destination }) => !routes.some((route) => route.destination.text === destination.text))
       .map(({ destination }) => `route to ${destination.text} is missing on ${want.ifName}`),
   ];
+}
+
+/** Of no other is anything looked at: each is two lists of the kernel. */
+function familiesOf({ addresses, routes = [] }: PodAttachment): ReadonlySet<Family> {
+  return new Set([...addresses.map(({ ip }) => ip.family), ...routes.map(({ destination }) => destination.family)]);
 }
 
 function portDifferences({ attached: { hostIfName }, ports }: PodToCheck, ofPort: number): string[] {

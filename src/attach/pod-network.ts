@@ -7,7 +7,6 @@ import type { AttachedPod, AttachmentKey, PodAddress, PodAttachment, PodIdentity
 import { attachmentId, type Lease } from '../ipam/lease.ts';
 import type { Log } from '../log/log.ts';
 import type { Ip } from '../net/ip.ts';
-import { announcement } from '../netlink/announce.ts';
 import { getLink } from '../netlink/links.ts';
 import type { NetlinkSocket } from '../netlink/socket.ts';
 import type { Readiness, ReadyState } from '../node/readiness.ts';
@@ -19,6 +18,7 @@ import type { PortWatch } from '../reconcile/port-watch.ts';
 import { farNameOf, standingPortPattern } from '../reconcile/standing-links.ts';
 import type { PodLink } from '../wanted/pod-link.ts';
 import type { Wanted } from '../wanted/wanted.ts';
+import { Announcements } from './announcements.ts';
 import { blameVariable, nameTaken } from './attach-errors.ts';
 import { hostInterfaceName, podOwner, subjectOwner } from './attachment-names.ts';
 import type { PodNetwork } from './cni/pod-network.ts';
@@ -119,6 +119,7 @@ const DETACH_PATIENCE_MS = 5_000;
  */
 export class NodePodNetwork implements PodNetwork {
   readonly #options: PodNetworkOptions;
+  readonly #announcements: Announcements;
   readonly #attached = new Map<string, Attached>();
   /** Interfaces that attached pods have, with their addresses: whatever had their names before is gone. */
   readonly #inUse = new Map<string, readonly PodAddress[]>();
@@ -130,6 +131,7 @@ export class NodePodNetwork implements PodNetwork {
 
   constructor(options: PodNetworkOptions) {
     this.#options = options;
+    this.#announcements = new Announcements({ frames: options.frames, attaching: options.standing });
     options.links.onMade((hostIfName) => this.#made(hostIfName));
   }
 
@@ -342,12 +344,11 @@ export class NodePodNetwork implements PodNetwork {
     this.#options.standing.describe(hostIfName, portOfPod(want, hostIfName, ofPort).externalIds);
   }
 
-  #announce({ want: { mac, addresses }, ofPort }: Attached): void {
+  #announce(attached: Attached): void {
+    const { want, ofPort } = attached;
     const startedMs = performance.now();
-    this.#options.frames.inject(
-      ofPort,
-      addresses.map(({ ip }) => announcement(mac, ip)),
-    );
+    const isCurrent = (): boolean => this.#attached.get(attachmentId(want)) === attached;
+    this.#announcements.announce({ ofPort, mac: want.mac, addresses: want.addresses.map(({ ip }) => ip), isCurrent });
     this.#options.onStage?.('announce', performance.now() - startedMs);
   }
 

@@ -112,6 +112,16 @@ export class StandingPorts {
     };
   }
 
+  /** Whether more than one pod is being attached. */
+  get isCrowded(): boolean {
+    return this.#adding > 1;
+  }
+
+  /** Resolves once no pod is being attached, and none was just before, but after `patienceMs` at the latest, or when the agent stops. */
+  async quiet(patienceMs: number): Promise<void> {
+    await this.#quiet(this.#options.shutdown, patienceMs);
+  }
+
   /** A port for a pod; undefined if it is to have a veth pair. */
   take({ pod, limits }: Pick<PodAttachment, 'pod' | 'limits'>): StandingPort | undefined {
     const { kind, needsVeth } = this.#options;
@@ -261,8 +271,8 @@ export class StandingPorts {
   }
 
   /** Waits until no pod is being attached, but not for ever: what makes ovs-vswitchd go over its ports would make pods wait. */
-  async #quiet(signal: AbortSignal): Promise<void> {
-    const patience = within(signal, PATIENCE_MS);
+  async #quiet(signal: AbortSignal, patienceMs = PATIENCE_MS): Promise<void> {
+    const patience = within(signal, patienceMs);
     for (let ms = this.#quietInMs; ms > 0 && !patience.aborted; ms = this.#quietInMs) await idle(Math.min(ms, QUIET_MS), patience);
   }
 

@@ -1,4 +1,5 @@
 import { SeineError } from '../errors/seine-error.ts';
+import type { Family } from '../net/ip.ts';
 import type { Mac } from '../net/mac.ts';
 import { type Address, listAddresses } from './addresses.ts';
 import { amended, errnoOf } from './errno.ts';
@@ -110,20 +111,24 @@ export async function createPodInterface(
 
 /** @returns undefined if the namespace has no such interface. @throws SeineError `INVALID_INPUT` if there is no such namespace */
 export function readPodInterface(netnsPath: string, podName: string): PodInterfaceState | undefined {
-  return lookInside(netnsPath, podName, (inside, setUp) => {
+  return lookInside(netnsPath, { podName, families }, (inside, setUp) => {
     const neighbours = families.flatMap((family) => listNeighbours(inside, { family, link: setUp.link.index }));
     return { ...setUp, neighbours, offloads: readOffloads(inside, podName) };
   });
 }
 
-/** As `readPodInterface`, of what is looked at in each CHECK. */
-export function readPodSetUp(netnsPath: string, podName: string): PodInterfaceSetUp | undefined {
-  return lookInside(netnsPath, podName, (_, setUp) => setUp);
+/** As `readPodInterface`, of what is looked at in each CHECK. @param of the families whose addresses and routes are asked for */
+export function readPodSetUp(netnsPath: string, podName: string, of: Iterable<Family>): PodInterfaceSetUp | undefined {
+  return lookInside(netnsPath, { podName, families: [...of] }, (_, setUp) => setUp);
 }
 
 const families = ['ipv4', 'ipv6'] as const;
 
-function lookInside<T>(netnsPath: string, podName: string, look: (inside: NetlinkSocket, setUp: PodInterfaceSetUp) => T): T | undefined {
+function lookInside<T>(
+  netnsPath: string,
+  { podName, families }: { readonly podName: string; readonly families: readonly Family[] },
+  look: (inside: NetlinkSocket, setUp: PodInterfaceSetUp) => T,
+): T | undefined {
   const namespace = NetworkNamespace.open(netnsPath);
   let socket: NetlinkSocket | undefined;
   try {
@@ -132,7 +137,8 @@ function lookInside<T>(netnsPath: string, podName: string, look: (inside: Netlin
     if (link === undefined) return undefined;
     const { index } = link;
     const routes = families.flatMap((family) => listRoutes(inside, { family, link: index })).filter(({ table }) => table !== localTable);
-    return look(inside, { link, addresses: listAddresses(inside, { link: index }), routes });
+    const addresses = families.flatMap((family) => listAddresses(inside, { family, link: index }));
+    return look(inside, { link, addresses, routes });
   } finally {
     socket?.close();
     namespace.close();

@@ -298,8 +298,9 @@ export class NodeState {
     flows.catch(() => undefined); // looked at below, unless the pair fails first
     const [rival] = this.bridge.conflictingOwners(owner);
     if (rival !== undefined) throw new SeineError('REFUSED', `${rival} has an address of ${owner}`, { context: { owner, rival } });
-    // The round begins in the next turn, and what it writes goes in the one after it: then the switch works on the flows while the kernel makes the pair.
-    for (let turns = 0; turns < 2; turns++) await nextTurn();
+    // The round begins in the next turn, and writes at once if this pod is alone. Behind it in that turn: then the switch works on the flows while the kernel makes the pair.
+    await afterAllThatIsReady();
+    await nextTurn();
     const revision = port ? this.wantLink(owner, link, port) : this.wantOverPort(owner, link);
     await Promise.all([flows, timed('interface', this.reconcilers.links.realizedFor(owner, revision, signal))]);
     if (port) onStage('port', await this.linkedPorts.plugged(link.hostName, plugged, signal));
@@ -419,6 +420,11 @@ export class NodeState {
     this.reconcilers.switch.poke();
     return revision;
   }
+}
+
+/** Whatever has been woken by now has gone on, up to where it waits for something else. */
+function afterAllThatIsReady(): Promise<void> {
+  return new Promise((resolve) => process.nextTick(resolve));
 }
 
 function cookieOfFlow(key: BridgeKey, value: BridgeValue): bigint {

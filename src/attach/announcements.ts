@@ -1,0 +1,58 @@
+import type { Ip } from '../net/ip.ts';
+import type { Mac } from '../net/mac.ts';
+import { announcement } from '../netlink/announce.ts';
+import type { FrameInjector } from '../packet-in/packet-out.ts';
+
+/** Neighbours learn of a pod that came with others so long after it at most (ms). */
+const PATIENCE_MS = 200;
+
+/** Who has which addresses at which port, as far as it still is so when neighbours are told. */
+export interface Announced {
+  readonly ofPort: number;
+  readonly mac: Mac;
+  readonly addresses: readonly Ip[];
+  readonly isCurrent: () => boolean;
+}
+
+interface AnnouncementsOptions {
+  /** Sends frames as if they came from a port. Not waited for. */
+  readonly frames: Pick<FrameInjector, 'inject'>;
+  readonly attaching: {
+    /** Whether other pods are being attached than the one that is announced. */
+    readonly isCrowded: boolean;
+    /** Resolves once no pod was attached for a moment, or after `patienceMs`. Never rejects. */
+    quiet(patienceMs: number): Promise<void>;
+  };
+}
+
+/**
+ * Tells neighbours who has an address now. Each announcement goes to all ports of the bridge, so for pods that come together ovs-vswitchd sends as many frames as
+ * their number squared: they get their answers first. One alone is announced at once.
+ */
+export class Announcements {
+  readonly #options: AnnouncementsOptions;
+  #held: Announced[] = [];
+
+  constructor(options: AnnouncementsOptions) {
+    this.#options = options;
+  }
+
+  announce(pod: Announced): void {
+    if (this.#held.length === 0 && !this.#options.attaching.isCrowded) this.#send(pod);
+    else if (this.#held.push(pod) === 1) void this.#sendLater();
+  }
+
+  async #sendLater(): Promise<void> {
+    await this.#options.attaching.quiet(PATIENCE_MS);
+    const pods = this.#held;
+    this.#held = [];
+    for (const pod of pods) if (pod.isCurrent()) this.#send(pod);
+  }
+
+  #send({ ofPort, mac, addresses }: Announced): void {
+    this.#options.frames.inject(
+      ofPort,
+      addresses.map((ip) => announcement(mac, ip)),
+    );
+  }
+}
