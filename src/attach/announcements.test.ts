@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { parseIp } from '../net/ip.ts';
 import { parseMac } from '../net/mac.ts';
 import { Announcements } from './announcements.ts';
@@ -7,14 +7,11 @@ function scene() {
   const ports: number[] = [];
   let calm = (): void => {};
   const attaching = { isCrowded: false, quiet: () => new Promise<void>((resolve) => (calm = resolve)) };
-  const announcements = new Announcements({ attaching, frames: { inject: (port) => void ports.push(port) } });
+  const shutdown = new AbortController().signal;
+  const announcements = new Announcements({ shutdown, attaching, frames: { inject: (port) => void ports.push(port) } });
   const announce = (ofPort: number, isCurrent = () => true): void =>
     announcements.announce({ ofPort, mac: parseMac('02:00:00:00:00:01'), addresses: [parseIp('10.1.0.2')], isCurrent });
-  const quiet = async (): Promise<void> => {
-    calm();
-    await new Promise((resolve) => setImmediate(resolve));
-  };
-  return { ports, attaching, announce, quiet };
+  return { ports, attaching, announce, quiet: () => calm() };
 }
 
 it('announces a pod that comes alone at once', () => {
@@ -32,10 +29,10 @@ it('announces pods that come together once no more come, and each of them once',
   attaching.isCrowded = false;
   announce(3);
   expect(ports).toEqual([]);
-  await quiet();
-  expect(ports).toEqual([1, 2, 3]);
+  quiet();
+  await vi.waitFor(() => expect(ports).toEqual([1, 2, 3]));
   announce(4);
-  expect(ports).toEqual([1, 2, 3, 4]);
+  await vi.waitFor(() => expect(ports).toEqual([1, 2, 3, 4]));
 });
 
 it('does not announce a pod that has gone meanwhile: its port may be another’s', async () => {
@@ -45,6 +42,17 @@ it('does not announce a pod that has gone meanwhile: its port may be another’s
   announce(1, () => isThere);
   announce(2);
   isThere = false;
-  await quiet();
-  expect(ports).toEqual([2]);
+  quiet();
+  await vi.waitFor(() => expect(ports).toEqual([2]));
+});
+
+it('does not send so many at once that a pod that comes meanwhile waits for them', async () => {
+  const { ports, attaching, announce, quiet } = scene();
+  attaching.isCrowded = true;
+  const all = Array.from({ length: 20 }, (_, index) => index);
+  for (const ofPort of all) announce(ofPort);
+  quiet();
+  await vi.waitFor(() => expect(ports.length).toBeGreaterThan(0), { interval: 1 });
+  expect(ports.length).toBeLessThan(all.length);
+  await vi.waitFor(() => expect(ports).toEqual(all));
 });

@@ -1,10 +1,15 @@
+import { idle } from '../async/pause.ts';
 import type { Ip } from '../net/ip.ts';
 import type { Mac } from '../net/mac.ts';
 import { announcement } from '../netlink/announce.ts';
 import type { FrameInjector } from '../packet-in/packet-out.ts';
 
 /** Neighbours learn of a pod that came with others so long after it at most (ms). */
-const PATIENCE_MS = 200;
+const PATIENCE_MS = 500;
+/** So many at a time, so that flows of a pod that comes meanwhile wait some milliseconds for them. */
+const AT_ONCE = 8;
+/** Between these (ms). */
+const PAUSE_MS = 10;
 
 /** Who has which addresses at which port, as far as it still is so when neighbours are told. */
 export interface Announced {
@@ -15,6 +20,8 @@ export interface Announced {
 }
 
 interface AnnouncementsOptions {
+  /** The agent's. */
+  readonly shutdown: AbortSignal;
   /** Sends frames as if they came from a port. Not waited for. */
   readonly frames: Pick<FrameInjector, 'inject'>;
   readonly attaching: {
@@ -31,22 +38,28 @@ interface AnnouncementsOptions {
  */
 export class Announcements {
   readonly #options: AnnouncementsOptions;
-  #held: Announced[] = [];
+  readonly #held: Announced[] = [];
+  #isSending = false;
 
   constructor(options: AnnouncementsOptions) {
     this.#options = options;
   }
 
   announce(pod: Announced): void {
-    if (this.#held.length === 0 && !this.#options.attaching.isCrowded) this.#send(pod);
-    else if (this.#held.push(pod) === 1) void this.#sendLater();
+    if (this.#isSending || this.#options.attaching.isCrowded) this.#held.push(pod);
+    else this.#send(pod);
+    if (this.#held.length > 0 && !this.#isSending) void this.#sendLater();
   }
 
   async #sendLater(): Promise<void> {
-    await this.#options.attaching.quiet(PATIENCE_MS);
-    const pods = this.#held;
-    this.#held = [];
-    for (const pod of pods) if (pod.isCurrent()) this.#send(pod);
+    const { attaching, shutdown } = this.#options;
+    this.#isSending = true;
+    await attaching.quiet(PATIENCE_MS);
+    while (this.#held.length > 0 && !shutdown.aborted) {
+      for (const pod of this.#held.splice(0, AT_ONCE)) if (pod.isCurrent()) this.#send(pod);
+      await idle(PAUSE_MS, shutdown);
+    }
+    this.#isSending = false;
   }
 
   #send({ ofPort, mac, addresses }: Announced): void {

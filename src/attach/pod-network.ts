@@ -131,7 +131,7 @@ export class NodePodNetwork implements PodNetwork {
 
   constructor(options: PodNetworkOptions) {
     this.#options = options;
-    this.#announcements = new Announcements({ frames: options.frames, attaching: options.standing });
+    this.#announcements = new Announcements({ frames: options.frames, attaching: options.standing, shutdown: options.shutdown });
     options.links.onMade((hostIfName) => this.#made(hostIfName));
   }
 
