@@ -21,6 +21,8 @@ export interface JsonSink {
   /** Each value as it arrives. Synchronous, so that a value is freed before the next is parsed. */
   readonly onValue: (value: unknown) => void;
   readonly onUnreadable: (what: Unreadable) => void;
+  /** Whether a value is known from its octets, and need not be parsed. */
+  readonly isKnown?: (octets: Buffer) => boolean;
   /** After the values of one chunk, that is after a bounded time; for work that is better done once than for each value. */
   readonly onPause?: () => void;
 }
@@ -48,6 +50,7 @@ export async function readJson(shape: JsonShape, chunks: AsyncIterable<Uint8Arra
 }
 
 function deliver(bytes: Uint8Array, sink: JsonSink): void {
+  if (sink.isKnown?.(bufferOf(bytes))) return;
   let value: unknown;
   try {
     value = parseJson(bytes);
@@ -61,8 +64,12 @@ function deliver(bytes: Uint8Array, sink: JsonSink): void {
 /** @throws SeineError `PROTOCOL` */
 export function parseJson(bytes: Uint8Array): unknown {
   try {
-    return JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('utf8'));
+    return JSON.parse(bufferOf(bytes).toString('utf8'));
   } catch (cause) {
     throw new SeineError('PROTOCOL', 'the server sent something that is not JSON', { context: { bytes: bytes.length }, cause });
   }
+}
+
+function bufferOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 }

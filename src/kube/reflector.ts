@@ -4,6 +4,7 @@ import { pause } from '../async/pause.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { KubeHttp } from './http-client.ts';
 import { apiLimits, type JsonSink, readJson, type Unreadable } from './json-stream.ts';
+import { identityAhead } from './object-head.ts';
 import {
   type FailureKind,
   idleReflector,
@@ -19,7 +20,7 @@ import {
 import { type ReflectorReport, type ReflectorStatus, type SourceState, sourceState } from './reflector-report.ts';
 import { type Replica, ReplicaStore } from './replica.ts';
 import { ReplicaKeeper } from './replica-keeper.ts';
-import { identityOf, type Resource } from './resource.ts';
+import { identityIn, identityOf, type ObjectIdentity, type Resource } from './resource.ts';
 import { RunningWatch } from './running-watch.ts';
 import { type ObjectRead, readObject, SnapshotDraft } from './snapshot-draft.ts';
 import { failureKind, type ObjectEvent, parseListEnvelope, parseWatchEvent, type WatchEvent } from './watch-event.ts';
@@ -156,6 +157,7 @@ export class Reflector<T> {
     this.#armForSnapshot(watchdog);
     try {
       const envelope = await this.#read('list', versionQuery(version), AbortSignal.any([signal, watchdog.signal]), {
+        isKnown: (octets) => this.#isKept(draft, () => identityAhead(octets, 'object')),
         onValue: (raw) => this.#draftObject(draft, raw),
         onUnreadable: (what) => this.#draftUnreadable(draft, what),
         onPause: () => this.#armForSnapshot(watchdog),
@@ -178,6 +180,7 @@ export class Reflector<T> {
         onAccepted: () => {
           if (!watch.draft) this.#followedSinceMs = performance.now();
         },
+        isKnown: (octets) => this.#isKeptEvent(watch, octets),
         onValue: (raw) => this.#onEvent(watch, raw),
         onUnreadable: (what) => this.#draftUnreadable(watch.draft, what),
         onPause: () => {
@@ -194,6 +197,12 @@ export class Reflector<T> {
       watch.watchdog.stop();
       this.#store.flush();
     }
+  }
+
+  #isKeptEvent(watch: RunningWatch<T>, octets: Buffer): boolean {
+    const isKept = watch.next === undefined && this.#isKept(watch.draft, () => identityAhead(octets, 'added'));
+    if (isKept) this.#heardMs = performance.now();
+    return isKept;
   }
 
   #onEvent(watch: RunningWatch<T>, raw: unknown): void {
@@ -234,7 +243,7 @@ export class Reflector<T> {
     shape: 'list' | 'values',
     query: Readonly<Record<string, string>>,
     signal: AbortSignal,
-    { onAccepted, ...sink }: Pick<JsonSink, 'onValue' | 'onUnreadable' | 'onPause'> & { readonly onAccepted?: () => void },
+    { onAccepted, ...sink }: Pick<JsonSink, 'isKnown' | 'onValue' | 'onUnreadable' | 'onPause'> & { readonly onAccepted?: () => void },
   ): Promise<unknown> {
     const { http, resource, turns } = this.#options;
     const selectors = {
@@ -314,13 +323,19 @@ export class Reflector<T> {
   }
 
   #draftObject(draft: SnapshotDraft<T>, raw: unknown): void {
-    // Tens of thousands of objects that have not changed since the last time need not be looked into. A server that was restored from
-    // a backup gives versions again: after any sign of that, and for a second opinion, everything is read.
-    const { doing, quorum } = this.#state;
-    if (doing === 'snapshot' && !quorum && draft.keep(raw)) return;
+    if (this.#isKept(draft, () => identityIn(raw))) return;
     const read = this.#readObject(raw);
     if (!read) draft.spoil();
     else draft.add(read);
+  }
+
+  /**
+   * Tens of thousands of objects that have not changed since the last time need not be looked into. A server that was restored from a backup gives versions
+   * again: after any sign of that, and for a second opinion, everything is read.
+   */
+  #isKept(draft: SnapshotDraft<T> | undefined, identity: () => ObjectIdentity | undefined): boolean {
+    const { doing, quorum } = this.#state;
+    return draft !== undefined && doing === 'snapshot' && !quorum && draft.keep(identity());
   }
 
   #apply(type: 'ADDED' | 'MODIFIED' | 'DELETED', raw: unknown): void {

@@ -1,7 +1,7 @@
 import { SeineError } from '../errors/seine-error.ts';
 import { compareVersions } from './reflector-machine.ts';
 import type { Held, ReplicaStore } from './replica.ts';
-import { identityIn, identityOf, type ObjectIdentity, type Resource } from './resource.ts';
+import { identityOf, type ObjectIdentity, type Resource } from './resource.ts';
 
 /** The outcome for one object of a snapshot. */
 export type ObjectRead<T> =
@@ -49,8 +49,7 @@ export class SnapshotDraft<T> {
   }
 
   /** Takes over what is held of an object, if it is of the very same version. @returns whether it is */
-  keep(raw: unknown): boolean {
-    const identity = identityIn(raw);
+  keep(identity: ObjectIdentity | undefined): boolean {
     const held = identity && this.#store.held().get(identity.key);
     if (held === undefined || held.version !== identity?.version || held.version === '') return false;
     if (!this.#isOld(identity)) this.#hold(identity.key, held);
