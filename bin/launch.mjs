@@ -19,12 +19,15 @@ const oldest = { major: 22, minor: 18 };
  * @param {string} bundle file name below `dist/`
  * @param {string} source path of the entry below the root, for a checkout without a bundle
  * @param {readonly string[]} flags of node
+ * @param {Readonly<Record<string, string>>} environment what the program is to have in it, unless it is set already
  */
-export async function launch(bundle, source, flags = []) {
+export async function launch(bundle, source, flags = [], environment = {}) {
   const program = programFile(join(root, 'dist', bundle), join(root, source));
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   const runsHere = major > oldest.major || (major === oldest.major && minor >= oldest.minor);
-  if (runsHere && flags.every((flag) => process.execArgv.includes(flag))) await import(pathToFileURL(program).href);
+  const isSetUp = flags.every((flag) => process.execArgv.includes(flag)) && Object.keys(environment).every((name) => name in process.env);
+  for (const [name, value] of Object.entries(environment)) process.env[name] ??= value;
+  if (runsHere && isSetUp) await import(pathToFileURL(program).href);
   else runWith(runsHere ? process.execPath : pinnedNode(), [...flags, program, ...process.argv.slice(2)]);
 }
 
@@ -32,6 +35,12 @@ export async function launch(bundle, source, flags = []) {
 export function agentFlags() {
   const { config } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   return config['agent-node-flags'].split(' ');
+}
+
+/** For the C library of the agent, which reads it when it starts. */
+export function agentEnvironment() {
+  const { config } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  return Object.fromEntries(config['agent-environment'].split(' ').map((each) => each.split('=')));
 }
 
 function programFile(bundle, source) {

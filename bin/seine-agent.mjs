@@ -1,4 +1,4 @@
 #!/usr/bin/env node
-import { agentFlags, launch } from './launch.mjs';
+import { agentEnvironment, agentFlags, launch } from './launch.mjs';
 
-await launch('seine-agent.mjs', 'src/agent/main.ts', agentFlags());
+await launch('seine-agent.mjs', 'src/agent/main.ts', agentFlags(), agentEnvironment());

@@ -51,7 +51,11 @@ for (const plugin of ['portmap', 'bandwidth', 'loopback']) copy(join(debianPlugi
 // What node has compiled is kept where the agent keeps its state: the next start takes half of the processor time. Elsewhere, or read-only: nothing is kept.
 // It is for root alone, as all the agent makes: node makes its folders before the agent runs.
 const compiled = `umask 077\nexport NODE_COMPILE_CACHE="\${NODE_COMPILE_CACHE-/var/lib/seine/compile-cache}"\n`;
-command('seine-agent', `${description.config['agent-node-flags']} /opt/seine/dist/seine-agent.mjs`, compiled);
+const environment = description.config['agent-environment']
+  .split(' ')
+  .map((each) => each.split('='))
+  .map(([name, value]) => `export ${name}="\${${name}-${value}}"\n`);
+command('seine-agent', `${description.config['agent-node-flags']} /opt/seine/dist/seine-agent.mjs`, `${compiled}${environment.join('')}`);
 command('seinectl', '/opt/seine/dist/seinectl.mjs');
 command('install-cni', '/opt/seine/dist/install-cni.mjs');
 

@@ -251,6 +251,7 @@ it('pulls the levers on agents and on Open vSwitch', async () => {
   const after = await pidsOf();
   expect(after).toMatchObject({ agentPid: expect.any(Number), vswitchdPid: expect.any(Number), ovsdbPid: expect.any(Number) });
   expect(after?.agentPid).not.toBe(before?.agentPid);
+  expect(readFileSync(`/proc/${after?.agentPid}/environ`, 'utf8').split('\0')).toContain('MALLOC_ARENA_MAX=1');
   expect(await lab('agent', 'node-9', 'kill')).toMatchObject({ code: 1, stderr: expect.stringContaining('no node node-9') });
 });
 

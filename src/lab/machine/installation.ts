@@ -14,13 +14,18 @@ export const packageRoot = rootAbove(dirname(self));
 export const labProgram = join(packageRoot, launcher);
 
 const description = z
-  .object({ version: z.string(), config: z.object({ 'agent-node-flags': z.string() }) })
+  .object({ version: z.string(), config: z.object({ 'agent-environment': z.string(), 'agent-node-flags': z.string() }) })
   .parse(JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')));
 
 export const packageVersion = description.version;
 
 /** Of node, for the agent. */
 export const agentFlags: readonly string[] = description.config['agent-node-flags'].split(' ');
+
+/** What the agent has in its environment, as in the image: names and values. */
+export const agentEnvironment: Readonly<Record<string, string>> = Object.fromEntries(
+  description.config['agent-environment'].split(' ').map((each) => each.split('=')),
+);
 
 /** What node runs as the agent: from sources if we run from sources, else the bundle. */
 export function agentProgram(): string {

@@ -6,7 +6,7 @@ import { SeineError } from '../../errors/seine-error.ts';
 import { parseCidr } from '../../net/ip.ts';
 import { startInBackground } from '../machine/background.ts';
 import { livingProcess, writeFileWhole } from '../machine/files.ts';
-import { agentFlags } from '../machine/installation.ts';
+import { agentEnvironment, agentFlags } from '../machine/installation.ts';
 import { inNetns } from '../machine/netns.ts';
 import { endProcesses, type ProcessId, signalProcess } from '../machine/process.ts';
 import { nodePaths } from '../plan/names.ts';
@@ -70,7 +70,7 @@ export function startAgent(plan: LabPlan, node: NodePlan, program: string): Proc
   // As the image has it. Node makes the folders before the agent can say whom they are for.
   const line = [process.execPath, ...agentFlags, program, '--config', paths.agentConfig];
   const { command, args } = inNetns(node.netns, 'sh', ['-c', 'umask 077; exec "$@"', 'sh', ...line]);
-  const env = { NODE_COMPILE_CACHE: join(paths.stateDir, 'compile-cache') };
+  const env = { ...agentEnvironment, NODE_COMPILE_CACHE: join(paths.stateDir, 'compile-cache') };
   return startInBackground({ command, args, env, logFile: paths.agentLog, pidFile: paths.agentPid });
 }
 
