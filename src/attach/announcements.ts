@@ -12,7 +12,7 @@ const AT_ONCE = 8;
 const PAUSE_MS = 10;
 
 /** Who has which addresses at which port, as far as it still is so when neighbours are told. */
-export interface Announced {
+interface Announced {
   readonly ofPort: number;
   readonly mac: Mac;
   readonly addresses: readonly Ip[];
