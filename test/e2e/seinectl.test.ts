@@ -61,7 +61,7 @@ it('answers an operator’s first questions, as plain `seinectl` on a node of th
   // What is set for the first time is no foreign change.
   expect(stdout).not.toContain('repaired after foreign changes');
   expect(stdout).toMatch(/Policies: {2}enforced, 0 of 1 NetworkPolicies select 0 pods here/);
-  expect(stdout).toMatch(/Open vSwitch 3\.\d+\.\d+/);
+  expect(stdout).toMatch(/Open vSwitch \d+\.\d+\.\d+/);
   expect(stdout.split('\n').filter((line) => line.includes('as wanted'))).toHaveLength(6);
   expect(code).toBe(0);
 });
