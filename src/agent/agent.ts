@@ -202,7 +202,7 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
   const noting = notingDrift(hooks.events, repairs, () => nodeState);
   // The kernel's data path changes the megaflow that is meant.
   const events = config.ovsDatapathType === 'netdev' ? forgettingMegaflows(noting, megaflows) : noting;
-  const { nodeState, ...opened }: Omit<OpenedNode, 'ovs' | 'megaflows' | 'retry'> = openNodeState(config, ovs, stack, {
+  const { nodeState, ...opened }: Pick<OpenedNode, 'nodeState' | 'links' | 'openedByHand'> = openNodeState(config, ovs, stack, {
     events,
     podsLooked,
     log,

@@ -4,7 +4,7 @@ import type { Mac } from '../net/mac.ts';
 import { announcement } from '../netlink/announce.ts';
 import type { FrameInjector } from '../packet-in/packet-out.ts';
 
-/** Neighbours learn of a pod that came with others so long after it at most (ms). */
+/** So long after the first of pods that come together neighbours begin to be told of them, at the latest (ms). */
 const PATIENCE_MS = 500;
 /** So many at a time, so that flows of a pod that comes meanwhile wait some milliseconds for them. */
 const AT_ONCE = 8;

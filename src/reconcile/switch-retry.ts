@@ -9,7 +9,7 @@ const pauses = { first: 500, longest: 30_000 } as const;
 const busy = 'Device or resource busy';
 
 interface SwitchRetryOptions {
-  readonly database: SwitchDatabase;
+  readonly database: Pick<SwitchDatabase, 'tables' | 'transact' | 'onChange'>;
   readonly bridge: string;
   /** Name of the OVSDB lock without which nothing is written. */
   readonly lock: string;

@@ -108,11 +108,19 @@ it('tells a switch that is not there once, and one that has come again', async (
 
 it('leaves a switch alone that another agent has', async () => {
   await holdTap('ovs-netdev');
-  const retry = new SwitchRetry({ database, bridge: 'br-int', lock: 'another', tried: (cause) => tried.push(cause) }, over.signal);
+  let ended = 0;
+  const counted: Pick<SwitchDatabase, 'tables' | 'transact' | 'onChange'> = {
+    tables: database.tables,
+    onChange: (...listener) => database.onChange(...listener),
+    transact: async (...change) => {
+      return await database.transact(...change).finally(() => ended++);
+    },
+  };
+  const retry = new SwitchRetry({ database: counted, bridge: 'br-int', lock: 'another', tried: (cause) => tried.push(cause) }, over.signal);
   void retry.run(over.signal);
   addBridge();
   retry.bridgeAway();
   const before = ovs.exec('ovs-vsctl', 'get', 'Open_vSwitch', '.', 'next_cfg');
-  await new Promise((resolve) => setTimeout(resolve, 1_500));
+  await expect.poll(() => ended, patience).toBeGreaterThan(0);
   expect([ovs.exec('ovs-vsctl', 'get', 'Open_vSwitch', '.', 'next_cfg'), tried]).toEqual([before, []]);
 });
