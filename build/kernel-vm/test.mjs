@@ -16,7 +16,7 @@ import { exitCodeOf, partsCommand, quote, runParts } from './parts.mjs';
 import { logsOf } from './vm.mjs';
 
 const help = `Usage: npm run test:kernel -- [--only NAME[,NAME…]] [--pod-interface KIND] [--kernel VERSION] [--list]
-       npm run test:kernel -- --only torture [--seed N] [--from N] [--steps N] [--changes N]
+       npm run test:kernel -- --only torture [--seed N] [--from N] [--steps N] [--changes N | --kind NAME,...]
 
 The end-to-end tests on the kernel's data path, in emulated virtual machines, one for each part: more than an hour for all.
 
@@ -24,7 +24,7 @@ The end-to-end tests on the kernel's data path, in emulated virtual machines, on
   --pod-interface  auto, standing or veth, for the pods of all labs; the agent's default if absent
   --kernel         another Debian's, which is fetched once: ${Object.keys(debianOfKernel).join(', ')}; Debian 12's if absent
   --list           only say which there are
-  --seed, --from, --steps, --changes
+  --seed, --from, --steps, --changes, --kind
                    of the part torture, as those of \`npm run test:torture\`; 17, 0, 20 and all that are drawn if absent
 `;
 
@@ -82,10 +82,11 @@ const parts = [
   {
     name: 'torture',
     what: 'a running cluster harmed and changed by a seed, its node compared with what an agent makes that has never run',
-    command: ({ seed = '17', from = '0', steps = '20', changes }) => [
+    command: ({ seed = '17', from = '0', steps = '20', changes, kind }) => [
       ...['node', 'test/torture/main.ts', '--datapath', 'system', '--patience', '12', '--hertz', '2'],
       ...['--seed', seed, '--from', from, '--steps', steps],
       ...(changes === undefined ? [] : ['--changes', changes]),
+      ...(kind === undefined ? [] : ['--kind', kind]),
     ],
   },
   {
@@ -111,7 +112,7 @@ function jobFor({ name, files, command = () => testsOf(files), env = {} }, asked
 }
 
 const options = Object.fromEntries(
-  ['pod-interface', 'kernel', 'seed', 'from', 'steps', 'changes'].map((name) => [name, { type: 'string' }]),
+  ['pod-interface', 'kernel', 'seed', 'from', 'steps', 'changes', 'kind'].map((name) => [name, { type: 'string' }]),
 );
 
 async function runPart(part, asked) {

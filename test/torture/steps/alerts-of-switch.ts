@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Lab } from '../lab.ts';
-import { ended, runOn, until } from '../machine.ts';
+import { ended, runIn, runOn, until } from '../machine.ts';
 import type { StepKind } from '../step.ts';
 import { killed } from './life.ts';
 import { raising } from './raising.ts';
@@ -15,12 +15,35 @@ const stranger = '192.168.77.201';
 const frame = [0x0e, 0, 0, 0, 0, 1, 0x0e, 0, 0, 0, 0, 2, 0x08, 0, ...Array.from({ length: 46 }, () => 0)];
 const geneve = [0, 0, 0x65, 0x58, 0, 0, 0, 0, ...frame].map((octet) => `\\${octet.toString(8).padStart(3, '0')}`).join('');
 
+/** Above the 64 of the alert, with what the node's own traffic has. */
+const manyMasks = 96;
+/** Of them differ so many in the length of a prefix alone, and the rest by further fields. */
+const prefixes = 32;
+const furtherFields = ['', 'proto=17,', 'proto=17,tos=0/0x3,'];
+
+/** A megaflow for each kind of match, in the syntax of ovs-dpctl(8): of packets between addresses that nobody has, which it drops. */
+function strangeMegaflows(): string {
+  const lines = Array.from({ length: manyMasks }, (_, number) => {
+    const ones = 0xffffffff << (prefixes - 1 - (number % prefixes));
+    const mask = [24, 16, 8, 0].map((shift) => (ones >>> shift) & 255).join('.');
+    const further = furtherFields[Math.floor(number / prefixes)];
+    return `in_port(1),eth(),eth_type(0x0800),ipv4(src=198.18.77.${number},dst=255.255.255.255/${mask},${further}frag=no) drop`;
+  });
+  return `${lines.join('\n')}\n`;
+}
+
 const ctl = (lab: Lab, ...words: readonly string[]): Promise<string> => lab.on('ovs-appctl', ...words);
 
 /** So full is the table of connections, as near as whole numbers come. */
 async function fill(lab: Lab, share: number): Promise<void> {
   const entries = Number(await ctl(lab, 'dpctl/ct-get-nconns'));
   await ctl(lab, 'dpctl/ct-set-maxconns', String(Math.max(1, Math.floor(entries / share))));
+}
+
+/** @throws what it was, if it was anything but megaflows that are there */
+function onlyThere(thrown: unknown): void {
+  const said = thrown instanceof Error ? thrown.message : String(thrown);
+  if (!said.includes('(File exists)')) throw thrown;
 }
 
 /** Another process owns the table of nftables from now on, as `owner` has it (nft(8)): nobody else may change it. @returns how to end that */
@@ -91,6 +114,18 @@ export const alertsOfSwitch: readonly StepKind[] = [
       undo(() => ctl(lab, 'dpctl/ct-set-maxconns', limit));
       return () => fill(lab, 0.99);
     },
+  }),
+  raising('masks', {
+    alerts: ['SeineManyMasks'],
+    harmless: true,
+    // Threads of the switch, which know nothing of such megaflows, delete them at their next look.
+    settlesMs: 60_000,
+    where: ({ lab }) => lab.options.datapath === 'system',
+    begin:
+      async ({ scene: { lab } }) =>
+      () =>
+        // Those of the round before that are still there are refused.
+        runIn(lab.tried.netns, 'ovs-dpctl', ['add-flows', '-'], { input: strangeMegaflows() }).catch(onlyThere),
   }),
   raising('strangers', {
     alerts: ['SeineUnknownTunnelPeers'],
