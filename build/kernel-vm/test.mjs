@@ -30,6 +30,9 @@ The end-to-end tests on the kernel's data path, in emulated virtual machines, on
 
 /** Far beyond the time of a part on a quiet machine: detects a hang. */
 const limitSeconds = 2_400;
+/** The same for a step of torture, beyond those that this includes. */
+const limitSecondsOfStep = 120;
+const stepsIncluded = 20;
 
 const e2e = (...names) => names.map((name) => `test/e2e/${name}.test.ts`);
 
@@ -108,7 +111,8 @@ function jobFor({ name, files, command = () => testsOf(files), env = {} }, asked
     ...Object.entries(all).map(([key, value]) => `export ${key}=${quote(value)}`),
     `exec ${command(asked).map(quote).join(' ')}`,
   ];
-  return { name: `test-${name}`, script: `${script.join('\n')}\n`, limitSeconds, guest };
+  const moreSteps = name === 'torture' ? Math.max(0, (Number(asked.steps) || 0) - stepsIncluded) : 0;
+  return { name: `test-${name}`, script: `${script.join('\n')}\n`, limitSeconds: limitSeconds + moreSteps * limitSecondsOfStep, guest };
 }
 
 const options = Object.fromEntries(
