@@ -7,6 +7,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
+import { ovsEnvironment } from '../ovs/programs.mjs';
 import { cache, root, toolPath } from '../setup/paths.mjs';
 import { pinnedNode } from '../setup/products.mjs';
 import { say } from '../setup/progress.mjs';
@@ -39,9 +40,12 @@ const e2e = (...names) => names.map((name) => `test/e2e/${name}.test.ts`);
 /** Images of an installation: built outside, where it takes a tenth of the time. */
 const images = join(cache, 'images', 'installation.tar');
 
+/** What a node's Open vSwitch is replaced by, and goes back from. */
+const otherSwitch = '3.5';
+
 /**
  * A part is tests, its `files`, or a `command`, in words. `before` is a script with its arguments that runs outside of the virtual machine;
- * `env` is for the tests.
+ * `env` is for the tests, and made outside of it as well.
  */
 const parts = [
   {
@@ -68,7 +72,7 @@ const parts = [
     name: 'policy-flows',
     what: '200 random clusters: what the switch would do is what their policies say',
     files: ['test/integration/policy-flows.test.ts'],
-    env: { SEINE_TEST_POLICY_SETS: '200' },
+    env: () => ({ SEINE_TEST_POLICY_SETS: '200' }),
   },
   {
     name: 'policy-packets',
@@ -82,6 +86,12 @@ const parts = [
   { name: 'agent', what: 'the agent restarts and is killed: nothing is written, nothing lost', files: e2e('converge-restart') },
   { name: 'switch', what: 'ovs-vswitchd and its database killed: flows restored', files: e2e('converge-switch') },
   { name: 'switch-faults', what: 'ovs-vswitchd gone under traffic: what is lost', files: ['test/kernel/switch-faults.test.ts'] },
+  {
+    name: 'switch-replaced',
+    what: `Open vSwitch of a node replaced by ${otherSwitch} and back, under traffic`,
+    files: ['test/ovs/replaced.test.ts'],
+    env: async () => ({ SEINE_TEST_OVS: JSON.stringify({ version: otherSwitch, env: await ovsEnvironment(otherSwitch) }) }),
+  },
   {
     name: 'torture',
     what: 'a running cluster harmed and changed by a seed, its node compared with what an agent makes that has never run',
@@ -102,9 +112,9 @@ const parts = [
 
 const testsOf = (files) => ['vitest', 'run', '--config', 'test/kernel/vitest.config.ts', ...files];
 
-function jobFor({ name, files, command = () => testsOf(files), env = {} }, asked) {
+async function jobFor({ name, files, command = () => testsOf(files), env = () => ({}) }, asked) {
   const { 'pod-interface': podInterface, guest } = asked;
-  const all = { ...env, ...(podInterface === undefined ? {} : { SEINE_TEST_POD_INTERFACE: podInterface }) };
+  const all = { ...(await env()), ...(podInterface === undefined ? {} : { SEINE_TEST_POD_INTERFACE: podInterface }) };
   const script = [
     `cd ${quote(root)}`,
     `export PATH=${quote(toolPath())} SEINE_TEST_LOGS=/run/seine-vm/labs SEINE_TEST_IMAGES=${quote(images)}`,
@@ -123,7 +133,7 @@ async function runPart(part, asked) {
   const logs = logsOf(`test-${part.name}`, asked.guest);
   if (part.before !== undefined && spawnSync(pinnedNode(), part.before, { cwd: root, stdio: 'inherit' }).status !== 0)
     return { ok: false, logs };
-  return { ok: (await exitCodeOf(runWithOneMoreBoot(jobFor(part, asked)))) === 0, logs };
+  return { ok: (await exitCodeOf(jobFor(part, asked).then(runWithOneMoreBoot))) === 0, logs };
 }
 
 async function perform(chosen, { kernel, ...asked }) {

@@ -11,6 +11,7 @@ export default defineConfig({
     include: [
       'test/kernel/**/*.test.ts',
       'test/e2e/**/*.test.ts',
+      'test/ovs/**/*.test.ts',
       'test/integration/{let-in,policy-*,service-again,service-world}.test.ts',
     ],
     env: { SEINE_TEST_DATAPATH: 'system' },

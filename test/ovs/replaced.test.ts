@@ -10,18 +10,20 @@ import { askStatus } from '../../src/lab/up.ts';
 import { type Route, servicePort, Traffic, type TrafficCount } from '../reliability/traffic.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { StartedOvs } from '../support/started-ovs.ts';
+import { slowness } from '../support/test-datapath.ts';
 import { setUrgency, urgent } from '../support/urgency.ts';
 
 /*
  * The Open vSwitch of a node is replaced by another version's and that by the first, as the containers of two images are: by `ovs-start`, on one
- * database, under traffic. `npm run test:ovs -- --only upgrade` says which, and has brought it.
+ * database, under traffic. `npm run test:ovs -- --only upgrade` says which, and has
+ * brought it; on the kernel's data path `npm run test:kernel -- --only switch-replaced`.
  */
 
 const execute = promisify(execFile);
-const hertz = 100;
-const patienceMs = 60_000;
+const hertz = slowness === 1 ? 100 : 5;
+const patienceMs = 60_000 * slowness;
 /** From the moment the new switch answers; docs/reliability.md has 3.6 s for one that was gone for 3 s. */
-const backWithinMs = 5_000;
+const backWithinMs = 5_000 * slowness;
 const probeEveryMs = 100;
 /** A busy machine is late now and then, a switch that loses its flows always. */
 const triesMost = 3;
