@@ -48,9 +48,15 @@ export class ServiceChurn {
     const address = this.#drawn(service?.spec.clusterIPs ?? []);
     if (address === undefined) return;
     const inside = inNetns(netns, 'bash', ['-c', `echo > /dev/udp/${address}/${port}`]);
-    // The container may be gone by now.
-    await runAnyway(inside.command, inside.args, {}, AbortSignal.timeout(answerMs));
-    this.counts.asked++;
+    try {
+      // The container may be gone by now.
+      await runAnyway(inside.command, inside.args, {}, AbortSignal.timeout(answerMs));
+      this.counts.asked++;
+    } catch (thrown) {
+      // Not even that much of a busy machine: given up, as what the API server does not take.
+      if (!(thrown instanceof SeineError) || thrown.code !== 'CANCELLED') throw thrown;
+      this.counts.refused++;
+    }
   }
 
   /** Deletes them all. @throws SeineError if the API server does not take it */
