@@ -223,6 +223,15 @@ export function decodeFlowEntry(key: BridgeKey, value: BridgeValue): DecodedFlow
   };
 }
 
+/** Of a flow's value, without the rest of it: it is asked of all flows that a start finds. */
+export function cookieIn(value: BridgeValue): bigint {
+  return (BigInt(wordAt(value, 0)) << 32n) | BigInt(wordAt(value, 4));
+}
+
+function wordAt(text: string, at: number): number {
+  return ((text.charCodeAt(at) << 24) | (text.charCodeAt(at + 1) << 16) | (text.charCodeAt(at + 2) << 8) | text.charCodeAt(at + 3)) >>> 0;
+}
+
 /** Groups and meters that a flow leads to: the switch refuses it without them, and deletes it with them. */
 export function neededByFlow(key: BridgeKey, value: BridgeValue): readonly BridgeKey[] {
   if (!isFlowKey(key)) return [];

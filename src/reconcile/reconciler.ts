@@ -127,8 +127,13 @@ export class Reconciler<K extends string, V> {
    */
   allowRemovals(which: (key: K, held: V) => boolean = () => true): void {
     this.#mayRemove = which;
-    for (const key of this.#withheld) this.#recheck.add(key);
-    this.#withheld.clear();
+    const held = this.#observed.actual;
+    for (const key of this.#withheld) {
+      const value = held?.get(key);
+      if (value !== undefined && !which(key, value)) continue; // of many thousands, none may go for a while
+      this.#recheck.add(key);
+      this.#withheld.delete(key);
+    }
     this.#bell.ring();
   }
 
