@@ -14,7 +14,11 @@ const ips: fc.Arbitrary<Ip> = fc
   .constantFrom<Family>('ipv4', 'ipv6')
   .chain((family) => fc.bigInt(0n, 2n ** bits[family] - 1n).map((value) => ipFromValue(family, value)));
 const number = fc.integer({ min: 0, max: 0xffff_ff00 });
-const places: fc.Arbitrary<LeadPlace> = fc.record({ ip: ips, port: fc.integer({ min: 1, max: 65_535 }), numbers: fc.tuple(number, number) });
+const places: fc.Arbitrary<LeadPlace> = fc.record({
+  ip: ips,
+  port: fc.integer({ min: 1, max: 65_535 }),
+  numbers: fc.tuple(number, number),
+});
 
 /** As the proxy has them. */
 const pattern =

@@ -319,8 +319,7 @@ export class NodeState {
     };
     this.reconcilers.switch.allowRemovals();
     this.reconcilers.bridge.allowRemovals(
-      (key, value) =>
-        (isMeterKey(key) && !isOfPolicy(key, value)) || isOpenFlowSetting(key) || (isFlowKey(key) && isGone(cookieIn(value))),
+      (key, value) => (isMeterKey(key) && !isOfPolicy(key, value)) || isOpenFlowSetting(key) || (isFlowKey(key) && isGone(cookieIn(value))),
     );
     this.reconcilers.links.allowRemovals();
   }
