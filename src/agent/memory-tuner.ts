@@ -43,6 +43,12 @@ export class MemoryTuner {
 }
 
 /**
+ * How much the heap may grow until the next full collection, from now on. Node's flags have more of it for the start, in which the heap grows all the time: with this,
+ * a start beside 10,000 Services would collect it a dozen times, of which two found something (V8 reads it whenever it has collected).
+ */
+const HEAP_GROWTH_PERCENT = 30;
+
+/**
  * From now on the engine spends processor time to hold less memory, while there is little to do: it looks for garbage in quiet moments, and
  * gives pages back. For when the agent is in step: while it starts, a fifth of what it allocates stays, and collecting all the time takes
  * longer than the work itself. So it does while thousands of nodes join: full collections are twice as many then.
@@ -52,6 +58,7 @@ export class MemoryTuner {
  */
 export async function tuneMemory(signal: AbortSignal): Promise<void> {
   const tuner = new MemoryTuner();
+  setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`);
   carryOut.save();
   let before = performance.eventLoopUtilization();
   while (!signal.aborted) {

@@ -108,7 +108,7 @@ export async function openPods(
   nodeState.reconcilers.firewall.allowRemovals(isHostPort);
   await Promise.all([nodeState.reconcilers.switch.confirmed(signal), nodeState.reconcilers.links.confirmed(signal)]);
   await links.idle();
-  nodeState.reconcilers.bridge.confirmed(signal).then(
+  nodeState.reconcilers.bridge.roundMade(signal).then(
     () => opened.orphansRemoved(),
     () => undefined, // the agent stops
   );

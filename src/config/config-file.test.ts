@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -50,6 +50,18 @@ describe('configInForce', () => {
     await expect(start()).rejects.toThrow('more than 1048576 bytes');
     rmSync(file);
     await expect(start()).rejects.toThrow('cannot be read');
+  });
+
+  it('is not written where it is kept already', async () => {
+    const inode = () => statSync(join(folder, 'agent.yaml')).ino;
+    write('tunnelType: vxlan');
+    await start();
+    const first = inode();
+    await start();
+    expect(inode()).toBe(first);
+    write('tunnelType: gre');
+    await start();
+    expect([inode() === first, readFileSync(join(folder, 'agent.yaml'), 'utf8')]).toEqual([false, expect.stringContaining('gre')]);
   });
 
   it('keeps what it keeps for root alone', async () => {

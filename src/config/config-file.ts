@@ -40,9 +40,18 @@ export function configInForce(path: string, environment: Readonly<Record<string,
   }
 }
 
-/** Remembers a configuration that could be used. @throws SeineError `UNAVAILABLE` */
+/** Remembers a configuration that could be used: nothing is written where it is remembered already. @throws SeineError `UNAVAILABLE` */
 export async function keepConfig(stateDir: string, text: string): Promise<void> {
-  await keptIn(stateDir).write(text);
+  const kept = keptIn(stateDir);
+  if (textIn(kept) !== text) await kept.write(text);
+}
+
+function textIn(kept: StateFile): string | undefined {
+  try {
+    return kept.read();
+  } catch {
+    return undefined; // what cannot be read is written anew
+  }
 }
 
 function keptIn(stateDir: string): StateFile {

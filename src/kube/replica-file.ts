@@ -33,6 +33,7 @@ interface ReplicaSave<T> {
 
 const MIN_APPENDED_BYTES = 1024 * 1024;
 const WRITE_BYTES = 64 * 1024;
+const READ_BYTES = 256 * 1024;
 
 /** A file whose every octet was written or read by this process, and that can be gone on with. */
 interface OpenReplica {
@@ -69,7 +70,7 @@ export class ReplicaFile<T> {
   async load(): Promise<StoredReplica<T> | undefined> {
     const { path, of, turns } = this.#options;
     try {
-      const stored = await readReplica<T>(createReadStream(path), of, turns);
+      const stored = await readReplica<T>(createReadStream(path, { highWaterMark: READ_BYTES }), of, turns);
       this.#loaded = stored?.extent;
       return stored;
     } catch (thrown) {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { cidrAddress, cidrContains, ipFromBytes, ipFromValue, ipToBytes, parseCidr, parseIp, readCidr } from './ip.ts';
+import { cidrAddress, cidrContains, containedIn, ipFromBytes, ipFromValue, ipToBytes, parseCidr, parseIp, readCidr } from './ip.ts';
 
 describe('parseIp', () => {
   it.each([
@@ -56,6 +56,16 @@ describe('parseCidr', () => {
     expect(cidrContains(cidr, parseIp('10.0.0.1'))).toBe(false);
     expect(cidrAddress(cidr, 1n).text).toBe('fd00:1::1');
   });
+  it('is asked of several at once as of each', () => {
+    const texts = ['0.0.0.0/0', '10.0.0.0/8', '10.1.2.3/32', '224.0.0.0/4', '::/0', 'fd00::/8', '::1/128'];
+    const asked = ['0.0.0.0', '10.1.2.3', '11.0.0.0', '239.255.255.255', '240.0.0.0', '::', '::1', 'fd00::1', 'fe80::1'].map(parseIp);
+    for (let which = 0; which < 2 ** texts.length; which++) {
+      const cidrs = texts.filter((_, at) => (which >> at) & 1).map(parseCidr);
+      const isIn = containedIn(cidrs);
+      for (const ip of asked) expect(isIn(ip)).toBe(cidrs.some((cidr) => cidrContains(cidr, ip)));
+    }
+  });
+
   it('holds everything with a prefix of 0', () => expect(cidrContains(parseCidr('0.0.0.0/0'), parseIp('255.1.1.1'))).toBe(true));
   it.each(['10.0.0.0', '10.0.0.0/33', '10.0.0.0/-1', '10.0.0.0/8/8', 'x/8'])('refuses %j', (text) =>
     expect(() => parseCidr(text)).toThrow(),

@@ -135,6 +135,21 @@ export function cidrContains(cidr: Cidr, ip: Ip): boolean {
   return ip.value >> BigInt(hostBits) === cidr.network.value >> BigInt(hostBits);
 }
 
+/** As `cidrContains` of any of these, worked out once: it is asked of a hundred thousand addresses. */
+export function containedIn(cidrs: readonly Cidr[]): (ip: Ip) => boolean {
+  const ofIpv4 = cidrs
+    .filter(({ family, prefixLength }) => family === 'ipv4' && prefixLength > 0)
+    .map(({ network, prefixLength }) => ({ network: Number(network.value), hostBits: 32 - prefixLength }));
+  const others = cidrs.filter(({ family, prefixLength }) => family === 'ipv6' || prefixLength === 0);
+  return (ip) => {
+    if (ip.family === 'ipv4') {
+      const value = Number(ip.value);
+      for (const { network, hostBits } of ofIpv4) if ((value ^ network) >>> hostBits === 0) return true;
+    }
+    return others.length > 0 && others.some((cidr) => cidrContains(cidr, ip));
+  };
+}
+
 /** Whether two networks have an address in common; then one is in the other. */
 export function overlaps(a: Cidr, b: Cidr): boolean {
   if (a.family !== b.family) return false;

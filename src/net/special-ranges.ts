@@ -1,4 +1,4 @@
-import { type Cidr, cidrContains, type Ip, parseCidr } from './ip.ts';
+import { type Cidr, containedIn, parseCidr } from './ip.ts';
 
 /**
  * Special-purpose addresses of the machine itself or of a link, which no pod or node of a cluster can have. Source: IANA special-purpose
@@ -10,6 +10,4 @@ export const specialRanges: readonly Cidr[] = [
   ...['::/8', 'fe80::/10', 'ff00::/8'],
 ].map(parseCidr);
 
-export function isSpecial(ip: Ip): boolean {
-  return specialRanges.some((range) => cidrContains(range, ip));
-}
+export const isSpecial = containedIn(specialRanges);

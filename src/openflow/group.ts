@@ -156,7 +156,7 @@ export function writeBucket(w: ByteWriter, bucket: Bucket): void {
 function writeSelection(w: ByteWriter, selection: GroupSelection): void {
   const start = w.length;
   w.u16(EXPERIMENTER).u16(0).u32(NETRONOME).u32(SELECTION_METHOD).zeros(4);
-  const name = utf8.encode(selection.method);
+  const name = octetsOf(selection.method);
   if (name.length >= METHOD_NAME_BYTES)
     throw new SeineError('INVARIANT', `selection method ${JSON.stringify(selection.method)} is too long`);
   w.raw(name)
@@ -164,6 +164,14 @@ function writeSelection(w: ByteWriter, selection: GroupSelection): void {
     .u64(selection.parameter ?? 0n);
   if (selection.fields !== undefined) writeSelectionFields(w, selection.fields);
   w.patchU16(start + 2, w.length - start).alignTo(8, start);
+}
+
+/** That of the last group is that of nearly all. */
+let known: { readonly method: string; readonly octets: Uint8Array } | undefined;
+
+function octetsOf(method: string): Uint8Array {
+  if (known?.method !== method) known = { method, octets: utf8.encode(method) };
+  return known.octets;
 }
 
 /** Each field's value is the mask of the bits hashed, in an OXM without a mask; prerequisites do not apply. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseCidr, parseIp } from '../net/ip.ts';
+import { ipFromValue, parseCidr, parseIp } from '../net/ip.ts';
 import { ownerOf } from '../pipeline/cookie.ts';
 import { formatFlow, formatGroup } from '../pipeline/format.ts';
 import { compileEndpoint, compileService } from './compile-service.ts';
@@ -70,6 +70,16 @@ describe('compileService', () => {
           'bucket=weight:13,actions=set_field:0xa0a0009->reg3,set_field:0x35/0xffff->reg4,set_field:0x20000/0x70000->reg4,resubmit(,dnat)',
       ],
     });
+  });
+
+  it('leads to the groups of many endpoints by source ports', () => {
+    const cluster = Array.from({ length: 600 }, (_, at) => ({ ip: ipFromValue('ipv4', 0x0a0a_0000n + BigInt(at)), port: 53 }));
+    const { flows, groups } = compile({ cluster });
+    const asked = 'table=balance,priority=200,reg4=0x10000/0x70000,tcp,nw_dst=10.96.0.10';
+    expect(flows.map((flow) => flow.split(' actions=')[0])).toEqual([0, 2, 4, 6].map((from) => `${asked},tp_src=0x${from}/0x6,tp_dst=53`));
+    // 7 is the Service itself, by the name of its first group.
+    expect(flows.map((flow) => flow.slice(flow.lastIndexOf(',') + 1))).toEqual([7, 8, 9, 10].map((id) => `group:${id}`));
+    expect(groups).toHaveLength(4);
   });
 
   it('needs no group for one endpoint', () => {

@@ -3,7 +3,7 @@ import { learnedCookieOf, type Owner } from '../pipeline/cookie.ts';
 import { reg } from '../pipeline/fields.ts';
 import type { Flow, LearnChoice, Match, Step, StepsPattern, Transport } from '../pipeline/flow.ts';
 import { drop, goto, group, load, priority, resubmit } from '../pipeline/flow.ts';
-import type { FlowPattern } from '../pipeline/flow-pattern.ts';
+import { type FlowPattern, type LeadPattern, type LeadPlace, PatternFlow } from '../pipeline/flow-pattern.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
 import type { ProxyNode } from './proxy-config.ts';
 import { bucketFor, choiceOf, groupsFor, type ServiceGroup } from './service-groups.ts';
@@ -59,6 +59,12 @@ interface BalancedSteps {
   readonly sourcePorts?: ServiceGroup['sourcePorts'];
 }
 
+/** The same, where it is led to a group that chooses. */
+interface BalancedGroup {
+  readonly group: number;
+  readonly sourcePorts?: ServiceGroup['sourcePorts'];
+}
+
 /** How each list of endpoints is shared out; worked out once, whichever addresses lead there. */
 class Distribution {
   /** Tells which Service this is; policy will ask. */
@@ -78,25 +84,23 @@ class Distribution {
     return [...this.#byName.values()].flatMap((groups) => groups.map((each) => each.group));
   }
 
-  of(answer: ServiceVerdict, address: ServiceAddress): readonly BalancedSteps[] {
+  of(answer: ServiceVerdict, address: ServiceAddress): readonly (BalancedSteps | BalancedGroup)[] {
     if (answer.do === 'drop') return [{ steps: drop }];
     if (answer.do === 'refuse') return [{ steps: [{ do: 'toAgent', reason: 'noEndpoint' }] }];
     const [only, ...others] = answer.endpoints;
     // One endpoint needs no hash, which would cost every connection another pass through the data path.
     if (only && others.length === 0) return [{ steps: this.#straightTo(only, address) }];
     const isOwn = answer.endpoints.some((endpoint) => isItself(endpoint, address));
-    const groups = isOwn ? this.#ownGroupsOf(answer, address) : this.#groupsOf(answer);
-    return groups.map(({ group: { id }, sourcePorts }) => ({
-      steps: [...(isOwn ? [] : this.#marked), group(id)],
-      ...(sourcePorts && { sourcePorts }),
-    }));
+    if (!isOwn) return this.#groupsOf(answer).map(({ group: { id }, sourcePorts }) => ({ group: id, ...(sourcePorts && { sourcePorts }) }));
+    const groups = this.#ownGroupsOf(answer, address);
+    return groups.map(({ group: { id }, sourcePorts }) => ({ steps: [group(id)], ...(sourcePorts && { sourcePorts }) }));
   }
 
   /**
    * For fragmented datagrams that open a connection: without a group. The tracker reassembles fragments only if they came to it by the
    * same passes through the data path, and a group takes the first one, which alone shows ports, through one more.
    */
-  ofFragments(answer: ServiceVerdict, address: ServiceAddress): readonly BalancedSteps[] {
+  ofFragments(answer: ServiceVerdict, address: ServiceAddress): readonly (BalancedSteps | BalancedGroup)[] {
     if (answer.do !== 'balance') return this.of(answer, address);
     const { endpoints } = answer;
     const parts = endpoints.length > 1 ? fragmentParts : 1;
@@ -109,12 +113,8 @@ class Distribution {
     });
   }
 
-  /** What a packet of this Service has in its registers before an endpoint is chosen. */
   get #marked(): readonly Step[] {
-    const { translation } = this.#intent;
-    // A bucket translates without a look at registers, and still tells `egressEntry` that a translation was tried.
-    const tried = translation === 'bucket' ? [load(reg.serviceState('chosen'))] : [];
-    return [load(reg.routed('yes')), load(reg.group(this.identity)), ...tried];
+    return marked(this.#intent.translation, this.identity);
   }
 
   #straightTo(endpoint: ServiceEndpoint, address: ServiceAddress): readonly Step[] {
@@ -149,6 +149,13 @@ class Distribution {
   }
 }
 
+/** What a packet of a Service has in its registers before an endpoint is chosen. */
+function marked(translation: ServiceIntent['translation'], identity: number): readonly Step[] {
+  // A bucket translates without a look at registers, and still tells `egressEntry` that a translation was tried.
+  const tried = translation === 'bucket' ? [load(reg.serviceState('chosen'))] : [];
+  return [load(reg.routed('yes')), load(reg.group(identity)), ...tried];
+}
+
 /** On, as it is. */
 const passes: StepsPattern = () => [resubmit('egressEntry')];
 
@@ -162,10 +169,16 @@ function balance(intent: ServiceIntent, address: ServiceAddress, shares: Distrib
     const flow = (match: Match, steps: readonly Step[]): Flow => {
       return { table: 'balance', priority: level, match: { ...match, regs: [...(match.regs ?? []), ...marks] }, steps };
     };
+    const stepsOf = (each: BalancedSteps | BalancedGroup): readonly Step[] =>
+      'steps' in each ? each.steps : [...marked(intent.translation, shares.identity), group(each.group)];
+    const isUsual = address.kind === 'cluster' && level === priority.normal;
     return [
-      ...shares.of(answer, address).map(({ steps, sourcePorts }) => flow(matchOf(intent, address, sourcePorts), steps)),
-      ...(intent.transport === 'udp' ? shares.ofFragments(answer, address) : []).map(({ steps, sourcePorts }) =>
-        flow(fragmentsOf(intent, address, sourcePorts), steps),
+      ...shares.of(answer, address).map((each) => {
+        if (isUsual && 'group' in each && each.sourcePorts === undefined) return leading(intent, address, [shares.identity, each.group]);
+        return flow(matchOf(intent, address, each.sourcePorts), stepsOf(each));
+      }),
+      ...(intent.transport === 'udp' ? shares.ofFragments(answer, address) : []).map((each) =>
+        flow(fragmentsOf(intent, address, each.sourcePorts), stepsOf(each)),
       ),
     ];
   };
@@ -173,13 +186,36 @@ function balance(intent: ServiceIntent, address: ServiceAddress, shares: Distrib
   return [...flows(inside, priority.normal, [choose]), ...(sameAnswer ? [] : flows(world, priority.high, [choose, reg.scope('world')]))];
 }
 
+/** What nearly every Service has, and nearly nothing else. */
+function leading({ transport, translation }: ServiceIntent, { ip, port }: ServiceAddress, numbers: LeadPlace['numbers']): Flow {
+  return new PatternFlow(leads[translation][transport], { ip, port, numbers });
+}
+
+function leadPattern(transport: Transport, translation: ServiceIntent['translation']): LeadPattern {
+  return ({ ip, port, numbers: [identity, id] }) => {
+    const match = matchOf({ family: ip.family, transport }, { kind: 'cluster', ip, port });
+    const steps = [...marked(translation, identity), group(id)];
+    return { table: 'balance', priority: priority.normal, match: { ...match, regs: [reg.serviceState('choose')] }, steps };
+  };
+}
+
+const leadPatterns = (translation: ServiceIntent['translation']): Readonly<Record<Transport, LeadPattern>> => ({
+  tcp: leadPattern('tcp', translation),
+  udp: leadPattern('udp', translation),
+  sctp: leadPattern('sctp', translation),
+});
+
+const leads = { bucket: leadPatterns('bucket'), endpoint: leadPatterns('endpoint') } as const;
+
+type OneTransport = Pick<ServiceIntent, 'family' | 'transport'>;
+
 /** The virtual address of node ports is only the node's to use. */
-function addressOf({ family, transport }: ServiceIntent, { kind, ip }: ServiceAddress): Match {
+function addressOf({ family, transport }: OneTransport, { kind, ip }: ServiceAddress): Match {
   return { payload: family, protocol: transport, ipDst: ip, ...(kind === 'nodePort' && { regs: [reg.source('gateway')] }) };
 }
 
 /** A connection to this address. */
-function matchOf(intent: ServiceIntent, address: ServiceAddress, sourcePorts?: BalancedSteps['sourcePorts']): Match {
+function matchOf(intent: OneTransport, address: ServiceAddress, sourcePorts?: BalancedSteps['sourcePorts']): Match {
   return { ...addressOf(intent, address), portDst: address.port, ...(sourcePorts && { portSrc: sourcePorts }) };
 }
 

@@ -28,12 +28,12 @@ interface Choice {
  */
 export function chooseEndpoints(all: readonly Candidate[], place: NodeLocation): Choice {
   const topology = topologyOf(all, place);
-  const ready = all.filter((each) => each.ready && isNear(each, topology, place));
   const here = all.filter(({ nodeName }) => nodeName === place.node);
-  const hereReady = here.filter((each) => each.ready);
+  const cluster = bare(all, (each) => each.ready && isNear(each, topology, place));
+  const local = bare(here, (each) => each.ready);
   return {
-    cluster: bare(ready.length > 0 ? ready : all.filter(isLeaving)),
-    local: bare(hereReady.length > 0 ? hereReady : here.filter(isLeaving)),
+    cluster: cluster.length > 0 ? cluster : bare(all, isLeaving),
+    local: local.length > 0 ? local : bare(here, isLeaving),
     anyEndpoint: all.some((each) => each.ready || isLeaving(each)),
     topology,
   };
@@ -44,6 +44,7 @@ export function chooseEndpoints(all: readonly Candidate[], place: NodeLocation):
  * better a far endpoint than none.
  */
 export function topologyOf(all: readonly Candidate[], { node, zone }: NodeLocation): Topology {
+  if (!all.some(({ nodeHints, zoneHints }) => nodeHints !== undefined || zoneHints !== undefined)) return 'everywhere';
   const ready = all.filter((each) => each.ready);
   const hinted = (hints: (each: Candidate) => readonly string[] | undefined, us: string | undefined): boolean =>
     ready.length > 0 &&
@@ -63,6 +64,8 @@ function isLeaving({ ready, leaving }: Candidate): boolean {
   return leaving && !ready;
 }
 
-function bare(candidates: readonly Candidate[]): readonly ServiceEndpoint[] {
-  return candidates.map(({ ip, port }) => ({ ip, port }));
+function bare(candidates: readonly Candidate[], which: (each: Candidate) => boolean): readonly ServiceEndpoint[] {
+  const found: ServiceEndpoint[] = [];
+  for (const each of candidates) if (which(each)) found.push({ ip: each.ip, port: each.port });
+  return found;
 }

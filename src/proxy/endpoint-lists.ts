@@ -1,8 +1,8 @@
 import type { EndpointSlice } from '../kube/endpoint-slice.ts';
 import type { ServicePort } from '../kube/service.ts';
-import { cidrContains, type Family, type Ip, parseIp } from '../net/ip.ts';
+import { containedIn, type Family, type Ip, parseIp } from '../net/ip.ts';
 import { type SliceEndpoint, unpackEndpoints } from '../net/packed-endpoints.ts';
-import { isSpecial } from '../net/special-ranges.ts';
+import { specialRanges } from '../net/special-ranges.ts';
 import { virtualRanges } from '../pipeline/well-known.ts';
 import { byAddress, type ServiceEndpoint } from './service-intent.ts';
 
@@ -39,6 +39,11 @@ const known = new WeakMap<EndpointSlice, Map<string, Candidates>>();
 
 /** The endpoints of one port of a Service, in its slices of one family. An endpoint that moves between slices may be in two of them. */
 export function candidatesOf(slices: readonly EndpointSlice[], want: EndpointsWanted): Candidates {
+  const [first] = slices;
+  if (first && slices.length === 1) {
+    const { all, refused } = first.family === want.family ? readSlice(first, want) : { all: [], refused: [] };
+    return { all: eachOnce(all), refused };
+  }
   const found = slices
     .filter(({ family }) => family === want.family)
     .map((slice) => (slices.length > fewSlices ? remembered(slice, want) : readSlice(slice, want)));
@@ -74,7 +79,16 @@ function readSlice(slice: EndpointSlice, { port, family, publishNotReady }: Endp
     if (ip.family === family && !isUnroutable(ip)) all.push(candidate(ip, number, endpoint, publishNotReady));
     else refused.push(address);
   }
-  return { all: all.sort(byAddress), refused };
+  return { all: isAscending(all) ? all : all.sort(byAddress), refused };
+}
+
+/** Sorted, and each once. */
+function isAscending(all: readonly Candidate[]): boolean {
+  for (let at = 1; at < all.length; at++) {
+    const [before, each] = [all[at - 1], all[at]];
+    if (before && each && byAddress(before, each) >= 0) return false;
+  }
+  return true;
 }
 
 /** Written out, for there are many. */
@@ -87,13 +101,14 @@ function candidate(ip: Ip, port: number, endpoint: SliceEndpoint, publishNotRead
 
 /** Two slices that disagree are of different age, and it is not known which is newer: an endpoint that is ready in one of them is used. */
 function eachOnce(sorted: readonly Candidate[]): readonly Candidate[] {
+  if (isAscending(sorted)) return sorted;
   const once: Candidate[] = [];
   for (const each of sorted) {
     const before = once.at(-1);
     if (before === undefined || byAddress(before, each) !== 0) once.push(each);
     else if (rank(each) > rank(before)) once[once.length - 1] = each;
   }
-  return once.length === sorted.length ? sorted : once;
+  return once;
 }
 
 function rank({ ready, leaving }: Candidate): number {
@@ -102,6 +117,4 @@ function rank({ ready, leaving }: Candidate): number {
 }
 
 /** Addresses that mean something to a machine itself, or to this bridge, and that no endpoint of a cluster can have. */
-export function isUnroutable(ip: Ip): boolean {
-  return isSpecial(ip) || virtualRanges.some((range) => cidrContains(range, ip));
-}
+export const isUnroutable = containedIn([...specialRanges, ...virtualRanges]);

@@ -5,18 +5,20 @@ import type { ServiceEndpoint } from './service-intent.ts';
 export type PackedList = string & { readonly brand: 'PackedList' };
 
 const portBytes = 2;
+/** Most lists are shorter, and there are many. */
+const scratch = Buffer.alloc(4_096);
 
 export function packList(endpoints: readonly ServiceEndpoint[]): PackedList {
-  let [packed, at] = [Buffer.alloc(0), 0];
+  let [packed, at] = [scratch, 0];
   for (const { ip, port } of endpoints) {
     const size = addressBits(ip.family) / 8 + portBytes;
-    if (at === 0) packed = Buffer.alloc(endpoints.length * size);
+    if (at === 0 && endpoints.length * size > packed.length) packed = Buffer.alloc(endpoints.length * size);
     if (ip.family === 'ipv4') packed.writeUInt32BE(Number(ip.value), at);
     else packed.set(ipToBytes(ip), at);
     packed.writeUInt16BE(port, at + size - portBytes);
     at += size;
   }
-  return packed.toString('latin1') as PackedList;
+  return packed.toString('latin1', 0, at) as PackedList;
 }
 
 export function unpackList(packed: PackedList, family: Family): readonly ServiceEndpoint[] {

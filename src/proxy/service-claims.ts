@@ -44,6 +44,8 @@ const wholeAddress: Readonly<Record<ServiceClaim['right'], readonly HeldClaim[]>
   requested: [{ right: 'requested' }],
 };
 
+const nobody: ReadonlySet<string> = new Set();
+
 /** The API server's own Service; its endpoints are where every client that knows no Service finds it. */
 const apiServerService = 'default/kubernetes';
 
@@ -106,6 +108,8 @@ export class ServiceClaims {
    * @returns the names of others that lay claim to an address of which these claims are others than before
    */
   note(claimant: Claimant, claims: readonly ServiceClaim[]): ReadonlySet<string> {
+    const [only] = claims;
+    if (only && claims.length === 1 && this.#isFirst(claimant, only)) return nobody;
     const byIp = Map.groupBy(claims, ({ ip }) => ip);
     const concerned = new Set<string>();
     const had = this.#ipsOf.get(claimant.name);
@@ -120,6 +124,14 @@ export class ServiceClaims {
     if (first === undefined) this.#ipsOf.delete(claimant.name);
     else this.#ipsOf.set(claimant.name, others.length === 0 ? first : new Set(byIp.keys()));
     return concerned;
+  }
+
+  /** Of most it is the only claim, of an address that nobody else claims: at a start there are many. @returns whether it was that, and is noted */
+  #isFirst({ name, createdAt }: Claimant, claim: ServiceClaim): boolean {
+    if (this.#ipsOf.has(name) || this.#byIp.has(claim.ip)) return false;
+    this.#byIp.set(claim.ip, { name, ...(createdAt === undefined ? {} : { createdAt }), claims: heldOf([claim]) });
+    this.#ipsOf.set(name, claim.ip);
+    return true;
   }
 
   #holdersOf(ip: string): Iterable<Holding> {
@@ -157,6 +169,8 @@ export class ServiceClaims {
   /** Who has one of these spots before `name`, in words for people. */
   holderBefore(name: string, spots: readonly AddressSpot[]): string | undefined {
     for (const spot of spots) {
+      const holders = this.#byIp.get(spot.ip);
+      if (holders === undefined || (!(holders instanceof Map) && holders.name === name)) continue; // nobody else
       const first = this.#firstAt(spot);
       if (first !== undefined && first !== name) return `Service ${first}`;
     }

@@ -6,12 +6,14 @@ import { encodeMatch } from '../openflow/match.ts';
 import { meterFlag, type Meter as OpenFlowMeter, writeMeterMod } from '../openflow/meter.ts';
 import { cookieOf, type Owner } from '../pipeline/cookie.ts';
 import type { Flow, Group, Meter } from '../pipeline/flow.ts';
+import { PatternFlow } from '../pipeline/flow-pattern.ts';
 import { tables } from '../pipeline/tables.ts';
 import { deniedMeters, ingressMeters } from '../pipeline/well-known.ts';
 import type { Wanted } from '../wanted/wanted.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 import { BucketTemplates } from './bucket-template.ts';
 import { packGroup, unpackGroup } from './group-octets.ts';
+import { LeadTemplates } from './lead-template.ts';
 import { toInstructions, toOpenFlowMatch } from './to-openflow.ts';
 
 /**
@@ -41,14 +43,21 @@ export function encodeBridgeEntries(
   owner: Owner,
   { flows, groups, meters }: Pick<Wanted, 'flows' | 'groups' | 'meters'>,
 ): ReadonlyMap<BridgeKey, BridgeValue> {
-  const cookie = cookieOf(owner);
   const entries = new Map<BridgeKey, BridgeValue>();
   for (const meter of meters) entries.set(meterKey(meter.id), meterValue(toOpenFlowMeter(meter)));
   for (const group of groups) entries.set(groupKey(group.id), wantedGroupValue(group));
-  for (const flow of flows)
-    entries.set(keyOfFlow(flow), flowValue({ cookie, instructions: encodeInstructions(toInstructions(flow.steps)) }));
+  for (const flow of flows) {
+    const [key, value] = flow instanceof PatternFlow ? leadTemplates.entryOf(owner, flow) : flowEntry(flow, cookieOf(owner));
+    entries.set(key as BridgeKey, value as BridgeValue);
+  }
   return entries;
 }
+
+function flowEntry(flow: Flow, cookie: bigint): readonly [BridgeKey, BridgeValue] {
+  return [keyOfFlow(flow), flowValue({ cookie, instructions: encodeInstructions(toInstructions(flow.steps)) })];
+}
+
+const leadTemplates = new LeadTemplates((flow) => flowEntry(flow, 0n));
 
 function keyOfFlow(flow: Flow): BridgeKey {
   return flowKey(tables[flow.table].id, flow.priority, encodeMatch(toOpenFlowMatch(flow.match)));
@@ -177,7 +186,8 @@ const bucketTemplates = new BucketTemplates();
 
 function wantedGroupValue({ id, buckets }: Group): BridgeValue {
   const message = encodeGroupAround({ id, type: 'select', selection: { method: 'dp_hash' } }, (w) => {
-    for (const [index, bucket] of buckets.entries()) bucketTemplates.write(w, bucket, index);
+    let index = 0;
+    for (const bucket of buckets) bucketTemplates.write(w, bucket, index++);
   });
   return packGroup(message) as BridgeValue;
 }
@@ -211,6 +221,15 @@ export function decodeFlowEntry(key: BridgeKey, value: BridgeValue): DecodedFlow
     cookie: bytes.readBigUInt64BE(0),
     instructions: bytes.subarray(VALUE_HEADER_BYTES),
   };
+}
+
+/** Of a flow's value, without the rest of it: it is asked of all flows that a start finds. */
+export function cookieIn(value: BridgeValue): bigint {
+  return (BigInt(wordAt(value, 0)) << 32n) | BigInt(wordAt(value, 4));
+}
+
+function wordAt(text: string, at: number): number {
+  return ((text.charCodeAt(at) << 24) | (text.charCodeAt(at + 1) << 16) | (text.charCodeAt(at + 2) << 8) | text.charCodeAt(at + 3)) >>> 0;
 }
 
 /** Groups and meters that a flow leads to: the switch refuses it without them, and deletes it with them. */

@@ -1,10 +1,10 @@
 import { cookieFeature } from '../pipeline/cookie.ts';
 import { tables } from '../pipeline/tables.ts';
-import { type BridgeKey, type BridgeValue, decodeFlowEntry, tableOfKey } from './bridge-entry.ts';
+import { type BridgeKey, type BridgeValue, cookieIn, tableOfKey } from './bridge-entry.ts';
 import type { FrontEntries } from './filling.ts';
 
 /** Of the bridge: the table by which every packet comes. */
 export const bridgeFront: FrontEntries<BridgeKey, BridgeValue> = {
   has: (key) => tableOfKey(key) === tables.classify.id,
-  isOurs: (key, value) => cookieFeature(decodeFlowEntry(key, value).cookie) !== undefined,
+  isOurs: (_, value) => cookieFeature(cookieIn(value)) !== undefined,
 };

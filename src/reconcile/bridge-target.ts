@@ -56,6 +56,10 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
     this.#packings = packings;
   }
 
+  async ready(signal: AbortSignal): Promise<void> {
+    await this.#connection.untilUp(signal);
+  }
+
   async observe(signal: AbortSignal): Promise<Map<BridgeKey, BridgeValue>> {
     const entries = new PackedMap<BridgeKey, BridgeValue>(this.#packings);
     await this.visit((key, value) => entries.set(key, value), signal);

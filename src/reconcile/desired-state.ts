@@ -81,14 +81,17 @@ export class DesiredState<K extends string, V> {
   set(owner: string, wanted: ReadonlyMap<K, V>): number {
     const had = this.keysOf(owner);
     if (had.length === 0 && wanted.size === 0) return this.#revision;
-    for (const key of [...had, ...wanted.keys()]) this.#unpack(key);
+    for (const key of had) this.#unpack(key);
+    for (const key of wanted.keys()) this.#unpack(key);
     const changed: K[] = [];
     for (const key of had) if (!wanted.has(key) && this.#release(key, owner)) changed.push(key);
     for (const [key, value] of wanted) if (this.#claim(key, owner, value)) changed.push(key);
-    const [only, ...others] = wanted.keys();
-    if (only === undefined) this.#byOwner.delete(owner);
-    else this.#byOwner.set(owner, others.length === 0 ? only : [only, ...others]);
-    for (const key of [...had, ...wanted.keys()]) this.#pack(key);
+    const keys = [...wanted.keys()];
+    const [first] = keys;
+    if (first === undefined) this.#byOwner.delete(owner);
+    else this.#byOwner.set(owner, keys.length === 1 ? first : keys);
+    for (const key of had) this.#pack(key);
+    for (const key of keys) this.#pack(key);
     return this.#changed(owner, changed);
   }
 

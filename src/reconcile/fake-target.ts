@@ -12,6 +12,7 @@ export class FakeTarget<K, V> implements Target<K, V> {
   readonly #needs: (key: K, value: V) => readonly K[];
   readonly log: string[] = [];
   /** Absent, as for most targets. */
+  ready?: NonNullable<Target<K, V>['ready']>;
   visit?: NonNullable<Target<K, V>['visit']>;
   isLeftover?: NonNullable<Target<K, V>['isLeftover']>;
   /** Keys that are always refused. */

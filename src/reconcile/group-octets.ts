@@ -93,11 +93,11 @@ function writePacked(message: Uint8Array, { size, count }: BucketSpan, varying: 
   scratch.writeUInt16BE(count, 3);
   scratch.writeUInt16BE(varying, 5);
   const [firstEnd, end] = [GROUP_MOD.buckets + size, GROUP_MOD.buckets + size * count];
-  scratch.set(message.subarray(0, firstEnd), PACKED_HEAD_BYTES);
+  for (let at = 0; at < firstEnd; at++) scratch[PACKED_HEAD_BYTES + at] = message[at] ?? 0; // less than a view of it takes
   let to = PACKED_HEAD_BYTES + firstEnd;
   for (let column = 0; column < varying; column++) to = scratch.writeUInt16BE(columns[column] ?? 0, to);
   for (let bucket = firstEnd; bucket < end; bucket += size)
     for (let column = 0; column < varying; column++) scratch[to++] = message[bucket + (columns[column] ?? 0)] ?? 0;
-  scratch.set(message.subarray(end), to);
-  return to + message.length - end;
+  for (let at = end; at < message.length; at++) scratch[to++] = message[at] ?? 0;
+  return to;
 }

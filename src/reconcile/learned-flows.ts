@@ -1,5 +1,6 @@
 import { isLearned, learnedCookie } from '../pipeline/cookie.ts';
 import { type Flow, isLearnStep, type LearnStep } from '../pipeline/flow.ts';
+import { PatternFlow } from '../pipeline/flow-pattern.ts';
 import { toLearn } from './learn-actions.ts';
 import { type FlowToJudge, LearnedTemplate } from './learned-template.ts';
 
@@ -53,7 +54,8 @@ export class LearnedFlows {
 
   /** Replaces what `owner` declares by the steps of these flows. */
   declare(owner: string, flows: readonly Flow[]): void {
-    const steps = flows.flatMap((flow) => flow.steps.filter(isLearnStep));
+    const steps: LearnStep[] = [];
+    for (const flow of flows) if (!(flow instanceof PatternFlow)) for (const step of flow.steps) if (isLearnStep(step)) steps.push(step);
     const before = this.#byOwner.get(owner) ?? [];
     if (steps.length === 0 && before.length === 0) return;
     const untilMs = Infinity;

@@ -10,7 +10,7 @@ import { nothing, type Wanted } from '../wanted/wanted.ts';
 import {
   type BridgeKey,
   type BridgeValue,
-  decodeFlowEntry,
+  cookieIn,
   depthOfKey,
   encodeBridgeEntries,
   isDeniedMeterKey,
@@ -319,8 +319,7 @@ export class NodeState {
     };
     this.reconcilers.switch.allowRemovals();
     this.reconcilers.bridge.allowRemovals(
-      (key, value) =>
-        (isMeterKey(key) && !isOfPolicy(key, value)) || isOpenFlowSetting(key) || (isFlowKey(key) && isGone(cookieOfFlow(key, value))),
+      (key, value) => (isMeterKey(key) && !isOfPolicy(key, value)) || isOpenFlowSetting(key) || (isFlowKey(key) && isGone(cookieIn(value))),
     );
     this.reconcilers.links.allowRemovals();
   }
@@ -427,13 +426,9 @@ function afterAllThatIsReady(): Promise<void> {
   return new Promise((resolve) => process.nextTick(resolve));
 }
 
-function cookieOfFlow(key: BridgeKey, value: BridgeValue): bigint {
-  return decodeFlowEntry(key, value).cookie;
-}
-
 function isOfPolicy(key: BridgeKey, value: BridgeValue): boolean {
   if (isMeterKey(key)) return isDeniedMeterKey(key) || numberOf(key) <= openingsMeters.last;
-  const feature = isFlowKey(key) ? cookieFeature(cookieOfFlow(key, value)) : undefined;
+  const feature = isFlowKey(key) ? cookieFeature(cookieIn(value)) : undefined;
   return feature === 'policy' || feature === 'subject';
 }
 

@@ -7,6 +7,7 @@ export class Progress {
   readonly #settled = new EventEmitter().setMaxListeners(0);
   #realized = -1;
   #confirmed = -1;
+  #made = 0;
   /** Owners that are ahead of the common revision. */
   readonly #ahead = new Map<string, number>();
 
@@ -20,10 +21,11 @@ export class Progress {
     return this.#realized;
   }
 
-  /** A whole round is over. @param invalidated the newest invalidation that it has answered */
-  reached(revision: number, invalidated: number): void {
+  /** A whole round is over. @param invalidated the newest invalidation that it has answered @param round its number; they grow */
+  reached(revision: number, invalidated: number, round: number): void {
     this.#realized = revision;
     this.#confirmed = invalidated;
+    this.#made = round;
     for (const [owner, ahead] of this.#ahead) if (ahead <= revision) this.#ahead.delete(owner);
     this.#settled.emit('round');
     this.#settled.emit('part');
@@ -61,6 +63,11 @@ export class Progress {
 
   async untilConfirmed(invalidated: number, why: () => SeineError | undefined, signal: AbortSignal): Promise<void> {
     while (this.#confirmed < invalidated) await this.#next(why, signal);
+  }
+
+  /** @param round the number of it, or of an earlier one */
+  async untilMade(round: number, why: () => SeineError | undefined, signal: AbortSignal): Promise<void> {
+    while (this.#made < round) await this.#next(why, signal);
   }
 
   async #next(why: () => SeineError | undefined, signal: AbortSignal, event: 'round' | 'part' = 'round'): Promise<void> {

@@ -72,3 +72,56 @@ it('counts the rest from the end of the last look, whoever took it', () => {
   expect([due(0, 0), due(3_000, 0), due(4_000, 0), due(1_500, 1_000), due(9_000, 100)]).toEqual([4_000, 1_000, 0, 49_500, 0]);
   expect(untilDueMs({ lastLook: undefined })).toBeGreaterThan(0);
 });
+
+it('looks once at a target that it has to wait for, though it is another one by then', async () => {
+  await t.end();
+  t = reconcilerScene();
+  const connected = Promise.withResolvers<void>();
+  t.target.ready = () => connected.promise;
+  t.start();
+  const wanted = t.want('a', { x: 1 });
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(t.target.log).toEqual([]);
+  connected.resolve();
+  t.reconciler.invalidate(); // as whoever hears of a new connection does
+  await wanted;
+  expect(t.target.log).toEqual(['observe', 'apply x']);
+});
+
+it('does not wait for a target of which all is known', async () => {
+  await t.want('a', { x: 1 });
+  t.target.ready = () => Promise.reject(new Error('asked'));
+  await t.want('a', { x: 2 });
+  expect(t.target.held).toEqual(new Map([['x', 2]]));
+});
+
+it('makes a round of what may be removed by then, without a look', async () => {
+  await t.end();
+  t = reconcilerScene();
+  t.target.held.set('left', 1);
+  t.start();
+  await t.want('a', { x: 1 });
+  expect(t.target.held.has('left')).toBe(true);
+  t.reconciler.allowRemovals();
+  await t.reconciler.roundMade(t.deadline());
+  expect([t.target.held.has('left'), t.target.log]).toEqual([false, ['observe', 'apply x', 'apply -left']]);
+});
+
+it('does not count the round that is under way', async () => {
+  await t.want('a', { x: 1 });
+  const held = Promise.withResolvers<void>();
+  const apply = t.target.apply.bind(t.target);
+  let made = false;
+  t.target.apply = async (plan) => {
+    if (plan.put.has('y')) await held.promise;
+    await apply(plan);
+  };
+  const wanted = t.want('a', { y: 1 });
+  await new Promise((resolve) => setImmediate(resolve));
+  const round = t.reconciler.roundMade(t.deadline()).then(() => (made = true));
+  t.target.held.set('z', 1);
+  held.resolve();
+  await wanted;
+  expect(made).toBe(false);
+  await round;
+});

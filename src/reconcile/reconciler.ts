@@ -55,6 +55,8 @@ export class Reconciler<K extends string, V> {
   #doubts = 0;
   /** Keys that have to change at once, of all rounds since the last one that was whole: after a lost answer nobody knows whether they did. */
   #groups: readonly ReadonlySet<K>[] = [];
+  /** Rounds that were begun. */
+  #begun = 0;
   /** The round that is under way. */
   #writing: Round<K, V> | undefined;
   /** When the retry timer fires; `Infinity` while there is none. */
@@ -125,8 +127,13 @@ export class Reconciler<K extends string, V> {
    */
   allowRemovals(which: (key: K, held: V) => boolean = () => true): void {
     this.#mayRemove = which;
-    for (const key of this.#withheld) this.#recheck.add(key);
-    this.#withheld.clear();
+    const held = this.#observed.actual;
+    for (const key of this.#withheld) {
+      const value = held?.get(key);
+      if (value !== undefined && !which(key, value)) continue; // of many thousands, none may go for a while
+      this.#recheck.add(key);
+      this.#withheld.delete(key);
+    }
     this.#bell.ring();
   }
 
@@ -203,6 +210,16 @@ export class Reconciler<K extends string, V> {
   }
 
   /**
+   * Resolves once a round is over that began after this call: what was wanted by now, and what may be removed, was written, refused owners excepted. Unlike
+   * `confirmed` it has nothing looked at that is known.
+   */
+  async roundMade(signal: AbortSignal): Promise<void> {
+    const next = this.#begun + 1;
+    this.#bell.ring();
+    await this.#progress.untilMade(next, () => this.#lastError, signal);
+  }
+
+  /**
    * As `realized`, for one owner, which may be ahead of the others.
    *
    * @throws SeineError `REFUSED` if the target refuses what this owner wants
@@ -263,6 +280,9 @@ export class Reconciler<K extends string, V> {
   }
 
   async #round(signal: AbortSignal): Promise<void> {
+    // A new connection invalidates what is known: a look that was begun before it is there would be one for nothing, of a hundred thousand entries.
+    if (this.#observed.actual === undefined) await this.#target.ready(signal);
+    const number = ++this.#begun;
     const startedMs = this.#options.now();
     const { desired } = this.#options;
     this.#filling.begin();
@@ -293,7 +313,7 @@ export class Reconciler<K extends string, V> {
     this.#groups = [];
     this.#goodMs = this.#options.now();
     this.#repairing = 0;
-    this.#progress.reached(revision, invalidations);
+    this.#progress.reached(revision, invalidations, number);
     // What was wanted meanwhile came after the beginning of this round.
     this.#behindSinceMs = desired.revision > revision ? startedMs : undefined;
   }

@@ -8,6 +8,12 @@ export interface Plan<K, V> {
 
 /** Something that is made equal to a desired state: the flows of a bridge, the ports of a switch, the routes of a host. */
 export interface Target<K, V> {
+  /**
+   * Resolves once it can be looked at, and whoever has to know of that knows: a look that began before would be one at what was there before. Left out: it
+   * always can.
+   */
+  ready?(signal: AbortSignal): Promise<void>;
+
   /** Everything of Seine's that the target holds now. The caller owns the map. */
   observe(signal: AbortSignal): Promise<Map<K, V>>;
 

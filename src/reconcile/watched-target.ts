@@ -21,6 +21,10 @@ export class WatchedTarget<K, V> implements Target<K, V> {
     this.#blockedBy = blockedBy;
   }
 
+  async ready(signal: AbortSignal): Promise<void> {
+    await this.#target.ready?.(signal);
+  }
+
   observe(signal: AbortSignal): Promise<Map<K, V>> {
     return this.#target.observe(signal);
   }

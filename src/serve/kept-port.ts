@@ -37,6 +37,8 @@ export class KeptPort implements ServedPort {
   }
 }
 
+const none: ReadonlyMap<Owner, ServedPort> = new Map();
+
 /** The ports of each Service by owner. Most Services have one, and there are many: a map of one is large. */
 export class PortsOfServices {
   readonly #ports = new Map<string, readonly [Owner, ServedPort] | ReadonlyMap<Owner, ServedPort>>();
@@ -52,7 +54,8 @@ export class PortsOfServices {
 
   of(service: string): ReadonlyMap<Owner, ServedPort> {
     const ports = this.#ports.get(service);
-    return ports instanceof Map ? ports : new Map(ports === undefined ? [] : [ports as readonly [Owner, ServedPort]]);
+    if (ports === undefined) return none;
+    return ports instanceof Map ? ports : new Map([ports as readonly [Owner, ServedPort]]);
   }
 
   /** Replaces what there was. */

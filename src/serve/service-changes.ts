@@ -53,6 +53,7 @@ interface ChangedPort {
 
 /** @param after what is served of the Service from now on; of `before` the intents are made anew */
 export function changedPorts(before: ReadonlyMap<Owner, ServedPort>, after: ReadonlyMap<Owner, ServiceIntent>): readonly ChangedPort[] {
+  if (before.size === 0) return Array.from(after, ([owner, is]) => ({ owner, was: undefined, is }));
   const owners = new Set([...before.keys(), ...after.keys()]);
   return Array.from(owners, (owner) => ({ owner, was: before.get(owner)?.intent, is: after.get(owner) }));
 }

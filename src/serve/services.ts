@@ -287,7 +287,7 @@ export class Services {
     const { before, after, intents, failed, objections } = refresh;
     for (const [owner, port] of before) if (!after.has(owner) && !failed.has(owner)) this.#ports.drop(owner, port);
     this.#served.set(key, after);
-    this.objections.set(key, [...new Set(objections)]);
+    this.objections.set(key, objections.length === 0 ? objections : [...new Set(objections)]);
     const result = { key, service, slices, ports: after, objections: this.objections.of(key) };
     for (const subscriber of this.#subscribers) subscriber.compared?.(result);
     return nodeState.bridge.revision === revision ? [] : [{ key, service, arrival, ports: changedPorts(before, intents), occasion }];
