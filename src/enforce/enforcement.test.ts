@@ -466,6 +466,21 @@ describe('a pod of which too little is known', () => {
   });
 });
 
+it('makes the flows of pods that stay as they are no second time, whoever starts beside them', async () => {
+  facts.clear();
+  const enforcement = await enforce();
+  await enforcement.attach(web, never);
+  await enforcement.settled();
+  bridge.told.length = 0;
+  await enforcement.attach(second, never);
+  await enforcement.settled();
+  expect(bridge.told).toEqual([`want ${second.owner}`]);
+  put(denyAll);
+  await enforcement.settled();
+  expect(is(enforcement)).toBe('closed');
+  expect(bridge.told).toContain(`want ${web.owner}`);
+});
+
 describe('numbers', () => {
   const asked: string[] = [];
   let leftovers = true;
