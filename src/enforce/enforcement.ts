@@ -347,19 +347,10 @@ export class Enforcement {
       if (!this.#isFed) for (const key of this.#subjects.pods()) this.#due.add(key);
       this.#isFed = true;
       // Of those the engine says nothing, and a policy may have come to their namespace.
-      for (const key of this.#subjects.pods()) if (!this.#engine.matrix.subjects.has(key) && !this.#isLed(key)) this.#due.add(key);
+      for (const key of this.#subjects.pods()) if (!this.#engine.matrix.subjects.has(key)) this.#due.add(key);
       for (const key of [...this.#due]) await this.#flip(key);
       if (this.#due.size === 0) await this.#rows.settle(signal);
     } while (this.#isBehind && !signal.aborted);
-  }
-
-  /** Whether a pod's packets are led to what holds for it now. */
-  #isLed(key: string): boolean {
-    for (const subject of this.#subjects.ofPod(key)) {
-      const led = this.#standing.get(subject.owner);
-      if (led === undefined || !isSameStanding(led, this.#standings.of(subject))) return false;
-    }
-    return true;
   }
 
   /** Whether every attachment is led to what holds for it, and the bridge has that and nothing of policy that nobody wants. */

@@ -11,17 +11,11 @@ export function parseMac(text: string): Mac {
 }
 
 export function macToBytes(mac: Mac): Uint8Array {
-  const bytes = new Uint8Array(6);
-  for (let at = 0; at < 6; at++) bytes[at] = Number.parseInt(mac.slice(at * 3, at * 3 + 2), 16);
-  return bytes;
+  return Uint8Array.from(mac.split(':'), (octet) => Number.parseInt(octet, 16));
 }
-
-const hexOf = Array.from({ length: 256 }, (_, octet) => octet.toString(16).padStart(2, '0'));
 
 /** @param bytes exactly six octets */
 export function macFromBytes(bytes: Uint8Array): Mac {
   if (bytes.length !== 6) throw new SeineError('INVARIANT', `an Ethernet address has 6 octets, not ${bytes.length}`);
-  let text = '';
-  for (const octet of bytes) text += `${text === '' ? '' : ':'}${hexOf[octet]}`;
-  return text as Mac;
+  return Array.from(bytes, (octet) => octet.toString(16).padStart(2, '0')).join(':') as Mac;
 }

@@ -2,7 +2,7 @@ import { addressBits, type Family, ipFromBytes } from '../net/ip.ts';
 import { writeBucket } from '../openflow/group.ts';
 import type { Bucket, StepsPattern, TransportAddress } from '../pipeline/flow.ts';
 import { ByteWriter } from '../wire/bytes.ts';
-import { ByteTemplate, probes } from './byte-template.ts';
+import { ByteTemplate, probes, writePlace } from './byte-template.ts';
 import { toActions } from './to-openflow.ts';
 
 /** Behind the address: two octets of the port, four of the bucket's number, two of its weight. */
@@ -24,17 +24,10 @@ export class BucketTemplates {
     } else writeBucket(w, { id, weight, actions: toActions(bucket.steps) });
   }
 
-  #load({ ip: { family, value }, port }: TransportAddress, id: number, weight: number): void {
-    const view = this.#view;
-    if (family === 'ipv4') view.setUint32(0, Number(value));
-    else {
-      view.setBigUint64(0, value >> 64n);
-      view.setBigUint64(8, BigInt.asUintN(64, value));
-    }
-    const at = addressBits(family) / 8;
-    view.setUint16(at, port);
-    view.setUint32(at + 2, id);
-    view.setUint16(at + 6, weight);
+  #load(place: TransportAddress, id: number, weight: number): void {
+    const at = writePlace(this.#view, place);
+    this.#view.setUint32(at, id);
+    this.#view.setUint16(at + 4, weight);
   }
 
   #templateOf(pattern: StepsPattern, family: Family): ByteTemplate {

@@ -1,4 +1,6 @@
 import { SeineError } from '../errors/seine-error.ts';
+import { addressBits } from '../net/ip.ts';
+import type { TransportAddress } from '../pipeline/flow.ts';
 
 /** Octets at which the probes of a template begin: no octet of an entry differs by as much between two of them. */
 const probeBases = [0x10, 0x40, 0xa0] as const;
@@ -73,4 +75,16 @@ export function probes<T>(given: number, encode: (octets: Uint8Array) => T): rea
 
 function misfit(why: string): SeineError {
   return new SeineError('INVARIANT', `flows of one pattern differ by more than their endpoint: ${why}`);
+}
+
+/** Writes an address and a port, as a probe of a pattern begins with them. @returns what follows them */
+export function writePlace(view: DataView, { ip: { family, value }, port }: TransportAddress): number {
+  if (family === 'ipv4') view.setUint32(0, Number(value));
+  else {
+    view.setBigUint64(0, value >> 64n);
+    view.setBigUint64(8, BigInt.asUintN(64, value));
+  }
+  const at = addressBits(family) / 8;
+  view.setUint16(at, port);
+  return at + 2;
 }

@@ -1,8 +1,8 @@
 import { addressBits, type Family, ipFromBytes } from '../net/ip.ts';
 import { cookieWords, type Owner } from '../pipeline/cookie.ts';
 import type { Flow } from '../pipeline/flow.ts';
-import { type LeadPattern, leadNumbers, type PatternFlow } from '../pipeline/flow-pattern.ts';
-import { ByteTemplate, probes } from './byte-template.ts';
+import { type LeadPattern, type LeadPlace, leadNumbers, type PatternFlow } from '../pipeline/flow-pattern.ts';
+import { ByteTemplate, probes, writePlace } from './byte-template.ts';
 
 interface LeadTemplate {
   readonly key: ByteTemplate;
@@ -40,17 +40,10 @@ export class LeadTemplates {
     return [key.fill(this.#given), value.fill(this.#given)];
   }
 
-  #load({ ip: { family, value }, port, numbers }: PatternFlow['from']['place']): void {
-    const view = this.#view;
-    if (family === 'ipv4') view.setUint32(0, Number(value));
-    else {
-      view.setBigUint64(0, value >> 64n);
-      view.setBigUint64(8, BigInt.asUintN(64, value));
-    }
-    const at = addressBits(family) / 8;
-    view.setUint16(at, port);
-    view.setUint32(at + 2, numbers[0]);
-    view.setUint32(at + 2 + NUMBER_OCTETS, numbers[1]);
+  #load(place: LeadPlace): void {
+    const at = writePlace(this.#view, place);
+    this.#view.setUint32(at, place.numbers[0]);
+    this.#view.setUint32(at + NUMBER_OCTETS, place.numbers[1]);
   }
 
   #templateOf(pattern: LeadPattern, family: Family): LeadTemplate {
