@@ -19,7 +19,7 @@ const help = `npm run test:soak -- [--steps N | --minutes N] [--seed N] [--conta
 
 Real are: agent, plugin, Open vSwitch (userspace data path), namespaces, interfaces, journal, API server of the lab. The runtime is
 the lab's, which calls the plugin as libcni does. In the first quarter the daemons and the agent are killed, and later no more: how
-their memory grows is measured then. In the end the node must hold what it held at first.
+their memory grows is measured then, when nothing was asked of them for half a minute. In the end the node must hold what it held at first.
 `;
 
 const stepsUsual = '100000';

@@ -12,12 +12,16 @@ import { ServiceChurn } from './service-churn.ts';
 import { type Sample, type Slope, slopeOf } from './slope.ts';
 
 /** Between two looks at everything: so many of them are enough. */
-const roundSteps = { least: 500, most: 2_000, rounds: 50 } as const;
+const roundSteps = { least: 500, most: 1_000, rounds: 50 } as const;
 /** Of the whole: processes are killed in rounds of the beginning; then each lives on, so that what it leaks adds up. */
 const violentShare = 0.25;
 /** Of the time in which processes live on: its beginning is the heap's way to its size, and not measured. */
 const settlingShare = 0.25;
-const sampleEveryMs = 10_000;
+/**
+ * After a round nothing is asked of the node for so long, and then memory is read. By then the agent's engine has found the node to be at rest and collected its garbage (src/agent/memory-tuner.ts: ten
+ * seconds, and fifteen): while it is busy its heap goes up for half an hour and down again, which a run of two hours cannot tell from a leak.
+ */
+const restMs = 30_000;
 /** MiB an hour. A slope is above it if the whole interval of 95 % is. */
 const slopeMost = 1;
 const lanes = 8;
@@ -75,8 +79,6 @@ export class Soak {
   #kills = 0;
   #killing: Promise<void> | undefined;
   readonly #startedMs = performance.now();
-  /** Whether processes live on. */
-  #isCalm = false;
 
   constructor(options: SoakOptions) {
     this.#options = options;
@@ -86,8 +88,7 @@ export class Soak {
   async run(): Promise<SoakOutcome> {
     const { runtime, lab } = this.#options;
     const before = await censusOf(lab);
-    const sampling = setInterval(() => this.#sample(), sampleEveryMs);
-    const done = await this.#runRounds().finally(() => clearInterval(sampling));
+    const done = await this.#runRounds();
     await this.#services.close();
     await Promise.all([...runtime.live.keys()].map((id) => runtime.remove(id)));
     await this.#expectNothingLeaked();
@@ -112,9 +113,11 @@ export class Soak {
     while (this.#progress(done) < 1 && this.#problems.length === 0) {
       const count = Math.min(most, steps - done);
       const isViolent = this.#progress(done) < violentShare;
-      this.#isCalm ||= !isViolent;
       await this.#round(count, isViolent);
       done += count;
+      // Figures of one round and the next are of as many containers.
+      await this.#levelTo(Math.ceil(this.#options.runtime.size / 2));
+      if (!isViolent) await this.#rest();
       await this.#inspect(done);
     }
     return done;
@@ -208,9 +211,18 @@ export class Soak {
     };
   }
 
-  /** Of the time in which nothing is killed. */
-  #sample(): void {
-    if (this.#isCalm) this.#samples.push({ hours: (performance.now() - this.#startedMs) / 3_600_000, ...this.#figures() });
+  /** Adds and removes containers until there are so many. */
+  async #levelTo(count: number): Promise<void> {
+    const { runtime } = this.#options;
+    const ids = [...runtime.live.keys()];
+    await Promise.all(ids.slice(count).map((id) => runtime.remove(id)));
+    await Promise.all(Array.from({ length: Math.max(0, count - ids.length) }, () => runtime.add()));
+  }
+
+  /** What processes hold when nothing is asked of them; of the time in which nothing is killed. */
+  async #rest(): Promise<void> {
+    await sleep(restMs);
+    this.#samples.push({ hours: (performance.now() - this.#startedMs) / 3_600_000, ...this.#figures() });
   }
 
   /** How fast memory grows, by each process; those that surely grow faster than they may are problems. */

@@ -39,6 +39,8 @@ export class CrashRuntime {
   readonly #plugins = new Set<AbortController>();
   #lastId = 0;
   readonly #prefix: string;
+  /** How many containers there may be at once. */
+  readonly size: number;
 
   private constructor(
     { runtime, cacheFolder }: { readonly runtime: CniRuntime; readonly cacheFolder: string },
@@ -50,6 +52,7 @@ export class CrashRuntime {
     this.#cacheFolder = cacheFolder;
     this.#network = network;
     this.#free = [...namespaces];
+    this.size = namespaces.length;
     this.#prefix = prefix;
   }
 
