@@ -4,6 +4,7 @@ import { SeineError } from '../errors/seine-error.ts';
 /** Which revisions a target holds, for callers that wait. */
 export class Progress {
   readonly #name: string;
+  readonly #why: () => SeineError | undefined;
   readonly #settled = new EventEmitter().setMaxListeners(0);
   #realized = -1;
   #confirmed = -1;
@@ -11,9 +12,10 @@ export class Progress {
   /** Owners that are ahead of the common revision. */
   readonly #ahead = new Map<string, number>();
 
-  /** @param name of the target, for messages */
-  constructor(name: string) {
+  /** @param name of the target, for messages @param why called when a caller gives up: what keeps the target, or undefined */
+  constructor(name: string, why: () => SeineError | undefined) {
     this.#name = name;
+    this.#why = why;
   }
 
   /** The newest revision that the target is known to hold for all owners; -1 before the first. */
@@ -47,34 +49,33 @@ export class Progress {
     this.#ahead.clear();
   }
 
-  /** @param why called when the caller gives up: what blocked the target, or undefined */
-  async untilRealized(revision: number, why: () => SeineError | undefined, signal: AbortSignal): Promise<void> {
-    while (this.#realized < revision) await this.#next(why, signal);
+  async untilRealized(revision: number, signal: AbortSignal): Promise<void> {
+    while (this.#realized < revision) await this.#next(signal);
   }
 
-  async untilRealizedFor(owner: string, revision: number, why: () => SeineError | undefined, signal: AbortSignal): Promise<void> {
-    while (Math.max(this.#realized, this.#ahead.get(owner) ?? -1) < revision) await this.#next(why, signal);
+  async untilRealizedFor(owner: string, revision: number, signal: AbortSignal): Promise<void> {
+    while (Math.max(this.#realized, this.#ahead.get(owner) ?? -1) < revision) await this.#next(signal);
   }
 
   /** @param isSo looked at again after each part of a round */
-  async until(isSo: () => boolean, why: () => SeineError | undefined, signal: AbortSignal): Promise<void> {
-    while (!isSo()) await this.#next(why, signal, 'part');
+  async until(isSo: () => boolean, signal: AbortSignal): Promise<void> {
+    while (!isSo()) await this.#next(signal, 'part');
   }
 
-  async untilConfirmed(invalidated: number, why: () => SeineError | undefined, signal: AbortSignal): Promise<void> {
-    while (this.#confirmed < invalidated) await this.#next(why, signal);
+  async untilConfirmed(invalidated: number, signal: AbortSignal): Promise<void> {
+    while (this.#confirmed < invalidated) await this.#next(signal);
   }
 
   /** @param round the number of it, or of an earlier one */
-  async untilMade(round: number, why: () => SeineError | undefined, signal: AbortSignal): Promise<void> {
-    while (this.#made < round) await this.#next(why, signal);
+  async untilMade(round: number, signal: AbortSignal): Promise<void> {
+    while (this.#made < round) await this.#next(signal);
   }
 
-  async #next(why: () => SeineError | undefined, signal: AbortSignal, event: 'round' | 'part' = 'round'): Promise<void> {
+  async #next(signal: AbortSignal, event: 'round' | 'part' = 'round'): Promise<void> {
     try {
       await once(this.#settled, event, { signal });
     } catch (thrown) {
-      const reason = why();
+      const reason = this.#why();
       throw new SeineError('CANCELLED', `waiting for ${this.#name}${reason === undefined ? '' : `: ${reason.message}`}`, { cause: thrown });
     }
   }

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { reconcilerScene } from './reconciler-scene.ts';
 import { restMs, untilDueMs } from './sweep.ts';
@@ -86,6 +87,18 @@ it('looks once at a target that it has to wait for, though it is another one by 
   t.reconciler.invalidate(); // as whoever hears of a new connection does
   await wanted;
   expect(t.target.log).toEqual(['observe', 'apply x']);
+});
+
+it('says to who gives up that the target was never there', async () => {
+  await t.end();
+  t = reconcilerScene();
+  t.target.ready = async (signal) => void (await once(signal, 'abort'));
+  t.start();
+  await new Promise((resolve) => setImmediate(resolve));
+  await expect(t.reconciler.realized(0, AbortSignal.abort())).rejects.toThrow(
+    'waiting for fake: [UNAVAILABLE] fake cannot be looked at yet',
+  );
+  expect(t.reconciler.lastError).toBeUndefined();
 });
 
 it('does not wait for a target of which all is known', async () => {

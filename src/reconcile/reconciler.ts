@@ -51,6 +51,8 @@ export class Reconciler<K extends string, V> {
   /** Keys whose removal is not allowed yet. */
   readonly #withheld = new Set<K>();
   #lastError: SeineError | undefined;
+  /** Said to those who give up waiting while the target is waited for, which is no failure. */
+  #notReady: SeineError | undefined;
   /** Refusals in a row that were not believed. */
   #doubts = 0;
   /** Keys that have to change at once, of all rounds since the last one that was whole: after a lost answer nobody knows whether they did. */
@@ -66,7 +68,7 @@ export class Reconciler<K extends string, V> {
 
   constructor(options: ReconcilerOptions<K, V>) {
     this.#options = options;
-    this.#progress = new Progress(options.name);
+    this.#progress = new Progress(options.name, () => this.#lastError ?? this.#notReady);
     this.#repairs = new RepairLedger(options.now);
     this.#observed = new ObservedState(options.now, () => this.#bell.ring());
     this.#target = new WatchedTarget(options.target, options.equal, options.blockedBy);
@@ -200,13 +202,13 @@ export class Reconciler<K extends string, V> {
 
   /** Resolves once the target holds everything that was wanted at `revision`; rejects if `signal` aborts first. */
   async realized(revision: number, signal: AbortSignal): Promise<void> {
-    await this.#progress.untilRealized(revision, () => this.#lastError, signal);
+    await this.#progress.untilRealized(revision, signal);
   }
 
   /** Resolves once the target was observed anew and holds the wanted state, refused owners excepted. */
   async confirmed(signal: AbortSignal): Promise<void> {
     this.invalidate();
-    await this.#progress.untilConfirmed(this.#observed.invalidations, () => this.#lastError, signal);
+    await this.#progress.untilConfirmed(this.#observed.invalidations, signal);
   }
 
   /**
@@ -216,7 +218,7 @@ export class Reconciler<K extends string, V> {
   async roundMade(signal: AbortSignal): Promise<void> {
     const next = this.#begun + 1;
     this.#bell.ring();
-    await this.#progress.untilMade(next, () => this.#lastError, signal);
+    await this.#progress.untilMade(next, signal);
   }
 
   /**
@@ -225,7 +227,7 @@ export class Reconciler<K extends string, V> {
    * @throws SeineError `REFUSED` if the target refuses what this owner wants
    */
   async realizedFor(owner: string, revision: number, signal: AbortSignal): Promise<void> {
-    await this.#progress.untilRealizedFor(owner, revision, () => this.#lastError, signal);
+    await this.#progress.untilRealizedFor(owner, revision, signal);
     const refusal = this.#writer.refusalOf(owner);
     if (refusal) throw refusal.error;
   }
@@ -246,7 +248,7 @@ export class Reconciler<K extends string, V> {
       }
       return true;
     };
-    await this.#progress.until(areHeld, () => this.#lastError, signal);
+    await this.#progress.until(areHeld, signal);
   }
 
   /**
@@ -280,8 +282,7 @@ export class Reconciler<K extends string, V> {
   }
 
   async #round(signal: AbortSignal): Promise<void> {
-    // A new connection invalidates what is known: a look that was begun before it is there would be one for nothing, of a hundred thousand entries.
-    if (this.#observed.actual === undefined) await this.#target.ready(signal);
+    if (this.#observed.actual === undefined) await this.#untilReady(signal);
     const number = ++this.#begun;
     const startedMs = this.#options.now();
     const { desired } = this.#options;
@@ -316,6 +317,12 @@ export class Reconciler<K extends string, V> {
     this.#progress.reached(revision, invalidations, number);
     // What was wanted meanwhile came after the beginning of this round.
     this.#behindSinceMs = desired.revision > revision ? startedMs : undefined;
+  }
+
+  /** A new connection invalidates what is known: a look that was begun before it is there would be one for nothing, of a hundred thousand entries. */
+  async #untilReady(signal: AbortSignal): Promise<void> {
+    this.#notReady = new SeineError('UNAVAILABLE', `${this.#options.name} cannot be looked at yet`);
+    await this.#target.ready(signal).finally(() => (this.#notReady = undefined));
   }
 
   #looked(beganMs: number): void {
