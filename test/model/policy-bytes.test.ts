@@ -203,7 +203,7 @@ function mutated(flows: readonly HeldFlow[], at: number, by: number): readonly H
   return flows.map((flow) => (flow === aim ? { ...flow, instructions: other.instructions } : flow));
 }
 
-it(`one address of a group shows what becomes of all (SEINE_TEST_SEED=${seed})`, { timeout: 600_000 }, () => {
+it(`one address of a group shows what becomes of all (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, () => {
   const counts = { same: 0, differ: 0 };
   fc.assert(
     fc.property(policyHistories, fc.nat(), fc.nat(), ({ objects: begin }, at, by) => {
