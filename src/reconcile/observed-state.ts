@@ -30,6 +30,7 @@ export class ObservedState<K, V> {
   #paused = false;
   /** `recheck` was called while repair was paused. */
   #postponed = false;
+  #lastLook: { readonly beganMs: number; readonly tookMs: number } | undefined;
 
   /**
    * @param now milliseconds, from any fixed moment
@@ -48,8 +49,21 @@ export class ObservedState<K, V> {
     return this.#invalidations;
   }
 
+  /** The last time when everything that the target holds was looked at, if that was since it was last replaced (ms). */
+  get lastLook(): { readonly ageMs: number; readonly tookMs: number } | undefined {
+    if (this.#lastLook === undefined) return undefined;
+    const { beganMs, tookMs } = this.#lastLook;
+    return { ageMs: this.#now() - beganMs, tookMs };
+  }
+
+  /** Everything was looked at, for a snapshot or beside one. */
+  looked(beganMs: number): void {
+    this.#lastLook = { beganMs, tookMs: this.#now() - beganMs };
+  }
+
   /** The target may hold anything now. */
   replaced(): void {
+    this.#lastLook = undefined;
     this.#replacements++;
     this.invalidate();
   }
@@ -90,7 +104,9 @@ export class ObservedState<K, V> {
   async snapshot(observe: () => Promise<Map<K, V>>): Promise<ObservedSnapshot<K, V>> {
     const counts = { invalidations: this.#invalidations, replacements: this.#replacements };
     if (this.#actual !== undefined) return { actual: this.#actual, source: 'remembered', invalidatedAtMs: undefined, ...counts };
+    const beganMs = this.#now();
     const actual = await observe();
+    if (this.#replacements === counts.replacements) this.looked(beganMs);
     const invalidatedAtMs = this.#invalidatedAtMs;
     this.#invalidatedAtMs = undefined;
     return { actual, source: 'observed', invalidatedAtMs: invalidatedAtMs, ...counts };

@@ -3,15 +3,18 @@ import { Doorbell } from '../async/doorbell.ts';
 import { idle } from '../async/pause.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { BatchWriter, type WriteProgress } from './batch-writer.ts';
+import { Comparison } from './comparison.ts';
 import type { Dirty } from './desired-state.ts';
-import { COMPARE_SLICE, differences, eachOnce } from './differences.ts';
+import { eachOnce } from './differences.ts';
 import { Filling } from './filling.ts';
+import { foreignChanges } from './foreign-changes.ts';
 import { type ObservedSnapshot, ObservedState } from './observed-state.ts';
 import { type PlanBatch, without } from './plan-batch.ts';
 import { Progress } from './progress.ts';
 import type { ReconcilerOptions } from './reconciler-options.ts';
 import type { OwnerFailure } from './refusals.ts';
 import { RepairLedger } from './repair-ledger.ts';
+import { Retries } from './retries.ts';
 import type { Plan } from './target.ts';
 import { WatchedTarget } from './watched-target.ts';
 
@@ -37,19 +40,16 @@ export class Reconciler<K extends string, V> {
   readonly #target: WatchedTarget<K, V>;
   readonly #writer: BatchWriter<K, V>;
   readonly #filling: Filling<K, V>;
+  readonly #retries: Retries<K, V>;
+  readonly #comparison: Comparison<K, V>;
   /** Keys that must be compared although no owner changed them. */
   #recheck = new Set<K>();
   #observeTookMs = 0;
-  #lastLook: { readonly beganMs: number; readonly tookMs: number } | undefined;
   /** Foreign changes that were found and are not repaired yet. */
   #repairing = 0;
   /** Since when something is wanted that the target is not known to hold. */
   #behindSinceMs: number | undefined;
   #goodMs: number | undefined;
-  /** Which unwanted keys may be removed. */
-  #mayRemove: (key: K, held: V) => boolean = () => false;
-  /** Keys whose removal is not allowed yet. */
-  readonly #withheld = new Set<K>();
   #lastError: SeineError | undefined;
   /** Said to those who give up waiting while the target is waited for, which is no failure. */
   #notReady: SeineError | undefined;
@@ -61,8 +61,6 @@ export class Reconciler<K extends string, V> {
   #begun = 0;
   /** The round that is under way. */
   #writing: Round<K, V> | undefined;
-  /** When the retry timer fires; `Infinity` while there is none. */
-  #wakeAtMs = Infinity;
   /** When urgent changes were written last. */
   #urgentWrittenMs = -Infinity;
 
@@ -74,6 +72,8 @@ export class Reconciler<K extends string, V> {
     this.#target = new WatchedTarget(options.target, options.equal, options.blockedBy);
     this.#writer = new BatchWriter({ ...options, target: this.#target });
     this.#filling = new Filling(options.front);
+    this.#retries = new Retries({ ...options, repairs: this.#repairs, writer: this.#writer, due: (keys) => this.#compareAgain(keys) });
+    this.#comparison = new Comparison({ ...options, retries: this.#retries });
   }
 
   /** The desired state may have changed. Cheap; may be called at any rate. */
@@ -85,7 +85,6 @@ export class Reconciler<K extends string, V> {
   /** The target may hold anything now, e.g. because its connection is new: earlier acknowledgements no longer count. */
   invalidate(): void {
     this.#progress.fallBack();
-    this.#lastLook = undefined;
     this.#observed.replaced();
   }
 
@@ -117,7 +116,7 @@ export class Reconciler<K extends string, V> {
     if (actual === undefined) return;
     const startedMs = this.#options.now();
     const differs = await this.#target.differsFrom(actual, signal);
-    this.#looked(startedMs);
+    this.#observed.looked(startedMs);
     this.#observeTookMs = this.#options.now() - startedMs;
     if (differs && this.#observed.actual === actual) this.recheck();
     else if (!differs) this.#goodMs = this.#options.now();
@@ -128,15 +127,7 @@ export class Reconciler<K extends string, V> {
    * selects the keys of sources that have.
    */
   allowRemovals(which: (key: K, held: V) => boolean = () => true): void {
-    this.#mayRemove = which;
-    const held = this.#observed.actual;
-    for (const key of this.#withheld) {
-      const value = held?.get(key);
-      if (value !== undefined && !which(key, value)) continue; // of many thousands, none may go for a while
-      this.#recheck.add(key);
-      this.#withheld.delete(key);
-    }
-    this.#bell.ring();
+    this.#compareAgain(this.#comparison.allowRemovals(which, this.#observed.actual));
   }
 
   /** Until `lead`, a target that is found without what leads packets in stays without it. */
@@ -166,9 +157,7 @@ export class Reconciler<K extends string, V> {
 
   /** The last time when everything that the target holds was looked at, if that was since it was last replaced (ms). */
   get lastLook(): { readonly ageMs: number; readonly tookMs: number } | undefined {
-    if (this.#lastLook === undefined) return undefined;
-    const { beganMs, tookMs } = this.#lastLook;
-    return { ageMs: this.#options.now() - beganMs, tookMs };
+    return this.#observed.lastLook;
   }
 
   /** Entries that another process changed, found and not repaired yet. */
@@ -235,7 +224,7 @@ export class Reconciler<K extends string, V> {
   /** Whether the target is known to hold all that `owner` wants now, or refuses it. */
   isHeld(owner: string): boolean {
     const held = this.#writing && this.#observed.stillOf(this.#writing) ? this.#writing.actual : this.#observed.actual;
-    return held !== undefined && (this.#writer.refusalOf(owner) !== undefined || this.#isMet(owner, held));
+    return held !== undefined && (this.#writer.refusalOf(owner) !== undefined || this.#comparison.isMet(owner, held));
   }
 
   /** Resolves once `isHeld` of all of these, whatever others wait for; rejects if `signal` aborts first. */
@@ -264,7 +253,7 @@ export class Reconciler<K extends string, V> {
         if (failures > 0) this.#options.events.recovered?.();
         failures = 0;
         this.#lastError = undefined;
-        this.#wakeForRetries(signal);
+        this.#retries.arm(signal);
         await this.#bell.wait(signal);
         // What has come with what rang is done together, behind answers that wait for nothing.
         if (this.#gatherMs > 0) await nextTurn();
@@ -288,7 +277,6 @@ export class Reconciler<K extends string, V> {
     const { desired } = this.#options;
     this.#filling.begin();
     const view = await this.#observed.snapshot(() => this.#target.observe(signal));
-    if (view.source === 'observed' && this.#observed.stillOf(view)) this.#looked(startedMs);
     if (view.source === 'observed') this.#filling.looked(view.actual);
     const { actual, invalidatedAtMs, invalidations } = view;
     const drifted = view.source === 'observed' && (await this.#reportDrift(actual));
@@ -302,7 +290,7 @@ export class Reconciler<K extends string, V> {
     for (const key of this.#recheck) concerned.add(key);
     this.#recheck = new Set();
     const everything = eachOnce(desired.keys(), (key) => desired.wanted(key) !== undefined, actual.keys());
-    await this.#apply(await this.#compare(view.source === 'observed' ? everything : concerned, actual), round, signal);
+    await this.#apply(await this.#comparison.plan(view.source === 'observed' ? everything : concerned, actual), round, signal);
     this.#clearMetRefusals(actual);
     const { put, removed } = round;
     if (put + removed > 0) this.#options.events.round({ put, removed, tookMs: this.#options.now() - startedMs });
@@ -325,8 +313,9 @@ export class Reconciler<K extends string, V> {
     await this.#target.ready(signal).finally(() => (this.#notReady = undefined));
   }
 
-  #looked(beganMs: number): void {
-    this.#lastLook = { beganMs, tookMs: this.#options.now() - beganMs };
+  #compareAgain(keys: Iterable<K>): void {
+    for (const key of keys) this.#recheck.add(key);
+    this.#bell.ring();
   }
 
   /** The keys to compare after these changes. Newly wanted entries are tried at once, without back-off. */
@@ -351,7 +340,7 @@ export class Reconciler<K extends string, V> {
     if (urgent === undefined) return;
     const keys = this.#concerned(urgent);
     for (const [index, batch] of queue.entries()) queue[index] = without(batch, keys);
-    const plan = await this.#compare(keys, round.actual);
+    const plan = await this.#comparison.plan(keys, round.actual);
     await this.#write(this.#writer.cut(plan), round, signal);
     if (plan.put.size + plan.remove.size > 0) this.#urgentWrittenMs = this.#options.now();
     if (this.#observed.stillOf(round)) this.#progress.reachedFor(urgent.owners, revision);
@@ -368,51 +357,9 @@ export class Reconciler<K extends string, V> {
     return this.#options.gatherMs ?? 0;
   }
 
-  async #compare(keys: Iterable<K>, actual: Map<K, V>): Promise<Plan<K, V>> {
-    const { desired, equal, now } = this.#options;
-    const put = new Map<K, V>();
-    const remove = new Set<K>();
-    let compared = 0;
-    for (const key of keys) {
-      if (++compared % COMPARE_SLICE === 0) await nextTurn();
-      const wanted = desired.wanted(key);
-      const held = actual.get(key);
-      if (wanted === undefined) {
-        if (held !== undefined) (this.#mayRemove(key, held) ? remove : this.#withheld).add(key);
-        continue;
-      }
-      this.#withheld.delete(key);
-      if (held !== undefined && equal(held, wanted)) {
-        // One copy of key and value, not two: setting alone would keep the key that is there.
-        actual.delete(key);
-        actual.set(key, wanted);
-      } else if (!this.#isBackedOff(key, now())) put.set(key, wanted);
-    }
-    // What has come to be wanted meanwhile was compared in part.
-    for (const group of desired.groups)
-      for (const key of group) {
-        put.delete(key);
-        remove.delete(key);
-      }
-    return { put, remove };
-  }
-
   /** Refused owners whose entries are all there now, by another hand: nothing will be written for them. */
   #clearMetRefusals(actual: ReadonlyMap<K, V>): void {
-    for (const { owner } of this.#writer.refusals()) if (this.#isMet(owner, actual)) this.#writer.clearRefusal(owner);
-  }
-
-  #isMet(owner: string, actual: ReadonlyMap<K, V>): boolean {
-    const { desired, equal } = this.#options;
-    return desired.keysOf(owner).every((key) => {
-      const [held, wanted] = [actual.get(key), desired.wanted(key)];
-      return held !== undefined && wanted !== undefined && equal(held, wanted);
-    });
-  }
-
-  /** True for a key that is left alone for now: its owner was refused, or another process keeps changing it. */
-  #isBackedOff(key: K, nowMs: number): boolean {
-    return this.#repairs.isBackedOff(key, nowMs) || this.#writer.isBackedOff(key, nowMs);
+    for (const { owner } of this.#writer.refusals()) if (this.#comparison.isMet(owner, actual)) this.#writer.clearRefusal(owner);
   }
 
   async #apply(plan: Plan<K, V>, round: Round<K, V>, signal: AbortSignal): Promise<void> {
@@ -422,7 +369,7 @@ export class Reconciler<K extends string, V> {
       await this.#write(queue.splice(0, this.#options.sideBySide ?? 1), round, signal);
     }
     const front = this.#filling.finish();
-    if (front) await this.#apply(await this.#compare(front, round.actual), round, signal);
+    if (front) await this.#apply(await this.#comparison.plan(front, round.actual), round, signal);
   }
 
   async #write(queue: readonly PlanBatch<K, V>[], round: Round<K, V>, signal: AbortSignal): Promise<void> {
@@ -447,35 +394,11 @@ export class Reconciler<K extends string, V> {
   async #reportDrift(actual: ReadonlyMap<K, V>): Promise<boolean> {
     const lastTrusted = this.#observed.takeLastTrusted();
     if (lastTrusted === undefined) return false;
-    const drifted: K[] = [];
-    for await (const key of differences(lastTrusted, actual, this.#options.equal))
-      if (this.#isForeign(key, lastTrusted, actual)) drifted.push(key);
+    const drifted = await foreignChanges(lastTrusted, actual, this.#options);
     if (drifted.length === 0) return false;
     this.#repairs.note(drifted, lastTrusted.size);
     this.#repairing = drifted.length;
     this.#options.events.drift(drifted);
     return true;
-  }
-
-  /** Not what is only wanted since, and may be looked at for the first time; nor what something that was wanted has left behind. */
-  #isForeign(key: K, lastTrusted: ReadonlyMap<K, V>, actual: ReadonlyMap<K, V>): boolean {
-    if (lastTrusted.has(key)) return true;
-    const { desired, target } = this.#options;
-    const value = actual.get(key);
-    if (desired.isDirty(key) || value === undefined) return false;
-    return desired.wanted(key) !== undefined || target.isLeftover?.(key, value) !== true;
-  }
-
-  /** Refused owners and contested keys are retried when their back-off ends, without an event. */
-  #wakeForRetries(signal: AbortSignal): void {
-    const due = Math.min(this.#repairs.nextMs() ?? Infinity, this.#writer.nextMs());
-    if (due >= this.#wakeAtMs) return;
-    this.#wakeAtMs = due;
-    void idle(Math.max(0, due - this.#options.now()) + 1, signal).then(() => {
-      this.#wakeAtMs = Infinity;
-      for (const { owner } of this.#writer.refusals()) for (const key of this.#options.desired.keysOf(owner)) this.#recheck.add(key);
-      for (const key of this.#repairs.contested().keys()) this.#recheck.add(key);
-      this.#bell.ring();
-    });
   }
 }
