@@ -3,7 +3,7 @@ import { idle } from '../async/pause.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Log, LogControl } from '../log/log.ts';
 import { descriptorOf, peerCredentials } from '../netlink/unix-peer.ts';
-import type { NodeStateEvents } from '../reconcile/node-state.ts';
+import type { NodeStateEvents } from '../reconcile/node-parts.ts';
 import type { ApiRoutes } from './answer.ts';
 import { ApiServer } from './http-server.ts';
 import { Exporter } from './metrics/exporter.ts';

@@ -5,7 +5,7 @@ import { configInForce, keepConfig } from '../config/config-file.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { privateFolder } from '../files/private-folder.ts';
 import { createLog, type Log } from '../log/log.ts';
-import type { NodeStateEvents } from '../reconcile/node-state.ts';
+import type { NodeStateEvents } from '../reconcile/node-parts.ts';
 import { createAgent } from './agent.ts';
 
 const usage = `Usage: seine-agent [--config FILE]

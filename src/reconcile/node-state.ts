@@ -11,43 +11,25 @@ import {
   type BridgeKey,
   type BridgeValue,
   cookieIn,
-  depthOfKey,
   encodeBridgeEntries,
   isDeniedMeterKey,
   isFlowKey,
   isMeterKey,
   isOpenFlowSetting,
   numberOf,
-  tableOfKey,
 } from './bridge-entry.ts';
-import { bridgeFront } from './bridge-front.ts';
-import { DesiredState } from './desired-state.ts';
+import type { DesiredState } from './desired-state.ts';
 import type { FirewallKey } from './firewall-target.ts';
 import { FlowTemplates } from './flow-template.ts';
-import { type HostEntry, type HostKey, hostEntries, sameHostEntry } from './host-entry.ts';
+import { type HostEntry, type HostKey, hostEntries } from './host-entry.ts';
 import { LearnedFlows } from './learned-flows.ts';
-import { idlePair, type LinkEntry, type LinkKey, linkKey, sameLinkEntry, wantedLink } from './link-entry.ts';
+import { idlePair, type LinkEntry, type LinkKey, linkKey, wantedLink } from './link-entry.ts';
 import { LinkedPorts } from './linked-ports.ts';
-import { Reconciler } from './reconciler.ts';
-import type { ReconcilerEvents, ReconcilerOptions } from './reconciler-options.ts';
+import { desiredParts, type NodeStateEvents, type NodeTargets, type PartReconcilers, partReconcilers, parts } from './node-parts.ts';
 import type { RowPacking } from './row-packing.ts';
 import type { SettingKey } from './setting-key.ts';
 import { sweepPeriodically } from './sweep.ts';
-import { portKey, type SwitchEntry, type SwitchKey, sameSwitchEntry } from './switch-entry.ts';
-import type { Target } from './target.ts';
-
-/** The reconciler of each part of the node. */
-interface NodeTargets {
-  readonly bridge: Target<BridgeKey, BridgeValue>;
-  readonly switch: Target<SwitchKey, SwitchEntry>;
-  readonly host: Target<HostKey, HostEntry>;
-  readonly firewall: Target<FirewallKey, string>;
-  readonly settings: Target<SettingKey, string>;
-  readonly links: Target<LinkKey, LinkEntry>;
-}
-
-export type TargetName = keyof NodeTargets;
-export const parts: readonly TargetName[] = ['switch', 'bridge', 'host', 'firewall', 'settings', 'links'];
+import { portKey, type SwitchEntry, type SwitchKey } from './switch-entry.ts';
 
 /** What a pod is made of. */
 interface WantedPod {
@@ -64,16 +46,6 @@ interface PodWaits {
   readonly onStage: (stage: 'flows' | 'interface' | 'port', tookMs: number) => void;
 }
 
-export interface NodeStateEvents {
-  round(part: TargetName, result: { readonly put: number; readonly removed: number; readonly tookMs: number }): void;
-  failure(part: TargetName, error: SeineError): void;
-  recovered?(part: TargetName): void;
-  refused(part: TargetName, owner: string, error: SeineError): void;
-  accepted?(part: TargetName, owner: string): void;
-  drift(part: TargetName, keys: readonly string[]): void;
-  repaired(part: TargetName, tookMs: number): void;
-}
-
 /** A point in the history of the wanted state, to wait for. */
 export interface Revisions {
   readonly owner: Owner;
@@ -85,24 +57,6 @@ export interface Revisions {
 const NO_REVISION = -1;
 
 const nothingOfHost: ReadonlyMap<HostKey, HostEntry> = new Map();
-/** Entries of one `apply`. ovs-vswitchd takes some 30 µs for a flow: a pod waits 15 ms at most for a batch of other owners that was sent before its own. */
-const batchSizes: Readonly<Record<TargetName, number>> = {
-  bridge: 500,
-  switch: 64,
-  host: 500,
-  firewall: 1_000,
-  settings: 64,
-  // Each is made by itself: none waits for another, and none is tried again because another was refused.
-  links: 1,
-};
-
-/** With each bundle, ovs-vswitchd looks at all of its ports and flows: pods that come together have theirs in few. */
-const ofBridge = { depthOf: depthOfKey, front: bridgeFront, gatherMs: 4 } as const;
-
-/** It looks before it writes. Pairs that are made together have ports that are plugged in together, which costs ovs-vswitchd little more than one. */
-const ofLinks = { refusals: 'certain', sideBySide: 64 } as const;
-
-const equalStrings = <S extends string>(a: S, b: S): boolean => a === b;
 
 /**
  * The one port to the node: takes what is wanted of its bridge, its switch database, its own stack and its packet filter, and
@@ -120,14 +74,7 @@ export class NodeState {
   readonly links: DesiredState<LinkKey, LinkEntry>;
   /** For readers of what the node holds now; only the reconcilers change it. */
   readonly targets: NodeTargets;
-  readonly reconcilers: {
-    readonly bridge: Reconciler<BridgeKey, BridgeValue>;
-    readonly switch: Reconciler<SwitchKey, SwitchEntry>;
-    readonly host: Reconciler<HostKey, HostEntry>;
-    readonly firewall: Reconciler<FirewallKey, string>;
-    readonly settings: Reconciler<SettingKey, string>;
-    readonly links: Reconciler<LinkKey, LinkEntry>;
-  };
+  readonly reconcilers: PartReconcilers;
 
   readonly #templates = new FlowTemplates();
   readonly #packings: ReadonlyMap<NumberedRows, RowPacking>;
@@ -153,34 +100,14 @@ export class NodeState {
     this.#packings = new Map(packings.map((packing) => [packing.rows, packing]));
     this.targets = targets;
     this.learned = learned;
-    // The urgent lane: a pod that starts does not wait for thousands of new nodes or Services.
-    this.bridge = new DesiredState({
-      equal: equalStrings,
-      kindOf: tableOfKey,
-      packings,
-      isUrgent: (owner) => owner.startsWith('pod/') || owner.startsWith('subject/'),
-    });
-    this.switch = new DesiredState({ equal: sameSwitchEntry });
-    this.host = new DesiredState({ equal: sameHostEntry });
-    this.firewall = new DesiredState({ equal: equalStrings });
-    this.settings = new DesiredState({ equal: equalStrings });
-    this.links = new DesiredState({ equal: sameLinkEntry, isUrgent: () => true });
-    const reconciler = <K extends string, V>(
-      part: TargetName,
-      desired: DesiredState<K, V>,
-      target: Target<K, V>,
-      equal: (a: V, b: V) => boolean,
-      more: Pick<ReconcilerOptions<K, V>, 'depthOf' | 'front' | 'gatherMs' | 'refusals' | 'sideBySide'> = {},
-    ): Reconciler<K, V> =>
-      new Reconciler({ ...common(part, events), ...more, blockedBy, desired, target, equal, batchSize: batchSizes[part] });
-    this.reconcilers = {
-      bridge: reconciler('bridge', this.bridge, targets.bridge, equalStrings, ofBridge),
-      switch: reconciler('switch', this.switch, targets.switch, sameSwitchEntry),
-      host: reconciler('host', this.host, targets.host, sameHostEntry),
-      firewall: reconciler('firewall', this.firewall, targets.firewall, equalStrings),
-      settings: reconciler('settings', this.settings, targets.settings, equalStrings),
-      links: reconciler('links', this.links, targets.links, sameLinkEntry, ofLinks),
-    };
+    const wanted = desiredParts(packings);
+    this.bridge = wanted.bridge;
+    this.switch = wanted.switch;
+    this.host = wanted.host;
+    this.firewall = wanted.firewall;
+    this.settings = wanted.settings;
+    this.links = wanted.links;
+    this.reconcilers = partReconcilers(wanted, targets, events, blockedBy);
   }
 
   /** Replaces everything that `owner` wants of bridge and host. */
@@ -371,26 +298,7 @@ export class NodeState {
    * @throws SeineError `INVARIANT`
    */
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.all(parts.flatMap((part) => [this.reconcilers[part].run(signal), this.#sweep(part, signal)]));
-  }
-
-  /** One by one, so that each has its own types. */
-  #sweep(part: TargetName, signal: AbortSignal): Promise<void> {
-    const { bridge, switch: rows, host, firewall, settings, links } = this.reconcilers;
-    switch (part) {
-      case 'bridge':
-        return sweepPeriodically(bridge, signal);
-      case 'switch':
-        return sweepPeriodically(rows, signal);
-      case 'host':
-        return sweepPeriodically(host, signal);
-      case 'firewall':
-        return sweepPeriodically(firewall, signal);
-      case 'settings':
-        return sweepPeriodically(settings, signal);
-      case 'links':
-        return sweepPeriodically(links, signal);
-    }
+    await Promise.all(parts.flatMap((part) => [this.reconcilers[part].run(signal), sweepPeriodically(this.reconcilers[part], signal)]));
   }
 
   #set(owner: Owner, ofBridge: ReadonlyMap<BridgeKey, BridgeValue>, ofHost: ReadonlyMap<HostKey, HostEntry>): Revisions {
@@ -430,22 +338,4 @@ function isOfPolicy(key: BridgeKey, value: BridgeValue): boolean {
   if (isMeterKey(key)) return isDeniedMeterKey(key) || numberOf(key) <= openingsMeters.last;
   const feature = isFlowKey(key) ? cookieFeature(cookieIn(value)) : undefined;
   return feature === 'policy' || feature === 'subject';
-}
-
-function common<K extends string>(name: TargetName, events: NodeStateEvents) {
-  const reported: ReconcilerEvents<K> = {
-    round: (result) => events.round(name, result),
-    failure: (error) => events.failure(name, error),
-    recovered: () => events.recovered?.(name),
-    refused: (owner, error) => events.refused(name, owner, error),
-    accepted: (owner) => events.accepted?.(name, owner),
-    drift: (keys) => events.drift(name, keys),
-    repaired: (tookMs) => events.repaired(name, tookMs),
-  };
-  return { name, events: reported, backoffMs, now: () => performance.now() };
-}
-
-/** 50 ms, doubling, to 5 s: a peer that restarts is back within the second, and a broken one is not flooded with attempts. */
-function backoffMs(failures: number): number {
-  return Math.min(5_000, 50 * 2 ** Math.min(failures - 1, 10)) * (0.75 + Math.random() / 2);
 }

@@ -1,5 +1,5 @@
 import type { SeineError } from '../../errors/seine-error.ts';
-import type { NodeStateEvents, TargetName } from '../../reconcile/node-state.ts';
+import type { NodeStateEvents, TargetName } from '../../reconcile/node-parts.ts';
 import type { LabelSet, Sample } from './exporter.ts';
 import type { HistogramName, ScrapedName } from './metric-rows.ts';
 

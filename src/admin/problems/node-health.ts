@@ -2,7 +2,8 @@ import type { FoundProblem, HealthReport, LookStatus, Problem } from '../../agen
 import { failure } from '../../diagnose/entries/compare.ts';
 import { freshnessOf, type LookRecord, roundMs } from '../../looks/look-round.ts';
 import type { LookCourseRecord, Looks } from '../../looks/looks.ts';
-import { type NodeState, parts } from '../../reconcile/node-state.ts';
+import { parts } from '../../reconcile/node-parts.ts';
+import type { NodeState } from '../../reconcile/node-state.ts';
 import { restMs } from '../../reconcile/sweep.ts';
 import type { AgentRecord } from '../metrics/record.ts';
 import { agentProblems } from './agent-problems.ts';
