@@ -3,17 +3,11 @@ import { within } from '../async/within.ts';
 import { compilePod, type PodIntent } from '../connectivity/compile-pod.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { AttachedLease } from '../ipam/attached-lease.ts';
-import type { AttachedPod, AttachmentKey, PodAddress, PodAttachment, PodIdentity } from '../ipam/attachment.ts';
+import type { AttachedPod, AttachmentKey, PodAddress, PodAttachment } from '../ipam/attachment.ts';
 import { attachmentId, type Lease } from '../ipam/lease.ts';
-import type { Log } from '../log/log.ts';
-import type { Ip } from '../net/ip.ts';
 import { getLink } from '../netlink/links.ts';
-import type { NetlinkSocket } from '../netlink/socket.ts';
-import type { Readiness, ReadyState } from '../node/readiness.ts';
-import type { FrameInjector } from '../packet-in/packet-out.ts';
+import type { ReadyState } from '../node/readiness.ts';
 import type { Owner } from '../pipeline/cookie.ts';
-import type { LinksTarget } from '../reconcile/links-target.ts';
-import type { NodeState, Revisions } from '../reconcile/node-state.ts';
 import type { PortWatch } from '../reconcile/port-watch.ts';
 import { farNameOf, standingPortPattern } from '../reconcile/standing-links.ts';
 import type { PodLink } from '../wanted/pod-link.ts';
@@ -22,71 +16,12 @@ import { Announcements } from './announcements.ts';
 import { blameVariable, nameTaken } from './attach-errors.ts';
 import { hostInterfaceName, podOwner, subjectOwner } from './attachment-names.ts';
 import type { PodNetwork } from './cni/pod-network.ts';
+import { InterfaceRemovals } from './interface-removals.ts';
 import { portOfPod } from './inventory/ovs-port-record.ts';
-import type { OfPortPool } from './of-port-pool.ts';
-import { describeDifferences, type FlowCheck } from './pod-check.ts';
+import { describeDifferences } from './pod-check.ts';
 import { podIntent } from './pod-intent.ts';
 import { attachedPod, podLink } from './pod-link.ts';
-import type { StandingPorts } from './standing-ports.ts';
-
-export interface PodNetworkOptions {
-  readonly nodeState: NodeState;
-  readonly ports: PortWatch;
-  readonly links: Pick<LinksTarget, 'madeOf' | 'onMade' | 'removed' | 'releaseNow' | 'expectNew'>;
-  /** Numbers of ports on the bridge, shared with `standing`. */
-  readonly ofPorts: OfPortPool;
-  readonly standing: StandingPorts;
-  /** A socket in the node's namespace. */
-  readonly socket: NetlinkSocket;
-  readonly readiness: Readiness;
-  readonly flowCheck: FlowCheck;
-  readonly policy: PodPolicy;
-  readonly hostPorts: PodHostPorts;
-  /** On the userspace data path the host end stays a part of the node's own stack, and no driver fills in checksums. */
-  readonly datapathType: 'system' | 'netdev';
-  /** Pods fill in checksums themselves also where the data path could. */
-  readonly disableTxChecksumOffload?: boolean;
-  /** Bytes of an IP packet; asked at each ADD. */
-  readonly mtu: () => number;
-  /** Sends frames as if they came from a port, so that neighbours learn who has an address now. Not waited for. */
-  readonly frames: Pick<FrameInjector, 'inject'>;
-  /** What an attached pod has is otherwise than it was told: its interface was made anew, or has another MTU. */
-  readonly changed: (key: AttachmentKey, attached: AttachedPod) => void;
-  /** The agent's. */
-  readonly shutdown: AbortSignal;
-  /** For metrics: what an ADD spent its time on. `flows`, `interface` and `port` overlap. */
-  readonly onStage?: (stage: PodStage, tookMs: number) => void;
-  readonly log: Log;
-}
-
-/** Polices attachments: their flows in the entry tables, without which they neither send nor receive. */
-export interface PodPolicy {
-  /** Wants them before it returns, as far as policy is known, and resolves once they are acknowledged. @throws SeineError */
-  attach(subject: AttachedSubject, signal: AbortSignal): Promise<void>;
-  adopt(subject: AttachedSubject): void;
-  /** @returns what the bridge is without them */
-  detach(owner: Owner): Pick<Revisions, 'bridge'>;
-}
-
-/** Leads ports of the node to attachments that ask for some. */
-interface PodHostPorts {
-  /** Wants them before it returns, and resolves once the packet filter has them. @throws SeineError */
-  attach(owner: Owner, want: PodAttachment, signal: AbortSignal): Promise<void>;
-  adopt(owner: Owner, want: PodAttachment): void;
-  detach(owner: Owner, want: PodAttachment): void;
-  /** Whether nothing leads to pods any more that are gone. */
-  readonly isClear: boolean;
-  differences(owner: Owner): readonly string[];
-}
-
-interface AttachedSubject {
-  readonly owner: Owner;
-  readonly ofPort: number;
-  readonly addresses: readonly Ip[];
-  readonly pod?: PodIdentity;
-}
-
-type PodStage = 'flows' | 'interface' | 'port' | 'announce';
+import type { AttachedSubject, PodNetworkOptions } from './pod-network-options.ts';
 
 /** What a pod has on this node. */
 interface Attached {
@@ -98,15 +33,6 @@ interface Attached {
   readonly want: PodAttachment;
   /** What the runtime was told; undefined while the pod is being attached. */
   told: AttachedPod | undefined;
-}
-
-/** A pair that the kernel is still taking down. */
-interface InterfaceRemoval {
-  /** Of the attachment. */
-  readonly id: string;
-  readonly netns: string;
-  readonly ifName: string;
-  readonly done: Promise<void>;
 }
 
 /** How long a DEL waits for the switch to say that flows and port are gone, before it leaves that to the reconciler (ms). */
@@ -123,7 +49,7 @@ export class NodePodNetwork implements PodNetwork {
   readonly #attached = new Map<string, Attached>();
   /** Interfaces that attached pods have, with their addresses: whatever had their names before is gone. */
   readonly #inUse = new Map<string, readonly PodAddress[]>();
-  readonly #removals = new Map<string, InterfaceRemoval>();
+  readonly #removals: InterfaceRemovals;
   /** The bridge must have come this far before an address that was given up may be another pod's. */
   #lastForgotten = -1;
   /** Whether ports and flows may be there of pods that an earlier agent began to attach or to remove. */
@@ -131,6 +57,7 @@ export class NodePodNetwork implements PodNetwork {
 
   constructor(options: PodNetworkOptions) {
     this.#options = options;
+    this.#removals = new InterfaceRemovals(options.links);
     this.#announcements = new Announcements({ frames: options.frames, attaching: options.standing, shutdown: options.shutdown });
     options.links.onMade((hostIfName) => this.#made(hostIfName));
   }
@@ -150,7 +77,7 @@ export class NodePodNetwork implements PodNetwork {
 
   async #attach(want: PodAttachment, signal: AbortSignal): Promise<AttachedPod> {
     const id = attachmentId(want);
-    await this.#removed(want, hostInterfaceName(want, want.pod), signal);
+    await this.#removals.untilOver(hostInterfaceName(want, want.pod), want, signal);
     if (signal.aborted) throw new SeineError('CANCELLED', `attach ${id}`, { cause: signal.reason });
     if (this.#attached.has(id)) throw nameTaken(`${want.ifName} of container ${want.containerId} is attached to ${want.network} already`);
     const attached: Attached = { owner: podOwner(want, want.pod), ...this.#lendPort(want), want, told: undefined };
@@ -249,8 +176,7 @@ export class NodePodNetwork implements PodNetwork {
     const hostIfName = lease.attached?.hostIfName ?? hostInterfaceName(lease, lease.pod);
     if (this.#orphans === 'perhaps') return false;
     if (!this.#options.hostPorts.isClear) return false;
-    const id = attachmentId(lease);
-    for (const [name, removal] of this.#removals) if (name === hostIfName || removal.id === id) return false;
+    if (this.#removals.isUnderWay(hostIfName, attachmentId(lease))) return false;
     const { nodeState, ports, socket, standing } = this.#options;
     if (nodeState.reconcilers.bridge.realizedRevision < this.#lastForgotten) return false;
     const currentHolders = this.#inUse.get(hostIfName);
@@ -399,34 +325,18 @@ export class NodePodNetwork implements PodNetwork {
     return gone;
   }
 
-  /** The kernel takes 16 ms for a veth; only an ADD of the same interface has to wait for it. Resolves once it is gone, or cannot be removed. */
+  /** @returns resolves once the interface is gone, or cannot be removed */
   #startRemoval(
     { owner, hostIfName, port, want }: Attached,
     gone: readonly Promise<void>[],
     use: 'again' | 'never' = 'again',
   ): Promise<void> {
     const { nodeState, links, standing, shutdown } = this.#options;
-    const { netns, ifName } = want;
     const removal =
       port === 'standing'
         ? standing.giveBack(hostIfName, owner, gone, use)
         : nodeState.reconcilers.links.realized(nodeState.forgetLinks(owner), shutdown).then(() => links.removed(hostIfName));
-    const done = removal
-      .catch(() => undefined) // the agent stops
-      .finally(() => {
-        if (this.#removals.get(hostIfName)?.done === done) this.#removals.delete(hostIfName);
-      });
-    this.#removals.set(hostIfName, { id: attachmentId(want), netns, ifName, done });
-    return done;
-  }
-
-  async #removed(want: PodAttachment, hostIfName: string, signal: AbortSignal): Promise<void> {
-    const blockingRemovals = [...this.#removals].filter(
-      ([name, { netns, ifName }]) => name === hostIfName || (netns === want.netns && ifName === want.ifName),
-    );
-    if (blockingRemovals.length === 0) return;
-    for (const [name] of blockingRemovals) this.#options.links.releaseNow(name);
-    await abortable(Promise.all(blockingRemovals.map(([, { done }]) => done)), signal);
+    return this.#removals.add(hostIfName, want, removal);
   }
 }
 
