@@ -1,7 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../async/abortable.ts';
 import { SeineError } from '../errors/seine-error.ts';
-import type { Log } from '../log/log.ts';
 import { cidrContains, type Ip, parseIp } from '../net/ip.ts';
 import type { Mac } from '../net/mac.ts';
 import type { AddressPool } from './address-pool.ts';
@@ -9,39 +7,24 @@ import type { AttachedPod, AttachmentKey, PodAddress } from './attachment.ts';
 import { Journal, type Written } from './journal.ts';
 import { decodeJournal, type JournalRecord } from './journal-records.ts';
 import type { JournalStore } from './journal-store.ts';
-import { attachmentId, type Lease, type LeaseRequest, type Pool, type PoolUsage } from './lease.ts';
+import { attachmentId, type Lease, type LeaseRequest, type Pool, type PoolUsage, throwIfAborted } from './lease.ts';
 import { LeaseTable } from './lease-table.ts';
 import { isUnicastMac, podMac } from './pod-mac.ts';
 import { poolsFor, poolsOf } from './pools.ts';
+import { Quarantine, type QuarantineOptions } from './quarantine.ts';
 
-interface IpamOptions {
+interface IpamOptions extends QuarantineOptions {
   readonly store: JournalStore;
   /** At most one for each family. */
   readonly pools: readonly Pool[];
   /** The kernel's boot ID, to tell an agent's restart from the machine's. */
   readonly bootId: string;
-  /**
-   * True only with proof: no interface, port or flow of this node has the lease's addresses. False if that is not known. Asked
-   * for quarantined leases only.
-   */
-  readonly isAbsent: (lease: Lease, signal: AbortSignal) => Promise<boolean>;
-  /**
-   * True if packets may still be sent to the lease's addresses because the cluster believes them to be in use. Asked after
-   * `isAbsent`, and overruled when an address is needed and there is no other.
-   */
-  readonly isClaimedByApi?: (lease: Lease) => boolean;
-  /** How long who needs an address in quarantine waits for the proof: the kernel lets go of an interface after some 20 ms. 2 s if left out. */
-  readonly quarantinePatienceMs?: number;
-  readonly log: Log;
 }
 
 /** A lease, which may be used but not be told of before it is durable. */
 export interface WrittenLease extends Written {
   readonly lease: Lease;
 }
-
-const QUARANTINE_PATIENCE_MS = 2_000;
-const QUARANTINE_LOOK_EVERY_MS = 20;
 
 /**
  * Lends addresses to pods, and remembers it on disk before anybody is told of one.
@@ -54,8 +37,7 @@ export class Ipam {
   readonly #options: IpamOptions;
   readonly #journal: Journal;
   readonly #table = new LeaseTable();
-  /** What the runtime has said is attached, by network, less what it has deleted since. */
-  readonly #valid = new Map<string, Set<string>>();
+  readonly #quarantine: Quarantine;
   #pools: readonly AddressPool[];
   #rebooted = false;
   #damaged = 0;
@@ -75,6 +57,7 @@ export class Ipam {
     this.#options = options;
     this.#pools = poolsOf(options.pools);
     this.#journal = new Journal(options.store, () => this.#snapshot());
+    this.#quarantine = new Quarantine(options, this.#table, (lease) => this.#forget(lease));
   }
 
   /** True if the machine was started anew since the journal was written: every namespace, link and flow of then is gone. */
@@ -157,7 +140,7 @@ export class Ipam {
   async allocate(request: LeaseRequest, signal: AbortSignal): Promise<WrittenLease> {
     throwIfAborted(signal);
     if (this.leaseOf(request)) throw new SeineError('REFUSED', `${attachmentId(request)} has a lease already`);
-    await this.#outOfQuarantine(() => !this.#wantsQuarantined(request), signal);
+    await this.#quarantine.reclaimUntil(() => !this.#quarantine.holds(request.addresses), signal);
     const lease = this.#reserve(request) ?? (await this.#reserveAfterReclaim(request, signal));
     try {
       throwIfAborted(signal);
@@ -189,7 +172,7 @@ export class Ipam {
    * the lease is found again after a restart and released by the inventory.
    */
   release(key: AttachmentKey): void {
-    this.#valid.get(key.network)?.delete(attachmentId(key));
+    this.#quarantine.deleted(key);
     const lease = this.leaseOf(key);
     if (!lease) return;
     if (lease.ipamType !== undefined) {
@@ -205,7 +188,7 @@ export class Ipam {
    * lost may be alive for all that the runtime knows.
    */
   keepValid(network: string, attachments: readonly Omit<AttachmentKey, 'network'>[]): void {
-    this.#valid.set(network, new Set(attachments.map((attachment) => attachmentId({ network, ...attachment }))));
+    this.#quarantine.keepValid(network, attachments);
   }
 
   /**
@@ -214,18 +197,8 @@ export class Ipam {
    *
    * @param need `urgent` if there is no other address: then it is enough that nothing on this node has it
    */
-  async reclaim(signal: AbortSignal, need: 'none' | 'urgent' = 'none'): Promise<number> {
-    let count = 0;
-    for (const lease of this.leases().filter(({ state }) => state === 'quarantined')) {
-      if (signal.aborted) break;
-      if (this.#valid.get(lease.network)?.has(attachmentId(lease)) === true) continue;
-      const absent = await this.#isAbsent(lease, signal);
-      if (!absent || !this.#table.has(lease.serial)) continue; // the other reclaim that was under way has freed it
-      if (need === 'none' && this.#options.isClaimedByApi?.(lease) === true) continue;
-      this.#forget(lease);
-      count++;
-    }
-    return count;
+  reclaim(signal: AbortSignal, need: 'none' | 'urgent' = 'none'): Promise<number> {
+    return this.#quarantine.reclaim(signal, need);
   }
 
   /**
@@ -316,30 +289,11 @@ export class Ipam {
   async #reserveAfterReclaim(request: LeaseRequest, signal: AbortSignal): Promise<Lease> {
     let lease: Lease | undefined;
     const reserved = () => (lease = this.leaseOf(request) ? undefined : this.#reserve(request)) !== undefined;
-    await this.#outOfQuarantine(reserved, signal);
+    await this.#quarantine.reclaimUntil(reserved, signal);
     if (lease) return lease;
     throw new SeineError('REFUSED', `no address is left in ${this.#pools.map(({ pool }) => pool.cidr.text).join(' or ')}`, {
       context: { usage: this.usage() },
     });
-  }
-
-  /** Frees what is in quarantine until `enough`, while that may help. */
-  async #outOfQuarantine(enough: () => boolean, signal: AbortSignal): Promise<void> {
-    const untilMs = performance.now() + (this.#options.quarantinePatienceMs ?? QUARANTINE_PATIENCE_MS);
-    while (!enough()) {
-      const freed = await this.reclaim(signal, 'urgent');
-      throwIfAborted(signal);
-      const waiting = this.leases().some(({ state }) => state === 'quarantined');
-      if (freed > 0) continue;
-      if (!waiting || performance.now() > untilMs) return;
-      await sleep(QUARANTINE_LOOK_EVERY_MS, undefined, { signal }).catch(() => throwIfAborted(signal));
-    }
-  }
-
-  #wantsQuarantined({ addresses: wanted }: LeaseRequest): boolean {
-    if (wanted.length === 0) return false;
-    const texts = new Set(wanted.map(({ text }) => text));
-    return this.leases().some(({ state, addresses }) => state === 'quarantined' && addresses.some(({ ip }) => texts.has(ip.text)));
   }
 
   #claim(pool: AddressPool, wanted: Ip, sofar: readonly PodAddress[]): Ip {
@@ -358,19 +312,6 @@ export class Ipam {
     if (!isUnicastMac(request.mac)) throw new SeineError('INVALID_INPUT', `${request.mac} is no MAC an interface can have`, { context });
     if (this.#table.hasMac(request.mac)) throw new SeineError('REFUSED', `MAC ${request.mac} is in use`, { context });
     return request.mac;
-  }
-
-  /** A failure to find out is no proof. */
-  async #isAbsent(lease: Lease, signal: AbortSignal): Promise<boolean> {
-    try {
-      return await this.#options.isAbsent(lease, signal);
-    } catch (thrown) {
-      if (!signal.aborted)
-        this.#options.log.failing('absence', 'absence of a released address not known', {
-          cause: SeineError.from(thrown, 'isAbsent').message,
-        });
-      return false;
-    }
   }
 
   #forget(lease: Lease): void {
@@ -396,10 +337,6 @@ export class Ipam {
     if (!lease) throw new SeineError('INVARIANT', `${attachmentId(key)} has no lease`);
     return lease;
   }
-}
-
-function throwIfAborted(signal: AbortSignal): void {
-  if (signal.aborted) throw SeineError.from(signal.reason, 'lease of an address');
 }
 
 /** What a lease remembers of a request beside addresses. */

@@ -1,6 +1,7 @@
 import type { CniDns } from '../cni/result.ts';
 import type { RateLimit } from '../connectivity/compile-pod.ts';
 import type { HostPort } from '../connectivity/host-port.ts';
+import { SeineError } from '../errors/seine-error.ts';
 import type { Cidr, Ip } from '../net/ip.ts';
 import type { Mac } from '../net/mac.ts';
 import type { AttachedPod, AttachmentKey, PodAddress, PodIdentity, PodRoute } from './attachment.ts';
@@ -71,4 +72,9 @@ export function attachmentId(key: AttachmentKey): string {
 /** `NAMESPACE/NAME`, or the container's ID where the runtime names no pod. */
 export function podName({ pod, containerId }: Pick<Lease, 'pod' | 'containerId'>): string {
   return pod ? `${pod.namespace}/${pod.name}` : containerId;
+}
+
+/** @throws SeineError `CANCELLED` if who asked for a lease has given up */
+export function throwIfAborted(signal: AbortSignal): void {
+  if (signal.aborted) throw SeineError.from(signal.reason, 'lease of an address');
 }
