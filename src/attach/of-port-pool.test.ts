@@ -1,8 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { OfPortPool } from '../attach/of-port-pool.ts';
 import { podOfPorts } from '../pipeline/well-known.ts';
-import { GroupIdPool } from '../serve/group-id-pool.ts';
+import { OfPortPool } from './of-port-pool.ts';
 
 describe('OfPortPool', () => {
   it('lends a number that was given back last of all', async () => {
@@ -37,19 +36,5 @@ describe('OfPortPool', () => {
     const pool = new OfPortPool();
     for (let port = podOfPorts.first; port <= podOfPorts.last; port++) pool.lend('x');
     expect(() => pool.lend('y')).toThrow(/all 32496 OpenFlow ports for pods are in use/);
-  });
-});
-
-describe('GroupIdPool', () => {
-  it('lends the same number for the same name in another process', () => {
-    const names = Array.from({ length: 20_000 }, (_, index) => `service/ns-${index % 100}/svc-${index}:http/ipv4`);
-    const [a, b] = [new GroupIdPool(), new GroupIdPool()];
-    const first = names.map((name) => a.lend(name));
-    expect(new Set(first).size).toBe(names.length);
-    const second = names
-      .toReversed()
-      .map((name) => b.lend(name))
-      .toReversed();
-    expect(first.filter((id, index) => id !== second[index]).length).toBeLessThan(10);
   });
 });
