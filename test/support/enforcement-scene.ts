@@ -1,0 +1,199 @@
+import { LoopTurns } from '../../src/async/loop-turns.ts';
+import { Enforcement } from '../../src/enforce/enforcement.ts';
+import type { LocalPodFacts, LocalSubject } from '../../src/enforce/local-subjects.ts';
+import type { Namespace } from '../../src/kube/namespace.ts';
+import { type NetworkPolicy, networkPolicies } from '../../src/kube/network-policy.ts';
+import type { Node } from '../../src/kube/node.ts';
+import type { PolicyPod } from '../../src/kube/policy-pod.ts';
+import { ReplicaStore } from '../../src/kube/replica.ts';
+import { silentLog } from '../../src/log/log.ts';
+import { parseIp } from '../../src/net/ip.ts';
+import { type Owner, ownerOf } from '../../src/pipeline/cookie.ts';
+import type { NumberedRow } from '../../src/pipeline/flow-pattern.ts';
+import { PolicyFlows } from '../../src/policy-flows/policy-flows.ts';
+import type { Revisions } from '../../src/reconcile/node-state.ts';
+import { nothing, type Wanted } from '../../src/wanted/wanted.ts';
+
+type EnforcementOptions = ConstructorParameters<typeof Enforcement>[0];
+type Reconciler = EnforcementOptions['nodeState']['reconcilers']['bridge'];
+
+/** A wanted state whose bridge has what it is told to have, when it is told to. */
+export class ToldBridge {
+  readonly wanted = new Map<Owner, Wanted>();
+  /** What was written since the last look, in order. */
+  readonly told: string[] = [];
+  readonly bridge = { revision: 0 };
+  realizedRevision = 0;
+  /** Whether everything is acknowledged as it comes. */
+  isQuick = true;
+  readonly #waiting: { readonly revision: number; readonly go: () => void }[] = [];
+  /** Owners of which the switch has what they want. */
+  readonly #has = new Set<Owner>();
+  readonly reconcilers = { bridge: this as unknown as Reconciler };
+
+  want(owner: Owner, wanted: Wanted): Revisions {
+    this.wanted.set(owner, wanted);
+    return this.#change(owner, `want ${owner}`);
+  }
+
+  wantRow(owner: Owner, { rows, ip, number }: NumberedRow): Revisions {
+    return this.want(owner, { ...nothing, flows: [rows.flowOf(ip, number)] });
+  }
+
+  forget(owner: Owner): Revisions {
+    this.wanted.delete(owner);
+    return this.#change(owner, `forget ${owner}`);
+  }
+
+  async realized({ bridge: revision }: Revisions): Promise<void> {
+    if (this.realizedRevision < revision) await new Promise<void>((go) => this.#waiting.push({ revision, go }));
+  }
+
+  isHeld(owner: Owner): boolean {
+    return this.#has.has(owner);
+  }
+
+  async held(owners: Iterable<Owner>): Promise<void> {
+    const { revision } = this.bridge;
+    while (![...owners].every((owner) => this.isHeld(owner))) await new Promise<void>((go) => this.#waiting.push({ revision, go }));
+  }
+
+  together(work: () => void): void {
+    this.told.push('together');
+    work();
+    this.told.push('apart');
+  }
+
+  failures(): readonly never[] {
+    return [];
+  }
+
+  /** Since it was told to have something. */
+  isLookedAt = false;
+
+  /** It turns out not to have what an owner wants. */
+  lose(owner: Owner): void {
+    this.#has.delete(owner);
+  }
+
+  hasPolicyLeftovers(): boolean {
+    this.isLookedAt = true;
+    return false;
+  }
+
+  acknowledge(): void {
+    this.realizedRevision = this.bridge.revision;
+    for (const owner of this.wanted.keys()) this.#has.add(owner);
+    for (const { go } of this.#waiting.splice(0)) go();
+  }
+
+  get isAwaited(): boolean {
+    return this.#waiting.length > 0;
+  }
+
+  /** What of these kinds was written since the last look: `class`, `subject` … */
+  take(...kinds: readonly string[]): readonly string[] {
+    const words = this.told.splice(0).map((line) => line.replace(/\/[0-9a-f]{16,}.*/, '').replace(/^(\w+) policy\/\w+\/(\w+).*/, '$1 $2'));
+    return words.filter((line) => kinds.some((kind) => line.includes(` ${kind}`)));
+  }
+
+  /** Of policy's rows; of all else nothing. */
+  acknowledgeRows(): void {
+    for (const owner of this.wanted.keys()) if (owner.startsWith('policy/')) this.#has.add(owner);
+    for (const { go } of this.#waiting.splice(0)) go();
+  }
+
+  #change(owner: Owner, line: string): Revisions {
+    this.told.push(line);
+    this.#has.delete(owner);
+    this.bridge.revision++;
+    if (this.isQuick) this.acknowledge();
+    return { owner, bridge: this.bridge.revision, host: -1 };
+  }
+}
+
+export const web: LocalSubject = {
+  owner: ownerOf('subject', 'shop', 'web', 'eth0@a'),
+  ofPort: 7,
+  addresses: [parseIp('10.10.0.7')],
+  pod: { namespace: 'shop', name: 'web', uid: 'u' },
+};
+export const second: LocalSubject = {
+  ...web,
+  owner: ownerOf('subject', 'shop', 'two', 'eth0@b'),
+  ofPort: 8,
+  addresses: [parseIp('10.10.0.8')],
+  pod: { namespace: 'shop', name: 'two', uid: 'v' },
+};
+export const denyAll = policy('deny-all', { podSelector: {}, policyTypes: ['Ingress'] });
+
+export function policy(name: string, spec: object): NetworkPolicy {
+  const projected = networkPolicies.project({ metadata: { namespace: 'shop', name, uid: name, generation: 1 }, spec });
+  if (!projected) throw new Error('no policy');
+  return projected;
+}
+
+/** A node whose bridge is a `ToldBridge`, in a cluster in which nothing is known but what is put here. */
+export class EnforcementScene {
+  readonly bridge = new ToldBridge();
+  readonly policies = new ReplicaStore<NetworkPolicy>();
+  readonly pods = new ReplicaStore<PolicyPod>();
+  /** By the name of a pod. */
+  readonly facts = new Map<string, LocalPodFacts>(['web', 'two'].map((name) => [name, { labels: { app: name }, ports: {} }]));
+  areRulesKnown = true;
+  readonly #stop = new AbortController();
+  #version = 0;
+
+  async enforce(more: Partial<EnforcementOptions> = {}): Promise<Enforcement> {
+    const { bridge, policies, pods, facts } = this;
+    const sources = { policies, namespaces: new ReplicaStore<Namespace>(), nodes: new ReplicaStore<Node>(), pods };
+    const enforcement = new Enforcement({
+      nodeName: 'n1',
+      sources,
+      rulesKnown: () => this.areRulesKnown,
+      areAddressesKnown: () => false,
+      factsOf: ({ name }) => facts.get(name),
+      flows: new PolicyFlows({ families: ['ipv4'] }),
+      nodeState: bridge as unknown as EnforcementOptions['nodeState'],
+      suspensions: { of: () => undefined, endedAway: () => false },
+      whenUnknown: 'closed',
+      serviceOpenings: 2_000,
+      mode: () => 'enforce',
+      bridgeBefore: 'with policy',
+      turns: new LoopTurns(5),
+      log: silentLog,
+      signal: this.#stop.signal,
+      ...more,
+    });
+    this.#stop.signal.addEventListener('abort', enforcement.follow());
+    await enforcement.settled();
+    bridge.told.length = 0;
+    return enforcement;
+  }
+
+  end(): void {
+    this.#stop.abort();
+  }
+
+  put(object: NetworkPolicy): void {
+    this.policies.put(`${object.namespace}/${object.name}`, String(++this.#version), object);
+    this.policies.flush();
+  }
+
+  remove({ namespace, name }: NetworkPolicy): void {
+    this.policies.remove(`${namespace}/${name}`, String(++this.#version));
+    this.policies.flush();
+  }
+
+  /** The list of the cluster's pods has `shop/web` so, or not at all. */
+  listWeb(pod: PolicyPod | undefined): void {
+    if (pod) this.pods.put('shop/web', String(++this.#version), pod);
+    else this.pods.remove('shop/web', String(++this.#version));
+    this.pods.flush();
+  }
+}
+
+/** What a pod is to policy; undefined if it is not known. */
+export function standingOf(enforcement: Enforcement, pod = 'shop/web') {
+  return enforcement.pods().get(pod)?.is;
+}
