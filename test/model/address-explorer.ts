@@ -1,4 +1,5 @@
-import { AddressWorld, type Bug, type InjectedFault } from './address-world.ts';
+import type { Bug, InjectedFault } from './address-faults.ts';
+import { AddressWorld } from './address-world.ts';
 
 export interface Step {
   readonly name: string;

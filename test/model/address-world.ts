@@ -1,60 +1,19 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CniCalls } from '../../src/attach/cni/calls.ts';
 import type { RecordedDeletion, RecordedDeletions } from '../../src/attach/cni/deletions.ts';
-import type { PodNetwork } from '../../src/attach/cni/pod-network.ts';
 import { deletionFileName } from '../../src/cni/deletions.ts';
 import { cniCodes } from '../../src/cni/errors.ts';
 import { type DelRequest, parseCniRequest } from '../../src/cni/request.ts';
 import type { WireRequest } from '../../src/cni/wire.ts';
-import { SeineError } from '../../src/errors/seine-error.ts';
-import type { AttachedPod, AttachmentKey, PodAttachment } from '../../src/ipam/attachment.ts';
 import { Ipam } from '../../src/ipam/ipam.ts';
 import { attachmentId, type Lease } from '../../src/ipam/lease.ts';
-import { MemoryJournalStore, SimulatedCrash, type WriteOutcome, type WriteStep } from '../../src/ipam/memory-journal-store.ts';
+import { MemoryJournalStore, type WriteOutcome, type WriteStep } from '../../src/ipam/memory-journal-store.ts';
 import { silentLog } from '../../src/log/log.ts';
-import { parseMac } from '../../src/net/mac.ts';
-import type { ReadyState } from '../../src/node/readiness.ts';
 import { FakeDelegatedIpam, poolOf } from '../support/cni-bench.ts';
+import { type Bug, ForgetfulStore, type InjectedFault, LateStore } from './address-faults.ts';
+import { ModelPodNetwork } from './model-pod-network.ts';
 
 const never = new AbortController().signal;
 const network = 'seine';
-
-/** Where an ADD or a DEL meets its fate. */
-export type InjectedFault =
-  | 'none'
-  /** The disk refuses the next write. */
-  | 'diskFull'
-  /** The disk takes the write, and refuses to make it durable. */
-  | 'syncFails'
-  /** The switch refuses the pod's port. */
-  | 'refused'
-  /** The machine dies: when the journal is written to, or while that is on its way to the disk. */
-  | 'machineDiesInWrite'
-  | 'machineDiesInSync'
-  /** The agent dies: while the journal is on its way to the disk, before the interface is there, after it, and just before it answers. */
-  | 'diesInSync'
-  | 'diesBeforeLink'
-  | 'diesAfterLink'
-  | 'diesBeforeAnswer'
-  /** The plugin is gone when the answer comes. */
-  | 'pluginGone';
-
-/** A planted bug, to see that it is found. */
-export type Bug =
-  /** Absence is believed while the kernel still has the interface. */
-  | 'blindToLinks'
-  /** What is on the disk is not what was written. */
-  | 'forgetfulDisk'
-  /** An interface is made before the agent's death could not lose the lease any more. */
-  | 'handsOverLate'
-  /** The inventory gives up the leases of pods that are there. */
-  | 'releasesAll'
-  /** GC looks at nothing. */
-  | 'deafGc'
-  /** Recorded DELs are dropped. */
-  | 'losesDeletions'
-  /** DEL does not take the addresses back. */
-  | 'keepsLeases';
 
 interface AgentProcess {
   readonly ipam: Ipam;
@@ -341,73 +300,6 @@ export class AddressWorld {
     if (this.#mishap === 'machineDiesInSync') return 'crash';
     if (this.#mishap === 'diesInSync') this.kill();
     return 'done';
-  }
-}
-
-/** Says that it has written and has not. */
-class ForgetfulStore extends MemoryJournalStore {
-  override append(): void {}
-}
-
-/** Gives the kernel a lease only once it is to be synced: so the agent's death loses it. */
-class LateStore extends MemoryJournalStore {
-  #late: Uint8Array[] = [];
-
-  override append(bytes: Uint8Array): void {
-    if (Buffer.from(bytes).includes('"op":"lease"')) this.#late.push(bytes);
-    else super.append(bytes);
-  }
-
-  override async sync(): Promise<void> {
-    await nextTurn(); // the world goes on meanwhile
-    for (const bytes of this.#late.splice(0)) super.append(bytes);
-    await super.sync();
-  }
-}
-
-/** Flows, port and interface of a pod, as the real one does them in that order. */
-class ModelPodNetwork implements PodNetwork {
-  readonly #world: AddressWorld;
-  readonly #epoch: number;
-
-  constructor(world: AddressWorld, epoch: number) {
-    this.#world = world;
-    this.#epoch = epoch;
-  }
-
-  async attach({ containerId, addresses }: PodAttachment): Promise<AttachedPod> {
-    this.#step('diesBeforeLink');
-    // An ADD of the same interface waits until the kernel has removed the old one.
-    if (this.#world.going.delete(containerId)) this.#world.links.delete(containerId);
-    if (this.#world.refuses) throw new SeineError('REFUSED', 'no port');
-    this.#world.links.set(
-      containerId,
-      addresses.map(({ ip }) => ip.text),
-    );
-    this.#step('diesAfterLink');
-    return await Promise.resolve({ hostIfName: `v-${containerId}`, hostMac: parseMac('02:00:00:00:00:01'), mtu: 1450 });
-  }
-
-  async detach({ containerId }: AttachmentKey): Promise<void> {
-    this.#step('diesBeforeLink');
-    if (this.#world.links.has(containerId)) this.#world.going.add(containerId);
-    this.#step('diesAfterLink');
-    await Promise.resolve();
-  }
-
-  async check(): Promise<readonly string[]> {
-    return await Promise.resolve([]);
-  }
-
-  ready(): ReadyState {
-    return { state: 'ready' };
-  }
-
-  async whenReady(): Promise<void> {}
-
-  /** What is left of a dead agent does nothing more. */
-  #step(point: InjectedFault): void {
-    if (this.#world.dies(point, this.#epoch)) throw new SimulatedCrash('the agent is dead');
   }
 }
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { explore } from './address-explorer.ts';
-import type { Bug } from './address-world.ts';
+import type { Bug } from './address-faults.ts';
 
 /*
  * ADD, DEL, GC, crash, restart, reboot, full disk and a slow API server in every order, as far as there is time:

@@ -1,0 +1,65 @@
+import type { PodNetwork } from '../../src/attach/cni/pod-network.ts';
+import { SeineError } from '../../src/errors/seine-error.ts';
+import type { AttachedPod, AttachmentKey, PodAttachment } from '../../src/ipam/attachment.ts';
+import { SimulatedCrash } from '../../src/ipam/memory-journal-store.ts';
+import { parseMac } from '../../src/net/mac.ts';
+import type { ReadyState } from '../../src/node/readiness.ts';
+import type { InjectedFault } from './address-faults.ts';
+
+/** Kernel and switch, as far as an attachment meets them. */
+interface ModelNode {
+  /** Interfaces the kernel has, and their addresses. */
+  readonly links: Map<string, readonly string[]>;
+  /** Interfaces whose removal was requested and is not done yet. */
+  readonly going: Set<string>;
+  /** Whether the switch refuses the pod's port. */
+  readonly refuses: boolean;
+  /** Whether the agent of that time is dead, or dies here. */
+  dies(at: InjectedFault, epoch: number): boolean;
+}
+
+/** Flows, port and interface of a pod, as the real one does them in that order. */
+export class ModelPodNetwork implements PodNetwork {
+  readonly #node: ModelNode;
+  readonly #epoch: number;
+
+  constructor(node: ModelNode, epoch: number) {
+    this.#node = node;
+    this.#epoch = epoch;
+  }
+
+  async attach({ containerId, addresses }: PodAttachment): Promise<AttachedPod> {
+    this.#step('diesBeforeLink');
+    // An ADD of the same interface waits until the kernel has removed the old one.
+    if (this.#node.going.delete(containerId)) this.#node.links.delete(containerId);
+    if (this.#node.refuses) throw new SeineError('REFUSED', 'no port');
+    this.#node.links.set(
+      containerId,
+      addresses.map(({ ip }) => ip.text),
+    );
+    this.#step('diesAfterLink');
+    return await Promise.resolve({ hostIfName: `v-${containerId}`, hostMac: parseMac('02:00:00:00:00:01'), mtu: 1450 });
+  }
+
+  async detach({ containerId }: AttachmentKey): Promise<void> {
+    this.#step('diesBeforeLink');
+    if (this.#node.links.has(containerId)) this.#node.going.add(containerId);
+    this.#step('diesAfterLink');
+    await Promise.resolve();
+  }
+
+  async check(): Promise<readonly string[]> {
+    return await Promise.resolve([]);
+  }
+
+  ready(): ReadyState {
+    return { state: 'ready' };
+  }
+
+  async whenReady(): Promise<void> {}
+
+  /** What is left of a dead agent does nothing more. */
+  #step(point: InjectedFault): void {
+    if (this.#node.dies(point, this.#epoch)) throw new SimulatedCrash('the agent is dead');
+  }
+}
