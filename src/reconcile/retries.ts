@@ -4,7 +4,7 @@ import type { ReconcilerOptions } from './reconciler-options.ts';
 import type { RepairLedger } from './repair-ledger.ts';
 
 type RetriesOptions<K extends string, V> = Pick<ReconcilerOptions<K, V>, 'desired' | 'now'> & {
-  readonly repairs: RepairLedger<K>;
+  readonly repairs: Pick<RepairLedger<K>, 'contested' | 'isBackedOff' | 'nextMs'>;
   readonly writer: Pick<BatchWriter<K, V>, 'isBackedOff' | 'nextMs' | 'refusals'>;
   /** Some of these keys may be tried again. */
   readonly due: (keys: Iterable<K>) => void;
