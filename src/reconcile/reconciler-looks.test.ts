@@ -31,6 +31,23 @@ it('has not looked at what was replaced', async () => {
   expect(t.reconciler.lastLook).toEqual({ ageMs: 0, tookMs: 0 });
 });
 
+it('has not looked at what was replaced while it looked', async () => {
+  await t.want('a', { x: 1 });
+  const begun = Promise.withResolvers<void>();
+  const goesOn = Promise.withResolvers<void>();
+  t.target.visit = async () => {
+    begun.resolve();
+    await goesOn.promise;
+  };
+  const sweep = t.reconciler.sweep(t.deadline());
+  await begun.promise;
+  t.target.die();
+  t.reconciler.invalidate();
+  goesOn.resolve();
+  await sweep;
+  expect(t.reconciler.lastLook).toBeUndefined();
+});
+
 it('keeps the age of the last look that was finished', async () => {
   await t.want('a', { x: 1 });
   t.pass(2_000);

@@ -116,10 +116,11 @@ export class Reconciler<K extends string, V> {
     if (actual === undefined) return;
     const startedMs = this.#options.now();
     const differs = await this.#target.differsFrom(actual, signal);
+    if (this.#observed.actual !== actual) return; // the target is another one, or a round has looked at it meanwhile
     this.#observed.looked(startedMs);
     this.#observeTookMs = this.#options.now() - startedMs;
-    if (differs && this.#observed.actual === actual) this.recheck();
-    else if (!differs) this.#goodMs = this.#options.now();
+    if (differs) this.recheck();
+    else this.#goodMs = this.#options.now();
   }
 
   /**
