@@ -3,13 +3,37 @@ import { describe, expect, it } from 'vitest';
 import { podOfPorts } from '../pipeline/well-known.ts';
 import { OfPortPool } from './of-port-pool.ts';
 
+/** A pod after another: each is gone before the next comes. */
+async function lendInTurn(pool: OfPortPool, pods: number): Promise<readonly number[]> {
+  const numbers: number[] = [];
+  for (let pod = 0; pod < pods; pod++) {
+    const number = pool.lend(`pod ${pod}`);
+    numbers.push(number);
+    pool.giveBackAfter(number, []);
+    await turn();
+  }
+  return numbers;
+}
+
 describe('OfPortPool', () => {
-  it('lends a number that was given back last of all', async () => {
+  it('lets a number that was given back rest while a thousand others are lent', async () => {
+    const pool = new OfPortPool();
+    const numbers = await lendInTurn(pool, 1_025);
+    expect(new Set(numbers).size).toBe(1_024);
+    expect(numbers.at(-1)).toBe(numbers[0]);
+  });
+  it('has as many numbers in use, however many pods come and go', async () => {
+    const pool = new OfPortPool();
+    pool.lend('stays');
+    expect(new Set(await lendInTurn(pool, 10_000)).size).toBe(1_024);
+  });
+  it('does not lend a number that rests to another, once its pod has it again', async () => {
     const pool = new OfPortPool();
     const first = pool.lend('a');
     pool.giveBackAfter(first, []);
     await turn();
-    expect([pool.lentCount, pool.lend('b') === first]).toEqual([0, false]);
+    expect(pool.lendAgain('a', first)).toBe(first);
+    expect(await lendInTurn(pool, 3_000)).not.toContain(first);
   });
   it('lends a number again only when port and flows of its last pod are acknowledged gone', async () => {
     const pool = new OfPortPool();

@@ -2,31 +2,48 @@ import { SeineError } from '../errors/seine-error.ts';
 import { podOfPorts } from '../pipeline/well-known.ts';
 
 /**
- * Lends OpenFlow ports to pods, next-fit: a number that was given back is the last to be lent again, so that nothing that
- * still names it meets a new pod.
+ * So many other numbers are lent before one that was given back is lent again. Open vSwitch keeps something of each number that it has ever had on a bridge, 130 octets in
+ * 3.1: with all numbers in turn it would grow by 4 MiB while as many pods come and go.
+ */
+const RESTING = 1_024;
+
+const size = podOfPorts.last - podOfPorts.first + 1;
+
+/**
+ * Lends OpenFlow ports to pods. A number that was given back rests first, so that nothing that still names it meets a new pod; then it is lent rather than one that nobody
+ * had yet.
  */
 export class OfPortPool {
   readonly #lent = new Map<number, string>();
+  /** Given back, the longest ago first. */
+  readonly #resting = new Set<number>();
   #next: number = podOfPorts.first;
 
   /** @throws SeineError `REFUSED` if all are lent */
   lend(borrower: string): number {
-    const size = podOfPorts.last - podOfPorts.first + 1;
-    for (let tries = 0; tries < size; tries++) {
-      const candidate = this.#next;
-      this.#next = candidate === podOfPorts.last ? podOfPorts.first : candidate + 1;
-      if (this.#lent.has(candidate)) continue;
-      this.#lent.set(candidate, borrower);
-      return candidate;
-    }
-    throw new SeineError('REFUSED', `all ${size} OpenFlow ports for pods are in use`);
+    const [rested] = this.#resting;
+    const number = this.#resting.size >= RESTING ? rested : (this.#unused() ?? rested);
+    if (number === undefined) throw new SeineError('REFUSED', `all ${size} OpenFlow ports for pods are in use`);
+    this.#resting.delete(number);
+    this.#lent.set(number, borrower);
+    return number;
+  }
+
+  /** The next that is neither lent nor resting. */
+  #unused(): number | undefined {
+    if (this.#lent.size + this.#resting.size >= size) return undefined;
+    let candidate = this.#next;
+    while (this.#lent.has(candidate) || this.#resting.has(candidate)) candidate = following(candidate);
+    this.#next = following(candidate);
+    return candidate;
   }
 
   /** The number `borrower` had before a restart, if it can have it again; else another. */
   lendAgain(borrower: string, ofPort: number | undefined): number {
     if (ofPort === undefined || ofPort < podOfPorts.first || ofPort > podOfPorts.last || this.#lent.has(ofPort)) return this.lend(borrower);
+    this.#resting.delete(ofPort);
     this.#lent.set(ofPort, borrower);
-    if (ofPort >= this.#next) this.#next = ofPort === podOfPorts.last ? podOfPorts.first : ofPort + 1;
+    if (ofPort >= this.#next) this.#next = following(ofPort);
     return ofPort;
   }
 
@@ -38,7 +55,10 @@ export class OfPortPool {
    */
   giveBackAfter(ofPort: number, gone: readonly Promise<void>[]): void {
     void Promise.all(gone).then(
-      () => this.#lent.delete(ofPort),
+      () => {
+        this.#lent.delete(ofPort);
+        this.#resting.add(ofPort);
+      },
       () => undefined, // the agent stops, and the pool with it
     );
   }
@@ -46,4 +66,8 @@ export class OfPortPool {
   get lentCount(): number {
     return this.#lent.size;
   }
+}
+
+function following(number: number): number {
+  return number === podOfPorts.last ? podOfPorts.first : number + 1;
 }
