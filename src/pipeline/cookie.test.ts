@@ -1,5 +1,6 @@
+import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { cookieFeature, cookieOf, isLearned, learnedCookieOf, ownerOf } from './cookie.ts';
+import { cookieFeature, cookieOf, cookieWords, cookieWordsAfter, isLearned, learnedCookieOf, type Owner, ownerOf } from './cookie.ts';
 
 // On live switches: an agent with other cookies would rewrite every flow.
 it.each([
@@ -12,4 +13,13 @@ it.each([
   expect(cookieFeature(cookie)).toBe(owner.split('/')[0]);
   expect(learnedCookieOf(owner) & 0xff_ffff_ffffn).toBe(cookie & 0xff_ffff_ffffn);
   expect([isLearned(cookie), isLearned(learnedCookieOf(owner))]).toEqual([false, true]);
+});
+
+it('makes the same of an owner in two parts as in one', () => {
+  const both = fc.property(fc.string(), fc.array(fc.string(), { maxLength: 4 }), (name, rests) => {
+    const beginning = ownerOf('policy', name, '');
+    const cookieAfter = cookieWordsAfter(beginning);
+    for (const rest of rests) expect(cookieAfter(rest)).toEqual(cookieWords(`${beginning}${rest}` as Owner));
+  });
+  fc.assert(both);
 });

@@ -24,12 +24,30 @@ export function cookieOf(owner: Owner): bigint {
   return (BigInt(high) << 32n) | BigInt(low);
 }
 
+interface CookieWords {
+  readonly high: number;
+  readonly low: number;
+}
+
 /** The two halves of `cookieOf`: numbers, for there are many owners. */
-export function cookieWords(owner: Owner): { readonly high: number; readonly low: number } {
+export function cookieWords(owner: Owner): CookieWords {
+  return wordsOf(featureNumber(owner), lanesOf(owner));
+}
+
+/** The same of owners that begin alike, by what follows: of one kind there may be a hundred thousand. @param beginning with its feature and a slash */
+export function cookieWordsAfter(beginning: string): (rest: string) => CookieWords {
+  const [feature, lanes] = [featureNumber(beginning), lanesOf(beginning)];
+  return (rest) => wordsOf(feature, lanesOf(rest, lanes));
+}
+
+function featureNumber(owner: string): number {
   const slash = owner.indexOf('/');
-  const feature = slash < 0 ? owner : owner.slice(0, slash);
-  const { first, last } = hash40(owner);
-  return { high: (generation << 16) | ((features[feature as Feature] ?? 0) << 8) | (first >>> 24), low: ((first << 8) | last) >>> 0 };
+  return features[(slash < 0 ? owner : owner.slice(0, slash)) as Feature] ?? 0;
+}
+
+function wordsOf(feature: number, lanes: Lanes): CookieWords {
+  const { first, last } = folded(lanes);
+  return { high: (generation << 16) | (feature << 8) | (first >>> 24), low: ((first << 8) | last) >>> 0 };
 }
 
 /** The feature that a cookie names, if it is one of Seine's. */
@@ -67,9 +85,25 @@ export function tunnelNumber(address: string): number {
   return hash40(ownerOf('peer', 'tunnel', address)).first;
 }
 
-/** FNV-1a and a second lane of 32 bits, folded to 40: the first 32 of them, and the last 8. */
+/** FNV-1a and a second lane of 32 bits, over so many characters. */
+interface Lanes {
+  readonly first: number;
+  readonly second: number;
+  readonly length: number;
+}
+
+function lanesOf(text: string, before?: Lanes): Lanes {
+  const begin = before?.length ?? 0;
+  let second = before?.second ?? 0x01000193;
+  for (let at = 0; at < text.length; at++) second = Math.imul(second ^ (text.charCodeAt(at) + begin + at), 0x85ebca6b) >>> 0;
+  return { first: fnv1aOf(text, before?.first), second, length: begin + text.length };
+}
+
+/** To 40 bits: the first 32 of them, and the last 8. */
+function folded({ first, second }: Lanes): { readonly first: number; readonly last: number } {
+  return { first, last: (second ^ (second >>> 16)) & 0xff };
+}
+
 function hash40(text: string): { readonly first: number; readonly last: number } {
-  let second = 0x01000193;
-  for (let at = 0; at < text.length; at++) second = Math.imul(second ^ (text.charCodeAt(at) + at), 0x85ebca6b) >>> 0;
-  return { first: fnv1aOf(text), last: (second ^ (second >>> 16)) & 0xff };
+  return folded(lanesOf(text));
 }

@@ -8,9 +8,9 @@ export function fnv1a(octets: readonly number[]): number {
   return hash >>> 0;
 }
 
-/** The same of a text, by its UTF-16 code units. */
-export function fnv1aOf(text: string): number {
-  let hash = offsetBasis;
+/** The same of a text, by its UTF-16 code units. @param before that of the text that stands in front of it */
+export function fnv1aOf(text: string, before = offsetBasis): number {
+  let hash = before;
   for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), prime);
   return hash >>> 0;
 }

@@ -69,10 +69,11 @@ function cutBatches<K, V>(plan: Plan<K, V>, ownerOf: (key: K) => string, size: n
     put = new Map();
     owners = [];
   };
-  for (const [owner, keys] of ownersFromBehind(plan.put, ownerOf, inOrder)) {
-    if (put.size > 0 && put.size + keys.length > size) close(new Set());
+  for (const { owner, key, value, more = [] } of ownersFromBehind(plan.put, ownerOf, inOrder)) {
+    if (put.size > 0 && put.size + 1 + more.length > size) close(new Set());
     owners.push(owner);
-    for (const key of keys) put.set(key, plan.put.get(key) as V);
+    put.set(key, value);
+    for (const [another, its] of more) put.set(another, its);
   }
   if (put.size + plan.remove.size > size) close(new Set());
   const removals = byDepth(plan.remove, inOrder)
@@ -83,26 +84,34 @@ function cutBatches<K, V>(plan: Plan<K, V>, ownerOf: (key: K) => string, size: n
   return result;
 }
 
-/** Owners with their keys: first those of which the foremost key lies farthest behind. Nearly all have one key, and there may be a hundred thousand. */
-function* ownersFromBehind<K>(
-  keys: ReadonlyMap<K, unknown>,
+/** What an owner puts, and how far in front the foremost of it lies. Nearly all put one entry, and there may be a hundred thousand. */
+interface OwnerPut<K, V> {
+  readonly owner: string;
+  readonly key: K;
+  readonly value: V;
+  more?: (readonly [K, V])[];
+  depth: number;
+}
+
+/** Owners with what they put: first those of which the foremost entry lies farthest behind. */
+function ownersFromBehind<K, V>(
+  put: ReadonlyMap<K, V>,
   ownerOf: (key: K) => string,
   depthOf: (key: K) => number,
-): Generator<readonly [owner: string, keys: readonly K[]]> {
-  const first = new Map<string, K>();
-  const further = new Map<string, K[]>();
-  for (const key of keys.keys()) {
+): readonly OwnerPut<K, V>[] {
+  const byOwner = new Map<string, OwnerPut<K, V>>();
+  for (const [key, value] of put) {
     const owner = ownerOf(key);
-    if (!first.has(owner)) first.set(owner, key);
+    const depth = depthOf(key);
+    const known = byOwner.get(owner);
+    if (known === undefined) byOwner.set(owner, { owner, key, value, depth });
     else {
-      const more = further.get(owner);
-      if (more) more.push(key);
-      else further.set(owner, [key]);
+      known.more ??= [];
+      known.more.push([key, value]);
+      known.depth = Math.min(known.depth, depth);
     }
   }
-  const all = (owner: string): readonly K[] => [first.get(owner) as K, ...(further.get(owner) ?? [])];
-  const foremost = (owner: string): number => all(owner).reduce((least, key) => Math.min(least, depthOf(key)), Infinity);
-  for (const { of } of byDepth(first.keys(), foremost)) for (const owner of of) yield [owner, all(owner)];
+  return byDepth(byOwner.values(), ({ depth }) => depth).flatMap(({ of }) => of);
 }
 
 /** Farthest behind first. There are few depths. */

@@ -1,6 +1,6 @@
 import { SeineError } from '../errors/seine-error.ts';
 import { addressBits, type Family, hostCidr, type Ip, ipFromBytes, ipv4Text, isIp, parseIp } from '../net/ip.ts';
-import { cookieWords, type Owner, ownerOf } from '../pipeline/cookie.ts';
+import { cookieWordsAfter, type Owner, ownerOf } from '../pipeline/cookie.ts';
 import type { NumberedRows } from '../pipeline/flow-pattern.ts';
 import { nothing } from '../wanted/wanted.ts';
 import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from './bridge-entry.ts';
@@ -48,12 +48,14 @@ export class RowPacking implements Packing<BridgeKey, BridgeValue> {
   readonly rows: NumberedRows;
   readonly #ipv4: RowShape;
   readonly #ipv6: RowShape;
+  readonly #cookieOf: ReturnType<typeof cookieWordsAfter>;
 
   /** @throws SeineError `INVARIANT` if the rows are not as `NumberedRows` says */
   constructor(rows: NumberedRows) {
     this.rows = rows;
     this.#ipv4 = new RowShape('ipv4', rows);
     this.#ipv6 = new RowShape('ipv6', rows);
+    this.#cookieOf = cookieWordsAfter(rows.owners);
   }
 
   placeOf({ family, value }: Ip): Place {
@@ -78,8 +80,7 @@ export class RowPacking implements Packing<BridgeKey, BridgeValue> {
   }
 
   ownerOf(place: Place): Owner {
-    const cidr = typeof place === 'number' ? `${ipv4Text(place)}/32` : hostCidr(ipFromBytes(Buffer.from(place, 'latin1'))).text;
-    return `${this.rows.owners}${cidr}` as Owner;
+    return `${this.rows.owners}${cidrAt(place)}` as Owner;
   }
 
   keyOf(place: Place): BridgeKey {
@@ -89,7 +90,7 @@ export class RowPacking implements Packing<BridgeKey, BridgeValue> {
 
   valueOf(place: Place, number: number): BridgeValue {
     const shape = this.#load(place);
-    const { high, low } = cookieWords(this.ownerOf(place));
+    const { high, low } = this.#cookieOf(cidrAt(place));
     shape.value.octets.writeUInt32BE(high, 0);
     shape.value.octets.writeUInt32BE(low, 4);
     shape.given.writeInt32BE(number, shape.addressOctets);
@@ -99,7 +100,7 @@ export class RowPacking implements Packing<BridgeKey, BridgeValue> {
   numberIn(place: Place, value: BridgeValue): number | undefined {
     const { value: template, given, addressOctets } = this.#load(place);
     if (!template.read(value, given, COOKIE_OCTETS)) return undefined;
-    const { high, low } = cookieWords(this.ownerOf(place));
+    const { high, low } = this.#cookieOf(cidrAt(place));
     return wordAt(value, 0) === high >>> 0 && wordAt(value, 4) === low ? given.readInt32BE(addressOctets) : undefined;
   }
 
@@ -111,6 +112,10 @@ export class RowPacking implements Packing<BridgeKey, BridgeValue> {
     this.#ipv6.given.write(place, 0, 'latin1');
     return this.#ipv6;
   }
+}
+
+function cidrAt(place: Place): string {
+  return typeof place === 'number' ? `${ipv4Text(place)}/32` : hostCidr(ipFromBytes(Buffer.from(place, 'latin1'))).text;
 }
 
 function wordAt(text: string, at: number): number {
