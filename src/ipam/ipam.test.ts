@@ -267,6 +267,22 @@ describe('IPAM', () => {
     expect(ipsOf(await lend(ipam, request('b'), never))).toEqual(['10.1.0.3', 'fd00::3']);
     await expect(ipam.adopt({ ...found, containerId: 'x' })).rejects.toMatchObject({ code: 'REFUSED' });
   });
+
+  it('calls nothing adopted that it could not write down, however often it is told of it', async () => {
+    const { serial, state, ...found } = await lend((await open()).ipam, request('a'), never);
+    expect([serial, state]).toEqual([1, 'allocated']);
+    let fate: WriteOutcome = 'done';
+    const store = new MemoryJournalStore(new Uint8Array(), () => fate);
+    const { ipam } = await open({ store });
+    fate = 'failed';
+    for (let time = 0; time < 2; time++) await expect(ipam.adopt(found)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    fate = 'done';
+    const lease = await ipam.adopt(found);
+    const again = await open({ store: new MemoryJournalStore(store.content) });
+    expect(again.ipam.leaseOf(request('a'))).toEqual(lease);
+    fate = 'failed';
+    expect(await ipam.adopt(found)).toEqual(lease); // there is nothing left to be written
+  });
 });
 
 describe('the journal', () => {

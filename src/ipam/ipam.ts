@@ -39,6 +39,8 @@ export class Ipam {
   readonly #table = new LeaseTable();
   readonly #quarantine: Quarantine;
   #pools: readonly AddressPool[];
+  /** Serials of adopted leases of which the disk is not known to hold a record. */
+  readonly #unwritten = new Set<number>();
   #rebooted = false;
   #damaged = 0;
 
@@ -209,7 +211,15 @@ export class Ipam {
    */
   async adopt(found: Omit<Lease, 'serial' | 'state'>): Promise<Lease> {
     const known = this.leaseOf(found);
-    if (known) return known;
+    if (known && !this.#unwritten.has(known.serial)) return known;
+    const lease = known ?? this.#take(found);
+    this.#unwritten.add(lease.serial);
+    await (await this.#journal.write({ op: 'lease', lease })).durable;
+    this.#unwritten.delete(lease.serial);
+    return lease;
+  }
+
+  #take(found: Omit<Lease, 'serial' | 'state'>): Lease {
     const holder = this.leases().find(({ addresses }) =>
       addresses.some(({ ip }) => found.addresses.some((other) => other.ip.text === ip.text)),
     );
@@ -217,7 +227,6 @@ export class Ipam {
     const lease: Lease = { ...found, serial: this.#table.nextSerial(), state: 'allocated' };
     this.#occupy(lease);
     this.#table.put(lease);
-    await (await this.#journal.write({ op: 'lease', lease })).durable;
     return lease;
   }
 
@@ -316,6 +325,7 @@ export class Ipam {
 
   #forget(lease: Lease): void {
     this.#table.remove(lease.serial);
+    this.#unwritten.delete(lease.serial);
     this.#giveBack(lease.addresses);
     this.#journal.keep({ op: 'free', serial: lease.serial });
   }
