@@ -53,13 +53,19 @@ interface Encoder {
   readonly heads: readonly Head[];
 }
 
-function encodersIn(version: Version): ReadonlyMap<string, Encoder> {
+interface Encoders {
+  readonly byKind: ReadonlyMap<string, Encoder>;
+  readonly setField: Encoder | undefined;
+  readonly load: Encoder | undefined;
+}
+
+function encodersIn(version: Version): Encoders {
   const byKind = new Map<string, Encoder>();
   for (const [kind, { encode, choose, wire, wireIn13 }] of Object.entries(rows) as [string, ActionCodec<KnownAction>][]) {
     const first = version === OPENFLOW_13 ? (wireIn13 ?? wire[0]) : wire[0];
     byKind.set(kind, { encode, choose, head: headOf(first), heads: wire.map(headOf) });
   }
-  return byKind;
+  return { byKind, setField: byKind.get('setField'), load: byKind.get('load') };
 }
 
 function headOf(wire: WireId): Head {
@@ -68,6 +74,12 @@ function headOf(wire: WireId): Head {
 
 const encodersIn13 = encodersIn(OPENFLOW_13);
 const encodersIn15 = encodersIn(OPENFLOW_15);
+
+/** Half of all actions are of two kinds: to compare is quicker than to look up. */
+function encoderOf({ byKind, setField, load }: Encoders, kind: string): Encoder | undefined {
+  if (kind === 'setField') return setField;
+  return kind === 'load' ? load : byKind.get(kind);
+}
 
 function nestedIn(version: Version): NestedActions {
   return { version, encode: (w, actions) => writeActions(w, actions, version), decode: (r) => decodeDeeper(r, version) };
@@ -96,7 +108,7 @@ export function writeActions(w: ByteWriter, actions: readonly Action[], version:
  */
 export function writeAction(w: ByteWriter, action: Action, version: Version = OPENFLOW_15): void {
   const in13 = version === OPENFLOW_13;
-  const encoder = (in13 ? encodersIn13 : encodersIn15).get(action.kind);
+  const encoder = encoderOf(in13 ? encodersIn13 : encodersIn15, action.kind);
   if (encoder === undefined) {
     writeUnknown(w, action);
     return;
