@@ -155,16 +155,27 @@ function renumber(frame: Uint8Array, family: Family, portSrc: number): Uint8Arra
   return frame;
 }
 
-/** Which of these are in a TCP header to this port, as its source. */
-function openedTo(portDst: number): ReadonlySet<number> {
-  const at = { ipv4: 14 + 20, ipv6: 14 + 40 };
-  const ports = tapped.wires.c.frames.flatMap((frame) => {
-    const start = frame[12] === 0x08 ? at.ipv4 : at.ipv6;
-    return frame.length > start + 13 && frame.readUInt16BE(start + 2) === portDst && frame[start + 13] === 0x02
-      ? [frame.readUInt16BE(start)]
-      : [];
-  });
-  return new Set(ports);
+/** From which port a frame opens a TCP connection to this one; undefined: it is another frame. */
+function openedFrom(frame: Buffer, portDst: number): number | undefined {
+  const start = 14 + (frame[12] === 0x08 ? 20 : 40);
+  const opens = frame.length > start + 13 && frame.readUInt16BE(start + 2) === portDst && frame[start + 13] === 0x02;
+  return opens ? frame.readUInt16BE(start) : undefined;
+}
+
+/** Ports from which connections to this one are heard to be opened, as frames come. */
+class Opened {
+  readonly #ports = new Set<number>();
+  #looked = 0;
+
+  /** How many they are by now. */
+  size(portDst: number): number {
+    const { frames } = tapped.wires.c;
+    for (; this.#looked < frames.length; this.#looked++) {
+      const from = openedFrom(frames[this.#looked] as Buffer, portDst);
+      if (from !== undefined) this.#ports.add(from);
+    }
+    return this.#ports.size;
+  }
 }
 
 describe.each(families)('over %s', (family) => {
@@ -186,9 +197,10 @@ describe.each(families)('over %s', (family) => {
   });
 
   it('a datagram in pieces opens what may be opened by any port, and ends with it', async () => {
-    const asks = { from: 'b', protocol: 'udp', portSrc: ++clientPort, portDst: port.server } as const;
+    let asks: Talk = { from: 'b', protocol: 'udp', portSrc: clientPort, portDst: port.server };
     await hold('allow');
-    expect(await heard(family, asks, 2_000)).toEqual(yes);
+    // The data path may not have forgotten yet what it did with the pieces of before; each time from another port, so that it is the pieces that open.
+    await expect.poll(() => heard(family, (asks = { ...asks, portSrc: ++clientPort }), 2_000)).toEqual(yes);
     await hold('deny');
     await expect.poll(() => heard(family, asks, 2_000)).toEqual(no);
   });
@@ -198,21 +210,24 @@ describe.each(families)('over %s', (family) => {
     'a denied pod that goes on asking Services fills no tracker, and costs nobody else a connection',
     { timeout: 60_000 + floodMs },
     async () => {
-      const [openings, batch, firstPort, portCount] = [500, 100, 1_024, 64_000];
+      // No more of the allowed are under way than the switch's socket holds while a busy machine keeps the switch from it.
+      const [openings, batch, firstPort, portCount, underWay] = [500, 100, 1_024, 64_000, 64];
       await hold('deny');
       await limited(openings);
       tapped.wires.c.frames.length = 0;
+      const opened = new Opened();
       const before = await tracked();
       const [ofDenied, ofAllowed] = [opening(family, 'b', 'onlyA', 0), opening(family, 'a', 'onlyC', 0)];
       const [startedMs, asked] = [performance.now(), { denied: 0, allowed: 0 }];
       while (performance.now() - startedMs < floodMs) {
         for (let at = 0; at < batch; at++) tapped.wires.b.send(renumber(ofDenied, family, firstPort + (asked.denied++ % portCount)));
         // From each port once: one that comes again from a port is given another, while the tracker has the first.
-        if (asked.allowed < portCount) tapped.wires.a.send(renumber(ofAllowed, family, firstPort + asked.allowed++));
+        if (asked.allowed < portCount && asked.allowed - opened.size(port.datagrams) < underWay)
+          tapped.wires.a.send(renumber(ofAllowed, family, firstPort + asked.allowed++));
         await nextTurn();
       }
       const tookS = (performance.now() - startedMs) / 1_000;
-      await expect.poll(() => openedTo(port.datagrams).size, { timeout: 10_000 * slowness }).toBe(asked.allowed);
+      await expect.poll(() => opened.size(port.datagrams), { timeout: 10_000 * slowness }).toBe(asked.allowed);
       const held = (await tracked()) - before - asked.allowed;
       process.stdout.write(
         `${Math.round(asked.denied / tookS)} denied and ${Math.round(asked.allowed / tookS)} allowed a second, ${held} tracked\n`,
