@@ -75,7 +75,6 @@ export class BatchWriter<K extends string, V> {
 
   /** Call when this owner's wanted entries changed or were written. @returns whether it was refused */
   clearRefusal(owner: string): boolean {
-    if (this.#refused.isEmpty) return false; // asked of a hundred thousand in a row
     const was = this.#refused.delete(owner);
     if (was) this.#options.events.accepted?.(owner);
     return was;

@@ -20,7 +20,7 @@ const of10k: ManyServices = { services: 10_000, endpoints: 10 };
 const signal = new AbortController().signal;
 const coldRuns = 3;
 const switchPollMs = 25;
-/** Of a row of a quarter of a second, too: with a quarter of a second between looks it was two quarters whenever the first look came too early. */
+/** Little beside a quarter of a second, which is what the quickest of these rows takes. */
 const agentPollMs = 25;
 const changes = 600;
 const restarts = 5;

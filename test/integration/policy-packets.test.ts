@@ -162,16 +162,21 @@ function openedFrom(frame: Buffer, portDst: number): number | undefined {
   return opens ? frame.readUInt16BE(start) : undefined;
 }
 
-/** Ports from which connections to this one are heard to be opened, as frames come. */
+/** Ports from which connections to one port are heard to be opened, as frames come. */
 class Opened {
+  readonly #portDst: number;
   readonly #ports = new Set<number>();
   #looked = 0;
 
+  constructor(portDst: number) {
+    this.#portDst = portDst;
+  }
+
   /** How many they are by now. */
-  size(portDst: number): number {
+  size(): number {
     const { frames } = tapped.wires.c;
     for (; this.#looked < frames.length; this.#looked++) {
-      const from = openedFrom(frames[this.#looked] as Buffer, portDst);
+      const from = openedFrom(frames[this.#looked] as Buffer, this.#portDst);
       if (from !== undefined) this.#ports.add(from);
     }
     return this.#ports.size;
@@ -215,19 +220,19 @@ describe.each(families)('over %s', (family) => {
       await hold('deny');
       await limited(openings);
       tapped.wires.c.frames.length = 0;
-      const opened = new Opened();
+      const opened = new Opened(port.datagrams);
       const before = await tracked();
       const [ofDenied, ofAllowed] = [opening(family, 'b', 'onlyA', 0), opening(family, 'a', 'onlyC', 0)];
       const [startedMs, asked] = [performance.now(), { denied: 0, allowed: 0 }];
       while (performance.now() - startedMs < floodMs) {
         for (let at = 0; at < batch; at++) tapped.wires.b.send(renumber(ofDenied, family, firstPort + (asked.denied++ % portCount)));
         // From each port once: one that comes again from a port is given another, while the tracker has the first.
-        if (asked.allowed < portCount && asked.allowed - opened.size(port.datagrams) < underWay)
+        if (asked.allowed < portCount && asked.allowed - opened.size() < underWay)
           tapped.wires.a.send(renumber(ofAllowed, family, firstPort + asked.allowed++));
         await nextTurn();
       }
       const tookS = (performance.now() - startedMs) / 1_000;
-      await expect.poll(() => opened.size(port.datagrams), { timeout: 10_000 * slowness }).toBe(asked.allowed);
+      await expect.poll(() => opened.size(), { timeout: 10_000 * slowness }).toBe(asked.allowed);
       const held = (await tracked()) - before - asked.allowed;
       process.stdout.write(
         `${Math.round(asked.denied / tookS)} denied and ${Math.round(asked.allowed / tookS)} allowed a second, ${held} tracked\n`,

@@ -17,7 +17,7 @@ const help = `npm run test:soak -- [--steps N | --minutes N] [--seed N] [--conta
   --agent       what node runs as the agent; dist/seine-agent.mjs
   --json        the figures, as the last line
 
-Real are: agent, plugin, Open vSwitch (userspace data path), namespaces, interfaces, journal, API server of the lab. The runtime is
+Real are: agent, plugin, Open vSwitch (userspace data path, without its cache of exact matches), namespaces, interfaces, journal, API server of the lab. The runtime is
 the lab's, which calls the plugin as libcni does. In the first quarter the daemons and the agent are killed, and later no more: how
 their memory grows is measured then, when nothing was asked of them for half a minute. In the end the node must hold what it held at first.
 `;
