@@ -63,4 +63,24 @@ describe('a pod of which too little is known', () => {
     await enforcement.attach(second, never);
     expect(enforcement.pods().get('shop/two')).toMatchObject({ is: 'closed', why: 'the labels of the pod are not known yet' });
   });
+
+  it('is looked at again when the first policy comes to its namespace or the last one goes, and not with each pod that starts', async () => {
+    scene.facts.clear();
+    const looked: string[] = [];
+    const of = (pod: string) => void looked.push(pod);
+    const enforcement = await scene.enforce({ suspensions: { of, endedAway: () => false } });
+    await enforcement.attach(web, never);
+    await enforcement.settled();
+    looked.length = 0;
+    await enforcement.attach(second, never);
+    await enforcement.settled();
+    expect(looked).not.toContain('shop/web');
+    scene.put(denyAll);
+    await enforcement.settled();
+    expect(looked).toContain('shop/web');
+    expect(standingOf(enforcement)).toBe('closed');
+    scene.remove(denyAll);
+    await enforcement.settled();
+    expect(standingOf(enforcement)).toBe('free');
+  });
 });

@@ -19,6 +19,7 @@ import { NumberReturns } from './number-returns.ts';
 import { ObjectFeed, type PolicySources } from './object-feed.ts';
 import type { PolicyProgramming } from './policy-programming.ts';
 import { ServiceOpenings } from './service-openings.ts';
+import { SilentPods } from './silent-pods.ts';
 import { intentOf, isSameStanding, podStandings, Standings, type SubjectStanding, type WhenUnknown } from './standings.ts';
 import type { Suspensions } from './suspensions.ts';
 
@@ -73,6 +74,7 @@ export class Enforcement {
   readonly #standings: Standings;
   readonly #openings: ServiceOpenings;
   readonly #subjects = new LocalSubjects();
+  readonly #silent: SilentPods;
   readonly #standing = new Map<Owner, SubjectStanding>();
   /** Adopted, and not known well enough since. */
   readonly #undecided = new Set<Owner>();
@@ -90,6 +92,7 @@ export class Enforcement {
     const { nodeName, sources, turns } = options;
     this.#engine = new PolicyEngine(nodeName);
     const engine = this.#engine;
+    this.#silent = new SilentPods(engine);
     const published = (pods: Iterable<string>): void => {
       for (const key of pods) this.#due.add(key);
     };
@@ -346,8 +349,7 @@ export class Enforcement {
       await this.#rows.update(signal);
       if (!this.#isFed) for (const key of this.#subjects.pods()) this.#due.add(key);
       this.#isFed = true;
-      // Of those the engine says nothing, and a policy may have come to their namespace.
-      for (const key of this.#subjects.pods()) if (!this.#engine.matrix.subjects.has(key)) this.#due.add(key);
+      for (const key of this.#silent.look(this.#subjects.pods())) this.#due.add(key);
       for (const key of [...this.#due]) await this.#flip(key);
       if (this.#due.size === 0) await this.#rows.settle(signal);
     } while (this.#isBehind && !signal.aborted);
