@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { labPaths } from '../../src/lab/plan/names.ts';
 import { type BenchLab, makeNamespaces } from './bench-lab.ts';
-import { CniSide } from './cni-side.ts';
+import { type BenchPod, CniSide } from './cni-side.ts';
 import type { Measured } from './row.ts';
 
 const debianPlugins = '/usr/lib/cni';
@@ -72,12 +72,23 @@ export function openOurs(lab: BenchLab): CniSide {
   });
 }
 
-/** Both sides with ten pods each, and warm. */
-export async function startCniBench(lab: BenchLab, wanted: (name: string) => boolean, say: (text: string) => void): Promise<CniBench> {
+/**
+ * Both sides with ten pods each, and warm.
+ *
+ * @param named told of all pods that ours will attach, before the first one is
+ */
+export async function startCniBench(
+  lab: BenchLab,
+  wanted: (name: string) => boolean,
+  say: (text: string) => void,
+  named: (pods: readonly BenchPod[]) => Promise<void> = async () => undefined,
+): Promise<CniBench> {
   const most = wanted('cni.add.300') ? 300 : wanted('cni.add.100') ? 100 : 10;
   const bench = new CniBench(lab, say);
   say(`namespaces for ${most} pods of each side`);
-  for (const side of [bench.ours, bench.peer]) side.prepare(lab, most + spare);
+  const pods = bench.ours.prepare(lab, most + spare);
+  bench.peer.prepare(lab, most + spare);
+  await named(pods);
   await bench.fillTo(10);
   await bench.warmUp();
   return bench;

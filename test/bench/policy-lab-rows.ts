@@ -3,10 +3,11 @@ import { decodeMatch, encodeMatch } from '../../src/openflow/match.ts';
 import { tables } from '../../src/pipeline/tables.ts';
 import { BenchLab, until } from './bench-lab.ts';
 import { openOurs } from './cni-rows.ts';
-import { type BenchPod, type CniSide, podNameOf, podNamespace } from './cni-side.ts';
+import type { CniSide } from './cni-side.ts';
 import { compiled } from './compiled.ts';
 import { connectionRate } from './connection-rows.ts';
 import { attachmentOf, serverIn, throughput } from './pipeline-rows.ts';
+import { makeNamespace, podObject, pods, policies, policyObject, post, untilPoliced } from './policed-lab.ts';
 import type { Measured } from './row.ts';
 import type { SceneOptions } from './scenes.ts';
 import { withConnection } from './service-rows.ts';
@@ -23,7 +24,7 @@ const changeNames = [
 const packetNames = ['policy.tcp', 'policy.connect'] as const;
 export const policyLabRowNames = [...addNames, ...changeNames, ...packetNames] as const;
 
-const prepared = 24;
+const spare = 24;
 /** Pods that stay, half of them policed. */
 const staying = 12;
 const adds = { warm: 10, pairs: 60 } as const;
@@ -34,7 +35,6 @@ const iperfPort = 5201;
 const connectPort = 80;
 const signal = new AbortController().signal;
 const withinMs = 30_000;
-const policies = `/apis/networking.k8s.io/v1/namespaces/${podNamespace}/networkpolicies`;
 
 /** Policies on a node of a lab, of pods that the API server knows and that the benchmark starts itself. */
 export async function policyLabRows({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
@@ -42,9 +42,9 @@ export async function policyLabRows({ wanted, say }: SceneOptions): Promise<read
   const lab = await BenchLab.start({ families: ['ipv4'] });
   const side = openOurs(lab);
   try {
-    const pods = side.prepare(lab, prepared);
-    await post(lab, '/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: podNamespace } });
-    for (const [at, pod] of pods.entries()) await post(lab, `/api/v1/namespaces/${podNamespace}/pods`, podObject(lab, pod, at));
+    const prepared = side.prepare(lab, spare);
+    await makeNamespace(lab);
+    for (const [at, pod] of prepared.entries()) await post(lab, pods, podObject(lab, pod, labelsOf(at)));
     await side.add(staying, 1);
     const rows: Measured[] = [];
     if (packetNames.some(wanted)) rows.push(...(await packetRows(lab, side, say)));
@@ -57,41 +57,9 @@ export async function policyLabRows({ wanted, say }: SceneOptions): Promise<read
   }
 }
 
-/** Of a kind that the lab's kubelet does not understand, and leaves alone. Every other pod is policed. */
-function podObject(lab: BenchLab, pod: BenchPod, at: number): object {
-  const labels = { policed: at % 2 === 0 ? 'yes' : 'no', number: `${at}` };
-  const spec = { nodeName: lab.node.name, containers: [{ name: 'none', image: 'none', readinessProbe: { periodSeconds: 0 } }] };
-  return { apiVersion: 'v1', kind: 'Pod', metadata: { name: podNameOf(pod), labels }, spec };
-}
-
-/** Lets pods of the namespace ask for these ports, and nobody anything else. */
-function policyObject(name: string, matchLabels: Readonly<Record<string, string>>, ports: readonly number[]): object {
-  const allowed = [{ podSelector: {} }];
-  const rule = ports.map((port) => ({ protocol: 'TCP', port }));
-  return {
-    apiVersion: 'networking.k8s.io/v1',
-    kind: 'NetworkPolicy',
-    metadata: { name },
-    spec: {
-      podSelector: { matchLabels },
-      policyTypes: ['Ingress', 'Egress'],
-      ingress: [{ from: allowed, ports: rule }],
-      egress: [{ to: allowed, ports: rule }],
-    },
-  };
-}
-
-async function post(lab: BenchLab, path: string, body: object): Promise<void> {
-  await lab.api.send({ method: 'POST', path, body }, signal);
-}
-
-/** So many flows in a table that load something before they go on. */
-async function untilPoliced(lab: BenchLab, pods: number): Promise<void> {
-  const isSo = async (): Promise<boolean> => {
-    const dump = await lab.exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', `table=${tables.ingressEntry.id}`);
-    return dump.split(`goto_table:${tables.ingressLookup.id}`).length - 1 === pods;
-  };
-  await until(isSo, withinMs, `${pods} pods to be policed`);
+/** Every other pod is policed. */
+function labelsOf(at: number): Readonly<Record<string, string>> {
+  return { policed: at % 2 === 0 ? 'yes' : 'no', number: `${at}` };
 }
 
 /** Two pods of the node, with a policy that lets them talk, and without any, in turn. */

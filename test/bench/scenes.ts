@@ -7,6 +7,7 @@ import { loopRowNames } from './loop-rows.ts';
 import { openflowRowNames, openflowRows } from './openflow-rows.ts';
 import { ovsdbRowNames, ovsdbRows } from './ovsdb-rows.ts';
 import { pipelineRowNames, pipelineRows } from './pipeline-rows.ts';
+import { policedNode, policedNodeRowNames } from './policed-node-rows.ts';
 import { policyLabRowNames, policyLabRows } from './policy-lab-rows.ts';
 import { policyRowNames, policyRows } from './policy-rows.ts';
 import { policySwitchRowNames, policySwitchRows } from './policy-switch-rows.ts';
@@ -34,6 +35,7 @@ const manyNodes = 5_000;
 
 export const scenes: readonly Scene[] = [
   { rows: [...cniRowNames, ...agentRowNames, 'agent.rss.busy', ...pipelineRowNames, 'cni.add.svc10k'], measure: plainNode },
+  { rows: policedNodeRowNames, measure: policedNode },
   { rows: tenThousandRowNames, measure: tenThousandServices },
   { rows: loopRowNames, measure: loopOfTenThousand },
   { rows: ['svc.cold1000'], measure: besidePacketFilter },
