@@ -16,6 +16,7 @@ import type { OwnerFailure } from './refusals.ts';
 import { RepairLedger } from './repair-ledger.ts';
 import { Retries } from './retries.ts';
 import type { Plan } from './target.ts';
+import { UrgentPace } from './urgent-pace.ts';
 import { WatchedTarget } from './watched-target.ts';
 
 /** So often in a row a refusal is put down to what others changed meanwhile. */
@@ -42,6 +43,7 @@ export class Reconciler<K extends string, V> {
   readonly #filling: Filling<K, V>;
   readonly #retries: Retries<K, V>;
   readonly #comparison: Comparison<K, V>;
+  readonly #urgent: UrgentPace;
   /** Keys that must be compared although no owner changed them. */
   #recheck = new Set<K>();
   #observeTookMs = 0;
@@ -61,8 +63,6 @@ export class Reconciler<K extends string, V> {
   #begun = 0;
   /** The round that is under way. */
   #writing: Round<K, V> | undefined;
-  /** When urgent changes were written last. */
-  #urgentWrittenMs = -Infinity;
 
   constructor(options: ReconcilerOptions<K, V>) {
     this.#options = options;
@@ -74,6 +74,7 @@ export class Reconciler<K extends string, V> {
     this.#filling = new Filling(options.front);
     this.#retries = new Retries({ ...options, repairs: this.#repairs, writer: this.#writer, due: (keys) => this.#compareAgain(keys) });
     this.#comparison = new Comparison({ ...options, retries: this.#retries });
+    this.#urgent = new UrgentPace(options);
   }
 
   /** The desired state may have changed. Cheap; may be called at any rate. */
@@ -257,7 +258,7 @@ export class Reconciler<K extends string, V> {
         this.#retries.arm(signal);
         await this.#bell.wait(signal);
         // What has come with what rang is done together, behind answers that wait for nothing.
-        if (this.#gatherMs > 0) await nextTurn();
+        if (this.#urgent.gatherMs > 0) await nextTurn();
       } catch (thrown) {
         this.#writing = undefined;
         if (signal.aborted) return;
@@ -335,7 +336,7 @@ export class Reconciler<K extends string, V> {
    */
   async #applyUrgent(round: Round<K, V>, queue: PlanBatch<K, V>[], signal: AbortSignal): Promise<void> {
     const { desired } = this.#options;
-    await this.#gatherUrgent(signal);
+    if (desired.hasUrgent) await this.#urgent.untilDue(signal);
     const { revision } = desired;
     const urgent = desired.takeUrgent();
     if (urgent === undefined) return;
@@ -343,19 +344,8 @@ export class Reconciler<K extends string, V> {
     for (const [index, batch] of queue.entries()) queue[index] = without(batch, keys);
     const plan = await this.#comparison.plan(keys, round.actual);
     await this.#write(this.#writer.cut(plan), round, signal);
-    if (plan.put.size + plan.remove.size > 0) this.#urgentWrittenMs = this.#options.now();
+    if (plan.put.size + plan.remove.size > 0) this.#urgent.written();
     if (this.#observed.stillOf(round)) this.#progress.reachedFor(urgent.owners, revision);
-  }
-
-  /** One alone is written at once; those that come right behind others are written together, which is less work for the target than one by one. */
-  async #gatherUrgent(signal: AbortSignal): Promise<void> {
-    const { desired, now } = this.#options;
-    const leftMs = this.#urgentWrittenMs + this.#gatherMs - now();
-    if (leftMs > 0 && desired.hasUrgent) await idle(leftMs, signal);
-  }
-
-  get #gatherMs(): number {
-    return this.#options.gatherMs ?? 0;
   }
 
   /** Refused owners whose entries are all there now, by another hand: nothing will be written for them. */
