@@ -6,10 +6,10 @@ import { type MatrixSubject, type PolicyDirection, policyDirections, type Subjec
 import { mentionedNames, type PolicyIntent, policyIntent } from './intent.ts';
 import { addTo, type IndexedPod, type PodKinds, removeFrom } from './kinds.ts';
 import type { Membership } from './membership.ts';
+import { RecentRules } from './recent-rules.ts';
 import type { Relations } from './relations.ts';
 import { labelText, matchesLabels, selectorOf } from './selector.ts';
 import { SteadyRows } from './steady-rows.ts';
-import { type SubjectRules, subjectRules } from './subject-rules.ts';
 
 interface SubjectsOptions {
   readonly nodeName: string;
@@ -26,6 +26,7 @@ interface KnownPolicy {
 /** The pods of this node, and the policies that isolate them: which class each is of. */
 export class Subjects {
   readonly rows = new SteadyRows<MatrixSubject>();
+  readonly #rules = new RecentRules();
   readonly #options: SubjectsOptions;
   readonly #policies = new Map<string, Map<string, KnownPolicy>>();
   /** Of namespaces with pods here, as far as it was asked for: policies by a label that each of their pods has, `''` where none is certain. */
@@ -105,11 +106,10 @@ export class Subjects {
   /** New classes first, then what nobody is in any more: terms that both have stay as they are. */
   *settle(): Steps {
     const { nodeName, kinds } = this.#options;
-    const rulesOf = this.#ruleCache();
     for (const key of this.#dirty) {
       const known = kinds.get(key);
       const isLocal = known?.pod.nodeName === nodeName;
-      const after = isLocal ? yield* this.#subjectOf(known, rulesOf) : undefined;
+      const after = isLocal ? yield* this.#subjectOf(known) : undefined;
       // As of now: it may have been admitted meanwhile.
       const before = this.rows.current.get(key);
       this.#releaseLater(before);
@@ -155,32 +155,22 @@ export class Subjects {
     return index;
   }
 
-  *#subjectOf(known: IndexedPod, rulesOf: RulesOf): Steps<MatrixSubject> {
+  *#subjectOf(known: IndexedPod): Steps<MatrixSubject> {
     const policies = yield* this.#policiesOf(known.pod);
     const classes: { ingress?: SubjectClass; egress?: SubjectClass } = {};
     for (const direction of policyDirections) {
-      const rules = policies.length > 0 ? rulesOf(direction, policies, known.pod) : undefined;
+      const rules = this.#rules.of(direction, policies, known.pod.ports);
       const { relations, membership } = this.#options.directions[direction];
       if (rules) classes[direction] = yield* relations.acquireSubject(rules, (term) => membership.acquire(term));
     }
     return { addresses: known.addresses.map(({ text }) => text), ...classes };
   }
 
-  /** Pods of one deployment have the same rules: they are made once a round. */
-  #ruleCache(): RulesOf {
-    const known = new Map<string, SubjectRules | undefined>();
-    return (direction, policies, { ports }) => {
-      const key = JSON.stringify([direction, policies.map((policy) => policy.key), direction === 'ingress' ? ports : {}]);
-      if (!known.has(key)) known.set(key, subjectRules(direction, policies, ports));
-      return known.get(key);
-    };
-  }
-
   #admitted(pod: PolicyPod): MatrixSubject | undefined {
     const acquired: { ingress?: SubjectClass; egress?: SubjectClass } = {};
     const policies = finish(this.#policiesOf(pod));
     for (const direction of policyDirections) {
-      const rules = policies.length > 0 ? subjectRules(direction, policies, pod.ports) : undefined;
+      const rules = this.#rules.of(direction, policies, pod.ports);
       const known = rules && this.#options.directions[direction].relations.acquirePublished(rules);
       if (known) acquired[direction] = known;
       else if (rules) {
@@ -205,8 +195,6 @@ function placeOf({ podSelector }: NetworkPolicy): string {
   const equality = podSelector.find(({ operator, values }) => operator === 'In' && values.length === 1);
   return equality ? labelText(equality.key, equality.values[0] ?? '') : '';
 }
-
-type RulesOf = (direction: PolicyDirection, policies: readonly PolicyIntent[], pod: PolicyPod) => SubjectRules | undefined;
 
 function isSame(a: MatrixSubject | undefined, b: MatrixSubject | undefined): boolean {
   return a?.ingress === b?.ingress && a?.egress === b?.egress && a?.addresses.join() === b?.addresses.join();
