@@ -30,16 +30,14 @@ type MatchFields = { [F in FieldName]?: FieldValue<F> | Masked<FieldValue<F>> };
 
 /** @throws SeineError `INVARIANT` if the match names a field whose prerequisite it does not name. */
 export function toOpenFlowMatch(match: Match): OpenFlowMatch {
-  const fields: MatchFields = {
-    ...headerFields(match),
-    ...neighbourFields(match),
-    ...metadataFields(match),
-  };
+  const fields: MatchFields = {};
+  setHeader(fields, match);
+  setNeighbour(fields, match);
+  setMetadata(fields, match);
   return fields;
 }
 
-function headerFields(match: Match): MatchFields {
-  const fields: MatchFields = {};
+function setHeader(fields: MatchFields, match: Match): void {
   if (match.ethSrc !== undefined) fields.eth_src = macNumber(match.ethSrc);
   if (match.ethDst !== undefined) fields.eth_dst = macNumber(match.ethDst);
   if (match.vlan !== undefined) fields.vlan_tci = { value: 0x1000, mask: 0x1000 };
@@ -53,11 +51,9 @@ function headerFields(match: Match): MatchFields {
   if (match.fragment !== undefined) fields.ip_frag = { value: anyFragment, mask: anyFragment };
   if (match.icmpType !== undefined) fields[match.protocol === 'icmp6' ? 'icmpv6_type' : 'icmp_type'] = match.icmpType;
   if (match.icmpCode !== undefined) fields[match.protocol === 'icmp6' ? 'icmpv6_code' : 'icmp_code'] = match.icmpCode;
-  return fields;
 }
 
-function neighbourFields(match: Match): MatchFields {
-  const fields: MatchFields = {};
+function setNeighbour(fields: MatchFields, match: Match): void {
   if (match.ndTarget !== undefined) fields.nd_target = match.ndTarget.value;
   if (match.ndSll !== undefined) fields.nd_sll = linkLayer(match.ndSll);
   if (match.ndTll !== undefined) fields.nd_tll = linkLayer(match.ndTll);
@@ -65,11 +61,9 @@ function neighbourFields(match: Match): MatchFields {
   if (match.arpSpa !== undefined) fields.arp_spa = Number(match.arpSpa.value);
   if (match.arpTpa !== undefined) fields.arp_tpa = Number(match.arpTpa.value);
   if (match.arpSha !== undefined) fields.arp_sha = macNumber(match.arpSha);
-  return fields;
 }
 
-function metadataFields(match: Match): MatchFields {
-  const fields: MatchFields = {};
+function setMetadata(fields: MatchFields, match: Match): void {
   if (match.inPort !== undefined) fields.in_port = match.inPort;
   if (match.tunSrc !== undefined) {
     if (match.tunSrc.family === 'ipv4') fields.tun_src = Number(match.tunSrc.value);
@@ -84,8 +78,8 @@ function metadataFields(match: Match): MatchFields {
   if (match.ctPortDst !== undefined) fields.ct_tp_dst = match.ctPortDst;
   if (match.ctPortSrc !== undefined) fields.ct_tp_src = match.ctPortSrc;
   if (match.ctMarks !== undefined) fields.ct_mark = joined(match.ctMarks);
-  for (const [reg, marks] of Map.groupBy(match.regs ?? [], (mark) => mark.reg)) fields[registerName(reg)] = joined(marks);
-  return fields;
+  if (match.regs !== undefined)
+    for (const [reg, marks] of Map.groupBy(match.regs, (mark) => mark.reg)) fields[registerName(reg)] = joined(marks);
 }
 
 function portField(protocol: MatchProtocol | undefined): (typeof portFields)[Transport] {
