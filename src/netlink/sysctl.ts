@@ -64,8 +64,10 @@ function sysctlPath(name: SysctlName): string {
  */
 const mountedNet = '/host/proc/sys/net';
 
+let knownFolder: string | undefined;
+
 function netFolder(): string {
-  return existsSync(mountedNet) ? mountedNet : '/proc/sys/net';
+  return (knownFolder ??= existsSync(mountedNet) ? mountedNet : '/proc/sys/net');
 }
 
 function refusal(verb: string, name: SysctlName, cause: unknown): SeineError {

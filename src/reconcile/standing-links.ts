@@ -124,7 +124,7 @@ export class StandingLinks {
     if (!host || !far) return false;
     const last = this.#used.get(pair.hostName);
     if (far.link.alias !== undefined && last === undefined) return false;
-    this.#repairPair(pair, host, far);
+    this.#repairPair(pair, host, far, hasNoIpv6(pair));
     if (last === undefined || this.isReleasing(pair.hostName)) return true;
     const haste = new AbortController();
     const done = this.#release(last, pair, haste.signal)
@@ -161,17 +161,20 @@ export class StandingLinks {
     return [...hostDifferences(link, host, hasNoIpv6(link)), ...farDifferences(link, far, link.alias)];
   }
 
-  /** Both ends of the pair, before what stands on it: no interface may be larger than the one below it. */
+  /**
+   * Both ends of the pair, before what stands on it: no interface may be larger than the one below it. Whether the node's end of an idle port got IPv6 since it
+   * was looked at last, the next look says: a pod that starts does not wait for it.
+   */
   repair(link: PodLinkOverPort, host: Link, far: FarEnd & { readonly link: Link }): void {
     this.#used.set(link.hostName, link);
-    this.#repairPair(link, host, far);
+    this.#repairPair(link, host, far, link.made === undefined || hasNoIpv6(link));
     if (far.link.alias === link.alias || link.made === undefined) return; // of one that is to be made, the alias comes with it
     change(far.ports.socket, far.link, { alias: link.alias });
   }
 
-  #repairPair(pair: StandingPair | PodLinkOverPort, host: Link, far: FarEnd & { readonly link: Link }): void {
+  #repairPair(pair: StandingPair | PodLinkOverPort, host: Link, far: FarEnd & { readonly link: Link }, noIpv6: boolean): void {
     const { mtu, hostEnd } = pair;
-    if (hostDifferences(pair, host, hasNoIpv6(pair)).length > 0) {
+    if (hostDifferences(pair, host, noIpv6).length > 0) {
       // Whose the port is, the far end says; here an alias is somebody else's.
       change(this.#host.socket, host, { state: 'up', mtu, alias: '', ...(hostEnd === 'layer2Only' ? { arp: 'off' } : {}) });
       keepFromIpv6(pair);
