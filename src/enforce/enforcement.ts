@@ -25,6 +25,8 @@ import type { Suspensions } from './suspensions.ts';
 
 /** How often is looked at what the bridge has come to have: numbers are free again then, and names need not be kept (ms). */
 const RETURNS_EVERY_MS = 1_000;
+/** What a pod that starts means for others comes behind its answer (ms). */
+const BEHIND_START_MS = 5;
 
 /** What the bridge held when the agent began: flows of an agent with policy, of one without it, or of none. */
 export type BridgeBefore = 'with policy' | 'without policy' | 'empty';
@@ -301,7 +303,7 @@ export class Enforcement {
       if (!isAtOnce) await this.#rows.updateAfterMoves(signal);
     } finally {
       this.#learning.delete(owner);
-      this.#schedule();
+      setTimeout(() => this.#schedule(), BEHIND_START_MS).unref();
     }
   }
 
