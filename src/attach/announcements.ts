@@ -25,7 +25,7 @@ interface AnnouncementsOptions {
   /** Sends frames as if they came from a port. Not waited for. */
   readonly frames: Pick<FrameInjector, 'inject'>;
   readonly attaching: {
-    /** Whether other pods are being attached than the one that is announced. */
+    /** Whether pods are being attached, of which the one that is announced is none any more. */
     readonly isCrowded: boolean;
     /** Resolves once no pod was attached for a moment, or after `patienceMs`. Never rejects. */
     quiet(patienceMs: number): Promise<void>;

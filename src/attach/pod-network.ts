@@ -85,9 +85,7 @@ export class NodePodNetwork implements PodNetwork {
     this.#options.links.expectNew(attached.hostIfName);
     try {
       await this.#realize(attached, signal);
-      // The journal knows the pod, and the alias of the far end does: no answer waits for the third to know.
-      if (attached.port === 'standing') this.#describe(attached);
-      this.#announce(attached);
+      setImmediate(() => this.#tellOthers(attached)); // the answer goes first
       return (attached.told = this.#toldOf(attached));
     } catch (thrown) {
       const error = SeineError.from(thrown, `attach ${id}`);
@@ -260,10 +258,21 @@ export class NodePodNetwork implements PodNetwork {
 
   /** @returns whether it is attached still */
   #tell(attached: Attached): boolean {
-    if (this.#attached.get(attachmentId(attached.want)) !== attached) return false;
+    if (!this.#isCurrent(attached)) return false;
     attached.told = this.#toldOf(attached);
     this.#options.changed(attached.want, attached.told);
     return true;
+  }
+
+  /** Neighbours, and the switch's database: the journal knows the pod, and the alias of the far end does, so that no answer waits for the third to know. */
+  #tellOthers(attached: Attached): void {
+    if (!this.#isCurrent(attached)) return;
+    if (attached.port === 'standing') this.#describe(attached);
+    this.#announce(attached);
+  }
+
+  #isCurrent(attached: Attached): boolean {
+    return this.#attached.get(attachmentId(attached.want)) === attached;
   }
 
   #describe({ want, hostIfName, ofPort }: Attached): void {
@@ -273,7 +282,7 @@ export class NodePodNetwork implements PodNetwork {
   #announce(attached: Attached): void {
     const { want, ofPort } = attached;
     const startedMs = performance.now();
-    const isCurrent = (): boolean => this.#attached.get(attachmentId(want)) === attached;
+    const isCurrent = (): boolean => this.#isCurrent(attached);
     this.#announcements.announce({ ofPort, mac: want.mac, addresses: want.addresses.map(({ ip }) => ip), isCurrent });
     this.#options.onStage?.('announce', performance.now() - startedMs);
   }

@@ -109,12 +109,13 @@ export class StandingPorts {
     return () => {
       this.#adding--;
       this.#lastAddedMs = performance.now();
+      setImmediate(() => this.#bell.ring()); // its answer goes first
     };
   }
 
-  /** Whether more than one pod is being attached. */
+  /** Whether pods are being attached. */
   get isCrowded(): boolean {
-    return this.#adding > 1;
+    return this.#adding > 0;
   }
 
   /** Resolves once no pod is being attached, and none was just before, but after `patienceMs` at the latest, or when the agent stops. */
@@ -126,7 +127,6 @@ export class StandingPorts {
   take({ pod, limits }: Pick<PodAttachment, 'pod' | 'limits'>): StandingPort | undefined {
     const { kind, needsVeth } = this.#options;
     if (!this.#isOn) return undefined;
-    this.#bell.ring();
     if (kind === 'auto' && limits !== 'both' && needsVeth(pod)) return this.#fallBack('otherBandwidth');
     const reason = this.#unavailable();
     if (reason !== undefined) return this.#fallBack(reason);

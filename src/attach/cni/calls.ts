@@ -84,11 +84,13 @@ export class CniCalls {
 
   /** Answers a plugin, before long jobs of the process go on. Never throws. @param signal the plugin has gone, or its deadline has come */
   async answer(wire: WireRequest, signal: AbortSignal): Promise<CallReply> {
-    const { turns, onCall, pinPorts } = this.#ports;
+    const { turns, pinPorts } = this.#ports;
     const startedMs = performance.now();
     const handled = this.handle(wire, signal);
-    const { command, code, stages, reply, undo } = await (turns?.during(handled) ?? handled);
-    onCall?.({ command, code, tookMs: performance.now() - startedMs, stages: stages.entries });
+    const outcome = await (turns?.during(handled) ?? handled);
+    const tookMs = performance.now() - startedMs;
+    setImmediate(() => this.#note(wire, outcome, tookMs)); // the answer goes first
+    const { reply, undo } = outcome;
     const pin = pinPorts?.() === true ? { pinPorts: true } : {};
     return { reply: { ...reply, ...pin }, ...(undo ? { undo } : {}) };
   }
@@ -103,13 +105,18 @@ export class CniCalls {
       command = request.command;
       if (request.command !== 'VERSION') version = request.cniVersion;
       const answer = await this.#dispatch(request, { wire, stages }, signal);
-      this.#ports.log.working(callKey(command, wire));
       return { command, code: 0, stages, ...answer };
     } catch (thrown) {
       const error = toCniError(thrown, 'request');
       this.#logFailure(command, wire, error, thrown);
       return { command, code: error.code, stages, reply: { exit: 1, stdout: formatError(error, version) } };
     }
+  }
+
+  #note(wire: WireRequest, { command, code, stages }: CallOutcome, tookMs: number): void {
+    const { log, onCall } = this.#ports;
+    if (code === 0) log.working(callKey(command, wire));
+    onCall?.({ command, code, tookMs, stages: stages.entries });
   }
 
   /**
